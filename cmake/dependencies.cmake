@@ -1,0 +1,27 @@
+# What the rooms link against. Each library is used by one room, behind a narrow header.
+find_package(Threads REQUIRED)
+find_package(fmt REQUIRED)
+find_package(spdlog REQUIRED)
+find_package(nlohmann_json REQUIRED)
+find_package(tomlplusplus REQUIRED)
+find_package(CLI11 REQUIRED)
+
+# Debian's dnnl-config.cmake asks for the OpenCL development files, which the CPU engine does not need: look for the library itself.
+find_library(TESSERA_DNNL_LIBRARY dnnl REQUIRED)
+find_path(TESSERA_DNNL_INCLUDE oneapi/dnnl/dnnl.hpp REQUIRED)
+add_library(tessera_dnnl INTERFACE)
+target_link_libraries(tessera_dnnl INTERFACE ${TESSERA_DNNL_LIBRARY})
+target_include_directories(tessera_dnnl SYSTEM INTERFACE ${TESSERA_DNNL_INCLUDE})
+find_package(OpenMP REQUIRED)
+
+find_package(hwy QUIET)
+find_library(TESSERA_HWY_LIBRARY hwy REQUIRED)
+add_library(tessera_hwy INTERFACE)
+target_link_libraries(tessera_hwy INTERFACE ${TESSERA_HWY_LIBRARY})
+
+if(TESSERA_BUILD_TESTS)
+  find_package(GTest REQUIRED)
+endif()
+if(TESSERA_BUILD_BENCH)
+  find_package(benchmark REQUIRED)
+endif()

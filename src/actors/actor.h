@@ -1,0 +1,147 @@
+// The actor state machine: when may a task act, and what does its act say to whom. Pure: no clock, no threads, no memory of tensors;
+// the runtime and the simulator drive the same machine.
+//
+// An actor produces registers (each with slots) and consumes registers of other actors. It may act when every register that it
+// consumes has a filled slot and every register that it produces has a free one. Acting fills a slot of each produced register and
+// tells the consumers; it hands each consumed slot back to its producer. A slot is free again when all its consumers handed it back.
+// Records are numbered from 0 and are taken in order.
+//
+// Source: OneFlow (Yuan et al., arXiv 2110.15032), register counters; marked graphs (Commoner, Holt, Even, Pnueli, 1971).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace tessera {
+
+using ActorId = int;
+/// A register as its producer numbers it: unique among all the actors of a run.
+using RegisterId = int;
+
+/// A register that an actor consumes.
+struct InPort {
+  RegisterId reg = 0;
+  ActorId producer = 0;
+};
+
+/// A register that an actor produces.
+struct OutPort {
+  RegisterId reg = 0;
+  int slots = 1;                   // >= 1: records that may be alive at once
+  std::vector<ActorId> consumers;  // each hands every slot back once
+};
+
+struct ActorDescription {
+  ActorId id = 0;
+  std::string name;
+  std::vector<InPort> inputs;
+  std::vector<OutPort> outputs;
+};
+
+/// What actors say to each other.
+struct Message {
+  enum class Kind : uint8_t { kReady, kReturned };
+  Kind kind = Kind::kReady;
+  ActorId to = 0;
+  RegisterId reg = 0;
+  int slot = 0;
+  int64_t record = 0;
+  ActorId from = 0;
+
+  bool operator==(const Message&) const = default;
+};
+
+/// One act: the record and the slots that it reads and writes, in the order of the description's ports.
+struct Act {
+  int64_t record = 0;
+  std::vector<int> input_slots;
+  std::vector<int> output_slots;
+};
+
+/// One actor's counters.
+///
+///   memory   allocates in the constructor, and when a producer turns out to use more slots than ever before: nothing in the steady state
+///   threads  none of its own; one caller at a time
+class Actor {
+ public:
+  /// Throws InternalError when a port is described twice or a register has no slot.
+  explicit Actor(ActorDescription description);
+
+  const ActorDescription& description() const { return description_; }
+
+  /// Takes a message sent to this actor.
+  /// throws  InternalError when it is for another actor or for a register that the actor does not have, repeats a record, fills a slot
+  ///         that is still full, or returns a slot that its sender does not hold
+  void receive(const Message& message);
+
+  /// May it act now? Never between begin() and finish().  time O(1)
+  bool ready() const { return !acting_ && missing_inputs_ == 0 && blocked_outputs_ == 0; }
+
+  /// Claims slots for the next record.  requires  ready()
+  const Act& begin();
+
+  /// Ends the act begun last: appends kReady to the consumers of what it wrote, then kReturned to the producers of what it read, each in
+  /// the order of the description.  requires  begin() without a finish()
+  ///   note  a register without consumers has its slot free again at once
+  void finish(std::vector<Message>& messages);
+
+  /// Is the next record of input port `port` here?  requires  not acting
+  bool has_input(size_t port) const { return slot_of_next(inputs_[port]) >= 0; }
+
+  /// Did all readers of `reg`, which it produces, but for `except` hand every slot back? Who writes over the bytes of a register waits for
+  /// that.
+  bool handed_back(RegisterId reg, ActorId except) const;
+
+  /// The readers that still hold a slot of `reg`, in the order of the description.
+  std::vector<ActorId> holders(RegisterId reg) const;
+
+  /// How many records it has begun.
+  int64_t records() const { return next_record_; }
+
+  /// All slots home and nothing waiting: it may be taken apart.
+  bool drained() const;
+
+  /// What keeps it from acting, for deadlines: "waits for register 7 of actor 3, record 2", "waits for a free slot of register 4, held by
+  /// actors 5, 6", all of them with "; " between, or "acts on record 2", or "ready".
+  std::string waits_for() const;
+
+ private:
+  static constexpr int64_t kEmpty = -1;
+
+  /// What has come in on a port: by slot, its record, or kEmpty.
+  struct Input {
+    std::vector<int64_t> record_in;
+  };
+  /// What is out on a port. Records go around the slots: record r stands in slot r % slots, and since every consumer takes records in
+  /// order, that slot is also the first to come home.
+  struct Output {
+    std::vector<int64_t> record_in;  // by slot; kEmpty: free
+    std::vector<uint8_t> held;       // [slot * consumers + consumer]: not yet handed back
+    std::vector<int> holders;        // by slot: how many of them
+  };
+
+  void check_description() const;
+  void take_ready(const Message& message);
+  void take_returned(const Message& message);
+  int slot_of_next(const Input& input) const;  // -1: not there yet
+  int slot_of_next(const Output& output) const;
+  bool is_blocked(const Output& output) const { return output.record_in[static_cast<size_t>(slot_of_next(output))] != kEmpty; }
+  void count_waits();
+  bool holds(size_t port, size_t consumer) const;
+  void send_ready(size_t port, std::vector<Message>& messages);
+  void send_returned(size_t port, std::vector<Message>& messages);
+  std::string blocked_text(size_t port) const;
+  [[noreturn]] void fail(const std::string& what) const;
+
+  ActorDescription description_;
+  std::vector<Input> inputs_;
+  std::vector<Output> outputs_;
+  Act act_;
+  int64_t next_record_ = 0;
+  int missing_inputs_ = 0;   // ports without the next record
+  int blocked_outputs_ = 0;  // ports whose next slot is not free
+  bool acting_ = false;
+};
+
+}  // namespace tessera

@@ -1,0 +1,323 @@
+#include "actors/actor.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <new>
+
+#include "base/error.h"
+
+namespace {
+
+int64_t allocations = 0;  // of the whole program; the tests are one thread
+
+}  // namespace
+
+// Every allocation of this program is counted, so that a test can say that an actor makes none. Not inlined: g++ would then compare the
+// new of one place with the free of another and warn.
+[[gnu::noinline]] void* operator new(std::size_t size) {
+  ++allocations;
+  if (void* memory = std::malloc(size ? size : 1)) return memory;
+  throw std::bad_alloc();
+}
+[[gnu::noinline]] void operator delete(void* memory) noexcept {
+  std::free(memory);
+}
+[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept {
+  std::free(memory);
+}
+
+namespace tessera {
+namespace {
+
+using Kind = Message::Kind;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+/// Actor 1: takes register 10 from actor 0, writes register 20 with `slots` slots for `consumers`.
+ActorDescription middle(int slots, std::vector<ActorId> consumers) {
+  return {.id = 1, .name = "middle", .inputs = {{.reg = 10, .producer = 0}}, .outputs = {{20, slots, std::move(consumers)}}};
+}
+
+Message ready(RegisterId reg, int slot, int64_t record) {
+  return {Kind::kReady, 1, reg, slot, record, 0};
+}
+Message returned(RegisterId reg, int slot, int64_t record, ActorId from) {
+  return {Kind::kReturned, 1, reg, slot, record, from};
+}
+
+/// One whole act; what it says.
+std::vector<Message> act(Actor& actor) {
+  std::vector<Message> messages;
+  actor.begin();
+  actor.finish(messages);
+  return messages;
+}
+
+TEST(Actor, ActsWhenItsInputIsFilledAndItsOutputIsFree) {
+  Actor actor(middle(1, {2}));
+  EXPECT_FALSE(actor.ready());
+  actor.receive(ready(10, 0, 0));
+  EXPECT_TRUE(actor.ready());
+}
+
+TEST(Actor, AnActNamesItsRecordAndItsSlots) {
+  Actor actor(middle(2, {2}));
+  actor.receive(ready(10, 0, 0));
+  act(actor);
+  actor.receive(ready(10, 1, 1));
+  const Act& second = actor.begin();
+  EXPECT_EQ(second.record, 1);
+  EXPECT_THAT(second.input_slots, ElementsAre(1));
+  EXPECT_THAT(second.output_slots, ElementsAre(1));
+  EXPECT_EQ(actor.records(), 2);
+}
+
+TEST(Actor, AnActTellsItsConsumersAndThenHandsBackWhatItRead) {
+  Actor actor(middle(2, {2, 5}));
+  actor.receive(ready(10, 3, 0));
+  EXPECT_THAT(act(actor), ElementsAre(Message{Kind::kReady, 2, 20, 0, 0, 1}, Message{Kind::kReady, 5, 20, 0, 0, 1},
+                                      Message{Kind::kReturned, 0, 10, 3, 0, 1}));
+}
+
+TEST(Actor, ASlotIsFreeWhenAllItsConsumersHandedItBack) {
+  Actor actor(middle(1, {2, 5}));
+  actor.receive(ready(10, 0, 0));
+  act(actor);
+  actor.receive(ready(10, 0, 1));
+  EXPECT_FALSE(actor.ready());
+  actor.receive(returned(20, 0, 0, 5));
+  EXPECT_FALSE(actor.ready());
+  actor.receive(returned(20, 0, 0, 2));
+  EXPECT_TRUE(actor.ready());
+}
+
+TEST(Actor, ARegisterWithoutConsumersHasItsSlotFreeAtOnce) {
+  Actor actor(middle(1, {}));
+  for (int64_t record = 0; record < 3; ++record) {
+    actor.receive(ready(10, 0, record));
+    EXPECT_THAT(act(actor), ElementsAre(Message{Kind::kReturned, 0, 10, 0, record, 1}));
+  }
+  EXPECT_TRUE(actor.drained());
+}
+
+TEST(Actor, RecordsAreTakenInOrderEvenWhenTheyArriveOutOfOrder) {
+  Actor actor(middle(3, {2}));
+  actor.receive(ready(10, 1, 1));
+  EXPECT_FALSE(actor.ready());
+  EXPECT_EQ(actor.waits_for(), "waits for register 10 of actor 0, record 0");
+  actor.receive(ready(10, 0, 0));
+  EXPECT_EQ(actor.begin().record, 0);
+  std::vector<Message> messages;
+  actor.finish(messages);
+  EXPECT_TRUE(actor.ready());
+  EXPECT_EQ(actor.begin().record, 1);
+}
+
+TEST(Actor, SlotsAreUsedInTurnAlsoWhenALaterOneComesHomeFirst) {
+  // Records 0 and 1 stand in slots 0 and 1. Record 2 belongs in slot 0: that slot 1 is home does not help it.
+  Actor actor(middle(2, {2}));
+  for (int slot : {0, 1}) {
+    actor.receive(ready(10, slot, slot));
+    act(actor);
+  }
+  actor.receive(ready(10, 0, 2));
+  actor.receive(returned(20, 1, 1, 2));
+  EXPECT_FALSE(actor.ready());
+  actor.receive(returned(20, 0, 0, 2));
+  EXPECT_THAT(actor.begin().output_slots, ElementsAre(0));
+}
+
+TEST(Actor, AnActIsNotFollowedByAnotherBeforeItEnds) {
+  Actor actor(middle(2, {2}));
+  actor.receive(ready(10, 0, 0));
+  actor.receive(ready(10, 1, 1));
+  actor.begin();
+  EXPECT_FALSE(actor.ready());
+  EXPECT_EQ(actor.waits_for(), "acts on record 0");
+  std::vector<Message> messages;
+  actor.finish(messages);
+  EXPECT_TRUE(actor.ready());
+}
+
+TEST(Actor, MessagesThatArriveDuringAnActCountAfterIt) {
+  Actor actor(middle(1, {2}));
+  actor.receive(ready(10, 0, 0));
+  act(actor);
+  actor.receive(returned(20, 0, 0, 2));
+  actor.receive(ready(10, 0, 1));
+  actor.begin();
+  actor.receive(ready(10, 1, 2));
+  std::vector<Message> messages;
+  actor.finish(messages);
+  EXPECT_EQ(actor.waits_for(), "waits for a free slot of register 20, held by actor 2");
+  actor.receive(returned(20, 0, 1, 2));
+  EXPECT_TRUE(actor.ready());
+}
+
+TEST(Actor, ASourceActsUntilItsSlotsAreFull) {
+  Actor actor({.id = 1, .name = "source", .inputs = {}, .outputs = {{20, 3, {2}}}});
+  int acts = 0;
+  for (; actor.ready(); ++acts) act(actor);
+  EXPECT_EQ(acts, 3);
+}
+
+TEST(Actor, SaysWhatItWaitsFor) {
+  Actor actor({.id = 3, .name = "join", .inputs = {{7, 1}, {8, 2}}, .outputs = {{4, 1, {5, 6}}, {9, 1, {}}}});
+  EXPECT_EQ(actor.waits_for(), "waits for register 7 of actor 1, record 0; waits for register 8 of actor 2, record 0");
+  actor.receive({Kind::kReady, 3, 7, 0, 0, 1});
+  EXPECT_EQ(actor.waits_for(), "waits for register 8 of actor 2, record 0");
+  actor.receive({Kind::kReady, 3, 8, 0, 0, 2});
+  EXPECT_EQ(actor.waits_for(), "ready");
+  act(actor);
+  actor.receive({Kind::kReady, 3, 7, 0, 1, 1});
+  actor.receive({Kind::kReady, 3, 8, 0, 1, 2});
+  EXPECT_EQ(actor.waits_for(), "waits for a free slot of register 4, held by actors 5, 6");
+  actor.receive({Kind::kReturned, 3, 4, 0, 0, 5});
+  EXPECT_EQ(actor.waits_for(), "waits for a free slot of register 4, held by actor 6");
+}
+
+TEST(Actor, SaysWhoHoldsSlotsOfARegister) {
+  Actor actor(middle(2, {2, 5}));
+  for (int slot : {0, 1}) {
+    actor.receive(ready(10, slot, slot));
+    act(actor);
+  }
+  EXPECT_THAT(actor.holders(20), ElementsAre(2, 5));
+  actor.receive(returned(20, 0, 0, 2));
+  EXPECT_THAT(actor.holders(20), ElementsAre(2, 5));  // 2 still holds slot 1
+  actor.receive(returned(20, 1, 1, 2));
+  EXPECT_THAT(actor.holders(20), ElementsAre(5));
+  EXPECT_THROW(actor.holders(10), InternalError);  // read, not written
+}
+
+TEST(Actor, ARegisterIsHandedBackWhenAllReadersButTheOneThatAsksReturnedEverySlot) {
+  Actor actor(middle(2, {2, 5}));
+  EXPECT_TRUE(actor.handed_back(20, 5));
+  actor.receive(ready(10, 0, 0));
+  act(actor);
+  EXPECT_FALSE(actor.handed_back(20, 5));
+  actor.receive(returned(20, 0, 0, 2));
+  EXPECT_TRUE(actor.handed_back(20, 5));
+  EXPECT_FALSE(actor.handed_back(20, 2));  // 5 has it
+  EXPECT_THROW(actor.handed_back(10, 2), InternalError);
+}
+
+TEST(Actor, SaysWhichInputIsThere) {
+  Actor actor({.id = 3, .name = "join", .inputs = {{7, 1}, {8, 2}}, .outputs = {}});
+  actor.receive({Kind::kReady, 3, 8, 0, 0, 2});
+  actor.receive({Kind::kReady, 3, 7, 1, 1, 1});  // the record after the next
+  EXPECT_FALSE(actor.has_input(0));
+  EXPECT_TRUE(actor.has_input(1));
+}
+
+TEST(Actor, IsDrainedWhenAllSlotsAreHomeAndNothingWaits) {
+  Actor actor(middle(2, {2}));
+  EXPECT_TRUE(actor.drained());
+  actor.receive(ready(10, 0, 0));
+  EXPECT_FALSE(actor.drained());  // an input waits
+  actor.begin();
+  EXPECT_FALSE(actor.drained());  // an act is under way
+  std::vector<Message> messages;
+  actor.finish(messages);
+  EXPECT_FALSE(actor.drained());  // slot 0 is out
+  actor.receive(returned(20, 0, 0, 2));
+  EXPECT_TRUE(actor.drained());
+}
+
+TEST(Actor, RefusesADescriptionThatNamesAPortTwiceOrHasNoSlot) {
+  const auto making = [](ActorDescription description) { return [description] { Actor actor(description); }; };
+  EXPECT_THAT(making({1, "x", {{7, 0}, {7, 2}}, {}}),
+              ThrowsMessage<InternalError>("internal error: actor 1 'x' consumes a register twice"));
+  EXPECT_THAT(making({1, "x", {}, {{7, 1, {}}, {7, 1, {}}}}),
+              ThrowsMessage<InternalError>("internal error: actor 1 'x' produces a register twice"));
+  EXPECT_THAT(making({1, "x", {}, {{7, 0, {2}}}}), ThrowsMessage<InternalError>("internal error: actor 1 'x' register 7 has no slot"));
+  EXPECT_THAT(making({1, "x", {}, {{7, 1, {2, 3, 2}}}}),
+              ThrowsMessage<InternalError>("internal error: actor 1 'x' register 7 names a consumer twice"));
+}
+
+/// An actor in whose output slot 0 record 0 is out, in the hands of 2 and 5; record 1 of register 10 waits in slot 1.
+Actor used_actor() {
+  Actor actor(middle(2, {2, 5}));
+  actor.receive(ready(10, 0, 0));
+  act(actor);
+  actor.receive(ready(10, 1, 1));
+  return actor;
+}
+
+void expect_refused(const Message& message, const std::string& why) {
+  Actor actor = used_actor();
+  EXPECT_THAT([&] { actor.receive(message); }, ThrowsMessage<InternalError>("internal error: actor 1 'middle' " + why));
+}
+
+TEST(Actor, RefusesMessagesThatAreNotForIt) {
+  expect_refused({Kind::kReady, 4, 10, 0, 2, 0}, "got a message for actor 4");
+  expect_refused(ready(20, 0, 2), "does not consume register 20");
+  expect_refused(returned(10, 0, 0, 2), "does not produce register 10");
+}
+
+TEST(Actor, RefusesARepeatedRecordAndAFullSlot) {
+  expect_refused(ready(10, 0, 0), "got record 0 of register 10 twice");  // used and handed back
+  expect_refused(ready(10, 0, 1), "got record 1 of register 10 twice");  // waits
+  expect_refused(ready(10, 1, 2), "got slot 1 of register 10 while it is full");
+  expect_refused(ready(10, -1, 2), "got slot -1 of register 10");
+}
+
+TEST(Actor, RefusesASlotFromAnActorThatDoesNotHoldIt) {
+  const std::string rest = ", which does not hold it";
+  expect_refused(returned(20, 1, 1, 2), "got back slot 1 of register 20 with record 1 from actor 2" + rest);    // never went out
+  expect_refused(returned(20, 1, -1, 2), "got back slot 1 of register 20 with record -1 from actor 2" + rest);  // never went out
+  expect_refused(returned(20, 2, 0, 2), "got back slot 2 of register 20 with record 0 from actor 2" + rest);    // there is no slot 2
+  expect_refused(returned(20, -1, 0, 2), "got back slot -1 of register 20 with record 0 from actor 2" + rest);
+  expect_refused(returned(20, 0, 2, 2), "got back slot 0 of register 20 with record 2 from actor 2" + rest);  // another record
+  expect_refused(returned(20, 0, 0, 4), "got back slot 0 of register 20 with record 0 from actor 4" + rest);  // not a consumer
+  Actor actor = used_actor();
+  actor.receive(returned(20, 0, 0, 2));
+  EXPECT_THAT([&] { actor.receive(returned(20, 0, 0, 2)); }, ThrowsMessage<InternalError>(HasSubstr("from actor 2" + rest)));
+}
+
+TEST(Actor, RefusesToBeginWhenItIsNotReadyAndToEndWhatDidNotBegin) {
+  Actor actor(middle(1, {2}));
+  std::vector<Message> messages;
+  EXPECT_THAT([&] { actor.begin(); },
+              ThrowsMessage<InternalError>("internal error: actor 1 'middle' begins while it waits for register 10 of actor 0, record 0"));
+  EXPECT_THAT([&] { actor.finish(messages); },
+              ThrowsMessage<InternalError>("internal error: actor 1 'middle' ends an act that it did not begin"));
+  actor.receive(ready(10, 0, 0));
+  actor.receive(ready(10, 1, 1));
+  actor.begin();
+  EXPECT_THAT([&] { actor.begin(); }, ThrowsMessage<InternalError>("internal error: actor 1 'middle' begins while it acts on record 0"));
+}
+
+/// Allocations of `acts` acts of an actor whose producer uses `in_slots` slots.
+int64_t allocations_of(Actor& actor, std::vector<Message>& messages, int in_slots, int64_t first, int64_t acts) {
+  const int64_t before = allocations;
+  for (int64_t record = first; record < first + acts; ++record) {
+    actor.receive(ready(10, static_cast<int>(record % in_slots), record));
+    actor.begin();
+    messages.clear();
+    actor.finish(messages);
+    for (ActorId consumer : {2, 5}) actor.receive(returned(20, static_cast<int>(record % 2), record, consumer));
+  }
+  return allocations - before;
+}
+
+TEST(Actor, AllocatesNothingAfterItsConstructor) {
+  Actor actor(middle(2, {2, 5}));
+  std::vector<Message> messages;
+  messages.reserve(3);  // two kReady and a kReturned
+  EXPECT_EQ(allocations_of(actor, messages, 2, 0, 100), 0);
+}
+
+TEST(Actor, AProducerWithVeryManySlotsCostsAllocationsOnlyInItsFirstRound) {
+  Actor actor(middle(2, {2, 5}));
+  std::vector<Message> messages;
+  messages.reserve(3);
+  EXPECT_GT(allocations_of(actor, messages, 64, 0, 64), 0);
+  EXPECT_EQ(allocations_of(actor, messages, 64, 64, 128), 0);
+}
+
+}  // namespace
+}  // namespace tessera

@@ -1,0 +1,113 @@
+#include "actors/virtual_run.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+
+namespace tessera {
+namespace {
+
+using testing::ElementsAre;
+using testing::ThrowsMessage;
+
+/// a -> b -> c with `slots` slots on each register. c writes a register that nobody reads.
+std::vector<ActorDescription> chain_of_three(int slots) {
+  return {{.id = 0, .name = "a", .inputs = {}, .outputs = {{0, slots, {1}}}},
+          {.id = 1, .name = "b", .inputs = {{0, 0}}, .outputs = {{1, slots, {2}}}},
+          {.id = 2, .name = "c", .inputs = {{1, 1}}, .outputs = {{2, slots, {}}}}};
+}
+
+std::string chart(const std::vector<ActorDescription>& actors, int64_t records) {
+  return print_chart(run_virtually(actors, records), actors);
+}
+
+/// Slots that `actor` writes, record by record.
+std::vector<int> slots_written(const VirtualRun& run, ActorId actor) {
+  std::vector<int> slots;
+  for (const VirtualAct& act : run.acts)
+    if (act.actor == actor) slots.push_back(act.act.output_slots.at(0));
+  return slots;
+}
+
+TEST(VirtualRun, ThreeActorsWithTwoSlotsWorkAtOnce) {
+  EXPECT_EQ(chart(chain_of_three(2), 4),
+            "0: a0\n"
+            "1: a1 b0\n"
+            "2: a2 b1 c0\n"
+            "3: a3 b2 c1\n"
+            "4: b3 c2\n"
+            "5: c3\n");
+}
+
+TEST(VirtualRun, TheThirdRecordIsWrittenIntoTheSlotThatTheFirstReturned) {
+  // b0 ends at time 2 and hands slot 0 back: a2 begins at time 2 and writes it.
+  const VirtualRun run = run_virtually(chain_of_three(2), 4);
+  EXPECT_THAT(slots_written(run, 0), ElementsAre(0, 1, 0, 1));
+}
+
+TEST(VirtualRun, WithOneSlotAnActorWaitsForItsConsumer) {
+  // a0 is in the only slot until b0 ends at time 2: a works in the even units, b in the odd ones.
+  EXPECT_EQ(chart(chain_of_three(1), 3),
+            "0: a0\n"
+            "1: b0\n"
+            "2: a1 c0\n"
+            "3: b1\n"
+            "4: a2 c1\n"
+            "5: b2\n"
+            "6: c2\n");
+}
+
+TEST(VirtualRun, BatchesTakeTwoMoreUnitsThanTheirNumberWithTwoSlotsAndTwiceTheirNumberPlusOneWithOne) {
+  for (int64_t batches = 1; batches <= 20; ++batches) {
+    EXPECT_EQ(run_virtually(chain_of_three(2), batches).duration, batches + 2);
+    EXPECT_EQ(run_virtually(chain_of_three(1), batches).duration, 2 * batches + 1);
+  }
+}
+
+TEST(VirtualRun, MoreThanTwoSlotsGainNothingWhenAllTakeTheSameTime) {
+  for (int slots : {3, 8}) EXPECT_EQ(chart(chain_of_three(slots), 6), chart(chain_of_three(2), 6));
+}
+
+TEST(VirtualRun, EverySlotComesHome) {
+  for (int slots : {1, 2, 5}) EXPECT_TRUE(run_virtually(chain_of_three(slots), 7).drained);
+}
+
+TEST(VirtualRun, ARecordIsReadBySeveralConsumersAndTheSlowestHoldsTheSlot) {
+  // a feeds b and, through b, d: d reads register 0 as well, one unit after b. With two slots a2 waits until d0 ends, at time 3.
+  const std::vector<ActorDescription> actors = {{.id = 0, .name = "a", .inputs = {}, .outputs = {{0, 2, {1, 2}}}},
+                                                {.id = 1, .name = "b", .inputs = {{0, 0}}, .outputs = {{1, 2, {2}}}},
+                                                {.id = 2, .name = "d", .inputs = {{0, 0}, {1, 1}}, .outputs = {}}};
+  EXPECT_EQ(chart(actors, 3),
+            "0: a0\n"
+            "1: a1 b0\n"
+            "2: b1 d0\n"
+            "3: a2 d1\n"
+            "4: b2\n"
+            "5: d2\n");
+}
+
+TEST(VirtualRun, AControlRegisterOrdersActorsThatShareNoData) {
+  // A register of one slot without a tensor: y acts after x, and x not again before y has.
+  const std::vector<ActorDescription> free = {{0, "x", {}, {}}, {1, "y", {}, {}}};
+  EXPECT_EQ(chart(free, 2), "0: x0 y0\n1: x1 y1\n");
+  const std::vector<ActorDescription> ordered = {{0, "x", {}, {{0, 1, {1}}}}, {1, "y", {{0, 0}}, {}}};
+  EXPECT_EQ(chart(ordered, 2), "0: x0\n1: y0\n2: x1\n3: y1\n");
+}
+
+TEST(VirtualRun, ARunOfNoRecordsTakesNoTime) {
+  const VirtualRun run = run_virtually(chain_of_three(2), 0);
+  EXPECT_EQ(run.duration, 0);
+  EXPECT_EQ(print_chart(run, chain_of_three(2)), "");
+  EXPECT_TRUE(run.drained);
+}
+
+TEST(VirtualRun, ActorsThatWaitForEachOtherAreNamed) {
+  const std::vector<ActorDescription> ring = {{0, "x", {{1, 1}}, {{0, 1, {1}}}}, {1, "y", {{0, 0}}, {{1, 1, {0}}}}};
+  EXPECT_THAT([&] { run_virtually(ring, 1); }, ThrowsMessage<InternalError>("internal error: no actor can go on:\n"
+                                                                            "  actor 0 'x' waits for register 1 of actor 1, record 0\n"
+                                                                            "  actor 1 'y' waits for register 0 of actor 0, record 0"));
+}
+
+}  // namespace
+}  // namespace tessera

@@ -1,0 +1,160 @@
+#include "autodiff/gradient.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace tessera {
+namespace {
+
+/// Zeros are meant behind it: it is the only operator without gradient that is not a mistake on the way from a target to the loss.
+constexpr std::string_view kStopGradient = "stop_gradient";
+
+bool stops(const Op& op) {
+  return op.kind == kStopGradient;
+}
+bool has_gradient(const Op& op) {
+  return find_operator(op.kind).gradient != nullptr;
+}
+
+std::vector<bool> mark(const Graph& graph, const std::vector<ValueId>& values) {
+  std::vector<bool> marked(graph.values().size(), false);
+  for (ValueId value : values) marked[static_cast<size_t>(value.index)] = true;
+  return marked;
+}
+
+bool any_of(const std::vector<bool>& marked, const std::vector<ValueId>& values) {
+  return std::any_of(values.begin(), values.end(), [&](ValueId value) { return marked[static_cast<size_t>(value.index)]; });
+}
+
+/// The values that depend on `targets` through operators with gradient: forward in program order.
+std::vector<bool> values_with_gradient(const Graph& graph, const std::vector<ValueId>& targets) {
+  std::vector<bool> marked = mark(graph, targets);
+  for (const Op& op : graph.ops()) {
+    if (!any_of(marked, op.inputs) || stops(op) || !has_gradient(op)) continue;
+    for (ValueId output : op.outputs)
+      if (graph.type(output).dtype == DType::kF32) marked[static_cast<size_t>(output.index)] = true;
+  }
+  return marked;
+}
+
+/// The values that `loss` depends on, through any operator but stop_gradient: backward in program order.
+std::vector<bool> values_before(const Graph& graph, ValueId loss) {
+  std::vector<bool> marked = mark(graph, {loss});
+  for (int index = graph.value(loss).producer.index; index >= 0; --index) {
+    const Op& op = graph.op({index});
+    if (!any_of(marked, op.outputs) || stops(op)) continue;
+    for (ValueId input : op.inputs) marked[static_cast<size_t>(input.index)] = true;
+  }
+  return marked;
+}
+
+/// The first op without gradient on a way from `target` to the loss, or nullptr when stop_gradient ends every way.
+const Op* blocking_op(const Graph& graph, ValueId target, ValueId loss) {
+  const std::vector<bool> before_loss = values_before(graph, loss);
+  std::vector<bool> reached = mark(graph, {target});
+  for (int index = 0; index <= graph.value(loss).producer.index; ++index) {
+    const Op& op = graph.op({index});
+    if (!any_of(reached, op.inputs) || stops(op) || !any_of(before_loss, op.outputs)) continue;
+    if (!has_gradient(op)) return &op;
+    for (ValueId output : op.outputs) reached[static_cast<size_t>(output.index)] = true;
+  }
+  return nullptr;
+}
+
+/// Carries gradients from the loss to the targets, against the program order.
+class ReverseSweep {
+ public:
+  ReverseSweep(Graph& graph, uint64_t seed, const std::vector<ValueId>& targets)
+      : graph_(graph), seed_(seed), needed_(values_with_gradient(graph, targets)), contributions_(graph.values().size()) {}
+
+  void run(ValueId loss) {
+    Builder builder = builder_for(graph_.value(loss));
+    contributions_[static_cast<size_t>(loss.index)] = {builder.constant(graph_.type(loss), 1.0, graph_.value(loss).name + ".grad")};
+    for (int index = graph_.value(loss).producer.index; index >= 0; --index) visit({index});
+  }
+
+  /// The sum of what the uses of `value` gave, or none when it is zero.
+  std::optional<ValueId> gradient(ValueId value) {
+    std::vector<ValueId>& parts = contributions_[static_cast<size_t>(value.index)];
+    if (parts.empty()) return std::nullopt;
+    // Uses were visited last to first; the sum runs first to last.
+    ValueId sum = parts.back();
+    for (size_t i = parts.size() - 1; i-- > 0;)
+      sum = builder_for(graph_.value(value)).add(sum, parts[i], graph_.value(value).name + ".grad.sum");
+    parts = {sum};
+    return sum;
+  }
+
+  ValueId zero(ValueId value) {
+    return builder_for(graph_.value(value)).constant(graph_.type(value), 0.0, graph_.value(value).name + ".grad.zero");
+  }
+
+ private:
+  /// Writes gradients of `value` itself: they come from its op, or from the variable or input that it is.
+  Builder builder_for(const Value& value) {
+    Builder builder(graph_, seed_);
+    const std::string source = value.producer.index >= 0 ? graph_.op(value.producer).name : value.name;
+    builder.derive(Role::kBackward, {source, "gradient"});
+    return builder;
+  }
+
+  void visit(OpId id) {
+    // A copy: the gradient function appends to the list that holds the op.
+    const Op op = graph_.op(id);
+    if (!any_of(needed_, op.outputs)) return;
+    GradientCall call{graph_, op, {}, {}};
+    for (ValueId output : op.outputs) call.output_gradients.push_back(gradient(output));
+    for (ValueId input : op.inputs) call.wanted.push_back(needed_[static_cast<size_t>(input.index)]);
+    const auto given = [](const std::optional<ValueId>& flow) { return flow.has_value(); };
+    if (std::any_of(call.output_gradients.begin(), call.output_gradients.end(), given) &&
+        std::find(call.wanted.begin(), call.wanted.end(), true) != call.wanted.end())
+      apply(call);
+  }
+
+  void apply(const GradientCall& call) {
+    Builder builder(graph_, seed_);
+    builder.derive(Role::kBackward, {call.op.name, "gradient"});
+    const auto scope = builder.scope(call.op.name + ".grad");
+    const auto gradients = find_operator(call.op.kind).gradient(builder, call);
+    ensure(gradients.size() == call.op.inputs.size(), "the gradient of '" + call.op.name + "' has an entry for each operand");
+    for (size_t i = gradients.size(); i-- > 0;) {
+      if (!call.wanted[i] || !gradients[i]) continue;
+      const ValueId input = call.op.inputs[i];
+      ensure(graph_.type(*gradients[i]) == graph_.type(input), "the gradient of '" + call.op.name + "' has the type of its operand");
+      contributions_[static_cast<size_t>(input.index)].push_back(*gradients[i]);
+    }
+  }
+
+  Graph& graph_;
+  uint64_t seed_;
+  std::vector<bool> needed_;
+  std::vector<std::vector<ValueId>> contributions_;  // by value; last use first
+};
+
+[[noreturn]] void refuse(const Graph& graph, ValueId target, ValueId loss, const Op& blocking) {
+  const std::string& name = graph.value(target).name;
+  throw UserError("no gradient of '" + graph.value(loss).name + "' reaches '" + name + "'",
+                  "the only way there leads through '" + blocking.name + "', and " + blocking.kind + " has no gradient",
+                  "do not train '" + name + "', or put a stop_gradient before '" + blocking.name + "' if zeros are meant",
+                  ExitCode::kBadData);
+}
+
+}  // namespace
+
+std::vector<ValueId> differentiate(Builder& builder, ValueId loss, const std::vector<ValueId>& targets) {
+  Graph& graph = builder.graph();
+  ensure(graph.type(loss) == TensorType{DType::kF32, {}}, "'" + graph.value(loss).name + "' is a scalar f32");
+  ReverseSweep sweep(graph, builder.seed(), targets);
+  sweep.run(loss);
+  std::vector<ValueId> gradients;
+  for (ValueId target : targets) {
+    const auto gradient = sweep.gradient(target);
+    if (!gradient && graph.type(target).dtype == DType::kF32)
+      if (const Op* blocking = blocking_op(graph, target, loss)) refuse(graph, target, loss, *blocking);
+    gradients.push_back(gradient ? *gradient : sweep.zero(target));
+  }
+  return gradients;
+}
+
+}  // namespace tessera

@@ -1,0 +1,270 @@
+#include "autodiff/optimizer.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <set>
+
+#include "base/error.h"
+#include "ops/interpreter.h"
+
+namespace tessera {
+namespace {
+
+using testing::AnyOf;
+using testing::ElementsAre;
+using testing::StartsWith;
+
+TensorType f32(const Shape& shape) {
+  return {DType::kF32, shape};
+}
+
+constexpr std::array<double, 3> kRates = {0.125, 0.0625, 0.25};
+
+/// Three steps of some thirty operations each, in doubles, on numbers below 8.
+constexpr double kRounding = 3 * 30 * 8 * 0x1p-53;
+
+/// The same, where scalar attributes that f32 does not hold are rounded to it: 1 - momentum; or 1 - beta, log(beta) twice for each of two
+/// betas, and epsilon.
+double rounding_of(OptimizerKind kind) {
+  const int scalars = kind == OptimizerKind::kSgd ? 0 : kind == OptimizerKind::kMomentum ? 1 : 7;
+  return kRounding + 3 * scalars * 8 * 0x1p-24;
+}
+
+/// loss = sum(a^2) / 2 + sum(target * b), so that the gradient of the matrix a is a and that of the vector b is the target.
+Graph quadratic(const OptimizerConfig& config) {
+  Graph graph;
+  Builder builder(graph);
+  const ValueId a = builder.variable("a", f32({1, 2}), Initializer::constant(0));
+  const ValueId b = builder.variable("layer.b", f32({2}), Initializer::constant(0));
+  const ValueId target = builder.input("target", f32({2}));
+  const ValueId square = builder.mul_scalar(builder.reduce_sum(builder.unary("square", a), {0, 1}), 0.5);
+  const ValueId loss = builder.add(square, builder.reduce_sum(builder.mul(target, b), {0}), "loss");
+  graph.add_output("loss", loss);
+  add_training(builder, loss, config);
+  verify(graph);
+  return graph;
+}
+
+/// Inputs of step `step`: the gradient of b differs from step to step.
+ReferenceValues with_inputs(ReferenceValues state, size_t step) {
+  state["target"] = {f32({2}), {1.0 + static_cast<double>(step), -0.5}};
+  state["learning_rate"] = {f32({}), {kRates[step]}};
+  state["step"] = {{DType::kI32, {}}, {static_cast<double>(step)}};
+  return state;
+}
+
+ReferenceValues start(const Graph& graph) {
+  ReferenceValues state = initial_variables(graph, 0);
+  state["a"].values = {2, -3};
+  state["layer.b"].values = {1, 0.25};
+  return state;
+}
+
+ReferenceValues train(const Graph& graph) {
+  ReferenceValues state = start(graph);
+  for (size_t step = 0; step < kRates.size(); ++step) state = next_variables(graph, interpret(graph, with_inputs(state, step)));
+  return state;
+}
+
+/// One number under training, by the textbook.
+struct Textbook {
+  double p = 0, buffer = 0, mean = 0, mean_square = 0;
+
+  void step(const OptimizerConfig& c, double g, double rate, double t, double decay) {
+    if (c.kind == OptimizerKind::kAdamW)
+      p -= rate * decay * p;
+    else
+      g += decay * p;
+    buffer = c.momentum * buffer + g;
+    mean = c.beta1 * mean + (1 - c.beta1) * g;
+    mean_square = c.beta2 * mean_square + (1 - c.beta2) * g * g;
+    const double corrected_mean = mean / (1 - std::pow(c.beta1, t));
+    const double corrected_square = mean_square / (1 - std::pow(c.beta2, t));
+    switch (c.kind) {
+      case OptimizerKind::kSgd: p -= rate * g; break;
+      case OptimizerKind::kMomentum: p -= rate * buffer; break;
+      default: p -= rate * corrected_mean / (std::sqrt(corrected_square) + c.epsilon);
+    }
+  }
+};
+
+class EveryOptimizer : public testing::TestWithParam<OptimizerConfig> {};
+
+TEST_P(EveryOptimizer, MakesTheTextbookStep) {
+  const OptimizerConfig& config = GetParam();
+  const ReferenceValues state = train(quadratic(config));
+
+  std::array<Textbook, 2> a{{{.p = 2}, {.p = -3}}}, b{{{.p = 1}, {.p = 0.25}}};
+  for (size_t step = 0; step < kRates.size(); ++step) {
+    const std::array<double, 2> gradient_of_b = {1.0 + static_cast<double>(step), -0.5};
+    for (size_t i = 0; i < 2; ++i) {
+      a[i].step(config, a[i].p, kRates[step], static_cast<double>(step + 1), config.weight_decay);
+      b[i].step(config, gradient_of_b[i], kRates[step], static_cast<double>(step + 1), 0);  // a vector does not decay
+    }
+  }
+  const double rounding = rounding_of(config.kind);
+  for (size_t i = 0; i < 2; ++i) {
+    EXPECT_NEAR(state.at("a").values[i], a[i].p, rounding);
+    EXPECT_NEAR(state.at("layer.b").values[i], b[i].p, rounding);
+    if (config.kind == OptimizerKind::kMomentum) {
+      EXPECT_NEAR(state.at("a.momentum").values[i], a[i].buffer, rounding);
+    } else if (config.kind != OptimizerKind::kSgd) {
+      EXPECT_NEAR(state.at("a.exp_avg").values[i], a[i].mean, rounding);
+      EXPECT_NEAR(state.at("a.exp_avg_sq").values[i], a[i].mean_square, rounding);
+    }
+  }
+}
+
+TEST_P(EveryOptimizer, EndsEachUpdateInAnElementWiseOpOnTheVariableItself) {
+  const Graph graph = quadratic(GetParam());
+  for (const Variable& variable : graph.variables()) {
+    const std::string& name = graph.value(variable.value).name;
+    ASSERT_TRUE(variable.next) << name;
+    const Op& last = graph.op(graph.value(*variable.next).producer);
+    EXPECT_THAT(last.kind, AnyOf("add", "sub")) << name;
+    EXPECT_EQ(last.inputs[0], variable.value) << name;
+    // Nobody reads the old value after the new one is made.
+    for (OpId user : graph.value(variable.value).users) EXPECT_LE(user, graph.value(*variable.next).producer) << name;
+  }
+}
+
+TEST_P(EveryOptimizer, NamesItsOpsAndStateAfterTheParameter) {
+  const Graph graph = quadratic(GetParam());
+  const std::string kind(to_text(GetParam().kind));
+  for (const Op& op : graph.ops()) {
+    if (op.role != Role::kOptimizer) continue;
+    EXPECT_EQ(op.origin.derivation, "optimizer") << op.name;
+    if (op.origin.source.empty()) {
+      EXPECT_THAT(op.name, AnyOf(StartsWith("optimizer."), StartsWith("clip.")));
+    } else {
+      EXPECT_THAT(op.name, AnyOf(StartsWith(op.origin.source + "." + kind + "."), StartsWith("clip." + op.origin.source)));
+    }
+  }
+  EXPECT_EQ(graph.value(*graph.variable_of(*graph.find_value("layer.b"))->next).name, "layer.b." + kind + ".next");
+  for (const Variable& variable : graph.variables()) {
+    if (variable.trainable) continue;
+    const ValueId parameter = *graph.find_value(variable.origin.source);
+    EXPECT_EQ(variable.origin.derivation, "optimizer");
+    EXPECT_THAT(graph.value(variable.value).name, StartsWith(variable.origin.source + "."));
+    EXPECT_EQ(graph.type(variable.value), graph.type(parameter));
+    EXPECT_EQ(variable.initializer, Initializer::constant(0));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Optimizer, EveryOptimizer,
+                         testing::Values(OptimizerConfig{.kind = OptimizerKind::kSgd},
+                                         OptimizerConfig{.kind = OptimizerKind::kSgd, .weight_decay = 0.25},
+                                         OptimizerConfig{.kind = OptimizerKind::kMomentum},
+                                         OptimizerConfig{.kind = OptimizerKind::kMomentum, .momentum = 0.5, .weight_decay = 0.25},
+                                         OptimizerConfig{.kind = OptimizerKind::kAdam},
+                                         OptimizerConfig{.kind = OptimizerKind::kAdam, .beta1 = 0.5, .epsilon = 0.5, .weight_decay = 0.25},
+                                         OptimizerConfig{.kind = OptimizerKind::kAdamW},
+                                         OptimizerConfig{.kind = OptimizerKind::kAdamW, .epsilon = 0.5, .weight_decay = 0.25}),
+                         [](const auto& config) { return std::string(to_text(config.param.kind)) + "_" + std::to_string(config.index); });
+
+std::vector<std::string> variable_names(const Graph& graph) {
+  std::vector<std::string> names;
+  for (const Variable& variable : graph.variables()) names.push_back(graph.value(variable.value).name);
+  return names;
+}
+
+TEST(Optimizer, KeepsOnlyTheStateThatItNeeds) {
+  EXPECT_THAT(variable_names(quadratic({.kind = OptimizerKind::kSgd})), ElementsAre("a", "layer.b"));
+  EXPECT_THAT(variable_names(quadratic({.kind = OptimizerKind::kMomentum})), ElementsAre("a", "layer.b", "a.momentum", "layer.b.momentum"));
+  EXPECT_THAT(variable_names(quadratic({.kind = OptimizerKind::kAdamW})),
+              ElementsAre("a", "layer.b", "a.exp_avg", "a.exp_avg_sq", "layer.b.exp_avg", "layer.b.exp_avg_sq"));
+}
+
+TEST(Optimizer, ClipScalesAllGradientsByTheGlobalNorm) {
+  const Graph graph = quadratic({.kind = OptimizerKind::kSgd, .clip_norm = 1.5});
+  const ReferenceValues values = interpret(graph, with_inputs(start(graph), 0));
+  // Gradients a: (2, -3), b: (1, -0.5); norm^2 = 4 + 9 + 1 + 0.25 = 14.25.
+  const double norm = std::sqrt(14.25);
+  EXPECT_NEAR(values.at(graph.value(graph.output("grad_norm")).name).values[0], norm, kRounding);
+  const double scale = 1.5 / (norm + 1e-6);
+  const ReferenceValues next = next_variables(graph, values);
+  EXPECT_NEAR(next.at("a").values[0], 2 - 0.125 * scale * 2, kRounding);
+  EXPECT_NEAR(next.at("a").values[1], -3 + 0.125 * scale * 3, kRounding);
+  EXPECT_NEAR(next.at("layer.b").values[0], 1 - 0.125 * scale * 1, kRounding);
+  EXPECT_NEAR(next.at("layer.b").values[1], 0.25 + 0.125 * scale * 0.5, kRounding);
+}
+
+TEST(Optimizer, ClipLeavesSmallGradientsAlone) {
+  const Graph graph = quadratic({.kind = OptimizerKind::kSgd, .clip_norm = 4});  // above sqrt(14.25) = 3.77
+  const ReferenceValues next = next_variables(graph, interpret(graph, with_inputs(start(graph), 0)));
+  EXPECT_THAT(next.at("a").values, ElementsAre(1.75, -2.625));  // 2 - 0.125 * 2, -3 + 0.125 * 3
+  EXPECT_THAT(next.at("layer.b").values, ElementsAre(0.875, 0.3125));
+}
+
+TEST(Optimizer, ClipOfGradientsThatAreAllZeroDividesByNoZero) {
+  const Graph graph = quadratic({.kind = OptimizerKind::kSgd, .clip_norm = 1});
+  ReferenceValues state = with_inputs(start(graph), 0);
+  state["a"].values = {0, 0};
+  state["target"].values = {0, 0};
+  const ReferenceValues next = next_variables(graph, interpret(graph, state));
+  EXPECT_THAT(next.at("a").values, ElementsAre(0, 0));
+  EXPECT_THAT(next.at("layer.b").values, ElementsAre(1, 0.25));
+}
+
+TEST(Optimizer, ClipComesBeforeTheWeightDecay) {
+  const Graph graph = quadratic({.kind = OptimizerKind::kSgd, .weight_decay = 0.25, .clip_norm = 1.5});
+  const ReferenceValues next = next_variables(graph, interpret(graph, with_inputs(start(graph), 0)));
+  const double scale = 1.5 / (std::sqrt(14.25) + 1e-6);
+  EXPECT_NEAR(next.at("a").values[0], 2 - 0.125 * (scale * 2 + 0.25 * 2), kRounding);
+}
+
+TEST(Optimizer, TheBiasCorrectionsAreComputedOnceForAllParameters) {
+  const Graph graph = quadratic({.kind = OptimizerKind::kAdamW});
+  std::set<std::string> powers;
+  for (const Op& op : graph.ops())
+    if (op.kind == "exp") powers.insert(op.name);
+  EXPECT_THAT(powers, ElementsAre("optimizer.correction1.power", "optimizer.correction2.power"));
+}
+
+TEST(Optimizer, AddsTheInputsThatAreMissingAndReadsThoseThatAreThere) {
+  Graph graph;
+  Builder builder(graph);
+  const ValueId step = builder.input("step", {DType::kI32, {}});
+  const ValueId w = builder.variable("w", f32({2}), Initializer::constant(0));
+  add_training(builder, builder.reduce_sum(w, {0}, "loss"), {.kind = OptimizerKind::kAdam});
+  EXPECT_THAT(graph.inputs(), ElementsAre(step, *graph.find_value("learning_rate")));
+  EXPECT_EQ(graph.type(*graph.find_value("learning_rate")), f32({}));
+  EXPECT_FALSE(graph.value(step).users.empty());
+}
+
+TEST(Optimizer, AParameterThatTheLossDoesNotReadGetsItsDecayAlone) {
+  Graph graph;
+  Builder builder(graph);
+  const ValueId w = builder.variable("w", f32({2}), Initializer::constant(0));
+  builder.variable("unused", f32({1, 1}), Initializer::constant(4));
+  builder.variable("fixed", f32({1}), Initializer::constant(4), false);
+  add_training(builder, builder.reduce_sum(w, {0}, "loss"), {.kind = OptimizerKind::kAdamW, .weight_decay = 0.5});
+  ReferenceValues state = initial_variables(graph, 0);
+  state["learning_rate"] = {f32({}), {0.25}};
+  state["step"] = {{DType::kI32, {}}, {0}};
+  const ReferenceValues next = next_variables(graph, interpret(graph, state));
+  EXPECT_THAT(next.at("unused").values, ElementsAre(3.5));  // 4 - 0.25 * 0.5 * 4
+  EXPECT_EQ(graph.variable_of(*graph.find_value("fixed"))->next, std::nullopt);
+}
+
+TEST(Optimizer, AGraphWithoutTrainableVariablesIsRefused) {
+  Graph graph;
+  Builder builder(graph);
+  const ValueId fixed = builder.variable("fixed", f32({2}), Initializer::constant(0), false);
+  const ValueId loss = builder.reduce_sum(fixed, {0}, "loss");
+  try {
+    add_training(builder, loss, {});
+    FAIL() << "no error";
+  } catch (const UserError& error) {
+    EXPECT_EQ(error.exit_code(), ExitCode::kBadData);
+    EXPECT_STREQ(error.what(),
+                 "there is nothing to train for 'loss'\n"
+                 "  why: the graph has no trainable variable\n"
+                 "  fix: declare at least one variable as trainable");
+  }
+}
+
+}  // namespace
+}  // namespace tessera

@@ -1,0 +1,91 @@
+#include "base/config_table.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/text.h"
+
+namespace tessera {
+
+ConfigTable::ConfigTable(const Document* table, std::string path, std::string file)
+    : table_(table), path_(std::move(path)), file_(std::move(file)) {
+  if (table_ && !table_->is_table())
+    throw UserError(file_ + ": '" + path_ + "' is " + kind_of(*table_), "it must be a table", "write [" + path_ + "] and its keys below it",
+                    ExitCode::kBadConfig);
+}
+
+const Document* ConfigTable::raw(const std::string& key) {
+  asked_.insert(key);
+  return table_ ? table_->find(key) : nullptr;
+}
+
+void ConfigTable::refuse(const std::string& key, const Document& found, const std::string& legal) const {
+  throw UserError(file_ + ": " + full(key) + " = " + to_json(found) + " is not possible", full(key) + " must be " + legal,
+                  "set " + full(key) + " to such a value", ExitCode::kBadConfig);
+}
+
+int64_t ConfigTable::integer(const std::string& key, int64_t fallback, int64_t least, int64_t most) {
+  const Document* found = raw(key);
+  if (!found) return fallback;
+  if (!found->is_int() || found->as_int() < least || found->as_int() > most)
+    refuse(key, *found, "an integer from " + std::to_string(least) + " to " + std::to_string(most));
+  return found->as_int();
+}
+
+double ConfigTable::number(const std::string& key, double fallback, double least, double most) {
+  const Document* found = raw(key);
+  if (!found) return fallback;
+  if (!found->is_number() || !(found->as_double() >= least && found->as_double() <= most))
+    refuse(key, *found, "a number from " + double_text(least) + " to " + double_text(most));
+  return found->as_double();
+}
+
+bool ConfigTable::boolean(const std::string& key, bool fallback) {
+  const Document* found = raw(key);
+  if (!found) return fallback;
+  if (!found->is_bool()) refuse(key, *found, "true or false");
+  return found->as_bool();
+}
+
+std::string ConfigTable::text(const std::string& key, const std::string& fallback) {
+  const Document* found = raw(key);
+  if (!found) return fallback;
+  if (!found->is_string()) refuse(key, *found, "a text");
+  return found->as_string();
+}
+
+std::string ConfigTable::choice(const std::string& key, const std::string& fallback, const std::vector<std::string>& choices) {
+  const Document* found = raw(key);
+  if (!found) return fallback;
+  if (!found->is_string() || std::find(choices.begin(), choices.end(), found->as_string()) == choices.end())
+    refuse(key, *found, "one of " + join(choices, ", "));
+  return found->as_string();
+}
+
+std::vector<std::string> ConfigTable::texts(const std::string& key, const std::vector<std::string>& fallback) {
+  const Document* found = raw(key);
+  if (!found) return fallback;
+  if (found->is_string()) return {found->as_string()};
+  std::vector<std::string> list;
+  if (!found->is_list()) refuse(key, *found, "a text or a list of texts");
+  for (const Document& item : found->as_list()) {
+    if (!item.is_string()) refuse(key, *found, "a text or a list of texts");
+    list.push_back(item.as_string());
+  }
+  return list;
+}
+
+ConfigTable ConfigTable::table(const std::string& key) { return ConfigTable(raw(key), full(key), file_); }
+
+void ConfigTable::finish() const {
+  if (!table_) return;
+  for (const auto& [key, value] : table_->as_table()) {
+    if (asked_.contains(key)) continue;
+    const std::string close = nearest(key, asked_);
+    const std::vector<std::string> legal(asked_.begin(), asked_.end());
+    throw UserError(file_ + ": unknown key '" + full(key) + "'", "legal keys here are " + join(legal, ", "),
+                    close.empty() ? "remove it or use one of these" : "did you mean '" + full(close) + "'?", ExitCode::kBadConfig);
+  }
+}
+
+}  // namespace tessera

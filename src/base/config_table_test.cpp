@@ -1,0 +1,167 @@
+#include "base/config_table.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "base/error.h"
+
+namespace tessera {
+namespace {
+
+using testing::ElementsAre;
+
+/// A file with a [train] table.
+Document document() {
+  return parse_toml(
+      "[train]\n"
+      "steps = 100\n"
+      "rate = 0.5\n"
+      "whole = 2\n"
+      "resume = true\n"
+      "out = \"runs/a\"\n"
+      "kind = \"adamw\"\n"
+      "marks = [\"a\", \"b\"]\n"
+      "mixed = [\"a\", 1]\n"
+      "[train.schedule]\n"
+      "warmup = 7\n",
+      "train.toml");
+}
+
+template <typename Function>
+std::string message_of(Function function) {
+  const Document whole = document();
+  ConfigTable file(&whole, "", "train.toml");
+  ConfigTable table = file.table("train");
+  try {
+    function(table);
+  } catch (const UserError& error) {
+    EXPECT_EQ(error.exit_code(), ExitCode::kBadConfig);
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(ConfigTable, ReadsEveryKindOfValue) {
+  const Document whole = document();
+  ConfigTable file(&whole, "", "train.toml");
+  ConfigTable table = file.table("train");
+  EXPECT_EQ(table.integer("steps", 1, 0, 1000), 100);
+  EXPECT_EQ(table.number("rate", 1, 0, 1), 0.5);
+  EXPECT_EQ(table.number("whole", 1, 0, 2), 2.0);  // an integer is a number, and the bounds belong to the range
+  EXPECT_TRUE(table.boolean("resume", false));
+  EXPECT_EQ(table.text("out", ""), "runs/a");
+  EXPECT_EQ(table.choice("kind", "sgd", {"sgd", "adamw"}), "adamw");
+  EXPECT_THAT(table.texts("marks", {}), ElementsAre("a", "b"));
+  EXPECT_THAT(table.texts("out", {}), ElementsAre("runs/a"));  // one text counts as a list of one
+  EXPECT_EQ(table.table("schedule").integer("warmup", 0, 0, 10), 7);
+  EXPECT_EQ(table.file(), "train.toml");
+}
+
+TEST(ConfigTable, WhatIsAbsentHasItsDefault) {
+  ConfigTable table(nullptr, "train", "train.toml");
+  EXPECT_EQ(table.integer("steps", 1, 0, 1000), 1);
+  EXPECT_EQ(table.number("rate", 0.25, 0, 1), 0.25);
+  EXPECT_TRUE(table.boolean("resume", true));
+  EXPECT_EQ(table.text("out", "here"), "here");
+  EXPECT_EQ(table.choice("kind", "sgd", {"sgd", "adamw"}), "sgd");
+  EXPECT_THAT(table.texts("marks", {"x"}), ElementsAre("x"));
+  EXPECT_EQ(table.table("schedule").integer("warmup", 5, 0, 10), 5);
+  EXPECT_EQ(table.raw("steps"), nullptr);
+  EXPECT_NO_THROW(table.finish());
+}
+
+TEST(ConfigTable, AnIntegerOutOfRangeIsRefusedWithTheRange) {
+  EXPECT_EQ(message_of([](ConfigTable& table) { table.integer("steps", 1, 1, 99); }),
+            "train.toml: train.steps = 100 is not possible\n"
+            "  why: train.steps must be an integer from 1 to 99\n"
+            "  fix: set train.steps to such a value");
+  EXPECT_EQ(message_of([](ConfigTable& table) { table.integer("steps", 1, 100, 100); }), "no error");
+}
+
+TEST(ConfigTable, AFractionIsNoInteger) {
+  EXPECT_EQ(message_of([](ConfigTable& table) { table.integer("rate", 1, 0, 9); }),
+            "train.toml: train.rate = 0.5 is not possible\n"
+            "  why: train.rate must be an integer from 0 to 9\n"
+            "  fix: set train.rate to such a value");
+}
+
+TEST(ConfigTable, ANumberOutOfRangeIsRefusedWithTheRange) {
+  EXPECT_EQ(message_of([](ConfigTable& table) { table.number("rate", 0, 0, 0.25); }),
+            "train.toml: train.rate = 0.5 is not possible\n"
+            "  why: train.rate must be a number from 0.0 to 0.25\n"
+            "  fix: set train.rate to such a value");
+}
+
+TEST(ConfigTable, NotANumberIsInNoRange) {
+  const Document whole = parse_toml("rate = nan\n", "a.toml");
+  ConfigTable table(&whole, "", "a.toml");
+  EXPECT_THROW(table.number("rate", 0, 0, std::numeric_limits<double>::infinity()), UserError);
+}
+
+TEST(ConfigTable, AValueOfAnotherKindIsRefused) {
+  EXPECT_EQ(message_of([](ConfigTable& table) { table.boolean("steps", false); }),
+            "train.toml: train.steps = 100 is not possible\n"
+            "  why: train.steps must be true or false\n"
+            "  fix: set train.steps to such a value");
+  EXPECT_EQ(message_of([](ConfigTable& table) { table.text("steps", ""); }),
+            "train.toml: train.steps = 100 is not possible\n"
+            "  why: train.steps must be a text\n"
+            "  fix: set train.steps to such a value");
+  EXPECT_EQ(message_of([](ConfigTable& table) { table.texts("mixed", {}); }),
+            "train.toml: train.mixed = [\"a\",1] is not possible\n"
+            "  why: train.mixed must be a text or a list of texts\n"
+            "  fix: set train.mixed to such a value");
+}
+
+TEST(ConfigTable, AnUnknownChoiceListsTheLegalOnes) {
+  EXPECT_EQ(message_of([](ConfigTable& table) {
+              table.choice("kind", "sgd", {"sgd", "momentum"});
+            }),
+            "train.toml: train.kind = \"adamw\" is not possible\n"
+            "  why: train.kind must be one of sgd, momentum\n"
+            "  fix: set train.kind to such a value");
+}
+
+TEST(ConfigTable, AValueWhereATableBelongsIsRefused) {
+  EXPECT_EQ(message_of([](ConfigTable& table) { table.table("steps"); }),
+            "train.toml: 'train.steps' is an integer\n"
+            "  why: it must be a table\n"
+            "  fix: write [train.steps] and its keys below it");
+}
+
+TEST(ConfigTable, AKeyThatNobodyAskedForIsRefusedWithTheNearest) {
+  const Document whole = parse_toml("[model]\nwidht = 8\n", "a.toml");
+  ConfigTable file(&whole, "", "a.toml");
+  ConfigTable table = file.table("model");
+  table.integer("width", 1, 1, 9);
+  table.integer("layers", 1, 1, 9);
+  try {
+    table.finish();
+    FAIL() << "no error";
+  } catch (const UserError& error) {
+    EXPECT_STREQ(error.what(),
+                 "a.toml: unknown key 'model.widht'\n"
+                 "  why: legal keys here are layers, width\n"
+                 "  fix: did you mean 'model.width'?");
+  }
+}
+
+TEST(ConfigTable, AKeyLikeNoOtherIsRefusedWithoutAGuess) {
+  const Document whole = parse_toml("colour = 8\n", "a.toml");
+  ConfigTable table(&whole, "", "a.toml");
+  table.integer("width", 1, 1, 9);
+  try {
+    table.finish();
+    FAIL() << "no error";
+  } catch (const UserError& error) {
+    EXPECT_STREQ(error.what(),
+                 "a.toml: unknown key 'colour'\n"
+                 "  why: legal keys here are width\n"
+                 "  fix: remove it or use one of these");
+  }
+}
+
+}  // namespace
+}  // namespace tessera

@@ -1,0 +1,70 @@
+// Trees of values: what TOML and JSON files hold. The parsers live in one source each, since their headers are slow to compile.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace tessera {
+
+/// A value, list or table. Tables keep the order in which keys were set.
+class Document {
+ public:
+  using List = std::vector<Document>;
+  using Table = std::vector<std::pair<std::string, Document>>;
+
+  Document() = default;  // null
+  Document(bool value) : value_(value) {}                 // NOLINT: a value is a document
+  Document(int value) : value_(int64_t{value}) {}         // NOLINT
+  Document(int64_t value) : value_(value) {}              // NOLINT
+  Document(double value) : value_(value) {}               // NOLINT
+  Document(const char* value) : value_(std::string(value)) {}  // NOLINT
+  Document(std::string value) : value_(std::move(value)) {}    // NOLINT
+  Document(List value) : value_(std::move(value)) {}      // NOLINT
+  Document(Table value) : value_(std::move(value)) {}     // NOLINT
+
+  bool is_null() const { return std::holds_alternative<std::monostate>(value_); }
+  bool is_bool() const { return std::holds_alternative<bool>(value_); }
+  bool is_int() const { return std::holds_alternative<int64_t>(value_); }
+  bool is_double() const { return std::holds_alternative<double>(value_); }
+  bool is_number() const { return is_int() || is_double(); }
+  bool is_string() const { return std::holds_alternative<std::string>(value_); }
+  bool is_list() const { return std::holds_alternative<List>(value_); }
+  bool is_table() const { return std::holds_alternative<Table>(value_); }
+
+  /// Each throws InternalError when the value is of another kind: ask first.
+  bool as_bool() const;
+  int64_t as_int() const;
+  double as_double() const;  // an integer counts
+  const std::string& as_string() const;
+  const List& as_list() const;
+  const Table& as_table() const;
+
+  /// The value of `key` in a table, or nullptr.
+  const Document* find(std::string_view key) const;
+  Document* find(std::string_view key);
+  /// The value of `key`, made (null) when it is not there. A null document becomes a table.
+  Document& operator[](std::string_view key);
+  /// Appends to a list. A null document becomes a list.
+  void append(Document value);
+  bool operator==(const Document&) const = default;
+
+ private:
+  std::variant<std::monostate, bool, int64_t, double, std::string, List, Table> value_;
+};
+
+/// "a table", "an integer", "a string", ...: for messages.
+std::string kind_of(const Document& document);
+
+/// throws  UserError with the place (file:line:column) when the text is malformed; `file` is only for messages
+Document parse_toml(std::string_view text, const std::string& file);
+Document parse_json(std::string_view text, const std::string& file);
+
+/// Spaces of indent; -1 for one line. Doubles print in the shortest form that reads back the same; NaN and infinities as strings.
+std::string to_json(const Document& document, int indent = -1);
+
+}  // namespace tessera

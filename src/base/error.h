@@ -1,0 +1,82 @@
+// The two kinds of failure.
+//
+// A UserError tells a person what went wrong, why, and how to mend it; it carries the exit code that scripts rely on. An
+// InternalError is a broken promise of our own. Nothing else is thrown on purpose.
+#pragma once
+
+#include <stdexcept>
+#include <string>
+#include <string_view>
+
+namespace tessera {
+
+/// Exit codes of the program: the contract with scripts.
+enum class ExitCode : int {
+  kDone = 0,
+  kFailure = 1,
+  kUsage = 2,
+  kNoPlan = 3,
+  kOutOfMemory = 4,
+  kDiverged = 5,
+  kVerificationFailed = 6,
+  kBadData = 65,
+  kMissingInput = 66,
+  kInternal = 70,
+  kPreempted = 75,
+  kBadConfig = 78,
+};
+
+/// A mistake that the user can mend. All three parts are required, with full names, numbers and the legal choices.
+///
+///   what()   the message as it is printed:
+///
+///       matmul 'blocks.3.ffn.up': a f32[8,16] does not fit b f32[4,16]
+///         why: matmul takes a [m,k] and b [k,n] with the same k
+///         fix: transpose the operand that is stored the other way, or check the layer that produces a
+class UserError : public std::runtime_error {
+ public:
+  UserError(std::string what, std::string why, std::string fix, ExitCode code = ExitCode::kFailure);
+
+  const std::string& what_happened() const { return what_; }
+  const std::string& why() const { return why_; }
+  const std::string& fix() const { return fix_; }
+  ExitCode exit_code() const { return code_; }
+
+ private:
+  std::string what_, why_, fix_;
+  ExitCode code_;
+};
+
+/// A broken promise of the program itself.
+class InternalError : public std::logic_error {
+ public:
+  explicit InternalError(const std::string& message) : std::logic_error("internal error: " + message) {}
+};
+
+/// Throws InternalError with `message` unless `condition` holds. For promises between our own rooms, never for user input.
+inline void ensure(bool condition, std::string_view message) {
+  if (!condition) throw InternalError(std::string(message));
+}
+
+/// The member of `choices` nearest to `word` by edit distance, or "" when none is within half of its letters.
+template <typename Choices>
+std::string nearest(std::string_view word, const Choices& choices);
+
+/// Edit distance of Levenshtein (insert, delete, replace cost 1).
+int edit_distance(std::string_view a, std::string_view b);
+
+template <typename Choices>
+std::string nearest(std::string_view word, const Choices& choices) {
+  std::string best;
+  int best_distance = static_cast<int>(word.size()) / 2 + 1;
+  for (const auto& choice : choices) {
+    const int distance = edit_distance(word, choice);
+    if (distance < best_distance) {
+      best_distance = distance;
+      best = std::string(choice);
+    }
+  }
+  return best;
+}
+
+}  // namespace tessera

@@ -1,0 +1,125 @@
+// Element types, tensor types and tensors in host memory. No device, no graph, no mesh.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "base/dims.h"
+#include "base/units.h"
+
+namespace tessera {
+
+/// Element types. A bool is one byte, 0 or 1.
+enum class DType : uint8_t { kF32, kI32, kBool };
+
+int64_t size_of(DType dtype);
+/// "f32", "i32", "bool".
+std::string_view to_text(DType dtype);
+/// Throws UserError when `text` names no element type.
+DType parse_dtype(std::string_view text);
+
+template <typename T>
+constexpr DType dtype_of();
+template <>
+constexpr DType dtype_of<float>() {
+  return DType::kF32;
+}
+template <>
+constexpr DType dtype_of<int32_t>() {
+  return DType::kI32;
+}
+template <>
+constexpr DType dtype_of<uint8_t>() {
+  return DType::kBool;
+}
+
+/// Element type and shape: `f32[8,16]`, a scalar `f32[]`.
+struct TensorType {
+  DType dtype = DType::kF32;
+  Shape shape;
+
+  bool operator==(const TensorType&) const = default;
+};
+
+std::string to_text(const TensorType& type);
+/// Inverse of to_text. Throws UserError.
+TensorType parse_tensor_type(std::string_view text);
+Bytes byte_size(const TensorType& type);
+
+/// Alignment of every tensor and of every offset in an arena.
+inline constexpr int64_t kTensorAlignment = 64;
+
+/// Heap memory aligned to kTensorAlignment, zeroed.
+class AlignedBuffer {
+ public:
+  AlignedBuffer() = default;
+  explicit AlignedBuffer(Bytes size);
+  std::byte* data() { return data_.get(); }
+  const std::byte* data() const { return data_.get(); }
+  Bytes size() const { return size_; }
+
+ private:
+  struct Free {
+    void operator()(std::byte* data) const;
+  };
+  std::unique_ptr<std::byte, Free> data_;
+  Bytes size_{0};
+};
+
+/// A dense row-major tensor that owns its memory. Movable; a copy is asked for by clone().
+class Tensor {
+ public:
+  Tensor() = default;
+  /// Zeros.
+  explicit Tensor(TensorType type) : type_(type), buffer_(byte_size(type)) {}
+  /// requires  values.size() == element_count(shape)
+  template <typename T>
+  static Tensor of(Shape shape, std::span<const T> values);
+  template <typename T>
+  static Tensor of(Shape shape, std::initializer_list<T> values) {
+    return of<T>(shape, std::span<const T>(values.begin(), values.size()));
+  }
+  template <typename T>
+  static Tensor scalar(T value) {
+    return of<T>({}, {value});
+  }
+  Tensor clone() const;
+
+  const TensorType& type() const { return type_; }
+  const Shape& shape() const { return type_.shape; }
+  DType dtype() const { return type_.dtype; }
+  int64_t size() const { return element_count(type_.shape); }
+  std::byte* data() { return buffer_.data(); }
+  const std::byte* data() const { return buffer_.data(); }
+
+  /// requires  T is the element type
+  template <typename T>
+  std::span<T> values() {
+    ensure(dtype_of<T>() == type_.dtype, "element type of a tensor");
+    return {reinterpret_cast<T*>(data()), static_cast<size_t>(size())};
+  }
+  template <typename T>
+  std::span<const T> values() const {
+    ensure(dtype_of<T>() == type_.dtype, "element type of a tensor");
+    return {reinterpret_cast<const T*>(data()), static_cast<size_t>(size())};
+  }
+
+ private:
+  TensorType type_;
+  AlignedBuffer buffer_;
+};
+
+template <typename T>
+Tensor Tensor::of(Shape shape, std::span<const T> values) {
+  Tensor tensor(TensorType{dtype_of<T>(), shape});
+  ensure(static_cast<int64_t>(values.size()) == tensor.size(), "as many values as the shape has elements");
+  std::copy(values.begin(), values.end(), tensor.values<T>().begin());
+  return tensor;
+}
+
+}  // namespace tessera

@@ -1,0 +1,21 @@
+// Small things with text: joining, cutting, name patterns.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tessera {
+
+std::string join(const std::vector<std::string>& parts, std::string_view separator);
+std::vector<std::string> split_text(std::string_view text, char separator);
+std::string_view trim(std::string_view text);
+
+/// Does `name` fit `pattern`? `*` stands for any run of letters, dots too; `{a,b}` for a or b.
+///   example  matches("blocks.*.attn.{q,k}.weight", "blocks.0.attn.q.weight")
+bool matches(std::string_view pattern, std::string_view name);
+
+/// Shortest decimal form that reads back as the same double; always with a point or an exponent: 3.0, 1e-05, 0.1.
+std::string double_text(double value);
+
+}  // namespace tessera

@@ -1,0 +1,170 @@
+#include "cli/arguments.h"
+
+#include <algorithm>
+
+#include <CLI/CLI.hpp>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "engine/plan.h"
+
+namespace tessera {
+namespace {
+
+constexpr const char* kExitCodes =
+    "Exit codes:\n"
+    "   0  done                        65  bad model or data\n"
+    "   1  any other failure           66  missing input\n"
+    "   2  usage                       70  internal error: a fault of this program\n"
+    "   3  no feasible plan            75  preempted, a checkpoint was written\n"
+    "   4  out of memory               78  bad configuration or plan\n"
+    "   5  diverged: not a number\n"
+    "   6  verification failed\n";
+
+/// One word of the program and what it does.
+struct CommandInfo {
+  Command command;
+  const char* name;
+  const char* description;
+};
+
+constexpr CommandInfo kCommands[] = {
+    {Command::kTrain, "train", "Train a model, on one process or divided as a plan says"},
+    {Command::kVerify, "verify", "Compare a plan with the serial program, tensor by tensor"},
+    {Command::kExplain, "explain", "Show where everything lies under a plan, what is communicated, and why"},
+    {Command::kInspect, "inspect", "Say what a plan, a configuration or a text is"},
+    {Command::kDemo, "demo", "Train a small GPT serially and on four ranks, compare, and let it write"},
+};
+
+[[noreturn]] void refuse(const std::string& what, const std::string& why, const std::string& fix) {
+  throw UserError(what, why, fix, ExitCode::kUsage);
+}
+
+std::vector<std::string> command_names() {
+  std::vector<std::string> names;
+  for (const CommandInfo& info : kCommands) names.emplace_back(info.name);
+  return names;
+}
+
+void add_configured_options(CLI::App& app, Arguments& arguments) {
+  app.add_option("--plan", arguments.plan, "A plan file, or 'serial'; default: the configuration's [parallel], else serial")->type_name("FILE|serial");
+  app.add_option("--ranks", arguments.ranks, "Ranks, as threads of this process; default: as many as the plan needs")->type_name("N");
+}
+
+void add_sets(CLI::App& app, Arguments& arguments) {
+  app.add_option("--set", arguments.sets, "Override a key of the configuration: --set train.steps=10")->type_name("key=value")->allow_extra_args(false);
+}
+
+void add_options(CLI::App& app, Command command, Arguments& arguments) {
+  const auto steps = [&](const char* description) { app.add_option("--steps", arguments.steps, description)->type_name("N")->check(CLI::NonNegativeNumber); };
+  if (command == Command::kInspect) app.add_option("FILE", arguments.file, "A plan.json, a CONFIG.toml, or a file or folder of text")->required();
+  else if (command != Command::kDemo) app.add_option("CONFIG", arguments.file, "The configuration, a TOML file")->required();
+  if (command == Command::kTrain || command == Command::kVerify || command == Command::kExplain) add_configured_options(app, arguments);
+  add_sets(app, arguments);
+  switch (command) {
+    case Command::kTrain:
+      steps("Length of the run; default: train.steps");
+      app.add_option("--out", arguments.out, "Folder for plan.json, config.json and metrics.jsonl")->type_name("DIR");
+      break;
+    case Command::kVerify: steps("Steps to compare; default: 20"); break;
+    case Command::kExplain:
+      app.add_option("NAME", arguments.name, "Values and ops to explain: a name or a pattern such as 'blocks.*.attn.q'");
+      app.add_flag("--stages", arguments.stages, "Print what each stage of the compiler made");
+      break;
+    case Command::kInspect: break;
+    case Command::kDemo: steps("Length of the run; default: train.steps of configs/gpt.toml"); break;
+  }
+  app.add_flag("--json", arguments.json, "Print one JSON object on standard output; everything else goes to standard error");
+}
+
+/// Lets one --set take several overrides: before each further word with a '=' stands a --set of its own.
+std::vector<std::string> spread_sets(const std::vector<std::string>& words) {
+  std::vector<std::string> spread;
+  bool after_set = false;
+  for (size_t i = 0; i < words.size(); ++i) {
+    const bool is_value = i > 0 && words[i - 1] == "--set";
+    const bool is_override = !words[i].starts_with("-") && words[i].find('=') != std::string::npos;
+    if (after_set && is_override && !is_value) spread.emplace_back("--set");
+    spread.push_back(words[i]);
+    after_set = words[i] == "--set" || (after_set && is_override);
+  }
+  return spread;
+}
+
+void refuse_later_options(const std::vector<std::string>& words) {
+  if (std::find(words.begin(), words.end(), "--resume") != words.end())
+    refuse("--resume is not possible", "this version of tessera writes no checkpoints to resume from", "run from the first step, without --resume");
+  const auto plan = std::find(words.begin(), words.end(), "--plan");
+  if (std::find(words.begin(), words.end(), "--plan=auto") != words.end() || (plan != words.end() && plan + 1 != words.end() && *(plan + 1) == "auto"))
+    refuse("--plan auto is not possible", "this version of tessera does not search for a plan: it runs the plan that it is given",
+           "give a plan file such as configs/plans/gpt.dp2-tp2.json, or --plan serial");
+}
+
+/// The positional arguments, for messages.
+std::string usage_of(Command command) {
+  switch (command) {
+    case Command::kTrain:
+    case Command::kVerify: return "one argument, CONFIG";
+    case Command::kExplain: return "one or two arguments, CONFIG and NAME";
+    case Command::kInspect: return "one argument, FILE";
+    case Command::kDemo: return "no argument";
+  }
+  throw InternalError("unknown command");
+}
+
+[[noreturn]] void refuse_extra(const CLI::App& app, const CommandInfo& info, const std::vector<std::string>& words) {
+  const std::string first = words.empty() ? "" : split_text(words.front(), '=').front();
+  std::vector<std::string> legal;
+  for (const CLI::Option* option : app.get_options())
+    if (option->nonpositional()) legal.push_back("--" + option->get_lnames().front());
+  const std::string command = std::string("tessera ") + info.name;
+  if (!first.starts_with("-"))
+    refuse(command + ": '" + first + "' is one argument too many", "the command takes " + usage_of(info.command), "remove it, or write the option that it belongs to before it");
+  const std::string close = nearest(first, legal);
+  refuse(command + ": unknown option '" + first + "'", "legal options here are " + join(legal, ", "),
+         close.empty() ? "remove it or use one of these" : "did you mean '" + close + "'?");
+}
+
+CommandLine parse_command(const CommandInfo& info, std::vector<std::string> words) {
+  refuse_later_options(words);
+  Arguments arguments;
+  arguments.command = info.command;
+  CLI::App app(info.description, std::string("tessera ") + info.name);
+  add_options(app, info.command, arguments);
+  app.footer(kExitCodes);
+  std::vector<std::string> reversed = spread_sets(words);
+  std::reverse(reversed.begin(), reversed.end());  // as CLI11 takes them
+  try {
+    app.parse(reversed);
+  } catch (const CLI::CallForHelp&) {
+    return app.help();
+  } catch (const CLI::ExtrasError&) {
+    refuse_extra(app, info, app.remaining());
+  } catch (const CLI::ParseError& error) {
+    refuse(std::string("tessera ") + info.name + ": " + error.what(), "the command takes " + usage_of(info.command) + ", and options with their values",
+           std::string("see tessera ") + info.name + " --help");
+  }
+  return arguments;
+}
+
+std::string general_help() {
+  std::string text = "tessera: trains one serial model on many processes and shows that nothing changes\n\nUsage: tessera COMMAND ...\n\nCommands:\n";
+  for (const CommandInfo& info : kCommands) text += "  " + std::string(info.name) + std::string(10 - std::string_view(info.name).size(), ' ') + info.description + "\n";
+  return text + "\ntessera COMMAND --help lists its options; tessera --version prints the version.\n\n" + kExitCodes;
+}
+
+}  // namespace
+
+CommandLine parse_command_line(const std::vector<std::string>& words) {
+  if (words.empty())
+    refuse("tessera was given no command", "the commands are " + join(command_names(), ", "), "start with tessera demo; tessera --help says what each does");
+  if (words[0] == "--help" || words[0] == "-h" || words[0] == "help") return general_help();
+  if (words[0] == "--version") return "tessera " + std::string(version()) + "\n";
+  for (const CommandInfo& info : kCommands)
+    if (words[0] == info.name) return parse_command(info, {words.begin() + 1, words.end()});
+  const std::string close = nearest(words[0], command_names());
+  refuse("tessera has no command '" + words[0] + "'", "the commands are " + join(command_names(), ", "),
+         close.empty() ? "use one of these; tessera --help says what each does" : "did you mean 'tessera " + close + "'?");
+}
+
+}  // namespace tessera

@@ -1,0 +1,17 @@
+// The commands of the program, each in a source of its name.
+#pragma once
+
+#include "base/error.h"
+#include "cli/arguments.h"
+
+namespace tessera {
+
+/// Each does what its arguments ask for and prints the result; kDone, or the code of an answer that is no error, such as a failed verification.
+///   throws  UserError, InternalError
+ExitCode run_train(const Arguments& arguments);
+ExitCode run_verify(const Arguments& arguments);
+ExitCode run_explain(const Arguments& arguments);
+ExitCode run_inspect(const Arguments& arguments);
+ExitCode run_demo(const Arguments& arguments);
+
+}  // namespace tessera

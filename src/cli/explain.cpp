@@ -1,0 +1,124 @@
+// The whole of a plan: where the parameters lie, what a step communicates, and why.
+#include <iostream>
+
+#include <fmt/format.h>
+
+#include "cli/commands.h"
+#include "cli/explain_name.h"
+#include "cli/explanation.h"
+#include "cli/session.h"
+#include "cli/text_table.h"
+
+namespace tessera {
+namespace {
+
+constexpr Role kRoles[] = {Role::kForward, Role::kBackward, Role::kOptimizer};
+
+std::string_view to_text(ShardingNote::Kind kind) { return kind == ShardingNote::Kind::kConflict ? "conflict" : "fallback"; }
+
+std::vector<ValueFacts> parameters_of(const Graph& graph, const ShardedGraph& sharded) {
+  std::vector<ValueFacts> list;
+  for (const Variable& variable : graph.variables())
+    if (variable.trainable) list.push_back(facts_of(graph, sharded, variable.value));
+  return list;
+}
+
+/// Of all variables, optimizer state too.
+Bytes state_bytes(const Graph& graph, const ShardedGraph& sharded) {
+  Bytes bytes{0};
+  for (const Variable& variable : graph.variables()) bytes += facts_of(graph, sharded, variable.value).bytes;
+  return bytes;
+}
+
+struct Total {
+  int64_t count = 0;
+  Bytes bytes{0};
+};
+
+Total total_of(const std::vector<CommunicationFacts>& list, Role role) {
+  Total total;
+  for (const CommunicationFacts& facts : list) {
+    if (facts.role != role) continue;
+    ++total.count;
+    total.bytes += facts.bytes;
+  }
+  return total;
+}
+
+Document plan_document(const Graph& graph, const Compiled& compiled) {
+  const ShardedGraph& sharded = compiled.sharded;
+  Document document;
+  document["mesh"] = to_text(*sharded.mesh);
+  document["notes"] = Document::List{};
+  for (const ShardingNote& note : sharded.notes)
+    document["notes"].append(Document::Table{{"kind", std::string(to_text(note.kind))}, {"op", note.op}, {"text", note.text}});
+  document["parameters"] = Document::List{};
+  for (const ValueFacts& facts : parameters_of(graph, sharded)) document["parameters"].append(to_document(facts));
+  const std::vector<CommunicationFacts> communications = communications_of(compiled.tasks);
+  document["communications"] = Document::List{};
+  for (const CommunicationFacts& facts : communications) document["communications"].append(to_document(facts));
+  for (Role role : kRoles) {
+    const Total total = total_of(communications, role);
+    document["totals"][to_text(role)] = Document::Table{{"exchanges", total.count}, {"bytes", total.bytes.value()}};
+  }
+  document["state_bytes"] = state_bytes(graph, sharded).value();
+  document["arena_bytes"] = compiled.tasks.arena.value();
+  return document;
+}
+
+std::string notes_text(const ShardedGraph& sharded) {
+  if (sharded.notes.empty()) return "";
+  TextTable table({"note", "op", "what"}, "lll");
+  for (const ShardingNote& note : sharded.notes) table.add({std::string(to_text(note.kind)), note.op, note.text});
+  return "\nWhat could not be kept\n" + table.text();
+}
+
+std::string parameters_text(const Graph& graph, const ShardedGraph& sharded) {
+  TextTable table({"parameter", "placement", "at rank 0", "bytes a rank", "why"}, "lllrl");
+  for (const ValueFacts& facts : parameters_of(graph, sharded))
+    table.add({facts.name, facts.placement, facts.local, to_text(facts.bytes), facts.reason.empty() ? "nothing divides it" : facts.reason});
+  return "\nParameters\n" + table.text();
+}
+
+std::string communications_text(const std::vector<CommunicationFacts>& list) {
+  if (list.empty()) return "\nCommunication of a step: none\n";
+  TextTable table({"role", "kind", "value", "bytes a rank receives", "why"}, "lllrl");
+  for (const CommunicationFacts& facts : list)
+    table.add({std::string(to_text(facts.role)), facts.kind, facts.value, to_text(facts.bytes), facts.reason});
+  TextTable totals({"role", "exchanges", "bytes a rank receives"}, "lrr");
+  for (Role role : kRoles) {
+    const Total total = total_of(list, role);
+    totals.add({std::string(to_text(role)), std::to_string(total.count), to_text(total.bytes)});
+  }
+  return "\nCommunication of a step\n" + table.text() + "\nTotals of a step\n" + totals.text();
+}
+
+std::string plan_text(const Graph& graph, const Compiled& compiled, const Plan& plan) {
+  const ShardedGraph& sharded = compiled.sharded;
+  return describe(plan) + "\n" + notes_text(sharded) + parameters_text(graph, sharded) + communications_text(communications_of(compiled.tasks)) +
+         "\nMemory of a rank\n  variables  " + to_text(state_bytes(graph, sharded)) + " with optimizer state\n  arena      " + to_text(compiled.tasks.arena) +
+         " for everything that lives within a step\n";
+}
+
+}  // namespace
+
+ExitCode run_explain(const Arguments& arguments) {
+  Session session = open_session(arguments);
+  set_vocabulary(session.config);
+  const Graph graph = training_graph(session.config);
+  check_fits(session.plan, graph);
+  CompileOptions options;
+  Document::List stages;
+  if (arguments.stages)
+    options.dump = [&](std::string_view stage, const std::string& text) {
+      if (arguments.json) stages.push_back(Document::Table{{"name", std::string(stage)}, {"text", text}});
+      else std::cout << "== " << stage << " ==\n" << text << "\n";
+    };
+  const Compiled compiled = compile(graph, session.plan.mesh(), session.plan.marks, options);
+  Document document = arguments.name.empty() ? plan_document(graph, compiled) : explain_name_document(graph, compiled, arguments.name);
+  if (arguments.stages) document["stages"] = stages;
+  print_result(arguments, document, arguments.name.empty() ? plan_text(graph, compiled, session.plan) : explain_name_text(graph, compiled, arguments.name));
+  return ExitCode::kDone;
+}
+
+}  // namespace tessera

@@ -1,0 +1,138 @@
+#include <filesystem>
+
+#include <fmt/format.h>
+
+#include "base/file.h"
+#include "base/text.h"
+#include "cli/commands.h"
+#include "cli/session.h"
+#include "cli/text_table.h"
+#include "data/text_files.h"
+
+namespace tessera {
+namespace {
+
+/// What inspect has to say: the text for people and the object for scripts.
+struct Findings {
+  std::string text;
+  Document document;
+};
+
+std::string mark_kind(const Mark& mark) { return mark.kind == Mark::Kind::kTensor ? "tensor" : "op"; }
+
+std::string stamp_text(const Plan& plan) {
+  if (!plan.fingerprint) return "stamp  none: written by hand, it fits every model that has the names of its marks\n";
+  return fmt::format("stamp  graph {}, {}, by tessera {}\n", plan.fingerprint->graph, counted(static_cast<int64_t>(plan.fingerprint->parameters.size()), "parameter"), plan.fingerprint->version);
+}
+
+Findings inspect_plan(const std::string& file) {
+  const Plan plan = read_plan(file);
+  TextTable marks({"mark", "name or pattern", "placement"}, "lll");
+  Findings findings;
+  findings.document["kind"] = "plan";
+  findings.document["mesh"] = plan.mesh_shape.empty() ? "" : to_text(*plan.mesh());
+  findings.document["ranks"] = plan.ranks();
+  findings.document["micro_batches"] = plan.micro_batches;
+  findings.document["marks"] = Document::List{};
+  for (const Mark& mark : plan.marks) {
+    marks.add({mark_kind(mark), mark.pattern, mark.placement});
+    findings.document["marks"].append(Document::Table{{mark_kind(mark), mark.pattern}, {"placement", mark.placement}});
+  }
+  findings.document["fingerprint"] = plan.fingerprint ? Document(plan.fingerprint->graph) : Document();
+  findings.text = fmt::format("{} is a plan\n\nmesh   {}\nranks  {}\n", file, plan.mesh_shape.empty() ? "none: one process" : to_text(*plan.mesh()), plan.ranks()) + stamp_text(plan) +
+                  (marks.empty() ? "marks  none: everything is whole on every rank\n" : "\n" + marks.text());
+  return findings;
+}
+
+/// Tokens, vocabulary and what is to be learned.
+Document text_facts(const std::string& text, const std::string& tokens) {
+  const Vocabulary vocabulary = tokens == "bytes" ? Vocabulary::bytes() : Vocabulary::characters_of(text);
+  const std::vector<int32_t> list = vocabulary.encode(text);
+  Document facts;
+  facts["tokens"] = static_cast<int64_t>(list.size());
+  facts["vocabulary"] = vocabulary.size();
+  facts["bigram_entropy"] = bigram_entropy(list, vocabulary.size());
+  return facts;
+}
+
+std::string text_line(const std::string& name, const Document& facts) {
+  return fmt::format("  {:<10}  {} tokens, vocabulary {}, bigram entropy {:.4f} nats a token\n", name, grouped(facts.find("tokens")->as_int()), facts.find("vocabulary")->as_int(),
+                     facts.find("bigram_entropy")->as_double());
+}
+
+Findings inspect_text(const std::string& file) {
+  const DataConfig defaults;
+  const std::string text = read_text({file}, defaults.max_bytes);
+  Findings findings;
+  findings.document["kind"] = "text";
+  findings.document["bytes"] = static_cast<int64_t>(text.size());
+  findings.text = fmt::format("{} is text: {} bytes{}\n\n", file, grouped(static_cast<int64_t>(text.size())),
+                              static_cast<int64_t>(text.size()) + 4 > defaults.max_bytes ? " were read, the default of data.max_bytes; there is more" : "");
+  for (const char* tokens : {"bytes", "characters"}) {
+    try {
+      findings.document[tokens] = text_facts(text, tokens);
+      findings.text += text_line(tokens, *findings.document.find(tokens));
+    } catch (const UserError& error) {   // not UTF-8: then it has no characters
+      findings.document[tokens] = Document();
+      findings.text += fmt::format("  {:<10}  not possible: {}\n", tokens, error.what_happened());
+    }
+  }
+  return findings;
+}
+
+int64_t parameter_count(const Graph& graph) {
+  int64_t count = 0;
+  for (const Variable& variable : graph.variables())
+    if (variable.trainable) count += element_count(graph.type(variable.value).shape);
+  return count;
+}
+
+std::string settings_text(const Document& settings) {
+  TextTable table({"setting", "value"}, "ll");
+  for (const auto& [name, group] : settings.as_table())
+    for (const auto& [key, value] : group.as_table()) table.add({name + "." + key, to_json(value)});
+  return table.text();
+}
+
+Findings inspect_config(const Arguments& arguments) {
+  Session session = open_session(arguments);
+  const auto data = load_text_of(session.config);
+  const Graph graph = training_graph(session.config);
+  const int64_t parameters = parameter_count(graph);
+  Findings findings;
+  findings.document["kind"] = "config";
+  findings.document["settings"] = resolved_settings(session.config);
+  findings.document["parameters"] = parameters;
+  findings.document["ops"] = static_cast<int64_t>(graph.ops().size());
+  findings.document["vocabulary"] = data->vocabulary.size();
+  findings.document["train_tokens"] = data->train_tokens;
+  findings.document["held_out_tokens"] = data->held_out_tokens;
+  findings.document["bigram_entropy"] = data->bigram_entropy;
+  findings.document["plan"] = describe(session.plan);
+  findings.text = fmt::format("{} is a configuration\n\n{}\n", arguments.file, settings_text(*findings.document.find("settings")));
+  findings.text += fmt::format("model  {} parameters; the training step has {} ops\n", grouped(parameters), grouped(static_cast<int64_t>(graph.ops().size())));
+  findings.text += fmt::format("data   {} tokens to train on, {} held out, vocabulary {}; bigram entropy of the held-out text {:.4f} nats a token\n", grouped(data->train_tokens),
+                               grouped(data->held_out_tokens), data->vocabulary.size(), data->bigram_entropy);
+  findings.text += "plan   " + describe(session.plan) + "\n";
+  return findings;
+}
+
+Findings inspect_any(const Arguments& arguments) {
+  const std::filesystem::path file(arguments.file);
+  std::error_code unknown;
+  if (!std::filesystem::exists(file, unknown)) read_file(file);   // says what is missing
+  const bool is_folder = std::filesystem::is_directory(file, unknown);
+  if (!is_folder && file.extension() == ".json") return inspect_plan(arguments.file);
+  if (!is_folder && file.extension() == ".toml") return inspect_config(arguments);
+  return inspect_text(arguments.file);
+}
+
+}  // namespace
+
+ExitCode run_inspect(const Arguments& arguments) {
+  const Findings findings = inspect_any(arguments);
+  print_result(arguments, findings.document, findings.text);
+  return ExitCode::kDone;
+}
+
+}  // namespace tessera

@@ -1,0 +1,20 @@
+// The loop of a run: steps, with progress, evaluations and metrics. Training and the demo share it.
+#pragma once
+
+#include <vector>
+
+#include "cli/run_folder.h"
+
+namespace tessera {
+
+struct TrainedRun {
+  std::vector<double> losses;       // of the steps that were run here
+  double held_out_loss = 0;         // at the end
+  double tokens_per_second = 0;     // without the first step, which binds and warms up, unless it is the only one
+};
+
+/// Runs the steps of `engine` that are left of config().train.steps, and evaluates as its configuration says and at the end.
+///   folder  null: nothing is written
+TrainedRun train_to_end(Engine& engine, RunFolder* folder = nullptr);
+
+}  // namespace tessera

@@ -1,0 +1,108 @@
+#include "data/text_dataset.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "base/error.h"
+#include "base/text.h"
+
+namespace tessera {
+namespace {
+
+/// What follows each token, token by token: the successors of token a are next[first[a]] to next[first[a + 1] - 1].
+struct Successors {
+  std::vector<int64_t> first;
+  std::vector<int32_t> next;
+};
+
+Successors successors_of(const std::vector<int32_t>& tokens, int vocabulary_size) {
+  Successors result{std::vector<int64_t>(static_cast<size_t>(vocabulary_size) + 1, 0), std::vector<int32_t>(tokens.size() - 1)};
+  for (size_t i = 0; i + 1 < tokens.size(); ++i) ++result.first[static_cast<size_t>(tokens[i]) + 1];
+  for (size_t a = 1; a < result.first.size(); ++a) result.first[a] += result.first[a - 1];
+  std::vector<int64_t> place = result.first;
+  for (size_t i = 0; i + 1 < tokens.size(); ++i) result.next[static_cast<size_t>(place[static_cast<size_t>(tokens[i])]++)] = tokens[i + 1];
+  return result;
+}
+
+}  // namespace
+
+double bigram_entropy(const std::vector<int32_t>& tokens, int vocabulary_size) {
+  for (int32_t token : tokens) ensure(token >= 0 && token < vocabulary_size, "a token of the vocabulary");
+  if (tokens.size() < 2) return 0.0;
+  const Successors successors = successors_of(tokens, vocabulary_size);
+  std::vector<int64_t> counts(static_cast<size_t>(vocabulary_size), 0);
+  double sum = 0.0;
+  for (size_t a = 0; a < counts.size(); ++a) {
+    const auto total = static_cast<double>(successors.first[a + 1] - successors.first[a]);
+    const auto begin = successors.next.begin() + successors.first[a], end = successors.next.begin() + successors.first[a + 1];
+    for (auto next = begin; next != end; ++next) ++counts[static_cast<size_t>(*next)];
+    for (auto next = begin; next != end; ++next) {
+      // Taken out when it is first met, so that every pair is summed once and the counts are zero again for the next token.
+      const auto count = static_cast<double>(std::exchange(counts[static_cast<size_t>(*next)], 0));
+      if (count > 0) sum -= count * std::log(count / total);
+    }
+  }
+  return sum / static_cast<double>(tokens.size() - 1);
+}
+
+TextSplit hold_out(std::vector<int32_t> tokens, double fraction, int64_t minimum) {
+  ensure(minimum >= 0, "a part has no negative number of tokens");
+  if (!(fraction >= 0.0 && fraction < 1.0))
+    throw UserError("a fraction of " + double_text(fraction) + " of the text cannot be held out", "the fraction is at least 0 and below 1",
+                    "hold out a tenth, 0.1, or leave the default", ExitCode::kBadConfig);
+  const auto count = static_cast<int64_t>(tokens.size());
+  if (count < 2 * minimum)
+    throw UserError(fmt::format("the text is too short to hold out a part: it has {} tokens", count),
+                    fmt::format("the part to train on and the part held out each need {} tokens, {} together", minimum, 2 * minimum),
+                    "give it more text, or make the context shorter", ExitCode::kBadData);
+  const int64_t wanted = std::llround(fraction * static_cast<double>(count));
+  const int64_t held = std::clamp(wanted, minimum, count - minimum);
+  TextSplit split;
+  split.held_out.assign(tokens.end() - held, tokens.end());
+  tokens.resize(static_cast<size_t>(count - held));
+  split.train = std::move(tokens);
+  return split;
+}
+
+TextDataset::TextDataset(std::vector<int32_t> tokens, int64_t context, int64_t stride)
+    : tokens_(std::move(tokens)), context_(context), stride_(stride) {
+  if (context < 1 || stride < 1)
+    throw UserError(fmt::format("samples with a context of {} tokens and a stride of {} cannot be made", context, stride),
+                    "a sample has at least one token, and the next begins at least one later", "set both to 1 or more",
+                    ExitCode::kBadConfig);
+  const auto count = static_cast<int64_t>(tokens_.size());
+  if (count < context + 1)
+    throw UserError(
+        fmt::format("the text is too short for one sample: it has {} tokens", count),
+        fmt::format("a sample with a context of {} takes {} tokens: its labels are its inputs shifted by one", context, context + 1),
+        "give it more text, or make the context shorter", ExitCode::kBadData);
+}
+
+int64_t TextDataset::samples() const {
+  return (static_cast<int64_t>(tokens_.size()) - 1 - context_) / stride_ + 1;
+}
+
+TextBatch TextDataset::batch(const Sampler& sampler, int64_t step, Range rows) const {
+  TextBatch batch;
+  fill(sampler, step, rows, batch);
+  return batch;
+}
+
+void TextDataset::fill(const Sampler& sampler, int64_t step, Range rows, TextBatch& batch) const {
+  ensure(sampler.options().samples == samples(), "the sampler is made for this dataset");
+  ensure(rows.begin <= rows.end, "rows of a batch");
+  const TensorType type{DType::kI32, {rows.size(), context_}};
+  if (!(batch.inputs.type() == type)) batch = {Tensor(type), Tensor(type)};
+  int32_t* inputs = batch.inputs.values<int32_t>().data();
+  int32_t* labels = batch.labels.values<int32_t>().data();
+  for (int64_t row = rows.begin; row < rows.end; ++row, inputs += context_, labels += context_) {
+    const int32_t* sample = tokens_.data() + sampler.sample(step, row) * stride_;
+    std::copy_n(sample, context_, inputs);
+    std::copy_n(sample + 1, context_, labels);
+  }
+}
+
+}  // namespace tessera

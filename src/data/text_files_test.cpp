@@ -1,0 +1,163 @@
+#include "data/text_files.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "base/error.h"
+
+namespace tessera {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::AllOf;
+using testing::Property;
+using testing::StrEq;
+using testing::Throws;
+
+constexpr int64_t kPlenty = 1 << 20;
+
+/// A folder of its own for each test, gone afterwards.
+class ReadText : public testing::Test {
+ protected:
+  ReadText() : folder_(fs::path(testing::TempDir()) / ("tessera_read_text_" + name())) {
+    fs::remove_all(folder_);
+    fs::create_directories(folder_);
+  }
+  ~ReadText() override { fs::remove_all(folder_); }
+
+  fs::path write(const std::string& name, const std::string& text) const {
+    const fs::path path = folder_ / name;
+    fs::create_directories(path.parent_path());
+    std::ofstream(path, std::ios::binary) << text;
+    return path;
+  }
+
+  fs::path folder_;
+
+ private:
+  static std::string name() { return testing::UnitTest::GetInstance()->current_test_info()->name(); }
+};
+
+auto throws_user_error(const std::string& message, ExitCode code) {
+  return Throws<UserError>(AllOf(Property(&UserError::what, StrEq(message)), Property(&UserError::exit_code, code)));
+}
+
+TEST_F(ReadText, ReadsFilesInTheOrderOfTheirPaths) {
+  const fs::path b = write("b.txt", "second "), a = write("a.txt", "first "), c = write("c.txt", "third");
+  EXPECT_EQ(read_text({c, a, b}, kPlenty), "first second third");
+}
+
+TEST_F(ReadText, ReadsFoldersRecursivelyFolderByFolder) {
+  // "one" comes before "one.txt", so all of the folder one comes before the file one.txt.
+  write("one.txt", "3");
+  write("one/b.txt", "2");
+  write("one/a/z.txt", "1");
+  write("two/a.txt", "4");
+  EXPECT_EQ(read_text({folder_}, kPlenty), "1234");
+}
+
+TEST_F(ReadText, AFileThatIsNamedTwiceIsReadOnce) {
+  const fs::path a = write("in/a.txt", "once");
+  EXPECT_EQ(read_text({a, folder_ / "in", folder_ / "in" / "." / "a.txt"}, kPlenty), "once");
+}
+
+TEST_F(ReadText, PassesOverFilesWithAZeroByteInTheirFirst4096) {
+  write("a.txt", "text ");
+  write("b.bin", std::string("PK\0\1", 4));
+  write("c.bin", std::string(4095, 'x') + '\0');
+  write("d.txt", "more");
+  EXPECT_EQ(read_text({folder_}, kPlenty), "text more");
+}
+
+TEST_F(ReadText, AZeroByteAfterTheFirst4096IsText) {
+  const std::string text = std::string(4096, 'x') + '\0' + "y";
+  EXPECT_EQ(read_text({write("a.txt", text)}, kPlenty), text);
+}
+
+TEST_F(ReadText, CutsOffWhatIsMoreThanTheBytesAskedFor) {
+  write("a.txt", "0123456789");
+  write("b.txt", "abc");
+  EXPECT_EQ(read_text({folder_}, 4), "0123");
+  EXPECT_EQ(read_text({folder_}, 10), "0123456789");
+  EXPECT_EQ(read_text({folder_}, 12), "0123456789ab");
+  EXPECT_EQ(read_text({folder_}, 13), "0123456789abc");
+  EXPECT_EQ(read_text({folder_}, 14), "0123456789abc");
+}
+
+TEST_F(ReadText, ReadsFilesThatAreLongerThanOneReading) {
+  std::string text;
+  for (int i = 0; i < 400000; ++i) text += std::to_string(i) + " ";  // 2.7 MB
+  const fs::path path = write("long.txt", text);
+  EXPECT_EQ(read_text({path}, 1 << 30), text);
+  EXPECT_EQ(read_text({path}, 2000001), text.substr(0, 2000001));
+}
+
+TEST_F(ReadText, DoesNotCutACharacterOfUtf8) {
+  // The face takes bytes 3 to 6.
+  const fs::path path = write("a.txt", "abc😀d");
+  for (int64_t limit : {3, 4, 5, 6}) EXPECT_EQ(read_text({path}, limit), "abc");
+  EXPECT_EQ(read_text({path}, 7), "abc😀");
+  EXPECT_EQ(read_text({path}, 8), "abc😀d");
+}
+
+TEST_F(ReadText, CutsTextThatIsNotUtf8WhereItIsAsked) {
+  const fs::path path = write("a.txt", "ab\x80\x80\x80\x80\x80z");
+  EXPECT_EQ(read_text({path}, 6), "ab\x80\x80\x80\x80");
+}
+
+TEST_F(ReadText, FollowsNoLinkToNothingInAFolder) {
+  write("a.txt", "text");
+  fs::create_symlink(folder_ / "nowhere", folder_ / "link.txt");
+  EXPECT_EQ(read_text({folder_}, kPlenty), "text");
+}
+
+TEST_F(ReadText, AMissingPathIsNamed) {
+  const fs::path here = write("a.txt", "text"), missing = folder_ / "b.txt";
+  EXPECT_THAT(
+      [&] {
+        read_text({here, missing}, kPlenty);
+      },
+      throws_user_error("cannot read text from '" + missing.string() +
+                            "'\n"
+                            "  why: there is no such file or folder\n"
+                            "  fix: check the path and that it may be read; a relative path starts at the folder in which the program "
+                            "was started",
+                        ExitCode::kMissingInput));
+}
+
+TEST_F(ReadText, APathThatIsNeitherFileNorFolderIsNamed) {
+  EXPECT_THAT([&] { read_text({"/dev/null"}, kPlenty); },
+              throws_user_error("cannot read text from '/dev/null'\n"
+                                "  why: it is neither a file nor a folder\n"
+                                "  fix: check the path and that it may be read; a relative path starts at the folder in which the program "
+                                "was started",
+                                ExitCode::kMissingInput));
+}
+
+TEST_F(ReadText, NoTextInAllOfThemIsSaidWithTheirNumbers) {
+  const fs::path empty = write("empty.txt", "");
+  write("in/a.bin", std::string(1, '\0'));
+  write("in/b.bin", std::string("x\0", 2));
+  EXPECT_THAT(
+      [&] {
+        read_text({empty, folder_ / "in"}, kPlenty);
+      },
+      throws_user_error("there is no text in '" + empty.string() + "', '" + (folder_ / "in").string() +
+                            "'\n"
+                            "  why: files found: 3; empty: 1; not text (a zero byte in the first 4096): 2\n"
+                            "  fix: name files of text, or folders that hold them",
+                        ExitCode::kBadData));
+}
+
+TEST_F(ReadText, NoPathIsNoText) {
+  EXPECT_THAT([] { read_text({}, kPlenty); },
+              throws_user_error("no file or folder of text is named\n"
+                                "  why: files found: 0; empty: 0; not text (a zero byte in the first 4096): 0\n"
+                                "  fix: name files of text, or folders that hold them",
+                                ExitCode::kBadData));
+}
+
+}  // namespace
+}  // namespace tessera

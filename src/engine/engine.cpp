@@ -1,0 +1,283 @@
+#include "engine/engine.h"
+
+#include <chrono>
+#include <cmath>
+
+#include "autodiff/optimizer.h"
+#include "base/error.h"
+#include "base/random.h"
+#include "base/text.h"
+#include "engine/loader.h"
+#include "ops/builder.h"
+
+namespace tessera {
+namespace {
+
+std::shared_ptr<const TaskGraph> shared_tasks(const TaskGraph& tasks) { return std::make_shared<const TaskGraph>(tasks); }
+
+/// The marks that name something in `graph`: evaluation and prediction lack what only training has (labels, optimizer state).
+std::vector<Mark> marks_for(const Graph& graph, const std::vector<Mark>& marks) {
+  std::vector<Mark> present;
+  for (const Mark& mark : marks) {
+    bool found = false;
+    if (mark.kind == Mark::Kind::kTensor)
+      for (const Value& value : graph.values()) found = found || matches(mark.pattern, value.name);
+    else
+      for (const Op& op : graph.ops()) found = found || matches(mark.pattern, op.name);
+    if (found) present.push_back(mark);
+  }
+  return present;
+}
+
+/// Placements that training gave to the variables, as marks: every program keeps a variable where it lies.
+std::vector<Mark> with_variables_of(const Graph& training, const Compiled& compiled, const Graph& graph, std::vector<Mark> marks) {
+  std::erase_if(marks, [&](const Mark& mark) {
+    const auto value = mark.kind == Mark::Kind::kTensor ? graph.find_value(mark.pattern) : std::nullopt;
+    return value && graph.variable_of(*value);
+  });
+  std::vector<Mark> kept;
+  for (Mark& mark : marks) {
+    bool names_variable = false;
+    for (const Variable& variable : graph.variables())
+      names_variable = names_variable || (mark.kind == Mark::Kind::kTensor && matches(mark.pattern, graph.value(variable.value).name));
+    if (!names_variable) kept.push_back(std::move(mark));
+  }
+  for (const Variable& variable : graph.variables()) {
+    const std::string& name = graph.value(variable.value).name;
+    const DistAttr& attr = compiled.sharded.of(*training.find_value(name));
+    std::vector<std::string> spec;
+    for (const DimSharding& dim : attr.dims) {
+      std::vector<std::string> axes;
+      for (int axis : dim.axes) axes.push_back("\"" + attr.mesh->axes()[static_cast<size_t>(axis)] + "\"");
+      spec.push_back(axes.empty() ? "None" : axes.size() == 1 ? axes.front() : "(" + join(axes, ",") + ")");
+    }
+    kept.push_back(shard_tensor(name, "P(" + join(spec, ", ") + ")", "the training program"));
+  }
+  return kept;
+}
+
+int64_t parts_of(const Plan& plan, const Compiled& compiled, const Graph& graph) {
+  const auto tokens = graph.find_value("tokens");
+  int64_t parts = 1;
+  if (!tokens || plan.mesh_shape.empty()) return parts;
+  for (int axis : compiled.sharded.of(*tokens).dims.front().axes) parts *= plan.mesh_shape[axis];
+  return parts;
+}
+
+/// Index of the drawn one of `logits` at `temperature`; the number is of (seed, draw).
+int32_t draw_token(const std::vector<float>& logits, double temperature, uint64_t seed, int64_t draw) {
+  size_t best = 0;
+  for (size_t i = 1; i < logits.size(); ++i)
+    if (logits[i] > logits[best]) best = i;
+  if (temperature <= 0) return static_cast<int32_t>(best);
+  std::vector<double> weights;
+  double sum = 0;
+  for (float logit : logits) sum += weights.emplace_back(std::exp((logit - logits[best]) / temperature));
+  double rest = RandomStream(random_key(seed, "generate"), 0).uniform(static_cast<uint64_t>(draw)) * sum;
+  for (size_t i = 0; i < weights.size(); ++i)
+    if ((rest -= weights[i]) < 0) return static_cast<int32_t>(i);
+  return static_cast<int32_t>(best);
+}
+
+}  // namespace
+
+TextData load_text(const DataConfig& config, int64_t context) {
+  const std::string text = read_text({config.path.begin(), config.path.end()}, config.max_bytes);
+  TextData data;
+  if (config.tokens == "characters") data.vocabulary = Vocabulary::characters_of(text);
+  TextSplit split = hold_out(data.vocabulary.encode(text), config.held_out, context + 1);
+  data.bigram_entropy = bigram_entropy(split.held_out, data.vocabulary.size());
+  data.train_tokens = static_cast<int64_t>(split.train.size());
+  data.held_out_tokens = static_cast<int64_t>(split.held_out.size());
+  const int64_t stride = config.stride > 0 ? config.stride : context;
+  data.train = std::make_shared<const TextDataset>(std::move(split.train), context, stride);
+  data.held_out = std::make_shared<const TextDataset>(std::move(split.held_out), context, context);
+  return data;
+}
+
+Graph training_graph(const RunConfig& config) {
+  Graph graph = build_model(config.model, {.batch = config.train.batch, .training = true, .loss = true, .seed = config.train.seed});
+  Builder builder(graph, config.train.seed);
+  add_training(builder, graph.output("loss"), config.optimizer);
+  return graph;
+}
+
+Graph evaluation_graph(const RunConfig& config, int64_t batch) {
+  return build_model(config.model, {.batch = batch, .training = false, .loss = true, .seed = config.train.seed});
+}
+
+Graph prediction_graph(const RunConfig& config) {
+  return build_model(config.model, {.batch = 1, .training = false, .loss = false, .seed = config.train.seed});
+}
+
+struct Engine::State {
+  RunConfig config;
+  Plan plan;
+  std::shared_ptr<const TextData> data;
+  Graph graph;
+  Compiled compiled;
+  std::unique_ptr<Runtime> runtime;
+  LoadedProgram* training = nullptr;
+  LoadedProgram* evaluation = nullptr;
+  LoadedProgram* prediction = nullptr;
+  std::unique_ptr<BatchLoader> loader;
+  int64_t steps_done = 0;
+  Tensor rate = Tensor::scalar(0.0f);
+  Tensor step_number = Tensor::scalar(int32_t{0});
+  std::map<std::string, const Tensor*> inputs;
+  TensorMap results;
+
+  LoadedProgram& load_without_training(const Graph& other, LoadedProgram*& program) {
+    if (!program) {
+      const auto marks = with_variables_of(graph, compiled, other, marks_for(other, plan.marks));
+      program = &runtime->load(shared_tasks(compile(other, compiled.sharded.mesh, marks).tasks));
+    }
+    return *program;
+  }
+
+  void give(const TextBatch& batch) {
+    rate.values<float>()[0] = static_cast<float>(learning_rate(config.optimizer.schedule, steps_done));
+    step_number.values<int32_t>()[0] = static_cast<int32_t>(steps_done);
+    for (const TaskInput& input : compiled.tasks.inputs) {
+      const Tensor*& place = inputs[input.name];
+      if (input.name == "tokens") place = &batch.inputs;
+      else if (input.name == "labels") place = &batch.labels;
+      else if (input.name == kLearningRateInput) place = &rate;
+      else if (input.name == kStepInput) place = &step_number;
+      else throw InternalError("the training graph has an unknown input '" + input.name + "'");
+    }
+  }
+
+  double result(std::string_view name) const {
+    const auto found = results.find(std::string(name));
+    return found == results.end() ? 0.0 : found->second.values<float>()[0];
+  }
+};
+
+Engine::Engine(RunConfig config, Plan plan, std::shared_ptr<const TextData> data, EngineOptions options) : state_(std::make_unique<State>()) {
+  State& s = *state_;
+  s.config = std::move(config);
+  s.plan = std::move(plan);
+  s.data = std::move(data);
+  s.graph = training_graph(s.config);
+  check_fits(s.plan, s.graph);
+  s.compiled = compile(s.graph, s.plan.mesh(), s.plan.marks, {.dump = {}, .rules = options.rules});
+  s.runtime = std::make_unique<Runtime>(s.compiled.sharded.mesh, options.runtime);
+  s.training = &s.runtime->load(shared_tasks(s.compiled.tasks));
+  s.runtime->initialize(*s.training, s.config.train.seed);
+}
+
+Engine::~Engine() = default;
+Engine::Engine(Engine&&) noexcept = default;
+
+const RunConfig& Engine::config() const { return state_->config; }
+const Plan& Engine::plan() const { return state_->plan; }
+const Graph& Engine::graph() const { return state_->graph; }
+const Compiled& Engine::compiled() const { return state_->compiled; }
+Runtime& Engine::runtime() { return *state_->runtime; }
+int64_t Engine::step_count() const { return state_->steps_done; }
+
+StepResult Engine::step(const Observer* observer) {
+  State& s = *state_;
+  if (!s.loader) {
+    Sampler sampler({.samples = s.data->train->samples(),
+                     .batch = s.config.train.batch,
+                     .parts = parts_of(s.plan, s.compiled, s.graph),
+                     .shuffle = s.config.data.shuffle,
+                     .tail = s.config.data.tail,
+                     .seed = s.config.train.seed});
+    s.loader = std::make_unique<BatchLoader>(s.data->train, sampler, s.steps_done);
+  }
+  TextBatch batch = s.loader->next();
+  const StepResult result = step(batch, observer);
+  s.loader->recycle(std::move(batch));
+  return result;
+}
+
+StepResult Engine::step(const TextBatch& batch, const Observer* observer) {
+  State& s = *state_;
+  const auto start = std::chrono::steady_clock::now();
+  s.give(batch);
+  s.runtime->run(*s.training, s.inputs, s.results, observer);
+  const StepResult result{.step = s.steps_done,
+                          .loss = s.result("loss"),
+                          .learning_rate = s.rate.values<float>()[0],
+                          .grad_norm = s.result("grad_norm"),
+                          .tokens = batch.inputs.size(),
+                          .time = Seconds(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count())};
+  if (!std::isfinite(result.loss))
+    throw UserError("the loss of step " + std::to_string(s.steps_done) + " is not a number", "training diverged: values grew until they left the range of f32",
+                    "lower optimizer.learning_rate, lengthen optimizer.warmup, or set optimizer.clip_norm", ExitCode::kDiverged);
+  ++s.steps_done;
+  return result;
+}
+
+std::vector<StepResult> Engine::fit(int64_t steps, const std::function<bool(const StepResult&)>& on_step) {
+  std::vector<StepResult> results;
+  results.reserve(static_cast<size_t>(steps));
+  for (int64_t i = 0; i < steps; ++i) {
+    results.push_back(step());
+    if (on_step && !on_step(results.back())) break;
+  }
+  return results;
+}
+
+Engine::Evaluation Engine::evaluate(int64_t batches) {
+  State& s = *state_;
+  const int64_t batch = s.config.train.batch;
+  LoadedProgram& program = s.load_without_training(evaluation_graph(s.config, batch), s.evaluation);
+  const Sampler sampler({.samples = s.data->held_out->samples(), .batch = batch, .parts = 1, .shuffle = Shuffle::kNone, .tail = Tail::kPad, .seed = 0});
+  Evaluation evaluation;
+  double sum = 0;
+  TensorMap results;
+  TextBatch rows;
+  for (int64_t i = 0; i < std::min(batches, sampler.steps_per_epoch()); ++i) {
+    s.data->held_out->fill(sampler, i, {0, batch}, rows);
+    for (int64_t row = 0; row < batch; ++row)
+      if (sampler.padded(i, row))
+        for (int32_t& label : rows.labels.values<int32_t>().subspan(static_cast<size_t>(row * s.data->held_out->context()), static_cast<size_t>(s.data->held_out->context())))
+          label = -1;
+    s.runtime->run(program, {{"tokens", &rows.inputs}, {"labels", &rows.labels}}, results);
+    const double count = results.at("count").values<float>()[0];
+    sum += results.at("loss").values<float>()[0] * count;
+    evaluation.tokens += static_cast<int64_t>(count);
+  }
+  evaluation.loss = sum / static_cast<double>(std::max<int64_t>(evaluation.tokens, 1));
+  return evaluation;
+}
+
+std::vector<float> Engine::predict(const std::vector<int32_t>& tokens) {
+  State& s = *state_;
+  LoadedProgram& program = s.load_without_training(prediction_graph(s.config), s.prediction);
+  const int64_t context = s.config.model.context;
+  const auto used = std::min<int64_t>(context, static_cast<int64_t>(tokens.size()));
+  // A causal model reads the logits at the last token; one that looks at the whole context has the tokens at its end.
+  const bool causal = s.config.model.kind == "gpt";
+  const int64_t first = causal ? 0 : context - used;
+  Tensor input(TensorType{DType::kI32, {1, context}});
+  std::copy(tokens.end() - used, tokens.end(), input.values<int32_t>().begin() + first);
+  TensorMap results;
+  s.runtime->run(program, {{"tokens", &input}}, results);
+  const auto logits = results.at("logits").values<float>();
+  const int64_t width = s.config.model.vocabulary;
+  const int64_t row = causal ? std::max<int64_t>(used - 1, 0) : 0;
+  return {logits.begin() + row * width, logits.begin() + (row + 1) * width};
+}
+
+std::vector<int32_t> Engine::generate(std::vector<int32_t> prompt, int64_t count, double temperature, uint64_t seed) {
+  const size_t start = prompt.size();
+  for (int64_t i = 0; i < count; ++i) prompt.push_back(draw_token(predict(prompt), temperature, seed, i));
+  return {prompt.begin() + static_cast<std::ptrdiff_t>(start), prompt.end()};
+}
+
+TensorMap Engine::variables() {
+  TensorMap values;
+  for (const std::string& name : state_->runtime->variable_names()) values.emplace(name, state_->runtime->variable(name));
+  return values;
+}
+
+void Engine::set_variables(const TensorMap& values) {
+  for (const auto& [name, value] : values) state_->runtime->set_variable(name, value);
+}
+
+}  // namespace tessera

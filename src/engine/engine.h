@@ -1,0 +1,94 @@
+// What users call: a model, its text, a plan, and the steps. It joins the two halves: it compiles graphs and hands task graphs to the runtime.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/config.h"
+#include "lower/lower.h"
+#include "runtime/runtime.h"
+
+namespace tessera {
+
+/// Text read, cut and ready; the same for every plan.
+struct TextData {
+  Vocabulary vocabulary = Vocabulary::bytes();
+  std::shared_ptr<const TextDataset> train;
+  std::shared_ptr<const TextDataset> held_out;
+  double bigram_entropy = 0;      // conditional, of the held-out tokens, nats a token
+  int64_t train_tokens = 0;
+  int64_t held_out_tokens = 0;
+};
+/// throws  UserError: 66 a path is missing, 65 there is too little text
+TextData load_text(const DataConfig& config, int64_t context);
+
+/// The serial training graph of a configuration: forward, backward, optimizer.
+Graph training_graph(const RunConfig& config);
+/// Forward and loss without dropout, over `batch` rows.
+Graph evaluation_graph(const RunConfig& config, int64_t batch);
+/// Logits of one row without dropout.
+Graph prediction_graph(const RunConfig& config);
+
+struct EngineOptions {
+  RuntimeOptions runtime;
+  RuleLookup rules = catalogue_rule;
+};
+
+struct StepResult {
+  int64_t step = 0;               // from 0
+  double loss = 0;
+  double learning_rate = 0;
+  double grad_norm = 0;           // 0 without clipping
+  int64_t tokens = 0;
+  Seconds time{0};
+};
+
+/// A model in training on the ranks of one process.
+///
+///   threads  call from one thread
+///   throws   from the constructor: UserErrors of marks, plans and data; from steps: UserError (5) when the loss is not a number, and what a rank threw
+class Engine {
+ public:
+  /// config.model.vocabulary must be that of `data`.
+  Engine(RunConfig config, Plan plan, std::shared_ptr<const TextData> data, EngineOptions options = {});
+  ~Engine();
+  Engine(Engine&&) noexcept;
+
+  const RunConfig& config() const;
+  const Plan& plan() const;
+  const Graph& graph() const;
+  const Compiled& compiled() const;
+  Runtime& runtime();
+  int64_t step_count() const;
+
+  /// The next training step on the next batch.
+  StepResult step(const Observer* observer = nullptr);
+  /// The same, with a given whole batch.
+  StepResult step(const TextBatch& batch, const Observer* observer = nullptr);
+  /// `steps` steps; `on_step` after each (return false to stop).
+  std::vector<StepResult> fit(int64_t steps, const std::function<bool(const StepResult&)>& on_step = {});
+
+  struct Evaluation {
+    double loss = 0;              // mean over the counted tokens
+    int64_t tokens = 0;
+  };
+  /// Mean loss of the first `batches` batches of the held-out text, in order, without dropout.
+  Evaluation evaluate(int64_t batches);
+
+  /// Logits of the token after `tokens`, of which the last `context` count; shorter ones are padded in front with token 0.
+  std::vector<float> predict(const std::vector<int32_t>& tokens);
+
+  /// `count` tokens drawn after `prompt` at `temperature` (0: the likeliest). The same under every plan up to rounding of the logits.
+  std::vector<int32_t> generate(std::vector<int32_t> prompt, int64_t count, double temperature, uint64_t seed);
+
+  TensorMap variables();
+  void set_variables(const TensorMap& values);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace tessera

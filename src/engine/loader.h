@@ -1,0 +1,28 @@
+// Batches made ahead of the step, on a thread of their own.
+#pragma once
+
+#include <memory>
+
+#include "data/dataset.h"
+
+namespace tessera {
+
+/// The batches of a sampler, in order.
+///
+///   depth    batches that may wait at most
+///   next()   the batch of the next step; rethrows what the loader's thread met
+///   memory   batches that were handed back are filled again
+class BatchLoader {
+ public:
+  BatchLoader(std::shared_ptr<const TextDataset> dataset, Sampler sampler, int64_t first_step, int depth = 2);
+  ~BatchLoader();
+
+  TextBatch next();
+  void recycle(TextBatch batch);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace tessera

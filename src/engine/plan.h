@@ -1,0 +1,65 @@
+// A plan: the decisions of how to run a model on several processes, and nothing that follows from them. Small, JSON, diffable.
+//
+//     {
+//       "format": 1,
+//       "mesh": {"dp": 2, "tp": 2},
+//       "micro_batches": 1,
+//       "marks": [{"tensor": "tokens", "placement": "P(\"dp\")"}],
+//       "fingerprint": {"graph": "9a3f...", "version": "0.1.0", "parameters": {"head.weight": "f32[128,256]"}}
+//     }
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/document.h"
+#include "graph/graph.h"
+#include "shard/marks.h"
+
+namespace tessera {
+
+/// What a plan was made for. A plan without one is written by hand and fits every model that has the names of its marks.
+struct PlanFingerprint {
+  std::string graph;                               // hash of the text form of the serial training graph
+  std::string version;                             // of the program that wrote it
+  std::map<std::string, std::string> parameters;   // name to type
+
+  bool operator==(const PlanFingerprint&) const = default;
+};
+
+struct Plan {
+  std::string name = "serial";                     // for people: "dp2-tp2", or the file it came from
+  Shape mesh_shape;                                // empty: one process
+  std::vector<std::string> mesh_axes;
+  int64_t micro_batches = 1;
+  std::vector<Mark> marks;
+  std::optional<PlanFingerprint> fingerprint;
+
+  /// The mesh; one process is the axis "all" of size 1.
+  MeshPtr mesh() const;
+  int ranks() const;
+};
+
+Plan serial_plan();
+
+/// Reads a plan file.
+/// throws  UserError: 66 missing file; 78 malformed, another format version, an unknown key with the nearest legal one, an axis of size below 1
+Plan read_plan(const std::filesystem::path& file);
+Plan parse_plan(const Document& document, const std::string& origin);
+
+/// Stamped for `graph`, ready to be written.
+Document to_document(const Plan& plan, const Graph& graph);
+
+/// throws  UserError (78) with a diff of the parameters when the plan was stamped for another graph
+void check_fits(const Plan& plan, const Graph& graph);
+
+/// throws  UserError (78) when the plan wants other than `ranks` processes (with what to change)
+void check_ranks(const Plan& plan, int ranks);
+
+/// The version of this program.
+std::string_view version();
+
+}  // namespace tessera

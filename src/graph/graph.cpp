@@ -1,0 +1,140 @@
+#include "graph/graph.h"
+
+#include <algorithm>
+#include <cctype>
+
+#include "base/error.h"
+#include "base/random.h"
+#include "base/text.h"
+
+namespace tessera {
+namespace {
+
+bool is_legal_name(std::string_view name) {
+  return !name.empty() && std::all_of(name.begin(), name.end(), [](unsigned char letter) {
+    return std::isalnum(letter) || letter == '_' || letter == '.' || letter == '-' || letter == ':';
+  });
+}
+
+}  // namespace
+
+std::string_view to_text(Role role) {
+  switch (role) {
+    case Role::kForward: return "forward";
+    case Role::kBackward: return "backward";
+    case Role::kOptimizer: return "optimizer";
+  }
+  throw InternalError("unknown role");
+}
+
+std::string to_text(const Initializer& initializer) {
+  switch (initializer.kind) {
+    case Initializer::Kind::kConstant: return "constant(" + double_text(initializer.a) + ")";
+    case Initializer::Kind::kNormal: return "normal(" + double_text(initializer.a) + ", " + double_text(initializer.b) + ")";
+    case Initializer::Kind::kUniform: return "uniform(" + double_text(initializer.a) + ", " + double_text(initializer.b) + ")";
+  }
+  throw InternalError("unknown initializer");
+}
+
+ValueId Graph::add_value(const std::string& name, const TensorType& type, OpId producer) {
+  ensure(is_legal_name(name), "'" + name + "' is not a name");
+  const int index = static_cast<int>(values_.size());
+  ensure(value_by_name_.emplace(name, index).second, "the name '" + name + "' is taken");
+  values_.push_back({name, type, producer, {}});
+  return {index};
+}
+
+ValueId Graph::add_input(const std::string& name, const TensorType& type) {
+  inputs_.push_back(add_value(name, type, {}));
+  return inputs_.back();
+}
+
+ValueId Graph::add_variable(const std::string& name, const TensorType& type, const Initializer& initializer, bool trainable, Origin origin) {
+  const ValueId value = add_value(name, type, {});
+  variables_.push_back({value, std::nullopt, initializer, trainable, std::move(origin)});
+  return value;
+}
+
+OpId Graph::add_op(std::string name, std::string kind, Attributes attributes, std::vector<ValueId> inputs,
+                   const std::vector<TensorType>& outputs, Role role, Origin origin) {
+  const OpId id{static_cast<int>(ops_.size())};
+  ensure(op_by_name_.emplace(name, id.index).second, "the name '" + name + "' is taken");
+  for (ValueId input : inputs) {
+    ensure(input.index >= 0 && input.index < static_cast<int>(values_.size()), "an operand of '" + name + "' does not exist");
+    values_[static_cast<size_t>(input.index)].users.push_back(id);
+  }
+  Op op{name, std::move(kind), std::move(attributes), std::move(inputs), {}, role, std::move(origin)};
+  for (size_t i = 0; i < outputs.size(); ++i)
+    op.outputs.push_back(add_value(i == 0 ? name : name + ":" + std::to_string(i), outputs[i], id));
+  ops_.push_back(std::move(op));
+  return id;
+}
+
+void Graph::add_output(const std::string& name, ValueId value) { outputs_.emplace_back(name, value); }
+
+void Graph::set_next(ValueId variable, ValueId next) {
+  for (Variable& candidate : variables_) {
+    if (candidate.value != variable) continue;
+    ensure(type(variable) == type(next), "the next value of '" + value(variable).name + "' has another type");
+    candidate.next = next;
+    return;
+  }
+  throw InternalError("'" + value(variable).name + "' is not a variable");
+}
+
+const Variable* Graph::variable_of(ValueId value) const {
+  for (const Variable& variable : variables_)
+    if (variable.value == value) return &variable;
+  return nullptr;
+}
+
+bool Graph::is_input(ValueId value) const { return std::find(inputs_.begin(), inputs_.end(), value) != inputs_.end(); }
+
+std::optional<ValueId> Graph::find_value(std::string_view name) const {
+  const auto found = value_by_name_.find(std::string(name));
+  if (found == value_by_name_.end()) return std::nullopt;
+  return ValueId{found->second};
+}
+
+std::optional<OpId> Graph::find_op(std::string_view name) const {
+  const auto found = op_by_name_.find(std::string(name));
+  if (found == op_by_name_.end()) return std::nullopt;
+  return OpId{found->second};
+}
+
+ValueId Graph::output(std::string_view name) const {
+  for (const auto& [output_name, value] : outputs_)
+    if (output_name == name) return value;
+  throw InternalError("the graph has no output '" + std::string(name) + "'");
+}
+
+std::string Graph::unique_name(const std::string& name) const {
+  const auto taken = [&](const std::string& candidate) { return op_by_name_.contains(candidate) || value_by_name_.contains(candidate); };
+  if (!taken(name)) return name;
+  for (int i = 1;; ++i) {
+    std::string candidate = name + "_" + std::to_string(i);
+    if (!taken(candidate)) return candidate;
+  }
+}
+
+void verify(const Graph& graph) {
+  std::vector<std::vector<OpId>> users(graph.values().size());
+  for (int index = 0; index < static_cast<int>(graph.ops().size()); ++index) {
+    const Op& op = graph.op({index});
+    for (ValueId input : op.inputs) {
+      ensure(graph.value(input).producer.index < index, "'" + op.name + "' uses '" + graph.value(input).name + "' before it is made");
+      users[static_cast<size_t>(input.index)].push_back({index});
+    }
+    for (ValueId output : op.outputs)
+      ensure(graph.value(output).producer == OpId{index}, "'" + op.name + "' does not make its result '" + graph.value(output).name + "'");
+  }
+  for (size_t i = 0; i < users.size(); ++i)
+    ensure(users[i] == graph.values()[i].users, "the users of '" + graph.values()[i].name + "' are not complete");
+  for (const Variable& variable : graph.variables())
+    if (variable.next)
+      ensure(graph.type(variable.value) == graph.type(*variable.next), "next of '" + graph.value(variable.value).name + "' has another type");
+}
+
+uint64_t fingerprint(const Graph& graph) { return stable_hash(to_text(graph)); }
+
+}  // namespace tessera

@@ -1,0 +1,152 @@
+// The serial program: an SSA graph of operators on whole (logical) tensors. It knows nothing of devices, meshes or kernels, and not
+// what its operators mean: the catalogue in ops/ does.
+#pragma once
+
+#include <compare>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "base/tensor.h"
+#include "graph/attributes.h"
+
+namespace tessera {
+
+/// Index of an op or a value in its graph. Plans, checkpoints and random numbers key on names, never on these.
+struct OpId {
+  int index = -1;
+  auto operator<=>(const OpId&) const = default;
+};
+struct ValueId {
+  int index = -1;
+  auto operator<=>(const ValueId&) const = default;
+};
+
+/// Which part of the training step an op belongs to.
+enum class Role { kForward, kBackward, kOptimizer };
+std::string_view to_text(Role role);  // "forward", "backward", "optimizer"
+
+/// Where a thing comes from: the record that explanations, errors, verification and reports read.
+struct Origin {
+  std::string source;      // name of the op or variable that it was derived from; "" for what the user wrote
+  std::string derivation;  // "gradient", "optimizer", ...; "" for what the user wrote
+
+  bool operator==(const Origin&) const = default;
+};
+
+struct Value {
+  std::string name;        // unique scoped path, the name of its op; further results are "name:1", "name:2"
+  TensorType type;
+  OpId producer;           // invalid for inputs and variables
+  std::vector<OpId> users; // in program order, an op once for each operand
+};
+
+struct Op {
+  std::string name;        // unique scoped path
+  std::string kind;        // name in the operator catalogue
+  Attributes attributes;
+  std::vector<ValueId> inputs;
+  std::vector<ValueId> outputs;
+  Role role = Role::kForward;
+  Origin origin;
+};
+
+/// How a variable begins. Random ones are drawn at step 0 under the variable's name, so each rank can make its own slice.
+struct Initializer {
+  enum class Kind { kConstant, kNormal, kUniform };
+  Kind kind = Kind::kConstant;
+  double a = 0;            // constant: the value; normal: mean; uniform: low
+  double b = 0;            // normal: deviation; uniform: high
+
+  static Initializer constant(double value) { return {Kind::kConstant, value, 0}; }
+  static Initializer normal(double mean, double deviation) { return {Kind::kNormal, mean, deviation}; }
+  static Initializer uniform(double low, double high) { return {Kind::kUniform, low, high}; }
+  bool operator==(const Initializer&) const = default;
+};
+/// "constant(0.0)", "normal(0.0, 0.02)", "uniform(-1.0, 1.0)".
+std::string to_text(const Initializer& initializer);
+
+/// State that lives from step to step: read as `value` at the start of a step, `next` after it.
+struct Variable {
+  ValueId value;
+  std::optional<ValueId> next;   // none: it never changes. Same type as value.
+  Initializer initializer;
+  bool trainable = true;         // optimizer state and statistics are not
+  Origin origin;                 // of optimizer state: its parameter
+};
+
+/// A program in SSA form.
+///
+///   invariant  ops stand in topological order; names are unique and made of letters, digits and _ . : -
+///   threads    reading from several at once is safe
+class Graph {
+ public:
+  /// A value that is given anew at every step: data, labels, the learning rate, the step.
+  ValueId add_input(const std::string& name, const TensorType& type);
+  ValueId add_variable(const std::string& name, const TensorType& type, const Initializer& initializer, bool trainable = true, Origin origin = {});
+  /// Appends an op with the given result types. Its name must be free: see unique_name().
+  /// throws  InternalError when the name is taken or an operand does not exist
+  OpId add_op(std::string name, std::string kind, Attributes attributes, std::vector<ValueId> inputs, const std::vector<TensorType>& outputs,
+              Role role = Role::kForward, Origin origin = {});
+  /// Names a result of the program, such as "loss".
+  void add_output(const std::string& name, ValueId value);
+  /// requires  same type; throws InternalError else
+  void set_next(ValueId variable, ValueId next);
+
+  const std::vector<Op>& ops() const { return ops_; }
+  const std::vector<Value>& values() const { return values_; }
+  const Op& op(OpId id) const { return ops_.at(static_cast<size_t>(id.index)); }
+  const Value& value(ValueId id) const { return values_.at(static_cast<size_t>(id.index)); }
+  const TensorType& type(ValueId id) const { return value(id).type; }
+  const std::vector<ValueId>& inputs() const { return inputs_; }
+  const std::vector<Variable>& variables() const { return variables_; }
+  const std::vector<std::pair<std::string, ValueId>>& outputs() const { return outputs_; }
+
+  /// The variable that `value` reads, or nullptr.
+  const Variable* variable_of(ValueId value) const;
+  bool is_input(ValueId value) const;
+  std::optional<ValueId> find_value(std::string_view name) const;
+  std::optional<OpId> find_op(std::string_view name) const;
+  /// The output called `name`.  throws  InternalError when there is none
+  ValueId output(std::string_view name) const;
+  /// `name`, or name_1, name_2, ... when it is taken.
+  std::string unique_name(const std::string& name) const;
+
+ private:
+  ValueId add_value(const std::string& name, const TensorType& type, OpId producer);
+
+  std::vector<Op> ops_;
+  std::vector<Value> values_;
+  std::vector<ValueId> inputs_;
+  std::vector<Variable> variables_;
+  std::vector<std::pair<std::string, ValueId>> outputs_;
+  std::unordered_map<std::string, int> value_by_name_;
+  std::unordered_map<std::string, int> op_by_name_;
+};
+
+/// The text form: a line a thing, in program order. parse_graph reads it back.
+///
+///     input x: f32[8,16]
+///     variable w: f32[16,4] = normal(0.0, 0.02)
+///     y = dot_general(x, w) {spec="mk,kn->mn"}: f32[8,4]
+///     y.grad.b = dot_general(x, dy) {spec="..."}: f32[16,4] @backward <- gradient y
+///     output loss = y
+///     next w = w.sgd
+///
+/// An op of several results lists their types: `a = attention(q, k, v) {...}: f32[1,2,2,4], f32[1,2,2]`; its second result is `a:1`.
+std::string to_text(const Graph& graph);
+/// One op as it stands in the text form.
+std::string to_text(const Graph& graph, OpId op);
+/// throws  UserError (65) with the line when the text is malformed
+Graph parse_graph(std::string_view text);
+
+/// Checks what every graph must be: operands before uses, unique names, users complete, next of the variable's type.
+/// throws  InternalError that names the first offence
+void verify(const Graph& graph);
+
+/// Hash of the text form: stamps plans and checkpoints.
+uint64_t fingerprint(const Graph& graph);
+
+}  // namespace tessera

@@ -1,0 +1,46 @@
+// What each family of the CPU's kernels offers to the catalogue: one binder for each kind of call.
+//
+// A binder checks the call (InternalError), does all planning, and returns a function that only runs loops.
+#pragma once
+
+#include "kernels/kernel.h"
+
+namespace tessera {
+
+// dot.cpp
+BoundKernel bind_dot_general(const LocalCall& call);
+
+// elementwise.cpp
+BoundKernel bind_unary(const LocalCall& call);
+BoundKernel bind_binary(const LocalCall& call);
+BoundKernel bind_scalar(const LocalCall& call);
+BoundKernel bind_compare(const LocalCall& call);
+BoundKernel bind_not(const LocalCall& call);
+BoundKernel bind_select(const LocalCall& call);
+BoundKernel bind_cast(const LocalCall& call);
+
+// movement.cpp
+BoundKernel bind_constant(const LocalCall& call);
+BoundKernel bind_iota(const LocalCall& call);
+BoundKernel bind_broadcast(const LocalCall& call);
+BoundKernel bind_copy(const LocalCall& call);
+BoundKernel bind_transpose(const LocalCall& call);
+BoundKernel bind_slice(const LocalCall& call);
+BoundKernel bind_pad(const LocalCall& call);
+BoundKernel bind_concat(const LocalCall& call);
+
+// reduce.cpp
+BoundKernel bind_reduce(const LocalCall& call);
+
+// gather.cpp
+BoundKernel bind_gather(const LocalCall& call);
+BoundKernel bind_scatter_add(const LocalCall& call);
+
+// random.cpp
+BoundKernel bind_random_uniform(const LocalCall& call);
+
+// attention.cpp
+BoundKernel bind_attention(const LocalCall& call);
+BoundKernel bind_attention_grad(const LocalCall& call);
+
+}  // namespace tessera

@@ -1,0 +1,77 @@
+#include "kernels/cpu/catalogue.h"
+
+#include "kernels/cpu/binders.h"
+
+namespace tessera {
+namespace {
+
+constexpr bool kInPlace = true;
+
+constexpr CatalogueEntry kCatalogue[] = {
+    {"dot_general", bind_dot_general},
+    {"unary.neg", bind_unary, kInPlace},
+    {"unary.abs", bind_unary, kInPlace},
+    {"unary.exp", bind_unary, kInPlace},
+    {"unary.log", bind_unary, kInPlace},
+    {"unary.sqrt", bind_unary, kInPlace},
+    {"unary.rsqrt", bind_unary, kInPlace},
+    {"unary.tanh", bind_unary, kInPlace},
+    {"unary.logistic", bind_unary, kInPlace},
+    {"unary.erf", bind_unary, kInPlace},
+    {"unary.sin", bind_unary, kInPlace},
+    {"unary.cos", bind_unary, kInPlace},
+    {"unary.floor", bind_unary, kInPlace},
+    {"unary.square", bind_unary, kInPlace},
+    {"unary.sign", bind_unary, kInPlace},
+    {"binary.add", bind_binary, kInPlace},
+    {"binary.sub", bind_binary, kInPlace},
+    {"binary.mul", bind_binary, kInPlace},
+    {"binary.div", bind_binary, kInPlace},
+    {"binary.max", bind_binary, kInPlace},
+    {"binary.min", bind_binary, kInPlace},
+    {"binary.pow", bind_binary, kInPlace},
+    {"binary.floordiv", bind_binary, kInPlace},
+    {"binary.mod", bind_binary, kInPlace},
+    {"binary.and", bind_binary, kInPlace},
+    {"binary.or", bind_binary, kInPlace},
+    {"binary.xor", bind_binary, kInPlace},
+    {"scalar.add", bind_scalar, kInPlace},
+    {"scalar.mul", bind_scalar, kInPlace},
+    {"scalar.max", bind_scalar, kInPlace},
+    {"scalar.min", bind_scalar, kInPlace},
+    {"scalar.pow", bind_scalar, kInPlace},
+    {"compare.eq", bind_compare},
+    {"compare.ne", bind_compare},
+    {"compare.lt", bind_compare},
+    {"compare.le", bind_compare},
+    {"compare.gt", bind_compare},
+    {"compare.ge", bind_compare},
+    {"not", bind_not, kInPlace},
+    {"select", bind_select, kInPlace},
+    {"cast", bind_cast, kInPlace},
+    {"constant", bind_constant},
+    {"iota", bind_iota},
+    {"broadcast", bind_broadcast},
+    {"copy", bind_copy, kInPlace},
+    {"transpose", bind_transpose},
+    {"slice", bind_slice},
+    {"pad", bind_pad},
+    {"concat", bind_concat},
+    {"reduce.sum", bind_reduce},
+    {"reduce.max", bind_reduce},
+    {"reduce.min", bind_reduce},
+    {"reduce.prod", bind_reduce},
+    {"reduce.any", bind_reduce},
+    {"reduce.all", bind_reduce},
+    {"gather", bind_gather},
+    {"scatter_add", bind_scatter_add},
+    {"random_uniform", bind_random_uniform},
+    {"attention", bind_attention},
+    {"attention_grad", bind_attention_grad},
+};
+
+}  // namespace
+
+std::span<const CatalogueEntry> cpu_catalogue() { return kCatalogue; }
+
+}  // namespace tessera

@@ -1,0 +1,253 @@
+// unary, binary, scalar, compare, not, select, cast. Float arithmetic is in simd_loops; the loops here the compiler vectorises by itself.
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <functional>
+#include <limits>
+
+#include "kernels/cpu/binders.h"
+#include "kernels/cpu/operands.h"
+#include "kernels/cpu/simd_loops.h"
+
+namespace tessera {
+namespace {
+
+using Run = std::function<void(const KernelBuffers&)>;
+using CountedLoop = void (*)(const KernelBuffers& buffers, int64_t count);
+
+struct NamedLoop {
+  std::string_view name;
+  CountedLoop loop;
+};
+
+CountedLoop find_loop(std::span<const NamedLoop> loops, std::string_view name) {
+  for (const NamedLoop& candidate : loops)
+    if (candidate.name == name) return candidate.loop;
+  return nullptr;
+}
+
+BoundKernel counted(CountedLoop loop, int64_t count) {
+  return {[loop, count](const KernelBuffers& buffers) { loop(buffers, count); }, Bytes(0)};
+}
+
+void require_one_shape(const LocalCall& call) {
+  for (const TensorType& type : call.inputs) require(call, type.shape == call.outputs[0].shape, "all operands have one shape");
+}
+
+bool all_are(const LocalCall& call, DType dtype) {
+  const auto is = [dtype](const TensorType& type) { return type.dtype == dtype; };
+  return std::all_of(call.inputs.begin(), call.inputs.end(), is) && std::all_of(call.outputs.begin(), call.outputs.end(), is);
+}
+
+// i32 arithmetic wraps, as the machine's does; signed overflow in C++ would be undefined.
+int32_t wrap(uint32_t value) { return static_cast<int32_t>(value); }
+uint32_t bits(int32_t value) { return static_cast<uint32_t>(value); }
+
+struct WrappingAdd {
+  int32_t operator()(int32_t a, int32_t b) const { return wrap(bits(a) + bits(b)); }
+};
+struct WrappingSubtract {
+  int32_t operator()(int32_t a, int32_t b) const { return wrap(bits(a) - bits(b)); }
+};
+struct WrappingMultiply {
+  int32_t operator()(int32_t a, int32_t b) const { return wrap(bits(a) * bits(b)); }
+};
+struct Larger {
+  int32_t operator()(int32_t a, int32_t b) const { return a > b ? a : b; }
+};
+struct Smaller {
+  int32_t operator()(int32_t a, int32_t b) const { return a < b ? a : b; }
+};
+
+// Toward minus infinity, in 64 bits so that the smallest number over -1 wraps; a division by zero gives 0.
+struct FloorDivide {
+  int32_t operator()(int32_t a, int32_t b) const {
+    if (b == 0) return 0;
+    const int64_t quotient = int64_t{a} / b;
+    const bool rounded_up = quotient * b != a && (a < 0) != (b < 0);
+    return static_cast<int32_t>(quotient - (rounded_up ? 1 : 0));
+  }
+};
+struct FloorModulo {
+  int32_t operator()(int32_t a, int32_t b) const {
+    if (b == 0) return 0;
+    const int64_t remainder = int64_t{a} % b;
+    return static_cast<int32_t>(remainder != 0 && (remainder < 0) != (b < 0) ? remainder + b : remainder);
+  }
+};
+
+template <typename T, typename Result, class Operation>
+void binary_loop(const KernelBuffers& buffers, int64_t count) {
+  const T* a = input<T>(buffers, 0);
+  const T* b = input<T>(buffers, 1);
+  Result* out = output<Result>(buffers, 0);
+  for (int64_t i = 0; i < count; ++i) out[i] = static_cast<Result>(Operation()(a[i], b[i]));
+}
+
+constexpr NamedLoop kIntLoops[] = {
+    {"add", binary_loop<int32_t, int32_t, WrappingAdd>},      {"sub", binary_loop<int32_t, int32_t, WrappingSubtract>},
+    {"mul", binary_loop<int32_t, int32_t, WrappingMultiply>}, {"max", binary_loop<int32_t, int32_t, Larger>},
+    {"min", binary_loop<int32_t, int32_t, Smaller>},          {"floordiv", binary_loop<int32_t, int32_t, FloorDivide>},
+    {"mod", binary_loop<int32_t, int32_t, FloorModulo>},
+};
+
+constexpr NamedLoop kBoolLoops[] = {
+    {"and", binary_loop<uint8_t, uint8_t, std::bit_and<>>},
+    {"or", binary_loop<uint8_t, uint8_t, std::bit_or<>>},
+    {"xor", binary_loop<uint8_t, uint8_t, std::bit_xor<>>},
+};
+
+template <typename T>
+constexpr NamedLoop kCompareLoops[] = {
+    {"eq", binary_loop<T, uint8_t, std::equal_to<>>},   {"ne", binary_loop<T, uint8_t, std::not_equal_to<>>},
+    {"lt", binary_loop<T, uint8_t, std::less<>>},       {"le", binary_loop<T, uint8_t, std::less_equal<>>},
+    {"gt", binary_loop<T, uint8_t, std::greater<>>},    {"ge", binary_loop<T, uint8_t, std::greater_equal<>>},
+};
+
+Run run_f32_binary(BinaryLoop loop, int64_t count) {
+  return [loop, count](const KernelBuffers& buffers) {
+    loop(input<float>(buffers, 0), input<float>(buffers, 1), output<float>(buffers, 0), count);
+  };
+}
+
+// T carries the bits of an element of its size.
+template <typename T>
+void select_loop(const KernelBuffers& buffers, int64_t count) {
+  const uint8_t* chosen = input<uint8_t>(buffers, 0);
+  const T* a = input<T>(buffers, 1);
+  const T* b = input<T>(buffers, 2);
+  T* out = output<T>(buffers, 0);
+  for (int64_t i = 0; i < count; ++i) {
+    const T from_a = a[i], from_b = b[i];  // both are read, so that the loop has no branch
+    out[i] = chosen[i] != 0 ? from_a : from_b;
+  }
+}
+
+void not_loop(const KernelBuffers& buffers, int64_t count) {
+  const uint8_t* x = input<uint8_t>(buffers, 0);
+  uint8_t* out = output<uint8_t>(buffers, 0);
+  for (int64_t i = 0; i < count; ++i) out[i] = x[i] == 0;
+}
+
+// Out of range saturates and NaN becomes 0, where a plain conversion would be undefined.
+int32_t toward_zero(float x) {
+  if (!(x > -2147483648.0f)) return x != x ? 0 : std::numeric_limits<int32_t>::min();
+  return x < 2147483648.0f ? static_cast<int32_t>(x) : std::numeric_limits<int32_t>::max();
+}
+
+template <typename From, typename To>
+To converted(From x) {
+  if constexpr (std::is_same_v<To, uint8_t>) return x != From{0};
+  else if constexpr (std::is_same_v<From, float> && std::is_same_v<To, int32_t>) return toward_zero(x);
+  else return static_cast<To>(x);
+}
+
+template <typename From, typename To>
+void cast_loop(const KernelBuffers& buffers, int64_t count) {
+  // Through memcpy, as the output may lie in the memory of an input of another type of the same size.
+  const std::byte* in = buffers.inputs[0];
+  std::byte* out = buffers.outputs[0];
+  for (int64_t i = 0; i < count; ++i) {
+    From x;
+    std::memcpy(&x, in + i * static_cast<int64_t>(sizeof(From)), sizeof(From));
+    const To y = converted<From, To>(x);
+    std::memcpy(out + i * static_cast<int64_t>(sizeof(To)), &y, sizeof(To));
+  }
+}
+
+template <typename From>
+CountedLoop cast_loop_to(DType to) {
+  switch (to) {
+    case DType::kF32: return cast_loop<From, float>;
+    case DType::kI32: return cast_loop<From, int32_t>;
+    case DType::kBool: return cast_loop<From, uint8_t>;
+  }
+  return nullptr;
+}
+
+CountedLoop find_cast_loop(DType from, DType to) {
+  switch (from) {
+    case DType::kF32: return cast_loop_to<float>(to);
+    case DType::kI32: return cast_loop_to<int32_t>(to);
+    case DType::kBool: return cast_loop_to<uint8_t>(to);
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+BoundKernel bind_unary(const LocalCall& call) {
+  require_operands(call, 1, 1);
+  require_one_shape(call);
+  require(call, all_are(call, DType::kF32), "takes f32");
+  const UnaryLoop loop = find_unary_loop(operation_of(call));
+  require(call, loop != nullptr, "has no loop");
+  const auto run = [loop, count = output_count(call)](const KernelBuffers& buffers) {
+    loop(input<float>(buffers, 0), output<float>(buffers, 0), count);
+  };
+  return {run, Bytes(0)};
+}
+
+BoundKernel bind_binary(const LocalCall& call) {
+  require_operands(call, 2, 1);
+  require_one_shape(call);
+  const DType dtype = call.inputs[0].dtype;
+  require(call, all_are(call, dtype), "all operands have one element type");
+  if (dtype == DType::kF32) {
+    const BinaryLoop loop = find_binary_loop(operation_of(call));
+    require(call, loop != nullptr, "is not for f32");
+    return {run_f32_binary(loop, output_count(call)), Bytes(0)};
+  }
+  const CountedLoop loop = dtype == DType::kI32 ? find_loop(kIntLoops, operation_of(call)) : find_loop(kBoolLoops, operation_of(call));
+  require(call, loop != nullptr, "is not for this element type");
+  return counted(loop, output_count(call));
+}
+
+BoundKernel bind_scalar(const LocalCall& call) {
+  require_operands(call, 1, 1, 0, 1);
+  require_one_shape(call);
+  require(call, all_are(call, DType::kF32), "takes f32");
+  const ScalarLoop loop = find_scalar_loop(operation_of(call));
+  require(call, loop != nullptr, "has no loop");
+  const auto run = [loop, c = static_cast<float>(call.reals[0]), count = output_count(call)](const KernelBuffers& buffers) {
+    loop(input<float>(buffers, 0), c, output<float>(buffers, 0), count);
+  };
+  return {run, Bytes(0)};
+}
+
+BoundKernel bind_compare(const LocalCall& call) {
+  require_operands(call, 2, 1);
+  require_one_shape(call);
+  const DType dtype = call.inputs[0].dtype;
+  require(call, call.inputs[1].dtype == dtype && dtype != DType::kBool, "compares two of f32 or two of i32");
+  require(call, call.outputs[0].dtype == DType::kBool, "gives bool");
+  const std::string_view relation = operation_of(call);
+  const CountedLoop loop =
+      dtype == DType::kF32 ? find_loop(kCompareLoops<float>, relation) : find_loop(kCompareLoops<int32_t>, relation);
+  require(call, loop != nullptr, "has no loop");
+  return counted(loop, output_count(call));
+}
+
+BoundKernel bind_not(const LocalCall& call) {
+  require_operands(call, 1, 1);
+  require_one_shape(call);
+  require(call, all_are(call, DType::kBool), "takes bool");
+  return counted(not_loop, output_count(call));
+}
+
+BoundKernel bind_select(const LocalCall& call) {
+  require_operands(call, 3, 1);
+  require_one_shape(call);
+  const DType dtype = call.outputs[0].dtype;
+  require(call, call.inputs[0].dtype == DType::kBool, "chooses by a bool");
+  require(call, call.inputs[1].dtype == dtype && call.inputs[2].dtype == dtype, "chooses between two of the output's type");
+  return counted(dtype == DType::kBool ? select_loop<uint8_t> : select_loop<uint32_t>, output_count(call));
+}
+
+BoundKernel bind_cast(const LocalCall& call) {
+  require_operands(call, 1, 1);
+  require_one_shape(call);
+  return counted(find_cast_loop(call.inputs[0].dtype, call.outputs[0].dtype), output_count(call));
+}
+
+}  // namespace tessera

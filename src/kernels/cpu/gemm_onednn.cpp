@@ -1,0 +1,40 @@
+// gemm by oneDNN. dnnl_sgemm rather than the matmul primitive: it needs no descriptors, takes any strides, and has no slow shapes.
+#include <algorithm>
+
+#include "base/error.h"
+#include "kernels/cpu/gemm.h"
+#include "oneapi/dnnl/dnnl.h"
+
+// From omp.h, which clang's packages do not bring along.
+extern "C" void omp_set_num_threads(int);
+
+namespace tessera {
+namespace {
+
+// The library wants leading dims that cover a row even where there is just one.
+int64_t leading_of(const MatrixView& matrix, int64_t rows, int64_t columns) {
+  return std::max({matrix.leading, matrix.transposed ? rows : columns, int64_t{1}});
+}
+
+void fill_zeros(const GemmShape& shape, float* out, int64_t out_leading) {
+  for (int64_t row = 0; row < shape.rows; ++row) std::fill_n(out + row * out_leading, shape.columns, 0.0f);
+}
+
+}  // namespace
+
+void gemm(const GemmShape& shape, float scale, const MatrixView& a, const MatrixView& b, bool accumulate, float* out,
+          int64_t out_leading) {
+  if (shape.rows == 0 || shape.columns == 0) return;
+  if (shape.inner == 0) {
+    if (!accumulate) fill_zeros(shape, out, out_leading);
+    return;
+  }
+  const dnnl_status_t status = dnnl_sgemm(a.transposed ? 'T' : 'N', b.transposed ? 'T' : 'N', shape.rows, shape.columns, shape.inner, scale,
+                                          a.data, leading_of(a, shape.rows, shape.inner), b.data, leading_of(b, shape.inner, shape.columns),
+                                          accumulate ? 1.0f : 0.0f, out, std::max(out_leading, shape.columns));
+  ensure(status == dnnl_success, "oneDNN refused a matrix product");
+}
+
+void use_one_thread_for_gemm() { omp_set_num_threads(1); }
+
+}  // namespace tessera

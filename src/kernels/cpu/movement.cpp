@@ -1,0 +1,209 @@
+// constant, iota, broadcast, copy, transpose, slice, pad, concat: elements move or appear; none is computed.
+#include <algorithm>
+#include <cstring>
+
+#include "kernels/cpu/binders.h"
+#include "kernels/cpu/operands.h"
+#include "kernels/cpu/strided_copy.h"
+
+namespace tessera {
+namespace {
+
+void require_one_element_type(const LocalCall& call) {
+  for (const TensorType& type : call.inputs) require(call, type.dtype == call.outputs[0].dtype, "all operands have one element type");
+}
+
+BoundKernel run_copy(const StridedBox& box, DType dtype) {
+  const auto run = [copy = StridedCopy(box, size_of(dtype))](const KernelBuffers& buffers) {
+    copy.run(buffers.inputs[0], buffers.outputs[0]);
+  };
+  return {run, Bytes(0)};
+}
+
+template <typename T>
+BoundKernel fill_with(T value, int64_t count) {
+  return {[value, count](const KernelBuffers& buffers) { std::fill_n(output<T>(buffers, 0), count, value); }, Bytes(0)};
+}
+
+// The bits of `value` as an element of 4 bytes.
+uint32_t element_bits(DType dtype, double value) {
+  uint32_t bits = 0;
+  if (dtype == DType::kF32) {
+    const float number = static_cast<float>(value);
+    std::memcpy(&bits, &number, sizeof(bits));
+  } else {
+    bits = static_cast<uint32_t>(static_cast<int64_t>(value));
+  }
+  return bits;
+}
+
+BoundKernel fill_kernel(DType dtype, double value, int64_t count) {
+  if (dtype == DType::kBool) return fill_with<uint8_t>(value != 0.0, count);
+  return fill_with<uint32_t>(element_bits(dtype, value), count);
+}
+
+// The output as [outer, extent, inner] around the counted dim.
+struct IotaPlan {
+  int64_t outer = 1, extent = 1, inner = 1;
+  int64_t begin = 0;
+};
+
+template <typename T>
+BoundKernel run_iota(const IotaPlan& plan) {
+  const auto run = [plan](const KernelBuffers& buffers) {
+    T* out = output<T>(buffers, 0);
+    for (int64_t block = 0; block < plan.outer; ++block)
+      for (int64_t i = 0; i < plan.extent; ++i, out += plan.inner) std::fill_n(out, plan.inner, static_cast<T>(plan.begin + i));
+  };
+  return {run, Bytes(0)};
+}
+
+// What of dim `dim` of a padded input lands inside the output: output indices [begin, end).
+Range landing(const LocalCall& call, int dim) {
+  const int64_t low = call.ints[static_cast<size_t>(dim)];
+  const int64_t extent = call.outputs[0].shape[dim];
+  const int64_t begin = std::clamp(low, int64_t{0}, extent);
+  return {begin, std::max(begin, std::min(extent, low + call.inputs[0].shape[dim]))};
+}
+
+}  // namespace
+
+BoundKernel bind_constant(const LocalCall& call) {
+  require_operands(call, 0, 1, 0, 1);
+  return fill_kernel(call.outputs[0].dtype, call.reals[0], output_count(call));
+}
+
+BoundKernel bind_iota(const LocalCall& call) {
+  require_operands(call, 0, 1, 2);
+  const TensorType& out = call.outputs[0];
+  const int64_t counted_dim = call.ints[0];
+  require(call, counted_dim >= 0 && counted_dim < out.shape.size(), "counts along a dim of the output");
+  require(call, out.dtype != DType::kBool, "counts in i32 or f32");
+  IotaPlan plan{1, out.shape[static_cast<int>(counted_dim)], 1, call.ints[1]};
+  for (int dim = 0; dim < out.shape.size(); ++dim) {
+    if (dim < counted_dim) plan.outer *= out.shape[dim];
+    if (dim > counted_dim) plan.inner *= out.shape[dim];
+  }
+  return out.dtype == DType::kF32 ? run_iota<float>(plan) : run_iota<int32_t>(plan);
+}
+
+BoundKernel bind_broadcast(const LocalCall& call) {
+  require(call, call.inputs.size() == 1, "takes 1 input");
+  require_operands(call, 1, 1, static_cast<size_t>(call.inputs[0].shape.size()));
+  require_one_element_type(call);
+  const Shape& in = call.inputs[0].shape;
+  const Shape& out = call.outputs[0].shape;
+  const Dims in_strides = row_major_strides(in);
+  StridedBox box{out, Dims::filled(out.size(), 0), row_major_strides(out)};
+  int64_t previous = -1;
+  for (int dim = 0; dim < in.size(); ++dim) {
+    const int64_t target = call.ints[static_cast<size_t>(dim)];
+    require(call, target > previous && target < out.size(), "input dims become output dims in order");
+    const int to = static_cast<int>(target);
+    require(call, in[dim] == out[to] || in[dim] == 1, "an input dim has the extent of its output dim, or 1");
+    if (in[dim] == out[to]) box.source_strides[to] = in_strides[dim];
+    previous = target;
+  }
+  return run_copy(box, call.outputs[0].dtype);
+}
+
+BoundKernel bind_copy(const LocalCall& call) {
+  require_operands(call, 1, 1);
+  require_one_element_type(call);
+  require(call, element_count(call.inputs[0].shape) == output_count(call), "input and output have as many elements");
+  const auto run = [bytes = static_cast<size_t>(byte_size(call.outputs[0]).value())](const KernelBuffers& buffers) {
+    const bool in_place = buffers.inputs[0] == buffers.outputs[0];
+    if (bytes > 0 && !in_place) std::memcpy(buffers.outputs[0], buffers.inputs[0], bytes);
+  };
+  return {run, Bytes(0)};
+}
+
+BoundKernel bind_transpose(const LocalCall& call) {
+  require(call, call.inputs.size() == 1, "takes 1 input");
+  const Shape& in = call.inputs[0].shape;
+  require_operands(call, 1, 1, static_cast<size_t>(in.size()));
+  require_one_element_type(call);
+  const Shape& out = call.outputs[0].shape;
+  require(call, out.size() == in.size(), "keeps the number of dims");
+  const Dims in_strides = row_major_strides(in);
+  StridedBox box{out, {}, row_major_strides(out)};
+  std::vector<bool> used(static_cast<size_t>(in.size()), false);
+  for (int dim = 0; dim < out.size(); ++dim) {
+    const int64_t from = call.ints[static_cast<size_t>(dim)];
+    require(call, from >= 0 && from < in.size() && !used[static_cast<size_t>(from)], "takes a permutation of the dims");
+    used[static_cast<size_t>(from)] = true;
+    require(call, out[dim] == in[static_cast<int>(from)], "output dim i is input dim p[i]");
+    box.source_strides.push_back(in_strides[static_cast<int>(from)]);
+  }
+  return run_copy(box, call.outputs[0].dtype);
+}
+
+BoundKernel bind_slice(const LocalCall& call) {
+  require(call, call.inputs.size() == 1, "takes 1 input");
+  const Shape& in = call.inputs[0].shape;
+  require_operands(call, 1, 1, 2 * static_cast<size_t>(in.size()));
+  require_one_element_type(call);
+  const Shape& out = call.outputs[0].shape;
+  require(call, out.size() == in.size(), "keeps the number of dims");
+  const Dims in_strides = row_major_strides(in);
+  StridedBox box{out, {}, row_major_strides(out)};
+  for (int dim = 0; dim < out.size(); ++dim) {
+    const int64_t start = call.ints[static_cast<size_t>(dim)];
+    const int64_t stride = call.ints[static_cast<size_t>(dim + in.size())];
+    const bool inside = out[dim] == 0 || (start >= 0 && start + (out[dim] - 1) * stride < in[dim]);
+    require(call, stride >= 1 && inside, "every element of a slice lies in the input");
+    box.source_begin += start * in_strides[dim];
+    box.source_strides.push_back(stride * in_strides[dim]);
+  }
+  return run_copy(box, call.outputs[0].dtype);
+}
+
+BoundKernel bind_pad(const LocalCall& call) {
+  require(call, call.inputs.size() == 1, "takes 1 input");
+  const Shape& in = call.inputs[0].shape;
+  require_operands(call, 1, 1, static_cast<size_t>(in.size()), 1);
+  require_one_element_type(call);
+  const Shape& out = call.outputs[0].shape;
+  require(call, out.size() == in.size(), "keeps the number of dims");
+  StridedBox box{{}, row_major_strides(in), row_major_strides(out)};
+  for (int dim = 0; dim < in.size(); ++dim) {
+    const Range inside = landing(call, dim);
+    box.extents.push_back(inside.size());
+    box.source_begin += (inside.begin - call.ints[static_cast<size_t>(dim)]) * box.source_strides[dim];
+    box.target_begin += inside.begin * box.target_strides[dim];
+  }
+  const BoundKernel fill = fill_kernel(call.outputs[0].dtype, call.reals[0], output_count(call));
+  const BoundKernel place = run_copy(box, call.outputs[0].dtype);
+  const auto run = [fill, place](const KernelBuffers& buffers) {
+    fill.run(buffers);
+    place.run(buffers);
+  };
+  return {run, Bytes(0)};
+}
+
+BoundKernel bind_concat(const LocalCall& call) {
+  require_operands(call, call.inputs.size(), 1, 1);
+  require_one_element_type(call);
+  const Shape& out = call.outputs[0].shape;
+  require(call, call.ints[0] >= 0 && call.ints[0] < out.size(), "joins along a dim of the output");
+  const int joined = static_cast<int>(call.ints[0]);
+  const Dims out_strides = row_major_strides(out);
+  std::vector<StridedCopy> copies;
+  int64_t begin = 0;
+  for (const TensorType& part : call.inputs) {
+    Shape expected = out;
+    require(call, part.shape.size() == out.size(), "all operands have as many dims");
+    expected[joined] = part.shape[joined];
+    require(call, part.shape == expected, "parts differ only in the joined dim");
+    copies.emplace_back(StridedBox{part.shape, row_major_strides(part.shape), out_strides, 0, begin * out_strides[joined]},
+                        size_of(part.dtype));
+    begin += part.shape[joined];
+  }
+  require(call, begin == out[joined], "the parts fill the output");
+  const auto run = [copies](const KernelBuffers& buffers) {
+    for (size_t part = 0; part < copies.size(); ++part) copies[part].run(buffers.inputs[part], buffers.outputs[0]);
+  };
+  return {run, Bytes(0)};
+}
+
+}  // namespace tessera

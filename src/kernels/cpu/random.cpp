@@ -1,0 +1,67 @@
+// random_uniform: the part of a random tensor that this process holds. What is drawn depends only on the place in the whole tensor.
+#include "base/random.h"
+
+#include <algorithm>
+
+#include "kernels/cpu/binders.h"
+#include "kernels/cpu/odometer.h"
+#include "kernels/cpu/operands.h"
+
+namespace tessera {
+namespace {
+
+// The part as runs of consecutive numbers of the whole tensor.
+struct RandomPlan {
+  uint64_t key = 0;
+  int64_t first = 0;  // index of the part's first element in the whole
+  int64_t run = 1;    // elements of one run
+  Dims extents;       // of the dims that number the runs
+  Dims strides;       // of these dims in the whole
+};
+
+RandomPlan plan_random(const LocalCall& call, const Shape& local) {
+  const auto rank = static_cast<size_t>(local.size());
+  const std::span<const int64_t> ints = call.ints;
+  const Dims begin(ints.subspan(1, rank)), whole(ints.subspan(1 + rank, rank));
+  const Dims strides = row_major_strides(whole);
+  RandomPlan plan{static_cast<uint64_t>(ints[0]), 0, 1, {}, {}};
+  bool runs_on = true;  // the dims further in are held whole, so that this dim's elements follow one another
+  for (int dim = local.size() - 1; dim >= 0; --dim) {
+    require(call, local[dim] == 0 || (begin[dim] >= 0 && begin[dim] + local[dim] <= whole[dim]), "the part lies in the whole");
+    plan.first += begin[dim] * strides[dim];
+    if (runs_on) {
+      plan.run *= local[dim];
+    } else {
+      plan.extents.push_back(local[dim]);
+      plan.strides.push_back(strides[dim]);
+    }
+    runs_on = runs_on && local[dim] == whole[dim];
+  }
+  std::reverse(plan.extents.begin(), plan.extents.end());
+  std::reverse(plan.strides.begin(), plan.strides.end());
+  return plan;
+}
+
+void draw(const RandomPlan& plan, int32_t step, float* out) {
+  const RandomStream stream(plan.key, static_cast<uint64_t>(step));
+  Odometer<1> position(plan.extents, {plan.strides});
+  const int64_t runs = element_count(plan.extents);
+  for (int64_t i = 0; i < runs; ++i, position.step(), out += plan.run)
+    stream.uniform_run(static_cast<uint64_t>(plan.first + position.offset(0)), plan.run, out);
+}
+
+}  // namespace
+
+BoundKernel bind_random_uniform(const LocalCall& call) {
+  require(call, call.outputs.size() == 1, "gives 1 output");
+  const TensorType& out = call.outputs[0];
+  require_operands(call, 1, 1, 1 + 2 * static_cast<size_t>(out.shape.size()));
+  require(call, call.inputs[0] == TensorType{DType::kI32, {}}, "takes the step, an i32[]");
+  require(call, out.dtype == DType::kF32, "gives f32");
+  const auto run = [plan = plan_random(call, out.shape)](const KernelBuffers& buffers) {
+    draw(plan, *input<int32_t>(buffers, 0), output<float>(buffers, 0));
+  };
+  return {run, Bytes(0)};
+}
+
+}  // namespace tessera

@@ -1,0 +1,77 @@
+// Numeric kernels on dense tensors in host memory. This room knows tensors; it knows no graph, no mesh and no threads.
+//
+// A kernel call is data: a name in the catalogue, plain parameters, and the types of its operands. Binding a call (once, when a
+// program is loaded) checks it, picks an implementation and returns a function to run (every step) on pointers; running allocates
+// nothing. A second kind of device is a second catalogue of the same names.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/split.h"
+#include "base/tensor.h"
+
+namespace tessera {
+
+/// A call of a kernel as the compile half writes it: parameters may depend on the coordinate of the process.
+struct KernelCall {
+  std::string kernel;            // name in the catalogue, such as "dot_general"
+  std::vector<LocalInt> ints;    // meaning and order: the comment at the kernel's entry in the catalogue
+  std::vector<double> reals;
+  std::string text;              // such as the einsum of dot_general
+
+  bool operator==(const KernelCall&) const = default;
+};
+
+/// The same call at one coordinate, with the local types of its operands.
+struct LocalCall {
+  std::string kernel;
+  std::vector<int64_t> ints;
+  std::vector<double> reals;
+  std::string text;
+  std::vector<TensorType> inputs;
+  std::vector<TensorType> outputs;
+};
+
+/// `call` as the process at `coordinate` makes it.
+LocalCall localize(const KernelCall& call, const Coordinate& coordinate, std::vector<TensorType> inputs, std::vector<TensorType> outputs);
+
+/// Memory of one run. Each pointer is aligned to kTensorAlignment; operands are dense and row-major.
+struct KernelBuffers {
+  std::span<const std::byte* const> inputs;
+  std::span<std::byte* const> outputs;
+  std::byte* workspace = nullptr;
+};
+
+/// A kernel ready to run.
+///
+///   run        threads: one at a time for one BoundKernel. memory: allocates nothing. Uses the calling thread only.
+///   workspace  bytes that the caller lends to each run; contents need not survive
+struct BoundKernel {
+  std::function<void(const KernelBuffers&)> run;
+  Bytes workspace{0};
+};
+
+/// Binds a call to the CPU's kernels.
+///
+///   requires  the call was made by an operator, so its operands fit
+///   throws    InternalError when the name is unknown or the operands do not fit
+BoundKernel bind_kernel(const LocalCall& call);
+
+/// May output 0 of this kernel use the memory of any input of the same type (element i depends on elements i only)?
+bool runs_in_place(std::string_view kernel);
+
+/// Names of all kernels, sorted.
+std::vector<std::string> kernel_names();
+
+/// The plain-loop twin of a kernel: same operands, same meaning, written to be read; for tests and for doubts.
+BoundKernel bind_reference_kernel(const LocalCall& call);
+
+/// One thread per rank: call once at the start of every thread that runs kernels, so that libraries do not make teams of their own.
+void use_one_thread_for_kernels();
+
+}  // namespace tessera

@@ -1,0 +1,60 @@
+#include "kernels/reference/reference.h"
+
+#include <cmath>
+#include <cstring>
+
+namespace tessera {
+namespace reference {
+namespace {
+
+template <typename T>
+double read_as(const std::byte* data, int64_t index) {
+  T value;
+  std::memcpy(&value, data + index * static_cast<int64_t>(sizeof(T)), sizeof(T));
+  return static_cast<double>(value);
+}
+
+template <typename T>
+void write_as(std::byte* data, int64_t index, T value) {
+  std::memcpy(data + index * static_cast<int64_t>(sizeof(T)), &value, sizeof(T));
+}
+
+}  // namespace
+
+double read(const TensorType& type, const std::byte* data, int64_t index) {
+  if (type.dtype == DType::kF32) return read_as<float>(data, index);
+  if (type.dtype == DType::kI32) return read_as<int32_t>(data, index);
+  return read_as<uint8_t>(data, index);
+}
+
+void write(const TensorType& type, std::byte* data, int64_t index, double value) {
+  if (type.dtype == DType::kF32) return write_as(data, index, static_cast<float>(value));
+  if (type.dtype == DType::kI32) return write_as(data, index, static_cast<int32_t>(static_cast<uint32_t>(static_cast<int64_t>(value))));
+  write_as(data, index, static_cast<uint8_t>(value != 0.0));
+}
+
+int64_t flat_index(const Shape& shape, const Dims& position) {
+  int64_t flat = 0;
+  for (int dim = 0; dim < shape.size(); ++dim) flat = flat * shape[dim] + position[dim];
+  return flat;
+}
+
+Dims position_of(const Shape& shape, int64_t flat) {
+  Dims position = Dims::filled(shape.size(), 0);
+  for (int dim = shape.size() - 1; dim >= 0; --dim) {
+    position[dim] = flat % shape[dim];
+    flat /= shape[dim];
+  }
+  return position;
+}
+
+}  // namespace reference
+
+BoundKernel bind_reference_kernel(const LocalCall& call) {
+  for (auto family : {reference::dot, reference::elementwise, reference::movement, reference::reduce, reference::gather, reference::random,
+                      reference::attention})
+    if (reference::Run run = family(call)) return {run, Bytes(0)};
+  throw InternalError("no reference kernel is called '" + call.kernel + "'");
+}
+
+}  // namespace tessera

@@ -1,0 +1,32 @@
+// The plain-loop twins of the kernels: one small function a kernel, indices written out, arithmetic in double, no thought of speed.
+//
+// They share no code with the fast kernels, so that an agreement of the two means something.
+#pragma once
+
+#include <functional>
+
+#include "kernels/kernel.h"
+
+namespace tessera::reference {
+
+using Run = std::function<void(const KernelBuffers&)>;
+
+// Each family gives the function of a call, or none when the kernel is not of the family.
+Run dot(const LocalCall& call);
+Run elementwise(const LocalCall& call);
+Run movement(const LocalCall& call);
+Run reduce(const LocalCall& call);
+Run gather(const LocalCall& call);
+Run random(const LocalCall& call);
+Run attention(const LocalCall& call);
+
+/// Element `index` of a tensor as a number. Exact for every element type.
+double read(const TensorType& type, const std::byte* data, int64_t index);
+/// Rounds to the element type; i32 wraps.
+void write(const TensorType& type, std::byte* data, int64_t index, double value);
+
+/// Row-major number of a position, and its inverse.
+int64_t flat_index(const Shape& shape, const Dims& position);
+Dims position_of(const Shape& shape, int64_t flat);
+
+}  // namespace tessera::reference

@@ -1,0 +1,122 @@
+#include "lower/arena.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace tessera {
+namespace {
+
+/// Registers that share one place, one after the other, and the instructions during which it is taken. Inputs live from before the first
+/// instruction (0), results until after the last.
+struct Block {
+  int64_t bytes = 0;
+  int begin = 0;
+  int end = 0;
+  int64_t offset = 0;
+};
+
+int64_t aligned(int64_t bytes) { return (bytes + kTensorAlignment - 1) / kTensorAlignment * kTensorAlignment; }
+
+struct Lives {
+  std::vector<int> begin, end;       // by register, in instruction numbers from 1
+  std::vector<bool> read_remotely;   // by an exchange
+};
+
+Lives find_lives(const Program& program) {
+  const size_t count = program.registers.size();
+  Lives lives{std::vector<int>(count, -1), std::vector<int>(count, -1), std::vector<bool>(count, false)};
+  for (const TaskInput& input : program.inputs) lives.begin[static_cast<size_t>(input.value)] = lives.end[static_cast<size_t>(input.value)] = 0;
+  for (int i = 0; i < static_cast<int>(program.instructions.size()); ++i) {
+    const Instruction& instruction = program.instructions[static_cast<size_t>(i)];
+    for (RegisterIndex reg : instruction.writes()) lives.begin[static_cast<size_t>(reg)] = lives.end[static_cast<size_t>(reg)] = i + 1;
+    for (RegisterIndex reg : instruction.reads()) {
+      lives.end[static_cast<size_t>(reg)] = i + 1;
+      if (instruction.is_exchange) lives.read_remotely[static_cast<size_t>(reg)] = true;
+    }
+  }
+  for (const auto& [name, reg] : program.results) lives.end[static_cast<size_t>(reg)] = static_cast<int>(program.instructions.size()) + 1;
+  return lives;
+}
+
+/// The operand whose place the first result of instruction `at` may take, or -1.
+RegisterIndex dying_operand(const Program& program, const Lives& lives, int at) {
+  const Instruction& instruction = program.instructions[static_cast<size_t>(at)];
+  if (instruction.is_exchange || instruction.step.outputs.empty() || !runs_in_place(instruction.step.call.kernel)) return -1;
+  const Register& result = program.registers[static_cast<size_t>(instruction.step.outputs.front())];
+  if (result.storage != Register::Storage::kArena) return -1;
+  for (RegisterIndex input : instruction.step.inputs) {
+    const Register& operand = program.registers[static_cast<size_t>(input)];
+    if (operand.storage == Register::Storage::kArena && lives.end[static_cast<size_t>(input)] == at + 1 && !lives.read_remotely[static_cast<size_t>(input)] &&
+        size_of(operand.type.dtype) == size_of(result.type.dtype) && operand.attr.largest_shape(operand.type.shape) == result.attr.largest_shape(result.type.shape) &&
+        operand.attr == result.attr)
+      return input;
+  }
+  return -1;
+}
+
+void place(std::vector<Block>& blocks) {
+  std::vector<size_t> by_size(blocks.size());
+  std::iota(by_size.begin(), by_size.end(), size_t{0});
+  std::stable_sort(by_size.begin(), by_size.end(), [&](size_t a, size_t b) { return blocks[a].bytes > blocks[b].bytes; });
+  std::vector<size_t> placed;  // by offset
+  for (size_t index : by_size) {
+    Block& block = blocks[index];
+    int64_t offset = 0;
+    for (size_t other : placed) {
+      const Block& neighbour = blocks[other];
+      if (neighbour.end < block.begin || block.end < neighbour.begin) continue;
+      if (offset + block.bytes <= neighbour.offset) break;
+      offset = std::max(offset, neighbour.offset + neighbour.bytes);
+    }
+    block.offset = offset;
+    placed.insert(std::upper_bound(placed.begin(), placed.end(), offset, [&](int64_t o, size_t i) { return o < blocks[i].offset; }), index);
+  }
+}
+
+Bytes most_alive(const std::vector<Block>& blocks, int instructions) {
+  std::vector<int64_t> change(static_cast<size_t>(instructions) + 4, 0);
+  for (const Block& block : blocks) {
+    change[static_cast<size_t>(block.begin)] += block.bytes;
+    change[static_cast<size_t>(block.end) + 1] -= block.bytes;
+  }
+  int64_t alive = 0, most = 0;
+  for (int64_t c : change) most = std::max(most, alive += c);
+  return Bytes(most);
+}
+
+}  // namespace
+
+ArenaPlan plan_arena(Program& program) {
+  const Lives lives = find_lives(program);
+  std::vector<int> block_of(program.registers.size(), -1);
+  std::vector<Block> blocks;
+  for (int at = -1; at < static_cast<int>(program.instructions.size()); ++at) {
+    std::vector<RegisterIndex> born;
+    if (at < 0) {
+      for (const TaskInput& input : program.inputs) born.push_back(input.value);
+    } else {
+      born = program.instructions[static_cast<size_t>(at)].writes();
+    }
+    const RegisterIndex dying = at < 0 ? -1 : dying_operand(program, lives, at);
+    for (size_t i = 0; i < born.size(); ++i) {
+      const auto reg = static_cast<size_t>(born[i]);
+      if (program.registers[reg].storage != Register::Storage::kArena) continue;
+      if (i == 0 && dying >= 0 && !lives.read_remotely[reg]) {
+        block_of[reg] = block_of[static_cast<size_t>(dying)];
+        Block& block = blocks[static_cast<size_t>(block_of[reg])];
+        block.end = std::max(block.end, lives.end[reg]);
+      } else {
+        block_of[reg] = static_cast<int>(blocks.size());
+        blocks.push_back({aligned(std::max<int64_t>(program.registers[reg].size.value(), 1)), lives.begin[reg], lives.end[reg], 0});
+      }
+    }
+  }
+  place(blocks);
+  ArenaPlan plan{Bytes(0), most_alive(blocks, static_cast<int>(program.instructions.size()))};
+  for (const Block& block : blocks) plan.size = std::max(plan.size, Bytes(block.offset + block.bytes));
+  for (size_t reg = 0; reg < program.registers.size(); ++reg)
+    if (block_of[reg] >= 0) program.registers[reg].offset = blocks[static_cast<size_t>(block_of[reg])].offset;
+  return plan;
+}
+
+}  // namespace tessera

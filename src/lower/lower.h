@@ -1,0 +1,44 @@
+// The compile half: from a serial graph and a few decisions to the task graph. lower.cpp is its table of contents.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lower/arena.h"
+#include "shard/propagate.h"
+#include "tasks/task_graph.h"
+
+namespace tessera {
+
+/// What one stage took, and how its result reads.
+struct StageReport {
+  std::string_view name;
+  Seconds time{0};
+};
+
+struct CompileOptions {
+  /// Called after each stage with its name and the text form of what it made, when set: `tessera explain --stages`, docs/tour.md.
+  std::function<void(std::string_view stage, const std::string& text)> dump;
+  RuleLookup rules = catalogue_rule;
+};
+
+struct Compiled {
+  ShardedGraph sharded;
+  TaskGraph tasks;
+  ArenaPlan arena;
+  std::vector<StageReport> stages;
+};
+
+/// Runs all stages.
+///
+///   requires  the graph is verified
+///   ensures   check(tasks) holds; the same inputs give the same result
+///   throws    UserError (78) from the marks
+Compiled compile(const Graph& graph, MeshPtr mesh, const std::vector<Mark>& marks, const CompileOptions& options = {});
+
+/// Cuts a program into tasks: runs of kernels of one role between exchanges. Sets order, overwrite edges, producers and consumers.
+TaskGraph make_tasks(Program program, Bytes arena);
+
+}  // namespace tessera

@@ -1,0 +1,142 @@
+#include <algorithm>
+#include <set>
+
+#include "base/error.h"
+#include "lower/lower.h"
+
+namespace tessera {
+namespace {
+
+class TaskMaker {
+ public:
+  TaskMaker(Program program, Bytes arena) : program_(std::move(program)) {
+    graph_.mesh = program_.mesh;
+    graph_.arena = arena;
+  }
+
+  TaskGraph run() {
+    make_feed();
+    for (size_t i = 0; i < program_.instructions.size(); ++i) {
+      Instruction& instruction = program_.instructions[i];
+      if (instruction.is_exchange) add_exchange(instruction);
+      else add_kernel(instruction);
+    }
+    make_fetch();
+    graph_.registers = std::move(program_.registers);
+    graph_.variables = std::move(program_.variables);
+    graph_.inputs = std::move(program_.inputs);
+    graph_.results = std::move(program_.results);
+    connect();
+    add_overwrites();
+    for (TaskId task = 0; task < static_cast<TaskId>(graph_.tasks.size()); ++task) graph_.order.push_back(task);
+    return std::move(graph_);
+  }
+
+ private:
+  void make_feed() {
+    Task feed;
+    feed.name = "feed";
+    feed.kind = Task::Kind::kFeed;
+    for (const TaskInput& input : program_.inputs) feed.outputs.push_back(input.value);
+    for (const TaskVariable& variable : program_.variables) feed.outputs.push_back(variable.value);
+    graph_.tasks.push_back(std::move(feed));
+  }
+
+  void make_fetch() {
+    Task fetch;
+    fetch.name = "fetch";
+    fetch.kind = Task::Kind::kFetch;
+    for (const auto& [name, reg] : program_.results) fetch.inputs.push_back(reg);
+    graph_.tasks.push_back(std::move(fetch));
+  }
+
+  void add_exchange(Instruction& instruction) {
+    Task task;
+    task.name = std::string(to_text(instruction.exchange.kind)) + " " + program_.registers[static_cast<size_t>(instruction.target)].name;
+    task.kind = Task::Kind::kExchange;
+    task.role = instruction.role;
+    task.exchange = std::move(instruction.exchange);
+    task.reason = std::move(instruction.reason);
+    task.inputs = {instruction.source};
+    task.outputs = {instruction.target};
+    graph_.tasks.push_back(std::move(task));
+  }
+
+  void add_kernel(Instruction& instruction) {
+    if (graph_.tasks.back().kind != Task::Kind::kCompute || graph_.tasks.back().role != instruction.role) {
+      Task task;
+      task.name = instruction.step.op;
+      task.kind = Task::Kind::kCompute;
+      task.role = instruction.role;
+      graph_.tasks.push_back(std::move(task));
+    }
+    graph_.tasks.back().steps.push_back(std::move(instruction.step));
+  }
+
+  /// Producers, consumers, and what each compute task takes in and gives out.
+  void connect() {
+    for (TaskId t = 0; t < static_cast<TaskId>(graph_.tasks.size()); ++t) {
+      Task& task = graph_.tasks[static_cast<size_t>(t)];
+      for (const KernelStep& step : task.steps) {
+        for (RegisterIndex reg : step.inputs) read(t, reg);
+        for (RegisterIndex reg : step.outputs) graph_.registers[static_cast<size_t>(reg)].producer = t;
+        if (step.workspace >= 0) graph_.registers[static_cast<size_t>(step.workspace)].producer = t;
+      }
+      for (RegisterIndex reg : task.outputs) graph_.registers[static_cast<size_t>(reg)].producer = t;
+      if (task.kind != Task::Kind::kCompute)
+        for (RegisterIndex reg : task.inputs) read(t, reg);
+    }
+    for (Task& task : graph_.tasks) {
+      if (task.kind != Task::Kind::kCompute) continue;
+      for (const KernelStep& step : task.steps)
+        for (RegisterIndex reg : step.outputs)
+          if (!graph_.registers[static_cast<size_t>(reg)].consumers.empty()) task.outputs.push_back(reg);
+    }
+  }
+
+  void read(TaskId t, RegisterIndex index) {
+    Register& reg = graph_.registers[static_cast<size_t>(index)];
+    Task& task = graph_.tasks[static_cast<size_t>(t)];
+    if (reg.producer == t) return;  // made by an earlier step of the same task
+    if (std::find(reg.consumers.begin(), reg.consumers.end(), t) != reg.consumers.end()) return;
+    reg.consumers.push_back(t);
+    if (task.kind == Task::Kind::kCompute) task.inputs.push_back(index);
+  }
+
+  /// Other processes may read a register that an exchange takes from long after this process has gone on: whoever writes over its bytes waits for them.
+  /// Also in the next step, for what comes earlier in the order.
+  void add_overwrites() {
+    std::vector<RegisterIndex> remote;
+    for (const Task& task : graph_.tasks)
+      if (task.kind == Task::Kind::kExchange) remote.push_back(task.inputs.front());
+    std::sort(remote.begin(), remote.end());
+    remote.erase(std::unique(remote.begin(), remote.end()), remote.end());
+    for (RegisterIndex written = 0; written < static_cast<RegisterIndex>(graph_.registers.size()); ++written) {
+      const Register& target = graph_.registers[static_cast<size_t>(written)];
+      if (target.producer < 0) continue;
+      auto& overwrites = graph_.tasks[static_cast<size_t>(target.producer)].overwrites;
+      for (RegisterIndex reg : remote)
+        if (reg != written && share_bytes(target, graph_.registers[static_cast<size_t>(reg)]) &&
+            std::find(overwrites.begin(), overwrites.end(), reg) == overwrites.end())
+          overwrites.push_back(reg);
+    }
+    // The feed only makes a variable readable; it writes nothing over it.
+    auto& feed = graph_.tasks.front().overwrites;
+    std::erase_if(feed, [&](RegisterIndex reg) { return graph_.registers[static_cast<size_t>(reg)].storage == Register::Storage::kVariable; });
+  }
+
+  static bool share_bytes(const Register& a, const Register& b) {
+    if (a.storage != b.storage) return false;
+    if (a.storage == Register::Storage::kVariable) return a.variable == b.variable;
+    return a.offset < b.offset + b.size.value() && b.offset < a.offset + a.size.value();
+  }
+
+  Program program_;
+  TaskGraph graph_;
+};
+
+}  // namespace
+
+TaskGraph make_tasks(Program program, Bytes arena) { return TaskMaker(std::move(program), arena).run(); }
+
+}  // namespace tessera

@@ -1,0 +1,256 @@
+#include "model/layers.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <numbers>
+
+#include "base/error.h"
+#include "ops/interpreter.h"
+
+namespace tessera {
+namespace {
+
+using testing::ElementsAre;
+
+TensorType f32(const Shape& shape) {
+  return {DType::kF32, shape};
+}
+TensorType i32(const Shape& shape) {
+  return {DType::kI32, shape};
+}
+
+/// One layer on given inputs.
+struct Bench {
+  Graph graph;
+  Builder builder{graph, 3};
+  ReferenceValues state;
+  LayerContext context{builder, {}, true};
+
+  ValueId input(const std::string& name, const TensorType& type, std::vector<double> values) {
+    state[name] = {type, std::move(values)};
+    return builder.input(name, type);
+  }
+  void set(const std::string& name, std::vector<double> values) {
+    const TensorType type = graph.type(*graph.find_value(name));
+    ASSERT_EQ(static_cast<int64_t>(values.size()), element_count(type.shape)) << name;
+    state[name] = {type, std::move(values)};
+  }
+  std::vector<double> value(ValueId id) {
+    for (auto& [name, tensor] : initial_variables(graph, 0)) state.emplace(name, tensor);
+    return interpret(graph, state).at(graph.value(id).name).values;
+  }
+};
+
+/// Variables as "name type = initializer".
+std::vector<std::string> variables(const Graph& graph) {
+  std::vector<std::string> lines;
+  for (const Variable& variable : graph.variables())
+    lines.push_back(graph.value(variable.value).name + " " + to_text(graph.type(variable.value)) + " = " + to_text(variable.initializer));
+  return lines;
+}
+
+/// Equal element by element within an absolute tolerance.
+void expect_near(const std::vector<double>& found, const std::vector<double>& expected, double tolerance) {
+  ASSERT_EQ(found.size(), expected.size());
+  for (size_t i = 0; i < found.size(); ++i) EXPECT_NEAR(found[i], expected[i], tolerance) << i;
+}
+
+TEST(Linear, MultipliesTheLastDimAndAddsTheBias) {
+  Bench bench;
+  const ValueId x = bench.input("x", f32({2, 1, 2}), {1, 2, 3, 4});
+  const ValueId y = linear(bench.context, x, 3, "up");
+  EXPECT_THAT(variables(bench.graph), ElementsAre("up.weight f32[2,3] = normal(0.0, 0.02)", "up.bias f32[3] = constant(0.0)"));
+  bench.set("up.weight", {1, 0, 2, 0, 1, 3});
+  bench.set("up.bias", {10, 20, 30});
+  EXPECT_EQ(bench.builder.shape(y), (Shape{2, 1, 3}));
+  // (1,2) W = (1, 2, 2 + 6); (3,4) W = (3, 4, 6 + 12)
+  EXPECT_THAT(bench.value(y), ElementsAre(11, 22, 38, 13, 24, 48));
+}
+
+TEST(Linear, WorksOnARowAndWithoutBias) {
+  Bench bench;
+  const ValueId y = linear(bench.context, bench.input("x", f32({2}), {1, 2}), 1, "head", 0.5, false);
+  EXPECT_THAT(variables(bench.graph), ElementsAre("head.weight f32[2,1] = normal(0.0, 0.5)"));
+  bench.set("head.weight", {3, 4});
+  EXPECT_THAT(bench.value(y), ElementsAre(11));
+}
+
+TEST(Embedding, PicksRows) {
+  Bench bench;
+  const ValueId y = embedding(bench.context, bench.input("ids", i32({1, 3}), {2, 0, 2}), 3, 2, "tokens");
+  EXPECT_THAT(variables(bench.graph), ElementsAre("tokens.weight f32[3,2] = normal(0.0, 0.02)"));
+  bench.set("tokens.weight", {1, 2, 3, 4, 5, 6});
+  EXPECT_EQ(bench.builder.shape(y), (Shape{1, 3, 2}));
+  EXPECT_THAT(bench.value(y), ElementsAre(5, 6, 1, 2, 5, 6));
+}
+
+TEST(LayerNorm, MakesRowsOfMeanZeroAndVarianceOne) {
+  Bench bench;
+  const ValueId y = layer_norm(bench.context, bench.input("x", f32({2, 4}), {1, 2, 3, 6, 5, 5, 5, 5}), "norm");
+  EXPECT_THAT(variables(bench.graph), ElementsAre("norm.weight f32[4] = constant(1.0)", "norm.bias f32[4] = constant(0.0)"));
+  bench.set("norm.weight", {1, 1, 2, 1});
+  bench.set("norm.bias", {0, 0, 0, 10});
+  // Row 0: mean 3, variance (4 + 1 + 0 + 9) / 4 = 3.5. Row 1 is constant: zeros, then the bias.
+  const double scale = 1 / std::sqrt(3.5 + 1e-5);
+  // 1/4 is exact; epsilon is rounded to f32, which moves 3.5 by less than 2^-24.
+  expect_near(bench.value(y), {-2 * scale, -scale, 0, 3 * scale + 10, 0, 0, 0, 10}, 4 * 0x1p-24);
+}
+
+TEST(Dropout, KeepsTheMeanAndScalesWhatItKeeps) {
+  Bench bench;
+  bench.context.step = bench.input("step", i32({}), {7});
+  const int64_t count = 10000;
+  const ValueId x = bench.input("x", f32({count}), std::vector<double>(count, 2.0));
+  const ValueId y = dropout(bench.context, x, 0.25, "drop");
+  double sum = 0;
+  for (double value : bench.value(y)) {
+    // 1 / 0.75 is rounded to f32.
+    EXPECT_NEAR(value, value == 0 ? 0 : 2 / 0.75, 4 * 0x1p-24);
+    sum += value;
+  }
+  // An element is 8/3 with probability 3/4: mean 2, variance 3/4 * 64/9 - 4 = 4/3. Five deviations of the mean of 10000.
+  EXPECT_NEAR(sum / count, 2.0, 5 * std::sqrt(4.0 / 3 / count));
+}
+
+TEST(Dropout, DrawsAnewAtEachStepAndAlikeAtTheSame) {
+  Bench bench;
+  bench.context.step = bench.input("step", i32({}), {7});
+  const ValueId y = dropout(bench.context, bench.input("x", f32({64}), std::vector<double>(64, 1.0)), 0.5, "drop");
+  const std::vector<double> first = bench.value(y);
+  EXPECT_EQ(bench.value(y), first);
+  bench.set("step", {8});
+  EXPECT_NE(bench.value(y), first);
+}
+
+TEST(Dropout, OfRateZeroOrOutsideTrainingIsTheOperandItself) {
+  Bench bench;
+  const ValueId x = bench.input("x", f32({2}), {1, 2});
+  EXPECT_EQ(dropout(bench.context, x, 0, "drop"), x);
+  bench.context.training = false;
+  EXPECT_EQ(dropout(bench.context, x, 0.5, "drop"), x);
+  EXPECT_TRUE(bench.graph.ops().empty());
+}
+
+TEST(Dropout, OfRateOneIsABrokenPromise) {
+  Bench bench;
+  EXPECT_THROW(dropout(bench.context, bench.input("x", f32({2}), {1, 2}), 1, "drop"), InternalError);
+}
+
+TEST(Gelu, IsTheTanhForm) {
+  Bench bench;
+  const std::vector<double> x = {-20, -3, -1, -0.5, 0, 0.5, 1, 3, 20};
+  std::vector<double> expected;
+  for (double v : x) expected.push_back(0.5 * v * (1 + std::tanh(std::sqrt(2 / std::numbers::pi) * (v + 0.044715 * v * v * v))));
+  const ValueId y = gelu(bench.context, bench.input("x", f32({9}), x));
+  // Two scalars are rounded to f32, in an angle a whose gate moves by at most |a| logistic'(a) <= 0.3 of that; times x, which is at
+  // most 20.
+  expect_near(bench.value(y), expected, 2 * 0.3 * 20 * 0x1p-24);
+}
+
+TEST(Relu, CutsBelowZero) {
+  Bench bench;
+  EXPECT_THAT(bench.value(relu(bench.context, bench.input("x", f32({3}), {-2, 0, 3}))), ElementsAre(0, 0, 3));
+}
+
+TEST(Softmax, SharesAddToOneByRow) {
+  Bench bench;
+  const double log2 = std::log(2.0);
+  const ValueId y = softmax(bench.context, bench.input("x", f32({2, 3}), {0, 0, log2, 0, log2, 2 * log2}));
+  // 1 : 1 : 2 and 1 : 2 : 4
+  expect_near(bench.value(y), {0.25, 0.25, 0.5, 1.0 / 7, 2.0 / 7, 4.0 / 7}, 8 * 0x1p-53);
+}
+
+TEST(Softmax, OfLargeNumbersIsFinite) {
+  Bench bench;
+  const ValueId y = softmax(bench.context, bench.input("x", f32({2, 2}), {1e30, 1e30, -1e30, 1e4}));
+  EXPECT_THAT(bench.value(y), ElementsAre(0.5, 0.5, 0, 1));
+}
+
+TEST(SelfAttention, NamesItsProjectionsByHead) {
+  Bench bench;
+  const ValueId x = bench.input("x", f32({2, 3, 8}), std::vector<double>(48, 1));
+  const ValueId y = self_attention(bench.context, x, 4, true, 0.125, "attn");
+  EXPECT_THAT(variables(bench.graph),
+              ElementsAre("attn.q.weight f32[8,4,2] = normal(0.0, 0.02)", "attn.q.bias f32[4,2] = constant(0.0)",
+                          "attn.k.weight f32[8,4,2] = normal(0.0, 0.02)", "attn.k.bias f32[4,2] = constant(0.0)",
+                          "attn.v.weight f32[8,4,2] = normal(0.0, 0.02)", "attn.v.bias f32[4,2] = constant(0.0)",
+                          "attn.out.weight f32[4,2,8] = normal(0.0, 0.125)", "attn.out.bias f32[8] = constant(0.0)"));
+  EXPECT_EQ(bench.builder.shape(y), (Shape{2, 3, 8}));
+}
+
+/// One head of width 2 whose projections are the identity, so that q = k = v = x, and the output adds (100, 200).
+std::vector<double> identity_attention(bool causal) {
+  Bench bench;
+  const ValueId x = bench.input("x", f32({1, 2, 2}), {1, 0, 0, 1});
+  const ValueId y = self_attention(bench.context, x, 1, causal, 0.02, "attn");
+  for (const char* part : {"q", "k", "v", "out"}) bench.set("attn." + std::string(part) + ".weight", {1, 0, 0, 1});
+  bench.set("attn.out.bias", {100, 200});
+  return bench.value(y);
+}
+
+TEST(SelfAttention, MixesTheValuesByTheSoftmaxOfScaledProducts) {
+  // Scores of query i: 1/sqrt 2 with itself, 0 with the other; share s = e^(1/sqrt 2) / (e^(1/sqrt 2) + 1).
+  const double share = std::exp(1 / std::sqrt(2.0)) / (std::exp(1 / std::sqrt(2.0)) + 1);
+  const double tolerance = 200 * 0x1p-24 / 16;  // the scale is rounded to f32 and moves a share by less than 1/16 of that
+  expect_near(identity_attention(false), {100 + share, 201 - share, 101 - share, 200 + share}, tolerance);
+  expect_near(identity_attention(true), {101, 200, 101 - share, 200 + share}, tolerance);  // the first query sees itself alone
+}
+
+struct Entropy {
+  double loss, count;
+};
+Entropy entropy_of(const std::vector<double>& logits, const std::vector<double>& labels) {
+  Bench bench;
+  const auto rows = static_cast<int64_t>(labels.size());
+  const auto classes = static_cast<int64_t>(logits.size()) / rows;
+  const ValueId x = bench.input("logits", f32({rows, classes}), logits);
+  const CrossEntropy entropy = cross_entropy(bench.context, x, bench.input("labels", i32({rows}), labels), "loss");
+  return {bench.value(entropy.loss)[0], bench.value(entropy.count)[0]};
+}
+
+TEST(CrossEntropy, IsTheMeanSurpriseOfTheLabels) {
+  const double log3 = std::log(3.0);
+  // Row 0: shares 1/4 and 3/4, label 1: -log(3/4). Row 1: shares 1/2 and 1/2, label 0: log 2.
+  const Entropy entropy = entropy_of({0, log3, 5, 5}, {1, 0});
+  EXPECT_NEAR(entropy.loss, (std::log(4.0 / 3) + std::log(2.0)) / 2, 16 * 0x1p-53);
+  EXPECT_EQ(entropy.count, 2);
+}
+
+TEST(CrossEntropy, DoesNotCountLabelsBelowZero) {
+  const double log3 = std::log(3.0);
+  const Entropy entropy = entropy_of({0, log3, 7, -7, 5, 5}, {1, -1, -100});
+  EXPECT_NEAR(entropy.loss, std::log(4.0 / 3), 16 * 0x1p-53);
+  EXPECT_EQ(entropy.count, 1);
+}
+
+TEST(CrossEntropy, WithoutValidLabelsIsZero) {
+  const Entropy entropy = entropy_of({1, 2, 3, 4}, {-1, -1});
+  EXPECT_EQ(entropy.loss, 0);
+  EXPECT_EQ(entropy.count, 0);
+}
+
+TEST(CrossEntropy, OfLargeLogitsIsFinite) {
+  EXPECT_EQ(entropy_of({1e30, 0, 0, 1e4}, {0, 0}).loss, 5000);  // the first is certain; the second is off by 10^4
+}
+
+TEST(CrossEntropy, CountsOverEveryLeadingDim) {
+  Bench bench;
+  const ValueId logits = bench.input("logits", f32({2, 3, 4}), std::vector<double>(24, 1.5));
+  const ValueId labels = bench.input("labels", i32({2, 3}), {0, 1, 2, 3, -1, 0});
+  const CrossEntropy entropy = cross_entropy(bench.context, logits, labels, "loss");
+  EXPECT_NEAR(bench.value(entropy.loss)[0], std::log(4.0), 16 * 0x1p-53);  // four equal classes
+  EXPECT_THAT(bench.value(entropy.count), ElementsAre(5));
+}
+
+TEST(CrossEntropy, ReadsNoLogitByItsIndex) {
+  // A vocabulary that is split needs reductions only.
+  Bench bench;
+  const ValueId logits = bench.input("logits", f32({2, 3}), std::vector<double>(6, 0));
+  cross_entropy(bench.context, logits, bench.input("labels", i32({2}), {0, 1}), "loss");
+  for (const Op& op : bench.graph.ops()) EXPECT_NE(op.kind, "gather") << op.name;
+}
+
+}  // namespace
+}  // namespace tessera

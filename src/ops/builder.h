@@ -1,0 +1,110 @@
+// Writes ops into a graph: infers their types by the catalogue and names them by scope. Layers, gradients and optimizers all use it.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "graph/graph.h"
+#include "ops/operator.h"
+
+namespace tessera {
+
+/// Appends ops to a graph.
+///
+///   names   scope + "." + the given name, or the operator's kind when none is given; made unique by _1, _2, ...
+///   throws  UserError (65) when operands do not fit
+class Builder {
+ public:
+  explicit Builder(Graph& graph, uint64_t seed = 0) : graph_(graph), seed_(seed) {}
+
+  Graph& graph() { return graph_; }
+  const TensorType& type(ValueId value) const { return graph_.type(value); }
+  const Shape& shape(ValueId value) const { return graph_.type(value).shape; }
+  uint64_t seed() const { return seed_; }
+
+  /// Names inside are prefixed until the guard goes: `auto scope = builder.scope("attn");`
+  class Scope {
+   public:
+    Scope(Builder& builder, std::string_view name);
+    ~Scope();
+    Scope(const Scope&) = delete;
+    Scope& operator=(const Scope&) = delete;
+
+   private:
+    Builder& builder_;
+    size_t length_;
+  };
+  [[nodiscard]] Scope scope(std::string_view name) { return Scope(*this, name); }
+  /// The scoped path of `name`.
+  std::string path(std::string_view name) const;
+  const std::string& scope_path() const { return scope_; }
+
+  /// Role and origin of the ops that follow.
+  void derive(Role role, Origin origin) {
+    role_ = role;
+    origin_ = std::move(origin);
+  }
+  Role role() const { return role_; }
+  const Origin& origin() const { return origin_; }
+
+  /// Any op of the catalogue. `name` is not yet scoped; "" for the kind.
+  std::vector<ValueId> op(std::string_view kind, std::vector<ValueId> inputs, Attributes attributes = {}, std::string_view name = {});
+  ValueId op1(std::string_view kind, std::vector<ValueId> inputs, Attributes attributes = {}, std::string_view name = {});
+
+  ValueId input(std::string_view name, const TensorType& type);
+  ValueId variable(std::string_view name, const TensorType& type, const Initializer& initializer, bool trainable = true);
+
+  // The primitives. Element-wise ops take equal shapes: broadcasting is an op of its own.
+  ValueId dot(ValueId a, ValueId b, std::string_view spec, std::string_view name = {});  // einsum "bse,ehd->bshd"
+  ValueId add(ValueId a, ValueId b, std::string_view name = {});
+  ValueId sub(ValueId a, ValueId b, std::string_view name = {});
+  ValueId mul(ValueId a, ValueId b, std::string_view name = {});
+  ValueId div(ValueId a, ValueId b, std::string_view name = {});
+  ValueId maximum(ValueId a, ValueId b, std::string_view name = {});
+  ValueId minimum(ValueId a, ValueId b, std::string_view name = {});
+  ValueId unary(std::string_view kind, ValueId x, std::string_view name = {});           // "exp", "neg", "tanh", ...
+  ValueId add_scalar(ValueId x, double c, std::string_view name = {});
+  ValueId mul_scalar(ValueId x, double c, std::string_view name = {});
+  ValueId max_scalar(ValueId x, double c, std::string_view name = {});
+  ValueId min_scalar(ValueId x, double c, std::string_view name = {});
+  ValueId pow_scalar(ValueId x, double c, std::string_view name = {});
+  ValueId compare(std::string_view relation, ValueId a, ValueId b, std::string_view name = {});  // "eq" "ne" "lt" "le" "gt" "ge"
+  ValueId select(ValueId condition, ValueId a, ValueId b, std::string_view name = {});
+  ValueId cast(ValueId x, DType dtype, std::string_view name = {});
+  ValueId constant(const TensorType& type, double value, std::string_view name = {});
+  ValueId iota(const TensorType& type, int dim, std::string_view name = {});
+  /// Dim i of x becomes dim dims[i] of the result; an extent of 1 may grow.
+  ValueId broadcast(ValueId x, const Shape& shape, const std::vector<int64_t>& dims, std::string_view name = {});
+  /// x, or its broadcast over the leading dims that it lacks, as numpy does.
+  ValueId broadcast_leading(ValueId x, const Shape& shape, std::string_view name = {});
+  ValueId reshape(ValueId x, const Shape& shape, std::string_view name = {});
+  ValueId transpose(ValueId x, const std::vector<int64_t>& permutation, std::string_view name = {});
+  ValueId slice(ValueId x, const std::vector<int64_t>& start, const std::vector<int64_t>& limit, const std::vector<int64_t>& stride,
+                std::string_view name = {});
+  ValueId pad(ValueId x, const std::vector<int64_t>& low, const Shape& shape, double value, std::string_view name = {});
+  ValueId concat(const std::vector<ValueId>& parts, int dim, std::string_view name = {});
+  /// The reduced dims vanish.
+  ValueId reduce(ReduceOp op, ValueId x, const std::vector<int64_t>& dims, std::string_view name = {});
+  ValueId reduce_sum(ValueId x, const std::vector<int64_t>& dims, std::string_view name = {}) { return reduce(ReduceOp::kSum, x, dims, name); }
+  ValueId gather(ValueId table, ValueId ids, std::string_view name = {});                       // rows of dim 0; out of range: zeros
+  ValueId scatter_add(ValueId ids, ValueId updates, int64_t rows, std::string_view name = {});  // [rows, ...]; out of range: dropped
+  /// Uniform in [0,1) of the given shape; the key is the seed and the op's name, the counter the step and the logical index.
+  ValueId random_uniform(ValueId step, const Shape& shape, std::string_view name = {});
+  ValueId stop_gradient(ValueId x, std::string_view name = {});
+  struct Attention {
+    ValueId out;
+    ValueId log_sum_exp;
+  };
+  /// q[B,S,H,D], k[B,T,H,D], v[B,T,H,D].
+  Attention attention(ValueId q, ValueId k, ValueId v, bool causal, double scale, std::string_view name = {});
+
+ private:
+  Graph& graph_;
+  uint64_t seed_;
+  std::string scope_;
+  Role role_ = Role::kForward;
+  Origin origin_;
+};
+
+}  // namespace tessera

@@ -1,0 +1,124 @@
+#include "ops/interpreter.h"
+
+#include "base/random.h"
+#include "ops/detail.h"
+
+namespace tessera {
+namespace {
+
+const ReferenceTensor& given(const Graph& graph, const ReferenceValues& state, ValueId id, const std::string& what) {
+  const Value& value = graph.value(id);
+  const auto found = state.find(value.name);
+  if (found == state.end())
+    throw UserError(what + " '" + value.name + "' " + to_text(value.type) + " has no value",
+                    "a step reads every input and every variable of the graph", "give '" + value.name + "' a value before the step",
+                    ExitCode::kMissingInput);
+  const ReferenceTensor& tensor = found->second;
+  ensure(tensor.type == value.type, what + " '" + value.name + "' is " + to_text(value.type) + " but was given as " + to_text(tensor.type));
+  ensure(static_cast<int64_t>(tensor.values.size()) == element_count(value.type.shape), "'" + value.name + "' lacks elements");
+  return tensor;
+}
+
+/// What the interpreter starts from: the inputs and variables, and nothing else of `state`.
+ReferenceValues read_state(const Graph& graph, const ReferenceValues& state) {
+  ReferenceValues values;
+  for (ValueId input : graph.inputs()) values.emplace(graph.value(input).name, given(graph, state, input, "input"));
+  for (const Variable& variable : graph.variables())
+    values.emplace(graph.value(variable.value).name, given(graph, state, variable.value, "variable"));
+  return values;
+}
+
+std::vector<ReferenceTensor> zeros(const std::vector<TensorType>& types) {
+  std::vector<ReferenceTensor> tensors;
+  for (const TensorType& type : types) tensors.push_back({type, std::vector<double>(static_cast<size_t>(element_count(type.shape)))});
+  return tensors;
+}
+
+/// Moves every element by its tolerance, up or down. The names of values, not their order, choose the signs.
+void perturb(ReferenceTensor& tensor, const std::vector<double>& tolerance, uint64_t key) {
+  const RandomStream signs(key, 0);
+  for (size_t i = 0; i < tensor.values.size(); ++i) tensor.values[i] += signs.uniform(i) < 0.5f ? -tolerance[i] : tolerance[i];
+}
+
+void perturb_results(const Graph& graph, const Op& op, const ReferenceCall& call, uint64_t seed) {
+  // All tolerances first: one may read the other results, unperturbed.
+  std::vector<std::vector<double>> tolerances;
+  for (int i = 0; i < static_cast<int>(op.outputs.size()); ++i) tolerances.push_back(find_operator(op.kind).tolerance(call, i));
+  for (size_t i = 0; i < op.outputs.size(); ++i)
+    if (call.outputs[i].type.dtype == DType::kF32)
+      perturb(call.outputs[i], tolerances[i], random_key(seed, graph.value(op.outputs[i]).name));
+}
+
+void interpret_op(const Graph& graph, const Op& op, const InterpreterOptions& options, ReferenceValues& values) {
+  const OpView op_view = view(graph, op);
+  std::vector<ReferenceTensor> outputs = zeros(op_view.outputs);
+  ReferenceCall call{op_view, {}, outputs};
+  for (ValueId input : op.inputs) call.inputs.push_back(&values.at(graph.value(input).name));
+  find_operator(op.kind).reference(call);
+  if (options.perturb != 0) perturb_results(graph, op, call, options.perturb);
+  for (size_t i = 0; i < outputs.size(); ++i) values.insert_or_assign(graph.value(op.outputs[i]).name, std::move(outputs[i]));
+}
+
+/// Element `index` of a variable. Each product of two f32 is exact in double, so every compiler and machine rounds alike, fused or not.
+float initial_element(const Initializer& initializer, const RandomStream& stream, uint64_t index) {
+  const auto a = static_cast<float>(initializer.a), b = static_cast<float>(initializer.b);
+  switch (initializer.kind) {
+    case Initializer::Kind::kConstant: return a;
+    case Initializer::Kind::kNormal: return static_cast<float>(a + double{b} * stream.normal(index));
+    case Initializer::Kind::kUniform: return static_cast<float>(a + double{b - a} * stream.uniform(index));
+  }
+  throw InternalError("unknown initializer");
+}
+
+/// A tensor of one value, of any element type.
+Tensor filled(const TensorType& type, double value) {
+  return from_reference({type, std::vector<double>(static_cast<size_t>(element_count(type.shape)), value)});
+}
+
+}  // namespace
+
+ReferenceValues interpret(const Graph& graph, const ReferenceValues& state, const InterpreterOptions& options) {
+  ReferenceValues values = read_state(graph, state);
+  for (const Op& op : graph.ops()) interpret_op(graph, op, options, values);
+  return values;
+}
+
+ReferenceValues initial_variables(const Graph& graph, uint64_t seed) {
+  ReferenceValues values;
+  for (const Variable& variable : graph.variables()) {
+    const Value& value = graph.value(variable.value);
+    values.emplace(value.name,
+                   to_reference(initial_value(value.name, value.type, variable.initializer, seed, whole_box(value.type.shape))));
+  }
+  return values;
+}
+
+ReferenceValues next_variables(const Graph& graph, const ReferenceValues& values) {
+  ReferenceValues next;
+  for (const Variable& variable : graph.variables()) {
+    const auto found = values.find(graph.value(variable.next.value_or(variable.value)).name);
+    ensure(found != values.end(), "the step left no next value of '" + graph.value(variable.value).name + "'");
+    next.emplace(graph.value(variable.value).name, found->second);
+  }
+  return next;
+}
+
+Tensor initial_value(const std::string& name, const TensorType& type, const Initializer& initializer, uint64_t seed, const Box& box) {
+  ensure(intersect(box, whole_box(type.shape)).shape() == box.shape(), "the box lies outside '" + name + "'");
+  const TensorType part{type.dtype, box.shape()};
+  if (initializer.kind == Initializer::Kind::kConstant) return filled(part, initializer.a);
+  ensure(type.dtype == DType::kF32, "'" + name + "' is drawn, so it is f32");
+  Tensor tensor(part);
+  if (tensor.size() == 0) return tensor;
+  const RandomStream stream(random_key(seed, name), 0);
+  Dims index = Dims::filled(type.shape.size(), 0);
+  for (float& value : tensor.values<float>()) {
+    Dims global = index;
+    for (int d = 0; d < global.size(); ++d) global[d] += box.ranges[static_cast<size_t>(d)].begin;
+    value = initial_element(initializer, stream, static_cast<uint64_t>(detail::flat_index(global, type.shape)));
+    detail::next_index(index, part.shape);
+  }
+  return tensor;
+}
+
+}  // namespace tessera

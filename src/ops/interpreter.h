@@ -1,0 +1,38 @@
+// The judge: runs a whole serial graph in plain loops over doubles. It shares no code with lower and runtime.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "ops/operator.h"
+
+namespace tessera {
+
+/// Values by name: inputs and variables before a step, anything after it.
+using ReferenceValues = std::map<std::string, ReferenceTensor>;
+
+struct InterpreterOptions {
+  /// Adds to every result of every op its tolerance with a sign drawn by this seed (0: none). The difference of two such runs is what
+  /// rounding alone may do to any later tensor: tolerances of whole programs are derived from it.
+  uint64_t perturb = 0;
+};
+
+/// Every value of one step.
+///
+///   state   inputs and variables by name
+///   throws  UserError (66) when one is missing; InternalError when a type differs
+///   time    plain loops: some 0.2 to 2 GFLOP/s
+ReferenceValues interpret(const Graph& graph, const ReferenceValues& state, const InterpreterOptions& options = {});
+
+/// The variables as they begin: drawn under their names, as every rank draws its slice.
+ReferenceValues initial_variables(const Graph& graph, uint64_t seed);
+
+/// The variables after the step whose values `values` holds.
+ReferenceValues next_variables(const Graph& graph, const ReferenceValues& values);
+
+/// Elements [box] of the initial value of a variable, as f32: any rank makes any part.
+///   ensures  bit-identical to the same elements of the whole
+Tensor initial_value(const std::string& name, const TensorType& type, const Initializer& initializer, uint64_t seed, const Box& box);
+
+}  // namespace tessera

@@ -1,0 +1,175 @@
+#include "ops/interpreter.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "ops/builder.h"
+
+namespace tessera {
+namespace {
+
+constexpr DType kF32 = DType::kF32;
+
+ReferenceTensor f32(Shape shape, std::vector<double> values) {
+  return {{kF32, shape}, std::move(values)};
+}
+
+/// One step of: error = w x - t; w moves against x error at rate 0.5.
+Graph least_squares() {
+  Graph graph;
+  Builder builder(graph);
+  const ValueId x = builder.input("x", {kF32, {2}}), t = builder.input("t", {kF32, {2}});
+  const ValueId w = builder.variable("w", {kF32, {2}}, Initializer::constant(1));
+  const ValueId error = builder.sub(builder.mul(w, x), t, "error");
+  graph.set_next(w, builder.sub(w, builder.mul_scalar(builder.mul(x, error), 0.5), "moved"));
+  return graph;
+}
+
+TEST(Interpreter, ComputesEveryValueOfAStep) {
+  const ReferenceValues values = interpret(least_squares(), {{"x", f32({2}, {2, -1})}, {"t", f32({2}, {3, 4})}, {"w", f32({2}, {1, 5})}});
+  EXPECT_EQ(values.at("error").values, (std::vector<double>{-1, -9}));  // 1*2 - 3, 5*-1 - 4
+  EXPECT_EQ(values.at("moved").values, (std::vector<double>{2, 0.5}));  // 1 - 0.5*2*-1, 5 - 0.5*-1*-9
+}
+
+TEST(Interpreter, CarriesVariablesToTheNextStep) {
+  Graph graph = least_squares();
+  graph.add_variable("fixed", {kF32, {}}, Initializer::constant(3));
+  ReferenceValues state = initial_variables(graph, 1);
+  EXPECT_EQ(state.at("w").values, (std::vector<double>{1, 1}));
+  state["x"] = f32({2}, {2, -1});
+  state["t"] = f32({2}, {3, 4});
+  const ReferenceValues next = next_variables(graph, interpret(graph, state));
+  ASSERT_EQ(next.size(), 2u);
+  EXPECT_EQ(next.at("w").values, (std::vector<double>{2, -1.5}));  // 1 - 0.5*2*(2-3), 1 - 0.5*-1*(-1-4)
+  EXPECT_EQ(next.at("fixed").values, (std::vector<double>{3}));
+}
+
+TEST(Interpreter, RefusesAMissingInput) {
+  try {
+    interpret(least_squares(), {{"x", f32({2}, {2, -1})}, {"w", f32({2}, {1, 5})}});
+    FAIL() << "the missing input was not noticed";
+  } catch (const UserError& error) {
+    EXPECT_STREQ(error.what(),
+                 "input 't' f32[2] has no value\n"
+                 "  why: a step reads every input and every variable of the graph\n"
+                 "  fix: give 't' a value before the step");
+    EXPECT_EQ(error.exit_code(), ExitCode::kMissingInput);
+  }
+}
+
+TEST(Interpreter, RefusesAnInputOfAnotherType) {
+  const ReferenceValues state{{"x", f32({1}, {2})}, {"t", f32({2}, {3, 4})}, {"w", f32({2}, {1, 5})}};
+  EXPECT_THROW(interpret(least_squares(), state), InternalError);
+}
+
+TEST(Interpreter, PerturbsEachResultByItsToleranceInBothDirections) {
+  Graph graph;
+  Builder builder(graph);
+  builder.unary("square", builder.input("x", {kF32, {256}}), "y");
+  builder.unary("neg", *graph.find_value("x"), "exact");
+  const ReferenceValues state{{"x", f32({256}, std::vector<double>(256, 3))}};
+  const ReferenceValues values = interpret(graph, state, {.perturb = 1});
+  int up = 0;
+  for (double y : values.at("y").values) {
+    // One rounding of 9 (and of nothing below the smallest normal number).
+    EXPECT_EQ(std::abs(y - 9), 9 * 0x1p-24);
+    up += y > 9;
+  }
+  // 256 fair signs: 128 ups, deviation 8. Six deviations.
+  EXPECT_NEAR(up, 128, 48);
+  EXPECT_EQ(values.at("exact").values, std::vector<double>(256, -3));
+  EXPECT_NE(interpret(graph, state, {.perturb = 2}).at("y").values, values.at("y").values);
+  EXPECT_EQ(interpret(graph, state, {.perturb = 1}).at("y").values, values.at("y").values);
+}
+
+TEST(Interpreter, NeverPerturbsIntegers) {
+  Graph graph;
+  Builder builder(graph);
+  const ValueId ids = builder.input("ids", {DType::kI32, {2}});
+  builder.add(ids, ids, "twice");
+  const ReferenceValues values = interpret(graph, {{"ids", {{DType::kI32, {2}}, {7, 9}}}}, {.perturb = 5});
+  EXPECT_EQ(values.at("twice").values, (std::vector<double>{14, 18}));
+}
+
+TEST(InitialValue, OfABoxEqualsTheSameElementsOfTheWhole) {
+  const TensorType type{kF32, {3, 5, 2}};
+  for (const Initializer& initializer : {Initializer::normal(0.5, 2), Initializer::uniform(-1, 3), Initializer::constant(0.1)}) {
+    const Tensor whole = initial_value("w", type, initializer, 11, whole_box(type.shape));
+    const Tensor part = initial_value("w", type, initializer, 11, {{{1, 3}, {2, 5}, {1, 2}}});
+    ASSERT_EQ(part.shape(), (Shape{2, 3, 1}));
+    for (int64_t i = 0; i < 2; ++i)
+      for (int64_t j = 0; j < 3; ++j)
+        EXPECT_EQ(part.values<float>()[static_cast<size_t>(i * 3 + j)],
+                  whole.values<float>()[static_cast<size_t>((i + 1) * 10 + (j + 2) * 2 + 1)]);
+  }
+}
+
+TEST(InitialValue, OfAnEmptyBoxIsEmpty) {
+  const Tensor part = initial_value("w", {kF32, {4, 2}}, Initializer::normal(0, 1), 1, {{{4, 4}, {0, 2}}});
+  EXPECT_EQ(part.shape(), (Shape{0, 2}));
+}
+
+TEST(InitialValue, RefusesABoxThatLeavesTheTensor) {
+  EXPECT_THROW(initial_value("w", {kF32, {4}}, Initializer::constant(1), 1, {{{2, 5}}}), InternalError);
+}
+
+TEST(InitialValue, DependsOnTheSeedAndTheName) {
+  const TensorType type{kF32, {8}};
+  const auto draw = [&](const std::string& name, uint64_t seed) {
+    return to_reference(initial_value(name, type, Initializer::normal(0, 1), seed, whole_box(type.shape))).values;
+  };
+  EXPECT_EQ(draw("a", 1), draw("a", 1));
+  EXPECT_NE(draw("a", 1), draw("b", 1));
+  EXPECT_NE(draw("a", 1), draw("a", 2));
+}
+
+TEST(InitialValue, HasTheMeanAndDeviationAskedFor) {
+  constexpr int kCount = 10000;
+  const Tensor tensor = initial_value("w", {kF32, {kCount}}, Initializer::normal(3, 0.5), 2, whole_box({kCount}));
+  double sum = 0, squares = 0;
+  for (float value : tensor.values<float>()) {
+    sum += value - 3;
+    squares += (value - 3) * (value - 3);
+  }
+  // The mean of n draws deviates by 0.5 / sqrt(n), their mean square by 0.25 sqrt(2 / n): five deviations of each.
+  EXPECT_NEAR(sum / kCount, 0, 5 * 0.5 / std::sqrt(kCount));
+  EXPECT_NEAR(squares / kCount, 0.25, 5 * 0.25 * std::sqrt(2.0 / kCount));
+}
+
+TEST(InitialValue, UniformStaysBetweenItsEnds) {
+  const Tensor tensor = initial_value("w", {kF32, {1000}}, Initializer::uniform(-2, 6), 2, whole_box({1000}));
+  const auto [low, high] = std::minmax_element(tensor.values<float>().begin(), tensor.values<float>().end());
+  EXPECT_GE(*low, -2);
+  EXPECT_LE(*high, 6);
+  // 1000 draws leave a gap of 8 x 2% at either end with chance 0.98^1000 < 2e-9.
+  EXPECT_LT(*low, -2 + 0.16);
+  EXPECT_GT(*high, 6 - 0.16);
+}
+
+TEST(InitialValue, FillsIntegersWithConstants) {
+  const Tensor tensor = initial_value("count", {DType::kI32, {2}}, Initializer::constant(4), 1, whole_box({2}));
+  EXPECT_EQ(tensor.values<int32_t>()[1], 4);
+}
+
+TEST(ReferenceTensor, RoundsToTheElementTypeOnTheWayBack) {
+  const Tensor f = from_reference({{kF32, {2}}, {0.1, 1 + 0x1p-25}});
+  EXPECT_EQ(f.values<float>()[0], 0.1f);
+  EXPECT_EQ(f.values<float>()[1], 1.0f);
+  const Tensor i = from_reference({{DType::kI32, {2}}, {-3, 1e12}});
+  EXPECT_EQ(i.values<int32_t>()[0], -3);
+  EXPECT_EQ(i.values<int32_t>()[1], 2147483647);
+  const Tensor b = from_reference({{DType::kBool, {2}}, {0, 5}});
+  EXPECT_EQ(b.values<uint8_t>()[0], 0);
+  EXPECT_EQ(b.values<uint8_t>()[1], 1);
+}
+
+TEST(ReferenceTensor, HoldsWhatTheTensorHeld) {
+  const ReferenceTensor reference = to_reference(Tensor::of<int32_t>({2}, {-7, 8}));
+  EXPECT_EQ(reference.type, (TensorType{DType::kI32, {2}}));
+  EXPECT_EQ(reference.values, (std::vector<double>{-7, 8}));
+}
+
+}  // namespace
+}  // namespace tessera

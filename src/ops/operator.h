@@ -1,0 +1,93 @@
+// What an operator is. Each is defined whole in one file of its family: types, gradient, sharding rule, work, kernel call and plain
+// reference. The catalogue lists them; nothing else switches on their names.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/split.h"
+#include "base/units.h"
+#include "graph/graph.h"
+#include "kernels/kernel.h"
+#include "ops/sharding_rule.h"
+
+namespace tessera {
+
+class Builder;
+
+/// An op as its operator sees it: the types, not the graph. While types are inferred, `outputs` is empty.
+struct OpView {
+  std::string_view name;
+  const Attributes& attributes;
+  std::vector<TensorType> inputs;
+  std::vector<TensorType> outputs;
+};
+OpView view(const Graph& graph, const Op& op);
+
+/// Arithmetic and memory traffic of one execution on whole tensors.
+struct Work {
+  Flops flops{0};
+  Bytes bytes{0};
+};
+
+/// A tensor of the plain reference: every element type as double.
+struct ReferenceTensor {
+  TensorType type;
+  std::vector<double> values;
+};
+ReferenceTensor to_reference(const Tensor& tensor);
+/// Rounds to the element type.
+Tensor from_reference(const ReferenceTensor& tensor);
+
+/// One op for the plain reference: inputs are filled, outputs have their types and zeros.
+struct ReferenceCall {
+  const OpView& op;
+  std::vector<const ReferenceTensor*> inputs;
+  std::vector<ReferenceTensor>& outputs;
+};
+
+/// What a gradient function sees: the forward op, and for each of its results the gradient that flows in (none: it is zero).
+struct GradientCall {
+  const Graph& graph;
+  const Op& op;
+  std::vector<std::optional<ValueId>> output_gradients;  // at least one is given
+  std::vector<bool> wanted;                              // which inputs need a gradient
+};
+
+struct Operator {
+  std::string_view name;
+
+  /// Result types.  throws  UserError (65) with the op's name and the types when the operands do not fit
+  std::vector<TensorType> (*infer)(const OpView&) = nullptr;
+
+  /// throws nothing for an op that passed infer
+  ShardingRule (*rule)(const OpView&) = nullptr;
+
+  Work (*work)(const OpView&) = nullptr;
+
+  /// The call that computes one process's part: `factors[f]` says how factor f of the rule is divided. Operands have the local shapes that
+  /// follow from the rule. Parameters that depend on where the part lies are LocalInts of these splits.
+  KernelCall (*kernel)(const OpView&, std::span<const Split> factors) = nullptr;
+
+  /// Plain loops over doubles, written to be read. The judge of everything else.
+  void (*reference)(const ReferenceCall&) = nullptr;
+
+  /// Largest absolute error, element by element of result `output`, that one f32 evaluation on the same inputs may show: from the unit
+  /// roundoff 2^-24, the number of terms and the sum of their absolute values. `outputs` are the reference's. 0 for ops that only move.
+  std::vector<double> (*tolerance)(const ReferenceCall&, int output) = nullptr;
+
+  /// Gradients by input (none where not wanted, or zero), built with `builder` whose scope is the forward op's name + ".grad".
+  /// nullptr: no gradient flows through this operator.
+  std::vector<std::optional<ValueId>> (*gradient)(Builder& builder, const GradientCall&) = nullptr;
+};
+
+/// The operator called `name`.  throws  UserError (65) that names the nearest one
+const Operator& find_operator(std::string_view name);
+/// All operators, in the order of docs/operators.
+std::span<const Operator* const> all_operators();
+
+}  // namespace tessera

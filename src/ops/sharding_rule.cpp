@@ -1,0 +1,89 @@
+#include "ops/sharding_rule.h"
+
+#include "base/text.h"
+
+namespace tessera {
+namespace {
+
+constexpr ReduceOp kReduceOps[] = {ReduceOp::kSum, ReduceOp::kMax, ReduceOp::kMin, ReduceOp::kProd, ReduceOp::kAny, ReduceOp::kAll};
+
+std::string text_of(const ShardingRule& rule, const OperandFactors& operand) {
+  std::vector<std::string> dims;
+  for (const DimFactor& dim : operand) {
+    std::string text = dim.factor < 0 ? "_" : rule.factors.at(static_cast<size_t>(dim.factor)).name;
+    if (dim.factor >= 0 && dim.unit != 1) text += "*" + std::to_string(dim.unit);
+    dims.push_back(std::move(text));
+  }
+  return "[" + join(dims, ", ") + "]";
+}
+
+std::string text_of(const ShardingRule& rule, const std::vector<OperandFactors>& operands) {
+  std::vector<std::string> parts;
+  for (const OperandFactors& operand : operands) parts.push_back(text_of(rule, operand));
+  return "(" + join(parts, ", ") + ")";
+}
+
+/// The factors that are not plainly parallel: "{k: reduction sum, w: whole}".
+std::string text_of_kinds(const ShardingRule& rule) {
+  std::vector<std::string> parts;
+  for (const Factor& factor : rule.factors) {
+    if (factor.kind == FactorKind::kParallel) continue;
+    std::string text = factor.name + ": " + std::string(to_text(factor.kind));
+    if (factor.kind != FactorKind::kWhole) text += " " + std::string(to_text(factor.reduce));
+    parts.push_back(std::move(text));
+  }
+  return parts.empty() ? "" : " {" + join(parts, ", ") + "}";
+}
+
+std::string text_of_linear(const ShardingRule& rule) {
+  std::vector<std::string> sets;
+  for (const std::vector<int>& set : rule.linear) {
+    std::vector<std::string> inputs;
+    for (int input : set) inputs.push_back(std::to_string(input));
+    sets.push_back(join(inputs, ", "));
+  }
+  return sets.empty() ? "" : " {linear: " + join(sets, "; ") + "}";
+}
+
+}  // namespace
+
+std::string_view to_text(ReduceOp op) {
+  switch (op) {
+    case ReduceOp::kSum: return "sum";
+    case ReduceOp::kMax: return "max";
+    case ReduceOp::kMin: return "min";
+    case ReduceOp::kProd: return "prod";
+    case ReduceOp::kAny: return "any";
+    case ReduceOp::kAll: return "all";
+  }
+  throw InternalError("unknown reduction");
+}
+
+ReduceOp parse_reduce_op(std::string_view text) {
+  for (ReduceOp op : kReduceOps)
+    if (text == to_text(op)) return op;
+  throw UserError("'" + std::string(text) + "' is not a reduction", "reductions are sum, max, min, prod, any and all", "use one of these",
+                  ExitCode::kBadData);
+}
+
+std::string_view to_text(FactorKind kind) {
+  switch (kind) {
+    case FactorKind::kParallel: return "parallel";
+    case FactorKind::kReduction: return "reduction";
+    case FactorKind::kMaskedReduction: return "masked reduction";
+    case FactorKind::kWhole: return "whole";
+  }
+  throw InternalError("unknown kind of factor");
+}
+
+int ShardingRule::find(std::string_view name) const {
+  for (size_t f = 0; f < factors.size(); ++f)
+    if (factors[f].name == name) return static_cast<int>(f);
+  return -1;
+}
+
+std::string to_text(const ShardingRule& rule) {
+  return text_of(rule, rule.inputs) + " -> " + text_of(rule, rule.outputs) + text_of_kinds(rule) + text_of_linear(rule);
+}
+
+}  // namespace tessera

@@ -1,0 +1,66 @@
+// Sharding rules: how an operator may be divided. The one place that says so; signatures, propagation, partition, search and
+// verification all read it. It speaks of factors, never of meshes.
+//
+// A factor is a named loop index of the operator, as in einsum. The rule maps each dim of each operand to a factor (or to none, which
+// leaves that dim whole), says what dividing the factor does, and which sets of operands the operator is jointly linear in.
+//
+//     dot_general "mk,kn->mn":   ([m, k], [k, n]) -> ([m, n])   k: reduction(sum)   linear: {0} {1}
+//     add:                       ([i, j], [i, j]) -> ([i, j])   linear: {0, 1}
+//
+// Source: Shardy's factor rules (openxla/shardy); Paddle's einsum rules; reference text in docs/sharding.md.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/dims.h"
+
+namespace tessera {
+
+/// How values of several processes that each hold a part of a sum (or maximum, ...) come together.
+enum class ReduceOp { kSum, kMax, kMin, kProd, kAny, kAll };
+std::string_view to_text(ReduceOp op);  // "sum", "max", "min", "prod", "any", "all"
+/// Throws UserError when `text` names none.
+ReduceOp parse_reduce_op(std::string_view text);
+
+enum class FactorKind {
+  kParallel,         // parts are independent: an operand that has the factor is divided, one that has not is needed whole
+  kReduction,        // like parallel, but outputs without the factor become Partial(reduce)
+  kMaskedReduction,  // like reduction, where each process leaves out what lies outside its index range: vocabulary lookup
+  kWhole,            // never divided; written so that a refusal can name it
+};
+std::string_view to_text(FactorKind kind);  // "parallel", "reduction", "masked reduction", "whole"
+
+struct Factor {
+  std::string name;
+  int64_t extent = 1;                     // in units
+  FactorKind kind = FactorKind::kParallel;
+  ReduceOp reduce = ReduceOp::kSum;       // of a reduction
+};
+
+/// The factor of one dim of one operand. dim extent = factor extent x unit: a dim that fuses several is cut only between units.
+struct DimFactor {
+  int factor = -1;                        // -1: none, the dim stays whole
+  int64_t unit = 1;
+
+  bool operator==(const DimFactor&) const = default;
+};
+
+using OperandFactors = std::vector<DimFactor>;  // one per dim
+
+struct ShardingRule {
+  std::vector<Factor> factors;
+  std::vector<OperandFactors> inputs;
+  std::vector<OperandFactors> outputs;
+  /// Sets of input indices: when all inputs of a set are Partial(sum) on an axis and no other input is, every output is Partial(sum) on it.
+  std::vector<std::vector<int>> linear;
+
+  /// Index of a factor by name, or -1.
+  int find(std::string_view name) const;
+};
+
+/// "([m, k], [k, n]) -> ([m, n]) {k: reduction sum} {linear: 0; 1}", units as `h*64`.
+std::string to_text(const ShardingRule& rule);
+
+}  // namespace tessera

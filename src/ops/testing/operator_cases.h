@@ -1,0 +1,16 @@
+// Cases of every operator of the catalogue. Test code.
+#pragma once
+
+#include <vector>
+
+#include "ops/testing/operator_check.h"
+
+namespace tessera::testing {
+
+/// At least one case of each operator; extents that no vector length and no number of parts divides.
+std::vector<OperatorCase> operator_cases();
+
+/// Operands beyond the blocks and vectors of the kernels: for the checks that run kernels, too large for finite differences.
+std::vector<OperatorCase> large_operator_cases();
+
+}  // namespace tessera::testing

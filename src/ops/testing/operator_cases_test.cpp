@@ -1,0 +1,241 @@
+#include "ops/testing/operator_cases.h"
+
+#include <initializer_list>
+
+namespace tessera::testing {
+namespace {
+
+using Cases = std::vector<OperatorCase>;
+using Integers = std::vector<int64_t>;
+
+TensorType f32(Shape shape) { return {DType::kF32, shape}; }
+TensorType i32(Shape shape) { return {DType::kI32, shape}; }
+TensorType boolean(Shape shape) { return {DType::kBool, shape}; }
+
+const Shape kShape{5, 7};
+constexpr Fill kPositive{0.25, 4};
+
+/// Operators of which each result element is one operand element, or made of operand elements at its own place.
+OperatorCase exact_case(std::string kind, std::vector<TensorType> inputs, Attributes attributes = {}, std::vector<Fill> fills = {}) {
+  return {.kind = std::move(kind),
+          .inputs = std::move(inputs),
+          .attributes = std::move(attributes),
+          .fills = std::move(fills),
+          .bitwise = true};
+}
+
+Cases unary_cases() {
+  Cases cases;
+  for (const char* kind : {"neg", "abs", "exp", "tanh", "logistic", "erf", "sin", "cos", "floor", "square", "sign", "stop_gradient"})
+    cases.push_back(exact_case(kind, {f32(kShape)}, {}, {{-3, 3}}));
+  for (const char* kind : {"log", "sqrt", "rsqrt"}) cases.push_back(exact_case(kind, {f32(kShape)}, {}, {kPositive}));
+  for (const char* kind : {"add_scalar", "mul_scalar", "max_scalar", "min_scalar"})
+    cases.push_back(exact_case(kind, {f32(kShape)}, {{"value", 0.375}}));
+  cases.push_back(exact_case("pow_scalar", {f32(kShape)}, {{"value", -1.5}}, {kPositive}));
+  cases.push_back(exact_case("exp", {f32({})}));
+  return cases;
+}
+
+Cases binary_cases() {
+  Cases cases;
+  for (const char* kind : {"add", "sub", "mul", "max", "min"}) {
+    cases.push_back(exact_case(kind, {f32(kShape), f32(kShape)}));
+    cases.push_back(exact_case(kind, {i32(kShape), i32(kShape)}, {}, {{-9, 9}, {-9, 9}}));
+  }
+  cases.push_back(exact_case("div", {f32(kShape), f32(kShape)}, {}, {{-1, 1}, kPositive}));
+  cases.push_back(exact_case("pow", {f32(kShape), f32(kShape)}, {}, {kPositive, {-2, 2}}));
+  for (const char* kind : {"floordiv", "mod"}) {
+    cases.push_back(exact_case(kind, {i32(kShape), i32(kShape)}, {}, {{-20, 20}, {1, 6}}));
+    cases.push_back(exact_case(kind, {i32(kShape), i32(kShape)}, {}, {{-20, 20}, {-6, -1}}));
+  }
+  for (const char* kind : {"and", "or", "xor"}) cases.push_back(exact_case(kind, {boolean(kShape), boolean(kShape)}));
+  return cases;
+}
+
+Cases choice_cases() {
+  Cases cases;
+  for (const char* relation : {"eq", "ne", "lt", "le", "gt", "ge"}) {
+    cases.push_back(exact_case("compare", {f32(kShape), f32(kShape)}, {{"relation", relation}}));
+    cases.push_back(exact_case("compare", {i32(kShape), i32(kShape)}, {{"relation", relation}}));
+  }
+  cases.push_back(exact_case("not", {boolean(kShape)}));
+  for (DType dtype : {DType::kF32, DType::kI32, DType::kBool})
+    cases.push_back(exact_case("select", {boolean(kShape), {dtype, kShape}, {dtype, kShape}}));
+  for (DType from : {DType::kF32, DType::kI32, DType::kBool})
+    for (const char* to : {"f32", "i32", "bool"}) cases.push_back(exact_case("cast", {{from, kShape}}, {{"dtype", to}}, {{-2, 2}}));
+  return cases;
+}
+
+Cases source_cases() {
+  const Integers shape{5, 7};
+  Cases cases;
+  for (const char* dtype : {"f32", "i32", "bool"})
+    cases.push_back(exact_case("constant", {}, {{"dtype", dtype}, {"shape", shape}, {"value", 1.0}}));
+  for (const char* dtype : {"f32", "i32"})
+    for (int64_t dim : {0, 1}) cases.push_back(exact_case("iota", {}, {{"dtype", dtype}, {"shape", shape}, {"dim", dim}}));
+  cases.push_back(exact_case("random_uniform", {i32({})}, {{"shape", shape}, {"key", int64_t{12345}}}, {{0, 9}}));
+  return cases;
+}
+
+Cases dot_cases() {
+  const auto dot = [](const char* spec, Shape a, Shape b) {
+    return OperatorCase{.kind = "dot_general", .inputs = {f32(a), f32(b)}, .attributes = {{"spec", spec}}};
+  };
+  return {dot("mk,kn->mn", {5, 7}, {7, 3}),
+          dot("mk,nk->nm", {5, 7}, {3, 7}),
+          dot("km,kn->mn", {7, 5}, {7, 3}),
+          dot("k,k->", {7}, {7}),
+          dot("m,n->mn", {5}, {3}),
+          dot("mk,k->m", {5, 7}, {7}),
+          dot("bse,ehd->bshd", {2, 3, 5}, {5, 2, 3}),
+          dot("bshd,bthd->bhst", {2, 3, 2, 5}, {2, 4, 2, 5}),
+          dot("eij,jek->eik", {3, 2, 5}, {5, 3, 4}),
+          dot("ij,ij->ij", {3, 5}, {3, 5})};
+}
+
+Cases broadcast_cases() {
+  const auto broadcast = [](TensorType x, Integers shape, Integers dims) {
+    return exact_case("broadcast", {x}, {{"shape", shape}, {"dims", dims}});
+  };
+  return {broadcast(f32({5}), {3, 5}, {1}),
+          broadcast(f32({5}), {5, 3}, {0}),
+          broadcast(f32({}), {2, 3}, {}),
+          broadcast(f32({5, 1}), {2, 5, 3}, {1, 2}),
+          broadcast(f32({1, 3}), {5, 3}, {0, 1}),
+          broadcast(f32({1}), {1, 4}, {0}),
+          broadcast(f32({2, 3}), {2, 3}, {0, 1}),
+          broadcast(i32({3}), {2, 3}, {1}),
+          broadcast(boolean({3}), {3, 2}, {0})};
+}
+
+Cases reshape_cases() {
+  const auto reshape = [](TensorType x, Integers shape) { return exact_case("reshape", {x}, {{"shape", shape}}); };
+  return {reshape(f32({5, 3}), {15}),        reshape(f32({15}), {5, 3}),         reshape(f32({6, 4}), {4, 6}),
+          reshape(f32({2, 1, 3}), {2, 3}),   reshape(f32({5}), {1, 5, 1}),       reshape(f32({2, 3, 4}), {6, 4}),
+          reshape(f32({6, 4}), {3, 2, 2, 2}), reshape(f32({1, 1}), {}),          reshape(f32({4, 9}), {2, 18}),
+          reshape(i32({4, 3}), {2, 6}),      reshape(boolean({3, 2}), {2, 3}),   reshape(f32({3, 1, 4}), {3, 2, 1, 2})};
+}
+
+Cases window_cases() {
+  const auto slice = [](TensorType x, Integers start, Integers limit, Integers stride) {
+    return exact_case("slice", {x}, {{"start", start}, {"limit", limit}, {"stride", stride}});
+  };
+  const auto pad = [](TensorType x, Integers low, Integers shape, double value) {
+    return exact_case("pad", {x}, {{"low", low}, {"shape", shape}, {"value", value}});
+  };
+  const auto concat = [](std::vector<TensorType> parts, int64_t dim) { return exact_case("concat", std::move(parts), {{"dim", dim}}); };
+  return {slice(f32({5, 7}), {0, 2}, {5, 6}, {1, 1}),
+          slice(f32({5, 7}), {1, 1}, {4, 7}, {2, 3}),
+          slice(i32({5, 3}), {0, 0}, {5, 3}, {1, 1}),
+          slice(boolean({5}), {3}, {3}, {1}),
+          pad(f32({5, 3}), {0, 2}, {5, 7}, 0),
+          pad(f32({5, 3}), {1, 0}, {8, 3}, -2.5),
+          pad(f32({5, 3}), {-2, -1}, {4, 7}, 0),
+          pad(i32({4}), {1}, {6}, 7),
+          concat({f32({5, 2}), f32({5, 3})}, 1),
+          concat({f32({2, 3}), f32({1, 3}), f32({4, 3})}, 0),
+          concat({i32({3, 2}), i32({3, 1})}, 1),
+          concat({boolean({3}), boolean({2})}, 0)};
+}
+
+Cases transpose_cases() {
+  const auto transpose = [](TensorType x, Integers permutation) { return exact_case("transpose", {x}, {{"permutation", permutation}}); };
+  return {transpose(f32({5, 7}), {1, 0}), transpose(f32({2, 5, 3}), {2, 0, 1}), transpose(f32({2, 3, 2, 5}), {0, 2, 1, 3}),
+          transpose(i32({3, 5}), {1, 0}), transpose(boolean({3, 5}), {1, 0})};
+}
+
+Cases reduce_cases() {
+  const auto reduce = [](const char* op, TensorType x, Integers dims, Fill fill) {
+    return OperatorCase{.kind = "reduce", .inputs = {x}, .attributes = {{"op", op}, {"dims", dims}}, .fills = {fill}};
+  };
+  Cases cases;
+  for (const char* op : {"sum", "max", "min", "prod"}) {
+    const Fill fill = std::string(op) == "prod" ? Fill{0.5, 1.5} : Fill{};
+    for (const Integers& dims : {Integers{1}, Integers{0}, Integers{0, 2}, Integers{0, 1, 2}, Integers{}})
+      cases.push_back(reduce(op, f32({3, 5, 4}), dims, fill));
+    cases.push_back(reduce(op, i32({3, 5}), {1}, {-4, 4}));
+  }
+  for (const char* op : {"any", "all"}) cases.push_back(reduce(op, boolean({7, 2}), {1}, {}));
+  return cases;
+}
+
+/// Ids from one before the first row to one after the last.
+Cases gather_cases() {
+  const Fill ids{-1, 6};
+  const auto scatter_add = [&](Shape id_shape, Shape updates) {
+    return OperatorCase{
+        .kind = "scatter_add", .inputs = {i32(id_shape), f32(updates)}, .attributes = {{"rows", int64_t{6}}}, .fills = {ids}};
+  };
+  return {exact_case("gather", {f32({6, 3}), i32({5})}, {}, {{-1, 1}, ids}),
+          exact_case("gather", {f32({6}), i32({2, 5})}, {}, {{-1, 1}, ids}),
+          exact_case("gather", {f32({6, 2, 3}), i32({})}, {}, {{-1, 1}, {2, 2}}),
+          exact_case("gather", {i32({6, 2}), i32({3, 5})}, {}, {{-9, 9}, ids}),
+          scatter_add({5}, {5, 3}),
+          scatter_add({2, 5}, {2, 5}),
+          scatter_add({3, 5}, {3, 5, 2})};
+}
+
+/// Replaces out and lse by what attention gives, as attention_grad requires.
+void complete_attention(const OperatorCase& given, std::vector<ReferenceTensor>& inputs) {
+  OperatorCase forward{.kind = "attention", .inputs = {given.inputs.begin(), given.inputs.begin() + 3}, .attributes = given.attributes};
+  const std::vector<ReferenceTensor> operands(inputs.begin(), inputs.begin() + 3);
+  const std::vector<ReferenceTensor> results = reference_results(find_operator("attention"), forward, operands);
+  for (size_t i = 0; i < 2; ++i) inputs[3 + i] = to_reference(from_reference(results[i]));
+}
+
+Cases attention_cases() {
+  const Shape q{2, 5, 3, 4}, k{2, 6, 3, 4}, lse{2, 3, 5};
+  Cases cases;
+  for (bool causal : {false, true}) {
+    const Attributes attributes{{"causal", causal}, {"scale", 0.5}};
+    cases.push_back({.kind = "attention", .inputs = {f32(q), f32(k), f32(k)}, .attributes = attributes});
+    cases.push_back({.kind = "attention_grad",
+                     .inputs = {f32(q), f32(k), f32(k), f32(q), f32(lse), f32(q)},
+                     .attributes = attributes,
+                     .complete = complete_attention});
+  }
+  // Fewer keys than queries.
+  cases.push_back(
+      {.kind = "attention", .inputs = {f32(q), f32({2, 3, 3, 4}), f32({2, 3, 3, 4})}, .attributes = {{"causal", true}, {"scale", 1.0}}});
+  return cases;
+}
+
+}  // namespace
+
+std::vector<OperatorCase> operator_cases() {
+  Cases all;
+  for (const Cases& family : {unary_cases(), binary_cases(), choice_cases(), source_cases(), dot_cases(), broadcast_cases(),
+                              reshape_cases(), window_cases(), transpose_cases(), reduce_cases(), gather_cases(), attention_cases()})
+    all.insert(all.end(), family.begin(), family.end());
+  return all;
+}
+
+std::vector<OperatorCase> large_operator_cases() {
+  const auto attention = [](bool causal, int64_t queries, int64_t keys, int64_t depth) {
+    const Shape q{1, queries, 2, depth}, k{1, keys, 2, depth};
+    return OperatorCase{.kind = "attention", .inputs = {f32(q), f32(k), f32(k)}, .attributes = {{"causal", causal}, {"scale", 0.25}}};
+  };
+  const auto attention_grad = [](bool causal, int64_t queries, int64_t keys, int64_t depth) {
+    const Shape q{1, queries, 2, depth}, k{1, keys, 2, depth};
+    return OperatorCase{.kind = "attention_grad",
+                        .inputs = {f32(q), f32(k), f32(k), f32(q), f32({1, 2, queries}), f32(q)},
+                        .attributes = {{"causal", causal}, {"scale", 0.25}},
+                        .complete = complete_attention};
+  };
+  const OperatorCase product{.kind = "dot_general", .inputs = {f32({67, 301}), f32({301, 45})}, .attributes = {{"spec", "mk,kn->mn"}}};
+  const OperatorCase heads{
+      .kind = "dot_general", .inputs = {f32({3, 37, 65}), f32({3, 65, 4, 17})}, .attributes = {{"spec", "bse,behd->bhsd"}}};
+  const OperatorCase sum{.kind = "reduce", .inputs = {f32({130, 133})}, .attributes = {{"op", "sum"}, {"dims", Integers{0, 1}}}};
+  const OperatorCase rows{.kind = "scatter_add",
+                          .inputs = {i32({301}), f32({301, 33})},
+                          .attributes = {{"rows", int64_t{40}}},
+                          .fills = {{-1, 40}}};
+  return {product, heads, sum, rows, attention(false, 70, 133, 17), attention(true, 133, 133, 32), attention(true, 133, 70, 16),
+          attention_grad(false, 70, 133, 17), attention_grad(true, 133, 133, 32), attention_grad(true, 133, 70, 16),
+          exact_case("transpose", {f32({65, 3, 67})}, {{"permutation", Integers{2, 1, 0}}}),
+          exact_case("exp", {f32({1031})}, {}, {{-80, 80}}),
+          exact_case("tanh", {f32({1031})}, {}, {{-10, 10}}),
+          exact_case("gather", {f32({40, 33}), i32({301})}, {}, {{-1, 1}, {-1, 40}})};
+}
+
+}  // namespace tessera::testing

@@ -1,0 +1,191 @@
+// check_division: the processes of a small mesh, one after the other.
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+#include "base/text.h"
+#include "ops/detail.h"
+#include "ops/testing/operator_check_run.h"
+
+namespace tessera::testing {
+namespace {
+
+using ::testing::AssertionFailure;
+using ::testing::AssertionResult;
+using ::testing::AssertionSuccess;
+
+/// A mesh and how each factor of the rule is divided over it.
+struct Division {
+  Shape mesh;
+  std::vector<Split> factors;
+  std::string text;
+};
+
+Division divide(const ShardingRule& rule, const Shape& mesh, const std::vector<int>& factor_of_axis) {
+  Division division{mesh, undivided(rule), {}};
+  for (int axis = 0; axis < mesh.size(); ++axis) {
+    const auto factor = static_cast<size_t>(factor_of_axis[static_cast<size_t>(axis)]);
+    division.factors[factor].axes.push_back({axis, mesh[axis]});
+    division.text += (axis ? ", " : "") + rule.factors[factor].name + " in " + std::to_string(mesh[axis]);
+  }
+  return division;
+}
+
+std::vector<Division> divisions_of(const ShardingRule& rule) {
+  std::vector<int> free;
+  for (int f = 0; f < static_cast<int>(rule.factors.size()); ++f)
+    if (rule.factors[static_cast<size_t>(f)].kind != FactorKind::kWhole) free.push_back(f);
+  std::vector<Division> divisions;
+  for (int f : free)
+    for (int64_t parts : {int64_t{2}, int64_t{3}, rule.factors[static_cast<size_t>(f)].extent + 1})
+      divisions.push_back(divide(rule, {parts}, {f}));
+  for (int f : free)
+    for (int g : free)
+      if (f <= g) divisions.push_back(divide(rule, {2, 2}, {f, g}));
+  return divisions;
+}
+
+Box local_box(const OperandFactors& operand, const Shape& shape, const Division& division, const Coordinate& coordinate) {
+  Box box;
+  for (int d = 0; d < shape.size(); ++d) {
+    const DimFactor& dim = operand[static_cast<size_t>(d)];
+    if (dim.factor < 0) {
+      box.ranges.push_back({0, shape[d]});
+      continue;
+    }
+    Split split = division.factors[static_cast<size_t>(dim.factor)];
+    split.unit = dim.unit;
+    box.ranges.push_back(split.range_at(coordinate));
+  }
+  return box;
+}
+
+/// Calls visit(position in the tensor, position in the box) for every element of the box.
+template <typename Visit>
+void for_each_in_box(const Box& box, const Shape& shape, Visit visit) {
+  const Shape extents = box.shape();
+  const int64_t count = element_count(extents);
+  Dims index = Dims::filled(shape.size(), 0);
+  for (int64_t local = 0; local < count; ++local) {
+    Dims global = index;
+    for (int d = 0; d < shape.size(); ++d) global[d] += box.ranges[static_cast<size_t>(d)].begin;
+    visit(static_cast<size_t>(detail::flat_index(global, shape)), static_cast<size_t>(local));
+    detail::next_index(index, extents);
+  }
+}
+
+ReferenceTensor cut(const ReferenceTensor& tensor, const Box& box) {
+  ReferenceTensor part{{tensor.type.dtype, box.shape()}, {}};
+  for_each_in_box(box, tensor.type.shape, [&](size_t global, size_t) { part.values.push_back(tensor.values[global]); });
+  return part;
+}
+
+/// How the processes that hold parts of the same elements come together; none: they must agree.
+std::optional<ReduceOp> partial_of(const ShardingRule& rule, const OperandFactors& output, const Division& division) {
+  for (int f = 0; f < static_cast<int>(rule.factors.size()); ++f) {
+    const bool held = std::any_of(output.begin(), output.end(), [&](const DimFactor& dim) { return dim.factor == f; });
+    if (!held && !division.factors[static_cast<size_t>(f)].axes.empty()) return rule.factors[static_cast<size_t>(f)].reduce;
+  }
+  return std::nullopt;
+}
+
+double join_parts(ReduceOp reduce, double a, double b) {
+  switch (reduce) {
+    case ReduceOp::kSum: return static_cast<float>(a + b);
+    case ReduceOp::kProd: return static_cast<float>(a * b);
+    case ReduceOp::kMax: return std::max(a, b);
+    case ReduceOp::kMin: return std::min(a, b);
+    case ReduceOp::kAny: return a != 0 || b != 0 ? 1 : 0;
+    case ReduceOp::kAll: return a != 0 && b != 0 ? 1 : 0;
+  }
+  throw InternalError("unknown reduction");
+}
+
+/// A result, put together from the parts of the processes.
+struct Assembly {
+  ReferenceTensor tensor;
+  std::vector<bool> filled;
+  std::string offence;
+
+  explicit Assembly(const TensorType& type)
+      : tensor{type, std::vector<double>(static_cast<size_t>(element_count(type.shape)), std::nan(""))},
+        filled(tensor.values.size(), false) {}
+
+  void place(const ReferenceTensor& part, const Box& box, std::optional<ReduceOp> partial) {
+    for_each_in_box(box, tensor.type.shape, [&](size_t global, size_t local) {
+      double& value = tensor.values[global];
+      if (!filled[global]) value = part.values[local];
+      else if (partial) value = join_parts(*partial, value, part.values[local]);
+      else if (value != part.values[local]) offence = "two processes disagree on element " + std::to_string(global);
+      filled[global] = true;
+    });
+  }
+};
+
+std::vector<Assembly> run_divided(const Operator& op, const OpView& view, const ShardingRule& rule,
+                                  const std::vector<ReferenceTensor>& inputs, const Division& division) {
+  const KernelCall call = op.kernel(view, division.factors);
+  std::vector<Assembly> results;
+  for (const TensorType& type : view.outputs) results.emplace_back(type);
+  Coordinate coordinate = Dims::filled(division.mesh.size(), 0);
+  do {
+    std::vector<Tensor> parts;
+    std::vector<TensorType> in, out;
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      parts.push_back(from_reference(cut(inputs[i], local_box(rule.inputs[i], view.inputs[i].shape, division, coordinate))));
+      in.push_back(parts.back().type());
+    }
+    std::vector<Box> boxes;
+    for (size_t o = 0; o < results.size(); ++o) {
+      boxes.push_back(local_box(rule.outputs[o], view.outputs[o].shape, division, coordinate));
+      out.push_back({view.outputs[o].dtype, boxes[o].shape()});
+    }
+    const std::vector<Tensor> made = run_kernel(bind_kernel(localize(call, coordinate, in, out)), parts, out);
+    for (size_t o = 0; o < results.size(); ++o)
+      results[o].place(to_reference(made[o]), boxes[o], partial_of(rule, rule.outputs[o], division));
+  } while (detail::next_index(coordinate, division.mesh));
+  return results;
+}
+
+/// What each result must be, and how nearly.
+struct Expectation {
+  std::vector<double> values;
+  std::vector<double> tolerance;
+};
+
+std::vector<Expectation> expectations(const Operator& op, const OperatorCase& given, const OpView& view, const ShardingRule& rule,
+                                      const std::vector<ReferenceTensor>& inputs) {
+  std::vector<ReferenceTensor> reference = reference_results(op, given, inputs);
+  const std::vector<Assembly> serial = run_divided(op, view, rule, inputs, {{1}, undivided(rule), "serial"});
+  std::vector<Expectation> expected;
+  for (size_t o = 0; o < reference.size(); ++o) {
+    if (given.bitwise) expected.push_back({serial[o].tensor.values, std::vector<double>(reference[o].values.size(), 0.0)});
+    else expected.push_back({reference[o].values, op.tolerance(call_of(view, inputs, reference), static_cast<int>(o))});
+  }
+  return expected;
+}
+
+std::string offence_of(const Assembly& result, const Expectation& expected) {
+  if (!result.offence.empty()) return result.offence;
+  if (std::find(result.filled.begin(), result.filled.end(), false) != result.filled.end()) return "an element belongs to no process";
+  return first_difference(result.tensor, expected.values, expected.tolerance);
+}
+
+}  // namespace
+
+AssertionResult check_division(const Operator& op, const OperatorCase& given) {
+  const OpView view = view_of(op, given);
+  const ShardingRule rule = op.rule(view);
+  const std::vector<ReferenceTensor> inputs = draw_inputs(given);
+  const std::vector<Expectation> expected = expectations(op, given, view, rule, inputs);
+  for (const Division& division : divisions_of(rule)) {
+    const std::vector<Assembly> results = run_divided(op, view, rule, inputs, division);
+    for (size_t o = 0; o < results.size(); ++o)
+      if (const std::string offence = offence_of(results[o], expected[o]); !offence.empty())
+        return AssertionFailure() << given << ": " << division.text << ", result " << o << ": " << offence << "\n  "
+                                  << tessera::to_text(rule);
+  }
+  return AssertionSuccess();
+}
+
+}  // namespace tessera::testing

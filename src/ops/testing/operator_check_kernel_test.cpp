@@ -1,0 +1,81 @@
+// check_rule and check_kernel.
+#include <algorithm>
+
+#include "ops/testing/operator_check_run.h"
+
+namespace tessera::testing {
+namespace {
+
+using ::testing::AssertionFailure;
+using ::testing::AssertionResult;
+using ::testing::AssertionSuccess;
+
+/// "" when the factors describe the shape.
+std::string misfit(const ShardingRule& rule, const OperandFactors& factors, const Shape& shape) {
+  if (static_cast<int>(factors.size()) != shape.size())
+    return "the rule has " + std::to_string(factors.size()) + " dims for [" + tessera::to_text(shape) + "]";
+  for (int d = 0; d < shape.size(); ++d) {
+    const DimFactor& dim = factors[static_cast<size_t>(d)];
+    if (dim.factor < 0) continue;
+    const Factor& factor = rule.factors.at(static_cast<size_t>(dim.factor));
+    if (factor.extent * dim.unit != shape[d])
+      return "dim " + std::to_string(d) + " of [" + tessera::to_text(shape) + "] is not " + std::to_string(factor.extent) + " units of " +
+             std::to_string(dim.unit);
+  }
+  return {};
+}
+
+bool has_factor(const OperandFactors& operand, int factor) {
+  return std::any_of(operand.begin(), operand.end(), [&](const DimFactor& dim) { return dim.factor == factor; });
+}
+
+std::string missing_parallel_factor(const ShardingRule& rule) {
+  for (int f = 0; f < static_cast<int>(rule.factors.size()); ++f)
+    for (const OperandFactors& output : rule.outputs)
+      if (rule.factors[static_cast<size_t>(f)].kind == FactorKind::kParallel && !has_factor(output, f))
+        return "factor " + rule.factors[static_cast<size_t>(f)].name + " is parallel, and a result has it not";
+  return {};
+}
+
+std::string rule_offence(const OpView& view, const ShardingRule& rule) {
+  if (rule.inputs.size() != view.inputs.size() || rule.outputs.size() != view.outputs.size())
+    return "the rule has another number of operands";
+  for (size_t i = 0; i < rule.inputs.size(); ++i)
+    if (const std::string text = misfit(rule, rule.inputs[i], view.inputs[i].shape); !text.empty())
+      return "operand " + std::to_string(i) + ": " + text;
+  for (size_t i = 0; i < rule.outputs.size(); ++i)
+    if (const std::string text = misfit(rule, rule.outputs[i], view.outputs[i].shape); !text.empty())
+      return "result " + std::to_string(i) + ": " + text;
+  return missing_parallel_factor(rule);
+}
+
+}  // namespace
+
+AssertionResult check_rule(const Operator& op, const OperatorCase& given) {
+  const OpView view = view_of(op, given);
+  const ShardingRule rule = op.rule(view);
+  const std::string offence = rule_offence(view, rule);
+  return offence.empty() ? AssertionSuccess() : AssertionFailure() << given << ": " << offence << "\n  " << tessera::to_text(rule);
+}
+
+AssertionResult check_kernel(const Operator& op, const OperatorCase& given) {
+  const OpView view = view_of(op, given);
+  const std::vector<ReferenceTensor> inputs = draw_inputs(given);
+  std::vector<ReferenceTensor> expected = reference_results(op, given, inputs);
+  std::vector<Tensor> tensors;
+  for (const ReferenceTensor& input : inputs) tensors.push_back(from_reference(input));
+  const LocalCall local = localize(op.kernel(view, undivided(op.rule(view))), {}, view.inputs, view.outputs);
+  for (const auto bind : {bind_kernel, bind_reference_kernel}) {
+    const std::vector<Tensor> actual = run_kernel(bind(local), tensors, view.outputs);
+    for (size_t o = 0; o < actual.size(); ++o) {
+      const std::vector<double> tolerance = op.tolerance(call_of(view, inputs, expected), static_cast<int>(o));
+      const std::string difference = first_difference(to_reference(actual[o]), expected[o].values, tolerance);
+      if (!difference.empty())
+        return AssertionFailure() << given << ": " << (bind == bind_kernel ? "the kernel" : "its plain twin") << ", result " << o << ": "
+                                  << difference;
+    }
+  }
+  return AssertionSuccess();
+}
+
+}  // namespace tessera::testing

@@ -1,0 +1,119 @@
+// Every operator of the catalogue, checked by its definition; and the checks themselves, against operators that are wrong.
+#include "ops/testing/operator_check.h"
+
+#include <set>
+
+#include "ops/builder.h"
+#include "ops/testing/operator_cases.h"
+
+namespace tessera::testing {
+namespace {
+
+class EveryOperator : public ::testing::TestWithParam<OperatorCase> {
+ protected:
+  const OperatorCase& given() const { return GetParam(); }
+  const Operator& op() const { return find_operator(given().kind); }
+};
+
+TEST_P(EveryOperator, HasARuleThatFitsItsOperands) { EXPECT_TRUE(check_rule(op(), given())); }
+TEST_P(EveryOperator, HasAKernelThatIsItsReference) { EXPECT_TRUE(check_kernel(op(), given())); }
+TEST_P(EveryOperator, HasAGradientThatIsItsDifferenceQuotient) { EXPECT_TRUE(check_gradient(op(), given())); }
+TEST_P(EveryOperator, GivesTheSerialResultUnderEveryDivision) { EXPECT_TRUE(check_division(op(), given())); }
+TEST_P(EveryOperator, IsLinearInItsLinearSets) { EXPECT_TRUE(check_linearity(op(), given())); }
+
+INSTANTIATE_TEST_SUITE_P(Cases, EveryOperator, ::testing::ValuesIn(operator_cases()),
+                         [](const auto& given) { return std::to_string(given.index) + "_" + given.param.kind; });
+
+class LargeOperator : public EveryOperator {};
+
+TEST_P(LargeOperator, HasAKernelThatIsItsReference) { EXPECT_TRUE(check_kernel(op(), given())); }
+TEST_P(LargeOperator, GivesTheSerialResultUnderEveryDivision) { EXPECT_TRUE(check_division(op(), given())); }
+
+INSTANTIATE_TEST_SUITE_P(Cases, LargeOperator, ::testing::ValuesIn(large_operator_cases()),
+                         [](const auto& given) { return std::to_string(given.index) + "_" + given.param.kind; });
+
+TEST(OperatorCases, HoldEveryOperatorOfTheCatalogue) {
+  std::set<std::string_view> missing;
+  for (const Operator* op : all_operators()) missing.insert(op->name);
+  const std::vector<OperatorCase> cases = operator_cases();
+  for (const OperatorCase& given : cases) missing.erase(given.kind);
+  EXPECT_THAT(missing, ::testing::IsEmpty());
+}
+
+const OperatorCase kProduct{.kind = "dot_general",
+                            .inputs = {{DType::kF32, {5, 7}}, {DType::kF32, {7, 3}}},
+                            .attributes = {{"spec", "mk,kn->mn"}}};
+
+TEST(OperatorCheck, FindsARuleWithAWrongExtent) {
+  Operator broken = find_operator("dot_general");
+  broken.rule = [](const OpView& op) {
+    ShardingRule rule = find_operator("dot_general").rule(op);
+    rule.factors[0].extent = 4;
+    return rule;
+  };
+  EXPECT_FALSE(check_rule(broken, kProduct));
+}
+
+TEST(OperatorCheck, FindsASumTakenForAParallelFactor) {
+  Operator broken = find_operator("dot_general");
+  broken.rule = [](const OpView& op) {
+    ShardingRule rule = find_operator("dot_general").rule(op);
+    rule.factors[static_cast<size_t>(rule.find("k"))].kind = FactorKind::kParallel;
+    return rule;
+  };
+  EXPECT_FALSE(check_rule(broken, kProduct));
+}
+
+TEST(OperatorCheck, FindsAWrongReduction) {
+  Operator broken = find_operator("dot_general");
+  broken.rule = [](const OpView& op) {
+    ShardingRule rule = find_operator("dot_general").rule(op);
+    rule.factors[static_cast<size_t>(rule.find("k"))].reduce = ReduceOp::kMax;
+    return rule;
+  };
+  EXPECT_FALSE(check_division(broken, kProduct));
+}
+
+TEST(OperatorCheck, FindsAKernelThatForgetsWhereItsPartBegins) {
+  const OperatorCase given{.kind = "iota",
+                           .inputs = {},
+                           .attributes = {{"dtype", "i32"}, {"shape", std::vector<int64_t>{5}}, {"dim", int64_t{0}}},
+                           .bitwise = true};
+  Operator broken = find_operator("iota");
+  broken.kernel = [](const OpView&, std::span<const Split>) { return KernelCall{"iota", {0, 0}, {}, {}}; };
+  EXPECT_TRUE(check_kernel(broken, given));
+  EXPECT_FALSE(check_division(broken, given));
+}
+
+TEST(OperatorCheck, FindsAKernelThatComputesSomethingElse) {
+  Operator broken = find_operator("dot_general");
+  broken.reference = [](const ReferenceCall& call) {
+    find_operator("dot_general").reference(call);
+    // An error of one part in 2^16 is far above what f32 explains for seven terms.
+    for (double& value : call.outputs[0].values) value *= 1 + 0x1p-16;
+  };
+  EXPECT_FALSE(check_kernel(broken, kProduct));
+}
+
+TEST(OperatorCheck, FindsAGradientThatIsSlightlyWrong) {
+  Operator broken = find_operator("dot_general");
+  broken.gradient = [](Builder& builder, const GradientCall& call) {
+    std::vector<std::optional<ValueId>> gradients = find_operator("dot_general").gradient(builder, call);
+    gradients[1] = builder.mul_scalar(*gradients[1], 1 + 0x1p-20);
+    return gradients;
+  };
+  EXPECT_FALSE(check_gradient(broken, kProduct));
+}
+
+TEST(OperatorCheck, FindsAClaimOfLinearityThatIsFalse) {
+  Operator broken = find_operator("dot_general");
+  broken.rule = [](const OpView& op) {
+    ShardingRule rule = find_operator("dot_general").rule(op);
+    rule.linear = {{0, 1}};
+    return rule;
+  };
+  EXPECT_FALSE(check_linearity(broken, kProduct));
+}
+
+}  // namespace
+}  // namespace tessera::testing

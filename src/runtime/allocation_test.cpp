@@ -1,0 +1,62 @@
+// A step allocates nothing: counted by an operator new of our own, for the whole test program.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <new>
+
+#include "runtime/programs_for_tests.h"
+
+namespace {
+
+std::atomic<bool> is_counting{false};
+std::atomic<int> allocations{0};
+std::atomic<int> register_before{-1};          // what the thread that allocated first had filled last
+thread_local int last_filled = -1;
+
+void* allocate(std::size_t size, std::size_t alignment) {
+  if (is_counting.load(std::memory_order_relaxed) && allocations.fetch_add(1) == 0) register_before = last_filled;
+  void* memory = std::aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
+  if (!memory) throw std::bad_alloc();
+  return memory;
+}
+
+}  // namespace
+
+void* operator new(std::size_t size) { return allocate(size == 0 ? 1 : size, alignof(std::max_align_t)); }
+void* operator new(std::size_t size, std::align_val_t alignment) { return allocate(size == 0 ? 1 : size, static_cast<std::size_t>(alignment)); }
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { std::free(memory); }
+
+namespace tessera {
+namespace {
+
+using namespace testing_programs;
+
+TEST(Allocation, AStepAllocatesNothingAfterTheSecond) {
+  for (const std::string mesh : {"dp=1", "dp=2", "dp=16"}) {
+    HandMade made(mesh_of(mesh));
+    const RegisterIndex addend = feed_anything(made, "x", "f32[2000] {partial sum: dp}");
+    const RegisterIndex w = made.variable("w", "f32[2000]");
+    const RegisterIndex sum = made.reshard("sum", addend, "f32[2000]");
+    const RegisterIndex twice = made.compute("twice", {"scalar.mul", {}, {2}, ""}, {sum}, "f32[2000]");
+    const RegisterIndex part = made.reshard("part", twice, "f32[2000@dp]");
+    made.result("w", made.update("w.next", {"binary.sub", {}, {}, ""}, {w, twice}, w));
+    made.result("part", part);
+    Bench bench(std::move(made));
+    const Observer observer = [](Rank, RegisterIndex reg, const Coordinate&, const std::byte*) { last_filled = reg; };
+    for (int step = 0; step < 2; ++step) bench.step(&observer);
+    allocations = 0;
+    is_counting = true;
+    for (int step = 0; step < 20; ++step) bench.step(&observer);
+    is_counting = false;
+    const int reg = register_before;
+    EXPECT_EQ(allocations, 0) << mesh << ": the first by a thread that had filled "
+                              << (reg < 0 ? "nothing" : bench.graph().registers[static_cast<size_t>(reg)].name);
+  }
+}
+
+}  // namespace
+}  // namespace tessera

@@ -1,0 +1,209 @@
+#include <algorithm>
+#include <numeric>
+
+#include "base/error.h"
+#include "runtime/rank_program.h"
+
+namespace tessera {
+namespace {
+
+/// The reduction whose neutral element a rank holds: it stands away from 0 on an axis on which the exchange starts a Partial.
+std::optional<ReduceOp> started_identity(const Exchange& exchange, const Coordinate& coordinate) {
+  for (const PartialAxis& partial : exchange.to.partial)
+    if (!exchange.from.is_partial_on(partial.axis) && coordinate[partial.axis] != 0) return partial.reduce;
+  return std::nullopt;
+}
+
+}  // namespace
+
+int Program::index_of(Rank process) const {
+  const auto& processes = graph->mesh->processes();
+  const auto found = std::find(processes.begin(), processes.end(), process);
+  ensure(found != processes.end(), "rank " + std::to_string(process) + " is in the mesh");
+  return static_cast<int>(found - processes.begin());
+}
+
+bool Program::pulls_from(TaskId id, int receiver, int sender) const {
+  const Rank process = graph->mesh->processes()[static_cast<size_t>(sender)];
+  const auto& list = pulls[static_cast<size_t>(id)][static_cast<size_t>(receiver)];
+  return std::any_of(list.begin(), list.end(), [process](const Pull& pull) { return pull.sender == process; });
+}
+
+void Program::wake_all() const {
+  for (const auto& rank : ranks) rank->wake();
+}
+
+RankProgram::RankProgram(Program& program, int rank_index)
+    : program_(program),
+      index_(rank_index),
+      coordinate_(program.graph->mesh->coordinate_at(rank_index)),
+      rank_(program.graph->mesh->processes()[static_cast<size_t>(rank_index)]),
+      arena_(program.graph->arena) {
+  for (const Register& reg : program.graph->registers) {
+    const bool in_arena = reg.storage == Register::Storage::kArena;
+    base_.push_back(in_arena ? arena_.data() + reg.offset
+                             : program.variables->part(program.graph->variables[static_cast<size_t>(reg.variable)].name, rank_index));
+  }
+  current_ = base_;
+}
+
+void RankProgram::find_pulls() {
+  for (size_t t = 0; t < program_.graph->tasks.size(); ++t) {
+    const Task& task = program_.graph->tasks[t];
+    if (task.kind == Task::Kind::kExchange)
+      program_.pulls[t][static_cast<size_t>(index_)] = pulls(program_.reg(task.inputs[0]).type.shape, task.exchange, rank_);
+  }
+}
+
+void RankProgram::bind() {
+  const auto count = static_cast<TaskId>(program_.graph->tasks.size());
+  plans_.reserve(static_cast<size_t>(count));
+  for (TaskId id = 0; id < count; ++id) plans_.push_back(make_plan(id));
+  mailbox_ = std::make_unique<Mailbox>(inbound_capacity());
+  received_.reserve(inbound_capacity());
+  sent_.reserve(outbound_capacity());
+}
+
+RankProgram::Plan RankProgram::make_plan(TaskId id) const {
+  const Task& task = program_.task(id);
+  Plan plan{Actor(describe(id)), {}, {}, {}, {}};
+  for (const KernelStep& step : task.steps) plan.steps.push_back(bind_step(step));
+  if (task.kind == Task::Kind::kFeed) plan.transfers = plan_feed(task);
+  if (task.kind == Task::Kind::kFetch) plan.transfers = plan_fetch(task);
+  if (task.kind == Task::Kind::kExchange) plan.pulling = plan_pulling(id);
+  for (RegisterIndex reg : task.overwrites)
+    if (!program_.reg(reg).consumers.empty()) plan.overwrites.push_back({program_.reg(reg).producer, program_.register_id(index_, reg)});
+  return plan;
+}
+
+ActorDescription RankProgram::describe(TaskId id) const {
+  ActorDescription description{program_.actor_id(index_, id), program_.task(id).name, input_ports(id), {}};
+  for (RegisterIndex reg : program_.task(id).outputs) description.outputs.push_back(output_port(reg));
+  return description;
+}
+
+/// Rank indices from which an exchange pulls, in the order of the first pull.
+std::vector<int> RankProgram::senders_of(TaskId id) const {
+  std::vector<int> senders;
+  for (const Pull& pull : program_.pulls[static_cast<size_t>(id)][static_cast<size_t>(index_)]) {
+    const int sender = program_.index_of(pull.sender);
+    if (std::find(senders.begin(), senders.end(), sender) == senders.end()) senders.push_back(sender);
+  }
+  return senders;
+}
+
+std::vector<InPort> RankProgram::input_ports(TaskId id) const {
+  const Task& task = program_.task(id);
+  std::vector<InPort> ports;
+  const auto add = [&](int owner, RegisterIndex reg) {
+    ports.push_back({program_.register_id(owner, reg), program_.actor_id(owner, program_.reg(reg).producer)});
+  };
+  if (task.kind == Task::Kind::kExchange)
+    for (int sender : senders_of(id)) add(sender, task.inputs[0]);
+  else
+    for (RegisterIndex reg : task.inputs) add(index_, reg);
+  return ports;
+}
+
+OutPort RankProgram::output_port(RegisterIndex index) const {
+  const Register& reg = program_.reg(index);
+  OutPort port{program_.register_id(index_, index), reg.slots, {}};
+  for (TaskId consumer : reg.consumers) {
+    if (program_.task(consumer).kind != Task::Kind::kExchange) {
+      port.consumers.push_back(program_.actor_id(index_, consumer));
+      continue;
+    }
+    for (int receiver = 0; receiver < program_.rank_count(); ++receiver)
+      if (program_.pulls_from(consumer, receiver, index_)) port.consumers.push_back(program_.actor_id(receiver, consumer));
+  }
+  return port;
+}
+
+RankProgram::Step RankProgram::bind_step(const KernelStep& step) const {
+  const auto types = [this](const std::vector<RegisterIndex>& list) {
+    std::vector<TensorType> result;
+    for (RegisterIndex reg : list) result.push_back(local_type(program_.reg(reg), coordinate_));
+    return result;
+  };
+  Step bound{{}, &step, std::vector<const std::byte*>(step.inputs.size()), std::vector<std::byte*>(step.outputs.size())};
+  const std::vector<TensorType> outputs = types(step.outputs);
+  const bool fills_something = std::any_of(outputs.begin(), outputs.end(), [](const TensorType& type) { return byte_size(type) > Bytes(0); });
+  if (!fills_something) return bound;
+  bound.kernel = bind_kernel(localize(step.call, coordinate_, types(step.inputs), outputs));
+  const Bytes lent = step.workspace == -1 ? Bytes(0) : program_.reg(step.workspace).size;
+  ensure(bound.kernel.workspace <= lent, "kernel " + step.call.kernel + " of op '" + step.op + "' wants a workspace of " +
+                                             to_text(bound.kernel.workspace) + " and is lent " + to_text(lent));
+  return bound;
+}
+
+std::vector<RankProgram::Transfer> RankProgram::plan_feed(const Task& task) const {
+  std::vector<Transfer> transfers;
+  for (size_t i = 0; i < program_.graph->inputs.size(); ++i) {
+    const RegisterIndex index = program_.graph->inputs[i].value;
+    if (std::find(task.outputs.begin(), task.outputs.end(), index) == task.outputs.end()) continue;
+    const Register& reg = program_.reg(index);
+    const Box box = reg.attr.box(reg.type.shape, coordinate_);
+    if (box.empty()) continue;
+    transfers.push_back({index, i, BoxCombine(reg.type.dtype, ReduceOp::kSum, box, box)});
+    transfers.back().copy.add_source(0, whole_box(reg.type.shape));
+    transfers.back().copy.join_dims();
+  }
+  return transfers;
+}
+
+std::vector<RankProgram::Transfer> RankProgram::plan_fetch(const Task& task) const {
+  std::vector<Transfer> transfers;
+  for (size_t i = 0; i < program_.graph->results.size(); ++i) {
+    const RegisterIndex index = program_.graph->results[i].second;
+    const Register& reg = program_.reg(index);
+    const Box box = reg.attr.box(reg.type.shape, coordinate_);
+    const bool is_taken = std::find(task.inputs.begin(), task.inputs.end(), index) != task.inputs.end();
+    if (!is_taken || box.empty() || !is_first_holder(reg.attr, coordinate_)) continue;
+    transfers.push_back({index, i, BoxCombine(reg.type.dtype, ReduceOp::kSum, box, whole_box(reg.type.shape))});
+    transfers.back().copy.add_source(0, box);
+    transfers.back().copy.join_dims();
+  }
+  return transfers;
+}
+
+RankProgram::Pulling RankProgram::plan_pulling(TaskId id) const {
+  const Exchange& exchange = program_.task(id).exchange;
+  const TensorType& type = program_.reg(program_.task(id).inputs[0]).type;
+  Pulling pulling{senders_of(id), {}, {}, started_identity(exchange, coordinate_)};
+  pulling.sources.resize(pulling.senders.size());
+  const Box mine = exchange.to.box(type.shape, coordinate_);
+  for (const Pull& pull : program_.pulls[static_cast<size_t>(id)][static_cast<size_t>(index_)]) {
+    const int sender = program_.index_of(pull.sender);
+    const auto port = std::find(pulling.senders.begin(), pulling.senders.end(), sender) - pulling.senders.begin();
+    if (pull.first) pulling.boxes.emplace_back(type.dtype, pull.reduce, pull.box, mine);
+    ensure(!pulling.boxes.empty() && pulling.boxes.back().box() == pull.box, "the contributions to a box follow its first one");
+    pulling.boxes.back().add_source(static_cast<size_t>(port), exchange.from.box(type.shape, program_.graph->mesh->coordinate_at(sender)));
+  }
+  for (BoxCombine& box : pulling.boxes) box.join_dims();
+  return pulling;
+}
+
+/// Most messages that can be under way to this rank: a slot is filled again only after its consumer took the message of the last filling.
+size_t RankProgram::inbound_capacity() const {
+  size_t capacity = 1;
+  const auto register_count = static_cast<int>(program_.graph->registers.size());
+  for (const Plan& plan : plans_) {
+    for (const InPort& port : plan.actor.description().inputs) capacity += static_cast<size_t>(program_.reg(port.reg % register_count).slots);
+    for (const OutPort& port : plan.actor.description().outputs) capacity += static_cast<size_t>(port.slots) * port.consumers.size();
+  }
+  return capacity;
+}
+
+/// Most messages that one act sends.
+size_t RankProgram::outbound_capacity() const {
+  size_t capacity = 1;
+  for (const Plan& plan : plans_) {
+    const ActorDescription& description = plan.actor.description();
+    size_t count = description.inputs.size();
+    for (const OutPort& port : description.outputs) count += port.consumers.size();
+    capacity = std::max(capacity, count);
+  }
+  return capacity;
+}
+
+}  // namespace tessera

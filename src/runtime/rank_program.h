@@ -1,0 +1,148 @@
+// A task graph as one rank runs it: its memory, actors, bound kernels and copy plans. Ranks know each other through the Program that they share.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "actors/actor.h"
+#include "runtime/box_combine.h"
+#include "runtime/mailbox.h"
+#include "runtime/runtime.h"
+#include "runtime/variable_store.h"
+
+namespace tessera {
+
+class RankProgram;
+
+/// What the ranks of one loaded program share.
+struct Program {
+  std::shared_ptr<const TaskGraph> graph;
+  RuntimeOptions options;
+  StopState* stop = nullptr;
+  VariableStore* variables = nullptr;
+  int spins = 0;                                   // looks at a mailbox before sleeping
+  std::vector<std::vector<std::vector<Pull>>> pulls;  // by task and rank index; none for tasks that are no exchanges
+  std::vector<std::unique_ptr<RankProgram>> ranks;
+
+  int rank_count() const { return graph->mesh->size(); }
+  int index_of(Rank process) const;
+  const Register& reg(RegisterIndex index) const { return graph->registers[static_cast<size_t>(index)]; }
+  const Task& task(TaskId id) const { return graph->tasks[static_cast<size_t>(id)]; }
+  ActorId actor_id(int rank_index, TaskId id) const { return rank_index * static_cast<int>(graph->tasks.size()) + id; }
+  RegisterId register_id(int rank_index, RegisterIndex reg) const { return rank_index * static_cast<int>(graph->registers.size()) + reg; }
+  /// Does `receiver` pull anything from `sender` in the exchange `task`?
+  bool pulls_from(TaskId task, int receiver, int sender) const;
+  void wake_all() const;
+};
+
+/// What one step takes and gives; the order is that of the graph's inputs and results.
+struct StepCall {
+  std::span<const std::byte* const> inputs;
+  std::span<std::byte* const> results;
+  const Observer* observer = nullptr;
+};
+
+/// threads  made and run by the thread of its rank, with a meeting of all ranks after each of: constructor, find_pulls, bind, run
+class RankProgram {
+ public:
+  /// Allocates the arena and knows where every register lies.
+  RankProgram(Program& program, int rank_index);
+
+  /// Fills this rank's row of Program::pulls.
+  void find_pulls();
+  /// Makes actors, binds kernels and plans copies.  requires  every rank has found its pulls
+  void bind();
+
+  /// One step. A failure goes to the stop state, and wakes all.  memory  allocates nothing from the second step on
+  void run(const StepCall& call);
+
+  Bytes arena_bytes() const { return arena_.size(); }
+  void wake() { mailbox_->wake(); }
+
+ private:
+  struct Step {
+    BoundKernel kernel;   // nothing to run when all results are empty here
+    const KernelStep* source = nullptr;
+    std::vector<const std::byte*> inputs;
+    std::vector<std::byte*> outputs;
+  };
+  /// A box between a register and a tensor of the caller.
+  struct Transfer {
+    RegisterIndex reg = -1;
+    size_t tensor = 0;    // place among the inputs or results of the step
+    BoxCombine copy;
+  };
+  struct Pulling {
+    std::vector<int> senders;                // rank index by input port
+    std::vector<const std::byte*> sources;   // by input port
+    std::vector<BoxCombine> boxes;
+    std::optional<ReduceOp> identity;        // this rank holds the neutral element of a new Partial
+  };
+  /// A register that other tasks must have handed back.
+  struct Overwrite {
+    TaskId producer = -1;
+    RegisterId reg = -1;
+  };
+  struct Plan {
+    Actor actor;
+    std::vector<Step> steps;
+    std::vector<Transfer> transfers;
+    Pulling pulling;
+    std::vector<Overwrite> overwrites;
+  };
+
+  // rank_bind.cpp
+  ActorDescription describe(TaskId id) const;
+  std::vector<int> senders_of(TaskId id) const;
+  std::vector<InPort> input_ports(TaskId id) const;
+  OutPort output_port(RegisterIndex reg) const;
+  Plan make_plan(TaskId id) const;
+  Step bind_step(const KernelStep& step) const;
+  std::vector<Transfer> plan_feed(const Task& task) const;
+  std::vector<Transfer> plan_fetch(const Task& task) const;
+  Pulling plan_pulling(TaskId id) const;
+  size_t inbound_capacity() const;
+  size_t outbound_capacity() const;
+
+  // rank_run.cpp
+  bool may_act(const Plan& plan) const;
+  bool wait_to_act(const Plan& plan);
+  void receive_messages();
+  void act(const Task& task, Plan& plan, const StepCall& call);
+  void place_slots(const Task& task, const Plan& plan, const Act& act);
+  void run_steps(Plan& plan, const StepCall& call);
+  void run_pulling(const Task& task, Plan& plan, const Act& act, const StepCall& call);
+  void run_feed(const Task& task, const Plan& plan, const StepCall& call);
+  void run_fetch(const Plan& plan, const StepCall& call);
+  void observe(const StepCall& call, RegisterIndex reg) const;
+  void send(const Message& message);
+
+  // wait_text.cpp
+  std::string wait_text(const Plan& plan) const;
+  std::string who(ActorId actor) const;
+  std::string place_text() const;
+
+  Plan& plan(TaskId id) { return plans_[static_cast<size_t>(id)]; }
+  const Plan& plan(TaskId id) const { return plans_[static_cast<size_t>(id)]; }
+  std::byte* slot_data(RegisterIndex reg, int slot) const;
+
+  Program& program_;
+  int index_;
+  Coordinate coordinate_;
+  Rank rank_;
+  AlignedBuffer arena_;
+  std::vector<std::byte*> base_;       // by register: its first slot
+  std::vector<std::byte*> current_;    // by register: the slot of the act that runs
+  std::vector<Plan> plans_;            // by task
+  std::unique_ptr<Mailbox> mailbox_;
+  std::vector<Message> received_, sent_;  // reused
+  std::atomic<int> place_{-1};         // in the order list, for the others' messages; -1 before the first step
+  const std::string* op_ = nullptr;    // of the kernel that runs
+};
+
+}  // namespace tessera

@@ -1,0 +1,139 @@
+#include "base/error.h"
+#include "runtime/rank_program.h"
+
+namespace tessera {
+namespace {
+
+std::chrono::steady_clock::time_point time_after(Seconds wait) {
+  return std::chrono::steady_clock::now() + std::chrono::duration_cast<std::chrono::steady_clock::duration>(std::chrono::duration<double>(wait.value()));
+}
+
+}  // namespace
+
+void RankProgram::run(const StepCall& call) {
+  const std::vector<TaskId>& order = program_.graph->order;
+  try {
+    for (size_t place = 0; place < order.size(); ++place) {
+      place_.store(static_cast<int>(place), std::memory_order_relaxed);
+      Plan& next = plan(order[place]);
+      if (!wait_to_act(next)) return;
+      act(program_.task(order[place]), next, call);
+    }
+    place_.store(static_cast<int>(order.size()), std::memory_order_relaxed);
+  } catch (...) {
+    const Task& task = program_.task(order[static_cast<size_t>(place_.load(std::memory_order_relaxed))]);
+    program_.stop->fail({rank_, task.name, op_ ? *op_ : "", std::current_exception()});
+    program_.wake_all();
+  }
+}
+
+bool RankProgram::may_act(const Plan& plan) const {
+  if (!plan.actor.ready()) return false;
+  for (const Overwrite& overwrite : plan.overwrites)
+    if (!this->plan(overwrite.producer).actor.handed_back(overwrite.reg, plan.actor.description().id)) return false;
+  return true;
+}
+
+/// returns  false when the run stops
+bool RankProgram::wait_to_act(const Plan& plan) {
+  if (program_.stop->stopped()) return false;
+  if (may_act(plan)) return true;
+  const auto deadline = time_after(program_.options.deadline);
+  for (;;) {
+    receive_messages();
+    if (may_act(plan)) return true;
+    const bool in_time = mailbox_->wait(*program_.stop, program_.spins, deadline);
+    if (program_.stop->stopped()) return false;
+    if (!in_time) throw InternalError("waited " + to_text(program_.options.deadline) + ": " + wait_text(plan));
+  }
+}
+
+void RankProgram::receive_messages() {
+  const auto tasks = static_cast<int>(program_.graph->tasks.size());
+  mailbox_->take(received_);
+  for (const Message& message : received_) plan(message.to % tasks).actor.receive(message);
+  received_.clear();
+}
+
+void RankProgram::act(const Task& task, Plan& plan, const StepCall& call) {
+  const Act& act = plan.actor.begin();
+  place_slots(task, plan, act);
+  switch (task.kind) {
+    case Task::Kind::kFeed: run_feed(task, plan, call); break;
+    case Task::Kind::kCompute: run_steps(plan, call); break;
+    case Task::Kind::kExchange: run_pulling(task, plan, act, call); break;
+    case Task::Kind::kFetch: run_fetch(plan, call); break;
+  }
+  plan.actor.finish(sent_);
+  for (const Message& message : sent_) send(message);
+  sent_.clear();
+}
+
+std::byte* RankProgram::slot_data(RegisterIndex reg, int slot) const {
+  return base_[static_cast<size_t>(reg)] + slot * slot_stride(program_.reg(reg)).value();
+}
+
+/// Points the registers of the task's ports to the slots of the act; what only this task knows stays in its first slot.
+void RankProgram::place_slots(const Task& task, const Plan& plan, const Act& act) {
+  for (size_t i = 0; i < task.outputs.size(); ++i) current_[static_cast<size_t>(task.outputs[i])] = slot_data(task.outputs[i], act.output_slots[i]);
+  if (task.kind == Task::Kind::kExchange) return;  // its ports are registers of the senders
+  for (size_t i = 0; i < plan.actor.description().inputs.size(); ++i)
+    current_[static_cast<size_t>(task.inputs[i])] = slot_data(task.inputs[i], act.input_slots[i]);
+}
+
+void RankProgram::run_steps(Plan& plan, const StepCall& call) {
+  for (Step& step : plan.steps) {
+    const KernelStep& source = *step.source;
+    op_ = &source.op;
+    for (size_t i = 0; i < source.inputs.size(); ++i) step.inputs[i] = current_[static_cast<size_t>(source.inputs[i])];
+    for (size_t i = 0; i < source.outputs.size(); ++i) step.outputs[i] = current_[static_cast<size_t>(source.outputs[i])];
+    std::byte* workspace = source.workspace == -1 ? nullptr : base_[static_cast<size_t>(source.workspace)];
+    if (step.kernel.run) step.kernel.run({step.inputs, step.outputs, workspace});
+    for (RegisterIndex reg : source.outputs) observe(call, reg);
+  }
+  op_ = nullptr;
+}
+
+void RankProgram::run_pulling(const Task& task, Plan& plan, const Act& act, const StepCall& call) {
+  Pulling& pulling = plan.pulling;
+  for (size_t port = 0; port < pulling.senders.size(); ++port)
+    pulling.sources[port] = program_.ranks[static_cast<size_t>(pulling.senders[port])]->slot_data(task.inputs[0], act.input_slots[port]);
+  const RegisterIndex output = task.outputs[0];
+  std::byte* target = current_[static_cast<size_t>(output)];
+  if (pulling.identity) {
+    const TensorType type = local_type(program_.reg(output), coordinate_);
+    fill_with_identity(type.dtype, *pulling.identity, target, element_count(type.shape));
+  }
+  for (const BoxCombine& box : pulling.boxes) box.run(target, pulling.sources);
+  observe(call, output);
+}
+
+void RankProgram::run_feed(const Task& task, const Plan& plan, const StepCall& call) {
+  for (const Transfer& transfer : plan.transfers) {
+    const std::byte* whole = call.inputs[transfer.tensor];
+    transfer.copy.run(current_[static_cast<size_t>(transfer.reg)], {&whole, 1});
+  }
+  for (RegisterIndex reg : task.outputs) observe(call, reg);
+}
+
+void RankProgram::run_fetch(const Plan& plan, const StepCall& call) {
+  for (const Transfer& transfer : plan.transfers) {
+    const std::byte* part = current_[static_cast<size_t>(transfer.reg)];
+    transfer.copy.run(call.results[transfer.tensor], {&part, 1});
+  }
+}
+
+void RankProgram::observe(const StepCall& call, RegisterIndex reg) const {
+  if (call.observer) (*call.observer)(rank_, reg, coordinate_, current_[static_cast<size_t>(reg)]);
+}
+
+void RankProgram::send(const Message& message) {
+  const auto tasks = static_cast<int>(program_.graph->tasks.size());
+  const int owner = message.to / tasks;
+  if (owner == index_)
+    plan(message.to % tasks).actor.receive(message);
+  else
+    program_.ranks[static_cast<size_t>(owner)]->mailbox_->push(message);
+}
+
+}  // namespace tessera

@@ -1,0 +1,159 @@
+#include "runtime/runtime.h"
+
+#include <algorithm>
+#include <new>
+#include <thread>
+
+#include "base/error.h"
+#include "runtime/crew.h"
+#include "runtime/rank_program.h"
+
+namespace tessera {
+namespace {
+
+/// Looks at a mailbox before a rank sleeps. When ranks share cores, looking keeps those from working that one waits for.
+constexpr int kSpinsOnOwnCore = 400;
+constexpr int kSpinsOnSharedCore = 8;
+
+int spins_for(int ranks) {
+  const unsigned cores = std::thread::hardware_concurrency();
+  return static_cast<unsigned>(ranks) <= cores ? kSpinsOnOwnCore : kSpinsOnSharedCore;
+}
+
+/// The caller's tensor for an input, checked.
+const std::byte* find_input(const TaskGraph& graph, const TaskInput& input, const std::map<std::string, const Tensor*>& given) {
+  const TensorType& type = graph.registers[static_cast<size_t>(input.value)].type;
+  const auto found = given.find(input.name);
+  if (found == given.end() || !found->second)
+    throw UserError("input '" + input.name + "' is missing", "the program reads it at every step", "give a tensor " + to_text(type) + " of this name",
+                    ExitCode::kMissingInput);
+  if (!(found->second->type() == type))
+    throw UserError("input '" + input.name + "' is " + to_text(found->second->type()), "the program was made for " + to_text(type),
+                    "give a tensor of that type", ExitCode::kBadData);
+  return found->second->data();
+}
+
+/// The caller's tensor for a result, made when it is not there.
+std::byte* find_result(const TensorType& type, const std::string& name, TensorMap& results) {
+  Tensor& tensor = results[name];
+  if (!tensor.data() || !(tensor.type() == type)) tensor = Tensor(type);
+  return tensor.data();
+}
+
+}  // namespace
+
+struct LoadedProgram::State {
+  Program program;
+  std::vector<const std::byte*> inputs;  // of the step: reused
+  std::vector<std::byte*> results;
+};
+
+LoadedProgram::LoadedProgram(std::unique_ptr<State> state) : state_(std::move(state)) {}
+LoadedProgram::~LoadedProgram() = default;
+const TaskGraph& LoadedProgram::graph() const { return *state_->program.graph; }
+
+struct Runtime::State {
+  MeshPtr mesh;
+  RuntimeOptions options;
+  StopState stop;
+  VariableStore variables;
+  std::vector<std::unique_ptr<LoadedProgram>> programs;
+  Crew crew;  // last: its threads end before what they use
+
+  State(MeshPtr mesh_of_ranks, RuntimeOptions runtime_options)
+      : mesh(mesh_of_ranks), options(runtime_options), variables(mesh_of_ranks), crew(mesh_of_ranks->size()) {}
+
+  void throw_when_stopped() const {
+    if (stop.stopped()) stop.rethrow();
+  }
+
+  /// The ranks each make their part, meeting after every stage of which the next reads what others made.
+  void make_ranks(Program& program) {
+    program.ranks.resize(static_cast<size_t>(mesh->size()));
+    program.pulls.assign(program.graph->tasks.size(), std::vector<std::vector<Pull>>(static_cast<size_t>(mesh->size())));
+    crew.run([&program](int index) {
+      auto& rank = program.ranks[static_cast<size_t>(index)];
+      rank = std::make_unique<RankProgram>(program, index);
+      rank->find_pulls();
+    });
+    crew.run([&program](int index) { program.ranks[static_cast<size_t>(index)]->bind(); });
+  }
+};
+
+Runtime::Runtime(MeshPtr mesh, RuntimeOptions options) : state_(std::make_unique<State>(std::move(mesh), options)) {}
+Runtime::~Runtime() = default;
+
+LoadedProgram& Runtime::load(std::shared_ptr<const TaskGraph> graph) {
+  state_->throw_when_stopped();
+  check(*graph);
+  ensure(*graph->mesh == *state_->mesh, "a program runs on the mesh of its runtime");
+  const Bytes arena = graph->arena;
+  auto loaded = std::make_unique<LoadedProgram::State>();
+  loaded->inputs.resize(graph->inputs.size());
+  loaded->results.resize(graph->results.size());
+  loaded->program = {std::move(graph), state_->options, &state_->stop, &state_->variables, spins_for(ranks()), {}, {}};
+  try {
+    state_->variables.add(*loaded->program.graph);
+    state_->make_ranks(loaded->program);
+  } catch (const std::bad_alloc&) {
+    throw UserError("the program does not fit into the memory of this machine",
+                    "each of " + std::to_string(ranks()) + " ranks holds " + to_text(arena) + " of activations besides its variables",
+                    "use a smaller batch, a plan that divides more, or more machines", ExitCode::kOutOfMemory);
+  }
+  return *state_->programs.emplace_back(std::make_unique<LoadedProgram>(std::move(loaded)));
+}
+
+void Runtime::initialize(const LoadedProgram& program, uint64_t seed) {
+  state_->throw_when_stopped();
+  std::vector<const TaskVariable*> unset;
+  for (const TaskVariable& variable : program.graph().variables)
+    if (!state_->variables.is_set(variable.name)) unset.push_back(&variable);
+  state_->crew.run([&](int index) {
+    for (const TaskVariable* variable : unset) state_->variables.draw(*variable, seed, index);
+  });
+  for (const TaskVariable* variable : unset) state_->variables.mark_set(variable->name);
+}
+
+void Runtime::run(LoadedProgram& program, const std::map<std::string, const Tensor*>& inputs, TensorMap& results, const Observer* observer) {
+  state_->throw_when_stopped();
+  LoadedProgram::State& loaded = program.state();
+  const TaskGraph& graph = *loaded.program.graph;
+  for (size_t i = 0; i < graph.inputs.size(); ++i) loaded.inputs[i] = find_input(graph, graph.inputs[i], inputs);
+  for (size_t i = 0; i < graph.results.size(); ++i) {
+    const auto& [name, reg] = graph.results[i];
+    loaded.results[i] = find_result(graph.registers[static_cast<size_t>(reg)].type, name, results);
+  }
+  // The job captures one pointer, which std::function keeps inside itself: a step allocates nothing.
+  struct Step {
+    Program* program;
+    StepCall call;
+  } step{&loaded.program, {loaded.inputs, loaded.results, observer}};
+  state_->crew.run([&step](int index) { step.program->ranks[static_cast<size_t>(index)]->run(step.call); });
+  state_->throw_when_stopped();
+}
+
+Tensor Runtime::variable(const std::string& name) const {
+  state_->throw_when_stopped();
+  return state_->variables.whole(name);
+}
+
+void Runtime::set_variable(const std::string& name, const Tensor& value) {
+  state_->throw_when_stopped();
+  state_->variables.set(name, value);
+}
+
+std::vector<std::string> Runtime::variable_names() const { return state_->variables.names(); }
+
+int Runtime::ranks() const { return state_->mesh->size(); }
+
+Bytes Runtime::peak_bytes() const {
+  Bytes most{0};
+  for (int index = 0; index < ranks(); ++index) {
+    Bytes sum = state_->variables.bytes_of(index);
+    for (const auto& program : state_->programs) sum += program->state().program.ranks[static_cast<size_t>(index)]->arena_bytes();
+    most = std::max(most, sum);
+  }
+  return most;
+}
+
+}  // namespace tessera

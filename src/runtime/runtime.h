@@ -1,0 +1,98 @@
+// Runs task graphs: one thread a rank, each driving its actors through the order list. This room knows task graphs, actors and kernels; it
+// does not know the serial graph, the plan, or why anything is where it is.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/tensor.h"
+#include "tasks/task_graph.h"
+
+namespace tessera {
+
+struct RuntimeOptions {
+  /// A wait longer than this is a failure that names who waits for whom.
+  Seconds deadline{120};
+};
+
+/// Sees every register right after it was filled, on the thread of its rank; for verification. `data` is the local tensor.
+using Observer = std::function<void(Rank rank, RegisterIndex reg, const Coordinate& coordinate, const std::byte* data)>;
+
+/// What a step takes and gives: whole tensors by name.
+using TensorMap = std::map<std::string, Tensor>;
+
+class LoadedProgram;
+
+/// A group of ranks in this process: one thread each, made here and joined in the destructor, and the variables, in parts, of each rank.
+///
+///   threads  call from one thread
+///   failure  the first failure stops all ranks; run() throws it on the caller's thread (a UserError as it was, with rank, task and op added to `why`;
+///            others as InternalError naming rank, task and op); after that every call throws
+class Runtime {
+ public:
+  explicit Runtime(MeshPtr mesh, RuntimeOptions options = {});
+  ~Runtime();
+  Runtime(const Runtime&) = delete;
+  Runtime& operator=(const Runtime&) = delete;
+
+  /// Binds kernels and allocates each rank's arena. Programs share variables by name; a variable that is new is allocated, each rank its own part.
+  /// throws  InternalError when a variable's type or placement differs from that of an earlier program; UserError (4) when memory is short
+  LoadedProgram& load(std::shared_ptr<const TaskGraph> graph);
+
+  /// Draws every variable of `program` that was not set before, each rank its own part. No rank holds the whole.
+  void initialize(const LoadedProgram& program, uint64_t seed);
+
+  /// One step of every rank. `inputs` are whole tensors (a rank copies its box); results are put together into `results`, whose tensors are made by the
+  /// first call and filled again by later ones.
+  ///   memory   allocates nothing after the second call with the same `results`
+  void run(LoadedProgram& program, const std::map<std::string, const Tensor*>& inputs, TensorMap& results, const Observer* observer = nullptr);
+
+  /// A whole variable, put together from its parts; replicas are checked to be bit-identical.
+  /// throws  InternalError when replicas differ
+  Tensor variable(const std::string& name) const;
+  /// Gives every rank its part.  throws  InternalError when the type differs
+  void set_variable(const std::string& name, const Tensor& value);
+  std::vector<std::string> variable_names() const;
+
+  int ranks() const;
+  /// Largest sum over ranks of what is allocated for arenas and variables, in bytes, of one rank.
+  Bytes peak_bytes() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+/// A task graph bound to the ranks of a runtime; owned by it.
+class LoadedProgram {
+ public:
+  const TaskGraph& graph() const;
+  struct State;
+  explicit LoadedProgram(std::unique_ptr<State> state);
+  ~LoadedProgram();
+  State& state() { return *state_; }
+  const State& state() const { return *state_; }
+
+ private:
+  std::unique_ptr<State> state_;
+};
+
+/// A thread of its own that runs `work` and ends with its object; for loading data ahead of the step. What `work` throws comes out of join().
+class Worker {
+ public:
+  explicit Worker(std::function<void()> work);
+  ~Worker();
+  Worker(const Worker&) = delete;
+  Worker& operator=(const Worker&) = delete;
+  void join();
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace tessera

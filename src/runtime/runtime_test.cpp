@@ -1,0 +1,292 @@
+#include "runtime/runtime.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <thread>
+
+#include "base/error.h"
+#include "ops/interpreter.h"
+#include "runtime/programs_for_tests.h"
+
+namespace tessera {
+namespace {
+
+using namespace testing_programs;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+KernelCall call(const std::string& kernel, std::vector<double> reals = {}) { return {kernel, {}, std::move(reals), ""}; }
+
+TEST(Runtime, RunsAChainOfKernelsOnOneRank) {
+  HandMade made(mesh_of("dp=1"));
+  const RegisterIndex x = made.input("x", "f32[5]");
+  const RegisterIndex twice = made.compute("twice", call("scalar.mul", {2}), {x}, "f32[5]");
+  made.result("y", made.compute("y", call("binary.add"), {twice, x}, "f32[5]"));
+  Bench bench(std::move(made));
+  bench.step();
+  std::vector<float> expected;
+  for (float value : bench.input("x").values<float>()) expected.push_back(value * 2 + value);
+  EXPECT_EQ(list<float>(bench.result("y")), expected);
+}
+
+TEST(Runtime, AChainOnPartsIsTheChainOnTheWhole) {
+  for (const std::string mesh : {"dp=2", "dp=4", "dp=16"}) {
+    HandMade made(mesh_of(mesh));
+    const RegisterIndex x = made.input("x", "f32[13@dp, 3]");  // uneven; with 16 ranks some parts are empty
+    const RegisterIndex twice = made.compute("twice", call("scalar.mul", {2}), {x}, "f32[13@dp, 3]");
+    made.result("y", made.compute("y", call("binary.add"), {twice, x}, "f32[13@dp, 3]"));
+    Bench bench(std::move(made));
+    bench.step();
+    std::vector<float> expected;
+    for (float value : bench.input("x").values<float>()) expected.push_back(value * 2 + value);
+    EXPECT_EQ(list<float>(bench.result("y")), expected) << mesh;
+  }
+}
+
+TEST(Runtime, ParametersFollowTheCoordinate) {
+  // iota along a divided dim: its begin is that of the part. 7 over 3: 0..3, 3..5, 5..7.
+  HandMade made(mesh_of("dp=3"));
+  const Split split{7, 1, {{0, 3}}};
+  made.result("i", made.compute("i", {"iota", {LocalInt(0), LocalInt::begin_of(split)}, {}, ""}, {}, "i32[7@dp]"));
+  Bench bench(std::move(made));
+  bench.step();
+  EXPECT_THAT(list<int32_t>(bench.result("i")), ElementsAre(0, 1, 2, 3, 4, 5, 6));
+}
+
+TEST(Runtime, ARegisterOfSeveralSlotsGoesAroundThem) {
+  HandMade made(mesh_of("dp=2"));
+  const RegisterIndex x = made.input("x", "f32[6@dp]");
+  const RegisterIndex y = made.compute("y", call("scalar.mul", {3}), {x}, "f32[6@dp]");
+  Register& reg = made.graph().registers[static_cast<size_t>(y)];
+  reg.slots = 3;
+  made.graph().arena += Bytes(2 * slot_stride(reg).value());
+  const RegisterIndex all = made.exchange("gather", y, "f32[6]");
+  made.graph().registers[static_cast<size_t>(all)].offset = 64 + 3 * 64;
+  made.result("all", all);
+  Bench bench(std::move(made));
+  std::vector<float> expected;
+  for (float value : bench.input("x").values<float>()) expected.push_back(value * 3);
+  std::atomic<const std::byte*> place{nullptr};
+  const Observer observer = [&](Rank rank, RegisterIndex index, const Coordinate&, const std::byte* data) {
+    if (rank == 0 && index == y) place = data;
+  };
+  std::vector<const std::byte*> places;
+  for (int step = 0; step < 4; ++step) {
+    bench.step(&observer);
+    EXPECT_EQ(list<float>(bench.result("all")), expected);
+    places.push_back(place);
+  }
+  EXPECT_EQ(places[1] - places[0], 64);
+  EXPECT_EQ(places[2] - places[0], 128);
+  EXPECT_EQ(places[3], places[0]);
+}
+
+/// w = w - (sum over all ranks of the rows of x), as data parallelism does it.
+HandMade summed_update(const std::string& mesh, int64_t ranks) {
+  HandMade made(mesh_of(mesh));
+  const RegisterIndex addend = feed_anything(made, "x", "f32[600] {partial sum: dp}");
+  const RegisterIndex w = made.variable("w", "f32[600]", Initializer::normal(0, 1));
+  const RegisterIndex sum = made.reshard("sum", addend, "f32[600]");
+  made.result("w", made.update("w.next", call("binary.sub"), {w, sum}, w));
+  ensure(made.graph().mesh->size() == ranks, "as many ranks as the caller expects");
+  return made;
+}
+
+TEST(Runtime, VariablesAreUpdatedInPlaceStepByStep) {
+  for (const auto& [mesh, ranks] : std::vector<std::pair<std::string, int64_t>>{{"dp=1", 1}, {"dp=2", 2}, {"dp=4", 4}, {"dp=16", 16}}) {
+    Bench bench(summed_update(mesh, ranks));
+    bench.runtime().initialize(bench.program(), 11);
+    const Tensor start = initial_value("w", {DType::kF32, {600}}, Initializer::normal(0, 1), 11, whole_box({600}));
+    EXPECT_EQ(bytes_of(bench.runtime().variable("w")), bytes_of(start));
+    std::vector<float> w = list<float>(start);
+    const auto x = bench.input("x").values<float>();
+    for (int step = 0; step < 3; ++step) {
+      bench.step();
+      for (size_t i = 0; i < w.size(); ++i) {
+        float sum = x[i];
+        for (size_t rank = 1; rank < static_cast<size_t>(ranks); ++rank) sum += x[rank * w.size() + i];
+        w[i] -= sum;
+      }
+      EXPECT_EQ(list<float>(bench.result("w")), w) << mesh;
+    }
+    EXPECT_EQ(list<float>(bench.runtime().variable("w")), w) << mesh;
+  }
+}
+
+TEST(Runtime, RanksDrawTheirPartsOfTheSameWhole) {
+  for (const std::string type : {"f32[9@dp, 5]", "f32[9, 5@tp]", "f32[9@tp@dp, 5]"}) {
+    HandMade made(mesh_of("dp=2 tp=2"));
+    made.variable("w", type, Initializer::uniform(-1, 1));
+    Bench bench(std::move(made));
+    bench.runtime().initialize(bench.program(), 5);
+    const Tensor whole = initial_value("w", {DType::kF32, {9, 5}}, Initializer::uniform(-1, 1), 5, whole_box({9, 5}));
+    EXPECT_EQ(bytes_of(bench.runtime().variable("w")), bytes_of(whole)) << type;
+  }
+}
+
+TEST(Runtime, AVariableThatWasSetIsNotDrawn) {
+  Bench bench(summed_update("dp=2", 2));
+  const Tensor given = drawn("given", {DType::kF32, {600}});
+  bench.runtime().set_variable("w", given);
+  bench.runtime().initialize(bench.program(), 3);
+  EXPECT_EQ(bytes_of(bench.runtime().variable("w")), bytes_of(given));
+  EXPECT_THAT(bench.runtime().variable_names(), ElementsAre("w"));
+  EXPECT_THROW(bench.runtime().set_variable("w", drawn("short", {DType::kF32, {599}})), InternalError);
+  EXPECT_THROW(bench.runtime().variable("v"), InternalError);
+}
+
+TEST(Runtime, ReplicasThatDifferAreFound) {
+  HandMade made(mesh_of("dp=2"));
+  const RegisterIndex x = made.input("x", "f32[4@dp]");
+  const RegisterIndex w = made.variable("w", "f32[2]");
+  made.update("w.next", call("binary.add"), {w, x}, w);  // each rank adds a part of its own to what should be one value
+  Bench bench(std::move(made));
+  EXPECT_NO_THROW(bench.runtime().variable("w"));
+  bench.step();
+  EXPECT_THROW(bench.runtime().variable("w"), InternalError);
+}
+
+TEST(Runtime, ProgramsShareVariablesByName) {
+  Bench bench(summed_update("dp=2", 2));
+  bench.runtime().initialize(bench.program(), 1);
+  bench.step();
+  HandMade reader(bench.graph().mesh);
+  const RegisterIndex w = reader.variable("w", "f32[600]", Initializer::normal(0, 1));
+  reader.result("twice", reader.compute("twice", call("scalar.mul", {2}), {w}, "f32[600]"));
+  LoadedProgram& read = bench.runtime().load(std::make_shared<TaskGraph>(reader.finish()));
+  bench.runtime().initialize(read, 2);  // changes nothing: w is set
+  TensorMap results;
+  for (int step = 0; step < 2; ++step) {
+    std::vector<float> expected;
+    for (float value : bench.result("w").values<float>()) expected.push_back(value * 2);
+    bench.runtime().run(read, {}, results);
+    EXPECT_EQ(list<float>(results.at("twice")), expected);
+    bench.step();  // the programs take turns
+  }
+  HandMade other(bench.graph().mesh);
+  other.variable("w", "f32[600@dp]");
+  EXPECT_THROW(bench.runtime().load(std::make_shared<TaskGraph>(other.finish())), InternalError);
+}
+
+TEST(Runtime, PeakIsArenaAndVariablesOfOneRank) {
+  HandMade made(mesh_of("dp=2"));
+  const RegisterIndex x = made.input("x", "f32[30@dp]");  // 15 x 4 = 60 bytes, in an arena of 64
+  made.variable("w", "f32[5@dp]");                        // 3 x 4 = 12 bytes on rank 0
+  made.result("x", x);
+  EXPECT_EQ(Bench(std::move(made)).runtime().peak_bytes(), Bytes(64 + 12));
+}
+
+TEST(Runtime, RepeatedRunsGiveTheSameBits) {
+  HandMade made(mesh_of("dp=4"));
+  const RegisterIndex addend = feed_anything(made, "x", "f32[3000] {partial sum: dp}");
+  made.result("sum", made.reshard("sum", addend, "f32[3000]"));
+  Bench bench(std::move(made));
+  bench.step();
+  const auto first = bytes_of(bench.result("sum"));
+  for (int run = 0; run < 50; ++run) {
+    bench.step();
+    ASSERT_EQ(bytes_of(bench.result("sum")), first) << "run " << run;
+  }
+}
+
+TEST(Runtime, SixteenRanksOnFewCoresDoNotCrawl) {
+  Bench bench(summed_update("dp=16", 16));
+  const auto start = std::chrono::steady_clock::now();
+  for (int step = 0; step < 200; ++step) bench.step();
+  // 200 steps of two rounds among 16 ranks are some 100000 messages: even at 100 us each, ten seconds.
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(60));
+}
+
+/// Gathers y = 2 x, and writes z = 3 gathered over the memory of y, which slower ranks have not read yet.
+HandMade gathered_and_written_over() {
+  HandMade made(mesh_of("dp=4"));
+  const RegisterIndex x = made.input("x", "f32[64@dp]");
+  const RegisterIndex y = made.compute("y", call("scalar.mul", {2}), {x}, "f32[64@dp]");
+  made.compute("delay", call("scalar.mul", {1}), {x}, "f32[64@dp]");
+  const RegisterIndex all = made.exchange("gather", y, "f32[64]");
+  const RegisterIndex mine = made.exchange("slice", all, "f32[64@dp]");
+  const RegisterIndex z = made.compute("z", call("scalar.mul", {3}), {mine}, "f32[64@dp]");
+  TaskGraph& graph = made.graph();
+  graph.registers[static_cast<size_t>(z)].offset = graph.registers[static_cast<size_t>(y)].offset;
+  graph.tasks.back().overwrites = {y};
+  made.result("all", all);
+  made.result("z", z);
+  return made;
+}
+
+TEST(Runtime, WhatOthersStillReadIsNotWrittenOver) {
+  Bench bench(gathered_and_written_over());
+  std::vector<float> twice, six_times;
+  for (float value : bench.input("x").values<float>()) {
+    twice.push_back(value * 2);
+    six_times.push_back(value * 2 * 3);
+  }
+  int slow = 0;
+  const Observer observer = [&](Rank rank, RegisterIndex reg, const Coordinate&, const std::byte*) {
+    if (rank == slow && reg == 2) std::this_thread::sleep_for(std::chrono::milliseconds(3));
+  };
+  for (int step = 0; step < 12; ++step) {
+    slow = step % 4;
+    bench.step(&observer);
+    ASSERT_EQ(list<float>(bench.result("all")), twice) << "rank " << slow << " was slow";
+    ASSERT_EQ(list<float>(bench.result("z")), six_times) << "rank " << slow << " was slow";
+  }
+}
+
+TEST(Runtime, TheObserverSeesEveryFilledRegisterOfEveryRank) {
+  HandMade made(mesh_of("dp=2"));
+  const RegisterIndex x = made.input("x", "f32[4@dp]");
+  made.variable("w", "f32[2]");
+  const RegisterIndex y = made.compute("y", call("scalar.mul", {2}), {x}, "f32[4@dp]");
+  made.result("all", made.exchange("gather", y, "f32[4]"));
+  Bench bench(std::move(made));
+  std::array<std::vector<RegisterIndex>, 2> seen;
+  const Observer observer = [&](Rank rank, RegisterIndex reg, const Coordinate& coordinate, const std::byte*) {
+    EXPECT_EQ(coordinate, (Coordinate{rank}));
+    seen[static_cast<size_t>(rank)].push_back(reg);
+  };
+  bench.step(&observer);
+  EXPECT_THAT(seen[0], ElementsAre(0, 1, 2, 3));
+  EXPECT_EQ(seen[0], seen[1]);
+}
+
+TEST(Runtime, AMissingOrWrongInputIsAMistakeOfTheCallerAndStopsNothing) {
+  Bench bench(summed_update("dp=2", 2));
+  TensorMap results;
+  try {
+    bench.runtime().run(bench.program(), {}, results);
+    FAIL() << "an input is missing";
+  } catch (const UserError& error) {
+    EXPECT_EQ(error.exit_code(), ExitCode::kMissingInput);
+    EXPECT_THAT(error.what(), HasSubstr("input 'x' is missing"));
+  }
+  const Tensor other = drawn("x", {DType::kF32, {3}});
+  EXPECT_THROW(bench.runtime().run(bench.program(), {{"x", &other}}, results), UserError);
+  EXPECT_NO_THROW(bench.step());
+}
+
+TEST(Worker, HandsOverWhatItsWorkThrows) {
+  Worker failing([] { throw std::runtime_error("no such file"); });
+  EXPECT_THROW(failing.join(), std::runtime_error);
+  bool done = false;
+  Worker working([&] { done = true; });
+  working.join();
+  EXPECT_TRUE(done);
+}
+
+TEST(Worker, EndsWithItsObject) {
+  std::atomic<bool> done{false};
+  {
+    Worker worker([&] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      done = true;
+    });
+  }
+  EXPECT_TRUE(done);
+}
+
+}  // namespace
+}  // namespace tessera

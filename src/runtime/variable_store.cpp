@@ -1,0 +1,118 @@
+#include "runtime/variable_store.h"
+
+#include <array>
+#include <cstring>
+#include <utility>
+
+#include "ops/interpreter.h"
+#include "runtime/box_combine.h"
+
+namespace tessera {
+namespace {
+
+/// Copies `box` between two tensors that hold boxes of one whole.
+void copy_box(DType dtype, const Box& box, std::byte* target, const Box& target_holds, const std::byte* source, const Box& source_holds) {
+  if (box.empty()) return;
+  BoxCombine copy(dtype, ReduceOp::kSum, box, target_holds);
+  copy.add_source(0, source_holds);
+  copy.join_dims();
+  copy.run(target, std::array<const std::byte*, 1>{source});
+}
+
+size_t bytes(const Tensor& tensor) { return static_cast<size_t>(byte_size(tensor.type()).value()); }
+
+}  // namespace
+
+bool is_first_holder(const DistAttr& attr, const Coordinate& coordinate) {
+  for (int axis = 0; axis < coordinate.size(); ++axis)
+    if (!attr.uses(axis) && coordinate[axis] != 0) return false;
+  return true;
+}
+
+void VariableStore::check_known(const TaskVariable& variable, const Register& reg) const {
+  const auto known = variables_.find(variable.name);
+  if (known == variables_.end()) return;
+  const Variable& old = known->second;
+  ensure(old.type == reg.type && old.attr == reg.attr, "variable '" + variable.name + "' is " + to_text(old.type, old.attr) +
+                                                           " in an earlier program and " + to_text(reg.type, reg.attr) + " in this one");
+}
+
+VariableStore::Variable VariableStore::make(const Register& reg) const {
+  ensure(reg.attr.partial.empty(), "variable '" + reg.name + "' is Partial");
+  Variable made{reg.type, reg.attr, {}, false};
+  for (int index = 0; index < mesh_->size(); ++index) made.parts.emplace_back(local_type(reg, mesh_->coordinate_at(index)));
+  return made;
+}
+
+void VariableStore::add(const TaskGraph& graph) {
+  const auto register_of = [&](const TaskVariable& variable) -> const Register& { return graph.registers[static_cast<size_t>(variable.value)]; };
+  for (const TaskVariable& variable : graph.variables) check_known(variable, register_of(variable));
+  for (const TaskVariable& variable : graph.variables)
+    if (!variables_.contains(variable.name)) variables_.emplace(variable.name, make(register_of(variable)));
+}
+
+const VariableStore::Variable& VariableStore::find(const std::string& name) const {
+  const auto found = variables_.find(name);
+  ensure(found != variables_.end(), "there is no variable '" + name + "'");
+  return found->second;
+}
+
+VariableStore::Variable& VariableStore::find(const std::string& name) { return const_cast<Variable&>(std::as_const(*this).find(name)); }
+
+std::byte* VariableStore::part(const std::string& name, int rank_index) { return find(name).parts[static_cast<size_t>(rank_index)].data(); }
+
+void VariableStore::draw(const TaskVariable& variable, uint64_t seed, int rank_index) {
+  Variable& stored = find(variable.name);
+  Tensor& part = stored.parts[static_cast<size_t>(rank_index)];
+  const Box box = stored.attr.box(stored.type.shape, mesh_->coordinate_at(rank_index));
+  const Tensor drawn = initial_value(variable.name, stored.type, variable.initializer, seed, box);
+  ensure(drawn.type() == part.type(), "the drawn part of '" + variable.name + "' has its type");
+  std::memcpy(part.data(), drawn.data(), bytes(part));  // programs hold the address of the part: its memory stays
+}
+
+Tensor VariableStore::whole(const std::string& name) const {
+  const Variable& variable = find(name);
+  const Box all = whole_box(variable.type.shape);
+  Tensor result(variable.type);
+  for (bool copies : {true, false}) {  // first put together, then compare the replicas
+    for (int index = 0; index < mesh_->size(); ++index) {
+      const Coordinate coordinate = mesh_->coordinate_at(index);
+      if (is_first_holder(variable.attr, coordinate) != copies) continue;
+      const Tensor& part = variable.parts[static_cast<size_t>(index)];
+      const Box box = variable.attr.box(variable.type.shape, coordinate);
+      if (copies) {
+        copy_box(variable.type.dtype, box, result.data(), all, part.data(), box);
+        continue;
+      }
+      Tensor first(part.type());
+      copy_box(variable.type.dtype, box, first.data(), box, result.data(), all);
+      ensure(std::memcmp(first.data(), part.data(), bytes(part)) == 0,
+             "variable '" + name + "': the replica of rank " + std::to_string(mesh_->process_at(coordinate)) + " differs from the first");
+    }
+  }
+  return result;
+}
+
+void VariableStore::set(const std::string& name, const Tensor& value) {
+  Variable& variable = find(name);
+  ensure(variable.type == value.type(), "variable '" + name + "' is " + to_text(variable.type) + " and is given " + to_text(value.type()));
+  for (int index = 0; index < mesh_->size(); ++index) {
+    const Box box = variable.attr.box(variable.type.shape, mesh_->coordinate_at(index));
+    copy_box(variable.type.dtype, box, variable.parts[static_cast<size_t>(index)].data(), box, value.data(), whole_box(variable.type.shape));
+  }
+  variable.is_set = true;
+}
+
+std::vector<std::string> VariableStore::names() const {
+  std::vector<std::string> result;
+  for (const auto& [name, variable] : variables_) result.push_back(name);
+  return result;
+}
+
+Bytes VariableStore::bytes_of(int rank_index) const {
+  Bytes sum{0};
+  for (const auto& [name, variable] : variables_) sum += byte_size(variable.parts[static_cast<size_t>(rank_index)].type());
+  return sum;
+}
+
+}  // namespace tessera

@@ -1,0 +1,55 @@
+// What the user says about the division: marks on tensors and ops, by name or name pattern.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "graph/graph.h"
+#include "shard/op_sharding.h"
+
+namespace tessera {
+
+/// One mark. `placement` is text in any of the notations:
+///
+///   tensors  P("dp", None, "tp") | Shard(0), Replicate() | tp: Shard(1)
+///   ops      one of these for each input, in brackets: [P("dp"), P(None,"tp")], or the parts per dim of each input: ((4,1),(1,1))
+struct Mark {
+  enum class Kind { kTensor, kOp };
+  Kind kind = Kind::kTensor;
+  std::string pattern;       // as matches() of base/text.h takes it
+  std::string placement;
+  std::string origin;        // where it was written: "plan.json marks[2]", "code"
+
+  bool operator==(const Mark&) const = default;
+};
+
+inline Mark shard_tensor(std::string pattern, std::string placement, std::string origin = "code") {
+  return {Mark::Kind::kTensor, std::move(pattern), std::move(placement), std::move(origin)};
+}
+inline Mark shard_op(std::string pattern, std::string placement, std::string origin = "code") {
+  return {Mark::Kind::kOp, std::move(pattern), std::move(placement), std::move(origin)};
+}
+
+/// A mark that has found its tensor or op.
+struct MarkedValue {
+  ValueId value;
+  DistAttr attr;
+  const Mark* mark;
+};
+struct MarkedOp {
+  OpId op;
+  OpSharding sharding;
+  const Mark* mark;
+};
+struct ResolvedMarks {
+  std::vector<MarkedValue> values;
+  std::vector<MarkedOp> ops;
+};
+
+/// Finds what the marks name and reads their placements.
+///
+///   throws  UserError (78): a pattern that names nothing (with the nearest name), a dim or axis that is not there, an axis used twice, a tensor or op
+///           that two marks place differently (with both origins), a Partial on a variable or input
+ResolvedMarks resolve_marks(const Graph& graph, const MeshPtr& mesh, const std::vector<Mark>& marks);
+
+}  // namespace tessera

@@ -1,0 +1,189 @@
+#include "shard/op_sharding.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/text.h"
+
+namespace tessera {
+namespace {
+
+bool is_reduction(const Factor& factor) {
+  return factor.kind == FactorKind::kReduction || factor.kind == FactorKind::kMaskedReduction;
+}
+
+bool has_factor(const OperandFactors& operand, int factor) {
+  return std::any_of(operand.begin(), operand.end(), [&](const DimFactor& dim) { return dim.factor == factor; });
+}
+
+/// A unit matters only where a balanced cut of single elements would fall elsewhere.
+int64_t canonical_unit(int64_t extent, int64_t unit, const std::vector<int>& axes, const ProcessMesh& mesh) {
+  int64_t parts = 1;
+  for (int axis : axes) parts *= mesh.shape()[axis];
+  return (extent / unit) % parts == 0 ? 1 : unit;
+}
+
+DistAttr operand_attr(const TensorType& type, const OperandFactors& operand, const OpSharding& sharding) {
+  DistAttr attr = DistAttr::replicated(sharding.mesh, type.shape.size());
+  for (size_t d = 0; d < operand.size(); ++d) {
+    if (operand[d].factor < 0) continue;
+    const auto& axes = sharding.factor_axes[static_cast<size_t>(operand[d].factor)];
+    if (axes.empty()) continue;
+    attr.dims[d] = {axes, canonical_unit(type.shape[static_cast<int>(d)], operand[d].unit, axes, *sharding.mesh)};
+  }
+  return attr;
+}
+
+void sort_partial(DistAttr& attr) {
+  std::sort(attr.partial.begin(), attr.partial.end(), [](const PartialAxis& a, const PartialAxis& b) { return a.axis < b.axis; });
+}
+
+[[noreturn]] void refuse(const OpView& op, const std::string& what, const std::string& why, const std::string& fix) {
+  throw UserError("op '" + std::string(op.name) + "': " + what, why, fix, ExitCode::kBadConfig);
+}
+
+const std::string& axis_name(const MeshPtr& mesh, int axis) { return mesh->axes()[static_cast<size_t>(axis)]; }
+
+void take_factor(const OpView& op, const ShardingRule& rule, OpSharding& sharding, int factor, const std::vector<int>& axes) {
+  const Factor& f = rule.factors[static_cast<size_t>(factor)];
+  auto& taken = sharding.factor_axes[static_cast<size_t>(factor)];
+  if (f.kind == FactorKind::kWhole && !axes.empty())
+    refuse(op, "factor '" + f.name + "' cannot be divided", "the operator needs it whole", "leave that dim whole on every axis");
+  if (taken == axes) return;
+  if (!taken.empty())
+    refuse(op, "its operands divide factor '" + f.name + "' differently", "a factor is divided in one way", "give equal axes to the dims of this factor");
+  for (int axis : axes)
+    if (sharding.uses(axis))
+      refuse(op, "axis '" + axis_name(sharding.mesh, axis) + "' is used twice", "an axis divides one factor of an op",
+             "use another axis, or leave one of the two dims whole");
+  taken = axes;
+}
+
+void take_partial(const OpView& op, const ShardingRule& rule, OpSharding& sharding, int axis, const std::vector<DistAttr>& inputs) {
+  std::vector<int> partial;
+  for (size_t i = 0; i < inputs.size(); ++i)
+    if (inputs[i].is_partial_on(axis)) partial.push_back(static_cast<int>(i));
+  for (size_t set = 0; set < rule.linear.size(); ++set) {
+    if (rule.linear[set] != partial) continue;
+    if (sharding.uses(axis)) break;
+    sharding.linear.push_back({axis, static_cast<int>(set)});
+    return;
+  }
+  refuse(op, "its inputs are partial sums on axis '" + axis_name(sharding.mesh, axis) + "' where it is not linear in them",
+         "a partial sum may pass only through an op that is linear in exactly the operands that are partial", "reduce them first: Replicate() or Shard(dim)");
+}
+
+}  // namespace
+
+OpSharding OpSharding::replicated(MeshPtr mesh, const ShardingRule& rule) {
+  return {std::move(mesh), std::vector<std::vector<int>>(rule.factors.size()), {}};
+}
+
+bool OpSharding::uses(int axis) const {
+  for (const auto& axes : factor_axes)
+    if (std::find(axes.begin(), axes.end(), axis) != axes.end()) return true;
+  return std::any_of(linear.begin(), linear.end(), [&](const LinearAxis& l) { return l.axis == axis; });
+}
+
+DistAttr input_attr(const OpView& op, const ShardingRule& rule, const OpSharding& sharding, int index) {
+  DistAttr attr = operand_attr(op.inputs[static_cast<size_t>(index)], rule.inputs[static_cast<size_t>(index)], sharding);
+  for (const LinearAxis& l : sharding.linear) {
+    const auto& set = rule.linear[static_cast<size_t>(l.set)];
+    if (std::find(set.begin(), set.end(), index) != set.end()) attr.partial.push_back({l.axis, ReduceOp::kSum});
+  }
+  sort_partial(attr);
+  return attr;
+}
+
+DistAttr output_attr(const OpView& op, const ShardingRule& rule, const OpSharding& sharding, int index) {
+  const OperandFactors& operand = rule.outputs[static_cast<size_t>(index)];
+  DistAttr attr = operand_attr(op.outputs[static_cast<size_t>(index)], operand, sharding);
+  for (size_t f = 0; f < rule.factors.size(); ++f) {
+    if (!is_reduction(rule.factors[f]) || has_factor(operand, static_cast<int>(f))) continue;
+    for (int axis : sharding.factor_axes[f]) attr.partial.push_back({axis, rule.factors[f].reduce});
+  }
+  for (const LinearAxis& l : sharding.linear) attr.partial.push_back({l.axis, ReduceOp::kSum});
+  sort_partial(attr);
+  return attr;
+}
+
+std::vector<Split> factor_splits(const ShardingRule& rule, const OpSharding& sharding) {
+  std::vector<Split> splits;
+  for (size_t f = 0; f < rule.factors.size(); ++f) {
+    Split split{rule.factors[f].extent, 1, {}};
+    for (int axis : sharding.factor_axes[f]) split.axes.push_back({axis, sharding.mesh->shape()[axis]});
+    splits.push_back(std::move(split));
+  }
+  return splits;
+}
+
+OpSharding sharding_for_inputs(const OpView& op, const ShardingRule& rule, const std::vector<DistAttr>& inputs) {
+  ensure(inputs.size() == op.inputs.size() && !inputs.empty(), "a placement for each input");
+  OpSharding sharding = OpSharding::replicated(inputs.front().mesh, rule);
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    for (size_t d = 0; d < inputs[i].dims.size(); ++d) {
+      const auto& axes = inputs[i].dims[d].axes;
+      if (axes.empty()) continue;
+      const int factor = rule.inputs[i][d].factor;
+      if (factor < 0)
+        refuse(op, "dim " + std::to_string(d) + " of input " + std::to_string(i) + " cannot be divided", "the operator needs it whole", "leave it whole");
+      take_factor(op, rule, sharding, factor, axes);
+    }
+  }
+  for (int axis = 0; axis < sharding.mesh->axis_count(); ++axis)
+    if (std::any_of(inputs.begin(), inputs.end(), [&](const DistAttr& a) { return a.is_partial_on(axis); }))
+      take_partial(op, rule, sharding, axis, inputs);
+  for (size_t i = 0; i < inputs.size(); ++i)
+    if (input_attr(op, rule, sharding, static_cast<int>(i)).placements() != inputs[i].placements())
+      refuse(op, "input " + std::to_string(i) + " is " + to_text(inputs[i]) + " while the other inputs divide its factors",
+             "all operands divide a factor alike", "give " + to_text(input_attr(op, rule, sharding, static_cast<int>(i))));
+  return sharding;
+}
+
+std::vector<Signature> signatures(const OpView& op, const ShardingRule& rule) {
+  const auto mesh = std::make_shared<const ProcessMesh>(Shape{2}, std::vector<std::string>{"x"});
+  const auto of = [&](const OpSharding& sharding) {
+    Signature signature;
+    for (size_t i = 0; i < op.inputs.size(); ++i)
+      signature.inputs.push_back(input_attr(op, rule, sharding, static_cast<int>(i)).placements().front());
+    for (size_t i = 0; i < op.outputs.size(); ++i)
+      signature.outputs.push_back(output_attr(op, rule, sharding, static_cast<int>(i)).placements().front());
+    return signature;
+  };
+  std::vector<Signature> result;
+  for (const bool reductions : {false, true}) {
+    for (size_t f = 0; f < rule.factors.size(); ++f) {
+      if (rule.factors[f].kind == FactorKind::kWhole || is_reduction(rule.factors[f]) != reductions) continue;
+      OpSharding sharding = OpSharding::replicated(mesh, rule);
+      sharding.factor_axes[f] = {0};
+      result.push_back(of(sharding));
+    }
+  }
+  result.push_back(of(OpSharding::replicated(mesh, rule)));
+  for (size_t set = 0; set < rule.linear.size(); ++set) {
+    OpSharding sharding = OpSharding::replicated(mesh, rule);
+    sharding.linear = {{0, static_cast<int>(set)}};
+    result.push_back(of(sharding));
+  }
+  return result;
+}
+
+std::string to_text(const Signature& signature) {
+  const auto letter = [](const Placement& p) -> std::string {
+    switch (p.kind) {
+      case Placement::Kind::kReplicate: return "B";
+      case Placement::Kind::kShard: return "S" + std::to_string(p.dim);
+      case Placement::Kind::kPartial: return p.reduce == ReduceOp::kSum ? "P" : "P(" + std::string(to_text(p.reduce)) + ")";
+    }
+    throw InternalError("unknown placement");
+  };
+  const auto list = [&](const std::vector<Placement>& placements) {
+    std::vector<std::string> letters;
+    for (const Placement& p : placements) letters.push_back(letter(p));
+    return join(letters, ",");
+  };
+  const std::string outputs = list(signature.outputs);
+  return "(" + list(signature.inputs) + ")->" + (signature.outputs.size() == 1 ? outputs : "(" + outputs + ")");
+}
+
+}  // namespace tessera

@@ -1,0 +1,56 @@
+// How one op is divided over a mesh, and what follows for its operands. Everything is derived from the op's sharding rule.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "ops/operator.h"
+#include "shard/dist_attr.h"
+
+namespace tessera {
+
+/// A mesh axis on which an op passes partial sums through: the inputs of set `set` of its rule are Partial(sum) on it, and so are its outputs.
+struct LinearAxis {
+  int axis = 0;
+  int set = 0;
+
+  bool operator==(const LinearAxis&) const = default;
+};
+
+/// The op-side attribute: the axes of each factor, outermost first.
+///
+///   invariant  an axis serves one factor or one linear set of an op
+struct OpSharding {
+  MeshPtr mesh;
+  std::vector<std::vector<int>> factor_axes;
+  std::vector<LinearAxis> linear;
+
+  static OpSharding replicated(MeshPtr mesh, const ShardingRule& rule);
+  bool uses(int axis) const;
+  bool operator==(const OpSharding& other) const { return factor_axes == other.factor_axes && linear == other.linear; }
+};
+
+/// What the op needs of input `index`, and what it makes of output `index`.
+DistAttr input_attr(const OpView& op, const ShardingRule& rule, const OpSharding& sharding, int index);
+DistAttr output_attr(const OpView& op, const ShardingRule& rule, const OpSharding& sharding, int index);
+
+/// How each factor is divided, for the operator's kernel call.
+std::vector<Split> factor_splits(const ShardingRule& rule, const OpSharding& sharding);
+
+/// The sharding under which the op has these inputs as they are.
+///   throws  UserError (78): the inputs give one factor different axes, one axis two uses, divide a whole factor, or are Partial where the op is not linear
+OpSharding sharding_for_inputs(const OpView& op, const ShardingRule& rule, const std::vector<DistAttr>& inputs);
+
+/// A legal choice of placements on one axis.
+struct Signature {
+  std::vector<Placement> inputs;
+  std::vector<Placement> outputs;
+  bool operator==(const Signature&) const = default;
+};
+/// All of them: one a factor that may be divided (reductions last), the replicated one, and one a linear set.
+std::vector<Signature> signatures(const OpView& op, const ShardingRule& rule);
+/// "(S0,B)->S0": S dim, B replicated ("broadcast"), P partial (with its reduction when it is not a sum: P(max)).
+std::string to_text(const Signature& signature);
+
+}  // namespace tessera

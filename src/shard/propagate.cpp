@@ -1,0 +1,321 @@
+// Placement propagation: dims of values and factors of ops hand axes to each other until nothing changes.
+#include "shard/propagate.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/text.h"
+
+namespace tessera {
+namespace {
+
+using Axes = std::vector<int>;
+
+bool is_prefix(const Axes& shorter, const Axes& longer) {
+  return shorter.size() <= longer.size() && std::equal(shorter.begin(), shorter.end(), longer.begin());
+}
+
+/// What is known of a tensor; a variable and its next value share one.
+struct Slot {
+  DistAttr attr;
+  bool fixed = false;          // by a mark
+  std::string reason;
+};
+
+struct OpState {
+  OpView view;
+  ShardingRule rule;
+  const MarkedOp* mark = nullptr;
+  OpSharding sharding;
+};
+
+/// One operand's wish for a factor.
+struct Wish {
+  Axes axes;
+  int operand;       // inputs first, then outputs
+  bool is_input;
+  bool fixed;
+  int64_t bytes;
+};
+
+/// Inputs before outputs (an output can be resharded where it is made), marks before what was derived, larger tensors before smaller ones.
+bool stronger(const Wish& a, const Wish& b) {
+  if (a.is_input != b.is_input) return a.is_input;
+  if (a.fixed != b.fixed) return a.fixed;
+  if (a.bytes != b.bytes) return a.bytes > b.bytes;
+  return a.operand < b.operand;
+}
+
+class Propagation {
+ public:
+  Propagation(const Graph& graph, MeshPtr mesh, const std::vector<Mark>& marks, const RuleLookup& rules)
+      : graph_(graph), mesh_(std::move(mesh)), marks_(resolve_marks(graph, mesh_, marks)) {
+    make_slots();
+    for (const Op& op : graph_.ops()) {
+      OpView op_view = view(graph_, op);
+      ShardingRule rule = rules(op.kind, op_view);
+      OpSharding sharding = OpSharding::replicated(mesh_, rule);
+      ops_.push_back({std::move(op_view), std::move(rule), nullptr, std::move(sharding)});
+    }
+    for (const MarkedOp& marked : marks_.ops) ops_[static_cast<size_t>(marked.op.index)].mark = &marked;
+  }
+
+  ShardedGraph run() {
+    const int count = static_cast<int>(ops_.size());
+    bool changed = true;
+    while (changed) {
+      changed = false;
+      for (int i = 0; i < count; ++i) changed |= spread(i);
+      for (int i = count - 1; i >= 0; --i) changed |= spread(i);
+    }
+    for (int i = 0; i < count; ++i) settle(i);
+    for (int i = 0; i < count; ++i) pass_partial(i);
+    return result();
+  }
+
+ private:
+  void make_slots() {
+    slot_of_.resize(graph_.values().size());
+    for (size_t i = 0; i < slot_of_.size(); ++i) slot_of_[i] = static_cast<int>(i);
+    for (const Variable& variable : graph_.variables())
+      if (variable.next) slot_of_[static_cast<size_t>(variable.next->index)] = variable.value.index;
+    for (const Value& value : graph_.values()) slots_.push_back({DistAttr::replicated(mesh_, value.type.shape.size()), false, ""});
+    for (const MarkedValue& marked : marks_.values) {
+      Slot& s = slot(marked.value);
+      if (s.fixed && !(s.attr == marked.attr))
+        throw UserError("two marks place '" + graph_.value(marked.value).name + "' and the variable that it becomes differently",
+                        "the state of a step lies alike before and after it: " + to_text(s.attr) + " and " + to_text(marked.attr), "mark only the variable",
+                        ExitCode::kBadConfig);
+      s = {marked.attr, true, "mark '" + marked.mark->pattern + "' (" + marked.mark->origin + ")"};
+    }
+  }
+
+  Slot& slot(ValueId value) { return slots_[static_cast<size_t>(slot_of_[static_cast<size_t>(value.index)])]; }
+
+  ValueId operand(const Op& op, int index) const {
+    const int inputs = static_cast<int>(op.inputs.size());
+    return index < inputs ? op.inputs[static_cast<size_t>(index)] : op.outputs[static_cast<size_t>(index - inputs)];
+  }
+  const OperandFactors& factors_of(const OpState& state, int index) const {
+    const int inputs = static_cast<int>(state.rule.inputs.size());
+    return index < inputs ? state.rule.inputs[static_cast<size_t>(index)] : state.rule.outputs[static_cast<size_t>(index - inputs)];
+  }
+  int operand_count(const Op& op) const { return static_cast<int>(op.inputs.size() + op.outputs.size()); }
+
+  std::vector<Wish> wishes(int op_index, int factor) {
+    const Op& op = graph_.op({op_index});
+    const OpState& state = ops_[static_cast<size_t>(op_index)];
+    std::vector<Wish> list;
+    for (int i = 0; i < operand_count(op); ++i) {
+      const OperandFactors& dims = factors_of(state, i);
+      const Slot& s = slot(operand(op, i));
+      for (size_t d = 0; d < dims.size(); ++d)
+        if (dims[d].factor == factor && !s.attr.dims[d].axes.empty())
+          list.push_back({s.attr.dims[d].axes, i, i < static_cast<int>(op.inputs.size()), s.fixed, byte_size(graph_.type(operand(op, i))).value()});
+    }
+    std::stable_sort(list.begin(), list.end(), stronger);
+    return list;
+  }
+
+  /// The op-side sharding that its operands ask for now. The strongest wish of each factor counts, and longer ones that agree with it.
+  OpSharding decide(int op_index) {
+    const OpState& state = ops_[static_cast<size_t>(op_index)];
+    if (state.mark) return state.mark->sharding;
+    OpSharding sharding = OpSharding::replicated(mesh_, state.rule);
+    std::vector<std::pair<Wish, int>> strongest;
+    for (size_t f = 0; f < state.rule.factors.size(); ++f) {
+      if (state.rule.factors[f].kind == FactorKind::kWhole) continue;
+      std::vector<Wish> list = wishes(op_index, static_cast<int>(f));
+      if (list.empty()) continue;
+      for (const Wish& wish : list)
+        if (is_prefix(list.front().axes, wish.axes)) list.front().axes = wish.axes;
+      strongest.emplace_back(list.front(), static_cast<int>(f));
+    }
+    std::stable_sort(strongest.begin(), strongest.end(), [](const auto& a, const auto& b) { return stronger(a.first, b.first); });
+    for (const auto& [wish, factor] : strongest)
+      for (int axis : wish.axes) {
+        if (sharding.uses(axis)) break;
+        sharding.factor_axes[static_cast<size_t>(factor)].push_back(axis);
+      }
+    return sharding;
+  }
+
+  /// Gives the op's axes to the dims of its open operands. True when a dim got one.
+  bool spread(int op_index) {
+    const Op& op = graph_.op({op_index});
+    OpState& state = ops_[static_cast<size_t>(op_index)];
+    state.sharding = decide(op_index);
+    bool changed = false;
+    for (int i = 0; i < operand_count(op); ++i) {
+      Slot& s = slot(operand(op, i));
+      if (s.fixed) continue;
+      const OperandFactors& dims = factors_of(state, i);
+      for (size_t d = 0; d < dims.size(); ++d) {
+        if (dims[d].factor < 0) continue;
+        const Axes& axes = state.sharding.factor_axes[static_cast<size_t>(dims[d].factor)];
+        if (axes.size() <= s.attr.dims[d].axes.size() || !is_prefix(s.attr.dims[d].axes, axes)) continue;
+        if (std::any_of(axes.begin() + static_cast<std::ptrdiff_t>(s.attr.dims[d].axes.size()), axes.end(), [&](int axis) { return s.attr.uses(axis); })) continue;
+        const DistAttr wanted = i < static_cast<int>(op.inputs.size())
+                                    ? input_attr(state.view, state.rule, state.sharding, i)
+                                    : output_attr(state.view, state.rule, state.sharding, i - static_cast<int>(op.inputs.size()));
+        s.attr.dims[d] = wanted.dims[d];
+        if (s.reason.empty())
+          s.reason = "op '" + op.name + "' divides factor " + state.rule.factors[static_cast<size_t>(dims[d].factor)].name + (state.mark ? " (marked)" : "");
+        changed = true;
+      }
+    }
+    return changed;
+  }
+
+  void settle(int op_index) {
+    OpState& state = ops_[static_cast<size_t>(op_index)];
+    state.sharding = decide(op_index);
+    if (!state.mark) report(op_index);
+  }
+
+  /// Says which marked divisions the op could not follow.
+  void report(int op_index) {
+    const Op& op = graph_.op({op_index});
+    const OpState& state = ops_[static_cast<size_t>(op_index)];
+    for (int i = 0; i < static_cast<int>(op.inputs.size()); ++i) {
+      const ValueId value = operand(op, i);
+      const Slot& s = slot(value);
+      const DistAttr needed = input_attr(state.view, state.rule, state.sharding, i);
+      for (size_t d = 0; d < needed.dims.size(); ++d) {
+        const Axes& has = s.attr.dims[d].axes;
+        if (has.empty() || has == needed.dims[d].axes) continue;
+        const DimFactor& dim = factors_of(state, i)[d];
+        const bool whole = dim.factor < 0 || state.rule.factors[static_cast<size_t>(dim.factor)].kind == FactorKind::kWhole;
+        if (whole) {
+          notes_.push_back({ShardingNote::Kind::kFallback, op.name,
+                            op.kind + " '" + op.name + "' needs dim " + std::to_string(d) + " of '" + graph_.value(value).name + "' whole, which " + s.reason +
+                                " divides: it falls back to Replicate there"});
+        } else if (s.fixed) {
+          notes_.push_back({ShardingNote::Kind::kConflict, op.name, conflict_text(op_index, i, d)});
+        }
+      }
+    }
+  }
+
+  std::string conflict_text(int op_index, int loser, size_t dim) {
+    const Op& op = graph_.op({op_index});
+    const Slot& s = slot(operand(op, loser));
+    const std::string name = "'" + graph_.value(operand(op, loser)).name + "'";
+    const int rival = rival_of(op_index, loser, dim);
+    const std::string other =
+        rival < 0 ? "the op is divided otherwise" : "'" + graph_.value(operand(op, rival)).name + "' by " + slot(operand(op, rival)).reason;
+    return op.kind + " '" + op.name + "' cannot follow both: " + name + " is divided by " + s.reason + ", " + other + "; " + name +
+           " is resharded for this op";
+  }
+
+  /// The operand that uses an axis of this dim, or divides its factor, otherwise; a marked one rather than another. -1: none.
+  int rival_of(int op_index, int loser, size_t dim) {
+    const Op& op = graph_.op({op_index});
+    const OpState& state = ops_[static_cast<size_t>(op_index)];
+    const Axes& axes = slot(operand(op, loser)).attr.dims[dim].axes;
+    int rival = -1;
+    for (int i = 0; i < operand_count(op); ++i) {
+      const Slot& candidate = slot(operand(op, i));
+      if (i == loser || candidate.reason.empty() || (rival >= 0 && !candidate.fixed)) continue;
+      bool disagrees = std::any_of(axes.begin(), axes.end(), [&](int axis) { return candidate.attr.uses(axis); });
+      const OperandFactors& dims = factors_of(state, i);
+      for (size_t d = 0; d < dims.size(); ++d)
+        disagrees = disagrees || (dims[d].factor == factors_of(state, loser)[dim].factor && !candidate.attr.dims[d].axes.empty());
+      if (disagrees) rival = i;
+    }
+    return rival;
+  }
+
+  // ---- partial sums ----
+
+  DistAttr made(ValueId value) {
+    const OpId producer = graph_.value(value).producer;
+    const OpState& state = ops_[static_cast<size_t>(producer.index)];
+    const auto& outputs = graph_.op(producer).outputs;
+    const int index = static_cast<int>(std::find(outputs.begin(), outputs.end(), value) - outputs.begin());
+    return output_attr(state.view, state.rule, state.sharding, index);
+  }
+
+  /// May this value stay a sum of addends until its only user?
+  bool may_stay_partial(ValueId value, int axis) {
+    const Value& v = graph_.value(value);
+    if (v.producer.index < 0 || v.users.size() != 1 || slot(value).fixed || slot(value).attr.uses(axis)) return false;
+    if (slot_of_[static_cast<size_t>(value.index)] != value.index) return false;  // the next value of a variable
+    for (const auto& [name, output] : graph_.outputs())
+      if (output == value) return false;
+    const auto partial = made(value).partial;
+    return std::find(partial.begin(), partial.end(), PartialAxis{axis, ReduceOp::kSum}) != partial.end();
+  }
+
+  void pass_partial(int op_index) {
+    OpState& state = ops_[static_cast<size_t>(op_index)];
+    if (state.mark) return;
+    const Op& op = graph_.op({op_index});
+    int64_t in_elements = 0, out_elements = 0;
+    for (const TensorType& type : state.view.outputs) out_elements = std::max(out_elements, element_count(type.shape));
+    for (int axis = 0; axis < mesh_->axis_count(); ++axis) {
+      if (state.sharding.uses(axis)) continue;
+      for (size_t set = 0; set < state.rule.linear.size(); ++set) {
+        const auto& members = state.rule.linear[set];
+        in_elements = 0;
+        bool all = true;
+        for (int i = 0; i < static_cast<int>(op.inputs.size()); ++i) {
+          const bool member = std::find(members.begin(), members.end(), i) != members.end();
+          all = all && member == may_stay_partial(op.inputs[static_cast<size_t>(i)], axis);
+          if (member) in_elements = std::max(in_elements, element_count(state.view.inputs[static_cast<size_t>(i)].shape));
+        }
+        if (!all || members.empty() || out_elements > in_elements) continue;
+        state.sharding.linear.push_back({axis, static_cast<int>(set)});
+        for (int i : members) stay_partial(op.inputs[static_cast<size_t>(i)], axis);
+        break;
+      }
+    }
+  }
+
+  void stay_partial(ValueId value, int axis) {
+    auto& partial = slot(value).attr.partial;
+    if (slot(value).attr.is_partial_on(axis)) return;
+    partial.push_back({axis, ReduceOp::kSum});
+    std::sort(partial.begin(), partial.end(), [](const PartialAxis& a, const PartialAxis& b) { return a.axis < b.axis; });
+  }
+
+  ShardedGraph result() {
+    ShardedGraph sharded;
+    sharded.mesh = mesh_;
+    for (int i = 0; i < static_cast<int>(graph_.values().size()); ++i) {
+      sharded.values.push_back(slot({i}).attr);
+      sharded.value_reasons.push_back(slot({i}).reason);
+    }
+    for (OpState& state : ops_) {
+      sharded.ops.push_back(std::move(state.sharding));
+      sharded.rules.push_back(std::move(state.rule));
+    }
+    sharded.notes = std::move(notes_);
+    return sharded;
+  }
+
+  const Graph& graph_;
+  MeshPtr mesh_;
+  ResolvedMarks marks_;
+  std::vector<int> slot_of_;
+  std::vector<Slot> slots_;
+  std::vector<OpState> ops_;
+  std::vector<ShardingNote> notes_;
+};
+
+}  // namespace
+
+ShardingRule catalogue_rule(std::string_view kind, const OpView& op) { return find_operator(kind).rule(op); }
+
+ShardedGraph propagate(const Graph& graph, MeshPtr mesh, const std::vector<Mark>& marks, const RuleLookup& rules) {
+  return Propagation(graph, std::move(mesh), marks, rules).run();
+}
+
+std::string print_placements(const Graph& graph, const ShardedGraph& sharded) {
+  std::string text;
+  for (int i = 0; i < static_cast<int>(graph.values().size()); ++i)
+    text += graph.value({i}).name + " " + to_text(graph.type({i}), sharded.of(ValueId{i})) + "\n";
+  return text;
+}
+
+}  // namespace tessera

@@ -1,0 +1,149 @@
+#include "shard/propagate.h"
+
+#include <algorithm>
+
+#include <gtest/gtest.h>
+
+#include "ops/builder.h"
+
+namespace tessera {
+namespace {
+
+MeshPtr mesh_of(std::string_view text) { return std::make_shared<const ProcessMesh>(parse_mesh(text)); }
+
+TensorType f32(Shape shape) { return {DType::kF32, shape}; }
+
+std::string placed(const Graph& graph, const MeshPtr& mesh, const std::vector<Mark>& marks) { return print_placements(graph, propagate(graph, mesh, marks)); }
+
+Graph one_matmul() {
+  Graph graph;
+  Builder builder(graph);
+  const ValueId a = builder.input("a", f32({8, 16}));
+  const ValueId b = builder.input("b", f32({16, 4}));
+  builder.dot(a, b, "mk,kn->mn", "c");
+  return graph;
+}
+
+TEST(Propagation, SplitOfTheContractedDimReachesTheOtherOperandAndLeavesAPartialSum) {
+  const Graph graph = one_matmul();
+  const MeshPtr mesh = mesh_of("tp=2");
+  const ShardedGraph sharded = propagate(graph, mesh, {shard_tensor("a", "P(None,\"tp\")")});
+  EXPECT_EQ(print_placements(graph, sharded),
+            "a f32[8, 16@tp]\n"
+            "b f32[16@tp, 4]\n"
+            "c f32[8, 4]\n");  // the tensor side: it is summed where it is made
+  EXPECT_EQ(to_text(output_attr(view(graph, graph.op({0})), sharded.rules[0], sharded.ops[0], 0)), "[*, *] {partial sum: tp}");
+}
+
+TEST(Propagation, SplitOfTheResultGoesBackToTheOperand) {
+  EXPECT_EQ(placed(one_matmul(), mesh_of("dp=2"), {shard_tensor("c", "P(\"dp\")")}),
+            "a f32[8@dp, 16]\n"
+            "b f32[16, 4]\n"
+            "c f32[8@dp, 4]\n");
+}
+
+/// Two layers as Megatron divides them: only the two weights are marked.
+Graph mlp() {
+  Graph graph;
+  Builder b(graph);
+  const ValueId x = b.input("x", f32({8, 16}));
+  const ValueId up = b.variable("up", f32({16, 32}), Initializer::constant(0));
+  const ValueId bias = b.variable("bias", f32({32}), Initializer::constant(0));
+  const ValueId down = b.variable("down", f32({32, 16}), Initializer::constant(0));
+  const ValueId h = b.dot(x, up, "mk,kn->mn", "h");
+  const ValueId s = b.add(h, b.broadcast(bias, {8, 32}, {1}, "bias_rows"), "s");
+  const ValueId t = b.unary("tanh", s, "t");
+  b.dot(t, down, "mk,kn->mn", "y");
+  return graph;
+}
+
+TEST(Propagation, ColumnThenRowSplitOfTwoLayersNeedsOneSum) {
+  const Graph graph = mlp();
+  EXPECT_EQ(placed(graph, mesh_of("tp=4"), {shard_tensor("up", "P(None,\"tp\")")}),
+            "x f32[8, 16]\n"
+            "up f32[16, 32@tp]\n"
+            "bias f32[32@tp]\n"
+            "down f32[32@tp, 16]\n"
+            "h f32[8, 32@tp]\n"
+            "bias_rows f32[8, 32@tp]\n"
+            "s f32[8, 32@tp]\n"
+            "t f32[8, 32@tp]\n"
+            "y f32[8, 16]\n");
+}
+
+TEST(Propagation, DoesNotDependOnTheOrderOfMarksAndASecondRunChangesNothing) {
+  const Graph graph = mlp();
+  const MeshPtr mesh = mesh_of("dp=2 tp=2");
+  std::vector<Mark> marks = {shard_tensor("x", "P(\"dp\")"), shard_tensor("up", "P(None,\"tp\")"), shard_tensor("down", "P(\"tp\")"), shard_tensor("y", "P(\"dp\")")};
+  const std::string expected = placed(graph, mesh, marks);
+  std::sort(marks.begin(), marks.end(), [](const Mark& a, const Mark& b) { return a.pattern < b.pattern; });
+  do {
+    EXPECT_EQ(placed(graph, mesh, marks), expected);
+  } while (std::next_permutation(marks.begin(), marks.end(), [](const Mark& a, const Mark& b) { return a.pattern < b.pattern; }));
+
+  // What came out, given as marks on everything, comes out again.
+  const ShardedGraph first = propagate(graph, mesh, marks);
+  std::vector<Mark> all;
+  for (int i = 0; i < static_cast<int>(graph.values().size()); ++i) {
+    std::string placements;
+    for (const Placement& p : first.of(ValueId{i}).placements())
+      placements += (placements.empty() ? "" : ", ") + (p.kind == Placement::Kind::kShard ? "Shard(" + std::to_string(p.dim) + ")" : std::string("Replicate()"));
+    all.push_back(shard_tensor(graph.value({i}).name, placements));
+  }
+  EXPECT_EQ(placed(graph, mesh, all), expected);
+}
+
+TEST(Propagation, AVariableAndItsNextValueLieAlike) {
+  Graph graph;
+  Builder b(graph);
+  const ValueId w = b.variable("w", f32({8}), Initializer::constant(0));
+  const ValueId g = b.input("g", f32({8}));
+  graph.set_next(w, b.sub(w, g, "w_next"));
+  EXPECT_EQ(placed(graph, mesh_of("dp=2"), {shard_tensor("w", "P(\"dp\")")}), "w f32[8@dp]\ng f32[8@dp]\nw_next f32[8@dp]\n");
+}
+
+TEST(Propagation, SumsOfPartialSumsAreReducedOnce) {
+  Graph graph;
+  Builder b(graph);
+  const ValueId x = b.input("x", f32({8, 16}));
+  const ValueId w = b.input("w", f32({16, 4}));
+  const ValueId v = b.input("v", f32({16, 4}));
+  const ValueId p = b.dot(x, w, "mk,kn->mn", "p");
+  const ValueId q = b.dot(x, v, "mk,kn->mn", "q");
+  b.unary("tanh", b.add(p, q, "s"), "t");
+  EXPECT_EQ(placed(graph, mesh_of("tp=2"), {shard_tensor("x", "P(None,\"tp\")")}),
+            "x f32[8, 16@tp]\n"
+            "w f32[16@tp, 4]\n"
+            "v f32[16@tp, 4]\n"
+            "p f32[8, 4] {partial sum: tp}\n"
+            "q f32[8, 4] {partial sum: tp}\n"
+            "s f32[8, 4]\n"
+            "t f32[8, 4]\n");
+}
+
+TEST(Propagation, ConflictsNameBothOriginsAndKeepBothMarks) {
+  Graph graph;
+  Builder b(graph);
+  const ValueId x = b.input("x", f32({8, 8}));
+  const ValueId y = b.input("y", f32({8, 8}));
+  b.add(x, y, "s");
+  const ShardedGraph sharded = propagate(graph, mesh_of("tp=2"), {shard_tensor("x", "P(\"tp\")", "a.json"), shard_tensor("y", "P(None,\"tp\")", "b.json")});
+  EXPECT_EQ(print_placements(graph, sharded), "x f32[8@tp, 8]\ny f32[8, 8@tp]\ns f32[8@tp, 8]\n");
+  ASSERT_EQ(sharded.notes.size(), 1u);
+  EXPECT_EQ(sharded.notes[0].kind, ShardingNote::Kind::kConflict);
+  EXPECT_EQ(sharded.notes[0].text,
+            "add 's' cannot follow both: 'y' is divided by mark 'y' (b.json), 'x' by mark 'x' (a.json); 'y' is resharded for this op");
+}
+
+TEST(Propagation, AFallbackToReplicateIsReported) {
+  Graph graph;
+  Builder b(graph);
+  b.slice(b.input("x", f32({8, 8})), {0, 2}, {8, 6}, {1, 1}, "s");
+  const ShardedGraph sharded = propagate(graph, mesh_of("tp=2"), {shard_tensor("x", "P(None,\"tp\")", "a.json")});
+  ASSERT_EQ(sharded.notes.size(), 1u);
+  EXPECT_EQ(sharded.notes[0].kind, ShardingNote::Kind::kFallback);
+  EXPECT_EQ(sharded.notes[0].text, "slice 's' needs dim 1 of 'x' whole, which mark 'x' (a.json) divides: it falls back to Replicate there");
+}
+
+}  // namespace
+}  // namespace tessera

@@ -1,0 +1,218 @@
+#include "tasks/check.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace tessera {
+namespace task_checks {
+namespace {
+
+template <typename List>
+bool contains(const List& list, int index) {
+  return std::find(list.begin(), list.end(), index) != list.end();
+}
+
+bool repeats(std::vector<int> list) {
+  std::sort(list.begin(), list.end());
+  return std::adjacent_find(list.begin(), list.end()) != list.end();
+}
+
+bool names_one_of(int index, size_t count) { return index >= 0 && static_cast<size_t>(index) < count; }
+
+void check_order(const TaskGraph& graph) {
+  std::vector<TaskId> sorted = graph.order;
+  std::sort(sorted.begin(), sorted.end());
+  bool is_permutation = sorted.size() == graph.tasks.size();
+  for (size_t i = 0; is_permutation && i < sorted.size(); ++i) is_permutation = sorted[i] == static_cast<TaskId>(i);
+  ensure(is_permutation, "task graph: the order list names every task once: " + std::to_string(graph.order.size()) + " entries for " +
+                             std::to_string(graph.tasks.size()) + " tasks");
+}
+
+void check_register_indices(const TaskGraph& graph, const Register& reg) {
+  if (!reg.attr.mesh || !(*reg.attr.mesh == *graph.mesh)) offence(reg, "lies on another mesh");
+  if (reg.attr.dims.size() != static_cast<size_t>(reg.type.shape.size())) offence(reg, "has placements of another number of dims");
+  if (reg.slots < 1) offence(reg, "has no slot");
+  if (reg.producer != -1 && !names_one_of(reg.producer, graph.tasks.size())) offence(reg, "names a producer that does not exist");
+  for (TaskId consumer : reg.consumers)
+    if (!names_one_of(consumer, graph.tasks.size())) offence(reg, "names a consumer that does not exist");
+  if (repeats(reg.consumers)) offence(reg, "names a consumer twice");
+  if (reg.storage == Register::Storage::kVariable && !names_one_of(reg.variable, graph.variables.size()))
+    offence(reg, "lies in a variable that does not exist");
+}
+
+void check_task_indices(const TaskGraph& graph, const Task& task) {
+  const auto check_list = [&](const std::vector<RegisterIndex>& list, const char* role) {
+    for (RegisterIndex reg : list)
+      if (!names_one_of(reg, graph.registers.size())) offence(task, std::string("names a register that does not exist as ") + role);
+  };
+  check_list(task.inputs, "input");
+  check_list(task.outputs, "output");
+  check_list(task.overwrites, "overwritten");
+  for (const KernelStep& step : task.steps) {
+    check_list(step.inputs, "operand");
+    check_list(step.outputs, "result");
+    if (step.workspace != -1) check_list({step.workspace}, "workspace");
+  }
+  if (repeats(task.inputs)) offence(task, "names an input twice");
+  if (repeats(task.outputs)) offence(task, "names an output twice");
+}
+
+/// The task that fills each register, or -1; a workspace counts as filled by its task.
+std::vector<TaskId> find_fillers(const TaskGraph& graph) {
+  std::vector<TaskId> fillers(graph.registers.size(), -1);
+  for (size_t t = 0; t < graph.tasks.size(); ++t) {
+    const auto fill = [&](RegisterIndex reg) {
+      TaskId& filler = fillers[static_cast<size_t>(reg)];
+      if (filler != -1) offence(register_at(graph, reg), "is filled twice, by " + task_at(graph, filler).name + " and " + graph.tasks[t].name);
+      filler = static_cast<TaskId>(t);
+    };
+    const Task& task = graph.tasks[t];
+    if (task.kind != Task::Kind::kCompute) std::for_each(task.outputs.begin(), task.outputs.end(), fill);
+    for (const KernelStep& step : task.steps) {
+      std::for_each(step.outputs.begin(), step.outputs.end(), fill);
+      if (step.workspace != -1) fill(step.workspace);
+    }
+  }
+  return fillers;
+}
+
+bool is_workspace(const TaskGraph& graph, RegisterIndex reg) {
+  const TaskId producer = register_at(graph, reg).producer;
+  const auto& steps = task_at(graph, producer).steps;
+  return std::any_of(steps.begin(), steps.end(), [reg](const KernelStep& step) { return step.workspace == reg; });
+}
+
+void check_filler(const TaskGraph& graph, RegisterIndex index, TaskId filler) {
+  const Register& reg = register_at(graph, index);
+  if (filler == -1) offence(reg, "is filled by no task");
+  if (reg.producer != filler) offence(reg, "is filled by " + task_at(graph, filler).name + ", which it does not name as its producer");
+  if (is_workspace(graph, index) && !reg.consumers.empty()) offence(reg, "is a workspace and has consumers");
+  if (!reg.consumers.empty() && !contains(task_at(graph, filler).outputs, index))
+    offence(reg, "has consumers and is no output of " + task_at(graph, filler).name);
+}
+
+void check_consumers(const TaskGraph& graph, const std::vector<size_t>& position) {
+  for (size_t r = 0; r < graph.registers.size(); ++r) {
+    const Register& reg = graph.registers[r];
+    for (TaskId consumer : reg.consumers)
+      if (!contains(task_at(graph, consumer).inputs, static_cast<int>(r)))
+        offence(reg, "names " + task_at(graph, consumer).name + " as a consumer, which does not take it");
+  }
+  for (size_t t = 0; t < graph.tasks.size(); ++t) {
+    for (RegisterIndex input : graph.tasks[t].inputs) {
+      const Register& reg = register_at(graph, input);
+      if (!contains(reg.consumers, static_cast<int>(t))) offence(reg, "is taken by " + graph.tasks[t].name + ", which it does not name");
+      if (position[static_cast<size_t>(reg.producer)] >= position[t]) offence(reg, "is read by " + graph.tasks[t].name + " before it is filled");
+    }
+  }
+}
+
+/// Steps read what the task takes in or what an earlier step filled; outputs are filled by a step.
+void check_steps(const TaskGraph& graph, TaskId id) {
+  const Task& task = task_at(graph, id);
+  std::vector<RegisterIndex> filled = task.inputs;
+  for (const KernelStep& step : task.steps) {
+    for (RegisterIndex input : step.inputs)
+      if (!contains(filled, input)) offence(register_at(graph, input), "is read by a step of " + task.name + ", which neither takes nor filled it");
+    filled.insert(filled.end(), step.outputs.begin(), step.outputs.end());
+  }
+  for (RegisterIndex output : task.outputs)
+    if (register_at(graph, output).producer != id) offence(task, "gives " + register_at(graph, output).name + ", which none of its steps fills");
+}
+
+void check_exchange(const TaskGraph& graph, const Task& task) {
+  if (task.inputs.size() != 1 || task.outputs.size() != 1) offence(task, "is an exchange and has not one input and one output");
+  const Register& from = register_at(graph, task.inputs[0]);
+  const Register& to = register_at(graph, task.outputs[0]);
+  if (!(from.type == to.type)) offence(task, "turns " + to_text(from.type) + " into " + to_text(to.type));
+  if (!(task.exchange.from == from.attr)) offence(task, "takes " + to_text(from.attr) + " as " + to_text(task.exchange.from));
+  if (!(task.exchange.to == to.attr)) offence(task, "gives " + to_text(to.attr) + " as " + to_text(task.exchange.to));
+}
+
+void check_task_kind(const TaskGraph& graph, const Task& task) {
+  if (task.kind != Task::Kind::kCompute && !task.steps.empty()) offence(task, "is no compute task and has steps");
+  if (task.kind == Task::Kind::kExchange) check_exchange(graph, task);
+  if (task.kind == Task::Kind::kFeed && !task.inputs.empty()) offence(task, "is a feed and takes registers");
+  if (task.kind == Task::Kind::kFetch && !task.outputs.empty()) offence(task, "is a fetch and gives registers");
+}
+
+/// What the feed fills: whole values, each process its own box.
+void check_fed(const TaskGraph& graph, const std::string& name, RegisterIndex index) {
+  ensure(names_one_of(index, graph.registers.size()), "task graph: '" + name + "' names a register that does not exist");
+  const Register& reg = register_at(graph, index);
+  if (task_at(graph, reg.producer).kind != Task::Kind::kFeed) offence(reg, "is an input or a variable and is not filled by a feed");
+  if (!reg.attr.partial.empty()) offence(reg, "is an input or a variable and Partial");
+}
+
+void check_variable(const TaskGraph& graph, size_t index) {
+  const TaskVariable& variable = graph.variables[index];
+  check_fed(graph, variable.name, variable.value);
+  const Register& value = register_at(graph, variable.value);
+  if (value.storage != Register::Storage::kVariable || value.variable != static_cast<int>(index)) offence(value, "is a variable and lies elsewhere");
+}
+
+void check_feed_outputs(const TaskGraph& graph) {
+  std::vector<bool> known(graph.registers.size(), false);
+  for (const TaskInput& input : graph.inputs) known[static_cast<size_t>(input.value)] = true;
+  for (const TaskVariable& variable : graph.variables) known[static_cast<size_t>(variable.value)] = true;
+  for (const Task& task : graph.tasks)
+    for (RegisterIndex output : task.outputs)
+      if (task.kind == Task::Kind::kFeed && !known[static_cast<size_t>(output)])
+        offence(task, "feeds " + register_at(graph, output).name + ", which is no input and no variable");
+}
+
+void check_result(const TaskGraph& graph, const std::string& name, RegisterIndex index) {
+  ensure(names_one_of(index, graph.registers.size()), "task graph: result '" + name + "' names a register that does not exist");
+  const Register& reg = register_at(graph, index);
+  if (!reg.attr.partial.empty()) offence(reg, "is the result " + name + " and Partial");
+  const auto is_fetch = [&](TaskId task) { return task_at(graph, task).kind == Task::Kind::kFetch; };
+  if (std::none_of(reg.consumers.begin(), reg.consumers.end(), is_fetch)) offence(reg, "is the result " + name + " and no fetch takes it");
+}
+
+}  // namespace
+
+void offence(const Task& task, const std::string& what) {
+  throw InternalError("task graph: " + std::string(to_text(task.kind)) + " '" + task.name + "' " + what);
+}
+
+void offence(const Register& reg, const std::string& what) { throw InternalError("task graph: register '" + reg.name + "' " + what); }
+
+std::vector<size_t> positions(const TaskGraph& graph) {
+  std::vector<size_t> position(graph.tasks.size());
+  for (size_t i = 0; i < graph.order.size(); ++i) position[static_cast<size_t>(graph.order[i])] = i;
+  return position;
+}
+
+void check_indices(const TaskGraph& graph) {
+  ensure(graph.mesh != nullptr, "task graph: it has no mesh");
+  check_order(graph);
+  for (const Register& reg : graph.registers) check_register_indices(graph, reg);
+  for (const Task& task : graph.tasks) check_task_indices(graph, task);
+}
+
+void check_links(const TaskGraph& graph) {
+  const std::vector<TaskId> fillers = find_fillers(graph);
+  for (size_t r = 0; r < fillers.size(); ++r) check_filler(graph, static_cast<RegisterIndex>(r), fillers[r]);
+  check_consumers(graph, positions(graph));
+  for (size_t t = 0; t < graph.tasks.size(); ++t) check_steps(graph, static_cast<TaskId>(t));
+}
+
+void check_kinds(const TaskGraph& graph) {
+  for (const Task& task : graph.tasks) check_task_kind(graph, task);
+  for (const TaskInput& input : graph.inputs) check_fed(graph, input.name, input.value);
+  for (size_t v = 0; v < graph.variables.size(); ++v) check_variable(graph, v);
+  check_feed_outputs(graph);
+  for (const auto& [name, reg] : graph.results) check_result(graph, name, reg);
+}
+
+}  // namespace task_checks
+
+void check(const TaskGraph& graph) {
+  task_checks::check_indices(graph);
+  task_checks::check_links(graph);
+  task_checks::check_kinds(graph);
+  task_checks::check_memory(graph);
+}
+
+}  // namespace tessera

@@ -1,0 +1,183 @@
+#include <algorithm>
+#include <limits>
+#include <map>
+
+#include "base/error.h"
+#include "tasks/check.h"
+
+namespace tessera::task_checks {
+namespace {
+
+/// An instant of the order list: a kernel step of a compute task, or a whole task of another kind.
+using Instant = int;
+constexpr Instant kNever = std::numeric_limits<Instant>::max();
+
+/// One filling of a register: when, and by which step (none of a feed or an exchange).
+struct Write {
+  Instant instant = 0;
+  RegisterIndex reg = -1;
+  const KernelStep* step = nullptr;
+};
+
+/// What happens to each register, by instants and by places in the order list.
+struct Timeline {
+  std::vector<Write> writes;                 // in order
+  std::vector<Instant> first, last;          // by register: filled, and read for the last time on its own process
+  std::vector<size_t> released;              // by register: place of the first task that waits until all its readers handed it back
+};
+
+class TimelineMaker {
+ public:
+  explicit TimelineMaker(const TaskGraph& graph) : graph_(graph) {
+    const size_t count = graph.registers.size();
+    timeline_.first.assign(count, kNever);
+    timeline_.last.assign(count, -1);
+    timeline_.released.assign(count, std::numeric_limits<size_t>::max());
+  }
+
+  Timeline make() {
+    for (size_t place = 0; place < graph_.order.size(); ++place) {
+      const Task& task = task_at(graph_, graph_.order[place]);
+      for (RegisterIndex reg : task.overwrites) {
+        size_t& released = timeline_.released[static_cast<size_t>(reg)];
+        released = std::min(released, place);
+      }
+      task.kind == Task::Kind::kCompute ? add_steps(task) : add_act(task);
+    }
+    return std::move(timeline_);
+  }
+
+ private:
+  void add_steps(const Task& task) {
+    for (const KernelStep& step : task.steps) {
+      for (RegisterIndex reg : step.inputs) read(reg);
+      for (RegisterIndex reg : step.outputs) write(reg, &step);
+      if (step.workspace != -1) write(step.workspace, &step);
+      ++now_;
+    }
+  }
+  void add_act(const Task& task) {
+    for (RegisterIndex reg : task.inputs) read(reg);
+    for (RegisterIndex reg : task.outputs) write(reg, nullptr);
+    ++now_;
+  }
+  void read(RegisterIndex reg) { timeline_.last[static_cast<size_t>(reg)] = now_; }
+  void write(RegisterIndex reg, const KernelStep* step) {
+    timeline_.writes.push_back({now_, reg, step});
+    timeline_.first[static_cast<size_t>(reg)] = now_;
+    timeline_.last[static_cast<size_t>(reg)] = now_;
+  }
+
+  const TaskGraph& graph_;
+  Timeline timeline_;
+  Instant now_ = 0;
+};
+
+/// Which register lies where: the arena and each variable are spaces of their own, of which each byte belongs to whom filled it last.
+class MemoryMap {
+ public:
+  /// The former owners of [begin, end), which is now `owner`'s.
+  std::vector<RegisterIndex> take(int64_t begin, int64_t end, RegisterIndex owner) {
+    split_at(begin);
+    split_at(end);
+    std::vector<RegisterIndex> former;
+    const auto first = pieces_.lower_bound(begin);
+    auto after = first;
+    for (; after != pieces_.end() && after->first < end; ++after) former.push_back(after->second.owner);
+    pieces_.erase(first, after);
+    pieces_[begin] = {end, owner};
+    return former;
+  }
+
+ private:
+  struct Piece {
+    int64_t end = 0;
+    RegisterIndex owner = -1;
+  };
+  void split_at(int64_t at) {
+    auto after = pieces_.lower_bound(at);
+    if (after == pieces_.begin()) return;
+    Piece& piece = std::prev(after)->second;
+    if (piece.end <= at) return;
+    pieces_[at] = piece;
+    piece.end = at;
+  }
+
+  std::map<int64_t, Piece> pieces_;
+};
+
+void check_place(const TaskGraph& graph, const Register& reg) {
+  const Bytes needed = byte_size({reg.type.dtype, reg.attr.largest_shape(reg.type.shape)});
+  if (reg.size < needed) offence(reg, "has " + std::to_string(reg.size.value()) + " bytes and needs " + std::to_string(needed.value()));
+  if (reg.storage == Register::Storage::kVariable) {
+    const Register& value = register_at(graph, graph.variables[static_cast<size_t>(reg.variable)].value);
+    if (reg.slots != 1) offence(reg, "lies in a variable and has several slots");
+    if (!(reg.type == value.type && reg.attr == value.attr)) offence(reg, "lies in a variable of another type or placement");
+    return;
+  }
+  if (reg.offset < 0 || reg.offset % kTensorAlignment != 0) offence(reg, "is not aligned: offset " + std::to_string(reg.offset));
+  const int64_t end = reg.offset + total_size(reg).value();
+  if (end > graph.arena.value())
+    offence(reg, "ends at byte " + std::to_string(end) + " of an arena of " + std::to_string(graph.arena.value()));
+}
+
+/// Does the step read `old` at the very element that it writes?
+bool is_in_place(const TaskGraph& graph, RegisterIndex old, const Write& write) {
+  if (!write.step || write.step->outputs.empty() || write.step->outputs[0] != write.reg) return false;
+  const Register& a = register_at(graph, old);
+  const Register& b = register_at(graph, write.reg);
+  const auto& inputs = write.step->inputs;
+  return std::find(inputs.begin(), inputs.end(), old) != inputs.end() && a.type == b.type && a.attr == b.attr && a.offset == b.offset &&
+         a.slots == 1 && b.slots == 1 && runs_in_place(write.step->call.kernel);
+}
+
+/// Do other processes read it? They may be behind, so that the order list alone does not protect it.
+bool is_read_elsewhere(const TaskGraph& graph, const Register& reg) {
+  return std::any_of(reg.consumers.begin(), reg.consumers.end(), [&](TaskId consumer) {
+    const Task& task = task_at(graph, consumer);
+    return task.kind == Task::Kind::kExchange && task.exchange.kind != ReshardKind::kSlice;
+  });
+}
+
+void check_sharing(const TaskGraph& graph, const Timeline& timeline, const std::vector<size_t>& position, RegisterIndex old, const Write& write) {
+  const Register& a = register_at(graph, old);
+  const Register& b = register_at(graph, write.reg);
+  const auto index = static_cast<size_t>(old);
+  const bool was_read_at_once = timeline.last[index] == write.instant && timeline.first[index] < write.instant;
+  const bool is_dead = timeline.last[index] < write.instant || (was_read_at_once && is_in_place(graph, old, write));
+  if (!is_dead) offence(b, "is written over '" + a.name + "', which is still alive");
+  if (is_read_elsewhere(graph, a) && timeline.released[index] > position[static_cast<size_t>(b.producer)])
+    offence(b, "is written over '" + a.name + "', which other processes read, and no overwrite edge waits for them");
+}
+
+/// A task that waits for a later reader would wait for ever.
+void check_overwrites(const TaskGraph& graph, const std::vector<size_t>& position) {
+  for (size_t t = 0; t < graph.tasks.size(); ++t)
+    for (RegisterIndex reg : graph.tasks[t].overwrites) {
+      const Register& old = register_at(graph, reg);
+      if (position[static_cast<size_t>(old.producer)] >= position[t]) offence(graph.tasks[t], "overwrites " + old.name + " before it is filled");
+      for (TaskId consumer : old.consumers)
+        if (position[static_cast<size_t>(consumer)] > position[t])
+          offence(graph.tasks[t], "overwrites " + old.name + ", which " + task_at(graph, consumer).name + " reads later");
+    }
+}
+
+}  // namespace
+
+void check_memory(const TaskGraph& graph) {
+  for (const Register& reg : graph.registers) check_place(graph, reg);
+  const std::vector<size_t> position = positions(graph);
+  check_overwrites(graph, position);
+  const Timeline timeline = TimelineMaker(graph).make();
+  std::map<int, MemoryMap> spaces;  // the arena is space -1, a variable is its own
+  for (const Write& write : timeline.writes) {
+    const Register& reg = register_at(graph, write.reg);
+    if (total_size(reg) == Bytes(0)) continue;
+    const bool in_arena = reg.storage == Register::Storage::kArena;
+    const int64_t begin = in_arena ? reg.offset : 0;
+    for (RegisterIndex old : spaces[in_arena ? -1 : reg.variable].take(begin, begin + total_size(reg).value(), write.reg))
+      check_sharing(graph, timeline, position, old, write);
+  }
+}
+
+}  // namespace tessera::task_checks

@@ -1,0 +1,106 @@
+// The task graph: all that a run needs to know, as data. The compile half makes it, the run half and the simulator take it; they meet nowhere else.
+//
+// There is one task graph a mesh, the same for every process: shapes, peers and parameters are functions of the process's coordinate.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/units.h"
+#include "graph/graph.h"
+#include "kernels/kernel.h"
+#include "reshard/reshard.h"
+
+namespace tessera {
+
+using TaskId = int;       // index in TaskGraph::tasks
+using RegisterIndex = int;  // index in TaskGraph::registers
+
+/// A piece of memory that one task fills and others read.
+struct Register {
+  enum class Storage { kArena, kVariable };
+
+  std::string name;               // the value's name; a resharded copy adds what it became: "y [@dp, *]"
+  TensorType type;                // of the whole tensor
+  DistAttr attr;
+  int slots = 1;                  // records that may be alive at once
+  Storage storage = Storage::kArena;
+  int64_t offset = 0;             // arena: bytes from its start, the same for every process; planned for the process at the origin
+  Bytes size{0};                  // at the origin: the largest
+  int variable = -1;              // index in TaskGraph::variables of kVariable; the next value of a variable may share its memory
+  TaskId producer = -1;
+  std::vector<TaskId> consumers;  // other tasks that read it, on this or on other processes (an exchange reads the registers of its senders)
+};
+/// Bytes from one slot of a register to the next: its size, up to the next aligned offset.
+Bytes slot_stride(const Register& reg);
+/// Bytes that all its slots take.
+Bytes total_size(const Register& reg);
+
+/// One kernel of a compute task.
+struct KernelStep {
+  KernelCall call;
+  std::vector<RegisterIndex> inputs;
+  std::vector<RegisterIndex> outputs;
+  RegisterIndex workspace = -1;   // a register that only this step uses; its task is its producer
+  std::string op;                 // the op that it computes
+};
+
+/// A run of ops, or an exchange, that executes as one act.
+struct Task {
+  enum class Kind {
+    kFeed,      // makes this step's inputs and the variables readable: fills its `outputs`
+    kCompute,   // runs `steps`
+    kExchange,  // pulls boxes of inputs[0] from its senders into outputs[0]
+    kFetch,     // hands `inputs` to the caller as results
+  };
+  std::string name;
+  Kind kind = Kind::kCompute;
+  Role role = Role::kForward;
+  std::vector<KernelStep> steps;
+  Exchange exchange;
+  std::string reason;                         // of an exchange: who wants what
+  std::vector<RegisterIndex> inputs;          // registers filled by other tasks
+  std::vector<RegisterIndex> outputs;         // registers that other tasks read, or nobody
+  /// Registers whose bytes this task writes over: all their other readers, on every process, must have handed them back before it acts. Only a
+  /// register that an exchange reads needs it: the order list protects the others.
+  std::vector<RegisterIndex> overwrites;
+};
+std::string_view to_text(Task::Kind kind);    // "feed", "compute", "exchange", "fetch"
+
+struct TaskVariable {
+  std::string name;
+  RegisterIndex value = -1;                   // filled by the feed
+  Initializer initializer;
+};
+
+struct TaskInput {
+  std::string name;
+  RegisterIndex value = -1;
+};
+
+struct TaskGraph {
+  MeshPtr mesh;
+  std::vector<Register> registers;
+  std::vector<Task> tasks;
+  std::vector<TaskId> order;                  // the order list of the compute stream: the same on every process
+  std::vector<TaskVariable> variables;
+  std::vector<TaskInput> inputs;
+  std::vector<std::pair<std::string, RegisterIndex>> results;  // what the fetch hands over
+  Bytes arena{0};
+};
+
+/// The text form: registers, then tasks in order.
+std::string to_text(const TaskGraph& graph);
+
+/// Checks what every task graph must be: each register is filled by one task before it is read in the order list; producers and consumers
+/// agree; no two registers that are alive together share bytes, but for the input and the output of a kernel that runs in place; what other
+/// processes read is written over behind an overwrite edge only; every offset is aligned and inside the arena.
+/// throws  InternalError that names the first offence
+void check(const TaskGraph& graph);
+
+/// The local type of a register on the process at `coordinate`.
+TensorType local_type(const Register& reg, const Coordinate& coordinate);
+
+}  // namespace tessera

@@ -1,0 +1,310 @@
+#include "tasks/task_graph.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "base/error.h"
+#include "tasks/hand_made.h"
+
+namespace tessera {
+namespace {
+
+using testing::HasSubstr;
+
+MeshPtr two_ranks() { return std::make_shared<ProcessMesh>(Shape{2}, std::vector<std::string>{"dp"}); }
+
+const KernelCall kDouble{"scalar.mul", {}, {2}, ""};
+const KernelCall kSubtract{"binary.sub", {}, {}, ""};
+
+/// Registers of small(), in the order in which it makes them.
+enum : RegisterIndex { kX, kW, kY, kAll, kNext };
+/// Tasks of small().
+enum : TaskId { kFeed, kDoubleTask, kGather, kUpdate, kFetch };
+
+/// y = 2 x; gather y; w = w - y, with w of 16 elements over two ranks.
+TaskGraph small() {
+  HandMade made(two_ranks());
+  const RegisterIndex x = made.input("x", "f32[16@dp]");
+  const RegisterIndex w = made.variable("w", "f32[16@dp]");
+  const RegisterIndex y = made.compute("y", kDouble, {x}, "f32[16@dp]");
+  const RegisterIndex all = made.exchange("gather", y, "f32[16]");
+  made.update("w.next", kSubtract, {w, y}, w);
+  made.result("all", all);
+  return made.finish();
+}
+
+Register& reg(TaskGraph& graph, RegisterIndex index) { return graph.registers[static_cast<size_t>(index)]; }
+Task& task(TaskGraph& graph, TaskId index) { return graph.tasks[static_cast<size_t>(index)]; }
+
+/// What check says about small() after a change; "" when it says nothing.
+std::string offence_after(const std::function<void(TaskGraph&)>& change) {
+  TaskGraph graph = small();
+  change(graph);
+  try {
+    check(graph);
+  } catch (const InternalError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(TaskGraph, TextFormListsRegistersThenTasksInOrder) {
+  EXPECT_EQ(to_text(small()),
+            "mesh dp=2, arena 192\n"
+            "registers\n"
+            "  x: f32[16@dp] at arena 0 + 32\n"
+            "  w: f32[16@dp] at variable w\n"
+            "  y: f32[16@dp] at arena 64 + 32\n"
+            "  gather [*]: f32[16] at arena 128 + 64\n"
+            "  w.next: f32[16@dp] at variable w\n"
+            "tasks\n"
+            "  feed 'feed' @forward -> x, w\n"
+            "  compute 'y' @forward <- x -> y\n"
+            "    y = scalar.mul {2.0} (x) of y\n"
+            "  exchange 'gather' @forward <- y -> gather [*]\n"
+            "    all-gather [@dp] -> [*]\n"
+            "  compute 'w.next' @forward <- w, y -> w.next over w\n"
+            "    w.next = binary.sub (w, y) of w.next\n"
+            "  fetch 'fetch' @forward <- gather [*]\n"
+            "result all = gather [*]\n");
+}
+
+TEST(TaskGraph, LocalTypeIsTheBalancedPart) {
+  // 5 over 2: 3 and 2.
+  Register reg_of_five;
+  reg_of_five.type = {DType::kI32, {5, 2}};
+  reg_of_five.attr = parse_dist_type("i32[5@dp, 2]", two_ranks()).attr;
+  EXPECT_EQ(local_type(reg_of_five, {0}), (TensorType{DType::kI32, {3, 2}}));
+  EXPECT_EQ(local_type(reg_of_five, {1}), (TensorType{DType::kI32, {2, 2}}));
+}
+
+TEST(TaskGraph, SlotsStandAtAlignedStrides) {
+  Register three;
+  three.size = Bytes(100);
+  three.slots = 3;
+  EXPECT_EQ(slot_stride(three), Bytes(128));
+  EXPECT_EQ(total_size(three), Bytes(2 * 128 + 100));
+}
+
+TEST(Check, AcceptsAHandMadeGraph) { EXPECT_EQ(offence_after([](TaskGraph&) {}), ""); }
+
+struct Case {
+  std::string name;
+  std::function<void(TaskGraph&)> change;
+  std::string says;
+};
+
+class Offence : public testing::TestWithParam<Case> {};
+
+TEST_P(Offence, IsNamed) { EXPECT_THAT(offence_after(GetParam().change), HasSubstr(GetParam().says)); }
+
+void move_over(TaskGraph& graph, RegisterIndex moved, RegisterIndex over) { reg(graph, moved).offset = reg(graph, over).offset; }
+
+INSTANTIATE_TEST_SUITE_P(
+    Indices, Offence,
+    testing::Values(
+        Case{"NoMesh", [](TaskGraph& g) { g.mesh = nullptr; }, "it has no mesh"},
+        Case{"TaskMissingInOrder", [](TaskGraph& g) { g.order.pop_back(); }, "the order list names every task once: 4 entries for 5 tasks"},
+        Case{"TaskTwiceInOrder", [](TaskGraph& g) { g.order[1] = 0; }, "the order list names every task once"},
+        Case{"OtherMesh", [](TaskGraph& g) { reg(g, kX).attr.mesh = std::make_shared<ProcessMesh>(Shape{3}, std::vector<std::string>{"dp"}); },
+             "register 'x' lies on another mesh"},
+        Case{"OtherRank", [](TaskGraph& g) { reg(g, kX).type.shape = {4, 4}; }, "register 'x' has placements of another number of dims"},
+        Case{"NoSlot", [](TaskGraph& g) { reg(g, kX).slots = 0; }, "register 'x' has no slot"},
+        Case{"NoSuchProducer", [](TaskGraph& g) { reg(g, kX).producer = 5; }, "register 'x' names a producer that does not exist"},
+        Case{"NoSuchConsumer", [](TaskGraph& g) { reg(g, kX).consumers = {-1}; }, "register 'x' names a consumer that does not exist"},
+        Case{"ConsumerTwice", [](TaskGraph& g) { reg(g, kX).consumers = {1, 1}; }, "register 'x' names a consumer twice"},
+        Case{"NoSuchVariable", [](TaskGraph& g) { reg(g, kNext).variable = 1; }, "register 'w.next' lies in a variable that does not exist"},
+        Case{"NoSuchInput", [](TaskGraph& g) { task(g, kGather).inputs = {9}; }, "exchange 'gather' names a register that does not exist as input"},
+        Case{"NoSuchOutput", [](TaskGraph& g) { task(g, kGather).outputs = {9}; }, "names a register that does not exist as output"},
+        Case{"NoSuchOverwritten", [](TaskGraph& g) { task(g, kUpdate).overwrites = {9}; }, "names a register that does not exist as overwritten"},
+        Case{"NoSuchOperand", [](TaskGraph& g) { task(g, kUpdate).steps[0].inputs = {9}; }, "names a register that does not exist as operand"},
+        Case{"NoSuchStepResult", [](TaskGraph& g) { task(g, kUpdate).steps[0].outputs = {9}; }, "names a register that does not exist as result"},
+        Case{"NoSuchWorkspace", [](TaskGraph& g) { task(g, kUpdate).steps[0].workspace = 9; }, "names a register that does not exist as workspace"},
+        Case{"InputTwice", [](TaskGraph& g) { task(g, kUpdate).inputs = {kY, kY}; }, "compute 'w.next' names an input twice"},
+        Case{"OutputTwice", [](TaskGraph& g) { task(g, kUpdate).outputs = {kNext, kNext}; }, "compute 'w.next' names an output twice"}),
+    [](const auto& given) { return given.param.name; });
+
+INSTANTIATE_TEST_SUITE_P(
+    Links, Offence,
+    testing::Values(
+        Case{"FilledTwice", [](TaskGraph& g) { task(g, kUpdate).steps.push_back({kDouble, {kY}, {kAll}, -1, "again"}); },
+             "register 'gather [*]' is filled twice, by gather and w.next"},
+        Case{"FilledByNone", [](TaskGraph& g) { task(g, kDoubleTask).steps.clear(); }, "register 'y' is filled by no task"},
+        Case{"OtherProducer", [](TaskGraph& g) { reg(g, kY).producer = kFeed; }, "register 'y' is filled by y, which it does not name as its producer"},
+        Case{"NoOutput", [](TaskGraph& g) { task(g, kDoubleTask).outputs.clear(); }, "register 'y' has consumers and is no output of y"},
+        Case{"ConsumerThatDoesNotTakeIt", [](TaskGraph& g) { reg(g, kX).consumers.push_back(kUpdate); },
+             "register 'x' names w.next as a consumer, which does not take it"},
+        Case{"ConsumerThatIsNotNamed", [](TaskGraph& g) { reg(g, kX).consumers.clear(); }, "register 'x' is taken by y, which it does not name"},
+        Case{"ReadBeforeFilled", [](TaskGraph& g) { std::swap(g.order[1], g.order[2]); }, "register 'y' is read by gather before it is filled"},
+        Case{"StepReadsWhatItsTaskDoesNotTake", [](TaskGraph& g) { task(g, kUpdate).steps[0].inputs[1] = kX; },
+             "register 'x' is read by a step of w.next, which neither takes nor filled it"},
+        Case{"WorkspaceWithConsumers",
+             [](TaskGraph& g) {
+               task(g, kDoubleTask).steps[0].outputs.clear();
+               task(g, kDoubleTask).steps[0].workspace = kY;
+             },
+             "register 'y' is a workspace and has consumers"}),
+    [](const auto& given) { return given.param.name; });
+
+INSTANTIATE_TEST_SUITE_P(
+    Kinds, Offence,
+    testing::Values(
+        Case{"ExchangeOfAnotherSource", [](TaskGraph& g) { task(g, kGather).exchange.from = task(g, kGather).exchange.to; },
+             "exchange 'gather' takes [@dp] as [*]"},
+        Case{"ExchangeOfAnotherTarget", [](TaskGraph& g) { task(g, kGather).exchange.to = task(g, kGather).exchange.from; },
+             "exchange 'gather' gives [*] as [@dp]"},
+        Case{"ExchangeOfAnotherType", [](TaskGraph& g) { reg(g, kAll).type.dtype = DType::kI32; }, "exchange 'gather' turns f32[16] into i32[16]"},
+        Case{"ExchangeOfTwo",
+             [](TaskGraph& g) {
+               task(g, kGather).inputs.push_back(kX);
+               reg(g, kX).consumers.push_back(kGather);
+             },
+             "exchange 'gather' is an exchange and has not one input and one output"},
+        Case{"VariableElsewhere", [](TaskGraph& g) { reg(g, kW).storage = Register::Storage::kArena; }, "register 'w' is a variable and lies elsewhere"},
+        Case{"InputThatNobodyFeeds", [](TaskGraph& g) { g.inputs[0].value = kY; }, "register 'y' is an input or a variable and is not filled by a feed"},
+        Case{"NoSuchInputRegister", [](TaskGraph& g) { g.inputs[0].value = -1; }, "'x' names a register that does not exist"},
+        Case{"PartialInput",
+             [](TaskGraph& g) {
+               reg(g, kX).attr = parse_dist_type("f32[16] {partial sum: dp}", g.mesh).attr;
+             },
+             "register 'x' is an input or a variable and Partial"},
+        Case{"FedWithoutName", [](TaskGraph& g) { g.inputs.clear(); }, "feed 'feed' feeds x, which is no input and no variable"},
+        Case{"ResultThatNobodyTakes", [](TaskGraph& g) { g.results.emplace_back("y", kY); }, "register 'y' is the result y and no fetch takes it"},
+        Case{"NoSuchResult", [](TaskGraph& g) { g.results[0].second = 17; }, "result 'all' names a register that does not exist"},
+        Case{"PartialResult",
+             [](TaskGraph& g) {
+               reg(g, kAll).attr = parse_dist_type("f32[16] {partial sum: dp}", g.mesh).attr;
+               task(g, kGather).exchange.to = reg(g, kAll).attr;
+             },
+             "register 'gather [*]' is the result all and Partial"},
+        Case{"StepsOfAnExchange", [](TaskGraph& g) { task(g, kGather).steps.push_back({kDouble, {kY}, {}, -1, "y"}); },
+             "exchange 'gather' is no compute task and has steps"},
+        Case{"FeedThatTakes",
+             [](TaskGraph& g) {
+               task(g, kFetch).kind = Task::Kind::kFeed;
+             },
+             "feed 'fetch' is a feed and takes registers"},
+        Case{"FetchThatGives", [](TaskGraph& g) { task(g, kFeed).kind = Task::Kind::kFetch; }, "fetch 'feed' is a fetch and gives registers"}),
+    [](const auto& given) { return given.param.name; });
+
+INSTANTIATE_TEST_SUITE_P(
+    Memory, Offence,
+    testing::Values(
+        Case{"TooSmall", [](TaskGraph& g) { reg(g, kX).size = Bytes(31); }, "register 'x' has 31 bytes and needs 32"},
+        Case{"NotAligned", [](TaskGraph& g) { reg(g, kY).offset += 4; }, "register 'y' is not aligned: offset 68"},
+        Case{"Negative", [](TaskGraph& g) { reg(g, kY).offset = -64; }, "register 'y' is not aligned: offset -64"},
+        Case{"OutsideTheArena", [](TaskGraph& g) { g.arena = Bytes(191); }, "register 'gather [*]' ends at byte 192 of an arena of 191"},
+        Case{"SlotsOutsideTheArena", [](TaskGraph& g) { reg(g, kAll).slots = 3; }, "register 'gather [*]' ends at byte 320 of an arena of 192"},
+        Case{"SlotsOfAVariable", [](TaskGraph& g) { reg(g, kW).slots = 2; }, "register 'w' lies in a variable and has several slots"},
+        Case{"VariableOfAnotherType", [](TaskGraph& g) { reg(g, kNext).type.dtype = DType::kI32; },
+             "register 'w.next' lies in a variable of another type or placement"},
+        Case{"FedTogether", [](TaskGraph& g) { move_over(g, kAll, kX), move_over(g, kY, kAll); },
+             "register 'gather [*]' is written over 'y', which is still alive"},
+        Case{"OverwritesBeforeItIsFilled", [](TaskGraph& g) { task(g, kDoubleTask).overwrites = {kAll}; },
+             "compute 'y' overwrites gather [*] before it is filled"},
+        Case{"OverwritesWhatIsReadLater", [](TaskGraph& g) { task(g, kGather).overwrites = {kW}; },
+             "exchange 'gather' overwrites w, which w.next reads later"}),
+    [](const auto& given) { return given.param.name; });
+
+/// a = 2 x; b = 2 a; c = 2 b, where the memory of some may be shared.
+TaskGraph chain(const std::string& kernel) {
+  HandMade made(two_ranks());
+  const KernelCall call{kernel, {}, {2}, ""};
+  const RegisterIndex x = made.input("x", "f32[16@dp]");
+  const RegisterIndex a = made.compute("a", call, {x}, "f32[16@dp]");
+  const RegisterIndex b = made.compute("b", call, {a}, "f32[16@dp]");
+  made.result("c", made.compute("c", call, {b}, "f32[16@dp]"));
+  return made.finish();
+}
+
+TEST(Check, DeadMemoryIsUsedAgain) {
+  TaskGraph graph = chain("reduce.sum");
+  move_over(graph, 2, 0);  // b over x, which only a reads
+  EXPECT_NO_THROW(check(graph));
+}
+
+TEST(Check, AKernelThatRunsInPlaceMayWriteOverItsInput) {
+  TaskGraph in_place = chain("scalar.mul");
+  move_over(in_place, 1, 0);
+  EXPECT_NO_THROW(check(in_place));
+  TaskGraph not_in_place = chain("reduce.sum");
+  move_over(not_in_place, 1, 0);
+  EXPECT_THROW(check(not_in_place), InternalError);
+}
+
+TEST(Check, AnInputThatIsReadAgainLaterIsNotWrittenOver) {
+  TaskGraph graph = chain("scalar.mul");
+  task(graph, 3).inputs.push_back(0);  // c reads x too
+  task(graph, 3).steps[0].inputs.push_back(0);
+  reg(graph, 0).consumers.push_back(3);
+  EXPECT_NO_THROW(check(graph));
+  move_over(graph, 1, 0);
+  EXPECT_THROW(check(graph), InternalError);
+}
+
+TEST(Check, AWorkspaceIsAloneDuringItsStep) {
+  TaskGraph graph = chain("scalar.mul");
+  Register workspace = graph.registers[2];
+  workspace.name = "workspace";
+  workspace.consumers.clear();
+  workspace.offset = graph.arena.value();
+  graph.arena += Bytes(64);
+  graph.registers.push_back(workspace);
+  task(graph, 2).steps[0].workspace = 4;  // of b = 2 a
+  EXPECT_NO_THROW(check(graph));
+  move_over(graph, 4, 3);  // c comes later
+  EXPECT_NO_THROW(check(graph));
+  move_over(graph, 4, 1);  // a is read
+  EXPECT_THROW(check(graph), InternalError);
+  move_over(graph, 4, 2);  // b is written
+  EXPECT_THROW(check(graph), InternalError);
+}
+
+/// gather(2 x), then z = 2 gathered, in the memory of y = 2 x, which the other rank may not have read yet.
+TaskGraph gathered_and_reused() {
+  HandMade made(two_ranks());
+  const RegisterIndex x = made.input("x", "f32[16@dp]");
+  const RegisterIndex y = made.compute("y", kDouble, {x}, "f32[16@dp]");
+  const RegisterIndex all = made.exchange("gather", y, "f32[16]");
+  const RegisterIndex z = made.compute("z", kDouble, {all}, "f32[16]");
+  made.result("z", z);
+  move_over(made.graph(), z, y);
+  return made.finish();
+}
+
+TEST(Check, WhatOtherProcessesReadIsWrittenOverBehindAnOverwriteEdgeOnly) {
+  TaskGraph graph = gathered_and_reused();
+  EXPECT_THROW(check(graph), InternalError);
+  task(graph, 3).overwrites = {1};
+  EXPECT_NO_THROW(check(graph));
+}
+
+TEST(Check, AnEarlierOverwriteEdgeProtectsLaterOnes) {
+  TaskGraph graph = gathered_and_reused();
+  // The next task but one may write over y as well, once z waited for its readers and is dead itself.
+  Register later = reg(graph, 3);
+  later.name = "later";
+  later.producer = 4;
+  later.consumers = {5};
+  graph.registers.push_back(later);
+  reg(graph, 3).offset = 192;
+  reg(graph, 3).consumers = {4};
+  Task compute = task(graph, 3);
+  compute.name = "later";
+  compute.inputs = {3};
+  compute.outputs = {4};
+  compute.steps[0].inputs = {3};
+  compute.steps[0].outputs = {4};
+  graph.tasks.insert(graph.tasks.begin() + 4, compute);
+  graph.order.push_back(5);
+  task(graph, 5).inputs = {4};
+  graph.results[0].second = 4;
+  EXPECT_THROW(check(graph), InternalError);
+  task(graph, 3).overwrites = {1};
+  EXPECT_NO_THROW(check(graph));
+}
+
+}  // namespace
+}  // namespace tessera

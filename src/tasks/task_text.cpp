@@ -1,0 +1,91 @@
+#include "base/text.h"
+#include "tasks/task_graph.h"
+
+namespace tessera {
+namespace {
+
+std::string names(const TaskGraph& graph, const std::vector<RegisterIndex>& list) {
+  std::vector<std::string> parts;
+  for (RegisterIndex reg : list) parts.push_back(graph.registers.at(static_cast<size_t>(reg)).name);
+  return join(parts, ", ");
+}
+
+std::string place_text(const TaskGraph& graph, const Register& reg) {
+  if (reg.storage == Register::Storage::kVariable) return "variable " + graph.variables.at(static_cast<size_t>(reg.variable)).name;
+  const std::string slots = reg.slots == 1 ? "" : std::to_string(reg.slots) + " x ";
+  return "arena " + std::to_string(reg.offset) + " + " + slots + std::to_string(reg.size.value());
+}
+
+std::string register_line(const TaskGraph& graph, const Register& reg) {
+  return "  " + reg.name + ": " + to_text(reg.type, reg.attr) + " at " + place_text(graph, reg) + "\n";
+}
+
+/// "16": the same everywhere; "begin(16@0/2)": where part of 16, axis 0 of two parts, begins.
+std::string int_text(const LocalInt& value) {
+  if (value.kind == LocalInt::Kind::kConstant) return std::to_string(value.constant);
+  std::string text = value.kind == LocalInt::Kind::kBegin ? "begin(" : "size(";
+  text += std::to_string(value.split.extent);
+  for (const AxisPart& axis : value.split.axes) text += "@" + std::to_string(axis.axis) + "/" + std::to_string(axis.parts);
+  if (value.split.unit != 1) text += ":" + std::to_string(value.split.unit);
+  return text + ")";
+}
+
+std::string call_text(const KernelCall& call) {
+  std::vector<std::string> parameters;
+  if (!call.text.empty()) parameters.push_back("\"" + call.text + "\"");
+  for (const LocalInt& value : call.ints) parameters.push_back(int_text(value));
+  for (double value : call.reals) parameters.push_back(double_text(value));
+  return call.kernel + (parameters.empty() ? "" : " {" + join(parameters, ", ") + "}");
+}
+
+std::string step_line(const TaskGraph& graph, const KernelStep& step) {
+  std::string line = "    " + names(graph, step.outputs) + " = " + call_text(step.call) + " (" + names(graph, step.inputs) + ")";
+  if (step.workspace != -1) line += " workspace " + names(graph, {step.workspace});
+  return line + (step.op.empty() ? "" : " of " + step.op) + "\n";
+}
+
+std::string task_lines(const TaskGraph& graph, const Task& task) {
+  std::string text = "  " + std::string(to_text(task.kind)) + " '" + task.name + "' @" + std::string(to_text(task.role));
+  if (!task.inputs.empty()) text += " <- " + names(graph, task.inputs);
+  if (!task.outputs.empty()) text += " -> " + names(graph, task.outputs);
+  if (!task.overwrites.empty()) text += " over " + names(graph, task.overwrites);
+  text += "\n";
+  if (task.kind == Task::Kind::kExchange)
+    text += "    " + std::string(to_text(task.exchange.kind)) + " " + to_text(task.exchange.from) + " -> " + to_text(task.exchange.to) +
+            (task.reason.empty() ? "" : ": " + task.reason) + "\n";
+  for (const KernelStep& step : task.steps) text += step_line(graph, step);
+  return text;
+}
+
+}  // namespace
+
+std::string_view to_text(Task::Kind kind) {
+  switch (kind) {
+    case Task::Kind::kFeed: return "feed";
+    case Task::Kind::kCompute: return "compute";
+    case Task::Kind::kExchange: return "exchange";
+    case Task::Kind::kFetch: return "fetch";
+  }
+  throw InternalError("unknown kind of task");
+}
+
+std::string to_text(const TaskGraph& graph) {
+  std::string text = "mesh " + to_text(*graph.mesh) + ", arena " + std::to_string(graph.arena.value()) + "\nregisters\n";
+  for (const Register& reg : graph.registers) text += register_line(graph, reg);
+  text += "tasks\n";
+  for (TaskId task : graph.order) text += task_lines(graph, graph.tasks.at(static_cast<size_t>(task)));
+  for (const auto& [name, reg] : graph.results) text += "result " + name + " = " + names(graph, {reg}) + "\n";
+  return text;
+}
+
+Bytes slot_stride(const Register& reg) {
+  return Bytes((reg.size.value() + kTensorAlignment - 1) / kTensorAlignment * kTensorAlignment);
+}
+
+Bytes total_size(const Register& reg) { return Bytes((reg.slots - 1) * slot_stride(reg).value() + reg.size.value()); }
+
+TensorType local_type(const Register& reg, const Coordinate& coordinate) {
+  return {reg.type.dtype, reg.attr.box(reg.type.shape, coordinate).shape()};
+}
+
+}  // namespace tessera
