@@ -1,6 +1,7 @@
 #include "cli/arguments.h"
 
 #include <algorithm>
+#include <charconv>
 
 #include <CLI/CLI.hpp>
 
@@ -46,9 +47,22 @@ std::vector<std::string> command_names() {
   return names;
 }
 
+/// An option whose value is a whole number of at least `least`.
+template <typename Number>
+void add_number(CLI::App& app, const std::string& option, std::optional<Number>& target, Number least, const std::string& description) {
+  const auto read = [option, &target, least](const std::string& text) {
+    Number number = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+    if (error != std::errc{} || end != text.data() + text.size() || number < least)
+      refuse(option + " " + text + " is not possible", option + " takes a whole number of at least " + std::to_string(least), "write " + option + " " + std::to_string(least + 1));
+    target = number;
+  };
+  app.add_option_function<std::string>(option, read, description)->type_name("N");
+}
+
 void add_configured_options(CLI::App& app, Arguments& arguments) {
   app.add_option("--plan", arguments.plan, "A plan file, or 'serial'; default: the configuration's [parallel], else serial")->type_name("FILE|serial");
-  app.add_option("--ranks", arguments.ranks, "Ranks, as threads of this process; default: as many as the plan needs")->type_name("N");
+  add_number(app, "--ranks", arguments.ranks, 1, "Ranks, as threads of this process; default: as many as the plan needs");
 }
 
 void add_sets(CLI::App& app, Arguments& arguments) {
@@ -56,7 +70,7 @@ void add_sets(CLI::App& app, Arguments& arguments) {
 }
 
 void add_options(CLI::App& app, Command command, Arguments& arguments) {
-  const auto steps = [&](const char* description) { app.add_option("--steps", arguments.steps, description)->type_name("N")->check(CLI::NonNegativeNumber); };
+  const auto steps = [&](const char* description) { add_number(app, "--steps", arguments.steps, int64_t{0}, description); };
   if (command == Command::kInspect) app.add_option("FILE", arguments.file, "A plan.json, a CONFIG.toml, or a file or folder of text")->required();
   else if (command != Command::kDemo) app.add_option("CONFIG", arguments.file, "The configuration, a TOML file")->required();
   if (command == Command::kTrain || command == Command::kVerify || command == Command::kExplain) add_configured_options(app, arguments);
@@ -140,6 +154,10 @@ CommandLine parse_command(const CommandInfo& info, std::vector<std::string> word
     return app.help();
   } catch (const CLI::ExtrasError&) {
     refuse_extra(app, info, app.remaining());
+  } catch (const CLI::ArgumentMismatch& error) {
+    // CLI11 says "--steps: 1 required N missing".
+    const std::string option = split_text(error.what(), ':').front();
+    refuse("tessera " + std::string(info.name) + ": " + option + " has no value", "the option is the last word, or another option follows it", "write the value after " + option);
   } catch (const CLI::ParseError& error) {
     refuse(std::string("tessera ") + info.name + ": " + error.what(), "the command takes " + usage_of(info.command) + ", and options with their values",
            std::string("see tessera ") + info.name + " --help");

@@ -2,10 +2,10 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <optional>
 #include <ostream>
 
 #include <fmt/format.h>
-#include <fmt/ostream.h>
 
 #include "base/text.h"
 #include "cli/commands.h"
@@ -73,14 +73,13 @@ Comparison compare_first_steps(Engine& serial, Engine& divided) {
   return comparison;
 }
 
-void tell_comparison(std::ostream& out, const Comparison& comparison, const RunConfig& config, int ranks) {
+std::string comparison_text(const Comparison& comparison, const RunConfig& config, int ranks) {
   TextTable table({"step", "serial", counted(ranks, "rank"), "difference", "rounding may do"}, "rrrrr");
   for (size_t i = 0; i < comparison.serial.size(); ++i)
     table.add({std::to_string(i + 1), fmt::format("{:.7f}", comparison.serial[i]), fmt::format("{:.7f}", comparison.divided[i]),
                fmt::format("{:.1e}", std::abs(comparison.divided[i] - comparison.serial[i])),
                fmt::format("{:.1e}", loss_tolerance(config, static_cast<int64_t>(i)) * comparison.serial[i])});
-  fmt::print(out, "{}   {}: the largest relative difference is {:.1e}, {:.2g} of what rounding may do.\n\n", table.text(5),
-             comparison.agree() ? "They agree" : "THEY DO NOT AGREE", comparison.largest_difference, comparison.largest_fraction);
+  return table.text(5);
 }
 
 /// As a terminal may see it: control characters and what is not UTF-8 become '?', and each line is set in.
@@ -112,66 +111,101 @@ int64_t parameter_count(const Graph& graph) {
   return count;
 }
 
-void tell_end(std::ostream& out) {
-  fmt::print(out,
-             "What was shown: the model was written once, for one process; {} marks divided it over four ranks; the losses stayed the same up to\n"
-             "rounding, and it learned more than which byte follows which.\n\n"
-             "Try next\n"
-             "  ./dev tessera verify  configs/mlp.toml --plan configs/plans/mlp.dp2-tp2.json            every tensor against the serial program\n"
-             "  ./dev tessera explain configs/gpt.toml --plan configs/plans/gpt.dp2-tp2.json            where everything lies, what is sent, and why\n"
-             "  ./dev tessera explain configs/gpt.toml --plan configs/plans/gpt.tp4.json 'blocks.0.ffn.*'\n"
-             "  ./dev tessera train   configs/gpt.toml --plan configs/plans/gpt.dp4.json --out runs/1   train, with metrics in a folder\n",
-             "nine");
-}
+/// The demo, a chapter a function.
+class Demo {
+ public:
+  explicit Demo(const Arguments& arguments) : out_(narration(arguments)), session_(open_demo(arguments)) {}
+
+  ExitCode run(const Arguments& arguments) {
+    read_text();
+    build_model();
+    compare();
+    train();
+    write_text();
+    end();
+    print_result(arguments, document_, "");
+    return comparison_.agree() ? ExitCode::kDone : ExitCode::kVerificationFailed;
+  }
+
+ private:
+  const RunConfig& config() const { return session_.config; }
+
+  /// Prints at once: what is being waited for is on the screen.
+  template <typename... Values>
+  void say(fmt::format_string<Values...> text, Values&&... values) {
+    out_ << fmt::format(text, std::forward<Values>(values)...) << std::flush;
+  }
+
+  void read_text() {
+    say("1. Reads text from {}.\n", join(config().data.path, ", "));
+    data_ = load_text_of(session_.config);
+    say("   {} tokens to train on, {} held out. Guessed from the token before it, a held-out token costs {:.3f} nats: their bigram entropy.\n\n",
+        grouped(data_->train_tokens), grouped(data_->held_out_tokens), data_->bigram_entropy);
+  }
+
+  void build_model() {
+    const ModelConfig& model = config().model;
+    say("2. Builds the model as a serial program: {} with {} of width {} over {} tokens.\n", model.kind, counted(model.layers, "layer"), model.width, model.context);
+    serial_.emplace(config(), serial_plan(), data_);
+    divided_.emplace(config(), session_.plan, data_);
+    say("   {} parameters, {} ops in a training step.\n\n", grouped(parameter_count(serial_->graph())), grouped(static_cast<int64_t>(serial_->graph().ops().size())));
+  }
+
+  void compare() {
+    say("3. Trains the first steps twice: serially, and under {}.\n", describe(session_.plan));
+    comparison_ = compare_first_steps(*serial_, *divided_);
+    say("{}   {}: the largest relative difference is {:.1e}, {:.2g} of what rounding may do.\n\n", comparison_text(comparison_, config(), session_.plan.ranks()),
+        comparison_.agree() ? "They agree" : "THEY DO NOT AGREE", comparison_.largest_difference, comparison_.largest_fraction);
+    document_["ok"] = comparison_.agree();
+    document_["steps"] = config().train.steps;
+    document_["serial_losses"] = to_document(comparison_.serial);
+    document_["losses"] = to_document(comparison_.divided);
+    document_["largest_difference"] = comparison_.largest_difference;
+  }
+
+  void train() {
+    if (divided_->step_count() < config().train.steps) say("4. Goes on with {} to step {}.\n", counted(session_.plan.ranks(), "rank"), config().train.steps);
+    else say("4. Ends here: the run has {} only.\n", counted(config().train.steps, "step"));
+    const TrainedRun run = train_to_end(*divided_);
+    say("{}\n", run.losses.empty() ? "" : "   " + grouped(std::llround(run.tokens_per_second)) + " tokens a second.\n");
+    say("5. Measures the held-out text.\n   The loss is {:.3f} nats a token, {} its bigram entropy of {:.3f}.\n\n", run.held_out_loss,
+        run.held_out_loss < data_->bigram_entropy ? "below" : "not yet below", data_->bigram_entropy);
+    for (double loss : run.losses) document_["losses"].append(loss);
+    document_["val_loss"] = run.held_out_loss;
+    document_["bigram_entropy"] = data_->bigram_entropy;
+    document_["tokens_per_s"] = run.losses.empty() ? Document() : Document(run.tokens_per_second);
+  }
+
+  void write_text() {
+    const std::vector<int32_t> prompt = held_out_start(*data_);
+    const std::string given = data_->vocabulary.decode(prompt);
+    say("6. Lets the model go on from the first {} tokens of the held-out text.\n\n   given\n{}\n", prompt.size(), framed(given));
+    const std::string text = data_->vocabulary.decode(divided_->generate(prompt, kSampleTokens, kTemperature, config().train.seed));
+    say("   written by the model\n{}\n", framed(text));
+    document_["prompt"] = given;
+    document_["text"] = text;
+  }
+
+  void end() {
+    say("What was shown: the model was written once, for one process; {} divided it over {}, and its losses stayed the same up to rounding.\n\n"
+        "Try next\n"
+        "  ./dev tessera verify  configs/mlp.toml --plan configs/plans/mlp.dp2-tp2.json            every tensor against the serial program\n"
+        "  ./dev tessera explain configs/gpt.toml --plan configs/plans/gpt.dp2-tp2.json            where everything lies, what is sent, and why\n"
+        "  ./dev tessera explain configs/gpt.toml --plan configs/plans/gpt.tp4.json 'blocks.0.ffn.*'\n"
+        "  ./dev tessera train   configs/gpt.toml --plan configs/plans/gpt.dp4.json --out runs/1   train, with metrics in a folder\n",
+        counted(static_cast<int64_t>(session_.plan.marks.size()), "mark"), counted(session_.plan.ranks(), "rank"));
+  }
+
+  std::ostream& out_;
+  Session session_;
+  std::shared_ptr<const TextData> data_;
+  std::optional<Engine> serial_, divided_;
+  Comparison comparison_;
+  Document document_;
+};
 
 }  // namespace
 
-ExitCode run_demo(const Arguments& arguments) {
-  std::ostream& out = narration(arguments);
-  Session session = open_demo(arguments);
-  RunConfig& config = session.config;
-
-  fmt::print(out, "1. Reads text from {}.\n", join(config.data.path, ", "));
-  const auto data = load_text_of(config);
-  fmt::print(out, "   {} tokens to train on, {} held out. Knowing the token before, {:.3f} nats a token of the held-out text are left to guess.\n\n",
-             grouped(data->train_tokens), grouped(data->held_out_tokens), data->bigram_entropy);
-
-  fmt::print(out, "2. Builds the model, one serial program: {}.\n", config.model.kind);
-  Engine serial(config, serial_plan(), data);
-  Engine divided(config, session.plan, data);
-  fmt::print(out, "   {} parameters, {} ops in a training step.\n\n", grouped(parameter_count(serial.graph())), grouped(static_cast<int64_t>(serial.graph().ops().size())));
-
-  fmt::print(out, "3. Trains the first steps twice: serially, and by {}.\n", describe(divided.plan()));
-  out.flush();
-  const Comparison comparison = compare_first_steps(serial, divided);
-  tell_comparison(out, comparison, config, divided.plan().ranks());
-
-  fmt::print(out, "4. Goes on with the {} to step {}.\n", counted(divided.plan().ranks(), "rank"), config.train.steps);
-  out.flush();
-  const TrainedRun run = train_to_end(divided);
-  fmt::print(out, "   {} tokens a second.\n\n", grouped(std::llround(run.tokens_per_second)));
-
-  fmt::print(out, "5. Measures the held-out text: a loss of {:.3f} nats a token, {} the bigram entropy of {:.3f}.\n\n", run.held_out_loss,
-             run.held_out_loss < data->bigram_entropy ? "below" : "not yet below", data->bigram_entropy);
-
-  const std::vector<int32_t> prompt = held_out_start(*data);
-  const std::string text = data->vocabulary.decode(divided.generate(prompt, kSampleTokens, kTemperature, config.train.seed));
-  fmt::print(out, "6. Lets the model write {} tokens after the first {} of the held-out text:\n\n{}\n", kSampleTokens, prompt.size(),
-             framed(data->vocabulary.decode(prompt) + text));
-  tell_end(out);
-
-  Document document;
-  document["ok"] = comparison.agree();
-  document["steps"] = config.train.steps;
-  document["serial_losses"] = to_document(comparison.serial);
-  document["losses"] = to_document(comparison.divided);
-  document["largest_difference"] = comparison.largest_difference;
-  document["val_loss"] = run.held_out_loss;
-  document["bigram_entropy"] = data->bigram_entropy;
-  document["tokens_per_s"] = run.tokens_per_second;
-  document["text"] = text;
-  print_result(arguments, document, "");
-  return comparison.agree() ? ExitCode::kDone : ExitCode::kVerificationFailed;
-}
+ExitCode run_demo(const Arguments& arguments) { return Demo(arguments).run(arguments); }
 
 }  // namespace tessera

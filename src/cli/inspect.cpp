@@ -113,7 +113,7 @@ Findings inspect_config(const Arguments& arguments) {
   findings.text += fmt::format("model  {} parameters; the training step has {} ops\n", grouped(parameters), grouped(static_cast<int64_t>(graph.ops().size())));
   findings.text += fmt::format("data   {} tokens to train on, {} held out, vocabulary {}; bigram entropy of the held-out text {:.4f} nats a token\n", grouped(data->train_tokens),
                                grouped(data->held_out_tokens), data->vocabulary.size(), data->bigram_entropy);
-  findings.text += "plan   " + describe(session.plan) + "\n";
+  findings.text += "run    under " + describe(session.plan) + "\n";
   return findings;
 }
 

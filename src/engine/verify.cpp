@@ -169,7 +169,7 @@ class Verification {
     if (compare) compare_tensors(step, capture);
     const double serial_loss = serial_.step(batch).loss;
     const double nudged_loss = nudged_.step(batch).loss;
-    nudge(step);
+    nudge();
     // What rounding may have done to the loss up to here: in its own step, and through the state.
     loss_drift_ = std::max(loss_drift_, std::abs(nudged_loss - serial_loss));
     const double tolerance = kSafety * loss_drift_ + loss_tolerance_;
@@ -189,9 +189,9 @@ class Verification {
     state[std::string(kLearningRateInput)] =
         to_reference(Tensor::scalar(static_cast<float>(learning_rate(engine_.config().optimizer.schedule, step))));
     expected_ = interpret(engine_.graph(), state);
-    const ReferenceValues perturbed = interpret(engine_.graph(), state, {.perturb = static_cast<uint64_t>(step) + 1});
     changes_.clear();
-    for (const auto& [name, tensor] : expected_) changes_[name] = largest_change(tensor, perturbed.at(name));
+    perturbed_ = interpret(engine_.graph(), state, {.perturb = static_cast<uint64_t>(step) + 1, .tolerances = &changes_});
+    for (const auto& [name, tensor] : expected_) changes_[name] += largest_change(tensor, perturbed_.at(name));
     loss_tolerance_ = kSafety * changes_.at(engine_.graph().value(engine_.graph().output("loss")).name);
   }
 
@@ -247,17 +247,17 @@ class Verification {
     return producer.index < 0 ? value : graph.op(producer).name;
   }
 
-  /// Moves the state of the nudged serial run as far as rounding may move it in this step.
-  void nudge(int64_t step) {
+  /// Moves the state of the nudged serial run as rounding may move it in this step: by what the perturbation did to each element.
+  void nudge() {
     for (const Variable& variable : engine_.graph().variables()) {
       if (!variable.next) continue;
+      const std::string& next = engine_.graph().value(*variable.next).name;
       const std::string& name = engine_.graph().value(variable.value).name;
-      const double change = changes_.at(engine_.graph().value(*variable.next).name);
-      if (change == 0) continue;
+      const auto& plain = expected_.at(next).values;
+      const auto& moved = perturbed_.at(next).values;
       Tensor value = nudged_.runtime().variable(name);
-      const RandomStream stream(random_key(17, name), static_cast<uint64_t>(step));
-      int64_t i = 0;
-      for (float& element : value.values<float>()) element += static_cast<float>(stream.uniform(static_cast<uint64_t>(i++)) < 0.5f ? -change : change);
+      const auto elements = value.values<float>();
+      for (size_t i = 0; i < elements.size(); ++i) elements[i] += static_cast<float>(moved[i] - plain[i]);
       nudged_.runtime().set_variable(name, value);
     }
   }
@@ -271,8 +271,8 @@ class Verification {
   Engine engine_, serial_, nudged_;
   Sampler sampler_;
   VerifyReport report_;
-  ReferenceValues expected_;
-  std::map<std::string, double> changes_;   // by value: what the perturbation did to it
+  ReferenceValues expected_, perturbed_;    // of the judge, in the last step that was compared
+  std::map<std::string, double> changes_;   // by value: what the perturbation of all ops did to it, and what its own may do
   double loss_tolerance_ = 0;
   double loss_drift_ = 0;
 };

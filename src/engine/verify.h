@@ -13,7 +13,7 @@ struct VerifyOptions {
   /// Steps of which every tensor is compared; the losses are compared in all. 0: all steps.
   int64_t tensor_steps = 0;
   /// Called after each step with its number, for progress.
-  std::function<void(int64_t)> on_step;
+  std::function<void(int64_t)> on_step = {};
   /// Rules of the plan under test; the serial runs always take the catalogue's.
   RuleLookup rules = catalogue_rule;
 };
@@ -43,8 +43,9 @@ struct VerifyReport {
 
 /// Runs both and compares.
 ///
-///   tensors     each step starts the judge from the plan's own state, so that errors do not pile up; the tolerance of a tensor is four times the largest
-///               change that it shows when every op of the judge is perturbed by what its rounding may do (from dtype and sums of absolute terms)
+///   tensors     each step starts the judge from the plan's own state, so that errors do not pile up; the tolerance of a tensor is four times the
+///               sum of what its own op may be off (from dtype, number of terms and sums of absolute terms) and the largest change that it shows
+///               when every op of the judge is perturbed by what it may be off
 ///   losses      two trajectories; their tolerance is four times the change that a serial run shows when its state is perturbed by those tolerances
 ///   initial     variables of both are compared by bits before the first step
 VerifyReport verify_plan(const RunConfig& config, const Plan& plan, std::shared_ptr<const TextData> data, const VerifyOptions& options = {});

@@ -1,6 +1,7 @@
 // The text form of a graph: printing and reading back.
 #include <algorithm>
 #include <charconv>
+#include <type_traits>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -61,13 +62,18 @@ class LineReader {
   TensorType type() {
     std::string text = until("]") + "]";
     expect("]");
-    return parse_tensor_type(text);
+    try {
+      return parse_tensor_type(text);
+    } catch (const UserError& error) {
+      fail("a tensor type (" + error.what_happened() + ")");
+    }
   }
-  double number() {
+  template <typename Number>
+  Number number() {
     const std::string word = until(" ,()}]");
-    double value = 0;
+    Number value = 0;
     const auto result = std::from_chars(word.data(), word.data() + word.size(), value);
-    if (result.ec != std::errc{} || result.ptr != word.data() + word.size()) fail("a number");
+    if (result.ec != std::errc{} || result.ptr != word.data() + word.size()) fail(std::is_integral_v<Number> ? "an integer" : "a number");
     return value;
   }
   std::string quoted() {
@@ -96,7 +102,7 @@ std::vector<int64_t> read_integers(LineReader& line) {
   std::vector<int64_t> list;
   line.expect("[");
   while (!line.accept("]")) {
-    list.push_back(static_cast<int64_t>(line.number()));
+    list.push_back(line.number<int64_t>());
     line.accept(",");
   }
   return list;
@@ -132,8 +138,8 @@ Initializer read_initializer(LineReader& line) {
   const std::string kind = line.until("(");
   line.expect("(");
   Initializer initializer;
-  initializer.a = line.number();
-  if (line.accept(",")) initializer.b = line.number();
+  initializer.a = line.number<double>();
+  if (line.accept(",")) initializer.b = line.number<double>();
   line.expect(")");
   if (kind == "normal") initializer.kind = Initializer::Kind::kNormal;
   else if (kind == "uniform") initializer.kind = Initializer::Kind::kUniform;

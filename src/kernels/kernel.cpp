@@ -22,9 +22,13 @@ LocalCall localize(const KernelCall& call, const Coordinate& coordinate, std::ve
   return local;
 }
 
-BoundKernel bind_kernel(const LocalCall& call) { return find_entry(call.kernel).bind(call); }
+BoundKernel bind_kernel(const LocalCall& call) {
+  return find_entry(call.kernel).bind(call);
+}
 
-bool runs_in_place(std::string_view kernel) { return find_entry(kernel).in_place; }
+bool runs_in_place(std::string_view kernel) {
+  return find_entry(kernel).in_place;
+}
 
 std::vector<std::string> kernel_names() {
   std::vector<std::string> names;
@@ -33,6 +37,8 @@ std::vector<std::string> kernel_names() {
   return names;
 }
 
-void use_one_thread_for_kernels() { use_one_thread_for_gemm(); }
+void use_one_thread_for_kernels() {
+  use_one_thread_for_gemm();
+}
 
 }  // namespace tessera

@@ -47,7 +47,7 @@ RegisterIndex dying_operand(const Program& program, const Lives& lives, int at) 
   for (RegisterIndex input : instruction.step.inputs) {
     const Register& operand = program.registers[static_cast<size_t>(input)];
     if (operand.storage == Register::Storage::kArena && lives.end[static_cast<size_t>(input)] == at + 1 && !lives.read_remotely[static_cast<size_t>(input)] &&
-        size_of(operand.type.dtype) == size_of(result.type.dtype) && operand.attr.largest_shape(operand.type.shape) == result.attr.largest_shape(result.type.shape) &&
+        operand.type == result.type &&
         operand.attr == result.attr)
       return input;
   }

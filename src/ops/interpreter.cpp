@@ -1,5 +1,7 @@
 #include "ops/interpreter.h"
 
+#include <algorithm>
+
 #include "base/random.h"
 #include "ops/detail.h"
 
@@ -34,19 +36,28 @@ std::vector<ReferenceTensor> zeros(const std::vector<TensorType>& types) {
   return tensors;
 }
 
-/// Moves every element by its tolerance, up or down. The names of values, not their order, choose the signs.
+/// What can only come from underflow (2^26 terms of the least normal f32, 2^-126) is not perturbed: it says nothing about later tensors, and would
+/// take the squares of almost nothing below zero.
+constexpr double kUnderflow = 0x1p-100;
+
+/// Moves every element by half to all of its tolerance, up or down: amounts that differ, so that they do not cancel along a chain of ops. The names of
+/// values, not their order, choose.
 void perturb(ReferenceTensor& tensor, const std::vector<double>& tolerance, uint64_t key) {
-  const RandomStream signs(key, 0);
-  for (size_t i = 0; i < tensor.values.size(); ++i) tensor.values[i] += signs.uniform(i) < 0.5f ? -tolerance[i] : tolerance[i];
+  std::vector<float> drawn(tensor.values.size());
+  RandomStream(key, 0).uniform_run(0, static_cast<int64_t>(drawn.size()), drawn.data());
+  for (size_t i = 0; i < tensor.values.size(); ++i)
+    if (tolerance[i] >= kUnderflow) tensor.values[i] += tolerance[i] * (drawn[i] < 0.5f ? -1.0 + drawn[i] : drawn[i]);
 }
 
-void perturb_results(const Graph& graph, const Op& op, const ReferenceCall& call, uint64_t seed) {
+void perturb_results(const Graph& graph, const Op& op, const ReferenceCall& call, const InterpreterOptions& options) {
   // All tolerances first: one may read the other results, unperturbed.
   std::vector<std::vector<double>> tolerances;
   for (int i = 0; i < static_cast<int>(op.outputs.size()); ++i) tolerances.push_back(find_operator(op.kind).tolerance(call, i));
-  for (size_t i = 0; i < op.outputs.size(); ++i)
-    if (call.outputs[i].type.dtype == DType::kF32)
-      perturb(call.outputs[i], tolerances[i], random_key(seed, graph.value(op.outputs[i]).name));
+  for (size_t i = 0; i < op.outputs.size(); ++i) {
+    const std::string& name = graph.value(op.outputs[i]).name;
+    if (options.tolerances && !tolerances[i].empty()) (*options.tolerances)[name] = *std::max_element(tolerances[i].begin(), tolerances[i].end());
+    if (call.outputs[i].type.dtype == DType::kF32) perturb(call.outputs[i], tolerances[i], random_key(options.perturb, name));
+  }
 }
 
 void interpret_op(const Graph& graph, const Op& op, const InterpreterOptions& options, ReferenceValues& values) {
@@ -55,7 +66,7 @@ void interpret_op(const Graph& graph, const Op& op, const InterpreterOptions& op
   ReferenceCall call{op_view, {}, outputs};
   for (ValueId input : op.inputs) call.inputs.push_back(&values.at(graph.value(input).name));
   find_operator(op.kind).reference(call);
-  if (options.perturb != 0) perturb_results(graph, op, call, options.perturb);
+  if (options.perturb != 0) perturb_results(graph, op, call, options);
   for (size_t i = 0; i < outputs.size(); ++i) values.insert_or_assign(graph.value(op.outputs[i]).name, std::move(outputs[i]));
 }
 

@@ -1,4 +1,5 @@
 #include "ops/builder.h"
+#include "ops/interpreter.h"
 #include "ops/testing/operator_check.h"
 
 namespace tessera {
@@ -113,6 +114,37 @@ TEST(Slice, RefusesAWindowOutsideTheDim) {
             "slice 'head': window 2:6:1 does not lie in dim 0 of x f32[5]\n"
             "  why: a window start:limit:stride has 0 <= start <= limit <= 5 and a stride of at least 1\n"
             "  fix: correct the window, or check the layer that produces x");
+}
+
+TEST(Slice, SpreadsTheGradientOfAStrideAmongZeros) {
+  Graph graph;
+  Builder builder(graph);
+  const ValueId x = builder.input("x", f32({7}));
+  const ValueId flow = builder.input("flow", f32({2}));
+  builder.slice(x, {1}, {6}, {3}, "y");
+  const Op forward = graph.ops().back();
+  const auto gradients = find_operator("slice").gradient(builder, {graph, forward, {flow}, {true}});
+  const ReferenceValues values = interpret(graph, {{"x", {f32({7}), std::vector<double>(7, 0)}}, {"flow", {f32({2}), {5, 6}}}});
+  // Elements 1 and 4 were taken.
+  EXPECT_EQ(values.at(graph.value(gradients[0].value()).name).values, (std::vector<double>{0, 5, 0, 0, 6, 0, 0}));
+}
+
+TEST(Slice, RefusesTheGradientOfAStrideOfATensorOfEightDims) {
+  Graph graph;
+  Builder builder(graph);
+  const std::vector<int64_t> zeros(8, 0), twos(8, 2);
+  const ValueId x = builder.input("x", f32(Dims::filled(8, 2)));
+  const ValueId y = builder.slice(x, zeros, twos, twos, "y");
+  const Op forward = graph.ops().back();
+  try {
+    find_operator("slice").gradient(builder, {graph, forward, {y}, {true}});
+    FAIL() << "not refused";
+  } catch (const UserError& error) {
+    EXPECT_STREQ(error.what(),
+                 "slice 'y': no gradient for strides [2, 2, 2, 2, 2, 2, 2, 2] of x f32[2,2,2,2,2,2,2,2]\n"
+                 "  why: the gradient of a stride takes one more dim for a while, and a tensor has at most 8\n"
+                 "  fix: reshape x to fewer dims before slicing");
+  }
 }
 
 TEST(Pad, DividesOnlyDimsThatItLeavesAlone) {

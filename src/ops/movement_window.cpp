@@ -114,11 +114,20 @@ ValueId spread(Builder& builder, ValueId x, int dim, int64_t stride) {
   return builder.reshape(builder.pad(builder.reshape(x, apart), low, padded, 0), joined);
 }
 
+void expect_room_to_spread(const Op& op, const Shape& from) {
+  const std::vector<int64_t>& stride = op.attributes.integers("stride");
+  if (from.size() < kMaxRank || std::all_of(stride.begin(), stride.end(), [](int64_t step) { return step == 1; })) return;
+  throw UserError("slice '" + op.name + "': no gradient for strides " + to_text(Attribute(stride)) + " of x f32[" + to_text(from) + "]",
+                  "the gradient of a stride takes one more dim for a while, and a tensor has at most " + std::to_string(kMaxRank),
+                  "reshape x to fewer dims before slicing", ExitCode::kBadData);
+}
+
 /// The gradient lies where the window was taken, among zeros. pad drops the zeros that spread leaves after the last element of x.
 Gradients gradient_slice(Builder& builder, const GradientCall& call) {
   const Attributes attributes = call.op.attributes;
   const Shape from = builder.shape(call.op.inputs[0]);
   ValueId flow = call.output_gradients.at(0).value();
+  expect_room_to_spread(call.op, from);
   for (int d = 0; d < from.size(); ++d)
     if (window_of(attributes, d).stride > 1) flow = spread(builder, flow, d, window_of(attributes, d).stride);
   return {builder.pad(flow, attributes.integers("start"), from, 0, "x")};

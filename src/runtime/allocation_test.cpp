@@ -11,7 +11,7 @@ namespace {
 
 std::atomic<bool> is_counting{false};
 std::atomic<int> allocations{0};
-std::atomic<int> register_before{-1};          // what the thread that allocated first had filled last
+std::atomic<int> register_before{-1};  // what the thread that allocated first had filled last
 thread_local int last_filled = -1;
 
 void* allocate(std::size_t size, std::size_t alignment) {
@@ -23,12 +23,24 @@ void* allocate(std::size_t size, std::size_t alignment) {
 
 }  // namespace
 
-void* operator new(std::size_t size) { return allocate(size == 0 ? 1 : size, alignof(std::max_align_t)); }
-void* operator new(std::size_t size, std::align_val_t alignment) { return allocate(size == 0 ? 1 : size, static_cast<std::size_t>(alignment)); }
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
-void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { std::free(memory); }
+void* operator new(std::size_t size) {
+  return allocate(size == 0 ? 1 : size, alignof(std::max_align_t));
+}
+void* operator new(std::size_t size, std::align_val_t alignment) {
+  return allocate(size == 0 ? 1 : size, static_cast<std::size_t>(alignment));
+}
+void operator delete(void* memory) noexcept {
+  std::free(memory);
+}
+void operator delete(void* memory, std::size_t) noexcept {
+  std::free(memory);
+}
+void operator delete(void* memory, std::align_val_t) noexcept {
+  std::free(memory);
+}
+void operator delete(void* memory, std::size_t, std::align_val_t) noexcept {
+  std::free(memory);
+}
 
 namespace tessera {
 namespace {

@@ -182,7 +182,9 @@ void BoxCombine::join_dims() {
 void BoxCombine::run_row(std::byte* target, std::span<const std::byte* const> sources, const Dims& index) const {
   const int last = extents_.size() - 1;
   const int64_t bytes = size_of(dtype_);
-  const auto piece = [&](const Layout& layout, int64_t begin) { return bytes * (flat_offset(index, layout.strides, layout.offset) + begin * layout.strides[last]); };
+  const auto piece = [&](const Layout& layout, int64_t begin) {
+    return bytes * (flat_offset(index, layout.strides, layout.offset) + begin * layout.strides[last]);
+  };
   const int64_t step = sources_.size() == 1 ? extents_[last] : kPiece;
   for (int64_t begin = 0; begin < extents_[last]; begin += step) {
     const int64_t count = std::min(step, extents_[last] - begin);

@@ -1,4 +1,5 @@
-// Moves boxes between dense tensors of which each holds a box of one whole tensor: the arithmetic of exchanges, feeds and fetches. It knows no ranks.
+// Moves boxes between dense tensors of which each holds a box of one whole tensor: the arithmetic of exchanges, feeds and fetches. It knows
+// no ranks.
 #pragma once
 
 #include <cstddef>

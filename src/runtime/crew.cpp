@@ -13,7 +13,9 @@ Crew::Crew(int size) : errors_(static_cast<size_t>(size)) {
   }
 }
 
-Crew::~Crew() { dismiss(); }
+Crew::~Crew() {
+  dismiss();
+}
 
 void Crew::dismiss() {
   {

@@ -34,8 +34,8 @@ class Crew {
   std::mutex mutex_;
   std::condition_variable started_, ended_;
   const Job* job_ = nullptr;
-  uint64_t jobs_ = 0;      // given out so far
-  int busy_ = 0;           // threads that have not ended the last one
+  uint64_t jobs_ = 0;  // given out so far
+  int busy_ = 0;       // threads that have not ended the last one
   bool dismissed_ = false;
   std::vector<std::exception_ptr> errors_;
   std::vector<std::thread> threads_;

@@ -113,8 +113,7 @@ const std::vector<Way>& ways() {
   return all;
 }
 
-INSTANTIATE_TEST_SUITE_P(Ways, Exchanged, testing::ValuesIn(ways()),
-                         [](const auto& given) { return "way" + std::to_string(given.index); });
+INSTANTIATE_TEST_SUITE_P(Ways, Exchanged, testing::ValuesIn(ways()), [](const auto& given) { return "way" + std::to_string(given.index); });
 
 TEST(Exchange, ANewPartialHoldsItsIdentityAwayFromCoordinateZero) {
   HandMade made(mesh_of("dp=3"));

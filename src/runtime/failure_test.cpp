@@ -57,7 +57,8 @@ TEST(Failure, NamesRankTaskAndOpAndStopsAllRanks) {
 
 TEST(Failure, AUserErrorStaysWhatItWasAndSaysWhere) {
   Bench bench(gathered("dp=2"));
-  const Observer observer = at(1, kY, [] { throw UserError("the value is not finite", "it overflowed", "lower the rate", ExitCode::kDiverged); });
+  const Observer observer =
+      at(1, kY, [] { throw UserError("the value is not finite", "it overflowed", "lower the rate", ExitCode::kDiverged); });
   try {
     bench.step(&observer);
     FAIL() << "rank 1 threw";

@@ -4,7 +4,9 @@
 
 namespace tessera {
 
-Mailbox::Mailbox(size_t capacity) { messages_.reserve(capacity); }
+Mailbox::Mailbox(size_t capacity) {
+  messages_.reserve(capacity);
+}
 
 void Mailbox::push(const Message& message) {
   {

@@ -15,7 +15,9 @@
 
 namespace tessera::testing_programs {
 
-inline MeshPtr mesh_of(const std::string& text) { return std::make_shared<ProcessMesh>(parse_mesh(text)); }
+inline MeshPtr mesh_of(const std::string& text) {
+  return std::make_shared<ProcessMesh>(parse_mesh(text));
+}
 
 /// Numbers in [-1, 1) whose sums depend on their order; small integers and bits for the other types.
 inline Tensor drawn(const std::string& name, const TensorType& type) {
@@ -37,7 +39,9 @@ std::vector<T> list(const Tensor& tensor) {
   return {values.begin(), values.end()};
 }
 
-inline std::vector<std::byte> bytes_of(const Tensor& tensor) { return {tensor.data(), tensor.data() + byte_size(tensor.type()).value()}; }
+inline std::vector<std::byte> bytes_of(const Tensor& tensor) {
+  return {tensor.data(), tensor.data() + byte_size(tensor.type()).value()};
+}
 
 /// The elements of `box`, by plain loops.
 inline Tensor part_of(const Tensor& whole, const Box& box) {
@@ -80,7 +84,8 @@ class Seen {
 /// A runtime that runs one program on inputs drawn under their names.
 class Bench {
  public:
-  explicit Bench(HandMade made, RuntimeOptions options = {}) : graph_(std::make_shared<TaskGraph>(made.finish())), runtime_(graph_->mesh, options) {
+  explicit Bench(HandMade made, RuntimeOptions options = {})
+      : graph_(std::make_shared<TaskGraph>(made.finish())), runtime_(graph_->mesh, options) {
     program_ = &runtime_.load(graph_);
     for (const TaskInput& input : graph_->inputs) {
       tensors_[input.name] = drawn(input.name, graph_->registers[static_cast<size_t>(input.value)].type);
@@ -105,8 +110,8 @@ class Bench {
   TensorMap results_;
 };
 
-/// A register that is what `type` says, partial sums too: fed from an input of the same name, which has one more leading dim for each partial axis,
-/// in their order. Nothing is computed, so no bit changes.
+/// A register that is what `type` says, partial sums too: fed from an input of the same name, which has one more leading dim for each
+/// partial axis, in their order. Nothing is computed, so no bit changes.
 inline RegisterIndex feed_anything(HandMade& made, const std::string& name, const std::string& type) {
   const DistType wanted = parse_dist_type(type, made.graph().mesh);
   DistType fed{{wanted.type.dtype, {}}, DistAttr::replicated(made.graph().mesh, 0)};

@@ -127,7 +127,8 @@ RankProgram::Step RankProgram::bind_step(const KernelStep& step) const {
   };
   Step bound{{}, &step, std::vector<const std::byte*>(step.inputs.size()), std::vector<std::byte*>(step.outputs.size())};
   const std::vector<TensorType> outputs = types(step.outputs);
-  const bool fills_something = std::any_of(outputs.begin(), outputs.end(), [](const TensorType& type) { return byte_size(type) > Bytes(0); });
+  const bool fills_something =
+      std::any_of(outputs.begin(), outputs.end(), [](const TensorType& type) { return byte_size(type) > Bytes(0); });
   if (!fills_something) return bound;
   bound.kernel = bind_kernel(localize(step.call, coordinate_, types(step.inputs), outputs));
   const Bytes lent = step.workspace == -1 ? Bytes(0) : program_.reg(step.workspace).size;
@@ -188,7 +189,8 @@ size_t RankProgram::inbound_capacity() const {
   size_t capacity = 1;
   const auto register_count = static_cast<int>(program_.graph->registers.size());
   for (const Plan& plan : plans_) {
-    for (const InPort& port : plan.actor.description().inputs) capacity += static_cast<size_t>(program_.reg(port.reg % register_count).slots);
+    for (const InPort& port : plan.actor.description().inputs)
+      capacity += static_cast<size_t>(program_.reg(port.reg % register_count).slots);
     for (const OutPort& port : plan.actor.description().outputs) capacity += static_cast<size_t>(port.slots) * port.consumers.size();
   }
   return capacity;

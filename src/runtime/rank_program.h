@@ -1,4 +1,5 @@
-// A task graph as one rank runs it: its memory, actors, bound kernels and copy plans. Ranks know each other through the Program that they share.
+// A task graph as one rank runs it: its memory, actors, bound kernels and copy plans. Ranks know each other through the Program that they
+// share.
 #pragma once
 
 #include <atomic>
@@ -25,7 +26,7 @@ struct Program {
   RuntimeOptions options;
   StopState* stop = nullptr;
   VariableStore* variables = nullptr;
-  int spins = 0;                                   // looks at a mailbox before sleeping
+  int spins = 0;                                      // looks at a mailbox before sleeping
   std::vector<std::vector<std::vector<Pull>>> pulls;  // by task and rank index; none for tasks that are no exchanges
   std::vector<std::unique_ptr<RankProgram>> ranks;
 
@@ -66,7 +67,7 @@ class RankProgram {
 
  private:
   struct Step {
-    BoundKernel kernel;   // nothing to run when all results are empty here
+    BoundKernel kernel;  // nothing to run when all results are empty here
     const KernelStep* source = nullptr;
     std::vector<const std::byte*> inputs;
     std::vector<std::byte*> outputs;
@@ -74,14 +75,14 @@ class RankProgram {
   /// A box between a register and a tensor of the caller.
   struct Transfer {
     RegisterIndex reg = -1;
-    size_t tensor = 0;    // place among the inputs or results of the step
+    size_t tensor = 0;  // place among the inputs or results of the step
     BoxCombine copy;
   };
   struct Pulling {
-    std::vector<int> senders;                // rank index by input port
-    std::vector<const std::byte*> sources;   // by input port
+    std::vector<int> senders;               // rank index by input port
+    std::vector<const std::byte*> sources;  // by input port
     std::vector<BoxCombine> boxes;
-    std::optional<ReduceOp> identity;        // this rank holds the neutral element of a new Partial
+    std::optional<ReduceOp> identity;  // this rank holds the neutral element of a new Partial
   };
   /// A register that other tasks must have handed back.
   struct Overwrite {
@@ -136,13 +137,13 @@ class RankProgram {
   Coordinate coordinate_;
   Rank rank_;
   AlignedBuffer arena_;
-  std::vector<std::byte*> base_;       // by register: its first slot
-  std::vector<std::byte*> current_;    // by register: the slot of the act that runs
-  std::vector<Plan> plans_;            // by task
+  std::vector<std::byte*> base_;     // by register: its first slot
+  std::vector<std::byte*> current_;  // by register: the slot of the act that runs
+  std::vector<Plan> plans_;          // by task
   std::unique_ptr<Mailbox> mailbox_;
   std::vector<Message> received_, sent_;  // reused
-  std::atomic<int> place_{-1};         // in the order list, for the others' messages; -1 before the first step
-  const std::string* op_ = nullptr;    // of the kernel that runs
+  std::atomic<int> place_{-1};            // in the order list, for the others' messages; -1 before the first step
+  const std::string* op_ = nullptr;       // of the kernel that runs
 };
 
 }  // namespace tessera

@@ -5,7 +5,8 @@ namespace tessera {
 namespace {
 
 std::chrono::steady_clock::time_point time_after(Seconds wait) {
-  return std::chrono::steady_clock::now() + std::chrono::duration_cast<std::chrono::steady_clock::duration>(std::chrono::duration<double>(wait.value()));
+  return std::chrono::steady_clock::now() +
+         std::chrono::duration_cast<std::chrono::steady_clock::duration>(std::chrono::duration<double>(wait.value()));
 }
 
 }  // namespace
@@ -75,7 +76,8 @@ std::byte* RankProgram::slot_data(RegisterIndex reg, int slot) const {
 
 /// Points the registers of the task's ports to the slots of the act; what only this task knows stays in its first slot.
 void RankProgram::place_slots(const Task& task, const Plan& plan, const Act& act) {
-  for (size_t i = 0; i < task.outputs.size(); ++i) current_[static_cast<size_t>(task.outputs[i])] = slot_data(task.outputs[i], act.output_slots[i]);
+  for (size_t i = 0; i < task.outputs.size(); ++i)
+    current_[static_cast<size_t>(task.outputs[i])] = slot_data(task.outputs[i], act.output_slots[i]);
   if (task.kind == Task::Kind::kExchange) return;  // its ports are registers of the senders
   for (size_t i = 0; i < plan.actor.description().inputs.size(); ++i)
     current_[static_cast<size_t>(task.inputs[i])] = slot_data(task.inputs[i], act.input_slots[i]);

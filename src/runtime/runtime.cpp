@@ -25,8 +25,8 @@ const std::byte* find_input(const TaskGraph& graph, const TaskInput& input, cons
   const TensorType& type = graph.registers[static_cast<size_t>(input.value)].type;
   const auto found = given.find(input.name);
   if (found == given.end() || !found->second)
-    throw UserError("input '" + input.name + "' is missing", "the program reads it at every step", "give a tensor " + to_text(type) + " of this name",
-                    ExitCode::kMissingInput);
+    throw UserError("input '" + input.name + "' is missing", "the program reads it at every step",
+                    "give a tensor " + to_text(type) + " of this name", ExitCode::kMissingInput);
   if (!(found->second->type() == type))
     throw UserError("input '" + input.name + "' is " + to_text(found->second->type()), "the program was made for " + to_text(type),
                     "give a tensor of that type", ExitCode::kBadData);
@@ -50,7 +50,9 @@ struct LoadedProgram::State {
 
 LoadedProgram::LoadedProgram(std::unique_ptr<State> state) : state_(std::move(state)) {}
 LoadedProgram::~LoadedProgram() = default;
-const TaskGraph& LoadedProgram::graph() const { return *state_->program.graph; }
+const TaskGraph& LoadedProgram::graph() const {
+  return *state_->program.graph;
+}
 
 struct Runtime::State {
   MeshPtr mesh;
@@ -114,7 +116,8 @@ void Runtime::initialize(const LoadedProgram& program, uint64_t seed) {
   for (const TaskVariable* variable : unset) state_->variables.mark_set(variable->name);
 }
 
-void Runtime::run(LoadedProgram& program, const std::map<std::string, const Tensor*>& inputs, TensorMap& results, const Observer* observer) {
+void Runtime::run(LoadedProgram& program, const std::map<std::string, const Tensor*>& inputs, TensorMap& results,
+                  const Observer* observer) {
   state_->throw_when_stopped();
   LoadedProgram::State& loaded = program.state();
   const TaskGraph& graph = *loaded.program.graph;
@@ -142,9 +145,13 @@ void Runtime::set_variable(const std::string& name, const Tensor& value) {
   state_->variables.set(name, value);
 }
 
-std::vector<std::string> Runtime::variable_names() const { return state_->variables.names(); }
+std::vector<std::string> Runtime::variable_names() const {
+  return state_->variables.names();
+}
 
-int Runtime::ranks() const { return state_->mesh->size(); }
+int Runtime::ranks() const {
+  return state_->mesh->size();
+}
 
 Bytes Runtime::peak_bytes() const {
   Bytes most{0};

@@ -15,7 +15,7 @@ namespace tessera {
 struct Failure {
   Rank rank = 0;
   std::string task;
-  std::string op;     // "" outside of kernels
+  std::string op;  // "" outside of kernels
   std::exception_ptr error;
 };
 

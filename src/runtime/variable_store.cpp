@@ -19,7 +19,9 @@ void copy_box(DType dtype, const Box& box, std::byte* target, const Box& target_
   copy.run(target, std::array<const std::byte*, 1>{source});
 }
 
-size_t bytes(const Tensor& tensor) { return static_cast<size_t>(byte_size(tensor.type()).value()); }
+size_t bytes(const Tensor& tensor) {
+  return static_cast<size_t>(byte_size(tensor.type()).value());
+}
 
 }  // namespace
 
@@ -45,7 +47,9 @@ VariableStore::Variable VariableStore::make(const Register& reg) const {
 }
 
 void VariableStore::add(const TaskGraph& graph) {
-  const auto register_of = [&](const TaskVariable& variable) -> const Register& { return graph.registers[static_cast<size_t>(variable.value)]; };
+  const auto register_of = [&](const TaskVariable& variable) -> const Register& {
+    return graph.registers[static_cast<size_t>(variable.value)];
+  };
   for (const TaskVariable& variable : graph.variables) check_known(variable, register_of(variable));
   for (const TaskVariable& variable : graph.variables)
     if (!variables_.contains(variable.name)) variables_.emplace(variable.name, make(register_of(variable)));
@@ -57,9 +61,13 @@ const VariableStore::Variable& VariableStore::find(const std::string& name) cons
   return found->second;
 }
 
-VariableStore::Variable& VariableStore::find(const std::string& name) { return const_cast<Variable&>(std::as_const(*this).find(name)); }
+VariableStore::Variable& VariableStore::find(const std::string& name) {
+  return const_cast<Variable&>(std::as_const(*this).find(name));
+}
 
-std::byte* VariableStore::part(const std::string& name, int rank_index) { return find(name).parts[static_cast<size_t>(rank_index)].data(); }
+std::byte* VariableStore::part(const std::string& name, int rank_index) {
+  return find(name).parts[static_cast<size_t>(rank_index)].data();
+}
 
 void VariableStore::draw(const TaskVariable& variable, uint64_t seed, int rank_index) {
   Variable& stored = find(variable.name);
@@ -98,7 +106,8 @@ void VariableStore::set(const std::string& name, const Tensor& value) {
   ensure(variable.type == value.type(), "variable '" + name + "' is " + to_text(variable.type) + " and is given " + to_text(value.type()));
   for (int index = 0; index < mesh_->size(); ++index) {
     const Box box = variable.attr.box(variable.type.shape, mesh_->coordinate_at(index));
-    copy_box(variable.type.dtype, box, variable.parts[static_cast<size_t>(index)].data(), box, value.data(), whole_box(variable.type.shape));
+    copy_box(variable.type.dtype, box, variable.parts[static_cast<size_t>(index)].data(), box, value.data(),
+             whole_box(variable.type.shape));
   }
   variable.is_set = true;
 }

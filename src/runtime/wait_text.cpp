@@ -33,7 +33,8 @@ std::string RankProgram::wait_text(const Plan& plan) const {
   const ActorDescription& description = plan.actor.description();
   std::vector<std::string> reasons;
   for (size_t port = 0; port < description.inputs.size(); ++port)
-    if (!plan.actor.has_input(port)) reasons.push_back("waits for " + name(description.inputs[port].reg) + " from " + who(description.inputs[port].producer));
+    if (!plan.actor.has_input(port))
+      reasons.push_back("waits for " + name(description.inputs[port].reg) + " from " + who(description.inputs[port].producer));
   for (const OutPort& port : description.outputs)
     if (const auto holders = held(plan, port.reg); !holders.empty())
       reasons.push_back("waits for a free slot of " + name(port.reg) + ", held by " + join(holders, ", "));

@@ -25,7 +25,9 @@ Worker::Worker(std::function<void()> work) : state_(std::make_unique<State>()) {
   });
 }
 
-Worker::~Worker() { state_->end(); }
+Worker::~Worker() {
+  state_->end();
+}
 
 void Worker::join() {
   state_->end();

@@ -18,7 +18,9 @@ bool repeats(std::vector<int> list) {
   return std::adjacent_find(list.begin(), list.end()) != list.end();
 }
 
-bool names_one_of(int index, size_t count) { return index >= 0 && static_cast<size_t>(index) < count; }
+bool names_one_of(int index, size_t count) {
+  return index >= 0 && static_cast<size_t>(index) < count;
+}
 
 void check_order(const TaskGraph& graph) {
   std::vector<TaskId> sorted = graph.order;
@@ -64,7 +66,8 @@ std::vector<TaskId> find_fillers(const TaskGraph& graph) {
   for (size_t t = 0; t < graph.tasks.size(); ++t) {
     const auto fill = [&](RegisterIndex reg) {
       TaskId& filler = fillers[static_cast<size_t>(reg)];
-      if (filler != -1) offence(register_at(graph, reg), "is filled twice, by " + task_at(graph, filler).name + " and " + graph.tasks[t].name);
+      if (filler != -1)
+        offence(register_at(graph, reg), "is filled twice, by " + task_at(graph, filler).name + " and " + graph.tasks[t].name);
       filler = static_cast<TaskId>(t);
     };
     const Task& task = graph.tasks[t];
@@ -103,7 +106,8 @@ void check_consumers(const TaskGraph& graph, const std::vector<size_t>& position
     for (RegisterIndex input : graph.tasks[t].inputs) {
       const Register& reg = register_at(graph, input);
       if (!contains(reg.consumers, static_cast<int>(t))) offence(reg, "is taken by " + graph.tasks[t].name + ", which it does not name");
-      if (position[static_cast<size_t>(reg.producer)] >= position[t]) offence(reg, "is read by " + graph.tasks[t].name + " before it is filled");
+      if (position[static_cast<size_t>(reg.producer)] >= position[t])
+        offence(reg, "is read by " + graph.tasks[t].name + " before it is filled");
     }
   }
 }
@@ -114,11 +118,13 @@ void check_steps(const TaskGraph& graph, TaskId id) {
   std::vector<RegisterIndex> filled = task.inputs;
   for (const KernelStep& step : task.steps) {
     for (RegisterIndex input : step.inputs)
-      if (!contains(filled, input)) offence(register_at(graph, input), "is read by a step of " + task.name + ", which neither takes nor filled it");
+      if (!contains(filled, input))
+        offence(register_at(graph, input), "is read by a step of " + task.name + ", which neither takes nor filled it");
     filled.insert(filled.end(), step.outputs.begin(), step.outputs.end());
   }
   for (RegisterIndex output : task.outputs)
-    if (register_at(graph, output).producer != id) offence(task, "gives " + register_at(graph, output).name + ", which none of its steps fills");
+    if (register_at(graph, output).producer != id)
+      offence(task, "gives " + register_at(graph, output).name + ", which none of its steps fills");
 }
 
 void check_exchange(const TaskGraph& graph, const Task& task) {
@@ -149,7 +155,8 @@ void check_variable(const TaskGraph& graph, size_t index) {
   const TaskVariable& variable = graph.variables[index];
   check_fed(graph, variable.name, variable.value);
   const Register& value = register_at(graph, variable.value);
-  if (value.storage != Register::Storage::kVariable || value.variable != static_cast<int>(index)) offence(value, "is a variable and lies elsewhere");
+  if (value.storage != Register::Storage::kVariable || value.variable != static_cast<int>(index))
+    offence(value, "is a variable and lies elsewhere");
 }
 
 void check_feed_outputs(const TaskGraph& graph) {
@@ -176,7 +183,9 @@ void offence(const Task& task, const std::string& what) {
   throw InternalError("task graph: " + std::string(to_text(task.kind)) + " '" + task.name + "' " + what);
 }
 
-void offence(const Register& reg, const std::string& what) { throw InternalError("task graph: register '" + reg.name + "' " + what); }
+void offence(const Register& reg, const std::string& what) {
+  throw InternalError("task graph: register '" + reg.name + "' " + what);
+}
 
 std::vector<size_t> positions(const TaskGraph& graph) {
   std::vector<size_t> position(graph.tasks.size());

@@ -22,8 +22,12 @@ void check_memory(const TaskGraph& graph);
 /// Place of each task in the order list.
 std::vector<size_t> positions(const TaskGraph& graph);
 
-inline const Register& register_at(const TaskGraph& graph, RegisterIndex reg) { return graph.registers[static_cast<size_t>(reg)]; }
-inline const Task& task_at(const TaskGraph& graph, TaskId task) { return graph.tasks[static_cast<size_t>(task)]; }
+inline const Register& register_at(const TaskGraph& graph, RegisterIndex reg) {
+  return graph.registers[static_cast<size_t>(reg)];
+}
+inline const Task& task_at(const TaskGraph& graph, TaskId task) {
+  return graph.tasks[static_cast<size_t>(task)];
+}
 
 [[noreturn]] void offence(const Task& task, const std::string& what);
 [[noreturn]] void offence(const Register& reg, const std::string& what);

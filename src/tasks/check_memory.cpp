@@ -21,14 +21,14 @@ struct Write {
 
 /// What happens to each register, by instants and by places in the order list.
 struct Timeline {
-  std::vector<Write> writes;                 // in order
-  std::vector<Instant> first, last;          // by register: filled, and read for the last time on its own process
-  std::vector<size_t> released;              // by register: place of the first task that waits until all its readers handed it back
+  std::vector<Write> writes;         // in order
+  std::vector<Instant> first, last;  // by register: filled, and read for the last time on its own process
+  std::vector<size_t> released;      // by register: place of the first task that waits until all its readers handed it back
 };
 
 class TimelineMaker {
  public:
-  explicit TimelineMaker(const TaskGraph& graph) : graph_(graph) {
+  TimelineMaker(const TaskGraph& graph, const std::vector<size_t>& position) : graph_(graph), position_(position) {
     const size_t count = graph.registers.size();
     timeline_.first.assign(count, kNever);
     timeline_.last.assign(count, -1);
@@ -39,6 +39,7 @@ class TimelineMaker {
     for (size_t place = 0; place < graph_.order.size(); ++place) {
       const Task& task = task_at(graph_, graph_.order[place]);
       for (RegisterIndex reg : task.overwrites) {
+        if (position_[static_cast<size_t>(register_at(graph_, reg).producer)] >= place) continue;  // of the step before
         size_t& released = timeline_.released[static_cast<size_t>(reg)];
         released = std::min(released, place);
       }
@@ -69,6 +70,7 @@ class TimelineMaker {
   }
 
   const TaskGraph& graph_;
+  const std::vector<size_t>& position_;
   Timeline timeline_;
   Instant now_ = 0;
 };
@@ -139,7 +141,8 @@ bool is_read_elsewhere(const TaskGraph& graph, const Register& reg) {
   });
 }
 
-void check_sharing(const TaskGraph& graph, const Timeline& timeline, const std::vector<size_t>& position, RegisterIndex old, const Write& write) {
+void check_sharing(const TaskGraph& graph, const Timeline& timeline, const std::vector<size_t>& position, RegisterIndex old,
+                   const Write& write) {
   const Register& a = register_at(graph, old);
   const Register& b = register_at(graph, write.reg);
   const auto index = static_cast<size_t>(old);
@@ -155,7 +158,7 @@ void check_overwrites(const TaskGraph& graph, const std::vector<size_t>& positio
   for (size_t t = 0; t < graph.tasks.size(); ++t)
     for (RegisterIndex reg : graph.tasks[t].overwrites) {
       const Register& old = register_at(graph, reg);
-      if (position[static_cast<size_t>(old.producer)] >= position[t]) offence(graph.tasks[t], "overwrites " + old.name + " before it is filled");
+      if (position[static_cast<size_t>(old.producer)] >= position[t]) continue;  // it waits for the readers of the step before
       for (TaskId consumer : old.consumers)
         if (position[static_cast<size_t>(consumer)] > position[t])
           offence(graph.tasks[t], "overwrites " + old.name + ", which " + task_at(graph, consumer).name + " reads later");
@@ -168,7 +171,7 @@ void check_memory(const TaskGraph& graph) {
   for (const Register& reg : graph.registers) check_place(graph, reg);
   const std::vector<size_t> position = positions(graph);
   check_overwrites(graph, position);
-  const Timeline timeline = TimelineMaker(graph).make();
+  const Timeline timeline = TimelineMaker(graph, position).make();
   std::map<int, MemoryMap> spaces;  // the arena is space -1, a variable is its own
   for (const Write& write : timeline.writes) {
     const Register& reg = register_at(graph, write.reg);

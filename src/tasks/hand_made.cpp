@@ -54,7 +54,8 @@ RegisterIndex HandMade::variable(const std::string& name, const std::string& typ
   return value;
 }
 
-RegisterIndex HandMade::add_compute(const std::string& name, KernelCall call, std::vector<RegisterIndex> inputs, const DistType& type, int variable) {
+RegisterIndex HandMade::add_compute(const std::string& name, KernelCall call, std::vector<RegisterIndex> inputs, const DistType& type,
+                                    int variable) {
   const TaskId id = add_task(name, Task::Kind::kCompute, inputs);
   const RegisterIndex result = add_register(name, type.type, type.attr, id, variable);
   graph_.tasks.back().steps.push_back({std::move(call), std::move(inputs), {result}, -1, name});
@@ -92,7 +93,9 @@ RegisterIndex HandMade::reshard(const std::string& name, RegisterIndex from, con
   return from;
 }
 
-void HandMade::result(const std::string& name, RegisterIndex reg) { graph_.results.emplace_back(name, reg); }
+void HandMade::result(const std::string& name, RegisterIndex reg) {
+  graph_.results.emplace_back(name, reg);
+}
 
 TaskGraph HandMade::finish() {
   std::vector<RegisterIndex> taken;
@@ -100,7 +103,8 @@ TaskGraph HandMade::finish() {
     if (std::find(taken.begin(), taken.end(), reg) == taken.end()) taken.push_back(reg);
   add_task("fetch", Task::Kind::kFetch, std::move(taken));
   for (size_t t = 0; t < graph_.tasks.size(); ++t)
-    for (RegisterIndex input : graph_.tasks[t].inputs) graph_.registers[static_cast<size_t>(input)].consumers.push_back(static_cast<TaskId>(t));
+    for (RegisterIndex input : graph_.tasks[t].inputs)
+      graph_.registers[static_cast<size_t>(input)].consumers.push_back(static_cast<TaskId>(t));
   return std::exchange(graph_, {});
 }
 

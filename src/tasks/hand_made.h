@@ -38,7 +38,8 @@ class HandMade {
 
  private:
   RegisterIndex add_register(const std::string& name, const TensorType& type, const DistAttr& attr, TaskId producer, int variable = -1);
-  RegisterIndex add_compute(const std::string& name, KernelCall call, std::vector<RegisterIndex> inputs, const DistType& type, int variable);
+  RegisterIndex add_compute(const std::string& name, KernelCall call, std::vector<RegisterIndex> inputs, const DistType& type,
+                            int variable);
   TaskId add_task(const std::string& name, Task::Kind kind, std::vector<RegisterIndex> inputs);
   RegisterIndex exchange_to(const std::string& name, RegisterIndex from, const Exchange& exchange);
 

@@ -82,7 +82,9 @@ Bytes slot_stride(const Register& reg) {
   return Bytes((reg.size.value() + kTensorAlignment - 1) / kTensorAlignment * kTensorAlignment);
 }
 
-Bytes total_size(const Register& reg) { return Bytes((reg.slots - 1) * slot_stride(reg).value() + reg.size.value()); }
+Bytes total_size(const Register& reg) {
+  return Bytes((reg.slots - 1) * slot_stride(reg).value() + reg.size.value());
+}
 
 TensorType local_type(const Register& reg, const Coordinate& coordinate) {
   return {reg.type.dtype, reg.attr.box(reg.type.shape, coordinate).shape()};

@@ -125,9 +125,15 @@ struct Head {
 
 Head head_at(const AttentionPlan& plan, const KernelBuffers& buffers, int64_t b, int64_t h) {
   const int64_t query = plan.query_head(b, h), key = plan.key_head(b, h);
-  return {input<float>(buffers, 0) + query, input<float>(buffers, 1) + key,   input<float>(buffers, 2) + key,
-          input<float>(buffers, 3) + query, input<float>(buffers, 4) + (b * plan.heads + h) * plan.queries, input<float>(buffers, 5) + query,
-          output<float>(buffers, 0) + query, output<float>(buffers, 1) + key, output<float>(buffers, 2) + key};
+  return {input<float>(buffers, 0) + query,
+          input<float>(buffers, 1) + key,
+          input<float>(buffers, 2) + key,
+          input<float>(buffers, 3) + query,
+          input<float>(buffers, 4) + (b * plan.heads + h) * plan.queries,
+          input<float>(buffers, 5) + query,
+          output<float>(buffers, 0) + query,
+          output<float>(buffers, 1) + key,
+          output<float>(buffers, 2) + key};
 }
 
 // sum over depth of dout * out for one query: what the softmax's gradient subtracts from every key's.

@@ -72,6 +72,8 @@ constexpr CatalogueEntry kCatalogue[] = {
 
 }  // namespace
 
-std::span<const CatalogueEntry> cpu_catalogue() { return kCatalogue; }
+std::span<const CatalogueEntry> cpu_catalogue() {
+  return kCatalogue;
+}
 
 }  // namespace tessera

@@ -28,7 +28,9 @@ Einsum parse_einsum(const LocalCall& call) {
   return {call.text.substr(0, comma), call.text.substr(comma + 1, arrow - comma - 1), call.text.substr(arrow + 2)};
 }
 
-bool has(const std::string& letters, char letter) { return letters.find(letter) != std::string::npos; }
+bool has(const std::string& letters, char letter) {
+  return letters.find(letter) != std::string::npos;
+}
 
 // An operand's extents and strides by letter.
 struct Operand {
@@ -169,7 +171,8 @@ Placement best_placement(const Operands& operands) {
     const std::string& column_order = (choice & 2) ? b : out;
     const std::string& inner_order = (choice & 4) ? b : a;
     const Classes classes{batch, letters_where(letters_where(row_order, a, b), out, ""),
-                          letters_where(letters_where(column_order, b, a), out, ""), letters_where(letters_where(inner_order, a, out), b, "")};
+                          letters_where(letters_where(column_order, b, a), out, ""),
+                          letters_where(letters_where(inner_order, a, out), b, "")};
     Placement placement = place(operands, classes);
     if (!best || placement.copied(operands) < best->copied(operands)) best = std::move(placement);
   }

@@ -40,8 +40,12 @@ bool all_are(const LocalCall& call, DType dtype) {
 }
 
 // i32 arithmetic wraps, as the machine's does; signed overflow in C++ would be undefined.
-int32_t wrap(uint32_t value) { return static_cast<int32_t>(value); }
-uint32_t bits(int32_t value) { return static_cast<uint32_t>(value); }
+int32_t wrap(uint32_t value) {
+  return static_cast<int32_t>(value);
+}
+uint32_t bits(int32_t value) {
+  return static_cast<uint32_t>(value);
+}
 
 struct WrappingAdd {
   int32_t operator()(int32_t a, int32_t b) const { return wrap(bits(a) + bits(b)); }
@@ -99,9 +103,9 @@ constexpr NamedLoop kBoolLoops[] = {
 
 template <typename T>
 constexpr NamedLoop kCompareLoops[] = {
-    {"eq", binary_loop<T, uint8_t, std::equal_to<>>},   {"ne", binary_loop<T, uint8_t, std::not_equal_to<>>},
-    {"lt", binary_loop<T, uint8_t, std::less<>>},       {"le", binary_loop<T, uint8_t, std::less_equal<>>},
-    {"gt", binary_loop<T, uint8_t, std::greater<>>},    {"ge", binary_loop<T, uint8_t, std::greater_equal<>>},
+    {"eq", binary_loop<T, uint8_t, std::equal_to<>>}, {"ne", binary_loop<T, uint8_t, std::not_equal_to<>>},
+    {"lt", binary_loop<T, uint8_t, std::less<>>},     {"le", binary_loop<T, uint8_t, std::less_equal<>>},
+    {"gt", binary_loop<T, uint8_t, std::greater<>>},  {"ge", binary_loop<T, uint8_t, std::greater_equal<>>},
 };
 
 Run run_f32_binary(BinaryLoop loop, int64_t count) {
@@ -137,9 +141,12 @@ int32_t toward_zero(float x) {
 
 template <typename From, typename To>
 To converted(From x) {
-  if constexpr (std::is_same_v<To, uint8_t>) return x != From{0};
-  else if constexpr (std::is_same_v<From, float> && std::is_same_v<To, int32_t>) return toward_zero(x);
-  else return static_cast<To>(x);
+  if constexpr (std::is_same_v<To, uint8_t>)
+    return x != From{0};
+  else if constexpr (std::is_same_v<From, float> && std::is_same_v<To, int32_t>)
+    return toward_zero(x);
+  else
+    return static_cast<To>(x);
 }
 
 template <typename From, typename To>
@@ -222,8 +229,7 @@ BoundKernel bind_compare(const LocalCall& call) {
   require(call, call.inputs[1].dtype == dtype && dtype != DType::kBool, "compares two of f32 or two of i32");
   require(call, call.outputs[0].dtype == DType::kBool, "gives bool");
   const std::string_view relation = operation_of(call);
-  const CountedLoop loop =
-      dtype == DType::kF32 ? find_loop(kCompareLoops<float>, relation) : find_loop(kCompareLoops<int32_t>, relation);
+  const CountedLoop loop = dtype == DType::kF32 ? find_loop(kCompareLoops<float>, relation) : find_loop(kCompareLoops<int32_t>, relation);
   require(call, loop != nullptr, "has no loop");
   return counted(loop, output_count(call));
 }

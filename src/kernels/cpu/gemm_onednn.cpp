@@ -22,8 +22,7 @@ void fill_zeros(const GemmShape& shape, float* out, int64_t out_leading) {
 
 }  // namespace
 
-void gemm(const GemmShape& shape, float scale, const MatrixView& a, const MatrixView& b, bool accumulate, float* out,
-          int64_t out_leading) {
+void gemm(const GemmShape& shape, float scale, const MatrixView& a, const MatrixView& b, bool accumulate, float* out, int64_t out_leading) {
   if (shape.rows == 0 || shape.columns == 0) return;
   if (shape.inner == 0) {
     if (!accumulate) fill_zeros(shape, out, out_leading);
@@ -35,6 +34,8 @@ void gemm(const GemmShape& shape, float scale, const MatrixView& a, const Matrix
   ensure(status == dnnl_success, "oneDNN refused a matrix product");
 }
 
-void use_one_thread_for_gemm() { omp_set_num_threads(1); }
+void use_one_thread_for_gemm() {
+  omp_set_num_threads(1);
+}
 
 }  // namespace tessera

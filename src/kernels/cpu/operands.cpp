@@ -36,6 +36,8 @@ std::string_view operation_of(const LocalCall& call) {
   return name.substr(name.find('.') + 1);
 }
 
-int64_t output_count(const LocalCall& call) { return element_count(call.outputs[0].shape); }
+int64_t output_count(const LocalCall& call) {
+  return element_count(call.outputs[0].shape);
+}
 
 }  // namespace tessera

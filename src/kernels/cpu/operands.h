@@ -30,6 +30,8 @@ T* output(const KernelBuffers& buffers, size_t index) {
 }
 
 /// The next multiple of kTensorAlignment: where the next part of a workspace may begin.
-constexpr int64_t aligned_size(int64_t bytes) { return (bytes + kTensorAlignment - 1) / kTensorAlignment * kTensorAlignment; }
+constexpr int64_t aligned_size(int64_t bytes) {
+  return (bytes + kTensorAlignment - 1) / kTensorAlignment * kTensorAlignment;
+}
 
 }  // namespace tessera

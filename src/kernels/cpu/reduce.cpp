@@ -14,7 +14,10 @@
 namespace tessera {
 namespace {
 
-constexpr int64_t kTile = 128;  // outputs of a column tile: its lanes and levels stay in the first-level cache
+constexpr int64_t kTile = 256;  // outputs of a column tile: its lanes and levels stay in the first-level cache
+
+constexpr int64_t kRowsAhead = 8;  // a tile's rows are short and far apart, so that the hardware does not foresee the next ones
+constexpr int64_t kLine = 16;      // elements of 4 bytes in a cache line
 
 struct StridedDims {
   Dims extents;
@@ -32,10 +35,10 @@ struct StridedDims {
 };
 
 struct ReducePlan {
-  StridedDims kept;      // beside the columns; their row-major order is the output's
-  StridedDims reduced;   // beside the run
-  int64_t columns = 1;   // extent of the innermost dim if it is kept, else 1
-  int64_t run = 1;       // extent of the innermost dim if it is reduced, else 1
+  StridedDims kept;     // beside the columns; their row-major order is the output's
+  StridedDims reduced;  // beside the run
+  int64_t columns = 1;  // extent of the innermost dim if it is kept, else 1
+  int64_t run = 1;      // extent of the innermost dim if it is reduced, else 1
 };
 
 std::array<bool, kMaxRank> reduced_dims(const LocalCall& call) {
@@ -91,7 +94,7 @@ void reduce_runs(const ReducePlan& plan, const ReduceLoops<T>& loops, const T* i
   for (int64_t i = 0; i < outputs; ++i, position.step()) out[i] = reduce_run(loops, in + position.offset(0), plan.run);
 }
 
-// Copies values to blocks as long as the pieces last, so that blocks are cut as if the values lay side by side.
+// Blocks are cut as if the values lay side by side: one that ends within a piece is collected in a copy.
 template <typename T>
 T reduce_pieces_of_one(const ReducePlan& plan, const ReduceLoops<T>& loops, const T* in) {
   T block[kReduceBlock];
@@ -100,11 +103,16 @@ T reduce_pieces_of_one(const ReducePlan& plan, const ReduceLoops<T>& loops, cons
   Odometer<1> position(plan.reduced.extents, {plan.reduced.strides});
   const int64_t pieces = plan.reduced.count();
   for (int64_t piece = 0; piece < pieces; ++piece, position.step()) {
+    const T* const values = in + position.offset(0);
     for (int64_t taken = 0; taken < plan.run;) {
       const int64_t count = std::min(kReduceBlock - filled, plan.run - taken);
-      std::copy_n(in + position.offset(0) + taken, count, block + filled);
+      if (count == kReduceBlock) {
+        tree.add(loops.block(values + taken, count));
+      } else {
+        std::copy_n(values + taken, count, block + filled);
+        filled += count;
+      }
       taken += count;
-      filled += count;
       if (filled < kReduceBlock) continue;
       tree.add(loops.block(block, filled));
       filled = 0;
@@ -171,7 +179,13 @@ void reduce_tile(const ReducePlan& plan, const ReduceLoops<T>& loops, const T* i
   ColumnTile<T> tile(loops, width);
   Odometer<1> position(plan.reduced.extents, {plan.reduced.strides});
   const int64_t rows = plan.reduced.count();
-  for (int64_t row = 0; row < rows; ++row, position.step()) tile.add_row(in + position.offset(0));
+  const int64_t ahead = plan.reduced.extents.empty() ? 0 : kRowsAhead * plan.reduced.strides[plan.reduced.strides.size() - 1];
+  for (int64_t row = 0; row < rows; ++row, position.step()) {
+    const T* const values = in + position.offset(0);
+    if (row + kRowsAhead < rows)
+      for (int64_t column = 0; column < width; column += kLine) __builtin_prefetch(values + ahead + column);
+    tile.add_row(values);
+  }
   tile.result(out);
 }
 

@@ -26,7 +26,9 @@ using Vector = hn::Vec<Tag>;
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 
-HWY_INLINE Vector constant(float value) { return hn::Set(Tag(), value); }
+HWY_INLINE Vector constant(float value) {
+  return hn::Set(Tag(), value);
+}
 
 // Highway's Exp has no defined result above 104 and gives 0 for NaN.
 HWY_INLINE Vector exp_of(Vector x) {
@@ -70,8 +72,12 @@ HWY_INLINE Vector erf_of_small(Vector x) {
   return hn::MulAdd(factor, x, x);
 }
 
-HWY_INLINE Vector larger(Vector a, Vector b) { return hn::IfThenElse(hn::Or(hn::Gt(a, b), hn::IsNaN(a)), a, b); }
-HWY_INLINE Vector smaller(Vector a, Vector b) { return hn::IfThenElse(hn::Or(hn::Lt(a, b), hn::IsNaN(a)), a, b); }
+HWY_INLINE Vector larger(Vector a, Vector b) {
+  return hn::IfThenElse(hn::Or(hn::Gt(a, b), hn::IsNaN(a)), a, b);
+}
+HWY_INLINE Vector smaller(Vector a, Vector b) {
+  return hn::IfThenElse(hn::Or(hn::Lt(a, b), hn::IsNaN(a)), a, b);
+}
 
 HWY_INLINE Vector sign_of(Vector x) {
   const Vector one = hn::CopySign(constant(1.0f), x);
@@ -138,7 +144,9 @@ struct ExponentialOfDifference {
   static HWY_INLINE Vector of(Vector a, Vector b) { return exp_of(hn::Sub(a, b)); }
 };
 
-int64_t lanes() { return static_cast<int64_t>(hn::Lanes(Tag())); }
+int64_t lanes() {
+  return static_cast<int64_t>(hn::Lanes(Tag()));
+}
 
 // A buffer of one vector for tails, zeroed where the tail ends.
 struct Padded {
@@ -243,22 +251,13 @@ constexpr Named<UnaryLoop> kUnaryLoops[] = {
 };
 
 constexpr Named<BinaryLoop> kBinaryLoops[] = {
-    {"add", binary_loop<Plus>},
-    {"sub", binary_loop<Minus>},
-    {"mul", binary_loop<Times>},
-    {"div", binary_loop<Divide>},
-    {"max", binary_loop<Maximum>},
-    {"min", binary_loop<Minimum>},
-    {"pow", pow_loop},
+    {"add", binary_loop<Plus>},    {"sub", binary_loop<Minus>},   {"mul", binary_loop<Times>}, {"div", binary_loop<Divide>},
+    {"max", binary_loop<Maximum>}, {"min", binary_loop<Minimum>}, {"pow", pow_loop},
 };
 
 constexpr Named<ScalarLoop> kScalarLoops[] = {
-    {"add", scalar_loop<Plus>},
-    {"mul", scalar_loop<Times>},
-    {"max", scalar_loop<Maximum>},
-    {"min", scalar_loop<Minimum>},
-    {"pow", pow_scalar_loop},
-    {"exp_minus", scalar_loop<ExponentialOfDifference>},
+    {"add", scalar_loop<Plus>},    {"mul", scalar_loop<Times>}, {"max", scalar_loop<Maximum>},
+    {"min", scalar_loop<Minimum>}, {"pow", pow_scalar_loop},    {"exp_minus", scalar_loop<ExponentialOfDifference>},
 };
 
 template <typename Loop, size_t kCount>
@@ -268,9 +267,15 @@ Loop find(const Named<Loop> (&loops)[kCount], std::string_view name) {
   return nullptr;
 }
 
-UnaryLoop unary_of_target(std::string_view name) { return find(kUnaryLoops, name); }
-BinaryLoop binary_of_target(std::string_view name) { return find(kBinaryLoops, name); }
-ScalarLoop scalar_of_target(std::string_view name) { return find(kScalarLoops, name); }
+UnaryLoop unary_of_target(std::string_view name) {
+  return find(kUnaryLoops, name);
+}
+BinaryLoop binary_of_target(std::string_view name) {
+  return find(kBinaryLoops, name);
+}
+ScalarLoop scalar_of_target(std::string_view name) {
+  return find(kScalarLoops, name);
+}
 
 }  // namespace
 }  // namespace HWY_NAMESPACE
@@ -287,9 +292,15 @@ HWY_EXPORT(scalar_of_target);
 
 }  // namespace
 
-UnaryLoop find_unary_loop(std::string_view operation) { return HWY_DYNAMIC_DISPATCH(unary_of_target)(operation); }
-BinaryLoop find_binary_loop(std::string_view operation) { return HWY_DYNAMIC_DISPATCH(binary_of_target)(operation); }
-ScalarLoop find_scalar_loop(std::string_view operation) { return HWY_DYNAMIC_DISPATCH(scalar_of_target)(operation); }
+UnaryLoop find_unary_loop(std::string_view operation) {
+  return HWY_DYNAMIC_DISPATCH(unary_of_target)(operation);
+}
+BinaryLoop find_binary_loop(std::string_view operation) {
+  return HWY_DYNAMIC_DISPATCH(binary_of_target)(operation);
+}
+ScalarLoop find_scalar_loop(std::string_view operation) {
+  return HWY_DYNAMIC_DISPATCH(scalar_of_target)(operation);
+}
 
 }  // namespace tessera
 #endif  // HWY_ONCE

@@ -13,7 +13,8 @@ using UnaryLoop = void (*)(const float* x, float* out, int64_t count);
 using BinaryLoop = void (*)(const float* a, const float* b, float* out, int64_t count);
 using ScalarLoop = void (*)(const float* x, float c, float* out, int64_t count);
 
-/// The loop of unary.OP, or nullptr. Errors against the real function: exp, log, tanh, logistic, erf within 4 ulp; the others exact or 1 ulp.
+/// The loop of unary.OP, or nullptr. Errors against the real function: exp, log, tanh, logistic, erf within 4 ulp; the others exact or 1
+/// ulp.
 UnaryLoop find_unary_loop(std::string_view operation);
 
 /// The loop of binary.OP, or nullptr. max and min give NaN when an operand is NaN.

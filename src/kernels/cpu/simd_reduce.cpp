@@ -48,14 +48,16 @@ struct Product {
   static HWY_INLINE int32_t of(int32_t a, int32_t b) { return static_cast<int32_t>(static_cast<uint32_t>(a) * static_cast<uint32_t>(b)); }
 };
 
-// NaN wins: x > y is false for it, and x != x only then.
+// NaN wins: in b because a > b is false, in a because it is asked for.
 struct Maximum {
   template <typename T>
   static constexpr T identity = kIsFloat<T> ? -std::numeric_limits<T>::infinity() : std::numeric_limits<T>::lowest();
   template <class V>
   static HWY_INLINE V of_vectors(V a, V b) {
-    if constexpr (kIsFloat<hn::TFromV<V>>) return hn::IfThenElse(hn::Or(hn::Gt(a, b), hn::Ne(a, a)), a, b);
-    else return hn::Max(a, b);
+    if constexpr (kIsFloat<hn::TFromV<V>>)
+      return hn::IfThenElse(hn::Or(hn::Gt(a, b), hn::IsNaN(a)), a, b);
+    else
+      return hn::Max(a, b);
   }
   template <typename T>
   static HWY_INLINE T of(T a, T b) {
@@ -68,8 +70,10 @@ struct Minimum {
   static constexpr T identity = kIsFloat<T> ? std::numeric_limits<T>::infinity() : std::numeric_limits<T>::max();
   template <class V>
   static HWY_INLINE V of_vectors(V a, V b) {
-    if constexpr (kIsFloat<hn::TFromV<V>>) return hn::IfThenElse(hn::Or(hn::Lt(a, b), hn::Ne(a, a)), a, b);
-    else return hn::Min(a, b);
+    if constexpr (kIsFloat<hn::TFromV<V>>)
+      return hn::IfThenElse(hn::Or(hn::Lt(a, b), hn::IsNaN(a)), a, b);
+    else
+      return hn::Min(a, b);
   }
   template <typename T>
   static HWY_INLINE T of(T a, T b) {
@@ -151,8 +155,12 @@ ReduceLoops<T> number_loops(std::string_view operation) {
   return {};
 }
 
-ReduceLoops<float> float_loops_of_target(std::string_view operation) { return number_loops<float>(operation); }
-ReduceLoops<int32_t> int_loops_of_target(std::string_view operation) { return number_loops<int32_t>(operation); }
+ReduceLoops<float> float_loops_of_target(std::string_view operation) {
+  return number_loops<float>(operation);
+}
+ReduceLoops<int32_t> int_loops_of_target(std::string_view operation) {
+  return number_loops<int32_t>(operation);
+}
 ReduceLoops<uint8_t> bool_loops_of_target(std::string_view operation) {
   if (operation == "any") return loops_of<Any, uint8_t>();
   if (operation == "all") return loops_of<All, uint8_t>();

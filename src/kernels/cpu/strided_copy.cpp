@@ -50,10 +50,44 @@ struct Plane {
   int64_t columns, source_column, target_column;
 };
 
+// Four elements of 4 bytes in one register.
+using Quad __attribute__((vector_size(16))) = uint32_t;
+
+Quad load(const uint32_t* from) {
+  Quad quad;
+  std::memcpy(&quad, from, sizeof(quad));
+  return quad;
+}
+
+// Four by four elements: the columns of the source, contiguous along the rows, become the rows of the target.
+void transpose_quads(const uint32_t* source, int64_t source_stride, uint32_t* target, int64_t target_stride) {
+  const Quad a = load(source), b = load(source + source_stride);
+  const Quad c = load(source + 2 * source_stride), d = load(source + 3 * source_stride);
+  const Quad ab_low = __builtin_shufflevector(a, b, 0, 4, 1, 5), ab_high = __builtin_shufflevector(a, b, 2, 6, 3, 7);
+  const Quad cd_low = __builtin_shufflevector(c, d, 0, 4, 1, 5), cd_high = __builtin_shufflevector(c, d, 2, 6, 3, 7);
+  const Quad rows[4] = {__builtin_shufflevector(ab_low, cd_low, 0, 1, 4, 5), __builtin_shufflevector(ab_low, cd_low, 2, 3, 6, 7),
+                        __builtin_shufflevector(ab_high, cd_high, 0, 1, 4, 5), __builtin_shufflevector(ab_high, cd_high, 2, 3, 6, 7)};
+  for (int64_t row = 0; row < 4; ++row) std::memcpy(target + row * target_stride, &rows[row], sizeof(Quad));
+}
+
+// A whole block in registers. requires: both layouts are contiguous along one of its edges
+void transpose_block(const Plane& plane, const uint32_t* source, uint32_t* target) {
+  for (int64_t row = 0; row < kBlock; row += 4)
+    for (int64_t column = 0; column < kBlock; column += 4)
+      transpose_quads(source + row + column * plane.source_column, plane.source_column, target + row * plane.target_row + column,
+                      plane.target_row);
+}
+
 template <typename T>
 void copy_block(const Plane& plane, int64_t row_begin, int64_t column_begin, const T* source, T* target) {
   const int64_t row_end = std::min(plane.rows, row_begin + kBlock);
   const int64_t column_end = std::min(plane.columns, column_begin + kBlock);
+  if constexpr (sizeof(T) == sizeof(uint32_t)) {
+    const bool whole = row_end - row_begin == kBlock && column_end - column_begin == kBlock;
+    if (whole && plane.target_column == 1)
+      return transpose_block(plane, source + row_begin + column_begin * plane.source_column,
+                             target + row_begin * plane.target_row + column_begin);
+  }
   for (int64_t row = row_begin; row < row_end; ++row)
     for (int64_t column = column_begin; column < column_end; ++column)
       target[row * plane.target_row + column * plane.target_column] = source[row * plane.source_row + column * plane.source_column];

@@ -21,7 +21,9 @@ double at(const LocalCall& call, const KernelBuffers& buffers, size_t operand, D
   return read(call.inputs[operand], buffers.inputs[operand], flat_index(call.inputs[operand].shape, position));
 }
 
-bool sees(const LocalCall& call, int64_t query, int64_t key) { return call.ints[0] == 0 || key <= call.ints[1] + query; }
+bool sees(const LocalCall& call, int64_t query, int64_t key) {
+  return call.ints[0] == 0 || key <= call.ints[1] + query;
+}
 
 double score(const LocalCall& call, const KernelBuffers& buffers, int64_t b, int64_t s, int64_t t, int64_t h) {
   double sum = 0.0;

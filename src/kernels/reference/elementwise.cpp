@@ -25,7 +25,9 @@ double unary(std::string_view op, double x) {
   throw InternalError("no reference of unary." + std::string(op));
 }
 
-double either_nan(double x, double y) { return std::isnan(x) ? x : y; }
+double either_nan(double x, double y) {
+  return std::isnan(x) ? x : y;
+}
 
 double binary(std::string_view op, double x, double y) {
   if (op == "add") return x + y;
@@ -75,7 +77,9 @@ double cast(DType to, double x) {
   return std::fmin(std::fmax(std::trunc(x), kLow), kHigh);
 }
 
-double wrapped(int64_t value) { return static_cast<int32_t>(static_cast<uint32_t>(value)); }
+double wrapped(int64_t value) {
+  return static_cast<int32_t>(static_cast<uint32_t>(value));
+}
 
 // The value of output element i.
 using Element = std::function<double(const KernelBuffers& buffers, int64_t i)>;
@@ -110,8 +114,7 @@ Run elementwise(const LocalCall& call) {
   const Element element = element_of(call);
   if (!element) return nullptr;
   return [call, element](const KernelBuffers& buffers) {
-    for (int64_t i = 0; i < element_count(call.outputs[0].shape); ++i)
-      write(call.outputs[0], buffers.outputs[0], i, element(buffers, i));
+    for (int64_t i = 0; i < element_count(call.outputs[0].shape); ++i) write(call.outputs[0], buffers.outputs[0], i, element(buffers, i));
   };
 }
 

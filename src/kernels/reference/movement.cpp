@@ -6,7 +6,9 @@
 namespace tessera::reference {
 namespace {
 
-int64_t int_at(const LocalCall& call, int index) { return call.ints[static_cast<size_t>(index)]; }
+int64_t int_at(const LocalCall& call, int index) {
+  return call.ints[static_cast<size_t>(index)];
+}
 
 // Where in the input the element at `out` of the output comes from.
 Dims broadcast_source(const LocalCall& call, const Dims& out) {

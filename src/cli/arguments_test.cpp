@@ -1,0 +1,73 @@
+#include "cli/arguments.h"
+
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+
+namespace tessera {
+namespace {
+
+Arguments parsed(const std::vector<std::string>& words) { return std::get<Arguments>(parse_command_line(words)); }
+
+std::string refused(const std::vector<std::string>& words) {
+  try {
+    parse_command_line(words);
+  } catch (const UserError& error) {
+    EXPECT_EQ(error.exit_code(), ExitCode::kUsage);
+    return error.what_happened() + " | " + error.fix();
+  }
+  return "";
+}
+
+TEST(Arguments, OptionsMayStandBeforeAndAfterTheConfiguration) {
+  const Arguments before = parsed({"train", "--plan", "p.json", "--ranks=4", "c.toml"});
+  const Arguments after = parsed({"train", "c.toml", "--ranks", "4", "--plan=p.json"});
+  for (const Arguments& arguments : {before, after}) {
+    EXPECT_EQ(arguments.command, Command::kTrain);
+    EXPECT_EQ(arguments.file, "c.toml");
+    EXPECT_EQ(arguments.plan, "p.json");
+    EXPECT_EQ(arguments.ranks, 4);
+    EXPECT_FALSE(arguments.json);
+  }
+}
+
+TEST(Arguments, WhatIsNotGivenIsEmpty) {
+  const Arguments arguments = parsed({"verify", "c.toml"});
+  EXPECT_EQ(arguments.plan, std::nullopt);
+  EXPECT_EQ(arguments.ranks, std::nullopt);
+  EXPECT_EQ(arguments.steps, std::nullopt);
+  EXPECT_TRUE(arguments.sets.empty());
+}
+
+TEST(Arguments, OneSetTakesSeveralOverridesAndLeavesOtherWordsAlone) {
+  const Arguments arguments = parsed({"explain", "--set", "train.steps=3", "train.batch=2", "c.toml", "--set", "model.width=8", "blocks.*"});
+  EXPECT_EQ(arguments.sets, (std::vector<std::string>{"train.steps=3", "train.batch=2", "model.width=8"}));
+  EXPECT_EQ(arguments.file, "c.toml");
+  EXPECT_EQ(arguments.name, "blocks.*");
+}
+
+TEST(Arguments, HelpIsATextThatListsTheExitCodes) {
+  for (const std::vector<std::string>& words : {std::vector<std::string>{"--help"}, {"train", "--help"}, {"demo", "-h"}}) {
+    const auto line = parse_command_line(words);
+    ASSERT_TRUE(std::holds_alternative<std::string>(line));
+    EXPECT_NE(std::get<std::string>(line).find("6  verification failed"), std::string::npos);
+  }
+}
+
+TEST(Arguments, TheVersionIsATextOfOneLine) { EXPECT_EQ(std::get<std::string>(parse_command_line({"--version"})), "tessera 0.1.0\n"); }
+
+TEST(Arguments, AnUnknownWordNamesTheNearestLegalOne) {
+  EXPECT_EQ(refused({"explian", "c.toml"}), "tessera has no command 'explian' | did you mean 'tessera explain'?");
+  EXPECT_EQ(refused({"explain", "c.toml", "--stage"}), "tessera explain: unknown option '--stage' | did you mean '--stages'?");
+}
+
+TEST(Arguments, ANumberMustBeAWholeOneInItsRange) {
+  EXPECT_EQ(refused({"train", "c.toml", "--steps", "1.5"}), "--steps 1.5 is not possible | write --steps 1");
+  EXPECT_EQ(refused({"train", "c.toml", "--ranks", "0"}), "--ranks 0 is not possible | write --ranks 2");
+  EXPECT_EQ(parsed({"train", "c.toml", "--steps", "0"}).steps, 0);
+}
+
+TEST(Arguments, DemoTakesNoConfiguration) { EXPECT_EQ(refused({"demo", "c.toml"}), "tessera demo: 'c.toml' is one argument too many | remove it, or write the option that it belongs to before it"); }
+
+}  // namespace
+}  // namespace tessera

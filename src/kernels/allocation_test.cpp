@@ -1,0 +1,96 @@
+// Running a bound kernel allocates nothing: the allocator of this test program counts.
+#include <atomic>
+#include <cstdlib>
+#include <new>
+#include <thread>
+
+#include "kernels/kernel_testing.h"
+
+namespace {
+std::atomic<int64_t> allocations{0};
+}
+
+void* operator new(std::size_t size) {
+  ++allocations;
+  if (void* memory = std::malloc(size == 0 ? 1 : size)) return memory;
+  throw std::bad_alloc();
+}
+void operator delete(void* memory) noexcept {
+  std::free(memory);
+}
+void operator delete(void* memory, std::size_t) noexcept {
+  std::free(memory);
+}
+
+namespace tessera {
+namespace {
+
+using namespace kernel_testing;
+
+TensorType f32(const Shape& shape) {
+  return {DType::kF32, shape};
+}
+
+std::vector<LocalCall> one_call_of_each_family() {
+  const TensorType q = f32({1, 70, 2, 8}), lse = f32({1, 2, 70}), ids{DType::kI32, {9}}, step{DType::kI32, {}};
+  return {{"unary.tanh", {}, {}, "", {f32({37})}, {f32({37})}},
+          {"binary.add", {}, {}, "", {f32({37}), f32({37})}, {f32({37})}},
+          {"scalar.pow", {}, {3.0}, "", {f32({37})}, {f32({37})}},
+          {"transpose", {2, 0, 1}, {}, "", {f32({3, 40, 50})}, {f32({50, 3, 40})}},
+          {"pad", {1, 2}, {0.0}, "", {f32({3, 4})}, {f32({6, 7})}},
+          {"concat", {1}, {}, "", {f32({3, 4}), f32({3, 5})}, {f32({3, 9})}},
+          {"reduce.sum", {0}, {}, "", {f32({300, 20})}, {f32({20})}},
+          {"reduce.max", {0, 2}, {}, "", {f32({30, 5, 20})}, {f32({5})}},
+          {"gather", {0}, {}, "", {f32({4, 5}), ids}, {f32({9, 5})}},
+          {"scatter_add", {0}, {}, "", {ids, f32({9, 5})}, {f32({4, 5})}},
+          {"random_uniform", {7, 1, 2, 9, 9}, {}, "", {step}, {f32({3, 4})}},
+          {"dot_general", {}, {}, "bhsd,hde->bse", {f32({2, 3, 4, 5}), f32({3, 5, 6})}, {f32({2, 4, 6})}},
+          {"attention", {1, 0}, {0.5}, "", {q, q, q}, {q, lse}},
+          {"attention_grad", {1, 0}, {0.5}, "", {q, q, q, q, lse, q}, {q, q, q}}};
+}
+
+// A bound call with its operands, ready to be run again and again.
+struct Bound {
+  explicit Bound(const LocalCall& call) : kernel(bind_kernel(call)), workspace(kernel.workspace) {
+    Generator generator(1);
+    for (const TensorType& type : call.inputs) inputs.push_back(random_tensor(generator, type));
+    for (const TensorType& type : call.outputs) outputs.emplace_back(type);
+    for (const Tensor& tensor : inputs) input_data.push_back(tensor.data());
+    for (Tensor& tensor : outputs) output_data.push_back(tensor.data());
+  }
+  void run() { kernel.run({input_data, output_data, workspace.data()}); }
+
+  BoundKernel kernel;
+  AlignedBuffer workspace;
+  Tensors inputs, outputs;
+  std::vector<const std::byte*> input_data;
+  std::vector<std::byte*> output_data;
+};
+
+TEST(Kernels, RunningAllocatesNothing) {
+  use_one_thread_for_kernels();
+  for (const LocalCall& call : one_call_of_each_family()) {
+    Bound bound(call);
+    bound.run();  // the matrix library prepares its code on the first call of a shape
+    const int64_t before = allocations;
+    bound.run();
+    EXPECT_EQ(allocations - before, 0) << call.kernel;
+  }
+}
+
+TEST(Kernels, TwoThreadsRunTheSameCallToTheSameBits) {
+  for (const LocalCall& call : one_call_of_each_family()) {
+    Bound first(call), second(call);
+    std::thread other([&second] {
+      use_one_thread_for_kernels();
+      second.run();
+    });
+    use_one_thread_for_kernels();
+    first.run();
+    other.join();
+    for (size_t i = 0; i < first.outputs.size(); ++i) expect_same_bits(first.outputs[i], second.outputs[i], call.kernel);
+  }
+}
+
+}  // namespace
+}  // namespace tessera

@@ -1,0 +1,136 @@
+#include "lower/lower.h"
+
+#include <map>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "autodiff/gradient.h"
+#include "lower/partition.h"
+#include "ops/builder.h"
+
+namespace tessera {
+namespace {
+
+MeshPtr mesh_of(std::string_view text) { return std::make_shared<const ProcessMesh>(parse_mesh(text)); }
+TensorType f32(Shape shape) { return {DType::kF32, shape}; }
+
+/// "all-gather y: [@d, *] -> [*, *]" a line an exchange, in program order.
+std::vector<std::string> exchanges(const Program& program) {
+  std::vector<std::string> lines;
+  for (const Instruction& i : program.instructions)
+    if (i.is_exchange)
+      lines.push_back(std::string(to_text(i.exchange.kind)) + " " + program.registers[static_cast<size_t>(i.source)].name + " " + to_text(i.exchange.to));
+  return lines;
+}
+
+/// Y0 = X B0, Y1 = Y0 B1, loss = sum(Y1 R); the first matmul by (S0,B), the second by (B,S1).
+Graph two_matmuls() {
+  Graph graph;
+  Builder b(graph);
+  const ValueId x = b.input("X", f32({8, 6}));
+  const ValueId b0 = b.variable("B0", f32({6, 4}), Initializer::normal(0, 1));
+  const ValueId b1 = b.variable("B1", f32({4, 10}), Initializer::normal(0, 1));
+  const ValueId r = b.input("R", f32({8, 10}));
+  const ValueId y0 = b.dot(x, b0, "mk,kn->mn", "Y0");
+  const ValueId y1 = b.dot(y0, b1, "mk,kn->mn", "Y1");
+  const ValueId loss = b.reduce_sum(b.mul(y1, r, "weighted"), {0, 1}, "loss");
+  graph.add_output("loss", loss);
+  const auto gradients = differentiate(b, loss, {b0, b1});
+  graph.add_output("dB0", gradients[0]);
+  graph.add_output("dB1", gradients[1]);
+  return graph;
+}
+
+// The worked example of docs/sharding.md.
+TEST(Partition, TwoMatmulsSplitByRowsAndThenByColumnsNeedTheseExchanges) {
+  const Graph graph = two_matmuls();
+  const std::vector<Mark> marks = {shard_op("Y0", "[P(\"d\"), P()]"), shard_op("Y1", "[P(), P(None,\"d\")]")};
+  const Program program = partition(graph, propagate(graph, mesh_of("d=2"), marks));
+  std::vector<std::string> about_matmuls;
+  for (const std::string& line : exchanges(program))
+    if (line.find("loss") == std::string::npos) about_matmuls.push_back(line);
+  EXPECT_THAT(about_matmuls, testing::ElementsAre("all-gather Y0 [*, *]",                    // forward
+                                                  testing::StartsWith("reduce-scatter Y1.grad"),  // dY0
+                                                  testing::StartsWith("all-reduce Y0.grad")));    // dB0; none for dB1
+}
+
+TEST(Partition, AValueIsReshardedToOnePlacementOnce) {
+  Graph graph;
+  Builder b(graph);
+  const ValueId x = b.input("x", f32({8, 8}));
+  const ValueId y = b.unary("tanh", x, "y");
+  b.reduce(ReduceOp::kMax, b.slice(y, {0, 0}, {4, 8}, {1, 1}, "p"), {0, 1});
+  b.slice(y, {4, 0}, {8, 8}, {1, 1}, "q");
+  const Program program = partition(graph, propagate(graph, mesh_of("d=2"), {shard_tensor("x", "P(\"d\")")}));
+  EXPECT_THAT(exchanges(program), testing::ElementsAre("all-gather y [*, *]"));
+}
+
+TEST(InPlace, AnElementWiseUpdateTakesThePlaceOfItsVariable) {
+  Graph graph;
+  Builder b(graph);
+  const ValueId w = b.variable("w", f32({8}), Initializer::constant(1));
+  const ValueId g = b.input("g", f32({8}));
+  graph.set_next(w, b.sub(w, g, "w_next"));
+  const Compiled compiled = compile(graph, mesh_of("d=2"), {shard_tensor("w", "P(\"d\")")});
+  for (const Register& reg : compiled.tasks.registers)
+    if (reg.name == "w_next") {
+      EXPECT_EQ(reg.storage, Register::Storage::kVariable);
+    }
+}
+
+TEST(InPlace, AVariableThatIsReadAfterItsUpdateIsCopiedAtTheEnd) {
+  Graph graph;
+  Builder b(graph);
+  const ValueId w = b.variable("w", f32({8}), Initializer::constant(1));
+  const ValueId next = b.mul_scalar(w, 2.0, "w_next");
+  graph.set_next(w, next);
+  graph.add_output("old", b.add(w, next, "old"));
+  const Compiled compiled = compile(graph, mesh_of("d=1"), {});
+  std::map<std::string, Register::Storage> storage;
+  for (const Register& reg : compiled.tasks.registers) storage[reg.name] = reg.storage;
+  EXPECT_EQ(storage.at("w_next"), Register::Storage::kArena);
+  EXPECT_EQ(storage.at("w.next"), Register::Storage::kVariable);
+}
+
+TEST(Arena, AChainOfElementWiseOpsUsesOnePlace) {
+  Graph graph;
+  Builder b(graph);
+  ValueId x = b.input("x", f32({1024}));
+  for (int i = 0; i < 10; ++i) x = b.unary("tanh", x);
+  graph.add_output("y", x);
+  const Compiled compiled = compile(graph, mesh_of("d=1"), {});
+  EXPECT_EQ(compiled.tasks.arena, Bytes(4096));
+  EXPECT_EQ(compiled.arena.live_bound, compiled.arena.size);
+}
+
+TEST(Arena, IsCloseToTheMostBytesAliveAtOnce) {
+  Graph graph;
+  Builder b(graph);
+  const ValueId x = b.input("x", f32({64, 64}));
+  ValueId h = x;
+  for (int i = 0; i < 6; ++i) h = b.unary("tanh", b.dot(h, x, "mk,kn->mn"));
+  const ValueId loss = b.reduce_sum(h, {0, 1}, "loss");
+  graph.add_output("loss", loss);
+  graph.add_output("dx", differentiate(b, loss, {x})[0]);
+  const Compiled compiled = compile(graph, mesh_of("d=1"), {});
+  EXPECT_LE(compiled.arena.size.value(), compiled.arena.live_bound.value() * 11 / 10);
+}
+
+TEST(Compile, GivesTheSameTaskGraphTwice) {
+  const Graph graph = two_matmuls();
+  const std::vector<Mark> marks = {shard_op("Y0", "[P(\"d\"), P()]")};
+  EXPECT_EQ(to_text(compile(graph, mesh_of("d=2"), marks).tasks), to_text(compile(graph, mesh_of("d=2"), marks).tasks));
+}
+
+TEST(Compile, DumpsEveryStage) {
+  std::vector<std::string> stages;
+  compile(two_matmuls(), mesh_of("d=2"), {}, {.dump = [&](std::string_view stage, const std::string& text) {
+            EXPECT_FALSE(text.empty());
+            stages.emplace_back(stage);
+          }});
+  EXPECT_THAT(stages, testing::ElementsAre("serial", "propagate", "partition", "in-place", "arena", "tasks", "check"));
+}
+
+}  // namespace
+}  // namespace tessera

@@ -1,0 +1,40 @@
+// Mistakes in a model that is written in C++: the whole message is compared.
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "ops/builder.h"
+
+namespace tessera {
+namespace {
+
+TEST(Errors, AMatrixProductOfWrongShapesNamesTheOpBothTypesAndTheRule) {
+  Graph graph;
+  Builder builder(graph);
+  const ValueId a = builder.input("a", {DType::kF32, {8, 16}});
+  const ValueId b = builder.input("b", {DType::kF32, {4, 16}});
+  const auto scope = builder.scope("blocks.3.ffn");
+  try {
+    builder.dot(a, b, "mk,kn->mn", "up");
+    FAIL() << "16 and 4 are contracted with each other";
+  } catch (const UserError& error) {
+    EXPECT_STREQ(error.what(), "");
+    EXPECT_EQ(error.exit_code(), ExitCode::kBadData);
+  }
+}
+
+TEST(Errors, AddingTensorsOfDifferentShapesNamesTheOpAndBothTypes) {
+  Graph graph;
+  Builder builder(graph);
+  const ValueId a = builder.input("a", {DType::kF32, {8, 16}});
+  const ValueId b = builder.input("b", {DType::kF32, {16}});
+  try {
+    builder.add(a, b, "residual");
+    FAIL() << "[8,16] and [16] are added without a broadcast";
+  } catch (const UserError& error) {
+    EXPECT_STREQ(error.what(), "");
+    EXPECT_EQ(error.exit_code(), ExitCode::kBadData);
+  }
+}
+
+}  // namespace
+}  // namespace tessera
