@@ -65,7 +65,7 @@ Findings inspect_text(const std::string& file) {
   const std::string text = read_text({file}, defaults.max_bytes);
   Findings findings;
   findings.document["kind"] = "text";
-  findings.document["bytes"] = static_cast<int64_t>(text.size());
+  findings.document["size"] = static_cast<int64_t>(text.size());
   findings.text = fmt::format("{} is text: {} bytes{}\n\n", file, grouped(static_cast<int64_t>(text.size())),
                               static_cast<int64_t>(text.size()) + 4 > defaults.max_bytes ? " were read, the default of data.max_bytes; there is more" : "");
   for (const char* tokens : {"bytes", "characters"}) {

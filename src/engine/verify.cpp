@@ -137,7 +137,8 @@ class Verification {
   VerifyReport run() {
     report_.ok = true;
     compare_initial();
-    for (int64_t step = 0; step < options_.steps; ++step) {
+    // After a difference the state is not the serial one any more: there is nothing left to compare.
+    for (int64_t step = 0; step < options_.steps && !report_.first_difference; ++step) {
       TextBatch batch = data_->train->batch(sampler_, step, {0, sampler_.options().batch});
       one_step(step, batch);
       if (options_.on_step) options_.on_step(step);

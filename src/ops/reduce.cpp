@@ -97,17 +97,19 @@ double combine(ReduceOp reduction, double a, double b) {
   throw InternalError("unknown reduction");
 }
 
-/// Calls visit(position in x, position in the result) for every element of x.
+/// Calls visit(position in x, position in the result) for every element of x, in row-major order.
 template <typename Visit>
 void for_each_element(const ReferenceCall& call, Visit visit) {
   const Shape& in = call.inputs[0]->type.shape;
-  const Shape& out = call.outputs[0].type.shape;
+  const Dims out_strides = row_major_strides(call.outputs[0].type.shape);
+  Dims strides;  // by dim of x: how far the result's position moves, 0 along a reduced dim
+  int kept = 0;
+  for (int d = 0; d < in.size(); ++d) strides.push_back(is_reduced(call.op, d) ? 0 : out_strides[kept++]);
   Dims index = Dims::filled(in.size(), 0);
   for (size_t i = 0; i < call.inputs[0]->values.size(); ++i) {
-    Dims kept;
-    for (int d = 0; d < in.size(); ++d)
-      if (!is_reduced(call.op, d)) kept.push_back(index[d]);
-    visit(i, static_cast<size_t>(detail::flat_index(kept, out)));
+    int64_t position = 0;
+    for (int d = 0; d < in.size(); ++d) position += index[d] * strides[d];
+    visit(i, static_cast<size_t>(position));
     detail::next_index(index, in);
   }
 }

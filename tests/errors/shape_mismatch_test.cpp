@@ -17,7 +17,10 @@ TEST(Errors, AMatrixProductOfWrongShapesNamesTheOpBothTypesAndTheRule) {
     builder.dot(a, b, "mk,kn->mn", "up");
     FAIL() << "16 and 4 are contracted with each other";
   } catch (const UserError& error) {
-    EXPECT_STREQ(error.what(), "");
+    EXPECT_STREQ(error.what(),
+                 "dot_general 'blocks.3.ffn.up': a f32[8,16] does not fit b f32[4,16]\n"
+                 "  why: dim k of \"mk,kn->mn\" is 16 in a and 4 in b\n"
+                 "  fix: correct the spec if an operand is stored the other way, or check the size of the layer that produces it");
     EXPECT_EQ(error.exit_code(), ExitCode::kBadData);
   }
 }
@@ -31,7 +34,10 @@ TEST(Errors, AddingTensorsOfDifferentShapesNamesTheOpAndBothTypes) {
     builder.add(a, b, "residual");
     FAIL() << "[8,16] and [16] are added without a broadcast";
   } catch (const UserError& error) {
-    EXPECT_STREQ(error.what(), "");
+    EXPECT_STREQ(error.what(),
+                 "add 'residual': a f32[8,16] does not fit b f32[16]\n"
+                 "  why: add works element by element on operands of one type and shape\n"
+                 "  fix: broadcast or reshape the operand that is smaller, or check the layer that produces it");
     EXPECT_EQ(error.exit_code(), ExitCode::kBadData);
   }
 }

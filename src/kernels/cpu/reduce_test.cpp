@@ -1,3 +1,5 @@
+#include <hwy/targets.h>
+
 #include <cmath>
 #include <limits>
 #include <numeric>
@@ -142,6 +144,21 @@ TEST(ReduceKernels, OneSetOfValuesHasOneSumInEveryLayout) {
       pieces.values<float>()[static_cast<size_t>((i / run * 2 + 1) * run + i % run)] = row.values<float>()[static_cast<size_t>(i)];
     EXPECT_EQ(run_fast(reduce_call("sum", pieces.type(), {0, 2}), one(pieces.clone()))[0].values<float>()[1], sum) << count;
   }
+}
+
+// The order of combining has 16 lanes whatever the width of the machine's vectors is, so machines agree.
+TEST(ReduceKernels, NarrowVectorsGiveTheSameBitsAsWideOnes) {
+  Generator generator(7);
+  for (const char* op : {"sum", "max", "prod"})
+    for (int64_t count : {1, 15, 16, 17, 100, 1000}) {
+      const Tensors row = one(random_tensor(generator, {DType::kF32, {count}}));
+      const LocalCall call = reduce_call(op, row[0].type(), {0});
+      const Tensors wide = run_fast(call, row);
+      hwy::DisableTargets(HWY_AVX3 | HWY_AVX2);
+      const Tensors narrow = run_fast(call, row);
+      hwy::DisableTargets(0);
+      expect_same_bits(narrow[0], wide[0], op + std::string(" of ") + std::to_string(count));
+    }
 }
 
 TEST(ReduceKernels, AMillionTermsLoseNoMoreThanTheirTreeIsDeep) {
