@@ -103,14 +103,14 @@ struct Product {
 
 void beside_gemm(benchmark::State& state, const LocalCall& call, const Product& product, int products) {
   Bench bench(call);
-  const auto [batches, rows, columns, inner] = product;
+  const int64_t batches = product.batches, rows = product.rows, columns = product.columns, inner = product.inner;
   Tensor a({DType::kF32, {batches, rows, inner}}), b({DType::kF32, {batches, inner, columns}}), c({DType::kF32, {rows, columns}});
   for (float& x : a.values<float>()) x = 0.5f;
   for (float& x : b.values<float>()) x = 0.25f;
-  const auto peer = [&, rows = rows, columns = columns, inner = inner] {
-    for (int64_t i = 0; i < product.batches * products; ++i)
-      dnnl_sgemm('N', 'N', rows, columns, inner, 1.0f, a.values<float>().data() + i % product.batches * rows * inner, inner,
-                 b.values<float>().data() + i % product.batches * inner * columns, columns, 0.0f, c.values<float>().data(), columns);
+  const auto peer = [&] {
+    for (int64_t i = 0; i < batches * products; ++i)
+      dnnl_sgemm('N', 'N', rows, columns, inner, 1.0f, a.values<float>().data() + i % batches * rows * inner, inner,
+                 b.values<float>().data() + i % batches * inner * columns, columns, 0.0f, c.values<float>().data(), columns);
   };
   compare(state, [&] { bench.run(); }, peer);
   state.counters["GFlop/s"] = 2e-3 * static_cast<double>(batches * rows * columns * inner * products) / state.counters["best_us"];

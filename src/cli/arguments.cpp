@@ -126,6 +126,15 @@ std::string usage_of(Command command) {
   throw InternalError("unknown command");
 }
 
+/// CLI11 would take the option that follows for the value.
+void check_values_are_given(const CLI::App& app, const std::string& command, const std::vector<std::string>& words) {
+  for (size_t i = 0; i < words.size(); ++i) {
+    const CLI::Option* option = words[i].starts_with("--") ? app.get_option_no_throw(words[i]) : nullptr;
+    if (!option || option->get_items_expected_max() == 0 || (i + 1 < words.size() && !words[i + 1].starts_with("--"))) continue;
+    refuse("tessera " + command + ": " + words[i] + " has no value", "the option is the last word, or another option follows it", "write the value after " + words[i]);
+  }
+}
+
 [[noreturn]] void refuse_extra(const CLI::App& app, const CommandInfo& info, const std::vector<std::string>& words) {
   const std::string first = words.empty() ? "" : split_text(words.front(), '=').front();
   std::vector<std::string> legal;
@@ -146,6 +155,7 @@ CommandLine parse_command(const CommandInfo& info, std::vector<std::string> word
   CLI::App app(info.description, std::string("tessera ") + info.name);
   add_options(app, info.command, arguments);
   app.footer(kExitCodes);
+  check_values_are_given(app, info.name, words);
   std::vector<std::string> reversed = spread_sets(words);
   std::reverse(reversed.begin(), reversed.end());  // as CLI11 takes them
   try {
@@ -154,10 +164,6 @@ CommandLine parse_command(const CommandInfo& info, std::vector<std::string> word
     return app.help();
   } catch (const CLI::ExtrasError&) {
     refuse_extra(app, info, app.remaining());
-  } catch (const CLI::ArgumentMismatch& error) {
-    // CLI11 says "--steps: 1 required N missing".
-    const std::string option = split_text(error.what(), ':').front();
-    refuse("tessera " + std::string(info.name) + ": " + option + " has no value", "the option is the last word, or another option follows it", "write the value after " + option);
   } catch (const CLI::ParseError& error) {
     refuse(std::string("tessera ") + info.name + ": " + error.what(), "the command takes " + usage_of(info.command) + ", and options with their values",
            std::string("see tessera ") + info.name + " --help");
@@ -173,8 +179,10 @@ std::string general_help() {
 
 }  // namespace
 
-CommandLine parse_command_line(const std::vector<std::string>& words) {
-  if (words.empty())
+CommandLine parse_command_line(std::vector<std::string> words) {
+  // `tessera --json train ...` is meant as `tessera train ... --json`.
+  if (!words.empty() && words[0] == "--json") std::rotate(words.begin(), words.begin() + 1, words.end());
+  if (words.empty() || words[0] == "--json")
     refuse("tessera was given no command", "the commands are " + join(command_names(), ", "), "start with tessera demo; tessera --help says what each does");
   if (words[0] == "--help" || words[0] == "-h" || words[0] == "help") return general_help();
   if (words[0] == "--version") return "tessera " + std::string(version()) + "\n";

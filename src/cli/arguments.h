@@ -28,6 +28,6 @@ using CommandLine = std::variant<Arguments, std::string>;
 
 /// Reads the words after the program's name.
 /// throws  UserError (2): an unknown command or option with the nearest legal one, a missing or malformed argument, what this version does not do
-CommandLine parse_command_line(const std::vector<std::string>& words);
+CommandLine parse_command_line(std::vector<std::string> words);
 
 }  // namespace tessera

@@ -67,6 +67,16 @@ TEST(Arguments, ANumberMustBeAWholeOneInItsRange) {
   EXPECT_EQ(parsed({"train", "c.toml", "--steps", "0"}).steps, 0);
 }
 
+TEST(Arguments, AnOptionIsNotTheValueOfTheOneBeforeIt) {
+  EXPECT_EQ(refused({"train", "c.toml", "--plan", "--json"}), "tessera train: --plan has no value | write the value after --plan");
+  EXPECT_EQ(refused({"train", "c.toml", "--set"}), "tessera train: --set has no value | write the value after --set");
+}
+
+TEST(Arguments, JsonMayStandBeforeTheCommand) {
+  EXPECT_TRUE(parsed({"--json", "train", "c.toml"}).json);
+  EXPECT_EQ(refused({"--json"}), "tessera was given no command | start with tessera demo; tessera --help says what each does");
+}
+
 TEST(Arguments, DemoTakesNoConfiguration) { EXPECT_EQ(refused({"demo", "c.toml"}), "tessera demo: 'c.toml' is one argument too many | remove it, or write the option that it belongs to before it"); }
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "lower/lower.h"
+#include "schedule/order.h"
 
 namespace tessera {
 namespace {
@@ -28,7 +29,7 @@ class TaskMaker {
     graph_.results = std::move(program_.results);
     connect();
     add_overwrites();
-    for (TaskId task = 0; task < static_cast<TaskId>(graph_.tasks.size()); ++task) graph_.order.push_back(task);
+    graph_.order = program_order(graph_);
     return std::move(graph_);
   }
 

@@ -29,19 +29,21 @@ std::vector<PartialAxis> started_axes(const DistAttr& from, const DistAttr& to) 
 
 bool shards(const DistAttr& attr, int axis) { return attr.uses(axis) && !attr.is_partial_on(axis); }
 
-/// The dim of the largest local extent that can still be cut by `parts`; -1 when none is long enough.
+/// The dim to cut further by `parts`: the outermost that is cut evenly, so that the pieces are contiguous; else the one of the largest local extent.
+/// -1 when none is long enough.
 int dim_to_scatter(const Shape& shape, const DistAttr& attr, int64_t parts) {
-  int best = -1;
-  int64_t best_extent = parts - 1;
+  int longest = -1;
+  int64_t longest_extent = parts - 1;
   for (int d = 0; d < shape.size(); ++d) {
     const Split split = attr.split(d, shape[d]);
     const int64_t extent = split.largest() / split.unit;
-    if (extent > best_extent) {
-      best = d;
-      best_extent = extent;
+    if (extent >= parts && extent % parts == 0) return d;
+    if (extent > longest_extent) {
+      longest = d;
+      longest_extent = extent;
     }
   }
-  return best;
+  return longest;
 }
 
 /// Like `to`, but with the resolved axes that `to` leaves unused dividing one more dim: where a reduce-scatter ends and an all-gather starts.
