@@ -3,6 +3,41 @@
 #include "base/text.h"
 
 namespace tessera {
+namespace {
+
+const Register& at(const Program& program, RegisterIndex reg) { return program.registers[static_cast<size_t>(reg)]; }
+
+std::string names(const Program& program, const std::vector<RegisterIndex>& list) {
+  std::vector<std::string> texts;
+  for (RegisterIndex reg : list) texts.push_back(at(program, reg).name);
+  return join(texts, ", ");
+}
+
+std::string types(const Program& program, const std::vector<RegisterIndex>& list) {
+  std::vector<std::string> texts;
+  for (RegisterIndex reg : list) texts.push_back(to_text(at(program, reg).type, at(program, reg).attr));
+  return join(texts, ", ");
+}
+
+/// " in place of w": the results that are written over a variable.
+std::string place_text(const Program& program, const std::vector<RegisterIndex>& outputs) {
+  std::string text;
+  for (RegisterIndex reg : outputs)
+    if (at(program, reg).storage == Register::Storage::kVariable)
+      text += " in place of " + program.variables[static_cast<size_t>(at(program, reg).variable)].name;
+  return text;
+}
+
+std::string line(const Program& program, const Instruction& instruction) {
+  const std::vector<RegisterIndex> outputs = instruction.is_exchange ? std::vector{instruction.target} : instruction.step.outputs;
+  const std::string what = instruction.is_exchange ? std::string(to_text(instruction.exchange.kind)) : instruction.step.call.kernel;
+  std::string text = names(program, outputs) + " = " + what + "(" + names(program, instruction.reads()) + "): " + types(program, outputs);
+  if (instruction.role != Role::kForward) text += " @" + std::string(to_text(instruction.role));
+  text += place_text(program, outputs);
+  return text + (instruction.reason.empty() ? "" : " <- " + instruction.reason) + "\n";
+}
+
+}  // namespace
 
 std::vector<RegisterIndex> Instruction::reads() const { return is_exchange ? std::vector{source} : step.inputs; }
 
@@ -14,20 +49,13 @@ std::vector<RegisterIndex> Instruction::writes() const {
 }
 
 std::string to_text(const Program& program) {
-  const auto names = [&](const std::vector<RegisterIndex>& list) {
-    std::vector<std::string> texts;
-    for (RegisterIndex reg : list) {
-      const Register& r = program.registers[static_cast<size_t>(reg)];
-      texts.push_back(r.name + " " + to_text(r.type, r.attr));
-    }
-    return join(texts, ", ");
-  };
   std::string text = "mesh " + to_text(*program.mesh) + "\n";
-  for (const Instruction& instruction : program.instructions) {
-    const std::string what = instruction.is_exchange ? std::string(to_text(instruction.exchange.kind)) : instruction.step.call.kernel;
-    const std::vector<RegisterIndex> outputs = instruction.is_exchange ? std::vector{instruction.target} : instruction.step.outputs;
-    text += names(outputs) + " = " + what + "(" + names(instruction.reads()) + ")\n";
-  }
+  for (const TaskInput& input : program.inputs) text += "input " + input.name + ": " + types(program, {input.value}) + "\n";
+  for (const TaskVariable& variable : program.variables) text += "variable " + variable.name + ": " + types(program, {variable.value}) + "\n";
+  for (const Instruction& instruction : program.instructions) text += line(program, instruction);
+  for (const auto& [name, reg] : program.results) text += "output " + name + " = " + names(program, {reg}) + "\n";
+  for (size_t v = 0; v < program.variables.size(); ++v)
+    if (program.next[v] >= 0) text += "next " + program.variables[v].name + " = " + names(program, {program.next[v]}) + "\n";
   return text;
 }
 

@@ -32,7 +32,11 @@ struct Program {
   std::vector<std::pair<std::string, RegisterIndex>> results;
 };
 
-/// An instruction a line, with the placements of what it reads and writes.
+/// The text form of a graph (graph/graph.h) with kernels for operators, placements in the types, and exchanges with their reasons:
+///
+///     y = dot_general(x, w): f32[4@dp, 2]
+///     g [*] = all-reduce(g): f32[6] @backward <- 'g' is [*] {partial sum: dp}, op 'w.next' needs [*]
+///     w.next = binary.sub(w, g [*]): f32[6] @optimizer in place of w
 std::string to_text(const Program& program);
 
 }  // namespace tessera
