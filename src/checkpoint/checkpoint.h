@@ -14,8 +14,9 @@
 
 #include <atomic>
 #include <map>
+#include <memory>
 #include <mutex>
-#include <set>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -34,14 +35,18 @@ struct StoredPart {
   const std::byte* data = nullptr;
 };
 
-/// One stored checkpoint, open for reading.
+/// One stored checkpoint, open for reading. The file system outlives it.
 ///
 ///   threads  any number at once
 ///   throws   UserError (65) that names the damaged file and the newest earlier checkpoint whose every byte is good
 class Checkpoint {
  public:
+  /// Whether errors look for an earlier checkpoint that is good, which reads all of it.
+  enum class Advice { kGive, kNone };
+
   /// Checks all but the bytes of the tensors: that every file is there with its size, and that index, state and plan are as written.
-  Checkpoint(FileSystem& files, std::filesystem::path folder);
+  ///   throws  UserError (66) when there is no such folder
+  Checkpoint(FileSystem& files, std::filesystem::path folder, Advice advice = Advice::kGive);
 
   int64_t step() const { return index_.step; }
   const std::filesystem::path& folder() const { return folder_; }
@@ -54,6 +59,7 @@ class Checkpoint {
   /// Fills `out` with a box of a tensor, dense and row-major. Reads, of each part that shares elements with the box, the blocks that hold
   /// them, neighbours in one read, and verifies their checksums.
   ///   requires  `out` has room; the box lies in the tensor
+  ///   throws    UserError (65) also when there is no such tensor
   ///   memory    8 MiB, or one block when that is more
   void load_box(const std::string& tensor, const Box& box, std::byte* out) const;
   /// Reads and verifies every byte.
@@ -62,53 +68,60 @@ class Checkpoint {
   Bytes bytes_read() const { return Bytes(bytes_read_.load()); }
 
  private:
-  const InputFile& file(const std::string& name) const;
+  template <typename Work>
+  void with_advice(Work work) const;
+  void open();
+  void check_documents(const std::string& index, const std::string& state, const std::string& plan) const;
+  std::shared_ptr<const InputFile> shard(const std::string& name) const;
   const IndexTensor& tensor(const std::string& name) const;
   void load_part(const std::string& tensor, const IndexTensor& stored, const IndexPart& part, const Box& box, std::byte* out) const;
-  std::vector<std::byte> read_blocks(const std::string& tensor, const IndexPart& part, Range bytes) const;
-  void verify_file(const std::string& name, const IndexFile& stored) const;
+  void read_blocks(const std::string& tensor, const IndexPart& part, Range bytes, std::vector<std::byte>& buffer) const;
+  void verify_part(const std::string& tensor, const IndexTensor& stored, const IndexPart& part) const;
+  void verify_header(const std::string& name, const IndexFile& stored) const;
 
   FileSystem& files_;
   std::filesystem::path folder_;
+  Advice advice_;
   CheckpointIndex index_;
   Document state_, plan_;
-  mutable std::mutex mutex_;
-  mutable std::map<std::string, std::unique_ptr<InputFile>> open_;
+  mutable std::mutex mutex_;  // guards open_shards_
+  mutable std::map<std::string, std::shared_ptr<const InputFile>> open_shards_;
   mutable std::atomic<int64_t> bytes_read_{0};
 };
 
-/// The folder in which a run keeps its checkpoints. One run writes into it at a time.
+/// The folder in which a run keeps its checkpoints. One run writes into it at a time. The file system outlives it.
 class CheckpointFolder {
  public:
-  CheckpointFolder(FileSystem& files, std::filesystem::path folder) : files_(files), folder_(std::move(folder)) {}
+  CheckpointFolder(FileSystem& files, std::filesystem::path folder);
 
   // Storing a checkpoint, in this order. Whatever fails or stops on the way, what was complete before stays so.
 
   /// By one process, before any rank stores: makes the folder aside, and removes what earlier failures left.
   void begin(int64_t step);
-  /// By every rank, at the same time if they like: writes and syncs the rank's own file. No two ranks store the same element.
-  ///   requires  0 <= rank < ranks; data stays as it is during the call
+  /// By every rank, at the same time if they like: writes and syncs the rank's own file, and reads it back.
+  ///   requires  0 <= rank < ranks; boxes lie in their tensors; data stays as it is during the call
   void store(int64_t step, Rank rank, int ranks, const std::vector<StoredPart>& parts);
-  /// By one process, after every rank has stored: checks that the parts tile their tensors, writes the index, makes the checkpoint visible at
-  /// once, then moves `latest`, then removes what is older than the newest `keep_last` complete ones up to this step (0: keeps all).
+  /// By one process, after every rank has stored: writes the index, makes the checkpoint visible at once, then moves `latest`, then removes
+  /// what is older than the newest `keep_last` complete ones up to this step (0 keeps all).
+  ///   throws  UserError (65) when a rank's file is missing, two ranks stored the same element, or none stored it
   void commit(int64_t step, int ranks, const Document& state, const Document& plan, int keep_last);
 
-  // Finding one.
+  // Finding one. A step is complete when its checkpoint opens.
 
-  /// Names of all checkpoints that are in place, damaged ones too, by step.
-  std::vector<std::string> names() const;
-  /// Path of a checkpoint of names().
-  std::filesystem::path path_of(const std::string& name) const;
-  /// "" when the checkpoint opens; else what is wrong with it. The bytes of tensors are read only when `every_byte`.
-  std::string damage(const std::string& name, bool every_byte) const;
-  /// The one that `latest` names if it is complete; else the newest complete one before it; else any newest complete one. "" if there is none.
-  std::string latest() const;
-  /// The newest one of a lower step whose every byte is good; "" if there is none.
-  std::string good_before(int64_t step) const;
+  /// Steps of all checkpoints that are in place, damaged ones too, ascending.
+  std::vector<int64_t> steps() const;
+  std::filesystem::path path_of(int64_t step) const;
+  /// "" when the checkpoint is complete; else what is wrong with it. The bytes of tensors are read only when `every_byte`.
+  std::string damage(int64_t step, bool every_byte) const;
+  /// The step that `latest` names if it is complete; else the newest complete one before it; else the newest complete one of all.
+  std::optional<int64_t> latest() const;
+  /// The newest one of a lower step whose every byte is good.
+  std::optional<int64_t> good_before(int64_t step) const;
 
  private:
   std::filesystem::path aside(int64_t step) const;
   CheckpointIndex collect(int64_t step, int ranks) const;
+  std::optional<int64_t> step_of_latest() const;
   void put_in_place(int64_t step);
   void move_latest(int64_t step);
   void remove_older(int64_t step, int keep_last);
@@ -119,8 +132,12 @@ class CheckpointFolder {
 
 /// "step-00001000".
 std::string checkpoint_name(int64_t step);
+/// The step of such a name, also with one of the endings of folders that are being written or removed; none for other names.
+std::optional<int64_t> step_of_name(std::string_view name);
 /// "shard-00003-model-00001-of-00001.safetensors", the name that PyTorch's distributed checkpoints give such a file.
 std::string rank_file_name(Rank rank);
+/// checksums.txt: a line with the format version, then checksum, size and name of each of the three documents.
+std::string checksums_of(const std::string& index, const std::string& state, const std::string& plan);
 
 /// A summary of a safetensors file, of a checkpoint, or of a folder of checkpoints, for people and scripts.
 ///

@@ -1,6 +1,8 @@
 // How a random program grows: a pool of values that may be used, with what is known of them, and recipes that add ops. Not for other rooms.
 #pragma once
 
+#include <algorithm>
+#include <cmath>
 #include <map>
 #include <optional>
 #include <span>

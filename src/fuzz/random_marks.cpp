@@ -67,8 +67,29 @@ class MarkMaker {
     if (marked_[static_cast<size_t>(group_of(id.index))]) return;
     marked_[static_cast<size_t>(group_of(id.index))] = true;
     const int rank = graph_.type(id).shape.size();
+    const std::string& axis = dice_.pick(mesh_->axes());
+    if (may_be_partial(id) && dice_.chance(0.1)) {
+      marks_.push_back(shard_tensor(graph_.value(id).name, axis + ": Partial(sum)", "case"));
+      return;
+    }
     const auto axes = scatter_axes(rank, std::vector<bool>(static_cast<size_t>(rank), true));
     marks_.push_back(shard_tensor(graph_.value(id).name, spec_text(*mesh_, axes), "case"));
+  }
+
+  /// Inputs and variables are never addends; nor is the next value of a variable.
+  bool may_be_partial(ValueId id) const {
+    if (graph_.value(id).producer.index < 0 || graph_.type(id).dtype != DType::kF32) return false;
+    return std::none_of(graph_.variables().begin(), graph_.variables().end(), [&](const Variable& variable) { return variable.next == id; });
+  }
+
+  /// The inputs of a linear set as addends on one axis, the others whole.
+  void mark_linear_op(const Op& op, const ShardingRule& rule) {
+    const std::string& axis = dice_.pick(mesh_->axes());
+    const std::vector<int>& set = dice_.pick(rule.linear);
+    std::vector<std::string> inputs;
+    for (int i = 0; i < static_cast<int>(op.inputs.size()); ++i)
+      inputs.push_back(std::find(set.begin(), set.end(), i) != set.end() ? axis + ": Partial(sum)" : "P()");
+    marks_.push_back(shard_op(op.name, "[" + join(inputs, ", ") + "]", "case"));
   }
 
   /// Gives axes to factors, and says so by the placements of the inputs.
@@ -77,6 +98,10 @@ class MarkMaker {
     if (op.inputs.empty()) return;
     const OpView seen = view(graph_, op);
     const ShardingRule rule = find_operator(op.kind).rule(seen);
+    if (!rule.linear.empty() && seen.outputs[0].dtype == DType::kF32 && dice_.chance(0.1)) {
+      mark_linear_op(op, rule);
+      return;
+    }
     std::vector<bool> allowed;
     for (const Factor& factor : rule.factors) allowed.push_back(factor.kind != FactorKind::kWhole);
     OpSharding sharding = OpSharding::replicated(mesh_, rule);

@@ -47,7 +47,8 @@ class TaskMaker {
     Task fetch;
     fetch.name = "fetch";
     fetch.kind = Task::Kind::kFetch;
-    for (const auto& [name, reg] : program_.results) fetch.inputs.push_back(reg);
+    for (const auto& [name, reg] : program_.results)
+      if (std::find(fetch.inputs.begin(), fetch.inputs.end(), reg) == fetch.inputs.end()) fetch.inputs.push_back(reg);
     graph_.tasks.push_back(std::move(fetch));
   }
 

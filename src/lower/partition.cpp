@@ -107,13 +107,17 @@ class Partition {
         best_bytes = bytes;
       }
     }
-    ensure(best >= 0, "'" + graph_.value(value).name + "' can become " + to_text(attr));
+    if (best < 0) {  // a mark wants addends of a tensor that is none: the first process of the axis gets it, the others the identity
+      DistAttr whole = attr;
+      whole.partial.clear();
+      best = at(value, whole, role, reason);
+    }
     for (const Exchange& exchange : plan_reshard(graph_.type(value), program_.registers[static_cast<size_t>(best)].attr, attr))
       best = exchange_into(value, best, exchange, role, reason);
     return best;
   }
 
-  /// A whole tensor could become a partial one, but nobody asks for that except where the sum was partial from the start.
+  /// Partial sums are kept where they were made; a whole tensor becomes one only when a mark on an op asks for it.
   static bool may_become(const DistAttr& from, const DistAttr& to) {
     return std::all_of(to.partial.begin(), to.partial.end(),
                        [&](const PartialAxis& p) { return std::find(from.partial.begin(), from.partial.end(), p) != from.partial.end(); });
@@ -168,8 +172,6 @@ bool may_write_over(const Program& program, RegisterIndex value, RegisterIndex n
   if (reg.storage == Register::Storage::kVariable) return false;  // it is another variable
   const int write = writer(program, next);
   const int read = last_reader(program, value);
-  for (const auto& [name, result] : program.results)
-    if (result == value) return false;  // handed out at the end of the step as it was at its start
   if (write < 0 || read > write) return false;
   const Instruction& instruction = program.instructions[static_cast<size_t>(write)];
   return read < write || (!instruction.is_exchange && instruction.step.outputs.front() == next && runs_in_place(instruction.step.call.kernel));
@@ -188,11 +190,38 @@ void append_copy(Program& program, size_t variable, RegisterIndex next) {
   program.next[variable] = target;
 }
 
+/// Old values that the end of the step still needs: as a result, or as the next value of another variable. Each is copied before anything is written
+/// over its variable.
+void keep_old_values(Program& program) {
+  for (size_t v = 0; v < program.variables.size(); ++v) {
+    const RegisterIndex value = program.variables[v].value;
+    if (program.next[v] < 0 || program.next[v] == value) continue;
+    std::vector<RegisterIndex*> uses;
+    for (auto& [name, result] : program.results)
+      if (result == value) uses.push_back(&result);
+    for (RegisterIndex& next : program.next)
+      if (next == value) uses.push_back(&next);
+    if (uses.empty()) continue;
+    Register kept = program.registers[static_cast<size_t>(value)];
+    kept.name += " before the step";
+    kept.storage = Register::Storage::kArena;
+    kept.variable = -1;
+    program.registers.push_back(std::move(kept));
+    const auto target = static_cast<RegisterIndex>(program.registers.size()) - 1;
+    Instruction instruction;
+    instruction.role = Role::kOptimizer;
+    instruction.step = {{"copy", {}, {}, ""}, {value}, {target}, -1, program.variables[v].name + ".before"};
+    program.instructions.push_back(std::move(instruction));
+    for (RegisterIndex* use : uses) *use = target;
+  }
+}
+
 }  // namespace
 
 Program partition(const Graph& graph, const ShardedGraph& sharded) { return Partition(graph, sharded).run(); }
 
 void update_variables_in_place(Program& program) {
+  keep_old_values(program);
   for (size_t v = 0; v < program.variables.size(); ++v) {
     const RegisterIndex next = program.next[v];
     const RegisterIndex value = program.variables[v].value;

@@ -1,0 +1,60 @@
+#include "fuzz/fuzz.h"
+
+#include <chrono>
+
+#include "base/error.h"
+#include "fuzz/shrink.h"
+
+namespace tessera::fuzz {
+namespace {
+
+Seconds since(std::chrono::steady_clock::time_point start) {
+  return Seconds(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+}
+
+FuzzFinding finding_of(const FuzzCase& given, const CaseFailure& failure, const CaseFaults& faults) {
+  FuzzFinding finding{given.seed, failure, shrink_case(given, failure, faults), failure};
+  if (const auto smallest = run_case(finding.smallest, faults)) finding.smallest_failure = *smallest;
+  return finding;
+}
+
+}  // namespace
+
+std::string to_text(const FuzzFinding& finding) {
+  const std::string seed = std::to_string(finding.seed);
+  return "case " + seed + " failed: " + finding.failure.text + "\nrepeat it with: tessera fuzz --cases 1 --seed " + seed + "\nits smallest form: " +
+         finding.smallest_failure.text + "\n" + to_text(finding.smallest);
+}
+
+FuzzReport run_cases(const FuzzOptions& options) {
+  const auto start = std::chrono::steady_clock::now();
+  FuzzReport report;
+  FuzzProgress& total = report.total;
+  const auto goes_on = [&] {
+    return (options.cases == 0 || total.cases < options.cases) && (options.minutes == 0 || total.time.value() < 60 * options.minutes) &&
+           total.failures < options.most_failures;
+  };
+  while (goes_on()) {
+    const FuzzCase given = random_case(options.seed + static_cast<uint64_t>(total.cases));
+    for (const Op& op : given.graph.ops()) ++report.operators[op.kind];
+    ++total.cases;
+    total.exact_cases += given.exact ? 1 : 0;
+    if (const auto failure = run_case(given, options.faults)) {
+      ++total.failures;
+      if (options.on_failure) options.on_failure(finding_of(given, *failure, options.faults));
+    }
+    total.time = since(start);
+    if (options.on_progress) options.on_progress(total);
+  }
+  return report;
+}
+
+int run_fuzz(const FuzzOptions& options) {
+  if (options.cases <= 0 && options.minutes <= 0)
+    throw UserError("nothing to fuzz: 0 cases and 0 minutes", "a run ends after a number of cases or of minutes", "give --cases N or --minutes M",
+                    ExitCode::kUsage);
+  const FuzzReport report = run_cases(options);
+  return static_cast<int>(report.total.failures == 0 ? ExitCode::kDone : ExitCode::kVerificationFailed);
+}
+
+}  // namespace tessera::fuzz

@@ -1,0 +1,51 @@
+// Many random cases, one after the other: what `tessera fuzz` runs.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+
+#include "base/units.h"
+#include "fuzz/fuzz_case.h"
+
+namespace tessera::fuzz {
+
+/// How far the cases are.
+struct FuzzProgress {
+  int64_t cases = 0;
+  int64_t exact_cases = 0;
+  int64_t failures = 0;
+  Seconds time{0};
+};
+
+/// A case that failed.
+struct FuzzFinding {
+  uint64_t seed = 0;
+  CaseFailure failure;          // of the whole case
+  FuzzCase smallest;            // fails in the same way
+  CaseFailure smallest_failure;
+};
+/// The failure, the command that repeats it, and the smallest case as text that parse_case reads.
+std::string to_text(const FuzzFinding& finding);
+
+struct FuzzOptions {
+  int64_t cases = 2000;         // 0: until the minutes are over
+  uint64_t seed = 1;            // of the first case; the next has the next number
+  double minutes = 0;           // 0: until all cases have run
+  int64_t most_failures = 5;    // then it stops
+  std::function<void(const FuzzProgress&)> on_progress = {};   // after each case
+  std::function<void(const FuzzFinding&)> on_failure = {};
+  CaseFaults faults = {};
+};
+
+struct FuzzReport {
+  FuzzProgress total;
+  std::map<std::string, int64_t> operators;   // ops of each kind that ran
+};
+FuzzReport run_cases(const FuzzOptions& options);
+
+/// The command: its exit code, 0 when all cases agree and 6 when one does not.
+///   throws  UserError (2) when neither a number of cases nor of minutes is given
+int run_fuzz(const FuzzOptions& options);
+
+}  // namespace tessera::fuzz

@@ -1,0 +1,242 @@
+#include "fuzz/shrink.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <set>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "ops/interpreter.h"
+
+namespace tessera::fuzz {
+namespace {
+
+/// What a smaller graph leaves out.
+struct Removal {
+  std::set<int> ops;        // by index
+  std::set<int> outputs;    // by place in the list
+  std::set<int> nexts;      // by variable: it never changes
+};
+
+/// A range that holds the values that a removed result had.
+Fill range_of(const ReferenceTensor& tensor) {
+  Fill fill{true, 0, 0};
+  if (tensor.values.empty()) return fill;
+  const auto [low, high] = std::minmax_element(tensor.values.begin(), tensor.values.end());
+  fill.low = *low;
+  fill.high = *high;
+  fill.whole = std::all_of(tensor.values.begin(), tensor.values.end(), [](double value) { return value == std::floor(value); });
+  return fill;
+}
+
+ReferenceValues first_step(const FuzzCase& given) {
+  ReferenceValues state = initial_variables(given.graph, given.seed);
+  for (auto& [name, value] : state)
+    if (given.fills.contains(name)) value = to_reference(drawn(given, name, value.type, 0));
+  for (ValueId input : given.graph.inputs()) {
+    const std::string& name = given.graph.value(input).name;
+    state[name] = to_reference(drawn(given, name, given.graph.type(input), 0));
+  }
+  return interpret(given.graph, state);
+}
+
+/// Writes the graph anew without what was removed, and what nobody needs then.
+class Rebuild {
+ public:
+  Rebuild(const FuzzCase& given, const ReferenceValues& values, const Removal& removal)
+      : given_(given), old_(given.graph), values_(values), removal_(removal), id_of_(old_.values().size()) {}
+
+  FuzzCase run() {
+    find_needed();
+    for (ValueId input : old_.inputs())
+      if (needed(input)) add_input(input);
+    for (const Variable& variable : old_.variables())
+      if (needed(variable.value)) id(variable.value) = graph_.add_variable(name(variable.value), old_.type(variable.value), variable.initializer, variable.trainable, variable.origin);
+    for (int i = 0; i < static_cast<int>(old_.ops().size()); ++i) add_op(i);
+    for (size_t i = 0; i < old_.outputs().size(); ++i)
+      if (!removal_.outputs.contains(static_cast<int>(i))) graph_.add_output(old_.outputs()[i].first, id(old_.outputs()[i].second));
+    for (size_t v = 0; v < old_.variables().size(); ++v)
+      if (keeps_next(v)) graph_.set_next(id(old_.variables()[v].value), id(*old_.variables()[v].next));
+    return finish();
+  }
+
+ private:
+  const std::string& name(ValueId value) const { return old_.value(value).name; }
+  bool needed(ValueId value) const { return needed_[static_cast<size_t>(value.index)]; }
+  ValueId& id(ValueId value) { return id_of_[static_cast<size_t>(value.index)]; }
+  bool keeps_next(size_t variable) const { return old_.variables()[variable].next && !removal_.nexts.contains(static_cast<int>(variable)); }
+
+  /// Values that an op that stays, an output or a variable reads. An op stays until it is removed, whether or not its result is used: the failure may
+  /// be there.
+  void find_needed() {
+    needed_.assign(old_.values().size(), false);
+    const auto need = [&](ValueId value) { needed_[static_cast<size_t>(value.index)] = true; };
+    for (size_t i = 0; i < old_.outputs().size(); ++i)
+      if (!removal_.outputs.contains(static_cast<int>(i))) need(old_.outputs()[i].second);
+    for (size_t v = 0; v < old_.variables().size(); ++v) {
+      if (!keeps_next(v)) continue;
+      need(old_.variables()[v].value);
+      need(*old_.variables()[v].next);
+    }
+    for (int i = 0; i < static_cast<int>(old_.ops().size()); ++i)
+      if (!removal_.ops.contains(i))
+        for (ValueId input : old_.op({i}).inputs) need(input);
+  }
+
+  void add_input(ValueId value) {
+    id(value) = graph_.add_input(name(value), old_.type(value));
+    const auto found = given_.fills.find(name(value));
+    fills_[name(value)] = found != given_.fills.end() ? found->second : range_of(values_.at(name(value)));
+  }
+
+  void add_op(int index) {
+    const Op& op = old_.op({index});
+    if (removal_.ops.contains(index)) {
+      for (ValueId output : op.outputs)
+        if (needed(output)) add_input(output);
+      return;
+    }
+    std::vector<ValueId> inputs;
+    std::vector<TensorType> types;
+    for (ValueId input : op.inputs) inputs.push_back(id(input));
+    for (ValueId output : op.outputs) types.push_back(old_.type(output));
+    const OpId added = graph_.add_op(op.name, op.kind, op.attributes, inputs, types, op.role, op.origin);
+    for (size_t i = 0; i < op.outputs.size(); ++i) id(op.outputs[i]) = graph_.op(added).outputs[i];
+  }
+
+  FuzzCase finish() {
+    FuzzCase result = given_;
+    for (const Variable& variable : graph_.variables()) {
+      const auto found = given_.fills.find(graph_.value(variable.value).name);
+      if (found != given_.fills.end()) fills_.insert(*found);
+    }
+    std::erase_if(result.marks, [&](const Mark& mark) {
+      return mark.kind == Mark::Kind::kTensor ? !graph_.find_value(mark.pattern) : !graph_.find_op(mark.pattern);
+    });
+    result.fills = std::move(fills_);
+    result.graph = std::move(graph_);
+    return result;
+  }
+
+  const FuzzCase& given_;
+  const Graph& old_;
+  const ReferenceValues& values_;
+  const Removal& removal_;
+  std::vector<bool> needed_;
+  std::vector<ValueId> id_of_;  // in the new graph, by old value
+  Graph graph_;
+  std::map<std::string, Fill> fills_;
+};
+
+/// What stays alike while a case shrinks: the first words of what was thrown.
+std::string kind_of(const CaseFailure& failure) {
+  return failure.stage == CaseFailure::Stage::kCompare ? "" : failure.text.substr(0, failure.text.find('\''));
+}
+
+class Shrink {
+ public:
+  Shrink(FuzzCase failing, const CaseFailure& failure, const CaseFaults& faults, int runs)
+      : best_(std::move(failing)), stage_(failure.stage), kind_(kind_of(failure)), faults_(faults), runs_(runs) {}
+
+  FuzzCase run() {
+    bool smaller = true;
+    while (smaller && runs_ > 0) {
+      smaller = false;
+      smaller |= remove_ops();
+      smaller |= remove_marks();
+      smaller |= remove_ends();
+      smaller |= shrink_mesh();
+      smaller |= one_step();
+    }
+    return std::move(best_);
+  }
+
+ private:
+  bool try_case(FuzzCase candidate) {
+    if (runs_-- <= 0 || !fails_alike(candidate)) return false;
+    best_ = std::move(candidate);
+    return true;
+  }
+
+  bool fails_alike(const FuzzCase& candidate) const {
+    try {
+      if (!(candidate.exact ? in_exact_subset(candidate) : is_tame(candidate))) return false;
+    } catch (const std::exception&) {
+      return false;  // the judge itself cannot run it
+    }
+    const auto failure = run_case(candidate, faults_);
+    return failure && failure->stage == stage_ && kind_of(*failure) == kind_;
+  }
+
+  bool remove(const Removal& removal) { return try_case(Rebuild(best_, first_step(best_), removal).run()); }
+
+  /// Runs of ops, the longest first, the last ones first.
+  bool remove_ops() {
+    bool smaller = false;
+    for (int length = std::max<int>(static_cast<int>(best_.graph.ops().size()) / 2, 1); length >= 1; length /= 2)
+      for (int end = static_cast<int>(best_.graph.ops().size()); end > 0; end -= length) {
+        Removal removal;
+        for (int i = std::max(end - length, 0); i < std::min(end, static_cast<int>(best_.graph.ops().size())); ++i) removal.ops.insert(i);
+        if (!removal.ops.empty()) smaller |= remove(removal);
+      }
+    return smaller;
+  }
+
+  bool remove_marks() {
+    bool smaller = false;
+    for (size_t i = best_.marks.size(); i-- > 0;) {
+      FuzzCase candidate = best_;
+      candidate.marks.erase(candidate.marks.begin() + static_cast<std::ptrdiff_t>(i));
+      smaller |= try_case(std::move(candidate));
+    }
+    return smaller;
+  }
+
+  /// Outputs and updates.
+  bool remove_ends() {
+    bool smaller = false;
+    for (int i = static_cast<int>(best_.graph.outputs().size()) - 1; i >= 0; --i) smaller |= remove({{}, {i}, {}});
+    for (int v = static_cast<int>(best_.graph.variables().size()) - 1; v >= 0; --v)
+      if (v < static_cast<int>(best_.graph.variables().size()) && best_.graph.variables()[static_cast<size_t>(v)].next) smaller |= remove({{}, {}, {v}});
+    return smaller;
+  }
+
+  /// An axis of one process divides nothing.
+  bool shrink_mesh() {
+    bool smaller = false;
+    for (int axis = 0; axis < best_.mesh->axis_count(); ++axis)
+      for (int64_t extent = 1; extent < best_.mesh->shape()[axis]; ++extent) {
+        Shape shape = best_.mesh->shape();
+        shape[axis] = extent;
+        FuzzCase candidate = best_;
+        candidate.mesh = std::make_shared<const ProcessMesh>(shape, best_.mesh->axes());
+        if (try_case(std::move(candidate))) {
+          smaller = true;
+          break;
+        }
+      }
+    return smaller;
+  }
+
+  bool one_step() {
+    if (best_.steps == 1) return false;
+    FuzzCase candidate = best_;
+    candidate.steps = 1;
+    return try_case(std::move(candidate));
+  }
+
+  FuzzCase best_;
+  CaseFailure::Stage stage_;
+  std::string kind_;
+  const CaseFaults& faults_;
+  int runs_;
+};
+
+}  // namespace
+
+FuzzCase shrink_case(FuzzCase failing, const CaseFailure& failure, const CaseFaults& faults, int runs) {
+  return Shrink(std::move(failing), failure, faults, runs).run();
+}
+
+}  // namespace tessera::fuzz
