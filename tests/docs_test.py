@@ -98,12 +98,22 @@ def check_lessons(root):
             yield f"{path.relative_to(root)}: {lines} lines, at most {MOST_LINES_OF_A_LESSON}: a lesson fits on a page"
 
 
+def check_rooms(root):
+    """The page on the architecture has a row for each room."""
+    page = root / "docs" / "architecture.md"
+    rows = set(re.findall(r"^\| (\w+) \|", page.read_text(), re.MULTILINE)) if page.is_file() else set()
+    for path in sorted((root / "src").glob("*/CMakeLists.txt")):
+        if path.parent.name not in rows:
+            yield f"docs/architecture.md: has no row for the room {path.parent.name}"
+
+
 def written_offences(root):
     all_sources = sources(root)
     for page in pages(root):
         checks = [check_links(root, page), check_paths(root, page), check_names(root, page, all_sources), check_quotes(root, page, all_sources)]
         for check in checks:
             yield from (f"{page.relative_to(root)}: {offence}" for offence in check)
+    yield from check_rooms(root)
     yield from check_lessons(root)
 
 
@@ -156,6 +166,8 @@ def run_offences(root, program, build, report=lambda command: None):
 CLEAN = {
     "README.md": "# Name\n\nSee [more](docs/more.md), `src/ops/add.cpp`, `ops/add.cpp`, `add_two` and `--flag`.\n\n```sh\n./dev test\n./dev tessera hello\n```\n",
     "docs/more.md": "```cpp\nint add_two(int x);\n```\n",
+    "docs/architecture.md": "| ops | adds |\n",
+    "src/ops/CMakeLists.txt": "tessera_room(ops)\n",
     "src/ops/add.cpp": "int add_two(int x);\n",
     "examples/01/main.cpp": "\n" * MOST_LINES_OF_A_LESSON,
     ".ci/run": "",
@@ -169,6 +181,7 @@ PLANTED = [
     ({"docs/more.md": "```cpp\nint add_two(int y);\n```\n"}, "quotes 'int add_two(int y);'"),
     ({"docs/more.md": "```sh\nmake install\n```\n"}, "docs/more.md: 'make install' is run by no test"),
     ({"docs/more.md": "```sh\n./dev tessera fail\n```\n"}, "'./dev tessera fail' ends with 3:\nsorry"),
+    ({"src/attic/CMakeLists.txt": ""}, "docs/architecture.md: has no row for the room attic"),
     ({"examples/01/main.cpp": "\n" * (MOST_LINES_OF_A_LESSON + 1)}, "a lesson fits on a page"),
 ]
 

@@ -1,10 +1,11 @@
 // Makes what docs/tour.md shows: one matmul, its gradient and its update, from the serial graph to two ranks.
-#include <map>
-
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <map>
+
 #include "autodiff/optimizer.h"
+#include "base/text.h"
 #include "document_examples.h"
 #include "lower/lower.h"
 #include "observed_run.h"
@@ -72,6 +73,16 @@ struct Tour {
   }
 };
 
+/// The lines in which two texts of equally many lines differ: "- before", "+ after".
+std::string changed_lines(const std::string& before, const std::string& after) {
+  const std::vector<std::string> a = split_text(before, '\n'), b = split_text(after, '\n');
+  ensure(a.size() == b.size(), "the stage adds no lines");
+  std::string text;
+  for (size_t i = 0; i < a.size(); ++i)
+    if (a[i] != b[i]) text += "- " + a[i] + "\n+ " + b[i] + "\n";
+  return text;
+}
+
 std::string first_step_text(const ObservedStep& step) {
   std::string text;
   for (const char* name : {"x", "w", "y", "loss", "loss []", "y.grad.b", "w.sgd.step", "w.sgd.step [*, *]", "w.sgd.next"})
@@ -94,17 +105,20 @@ TEST(Tour, ShowsWhatEachStageMakesAndWhatTwoRanksCompute) {
   const std::vector<ObservedStep> steps = tour.run_on_two_ranks();
   const std::vector<double> serial = tour.run_serially();
   const auto dump = [&](const std::string& stage) { return [&tour, stage] { return tour.stages.at(stage); }; };
-  expect_examples("docs/tour.md",
-                  {{"serial", dump("serial"), {"y = dot_general(x, w)", "next w = w.sgd.next"}},
-                   {"propagate", dump("propagate"), {"y f32[4@dp, 2]\n", "y.grad.b f32[6, 2] {partial sum: dp}\n"}},
-                   {"partition", dump("partition"), {"w.sgd.step [*, *] = all-reduce(w.sgd.step): f32[6, 2] @optimizer"}},
-                   {"in-place", dump("in-place"), {"w.sgd.next = binary.sub(w, w.sgd.step [*, *]): f32[6, 2] @optimizer in place of w\n"}},
-                   {"arena", dump("arena")},
-                   {"tasks", dump("tasks"), {"exchange 'all-reduce w.sgd.step [*, *]' @optimizer", "w.sgd.next: f32[6, 2] at variable w\n"}},
-                   {"check", dump("check")},
-                   {"first-step", [&] { return first_step_text(steps[0]); }},
-                   // y = 0.5 * row sums 7, 9, 11, 9, twice: 2 (3.5^2 + 4.5^2 + 5.5^2 + 4.5^2) = 166
-                   {"losses", [&] { return losses_text(steps, serial); }, {"   0           166.0000           166.0000\n"}}});
+  expect_examples(
+      "docs/tour.md",
+      {{"serial", dump("serial"), {"y = dot_general(x, w)", "next w = w.sgd.next"}},
+       {"propagate", dump("propagate"), {"y f32[4@dp, 2]\n", "y.grad.b f32[6, 2] {partial sum: dp}\n"}},
+       {"partition", dump("partition"), {"w.sgd.step [*, *] = all-reduce(w.sgd.step): f32[6, 2] @optimizer"}},
+       {"in-place",
+        [&] { return changed_lines(tour.stages.at("partition"), tour.stages.at("in-place")); },
+        {"+ w.sgd.next = binary.sub(w, w.sgd.step [*, *]): f32[6, 2] @optimizer in place of w\n"}},
+       {"arena", dump("arena")},
+       {"tasks", dump("tasks"), {"exchange 'all-reduce w.sgd.step [*, *]' @optimizer", "w.sgd.next: f32[6, 2] at variable w\n"}},
+       {"check", dump("check")},
+       {"first-step", [&] { return first_step_text(steps[0]); }},
+       // y = 0.5 * row sums 7, 9, 11, 9, twice: 2 (3.5^2 + 4.5^2 + 5.5^2 + 4.5^2) = 166
+       {"losses", [&] { return losses_text(steps, serial); }, {"   0           166.0000           166.0000\n"}}});
 }
 
 }  // namespace

@@ -1,10 +1,10 @@
 #include "document_examples.h"
 
-#include <cstdlib>
-#include <filesystem>
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -63,11 +63,15 @@ void expect_examples(const std::string& file, const std::vector<DocumentExample>
   for (const DocumentExample& example : examples) {
     names.push_back(example.name);
     const std::string text = example.print();
-    for (const std::string& sentence : example.says) EXPECT_THAT(text, testing::HasSubstr(sentence)) << "in the example '" << example.name << "'";
-    if (is_updating()) page = with_example(std::move(page), example.name, text);
-    else
-      EXPECT_EQ(example_text(page, example.name), text) << file << ", example '" << example.name << "': the page is not what the program prints.\n"
-                                                        << "The block should be\n\n" << text << "\nor run this test with TESSERA_UPDATE_DOCS=1.";
+    for (const std::string& sentence : example.says)
+      EXPECT_THAT(text, testing::HasSubstr(sentence)) << "in the example '" << example.name << "'";
+    if (is_updating()) {
+      page = with_example(std::move(page), example.name, text);
+    } else {
+      EXPECT_EQ(example_text(page, example.name), text)
+          << file << ", example '" << example.name << "': the page is not what the program prints. It should be\n\n"
+          << text << "\nTESSERA_UPDATE_DOCS=1 writes it so.";
+    }
   }
   EXPECT_EQ(example_names(page), names) << "the page and the test name the same examples in the same order";
   if (is_updating()) write_file(path, page);

@@ -18,8 +18,8 @@ namespace tessera {
 /// One example of a page.
 struct DocumentExample {
   std::string name;
-  std::function<std::string()> print;   // its text; ends with a newline
-  std::vector<std::string> says = {};   // what the text must hold, whatever the page says
+  std::function<std::string()> print;  // its text; ends with a newline
+  std::vector<std::string> says = {};  // what the text must hold, whatever the page says
 };
 
 /// The names of the examples in a page, in its order.
@@ -29,7 +29,8 @@ std::string example_text(std::string_view page, std::string_view name);
 /// The page with another text for this example.  throws  InternalError when the page has no block of this name
 std::string with_example(std::string page, std::string_view name, std::string_view text);
 
-/// Expects that each of `examples` stands in the page `file` (below the project's folder) as it is printed, and that the page has no others.
+/// Expects that each of `examples` stands in the page `file` (below the project's folder) as it is printed, and that the page has no
+/// others.
 void expect_examples(const std::string& file, const std::vector<DocumentExample>& examples);
 
 }  // namespace tessera

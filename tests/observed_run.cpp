@@ -25,7 +25,7 @@ std::string values_text(const Held& held) {
   std::string text;
   for (size_t i = 0; i < held.values.size(); ++i) {
     if (i > 0) text += static_cast<int64_t>(i) % row == 0 ? " | " : " ";
-    text += fmt::format("{:g}", held.values[i]);
+    text += fmt::format("{:.4g}", held.values[i]);
   }
   return text;
 }

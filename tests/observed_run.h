@@ -28,7 +28,7 @@ struct ObservedStep {
 ///   requires  variables are set, processes are 0, 1, ...
 ObservedStep run_observed(Runtime& runtime, LoadedProgram& program, const std::map<std::string, const Tensor*>& inputs);
 
-/// "3.5 4.5 | 5.5 4.5": rows of the last dim, apart by bars.
+/// "3.5 4.5 | 5.5 4.5": rows of the last dim, apart by bars; to four digits.
 std::string values_text(const Held& held);
 
 }  // namespace tessera

@@ -168,7 +168,7 @@ class Demo {
     else say("4. Ends here: the run has {} only.\n", counted(config().train.steps, "step"));
     const TrainedRun run = train_to_end(*divided_);
     say("{}\n", run.losses.empty() ? "" : "   " + grouped(std::llround(run.tokens_per_second)) + " tokens a second.\n");
-    say("5. Measures the held-out text.\n   The loss is {:.3f} nats a token, {} its bigram entropy of {:.3f}.\n\n", run.held_out_loss,
+    say("5. Measures the held-out text.\n   The loss is {:.3f} nats a token over {} tokens, {} their bigram entropy of {:.3f}.\n\n", run.held_out_loss, grouped(run.held_out_tokens),
         run.held_out_loss < data_->bigram_entropy ? "below" : "not yet below", data_->bigram_entropy);
     for (double loss : run.losses) document_["losses"].append(loss);
     document_["val_loss"] = run.held_out_loss;
@@ -187,13 +187,14 @@ class Demo {
   }
 
   void end() {
-    say("What was shown: the model was written once, for one process; {} divided it over {}, and its losses stayed the same up to rounding.\n\n"
+    say("What was shown: the model was written once, for one process; {} divided it over {}, and in the first {} its losses {}.\n\n"
         "Try next\n"
         "  ./dev tessera verify  configs/mlp.toml --plan configs/plans/mlp.dp2-tp2.json            every tensor against the serial program\n"
         "  ./dev tessera explain configs/gpt.toml --plan configs/plans/gpt.dp2-tp2.json            where everything lies, what is sent, and why\n"
         "  ./dev tessera explain configs/gpt.toml --plan configs/plans/gpt.tp4.json 'blocks.0.ffn.*'\n"
         "  ./dev tessera train   configs/gpt.toml --plan configs/plans/gpt.dp4.json --out runs/1   train, with metrics in a folder\n",
-        counted(static_cast<int64_t>(session_.plan.marks.size()), "mark"), counted(session_.plan.ranks(), "rank"));
+        counted(static_cast<int64_t>(session_.plan.marks.size()), "mark"), counted(session_.plan.ranks(), "rank"),
+        counted(static_cast<int64_t>(comparison_.serial.size()), "step"), comparison_.agree() ? "were the serial ones up to rounding" : "WERE NOT the serial ones");
   }
 
   std::ostream& out_;

@@ -7,10 +7,10 @@
 namespace tessera {
 namespace {
 
-double evaluate_at(Engine& engine, RunFolder* folder) {
-  const double loss = engine.evaluate(engine.config().train.evaluate_batches).loss;
-  if (folder) folder->add_evaluation(engine.step_count(), loss);
-  return loss;
+Engine::Evaluation evaluate_now(Engine& engine, RunFolder* folder) {
+  const Engine::Evaluation evaluation = engine.evaluate(engine.config().train.evaluate_batches);
+  if (folder) folder->add_evaluation(engine.step_count(), evaluation.loss);
+  return evaluation;
 }
 
 double speed_of(const std::vector<StepResult>& steps) {
@@ -38,11 +38,13 @@ TrainedRun train_to_end(Engine& engine, RunFolder* folder) {
       if (folder) folder->add_step(result);
       const bool is_last = result.step + 1 == train.steps;
       if (train.evaluate_every > 0 && (result.step + 1) % train.evaluate_every == 0 && !is_last)
-        progress.note(fmt::format("step: {}  val_loss: {:.4f}", result.step + 1, evaluate_at(engine, folder)));
+        progress.note(fmt::format("step: {}  val_loss: {:.4f}", result.step + 1, evaluate_now(engine, folder).loss));
     }
   }
   run.tokens_per_second = speed_of(steps);
-  run.held_out_loss = evaluate_at(engine, folder);
+  const Engine::Evaluation evaluation = evaluate_now(engine, folder);
+  run.held_out_loss = evaluation.loss;
+  run.held_out_tokens = evaluation.tokens;
   return run;
 }
 

@@ -5,7 +5,9 @@
 namespace tessera {
 namespace {
 
-const Register& at(const Program& program, RegisterIndex reg) { return program.registers[static_cast<size_t>(reg)]; }
+const Register& at(const Program& program, RegisterIndex reg) {
+  return program.registers[static_cast<size_t>(reg)];
+}
 
 std::string names(const Program& program, const std::vector<RegisterIndex>& list) {
   std::vector<std::string> texts;
@@ -39,7 +41,9 @@ std::string line(const Program& program, const Instruction& instruction) {
 
 }  // namespace
 
-std::vector<RegisterIndex> Instruction::reads() const { return is_exchange ? std::vector{source} : step.inputs; }
+std::vector<RegisterIndex> Instruction::reads() const {
+  return is_exchange ? std::vector{source} : step.inputs;
+}
 
 std::vector<RegisterIndex> Instruction::writes() const {
   if (is_exchange) return {target};
@@ -52,7 +56,8 @@ std::string to_text(const Program& program) {
   std::string text;
   for (const MeshPtr& mesh : program.meshes) text += "mesh " + to_text(*mesh) + "\n";
   for (const TaskInput& input : program.inputs) text += "input " + input.name + ": " + types(program, {input.value}) + "\n";
-  for (const TaskVariable& variable : program.variables) text += "variable " + variable.name + ": " + types(program, {variable.value}) + "\n";
+  for (const TaskVariable& variable : program.variables)
+    text += "variable " + variable.name + ": " + types(program, {variable.value}) + "\n";
   for (const Instruction& instruction : program.instructions) text += line(program, instruction);
   for (const auto& [name, reg] : program.results) text += "output " + name + " = " + names(program, {reg}) + "\n";
   for (size_t v = 0; v < program.variables.size(); ++v)

@@ -1,0 +1,130 @@
+// Checkpoints: what a run needs to go on, stored so that any plan loads what any other plan stored, and so that no failure loses them.
+//
+// This room knows files, boxes and parts. It knows no mesh and no graph: each rank says which boxes of which tensors it stores, and which it
+// wants. It makes no threads.
+//
+//   step-00001000/                                       written as step-00001000.tmp/, synced, renamed
+//     shard-00000-model-00001-of-00001.safetensors ...   one a rank: the boxes that it owns
+//     index.json      tensor -> type and parts: file, place in the file, box, checksums
+//     state.json      step, position in the data, seeds: whatever the caller needs
+//     plan.json       the plan of the run
+//     checksums.txt   checksum, size and name of the three
+//   latest            the name of the newest checkpoint, moved last
+#pragma once
+
+#include <atomic>
+#include <map>
+#include <mutex>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/document.h"
+#include "checkpoint/file_system.h"
+#include "checkpoint/index.h"
+
+namespace tessera {
+
+/// A box of a tensor that a rank stores, dense and row-major at `data`. It may be empty.
+struct StoredPart {
+  std::string tensor;
+  Box box;
+  DType dtype = DType::kF32;
+  TensorType whole;
+  const std::byte* data = nullptr;
+};
+
+/// One stored checkpoint, open for reading.
+///
+///   threads  any number at once
+///   throws   UserError (65) that names the damaged file and the newest earlier checkpoint whose every byte is good
+class Checkpoint {
+ public:
+  /// Checks all but the bytes of the tensors: that every file is there with its size, and that index, state and plan are as written.
+  Checkpoint(FileSystem& files, std::filesystem::path folder);
+
+  int64_t step() const { return index_.step; }
+  const std::filesystem::path& folder() const { return folder_; }
+  const Document& state() const { return state_; }
+  const Document& plan() const { return plan_; }
+  const CheckpointIndex& index() const { return index_; }
+
+  /// throws  UserError (65) that lists every tensor of `wanted` that is missing or of another type, and every stored one that is not wanted
+  void require(const std::map<std::string, TensorType>& wanted) const;
+  /// Fills `out` with a box of a tensor, dense and row-major. Reads, of each part that shares elements with the box, the blocks that hold
+  /// them, neighbours in one read, and verifies their checksums.
+  ///   requires  `out` has room; the box lies in the tensor
+  ///   memory    8 MiB, or one block when that is more
+  void load_box(const std::string& tensor, const Box& box, std::byte* out) const;
+  /// Reads and verifies every byte.
+  void verify() const;
+  /// Bytes of tensors read so far by load_box and verify.
+  Bytes bytes_read() const { return Bytes(bytes_read_.load()); }
+
+ private:
+  const InputFile& file(const std::string& name) const;
+  const IndexTensor& tensor(const std::string& name) const;
+  void load_part(const std::string& tensor, const IndexTensor& stored, const IndexPart& part, const Box& box, std::byte* out) const;
+  std::vector<std::byte> read_blocks(const std::string& tensor, const IndexPart& part, Range bytes) const;
+  void verify_file(const std::string& name, const IndexFile& stored) const;
+
+  FileSystem& files_;
+  std::filesystem::path folder_;
+  CheckpointIndex index_;
+  Document state_, plan_;
+  mutable std::mutex mutex_;
+  mutable std::map<std::string, std::unique_ptr<InputFile>> open_;
+  mutable std::atomic<int64_t> bytes_read_{0};
+};
+
+/// The folder in which a run keeps its checkpoints. One run writes into it at a time.
+class CheckpointFolder {
+ public:
+  CheckpointFolder(FileSystem& files, std::filesystem::path folder) : files_(files), folder_(std::move(folder)) {}
+
+  // Storing a checkpoint, in this order. Whatever fails or stops on the way, what was complete before stays so.
+
+  /// By one process, before any rank stores: makes the folder aside, and removes what earlier failures left.
+  void begin(int64_t step);
+  /// By every rank, at the same time if they like: writes and syncs the rank's own file. No two ranks store the same element.
+  ///   requires  0 <= rank < ranks; data stays as it is during the call
+  void store(int64_t step, Rank rank, int ranks, const std::vector<StoredPart>& parts);
+  /// By one process, after every rank has stored: checks that the parts tile their tensors, writes the index, makes the checkpoint visible at
+  /// once, then moves `latest`, then removes what is older than the newest `keep_last` complete ones up to this step (0: keeps all).
+  void commit(int64_t step, int ranks, const Document& state, const Document& plan, int keep_last);
+
+  // Finding one.
+
+  /// Names of all checkpoints that are in place, damaged ones too, by step.
+  std::vector<std::string> names() const;
+  /// Path of a checkpoint of names().
+  std::filesystem::path path_of(const std::string& name) const;
+  /// "" when the checkpoint opens; else what is wrong with it. The bytes of tensors are read only when `every_byte`.
+  std::string damage(const std::string& name, bool every_byte) const;
+  /// The one that `latest` names if it is complete; else the newest complete one before it; else any newest complete one. "" if there is none.
+  std::string latest() const;
+  /// The newest one of a lower step whose every byte is good; "" if there is none.
+  std::string good_before(int64_t step) const;
+
+ private:
+  std::filesystem::path aside(int64_t step) const;
+  CheckpointIndex collect(int64_t step, int ranks) const;
+  void put_in_place(int64_t step);
+  void move_latest(int64_t step);
+  void remove_older(int64_t step, int keep_last);
+
+  FileSystem& files_;
+  std::filesystem::path folder_;
+};
+
+/// "step-00001000".
+std::string checkpoint_name(int64_t step);
+/// "shard-00003-model-00001-of-00001.safetensors", the name that PyTorch's distributed checkpoints give such a file.
+std::string rank_file_name(Rank rank);
+
+/// A summary of a safetensors file, of a checkpoint, or of a folder of checkpoints, for people and scripts.
+///
+///   throws  UserError: it is missing (66), or none of these, or damaged (65)
+Document inspect_stored(FileSystem& files, const std::filesystem::path& path);
+
+}  // namespace tessera

@@ -1,0 +1,82 @@
+#include "checkpoint/crc32c.h"
+
+#include <array>
+#include <bit>
+#include <cstring>
+
+namespace tessera {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "files are little endian, and are written as memory stands");
+
+using Tables = std::array<std::array<uint32_t, 256>, 8>;
+
+/// Table k: what a byte that stands k bytes before the end of eight adds to the checksum.
+constexpr Tables make_tables() {
+  Tables tables{};
+  for (uint32_t byte = 0; byte < 256; ++byte) {
+    uint32_t value = byte;
+    for (int bit = 0; bit < 8; ++bit) value = (value >> 1) ^ (value & 1 ? 0x82F63B78U : 0U);
+    tables[0][byte] = value;
+  }
+  for (size_t k = 1; k < 8; ++k)
+    for (size_t byte = 0; byte < 256; ++byte) tables[k][byte] = (tables[k - 1][byte] >> 8) ^ tables[0][tables[k - 1][byte] & 0xff];
+  return tables;
+}
+
+constexpr Tables kTables = make_tables();
+
+uint32_t add_byte(uint32_t state, std::byte byte) {
+  return (state >> 8) ^ kTables[0][(state ^ static_cast<uint32_t>(byte)) & 0xff];
+}
+
+uint64_t word_at(const std::byte* bytes) {
+  uint64_t word = 0;
+  std::memcpy(&word, bytes, sizeof word);
+  return word;
+}
+
+#if defined(__x86_64__)
+/// The processor's own instruction: about four times as fast as the tables.
+__attribute__((target("sse4.2"))) uint32_t crc32c_by_instruction(std::span<const std::byte> bytes, uint32_t before) {
+  uint64_t state = ~before;
+  size_t i = 0;
+  for (; i + 8 <= bytes.size(); i += 8) state = __builtin_ia32_crc32di(state, word_at(bytes.data() + i));
+  auto last = static_cast<uint32_t>(state);
+  for (; i < bytes.size(); ++i) last = __builtin_ia32_crc32qi(last, static_cast<unsigned char>(bytes[i]));
+  return ~last;
+}
+#endif
+
+}  // namespace
+
+uint32_t crc32c_by_tables(std::span<const std::byte> bytes, uint32_t before) {
+  uint32_t state = ~before;
+  size_t i = 0;
+  for (; i + 8 <= bytes.size(); i += 8) {
+    const uint64_t word = word_at(bytes.data() + i) ^ state;
+    state = 0;
+    for (size_t k = 0; k < 8; ++k) state ^= kTables[7 - k][(word >> (8 * k)) & 0xff];
+  }
+  for (; i < bytes.size(); ++i) state = add_byte(state, bytes[i]);
+  return ~state;
+}
+
+uint32_t crc32c(std::span<const std::byte> bytes, uint32_t before) {
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("sse4.2")) return crc32c_by_instruction(bytes, before);
+#endif
+  return crc32c_by_tables(bytes, before);
+}
+
+uint32_t crc32c(std::string_view text, uint32_t before) {
+  return crc32c(std::as_bytes(std::span<const char>(text.data(), text.size())), before);
+}
+
+std::string checksum_text(uint32_t checksum) {
+  std::string text(8, '0');
+  for (size_t i = 0; i < 8; ++i) text[i] = "0123456789abcdef"[(checksum >> (28 - 4 * i)) & 0xf];
+  return text;
+}
+
+}  // namespace tessera

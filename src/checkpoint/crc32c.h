@@ -1,0 +1,26 @@
+// The checksum of everything that a checkpoint stores.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace tessera {
+
+/// CRC-32C (Castagnoli) of `bytes`, continuing from the checksum of what came before them.
+///
+///   finds    every single flipped bit and every burst of up to 32 bits
+///   example  crc32c("123456789") = 0xe3069283
+///   source   RFC 3720, appendix B.4
+uint32_t crc32c(std::span<const std::byte> bytes, uint32_t before = 0);
+uint32_t crc32c(std::string_view text, uint32_t before = 0);
+
+/// The same by tables alone, eight bytes at a time, for machines without the instruction: what crc32c() uses there, and its check.
+uint32_t crc32c_by_tables(std::span<const std::byte> bytes, uint32_t before = 0);
+
+/// Eight hexadecimal digits: "e3069283".
+std::string checksum_text(uint32_t checksum);
+
+}  // namespace tessera

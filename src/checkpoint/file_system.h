@@ -1,0 +1,96 @@
+// What a checkpoint asks of a disk, as an interface: so that tests can stop, fill and damage the disk at every single write.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.h"
+
+namespace tessera {
+
+/// A file that is being written from its start. Closed when it goes.
+class OutputFile {
+ public:
+  virtual ~OutputFile() = default;
+  /// Writes all of `bytes` at the end.  throws UserError (1)
+  void append(std::span<const std::byte> bytes);
+  void append(std::string_view text) { append(std::as_bytes(std::span<const char>(text.data(), text.size()))); }
+  /// What was appended now survives a power failure; its name does so after FileSystem::sync_folder.  throws UserError (1)
+  virtual void sync() = 0;
+
+ protected:
+  /// Writes some of `bytes`, at least one, and says how many: a disk may take fewer than it is given.
+  virtual size_t write_some(std::span<const std::byte> bytes) = 0;
+};
+
+/// A file that is read at any place.  threads: any number at once
+class InputFile {
+ public:
+  virtual ~InputFile() = default;
+  virtual int64_t size() const = 0;
+  /// Fills `out` from byte `offset` on.  throws UserError (65) when the file ends before, (66) when it cannot be read
+  void read_at(int64_t offset, std::span<std::byte> out) const;
+  const std::filesystem::path& path() const { return path_; }
+
+ protected:
+  explicit InputFile(std::filesystem::path path) : path_(std::move(path)) {}
+  /// Reads some bytes and says how many; 0 at the end of the file.
+  virtual size_t read_some(int64_t offset, std::span<std::byte> out) const = 0;
+
+ private:
+  std::filesystem::path path_;
+};
+
+/// Files and folders.
+///
+///   threads  any number at once
+///   throws   UserError that names the path: what is missing or cannot be read (66), what cannot be written (1)
+class FileSystem {
+ public:
+  virtual ~FileSystem() = default;
+  /// Empties the file when it is there.
+  virtual std::unique_ptr<OutputFile> create(const std::filesystem::path& path) = 0;
+  virtual std::unique_ptr<InputFile> open(const std::filesystem::path& path) = 0;
+  /// Makes the folders above it too. Nothing happens when it is there.
+  virtual void make_folder(const std::filesystem::path& path) = 0;
+  /// At once and as a whole; a file at `to` is replaced, a folder that is not empty is an error.
+  virtual void rename(const std::filesystem::path& from, const std::filesystem::path& to) = 0;
+  /// A file, or a folder with all that is in it; not at once. Nothing happens when it is not there.
+  virtual void remove(const std::filesystem::path& path) = 0;
+  /// The names in the folder, as they are now, survive a power failure.
+  virtual void sync_folder(const std::filesystem::path& path) = 0;
+  /// Names in the folder, sorted; none when there is no such folder.
+  virtual std::vector<std::string> list(const std::filesystem::path& path) = 0;
+  virtual bool is_folder(const std::filesystem::path& path) = 0;
+};
+
+/// The machine's own.
+class RealFileSystem final : public FileSystem {
+ public:
+  std::unique_ptr<OutputFile> create(const std::filesystem::path& path) override;
+  std::unique_ptr<InputFile> open(const std::filesystem::path& path) override;
+  void make_folder(const std::filesystem::path& path) override;
+  void rename(const std::filesystem::path& from, const std::filesystem::path& to) override;
+  void remove(const std::filesystem::path& path) override;
+  void sync_folder(const std::filesystem::path& path) override;
+  std::vector<std::string> list(const std::filesystem::path& path) override;
+  bool is_folder(const std::filesystem::path& path) override;
+};
+
+/// All bytes of a file.
+std::string read_whole(FileSystem& files, const std::filesystem::path& path);
+/// Writes a file and syncs it: it is whole or the call throws.
+void write_synced(FileSystem& files, const std::filesystem::path& path, std::string_view text);
+/// The folder that holds `path`; "." for a bare name.
+std::filesystem::path folder_of(const std::filesystem::path& path);
+
+UserError cannot_write_error(const std::filesystem::path& path, const std::string& why);
+UserError cannot_read_error(const std::filesystem::path& path, const std::string& why);
+
+}  // namespace tessera

@@ -1,0 +1,50 @@
+// JSON of files that others may have written: every key asked for by kind, none left over, none twice. Errors are of data (65).
+#pragma once
+
+#include <cstdint>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/document.h"
+#include "base/error.h"
+
+namespace tessera {
+
+/// The error of every damaged or malformed file.
+UserError bad_data(const std::string& what, const std::string& why, const std::string& fix);
+
+/// throws  UserError (65) with the place when `text` is not JSON, has a zero byte, or a table in it has a key twice; `file` is for messages
+Document parse_json_strictly(std::string_view text, const std::string& file);
+
+/// One table whose keys are all required. Ask for every key, then call finish().
+///
+///   where   what the table is, for messages: "tensor 'w'"
+///   throws  UserError (65): a key is missing or of the wrong kind; finish(): there is a key that nobody asked for
+class JsonFields {
+ public:
+  /// throws  UserError (65) when `document` is no table
+  JsonFields(const Document& document, std::string file, std::string where);
+
+  const Document& any(const std::string& key);
+  /// An integer of 0 or more.
+  int64_t count(const std::string& key);
+  std::vector<int64_t> counts(const std::string& key);
+  const std::string& text(const std::string& key);
+  const Document::Table& table(const std::string& key);
+  const Document::List& list(const std::string& key);
+  void finish() const;
+
+  const std::string& file() const { return file_; }
+  const std::string& where() const { return where_; }
+
+ private:
+  [[noreturn]] void refuse(const std::string& key, const Document& found, const std::string& legal) const;
+
+  const Document& table_;
+  std::string file_, where_;
+  std::set<std::string> asked_;
+};
+
+}  // namespace tessera

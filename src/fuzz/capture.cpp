@@ -1,0 +1,123 @@
+#include "fuzz/capture.h"
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+
+#include "base/error.h"
+
+namespace tessera::fuzz {
+namespace {
+
+double combine(ReduceOp op, double a, double b) {
+  switch (op) {
+    case ReduceOp::kSum: return a + b;
+    case ReduceOp::kProd: return a * b;
+    case ReduceOp::kMax:
+    case ReduceOp::kAny: return std::max(a, b);
+    case ReduceOp::kMin:
+    case ReduceOp::kAll: return std::min(a, b);
+  }
+  throw InternalError("unknown reduction");
+}
+
+double identity(ReduceOp op) {
+  switch (op) {
+    case ReduceOp::kSum:
+    case ReduceOp::kAny: return 0;
+    case ReduceOp::kProd:
+    case ReduceOp::kAll: return 1;
+    case ReduceOp::kMax: return -std::numeric_limits<double>::infinity();
+    case ReduceOp::kMin: return std::numeric_limits<double>::infinity();
+  }
+  throw InternalError("unknown reduction");
+}
+
+Tensor local_tensor(const TensorType& type, const std::vector<std::byte>& bytes) {
+  Tensor tensor(type);
+  if (!bytes.empty()) std::memcpy(tensor.data(), bytes.data(), bytes.size());
+  return tensor;
+}
+
+/// Calls visit(position in the part, position in the whole tensor).
+template <typename Visit>
+void for_each_element(const Shape& local, const Box& box, const Shape& whole, Visit visit) {
+  const Dims strides = row_major_strides(whole), local_strides = row_major_strides(local);
+  for (int64_t i = 0; i < element_count(local); ++i) {
+    int64_t at = 0;
+    for (int d = 0; d < local.size(); ++d) at += (i / local_strides[d] % local[d] + box.ranges[static_cast<size_t>(d)].begin) * strides[d];
+    visit(static_cast<size_t>(i), static_cast<size_t>(at));
+  }
+}
+
+int64_t first_differing_byte(const std::vector<std::byte>& a, const std::vector<std::byte>& b) {
+  return std::mismatch(a.begin(), a.end(), b.begin(), b.end()).first - a.begin();
+}
+
+}  // namespace
+
+Capture::Capture(const TaskGraph& graph) : graph_(graph), parts_(static_cast<size_t>(graph.mesh->size())) {
+  for (auto& registers : parts_) registers.resize(graph.registers.size());
+  clear();
+}
+
+void Capture::clear() {
+  filled_.assign(parts_.size(), {});
+  // One byte per process and register would be enough, but two threads never write into one vector<bool>: each process has its own.
+  for (auto& registers : filled_) registers.assign(graph_.registers.size(), false);
+}
+
+Observer Capture::observer() {
+  return [this](Rank rank, RegisterIndex reg, const Coordinate& coordinate, const std::byte* data) {
+    const auto& processes = graph_.mesh->processes();
+    const auto process = static_cast<size_t>(std::find(processes.begin(), processes.end(), rank) - processes.begin());
+    const auto size = static_cast<size_t>(byte_size(local_type(graph_.registers[static_cast<size_t>(reg)], coordinate)).value());
+    parts_[process][static_cast<size_t>(reg)].assign(data, data + size);
+    filled_[process][static_cast<size_t>(reg)] = true;
+  };
+}
+
+Capture::Part Capture::part_of(const Register& reg, RegisterIndex index, int process) const {
+  const ProcessMesh& mesh = *graph_.mesh;
+  Part part;
+  part.coordinate = mesh.coordinate_at(process);
+  part.box = reg.attr.box(reg.type.shape, part.coordinate);
+  for (const PartialAxis& p : reg.attr.partial) part.contribution = part.contribution * mesh.shape()[p.axis] + part.coordinate[p.axis];
+  for (int axis = 0; axis < mesh.axis_count(); ++axis)
+    if (reg.attr.uses(axis)) part.place = part.place * mesh.shape()[axis] + part.coordinate[axis];
+  part.bytes = &parts_[static_cast<size_t>(process)][static_cast<size_t>(index)];
+  return part;
+}
+
+Capture::Whole Capture::assemble(RegisterIndex index) const {
+  const Register& reg = graph_.registers[static_cast<size_t>(index)];
+  const bool partial = !reg.attr.partial.empty();
+  const ReduceOp op = partial ? reg.attr.partial.front().reduce : ReduceOp::kSum;
+  const auto count = static_cast<size_t>(element_count(reg.type.shape));
+  // Axes that only replicate do not count: the first process of each place gives its part, the others must equal it.
+  Whole whole{{reg.type, std::vector<double>(count, identity(op))}, "", ""};
+  std::map<int64_t, std::pair<int, const std::vector<std::byte>*>> first_of_place;
+  for (int process = 0; process < graph_.mesh->size(); ++process) {
+    if (!filled_[static_cast<size_t>(process)][static_cast<size_t>(index)]) {
+      whole.missing = "process " + std::to_string(process) + " never filled it";
+      return whole;
+    }
+    const Part part = part_of(reg, index, process);
+    const auto [found, is_first] = first_of_place.try_emplace(part.place, process, part.bytes);
+    const TensorType type = local_type(reg, part.coordinate);
+    if (!is_first) {
+      if (*found->second.second != *part.bytes && whole.torn.empty())
+        whole.torn = "processes " + std::to_string(found->second.first) + " and " + std::to_string(process) + " differ in local element " +
+                     std::to_string(first_differing_byte(*part.bytes, *found->second.second) / size_of(type.dtype));
+      continue;
+    }
+    const ReferenceTensor local = to_reference(local_tensor(type, *part.bytes));
+    for_each_element(type.shape, part.box, reg.type.shape, [&](size_t from, size_t at) {
+      double& element = whole.tensor.values[at];
+      element = partial ? combine(op, element, local.values[from]) : local.values[from];
+    });
+  }
+  return whole;
+}
+
+}  // namespace tessera::fuzz

@@ -1,0 +1,45 @@
+// What every rank held in every register, put together to whole tensors.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ops/operator.h"
+#include "runtime/runtime.h"
+
+namespace tessera::fuzz {
+
+class Capture {
+ public:
+  /// `graph` outlives it.
+  explicit Capture(const TaskGraph& graph);
+
+  /// To be given to Runtime::run; each rank writes its own part.
+  Observer observer();
+  void clear();
+
+  struct Whole {
+    ReferenceTensor tensor;    // addends of a partial one are put together
+    std::string torn;          // two replicas that differ in a bit: "processes 0 and 2 differ in local element 3"; "" when none do
+    std::string missing;       // a process that never filled it
+  };
+  Whole assemble(RegisterIndex index) const;
+
+ private:
+  struct Part {
+    Coordinate coordinate;
+    Box box;
+    int64_t contribution = 0;  // index over the partial axes
+    int64_t place = 0;         // index over the axes that divide or are partial: equal for replicas
+    const std::vector<std::byte>* bytes = nullptr;
+  };
+  Part part_of(const Register& reg, RegisterIndex index, int process) const;
+
+  const TaskGraph& graph_;
+  std::vector<std::vector<std::vector<std::byte>>> parts_;  // by process and register
+  std::vector<std::vector<bool>> filled_;
+};
+
+}  // namespace tessera::fuzz

@@ -1,0 +1,120 @@
+// The text form of a case, and the data that it draws.
+#include <charconv>
+#include <cmath>
+
+#include "base/error.h"
+#include "base/random.h"
+#include "base/text.h"
+#include "fuzz/fuzz_case.h"
+
+namespace tessera::fuzz {
+namespace {
+
+[[noreturn]] void refuse(std::string_view line, const std::string& expected) {
+  throw UserError("the case has a malformed line: " + std::string(line), "expected " + expected, "write it as a failing case is printed",
+                  ExitCode::kBadData);
+}
+
+/// Cuts the first word off `rest`.
+std::string take_word(std::string_view& rest) {
+  rest = trim(rest);
+  const size_t end = std::min(rest.find(' '), rest.size());
+  std::string word(rest.substr(0, end));
+  rest.remove_prefix(end);
+  return word;
+}
+
+template <typename Number>
+Number take_number(std::string_view line, std::string_view& rest) {
+  const std::string word = take_word(rest);
+  Number value = 0;
+  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
+  if (error != std::errc{} || end != word.data() + word.size()) refuse(line, "a number at '" + word + "'");
+  return value;
+}
+
+Fill read_fill(std::string_view line, std::string_view& rest) {
+  Fill fill;
+  const std::string kind = take_word(rest);
+  if (kind != "whole" && kind != "real") refuse(line, "'whole' or 'real'");
+  fill.whole = kind == "whole";
+  fill.low = take_number<double>(line, rest);
+  fill.high = take_number<double>(line, rest);
+  return fill;
+}
+
+Mark read_mark(std::string_view line, std::string_view& rest) {
+  const std::string kind = take_word(rest);
+  const std::string pattern = take_word(rest);
+  const std::string placement(trim(rest));
+  if (kind == "tensor") return shard_tensor(pattern, placement, "case");
+  if (kind == "op") return shard_op(pattern, placement, "case");
+  refuse(line, "'tensor' or 'op'");
+}
+
+void read_line(std::string_view line, FuzzCase& result) {
+  std::string_view rest = line;
+  const std::string word = take_word(rest);
+  if (word == "seed") {
+    result.seed = take_number<uint64_t>(line, rest);
+  } else if (word == "mode") {
+    result.exact = take_word(rest) == "exact";
+  } else if (word == "steps") {
+    result.steps = take_number<int64_t>(line, rest);
+  } else if (word == "mesh") {
+    result.mesh = std::make_shared<const ProcessMesh>(parse_mesh(trim(rest)));
+  } else if (word == "fill") {
+    const std::string name = take_word(rest);
+    result.fills[name] = read_fill(line, rest);
+  } else if (word == "mark") {
+    result.marks.push_back(read_mark(line, rest));
+  } else {
+    refuse(line, "seed, mode, steps, mesh, fill, mark or graph");
+  }
+}
+
+double element(const Fill& fill, DType dtype, double uniform) {
+  if (dtype == DType::kBool) return uniform < 0.5 ? 0 : 1;
+  if (fill.whole || dtype == DType::kI32) return std::floor(fill.low + (fill.high - fill.low + 1) * uniform);
+  return fill.low + (fill.high - fill.low) * uniform;
+}
+
+}  // namespace
+
+std::string to_text(const FuzzCase& given) {
+  std::string text = "seed " + std::to_string(given.seed) + "\nmode " + (given.exact ? "exact" : "general") + "\nsteps " +
+                     std::to_string(given.steps) + "\nmesh " + tessera::to_text(*given.mesh) + "\n";
+  for (const auto& [name, fill] : given.fills)
+    text += "fill " + name + (fill.whole ? " whole " : " real ") + double_text(fill.low) + " " + double_text(fill.high) + "\n";
+  for (const Mark& mark : given.marks)
+    text += std::string("mark ") + (mark.kind == Mark::Kind::kTensor ? "tensor " : "op ") + mark.pattern + " " + mark.placement + "\n";
+  return text + "graph\n" + tessera::to_text(given.graph);
+}
+
+FuzzCase parse_case(std::string_view text) {
+  FuzzCase result;
+  while (!text.empty()) {
+    const size_t end = std::min(text.find('\n'), text.size());
+    const std::string_view line = trim(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+    if (line == "graph") {
+      if (!result.mesh) refuse(line, "a mesh before the graph");
+      result.graph = parse_graph(text);
+      return result;
+    }
+    if (!line.empty()) read_line(line, result);
+  }
+  refuse("", "a line 'graph' and the graph");
+}
+
+Tensor drawn(const FuzzCase& given, const std::string& name, const TensorType& type, int64_t step) {
+  const auto found = given.fills.find(name);
+  const Fill fill = found == given.fills.end() ? Fill{} : found->second;
+  const RandomStream stream(random_key(given.seed, name), static_cast<uint64_t>(step));
+  ReferenceTensor tensor{type, {}};
+  for (int64_t i = 0; i < element_count(type.shape); ++i)
+    tensor.values.push_back(element(fill, type.dtype, stream.uniform(static_cast<uint64_t>(i))));
+  return from_reference(tensor);
+}
+
+}  // namespace tessera::fuzz

@@ -1,0 +1,234 @@
+#include "fuzz/fuzz_case.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "fuzz/capture.h"
+#include "ops/interpreter.h"
+#include "runtime/runtime.h"
+
+namespace tessera::fuzz {
+namespace {
+
+/// Rounding errors of a run are far below their bounds; the perturbed judge takes the bounds, with random signs. Four times its effect leaves room for
+/// signs that fall worse (the same as in `tessera verify`).
+constexpr double kSafety = 4;
+
+/// Before a difference counts, the judge is perturbed this many times more, with other signs: a comparison of values that are equal but for rounding may
+/// fall either way.
+constexpr int kMorePerturbations = 16;
+
+constexpr Seconds kDeadline{20};
+
+/// Registers in the order in which they are filled.
+std::vector<RegisterIndex> in_program_order(const TaskGraph& tasks) {
+  std::vector<RegisterIndex> order;
+  for (TaskId id : tasks.order) {
+    const Task& task = tasks.tasks[static_cast<size_t>(id)];
+    if (task.kind == Task::Kind::kCompute)
+      for (const KernelStep& step : task.steps) order.insert(order.end(), step.outputs.begin(), step.outputs.end());
+    else
+      order.insert(order.end(), task.outputs.begin(), task.outputs.end());
+  }
+  return order;
+}
+
+double largest_change(const ReferenceTensor& a, const ReferenceTensor& b) {
+  double most = 0;
+  for (size_t i = 0; i < a.values.size(); ++i)
+    if (a.values[i] != b.values[i] && !(std::isnan(a.values[i]) && std::isnan(b.values[i])))
+      most = std::max(most, std::abs(a.values[i] - b.values[i]));
+  return most;
+}
+
+/// The judge of one step: what every value is, and how far it may be off.
+class Judge {
+ public:
+  Judge(const FuzzCase& given, ReferenceValues state) : given_(given), state_(std::move(state)), expected_(interpret(given.graph, state_)) {
+    if (!given_.exact) perturb(1);
+  }
+
+  const ReferenceTensor& expected(const std::string& name) const { return expected_.at(name); }
+  double tolerance(const std::string& name) const { return given_.exact ? 0 : kSafety * changes_.at(name); }
+
+  /// Is the element within its tolerance, after a second look if need be?
+  bool accepts(const std::string& name, DType dtype, double got, double wanted) {
+    if (within(name, dtype, got, wanted)) return true;
+    if (given_.exact) return false;
+    for (; perturbations_ < kMorePerturbations;) {
+      perturb(static_cast<uint64_t>(++perturbations_) + 1);
+      if (within(name, dtype, got, wanted)) return true;
+    }
+    return false;
+  }
+
+ private:
+  bool within(const std::string& name, DType dtype, double got, double wanted) const {
+    if (got == wanted || (std::isnan(got) && std::isnan(wanted))) return true;
+    // What is not rounded on the way is still held as f32.
+    if (dtype == DType::kF32 && got == static_cast<double>(static_cast<float>(wanted))) return true;
+    return std::abs(got - wanted) <= tolerance(name);
+  }
+
+  void perturb(uint64_t seed) {
+    std::map<std::string, double> own;
+    const ReferenceValues perturbed = interpret(given_.graph, state_, {.perturb = seed, .tolerances = &own});
+    for (const auto& [name, tensor] : expected_) {
+      double& change = changes_[name];
+      change = std::max(change, own[name] + largest_change(tensor, perturbed.at(name)));
+    }
+  }
+
+  const FuzzCase& given_;
+  ReferenceValues state_;
+  ReferenceValues expected_;
+  std::map<std::string, double> changes_;  // by value: what the perturbation of all ops did to it, and what its own may do
+  int perturbations_ = 0;
+};
+
+class CaseRun {
+ public:
+  CaseRun(const FuzzCase& given, std::shared_ptr<const TaskGraph> tasks)
+      : given_(given), tasks_(std::move(tasks)), capture_(*tasks_), order_(in_program_order(*tasks_)) {}
+
+  std::optional<CaseFailure> run() {
+    Runtime runtime(tasks_->mesh, {.deadline = kDeadline});
+    LoadedProgram& program = runtime.load(tasks_);
+    runtime.initialize(program, given_.seed);
+    for (const Variable& variable : given_.graph.variables()) begin_variable(runtime, variable);
+    if (failure_) return failure_;
+    for (int64_t step = 0; step < given_.steps && !failure_; ++step) one_step(runtime, program, step);
+    return failure_;
+  }
+
+ private:
+  const std::string& name_of(ValueId value) const { return given_.graph.value(value).name; }
+
+  /// Gives a variable what the case draws, or checks what the ranks drew.
+  void begin_variable(Runtime& runtime, const Variable& variable) {
+    const std::string& name = name_of(variable.value);
+    const TensorType& type = given_.graph.type(variable.value);
+    if (given_.fills.contains(name)) {
+      runtime.set_variable(name, drawn(given_, name, type, 0));
+      return;
+    }
+    const ReferenceTensor wanted = to_reference(initial_value(name, type, variable.initializer, given_.seed, whole_box(type.shape)));
+    if (to_reference(runtime.variable(name)).values != wanted.values) note(name, "variable '" + name + "' begins otherwise than in the serial run");
+  }
+
+  void one_step(Runtime& runtime, LoadedProgram& program, int64_t step) {
+    std::map<std::string, Tensor> inputs;
+    std::map<std::string, const Tensor*> pointers;
+    ReferenceValues state;
+    for (ValueId input : given_.graph.inputs()) {
+      const std::string& name = name_of(input);
+      const Tensor& tensor = inputs.emplace(name, drawn(given_, name, given_.graph.type(input), step)).first->second;
+      pointers[name] = &tensor;
+      state[name] = to_reference(tensor);
+    }
+    for (const Variable& variable : given_.graph.variables()) state[name_of(variable.value)] = to_reference(runtime.variable(name_of(variable.value)));
+    Judge judge(given_, std::move(state));
+    capture_.clear();
+    const Observer observer = capture_.observer();
+    runtime.run(program, pointers, results_, &observer);
+    where_ = "step " + std::to_string(step) + ": ";
+    compare_registers(judge);
+    compare_results(judge);
+    compare_variables(runtime, judge);
+  }
+
+  /// The serial value that a register holds: resharded copies add a placement, copied variables ".next".
+  std::string value_name(const Register& reg) const {
+    const std::string name = reg.name.substr(0, reg.name.find(' '));
+    if (given_.graph.find_value(name)) return name;
+    for (const Variable& variable : given_.graph.variables())
+      if (variable.next && name_of(variable.value) + ".next" == name) return name_of(*variable.next);
+    throw InternalError("register '" + reg.name + "' holds no value of the graph");
+  }
+
+  std::string op_of(const std::string& value) const {
+    const OpId producer = given_.graph.value(*given_.graph.find_value(value)).producer;
+    return producer.index < 0 ? "'" + value + "'" : tessera::to_text(given_.graph, producer);
+  }
+
+  void compare_registers(Judge& judge) {
+    for (RegisterIndex index : order_) {
+      const Register& reg = tasks_->registers[static_cast<size_t>(index)];
+      const std::string name = value_name(reg);
+      const Capture::Whole whole = capture_.assemble(index);
+      const std::string what = "register '" + reg.name + "' " + tessera::to_text(reg.type, reg.attr) + " of " + op_of(name);
+      if (!whole.missing.empty()) note(name, what + ": " + whole.missing);
+      else if (!whole.torn.empty()) note(name, what + ": replicas differ: " + whole.torn);
+      else compare(name, what, whole.tensor, judge);
+      if (failure_) return;
+    }
+  }
+
+  void compare_results(Judge& judge) {
+    for (const auto& [name, value] : given_.graph.outputs()) {
+      if (failure_) return;
+      compare(name_of(value), "output '" + name + "'", to_reference(results_.at(name)), judge);
+    }
+  }
+
+  void compare_variables(const Runtime& runtime, Judge& judge) {
+    for (const Variable& variable : given_.graph.variables()) {
+      if (failure_) return;
+      const std::string& name = name_of(variable.value);
+      compare(name_of(variable.next.value_or(variable.value)), "variable '" + name + "' after the step", to_reference(runtime.variable(name)), judge);
+    }
+  }
+
+  void compare(const std::string& name, const std::string& what, const ReferenceTensor& got, Judge& judge) {
+    const ReferenceTensor& wanted = judge.expected(name);
+    for (size_t i = 0; i < got.values.size(); ++i) {
+      if (judge.accepts(name, got.type.dtype, got.values[i], wanted.values[i])) continue;
+      note(name, what + ": element " + std::to_string(i) + " is " + double_text(got.values[i]) + ", the serial run has " +
+                     double_text(wanted.values[i]) + ", tolerance " + double_text(judge.tolerance(name)));
+      return;
+    }
+  }
+
+  void note(const std::string& value, const std::string& text) {
+    if (!failure_) failure_ = CaseFailure{CaseFailure::Stage::kCompare, where_ + text, value};
+  }
+
+  const FuzzCase& given_;
+  std::shared_ptr<const TaskGraph> tasks_;
+  Capture capture_;
+  std::vector<RegisterIndex> order_;
+  TensorMap results_;
+  std::string where_;
+  std::optional<CaseFailure> failure_;
+};
+
+/// Runs `work`; what it throws becomes a failure of `stage`.
+template <typename Work>
+std::optional<CaseFailure> guarded(CaseFailure::Stage stage, Work work) {
+  const auto failed = [&](const std::string& text) { return CaseFailure{stage, text, ""}; };
+  try {
+    return work();
+  } catch (const UserError& error) {
+    return failed(std::string(error.what()));
+  } catch (const std::exception& error) {
+    return failed(error.what());
+  }
+}
+
+}  // namespace
+
+std::optional<CaseFailure> run_case(const FuzzCase& given, const CaseFaults& faults) {
+  std::shared_ptr<const TaskGraph> tasks;
+  auto failure = guarded(CaseFailure::Stage::kCompile, [&]() -> std::optional<CaseFailure> {
+    TaskGraph compiled = compile(given.graph, given.mesh, given.marks, {.dump = {}, .rules = faults.rules}).tasks;
+    if (faults.tamper) faults.tamper(compiled);
+    tasks = std::make_shared<const TaskGraph>(std::move(compiled));
+    return std::nullopt;
+  });
+  if (failure) return failure;
+  return guarded(CaseFailure::Stage::kRun, [&] { return CaseRun(given, tasks).run(); });
+}
+
+}  // namespace tessera::fuzz

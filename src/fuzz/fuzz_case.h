@@ -1,0 +1,87 @@
+// One case: a serial program, the data that it gets, a mesh and marks. It is made from a seed, runs over threads, and is judged by the plain
+// reference. This room joins the compile half, the runtime and the interpreter; it knows no model and no user.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "graph/graph.h"
+#include "lower/lower.h"
+#include "shard/marks.h"
+#include "shard/propagate.h"
+
+namespace tessera::fuzz {
+
+/// Where the elements of an input or a variable are drawn: whole numbers low..high, or f32 in [low, high). A bool is a coin.
+struct Fill {
+  bool whole = false;
+  double low = -1;
+  double high = 1;
+
+  bool operator==(const Fill&) const = default;
+};
+
+struct FuzzCase {
+  uint64_t seed = 0;
+  bool exact = false;                   // of the exact subset: compared without tolerance
+  int64_t steps = 2;                    // the second one reads what the first wrote in place
+  MeshPtr mesh;
+  std::vector<Mark> marks;
+  std::map<std::string, Fill> fills;    // by input; of a variable: in the place of its initializer
+  Graph graph;
+};
+
+/// The case of a seed: always the same.
+FuzzCase random_case(uint64_t seed);
+
+/// The text form: seed, mode, mesh, fills and marks a line each, then the graph. A failure prints it, a regression test parses it back.
+///
+///     seed 17
+///     mode exact
+///     steps 2
+///     mesh x=2 y=3
+///     fill x whole -3.0 3.0
+///     mark tensor x P("x")
+///     graph
+///     input x: f32[5]
+std::string to_text(const FuzzCase& given);
+/// throws  UserError (65) that names the line
+FuzzCase parse_case(std::string_view text);
+
+/// The tensor that an input has in a step, or that a filled variable begins with: drawn under the case's seed and the name, so that it does not
+/// change when other parts of the case are removed.
+Tensor drawn(const FuzzCase& given, const std::string& name, const TensorType& type, int64_t step);
+
+/// What went wrong first.
+struct CaseFailure {
+  enum class Stage { kCompile, kRun, kCompare };
+  Stage stage = Stage::kCompare;
+  std::string text;        // with op, placement, element, both values and the tolerance of a comparison
+  std::string value;       // that is off, of a comparison
+};
+
+/// Plants a fault: for tests that show that it is found.
+struct CaseFaults {
+  RuleLookup rules = catalogue_rule;
+  std::function<void(TaskGraph&)> tamper = {};
+};
+
+/// Compiles the case, runs its steps over threads and compares with the plain reference: every register (put together; addends added), all replicas
+/// bit for bit, results, and variables after each step.
+///   returns  the first difference in program order; nothing when all agree
+///   throws   nothing: what a stage throws is a failure of the case
+std::optional<CaseFailure> run_case(const FuzzCase& given, const CaseFaults& faults = {});
+
+/// Does every partial sum that any placement may form stay exact in f32? By the magnitudes of the data that the case draws: each sum, and each sum of
+/// absolute addends that a linear op may pass on, is a whole number below 2^24.
+bool in_exact_subset(const FuzzCase& given);
+
+/// Finite and below 1e6 at every element of every step of the plain reference.
+bool is_tame(const FuzzCase& given);
+
+}  // namespace tessera::fuzz

@@ -1,0 +1,138 @@
+#include "fuzz/random_program.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "autodiff/gradient.h"
+#include "autodiff/optimizer.h"
+#include "fuzz/program_maker.h"
+
+namespace tessera::fuzz {
+namespace {
+
+/// Adds one op by a recipe drawn by weight.
+class Cook {
+ public:
+  Cook() {
+    for (const auto family : {elementwise_recipes(), integer_recipes(), movement_recipes(), contraction_recipes()})
+      for (const Recipe& recipe : family) {
+        recipes_.push_back(&recipe);
+        weights_ += recipe.weight;
+      }
+  }
+
+  bool step(ProgramMaker& maker) const {
+    int64_t drawn = maker.dice().below(weights_);
+    for (const Recipe* recipe : recipes_) {
+      drawn -= recipe->weight;
+      if (drawn < 0) return recipe->cook(maker);
+    }
+    throw InternalError("weights add up");
+  }
+
+ private:
+  std::vector<const Recipe*> recipes_;
+  int64_t weights_ = 0;
+};
+
+void begin(ProgramMaker& maker) {
+  for (int64_t i = maker.dice().between(1, 3); i > 0; --i) maker.new_input({DType::kF32, maker.random_shape(1, 3)});
+  for (int64_t i = maker.dice().between(1, 3); i > 0; --i) maker.new_variable({DType::kF32, maker.random_shape(0, 3)});
+  if (maker.dice().chance(0.4)) maker.new_input({DType::kI32, maker.random_shape(0, 2)});
+  if (maker.dice().chance(0.3)) maker.new_variable({DType::kI32, maker.random_shape(0, 2)});
+  if (maker.dice().chance(0.2)) maker.new_variable({DType::kBool, maker.random_shape(1, 2)});
+}
+
+ValueId sum_of(ProgramMaker& maker, const Known& x) {
+  std::vector<int64_t> dims(static_cast<size_t>(maker.shape(x).size()));
+  std::iota(dims.begin(), dims.end(), 0);
+  const ValueId sum = maker.builder().reduce_sum(x.id, dims);
+  if (maker.exact()) return sum;
+  return maker.builder().mul_scalar(sum, 1.0 / static_cast<double>(element_count(maker.shape(x))));
+}
+
+/// A scalar through which gradients reach variables; none when no variable is in reach.
+std::optional<ValueId> make_loss(ProgramMaker& maker) {
+  std::vector<Known> trained;
+  for (const Known& x : maker.pool())
+    if (x.trained) trained.push_back(x);
+  if (trained.empty()) return std::nullopt;
+  std::optional<ValueId> loss;
+  for (int64_t terms = maker.dice().between(1, maker.exact() ? 2 : 3); terms > 0; --terms) {
+    const auto count = static_cast<int64_t>(trained.size());
+    const ValueId term = sum_of(maker, trained[static_cast<size_t>(std::max(maker.dice().below(count), maker.dice().below(count)))]);
+    loss = loss ? maker.builder().add(*loss, term) : term;
+  }
+  maker.graph().add_output("loss", *loss);
+  return loss;
+}
+
+/// w - g, within [-3, 3].
+ValueId exact_step(Builder& builder, ValueId w, ValueId gradient) {
+  return builder.min_scalar(builder.max_scalar(builder.sub(w, gradient), -3), 3);
+}
+
+ValueId small_step(Builder& builder, ValueId w, ValueId gradient) { return builder.sub(w, builder.mul_scalar(gradient, 0.125)); }
+
+void train_by_hand(ProgramMaker& maker, ValueId loss) {
+  std::vector<ValueId> targets;
+  for (const Variable& variable : maker.graph().variables())
+    if (variable.trainable && maker.dice().chance(0.8)) targets.push_back(variable.value);
+  const std::vector<ValueId> gradients = differentiate(maker.builder(), loss, targets);
+  maker.builder().derive(Role::kOptimizer, {});
+  for (size_t i = 0; i < targets.size(); ++i) {
+    const ValueId next = maker.exact() ? exact_step(maker.builder(), targets[i], gradients[i]) : small_step(maker.builder(), targets[i], gradients[i]);
+    maker.graph().set_next(targets[i], next);
+  }
+}
+
+void train_by_optimizer(ProgramMaker& maker, ValueId loss) {
+  OptimizerConfig config;
+  config.kind = maker.dice().pick(std::vector<OptimizerKind>{OptimizerKind::kSgd, OptimizerKind::kMomentum, OptimizerKind::kAdam, OptimizerKind::kAdamW});
+  config.epsilon = 0.01;  // an update that a rounding error cannot turn round
+  config.weight_decay = maker.dice().chance(0.5) ? 0.01 : 0;
+  config.clip_norm = maker.dice().chance(0.4) ? 0.5 : 0;
+  maker.step();
+  add_training(maker.builder(), loss, config);
+  maker.fills()[std::string(kLearningRateInput)] = {false, 0.01, 0.1};
+}
+
+/// State that no gradient moves: it becomes any value of its type, such as another variable, or it trades places with one.
+void move_other_state(ProgramMaker& maker) {
+  Graph& graph = maker.graph();
+  const std::vector<Variable> variables = graph.variables();
+  for (const Variable& variable : variables) {
+    if (graph.variable_of(variable.value)->next || maker.dice().chance(0.4)) continue;
+    std::vector<ValueId> fitting;
+    for (int i = 0; i < static_cast<int>(graph.values().size()); ++i)
+      if (graph.type({i}) == graph.type(variable.value)) fitting.push_back({i});
+    const ValueId next = maker.dice().pick(fitting);
+    graph.set_next(variable.value, next);
+    if (graph.variable_of(next) && next != variable.value && !graph.variable_of(next)->next && maker.dice().chance(0.5)) graph.set_next(next, variable.value);
+  }
+}
+
+void name_outputs(ProgramMaker& maker) {
+  for (int64_t i = maker.dice().between(1, 3); i > 0; --i)
+    maker.graph().add_output("out" + std::to_string(i), maker.dice().pick(maker.pool()).id);
+}
+
+}  // namespace
+
+RandomProgram random_program(uint64_t seed, bool exact) {
+  static const Cook cook;
+  ProgramMaker maker(seed, exact);
+  begin(maker);
+  for (int64_t steps = maker.dice().between(3, 18); steps > 0; --steps) cook.step(maker);
+  name_outputs(maker);
+  if (maker.dice().chance(0.7))
+    if (const auto loss = make_loss(maker)) {
+      if (!exact && maker.dice().chance(0.4)) train_by_optimizer(maker, *loss);
+      else train_by_hand(maker, *loss);
+    }
+  move_other_state(maker);
+  verify(maker.graph());
+  return {maker.graph(), maker.fills()};
+}
+
+}  // namespace tessera::fuzz

@@ -1,0 +1,25 @@
+// Random serial programs: forward, often a loss with its gradient and an update of the variables. Not for other rooms.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "fuzz/fuzz_case.h"
+
+namespace tessera::fuzz {
+
+struct RandomProgram {
+  Graph graph;
+  std::map<std::string, Fill> fills;
+};
+
+/// A verified graph of all operators that the mode allows: values are used again, dims have extents of 1 to 7, some variables have a next value.
+RandomProgram random_program(uint64_t seed, bool exact);
+
+/// One of the meshes that the cases run on.
+MeshPtr random_mesh(uint64_t seed);
+
+/// Legal marks on inputs, variables, intermediate values and ops; many or few.
+std::vector<Mark> random_marks(uint64_t seed, const Graph& graph, const MeshPtr& mesh);
+
+}  // namespace tessera::fuzz
