@@ -309,7 +309,7 @@ struct Embedding {
   }
 
   HeldByRank run() const {
-    Runtime runtime(compiled.sharded.mesh);
+    Runtime runtime(compiled.sharded.meshes[0].mesh);
     LoadedProgram& program = runtime.load(std::make_shared<const TaskGraph>(compiled.tasks));
     runtime.initialize(program, 1);
     Tensor table(f32({8, kWidth})), weights(f32({4, kWidth}));

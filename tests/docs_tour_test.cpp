@@ -46,7 +46,7 @@ struct Tour {
   }
 
   std::vector<ObservedStep> run_on_two_ranks() const {
-    Runtime runtime(compiled.sharded.mesh);
+    Runtime runtime(compiled.sharded.meshes[0].mesh);
     LoadedProgram& program = runtime.load(std::make_shared<const TaskGraph>(compiled.tasks));
     runtime.initialize(program, 1);
     std::vector<ObservedStep> steps;

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include "checkpoint/simulated_disk.h"
 
@@ -25,7 +26,7 @@ std::string message_of(Act act) {
 /// What every file system does, on the machine's own and on the simulated one.
 class AnyFileSystem : public testing::TestWithParam<bool> {
  protected:
-  AnyFileSystem() : root_(fs::path(testing::TempDir()) / ("tessera_file_system_" + std::to_string(GetParam()))) {
+  AnyFileSystem() : root_(fs::path(testing::TempDir()) / ("tessera_file_system_" + std::to_string(::getpid()) + "_" + std::to_string(GetParam()))) {
     files().remove(root_);
     files().make_folder(root_);
   }

@@ -8,6 +8,14 @@ namespace tessera {
 
 namespace fs = std::filesystem;
 
+namespace {
+
+void flip(char& byte, int bit) {
+  byte = static_cast<char>(static_cast<unsigned char>(byte) ^ (1U << bit));
+}
+
+}  // namespace
+
 /// A file or a folder, as it is now and as it was last synced.
 struct SimulatedDisk::Node {
   bool folder = false;
@@ -28,10 +36,10 @@ class SimulatedDisk::Output final : public OutputFile {
  protected:
   size_t write_some(std::span<const std::byte> bytes) override {
     const std::scoped_lock lock(disk_.mutex_);
-    const std::string_view text(reinterpret_cast<const char*>(bytes.data()), std::min(bytes.size(), disk_.most_bytes_));
+    std::string text(reinterpret_cast<const char*>(bytes.data()), std::min(bytes.size(), disk_.most_bytes_));
     const bool full = disk_.fault_.kind == Fault::Kind::kFull && disk_.writes_ > disk_.fault_.at;
     if (full) throw cannot_write_error(path_, std::strerror(ENOSPC));
-    disk_.write_begins(path_, [&] { node_->content += text.substr(0, text.size() / 2); });
+    disk_.write_begins(path_, [&] { node_->content += text.substr(0, text.size() / 2); }, [&] { flip(text[text.size() / 2], 3); });
     node_->content += text;
     return text.size();
   }
@@ -54,6 +62,7 @@ class SimulatedDisk::Input final : public InputFile {
  protected:
   size_t read_some(int64_t offset, std::span<std::byte> out) const override {
     const std::scoped_lock lock(disk_.mutex_);
+    ++disk_.reads_;
     const auto begin = static_cast<size_t>(offset);
     if (begin >= node_->content.size()) return 0;
     const size_t count = std::min({out.size(), node_->content.size() - begin, disk_.most_bytes_});
@@ -121,10 +130,11 @@ SimulatedDisk::NodePointer SimulatedDisk::folder_for(const fs::path& path) const
   return folder;
 }
 
-template <typename Half>
-void SimulatedDisk::write_begins(const fs::path& path, Half half) {
+template <typename Half, typename Flip>
+void SimulatedDisk::write_begins(const fs::path& path, Half half, Flip flip) {
   if (stopped_) throw MachineStopped();
-  if (fault_.kind == Fault::Kind::kNone || writes_++ != fault_.at) return;
+  if (writes_++ != fault_.at || fault_.kind == Fault::Kind::kNone) return;
+  if (fault_.kind == Fault::Kind::kFlip) return flip();
   if (fault_.kind == Fault::Kind::kTorn || fault_.kind == Fault::Kind::kFull) half();
   stopped_ = fault_.kind == Fault::Kind::kStop || fault_.kind == Fault::Kind::kTorn;
   if (stopped_) throw MachineStopped();
@@ -132,15 +142,14 @@ void SimulatedDisk::write_begins(const fs::path& path, Half half) {
 }
 
 void SimulatedDisk::write_begins(const fs::path& path) {
-  write_begins(path, [] {});
+  write_begins(path, [] {}, [] {});
 }
 
 void SimulatedDisk::flip_bit(const fs::path& path, int64_t bit) {
   const std::scoped_lock lock(mutex_);
   const NodePointer node = find(path);
   ensure(node != nullptr && bit / 8 < static_cast<int64_t>(node->content.size()), "a bit of a file");
-  char& byte = node->content[static_cast<size_t>(bit / 8)];
-  byte = static_cast<char>(static_cast<unsigned char>(byte) ^ (1U << (bit % 8)));
+  flip(node->content[static_cast<size_t>(bit / 8)], static_cast<int>(bit % 8));
 }
 
 void SimulatedDisk::truncate(const fs::path& path, int64_t bytes) {

@@ -1,6 +1,7 @@
 // A disk in memory that stops, fails, fills up and forgets as real ones do: the means by which tests prove that no checkpoint is lost.
 #pragma once
 
+#include <atomic>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -27,8 +28,9 @@ enum class Crash {
 ///   kTorn   the machine stops in it: of an append, the first half is written
 ///   kFail   it fails, once, with an input/output error
 ///   kFull   the disk is full from there on: of an append, the first half is written
+///   kFlip   nothing is said, but of an append one bit in the middle is stored wrongly
 struct Fault {
-  enum class Kind { kNone, kStop, kTorn, kFail, kFull };
+  enum class Kind { kNone, kStop, kTorn, kFail, kFull, kFlip };
   Kind kind = Kind::kNone;
   int64_t at = 0;
 };
@@ -42,6 +44,8 @@ class SimulatedDisk final : public FileSystem {
   void arm(Fault fault);
   /// Writes since arm().
   int64_t writes() const;
+  /// Reads of file content since the disk was made.
+  int64_t reads() const { return reads_; }
   /// At most so many bytes go in or come out in one write or read.
   void limit_transfers(size_t bytes);
   /// What the next start of the machine finds, on a disk without fault.
@@ -71,15 +75,16 @@ class SimulatedDisk final : public FileSystem {
   NodePointer find(const std::filesystem::path& path) const;
   NodePointer folder_for(const std::filesystem::path& path) const;
   void remove_child(Node& folder, const std::string& name, const std::filesystem::path& path);
-  /// Counts a write, and throws when it is the one that goes wrong. `torn` is what is done of it first.
-  template <typename Half>
-  void write_begins(const std::filesystem::path& path, Half half);
+  /// Counts a write. When it is the one that goes wrong, what is done of it comes first, then an exception, if it does not go on in silence.
+  template <typename Half, typename Flip>
+  void write_begins(const std::filesystem::path& path, Half half, Flip flip);
   void write_begins(const std::filesystem::path& path);
 
   mutable std::mutex mutex_;
   NodePointer root_;
   Fault fault_;
   int64_t writes_ = 0;
+  mutable std::atomic<int64_t> reads_{0};
   bool stopped_ = false;
   size_t most_bytes_ = SIZE_MAX;
 };

@@ -23,11 +23,19 @@ std::vector<ValueFacts> parameters_of(const Graph& graph, const ShardedGraph& sh
   return list;
 }
 
-/// Of all variables, optimizer state too.
-Bytes state_bytes(const Graph& graph, const ShardedGraph& sharded) {
-  Bytes bytes{0};
-  for (const Variable& variable : graph.variables()) bytes += facts_of(graph, sharded, variable.value).bytes;
-  return bytes;
+/// What a rank of one mesh holds.
+struct MeshMemory {
+  std::string mesh;
+  Bytes state{0};   // of all variables, optimizer state too
+  Bytes arena{0};
+};
+
+std::vector<MeshMemory> memory_of(const Graph& graph, const Compiled& compiled) {
+  std::vector<MeshMemory> list;
+  for (size_t i = 0; i < compiled.sharded.meshes.size(); ++i) list.push_back({compiled.sharded.meshes[i].name, Bytes(0), compiled.arenas[i].size});
+  for (const Variable& variable : graph.variables())
+    list[static_cast<size_t>(compiled.sharded.stages.values[static_cast<size_t>(variable.value.index)])].state += facts_of(graph, compiled.sharded, variable.value).bytes;
+  return list;
 }
 
 struct Total {
@@ -45,10 +53,10 @@ Total total_of(const std::vector<CommunicationFacts>& list, Role role) {
   return total;
 }
 
-Document plan_document(const Graph& graph, const Compiled& compiled) {
+Document plan_document(const Graph& graph, const Compiled& compiled, const Plan& plan) {
   const ShardedGraph& sharded = compiled.sharded;
   Document document;
-  document["mesh"] = to_text(*sharded.mesh);
+  document["mesh"] = mesh_text(plan);
   document["notes"] = Document::List{};
   for (const ShardingNote& note : sharded.notes)
     document["notes"].append(Document::Table{{"kind", std::string(to_text(note.kind))}, {"op", note.op}, {"text", note.text}});
@@ -61,8 +69,15 @@ Document plan_document(const Graph& graph, const Compiled& compiled) {
     const Total total = total_of(communications, role);
     document["totals"][to_text(role)] = Document::Table{{"exchanges", total.count}, {"bytes", total.bytes.value()}};
   }
-  document["state_bytes"] = state_bytes(graph, sharded).value();
-  document["arena_bytes"] = compiled.tasks.arena.value();
+  Bytes state{0}, arena{0};
+  document["memory"] = Document::List{};
+  for (const MeshMemory& memory : memory_of(graph, compiled)) {
+    document["memory"].append(Document::Table{{"mesh", memory.mesh}, {"state_bytes", memory.state.value()}, {"arena_bytes", memory.arena.value()}});
+    state = std::max(state, memory.state);
+    arena = std::max(arena, memory.arena);
+  }
+  document["state_bytes"] = state.value();
+  document["arena_bytes"] = arena.value();
   return document;
 }
 
@@ -93,11 +108,19 @@ std::string communications_text(const std::vector<CommunicationFacts>& list) {
   return "\nCommunication of a step\n" + table.text() + "\nTotals of a step\n" + totals.text();
 }
 
+std::string memory_text(const std::vector<MeshMemory>& list) {
+  std::string text = "\nMemory of a rank\n";
+  if (list.size() == 1)
+    return text + "  variables  " + to_text(list[0].state) + " with optimizer state\n  arena      " + to_text(list[0].arena) + " for everything that lives within a step\n";
+  TextTable table({"mesh", "variables with optimizer state", "arena of a step"}, "lrr");
+  for (const MeshMemory& memory : list) table.add({memory.mesh, to_text(memory.state), to_text(memory.arena)});
+  return text + table.text();
+}
+
 std::string plan_text(const Graph& graph, const Compiled& compiled, const Plan& plan) {
   const ShardedGraph& sharded = compiled.sharded;
   return describe(plan) + "\n" + notes_text(sharded) + parameters_text(graph, sharded) + communications_text(communications_of(compiled.tasks)) +
-         "\nMemory of a rank\n  variables  " + to_text(state_bytes(graph, sharded)) + " with optimizer state\n  arena      " + to_text(compiled.tasks.arena) +
-         " for everything that lives within a step\n";
+         memory_text(memory_of(graph, compiled));
 }
 
 }  // namespace
@@ -114,8 +137,8 @@ ExitCode run_explain(const Arguments& arguments) {
       if (arguments.json) stages.push_back(Document::Table{{"name", std::string(stage)}, {"text", text}});
       else std::cout << "== " << stage << " ==\n" << text << "\n";
     };
-  const Compiled compiled = compile(graph, session.plan.mesh(), session.plan.marks, options);
-  Document document = arguments.name.empty() ? plan_document(graph, compiled) : explain_name_document(graph, compiled, arguments.name);
+  const Compiled compiled = compile(graph, session.plan.placed(), session.plan.marks, options);
+  Document document = arguments.name.empty() ? plan_document(graph, compiled, session.plan) : explain_name_document(graph, compiled, arguments.name);
   if (arguments.stages) document["stages"] = stages;
   print_result(arguments, document, arguments.name.empty() ? plan_text(graph, compiled, session.plan) : explain_name_text(graph, compiled, arguments.name));
   return ExitCode::kDone;

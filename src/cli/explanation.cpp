@@ -13,7 +13,7 @@ TensorType local_type_of(const TensorType& type, const DistAttr& attr) {
 
 Bytes received_bytes(const TensorType& type, const Exchange& exchange) {
   int64_t most = 0;
-  for (Rank rank : exchange.from.mesh->processes()) most = std::max(most, received_elements(type.shape, {exchange}, rank));
+  for (Rank rank : exchange.to.mesh->processes()) most = std::max(most, received_elements(type.shape, {exchange}, rank));
   return Bytes(most * size_of(type.dtype));
 }
 

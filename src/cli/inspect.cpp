@@ -30,7 +30,7 @@ Findings inspect_plan(const std::string& file) {
   TextTable marks({"mark", "name or pattern", "placement"}, "lll");
   Findings findings;
   findings.document["kind"] = "plan";
-  findings.document["mesh"] = plan.mesh_shape.empty() ? "" : to_text(*plan.mesh());
+  findings.document["mesh"] = plan.meshes.empty() ? "" : mesh_text(plan);
   findings.document["ranks"] = plan.ranks();
   findings.document["micro_batches"] = plan.micro_batches;
   findings.document["marks"] = Document::List{};
@@ -39,7 +39,7 @@ Findings inspect_plan(const std::string& file) {
     findings.document["marks"].append(Document::Table{{mark_kind(mark), mark.pattern}, {"placement", mark.placement}});
   }
   findings.document["fingerprint"] = plan.fingerprint ? Document(plan.fingerprint->graph) : Document();
-  findings.text = fmt::format("{} is a plan\n\nmesh   {}\nranks  {}\n", file, plan.mesh_shape.empty() ? "none: one process" : to_text(*plan.mesh()), plan.ranks()) + stamp_text(plan) +
+  findings.text = fmt::format("{} is a plan\n\nmesh   {}\nranks  {}\n", file, plan.meshes.empty() ? "none: one process" : mesh_text(plan), plan.ranks()) + stamp_text(plan) +
                   (marks.empty() ? "marks  none: everything is whole on every rank\n" : "\n" + marks.text());
   return findings;
 }

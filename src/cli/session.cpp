@@ -101,8 +101,8 @@ Document resolved_settings(const RunConfig& config) {
 }
 
 std::string describe(const Plan& plan) {
-  if (plan.mesh_shape.empty()) return "plan '" + plan.name + "', one process";
-  return "plan '" + plan.name + "' on mesh " + to_text(*plan.mesh()) + ", " + counted(plan.ranks(), "rank");
+  if (plan.meshes.empty()) return "plan '" + plan.name + "', one process";
+  return "plan '" + plan.name + "' on mesh " + mesh_text(plan) + ", " + counted(plan.ranks(), "rank");
 }
 
 std::ostream& narration(const Arguments& arguments) { return arguments.json ? std::cerr : std::cout; }

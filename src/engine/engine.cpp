@@ -52,15 +52,18 @@ std::vector<Mark> with_variables_of(const Graph& training, const Compiled& compi
       spec.push_back(axes.empty() ? "None" : axes.size() == 1 ? axes.front() : "(" + join(axes, ",") + ")");
     }
     kept.push_back(shard_tensor(name, "P(" + join(spec, ", ") + ")", "the training program"));
+    kept.back().mesh = compiled.sharded.meshes[static_cast<size_t>(compiled.sharded.stages.values[static_cast<size_t>(training.find_value(name)->index)])].name;
   }
   return kept;
 }
 
-int64_t parts_of(const Plan& plan, const Compiled& compiled, const Graph& graph) {
+/// Data-parallel parts of a batch: how often its rows are divided.
+int64_t parts_of(const Compiled& compiled, const Graph& graph) {
   const auto tokens = graph.find_value("tokens");
+  if (!tokens) return 1;
+  const DistAttr& attr = compiled.sharded.of(*tokens);
   int64_t parts = 1;
-  if (!tokens || plan.mesh_shape.empty()) return parts;
-  for (int axis : compiled.sharded.of(*tokens).dims.front().axes) parts *= plan.mesh_shape[axis];
+  for (int axis : attr.dims.front().axes) parts *= attr.mesh->shape()[axis];
   return parts;
 }
 
@@ -130,7 +133,7 @@ struct Engine::State {
   LoadedProgram& load_without_training(const Graph& other, LoadedProgram*& program) {
     if (!program) {
       const auto marks = with_variables_of(graph, compiled, other, marks_for(other, plan.marks));
-      program = &runtime->load(shared_tasks(compile(other, compiled.sharded.mesh, marks).tasks));
+      program = &runtime->load(shared_tasks(compile(other, compiled.sharded.meshes, marks).tasks));
     }
     return *program;
   }
@@ -161,8 +164,8 @@ Engine::Engine(RunConfig config, Plan plan, std::shared_ptr<const TextData> data
   s.data = std::move(data);
   s.graph = training_graph(s.config);
   check_fits(s.plan, s.graph);
-  s.compiled = compile(s.graph, s.plan.mesh(), s.plan.marks, {.dump = {}, .rules = options.rules});
-  s.runtime = std::make_unique<Runtime>(s.compiled.sharded.mesh, options.runtime);
+  s.compiled = compile(s.graph, s.plan.placed(), s.plan.marks, {.dump = {}, .rules = options.rules});
+  s.runtime = std::make_unique<Runtime>(s.plan.processes(), options.runtime);
   s.training = &s.runtime->load(shared_tasks(s.compiled.tasks));
   s.runtime->initialize(*s.training, s.config.train.seed);
 }
@@ -182,7 +185,7 @@ StepResult Engine::step(const Observer* observer) {
   if (!s.loader) {
     Sampler sampler({.samples = s.data->train->samples(),
                      .batch = s.config.train.batch,
-                     .parts = parts_of(s.plan, s.compiled, s.graph),
+                     .parts = parts_of(s.compiled, s.graph),
                      .shuffle = s.config.data.shuffle,
                      .tail = s.config.data.tail,
                      .seed = s.config.train.seed});

@@ -1,5 +1,7 @@
 #include "engine/plan.h"
 
+#include <set>
+
 #include <fmt/format.h>
 
 #include "base/config_table.h"
@@ -16,15 +18,54 @@ constexpr int64_t kFormat = 1;
   throw UserError(what, why, fix, ExitCode::kBadConfig);
 }
 
-void read_mesh(const Document* mesh, const std::string& origin, Plan& plan) {
-  if (!mesh) return;
-  if (!mesh->is_table()) refuse(origin + ": 'mesh' is " + kind_of(*mesh), "a mesh is a table of axes and their sizes", "write it as {\"dp\": 2, \"tp\": 2}");
-  for (const auto& [axis, size] : mesh->as_table()) {
+ProcessMesh read_mesh(const Document& mesh, const std::string& origin, std::vector<Rank> processes) {
+  if (!mesh.is_table()) refuse(origin + ": 'mesh' is " + kind_of(mesh), "a mesh is a table of axes and their sizes", "write it as {\"dp\": 2, \"tp\": 2}");
+  Shape shape;
+  std::vector<std::string> axes;
+  for (const auto& [axis, size] : mesh.as_table()) {
     if (!size.is_int() || size.as_int() < 1)
       refuse(origin + ": mesh axis '" + axis + "' has size " + to_json(size), "a size is an integer of at least 1", "write it as {\"" + axis + "\": 2}");
-    plan.mesh_shape.push_back(size.as_int());
-    plan.mesh_axes.push_back(axis);
+    shape.push_back(size.as_int());
+    axes.push_back(axis);
   }
+  return ProcessMesh(shape, std::move(axes), std::move(processes));
+}
+
+std::vector<Rank> read_processes(const Document* list, const std::string& origin) {
+  std::vector<Rank> processes;
+  if (!list) return processes;
+  if (!list->is_list()) refuse(origin + ": 'processes' is " + kind_of(*list), "the processes of a mesh are a list of numbers", "write them as [0, 1]");
+  for (const Document& item : list->as_list()) {
+    if (!item.is_int() || item.as_int() < 0) refuse(origin + ": " + to_json(item) + " is not a process", "processes are numbered from 0", "write them as [0, 1]");
+    processes.push_back(static_cast<Rank>(item.as_int()));
+  }
+  return processes;
+}
+
+NamedMesh read_stage(const Document& item, const std::string& origin, size_t index) {
+  const std::string place = "meshes[" + std::to_string(index) + "]";
+  ConfigTable table(&item, place, origin);
+  const std::string name = table.text("name", "");
+  const Document* mesh = table.raw("mesh");
+  std::vector<Rank> processes = read_processes(table.raw("processes"), origin + " " + place);
+  table.finish();
+  if (name.empty() || !mesh || processes.empty())
+    refuse(origin + ": " + place + " is not a mesh", "one of several meshes has a name, its axes and its processes",
+           "write {\"name\": \"first\", \"mesh\": {\"dp\": 2}, \"processes\": [0, 1]}");
+  return {name, std::make_shared<const ProcessMesh>(read_mesh(*mesh, origin + " " + place, std::move(processes)))};
+}
+
+void read_meshes(const Document* one, const Document* several, const std::string& origin, Plan& plan) {
+  if (one && several) refuse(origin + " has 'mesh' and 'meshes'", "a plan has one mesh or several", "keep one of the two");
+  if (one && !(one->is_table() && one->as_table().empty())) plan.meshes = one_mesh(std::make_shared<const ProcessMesh>(read_mesh(*one, origin, {})));
+  if (!several) return;
+  if (!several->is_list()) refuse(origin + ": 'meshes' is " + kind_of(*several), "the meshes of a plan are a list", "write them in [ ]");
+  for (size_t i = 0; i < several->as_list().size(); ++i) plan.meshes.push_back(read_stage(several->as_list()[i], origin, i));
+  const std::vector<Rank> processes = plan.processes();
+  for (size_t i = 0; i < processes.size(); ++i)
+    if (processes[i] != static_cast<Rank>(i))
+      refuse(origin + " has no mesh with process " + std::to_string(i), "the processes of all meshes are numbered 0, 1, 2, ... without a gap",
+             "number them anew, or put process " + std::to_string(i) + " into a mesh");
 }
 
 Mark read_mark(const Document& item, const std::string& origin, size_t index) {
@@ -33,10 +74,11 @@ Mark read_mark(const Document& item, const std::string& origin, size_t index) {
   const std::string tensor = table.text("tensor", "");
   const std::string op = table.text("op", "");
   const std::string placement = table.text("placement", "");
+  const std::string mesh = table.text("mesh", "");
   table.finish();
-  if (tensor.empty() == op.empty() || placement.empty())
-    refuse(origin + ": " + place + " is not a mark", "a mark names a tensor or an op and its placement", "write {\"tensor\": \"*.weight\", \"placement\": \"P(\\\"tp\\\")\"}");
-  return {op.empty() ? Mark::Kind::kTensor : Mark::Kind::kOp, op.empty() ? tensor : op, placement, origin + " " + place};
+  if (tensor.empty() == op.empty() || (placement.empty() && mesh.empty()))
+    refuse(origin + ": " + place + " is not a mark", "a mark names a tensor or an op, and its placement or its mesh", "write {\"tensor\": \"*.weight\", \"placement\": \"P(\\\"tp\\\")\"}");
+  return {op.empty() ? Mark::Kind::kTensor : Mark::Kind::kOp, op.empty() ? tensor : op, placement, origin + " " + place, mesh};
 }
 
 std::optional<PlanFingerprint> read_fingerprint(ConfigTable table, const Document* present) {
@@ -57,6 +99,26 @@ std::map<std::string, std::string> parameters_of(const Graph& graph) {
   return parameters;
 }
 
+Document axes_of(const ProcessMesh& mesh) {
+  Document::Table axes;
+  for (int i = 0; i < mesh.axis_count(); ++i) axes.emplace_back(mesh.axes()[static_cast<size_t>(i)], Document(mesh.shape()[i]));
+  return axes;
+}
+
+void write_meshes(const Plan& plan, Document& document) {
+  if (plan.meshes.size() <= 1) {
+    document["mesh"] = plan.meshes.empty() ? Document(Document::Table{}) : axes_of(*plan.meshes[0].mesh);
+    return;
+  }
+  for (const NamedMesh& mesh : plan.meshes) {
+    Document item;
+    item["name"] = mesh.name;
+    item["mesh"] = axes_of(*mesh.mesh);
+    for (Rank process : mesh.mesh->processes()) item["processes"].append(process);
+    document["meshes"].append(std::move(item));
+  }
+}
+
 std::string hash_of(const Graph& graph) { return fmt::format("{:016x}", fingerprint(graph)); }
 
 /// At most a few lines: "- head.weight f32[128,256]" is in the plan only, "+ ..." in the model only.
@@ -74,12 +136,24 @@ std::string diff(const std::map<std::string, std::string>& planned, const std::m
 
 }  // namespace
 
-MeshPtr Plan::mesh() const {
-  if (mesh_shape.empty()) return std::make_shared<const ProcessMesh>(Shape{1}, std::vector<std::string>{"all"});
-  return std::make_shared<const ProcessMesh>(mesh_shape, mesh_axes);
+Meshes Plan::placed() const {
+  if (!meshes.empty()) return meshes;
+  return one_mesh(std::make_shared<const ProcessMesh>(Shape{1}, std::vector<std::string>{"all"}));
 }
 
-int Plan::ranks() const { return static_cast<int>(element_count(mesh_shape)); }
+std::vector<Rank> Plan::processes() const {
+  std::set<Rank> all;
+  for (const NamedMesh& mesh : placed()) all.insert(mesh.mesh->processes().begin(), mesh.mesh->processes().end());
+  return {all.begin(), all.end()};
+}
+
+std::string mesh_text(const Plan& plan) {
+  if (plan.meshes.empty()) return "one process";
+  if (plan.meshes.size() == 1) return to_text(*plan.meshes[0].mesh);
+  std::vector<std::string> texts;
+  for (const NamedMesh& mesh : plan.meshes) texts.push_back(mesh.name + ": " + to_text(*mesh.mesh));
+  return join(texts, ", ");
+}
 
 Plan serial_plan() { return {}; }
 
@@ -96,7 +170,8 @@ Plan parse_plan(const Document& document, const std::string& origin) {
   const int64_t format = table.integer("format", kFormat, 0, 1000000);
   if (format != kFormat)
     refuse(origin + " has format " + std::to_string(format), "this program reads format " + std::to_string(kFormat), "make the plan anew with this version");
-  read_mesh(table.raw("mesh"), origin, plan);
+  const Document* one = table.raw("mesh");
+  read_meshes(one, table.raw("meshes"), origin, plan);
   plan.micro_batches = table.integer("micro_batches", 1, 1, 1 << 20);
   if (plan.micro_batches != 1)
     refuse(origin + " asks for " + std::to_string(plan.micro_batches) + " micro-batches", "this version runs one micro-batch a step", "set micro_batches to 1");
@@ -107,22 +182,20 @@ Plan parse_plan(const Document& document, const std::string& origin) {
   const Document* stamp = table.raw("fingerprint");
   plan.fingerprint = read_fingerprint(table.table("fingerprint"), stamp);
   table.finish();
-  plan.mesh();  // checks the axes
   return plan;
 }
 
 Document to_document(const Plan& plan, const Graph& graph) {
   Document document;
   document["format"] = kFormat;
-  Document::Table mesh;
-  for (int i = 0; i < plan.mesh_shape.size(); ++i) mesh.emplace_back(plan.mesh_axes[static_cast<size_t>(i)], Document(plan.mesh_shape[i]));
-  document["mesh"] = std::move(mesh);
+  write_meshes(plan, document);
   document["micro_batches"] = plan.micro_batches;
   document["marks"] = Document::List{};
   for (const Mark& mark : plan.marks) {
     Document item;
     item[mark.kind == Mark::Kind::kTensor ? "tensor" : "op"] = mark.pattern;
-    item["placement"] = mark.placement;
+    if (!mark.placement.empty()) item["placement"] = mark.placement;
+    if (!mark.mesh.empty()) item["mesh"] = mark.mesh;
     document["marks"].append(std::move(item));
   }
   Document& stamp = document["fingerprint"];
@@ -142,9 +215,8 @@ void check_fits(const Plan& plan, const Graph& graph) {
 
 void check_ranks(const Plan& plan, int ranks) {
   if (plan.ranks() == ranks) return;
-  const std::string mesh = plan.mesh_shape.empty() ? "one process" : to_text(*plan.mesh());
   refuse("plan '" + plan.name + "' needs " + std::to_string(plan.ranks()) + " ranks but there are " + std::to_string(ranks),
-         "its mesh is " + mesh + ", and each place of a mesh is one rank",
+         (plan.meshes.size() > 1 ? "its meshes are " : "its mesh is ") + mesh_text(plan) + ", and each place of a mesh is one rank",
          "run with --ranks " + std::to_string(plan.ranks()) + ", or use a plan whose mesh has " + std::to_string(ranks) + " places");
 }
 

@@ -7,6 +7,11 @@
 //       "marks": [{"tensor": "tokens", "placement": "P(\"dp\")"}],
 //       "fingerprint": {"graph": "9a3f...", "version": "0.1.0", "parameters": {"head.weight": "f32[128,256]"}}
 //     }
+//
+// The stages of a pipeline are several meshes, and marks that say which ops run where:
+//
+//       "meshes": [{"name": "first", "mesh": {"dp": 2}, "processes": [0, 1]}, {"name": "last", "mesh": {"dp": 2}, "processes": [2, 3]}],
+//       "marks": [{"op": "blocks.0.*", "mesh": "first"}, {"op": "blocks.1.*", "mesh": "last"}]
 #pragma once
 
 #include <filesystem>
@@ -32,21 +37,23 @@ struct PlanFingerprint {
 
 struct Plan {
   std::string name = "serial";                     // for people: "dp2-tp2", or the file it came from
-  Shape mesh_shape;                                // empty: one process
-  std::vector<std::string> mesh_axes;
+  Meshes meshes;                                   // empty: one process
   int64_t micro_batches = 1;
   std::vector<Mark> marks;
   std::optional<PlanFingerprint> fingerprint;
 
-  /// The mesh; one process is the axis "all" of size 1.
-  MeshPtr mesh() const;
-  int ranks() const;
+  /// The meshes; one process is a mesh of the axis "all" of size 1.
+  Meshes placed() const;
+  /// All their processes, in ascending order.
+  std::vector<Rank> processes() const;
+  int ranks() const { return static_cast<int>(processes().size()); }
 };
 
 Plan serial_plan();
 
 /// Reads a plan file.
-/// throws  UserError: 66 missing file; 78 malformed, another format version, an unknown key with the nearest legal one, an axis of size below 1
+/// throws  UserError: 66 missing file; 78 malformed, another format version, an unknown key with the nearest legal one, an axis of size below 1, processes that are
+///         not numbered 0, 1, 2, ... without a gap
 Plan read_plan(const std::filesystem::path& file);
 Plan parse_plan(const Document& document, const std::string& origin);
 
@@ -58,6 +65,9 @@ void check_fits(const Plan& plan, const Graph& graph);
 
 /// throws  UserError (78) when the plan wants other than `ranks` processes (with what to change)
 void check_ranks(const Plan& plan, int ranks);
+
+/// "dp=2 tp=2"; of several meshes "first: dp=2 {0,1}, last: dp=2 {2,3}"; "one process".
+std::string mesh_text(const Plan& plan);
 
 /// The version of this program.
 std::string_view version();

@@ -48,14 +48,29 @@ inline RunConfig tiny_run(const std::string& kind) {
 inline RunConfig tiny_gpt() { return tiny_run("gpt"); }
 inline RunConfig tiny_mlp() { return tiny_run("mlp"); }
 
-/// The hand-made plans of configs/plans, in code: "serial", "dpN", "tpN" and "dpN-tpM".
+/// The stages of tiny_gpt and tiny_mlp under "pp2", each on the rest of the axes.
+inline void add_stages(Plan& plan, const std::string& model, const ProcessMesh& mesh) {
+  plan.meshes.clear();
+  const char* names[] = {"first", "last"};
+  for (int64_t s = 0; s < 2; ++s) {
+    ProcessMesh part = mesh.slice("pp", s);
+    if (part.axis_count() == 0) part = ProcessMesh({1}, {"all"}, part.processes());
+    plan.meshes.push_back({names[s], std::make_shared<const ProcessMesh>(part)});
+  }
+  const std::string second = model == "gpt" ? "blocks.1" : "hidden.1";
+  const std::string first = model == "gpt" ? "blocks.0" : "hidden.0";
+  plan.marks.push_back(stage(first + ".*", "first"));
+  plan.marks.push_back(stage(second + ".*", "last"));
+}
+
+/// The hand-made plans of configs/plans, in code: "serial", "dpN", "tpN", "pp2" and what they make together.
 inline Plan plan_of(const std::string& model, const std::string& name) {
   Plan plan;
   plan.name = name;
   if (name == "serial") return plan;
   const ProcessMesh mesh = parse_mesh(name);
-  plan.mesh_shape = mesh.shape();
-  plan.mesh_axes = mesh.axes();
+  plan.meshes = one_mesh(std::make_shared<const ProcessMesh>(mesh));
+  if (name.find("pp") != std::string::npos) add_stages(plan, model, mesh);
   if (name.find("dp") != std::string::npos) {
     plan.marks.push_back(shard_tensor("tokens", "P(\"dp\")"));
     plan.marks.push_back(shard_tensor("labels", "P(\"dp\")"));

@@ -18,7 +18,7 @@ constexpr double kSafety = 4;
 /// What every rank held in every register right after it was filled.
 class Capture {
  public:
-  Capture(const TaskGraph& graph, const ProcessMesh& mesh) : graph_(graph), mesh_(mesh), parts_(static_cast<size_t>(mesh.size())) {
+  explicit Capture(const TaskGraph& graph) : graph_(graph), processes_(processes(graph)), parts_(processes_.size()) {
     for (auto& registers : parts_) registers.resize(graph.registers.size());
   }
 
@@ -41,26 +41,26 @@ class Capture {
     const Register& reg = graph_.registers[static_cast<size_t>(index)];
     Whole whole{{reg.type, std::vector<double>(static_cast<size_t>(element_count(reg.type.shape)), 0.0)}, std::nullopt};
     std::vector<int64_t> seen(whole.tensor.values.size(), -1);  // contribution (partial coordinate) that was added last
-    for (int process = 0; process < mesh_.size(); ++process) add_part(reg, index, process, whole, seen);
+    for (int process = 0; process < reg.attr.mesh->size(); ++process) add_part(reg, index, process, whole, seen);
     return whole;
   }
 
  private:
   int index_of(Rank rank) const {
-    const auto& processes = mesh_.processes();
-    return static_cast<int>(std::find(processes.begin(), processes.end(), rank) - processes.begin());
+    return static_cast<int>(std::lower_bound(processes_.begin(), processes_.end(), rank) - processes_.begin());
   }
 
   void add_part(const Register& reg, RegisterIndex index, int process, Whole& whole, std::vector<int64_t>& seen) const {
-    const Coordinate coordinate = mesh_.coordinate_at(process);
+    const ProcessMesh& mesh = *reg.attr.mesh;
+    const Coordinate coordinate = mesh.coordinate_at(process);
     const TensorType type = local_type(reg, coordinate);
-    const auto& bytes = parts_[static_cast<size_t>(process)][static_cast<size_t>(index)];
+    const auto& bytes = parts_[static_cast<size_t>(index_of(mesh.process_at(coordinate)))][static_cast<size_t>(index)];
     ensure(static_cast<int64_t>(bytes.size()) == byte_size(type).value(), "register '" + reg.name + "' was filled on every rank");
     Tensor local(type);
     if (!bytes.empty()) std::memcpy(local.data(), bytes.data(), bytes.size());
     const ReferenceTensor part = to_reference(local);
     int64_t contribution = 0;
-    for (const PartialAxis& p : reg.attr.partial) contribution = contribution * mesh_.shape()[p.axis] + coordinate[p.axis];
+    for (const PartialAxis& p : reg.attr.partial) contribution = contribution * mesh.shape()[p.axis] + coordinate[p.axis];
     const Box box = reg.attr.box(reg.type.shape, coordinate);
     const Dims strides = row_major_strides(reg.type.shape), local_strides = row_major_strides(type.shape);
     for (int64_t i = 0; i < static_cast<int64_t>(part.values.size()); ++i) {
@@ -99,7 +99,7 @@ class Capture {
   }
 
   const TaskGraph& graph_;
-  const ProcessMesh& mesh_;
+  std::vector<Rank> processes_;
   std::vector<std::vector<std::vector<std::byte>>> parts_;  // by process and register
 };
 
@@ -164,7 +164,7 @@ class Verification {
   void one_step(int64_t step, const TextBatch& batch) {
     const bool compare = options_.tensor_steps == 0 || step < options_.tensor_steps;
     if (compare) judge(step, batch);
-    Capture capture(engine_.compiled().tasks, *engine_.compiled().sharded.mesh);
+    Capture capture(engine_.compiled().tasks);
     const Observer observer = capture.observer();
     const double loss = engine_.step(batch, compare ? &observer : nullptr).loss;
     if (compare) compare_tensors(step, capture);

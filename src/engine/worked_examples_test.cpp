@@ -31,7 +31,7 @@ struct Embedding {
   }
 
   TensorMap run() {
-    Runtime runtime(compiled.sharded.mesh);
+    Runtime runtime(compiled.sharded.meshes[0].mesh);
     LoadedProgram& program = runtime.load(std::make_shared<const TaskGraph>(compiled.tasks));
     runtime.initialize(program, 1);
     Tensor table(TensorType{DType::kF32, {8, kWidth}});

@@ -57,7 +57,7 @@ int64_t first_differing_byte(const std::vector<std::byte>& a, const std::vector<
 
 }  // namespace
 
-Capture::Capture(const TaskGraph& graph) : graph_(graph), parts_(static_cast<size_t>(graph.mesh->size())) {
+Capture::Capture(const TaskGraph& graph) : graph_(graph), parts_(static_cast<size_t>(graph.meshes[0]->size())) {
   for (auto& registers : parts_) registers.resize(graph.registers.size());
   clear();
 }
@@ -70,7 +70,7 @@ void Capture::clear() {
 
 Observer Capture::observer() {
   return [this](Rank rank, RegisterIndex reg, const Coordinate& coordinate, const std::byte* data) {
-    const auto& processes = graph_.mesh->processes();
+    const auto& processes = graph_.meshes[0]->processes();
     const auto process = static_cast<size_t>(std::find(processes.begin(), processes.end(), rank) - processes.begin());
     const auto size = static_cast<size_t>(byte_size(local_type(graph_.registers[static_cast<size_t>(reg)], coordinate)).value());
     parts_[process][static_cast<size_t>(reg)].assign(data, data + size);
@@ -79,7 +79,7 @@ Observer Capture::observer() {
 }
 
 Capture::Part Capture::part_of(const Register& reg, RegisterIndex index, int process) const {
-  const ProcessMesh& mesh = *graph_.mesh;
+  const ProcessMesh& mesh = *graph_.meshes[0];
   Part part;
   part.coordinate = mesh.coordinate_at(process);
   part.box = reg.attr.box(reg.type.shape, part.coordinate);
@@ -98,7 +98,7 @@ Capture::Whole Capture::assemble(RegisterIndex index) const {
   // Axes that only replicate do not count: the first process of each place gives its part, the others must equal it.
   Whole whole{{reg.type, std::vector<double>(count, identity(op))}, "", ""};
   std::map<int64_t, std::pair<int, const std::vector<std::byte>*>> first_of_place;
-  for (int process = 0; process < graph_.mesh->size(); ++process) {
+  for (int process = 0; process < graph_.meshes[0]->size(); ++process) {
     if (!filled_[static_cast<size_t>(process)][static_cast<size_t>(index)]) {
       whole.missing = "process " + std::to_string(process) + " never filled it";
       return whole;

@@ -94,7 +94,7 @@ class CaseRun {
       : given_(given), tasks_(std::move(tasks)), capture_(*tasks_), order_(in_program_order(*tasks_)) {}
 
   std::optional<CaseFailure> run() {
-    Runtime runtime(tasks_->mesh, {.deadline = kDeadline});
+    Runtime runtime(tasks_->meshes[0], {.deadline = kDeadline});
     LoadedProgram& program = runtime.load(tasks_);
     runtime.initialize(program, given_.seed);
     for (const Variable& variable : given_.graph.variables()) begin_variable(runtime, variable);

@@ -1,41 +1,310 @@
+#include "fuzz/fuzz.h"
+
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <chrono>
-#include <iostream>
-#include <set>
+#include <algorithm>
+#include <ostream>
 
-#include "fuzz/fuzz_case.h"
+#include "base/error.h"
+#include "fuzz/shrink.h"
 #include "ops/operator.h"
 
 namespace tessera::fuzz {
 namespace {
 
-TEST(Scratch, Run) {
-  const uint64_t first = std::getenv("SEED") ? std::stoull(std::getenv("SEED")) : 1;
-  const uint64_t cases = std::getenv("CASES") ? std::stoull(std::getenv("CASES")) : 200;
-  std::map<std::string, int> kinds, failures;
-  double make = 0, run = 0;
-  int64_t ops = 0, exact = 0;
-  for (uint64_t seed = first; seed < first + cases; ++seed) {
-    auto t0 = std::chrono::steady_clock::now();
-    FuzzCase c = random_case(seed);
-    auto t1 = std::chrono::steady_clock::now();
-    if (std::getenv("PRINT")) std::cout << to_text(c);
-    auto failure = run_case(c);
-    auto t2 = std::chrono::steady_clock::now();
-    make += std::chrono::duration<double>(t1 - t0).count();
-    run += std::chrono::duration<double>(t2 - t1).count();
-    for (const Op& op : c.graph.ops()) ++kinds[op.kind];
-    ops += c.graph.ops().size();
-    exact += c.exact;
-    if (failure) {
-      std::cout << "seed " << seed << (c.exact ? " exact " : " general ") << failure->text << "\n";
-      ++failures["n"];
-    }
+// The law of the house: placements do not change results. Each case runs forward, often backward and an update, twice, on 2 to 8 ranks; it takes some 5
+// milliseconds on two cores.
+TEST(Fuzz, TwoThousandRandomProgramsComputeWhatTheSerialProgramComputes) {
+  std::string failures;
+  FuzzOptions options;
+  options.cases = 2000;
+  options.on_failure = [&](const FuzzFinding& finding) { failures += to_text(finding) + "\n"; };
+  const FuzzReport report = run_cases(options);
+  EXPECT_EQ(failures, "");
+  EXPECT_EQ(report.total.cases, 2000);
+  EXPECT_THAT(report.total.exact_cases, testing::AllOf(testing::Ge(800), testing::Le(1200)));  // half of them
+  for (const Operator* op : all_operators())
+    EXPECT_GE(report.operators.count(std::string(op->name)) ? report.operators.at(std::string(op->name)) : 0, 20) << op->name;
+}
+
+TEST(FuzzCase, ASeedAlwaysMakesTheSameCase) {
+  EXPECT_EQ(to_text(random_case(7)), to_text(random_case(7)));
+  EXPECT_NE(to_text(random_case(7)), to_text(random_case(8)));
+}
+
+TEST(FuzzCase, TheTextFormReadsBack) {
+  for (uint64_t seed = 1; seed <= 50; ++seed) {
+    const std::string text = to_text(random_case(seed));
+    EXPECT_EQ(to_text(parse_case(text)), text);
   }
-  std::cout << "make " << make << " run " << run << " ops " << ops << " exact " << exact << " failures " << failures["n"] << "\n";
-  for (auto& op : all_operators()) std::cout << op->name << " " << kinds[std::string(op->name)] << ", ";
-  std::cout << "\n";
+}
+
+TEST(FuzzCase, AMalformedLineIsNamed) {
+  try {
+    parse_case("seed 3\nmash x=2\n");
+    FAIL() << "it was read";
+  } catch (const UserError& error) {
+    EXPECT_EQ(error.what_happened(), "the case has a malformed line: mash x=2");
+    EXPECT_EQ(error.exit_code(), ExitCode::kBadData);
+  }
+}
+
+TEST(FuzzCase, DataDependsOnTheSeedTheNameAndTheStepAlone) {
+  FuzzCase one = parse_case("seed 5\nmesh x=2\nfill a whole 0 9\ngraph\ninput a: f32[64]\n");
+  FuzzCase two = parse_case("seed 5\nmesh x=3\nfill a whole 0 9\ngraph\ninput b: f32[2]\ninput a: f32[64]\n");
+  const auto values = [](const FuzzCase& given, int64_t step) { return to_reference(drawn(given, "a", {DType::kF32, {64}}, step)).values; };
+  EXPECT_EQ(values(one, 0), values(two, 0));
+  EXPECT_NE(values(one, 0), values(one, 1));
+}
+
+/// One product of 7 terms of numbers up to `most`.
+std::string product_case(const std::string& most) {
+  return "seed 1\nmode exact\nsteps 1\nmesh x=2\nfill a whole " + most + " " + most + "\nfill b whole " + most + " " + most +
+         "\nmark tensor a P(None, \"x\")\ngraph\ninput a: f32[2,7]\ninput b: f32[7,3]\ny = dot_general(a, b) {spec=\"mk,kn->mn\"}: f32[2,3]\n";
+}
+
+TEST(ExactSubset, EndsWhereASumMayReachTwoToThe24) {
+  EXPECT_TRUE(in_exact_subset(parse_case(product_case("1548"))));   // 7 * 1548^2 = 16774128 < 16777216
+  EXPECT_FALSE(in_exact_subset(parse_case(product_case("1549"))));  // 7 * 1549^2 = 16795807
+}
+
+TEST(ExactSubset, CountsTheAddendsThatALinearOpMayPassOn) {
+  // y is a sum of 2 addends on the axis, each up to 7 * 1500^2 / 2: it stays exact, but z = y - y, which is 0, may add up twice as much.
+  const std::string text = product_case("1500") + "z = sub(y, y): f32[2,3]\n";
+  EXPECT_FALSE(in_exact_subset(parse_case(text)));  // 2 * 7 * 1500^2 = 31500000
+}
+
+TEST(ExactSubset, HoldsWholeNumbersOnly) {
+  const std::string text = "seed 1\nmode exact\nmesh x=2\nfill a whole 1 1\ngraph\ninput a: f32[2]\ny = mul_scalar(a) {value=0.5}: f32[2]\n";
+  EXPECT_FALSE(in_exact_subset(parse_case(text)));
+}
+
+// ---- faults that are planted, to be found ----
+
+using Break = void (*)(std::string_view kind, const OpView& op, ShardingRule& rule);
+
+struct BrokenRule {
+  const char* name;
+  Break apply;
+};
+void PrintTo(const BrokenRule& broken, std::ostream* stream) { *stream << broken.name; }
+
+CaseFaults with_rule(Break apply) {
+  CaseFaults faults;
+  faults.rules = [apply](std::string_view kind, const OpView& op) {
+    ShardingRule rule = catalogue_rule(kind, op);
+    apply(kind, op, rule);
+    return rule;
+  };
+  return faults;
+}
+
+void make_whole_parallel(ShardingRule& rule) {
+  for (Factor& factor : rule.factors)
+    if (factor.kind == FactorKind::kWhole) factor.kind = FactorKind::kParallel;
+}
+
+void reduce_as(ShardingRule& rule, ReduceOp from, ReduceOp to) {
+  for (Factor& factor : rule.factors)
+    if (factor.kind == FactorKind::kReduction && factor.reduce == from) factor.reduce = to;
+}
+
+const BrokenRule kBrokenRules[] = {
+    {"DotForgetsItsReduction",
+     [](std::string_view kind, const OpView&, ShardingRule& rule) {
+       if (kind == "dot_general")
+         for (Factor& factor : rule.factors) factor.kind = FactorKind::kParallel;
+     }},
+    {"DotTakesTheMaximum",
+     [](std::string_view kind, const OpView&, ShardingRule& rule) {
+       if (kind == "dot_general") reduce_as(rule, ReduceOp::kSum, ReduceOp::kMax);
+     }},
+    {"TheMaximumIsAdded",
+     [](std::string_view kind, const OpView&, ShardingRule& rule) {
+       if (kind == "reduce") reduce_as(rule, ReduceOp::kMax, ReduceOp::kSum);
+     }},
+    {"TheProductIsAdded",
+     [](std::string_view kind, const OpView&, ShardingRule& rule) {
+       if (kind == "reduce") reduce_as(rule, ReduceOp::kProd, ReduceOp::kSum);
+     }},
+    {"TanhIsLinear",
+     [](std::string_view kind, const OpView&, ShardingRule& rule) {
+       if (kind == "tanh") rule.linear = {{0}};
+     }},
+    {"MaxScalarIsLinear",
+     [](std::string_view kind, const OpView&, ShardingRule& rule) {
+       if (kind == "max_scalar") rule.linear = {{0}};
+     }},
+    {"AddScalarIsLinear",
+     [](std::string_view kind, const OpView&, ShardingRule& rule) {
+       if (kind == "add_scalar") rule.linear = {{0}};
+     }},
+    {"AddIsLinearInOneOperand",
+     [](std::string_view kind, const OpView&, ShardingRule& rule) {
+       if (kind == "add") rule.linear = {{0}, {1}};
+     }},
+    {"MulIsJointlyLinear",
+     [](std::string_view kind, const OpView&, ShardingRule& rule) {
+       if (kind == "mul") rule.linear = {{0, 1}};
+     }},
+    {"SelectIsLinearInOneBranch",
+     [](std::string_view kind, const OpView&, ShardingRule& rule) {
+       if (kind == "select") rule.linear = {{1}, {2}};
+     }},
+    {"ConcatCutsItsJoint",
+     [](std::string_view kind, const OpView&, ShardingRule& rule) {
+       if (kind == "concat") make_whole_parallel(rule);
+     }},
+    {"SliceCutsItsWindow",
+     [](std::string_view kind, const OpView&, ShardingRule& rule) {
+       if (kind == "slice") make_whole_parallel(rule);
+     }},
+    {"PadBringsItsValueTwice",
+     [](std::string_view kind, const OpView&, ShardingRule& rule) {
+       if (kind == "pad") rule.linear = {{0}};
+     }},
+    {"ReshapeForgetsItsUnits",
+     [](std::string_view kind, const OpView&, ShardingRule& rule) {
+       if (kind != "reshape") return;
+       for (auto* operands : {&rule.inputs, &rule.outputs})
+         for (DimFactor& dim : operands->front()) dim.unit = 1;
+     }},
+    {"TransposeForgetsItsOrder",
+     [](std::string_view kind, const OpView& op, ShardingRule& rule) {
+       if (kind == "transpose" && op.inputs[0].shape == op.outputs[0].shape) rule.outputs = rule.inputs;
+     }},
+    {"GatherForgetsItsReduction",
+     [](std::string_view kind, const OpView&, ShardingRule& rule) {
+       if (kind == "gather") rule.factors[0].kind = FactorKind::kParallel;
+     }},
+    {"ScatterAddForgetsItsReduction",
+     [](std::string_view kind, const OpView&, ShardingRule& rule) {
+       if (kind == "scatter_add")
+         for (Factor& factor : rule.factors) factor.kind = FactorKind::kParallel;
+     }},
+    {"AttentionCutsItsKeys",
+     [](std::string_view kind, const OpView&, ShardingRule& rule) {
+       if (kind == "attention") make_whole_parallel(rule);
+     }},
+    {"TheGradientOfAttentionForgetsItsReduction",
+     [](std::string_view kind, const OpView&, ShardingRule& rule) {
+       if (kind == "attention_grad")
+         for (Factor& factor : rule.factors)
+           if (factor.kind == FactorKind::kReduction) factor.kind = FactorKind::kParallel;
+     }},
+};
+
+class BrokenRules : public testing::TestWithParam<BrokenRule> {};
+
+TEST_P(BrokenRules, AreFound) {
+  FuzzOptions options;
+  options.cases = 2000;
+  options.most_failures = 1;
+  options.faults = with_rule(GetParam().apply);
+  EXPECT_EQ(run_cases(options).total.failures, 1);
+}
+
+INSTANTIATE_TEST_SUITE_P(Fuzz, BrokenRules, testing::ValuesIn(kBrokenRules), [](const auto& given) { return given.param.name; });
+
+/// Changes the first exchange that `fits`.
+CaseFaults with_exchange(std::function<bool(const Exchange&)> fits, std::function<void(Exchange&)> change) {
+  CaseFaults faults;
+  faults.tamper = [=](TaskGraph& graph) {
+    for (Task& task : graph.tasks) {
+      if (task.kind != Task::Kind::kExchange || !fits(task.exchange)) continue;
+      change(task.exchange);
+      graph.registers[static_cast<size_t>(task.inputs[0])].attr = task.exchange.from;
+      return;
+    }
+  };
+  return faults;
+}
+
+int failures_of(const CaseFaults& faults) {
+  FuzzOptions options;
+  options.cases = 200;
+  options.most_failures = 1;
+  options.faults = faults;
+  return static_cast<int>(run_cases(options).total.failures);
+}
+
+TEST(PlantedFaults, AMissingReductionIsFound) {
+  EXPECT_EQ(failures_of(with_exchange([](const Exchange& exchange) { return !exchange.from.partial.empty() && exchange.to.partial.empty(); },
+                                      [](Exchange& exchange) { exchange.from.partial.clear(); })),
+            1);
+}
+
+TEST(PlantedFaults, AWrongReductionIsFound) {
+  EXPECT_EQ(failures_of(with_exchange([](const Exchange& exchange) { return !exchange.from.partial.empty() && exchange.to.partial.empty(); },
+                                      [](Exchange& exchange) {
+                                        for (PartialAxis& axis : exchange.from.partial)
+                                          axis.reduce = axis.reduce == ReduceOp::kMax ? ReduceOp::kMin : ReduceOp::kMax;
+                                      })),
+            1);
+}
+
+TEST(PlantedFaults, ADoubleReductionIsFound) {
+  EXPECT_EQ(failures_of(with_exchange([](const Exchange& exchange) { return exchange.from.partial.empty() && !exchange.from.uses(0); },
+                                      [](Exchange& exchange) {
+                                        if (!exchange.to.uses(0)) exchange.from.partial = {{0, ReduceOp::kSum}};
+                                      })),
+            1);
+}
+
+TEST(PlantedFaults, AVariableThatIsCopiedTooEarlyIsFound) {
+  CaseFaults faults;
+  faults.tamper = [](TaskGraph& graph) {
+    for (Task& task : graph.tasks)
+      for (KernelStep& step : task.steps)
+        if (step.op.ends_with(".before")) step.inputs = {graph.variables[0].value};
+  };
+  FuzzOptions options;
+  options.most_failures = 1;
+  options.faults = faults;
+  EXPECT_EQ(run_cases(options).total.failures, 1);
+}
+
+// ---- the smallest form ----
+
+TEST(Shrink, LeavesTheOpThatFailsAndTheMarkThatDividesIt) {
+  const CaseFaults faults = with_rule([](std::string_view kind, const OpView&, ShardingRule& rule) {
+    if (kind == "tanh") rule.linear = {{0}};
+  });
+  FuzzOptions options;
+  options.most_failures = 1;
+  options.faults = faults;
+  std::optional<FuzzFinding> found;
+  options.on_failure = [&](const FuzzFinding& finding) { found = finding; };
+  run_cases(options);
+  ASSERT_TRUE(found);
+  // A sum of addends, and the tanh of it.
+  EXPECT_LE(found->smallest.graph.ops().size(), 3u) << to_text(found->smallest);
+  EXPECT_LE(found->smallest.marks.size(), 2u);
+  EXPECT_EQ(found->smallest.mesh->size(), 2);
+  EXPECT_TRUE(run_case(parse_case(to_text(found->smallest)), faults)) << "the text repeats the failure";
+  EXPECT_FALSE(run_case(found->smallest)) << "without the fault there is none";
+  EXPECT_THAT(to_text(*found), testing::HasSubstr("tessera fuzz --cases 1 --seed " + std::to_string(found->seed)));
+}
+
+// ---- the command ----
+
+TEST(RunFuzz, ExitsWithZeroWhenAllCasesAgreeAndWithSixWhenNot) {
+  FuzzOptions options;
+  options.cases = 10;
+  int64_t seen = 0;
+  options.on_progress = [&](const FuzzProgress& progress) { seen = progress.cases; };
+  EXPECT_EQ(run_fuzz(options), 0);
+  EXPECT_EQ(seen, 10);
+  options.faults.tamper = [](TaskGraph&) { throw InternalError("planted"); };
+  EXPECT_EQ(run_fuzz(options), 6);
+  EXPECT_EQ(seen, 5);  // most_failures
+}
+
+TEST(RunFuzz, RefusesToDoNothing) {
+  FuzzOptions options;
+  options.cases = 0;
+  EXPECT_THROW(run_fuzz(options), UserError);
 }
 
 }  // namespace

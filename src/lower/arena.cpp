@@ -84,32 +84,27 @@ Bytes most_alive(const std::vector<Block>& blocks, int instructions) {
   return Bytes(most);
 }
 
-}  // namespace
-
-ArenaPlan plan_arena(Program& program) {
-  const Lives lives = find_lives(program);
+/// Plans the arena of one mesh. A register of another mesh that an exchange reads lies elsewhere.
+ArenaPlan plan_one(Program& program, const Lives& lives, int mesh) {
   std::vector<int> block_of(program.registers.size(), -1);
   std::vector<Block> blocks;
-  for (int at = -1; at < static_cast<int>(program.instructions.size()); ++at) {
-    std::vector<RegisterIndex> born;
-    if (at < 0) {
-      for (const TaskInput& input : program.inputs) born.push_back(input.value);
+  const auto add = [&](RegisterIndex index, RegisterIndex dying) {
+    const auto reg = static_cast<size_t>(index);
+    if (program.registers[reg].storage != Register::Storage::kArena || program.registers[reg].mesh != mesh) return;
+    if (dying >= 0 && !lives.read_remotely[reg]) {
+      block_of[reg] = block_of[static_cast<size_t>(dying)];
+      Block& block = blocks[static_cast<size_t>(block_of[reg])];
+      block.end = std::max(block.end, lives.end[reg]);
     } else {
-      born = program.instructions[static_cast<size_t>(at)].writes();
+      block_of[reg] = static_cast<int>(blocks.size());
+      blocks.push_back({aligned(std::max<int64_t>(program.registers[reg].size.value(), 1)), lives.begin[reg], lives.end[reg], 0});
     }
-    const RegisterIndex dying = at < 0 ? -1 : dying_operand(program, lives, at);
-    for (size_t i = 0; i < born.size(); ++i) {
-      const auto reg = static_cast<size_t>(born[i]);
-      if (program.registers[reg].storage != Register::Storage::kArena) continue;
-      if (i == 0 && dying >= 0 && !lives.read_remotely[reg]) {
-        block_of[reg] = block_of[static_cast<size_t>(dying)];
-        Block& block = blocks[static_cast<size_t>(block_of[reg])];
-        block.end = std::max(block.end, lives.end[reg]);
-      } else {
-        block_of[reg] = static_cast<int>(blocks.size());
-        blocks.push_back({aligned(std::max<int64_t>(program.registers[reg].size.value(), 1)), lives.begin[reg], lives.end[reg], 0});
-      }
-    }
+  };
+  for (const TaskInput& input : program.inputs) add(input.value, -1);
+  for (int at = 0; at < static_cast<int>(program.instructions.size()); ++at) {
+    const RegisterIndex dying = dying_operand(program, lives, at);
+    const auto written = program.instructions[static_cast<size_t>(at)].writes();
+    for (size_t i = 0; i < written.size(); ++i) add(written[i], i == 0 ? dying : -1);
   }
   place(blocks);
   ArenaPlan plan{Bytes(0), most_alive(blocks, static_cast<int>(program.instructions.size()))};
@@ -117,6 +112,15 @@ ArenaPlan plan_arena(Program& program) {
   for (size_t reg = 0; reg < program.registers.size(); ++reg)
     if (block_of[reg] >= 0) program.registers[reg].offset = blocks[static_cast<size_t>(block_of[reg])].offset;
   return plan;
+}
+
+}  // namespace
+
+std::vector<ArenaPlan> plan_arenas(Program& program) {
+  const Lives lives = find_lives(program);
+  std::vector<ArenaPlan> plans;
+  for (int mesh = 0; mesh < static_cast<int>(program.meshes.size()); ++mesh) plans.push_back(plan_one(program, lives, mesh));
+  return plans;
 }
 
 }  // namespace tessera

@@ -27,7 +27,7 @@ struct CompileOptions {
 struct Compiled {
   ShardedGraph sharded;
   TaskGraph tasks;
-  ArenaPlan arena;
+  std::vector<ArenaPlan> arenas;   // by mesh
   std::vector<StageReport> stages;
 };
 
@@ -36,9 +36,11 @@ struct Compiled {
 ///   requires  the graph is verified
 ///   ensures   check(tasks) holds; the same inputs give the same result
 ///   throws    UserError (78) from the marks
+Compiled compile(const Graph& graph, const Meshes& meshes, const std::vector<Mark>& marks, const CompileOptions& options = {});
+/// With everything on one mesh.
 Compiled compile(const Graph& graph, MeshPtr mesh, const std::vector<Mark>& marks, const CompileOptions& options = {});
 
-/// Cuts a program into tasks: runs of kernels of one role between exchanges. Sets order, overwrite edges, producers and consumers.
-TaskGraph make_tasks(Program program, Bytes arena);
+/// Cuts a program into tasks: runs of kernels of one role and mesh between exchanges. Sets order, overwrite edges, producers and consumers.
+TaskGraph make_tasks(Program program, const std::vector<ArenaPlan>& arenas);
 
 }  // namespace tessera

@@ -10,19 +10,19 @@ namespace {
 
 class TaskMaker {
  public:
-  TaskMaker(Program program, Bytes arena) : program_(std::move(program)) {
-    graph_.mesh = program_.mesh;
-    graph_.arena = arena;
+  TaskMaker(Program program, const std::vector<ArenaPlan>& arenas) : program_(std::move(program)) {
+    graph_.meshes = program_.meshes;
+    for (const ArenaPlan& arena : arenas) graph_.arenas.push_back(arena.size);
   }
 
   TaskGraph run() {
-    make_feed();
+    for (int mesh = 0; mesh < mesh_count(); ++mesh) make_feed(mesh);
     for (size_t i = 0; i < program_.instructions.size(); ++i) {
       Instruction& instruction = program_.instructions[i];
       if (instruction.is_exchange) add_exchange(instruction);
       else add_kernel(instruction);
     }
-    make_fetch();
+    for (int mesh = 0; mesh < mesh_count(); ++mesh) make_fetch(mesh);
     graph_.registers = std::move(program_.registers);
     graph_.variables = std::move(program_.variables);
     graph_.inputs = std::move(program_.inputs);
@@ -34,21 +34,28 @@ class TaskMaker {
   }
 
  private:
-  void make_feed() {
+  int mesh_count() const { return static_cast<int>(program_.meshes.size()); }
+  bool is_on(RegisterIndex reg, int mesh) const { return program_.registers[static_cast<size_t>(reg)].mesh == mesh; }
+
+  void make_feed(int mesh) {
     Task feed;
     feed.name = "feed";
     feed.kind = Task::Kind::kFeed;
-    for (const TaskInput& input : program_.inputs) feed.outputs.push_back(input.value);
-    for (const TaskVariable& variable : program_.variables) feed.outputs.push_back(variable.value);
+    feed.mesh = mesh;
+    for (const TaskInput& input : program_.inputs)
+      if (is_on(input.value, mesh)) feed.outputs.push_back(input.value);
+    for (const TaskVariable& variable : program_.variables)
+      if (is_on(variable.value, mesh)) feed.outputs.push_back(variable.value);
     graph_.tasks.push_back(std::move(feed));
   }
 
-  void make_fetch() {
+  void make_fetch(int mesh) {
     Task fetch;
     fetch.name = "fetch";
     fetch.kind = Task::Kind::kFetch;
+    fetch.mesh = mesh;
     for (const auto& [name, reg] : program_.results)
-      if (std::find(fetch.inputs.begin(), fetch.inputs.end(), reg) == fetch.inputs.end()) fetch.inputs.push_back(reg);
+      if (is_on(reg, mesh) && std::find(fetch.inputs.begin(), fetch.inputs.end(), reg) == fetch.inputs.end()) fetch.inputs.push_back(reg);
     graph_.tasks.push_back(std::move(fetch));
   }
 
@@ -57,6 +64,7 @@ class TaskMaker {
     task.name = std::string(to_text(instruction.exchange.kind)) + " " + program_.registers[static_cast<size_t>(instruction.target)].name;
     task.kind = Task::Kind::kExchange;
     task.role = instruction.role;
+    task.mesh = instruction.mesh;
     task.exchange = std::move(instruction.exchange);
     task.reason = std::move(instruction.reason);
     task.inputs = {instruction.source};
@@ -65,11 +73,13 @@ class TaskMaker {
   }
 
   void add_kernel(Instruction& instruction) {
-    if (graph_.tasks.back().kind != Task::Kind::kCompute || graph_.tasks.back().role != instruction.role) {
+    const Task& last = graph_.tasks.back();
+    if (last.kind != Task::Kind::kCompute || last.role != instruction.role || last.mesh != instruction.mesh) {
       Task task;
       task.name = instruction.step.op;
       task.kind = Task::Kind::kCompute;
       task.role = instruction.role;
+      task.mesh = instruction.mesh;
       graph_.tasks.push_back(std::move(task));
     }
     graph_.tasks.back().steps.push_back(std::move(instruction.step));
@@ -118,13 +128,14 @@ class TaskMaker {
       if (target.producer < 0) continue;
       auto& overwrites = graph_.tasks[static_cast<size_t>(target.producer)].overwrites;
       for (RegisterIndex reg : remote)
-        if (reg != written && share_bytes(target, graph_.registers[static_cast<size_t>(reg)]) &&
+        if (reg != written && target.mesh == graph_.registers[static_cast<size_t>(reg)].mesh && share_bytes(target, graph_.registers[static_cast<size_t>(reg)]) &&
             std::find(overwrites.begin(), overwrites.end(), reg) == overwrites.end())
           overwrites.push_back(reg);
     }
-    // The feed only makes a variable readable; it writes nothing over it.
-    auto& feed = graph_.tasks.front().overwrites;
-    std::erase_if(feed, [&](RegisterIndex reg) { return graph_.registers[static_cast<size_t>(reg)].storage == Register::Storage::kVariable; });
+    // A feed only makes a variable readable; it writes nothing over it.
+    for (Task& task : graph_.tasks)
+      if (task.kind == Task::Kind::kFeed)
+        std::erase_if(task.overwrites, [&](RegisterIndex reg) { return graph_.registers[static_cast<size_t>(reg)].storage == Register::Storage::kVariable; });
   }
 
   static bool share_bytes(const Register& a, const Register& b) {
@@ -139,6 +150,6 @@ class TaskMaker {
 
 }  // namespace
 
-TaskGraph make_tasks(Program program, Bytes arena) { return TaskMaker(std::move(program), arena).run(); }
+TaskGraph make_tasks(Program program, const std::vector<ArenaPlan>& arenas) { return TaskMaker(std::move(program), arenas).run(); }
 
 }  // namespace tessera

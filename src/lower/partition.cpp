@@ -12,7 +12,7 @@ namespace {
 class Partition {
  public:
   Partition(const Graph& graph, const ShardedGraph& sharded) : graph_(graph), sharded_(sharded) {
-    program_.mesh = sharded.mesh;
+    for (const NamedMesh& mesh : sharded.meshes) program_.meshes.push_back(mesh.mesh);
     registers_of_.resize(graph.values().size());
   }
 
@@ -39,9 +39,16 @@ class Partition {
     reg.name = name;
     reg.type = type;
     reg.attr = attr;
+    reg.mesh = mesh_index(attr);
     reg.size = byte_size({type.dtype, attr.largest_shape(type.shape)});
     program_.registers.push_back(std::move(reg));
     return static_cast<RegisterIndex>(program_.registers.size()) - 1;
+  }
+
+  int mesh_index(const DistAttr& attr) const {
+    for (size_t i = 0; i < program_.meshes.size(); ++i)
+      if (program_.meshes[i] == attr.mesh) return static_cast<int>(i);
+    throw InternalError("a placement names a mesh of the program");
   }
 
   RegisterIndex own_register(ValueId value, const DistAttr& attr) {
@@ -59,6 +66,7 @@ class Partition {
     Instruction instruction;
     instruction.role = op.role;
     instruction.step.op = op.name;
+    instruction.mesh = mesh_index({sharding.mesh, {}, {}});
     instruction.step.call = definition.kernel(op_view, factor_splits(rule, sharding));
     for (size_t i = 0; i < op.inputs.size(); ++i) {
       const DistAttr needed = input_attr(op_view, rule, sharding, static_cast<int>(i));
@@ -66,12 +74,12 @@ class Partition {
     }
     for (size_t i = 0; i < op.outputs.size(); ++i)
       instruction.step.outputs.push_back(own_register(op.outputs[i], output_attr(op_view, rule, sharding, static_cast<int>(i))));
-    instruction.step.workspace = add_workspace(instruction.step);
+    instruction.step.workspace = add_workspace(instruction.step, sharding.mesh);
     program_.instructions.push_back(std::move(instruction));
   }
 
-  RegisterIndex add_workspace(const KernelStep& step) {
-    const Coordinate origin = Dims::filled(program_.mesh->axis_count(), 0);
+  RegisterIndex add_workspace(const KernelStep& step, const MeshPtr& mesh) {
+    const Coordinate origin = Dims::filled(mesh->axis_count(), 0);
     const auto types = [&](const std::vector<RegisterIndex>& list) {
       std::vector<TensorType> local;
       for (RegisterIndex reg : list) local.push_back(local_type(program_.registers[static_cast<size_t>(reg)], origin));
@@ -79,14 +87,14 @@ class Partition {
     };
     const Bytes bytes = bind_kernel(localize(step.call, origin, types(step.inputs), types(step.outputs))).workspace;
     if (bytes.value() == 0) return -1;
-    return add_register(step.op + ".workspace", {DType::kBool, {bytes.value()}}, DistAttr::replicated(program_.mesh, 1));
+    return add_register(step.op + ".workspace", {DType::kBool, {bytes.value()}}, DistAttr::replicated(mesh, 1));
   }
 
   int64_t travelling_bytes(const TensorType& type, const DistAttr& from, const DistAttr& to) const {
     // The process at the origin holds the largest parts; a process apart from it would do as well.
     const std::vector<Exchange> exchanges = plan_reshard(type, from, to);
     int64_t most = 0;
-    for (Rank process : {program_.mesh->processes().front(), program_.mesh->processes().back()})
+    for (Rank process : {to.mesh->processes().front(), to.mesh->processes().back()})
       most = std::max(most, received_elements(type.shape, exchanges, process));
     return most * size_of(type.dtype);
   }
@@ -119,17 +127,20 @@ class Partition {
 
   /// Partial sums are kept where they were made; a whole tensor becomes one only when a mark on an op asks for it.
   static bool may_become(const DistAttr& from, const DistAttr& to) {
+    if (!to.partial.empty() && from.mesh != to.mesh) return false;
     return std::all_of(to.partial.begin(), to.partial.end(),
                        [&](const PartialAxis& p) { return std::find(from.partial.begin(), from.partial.end(), p) != from.partial.end(); });
   }
 
   RegisterIndex exchange_into(ValueId value, RegisterIndex source, const Exchange& exchange, Role role, const std::string& reason) {
-    const std::string name = graph_.value(value).name + " " + to_text(exchange.to);
+    const std::string where = program_.meshes.size() > 1 ? " on " + sharded_.meshes[static_cast<size_t>(mesh_index(exchange.to))].name : "";
+    const std::string name = graph_.value(value).name + " " + to_text(exchange.to) + where;
     const RegisterIndex target = add_register(name, graph_.type(value), exchange.to);
     registers_of_[static_cast<size_t>(value.index)].push_back(target);
     Instruction instruction;
     instruction.is_exchange = true;
     instruction.role = role;
+    instruction.mesh = mesh_index(exchange.to);
     instruction.exchange = exchange;
     instruction.source = source;
     instruction.target = target;
@@ -178,13 +189,14 @@ bool may_write_over(const Program& program, RegisterIndex value, RegisterIndex n
 }
 
 void append_copy(Program& program, size_t variable, RegisterIndex next) {
-  const Register& value = program.registers[static_cast<size_t>(program.variables[variable].value)];
-  Register copy = value;
-  copy.name = value.name + ".next";
+  Register copy = program.registers[static_cast<size_t>(program.variables[variable].value)];
+  const int mesh = copy.mesh;
+  copy.name += ".next";
   program.registers.push_back(std::move(copy));
   const auto target = static_cast<RegisterIndex>(program.registers.size()) - 1;
   Instruction instruction;
   instruction.role = Role::kOptimizer;
+  instruction.mesh = mesh;
   instruction.step = {{"copy", {}, {}, ""}, {next}, {target}, -1, program.variables[variable].name + ".next"};
   program.instructions.push_back(std::move(instruction));
   program.next[variable] = target;
@@ -206,10 +218,12 @@ void keep_old_values(Program& program) {
     kept.name += " before the step";
     kept.storage = Register::Storage::kArena;
     kept.variable = -1;
+    const int mesh = kept.mesh;
     program.registers.push_back(std::move(kept));
     const auto target = static_cast<RegisterIndex>(program.registers.size()) - 1;
     Instruction instruction;
     instruction.role = Role::kOptimizer;
+    instruction.mesh = mesh;
     instruction.step = {{"copy", {}, {}, ""}, {value}, {target}, -1, program.variables[v].name + ".before"};
     program.instructions.push_back(std::move(instruction));
     for (RegisterIndex* use : uses) *use = target;

@@ -53,7 +53,8 @@ std::vector<RegisterIndex> Instruction::writes() const {
 }
 
 std::string to_text(const Program& program) {
-  std::string text = "mesh " + to_text(*program.mesh) + "\n";
+  std::string text;
+  for (const MeshPtr& mesh : program.meshes) text += "mesh " + to_text(*mesh) + "\n";
   for (const TaskInput& input : program.inputs) text += "input " + input.name + ": " + types(program, {input.value}) + "\n";
   for (const TaskVariable& variable : program.variables)
     text += "variable " + variable.name + ": " + types(program, {variable.value}) + "\n";

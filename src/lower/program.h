@@ -1,4 +1,4 @@
-// The lowered program before it is cut into tasks: a list of instructions over registers, the same for every process of the mesh.
+// The lowered program before it is cut into tasks: a list of instructions over registers. Each is on one mesh and the same for every process of it.
 #pragma once
 
 #include <string>
@@ -12,6 +12,7 @@ namespace tessera {
 struct Instruction {
   bool is_exchange = false;
   Role role = Role::kForward;
+  int mesh = 0;               // index in Program::meshes: the processes that execute it
   KernelStep step;            // of a kernel
   Exchange exchange;          // of an exchange: pulls from `source` into `target`
   RegisterIndex source = -1;
@@ -23,7 +24,7 @@ struct Instruction {
 };
 
 struct Program {
-  MeshPtr mesh;
+  std::vector<MeshPtr> meshes;
   std::vector<Register> registers;
   std::vector<Instruction> instructions;
   std::vector<TaskVariable> variables;

@@ -121,6 +121,14 @@ ReshardKind classify(const Shape& shape, const DistAttr& from, const DistAttr& t
 
 std::vector<Exchange> plan_reshard(const TensorType& type, const DistAttr& from, const DistAttr& to) {
   if (from == to) return {};
+  if (!same_mesh(from, to) && !from.partial.empty()) {
+    // Summed at home first: each addend would travel otherwise.
+    DistAttr summed = from;
+    summed.partial.clear();
+    std::vector<Exchange> exchanges = plan_reshard(type, from, summed);
+    exchanges.push_back({ReshardKind::kMessages, summed, to});
+    return exchanges;
+  }
   if (const auto middle = scattered(type, from, to)) {
     return {{classify(type.shape, from, *middle), from, *middle}, {classify(type.shape, *middle, to), *middle, to}};
   }

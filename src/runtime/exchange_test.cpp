@@ -63,11 +63,11 @@ TEST_P(Exchanged, EveryRankHoldsItsBoxBitForBit) {
   const Observer observer = seen.observer();
   bench.step(&observer);
 
-  const Tensor whole = meaning(bench.input("x"), parse_dist_type(from, bench.graph().mesh));
+  const Tensor whole = meaning(bench.input("x"), parse_dist_type(from, bench.graph().meshes[0]));
   EXPECT_EQ(bytes_of(bench.result("x")), bytes_of(whole));
-  const DistType wanted = parse_dist_type(to, bench.graph().mesh);
-  for (Rank rank : bench.graph().mesh->processes()) {
-    const Box box = wanted.attr.box(wanted.type.shape, *bench.graph().mesh->coordinate_of(rank));
+  const DistType wanted = parse_dist_type(to, bench.graph().meshes[0]);
+  for (Rank rank : bench.graph().meshes[0]->processes()) {
+    const Box box = wanted.attr.box(wanted.type.shape, *bench.graph().meshes[0]->coordinate_of(rank));
     EXPECT_EQ(bytes_of(seen.by_rank().at(rank)), bytes_of(part_of(whole, box))) << "rank " << rank << " " << to_text(box);
   }
 }

@@ -85,7 +85,7 @@ class Seen {
 class Bench {
  public:
   explicit Bench(HandMade made, RuntimeOptions options = {})
-      : graph_(std::make_shared<TaskGraph>(made.finish())), runtime_(graph_->mesh, options) {
+      : graph_(std::make_shared<TaskGraph>(made.finish())), runtime_(graph_->meshes[0], options) {
     program_ = &runtime_.load(graph_);
     for (const TaskInput& input : graph_->inputs) {
       tensors_[input.name] = drawn(input.name, graph_->registers[static_cast<size_t>(input.value)].type);
@@ -113,10 +113,10 @@ class Bench {
 /// A register that is what `type` says, partial sums too: fed from an input of the same name, which has one more leading dim for each
 /// partial axis, in their order. Nothing is computed, so no bit changes.
 inline RegisterIndex feed_anything(HandMade& made, const std::string& name, const std::string& type) {
-  const DistType wanted = parse_dist_type(type, made.graph().mesh);
-  DistType fed{{wanted.type.dtype, {}}, DistAttr::replicated(made.graph().mesh, 0)};
+  const DistType wanted = parse_dist_type(type, made.graph().meshes[0]);
+  DistType fed{{wanted.type.dtype, {}}, DistAttr::replicated(made.graph().meshes[0], 0)};
   for (const PartialAxis& partial : wanted.attr.partial) {
-    fed.type.shape.push_back(made.graph().mesh->shape()[partial.axis]);
+    fed.type.shape.push_back(made.graph().meshes[0]->shape()[partial.axis]);
     fed.attr.dims.push_back({{partial.axis}, 1});
   }
   for (int64_t extent : wanted.type.shape) fed.type.shape.push_back(extent);

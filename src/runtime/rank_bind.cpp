@@ -17,14 +17,13 @@ std::optional<ReduceOp> started_identity(const Exchange& exchange, const Coordin
 }  // namespace
 
 int Program::index_of(Rank process) const {
-  const auto& processes = graph->mesh->processes();
-  const auto found = std::find(processes.begin(), processes.end(), process);
-  ensure(found != processes.end(), "rank " + std::to_string(process) + " is in the mesh");
+  const auto found = std::lower_bound(processes.begin(), processes.end(), process);
+  ensure(found != processes.end() && *found == process, "rank " + std::to_string(process) + " is one of the runtime's");
   return static_cast<int>(found - processes.begin());
 }
 
 bool Program::pulls_from(TaskId id, int receiver, int sender) const {
-  const Rank process = graph->mesh->processes()[static_cast<size_t>(sender)];
+  const Rank process = processes[static_cast<size_t>(sender)];
   const auto& list = pulls[static_cast<size_t>(id)][static_cast<size_t>(receiver)];
   return std::any_of(list.begin(), list.end(), [process](const Pull& pull) { return pull.sender == process; });
 }
@@ -34,17 +33,23 @@ void Program::wake_all() const {
 }
 
 RankProgram::RankProgram(Program& program, int rank_index)
-    : program_(program),
-      index_(rank_index),
-      coordinate_(program.graph->mesh->coordinate_at(rank_index)),
-      rank_(program.graph->mesh->processes()[static_cast<size_t>(rank_index)]),
-      arena_(program.graph->arena) {
+    : program_(program), index_(rank_index), rank_(program.processes[static_cast<size_t>(rank_index)]) {
+  for (size_t mesh = 0; mesh < program.graph->meshes.size(); ++mesh) {
+    coordinates_.push_back(program.graph->meshes[mesh]->coordinate_of(rank_));
+    arenas_.push_back(coordinates_.back() ? AlignedBuffer(program.graph->arenas[mesh]) : AlignedBuffer());
+  }
   for (const Register& reg : program.graph->registers) {
-    const bool in_arena = reg.storage == Register::Storage::kArena;
-    base_.push_back(in_arena ? arena_.data() + reg.offset
-                             : program.variables->part(program.graph->variables[static_cast<size_t>(reg.variable)].name, rank_index));
+    if (!coordinates_[static_cast<size_t>(reg.mesh)]) base_.push_back(nullptr);
+    else if (reg.storage == Register::Storage::kArena) base_.push_back(arenas_[static_cast<size_t>(reg.mesh)].data() + reg.offset);
+    else base_.push_back(program.variables->part(program.graph->variables[static_cast<size_t>(reg.variable)].name, rank_index));
   }
   current_ = base_;
+}
+
+Bytes RankProgram::arena_bytes() const {
+  Bytes sum{0};
+  for (const AlignedBuffer& arena : arenas_) sum += arena.size();
+  return sum;
 }
 
 void RankProgram::find_pulls() {
@@ -66,6 +71,8 @@ void RankProgram::bind() {
 
 RankProgram::Plan RankProgram::make_plan(TaskId id) const {
   const Task& task = program_.task(id);
+  // A task of another mesh has an actor that nobody talks to.
+  if (!acts_in(task)) return {Actor({program_.actor_id(index_, id), task.name, {}, {}}), {}, {}, {}, {}};
   Plan plan{Actor(describe(id)), {}, {}, {}, {}};
   for (const KernelStep& step : task.steps) plan.steps.push_back(bind_step(step));
   if (task.kind == Task::Kind::kFeed) plan.transfers = plan_feed(task);
@@ -122,7 +129,7 @@ OutPort RankProgram::output_port(RegisterIndex index) const {
 RankProgram::Step RankProgram::bind_step(const KernelStep& step) const {
   const auto types = [this](const std::vector<RegisterIndex>& list) {
     std::vector<TensorType> result;
-    for (RegisterIndex reg : list) result.push_back(local_type(program_.reg(reg), coordinate_));
+    for (RegisterIndex reg : list) result.push_back(local_type(program_.reg(reg), coordinate(program_.reg(reg))));
     return result;
   };
   Step bound{{}, &step, std::vector<const std::byte*>(step.inputs.size()), std::vector<std::byte*>(step.outputs.size())};
@@ -130,7 +137,8 @@ RankProgram::Step RankProgram::bind_step(const KernelStep& step) const {
   const bool fills_something =
       std::any_of(outputs.begin(), outputs.end(), [](const TensorType& type) { return byte_size(type) > Bytes(0); });
   if (!fills_something) return bound;
-  bound.kernel = bind_kernel(localize(step.call, coordinate_, types(step.inputs), outputs));
+  const Coordinate& place = coordinate(program_.reg(step.outputs.front()));
+  bound.kernel = bind_kernel(localize(step.call, place, types(step.inputs), outputs));
   const Bytes lent = step.workspace == -1 ? Bytes(0) : program_.reg(step.workspace).size;
   ensure(bound.kernel.workspace <= lent, "kernel " + step.call.kernel + " of op '" + step.op + "' wants a workspace of " +
                                              to_text(bound.kernel.workspace) + " and is lent " + to_text(lent));
@@ -143,7 +151,7 @@ std::vector<RankProgram::Transfer> RankProgram::plan_feed(const Task& task) cons
     const RegisterIndex index = program_.graph->inputs[i].value;
     if (std::find(task.outputs.begin(), task.outputs.end(), index) == task.outputs.end()) continue;
     const Register& reg = program_.reg(index);
-    const Box box = reg.attr.box(reg.type.shape, coordinate_);
+    const Box box = reg.attr.box(reg.type.shape, coordinate(reg));
     if (box.empty()) continue;
     transfers.push_back({index, i, BoxCombine(reg.type.dtype, ReduceOp::kSum, box, box)});
     transfers.back().copy.add_source(0, whole_box(reg.type.shape));
@@ -157,9 +165,9 @@ std::vector<RankProgram::Transfer> RankProgram::plan_fetch(const Task& task) con
   for (size_t i = 0; i < program_.graph->results.size(); ++i) {
     const RegisterIndex index = program_.graph->results[i].second;
     const Register& reg = program_.reg(index);
-    const Box box = reg.attr.box(reg.type.shape, coordinate_);
-    const bool is_taken = std::find(task.inputs.begin(), task.inputs.end(), index) != task.inputs.end();
-    if (!is_taken || box.empty() || !is_first_holder(reg.attr, coordinate_)) continue;
+    if (std::find(task.inputs.begin(), task.inputs.end(), index) == task.inputs.end()) continue;
+    const Box box = reg.attr.box(reg.type.shape, coordinate(reg));
+    if (box.empty() || !is_first_holder(reg.attr, coordinate(reg))) continue;
     transfers.push_back({index, i, BoxCombine(reg.type.dtype, ReduceOp::kSum, box, whole_box(reg.type.shape))});
     transfers.back().copy.add_source(0, box);
     transfers.back().copy.join_dims();
@@ -170,15 +178,16 @@ std::vector<RankProgram::Transfer> RankProgram::plan_fetch(const Task& task) con
 RankProgram::Pulling RankProgram::plan_pulling(TaskId id) const {
   const Exchange& exchange = program_.task(id).exchange;
   const TensorType& type = program_.reg(program_.task(id).inputs[0]).type;
-  Pulling pulling{senders_of(id), {}, {}, started_identity(exchange, coordinate_)};
+  const Coordinate& place = *coordinates_[static_cast<size_t>(program_.task(id).mesh)];
+  Pulling pulling{senders_of(id), {}, {}, started_identity(exchange, place)};
   pulling.sources.resize(pulling.senders.size());
-  const Box mine = exchange.to.box(type.shape, coordinate_);
+  const Box mine = exchange.to.box(type.shape, place);
   for (const Pull& pull : program_.pulls[static_cast<size_t>(id)][static_cast<size_t>(index_)]) {
     const int sender = program_.index_of(pull.sender);
     const auto port = std::find(pulling.senders.begin(), pulling.senders.end(), sender) - pulling.senders.begin();
     if (pull.first) pulling.boxes.emplace_back(type.dtype, pull.reduce, pull.box, mine);
     ensure(!pulling.boxes.empty() && pulling.boxes.back().box() == pull.box, "the contributions to a box follow its first one");
-    pulling.boxes.back().add_source(static_cast<size_t>(port), exchange.from.box(type.shape, program_.graph->mesh->coordinate_at(sender)));
+    pulling.boxes.back().add_source(static_cast<size_t>(port), exchange.from.box(type.shape, *exchange.from.mesh->coordinate_of(pull.sender)));
   }
   for (BoxCombine& box : pulling.boxes) box.join_dims();
   return pulling;

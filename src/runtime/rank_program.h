@@ -23,6 +23,7 @@ class RankProgram;
 /// What the ranks of one loaded program share.
 struct Program {
   std::shared_ptr<const TaskGraph> graph;
+  std::vector<Rank> processes;                        // by rank index, ascending
   RuntimeOptions options;
   StopState* stop = nullptr;
   VariableStore* variables = nullptr;
@@ -30,7 +31,7 @@ struct Program {
   std::vector<std::vector<std::vector<Pull>>> pulls;  // by task and rank index; none for tasks that are no exchanges
   std::vector<std::unique_ptr<RankProgram>> ranks;
 
-  int rank_count() const { return graph->mesh->size(); }
+  int rank_count() const { return static_cast<int>(processes.size()); }
   int index_of(Rank process) const;
   const Register& reg(RegisterIndex index) const { return graph->registers[static_cast<size_t>(index)]; }
   const Task& task(TaskId id) const { return graph->tasks[static_cast<size_t>(id)]; }
@@ -62,7 +63,7 @@ class RankProgram {
   /// One step. A failure goes to the stop state, and wakes all.  memory  allocates nothing from the second step on
   void run(const StepCall& call);
 
-  Bytes arena_bytes() const { return arena_.size(); }
+  Bytes arena_bytes() const;
   void wake() { mailbox_->wake(); }
 
  private:
@@ -96,6 +97,10 @@ class RankProgram {
     Pulling pulling;
     std::vector<Overwrite> overwrites;
   };
+
+  bool acts_in(const Task& task) const { return coordinates_[static_cast<size_t>(task.mesh)].has_value(); }
+  /// Where this rank stands in the mesh of a register that it holds.
+  const Coordinate& coordinate(const Register& reg) const { return *coordinates_[static_cast<size_t>(reg.mesh)]; }
 
   // rank_bind.cpp
   ActorDescription describe(TaskId id) const;
@@ -134,9 +139,9 @@ class RankProgram {
 
   Program& program_;
   int index_;
-  Coordinate coordinate_;
   Rank rank_;
-  AlignedBuffer arena_;
+  std::vector<std::optional<Coordinate>> coordinates_;  // by mesh: none where this rank is not in it
+  std::vector<AlignedBuffer> arenas_;                   // by mesh
   std::vector<std::byte*> base_;     // by register: its first slot
   std::vector<std::byte*> current_;  // by register: the slot of the act that runs
   std::vector<Plan> plans_;          // by task

@@ -16,6 +16,7 @@ void RankProgram::run(const StepCall& call) {
   try {
     for (size_t place = 0; place < order.size(); ++place) {
       place_.store(static_cast<int>(place), std::memory_order_relaxed);
+      if (!acts_in(program_.task(order[place]))) continue;
       Plan& next = plan(order[place]);
       if (!wait_to_act(next)) return;
       act(program_.task(order[place]), next, call);
@@ -103,7 +104,7 @@ void RankProgram::run_pulling(const Task& task, Plan& plan, const Act& act, cons
   const RegisterIndex output = task.outputs[0];
   std::byte* target = current_[static_cast<size_t>(output)];
   if (pulling.identity) {
-    const TensorType type = local_type(program_.reg(output), coordinate_);
+    const TensorType type = local_type(program_.reg(output), coordinate(program_.reg(output)));
     fill_with_identity(type.dtype, *pulling.identity, target, element_count(type.shape));
   }
   for (const BoxCombine& box : pulling.boxes) box.run(target, pulling.sources);
@@ -126,7 +127,7 @@ void RankProgram::run_fetch(const Plan& plan, const StepCall& call) {
 }
 
 void RankProgram::observe(const StepCall& call, RegisterIndex reg) const {
-  if (call.observer) (*call.observer)(rank_, reg, coordinate_, current_[static_cast<size_t>(reg)]);
+  if (call.observer) (*call.observer)(rank_, reg, coordinate(program_.reg(reg)), current_[static_cast<size_t>(reg)]);
 }
 
 void RankProgram::send(const Message& message) {

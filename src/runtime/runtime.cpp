@@ -20,6 +20,11 @@ int spins_for(int ranks) {
   return static_cast<unsigned>(ranks) <= cores ? kSpinsOnOwnCore : kSpinsOnSharedCore;
 }
 
+std::vector<Rank> ascending(std::vector<Rank> ranks) {
+  std::sort(ranks.begin(), ranks.end());
+  return ranks;
+}
+
 /// The caller's tensor for an input, checked.
 const std::byte* find_input(const TaskGraph& graph, const TaskInput& input, const std::map<std::string, const Tensor*>& given) {
   const TensorType& type = graph.registers[static_cast<size_t>(input.value)].type;
@@ -55,15 +60,15 @@ const TaskGraph& LoadedProgram::graph() const {
 }
 
 struct Runtime::State {
-  MeshPtr mesh;
+  std::vector<Rank> processes;
   RuntimeOptions options;
   StopState stop;
   VariableStore variables;
   std::vector<std::unique_ptr<LoadedProgram>> programs;
   Crew crew;  // last: its threads end before what they use
 
-  State(MeshPtr mesh_of_ranks, RuntimeOptions runtime_options)
-      : mesh(mesh_of_ranks), options(runtime_options), variables(mesh_of_ranks), crew(mesh_of_ranks->size()) {}
+  State(std::vector<Rank> all, RuntimeOptions runtime_options)
+      : processes(std::move(all)), options(runtime_options), variables(processes), crew(static_cast<int>(processes.size())) {}
 
   void throw_when_stopped() const {
     if (stop.stopped()) stop.rethrow();
@@ -71,8 +76,8 @@ struct Runtime::State {
 
   /// The ranks each make their part, meeting after every stage of which the next reads what others made.
   void make_ranks(Program& program) {
-    program.ranks.resize(static_cast<size_t>(mesh->size()));
-    program.pulls.assign(program.graph->tasks.size(), std::vector<std::vector<Pull>>(static_cast<size_t>(mesh->size())));
+    program.ranks.resize(processes.size());
+    program.pulls.assign(program.graph->tasks.size(), std::vector<std::vector<Pull>>(processes.size()));
     crew.run([&program](int index) {
       auto& rank = program.ranks[static_cast<size_t>(index)];
       rank = std::make_unique<RankProgram>(program, index);
@@ -82,24 +87,28 @@ struct Runtime::State {
   }
 };
 
-Runtime::Runtime(MeshPtr mesh, RuntimeOptions options) : state_(std::make_unique<State>(std::move(mesh), options)) {}
+Runtime::Runtime(std::vector<Rank> processes, RuntimeOptions options) : state_(std::make_unique<State>(std::move(processes), options)) {
+  ensure(std::is_sorted(state_->processes.begin(), state_->processes.end()), "processes are given in ascending order");
+}
+Runtime::Runtime(const MeshPtr& mesh, RuntimeOptions options) : Runtime(ascending(mesh->processes()), options) {}
 Runtime::~Runtime() = default;
 
 LoadedProgram& Runtime::load(std::shared_ptr<const TaskGraph> graph) {
   state_->throw_when_stopped();
   check(*graph);
-  ensure(*graph->mesh == *state_->mesh, "a program runs on the mesh of its runtime");
-  const Bytes arena = graph->arena;
+  const std::vector<Rank> needed = processes(*graph);
+  ensure(std::includes(state_->processes.begin(), state_->processes.end(), needed.begin(), needed.end()), "a program runs on processes of its runtime");
+  const Bytes arena = *std::max_element(graph->arenas.begin(), graph->arenas.end());
   auto loaded = std::make_unique<LoadedProgram::State>();
   loaded->inputs.resize(graph->inputs.size());
   loaded->results.resize(graph->results.size());
-  loaded->program = {std::move(graph), state_->options, &state_->stop, &state_->variables, spins_for(ranks()), {}, {}};
+  loaded->program = {std::move(graph), state_->processes, state_->options, &state_->stop, &state_->variables, spins_for(ranks()), {}, {}};
   try {
     state_->variables.add(*loaded->program.graph);
     state_->make_ranks(loaded->program);
   } catch (const std::bad_alloc&) {
     throw UserError("the program does not fit into the memory of this machine",
-                    "each of " + std::to_string(ranks()) + " ranks holds " + to_text(arena) + " of activations besides its variables",
+                    "each of " + std::to_string(ranks()) + " ranks holds up to " + to_text(arena) + " of activations besides its variables",
                     "use a smaller batch, a plan that divides more, or more machines", ExitCode::kOutOfMemory);
   }
   return *state_->programs.emplace_back(std::make_unique<LoadedProgram>(std::move(loaded)));
@@ -150,7 +159,7 @@ std::vector<std::string> Runtime::variable_names() const {
 }
 
 int Runtime::ranks() const {
-  return state_->mesh->size();
+  return static_cast<int>(state_->processes.size());
 }
 
 Bytes Runtime::peak_bytes() const {

@@ -34,12 +34,16 @@ class LoadedProgram;
 ///            others as InternalError naming rank, task and op); after that every call throws
 class Runtime {
  public:
-  explicit Runtime(MeshPtr mesh, RuntimeOptions options = {});
+  /// One thread for each of `processes`, which are in ascending order.
+  explicit Runtime(std::vector<Rank> processes, RuntimeOptions options = {});
+  /// For programs on one mesh.
+  explicit Runtime(const MeshPtr& mesh, RuntimeOptions options = {});
   ~Runtime();
   Runtime(const Runtime&) = delete;
   Runtime& operator=(const Runtime&) = delete;
 
   /// Binds kernels and allocates each rank's arena. Programs share variables by name; a variable that is new is allocated, each rank its own part.
+  /// requires  the processes of its meshes are among those of the runtime; a process that is in none of them does nothing in its steps
   /// throws  InternalError when a variable's type or placement differs from that of an earlier program; UserError (4) when memory is short
   LoadedProgram& load(std::shared_ptr<const TaskGraph> graph);
 

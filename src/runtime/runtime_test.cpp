@@ -64,7 +64,7 @@ TEST(Runtime, ARegisterOfSeveralSlotsGoesAroundThem) {
   const RegisterIndex y = made.compute("y", call("scalar.mul", {3}), {x}, "f32[6@dp]");
   Register& reg = made.graph().registers[static_cast<size_t>(y)];
   reg.slots = 3;
-  made.graph().arena += Bytes(2 * slot_stride(reg).value());
+  made.graph().arenas[0] += Bytes(2 * slot_stride(reg).value());
   const RegisterIndex all = made.exchange("gather", y, "f32[6]");
   made.graph().registers[static_cast<size_t>(all)].offset = 64 + 3 * 64;
   made.result("all", all);
@@ -93,7 +93,7 @@ HandMade summed_update(const std::string& mesh, int64_t ranks) {
   const RegisterIndex w = made.variable("w", "f32[600]", Initializer::normal(0, 1));
   const RegisterIndex sum = made.reshard("sum", addend, "f32[600]");
   made.result("w", made.update("w.next", call("binary.sub"), {w, sum}, w));
-  ensure(made.graph().mesh->size() == ranks, "as many ranks as the caller expects");
+  ensure(made.graph().meshes[0]->size() == ranks, "as many ranks as the caller expects");
   return made;
 }
 
@@ -155,7 +155,7 @@ TEST(Runtime, ProgramsShareVariablesByName) {
   Bench bench(summed_update("dp=2", 2));
   bench.runtime().initialize(bench.program(), 1);
   bench.step();
-  HandMade reader(bench.graph().mesh);
+  HandMade reader(bench.graph().meshes[0]);
   const RegisterIndex w = reader.variable("w", "f32[600]", Initializer::normal(0, 1));
   reader.result("twice", reader.compute("twice", call("scalar.mul", {2}), {w}, "f32[600]"));
   LoadedProgram& read = bench.runtime().load(std::make_shared<TaskGraph>(reader.finish()));
@@ -168,7 +168,7 @@ TEST(Runtime, ProgramsShareVariablesByName) {
     EXPECT_EQ(list<float>(results.at("twice")), expected);
     bench.step();  // the programs take turns
   }
-  HandMade other(bench.graph().mesh);
+  HandMade other(bench.graph().meshes[0]);
   other.variable("w", "f32[600@dp]");
   EXPECT_THROW(bench.runtime().load(std::make_shared<TaskGraph>(other.finish())), InternalError);
 }

@@ -42,7 +42,10 @@ void VariableStore::check_known(const TaskVariable& variable, const Register& re
 VariableStore::Variable VariableStore::make(const Register& reg) const {
   ensure(reg.attr.partial.empty(), "variable '" + reg.name + "' is Partial");
   Variable made{reg.type, reg.attr, {}, false};
-  for (int index = 0; index < mesh_->size(); ++index) made.parts.emplace_back(local_type(reg, mesh_->coordinate_at(index)));
+  for (int index = 0; index < rank_count(); ++index) {
+    const auto coordinate = place(reg.attr, index);
+    made.parts.push_back(coordinate ? Tensor(local_type(reg, *coordinate)) : Tensor());
+  }
   return made;
 }
 
@@ -72,7 +75,9 @@ std::byte* VariableStore::part(const std::string& name, int rank_index) {
 void VariableStore::draw(const TaskVariable& variable, uint64_t seed, int rank_index) {
   Variable& stored = find(variable.name);
   Tensor& part = stored.parts[static_cast<size_t>(rank_index)];
-  const Box box = stored.attr.box(stored.type.shape, mesh_->coordinate_at(rank_index));
+  const auto coordinate = place(stored.attr, rank_index);
+  if (!coordinate) return;
+  const Box box = stored.attr.box(stored.type.shape, *coordinate);
   const Tensor drawn = initial_value(variable.name, stored.type, variable.initializer, seed, box);
   ensure(drawn.type() == part.type(), "the drawn part of '" + variable.name + "' has its type");
   std::memcpy(part.data(), drawn.data(), bytes(part));  // programs hold the address of the part: its memory stays
@@ -83,11 +88,11 @@ Tensor VariableStore::whole(const std::string& name) const {
   const Box all = whole_box(variable.type.shape);
   Tensor result(variable.type);
   for (bool copies : {true, false}) {  // first put together, then compare the replicas
-    for (int index = 0; index < mesh_->size(); ++index) {
-      const Coordinate coordinate = mesh_->coordinate_at(index);
-      if (is_first_holder(variable.attr, coordinate) != copies) continue;
+    for (int index = 0; index < rank_count(); ++index) {
+      const auto coordinate = place(variable.attr, index);
+      if (!coordinate || is_first_holder(variable.attr, *coordinate) != copies) continue;
       const Tensor& part = variable.parts[static_cast<size_t>(index)];
-      const Box box = variable.attr.box(variable.type.shape, coordinate);
+      const Box box = variable.attr.box(variable.type.shape, *coordinate);
       if (copies) {
         copy_box(variable.type.dtype, box, result.data(), all, part.data(), box);
         continue;
@@ -95,7 +100,7 @@ Tensor VariableStore::whole(const std::string& name) const {
       Tensor first(part.type());
       copy_box(variable.type.dtype, box, first.data(), box, result.data(), all);
       ensure(std::memcmp(first.data(), part.data(), bytes(part)) == 0,
-             "variable '" + name + "': the replica of rank " + std::to_string(mesh_->process_at(coordinate)) + " differs from the first");
+             "variable '" + name + "': the replica of rank " + std::to_string(processes_[static_cast<size_t>(index)]) + " differs from the first");
     }
   }
   return result;
@@ -104,8 +109,10 @@ Tensor VariableStore::whole(const std::string& name) const {
 void VariableStore::set(const std::string& name, const Tensor& value) {
   Variable& variable = find(name);
   ensure(variable.type == value.type(), "variable '" + name + "' is " + to_text(variable.type) + " and is given " + to_text(value.type()));
-  for (int index = 0; index < mesh_->size(); ++index) {
-    const Box box = variable.attr.box(variable.type.shape, mesh_->coordinate_at(index));
+  for (int index = 0; index < rank_count(); ++index) {
+    const auto coordinate = place(variable.attr, index);
+    if (!coordinate) continue;
+    const Box box = variable.attr.box(variable.type.shape, *coordinate);
     copy_box(variable.type.dtype, box, variable.parts[static_cast<size_t>(index)].data(), box, value.data(),
              whole_box(variable.type.shape));
   }
@@ -120,7 +127,8 @@ std::vector<std::string> VariableStore::names() const {
 
 Bytes VariableStore::bytes_of(int rank_index) const {
   Bytes sum{0};
-  for (const auto& [name, variable] : variables_) sum += byte_size(variable.parts[static_cast<size_t>(rank_index)].type());
+  for (const auto& [name, variable] : variables_)
+    if (place(variable.attr, rank_index)) sum += byte_size(variable.parts[static_cast<size_t>(rank_index)].type());
   return sum;
 }
 

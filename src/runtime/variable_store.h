@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,7 +13,8 @@ namespace tessera {
 /// threads  one caller; parts of different ranks may be used at once
 class VariableStore {
  public:
-  explicit VariableStore(MeshPtr mesh) : mesh_(std::move(mesh)) {}
+  /// processes  by rank index
+  explicit VariableStore(std::vector<Rank> processes) : processes_(std::move(processes)) {}
 
   /// Allocates, with zeros, what is new.  throws  InternalError when a known variable has another type or placement; nothing is added then
   void add(const TaskGraph& graph);
@@ -36,15 +38,18 @@ class VariableStore {
   struct Variable {
     TensorType type;
     DistAttr attr;
-    std::vector<Tensor> parts;  // by rank index
+    std::vector<Tensor> parts;  // by rank index; empty where the rank is not in the variable's mesh
     bool is_set = false;
   };
   const Variable& find(const std::string& name) const;
   Variable& find(const std::string& name);
   void check_known(const TaskVariable& variable, const Register& reg) const;
   Variable make(const Register& reg) const;
+  /// Where a rank stands in the variable's mesh.
+  std::optional<Coordinate> place(const DistAttr& attr, int rank_index) const { return attr.mesh->coordinate_of(processes_[static_cast<size_t>(rank_index)]); }
+  int rank_count() const { return static_cast<int>(processes_.size()); }
 
-  MeshPtr mesh_;
+  std::vector<Rank> processes_;
   std::map<std::string, Variable> variables_;
 };
 

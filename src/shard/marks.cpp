@@ -150,26 +150,34 @@ void resolve_op(const Graph& graph, const MeshPtr& mesh, const Mark& mark, OpId 
 
 }  // namespace
 
-ResolvedMarks resolve_marks(const Graph& graph, const MeshPtr& mesh, const std::vector<Mark>& marks) {
+ResolvedMarks resolve_marks(const Graph& graph, const Meshes& meshes, const MeshAssignment& assignment, const std::vector<Mark>& marks) {
   ResolvedMarks result;
+  const auto mesh_at = [&](const std::vector<int>& list, int index) -> const MeshPtr& {
+    return meshes[static_cast<size_t>(list[static_cast<size_t>(index)])].mesh;
+  };
   for (const Mark& mark : marks) {
     bool found = false;
     if (mark.kind == Mark::Kind::kTensor) {
       for (int i = 0; i < static_cast<int>(graph.values().size()); ++i) {
         if (!matches(mark.pattern, graph.value({i}).name)) continue;
         found = true;
-        resolve_tensor(graph, mesh, mark, {i}, result);
+        if (!mark.placement.empty()) resolve_tensor(graph, mesh_at(assignment.values, i), mark, {i}, result);
       }
     } else {
       for (int i = 0; i < static_cast<int>(graph.ops().size()); ++i) {
         if (!matches(mark.pattern, graph.op({i}).name)) continue;
         found = true;
-        resolve_op(graph, mesh, mark, {i}, result);
+        if (!mark.placement.empty()) resolve_op(graph, mesh_at(assignment.ops, i), mark, {i}, result);
       }
     }
     if (!found) refuse_unmatched(graph, mark);
   }
   return result;
+}
+
+ResolvedMarks resolve_marks(const Graph& graph, const MeshPtr& mesh, const std::vector<Mark>& marks) {
+  const MeshAssignment everything{std::vector<int>(graph.ops().size(), 0), std::vector<int>(graph.values().size(), 0)};
+  return resolve_marks(graph, one_mesh(mesh), everything, marks);
 }
 
 }  // namespace tessera

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "graph/graph.h"
+#include "shard/mesh_assignment.h"
 #include "shard/op_sharding.h"
 
 namespace tessera {
@@ -17,8 +18,9 @@ struct Mark {
   enum class Kind { kTensor, kOp };
   Kind kind = Kind::kTensor;
   std::string pattern;       // as matches() of base/text.h takes it
-  std::string placement;
+  std::string placement;     // "": left open
   std::string origin;        // where it was written: "plan.json marks[2]", "code"
+  std::string mesh = {};     // the stage that it is on, by name; "": left open
 
   bool operator==(const Mark&) const = default;
 };
@@ -28,6 +30,10 @@ inline Mark shard_tensor(std::string pattern, std::string placement, std::string
 }
 inline Mark shard_op(std::string pattern, std::string placement, std::string origin = "code") {
   return {Mark::Kind::kOp, std::move(pattern), std::move(placement), std::move(origin)};
+}
+/// The ops whose names fit run on the mesh called `mesh`.
+inline Mark stage(std::string pattern, std::string mesh, std::string origin = "code") {
+  return {Mark::Kind::kOp, std::move(pattern), "", std::move(origin), std::move(mesh)};
 }
 
 /// A mark that has found its tensor or op.
@@ -48,8 +54,11 @@ struct ResolvedMarks {
 
 /// Finds what the marks name and reads their placements.
 ///
+///   note    what a mark leaves open (its placement) is passed over; its pattern must fit something all the same
 ///   throws  UserError (78): a pattern that names nothing (with the nearest name), a dim or axis that is not there, an axis used twice, a tensor or op
 ///           that two marks place differently (with both origins), a Partial on a variable or input
+ResolvedMarks resolve_marks(const Graph& graph, const Meshes& meshes, const MeshAssignment& assignment, const std::vector<Mark>& marks);
+/// With everything on one mesh.
 ResolvedMarks resolve_marks(const Graph& graph, const MeshPtr& mesh, const std::vector<Mark>& marks);
 
 }  // namespace tessera

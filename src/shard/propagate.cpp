@@ -48,13 +48,13 @@ bool stronger(const Wish& a, const Wish& b) {
 
 class Propagation {
  public:
-  Propagation(const Graph& graph, MeshPtr mesh, const std::vector<Mark>& marks, const RuleLookup& rules)
-      : graph_(graph), mesh_(std::move(mesh)), marks_(resolve_marks(graph, mesh_, marks)) {
+  Propagation(const Graph& graph, const Meshes& meshes, const std::vector<Mark>& marks, const RuleLookup& rules)
+      : graph_(graph), meshes_(meshes), stages_(assign_meshes(graph, meshes, marks)), marks_(resolve_marks(graph, meshes, stages_, marks)) {
     make_slots();
     for (const Op& op : graph_.ops()) {
       OpView op_view = view(graph_, op);
       ShardingRule rule = rules(op.kind, op_view);
-      OpSharding sharding = OpSharding::replicated(mesh_, rule);
+      OpSharding sharding = OpSharding::replicated(mesh_of(stages_.ops[ops_.size()]), rule);
       ops_.push_back({std::move(op_view), std::move(rule), nullptr, std::move(sharding)});
     }
     for (const MarkedOp& marked : marks_.ops) ops_[static_cast<size_t>(marked.op.index)].mark = &marked;
@@ -67,6 +67,7 @@ class Propagation {
       changed = false;
       for (int i = 0; i < count; ++i) changed |= spread(i);
       for (int i = count - 1; i >= 0; --i) changed |= spread(i);
+      for (size_t i = 0; i < slots_.size(); ++i) changed |= spread_between_meshes(slots_[i]);
     }
     for (int i = 0; i < count; ++i) settle(i);
     for (int i = 0; i < count; ++i) pass_partial(i);
@@ -79,9 +80,12 @@ class Propagation {
     for (size_t i = 0; i < slot_of_.size(); ++i) slot_of_[i] = static_cast<int>(i);
     for (const Variable& variable : graph_.variables())
       if (variable.next) slot_of_[static_cast<size_t>(variable.next->index)] = variable.value.index;
-    for (const Value& value : graph_.values()) slots_.push_back({DistAttr::replicated(mesh_, value.type.shape.size()), false, ""});
+    for (const Value& value : graph_.values()) {
+      slots_.emplace_back();
+      for (const NamedMesh& mesh : meshes_) slots_.back().push_back({DistAttr::replicated(mesh.mesh, value.type.shape.size()), false, ""});
+    }
     for (const MarkedValue& marked : marks_.values) {
-      Slot& s = slot(marked.value);
+      Slot& s = home(marked.value);
       if (s.fixed && !(s.attr == marked.attr))
         throw UserError("two marks place '" + graph_.value(marked.value).name + "' and the variable that it becomes differently",
                         "the state of a step lies alike before and after it: " + to_text(s.attr) + " and " + to_text(marked.attr), "mark only the variable",
@@ -90,7 +94,44 @@ class Propagation {
     }
   }
 
-  Slot& slot(ValueId value) { return slots_[static_cast<size_t>(slot_of_[static_cast<size_t>(value.index)])]; }
+  const MeshPtr& mesh_of(int stage) const { return meshes_[static_cast<size_t>(stage)].mesh; }
+  int stage_of(int op_index) const { return stages_.ops[static_cast<size_t>(op_index)]; }
+  /// A value as the ops of one stage see it.
+  Slot& slot(ValueId value, int stage) { return slots_[static_cast<size_t>(slot_of_[static_cast<size_t>(value.index)])][static_cast<size_t>(stage)]; }
+  Slot& home(ValueId value) { return slot(value, stages_.values[static_cast<size_t>(slot_of_[static_cast<size_t>(value.index)])]); }
+  Slot& slot_of_operand(int op_index, int index) { return slot(operand(graph_.op({op_index}), index), stage_of(op_index)); }
+
+  /// The same dims, divided by the axes of the same name and size on another mesh. True when a dim of a copy got an axis.
+  bool spread_between_meshes(std::vector<Slot>& copies) {
+    bool changed = false;
+    for (const Slot& from : copies)
+      for (Slot& to : copies) {
+        if (&from == &to || to.fixed) continue;
+        for (size_t d = 0; d < from.attr.dims.size(); ++d) {
+          if (from.attr.dims[d].axes.empty() || !to.attr.dims[d].axes.empty()) continue;
+          const auto axes = same_axes(from.attr, d, to.attr);
+          if (axes.empty()) continue;
+          to.attr.dims[d] = {axes, from.attr.dims[d].unit};
+          if (to.reason.empty()) to.reason = from.reason + ", on another mesh";
+          changed = true;
+        }
+      }
+    return changed;
+  }
+
+  /// Empty when `to`'s mesh lacks one of them or uses it already.
+  static Axes same_axes(const DistAttr& from, size_t dim, const DistAttr& to) {
+    Axes axes;
+    for (int axis : from.dims[dim].axes) {
+      const std::string& name = from.mesh->axes()[static_cast<size_t>(axis)];
+      const auto found = std::find(to.mesh->axes().begin(), to.mesh->axes().end(), name);
+      if (found == to.mesh->axes().end()) return {};
+      const int index = static_cast<int>(found - to.mesh->axes().begin());
+      if (to.mesh->shape()[index] != from.mesh->shape()[axis] || to.uses(index)) return {};
+      axes.push_back(index);
+    }
+    return axes;
+  }
 
   ValueId operand(const Op& op, int index) const {
     const int inputs = static_cast<int>(op.inputs.size());
@@ -108,7 +149,7 @@ class Propagation {
     std::vector<Wish> list;
     for (int i = 0; i < operand_count(op); ++i) {
       const OperandFactors& dims = factors_of(state, i);
-      const Slot& s = slot(operand(op, i));
+      const Slot& s = slot_of_operand(op_index, i);
       for (size_t d = 0; d < dims.size(); ++d)
         if (dims[d].factor == factor && !s.attr.dims[d].axes.empty())
           list.push_back({s.attr.dims[d].axes, i, i < static_cast<int>(op.inputs.size()), s.fixed, byte_size(graph_.type(operand(op, i))).value()});
@@ -121,7 +162,7 @@ class Propagation {
   OpSharding decide(int op_index) {
     const OpState& state = ops_[static_cast<size_t>(op_index)];
     if (state.mark) return state.mark->sharding;
-    OpSharding sharding = OpSharding::replicated(mesh_, state.rule);
+    OpSharding sharding = OpSharding::replicated(mesh_of(stage_of(op_index)), state.rule);
     std::vector<std::pair<Wish, int>> strongest;
     for (size_t f = 0; f < state.rule.factors.size(); ++f) {
       if (state.rule.factors[f].kind == FactorKind::kWhole) continue;
@@ -147,7 +188,7 @@ class Propagation {
     state.sharding = decide(op_index);
     bool changed = false;
     for (int i = 0; i < operand_count(op); ++i) {
-      Slot& s = slot(operand(op, i));
+      Slot& s = slot_of_operand(op_index, i);
       if (s.fixed) continue;
       const OperandFactors& dims = factors_of(state, i);
       for (size_t d = 0; d < dims.size(); ++d) {
@@ -179,7 +220,7 @@ class Propagation {
     const OpState& state = ops_[static_cast<size_t>(op_index)];
     for (int i = 0; i < static_cast<int>(op.inputs.size()); ++i) {
       const ValueId value = operand(op, i);
-      const Slot& s = slot(value);
+      const Slot& s = slot_of_operand(op_index, i);
       const DistAttr needed = input_attr(state.view, state.rule, state.sharding, i);
       for (size_t d = 0; d < needed.dims.size(); ++d) {
         const Axes& has = s.attr.dims[d].axes;
@@ -199,11 +240,11 @@ class Propagation {
 
   std::string conflict_text(int op_index, int loser, size_t dim) {
     const Op& op = graph_.op({op_index});
-    const Slot& s = slot(operand(op, loser));
+    const Slot& s = slot_of_operand(op_index, loser);
     const std::string name = "'" + graph_.value(operand(op, loser)).name + "'";
     const int rival = rival_of(op_index, loser, dim);
     const std::string other =
-        rival < 0 ? "the op is divided otherwise" : "'" + graph_.value(operand(op, rival)).name + "' by " + slot(operand(op, rival)).reason;
+        rival < 0 ? "the op is divided otherwise" : "'" + graph_.value(operand(op, rival)).name + "' by " + slot_of_operand(op_index, rival).reason;
     return op.kind + " '" + op.name + "' cannot follow both: " + name + " is divided by " + s.reason + ", " + other + "; " + name +
            " is resharded for this op";
   }
@@ -212,10 +253,10 @@ class Propagation {
   int rival_of(int op_index, int loser, size_t dim) {
     const Op& op = graph_.op({op_index});
     const OpState& state = ops_[static_cast<size_t>(op_index)];
-    const Axes& axes = slot(operand(op, loser)).attr.dims[dim].axes;
+    const Axes& axes = slot_of_operand(op_index, loser).attr.dims[dim].axes;
     int rival = -1;
     for (int i = 0; i < operand_count(op); ++i) {
-      const Slot& candidate = slot(operand(op, i));
+      const Slot& candidate = slot_of_operand(op_index, i);
       if (i == loser || candidate.reason.empty() || (rival >= 0 && !candidate.fixed)) continue;
       bool disagrees = std::any_of(axes.begin(), axes.end(), [&](int axis) { return candidate.attr.uses(axis); });
       const OperandFactors& dims = factors_of(state, i);
@@ -239,7 +280,8 @@ class Propagation {
   /// May this value stay a sum of addends until its only user?
   bool may_stay_partial(ValueId value, int axis) {
     const Value& v = graph_.value(value);
-    if (v.producer.index < 0 || v.users.size() != 1 || slot(value).fixed || slot(value).attr.uses(axis)) return false;
+    if (v.producer.index < 0 || v.users.size() != 1 || home(value).fixed || home(value).attr.uses(axis)) return false;
+    if (stage_of(v.producer.index) != stage_of(v.users.front().index)) return false;  // it is summed before it travels
     if (slot_of_[static_cast<size_t>(value.index)] != value.index) return false;  // the next value of a variable
     for (const auto& [name, output] : graph_.outputs())
       if (output == value) return false;
@@ -253,7 +295,7 @@ class Propagation {
     const Op& op = graph_.op({op_index});
     int64_t in_elements = 0, out_elements = 0;
     for (const TensorType& type : state.view.outputs) out_elements = std::max(out_elements, element_count(type.shape));
-    for (int axis = 0; axis < mesh_->axis_count(); ++axis) {
+    for (int axis = 0; axis < state.sharding.mesh->axis_count(); ++axis) {
       if (state.sharding.uses(axis)) continue;
       for (size_t set = 0; set < state.rule.linear.size(); ++set) {
         const auto& members = state.rule.linear[set];
@@ -273,18 +315,19 @@ class Propagation {
   }
 
   void stay_partial(ValueId value, int axis) {
-    auto& partial = slot(value).attr.partial;
-    if (slot(value).attr.is_partial_on(axis)) return;
+    auto& partial = home(value).attr.partial;
+    if (home(value).attr.is_partial_on(axis)) return;
     partial.push_back({axis, ReduceOp::kSum});
     std::sort(partial.begin(), partial.end(), [](const PartialAxis& a, const PartialAxis& b) { return a.axis < b.axis; });
   }
 
   ShardedGraph result() {
     ShardedGraph sharded;
-    sharded.mesh = mesh_;
+    sharded.meshes = meshes_;
+    sharded.stages = stages_;
     for (int i = 0; i < static_cast<int>(graph_.values().size()); ++i) {
-      sharded.values.push_back(slot({i}).attr);
-      sharded.value_reasons.push_back(slot({i}).reason);
+      sharded.values.push_back(home({i}).attr);
+      sharded.value_reasons.push_back(home({i}).reason);
     }
     for (OpState& state : ops_) {
       sharded.ops.push_back(std::move(state.sharding));
@@ -295,10 +338,11 @@ class Propagation {
   }
 
   const Graph& graph_;
-  MeshPtr mesh_;
+  Meshes meshes_;
+  MeshAssignment stages_;
   ResolvedMarks marks_;
   std::vector<int> slot_of_;
-  std::vector<Slot> slots_;
+  std::vector<std::vector<Slot>> slots_;   // by value and stage
   std::vector<OpState> ops_;
   std::vector<ShardingNote> notes_;
 };
@@ -307,8 +351,12 @@ class Propagation {
 
 ShardingRule catalogue_rule(std::string_view kind, const OpView& op) { return find_operator(kind).rule(op); }
 
+ShardedGraph propagate(const Graph& graph, const Meshes& meshes, const std::vector<Mark>& marks, const RuleLookup& rules) {
+  return Propagation(graph, meshes, marks, rules).run();
+}
+
 ShardedGraph propagate(const Graph& graph, MeshPtr mesh, const std::vector<Mark>& marks, const RuleLookup& rules) {
-  return Propagation(graph, std::move(mesh), marks, rules).run();
+  return propagate(graph, one_mesh(std::move(mesh)), marks, rules);
 }
 
 std::string print_placements(const Graph& graph, const ShardedGraph& sharded) {

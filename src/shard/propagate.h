@@ -26,8 +26,9 @@ ShardingRule catalogue_rule(std::string_view kind, const OpView& op);
 
 /// A graph with a placement for each value (tensor side) and each op (op side). Where they differ, a reshard is due.
 struct ShardedGraph {
-  MeshPtr mesh;
-  std::vector<DistAttr> values;
+  Meshes meshes;
+  MeshAssignment stages;                    // which of them each op and value is on
+  std::vector<DistAttr> values;             // at home
   std::vector<std::string> value_reasons;   // the mark, or the op and operand that it came from; "" when nothing divides it
   std::vector<OpSharding> ops;
   std::vector<ShardingRule> rules;          // of each op
@@ -45,6 +46,9 @@ struct ShardedGraph {
 ///   leaves   differences between producer and consumer: lowering reshards there
 ///   throws   UserError (78) from resolve_marks
 ///   time     O(ops x factors) a round; every round but the last gives an axis to a dim
+///   meshes   each op and value gets its mesh first (assign_meshes); an axis reaches another mesh only where that has an axis of the same name and size
+ShardedGraph propagate(const Graph& graph, const Meshes& meshes, const std::vector<Mark>& marks, const RuleLookup& rules = catalogue_rule);
+/// With everything on one mesh.
 ShardedGraph propagate(const Graph& graph, MeshPtr mesh, const std::vector<Mark>& marks, const RuleLookup& rules = catalogue_rule);
 
 /// One line a value: "blocks.0.attn.q.weight f32[128, 4@tp, 32]", in program order.

@@ -32,7 +32,8 @@ void check_order(const TaskGraph& graph) {
 }
 
 void check_register_indices(const TaskGraph& graph, const Register& reg) {
-  if (!reg.attr.mesh || !(*reg.attr.mesh == *graph.mesh)) offence(reg, "lies on another mesh");
+  if (!names_one_of(reg.mesh, graph.meshes.size()) || !reg.attr.mesh || !(*reg.attr.mesh == *graph.meshes[static_cast<size_t>(reg.mesh)]))
+    offence(reg, "lies on another mesh");
   if (reg.attr.dims.size() != static_cast<size_t>(reg.type.shape.size())) offence(reg, "has placements of another number of dims");
   if (reg.slots < 1) offence(reg, "has no slot");
   if (reg.producer != -1 && !names_one_of(reg.producer, graph.tasks.size())) offence(reg, "names a producer that does not exist");
@@ -41,6 +42,18 @@ void check_register_indices(const TaskGraph& graph, const Register& reg) {
   if (repeats(reg.consumers)) offence(reg, "names a consumer twice");
   if (reg.storage == Register::Storage::kVariable && !names_one_of(reg.variable, graph.variables.size()))
     offence(reg, "lies in a variable that does not exist");
+}
+
+/// A task acts on the mesh of what it reads and writes; only an exchange may read from another one.
+void check_mesh(const TaskGraph& graph, const Task& task) {
+  if (!names_one_of(task.mesh, graph.meshes.size())) offence(task, "is on a mesh that does not exist");
+  const auto check_on_mesh = [&](const std::vector<RegisterIndex>& list) {
+    for (RegisterIndex reg : list)
+      if (register_at(graph, reg).mesh != task.mesh) offence(task, "is on another mesh than " + register_at(graph, reg).name);
+  };
+  if (task.kind != Task::Kind::kExchange) check_on_mesh(task.inputs);
+  check_on_mesh(task.outputs);
+  check_on_mesh(task.overwrites);
 }
 
 void check_task_indices(const TaskGraph& graph, const Task& task) {
@@ -56,6 +69,7 @@ void check_task_indices(const TaskGraph& graph, const Task& task) {
     check_list(step.outputs, "result");
     if (step.workspace != -1) check_list({step.workspace}, "workspace");
   }
+  check_mesh(graph, task);
   if (repeats(task.inputs)) offence(task, "names an input twice");
   if (repeats(task.outputs)) offence(task, "names an output twice");
 }
@@ -194,7 +208,8 @@ std::vector<size_t> positions(const TaskGraph& graph) {
 }
 
 void check_indices(const TaskGraph& graph) {
-  ensure(graph.mesh != nullptr, "task graph: it has no mesh");
+  ensure(!graph.meshes.empty() && std::find(graph.meshes.begin(), graph.meshes.end(), nullptr) == graph.meshes.end(), "task graph: it has no mesh");
+  ensure(graph.arenas.size() == graph.meshes.size(), "task graph: each mesh has an arena");
   check_order(graph);
   for (const Register& reg : graph.registers) check_register_indices(graph, reg);
   for (const Task& task : graph.tasks) check_task_indices(graph, task);

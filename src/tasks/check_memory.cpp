@@ -119,8 +119,8 @@ void check_place(const TaskGraph& graph, const Register& reg) {
   }
   if (reg.offset < 0 || reg.offset % kTensorAlignment != 0) offence(reg, "is not aligned: offset " + std::to_string(reg.offset));
   const int64_t end = reg.offset + total_size(reg).value();
-  if (end > graph.arena.value())
-    offence(reg, "ends at byte " + std::to_string(end) + " of an arena of " + std::to_string(graph.arena.value()));
+  const int64_t arena = graph.arenas[static_cast<size_t>(reg.mesh)].value();
+  if (end > arena) offence(reg, "ends at byte " + std::to_string(end) + " of an arena of " + std::to_string(arena));
 }
 
 /// Does the step read `old` at the very element that it writes?
@@ -172,13 +172,13 @@ void check_memory(const TaskGraph& graph) {
   const std::vector<size_t> position = positions(graph);
   check_overwrites(graph, position);
   const Timeline timeline = TimelineMaker(graph, position).make();
-  std::map<int, MemoryMap> spaces;  // the arena is space -1, a variable is its own
+  std::map<int, MemoryMap> spaces;  // the arena of mesh i is space -1 - i, a variable is its own
   for (const Write& write : timeline.writes) {
     const Register& reg = register_at(graph, write.reg);
     if (total_size(reg) == Bytes(0)) continue;
     const bool in_arena = reg.storage == Register::Storage::kArena;
     const int64_t begin = in_arena ? reg.offset : 0;
-    for (RegisterIndex old : spaces[in_arena ? -1 : reg.variable].take(begin, begin + total_size(reg).value(), write.reg))
+    for (RegisterIndex old : spaces[in_arena ? -1 - reg.mesh : reg.variable].take(begin, begin + total_size(reg).value(), write.reg))
       check_sharing(graph, timeline, position, old, write);
   }
 }

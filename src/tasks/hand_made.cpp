@@ -6,7 +6,8 @@
 namespace tessera {
 
 HandMade::HandMade(MeshPtr mesh) {
-  graph_.mesh = std::move(mesh);
+  graph_.meshes = {std::move(mesh)};
+  graph_.arenas = {Bytes(0)};
   add_task("feed", Task::Kind::kFeed, {});
 }
 
@@ -31,8 +32,8 @@ RegisterIndex HandMade::add_register(const std::string& name, const TensorType& 
   if (variable >= 0) {
     reg.storage = Register::Storage::kVariable;
   } else {
-    reg.offset = graph_.arena.value();
-    graph_.arena += slot_stride(reg);
+    reg.offset = graph_.arenas[0].value();
+    graph_.arenas[0] += slot_stride(reg);
   }
   const auto index = static_cast<RegisterIndex>(graph_.registers.size());
   graph_.registers.push_back(std::move(reg));
@@ -41,14 +42,14 @@ RegisterIndex HandMade::add_register(const std::string& name, const TensorType& 
 }
 
 RegisterIndex HandMade::input(const std::string& name, const std::string& type) {
-  const DistType parsed = parse_dist_type(type, graph_.mesh);
+  const DistType parsed = parse_dist_type(type, graph_.meshes[0]);
   const RegisterIndex value = add_register(name, parsed.type, parsed.attr, 0);
   graph_.inputs.push_back({name, value});
   return value;
 }
 
 RegisterIndex HandMade::variable(const std::string& name, const std::string& type, const Initializer& initializer) {
-  const DistType parsed = parse_dist_type(type, graph_.mesh);
+  const DistType parsed = parse_dist_type(type, graph_.meshes[0]);
   const RegisterIndex value = add_register(name, parsed.type, parsed.attr, 0, static_cast<int>(graph_.variables.size()));
   graph_.variables.push_back({name, value, initializer});
   return value;
@@ -63,7 +64,7 @@ RegisterIndex HandMade::add_compute(const std::string& name, KernelCall call, st
 }
 
 RegisterIndex HandMade::compute(const std::string& name, KernelCall call, std::vector<RegisterIndex> inputs, const std::string& type) {
-  return add_compute(name, std::move(call), std::move(inputs), parse_dist_type(type, graph_.mesh), -1);
+  return add_compute(name, std::move(call), std::move(inputs), parse_dist_type(type, graph_.meshes[0]), -1);
 }
 
 RegisterIndex HandMade::update(const std::string& name, KernelCall call, std::vector<RegisterIndex> inputs, RegisterIndex variable) {
@@ -81,13 +82,13 @@ RegisterIndex HandMade::exchange_to(const std::string& name, RegisterIndex from,
 }
 
 RegisterIndex HandMade::exchange(const std::string& name, RegisterIndex from, const std::string& type) {
-  const DistType parsed = parse_dist_type(type, graph_.mesh);
+  const DistType parsed = parse_dist_type(type, graph_.meshes[0]);
   const DistAttr attr = graph_.registers[static_cast<size_t>(from)].attr;
   return exchange_to(name, from, {classify(parsed.type.shape, attr, parsed.attr), attr, parsed.attr});
 }
 
 RegisterIndex HandMade::reshard(const std::string& name, RegisterIndex from, const std::string& type) {
-  const DistType parsed = parse_dist_type(type, graph_.mesh);
+  const DistType parsed = parse_dist_type(type, graph_.meshes[0]);
   const DistAttr attr = graph_.registers[static_cast<size_t>(from)].attr;
   for (const Exchange& exchange : plan_reshard(parsed.type, attr, parsed.attr)) from = exchange_to(name, from, exchange);
   return from;

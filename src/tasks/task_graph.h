@@ -1,6 +1,7 @@
 // The task graph: all that a run needs to know, as data. The compile half makes it, the run half and the simulator take it; they meet nowhere else.
 //
-// There is one task graph a mesh, the same for every process: shapes, peers and parameters are functions of the process's coordinate.
+// Its size does not grow with the processes: each task and each register lies on one mesh and is the same for every process of it; shapes, peers and
+// parameters are functions of the process's coordinate. Stages of a pipeline are several meshes in one task graph.
 #pragma once
 
 #include <optional>
@@ -25,9 +26,10 @@ struct Register {
   std::string name;               // the value's name; a resharded copy adds what it became: "y [@dp, *]"
   TensorType type;                // of the whole tensor
   DistAttr attr;
+  int mesh = 0;                   // index in TaskGraph::meshes: that of attr
   int slots = 1;                  // records that may be alive at once
   Storage storage = Storage::kArena;
-  int64_t offset = 0;             // arena: bytes from its start, the same for every process; planned for the process at the origin
+  int64_t offset = 0;             // arena: bytes from the start of its mesh's arena, the same for every process; planned for the process at the origin
   Bytes size{0};                  // at the origin: the largest
   int variable = -1;              // index in TaskGraph::variables of kVariable; the next value of a variable may share its memory
   TaskId producer = -1;
@@ -58,6 +60,7 @@ struct Task {
   std::string name;
   Kind kind = Kind::kCompute;
   Role role = Role::kForward;
+  int mesh = 0;                               // index in TaskGraph::meshes: the processes that act; an exchange acts on the receivers' mesh
   std::vector<KernelStep> steps;
   Exchange exchange;
   std::string reason;                         // of an exchange: who wants what
@@ -82,14 +85,14 @@ struct TaskInput {
 };
 
 struct TaskGraph {
-  MeshPtr mesh;
+  std::vector<MeshPtr> meshes;                // one, or one a stage
   std::vector<Register> registers;
   std::vector<Task> tasks;
-  std::vector<TaskId> order;                  // the order list of the compute stream: the same on every process
+  std::vector<TaskId> order;                  // the order list of the compute stream: a process acts in the tasks of its meshes, in this order
   std::vector<TaskVariable> variables;
   std::vector<TaskInput> inputs;
   std::vector<std::pair<std::string, RegisterIndex>> results;  // what the fetch hands over
-  Bytes arena{0};
+  std::vector<Bytes> arenas;                  // by mesh: a process has the arena of each mesh that it is in
 };
 
 /// The text form: registers, then tasks in order.
@@ -100,6 +103,9 @@ std::string to_text(const TaskGraph& graph);
 /// processes read is written over behind an overwrite edge only; every offset is aligned and inside the arena.
 /// throws  InternalError that names the first offence
 void check(const TaskGraph& graph);
+
+/// All the processes of its meshes, in ascending order.
+std::vector<Rank> processes(const TaskGraph& graph);
 
 /// The local type of a register on the process at `coordinate`.
 TensorType local_type(const Register& reg, const Coordinate& coordinate);

@@ -117,7 +117,7 @@ void move_over(TaskGraph& graph, RegisterIndex moved, RegisterIndex over) {
 INSTANTIATE_TEST_SUITE_P(
     Indices, Offence,
     testing::Values(
-        Case{"NoMesh", [](TaskGraph& g) { g.mesh = nullptr; }, "it has no mesh"},
+        Case{"NoMesh", [](TaskGraph& g) { g.meshes[0] = nullptr; }, "it has no mesh"},
         Case{"TaskMissingInOrder", [](TaskGraph& g) { g.order.pop_back(); }, "the order list names every task once: 4 entries for 5 tasks"},
         Case{"TaskTwiceInOrder", [](TaskGraph& g) { g.order[1] = 0; }, "the order list names every task once"},
         Case{"OtherMesh",
@@ -209,7 +209,7 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"InputThatNobodyFeeds", [](TaskGraph& g) { g.inputs[0].value = kY; },
              "register 'y' is an input or a variable and is not filled by a feed"},
         Case{"NoSuchInputRegister", [](TaskGraph& g) { g.inputs[0].value = -1; }, "'x' names a register that does not exist"},
-        Case{"PartialInput", [](TaskGraph& g) { reg(g, kX).attr = parse_dist_type("f32[16] {partial sum: dp}", g.mesh).attr; },
+        Case{"PartialInput", [](TaskGraph& g) { reg(g, kX).attr = parse_dist_type("f32[16] {partial sum: dp}", g.meshes[0]).attr; },
              "register 'x' is an input or a variable and Partial"},
         Case{"FedWithoutName", [](TaskGraph& g) { g.inputs.clear(); }, "feed 'feed' feeds x, which is no input and no variable"},
         Case{"ResultThatNobodyTakes", [](TaskGraph& g) { g.results.emplace_back("y", kY); },
@@ -217,7 +217,7 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"NoSuchResult", [](TaskGraph& g) { g.results[0].second = 17; }, "result 'all' names a register that does not exist"},
         Case{"PartialResult",
              [](TaskGraph& g) {
-               reg(g, kAll).attr = parse_dist_type("f32[16] {partial sum: dp}", g.mesh).attr;
+               reg(g, kAll).attr = parse_dist_type("f32[16] {partial sum: dp}", g.meshes[0]).attr;
                task(g, kGather).exchange.to = reg(g, kAll).attr;
              },
              "register 'gather [*]' is the result all and Partial"},
@@ -237,7 +237,7 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"TooSmall", [](TaskGraph& g) { reg(g, kX).size = Bytes(31); }, "register 'x' has 31 bytes and needs 32"},
         Case{"NotAligned", [](TaskGraph& g) { reg(g, kY).offset += 4; }, "register 'y' is not aligned: offset 68"},
         Case{"Negative", [](TaskGraph& g) { reg(g, kY).offset = -64; }, "register 'y' is not aligned: offset -64"},
-        Case{"OutsideTheArena", [](TaskGraph& g) { g.arena = Bytes(191); }, "register 'gather [*]' ends at byte 192 of an arena of 191"},
+        Case{"OutsideTheArena", [](TaskGraph& g) { g.arenas[0] = Bytes(191); }, "register 'gather [*]' ends at byte 192 of an arena of 191"},
         Case{"SlotsOutsideTheArena", [](TaskGraph& g) { reg(g, kAll).slots = 3; },
              "register 'gather [*]' ends at byte 320 of an arena of 192"},
         Case{"SlotsOfAVariable", [](TaskGraph& g) { reg(g, kW).slots = 2; }, "register 'w' lies in a variable and has several slots"},
@@ -290,8 +290,8 @@ TEST(Check, AWorkspaceIsAloneDuringItsStep) {
   Register workspace = graph.registers[2];
   workspace.name = "workspace";
   workspace.consumers.clear();
-  workspace.offset = graph.arena.value();
-  graph.arena += Bytes(64);
+  workspace.offset = graph.arenas[0].value();
+  graph.arenas[0] += Bytes(64);
   graph.registers.push_back(workspace);
   task(graph, 2).steps[0].workspace = 4;  // of b = 2 a
   EXPECT_NO_THROW(check(graph));

@@ -1,3 +1,5 @@
+#include <set>
+
 #include "base/text.h"
 #include "tasks/task_graph.h"
 
@@ -70,7 +72,10 @@ std::string_view to_text(Task::Kind kind) {
 }
 
 std::string to_text(const TaskGraph& graph) {
-  std::string text = "mesh " + to_text(*graph.mesh) + ", arena " + std::to_string(graph.arena.value()) + "\nregisters\n";
+  std::string text;
+  for (size_t mesh = 0; mesh < graph.meshes.size(); ++mesh)
+    text += "mesh " + to_text(*graph.meshes[mesh]) + ", arena " + std::to_string(graph.arenas[mesh].value()) + "\n";
+  text += "registers\n";
   for (const Register& reg : graph.registers) text += register_line(graph, reg);
   text += "tasks\n";
   for (TaskId task : graph.order) text += task_lines(graph, graph.tasks.at(static_cast<size_t>(task)));
@@ -84,6 +89,12 @@ Bytes slot_stride(const Register& reg) {
 
 Bytes total_size(const Register& reg) {
   return Bytes((reg.slots - 1) * slot_stride(reg).value() + reg.size.value());
+}
+
+std::vector<Rank> processes(const TaskGraph& graph) {
+  std::set<Rank> all;
+  for (const MeshPtr& mesh : graph.meshes) all.insert(mesh->processes().begin(), mesh->processes().end());
+  return {all.begin(), all.end()};
 }
 
 TensorType local_type(const Register& reg, const Coordinate& coordinate) {

@@ -1,0 +1,132 @@
+#include "shard/mesh_assignment.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "shard/marks.h"
+
+namespace tessera {
+namespace {
+
+constexpr int kUnknown = -1;
+
+class Assignment {
+ public:
+  Assignment(const Graph& graph, const Meshes& meshes, const std::vector<Mark>& marks) : graph_(graph), meshes_(meshes) {
+    result_.ops.assign(graph.ops().size(), kUnknown);
+    result_.values.assign(graph.values().size(), kUnknown);
+    for (const Mark& mark : marks) take_mark(mark);
+  }
+
+  MeshAssignment run() {
+    for (int i = 0; i < op_count(); ++i)
+      if (of_op(i) == kUnknown && graph_.op({i}).role == Role::kForward) of_op(i) = mesh_of_operands(graph_.op({i}));
+    fill_from_neighbours(Role::kForward);
+    keep_values();
+    for (int i = 0; i < op_count(); ++i)
+      if (of_op(i) == kUnknown) of_op(i) = mesh_of_origin(graph_.op({i}));
+    fill_from_neighbours(Role::kBackward);
+    fill_from_neighbours(Role::kOptimizer);
+    keep_values();
+    return std::move(result_);
+  }
+
+ private:
+  int op_count() const { return static_cast<int>(graph_.ops().size()); }
+  int& of_op(int index) { return result_.ops[static_cast<size_t>(index)]; }
+  int& of_value(ValueId value) { return result_.values[static_cast<size_t>(value.index)]; }
+
+  int mesh_index(const Mark& mark) const {
+    std::vector<std::string> names;
+    for (size_t i = 0; i < meshes_.size(); ++i) {
+      if (meshes_[i].name == mark.mesh) return static_cast<int>(i);
+      names.push_back(meshes_[i].name);
+    }
+    throw UserError("mark '" + mark.pattern + "' (" + mark.origin + ") names the mesh '" + mark.mesh + "', which is not there",
+                    "the meshes are " + join(names, ", "), "use one of these, or add the mesh to the plan", ExitCode::kBadConfig);
+  }
+
+  void take_mark(const Mark& mark) {
+    if (mark.mesh.empty()) return;
+    const int mesh = mesh_index(mark);
+    if (mark.kind == Mark::Kind::kOp) {
+      for (int i = 0; i < op_count(); ++i)
+        if (graph_.op({i}).role == Role::kForward && matches(mark.pattern, graph_.op({i}).name)) of_op(i) = mesh;
+      return;
+    }
+    for (int i = 0; i < static_cast<int>(graph_.values().size()); ++i)
+      if (graph_.value({i}).producer.index < 0 && matches(mark.pattern, graph_.value({i}).name)) of_value({i}) = mesh;
+  }
+
+  bool includes(int larger, int smaller) const {
+    const auto& all = meshes_[static_cast<size_t>(larger)].mesh->processes();
+    const auto& some = meshes_[static_cast<size_t>(smaller)].mesh->processes();
+    return std::all_of(some.begin(), some.end(), [&](Rank process) { return std::find(all.begin(), all.end(), process) != all.end(); });
+  }
+
+  /// That of the marked operands, when one includes all others.
+  int mesh_of_operands(const Op& op) {
+    int mesh = kUnknown;
+    for (ValueId input : op.inputs) {
+      const int other = of_value(input);
+      if (other == kUnknown || other == mesh) continue;
+      if (mesh == kUnknown || includes(other, mesh)) mesh = other;
+      else if (!includes(mesh, other)) return kUnknown;
+    }
+    return mesh;
+  }
+
+  /// Ops of a role without mesh take that of the nearest one before them, whatever its role; the first ones that of the nearest one after them.
+  void fill_from_neighbours(Role role) {
+    int nearest = kUnknown;
+    for (int i = 0; i < op_count(); ++i) {
+      if (of_op(i) == kUnknown && graph_.op({i}).role == role) of_op(i) = nearest;
+      if (of_op(i) != kUnknown) nearest = of_op(i);
+    }
+    nearest = 0;
+    for (int i = op_count() - 1; i >= 0; --i) {
+      if (of_op(i) == kUnknown && graph_.op({i}).role == role) of_op(i) = nearest;
+      if (of_op(i) != kUnknown) nearest = of_op(i);
+    }
+  }
+
+  int mesh_of_origin(const Op& op) {
+    if (const auto source = graph_.find_op(op.origin.source)) return of_op(source->index);
+    if (const auto value = graph_.find_value(op.origin.source)) return of_value(*value);
+    return kUnknown;
+  }
+
+  /// Homes of values: what is made lives where it is made; what comes in, where it is used first.
+  void keep_values() {
+    for (int i = 0; i < op_count(); ++i)
+      for (ValueId output : graph_.op({i}).outputs) of_value(output) = of_op(i);
+    for (int i = 0; i < static_cast<int>(graph_.values().size()); ++i) {
+      const Value& value = graph_.value({i});
+      if (value.producer.index >= 0 || of_value({i}) != kUnknown) continue;
+      for (OpId user : value.users)
+        if (of_value({i}) == kUnknown) of_value({i}) = of_op(user.index);
+    }
+    for (const Variable& variable : graph_.variables()) {
+      // Optimizer state lives with its parameter, also before its users are known.
+      if (const auto parameter = graph_.find_value(variable.origin.source); parameter && of_value(variable.value) == kUnknown)
+        of_value(variable.value) = of_value(*parameter);
+    }
+    for (int& mesh : result_.values)
+      if (mesh == kUnknown && !has_unknown_ops()) mesh = 0;
+  }
+
+  bool has_unknown_ops() const { return std::find(result_.ops.begin(), result_.ops.end(), kUnknown) != result_.ops.end(); }
+
+  const Graph& graph_;
+  const Meshes& meshes_;
+  MeshAssignment result_;
+};
+
+}  // namespace
+
+Meshes one_mesh(MeshPtr mesh) { return {{"all", std::move(mesh)}}; }
+
+MeshAssignment assign_meshes(const Graph& graph, const Meshes& meshes, const std::vector<Mark>& marks) { return Assignment(graph, meshes, marks).run(); }
+
+}  // namespace tessera
