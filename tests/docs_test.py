@@ -69,7 +69,8 @@ def is_path(text):
 
 def check_paths(root, page):
     """A path begins at the project, or at src/ where it names a room: `ops/operator.h`."""
-    for text in CODE.findall(prose(page)):
+    in_blocks = [word for body in blocks(page, "text") for word in re.findall(r"(?<!\S)[\w./]+(?!\S)", body)]
+    for text in CODE.findall(prose(page)) + in_blocks:
         if is_path(text) and not (root / text).exists() and not (root / "src" / text).exists():
             yield f"names {text}, which does not exist"
 

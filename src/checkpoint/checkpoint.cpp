@@ -64,7 +64,8 @@ std::optional<int64_t> step_of_name(std::string_view name) {
   name.remove_prefix(5);
   const size_t digits = std::min(name.find_first_not_of("0123456789"), name.size());
   const std::string_view ending = name.substr(digits);
-  if (digits < 8 || digits > 18 || !(ending.empty() || ending == ".tmp" || ending == ".replaced" || ending == ".removing")) return std::nullopt;
+  if (digits < 8 || digits > 18 || !(ending.empty() || ending == ".tmp" || ending == ".replaced" || ending == ".removing"))
+    return std::nullopt;
   return std::stoll(std::string(name.substr(0, digits)));
 }
 
@@ -128,8 +129,8 @@ void Checkpoint::check_documents(const std::string& index, const std::string& st
     if (std::find(lines.begin(), lines.end(), line) != lines.end()) continue;
     const std::string name = line.substr(line.rfind(' ') + 1);
     if (name.find(".json") == std::string::npos) break;
-    throw bad_data("'" + (folder_ / name).string() + "' is damaged", "checksums.txt has no line '" + line + "', which is what the file has now",
-                   kDamaged);
+    throw bad_data("'" + (folder_ / name).string() + "' is damaged",
+                   "checksums.txt has no line '" + line + "', which is what the file has now", kDamaged);
   }
   throw bad_data("'" + path + "' is damaged", "it is not the text that was written", kDamaged);
 }
@@ -147,9 +148,10 @@ const IndexTensor& Checkpoint::tensor(const std::string& name) const {
   std::vector<std::string> names;
   for (const auto& [other, stored] : index_.tensors) names.push_back(other);
   const std::string best = nearest(name, names);
-  throw bad_data("the checkpoint '" + folder_.string() + "' has no tensor '" + name + "'",
-                 best.empty() ? "none of its " + std::to_string(names.size()) + " tensors has a similar name" : "the nearest is '" + best + "'",
-                 "load it with the model and the optimizer that it was stored with");
+  throw bad_data(
+      "the checkpoint '" + folder_.string() + "' has no tensor '" + name + "'",
+      best.empty() ? "none of its " + std::to_string(names.size()) + " tensors has a similar name" : "the nearest is '" + best + "'",
+      "load it with the model and the optimizer that it was stored with");
 }
 
 void Checkpoint::require(const std::map<std::string, TensorType>& wanted) const {
@@ -177,7 +179,8 @@ void Checkpoint::load_box(const std::string& name, const Box& box, std::byte* ou
   });
 }
 
-void Checkpoint::load_part(const std::string& name, const IndexTensor& stored, const IndexPart& part, const Box& box, std::byte* out) const {
+void Checkpoint::load_part(const std::string& name, const IndexTensor& stored, const IndexPart& part, const Box& box,
+                           std::byte* out) const {
   const Box common = intersect(part.box, box);
   BoxRuns ahead(part.box, box, common, size_of(stored.whole.dtype)), behind = ahead;
   const int64_t block = part.checksums.block_bytes;
@@ -217,10 +220,10 @@ void Checkpoint::verify_header(const std::string& name, const IndexFile& stored)
   std::vector<std::byte> header(static_cast<size_t>(stored.header_bytes));
   shard(name)->read_at(0, header);
   if (crc32c(header) != stored.header_checksum)
-    throw bad_data("'" + (folder_ / name).string() + "' is damaged",
-                   "its header has the checksum " + checksum_text(crc32c(header)) + ", and was written with " +
-                       checksum_text(stored.header_checksum),
-                   kDamaged);
+    throw bad_data(
+        "'" + (folder_ / name).string() + "' is damaged",
+        "its header has the checksum " + checksum_text(crc32c(header)) + ", and was written with " + checksum_text(stored.header_checksum),
+        kDamaged);
 }
 
 void Checkpoint::verify() const {

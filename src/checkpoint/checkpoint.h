@@ -1,7 +1,7 @@
 // Checkpoints: what a run needs to go on, stored so that any plan loads what any other plan stored, and so that no failure loses them.
 //
-// This room knows files, boxes and parts. It knows no mesh and no graph: each rank says which boxes of which tensors it stores, and which it
-// wants. It makes no threads.
+// This room knows files, boxes and parts. It knows no mesh and no graph: each rank says which boxes of which tensors it stores, and which
+// it wants. It makes no threads.
 //
 //   step-00001000/                                       written as step-00001000.tmp/, synced, renamed
 //     shard-00000-model-00001-of-00001.safetensors ...   one a rank: the boxes that it owns
@@ -101,8 +101,8 @@ class CheckpointFolder {
   /// By every rank, at the same time if they like: writes and syncs the rank's own file, and reads it back.
   ///   requires  0 <= rank < ranks; boxes lie in their tensors; data stays as it is during the call
   void store(int64_t step, Rank rank, int ranks, const std::vector<StoredPart>& parts);
-  /// By one process, after every rank has stored: writes the index, makes the checkpoint visible at once, then moves `latest`, then removes
-  /// what is older than the newest `keep_last` complete ones up to this step (0 keeps all).
+  /// By one process, after every rank has stored: writes the index and opens the whole aside as a reader would, makes it visible at once,
+  /// then moves `latest`, then removes what is older than the newest `keep_last` complete ones up to this step (0 keeps all).
   ///   throws  UserError (65) when a rank's file is missing, two ranks stored the same element, or none stored it
   void commit(int64_t step, int ranks, const Document& state, const Document& plan, int keep_last);
 
@@ -122,6 +122,7 @@ class CheckpointFolder {
   std::filesystem::path aside(int64_t step) const;
   CheckpointIndex collect(int64_t step, int ranks) const;
   std::optional<int64_t> step_of_latest() const;
+  void check_aside(int64_t step) const;
   void put_in_place(int64_t step);
   void move_latest(int64_t step);
   void remove_older(int64_t step, int keep_last);

@@ -2,6 +2,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
+#include "base/log.h"
 #include "checkpoint/simulated_disk.h"
 #include "checkpoint/stored_model.h"
 
@@ -35,6 +38,17 @@ int64_t checked_latest(SimulatedDisk& disk) {
   for (const char* name : {"w", "m"})
     EXPECT_EQ(load(checkpoint, name, whole_box(kMatrix.shape)), box_bytes(kMatrix, whole_box(kMatrix.shape), seed)) << name;
   return *latest;
+}
+
+/// Every checkpoint that is in place is whole, and `latest` names one of them if it is there.
+void check_all_in_place(SimulatedDisk& disk) {
+  const CheckpointFolder folder(disk, "c");
+  for (int64_t step : folder.steps()) EXPECT_EQ(folder.damage(step, true), "");
+  const std::vector<std::string> names = disk.list("c");
+  if (std::find(names.begin(), names.end(), "latest") == names.end()) return;
+  const std::optional<int64_t> named = step_of_name(read_whole(disk, "c/latest").substr(0, std::string("step-00000000").size()));
+  ASSERT_TRUE(named.has_value());
+  EXPECT_EQ(folder.damage(*named, true), "");
 }
 
 enum class Ending { kDone, kFailed, kStopped };
@@ -71,7 +85,8 @@ class StopAtEveryWrite : public testing::TestWithParam<std::tuple<Fault::Kind, C
 
 INSTANTIATE_TEST_SUITE_P(CheckpointFaults, StopAtEveryWrite,
                          testing::Combine(testing::Values(Fault::Kind::kStop, Fault::Kind::kTorn),
-                                          testing::Values(Crash::kProcessKilled, Crash::kPowerLost, Crash::kPowerLostNamesKept)));
+                                          testing::Values(Crash::kProcessKilled, Crash::kPowerLost, Crash::kPowerLostNamesKept,
+                                                          Crash::kPowerLostRemovalsKept)));
 
 TEST_P(StopAtEveryWrite, LatestIsTheOldOrTheNewCheckpointAndTheNextSaveWorks) {
   const auto [kind, crash] = GetParam();
@@ -84,6 +99,7 @@ TEST_P(StopAtEveryWrite, LatestIsTheOldOrTheNewCheckpointAndTheNextSaveWorks) {
       ending = try_save(*disk, situation.step, situation.keep_last);
       const auto restarted = disk->after(crash);
       const int64_t found = checked_latest(*restarted);
+      check_all_in_place(*restarted);
       if (ending == Ending::kDone)
         EXPECT_EQ(found, situation.step);
       else
@@ -118,6 +134,7 @@ class FailureAtEveryWrite : public testing::TestWithParam<Fault::Kind> {};
 INSTANTIATE_TEST_SUITE_P(CheckpointFaults, FailureAtEveryWrite, testing::Values(Fault::Kind::kFail, Fault::Kind::kFull));
 
 TEST_P(FailureAtEveryWrite, IsAnErrorThatLosesNothing) {
+  set_log_level(LogLevel::kError);  // what is left behind is a warning
   for (const Situation& situation : kSituations) {
     int failures = 0;
     bool reached_the_end = false;
@@ -138,6 +155,7 @@ TEST_P(FailureAtEveryWrite, IsAnErrorThatLosesNothing) {
     }
     EXPECT_GT(failures, 20);
   }
+  set_log_level(LogLevel::kInfo);
 }
 
 TEST(CheckpointFaults, ShortWritesAndReadsChangeNothing) {
@@ -173,7 +191,9 @@ TEST(CheckpointFaults, AFlippedBitIsFoundByWhoLoadsTheTensorAndByNobodyElse) {
   const Checkpoint checkpoint(disk, "c/step-00000001");
   EXPECT_EQ(load(checkpoint, "m", whole_box(kMatrix.shape)), box_bytes(kMatrix, whole_box(kMatrix.shape), 1));
   load(checkpoint, "w", Box{{{0, 5}, {0, 7}}});
-  EXPECT_THAT(message_of([&] { load(checkpoint, "w", Box{{{4, 6}, {0, 7}}}); }),
+  EXPECT_THAT(message_of([&] {
+                load(checkpoint, "w", Box{{{4, 6}, {0, 7}}});
+              }),
               StartsWith("65 'c/step-00000001/" + kShard1 + "' is damaged: tensor 'w' [5:10, 0:7]\n  why: bytes "));
 }
 
@@ -204,7 +224,8 @@ TEST(CheckpointFaults, DamageIsNamedWithTheFileWhenTheCheckpointOpens) {
   const std::string cut = damaged_by([&](SimulatedDisk& disk) { disk.truncate(folder + kShard0, 100); });
   EXPECT_THAT(cut, StartsWith("65 '" + folder + kShard0 + "' is damaged\n  why: it has 100 bytes, and was written with "));
   EXPECT_THAT(damaged_by([&](SimulatedDisk& disk) { disk.truncate(folder + "state.json", 0); }),
-              StartsWith("65 '" + folder + "state.json' is damaged\n  why: checksums.txt has no line '00000000 0 state.json', which is what the "
+              StartsWith("65 '" + folder +
+                         "state.json' is damaged\n  why: checksums.txt has no line '00000000 0 state.json', which is what the "
                          "file has now"));
   EXPECT_EQ(damaged_by([&](SimulatedDisk& disk) { disk.truncate(folder + "checksums.txt", 10); }),
             "65 '" + folder + "checksums.txt' is damaged\n  why: it is not the text that was written" + fix);
@@ -264,9 +285,10 @@ TEST(CheckpointFaults, ARanksFileThatDoesNotComeBackStopsTheSave) {
   CheckpointFolder folder(disk, "c");
   folder.begin(2);
   disk.arm({Fault::Kind::kFlip, 2});  // 0 creates the file, 1 writes its header, 2 its first tensor
-  EXPECT_EQ(message_of([&] { store_owned(folder, 2, 0, two_ranks()); }),
-            "1 'c/step-00000002.tmp/" + kShard0 +
-                "' did not come back as it was written\n  why: tensor 'm' has another checksum\n  fix: check the disk, or store on another one");
+  EXPECT_EQ(
+      message_of([&] { store_owned(folder, 2, 0, two_ranks()); }),
+      "1 'c/step-00000002.tmp/" + kShard0 +
+          "' did not come back as it was written\n  why: tensor 'm' has another checksum\n  fix: check the disk, or store on another one");
 }
 
 TEST(CheckpointFaults, GoingBackAndOnKeepsTheNewRunAndLeavesTheOldOneAlone) {

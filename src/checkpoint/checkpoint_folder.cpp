@@ -12,9 +12,9 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr const char* kAside = ".tmp";            // being written
-constexpr const char* kReplaced = ".replaced";    // good, and about to give way to a new one of the same step
-constexpr const char* kRemoving = ".removing";    // no longer whole
+constexpr const char* kAside = ".tmp";          // being written
+constexpr const char* kReplaced = ".replaced";  // good, and about to give way to a new one of the same step
+constexpr const char* kRemoving = ".removing";  // no longer whole
 
 /// The name of a part in the rank's file: that of its tensor, with a number when the rank stores several boxes of it.
 std::string free_entry(const std::string& tensor, const std::map<std::string, const StoredPart*>& taken) {
@@ -37,9 +37,7 @@ void check_part(const StoredPart& part) {
 }
 
 /// Removes what nobody needs any more. Some disks refuse that for a while, which is no reason to stop a run.
-void remove_leftover(FileSystem& files, const fs::path& path) try {
-  files.remove(path);
-} catch (const UserError& error) {
+void remove_leftover(FileSystem& files, const fs::path& path) try { files.remove(path); } catch (const UserError& error) {
   log_warning("an old checkpoint is left behind: " + error.what_happened() + ": " + error.why());
 }
 
@@ -160,9 +158,16 @@ void CheckpointFolder::commit(int64_t step, int ranks, const Document& state, co
   write_synced(files_, aside(step) / "plan.json", plan_text);
   write_synced(files_, aside(step) / "checksums.txt", checksums_of(index_text, state_text, plan_text));
   files_.sync_folder(aside(step));
+  check_aside(step);
   put_in_place(step);
   move_latest(step);
   remove_older(step, keep_last);
+}
+
+void CheckpointFolder::check_aside(int64_t step) const try {
+  Checkpoint(files_, aside(step), Checkpoint::Advice::kNone);
+} catch (const UserError& error) {
+  throw UserError(error.what_happened(), error.why(), "it was written just now: check the disk, or store on another one");
 }
 
 void CheckpointFolder::put_in_place(int64_t step) {

@@ -19,10 +19,8 @@ Document inspect_file(FileSystem& files, const fs::path& path) {
   Document::Table metadata;
   int64_t bytes = 0;
   for (const FileTensor& tensor : file.header().tensors) {
-    tensors.emplace_back(Document::Table{{"name", tensor.name},
-                                         {"dtype", std::string(to_text(tensor.dtype))},
-                                         {"shape", list_of(tensor.shape)},
-                                         {"bytes", tensor.bytes()}});
+    tensors.emplace_back(Document::Table{
+        {"name", tensor.name}, {"dtype", std::string(to_text(tensor.dtype))}, {"shape", list_of(tensor.shape)}, {"bytes", tensor.bytes()}});
     bytes += tensor.bytes();
   }
   for (const auto& [key, value] : file.header().metadata) metadata.emplace_back(key, value);
@@ -67,8 +65,8 @@ Document inspect_folder(FileSystem& files, const fs::path& path) {
   Document::List checkpoints;
   for (int64_t step : folder.steps()) {
     const std::string damage = folder.damage(step, false);
-    checkpoints.emplace_back(
-        Document::Table{{"name", folder.path_of(step).filename().string()}, {"step", step}, {"complete", damage.empty()}, {"damage", damage}});
+    checkpoints.emplace_back(Document::Table{
+        {"name", folder.path_of(step).filename().string()}, {"step", step}, {"complete", damage.empty()}, {"damage", damage}});
   }
   if (checkpoints.empty())
     throw bad_data("'" + path.string() + "' holds no checkpoint", "it is a folder without index.json and without step-... folders",

@@ -92,7 +92,8 @@ TEST(Checkpoint, HoldsScalarsEmptyTensorsAndAllElementTypes) {
         {{"flags", flags, whole_box(flags.shape)}, {"counts", counts, whole_box(counts.shape)}}});
   const Checkpoint checkpoint(disk, "c/step-00000005");
   EXPECT_EQ(checkpoint.index().tensors.size(), 4u);
-  for (const auto& [name, whole] : std::map<std::string, TensorType>{{"scalar", scalar}, {"none", none}, {"flags", flags}, {"counts", counts}})
+  for (const auto& [name, whole] :
+       std::map<std::string, TensorType>{{"scalar", scalar}, {"none", none}, {"flags", flags}, {"counts", counts}})
     EXPECT_EQ(load(checkpoint, name, whole_box(whole.shape)), box_bytes(whole, whole_box(whole.shape), 5)) << name;
 }
 
@@ -257,20 +258,29 @@ TEST(Checkpoint, RefusesToCommitWhatTheRanksDidNotStore) {
     });
   };
   const std::string shard0 = "shard-00000-model-00001-of-00001.safetensors", shard1 = "shard-00001-model-00001-of-00001.safetensors";
-  EXPECT_EQ(commit_of({{}}, 2), "65 rank 1 of 2 stored nothing for step-00000004\n  why: there is no 'c/step-00000004.tmp/" + shard1 +
-                                    "'\n  fix: let the folder lie on a file system that all ranks share");
+  EXPECT_EQ(message_of([&] {
+              SimulatedDisk disk;
+              CheckpointFolder folder(disk, "c");
+              folder.begin(4);
+              folder.store(4, 0, 2, {});
+              folder.commit(4, 2, {}, {}, 0);
+            }),
+            "65 rank 1 of 2 stored nothing for step-00000004\n  why: there is no 'c/step-00000004.tmp/" + shard1 +
+                "'\n  fix: let the folder lie on a file system that all ranks share");
   EXPECT_EQ(commit_of({{}, {}}, 1), "65 'c/step-00000004.tmp/" + shard0 +
                                         "' was stored by rank 0 of 2 at step 4\n  why: rank 0 of 1 at step 4 was expected\n"
                                         "  fix: let one run at a time write into the folder");
   EXPECT_EQ(commit_of({{{"w", kMatrix, Box{{{0, 6}, {0, 7}}}}}, {{"w", kMatrix, Box{{{5, 10}, {0, 7}}}}}}, 2),
-            "65 'c/step-00000004.tmp': tensor 'w' is stored twice in part\n  why: [0:6, 0:7] of '" + shard0 + "' and [5:10, 0:7] of '" + shard1 +
-                "' overlap\n  fix: let one rank alone store each element");
-  EXPECT_EQ(commit_of({{{"w", kMatrix, Box{{{0, 6}, {0, 7}}}}}, {{"w", kMatrix, Box{{{7, 10}, {0, 7}}}}}}, 2),
-            "65 'c/step-00000004.tmp': tensor 'w' is incomplete\n  why: its parts hold 63 of the 70 elements of f32[10,7]\n"  // a row is missing
-            "  fix: let every element be stored by one rank");
+            "65 'c/step-00000004.tmp': tensor 'w' is stored twice in part\n  why: [0:6, 0:7] of '" + shard0 + "' and [5:10, 0:7] of '" +
+                shard1 + "' overlap\n  fix: let one rank alone store each element");
+  EXPECT_EQ(
+      commit_of({{{"w", kMatrix, Box{{{0, 6}, {0, 7}}}}}, {{"w", kMatrix, Box{{{7, 10}, {0, 7}}}}}}, 2),
+      "65 'c/step-00000004.tmp': tensor 'w' is incomplete\n  why: its parts hold 63 of the 70 elements of f32[10,7]\n"  // a row is missing
+      "  fix: let every element be stored by one rank");
   EXPECT_EQ(commit_of({{{"w", kMatrix, Box{{{0, 6}, {0, 7}}}}}, {{"w", {DType::kF32, {9, 7}}, Box{{{6, 9}, {0, 7}}}}}}, 2),
-            "65 'c/step-00000004.tmp/" + shard1 + "': tensor 'w' is a part of f32[9,7]\n  why: other ranks stored parts of f32[10,7]\n"
-            "  fix: let all ranks run the same program");
+            "65 'c/step-00000004.tmp/" + shard1 +
+                "': tensor 'w' is a part of f32[9,7]\n  why: other ranks stored parts of f32[10,7]\n"
+                "  fix: let all ranks run the same program");
 }
 
 TEST(Checkpoint, SaysHowItDiffersFromTheModel) {
@@ -278,7 +288,9 @@ TEST(Checkpoint, SaysHowItDiffersFromTheModel) {
   save(disk, "c", 1, {{{"w", kMatrix, whole_box(kMatrix.shape)}, {"old.bias", {DType::kF32, {7}}, whole_box({7})}}});
   const Checkpoint checkpoint(disk, "c/step-00000001");
   checkpoint.require({{"w", kMatrix}, {"old.bias", {DType::kF32, {7}}}});
-  EXPECT_EQ(message_of([&] { checkpoint.require({{"w", {DType::kF32, {7, 10}}}, {"new.bias", {DType::kF32, {7}}}}); }),
+  EXPECT_EQ(message_of([&] {
+              checkpoint.require({{"w", {DType::kF32, {7, 10}}}, {"new.bias", {DType::kF32, {7}}}});
+            }),
             "65 the checkpoint 'c/step-00000001' does not fit the model\n"
             "  why: missing 'new.bias' f32[7]; 'w' is f32[10,7], wanted f32[7,10]; unexpected 'old.bias' f32[7]\n"
             "  fix: load it with the model and the optimizer that it was stored with");

@@ -26,7 +26,8 @@ std::string message_of(Act act) {
 /// What every file system does, on the machine's own and on the simulated one.
 class AnyFileSystem : public testing::TestWithParam<bool> {
  protected:
-  AnyFileSystem() : root_(fs::path(testing::TempDir()) / ("tessera_file_system_" + std::to_string(::getpid()) + "_" + std::to_string(GetParam()))) {
+  AnyFileSystem()
+      : root_(fs::path(testing::TempDir()) / ("tessera_file_system_" + std::to_string(::getpid()) + "_" + std::to_string(GetParam()))) {
     files().remove(root_);
     files().make_folder(root_);
   }
@@ -137,6 +138,19 @@ TEST(SimulatedDisk, NamesReachTheDiskBeforeUnsyncedBytes) {
   disk.create("a")->append("text");
   EXPECT_EQ(read_whole(*disk.after(Crash::kPowerLostNamesKept), "a"), "");
   EXPECT_EQ(read_whole(*disk.after(Crash::kProcessKilled), "a"), "text");
+}
+
+TEST(SimulatedDisk, RemovalsMayReachTheDiskBeforeRenames) {
+  SimulatedDisk disk;
+  disk.make_folder("old");
+  write_synced(disk, "old/a", "1");
+  disk.sync_folder("old");
+  disk.sync_folder(".");
+  disk.rename("old", "aside");
+  disk.remove("aside/a");
+  EXPECT_THAT(disk.after(Crash::kPowerLost)->list("old"), ElementsAre("a"));
+  EXPECT_THAT(disk.after(Crash::kPowerLostRemovalsKept)->list("."), ElementsAre("old"));
+  EXPECT_THAT(disk.after(Crash::kPowerLostRemovalsKept)->list("old"), IsEmpty());
 }
 
 TEST(SimulatedDisk, StopsAtTheGivenWriteAndStaysStopped) {

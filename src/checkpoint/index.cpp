@@ -57,7 +57,8 @@ Shape parse_shape(JsonFields& fields, const std::string& key) {
 DType parse_file_dtype(const std::string& text, const std::string& file, const std::string& where) {
   const std::optional<FileDType> dtype = find_file_dtype(text);
   const std::optional<DType> ours = dtype ? to_dtype(*dtype) : std::nullopt;
-  if (!ours) throw bad_data("'" + file + "': " + where + " has the element type '" + text + "'", "checkpoints hold F32, I32 or BOOL", kUseAnother);
+  if (!ours)
+    throw bad_data("'" + file + "': " + where + " has the element type '" + text + "'", "checkpoints hold F32, I32 or BOOL", kUseAnother);
   return *ours;
 }
 
@@ -72,7 +73,8 @@ Box parse_box(JsonFields& fields, const Shape& shape, const Shape& whole) {
                        to_text(Dims(std::span<const int64_t>(offsets.data(), std::min<size_t>(offsets.size(), kMaxRank)))) + "]",
                    "it must lie inside of the tensor's shape [" + to_text(whole) + "]", kUseAnother);
   Box box;
-  for (int d = 0; d < whole.size(); ++d) box.ranges.push_back({offsets[static_cast<size_t>(d)], offsets[static_cast<size_t>(d)] + shape[d]});
+  for (int d = 0; d < whole.size(); ++d)
+    box.ranges.push_back({offsets[static_cast<size_t>(d)], offsets[static_cast<size_t>(d)] + shape[d]});
   return box;
 }
 
@@ -112,9 +114,9 @@ BlockChecksums block_checksums(std::span<const std::byte> bytes) {
 Document to_document(const CheckpointIndex& index) {
   Document::Table files, tensors;
   for (const auto& [name, file] : index.files)
-    files.emplace_back(name, Document::Table{{"bytes", file.bytes},
-                                             {"header_bytes", file.header_bytes},
-                                             {"header_checksum", checksum_text(file.header_checksum)}});
+    files.emplace_back(
+        name, Document::Table{
+                  {"bytes", file.bytes}, {"header_bytes", file.header_bytes}, {"header_checksum", checksum_text(file.header_checksum)}});
   for (const auto& [name, tensor] : index.tensors) {
     Document::List parts;
     for (const IndexPart& part : tensor.parts)
@@ -129,12 +131,8 @@ Document to_document(const CheckpointIndex& index) {
                                                {"shape", list_of(tensor.whole.shape)},
                                                {"parts", std::move(parts)}});
   }
-  return Document::Table{{"format", "tessera.checkpoint"},
-                         {"version", kCheckpointFormat},
-                         {"step", index.step},
-                         {"ranks", index.ranks},
-                         {"files", std::move(files)},
-                         {"tensors", std::move(tensors)}};
+  return Document::Table{{"format", "tessera.checkpoint"}, {"version", kCheckpointFormat}, {"step", index.step},
+                         {"ranks", index.ranks},           {"files", std::move(files)},    {"tensors", std::move(tensors)}};
 }
 
 namespace {
@@ -165,8 +163,8 @@ IndexPart parse_part(const Document& document, const TensorType& whole, const Ch
   const auto stored = index.files.find(part.file);
   if (stored == index.files.end() || part.offset < stored->second.header_bytes || part.offset > stored->second.bytes ||
       bytes > stored->second.bytes - part.offset)
-    throw bad_data("'" + file + "': " + where + " has " + std::to_string(bytes) + " bytes at byte " + std::to_string(part.offset) + " of '" +
-                       part.file + "'",
+    throw bad_data("'" + file + "': " + where + " has " + std::to_string(bytes) + " bytes at byte " + std::to_string(part.offset) +
+                       " of '" + part.file + "'",
                    "that is outside of the data of the files that it lists", kUseAnother);
   return part;
 }
@@ -217,10 +215,10 @@ void check_no_overlap(const std::string& tensor, std::vector<const IndexPart*> p
   for (size_t a = 0; a < parts.size(); ++a)
     for (size_t b = a + 1; b < parts.size() && range(parts[b]).begin < range(parts[a]).end; ++b)
       if (!intersect(parts[a]->box, parts[b]->box).empty())
-        throw bad_data("'" + file + "': tensor '" + tensor + "' is stored twice in part",
-                       to_text(parts[a]->box) + " of '" + parts[a]->file + "' and " + to_text(parts[b]->box) + " of '" + parts[b]->file +
-                           "' overlap",
-                       "let one rank alone store each element");
+        throw bad_data(
+            "'" + file + "': tensor '" + tensor + "' is stored twice in part",
+            to_text(parts[a]->box) + " of '" + parts[a]->file + "' and " + to_text(parts[b]->box) + " of '" + parts[b]->file + "' overlap",
+            "let one rank alone store each element");
 }
 
 }  // namespace
@@ -253,12 +251,8 @@ FileMetadata to_metadata(const RankFile& rank_file) {
                                                    {"block_bytes", part.checksums.block_bytes},
                                                    {"checksums", checksums_text(part.checksums)}});
   }
-  const Document file = Document::Table{{"version", kCheckpointFormat},
-                                        {"step", rank_file.step},
-                                        {"rank", rank_file.rank},
-                                        {"ranks", rank_file.ranks},
-                                        {"dtypes", std::move(dtypes)},
-                                        {"parts", std::move(parts)}};
+  const Document file = Document::Table{{"version", kCheckpointFormat}, {"step", rank_file.step},      {"rank", rank_file.rank},
+                                        {"ranks", rank_file.ranks},     {"dtypes", std::move(dtypes)}, {"parts", std::move(parts)}};
   return {{"DCP_SHARDING_INFO", to_json(sharding)},
           {"DCP_VERSION", "1.0"},
           {"format", "pt"},
@@ -292,7 +286,8 @@ RankFile::Part parse_rank_part(const FileTensor& stored, const Document& documen
 }  // namespace
 
 RankFile parse_rank_file(const SafetensorsHeader& header, const std::string& file) {
-  const Document document = metadata_document(header, "tessera.file", file), shapes = metadata_document(header, "tessera.global_shapes", file);
+  const Document document = metadata_document(header, "tessera.file", file),
+                 shapes = metadata_document(header, "tessera.global_shapes", file);
   JsonFields fields(document, file, "tessera.file"), shape_fields(shapes, file, "tessera.global_shapes");
   check_version(fields.count("version"), file);
   RankFile parsed{fields.count("step"), fields.count("rank"), fields.count("ranks"), {}, {}};

@@ -65,11 +65,13 @@ CheckpointIndex parse_index(const Document& document, const std::string& file);
 /// time    O(parts log parts) when one dim tells the parts apart
 void check_parts_tile(const std::string& tensor, const IndexTensor& stored, const std::string& file);
 
-/// The "__metadata__" of a rank's file: what PyTorch's distributed checkpoints expect of sharded safetensors, and what index.json is made of.
+/// The "__metadata__" of a rank's file: what PyTorch's distributed checkpoints expect of sharded safetensors, and what index.json is made
+/// of.
 ///
 ///   DCP_SHARDING_INFO      {"w": {"saved_offsets": [0, 8]}} as text; DCP_VERSION "1.0"; format "pt"
 ///   tessera.global_shapes  {"w": [8, 16]}
-///   tessera.file           {"version", "step", "rank", "ranks", "dtypes": {"w": "F32"}, "parts": {"w": {tensor, offsets, block_bytes, checksums}}}
+///   tessera.file           {"version", "step", "rank", "ranks", "dtypes": {"w": "F32"}, "parts": {"w": {tensor, offsets, block_bytes,
+///   checksums}}}
 struct RankFile {
   int64_t step = 0;
   int64_t rank = 0;

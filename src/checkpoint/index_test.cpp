@@ -20,8 +20,7 @@ TEST(Index, EveryBlockHasItsChecksum) {
   const std::vector<std::byte> bytes(10000, std::byte{7});
   const BlockChecksums checksums = block_checksums(bytes);
   const std::span<const std::byte> all(bytes);
-  EXPECT_THAT(checksums.blocks,
-              testing::ElementsAre(crc32c(all.first(4096)), crc32c(all.subspan(4096, 4096)), crc32c(all.subspan(8192))));
+  EXPECT_THAT(checksums.blocks, testing::ElementsAre(crc32c(all.first(4096)), crc32c(all.subspan(4096, 4096)), crc32c(all.subspan(8192))));
   EXPECT_TRUE(block_checksums({}).blocks.empty());
 }
 
@@ -29,8 +28,8 @@ TEST(Index, EveryBlockHasItsChecksum) {
 CheckpointIndex small_index() {
   CheckpointIndex index{5, 1, {{"f", {132, 100, 0xabcdef01}}}, {}};
   const TensorType whole{DType::kF32, {4, 2}};
-  index.tensors["w"] = {whole,
-                        {{"f", "w", 100, Box{{{0, 3}, {0, 2}}}, {4096, {1}}}, {"f", "w#1", 124, Box{{{3, 4}, {0, 2}}}, {4096, {0xffffffff}}}}};
+  index.tensors["w"] = {
+      whole, {{"f", "w", 100, Box{{{0, 3}, {0, 2}}}, {4096, {1}}}, {"f", "w#1", 124, Box{{{3, 4}, {0, 2}}}, {4096, {0xffffffff}}}}};
   return index;
 }
 
@@ -74,7 +73,8 @@ TEST(Index, WhatPointsOutsideIsRefused) {
                 fix);
   EXPECT_EQ(message_with("[3,0]", "[3]"),
             "65 'i': tensor 'w' has a part of shape [1,2] at offsets [3]\n  why: it must lie inside of the tensor's shape [4,2]" + fix);
-  EXPECT_EQ(message_with("\"f\":{", "\"../f\":{"), "65 'i' names the file '../f'\n  why: the files of a checkpoint lie in its own folder" + fix);
+  EXPECT_EQ(message_with("\"f\":{", "\"../f\":{"),
+            "65 'i' names the file '../f'\n  why: the files of a checkpoint lie in its own folder" + fix);
 }
 
 TEST(Index, WhatDoesNotTileIsRefused) {

@@ -23,13 +23,13 @@ struct DTypeRow {
 };
 
 constexpr std::array<DTypeRow, 20> kDTypes = {{
-    {FileDType::kBool, "BOOL", 8},       {FileDType::kF4, "F4", 4},           {FileDType::kF6E2M3, "F6_E2M3", 6},
-    {FileDType::kF6E3M2, "F6_E3M2", 6},  {FileDType::kU8, "U8", 8},           {FileDType::kI8, "I8", 8},
-    {FileDType::kF8E5M2, "F8_E5M2", 8},  {FileDType::kF8E4M3, "F8_E4M3", 8},  {FileDType::kF8E8M0, "F8_E8M0", 8},
-    {FileDType::kI16, "I16", 16},        {FileDType::kU16, "U16", 16},        {FileDType::kF16, "F16", 16},
-    {FileDType::kBF16, "BF16", 16},      {FileDType::kI32, "I32", 32},        {FileDType::kU32, "U32", 32},
-    {FileDType::kF32, "F32", 32},        {FileDType::kC64, "C64", 64},        {FileDType::kF64, "F64", 64},
-    {FileDType::kI64, "I64", 64},        {FileDType::kU64, "U64", 64},
+    {FileDType::kBool, "BOOL", 8},      {FileDType::kF4, "F4", 4},          {FileDType::kF6E2M3, "F6_E2M3", 6},
+    {FileDType::kF6E3M2, "F6_E3M2", 6}, {FileDType::kU8, "U8", 8},          {FileDType::kI8, "I8", 8},
+    {FileDType::kF8E5M2, "F8_E5M2", 8}, {FileDType::kF8E4M3, "F8_E4M3", 8}, {FileDType::kF8E8M0, "F8_E8M0", 8},
+    {FileDType::kI16, "I16", 16},       {FileDType::kU16, "U16", 16},       {FileDType::kF16, "F16", 16},
+    {FileDType::kBF16, "BF16", 16},     {FileDType::kI32, "I32", 32},       {FileDType::kU32, "U32", 32},
+    {FileDType::kF32, "F32", 32},       {FileDType::kC64, "C64", 64},       {FileDType::kF64, "F64", 64},
+    {FileDType::kI64, "I64", 64},       {FileDType::kU64, "U64", 64},
 }};
 
 const DTypeRow& row_of(FileDType dtype) {
@@ -88,15 +88,15 @@ std::string header_text(const InputFile& file) {
   uint64_t length = 0;
   file.read_at(0, std::as_writable_bytes(std::span<uint64_t>(&length, 1)));
   if (length > static_cast<uint64_t>(kLongestHeader))
-    throw bad_data(name + " is no safetensors file", "its header would have " + count_text(length) + " bytes, and at most 100000000 are allowed",
-                   kFetchAgain);
+    throw bad_data(name + " is no safetensors file",
+                   "its header would have " + count_text(length) + " bytes, and at most 100000000 are allowed", kFetchAgain);
   if (length > size - static_cast<uint64_t>(kLengthBytes))
     throw bad_data(name + " is cut off",
-                   "its header takes bytes 8 to " + count_text(8 + length) + ", and the file has " + count_text(size) + " bytes", kFetchAgain);
+                   "its header takes bytes 8 to " + count_text(8 + length) + ", and the file has " + count_text(size) + " bytes",
+                   kFetchAgain);
   std::string text(static_cast<size_t>(length), '\0');
   file.read_at(kLengthBytes, std::as_writable_bytes(std::span<char>(text)));
-  if (!text.starts_with('{'))
-    throw bad_data(name + " is no safetensors file", "its header does not start with '{'", kFetchAgain);
+  if (!text.starts_with('{')) throw bad_data(name + " is no safetensors file", "its header does not start with '{'", kFetchAgain);
   return text;
 }
 
@@ -163,7 +163,8 @@ void check_tiling(const std::vector<FileTensor>& tensors, int64_t data_bytes, co
     const std::string here = "tensor '" + tensor.name + "'";
     if (tensor.begin != end)
       throw bad_data("'" + file + "': " + here + (tensor.begin < end ? " overlaps " : " does not follow on ") + before,
-                     "it begins at byte " + std::to_string(tensor.begin) + " of the data, and must begin at " + std::to_string(end), kFetchAgain);
+                     "it begins at byte " + std::to_string(tensor.begin) + " of the data, and must begin at " + std::to_string(end),
+                     kFetchAgain);
     end = tensor.end;
     before = here;
   }
@@ -188,9 +189,8 @@ SafetensorsHeader read_safetensors_header(const InputFile& file) {
       header.tensors.push_back(parse_tensor(key, value, name));
   }
   // Empty tensors stand where a neighbour begins: they come first.
-  std::sort(header.tensors.begin(), header.tensors.end(), [](const FileTensor& a, const FileTensor& b) {
-    return std::tie(a.begin, a.end, a.name) < std::tie(b.begin, b.end, b.name);
-  });
+  std::sort(header.tensors.begin(), header.tensors.end(),
+            [](const FileTensor& a, const FileTensor& b) { return std::tie(a.begin, a.end, a.name) < std::tie(b.begin, b.end, b.name); });
   check_tiling(header.tensors, file.size() - header.data_begin, name);
   return header;
 }
@@ -203,9 +203,10 @@ const FileTensor& SafetensorsFile::tensor(std::string_view name) const {
   std::vector<std::string> names;
   for (const FileTensor& tensor : header_.tensors) names.push_back(tensor.name);
   const std::string best = nearest(name, names);
-  throw bad_data("'" + file_->path().string() + "' has no tensor '" + std::string(name) + "'",
-                 best.empty() ? "none of its " + std::to_string(names.size()) + " tensors has a similar name" : "the nearest is '" + best + "'",
-                 "check that the file belongs to this model");
+  throw bad_data(
+      "'" + file_->path().string() + "' has no tensor '" + std::string(name) + "'",
+      best.empty() ? "none of its " + std::to_string(names.size()) + " tensors has a similar name" : "the nearest is '" + best + "'",
+      "check that the file belongs to this model");
 }
 
 void SafetensorsFile::read(const FileTensor& tensor, int64_t begin, std::span<std::byte> out) const {
@@ -241,7 +242,8 @@ std::string safetensors_header(std::vector<TensorToWrite>& tensors, const FileMe
     ensure(bytes.has_value(), "a tensor has a whole number of bytes");
     Document::List shape(tensor.shape.begin(), tensor.shape.end());
     Document::List offsets{begin, begin + *bytes};
-    table.emplace_back(tensor.name, Document::Table{{"dtype", std::string(to_text(tensor.dtype))}, {"shape", shape}, {"data_offsets", offsets}});
+    table.emplace_back(tensor.name,
+                       Document::Table{{"dtype", std::string(to_text(tensor.dtype))}, {"shape", shape}, {"data_offsets", offsets}});
     begin += *bytes;
   }
   std::string json = to_json(table);

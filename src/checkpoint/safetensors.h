@@ -1,7 +1,8 @@
 // The safetensors format: a length, a JSON header, then the bytes of the tensors back to back.
 //
 //   bytes 0..7       u64, little endian: the length N of the header
-//   bytes 8..8+N     UTF-8 JSON: {"name": {"dtype": "F32", "shape": [2,3], "data_offsets": [begin, end]}, ...}, padded with spaces; optional
+//   bytes 8..8+N     UTF-8 JSON: {"name": {"dtype": "F32", "shape": [2,3], "data_offsets": [begin, end]}, ...}, padded with spaces;
+//   optional
 //                    "__metadata__": a table from string to string
 //   from byte 8+N    the data: dense, row-major, little endian, no holes; offsets count from here
 //
@@ -23,7 +24,26 @@ namespace tessera {
 
 /// Element types of the format: more than ours, since others write such files too.
 enum class FileDType : uint8_t {
-  kBool, kF4, kF6E2M3, kF6E3M2, kU8, kI8, kF8E5M2, kF8E4M3, kF8E8M0, kI16, kU16, kF16, kBF16, kI32, kU32, kF32, kC64, kF64, kI64, kU64
+  kBool,
+  kF4,
+  kF6E2M3,
+  kF6E3M2,
+  kU8,
+  kI8,
+  kF8E5M2,
+  kF8E4M3,
+  kF8E8M0,
+  kI16,
+  kU16,
+  kF16,
+  kBF16,
+  kI32,
+  kU32,
+  kF32,
+  kC64,
+  kF64,
+  kI64,
+  kU64
 };
 
 /// "F32", "BF16", ...
@@ -57,7 +77,8 @@ struct SafetensorsHeader {
 
 /// Reads and checks the header.
 ///
-///   throws  UserError (65) that names the file and the tensor: the file is too short for its header, the header is too long, no JSON, gives a
+///   throws  UserError (65) that names the file and the tensor: the file is too short for its header, the header is too long, no JSON,
+///   gives a
 ///           name twice, or has an unknown key or element type; an extent is negative, a size overflows, a tensor has more than 8 dims or
 ///           other bytes than its shape takes; tensors overlap, leave a hole, or do not end where the file ends
 SafetensorsHeader read_safetensors_header(const InputFile& file);

@@ -70,20 +70,23 @@ TEST(Safetensors, AHandWrittenFileByteByByte) {
 TEST(Safetensors, LargerElementsStandFirstThenNamesAreSorted) {
   const std::vector<std::byte> zeros(8);
   SimulatedDisk disk;
-  write_synced(disk, "t", written({{"b", FileDType::kBF16, {1}, zeros.data()},
-                                   {"z", FileDType::kF32, {}, zeros.data()},
-                                   {"c", FileDType::kU8, {1}, zeros.data()},
-                                   {"a", FileDType::kI32, {1}, zeros.data()},
-                                   {"k", FileDType::kI64, {1}, zeros.data()}}));
+  write_synced(disk, "t",
+               written({{"b", FileDType::kBF16, {1}, zeros.data()},
+                        {"z", FileDType::kF32, {}, zeros.data()},
+                        {"c", FileDType::kU8, {1}, zeros.data()},
+                        {"a", FileDType::kI32, {1}, zeros.data()},
+                        {"k", FileDType::kI64, {1}, zeros.data()}}));
   EXPECT_THAT(names_of(SafetensorsFile(disk, "t")), ElementsAre("k", "a", "z", "b", "c"));
 }
 
 TEST(Safetensors, TensorsAndByteRangesComeBack) {
-  const Tensor values = Tensor::of<float>({2, 3}, {1, 2, 3, 4, 5, 6}), count = Tensor::scalar<int32_t>(-7), none = Tensor({DType::kF32, {0, 4}});
+  const Tensor values = Tensor::of<float>({2, 3}, {1, 2, 3, 4, 5, 6}), count = Tensor::scalar<int32_t>(-7),
+               none = Tensor({DType::kF32, {0, 4}});
   SimulatedDisk disk;
-  write_synced(disk, "t", written({{"values", FileDType::kF32, {2, 3}, values.data()},
-                                   {"count", FileDType::kI32, {}, count.data()},
-                                   {"none", FileDType::kF32, {0, 4}, nullptr}}));
+  write_synced(disk, "t",
+               written({{"values", FileDType::kF32, {2, 3}, values.data()},
+                        {"count", FileDType::kI32, {}, count.data()},
+                        {"none", FileDType::kF32, {0, 4}, nullptr}}));
   disk.limit_transfers(5);
   const SafetensorsFile file(disk, "t");
   EXPECT_THAT(file.read("values").values<float>(), ElementsAre(1, 2, 3, 4, 5, 6));
@@ -105,8 +108,9 @@ TEST(Safetensors, TensorsInAnyOrderWithoutPaddingAreRead) {
 
 TEST(Safetensors, EveryElementTypeHasItsNameAndSize) {
   for (const auto& [name, bits] : std::vector<std::pair<std::string, int>>{
-           {"BOOL", 8}, {"F4", 4},   {"F6_E2M3", 6}, {"F6_E3M2", 6}, {"U8", 8},   {"I8", 8},   {"F8_E5M2", 8}, {"F8_E4M3", 8}, {"F8_E8M0", 8}, {"I16", 16},
-           {"U16", 16}, {"F16", 16}, {"BF16", 16},   {"I32", 32},    {"U32", 32}, {"F32", 32}, {"C64", 64},    {"F64", 64},    {"I64", 64},    {"U64", 64}}) {
+           {"BOOL", 8},    {"F4", 4},      {"F6_E2M3", 6}, {"F6_E3M2", 6}, {"U8", 8},   {"I8", 8},    {"F8_E5M2", 8},
+           {"F8_E4M3", 8}, {"F8_E8M0", 8}, {"I16", 16},    {"U16", 16},    {"F16", 16}, {"BF16", 16}, {"I32", 32},
+           {"U32", 32},    {"F32", 32},    {"C64", 64},    {"F64", 64},    {"I64", 64}, {"U64", 64}}) {
     ASSERT_TRUE(find_file_dtype(name).has_value()) << name;
     EXPECT_EQ(bits_of(*find_file_dtype(name)), bits) << name;
     EXPECT_EQ(to_text(*find_file_dtype(name)), name);
@@ -134,14 +138,16 @@ TEST(Safetensors, HeadersThatAreNoneAreRefused) {
   EXPECT_EQ(message_of("abc"),
             "65 't.safetensors' is no safetensors file\n  why: it has 3 bytes, and the length of the header alone takes 8" + kAgain);
   EXPECT_EQ(message_of(std::string("\x01\xe1\xf5\x05\0\0\0\0{}", 10)),  // 100000001
-            "65 't.safetensors' is no safetensors file\n  why: its header would have 100000001 bytes, and at most 100000000 are allowed" + kAgain);
+            "65 't.safetensors' is no safetensors file\n  why: its header would have 100000001 bytes, and at most 100000000 are allowed" +
+                kAgain);
   EXPECT_EQ(message_of(std::string(8, '\xff')),
             "65 't.safetensors' is no safetensors file\n  why: its header would have 18446744073709551615 bytes, and at most 100000000 are "
             "allowed" +
                 kAgain);
   EXPECT_EQ(message_of(std::string("\x08\0\0\0\0\0\0\0{}   ", 13)),
             "65 't.safetensors' is cut off\n  why: its header takes bytes 8 to 16, and the file has 13 bytes" + kAgain);
-  EXPECT_EQ(message_of_header("[]      ", 0), "65 't.safetensors' is no safetensors file\n  why: its header does not start with '{'" + kAgain);
+  EXPECT_EQ(message_of_header("[]      ", 0),
+            "65 't.safetensors' is no safetensors file\n  why: its header does not start with '{'" + kAgain);
   EXPECT_EQ(message_of_header("", 0), "65 't.safetensors' is no safetensors file\n  why: its header does not start with '{'" + kAgain);
 }
 
@@ -162,7 +168,8 @@ TEST(Safetensors, NamesGivenTwiceAreRefused) {
   EXPECT_EQ(message_of_header(R"({"a":{"dtype":"U8","shape":[1],"shape":[1],"data_offsets":[0,1]}})", 1),
             "65 't.safetensors' gives the key 'shape' twice\n  why: nobody can say which of the two counts" + kRewrite);
   // The same key in two tables, and keys in quotes inside of strings, are none.
-  EXPECT_EQ(message_of_header(R"({"__metadata__":{"a":"\"a\":1","b":"}{"},"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}})", 1), "no error");
+  EXPECT_EQ(message_of_header(R"({"__metadata__":{"a":"\"a\":1","b":"}{"},"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}})", 1),
+            "no error");
 }
 
 TEST(Safetensors, MalformedEntriesAreRefused) {
@@ -186,27 +193,31 @@ TEST(Safetensors, MalformedEntriesAreRefused) {
             "65 't.safetensors': tensor 'a' has 9 dims\n  why: at most 8 are supported\n  fix: reshape the tensor before it is saved");
   EXPECT_EQ(message_of_header(R"({"__metadata__":{"epoch":3}})", 0),
             "65 't.safetensors': __metadata__ has epoch = 3\n  why: its values must be strings" + kAgain);
-  EXPECT_EQ(message_of_header(R"({"__metadata__":"pt"})", 0), "65 't.safetensors': __metadata__ is a string\n  why: it must be a table" + kRewrite);
+  EXPECT_EQ(message_of_header(R"({"__metadata__":"pt"})", 0),
+            "65 't.safetensors': __metadata__ is a string\n  why: it must be a table" + kRewrite);
 }
 
 TEST(Safetensors, UnknownElementTypesAreRefusedWithTheKnownOnes) {
-  EXPECT_EQ(message_of_header(R"({"blocks.0.w":{"dtype":"F12","shape":[1],"data_offsets":[0,1]}})", 1),
-            "65 't.safetensors': tensor 'blocks.0.w' has the unknown element type 'F12'\n"
-            "  why: those of the format are BOOL, F4, F6_E2M3, F6_E3M2, U8, I8, F8_E5M2, F8_E4M3, F8_E8M0, I16, U16, F16, BF16, I32, U32, F32, "
-            "C64, F64, I64, U64\n"
-            "  fix: convert the tensor to one of them");
+  EXPECT_EQ(
+      message_of_header(R"({"blocks.0.w":{"dtype":"F12","shape":[1],"data_offsets":[0,1]}})", 1),
+      "65 't.safetensors': tensor 'blocks.0.w' has the unknown element type 'F12'\n"
+      "  why: those of the format are BOOL, F4, F6_E2M3, F6_E3M2, U8, I8, F8_E5M2, F8_E4M3, F8_E8M0, I16, U16, F16, BF16, I32, U32, F32, "
+      "C64, F64, I64, U64\n"
+      "  fix: convert the tensor to one of them");
 }
 
 TEST(Safetensors, SizesThatDoNotFitTheShapeAreRefused) {
   EXPECT_EQ(message_of_header(R"({"a":{"dtype":"F32","shape":[2,3],"data_offsets":[0,20]}})", 20),  // 2 * 3 * 4 = 24
             "65 't.safetensors': tensor 'a' has 20 bytes\n  why: F32[2,3] takes 24" + kAgain);
   // 2^31 * 2^31 * 4 bytes = 2^64: wraps to 0, which a careless reader takes for empty.
-  EXPECT_EQ(message_of_header(R"({"a":{"dtype":"F32","shape":[2147483648,2147483648],"data_offsets":[0,0]}})", 0),
-            "65 't.safetensors': tensor 'a' has 0 bytes\n  why: F32[2147483648,2147483648] takes no whole number of bytes, or 2^60 and more" +
-                kAgain);
-  EXPECT_EQ(message_of_header(R"({"a":{"dtype":"F32","shape":[0,4611686018427387904,8],"data_offsets":[0,0]}})", 0),
-            "65 't.safetensors': tensor 'a' has 0 bytes\n  why: F32[0,4611686018427387904,8] takes no whole number of bytes, or 2^60 and more" +
-                kAgain);
+  EXPECT_EQ(
+      message_of_header(R"({"a":{"dtype":"F32","shape":[2147483648,2147483648],"data_offsets":[0,0]}})", 0),
+      "65 't.safetensors': tensor 'a' has 0 bytes\n  why: F32[2147483648,2147483648] takes no whole number of bytes, or 2^60 and more" +
+          kAgain);
+  EXPECT_EQ(
+      message_of_header(R"({"a":{"dtype":"F32","shape":[0,4611686018427387904,8],"data_offsets":[0,0]}})", 0),
+      "65 't.safetensors': tensor 'a' has 0 bytes\n  why: F32[0,4611686018427387904,8] takes no whole number of bytes, or 2^60 and more" +
+          kAgain);
   EXPECT_EQ(message_of_header(R"({"a":{"dtype":"F4","shape":[3],"data_offsets":[0,1]}})", 1),  // 12 bits
             "65 't.safetensors': tensor 'a' has 1 bytes\n  why: F4[3] takes no whole number of bytes, or 2^60 and more" + kAgain);
   EXPECT_EQ(message_of_header(R"({"a":{"dtype":"F4","shape":[4],"data_offsets":[0,2]}})", 2), "no error");
@@ -235,8 +246,9 @@ TEST(Safetensors, HolesAndOverlapsAreRefused) {
 TEST(Safetensors, FilesThatEndElsewhereThanTheirTensorsAreRefused) {
   EXPECT_EQ(message_of_header(two_tensors("[0,4]", "[4,8]"), 7),
             "65 't.safetensors' is cut off\n  why: its tensors have 8 bytes, and 7 bytes follow the header" + kAgain);
-  EXPECT_EQ(message_of_header(two_tensors("[0,4]", "[4,8]"), 9),
-            "65 't.safetensors' has bytes that belong to no tensor\n  why: its tensors have 8 bytes, and 9 bytes follow the header" + kAgain);
+  EXPECT_EQ(
+      message_of_header(two_tensors("[0,4]", "[4,8]"), 9),
+      "65 't.safetensors' has bytes that belong to no tensor\n  why: its tensors have 8 bytes, and 9 bytes follow the header" + kAgain);
 }
 
 TEST(Safetensors, NoFlippedBitAndNoCutOfAFileCrashesTheReader) {

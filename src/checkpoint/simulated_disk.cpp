@@ -19,6 +19,7 @@ void flip(char& byte, int bit) {
 /// A file or a folder, as it is now and as it was last synced.
 struct SimulatedDisk::Node {
   bool folder = false;
+  bool removed = false;
   std::string content, synced_content;
   std::map<std::string, NodePointer> names, synced_names;
 };
@@ -39,7 +40,8 @@ class SimulatedDisk::Output final : public OutputFile {
     std::string text(reinterpret_cast<const char*>(bytes.data()), std::min(bytes.size(), disk_.most_bytes_));
     const bool full = disk_.fault_.kind == Fault::Kind::kFull && disk_.writes_ > disk_.fault_.at;
     if (full) throw cannot_write_error(path_, std::strerror(ENOSPC));
-    disk_.write_begins(path_, [&] { node_->content += text.substr(0, text.size() / 2); }, [&] { flip(text[text.size() / 2], 3); });
+    disk_.write_begins(
+        path_, [&] { node_->content += text.substr(0, text.size() / 2); }, [&] { flip(text[text.size() / 2], 3); });
     node_->content += text;
     return text.size();
   }
@@ -100,7 +102,9 @@ SimulatedDisk::NodePointer SimulatedDisk::copy(const Node& node, Crash crash) {
   kept->folder = node.folder;
   kept->content = crash == Crash::kProcessKilled ? node.content : node.synced_content;
   kept->synced_content = kept->content;
-  for (const auto& [name, child] : crash == Crash::kPowerLost ? node.synced_names : node.names) kept->names[name] = copy(*child, crash);
+  const bool all_names = crash == Crash::kProcessKilled || crash == Crash::kPowerLostNamesKept;
+  for (const auto& [name, child] : all_names ? node.names : node.synced_names)
+    if (crash != Crash::kPowerLostRemovalsKept || !child->removed) kept->names[name] = copy(*child, crash);
   kept->synced_names = kept->names;
   return kept;
 }
@@ -142,7 +146,8 @@ void SimulatedDisk::write_begins(const fs::path& path, Half half, Flip flip) {
 }
 
 void SimulatedDisk::write_begins(const fs::path& path) {
-  write_begins(path, [] {}, [] {});
+  write_begins(
+      path, [] {}, [] {});
 }
 
 void SimulatedDisk::flip_bit(const fs::path& path, int64_t bit) {
@@ -212,6 +217,7 @@ void SimulatedDisk::remove_child(Node& folder, const std::string& name, const fs
   const NodePointer node = folder.names.at(name);
   while (!node->names.empty()) remove_child(*node, std::string(node->names.begin()->first), path / node->names.begin()->first);
   write_begins(path);
+  node->removed = true;
   folder.names.erase(name);
 }
 

@@ -16,9 +16,10 @@ struct MachineStopped {};
 
 /// What is left when the machine stops.
 enum class Crash {
-  kProcessKilled,       // all that was done
-  kPowerLost,           // only what was synced: bytes by sync(), names by sync_folder()
-  kPowerLostNamesKept,  // the same, but names had reached the disk before the bytes of their files
+  kProcessKilled,          // all that was done
+  kPowerLost,              // only what was synced: bytes by sync(), names by sync_folder()
+  kPowerLostNamesKept,     // the same, but names had reached the disk before the bytes of their files
+  kPowerLostRemovalsKept,  // the same, but removals had reached the disk before renames that came first
 };
 
 /// What goes wrong, and at which write.
@@ -75,7 +76,8 @@ class SimulatedDisk final : public FileSystem {
   NodePointer find(const std::filesystem::path& path) const;
   NodePointer folder_for(const std::filesystem::path& path) const;
   void remove_child(Node& folder, const std::string& name, const std::filesystem::path& path);
-  /// Counts a write. When it is the one that goes wrong, what is done of it comes first, then an exception, if it does not go on in silence.
+  /// Counts a write. When it is the one that goes wrong, what is done of it comes first, then an exception, if it does not go on in
+  /// silence.
   template <typename Half, typename Flip>
   void write_begins(const std::filesystem::path& path, Half half, Flip flip);
   void write_begins(const std::filesystem::path& path);

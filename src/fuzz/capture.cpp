@@ -57,62 +57,64 @@ int64_t first_differing_byte(const std::vector<std::byte>& a, const std::vector<
 
 }  // namespace
 
-Capture::Capture(const TaskGraph& graph) : graph_(graph), parts_(static_cast<size_t>(graph.meshes[0]->size())) {
+Capture::Capture(const TaskGraph& graph) : graph_(graph), processes_(processes(graph)), parts_(processes_.size()) {
   for (auto& registers : parts_) registers.resize(graph.registers.size());
   clear();
 }
 
 void Capture::clear() {
-  filled_.assign(parts_.size(), {});
-  // One byte per process and register would be enough, but two threads never write into one vector<bool>: each process has its own.
-  for (auto& registers : filled_) registers.assign(graph_.registers.size(), false);
+  // A list a process: two threads never write into one vector<bool>.
+  filled_.assign(parts_.size(), std::vector<bool>(graph_.registers.size(), false));
+}
+
+size_t Capture::index_of(Rank rank) const {
+  return static_cast<size_t>(std::lower_bound(processes_.begin(), processes_.end(), rank) - processes_.begin());
 }
 
 Observer Capture::observer() {
   return [this](Rank rank, RegisterIndex reg, const Coordinate& coordinate, const std::byte* data) {
-    const auto& processes = graph_.meshes[0]->processes();
-    const auto process = static_cast<size_t>(std::find(processes.begin(), processes.end(), rank) - processes.begin());
     const auto size = static_cast<size_t>(byte_size(local_type(graph_.registers[static_cast<size_t>(reg)], coordinate)).value());
-    parts_[process][static_cast<size_t>(reg)].assign(data, data + size);
-    filled_[process][static_cast<size_t>(reg)] = true;
+    parts_[index_of(rank)][static_cast<size_t>(reg)].assign(data, data + size);
+    filled_[index_of(rank)][static_cast<size_t>(reg)] = true;
   };
 }
 
-Capture::Part Capture::part_of(const Register& reg, RegisterIndex index, int process) const {
-  const ProcessMesh& mesh = *graph_.meshes[0];
+Capture::Part Capture::part_of(const Register& reg, int process) {
+  const ProcessMesh& mesh = *reg.attr.mesh;
   Part part;
   part.coordinate = mesh.coordinate_at(process);
   part.box = reg.attr.box(reg.type.shape, part.coordinate);
-  for (const PartialAxis& p : reg.attr.partial) part.contribution = part.contribution * mesh.shape()[p.axis] + part.coordinate[p.axis];
   for (int axis = 0; axis < mesh.axis_count(); ++axis)
     if (reg.attr.uses(axis)) part.place = part.place * mesh.shape()[axis] + part.coordinate[axis];
-  part.bytes = &parts_[static_cast<size_t>(process)][static_cast<size_t>(index)];
   return part;
 }
 
 Capture::Whole Capture::assemble(RegisterIndex index) const {
-  const Register& reg = graph_.registers[static_cast<size_t>(index)];
+  const auto number = static_cast<size_t>(index);
+  const Register& reg = graph_.registers[number];
   const bool partial = !reg.attr.partial.empty();
   const ReduceOp op = partial ? reg.attr.partial.front().reduce : ReduceOp::kSum;
-  const auto count = static_cast<size_t>(element_count(reg.type.shape));
+  Whole whole{{reg.type, std::vector<double>(static_cast<size_t>(element_count(reg.type.shape)), identity(op))}, "", ""};
   // Axes that only replicate do not count: the first process of each place gives its part, the others must equal it.
-  Whole whole{{reg.type, std::vector<double>(count, identity(op))}, "", ""};
-  std::map<int64_t, std::pair<int, const std::vector<std::byte>*>> first_of_place;
-  for (int process = 0; process < graph_.meshes[0]->size(); ++process) {
-    if (!filled_[static_cast<size_t>(process)][static_cast<size_t>(index)]) {
-      whole.missing = "process " + std::to_string(process) + " never filled it";
+  std::map<int64_t, Rank> first_of_place;
+  for (int process = 0; process < reg.attr.mesh->size(); ++process) {
+    const Part part = part_of(reg, process);
+    const Rank rank = reg.attr.mesh->process_at(part.coordinate);
+    if (!filled_[index_of(rank)][number]) {
+      whole.missing = "process " + std::to_string(rank) + " never filled it";
       return whole;
     }
-    const Part part = part_of(reg, index, process);
-    const auto [found, is_first] = first_of_place.try_emplace(part.place, process, part.bytes);
-    const TensorType type = local_type(reg, part.coordinate);
+    const std::vector<std::byte>& bytes = parts_[index_of(rank)][number];
+    const auto [found, is_first] = first_of_place.try_emplace(part.place, rank);
     if (!is_first) {
-      if (*found->second.second != *part.bytes && whole.torn.empty())
-        whole.torn = "processes " + std::to_string(found->second.first) + " and " + std::to_string(process) + " differ in local element " +
-                     std::to_string(first_differing_byte(*part.bytes, *found->second.second) / size_of(type.dtype));
+      const std::vector<std::byte>& other = parts_[index_of(found->second)][number];
+      if (bytes != other && whole.torn.empty())
+        whole.torn = "processes " + std::to_string(found->second) + " and " + std::to_string(rank) + " differ in local element " +
+                     std::to_string(first_differing_byte(bytes, other) / size_of(reg.type.dtype));
       continue;
     }
-    const ReferenceTensor local = to_reference(local_tensor(type, *part.bytes));
+    const TensorType type = local_type(reg, part.coordinate);
+    const ReferenceTensor local = to_reference(local_tensor(type, bytes));
     for_each_element(type.shape, part.box, reg.type.shape, [&](size_t from, size_t at) {
       double& element = whole.tensor.values[at];
       element = partial ? combine(op, element, local.values[from]) : local.values[from];

@@ -31,13 +31,14 @@ class Capture {
   struct Part {
     Coordinate coordinate;
     Box box;
-    int64_t contribution = 0;  // index over the partial axes
     int64_t place = 0;         // index over the axes that divide or are partial: equal for replicas
-    const std::vector<std::byte>* bytes = nullptr;
   };
-  Part part_of(const Register& reg, RegisterIndex index, int process) const;
+  static Part part_of(const Register& reg, int process);
+
+  size_t index_of(Rank rank) const;
 
   const TaskGraph& graph_;
+  std::vector<Rank> processes_;
   std::vector<std::vector<std::vector<std::byte>>> parts_;  // by process and register
   std::vector<std::vector<bool>> filled_;
 };

@@ -52,6 +52,35 @@ Mark read_mark(std::string_view line, std::string_view& rest) {
   refuse(line, "'tensor' or 'op'");
 }
 
+/// `first x=2 y=3 at 4`: processes 4 to 9.
+NamedMesh read_mesh(std::string_view line, std::string_view& rest) {
+  const std::string name = take_word(rest);
+  const size_t at = rest.rfind(" at ");
+  if (at == std::string_view::npos) refuse(line, "a name, axes and the first process: all x=2 y=2 at 0");
+  const ProcessMesh shape = parse_mesh(rest.substr(0, at));
+  rest.remove_prefix(at + 4);
+  return {name, consecutive_mesh(shape, take_number<Rank>(line, rest))};
+}
+
+Mark read_stage(std::string_view line, std::string_view& rest) {
+  const std::string kind = take_word(rest);
+  const std::string pattern = take_word(rest);
+  if (kind != "tensor" && kind != "op") refuse(line, "'tensor' or 'op'");
+  return {kind == "op" ? Mark::Kind::kOp : Mark::Kind::kTensor, pattern, "", "case", take_word(rest)};
+}
+
+std::string line_of(const NamedMesh& named) {
+  std::vector<std::string> axes;
+  for (int axis = 0; axis < named.mesh->axis_count(); ++axis)
+    axes.push_back(named.mesh->axes()[static_cast<size_t>(axis)] + "=" + std::to_string(named.mesh->shape()[axis]));
+  return "mesh " + named.name + " " + join(axes, " ") + " at " + std::to_string(named.mesh->processes().front()) + "\n";
+}
+
+std::string line_of(const Mark& mark) {
+  const std::string what = std::string(mark.kind == Mark::Kind::kTensor ? "tensor " : "op ") + mark.pattern + " ";
+  return mark.mesh.empty() ? "mark " + what + mark.placement + "\n" : "stage " + what + mark.mesh + "\n";
+}
+
 void read_line(std::string_view line, FuzzCase& result) {
   std::string_view rest = line;
   const std::string word = take_word(rest);
@@ -62,14 +91,16 @@ void read_line(std::string_view line, FuzzCase& result) {
   } else if (word == "steps") {
     result.steps = take_number<int64_t>(line, rest);
   } else if (word == "mesh") {
-    result.mesh = std::make_shared<const ProcessMesh>(parse_mesh(trim(rest)));
+    result.meshes.push_back(read_mesh(line, rest));
+  } else if (word == "stage") {
+    result.marks.push_back(read_stage(line, rest));
   } else if (word == "fill") {
     const std::string name = take_word(rest);
     result.fills[name] = read_fill(line, rest);
   } else if (word == "mark") {
     result.marks.push_back(read_mark(line, rest));
   } else {
-    refuse(line, "seed, mode, steps, mesh, fill, mark or graph");
+    refuse(line, "seed, mode, steps, mesh, fill, stage, mark or graph");
   }
 }
 
@@ -81,13 +112,19 @@ double element(const Fill& fill, DType dtype, double uniform) {
 
 }  // namespace
 
+MeshPtr consecutive_mesh(const ProcessMesh& shape, Rank first) {
+  std::vector<Rank> processes;
+  for (Rank process = first; process < first + shape.size(); ++process) processes.push_back(process);
+  return std::make_shared<const ProcessMesh>(shape.shape(), shape.axes(), std::move(processes));
+}
+
 std::string to_text(const FuzzCase& given) {
   std::string text = "seed " + std::to_string(given.seed) + "\nmode " + (given.exact ? "exact" : "general") + "\nsteps " +
-                     std::to_string(given.steps) + "\nmesh " + tessera::to_text(*given.mesh) + "\n";
+                     std::to_string(given.steps) + "\n";
+  for (const NamedMesh& mesh : given.meshes) text += line_of(mesh);
   for (const auto& [name, fill] : given.fills)
     text += "fill " + name + (fill.whole ? " whole " : " real ") + double_text(fill.low) + " " + double_text(fill.high) + "\n";
-  for (const Mark& mark : given.marks)
-    text += std::string("mark ") + (mark.kind == Mark::Kind::kTensor ? "tensor " : "op ") + mark.pattern + " " + mark.placement + "\n";
+  for (const Mark& mark : given.marks) text += line_of(mark);
   return text + "graph\n" + tessera::to_text(given.graph);
 }
 
@@ -98,7 +135,7 @@ FuzzCase parse_case(std::string_view text) {
     const std::string_view line = trim(text.substr(0, end));
     text.remove_prefix(std::min(end + 1, text.size()));
     if (line == "graph") {
-      if (!result.mesh) refuse(line, "a mesh before the graph");
+      if (result.meshes.empty()) refuse(line, "a mesh before the graph");
       result.graph = parse_graph(text);
       return result;
     }

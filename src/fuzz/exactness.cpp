@@ -90,9 +90,10 @@ class Magnitudes {
   /// Random numbers are multiples of 2^-24, and stay exact when they are scaled by a power of two.
   bool is_fraction(const Op& op) const {
     if (op.kind == "random_uniform") return true;
+    if (op.kind != "mul_scalar") return false;
+    const OpId producer = graph_.value(op.inputs[0]).producer;
     int exponent = 0;
-    return op.kind == "mul_scalar" && std::frexp(op.attributes.number("value"), &exponent) == 0.5 &&
-           graph_.op(graph_.value(op.inputs[0]).producer).kind == "random_uniform";
+    return producer.index >= 0 && graph_.op(producer).kind == "random_uniform" && std::frexp(op.attributes.number("value"), &exponent) == 0.5;
   }
 
   const Graph& graph_;

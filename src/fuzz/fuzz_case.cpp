@@ -94,7 +94,7 @@ class CaseRun {
       : given_(given), tasks_(std::move(tasks)), capture_(*tasks_), order_(in_program_order(*tasks_)) {}
 
   std::optional<CaseFailure> run() {
-    Runtime runtime(tasks_->meshes[0], {.deadline = kDeadline});
+    Runtime runtime(processes(*tasks_), {.deadline = kDeadline});
     LoadedProgram& program = runtime.load(tasks_);
     runtime.initialize(program, given_.seed);
     for (const Variable& variable : given_.graph.variables()) begin_variable(runtime, variable);
@@ -222,7 +222,7 @@ std::optional<CaseFailure> guarded(CaseFailure::Stage stage, Work work) {
 std::optional<CaseFailure> run_case(const FuzzCase& given, const CaseFaults& faults) {
   std::shared_ptr<const TaskGraph> tasks;
   auto failure = guarded(CaseFailure::Stage::kCompile, [&]() -> std::optional<CaseFailure> {
-    TaskGraph compiled = compile(given.graph, given.mesh, given.marks, {.dump = {}, .rules = faults.rules}).tasks;
+    TaskGraph compiled = compile(given.graph, given.meshes, given.marks, {.dump = {}, .rules = faults.rules}).tasks;
     if (faults.tamper) faults.tamper(compiled);
     tasks = std::make_shared<const TaskGraph>(std::move(compiled));
     return std::nullopt;

@@ -13,6 +13,7 @@
 #include "graph/graph.h"
 #include "lower/lower.h"
 #include "shard/marks.h"
+#include "shard/mesh_assignment.h"
 #include "shard/propagate.h"
 
 namespace tessera::fuzz {
@@ -30,11 +31,14 @@ struct FuzzCase {
   uint64_t seed = 0;
   bool exact = false;                   // of the exact subset: compared without tolerance
   int64_t steps = 2;                    // the second one reads what the first wrote in place
-  MeshPtr mesh;
+  Meshes meshes;                        // one called "all", or stages
   std::vector<Mark> marks;
   std::map<std::string, Fill> fills;    // by input; of a variable: in the place of its initializer
   Graph graph;
 };
+
+/// A mesh of the processes first, first + 1, ...
+MeshPtr consecutive_mesh(const ProcessMesh& shape, Rank first);
 
 /// The case of a seed: always the same.
 FuzzCase random_case(uint64_t seed);
@@ -44,11 +48,14 @@ FuzzCase random_case(uint64_t seed);
 ///     seed 17
 ///     mode exact
 ///     steps 2
-///     mesh x=2 y=3
+///     mesh first x=2 y=3 at 0            processes 0 to 5
+///     mesh last x=2 at 6                 processes 6 and 7
 ///     fill x whole -3.0 3.0
+///     stage op y last
 ///     mark tensor x P("x")
 ///     graph
 ///     input x: f32[5]
+///     y = neg(x): f32[5]
 std::string to_text(const FuzzCase& given);
 /// throws  UserError (65) that names the line
 FuzzCase parse_case(std::string_view text);

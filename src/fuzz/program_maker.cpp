@@ -10,8 +10,12 @@ namespace tessera::fuzz {
 namespace {
 
 constexpr int64_t kMostElements = 400;
+// A few programs are wider than one vector of every kernel, and have sums that are reduced and gathered in two rounds.
+constexpr int64_t kMostElementsOfWide = 4000;
+constexpr double kWidePrograms = 0.06;
 constexpr double kExactLimit = 6;     // of one value: products of several stay far below 2^24
 constexpr double kGeneralLimit = 4;
+constexpr double kRoom = 25;          // times a limit: what may be used once more before it is squeezed
 
 std::vector<int64_t> list(const Shape& shape) { return {shape.begin(), shape.end()}; }
 
@@ -20,6 +24,10 @@ std::vector<int64_t> list(const Shape& shape) { return {shape.begin(), shape.end
 ProgramMaker::ProgramMaker(uint64_t seed, bool exact) : dice_(seed, "program"), exact_(exact), builder_(graph_, seed) {
   const int64_t count = dice_.between(2, 3);
   for (int64_t i = 0; i < count; ++i) extents_.push_back(dice_.between(1, 7));
+  const bool wide = dice_.chance(kWidePrograms);
+  most_elements_ = wide ? kMostElementsOfWide : kMostElements;
+  if (wide) extents_.push_back(dice_.between(30, 60));
+  if (wide) extents_.push_back(dice_.between(30, 60));
 }
 
 Shape ProgramMaker::random_shape(int least_rank, int most_rank) {
@@ -27,7 +35,7 @@ Shape ProgramMaker::random_shape(int least_rank, int most_rank) {
   const int64_t rank = dice_.between(least_rank, most_rank);
   for (int64_t d = 0; d < rank; ++d) {
     const int64_t extent = random_extent();
-    shape.push_back(element_count(shape) * extent > kMostElements ? 1 : extent);
+    shape.push_back(element_count(shape) * extent > most_elements_ ? 1 : extent);
   }
   return shape;
 }
@@ -71,11 +79,12 @@ ValueId ProgramMaker::step() {
 }
 
 bool ProgramMaker::add(const Known& x) {
-  if (element_count(shape(x)) > kMostElements || shape(x).size() > 5) return false;
+  if (element_count(shape(x)) > most_elements_ || shape(x).size() > 5) return false;
   const double limit = exact_ ? kExactLimit : kGeneralLimit;
   const bool wild = type(x).dtype != DType::kBool && x.bounds.magnitude() > limit * (type(x).dtype == DType::kI32 ? 4 : 1);
-  if (wild) pool_.push_back(squeezed(x, limit));
-  if (!wild || dice_.chance(0.1)) pool_.push_back(x);
+  // A squeeze is not linear: where all results got one, no partial sum would be passed on.
+  const bool stays = !wild || (x.bounds.magnitude() < limit * kRoom && dice_.chance(0.5));
+  pool_.push_back(stays ? x : squeezed(x, limit));
   return true;
 }
 
@@ -111,9 +120,9 @@ Known ProgramMaker::any_of_rank(DType dtype, int least, int most) {
   for (const Known& x : pool_)
     if (type(x).dtype == dtype && shape(x).size() >= least && shape(x).size() <= most) fitting.push_back(x);
   if (fitting.empty() || dice_.chance(0.05)) return new_input({dtype, random_shape(least, std::min(most, 4))});
-  // Young values make deep graphs, old ones branches.
-  const auto count = static_cast<int64_t>(fitting.size());
-  return fitting[static_cast<size_t>(std::max(dice_.below(count), dice_.chance(0.5) ? dice_.below(count) : 0))];
+  // The youngest makes chains, along which partial sums are passed on; old ones make branches.
+  if (dice_.chance(0.4)) return fitting.back();
+  return dice_.pick(fitting);
 }
 
 Known ProgramMaker::any(DType dtype) { return any_of_rank(dtype, 0, kMaxRank); }
@@ -123,7 +132,10 @@ Known ProgramMaker::of_type(const TensorType& wanted) {
   for (const Known& x : pool_)
     if (type(x) == wanted) fitting.push_back(x);
   if (!fitting.empty() && dice_.chance(0.7)) return dice_.pick(fitting);
-  if (wanted.dtype == DType::kF32 && dice_.chance(0.6)) return fitted(any(DType::kF32), wanted.shape);
+  if (wanted.dtype == DType::kF32 && dice_.chance(0.6)) {
+    const Known x = any(DType::kF32);
+    if (element_count(shape(x)) > 0) return fitted(x, wanted.shape);
+  }
   return dice_.chance(0.4) ? new_variable(wanted) : new_input(wanted);
 }
 
@@ -148,42 +160,41 @@ Known ProgramMaker::positive(const Known& x) {
   return make("add_scalar", {above}, {{"value", 0.5}}, {0.5, above.bounds.high + 0.5}, false);
 }
 
-Known ProgramMaker::fitted(const Known& x, const Shape& wanted) {
-  const int rank = wanted.size();
-  Known y = x;
-  // As many dims as wanted: the leading ones are merged into one, or new ones of extent 1 stand in front.
-  if (shape(y).size() != rank) {
-    Shape apart;
-    for (int d = 0; d < rank - shape(y).size(); ++d) apart.push_back(1);
-    const int merged = std::max(shape(y).size() - rank, 0);
-    int64_t product = 1;
-    for (int d = 0; d < shape(y).size(); ++d) {
-      product *= shape(y)[d];
-      if (d < merged && rank > 0) continue;
-      if (rank > 0) apart.push_back(product);
-      product = rank > 0 ? 1 : product;
-    }
-    if (rank == 0) {
-      std::vector<int64_t> start(static_cast<size_t>(shape(y).size()), 0);
-      const std::vector<int64_t> one(start.size(), 1);
-      y = make("slice", {y}, {{"start", start}, {"limit", one}, {"stride", one}}, y.bounds, y.whole);
-    }
-    y = make("reshape", {y}, {{"shape", list(apart)}}, y.bounds, y.whole);
+/// The element at the origin as a scalar, or x with as many dims as wanted: the leading ones merged into one, or new ones of extent 1 in front.
+Known ProgramMaker::with_rank(const Known& x, int rank) {
+  const Shape& from = shape(x);
+  if (from.size() == rank) return x;
+  if (rank == 0) {
+    const std::vector<int64_t> zeros(static_cast<size_t>(from.size()), 0), ones(zeros.size(), 1);
+    const Known first = make("slice", {x}, {{"start", zeros}, {"limit", ones}, {"stride", ones}}, x.bounds, x.whole);
+    return make("reshape", {first}, {{"shape", std::vector<int64_t>{}}}, x.bounds, x.whole);
   }
+  Shape wanted = Dims::filled(std::max(rank - from.size(), 0), 1);
+  const int merged = std::max(from.size() - rank, 0);
+  int64_t product = 1;
+  for (int d = 0; d < from.size(); ++d) {
+    product *= from[d];
+    if (d < merged) continue;
+    wanted.push_back(product);
+    product = 1;
+  }
+  return make("reshape", {x}, {{"shape", list(wanted)}}, x.bounds, x.whole);
+}
+
+Known ProgramMaker::fitted(const Known& x, const Shape& wanted) {
+  const auto rank = static_cast<size_t>(wanted.size());
+  Known y = with_rank(x, wanted.size());
   Shape cut = shape(y), grown = wanted;
-  for (int d = 0; d < rank; ++d) {
+  for (int d = 0; d < wanted.size(); ++d) {
     cut[d] = std::min(cut[d], wanted[d]);
     if (cut[d] == 1 && dice_.chance(0.7)) grown[d] = 1;  // broadcast at the end
   }
-  const std::vector<int64_t> zeros(static_cast<size_t>(rank), 0);
-  if (cut != shape(y)) {
-    const std::vector<int64_t> ones(static_cast<size_t>(rank), 1);
-    y = make("slice", {y}, {{"start", zeros}, {"limit", list(cut)}, {"stride", ones}}, y.bounds, y.whole);
-  }
+  const std::vector<int64_t> zeros(rank, 0), ones(rank, 1);
+  if (cut != shape(y)) y = make("slice", {y}, {{"start", zeros}, {"limit", list(cut)}, {"stride", ones}}, y.bounds, y.whole);
   if (grown != cut)
     y = make("pad", {y}, {{"low", zeros}, {"shape", list(grown)}, {"value", 0.0}}, {std::min(y.bounds.low, 0.0), std::max(y.bounds.high, 0.0)}, y.whole);
   if (grown != wanted) {
-    std::vector<int64_t> dims(static_cast<size_t>(rank));
+    std::vector<int64_t> dims(rank);
     std::iota(dims.begin(), dims.end(), 0);
     y = make("broadcast", {y}, {{"shape", list(wanted)}, {"dims", dims}}, y.bounds, y.whole);
   }

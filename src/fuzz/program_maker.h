@@ -75,6 +75,8 @@ class ProgramMaker {
 
   Shape random_shape(int least_rank, int most_rank);
   int64_t random_extent() { return dice_.pick(extents_); }
+  /// Of a value that later ops may use.
+  int64_t most_elements() const { return most_elements_; }
   /// i32[] that random numbers are drawn by.
   ValueId step();
 
@@ -84,12 +86,14 @@ class ProgramMaker {
 
  private:
   Fill random_fill(DType dtype);
+  Known with_rank(const Known& x, int rank);
 
   Dice dice_;
   bool exact_;
   Graph graph_;
   Builder builder_;
   std::vector<int64_t> extents_;       // few, so that shapes meet
+  int64_t most_elements_;
   std::vector<Known> pool_;
   std::map<std::string, Fill> fills_;
 };

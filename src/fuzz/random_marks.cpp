@@ -8,21 +8,11 @@
 namespace tessera::fuzz {
 namespace {
 
-/// `P("x", None, ("y","z"))`.
-std::string spec_text(const ProcessMesh& mesh, const std::vector<std::vector<int>>& dim_axes) {
-  std::vector<std::string> entries;
-  for (const auto& axes : dim_axes) {
-    std::vector<std::string> names;
-    for (int axis : axes) names.push_back("\"" + mesh.axes()[static_cast<size_t>(axis)] + "\"");
-    if (names.empty()) entries.emplace_back("None");
-    else entries.push_back(names.size() == 1 ? names.front() : "(" + join(names, ",") + ")");
-  }
-  return "P(" + join(entries, ", ") + ")";
-}
-
 class MarkMaker {
  public:
-  MarkMaker(uint64_t seed, const Graph& graph, MeshPtr mesh) : dice_(seed, "marks"), graph_(graph), mesh_(std::move(mesh)) {
+  MarkMaker(uint64_t seed, const Graph& graph, const Meshes& meshes) : dice_(seed, "marks"), graph_(graph), meshes_(meshes) {
+    if (meshes_.size() > 1) mark_stages();
+    assignment_ = assign_meshes(graph_, meshes_, marks_);
     // Each variable shares one placement with its next value: only one of them is marked.
     group_.resize(graph.values().size());
     for (size_t i = 0; i < group_.size(); ++i) group_[i] = static_cast<int>(i);
@@ -49,11 +39,31 @@ class MarkMaker {
   }
   void join_groups(int a, int b) { group_[static_cast<size_t>(group_of(a))] = group_of(b); }
 
+  const ProcessMesh& mesh_of(const std::vector<int>& list, int index) const {
+    return *meshes_[static_cast<size_t>(list[static_cast<size_t>(index)])].mesh;
+  }
+
+  /// The ops from one on run on the next mesh, and so on; some ops, inputs and variables are elsewhere.
+  void mark_stages() {
+    const auto count = static_cast<int64_t>(meshes_.size());
+    const double elsewhere = dice_.pick(std::vector<double>{0.0, 0.0, 0.1, 0.4});
+    const int forward = static_cast<int>(std::count_if(graph_.ops().begin(), graph_.ops().end(), [](const Op& op) { return op.role == Role::kForward; }));
+    for (const Op& op : graph_.ops()) {
+      const int64_t place = graph_.find_op(op.name)->index;
+      if (op.role != Role::kForward || dice_.chance(0.2)) continue;
+      const int64_t stage_index = dice_.chance(elsewhere) ? dice_.below(count) : place * count / std::max(forward, 1);
+      marks_.push_back(stage(op.name, meshes_[static_cast<size_t>(std::min(stage_index, count - 1))].name, "case"));
+    }
+    for (const Value& value : graph_.values())
+      if (value.producer.index < 0 && dice_.chance(elsewhere))
+        marks_.push_back({Mark::Kind::kTensor, value.name, "", "case", dice_.pick(meshes_).name});
+  }
+
   /// Each axis to one of `count` places or to none.
-  std::vector<std::vector<int>> scatter_axes(int count, const std::vector<bool>& allowed) {
+  std::vector<std::vector<int>> scatter_axes(const ProcessMesh& mesh, int count, const std::vector<bool>& allowed) {
     std::vector<std::vector<int>> places(static_cast<size_t>(count));
     std::vector<int> axes;
-    for (int axis = 0; axis < mesh_->axis_count(); ++axis) axes.push_back(axis);
+    for (int axis = 0; axis < mesh.axis_count(); ++axis) axes.push_back(axis);
     dice_.shuffle(axes);
     for (int axis : axes) {
       if (count == 0 || dice_.chance(0.25)) continue;
@@ -67,13 +77,14 @@ class MarkMaker {
     if (marked_[static_cast<size_t>(group_of(id.index))]) return;
     marked_[static_cast<size_t>(group_of(id.index))] = true;
     const int rank = graph_.type(id).shape.size();
-    const std::string& axis = dice_.pick(mesh_->axes());
+    const ProcessMesh& mesh = mesh_of(assignment_.values, home_of(id));
+    const std::string& axis = dice_.pick(mesh.axes());
     if (may_be_partial(id) && dice_.chance(0.1)) {
       marks_.push_back(shard_tensor(graph_.value(id).name, axis + ": Partial(sum)", "case"));
       return;
     }
-    const auto axes = scatter_axes(rank, std::vector<bool>(static_cast<size_t>(rank), true));
-    marks_.push_back(shard_tensor(graph_.value(id).name, spec_text(*mesh_, axes), "case"));
+    const auto axes = scatter_axes(mesh, rank, std::vector<bool>(static_cast<size_t>(rank), true));
+    marks_.push_back(shard_tensor(graph_.value(id).name, spec_text(mesh, axes), "case"));
   }
 
   /// Inputs and variables are never addends; nor is the next value of a variable.
@@ -83,8 +94,8 @@ class MarkMaker {
   }
 
   /// The inputs of a linear set as addends on one axis, the others whole.
-  void mark_linear_op(const Op& op, const ShardingRule& rule) {
-    const std::string& axis = dice_.pick(mesh_->axes());
+  void mark_linear_op(const ProcessMesh& mesh, const Op& op, const ShardingRule& rule) {
+    const std::string& axis = dice_.pick(mesh.axes());
     const std::vector<int>& set = dice_.pick(rule.linear);
     std::vector<std::string> inputs;
     for (int i = 0; i < static_cast<int>(op.inputs.size()); ++i)
@@ -96,28 +107,34 @@ class MarkMaker {
   void mark_op(OpId id) {
     const Op& op = graph_.op(id);
     if (op.inputs.empty()) return;
+    const MeshPtr& mesh_pointer = meshes_[static_cast<size_t>(assignment_.ops[static_cast<size_t>(id.index)])].mesh;
+    const ProcessMesh& mesh = *mesh_pointer;
     const OpView seen = view(graph_, op);
     const ShardingRule rule = find_operator(op.kind).rule(seen);
     if (!rule.linear.empty() && seen.outputs[0].dtype == DType::kF32 && dice_.chance(0.1)) {
-      mark_linear_op(op, rule);
+      mark_linear_op(mesh, op, rule);
       return;
     }
     std::vector<bool> allowed;
     for (const Factor& factor : rule.factors) allowed.push_back(factor.kind != FactorKind::kWhole);
-    OpSharding sharding = OpSharding::replicated(mesh_, rule);
-    sharding.factor_axes = scatter_axes(static_cast<int>(rule.factors.size()), allowed);
+    OpSharding sharding = OpSharding::replicated(mesh_pointer, rule);
+    sharding.factor_axes = scatter_axes(mesh, static_cast<int>(rule.factors.size()), allowed);
     std::vector<std::string> inputs;
     for (size_t i = 0; i < op.inputs.size(); ++i) {
       std::vector<std::vector<int>> axes;
       for (const DimSharding& dim : input_attr(seen, rule, sharding, static_cast<int>(i)).dims) axes.push_back(dim.axes);
-      inputs.push_back(spec_text(*mesh_, axes));
+      inputs.push_back(spec_text(mesh, axes));
     }
     marks_.push_back(shard_op(op.name, "[" + join(inputs, ", ") + "]", "case"));
   }
 
+  /// A mark is read on the home of its value.
+  static int home_of(ValueId id) { return id.index; }
+
   Dice dice_;
   const Graph& graph_;
-  MeshPtr mesh_;
+  const Meshes& meshes_;
+  MeshAssignment assignment_;
   std::vector<int> group_;
   std::vector<bool> marked_;  // by group
   std::vector<Mark> marks_;
@@ -125,27 +142,55 @@ class MarkMaker {
 
 }  // namespace
 
-MeshPtr random_mesh(uint64_t seed) {
-  Dice dice(seed, "mesh");
-  const std::vector<std::string> meshes{"x=1 y=2", "x=2", "x=2 y=2", "x=2 y=2", "x=2 y=3", "x=1 y=5", "x=2 y=2 z=2", "x=4", "x=3"};
-  return std::make_shared<const ProcessMesh>(parse_mesh(dice.pick(meshes)));
+std::string spec_text(const ProcessMesh& mesh, const std::vector<std::vector<int>>& dim_axes) {
+  std::vector<std::string> entries;
+  for (const auto& axes : dim_axes) {
+    std::vector<std::string> names;
+    for (int axis : axes) names.push_back("\"" + mesh.axes()[static_cast<size_t>(axis)] + "\"");
+    if (names.empty()) entries.emplace_back("None");
+    else entries.push_back(names.size() == 1 ? names.front() : "(" + join(names, ",") + ")");
+  }
+  return "P(" + join(entries, ", ") + ")";
 }
 
-std::vector<Mark> random_marks(uint64_t seed, const Graph& graph, const MeshPtr& mesh) { return MarkMaker(seed, graph, mesh).make(); }
+Meshes random_meshes(uint64_t seed) {
+  struct Place {
+    const char* name;
+    const char* shape;
+    Rank first;
+  };
+  static const std::vector<std::vector<Place>> kSingle{{{"all", "x=1 y=2", 0}}, {{"all", "x=2", 0}},     {{"all", "x=2 y=2", 0}},     {{"all", "x=2 y=2", 0}}, {{"all", "x=2 y=3", 0}},
+                                                       {{"all", "x=1 y=5", 0}}, {{"all", "x=2 y=2 z=2", 0}}, {{"all", "x=4", 0}},     {{"all", "x=3", 0}}};
+  // Stages side by side, of other shapes and axes, and one that shares its processes with the others.
+  static const std::vector<std::vector<Place>> kStages{{{"first", "x=2", 0}, {"last", "x=2", 2}},
+                                                       {{"first", "x=2 y=2", 0}, {"last", "x=2", 4}},
+                                                       {{"first", "x=3", 0}, {"last", "z=2", 3}},
+                                                       {{"first", "x=1", 0}, {"last", "x=1", 1}},
+                                                       {{"first", "x=2", 0}, {"last", "x=2 y=2", 0}},
+                                                       {{"first", "x=2", 0}, {"middle", "y=2", 2}, {"last", "x=2 y=2", 0}},
+                                                       {{"first", "x=2", 0}, {"middle", "x=3", 2}, {"last", "x=1", 5}}};
+  Dice dice(seed, "mesh");
+  Meshes meshes;
+  for (const Place& place : dice.pick(dice.chance(0.25) ? kStages : kSingle))
+    meshes.push_back({place.name, consecutive_mesh(parse_mesh(place.shape), place.first)});
+  return meshes;
+}
+
+std::vector<Mark> random_marks(uint64_t seed, const Graph& graph, const Meshes& meshes) { return MarkMaker(seed, graph, meshes).make(); }
 
 FuzzCase random_case(uint64_t seed) {
   constexpr int kAttempts = 50;
   FuzzCase result;
   result.seed = seed;
   result.exact = Dice(seed, "mode").chance(0.5);
-  result.mesh = random_mesh(seed);
+  result.meshes = random_meshes(seed);
   // Values that leave the range of their mode: another program of the same seed.
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     RandomProgram program = random_program(random_key(seed, "attempt " + std::to_string(attempt)), result.exact);
     result.graph = std::move(program.graph);
     result.fills = std::move(program.fills);
     if (result.exact ? in_exact_subset(result) : is_tame(result)) {
-      result.marks = random_marks(seed, result.graph, result.mesh);
+      result.marks = random_marks(seed, result.graph, result.meshes);
       return result;
     }
   }

@@ -48,7 +48,7 @@ ValueId sum_of(ProgramMaker& maker, const Known& x) {
   std::iota(dims.begin(), dims.end(), 0);
   const ValueId sum = maker.builder().reduce_sum(x.id, dims);
   if (maker.exact()) return sum;
-  return maker.builder().mul_scalar(sum, 1.0 / static_cast<double>(element_count(maker.shape(x))));
+  return maker.builder().mul_scalar(sum, 1.0 / static_cast<double>(std::max<int64_t>(element_count(maker.shape(x)), 1)));
 }
 
 /// A scalar through which gradients reach variables; none when no variable is in reach.

@@ -16,10 +16,13 @@ struct RandomProgram {
 /// A verified graph of all operators that the mode allows: values are used again, dims have extents of 1 to 7, some variables have a next value.
 RandomProgram random_program(uint64_t seed, bool exact);
 
-/// One of the meshes that the cases run on.
-MeshPtr random_mesh(uint64_t seed);
+/// `P("x", None, ("y","z"))`: the axes of each dim.
+std::string spec_text(const ProcessMesh& mesh, const std::vector<std::vector<int>>& dim_axes);
 
-/// Legal marks on inputs, variables, intermediate values and ops; many or few.
-std::vector<Mark> random_marks(uint64_t seed, const Graph& graph, const MeshPtr& mesh);
+/// What the cases run on: mostly one mesh; else two or three stages, with processes of their own or shared.
+Meshes random_meshes(uint64_t seed);
+
+/// Legal marks on inputs, variables, intermediate values and ops; many or few. Of several meshes they say first what runs where.
+std::vector<Mark> random_marks(uint64_t seed, const Graph& graph, const Meshes& meshes);
 
 }  // namespace tessera::fuzz

@@ -53,7 +53,7 @@ bool cook_dot(ProgramMaker& maker) {
   const Known a = maker.any_of_rank(DType::kF32, 0, 4);
   const Known b = maker.dice().chance(0.3) ? maker.new_variable({DType::kF32, maker.random_shape(1, 3)}) : maker.any_of_rank(DType::kF32, 0, 4);
   const Letters letters = random_letters(maker, maker.shape(a), maker.shape(b));
-  if (letters.out.size() > 4 || result_elements(letters, maker.shape(a), maker.shape(b)) > 400) return false;
+  if (letters.out.size() > 4 || result_elements(letters, maker.shape(a), maker.shape(b)) > maker.most_elements()) return false;
   const double most = a.bounds.magnitude() * b.bounds.magnitude() * static_cast<double>(letters.summed);
   const std::string spec = letters.a + "," + letters.b + "->" + letters.out;
   return maker.add(maker.make("dot_general", {a, b}, {{"spec", spec}}, {-most, most}, maker.exact()));
@@ -119,7 +119,7 @@ Known random_ids(ProgramMaker& maker, int64_t rows, const Shape& shape) {
 bool cook_gather(ProgramMaker& maker) {
   const Known table = maker.any_of_rank(maker.dice().chance(0.85) ? DType::kF32 : DType::kI32, 1, 3);
   const Known ids = random_ids(maker, maker.shape(table)[0], maker.random_shape(0, 2));
-  if (element_count(maker.shape(ids)) * element_count(maker.shape(table)) > 1000) return false;
+  if (element_count(maker.shape(ids)) * element_count(maker.shape(table)) > 4 * maker.most_elements()) return false;
   const Bounds bounds{std::min(table.bounds.low, 0.0), std::max(table.bounds.high, 0.0)};
   return maker.add(maker.make("gather", {table, ids}, {}, bounds, table.whole));
 }
@@ -152,7 +152,7 @@ bool cook_attention(ProgramMaker& maker) {
 }
 
 constexpr Recipe kRecipes[] = {{"dot", 16, cook_dot},         {"sum", 7, cook_sum},       {"extreme", 5, cook_extreme}, {"product", 2, cook_product}, {"any", 2, cook_any},
-                               {"gather", 5, cook_gather}, {"scatter_add", 4, cook_scatter_add}, {"attention", 4, cook_attention}};
+                               {"gather", 5, cook_gather}, {"scatter_add", 4, cook_scatter_add}, {"attention", 6, cook_attention}};
 
 }  // namespace
 

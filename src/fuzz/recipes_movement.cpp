@@ -33,7 +33,7 @@ bool cook_broadcast(ProgramMaker& maker) {
     dims.push_back(shape.size());
     shape.push_back(extent == 1 && maker.dice().chance(0.5) ? maker.random_extent() : extent);
   }
-  if (element_count(shape) > 400) return false;
+  if (element_count(shape) > maker.most_elements()) return false;
   return maker.add(moved(maker, "broadcast", x, {{"shape", list(shape)}, {"dims", dims}}));
 }
 
@@ -77,9 +77,9 @@ bool cook_slice(ProgramMaker& maker) {
   const Known x = maker.any_of_rank(random_dtype(maker), 1, kMaxRank);
   std::vector<int64_t> start, limit, stride;
   for (int64_t extent : maker.shape(x)) {
-    const bool whole = maker.dice().chance(0.5);
-    start.push_back(whole ? 0 : maker.dice().below(extent));
-    limit.push_back(whole ? extent : maker.dice().between(start.back() + 1, extent));
+    const bool whole = extent == 0 || maker.dice().chance(0.5);
+    start.push_back(whole || extent == 0 ? 0 : maker.dice().below(extent));
+    limit.push_back(whole ? extent : maker.dice().between(start.back() + (maker.dice().chance(0.01) ? 0 : 1), extent));  // rarely nothing
     stride.push_back(whole ? 1 : maker.dice().between(1, 3));
   }
   return maker.add(moved(maker, "slice", x, {{"start", start}, {"limit", limit}, {"stride", stride}}));
@@ -92,8 +92,8 @@ bool cook_pad(ProgramMaker& maker) {
   Shape shape;
   for (int64_t extent : maker.shape(x)) {
     const bool whole = maker.dice().chance(0.5);
-    low.push_back(whole ? 0 : maker.dice().between(-1, 2));
-    shape.push_back(whole ? extent : std::max<int64_t>(extent + maker.dice().between(-1, 3), 1));
+    low.push_back(whole ? 0 : maker.dice().between(-2, 2));
+    shape.push_back(whole ? extent : std::max<int64_t>(extent + maker.dice().between(-2, 3), 1));
   }
   const auto value = static_cast<double>(maker.dice().chance(0.5) ? 0 : maker.dice().between(-2, 2));
   const Bounds bounds{std::min(x.bounds.low, value), std::max(x.bounds.high, value)};

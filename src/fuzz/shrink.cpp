@@ -6,7 +6,7 @@
 #include <set>
 
 #include "base/error.h"
-#include "base/text.h"
+#include "fuzz/random_program.h"
 #include "ops/interpreter.h"
 
 namespace tessera::fuzz {
@@ -44,8 +44,9 @@ ReferenceValues first_step(const FuzzCase& given) {
 /// Writes the graph anew without what was removed, and what nobody needs then.
 class Rebuild {
  public:
-  Rebuild(const FuzzCase& given, const ReferenceValues& values, const Removal& removal)
-      : given_(given), old_(given.graph), values_(values), removal_(removal), id_of_(old_.values().size()) {}
+  /// `placements` of the values, to be kept by marks on the inputs that take their places; none: they are left open.
+  Rebuild(const FuzzCase& given, const ReferenceValues& values, const Removal& removal, const std::vector<DistAttr>& placements)
+      : given_(given), old_(given.graph), values_(values), removal_(removal), placements_(placements), id_of_(old_.values().size()) {}
 
   FuzzCase run() {
     find_needed();
@@ -90,11 +91,22 @@ class Rebuild {
     fills_[name(value)] = found != given_.fills.end() ? found->second : range_of(values_.at(name(value)));
   }
 
+  /// An input in the place of a result, placed as the result was.
+  void replace(ValueId value) {
+    add_input(value);
+    if (placements_.empty()) return;
+    const DistAttr& attr = placements_[static_cast<size_t>(value.index)];
+    std::vector<std::vector<int>> axes;
+    for (const DimSharding& dim : attr.dims) axes.push_back(dim.axes);
+    if (std::any_of(axes.begin(), axes.end(), [](const auto& list) { return !list.empty(); }))
+      added_marks_.push_back(shard_tensor(name(value), spec_text(*attr.mesh, axes), "case"));
+  }
+
   void add_op(int index) {
     const Op& op = old_.op({index});
     if (removal_.ops.contains(index)) {
       for (ValueId output : op.outputs)
-        if (needed(output)) add_input(output);
+        if (needed(output)) replace(output);
       return;
     }
     std::vector<ValueId> inputs;
@@ -114,6 +126,10 @@ class Rebuild {
     std::erase_if(result.marks, [&](const Mark& mark) {
       return mark.kind == Mark::Kind::kTensor ? !graph_.find_value(mark.pattern) : !graph_.find_op(mark.pattern);
     });
+    for (const Mark& mark : added_marks_) {
+      std::erase_if(result.marks, [&](const Mark& other) { return other.kind == mark.kind && other.pattern == mark.pattern && other.mesh.empty(); });
+      result.marks.push_back(mark);
+    }
     result.fills = std::move(fills_);
     result.graph = std::move(graph_);
     return result;
@@ -123,6 +139,8 @@ class Rebuild {
   const Graph& old_;
   const ReferenceValues& values_;
   const Removal& removal_;
+  const std::vector<DistAttr>& placements_;
+  std::vector<Mark> added_marks_;
   std::vector<bool> needed_;
   std::vector<ValueId> id_of_;  // in the new graph, by old value
   Graph graph_;
@@ -146,7 +164,8 @@ class Shrink {
       smaller |= remove_ops();
       smaller |= remove_marks();
       smaller |= remove_ends();
-      smaller |= shrink_mesh();
+      smaller |= drop_meshes();
+      smaller |= shrink_meshes();
       smaller |= one_step();
     }
     return std::move(best_);
@@ -169,7 +188,21 @@ class Shrink {
     return failure && failure->stage == stage_ && kind_of(*failure) == kind_;
   }
 
-  bool remove(const Removal& removal) { return try_case(Rebuild(best_, first_step(best_), removal).run()); }
+  bool remove(const Removal& removal) {
+    const ReferenceValues values = first_step(best_);
+    if (try_case(Rebuild(best_, values, removal, {}).run())) return true;
+    if (removal.ops.empty()) return false;
+    return try_case(Rebuild(best_, values, removal, placements()).run());
+  }
+
+  /// Where the values lie now; nothing when propagation is what fails.
+  std::vector<DistAttr> placements() const {
+    try {
+      return propagate(best_.graph, best_.meshes, best_.marks, faults_.rules).values;
+    } catch (const std::exception&) {
+      return {};
+    }
+  }
 
   /// Runs of ops, the longest first, the last ones first.
   bool remove_ops() {
@@ -202,20 +235,39 @@ class Shrink {
     return smaller;
   }
 
-  /// An axis of one process divides nothing.
-  bool shrink_mesh() {
+  /// Smaller axes; an axis of one process divides nothing.
+  bool shrink_meshes() {
     bool smaller = false;
-    for (int axis = 0; axis < best_.mesh->axis_count(); ++axis)
-      for (int64_t extent = 1; extent < best_.mesh->shape()[axis]; ++extent) {
-        Shape shape = best_.mesh->shape();
-        shape[axis] = extent;
-        FuzzCase candidate = best_;
-        candidate.mesh = std::make_shared<const ProcessMesh>(shape, best_.mesh->axes());
-        if (try_case(std::move(candidate))) {
-          smaller = true;
-          break;
-        }
-      }
+    for (size_t index = 0; index < best_.meshes.size(); ++index)
+      for (int axis = 0; axis < best_.meshes[index].mesh->axis_count(); ++axis)
+        for (int64_t extent = 1; extent < best_.meshes[index].mesh->shape()[axis]; ++extent)
+          if (try_extent(index, axis, extent)) {
+            smaller = true;
+            break;
+          }
+    return smaller;
+  }
+
+  bool try_extent(size_t index, int axis, int64_t extent) {
+    const ProcessMesh& mesh = *best_.meshes[index].mesh;
+    Shape shape = mesh.shape();
+    shape[axis] = extent;
+    FuzzCase candidate = best_;
+    candidate.meshes[index].mesh = consecutive_mesh(ProcessMesh(shape, mesh.axes()), mesh.processes().front());
+    return try_case(std::move(candidate));
+  }
+
+  /// Everything on one of several meshes.
+  bool drop_meshes() {
+    bool smaller = false;
+    for (size_t index = 0; best_.meshes.size() > 1 && index < best_.meshes.size();) {
+      FuzzCase candidate = best_;
+      const std::string name = candidate.meshes[index].name;
+      candidate.meshes.erase(candidate.meshes.begin() + static_cast<std::ptrdiff_t>(index));
+      std::erase_if(candidate.marks, [&](const Mark& mark) { return mark.mesh == name; });
+      if (try_case(std::move(candidate))) smaller = true;
+      else ++index;
+    }
     return smaller;
   }
 

@@ -93,6 +93,65 @@ TEST(InPlace, AVariableThatIsReadAfterItsUpdateIsCopiedAtTheEnd) {
   EXPECT_EQ(storage.at("w.next"), Register::Storage::kVariable);
 }
 
+// ---- found by fuzzing ----
+
+/// Names of the kernel steps, in order.
+std::vector<std::string> steps(const Compiled& compiled) {
+  std::vector<std::string> names;
+  for (const Task& task : compiled.tasks.tasks)
+    for (const KernelStep& step : task.steps) names.push_back(step.op);
+  return names;
+}
+
+TEST(InPlace, TwoVariablesThatTradePlacesAreKeptBeforeEitherIsWritten) {
+  Graph graph;
+  Builder b(graph);
+  const ValueId v = b.variable("v", f32({4}), Initializer::constant(1));
+  const ValueId w = b.variable("w", f32({4}), Initializer::constant(2));
+  graph.set_next(v, w);
+  graph.set_next(w, v);
+  EXPECT_THAT(steps(compile(graph, mesh_of("d=2"), {shard_tensor("v", "P(\"d\")")})),
+              testing::ElementsAre("v.before", "v.next", "w.next"));
+}
+
+TEST(InPlace, TheOldValueThatIsHandedOutIsKeptBeforeItsVariableIsWritten) {
+  Graph graph;
+  Builder b(graph);
+  const ValueId w = b.variable("w", f32({4}), Initializer::constant(1));
+  graph.set_next(w, b.mul_scalar(w, 2.0, "doubled"));
+  graph.add_output("before", w);
+  EXPECT_THAT(steps(compile(graph, mesh_of("d=1"), {})), testing::ElementsAre("doubled", "w.before", "w.next"));
+}
+
+TEST(InPlace, AVariableThatBecomesTheOldValueOfAnotherGetsItBeforeTheUpdate) {
+  Graph graph;
+  Builder b(graph);
+  const ValueId w = b.variable("w", f32({4}), Initializer::constant(1));
+  const ValueId last = b.variable("last", f32({4}), Initializer::constant(0));
+  graph.set_next(w, b.mul_scalar(w, 2.0, "doubled"));
+  graph.set_next(last, w);
+  EXPECT_THAT(steps(compile(graph, mesh_of("d=1"), {})), testing::ElementsAre("doubled", "w.before", "w.next", "last.next"));
+}
+
+TEST(Tasks, AValueWithTwoOutputNamesIsFetchedOnce) {
+  Graph graph;
+  Builder b(graph);
+  const ValueId y = b.unary("tanh", b.input("x", f32({4})), "y");
+  graph.add_output("first", y);
+  graph.add_output("second", y);
+  const Compiled compiled = compile(graph, mesh_of("d=2"), {});
+  EXPECT_EQ(compiled.tasks.tasks.back().inputs.size(), 1u);
+  EXPECT_EQ(compiled.tasks.results.size(), 2u);
+}
+
+TEST(Partition, AMarkOnALinearOpMakesAddendsOfAWholeTensor) {
+  Graph graph;
+  Builder b(graph);
+  b.unary("neg", b.input("x", f32({4})), "y");
+  const Program program = partition(graph, propagate(graph, mesh_of("d=2"), {shard_op("y", "[d: Partial(sum)]")}));
+  EXPECT_THAT(exchanges(program), testing::ElementsAre("slice x [*] {partial sum: d}"));
+}
+
 TEST(Arena, AChainOfElementWiseOpsUsesOnePlace) {
   Graph graph;
   Builder b(graph);

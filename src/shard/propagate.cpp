@@ -85,7 +85,8 @@ class Propagation {
       for (const NamedMesh& mesh : meshes_) slots_.back().push_back({DistAttr::replicated(mesh.mesh, value.type.shape.size()), false, ""});
     }
     for (const MarkedValue& marked : marks_.values) {
-      Slot& s = home(marked.value);
+      // As the mesh sees it for which the mark was read: the next value of a variable may be made on another mesh than the variable is kept on.
+      Slot& s = slot(marked.value, stages_.values[static_cast<size_t>(marked.value.index)]);
       if (s.fixed && !(s.attr == marked.attr))
         throw UserError("two marks place '" + graph_.value(marked.value).name + "' and the variable that it becomes differently",
                         "the state of a step lies alike before and after it: " + to_text(s.attr) + " and " + to_text(marked.attr), "mark only the variable",

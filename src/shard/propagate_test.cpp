@@ -145,5 +145,18 @@ TEST(Propagation, AFallbackToReplicateIsReported) {
   EXPECT_EQ(sharded.notes[0].text, "slice 's' needs dim 1 of 'x' whole, which mark 'x' (a.json) divides: it falls back to Replicate there");
 }
 
+// Found by fuzzing: the axes of one mesh were taken for those of the other.
+TEST(Propagation, AMarkOnANextValueHoldsOnTheMeshThatMakesIt) {
+  Graph graph;
+  Builder b(graph);
+  const ValueId w = b.variable("w", f32({4, 4}), Initializer::constant(1));
+  const ValueId kept = b.unary("neg", w, "kept");
+  graph.set_next(w, b.unary("tanh", kept, "next"));
+  const Meshes meshes{{"first", mesh_of("a=2")}, {"last", mesh_of("a=2 b=2")}};
+  const ShardedGraph sharded = propagate(graph, meshes, {stage("kept", "first"), stage("next", "last"), shard_tensor("next", "P(None,\"b\")")});
+  EXPECT_EQ(to_text(sharded.of(w)), "[*, *]");
+  EXPECT_EQ(sharded.of(*graph.find_op("next")).factor_axes[1], std::vector<int>{1});
+}
+
 }  // namespace
 }  // namespace tessera
