@@ -48,7 +48,7 @@ LocalInt LocalInt::size_of(Split split) {
 int64_t LocalInt::at(const Coordinate& coordinate) const {
   switch (kind) {
     case Kind::kConstant: return constant;
-    case Kind::kBegin: return split.range_at(coordinate).begin;
+    case Kind::kBegin: return constant + split.range_at(coordinate).begin;
     case Kind::kSize: return split.range_at(coordinate).size();
   }
   throw InternalError("unknown kind of local integer");

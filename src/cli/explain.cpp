@@ -137,6 +137,8 @@ ExitCode run_explain(const Arguments& arguments) {
       if (arguments.json) stages.push_back(Document::Table{{"name", std::string(stage)}, {"text", text}});
       else std::cout << "== " << stage << " ==\n" << text << "\n";
     };
+  options.micro_batches = session.plan.micro_batches;
+  options.schedule = session.plan.schedule;
   const Compiled compiled = compile(graph, session.plan.placed(), session.plan.marks, options);
   Document document = arguments.name.empty() ? plan_document(graph, compiled, session.plan) : explain_name_document(graph, compiled, arguments.name);
   if (arguments.stages) document["stages"] = stages;

@@ -63,7 +63,8 @@ int64_t parts_of(const Compiled& compiled, const Graph& graph) {
   if (!tokens) return 1;
   const DistAttr& attr = compiled.sharded.of(*tokens);
   int64_t parts = 1;
-  for (int axis : attr.dims.front().axes) parts *= attr.mesh->shape()[axis];
+  for (int axis : attr.dims.front().axes)
+    if (attr.mesh->axes()[static_cast<size_t>(axis)] != kMicroBatchAxis) parts *= attr.mesh->shape()[axis];
   return parts;
 }
 
@@ -133,7 +134,7 @@ struct Engine::State {
   LoadedProgram& load_without_training(const Graph& other, LoadedProgram*& program) {
     if (!program) {
       const auto marks = with_variables_of(graph, compiled, other, marks_for(other, plan.marks));
-      program = &runtime->load(shared_tasks(compile(other, compiled.sharded.meshes, marks).tasks));
+      program = &runtime->load(shared_tasks(compile(other, plan.placed(), marks).tasks));
     }
     return *program;
   }
@@ -164,7 +165,7 @@ Engine::Engine(RunConfig config, Plan plan, std::shared_ptr<const TextData> data
   s.data = std::move(data);
   s.graph = training_graph(s.config);
   check_fits(s.plan, s.graph);
-  s.compiled = compile(s.graph, s.plan.placed(), s.plan.marks, {.dump = {}, .rules = options.rules});
+  s.compiled = compile(s.graph, s.plan.placed(), s.plan.marks, {.dump = {}, .rules = options.rules, .micro_batches = s.plan.micro_batches, .schedule = s.plan.schedule});
   s.runtime = std::make_unique<Runtime>(s.plan.processes(), options.runtime);
   s.training = &s.runtime->load(shared_tasks(s.compiled.tasks));
   s.runtime->initialize(*s.training, s.config.train.seed);

@@ -41,7 +41,8 @@ TEST_P(EveryPlan, ComputesWhatTheSerialProgramComputes) {
 
 INSTANTIATE_TEST_SUITE_P(Plans, EveryPlan,
                          testing::Values(std::pair{"gpt", "serial"}, std::pair{"gpt", "dp4"}, std::pair{"gpt", "tp4"}, std::pair{"gpt", "dp2-tp2"}, std::pair{"gpt", "dp3"}, std::pair{"gpt", "pp2"},
-                                         std::pair{"gpt", "pp2-dp2"}, std::pair{"gpt", "pp2-dp2-tp2"}, std::pair{"mlp", "pp2"}, std::pair{"mlp", "pp2-dp2"},
+                                         std::pair{"gpt", "pp2-dp2"}, std::pair{"gpt", "pp2-dp2-tp2"}, std::pair{"mlp", "pp2"}, std::pair{"mlp", "pp2-dp2"}, std::pair{"gpt", "serial-m3"},
+                                         std::pair{"gpt", "pp2-m2"}, std::pair{"gpt", "pp2-dp2-m3"}, std::pair{"gpt", "pp2-dp2-tp2-m6"}, std::pair{"mlp", "pp2-m3"},
                                          std::pair{"mlp", "serial"}, std::pair{"mlp", "dp4"}, std::pair{"mlp", "tp4"}, std::pair{"mlp", "dp2-tp2"}),
                          [](const auto& given) {
                            std::string name = given.param.first + "_" + given.param.second;

@@ -173,8 +173,7 @@ Plan parse_plan(const Document& document, const std::string& origin) {
   const Document* one = table.raw("mesh");
   read_meshes(one, table.raw("meshes"), origin, plan);
   plan.micro_batches = table.integer("micro_batches", 1, 1, 1 << 20);
-  if (plan.micro_batches != 1)
-    refuse(origin + " asks for " + std::to_string(plan.micro_batches) + " micro-batches", "this version runs one micro-batch a step", "set micro_batches to 1");
+  plan.schedule = parse_pipeline_kind(table.choice("schedule", "1f1b", {"1f1b", "f-then-b"}));
   if (const Document* marks = table.raw("marks")) {
     if (!marks->is_list()) refuse(origin + ": 'marks' is " + kind_of(*marks), "marks are a list", "write them in [ ]");
     for (size_t i = 0; i < marks->as_list().size(); ++i) plan.marks.push_back(read_mark(marks->as_list()[i], origin, i));
@@ -190,6 +189,7 @@ Document to_document(const Plan& plan, const Graph& graph) {
   document["format"] = kFormat;
   write_meshes(plan, document);
   document["micro_batches"] = plan.micro_batches;
+  document["schedule"] = std::string(to_text(plan.schedule));
   document["marks"] = Document::List{};
   for (const Mark& mark : plan.marks) {
     Document item;

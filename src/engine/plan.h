@@ -3,7 +3,7 @@
 //     {
 //       "format": 1,
 //       "mesh": {"dp": 2, "tp": 2},
-//       "micro_batches": 1,
+//       "micro_batches": 1,                        each step's batch in so many parts, one after the other; "schedule": "1f1b" or "f-then-b"
 //       "marks": [{"tensor": "tokens", "placement": "P(\"dp\")"}],
 //       "fingerprint": {"graph": "9a3f...", "version": "0.1.0", "parameters": {"head.weight": "f32[128,256]"}}
 //     }
@@ -22,6 +22,7 @@
 
 #include "base/document.h"
 #include "graph/graph.h"
+#include "schedule/pipeline.h"
 #include "shard/marks.h"
 
 namespace tessera {
@@ -39,6 +40,7 @@ struct Plan {
   std::string name = "serial";                     // for people: "dp2-tp2", or the file it came from
   Meshes meshes;                                   // empty: one process
   int64_t micro_batches = 1;
+  PipelineKind schedule = PipelineKind::kOneForwardOneBackward;
   std::vector<Mark> marks;
   std::optional<PlanFingerprint> fingerprint;
 

@@ -63,10 +63,14 @@ inline void add_stages(Plan& plan, const std::string& model, const ProcessMesh& 
   plan.marks.push_back(stage(second + ".*", "last"));
 }
 
-/// The hand-made plans of configs/plans, in code: "serial", "dpN", "tpN", "pp2" and what they make together.
-inline Plan plan_of(const std::string& model, const std::string& name) {
+/// The hand-made plans of configs/plans, in code: "serial", "dpN", "tpN", "pp2" and what they make together; "-mN" for N micro-batches.
+inline Plan plan_of(const std::string& model, std::string name) {
   Plan plan;
   plan.name = name;
+  if (const size_t m = name.find("-m"); m != std::string::npos) {
+    plan.micro_batches = std::stoi(name.substr(m + 2));
+    name.resize(m);
+  }
   if (name == "serial") return plan;
   const ProcessMesh mesh = parse_mesh(name);
   plan.meshes = one_mesh(std::make_shared<const ProcessMesh>(mesh));

@@ -2,6 +2,10 @@
 
 #include <chrono>
 
+#include "base/error.h"
+#include "base/text.h"
+#include "lower/micro_batches.h"
+#include "lower/order.h"
 #include "lower/partition.h"
 
 namespace tessera {
@@ -12,6 +16,24 @@ std::string arena_text(const std::vector<ArenaPlan>& arenas, const Meshes& meshe
   for (size_t i = 0; i < arenas.size(); ++i)
     text += "arena" + (arenas.size() > 1 ? " of " + meshes[i].name : "") + " " + to_text(arenas[i].size) + ", alive at most " + to_text(arenas[i].live_bound) + "\n";
   return text;
+}
+
+std::vector<std::string> names_of(const Meshes& meshes) {
+  std::vector<std::string> names;
+  for (const NamedMesh& mesh : meshes) names.push_back(mesh.name);
+  return names;
+}
+
+void check_divides(const Graph& graph, int64_t count) {
+  for (ValueId input : graph.inputs()) {
+    const Shape& shape = graph.type(input).shape;
+    if (shape.empty() || shape[0] % count == 0) continue;
+    std::vector<std::string> divisors;
+    for (int64_t d = 1; d <= shape[0]; ++d)
+      if (shape[0] % d == 0) divisors.push_back(std::to_string(d));
+    throw UserError(std::to_string(count) + " micro-batches do not divide the batch of " + std::to_string(shape[0]) + " rows", "each micro-batch has as many rows",
+                    "set micro_batches to one of " + join(divisors, ", "), ExitCode::kBadConfig);
+  }
 }
 
 }  // namespace
@@ -27,9 +49,13 @@ Compiled compile(const Graph& graph, const Meshes& meshes, const std::vector<Mar
   };
 
   stage("serial", [&] { verify(graph); }, [&] { return to_text(graph); });
-  stage("propagate", [&] { result.sharded = propagate(graph, meshes, marks, options.rules); }, [&] { return print_placements(graph, result.sharded); });
-  stage("partition", [&] { program = partition(graph, result.sharded); }, [&] { return to_text(program); });
+  const int64_t count = options.micro_batches;
+  check_divides(graph, count);
+  stage("propagate", [&] { result.sharded = propagate(graph, count > 1 ? with_micro_batches(meshes, count) : meshes, marks, options.rules); },
+        [&] { return print_placements(graph, result.sharded); });
+  stage("partition", [&] { program = partition(graph, result.sharded, meshes, count); }, [&] { return to_text(program); });
   stage("in-place", [&] { update_variables_in_place(program); }, [&] { return to_text(program); });
+  stage("order", [&] { order_instructions(program, count, options.schedule); }, [&] { return order_text(program, names_of(meshes)); });
   stage("arena", [&] { result.arenas = plan_arenas(program); }, [&] { return arena_text(result.arenas, meshes); });
   stage("tasks", [&] { result.tasks = make_tasks(std::move(program), result.arenas); }, [&] { return to_text(result.tasks); });
   stage("check", [&] { check(result.tasks); }, [&] { return std::string("every promise of the task graph holds\n"); });

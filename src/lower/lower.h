@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "lower/arena.h"
+#include "schedule/pipeline.h"
 #include "shard/propagate.h"
 #include "tasks/task_graph.h"
 
@@ -22,10 +23,12 @@ struct CompileOptions {
   /// Called after each stage with its name and the text form of what it made, when set: `tessera explain --stages`, docs/tour.md.
   std::function<void(std::string_view stage, const std::string& text)> dump;
   RuleLookup rules = catalogue_rule;
+  int64_t micro_batches = 1;                              // of a step; divides dim 0 of every input
+  PipelineKind schedule = PipelineKind::kOneForwardOneBackward;
 };
 
 struct Compiled {
-  ShardedGraph sharded;
+  ShardedGraph sharded;            // with several micro-batches on the meshes with the axis of time in front
   TaskGraph tasks;
   std::vector<ArenaPlan> arenas;   // by mesh
   std::vector<StageReport> stages;

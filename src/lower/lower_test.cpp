@@ -1,6 +1,7 @@
 #include "lower/lower.h"
 
 #include <map>
+#include <set>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -176,6 +177,94 @@ TEST(Arena, IsCloseToTheMostBytesAliveAtOnce) {
   EXPECT_LE(compiled.arenas[0].size.value(), compiled.arenas[0].live_bound.value() * 11 / 10);
 }
 
+/// Four layers, each on a process of its own, with a loss and an update.
+Graph four_layers() {
+  Graph graph;
+  Builder b(graph);
+  ValueId h = b.input("x", f32({512, 16}));
+  std::vector<ValueId> weights;
+  for (int layer = 0; layer < 4; ++layer) {
+    const auto scope = b.scope("layer." + std::to_string(layer));
+    weights.push_back(b.variable("w", f32({16, 16}), Initializer::normal(0, 1)));
+    h = b.unary("tanh", b.dot(h, weights.back(), "mk,kn->mn", "dot"), "tanh");
+  }
+  const ValueId loss = b.reduce_sum(h, {0, 1}, "loss");
+  graph.add_output("loss", loss);
+  const auto gradients = differentiate(b, loss, weights);
+  for (size_t i = 0; i < weights.size(); ++i) graph.set_next(weights[i], b.sub(weights[i], b.mul_scalar(gradients[i], 0.1)));
+  return graph;
+}
+
+Compiled four_stages(int64_t micro_batches, PipelineKind schedule) {
+  Meshes meshes;
+  std::vector<Mark> marks;
+  for (int s = 0; s < 4; ++s) {
+    const std::string name = "stage" + std::to_string(s);
+    meshes.push_back({name, std::make_shared<const ProcessMesh>(Shape{1}, std::vector<std::string>{"dp"}, std::vector<Rank>{s})});
+    marks.push_back(stage("layer." + std::to_string(s) + ".*", name));
+  }
+  CompileOptions options;
+  options.micro_batches = micro_batches;
+  options.schedule = schedule;
+  return compile(four_layers(), meshes, marks, options);
+}
+
+/// Most micro-batches whose forward has begun on a mesh and whose backward has not ended.
+int most_in_flight(const TaskGraph& graph, int mesh) {
+  std::set<int> alive;
+  size_t most = 0;
+  for (TaskId id : graph.order) {
+    const Task& task = graph.tasks[static_cast<size_t>(id)];
+    if (task.mesh != mesh || task.micro_batch < 0) continue;
+    if (task.role == Role::kForward) alive.insert(task.micro_batch);
+    most = std::max(most, alive.size());
+    if (task.role == Role::kBackward) alive.erase(task.micro_batch);
+  }
+  return static_cast<int>(most);
+}
+
+TEST(Pipelines, OneForwardOneBackwardKeepsFewerMicroBatches) {
+  for (const auto& [kind, m, expected] : std::vector<std::tuple<PipelineKind, int, std::vector<int>>>{
+           {PipelineKind::kOneForwardOneBackward, 4, {4, 3, 2, 1}}, {PipelineKind::kOneForwardOneBackward, 8, {4, 3, 2, 1}}, {PipelineKind::kForwardThenBackward, 4, {4, 4, 4, 4}}}) {
+    const Compiled compiled = four_stages(m, kind);
+    std::vector<int> counted;
+    for (int mesh = 0; mesh < 4; ++mesh) counted.push_back(most_in_flight(compiled.tasks, mesh));
+    EXPECT_EQ(counted, expected) << to_text(kind) << " m=" << m;
+  }
+}
+
+TEST(Pipelines, OneForwardOneBackwardTakesHalfTheArenaAtEightMicroBatches) {
+  const Compiled alternating = four_stages(8, PipelineKind::kOneForwardOneBackward), all_first = four_stages(8, PipelineKind::kForwardThenBackward);
+  // The input of the step, all of it from the start, is left out: it is the same for both.
+  const int64_t input = 512 * 16 * 4;
+  EXPECT_LE(2 * (alternating.arenas[0].live_bound.value() - input), all_first.arenas[0].live_bound.value() - input + 4096);
+}
+
+TEST(Pipelines, AStageIsMadeOfWhatWasMarkedAndWhatFollows) {
+  // Three ops, the first two on device 0, the third on device 1: exactly one copy is inserted.
+  Graph graph;
+  Builder b(graph);
+  const ValueId x = b.input("x", f32({8}));
+  const ValueId y = b.unary("tanh", b.unary("exp", x, "one"), "two");
+  graph.add_output("z", b.unary("abs", y, "three"));
+  const auto device = [](const std::string& name, Rank process) { return NamedMesh{name, std::make_shared<const ProcessMesh>(Shape{1}, std::vector<std::string>{"d"}, std::vector<Rank>{process})}; };
+  const Compiled compiled = compile(graph, Meshes{device("zero", 0), device("one", 1)}, {stage("one", "zero"), stage("three", "one")});
+  int exchanges = 0;
+  for (const Task& task : compiled.tasks.tasks) exchanges += task.kind == Task::Kind::kExchange;
+  EXPECT_EQ(exchanges, 1);
+}
+
+TEST(Pipelines, MicroBatchesThatDoNotDivideTheBatchAreRefused) {
+  try {
+    four_stages(7, PipelineKind::kOneForwardOneBackward);
+    FAIL() << "7 micro-batches of 512 rows were taken";
+  } catch (const UserError& error) {
+    EXPECT_STREQ(error.what(),
+                 "7 micro-batches do not divide the batch of 512 rows\n  why: each micro-batch has as many rows\n"
+                 "  fix: set micro_batches to one of 1, 2, 4, 8, 16, 32, 64, 128, 256, 512");
+  }
+}
+
 TEST(Compile, GivesTheSameTaskGraphTwice) {
   const Graph graph = two_matmuls();
   const std::vector<Mark> marks = {shard_op("Y0", "[P(\"d\"), P()]")};
@@ -188,7 +277,7 @@ TEST(Compile, DumpsEveryStage) {
             EXPECT_FALSE(text.empty());
             stages.emplace_back(stage);
           }});
-  EXPECT_THAT(stages, testing::ElementsAre("serial", "propagate", "partition", "in-place", "arena", "tasks", "check"));
+  EXPECT_THAT(stages, testing::ElementsAre("serial", "propagate", "partition", "in-place", "order", "arena", "tasks", "check"));
 }
 
 }  // namespace

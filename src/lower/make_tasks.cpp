@@ -64,6 +64,7 @@ class TaskMaker {
     task.name = std::string(to_text(instruction.exchange.kind)) + " " + program_.registers[static_cast<size_t>(instruction.target)].name;
     task.kind = Task::Kind::kExchange;
     task.role = instruction.role;
+    task.micro_batch = instruction.micro_batch;
     task.mesh = instruction.mesh;
     task.exchange = std::move(instruction.exchange);
     task.reason = std::move(instruction.reason);
@@ -74,11 +75,12 @@ class TaskMaker {
 
   void add_kernel(Instruction& instruction) {
     const Task& last = graph_.tasks.back();
-    if (last.kind != Task::Kind::kCompute || last.role != instruction.role || last.mesh != instruction.mesh) {
+    if (last.kind != Task::Kind::kCompute || last.role != instruction.role || last.mesh != instruction.mesh || last.micro_batch != instruction.micro_batch) {
       Task task;
       task.name = instruction.step.op;
       task.kind = Task::Kind::kCompute;
       task.role = instruction.role;
+      task.micro_batch = instruction.micro_batch;
       task.mesh = instruction.mesh;
       graph_.tasks.push_back(std::move(task));
     }

@@ -4,78 +4,175 @@
 #include <map>
 
 #include "base/error.h"
+#include "lower/micro_batches.h"
 #include "ops/operator.h"
 
 namespace tessera {
 namespace {
 
+/// A register that holds a value: as it was made, or as it was resharded to.
+struct Held {
+  RegisterIndex reg = -1;
+  int micro_batch = -1;   // -1: once a step
+};
+
 class Partition {
  public:
-  Partition(const Graph& graph, const ShardedGraph& sharded) : graph_(graph), sharded_(sharded) {
-    for (const NamedMesh& mesh : sharded.meshes) program_.meshes.push_back(mesh.mesh);
-    registers_of_.resize(graph.values().size());
+  Partition(const Graph& graph, const ShardedGraph& sharded, const Meshes& meshes, int64_t micro_batches)
+      : graph_(graph), sharded_(sharded), meshes_(meshes), count_(micro_batches) {
+    for (const NamedMesh& mesh : meshes) program_.meshes.push_back(mesh.mesh);
+    held_.resize(graph.values().size());
   }
 
   Program run() {
-    for (ValueId input : graph_.inputs()) program_.inputs.push_back({graph_.value(input).name, own_register(input, sharded_.of(input))});
-    for (const Variable& variable : graph_.variables()) {
-      const RegisterIndex value = own_register(variable.value, sharded_.of(variable.value));
-      program_.registers[static_cast<size_t>(value)].storage = Register::Storage::kVariable;
-      program_.registers[static_cast<size_t>(value)].variable = static_cast<int>(program_.variables.size());
-      program_.variables.push_back({graph_.value(variable.value).name, value, variable.initializer});
-    }
+    for (ValueId input : graph_.inputs()) add_input(input);
+    for (const Variable& variable : graph_.variables()) add_variable(variable);
     for (int i = 0; i < static_cast<int>(graph_.ops().size()); ++i) lower_op({i});
     for (const Variable& variable : graph_.variables())
-      program_.next.push_back(variable.next ? at(*variable.next, sharded_.of(variable.value), Role::kOptimizer,
+      program_.next.push_back(variable.next ? at(*variable.next, placed(sharded_.of(variable.value)), -1, Role::kOptimizer,
                                                  "variable '" + graph_.value(variable.value).name + "' keeps its placement")
                                             : -1);
-    for (const auto& [name, value] : graph_.outputs()) program_.results.emplace_back(name, result_register(name, value));
+    for (const auto& [name, value] : graph_.outputs()) add_result(name, value);
     return std::move(program_);
   }
 
  private:
-  RegisterIndex add_register(const std::string& name, const TensorType& type, const DistAttr& attr) {
+  // ---- time ----
+
+  int stage_of(const MeshPtr& mesh) const {
+    for (size_t i = 0; i < sharded_.meshes.size(); ++i)
+      if (sharded_.meshes[i].mesh == mesh) return static_cast<int>(i);
+    throw InternalError("a placement names a mesh of the program");
+  }
+
+  /// A placement on the mesh of processes, and what it says of time.
+  InTime placed(const DistAttr& attr) const {
+    const MeshPtr& mesh = meshes_[static_cast<size_t>(stage_of(attr.mesh))].mesh;
+    return count_ == 1 ? InTime{false, -1, ReduceOp::kSum, attr} : in_time(attr, mesh);
+  }
+
+  bool runs_by_micro_batch(const OpSharding& sharding) const { return count_ > 1 && sharding.uses(0); }
+
+  // ---- registers ----
+
+  RegisterIndex add_register(const std::string& name, const TensorType& type, const DistAttr& attr, MicroBatch micro_batch = {}) {
     Register reg;
-    reg.name = name;
+    reg.name = name + (micro_batch.index >= 0 ? " #" + std::to_string(micro_batch.index) : "");
     reg.type = type;
     reg.attr = attr;
-    reg.mesh = mesh_index(attr);
+    reg.micro_batch = micro_batch;
+    for (size_t i = 0; i < program_.meshes.size(); ++i)
+      if (program_.meshes[i] == attr.mesh) reg.mesh = static_cast<int>(i);
     reg.size = byte_size({type.dtype, attr.largest_shape(type.shape)});
     program_.registers.push_back(std::move(reg));
     return static_cast<RegisterIndex>(program_.registers.size()) - 1;
   }
 
-  int mesh_index(const DistAttr& attr) const {
-    for (size_t i = 0; i < program_.meshes.size(); ++i)
-      if (program_.meshes[i] == attr.mesh) return static_cast<int>(i);
-    throw InternalError("a placement names a mesh of the program");
+  MicroBatch part_of(const TensorType& whole, const InTime& time, int index) const {
+    if (!time.by_micro_batch) return {};
+    if (time.dim < 0) return {index, -1, 0};
+    return {index, time.dim, balanced_part(whole.shape[time.dim], count_, index).begin};
   }
 
-  RegisterIndex own_register(ValueId value, const DistAttr& attr) {
-    const RegisterIndex reg = add_register(graph_.value(value).name, graph_.type(value), attr);
-    registers_of_[static_cast<size_t>(value.index)].push_back(reg);
+  RegisterIndex own_register(ValueId value, const InTime& time, int index) {
+    const TensorType type = of_one_micro_batch(graph_.type(value), time, count_);
+    const MicroBatch part = part_of(graph_.type(value), time, index);
+    const RegisterIndex reg = add_register(graph_.value(value).name, type, time.attr, part);
+    held_[static_cast<size_t>(value.index)].push_back({reg, part.index});
     return reg;
   }
+
+  void add_input(ValueId input) {
+    const InTime time = placed(sharded_.of(input));
+    for (int i = 0; i < (time.by_micro_batch ? static_cast<int>(count_) : 1); ++i)
+      program_.inputs.push_back({graph_.value(input).name, own_register(input, time, i), graph_.type(input)});
+  }
+
+  void add_variable(const Variable& variable) {
+    const InTime time = placed(sharded_.of(variable.value));
+    ensure(!time.by_micro_batch, "a variable is kept once");
+    const RegisterIndex value = own_register(variable.value, time, -1);
+    program_.registers[static_cast<size_t>(value)].storage = Register::Storage::kVariable;
+    program_.registers[static_cast<size_t>(value)].variable = static_cast<int>(program_.variables.size());
+    program_.variables.push_back({graph_.value(variable.value).name, value, variable.initializer});
+  }
+
+  // ---- ops ----
 
   void lower_op(OpId id) {
     const Op& op = graph_.op(id);
     const OpView op_view = view(graph_, op);
-    const Operator& definition = find_operator(op.kind);
     const ShardingRule& rule = sharded_.rules[static_cast<size_t>(id.index)];
     const OpSharding& sharding = sharded_.of(id);
+    const KernelCall call = find_operator(op.kind).kernel(op_view, factor_splits(rule, sharding));
+    if (!runs_by_micro_batch(sharding)) {
+      lower_instance(op, op_view, rule, sharding, count_ == 1 ? call : in_micro_batch(call, -1), -1);
+      return;
+    }
+    std::vector<RegisterIndex> sums(op.outputs.size(), -1);
+    for (int i = 0; i < static_cast<int>(count_); ++i) {
+      const std::vector<RegisterIndex> outputs = lower_instance(op, op_view, rule, sharding, in_micro_batch(call, i), i);
+      for (size_t o = 0; o < outputs.size(); ++o) accumulate(op, op_view, rule, sharding, o, outputs[o], i, sums[o]);
+    }
+  }
+
+  /// Outside of micro-batches (index -1) only the numbers of the axes change.
+  KernelCall in_micro_batch(KernelCall call, int64_t index) const {
+    for (LocalInt& value : call.ints) value = tessera::in_micro_batch(value, count_, index);
+    return call;
+  }
+
+  std::vector<RegisterIndex> lower_instance(const Op& op, const OpView& op_view, const ShardingRule& rule, const OpSharding& sharding, KernelCall call, int index) {
     Instruction instruction;
     instruction.role = op.role;
+    instruction.micro_batch = index;
     instruction.step.op = op.name;
-    instruction.mesh = mesh_index({sharding.mesh, {}, {}});
-    instruction.step.call = definition.kernel(op_view, factor_splits(rule, sharding));
+    instruction.mesh = stage_of(sharding.mesh);
+    instruction.step.call = std::move(call);
     for (size_t i = 0; i < op.inputs.size(); ++i) {
-      const DistAttr needed = input_attr(op_view, rule, sharding, static_cast<int>(i));
-      instruction.step.inputs.push_back(at(op.inputs[i], needed, op.role, "op '" + op.name + "' needs " + to_text(needed)));
+      const InTime needed = placed(input_attr(op_view, rule, sharding, static_cast<int>(i)));
+      instruction.step.inputs.push_back(at(op.inputs[i], needed, index, op.role, "op '" + op.name + "' needs " + to_text(needed.attr)));
     }
     for (size_t i = 0; i < op.outputs.size(); ++i)
-      instruction.step.outputs.push_back(own_register(op.outputs[i], output_attr(op_view, rule, sharding, static_cast<int>(i))));
-    instruction.step.workspace = add_workspace(instruction.step, sharding.mesh);
+      instruction.step.outputs.push_back(own_register(op.outputs[i], placed(output_attr(op_view, rule, sharding, static_cast<int>(i))), index));
+    instruction.step.workspace = add_workspace(instruction.step, program_.meshes[static_cast<size_t>(instruction.mesh)]);
+    const std::vector<RegisterIndex> outputs = instruction.step.outputs;
     program_.instructions.push_back(std::move(instruction));
+    return outputs;
+  }
+
+  /// Adds the addend of one micro-batch to those before it, as soon as it is made; after the last one the value is there once a step.
+  void accumulate(const Op& op, const OpView& op_view, const ShardingRule& rule, const OpSharding& sharding, size_t output, RegisterIndex addend, int index, RegisterIndex& sum) {
+    const InTime time = placed(output_attr(op_view, rule, sharding, static_cast<int>(output)));
+    if (!time.by_micro_batch || time.dim >= 0) return;
+    const ValueId value = op.outputs[output];
+    const bool last = index + 1 == count_;
+    if (index == 0) {
+      sum = addend;
+      return;
+    }
+    const std::string& name = graph_.value(value).name;
+    const RegisterIndex next = last ? add_register(name, graph_.type(value), time.attr) : add_register(name + ".sum", graph_.type(value), time.attr, {index, -1, 0});
+    Instruction instruction;
+    instruction.role = op.role;
+    instruction.micro_batch = index;
+    instruction.mesh = stage_of(sharding.mesh);
+    instruction.step = {{accumulating_kernel(time.reduce), {}, {}, ""}, {sum, addend}, {next}, -1, name + ".sum"};
+    program_.instructions.push_back(std::move(instruction));
+    sum = next;
+    if (last) held_[static_cast<size_t>(value.index)].push_back({next, -1});
+  }
+
+  static std::string accumulating_kernel(ReduceOp op) {
+    switch (op) {
+      case ReduceOp::kSum: return "binary.add";
+      case ReduceOp::kMax: return "binary.max";
+      case ReduceOp::kMin: return "binary.min";
+      case ReduceOp::kProd: return "binary.mul";
+      case ReduceOp::kAny: return "binary.or";
+      case ReduceOp::kAll: return "binary.and";
+    }
+    throw InternalError("unknown reduction");
   }
 
   RegisterIndex add_workspace(const KernelStep& step, const MeshPtr& mesh) {
@@ -90,6 +187,8 @@ class Partition {
     return add_register(step.op + ".workspace", {DType::kBool, {bytes.value()}}, DistAttr::replicated(mesh, 1));
   }
 
+  // ---- resharding ----
+
   int64_t travelling_bytes(const TensorType& type, const DistAttr& from, const DistAttr& to) const {
     // The process at the origin holds the largest parts; a process apart from it would do as well.
     const std::vector<Exchange> exchanges = plan_reshard(type, from, to);
@@ -99,30 +198,36 @@ class Partition {
     return most * size_of(type.dtype);
   }
 
-  /// The register that holds `value` as `attr`; made by exchanges when there is none yet.
-  RegisterIndex at(ValueId value, const DistAttr& attr, Role role, const std::string& reason) {
-    auto& registers = registers_of_[static_cast<size_t>(value.index)];
-    ensure(!registers.empty(), "'" + graph_.value(value).name + "' is made before it is used");
+  /// The register that holds `value` as `wanted` in a micro-batch, or once a step; made by exchanges when there is none yet.
+  RegisterIndex at(ValueId value, const InTime& wanted, int index, Role role, const std::string& reason) {
+    const int micro_batch = wanted.by_micro_batch ? index : -1;
     RegisterIndex best = -1;
     int64_t best_bytes = 0;
-    for (RegisterIndex reg : registers) {
-      const DistAttr& has = program_.registers[static_cast<size_t>(reg)].attr;
-      if (has == attr) return reg;
-      if (!may_become(has, attr)) continue;
-      const int64_t bytes = travelling_bytes(graph_.type(value), has, attr);
+    for (const Held& held : held_[static_cast<size_t>(value.index)]) {
+      if (held.micro_batch != micro_batch) continue;
+      const Register& reg = program_.registers[static_cast<size_t>(held.reg)];
+      if (reg.attr == wanted.attr) return held.reg;
+      if (!may_become(reg.attr, wanted.attr)) continue;
+      const int64_t bytes = travelling_bytes(reg.type, reg.attr, wanted.attr);
       if (best < 0 || bytes < best_bytes) {
-        best = reg;
+        best = held.reg;
         best_bytes = bytes;
       }
     }
-    if (best < 0) {  // a mark wants addends of a tensor that is none: the first process of the axis gets it, the others the identity
-      DistAttr whole = attr;
-      whole.partial.clear();
-      best = at(value, whole, role, reason);
-    }
-    for (const Exchange& exchange : plan_reshard(graph_.type(value), program_.registers[static_cast<size_t>(best)].attr, attr))
-      best = exchange_into(value, best, exchange, role, reason);
+    if (best < 0) best = whole_to_become_partial(value, wanted, index, role, reason);
+    const Register source = program_.registers[static_cast<size_t>(best)];
+    for (const Exchange& exchange : plan_reshard(source.type, source.attr, wanted.attr)) best = exchange_into(value, best, exchange, role, reason);
     return best;
+  }
+
+  /// A mark wants addends of a tensor that is none: the first process of the axis gets it, the others the identity.
+  RegisterIndex whole_to_become_partial(ValueId value, InTime wanted, int index, Role role, const std::string& reason) {
+    if (wanted.attr.partial.empty())
+      throw UserError("'" + graph_.value(value).name + "' is needed " + (wanted.by_micro_batch ? "by micro-batch" : "for the whole batch at once") + " (" + reason + ")",
+                      wanted.by_micro_batch ? "it is made once a step" : "each micro-batch makes a part of it, and they are not put together",
+                      "use one micro-batch, or remove the mark that keeps this tensor from following the batch", ExitCode::kBadConfig);
+    wanted.attr.partial.clear();
+    return at(value, wanted, index, role, reason);
   }
 
   /// Partial sums are kept where they were made; a whole tensor becomes one only when a mark on an op asks for it.
@@ -133,14 +238,16 @@ class Partition {
   }
 
   RegisterIndex exchange_into(ValueId value, RegisterIndex source, const Exchange& exchange, Role role, const std::string& reason) {
-    const std::string where = program_.meshes.size() > 1 ? " on " + sharded_.meshes[static_cast<size_t>(mesh_index(exchange.to))].name : "";
-    const std::string name = graph_.value(value).name + " " + to_text(exchange.to) + where;
-    const RegisterIndex target = add_register(name, graph_.type(value), exchange.to);
-    registers_of_[static_cast<size_t>(value.index)].push_back(target);
+    const Register from = program_.registers[static_cast<size_t>(source)];
+    const RegisterIndex target = add_register(graph_.value(value).name + " " + to_text(exchange.to), from.type, exchange.to, from.micro_batch);
+    Register& made = program_.registers[static_cast<size_t>(target)];
+    if (program_.meshes.size() > 1) made.name += " on " + meshes_[static_cast<size_t>(made.mesh)].name;
+    held_[static_cast<size_t>(value.index)].push_back({target, from.micro_batch.index});
     Instruction instruction;
     instruction.is_exchange = true;
     instruction.role = role;
-    instruction.mesh = mesh_index(exchange.to);
+    instruction.micro_batch = from.micro_batch.index;
+    instruction.mesh = made.mesh;
     instruction.exchange = exchange;
     instruction.source = source;
     instruction.target = target;
@@ -149,16 +256,21 @@ class Partition {
     return target;
   }
 
-  RegisterIndex result_register(const std::string& name, ValueId value) {
+  /// What each micro-batch has a part of (the logits) is not handed out.
+  void add_result(const std::string& name, ValueId value) {
     DistAttr attr = sharded_.of(value);
     attr.partial.clear();
-    return at(value, attr, Role::kForward, "output '" + name + "' is handed out");
+    const InTime time = placed(attr);
+    if (time.by_micro_batch) return;
+    program_.results.emplace_back(name, at(value, time, -1, Role::kForward, "output '" + name + "' is handed out"));
   }
 
   const Graph& graph_;
   const ShardedGraph& sharded_;
+  const Meshes& meshes_;       // of processes: without time
+  int64_t count_;
   Program program_;
-  std::vector<std::vector<RegisterIndex>> registers_of_;  // by value: as it was made first, then as resharded
+  std::vector<std::vector<Held>> held_;  // by value: as it was made first, then as resharded
 };
 
 /// Index of the last instruction that reads `reg`, or -1.
@@ -232,7 +344,11 @@ void keep_old_values(Program& program) {
 
 }  // namespace
 
-Program partition(const Graph& graph, const ShardedGraph& sharded) { return Partition(graph, sharded).run(); }
+Program partition(const Graph& graph, const ShardedGraph& sharded, const Meshes& meshes, int64_t micro_batches) {
+  return Partition(graph, sharded, meshes, micro_batches).run();
+}
+
+Program partition(const Graph& graph, const ShardedGraph& sharded) { return partition(graph, sharded, sharded.meshes, 1); }
 
 void update_variables_in_place(Program& program) {
   keep_old_values(program);

@@ -12,6 +12,7 @@ namespace tessera {
 struct Instruction {
   bool is_exchange = false;
   Role role = Role::kForward;
+  int micro_batch = -1;       // -1: once a step
   int mesh = 0;               // index in Program::meshes: the processes that execute it
   KernelStep step;            // of a kernel
   Exchange exchange;          // of an exchange: pulls from `source` into `target`

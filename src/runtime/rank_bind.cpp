@@ -151,10 +151,14 @@ std::vector<RankProgram::Transfer> RankProgram::plan_feed(const Task& task) cons
     const RegisterIndex index = program_.graph->inputs[i].value;
     if (std::find(task.outputs.begin(), task.outputs.end(), index) == task.outputs.end()) continue;
     const Register& reg = program_.reg(index);
-    const Box box = reg.attr.box(reg.type.shape, coordinate(reg));
+    Box box = reg.attr.box(reg.type.shape, coordinate(reg));
     if (box.empty()) continue;
+    if (reg.micro_batch.dim >= 0) {
+      Range& rows = box.ranges[static_cast<size_t>(reg.micro_batch.dim)];
+      rows = {rows.begin + reg.micro_batch.begin, rows.end + reg.micro_batch.begin};
+    }
     transfers.push_back({index, i, BoxCombine(reg.type.dtype, ReduceOp::kSum, box, box)});
-    transfers.back().copy.add_source(0, whole_box(reg.type.shape));
+    transfers.back().copy.add_source(0, whole_box(program_.graph->inputs[i].type.shape));
     transfers.back().copy.join_dims();
   }
   return transfers;

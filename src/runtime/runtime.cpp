@@ -26,8 +26,8 @@ std::vector<Rank> ascending(std::vector<Rank> ranks) {
 }
 
 /// The caller's tensor for an input, checked.
-const std::byte* find_input(const TaskGraph& graph, const TaskInput& input, const std::map<std::string, const Tensor*>& given) {
-  const TensorType& type = graph.registers[static_cast<size_t>(input.value)].type;
+const std::byte* find_input(const TaskInput& input, const std::map<std::string, const Tensor*>& given) {
+  const TensorType& type = input.type;
   const auto found = given.find(input.name);
   if (found == given.end() || !found->second)
     throw UserError("input '" + input.name + "' is missing", "the program reads it at every step",
@@ -130,7 +130,7 @@ void Runtime::run(LoadedProgram& program, const std::map<std::string, const Tens
   state_->throw_when_stopped();
   LoadedProgram::State& loaded = program.state();
   const TaskGraph& graph = *loaded.program.graph;
-  for (size_t i = 0; i < graph.inputs.size(); ++i) loaded.inputs[i] = find_input(graph, graph.inputs[i], inputs);
+  for (size_t i = 0; i < graph.inputs.size(); ++i) loaded.inputs[i] = find_input(graph.inputs[i], inputs);
   for (size_t i = 0; i < graph.results.size(); ++i) {
     const auto& [name, reg] = graph.results[i];
     loaded.results[i] = find_result(graph.registers[static_cast<size_t>(reg)].type, name, results);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "graph/graph.h"
@@ -17,6 +18,9 @@ struct NamedMesh {
   MeshPtr mesh;
 };
 using Meshes = std::vector<NamedMesh>;
+
+/// The axis of time: the micro-batches of a step, the first axis of every mesh while placements are decided. It divides dim 0 of every input.
+inline constexpr std::string_view kMicroBatchAxis = "mb";
 
 /// One mesh called "all": the usual case.
 Meshes one_mesh(MeshPtr mesh);

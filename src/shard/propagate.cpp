@@ -93,6 +93,17 @@ class Propagation {
                         ExitCode::kBadConfig);
       s = {marked.attr, true, "mark '" + marked.mark->pattern + "' (" + marked.mark->origin + ")"};
     }
+    for (ValueId input : graph_.inputs()) divide_by_micro_batches(home(input));
+  }
+
+  bool is_time(const ProcessMesh& mesh, int axis) const { return mesh.axes()[static_cast<size_t>(axis)] == kMicroBatchAxis; }
+
+  /// The batch is divided by time first, by the mesh inside it.
+  void divide_by_micro_batches(Slot& s) {
+    if (s.attr.dims.empty() || !is_time(*s.attr.mesh, 0)) return;
+    auto& axes = s.attr.dims.front().axes;
+    axes.insert(axes.begin(), 0);
+    if (s.reason.empty()) s.reason = "micro-batches";
   }
 
   const MeshPtr& mesh_of(int stage) const { return meshes_[static_cast<size_t>(stage)].mesh; }
@@ -297,7 +308,8 @@ class Propagation {
     int64_t in_elements = 0, out_elements = 0;
     for (const TensorType& type : state.view.outputs) out_elements = std::max(out_elements, element_count(type.shape));
     for (int axis = 0; axis < state.sharding.mesh->axis_count(); ++axis) {
-      if (state.sharding.uses(axis)) continue;
+      // What is added up over micro-batches is added up at once: each op after it runs once a step.
+      if (state.sharding.uses(axis) || is_time(*state.sharding.mesh, axis)) continue;
       for (size_t set = 0; set < state.rule.linear.size(); ++set) {
         const auto& members = state.rule.linear[set];
         in_elements = 0;

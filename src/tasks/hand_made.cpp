@@ -44,7 +44,7 @@ RegisterIndex HandMade::add_register(const std::string& name, const TensorType& 
 RegisterIndex HandMade::input(const std::string& name, const std::string& type) {
   const DistType parsed = parse_dist_type(type, graph_.meshes[0]);
   const RegisterIndex value = add_register(name, parsed.type, parsed.attr, 0);
-  graph_.inputs.push_back({name, value});
+  graph_.inputs.push_back({name, value, parsed.type});
   return value;
 }
 

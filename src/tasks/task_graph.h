@@ -19,12 +19,22 @@ namespace tessera {
 using TaskId = int;       // index in TaskGraph::tasks
 using RegisterIndex = int;  // index in TaskGraph::registers
 
+/// Which micro-batch of a step a thing belongs to.
+struct MicroBatch {
+  int index = -1;                 // -1: once a step
+  int dim = -1;                   // of a register: the dim of the whole tensor of which it holds [begin, begin + extent); -1: it holds an addend
+  int64_t begin = 0;
+
+  bool operator==(const MicroBatch&) const = default;
+};
+
 /// A piece of memory that one task fills and others read.
 struct Register {
   enum class Storage { kArena, kVariable };
 
-  std::string name;               // the value's name; a resharded copy adds what it became: "y [@dp, *]"
-  TensorType type;                // of the whole tensor
+  std::string name;               // the value's name; a resharded copy adds what it became: "y [@dp, *]", one of several micro-batches its number: "y #2"
+  TensorType type;                // of the whole tensor, or of one micro-batch of it
+  MicroBatch micro_batch;
   DistAttr attr;
   int mesh = 0;                   // index in TaskGraph::meshes: that of attr
   int slots = 1;                  // records that may be alive at once
@@ -60,6 +70,7 @@ struct Task {
   std::string name;
   Kind kind = Kind::kCompute;
   Role role = Role::kForward;
+  int micro_batch = -1;                       // -1: once a step
   int mesh = 0;                               // index in TaskGraph::meshes: the processes that act; an exchange acts on the receivers' mesh
   std::vector<KernelStep> steps;
   Exchange exchange;
@@ -81,7 +92,8 @@ struct TaskVariable {
 
 struct TaskInput {
   std::string name;
-  RegisterIndex value = -1;
+  RegisterIndex value = -1;                   // holds the whole input, or the rows of one micro-batch: one entry each
+  TensorType type;                            // of the whole input
 };
 
 struct TaskGraph {
