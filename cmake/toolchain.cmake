@@ -14,6 +14,9 @@ add_compile_options(-Wall -Wextra -Wshadow -Wnon-virtual-dtor -Werror)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # g++ 12 warns about freed and uninitialised memory inside libstdc++ at -O3 (GCC bugs 105562, 105329, 107852).
   add_compile_options(-Wno-maybe-uninitialized -Wno-restrict -Wno-stringop-overflow -Wno-array-bounds -Wno-dangling-pointer)
+else()
+  # std::stable_sort of libstdc++ 12 calls a function that it has itself deprecated; g++ is silent about system headers.
+  add_compile_options(-Wno-deprecated-declarations)
 endif()
 if(TESSERA_SANITIZE)
   add_compile_options(-fsanitize=${TESSERA_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all -g1)

@@ -37,8 +37,12 @@ void check_part(const StoredPart& part) {
 }
 
 /// Removes what nobody needs any more. Some disks refuse that for a while, which is no reason to stop a run.
-void remove_leftover(FileSystem& files, const fs::path& path) try { files.remove(path); } catch (const UserError& error) {
-  log_warning("an old checkpoint is left behind: " + error.what_happened() + ": " + error.why());
+void remove_leftover(FileSystem& files, const fs::path& path) {
+  try {
+    files.remove(path);
+  } catch (const UserError& error) {
+    log_warning("an old checkpoint is left behind: " + error.what_happened() + ": " + error.why());
+  }
 }
 
 /// Reads back what was just written, before anything counts on it.

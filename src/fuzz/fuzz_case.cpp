@@ -16,8 +16,8 @@ namespace {
 /// signs that fall worse (the same as in `tessera verify`).
 constexpr double kSafety = 4;
 
-/// Before a difference counts, the judge is perturbed this many times more, with other signs: a comparison of values that are equal but for rounding may
-/// fall either way.
+/// Before a difference counts, the judge is rounded, and perturbed this many times more with other signs: a comparison of values that are equal but for
+/// rounding may fall either way, and rounding may make them equal.
 constexpr int kMorePerturbations = 16;
 
 constexpr Seconds kDeadline{20};
@@ -57,11 +57,12 @@ class Judge {
   bool accepts(const std::string& name, DType dtype, double got, double wanted) {
     if (within(name, dtype, got, wanted)) return true;
     if (given_.exact) return false;
-    for (; perturbations_ < kMorePerturbations;) {
-      perturb(static_cast<uint64_t>(++perturbations_) + 1);
-      if (within(name, dtype, got, wanted)) return true;
+    if (perturbations_ == 0) widen(interpret(given_.graph, state_, {.round = true}));
+    while (!within(name, dtype, got, wanted)) {
+      if (perturbations_++ == kMorePerturbations) return false;
+      perturb(static_cast<uint64_t>(perturbations_) + 1);
     }
-    return false;
+    return true;
   }
 
  private:
@@ -75,15 +76,18 @@ class Judge {
   void perturb(uint64_t seed) {
     std::map<std::string, double> own;
     const ReferenceValues perturbed = interpret(given_.graph, state_, {.perturb = seed, .tolerances = &own});
-    for (const auto& [name, tensor] : expected_) {
-      double& change = changes_[name];
-      change = std::max(change, own[name] + largest_change(tensor, perturbed.at(name)));
-    }
+    for (const auto& [name, tolerance] : own) own_[name] = std::max(own_[name], tolerance);
+    widen(perturbed);
+  }
+
+  void widen(const ReferenceValues& other) {
+    for (const auto& [name, tensor] : expected_) changes_[name] = std::max(changes_[name], own_[name] + largest_change(tensor, other.at(name)));
   }
 
   const FuzzCase& given_;
   ReferenceValues state_;
   ReferenceValues expected_;
+  std::map<std::string, double> own_;      // by value: what its own op may do
   std::map<std::string, double> changes_;  // by value: what the perturbation of all ops did to it, and what its own may do
   int perturbations_ = 0;
 };
@@ -156,20 +160,36 @@ class CaseRun {
   void compare_registers(Judge& judge) {
     for (RegisterIndex index : order_) {
       const Register& reg = tasks_->registers[static_cast<size_t>(index)];
+      if (reg.micro_batch.index >= 0 && reg.micro_batch.dim < 0) continue;  // an addend: its sum is compared
       const std::string name = value_name(reg);
       const Capture::Whole whole = capture_.assemble(index);
       const std::string what = "register '" + reg.name + "' " + tessera::to_text(reg.type, reg.attr) + " of " + op_of(name);
       if (!whole.missing.empty()) note(name, what + ": " + whole.missing);
       else if (!whole.torn.empty()) note(name, what + ": replicas differ: " + whole.torn);
-      else compare(name, what, whole.tensor, judge);
+      else compare(name, what, whole.tensor, part_of(judge.expected(name), reg), judge);
       if (failure_) return;
     }
+  }
+
+  /// What a register holds of a whole tensor: the rows of its micro-batch.
+  static ReferenceTensor part_of(const ReferenceTensor& whole, const Register& reg) {
+    if (reg.micro_batch.dim < 0) return whole;
+    ReferenceTensor part{reg.type, {}};
+    const Dims strides = row_major_strides(whole.type.shape), part_strides = row_major_strides(reg.type.shape);
+    for (int64_t i = 0; i < element_count(reg.type.shape); ++i) {
+      int64_t at = reg.micro_batch.begin * strides[reg.micro_batch.dim];
+      for (int d = 0; d < reg.type.shape.size(); ++d) at += i / part_strides[d] % reg.type.shape[d] * strides[d];
+      part.values.push_back(whole.values[static_cast<size_t>(at)]);
+    }
+    return part;
   }
 
   void compare_results(Judge& judge) {
     for (const auto& [name, value] : given_.graph.outputs()) {
       if (failure_) return;
-      compare(name_of(value), "output '" + name + "'", to_reference(results_.at(name)), judge);
+      // What each micro-batch has a part of is not handed out.
+      if (const auto found = results_.find(name); found != results_.end())
+        compare(name_of(value), "output '" + name + "'", to_reference(found->second), judge.expected(name_of(value)), judge);
     }
   }
 
@@ -177,12 +197,12 @@ class CaseRun {
     for (const Variable& variable : given_.graph.variables()) {
       if (failure_) return;
       const std::string& name = name_of(variable.value);
-      compare(name_of(variable.next.value_or(variable.value)), "variable '" + name + "' after the step", to_reference(runtime.variable(name)), judge);
+      const std::string& next = name_of(variable.next.value_or(variable.value));
+      compare(next, "variable '" + name + "' after the step", to_reference(runtime.variable(name)), judge.expected(next), judge);
     }
   }
 
-  void compare(const std::string& name, const std::string& what, const ReferenceTensor& got, Judge& judge) {
-    const ReferenceTensor& wanted = judge.expected(name);
+  void compare(const std::string& name, const std::string& what, const ReferenceTensor& got, const ReferenceTensor& wanted, Judge& judge) {
     for (size_t i = 0; i < got.values.size(); ++i) {
       if (judge.accepts(name, got.type.dtype, got.values[i], wanted.values[i])) continue;
       note(name, what + ": element " + std::to_string(i) + " is " + double_text(got.values[i]) + ", the serial run has " +
@@ -217,17 +237,32 @@ std::optional<CaseFailure> guarded(CaseFailure::Stage stage, Work work) {
   }
 }
 
+
+/// Can the program not run in micro-batches? That is the user's matter, and no failure.
+bool is_refusal(const FuzzCase& given, const UserError& error) { return given.micro_batches > 1 && error.exit_code() == ExitCode::kBadConfig; }
+
+/// The task graph; none when the case is refused.
+std::shared_ptr<const TaskGraph> compile_case(const FuzzCase& given, const CaseFaults& faults) {
+  try {
+    TaskGraph compiled = compile(given.graph, given.meshes, given.marks, {.dump = {}, .rules = faults.rules, .micro_batches = given.micro_batches}).tasks;
+    if (faults.tamper) faults.tamper(compiled);
+    return std::make_shared<const TaskGraph>(std::move(compiled));
+  } catch (const UserError& error) {
+    if (!is_refusal(given, error)) throw;
+    if (faults.on_refusal) faults.on_refusal();
+    return nullptr;
+  }
+}
+
 }  // namespace
 
 std::optional<CaseFailure> run_case(const FuzzCase& given, const CaseFaults& faults) {
   std::shared_ptr<const TaskGraph> tasks;
   auto failure = guarded(CaseFailure::Stage::kCompile, [&]() -> std::optional<CaseFailure> {
-    TaskGraph compiled = compile(given.graph, given.meshes, given.marks, {.dump = {}, .rules = faults.rules}).tasks;
-    if (faults.tamper) faults.tamper(compiled);
-    tasks = std::make_shared<const TaskGraph>(std::move(compiled));
+    tasks = compile_case(given, faults);
     return std::nullopt;
   });
-  if (failure) return failure;
+  if (failure || !tasks) return failure;
   return guarded(CaseFailure::Stage::kRun, [&] { return CaseRun(given, tasks).run(); });
 }
 

@@ -30,6 +30,7 @@ struct Fill {
 struct FuzzCase {
   uint64_t seed = 0;
   bool exact = false;                   // of the exact subset: compared without tolerance
+  int64_t micro_batches = 1;            // of a step
   int64_t steps = 2;                    // the second one reads what the first wrote in place
   Meshes meshes;                        // one called "all", or stages
   std::vector<Mark> marks;
@@ -73,15 +74,18 @@ struct CaseFailure {
 };
 
 /// Plants a fault: for tests that show that it is found.
+///   on_refusal  called for a case that is refused, with a reason for the user, because of its micro-batches
 struct CaseFaults {
   RuleLookup rules = catalogue_rule;
   std::function<void(TaskGraph&)> tamper = {};
+  std::function<void()> on_refusal = {};
 };
 
 /// Compiles the case, runs its steps over threads and compares with the plain reference: every register (put together; addends added), all replicas
 /// bit for bit, results, and variables after each step.
 ///   returns  the first difference in program order; nothing when all agree
 ///   throws   nothing: what a stage throws is a failure of the case
+///   refusals a program that cannot run in micro-batches, or not under these marks, may be refused with a UserError: no failure
 std::optional<CaseFailure> run_case(const FuzzCase& given, const CaseFaults& faults = {});
 
 /// Does every partial sum that any placement may form stay exact in f32? By the magnitudes of the data that the case draws: each sum, and each sum of

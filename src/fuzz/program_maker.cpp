@@ -21,9 +21,11 @@ std::vector<int64_t> list(const Shape& shape) { return {shape.begin(), shape.end
 
 }  // namespace
 
-ProgramMaker::ProgramMaker(uint64_t seed, bool exact) : dice_(seed, "program"), exact_(exact), builder_(graph_, seed) {
+ProgramMaker::ProgramMaker(uint64_t seed, bool exact, int64_t micro_batches)
+    : dice_(seed, "program"), exact_(exact), micro_batches_(micro_batches), builder_(graph_, seed) {
   const int64_t count = dice_.between(2, 3);
   for (int64_t i = 0; i < count; ++i) extents_.push_back(dice_.between(1, 7));
+  if (micro_batches_ > 1) extents_.push_back(micro_batches_ * dice_.between(1, 2));
   const bool wide = dice_.chance(kWidePrograms);
   most_elements_ = wide ? kMostElementsOfWide : kMostElements;
   if (wide) extents_.push_back(dice_.between(30, 60));
@@ -50,7 +52,9 @@ Fill ProgramMaker::random_fill(DType dtype) {
 Known ProgramMaker::new_input(const TensorType& type) { return new_input(type, random_fill(type.dtype)); }
 
 Known ProgramMaker::new_input(const TensorType& type, const Fill& fill) {
-  const ValueId id = builder_.input("in", type);
+  // What micro-batches cannot divide is kept from step to step.
+  const bool divides = type.shape.empty() || type.shape[0] % micro_batches_ == 0;
+  const ValueId id = divides ? builder_.input("in", type) : builder_.variable("kept", type, Initializer::constant(0), false);
   fills_[graph_.value(id).name] = fill;
   const Known x{id, {fill.low, fill.high}, fill.whole, false};
   add(x);

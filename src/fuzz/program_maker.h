@@ -41,7 +41,8 @@ struct Known {
 /// What a recipe works with. A value that it adds is kept tame: large ones are squeezed by one more op.
 class ProgramMaker {
  public:
-  ProgramMaker(uint64_t seed, bool exact);
+  /// With several micro-batches dim 0 of every input is a multiple of their number.
+  ProgramMaker(uint64_t seed, bool exact, int64_t micro_batches);
 
   Dice& dice() { return dice_; }
   Builder& builder() { return builder_; }
@@ -90,6 +91,7 @@ class ProgramMaker {
 
   Dice dice_;
   bool exact_;
+  int64_t micro_batches_;
   Graph graph_;
   Builder builder_;
   std::vector<int64_t> extents_;       // few, so that shapes meet

@@ -180,13 +180,16 @@ std::vector<Mark> random_marks(uint64_t seed, const Graph& graph, const Meshes& 
 
 FuzzCase random_case(uint64_t seed) {
   constexpr int kAttempts = 50;
+  constexpr double kMicroBatched = 0.15;
   FuzzCase result;
   result.seed = seed;
-  result.exact = Dice(seed, "mode").chance(0.5);
+  Dice mode(seed, "mode");
+  result.exact = mode.chance(0.5);
+  if (mode.chance(kMicroBatched)) result.micro_batches = mode.between(2, 3);
   result.meshes = random_meshes(seed);
   // Values that leave the range of their mode: another program of the same seed.
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
-    RandomProgram program = random_program(random_key(seed, "attempt " + std::to_string(attempt)), result.exact);
+    RandomProgram program = random_program(random_key(seed, "attempt " + std::to_string(attempt)), result.exact, result.micro_batches);
     result.graph = std::move(program.graph);
     result.fills = std::move(program.fills);
     if (result.exact ? in_exact_subset(result) : is_tame(result)) {

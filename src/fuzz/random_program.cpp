@@ -119,9 +119,9 @@ void name_outputs(ProgramMaker& maker) {
 
 }  // namespace
 
-RandomProgram random_program(uint64_t seed, bool exact) {
+RandomProgram random_program(uint64_t seed, bool exact, int64_t micro_batches) {
   static const Cook cook;
-  ProgramMaker maker(seed, exact);
+  ProgramMaker maker(seed, exact, micro_batches);
   begin(maker);
   for (int64_t steps = maker.dice().between(3, 18); steps > 0; --steps) cook.step(maker);
   name_outputs(maker);

@@ -14,7 +14,7 @@ struct RandomProgram {
 };
 
 /// A verified graph of all operators that the mode allows: values are used again, dims have extents of 1 to 7, some variables have a next value.
-RandomProgram random_program(uint64_t seed, bool exact);
+RandomProgram random_program(uint64_t seed, bool exact, int64_t micro_batches);
 
 /// `P("x", None, ("y","z"))`: the axes of each dim.
 std::string spec_text(const ProcessMesh& mesh, const std::vector<std::vector<int>>& dim_axes);

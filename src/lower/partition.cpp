@@ -90,7 +90,10 @@ class Partition {
 
   void add_variable(const Variable& variable) {
     const InTime time = placed(sharded_.of(variable.value));
-    ensure(!time.by_micro_batch, "a variable is kept once");
+    if (time.by_micro_batch)
+      throw UserError("variable '" + graph_.value(variable.value).name + "' is kept once a step, and its next value is made by micro-batch",
+                      "each micro-batch makes a part of it, and they are not put together", "use one micro-batch, or make the next value from what is reduced over the batch",
+                      ExitCode::kBadConfig);
     const RegisterIndex value = own_register(variable.value, time, -1);
     program_.registers[static_cast<size_t>(value)].storage = Register::Storage::kVariable;
     program_.registers[static_cast<size_t>(value)].variable = static_cast<int>(program_.variables.size());

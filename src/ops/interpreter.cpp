@@ -67,6 +67,10 @@ void interpret_op(const Graph& graph, const Op& op, const InterpreterOptions& op
   for (ValueId input : op.inputs) call.inputs.push_back(&values.at(graph.value(input).name));
   find_operator(op.kind).reference(call);
   if (options.perturb != 0) perturb_results(graph, op, call, options);
+  if (options.round)
+    for (ReferenceTensor& output : outputs)
+      if (output.type.dtype == DType::kF32)
+        for (double& element : output.values) element = static_cast<float>(element);
   for (size_t i = 0; i < outputs.size(); ++i) values.insert_or_assign(graph.value(op.outputs[i]).name, std::move(outputs[i]));
 }
 
