@@ -18,21 +18,21 @@ std::string_view to_text(ScheduleKind kind);  // "constant", "cosine", "linear"
 
 struct Schedule {
   ScheduleKind kind = ScheduleKind::kConstant;
-  double peak = 1e-3;        // rate after the warm-up
-  int64_t warmup = 0;        // steps that rise linearly: step t of them has peak * (t + 1) / warmup
-  int64_t steps = 0;         // all steps, for cosine and linear: they fall from peak to peak * final at the last step
-  double final = 0;          // fraction of the peak
+  double peak = 1e-3;  // rate after the warm-up
+  int64_t warmup = 0;  // steps that rise linearly: step t of them has peak * (t + 1) / warmup
+  int64_t steps = 0;   // all steps, for cosine and linear: they fall from peak to peak * final at the last step
+  double final = 0;    // fraction of the peak
 };
 /// The rate of step `step` (from 0).
 double learning_rate(const Schedule& schedule, int64_t step);
 
 struct OptimizerConfig {
   OptimizerKind kind = OptimizerKind::kAdamW;
-  double momentum = 0.9;                   // momentum
-  double beta1 = 0.9, beta2 = 0.999;       // adam, adamw
-  double epsilon = 1e-8;                   // adam, adamw
-  double weight_decay = 0;                 // sgd, momentum, adam: added to the gradient; adamw: decoupled. Only on parameters of rank >= 2
-  double clip_norm = 0;                    // > 0: gradients are scaled by min(1, clip_norm / (global norm + 1e-6))
+  double momentum = 0.9;              // momentum
+  double beta1 = 0.9, beta2 = 0.999;  // adam, adamw
+  double epsilon = 1e-8;              // adam, adamw
+  double weight_decay = 0;            // sgd, momentum, adam: added to the gradient; adamw: decoupled. Only on parameters of rank >= 2
+  double clip_norm = 0;               // > 0: gradients are scaled by min(1, clip_norm / (global norm + 1e-6))
   Schedule schedule = {};
 };
 
@@ -43,9 +43,10 @@ inline constexpr std::string_view kStepInput = "step";
 /// Appends backward of `loss` and the update of every trainable variable.
 ///
 ///   requires  graph inputs "learning_rate" f32[] and "step" i32[] exist or do not exist yet (then they are added)
-///   ensures   every trainable variable has a next; optimizer state is a variable `<parameter>.momentum`, `<parameter>.exp_avg`, `<parameter>.exp_avg_sq`
-///             of the parameter's type with origin {parameter, "optimizer"}; the output "grad_norm" (global norm before clipping) is added when clip_norm > 0;
-///             new ops have role optimizer and names `<parameter>.<optimizer>...`, the clip's `clip...`
+///   ensures   every trainable variable has a next; optimizer state is a variable `<parameter>.momentum`, `<parameter>.exp_avg`,
+///   `<parameter>.exp_avg_sq`
+///             of the parameter's type with origin {parameter, "optimizer"}; the output "grad_norm" (global norm before clipping) is added
+///             when clip_norm > 0; new ops have role optimizer and names `<parameter>.<optimizer>...`, the clip's `clip...`
 void add_training(Builder& builder, ValueId loss, const OptimizerConfig& config);
 
 }  // namespace tessera

@@ -75,7 +75,9 @@ std::vector<std::string> ConfigTable::texts(const std::string& key, const std::v
   return list;
 }
 
-ConfigTable ConfigTable::table(const std::string& key) { return ConfigTable(raw(key), full(key), file_); }
+ConfigTable ConfigTable::table(const std::string& key) {
+  return ConfigTable(raw(key), full(key), file_);
+}
 
 void ConfigTable::finish() const {
   if (!table_) return;

@@ -116,9 +116,7 @@ TEST(ConfigTable, AValueOfAnotherKindIsRefused) {
 }
 
 TEST(ConfigTable, AnUnknownChoiceListsTheLegalOnes) {
-  EXPECT_EQ(message_of([](ConfigTable& table) {
-              table.choice("kind", "sgd", {"sgd", "momentum"});
-            }),
+  EXPECT_EQ(message_of([](ConfigTable& table) { table.choice("kind", "sgd", {"sgd", "momentum"}); }),
             "train.toml: train.kind = \"adamw\" is not possible\n"
             "  why: train.kind must be one of sgd, momentum\n"
             "  fix: set train.kind to such a value");

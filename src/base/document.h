@@ -17,15 +17,15 @@ class Document {
   using List = std::vector<Document>;
   using Table = std::vector<std::pair<std::string, Document>>;
 
-  Document() = default;  // null
-  Document(bool value) : value_(value) {}                 // NOLINT: a value is a document
-  Document(int value) : value_(int64_t{value}) {}         // NOLINT
-  Document(int64_t value) : value_(value) {}              // NOLINT
-  Document(double value) : value_(value) {}               // NOLINT
+  Document() = default;                                        // null
+  Document(bool value) : value_(value) {}                      // NOLINT: a value is a document
+  Document(int value) : value_(int64_t{value}) {}              // NOLINT
+  Document(int64_t value) : value_(value) {}                   // NOLINT
+  Document(double value) : value_(value) {}                    // NOLINT
   Document(const char* value) : value_(std::string(value)) {}  // NOLINT
   Document(std::string value) : value_(std::move(value)) {}    // NOLINT
-  Document(List value) : value_(std::move(value)) {}      // NOLINT
-  Document(Table value) : value_(std::move(value)) {}     // NOLINT
+  Document(List value) : value_(std::move(value)) {}           // NOLINT
+  Document(Table value) : value_(std::move(value)) {}          // NOLINT
 
   bool is_null() const { return std::holds_alternative<std::monostate>(value_); }
   bool is_bool() const { return std::holds_alternative<bool>(value_); }

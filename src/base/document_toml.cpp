@@ -1,7 +1,7 @@
+#include <toml++/toml.h>
+
 #include <algorithm>
 #include <sstream>
-
-#include <toml++/toml.h>
 
 #include "base/document.h"
 #include "base/error.h"

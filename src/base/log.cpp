@@ -27,8 +27,12 @@ spdlog::level::level_enum to_spdlog(LogLevel level) {
 
 }  // namespace
 
-void log(LogLevel level, std::string_view message) { logger().log(to_spdlog(level), "{}", message); }
+void log(LogLevel level, std::string_view message) {
+  logger().log(to_spdlog(level), "{}", message);
+}
 
-void set_log_level(LogLevel level) { logger().set_level(to_spdlog(level)); }
+void set_log_level(LogLevel level) {
+  logger().set_level(to_spdlog(level));
+}
 
 }  // namespace tessera

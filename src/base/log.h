@@ -8,8 +8,12 @@ namespace tessera {
 enum class LogLevel { kDebug, kInfo, kWarning, kError };
 
 void log(LogLevel level, std::string_view message);
-inline void log_info(std::string_view message) { log(LogLevel::kInfo, message); }
-inline void log_warning(std::string_view message) { log(LogLevel::kWarning, message); }
+inline void log_info(std::string_view message) {
+  log(LogLevel::kInfo, message);
+}
+inline void log_warning(std::string_view message) {
+  log(LogLevel::kWarning, message);
+}
 
 /// Lines below `level` are dropped. Info by default.
 void set_log_level(LogLevel level);

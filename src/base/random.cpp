@@ -7,12 +7,14 @@ namespace {
 
 constexpr float kTwoToMinus24 = 1.0f / 16777216.0f;
 
-float to_unit(uint32_t word) { return static_cast<float>(word >> 8) * kTwoToMinus24; }
+float to_unit(uint32_t word) {
+  return static_cast<float>(word >> 8) * kTwoToMinus24;
+}
 
 std::array<uint32_t, 4> block(uint64_t key, uint64_t step, uint64_t index) {
-  return philox4x32({static_cast<uint32_t>(index), static_cast<uint32_t>(index >> 32), static_cast<uint32_t>(step),
-                     static_cast<uint32_t>(step >> 32)},
-                    {static_cast<uint32_t>(key), static_cast<uint32_t>(key >> 32)});
+  return philox4x32(
+      {static_cast<uint32_t>(index), static_cast<uint32_t>(index >> 32), static_cast<uint32_t>(step), static_cast<uint32_t>(step >> 32)},
+      {static_cast<uint32_t>(key), static_cast<uint32_t>(key >> 32)});
 }
 
 }  // namespace
@@ -45,7 +47,9 @@ uint64_t random_key(uint64_t seed, std::string_view name) {
   return hash ^ (hash >> 31);
 }
 
-float RandomStream::uniform(uint64_t index) const { return to_unit(block(key_, step_, index / 4)[index % 4]); }
+float RandomStream::uniform(uint64_t index) const {
+  return to_unit(block(key_, step_, index / 4)[index % 4]);
+}
 
 float RandomStream::normal(uint64_t index) const {
   // Blocks of the normal numbers lie apart from those of the uniform ones.

@@ -56,7 +56,7 @@ struct Split {
 struct LocalInt {
   enum class Kind { kConstant, kBegin, kSize };
   Kind kind = Kind::kConstant;
-  int64_t constant = 0;           // the value of a constant; what is added to a begin
+  int64_t constant = 0;  // the value of a constant; what is added to a begin
   Split split;
 
   LocalInt() = default;

@@ -191,9 +191,7 @@ TEST(CheckpointFaults, AFlippedBitIsFoundByWhoLoadsTheTensorAndByNobodyElse) {
   const Checkpoint checkpoint(disk, "c/step-00000001");
   EXPECT_EQ(load(checkpoint, "m", whole_box(kMatrix.shape)), box_bytes(kMatrix, whole_box(kMatrix.shape), 1));
   load(checkpoint, "w", Box{{{0, 5}, {0, 7}}});
-  EXPECT_THAT(message_of([&] {
-                load(checkpoint, "w", Box{{{4, 6}, {0, 7}}});
-              }),
+  EXPECT_THAT(message_of([&] { load(checkpoint, "w", Box{{{4, 6}, {0, 7}}}); }),
               StartsWith("65 'c/step-00000001/" + kShard1 + "' is damaged: tensor 'w' [5:10, 0:7]\n  why: bytes "));
 }
 

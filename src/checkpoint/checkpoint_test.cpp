@@ -288,9 +288,7 @@ TEST(Checkpoint, SaysHowItDiffersFromTheModel) {
   save(disk, "c", 1, {{{"w", kMatrix, whole_box(kMatrix.shape)}, {"old.bias", {DType::kF32, {7}}, whole_box({7})}}});
   const Checkpoint checkpoint(disk, "c/step-00000001");
   checkpoint.require({{"w", kMatrix}, {"old.bias", {DType::kF32, {7}}}});
-  EXPECT_EQ(message_of([&] {
-              checkpoint.require({{"w", {DType::kF32, {7, 10}}}, {"new.bias", {DType::kF32, {7}}}});
-            }),
+  EXPECT_EQ(message_of([&] { checkpoint.require({{"w", {DType::kF32, {7, 10}}}, {"new.bias", {DType::kF32, {7}}}}); }),
             "65 the checkpoint 'c/step-00000001' does not fit the model\n"
             "  why: missing 'new.bias' f32[7]; 'w' is f32[10,7], wanted f32[7,10]; unexpected 'old.bias' f32[7]\n"
             "  fix: load it with the model and the optimizer that it was stored with");

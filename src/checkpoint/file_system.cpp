@@ -110,7 +110,7 @@ std::unique_ptr<OutputFile> RealFileSystem::create(const fs::path& path) {
 
 std::unique_ptr<InputFile> RealFileSystem::open(const fs::path& path) {
   Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  struct stat status {};
+  struct stat status{};
   if (file.number() < 0 || ::fstat(file.number(), &status) != 0) throw cannot_read_error(path, reason_of(errno));
   if (S_ISDIR(status.st_mode)) throw cannot_read_error(path, "it is a folder");
   return std::make_unique<RealInputFile>(path, std::move(file), status.st_size);

@@ -40,8 +40,7 @@ class SimulatedDisk::Output final : public OutputFile {
     std::string text(reinterpret_cast<const char*>(bytes.data()), std::min(bytes.size(), disk_.most_bytes_));
     const bool full = disk_.fault_.kind == Fault::Kind::kFull && disk_.writes_ > disk_.fault_.at;
     if (full) throw cannot_write_error(path_, std::strerror(ENOSPC));
-    disk_.write_begins(
-        path_, [&] { node_->content += text.substr(0, text.size() / 2); }, [&] { flip(text[text.size() / 2], 3); });
+    disk_.write_begins(path_, [&] { node_->content += text.substr(0, text.size() / 2); }, [&] { flip(text[text.size() / 2], 3); });
     node_->content += text;
     return text.size();
   }
@@ -146,8 +145,7 @@ void SimulatedDisk::write_begins(const fs::path& path, Half half, Flip flip) {
 }
 
 void SimulatedDisk::write_begins(const fs::path& path) {
-  write_begins(
-      path, [] {}, [] {});
+  write_begins(path, [] {}, [] {});
 }
 
 void SimulatedDisk::flip_bit(const fs::path& path, int64_t bit) {

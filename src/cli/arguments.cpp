@@ -1,9 +1,8 @@
 #include "cli/arguments.h"
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <charconv>
-
-#include <CLI/CLI.hpp>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -54,25 +53,31 @@ void add_number(CLI::App& app, const std::string& option, std::optional<Number>&
     Number number = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
     if (error != std::errc{} || end != text.data() + text.size() || number < least)
-      refuse(option + " " + text + " is not possible", option + " takes a whole number of at least " + std::to_string(least), "write " + option + " " + std::to_string(least + 1));
+      refuse(option + " " + text + " is not possible", option + " takes a whole number of at least " + std::to_string(least),
+             "write " + option + " " + std::to_string(least + 1));
     target = number;
   };
   app.add_option_function<std::string>(option, read, description)->type_name("N");
 }
 
 void add_configured_options(CLI::App& app, Arguments& arguments) {
-  app.add_option("--plan", arguments.plan, "A plan file, or 'serial'; default: the configuration's [parallel], else serial")->type_name("FILE|serial");
+  app.add_option("--plan", arguments.plan, "A plan file, or 'serial'; default: the configuration's [parallel], else serial")
+      ->type_name("FILE|serial");
   add_number(app, "--ranks", arguments.ranks, 1, "Ranks, as threads of this process; default: as many as the plan needs");
 }
 
 void add_sets(CLI::App& app, Arguments& arguments) {
-  app.add_option("--set", arguments.sets, "Override a key of the configuration: --set train.steps=10")->type_name("key=value")->allow_extra_args(false);
+  app.add_option("--set", arguments.sets, "Override a key of the configuration: --set train.steps=10")
+      ->type_name("key=value")
+      ->allow_extra_args(false);
 }
 
 void add_options(CLI::App& app, Command command, Arguments& arguments) {
   const auto steps = [&](const char* description) { add_number(app, "--steps", arguments.steps, int64_t{0}, description); };
-  if (command == Command::kInspect) app.add_option("FILE", arguments.file, "A plan.json, a CONFIG.toml, or a file or folder of text")->required();
-  else if (command != Command::kDemo) app.add_option("CONFIG", arguments.file, "The configuration, a TOML file")->required();
+  if (command == Command::kInspect)
+    app.add_option("FILE", arguments.file, "A plan.json, a CONFIG.toml, or a file or folder of text")->required();
+  else if (command != Command::kDemo)
+    app.add_option("CONFIG", arguments.file, "The configuration, a TOML file")->required();
   if (command == Command::kTrain || command == Command::kVerify || command == Command::kExplain) add_configured_options(app, arguments);
   add_sets(app, arguments);
   switch (command) {
@@ -107,9 +112,11 @@ std::vector<std::string> spread_sets(const std::vector<std::string>& words) {
 
 void refuse_later_options(const std::vector<std::string>& words) {
   if (std::find(words.begin(), words.end(), "--resume") != words.end())
-    refuse("--resume is not possible", "this version of tessera writes no checkpoints to resume from", "run from the first step, without --resume");
+    refuse("--resume is not possible", "this version of tessera writes no checkpoints to resume from",
+           "run from the first step, without --resume");
   const auto plan = std::find(words.begin(), words.end(), "--plan");
-  if (std::find(words.begin(), words.end(), "--plan=auto") != words.end() || (plan != words.end() && plan + 1 != words.end() && *(plan + 1) == "auto"))
+  if (std::find(words.begin(), words.end(), "--plan=auto") != words.end() ||
+      (plan != words.end() && plan + 1 != words.end() && *(plan + 1) == "auto"))
     refuse("--plan auto is not possible", "this version of tessera does not search for a plan: it runs the plan that it is given",
            "give a plan file such as configs/plans/gpt.dp2-tp2.json, or --plan serial");
 }
@@ -131,7 +138,8 @@ void check_values_are_given(const CLI::App& app, const std::string& command, con
   for (size_t i = 0; i < words.size(); ++i) {
     const CLI::Option* option = words[i].starts_with("--") ? app.get_option_no_throw(words[i]) : nullptr;
     if (!option || option->get_items_expected_max() == 0 || (i + 1 < words.size() && !words[i + 1].starts_with("--"))) continue;
-    refuse("tessera " + command + ": " + words[i] + " has no value", "the option is the last word, or another option follows it", "write the value after " + words[i]);
+    refuse("tessera " + command + ": " + words[i] + " has no value", "the option is the last word, or another option follows it",
+           "write the value after " + words[i]);
   }
 }
 
@@ -142,7 +150,8 @@ void check_values_are_given(const CLI::App& app, const std::string& command, con
     if (option->nonpositional()) legal.push_back("--" + option->get_lnames().front());
   const std::string command = std::string("tessera ") + info.name;
   if (!first.starts_with("-"))
-    refuse(command + ": '" + first + "' is one argument too many", "the command takes " + usage_of(info.command), "remove it, or write the option that it belongs to before it");
+    refuse(command + ": '" + first + "' is one argument too many", "the command takes " + usage_of(info.command),
+           "remove it, or write the option that it belongs to before it");
   const std::string close = nearest(first, legal);
   refuse(command + ": unknown option '" + first + "'", "legal options here are " + join(legal, ", "),
          close.empty() ? "remove it or use one of these" : "did you mean '" + close + "'?");
@@ -165,15 +174,18 @@ CommandLine parse_command(const CommandInfo& info, std::vector<std::string> word
   } catch (const CLI::ExtrasError&) {
     refuse_extra(app, info, app.remaining());
   } catch (const CLI::ParseError& error) {
-    refuse(std::string("tessera ") + info.name + ": " + error.what(), "the command takes " + usage_of(info.command) + ", and options with their values",
+    refuse(std::string("tessera ") + info.name + ": " + error.what(),
+           "the command takes " + usage_of(info.command) + ", and options with their values",
            std::string("see tessera ") + info.name + " --help");
   }
   return arguments;
 }
 
 std::string general_help() {
-  std::string text = "tessera: trains one serial model on many processes and shows that nothing changes\n\nUsage: tessera COMMAND ...\n\nCommands:\n";
-  for (const CommandInfo& info : kCommands) text += "  " + std::string(info.name) + std::string(10 - std::string_view(info.name).size(), ' ') + info.description + "\n";
+  std::string text =
+      "tessera: trains one serial model on many processes and shows that nothing changes\n\nUsage: tessera COMMAND ...\n\nCommands:\n";
+  for (const CommandInfo& info : kCommands)
+    text += "  " + std::string(info.name) + std::string(10 - std::string_view(info.name).size(), ' ') + info.description + "\n";
   return text + "\ntessera COMMAND --help lists its options; tessera --version prints the version.\n\n" + kExitCodes;
 }
 
@@ -183,7 +195,8 @@ CommandLine parse_command_line(std::vector<std::string> words) {
   // `tessera --json train ...` is meant as `tessera train ... --json`.
   if (!words.empty() && words[0] == "--json") std::rotate(words.begin(), words.begin() + 1, words.end());
   if (words.empty() || words[0] == "--json")
-    refuse("tessera was given no command", "the commands are " + join(command_names(), ", "), "start with tessera demo; tessera --help says what each does");
+    refuse("tessera was given no command", "the commands are " + join(command_names(), ", "),
+           "start with tessera demo; tessera --help says what each does");
   if (words[0] == "--help" || words[0] == "-h" || words[0] == "help") return general_help();
   if (words[0] == "--version") return "tessera " + std::string(version()) + "\n";
   for (const CommandInfo& info : kCommands)

@@ -12,13 +12,13 @@ enum class Command { kTrain, kVerify, kExplain, kInspect, kDemo };
 
 struct Arguments {
   Command command = Command::kDemo;
-  std::string file;                  // CONFIG.toml; of inspect any file or folder
-  std::string name;                  // of explain: values and ops to explain, a name or a pattern; "": the whole
-  std::optional<std::string> plan;   // a file, or "serial"
+  std::string file;                 // CONFIG.toml; of inspect any file or folder
+  std::string name;                 // of explain: values and ops to explain, a name or a pattern; "": the whole
+  std::optional<std::string> plan;  // a file, or "serial"
   std::optional<int> ranks;
   std::optional<int64_t> steps;
-  std::vector<std::string> sets;     // "train.steps=10"
-  std::string out;                   // folder to write into; "": none
+  std::vector<std::string> sets;  // "train.steps=10"
+  std::string out;                // folder to write into; "": none
   bool stages = false;
   bool json = false;
 };
@@ -27,7 +27,8 @@ struct Arguments {
 using CommandLine = std::variant<Arguments, std::string>;
 
 /// Reads the words after the program's name.
-/// throws  UserError (2): an unknown command or option with the nearest legal one, a missing or malformed argument, what this version does not do
+/// throws  UserError (2): an unknown command or option with the nearest legal one, a missing or malformed argument, what this version does
+/// not do
 CommandLine parse_command_line(std::vector<std::string> words);
 
 }  // namespace tessera

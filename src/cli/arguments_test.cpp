@@ -7,7 +7,9 @@
 namespace tessera {
 namespace {
 
-Arguments parsed(const std::vector<std::string>& words) { return std::get<Arguments>(parse_command_line(words)); }
+Arguments parsed(const std::vector<std::string>& words) {
+  return std::get<Arguments>(parse_command_line(words));
+}
 
 std::string refused(const std::vector<std::string>& words) {
   try {
@@ -40,7 +42,8 @@ TEST(Arguments, WhatIsNotGivenIsEmpty) {
 }
 
 TEST(Arguments, OneSetTakesSeveralOverridesAndLeavesOtherWordsAlone) {
-  const Arguments arguments = parsed({"explain", "--set", "train.steps=3", "train.batch=2", "c.toml", "--set", "model.width=8", "blocks.*"});
+  const Arguments arguments =
+      parsed({"explain", "--set", "train.steps=3", "train.batch=2", "c.toml", "--set", "model.width=8", "blocks.*"});
   EXPECT_EQ(arguments.sets, (std::vector<std::string>{"train.steps=3", "train.batch=2", "model.width=8"}));
   EXPECT_EQ(arguments.file, "c.toml");
   EXPECT_EQ(arguments.name, "blocks.*");
@@ -54,7 +57,9 @@ TEST(Arguments, HelpIsATextThatListsTheExitCodes) {
   }
 }
 
-TEST(Arguments, TheVersionIsATextOfOneLine) { EXPECT_EQ(std::get<std::string>(parse_command_line({"--version"})), "tessera 0.1.0\n"); }
+TEST(Arguments, TheVersionIsATextOfOneLine) {
+  EXPECT_EQ(std::get<std::string>(parse_command_line({"--version"})), "tessera 0.1.0\n");
+}
 
 TEST(Arguments, AnUnknownWordNamesTheNearestLegalOne) {
   EXPECT_EQ(refused({"explian", "c.toml"}), "tessera has no command 'explian' | did you mean 'tessera explain'?");
@@ -77,7 +82,10 @@ TEST(Arguments, JsonMayStandBeforeTheCommand) {
   EXPECT_EQ(refused({"--json"}), "tessera was given no command | start with tessera demo; tessera --help says what each does");
 }
 
-TEST(Arguments, DemoTakesNoConfiguration) { EXPECT_EQ(refused({"demo", "c.toml"}), "tessera demo: 'c.toml' is one argument too many | remove it, or write the option that it belongs to before it"); }
+TEST(Arguments, DemoTakesNoConfiguration) {
+  EXPECT_EQ(refused({"demo", "c.toml"}),
+            "tessera demo: 'c.toml' is one argument too many | remove it, or write the option that it belongs to before it");
+}
 
 }  // namespace
 }  // namespace tessera

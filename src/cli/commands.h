@@ -6,7 +6,8 @@
 
 namespace tessera {
 
-/// Each does what its arguments ask for and prints the result; kDone, or the code of an answer that is no error, such as a failed verification.
+/// Each does what its arguments ask for and prints the result; kDone, or the code of an answer that is no error, such as a failed
+/// verification.
 ///   throws  UserError, InternalError
 ExitCode run_train(const Arguments& arguments);
 ExitCode run_verify(const Arguments& arguments);

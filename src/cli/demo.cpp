@@ -1,11 +1,11 @@
 // The demo: placements do not change results, and the model learns. A line to each thing that it does.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <optional>
 #include <ostream>
-
-#include <fmt/format.h>
 
 #include "base/text.h"
 #include "cli/commands.h"
@@ -45,17 +45,18 @@ Session open_demo(const Arguments& arguments) {
 struct Comparison {
   std::vector<double> serial;
   std::vector<double> divided;
-  double largest_fraction = 0;     // largest difference, as a fraction of its tolerance
-  double largest_difference = 0;   // relative
+  double largest_fraction = 0;    // largest difference, as a fraction of its tolerance
+  double largest_difference = 0;  // relative
   bool agree() const { return largest_fraction <= 1; }
 };
 
 /// What rounding may do to the loss of step `step` (from 0), relative to it.
 ///
-/// Dividing a sum changes the order of its additions and nothing else. A sum of n terms in f32 is off by about sqrt(n) 2^-24 of their size, as roundings
-/// of random sign add up (Higham, Accuracy and Stability, section 2.8). The longest sums here are those of a weight's gradient over the tokens of the batch,
-/// of the feed-forward's 4 width channels, and of the vocabulary. What a step adds stays in the weights, so that step t has had t + 1 of them; four
-/// times that leaves room for signs that fall worse. `tessera verify` measures tighter tolerances, tensor by tensor.
+/// Dividing a sum changes the order of its additions and nothing else. A sum of n terms in f32 is off by about sqrt(n) 2^-24 of their size,
+/// as roundings of random sign add up (Higham, Accuracy and Stability, section 2.8). The longest sums here are those of a weight's gradient
+/// over the tokens of the batch, of the feed-forward's 4 width channels, and of the vocabulary. What a step adds stays in the weights, so
+/// that step t has had t + 1 of them; four times that leaves room for signs that fall worse. `tessera verify` measures tighter tolerances,
+/// tensor by tensor.
 double loss_tolerance(const RunConfig& config, int64_t step) {
   const int64_t terms = std::max({config.train.batch * config.model.context, 4 * config.model.width, config.model.vocabulary});
   return 4 * static_cast<double>(step + 1) * std::sqrt(static_cast<double>(terms)) * std::ldexp(1.0, -24);
@@ -88,9 +89,12 @@ std::string framed(std::string_view text) {
   while (!text.empty()) {
     const int length = utf8_length(text);
     const bool is_control = length == 1 && static_cast<unsigned char>(text[0]) < 32 && text[0] != '\t';
-    if (text[0] == '\n') framed += "\n   | ";
-    else if (length == 0 || is_control) framed += '?';
-    else framed += text.substr(0, static_cast<size_t>(length));
+    if (text[0] == '\n')
+      framed += "\n   | ";
+    else if (length == 0 || is_control)
+      framed += '?';
+    else
+      framed += text.substr(0, static_cast<size_t>(length));
     text.remove_prefix(static_cast<size_t>(std::max(length, 1)));
   }
   return framed + "\n";
@@ -98,7 +102,8 @@ std::string framed(std::string_view text) {
 
 /// The first tokens of the held-out text, of which the model has seen nothing.
 std::vector<int32_t> held_out_start(const TextData& data) {
-  const Sampler sampler({.samples = data.held_out->samples(), .batch = 1, .parts = 1, .shuffle = Shuffle::kNone, .tail = Tail::kDrop, .seed = 0});
+  const Sampler sampler(
+      {.samples = data.held_out->samples(), .batch = 1, .parts = 1, .shuffle = Shuffle::kNone, .tail = Tail::kDrop, .seed = 0});
   const TextBatch batch = data.held_out->batch(sampler, 0, {0, 1});
   const auto tokens = batch.inputs.values<int32_t>();
   return {tokens.begin(), tokens.end()};
@@ -139,23 +144,27 @@ class Demo {
   void read_text() {
     say("1. Reads text from {}.\n", join(config().data.path, ", "));
     data_ = load_text_of(session_.config);
-    say("   {} tokens to train on, {} held out. Guessed from the token before it, a held-out token costs {:.3f} nats: their bigram entropy.\n\n",
+    say("   {} tokens to train on, {} held out. Guessed from the token before it, a held-out token costs {:.3f} nats: their bigram "
+        "entropy.\n\n",
         grouped(data_->train_tokens), grouped(data_->held_out_tokens), data_->bigram_entropy);
   }
 
   void build_model() {
     const ModelConfig& model = config().model;
-    say("2. Builds the model as a serial program: {} with {} of width {} over {} tokens.\n", model.kind, counted(model.layers, "layer"), model.width, model.context);
+    say("2. Builds the model as a serial program: {} with {} of width {} over {} tokens.\n", model.kind, counted(model.layers, "layer"),
+        model.width, model.context);
     serial_.emplace(config(), serial_plan(), data_);
     divided_.emplace(config(), session_.plan, data_);
-    say("   {} parameters, {} ops in a training step.\n\n", grouped(parameter_count(serial_->graph())), grouped(static_cast<int64_t>(serial_->graph().ops().size())));
+    say("   {} parameters, {} ops in a training step.\n\n", grouped(parameter_count(serial_->graph())),
+        grouped(static_cast<int64_t>(serial_->graph().ops().size())));
   }
 
   void compare() {
     say("3. Trains the first steps twice: serially, and under {}.\n", describe(session_.plan));
     comparison_ = compare_first_steps(*serial_, *divided_);
-    say("{}   {}: the largest relative difference is {:.1e}, {:.2g} of what rounding may do.\n\n", comparison_text(comparison_, config(), session_.plan.ranks()),
-        comparison_.agree() ? "They agree" : "THEY DO NOT AGREE", comparison_.largest_difference, comparison_.largest_fraction);
+    say("{}   {}: the largest relative difference is {:.1e}, {:.2g} of what rounding may do.\n\n",
+        comparison_text(comparison_, config(), session_.plan.ranks()), comparison_.agree() ? "They agree" : "THEY DO NOT AGREE",
+        comparison_.largest_difference, comparison_.largest_fraction);
     document_["ok"] = comparison_.agree();
     document_["steps"] = config().train.steps;
     document_["serial_losses"] = to_document(comparison_.serial);
@@ -164,12 +173,15 @@ class Demo {
   }
 
   void train() {
-    if (divided_->step_count() < config().train.steps) say("4. Goes on with {} to step {}.\n", counted(session_.plan.ranks(), "rank"), config().train.steps);
-    else say("4. Ends here: the run has {} only.\n", counted(config().train.steps, "step"));
+    if (divided_->step_count() < config().train.steps)
+      say("4. Goes on with {} to step {}.\n", counted(session_.plan.ranks(), "rank"), config().train.steps);
+    else
+      say("4. Ends here: the run has {} only.\n", counted(config().train.steps, "step"));
     const TrainedRun run = train_to_end(*divided_);
     say("{}\n", run.losses.empty() ? "" : "   " + grouped(std::llround(run.tokens_per_second)) + " tokens a second.\n");
-    say("5. Measures the held-out text.\n   The loss is {:.3f} nats a token over {} tokens, {} their bigram entropy of {:.3f}.\n\n", run.held_out_loss, grouped(run.held_out_tokens),
-        run.held_out_loss < data_->bigram_entropy ? "below" : "not yet below", data_->bigram_entropy);
+    say("5. Measures the held-out text.\n   The loss is {:.3f} nats a token over {} tokens, {} their bigram entropy of {:.3f}.\n\n",
+        run.held_out_loss, grouped(run.held_out_tokens), run.held_out_loss < data_->bigram_entropy ? "below" : "not yet below",
+        data_->bigram_entropy);
     for (double loss : run.losses) document_["losses"].append(loss);
     document_["val_loss"] = run.held_out_loss;
     document_["bigram_entropy"] = data_->bigram_entropy;
@@ -189,12 +201,15 @@ class Demo {
   void end() {
     say("What was shown: the model was written once, for one process; {} divided it over {}, and in the first {} its losses {}.\n\n"
         "Try next\n"
-        "  ./dev tessera verify  configs/mlp.toml --plan configs/plans/mlp.dp2-tp2.json            every tensor against the serial program\n"
-        "  ./dev tessera explain configs/gpt.toml --plan configs/plans/gpt.dp2-tp2.json            where everything lies, what is sent, and why\n"
+        "  ./dev tessera verify  configs/mlp.toml --plan configs/plans/mlp.dp2-tp2.json            every tensor against the serial "
+        "program\n"
+        "  ./dev tessera explain configs/gpt.toml --plan configs/plans/gpt.dp2-tp2.json            where everything lies, what is sent, "
+        "and why\n"
         "  ./dev tessera explain configs/gpt.toml --plan configs/plans/gpt.tp4.json 'blocks.0.ffn.*'\n"
         "  ./dev tessera train   configs/gpt.toml --plan configs/plans/gpt.dp4.json --out runs/1   train, with metrics in a folder\n",
         counted(static_cast<int64_t>(session_.plan.marks.size()), "mark"), counted(session_.plan.ranks(), "rank"),
-        counted(static_cast<int64_t>(comparison_.serial.size()), "step"), comparison_.agree() ? "were the serial ones up to rounding" : "WERE NOT the serial ones");
+        counted(static_cast<int64_t>(comparison_.serial.size()), "step"),
+        comparison_.agree() ? "were the serial ones up to rounding" : "WERE NOT the serial ones");
   }
 
   std::ostream& out_;
@@ -207,6 +222,8 @@ class Demo {
 
 }  // namespace
 
-ExitCode run_demo(const Arguments& arguments) { return Demo(arguments).run(arguments); }
+ExitCode run_demo(const Arguments& arguments) {
+  return Demo(arguments).run(arguments);
+}
 
 }  // namespace tessera

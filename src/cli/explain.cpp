@@ -1,7 +1,7 @@
 // The whole of a plan: where the parameters lie, what a step communicates, and why.
-#include <iostream>
-
 #include <fmt/format.h>
+
+#include <iostream>
 
 #include "cli/commands.h"
 #include "cli/explain_name.h"
@@ -14,7 +14,9 @@ namespace {
 
 constexpr Role kRoles[] = {Role::kForward, Role::kBackward, Role::kOptimizer};
 
-std::string_view to_text(ShardingNote::Kind kind) { return kind == ShardingNote::Kind::kConflict ? "conflict" : "fallback"; }
+std::string_view to_text(ShardingNote::Kind kind) {
+  return kind == ShardingNote::Kind::kConflict ? "conflict" : "fallback";
+}
 
 std::vector<ValueFacts> parameters_of(const Graph& graph, const ShardedGraph& sharded) {
   std::vector<ValueFacts> list;
@@ -26,15 +28,17 @@ std::vector<ValueFacts> parameters_of(const Graph& graph, const ShardedGraph& sh
 /// What a rank of one mesh holds.
 struct MeshMemory {
   std::string mesh;
-  Bytes state{0};   // of all variables, optimizer state too
+  Bytes state{0};  // of all variables, optimizer state too
   Bytes arena{0};
 };
 
 std::vector<MeshMemory> memory_of(const Graph& graph, const Compiled& compiled) {
   std::vector<MeshMemory> list;
-  for (size_t i = 0; i < compiled.sharded.meshes.size(); ++i) list.push_back({compiled.sharded.meshes[i].name, Bytes(0), compiled.arenas[i].size});
+  for (size_t i = 0; i < compiled.sharded.meshes.size(); ++i)
+    list.push_back({compiled.sharded.meshes[i].name, Bytes(0), compiled.arenas[i].size});
   for (const Variable& variable : graph.variables())
-    list[static_cast<size_t>(compiled.sharded.stages.values[static_cast<size_t>(variable.value.index)])].state += facts_of(graph, compiled.sharded, variable.value).bytes;
+    list[static_cast<size_t>(compiled.sharded.stages.values[static_cast<size_t>(variable.value.index)])].state +=
+        facts_of(graph, compiled.sharded, variable.value).bytes;
   return list;
 }
 
@@ -72,7 +76,8 @@ Document plan_document(const Graph& graph, const Compiled& compiled, const Plan&
   Bytes state{0}, arena{0};
   document["memory"] = Document::List{};
   for (const MeshMemory& memory : memory_of(graph, compiled)) {
-    document["memory"].append(Document::Table{{"mesh", memory.mesh}, {"state_bytes", memory.state.value()}, {"arena_bytes", memory.arena.value()}});
+    document["memory"].append(
+        Document::Table{{"mesh", memory.mesh}, {"state_bytes", memory.state.value()}, {"arena_bytes", memory.arena.value()}});
     state = std::max(state, memory.state);
     arena = std::max(arena, memory.arena);
   }
@@ -111,7 +116,8 @@ std::string communications_text(const std::vector<CommunicationFacts>& list) {
 std::string memory_text(const std::vector<MeshMemory>& list) {
   std::string text = "\nMemory of a rank\n";
   if (list.size() == 1)
-    return text + "  variables  " + to_text(list[0].state) + " with optimizer state\n  arena      " + to_text(list[0].arena) + " for everything that lives within a step\n";
+    return text + "  variables  " + to_text(list[0].state) + " with optimizer state\n  arena      " + to_text(list[0].arena) +
+           " for everything that lives within a step\n";
   TextTable table({"mesh", "variables with optimizer state", "arena of a step"}, "lrr");
   for (const MeshMemory& memory : list) table.add({memory.mesh, to_text(memory.state), to_text(memory.arena)});
   return text + table.text();
@@ -119,8 +125,8 @@ std::string memory_text(const std::vector<MeshMemory>& list) {
 
 std::string plan_text(const Graph& graph, const Compiled& compiled, const Plan& plan) {
   const ShardedGraph& sharded = compiled.sharded;
-  return describe(plan) + "\n" + notes_text(sharded) + parameters_text(graph, sharded) + communications_text(communications_of(compiled.tasks)) +
-         memory_text(memory_of(graph, compiled));
+  return describe(plan) + "\n" + notes_text(sharded) + parameters_text(graph, sharded) +
+         communications_text(communications_of(compiled.tasks)) + memory_text(memory_of(graph, compiled));
 }
 
 }  // namespace
@@ -134,15 +140,19 @@ ExitCode run_explain(const Arguments& arguments) {
   Document::List stages;
   if (arguments.stages)
     options.dump = [&](std::string_view stage, const std::string& text) {
-      if (arguments.json) stages.push_back(Document::Table{{"name", std::string(stage)}, {"text", text}});
-      else std::cout << "== " << stage << " ==\n" << text << "\n";
+      if (arguments.json)
+        stages.push_back(Document::Table{{"name", std::string(stage)}, {"text", text}});
+      else
+        std::cout << "== " << stage << " ==\n" << text << "\n";
     };
   options.micro_batches = session.plan.micro_batches;
   options.schedule = session.plan.schedule;
   const Compiled compiled = compile(graph, session.plan.placed(), session.plan.marks, options);
-  Document document = arguments.name.empty() ? plan_document(graph, compiled, session.plan) : explain_name_document(graph, compiled, arguments.name);
+  Document document =
+      arguments.name.empty() ? plan_document(graph, compiled, session.plan) : explain_name_document(graph, compiled, arguments.name);
   if (arguments.stages) document["stages"] = stages;
-  print_result(arguments, document, arguments.name.empty() ? plan_text(graph, compiled, session.plan) : explain_name_text(graph, compiled, arguments.name));
+  print_result(arguments, document,
+               arguments.name.empty() ? plan_text(graph, compiled, session.plan) : explain_name_text(graph, compiled, arguments.name));
   return ExitCode::kDone;
 }
 

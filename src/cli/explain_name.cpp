@@ -1,8 +1,8 @@
 #include "cli/explain_name.h"
 
-#include <algorithm>
-
 #include <fmt/format.h>
+
+#include <algorithm>
 
 #include "base/text.h"
 #include "cli/text_table.h"
@@ -15,8 +15,8 @@ constexpr size_t kNearestNames = 3;
 /// What a name stands for: an op with its results, or a value that no op makes.
 struct Match {
   std::string name;
-  OpId op;            // invalid for inputs and variables
-  ValueId value;      // of inputs and variables
+  OpId op;        // invalid for inputs and variables
+  ValueId value;  // of inputs and variables
 };
 
 [[noreturn]] void refuse_unknown(const Graph& graph, const std::string& name) {
@@ -36,8 +36,8 @@ std::vector<Match> find_matches(const Graph& graph, const std::string& pattern) 
     if (graph.value({i}).producer.index < 0 && matches(pattern, graph.value({i}).name)) list.push_back({graph.value({i}).name, {}, {i}});
   for (int i = 0; i < static_cast<int>(graph.ops().size()); ++i) {
     const Op& op = graph.op({i});
-    const bool fits = matches(pattern, op.name) ||
-                      std::any_of(op.outputs.begin(), op.outputs.end(), [&](ValueId value) { return matches(pattern, graph.value(value).name); });
+    const bool fits = matches(pattern, op.name) || std::any_of(op.outputs.begin(), op.outputs.end(),
+                                                               [&](ValueId value) { return matches(pattern, graph.value(value).name); });
     if (fits) list.push_back({op.name, {i}, {}});
   }
   if (list.empty()) refuse_unknown(graph, pattern);
@@ -52,9 +52,11 @@ std::vector<std::string> values_made(const Graph& graph, const Match& match) {
 }
 
 /// The exchanges that carry one of `names`.
-std::vector<CommunicationFacts> communications_of_values(const std::vector<CommunicationFacts>& all, const std::vector<std::string>& names) {
+std::vector<CommunicationFacts> communications_of_values(const std::vector<CommunicationFacts>& all,
+                                                         const std::vector<std::string>& names) {
   std::vector<CommunicationFacts> list;
-  std::copy_if(all.begin(), all.end(), std::back_inserter(list), [&](const CommunicationFacts& facts) { return std::find(names.begin(), names.end(), facts.value) != names.end(); });
+  std::copy_if(all.begin(), all.end(), std::back_inserter(list),
+               [&](const CommunicationFacts& facts) { return std::find(names.begin(), names.end(), facts.value) != names.end(); });
   return list;
 }
 
@@ -70,15 +72,16 @@ std::string source_text(const Graph& graph, const Match& match, const ShardedGra
   const Variable* variable = graph.variable_of(match.value);
   std::string text = fmt::format("{} {}: {}", variable ? "variable" : "input", match.name, to_text(graph.type(match.value)));
   if (variable) text += " = " + to_text(variable->initializer);
-  text += fmt::format("\n  placement  {}\n  at rank 0  {}, {}\n  why        {}\n  read by    {}\n", facts.placement, facts.local, to_text(facts.bytes),
-                      facts.reason.empty() ? "nothing divides it" : facts.reason, users_text(graph, match.value));
+  text += fmt::format("\n  placement  {}\n  at rank 0  {}, {}\n  why        {}\n  read by    {}\n", facts.placement, facts.local,
+                      to_text(facts.bytes), facts.reason.empty() ? "nothing divides it" : facts.reason, users_text(graph, match.value));
   return text;
 }
 
 std::string op_text(const OpFacts& facts) {
   TextTable table({"operand", "value", "lies as", "at rank 0", "the op uses it as", "reshard", "why it lies so"}, "lllllll");
   for (const OperandFacts& operand : facts.operands)
-    table.add({operand.role, operand.value.name, operand.value.placement, operand.value.local, operand.wanted, operand.reshard.empty() ? "-" : operand.reshard,
+    table.add({operand.role, operand.value.name, operand.value.placement, operand.value.local, operand.wanted,
+               operand.reshard.empty() ? "-" : operand.reshard,
                operand.value.reason.empty() ? "nothing divides it" : operand.value.reason});
   return facts.text + (facts.text.ends_with("\n") ? "" : "\n") + table.text();
 }
@@ -87,7 +90,8 @@ std::string exchanges_text(const std::vector<CommunicationFacts>& list) {
   if (list.empty()) return "  no process sends any of it to another\n";
   std::string text;
   for (const CommunicationFacts& facts : list)
-    text += fmt::format("  {} of '{}' from {} to {}: a rank receives {}\n    because {}\n", facts.kind, facts.value, facts.from, facts.to, to_text(facts.bytes), facts.reason);
+    text += fmt::format("  {} of '{}' from {} to {}: a rank receives {}\n    because {}\n", facts.kind, facts.value, facts.from, facts.to,
+                        to_text(facts.bytes), facts.reason);
   return text;
 }
 
@@ -124,10 +128,12 @@ Document explain_name_document(const Graph& graph, const Compiled& compiled, con
   Document document;
   document["matches"] = Document::List{};
   for (const Match& match : find_matches(graph, name)) {
-    Document item = match.op.index < 0 ? to_document(facts_of(graph, compiled.sharded, match.value)) : to_document(facts_of(graph, compiled.sharded, match.op));
+    Document item = match.op.index < 0 ? to_document(facts_of(graph, compiled.sharded, match.value))
+                                       : to_document(facts_of(graph, compiled.sharded, match.op));
     item["name"] = match.name;
     item["communications"] = Document::List{};
-    for (const CommunicationFacts& facts : communications_of_values(communications, values_made(graph, match))) item["communications"].append(to_document(facts));
+    for (const CommunicationFacts& facts : communications_of_values(communications, values_made(graph, match)))
+      item["communications"].append(to_document(facts));
     document["matches"].append(std::move(item));
   }
   return document;

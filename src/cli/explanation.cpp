@@ -18,13 +18,17 @@ Bytes received_bytes(const TensorType& type, const Exchange& exchange) {
 }
 
 /// The value of a register: "y [@dp, *]" is a resharded copy of y, and names have no spaces.
-std::string value_name(const Register& reg) { return reg.name.substr(0, reg.name.find(' ')); }
+std::string value_name(const Register& reg) {
+  return reg.name.substr(0, reg.name.find(' '));
+}
 
-OperandFacts operand_facts(const Graph& graph, const ShardedGraph& sharded, ValueId value, const DistAttr& wanted, std::string role, bool is_input) {
+OperandFacts operand_facts(const Graph& graph, const ShardedGraph& sharded, ValueId value, const DistAttr& wanted, std::string role,
+                           bool is_input) {
   const TensorType& type = graph.type(value);
   const DistAttr& lies = sharded.of(value);
   OperandFacts facts{std::move(role), facts_of(graph, sharded, value), to_text(wanted), to_text(local_type_of(type, wanted)), ""};
-  if (!(lies == wanted)) facts.reshard = is_input ? to_text(classify(type.shape, lies, wanted)) : to_text(classify(type.shape, wanted, lies));
+  if (!(lies == wanted))
+    facts.reshard = is_input ? to_text(classify(type.shape, lies, wanted)) : to_text(classify(type.shape, wanted, lies));
   return facts;
 }
 
@@ -33,7 +37,8 @@ OperandFacts operand_facts(const Graph& graph, const ShardedGraph& sharded, Valu
 ValueFacts facts_of(const Graph& graph, const ShardedGraph& sharded, ValueId value) {
   const TensorType& type = graph.type(value);
   const TensorType local = local_type_of(type, sharded.of(value));
-  return {graph.value(value).name, to_text(type, sharded.of(value)), to_text(local), byte_size(local), sharded.value_reasons[static_cast<size_t>(value.index)]};
+  return {graph.value(value).name, to_text(type, sharded.of(value)), to_text(local), byte_size(local),
+          sharded.value_reasons[static_cast<size_t>(value.index)]};
 }
 
 std::vector<CommunicationFacts> communications_of(const TaskGraph& tasks) {
@@ -42,8 +47,8 @@ std::vector<CommunicationFacts> communications_of(const TaskGraph& tasks) {
     const Task& task = tasks.tasks[static_cast<size_t>(id)];
     if (task.kind != Task::Kind::kExchange) continue;
     const Register& source = tasks.registers[static_cast<size_t>(task.inputs.front())];
-    list.push_back({task.role, std::string(to_text(task.exchange.kind)), value_name(source), to_text(task.exchange.from), to_text(task.exchange.to),
-                    received_bytes(source.type, task.exchange), task.reason});
+    list.push_back({task.role, std::string(to_text(task.exchange.kind)), value_name(source), to_text(task.exchange.from),
+                    to_text(task.exchange.to), received_bytes(source.type, task.exchange), task.reason});
   }
   return list;
 }
@@ -55,9 +60,11 @@ OpFacts facts_of(const Graph& graph, const ShardedGraph& sharded, OpId id) {
   const OpSharding& sharding = sharded.of(id);
   OpFacts facts{to_text(graph, id), {}};
   for (int i = 0; i < static_cast<int>(op.inputs.size()); ++i)
-    facts.operands.push_back(operand_facts(graph, sharded, op.inputs[static_cast<size_t>(i)], input_attr(op_view, rule, sharding, i), "input " + std::to_string(i), true));
+    facts.operands.push_back(operand_facts(graph, sharded, op.inputs[static_cast<size_t>(i)], input_attr(op_view, rule, sharding, i),
+                                           "input " + std::to_string(i), true));
   for (int i = 0; i < static_cast<int>(op.outputs.size()); ++i)
-    facts.operands.push_back(operand_facts(graph, sharded, op.outputs[static_cast<size_t>(i)], output_attr(op_view, rule, sharding, i), "result " + std::to_string(i), false));
+    facts.operands.push_back(operand_facts(graph, sharded, op.outputs[static_cast<size_t>(i)], output_attr(op_view, rule, sharding, i),
+                                           "result " + std::to_string(i), false));
   return facts;
 }
 

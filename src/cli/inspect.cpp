@@ -1,6 +1,6 @@
-#include <filesystem>
-
 #include <fmt/format.h>
+
+#include <filesystem>
 
 #include "base/file.h"
 #include "base/text.h"
@@ -18,11 +18,14 @@ struct Findings {
   Document document;
 };
 
-std::string mark_kind(const Mark& mark) { return mark.kind == Mark::Kind::kTensor ? "tensor" : "op"; }
+std::string mark_kind(const Mark& mark) {
+  return mark.kind == Mark::Kind::kTensor ? "tensor" : "op";
+}
 
 std::string stamp_text(const Plan& plan) {
   if (!plan.fingerprint) return "stamp  none: written by hand, it fits every model that has the names of its marks\n";
-  return fmt::format("stamp  graph {}, {}, by tessera {}\n", plan.fingerprint->graph, counted(static_cast<int64_t>(plan.fingerprint->parameters.size()), "parameter"), plan.fingerprint->version);
+  return fmt::format("stamp  graph {}, {}, by tessera {}\n", plan.fingerprint->graph,
+                     counted(static_cast<int64_t>(plan.fingerprint->parameters.size()), "parameter"), plan.fingerprint->version);
 }
 
 Findings inspect_plan(const std::string& file) {
@@ -39,8 +42,9 @@ Findings inspect_plan(const std::string& file) {
     findings.document["marks"].append(Document::Table{{mark_kind(mark), mark.pattern}, {"placement", mark.placement}});
   }
   findings.document["fingerprint"] = plan.fingerprint ? Document(plan.fingerprint->graph) : Document();
-  findings.text = fmt::format("{} is a plan\n\nmesh   {}\nranks  {}\n", file, plan.meshes.empty() ? "none: one process" : mesh_text(plan), plan.ranks()) + stamp_text(plan) +
-                  (marks.empty() ? "marks  none: everything is whole on every rank\n" : "\n" + marks.text());
+  findings.text = fmt::format("{} is a plan\n\nmesh   {}\nranks  {}\n", file, plan.meshes.empty() ? "none: one process" : mesh_text(plan),
+                              plan.ranks()) +
+                  stamp_text(plan) + (marks.empty() ? "marks  none: everything is whole on every rank\n" : "\n" + marks.text());
   return findings;
 }
 
@@ -56,7 +60,8 @@ Document text_facts(const std::string& text, const std::string& tokens) {
 }
 
 std::string text_line(const std::string& name, const Document& facts) {
-  return fmt::format("  {:<10}  {} tokens, vocabulary {}, bigram entropy {:.4f} nats a token\n", name, grouped(facts.find("tokens")->as_int()), facts.find("vocabulary")->as_int(),
+  return fmt::format("  {:<10}  {} tokens, vocabulary {}, bigram entropy {:.4f} nats a token\n", name,
+                     grouped(facts.find("tokens")->as_int()), facts.find("vocabulary")->as_int(),
                      facts.find("bigram_entropy")->as_double());
 }
 
@@ -66,13 +71,14 @@ Findings inspect_text(const std::string& file) {
   Findings findings;
   findings.document["kind"] = "text";
   findings.document["size"] = static_cast<int64_t>(text.size());
-  findings.text = fmt::format("{} is text: {} bytes{}\n\n", file, grouped(static_cast<int64_t>(text.size())),
-                              static_cast<int64_t>(text.size()) + 4 > defaults.max_bytes ? " were read, the default of data.max_bytes; there is more" : "");
+  findings.text = fmt::format(
+      "{} is text: {} bytes{}\n\n", file, grouped(static_cast<int64_t>(text.size())),
+      static_cast<int64_t>(text.size()) + 4 > defaults.max_bytes ? " were read, the default of data.max_bytes; there is more" : "");
   for (const char* tokens : {"bytes", "characters"}) {
     try {
       findings.document[tokens] = text_facts(text, tokens);
       findings.text += text_line(tokens, *findings.document.find(tokens));
-    } catch (const UserError& error) {   // not UTF-8: then it has no characters
+    } catch (const UserError& error) {  // not UTF-8: then it has no characters
       findings.document[tokens] = Document();
       findings.text += fmt::format("  {:<10}  not possible: {}\n", tokens, error.what_happened());
     }
@@ -110,9 +116,11 @@ Findings inspect_config(const Arguments& arguments) {
   findings.document["bigram_entropy"] = data->bigram_entropy;
   findings.document["plan"] = describe(session.plan);
   findings.text = fmt::format("{} is a configuration\n\n{}\n", arguments.file, settings_text(*findings.document.find("settings")));
-  findings.text += fmt::format("model  {} parameters; the training step has {} ops\n", grouped(parameters), grouped(static_cast<int64_t>(graph.ops().size())));
-  findings.text += fmt::format("data   {} tokens to train on, {} held out, vocabulary {}; bigram entropy of the held-out text {:.4f} nats a token\n", grouped(data->train_tokens),
-                               grouped(data->held_out_tokens), data->vocabulary.size(), data->bigram_entropy);
+  findings.text += fmt::format("model  {} parameters; the training step has {} ops\n", grouped(parameters),
+                               grouped(static_cast<int64_t>(graph.ops().size())));
+  findings.text +=
+      fmt::format("data   {} tokens to train on, {} held out, vocabulary {}; bigram entropy of the held-out text {:.4f} nats a token\n",
+                  grouped(data->train_tokens), grouped(data->held_out_tokens), data->vocabulary.size(), data->bigram_entropy);
   findings.text += "run    under " + describe(session.plan) + "\n";
   return findings;
 }
@@ -120,7 +128,7 @@ Findings inspect_config(const Arguments& arguments) {
 Findings inspect_any(const Arguments& arguments) {
   const std::filesystem::path file(arguments.file);
   std::error_code unknown;
-  if (!std::filesystem::exists(file, unknown)) read_file(file);   // says what is missing
+  if (!std::filesystem::exists(file, unknown)) read_file(file);  // says what is missing
   const bool is_folder = std::filesystem::is_directory(file, unknown);
   if (!is_folder && file.extension() == ".json") return inspect_plan(arguments.file);
   if (!is_folder && file.extension() == ".toml") return inspect_config(arguments);

@@ -49,15 +49,23 @@ int guarded_run(const std::vector<std::string>& words) {
   } catch (const UserError& error) {
     return report(error, json);
   } catch (const InternalError& error) {
-    return report(UserError(error.what(), "a promise inside tessera does not hold", "please report it, with the command and its files", ExitCode::kInternal), json);
+    return report(UserError(error.what(), "a promise inside tessera does not hold", "please report it, with the command and its files",
+                            ExitCode::kInternal),
+                  json);
   } catch (const std::bad_alloc&) {
-    return report(UserError("there is not enough memory", "an allocation failed", "train a smaller model or batch, or divide it over more machines", ExitCode::kOutOfMemory), json);
+    return report(UserError("there is not enough memory", "an allocation failed",
+                            "train a smaller model or batch, or divide it over more machines", ExitCode::kOutOfMemory),
+                  json);
   } catch (const std::exception& error) {
-    return report(UserError(std::string("the program failed: ") + error.what(), "a library reported it", "check the files that the command names, and the disk", ExitCode::kFailure), json);
+    return report(UserError(std::string("the program failed: ") + error.what(), "a library reported it",
+                            "check the files that the command names, and the disk", ExitCode::kFailure),
+                  json);
   }
 }
 
 }  // namespace
 }  // namespace tessera
 
-int main(int argc, char** argv) { return tessera::guarded_run({argv + 1, argv + argc}); }
+int main(int argc, char** argv) {
+  return tessera::guarded_run({argv + 1, argv + argc});
+}

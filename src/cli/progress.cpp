@@ -1,12 +1,12 @@
 #include "cli/progress.h"
 
+#include <fmt/format.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <iostream>
-
-#include <fmt/format.h>
-#include <unistd.h>
 
 #include "cli/text_table.h"
 
@@ -15,10 +15,12 @@ namespace {
 
 constexpr int64_t kLines = 10;
 constexpr int64_t kBarWidth = 24;
-constexpr std::chrono::milliseconds kBarPeriod{50};   // a terminal needs no more than twenty bars a second
+constexpr std::chrono::milliseconds kBarPeriod{50};  // a terminal needs no more than twenty bars a second
 
 /// Whole seconds: tenths of a second of an estimate are noise.
-std::string whole_seconds(Seconds seconds) { return to_text(Seconds(std::ceil(seconds.value()))); }
+std::string whole_seconds(Seconds seconds) {
+  return to_text(Seconds(std::ceil(seconds.value())));
+}
 
 }  // namespace
 
@@ -46,13 +48,19 @@ bool is_worth_a_line(int64_t done, int64_t steps) {
   return done == 1 || done == steps || done % stride == 0;
 }
 
-Progress::Form Progress::form_of_terminal() { return isatty(STDERR_FILENO) != 0 ? Form::kBar : Form::kLines; }
+Progress::Form Progress::form_of_terminal() {
+  return isatty(STDERR_FILENO) != 0 ? Form::kBar : Form::kLines;
+}
 
 Progress::Progress(int64_t steps, Form form) : steps_(steps), form_(form) {}
 
-Progress::~Progress() { erase_bar(); }
+Progress::~Progress() {
+  erase_bar();
+}
 
-void Progress::step(int64_t done) { step(done, std::nan(""), 0, 0); }
+void Progress::step(int64_t done) {
+  step(done, std::nan(""), 0, 0);
+}
 
 void Progress::step(int64_t done, double loss, double grad_norm, int64_t tokens) {
   const Clock::time_point now = Clock::now();

@@ -1,4 +1,5 @@
-// What a person sees while steps go by: a bar on a terminal, some lines elsewhere. Always on standard error: results are on standard output.
+// What a person sees while steps go by: a bar on a terminal, some lines elsewhere. Always on standard error: results are on standard
+// output.
 #pragma once
 
 #include <chrono>
@@ -11,11 +12,11 @@ namespace tessera {
 
 /// How far a run is.
 struct ProgressState {
-  int64_t done = 0;               // steps
-  int64_t steps = 0;              // of the whole run
+  int64_t done = 0;   // steps
+  int64_t steps = 0;  // of the whole run
   double loss = 0;
-  double grad_norm = 0;           // 0: not known, not shown
-  double tokens_per_second = 0;   // 0: not known, not shown
+  double grad_norm = 0;          // 0: not known, not shown
+  double tokens_per_second = 0;  // 0: not known, not shown
   Seconds left{0};
 };
 

@@ -10,7 +10,8 @@ namespace tessera {
 namespace {
 
 [[noreturn]] void cannot_write(const std::filesystem::path& path, const std::string& why) {
-  throw UserError("cannot write '" + path.string() + "'", why, "check that the folder may be written and that the disk has room, or choose another --out");
+  throw UserError("cannot write '" + path.string() + "'", why,
+                  "check that the folder may be written and that the disk has room, or choose another --out");
 }
 
 }  // namespace
@@ -49,7 +50,7 @@ void RunFolder::add_evaluation(int64_t step, double loss) {
 }
 
 void RunFolder::add_line(const Document& line) {
-  metrics_ << to_json(line) << std::endl;   // a line at once, so that the file can be followed
+  metrics_ << to_json(line) << std::endl;  // a line at once, so that the file can be followed
   if (!metrics_) cannot_write(metrics_path_, "writing failed");
 }
 

@@ -10,8 +10,8 @@ namespace tessera {
 
 /// Holds plan.json (stamped for the model), config.json (every setting) and metrics.jsonl (a line a step).
 ///
-///   metrics  step, loss, lr, grad_norm, step_time_ms, tokens, tokens_per_s, tokens_per_s_per_device, mem_peak_bytes; val_loss where it was measured
-///   throws   UserError (1) when the folder cannot be made or written
+///   metrics  step, loss, lr, grad_norm, step_time_ms, tokens, tokens_per_s, tokens_per_s_per_device, mem_peak_bytes; val_loss where it was
+///   measured throws   UserError (1) when the folder cannot be made or written
 class RunFolder {
  public:
   RunFolder(const std::filesystem::path& folder, Engine& engine);

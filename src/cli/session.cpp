@@ -87,8 +87,10 @@ std::shared_ptr<const TextData> load_text_of(RunConfig& config) {
 }
 
 void set_vocabulary(RunConfig& config) {
-  if (config.data.tokens == "bytes") config.model.vocabulary = Vocabulary::bytes().size();
-  else load_text_of(config);
+  if (config.data.tokens == "bytes")
+    config.model.vocabulary = Vocabulary::bytes().size();
+  else
+    load_text_of(config);
 }
 
 Document resolved_settings(const RunConfig& config) {
@@ -105,12 +107,16 @@ std::string describe(const Plan& plan) {
   return "plan '" + plan.name + "' on mesh " + mesh_text(plan) + ", " + counted(plan.ranks(), "rank");
 }
 
-std::ostream& narration(const Arguments& arguments) { return arguments.json ? std::cerr : std::cout; }
+std::ostream& narration(const Arguments& arguments) {
+  return arguments.json ? std::cerr : std::cout;
+}
 
 void print_result(const Arguments& arguments, const Document& json, const std::string& text) {
   std::cout << (arguments.json ? to_json(json, 2) + "\n" : text) << std::flush;
 }
 
-Document to_document(const std::vector<double>& numbers) { return Document::List(numbers.begin(), numbers.end()); }
+Document to_document(const std::vector<double>& numbers) {
+  return Document::List(numbers.begin(), numbers.end());
+}
 
 }  // namespace tessera

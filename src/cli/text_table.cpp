@@ -19,7 +19,9 @@ std::string without_trailing_spaces(std::string line) {
 
 }  // namespace
 
-TextTable::TextTable(std::vector<std::string> header, std::string alignment) : alignment_(std::move(alignment)) { add(std::move(header)); }
+TextTable::TextTable(std::vector<std::string> header, std::string alignment) : alignment_(std::move(alignment)) {
+  add(std::move(header));
+}
 
 void TextTable::add(std::vector<std::string> row) {
   ensure(row.size() == alignment_.size(), "a row of a table has a cell a column");
@@ -33,7 +35,8 @@ std::string TextTable::text(int indent) const {
   std::string text;
   for (const auto& row : rows_) {
     std::string line(static_cast<size_t>(indent), ' ');
-    for (size_t column = 0; column < row.size(); ++column) line += (column == 0 ? "" : "  ") + padded(row[column], widths[column], alignment_[column]);
+    for (size_t column = 0; column < row.size(); ++column)
+      line += (column == 0 ? "" : "  ") + padded(row[column], widths[column], alignment_[column]);
     text += without_trailing_spaces(std::move(line)) + "\n";
   }
   return text;
@@ -46,6 +49,8 @@ std::string grouped(int64_t number) {
   return text;
 }
 
-std::string counted(int64_t number, const std::string& noun) { return grouped(number) + " " + noun + (number == 1 ? "" : "s"); }
+std::string counted(int64_t number, const std::string& noun) {
+  return grouped(number) + " " + noun + (number == 1 ? "" : "s");
+}
 
 }  // namespace tessera

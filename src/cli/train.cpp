@@ -1,7 +1,7 @@
+#include <fmt/format.h>
+
 #include <iostream>
 #include <optional>
-
-#include <fmt/format.h>
 
 #include "cli/commands.h"
 #include "cli/progress.h"
@@ -27,11 +27,14 @@ Document result_document(const TrainedRun& run, Engine& engine) {
 }
 
 std::string result_text(const TrainedRun& run, Engine& engine, const TextData& data, const std::string& out) {
-  std::string text = fmt::format("trained    {} under {}\n", counted(static_cast<int64_t>(run.losses.size()), "step"), describe(engine.plan()));
-  if (!run.losses.empty()) text += fmt::format("loss       {:.4f} at the first step, {:.4f} at the last\n", run.losses.front(), run.losses.back());
-  text += fmt::format("held out   {:.4f} nats a token over {} tokens; the bigram entropy of all {} held-out tokens is {:.4f}\n", run.held_out_loss,
-                      grouped(run.held_out_tokens), grouped(data.held_out_tokens), data.bigram_entropy);
-  text += fmt::format("speed      {} tok/s, {} tok/s/dev\n", grouped(std::llround(run.tokens_per_second)), grouped(std::llround(run.tokens_per_second / engine.plan().ranks())));
+  std::string text =
+      fmt::format("trained    {} under {}\n", counted(static_cast<int64_t>(run.losses.size()), "step"), describe(engine.plan()));
+  if (!run.losses.empty())
+    text += fmt::format("loss       {:.4f} at the first step, {:.4f} at the last\n", run.losses.front(), run.losses.back());
+  text += fmt::format("held out   {:.4f} nats a token over {} tokens; the bigram entropy of all {} held-out tokens is {:.4f}\n",
+                      run.held_out_loss, grouped(run.held_out_tokens), grouped(data.held_out_tokens), data.bigram_entropy);
+  text += fmt::format("speed      {} tok/s, {} tok/s/dev\n", grouped(std::llround(run.tokens_per_second)),
+                      grouped(std::llround(run.tokens_per_second / engine.plan().ranks())));
   text += fmt::format("memory     {} at the peak of a rank\n", to_text(engine.runtime().peak_bytes()));
   if (!out.empty()) text += fmt::format("written    {0}/plan.json, {0}/config.json, {0}/metrics.jsonl\n", out);
   return text;

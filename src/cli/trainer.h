@@ -8,10 +8,10 @@
 namespace tessera {
 
 struct TrainedRun {
-  std::vector<double> losses;       // of the steps that were run here
-  double held_out_loss = 0;         // at the end, over as much of the held-out text as train.evaluate_batches says
-  int64_t held_out_tokens = 0;      // over which that is the mean
-  double tokens_per_second = 0;     // without the first step, which binds and warms up, unless it is the only one
+  std::vector<double> losses;    // of the steps that were run here
+  double held_out_loss = 0;      // at the end, over as much of the held-out text as train.evaluate_batches says
+  int64_t held_out_tokens = 0;   // over which that is the mean
+  double tokens_per_second = 0;  // without the first step, which binds and warms up, unless it is the only one
 };
 
 /// Runs the steps of `engine` that are left of config().train.steps, and evaluates as its configuration says and at the end.

@@ -1,6 +1,6 @@
-#include <iostream>
-
 #include <fmt/format.h>
+
+#include <iostream>
 
 #include "cli/commands.h"
 #include "cli/progress.h"
@@ -15,7 +15,8 @@ ExitCode run_verify(const Arguments& arguments) {
   const auto data = load_text_of(session.config);
   VerifyOptions options;
   if (arguments.steps) options.steps = *arguments.steps;
-  std::cerr << fmt::format("verify {}: {} against the serial program, {}\n", arguments.file, describe(session.plan), counted(options.steps, "step"));
+  std::cerr << fmt::format("verify {}: {} against the serial program, {}\n", arguments.file, describe(session.plan),
+                           counted(options.steps, "step"));
   VerifyReport report;
   {
     Progress progress(options.steps);

@@ -1,9 +1,9 @@
 #include "cli/verify_report.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
-
-#include <fmt/format.h>
 
 #include "cli/progress.h"
 #include "cli/session.h"
@@ -41,9 +41,11 @@ std::string losses_table(const VerifyReport& report) {
 std::string difference_text(const Difference& difference) {
   std::string text = fmt::format("first to differ: op '{}'\n  value        {}\n", difference.op, difference.value);
   if (!difference.placement.empty()) text += fmt::format("  placement    {}\n", difference.placement);
-  return text + fmt::format("  step         {}\n  index        {} of the whole tensor\n  distributed  {:.9g}\n  serial       {:.9g}\n  difference   {:.3g}\n  tolerance    {:.3g}\n",
-                            difference.step + 1, difference.index, difference.distributed, difference.serial, std::abs(difference.distributed - difference.serial),
-                            difference.tolerance);
+  return text + fmt::format(
+                    "  step         {}\n  index        {} of the whole tensor\n  distributed  {:.9g}\n  serial       {:.9g}\n  difference  "
+                    " {:.3g}\n  tolerance    {:.3g}\n",
+                    difference.step + 1, difference.index, difference.distributed, difference.serial,
+                    std::abs(difference.distributed - difference.serial), difference.tolerance);
 }
 
 }  // namespace
@@ -65,7 +67,10 @@ std::string report_text(const VerifyReport& report) {
   std::string text = losses_table(report) + "\n";
   text += fmt::format("tensors  {} compared in a step, {} of them bit for bit\n", grouped(report.tensors), grouped(report.exact_tensors));
   text += fmt::format("error    at most {:.3g} of its tolerance\n", report.max_error);
-  text += std::string("verdict  ") + (report.ok ? "ok: the plan computes what the serial program computes" : "FAILED: the plan does not compute what the serial program computes") + "\n";
+  text += std::string("verdict  ") +
+          (report.ok ? "ok: the plan computes what the serial program computes"
+                     : "FAILED: the plan does not compute what the serial program computes") +
+          "\n";
   if (report.first_difference) text += "\n" + difference_text(*report.first_difference);
   return text;
 }

@@ -116,9 +116,7 @@ TEST_F(ReadText, FollowsNoLinkToNothingInAFolder) {
 TEST_F(ReadText, AMissingPathIsNamed) {
   const fs::path here = write("a.txt", "text"), missing = folder_ / "b.txt";
   EXPECT_THAT(
-      [&] {
-        read_text({here, missing}, kPlenty);
-      },
+      [&] { read_text({here, missing}, kPlenty); },
       throws_user_error("cannot read text from '" + missing.string() +
                             "'\n"
                             "  why: there is no such file or folder\n"
@@ -140,15 +138,12 @@ TEST_F(ReadText, NoTextInAllOfThemIsSaidWithTheirNumbers) {
   const fs::path empty = write("empty.txt", "");
   write("in/a.bin", std::string(1, '\0'));
   write("in/b.bin", std::string("x\0", 2));
-  EXPECT_THAT(
-      [&] {
-        read_text({empty, folder_ / "in"}, kPlenty);
-      },
-      throws_user_error("there is no text in '" + empty.string() + "', '" + (folder_ / "in").string() +
-                            "'\n"
-                            "  why: files found: 3; empty: 1; not text (a zero byte in the first 4096): 2\n"
-                            "  fix: name files of text, or folders that hold them",
-                        ExitCode::kBadData));
+  EXPECT_THAT([&] { read_text({empty, folder_ / "in"}, kPlenty); },
+              throws_user_error("there is no text in '" + empty.string() + "', '" + (folder_ / "in").string() +
+                                    "'\n"
+                                    "  why: files found: 3; empty: 1; not text (a zero byte in the first 4096): 2\n"
+                                    "  fix: name files of text, or folders that hold them",
+                                ExitCode::kBadData));
 }
 
 TEST_F(ReadText, NoPathIsNoText) {

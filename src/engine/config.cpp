@@ -68,8 +68,8 @@ Plan read_parallel(const Document* table, const std::string& file) {
 void override_key(Document& document, const std::string& set) {
   const size_t equals = set.find('=');
   if (equals == std::string::npos || equals == 0)
-    throw UserError("--set " + set + " is not key=value", "an override names a key of the configuration and its value", "write --set train.steps=10",
-                    ExitCode::kUsage);
+    throw UserError("--set " + set + " is not key=value", "an override names a key of the configuration and its value",
+                    "write --set train.steps=10", ExitCode::kUsage);
   const std::string value(trim(std::string_view(set).substr(equals + 1)));
   Document parsed;
   try {
@@ -80,7 +80,8 @@ void override_key(Document& document, const std::string& set) {
   Document* place = &document;
   for (const std::string& key : split_text(trim(std::string_view(set).substr(0, equals)), '.')) {
     if (!place->is_table() && !place->is_null())
-      throw UserError("--set " + set + " goes into a value", "a part of the key before '" + key + "' is not a table", "use a key such as train.steps", ExitCode::kBadConfig);
+      throw UserError("--set " + set + " goes into a value", "a part of the key before '" + key + "' is not a table",
+                      "use a key such as train.steps", ExitCode::kBadConfig);
     place = &(*place)[key];
   }
   *place = std::move(parsed);
@@ -101,8 +102,8 @@ RunConfig read_config(const std::filesystem::path& file, const std::vector<std::
   config.plan = read_parallel(table.raw("parallel"), file.string());
   table.finish();
   if (config.data.path.empty())
-    throw UserError(file.string() + ": data.path is missing", "a run needs text to train on", "set data.path to files or folders, here or by --set data.path=FOLDER",
-                    ExitCode::kBadConfig);
+    throw UserError(file.string() + ": data.path is missing", "a run needs text to train on",
+                    "set data.path to files or folders, here or by --set data.path=FOLDER", ExitCode::kBadConfig);
   return config;
 }
 

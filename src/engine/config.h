@@ -13,21 +13,21 @@
 namespace tessera {
 
 struct DataConfig {
-  std::vector<std::string> path;        // files and folders of text
-  std::string tokens = "bytes";         // "bytes", "characters"
+  std::vector<std::string> path;  // files and folders of text
+  std::string tokens = "bytes";   // "bytes", "characters"
   int64_t max_bytes = 4 << 20;
-  double held_out = 0.1;                // fraction of the text, its end
-  int64_t stride = 0;                   // between samples, in tokens; 0: the context
+  double held_out = 0.1;  // fraction of the text, its end
+  int64_t stride = 0;     // between samples, in tokens; 0: the context
   Shuffle shuffle = Shuffle::kBeforeSplit;
   Tail tail = Tail::kDrop;
 };
 
 struct TrainConfig {
-  int64_t batch = 16;                   // rows of the whole step's batch, over all ranks
+  int64_t batch = 16;  // rows of the whole step's batch, over all ranks
   int64_t steps = 100;
   uint64_t seed = 1;
-  int64_t evaluate_every = 0;           // steps between evaluations of the held-out loss; 0: only at the end
-  int64_t evaluate_batches = 8;         // batches of one evaluation
+  int64_t evaluate_every = 0;    // steps between evaluations of the held-out loss; 0: only at the end
+  int64_t evaluate_batches = 8;  // batches of one evaluation
 };
 
 struct RunConfig {
@@ -36,7 +36,7 @@ struct RunConfig {
   DataConfig data;
   TrainConfig train;
   OptimizerConfig optimizer;
-  Plan plan;                            // from [parallel]; the serial plan when there is none
+  Plan plan;  // from [parallel]; the serial plan when there is none
 };
 
 /// Reads CONFIG.toml; `sets` are overrides such as "train.steps=10", "data.path=/usr/include", read as TOML values or else as texts.

@@ -13,7 +13,9 @@
 namespace tessera {
 namespace {
 
-std::shared_ptr<const TaskGraph> shared_tasks(const TaskGraph& tasks) { return std::make_shared<const TaskGraph>(tasks); }
+std::shared_ptr<const TaskGraph> shared_tasks(const TaskGraph& tasks) {
+  return std::make_shared<const TaskGraph>(tasks);
+}
 
 /// The marks that name something in `graph`: evaluation and prediction lack what only training has (labels, optimizer state).
 std::vector<Mark> marks_for(const Graph& graph, const std::vector<Mark>& marks) {
@@ -52,7 +54,9 @@ std::vector<Mark> with_variables_of(const Graph& training, const Compiled& compi
       spec.push_back(axes.empty() ? "None" : axes.size() == 1 ? axes.front() : "(" + join(axes, ",") + ")");
     }
     kept.push_back(shard_tensor(name, "P(" + join(spec, ", ") + ")", "the training program"));
-    kept.back().mesh = compiled.sharded.meshes[static_cast<size_t>(compiled.sharded.stages.values[static_cast<size_t>(training.find_value(name)->index)])].name;
+    kept.back().mesh =
+        compiled.sharded.meshes[static_cast<size_t>(compiled.sharded.stages.values[static_cast<size_t>(training.find_value(name)->index)])]
+            .name;
   }
   return kept;
 }
@@ -144,11 +148,16 @@ struct Engine::State {
     step_number.values<int32_t>()[0] = static_cast<int32_t>(steps_done);
     for (const TaskInput& input : compiled.tasks.inputs) {
       const Tensor*& place = inputs[input.name];
-      if (input.name == "tokens") place = &batch.inputs;
-      else if (input.name == "labels") place = &batch.labels;
-      else if (input.name == kLearningRateInput) place = &rate;
-      else if (input.name == kStepInput) place = &step_number;
-      else throw InternalError("the training graph has an unknown input '" + input.name + "'");
+      if (input.name == "tokens")
+        place = &batch.inputs;
+      else if (input.name == "labels")
+        place = &batch.labels;
+      else if (input.name == kLearningRateInput)
+        place = &rate;
+      else if (input.name == kStepInput)
+        place = &step_number;
+      else
+        throw InternalError("the training graph has an unknown input '" + input.name + "'");
     }
   }
 
@@ -158,14 +167,16 @@ struct Engine::State {
   }
 };
 
-Engine::Engine(RunConfig config, Plan plan, std::shared_ptr<const TextData> data, EngineOptions options) : state_(std::make_unique<State>()) {
+Engine::Engine(RunConfig config, Plan plan, std::shared_ptr<const TextData> data, EngineOptions options)
+    : state_(std::make_unique<State>()) {
   State& s = *state_;
   s.config = std::move(config);
   s.plan = std::move(plan);
   s.data = std::move(data);
   s.graph = training_graph(s.config);
   check_fits(s.plan, s.graph);
-  s.compiled = compile(s.graph, s.plan.placed(), s.plan.marks, {.dump = {}, .rules = options.rules, .micro_batches = s.plan.micro_batches, .schedule = s.plan.schedule});
+  s.compiled = compile(s.graph, s.plan.placed(), s.plan.marks,
+                       {.dump = {}, .rules = options.rules, .micro_batches = s.plan.micro_batches, .schedule = s.plan.schedule});
   s.runtime = std::make_unique<Runtime>(s.plan.processes(), options.runtime);
   s.training = &s.runtime->load(shared_tasks(s.compiled.tasks));
   s.runtime->initialize(*s.training, s.config.train.seed);
@@ -174,12 +185,24 @@ Engine::Engine(RunConfig config, Plan plan, std::shared_ptr<const TextData> data
 Engine::~Engine() = default;
 Engine::Engine(Engine&&) noexcept = default;
 
-const RunConfig& Engine::config() const { return state_->config; }
-const Plan& Engine::plan() const { return state_->plan; }
-const Graph& Engine::graph() const { return state_->graph; }
-const Compiled& Engine::compiled() const { return state_->compiled; }
-Runtime& Engine::runtime() { return *state_->runtime; }
-int64_t Engine::step_count() const { return state_->steps_done; }
+const RunConfig& Engine::config() const {
+  return state_->config;
+}
+const Plan& Engine::plan() const {
+  return state_->plan;
+}
+const Graph& Engine::graph() const {
+  return state_->graph;
+}
+const Compiled& Engine::compiled() const {
+  return state_->compiled;
+}
+Runtime& Engine::runtime() {
+  return *state_->runtime;
+}
+int64_t Engine::step_count() const {
+  return state_->steps_done;
+}
 
 StepResult Engine::step(const Observer* observer) {
   State& s = *state_;
@@ -210,7 +233,8 @@ StepResult Engine::step(const TextBatch& batch, const Observer* observer) {
                           .tokens = batch.inputs.size(),
                           .time = Seconds(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count())};
   if (!std::isfinite(result.loss))
-    throw UserError("the loss of step " + std::to_string(s.steps_done) + " is not a number", "training diverged: values grew until they left the range of f32",
+    throw UserError("the loss of step " + std::to_string(s.steps_done) + " is not a number",
+                    "training diverged: values grew until they left the range of f32",
                     "lower optimizer.learning_rate, lengthen optimizer.warmup, or set optimizer.clip_norm", ExitCode::kDiverged);
   ++s.steps_done;
   return result;
@@ -230,7 +254,8 @@ Engine::Evaluation Engine::evaluate(int64_t batches) {
   State& s = *state_;
   const int64_t batch = s.config.train.batch;
   LoadedProgram& program = s.load_without_training(evaluation_graph(s.config, batch), s.evaluation);
-  const Sampler sampler({.samples = s.data->held_out->samples(), .batch = batch, .parts = 1, .shuffle = Shuffle::kNone, .tail = Tail::kPad, .seed = 0});
+  const Sampler sampler(
+      {.samples = s.data->held_out->samples(), .batch = batch, .parts = 1, .shuffle = Shuffle::kNone, .tail = Tail::kPad, .seed = 0});
   Evaluation evaluation;
   double sum = 0;
   TensorMap results;
@@ -239,7 +264,8 @@ Engine::Evaluation Engine::evaluate(int64_t batches) {
     s.data->held_out->fill(sampler, i, {0, batch}, rows);
     for (int64_t row = 0; row < batch; ++row)
       if (sampler.padded(i, row))
-        for (int32_t& label : rows.labels.values<int32_t>().subspan(static_cast<size_t>(row * s.data->held_out->context()), static_cast<size_t>(s.data->held_out->context())))
+        for (int32_t& label : rows.labels.values<int32_t>().subspan(static_cast<size_t>(row * s.data->held_out->context()),
+                                                                    static_cast<size_t>(s.data->held_out->context())))
           label = -1;
     s.runtime->run(program, {{"tokens", &rows.inputs}, {"labels", &rows.labels}}, results);
     const double count = results.at("count").values<float>()[0];

@@ -1,4 +1,5 @@
-// What users call: a model, its text, a plan, and the steps. It joins the two halves: it compiles graphs and hands task graphs to the runtime.
+// What users call: a model, its text, a plan, and the steps. It joins the two halves: it compiles graphs and hands task graphs to the
+// runtime.
 #pragma once
 
 #include <functional>
@@ -17,7 +18,7 @@ struct TextData {
   Vocabulary vocabulary = Vocabulary::bytes();
   std::shared_ptr<const TextDataset> train;
   std::shared_ptr<const TextDataset> held_out;
-  double bigram_entropy = 0;      // conditional, of the held-out tokens, nats a token
+  double bigram_entropy = 0;  // conditional, of the held-out tokens, nats a token
   int64_t train_tokens = 0;
   int64_t held_out_tokens = 0;
 };
@@ -37,10 +38,10 @@ struct EngineOptions {
 };
 
 struct StepResult {
-  int64_t step = 0;               // from 0
+  int64_t step = 0;  // from 0
   double loss = 0;
   double learning_rate = 0;
-  double grad_norm = 0;           // 0 without clipping
+  double grad_norm = 0;  // 0 without clipping
   int64_t tokens = 0;
   Seconds time{0};
 };
@@ -48,7 +49,8 @@ struct StepResult {
 /// A model in training on the ranks of one process.
 ///
 ///   threads  call from one thread
-///   throws   from the constructor: UserErrors of marks, plans and data; from steps: UserError (5) when the loss is not a number, and what a rank threw
+///   throws   from the constructor: UserErrors of marks, plans and data; from steps: UserError (5) when the loss is not a number, and what
+///   a rank threw
 class Engine {
  public:
   /// config.model.vocabulary must be that of `data`.
@@ -71,7 +73,7 @@ class Engine {
   std::vector<StepResult> fit(int64_t steps, const std::function<bool(const StepResult&)>& on_step = {});
 
   struct Evaluation {
-    double loss = 0;              // mean over the counted tokens
+    double loss = 0;  // mean over the counted tokens
     int64_t tokens = 0;
   };
   /// Mean loss of the first `batches` batches of the held-out text, in order, without dropout.

@@ -1,8 +1,8 @@
 #include "engine/plan.h"
 
-#include <set>
-
 #include <fmt/format.h>
+
+#include <set>
 
 #include "base/config_table.h"
 #include "base/error.h"
@@ -19,12 +19,14 @@ constexpr int64_t kFormat = 1;
 }
 
 ProcessMesh read_mesh(const Document& mesh, const std::string& origin, std::vector<Rank> processes) {
-  if (!mesh.is_table()) refuse(origin + ": 'mesh' is " + kind_of(mesh), "a mesh is a table of axes and their sizes", "write it as {\"dp\": 2, \"tp\": 2}");
+  if (!mesh.is_table())
+    refuse(origin + ": 'mesh' is " + kind_of(mesh), "a mesh is a table of axes and their sizes", "write it as {\"dp\": 2, \"tp\": 2}");
   Shape shape;
   std::vector<std::string> axes;
   for (const auto& [axis, size] : mesh.as_table()) {
     if (!size.is_int() || size.as_int() < 1)
-      refuse(origin + ": mesh axis '" + axis + "' has size " + to_json(size), "a size is an integer of at least 1", "write it as {\"" + axis + "\": 2}");
+      refuse(origin + ": mesh axis '" + axis + "' has size " + to_json(size), "a size is an integer of at least 1",
+             "write it as {\"" + axis + "\": 2}");
     shape.push_back(size.as_int());
     axes.push_back(axis);
   }
@@ -34,9 +36,11 @@ ProcessMesh read_mesh(const Document& mesh, const std::string& origin, std::vect
 std::vector<Rank> read_processes(const Document* list, const std::string& origin) {
   std::vector<Rank> processes;
   if (!list) return processes;
-  if (!list->is_list()) refuse(origin + ": 'processes' is " + kind_of(*list), "the processes of a mesh are a list of numbers", "write them as [0, 1]");
+  if (!list->is_list())
+    refuse(origin + ": 'processes' is " + kind_of(*list), "the processes of a mesh are a list of numbers", "write them as [0, 1]");
   for (const Document& item : list->as_list()) {
-    if (!item.is_int() || item.as_int() < 0) refuse(origin + ": " + to_json(item) + " is not a process", "processes are numbered from 0", "write them as [0, 1]");
+    if (!item.is_int() || item.as_int() < 0)
+      refuse(origin + ": " + to_json(item) + " is not a process", "processes are numbered from 0", "write them as [0, 1]");
     processes.push_back(static_cast<Rank>(item.as_int()));
   }
   return processes;
@@ -57,14 +61,16 @@ NamedMesh read_stage(const Document& item, const std::string& origin, size_t ind
 
 void read_meshes(const Document* one, const Document* several, const std::string& origin, Plan& plan) {
   if (one && several) refuse(origin + " has 'mesh' and 'meshes'", "a plan has one mesh or several", "keep one of the two");
-  if (one && !(one->is_table() && one->as_table().empty())) plan.meshes = one_mesh(std::make_shared<const ProcessMesh>(read_mesh(*one, origin, {})));
+  if (one && !(one->is_table() && one->as_table().empty()))
+    plan.meshes = one_mesh(std::make_shared<const ProcessMesh>(read_mesh(*one, origin, {})));
   if (!several) return;
   if (!several->is_list()) refuse(origin + ": 'meshes' is " + kind_of(*several), "the meshes of a plan are a list", "write them in [ ]");
   for (size_t i = 0; i < several->as_list().size(); ++i) plan.meshes.push_back(read_stage(several->as_list()[i], origin, i));
   const std::vector<Rank> processes = plan.processes();
   for (size_t i = 0; i < processes.size(); ++i)
     if (processes[i] != static_cast<Rank>(i))
-      refuse(origin + " has no mesh with process " + std::to_string(i), "the processes of all meshes are numbered 0, 1, 2, ... without a gap",
+      refuse(origin + " has no mesh with process " + std::to_string(i),
+             "the processes of all meshes are numbered 0, 1, 2, ... without a gap",
              "number them anew, or put process " + std::to_string(i) + " into a mesh");
 }
 
@@ -77,7 +83,8 @@ Mark read_mark(const Document& item, const std::string& origin, size_t index) {
   const std::string mesh = table.text("mesh", "");
   table.finish();
   if (tensor.empty() == op.empty() || (placement.empty() && mesh.empty()))
-    refuse(origin + ": " + place + " is not a mark", "a mark names a tensor or an op, and its placement or its mesh", "write {\"tensor\": \"*.weight\", \"placement\": \"P(\\\"tp\\\")\"}");
+    refuse(origin + ": " + place + " is not a mark", "a mark names a tensor or an op, and its placement or its mesh",
+           "write {\"tensor\": \"*.weight\", \"placement\": \"P(\\\"tp\\\")\"}");
   return {op.empty() ? Mark::Kind::kTensor : Mark::Kind::kOp, op.empty() ? tensor : op, placement, origin + " " + place, mesh};
 }
 
@@ -87,7 +94,8 @@ std::optional<PlanFingerprint> read_fingerprint(ConfigTable table, const Documen
   fingerprint.graph = table.text("graph", "");
   fingerprint.version = table.text("version", "");
   if (const Document* parameters = table.raw("parameters"))
-    for (const auto& [name, type] : parameters->as_table()) fingerprint.parameters[name] = type.is_string() ? type.as_string() : to_json(type);
+    for (const auto& [name, type] : parameters->as_table())
+      fingerprint.parameters[name] = type.is_string() ? type.as_string() : to_json(type);
   table.finish();
   return fingerprint;
 }
@@ -119,7 +127,9 @@ void write_meshes(const Plan& plan, Document& document) {
   }
 }
 
-std::string hash_of(const Graph& graph) { return fmt::format("{:016x}", fingerprint(graph)); }
+std::string hash_of(const Graph& graph) {
+  return fmt::format("{:016x}", fingerprint(graph));
+}
 
 /// At most a few lines: "- head.weight f32[128,256]" is in the plan only, "+ ..." in the model only.
 std::string diff(const std::map<std::string, std::string>& planned, const std::map<std::string, std::string>& present) {
@@ -131,7 +141,8 @@ std::string diff(const std::map<std::string, std::string>& planned, const std::m
   if (lines.empty()) return "the parameters are the same; the ops, the batch or the seed differ";
   const size_t all = lines.size();
   if (all > 8) lines.resize(8);
-  return "parameters of the plan (-) and of the model (+):\n    " + join(lines, "\n    ") + (all > 8 ? "\n    and " + std::to_string(all - 8) + " more" : "");
+  return "parameters of the plan (-) and of the model (+):\n    " + join(lines, "\n    ") +
+         (all > 8 ? "\n    and " + std::to_string(all - 8) + " more" : "");
 }
 
 }  // namespace
@@ -155,7 +166,9 @@ std::string mesh_text(const Plan& plan) {
   return join(texts, ", ");
 }
 
-Plan serial_plan() { return {}; }
+Plan serial_plan() {
+  return {};
+}
 
 Plan read_plan(const std::filesystem::path& file) {
   Plan plan = parse_plan(parse_json(read_file(file), file.string()), file.string());
@@ -169,7 +182,8 @@ Plan parse_plan(const Document& document, const std::string& origin) {
   plan.name = origin;
   const int64_t format = table.integer("format", kFormat, 0, 1000000);
   if (format != kFormat)
-    refuse(origin + " has format " + std::to_string(format), "this program reads format " + std::to_string(kFormat), "make the plan anew with this version");
+    refuse(origin + " has format " + std::to_string(format), "this program reads format " + std::to_string(kFormat),
+           "make the plan anew with this version");
   const Document* one = table.raw("mesh");
   read_meshes(one, table.raw("meshes"), origin, plan);
   plan.micro_batches = table.integer("micro_batches", 1, 1, 1 << 20);
@@ -220,6 +234,8 @@ void check_ranks(const Plan& plan, int ranks) {
          "run with --ranks " + std::to_string(plan.ranks()) + ", or use a plan whose mesh has " + std::to_string(ranks) + " places");
 }
 
-std::string_view version() { return "0.1.0"; }
+std::string_view version() {
+  return "0.1.0";
+}
 
 }  // namespace tessera

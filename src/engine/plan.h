@@ -3,9 +3,9 @@
 //     {
 //       "format": 1,
 //       "mesh": {"dp": 2, "tp": 2},
-//       "micro_batches": 1,                        each step's batch in so many parts, one after the other; "schedule": "1f1b" or "f-then-b"
-//       "marks": [{"tensor": "tokens", "placement": "P(\"dp\")"}],
-//       "fingerprint": {"graph": "9a3f...", "version": "0.1.0", "parameters": {"head.weight": "f32[128,256]"}}
+//       "micro_batches": 1,                        each step's batch in so many parts, one after the other; "schedule": "1f1b" or
+//       "f-then-b" "marks": [{"tensor": "tokens", "placement": "P(\"dp\")"}], "fingerprint": {"graph": "9a3f...", "version": "0.1.0",
+//       "parameters": {"head.weight": "f32[128,256]"}}
 //     }
 //
 // The stages of a pipeline are several meshes, and marks that say which ops run where:
@@ -29,16 +29,16 @@ namespace tessera {
 
 /// What a plan was made for. A plan without one is written by hand and fits every model that has the names of its marks.
 struct PlanFingerprint {
-  std::string graph;                               // hash of the text form of the serial training graph
-  std::string version;                             // of the program that wrote it
-  std::map<std::string, std::string> parameters;   // name to type
+  std::string graph;                              // hash of the text form of the serial training graph
+  std::string version;                            // of the program that wrote it
+  std::map<std::string, std::string> parameters;  // name to type
 
   bool operator==(const PlanFingerprint&) const = default;
 };
 
 struct Plan {
-  std::string name = "serial";                     // for people: "dp2-tp2", or the file it came from
-  Meshes meshes;                                   // empty: one process
+  std::string name = "serial";  // for people: "dp2-tp2", or the file it came from
+  Meshes meshes;                // empty: one process
   int64_t micro_batches = 1;
   PipelineKind schedule = PipelineKind::kOneForwardOneBackward;
   std::vector<Mark> marks;
@@ -54,7 +54,8 @@ struct Plan {
 Plan serial_plan();
 
 /// Reads a plan file.
-/// throws  UserError: 66 missing file; 78 malformed, another format version, an unknown key with the nearest legal one, an axis of size below 1, processes that are
+/// throws  UserError: 66 missing file; 78 malformed, another format version, an unknown key with the nearest legal one, an axis of size
+/// below 1, processes that are
 ///         not numbered 0, 1, 2, ... without a gap
 Plan read_plan(const std::filesystem::path& file);
 Plan parse_plan(const Document& document, const std::string& origin);

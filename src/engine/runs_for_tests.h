@@ -45,8 +45,12 @@ inline RunConfig tiny_run(const std::string& kind) {
   config.optimizer.weight_decay = 0.01;
   return config;
 }
-inline RunConfig tiny_gpt() { return tiny_run("gpt"); }
-inline RunConfig tiny_mlp() { return tiny_run("mlp"); }
+inline RunConfig tiny_gpt() {
+  return tiny_run("gpt");
+}
+inline RunConfig tiny_mlp() {
+  return tiny_run("mlp");
+}
 
 /// The stages of tiny_gpt and tiny_mlp under "pp2", each on the rest of the axes.
 inline void add_stages(Plan& plan, const std::string& model, const ProcessMesh& mesh) {

@@ -11,8 +11,8 @@
 namespace tessera {
 namespace {
 
-/// Rounding errors of a run are far below their bounds; the perturbed judge takes the bounds, with random signs. Four times its effect leaves room for signs
-/// that fall worse.
+/// Rounding errors of a run are far below their bounds; the perturbed judge takes the bounds, with random signs. Four times its effect
+/// leaves room for signs that fall worse.
 constexpr double kSafety = 4;
 
 /// What every rank held in every register right after it was filled.
@@ -33,7 +33,7 @@ class Capture {
 
   struct Whole {
     ReferenceTensor tensor;
-    std::optional<int64_t> torn;   // index of an element that replicas disagree about
+    std::optional<int64_t> torn;  // index of an element that replicas disagree about
   };
 
   /// The whole tensor: addends of a partial one are put together.
@@ -131,8 +131,12 @@ class Verification {
         engine_(config, plan, data_, {.runtime = {}, .rules = options.rules}),
         serial_(config, serial_plan(), data_),
         nudged_(config, serial_plan(), data_),
-        sampler_({.samples = data_->train->samples(), .batch = config.train.batch, .parts = 1, .shuffle = config.data.shuffle == Shuffle::kNone ? Shuffle::kNone : Shuffle::kBeforeSplit,
-                  .tail = config.data.tail, .seed = config.train.seed}) {}
+        sampler_({.samples = data_->train->samples(),
+                  .batch = config.train.batch,
+                  .parts = 1,
+                  .shuffle = config.data.shuffle == Shuffle::kNone ? Shuffle::kNone : Shuffle::kBeforeSplit,
+                  .tail = config.data.tail,
+                  .seed = config.train.seed}) {}
 
   VerifyReport run() {
     report_.ok = true;
@@ -220,7 +224,8 @@ class Verification {
       if (tolerance == 0) ++report_.exact_tensors;
       if (whole.torn) {
         const auto at = static_cast<size_t>(*whole.torn);
-        note({step, op_of(name), reg.name, to_text(reg.type, reg.attr) + ", replicas differ", *whole.torn, whole.tensor.values[at], wanted.values[at], 0});
+        note({step, op_of(name), reg.name, to_text(reg.type, reg.attr) + ", replicas differ", *whole.torn, whole.tensor.values[at],
+              wanted.values[at], 0});
         continue;
       }
       compare_elements(step, name, reg, whole.tensor, wanted, tolerance);
@@ -241,10 +246,12 @@ class Verification {
     return part;
   }
 
-  void compare_elements(int64_t step, const std::string& name, const Register& reg, const ReferenceTensor& got, const ReferenceTensor& wanted, double tolerance) {
+  void compare_elements(int64_t step, const std::string& name, const Register& reg, const ReferenceTensor& got,
+                        const ReferenceTensor& wanted, double tolerance) {
     for (size_t i = 0; i < got.values.size(); ++i) {
       const double value = got.values[i];
-      const double serial = tolerance == 0 && reg.type.dtype == DType::kF32 ? static_cast<double>(static_cast<float>(wanted.values[i])) : wanted.values[i];
+      const double serial =
+          tolerance == 0 && reg.type.dtype == DType::kF32 ? static_cast<double>(static_cast<float>(wanted.values[i])) : wanted.values[i];
       if (value == serial) continue;
       const double error = std::abs(value - serial);
       if (tolerance > 0 && error <= tolerance) {
@@ -287,8 +294,8 @@ class Verification {
   Engine engine_, serial_, nudged_;
   Sampler sampler_;
   VerifyReport report_;
-  ReferenceValues expected_, perturbed_;    // of the judge, in the last step that was compared
-  std::map<std::string, double> changes_;   // by value: what the perturbation of all ops did to it, and what its own may do
+  ReferenceValues expected_, perturbed_;   // of the judge, in the last step that was compared
+  std::map<std::string, double> changes_;  // by value: what the perturbation of all ops did to it, and what its own may do
   double loss_tolerance_ = 0;
   double loss_drift_ = 0;
 };

@@ -35,7 +35,8 @@ struct Embedding {
     LoadedProgram& program = runtime.load(std::make_shared<const TaskGraph>(compiled.tasks));
     runtime.initialize(program, 1);
     Tensor table(TensorType{DType::kF32, {8, kWidth}});
-    for (int64_t i = 0; i < 8 * kWidth; ++i) table.values<float>()[static_cast<size_t>(i)] = static_cast<float>(10 * (i / kWidth) + i % kWidth);
+    for (int64_t i = 0; i < 8 * kWidth; ++i)
+      table.values<float>()[static_cast<size_t>(i)] = static_cast<float>(10 * (i / kWidth) + i % kWidth);
     runtime.set_variable("table", table);
     const Tensor ids = Tensor::of<int32_t>({4}, {0, 3, 4, 7});
     Tensor weights(TensorType{DType::kF32, {4, kWidth}});
@@ -78,7 +79,8 @@ TEST(WorkedExample, TheGradientOfTheEmbeddingStaysShardedWithoutAnAllReduce) {
   const ValueId gradient = embedding.graph.output("gradient");
   EXPECT_EQ(to_text(embedding.graph.type(gradient), embedding.compiled.sharded.of(gradient)), "f32[8@tp, 3]");
   const auto values = results.at("gradient").values<float>();
-  for (int64_t row = 0; row < 8; ++row) EXPECT_EQ(values[static_cast<size_t>(row * 3)], row == 0 || row == 3 || row == 4 || row == 7 ? 1 : 0) << "row " << row;
+  for (int64_t row = 0; row < 8; ++row)
+    EXPECT_EQ(values[static_cast<size_t>(row * 3)], row == 0 || row == 3 || row == 4 || row == 7 ? 1 : 0) << "row " << row;
 }
 
 }  // namespace

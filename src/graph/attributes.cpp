@@ -17,11 +17,21 @@ const T& get(const std::map<std::string, Attribute>& values, std::string_view na
 
 }  // namespace
 
-int64_t Attributes::integer(std::string_view name) const { return get<int64_t>(values_, name); }
-double Attributes::number(std::string_view name) const { return get<double>(values_, name); }
-bool Attributes::boolean(std::string_view name) const { return get<bool>(values_, name); }
-const std::string& Attributes::text(std::string_view name) const { return get<std::string>(values_, name); }
-const std::vector<int64_t>& Attributes::integers(std::string_view name) const { return get<std::vector<int64_t>>(values_, name); }
+int64_t Attributes::integer(std::string_view name) const {
+  return get<int64_t>(values_, name);
+}
+double Attributes::number(std::string_view name) const {
+  return get<double>(values_, name);
+}
+bool Attributes::boolean(std::string_view name) const {
+  return get<bool>(values_, name);
+}
+const std::string& Attributes::text(std::string_view name) const {
+  return get<std::string>(values_, name);
+}
+const std::vector<int64_t>& Attributes::integers(std::string_view name) const {
+  return get<std::vector<int64_t>>(values_, name);
+}
 
 std::string to_text(const Attribute& attribute) {
   if (const auto* value = std::get_if<bool>(&attribute)) return *value ? "true" : "false";

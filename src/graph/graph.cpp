@@ -49,7 +49,8 @@ ValueId Graph::add_input(const std::string& name, const TensorType& type) {
   return inputs_.back();
 }
 
-ValueId Graph::add_variable(const std::string& name, const TensorType& type, const Initializer& initializer, bool trainable, Origin origin) {
+ValueId Graph::add_variable(const std::string& name, const TensorType& type, const Initializer& initializer, bool trainable,
+                            Origin origin) {
   const ValueId value = add_value(name, type, {});
   variables_.push_back({value, std::nullopt, initializer, trainable, std::move(origin)});
   return value;
@@ -70,7 +71,9 @@ OpId Graph::add_op(std::string name, std::string kind, Attributes attributes, st
   return id;
 }
 
-void Graph::add_output(const std::string& name, ValueId value) { outputs_.emplace_back(name, value); }
+void Graph::add_output(const std::string& name, ValueId value) {
+  outputs_.emplace_back(name, value);
+}
 
 void Graph::set_next(ValueId variable, ValueId next) {
   for (Variable& candidate : variables_) {
@@ -88,7 +91,9 @@ const Variable* Graph::variable_of(ValueId value) const {
   return nullptr;
 }
 
-bool Graph::is_input(ValueId value) const { return std::find(inputs_.begin(), inputs_.end(), value) != inputs_.end(); }
+bool Graph::is_input(ValueId value) const {
+  return std::find(inputs_.begin(), inputs_.end(), value) != inputs_.end();
+}
 
 std::optional<ValueId> Graph::find_value(std::string_view name) const {
   const auto found = value_by_name_.find(std::string(name));
@@ -132,9 +137,12 @@ void verify(const Graph& graph) {
     ensure(users[i] == graph.values()[i].users, "the users of '" + graph.values()[i].name + "' are not complete");
   for (const Variable& variable : graph.variables())
     if (variable.next)
-      ensure(graph.type(variable.value) == graph.type(*variable.next), "next of '" + graph.value(variable.value).name + "' has another type");
+      ensure(graph.type(variable.value) == graph.type(*variable.next),
+             "next of '" + graph.value(variable.value).name + "' has another type");
 }
 
-uint64_t fingerprint(const Graph& graph) { return stable_hash(to_text(graph)); }
+uint64_t fingerprint(const Graph& graph) {
+  return stable_hash(to_text(graph));
+}
 
 }  // namespace tessera

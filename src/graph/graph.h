@@ -37,15 +37,15 @@ struct Origin {
 };
 
 struct Value {
-  std::string name;        // unique scoped path, the name of its op; further results are "name:1", "name:2"
+  std::string name;  // unique scoped path, the name of its op; further results are "name:1", "name:2"
   TensorType type;
-  OpId producer;           // invalid for inputs and variables
-  std::vector<OpId> users; // in program order, an op once for each operand
+  OpId producer;            // invalid for inputs and variables
+  std::vector<OpId> users;  // in program order, an op once for each operand
 };
 
 struct Op {
-  std::string name;        // unique scoped path
-  std::string kind;        // name in the operator catalogue
+  std::string name;  // unique scoped path
+  std::string kind;  // name in the operator catalogue
   Attributes attributes;
   std::vector<ValueId> inputs;
   std::vector<ValueId> outputs;
@@ -57,8 +57,8 @@ struct Op {
 struct Initializer {
   enum class Kind { kConstant, kNormal, kUniform };
   Kind kind = Kind::kConstant;
-  double a = 0;            // constant: the value; normal: mean; uniform: low
-  double b = 0;            // normal: deviation; uniform: high
+  double a = 0;  // constant: the value; normal: mean; uniform: low
+  double b = 0;  // normal: deviation; uniform: high
 
   static Initializer constant(double value) { return {Kind::kConstant, value, 0}; }
   static Initializer normal(double mean, double deviation) { return {Kind::kNormal, mean, deviation}; }
@@ -71,10 +71,10 @@ std::string to_text(const Initializer& initializer);
 /// State that lives from step to step: read as `value` at the start of a step, `next` after it.
 struct Variable {
   ValueId value;
-  std::optional<ValueId> next;   // none: it never changes. Same type as value.
+  std::optional<ValueId> next;  // none: it never changes. Same type as value.
   Initializer initializer;
-  bool trainable = true;         // optimizer state and statistics are not
-  Origin origin;                 // of optimizer state: its parameter
+  bool trainable = true;  // optimizer state and statistics are not
+  Origin origin;          // of optimizer state: its parameter
 };
 
 /// A program in SSA form.
@@ -85,11 +85,12 @@ class Graph {
  public:
   /// A value that is given anew at every step: data, labels, the learning rate, the step.
   ValueId add_input(const std::string& name, const TensorType& type);
-  ValueId add_variable(const std::string& name, const TensorType& type, const Initializer& initializer, bool trainable = true, Origin origin = {});
+  ValueId add_variable(const std::string& name, const TensorType& type, const Initializer& initializer, bool trainable = true,
+                       Origin origin = {});
   /// Appends an op with the given result types. Its name must be free: see unique_name().
   /// throws  InternalError when the name is taken or an operand does not exist
-  OpId add_op(std::string name, std::string kind, Attributes attributes, std::vector<ValueId> inputs, const std::vector<TensorType>& outputs,
-              Role role = Role::kForward, Origin origin = {});
+  OpId add_op(std::string name, std::string kind, Attributes attributes, std::vector<ValueId> inputs,
+              const std::vector<TensorType>& outputs, Role role = Role::kForward, Origin origin = {});
   /// Names a result of the program, such as "loss".
   void add_output(const std::string& name, ValueId value);
   /// requires  same type; throws InternalError else

@@ -141,9 +141,12 @@ Initializer read_initializer(LineReader& line) {
   initializer.a = line.number<double>();
   if (line.accept(",")) initializer.b = line.number<double>();
   line.expect(")");
-  if (kind == "normal") initializer.kind = Initializer::Kind::kNormal;
-  else if (kind == "uniform") initializer.kind = Initializer::Kind::kUniform;
-  else if (kind != "constant") line.fail("constant, normal or uniform");
+  if (kind == "normal")
+    initializer.kind = Initializer::Kind::kNormal;
+  else if (kind == "uniform")
+    initializer.kind = Initializer::Kind::kUniform;
+  else if (kind != "constant")
+    line.fail("constant, normal or uniform");
   return initializer;
 }
 

@@ -19,10 +19,10 @@ namespace tessera {
 
 /// A call of a kernel as the compile half writes it: parameters may depend on the coordinate of the process.
 struct KernelCall {
-  std::string kernel;            // name in the catalogue, such as "dot_general"
-  std::vector<LocalInt> ints;    // meaning and order: the comment at the kernel's entry in the catalogue
+  std::string kernel;          // name in the catalogue, such as "dot_general"
+  std::vector<LocalInt> ints;  // meaning and order: the comment at the kernel's entry in the catalogue
   std::vector<double> reals;
-  std::string text;              // such as the einsum of dot_general
+  std::string text;  // such as the einsum of dot_general
 
   bool operator==(const KernelCall&) const = default;
 };

@@ -15,17 +15,20 @@ struct Block {
   int64_t offset = 0;
 };
 
-int64_t aligned(int64_t bytes) { return (bytes + kTensorAlignment - 1) / kTensorAlignment * kTensorAlignment; }
+int64_t aligned(int64_t bytes) {
+  return (bytes + kTensorAlignment - 1) / kTensorAlignment * kTensorAlignment;
+}
 
 struct Lives {
-  std::vector<int> begin, end;       // by register, in instruction numbers from 1
-  std::vector<bool> read_remotely;   // by an exchange
+  std::vector<int> begin, end;      // by register, in instruction numbers from 1
+  std::vector<bool> read_remotely;  // by an exchange
 };
 
 Lives find_lives(const Program& program) {
   const size_t count = program.registers.size();
   Lives lives{std::vector<int>(count, -1), std::vector<int>(count, -1), std::vector<bool>(count, false)};
-  for (const TaskInput& input : program.inputs) lives.begin[static_cast<size_t>(input.value)] = lives.end[static_cast<size_t>(input.value)] = 0;
+  for (const TaskInput& input : program.inputs)
+    lives.begin[static_cast<size_t>(input.value)] = lives.end[static_cast<size_t>(input.value)] = 0;
   for (int i = 0; i < static_cast<int>(program.instructions.size()); ++i) {
     const Instruction& instruction = program.instructions[static_cast<size_t>(i)];
     for (RegisterIndex reg : instruction.writes()) lives.begin[static_cast<size_t>(reg)] = lives.end[static_cast<size_t>(reg)] = i + 1;
@@ -46,9 +49,8 @@ RegisterIndex dying_operand(const Program& program, const Lives& lives, int at) 
   if (result.storage != Register::Storage::kArena) return -1;
   for (RegisterIndex input : instruction.step.inputs) {
     const Register& operand = program.registers[static_cast<size_t>(input)];
-    if (operand.storage == Register::Storage::kArena && lives.end[static_cast<size_t>(input)] == at + 1 && !lives.read_remotely[static_cast<size_t>(input)] &&
-        operand.type == result.type &&
-        operand.attr == result.attr)
+    if (operand.storage == Register::Storage::kArena && lives.end[static_cast<size_t>(input)] == at + 1 &&
+        !lives.read_remotely[static_cast<size_t>(input)] && operand.type == result.type && operand.attr == result.attr)
       return input;
   }
   return -1;

@@ -14,7 +14,8 @@ namespace {
 std::string arena_text(const std::vector<ArenaPlan>& arenas, const Meshes& meshes) {
   std::string text;
   for (size_t i = 0; i < arenas.size(); ++i)
-    text += "arena" + (arenas.size() > 1 ? " of " + meshes[i].name : "") + " " + to_text(arenas[i].size) + ", alive at most " + to_text(arenas[i].live_bound) + "\n";
+    text += "arena" + (arenas.size() > 1 ? " of " + meshes[i].name : "") + " " + to_text(arenas[i].size) + ", alive at most " +
+            to_text(arenas[i].live_bound) + "\n";
   return text;
 }
 
@@ -31,8 +32,8 @@ void check_divides(const Graph& graph, int64_t count) {
     std::vector<std::string> divisors;
     for (int64_t d = 1; d <= shape[0]; ++d)
       if (shape[0] % d == 0) divisors.push_back(std::to_string(d));
-    throw UserError(std::to_string(count) + " micro-batches do not divide the batch of " + std::to_string(shape[0]) + " rows", "each micro-batch has as many rows",
-                    "set micro_batches to one of " + join(divisors, ", "), ExitCode::kBadConfig);
+    throw UserError(std::to_string(count) + " micro-batches do not divide the batch of " + std::to_string(shape[0]) + " rows",
+                    "each micro-batch has as many rows", "set micro_batches to one of " + join(divisors, ", "), ExitCode::kBadConfig);
   }
 }
 
@@ -51,8 +52,9 @@ Compiled compile(const Graph& graph, const Meshes& meshes, const std::vector<Mar
   stage("serial", [&] { verify(graph); }, [&] { return to_text(graph); });
   const int64_t count = options.micro_batches;
   check_divides(graph, count);
-  stage("propagate", [&] { result.sharded = propagate(graph, count > 1 ? with_micro_batches(meshes, count) : meshes, marks, options.rules); },
-        [&] { return print_placements(graph, result.sharded); });
+  stage(
+      "propagate", [&] { result.sharded = propagate(graph, count > 1 ? with_micro_batches(meshes, count) : meshes, marks, options.rules); },
+      [&] { return print_placements(graph, result.sharded); });
   stage("partition", [&] { program = partition(graph, result.sharded, meshes, count); }, [&] { return to_text(program); });
   stage("in-place", [&] { update_variables_in_place(program); }, [&] { return to_text(program); });
   stage("order", [&] { order_instructions(program, count, options.schedule); }, [&] { return order_text(program, names_of(meshes)); });

@@ -23,14 +23,14 @@ struct CompileOptions {
   /// Called after each stage with its name and the text form of what it made, when set: `tessera explain --stages`, docs/tour.md.
   std::function<void(std::string_view stage, const std::string& text)> dump;
   RuleLookup rules = catalogue_rule;
-  int64_t micro_batches = 1;                              // of a step; divides dim 0 of every input
+  int64_t micro_batches = 1;  // of a step; divides dim 0 of every input
   PipelineKind schedule = PipelineKind::kOneForwardOneBackward;
 };
 
 struct Compiled {
-  ShardedGraph sharded;            // with several micro-batches on the meshes with the axis of time in front
+  ShardedGraph sharded;  // with several micro-batches on the meshes with the axis of time in front
   TaskGraph tasks;
-  std::vector<ArenaPlan> arenas;   // by mesh
+  std::vector<ArenaPlan> arenas;  // by mesh
   std::vector<StageReport> stages;
 };
 

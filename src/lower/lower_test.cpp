@@ -1,10 +1,10 @@
 #include "lower/lower.h"
 
-#include <map>
-#include <set>
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include <map>
+#include <set>
 
 #include "autodiff/gradient.h"
 #include "lower/partition.h"
@@ -13,15 +13,20 @@
 namespace tessera {
 namespace {
 
-MeshPtr mesh_of(std::string_view text) { return std::make_shared<const ProcessMesh>(parse_mesh(text)); }
-TensorType f32(Shape shape) { return {DType::kF32, shape}; }
+MeshPtr mesh_of(std::string_view text) {
+  return std::make_shared<const ProcessMesh>(parse_mesh(text));
+}
+TensorType f32(Shape shape) {
+  return {DType::kF32, shape};
+}
 
 /// "all-gather y: [@d, *] -> [*, *]" a line an exchange, in program order.
 std::vector<std::string> exchanges(const Program& program) {
   std::vector<std::string> lines;
   for (const Instruction& i : program.instructions)
     if (i.is_exchange)
-      lines.push_back(std::string(to_text(i.exchange.kind)) + " " + program.registers[static_cast<size_t>(i.source)].name + " " + to_text(i.exchange.to));
+      lines.push_back(std::string(to_text(i.exchange.kind)) + " " + program.registers[static_cast<size_t>(i.source)].name + " " +
+                      to_text(i.exchange.to));
   return lines;
 }
 
@@ -51,7 +56,7 @@ TEST(Partition, TwoMatmulsSplitByRowsAndThenByColumnsNeedTheseExchanges) {
   std::vector<std::string> about_matmuls;
   for (const std::string& line : exchanges(program))
     if (line.find("loss") == std::string::npos) about_matmuls.push_back(line);
-  EXPECT_THAT(about_matmuls, testing::ElementsAre("all-gather Y0 [*, *]",                    // forward
+  EXPECT_THAT(about_matmuls, testing::ElementsAre("all-gather Y0 [*, *]",                         // forward
                                                   testing::StartsWith("reduce-scatter Y1.grad"),  // dY0
                                                   testing::StartsWith("all-reduce Y0.grad")));    // dB0; none for dB1
 }
@@ -225,8 +230,10 @@ int most_in_flight(const TaskGraph& graph, int mesh) {
 }
 
 TEST(Pipelines, OneForwardOneBackwardKeepsFewerMicroBatches) {
-  for (const auto& [kind, m, expected] : std::vector<std::tuple<PipelineKind, int, std::vector<int>>>{
-           {PipelineKind::kOneForwardOneBackward, 4, {4, 3, 2, 1}}, {PipelineKind::kOneForwardOneBackward, 8, {4, 3, 2, 1}}, {PipelineKind::kForwardThenBackward, 4, {4, 4, 4, 4}}}) {
+  for (const auto& [kind, m, expected] :
+       std::vector<std::tuple<PipelineKind, int, std::vector<int>>>{{PipelineKind::kOneForwardOneBackward, 4, {4, 3, 2, 1}},
+                                                                    {PipelineKind::kOneForwardOneBackward, 8, {4, 3, 2, 1}},
+                                                                    {PipelineKind::kForwardThenBackward, 4, {4, 4, 4, 4}}}) {
     const Compiled compiled = four_stages(m, kind);
     std::vector<int> counted;
     for (int mesh = 0; mesh < 4; ++mesh) counted.push_back(most_in_flight(compiled.tasks, mesh));
@@ -235,7 +242,8 @@ TEST(Pipelines, OneForwardOneBackwardKeepsFewerMicroBatches) {
 }
 
 TEST(Pipelines, OneForwardOneBackwardTakesHalfTheArenaAtEightMicroBatches) {
-  const Compiled alternating = four_stages(8, PipelineKind::kOneForwardOneBackward), all_first = four_stages(8, PipelineKind::kForwardThenBackward);
+  const Compiled alternating = four_stages(8, PipelineKind::kOneForwardOneBackward),
+                 all_first = four_stages(8, PipelineKind::kForwardThenBackward);
   // The input of the step, all of it from the start, is left out: it is the same for both.
   const int64_t input = 512 * 16 * 4;
   EXPECT_LE(2 * (alternating.arenas[0].live_bound.value() - input), all_first.arenas[0].live_bound.value() - input + 4096);
@@ -248,7 +256,9 @@ TEST(Pipelines, AStageIsMadeOfWhatWasMarkedAndWhatFollows) {
   const ValueId x = b.input("x", f32({8}));
   const ValueId y = b.unary("tanh", b.unary("exp", x, "one"), "two");
   graph.add_output("z", b.unary("abs", y, "three"));
-  const auto device = [](const std::string& name, Rank process) { return NamedMesh{name, std::make_shared<const ProcessMesh>(Shape{1}, std::vector<std::string>{"d"}, std::vector<Rank>{process})}; };
+  const auto device = [](const std::string& name, Rank process) {
+    return NamedMesh{name, std::make_shared<const ProcessMesh>(Shape{1}, std::vector<std::string>{"d"}, std::vector<Rank>{process})};
+  };
   const Compiled compiled = compile(graph, Meshes{device("zero", 0), device("one", 1)}, {stage("one", "zero"), stage("three", "one")});
   int exchanges = 0;
   for (const Task& task : compiled.tasks.tasks) exchanges += task.kind == Task::Kind::kExchange;

@@ -19,8 +19,10 @@ class TaskMaker {
     for (int mesh = 0; mesh < mesh_count(); ++mesh) make_feed(mesh);
     for (size_t i = 0; i < program_.instructions.size(); ++i) {
       Instruction& instruction = program_.instructions[i];
-      if (instruction.is_exchange) add_exchange(instruction);
-      else add_kernel(instruction);
+      if (instruction.is_exchange)
+        add_exchange(instruction);
+      else
+        add_kernel(instruction);
     }
     for (int mesh = 0; mesh < mesh_count(); ++mesh) make_fetch(mesh);
     graph_.registers = std::move(program_.registers);
@@ -75,7 +77,8 @@ class TaskMaker {
 
   void add_kernel(Instruction& instruction) {
     const Task& last = graph_.tasks.back();
-    if (last.kind != Task::Kind::kCompute || last.role != instruction.role || last.mesh != instruction.mesh || last.micro_batch != instruction.micro_batch) {
+    if (last.kind != Task::Kind::kCompute || last.role != instruction.role || last.mesh != instruction.mesh ||
+        last.micro_batch != instruction.micro_batch) {
       Task task;
       task.name = instruction.step.op;
       task.kind = Task::Kind::kCompute;
@@ -117,8 +120,8 @@ class TaskMaker {
     if (task.kind == Task::Kind::kCompute) task.inputs.push_back(index);
   }
 
-  /// Other processes may read a register that an exchange takes from long after this process has gone on: whoever writes over its bytes waits for them.
-  /// Also in the next step, for what comes earlier in the order.
+  /// Other processes may read a register that an exchange takes from long after this process has gone on: whoever writes over its bytes
+  /// waits for them. Also in the next step, for what comes earlier in the order.
   void add_overwrites() {
     std::vector<RegisterIndex> remote;
     for (const Task& task : graph_.tasks)
@@ -130,14 +133,17 @@ class TaskMaker {
       if (target.producer < 0) continue;
       auto& overwrites = graph_.tasks[static_cast<size_t>(target.producer)].overwrites;
       for (RegisterIndex reg : remote)
-        if (reg != written && target.mesh == graph_.registers[static_cast<size_t>(reg)].mesh && share_bytes(target, graph_.registers[static_cast<size_t>(reg)]) &&
+        if (reg != written && target.mesh == graph_.registers[static_cast<size_t>(reg)].mesh &&
+            share_bytes(target, graph_.registers[static_cast<size_t>(reg)]) &&
             std::find(overwrites.begin(), overwrites.end(), reg) == overwrites.end())
           overwrites.push_back(reg);
     }
     // A feed only makes a variable readable; it writes nothing over it.
     for (Task& task : graph_.tasks)
       if (task.kind == Task::Kind::kFeed)
-        std::erase_if(task.overwrites, [&](RegisterIndex reg) { return graph_.registers[static_cast<size_t>(reg)].storage == Register::Storage::kVariable; });
+        std::erase_if(task.overwrites, [&](RegisterIndex reg) {
+          return graph_.registers[static_cast<size_t>(reg)].storage == Register::Storage::kVariable;
+        });
   }
 
   static bool share_bytes(const Register& a, const Register& b) {
@@ -152,6 +158,8 @@ class TaskMaker {
 
 }  // namespace
 
-TaskGraph make_tasks(Program program, const std::vector<ArenaPlan>& arenas) { return TaskMaker(std::move(program), arenas).run(); }
+TaskGraph make_tasks(Program program, const std::vector<ArenaPlan>& arenas) {
+  return TaskMaker(std::move(program), arenas).run();
+}
 
 }  // namespace tessera

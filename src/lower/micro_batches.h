@@ -1,4 +1,5 @@
-// Time as an axis: the micro-batches of a step are one more axis of every mesh while placements are decided, and are unrolled when the program is made.
+// Time as an axis: the micro-batches of a step are one more axis of every mesh while placements are decided, and are unrolled when the
+// program is made.
 #pragma once
 
 #include "base/split.h"
@@ -12,10 +13,10 @@ Meshes with_micro_batches(const Meshes& meshes, int64_t count);
 
 /// What a placement on a mesh with micro-batches says of one of them.
 struct InTime {
-  bool by_micro_batch = false;   // divided by micro-batches (dim), or addends of them (dim -1)
+  bool by_micro_batch = false;  // divided by micro-batches (dim), or addends of them (dim -1)
   int dim = -1;
   ReduceOp reduce = ReduceOp::kSum;
-  DistAttr attr;                 // on the mesh without that axis
+  DistAttr attr;  // on the mesh without that axis
 };
 /// requires  where an axis list of a dim has the micro-batch axis, that comes first
 InTime in_time(const DistAttr& attr, const MeshPtr& mesh);

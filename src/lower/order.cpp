@@ -5,7 +5,8 @@
 namespace tessera {
 namespace {
 
-/// Indices of the earlier instructions that make what each one reads; and, for one that writes over a variable, those that read its old value.
+/// Indices of the earlier instructions that make what each one reads; and, for one that writes over a variable, those that read its old
+/// value.
 std::vector<std::vector<int>> find_needs(const Program& program) {
   std::vector<int> maker(program.registers.size(), -1);
   std::vector<std::vector<int>> readers(program.registers.size());

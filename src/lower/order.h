@@ -7,7 +7,8 @@
 namespace tessera {
 
 /// Sorts the instructions by the schedule of their stages.
-///   ensures  each comes after those whose registers it reads, and after those that read a variable before it is written over; with one mesh and one
+///   ensures  each comes after those whose registers it reads, and after those that read a variable before it is written over; with one
+///   mesh and one
 ///            micro-batch nothing changes
 void order_instructions(Program& program, int64_t micro_batches, PipelineKind kind);
 

@@ -13,7 +13,7 @@ namespace {
 /// A register that holds a value: as it was made, or as it was resharded to.
 struct Held {
   RegisterIndex reg = -1;
-  int micro_batch = -1;   // -1: once a step
+  int micro_batch = -1;  // -1: once a step
 };
 
 class Partition {
@@ -92,8 +92,8 @@ class Partition {
     const InTime time = placed(sharded_.of(variable.value));
     if (time.by_micro_batch)
       throw UserError("variable '" + graph_.value(variable.value).name + "' is kept once a step, and its next value is made by micro-batch",
-                      "each micro-batch makes a part of it, and they are not put together", "use one micro-batch, or make the next value from what is reduced over the batch",
-                      ExitCode::kBadConfig);
+                      "each micro-batch makes a part of it, and they are not put together",
+                      "use one micro-batch, or make the next value from what is reduced over the batch", ExitCode::kBadConfig);
     const RegisterIndex value = own_register(variable.value, time, -1);
     program_.registers[static_cast<size_t>(value)].storage = Register::Storage::kVariable;
     program_.registers[static_cast<size_t>(value)].variable = static_cast<int>(program_.variables.size());
@@ -125,7 +125,8 @@ class Partition {
     return call;
   }
 
-  std::vector<RegisterIndex> lower_instance(const Op& op, const OpView& op_view, const ShardingRule& rule, const OpSharding& sharding, KernelCall call, int index) {
+  std::vector<RegisterIndex> lower_instance(const Op& op, const OpView& op_view, const ShardingRule& rule, const OpSharding& sharding,
+                                            KernelCall call, int index) {
     Instruction instruction;
     instruction.role = op.role;
     instruction.micro_batch = index;
@@ -137,7 +138,8 @@ class Partition {
       instruction.step.inputs.push_back(at(op.inputs[i], needed, index, op.role, "op '" + op.name + "' needs " + to_text(needed.attr)));
     }
     for (size_t i = 0; i < op.outputs.size(); ++i)
-      instruction.step.outputs.push_back(own_register(op.outputs[i], placed(output_attr(op_view, rule, sharding, static_cast<int>(i))), index));
+      instruction.step.outputs.push_back(
+          own_register(op.outputs[i], placed(output_attr(op_view, rule, sharding, static_cast<int>(i))), index));
     instruction.step.workspace = add_workspace(instruction.step, program_.meshes[static_cast<size_t>(instruction.mesh)]);
     const std::vector<RegisterIndex> outputs = instruction.step.outputs;
     program_.instructions.push_back(std::move(instruction));
@@ -145,7 +147,8 @@ class Partition {
   }
 
   /// Adds the addend of one micro-batch to those before it, as soon as it is made; after the last one the value is there once a step.
-  void accumulate(const Op& op, const OpView& op_view, const ShardingRule& rule, const OpSharding& sharding, size_t output, RegisterIndex addend, int index, RegisterIndex& sum) {
+  void accumulate(const Op& op, const OpView& op_view, const ShardingRule& rule, const OpSharding& sharding, size_t output,
+                  RegisterIndex addend, int index, RegisterIndex& sum) {
     const InTime time = placed(output_attr(op_view, rule, sharding, static_cast<int>(output)));
     if (!time.by_micro_batch || time.dim >= 0) return;
     const ValueId value = op.outputs[output];
@@ -155,7 +158,8 @@ class Partition {
       return;
     }
     const std::string& name = graph_.value(value).name;
-    const RegisterIndex next = last ? add_register(name, graph_.type(value), time.attr) : add_register(name + ".sum", graph_.type(value), time.attr, {index, -1, 0});
+    const RegisterIndex next = last ? add_register(name, graph_.type(value), time.attr)
+                                    : add_register(name + ".sum", graph_.type(value), time.attr, {index, -1, 0});
     Instruction instruction;
     instruction.role = op.role;
     instruction.micro_batch = index;
@@ -207,8 +211,9 @@ class Partition {
     RegisterIndex best = -1;
     int64_t best_bytes = 0;
     for (const Held& held : held_[static_cast<size_t>(value.index)]) {
-      if (held.micro_batch != micro_batch) continue;
       const Register& reg = program_.registers[static_cast<size_t>(held.reg)];
+      // Micro-batches of another dim hold other elements.
+      if (held.micro_batch != micro_batch || (micro_batch >= 0 && reg.micro_batch.dim != wanted.dim)) continue;
       if (reg.attr == wanted.attr) return held.reg;
       if (!may_become(reg.attr, wanted.attr)) continue;
       const int64_t bytes = travelling_bytes(reg.type, reg.attr, wanted.attr);
@@ -219,16 +224,20 @@ class Partition {
     }
     if (best < 0) best = whole_to_become_partial(value, wanted, index, role, reason);
     const Register source = program_.registers[static_cast<size_t>(best)];
-    for (const Exchange& exchange : plan_reshard(source.type, source.attr, wanted.attr)) best = exchange_into(value, best, exchange, role, reason);
+    for (const Exchange& exchange : plan_reshard(source.type, source.attr, wanted.attr))
+      best = exchange_into(value, best, exchange, role, reason);
     return best;
   }
 
   /// A mark wants addends of a tensor that is none: the first process of the axis gets it, the others the identity.
   RegisterIndex whole_to_become_partial(ValueId value, InTime wanted, int index, Role role, const std::string& reason) {
     if (wanted.attr.partial.empty())
-      throw UserError("'" + graph_.value(value).name + "' is needed " + (wanted.by_micro_batch ? "by micro-batch" : "for the whole batch at once") + " (" + reason + ")",
-                      wanted.by_micro_batch ? "it is made once a step" : "each micro-batch makes a part of it, and they are not put together",
-                      "use one micro-batch, or remove the mark that keeps this tensor from following the batch", ExitCode::kBadConfig);
+      throw UserError(
+          "'" + graph_.value(value).name + "' is needed " + (wanted.by_micro_batch ? "by micro-batch" : "for the whole batch at once") +
+              " (" + reason + ")",
+          wanted.by_micro_batch ? "it is made once a step, or its micro-batches divide another dim"
+                                : "each micro-batch makes a part of it, and they are not put together",
+          "use one micro-batch, or remove the mark that keeps this tensor from following the batch", ExitCode::kBadConfig);
     wanted.attr.partial.clear();
     return at(value, wanted, index, role, reason);
   }
@@ -242,7 +251,8 @@ class Partition {
 
   RegisterIndex exchange_into(ValueId value, RegisterIndex source, const Exchange& exchange, Role role, const std::string& reason) {
     const Register from = program_.registers[static_cast<size_t>(source)];
-    const RegisterIndex target = add_register(graph_.value(value).name + " " + to_text(exchange.to), from.type, exchange.to, from.micro_batch);
+    const RegisterIndex target =
+        add_register(graph_.value(value).name + " " + to_text(exchange.to), from.type, exchange.to, from.micro_batch);
     Register& made = program_.registers[static_cast<size_t>(target)];
     if (program_.meshes.size() > 1) made.name += " on " + meshes_[static_cast<size_t>(made.mesh)].name;
     held_[static_cast<size_t>(value.index)].push_back({target, from.micro_batch.index});
@@ -270,7 +280,7 @@ class Partition {
 
   const Graph& graph_;
   const ShardedGraph& sharded_;
-  const Meshes& meshes_;       // of processes: without time
+  const Meshes& meshes_;  // of processes: without time
   int64_t count_;
   Program program_;
   std::vector<std::vector<Held>> held_;  // by value: as it was made first, then as resharded
@@ -300,7 +310,8 @@ bool may_write_over(const Program& program, RegisterIndex value, RegisterIndex n
   const int read = last_reader(program, value);
   if (write < 0 || read > write) return false;
   const Instruction& instruction = program.instructions[static_cast<size_t>(write)];
-  return read < write || (!instruction.is_exchange && instruction.step.outputs.front() == next && runs_in_place(instruction.step.call.kernel));
+  return read < write ||
+         (!instruction.is_exchange && instruction.step.outputs.front() == next && runs_in_place(instruction.step.call.kernel));
 }
 
 void append_copy(Program& program, size_t variable, RegisterIndex next) {
@@ -317,8 +328,8 @@ void append_copy(Program& program, size_t variable, RegisterIndex next) {
   program.next[variable] = target;
 }
 
-/// Old values that the end of the step still needs: as a result, or as the next value of another variable. Each is copied before anything is written
-/// over its variable.
+/// Old values that the end of the step still needs: as a result, or as the next value of another variable. Each is copied before anything
+/// is written over its variable.
 void keep_old_values(Program& program) {
   for (size_t v = 0; v < program.variables.size(); ++v) {
     const RegisterIndex value = program.variables[v].value;
@@ -351,7 +362,9 @@ Program partition(const Graph& graph, const ShardedGraph& sharded, const Meshes&
   return Partition(graph, sharded, meshes, micro_batches).run();
 }
 
-Program partition(const Graph& graph, const ShardedGraph& sharded) { return partition(graph, sharded, sharded.meshes, 1); }
+Program partition(const Graph& graph, const ShardedGraph& sharded) {
+  return partition(graph, sharded, sharded.meshes, 1);
+}
 
 void update_variables_in_place(Program& program) {
   keep_old_values(program);

@@ -1,4 +1,5 @@
-// The lowered program before it is cut into tasks: a list of instructions over registers. Each is on one mesh and the same for every process of it.
+// The lowered program before it is cut into tasks: a list of instructions over registers. Each is on one mesh and the same for every
+// process of it.
 #pragma once
 
 #include <string>
@@ -12,10 +13,10 @@ namespace tessera {
 struct Instruction {
   bool is_exchange = false;
   Role role = Role::kForward;
-  int micro_batch = -1;       // -1: once a step
-  int mesh = 0;               // index in Program::meshes: the processes that execute it
-  KernelStep step;            // of a kernel
-  Exchange exchange;          // of an exchange: pulls from `source` into `target`
+  int micro_batch = -1;  // -1: once a step
+  int mesh = 0;          // index in Program::meshes: the processes that execute it
+  KernelStep step;       // of a kernel
+  Exchange exchange;     // of an exchange: pulls from `source` into `target`
   RegisterIndex source = -1;
   RegisterIndex target = -1;
   std::string reason;
@@ -29,7 +30,7 @@ struct Program {
   std::vector<Register> registers;
   std::vector<Instruction> instructions;
   std::vector<TaskVariable> variables;
-  std::vector<RegisterIndex> next;            // per variable: the register of its next value, or -1
+  std::vector<RegisterIndex> next;  // per variable: the register of its next value, or -1
   std::vector<TaskInput> inputs;
   std::vector<std::pair<std::string, RegisterIndex>> results;
 };

@@ -9,8 +9,8 @@ namespace tessera {
 
 struct LayerContext {
   Builder& builder;
-  ValueId step;            // i32[], for random numbers
-  bool training = true;    // dropout only then
+  ValueId step;          // i32[], for random numbers
+  bool training = true;  // dropout only then
 };
 
 /// x[..., in] w[in, out] + b[out]; variables `<name>.weight`, `<name>.bias`.
@@ -26,12 +26,13 @@ ValueId gelu(LayerContext& context, ValueId x);
 ValueId relu(LayerContext& context, ValueId x);
 /// Over the last dim, stable.
 ValueId softmax(LayerContext& context, ValueId x);
-/// Causal or full multi-head self-attention on x[B,S,E]: variables `<name>.{q,k,v}.weight` [E,H,D], `.bias` [H,D], `<name>.out.weight` [H,D,E], `.bias` [E].
+/// Causal or full multi-head self-attention on x[B,S,E]: variables `<name>.{q,k,v}.weight` [E,H,D], `.bias` [H,D], `<name>.out.weight`
+/// [H,D,E], `.bias` [E].
 ValueId self_attention(LayerContext& context, ValueId x, int64_t heads, bool causal, double out_deviation, std::string_view name);
 
 struct CrossEntropy {
-  ValueId loss;    // f32[]: sum over the valid terms / their number (at least 1)
-  ValueId count;   // f32[]: number of valid terms
+  ValueId loss;   // f32[]: sum over the valid terms / their number (at least 1)
+  ValueId count;  // f32[]: number of valid terms
 };
 /// logits[..., V], labels i32[...]; a label below 0 is not counted. The picked logit is found by comparing with iota, so that a split
 /// vocabulary needs one reduction and no gather.

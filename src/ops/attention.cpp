@@ -65,7 +65,9 @@ void expect_query_key_value(std::string_view kind, const OpView& op) {
   expect_type(kind, op, kValue, "v", keys, why);
 }
 
-Shape log_sum_exp_shape(const Shape& q) { return {q[0], q[2], q[1]}; }
+Shape log_sum_exp_shape(const Shape& q) {
+  return {q[0], q[2], q[1]};
+}
 
 std::vector<TensorType> infer_attention(const OpView& op) {
   detail::expect_operands("attention", op, 3);
@@ -130,18 +132,26 @@ double attention_flops(const OpView& op) {
   return 4 * pairs * static_cast<double>(e.depth) * (e.causal ? 0.5 : 1.0);
 }
 
-Work work_attention(const OpView& op) { return {Flops(attention_flops(op)), detail::operand_bytes(op)}; }
+Work work_attention(const OpView& op) {
+  return {Flops(attention_flops(op)), detail::operand_bytes(op)};
+}
 
 /// Five products instead of two: the scores again, the gradient of the probabilities, and those of q, k and v.
-Work work_gradient(const OpView& op) { return {Flops(2.5 * attention_flops(op)), detail::operand_bytes(op)}; }
+Work work_gradient(const OpView& op) {
+  return {Flops(2.5 * attention_flops(op)), detail::operand_bytes(op)};
+}
 
 KernelCall attention_kernel(std::string name, const OpView& op, std::span<const Split> factors) {
   return detail::kernel_call(std::move(name), {LocalInt(op.attributes.boolean("causal") ? 1 : 0), LocalInt::begin_of(factors[kS])},
                              {op.attributes.number("scale")});
 }
 
-KernelCall kernel_attention(const OpView& op, std::span<const Split> factors) { return attention_kernel("attention", op, factors); }
-KernelCall kernel_gradient(const OpView& op, std::span<const Split> factors) { return attention_kernel("attention_grad", op, factors); }
+KernelCall kernel_attention(const OpView& op, std::span<const Split> factors) {
+  return attention_kernel("attention", op, factors);
+}
+KernelCall kernel_gradient(const OpView& op, std::span<const Split> factors) {
+  return attention_kernel("attention_grad", op, factors);
+}
 
 // Reference
 

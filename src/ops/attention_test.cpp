@@ -6,7 +6,9 @@
 namespace tessera {
 namespace {
 
-TensorType f32(Shape shape) { return {DType::kF32, shape}; }
+TensorType f32(Shape shape) {
+  return {DType::kF32, shape};
+}
 
 const Attributes kCausal{{"causal", true}, {"scale", 0.5}};
 const Attributes kFull{{"causal", false}, {"scale", 0.5}};

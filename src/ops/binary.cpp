@@ -19,9 +19,7 @@ double from_bool(bool value) {
 }
 
 template <typename F>
-concept HasGradient = requires {
-  &F::gradient;
-};
+concept HasGradient = requires { &F::gradient; };
 
 /// What a derivative of two operands sees. `a` and `b` say which gradients are wanted; each function fills what it can.
 struct BinaryGradient {

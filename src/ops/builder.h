@@ -63,7 +63,7 @@ class Builder {
   ValueId div(ValueId a, ValueId b, std::string_view name = {});
   ValueId maximum(ValueId a, ValueId b, std::string_view name = {});
   ValueId minimum(ValueId a, ValueId b, std::string_view name = {});
-  ValueId unary(std::string_view kind, ValueId x, std::string_view name = {});           // "exp", "neg", "tanh", ...
+  ValueId unary(std::string_view kind, ValueId x, std::string_view name = {});  // "exp", "neg", "tanh", ...
   ValueId add_scalar(ValueId x, double c, std::string_view name = {});
   ValueId mul_scalar(ValueId x, double c, std::string_view name = {});
   ValueId max_scalar(ValueId x, double c, std::string_view name = {});
@@ -86,7 +86,9 @@ class Builder {
   ValueId concat(const std::vector<ValueId>& parts, int dim, std::string_view name = {});
   /// The reduced dims vanish.
   ValueId reduce(ReduceOp op, ValueId x, const std::vector<int64_t>& dims, std::string_view name = {});
-  ValueId reduce_sum(ValueId x, const std::vector<int64_t>& dims, std::string_view name = {}) { return reduce(ReduceOp::kSum, x, dims, name); }
+  ValueId reduce_sum(ValueId x, const std::vector<int64_t>& dims, std::string_view name = {}) {
+    return reduce(ReduceOp::kSum, x, dims, name);
+  }
   ValueId gather(ValueId table, ValueId ids, std::string_view name = {});                       // rows of dim 0; out of range: zeros
   ValueId scatter_add(ValueId ids, ValueId updates, int64_t rows, std::string_view name = {});  // [rows, ...]; out of range: dropped
   /// Uniform in [0,1) of the given shape; the key is the seed and the op's name, the counter the step and the logical index.

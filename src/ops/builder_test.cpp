@@ -96,9 +96,7 @@ TEST(Builder, RefusesAWrongNumberOfOperands) {
 TEST(Builder, RefusesRandomBeginningsOfIntegers) {
   Graph graph;
   Builder builder(graph);
-  EXPECT_EQ(message_of([&] {
-              builder.variable("count", {DType::kI32, {}}, Initializer::uniform(0, 9));
-            }),
+  EXPECT_EQ(message_of([&] { builder.variable("count", {DType::kI32, {}}, Initializer::uniform(0, 9)); }),
             "variable 'count': uniform(0.0, 9.0) cannot fill i32[]\n"
             "  why: random numbers are f32\n"
             "  fix: begin it with a constant, or make it f32");

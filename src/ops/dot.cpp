@@ -23,9 +23,13 @@ Einsum parse_einsum(const std::string& spec) {
   return {spec.substr(0, comma), spec.substr(comma + 1, arrow - comma - 1), spec.substr(arrow + 2)};
 }
 
-Einsum einsum_of(const OpView& op) { return parse_einsum(op.attributes.text("spec")); }
+Einsum einsum_of(const OpView& op) {
+  return parse_einsum(op.attributes.text("spec"));
+}
 
-bool has(const std::string& text, char letter) { return text.find(letter) != std::string::npos; }
+bool has(const std::string& text, char letter) {
+  return text.find(letter) != std::string::npos;
+}
 
 /// All letters, in the order of a, then b.
 std::string letters_of(const Einsum& einsum) {

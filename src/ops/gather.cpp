@@ -69,7 +69,9 @@ Work work_gather(const OpView& op) {
   return {Flops(0), byte_size(op.inputs[1]) + rows + rows};
 }
 
-KernelCall kernel_gather(const OpView&, std::span<const Split> factors) { return rows_kernel("gather", factors); }
+KernelCall kernel_gather(const OpView&, std::span<const Split> factors) {
+  return rows_kernel("gather", factors);
+}
 
 void reference_gather(const ReferenceCall& call) {
   const ReferenceTensor& table = *call.inputs[0];
@@ -132,7 +134,9 @@ Work work_scatter_add(const OpView& op) {
   return {Flops(static_cast<double>(element_count(op.inputs[1].shape))), detail::operand_bytes(op)};
 }
 
-KernelCall kernel_scatter_add(const OpView&, std::span<const Split> factors) { return rows_kernel("scatter_add", factors); }
+KernelCall kernel_scatter_add(const OpView&, std::span<const Split> factors) {
+  return rows_kernel("scatter_add", factors);
+}
 
 /// Adds term(update) to the row of each id.
 template <typename Term>

@@ -18,8 +18,12 @@ std::string refusal(const Attributes& attributes, std::string_view kind, TensorT
   return "not refused";
 }
 
-TensorType f32(Shape shape) { return {DType::kF32, shape}; }
-TensorType i32(Shape shape) { return {DType::kI32, shape}; }
+TensorType f32(Shape shape) {
+  return {DType::kF32, shape};
+}
+TensorType i32(Shape shape) {
+  return {DType::kI32, shape};
+}
 
 TEST(Gather, DividesTheRowsByAMaskAndTheRestInParallel) {
   const Attributes none;

@@ -36,12 +36,12 @@ std::vector<ReferenceTensor> zeros(const std::vector<TensorType>& types) {
   return tensors;
 }
 
-/// What can only come from underflow (2^26 terms of the least normal f32, 2^-126) is not perturbed: it says nothing about later tensors, and would
-/// take the squares of almost nothing below zero.
+/// What can only come from underflow (2^26 terms of the least normal f32, 2^-126) is not perturbed: it says nothing about later tensors,
+/// and would take the squares of almost nothing below zero.
 constexpr double kUnderflow = 0x1p-100;
 
-/// Moves every element by half to all of its tolerance, up or down: amounts that differ, so that they do not cancel along a chain of ops. The names of
-/// values, not their order, choose.
+/// Moves every element by half to all of its tolerance, up or down: amounts that differ, so that they do not cancel along a chain of ops.
+/// The names of values, not their order, choose.
 void perturb(ReferenceTensor& tensor, const std::vector<double>& tolerance, uint64_t key) {
   std::vector<float> drawn(tensor.values.size());
   RandomStream(key, 0).uniform_run(0, static_cast<int64_t>(drawn.size()), drawn.data());
@@ -55,7 +55,8 @@ void perturb_results(const Graph& graph, const Op& op, const ReferenceCall& call
   for (int i = 0; i < static_cast<int>(op.outputs.size()); ++i) tolerances.push_back(find_operator(op.kind).tolerance(call, i));
   for (size_t i = 0; i < op.outputs.size(); ++i) {
     const std::string& name = graph.value(op.outputs[i]).name;
-    if (options.tolerances && !tolerances[i].empty()) (*options.tolerances)[name] = *std::max_element(tolerances[i].begin(), tolerances[i].end());
+    if (options.tolerances && !tolerances[i].empty())
+      (*options.tolerances)[name] = *std::max_element(tolerances[i].begin(), tolerances[i].end());
     if (call.outputs[i].type.dtype == DType::kF32) perturb(call.outputs[i], tolerances[i], random_key(options.perturb, name));
   }
 }

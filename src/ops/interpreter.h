@@ -13,8 +13,8 @@ namespace tessera {
 using ReferenceValues = std::map<std::string, ReferenceTensor>;
 
 struct InterpreterOptions {
-  /// Moves every result of every op by half to all of its tolerance, up or down, drawn by this seed (0: none). The difference to a plain run is what
-  /// rounding alone may do to any later tensor: tolerances of whole programs are derived from it.
+  /// Moves every result of every op by half to all of its tolerance, up or down, drawn by this seed (0: none). The difference to a plain
+  /// run is what rounding alone may do to any later tensor: tolerances of whole programs are derived from it.
   uint64_t perturb = 0;
   /// When set and perturb is not 0: gets the largest tolerance of each op's results by name, for one evaluation on the same operands.
   std::map<std::string, double>* tolerances = nullptr;

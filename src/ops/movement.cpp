@@ -133,8 +133,10 @@ std::vector<DimGroup> match_dims(const Shape& in, const Shape& out) {
     DimGroup group{i, i + 1, j, j + 1};
     int64_t in_product = in[i], out_product = out[j];
     while (in_product != out_product) {
-      if (in_product < out_product) in_product *= in[group.in_end++];
-      else out_product *= out[group.out_end++];
+      if (in_product < out_product)
+        in_product *= in[group.in_end++];
+      else
+        out_product *= out[group.out_end++];
     }
     groups.push_back(group);
     i = group.in_end;
@@ -168,9 +170,13 @@ ShardingRule rule_reshape(const OpView& op) {
   return rule;
 }
 
-KernelCall kernel_reshape(const OpView&, std::span<const Split>) { return detail::kernel_call("copy"); }
+KernelCall kernel_reshape(const OpView&, std::span<const Split>) {
+  return detail::kernel_call("copy");
+}
 
-void reference_reshape(const ReferenceCall& call) { call.outputs[0].values = call.inputs[0]->values; }
+void reference_reshape(const ReferenceCall& call) {
+  call.outputs[0].values = call.inputs[0]->values;
+}
 
 Gradients gradient_reshape(Builder& builder, const GradientCall& call) {
   const Shape from = builder.shape(call.op.inputs[0]);

@@ -16,10 +16,14 @@ Operator pad_operator();
 Operator concat_operator();
 
 /// The attribute "shape" of an op that passed infer.
-inline Shape result_shape(const OpView& op) { return Shape(std::span<const int64_t>(op.attributes.integers("shape"))); }
+inline Shape result_shape(const OpView& op) {
+  return Shape(std::span<const int64_t>(op.attributes.integers("shape")));
+}
 
 /// Moves operands once; computes nothing.
-inline Work movement_work(const OpView& op) { return {Flops(0), operand_bytes(op)}; }
+inline Work movement_work(const OpView& op) {
+  return {Flops(0), operand_bytes(op)};
+}
 
 /// Fills the result, element by element, with what source(index of the result) reads.
 template <typename Source>

@@ -7,7 +7,9 @@ namespace {
 
 using Integers = std::vector<int64_t>;
 
-TensorType f32(Shape shape) { return {DType::kF32, shape}; }
+TensorType f32(Shape shape) {
+  return {DType::kF32, shape};
+}
 
 /// Kind, operands and attributes of one op.
 struct Call {
@@ -22,7 +24,9 @@ OpView view_of(const Call& call) {
   return view;
 }
 
-std::string rule_text(const Call& call) { return to_text(find_operator(call.kind).rule(view_of(call))); }
+std::string rule_text(const Call& call) {
+  return to_text(find_operator(call.kind).rule(view_of(call)));
+}
 
 std::string refusal(const Call& call) {
   try {
@@ -33,8 +37,12 @@ std::string refusal(const Call& call) {
   return "not refused";
 }
 
-Call broadcast(Shape x, Integers shape, Integers dims) { return {"broadcast", {f32(x)}, {{"shape", shape}, {"dims", dims}}}; }
-Call reshape(Shape x, Integers shape) { return {"reshape", {f32(x)}, {{"shape", shape}}}; }
+Call broadcast(Shape x, Integers shape, Integers dims) {
+  return {"broadcast", {f32(x)}, {{"shape", shape}, {"dims", dims}}};
+}
+Call reshape(Shape x, Integers shape) {
+  return {"reshape", {f32(x)}, {{"shape", shape}}};
+}
 Call slice(Shape x, Integers start, Integers limit, Integers stride) {
   return {"slice", {f32(x)}, {{"start", start}, {"limit", limit}, {"stride", stride}}};
 }
@@ -77,14 +85,18 @@ TEST(Reshape, DividesRegroupedDimsBetweenCommonUnits) {
   EXPECT_EQ(rule_text(reshape({6, 4}, {4, 6})), "([d0*3, _]) -> ([d0*2, _]) {linear: 0}");
 }
 
-TEST(Reshape, LeavesDimsWithoutACommonUnitWhole) { EXPECT_EQ(rule_text(reshape({2, 3}, {3, 2})), "([_, _]) -> ([_, _]) {linear: 0}"); }
+TEST(Reshape, LeavesDimsWithoutACommonUnitWhole) {
+  EXPECT_EQ(rule_text(reshape({2, 3}, {3, 2})), "([_, _]) -> ([_, _]) {linear: 0}");
+}
 
 TEST(Reshape, MatchesDimsAroundExtentsOfOne) {
   EXPECT_EQ(rule_text(reshape({2, 1, 3}, {2, 3, 1})), "([d0, _, d1]) -> ([d0, d1, _]) {linear: 0}");
   EXPECT_EQ(rule_text(reshape({5}, {1, 5, 1})), "([d1]) -> ([_, d1, _]) {linear: 0}");
 }
 
-TEST(Reshape, LeavesAnEmptyTensorWhole) { EXPECT_EQ(rule_text(reshape({0, 4}, {2, 0})), "([_, _]) -> ([_, _]) {linear: 0}"); }
+TEST(Reshape, LeavesAnEmptyTensorWhole) {
+  EXPECT_EQ(rule_text(reshape({0, 4}, {2, 0})), "([_, _]) -> ([_, _]) {linear: 0}");
+}
 
 TEST(Reshape, RefusesAnotherNumberOfElements) {
   EXPECT_EQ(refusal(reshape({4, 6}, {5, 5})),

@@ -28,7 +28,9 @@ ShardingRule window_rule(const OpView& op, const Shape& out, Predicate whole_tak
   return rule;
 }
 
-std::vector<LocalInt> local_ints(const std::vector<int64_t>& values) { return {values.begin(), values.end()}; }
+std::vector<LocalInt> local_ints(const std::vector<int64_t>& values) {
+  return {values.begin(), values.end()};
+}
 
 // slice
 
@@ -145,9 +147,8 @@ std::vector<TensorType> infer_pad(const OpView& op) {
 
 ShardingRule rule_pad(const OpView& op) {
   const Shape out = detail::result_shape(op);
-  ShardingRule rule = window_rule(op, out, [&](int d) {
-    return op.attributes.integers("low")[static_cast<size_t>(d)] == 0 && out[d] == op.inputs[0].shape[d];
-  });
+  ShardingRule rule = window_rule(
+      op, out, [&](int d) { return op.attributes.integers("low")[static_cast<size_t>(d)] == 0 && out[d] == op.inputs[0].shape[d]; });
   // Parts of a sum would each bring the value once.
   if (op.attributes.number("value") == 0) rule.linear = {{0}};
   return rule;

@@ -14,9 +14,13 @@ namespace {
 
 using detail::Gradients;
 
-ReduceOp reduction_of(const OpView& op) { return parse_reduce_op(op.attributes.text("op")); }
+ReduceOp reduction_of(const OpView& op) {
+  return parse_reduce_op(op.attributes.text("op"));
+}
 
-const std::vector<int64_t>& reduced_dims(const OpView& op) { return op.attributes.integers("dims"); }
+const std::vector<int64_t>& reduced_dims(const OpView& op) {
+  return op.attributes.integers("dims");
+}
 
 bool is_reduced(const OpView& op, int dim) {
   const std::vector<int64_t>& dims = reduced_dims(op);
@@ -38,8 +42,10 @@ void check_dims(const OpView& op) {
 std::vector<TensorType> infer(const OpView& op) {
   detail::expect_operands("reduce", op, 1);
   const ReduceOp reduction = reduction_of(op);
-  if (reduction == ReduceOp::kAny || reduction == ReduceOp::kAll) detail::expect_dtype("reduce", op, 0, "x", {DType::kBool});
-  else detail::expect_dtype("reduce", op, 0, "x", {DType::kF32, DType::kI32});
+  if (reduction == ReduceOp::kAny || reduction == ReduceOp::kAll)
+    detail::expect_dtype("reduce", op, 0, "x", {DType::kBool});
+  else
+    detail::expect_dtype("reduce", op, 0, "x", {DType::kF32, DType::kI32});
   check_dims(op);
   TensorType type{op.inputs[0].dtype, {}};
   for (int d = 0; d < op.inputs[0].shape.size(); ++d)
@@ -63,7 +69,9 @@ ShardingRule rule(const OpView& op) {
   return result;
 }
 
-Work work(const OpView& op) { return {Flops(static_cast<double>(element_count(op.inputs[0].shape))), detail::operand_bytes(op)}; }
+Work work(const OpView& op) {
+  return {Flops(static_cast<double>(element_count(op.inputs[0].shape))), detail::operand_bytes(op)};
+}
 
 KernelCall kernel(const OpView& op, std::span<const Split>) {
   KernelCall call = detail::kernel_call("reduce." + op.attributes.text("op"));
@@ -78,8 +86,7 @@ double identity_of(ReduceOp reduction, DType dtype) {
     case ReduceOp::kAny: return 0;
     case ReduceOp::kProd:
     case ReduceOp::kAll: return 1;
-    case ReduceOp::kMax:
-      return dtype == DType::kI32 ? std::numeric_limits<int32_t>::min() : -std::numeric_limits<double>::infinity();
+    case ReduceOp::kMax: return dtype == DType::kI32 ? std::numeric_limits<int32_t>::min() : -std::numeric_limits<double>::infinity();
     case ReduceOp::kMin: return dtype == DType::kI32 ? std::numeric_limits<int32_t>::max() : std::numeric_limits<double>::infinity();
   }
   throw InternalError("unknown reduction");
@@ -143,8 +150,8 @@ std::vector<double> tolerance(const ReferenceCall& call, int output) {
 /// What a gradient needs to go back from the result's shape to x's.
 struct Expansion {
   Builder& builder;
-  Shape shape;                  // of x
-  std::vector<int64_t> kept;    // the dims of x that the result has
+  Shape shape;                // of x
+  std::vector<int64_t> kept;  // the dims of x that the result has
   std::vector<int64_t> reduced;
 
   ValueId operator()(ValueId value, std::string_view name = {}) const { return builder.broadcast(value, shape, kept, name); }

@@ -34,14 +34,14 @@ std::string_view to_text(FactorKind kind);  // "parallel", "reduction", "masked 
 
 struct Factor {
   std::string name;
-  int64_t extent = 1;                     // in units
+  int64_t extent = 1;  // in units
   FactorKind kind = FactorKind::kParallel;
-  ReduceOp reduce = ReduceOp::kSum;       // of a reduction
+  ReduceOp reduce = ReduceOp::kSum;  // of a reduction
 };
 
 /// The factor of one dim of one operand. dim extent = factor extent x unit: a dim that fuses several is cut only between units.
 struct DimFactor {
-  int factor = -1;                        // -1: none, the dim stays whole
+  int factor = -1;  // -1: none, the dim stays whole
   int64_t unit = 1;
 
   bool operator==(const DimFactor&) const = default;

@@ -56,15 +56,11 @@ TEST(Constant, DividesEveryDimOfItsResult) {
 TEST(Constant, RefusesWhatIsNoShapeOrElementType) {
   Graph graph;
   Builder builder(graph);
-  EXPECT_EQ(message_of([&] {
-              builder.constant({kF32, {2, -3}}, 1, "c");
-            }),
+  EXPECT_EQ(message_of([&] { builder.constant({kF32, {2, -3}}, 1, "c"); }),
             "constant 'c': shape [2, -3] is not a shape\n"
             "  why: a shape has at most 8 extents, none below 0\n"
             "  fix: correct the extents");
-  EXPECT_EQ(message_of([&] {
-              builder.op("constant", {}, {{"dtype", "f64"}, {"shape", std::vector<int64_t>{}}, {"value", 1.0}}, "c");
-            }),
+  EXPECT_EQ(message_of([&] { builder.op("constant", {}, {{"dtype", "f64"}, {"shape", std::vector<int64_t>{}}, {"value", 1.0}}, "c"); }),
             "constant 'c': 'f64' is not an element type\n"
             "  why: tensors hold f32, i32 or bool\n"
             "  fix: use one of these");
@@ -95,15 +91,11 @@ TEST(Iota, APartBeginsWhereItLies) {
 TEST(Iota, RefusesADimThatIsNotThere) {
   Graph graph;
   Builder builder(graph);
-  EXPECT_EQ(message_of([&] {
-              builder.iota({kI32, {4, 5}}, 2);
-            }),
+  EXPECT_EQ(message_of([&] { builder.iota({kI32, {4, 5}}, 2); }),
             "iota 'iota': dim 2 is not a dim of a tensor of rank 2\n"
             "  why: dims count from 0, the outermost\n"
             "  fix: use 0 to 1");
-  EXPECT_EQ(message_of([&] {
-              builder.iota({DType::kBool, {4}}, 0);
-            }),
+  EXPECT_EQ(message_of([&] { builder.iota({DType::kBool, {4}}, 0); }),
             "iota 'iota': a bool cannot count\n"
             "  why: iota numbers the indices of a dim, as i32 or f32\n"
             "  fix: use dtype i32, and compare it");

@@ -137,9 +137,7 @@ LinearSets linear_in(bool x) {
 }
 
 template <typename F>
-concept HasGradient = requires {
-  &F::gradient;
-};
+concept HasGradient = requires { &F::gradient; };
 
 template <typename F>
 std::vector<TensorType> infer_unary(const OpView& op) {

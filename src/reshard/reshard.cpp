@@ -21,16 +21,20 @@ std::vector<PartialAxis> resolved_axes(const DistAttr& from, const DistAttr& to)
 std::vector<PartialAxis> started_axes(const DistAttr& from, const DistAttr& to) {
   std::vector<PartialAxis> axes;
   for (const PartialAxis& p : to.partial) {
-    if (!from.is_partial_on(p.axis)) axes.push_back(p);
-    else ensure(std::find(from.partial.begin(), from.partial.end(), p) != from.partial.end(), "a Partial keeps its reduction");
+    if (!from.is_partial_on(p.axis))
+      axes.push_back(p);
+    else
+      ensure(std::find(from.partial.begin(), from.partial.end(), p) != from.partial.end(), "a Partial keeps its reduction");
   }
   return axes;
 }
 
-bool shards(const DistAttr& attr, int axis) { return attr.uses(axis) && !attr.is_partial_on(axis); }
+bool shards(const DistAttr& attr, int axis) {
+  return attr.uses(axis) && !attr.is_partial_on(axis);
+}
 
-/// The dim to cut further by `parts`: the outermost that is cut evenly, so that the pieces are contiguous; else the one of the largest local extent.
-/// -1 when none is long enough.
+/// The dim to cut further by `parts`: the outermost that is cut evenly, so that the pieces are contiguous; else the one of the largest
+/// local extent. -1 when none is long enough.
 int dim_to_scatter(const Shape& shape, const DistAttr& attr, int64_t parts) {
   int longest = -1;
   int64_t longest_extent = parts - 1;
@@ -46,7 +50,8 @@ int dim_to_scatter(const Shape& shape, const DistAttr& attr, int64_t parts) {
   return longest;
 }
 
-/// Like `to`, but with the resolved axes that `to` leaves unused dividing one more dim: where a reduce-scatter ends and an all-gather starts.
+/// Like `to`, but with the resolved axes that `to` leaves unused dividing one more dim: where a reduce-scatter ends and an all-gather
+/// starts.
 std::optional<DistAttr> scattered(const TensorType& type, const DistAttr& from, const DistAttr& to) {
   DistAttr middle = to;
   int64_t parts = 1;
@@ -83,7 +88,9 @@ bool divides_further(const DistAttr& a, const DistAttr& b) {
   return true;
 }
 
-bool same_mesh(const DistAttr& a, const DistAttr& b) { return a.mesh == b.mesh || *a.mesh == *b.mesh; }
+bool same_mesh(const DistAttr& a, const DistAttr& b) {
+  return a.mesh == b.mesh || *a.mesh == *b.mesh;
+}
 
 }  // namespace
 
@@ -146,8 +153,8 @@ std::vector<Pull> pulls(const Shape& shape, const Exchange& exchange, Rank recei
   const Box wanted = to.box(shape, *place);
   const auto resolved = resolved_axes(from, to);
   std::vector<Pull> result;
-  // Candidates are one replica of each part: on axes that do not matter to `from`, the sender stands where the receiver stands, so that replicas
-  // share the work; from another mesh, the receiver's number chooses.
+  // Candidates are one replica of each part: on axes that do not matter to `from`, the sender stands where the receiver stands, so that
+  // replicas share the work; from another mesh, the receiver's number chooses.
   for (int index = 0; index < from.mesh->size(); ++index) {
     const Coordinate coordinate = from.mesh->coordinate_at(index);
     bool chosen = true;

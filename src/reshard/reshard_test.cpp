@@ -1,14 +1,16 @@
 #include "reshard/reshard.h"
 
+#include <gtest/gtest.h>
+
 #include <map>
 #include <random>
-
-#include <gtest/gtest.h>
 
 namespace tessera {
 namespace {
 
-MeshPtr mesh_of(std::string_view text) { return std::make_shared<const ProcessMesh>(parse_mesh(text)); }
+MeshPtr mesh_of(std::string_view text) {
+  return std::make_shared<const ProcessMesh>(parse_mesh(text));
+}
 
 using Values = std::vector<double>;
 
@@ -85,14 +87,16 @@ std::map<Rank, Values> execute_all(std::map<Rank, Values> parts, const Shape& sh
 }
 
 /// Sums over the partial axes, or the part itself: what the processes hold, as whole values.
-void expect_same(const std::map<Rank, Values>& got, const Values& whole, const Shape& shape, const DistAttr& attr, const std::string& what) {
+void expect_same(const std::map<Rank, Values>& got, const Values& whole, const Shape& shape, const DistAttr& attr,
+                 const std::string& what) {
   std::vector<double> sums(whole.size(), 0.0);
   for (Rank process : attr.mesh->processes()) {
     const Coordinate coordinate = *attr.mesh->coordinate_of(process);
     const Box box = attr.box(shape, coordinate);
     if (attr.partial.empty()) {
       for (size_t i = 0; i < got.at(process).size(); ++i)
-        ASSERT_EQ(got.at(process)[i], whole[static_cast<size_t>(offset_in(whole_box(shape), box, static_cast<int64_t>(i)))]) << what << " on process " << process;
+        ASSERT_EQ(got.at(process)[i], whole[static_cast<size_t>(offset_in(whole_box(shape), box, static_cast<int64_t>(i)))])
+            << what << " on process " << process;
       continue;
     }
     // One replica of each addend.
@@ -100,7 +104,8 @@ void expect_same(const std::map<Rank, Values>& got, const Values& whole, const S
     for (int axis = 0; axis < attr.mesh->axis_count(); ++axis)
       if (!attr.uses(axis)) counts = counts && coordinate[axis] == 0;
     if (!counts) continue;
-    for (size_t i = 0; i < got.at(process).size(); ++i) sums[static_cast<size_t>(offset_in(whole_box(shape), box, static_cast<int64_t>(i)))] += got.at(process)[i];
+    for (size_t i = 0; i < got.at(process).size(); ++i)
+      sums[static_cast<size_t>(offset_in(whole_box(shape), box, static_cast<int64_t>(i)))] += got.at(process)[i];
   }
   if (!attr.partial.empty()) {
     ASSERT_EQ(sums, whole) << what;
@@ -141,7 +146,8 @@ TEST(Reshard, ALargeAllReduceIsAReduceScatterAndAnAllGatherAtTheByteBound) {
   ASSERT_EQ(exchanges.size(), 2u);
   EXPECT_EQ(exchanges[0].kind, ReshardKind::kReduceScatter);
   EXPECT_EQ(exchanges[1].kind, ReshardKind::kAllGather);
-  for (Rank process = 0; process < 4; ++process) EXPECT_EQ(received_elements({64, 100}, exchanges, process), 2 * 6400 * 3 / 4);  // 2 L (n-1)/n
+  for (Rank process = 0; process < 4; ++process)
+    EXPECT_EQ(received_elements({64, 100}, exchanges, process), 2 * 6400 * 3 / 4);  // 2 L (n-1)/n
 }
 
 TEST(Reshard, ContributionsAreAddedInTheOrderOfTheirCoordinates) {
@@ -176,7 +182,8 @@ std::vector<DistAttr> all_placements(const MeshPtr& mesh, int rank) {
 }
 
 TEST(Reshard, EveryPairOfPlacementsOnOneMeshGivesTheSameTensor) {
-  for (const auto& [mesh_text, shape] : std::vector<std::pair<std::string, Shape>>{{"a=2", {5, 3}}, {"a=3", {7, 2}}, {"a=2 b=2", {5, 3}}, {"a=2 b=3", {4, 7}}, {"a=5", {3}}}) {
+  for (const auto& [mesh_text, shape] : std::vector<std::pair<std::string, Shape>>{
+           {"a=2", {5, 3}}, {"a=3", {7, 2}}, {"a=2 b=2", {5, 3}}, {"a=2 b=3", {4, 7}}, {"a=5", {3}}}) {
     const MeshPtr mesh = mesh_of(mesh_text);
     const Values whole = numbered(shape);
     for (const DistAttr& from : all_placements(mesh, shape.size()))
@@ -205,11 +212,13 @@ TEST(Reshard, SeveralAxesOnOneDimInAnyOrder) {
   const MeshPtr mesh = mesh_of("a=2 b=3");
   const Shape shape{11, 4};
   const Values whole = numbered(shape);
-  const std::vector<std::string> forms = {"f32[11@a@b, 4]", "f32[11@b@a, 4]", "f32[11@a, 4@b]", "f32[11, 4@b@a]", "f32[11, 4]", "f32[11@b, 4] {partial sum: a}"};
+  const std::vector<std::string> forms = {"f32[11@a@b, 4]", "f32[11@b@a, 4]", "f32[11@a, 4@b]",
+                                          "f32[11, 4@b@a]", "f32[11, 4]",     "f32[11@b, 4] {partial sum: a}"};
   for (const std::string& from_text : forms)
     for (const std::string& to_text_form : forms) {
       const DistAttr from = parse_dist_type(from_text, mesh).attr, to = parse_dist_type(to_text_form, mesh).attr;
-      expect_same(execute_all(distribute(whole, shape, from), shape, plan_reshard({DType::kF32, shape}, from, to)), whole, shape, to, from_text + " -> " + to_text_form);
+      expect_same(execute_all(distribute(whole, shape, from), shape, plan_reshard({DType::kF32, shape}, from, to)), whole, shape, to,
+                  from_text + " -> " + to_text_form);
       if (HasFatalFailure()) return;
     }
 }

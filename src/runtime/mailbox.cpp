@@ -35,7 +35,9 @@ bool Mailbox::wait(const StopState& stop, int spins, std::chrono::steady_clock::
 
 void Mailbox::wake() {
   // Behind the lock the owner either has not looked yet or sleeps: the call cannot fall between.
-  { const std::lock_guard lock(mutex_); }
+  {
+    const std::lock_guard lock(mutex_);
+  }
   arrived_.notify_all();
 }
 

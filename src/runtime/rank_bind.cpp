@@ -39,9 +39,12 @@ RankProgram::RankProgram(Program& program, int rank_index)
     arenas_.push_back(coordinates_.back() ? AlignedBuffer(program.graph->arenas[mesh]) : AlignedBuffer());
   }
   for (const Register& reg : program.graph->registers) {
-    if (!coordinates_[static_cast<size_t>(reg.mesh)]) base_.push_back(nullptr);
-    else if (reg.storage == Register::Storage::kArena) base_.push_back(arenas_[static_cast<size_t>(reg.mesh)].data() + reg.offset);
-    else base_.push_back(program.variables->part(program.graph->variables[static_cast<size_t>(reg.variable)].name, rank_index));
+    if (!coordinates_[static_cast<size_t>(reg.mesh)])
+      base_.push_back(nullptr);
+    else if (reg.storage == Register::Storage::kArena)
+      base_.push_back(arenas_[static_cast<size_t>(reg.mesh)].data() + reg.offset);
+    else
+      base_.push_back(program.variables->part(program.graph->variables[static_cast<size_t>(reg.variable)].name, rank_index));
   }
   current_ = base_;
 }
@@ -191,7 +194,8 @@ RankProgram::Pulling RankProgram::plan_pulling(TaskId id) const {
     const auto port = std::find(pulling.senders.begin(), pulling.senders.end(), sender) - pulling.senders.begin();
     if (pull.first) pulling.boxes.emplace_back(type.dtype, pull.reduce, pull.box, mine);
     ensure(!pulling.boxes.empty() && pulling.boxes.back().box() == pull.box, "the contributions to a box follow its first one");
-    pulling.boxes.back().add_source(static_cast<size_t>(port), exchange.from.box(type.shape, *exchange.from.mesh->coordinate_of(pull.sender)));
+    pulling.boxes.back().add_source(static_cast<size_t>(port),
+                                    exchange.from.box(type.shape, *exchange.from.mesh->coordinate_of(pull.sender)));
   }
   for (BoxCombine& box : pulling.boxes) box.join_dims();
   return pulling;

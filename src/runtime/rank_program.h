@@ -23,7 +23,7 @@ class RankProgram;
 /// What the ranks of one loaded program share.
 struct Program {
   std::shared_ptr<const TaskGraph> graph;
-  std::vector<Rank> processes;                        // by rank index, ascending
+  std::vector<Rank> processes;  // by rank index, ascending
   RuntimeOptions options;
   StopState* stop = nullptr;
   VariableStore* variables = nullptr;
@@ -142,9 +142,9 @@ class RankProgram {
   Rank rank_;
   std::vector<std::optional<Coordinate>> coordinates_;  // by mesh: none where this rank is not in it
   std::vector<AlignedBuffer> arenas_;                   // by mesh
-  std::vector<std::byte*> base_;     // by register: its first slot
-  std::vector<std::byte*> current_;  // by register: the slot of the act that runs
-  std::vector<Plan> plans_;          // by task
+  std::vector<std::byte*> base_;                        // by register: its first slot
+  std::vector<std::byte*> current_;                     // by register: the slot of the act that runs
+  std::vector<Plan> plans_;                             // by task
   std::unique_ptr<Mailbox> mailbox_;
   std::vector<Message> received_, sent_;  // reused
   std::atomic<int> place_{-1};            // in the order list, for the others' messages; -1 before the first step

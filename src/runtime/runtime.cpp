@@ -97,7 +97,8 @@ LoadedProgram& Runtime::load(std::shared_ptr<const TaskGraph> graph) {
   state_->throw_when_stopped();
   check(*graph);
   const std::vector<Rank> needed = processes(*graph);
-  ensure(std::includes(state_->processes.begin(), state_->processes.end(), needed.begin(), needed.end()), "a program runs on processes of its runtime");
+  ensure(std::includes(state_->processes.begin(), state_->processes.end(), needed.begin(), needed.end()),
+         "a program runs on processes of its runtime");
   const Bytes arena = *std::max_element(graph->arenas.begin(), graph->arenas.end());
   auto loaded = std::make_unique<LoadedProgram::State>();
   loaded->inputs.resize(graph->inputs.size());

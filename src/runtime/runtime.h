@@ -30,7 +30,8 @@ class LoadedProgram;
 /// A group of ranks in this process: one thread each, made here and joined in the destructor, and the variables, in parts, of each rank.
 ///
 ///   threads  call from one thread
-///   failure  the first failure stops all ranks; run() throws it on the caller's thread (a UserError as it was, with rank, task and op added to `why`;
+///   failure  the first failure stops all ranks; run() throws it on the caller's thread (a UserError as it was, with rank, task and op
+///   added to `why`;
 ///            others as InternalError naming rank, task and op); after that every call throws
 class Runtime {
  public:
@@ -42,18 +43,20 @@ class Runtime {
   Runtime(const Runtime&) = delete;
   Runtime& operator=(const Runtime&) = delete;
 
-  /// Binds kernels and allocates each rank's arena. Programs share variables by name; a variable that is new is allocated, each rank its own part.
-  /// requires  the processes of its meshes are among those of the runtime; a process that is in none of them does nothing in its steps
-  /// throws  InternalError when a variable's type or placement differs from that of an earlier program; UserError (4) when memory is short
+  /// Binds kernels and allocates each rank's arena. Programs share variables by name; a variable that is new is allocated, each rank its
+  /// own part. requires  the processes of its meshes are among those of the runtime; a process that is in none of them does nothing in its
+  /// steps throws  InternalError when a variable's type or placement differs from that of an earlier program; UserError (4) when memory is
+  /// short
   LoadedProgram& load(std::shared_ptr<const TaskGraph> graph);
 
   /// Draws every variable of `program` that was not set before, each rank its own part. No rank holds the whole.
   void initialize(const LoadedProgram& program, uint64_t seed);
 
-  /// One step of every rank. `inputs` are whole tensors (a rank copies its box); results are put together into `results`, whose tensors are made by the
-  /// first call and filled again by later ones.
+  /// One step of every rank. `inputs` are whole tensors (a rank copies its box); results are put together into `results`, whose tensors are
+  /// made by the first call and filled again by later ones.
   ///   memory   allocates nothing after the second call with the same `results`
-  void run(LoadedProgram& program, const std::map<std::string, const Tensor*>& inputs, TensorMap& results, const Observer* observer = nullptr);
+  void run(LoadedProgram& program, const std::map<std::string, const Tensor*>& inputs, TensorMap& results,
+           const Observer* observer = nullptr);
 
   /// A whole variable, put together from its parts; replicas are checked to be bit-identical.
   /// throws  InternalError when replicas differ
@@ -85,7 +88,8 @@ class LoadedProgram {
   std::unique_ptr<State> state_;
 };
 
-/// A thread of its own that runs `work` and ends with its object; for loading data ahead of the step. What `work` throws comes out of join().
+/// A thread of its own that runs `work` and ends with its object; for loading data ahead of the step. What `work` throws comes out of
+/// join().
 class Worker {
  public:
   explicit Worker(std::function<void()> work);

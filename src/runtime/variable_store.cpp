@@ -99,8 +99,9 @@ Tensor VariableStore::whole(const std::string& name) const {
       }
       Tensor first(part.type());
       copy_box(variable.type.dtype, box, first.data(), box, result.data(), all);
-      ensure(std::memcmp(first.data(), part.data(), bytes(part)) == 0,
-             "variable '" + name + "': the replica of rank " + std::to_string(processes_[static_cast<size_t>(index)]) + " differs from the first");
+      ensure(std::memcmp(first.data(), part.data(), bytes(part)) == 0, "variable '" + name + "': the replica of rank " +
+                                                                           std::to_string(processes_[static_cast<size_t>(index)]) +
+                                                                           " differs from the first");
     }
   }
   return result;

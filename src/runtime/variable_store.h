@@ -46,7 +46,9 @@ class VariableStore {
   void check_known(const TaskVariable& variable, const Register& reg) const;
   Variable make(const Register& reg) const;
   /// Where a rank stands in the variable's mesh.
-  std::optional<Coordinate> place(const DistAttr& attr, int rank_index) const { return attr.mesh->coordinate_of(processes_[static_cast<size_t>(rank_index)]); }
+  std::optional<Coordinate> place(const DistAttr& attr, int rank_index) const {
+    return attr.mesh->coordinate_of(processes_[static_cast<size_t>(rank_index)]);
+  }
   int rank_count() const { return static_cast<int>(processes_.size()); }
 
   std::vector<Rank> processes_;

@@ -24,7 +24,9 @@ TaskGraph tasks_with(const std::vector<std::string>& names, const std::vector<st
   return graph;
 }
 
-TEST(ProgramOrder, KeepsTheOrderOfTheProgramWhereItMay) { EXPECT_EQ(program_order(tasks_with({"a", "b", "c"}, {{0, 2}})), (std::vector<TaskId>{0, 1, 2})); }
+TEST(ProgramOrder, KeepsTheOrderOfTheProgramWhereItMay) {
+  EXPECT_EQ(program_order(tasks_with({"a", "b", "c"}, {{0, 2}})), (std::vector<TaskId>{0, 1, 2}));
+}
 
 TEST(ProgramOrder, PutsATaskAfterWhatItReads) {
   // d reads from c, a from d: c and d must come before a.

@@ -81,7 +81,8 @@ class Pipeline {
   bool may_emit(const Block& block) const {
     for (int piece : block.pieces)
       for (int needed : at(piece).needs)
-        if (!done_[static_cast<size_t>(needed)] && std::find(block.pieces.begin(), block.pieces.end(), needed) == block.pieces.end()) return false;
+        if (!done_[static_cast<size_t>(needed)] && std::find(block.pieces.begin(), block.pieces.end(), needed) == block.pieces.end())
+          return false;
     return true;
   }
 
@@ -100,7 +101,10 @@ class Pipeline {
       }
     }
     for (size_t stage = 0; stage < blocks.size(); ++stage)
-      ensure(next[stage] == blocks[stage].size(), "the stages of a pipeline wait for each other in a circle");
+      if (next[stage] < blocks[stage].size())
+        throw UserError("the stages of the pipeline wait for each other in a circle",
+                        "a stage does the forward of a micro-batch in one piece, and one stage needs what another makes of what it made itself",
+                        "mark the ops so that values go from stage to stage one way only, or use one micro-batch", ExitCode::kBadConfig);
   }
 
   const std::vector<PipelineStep>& work_;
@@ -113,12 +117,15 @@ class Pipeline {
 
 }  // namespace
 
-std::string_view to_text(PipelineKind kind) { return kind == PipelineKind::kForwardThenBackward ? "f-then-b" : "1f1b"; }
+std::string_view to_text(PipelineKind kind) {
+  return kind == PipelineKind::kForwardThenBackward ? "f-then-b" : "1f1b";
+}
 
 PipelineKind parse_pipeline_kind(std::string_view text) {
   for (PipelineKind kind : {PipelineKind::kForwardThenBackward, PipelineKind::kOneForwardOneBackward})
     if (text == to_text(kind)) return kind;
-  throw UserError("'" + std::string(text) + "' is not a schedule", "the schedules are f-then-b and 1f1b", "use one of these", ExitCode::kBadConfig);
+  throw UserError("'" + std::string(text) + "' is not a schedule", "the schedules are f-then-b and 1f1b", "use one of these",
+                  ExitCode::kBadConfig);
 }
 
 int warm_up(PipelineKind kind, int micro_batches, int to_end) {

@@ -7,7 +7,8 @@
 namespace tessera {
 namespace {
 
-/// A chain of stages: forward of stage s needs that of s - 1, backward of s needs that of s + 1 and its own forward; then an optimizer each.
+/// A chain of stages: forward of stage s needs that of s - 1, backward of s needs that of s + 1 and its own forward; then an optimizer
+/// each.
 std::vector<PipelineStep> chain(int stages, int micro_batches) {
   std::vector<PipelineStep> work;
   std::vector<std::vector<int>> forward(static_cast<size_t>(stages)), backward(static_cast<size_t>(stages));
@@ -77,13 +78,17 @@ TEST(Pipeline, KeepsSoManyMicroBatchesAtEachStage) {
 
 TEST(Pipeline, WhatAMicroBatchNeedsOnceComesFirst) {
   // 0, 1: parts of a count by micro-batch; 2: their sum, once; 3, 4: backward that needs it.
-  const std::vector<PipelineStep> work = {{0, Role::kForward, 0, {}}, {0, Role::kForward, 1, {}}, {0, Role::kForward, -1, {0, 1}}, {0, Role::kBackward, 0, {2}}, {0, Role::kBackward, 1, {2}}};
+  const std::vector<PipelineStep> work = {{0, Role::kForward, 0, {}},
+                                          {0, Role::kForward, 1, {}},
+                                          {0, Role::kForward, -1, {0, 1}},
+                                          {0, Role::kBackward, 0, {2}},
+                                          {0, Role::kBackward, 1, {2}}};
   EXPECT_EQ(pipeline_order(work, 1, 2, PipelineKind::kOneForwardOneBackward), (std::vector<int>{0, 1, 2, 3, 4}));
 }
 
 TEST(Pipeline, RefusesStagesThatWaitForEachOther) {
   const std::vector<PipelineStep> work = {{0, Role::kForward, 0, {1}}, {1, Role::kForward, 0, {0}}};
-  EXPECT_THROW(pipeline_order(work, 2, 1, PipelineKind::kOneForwardOneBackward), InternalError);
+  EXPECT_THROW(pipeline_order(work, 2, 1, PipelineKind::kOneForwardOneBackward), UserError);
 }
 
 }  // namespace

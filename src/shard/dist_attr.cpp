@@ -6,9 +6,15 @@
 
 namespace tessera {
 
-Placement Shard(int dim) { return {Placement::Kind::kShard, dim, ReduceOp::kSum}; }
-Placement Replicate() { return {}; }
-Placement Partial(ReduceOp reduce) { return {Placement::Kind::kPartial, 0, reduce}; }
+Placement Shard(int dim) {
+  return {Placement::Kind::kShard, dim, ReduceOp::kSum};
+}
+Placement Replicate() {
+  return {};
+}
+Placement Partial(ReduceOp reduce) {
+  return {Placement::Kind::kPartial, 0, reduce};
+}
 
 DistAttr DistAttr::replicated(MeshPtr mesh, int rank) {
   return {std::move(mesh), std::vector<DimSharding>(static_cast<size_t>(rank)), {}};
@@ -128,9 +134,10 @@ DistAttr from_parts(MeshPtr mesh, const std::vector<int64_t>& parts) {
   for (size_t d = 0; d < parts.size(); ++d) {
     std::vector<int> chosen;
     if (parts[d] < 1 || !choose_axes(*mesh, attr, 0, parts[d], chosen))
-      throw UserError("dim " + std::to_string(d) + " cannot be cut into " + std::to_string(parts[d]) + " parts on the mesh " + to_text(*mesh),
-                      "the parts of a dim are a product of axes that no other dim uses", "use such a product, or 1 to leave the dim whole",
-                      ExitCode::kBadConfig);
+      throw UserError(
+          "dim " + std::to_string(d) + " cannot be cut into " + std::to_string(parts[d]) + " parts on the mesh " + to_text(*mesh),
+          "the parts of a dim are a product of axes that no other dim uses", "use such a product, or 1 to leave the dim whole",
+          ExitCode::kBadConfig);
     attr.dims[d].axes = chosen;
   }
   return attr;

@@ -15,14 +15,14 @@ namespace tessera {
 struct Placement {
   enum class Kind { kReplicate, kShard, kPartial };
   Kind kind = Kind::kReplicate;
-  int dim = 0;                          // of kShard
-  ReduceOp reduce = ReduceOp::kSum;     // of kPartial
+  int dim = 0;                       // of kShard
+  ReduceOp reduce = ReduceOp::kSum;  // of kPartial
 
   bool operator==(const Placement&) const = default;
 };
-Placement Shard(int dim);                                // NOLINT: the field's names
-Placement Replicate();                                   // NOLINT
-Placement Partial(ReduceOp reduce = ReduceOp::kSum);     // NOLINT
+Placement Shard(int dim);                             // NOLINT: the field's names
+Placement Replicate();                                // NOLINT
+Placement Partial(ReduceOp reduce = ReduceOp::kSum);  // NOLINT
 
 /// The mesh axes that divide one dim, outermost first, and the unit inside which it is never cut.
 struct DimSharding {
@@ -52,7 +52,7 @@ struct DistAttr {
 
   bool operator==(const DistAttr& other) const;
   bool is_replicated() const;
-  bool uses(int axis) const;            // to divide a dim or as a partial axis
+  bool uses(int axis) const;  // to divide a dim or as a partial axis
   bool is_partial_on(int axis) const;
 
   /// How dim `dim` of extent `extent` is divided.

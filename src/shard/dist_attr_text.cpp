@@ -101,7 +101,8 @@ std::vector<std::string> split_outside(std::string_view text) {
 Placement read_placement(std::string_view item, std::string_view whole) {
   if (item == "Replicate()" || item == "Replicate") return Replicate();
   if (item == "Partial()" || item == "Partial") return Partial();
-  if (!item.ends_with(")")) malformed(whole, "'" + std::string(item) + "' is none of Shard(dim), Replicate(), Partial(op)", kPlacementsForm);
+  if (!item.ends_with(")"))
+    malformed(whole, "'" + std::string(item) + "' is none of Shard(dim), Replicate(), Partial(op)", kPlacementsForm);
   if (item.starts_with("Shard(")) return Shard(static_cast<int>(read_integer(trim(item.substr(6, item.size() - 7)), whole)));
   if (item.starts_with("Partial(")) return Partial(parse_reduce_op(trim(item.substr(8, item.size() - 9))));
   malformed(whole, "'" + std::string(item) + "' is none of Shard(dim), Replicate(), Partial(op)", kPlacementsForm);
@@ -124,7 +125,8 @@ std::string to_text(const DistAttr& attr) {
 DistType parse_dist_type(std::string_view text, MeshPtr mesh) {
   const std::string_view whole = trim(text);
   const size_t open = whole.find('['), close = whole.find(']');
-  if (open == std::string_view::npos || close == std::string_view::npos || close < open) malformed(whole, "the extents in [] are missing", kTypeForm);
+  if (open == std::string_view::npos || close == std::string_view::npos || close < open)
+    malformed(whole, "the extents in [] are missing", kTypeForm);
   DistType result{{parse_dtype(whole.substr(0, open)), {}}, {std::move(mesh), {}, {}}};
   const std::string_view list = whole.substr(open + 1, close - open - 1);
   if (!trim(list).empty())

@@ -14,7 +14,9 @@ namespace {
   throw UserError(what, why, fix, ExitCode::kBadConfig);
 }
 
-std::string quoted(const Mark& mark) { return "'" + mark.pattern + "' (" + mark.origin + ")"; }
+std::string quoted(const Mark& mark) {
+  return "'" + mark.pattern + "' (" + mark.origin + ")";
+}
 
 DistAttr parse_one(std::string_view text, const MeshPtr& mesh, int rank) {
   return trim(text).starts_with("P(") ? parse_spec(text, mesh, rank) : parse_placements(text, mesh, rank);
@@ -47,13 +49,15 @@ std::vector<std::string> operand_texts(std::string_view text) {
 
 std::vector<int64_t> read_parts(std::string_view item) {
   std::vector<int64_t> parts;
-  if (!item.starts_with("(") || !item.ends_with(")")) refuse("'" + std::string(item) + "' is not a list of parts", "parts look like (4,1)", "write one count a dim");
+  if (!item.starts_with("(") || !item.ends_with(")"))
+    refuse("'" + std::string(item) + "' is not a list of parts", "parts look like (4,1)", "write one count a dim");
   for (const std::string& word : split_text(item.substr(1, item.size() - 2), ',')) {
     const std::string_view count = trim(word);
     if (count.empty()) continue;
     int64_t value = 0;
     const auto [end, error] = std::from_chars(count.data(), count.data() + count.size(), value);
-    if (error != std::errc{} || end != count.data() + count.size()) refuse("'" + word + "' is not a count", "parts look like (4,1)", "write one count a dim");
+    if (error != std::errc{} || end != count.data() + count.size())
+      refuse("'" + word + "' is not a count", "parts look like (4,1)", "write one count a dim");
     parts.push_back(value);
   }
   return parts;
@@ -63,22 +67,26 @@ std::vector<int64_t> read_parts(std::string_view item) {
 OpSharding read_operand_parts(std::string_view text, const OpView& op, const ShardingRule& rule, const MeshPtr& mesh) {
   const std::vector<std::string> items = operand_texts(text.substr(1, text.size() - 2));
   if (items.size() != op.inputs.size())
-    refuse("it places " + std::to_string(items.size()) + " inputs", "the op has " + std::to_string(op.inputs.size()), "write one placement an input");
+    refuse("it places " + std::to_string(items.size()) + " inputs", "the op has " + std::to_string(op.inputs.size()),
+           "write one placement an input");
   std::vector<int64_t> factor_parts(rule.factors.size(), 0);
   for (size_t i = 0; i < items.size(); ++i) {
     const std::vector<int64_t> parts = read_parts(items[i]);
     if (parts.size() != rule.inputs[i].size())
-      refuse("'" + items[i] + "' does not fit input " + std::to_string(i) + " " + to_text(op.inputs[i]), "each dim has one count", "write 1 for a whole dim");
+      refuse("'" + items[i] + "' does not fit input " + std::to_string(i) + " " + to_text(op.inputs[i]), "each dim has one count",
+             "write 1 for a whole dim");
     for (size_t d = 0; d < parts.size(); ++d) {
       const int factor = rule.inputs[i][d].factor;
       if (factor < 0 || rule.factors[static_cast<size_t>(factor)].kind == FactorKind::kWhole) {
         if (parts[d] != 1)
-          refuse("dim " + std::to_string(d) + " of input " + std::to_string(i) + " cannot be divided", "the operator needs it whole", "write 1 there");
+          refuse("dim " + std::to_string(d) + " of input " + std::to_string(i) + " cannot be divided", "the operator needs it whole",
+                 "write 1 there");
         continue;
       }
       int64_t& known = factor_parts[static_cast<size_t>(factor)];
       if (known != 0 && known != parts[d])
-        refuse("factor '" + rule.factors[static_cast<size_t>(factor)].name + "' is cut into " + std::to_string(known) + " and into " + std::to_string(parts[d]) + " parts",
+        refuse("factor '" + rule.factors[static_cast<size_t>(factor)].name + "' is cut into " + std::to_string(known) + " and into " +
+                   std::to_string(parts[d]) + " parts",
                "all operands divide a factor alike", "give both dims the same count");
       known = parts[d];
     }
@@ -99,7 +107,8 @@ OpSharding read_operands(std::string_view text, const OpView& op, const Sharding
   std::vector<DistAttr> attrs;
   const std::vector<std::string> items = operand_texts(trimmed.substr(1, trimmed.size() - 2));
   if (items.size() != op.inputs.size())
-    refuse("it places " + std::to_string(items.size()) + " inputs", "the op has " + std::to_string(op.inputs.size()), "write one placement an input");
+    refuse("it places " + std::to_string(items.size()) + " inputs", "the op has " + std::to_string(op.inputs.size()),
+           "write one placement an input");
   for (size_t i = 0; i < items.size(); ++i) attrs.push_back(parse_one(items[i], mesh, op.inputs[i].shape.size()));
   return sharding_for_inputs(op, rule, attrs);
 }
@@ -114,7 +123,8 @@ void resolve_tensor(const Graph& graph, const MeshPtr& mesh, const Mark& mark, V
   for (const MarkedValue& other : result.values) {
     if (other.value != value) continue;
     if (other.attr == attr) return;
-    refuse("two marks place '" + v.name + "' differently", "mark " + quoted(*other.mark) + " says " + to_text(other.attr) + ", mark " + quoted(mark) + " says " + to_text(attr),
+    refuse("two marks place '" + v.name + "' differently",
+           "mark " + quoted(*other.mark) + " says " + to_text(other.attr) + ", mark " + quoted(mark) + " says " + to_text(attr),
            "remove one of them, or narrow its pattern");
   }
   result.values.push_back({value, std::move(attr), &mark});
@@ -123,13 +133,13 @@ void resolve_tensor(const Graph& graph, const MeshPtr& mesh, const Mark& mark, V
 void resolve_op(const Graph& graph, const MeshPtr& mesh, const Mark& mark, OpId id, ResolvedMarks& result) {
   const Op& op = graph.op(id);
   const OpView op_view = view(graph, op);
-  OpSharding sharding = with_context(mark, "op '" + op.name + "'", [&] {
-    return read_operands(mark.placement, op_view, find_operator(op.kind).rule(op_view), mesh);
-  });
+  OpSharding sharding = with_context(mark, "op '" + op.name + "'",
+                                     [&] { return read_operands(mark.placement, op_view, find_operator(op.kind).rule(op_view), mesh); });
   for (const MarkedOp& other : result.ops) {
     if (other.op != id) continue;
     if (other.sharding == sharding) return;
-    refuse("two marks place op '" + op.name + "' differently", "mark " + quoted(*other.mark) + " says " + other.mark->placement + ", mark " + quoted(mark) + " says " + mark.placement,
+    refuse("two marks place op '" + op.name + "' differently",
+           "mark " + quoted(*other.mark) + " says " + other.mark->placement + ", mark " + quoted(mark) + " says " + mark.placement,
            "remove one of them, or narrow its pattern");
   }
   result.ops.push_back({id, std::move(sharding), &mark});
@@ -145,7 +155,8 @@ void resolve_op(const Graph& graph, const MeshPtr& mesh, const Mark& mark, OpId 
   }
   const std::string close = nearest(mark.pattern, names);
   refuse("mark " + quoted(mark) + " names no " + (mark.kind == Mark::Kind::kTensor ? "tensor" : "op") + " of this model",
-         "the model has other names: the mark may be for another model", close.empty() ? "list the names with `tessera explain`" : "did you mean '" + close + "'?");
+         "the model has other names: the mark may be for another model",
+         close.empty() ? "list the names with `tessera explain`" : "did you mean '" + close + "'?");
 }
 
 }  // namespace

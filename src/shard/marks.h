@@ -17,10 +17,10 @@ namespace tessera {
 struct Mark {
   enum class Kind { kTensor, kOp };
   Kind kind = Kind::kTensor;
-  std::string pattern;       // as matches() of base/text.h takes it
-  std::string placement;     // "": left open
-  std::string origin;        // where it was written: "plan.json marks[2]", "code"
-  std::string mesh = {};     // the stage that it is on, by name; "": left open
+  std::string pattern;    // as matches() of base/text.h takes it
+  std::string placement;  // "": left open
+  std::string origin;     // where it was written: "plan.json marks[2]", "code"
+  std::string mesh = {};  // the stage that it is on, by name; "": left open
 
   bool operator==(const Mark&) const = default;
 };
@@ -55,7 +55,8 @@ struct ResolvedMarks {
 /// Finds what the marks name and reads their placements.
 ///
 ///   note    what a mark leaves open (its placement) is passed over; its pattern must fit something all the same
-///   throws  UserError (78): a pattern that names nothing (with the nearest name), a dim or axis that is not there, an axis used twice, a tensor or op
+///   throws  UserError (78): a pattern that names nothing (with the nearest name), a dim or axis that is not there, an axis used twice, a
+///   tensor or op
 ///           that two marks place differently (with both origins), a Partial on a variable or input
 ResolvedMarks resolve_marks(const Graph& graph, const Meshes& meshes, const MeshAssignment& assignment, const std::vector<Mark>& marks);
 /// With everything on one mesh.

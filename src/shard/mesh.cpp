@@ -27,10 +27,13 @@ void check_axes(const Shape& shape, const std::vector<std::string>& axes) {
   std::set<std::string> seen;
   for (int i = 0; i < shape.size(); ++i) {
     const std::string& axis = axes[static_cast<size_t>(i)];
-    if (!is_name(axis)) refuse("'" + axis + "' cannot name a mesh axis", "a name is a letter and then letters, digits or _", "call it dp, tp, ...");
-    if (!seen.insert(axis).second) refuse("the mesh axis '" + axis + "' occurs twice", "an axis is named once", "rename or merge one of them");
+    if (!is_name(axis))
+      refuse("'" + axis + "' cannot name a mesh axis", "a name is a letter and then letters, digits or _", "call it dp, tp, ...");
+    if (!seen.insert(axis).second)
+      refuse("the mesh axis '" + axis + "' occurs twice", "an axis is named once", "rename or merge one of them");
     if (shape[i] < 1)
-      refuse("the mesh axis '" + axis + "' has size " + std::to_string(shape[i]), "an axis has at least one process", "set it to 1 or more");
+      refuse("the mesh axis '" + axis + "' has size " + std::to_string(shape[i]), "an axis has at least one process",
+             "set it to 1 or more");
   }
 }
 
@@ -85,7 +88,8 @@ Coordinate ProcessMesh::coordinate_at(int index) const {
 ProcessMesh ProcessMesh::reshape(Shape shape, std::vector<std::string> axes) const {
   if (element_count(shape) != size())
     refuse("a mesh of " + std::to_string(size()) + " processes cannot take the shape [" + to_text(shape) + "]",
-           "that shape has " + std::to_string(element_count(shape)) + " places", "choose extents whose product is " + std::to_string(size()));
+           "that shape has " + std::to_string(element_count(shape)) + " places",
+           "choose extents whose product is " + std::to_string(size()));
   return ProcessMesh(shape, std::move(axes), processes_);
 }
 

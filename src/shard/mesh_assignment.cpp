@@ -71,13 +71,16 @@ class Assignment {
     for (ValueId input : op.inputs) {
       const int other = of_value(input);
       if (other == kUnknown || other == mesh) continue;
-      if (mesh == kUnknown || includes(other, mesh)) mesh = other;
-      else if (!includes(mesh, other)) return kUnknown;
+      if (mesh == kUnknown || includes(other, mesh))
+        mesh = other;
+      else if (!includes(mesh, other))
+        return kUnknown;
     }
     return mesh;
   }
 
-  /// Ops of a role without mesh take that of the nearest one before them, whatever its role; the first ones that of the nearest one after them.
+  /// Ops of a role without mesh take that of the nearest one before them, whatever its role; the first ones that of the nearest one after
+  /// them.
   void fill_from_neighbours(Role role) {
     int nearest = kUnknown;
     for (int i = 0; i < op_count(); ++i) {
@@ -125,8 +128,12 @@ class Assignment {
 
 }  // namespace
 
-Meshes one_mesh(MeshPtr mesh) { return {{"all", std::move(mesh)}}; }
+Meshes one_mesh(MeshPtr mesh) {
+  return {{"all", std::move(mesh)}};
+}
 
-MeshAssignment assign_meshes(const Graph& graph, const Meshes& meshes, const std::vector<Mark>& marks) { return Assignment(graph, meshes, marks).run(); }
+MeshAssignment assign_meshes(const Graph& graph, const Meshes& meshes, const std::vector<Mark>& marks) {
+  return Assignment(graph, meshes, marks).run();
+}
 
 }  // namespace tessera

@@ -19,23 +19,27 @@ struct NamedMesh {
 };
 using Meshes = std::vector<NamedMesh>;
 
-/// The axis of time: the micro-batches of a step, the first axis of every mesh while placements are decided. It divides dim 0 of every input.
+/// The axis of time: the micro-batches of a step, the first axis of every mesh while placements are decided. It divides dim 0 of every
+/// input.
 inline constexpr std::string_view kMicroBatchAxis = "mb";
 
 /// One mesh called "all": the usual case.
 Meshes one_mesh(MeshPtr mesh);
 
 struct MeshAssignment {
-  std::vector<int> ops;       // index in the meshes
-  std::vector<int> values;    // the home of each value: the mesh of its producer; of a variable, where it is kept; of an input, where it is used first
+  std::vector<int> ops;  // index in the meshes
+  std::vector<int>
+      values;  // the home of each value: the mesh of its producer; of a variable, where it is kept; of an input, where it is used first
 };
 
 /// Spreads the marked meshes over the program.
 ///
-///   marks      an op mark with a mesh puts the op there; a tensor mark with a mesh puts the tensor there, and the ops that use it unless they are marked themselves
-///   forward    an op without mesh takes the larger of the meshes of its marked operands when it includes the others, else the nearest known mesh before it
+///   marks      an op mark with a mesh puts the op there; a tensor mark with a mesh puts the tensor there, and the ops that use it unless
+///   they are marked themselves forward    an op without mesh takes the larger of the meshes of its marked operands when it includes the
+///   others, else the nearest known mesh before it
 ///              in program order, or after it when there is none before
-///   backward   an op takes the mesh of the op that it was derived from; an optimizer op that of its parameter; what belongs to no single one (the clip's
+///   backward   an op takes the mesh of the op that it was derived from; an optimizer op that of its parameter; what belongs to no single
+///   one (the clip's
 ///              norm) that of the op before it
 ///   variables  live where their first user is unless marked; a variable and its next value live together
 ///   throws     UserError (78): a mark names a mesh that there is not (lists them)

@@ -1,13 +1,15 @@
 #include "shard/mesh.h"
 
-#include <functional>
-
 #include <gtest/gtest.h>
+
+#include <functional>
 
 namespace tessera {
 namespace {
 
-ProcessMesh three_by_two() { return ProcessMesh({3, 2}, {"x", "y"}); }
+ProcessMesh three_by_two() {
+  return ProcessMesh({3, 2}, {"x", "y"});
+}
 
 TEST(ProcessMesh, NumbersItsProcessesInRowMajorOrder) {
   const ProcessMesh mesh = three_by_two();
@@ -46,10 +48,12 @@ TEST(ProcessMesh, RefusesWithThreeParts) {
             "the mesh x=3 y=2 has no axis 'tp'\n  why: its axes are x, y\n  fix: use one of these, or add the axis to the mesh");
   EXPECT_EQ(message([] { three_by_two().reshape({4}, {"x"}); }),
             "a mesh of 6 processes cannot take the shape [4]\n  why: that shape has 4 places\n  fix: choose extents whose product is 6");
-  EXPECT_EQ(message([] { three_by_two().slice("y", 2); }), "axis 'y' has no index 2\n  why: its size is 2\n  fix: use an index from 0 to 1");
+  EXPECT_EQ(message([] { three_by_two().slice("y", 2); }),
+            "axis 'y' has no index 2\n  why: its size is 2\n  fix: use an index from 0 to 1");
   EXPECT_EQ(message([] { ProcessMesh({2}, {"x"}, {1, 1}); }),
             "a process occurs twice in a mesh\n  why: each place of a mesh is another process\n  fix: list each process once");
-  EXPECT_EQ(message([] { parse_mesh("dp=two"); }), "'dp=two' is not a mesh\n  why: 'dp=two' is not an axis and its size\n  fix: write it as dp=2 tp=4");
+  EXPECT_EQ(message([] { parse_mesh("dp=two"); }),
+            "'dp=two' is not a mesh\n  why: 'dp=two' is not an axis and its size\n  fix: write it as dp=2 tp=4");
 }
 
 }  // namespace

@@ -42,7 +42,9 @@ void sort_partial(DistAttr& attr) {
   throw UserError("op '" + std::string(op.name) + "': " + what, why, fix, ExitCode::kBadConfig);
 }
 
-const std::string& axis_name(const MeshPtr& mesh, int axis) { return mesh->axes()[static_cast<size_t>(axis)]; }
+const std::string& axis_name(const MeshPtr& mesh, int axis) {
+  return mesh->axes()[static_cast<size_t>(axis)];
+}
 
 void take_factor(const OpView& op, const ShardingRule& rule, OpSharding& sharding, int factor, const std::vector<int>& axes) {
   const Factor& f = rule.factors[static_cast<size_t>(factor)];
@@ -51,7 +53,8 @@ void take_factor(const OpView& op, const ShardingRule& rule, OpSharding& shardin
     refuse(op, "factor '" + f.name + "' cannot be divided", "the operator needs it whole", "leave that dim whole on every axis");
   if (taken == axes) return;
   if (!taken.empty())
-    refuse(op, "its operands divide factor '" + f.name + "' differently", "a factor is divided in one way", "give equal axes to the dims of this factor");
+    refuse(op, "its operands divide factor '" + f.name + "' differently", "a factor is divided in one way",
+           "give equal axes to the dims of this factor");
   for (int axis : axes)
     if (sharding.uses(axis))
       refuse(op, "axis '" + axis_name(sharding.mesh, axis) + "' is used twice", "an axis divides one factor of an op",
@@ -70,7 +73,8 @@ void take_partial(const OpView& op, const ShardingRule& rule, OpSharding& shardi
     return;
   }
   refuse(op, "its inputs are partial sums on axis '" + axis_name(sharding.mesh, axis) + "' where it is not linear in them",
-         "a partial sum may pass only through an op that is linear in exactly the operands that are partial", "reduce them first: Replicate() or Shard(dim)");
+         "a partial sum may pass only through an op that is linear in exactly the operands that are partial",
+         "reduce them first: Replicate() or Shard(dim)");
 }
 
 }  // namespace
@@ -126,7 +130,8 @@ OpSharding sharding_for_inputs(const OpView& op, const ShardingRule& rule, const
       if (axes.empty()) continue;
       const int factor = rule.inputs[i][d].factor;
       if (factor < 0)
-        refuse(op, "dim " + std::to_string(d) + " of input " + std::to_string(i) + " cannot be divided", "the operator needs it whole", "leave it whole");
+        refuse(op, "dim " + std::to_string(d) + " of input " + std::to_string(i) + " cannot be divided", "the operator needs it whole",
+               "leave it whole");
       take_factor(op, rule, sharding, factor, axes);
     }
   }

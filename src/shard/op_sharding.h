@@ -10,7 +10,8 @@
 
 namespace tessera {
 
-/// A mesh axis on which an op passes partial sums through: the inputs of set `set` of its rule are Partial(sum) on it, and so are its outputs.
+/// A mesh axis on which an op passes partial sums through: the inputs of set `set` of its rule are Partial(sum) on it, and so are its
+/// outputs.
 struct LinearAxis {
   int axis = 0;
   int set = 0;
@@ -39,7 +40,8 @@ DistAttr output_attr(const OpView& op, const ShardingRule& rule, const OpShardin
 std::vector<Split> factor_splits(const ShardingRule& rule, const OpSharding& sharding);
 
 /// The sharding under which the op has these inputs as they are.
-///   throws  UserError (78): the inputs give one factor different axes, one axis two uses, divide a whole factor, or are Partial where the op is not linear
+///   throws  UserError (78): the inputs give one factor different axes, one axis two uses, divide a whole factor, or are Partial where the
+///   op is not linear
 OpSharding sharding_for_inputs(const OpView& op, const ShardingRule& rule, const std::vector<DistAttr>& inputs);
 
 /// A legal choice of placements on one axis.

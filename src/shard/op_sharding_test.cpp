@@ -1,9 +1,9 @@
 #include "shard/op_sharding.h"
 
-#include <functional>
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include <functional>
 
 #include "ops/builder.h"
 #include "shard/marks.h"
@@ -11,7 +11,9 @@
 namespace tessera {
 namespace {
 
-MeshPtr mesh_of(std::string_view text) { return std::make_shared<const ProcessMesh>(parse_mesh(text)); }
+MeshPtr mesh_of(std::string_view text) {
+  return std::make_shared<const ProcessMesh>(parse_mesh(text));
+}
 
 std::string message(const std::function<void()>& act) {
   try {
@@ -80,7 +82,10 @@ TEST(OpSharding, PartsOfEachOperandGiveItsLocalShapes) {
   const Mark mark = shard_op("c", "((4,1),(1,1))");
   const ResolvedMarks marks = resolve_marks(one.graph, mesh, {mark});
   ASSERT_EQ(marks.ops.size(), 1u);
-  const auto local = [&](int input) { return input_attr(one.op_view(), one.rule(), marks.ops[0].sharding, input).largest_shape(one.op_view().inputs[static_cast<size_t>(input)].shape); };
+  const auto local = [&](int input) {
+    return input_attr(one.op_view(), one.rule(), marks.ops[0].sharding, input)
+        .largest_shape(one.op_view().inputs[static_cast<size_t>(input)].shape);
+  };
   EXPECT_EQ(local(0), (Shape{16, 10}));
   EXPECT_EQ(local(1), (Shape{10, 50}));
 }
@@ -98,22 +103,30 @@ TEST(OpSharding, PartsThatShareAFactorShareItsAxis) {
 TEST(OpSharding, OperandsThatDisagreeAreRefused) {
   const MeshPtr mesh = mesh_of("x=2 y=2");
   const OneOp one = matmul();
-  EXPECT_EQ(message([&] { sharding_for_inputs(one.op_view(), one.rule(), {from_spec(mesh, 2, {"", "x"}), from_spec(mesh, 2, {"y", ""})}); }),
-            "op 'c': its operands divide factor 'k' differently\n  why: a factor is divided in one way\n  fix: give equal axes to the dims of this factor");
-  EXPECT_EQ(message([&] { sharding_for_inputs(one.op_view(), one.rule(), {from_spec(mesh, 2, {"x", ""}), from_spec(mesh, 2, {"", "x"})}); }),
-            "op 'c': axis 'x' is used twice\n  why: an axis divides one factor of an op\n  fix: use another axis, or leave one of the two dims whole");
+  EXPECT_EQ(
+      message([&] { sharding_for_inputs(one.op_view(), one.rule(), {from_spec(mesh, 2, {"", "x"}), from_spec(mesh, 2, {"y", ""})}); }),
+      "op 'c': its operands divide factor 'k' differently\n  why: a factor is divided in one way\n  fix: give equal axes to the dims of "
+      "this factor");
+  EXPECT_EQ(
+      message([&] { sharding_for_inputs(one.op_view(), one.rule(), {from_spec(mesh, 2, {"x", ""}), from_spec(mesh, 2, {"", "x"})}); }),
+      "op 'c': axis 'x' is used twice\n  why: an axis divides one factor of an op\n  fix: use another axis, or leave one of the two dims "
+      "whole");
 }
 
 TEST(Marks, ThatNameNothingOrContradictEachOtherAreRefused) {
   const MeshPtr mesh = mesh_of("x=2");
   const OneOp one = matmul();
-  EXPECT_EQ(message([&] { resolve_marks(one.graph, mesh, {shard_tensor("aa", "P(\"x\")", "plan.json marks[0]")}); }),
-            "mark 'aa' (plan.json marks[0]) names no tensor of this model\n  why: the model has other names: the mark may be for another model\n"
-            "  fix: did you mean 'a'?");
-  EXPECT_EQ(message([&] { resolve_marks(one.graph, mesh, {shard_tensor("a", "P(\"x\")", "one"), shard_tensor("*", "P(None,\"x\")", "two")}); }),
-            "two marks place 'a' differently\n  why: mark 'a' (one) says [@x, *], mark '*' (two) says [*, @x]\n  fix: remove one of them, or narrow its pattern");
+  EXPECT_EQ(
+      message([&] { resolve_marks(one.graph, mesh, {shard_tensor("aa", "P(\"x\")", "plan.json marks[0]")}); }),
+      "mark 'aa' (plan.json marks[0]) names no tensor of this model\n  why: the model has other names: the mark may be for another model\n"
+      "  fix: did you mean 'a'?");
+  EXPECT_EQ(
+      message([&] { resolve_marks(one.graph, mesh, {shard_tensor("a", "P(\"x\")", "one"), shard_tensor("*", "P(None,\"x\")", "two")}); }),
+      "two marks place 'a' differently\n  why: mark 'a' (one) says [@x, *], mark '*' (two) says [*, @x]\n  fix: remove one of them, or "
+      "narrow its pattern");
   EXPECT_EQ(message([&] { resolve_marks(one.graph, mesh, {shard_tensor("a", "P(None,None,\"x\")")}); }),
-            "mark 'a' (code) does not fit tensor 'a' f32[64,10]: a spec of 3 entries names a dim that is not there\n  why: the tensor has 2 dims\n"
+            "mark 'a' (code) does not fit tensor 'a' f32[64,10]: a spec of 3 entries names a dim that is not there\n  why: the tensor has "
+            "2 dims\n"
             "  fix: give at most one entry a dim");
 }
 

@@ -18,7 +18,7 @@ bool is_prefix(const Axes& shorter, const Axes& longer) {
 /// What is known of a tensor; a variable and its next value share one.
 struct Slot {
   DistAttr attr;
-  bool fixed = false;          // by a mark
+  bool fixed = false;  // by a mark
   std::string reason;
 };
 
@@ -32,7 +32,7 @@ struct OpState {
 /// One operand's wish for a factor.
 struct Wish {
   Axes axes;
-  int operand;       // inputs first, then outputs
+  int operand;  // inputs first, then outputs
   bool is_input;
   bool fixed;
   int64_t bytes;
@@ -85,12 +85,13 @@ class Propagation {
       for (const NamedMesh& mesh : meshes_) slots_.back().push_back({DistAttr::replicated(mesh.mesh, value.type.shape.size()), false, ""});
     }
     for (const MarkedValue& marked : marks_.values) {
-      // As the mesh sees it for which the mark was read: the next value of a variable may be made on another mesh than the variable is kept on.
+      // As the mesh sees it for which the mark was read: the next value of a variable may be made on another mesh than the variable is kept
+      // on.
       Slot& s = slot(marked.value, stages_.values[static_cast<size_t>(marked.value.index)]);
       if (s.fixed && !(s.attr == marked.attr))
         throw UserError("two marks place '" + graph_.value(marked.value).name + "' and the variable that it becomes differently",
-                        "the state of a step lies alike before and after it: " + to_text(s.attr) + " and " + to_text(marked.attr), "mark only the variable",
-                        ExitCode::kBadConfig);
+                        "the state of a step lies alike before and after it: " + to_text(s.attr) + " and " + to_text(marked.attr),
+                        "mark only the variable", ExitCode::kBadConfig);
       s = {marked.attr, true, "mark '" + marked.mark->pattern + "' (" + marked.mark->origin + ")"};
     }
     for (ValueId input : graph_.inputs()) divide_by_micro_batches(home(input));
@@ -109,7 +110,9 @@ class Propagation {
   const MeshPtr& mesh_of(int stage) const { return meshes_[static_cast<size_t>(stage)].mesh; }
   int stage_of(int op_index) const { return stages_.ops[static_cast<size_t>(op_index)]; }
   /// A value as the ops of one stage see it.
-  Slot& slot(ValueId value, int stage) { return slots_[static_cast<size_t>(slot_of_[static_cast<size_t>(value.index)])][static_cast<size_t>(stage)]; }
+  Slot& slot(ValueId value, int stage) {
+    return slots_[static_cast<size_t>(slot_of_[static_cast<size_t>(value.index)])][static_cast<size_t>(stage)];
+  }
   Slot& home(ValueId value) { return slot(value, stages_.values[static_cast<size_t>(slot_of_[static_cast<size_t>(value.index)])]); }
   Slot& slot_of_operand(int op_index, int index) { return slot(operand(graph_.op({op_index}), index), stage_of(op_index)); }
 
@@ -164,7 +167,8 @@ class Propagation {
       const Slot& s = slot_of_operand(op_index, i);
       for (size_t d = 0; d < dims.size(); ++d)
         if (dims[d].factor == factor && !s.attr.dims[d].axes.empty())
-          list.push_back({s.attr.dims[d].axes, i, i < static_cast<int>(op.inputs.size()), s.fixed, byte_size(graph_.type(operand(op, i))).value()});
+          list.push_back(
+              {s.attr.dims[d].axes, i, i < static_cast<int>(op.inputs.size()), s.fixed, byte_size(graph_.type(operand(op, i))).value()});
     }
     std::stable_sort(list.begin(), list.end(), stronger);
     return list;
@@ -188,6 +192,8 @@ class Propagation {
     for (const auto& [wish, factor] : strongest)
       for (int axis : wish.axes) {
         if (sharding.uses(axis)) break;
+        // Micro-batches are equal parts; what cannot be cut into them is taken once a step.
+        if (is_time(*sharding.mesh, axis) && state.rule.factors[static_cast<size_t>(factor)].extent % sharding.mesh->shape()[axis] != 0) break;
         sharding.factor_axes[static_cast<size_t>(factor)].push_back(axis);
       }
     return sharding;
@@ -207,13 +213,16 @@ class Propagation {
         if (dims[d].factor < 0) continue;
         const Axes& axes = state.sharding.factor_axes[static_cast<size_t>(dims[d].factor)];
         if (axes.size() <= s.attr.dims[d].axes.size() || !is_prefix(s.attr.dims[d].axes, axes)) continue;
-        if (std::any_of(axes.begin() + static_cast<std::ptrdiff_t>(s.attr.dims[d].axes.size()), axes.end(), [&](int axis) { return s.attr.uses(axis); })) continue;
+        if (std::any_of(axes.begin() + static_cast<std::ptrdiff_t>(s.attr.dims[d].axes.size()), axes.end(),
+                        [&](int axis) { return s.attr.uses(axis); }))
+          continue;
         const DistAttr wanted = i < static_cast<int>(op.inputs.size())
                                     ? input_attr(state.view, state.rule, state.sharding, i)
                                     : output_attr(state.view, state.rule, state.sharding, i - static_cast<int>(op.inputs.size()));
         s.attr.dims[d] = wanted.dims[d];
         if (s.reason.empty())
-          s.reason = "op '" + op.name + "' divides factor " + state.rule.factors[static_cast<size_t>(dims[d].factor)].name + (state.mark ? " (marked)" : "");
+          s.reason = "op '" + op.name + "' divides factor " + state.rule.factors[static_cast<size_t>(dims[d].factor)].name +
+                     (state.mark ? " (marked)" : "");
         changed = true;
       }
     }
@@ -241,8 +250,8 @@ class Propagation {
         const bool whole = dim.factor < 0 || state.rule.factors[static_cast<size_t>(dim.factor)].kind == FactorKind::kWhole;
         if (whole) {
           notes_.push_back({ShardingNote::Kind::kFallback, op.name,
-                            op.kind + " '" + op.name + "' needs dim " + std::to_string(d) + " of '" + graph_.value(value).name + "' whole, which " + s.reason +
-                                " divides: it falls back to Replicate there"});
+                            op.kind + " '" + op.name + "' needs dim " + std::to_string(d) + " of '" + graph_.value(value).name +
+                                "' whole, which " + s.reason + " divides: it falls back to Replicate there"});
         } else if (s.fixed) {
           notes_.push_back({ShardingNote::Kind::kConflict, op.name, conflict_text(op_index, i, d)});
         }
@@ -255,8 +264,8 @@ class Propagation {
     const Slot& s = slot_of_operand(op_index, loser);
     const std::string name = "'" + graph_.value(operand(op, loser)).name + "'";
     const int rival = rival_of(op_index, loser, dim);
-    const std::string other =
-        rival < 0 ? "the op is divided otherwise" : "'" + graph_.value(operand(op, rival)).name + "' by " + slot_of_operand(op_index, rival).reason;
+    const std::string other = rival < 0 ? "the op is divided otherwise"
+                                        : "'" + graph_.value(operand(op, rival)).name + "' by " + slot_of_operand(op_index, rival).reason;
     return op.kind + " '" + op.name + "' cannot follow both: " + name + " is divided by " + s.reason + ", " + other + "; " + name +
            " is resharded for this op";
   }
@@ -294,7 +303,7 @@ class Propagation {
     const Value& v = graph_.value(value);
     if (v.producer.index < 0 || v.users.size() != 1 || home(value).fixed || home(value).attr.uses(axis)) return false;
     if (stage_of(v.producer.index) != stage_of(v.users.front().index)) return false;  // it is summed before it travels
-    if (slot_of_[static_cast<size_t>(value.index)] != value.index) return false;  // the next value of a variable
+    if (slot_of_[static_cast<size_t>(value.index)] != value.index) return false;      // the next value of a variable
     for (const auto& [name, output] : graph_.outputs())
       if (output == value) return false;
     const auto partial = made(value).partial;
@@ -355,14 +364,16 @@ class Propagation {
   MeshAssignment stages_;
   ResolvedMarks marks_;
   std::vector<int> slot_of_;
-  std::vector<std::vector<Slot>> slots_;   // by value and stage
+  std::vector<std::vector<Slot>> slots_;  // by value and stage
   std::vector<OpState> ops_;
   std::vector<ShardingNote> notes_;
 };
 
 }  // namespace
 
-ShardingRule catalogue_rule(std::string_view kind, const OpView& op) { return find_operator(kind).rule(op); }
+ShardingRule catalogue_rule(std::string_view kind, const OpView& op) {
+  return find_operator(kind).rule(op);
+}
 
 ShardedGraph propagate(const Graph& graph, const Meshes& meshes, const std::vector<Mark>& marks, const RuleLookup& rules) {
   return Propagation(graph, meshes, marks, rules).run();

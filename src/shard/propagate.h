@@ -27,11 +27,11 @@ ShardingRule catalogue_rule(std::string_view kind, const OpView& op);
 /// A graph with a placement for each value (tensor side) and each op (op side). Where they differ, a reshard is due.
 struct ShardedGraph {
   Meshes meshes;
-  MeshAssignment stages;                    // which of them each op and value is on
-  std::vector<DistAttr> values;             // at home
-  std::vector<std::string> value_reasons;   // the mark, or the op and operand that it came from; "" when nothing divides it
+  MeshAssignment stages;                   // which of them each op and value is on
+  std::vector<DistAttr> values;            // at home
+  std::vector<std::string> value_reasons;  // the mark, or the op and operand that it came from; "" when nothing divides it
   std::vector<OpSharding> ops;
-  std::vector<ShardingRule> rules;          // of each op
+  std::vector<ShardingRule> rules;  // of each op
   std::vector<ShardingNote> notes;
 
   const DistAttr& of(ValueId value) const { return values[static_cast<size_t>(value.index)]; }
@@ -40,13 +40,15 @@ struct ShardedGraph {
 
 /// Chooses a placement for every value and op whose placement the user left open.
 ///
-///   ensures  marked tensors keep their placement and marked ops theirs; a variable and its next value lie alike; no axis serves two factors of one op;
-///            the result does not depend on the order of the marks; a second run changes nothing; partial sums are passed on only through linear ops
-///            whose input has no other use, and are otherwise reduced where they are made
+///   ensures  marked tensors keep their placement and marked ops theirs; a variable and its next value lie alike; no axis serves two
+///   factors of one op;
+///            the result does not depend on the order of the marks; a second run changes nothing; partial sums are passed on only through
+///            linear ops whose input has no other use, and are otherwise reduced where they are made
 ///   leaves   differences between producer and consumer: lowering reshards there
 ///   throws   UserError (78) from resolve_marks
 ///   time     O(ops x factors) a round; every round but the last gives an axis to a dim
-///   meshes   each op and value gets its mesh first (assign_meshes); an axis reaches another mesh only where that has an axis of the same name and size
+///   meshes   each op and value gets its mesh first (assign_meshes); an axis reaches another mesh only where that has an axis of the same
+///   name and size
 ShardedGraph propagate(const Graph& graph, const Meshes& meshes, const std::vector<Mark>& marks, const RuleLookup& rules = catalogue_rule);
 /// With everything on one mesh.
 ShardedGraph propagate(const Graph& graph, MeshPtr mesh, const std::vector<Mark>& marks, const RuleLookup& rules = catalogue_rule);

@@ -1,19 +1,25 @@
 #include "shard/propagate.h"
 
-#include <algorithm>
-
 #include <gtest/gtest.h>
+
+#include <algorithm>
 
 #include "ops/builder.h"
 
 namespace tessera {
 namespace {
 
-MeshPtr mesh_of(std::string_view text) { return std::make_shared<const ProcessMesh>(parse_mesh(text)); }
+MeshPtr mesh_of(std::string_view text) {
+  return std::make_shared<const ProcessMesh>(parse_mesh(text));
+}
 
-TensorType f32(Shape shape) { return {DType::kF32, shape}; }
+TensorType f32(Shape shape) {
+  return {DType::kF32, shape};
+}
 
-std::string placed(const Graph& graph, const MeshPtr& mesh, const std::vector<Mark>& marks) { return print_placements(graph, propagate(graph, mesh, marks)); }
+std::string placed(const Graph& graph, const MeshPtr& mesh, const std::vector<Mark>& marks) {
+  return print_placements(graph, propagate(graph, mesh, marks));
+}
 
 Graph one_matmul() {
   Graph graph;
@@ -74,7 +80,8 @@ TEST(Propagation, ColumnThenRowSplitOfTwoLayersNeedsOneSum) {
 TEST(Propagation, DoesNotDependOnTheOrderOfMarksAndASecondRunChangesNothing) {
   const Graph graph = mlp();
   const MeshPtr mesh = mesh_of("dp=2 tp=2");
-  std::vector<Mark> marks = {shard_tensor("x", "P(\"dp\")"), shard_tensor("up", "P(None,\"tp\")"), shard_tensor("down", "P(\"tp\")"), shard_tensor("y", "P(\"dp\")")};
+  std::vector<Mark> marks = {shard_tensor("x", "P(\"dp\")"), shard_tensor("up", "P(None,\"tp\")"), shard_tensor("down", "P(\"tp\")"),
+                             shard_tensor("y", "P(\"dp\")")};
   const std::string expected = placed(graph, mesh, marks);
   std::sort(marks.begin(), marks.end(), [](const Mark& a, const Mark& b) { return a.pattern < b.pattern; });
   do {
@@ -87,7 +94,8 @@ TEST(Propagation, DoesNotDependOnTheOrderOfMarksAndASecondRunChangesNothing) {
   for (int i = 0; i < static_cast<int>(graph.values().size()); ++i) {
     std::string placements;
     for (const Placement& p : first.of(ValueId{i}).placements())
-      placements += (placements.empty() ? "" : ", ") + (p.kind == Placement::Kind::kShard ? "Shard(" + std::to_string(p.dim) + ")" : std::string("Replicate()"));
+      placements += (placements.empty() ? "" : ", ") +
+                    (p.kind == Placement::Kind::kShard ? "Shard(" + std::to_string(p.dim) + ")" : std::string("Replicate()"));
     all.push_back(shard_tensor(graph.value({i}).name, placements));
   }
   EXPECT_EQ(placed(graph, mesh, all), expected);
@@ -127,7 +135,8 @@ TEST(Propagation, ConflictsNameBothOriginsAndKeepBothMarks) {
   const ValueId x = b.input("x", f32({8, 8}));
   const ValueId y = b.input("y", f32({8, 8}));
   b.add(x, y, "s");
-  const ShardedGraph sharded = propagate(graph, mesh_of("tp=2"), {shard_tensor("x", "P(\"tp\")", "a.json"), shard_tensor("y", "P(None,\"tp\")", "b.json")});
+  const ShardedGraph sharded =
+      propagate(graph, mesh_of("tp=2"), {shard_tensor("x", "P(\"tp\")", "a.json"), shard_tensor("y", "P(None,\"tp\")", "b.json")});
   EXPECT_EQ(print_placements(graph, sharded), "x f32[8@tp, 8]\ny f32[8, 8@tp]\ns f32[8@tp, 8]\n");
   ASSERT_EQ(sharded.notes.size(), 1u);
   EXPECT_EQ(sharded.notes[0].kind, ShardingNote::Kind::kConflict);
@@ -153,7 +162,8 @@ TEST(Propagation, AMarkOnANextValueHoldsOnTheMeshThatMakesIt) {
   const ValueId kept = b.unary("neg", w, "kept");
   graph.set_next(w, b.unary("tanh", kept, "next"));
   const Meshes meshes{{"first", mesh_of("a=2")}, {"last", mesh_of("a=2 b=2")}};
-  const ShardedGraph sharded = propagate(graph, meshes, {stage("kept", "first"), stage("next", "last"), shard_tensor("next", "P(None,\"b\")")});
+  const ShardedGraph sharded =
+      propagate(graph, meshes, {stage("kept", "first"), stage("next", "last"), shard_tensor("next", "P(None,\"b\")")});
   EXPECT_EQ(to_text(sharded.of(w)), "[*, *]");
   EXPECT_EQ(sharded.of(*graph.find_op("next")).factor_axes[1], std::vector<int>{1});
 }

@@ -208,7 +208,8 @@ std::vector<size_t> positions(const TaskGraph& graph) {
 }
 
 void check_indices(const TaskGraph& graph) {
-  ensure(!graph.meshes.empty() && std::find(graph.meshes.begin(), graph.meshes.end(), nullptr) == graph.meshes.end(), "task graph: it has no mesh");
+  ensure(!graph.meshes.empty() && std::find(graph.meshes.begin(), graph.meshes.end(), nullptr) == graph.meshes.end(),
+         "task graph: it has no mesh");
   ensure(graph.arenas.size() == graph.meshes.size(), "task graph: each mesh has an arena");
   check_order(graph);
   for (const Register& reg : graph.registers) check_register_indices(graph, reg);

@@ -1,7 +1,8 @@
-// The task graph: all that a run needs to know, as data. The compile half makes it, the run half and the simulator take it; they meet nowhere else.
+// The task graph: all that a run needs to know, as data. The compile half makes it, the run half and the simulator take it; they meet
+// nowhere else.
 //
-// Its size does not grow with the processes: each task and each register lies on one mesh and is the same for every process of it; shapes, peers and
-// parameters are functions of the process's coordinate. Stages of a pipeline are several meshes in one task graph.
+// Its size does not grow with the processes: each task and each register lies on one mesh and is the same for every process of it; shapes,
+// peers and parameters are functions of the process's coordinate. Stages of a pipeline are several meshes in one task graph.
 #pragma once
 
 #include <optional>
@@ -16,13 +17,13 @@
 
 namespace tessera {
 
-using TaskId = int;       // index in TaskGraph::tasks
+using TaskId = int;         // index in TaskGraph::tasks
 using RegisterIndex = int;  // index in TaskGraph::registers
 
 /// Which micro-batch of a step a thing belongs to.
 struct MicroBatch {
-  int index = -1;                 // -1: once a step
-  int dim = -1;                   // of a register: the dim of the whole tensor of which it holds [begin, begin + extent); -1: it holds an addend
+  int index = -1;  // -1: once a step
+  int dim = -1;    // of a register: the dim of the whole tensor of which it holds [begin, begin + extent); -1: it holds an addend
   int64_t begin = 0;
 
   bool operator==(const MicroBatch&) const = default;
@@ -32,18 +33,20 @@ struct MicroBatch {
 struct Register {
   enum class Storage { kArena, kVariable };
 
-  std::string name;               // the value's name; a resharded copy adds what it became: "y [@dp, *]", one of several micro-batches its number: "y #2"
-  TensorType type;                // of the whole tensor, or of one micro-batch of it
+  std::string
+      name;         // the value's name; a resharded copy adds what it became: "y [@dp, *]", one of several micro-batches its number: "y #2"
+  TensorType type;  // of the whole tensor, or of one micro-batch of it
   MicroBatch micro_batch;
   DistAttr attr;
-  int mesh = 0;                   // index in TaskGraph::meshes: that of attr
-  int slots = 1;                  // records that may be alive at once
+  int mesh = 0;   // index in TaskGraph::meshes: that of attr
+  int slots = 1;  // records that may be alive at once
   Storage storage = Storage::kArena;
-  int64_t offset = 0;             // arena: bytes from the start of its mesh's arena, the same for every process; planned for the process at the origin
-  Bytes size{0};                  // at the origin: the largest
-  int variable = -1;              // index in TaskGraph::variables of kVariable; the next value of a variable may share its memory
+  int64_t offset = 0;  // arena: bytes from the start of its mesh's arena, the same for every process; planned for the process at the origin
+  Bytes size{0};       // at the origin: the largest
+  int variable = -1;   // index in TaskGraph::variables of kVariable; the next value of a variable may share its memory
   TaskId producer = -1;
-  std::vector<TaskId> consumers;  // other tasks that read it, on this or on other processes (an exchange reads the registers of its senders)
+  std::vector<TaskId>
+      consumers;  // other tasks that read it, on this or on other processes (an exchange reads the registers of its senders)
 };
 /// Bytes from one slot of a register to the next: its size, up to the next aligned offset.
 Bytes slot_stride(const Register& reg);
@@ -55,8 +58,8 @@ struct KernelStep {
   KernelCall call;
   std::vector<RegisterIndex> inputs;
   std::vector<RegisterIndex> outputs;
-  RegisterIndex workspace = -1;   // a register that only this step uses; its task is its producer
-  std::string op;                 // the op that it computes
+  RegisterIndex workspace = -1;  // a register that only this step uses; its task is its producer
+  std::string op;                // the op that it computes
 };
 
 /// A run of ops, or an exchange, that executes as one act.
@@ -70,41 +73,41 @@ struct Task {
   std::string name;
   Kind kind = Kind::kCompute;
   Role role = Role::kForward;
-  int micro_batch = -1;                       // -1: once a step
-  int mesh = 0;                               // index in TaskGraph::meshes: the processes that act; an exchange acts on the receivers' mesh
+  int micro_batch = -1;  // -1: once a step
+  int mesh = 0;          // index in TaskGraph::meshes: the processes that act; an exchange acts on the receivers' mesh
   std::vector<KernelStep> steps;
   Exchange exchange;
-  std::string reason;                         // of an exchange: who wants what
-  std::vector<RegisterIndex> inputs;          // registers filled by other tasks
-  std::vector<RegisterIndex> outputs;         // registers that other tasks read, or nobody
-  /// Registers whose bytes this task writes over: all their other readers, on every process, must have handed them back before it acts. Only a
-  /// register that an exchange reads needs it: the order list protects the others. One that is filled later in the order list counts as the
-  /// step before left it.
+  std::string reason;                  // of an exchange: who wants what
+  std::vector<RegisterIndex> inputs;   // registers filled by other tasks
+  std::vector<RegisterIndex> outputs;  // registers that other tasks read, or nobody
+  /// Registers whose bytes this task writes over: all their other readers, on every process, must have handed them back before it acts.
+  /// Only a register that an exchange reads needs it: the order list protects the others. One that is filled later in the order list counts
+  /// as the step before left it.
   std::vector<RegisterIndex> overwrites;
 };
-std::string_view to_text(Task::Kind kind);    // "feed", "compute", "exchange", "fetch"
+std::string_view to_text(Task::Kind kind);  // "feed", "compute", "exchange", "fetch"
 
 struct TaskVariable {
   std::string name;
-  RegisterIndex value = -1;                   // filled by the feed
+  RegisterIndex value = -1;  // filled by the feed
   Initializer initializer;
 };
 
 struct TaskInput {
   std::string name;
-  RegisterIndex value = -1;                   // holds the whole input, or the rows of one micro-batch: one entry each
-  TensorType type;                            // of the whole input
+  RegisterIndex value = -1;  // holds the whole input, or the rows of one micro-batch: one entry each
+  TensorType type;           // of the whole input
 };
 
 struct TaskGraph {
-  std::vector<MeshPtr> meshes;                // one, or one a stage
+  std::vector<MeshPtr> meshes;  // one, or one a stage
   std::vector<Register> registers;
   std::vector<Task> tasks;
-  std::vector<TaskId> order;                  // the order list of the compute stream: a process acts in the tasks of its meshes, in this order
+  std::vector<TaskId> order;  // the order list of the compute stream: a process acts in the tasks of its meshes, in this order
   std::vector<TaskVariable> variables;
   std::vector<TaskInput> inputs;
   std::vector<std::pair<std::string, RegisterIndex>> results;  // what the fetch hands over
-  std::vector<Bytes> arenas;                  // by mesh: a process has the arena of each mesh that it is in
+  std::vector<Bytes> arenas;                                   // by mesh: a process has the arena of each mesh that it is in
 };
 
 /// The text form: registers, then tasks in order.

@@ -123,19 +123,11 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"OtherMesh",
              [](TaskGraph& g) { reg(g, kX).attr.mesh = std::make_shared<ProcessMesh>(Shape{3}, std::vector<std::string>{"dp"}); },
              "register 'x' lies on another mesh"},
-        Case{"OtherRank",
-             [](TaskGraph& g) {
-               reg(g, kX).type.shape = {4, 4};
-             },
-             "register 'x' has placements of another number of dims"},
+        Case{"OtherRank", [](TaskGraph& g) { reg(g, kX).type.shape = {4, 4}; }, "register 'x' has placements of another number of dims"},
         Case{"NoSlot", [](TaskGraph& g) { reg(g, kX).slots = 0; }, "register 'x' has no slot"},
         Case{"NoSuchProducer", [](TaskGraph& g) { reg(g, kX).producer = 5; }, "register 'x' names a producer that does not exist"},
         Case{"NoSuchConsumer", [](TaskGraph& g) { reg(g, kX).consumers = {-1}; }, "register 'x' names a consumer that does not exist"},
-        Case{"ConsumerTwice",
-             [](TaskGraph& g) {
-               reg(g, kX).consumers = {1, 1};
-             },
-             "register 'x' names a consumer twice"},
+        Case{"ConsumerTwice", [](TaskGraph& g) { reg(g, kX).consumers = {1, 1}; }, "register 'x' names a consumer twice"},
         Case{"NoSuchVariable", [](TaskGraph& g) { reg(g, kNext).variable = 1; },
              "register 'w.next' lies in a variable that does not exist"},
         Case{"NoSuchInput", [](TaskGraph& g) { task(g, kGather).inputs = {9}; },
@@ -149,24 +141,13 @@ INSTANTIATE_TEST_SUITE_P(
              "names a register that does not exist as result"},
         Case{"NoSuchWorkspace", [](TaskGraph& g) { task(g, kUpdate).steps[0].workspace = 9; },
              "names a register that does not exist as workspace"},
-        Case{"InputTwice",
-             [](TaskGraph& g) {
-               task(g, kUpdate).inputs = {kY, kY};
-             },
-             "compute 'w.next' names an input twice"},
-        Case{"OutputTwice",
-             [](TaskGraph& g) {
-               task(g, kUpdate).outputs = {kNext, kNext};
-             },
-             "compute 'w.next' names an output twice"}),
+        Case{"InputTwice", [](TaskGraph& g) { task(g, kUpdate).inputs = {kY, kY}; }, "compute 'w.next' names an input twice"},
+        Case{"OutputTwice", [](TaskGraph& g) { task(g, kUpdate).outputs = {kNext, kNext}; }, "compute 'w.next' names an output twice"}),
     [](const auto& given) { return given.param.name; });
 
 INSTANTIATE_TEST_SUITE_P(
     Links, Offence,
-    testing::Values(Case{"FilledTwice",
-                         [](TaskGraph& g) {
-                           task(g, kUpdate).steps.push_back({kDouble, {kY}, {kAll}, -1, "again"});
-                         },
+    testing::Values(Case{"FilledTwice", [](TaskGraph& g) { task(g, kUpdate).steps.push_back({kDouble, {kY}, {kAll}, -1, "again"}); },
                          "register 'gather [*]' is filled twice, by gather and w.next"},
                     Case{"FilledByNone", [](TaskGraph& g) { task(g, kDoubleTask).steps.clear(); }, "register 'y' is filled by no task"},
                     Case{"OtherProducer", [](TaskGraph& g) { reg(g, kY).producer = kFeed; },
@@ -221,10 +202,7 @@ INSTANTIATE_TEST_SUITE_P(
                task(g, kGather).exchange.to = reg(g, kAll).attr;
              },
              "register 'gather [*]' is the result all and Partial"},
-        Case{"StepsOfAnExchange",
-             [](TaskGraph& g) {
-               task(g, kGather).steps.push_back({kDouble, {kY}, {}, -1, "y"});
-             },
+        Case{"StepsOfAnExchange", [](TaskGraph& g) { task(g, kGather).steps.push_back({kDouble, {kY}, {}, -1, "y"}); },
              "exchange 'gather' is no compute task and has steps"},
         Case{"FeedThatTakes", [](TaskGraph& g) { task(g, kFetch).kind = Task::Kind::kFeed; }, "feed 'fetch' is a feed and takes registers"},
         Case{"FetchThatGives", [](TaskGraph& g) { task(g, kFeed).kind = Task::Kind::kFetch; },
@@ -233,20 +211,21 @@ INSTANTIATE_TEST_SUITE_P(
 
 INSTANTIATE_TEST_SUITE_P(
     Memory, Offence,
-    testing::Values(
-        Case{"TooSmall", [](TaskGraph& g) { reg(g, kX).size = Bytes(31); }, "register 'x' has 31 bytes and needs 32"},
-        Case{"NotAligned", [](TaskGraph& g) { reg(g, kY).offset += 4; }, "register 'y' is not aligned: offset 68"},
-        Case{"Negative", [](TaskGraph& g) { reg(g, kY).offset = -64; }, "register 'y' is not aligned: offset -64"},
-        Case{"OutsideTheArena", [](TaskGraph& g) { g.arenas[0] = Bytes(191); }, "register 'gather [*]' ends at byte 192 of an arena of 191"},
-        Case{"SlotsOutsideTheArena", [](TaskGraph& g) { reg(g, kAll).slots = 3; },
-             "register 'gather [*]' ends at byte 320 of an arena of 192"},
-        Case{"SlotsOfAVariable", [](TaskGraph& g) { reg(g, kW).slots = 2; }, "register 'w' lies in a variable and has several slots"},
-        Case{"VariableOfAnotherType", [](TaskGraph& g) { reg(g, kNext).type.dtype = DType::kI32; },
-             "register 'w.next' lies in a variable of another type or placement"},
-        Case{"FedTogether", [](TaskGraph& g) { move_over(g, kAll, kX), move_over(g, kY, kAll); },
-             "register 'gather [*]' is written over 'y', which is still alive"},
-        Case{"OverwritesWhatIsReadLater", [](TaskGraph& g) { task(g, kGather).overwrites = {kW}; },
-             "exchange 'gather' overwrites w, which w.next reads later"}),
+    testing::Values(Case{"TooSmall", [](TaskGraph& g) { reg(g, kX).size = Bytes(31); }, "register 'x' has 31 bytes and needs 32"},
+                    Case{"NotAligned", [](TaskGraph& g) { reg(g, kY).offset += 4; }, "register 'y' is not aligned: offset 68"},
+                    Case{"Negative", [](TaskGraph& g) { reg(g, kY).offset = -64; }, "register 'y' is not aligned: offset -64"},
+                    Case{"OutsideTheArena", [](TaskGraph& g) { g.arenas[0] = Bytes(191); },
+                         "register 'gather [*]' ends at byte 192 of an arena of 191"},
+                    Case{"SlotsOutsideTheArena", [](TaskGraph& g) { reg(g, kAll).slots = 3; },
+                         "register 'gather [*]' ends at byte 320 of an arena of 192"},
+                    Case{"SlotsOfAVariable", [](TaskGraph& g) { reg(g, kW).slots = 2; },
+                         "register 'w' lies in a variable and has several slots"},
+                    Case{"VariableOfAnotherType", [](TaskGraph& g) { reg(g, kNext).type.dtype = DType::kI32; },
+                         "register 'w.next' lies in a variable of another type or placement"},
+                    Case{"FedTogether", [](TaskGraph& g) { move_over(g, kAll, kX), move_over(g, kY, kAll); },
+                         "register 'gather [*]' is written over 'y', which is still alive"},
+                    Case{"OverwritesWhatIsReadLater", [](TaskGraph& g) { task(g, kGather).overwrites = {kW}; },
+                         "exchange 'gather' overwrites w, which w.next reads later"}),
     [](const auto& given) { return given.param.name; });
 
 /// a = 2 x; b = 2 a; c = 2 b, where the memory of some may be shared.

@@ -8,9 +8,15 @@ namespace {
 using Cases = std::vector<OperatorCase>;
 using Integers = std::vector<int64_t>;
 
-TensorType f32(Shape shape) { return {DType::kF32, shape}; }
-TensorType i32(Shape shape) { return {DType::kI32, shape}; }
-TensorType boolean(Shape shape) { return {DType::kBool, shape}; }
+TensorType f32(Shape shape) {
+  return {DType::kF32, shape};
+}
+TensorType i32(Shape shape) {
+  return {DType::kI32, shape};
+}
+TensorType boolean(Shape shape) {
+  return {DType::kBool, shape};
+}
 
 const Shape kShape{5, 7};
 constexpr Fill kPositive{0.25, 4};
@@ -97,23 +103,17 @@ Cases broadcast_cases() {
   const auto broadcast = [](TensorType x, Integers shape, Integers dims) {
     return exact_case("broadcast", {x}, {{"shape", shape}, {"dims", dims}});
   };
-  return {broadcast(f32({5}), {3, 5}, {1}),
-          broadcast(f32({5}), {5, 3}, {0}),
-          broadcast(f32({}), {2, 3}, {}),
-          broadcast(f32({5, 1}), {2, 5, 3}, {1, 2}),
-          broadcast(f32({1, 3}), {5, 3}, {0, 1}),
-          broadcast(f32({1}), {1, 4}, {0}),
-          broadcast(f32({2, 3}), {2, 3}, {0, 1}),
-          broadcast(i32({3}), {2, 3}, {1}),
-          broadcast(boolean({3}), {3, 2}, {0})};
+  return {broadcast(f32({5}), {3, 5}, {1}),          broadcast(f32({5}), {5, 3}, {0}),       broadcast(f32({}), {2, 3}, {}),
+          broadcast(f32({5, 1}), {2, 5, 3}, {1, 2}), broadcast(f32({1, 3}), {5, 3}, {0, 1}), broadcast(f32({1}), {1, 4}, {0}),
+          broadcast(f32({2, 3}), {2, 3}, {0, 1}),    broadcast(i32({3}), {2, 3}, {1}),       broadcast(boolean({3}), {3, 2}, {0})};
 }
 
 Cases reshape_cases() {
   const auto reshape = [](TensorType x, Integers shape) { return exact_case("reshape", {x}, {{"shape", shape}}); };
-  return {reshape(f32({5, 3}), {15}),        reshape(f32({15}), {5, 3}),         reshape(f32({6, 4}), {4, 6}),
-          reshape(f32({2, 1, 3}), {2, 3}),   reshape(f32({5}), {1, 5, 1}),       reshape(f32({2, 3, 4}), {6, 4}),
-          reshape(f32({6, 4}), {3, 2, 2, 2}), reshape(f32({1, 1}), {}),          reshape(f32({4, 9}), {2, 18}),
-          reshape(i32({4, 3}), {2, 6}),      reshape(boolean({3, 2}), {2, 3}),   reshape(f32({3, 1, 4}), {3, 2, 1, 2})};
+  return {reshape(f32({5, 3}), {15}),         reshape(f32({15}), {5, 3}),       reshape(f32({6, 4}), {4, 6}),
+          reshape(f32({2, 1, 3}), {2, 3}),    reshape(f32({5}), {1, 5, 1}),     reshape(f32({2, 3, 4}), {6, 4}),
+          reshape(f32({6, 4}), {3, 2, 2, 2}), reshape(f32({1, 1}), {}),         reshape(f32({4, 9}), {2, 18}),
+          reshape(i32({4, 3}), {2, 6}),       reshape(boolean({3, 2}), {2, 3}), reshape(f32({3, 1, 4}), {3, 2, 1, 2})};
 }
 
 Cases window_cases() {
@@ -124,18 +124,12 @@ Cases window_cases() {
     return exact_case("pad", {x}, {{"low", low}, {"shape", shape}, {"value", value}});
   };
   const auto concat = [](std::vector<TensorType> parts, int64_t dim) { return exact_case("concat", std::move(parts), {{"dim", dim}}); };
-  return {slice(f32({5, 7}), {0, 2}, {5, 6}, {1, 1}),
-          slice(f32({5, 7}), {1, 1}, {4, 7}, {2, 3}),
-          slice(i32({5, 3}), {0, 0}, {5, 3}, {1, 1}),
-          slice(boolean({5}), {3}, {3}, {1}),
-          pad(f32({5, 3}), {0, 2}, {5, 7}, 0),
-          pad(f32({5, 3}), {1, 0}, {8, 3}, -2.5),
-          pad(f32({5, 3}), {-2, -1}, {4, 7}, 0),
-          pad(i32({4}), {1}, {6}, 7),
-          concat({f32({5, 2}), f32({5, 3})}, 1),
-          concat({f32({2, 3}), f32({1, 3}), f32({4, 3})}, 0),
-          concat({i32({3, 2}), i32({3, 1})}, 1),
-          concat({boolean({3}), boolean({2})}, 0)};
+  return {slice(f32({5, 7}), {0, 2}, {5, 6}, {1, 1}), slice(f32({5, 7}), {1, 1}, {4, 7}, {2, 3}),
+          slice(i32({5, 3}), {0, 0}, {5, 3}, {1, 1}), slice(boolean({5}), {3}, {3}, {1}),
+          pad(f32({5, 3}), {0, 2}, {5, 7}, 0),        pad(f32({5, 3}), {1, 0}, {8, 3}, -2.5),
+          pad(f32({5, 3}), {-2, -1}, {4, 7}, 0),      pad(i32({4}), {1}, {6}, 7),
+          concat({f32({5, 2}), f32({5, 3})}, 1),      concat({f32({2, 3}), f32({1, 3}), f32({4, 3})}, 0),
+          concat({i32({3, 2}), i32({3, 1})}, 1),      concat({boolean({3}), boolean({2})}, 0)};
 }
 
 Cases transpose_cases() {
@@ -226,10 +220,8 @@ std::vector<OperatorCase> large_operator_cases() {
   const OperatorCase heads{
       .kind = "dot_general", .inputs = {f32({3, 37, 65}), f32({3, 65, 4, 17})}, .attributes = {{"spec", "bse,behd->bhsd"}}};
   const OperatorCase sum{.kind = "reduce", .inputs = {f32({130, 133})}, .attributes = {{"op", "sum"}, {"dims", Integers{0, 1}}}};
-  const OperatorCase rows{.kind = "scatter_add",
-                          .inputs = {i32({301}), f32({301, 33})},
-                          .attributes = {{"rows", int64_t{40}}},
-                          .fills = {{-1, 40}}};
+  const OperatorCase rows{
+      .kind = "scatter_add", .inputs = {i32({301}), f32({301, 33})}, .attributes = {{"rows", int64_t{40}}}, .fills = {{-1, 40}}};
   return {product,
           heads,
           sum,

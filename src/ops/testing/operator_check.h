@@ -25,8 +25,8 @@ struct OperatorCase {
   std::string kind;
   std::vector<TensorType> inputs;
   Attributes attributes = {};
-  std::vector<Fill> fills = {};   // by input; inputs beyond have the default
-  bool bitwise = false;           // a divided run gives the same bits as the serial run
+  std::vector<Fill> fills = {};  // by input; inputs beyond have the default
+  bool bitwise = false;          // a divided run gives the same bits as the serial run
   /// Replaces operands that must fit the others, such as a log-sum-exp.
   std::function<void(const OperatorCase&, std::vector<ReferenceTensor>&)> complete = {};
 };

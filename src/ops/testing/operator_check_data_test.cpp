@@ -26,7 +26,9 @@ std::string to_text(const OperatorCase& given) {
   return given.kind + "(" + join(types, ", ") + ")" + (attributes.empty() ? "" : " " + attributes);
 }
 
-std::ostream& operator<<(std::ostream& stream, const OperatorCase& given) { return stream << to_text(given); }
+std::ostream& operator<<(std::ostream& stream, const OperatorCase& given) {
+  return stream << to_text(given);
+}
 
 ReferenceTensor draw_tensor(const TensorType& type, const Fill& fill, const std::string& key, uint64_t stream_number) {
   const RandomStream stream(stable_hash(key), stream_number);
@@ -36,7 +38,9 @@ ReferenceTensor draw_tensor(const TensorType& type, const Fill& fill, const std:
   return tensor;
 }
 
-Fill fill_of(const OperatorCase& given, size_t input) { return input < given.fills.size() ? given.fills[input] : Fill{}; }
+Fill fill_of(const OperatorCase& given, size_t input) {
+  return input < given.fills.size() ? given.fills[input] : Fill{};
+}
 
 std::vector<ReferenceTensor> draw_inputs(const OperatorCase& given) {
   std::vector<ReferenceTensor> inputs;

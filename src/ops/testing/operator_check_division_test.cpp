@@ -114,9 +114,12 @@ struct Assembly {
   void place(const ReferenceTensor& part, const Box& box, std::optional<ReduceOp> partial) {
     for_each_in_box(box, tensor.type.shape, [&](size_t global, size_t local) {
       double& value = tensor.values[global];
-      if (!filled[global]) value = part.values[local];
-      else if (partial) value = join_parts(*partial, value, part.values[local]);
-      else if (value != part.values[local]) offence = "two processes disagree on element " + std::to_string(global);
+      if (!filled[global])
+        value = part.values[local];
+      else if (partial)
+        value = join_parts(*partial, value, part.values[local]);
+      else if (value != part.values[local])
+        offence = "two processes disagree on element " + std::to_string(global);
       filled[global] = true;
     });
   }
@@ -159,8 +162,10 @@ std::vector<Expectation> expectations(const Operator& op, const OperatorCase& gi
   const std::vector<Assembly> serial = run_divided(op, view, rule, inputs, {{1}, undivided(rule), "serial"});
   std::vector<Expectation> expected;
   for (size_t o = 0; o < reference.size(); ++o) {
-    if (given.bitwise) expected.push_back({serial[o].tensor.values, std::vector<double>(reference[o].values.size(), 0.0)});
-    else expected.push_back({reference[o].values, op.tolerance(call_of(view, inputs, reference), static_cast<int>(o))});
+    if (given.bitwise)
+      expected.push_back({serial[o].tensor.values, std::vector<double>(reference[o].values.size(), 0.0)});
+    else
+      expected.push_back({reference[o].values, op.tolerance(call_of(view, inputs, reference), static_cast<int>(o))});
   }
   return expected;
 }

@@ -23,7 +23,9 @@ constexpr double kConstants = 2 * 0x1p-24;
 /// Where two steps differ by more than this part, a kink or a pole is too near for a difference to be a derivative.
 constexpr double kSmooth = 0x1p-16;
 
-std::string input_name(size_t i) { return "x" + std::to_string(i); }
+std::string input_name(size_t i) {
+  return "x" + std::to_string(i);
+}
 
 /// sum(weights * result 0), and what rounding may do to it.
 struct Loss {

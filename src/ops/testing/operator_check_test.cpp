@@ -15,19 +15,33 @@ class EveryOperator : public ::testing::TestWithParam<OperatorCase> {
   const Operator& op() const { return find_operator(given().kind); }
 };
 
-TEST_P(EveryOperator, HasARuleThatFitsItsOperands) { EXPECT_TRUE(check_rule(op(), given())); }
-TEST_P(EveryOperator, HasAKernelThatIsItsReference) { EXPECT_TRUE(check_kernel(op(), given())); }
-TEST_P(EveryOperator, HasAGradientThatIsItsDifferenceQuotient) { EXPECT_TRUE(check_gradient(op(), given())); }
-TEST_P(EveryOperator, GivesTheSerialResultUnderEveryDivision) { EXPECT_TRUE(check_division(op(), given())); }
-TEST_P(EveryOperator, IsLinearInItsLinearSets) { EXPECT_TRUE(check_linearity(op(), given())); }
+TEST_P(EveryOperator, HasARuleThatFitsItsOperands) {
+  EXPECT_TRUE(check_rule(op(), given()));
+}
+TEST_P(EveryOperator, HasAKernelThatIsItsReference) {
+  EXPECT_TRUE(check_kernel(op(), given()));
+}
+TEST_P(EveryOperator, HasAGradientThatIsItsDifferenceQuotient) {
+  EXPECT_TRUE(check_gradient(op(), given()));
+}
+TEST_P(EveryOperator, GivesTheSerialResultUnderEveryDivision) {
+  EXPECT_TRUE(check_division(op(), given()));
+}
+TEST_P(EveryOperator, IsLinearInItsLinearSets) {
+  EXPECT_TRUE(check_linearity(op(), given()));
+}
 
 INSTANTIATE_TEST_SUITE_P(Cases, EveryOperator, ::testing::ValuesIn(operator_cases()),
                          [](const auto& given) { return std::to_string(given.index) + "_" + given.param.kind; });
 
 class LargeOperator : public EveryOperator {};
 
-TEST_P(LargeOperator, HasAKernelThatIsItsReference) { EXPECT_TRUE(check_kernel(op(), given())); }
-TEST_P(LargeOperator, GivesTheSerialResultUnderEveryDivision) { EXPECT_TRUE(check_division(op(), given())); }
+TEST_P(LargeOperator, HasAKernelThatIsItsReference) {
+  EXPECT_TRUE(check_kernel(op(), given()));
+}
+TEST_P(LargeOperator, GivesTheSerialResultUnderEveryDivision) {
+  EXPECT_TRUE(check_division(op(), given()));
+}
 
 INSTANTIATE_TEST_SUITE_P(Cases, LargeOperator, ::testing::ValuesIn(large_operator_cases()),
                          [](const auto& given) { return std::to_string(given.index) + "_" + given.param.kind; });
@@ -40,9 +54,8 @@ TEST(OperatorCases, HoldEveryOperatorOfTheCatalogue) {
   EXPECT_THAT(missing, ::testing::IsEmpty());
 }
 
-const OperatorCase kProduct{.kind = "dot_general",
-                            .inputs = {{DType::kF32, {5, 7}}, {DType::kF32, {7, 3}}},
-                            .attributes = {{"spec", "mk,kn->mn"}}};
+const OperatorCase kProduct{
+    .kind = "dot_general", .inputs = {{DType::kF32, {5, 7}}, {DType::kF32, {7, 3}}}, .attributes = {{"spec", "mk,kn->mn"}}};
 
 TEST(OperatorCheck, FindsARuleWithAWrongExtent) {
   Operator broken = find_operator("dot_general");
