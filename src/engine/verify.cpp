@@ -200,13 +200,11 @@ class Verification {
     loss_tolerance_ = kSafety * changes_.at(engine_.graph().value(engine_.graph().output("loss")).name);
   }
 
-  /// Name of the serial value that a register holds: resharded copies add a placement, copied variables ".next".
+  /// Name of the serial value that a register holds: copies add a space and what they became.
   std::string value_name(const Register& reg) const {
     const Graph& graph = engine_.graph();
     const std::string name = reg.name.substr(0, reg.name.find(' '));
     if (graph.find_value(name)) return name;
-    for (const Variable& variable : graph.variables())
-      if (variable.next && graph.value(variable.value).name + ".next" == name) return graph.value(*variable.next).name;
     throw InternalError("register '" + reg.name + "' holds no value of the graph");
   }
 

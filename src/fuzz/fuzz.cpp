@@ -34,12 +34,14 @@ FuzzReport run_cases(const FuzzOptions& options) {
     return (options.cases == 0 || total.cases < options.cases) && (options.minutes == 0 || total.time.value() < 60 * options.minutes) &&
            total.failures < options.most_failures;
   };
+  CaseFaults faults = options.faults;
+  faults.on_refusal = [&] { ++total.refused_cases; };
   while (goes_on()) {
     const FuzzCase given = random_case(options.seed + static_cast<uint64_t>(total.cases));
     for (const Op& op : given.graph.ops()) ++report.operators[op.kind];
     ++total.cases;
     total.exact_cases += given.exact ? 1 : 0;
-    if (const auto failure = run_case(given, options.faults)) {
+    if (const auto failure = run_case(given, faults)) {
       ++total.failures;
       if (options.on_failure) options.on_failure(finding_of(given, *failure, options.faults));
     }

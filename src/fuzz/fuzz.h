@@ -14,6 +14,7 @@ namespace tessera::fuzz {
 struct FuzzProgress {
   int64_t cases = 0;
   int64_t exact_cases = 0;
+  int64_t refused_cases = 0;    // programs that cannot run in micro-batches
   int64_t failures = 0;
   Seconds time{0};
 };

@@ -143,12 +143,10 @@ class CaseRun {
     compare_variables(runtime, judge);
   }
 
-  /// The serial value that a register holds: resharded copies add a placement, copied variables ".next".
+  /// The serial value that a register holds: copies add a space and what they became.
   std::string value_name(const Register& reg) const {
     const std::string name = reg.name.substr(0, reg.name.find(' '));
     if (given_.graph.find_value(name)) return name;
-    for (const Variable& variable : given_.graph.variables())
-      if (variable.next && name_of(variable.value) + ".next" == name) return name_of(*variable.next);
     throw InternalError("register '" + reg.name + "' holds no value of the graph");
   }
 

@@ -96,7 +96,7 @@ TEST(InPlace, AVariableThatIsReadAfterItsUpdateIsCopiedAtTheEnd) {
   std::map<std::string, Register::Storage> storage;
   for (const Register& reg : compiled.tasks.registers) storage[reg.name] = reg.storage;
   EXPECT_EQ(storage.at("w_next"), Register::Storage::kArena);
-  EXPECT_EQ(storage.at("w.next"), Register::Storage::kVariable);
+  EXPECT_EQ(storage.at("w_next kept as w"), Register::Storage::kVariable);
 }
 
 // ---- found by fuzzing ----

@@ -317,7 +317,8 @@ bool may_write_over(const Program& program, RegisterIndex value, RegisterIndex n
 void append_copy(Program& program, size_t variable, RegisterIndex next) {
   Register copy = program.registers[static_cast<size_t>(program.variables[variable].value)];
   const int mesh = copy.mesh;
-  copy.name += ".next";
+  // By the name of what it holds, as resharded copies: "w.next" might be the name of another value.
+  copy.name = program.registers[static_cast<size_t>(next)].name + " kept as " + program.variables[variable].name;
   program.registers.push_back(std::move(copy));
   const auto target = static_cast<RegisterIndex>(program.registers.size()) - 1;
   Instruction instruction;
