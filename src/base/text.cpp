@@ -31,6 +31,20 @@ std::string_view trim(std::string_view text) {
   return text.substr(begin, text.find_last_not_of(" \t\r\n") - begin + 1);
 }
 
+std::vector<std::string> split_outside_brackets(std::string_view text, char separator) {
+  std::vector<std::string> parts;
+  int depth = 0;
+  size_t begin = 0;
+  for (size_t i = 0; i <= text.size(); ++i) {
+    if (i < text.size() && text[i] == '(') ++depth;
+    if (i < text.size() && text[i] == ')') --depth;
+    if (i < text.size() && (text[i] != separator || depth != 0)) continue;
+    if (!trim(text.substr(begin, i - begin)).empty()) parts.emplace_back(trim(text.substr(begin, i - begin)));
+    begin = i + 1;
+  }
+  return parts;
+}
+
 bool matches(std::string_view pattern, std::string_view name) {
   const size_t brace = pattern.find('{');
   const size_t close = pattern.find('}', brace == std::string_view::npos ? 0 : brace);

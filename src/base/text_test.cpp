@@ -20,6 +20,12 @@ TEST(Text, JoinPutsTheSeparatorBetween) {
   EXPECT_EQ(join({"", ""}, "-"), "-");
 }
 
+TEST(Text, SplitOutsideBracketsKeepsWhatBracketsHoldTogether) {
+  EXPECT_THAT(split_outside_brackets("(4,1), (1,(2,3)),x", ','), ElementsAre("(4,1)", "(1,(2,3))", "x"));
+  EXPECT_THAT(split_outside_brackets(" a ,, b", ','), ElementsAre("a", "b"));
+  EXPECT_THAT(split_outside_brackets("", ','), ElementsAre());
+}
+
 TEST(Text, SplitKeepsEmptyParts) {
   EXPECT_THAT(split_text("a,b,,c", ','), ElementsAre("a", "b", "", "c"));
   EXPECT_THAT(split_text(",a,", ','), ElementsAre("", "a", ""));

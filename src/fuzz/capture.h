@@ -21,9 +21,9 @@ class Capture {
   void clear();
 
   struct Whole {
-    ReferenceTensor tensor;    // addends of a partial one are put together
-    std::string torn;          // two replicas that differ in a bit: "processes 0 and 2 differ in local element 3"; "" when none do
-    std::string missing;       // a process that never filled it
+    ReferenceTensor tensor;  // addends of a partial one are put together
+    std::string torn;        // two replicas that differ in a bit: "processes 0 and 2 differ in local element 3"; "" when none do
+    std::string missing;     // a process that never filled it
   };
   Whole assemble(RegisterIndex index) const;
 
@@ -31,7 +31,7 @@ class Capture {
   struct Part {
     Coordinate coordinate;
     Box box;
-    int64_t place = 0;         // index over the axes that divide or are partial: equal for replicas
+    int64_t place = 0;  // index over the axes that divide or are partial: equal for replicas
   };
   static Part part_of(const Register& reg, int process);
 

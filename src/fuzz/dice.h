@@ -16,7 +16,9 @@ class Dice {
   Dice(uint64_t seed, std::string_view purpose) : stream_(random_key(seed, purpose), 0) {}
 
   /// A whole number in [0, count).  requires  count >= 1
-  int64_t below(int64_t count) { return static_cast<int64_t>(static_cast<double>(stream_.uniform(thrown_++)) * static_cast<double>(count)); }
+  int64_t below(int64_t count) {
+    return static_cast<int64_t>(static_cast<double>(stream_.uniform(thrown_++)) * static_cast<double>(count));
+  }
   /// A whole number in [low, high].
   int64_t between(int64_t low, int64_t high) { return low + below(high - low + 1); }
   bool chance(double probability) { return static_cast<double>(stream_.uniform(thrown_++)) < probability; }

@@ -31,8 +31,8 @@ bool every_step(const FuzzCase& given, Visit visit) {
   return true;
 }
 
-/// Bounds of the addends of every value under every placement: where an op is linear in an operand, the operand may be a sum of addends whose absolute
-/// values add up to its magnitude; every other operand is whole.
+/// Bounds of the addends of every value under every placement: where an op is linear in an operand, the operand may be a sum of addends
+/// whose absolute values add up to its magnitude; every other operand is whole.
 class Magnitudes {
  public:
   Magnitudes(const Graph& graph, const ReferenceValues& values) : graph_(graph), values_(values) {}
@@ -64,7 +64,8 @@ class Magnitudes {
     const ShardingRule rule = find_operator(op.kind).rule(seen);
     std::vector<ReferenceTensor> inputs, outputs;
     for (size_t i = 0; i < op.inputs.size(); ++i) inputs.push_back(operand(op, rule, i));
-    for (const TensorType& type : seen.outputs) outputs.push_back({type, std::vector<double>(static_cast<size_t>(element_count(type.shape)))});
+    for (const TensorType& type : seen.outputs)
+      outputs.push_back({type, std::vector<double>(static_cast<size_t>(element_count(type.shape)))});
     // What is taken away adds to the magnitude, and so does what is scaled by a negative number.
     const Operator& definition = find_operator(op.kind == "sub" ? "add" : op.kind);
     ReferenceCall call{seen, {}, outputs};
@@ -93,7 +94,8 @@ class Magnitudes {
     if (op.kind != "mul_scalar") return false;
     const OpId producer = graph_.value(op.inputs[0]).producer;
     int exponent = 0;
-    return producer.index >= 0 && graph_.op(producer).kind == "random_uniform" && std::frexp(op.attributes.number("value"), &exponent) == 0.5;
+    return producer.index >= 0 && graph_.op(producer).kind == "random_uniform" &&
+           std::frexp(op.attributes.number("value"), &exponent) == 0.5;
   }
 
   const Graph& graph_;

@@ -22,8 +22,8 @@ FuzzFinding finding_of(const FuzzCase& given, const CaseFailure& failure, const 
 
 std::string to_text(const FuzzFinding& finding) {
   const std::string seed = std::to_string(finding.seed);
-  return "case " + seed + " failed: " + finding.failure.text + "\nrepeat it with: tessera fuzz --cases 1 --seed " + seed + "\nits smallest form: " +
-         finding.smallest_failure.text + "\n" + to_text(finding.smallest);
+  return "case " + seed + " failed: " + finding.failure.text + "\nrepeat it with: tessera fuzz --cases 1 --seed " + seed +
+         "\nits smallest form: " + finding.smallest_failure.text + "\n" + to_text(finding.smallest);
 }
 
 FuzzReport run_cases(const FuzzOptions& options) {
@@ -35,12 +35,16 @@ FuzzReport run_cases(const FuzzOptions& options) {
            total.failures < options.most_failures;
   };
   CaseFaults faults = options.faults;
-  faults.on_refusal = [&] { ++total.refused_cases; };
+  faults.on_refusal = [&] {
+    --total.micro_batched_cases;
+    ++total.refused_cases;
+  };
   while (goes_on()) {
     const FuzzCase given = random_case(options.seed + static_cast<uint64_t>(total.cases));
     for (const Op& op : given.graph.ops()) ++report.operators[op.kind];
     ++total.cases;
     total.exact_cases += given.exact ? 1 : 0;
+    total.micro_batched_cases += given.micro_batches > 1 ? 1 : 0;
     if (const auto failure = run_case(given, faults)) {
       ++total.failures;
       if (options.on_failure) options.on_failure(finding_of(given, *failure, options.faults));
@@ -53,8 +57,8 @@ FuzzReport run_cases(const FuzzOptions& options) {
 
 int run_fuzz(const FuzzOptions& options) {
   if (options.cases <= 0 && options.minutes <= 0)
-    throw UserError("nothing to fuzz: 0 cases and 0 minutes", "a run ends after a number of cases or of minutes", "give --cases N or --minutes M",
-                    ExitCode::kUsage);
+    throw UserError("nothing to fuzz: 0 cases and 0 minutes", "a run ends after a number of cases or of minutes",
+                    "give --cases N or --minutes M", ExitCode::kUsage);
   const FuzzReport report = run_cases(options);
   return static_cast<int>(report.total.failures == 0 ? ExitCode::kDone : ExitCode::kVerificationFailed);
 }

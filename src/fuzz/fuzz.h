@@ -14,7 +14,8 @@ namespace tessera::fuzz {
 struct FuzzProgress {
   int64_t cases = 0;
   int64_t exact_cases = 0;
-  int64_t refused_cases = 0;    // programs that cannot run in micro-batches
+  int64_t micro_batched_cases = 0;  // ran in several
+  int64_t refused_cases = 0;        // could not, and ran in one
   int64_t failures = 0;
   Seconds time{0};
 };
@@ -22,26 +23,26 @@ struct FuzzProgress {
 /// A case that failed.
 struct FuzzFinding {
   uint64_t seed = 0;
-  CaseFailure failure;          // of the whole case
-  FuzzCase smallest;            // fails in the same way
+  CaseFailure failure;  // of the whole case
+  FuzzCase smallest;    // fails in the same way
   CaseFailure smallest_failure;
 };
 /// The failure, the command that repeats it, and the smallest case as text that parse_case reads.
 std::string to_text(const FuzzFinding& finding);
 
 struct FuzzOptions {
-  int64_t cases = 2000;         // 0: until the minutes are over
-  uint64_t seed = 1;            // of the first case; the next has the next number
-  double minutes = 0;           // 0: until all cases have run
-  int64_t most_failures = 5;    // then it stops
-  std::function<void(const FuzzProgress&)> on_progress = {};   // after each case
+  int64_t cases = 2000;                                       // 0: until the minutes are over
+  uint64_t seed = 1;                                          // of the first case; the next has the next number
+  double minutes = 0;                                         // 0: until all cases have run
+  int64_t most_failures = 5;                                  // then it stops
+  std::function<void(const FuzzProgress&)> on_progress = {};  // after each case
   std::function<void(const FuzzFinding&)> on_failure = {};
   CaseFaults faults = {};
 };
 
 struct FuzzReport {
   FuzzProgress total;
-  std::map<std::string, int64_t> operators;   // ops of each kind that ran
+  std::map<std::string, int64_t> operators;  // ops of each kind that ran
 };
 FuzzReport run_cases(const FuzzOptions& options);
 

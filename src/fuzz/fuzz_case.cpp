@@ -12,12 +12,12 @@
 namespace tessera::fuzz {
 namespace {
 
-/// Rounding errors of a run are far below their bounds; the perturbed judge takes the bounds, with random signs. Four times its effect leaves room for
-/// signs that fall worse (the same as in `tessera verify`).
+/// Rounding errors of a run are far below their bounds; the perturbed judge takes the bounds, with random signs. Four times its effect
+/// leaves room for signs that fall worse (the same as in `tessera verify`).
 constexpr double kSafety = 4;
 
-/// Before a difference counts, the judge is rounded, and perturbed this many times more with other signs: a comparison of values that are equal but for
-/// rounding may fall either way, and rounding may make them equal.
+/// Before a difference counts, the judge is rounded, and perturbed this many times more with other signs: a comparison of values that are
+/// equal but for rounding may fall either way, and rounding may make them equal.
 constexpr int kMorePerturbations = 16;
 
 constexpr Seconds kDeadline{20};
@@ -81,7 +81,8 @@ class Judge {
   }
 
   void widen(const ReferenceValues& other) {
-    for (const auto& [name, tensor] : expected_) changes_[name] = std::max(changes_[name], own_[name] + largest_change(tensor, other.at(name)));
+    for (const auto& [name, tensor] : expected_)
+      changes_[name] = std::max(changes_[name], own_[name] + largest_change(tensor, other.at(name)));
   }
 
   const FuzzCase& given_;
@@ -119,7 +120,8 @@ class CaseRun {
       return;
     }
     const ReferenceTensor wanted = to_reference(initial_value(name, type, variable.initializer, given_.seed, whole_box(type.shape)));
-    if (to_reference(runtime.variable(name)).values != wanted.values) note(name, "variable '" + name + "' begins otherwise than in the serial run");
+    if (to_reference(runtime.variable(name)).values != wanted.values)
+      note(name, "variable '" + name + "' begins otherwise than in the serial run");
   }
 
   void one_step(Runtime& runtime, LoadedProgram& program, int64_t step) {
@@ -132,7 +134,8 @@ class CaseRun {
       pointers[name] = &tensor;
       state[name] = to_reference(tensor);
     }
-    for (const Variable& variable : given_.graph.variables()) state[name_of(variable.value)] = to_reference(runtime.variable(name_of(variable.value)));
+    for (const Variable& variable : given_.graph.variables())
+      state[name_of(variable.value)] = to_reference(runtime.variable(name_of(variable.value)));
     Judge judge(given_, std::move(state));
     capture_.clear();
     const Observer observer = capture_.observer();
@@ -162,9 +165,12 @@ class CaseRun {
       const std::string name = value_name(reg);
       const Capture::Whole whole = capture_.assemble(index);
       const std::string what = "register '" + reg.name + "' " + tessera::to_text(reg.type, reg.attr) + " of " + op_of(name);
-      if (!whole.missing.empty()) note(name, what + ": " + whole.missing);
-      else if (!whole.torn.empty()) note(name, what + ": replicas differ: " + whole.torn);
-      else compare(name, what, whole.tensor, part_of(judge.expected(name), reg), judge);
+      if (!whole.missing.empty())
+        note(name, what + ": " + whole.missing);
+      else if (!whole.torn.empty())
+        note(name, what + ": replicas differ: " + whole.torn);
+      else
+        compare(name, what, whole.tensor, part_of(judge.expected(name), reg), judge);
       if (failure_) return;
     }
   }
@@ -235,20 +241,18 @@ std::optional<CaseFailure> guarded(CaseFailure::Stage stage, Work work) {
   }
 }
 
+TaskGraph compile_case(const FuzzCase& given, const RuleLookup& rules, int64_t micro_batches) {
+  return compile(given.graph, given.meshes, given.marks, {.dump = {}, .rules = rules, .micro_batches = micro_batches}).tasks;
+}
 
-/// Can the program not run in micro-batches? That is the user's matter, and no failure.
-bool is_refusal(const FuzzCase& given, const UserError& error) { return given.micro_batches > 1 && error.exit_code() == ExitCode::kBadConfig; }
-
-/// The task graph; none when the case is refused.
-std::shared_ptr<const TaskGraph> compile_case(const FuzzCase& given, const CaseFaults& faults) {
+/// In its micro-batches, or in one when that is refused: what cannot be divided so is the user's matter, and no failure.
+TaskGraph compile_case(const FuzzCase& given, const CaseFaults& faults) {
   try {
-    TaskGraph compiled = compile(given.graph, given.meshes, given.marks, {.dump = {}, .rules = faults.rules, .micro_batches = given.micro_batches}).tasks;
-    if (faults.tamper) faults.tamper(compiled);
-    return std::make_shared<const TaskGraph>(std::move(compiled));
+    return compile_case(given, faults.rules, given.micro_batches);
   } catch (const UserError& error) {
-    if (!is_refusal(given, error)) throw;
+    if (given.micro_batches == 1 || error.exit_code() != ExitCode::kBadConfig) throw;
     if (faults.on_refusal) faults.on_refusal();
-    return nullptr;
+    return compile_case(given, faults.rules, 1);
   }
 }
 
@@ -257,10 +261,12 @@ std::shared_ptr<const TaskGraph> compile_case(const FuzzCase& given, const CaseF
 std::optional<CaseFailure> run_case(const FuzzCase& given, const CaseFaults& faults) {
   std::shared_ptr<const TaskGraph> tasks;
   auto failure = guarded(CaseFailure::Stage::kCompile, [&]() -> std::optional<CaseFailure> {
-    tasks = compile_case(given, faults);
+    TaskGraph compiled = compile_case(given, faults);
+    if (faults.tamper) faults.tamper(compiled);
+    tasks = std::make_shared<const TaskGraph>(std::move(compiled));
     return std::nullopt;
   });
-  if (failure || !tasks) return failure;
+  if (failure) return failure;
   return guarded(CaseFailure::Stage::kRun, [&] { return CaseRun(given, tasks).run(); });
 }
 

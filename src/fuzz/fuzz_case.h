@@ -1,5 +1,5 @@
-// One case: a serial program, the data that it gets, a mesh and marks. It is made from a seed, runs over threads, and is judged by the plain
-// reference. This room joins the compile half, the runtime and the interpreter; it knows no model and no user.
+// One case: a serial program, the data that it gets, a mesh and marks. It is made from a seed, runs over threads, and is judged by the
+// plain reference. This room joins the compile half, the runtime and the interpreter; it knows no model and no user.
 #pragma once
 
 #include <cstdint>
@@ -29,12 +29,12 @@ struct Fill {
 
 struct FuzzCase {
   uint64_t seed = 0;
-  bool exact = false;                   // of the exact subset: compared without tolerance
-  int64_t micro_batches = 1;            // of a step
-  int64_t steps = 2;                    // the second one reads what the first wrote in place
-  Meshes meshes;                        // one called "all", or stages
+  bool exact = false;         // of the exact subset: compared without tolerance
+  int64_t micro_batches = 1;  // of a step
+  int64_t steps = 2;          // the second one reads what the first wrote in place
+  Meshes meshes;              // one called "all", or stages
   std::vector<Mark> marks;
-  std::map<std::string, Fill> fills;    // by input; of a variable: in the place of its initializer
+  std::map<std::string, Fill> fills;  // by input; of a variable: in the place of its initializer
   Graph graph;
 };
 
@@ -49,6 +49,7 @@ FuzzCase random_case(uint64_t seed);
 ///     seed 17
 ///     mode exact
 ///     steps 2
+///     micro_batches 2                    when there are several
 ///     mesh first x=2 y=3 at 0            processes 0 to 5
 ///     mesh last x=2 at 6                 processes 6 and 7
 ///     fill x whole -3.0 3.0
@@ -61,35 +62,34 @@ std::string to_text(const FuzzCase& given);
 /// throws  UserError (65) that names the line
 FuzzCase parse_case(std::string_view text);
 
-/// The tensor that an input has in a step, or that a filled variable begins with: drawn under the case's seed and the name, so that it does not
-/// change when other parts of the case are removed.
+/// The tensor that an input has in a step, or that a filled variable begins with: drawn under the case's seed and the name, so that it does
+/// not change when other parts of the case are removed.
 Tensor drawn(const FuzzCase& given, const std::string& name, const TensorType& type, int64_t step);
 
 /// What went wrong first.
 struct CaseFailure {
   enum class Stage { kCompile, kRun, kCompare };
   Stage stage = Stage::kCompare;
-  std::string text;        // with op, placement, element, both values and the tolerance of a comparison
-  std::string value;       // that is off, of a comparison
+  std::string text;   // with op, placement, element, both values and the tolerance of a comparison
+  std::string value;  // that is off, of a comparison
 };
 
 /// Plants a fault: for tests that show that it is found.
-///   on_refusal  called for a case that is refused, with a reason for the user, because of its micro-batches
 struct CaseFaults {
   RuleLookup rules = catalogue_rule;
   std::function<void(TaskGraph&)> tamper = {};
-  std::function<void()> on_refusal = {};
+  std::function<void()> on_refusal = {};  // called when the case is refused because of its micro-batches
 };
 
-/// Compiles the case, runs its steps over threads and compares with the plain reference: every register (put together; addends added), all replicas
-/// bit for bit, results, and variables after each step.
+/// Compiles the case, runs its steps over threads and compares with the plain reference: every register (put together; addends added), all
+/// replicas bit for bit, results, and variables after each step.
 ///   returns  the first difference in program order; nothing when all agree
 ///   throws   nothing: what a stage throws is a failure of the case
-///   refusals a program that cannot run in micro-batches, or not under these marks, may be refused with a UserError: no failure
+///   refusals  a program that cannot run in micro-batches, or not under these marks, may be refused with a UserError: it then runs in one
 std::optional<CaseFailure> run_case(const FuzzCase& given, const CaseFaults& faults = {});
 
-/// Does every partial sum that any placement may form stay exact in f32? By the magnitudes of the data that the case draws: each sum, and each sum of
-/// absolute addends that a linear op may pass on, is a whole number below 2^24.
+/// Does every partial sum that any placement may form stay exact in f32? By the magnitudes of the data that the case draws: each sum, and
+/// each sum of absolute addends that a linear op may pass on, is a whole number below 2^24.
 bool in_exact_subset(const FuzzCase& given);
 
 /// Finite and below 1e6 at every element of every step of the plain reference.

@@ -18,8 +18,8 @@ using testing::Ge;
 using testing::IsSupersetOf;
 using testing::Pair;
 
-// The law of the house: placements do not change results. Each case runs forward, often backward and an update, twice, on 2 to 8 ranks; it takes some 5
-// milliseconds on two cores.
+// The law of the house: placements do not change results. Each case runs forward, often backward and an update, twice, on 2 to 8 ranks; it
+// takes some 5 milliseconds on two cores.
 TEST(Fuzz, TwoThousandRandomProgramsComputeWhatTheSerialProgramComputes) {
   std::string failures;
   FuzzOptions options;
@@ -35,8 +35,9 @@ TEST(Fuzz, TwoThousandRandomProgramsComputeWhatTheSerialProgramComputes) {
   EXPECT_EQ(report.total.cases, 2000);
   EXPECT_THAT(report.total.exact_cases, testing::AllOf(testing::Ge(800), testing::Le(1200)));  // half of them
   for (const Operator* op : all_operators()) EXPECT_THAT(report.operators, Contains(Pair(std::string(op->name), Ge(20))));
-  EXPECT_THAT(kinds, IsSupersetOf({ReshardKind::kSlice, ReshardKind::kAllGather, ReshardKind::kReduceScatter, ReshardKind::kAllReduce, ReshardKind::kAllToAll,
-                                   ReshardKind::kMessages}));
+  EXPECT_GE(report.total.micro_batched_cases, 100);
+  EXPECT_THAT(kinds, IsSupersetOf({ReshardKind::kSlice, ReshardKind::kAllGather, ReshardKind::kReduceScatter, ReshardKind::kAllReduce,
+                                   ReshardKind::kAllToAll, ReshardKind::kMessages}));
 }
 
 TEST(FuzzCase, ASeedAlwaysMakesTheSameCase) {
@@ -72,7 +73,8 @@ TEST(FuzzCase, DataDependsOnTheSeedTheNameAndTheStepAlone) {
 /// One product of 7 terms of numbers up to `most`.
 std::string product_case(const std::string& most) {
   return "seed 1\nmode exact\nsteps 1\nmesh all x=2 at 0\nfill a whole " + most + " " + most + "\nfill b whole " + most + " " + most +
-         "\nmark tensor a P(None, \"x\")\ngraph\ninput a: f32[2,7]\ninput b: f32[7,3]\ny = dot_general(a, b) {spec=\"mk,kn->mn\"}: f32[2,3]\n";
+         "\nmark tensor a P(None, \"x\")\ngraph\ninput a: f32[2,7]\ninput b: f32[7,3]\ny = dot_general(a, b) {spec=\"mk,kn->mn\"}: "
+         "f32[2,3]\n";
 }
 
 TEST(ExactSubset, EndsWhereASumMayReachTwoToThe24) {
@@ -87,7 +89,8 @@ TEST(ExactSubset, CountsTheAddendsThatALinearOpMayPassOn) {
 }
 
 TEST(ExactSubset, HoldsWholeNumbersOnly) {
-  const std::string text = "seed 1\nmode exact\nmesh all x=2 at 0\nfill a whole 1 1\ngraph\ninput a: f32[2]\ny = mul_scalar(a) {value=0.5}: f32[2]\n";
+  const std::string text =
+      "seed 1\nmode exact\nmesh all x=2 at 0\nfill a whole 1 1\ngraph\ninput a: f32[2]\ny = mul_scalar(a) {value=0.5}: f32[2]\n";
   EXPECT_FALSE(in_exact_subset(parse_case(text)));
 }
 
@@ -97,7 +100,9 @@ struct FailedOnce {
   const char* name;
   const char* text;
 };
-void PrintTo(const FailedOnce& given, std::ostream* stream) { *stream << given.name; }
+void PrintTo(const FailedOnce& given, std::ostream* stream) {
+  *stream << given.name;
+}
 
 const FailedOnce kFailedOnce[] = {
     {"TwoVariablesTradePlaces",
@@ -115,10 +120,28 @@ const FailedOnce kFailedOnce[] = {
      "seed 2\nsteps 1\nmesh all x=2 y=3 at 0\nmark op y [y: Partial(sum), P()]\ngraph\ninput a: f32[4]\ninput b: f32[4]\ny = mul(a, b): "
      "f32[4]\noutput y = y\n"},
     {"AStageWithoutTheAxisKeepsAVariable",
-     "seed 816\nsteps 2\nmesh first x=2 at 0\nmesh last x=2 y=2 at 0\nstage op kept first\nstage op y last\nmark tensor y P((\"y\",\"x\"))\ngraph\n"
+     "seed 816\nsteps 2\nmesh first x=2 at 0\nmesh last x=2 y=2 at 0\nstage op kept first\nstage op y last\nmark tensor y "
+     "P((\"y\",\"x\"))\ngraph\n"
      "variable w: f32[5] = uniform(-1.0, 1.0)\nkept = neg(w): f32[5]\ny = tanh(kept): f32[5]\nnext w = y\n"},
+    {"AVariableFollowsTheMicroBatches",
+     "seed 5\nsteps 1\nmicro_batches 2\nmesh all x=1 at 0\ngraph\ninput x: f32[4]\nvariable w: f32[4] = normal(0.0, 0.5)\nnext w = x\n"},
+    {"MicroBatchesDoNotDivideAReshape",
+     "seed 649\nsteps 1\nmicro_batches 3\nmesh all x=1 at 0\nmark tensor x P(\"x\")\ngraph\ninput x: i32[6]\ny = reshape(x) {shape=[2, "
+     "3]}: "
+     "i32[2,3]\n"},
+    {"AnOpMeetsMicroBatchesOfTwoDims",
+     "seed 651\nsteps 1\nmicro_batches 3\nmesh all x=1 at 0\ngraph\ninput x: f32[6,6]\ny = dot_general(x, x) {spec=\"ab,ba->\"}: f32[]\n"},
+    {"StagesInACircle",
+     "seed 2232\nsteps 1\nmicro_batches 2\nmesh first x=1 at 0\nmesh last x=1 at 1\nstage op a first\nstage op b last\nstage op c "
+     "first\nstage op d "
+     "last\ngraph\ninput x: f32[4]\na = neg(x): f32[4]\nb = neg(a): f32[4]\nc = neg(b): f32[4]\nd = neg(c): f32[4]\n"},
+    {"ACopyOfAVariableHasTheNameOfAnotherValue",
+     "seed 3722\nsteps 2\nmesh all x=1 at 0\ngraph\ninput a: f32[]\ninput w.m.next: f32[]\nvariable w: f32[] = normal(0.0, 0.5)\nvariable "
+     "w.m: f32[] = "
+     "constant(0.0)\nnext w = w.m.next\nnext w.m = a\n"},
     {"TheOldValueIsHandedOutByALaterStage",
-     "seed 294\nsteps 2\nmesh first x=1 at 0\nmesh last x=1 at 1\nstage tensor w last\ngraph\ninput x: f32[]\nvariable w: f32[] = normal(0.0, "
+     "seed 294\nsteps 2\nmesh first x=1 at 0\nmesh last x=1 at 1\nstage tensor w last\ngraph\ninput x: f32[]\nvariable w: f32[] = "
+     "normal(0.0, "
      "0.5)\noutput old = w\nnext w = x\n"},
 };
 
@@ -139,7 +162,9 @@ struct BrokenRule {
   const char* name;
   Break apply;
 };
-void PrintTo(const BrokenRule& broken, std::ostream* stream) { *stream << broken.name; }
+void PrintTo(const BrokenRule& broken, std::ostream* stream) {
+  *stream << broken.name;
+}
 
 CaseFaults with_rule(Break apply) {
   CaseFaults faults;
@@ -281,18 +306,20 @@ int failures_of(const CaseFaults& faults) {
 }
 
 TEST(PlantedFaults, AMissingReductionIsFound) {
-  EXPECT_EQ(failures_of(with_exchange([](const Exchange& exchange) { return !exchange.from.partial.empty() && exchange.to.partial.empty(); },
-                                      [](Exchange& exchange) { exchange.from.partial.clear(); })),
-            1);
+  EXPECT_EQ(
+      failures_of(with_exchange([](const Exchange& exchange) { return !exchange.from.partial.empty() && exchange.to.partial.empty(); },
+                                [](Exchange& exchange) { exchange.from.partial.clear(); })),
+      1);
 }
 
 TEST(PlantedFaults, AWrongReductionIsFound) {
-  EXPECT_EQ(failures_of(with_exchange([](const Exchange& exchange) { return !exchange.from.partial.empty() && exchange.to.partial.empty(); },
-                                      [](Exchange& exchange) {
-                                        for (PartialAxis& axis : exchange.from.partial)
-                                          axis.reduce = axis.reduce == ReduceOp::kMax ? ReduceOp::kMin : ReduceOp::kMax;
-                                      })),
-            1);
+  EXPECT_EQ(
+      failures_of(with_exchange([](const Exchange& exchange) { return !exchange.from.partial.empty() && exchange.to.partial.empty(); },
+                                [](Exchange& exchange) {
+                                  for (PartialAxis& axis : exchange.from.partial)
+                                    axis.reduce = axis.reduce == ReduceOp::kMax ? ReduceOp::kMin : ReduceOp::kMax;
+                                })),
+      1);
 }
 
 TEST(PlantedFaults, ADoubleReductionIsFound) {

@@ -13,11 +13,13 @@ constexpr int64_t kMostElements = 400;
 // A few programs are wider than one vector of every kernel, and have sums that are reduced and gathered in two rounds.
 constexpr int64_t kMostElementsOfWide = 4000;
 constexpr double kWidePrograms = 0.06;
-constexpr double kExactLimit = 6;     // of one value: products of several stay far below 2^24
+constexpr double kExactLimit = 6;  // of one value: products of several stay far below 2^24
 constexpr double kGeneralLimit = 4;
-constexpr double kRoom = 25;          // times a limit: what may be used once more before it is squeezed
+constexpr double kRoom = 25;  // times a limit: what may be used once more before it is squeezed
 
-std::vector<int64_t> list(const Shape& shape) { return {shape.begin(), shape.end()}; }
+std::vector<int64_t> list(const Shape& shape) {
+  return {shape.begin(), shape.end()};
+}
 
 }  // namespace
 
@@ -49,7 +51,9 @@ Fill ProgramMaker::random_fill(DType dtype) {
   return dice_.chance(0.2) ? Fill{false, 0.25, 2} : Fill{false, -1, 1};
 }
 
-Known ProgramMaker::new_input(const TensorType& type) { return new_input(type, random_fill(type.dtype)); }
+Known ProgramMaker::new_input(const TensorType& type) {
+  return new_input(type, random_fill(type.dtype));
+}
 
 Known ProgramMaker::new_input(const TensorType& type, const Fill& fill) {
   // What micro-batches cannot divide is kept from step to step.
@@ -92,7 +96,8 @@ bool ProgramMaker::add(const Known& x) {
   return true;
 }
 
-Known ProgramMaker::make(std::string_view kind, const std::vector<Known>& inputs, Attributes attributes, Bounds bounds, bool whole, bool flows) {
+Known ProgramMaker::make(std::string_view kind, const std::vector<Known>& inputs, Attributes attributes, Bounds bounds, bool whole,
+                         bool flows) {
   std::vector<ValueId> ids;
   bool trained = false;
   for (const Known& input : inputs) {
@@ -115,7 +120,8 @@ Known ProgramMaker::squeezed(const Known& x, double limit) {
       return make("mul_scalar", {x}, {{"value", scale}}, {x.bounds.low * scale, x.bounds.high * scale}, false);
     }
   }
-  const Known above = make("max_scalar", {x}, {{"value", -limit}}, {std::max(x.bounds.low, -limit), std::max(x.bounds.high, -limit)}, x.whole);
+  const Known above =
+      make("max_scalar", {x}, {{"value", -limit}}, {std::max(x.bounds.low, -limit), std::max(x.bounds.high, -limit)}, x.whole);
   return make("min_scalar", {above}, {{"value", limit}}, {std::min(above.bounds.low, limit), std::min(above.bounds.high, limit)}, x.whole);
 }
 
@@ -129,7 +135,9 @@ Known ProgramMaker::any_of_rank(DType dtype, int least, int most) {
   return dice_.pick(fitting);
 }
 
-Known ProgramMaker::any(DType dtype) { return any_of_rank(dtype, 0, kMaxRank); }
+Known ProgramMaker::any(DType dtype) {
+  return any_of_rank(dtype, 0, kMaxRank);
+}
 
 Known ProgramMaker::of_type(const TensorType& wanted) {
   std::vector<Known> fitting;
@@ -160,11 +168,13 @@ Known ProgramMaker::positive(const Known& x) {
   if (x.bounds.low >= 0.25 && x.bounds.high <= 16) return x;
   const Known small = squeezed(x, 3);
   const double most = small.bounds.magnitude();
-  const Known above = dice_.chance(0.5) ? make("square", {small}, {}, {0, most * most}, false) : make("logistic", {small}, {}, {0, 1}, false);
+  const Known above =
+      dice_.chance(0.5) ? make("square", {small}, {}, {0, most * most}, false) : make("logistic", {small}, {}, {0, 1}, false);
   return make("add_scalar", {above}, {{"value", 0.5}}, {0.5, above.bounds.high + 0.5}, false);
 }
 
-/// The element at the origin as a scalar, or x with as many dims as wanted: the leading ones merged into one, or new ones of extent 1 in front.
+/// The element at the origin as a scalar, or x with as many dims as wanted: the leading ones merged into one, or new ones of extent 1 in
+/// front.
 Known ProgramMaker::with_rank(const Known& x, int rank) {
   const Shape& from = shape(x);
   if (from.size() == rank) return x;
@@ -196,7 +206,8 @@ Known ProgramMaker::fitted(const Known& x, const Shape& wanted) {
   const std::vector<int64_t> zeros(rank, 0), ones(rank, 1);
   if (cut != shape(y)) y = make("slice", {y}, {{"start", zeros}, {"limit", list(cut)}, {"stride", ones}}, y.bounds, y.whole);
   if (grown != cut)
-    y = make("pad", {y}, {{"low", zeros}, {"shape", list(grown)}, {"value", 0.0}}, {std::min(y.bounds.low, 0.0), std::max(y.bounds.high, 0.0)}, y.whole);
+    y = make("pad", {y}, {{"low", zeros}, {"shape", list(grown)}, {"value", 0.0}},
+             {std::min(y.bounds.low, 0.0), std::max(y.bounds.high, 0.0)}, y.whole);
   if (grown != wanted) {
     std::vector<int64_t> dims(rank);
     std::iota(dims.begin(), dims.end(), 0);

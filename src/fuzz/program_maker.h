@@ -34,8 +34,8 @@ Bounds corners(const Bounds& x, const Bounds& y, Op op) {
 struct Known {
   ValueId id;
   Bounds bounds;
-  bool whole = false;     // holds whole numbers, and rounding cannot make them others: fit for ops that jump
-  bool trained = false;   // a gradient flows from it to a variable
+  bool whole = false;    // holds whole numbers, and rounding cannot make them others: fit for ops that jump
+  bool trained = false;  // a gradient flows from it to a variable
 };
 
 /// What a recipe works with. A value that it adds is kept tame: large ones are squeezed by one more op.
@@ -94,7 +94,7 @@ class ProgramMaker {
   int64_t micro_batches_;
   Graph graph_;
   Builder builder_;
-  std::vector<int64_t> extents_;       // few, so that shapes meet
+  std::vector<int64_t> extents_;  // few, so that shapes meet
   int64_t most_elements_;
   std::vector<Known> pool_;
   std::map<std::string, Fill> fills_;

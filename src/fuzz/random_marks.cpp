@@ -10,7 +10,8 @@ namespace {
 
 class MarkMaker {
  public:
-  MarkMaker(uint64_t seed, const Graph& graph, const Meshes& meshes) : dice_(seed, "marks"), graph_(graph), meshes_(meshes) {
+  MarkMaker(uint64_t seed, const Graph& graph, const Meshes& meshes, int64_t micro_batches)
+      : dice_(seed, "marks"), graph_(graph), meshes_(meshes), micro_batches_(micro_batches) {
     if (meshes_.size() > 1) mark_stages();
     assignment_ = assign_meshes(graph_, meshes_, marks_);
     // Each variable shares one placement with its next value: only one of them is marked.
@@ -23,7 +24,8 @@ class MarkMaker {
 
   std::vector<Mark> make() {
     const double sources = dice_.pick(std::vector<double>{0.3, 0.6, 0.9});
-    const double others = dice_.pick(std::vector<double>{0.0, 0.05, 0.2});
+    const double others =
+        micro_batches_ > 1 ? dice_.pick(std::vector<double>{0.0, 0.0, 0.02}) : dice_.pick(std::vector<double>{0.0, 0.05, 0.2});
     for (int i = 0; i < static_cast<int>(graph_.values().size()); ++i)
       if (dice_.chance(graph_.value({i}).producer.index < 0 ? sources : others)) mark_value({i});
     for (int i = 0; i < static_cast<int>(graph_.ops().size()); ++i)
@@ -47,7 +49,8 @@ class MarkMaker {
   void mark_stages() {
     const auto count = static_cast<int64_t>(meshes_.size());
     const double elsewhere = dice_.pick(std::vector<double>{0.0, 0.0, 0.1, 0.4});
-    const int forward = static_cast<int>(std::count_if(graph_.ops().begin(), graph_.ops().end(), [](const Op& op) { return op.role == Role::kForward; }));
+    const int forward =
+        static_cast<int>(std::count_if(graph_.ops().begin(), graph_.ops().end(), [](const Op& op) { return op.role == Role::kForward; }));
     for (const Op& op : graph_.ops()) {
       const int64_t place = graph_.find_op(op.name)->index;
       if (op.role != Role::kForward || dice_.chance(0.2)) continue;
@@ -77,7 +80,7 @@ class MarkMaker {
     if (marked_[static_cast<size_t>(group_of(id.index))]) return;
     marked_[static_cast<size_t>(group_of(id.index))] = true;
     const int rank = graph_.type(id).shape.size();
-    const ProcessMesh& mesh = mesh_of(assignment_.values, home_of(id));
+    const ProcessMesh& mesh = mesh_of(assignment_.values, id.index);
     const std::string& axis = dice_.pick(mesh.axes());
     if (may_be_partial(id) && dice_.chance(0.1)) {
       marks_.push_back(shard_tensor(graph_.value(id).name, axis + ": Partial(sum)", "case"));
@@ -90,7 +93,8 @@ class MarkMaker {
   /// Inputs and variables are never addends; nor is the next value of a variable.
   bool may_be_partial(ValueId id) const {
     if (graph_.value(id).producer.index < 0 || graph_.type(id).dtype != DType::kF32) return false;
-    return std::none_of(graph_.variables().begin(), graph_.variables().end(), [&](const Variable& variable) { return variable.next == id; });
+    return std::none_of(graph_.variables().begin(), graph_.variables().end(),
+                        [&](const Variable& variable) { return variable.next == id; });
   }
 
   /// The inputs of a linear set as addends on one axis, the others whole.
@@ -128,12 +132,10 @@ class MarkMaker {
     marks_.push_back(shard_op(op.name, "[" + join(inputs, ", ") + "]", "case"));
   }
 
-  /// A mark is read on the home of its value.
-  static int home_of(ValueId id) { return id.index; }
-
   Dice dice_;
   const Graph& graph_;
   const Meshes& meshes_;
+  int64_t micro_batches_;
   MeshAssignment assignment_;
   std::vector<int> group_;
   std::vector<bool> marked_;  // by group
@@ -147,8 +149,10 @@ std::string spec_text(const ProcessMesh& mesh, const std::vector<std::vector<int
   for (const auto& axes : dim_axes) {
     std::vector<std::string> names;
     for (int axis : axes) names.push_back("\"" + mesh.axes()[static_cast<size_t>(axis)] + "\"");
-    if (names.empty()) entries.emplace_back("None");
-    else entries.push_back(names.size() == 1 ? names.front() : "(" + join(names, ",") + ")");
+    if (names.empty())
+      entries.emplace_back("None");
+    else
+      entries.push_back(names.size() == 1 ? names.front() : "(" + join(names, ",") + ")");
   }
   return "P(" + join(entries, ", ") + ")";
 }
@@ -159,8 +163,9 @@ Meshes random_meshes(uint64_t seed) {
     const char* shape;
     Rank first;
   };
-  static const std::vector<std::vector<Place>> kSingle{{{"all", "x=1 y=2", 0}}, {{"all", "x=2", 0}},     {{"all", "x=2 y=2", 0}},     {{"all", "x=2 y=2", 0}}, {{"all", "x=2 y=3", 0}},
-                                                       {{"all", "x=1 y=5", 0}}, {{"all", "x=2 y=2 z=2", 0}}, {{"all", "x=4", 0}},     {{"all", "x=3", 0}}};
+  static const std::vector<std::vector<Place>> kSingle{{{"all", "x=1 y=2", 0}},     {{"all", "x=2", 0}},     {{"all", "x=2 y=2", 0}},
+                                                       {{"all", "x=2 y=2", 0}},     {{"all", "x=2 y=3", 0}}, {{"all", "x=1 y=5", 0}},
+                                                       {{"all", "x=2 y=2 z=2", 0}}, {{"all", "x=4", 0}},     {{"all", "x=3", 0}}};
   // Stages side by side, of other shapes and axes, and one that shares its processes with the others.
   static const std::vector<std::vector<Place>> kStages{{{"first", "x=2", 0}, {"last", "x=2", 2}},
                                                        {{"first", "x=2 y=2", 0}, {"last", "x=2", 4}},
@@ -176,7 +181,9 @@ Meshes random_meshes(uint64_t seed) {
   return meshes;
 }
 
-std::vector<Mark> random_marks(uint64_t seed, const Graph& graph, const Meshes& meshes) { return MarkMaker(seed, graph, meshes).make(); }
+std::vector<Mark> random_marks(uint64_t seed, const Graph& graph, const Meshes& meshes, int64_t micro_batches) {
+  return MarkMaker(seed, graph, meshes, micro_batches).make();
+}
 
 FuzzCase random_case(uint64_t seed) {
   constexpr int kAttempts = 50;
@@ -193,7 +200,7 @@ FuzzCase random_case(uint64_t seed) {
     result.graph = std::move(program.graph);
     result.fills = std::move(program.fills);
     if (result.exact ? in_exact_subset(result) : is_tame(result)) {
-      result.marks = random_marks(seed, result.graph, result.meshes);
+      result.marks = random_marks(seed, result.graph, result.meshes, result.micro_batches);
       return result;
     }
   }

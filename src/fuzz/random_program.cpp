@@ -72,7 +72,9 @@ ValueId exact_step(Builder& builder, ValueId w, ValueId gradient) {
   return builder.min_scalar(builder.max_scalar(builder.sub(w, gradient), -3), 3);
 }
 
-ValueId small_step(Builder& builder, ValueId w, ValueId gradient) { return builder.sub(w, builder.mul_scalar(gradient, 0.125)); }
+ValueId small_step(Builder& builder, ValueId w, ValueId gradient) {
+  return builder.sub(w, builder.mul_scalar(gradient, 0.125));
+}
 
 void train_by_hand(ProgramMaker& maker, ValueId loss) {
   std::vector<ValueId> targets;
@@ -81,14 +83,16 @@ void train_by_hand(ProgramMaker& maker, ValueId loss) {
   const std::vector<ValueId> gradients = differentiate(maker.builder(), loss, targets);
   maker.builder().derive(Role::kOptimizer, {});
   for (size_t i = 0; i < targets.size(); ++i) {
-    const ValueId next = maker.exact() ? exact_step(maker.builder(), targets[i], gradients[i]) : small_step(maker.builder(), targets[i], gradients[i]);
+    const ValueId next =
+        maker.exact() ? exact_step(maker.builder(), targets[i], gradients[i]) : small_step(maker.builder(), targets[i], gradients[i]);
     maker.graph().set_next(targets[i], next);
   }
 }
 
 void train_by_optimizer(ProgramMaker& maker, ValueId loss) {
   OptimizerConfig config;
-  config.kind = maker.dice().pick(std::vector<OptimizerKind>{OptimizerKind::kSgd, OptimizerKind::kMomentum, OptimizerKind::kAdam, OptimizerKind::kAdamW});
+  config.kind = maker.dice().pick(
+      std::vector<OptimizerKind>{OptimizerKind::kSgd, OptimizerKind::kMomentum, OptimizerKind::kAdam, OptimizerKind::kAdamW});
   config.epsilon = 0.01;  // an update that a rounding error cannot turn round
   config.weight_decay = maker.dice().chance(0.5) ? 0.01 : 0;
   config.clip_norm = maker.dice().chance(0.4) ? 0.5 : 0;
@@ -108,7 +112,8 @@ void move_other_state(ProgramMaker& maker) {
       if (graph.type({i}) == graph.type(variable.value)) fitting.push_back({i});
     const ValueId next = maker.dice().pick(fitting);
     graph.set_next(variable.value, next);
-    if (graph.variable_of(next) && next != variable.value && !graph.variable_of(next)->next && maker.dice().chance(0.5)) graph.set_next(next, variable.value);
+    if (graph.variable_of(next) && next != variable.value && !graph.variable_of(next)->next && maker.dice().chance(0.5))
+      graph.set_next(next, variable.value);
   }
 }
 
@@ -127,8 +132,10 @@ RandomProgram random_program(uint64_t seed, bool exact, int64_t micro_batches) {
   name_outputs(maker);
   if (maker.dice().chance(0.7))
     if (const auto loss = make_loss(maker)) {
-      if (!exact && maker.dice().chance(0.4)) train_by_optimizer(maker, *loss);
-      else train_by_hand(maker, *loss);
+      if (!exact && maker.dice().chance(0.4))
+        train_by_optimizer(maker, *loss);
+      else
+        train_by_hand(maker, *loss);
     }
   move_other_state(maker);
   verify(maker.graph());

@@ -29,8 +29,10 @@ Letters random_letters(ProgramMaker& maker, const Shape& a, const Shape& b) {
     const char shared = equal[static_cast<size_t>(maker.dice().below(static_cast<int64_t>(equal.size())))];
     letters.b += shared;
     std::erase(free, shared);
-    if (maker.dice().chance(0.25)) letters.out += shared;  // a batch letter; others are summed over
-    else letters.summed *= extent;
+    if (maker.dice().chance(0.25))
+      letters.out += shared;  // a batch letter; others are summed over
+    else
+      letters.summed *= extent;
   }
   for (char letter : letters.a + letters.b)
     if ((letters.a.find(letter) == std::string::npos) != (letters.b.find(letter) == std::string::npos)) letters.out += letter;
@@ -51,7 +53,8 @@ int64_t result_elements(const Letters& letters, const Shape& a, const Shape& b) 
 
 bool cook_dot(ProgramMaker& maker) {
   const Known a = maker.any_of_rank(DType::kF32, 0, 4);
-  const Known b = maker.dice().chance(0.3) ? maker.new_variable({DType::kF32, maker.random_shape(1, 3)}) : maker.any_of_rank(DType::kF32, 0, 4);
+  const Known b =
+      maker.dice().chance(0.3) ? maker.new_variable({DType::kF32, maker.random_shape(1, 3)}) : maker.any_of_rank(DType::kF32, 0, 4);
   const Letters letters = random_letters(maker, maker.shape(a), maker.shape(b));
   if (letters.out.size() > 4 || result_elements(letters, maker.shape(a), maker.shape(b)) > maker.most_elements()) return false;
   const double most = a.bounds.magnitude() * b.bounds.magnitude() * static_cast<double>(letters.summed);
@@ -151,11 +154,14 @@ bool cook_attention(ProgramMaker& maker) {
   return maker.add({result.out, v.bounds, false, trained});
 }
 
-constexpr Recipe kRecipes[] = {{"dot", 16, cook_dot},         {"sum", 7, cook_sum},       {"extreme", 5, cook_extreme}, {"product", 2, cook_product}, {"any", 2, cook_any},
-                               {"gather", 5, cook_gather}, {"scatter_add", 4, cook_scatter_add}, {"attention", 6, cook_attention}};
+constexpr Recipe kRecipes[] = {
+    {"dot", 16, cook_dot}, {"sum", 7, cook_sum},       {"extreme", 5, cook_extreme},         {"product", 2, cook_product},
+    {"any", 2, cook_any},  {"gather", 5, cook_gather}, {"scatter_add", 4, cook_scatter_add}, {"attention", 6, cook_attention}};
 
 }  // namespace
 
-std::span<const Recipe> contraction_recipes() { return kRecipes; }
+std::span<const Recipe> contraction_recipes() {
+  return kRecipes;
+}
 
 }  // namespace tessera::fuzz

@@ -14,12 +14,16 @@ enum class Domain { kAny, kSmall, kPositive, kWhole };
 struct Unary {
   std::string_view kind;
   Domain domain;
-  bool exact;         // whole numbers become whole numbers, without rounding
+  bool exact;  // whole numbers become whole numbers, without rounding
   Bounds (*bounds)(const Bounds&);
 };
 
-Bounds by(const Bounds& x, double (*f)(double)) { return {f(x.low), f(x.high)}; }
-Bounds unit(const Bounds&) { return {-1, 1}; }
+Bounds by(const Bounds& x, double (*f)(double)) {
+  return {f(x.low), f(x.high)};
+}
+Bounds unit(const Bounds&) {
+  return {-1, 1};
+}
 
 constexpr std::array<Unary, 15> kUnary{{
     {"neg", Domain::kAny, true, [](const Bounds& x) { return Bounds{-x.high, -x.low}; }},
@@ -50,7 +54,9 @@ Known operand_of(ProgramMaker& maker, Domain domain) {
 }
 
 /// Does an op that moves or chooses keep x fit for jumps? A rounded one only in the exact subset, where nothing is rounded.
-bool stays_whole(const ProgramMaker& maker, bool whole, bool rounds) { return whole && (maker.exact() || !rounds); }
+bool stays_whole(const ProgramMaker& maker, bool whole, bool rounds) {
+  return whole && (maker.exact() || !rounds);
+}
 
 bool cook_unary(ProgramMaker& maker) {
   const Unary& op = kUnary[static_cast<size_t>(maker.dice().below(kUnary.size()))];
@@ -132,7 +138,9 @@ bool cook_select(ProgramMaker& maker) {
   return maker.add(maker.make("select", {condition, a, b}, {}, bounds, a.whole && b.whole));
 }
 
-std::vector<int64_t> list(const Shape& shape) { return {shape.begin(), shape.end()}; }
+std::vector<int64_t> list(const Shape& shape) {
+  return {shape.begin(), shape.end()};
+}
 
 bool cook_constant(ProgramMaker& maker) {
   const DType dtype = maker.dice().pick(std::vector<DType>{DType::kF32, DType::kF32, DType::kI32, DType::kBool});
@@ -158,12 +166,15 @@ bool cook_random(ProgramMaker& maker) {
   return maker.add({maker.builder().unary("floor", eighths), {0, 7}, true, false});
 }
 
-constexpr Recipe kRecipes[] = {{"unary", 14, cook_unary},     {"scalar", 6, cook_scalar},     {"pow_scalar", 1, cook_pow_scalar}, {"binary", 16, cook_binary},
-                               {"div", 3, cook_div},          {"pow", 1, cook_pow},           {"compare", 4, cook_compare},       {"select", 4, cook_select},
-                               {"constant", 2, cook_constant}, {"iota", 2, cook_iota},        {"random", 3, cook_random}};
+constexpr Recipe kRecipes[] = {{"unary", 14, cook_unary},    {"scalar", 6, cook_scalar}, {"pow_scalar", 1, cook_pow_scalar},
+                               {"binary", 16, cook_binary},  {"div", 3, cook_div},       {"pow", 1, cook_pow},
+                               {"compare", 4, cook_compare}, {"select", 4, cook_select}, {"constant", 2, cook_constant},
+                               {"iota", 2, cook_iota},       {"random", 3, cook_random}};
 
 }  // namespace
 
-std::span<const Recipe> elementwise_recipes() { return kRecipes; }
+std::span<const Recipe> elementwise_recipes() {
+  return kRecipes;
+}
 
 }  // namespace tessera::fuzz

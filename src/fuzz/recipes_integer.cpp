@@ -40,10 +40,13 @@ bool cook_cast(ProgramMaker& maker) {
   return maker.add(maker.make("cast", {x}, {{"dtype", std::string(to_text(to))}}, bounds, x.whole, !jumps));
 }
 
-constexpr Recipe kRecipes[] = {{"integers", 5, cook_integers}, {"division", 3, cook_division}, {"logic", 4, cook_logic}, {"cast", 5, cook_cast}};
+constexpr Recipe kRecipes[] = {
+    {"integers", 5, cook_integers}, {"division", 3, cook_division}, {"logic", 4, cook_logic}, {"cast", 5, cook_cast}};
 
 }  // namespace
 
-std::span<const Recipe> integer_recipes() { return kRecipes; }
+std::span<const Recipe> integer_recipes() {
+  return kRecipes;
+}
 
 }  // namespace tessera::fuzz

@@ -7,7 +7,9 @@
 namespace tessera::fuzz {
 namespace {
 
-std::vector<int64_t> list(const Shape& shape) { return {shape.begin(), shape.end()}; }
+std::vector<int64_t> list(const Shape& shape) {
+  return {shape.begin(), shape.end()};
+}
 
 DType random_dtype(ProgramMaker& maker) {
   return maker.dice().pick(std::vector<DType>{DType::kF32, DType::kF32, DType::kF32, DType::kF32, DType::kI32, DType::kBool});
@@ -47,15 +49,19 @@ Shape reshaped(ProgramMaker& maker, const Shape& from) {
         parts.push_back(divisor);
         rest /= divisor;
       }
-    if (parts.size() < 6) parts.push_back(rest);
-    else parts[parts.size() - 1] *= rest;
+    if (parts.size() < 6)
+      parts.push_back(rest);
+    else
+      parts[parts.size() - 1] *= rest;
     if (parts.size() < 5 && maker.dice().chance(0.1)) parts.push_back(1);
   }
   Shape shape;
   for (int64_t extent : parts) {
     const bool joins = !shape.empty() && (maker.dice().chance(0.35) || shape.size() == 4);
-    if (joins) shape[shape.size() - 1] *= extent;
-    else shape.push_back(extent);
+    if (joins)
+      shape[shape.size() - 1] *= extent;
+    else
+      shape.push_back(extent);
   }
   return shape;
 }
@@ -123,6 +129,8 @@ constexpr Recipe kRecipes[] = {{"broadcast", 7, cook_broadcast}, {"reshape", 7, 
 
 }  // namespace
 
-std::span<const Recipe> movement_recipes() { return kRecipes; }
+std::span<const Recipe> movement_recipes() {
+  return kRecipes;
+}
 
 }  // namespace tessera::fuzz

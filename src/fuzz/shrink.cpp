@@ -14,9 +14,9 @@ namespace {
 
 /// What a smaller graph leaves out.
 struct Removal {
-  std::set<int> ops;        // by index
-  std::set<int> outputs;    // by place in the list
-  std::set<int> nexts;      // by variable: it never changes
+  std::set<int> ops;      // by index
+  std::set<int> outputs;  // by place in the list
+  std::set<int> nexts;    // by variable: it never changes
 };
 
 /// A range that holds the values that a removed result had.
@@ -53,7 +53,9 @@ class Rebuild {
     for (ValueId input : old_.inputs())
       if (needed(input)) add_input(input);
     for (const Variable& variable : old_.variables())
-      if (needed(variable.value)) id(variable.value) = graph_.add_variable(name(variable.value), old_.type(variable.value), variable.initializer, variable.trainable, variable.origin);
+      if (needed(variable.value))
+        id(variable.value) =
+            graph_.add_variable(name(variable.value), old_.type(variable.value), variable.initializer, variable.trainable, variable.origin);
     for (int i = 0; i < static_cast<int>(old_.ops().size()); ++i) add_op(i);
     for (size_t i = 0; i < old_.outputs().size(); ++i)
       if (!removal_.outputs.contains(static_cast<int>(i))) graph_.add_output(old_.outputs()[i].first, id(old_.outputs()[i].second));
@@ -68,8 +70,8 @@ class Rebuild {
   ValueId& id(ValueId value) { return id_of_[static_cast<size_t>(value.index)]; }
   bool keeps_next(size_t variable) const { return old_.variables()[variable].next && !removal_.nexts.contains(static_cast<int>(variable)); }
 
-  /// Values that an op that stays, an output or a variable reads. An op stays until it is removed, whether or not its result is used: the failure may
-  /// be there.
+  /// Values that an op that stays, an output or a variable reads. An op stays until it is removed, whether or not its result is used: the
+  /// failure may be there.
   void find_needed() {
     needed_.assign(old_.values().size(), false);
     const auto need = [&](ValueId value) { needed_[static_cast<size_t>(value.index)] = true; };
@@ -127,7 +129,8 @@ class Rebuild {
       return mark.kind == Mark::Kind::kTensor ? !graph_.find_value(mark.pattern) : !graph_.find_op(mark.pattern);
     });
     for (const Mark& mark : added_marks_) {
-      std::erase_if(result.marks, [&](const Mark& other) { return other.kind == mark.kind && other.pattern == mark.pattern && other.mesh.empty(); });
+      std::erase_if(result.marks,
+                    [&](const Mark& other) { return other.kind == mark.kind && other.pattern == mark.pattern && other.mesh.empty(); });
       result.marks.push_back(mark);
     }
     result.fills = std::move(fills_);
@@ -167,6 +170,7 @@ class Shrink {
       smaller |= drop_meshes();
       smaller |= shrink_meshes();
       smaller |= one_step();
+      smaller |= one_micro_batch();
     }
     return std::move(best_);
   }
@@ -231,7 +235,8 @@ class Shrink {
     bool smaller = false;
     for (int i = static_cast<int>(best_.graph.outputs().size()) - 1; i >= 0; --i) smaller |= remove({{}, {i}, {}});
     for (int v = static_cast<int>(best_.graph.variables().size()) - 1; v >= 0; --v)
-      if (v < static_cast<int>(best_.graph.variables().size()) && best_.graph.variables()[static_cast<size_t>(v)].next) smaller |= remove({{}, {}, {v}});
+      if (v < static_cast<int>(best_.graph.variables().size()) && best_.graph.variables()[static_cast<size_t>(v)].next)
+        smaller |= remove({{}, {}, {v}});
     return smaller;
   }
 
@@ -265,10 +270,19 @@ class Shrink {
       const std::string name = candidate.meshes[index].name;
       candidate.meshes.erase(candidate.meshes.begin() + static_cast<std::ptrdiff_t>(index));
       std::erase_if(candidate.marks, [&](const Mark& mark) { return mark.mesh == name; });
-      if (try_case(std::move(candidate))) smaller = true;
-      else ++index;
+      if (try_case(std::move(candidate)))
+        smaller = true;
+      else
+        ++index;
     }
     return smaller;
+  }
+
+  bool one_micro_batch() {
+    if (best_.micro_batches == 1) return false;
+    FuzzCase candidate = best_;
+    candidate.micro_batches = 1;
+    return try_case(std::move(candidate));
   }
 
   bool one_step() {

@@ -159,6 +159,54 @@ TEST(Partition, AMarkOnALinearOpMakesAddendsOfAWholeTensor) {
   EXPECT_THAT(exchanges(program), testing::ElementsAre("slice x [*] {partial sum: d}"));
 }
 
+/// What the user is told about `graph` in micro-batches; "" when it compiles.
+std::string refusal(const Graph& graph, const std::vector<Mark>& marks, int64_t micro_batches) {
+  try {
+    compile(graph, mesh_of("d=2"), marks, {.dump = {}, .rules = catalogue_rule, .micro_batches = micro_batches});
+    return "";
+  } catch (const UserError& error) {
+    EXPECT_EQ(error.exit_code(), ExitCode::kBadConfig);
+    return error.what_happened();
+  }
+}
+
+TEST(MicroBatches, CannotMakeTheNextValueOfAVariable) {
+  Graph graph;
+  Builder b(graph);
+  const ValueId w = b.variable("w", f32({4}), Initializer::constant(1));
+  graph.set_next(w, b.unary("tanh", b.input("x", f32({4})), "y"));
+  EXPECT_EQ(refusal(graph, {}, 2), "variable 'w' is kept once a step, and its next value is made by micro-batch");
+}
+
+TEST(MicroBatches, OfOneDimAreNotThoseOfAnother) {
+  Graph graph;
+  Builder b(graph);
+  const ValueId x = b.input("x", f32({6, 6}));
+  b.dot(x, x, "ab,ba->", "y");
+  EXPECT_THAT(refusal(graph, {}, 3), testing::StartsWith("'x' is needed by micro-batch"));
+}
+
+TEST(MicroBatches, DoNotCutWhatTheyDoNotDivide) {
+  Graph graph;
+  Builder b(graph);
+  // [6] -> [2, 3] may be cut in two: three micro-batches are no whole number of parts.
+  b.reshape(b.input("x", f32({6})), {2, 3}, "y");
+  EXPECT_THAT(refusal(graph, {shard_tensor("x", "P(\"d\")")}, 3), testing::StartsWith("'x' is needed for the whole batch at once"));
+  EXPECT_EQ(refusal(graph, {shard_tensor("x", "P(\"d\")")}, 2), "");
+}
+
+TEST(InPlace, ACopyIsNamedAfterTheValueThatItHolds) {
+  Graph graph;
+  Builder b(graph);
+  const ValueId a = b.input("a", f32({4}));
+  const ValueId other = b.input("m.next", f32({4}));  // not the next value of m
+  graph.set_next(b.variable("m", f32({4}), Initializer::constant(0)), a);
+  graph.set_next(b.variable("w", f32({4}), Initializer::constant(0)), other);
+  std::vector<std::string> names;
+  for (const Register& reg : compile(graph, mesh_of("d=1"), {}).tasks.registers) names.push_back(reg.name);
+  EXPECT_THAT(names, testing::IsSupersetOf({"a kept as m", "m.next kept as w"}));
+}
+
 TEST(Arena, AChainOfElementWiseOpsUsesOnePlace) {
   Graph graph;
   Builder b(graph);

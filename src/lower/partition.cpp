@@ -232,12 +232,11 @@ class Partition {
   /// A mark wants addends of a tensor that is none: the first process of the axis gets it, the others the identity.
   RegisterIndex whole_to_become_partial(ValueId value, InTime wanted, int index, Role role, const std::string& reason) {
     if (wanted.attr.partial.empty())
-      throw UserError(
-          "'" + graph_.value(value).name + "' is needed " + (wanted.by_micro_batch ? "by micro-batch" : "for the whole batch at once") +
-              " (" + reason + ")",
-          wanted.by_micro_batch ? "it is made once a step, or its micro-batches divide another dim"
-                                : "each micro-batch makes a part of it, and they are not put together",
-          "use one micro-batch, or remove the mark that keeps this tensor from following the batch", ExitCode::kBadConfig);
+      throw UserError("'" + graph_.value(value).name + "' is needed " +
+                          (wanted.by_micro_batch ? "by micro-batch" : "for the whole batch at once") + " (" + reason + ")",
+                      wanted.by_micro_batch ? "it is made once a step, or its micro-batches divide another dim"
+                                            : "each micro-batch makes a part of it, and they are not put together",
+                      "use one micro-batch, or remove the mark that keeps this tensor from following the batch", ExitCode::kBadConfig);
     wanted.attr.partial.clear();
     return at(value, wanted, index, role, reason);
   }

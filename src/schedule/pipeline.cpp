@@ -102,9 +102,10 @@ class Pipeline {
     }
     for (size_t stage = 0; stage < blocks.size(); ++stage)
       if (next[stage] < blocks[stage].size())
-        throw UserError("the stages of the pipeline wait for each other in a circle",
-                        "a stage does the forward of a micro-batch in one piece, and one stage needs what another makes of what it made itself",
-                        "mark the ops so that values go from stage to stage one way only, or use one micro-batch", ExitCode::kBadConfig);
+        throw UserError(
+            "the stages of the pipeline wait for each other in a circle",
+            "a stage does the forward of a micro-batch in one piece, and one stage needs what another makes of what it made itself",
+            "mark the ops so that values go from stage to stage one way only, or use one micro-batch", ExitCode::kBadConfig);
   }
 
   const std::vector<PipelineStep>& work_;

@@ -82,22 +82,6 @@ void read_partial(std::string_view text, std::string_view whole, DistAttr& attr)
   std::sort(attr.partial.begin(), attr.partial.end(), [](const PartialAxis& a, const PartialAxis& b) { return a.axis < b.axis; });
 }
 
-/// Cuts at commas outside of brackets.
-std::vector<std::string> split_outside(std::string_view text) {
-  std::vector<std::string> items;
-  int depth = 0;
-  size_t begin = 0;
-  for (size_t i = 0; i <= text.size(); ++i) {
-    if (i < text.size() && text[i] == '(') ++depth;
-    if (i < text.size() && text[i] == ')') --depth;
-    if (i == text.size() || (text[i] == ',' && depth == 0)) {
-      if (!trim(text.substr(begin, i - begin)).empty()) items.emplace_back(trim(text.substr(begin, i - begin)));
-      begin = i + 1;
-    }
-  }
-  return items;
-}
-
 Placement read_placement(std::string_view item, std::string_view whole) {
   if (item == "Replicate()" || item == "Replicate") return Replicate();
   if (item == "Partial()" || item == "Partial") return Partial();
@@ -137,7 +121,7 @@ DistType parse_dist_type(std::string_view text, MeshPtr mesh) {
 
 DistAttr parse_placements(std::string_view text, MeshPtr mesh, int rank) {
   std::vector<Placement> placements(static_cast<size_t>(mesh->axis_count()));
-  const std::vector<std::string> items = split_outside(text);
+  const std::vector<std::string> items = split_outside_brackets(text, ',');
   for (size_t i = 0; i < items.size(); ++i) {
     const size_t colon = items[i].find(':');
     if (colon == std::string::npos) {
@@ -156,7 +140,7 @@ DistAttr parse_spec(std::string_view text, MeshPtr mesh, int rank) {
   if (!list.starts_with("P(") || !list.ends_with(")")) malformed(text, "a spec starts with P( and ends with )", kSpecForm);
   list = list.substr(2, list.size() - 3);
   std::vector<std::string> spec;
-  for (std::string item : split_outside(list)) {
+  for (std::string item : split_outside_brackets(list, ',')) {
     std::erase_if(item, [](char letter) { return letter == '"' || letter == '\'' || letter == '(' || letter == ')' || letter == ' '; });
     spec.push_back(item == "None" ? "" : item);
   }

@@ -32,21 +32,6 @@ auto with_context(const Mark& mark, const std::string& thing, const Read& read) 
   }
 }
 
-std::vector<std::string> operand_texts(std::string_view text) {
-  std::vector<std::string> items;
-  int depth = 0;
-  size_t begin = 0;
-  for (size_t i = 0; i <= text.size(); ++i) {
-    if (i < text.size() && text[i] == '(') ++depth;
-    if (i < text.size() && text[i] == ')') --depth;
-    if (i == text.size() || (text[i] == ',' && depth == 0)) {
-      if (!trim(text.substr(begin, i - begin)).empty()) items.emplace_back(trim(text.substr(begin, i - begin)));
-      begin = i + 1;
-    }
-  }
-  return items;
-}
-
 std::vector<int64_t> read_parts(std::string_view item) {
   std::vector<int64_t> parts;
   if (!item.starts_with("(") || !item.ends_with(")"))
@@ -65,7 +50,7 @@ std::vector<int64_t> read_parts(std::string_view item) {
 
 /// ((4,1),(1,1)): the counts say how many parts each factor has; its axes are then chosen once for all operands.
 OpSharding read_operand_parts(std::string_view text, const OpView& op, const ShardingRule& rule, const MeshPtr& mesh) {
-  const std::vector<std::string> items = operand_texts(text.substr(1, text.size() - 2));
+  const std::vector<std::string> items = split_outside_brackets(text.substr(1, text.size() - 2), ',');
   if (items.size() != op.inputs.size())
     refuse("it places " + std::to_string(items.size()) + " inputs", "the op has " + std::to_string(op.inputs.size()),
            "write one placement an input");
@@ -105,7 +90,7 @@ OpSharding read_operands(std::string_view text, const OpView& op, const Sharding
     refuse("'" + std::string(trimmed) + "' does not place the inputs of an op", "an op needs a placement for each input",
            "write [P(\"dp\"), P(None,\"tp\")] or ((4,1),(1,1))");
   std::vector<DistAttr> attrs;
-  const std::vector<std::string> items = operand_texts(trimmed.substr(1, trimmed.size() - 2));
+  const std::vector<std::string> items = split_outside_brackets(trimmed.substr(1, trimmed.size() - 2), ',');
   if (items.size() != op.inputs.size())
     refuse("it places " + std::to_string(items.size()) + " inputs", "the op has " + std::to_string(op.inputs.size()),
            "write one placement an input");

@@ -193,7 +193,8 @@ class Propagation {
       for (int axis : wish.axes) {
         if (sharding.uses(axis)) break;
         // Micro-batches are equal parts; what cannot be cut into them is taken once a step.
-        if (is_time(*sharding.mesh, axis) && state.rule.factors[static_cast<size_t>(factor)].extent % sharding.mesh->shape()[axis] != 0) break;
+        if (is_time(*sharding.mesh, axis) && state.rule.factors[static_cast<size_t>(factor)].extent % sharding.mesh->shape()[axis] != 0)
+          break;
         sharding.factor_axes[static_cast<size_t>(factor)].push_back(axis);
       }
     return sharding;
