@@ -176,7 +176,7 @@ Known ProgramMaker::positive(const Known& x) {
 /// The element at the origin as a scalar, or x with as many dims as wanted: the leading ones merged into one, or new ones of extent 1 in
 /// front.
 Known ProgramMaker::with_rank(const Known& x, int rank) {
-  const Shape& from = shape(x);
+  const Shape from = shape(x);
   if (from.size() == rank) return x;
   if (rank == 0) {
     const std::vector<int64_t> zeros(static_cast<size_t>(from.size()), 0), ones(zeros.size(), 1);

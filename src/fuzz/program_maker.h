@@ -47,8 +47,9 @@ class ProgramMaker {
   Dice& dice() { return dice_; }
   Builder& builder() { return builder_; }
   bool exact() const { return exact_; }
-  const TensorType& type(const Known& x) const { return builder_.type(x.id); }
-  const Shape& shape(const Known& x) const { return type(x).shape; }
+  /// Copies: a graph that grows moves its values.
+  TensorType type(const Known& x) const { return builder_.type(x.id); }
+  Shape shape(const Known& x) const { return type(x).shape; }
 
   /// A value of the pool, rather a young one; a new input when there is none.
   Known any(DType dtype);
