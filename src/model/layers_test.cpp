@@ -171,7 +171,7 @@ TEST(Softmax, OfLargeNumbersIsFinite) {
 TEST(SelfAttention, NamesItsProjectionsByHead) {
   Bench bench;
   const ValueId x = bench.input("x", f32({2, 3, 8}), std::vector<double>(48, 1));
-  const ValueId y = self_attention(bench.context, x, 4, true, 0.125, "attn");
+  const ValueId y = self_attention(bench.context, x, {.heads = 4, .causal = true, .out_deviation = 0.125}, "attn");
   EXPECT_THAT(variables(bench.graph),
               ElementsAre("attn.q.weight f32[8,4,2] = normal(0.0, 0.02)", "attn.q.bias f32[4,2] = constant(0.0)",
                           "attn.k.weight f32[8,4,2] = normal(0.0, 0.02)", "attn.k.bias f32[4,2] = constant(0.0)",
@@ -184,7 +184,7 @@ TEST(SelfAttention, NamesItsProjectionsByHead) {
 std::vector<double> identity_attention(bool causal) {
   Bench bench;
   const ValueId x = bench.input("x", f32({1, 2, 2}), {1, 0, 0, 1});
-  const ValueId y = self_attention(bench.context, x, 1, causal, 0.02, "attn");
+  const ValueId y = self_attention(bench.context, x, {.heads = 1, .causal = causal}, "attn");
   for (const char* part : {"q", "k", "v", "out"}) bench.set("attn." + std::string(part) + ".weight", {1, 0, 0, 1});
   bench.set("attn.out.bias", {100, 200});
   return bench.value(y);
