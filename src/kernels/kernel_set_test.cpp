@@ -1,5 +1,6 @@
 #include "kernels/kernel_set.h"
 
+#include "base/error_testing.h"
 #include "kernels/kernel_testing.h"
 
 namespace tessera {
@@ -24,14 +25,8 @@ BoundKernel bind_twice(const LocalCall& call) {
           Bytes(0)};
 }
 
-std::string message_of(std::vector<NamedKernel> kernels) {
-  try {
-    const KernelSet set(std::move(kernels));
-  } catch (const UserError& error) {
-    EXPECT_EQ(error.exit_code(), ExitCode::kBadData);
-    return error.what();
-  }
-  return "nothing was thrown";
+std::string refusal(const std::vector<NamedKernel>& kernels) {
+  return error_testing::message_of(ExitCode::kBadData, [&] { KernelSet{kernels}; });
 }
 
 TEST(KernelSet, IsAskedBeforeTheBuiltInKernels) {
@@ -54,25 +49,25 @@ TEST(KernelSet, LeavesTheBuiltInKernelsWhatTheyAre) {
 }
 
 TEST(KernelSet, RefusesTheNameOfABuiltInKernel) {
-  EXPECT_EQ(message_of({{"copy", bind_twice}}),
+  EXPECT_EQ(refusal({{"copy", bind_twice}}),
             "kernel 'copy' is built in\n"
             "  why: a call must mean the same in every program\n"
             "  fix: give yours another name, such as 'my.copy'");
 }
 
 TEST(KernelSet, RefusesANameThatOccursTwice) {
-  EXPECT_EQ(message_of({{"twice", bind_twice}, {"twice", bind_twice}}),
+  EXPECT_EQ(refusal({{"twice", bind_twice}, {"twice", bind_twice}}),
             "kernel 'twice' occurs twice\n"
             "  why: calls find kernels by name\n"
             "  fix: rename or remove one of them");
 }
 
 TEST(KernelSet, RefusesAKernelWithoutABinderOrWithoutAName) {
-  EXPECT_EQ(message_of({{"twice", nullptr}}),
+  EXPECT_EQ(refusal({{"twice", nullptr}}),
             "kernel 'twice' has no binder\n"
             "  why: the binder makes what runs\n"
             "  fix: set NamedKernel::bind");
-  EXPECT_EQ(message_of({{"", bind_twice}}),
+  EXPECT_EQ(refusal({{"", bind_twice}}),
             "a kernel of the program has no name\n"
             "  why: calls find kernels by name\n"
             "  fix: set NamedKernel::name");

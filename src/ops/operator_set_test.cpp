@@ -1,11 +1,14 @@
 #include "ops/operator_set.h"
 
+#include "base/error_testing.h"
 #include "ops/builder.h"
 #include "ops/detail.h"
 #include "ops/interpreter.h"
 
 namespace tessera {
 namespace {
+
+using error_testing::message_of;
 
 /// twice(x) = 2 x.
 Operator twice() {
@@ -23,16 +26,6 @@ Operator twice() {
 
 OperatorSetPtr set_of(std::vector<Operator> operators) {
   return std::make_shared<const OperatorSet>(std::move(operators), std::vector<NamedKernel>{});
-}
-
-std::string message_of(const std::function<void()>& act) {
-  try {
-    act();
-  } catch (const UserError& error) {
-    EXPECT_EQ(error.exit_code(), ExitCode::kBadData);
-    return error.what();
-  }
-  return "nothing was thrown";
 }
 
 TEST(OperatorSet, GivesAGraphOperatorsBesideTheBuiltInOnes) {
@@ -92,7 +85,7 @@ TEST(OperatorSet, AnOperatorWithoutARuleKeepsItsOperandsWhole) {
 
 TEST(OperatorSet, NamesTheNearestOperatorAlsoAmongItsOwn) {
   const Graph graph(set_of({twice()}));
-  EXPECT_EQ(message_of([&] { find_operator(graph, "twise"); }),
+  EXPECT_EQ(message_of(ExitCode::kBadData, [&] { find_operator(graph, "twise"); }),
             "'twise' is not an operator\n"
             "  why: the catalogue has " +
                 std::to_string(all_operators().size()) +
@@ -103,14 +96,14 @@ TEST(OperatorSet, NamesTheNearestOperatorAlsoAmongItsOwn) {
 TEST(OperatorSet, RefusesTheNameOfABuiltInOperator) {
   Operator add = twice();
   add.name = "add";
-  EXPECT_EQ(message_of([&] { set_of({add}); }),
+  EXPECT_EQ(message_of(ExitCode::kBadData, [&] { set_of({add}); }),
             "operator 'add' is built in\n"
             "  why: a kind of op must mean the same in every program\n"
             "  fix: give yours another name, such as 'my.add'");
 }
 
 TEST(OperatorSet, RefusesANameThatOccursTwice) {
-  EXPECT_EQ(message_of([] { set_of({twice(), twice()}); }),
+  EXPECT_EQ(message_of(ExitCode::kBadData, [] { set_of({twice(), twice()}); }),
             "operator 'twice' occurs twice\n"
             "  why: ops find their operator by name\n"
             "  fix: rename or remove one of them");
@@ -119,7 +112,7 @@ TEST(OperatorSet, RefusesANameThatOccursTwice) {
 TEST(OperatorSet, RefusesANameThatTheTextOfAGraphCannotHold) {
   Operator spaced = twice();
   spaced.name = "two times";
-  EXPECT_EQ(message_of([&] { set_of({spaced}); }),
+  EXPECT_EQ(message_of(ExitCode::kBadData, [&] { set_of({spaced}); }),
             "operator 'two times' has no name that can stand in the text of a graph\n"
             "  why: names of operators are letters, digits, '_', '.' and '-'\n"
             "  fix: rename it");
@@ -129,7 +122,7 @@ TEST(OperatorSet, SaysWhatADefinitionLacks) {
   Operator unfinished = twice();
   unfinished.reference = nullptr;
   unfinished.tolerance = nullptr;
-  EXPECT_EQ(message_of([&] { set_of({unfinished}); }),
+  EXPECT_EQ(message_of(ExitCode::kBadData, [&] { set_of({unfinished}); }),
             "operator 'twice' lacks reference, tolerance\n"
             "  why: only rule (every operand stays whole) and gradient (none flows) may be left out\n"
             "  fix: set them in its Operator");
