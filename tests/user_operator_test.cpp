@@ -5,6 +5,7 @@
 
 #include "../examples/05_custom_op/rms_scale.h"
 #include "autodiff/optimizer.h"
+#include "base/error_testing.h"
 #include "lower/lower.h"
 #include "ops/interpreter.h"
 #include "ops/testing/operator_check.h"
@@ -13,8 +14,8 @@
 namespace tessera {
 namespace {
 
-using ::testing::HasSubstr;
 using testing::OperatorCase;
+using ::testing::StartsWith;
 using ::testing::UnorderedElementsAre;
 
 TensorType f32(Shape shape) {
@@ -194,12 +195,11 @@ TEST(UserOperator, IsPlacedAndRefusedByMarksOnIt) {
   const ShardedGraph placed = propagate(graph, mesh_of("tp=2"), {shard_op("first.scaled", "[P(None, \"tp\"), P()]")});
   const ValueId scaled = *graph.find_value("first.scaled");
   EXPECT_EQ(to_text(graph.type(scaled), placed.of(scaled)), "f32[8, 3@tp, 6]");
-  try {
-    propagate(graph, mesh_of("tp=2"), {shard_op("first.scaled", "[P(None, None, \"tp\"), P(\"tp\")]")});
-    FAIL() << "the last dim was divided";
-  } catch (const UserError& error) {
-    EXPECT_THAT(error.what(), HasSubstr("mark 'first.scaled'"));
-  }
+  const std::vector<Mark> wrong = {shard_op("first.scaled", "[P(None, None, \"tp\"), P(\"tp\")]")};
+  EXPECT_EQ(error_testing::message_of(ExitCode::kBadConfig, [&] { propagate(graph, mesh_of("tp=2"), wrong); }),
+            "mark 'first.scaled' (code) does not fit op 'first.scaled': op 'first.scaled': factor 'e' cannot be divided\n"
+            "  why: the operator needs it whole\n"
+            "  fix: leave that dim whole on every axis");
 }
 
 TEST(UserOperator, WithoutARuleStaysWholeAndTrainsAsTheSerialProgram) {
@@ -212,6 +212,15 @@ TEST(UserOperator, WithoutARuleStaysWholeAndTrainsAsTheSerialProgram) {
   EXPECT_TRUE(compiled.sharded.of(*graph.find_op("second.wide")).uses(0));
   EXPECT_FALSE(compiled.sharded.of(*graph.find_op("second.scaled")).uses(0));
   expect_serial(graph, compiled, 2);
+}
+
+TEST(UserOperator, WithoutARuleTakesTheWholeBatchAtOnce) {
+  std::vector<Operator> unruled = rms_scale_operators();
+  for (Operator& op : unruled) op.rule = nullptr;
+  const Graph graph = training_graph(rms_scale_set(std::move(unruled)));
+  EXPECT_THAT(
+      error_testing::message_of(ExitCode::kBadConfig, [&] { compile(graph, mesh_of("dp=1"), {}, {.dump = {}, .micro_batches = 2}); }),
+      StartsWith("'x' is needed for the whole batch at once (op 'first.scaled' needs [*, *, *])"));
 }
 
 TEST(UserOperator, GoesThroughTheTextOfItsGraph) {
@@ -227,15 +236,10 @@ TEST(UserOperator, RefusesOperandsThatDoNotFit) {
   Graph graph(rms_scale_set());
   Builder b(graph);
   const ValueId x = b.input("x", f32({8, 6})), gain = b.input("gain", f32({8}));
-  try {
-    b.op1("rms_scale", {x, gain}, {{"epsilon", 0.01}}, "scaled");
-    FAIL() << "the gain was taken";
-  } catch (const UserError& error) {
-    EXPECT_STREQ(error.what(),
-                 "rms_scale 'scaled': gain f32[8] does not fit x f32[8,6]\n"
-                 "  why: it has a gain for each column of x\n"
-                 "  fix: give it the type f32[6]");
-  }
+  EXPECT_EQ(error_testing::message_of(ExitCode::kBadData, [&] { b.op1("rms_scale", {x, gain}, {{"epsilon", 0.01}}, "scaled"); }),
+            "rms_scale 'scaled': gain f32[8] does not fit x f32[8,6]\n"
+            "  why: it has a gain for each column of x\n"
+            "  fix: give it the type f32[6]");
 }
 
 }  // namespace
