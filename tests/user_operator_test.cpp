@@ -7,6 +7,7 @@
 #include "autodiff/optimizer.h"
 #include "base/error_testing.h"
 #include "lower/lower.h"
+#include "ops/detail.h"
 #include "ops/interpreter.h"
 #include "ops/testing/operator_check.h"
 #include "runtime/runtime.h"
@@ -176,6 +177,55 @@ TEST(UserOperator, TrainsAsTheSerialProgramOnUnevenPartsAndOnOneRank) {
 TEST(UserOperator, TrainsAsTheSerialProgramInMicroBatches) {
   const Graph graph = training_graph(rms_scale_set());
   expect_serial(graph, compile(graph, mesh_of("dp=2 tp=2"), dp_tp_marks(), {.dump = {}, .micro_batches = 2}), 2);
+}
+
+/// half(x) = x / 2, whose kernel may write over its operand.
+OperatorSetPtr half_set(bool in_place) {
+  const Operator half{
+      .name = "half",
+      .infer = [](const OpView& op) { return op.inputs; },
+      .rule = [](const OpView& op) { return detail::elementwise_rule(op, {{0}}); },
+      .work = [](const OpView& op) { return detail::elementwise_work(op, detail::kCheap); },
+      .kernel = [](const OpView&, std::span<const Split>) { return detail::kernel_call("half"); },
+      .reference =
+          [](const ReferenceCall& call) {
+            for (size_t i = 0; i < call.outputs[0].values.size(); ++i) call.outputs[0].values[i] = call.inputs[0]->values[i] / 2;
+          },
+      .tolerance = detail::exact,
+  };
+  const auto bind = [](const LocalCall& call) {
+    const auto run = [count = element_count(call.outputs[0].shape)](const KernelBuffers& buffers) {
+      const auto* x = reinterpret_cast<const float*>(buffers.inputs[0]);
+      auto* y = reinterpret_cast<float*>(buffers.outputs[0]);
+      for (int64_t i = 0; i < count; ++i) y[i] = x[i] / 2;
+    };
+    return BoundKernel{run, Bytes(0)};
+  };
+  return rms_scale_set({half}, {{"half", bind, in_place}});
+}
+
+TEST(UserOperator, MayRunInPlace) {
+  for (const bool in_place : {false, true}) {
+    Graph graph(half_set(in_place));
+    Builder b(graph);
+    const ValueId x = b.input("x", f32({8, 6}));
+    const ValueId negated = b.unary("neg", x, "negated");
+    graph.add_output("y", b.reduce(ReduceOp::kMax, b.op1("half", {negated}, {}, "halved"), {0, 1}, "y"));
+    const TaskGraph tasks = compile(graph, mesh_of("dp=2"), {shard_tensor("x", "P(\"dp\")")}).tasks;
+    const auto offset_of = [&](std::string_view name) {
+      for (const Register& reg : tasks.registers)
+        if (reg.name == name) return reg.offset;
+      return int64_t{-1};
+    };
+    EXPECT_EQ(offset_of("halved") == offset_of("negated"), in_place);
+    Runtime runtime(processes(tasks));
+    LoadedProgram& program = runtime.load(std::make_shared<const TaskGraph>(tasks));
+    Tensor given(f32({8, 6}));
+    for (size_t i = 0; i < 48; ++i) given.values<float>()[i] = static_cast<float>(i) - 10;
+    TensorMap results;
+    runtime.run(program, {{"x", &given}}, results);
+    EXPECT_EQ(results.at("y").values<float>()[0], 5);  // -(-10) / 2
+  }
 }
 
 TEST(UserOperator, IsDividedByItsRule) {

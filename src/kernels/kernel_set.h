@@ -13,7 +13,7 @@ namespace tessera {
 /// A kernel of the user's own.
 ///
 ///   bind      checks the call once (ensure() of base/error.h) and returns what runs: see BoundKernel.
-///             threads: every rank binds on its own, one after the other
+///             The compiler binds too, at the process with the largest parts, to learn how much workspace to plan
 ///   in_place  may output 0 use the memory of any input of the same type? Only where element i depends on elements i only
 struct NamedKernel {
   std::string name;
