@@ -24,9 +24,6 @@ std::shared_ptr<const TextData> load_text_of(RunConfig& config);
 /// The vocabulary alone: bytes need no text to be read.
 void set_vocabulary(RunConfig& config);
 
-/// The settings of a run with every default filled in.
-Document resolved_settings(const RunConfig& config);
-
 /// The plan in a few words: "plan 'gpt.dp2-tp2' on mesh dp=2 tp=2, 4 ranks".
 std::string describe(const Plan& plan);
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/random.h"
 #include "base/text.h"
 
 namespace tessera {
@@ -83,6 +84,11 @@ TextDataset::TextDataset(std::vector<int32_t> tokens, int64_t context, int64_t s
 
 int64_t TextDataset::samples() const {
   return (static_cast<int64_t>(tokens_.size()) - 1 - context_) / stride_ + 1;
+}
+
+uint64_t TextDataset::fingerprint() const {
+  const std::string_view bytes(reinterpret_cast<const char*>(tokens_.data()), tokens_.size() * sizeof(int32_t));
+  return stable_hash(fmt::format("{} {}", context_, stride_), stable_hash(bytes));
 }
 
 TextBatch TextDataset::batch(const Sampler& sampler, int64_t step, Range rows) const {
