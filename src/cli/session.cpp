@@ -8,20 +8,20 @@
 namespace tessera {
 namespace {
 
-Plan chosen_plan(const Arguments& arguments, const RunConfig& config) {
-  if (!arguments.plan) return config.plan;
+Plan chosen_plan(const Arguments& arguments, const RunConfig& config, const std::optional<Plan>& stored) {
+  if (!arguments.plan) return stored ? *stored : config.plan;
   return *arguments.plan == "serial" ? serial_plan() : read_plan(*arguments.plan);
 }
 
 }  // namespace
 
-Session open_session(const Arguments& arguments) {
+Session open_session(const Arguments& arguments, const std::optional<Plan>& stored) {
   std::vector<std::string> sets = arguments.sets;
   const bool sets_the_length = arguments.command == Command::kTrain || arguments.command == Command::kDemo;
   if (sets_the_length && arguments.steps) sets.push_back("train.steps=" + std::to_string(*arguments.steps));
   Session session;
   session.config = read_config(arguments.file, sets);
-  session.plan = chosen_plan(arguments, session.config);
+  session.plan = chosen_plan(arguments, session.config, stored);
   if (arguments.ranks) check_ranks(session.plan, *arguments.ranks);
   return session;
 }

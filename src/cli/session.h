@@ -15,9 +15,10 @@ struct Session {
   Plan plan;
 };
 
-/// Reads CONFIG with the overrides of the command line, and the plan; checks the number of ranks.
+/// Reads CONFIG with the overrides of the command line, and the plan, which is that of the stored run when one is resumed and the command
+/// line has none; checks the number of ranks.
 /// throws  UserError of the configuration, of the plan, or of ranks that the plan does not have
-Session open_session(const Arguments& arguments);
+Session open_session(const Arguments& arguments, const std::optional<Plan>& stored = {});
 
 /// The text of a configuration, whose model then gets its vocabulary.
 std::shared_ptr<const TextData> load_text_of(RunConfig& config);
