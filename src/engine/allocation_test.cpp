@@ -7,7 +7,9 @@
 #include <cstring>
 #include <new>
 
+#include "engine/checkpointing.h"
 #include "engine/runs_for_tests.h"
+#include "runtime/thread_peak_for_tests.h"
 
 namespace {
 
@@ -31,6 +33,7 @@ void* allocate(std::size_t size, std::size_t alignment, const void* caller) {
   }
   void* memory = std::aligned_alloc(alignment, (std::max<std::size_t>(size, 1) + alignment - 1) / alignment * alignment);
   if (!memory) throw std::bad_alloc();
+  tessera::thread_peak::allocated(memory);
   return memory;
 }
 
@@ -38,6 +41,11 @@ std::string name_of(const void* address) {
   Dl_info info;
   if (address == nullptr || dladdr(address, &info) == 0) return "nobody";
   return std::string(info.dli_sname ? info.dli_sname : info.dli_fname);
+}
+
+void release(void* memory) {
+  tessera::thread_peak::freed(memory);
+  std::free(memory);
 }
 
 }  // namespace
@@ -49,16 +57,16 @@ void* operator new(std::size_t size, std::align_val_t alignment) {
   return allocate(size, static_cast<std::size_t>(alignment), __builtin_return_address(0));
 }
 void operator delete(void* memory) noexcept {
-  std::free(memory);
+  release(memory);
 }
 void operator delete(void* memory, std::size_t) noexcept {
-  std::free(memory);
+  release(memory);
 }
 void operator delete(void* memory, std::align_val_t) noexcept {
-  std::free(memory);
+  release(memory);
 }
 void operator delete(void* memory, std::size_t, std::align_val_t) noexcept {
-  std::free(memory);
+  release(memory);
 }
 
 namespace tessera {
@@ -83,6 +91,24 @@ TEST(Allocation, IsCountedWhenThereIsOne) {
   auto memory = std::make_unique<int>(3);
   is_counting = false;
   EXPECT_EQ(ours, *memory - 2);
+}
+
+TEST(Allocation, NoRankHoldsMoreThanABufferToStoreAndLoadItsParts) {
+  RunConfig config = tiny_mlp();
+  config.model.width = 4096;  // hidden.1.weight is 64 MiB, 16 MiB a rank
+  config.optimizer.kind = OptimizerKind::kSgd;
+  const std::filesystem::path path = std::filesystem::path(testing::TempDir()) / "allocation_test";
+  RealFileSystem disk;
+  disk.remove(path);
+  CheckpointFolder folder(disk, path);
+  Engine engine(config, plan_of("mlp", "tp4"), small_text(), {.runtime = {}, .draw = false});
+  constexpr int64_t kBuffer = (8 << 20) + (1 << 20);  // the pieces in which files are read, and what describes them
+  EXPECT_LE(thread_peak::of([&] { save_checkpoint(engine, folder, 1); }), kBuffer);
+  const Checkpoint checkpoint(disk, find_checkpoint(disk, path));
+  const int64_t loading = thread_peak::of([&] { restore(engine, checkpoint); });
+  EXPECT_LE(loading, kBuffer);
+  EXPECT_GE(loading, 8 << 20);  // it is counted
+  disk.remove(path);
 }
 
 }  // namespace

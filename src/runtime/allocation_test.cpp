@@ -6,6 +6,7 @@
 #include <new>
 
 #include "runtime/programs_for_tests.h"
+#include "runtime/thread_peak_for_tests.h"
 
 namespace {
 
@@ -18,7 +19,13 @@ void* allocate(std::size_t size, std::size_t alignment) {
   if (is_counting.load(std::memory_order_relaxed) && allocations.fetch_add(1) == 0) register_before = last_filled;
   void* memory = std::aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
   if (!memory) throw std::bad_alloc();
+  tessera::thread_peak::allocated(memory);
   return memory;
+}
+
+void release(void* memory) {
+  tessera::thread_peak::freed(memory);
+  std::free(memory);
 }
 
 }  // namespace
@@ -30,16 +37,16 @@ void* operator new(std::size_t size, std::align_val_t alignment) {
   return allocate(size == 0 ? 1 : size, static_cast<std::size_t>(alignment));
 }
 void operator delete(void* memory) noexcept {
-  std::free(memory);
+  release(memory);
 }
 void operator delete(void* memory, std::size_t) noexcept {
-  std::free(memory);
+  release(memory);
 }
 void operator delete(void* memory, std::align_val_t) noexcept {
-  std::free(memory);
+  release(memory);
 }
 void operator delete(void* memory, std::size_t, std::align_val_t) noexcept {
-  std::free(memory);
+  release(memory);
 }
 
 namespace tessera {
@@ -68,6 +75,16 @@ TEST(Allocation, AStepAllocatesNothingAfterTheSecond) {
     EXPECT_EQ(allocations, 0) << mesh << ": the first by a thread that had filled "
                               << (reg < 0 ? "nothing" : bench.graph().registers[static_cast<size_t>(reg)].name);
   }
+}
+
+TEST(Allocation, ARankThatDrawsItsPartHoldsNoMoreThanThat) {
+  HandMade made(mesh_of("tp=8"));
+  made.variable("w", "f32[2048@tp, 1024]", Initializer::normal(0, 1));  // 8 MiB, 1 MiB a rank
+  made.variable("v", "f32[2048, 1024@tp]", Initializer::normal(0, 1));
+  Bench bench(std::move(made));
+  const int64_t peak = thread_peak::of([&] { bench.runtime().initialize(bench.program(), 1); });
+  EXPECT_GE(peak, 1 << 20);  // drawn beside its place
+  EXPECT_LE(peak, (1 << 20) + (1 << 16));
 }
 
 }  // namespace
