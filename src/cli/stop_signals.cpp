@@ -12,6 +12,7 @@ StopSignals::StopSignals() {
 }
 
 StopSignals::~StopSignals() {
+  received();
   stop_waiting();
 }
 

@@ -7,7 +7,7 @@
 
 namespace tessera {
 
-/// While it lives, the two signals wait to be asked for.
+/// While it lives, the two signals wait to be asked for. One that nobody asked for in the end is dropped: there is nothing left to stop.
 ///
 ///   threads  make it before any other thread: those made later inherit that the signals wait
 class StopSignals {

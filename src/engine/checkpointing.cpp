@@ -107,7 +107,9 @@ std::map<std::string, TensorType> variables_of(const Graph& graph) {
   if (steps.empty())
     throw UserError("there is no checkpoint in '" + path.string() + "'",
                     "a run writes its first one when checkpoint.every steps are done, or at its end",
-                    "give a checkpoint, a folder of checkpoints, or the --out folder of a run that wrote one; a run that never did starts without --resume", ExitCode::kMissingInput);
+                    "give a checkpoint, a folder of checkpoints, or the --out folder of a run that wrote one; a run that never did starts "
+                    "without --resume",
+                    ExitCode::kMissingInput);
   throw bad_data("no checkpoint in '" + path.string() + "' is complete", folder.damage(steps.back(), false),
                  "restore the file from a copy, or start the run anew");
 }

@@ -41,14 +41,11 @@ Bytestrings bytes_of(const Checkpoint& checkpoint) {
 RunConfig config() {
   RunConfig config = tiny_mlp();
   config.model.width = 8;
-  config.model.layers = 1;
   return config;
 }
 
 Plan plan() {
-  Plan plan = plan_of("serial", "tp2");
-  plan.marks = {shard_tensor("tokens.weight", "P(\"tp\")"), shard_tensor("head.weight", "P(None, \"tp\")")};
-  return plan;
+  return plan_of("mlp", "tp2");
 }
 
 /// The run that nothing happened to, at the moment at which it stores its second checkpoint; and what came of it.
@@ -135,7 +132,7 @@ TEST(CheckpointingFaults, AStopAtAnyWriteLosesNothing) {
           EXPECT_EQ(found, kNew);
         }
       }
-      EXPECT_GT(writes, 30);  // two ranks, each with its file of some 12 tensors, the documents, the renames
+      EXPECT_GT(writes, 30);  // two ranks, each with its file of some 20 tensors, the documents, the renames
     }
   EXPECT_EQ(run.resumed(), (std::map<int64_t, bool>{{kOld, true}, {kNew, true}}));  // both were found, and resumed
 }
