@@ -203,7 +203,7 @@ class Checkpoints(unittest.TestCase):
             process = start("train", *config, "--out", out)
             wait_for((out / "checkpoints" / "step-00000005").exists, process)
             # A checkpoint is being written when its folder aside is there.
-            wait_for(lambda: any((out / "checkpoints").glob("*.tmp")), process)
+            wait_for(lambda: any((out / "checkpoints").glob("step-*.tmp")), process)
             process.kill()
             process.communicate()
             resumed = run_json("train", *config, "--out", out, "--resume")
