@@ -4,8 +4,8 @@
 #include <iostream>
 
 #include "cli/commands.h"
+#include "cli/loaded_model.h"
 #include "cli/session.h"
-#include "cli/stored_model.h"
 #include "cli/text_table.h"
 
 namespace tessera {

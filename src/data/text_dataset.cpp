@@ -28,6 +28,13 @@ Successors successors_of(const std::vector<int32_t>& tokens, int vocabulary_size
   return result;
 }
 
+/// As stable_hash, but a token at a time.
+uint64_t hash_of(const std::vector<int32_t>& tokens, int64_t context, int64_t stride) {
+  uint64_t hash = stable_hash(fmt::format("{} {}", context, stride));
+  for (int32_t token : tokens) hash = (hash ^ static_cast<uint32_t>(token)) * 0x100000001b3ULL;
+  return hash;
+}
+
 }  // namespace
 
 double bigram_entropy(const std::vector<int32_t>& tokens, int vocabulary_size) {
@@ -69,7 +76,7 @@ TextSplit hold_out(std::vector<int32_t> tokens, double fraction, int64_t minimum
 }
 
 TextDataset::TextDataset(std::vector<int32_t> tokens, int64_t context, int64_t stride)
-    : tokens_(std::move(tokens)), context_(context), stride_(stride) {
+    : tokens_(std::move(tokens)), context_(context), stride_(stride), fingerprint_(hash_of(tokens_, context, stride)) {
   if (context < 1 || stride < 1)
     throw UserError(fmt::format("samples with a context of {} tokens and a stride of {} cannot be made", context, stride),
                     "a sample has at least one token, and the next begins at least one later", "set both to 1 or more",
@@ -84,11 +91,6 @@ TextDataset::TextDataset(std::vector<int32_t> tokens, int64_t context, int64_t s
 
 int64_t TextDataset::samples() const {
   return (static_cast<int64_t>(tokens_.size()) - 1 - context_) / stride_ + 1;
-}
-
-uint64_t TextDataset::fingerprint() const {
-  const std::string_view bytes(reinterpret_cast<const char*>(tokens_.data()), tokens_.size() * sizeof(int32_t));
-  return stable_hash(fmt::format("{} {}", context_, stride_), stable_hash(bytes));
 }
 
 TextBatch TextDataset::batch(const Sampler& sampler, int64_t step, Range rows) const {

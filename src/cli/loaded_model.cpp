@@ -1,4 +1,4 @@
-#include "cli/stored_model.h"
+#include "cli/loaded_model.h"
 
 namespace tessera {
 
