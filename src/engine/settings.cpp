@@ -4,19 +4,6 @@
 namespace tessera {
 namespace {
 
-Document model_settings(const ModelConfig& model) {
-  Document table;
-  table["kind"] = model.kind;
-  table["vocabulary"] = model.vocabulary;
-  table["context"] = model.context;
-  table["layers"] = model.layers;
-  table["width"] = model.width;
-  if (model.kind == "gpt") table["heads"] = model.heads;
-  if (model.kind == "mlp") table["embedding"] = model.embedding;
-  table["dropout"] = model.dropout;
-  return table;
-}
-
 Document data_settings(const DataConfig& data, int64_t context) {
   Document table;
   table["path"] = Document::List(data.path.begin(), data.path.end());
@@ -62,7 +49,7 @@ Document optimizer_settings(const OptimizerConfig& optimizer) {
 
 Document resolved_settings(const RunConfig& config) {
   Document settings;
-  settings["model"] = model_settings(config.model);
+  settings["model"] = settings_of(config.model);
   settings["data"] = data_settings(config.data, config.model.context);
   settings["train"] = train_settings(config.train);
   settings["optimizer"] = optimizer_settings(config.optimizer);

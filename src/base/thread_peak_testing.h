@@ -1,4 +1,4 @@
-// The most that one thread has allocated at once: for an operator new and delete of a test program that tell it what they do.
+// The most that one thread has allocated at once, for tests; allocation_testing.h tells it what is allocated and freed.
 #pragma once
 
 #include <malloc.h>
