@@ -147,7 +147,7 @@ TEST_P(Use, EvaluatesAndGeneratesAsTheSerialPlanDoes) {
   EXPECT_EQ(a.tokens, b.tokens);
   // The mean of `tokens` logs, each of a sum of `vocabulary` exponentials of sums of `width` products: their errors add to the loss.
   EXPECT_NEAR(a.loss, b.loss, a.loss * 0x1p-24 * (256 + 4 * 32));
-  EXPECT_EQ(serial.generate({10, 20, 30}, 12, 0, 1), parallel.generate({10, 20, 30}, 12, 0, 1));
+  EXPECT_EQ(serial.generate({10, 20, 30}, 12, {.temperature = 0}), parallel.generate({10, 20, 30}, 12, {.temperature = 0}));
 }
 
 INSTANTIATE_TEST_SUITE_P(Engine, Use,
