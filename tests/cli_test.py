@@ -74,7 +74,9 @@ class Train(unittest.TestCase):
             self.assertEqual([line["step"] for line in steps], [1, 2, 3, 4, 5, 6])
             self.assertEqual([line["loss"] for line in steps], result["losses"])
             self.assertEqual(steps[0].keys(), {"step", "loss", "lr", "grad_norm", "step_time_ms", "tokens", "tokens_per_s", "tokens_per_s_per_device", "mem_peak_bytes"})
-            self.assertEqual(lines[-1], {"step": 6, "val_loss": result["val_loss"]})
+            self.assertEqual(lines[-1], {"step": 6, **{key: result[key] for key in ("val_loss", "val_perplexity", "val_accuracy", "val_bits_per_byte")}})
+            self.assertAlmostEqual(result["val_perplexity"], math.exp(result["val_loss"]), delta=1e-9 * result["val_perplexity"])
+            self.assertTrue(0 <= result["val_accuracy"] <= 1)
             # What it wrote can be run again, and only on that model.
             again = run_json("train", *SMALL_GPT, "--plan", out / "plan.json")
             self.assertEqual(again["losses"], result["losses"])

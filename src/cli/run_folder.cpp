@@ -26,7 +26,8 @@ RunFolder::RunFolder(const std::filesystem::path& folder, Engine& engine) : engi
   if (!metrics_) cannot_write(metrics_path_, "it cannot be opened");
 }
 
-void RunFolder::add_step(const StepResult& result) {
+void RunFolder::on_step_end(const TrainingState& state, TrainingControl&) {
+  const StepResult& result = *state.result;
   const double seconds = result.time.value();
   const double speed = seconds > 0 ? static_cast<double>(result.tokens) / seconds : 0;
   Document line;
@@ -42,10 +43,10 @@ void RunFolder::add_step(const StepResult& result) {
   add_line(line);
 }
 
-void RunFolder::add_evaluation(int64_t step, double loss) {
+void RunFolder::on_evaluate(const TrainingState& state, TrainingControl&) {
   Document line;
-  line["step"] = step;
-  line["val_loss"] = loss;
+  line["step"] = state.step;
+  for (const Metric& metric : metrics()) line["val_" + std::string(metric.name)] = metric.of(*state.evaluation);
   add_line(line);
 }
 

@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "engine/engine.h"
+#include "engine/callbacks.h"
 
 namespace tessera {
 
@@ -12,11 +12,11 @@ namespace tessera {
 ///
 ///   metrics  step, loss, lr, grad_norm, step_time_ms, tokens, tokens_per_s, tokens_per_s_per_device, mem_peak_bytes; val_loss where it was
 ///   measured throws   UserError (1) when the folder cannot be made or written
-class RunFolder {
+class RunFolder : public Callback {
  public:
   RunFolder(const std::filesystem::path& folder, Engine& engine);
-  void add_step(const StepResult& result);
-  void add_evaluation(int64_t step, double loss);
+  void on_step_end(const TrainingState& state, TrainingControl&) override;
+  void on_evaluate(const TrainingState& state, TrainingControl&) override;
 
  private:
   void add_line(const Document& line);

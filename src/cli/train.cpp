@@ -15,10 +15,11 @@ namespace {
 
 Document result_document(const TrainedRun& run, Engine& engine) {
   Document document;
-  document["steps"] = static_cast<int64_t>(run.losses.size());
-  document["loss"] = run.losses.empty() ? Document() : Document(run.losses.back());
-  document["losses"] = to_document(run.losses);
-  document["val_loss"] = run.held_out_loss;
+  const std::vector<double> losses = run.losses();
+  document["steps"] = static_cast<int64_t>(losses.size());
+  document["loss"] = losses.empty() ? Document() : Document(losses.back());
+  document["losses"] = to_document(losses);
+  for (const Metric& metric : metrics()) document["val_" + std::string(metric.name)] = metric.of(run.held_out);
   document["tokens_per_s"] = run.tokens_per_second;
   document["peak_bytes"] = engine.runtime().peak_bytes().value();
   document["ranks"] = engine.plan().ranks();
@@ -27,12 +28,14 @@ Document result_document(const TrainedRun& run, Engine& engine) {
 }
 
 std::string result_text(const TrainedRun& run, Engine& engine, const TextData& data, const std::string& out) {
-  std::string text =
-      fmt::format("trained    {} under {}\n", counted(static_cast<int64_t>(run.losses.size()), "step"), describe(engine.plan()));
-  if (!run.losses.empty())
-    text += fmt::format("loss       {:.4f} at the first step, {:.4f} at the last\n", run.losses.front(), run.losses.back());
+  const auto& steps = run.fit.steps;
+  std::string text = fmt::format("trained    {} under {}\n", counted(static_cast<int64_t>(steps.size()), "step"), describe(engine.plan()));
+  if (!steps.empty())
+    text += fmt::format("loss       {:.4f} at the first step, {:.4f} at the last\n", steps.front().loss, steps.back().loss);
   text += fmt::format("held out   {:.4f} nats a token over {} tokens; the bigram entropy of all {} held-out tokens is {:.4f}\n",
-                      run.held_out_loss, grouped(run.held_out_tokens), grouped(data.held_out_tokens), data.bigram_entropy);
+                      run.held_out.loss, grouped(run.held_out.tokens), grouped(data.held_out_tokens), data.bigram_entropy);
+  text += fmt::format("           perplexity {:.2f}, {:.3f} bits a byte, {:.1f}% of the tokens are the likeliest\n",
+                      perplexity(run.held_out), bits_per_byte(run.held_out), 100 * run.held_out.accuracy);
   text += fmt::format("speed      {} tok/s, {} tok/s/dev\n", grouped(std::llround(run.tokens_per_second)),
                       grouped(std::llround(run.tokens_per_second / engine.plan().ranks())));
   text += fmt::format("memory     {} at the peak of a rank\n", to_text(engine.runtime().peak_bytes()));

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cmath>
+#include <optional>
 
 #include "autodiff/optimizer.h"
 #include "base/error.h"
@@ -61,6 +62,10 @@ std::vector<Mark> with_variables_of(const Graph& training, const Compiled& compi
   return kept;
 }
 
+Seconds seconds_since(std::chrono::steady_clock::time_point start) {
+  return Seconds(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+}
+
 /// Data-parallel parts of a batch: how often its rows are divided.
 int64_t parts_of(const Compiled& compiled, const Graph& graph) {
   const auto tokens = graph.find_value("tokens");
@@ -111,7 +116,10 @@ Graph training_graph(const RunConfig& config) {
 }
 
 Graph evaluation_graph(const RunConfig& config, int64_t batch) {
-  return build_model(config.model, {.batch = batch, .training = false, .loss = true, .seed = config.train.seed});
+  Graph graph = build_model(config.model, {.batch = batch, .training = false, .loss = true, .seed = config.train.seed});
+  add_correct_count(graph);
+  graph.remove_output("logits");
+  return graph;
 }
 
 Graph prediction_graph(const RunConfig& config) {
@@ -128,7 +136,11 @@ struct Engine::State {
   LoadedProgram* training = nullptr;
   LoadedProgram* evaluation = nullptr;
   LoadedProgram* prediction = nullptr;
+  std::optional<Sampler> sampler;
   std::unique_ptr<BatchLoader> loader;
+  TextBatch taken;               // the one that was taken last
+  Seconds data_wait{0};          // for it
+  std::vector<int> token_bytes;  // of each token of the vocabulary, as text
   int64_t steps_done = 0;
   Tensor rate = Tensor::scalar(0.0f);
   Tensor step_number = Tensor::scalar(int32_t{0});
@@ -141,6 +153,30 @@ struct Engine::State {
       program = &runtime->load(shared_tasks(compile(other, plan.placed(), marks).tasks));
     }
     return *program;
+  }
+
+  const Sampler& training_sampler() {
+    if (!sampler)
+      sampler.emplace(SamplerOptions{.samples = data->train->samples(),
+                                     .batch = config.train.batch,
+                                     .parts = parts_of(compiled, graph),
+                                     .shuffle = config.data.shuffle,
+                                     .tail = config.data.tail,
+                                     .seed = config.train.seed});
+    return *sampler;
+  }
+
+  /// Text bytes of the tokens that the first `rows` rows of labels count.
+  int64_t counted_bytes(const TextBatch& rows, bool every_token) {
+    if (token_bytes.empty())
+      for (int32_t token = 0; token < data->vocabulary.size(); ++token)
+        token_bytes.push_back(static_cast<int>(data->vocabulary.decode({token}).size()));
+    const auto labels = rows.labels.values<int32_t>();
+    const auto context = static_cast<size_t>(data->held_out->context());
+    int64_t bytes = 0;
+    for (size_t i = every_token ? 0 : context - 1; i < labels.size(); i += every_token ? 1 : context)
+      if (labels[i] >= 0) bytes += token_bytes.at(static_cast<size_t>(labels[i]));
+    return bytes;
   }
 
   void give(const TextBatch& batch) {
@@ -204,20 +240,26 @@ int64_t Engine::step_count() const {
   return state_->steps_done;
 }
 
-StepResult Engine::step(const Observer* observer) {
+int64_t Engine::steps_per_epoch() {
+  return state_->training_sampler().steps_per_epoch();
+}
+
+const TextBatch& Engine::next_batch() {
   State& s = *state_;
-  if (!s.loader) {
-    Sampler sampler({.samples = s.data->train->samples(),
-                     .batch = s.config.train.batch,
-                     .parts = parts_of(s.compiled, s.graph),
-                     .shuffle = s.config.data.shuffle,
-                     .tail = s.config.data.tail,
-                     .seed = s.config.train.seed});
-    s.loader = std::make_unique<BatchLoader>(s.data->train, sampler, s.steps_done);
-  }
-  TextBatch batch = s.loader->next();
-  const StepResult result = step(batch, observer);
-  s.loader->recycle(std::move(batch));
+  const auto start = std::chrono::steady_clock::now();
+  if (!s.loader)
+    s.loader = std::make_unique<BatchLoader>(s.data->train, s.training_sampler(), s.steps_done);
+  else
+    s.loader->recycle(std::move(s.taken));
+  s.taken = s.loader->next();
+  s.data_wait = seconds_since(start);
+  return s.taken;
+}
+
+StepResult Engine::step(const Observer* observer) {
+  const TextBatch& batch = next_batch();
+  StepResult result = step(batch, observer);
+  result.data_wait = state_->data_wait;
   return result;
 }
 
@@ -231,23 +273,14 @@ StepResult Engine::step(const TextBatch& batch, const Observer* observer) {
                           .learning_rate = s.rate.values<float>()[0],
                           .grad_norm = s.result("grad_norm"),
                           .tokens = batch.inputs.size(),
-                          .time = Seconds(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count())};
+                          .time = seconds_since(start),
+                          .data_wait = Seconds(0)};
   if (!std::isfinite(result.loss))
     throw UserError("the loss of step " + std::to_string(s.steps_done) + " is not a number",
                     "training diverged: values grew until they left the range of f32",
                     "lower optimizer.learning_rate, lengthen optimizer.warmup, or set optimizer.clip_norm", ExitCode::kDiverged);
   ++s.steps_done;
   return result;
-}
-
-std::vector<StepResult> Engine::fit(int64_t steps, const std::function<bool(const StepResult&)>& on_step) {
-  std::vector<StepResult> results;
-  results.reserve(static_cast<size_t>(steps));
-  for (int64_t i = 0; i < steps; ++i) {
-    results.push_back(step());
-    if (on_step && !on_step(results.back())) break;
-  }
-  return results;
 }
 
 Engine::Evaluation Engine::evaluate(int64_t batches) {
@@ -257,7 +290,8 @@ Engine::Evaluation Engine::evaluate(int64_t batches) {
   const Sampler sampler(
       {.samples = s.data->held_out->samples(), .batch = batch, .parts = 1, .shuffle = Shuffle::kNone, .tail = Tail::kPad, .seed = 0});
   Evaluation evaluation;
-  double sum = 0;
+  double sum = 0, correct = 0;
+  const bool every_token = predicts_every_token(s.graph);
   TensorMap results;
   TextBatch rows;
   for (int64_t i = 0; i < std::min(batches, sampler.steps_per_epoch()); ++i) {
@@ -270,9 +304,13 @@ Engine::Evaluation Engine::evaluate(int64_t batches) {
     s.runtime->run(program, {{"tokens", &rows.inputs}, {"labels", &rows.labels}}, results);
     const double count = results.at("count").values<float>()[0];
     sum += results.at("loss").values<float>()[0] * count;
+    correct += results.at("correct").values<float>()[0];
     evaluation.tokens += static_cast<int64_t>(count);
+    evaluation.bytes += s.counted_bytes(rows, every_token);
   }
-  evaluation.loss = sum / static_cast<double>(std::max<int64_t>(evaluation.tokens, 1));
+  const auto tokens = static_cast<double>(std::max<int64_t>(evaluation.tokens, 1));
+  evaluation.loss = sum / tokens;
+  evaluation.accuracy = correct / tokens;
   return evaluation;
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "engine/config.h"
+#include "engine/metrics.h"
 #include "lower/lower.h"
 #include "runtime/runtime.h"
 
@@ -27,7 +28,7 @@ TextData load_text(const DataConfig& config, int64_t context);
 
 /// The serial training graph of a configuration: forward, backward, optimizer.
 Graph training_graph(const RunConfig& config);
-/// Forward and loss without dropout, over `batch` rows.
+/// Forward and loss without dropout, over `batch` rows; outputs loss, count and correct (engine/metrics.h), not the logits.
 Graph evaluation_graph(const RunConfig& config, int64_t batch);
 /// Logits of one row without dropout.
 Graph prediction_graph(const RunConfig& config);
@@ -43,8 +44,12 @@ struct StepResult {
   double learning_rate = 0;
   double grad_norm = 0;  // 0 without clipping
   int64_t tokens = 0;
-  Seconds time{0};
+  Seconds time{0};       // without data_wait
+  Seconds data_wait{0};  // for the loader
 };
+
+struct FitOptions;
+struct FitResult;
 
 /// A model in training on the ranks of one process.
 ///
@@ -65,18 +70,23 @@ class Engine {
   Runtime& runtime();
   int64_t step_count() const;
 
+  /// Trains with callbacks, evaluations and saves: engine/fit.h.
+  FitResult fit(const FitOptions& options);
+  /// `steps` steps; `on_step` after each (return false to stop).
+  std::vector<StepResult> fit(int64_t steps, const std::function<bool(const StepResult&)>& on_step = {});
+
   /// The next training step on the next batch.
   StepResult step(const Observer* observer = nullptr);
   /// The same, with a given whole batch.
   StepResult step(const TextBatch& batch, const Observer* observer = nullptr);
-  /// `steps` steps; `on_step` after each (return false to stop).
-  std::vector<StepResult> fit(int64_t steps, const std::function<bool(const StepResult&)>& on_step = {});
 
-  struct Evaluation {
-    double loss = 0;  // mean over the counted tokens
-    int64_t tokens = 0;
-  };
-  /// Mean loss of the first `batches` batches of the held-out text, in order, without dropout.
+  /// The next whole batch of the training text, in the order of config().data; it stays until the next one is taken, here or by step().
+  const TextBatch& next_batch();
+  /// Batches of one pass over the training text.
+  int64_t steps_per_epoch();
+
+  using Evaluation = tessera::Evaluation;
+  /// Over the first `batches` batches of the held-out text, in order, without dropout.
   Evaluation evaluate(int64_t batches);
 
   /// Logits of the token after `tokens`, of which the last `context` count; shorter ones are padded in front with token 0.
