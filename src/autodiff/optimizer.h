@@ -49,4 +49,12 @@ inline constexpr std::string_view kStepInput = "step";
 ///             when clip_norm > 0; new ops have role optimizer and names `<parameter>.<optimizer>...`, the clip's `clip...`
 void add_training(Builder& builder, ValueId loss, const OptimizerConfig& config);
 
+/// A variable and the gradient that its update takes.
+struct ParameterGradient {
+  ValueId parameter;
+  ValueId gradient;
+};
+/// The second half of add_training: clipping and the updates, from gradients that are there already.
+void add_updates(Builder& builder, const std::vector<ParameterGradient>& gradients, const OptimizerConfig& config);
+
 }  // namespace tessera

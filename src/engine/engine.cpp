@@ -9,6 +9,8 @@
 #include "base/random.h"
 #include "base/text.h"
 #include "engine/loader.h"
+#include "engine/shared_variables.h"
+#include "engine/split_step.h"
 #include "ops/builder.h"
 
 namespace tessera {
@@ -16,50 +18,6 @@ namespace {
 
 std::shared_ptr<const TaskGraph> shared_tasks(const TaskGraph& tasks) {
   return std::make_shared<const TaskGraph>(tasks);
-}
-
-/// The marks that name something in `graph`: evaluation and prediction lack what only training has (labels, optimizer state).
-std::vector<Mark> marks_for(const Graph& graph, const std::vector<Mark>& marks) {
-  std::vector<Mark> present;
-  for (const Mark& mark : marks) {
-    bool found = false;
-    if (mark.kind == Mark::Kind::kTensor)
-      for (const Value& value : graph.values()) found = found || matches(mark.pattern, value.name);
-    else
-      for (const Op& op : graph.ops()) found = found || matches(mark.pattern, op.name);
-    if (found) present.push_back(mark);
-  }
-  return present;
-}
-
-/// Placements that training gave to the variables, as marks: every program keeps a variable where it lies.
-std::vector<Mark> with_variables_of(const Graph& training, const Compiled& compiled, const Graph& graph, std::vector<Mark> marks) {
-  std::erase_if(marks, [&](const Mark& mark) {
-    const auto value = mark.kind == Mark::Kind::kTensor ? graph.find_value(mark.pattern) : std::nullopt;
-    return value && graph.variable_of(*value);
-  });
-  std::vector<Mark> kept;
-  for (Mark& mark : marks) {
-    bool names_variable = false;
-    for (const Variable& variable : graph.variables())
-      names_variable = names_variable || (mark.kind == Mark::Kind::kTensor && matches(mark.pattern, graph.value(variable.value).name));
-    if (!names_variable) kept.push_back(std::move(mark));
-  }
-  for (const Variable& variable : graph.variables()) {
-    const std::string& name = graph.value(variable.value).name;
-    const DistAttr& attr = compiled.sharded.of(*training.find_value(name));
-    std::vector<std::string> spec;
-    for (const DimSharding& dim : attr.dims) {
-      std::vector<std::string> axes;
-      for (int axis : dim.axes) axes.push_back("\"" + attr.mesh->axes()[static_cast<size_t>(axis)] + "\"");
-      spec.push_back(axes.empty() ? "None" : axes.size() == 1 ? axes.front() : "(" + join(axes, ",") + ")");
-    }
-    kept.push_back(shard_tensor(name, "P(" + join(spec, ", ") + ")", "the training program"));
-    kept.back().mesh =
-        compiled.sharded.meshes[static_cast<size_t>(compiled.sharded.stages.values[static_cast<size_t>(training.find_value(name)->index)])]
-            .name;
-  }
-  return kept;
 }
 
 Seconds seconds_since(std::chrono::steady_clock::time_point start) {
@@ -75,6 +33,12 @@ int64_t parts_of(const Compiled& compiled, const Graph& graph) {
   for (int axis : attr.dims.front().axes)
     if (attr.mesh->axes()[static_cast<size_t>(axis)] != kMicroBatchAxis) parts *= attr.mesh->shape()[axis];
   return parts;
+}
+
+/// The number under which dropout draws for the batch `index` of those that a step accumulates: that of the step for the first, another for
+/// each of the others (of 256 batches in 2^24 steps).
+int32_t draw_of(int64_t step, int64_t index) {
+  return static_cast<int32_t>(static_cast<uint32_t>(step) + (static_cast<uint32_t>(index) << 24));
 }
 
 /// Index of the drawn one of `logits` at `temperature`; the number is of (seed, draw).
@@ -108,8 +72,12 @@ TextData load_text(const DataConfig& config, int64_t context) {
   return data;
 }
 
+Graph loss_graph(const RunConfig& config) {
+  return build_model(config.model, {.batch = config.train.batch, .training = true, .loss = true, .seed = config.train.seed});
+}
+
 Graph training_graph(const RunConfig& config) {
-  Graph graph = build_model(config.model, {.batch = config.train.batch, .training = true, .loss = true, .seed = config.train.seed});
+  Graph graph = loss_graph(config);
   Builder builder(graph, config.train.seed);
   add_training(builder, graph.output("loss"), config.optimizer);
   return graph;
@@ -138,6 +106,7 @@ struct Engine::State {
   LoadedProgram* prediction = nullptr;
   std::optional<Sampler> sampler;
   std::unique_ptr<BatchLoader> loader;
+  bool has_taken = false;
   TextBatch taken;               // the one that was taken last
   Seconds data_wait{0};          // for it
   std::vector<int> token_bytes;  // of each token of the vocabulary, as text
@@ -146,13 +115,16 @@ struct Engine::State {
   Tensor step_number = Tensor::scalar(int32_t{0});
   std::map<std::string, const Tensor*> inputs;
   TensorMap results;
+  RuleLookup rules;
+  std::unique_ptr<SplitStep> split_step;
+  std::map<std::string, const Tensor*> accumulation_inputs;
+  StepResult pending;        // of the batches that were accumulated since the last update: sums
+  int64_t accumulated = 0;   // their number
+  bool is_exchanged = true;  // is all of it in the reduced gradients?
 
-  LoadedProgram& load_without_training(const Graph& other, LoadedProgram*& program) {
-    if (!program) {
-      const auto marks = with_variables_of(graph, compiled, other, marks_for(other, plan.marks));
-      program = &runtime->load(shared_tasks(compile(other, plan.placed(), marks).tasks));
-    }
-    return *program;
+  void load_without_training(const Graph& other, LoadedProgram*& program) {
+    const auto marks = with_variables_of(graph, compiled, other, marks_for(other, plan.marks));
+    program = &runtime->load(shared_tasks(compile(other, plan.placed(), marks).tasks));
   }
 
   const Sampler& training_sampler() {
@@ -164,6 +136,19 @@ struct Engine::State {
                                      .tail = config.data.tail,
                                      .seed = config.train.seed});
     return *sampler;
+  }
+
+  void start_loader() {
+    if (!loader) loader = std::make_unique<BatchLoader>(data->train, training_sampler(), steps_done);
+  }
+
+  LoadedProgram& evaluation_program() {
+    if (!evaluation) load_without_training(evaluation_graph(config, config.train.batch), evaluation);
+    return *evaluation;
+  }
+  LoadedProgram& prediction_program() {
+    if (!prediction) load_without_training(prediction_graph(config), prediction);
+    return *prediction;
   }
 
   /// Text bytes of the tokens that the first `rows` rows of labels count.
@@ -179,11 +164,12 @@ struct Engine::State {
     return bytes;
   }
 
-  void give(const TextBatch& batch) {
+  /// The inputs of a step or of a part of it; `draw` numbers the random numbers of dropout (and the step, for the optimizer).
+  void give(std::map<std::string, const Tensor*>& given, const TextBatch& batch, int32_t draw) {
     rate.values<float>()[0] = static_cast<float>(learning_rate(config.optimizer.schedule, steps_done));
-    step_number.values<int32_t>()[0] = static_cast<int32_t>(steps_done);
+    step_number.values<int32_t>()[0] = draw;
     for (const TaskInput& input : compiled.tasks.inputs) {
-      const Tensor*& place = inputs[input.name];
+      const Tensor*& place = given[input.name];
       if (input.name == "tokens")
         place = &batch.inputs;
       else if (input.name == "labels")
@@ -195,6 +181,19 @@ struct Engine::State {
       else
         throw InternalError("the training graph has an unknown input '" + input.name + "'");
     }
+  }
+
+  void check_is_a_number(double loss) const {
+    if (std::isfinite(loss)) return;
+    throw UserError("the loss of step " + std::to_string(steps_done) + " is not a number",
+                    "training diverged: values grew until they left the range of f32",
+                    "lower optimizer.learning_rate, lengthen optimizer.warmup, or set optimizer.clip_norm", ExitCode::kDiverged);
+  }
+
+  void check_is_accumulated(const std::string& what) const {
+    if (accumulated > 0) return;
+    throw UserError(what + " has no gradients", "nothing was accumulated since the last step",
+                    "call accumulate() with a batch first, or step() for a whole step", ExitCode::kUsage);
   }
 
   double result(std::string_view name) const {
@@ -209,6 +208,7 @@ Engine::Engine(RunConfig config, Plan plan, std::shared_ptr<const TextData> data
   s.config = std::move(config);
   s.plan = std::move(plan);
   s.data = std::move(data);
+  s.rules = options.rules;
   s.graph = training_graph(s.config);
   check_fits(s.plan, s.graph);
   s.compiled = compile(s.graph, s.plan.placed(), s.plan.marks,
@@ -247,11 +247,10 @@ int64_t Engine::steps_per_epoch() {
 const TextBatch& Engine::next_batch() {
   State& s = *state_;
   const auto start = std::chrono::steady_clock::now();
-  if (!s.loader)
-    s.loader = std::make_unique<BatchLoader>(s.data->train, s.training_sampler(), s.steps_done);
-  else
-    s.loader->recycle(std::move(s.taken));
+  s.start_loader();
+  if (s.has_taken) s.loader->recycle(std::move(s.taken));
   s.taken = s.loader->next();
+  s.has_taken = true;
   s.data_wait = seconds_since(start);
   return s.taken;
 }
@@ -266,7 +265,7 @@ StepResult Engine::step(const Observer* observer) {
 StepResult Engine::step(const TextBatch& batch, const Observer* observer) {
   State& s = *state_;
   const auto start = std::chrono::steady_clock::now();
-  s.give(batch);
+  s.give(s.inputs, batch, static_cast<int32_t>(s.steps_done));
   s.runtime->run(*s.training, s.inputs, s.results, observer);
   const StepResult result{.step = s.steps_done,
                           .loss = s.result("loss"),
@@ -275,18 +274,75 @@ StepResult Engine::step(const TextBatch& batch, const Observer* observer) {
                           .tokens = batch.inputs.size(),
                           .time = seconds_since(start),
                           .data_wait = Seconds(0)};
-  if (!std::isfinite(result.loss))
-    throw UserError("the loss of step " + std::to_string(s.steps_done) + " is not a number",
-                    "training diverged: values grew until they left the range of f32",
-                    "lower optimizer.learning_rate, lengthen optimizer.warmup, or set optimizer.clip_norm", ExitCode::kDiverged);
+  s.check_is_a_number(result.loss);
   ++s.steps_done;
   return result;
+}
+
+StepResult Engine::run(const TextBatch& batch) {
+  return step(batch);
+}
+
+double Engine::accumulate(const TextBatch& batch) {
+  State& s = *state_;
+  const auto start = std::chrono::steady_clock::now();
+  if (!s.split_step) s.split_step = std::make_unique<SplitStep>(s.config, s.plan, s.graph, s.compiled, s.rules, *s.runtime);
+  s.give(s.accumulation_inputs, batch, draw_of(s.steps_done, s.accumulated));
+  s.accumulation_inputs.erase(std::string(kLearningRateInput));
+  const double loss = s.split_step->accumulate(s.accumulation_inputs);
+  s.check_is_a_number(loss);
+  if (s.accumulated == 0) s.pending = {};
+  s.pending.loss += loss;
+  s.pending.tokens += batch.inputs.size();
+  if (&batch == &s.taken) s.pending.data_wait += s.data_wait;
+  s.pending.time += seconds_since(start);
+  ++s.accumulated;
+  s.is_exchanged = false;
+  return loss;
+}
+
+void Engine::all_reduce_gradients() {
+  State& s = *state_;
+  s.check_is_accumulated("all_reduce_gradients()");
+  if (s.is_exchanged) return;
+  const auto start = std::chrono::steady_clock::now();
+  s.split_step->all_reduce();
+  s.is_exchanged = true;
+  s.pending.time += seconds_since(start);
+}
+
+StepResult Engine::apply_gradients() {
+  State& s = *state_;
+  s.check_is_accumulated("apply_gradients()");
+  all_reduce_gradients();
+  const auto start = std::chrono::steady_clock::now();
+  StepResult result = s.pending;
+  const double share = 1.0 / static_cast<double>(s.accumulated);
+  result.step = s.steps_done;
+  result.loss *= share;
+  result.learning_rate = static_cast<float>(learning_rate(s.config.optimizer.schedule, s.steps_done));  // as the ranks get it
+  result.grad_norm = s.split_step->apply(share, result.learning_rate, s.steps_done).grad_norm;
+  result.time += seconds_since(start);
+  s.accumulated = 0;
+  ++s.steps_done;
+  return result;
+}
+
+void Engine::prepare() {
+  State& s = *state_;
+  s.start_loader();
+  s.evaluation_program();
+  s.prediction_program();
+}
+
+BatchRange Engine::dataloader(int64_t batches) {
+  return BatchRange(*this, batches);
 }
 
 Engine::Evaluation Engine::evaluate(int64_t batches) {
   State& s = *state_;
   const int64_t batch = s.config.train.batch;
-  LoadedProgram& program = s.load_without_training(evaluation_graph(s.config, batch), s.evaluation);
+  LoadedProgram& program = s.evaluation_program();
   const Sampler sampler(
       {.samples = s.data->held_out->samples(), .batch = batch, .parts = 1, .shuffle = Shuffle::kNone, .tail = Tail::kPad, .seed = 0});
   Evaluation evaluation;
@@ -316,7 +372,7 @@ Engine::Evaluation Engine::evaluate(int64_t batches) {
 
 std::vector<float> Engine::predict(const std::vector<int32_t>& tokens) {
   State& s = *state_;
-  LoadedProgram& program = s.load_without_training(prediction_graph(s.config), s.prediction);
+  LoadedProgram& program = s.prediction_program();
   const int64_t context = s.config.model.context;
   const auto used = std::min<int64_t>(context, static_cast<int64_t>(tokens.size()));
   // A causal model reads the logits at the last token; one that looks at the whole context has the tokens at its end.
@@ -340,7 +396,10 @@ std::vector<int32_t> Engine::generate(std::vector<int32_t> prompt, int64_t count
 
 TensorMap Engine::variables() {
   TensorMap values;
-  for (const std::string& name : state_->runtime->variable_names()) values.emplace(name, state_->runtime->variable(name));
+  for (const Variable& variable : state_->graph.variables()) {
+    const std::string& name = state_->graph.value(variable.value).name;
+    values.emplace(name, state_->runtime->variable(name));
+  }
   return values;
 }
 

@@ -12,9 +12,9 @@ namespace {
 using Event = void (Callback::*)(const TrainingState&, TrainingControl&);
 
 void check_options(const FitOptions& options) {
-  for (const auto& [name, value] :
-       {std::pair{"steps", options.steps}, std::pair{"log_every", options.log_every}, std::pair{"evaluate_every", options.evaluate_every},
-        std::pair{"evaluate_batches", options.evaluate_batches}, std::pair{"save_every", options.save_every}})
+  for (const auto& [name, value] : {std::pair{"steps", options.steps}, std::pair{"accumulate", options.accumulate},
+                                    std::pair{"log_every", options.log_every}, std::pair{"evaluate_every", options.evaluate_every},
+                                    std::pair{"evaluate_batches", options.evaluate_batches}, std::pair{"save_every", options.save_every}})
     if (value < 0)
       throw UserError("fit with " + std::string(name) + " = " + std::to_string(value) + " is not possible",
                       "numbers of steps and batches are at least 0", "give 0 or more", ExitCode::kBadConfig);
@@ -51,7 +51,7 @@ class Fit {
     const bool first_of_epoch = state_.step % state_.steps_per_epoch == 0 || state_.step == first_step_;
     if (first_of_epoch) tell(&Callback::on_epoch_begin);
     tell(&Callback::on_step_begin);
-    result_.steps.push_back(engine_.step());
+    result_.steps.push_back(options_.accumulate > 0 ? step_in_parts() : engine_.step());
     state_.result = &result_.steps.back();
     state_.step = engine_.step_count();
     tell(&Callback::on_step_end);
@@ -61,6 +61,18 @@ class Fit {
     if (is_due(options_.evaluate_every) || control_.should_evaluate) evaluate();
     if (options_.save && (is_due(options_.save_every) || control_.should_save)) save();
     control_.should_evaluate = control_.should_save = false;
+  }
+
+  StepResult step_in_parts() {
+    for (int64_t i = 0; i < options_.accumulate; ++i) {
+      engine_.accumulate(engine_.next_batch());
+      tell(&Callback::on_substep_end);
+    }
+    engine_.all_reduce_gradients();
+    tell(&Callback::on_pre_optimizer_step);
+    const StepResult result = engine_.apply_gradients();
+    tell(&Callback::on_optimizer_step);
+    return result;
   }
 
   bool is_due(int64_t every) const { return every > 0 && state_.step % every == 0; }

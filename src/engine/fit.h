@@ -12,8 +12,9 @@ namespace tessera {
 struct FitOptions {
   int64_t steps = 0;                      // to do from here
   std::vector<Callback*> callbacks = {};  // called in this order; they outlive fit()
-  int64_t log_every = 1;                  // steps between on_log, and after the first and the last; 0: never
-  int64_t evaluate_every = 0;             // 0: only when a callback asks for it
+  int64_t accumulate = 0;      // batches of a step, each with its own forward and backward (Engine::accumulate); 0: a compiled step of one
+  int64_t log_every = 1;       // steps between on_log, and after the first and the last; 0: never
+  int64_t evaluate_every = 0;  // 0: only when a callback asks for it
   int64_t evaluate_batches = 8;
   bool evaluate_at_end = false;
   int64_t save_every = 0;  // 0: only when a callback asks for it, and at the end
