@@ -83,7 +83,8 @@ void add_options(CLI::App& app, Command command, Arguments& arguments) {
   switch (command) {
     case Command::kTrain:
       steps("Length of the run; default: train.steps");
-      app.add_option("--out", arguments.out, "Folder for plan.json, config.json and metrics.jsonl")->type_name("DIR");
+      app.add_option("--out", arguments.out, "Folder for plan.json, config.json, metrics.jsonl, logs and TensorBoard events")
+          ->type_name("DIR");
       break;
     case Command::kVerify: steps("Steps to compare; default: 20"); break;
     case Command::kExplain:

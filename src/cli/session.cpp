@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "cli/text_table.h"
+#include "engine/batch_rule.h"
 
 namespace tessera {
 namespace {
@@ -40,7 +41,12 @@ Document data_settings(const DataConfig& data, int64_t context) {
 
 Document train_settings(const TrainConfig& train) {
   Document table;
-  table["batch"] = train.batch;
+  if (train.batch_per_rank > 0) {  // where no plan has settled it
+    table["batch_per_rank"] = train.batch_per_rank;
+    table["scale_learning_rate"] = std::string(to_text(train.scale_learning_rate));
+  } else {
+    table["batch"] = train.batch;
+  }
   table["steps"] = train.steps;
   table["seed"] = static_cast<int64_t>(train.seed);
   table["evaluate_every"] = train.evaluate_every;
@@ -63,6 +69,7 @@ Document optimizer_settings(const OptimizerConfig& optimizer) {
   table["learning_rate"] = optimizer.schedule.peak;
   table["schedule"] = std::string(to_text(optimizer.schedule.kind));
   table["warmup"] = optimizer.schedule.warmup;
+  table["warmup_start"] = optimizer.schedule.warmup_start;
   table["final"] = optimizer.schedule.final;
   return table;
 }
@@ -77,6 +84,7 @@ Session open_session(const Arguments& arguments) {
   session.config = read_config(arguments.file, sets);
   session.plan = chosen_plan(arguments, session.config);
   if (arguments.ranks) check_ranks(session.plan, *arguments.ranks);
+  session.config = resolved_for(std::move(session.config), session.plan);
   return session;
 }
 

@@ -39,7 +39,8 @@ std::string result_text(const TrainedRun& run, Engine& engine, const TextData& d
   text += fmt::format("speed      {} tok/s, {} tok/s/dev\n", grouped(std::llround(run.tokens_per_second)),
                       grouped(std::llround(run.tokens_per_second / engine.plan().ranks())));
   text += fmt::format("memory     {} at the peak of a rank\n", to_text(engine.runtime().peak_bytes()));
-  if (!out.empty()) text += fmt::format("written    {0}/plan.json, {0}/config.json, {0}/metrics.jsonl\n", out);
+  if (!out.empty())
+    text += fmt::format("written    {0}/plan.json, config.json, metrics.jsonl, logs/rank-*.jsonl, events.out.tfevents.*\n", out);
   return text;
 }
 

@@ -52,7 +52,8 @@ TrainedRun train_to_end(Engine& engine, RunFolder* folder) {
                      .evaluate_every = train.evaluate_every,
                      .evaluate_batches = train.evaluate_batches,
                      .evaluate_at_end = true};
-  if (folder) options.callbacks.push_back(folder);
+  if (folder)
+    for (Callback* writer : folder->callbacks()) options.callbacks.push_back(writer);
   TrainedRun run;
   run.fit = engine.fit(options);
   run.held_out = run.fit.evaluations.back().evaluation;

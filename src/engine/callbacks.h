@@ -18,6 +18,7 @@ struct TrainingState {
   const StepResult* result = nullptr;      // of the last step; null before the first
   const Evaluation* evaluation = nullptr;  // the last; null before the first
   std::string stop_reason = {};            // from on_train_end on: why it ended early; "" when it ran to its end
+  std::string error = {};                  // on_train_end: the message of the error that ended it, or ""
 };
 
 /// What a callback may ask for. It is done after the step, behind on_step_end and on_epoch_end; whoever asks from on_evaluate gets the

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/random.h"
 #include "base/text.h"
+#include "engine/batch_rule.h"
 #include "engine/loader.h"
 #include "engine/shared_variables.h"
 #include "engine/split_step.h"
@@ -205,7 +206,7 @@ struct Engine::State {
 Engine::Engine(RunConfig config, Plan plan, std::shared_ptr<const TextData> data, EngineOptions options)
     : state_(std::make_unique<State>()) {
   State& s = *state_;
-  s.config = std::move(config);
+  s.config = resolved_for(std::move(config), plan);
   s.plan = std::move(plan);
   s.data = std::move(data);
   s.rules = options.rules;
@@ -234,6 +235,9 @@ const Compiled& Engine::compiled() const {
   return state_->compiled;
 }
 Runtime& Engine::runtime() {
+  return *state_->runtime;
+}
+const Runtime& Engine::runtime() const {
   return *state_->runtime;
 }
 int64_t Engine::step_count() const {

@@ -72,6 +72,7 @@ class Engine {
   const Graph& graph() const;
   const Compiled& compiled() const;
   Runtime& runtime();
+  const Runtime& runtime() const;
   int64_t step_count() const;
 
   /// Trains with callbacks, evaluations and saves: engine/fit.h.

@@ -20,6 +20,16 @@ void check_options(const FitOptions& options) {
                       "numbers of steps and batches are at least 0", "give 0 or more", ExitCode::kBadConfig);
 }
 
+std::string message_of(const std::exception_ptr& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const std::exception& known) {
+    return known.what();
+  } catch (...) {
+    return "an unknown error";
+  }
+}
+
 class Fit {
  public:
   Fit(Engine& engine, const FitOptions& options)
@@ -115,6 +125,7 @@ class Fit {
 
   [[noreturn]] void end_after(const std::exception_ptr& error) {
     state_.stop_reason = "an error ended training";
+    state_.error = message_of(error);
     for (Callback* callback : options_.callbacks) {
       if (callback == telling_) continue;  // it threw
       try {

@@ -41,12 +41,6 @@ Mark on_mesh(Mark mark, const std::string& mesh) {
   return mark;
 }
 
-const std::string& mesh_name(const Meshes& meshes, const MeshPtr& mesh) {
-  for (const NamedMesh& named : meshes)
-    if (named.mesh == mesh) return named.name;
-  throw InternalError("a placement names a mesh of the program");
-}
-
 /// A program under way: the graph, and the marks that place it.
 struct Draft {
   Graph graph;
@@ -89,24 +83,24 @@ Backward backward_of(const RunConfig& config) {
   return backward;
 }
 
-/// Where each gradient is made, and as what: addends where the op that makes it leaves addends.
-std::vector<MadeGradient> made_gradients(const Backward& backward, const Plan& plan, const std::vector<Mark>& marks,
-                                         const RuleLookup& rules, const Graph& training, const Compiled& compiled) {
-  const Meshes meshes = plan.placed();
-  const ShardedGraph sharded =
-      propagate(backward.graph, plan.micro_batches > 1 ? with_micro_batches(meshes, plan.micro_batches) : meshes, marks, rules);
+/// Where each gradient is made in the training program, and as what: addends where the op that makes it leaves addends.
+std::vector<MadeGradient> made_gradients(const Backward& backward, const Plan& plan, const Graph& training, const Compiled& compiled) {
+  const ShardedGraph& sharded = compiled.sharded;
+  const Meshes meshes = plan.placed();  // of processes: those of `sharded` have the axis of time in front when there are micro-batches
   std::vector<MadeGradient> made;
   for (size_t i = 0; i < backward.gradients.size(); ++i) {
-    const Value& value = backward.graph.value(backward.gradients[i]);
-    const Op& op = backward.graph.op(value.producer);
-    const int output = static_cast<int>(std::find(op.outputs.begin(), op.outputs.end(), backward.gradients[i]) - op.outputs.begin());
-    DistAttr attr =
-        output_attr(view(backward.graph, op), sharded.rules[static_cast<size_t>(value.producer.index)], sharded.of(value.producer), output);
-    const std::string mesh = mesh_name(sharded.meshes, attr.mesh);
-    for (const NamedMesh& named : meshes)
-      if (named.name == mesh && plan.micro_batches > 1) attr = in_time(attr, named.mesh).attr;
+    const std::string& name = backward.graph.value(backward.gradients[i]).name;
     const std::string& parameter = backward.graph.value(backward.parameters[i]).name;
-    made.push_back({parameter, value.name, value.type, std::move(attr), mesh, home_of(compiled.sharded, *training.find_value(parameter))});
+    const ValueId gradient = *training.find_value(name);
+    const OpId producer = training.value(gradient).producer;
+    const auto& outputs = training.op(producer).outputs;
+    const int output = static_cast<int>(std::find(outputs.begin(), outputs.end(), gradient) - outputs.begin());
+    DistAttr attr = output_attr(view(training, training.op(producer)), sharded.rules[static_cast<size_t>(producer.index)],
+                                sharded.of(producer), output);
+    const NamedMesh& mesh = meshes[static_cast<size_t>(sharded.stages.ops[static_cast<size_t>(producer.index)])];
+    if (plan.micro_batches > 1) attr = in_time(attr, mesh.mesh).attr;
+    made.push_back(
+        {parameter, name, training.type(gradient), std::move(attr), mesh.name, home_of(sharded, *training.find_value(parameter))});
   }
   return made;
 }
@@ -250,7 +244,7 @@ SplitStep::SplitStep(const RunConfig& config, const Plan& plan, const Graph& tra
     : runtime_(runtime) {
   Backward backward = backward_of(config);
   const std::vector<Mark> marks = with_variables_of(training, compiled, backward.graph, marks_for(backward.graph, plan.marks));
-  const std::vector<MadeGradient> gradients = made_gradients(backward, plan, marks, rules, training, compiled);
+  const std::vector<MadeGradient> gradients = made_gradients(backward, plan, training, compiled);
   const auto load = [&](std::string_view part, const Draft& draft, const CompileOptions& options) {
     const Compiled made = compile(draft.graph, plan.placed(), draft.marks, options);
     if (on_compiled) on_compiled(part, draft.graph, made);
