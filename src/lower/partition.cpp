@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "lower/micro_batches.h"
-#include "ops/operator.h"
+#include "ops/operator_set.h"
 
 namespace tessera {
 namespace {
@@ -21,6 +21,7 @@ class Partition {
   Partition(const Graph& graph, const ShardedGraph& sharded, const Meshes& meshes, int64_t micro_batches)
       : graph_(graph), sharded_(sharded), meshes_(meshes), count_(micro_batches) {
     for (const NamedMesh& mesh : meshes) program_.meshes.push_back(mesh.mesh);
+    program_.kernels = own_kernels(graph);
     held_.resize(graph.values().size());
   }
 
@@ -88,6 +89,28 @@ class Partition {
       program_.inputs.push_back({graph_.value(input).name, own_register(input, time, i), graph_.type(input)});
   }
 
+  // An input is fed on every mesh that wants it: it need not travel between them.
+
+  bool is_input(ValueId value) const {
+    return std::any_of(graph_.inputs().begin(), graph_.inputs().end(), [&](ValueId input) { return input == value; });
+  }
+
+  bool is_held_on(ValueId value, const MeshPtr& mesh) const {
+    const auto& list = held_[static_cast<size_t>(value.index)];
+    return std::any_of(list.begin(), list.end(),
+                       [&](const Held& held) { return program_.registers[static_cast<size_t>(held.reg)].attr.mesh == mesh; });
+  }
+
+  void add_input_on(ValueId input, InTime wanted) {
+    wanted.attr.partial.clear();
+    for (int i = 0; i < (wanted.by_micro_batch ? static_cast<int>(count_) : 1); ++i) {
+      const RegisterIndex reg = own_register(input, wanted, i);
+      Register& fed = program_.registers[static_cast<size_t>(reg)];
+      fed.name += " on " + meshes_[static_cast<size_t>(fed.mesh)].name;
+      program_.inputs.push_back({graph_.value(input).name, reg, graph_.type(input)});
+    }
+  }
+
   void add_variable(const Variable& variable) {
     const InTime time = placed(sharded_.of(variable.value));
     if (time.by_micro_batch)
@@ -107,7 +130,7 @@ class Partition {
     const OpView op_view = view(graph_, op);
     const ShardingRule& rule = sharded_.rules[static_cast<size_t>(id.index)];
     const OpSharding& sharding = sharded_.of(id);
-    const KernelCall call = find_operator(op.kind).kernel(op_view, factor_splits(rule, sharding));
+    const KernelCall call = op_view.definition->kernel(op_view, factor_splits(rule, sharding));
     if (!runs_by_micro_batch(sharding)) {
       lower_instance(op, op_view, rule, sharding, count_ == 1 ? call : in_micro_batch(call, -1), -1);
       return;
@@ -189,7 +212,7 @@ class Partition {
       for (RegisterIndex reg : list) local.push_back(local_type(program_.registers[static_cast<size_t>(reg)], origin));
       return local;
     };
-    const Bytes bytes = bind_kernel(localize(step.call, origin, types(step.inputs), types(step.outputs))).workspace;
+    const Bytes bytes = bind_kernel(localize(step.call, origin, types(step.inputs), types(step.outputs)), program_.kernels.get()).workspace;
     if (bytes.value() == 0) return -1;
     return add_register(step.op + ".workspace", {DType::kBool, {bytes.value()}}, DistAttr::replicated(mesh, 1));
   }
@@ -208,6 +231,7 @@ class Partition {
   /// The register that holds `value` as `wanted` in a micro-batch, or once a step; made by exchanges when there is none yet.
   RegisterIndex at(ValueId value, const InTime& wanted, int index, Role role, const std::string& reason) {
     const int micro_batch = wanted.by_micro_batch ? index : -1;
+    if (is_input(value) && !is_held_on(value, wanted.attr.mesh)) add_input_on(value, wanted);
     RegisterIndex best = -1;
     int64_t best_bytes = 0;
     for (const Held& held : held_[static_cast<size_t>(value.index)]) {
@@ -309,8 +333,8 @@ bool may_write_over(const Program& program, RegisterIndex value, RegisterIndex n
   const int read = last_reader(program, value);
   if (write < 0 || read > write) return false;
   const Instruction& instruction = program.instructions[static_cast<size_t>(write)];
-  return read < write ||
-         (!instruction.is_exchange && instruction.step.outputs.front() == next && runs_in_place(instruction.step.call.kernel));
+  return read < write || (!instruction.is_exchange && instruction.step.outputs.front() == next &&
+                          runs_in_place(instruction.step.call.kernel, program.kernels.get()));
 }
 
 void append_copy(Program& program, size_t variable, RegisterIndex next) {

@@ -33,7 +33,11 @@ struct Program {
   std::vector<RegisterIndex> next;  // per variable: the register of its next value, or -1
   std::vector<TaskInput> inputs;
   std::vector<std::pair<std::string, RegisterIndex>> results;
+  std::shared_ptr<const KernelSet> kernels;  // of the graph's own operators
 };
+
+/// By input: the first instruction that reads it; that of a part that nobody reads: 0.
+std::vector<int> first_readers_of_inputs(const Program& program);
 
 /// The text form of a graph (graph/graph.h) with kernels for operators, placements in the types, and exchanges with their reasons:
 ///

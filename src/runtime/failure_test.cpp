@@ -92,10 +92,10 @@ TEST(Failure, AProgramOfAnotherMeshIsRefused) {
 }
 
 TEST(Deadline, SaysWhoWaitsForWhom) {
-  Bench bench(gathered("dp=2"), {.deadline = Seconds(0.05)});
-  const Observer observer = at(1, kY, [] { std::this_thread::sleep_for(std::chrono::milliseconds(500)); });
+  Bench bench(gathered("dp=2"), {.deadline = Seconds(0.4)});
+  const Observer observer = at(1, kY, [] { std::this_thread::sleep_for(std::chrono::milliseconds(1200)); });
   EXPECT_EQ(failure_of(bench, &observer),
-            "internal error: rank 0, task 'gather y': waited 50 ms: waits for register 'y' from 'y' of rank 1, which is at task 'y'");
+            "internal error: rank 0, task 'gather y': waited 400 ms: waits for register 'y' from 'y' of rank 1, which is at task 'y'");
 }
 
 TEST(Deadline, NamesWhoHoldsWhatAWriterWaitsFor) {
@@ -105,11 +105,11 @@ TEST(Deadline, NamesWhoHoldsWhatAWriterWaitsFor) {
   const RegisterIndex delay = made.compute("delay", {"scalar.mul", {}, {2}, ""}, {x}, "f32[32@dp]");
   made.result("all", made.exchange("gather w", w, "f32[32]"));
   made.update("w.next", {"binary.add", {}, {}, ""}, {w, x}, w);
-  Bench bench(std::move(made), {.deadline = Seconds(0.05)});
-  const Observer observer = at(1, delay, [] { std::this_thread::sleep_for(std::chrono::milliseconds(500)); });
+  Bench bench(std::move(made), {.deadline = Seconds(0.4)});
+  const Observer observer = at(1, delay, [] { std::this_thread::sleep_for(std::chrono::milliseconds(1200)); });
   // Rank 1 made w readable before its delay, so rank 0 gathers; w is still held by the slower one.
   EXPECT_EQ(failure_of(bench, &observer),
-            "internal error: rank 0, task 'w.next': waited 50 ms: waits to write over register 'w', held by 'gather w' of rank 1, "
+            "internal error: rank 0, task 'w.next': waited 400 ms: waits to write over register 'w', held by 'gather w' of rank 1, "
             "which is at task 'delay'");
 }
 

@@ -5,6 +5,7 @@
 // peers and parameters are functions of the process's coordinate. Stages of a pipeline are several meshes in one task graph.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -108,10 +109,19 @@ struct TaskGraph {
   std::vector<TaskInput> inputs;
   std::vector<std::pair<std::string, RegisterIndex>> results;  // what the fetch hands over
   std::vector<Bytes> arenas;                                   // by mesh: a process has the arena of each mesh that it is in
+  std::shared_ptr<const KernelSet> kernels;                    // what calls mean beside the built-in ones; nullptr: nothing
 };
 
 /// The text form: registers, then tasks in order.
 std::string to_text(const TaskGraph& graph);
+
+/// What one process does in a step, a line an act, with the shapes of its own parts; F, B and O are forward, backward and optimizer, with
+/// the number of the micro-batch:
+///
+///     F0  y #0: f32[2,3] = dot_general(x #0, w)
+///     F0  send y #0 [0:2, 0:3] to 2
+///     B0  dz #0 [*]: f32[2,4] = all-reduce(dz #0) with 3
+std::string rank_text(const TaskGraph& graph, Rank rank);
 
 /// Checks what every task graph must be: each register is filled by one task before it is read in the order list; producers and consumers
 /// agree; no two registers that are alive together share bytes, but for the input and the output of a kernel that runs in place; what other
