@@ -61,7 +61,7 @@ TEST(BatchRule, ASecondCallChangesNothing) {
 TEST(BatchRule, TheEngineTakesItsBatchFromThePlan) {
   Engine engine(per_rank(RateScaling::kLinear), plan_of("gpt", "dp2"), small_text());
   const StepResult result = engine.step();
-  EXPECT_EQ(result.tokens, 2 * 3 * 12);
+  EXPECT_EQ(result.tokens, 2 * 3 * 8);
   EXPECT_EQ(result.learning_rate, 0.25f + 0.25f / 3);  // the first third of the way from 0.25 to 0.5
 }
 

@@ -152,21 +152,24 @@ struct Engine::State {
     return *prediction;
   }
 
-  /// Text bytes of the tokens that the first `rows` rows of labels count.
-  int64_t counted_bytes(const TextBatch& rows, bool every_token) {
+  /// Text bytes of the tokens that labels count, of which the model predicts the last `places` of each row.
+  int64_t counted_bytes(const TextBatch& rows, int64_t places) {
     if (token_bytes.empty())
       for (int32_t token = 0; token < data->vocabulary.size(); ++token)
         token_bytes.push_back(static_cast<int>(data->vocabulary.decode({token}).size()));
     const auto labels = rows.labels.values<int32_t>();
-    const auto context = static_cast<size_t>(data->held_out->context());
+    const int64_t context = data->held_out->context();
     int64_t bytes = 0;
-    for (size_t i = every_token ? 0 : context - 1; i < labels.size(); i += every_token ? 1 : context)
-      if (labels[i] >= 0) bytes += token_bytes.at(static_cast<size_t>(labels[i]));
+    for (int64_t i = 0; i < rows.labels.size(); ++i) {
+      const int32_t label = labels[static_cast<size_t>(i)];
+      if (label >= 0 && i % context >= context - places) bytes += token_bytes.at(static_cast<size_t>(label));
+    }
     return bytes;
   }
 
   /// The inputs of a step or of a part of it; `draw` numbers the random numbers of dropout (and the step, for the optimizer).
   void give(std::map<std::string, const Tensor*>& given, const TextBatch& batch, int32_t draw) {
+    check_rows(batch);
     rate.values<float>()[0] = static_cast<float>(learning_rate(config.optimizer.schedule, steps_done));
     step_number.values<int32_t>()[0] = draw;
     for (const TaskInput& input : compiled.tasks.inputs) {
@@ -182,6 +185,15 @@ struct Engine::State {
       else
         throw InternalError("the training graph has an unknown input '" + input.name + "'");
     }
+  }
+
+  void check_rows(const TextBatch& batch) const {
+    const TensorType wanted{DType::kI32, {config.train.batch, config.model.context}};
+    for (const Tensor* given : {&batch.inputs, &batch.labels})
+      if (!(given->type() == wanted))
+        throw UserError("a batch of " + to_text(given->type()) + " does not fit this training",
+                        "its step takes " + to_text(wanted) + ": train.batch rows of model.context tokens",
+                        "give batches of train.batch rows, or set train.batch to the rows that you have", ExitCode::kBadData);
   }
 
   void check_is_a_number(double loss) const {
@@ -305,6 +317,10 @@ double Engine::accumulate(const TextBatch& batch) {
   return loss;
 }
 
+int64_t Engine::accumulated() const {
+  return state_->accumulated;
+}
+
 void Engine::all_reduce_gradients() {
   State& s = *state_;
   s.check_is_accumulated("all_reduce_gradients()");
@@ -351,7 +367,7 @@ Engine::Evaluation Engine::evaluate(int64_t batches) {
       {.samples = s.data->held_out->samples(), .batch = batch, .parts = 1, .shuffle = Shuffle::kNone, .tail = Tail::kPad, .seed = 0});
   Evaluation evaluation;
   double sum = 0, correct = 0;
-  const bool every_token = predicts_every_token(s.graph);
+  const int64_t places = predicted_places(s.graph);
   TensorMap results;
   TextBatch rows;
   for (int64_t i = 0; i < std::min(batches, sampler.steps_per_epoch()); ++i) {
@@ -366,7 +382,7 @@ Engine::Evaluation Engine::evaluate(int64_t batches) {
     sum += results.at("loss").values<float>()[0] * count;
     correct += results.at("correct").values<float>()[0];
     evaluation.tokens += static_cast<int64_t>(count);
-    evaluation.bytes += s.counted_bytes(rows, every_token);
+    evaluation.bytes += s.counted_bytes(rows, places);
   }
   const auto tokens = static_cast<double>(std::max<int64_t>(evaluation.tokens, 1));
   evaluation.loss = sum / tokens;

@@ -82,7 +82,7 @@ class Engine {
 
   /// The next training step on the next batch.
   StepResult step(const Observer* observer = nullptr);
-  /// The same, with a given whole batch.
+  /// The same, with a given whole batch.  throws  UserError (65) when it has not train.batch rows
   StepResult step(const TextBatch& batch, const Observer* observer = nullptr);
 
   /// The next whole batch of the training text, in the order of config().data; it stays until the next one is taken, here or by step().
@@ -101,9 +101,11 @@ class Engine {
 
   /// Forward and backward of a batch of config().train.batch rows; its gradients are added to those before it where they are made, without
   /// an exchange between data-parallel ranks (what others call no_sync). Returns the batch's mean loss.
-  ///   throws  UserError (5) when the loss is not a number; InternalError when the batch has another number of rows
+  ///   throws  UserError: 65 the batch has another number of rows, 5 the loss is not a number
   ///   memory  the first call makes three more buffers of the gradients' size
   double accumulate(const TextBatch& batch);
+  /// Batches that were accumulated since the last step.
+  int64_t accumulated() const;
   /// Adds up over the ranks what is accumulated. Gradients that are sums over the same ranks and whole otherwise travel as one tensor, in
   /// one exchange a mesh; those that the plan divides (tp, zero) each in their own. Nothing happens when there is nothing new.
   ///   throws  UserError (2) when nothing was accumulated since the last step

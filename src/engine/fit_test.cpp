@@ -61,10 +61,10 @@ RunConfig small_run() {
   return config;
 }
 
-/// Exactly 5 samples of 12 tokens, of which each epoch takes two batches of 2.
+/// Exactly 5 samples of 8 tokens, of which each epoch takes two batches of 2.
 std::shared_ptr<const TextData> text_of_two_steps() {
   auto data = std::make_shared<TextData>(*small_text());
-  data->train = std::make_shared<const TextDataset>(std::vector<int32_t>(12 * 5 + 1, 7), 12, 12);
+  data->train = std::make_shared<const TextDataset>(std::vector<int32_t>(8 * 5 + 1, 7), 8, 8);
   return data;
 }
 

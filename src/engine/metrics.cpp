@@ -21,12 +21,11 @@ Shape without_last(const Shape& shape) {
   return Shape(std::span<const int64_t>(shape.begin(), shape.end() - 1));
 }
 
-/// The labels of the loss have the shape of the logits without the classes.
-ValueId counted_labels(const Graph& graph, ValueId logits) {
-  const Shape rows = without_last(graph.type(logits).shape);
-  for (const char* name : {"labels", "labels.next"})
-    if (const auto labels = graph.find_value(name); labels && graph.type(*labels).shape == rows) return *labels;
-  throw InternalError("the graph has no labels for its logits");
+/// What the loss compares the logits with: the labels that the family of the model picked, by the op that finds those that count.
+ValueId counted_labels(const Graph& graph) {
+  const auto is_valid = graph.find_op("loss.is_valid");
+  ensure(is_valid.has_value(), "the loss finds the labels that count");
+  return graph.op(*is_valid).inputs.front();
 }
 
 std::vector<int64_t> dims_of(const Shape& shape) {
@@ -67,7 +66,7 @@ std::span<const Metric> metrics() {
 
 void add_correct_count(Graph& graph) {
   const ValueId logits = graph.output("logits");
-  const ValueId labels = counted_labels(graph, logits);
+  const ValueId labels = counted_labels(graph);
   Builder builder(graph);
   const auto scope = builder.scope("correct");
   const ValueId likeliest = likeliest_class(builder, logits);
@@ -76,8 +75,9 @@ void add_correct_count(Graph& graph) {
   graph.add_output("correct", builder.reduce_sum(hits, dims_of(builder.shape(hits)), "count"));
 }
 
-bool predicts_every_token(const Graph& graph) {
-  return graph.type(graph.output("logits")).shape.size() == 3;
+int64_t predicted_places(const Graph& graph) {
+  const Shape& shape = graph.type(graph.output("logits")).shape;
+  return shape.size() == 3 ? shape[1] : 1;
 }
 
 }  // namespace tessera

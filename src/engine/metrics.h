@@ -33,11 +33,11 @@ std::span<const Metric> metrics();
 /// Appends the output "correct" f32[]: how many counted labels are the likeliest token. Of several that are equally likely the first is
 /// taken, so that a model that knows nothing is right once in a vocabulary.
 ///
-///   requires  outputs "logits" [..., V] and the labels of the loss: `labels`, or `labels.next` where only the last one counts
+///   requires  the graph is that of build_model with a loss
 ///   exact     up to 2^24 tokens
 void add_correct_count(Graph& graph);
 
-/// Does the model of this graph predict every next token (logits [batch, context, V]), or only the last (logits [batch, V])?
-bool predicts_every_token(const Graph& graph);
+/// How many places of a row the model of this graph predicts, the last ones: all of the context, the second half, or the last.
+int64_t predicted_places(const Graph& graph);
 
 }  // namespace tessera
