@@ -22,6 +22,10 @@ SMALL_GPT = ["configs/gpt.toml", "--set", f"data.path={TEXT}", "model.width=16",
 SMALL_MLP = ["configs/mlp.toml", "--set", f"data.path={TEXT}", "model.width=16", "model.embedding=4", "train.batch=4", "train.steps=6"]
 
 
+METRICS = {"step", "loss", "lr", "grad_norm", "step_time_ms", "tokens", "tokens_per_s", "tokens_per_s_per_device", "tflops_per_device", "mfu", "hfu",
+           "mem_peak_bytes", "data_wait_ms", "comm_exposed_ms", "bubble_ms", "skipped", "nan"}
+
+
 def run(*arguments, code=0):
     result = subprocess.run([PROGRAM, *map(str, arguments)], cwd=ROOT, capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL)
     assert result.returncode == code, f"{arguments}: exit code {result.returncode}\n{result.stdout}\n{result.stderr}"
@@ -75,12 +79,51 @@ class Train(unittest.TestCase):
             steps = [line for line in lines if "loss" in line]
             self.assertEqual([line["step"] for line in steps], [1, 2, 3, 4, 5, 6])
             self.assertEqual([line["loss"] for line in steps], result["losses"])
-            self.assertEqual(steps[0].keys(), {"step", "loss", "lr", "grad_norm", "step_time_ms", "tokens", "tokens_per_s", "tokens_per_s_per_device", "mem_peak_bytes"})
-            self.assertEqual(lines[-1], {"step": 6, "val_loss": result["val_loss"]})
+            self.assertEqual(steps[0].keys(), METRICS)
+            self.assertIsNone(steps[0]["mfu"])
+            self.assertEqual(lines[-1], {"step": 6, **{key: result[key] for key in ("val_loss", "val_perplexity", "val_accuracy", "val_bits_per_byte")}})
+            self.assertAlmostEqual(result["val_perplexity"], math.exp(result["val_loss"]), delta=1e-9 * result["val_perplexity"])
+            self.assertTrue(0 <= result["val_accuracy"] <= 1)
             # What it wrote can be run again, and only on that model.
             again = run_json("train", *SMALL_GPT, "--plan", out / "plan.json")
             self.assertEqual(again["losses"], result["losses"])
             self.assertIn("made for another model", run("train", *SMALL_MLP, "--plan", out / "plan.json", code=78).stderr)
+
+    def test_out_has_a_log_a_rank_and_a_file_for_tensorboard(self):
+        with tempfile.TemporaryDirectory() as folder:
+            run("train", *SMALL_MLP, "--plan", "configs/plans/mlp.dp4.json", "--out", folder)
+            logs = sorted((pathlib.Path(folder) / "logs").iterdir())
+            self.assertEqual([log.name for log in logs], [f"rank-{rank:05}.jsonl" for rank in range(4)])
+            lines = [json.loads(line) for line in logs[3].read_text().splitlines()]
+            self.assertEqual([line["log_type_name"] for line in lines], ["start", "program_loaded", "step_end", "step_end", "evaluate", "end"])
+            self.assertEqual({line["rank"] for line in lines}, {3})
+            [events] = pathlib.Path(folder).glob("events.out.tfevents.*")
+            data = events.read_bytes()
+            self.assertEqual(data[:12], bytes.fromhex("1800000000000000a37f4b22"))
+            self.assertEqual((data.count(b"train/loss"), data.count(b"val/accuracy")), (6, 1))
+
+    def test_a_run_is_not_written_over_another(self):
+        with tempfile.TemporaryDirectory() as folder:
+            run("train", *SMALL_MLP, "--steps", 1, "--out", folder)
+            before = (pathlib.Path(folder) / "metrics.jsonl").read_text()
+            error = run_json("train", *SMALL_MLP, "--steps", 2, "--out", folder, code=2)["error"]
+            self.assertEqual(error["what"], f"'{folder}' holds a run already")
+            self.assertEqual((pathlib.Path(folder) / "metrics.jsonl").read_text(), before)
+
+    def test_a_batch_for_each_rank_grows_with_the_ranks_and_so_does_the_rate(self):
+        plan = ["--plan", "configs/plans/mlp.dp4.json"]
+        per_rank = [word for word in SMALL_MLP if not word.startswith("train.batch=")]
+        config = (ROOT / "configs" / "mlp.toml").read_text()
+        with tempfile.TemporaryDirectory() as folder:
+            file = pathlib.Path(folder) / "per_rank.toml"
+            file.write_text("\n".join(line for line in config.splitlines() if not line.startswith("batch =")))
+            per_rank[0] = file
+            run("train", *per_rank, "train.batch_per_rank=2", "train.scale_learning_rate=linear", "optimizer.learning_rate=0.001", "optimizer.warmup=0",
+                "optimizer.schedule=constant", *plan, "--out", pathlib.Path(folder) / "out")
+            settings = json.loads((pathlib.Path(folder) / "out" / "config.json").read_text())
+            self.assertEqual((settings["train"]["batch"], settings["optimizer"]["learning_rate"]), (8, 0.004))
+        error = run_json("train", *SMALL_MLP, "train.batch_per_rank=2", code=78)["error"]
+        self.assertIn("train.batch and train.batch_per_rank are both set", error["what"])
 
     def test_evaluations_within_the_run_are_written(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -168,14 +168,14 @@ class UpdateWriter {
   const OptimizerConfig& config_;
 };
 
-std::vector<Parameter> differentiated_parameters(Builder& builder, ValueId loss) {
+std::vector<ParameterGradient> differentiated_parameters(Builder& builder, ValueId loss) {
   const Graph& graph = builder.graph();
   std::vector<ValueId> targets;
   for (const Variable& variable : graph.variables())
     if (variable.trainable) targets.push_back(variable.value);
   const std::vector<ValueId> gradients = differentiate(builder, loss, targets);
-  std::vector<Parameter> parameters;
-  for (size_t i = 0; i < targets.size(); ++i) parameters.push_back({targets[i], gradients[i], graph.value(targets[i]).name});
+  std::vector<ParameterGradient> parameters;
+  for (size_t i = 0; i < targets.size(); ++i) parameters.push_back({targets[i], gradients[i]});
   return parameters;
 }
 
@@ -192,13 +192,20 @@ std::string_view to_text(OptimizerKind kind) {
 }
 
 void add_training(Builder& builder, ValueId loss, const OptimizerConfig& config) {
-  const std::vector<Parameter> parameters = differentiated_parameters(builder, loss);
-  if (parameters.empty())
+  const std::vector<ParameterGradient> gradients = differentiated_parameters(builder, loss);
+  if (gradients.empty())
     throw UserError("there is nothing to train for '" + builder.graph().value(loss).name + "'", "the graph has no trainable variable",
                     "declare at least one variable as trainable", ExitCode::kBadData);
+  add_updates(builder, gradients, config);
+}
+
+void add_updates(Builder& builder, const std::vector<ParameterGradient>& gradients, const OptimizerConfig& config) {
+  std::vector<Parameter> parameters;
+  for (const ParameterGradient& given : gradients)
+    parameters.push_back({given.parameter, given.gradient, builder.graph().value(given.parameter).name});
   const ValueId learning_rate = find_or_add_input(builder.graph(), kLearningRateInput, {DType::kF32, {}});
   const ValueId step = find_or_add_input(builder.graph(), kStepInput, {DType::kI32, {}});
-  UpdateWriter(builder.graph(), builder.seed(), config).write(parameters, learning_rate, step);
+  UpdateWriter(builder.graph(), builder.seed(), config).write(std::move(parameters), learning_rate, step);
 }
 
 }  // namespace tessera

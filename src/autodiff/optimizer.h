@@ -18,10 +18,11 @@ std::string_view to_text(ScheduleKind kind);  // "constant", "cosine", "linear"
 
 struct Schedule {
   ScheduleKind kind = ScheduleKind::kConstant;
-  double peak = 1e-3;  // rate after the warm-up
-  int64_t warmup = 0;  // steps that rise linearly: step t of them has peak * (t + 1) / warmup
-  int64_t steps = 0;   // all steps, for cosine and linear: they fall from peak to peak * final at the last step
-  double final = 0;    // fraction of the peak
+  double peak = 1e-3;       // rate after the warm-up
+  int64_t warmup = 0;       // steps that rise linearly: step t of them is (t + 1) / warmup of the way from the start to the peak
+  int64_t steps = 0;        // all steps, for cosine and linear: they fall from peak to peak * final at the last step
+  double final = 0;         // fraction of the peak
+  double warmup_start = 0;  // fraction of the peak from which the warm-up rises
 };
 /// The rate of step `step` (from 0).
 double learning_rate(const Schedule& schedule, int64_t step);
@@ -48,5 +49,13 @@ inline constexpr std::string_view kStepInput = "step";
 ///             of the parameter's type with origin {parameter, "optimizer"}; the output "grad_norm" (global norm before clipping) is added
 ///             when clip_norm > 0; new ops have role optimizer and names `<parameter>.<optimizer>...`, the clip's `clip...`
 void add_training(Builder& builder, ValueId loss, const OptimizerConfig& config);
+
+/// A variable and the gradient that its update takes.
+struct ParameterGradient {
+  ValueId parameter;
+  ValueId gradient;
+};
+/// The second half of add_training: clipping and the updates, from gradients that are there already.
+void add_updates(Builder& builder, const std::vector<ParameterGradient>& gradients, const OptimizerConfig& config);
 
 }  // namespace tessera

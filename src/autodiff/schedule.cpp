@@ -27,7 +27,10 @@ std::string_view to_text(ScheduleKind kind) {
 }
 
 double learning_rate(const Schedule& schedule, int64_t step) {
-  if (step < schedule.warmup) return schedule.peak * static_cast<double>(step + 1) / static_cast<double>(schedule.warmup);
+  if (step < schedule.warmup) {
+    const double start = schedule.peak * schedule.warmup_start;
+    return start + (schedule.peak - start) * static_cast<double>(step + 1) / static_cast<double>(schedule.warmup);
+  }
   if (schedule.kind == ScheduleKind::kConstant) return schedule.peak;
   const double done = progress(schedule, step);
   const double left = schedule.kind == ScheduleKind::kLinear ? 1 - done : 0.5 * (1 + std::cos(std::numbers::pi * done));

@@ -20,6 +20,15 @@ TEST(Schedule, ConstantStaysAtThePeakAfterTheWarmUp) {
   EXPECT_EQ(learning_rate(schedule, 1000), 0.5);
 }
 
+TEST(Schedule, TheWarmUpMayRiseFromAFractionOfThePeak) {
+  const Schedule schedule{.kind = ScheduleKind::kConstant, .peak = 2, .warmup = 3, .warmup_start = 0.25};
+  // From 0.5 to 2 in three equal rises of 0.5.
+  EXPECT_EQ(learning_rate(schedule, 0), 1.0);
+  EXPECT_EQ(learning_rate(schedule, 1), 1.5);
+  EXPECT_EQ(learning_rate(schedule, 2), 2.0);
+  EXPECT_EQ(learning_rate(schedule, 3), 2.0);
+}
+
 TEST(Schedule, WithoutWarmUpStartsAtThePeak) {
   EXPECT_EQ(learning_rate({.kind = ScheduleKind::kConstant, .peak = 0.5}, 0), 0.5);
   EXPECT_EQ(learning_rate({.kind = ScheduleKind::kCosine, .peak = 0.5, .steps = 10}, 0), 0.5);

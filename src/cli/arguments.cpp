@@ -118,7 +118,8 @@ void add_options(CLI::App& app, Command command, Arguments& arguments) {
   switch (command) {
     case Command::kTrain:
       steps("Length of the run; default: train.steps");
-      app.add_option("--out", arguments.out, "Folder for plan.json, config.json, metrics.jsonl and checkpoints")->type_name("DIR");
+      app.add_option("--out", arguments.out, "Folder for plan.json, config.json, metrics.jsonl, logs, TensorBoard events and checkpoints")
+          ->type_name("DIR");
       app.add_flag("--resume", arguments.resume,
                    "Go on from the latest checkpoint in --out, or from --resume=CHECKPOINT, under its plan unless --plan is given");
       break;

@@ -13,19 +13,12 @@ bool changes_no_step(const std::string& key) {
 
 }  // namespace
 
-RunCheckpoints::RunCheckpoints(FileSystem& files, const fs::path& run, Engine& engine)
-    : engine_(engine), folder_(files, run / "checkpoints") {}
+RunCheckpoints::RunCheckpoints(FileSystem& files, const fs::path& run, int keep_last)
+    : folder_(files, run / "checkpoints"), keep_last_(keep_last) {}
 
-void RunCheckpoints::save_when_due() {
-  const int64_t every = engine_.config().checkpoint.every;
-  const int64_t step = engine_.step_count();
-  if (step == engine_.config().train.steps || (every > 0 && step % every == 0)) save();
-}
-
-void RunCheckpoints::save() {
-  if (saved_step_ == engine_.step_count()) return;
-  save_checkpoint(engine_, folder_, engine_.config().checkpoint.keep_last);
-  saved_step_ = engine_.step_count();
+void RunCheckpoints::save(Engine& engine) {
+  save_checkpoint(engine, folder_, keep_last_);
+  saved_step_ = engine.step_count();
 }
 
 fs::path RunCheckpoints::last() const {

@@ -10,23 +10,20 @@
 
 namespace tessera {
 
-/// Writes checkpoints of `engine` into the "checkpoints" of a run's folder, as its configuration says.
+/// Writes checkpoints into the "checkpoints" of a run's folder.
 ///
 ///   throws  UserError (1) when one cannot be written; those before stay good
 class RunCheckpoints {
  public:
-  /// `files` and `engine` outlive it.
-  RunCheckpoints(FileSystem& files, const std::filesystem::path& run, Engine& engine);
-  /// After a step: when checkpoint.every says so, and after the last.
-  void save_when_due();
-  /// Now, unless this step is stored already.
-  void save();
+  /// `files` outlives it.
+  RunCheckpoints(FileSystem& files, const std::filesystem::path& run, int keep_last);
+  void save(Engine& engine);
   /// The last one that is stored.
   std::filesystem::path last() const;
 
  private:
-  Engine& engine_;
   CheckpointFolder folder_;
+  int keep_last_;
   std::optional<int64_t> saved_step_;
 };
 

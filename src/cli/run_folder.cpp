@@ -10,50 +10,27 @@
 namespace tessera {
 namespace {
 
-[[noreturn]] void cannot_write(const std::filesystem::path& path, const std::string& why) {
-  throw UserError("cannot write '" + path.string() + "'", why,
-                  "check that the folder may be written and that the disk has room, or choose another --out");
+constexpr int64_t kStepsBetweenLinesOfRanks = 10;
+
+/// Makes the folder, writes what is run, and returns it.
+const std::filesystem::path& begin(const std::filesystem::path& folder, const Engine& engine) {
+  std::error_code error;
+  if (engine.step_count() == 0 && std::filesystem::exists(folder / "metrics.jsonl", error))
+    throw UserError("'" + folder.string() + "' holds a run already", "a run that begins does not write over the metrics of another",
+                    "go on with it by --resume, choose another --out, or remove the folder when that run is not needed", ExitCode::kUsage);
+  std::filesystem::create_directories(folder, error);
+  if (error)
+    throw UserError("cannot write '" + folder.string() + "'", error.message(),
+                    "check that the folder may be written and that the disk has room, or choose another --out");
+  keep_metrics_until(folder / "metrics.jsonl", engine.step_count());  // those of the run that goes on
+  write_file(folder / "plan.json", to_json(to_document(engine.plan(), engine.graph()), 2) + "\n");
+  write_file(folder / "config.json", to_json(resolved_settings(engine.config()), 2) + "\n");
+  return folder;
 }
 
 }  // namespace
 
-RunFolder::RunFolder(const std::filesystem::path& folder, Engine& engine) : engine_(engine), metrics_path_(folder / "metrics.jsonl") {
-  std::error_code error;
-  std::filesystem::create_directories(folder, error);
-  if (error) cannot_write(folder, error.message());
-  write_file(folder / "plan.json", to_json(to_document(engine.plan(), engine.graph()), 2) + "\n");
-  write_file(folder / "config.json", to_json(resolved_settings(engine.config()), 2) + "\n");
-  keep_metrics_until(metrics_path_, engine.step_count());  // those of the run that is resumed; none of a run that starts anew
-  metrics_.open(metrics_path_, std::ios::app);
-  if (!metrics_) cannot_write(metrics_path_, "it cannot be opened");
-}
-
-void RunFolder::add_step(const StepResult& result) {
-  const double seconds = result.time.value();
-  const double speed = seconds > 0 ? static_cast<double>(result.tokens) / seconds : 0;
-  Document line;
-  line["step"] = result.step + 1;
-  line["loss"] = result.loss;
-  line["lr"] = result.learning_rate;
-  line["grad_norm"] = result.grad_norm;
-  line["step_time_ms"] = seconds * 1e3;
-  line["tokens"] = result.tokens;
-  line["tokens_per_s"] = speed;
-  line["tokens_per_s_per_device"] = speed / engine_.plan().ranks();
-  line["mem_peak_bytes"] = engine_.runtime().peak_bytes().value();
-  add_line(line);
-}
-
-void RunFolder::add_evaluation(int64_t step, double loss) {
-  Document line;
-  line["step"] = step;
-  line["val_loss"] = loss;
-  add_line(line);
-}
-
-void RunFolder::add_line(const Document& line) {
-  metrics_ << to_json(line) << std::endl;  // a line at once, so that the file can be followed
-  if (!metrics_) cannot_write(metrics_path_, "writing failed");
-}
+RunFolder::RunFolder(const std::filesystem::path& folder, const Engine& engine)
+    : metrics_(begin(folder, engine) / "metrics.jsonl"), ranks_(folder / "logs", engine, kStepsBetweenLinesOfRanks), events_(folder) {}
 
 }  // namespace tessera

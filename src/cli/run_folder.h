@@ -2,28 +2,31 @@
 #pragma once
 
 #include <filesystem>
-#include <fstream>
 
-#include "engine/engine.h"
+#include "engine/run_logs.h"
 
 namespace tessera {
 
-/// Holds plan.json (stamped for the model), config.json (every setting) and metrics.jsonl (a line a step).
+/// Writes into a folder, which it makes:
 ///
-///   metrics  step, loss, lr, grad_norm, step_time_ms, tokens, tokens_per_s, tokens_per_s_per_device, mem_peak_bytes; val_loss where it was
-///   measured throws   UserError (1) when the folder cannot be made or written
+///     plan.json, config.json       the plan stamped for the model, and every setting
+///     metrics.jsonl                a line a step and an evaluation (MetricsLog)
+///     logs/rank-00000.jsonl ...    a log a rank (RankLogs), with a line every ten steps
+///     events.out.tfevents.*        the same numbers for TensorBoard (EventLog)
+///
+///   go on   an engine that has done steps goes on: what the folder holds stays, and new lines come behind it
+///   throws  UserError: 2 a run that begins finds another run in the folder; 1 the folder cannot be made or written
 class RunFolder {
  public:
-  RunFolder(const std::filesystem::path& folder, Engine& engine);
-  void add_step(const StepResult& result);
-  void add_evaluation(int64_t step, double loss);
+  RunFolder(const std::filesystem::path& folder, const Engine& engine);
+
+  /// The callbacks that write into it, for FitOptions.
+  std::vector<Callback*> callbacks() { return {&metrics_, &ranks_, &events_}; }
 
  private:
-  void add_line(const Document& line);
-
-  Engine& engine_;
-  std::filesystem::path metrics_path_;
-  std::ofstream metrics_;
+  MetricsLog metrics_;
+  RankLogs ranks_;
+  EventLog events_;
 };
 
 }  // namespace tessera

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "cli/text_table.h"
+#include "engine/batch_rule.h"
 
 namespace tessera {
 namespace {
@@ -23,6 +24,7 @@ Session open_session(const Arguments& arguments, const std::optional<Plan>& stor
   session.config = read_config(arguments.file, sets);
   session.plan = chosen_plan(arguments, session.config, stored);
   if (arguments.ranks) check_ranks(session.plan, *arguments.ranks);
+  session.config = resolved_for(std::move(session.config), session.plan);
   return session;
 }
 

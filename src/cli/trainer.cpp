@@ -2,16 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <optional>
+
 #include "cli/progress.h"
 
 namespace tessera {
 namespace {
-
-Engine::Evaluation evaluate_now(Engine& engine, RunFolder* folder) {
-  const Engine::Evaluation evaluation = engine.evaluate(engine.config().train.evaluate_batches);
-  if (folder) folder->add_evaluation(engine.step_count(), evaluation.loss);
-  return evaluation;
-}
 
 double speed_of(const std::vector<StepResult>& steps) {
   double tokens = 0, seconds = 0;
@@ -22,31 +19,44 @@ double speed_of(const std::vector<StepResult>& steps) {
   return seconds > 0 ? tokens / seconds : 0;
 }
 
+/// The bar or the lines on standard error; gone before the last evaluation, which may take as long as many steps.
+class ShowProgress : public Callback {
+ public:
+  void on_train_begin(const TrainingState& state, TrainingControl&) override { progress_.emplace(state.last_step); }
+  void on_step_end(const TrainingState& state, TrainingControl& control) override {
+    progress_->step(state.step, state.result->loss, state.result->grad_norm, state.result->tokens);
+    if (state.step == state.last_step || control.should_stop) progress_.reset();
+  }
+  void on_evaluate(const TrainingState& state, TrainingControl&) override {
+    if (progress_) progress_->note(fmt::format("step: {}  val_loss: {:.4f}", state.step, state.evaluation->loss));
+  }
+  void on_train_end(const TrainingState&, TrainingControl&) override { progress_.reset(); }
+
+ private:
+  std::optional<Progress> progress_;
+};
+
 }  // namespace
 
-TrainedRun train_to_end(Engine& engine, RunFolder* folder, const std::function<bool()>& after_step) {
+std::vector<double> TrainedRun::losses() const {
+  std::vector<double> list;
+  for (const StepResult& step : fit.steps) list.push_back(step.loss);
+  return list;
+}
+
+TrainedRun train_to_end(Engine& engine, FitOptions options) {
   const TrainConfig& train = engine.config().train;
-  std::vector<StepResult> steps;
+  ShowProgress progress;
+  options.steps = std::max<int64_t>(train.steps - engine.step_count(), 0);
+  options.callbacks.insert(options.callbacks.begin(), &progress);
+  options.evaluate_every = train.evaluate_every;
+  options.evaluate_batches = train.evaluate_batches;
+  options.evaluate_at_end = true;
   TrainedRun run;
-  {
-    Progress progress(train.steps);
-    while (engine.step_count() < train.steps && !run.stopped) {
-      steps.push_back(engine.step());
-      const StepResult& result = steps.back();
-      run.losses.push_back(result.loss);
-      progress.step(result.step + 1, result.loss, result.grad_norm, result.tokens);
-      if (folder) folder->add_step(result);
-      const bool is_last = result.step + 1 == train.steps;
-      if (train.evaluate_every > 0 && (result.step + 1) % train.evaluate_every == 0 && !is_last)
-        progress.note(fmt::format("step: {}  val_loss: {:.4f}", result.step + 1, evaluate_now(engine, folder).loss));
-      run.stopped = after_step && !after_step();
-    }
-  }
-  run.tokens_per_second = speed_of(steps);
-  if (run.stopped) return run;
-  const Engine::Evaluation evaluation = evaluate_now(engine, folder);
-  run.held_out_loss = evaluation.loss;
-  run.held_out_tokens = evaluation.tokens;
+  run.fit = engine.fit(options);
+  if (!run.fit.evaluations.empty() && run.fit.evaluations.back().step == engine.step_count())
+    run.held_out = run.fit.evaluations.back().evaluation;
+  run.tokens_per_second = speed_of(run.fit.steps);
   return run;
 }
 

@@ -23,8 +23,21 @@ DataConfig read_data(ConfigTable table) {
   return data;
 }
 
+/// A batch is given for the whole step or for each data-parallel rank.
+void check_one_batch(ConfigTable& table) {
+  if (!table.raw("batch") || !table.raw("batch_per_rank")) return;
+  throw UserError(table.file() + ": train.batch and train.batch_per_rank are both set",
+                  "train.batch is the rows of a step over all ranks, train.batch_per_rank those of each data-parallel rank",
+                  "keep train.batch for the same training under every plan, or train.batch_per_rank for a batch that grows with the ranks",
+                  ExitCode::kBadConfig);
+}
+
 TrainConfig read_train(ConfigTable table) {
   TrainConfig train;
+  check_one_batch(table);
+  train.batch_per_rank = table.integer("batch_per_rank", train.batch_per_rank, 1, 1 << 24);
+  const bool linear = table.choice("scale_learning_rate", "none", {"none", "linear"}) == "linear";
+  train.scale_learning_rate = linear ? RateScaling::kLinear : RateScaling::kNone;
   train.batch = table.integer("batch", train.batch, 1, 1 << 24);
   train.steps = table.integer("steps", train.steps, 0, kMany);
   train.seed = static_cast<uint64_t>(table.integer("seed", static_cast<int64_t>(train.seed), 0, kMany));
@@ -50,6 +63,7 @@ OptimizerConfig read_optimizer(ConfigTable table, int64_t steps) {
   for (ScheduleKind candidate : {ScheduleKind::kConstant, ScheduleKind::kCosine, ScheduleKind::kLinear})
     if (schedule == to_text(candidate)) optimizer.schedule.kind = candidate;
   optimizer.schedule.warmup = table.integer("warmup", 0, 0, kMany);
+  optimizer.schedule.warmup_start = table.number("warmup_start", 0, 0, 1);
   optimizer.schedule.steps = steps;
   optimizer.schedule.final = table.number("final", 0, 0, 1);
   table.finish();
@@ -114,6 +128,10 @@ RunConfig parse_config(Document document, const std::string& file, const std::ve
 }
 
 }  // namespace
+
+std::string_view to_text(RateScaling scaling) {
+  return scaling == RateScaling::kLinear ? "linear" : "none";
+}
 
 RunConfig read_config(const std::filesystem::path& file, const std::vector<std::string>& sets) {
   return parse_config(parse_toml(read_file(file), file.string()), file.string(), sets);

@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "autodiff/optimizer.h"
@@ -22,8 +23,13 @@ struct DataConfig {
   Tail tail = Tail::kDrop;
 };
 
+enum class RateScaling { kNone, kLinear };
+std::string_view to_text(RateScaling scaling);  // "none", "linear"
+
 struct TrainConfig {
-  int64_t batch = 16;  // rows of the whole step's batch, over all ranks
+  int64_t batch = 16;          // rows of the whole step's batch, over all ranks
+  int64_t batch_per_rank = 0;  // > 0: rows of each data-parallel rank, in place of `batch`; engine/batch_rule.h
+  RateScaling scale_learning_rate = RateScaling::kNone;
   int64_t steps = 100;
   uint64_t seed = 1;
   int64_t evaluate_every = 0;    // steps between evaluations of the held-out loss; 0: only at the end

@@ -2,11 +2,15 @@
 
 #include <chrono>
 #include <cmath>
+#include <optional>
 
 #include "autodiff/optimizer.h"
 #include "base/error.h"
 #include "base/text.h"
+#include "engine/batch_rule.h"
 #include "engine/loader.h"
+#include "engine/shared_variables.h"
+#include "engine/split_step.h"
 #include "ops/builder.h"
 #include "shard/mesh_assignment.h"
 
@@ -17,48 +21,8 @@ std::shared_ptr<const TaskGraph> shared_tasks(const TaskGraph& tasks) {
   return std::make_shared<const TaskGraph>(tasks);
 }
 
-/// The marks that name something in `graph`: evaluation and prediction lack what only training has (labels, optimizer state).
-std::vector<Mark> marks_for(const Graph& graph, const std::vector<Mark>& marks) {
-  std::vector<Mark> present;
-  for (const Mark& mark : marks) {
-    bool found = false;
-    if (mark.kind == Mark::Kind::kTensor)
-      for (const Value& value : graph.values()) found = found || matches(mark.pattern, value.name);
-    else
-      for (const Op& op : graph.ops()) found = found || matches(mark.pattern, op.name);
-    if (found) present.push_back(mark);
-  }
-  return present;
-}
-
-/// Placements that training gave to the variables, as marks: every program keeps a variable where it lies.
-std::vector<Mark> with_variables_of(const Graph& training, const Compiled& compiled, const Graph& graph, std::vector<Mark> marks) {
-  std::erase_if(marks, [&](const Mark& mark) {
-    const auto value = mark.kind == Mark::Kind::kTensor ? graph.find_value(mark.pattern) : std::nullopt;
-    return value && graph.variable_of(*value);
-  });
-  std::vector<Mark> kept;
-  for (Mark& mark : marks) {
-    bool names_variable = false;
-    for (const Variable& variable : graph.variables())
-      names_variable = names_variable || (mark.kind == Mark::Kind::kTensor && matches(mark.pattern, graph.value(variable.value).name));
-    if (!names_variable) kept.push_back(std::move(mark));
-  }
-  for (const Variable& variable : graph.variables()) {
-    const std::string& name = graph.value(variable.value).name;
-    const DistAttr& attr = compiled.sharded.of(*training.find_value(name));
-    std::vector<std::string> spec;
-    for (const DimSharding& dim : attr.dims) {
-      std::vector<std::string> axes;
-      for (int axis : dim.axes) axes.push_back("\"" + attr.mesh->axes()[static_cast<size_t>(axis)] + "\"");
-      spec.push_back(axes.empty() ? "None" : axes.size() == 1 ? axes.front() : "(" + join(axes, ",") + ")");
-    }
-    kept.push_back(shard_tensor(name, "P(" + join(spec, ", ") + ")", "the training program"));
-    kept.back().mesh =
-        compiled.sharded.meshes[static_cast<size_t>(compiled.sharded.stages.values[static_cast<size_t>(training.find_value(name)->index)])]
-            .name;
-  }
-  return kept;
+Seconds seconds_since(std::chrono::steady_clock::time_point start) {
+  return Seconds(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
 }
 
 /// Data-parallel parts of a batch: how often its rows are divided.
@@ -70,6 +34,12 @@ int64_t parts_of(const Compiled& compiled, const Graph& graph) {
   for (int axis : attr.dims.front().axes)
     if (attr.mesh->axes()[static_cast<size_t>(axis)] != kMicroBatchAxis) parts *= attr.mesh->shape()[axis];
   return parts;
+}
+
+/// The number under which dropout draws for the batch `index` of those that a step accumulates: that of the step for the first, another for
+/// each of the others (of 256 batches in 2^24 steps).
+int32_t draw_of(int64_t step, int64_t index) {
+  return static_cast<int32_t>(static_cast<uint32_t>(step) + (static_cast<uint32_t>(index) << 24));
 }
 
 }  // namespace
@@ -91,15 +61,22 @@ TextData load_text(const DataConfig& config, int64_t context, const std::optiona
   return data;
 }
 
+Graph loss_graph(const RunConfig& config) {
+  return build_model(config.model, {.batch = config.train.batch, .training = true, .loss = true, .seed = config.train.seed});
+}
+
 Graph training_graph(const RunConfig& config) {
-  Graph graph = build_model(config.model, {.batch = config.train.batch, .training = true, .loss = true, .seed = config.train.seed});
+  Graph graph = loss_graph(config);
   Builder builder(graph, config.train.seed);
   add_training(builder, graph.output("loss"), config.optimizer);
   return graph;
 }
 
 Graph evaluation_graph(const RunConfig& config, int64_t batch) {
-  return build_model(config.model, {.batch = batch, .training = false, .loss = true, .seed = config.train.seed});
+  Graph graph = build_model(config.model, {.batch = batch, .training = false, .loss = true, .seed = config.train.seed});
+  add_correct_count(graph);
+  graph.remove_output("logits");
+  return graph;
 }
 
 Graph prediction_graph(const RunConfig& config) {
@@ -118,43 +95,92 @@ struct Engine::State {
   LoadedProgram* training = nullptr;
   LoadedProgram* evaluation = nullptr;
   LoadedProgram* prediction = nullptr;
+  std::optional<Sampler> sampler;
   std::unique_ptr<BatchLoader> loader;
+  bool has_taken = false;
+  TextBatch taken;               // the one that was taken last
+  Seconds data_wait{0};          // for it
+  std::vector<int> token_bytes;  // of each token of the vocabulary, as text
   int64_t steps_done = 0;
   std::optional<int64_t> data_parts;  // of the run that this one goes on with
   Tensor rate = Tensor::scalar(0.0f);
   Tensor step_number = Tensor::scalar(int32_t{0});
   std::map<std::string, const Tensor*> inputs;
   TensorMap results;
+  RuleLookup rules;
+  std::unique_ptr<SplitStep> split_step;
+  std::map<std::string, const Tensor*> accumulation_inputs;
+  StepResult pending;        // of the batches that were accumulated since the last update: sums
+  int64_t accumulated = 0;   // their number
+  bool is_exchanged = true;  // is all of it in the reduced gradients?
 
   /// The program whose placements of the variables all others keep.
   const Graph& home() const { return purpose == Purpose::kTrain ? graph : home_graph; }
 
-  void compile_training(const RuleLookup& rules) {
+  void compile_training() {
     compiled = compile(graph, plan.placed(), plan.marks,
                        {.dump = {}, .rules = rules, .micro_batches = plan.micro_batches, .schedule = plan.schedule});
   }
 
-  void compile_evaluation(const RuleLookup& rules) {
+  void compile_evaluation() {
     resolve_marks(graph, plan.placed(), assign_meshes(graph, plan.placed(), plan.marks), plan.marks);  // refuses those that name nothing
     home_graph = evaluation_graph(config, config.train.batch);
     compiled = compile(home_graph, plan.placed(), marks_for(home_graph, plan.marks), {.dump = {}, .rules = rules});
   }
 
-  template <typename MakeGraph>
-  LoadedProgram& load_without_training(LoadedProgram*& program, MakeGraph make_graph) {
-    if (!program) {
-      const Graph other = make_graph();
-      const auto marks = with_variables_of(home(), compiled, other, marks_for(other, plan.marks));
-      program = &runtime->load(shared_tasks(compile(other, plan.placed(), marks).tasks));
-    }
-    return *program;
+  void load_without_training(const Graph& other, LoadedProgram*& program) {
+    const auto marks = with_variables_of(home(), compiled, other, marks_for(other, plan.marks));
+    program = &runtime->load(shared_tasks(compile(other, plan.placed(), marks).tasks));
   }
 
-  void give(const TextBatch& batch) {
+  DataPosition position() const { return {steps_done, data_parts ? *data_parts : parts_of(compiled, home())}; }
+
+  const Sampler& training_sampler() {
+    if (!sampler)
+      sampler.emplace(SamplerOptions{.samples = data->train->samples(),
+                                     .batch = config.train.batch,
+                                     .parts = parts_of(compiled, graph),
+                                     .shuffle = config.data.shuffle,
+                                     .tail = config.data.tail,
+                                     .seed = config.train.seed});
+    return *sampler;
+  }
+
+  void start_loader() {
+    if (!loader) loader = std::make_unique<BatchLoader>(data->train, training_sampler(), steps_done);
+  }
+
+  LoadedProgram& evaluation_program() {
+    if (!evaluation) load_without_training(evaluation_graph(config, config.train.batch), evaluation);
+    return *evaluation;
+  }
+  LoadedProgram& prediction_program() {
+    if (!prediction) load_without_training(prediction_graph(config), prediction);
+    return *prediction;
+  }
+
+  /// Text bytes of the tokens that labels count, of which the model predicts the last `places` of each row.
+  int64_t counted_bytes(const TextBatch& rows, int64_t places) {
+    if (token_bytes.empty())
+      for (int32_t token = 0; token < data->vocabulary.size(); ++token)
+        token_bytes.push_back(static_cast<int>(data->vocabulary.decode({token}).size()));
+    const auto labels = rows.labels.values<int32_t>();
+    const int64_t context = data->held_out->context();
+    int64_t bytes = 0;
+    for (int64_t i = 0; i < rows.labels.size(); ++i) {
+      const int32_t label = labels[static_cast<size_t>(i)];
+      if (label >= 0 && i % context >= context - places) bytes += token_bytes.at(static_cast<size_t>(label));
+    }
+    return bytes;
+  }
+
+  /// The inputs of a step or of a part of it; `draw` numbers the random numbers of dropout (and the step, for the optimizer).
+  void give(std::map<std::string, const Tensor*>& given, const TextBatch& batch, int32_t draw) {
+    check_rows(batch);
     rate.values<float>()[0] = static_cast<float>(learning_rate(config.optimizer.schedule, steps_done));
-    step_number.values<int32_t>()[0] = static_cast<int32_t>(steps_done);
+    step_number.values<int32_t>()[0] = draw;
     for (const TaskInput& input : compiled.tasks.inputs) {
-      const Tensor*& place = inputs[input.name];
+      const Tensor*& place = given[input.name];
       if (input.name == "tokens")
         place = &batch.inputs;
       else if (input.name == "labels")
@@ -168,6 +194,28 @@ struct Engine::State {
     }
   }
 
+  void check_rows(const TextBatch& batch) const {
+    const TensorType wanted{DType::kI32, {config.train.batch, config.model.context}};
+    for (const Tensor* given : {&batch.inputs, &batch.labels})
+      if (!(given->type() == wanted))
+        throw UserError("a batch of " + to_text(given->type()) + " does not fit this training",
+                        "its step takes " + to_text(wanted) + ": train.batch rows of model.context tokens",
+                        "give batches of train.batch rows, or set train.batch to the rows that you have", ExitCode::kBadData);
+  }
+
+  void check_is_a_number(double loss) const {
+    if (std::isfinite(loss)) return;
+    throw UserError("the loss of step " + std::to_string(steps_done) + " is not a number",
+                    "training diverged: values grew until they left the range of f32",
+                    "lower optimizer.learning_rate, lengthen optimizer.warmup, or set optimizer.clip_norm", ExitCode::kDiverged);
+  }
+
+  void check_is_accumulated(const std::string& what) const {
+    if (accumulated > 0) return;
+    throw UserError(what + " has no gradients", "nothing was accumulated since the last step",
+                    "call accumulate() with a batch first, or step() for a whole step", ExitCode::kUsage);
+  }
+
   double result(std::string_view name) const {
     const auto found = results.find(std::string(name));
     return found == results.end() ? 0.0 : found->second.values<float>()[0];
@@ -177,17 +225,18 @@ struct Engine::State {
 Engine::Engine(RunConfig config, Plan plan, std::shared_ptr<const TextData> data, EngineOptions options)
     : state_(std::make_unique<State>()) {
   State& s = *state_;
-  s.config = std::move(config);
+  s.config = resolved_for(std::move(config), plan);
   s.plan = std::move(plan);
   s.data = std::move(data);
+  s.rules = options.rules;
   s.graph = training_graph(s.config);
   s.purpose = options.purpose;
   check_fits(s.plan, s.graph);
   s.runtime = std::make_unique<Runtime>(s.plan.processes(), options.runtime);
   if (s.purpose == Purpose::kTrain)
-    s.compile_training(options.rules);
+    s.compile_training();
   else
-    s.compile_evaluation(options.rules);
+    s.compile_evaluation();
   LoadedProgram*& home = s.purpose == Purpose::kTrain ? s.training : s.evaluation;
   home = &s.runtime->load(shared_tasks(s.compiled.tasks));
   if (options.draw) s.runtime->initialize(*home, s.config.train.seed);
@@ -217,37 +266,49 @@ const Compiled& Engine::compiled() const {
 Runtime& Engine::runtime() {
   return *state_->runtime;
 }
+const Runtime& Engine::runtime() const {
+  return *state_->runtime;
+}
 int64_t Engine::step_count() const {
   return state_->steps_done;
 }
 
 Sampler Engine::sampler() const {
-  const State& s = *state_;
-  return Sampler({.samples = s.data->train->samples(),
-                  .batch = s.config.train.batch,
-                  .parts = position().parts,
-                  .shuffle = s.config.data.shuffle,
-                  .tail = s.config.data.tail,
-                  .seed = s.config.train.seed});
+  return state_->training_sampler();
 }
 
 DataPosition Engine::position() const {
-  const State& s = *state_;
-  return {s.steps_done, s.data_parts ? *s.data_parts : parts_of(s.compiled, s.home())};
+  return state_->position();
 }
 
 void Engine::set_position(const DataPosition& position) {
-  state_->loader.reset();
-  state_->steps_done = position.step;
-  state_->data_parts = position.parts;
+  State& s = *state_;
+  s.loader.reset();
+  s.sampler.reset();
+  s.has_taken = false;
+  s.steps_done = position.step;
+  s.data_parts = position.parts;
+}
+
+int64_t Engine::steps_per_epoch() {
+  return state_->training_sampler().steps_per_epoch();
+}
+
+const TextBatch& Engine::next_batch() {
+  State& s = *state_;
+  const auto start = std::chrono::steady_clock::now();
+  s.start_loader();
+  if (s.has_taken) s.loader->recycle(std::move(s.taken));
+  s.taken = s.loader->next();
+  s.has_taken = true;
+  s.data_wait = seconds_since(start);
+  return s.taken;
 }
 
 StepResult Engine::step(const Observer* observer) {
-  State& s = *state_;
-  if (!s.loader) s.loader = std::make_unique<BatchLoader>(s.data->train, sampler(), s.steps_done);
-  TextBatch batch = s.loader->next();
-  const StepResult result = step(batch, observer);
-  s.loader->recycle(std::move(batch));
+  const TextBatch& batch = next_batch();
+  StepResult result = step(batch, observer);
+  result.data_wait = state_->data_wait;
   return result;
 }
 
@@ -255,40 +316,93 @@ StepResult Engine::step(const TextBatch& batch, const Observer* observer) {
   State& s = *state_;
   ensure(s.purpose == Purpose::kTrain, "an engine that was made to evaluate does not train");
   const auto start = std::chrono::steady_clock::now();
-  s.give(batch);
+  s.give(s.inputs, batch, static_cast<int32_t>(s.steps_done));
   s.runtime->run(*s.training, s.inputs, s.results, observer);
   const StepResult result{.step = s.steps_done,
                           .loss = s.result("loss"),
                           .learning_rate = s.rate.values<float>()[0],
                           .grad_norm = s.result("grad_norm"),
                           .tokens = batch.inputs.size(),
-                          .time = Seconds(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count())};
-  if (!std::isfinite(result.loss))
-    throw UserError("the loss of step " + std::to_string(s.steps_done) + " is not a number",
-                    "training diverged: values grew until they left the range of f32",
-                    "lower optimizer.learning_rate, lengthen optimizer.warmup, or set optimizer.clip_norm", ExitCode::kDiverged);
+                          .time = seconds_since(start),
+                          .data_wait = Seconds(0)};
+  s.check_is_a_number(result.loss);
   ++s.steps_done;
   return result;
 }
 
-std::vector<StepResult> Engine::fit(int64_t steps, const std::function<bool(const StepResult&)>& on_step) {
-  std::vector<StepResult> results;
-  results.reserve(static_cast<size_t>(steps));
-  for (int64_t i = 0; i < steps; ++i) {
-    results.push_back(step());
-    if (on_step && !on_step(results.back())) break;
-  }
-  return results;
+StepResult Engine::run(const TextBatch& batch) {
+  return step(batch);
+}
+
+double Engine::accumulate(const TextBatch& batch) {
+  State& s = *state_;
+  const auto start = std::chrono::steady_clock::now();
+  if (!s.split_step) s.split_step = std::make_unique<SplitStep>(s.config, s.plan, s.graph, s.compiled, s.rules, *s.runtime);
+  s.give(s.accumulation_inputs, batch, draw_of(s.steps_done, s.accumulated));
+  s.accumulation_inputs.erase(std::string(kLearningRateInput));
+  const double loss = s.split_step->accumulate(s.accumulation_inputs);
+  s.check_is_a_number(loss);
+  if (s.accumulated == 0) s.pending = {};
+  s.pending.loss += loss;
+  s.pending.tokens += batch.inputs.size();
+  if (&batch == &s.taken) s.pending.data_wait += s.data_wait;
+  s.pending.time += seconds_since(start);
+  ++s.accumulated;
+  s.is_exchanged = false;
+  return loss;
+}
+
+int64_t Engine::accumulated() const {
+  return state_->accumulated;
+}
+
+void Engine::all_reduce_gradients() {
+  State& s = *state_;
+  s.check_is_accumulated("all_reduce_gradients()");
+  if (s.is_exchanged) return;
+  const auto start = std::chrono::steady_clock::now();
+  s.split_step->all_reduce();
+  s.is_exchanged = true;
+  s.pending.time += seconds_since(start);
+}
+
+StepResult Engine::apply_gradients() {
+  State& s = *state_;
+  s.check_is_accumulated("apply_gradients()");
+  all_reduce_gradients();
+  const auto start = std::chrono::steady_clock::now();
+  StepResult result = s.pending;
+  const double share = 1.0 / static_cast<double>(s.accumulated);
+  result.step = s.steps_done;
+  result.loss *= share;
+  result.learning_rate = static_cast<float>(learning_rate(s.config.optimizer.schedule, s.steps_done));  // as the ranks get it
+  result.grad_norm = s.split_step->apply(share, result.learning_rate, s.steps_done).grad_norm;
+  result.time += seconds_since(start);
+  s.accumulated = 0;
+  ++s.steps_done;
+  return result;
+}
+
+void Engine::prepare() {
+  State& s = *state_;
+  s.start_loader();
+  s.evaluation_program();
+  s.prediction_program();
+}
+
+BatchRange Engine::dataloader(int64_t batches) {
+  return BatchRange(*this, batches);
 }
 
 Engine::Evaluation Engine::evaluate(int64_t batches) {
   State& s = *state_;
   const int64_t batch = s.config.train.batch;
-  LoadedProgram& program = s.load_without_training(s.evaluation, [&] { return evaluation_graph(s.config, batch); });
+  LoadedProgram& program = s.evaluation_program();
   const Sampler sampler(
       {.samples = s.data->held_out->samples(), .batch = batch, .parts = 1, .shuffle = Shuffle::kNone, .tail = Tail::kPad, .seed = 0});
   Evaluation evaluation;
-  double sum = 0;
+  double sum = 0, correct = 0;
+  const int64_t places = predicted_places(s.graph);
   TensorMap results;
   TextBatch rows;
   for (int64_t i = 0; i < std::min(batches, sampler.steps_per_epoch()); ++i) {
@@ -301,15 +415,19 @@ Engine::Evaluation Engine::evaluate(int64_t batches) {
     s.runtime->run(program, {{"tokens", &rows.inputs}, {"labels", &rows.labels}}, results);
     const double count = results.at("count").values<float>()[0];
     sum += results.at("loss").values<float>()[0] * count;
+    correct += results.at("correct").values<float>()[0];
     evaluation.tokens += static_cast<int64_t>(count);
+    evaluation.bytes += s.counted_bytes(rows, places);
   }
-  evaluation.loss = sum / static_cast<double>(std::max<int64_t>(evaluation.tokens, 1));
+  const auto tokens = static_cast<double>(std::max<int64_t>(evaluation.tokens, 1));
+  evaluation.loss = sum / tokens;
+  evaluation.accuracy = correct / tokens;
   return evaluation;
 }
 
 std::vector<float> Engine::predict(const std::vector<int32_t>& tokens) {
   State& s = *state_;
-  LoadedProgram& program = s.load_without_training(s.prediction, [&] { return prediction_graph(s.config); });
+  LoadedProgram& program = s.prediction_program();
   const int64_t context = s.config.model.context;
   const auto used = std::min<int64_t>(context, static_cast<int64_t>(tokens.size()));
   const NextToken next = next_token(s.config.model, used);
@@ -330,7 +448,10 @@ std::vector<int32_t> Engine::generate(std::vector<int32_t> prompt, int64_t count
 
 TensorMap Engine::variables() {
   TensorMap values;
-  for (const std::string& name : state_->runtime->variable_names()) values.emplace(name, state_->runtime->variable(name));
+  for (const Variable& variable : state_->graph.variables()) {
+    const std::string& name = state_->graph.value(variable.value).name;
+    values.emplace(name, state_->runtime->variable(name));
+  }
   return values;
 }
 

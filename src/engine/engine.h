@@ -3,11 +3,13 @@
 #pragma once
 
 #include <functional>
+#include <iterator>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "engine/config.h"
+#include "engine/metrics.h"
 #include "engine/sampling.h"
 #include "lower/lower.h"
 #include "runtime/runtime.h"
@@ -27,9 +29,11 @@ struct TextData {
 /// throws  UserError: 66 a path is missing, 65 there is too little text, or a character that is not in the vocabulary
 TextData load_text(const DataConfig& config, int64_t context, const std::optional<Vocabulary>& vocabulary = {});
 
+/// Forward and loss as training has them, with dropout.
+Graph loss_graph(const RunConfig& config);
 /// The serial training graph of a configuration: forward, backward, optimizer.
 Graph training_graph(const RunConfig& config);
-/// Forward and loss without dropout, over `batch` rows.
+/// Forward and loss without dropout, over `batch` rows; outputs loss, count and correct (engine/metrics.h), not the logits.
 Graph evaluation_graph(const RunConfig& config, int64_t batch);
 /// Logits of one row without dropout.
 Graph prediction_graph(const RunConfig& config);
@@ -57,8 +61,13 @@ struct StepResult {
   double learning_rate = 0;
   double grad_norm = 0;  // 0 without clipping
   int64_t tokens = 0;
-  Seconds time{0};
+  Seconds time{0};       // without data_wait
+  Seconds data_wait{0};  // for the loader
 };
+
+struct FitOptions;
+struct FitResult;
+class BatchRange;
 
 /// A model in training, or only in use, on the ranks of one process.
 ///
@@ -81,6 +90,7 @@ class Engine {
   /// The training step; for kEvaluate the evaluation.
   const Compiled& compiled() const;
   Runtime& runtime();
+  const Runtime& runtime() const;
   int64_t step_count() const;
 
   /// Which batches the run takes: those of the sampler from this step on. Another run goes on with them, under whatever plan.
@@ -88,18 +98,51 @@ class Engine {
   DataPosition position() const;
   void set_position(const DataPosition& position);
 
-  /// The next training step on the next batch.
-  StepResult step(const Observer* observer = nullptr);
-  /// The same, with a given whole batch.
-  StepResult step(const TextBatch& batch, const Observer* observer = nullptr);
+  /// Trains with callbacks, evaluations and saves: engine/fit.h.
+  FitResult fit(const FitOptions& options);
   /// `steps` steps; `on_step` after each (return false to stop).
   std::vector<StepResult> fit(int64_t steps, const std::function<bool(const StepResult&)>& on_step = {});
 
-  struct Evaluation {
-    double loss = 0;  // mean over the counted tokens
-    int64_t tokens = 0;
-  };
-  /// Mean loss of the first `batches` batches of the held-out text, in order, without dropout.
+  /// The next training step on the next batch.
+  StepResult step(const Observer* observer = nullptr);
+  /// The same, with a given whole batch.  throws  UserError (65) when it has not train.batch rows
+  StepResult step(const TextBatch& batch, const Observer* observer = nullptr);
+
+  /// The next whole batch of the training text, in the order of config().data; it stays until the next one is taken, here or by step().
+  const TextBatch& next_batch();
+  /// The next `batches` of them: `for (const TextBatch& batch : engine.dataloader(100)) engine.run(batch);`
+  BatchRange dataloader(int64_t batches);
+  /// The same as step(batch).
+  StepResult run(const TextBatch& batch);
+
+  /// Compiles and loads now what is otherwise made when it is first needed: evaluation, prediction, the loader. The training step is
+  /// there from the constructor on. A second call does nothing.
+  void prepare();
+
+  // A step in parts. What it computes is what step() computes on all the batches together when each counts as many tokens; dropout draws
+  // other numbers for each batch. Gradients are no part of variables(): what was accumulated and not applied is lost with the engine.
+
+  /// Forward and backward of a batch of config().train.batch rows; its gradients are added to those before it where they are made, without
+  /// an exchange between data-parallel ranks (what others call no_sync). Returns the batch's mean loss.
+  ///   throws  UserError: 65 the batch has another number of rows, 5 the loss is not a number
+  ///   memory  the first call makes three more buffers of the gradients' size
+  double accumulate(const TextBatch& batch);
+  /// Batches that were accumulated since the last step.
+  int64_t accumulated() const;
+  /// Adds up over the ranks what is accumulated. Gradients that are sums over the same ranks and whole otherwise travel as one tensor, in
+  /// one exchange a mesh; those that the plan divides (tp, zero) each in their own. Nothing happens when there is nothing new.
+  ///   throws  UserError (2) when nothing was accumulated since the last step
+  void all_reduce_gradients();
+  /// Ends the step: the mean over the accumulate() calls, each counting alike, is clipped and applied; all_reduce_gradients() first, where
+  /// it was not called. The result's loss is the mean too, its tokens and times are sums.
+  ///   throws  UserError (2) when nothing was accumulated since the last step
+  StepResult apply_gradients();
+
+  /// Batches of one pass over the training text.
+  int64_t steps_per_epoch();
+
+  using Evaluation = tessera::Evaluation;
+  /// Over the first `batches` batches of the held-out text, in order, without dropout.
   Evaluation evaluate(int64_t batches);
 
   /// Logits of the token after `tokens`, of which the last `context` count; shorter ones are padded in front with token 0.
@@ -108,12 +151,45 @@ class Engine {
   /// `count` tokens drawn after `prompt`, each from the logits after all before it. The same under every plan up to rounding of the logits.
   std::vector<int32_t> generate(std::vector<int32_t> prompt, int64_t count, const SamplingOptions& options);
 
+  /// Parameters and optimizer state.
   TensorMap variables();
   void set_variables(const TensorMap& values);
 
  private:
   struct State;
   std::unique_ptr<State> state_;
+};
+
+/// Batches of an engine, one after the other: Engine::dataloader. Each is taken when the loop comes to it and stays until the next.
+class BatchRange {
+ public:
+  BatchRange(Engine& engine, int64_t batches) : engine_(&engine), batches_(batches) {}
+
+  class Iterator {
+   public:
+    Iterator(Engine& engine, int64_t left) : engine_(&engine), left_(left) { take(); }
+    const TextBatch& operator*() const { return *batch_; }
+    Iterator& operator++() {
+      --left_;
+      take();
+      return *this;
+    }
+    bool operator==(std::default_sentinel_t) const { return left_ <= 0; }
+
+   private:
+    void take() {
+      if (left_ > 0) batch_ = &engine_->next_batch();
+    }
+    Engine* engine_;
+    int64_t left_;
+    const TextBatch* batch_ = nullptr;
+  };
+  Iterator begin() const { return {*engine_, batches_}; }
+  std::default_sentinel_t end() const { return {}; }
+
+ private:
+  Engine* engine_;
+  int64_t batches_;
 };
 
 }  // namespace tessera

@@ -18,7 +18,12 @@ Document data_settings(const DataConfig& data, int64_t context) {
 
 Document train_settings(const TrainConfig& train) {
   Document table;
-  table["batch"] = train.batch;
+  if (train.batch_per_rank > 0) {  // where no plan has settled it
+    table["batch_per_rank"] = train.batch_per_rank;
+    table["scale_learning_rate"] = std::string(to_text(train.scale_learning_rate));
+  } else {
+    table["batch"] = train.batch;
+  }
   table["steps"] = train.steps;
   table["seed"] = static_cast<int64_t>(train.seed);
   table["evaluate_every"] = train.evaluate_every;
@@ -41,6 +46,7 @@ Document optimizer_settings(const OptimizerConfig& optimizer) {
   table["learning_rate"] = optimizer.schedule.peak;
   table["schedule"] = std::string(to_text(optimizer.schedule.kind));
   table["warmup"] = optimizer.schedule.warmup;
+  table["warmup_start"] = optimizer.schedule.warmup_start;
   table["final"] = optimizer.schedule.final;
   return table;
 }

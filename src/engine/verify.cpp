@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/random.h"
+#include "engine/batch_rule.h"
 #include "ops/interpreter.h"
 
 namespace tessera {
@@ -294,7 +295,7 @@ class Verification {
 }  // namespace
 
 VerifyReport verify_plan(const RunConfig& config, const Plan& plan, std::shared_ptr<const TextData> data, const VerifyOptions& options) {
-  return Verification(config, plan, std::move(data), options).run();
+  return Verification(resolved_for(config, plan), plan, std::move(data), options).run();
 }
 
 }  // namespace tessera

@@ -75,6 +75,11 @@ void Graph::add_output(const std::string& name, ValueId value) {
   outputs_.emplace_back(name, value);
 }
 
+void Graph::remove_output(const std::string& name) {
+  const auto erased = std::erase_if(outputs_, [&](const auto& output) { return output.first == name; });
+  ensure(erased > 0, "the graph has no output '" + name + "'");
+}
+
 void Graph::set_next(ValueId variable, ValueId next) {
   for (Variable& candidate : variables_) {
     if (candidate.value != variable) continue;

@@ -103,6 +103,8 @@ class Graph {
               const std::vector<TensorType>& outputs, Role role = Role::kForward, Origin origin = {});
   /// Names a result of the program, such as "loss".
   void add_output(const std::string& name, ValueId value);
+  /// The value stays; it is only not handed out.  throws  InternalError when there is none of this name
+  void remove_output(const std::string& name);
   /// requires  same type; throws InternalError else
   void set_next(ValueId variable, ValueId next);
 

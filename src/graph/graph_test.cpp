@@ -253,5 +253,16 @@ TEST(Fingerprint, ChangesWithAnyLineAndOnlyThen) {
   EXPECT_NE(fingerprint(graph), fingerprint(longer));
 }
 
+TEST(Graph, AnOutputThatIsRemovedIsNotHandedOutAndItsValueStays) {
+  Graph graph;
+  const ValueId x = graph.add_input("x", kScalar);
+  graph.add_output("kept", x);
+  graph.add_output("gone", x);
+  graph.remove_output("gone");
+  EXPECT_EQ(graph.outputs(), (std::vector<std::pair<std::string, ValueId>>{{"kept", x}}));
+  EXPECT_EQ(graph.find_value("x"), x);
+  EXPECT_THAT(broken_promise([&] { graph.remove_output("gone"); }), HasSubstr("no output 'gone'"));
+}
+
 }  // namespace
 }  // namespace tessera

@@ -131,6 +131,23 @@ TEST(Runtime, RanksDrawTheirPartsOfTheSameWhole) {
   }
 }
 
+TEST(Runtime, AVariableInAddendsIsTheirSum) {
+  HandMade made(mesh_of("dp=3"));
+  const RegisterIndex x = made.input("x", "f32[5]");
+  const RegisterIndex sum = made.variable("sum", "f32[5] {partial sum: dp}", Initializer::constant(0));
+  made.update("sum.next", call("binary.add"), {sum, x}, sum);
+  Bench bench(std::move(made));
+  bench.runtime().initialize(bench.program(), 1);
+  EXPECT_EQ(list<float>(bench.runtime().variable("sum")), std::vector<float>(5, 0.0f));
+  bench.step();
+  std::vector<float> three;
+  for (float value : bench.input("x").values<float>()) three.push_back(value + value + value);  // what each rank has, three times
+  EXPECT_EQ(list<float>(bench.runtime().variable("sum")), three);
+  const Tensor given = drawn("given", {DType::kF32, {5}});
+  bench.runtime().set_variable("sum", given);
+  EXPECT_EQ(bytes_of(bench.runtime().variable("sum")), bytes_of(given));
+}
+
 TEST(Runtime, AVariableThatWasSetIsNotDrawn) {
   Bench bench(summed_update("dp=2", 2));
   const Tensor given = drawn("given", {DType::kF32, {600}});

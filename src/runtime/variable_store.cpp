@@ -1,5 +1,6 @@
 #include "runtime/variable_store.h"
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <utility>
@@ -40,7 +41,8 @@ void VariableStore::check_known(const TaskVariable& variable, const Register& re
 }
 
 VariableStore::Variable VariableStore::make(const Register& reg) const {
-  ensure(reg.attr.partial.empty(), "variable '" + reg.name + "' is Partial");
+  for (const PartialAxis& axis : reg.attr.partial)
+    ensure(axis.reduce == ReduceOp::kSum, "variable '" + reg.name + "' is kept as addends of a sum");
   Variable made{reg.type, reg.attr, {}, false};
   for (int index = 0; index < rank_count(); ++index) {
     const auto coordinate = place(reg.attr, index);
@@ -94,8 +96,28 @@ void VariableStore::draw(const TaskVariable& variable, uint64_t seed, int rank_i
   std::memcpy(part.data(), drawn.data(), bytes(part));  // programs hold the address of the part: its memory stays
 }
 
+Tensor VariableStore::sum_of_addends(const Variable& variable) const {
+  const Box all = whole_box(variable.type.shape);
+  Tensor sum(variable.type);
+  for (int index = 0; index < rank_count(); ++index) {
+    const auto coordinate = place(variable.attr, index);
+    if (!coordinate || !is_first_holder(variable.attr, *coordinate)) continue;
+    const Box box = variable.attr.box(variable.type.shape, *coordinate);
+    if (box.empty()) continue;
+    Tensor before(sum.type());
+    std::memcpy(before.data(), sum.data(), bytes(sum));
+    BoxCombine add(variable.type.dtype, ReduceOp::kSum, box, all);
+    add.add_source(0, all);
+    add.add_source(1, box);
+    add.join_dims();
+    add.run(sum.data(), std::array<const std::byte*, 2>{before.data(), variable.parts[static_cast<size_t>(index)].data()});
+  }
+  return sum;
+}
+
 Tensor VariableStore::whole(const std::string& name) const {
   const Variable& variable = find(name);
+  if (!variable.attr.partial.empty()) return sum_of_addends(variable);
   const Box all = whole_box(variable.type.shape);
   Tensor result(variable.type);
   for (bool copies : {true, false}) {  // first put together, then compare the replicas
@@ -124,9 +146,15 @@ void VariableStore::set(const std::string& name, const Tensor& value) {
   for (int index = 0; index < rank_count(); ++index) {
     const auto coordinate = place(variable.attr, index);
     if (!coordinate) continue;
+    Tensor& part = variable.parts[static_cast<size_t>(index)];
+    const bool first_addend = std::all_of(variable.attr.partial.begin(), variable.attr.partial.end(),
+                                          [&](const PartialAxis& axis) { return (*coordinate)[axis.axis] == 0; });
+    if (!first_addend) {
+      fill_with_identity(variable.type.dtype, ReduceOp::kSum, part.data(), element_count(part.shape()));
+      continue;
+    }
     const Box box = variable.attr.box(variable.type.shape, *coordinate);
-    copy_box(variable.type.dtype, box, variable.parts[static_cast<size_t>(index)].data(), box, value.data(),
-             whole_box(variable.type.shape));
+    copy_box(variable.type.dtype, box, part.data(), box, value.data(), whole_box(variable.type.shape));
   }
   variable.is_set = true;
 }

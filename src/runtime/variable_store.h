@@ -31,9 +31,9 @@ class VariableStore {
   bool is_set(const std::string& name) const { return find(name).is_set; }
   void mark_set(const std::string& name) { find(name).is_set = true; }
 
-  /// The whole.  throws  InternalError when replicas differ
+  /// The whole; addends are added up in the order of the ranks.  throws  InternalError when replicas differ
   Tensor whole(const std::string& name) const;
-  /// throws  InternalError when the type differs
+  /// Of a variable in addends the first rank gets the value, the others zeros.  throws  InternalError when the type differs
   void set(const std::string& name, const Tensor& value);
   std::vector<std::string> names() const;
   Bytes bytes_of(int rank_index) const;
@@ -47,6 +47,7 @@ class VariableStore {
   };
   const Variable& find(const std::string& name) const;
   Variable& find(const std::string& name);
+  Tensor sum_of_addends(const Variable& variable) const;
   void check_known(const TaskVariable& variable, const Register& reg) const;
   Variable make(const Register& reg) const;
   /// Where a rank stands in the variable's mesh.

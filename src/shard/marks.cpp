@@ -18,8 +18,15 @@ std::string quoted(const Mark& mark) {
   return "'" + mark.pattern + "' (" + mark.origin + ")";
 }
 
-DistAttr parse_one(std::string_view text, const MeshPtr& mesh, int rank) {
-  return trim(text).starts_with("P(") ? parse_spec(text, mesh, rank) : parse_placements(text, mesh, rank);
+/// Several placements of one operand stand in brackets, since commas part the operands of an op: (dp: Shard(0), tp: Partial(sum)).
+std::string_view without_brackets(std::string_view text) {
+  text = trim(text);
+  return text.starts_with("(") && text.ends_with(")") ? trim(text.substr(1, text.size() - 2)) : text;
+}
+
+DistAttr parse_one(std::string_view given, const MeshPtr& mesh, int rank) {
+  const std::string_view text = without_brackets(given);
+  return text.starts_with("P(") ? parse_spec(text, mesh, rank) : parse_placements(text, mesh, rank);
 }
 
 /// Adds which mark and which thing were meant to an error about a placement.
@@ -98,12 +105,19 @@ OpSharding read_operands(std::string_view text, const OpView& op, const Sharding
   return sharding_for_inputs(op, rule, attrs);
 }
 
+/// Addends of zero are zeros; of anything else there are many.
+bool may_be_partial(const Graph& graph, ValueId value) {
+  const Variable* variable = graph.variable_of(value);
+  return !graph.is_input(value) && (!variable || variable->initializer == Initializer::constant(0));
+}
+
 void resolve_tensor(const Graph& graph, const MeshPtr& mesh, const Mark& mark, ValueId value, ResolvedMarks& result) {
   const Value& v = graph.value(value);
   const std::string thing = "tensor '" + v.name + "' " + to_text(v.type);
   DistAttr attr = with_context(mark, thing, [&] { return parse_one(mark.placement, mesh, v.type.shape.size()); });
-  if (!attr.partial.empty() && (graph.is_input(value) || graph.variable_of(value)))
-    refuse("mark " + quoted(mark) + " makes '" + v.name + "' partial", "inputs and variables are whole or divided, never addends",
+  if (!attr.partial.empty() && !may_be_partial(graph, value))
+    refuse("mark " + quoted(mark) + " makes '" + v.name + "' partial",
+           "inputs are whole or divided, never addends; a variable may be kept as addends of a sum only when it begins as zero",
            "use Replicate() or Shard(dim)");
   for (const MarkedValue& other : result.values) {
     if (other.value != value) continue;

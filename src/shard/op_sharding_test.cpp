@@ -126,5 +126,29 @@ TEST(Marks, ThatNameNothingOrContradictEachOtherAreRefused) {
             "  fix: give at most one entry a dim");
 }
 
+TEST(Marks, OnlyAVariableThatBeginsAsZeroMayBeKeptAsAddends) {
+  const MeshPtr mesh = mesh_of("x=2 y=2");
+  Graph graph;
+  graph.add_input("x", {DType::kF32, {4}});
+  graph.add_variable("zero", {DType::kF32, {4}}, Initializer::constant(0));
+  graph.add_variable("one", {DType::kF32, {4}}, Initializer::constant(1));
+  const ResolvedMarks marks = resolve_marks(graph, mesh, {shard_tensor("zero", "(x: Partial(sum), y: Shard(0))")});
+  EXPECT_EQ(to_text(marks.values.at(0).attr), "[@y] {partial sum: x}");
+  for (const std::string name : {"x", "one"})
+    EXPECT_EQ(message([&] { resolve_marks(graph, mesh, {shard_tensor(name, "x: Partial(sum)")}); }),
+              "mark '" + name + "' (code) makes '" + name +
+                  "' partial\n  why: inputs are whole or divided, never addends; a variable may be kept as addends of a sum only when it "
+                  "begins as zero\n  fix: use Replicate() or Shard(dim)");
+}
+
+TEST(Marks, SeveralPlacementsOfOneOperandStandInBrackets) {
+  const MeshPtr mesh = mesh_of("x=2 y=2");
+  const OneOp one = matmul();
+  const ResolvedMarks marks = resolve_marks(one.graph, mesh, {shard_op("c", "[(x: Shard(0), y: Shard(1)), (y: Shard(0))]")});
+  const OpSharding& sharding = marks.ops.at(0).sharding;
+  EXPECT_EQ(to_text(input_attr(one.op_view(), one.rule(), sharding, 0)), "[@x, @y]");
+  EXPECT_EQ(to_text(output_attr(one.op_view(), one.rule(), sharding, 0)), "[@x, *] {partial sum: y}");
+}
+
 }  // namespace
 }  // namespace tessera

@@ -162,19 +162,23 @@ void check_fed(const TaskGraph& graph, const std::string& name, RegisterIndex in
   ensure(names_one_of(index, graph.registers.size()), "task graph: '" + name + "' names a register that does not exist");
   const Register& reg = register_at(graph, index);
   if (task_at(graph, reg.producer).kind != Task::Kind::kFeed) offence(reg, "is an input or a variable and is not filled by a feed");
-  if (!reg.attr.partial.empty()) offence(reg, "is an input or a variable and Partial");
 }
 
 void check_variable(const TaskGraph& graph, size_t index) {
   const TaskVariable& variable = graph.variables[index];
   check_fed(graph, variable.name, variable.value);
   const Register& value = register_at(graph, variable.value);
+  // Addends of zero are zeros; of anything else there are many.
+  if (!value.attr.partial.empty() && !(variable.initializer == Initializer::constant(0)))
+    offence(value, "is a variable that does not begin as zero and Partial");
   if (value.storage != Register::Storage::kVariable || value.variable != static_cast<int>(index))
     offence(value, "is a variable and lies elsewhere");
 }
 
 void check_feed_outputs(const TaskGraph& graph) {
   std::vector<bool> known(graph.registers.size(), false);
+  for (const TaskInput& input : graph.inputs)
+    if (!register_at(graph, input.value).attr.partial.empty()) offence(register_at(graph, input.value), "is an input and Partial");
   for (const TaskInput& input : graph.inputs) known[static_cast<size_t>(input.value)] = true;
   for (const TaskVariable& variable : graph.variables) known[static_cast<size_t>(variable.value)] = true;
   for (const Task& task : graph.tasks)

@@ -200,7 +200,13 @@ INSTANTIATE_TEST_SUITE_P(
              "register 'y' is an input or a variable and is not filled by a feed"},
         Case{"NoSuchInputRegister", [](TaskGraph& g) { g.inputs[0].value = -1; }, "'x' names a register that does not exist"},
         Case{"PartialInput", [](TaskGraph& g) { reg(g, kX).attr = parse_dist_type("f32[16] {partial sum: dp}", g.meshes[0]).attr; },
-             "register 'x' is an input or a variable and Partial"},
+             "register 'x' is an input and Partial"},
+        Case{"PartialVariableThatDoesNotBeginAsZero",
+             [](TaskGraph& g) {
+               reg(g, kW).attr = parse_dist_type("f32[16] {partial sum: dp}", g.meshes[0]).attr;
+               g.variables[0].initializer = Initializer::constant(1);
+             },
+             "register 'w' is a variable that does not begin as zero and Partial"},
         Case{"FedWithoutName", [](TaskGraph& g) { g.inputs.clear(); }, "feed 'feed' feeds x, which is no input and no variable"},
         Case{"ResultThatNobodyTakes", [](TaskGraph& g) { g.results.emplace_back("y", kY); },
              "register 'y' is the result y and no fetch takes it"},

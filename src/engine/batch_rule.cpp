@@ -1,0 +1,35 @@
+#include "engine/batch_rule.h"
+
+#include "engine/engine.h"
+#include "engine/shared_variables.h"
+
+namespace tessera {
+
+int64_t data_parallel_ranks(const RunConfig& config, const Plan& plan) {
+  const int64_t rows = std::max<int64_t>(config.train.batch_per_rank, 1) * plan.ranks();
+  const Graph graph = build_model(config.model, {.batch = rows, .training = false, .loss = true, .seed = config.train.seed});
+  const ShardedGraph sharded = propagate(graph, plan.placed(), marks_for(graph, plan.marks));
+  const DistAttr& tokens = sharded.of(*graph.find_value("tokens"));
+  int64_t parts = 1;
+  for (int axis : tokens.dims.front().axes) parts *= tokens.mesh->shape()[axis];
+  return parts;
+}
+
+RunConfig resolved_for(RunConfig config, const Plan& plan) {
+  if (config.train.batch_per_rank == 0) {
+    config.train.scale_learning_rate = RateScaling::kNone;
+    return config;
+  }
+  const int64_t ranks = data_parallel_ranks(config, plan);
+  config.train.batch = config.train.batch_per_rank * ranks;
+  if (config.train.scale_learning_rate == RateScaling::kLinear) {
+    Schedule& schedule = config.optimizer.schedule;
+    schedule.peak *= static_cast<double>(ranks);
+    if (schedule.warmup_start == 0) schedule.warmup_start = 1.0 / static_cast<double>(ranks);
+  }
+  config.train.batch_per_rank = 0;
+  config.train.scale_learning_rate = RateScaling::kNone;
+  return config;
+}
+
+}  // namespace tessera

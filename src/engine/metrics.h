@@ -1,0 +1,43 @@
+// What a model is worth on text that training never sees: one evaluation, and the numbers that are read from it.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "graph/graph.h"
+
+namespace tessera {
+
+/// One evaluation, over the counted tokens: those that have a label.
+struct Evaluation {
+  double loss = 0;      // mean, in nats a token
+  double accuracy = 0;  // the fraction of them that the likeliest token hits
+  int64_t tokens = 0;
+  int64_t bytes = 0;  // of the text that they stand for
+};
+
+/// exp(loss): among how many equally likely tokens the model would be as unsure.
+double perplexity(const Evaluation& evaluation);
+/// Comparable between vocabularies: loss x tokens / (ln 2 x bytes); 0 without a byte.
+double bits_per_byte(const Evaluation& evaluation);
+
+/// A number that is read from an evaluation.
+struct Metric {
+  std::string_view name;
+  double (*of)(const Evaluation&) = nullptr;
+};
+/// loss, perplexity, accuracy, bits_per_byte: what logs and results show, in this order.
+std::span<const Metric> metrics();
+
+/// Appends the output "correct" f32[]: how many counted labels are the likeliest token. Of several that are equally likely the first is
+/// taken, so that a model that knows nothing is right once in a vocabulary.
+///
+///   requires  the graph is that of build_model with a loss
+///   exact     up to 2^24 tokens
+void add_correct_count(Graph& graph);
+
+/// How many places of a row the model of this graph predicts, the last ones: all of the context, the second half, or the last.
+int64_t predicted_places(const Graph& graph);
+
+}  // namespace tessera

@@ -1,0 +1,96 @@
+// Single steps for those who write their own loop: batches, steps and what is made before the first.
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "base/error.h"
+#include "engine/runs_for_tests.h"
+
+namespace tessera {
+namespace {
+
+std::vector<int32_t> list(const Tensor& tensor) {
+  const auto values = tensor.values<int32_t>();
+  return {values.begin(), values.end()};
+}
+
+TEST(OwnLoop, BatchesOfTheDataloaderAreThoseOfTheSteps) {
+  Engine steps(tiny_mlp(), serial_plan(), small_text()), loop(tiny_mlp(), serial_plan(), small_text());
+  std::vector<double> expected, found;
+  for (int i = 0; i < 5; ++i) expected.push_back(steps.step().loss);
+  for (const TextBatch& batch : loop.dataloader(5)) found.push_back(loop.run(batch).loss);
+  EXPECT_EQ(found, expected);
+  EXPECT_EQ(loop.step_count(), 5);
+}
+
+TEST(OwnLoop, TheDataloaderTakesWhatItsLoopTakesAndNoMore) {
+  Engine engine(tiny_mlp(), serial_plan(), small_text()), whole(tiny_mlp(), serial_plan(), small_text());
+  std::vector<std::vector<int32_t>> expected, found;
+  for (const TextBatch& batch : whole.dataloader(4)) expected.push_back(list(batch.inputs));
+  for (const TextBatch& batch : engine.dataloader(10)) {
+    found.push_back(list(batch.inputs));
+    if (found.size() == 2) break;
+  }
+  found.push_back(list(engine.next_batch().inputs));
+  for (const TextBatch& batch : engine.dataloader(1)) found.push_back(list(batch.inputs));
+  EXPECT_EQ(found, expected);
+  for (const TextBatch& batch : engine.dataloader(0)) FAIL() << "no batch was asked for, here is one of " << batch.inputs.size();
+}
+
+TEST(OwnLoop, AnEpochHasAsManyStepsAsItsTextHasBatches) {
+  RunConfig config = tiny_mlp();
+  config.train.batch = 100;
+  const auto data = small_text();  // of which 5400 tokens are for training: 674 samples of 8 and the token after each
+  Engine engine(config, serial_plan(), data);
+  EXPECT_EQ(data->train->samples(), 674);
+  EXPECT_EQ(engine.steps_per_epoch(), 6);
+}
+
+TEST(OwnLoop, PrepareMakesEveryProgramOnceAndChangesNothing) {
+  Engine prepared(tiny_gpt(), plan_of("gpt", "dp2"), small_text()), plain(tiny_gpt(), plan_of("gpt", "dp2"), small_text());
+  const Bytes before = prepared.runtime().peak_bytes();
+  prepared.prepare();
+  const Bytes after = prepared.runtime().peak_bytes();
+  EXPECT_GT(after, before);  // the arenas of evaluation and prediction
+  prepared.prepare();
+  EXPECT_EQ(prepared.runtime().peak_bytes(), after);
+  EXPECT_EQ(prepared.step().loss, plain.step().loss);
+  EXPECT_EQ(prepared.evaluate(1).loss, plain.evaluate(1).loss);
+  EXPECT_EQ(prepared.predict({1, 2, 3}), plain.predict({1, 2, 3}));
+  EXPECT_EQ(prepared.runtime().peak_bytes(), after);
+}
+
+TEST(OwnLoop, ABatchOfOnesOwnIsAStepLikeAnyOther) {
+  const auto data = small_text();
+  Engine engine(tiny_mlp(), serial_plan(), data);
+  const Sampler sampler(
+      {.samples = data->train->samples(), .batch = 8, .parts = 1, .shuffle = Shuffle::kNone, .tail = Tail::kDrop, .seed = 0});
+  const TextBatch own = data->train->batch(sampler, 3, {0, 8});
+  const double first = engine.run(own).loss;
+  for (int i = 0; i < 20; ++i) engine.run(own);
+  EXPECT_LT(engine.run(own).loss, first);
+  EXPECT_EQ(engine.step_count(), 22);
+}
+
+TEST(OwnLoop, ABatchOfOtherRowsIsRefusedWithBothNumbers) {
+  const auto data = small_text();
+  Engine engine(tiny_mlp(), serial_plan(), data);
+  const Sampler sampler(
+      {.samples = data->train->samples(), .batch = 5, .parts = 1, .shuffle = Shuffle::kNone, .tail = Tail::kDrop, .seed = 0});
+  const TextBatch small = data->train->batch(sampler, 0, {0, 5});
+  for (const bool in_parts : {false, true}) {
+    try {
+      if (in_parts)
+        engine.accumulate(small);
+      else
+        engine.run(small);
+      FAIL() << "nothing was refused";
+    } catch (const UserError& error) {
+      EXPECT_EQ(error.what_happened(), "a batch of i32[5,8] does not fit this training");
+      EXPECT_EQ(error.why(), "its step takes i32[8,8]: train.batch rows of model.context tokens");
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tessera

@@ -1,0 +1,13 @@
+// Who runs, and when: what logs say of the process.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace tessera {
+
+std::string host_name();  // "unknown" when the system does not say
+int64_t process_id();
+double seconds_since_1970();
+
+}  // namespace tessera
