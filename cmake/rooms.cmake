@@ -1,11 +1,12 @@
 # tessera_room(NAME DEPENDS rooms... [LIBRARIES targets...])
-#   One folder of src/ as one library: every *.cpp but the tests. DEPENDS names the rooms on lower floors that it may include.
+#   One folder of src/ as one library: every *.cpp but the tests and the folder testing. DEPENDS names the rooms on lower floors that it may
+#   include.
 #   Its *_test.cpp become the program NAME_test and the test NAME.
 function(tessera_room name)
   cmake_parse_arguments(ROOM "" "" "DEPENDS;LIBRARIES" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cpp)
   set(tests ${sources})
-  list(FILTER sources EXCLUDE REGEX "(_test|/main)\\.cpp$")
+  list(FILTER sources EXCLUDE REGEX "(_test|/main|/testing/[^/]*)\\.cpp$")
   list(FILTER tests INCLUDE REGEX "_test\\.cpp$")
 
   if(sources)

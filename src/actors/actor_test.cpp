@@ -3,9 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-#include <new>
-
+#include "base/allocation_testing.h"
 #include "base/error.h"
 
 namespace {
@@ -14,18 +12,8 @@ int64_t allocations = 0;  // of the whole program; the tests are one thread
 
 }  // namespace
 
-// Every allocation of this program is counted, so that a test can say that an actor makes none. Not inlined: g++ would then compare the
-// new of one place with the free of another and warn.
-[[gnu::noinline]] void* operator new(std::size_t size) {
+void tessera::allocation_testing::on_allocation(const void*) {
   ++allocations;
-  if (void* memory = std::malloc(size ? size : 1)) return memory;
-  throw std::bad_alloc();
-}
-[[gnu::noinline]] void operator delete(void* memory) noexcept {
-  std::free(memory);
-}
-[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept {
-  std::free(memory);
 }
 
 namespace tessera {

@@ -13,8 +13,8 @@ constexpr std::string_view kStopGradient = "stop_gradient";
 bool stops(const Op& op) {
   return op.kind == kStopGradient;
 }
-bool has_gradient(const Op& op) {
-  return find_operator(op.kind).gradient != nullptr;
+bool has_gradient(const Graph& graph, const Op& op) {
+  return find_operator(graph, op.kind).gradient != nullptr;
 }
 
 std::vector<bool> mark(const Graph& graph, const std::vector<ValueId>& values) {
@@ -31,7 +31,7 @@ bool any_of(const std::vector<bool>& marked, const std::vector<ValueId>& values)
 std::vector<bool> values_with_gradient(const Graph& graph, const std::vector<ValueId>& targets) {
   std::vector<bool> marked = mark(graph, targets);
   for (const Op& op : graph.ops()) {
-    if (!any_of(marked, op.inputs) || stops(op) || !has_gradient(op)) continue;
+    if (!any_of(marked, op.inputs) || stops(op) || !has_gradient(graph, op)) continue;
     for (ValueId output : op.outputs)
       if (graph.type(output).dtype == DType::kF32) marked[static_cast<size_t>(output.index)] = true;
   }
@@ -56,7 +56,7 @@ const Op* blocking_op(const Graph& graph, ValueId target, ValueId loss) {
   for (int index = 0; index <= graph.value(loss).producer.index; ++index) {
     const Op& op = graph.op({index});
     if (!any_of(reached, op.inputs) || stops(op) || !any_of(before_loss, op.outputs)) continue;
-    if (!has_gradient(op)) return &op;
+    if (!has_gradient(graph, op)) return &op;
     for (ValueId output : op.outputs) reached[static_cast<size_t>(output.index)] = true;
   }
   return nullptr;
@@ -116,7 +116,7 @@ class ReverseSweep {
     Builder builder(graph_, seed_);
     builder.derive(Role::kBackward, {call.op.name, "gradient"});
     const auto scope = builder.scope(call.op.name + ".grad");
-    const auto gradients = find_operator(call.op.kind).gradient(builder, call);
+    const auto gradients = find_operator(graph_, call.op.kind).gradient(builder, call);
     ensure(gradients.size() == call.op.inputs.size(), "the gradient of '" + call.op.name + "' has an entry for each operand");
     for (size_t i = gradients.size(); i-- > 0;) {
       if (!call.wanted[i] || !gradients[i]) continue;

@@ -3,10 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <cstdlib>
 #include <cstring>
-#include <new>
 
+#include "base/allocation_testing.h"
 #include "engine/runs_for_tests.h"
 
 namespace {
@@ -21,19 +20,6 @@ bool is_of_a_kernel_library(const void* caller) {
   return dladdr(caller, &info) != 0 && info.dli_fname != nullptr && std::strstr(info.dli_fname, "libdnnl") != nullptr;
 }
 
-void* allocate(std::size_t size, std::size_t alignment, const void* caller) {
-  if (is_counting.load(std::memory_order_relaxed)) {
-    if (is_of_a_kernel_library(caller)) {
-      ++of_libraries;
-    } else if (ours.fetch_add(1) == 0) {
-      first_caller = caller;
-    }
-  }
-  void* memory = std::aligned_alloc(alignment, (std::max<std::size_t>(size, 1) + alignment - 1) / alignment * alignment);
-  if (!memory) throw std::bad_alloc();
-  return memory;
-}
-
 std::string name_of(const void* address) {
   Dl_info info;
   if (address == nullptr || dladdr(address, &info) == 0) return "nobody";
@@ -42,23 +28,13 @@ std::string name_of(const void* address) {
 
 }  // namespace
 
-void* operator new(std::size_t size) {
-  return allocate(size, alignof(std::max_align_t), __builtin_return_address(0));
-}
-void* operator new(std::size_t size, std::align_val_t alignment) {
-  return allocate(size, static_cast<std::size_t>(alignment), __builtin_return_address(0));
-}
-void operator delete(void* memory) noexcept {
-  std::free(memory);
-}
-void operator delete(void* memory, std::size_t) noexcept {
-  std::free(memory);
-}
-void operator delete(void* memory, std::align_val_t) noexcept {
-  std::free(memory);
-}
-void operator delete(void* memory, std::size_t, std::align_val_t) noexcept {
-  std::free(memory);
+void tessera::allocation_testing::on_allocation(const void* caller) {
+  if (!is_counting.load(std::memory_order_relaxed)) return;
+  if (is_of_a_kernel_library(caller)) {
+    ++of_libraries;
+  } else if (ours.fetch_add(1) == 0) {
+    first_caller = caller;
+  }
 }
 
 namespace tessera {

@@ -103,13 +103,6 @@ class Capture {
   std::vector<std::vector<std::vector<std::byte>>> parts_;  // by process and register
 };
 
-double largest_change(const ReferenceTensor& a, const ReferenceTensor& b) {
-  double most = 0;
-  for (size_t i = 0; i < a.values.size(); ++i)
-    if (a.values[i] != b.values[i]) most = std::max(most, std::abs(a.values[i] - b.values[i]));
-  return most;
-}
-
 /// Registers in the order in which they are filled.
 std::vector<RegisterIndex> in_program_order(const TaskGraph& tasks) {
   std::vector<RegisterIndex> order;

@@ -61,7 +61,7 @@ class Magnitudes {
 
   bool is_exact(const Op& op) {
     const OpView seen = view(graph_, op);
-    const ShardingRule rule = find_operator(op.kind).rule(seen);
+    const ShardingRule rule = rule_of(*seen.definition, seen);
     std::vector<ReferenceTensor> inputs, outputs;
     for (size_t i = 0; i < op.inputs.size(); ++i) inputs.push_back(operand(op, rule, i));
     for (const TensorType& type : seen.outputs)

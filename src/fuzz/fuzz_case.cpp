@@ -35,14 +35,6 @@ std::vector<RegisterIndex> in_program_order(const TaskGraph& tasks) {
   return order;
 }
 
-double largest_change(const ReferenceTensor& a, const ReferenceTensor& b) {
-  double most = 0;
-  for (size_t i = 0; i < a.values.size(); ++i)
-    if (a.values[i] != b.values[i] && !(std::isnan(a.values[i]) && std::isnan(b.values[i])))
-      most = std::max(most, std::abs(a.values[i] - b.values[i]));
-  return most;
-}
-
 /// The judge of one step: what every value is, and how far it may be off.
 class Judge {
  public:

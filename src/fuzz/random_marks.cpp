@@ -114,7 +114,7 @@ class MarkMaker {
     const MeshPtr& mesh_pointer = meshes_[static_cast<size_t>(assignment_.ops[static_cast<size_t>(id.index)])].mesh;
     const ProcessMesh& mesh = *mesh_pointer;
     const OpView seen = view(graph_, op);
-    const ShardingRule rule = find_operator(op.kind).rule(seen);
+    const ShardingRule rule = rule_of(*seen.definition, seen);
     if (!rule.linear.empty() && seen.outputs[0].dtype == DType::kF32 && dice_.chance(0.1)) {
       mark_linear_op(mesh, op, rule);
       return;

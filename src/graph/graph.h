@@ -3,6 +3,7 @@
 #pragma once
 
 #include <compare>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -77,12 +78,21 @@ struct Variable {
   Origin origin;          // of optimizer state: its parameter
 };
 
+class OperatorSet;  // ops/operator_set.h
+using OperatorSetPtr = std::shared_ptr<const OperatorSet>;
+
 /// A program in SSA form.
 ///
+///   operators  what its kinds of ops mean beside the built-in ones (nullptr: nothing); this room only carries it
 ///   invariant  ops stand in topological order; names are unique and made of letters, digits and _ . : -
 ///   threads    reading from several at once is safe
 class Graph {
  public:
+  Graph() = default;
+  explicit Graph(OperatorSetPtr operators) : operators_(std::move(operators)) {}
+
+  const OperatorSetPtr& operators() const { return operators_; }
+
   /// A value that is given anew at every step: data, labels, the learning rate, the step.
   ValueId add_input(const std::string& name, const TensorType& type);
   ValueId add_variable(const std::string& name, const TensorType& type, const Initializer& initializer, bool trainable = true,
@@ -118,6 +128,7 @@ class Graph {
  private:
   ValueId add_value(const std::string& name, const TensorType& type, OpId producer);
 
+  OperatorSetPtr operators_;
   std::vector<Op> ops_;
   std::vector<Value> values_;
   std::vector<ValueId> inputs_;
@@ -140,14 +151,15 @@ class Graph {
 std::string to_text(const Graph& graph);
 /// One op as it stands in the text form.
 std::string to_text(const Graph& graph, OpId op);
+/// The text names operators and does not define them: the user's own are given again.
 /// throws  UserError (65) with the line when the text is malformed
-Graph parse_graph(std::string_view text);
+Graph parse_graph(std::string_view text, OperatorSetPtr operators = nullptr);
 
 /// Checks what every graph must be: operands before uses, unique names, users complete, next of the variable's type.
 /// throws  InternalError that names the first offence
 void verify(const Graph& graph);
 
-/// Hash of the text form: stamps plans and checkpoints.
+/// Hash of the text form: stamps plans and checkpoints. Of the user's own operators it sees the names only.
 uint64_t fingerprint(const Graph& graph);
 
 }  // namespace tessera

@@ -253,8 +253,8 @@ std::string to_text(const Graph& graph) {
   return text;
 }
 
-Graph parse_graph(std::string_view text) {
-  Graph graph;
+Graph parse_graph(std::string_view text, OperatorSetPtr operators) {
+  Graph graph(std::move(operators));
   int number = 0;
   for (const std::string& row : split_text(text, '\n')) {
     ++number;

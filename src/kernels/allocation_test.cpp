@@ -1,25 +1,16 @@
 // Running a bound kernel allocates nothing: the allocator of this test program counts.
 #include <atomic>
-#include <cstdlib>
-#include <new>
 #include <thread>
 
+#include "base/allocation_testing.h"
 #include "kernels/kernel_testing.h"
 
 namespace {
 std::atomic<int64_t> allocations{0};
 }
 
-void* operator new(std::size_t size) {
+void tessera::allocation_testing::on_allocation(const void*) {
   ++allocations;
-  if (void* memory = std::malloc(size == 0 ? 1 : size)) return memory;
-  throw std::bad_alloc();
-}
-void operator delete(void* memory) noexcept {
-  std::free(memory);
-}
-void operator delete(void* memory, std::size_t) noexcept {
-  std::free(memory);
 }
 
 namespace tessera {

@@ -4,6 +4,7 @@
 
 #include "kernels/cpu/catalogue.h"
 #include "kernels/cpu/gemm.h"
+#include "kernels/kernel_set.h"
 
 namespace tessera {
 namespace {
@@ -14,6 +15,10 @@ const CatalogueEntry& find_entry(std::string_view kernel) {
   throw InternalError("no kernel is called '" + std::string(kernel) + "'; the nearest is '" + nearest(kernel, kernel_names()) + "'");
 }
 
+const NamedKernel* find_own(const KernelSet* own, std::string_view kernel) {
+  return own ? own->find(kernel) : nullptr;
+}
+
 }  // namespace
 
 LocalCall localize(const KernelCall& call, const Coordinate& coordinate, std::vector<TensorType> inputs, std::vector<TensorType> outputs) {
@@ -22,11 +27,13 @@ LocalCall localize(const KernelCall& call, const Coordinate& coordinate, std::ve
   return local;
 }
 
-BoundKernel bind_kernel(const LocalCall& call) {
+BoundKernel bind_kernel(const LocalCall& call, const KernelSet* own) {
+  if (const NamedKernel* kernel = find_own(own, call.kernel)) return kernel->bind(call);
   return find_entry(call.kernel).bind(call);
 }
 
-bool runs_in_place(std::string_view kernel) {
+bool runs_in_place(std::string_view kernel, const KernelSet* own) {
+  if (const NamedKernel* found = find_own(own, kernel)) return found->in_place;
   return find_entry(kernel).in_place;
 }
 

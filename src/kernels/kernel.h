@@ -56,19 +56,21 @@ struct BoundKernel {
   Bytes workspace{0};
 };
 
-/// Binds a call to the CPU's kernels.
+class KernelSet;  // kernels/kernel_set.h
+
+/// Binds a call to a kernel of `own` (none: nullptr), else to the CPU's kernels.
 ///
 ///   requires  the call was made by an operator, so its operands fit
 ///   throws    InternalError when the name is unknown or the operands do not fit
-BoundKernel bind_kernel(const LocalCall& call);
+BoundKernel bind_kernel(const LocalCall& call, const KernelSet* own = nullptr);
 
 /// May output 0 of this kernel use the memory of any input of the same type (element i depends on elements i only)?
-bool runs_in_place(std::string_view kernel);
+bool runs_in_place(std::string_view kernel, const KernelSet* own = nullptr);
 
-/// Names of all kernels, sorted.
+/// Names of all built-in kernels, sorted.
 std::vector<std::string> kernel_names();
 
-/// The plain-loop twin of a kernel: same operands, same meaning, written to be read; for tests and for doubts.
+/// The plain-loop twin of a built-in kernel: same operands, same meaning, written to be read; for tests and for doubts.
 BoundKernel bind_reference_kernel(const LocalCall& call);
 
 /// One thread per rank: call once at the start of every thread that runs kernels, so that libraries do not make teams of their own.

@@ -12,6 +12,7 @@ class TaskMaker {
  public:
   TaskMaker(Program program, const std::vector<ArenaPlan>& arenas) : program_(std::move(program)) {
     graph_.meshes = program_.meshes;
+    graph_.kernels = program_.kernels;
     for (const ArenaPlan& arena : arenas) graph_.arenas.push_back(arena.size);
   }
 

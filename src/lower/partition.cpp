@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "lower/micro_batches.h"
-#include "ops/operator.h"
+#include "ops/operator_set.h"
 
 namespace tessera {
 namespace {
@@ -21,6 +21,7 @@ class Partition {
   Partition(const Graph& graph, const ShardedGraph& sharded, const Meshes& meshes, int64_t micro_batches)
       : graph_(graph), sharded_(sharded), meshes_(meshes), count_(micro_batches) {
     for (const NamedMesh& mesh : meshes) program_.meshes.push_back(mesh.mesh);
+    program_.kernels = own_kernels(graph);
     held_.resize(graph.values().size());
   }
 
@@ -129,7 +130,7 @@ class Partition {
     const OpView op_view = view(graph_, op);
     const ShardingRule& rule = sharded_.rules[static_cast<size_t>(id.index)];
     const OpSharding& sharding = sharded_.of(id);
-    const KernelCall call = find_operator(op.kind).kernel(op_view, factor_splits(rule, sharding));
+    const KernelCall call = op_view.definition->kernel(op_view, factor_splits(rule, sharding));
     if (!runs_by_micro_batch(sharding)) {
       lower_instance(op, op_view, rule, sharding, count_ == 1 ? call : in_micro_batch(call, -1), -1);
       return;
@@ -211,7 +212,7 @@ class Partition {
       for (RegisterIndex reg : list) local.push_back(local_type(program_.registers[static_cast<size_t>(reg)], origin));
       return local;
     };
-    const Bytes bytes = bind_kernel(localize(step.call, origin, types(step.inputs), types(step.outputs))).workspace;
+    const Bytes bytes = bind_kernel(localize(step.call, origin, types(step.inputs), types(step.outputs)), program_.kernels.get()).workspace;
     if (bytes.value() == 0) return -1;
     return add_register(step.op + ".workspace", {DType::kBool, {bytes.value()}}, DistAttr::replicated(mesh, 1));
   }
@@ -332,8 +333,8 @@ bool may_write_over(const Program& program, RegisterIndex value, RegisterIndex n
   const int read = last_reader(program, value);
   if (write < 0 || read > write) return false;
   const Instruction& instruction = program.instructions[static_cast<size_t>(write)];
-  return read < write ||
-         (!instruction.is_exchange && instruction.step.outputs.front() == next && runs_in_place(instruction.step.call.kernel));
+  return read < write || (!instruction.is_exchange && instruction.step.outputs.front() == next &&
+                          runs_in_place(instruction.step.call.kernel, program.kernels.get()));
 }
 
 void append_copy(Program& program, size_t variable, RegisterIndex next) {

@@ -33,6 +33,7 @@ struct Program {
   std::vector<RegisterIndex> next;  // per variable: the register of its next value, or -1
   std::vector<TaskInput> inputs;
   std::vector<std::pair<std::string, RegisterIndex>> results;
+  std::shared_ptr<const KernelSet> kernels;  // of the graph's own operators
 };
 
 /// By input: the first instruction that reads it; that of a part that nobody reads: 0.

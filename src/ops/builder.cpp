@@ -37,9 +37,9 @@ std::string Builder::path(std::string_view name) const {
 }
 
 std::vector<ValueId> Builder::op(std::string_view kind, std::vector<ValueId> inputs, Attributes attributes, std::string_view name) {
-  const Operator& definition = find_operator(kind);
+  const Operator& definition = find_operator(graph_, kind);
   const std::string full = graph_.unique_name(path(name.empty() ? kind : name));
-  OpView view{full, attributes, {}, {}};
+  OpView view{full, attributes, {}, {}, &definition};
   for (ValueId input : inputs) view.inputs.push_back(type(input));
   const std::vector<TensorType> outputs = definition.infer(view);
   const OpId id = graph_.add_op(full, std::string(kind), std::move(attributes), std::move(inputs), outputs, role_, origin_);

@@ -48,7 +48,7 @@ class Builder {
   Role role() const { return role_; }
   const Origin& origin() const { return origin_; }
 
-  /// Any op of the catalogue. `name` is not yet scoped; "" for the kind.
+  /// Any op of the catalogue, or of the graph's own operators. `name` is not yet scoped; "" for the kind.
   std::vector<ValueId> op(std::string_view kind, std::vector<ValueId> inputs, Attributes attributes = {}, std::string_view name = {});
   ValueId op1(std::string_view kind, std::vector<ValueId> inputs, Attributes attributes = {}, std::string_view name = {});
 

@@ -2,24 +2,15 @@
 
 #include <gtest/gtest.h>
 
-#include <functional>
-
+#include "base/error_testing.h"
 #include "base/random.h"
 
 namespace tessera {
 namespace {
 
-constexpr DType kF32 = DType::kF32;
+using error_testing::message_of;
 
-std::string message_of(const std::function<void()>& act) {
-  try {
-    act();
-  } catch (const UserError& error) {
-    EXPECT_EQ(error.exit_code(), ExitCode::kBadData);
-    return error.what();
-  }
-  return "nothing was thrown";
-}
+constexpr DType kF32 = DType::kF32;
 
 TEST(Builder, NamesOpsByScopeAndKindAndMakesNamesUnique) {
   Graph graph;
@@ -58,7 +49,7 @@ TEST(Builder, RefusesOperandsOfDifferentShapes) {
   Builder builder(graph);
   const ValueId a = builder.input("a", {kF32, {8, 16}}), b = builder.input("b", {kF32, {4, 16}});
   const auto scope = builder.scope("blocks.0");
-  EXPECT_EQ(message_of([&] { builder.add(a, b, "sum"); }),
+  EXPECT_EQ(message_of(ExitCode::kBadData, [&] { builder.add(a, b, "sum"); }),
             "add 'blocks.0.sum': a f32[8,16] does not fit b f32[4,16]\n"
             "  why: add works element by element on operands of one type and shape\n"
             "  fix: broadcast or reshape the operand that is smaller, or check the layer that produces it");
@@ -69,15 +60,15 @@ TEST(Builder, RefusesOperandsOfDifferentElementTypes) {
   Graph graph;
   Builder builder(graph);
   const ValueId a = builder.input("a", {kF32, {8}}), b = builder.input("b", {DType::kI32, {8}});
-  EXPECT_EQ(message_of([&] { builder.maximum(a, b); }),
+  EXPECT_EQ(message_of(ExitCode::kBadData, [&] { builder.maximum(a, b); }),
             "max 'max': a f32[8] does not fit b i32[8]\n"
             "  why: max works element by element on operands of one type and shape\n"
             "  fix: cast one of them to the element type of the other");
-  EXPECT_EQ(message_of([&] { builder.unary("exp", b); }),
+  EXPECT_EQ(message_of(ExitCode::kBadData, [&] { builder.unary("exp", b); }),
             "exp 'exp': x i32[8] has an element type that does not fit\n"
             "  why: exp takes f32 for x\n"
             "  fix: cast the operand first");
-  EXPECT_EQ(message_of([&] { builder.select(a, a, a); }),
+  EXPECT_EQ(message_of(ExitCode::kBadData, [&] { builder.select(a, a, a); }),
             "select 'select': condition f32[8] has an element type that does not fit\n"
             "  why: select takes bool for condition\n"
             "  fix: cast the operand first");
@@ -87,7 +78,7 @@ TEST(Builder, RefusesAWrongNumberOfOperands) {
   Graph graph;
   Builder builder(graph);
   const ValueId a = builder.input("a", {kF32, {8}});
-  EXPECT_EQ(message_of([&] { builder.op("mul", {a}); }),
+  EXPECT_EQ(message_of(ExitCode::kBadData, [&] { builder.op("mul", {a}); }),
             "mul 'mul': 1 operand given: f32[8]\n"
             "  why: mul takes 2\n"
             "  fix: give exactly 2");
@@ -96,7 +87,7 @@ TEST(Builder, RefusesAWrongNumberOfOperands) {
 TEST(Builder, RefusesRandomBeginningsOfIntegers) {
   Graph graph;
   Builder builder(graph);
-  EXPECT_EQ(message_of([&] { builder.variable("count", {DType::kI32, {}}, Initializer::uniform(0, 9)); }),
+  EXPECT_EQ(message_of(ExitCode::kBadData, [&] { builder.variable("count", {DType::kI32, {}}, Initializer::uniform(0, 9)); }),
             "variable 'count': uniform(0.0, 9.0) cannot fill i32[]\n"
             "  why: random numbers are f32\n"
             "  fix: begin it with a constant, or make it f32");
@@ -109,7 +100,7 @@ TEST(Builder, BroadcastsOverTheLeadingDimsThatAreMissing) {
   EXPECT_EQ(builder.broadcast_leading(bias, {4}), bias);
   const ValueId wide = builder.broadcast_leading(bias, {2, 3, 4});
   EXPECT_EQ(to_text(graph, graph.value(wide).producer), "broadcast = broadcast(bias) {dims=[2], shape=[2, 3, 4]}: f32[2,3,4]");
-  EXPECT_EQ(message_of([&] { builder.broadcast_leading(wide, {4}, "narrow"); }),
+  EXPECT_EQ(message_of(ExitCode::kBadData, [&] { builder.broadcast_leading(wide, {4}, "narrow"); }),
             "broadcast 'narrow': x f32[2,3,4] has more dims than [4]\n"
             "  why: broadcasting over leading dims adds dims and drops none\n"
             "  fix: reduce or reshape the operand first");

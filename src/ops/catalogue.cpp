@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "ops/families.h"
+#include "ops/operator_set.h"
 
 namespace tessera {
 namespace {
@@ -15,13 +16,21 @@ std::vector<const Operator*> list_operators() {
   return list;
 }
 
-[[noreturn]] void refuse_name(std::string_view name) {
+[[noreturn]] void refuse_name(std::string_view name, std::span<const Operator> own) {
   std::vector<std::string_view> names;
   for (const Operator* op : all_operators()) names.push_back(op->name);
+  for (const Operator& op : own) names.push_back(op.name);
   const std::string near = nearest(name, names);
   throw UserError("'" + std::string(name) + "' is not an operator",
-                  "the catalogue has " + std::to_string(names.size()) + " operators, none of this name",
+                  "the catalogue has " + std::to_string(all_operators().size()) + " operators" +
+                      (own.empty() ? "" : ", the graph " + std::to_string(own.size()) + " of its own") + ", none of this name",
                   near.empty() ? "see docs/operators for their names" : "did you mean '" + near + "'?", ExitCode::kBadData);
+}
+
+const Operator* find_built_in(std::string_view name) {
+  for (const Operator* op : all_operators())
+    if (op->name == name) return op;
+  return nullptr;
 }
 
 }  // namespace
@@ -32,9 +41,15 @@ std::span<const Operator* const> all_operators() {
 }
 
 const Operator& find_operator(std::string_view name) {
-  for (const Operator* op : all_operators())
-    if (op->name == name) return *op;
-  refuse_name(name);
+  if (const Operator* op = find_built_in(name)) return *op;
+  refuse_name(name, {});
+}
+
+const Operator& find_operator(const Graph& graph, std::string_view name) {
+  if (!graph.operators()) return find_operator(name);
+  if (const Operator* op = graph.operators()->find(name)) return *op;
+  if (const Operator* op = find_built_in(name)) return *op;
+  refuse_name(name, graph.operators()->operators());
 }
 
 }  // namespace tessera

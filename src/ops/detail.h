@@ -1,4 +1,4 @@
-// What the families of operators share: refusals, common sharding rules, work and tolerances. Not for other rooms.
+// What definitions of operators share, built-in families and users' own alike: refusals, common sharding rules, work and tolerances.
 #pragma once
 
 #include <cstdint>

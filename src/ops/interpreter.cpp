@@ -1,6 +1,7 @@
 #include "ops/interpreter.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/random.h"
 #include "ops/detail.h"
@@ -52,7 +53,7 @@ void perturb(ReferenceTensor& tensor, const std::vector<double>& tolerance, uint
 void perturb_results(const Graph& graph, const Op& op, const ReferenceCall& call, const InterpreterOptions& options) {
   // All tolerances first: one may read the other results, unperturbed.
   std::vector<std::vector<double>> tolerances;
-  for (int i = 0; i < static_cast<int>(op.outputs.size()); ++i) tolerances.push_back(find_operator(op.kind).tolerance(call, i));
+  for (int i = 0; i < static_cast<int>(op.outputs.size()); ++i) tolerances.push_back(find_operator(graph, op.kind).tolerance(call, i));
   for (size_t i = 0; i < op.outputs.size(); ++i) {
     const std::string& name = graph.value(op.outputs[i]).name;
     if (options.tolerances && !tolerances[i].empty())
@@ -66,7 +67,7 @@ void interpret_op(const Graph& graph, const Op& op, const InterpreterOptions& op
   std::vector<ReferenceTensor> outputs = zeros(op_view.outputs);
   ReferenceCall call{op_view, {}, outputs};
   for (ValueId input : op.inputs) call.inputs.push_back(&values.at(graph.value(input).name));
-  find_operator(op.kind).reference(call);
+  find_operator(graph, op.kind).reference(call);
   if (options.perturb != 0) perturb_results(graph, op, call, options);
   if (options.round)
     for (ReferenceTensor& output : outputs)
@@ -97,6 +98,14 @@ ReferenceValues interpret(const Graph& graph, const ReferenceValues& state, cons
   ReferenceValues values = read_state(graph, state);
   for (const Op& op : graph.ops()) interpret_op(graph, op, options, values);
   return values;
+}
+
+double largest_change(const ReferenceTensor& a, const ReferenceTensor& b) {
+  double most = 0;
+  for (size_t i = 0; i < a.values.size(); ++i)
+    if (a.values[i] != b.values[i] && !(std::isnan(a.values[i]) && std::isnan(b.values[i])))
+      most = std::max(most, std::abs(a.values[i] - b.values[i]));
+  return most;
 }
 
 ReferenceValues initial_variables(const Graph& graph, uint64_t seed) {

@@ -29,6 +29,9 @@ struct InterpreterOptions {
 ///   time    plain loops: some 0.2 to 2 GFLOP/s
 ReferenceValues interpret(const Graph& graph, const ReferenceValues& state, const InterpreterOptions& options = {});
 
+/// The largest difference of two tensors of one type, element by element; two that are both not a number do not differ.
+double largest_change(const ReferenceTensor& a, const ReferenceTensor& b);
+
 /// The variables as they begin: drawn under their names, as every rank draws its slice.
 ReferenceValues initial_variables(const Graph& graph, uint64_t seed);
 

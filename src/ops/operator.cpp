@@ -20,10 +20,18 @@ int32_t nearest_integer(double value) {
 }  // namespace
 
 OpView view(const Graph& graph, const Op& op) {
-  OpView view{op.name, op.attributes, {}, {}};
+  OpView view{op.name, op.attributes, {}, {}, &find_operator(graph, op.kind)};
   for (ValueId input : op.inputs) view.inputs.push_back(graph.type(input));
   for (ValueId output : op.outputs) view.outputs.push_back(graph.type(output));
   return view;
+}
+
+ShardingRule rule_of(const Operator& definition, const OpView& op) {
+  if (definition.rule) return definition.rule(op);
+  ShardingRule whole;
+  for (const TensorType& type : op.inputs) whole.inputs.emplace_back(static_cast<size_t>(type.shape.size()));
+  for (const TensorType& type : op.outputs) whole.outputs.emplace_back(static_cast<size_t>(type.shape.size()));
+  return whole;
 }
 
 ReferenceTensor to_reference(const Tensor& tensor) {

@@ -18,6 +18,7 @@
 namespace tessera {
 
 class Builder;
+struct Operator;
 
 /// An op as its operator sees it: the types, not the graph. While types are inferred, `outputs` is empty.
 struct OpView {
@@ -25,7 +26,9 @@ struct OpView {
   const Attributes& attributes;
   std::vector<TensorType> inputs;
   std::vector<TensorType> outputs;
+  const Operator* definition = nullptr;  // set by view(); lives as long as the graph
 };
+/// throws  UserError (65) when no operator of the graph has this kind
 OpView view(const Graph& graph, const Op& op);
 
 /// Arithmetic and memory traffic of one execution on whole tensors.
@@ -58,13 +61,14 @@ struct GradientCall {
   std::vector<bool> wanted;                              // which inputs need a gradient
 };
 
+/// What users define for operators of their own, too: docs/add_an_operator.md. Parameters of an op are its attributes.
 struct Operator {
-  std::string_view name;
+  std::string_view name;  // a literal: definitions are copied, names are not
 
   /// Result types.  throws  UserError (65) with the op's name and the types when the operands do not fit
   std::vector<TensorType> (*infer)(const OpView&) = nullptr;
 
-  /// throws nothing for an op that passed infer
+  /// throws nothing for an op that passed infer. nullptr: every operand stays whole
   ShardingRule (*rule)(const OpView&) = nullptr;
 
   Work (*work)(const OpView&) = nullptr;
@@ -85,9 +89,14 @@ struct Operator {
   std::vector<std::optional<ValueId>> (*gradient)(Builder& builder, const GradientCall&) = nullptr;
 };
 
-/// The operator called `name`.  throws  UserError (65) that names the nearest one
+/// How an op of `definition` may be divided: by its rule, or not at all when it has none.
+ShardingRule rule_of(const Operator& definition, const OpView& op);
+
+/// The built-in operator called `name`.  throws  UserError (65) that names the nearest one
 const Operator& find_operator(std::string_view name);
-/// All operators, in the order of docs/operators.
+/// The operator that `graph` means by `name`: one of its own, or built in.  throws  UserError (65) that names the nearest one
+const Operator& find_operator(const Graph& graph, std::string_view name);
+/// All built-in operators, in the order of docs/operators.
 std::span<const Operator* const> all_operators();
 
 }  // namespace tessera

@@ -1,13 +1,14 @@
 #include <gtest/gtest.h>
 
-#include <functional>
-
+#include "base/error_testing.h"
 #include "base/random.h"
 #include "ops/builder.h"
 #include "ops/interpreter.h"
 
 namespace tessera {
 namespace {
+
+using error_testing::message_of;
 
 constexpr DType kF32 = DType::kF32;
 constexpr DType kI32 = DType::kI32;
@@ -21,16 +22,6 @@ Split halves(int64_t extent, int axis) {
 
 OpView view_of(const Graph& graph, ValueId value) {
   return view(graph, graph.op(graph.value(value).producer));
-}
-
-std::string message_of(const std::function<void()>& act) {
-  try {
-    act();
-  } catch (const UserError& error) {
-    EXPECT_EQ(error.exit_code(), ExitCode::kBadData);
-    return error.what();
-  }
-  return "nothing was thrown";
 }
 
 TEST(Constant, HasTheValueThatItsElementTypeHolds) {
@@ -56,11 +47,12 @@ TEST(Constant, DividesEveryDimOfItsResult) {
 TEST(Constant, RefusesWhatIsNoShapeOrElementType) {
   Graph graph;
   Builder builder(graph);
-  EXPECT_EQ(message_of([&] { builder.constant({kF32, {2, -3}}, 1, "c"); }),
+  EXPECT_EQ(message_of(ExitCode::kBadData, [&] { builder.constant({kF32, {2, -3}}, 1, "c"); }),
             "constant 'c': shape [2, -3] is not a shape\n"
             "  why: a shape has at most 8 extents, none below 0\n"
             "  fix: correct the extents");
-  EXPECT_EQ(message_of([&] { builder.op("constant", {}, {{"dtype", "f64"}, {"shape", std::vector<int64_t>{}}, {"value", 1.0}}, "c"); }),
+  EXPECT_EQ(message_of(ExitCode::kBadData,
+                       [&] { builder.op("constant", {}, {{"dtype", "f64"}, {"shape", std::vector<int64_t>{}}, {"value", 1.0}}, "c"); }),
             "constant 'c': 'f64' is not an element type\n"
             "  why: tensors hold f32, i32 or bool\n"
             "  fix: use one of these");
@@ -91,11 +83,11 @@ TEST(Iota, APartBeginsWhereItLies) {
 TEST(Iota, RefusesADimThatIsNotThere) {
   Graph graph;
   Builder builder(graph);
-  EXPECT_EQ(message_of([&] { builder.iota({kI32, {4, 5}}, 2); }),
+  EXPECT_EQ(message_of(ExitCode::kBadData, [&] { builder.iota({kI32, {4, 5}}, 2); }),
             "iota 'iota': dim 2 is not a dim of a tensor of rank 2\n"
             "  why: dims count from 0, the outermost\n"
             "  fix: use 0 to 1");
-  EXPECT_EQ(message_of([&] { builder.iota({DType::kBool, {4}}, 0); }),
+  EXPECT_EQ(message_of(ExitCode::kBadData, [&] { builder.iota({DType::kBool, {4}}, 0); }),
             "iota 'iota': a bool cannot count\n"
             "  why: iota numbers the indices of a dim, as i32 or f32\n"
             "  fix: use dtype i32, and compare it");
@@ -127,7 +119,7 @@ TEST(RandomUniform, RefusesAStepThatIsNoInteger) {
   Graph graph;
   Builder builder(graph);
   const ValueId x = builder.input("x", {kF32, {}});
-  EXPECT_EQ(message_of([&] { builder.random_uniform(x, {2}, "noise"); }),
+  EXPECT_EQ(message_of(ExitCode::kBadData, [&] { builder.random_uniform(x, {2}, "noise"); }),
             "random_uniform 'noise': step f32[] is not i32[]\n"
             "  why: the numbers are addressed by the step of the training run, one integer\n"
             "  fix: give it the input that counts the steps");

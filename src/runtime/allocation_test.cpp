@@ -2,9 +2,8 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <cstdlib>
-#include <new>
 
+#include "base/allocation_testing.h"
 #include "runtime/programs_for_tests.h"
 
 namespace {
@@ -14,32 +13,10 @@ std::atomic<int> allocations{0};
 std::atomic<int> register_before{-1};  // what the thread that allocated first had filled last
 thread_local int last_filled = -1;
 
-void* allocate(std::size_t size, std::size_t alignment) {
-  if (is_counting.load(std::memory_order_relaxed) && allocations.fetch_add(1) == 0) register_before = last_filled;
-  void* memory = std::aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
-  if (!memory) throw std::bad_alloc();
-  return memory;
-}
-
 }  // namespace
 
-void* operator new(std::size_t size) {
-  return allocate(size == 0 ? 1 : size, alignof(std::max_align_t));
-}
-void* operator new(std::size_t size, std::align_val_t alignment) {
-  return allocate(size == 0 ? 1 : size, static_cast<std::size_t>(alignment));
-}
-void operator delete(void* memory) noexcept {
-  std::free(memory);
-}
-void operator delete(void* memory, std::size_t) noexcept {
-  std::free(memory);
-}
-void operator delete(void* memory, std::align_val_t) noexcept {
-  std::free(memory);
-}
-void operator delete(void* memory, std::size_t, std::align_val_t) noexcept {
-  std::free(memory);
+void tessera::allocation_testing::on_allocation(const void*) {
+  if (is_counting.load(std::memory_order_relaxed) && allocations.fetch_add(1) == 0) register_before = last_filled;
 }
 
 namespace tessera {

@@ -141,7 +141,7 @@ RankProgram::Step RankProgram::bind_step(const KernelStep& step) const {
       std::any_of(outputs.begin(), outputs.end(), [](const TensorType& type) { return byte_size(type) > Bytes(0); });
   if (!fills_something) return bound;
   const Coordinate& place = coordinate(program_.reg(step.outputs.front()));
-  bound.kernel = bind_kernel(localize(step.call, place, types(step.inputs), outputs));
+  bound.kernel = bind_kernel(localize(step.call, place, types(step.inputs), outputs), program_.graph->kernels.get());
   const Bytes lent = step.workspace == -1 ? Bytes(0) : program_.reg(step.workspace).size;
   ensure(bound.kernel.workspace <= lent, "kernel " + step.call.kernel + " of op '" + step.op + "' wants a workspace of " +
                                              to_text(bound.kernel.workspace) + " and is lent " + to_text(lent));

@@ -2,22 +2,15 @@
 
 #include <gtest/gtest.h>
 
-#include <functional>
+#include "base/error_testing.h"
 
 namespace tessera {
 namespace {
 
+using error_testing::message_of;
+
 MeshPtr mesh_of(std::string_view text) {
   return std::make_shared<const ProcessMesh>(parse_mesh(text));
-}
-
-std::string message(const std::function<void()>& act) {
-  try {
-    act();
-  } catch (const UserError& error) {
-    return error.what();
-  }
-  return "nothing was thrown";
 }
 
 // The worked example of docs/sharding.md: a 6x12 tensor of values 12 i + j on the mesh [[0,1],[2,3],[4,5]] with axes x and y.
@@ -101,19 +94,19 @@ TEST(DistAttr, PartsMayTakeSeveralAxes) {
 TEST(DistAttr, RefusesWithThreeParts) {
   const MeshPtr mesh = mesh_of("dp=2 tp=4");
   EXPECT_EQ(
-      message([&] { parse_spec("P(\"dp\", \"dp\")", mesh, 2); }),
+      message_of(ExitCode::kBadConfig, [&] { parse_spec("P(\"dp\", \"dp\")", mesh, 2); }),
       "the mesh axis 'dp' is used twice for one tensor\n  why: an axis divides one dim of a tensor\n  fix: remove one of the two uses");
-  EXPECT_EQ(message([&] { parse_placements("Shard(2), Replicate()", mesh, 2); }),
+  EXPECT_EQ(message_of(ExitCode::kBadConfig, [&] { parse_placements("Shard(2), Replicate()", mesh, 2); }),
             "Shard(2) on axis 'dp' names a dim that is not there\n  why: the tensor has dims 0 to 1\n  fix: use one of its dims");
-  EXPECT_EQ(message([&] { parse_spec("P(None, None, \"tp\")", mesh, 2); }),
+  EXPECT_EQ(message_of(ExitCode::kBadConfig, [&] { parse_spec("P(None, None, \"tp\")", mesh, 2); }),
             "a spec of 3 entries names a dim that is not there\n  why: the tensor has 2 dims\n  fix: give at most one entry a dim");
-  EXPECT_EQ(message([&] { parse_dist_type("f32[8@cp]", mesh); }),
+  EXPECT_EQ(message_of(ExitCode::kBadConfig, [&] { parse_dist_type("f32[8@cp]", mesh); }),
             "the mesh dp=2 tp=4 has no axis 'cp'\n  why: its axes are dp, tp\n  fix: use one of these, or add the axis to the mesh");
   EXPECT_EQ(
-      message([&] { from_parts(mesh, {3}); }),
+      message_of(ExitCode::kBadConfig, [&] { from_parts(mesh, {3}); }),
       "dim 0 cannot be cut into 3 parts on the mesh dp=2 tp=4\n  why: the parts of a dim are a product of axes that no other dim uses\n"
       "  fix: use such a product, or 1 to leave the dim whole");
-  EXPECT_EQ(message([&] { parse_placements("Split(0)", mesh, 2); }),
+  EXPECT_EQ(message_of(ExitCode::kBadConfig, [&] { parse_placements("Split(0)", mesh, 2); }),
             "'Split(0)' is not a placement\n  why: 'Split(0)' is none of Shard(dim), Replicate(), Partial(op)\n"
             "  fix: write it as Shard(0), Replicate() (one an axis) or tp: Shard(1), ep: Partial(sum)");
 }

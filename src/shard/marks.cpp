@@ -119,7 +119,7 @@ void resolve_op(const Graph& graph, const MeshPtr& mesh, const Mark& mark, OpId 
   const Op& op = graph.op(id);
   const OpView op_view = view(graph, op);
   OpSharding sharding = with_context(mark, "op '" + op.name + "'",
-                                     [&] { return read_operands(mark.placement, op_view, find_operator(op.kind).rule(op_view), mesh); });
+                                     [&] { return read_operands(mark.placement, op_view, rule_of(*op_view.definition, op_view), mesh); });
   for (const MarkedOp& other : result.ops) {
     if (other.op != id) continue;
     if (other.sharding == sharding) return;

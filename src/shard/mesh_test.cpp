@@ -2,10 +2,12 @@
 
 #include <gtest/gtest.h>
 
-#include <functional>
+#include "base/error_testing.h"
 
 namespace tessera {
 namespace {
+
+using error_testing::message_of;
 
 ProcessMesh three_by_two() {
   return ProcessMesh({3, 2}, {"x", "y"});
@@ -31,28 +33,18 @@ TEST(ProcessMesh, ReadsItsTextInAllSpellings) {
   for (const char* text : {"dp=2 tp=4", "dp=2,tp=4", "dp2-tp4"}) EXPECT_EQ(to_text(parse_mesh(text)), "dp=2 tp=4") << text;
 }
 
-std::string message(const std::function<void()>& act) {
-  try {
-    act();
-  } catch (const UserError& error) {
-    EXPECT_EQ(error.exit_code(), ExitCode::kBadConfig);
-    return error.what();
-  }
-  return "nothing was thrown";
-}
-
 TEST(ProcessMesh, RefusesWithThreeParts) {
-  EXPECT_EQ(message([] { ProcessMesh({2, 2}, {"dp", "dp"}); }),
+  EXPECT_EQ(message_of(ExitCode::kBadConfig, [] { ProcessMesh({2, 2}, {"dp", "dp"}); }),
             "the mesh axis 'dp' occurs twice\n  why: an axis is named once\n  fix: rename or merge one of them");
-  EXPECT_EQ(message([] { three_by_two().axis("tp"); }),
+  EXPECT_EQ(message_of(ExitCode::kBadConfig, [] { three_by_two().axis("tp"); }),
             "the mesh x=3 y=2 has no axis 'tp'\n  why: its axes are x, y\n  fix: use one of these, or add the axis to the mesh");
-  EXPECT_EQ(message([] { three_by_two().reshape({4}, {"x"}); }),
+  EXPECT_EQ(message_of(ExitCode::kBadConfig, [] { three_by_two().reshape({4}, {"x"}); }),
             "a mesh of 6 processes cannot take the shape [4]\n  why: that shape has 4 places\n  fix: choose extents whose product is 6");
-  EXPECT_EQ(message([] { three_by_two().slice("y", 2); }),
+  EXPECT_EQ(message_of(ExitCode::kBadConfig, [] { three_by_two().slice("y", 2); }),
             "axis 'y' has no index 2\n  why: its size is 2\n  fix: use an index from 0 to 1");
-  EXPECT_EQ(message([] { ProcessMesh({2}, {"x"}, {1, 1}); }),
+  EXPECT_EQ(message_of(ExitCode::kBadConfig, [] { ProcessMesh({2}, {"x"}, {1, 1}); }),
             "a process occurs twice in a mesh\n  why: each place of a mesh is another process\n  fix: list each process once");
-  EXPECT_EQ(message([] { parse_mesh("dp=two"); }),
+  EXPECT_EQ(message_of(ExitCode::kBadConfig, [] { parse_mesh("dp=two"); }),
             "'dp=two' is not a mesh\n  why: 'dp=two' is not an axis and its size\n  fix: write it as dp=2 tp=4");
 }
 

@@ -3,25 +3,17 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <functional>
-
+#include "base/error_testing.h"
 #include "ops/builder.h"
 #include "shard/marks.h"
 
 namespace tessera {
 namespace {
 
+using error_testing::message_of;
+
 MeshPtr mesh_of(std::string_view text) {
   return std::make_shared<const ProcessMesh>(parse_mesh(text));
-}
-
-std::string message(const std::function<void()>& act) {
-  try {
-    act();
-  } catch (const UserError& error) {
-    return error.what();
-  }
-  return "nothing was thrown";
 }
 
 struct OneOp {
@@ -70,7 +62,7 @@ TEST(OpSharding, TwoPartialSumsMayNotBeMultiplied) {
   const MeshPtr mesh = mesh_of("x=2");
   const OneOp one = matmul();
   const DistAttr partial = from_placements(mesh, 2, {Partial()});
-  EXPECT_EQ(message([&] { sharding_for_inputs(one.op_view(), one.rule(), {partial, partial}); }),
+  EXPECT_EQ(message_of(ExitCode::kBadConfig, [&] { sharding_for_inputs(one.op_view(), one.rule(), {partial, partial}); }),
             "op 'c': its inputs are partial sums on axis 'x' where it is not linear in them\n"
             "  why: a partial sum may pass only through an op that is linear in exactly the operands that are partial\n"
             "  fix: reduce them first: Replicate() or Shard(dim)");
@@ -104,11 +96,13 @@ TEST(OpSharding, OperandsThatDisagreeAreRefused) {
   const MeshPtr mesh = mesh_of("x=2 y=2");
   const OneOp one = matmul();
   EXPECT_EQ(
-      message([&] { sharding_for_inputs(one.op_view(), one.rule(), {from_spec(mesh, 2, {"", "x"}), from_spec(mesh, 2, {"y", ""})}); }),
+      message_of(ExitCode::kBadConfig,
+                 [&] { sharding_for_inputs(one.op_view(), one.rule(), {from_spec(mesh, 2, {"", "x"}), from_spec(mesh, 2, {"y", ""})}); }),
       "op 'c': its operands divide factor 'k' differently\n  why: a factor is divided in one way\n  fix: give equal axes to the dims of "
       "this factor");
   EXPECT_EQ(
-      message([&] { sharding_for_inputs(one.op_view(), one.rule(), {from_spec(mesh, 2, {"x", ""}), from_spec(mesh, 2, {"", "x"})}); }),
+      message_of(ExitCode::kBadConfig,
+                 [&] { sharding_for_inputs(one.op_view(), one.rule(), {from_spec(mesh, 2, {"x", ""}), from_spec(mesh, 2, {"", "x"})}); }),
       "op 'c': axis 'x' is used twice\n  why: an axis divides one factor of an op\n  fix: use another axis, or leave one of the two dims "
       "whole");
 }
@@ -117,14 +111,16 @@ TEST(Marks, ThatNameNothingOrContradictEachOtherAreRefused) {
   const MeshPtr mesh = mesh_of("x=2");
   const OneOp one = matmul();
   EXPECT_EQ(
-      message([&] { resolve_marks(one.graph, mesh, {shard_tensor("aa", "P(\"x\")", "plan.json marks[0]")}); }),
+      message_of(ExitCode::kBadConfig, [&] { resolve_marks(one.graph, mesh, {shard_tensor("aa", "P(\"x\")", "plan.json marks[0]")}); }),
       "mark 'aa' (plan.json marks[0]) names no tensor of this model\n  why: the model has other names: the mark may be for another model\n"
       "  fix: did you mean 'a'?");
   EXPECT_EQ(
-      message([&] { resolve_marks(one.graph, mesh, {shard_tensor("a", "P(\"x\")", "one"), shard_tensor("*", "P(None,\"x\")", "two")}); }),
+      message_of(
+          ExitCode::kBadConfig,
+          [&] { resolve_marks(one.graph, mesh, {shard_tensor("a", "P(\"x\")", "one"), shard_tensor("*", "P(None,\"x\")", "two")}); }),
       "two marks place 'a' differently\n  why: mark 'a' (one) says [@x, *], mark '*' (two) says [*, @x]\n  fix: remove one of them, or "
       "narrow its pattern");
-  EXPECT_EQ(message([&] { resolve_marks(one.graph, mesh, {shard_tensor("a", "P(None,None,\"x\")")}); }),
+  EXPECT_EQ(message_of(ExitCode::kBadConfig, [&] { resolve_marks(one.graph, mesh, {shard_tensor("a", "P(None,None,\"x\")")}); }),
             "mark 'a' (code) does not fit tensor 'a' f32[64,10]: a spec of 3 entries names a dim that is not there\n  why: the tensor has "
             "2 dims\n"
             "  fix: give at most one entry a dim");

@@ -373,7 +373,7 @@ class Propagation {
 }  // namespace
 
 ShardingRule catalogue_rule(std::string_view kind, const OpView& op) {
-  return find_operator(kind).rule(op);
+  return rule_of(op.definition ? *op.definition : find_operator(kind), op);
 }
 
 ShardedGraph propagate(const Graph& graph, const Meshes& meshes, const std::vector<Mark>& marks, const RuleLookup& rules) {

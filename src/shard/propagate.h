@@ -20,7 +20,7 @@ struct ShardingNote {
   std::string text;
 };
 
-/// Where rules come from: the catalogue, or what a test or a user-defined operator gives instead.
+/// Where rules come from: the definitions of the operators, or what a test gives instead.
 using RuleLookup = std::function<ShardingRule(std::string_view kind, const OpView&)>;
 ShardingRule catalogue_rule(std::string_view kind, const OpView& op);
 

@@ -5,6 +5,7 @@
 // peers and parameters are functions of the process's coordinate. Stages of a pipeline are several meshes in one task graph.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -108,6 +109,7 @@ struct TaskGraph {
   std::vector<TaskInput> inputs;
   std::vector<std::pair<std::string, RegisterIndex>> results;  // what the fetch hands over
   std::vector<Bytes> arenas;                                   // by mesh: a process has the arena of each mesh that it is in
+  std::shared_ptr<const KernelSet> kernels;                    // what calls mean beside the built-in ones; nullptr: nothing
 };
 
 /// The text form: registers, then tasks in order.

@@ -1,6 +1,6 @@
 // Checks an operator by its definition alone: kernel = plain reference, gradient = finite differences, every division = serial.
 //
-// Test code. It knows no operator by name: what it checks is read from the catalogue's entry and from a case.
+// Test code: link tessera_operator_check. It knows no operator by name: what it checks is read from the definition and from a case.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "ops/operator.h"
+#include "ops/operator_set.h"
 
 namespace tessera::testing {
 
@@ -29,6 +29,7 @@ struct OperatorCase {
   bool bitwise = false;          // a divided run gives the same bits as the serial run
   /// Replaces operands that must fit the others, such as a log-sum-exp.
   std::function<void(const OperatorCase&, std::vector<ReferenceTensor>&)> complete = {};
+  OperatorSetPtr operators = nullptr;  // of which `kind` is one; nullptr: it is built in
 };
 /// `dot_general(f32[2,3], f32[3,4]) {spec="mk,kn->mn"}`.
 std::string to_text(const OperatorCase& given);
@@ -42,7 +43,7 @@ std::vector<ReferenceTensor> reference_results(const Operator& op, const Operato
 /// The rule speaks of every dim of every operand: extent = factor extent x unit. Every result has every parallel factor.
 ::testing::AssertionResult check_rule(const Operator& op, const OperatorCase& given);
 
-/// The kernel, and its plain twin, give the reference's results within the operator's tolerance.
+/// The kernel, and the plain twin of a built-in one, give the reference's results within the operator's tolerance.
 ::testing::AssertionResult check_kernel(const Operator& op, const OperatorCase& given);
 
 /// The gradient of sum(weights * result 0) is its central difference, for every element of every f32 operand.
@@ -55,5 +56,8 @@ std::vector<ReferenceTensor> reference_results(const Operator& op, const Operato
 
 /// For each linear set of the rule: op(x + y) = op(x) + op(y), where the operands of the set are x + y and the others are whole.
 ::testing::AssertionResult check_linearity(const Operator& op, const OperatorCase& given);
+
+/// All of these, of the operator that the case names; the first that fails speaks.
+::testing::AssertionResult check_operator(const OperatorCase& given);
 
 }  // namespace tessera::testing

@@ -13,6 +13,11 @@ Fill fill_of(const OperatorCase& given, size_t input);
 /// Elements drawn under (key, stream).
 ReferenceTensor draw_tensor(const TensorType& type, const Fill& fill, const std::string& key, uint64_t stream);
 
+/// A graph that knows the operators of the case.
+Graph empty_graph(const OperatorCase& given);
+/// A kernel of the case's own operators, or a built-in one.
+BoundKernel bind_for(const OperatorCase& given, const LocalCall& call);
+
 /// The op as its operator sees it. Lives no longer than `given`.
 OpView view_of(const Operator& op, const OperatorCase& given);
 /// Zeros of the types of the results.

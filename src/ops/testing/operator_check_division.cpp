@@ -125,7 +125,7 @@ struct Assembly {
   }
 };
 
-std::vector<Assembly> run_divided(const Operator& op, const OpView& view, const ShardingRule& rule,
+std::vector<Assembly> run_divided(const Operator& op, const OperatorCase& given, const OpView& view, const ShardingRule& rule,
                                   const std::vector<ReferenceTensor>& inputs, const Division& division) {
   const KernelCall call = op.kernel(view, division.factors);
   std::vector<Assembly> results;
@@ -143,7 +143,7 @@ std::vector<Assembly> run_divided(const Operator& op, const OpView& view, const 
       boxes.push_back(local_box(rule.outputs[o], view.outputs[o].shape, division, coordinate));
       out.push_back({view.outputs[o].dtype, boxes[o].shape()});
     }
-    const std::vector<Tensor> made = run_kernel(bind_kernel(localize(call, coordinate, in, out)), parts, out);
+    const std::vector<Tensor> made = run_kernel(bind_for(given, localize(call, coordinate, in, out)), parts, out);
     for (size_t o = 0; o < results.size(); ++o)
       results[o].place(to_reference(made[o]), boxes[o], partial_of(rule, rule.outputs[o], division));
   } while (detail::next_index(coordinate, division.mesh));
@@ -159,7 +159,7 @@ struct Expectation {
 std::vector<Expectation> expectations(const Operator& op, const OperatorCase& given, const OpView& view, const ShardingRule& rule,
                                       const std::vector<ReferenceTensor>& inputs) {
   std::vector<ReferenceTensor> reference = reference_results(op, given, inputs);
-  const std::vector<Assembly> serial = run_divided(op, view, rule, inputs, {{1}, undivided(rule), "serial"});
+  const std::vector<Assembly> serial = run_divided(op, given, view, rule, inputs, {{1}, undivided(rule), "serial"});
   std::vector<Expectation> expected;
   for (size_t o = 0; o < reference.size(); ++o) {
     if (given.bitwise)
@@ -180,11 +180,11 @@ std::string offence_of(const Assembly& result, const Expectation& expected) {
 
 AssertionResult check_division(const Operator& op, const OperatorCase& given) {
   const OpView view = view_of(op, given);
-  const ShardingRule rule = op.rule(view);
+  const ShardingRule rule = rule_of(op, view);
   const std::vector<ReferenceTensor> inputs = draw_inputs(given);
   const std::vector<Expectation> expected = expectations(op, given, view, rule, inputs);
   for (const Division& division : divisions_of(rule)) {
-    const std::vector<Assembly> results = run_divided(op, view, rule, inputs, division);
+    const std::vector<Assembly> results = run_divided(op, given, view, rule, inputs, division);
     for (size_t o = 0; o < results.size(); ++o)
       if (const std::string offence = offence_of(results[o], expected[o]); !offence.empty())
         return AssertionFailure() << given << ": " << division.text << ", result " << o << ": " << offence << "\n  "

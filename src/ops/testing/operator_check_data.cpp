@@ -49,8 +49,16 @@ std::vector<ReferenceTensor> draw_inputs(const OperatorCase& given) {
   return inputs;
 }
 
+Graph empty_graph(const OperatorCase& given) {
+  return Graph(given.operators);
+}
+
+BoundKernel bind_for(const OperatorCase& given, const LocalCall& call) {
+  return bind_kernel(call, given.operators ? given.operators->kernels().get() : nullptr);
+}
+
 OpView view_of(const Operator& op, const OperatorCase& given) {
-  OpView view{given.kind, given.attributes, given.inputs, {}};
+  OpView view{given.kind, given.attributes, given.inputs, {}, &op};
   view.outputs = op.infer(view);
   return view;
 }

@@ -74,7 +74,7 @@ struct Differentiation {
 
 /// The gradients of the operands by the operator's gradient function: none for those that are not f32, zeros where it gives none.
 std::vector<std::optional<ReferenceTensor>> interpreted_gradients(const Differentiation& problem) {
-  Graph graph;
+  Graph graph = empty_graph(problem.given);
   Builder builder(graph);
   ReferenceValues state{{"w", problem.weights}};
   std::vector<ValueId> operands;
@@ -163,7 +163,7 @@ AssertionResult check_gradient(const Operator& op, const OperatorCase& given) {
 }
 
 AssertionResult check_linearity(const Operator& op, const OperatorCase& given) {
-  const ShardingRule rule = op.rule(view_of(op, given));
+  const ShardingRule rule = rule_of(op, view_of(op, given));
   for (const std::vector<int>& set : rule.linear) {
     // A sum of booleans is no boolean: a Partial(sum) of them does not occur.
     bool adds = true;

@@ -1,0 +1,45 @@
+// For tests that count allocations: replaces operator new of a whole test program. Include it in one source of the program.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdlib>
+#include <new>
+
+namespace tessera::allocation_testing {
+
+/// Sees every allocation just before it is made; the source that includes this header defines it.
+///
+///   caller   an address in the code that asked for memory
+///   threads  the one that allocates.  memory: must not allocate
+void on_allocation(const void* caller);
+
+inline void* allocate(std::size_t size, std::size_t alignment, const void* caller) {
+  on_allocation(caller);
+  // The size of aligned memory is a multiple of its alignment.
+  void* memory = std::aligned_alloc(alignment, (std::max<std::size_t>(size, 1) + alignment - 1) / alignment * alignment);
+  if (!memory) throw std::bad_alloc();
+  return memory;
+}
+
+}  // namespace tessera::allocation_testing
+
+// Not inlined: g++ would then compare the new of one place with the free of another and warn.
+[[gnu::noinline]] void* operator new(std::size_t size) {
+  return tessera::allocation_testing::allocate(size, alignof(std::max_align_t), __builtin_return_address(0));
+}
+[[gnu::noinline]] void* operator new(std::size_t size, std::align_val_t alignment) {
+  return tessera::allocation_testing::allocate(size, static_cast<std::size_t>(alignment), __builtin_return_address(0));
+}
+[[gnu::noinline]] void operator delete(void* memory) noexcept {
+  std::free(memory);
+}
+[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept {
+  std::free(memory);
+}
+[[gnu::noinline]] void operator delete(void* memory, std::align_val_t) noexcept {
+  std::free(memory);
+}
+[[gnu::noinline]] void operator delete(void* memory, std::size_t, std::align_val_t) noexcept {
+  std::free(memory);
+}

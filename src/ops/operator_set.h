@@ -1,0 +1,40 @@
+// Operators of the user's own program. A graph carries the set that its ops are from, so there is no global list to register in.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "kernels/kernel_set.h"
+#include "ops/operator.h"
+
+namespace tessera {
+
+/// Operators, and the kernels that they call, beside the built-in ones.
+///
+///     const auto own = std::make_shared<const OperatorSet>(std::vector{rms_scale}, std::vector{NamedKernel{"rms_scale", bind_rms_scale}});
+///     Graph graph(own);
+///
+/// From there all else follows as for built-in ones: types, gradient, placements, local shapes, execution, and the judge.
+///   threads  never changes, so that all may read it
+class OperatorSet {
+ public:
+  /// throws  UserError (65) when an operator lacks what it must have (all but rule and gradient), when its name cannot stand in the text
+  ///         form of a graph, occurs twice or is that of a built-in operator; as KernelSet for kernels
+  OperatorSet(std::vector<Operator> operators, std::vector<NamedKernel> kernels);
+
+  /// nullptr: it is not one of these.
+  const Operator* find(std::string_view name) const;
+  std::span<const Operator> operators() const { return operators_; }
+  const std::shared_ptr<const KernelSet>& kernels() const { return kernels_; }
+
+ private:
+  std::vector<Operator> operators_;
+  std::shared_ptr<const KernelSet> kernels_;
+};
+
+/// The kernels that a graph's own operators call, or nullptr.
+std::shared_ptr<const KernelSet> own_kernels(const Graph& graph);
+
+}  // namespace tessera
