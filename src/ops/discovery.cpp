@@ -510,6 +510,7 @@ class Experiment {
 // ---- from the small op to the given one ----
 
 std::string reason_not_to_try(const OwnedOp& op) {
+  if (!op.definition->reference) return "it has no plain reference";
   int64_t elements = 0;
   for (const auto* types : {&op.inputs, &op.outputs})
     for (const TensorType& type : *types) {

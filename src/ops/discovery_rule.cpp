@@ -111,6 +111,8 @@ DiscoveredRule discover_rule(const Operator& definition, const OpView& op) {
     else
       result.left_whole.push_back("factor " + std::to_string(f + 1) + " of " + to_text(discovery) + ": " + lack);
   }
+  result.rule.discovered = to_text(result.rule);
+  for (const std::string& reason : result.left_whole) result.rule.discovered += "; left whole: " + reason;
   return result;
 }
 
