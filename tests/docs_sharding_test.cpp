@@ -9,6 +9,7 @@
 #include "lower/partition.h"
 #include "observed_run.h"
 #include "ops/builder.h"
+#include "ops/discovery.h"
 
 namespace tessera {
 namespace {
@@ -113,6 +114,27 @@ std::string rules_text() {
   add("reduce max", [](Builder& b) { b.reduce(ReduceOp::kMax, b.input("a", f32({4, 6})), {1}); });
   add("gather", [](Builder& b) { b.gather(b.input("table", f32({8, 3})), b.input("ids", {DType::kI32, {4}})); });
   add("slice", [](Builder& b) { b.slice(b.input("a", f32({8, 8})), {0, 2}, {8, 6}, {1, 1}); });
+  return text;
+}
+
+std::string discovery_text() {
+  std::string text;
+  const auto add = [&](const std::string& name, const auto& build) {
+    OneOp one;
+    Builder builder(one.graph);
+    build(builder);
+    text += fmt::format("{:12} {}\n", name, to_text(discover(find_operator(one.graph.ops().back().kind), one.seen())));
+  };
+  add("dot_general", [](Builder& b) {
+    const ValueId x = b.input("a", f32({64, 10}));
+    b.dot(x, b.input("b", f32({10, 50})), "mk,kn->mn");
+  });
+  add("transpose", [](Builder& b) { b.transpose(b.input("a", f32({64, 3072})), {1, 0}); });
+  add("flatten", [](Builder& b) { b.reshape(b.input("a", f32({128, 3, 32, 32})), {128, 3072}); });
+  add("gather", [](Builder& b) {
+    const ValueId table = b.input("table", f32({8, 3}));
+    b.gather(table, b.input("ids", {DType::kI32, {4}}));
+  });
   return text;
 }
 
@@ -345,6 +367,7 @@ TEST(ShardingPage, ShowsWhatTheProgramPrints) {
                   {{"boxes", boxes_text, {"process 3 at (1,1)  holds [2:4, 6:12]   2x6   first 30  last 47"}},
                    {"uneven", uneven_text},
                    {"rules", rules_text},
+                   {"discovery", discovery_text},
                    {"signatures", signatures_text, {"(S0,B)->S0\n(B,S1)->S1\n(S1,S0)->P\n(B,B)->B\n(P,B)->P\n(B,P)->P\n"}},
                    {"refused", refused_text, {"'C': its inputs are partial sums on axis 'd'"}},
                    {"tensor-marks", tensor_marks_text},

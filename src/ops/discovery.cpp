@@ -5,6 +5,7 @@
 #include <bit>
 #include <cmath>
 #include <numeric>
+#include <set>
 
 #include "base/random.h"
 #include "base/text.h"
@@ -16,7 +17,7 @@ namespace {
 using detail::OwnedOp;
 using Restore = DiscoveredResult::Restore;
 
-constexpr uint64_t kDraws = 6;
+constexpr uint64_t kDraws = 6, kDrawsToConfirm = 3;
 constexpr int64_t kLargestWork = 1 << 20;
 constexpr int64_t kMostChunks = 8;
 constexpr int64_t kMostSingleUnits = 16;
@@ -251,8 +252,8 @@ struct Results {
 
 class Experiment {
  public:
-  explicit Experiment(OwnedOp op) : op_(std::move(op)) {
-    for (uint64_t number = 0; number < kDraws; ++number) {
+  Experiment(OwnedOp op, uint64_t draws) : op_(std::move(op)) {
+    for (uint64_t number = 0; number < draws; ++number) {
       Draw draw{draw_operands(op_, number), {}, {}};
       draw.results = execute(op_, draw.operands);
       draw.tolerances = tolerances(op_, draw.operands, draw.results);
@@ -266,6 +267,17 @@ class Experiment {
     search_attributes();
     std::stable_sort(found_.begin(), found_.end(), [](const auto& a, const auto& b) { return place(a) < place(b); });
     return found_;
+  }
+
+  /// Is a factor that was found in a smaller op one of this op, too?
+  ///   requires  it is cut neither in units nor in chunks
+  bool confirms(const DiscoveredFactor& factor) const {
+    Division division{factor.inputs, 1, factor.attribute, factor.counts_from_part, factor.halo_before, factor.halo_after};
+    for (size_t i = 0; i < factor.inputs.size(); ++i)
+      if (factor.inputs[i].dim >= 0) division.extent = op_.inputs[i].shape[factor.inputs[i].dim];
+    if (factor.attribute) division.extent = detail::get(op_.attributes, *factor.attribute);
+    const std::optional<DiscoveredFactor> here = attempt(division);
+    return here && here->outputs == factor.outputs;
   }
 
   std::vector<std::vector<int>> linear_sets() const {
@@ -289,6 +301,22 @@ class Experiment {
       sets.push_back(members);
     }
     return sets;
+  }
+
+  /// op(x + y) = op(x) + op(y) on the members, for every two neighbouring draws; the other operands are those of x.
+  bool is_linear(const std::vector<int>& members) const {
+    for (size_t n = 0; n < draws_.size(); ++n) {
+      const Draw& x = draws_[n];
+      const Draw& other = draws_[(n + 1) % draws_.size()];
+      std::vector<ReferenceTensor> y = x.operands, sum = x.operands;
+      for (int member : members) {
+        const auto i = static_cast<size_t>(member);
+        y[i] = other.operands[i];
+        for (size_t e = 0; e < y[i].values.size(); ++e) sum[i].values[e] += y[i].values[e];
+      }
+      if (!adds_up(x, y, sum)) return false;
+    }
+    return true;
   }
 
  private:
@@ -471,22 +499,6 @@ class Experiment {
     return execute(*part, operands);
   }
 
-  /// op(x + y) = op(x) + op(y) on the members, for every two neighbouring draws; the other operands are those of x.
-  bool is_linear(const std::vector<int>& members) const {
-    for (size_t n = 0; n < draws_.size(); ++n) {
-      const Draw& x = draws_[n];
-      const Draw& other = draws_[(n + 1) % draws_.size()];
-      std::vector<ReferenceTensor> y = x.operands, sum = x.operands;
-      for (int member : members) {
-        const auto i = static_cast<size_t>(member);
-        y[i] = other.operands[i];
-        for (size_t e = 0; e < y[i].values.size(); ++e) sum[i].values[e] += y[i].values[e];
-      }
-      if (!adds_up(x, y, sum)) return false;
-    }
-    return true;
-  }
-
   /// Where all is finite, and somewhere it must be: a division by zero has no sum.
   bool adds_up(const Draw& x, const std::vector<ReferenceTensor>& y, const std::vector<ReferenceTensor>& sum) const {
     const std::vector<ReferenceTensor> of_y = execute(op_, y), of_sum = execute(op_, sum);
@@ -554,6 +566,36 @@ std::set<int64_t> extents_to_keep(const std::vector<DiscoveredFactor>& factors, 
   return kept;
 }
 
+/// The op with one of its extents as large as can be afforded, all others small; none when even the smallest cannot.
+std::optional<OwnedOp> with_large_extent(const OwnedOp& given, int64_t extent, std::map<int64_t, int64_t> least) {
+  for (int64_t large : {extent, int64_t{61}, int64_t{31}, int64_t{17}}) {
+    least[extent] = large;
+    OwnedOp op = detail::shrink(given, least);
+    if (reason_not_to_try(op).empty()) return op;
+  }
+  return std::nullopt;
+}
+
+/// Large extents may hold what small ones do not, such as a dependence on the element a hundred places before: what was found of the small
+/// op is tried again on each large extent, and is given that extent.
+void confirm(Discovery& discovery, const OwnedOp& given, const OwnedOp& small, const std::map<int64_t, int64_t>& least) {
+  std::map<int64_t, std::vector<size_t>> by_extent;
+  for (size_t f = 0; f < discovery.factors.size(); ++f)
+    for (const DimPair& dim : dims_of(discovery.factors[f], given, small))
+      if (dim.was_shrunk()) by_extent[dim.given].push_back(f);
+  std::set<size_t> refuted;
+  for (const auto& [extent, factors] : by_extent) {
+    const std::optional<OwnedOp> large = with_large_extent(given, extent, least);
+    const std::optional<Experiment> experiment = large ? std::optional<Experiment>(std::in_place, *large, kDrawsToConfirm) : std::nullopt;
+    for (size_t f : factors) {
+      discovery.factors[f].extent = extent;
+      if (!experiment || !experiment->confirms(discovery.factors[f])) refuted.insert(f);
+    }
+    std::erase_if(discovery.linear, [&](const std::vector<int>& set) { return !experiment || !experiment->is_linear(set); });
+  }
+  for (auto f = refuted.rbegin(); f != refuted.rend(); ++f) discovery.factors.erase(discovery.factors.begin() + static_cast<int>(*f));
+}
+
 std::string text_of(const DiscoveredDim& along) {
   std::string text = std::to_string(along.dim);
   if (along.unit > 1) text += "*" + std::to_string(along.unit);
@@ -610,20 +652,18 @@ std::string to_text(const Discovery& discovery) {
 
 Discovery discover(const Operator& definition, const OpView& op) {
   const OwnedOp given = detail::own(definition, op);
-  std::set<int64_t> kept;
+  std::map<int64_t, int64_t> least;
   for (;;) {
-    const OwnedOp small = detail::shrink(given, kept);
+    const OwnedOp small = detail::shrink(given, least);
     if (const std::string reason = reason_not_to_try(small); !reason.empty()) return {{}, {}, reason};
-    Experiment experiment(small);
+    Experiment experiment(small, kDraws);
     Discovery discovery{experiment.factors(), experiment.linear_sets(), {}};
-    const std::set<int64_t> more = extents_to_keep(discovery.factors, given, small);
-    if (more.empty()) {
-      for (DiscoveredFactor& factor : discovery.factors)
-        for (const DimPair& dim : dims_of(factor, given, small))
-          if (dim.was_shrunk()) factor.extent = dim.given;
+    const std::set<int64_t> kept = extents_to_keep(discovery.factors, given, small);
+    if (kept.empty()) {
+      confirm(discovery, given, small, least);
       return discovery;
     }
-    kept.insert(more.begin(), more.end());
+    for (int64_t extent : kept) least[extent] = extent;
   }
 }
 

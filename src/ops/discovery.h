@@ -70,11 +70,13 @@ struct Discovery {
 /// `[[1, 2], [2, 3]]; 1: join(0); 2: sum; 3: join(1)`: the factor of each dim of each input (0: none), then what restores the results.
 std::string to_text(const Discovery& discovery);
 
-/// Finds factors and linear sets of an op by execution. Large extents are replaced by small ones where the types allow it.
+/// Finds factors and linear sets of an op by execution. Large extents are replaced by small ones where the types allow it, and what is
+/// found there is confirmed on the large ones.
 ///
 ///   requires  inputs and attributes of `op` passed infer. The reference accepts any operands that infer accepts: empty ones too, and
 ///             integers outside the range of an index, as those of the built-in operators do
-///   ensures   what is found held for six draws of operands, in two parts, in three, in all single units, and beside an empty part.
+///   ensures   what is found held for six draws of operands, in two parts, in three, in all single units, and beside an empty part;
+///             and again on each large extent, or on the largest that can be afforded where many dims have it
 ///             Fixed seeds: the same op gives the same discovery
 ///   time      some hundred executions of the small op; one that stays above 2^20 operations or elements is not tried
 Discovery discover(const Operator& definition, const OpView& op);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <set>
 
 namespace tessera::detail {
 
@@ -101,11 +102,11 @@ bool replace_extent(OwnedOp& op, int64_t from, int64_t to, Replaced what) {
   return true;
 }
 
-void shrink_extent(OwnedOp& op, int64_t extent) {
+void shrink_extent(OwnedOp& op, int64_t extent, int64_t least) {
   const std::vector<int64_t> taken = extents_of(op);
   // Primes first: nothing divides them by accident. The others are for operators that want a multiple of something.
-  for (int64_t small : {5, 7, 11, 13, 17, 19, 6, 8, 12, 16, 24, 32, 64, 128}) {
-    if (small >= extent || std::find(taken.begin(), taken.end(), small) != taken.end()) continue;
+  for (int64_t small : {5, 7, 11, 13, 17, 19, 31, 61, 6, 8, 12, 16, 24, 32, 64, 128}) {
+    if (small < least || small >= extent || std::find(taken.begin(), taken.end(), small) != taken.end()) continue;
     for (Replaced what : {Replaced::kTypes, Replaced::kListsToo, Replaced::kIntegersToo})
       if (replace_extent(op, extent, small, what)) return;
   }
@@ -113,9 +114,11 @@ void shrink_extent(OwnedOp& op, int64_t extent) {
 
 }  // namespace
 
-OwnedOp shrink(OwnedOp op, const std::set<int64_t>& kept) {
-  for (int64_t extent : extents_of(op))
-    if (extent > kSmall && !kept.contains(extent)) shrink_extent(op, extent);
+OwnedOp shrink(OwnedOp op, const std::map<int64_t, int64_t>& least) {
+  for (int64_t extent : extents_of(op)) {
+    const auto given = least.find(extent);
+    if (extent > kSmall) shrink_extent(op, extent, given == least.end() ? 0 : given->second);
+  }
   return op;
 }
 

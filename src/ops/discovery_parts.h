@@ -1,7 +1,7 @@
 // Parts of tensors and ops for discovery. Not for other rooms.
 #pragma once
 
-#include <set>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -32,9 +32,10 @@ std::vector<SizeAttribute> size_attributes(const Attributes& attributes);
 int64_t get(const Attributes& attributes, const SizeAttribute& size);
 void set(Attributes& attributes, const SizeAttribute& size, int64_t value);
 
-/// The same op with small extents in place of large ones: equal ones stay equal, and every result's type follows suit. `kept` are not
-/// replaced, nor are those for which infer finds no small value, such as an extent that is fused with another.
-OwnedOp shrink(OwnedOp op, const std::set<int64_t>& kept);
+/// The same op with small extents in place of large ones: equal ones stay equal, and every result's type follows suit. An extent stays
+/// when infer takes no small value for it, such as one that is fused with another.
+///   least  by extent: the smallest value that may replace it; itself, to keep it
+OwnedOp shrink(OwnedOp op, const std::map<int64_t, int64_t>& least);
 
 /// Divisors of n, ascending.
 std::vector<int64_t> divisors_of(int64_t n);

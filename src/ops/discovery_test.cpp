@@ -161,6 +161,32 @@ TEST(Discovery, AHaloIsNotTakenForADependenceOnEverything) {
   for (int64_t extent : {2, 5, 8, 12, 4096}) EXPECT_THAT(discover(running_sum(), {f32({extent})}).factors, IsEmpty()) << extent;
 }
 
+/// y_i = x_i + x_(i-20)^2.
+Operator echo() {
+  return {.name = "echo",
+          .infer = [](const OpView& op) { return std::vector{op.inputs[0]}; },
+          .reference =
+              [](const ReferenceCall& call) {
+                const std::vector<double>& x = call.inputs[0]->values;
+                for (size_t i = 0; i < x.size(); ++i) call.outputs[0].values[i] = x[i] + (i < 20 ? 0 : x[i - 20] * x[i - 20]);
+              },
+          .tolerance = no_error};
+}
+
+TEST(Discovery, WhatHoldsOnSmallExtentsIsConfirmedOnTheLargeOnes) {
+  EXPECT_EQ(to_text(discover(echo(), {f32({19})})), "[[1]]; 1: join(0)");
+  const Discovery large = discover(echo(), {f32({4096})});
+  EXPECT_THAT(large.factors, IsEmpty());
+  EXPECT_THAT(large.linear, IsEmpty());
+}
+
+TEST(Discovery, AnExtentOfManyDimsIsConfirmedOnASmallerOne) {
+  const TensorType matrix = f32({65536, 65536});
+  const Discovery product = discover("dot_general", {matrix, matrix}, {{"spec", "mk,kn->mn"}});
+  EXPECT_EQ(to_text(product), "[[1, 2], [2, 3]]; 1: join(0); 2: sum; 3: join(1)");
+  EXPECT_EQ(product.factors[0].extent, 65536);
+}
+
 /// y = a * tanh(b), where x = [a, b] along its last dim.
 Operator gated() {
   return {.name = "gated",
