@@ -13,19 +13,6 @@ Plan chosen_plan(const Arguments& arguments, const RunConfig& config) {
   return *arguments.plan == "serial" ? serial_plan() : read_plan(*arguments.plan);
 }
 
-Document model_settings(const ModelConfig& model) {
-  Document table;
-  table["kind"] = model.kind;
-  table["vocabulary"] = model.vocabulary;
-  table["context"] = model.context;
-  table["layers"] = model.layers;
-  table["width"] = model.width;
-  if (model.kind == "gpt") table["heads"] = model.heads;
-  if (model.kind == "mlp") table["embedding"] = model.embedding;
-  table["dropout"] = model.dropout;
-  return table;
-}
-
 Document data_settings(const DataConfig& data, int64_t context) {
   Document table;
   table["path"] = Document::List(data.path.begin(), data.path.end());
@@ -95,7 +82,7 @@ void set_vocabulary(RunConfig& config) {
 
 Document resolved_settings(const RunConfig& config) {
   Document settings;
-  settings["model"] = model_settings(config.model);
+  settings["model"] = settings_of(config.model);
   settings["data"] = data_settings(config.data, config.model.context);
   settings["train"] = train_settings(config.train);
   settings["optimizer"] = optimizer_settings(config.optimizer);

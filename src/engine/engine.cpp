@@ -281,17 +281,14 @@ std::vector<float> Engine::predict(const std::vector<int32_t>& tokens) {
   LoadedProgram& program = s.load_without_training(prediction_graph(s.config), s.prediction);
   const int64_t context = s.config.model.context;
   const auto used = std::min<int64_t>(context, static_cast<int64_t>(tokens.size()));
-  // A causal model reads the logits at the last token; one that looks at the whole context has the tokens at its end.
-  const bool causal = s.config.model.kind == "gpt";
-  const int64_t first = causal ? 0 : context - used;
+  const NextToken next = next_token(s.config.model, used);
   Tensor input(TensorType{DType::kI32, {1, context}});
-  std::copy(tokens.end() - used, tokens.end(), input.values<int32_t>().begin() + first);
+  std::copy(tokens.end() - used, tokens.end(), input.values<int32_t>().begin() + next.first);
   TensorMap results;
   s.runtime->run(program, {{"tokens", &input}}, results);
   const auto logits = results.at("logits").values<float>();
   const int64_t width = s.config.model.vocabulary;
-  const int64_t row = causal ? std::max<int64_t>(used - 1, 0) : 0;
-  return {logits.begin() + row * width, logits.begin() + (row + 1) * width};
+  return {logits.begin() + next.row * width, logits.begin() + (next.row + 1) * width};
 }
 
 std::vector<int32_t> Engine::generate(std::vector<int32_t> prompt, int64_t count, double temperature, uint64_t seed) {

@@ -132,6 +132,14 @@ class PullFinder {
   std::vector<Pull> result_;
 };
 
+/// Sums of `wanted` elements over the resolved axes: the axes that divide the target scatter them, the others want them whole.
+int64_t least_of_sums(int64_t wanted, const std::vector<PartialAxis>& resolved, const DistAttr& to) {
+  int64_t scattered = 1, whole = 1;
+  for (const PartialAxis& p : resolved) (shards(to, p.axis) ? scattered : whole) *= to.mesh->shape()[p.axis];
+  const int64_t addends = scattered * whole;
+  return wanted * scattered * (addends - 1) / addends + wanted * (whole - 1) / whole;
+}
+
 }  // namespace
 
 std::vector<Pull> pulls(const Shape& shape, const Exchange& exchange, Rank receiver) {
@@ -156,6 +164,7 @@ int64_t least_received_elements(const Shape& shape, const DistAttr& from, const 
   const Box wanted = to.box(shape, *place);
   if (wanted.empty()) return 0;
   const int64_t all = element_count(wanted.shape());
+  if (const auto resolved = resolved_axes(from, to); !resolved.empty()) return least_of_sums(all, resolved, to);
   const auto own = from.mesh->coordinate_of(receiver);
   if (!own) return all;
   const Box held = intersect(wanted, from.box(shape, *own));

@@ -72,8 +72,9 @@ ReshardKind classify(const Shape& shape, const DistAttr& from, const DistAttr& t
 ///            other than 0: it holds the identity
 std::vector<Pull> pulls(const Shape& shape, const Exchange& exchange, Rank receiver);
 
-/// Elements that `receiver` must get from others whatever the way: those of its target part that it does not hold.
-///   requires  no Partial is resolved or started
+/// Elements that `receiver` must get from others whatever the way: those of its target part that it does not hold. Of sums over n
+/// processes that end in parts, (n-1)/n of what the group holds each; the same again for what all of them want whole.
+///   source   reference text in docs/sharding.md; Patarasuk and Yuan 2009 for sums
 int64_t least_received_elements(const Shape& shape, const DistAttr& from, const DistAttr& to, Rank receiver);
 
 /// Elements that `receiver` gets from other processes.

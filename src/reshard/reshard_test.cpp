@@ -289,6 +289,7 @@ TEST(Reshard, SumsReceiveTheFewestBytes) {
     const int64_t all = element_count(shape);
     const auto received = [&](const std::string& from, const std::string& to) {
       const DistAttr a = parse_spec_of(mesh, from), b = parse_spec_of(mesh, to);
+      EXPECT_EQ(most_received(shape, plan_reshard({DType::kF32, shape}, a, b), mesh), least_received_elements(shape, a, b, 0));
       return most_received(shape, plan_reshard({DType::kF32, shape}, a, b), mesh);
     };
     EXPECT_EQ(received("Partial(sum)", "Replicate()"), 2 * all * (n - 1) / n);
