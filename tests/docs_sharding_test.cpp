@@ -367,7 +367,6 @@ TEST(ShardingPage, ShowsWhatTheProgramPrints) {
                   {{"boxes", boxes_text, {"process 3 at (1,1)  holds [2:4, 6:12]   2x6   first 30  last 47"}},
                    {"uneven", uneven_text},
                    {"rules", rules_text},
-                   {"discovery", discovery_text},
                    {"signatures", signatures_text, {"(S0,B)->S0\n(B,S1)->S1\n(S1,S0)->P\n(B,B)->B\n(P,B)->P\n(B,P)->P\n"}},
                    {"refused", refused_text, {"'C': its inputs are partial sums on axis 'd'"}},
                    {"tensor-marks", tensor_marks_text},
@@ -385,7 +384,8 @@ TEST(ShardingPage, ShowsWhatTheProgramPrints) {
                    {"embedding",
                     embedding_text,
                     {"rank 0  0 1 2 | 30 31 32 | 0 0 0 | 0 0 0\n", "rank 1  0 0 0 | 0 0 0 | 40 41 42 | 70 71 72\n",
-                     "rows.grad.table f32[8@tp, 3]\n", "exchanges\n  all-reduce rows [*, *]"}}});
+                     "rows.grad.table f32[8@tp, 3]\n", "exchanges\n  all-reduce rows [*, *]"}},
+                   {"discovery", discovery_text}});
 }
 
 }  // namespace
