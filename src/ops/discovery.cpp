@@ -1,4 +1,4 @@
-// The search: which dims to divide, what a part gives, and what restores the whole.
+// The search: which dims to divide, in which order, and what of it holds on large extents.
 #include "ops/discovery.h"
 
 #include <algorithm>
@@ -7,248 +7,25 @@
 #include <numeric>
 #include <set>
 
-#include "base/random.h"
-#include "base/text.h"
-#include "ops/discovery_parts.h"
+#include "ops/discovery_trial.h"
 
 namespace tessera {
 namespace {
 
-using detail::OwnedOp;
+using namespace detail;
 using Restore = DiscoveredResult::Restore;
 
 constexpr uint64_t kDraws = 6, kDrawsToConfirm = 3;
 constexpr int64_t kLargestWork = 1 << 20;
 constexpr int64_t kMostChunks = 8;
-constexpr int64_t kMostSingleUnits = 16;
 constexpr int64_t kWidestHalo = 4;
 constexpr size_t kMostSets = 4096;
 constexpr size_t kMostLinearInputs = 10;
 
-// ---- operands ----
-
-/// Three kinds of numbers in turn: of both signs, whole numbers (an op may jump at them, or compare for equality), positive ones. Integers
-/// serve as ids too, so they go from one before the first to one after the last of `extent`.
-double draw(DType dtype, uint64_t kind, int64_t extent, double uniform) {
-  constexpr double kTrue[] = {0.5, 0.125, 0.875};
-  switch (dtype) {
-    case DType::kF32: return kind == 0 ? 4 * uniform - 2 : kind == 1 ? std::floor(5 * uniform) - 2 : 0.25 + 3.75 * uniform;
-    case DType::kI32:
-      return kind == 2 ? 1 + std::floor(static_cast<double>(extent) * uniform) : std::floor(static_cast<double>(extent + 2) * uniform) - 1;
-    case DType::kBool: return uniform < kTrue[kind] ? 1 : 0;
-  }
-  throw InternalError("unknown element type");
-}
-
-int64_t largest_extent(const OwnedOp& op) {
-  int64_t largest = 4;
-  for (const auto* types : {&op.inputs, &op.outputs})
-    for (const TensorType& type : *types)
-      for (int64_t extent : type.shape) largest = std::max(largest, extent);
-  return largest;
-}
-
-std::vector<ReferenceTensor> draw_operands(const OwnedOp& op, uint64_t number) {
-  std::vector<ReferenceTensor> operands;
-  for (size_t i = 0; i < op.inputs.size(); ++i) {
-    const RandomStream stream(stable_hash(op.definition->name, i), number);
-    ReferenceTensor tensor{op.inputs[i], {}};
-    for (int64_t e = 0; e < element_count(op.inputs[i].shape); ++e)
-      tensor.values.push_back(draw(op.inputs[i].dtype, number % 3, largest_extent(op), stream.uniform(static_cast<uint64_t>(e))));
-    operands.push_back(std::move(tensor));
-  }
-  return operands;
-}
-
-std::vector<ReferenceTensor> execute(const OwnedOp& op, const std::vector<ReferenceTensor>& operands) {
-  const OpView view = op.view();
-  std::vector<ReferenceTensor> results;
-  for (const TensorType& type : op.outputs)
-    results.push_back({type, std::vector<double>(static_cast<size_t>(element_count(type.shape)), 0.0)});
-  ReferenceCall call{view, {}, results};
-  for (const ReferenceTensor& operand : operands) call.inputs.push_back(&operand);
-  op.definition->reference(call);
-  return results;
-}
-
-/// What evaluation in another order may change: the tolerance of f32, whose unit roundoff is 2^-24, for doubles, where it is 2^-53, with
-/// room for the few hundred parts that are put together. An error that matters is far above it.
-std::vector<ReferenceTensor> tolerances(const OwnedOp& op, const std::vector<ReferenceTensor>& operands,
-                                        std::vector<ReferenceTensor> results) {
-  std::vector<ReferenceTensor> all = results;
-  const OpView view = op.view();
-  ReferenceCall call{view, {}, results};
-  for (const ReferenceTensor& operand : operands) call.inputs.push_back(&operand);
-  for (size_t o = 0; o < all.size(); ++o) {
-    all[o].values.assign(all[o].values.size(), 0.0);
-    if (!op.definition->tolerance) continue;
-    const std::vector<double> given = op.definition->tolerance(call, static_cast<int>(o));
-    for (size_t i = 0; i < given.size(); ++i) all[o].values[i] = std::isfinite(given[i]) ? given[i] * 0x1p-20 : 0;
-  }
-  return all;
-}
-
+/// Operands, and what the whole op makes of them.
 struct Draw {
   std::vector<ReferenceTensor> operands, results, tolerances;
 };
-
-bool near(double a, double b, double tolerance) {
-  return a == b || (std::isnan(a) && std::isnan(b)) || std::abs(a - b) <= tolerance;
-}
-
-bool equal(const ReferenceTensor& actual, const ReferenceTensor& expected, const ReferenceTensor& tolerance) {
-  if (actual.type != expected.type) return false;
-  for (size_t i = 0; i < expected.values.size(); ++i)
-    if (!near(actual.values[i], expected.values[i], tolerance.values[i])) return false;
-  return true;
-}
-
-// ---- one way to divide ----
-
-struct Division {
-  std::vector<DiscoveredDim> inputs;
-  int64_t extent = 1;
-  std::optional<SizeAttribute> attribute;
-  bool counts_from_part = false;
-  int64_t halo_before = 0, halo_after = 0;
-
-  bool has_halo() const { return halo_before + halo_after > 0; }
-};
-
-/// Parts of [0, extent), one after the other; they may be empty.
-using Cut = std::vector<Range>;
-
-Cut balanced(int64_t extent, int64_t parts) {
-  Cut cut;
-  for (int64_t i = 0; i < parts; ++i) cut.push_back(balanced_part(extent, parts, i));
-  return cut;
-}
-
-/// Two parts, three, very uneven ones, single units, and an empty part last: an op that fits nothing has been found out by then.
-std::vector<Cut> cuts_of(const Division& division) {
-  const int64_t extent = division.extent;
-  std::vector<Cut> cuts{balanced(extent, 2)};
-  if (extent > 2) cuts.insert(cuts.end(), {{{0, extent - 1}, {extent - 1, extent}}, balanced(extent, 3)});
-  if (division.has_halo()) return cuts;
-  if (extent > 3 && extent <= kMostSingleUnits) cuts.push_back(balanced(extent, extent));
-  cuts.push_back({{0, extent}, {extent, extent}});
-  return cuts;
-}
-
-/// What a part of an operand is made of: its own units and its halo.
-Range window(const Division& division, const Range& part) {
-  return {std::max<int64_t>(0, part.begin - division.halo_before), std::min(division.extent, part.end + division.halo_after)};
-}
-
-/// The op as small as the part; none when its operator refuses it.
-std::optional<OwnedOp> op_of_part(const OwnedOp& whole, const Division& division, const Range& range) {
-  OwnedOp part = whole;
-  for (size_t i = 0; i < part.inputs.size(); ++i) {
-    const DiscoveredDim& along = division.inputs[i];
-    if (along.dim >= 0) part.inputs[i].shape[along.dim] = along.chunks * along.unit * range.size();
-  }
-  if (division.attribute) {
-    const int64_t scaled = detail::get(whole.attributes, *division.attribute) * range.size();
-    if (scaled % division.extent != 0) return std::nullopt;
-    detail::set(part.attributes, *division.attribute, scaled / division.extent);
-  }
-  if (!detail::infer_outputs(part) || part.outputs.size() != whole.outputs.size()) return std::nullopt;
-  return part;
-}
-
-ReferenceTensor operand_of_part(const Division& division, const ReferenceTensor& whole, size_t input, const Range& range) {
-  ReferenceTensor part = detail::cut(whole, division.inputs[input], division.extent, range);
-  if (division.counts_from_part && division.inputs[input].dim < 0 && part.type.dtype == DType::kI32)
-    for (double& value : part.values) value -= static_cast<double>(range.begin);
-  return part;
-}
-
-double combine(ReduceOp reduce, double a, double b) {
-  switch (reduce) {
-    case ReduceOp::kSum: return a + b;
-    case ReduceOp::kProd: return a * b;
-    case ReduceOp::kMax: return std::isnan(b) || b > a ? b : a;
-    case ReduceOp::kMin: return std::isnan(b) || b < a ? b : a;
-    case ReduceOp::kAny: return a != 0 || b != 0 ? 1 : 0;
-    case ReduceOp::kAll: return a != 0 && b != 0 ? 1 : 0;
-  }
-  throw InternalError("unknown reduction");
-}
-
-/// All that might restore a result, the simplest first.
-std::vector<DiscoveredResult> possible_restores(const TensorType& type, const Division& division) {
-  std::vector<DiscoveredResult> all{{Restore::kSame, {}, ReduceOp::kSum}};
-  if (!division.has_halo()) {
-    using enum ReduceOp;
-    const bool is_bool = type.dtype == DType::kBool;
-    for (ReduceOp reduce : is_bool ? std::vector{kAny, kAll} : std::vector{kSum, kMax, kMin, kProd})
-      all.push_back({Restore::kReduce, {}, reduce});
-  }
-  for (int d = 0; d < type.shape.size(); ++d) {
-    if (division.has_halo()) {
-      if (type.shape[d] <= division.extent) all.push_back({Restore::kJoin, {d, 1, 1}, ReduceOp::kSum});
-    } else if (type.shape[d] % division.extent == 0) {
-      const int64_t units = type.shape[d] / division.extent;
-      for (int64_t chunks : detail::divisors_of(units)) all.push_back({Restore::kJoin, {d, units / chunks, chunks}, ReduceOp::kSum});
-    }
-  }
-  return all;
-}
-
-/// One result of the whole and of the parts of a cut.
-struct Results {
-  const Division& division;
-  const Cut& cut;
-  const ReferenceTensor& whole;
-  const ReferenceTensor& tolerance;
-  std::vector<const ReferenceTensor*> parts;
-
-  bool restored_by(const DiscoveredResult& how) const {
-    switch (how.restore) {
-      case Restore::kSame: return std::all_of(parts.begin(), parts.end(), [&](const auto* part) { return equal(*part, whole, tolerance); });
-      case Restore::kReduce: return reduced(how.reduce);
-      case Restore::kJoin:
-        for (size_t i = 0; i < parts.size(); ++i)
-          if (!(division.has_halo() ? overlaps(how.along.dim, i) : joins(how.along, i))) return false;
-        return true;
-    }
-    throw InternalError("unknown way to restore");
-  }
-
- private:
-  bool reduced(ReduceOp reduce) const {
-    ReferenceTensor all = *parts[0];
-    for (size_t i = 1; i < parts.size(); ++i) {
-      if (parts[i]->type != whole.type) return false;
-      for (size_t e = 0; e < all.values.size(); ++e) all.values[e] = combine(reduce, all.values[e], parts[i]->values[e]);
-    }
-    return equal(all, whole, tolerance);
-  }
-
-  bool joins(const DiscoveredDim& along, size_t part) const {
-    Shape shape = whole.type.shape;
-    shape[along.dim] = along.chunks * along.unit * cut[part].size();
-    return parts[part]->type.shape == shape && equal(*parts[part], detail::cut(whole, along, division.extent, cut[part]),
-                                                     detail::cut(tolerance, along, division.extent, cut[part]));
-  }
-
-  /// Element i of the result is made of elements around element i of the operand; the result may be shorter at the end.
-  bool overlaps(int dim, size_t part) const {
-    const Range seen = window(division, cut[part]);
-    const int64_t extent = whole.type.shape[dim], made = parts[part]->type.shape[dim];
-    Shape shape = whole.type.shape;
-    shape[dim] = seen.size() - (division.extent - extent);
-    if (parts[part]->type.shape != shape) return false;
-    const Range kept{std::min(cut[part].begin, extent), std::min(cut[part].end, extent)};
-    if (kept.empty()) return true;
-    if (kept.end - seen.begin > made) return false;
-    const DiscoveredDim along{dim, 1, 1};
-    return equal(detail::cut(*parts[part], along, made, {kept.begin - seen.begin, kept.end - seen.begin}),
-                 detail::cut(whole, along, extent, kept), detail::cut(tolerance, along, extent, kept));
-  }
-};
-
-// ---- the search ----
 
 class Experiment {
  public:
@@ -275,7 +52,7 @@ class Experiment {
     Division division{factor.inputs, 1, factor.attribute, factor.counts_from_part, factor.halo_before, factor.halo_after};
     for (size_t i = 0; i < factor.inputs.size(); ++i)
       if (factor.inputs[i].dim >= 0) division.extent = op_.inputs[i].shape[factor.inputs[i].dim];
-    if (factor.attribute) division.extent = detail::get(op_.attributes, *factor.attribute);
+    if (factor.attribute) division.extent = get(op_.attributes, *factor.attribute);
     const std::optional<DiscoveredFactor> here = attempt(division);
     return here && here->outputs == factor.outputs;
   }
@@ -398,9 +175,9 @@ class Experiment {
 
   void search_units(const std::vector<int>& set, bool counts_from_part) {
     const int64_t common = common_divisor(set);
-    for (int64_t chunks : detail::divisors_of(common)) {
+    for (int64_t chunks : divisors_of(common)) {
       if (chunks > kMostChunks) return;
-      std::vector<int64_t> extents = detail::divisors_of(common / chunks);
+      std::vector<int64_t> extents = divisors_of(common / chunks);
       std::reverse(extents.begin(), extents.end());
       for (int64_t extent : extents) {
         Division division = divide(set, extent, chunks);
@@ -413,7 +190,7 @@ class Experiment {
   /// Tries a division as it is, then with each size among the attributes divided as well.
   bool keep(Division division) {
     if (keep_if_restored(division)) return true;
-    for (const SizeAttribute& size : detail::size_attributes(op_.attributes)) {
+    for (const SizeAttribute& size : size_attributes(op_.attributes)) {
       division.attribute = size;
       if (keep_if_restored(division)) return true;
     }
@@ -438,9 +215,9 @@ class Experiment {
   /// Dims that only results have, such as those of a broadcast: their extents are attributes.
   void search_attributes() {
     for (bool counts_from_part : {false, true})
-      for (const SizeAttribute& size : detail::size_attributes(op_.attributes)) {
+      for (const SizeAttribute& size : size_attributes(op_.attributes)) {
         const bool taken = std::any_of(found_.begin(), found_.end(), [&](const auto& factor) { return factor.attribute == size; });
-        Division division = divide(std::vector<int>(op_.inputs.size(), -1), detail::get(op_.attributes, size), 1);
+        Division division = divide(std::vector<int>(op_.inputs.size(), -1), get(op_.attributes, size), 1);
         division.attribute = size;
         division.counts_from_part = counts_from_part;
         if (!taken) keep_if_restored(division);
@@ -570,7 +347,7 @@ std::set<int64_t> extents_to_keep(const std::vector<DiscoveredFactor>& factors, 
 std::optional<OwnedOp> with_large_extent(const OwnedOp& given, int64_t extent, std::map<int64_t, int64_t> least) {
   for (int64_t large : {extent, int64_t{61}, int64_t{31}, int64_t{17}}) {
     least[extent] = large;
-    OwnedOp op = detail::shrink(given, least);
+    OwnedOp op = shrink(given, least);
     if (reason_not_to_try(op).empty()) return op;
   }
   return std::nullopt;
@@ -596,65 +373,13 @@ void confirm(Discovery& discovery, const OwnedOp& given, const OwnedOp& small, c
   for (auto f = refuted.rbegin(); f != refuted.rend(); ++f) discovery.factors.erase(discovery.factors.begin() + static_cast<int>(*f));
 }
 
-std::string text_of(const DiscoveredDim& along) {
-  std::string text = std::to_string(along.dim);
-  if (along.unit > 1) text += "*" + std::to_string(along.unit);
-  if (along.chunks > 1) text += " in " + std::to_string(along.chunks) + " chunks";
-  return text;
-}
-
-std::string text_of(const DiscoveredResult& result) {
-  switch (result.restore) {
-    case Restore::kSame: return "same";
-    case Restore::kReduce: return std::string(to_text(result.reduce));
-    case Restore::kJoin: return "join(" + text_of(result.along) + ")";
-  }
-  throw InternalError("unknown way to restore");
-}
-
-/// "[1, 2*4]": the factors of the dims of one operand, up to the last that has one.
-std::string text_of_operand(const Discovery& discovery, size_t input) {
-  std::vector<std::string> dims(static_cast<size_t>(kMaxRank), "0");
-  size_t count = 0;
-  for (size_t f = 0; f < discovery.factors.size(); ++f) {
-    DiscoveredDim along = discovery.factors[f].inputs[input];
-    if (along.dim < 0) continue;
-    const auto dim = static_cast<size_t>(along.dim);
-    along.dim = static_cast<int>(f) + 1;
-    dims[dim] = text_of(along);
-    count = std::max(count, dim + 1);
-  }
-  dims.resize(count);
-  return "[" + join(dims, ", ") + "]";
-}
-
-std::string text_of(const DiscoveredFactor& factor) {
-  std::vector<std::string> results;
-  for (const DiscoveredResult& result : factor.outputs) results.push_back(text_of(result));
-  std::string text = join(results, ", ");
-  if (factor.halo_before + factor.halo_after > 0)
-    text += " with a halo of " + std::to_string(factor.halo_before) + " before and " + std::to_string(factor.halo_after) + " after";
-  if (factor.counts_from_part) text += ", integers counted from the part";
-  return text;
-}
-
 }  // namespace
 
-std::string to_text(const Discovery& discovery) {
-  if (!discovery.nothing_because.empty()) return "not tried: " + discovery.nothing_because;
-  std::vector<std::string> operands;
-  const size_t inputs = discovery.factors.empty() ? 0 : discovery.factors[0].inputs.size();
-  for (size_t i = 0; i < inputs; ++i) operands.push_back(text_of_operand(discovery, i));
-  std::string text = "[" + join(operands, ", ") + "]";
-  for (size_t f = 0; f < discovery.factors.size(); ++f) text += "; " + std::to_string(f + 1) + ": " + text_of(discovery.factors[f]);
-  return text;
-}
-
 Discovery discover(const Operator& definition, const OpView& op) {
-  const OwnedOp given = detail::own(definition, op);
+  const OwnedOp given = own(definition, op);
   std::map<int64_t, int64_t> least;
   for (;;) {
-    const OwnedOp small = detail::shrink(given, least);
+    const OwnedOp small = shrink(given, least);
     if (const std::string reason = reason_not_to_try(small); !reason.empty()) return {{}, {}, reason};
     Experiment experiment(small, kDraws);
     Discovery discovery{experiment.factors(), experiment.linear_sets(), {}};
