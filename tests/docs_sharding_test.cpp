@@ -9,6 +9,7 @@
 #include "lower/partition.h"
 #include "observed_run.h"
 #include "ops/builder.h"
+#include "ops/discovery.h"
 
 namespace tessera {
 namespace {
@@ -113,6 +114,27 @@ std::string rules_text() {
   add("reduce max", [](Builder& b) { b.reduce(ReduceOp::kMax, b.input("a", f32({4, 6})), {1}); });
   add("gather", [](Builder& b) { b.gather(b.input("table", f32({8, 3})), b.input("ids", {DType::kI32, {4}})); });
   add("slice", [](Builder& b) { b.slice(b.input("a", f32({8, 8})), {0, 2}, {8, 6}, {1, 1}); });
+  return text;
+}
+
+std::string discovery_text() {
+  std::string text;
+  const auto add = [&](const std::string& name, const auto& build) {
+    OneOp one;
+    Builder builder(one.graph);
+    build(builder);
+    text += fmt::format("{:12} {}\n", name, to_text(discover(find_operator(one.graph.ops().back().kind), one.seen())));
+  };
+  add("dot_general", [](Builder& b) {
+    const ValueId x = b.input("a", f32({64, 10}));
+    b.dot(x, b.input("b", f32({10, 50})), "mk,kn->mn");
+  });
+  add("transpose", [](Builder& b) { b.transpose(b.input("a", f32({64, 3072})), {1, 0}); });
+  add("flatten", [](Builder& b) { b.reshape(b.input("a", f32({128, 3, 32, 32})), {128, 3072}); });
+  add("gather", [](Builder& b) {
+    const ValueId table = b.input("table", f32({8, 3}));
+    b.gather(table, b.input("ids", {DType::kI32, {4}}));
+  });
   return text;
 }
 
@@ -362,7 +384,8 @@ TEST(ShardingPage, ShowsWhatTheProgramPrints) {
                    {"embedding",
                     embedding_text,
                     {"rank 0  0 1 2 | 30 31 32 | 0 0 0 | 0 0 0\n", "rank 1  0 0 0 | 0 0 0 | 40 41 42 | 70 71 72\n",
-                     "rows.grad.table f32[8@tp, 3]\n", "exchanges\n  all-reduce rows [*, *]"}}});
+                     "rows.grad.table f32[8@tp, 3]\n", "exchanges\n  all-reduce rows [*, *]"}},
+                   {"discovery", discovery_text}});
 }
 
 }  // namespace

@@ -252,22 +252,64 @@ TEST(UserOperator, IsPlacedAndRefusedByMarksOnIt) {
             "  fix: leave that dim whole on every axis");
 }
 
-TEST(UserOperator, WithoutARuleStaysWholeAndTrainsAsTheSerialProgram) {
+OperatorSetPtr unruled_set() {
   std::vector<Operator> unruled = rms_scale_operators();
   for (Operator& op : unruled) op.rule = nullptr;
-  const OperatorSetPtr own = rms_scale_set(std::move(unruled));
-  EXPECT_TRUE(check_operator(small_case(own)));
-  const Graph graph = training_graph(own);
-  const Compiled compiled = compile(graph, mesh_of("dp=2"), {shard_tensor("x", "P(\"dp\")")});
-  EXPECT_TRUE(compiled.sharded.of(*graph.find_op("second.wide")).uses(0));
-  EXPECT_FALSE(compiled.sharded.of(*graph.find_op("second.scaled")).uses(0));
+  return rms_scale_set(std::move(unruled));
+}
+
+std::vector<std::string> notes_of(const ShardedGraph& sharded) {
+  std::vector<std::string> texts;
+  for (const ShardingNote& note : sharded.notes) texts.push_back(note.text);
+  return texts;
+}
+
+TEST(UserOperator, WithoutARuleIsDividedAsExecutionShowsAndTrainsAsTheSerialProgram) {
+  for (const OperatorCase& given : cases(unruled_set())) EXPECT_TRUE(check_operator(given));
+  const Graph graph = training_graph(unruled_set());
+  const Compiled compiled = compile(graph, mesh_of("dp=2 tp=2"), dp_tp_marks());
+  EXPECT_TRUE(compiled.sharded.of(*graph.find_op("second.scaled")).uses(0));
+  // The rules that examples/05_custom_op writes down, but for names.
+  EXPECT_THAT(
+      notes_of(compiled.sharded),
+      ::testing::ElementsAre("rms_scale 'first.scaled' brings no rule; discovered by execution: ([f1, f2, _], [_]) -> ([f1, f2, _]) "
+                             "{linear: 1}",
+                             "rms_scale_grad 'second.scaled.grad.x' brings no rule; discovered by execution: ([f1, f2, _], [_], [f1, "
+                             "f2, _]) -> ([f1, f2, _], [_]) {f1: reduction sum, f2: reduction sum} {linear: 2}"));
   expect_serial(graph, compiled, 2);
 }
 
-TEST(UserOperator, WithoutARuleTakesTheWholeBatchAtOnce) {
-  std::vector<Operator> unruled = rms_scale_operators();
-  for (Operator& op : unruled) op.rule = nullptr;
-  const Graph graph = training_graph(rms_scale_set(std::move(unruled)));
+TEST(UserOperator, WithoutARuleRunsInMicroBatches) {
+  const Graph graph = training_graph(unruled_set());
+  expect_serial(graph, compile(graph, mesh_of("dp=2"), {shard_tensor("x", "P(\"dp\")")}, {.dump = {}, .micro_batches = 2}), 2);
+}
+
+/// Neither a rule nor a kernel that could run on a part: it is told how large the whole is.
+OperatorSetPtr indivisible_set() {
+  std::vector<Operator> operators = rms_scale_operators();
+  for (Operator& op : operators) {
+    op.rule = nullptr;
+    op.kernel = [](const OpView& view, std::span<const Split>) {
+      const std::string kernel = view.inputs.size() == 2 ? "rms_scale" : "rms_scale_grad";
+      const Shape& x = view.inputs[0].shape;
+      return detail::kernel_call(kernel, {x.begin(), x.end()}, {view.attributes.number("epsilon")});
+    };
+  }
+  return rms_scale_set(std::move(operators));
+}
+
+TEST(UserOperator, WhoseKernelIsToldOfTheWholeStaysWholeAndTrainsAsTheSerialProgram) {
+  EXPECT_TRUE(check_operator(small_case(indivisible_set())));
+  const Graph graph = training_graph(indivisible_set());
+  const Compiled compiled = compile(graph, mesh_of("dp=2"), {shard_tensor("x", "P(\"dp\")")});
+  EXPECT_TRUE(compiled.sharded.of(*graph.find_op("second.wide")).uses(0));
+  EXPECT_FALSE(compiled.sharded.of(*graph.find_op("second.scaled")).uses(0));
+  EXPECT_THAT(notes_of(compiled.sharded)[0], ::testing::HasSubstr("its kernel for a part is not that of an op as small as the part"));
+  expect_serial(graph, compiled, 2);
+}
+
+TEST(UserOperator, ThatStaysWholeTakesTheWholeBatchAtOnce) {
+  const Graph graph = training_graph(indivisible_set());
   EXPECT_THAT(
       error_testing::message_of(ExitCode::kBadConfig, [&] { compile(graph, mesh_of("dp=1"), {}, {.dump = {}, .micro_batches = 2}); }),
       StartsWith("'x' is needed for the whole batch at once (op 'first.scaled' needs [*, *, *])"));

@@ -15,7 +15,12 @@ namespace {
 constexpr Role kRoles[] = {Role::kForward, Role::kBackward, Role::kOptimizer};
 
 std::string_view to_text(ShardingNote::Kind kind) {
-  return kind == ShardingNote::Kind::kConflict ? "conflict" : "fallback";
+  switch (kind) {
+    case ShardingNote::Kind::kConflict: return "conflict";
+    case ShardingNote::Kind::kFallback: return "fallback";
+    case ShardingNote::Kind::kDiscovered: return "discovered";
+  }
+  throw InternalError("unknown kind of note");
 }
 
 std::vector<ValueFacts> parameters_of(const Graph& graph, const ShardedGraph& sharded) {

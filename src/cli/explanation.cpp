@@ -64,7 +64,7 @@ std::vector<CommunicationFacts> communications_of(const TaskGraph& tasks) {
 OpFacts facts_of(const Graph& graph, const ShardedGraph& sharded, OpId id) {
   const Op& op = graph.op(id);
   const OpView op_view = view(graph, op);
-  const ShardingRule rule = rule_of(*op_view.definition, op_view);
+  const ShardingRule& rule = sharded.rules[static_cast<size_t>(id.index)];
   const OpSharding& sharding = sharded.of(id);
   OpFacts facts{to_text(graph, id), {}};
   for (int i = 0; i < static_cast<int>(op.inputs.size()); ++i)

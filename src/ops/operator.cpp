@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "ops/discovery.h"
+
 namespace tessera {
 namespace {
 
@@ -27,11 +29,7 @@ OpView view(const Graph& graph, const Op& op) {
 }
 
 ShardingRule rule_of(const Operator& definition, const OpView& op) {
-  if (definition.rule) return definition.rule(op);
-  ShardingRule whole;
-  for (const TensorType& type : op.inputs) whole.inputs.emplace_back(static_cast<size_t>(type.shape.size()));
-  for (const TensorType& type : op.outputs) whole.outputs.emplace_back(static_cast<size_t>(type.shape.size()));
-  return whole;
+  return definition.rule ? definition.rule(op) : discover_rule(definition, op).rule;
 }
 
 ReferenceTensor to_reference(const Tensor& tensor) {

@@ -68,7 +68,7 @@ struct Operator {
   /// Result types.  throws  UserError (65) with the op's name and the types when the operands do not fit
   std::vector<TensorType> (*infer)(const OpView&) = nullptr;
 
-  /// throws nothing for an op that passed infer. nullptr: every operand stays whole
+  /// throws nothing for an op that passed infer. nullptr: it is discovered by execution (ops/discovery.h)
   ShardingRule (*rule)(const OpView&) = nullptr;
 
   Work (*work)(const OpView&) = nullptr;
@@ -89,7 +89,7 @@ struct Operator {
   std::vector<std::optional<ValueId>> (*gradient)(Builder& builder, const GradientCall&) = nullptr;
 };
 
-/// How an op of `definition` may be divided: by its rule, or not at all when it has none.
+/// How an op of `definition` may be divided: by its rule, or as its execution shows when it has none. The latter takes milliseconds.
 ShardingRule rule_of(const Operator& definition, const OpView& op);
 
 /// The built-in operator called `name`.  throws  UserError (65) that names the nearest one

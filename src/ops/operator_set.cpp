@@ -43,7 +43,7 @@ void check_operator(const Operator& op) {
     refuse(quoted + " is built in", "a kind of op must mean the same in every program",
            "give yours another name, such as 'my." + std::string(op.name) + "'");
   if (const std::vector<std::string> missing = missing_members(op); !missing.empty())
-    refuse(quoted + " lacks " + join(missing, ", "), "only rule (every operand stays whole) and gradient (none flows) may be left out",
+    refuse(quoted + " lacks " + join(missing, ", "), "only rule (it is discovered by execution) and gradient (none flows) may be left out",
            "set them in its Operator");
 }
 

@@ -71,16 +71,14 @@ TEST(OperatorSet, IsGivenAgainToTheTextOfAGraph) {
   EXPECT_EQ(fingerprint(graph), fingerprint(parse_graph(text)));
 }
 
-TEST(OperatorSet, AnOperatorWithoutARuleKeepsItsOperandsWhole) {
+TEST(OperatorSet, AnOperatorWithoutARuleIsDividedAsExecutionShows) {
   Operator unruled = twice();
   unruled.rule = nullptr;
   const Attributes none;
-  const OpView op{"y", none, {{DType::kF32, {4, 2}}, {DType::kF32, {}}}, {{DType::kF32, {4}}}};
-  const ShardingRule rule = rule_of(unruled, op);
-  EXPECT_TRUE(rule.factors.empty());
-  EXPECT_TRUE(rule.linear.empty());
-  EXPECT_EQ(rule.inputs, (std::vector<OperandFactors>{{{-1, 1}, {-1, 1}}, {}}));
-  EXPECT_EQ(rule.outputs, (std::vector<OperandFactors>{{{-1, 1}}}));
+  const ShardingRule rule = rule_of(unruled, {"y", none, {{DType::kF32, {4, 100}}}, {{DType::kF32, {4, 100}}}});
+  EXPECT_EQ(to_text(rule), "([f1, f2]) -> ([f1, f2]) {linear: 0}");
+  EXPECT_EQ(rule.discovered, to_text(rule));
+  EXPECT_EQ(rule_of(twice(), {"y", none, {{DType::kF32, {4}}}, {{DType::kF32, {4}}}}).discovered, "");
 }
 
 TEST(OperatorSet, NamesTheNearestOperatorAlsoAmongItsOwn) {
@@ -124,7 +122,7 @@ TEST(OperatorSet, SaysWhatADefinitionLacks) {
   unfinished.tolerance = nullptr;
   EXPECT_EQ(message_of(ExitCode::kBadData, [&] { set_of({unfinished}); }),
             "operator 'twice' lacks reference, tolerance\n"
-            "  why: only rule (every operand stays whole) and gradient (none flows) may be left out\n"
+            "  why: only rule (it is discovered by execution) and gradient (none flows) may be left out\n"
             "  fix: set them in its Operator");
 }
 

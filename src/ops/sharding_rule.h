@@ -55,6 +55,8 @@ struct ShardingRule {
   std::vector<OperandFactors> outputs;
   /// Sets of input indices: when all inputs of a set are Partial(sum) on an axis and no other input is, every output is Partial(sum) on it.
   std::vector<std::vector<int>> linear;
+  /// Of a rule that execution gave (ops/discovery.h): its text, and what of the finds it cannot say. "": the operator declares it.
+  std::string discovered = {};
 
   /// Index of a factor by name, or -1.
   int find(std::string_view name) const;

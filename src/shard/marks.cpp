@@ -129,11 +129,11 @@ void resolve_tensor(const Graph& graph, const MeshPtr& mesh, const Mark& mark, V
   result.values.push_back({value, std::move(attr), &mark});
 }
 
-void resolve_op(const Graph& graph, const MeshPtr& mesh, const Mark& mark, OpId id, ResolvedMarks& result) {
+void resolve_op(const Graph& graph, const MeshPtr& mesh, const Mark& mark, OpId id, const RuleLookup& rules, ResolvedMarks& result) {
   const Op& op = graph.op(id);
   const OpView op_view = view(graph, op);
-  OpSharding sharding = with_context(mark, "op '" + op.name + "'",
-                                     [&] { return read_operands(mark.placement, op_view, rule_of(*op_view.definition, op_view), mesh); });
+  OpSharding sharding =
+      with_context(mark, "op '" + op.name + "'", [&] { return read_operands(mark.placement, op_view, rules(op.kind, op_view), mesh); });
   for (const MarkedOp& other : result.ops) {
     if (other.op != id) continue;
     if (other.sharding == sharding) return;
@@ -160,7 +160,8 @@ void resolve_op(const Graph& graph, const MeshPtr& mesh, const Mark& mark, OpId 
 
 }  // namespace
 
-ResolvedMarks resolve_marks(const Graph& graph, const Meshes& meshes, const MeshAssignment& assignment, const std::vector<Mark>& marks) {
+ResolvedMarks resolve_marks(const Graph& graph, const Meshes& meshes, const MeshAssignment& assignment, const std::vector<Mark>& marks,
+                            const RuleLookup& rules) {
   ResolvedMarks result;
   const auto mesh_at = [&](const std::vector<int>& list, int index) -> const MeshPtr& {
     return meshes[static_cast<size_t>(list[static_cast<size_t>(index)])].mesh;
@@ -177,7 +178,7 @@ ResolvedMarks resolve_marks(const Graph& graph, const Meshes& meshes, const Mesh
       for (int i = 0; i < static_cast<int>(graph.ops().size()); ++i) {
         if (!matches(mark.pattern, graph.op({i}).name)) continue;
         found = true;
-        if (!mark.placement.empty()) resolve_op(graph, mesh_at(assignment.ops, i), mark, {i}, result);
+        if (!mark.placement.empty()) resolve_op(graph, mesh_at(assignment.ops, i), mark, {i}, rules, result);
       }
     }
     if (!found) refuse_unmatched(graph, mark);

@@ -7,6 +7,7 @@
 #include "graph/graph.h"
 #include "shard/mesh_assignment.h"
 #include "shard/op_sharding.h"
+#include "shard/rules.h"
 
 namespace tessera {
 
@@ -59,7 +60,8 @@ struct ResolvedMarks {
 ///   throws  UserError (78): a pattern that names nothing (with the nearest name), a dim or axis that is not there, an axis used twice, a
 ///   tensor or op
 ///           that two marks place differently (with both origins), a Partial on an input, or on a variable that does not begin as zero
-ResolvedMarks resolve_marks(const Graph& graph, const Meshes& meshes, const MeshAssignment& assignment, const std::vector<Mark>& marks);
+ResolvedMarks resolve_marks(const Graph& graph, const Meshes& meshes, const MeshAssignment& assignment, const std::vector<Mark>& marks,
+                            const RuleLookup& rules = catalogue_rule);
 /// With everything on one mesh.
 ResolvedMarks resolve_marks(const Graph& graph, const MeshPtr& mesh, const std::vector<Mark>& marks);
 

@@ -2,6 +2,7 @@
 #include "shard/propagate.h"
 
 #include <algorithm>
+#include <set>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -49,11 +50,16 @@ bool stronger(const Wish& a, const Wish& b) {
 class Propagation {
  public:
   Propagation(const Graph& graph, const Meshes& meshes, const std::vector<Mark>& marks, const RuleLookup& rules)
-      : graph_(graph), meshes_(meshes), stages_(assign_meshes(graph, meshes, marks)), marks_(resolve_marks(graph, meshes, stages_, marks)) {
+      : graph_(graph),
+        meshes_(meshes),
+        rules_(rules),
+        stages_(assign_meshes(graph, meshes, marks)),
+        marks_(resolve_marks(graph, meshes, stages_, marks, rules_)) {
     make_slots();
     for (const Op& op : graph_.ops()) {
       OpView op_view = view(graph_, op);
-      ShardingRule rule = rules(op.kind, op_view);
+      ShardingRule rule = rules_(op.kind, op_view);
+      note_discovery(op, rule);
       OpSharding sharding = OpSharding::replicated(mesh_of(stages_.ops[ops_.size()]), rule);
       ops_.push_back({std::move(op_view), std::move(rule), nullptr, std::move(sharding)});
     }
@@ -75,6 +81,13 @@ class Propagation {
   }
 
  private:
+  /// Ops of one kind and rule share a note.
+  void note_discovery(const Op& op, const ShardingRule& rule) {
+    const std::string what = "brings no rule; discovered by execution: " + rule.discovered;
+    if (!rule.discovered.empty() && discovered_.insert(op.kind + " " + what).second)
+      notes_.push_back({ShardingNote::Kind::kDiscovered, op.name, op.kind + " '" + op.name + "' " + what});
+  }
+
   void make_slots() {
     slot_of_.resize(graph_.values().size());
     for (size_t i = 0; i < slot_of_.size(); ++i) slot_of_[i] = static_cast<int>(i);
@@ -362,19 +375,17 @@ class Propagation {
 
   const Graph& graph_;
   Meshes meshes_;
+  RuleCache rules_;
   MeshAssignment stages_;
   ResolvedMarks marks_;
   std::vector<int> slot_of_;
   std::vector<std::vector<Slot>> slots_;  // by value and stage
   std::vector<OpState> ops_;
   std::vector<ShardingNote> notes_;
+  std::set<std::string> discovered_;  // by kind and rule, as the notes say it
 };
 
 }  // namespace
-
-ShardingRule catalogue_rule(std::string_view kind, const OpView& op) {
-  return rule_of(op.definition ? *op.definition : find_operator(kind), op);
-}
 
 ShardedGraph propagate(const Graph& graph, const Meshes& meshes, const std::vector<Mark>& marks, const RuleLookup& rules) {
   return Propagation(graph, meshes, marks, rules).run();

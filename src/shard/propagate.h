@@ -1,7 +1,6 @@
 // From a few marks to the placement of everything.
 #pragma once
 
-#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -9,20 +8,17 @@
 #include "graph/graph.h"
 #include "shard/marks.h"
 #include "shard/op_sharding.h"
+#include "shard/rules.h"
 
 namespace tessera {
 
-/// Something that the user should know: a placement that could not be kept, and what was done instead.
+/// Something that the user should know: a placement that could not be kept, and what was done instead; a rule that nobody wrote.
 struct ShardingNote {
-  enum class Kind { kConflict, kFallback };
+  enum class Kind { kConflict, kFallback, kDiscovered };
   Kind kind = Kind::kFallback;
   std::string op;
   std::string text;
 };
-
-/// Where rules come from: the definitions of the operators, or what a test gives instead.
-using RuleLookup = std::function<ShardingRule(std::string_view kind, const OpView&)>;
-ShardingRule catalogue_rule(std::string_view kind, const OpView& op);
 
 /// A graph with a placement for each value (tensor side) and each op (op side). Where they differ, a reshard is due.
 struct ShardedGraph {
