@@ -176,7 +176,11 @@ Engine::Engine(RunConfig config, Plan plan, std::shared_ptr<const TextData> data
   s.graph = training_graph(s.config);
   check_fits(s.plan, s.graph);
   s.compiled = compile(s.graph, s.plan.placed(), s.plan.marks,
-                       {.dump = {}, .rules = options.rules, .micro_batches = s.plan.micro_batches, .schedule = s.plan.schedule});
+                       {.dump = {},
+                        .rules = options.rules,
+                        .micro_batches = s.plan.micro_batches,
+                        .schedule = s.plan.schedule,
+                        .check_placements = options.check_placements});
   s.runtime = std::make_unique<Runtime>(s.plan.processes(), options.runtime);
   s.training = &s.runtime->load(shared_tasks(s.compiled.tasks));
   s.runtime->initialize(*s.training, s.config.train.seed);

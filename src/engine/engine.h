@@ -35,6 +35,7 @@ Graph prediction_graph(const RunConfig& config);
 struct EngineOptions {
   RuntimeOptions runtime;
   RuleLookup rules = catalogue_rule;
+  bool check_placements = true;  // CompileOptions
 };
 
 struct StepResult {

@@ -44,6 +44,11 @@ Coordinate in_time(int micro_batch, const Coordinate& coordinate) {
   return place;
 }
 
+/// "addends (sum over tp)" or "no addends".
+std::string addends_text(const std::vector<PartialAxis>& partial, const ProcessMesh& mesh) {
+  return partial.empty() ? "no addends" : "addends (" + partial_text(mesh, partial) + ")";
+}
+
 std::string_view combining_kernel(ReduceOp reduce) {
   switch (reduce) {
     case ReduceOp::kSum: return "binary.add";
@@ -110,8 +115,8 @@ class PlacementCheck {
     std::vector<PartialAxis> over_processes = standing.attr.partial;
     std::erase_if(over_processes, [](const PartialAxis& p) { return p.axis == kTime; });
     if (over_processes != declared_partial(reg))
-      refuse("'" + reg.name + "' holds addends of " + partial_text(*standing.attr.mesh, over_processes) +
-             " and is declared to hold those of " + partial_text(*standing.attr.mesh, declared_partial(reg)));
+      refuse("'" + reg.name + "' holds " + addends_text(over_processes, *standing.attr.mesh) + " and is declared to hold " +
+             addends_text(declared_partial(reg), *standing.attr.mesh));
     const bool by_micro_batch = standing.attr.uses(kTime);
     if (by_micro_batch != (reg.micro_batch.index >= 0) ||
         (by_micro_batch && standing.attr.is_partial_on(kTime) != (reg.micro_batch.dim < 0)))
@@ -317,7 +322,9 @@ class PlacementCheck {
 
   /// The target lies as the source does.
   void pass_on(RegisterIndex source, RegisterIndex target, Standing standing) {
-    if (!(reg_at(source).attr == reg_at(target).attr))
+    DistAttr declared = declared_dims(reg_at(target));
+    declared.partial = standing.attr.partial;
+    if (!(declared == standing.attr))
       refuse(text_of(target) + " is declared " + to_text(reg_at(target).attr) + " and is made of " + text_of(source) + ", which is " +
              to_text(reg_at(source).attr));
     fill(target, std::move(standing));
