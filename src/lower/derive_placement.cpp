@@ -49,10 +49,10 @@ class Derivation {
   }
 
   /// Addends over `axis` go through an op only where it is linear in exactly the operands that are addends.
-  void take_addends(int axis, const std::vector<DistAttr>& inputs) {
+  void take_addends(int axis, const std::vector<const DistAttr*>& inputs) {
     std::vector<int> addends;
     for (size_t i = 0; i < inputs.size(); ++i) {
-      for (const PartialAxis& p : inputs[i].partial) {
+      for (const PartialAxis& p : inputs[i]->partial) {
         if (p.axis != axis) continue;
         if (p.reduce != ReduceOp::kSum)
           refuse(op_, "takes input " + std::to_string(i) + " before its " + partial_text(mesh_, {p}) + " is taken");
@@ -106,11 +106,11 @@ bool has_factor(const OperandFactors& operand, size_t factor) {
 
 }  // namespace
 
-OpSharding derive_sharding(const OpView& op, const ShardingRule& rule, const std::vector<DistAttr>& inputs,
+OpSharding derive_sharding(const OpView& op, const ShardingRule& rule, const std::vector<const DistAttr*>& inputs,
                            const std::vector<DistAttr>& outputs) {
   ensure(!outputs.empty() && rule.inputs.size() == inputs.size() && rule.outputs.size() == outputs.size(), "a rule is of all operands");
   Derivation derivation(op, rule, outputs.front().mesh);
-  for (size_t i = 0; i < inputs.size(); ++i) derivation.take_dims({"input", i}, inputs[i], rule.inputs[i]);
+  for (size_t i = 0; i < inputs.size(); ++i) derivation.take_dims({"input", i}, *inputs[i], rule.inputs[i]);
   for (size_t i = 0; i < outputs.size(); ++i) derivation.take_dims({"output", i}, outputs[i], rule.outputs[i]);
   derivation.use_axes_once();
   for (int axis = 0; axis < outputs.front().mesh->axis_count(); ++axis) derivation.take_addends(axis, inputs);

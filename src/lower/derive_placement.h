@@ -16,7 +16,7 @@ namespace tessera {
 ///   and enter through a
 ///             linear set, all of it and nothing else
 ///   throws    InternalError that names the op and the operand
-OpSharding derive_sharding(const OpView& op, const ShardingRule& rule, const std::vector<DistAttr>& inputs,
+OpSharding derive_sharding(const OpView& op, const ShardingRule& rule, const std::vector<const DistAttr*>& inputs,
                            const std::vector<DistAttr>& outputs);
 
 /// The axes over which output `index` holds addends, ascending.

@@ -8,8 +8,10 @@
 namespace tessera {
 namespace {
 
-/// Meshes up to this size are looked at everywhere; of larger ones about as many coordinates.
-constexpr int kSampled = 32;
+/// Meshes up to this size are looked at everywhere.
+constexpr int kSmallMesh = 32;
+/// Of larger ones so many places are spread over the processes, and at most so many are corners.
+constexpr int kSampled = 16;
 
 const PartialAxis* find_partial(const DistAttr& attr, int axis) {
   for (const PartialAxis& p : attr.partial)
@@ -134,12 +136,13 @@ class PullCheck {
 
 std::vector<Coordinate> sampled_coordinates(const ProcessMesh& mesh) {
   std::set<int> places;
+  const bool is_small = mesh.size() <= kSmallMesh;
   // An odd stride does not stay at one index of an axis of even size.
-  const int stride = mesh.size() <= kSampled ? 1 : ((mesh.size() + kSampled - 1) / kSampled) | 1;
+  const int stride = is_small ? 1 : ((mesh.size() + kSampled - 1) / kSampled) | 1;
   for (int i = 0; i < mesh.size(); i += stride) places.insert(i);
   int64_t corners = 1;
   for (int axis = 0; axis < mesh.axis_count() && corners < kSampled; ++axis) corners *= 2;
-  for (int64_t corner = 0; stride > 1 && corner < corners; ++corner) {
+  for (int64_t corner = 0; !is_small && corner < corners; ++corner) {
     int64_t place = 0;
     for (int axis = 0; axis < mesh.axis_count(); ++axis)
       place = place * mesh.shape()[axis] + ((corner >> axis) % 2 ? mesh.shape()[axis] - 1 : 0);

@@ -77,11 +77,11 @@ TEST(ExchangeCheck, PassesThePullsOfEveryPairOfPlacements) {
 TEST(ExchangeCheck, SamplesCornersOfLargeMeshesAndAllOfSmallOnes) {
   EXPECT_EQ(sampled_coordinates(ProcessMesh({4, 8}, {"a", "b"})).size(), 32u);
   const auto sample = sampled_coordinates(ProcessMesh({64, 32}, {"a", "b"}));
-  EXPECT_LE(sample.size(), 40u);
+  EXPECT_LE(sample.size(), 20u);  // 16 and 4 corners
   EXPECT_THAT(sample, testing::IsSupersetOf({Coordinate{0, 0}, Coordinate{0, 31}, Coordinate{63, 0}, Coordinate{63, 31}}));
   std::set<int64_t> places;
   for (const Coordinate& coordinate : sample) places.insert(coordinate[1]);
-  EXPECT_GT(places.size(), 16u) << "a sample that stays at few places of an axis sees little of it";
+  EXPECT_GE(places.size(), 12u) << "a sample that stays at few places of an axis sees little of it";
 }
 
 // ---- what is found ----

@@ -14,12 +14,12 @@
 namespace tessera {
 namespace {
 
-constexpr int kTime = 0;  // of a mesh with micro-batches: its first axis
+constexpr int kTime = 0;  // of a mesh with micro-batches: its first axis; with one micro-batch there is no such axis
 
 /// What a register stands for.
 struct Standing {
   ValueId value;            // of the serial graph; invalid: nothing filled it yet
-  DistAttr attr;            // on its mesh with time in front
+  DistAttr attr;            // on its mesh, with several micro-batches with time in front
   std::vector<int> summed;  // of addends over time: the micro-batches of which it has one, ascending
 };
 
@@ -31,17 +31,6 @@ struct Judged {
 
 [[noreturn]] void refuse(const std::string& what) {
   throw InternalError("placements: " + what);
-}
-
-bool divides_over_time(const DistAttr& attr) {
-  return attr.uses(kTime) && !attr.is_partial_on(kTime);
-}
-
-/// `coordinate` in a micro-batch; what is done once a step is the same in all.
-Coordinate in_time(int micro_batch, const Coordinate& coordinate) {
-  Coordinate place{std::max(micro_batch, 0)};
-  for (int64_t index : coordinate) place.push_back(index);
-  return place;
 }
 
 /// "addends (sum over tp)" or "no addends".
@@ -67,7 +56,8 @@ class PlacementCheck {
       : graph_(graph), tasks_(tasks), count_(micro_batches), standing_(tasks.registers.size()), judged_(graph.ops().size()) {
     Meshes meshes;
     for (const MeshPtr& mesh : tasks.meshes) meshes.push_back({"", mesh});
-    for (const NamedMesh& mesh : with_micro_batches(meshes, count_)) timed_.push_back(mesh.mesh);
+    if (has_time()) meshes = with_micro_batches(meshes, count_);
+    for (const NamedMesh& mesh : meshes) timed_.push_back(mesh.mesh);
     for (const MeshPtr& mesh : tasks.meshes) coordinates_.push_back(sampled_coordinates(*mesh));
   }
 
@@ -84,6 +74,29 @@ class PlacementCheck {
   }
 
  private:
+  // ---- time ----
+
+  bool has_time() const { return count_ > 1; }
+  bool uses_time(const DistAttr& attr) const { return has_time() && attr.uses(kTime); }
+  bool is_partial_in_time(const DistAttr& attr) const { return has_time() && attr.is_partial_on(kTime); }
+  int with_time(int axis) const { return has_time() ? axis + 1 : axis; }
+
+  std::vector<PartialAxis> without_time(std::vector<PartialAxis> partial) const {
+    if (has_time()) std::erase_if(partial, [](const PartialAxis& p) { return p.axis == kTime; });
+    return partial;
+  }
+
+  /// The addends over micro-batches; ascending axes have time first.  requires  is_partial_in_time(attr)
+  static const PartialAxis& over_time(const DistAttr& attr) { return attr.partial.front(); }
+
+  /// `coordinate` in a micro-batch; what is done once a step is the same in all.
+  Coordinate in_time(int micro_batch, const Coordinate& coordinate) const {
+    if (!has_time()) return coordinate;
+    Coordinate place{std::max(micro_batch, 0)};
+    for (int64_t index : coordinate) place.push_back(index);
+    return place;
+  }
+
   // ---- registers ----
 
   const Register& reg_at(RegisterIndex reg) const { return tasks_.registers[static_cast<size_t>(reg)]; }
@@ -97,36 +110,39 @@ class PlacementCheck {
     for (size_t d = 0; d < reg.attr.dims.size(); ++d) {
       DimSharding dim{{}, reg.attr.dims[d].unit};
       if (reg.micro_batch.index >= 0 && reg.micro_batch.dim == static_cast<int>(d)) dim.axes.push_back(kTime);
-      for (int axis : reg.attr.dims[d].axes) dim.axes.push_back(axis + 1);
+      for (int axis : reg.attr.dims[d].axes) dim.axes.push_back(with_time(axis));
       attr.dims.push_back(std::move(dim));
     }
     return attr;
   }
 
-  static std::vector<PartialAxis> declared_partial(const Register& reg) {
+  std::vector<PartialAxis> declared_partial(const Register& reg) const {
     std::vector<PartialAxis> partial = reg.attr.partial;
-    for (PartialAxis& p : partial) ++p.axis;
+    for (PartialAxis& p : partial) p.axis = with_time(p.axis);
     return partial;
   }
 
   /// Fills a register with what is known of it; its declaration must say the same.
   void fill(RegisterIndex index, Standing standing) {
     const Register& reg = reg_at(index);
-    std::vector<PartialAxis> over_processes = standing.attr.partial;
-    std::erase_if(over_processes, [](const PartialAxis& p) { return p.axis == kTime; });
-    if (over_processes != declared_partial(reg))
-      refuse("'" + reg.name + "' holds " + addends_text(over_processes, *standing.attr.mesh) + " and is declared to hold " +
-             addends_text(declared_partial(reg), *standing.attr.mesh));
-    const bool by_micro_batch = standing.attr.uses(kTime);
-    if (by_micro_batch != (reg.micro_batch.index >= 0) ||
-        (by_micro_batch && standing.attr.is_partial_on(kTime) != (reg.micro_batch.dim < 0)))
-      refuse("'" + reg.name + "' is declared " + (reg.micro_batch.index < 0 ? "once a step" : "for one micro-batch") + " and " +
-             (!by_micro_batch                      ? "holds what is made once a step"
-              : standing.attr.is_partial_on(kTime) ? "holds addends of micro-batches that are not all added"
-                                                   : "holds the rows of one micro-batch"));
+    const ProcessMesh& mesh = *standing.attr.mesh;
+    const std::vector<PartialAxis> over_processes = without_time(standing.attr.partial), declared = declared_partial(reg);
+    if (over_processes != declared)
+      refuse("'" + reg.name + "' holds " + addends_text(over_processes, mesh) + " and is declared to hold " + addends_text(declared, mesh));
+    check_time(reg, standing.attr);
     check_type(reg, graph_.type(standing.value));
-    standing_[static_cast<size_t>(index)] = std::move(standing);
     if (reg.storage == Register::Storage::kVariable) last_in_variable_[reg.variable] = index;
+    standing_[static_cast<size_t>(index)] = std::move(standing);
+  }
+
+  /// Is a register declared for one micro-batch when it is of one, and for rows or for addends as it is?
+  void check_time(const Register& reg, const DistAttr& attr) const {
+    const bool declared = reg.micro_batch.index >= 0, declared_addends = declared && reg.micro_batch.dim < 0;
+    if (declared == uses_time(attr) && declared_addends == is_partial_in_time(attr)) return;
+    refuse("'" + reg.name + "' is declared " + (declared ? "for one micro-batch" : "once a step") + " and holds " +
+           (is_partial_in_time(attr) ? "addends of micro-batches that are not all added"
+            : uses_time(attr)        ? "the rows of one micro-batch"
+                                     : "what is made once a step"));
   }
 
   /// The extent in time: one micro-batch has its own rows.
@@ -204,24 +220,26 @@ class PlacementCheck {
     const Op& op = graph_.op(id);
     const auto& [op_view, rule] = judged(id);
     if (step.outputs.size() != op.outputs.size()) refuse("op '" + op.name + "' has another number of results");
-    std::vector<DistAttr> inputs, outputs;
+    std::vector<const DistAttr*> inputs;
+    std::vector<DistAttr> outputs;
     for (RegisterIndex reg : step.inputs) {
       check_micro_batch(step, reg, task.micro_batch);
-      inputs.push_back(at(reg).attr);
+      inputs.push_back(&at(reg).attr);
     }
     for (RegisterIndex reg : step.outputs) outputs.push_back(declared_dims(reg_at(reg)));
     const OpSharding sharding = derive_sharding(op_view, rule, inputs, outputs);
-    if (sharding.uses(kTime) != (task.micro_batch >= 0))
+    const bool by_micro_batch = has_time() && sharding.uses(kTime);
+    if (by_micro_batch != (task.micro_batch >= 0))
       refuse("op '" + op.name + "' is run " + (task.micro_batch < 0 ? "once a step" : "in one micro-batch") + " and its operands are " +
-             (sharding.uses(kTime) ? "of one micro-batch" : "made once a step"));
+             (by_micro_batch ? "of one micro-batch" : "made once a step"));
     for (size_t i = 0; i < step.inputs.size(); ++i) check_parts(op, rule, sharding, rule.inputs[i], step.inputs[i], task.micro_batch);
     for (size_t i = 0; i < step.outputs.size(); ++i) check_parts(op, rule, sharding, rule.outputs[i], step.outputs[i], task.micro_batch);
     check_call(step, find_operator(op.kind).kernel(op_view, factor_splits(rule, sharding)), task);
     for (size_t i = 0; i < step.outputs.size(); ++i) {
       outputs[i].partial = derive_partial(op_view, rule, sharding, static_cast<int>(i));
       std::vector<int> summed;
-      if (outputs[i].is_partial_on(kTime)) summed = {task.micro_batch};
-      if (outputs[i].uses(kTime) && reg_at(step.outputs[i]).micro_batch.index != task.micro_batch)
+      if (is_partial_in_time(outputs[i])) summed = {task.micro_batch};
+      if (uses_time(outputs[i]) && reg_at(step.outputs[i]).micro_batch.index != task.micro_batch)
         refuse(text_of(step.outputs[i]) + " is made in micro-batch " + std::to_string(task.micro_batch) + " and declared for another");
       fill(step.outputs[i], {op.outputs[i], std::move(outputs[i]), std::move(summed)});
     }
@@ -230,10 +248,10 @@ class PlacementCheck {
   /// What lies in one micro-batch is used in that one.
   void check_micro_batch(const KernelStep& step, RegisterIndex reg, int micro_batch) const {
     const Standing& operand = at(reg);
-    if (divides_over_time(operand.attr) && reg_at(reg).micro_batch.index != micro_batch)
+    if (uses_time(operand.attr) && !is_partial_in_time(operand.attr) && reg_at(reg).micro_batch.index != micro_batch)
       refuse("op '" + step.op + "' of micro-batch " + std::to_string(micro_batch) + " reads " + text_of(reg) + " of micro-batch " +
              std::to_string(reg_at(reg).micro_batch.index));
-    if (operand.attr.is_partial_on(kTime) && operand.summed != std::vector{micro_batch})
+    if (is_partial_in_time(operand.attr) && operand.summed != std::vector{micro_batch})
       refuse("op '" + step.op + "' of micro-batch " + std::to_string(micro_batch) + " reads " + text_of(reg) +
              ", which has the addends of other micro-batches");
   }
@@ -290,7 +308,7 @@ class PlacementCheck {
   bool adds_micro_batches_of_its_name(const KernelStep& step) const {
     if (step.inputs.size() != 2 || step.inputs[0] == step.inputs[1]) return false;
     const Standing &a = at(step.inputs[0]), &b = at(step.inputs[1]);
-    return a.value == b.value && a.attr.is_partial_on(kTime) && b.attr.is_partial_on(kTime) && step.op == name_of(a.value) + ".sum";
+    return a.value == b.value && is_partial_in_time(a.attr) && is_partial_in_time(b.attr) && step.op == name_of(a.value) + ".sum";
   }
 
   void follow_sum(const KernelStep& step) {
@@ -298,18 +316,18 @@ class PlacementCheck {
     const Standing &a = at(step.inputs[0]), &b = at(step.inputs[1]);
     if (a.value != b.value || step.op != name_of(a.value) + ".sum")
       refuse("'" + step.op + "' adds " + text_of(step.inputs[0]) + " and " + text_of(step.inputs[1]) + ", which are not its addends");
-    if (!a.attr.is_partial_on(kTime) || !(a.attr == b.attr))
+    if (!is_partial_in_time(a.attr) || !(a.attr == b.attr))
       refuse("'" + step.op + "' adds '" + to_text(a.attr) + "' and '" + to_text(b.attr) +
              "', which are not addends of micro-batches alike");
-    const auto time = std::find_if(a.attr.partial.begin(), a.attr.partial.end(), [](const PartialAxis& p) { return p.axis == kTime; });
-    if (step.call.kernel != combining_kernel(time->reduce) || !step.call.ints.empty() || !step.call.reals.empty())
-      refuse("'" + step.op + "' takes the " + std::string(to_text(time->reduce)) + " over micro-batches and calls " + step.call.kernel);
+    const ReduceOp reduce = over_time(a.attr).reduce;
+    if (step.call.kernel != combining_kernel(reduce) || !step.call.ints.empty() || !step.call.reals.empty())
+      refuse("'" + step.op + "' takes the " + std::string(to_text(reduce)) + " over micro-batches and calls " + step.call.kernel);
     Standing sum{a.value, a.attr, {}};
     std::merge(a.summed.begin(), a.summed.end(), b.summed.begin(), b.summed.end(), std::back_inserter(sum.summed));
     const auto twice = std::adjacent_find(sum.summed.begin(), sum.summed.end());
     if (twice != sum.summed.end()) refuse("'" + step.op + "' adds the addend of micro-batch " + std::to_string(*twice) + " twice");
     if (static_cast<int64_t>(sum.summed.size()) == count_) {
-      std::erase_if(sum.attr.partial, [](const PartialAxis& p) { return p.axis == kTime; });
+      sum.attr.partial = without_time(std::move(sum.attr.partial));
       sum.summed.clear();
     }
     pass_on(step.inputs[0], step.outputs[0], std::move(sum));
@@ -344,11 +362,9 @@ class PlacementCheck {
     if (from.type != to.type || from.micro_batch != to.micro_batch) refuse(what + "puts one micro-batch in the place of another");
     check_exchange(from.type.shape, task);
     Standing standing = at(source);
-    const auto time =
-        std::find_if(standing.attr.partial.begin(), standing.attr.partial.end(), [](const PartialAxis& p) { return p.axis == kTime; });
     DistAttr attr = declared_dims(to);
     attr.partial = declared_partial(to);
-    if (time != standing.attr.partial.end()) attr.partial.insert(attr.partial.begin(), *time);
+    if (is_partial_in_time(standing.attr)) attr.partial.insert(attr.partial.begin(), over_time(standing.attr));
     standing.attr = std::move(attr);
     fill(target, std::move(standing));
   }
@@ -384,7 +400,7 @@ class PlacementCheck {
       if (!(reg_at(last).attr == reg_at(kept->value).attr))
         refuse("variable '" + name + "' lies as " + to_text(reg_at(kept->value).attr) + " and its next value as " +
                to_text(reg_at(last).attr));
-      if (at(last).attr.uses(kTime)) refuse("variable '" + name + "' ends the step with what one micro-batch made");
+      if (uses_time(at(last).attr)) refuse("variable '" + name + "' ends the step with what one micro-batch made");
     }
   }
 
@@ -395,7 +411,7 @@ class PlacementCheck {
       if (!known) refuse("'" + name + "' is handed out and is no output of the program");
       const ValueId wanted = graph_.output(name);
       if (at(reg).value != wanted) refuse("output '" + name + "' is '" + name_of(wanted) + "' and hands out " + text_of(reg));
-      if (!at(reg).attr.partial.empty() || at(reg).attr.uses(kTime))
+      if (!at(reg).attr.partial.empty() || uses_time(at(reg).attr))
         refuse("output '" + name + "' hands out " + text_of(reg) + ", which is only a part of it: " + to_text(at(reg).attr));
     }
     for (const auto& [name, value] : graph_.outputs()) {
@@ -408,7 +424,7 @@ class PlacementCheck {
   /// What each micro-batch has a part of is not handed out.
   bool is_held_once_a_step(ValueId value) const {
     return std::any_of(standing_.begin(), standing_.end(),
-                       [&](const Standing& standing) { return standing.value == value && !standing.attr.uses(kTime); });
+                       [&](const Standing& standing) { return standing.value == value && !uses_time(standing.attr); });
   }
 
   const Graph& graph_;

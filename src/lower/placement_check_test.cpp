@@ -69,6 +69,17 @@ Case make_pipelined() {
   return compiled(training(), {{"first", mesh(0)}, {"last", mesh(2)}}, marks, 3);
 }
 
+/// y = tanh(x w) with the contracted dim divided.
+Case one_product(std::string_view mesh = "tp=2") {
+  Graph graph;
+  Builder b(graph);
+  const TensorType square{DType::kF32, {4, 4}};
+  const ValueId x = b.input("x", square);
+  const ValueId w = b.variable("w", square, Initializer::normal(0, 1));
+  graph.add_output("y", b.unary("tanh", b.dot(x, w, "mk,kn->mn", "product"), "y"));
+  return compiled(std::move(graph), one_mesh(std::make_shared<const ProcessMesh>(parse_mesh(mesh))), {shard_tensor("w", "P(\"tp\")")}, 1);
+}
+
 const Case& divided() {
   static const Case made = make_divided();
   return made;
@@ -167,6 +178,13 @@ TEST(PlacementCheck, PassesWhatIsCompiled) {
   for (const Case& given : {std::cref(divided()), std::cref(pipelined())}) EXPECT_EQ(finding(given, given.tasks), "");
 }
 
+TEST(PlacementCheck, PassesPartsThatAreUnevenOrEmpty) {
+  for (const char* mesh : {"tp=3", "tp=64", "a=2 tp=40"}) {
+    const Case given = one_product(mesh);
+    EXPECT_EQ(finding(given, given.tasks), "") << mesh;
+  }
+}
+
 // ---- reductions over processes ----
 
 TEST(PlacementCheck, FindsAMissingReduction) {
@@ -250,17 +268,6 @@ TEST(PlacementCheck, FindsAReshardTheWrongWayRound) {
       [](TaskGraph&, Task& task, size_t) { std::swap(task.exchange.from, task.exchange.to); }, AllOf(kFound, HasSubstr("exchange '")));
 }
 
-/// y = tanh(x w) with the contracted dim divided.
-Case one_product() {
-  Graph graph;
-  Builder b(graph);
-  const TensorType square{DType::kF32, {4, 4}};
-  const ValueId x = b.input("x", square);
-  const ValueId w = b.variable("w", square, Initializer::normal(0, 1));
-  graph.add_output("y", b.unary("tanh", b.dot(x, w, "mk,kn->mn", "product"), "y"));
-  return compiled(std::move(graph), one_mesh(std::make_shared<const ProcessMesh>(parse_mesh("tp=2"))), {shard_tensor("w", "P(\"tp\")")}, 1);
-}
-
 TEST(PlacementCheck, SaysWhichOpTakesAddends) {
   const Case given = one_product();
   TaskGraph tasks = given.tasks;
@@ -301,6 +308,23 @@ TEST(PlacementCheck, FindsARegisterThatIsDeclaredToLieElsewhere) {
     EXPECT_THAT(finding(given, tasks), kFound) << reg.name;
   }
   EXPECT_GT(planted, 15);
+}
+
+TEST(PlacementCheck, FindsADimThatIsCutInsideItsUnits) {
+  Graph graph;
+  Builder b(graph);
+  graph.add_output("y", b.reshape(b.input("x", {DType::kF32, {12}}), {3, 4}, "y"));
+  // Of three heads of four elements the first process has two: [0, 8).
+  const Case given = compiled(std::move(graph), one_mesh(std::make_shared<const ProcessMesh>(parse_mesh("tp=2"))),
+                              {shard_tensor("x", "P(\"tp\")"), shard_tensor("y", "P(\"tp\")")}, 1);
+  const auto divides_by_units = [](const Task& task) { return !task.exchange.to.dims.empty() && task.exchange.to.dims[0].unit == 4; };
+  expect_found(
+      given, exchanges_where(given.tasks, divides_by_units),
+      [](TaskGraph& tasks, Task& task, size_t) {
+        task.exchange.to.dims[0].unit = 1;
+        reg_of(tasks, task.outputs.front()).attr.dims[0].unit = 1;
+      },
+      HasSubstr("op 'y' has indices [0, 8) of factor"));
 }
 
 // ---- parameters ----
