@@ -417,14 +417,15 @@ class PlacementCheck {
     for (const auto& [name, value] : graph_.outputs()) {
       const bool given = std::any_of(tasks_.results.begin(), tasks_.results.end(),
                                      [&, &output = name](const auto& result) { return result.first == output; });
-      if (!given && is_held_once_a_step(value)) refuse("output '" + name + "' is not handed out");
+      if (!given && !is_made_in_rows(value)) refuse("output '" + name + "' is not handed out");
     }
   }
 
-  /// What each micro-batch has a part of is not handed out.
-  bool is_held_once_a_step(ValueId value) const {
-    return std::any_of(standing_.begin(), standing_.end(),
-                       [&](const Standing& standing) { return standing.value == value && !uses_time(standing.attr); });
+  /// Then it is not handed out; an input may be fed whole besides, on another mesh.
+  bool is_made_in_rows(ValueId value) const {
+    return std::any_of(standing_.begin(), standing_.end(), [&](const Standing& standing) {
+      return standing.value == value && uses_time(standing.attr) && !is_partial_in_time(standing.attr);
+    });
   }
 
   const Graph& graph_;

@@ -185,6 +185,24 @@ TEST(PlacementCheck, PassesPartsThatAreUnevenOrEmpty) {
   }
 }
 
+// Found by fuzzing: the rows of an input are fed to one stage by micro-batch, and all of them to another.
+TEST(PlacementCheck, PassesAnOutputThatEachMicroBatchHasAPartOf) {
+  Graph graph;
+  Builder b(graph);
+  const ValueId x = b.input("x", {DType::kF32, {4}});
+  b.unary("exp", x, "by_rows");
+  b.slice(x, {0}, {1}, {1}, "whole");
+  graph.add_output("x", x);
+  const auto device = [](Rank process) {
+    return std::make_shared<const ProcessMesh>(Shape{1}, std::vector<std::string>{"dp"}, std::vector<Rank>{process});
+  };
+  const Case given =
+      compiled(std::move(graph), {{"first", device(0)}, {"last", device(1)}}, {stage("by_rows", "first"), stage("whole", "last")}, 2);
+  EXPECT_EQ(given.tasks.inputs.size(), 3u) << "two micro-batches, and the whole";
+  EXPECT_TRUE(given.tasks.results.empty());
+  EXPECT_EQ(finding(given, given.tasks), "");
+}
+
 // ---- reductions over processes ----
 
 TEST(PlacementCheck, FindsAMissingReduction) {
