@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "document_examples.h"
 #include "lower/lower.h"
+#include "lower/placement_check.h"
 #include "observed_run.h"
 #include "ops/builder.h"
 #include "ops/interpreter.h"
@@ -85,6 +86,24 @@ std::string changed_lines(const std::string& before, const std::string& after) {
   return text;
 }
 
+/// What is found when the update reads the addends of its step, as if there were no all-reduce.
+std::string missing_reduction_text(const Tour& tour) {
+  TaskGraph tasks = tour.compiled.tasks;
+  RegisterIndex addends = -1;
+  for (const Task& task : tasks.tasks)
+    for (const KernelStep& step : task.steps)
+      if (step.op == "w.sgd.step") addends = step.outputs[0];
+  for (Task& task : tasks.tasks)
+    for (KernelStep& step : task.steps)
+      if (step.op == "w.sgd.next") step.inputs[1] = addends;
+  try {
+    check_placements(tour.graph, tasks, 1);
+    return "nothing\n";
+  } catch (const InternalError& error) {
+    return error.what() + std::string("\n");
+  }
+}
+
 std::string first_step_text(const ObservedStep& step) {
   std::string text;
   for (const char* name : {"x", "w", "y", "loss", "loss []", "y.grad.b", "w.sgd.step", "w.sgd.step [*, *]", "w.sgd.next"})
@@ -117,6 +136,8 @@ TEST(Tour, ShowsWhatEachStageMakesAndWhatTwoRanksCompute) {
       {"arena", dump("arena")},
       {"tasks", dump("tasks"), {"exchange 'all-reduce w.sgd.step [*, *]' @optimizer", "w.sgd.next: f32[6, 2] at variable w\n"}},
       {"check", dump("check")},
+      {"placements", dump("placements")},
+      {"missing-reduction", [&] { return missing_reduction_text(tour); }, {"op 'w.sgd.next' takes addends over dp"}},
       {"first-step", [&] { return first_step_text(steps[0]); }},
       // y = 0.5 * row sums 7, 9, 11, 9, twice: 2 (3.5^2 + 4.5^2 + 5.5^2 + 4.5^2) = 166
       {"losses", [&] { return losses_text(steps, serial); }, {"   0           166.0000           166.0000\n"}}};

@@ -108,6 +108,7 @@ struct Engine::State {
   std::map<std::string, const Tensor*> inputs;
   TensorMap results;
   RuleLookup rules;
+  bool check_placements = true;
   std::unique_ptr<SplitStep> split_step;
   std::map<std::string, const Tensor*> accumulation_inputs;
   StepResult pending;        // of the batches that were accumulated since the last update: sums
@@ -118,8 +119,9 @@ struct Engine::State {
   const Graph& home() const { return purpose == Purpose::kTrain ? graph : home_graph; }
 
   void compile_training() {
-    compiled = compile(graph, plan.placed(), plan.marks,
-                       {.dump = {}, .rules = rules, .micro_batches = plan.micro_batches, .schedule = plan.schedule});
+    compiled = compile(
+        graph, plan.placed(), plan.marks,
+        {.dump = {}, .rules = rules, .micro_batches = plan.micro_batches, .schedule = plan.schedule, .check_placements = check_placements});
   }
 
   void compile_evaluation() {
@@ -229,6 +231,7 @@ Engine::Engine(RunConfig config, Plan plan, std::shared_ptr<const TextData> data
   s.plan = std::move(plan);
   s.data = std::move(data);
   s.rules = options.rules;
+  s.check_placements = options.check_placements;
   s.graph = training_graph(s.config);
   s.purpose = options.purpose;
   check_fits(s.plan, s.graph);

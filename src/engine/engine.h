@@ -44,6 +44,7 @@ enum class Purpose { kTrain, kEvaluate };
 struct EngineOptions {
   RuntimeOptions runtime;
   RuleLookup rules = catalogue_rule;
+  bool check_placements = true;  // CompileOptions
   Purpose purpose = Purpose::kTrain;
   /// Whether the variables are drawn from the seed; else they are zero until they are given: see engine/checkpointing.h.
   bool draw = true;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/error.h"
 #include "engine/runs_for_tests.h"
 #include "engine/verify.h"
 
@@ -168,10 +169,23 @@ ShardingRule broken_rule(std::string_view kind, const OpView& op) {
 TEST(Verify, FindsABrokenRuleAndNamesTheOp) {
   VerifyOptions options{.steps = 2};
   options.rules = broken_rule;
+  options.check_placements = false;
   const VerifyReport report = verify_plan(tiny_gpt(), plan_of("gpt", "tp4"), small_text(), options);
   EXPECT_FALSE(report.ok);
   ASSERT_TRUE(report.first_difference.has_value());
   EXPECT_EQ(report.first_difference->op, "blocks.0.ffn.down.dot");
+}
+
+TEST(Engine, DoesNotRunABrokenRule) {
+  EngineOptions options;
+  options.rules = broken_rule;
+  try {
+    Engine(tiny_gpt(), plan_of("gpt", "tp4"), small_text(), options);
+    FAIL() << "a missing reduction was taken";
+  } catch (const InternalError& error) {
+    EXPECT_STREQ(error.what(),
+                 "internal error: placements: 'blocks.0.ffn.down.dot' holds addends (sum over tp) and is declared to hold no addends");
+  }
 }
 
 }  // namespace

@@ -122,7 +122,7 @@ class Verification {
   Verification(const RunConfig& config, const Plan& plan, std::shared_ptr<const TextData> data, const VerifyOptions& options)
       : options_(options),
         data_(std::move(data)),
-        engine_(config, plan, data_, {.runtime = {}, .rules = options.rules}),
+        engine_(config, plan, data_, {.runtime = {}, .rules = options.rules, .check_placements = options.check_placements}),
         serial_(config, serial_plan(), data_),
         nudged_(config, serial_plan(), data_),
         sampler_({.samples = data_->train->samples(),

@@ -16,6 +16,8 @@ struct VerifyOptions {
   std::function<void(int64_t)> on_step = {};
   /// Rules of the plan under test; the serial runs always take the catalogue's.
   RuleLookup rules = catalogue_rule;
+  /// false: the plan runs although the check of placements would refuse it, to see that the numbers show it too.
+  bool check_placements = true;
 };
 
 /// The first tensor, in program order, that is off.

@@ -233,18 +233,22 @@ std::optional<CaseFailure> guarded(CaseFailure::Stage stage, Work work) {
   }
 }
 
-TaskGraph compile_case(const FuzzCase& given, const RuleLookup& rules, int64_t micro_batches) {
-  return compile(given.graph, given.meshes, given.marks, {.dump = {}, .rules = rules, .micro_batches = micro_batches}).tasks;
+TaskGraph compile_case(const FuzzCase& given, const CaseFaults& faults, int64_t micro_batches) {
+  CompileOptions options;
+  options.rules = faults.rules;
+  options.micro_batches = micro_batches;
+  options.check_placements = faults.check_placements;
+  return compile(given.graph, given.meshes, given.marks, options).tasks;
 }
 
 /// In its micro-batches, or in one when that is refused: what cannot be divided so is the user's matter, and no failure.
 TaskGraph compile_case(const FuzzCase& given, const CaseFaults& faults) {
   try {
-    return compile_case(given, faults.rules, given.micro_batches);
+    return compile_case(given, faults, given.micro_batches);
   } catch (const UserError& error) {
     if (given.micro_batches == 1 || error.exit_code() != ExitCode::kBadConfig) throw;
     if (faults.on_refusal) faults.on_refusal();
-    return compile_case(given, faults.rules, 1);
+    return compile_case(given, faults, 1);
   }
 }
 

@@ -168,6 +168,7 @@ void PrintTo(const BrokenRule& broken, std::ostream* stream) {
 
 CaseFaults with_rule(Break apply) {
   CaseFaults faults;
+  faults.check_placements = false;
   faults.rules = [apply](std::string_view kind, const OpView& op) {
     ShardingRule rule = catalogue_rule(kind, op);
     apply(kind, op, rule);
@@ -279,6 +280,20 @@ TEST_P(BrokenRules, AreFound) {
   options.most_failures = 1;
   options.faults = with_rule(GetParam().apply);
   EXPECT_EQ(run_cases(options).total.failures, 1);
+}
+
+TEST_P(BrokenRules, AreFoundBeforeAnythingRuns) {
+  CaseFaults faults = with_rule(GetParam().apply);
+  faults.check_placements = true;
+  int found = 0;
+  for (uint64_t seed = 1; seed <= 40 || (found == 0 && seed <= 2000); ++seed) {
+    const auto failure = run_case(random_case(seed), faults);
+    if (!failure) continue;
+    ++found;
+    // What the check lets pass runs, and must agree.
+    EXPECT_EQ(failure->stage, CaseFailure::Stage::kCompile) << "seed " << seed << ": " << failure->text;
+  }
+  EXPECT_GT(found, 0);
 }
 
 INSTANTIATE_TEST_SUITE_P(Fuzz, BrokenRules, testing::ValuesIn(kBrokenRules), [](const auto& given) { return given.param.name; });

@@ -7,6 +7,7 @@
 #include "lower/micro_batches.h"
 #include "lower/order.h"
 #include "lower/partition.h"
+#include "lower/placement_check.h"
 
 namespace tessera {
 namespace {
@@ -61,6 +62,10 @@ Compiled compile(const Graph& graph, const Meshes& meshes, const std::vector<Mar
   stage("arena", [&] { result.arenas = plan_arenas(program); }, [&] { return arena_text(result.arenas, meshes); });
   stage("tasks", [&] { result.tasks = make_tasks(std::move(program), result.arenas); }, [&] { return to_text(result.tasks); });
   stage("check", [&] { check(result.tasks); }, [&] { return std::string("every promise of the task graph holds\n"); });
+  if (options.check_placements)
+    stage(
+        "placements", [&] { check_placements(graph, result.tasks, count); },
+        [&] { return std::string("every register stands for its part of the serial value\n"); });
   return result;
 }
 

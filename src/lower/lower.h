@@ -25,6 +25,7 @@ struct CompileOptions {
   RuleLookup rules = catalogue_rule;
   int64_t micro_batches = 1;  // of a step; divides dim 0 of every input
   PipelineKind schedule = PipelineKind::kOneForwardOneBackward;
+  bool check_placements = true;  // false: for a rule that is broken on purpose, to see that the numbers show it
 };
 
 struct Compiled {
@@ -37,7 +38,7 @@ struct Compiled {
 /// Runs all stages.
 ///
 ///   requires  the graph is verified
-///   ensures   check(tasks) holds; the same inputs give the same result
+///   ensures   check(tasks) and check_placements hold; the same inputs give the same result
 ///   throws    UserError (78) from the marks
 Compiled compile(const Graph& graph, const Meshes& meshes, const std::vector<Mark>& marks, const CompileOptions& options = {});
 /// With everything on one mesh.

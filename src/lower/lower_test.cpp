@@ -243,7 +243,8 @@ TEST(Compile, DumpsEveryStage) {
             EXPECT_FALSE(text.empty());
             stages.emplace_back(stage);
           }});
-  EXPECT_THAT(stages, testing::ElementsAre("serial", "propagate", "partition", "in-place", "order", "arena", "tasks", "check"));
+  EXPECT_THAT(stages,
+              testing::ElementsAre("serial", "propagate", "partition", "in-place", "order", "arena", "tasks", "check", "placements"));
 }
 
 }  // namespace

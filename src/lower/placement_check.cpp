@@ -1,0 +1,448 @@
+#include "lower/placement_check.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+
+#include "base/error.h"
+#include "lower/derive_placement.h"
+#include "lower/exchange_check.h"
+#include "lower/micro_batches.h"
+#include "ops/operator.h"
+
+namespace tessera {
+namespace {
+
+constexpr int kTime = 0;  // of a mesh with micro-batches: its first axis; with one micro-batch there is no such axis
+
+/// What a register stands for.
+struct Standing {
+  ValueId value;            // of the serial graph; invalid: nothing filled it yet
+  DistAttr attr;            // on its mesh, with several micro-batches with time in front
+  std::vector<int> summed;  // of addends over time: the micro-batches of which it has one, ascending
+};
+
+/// An op of the serial graph with its judge's rule.
+struct Judged {
+  OpView view;
+  ShardingRule rule;
+};
+
+[[noreturn]] void refuse(const std::string& what) {
+  throw InternalError("placements: " + what);
+}
+
+/// "addends (sum over tp)" or "no addends".
+std::string addends_text(const std::vector<PartialAxis>& partial, const ProcessMesh& mesh) {
+  return partial.empty() ? "no addends" : "addends (" + partial_text(mesh, partial) + ")";
+}
+
+std::string_view combining_kernel(ReduceOp reduce) {
+  switch (reduce) {
+    case ReduceOp::kSum: return "binary.add";
+    case ReduceOp::kMax: return "binary.max";
+    case ReduceOp::kMin: return "binary.min";
+    case ReduceOp::kProd: return "binary.mul";
+    case ReduceOp::kAny: return "binary.or";
+    case ReduceOp::kAll: return "binary.and";
+  }
+  throw InternalError("unknown reduction");
+}
+
+class PlacementCheck {
+ public:
+  PlacementCheck(const Graph& graph, const TaskGraph& tasks, int64_t micro_batches)
+      : graph_(graph), tasks_(tasks), count_(micro_batches), standing_(tasks.registers.size()), judged_(graph.ops().size()) {
+    Meshes meshes;
+    for (const MeshPtr& mesh : tasks.meshes) meshes.push_back({"", mesh});
+    if (has_time()) meshes = with_micro_batches(meshes, count_);
+    for (const NamedMesh& mesh : meshes) timed_.push_back(mesh.mesh);
+    for (const MeshPtr& mesh : tasks.meshes) coordinates_.push_back(sampled_coordinates(*mesh));
+  }
+
+  void run() {
+    for (const TaskInput& input : tasks_.inputs) start_input(input);
+    for (const TaskVariable& variable : tasks_.variables) start_variable(variable);
+    for (TaskId id : tasks_.order) {
+      const Task& task = tasks_.tasks[static_cast<size_t>(id)];
+      if (task.kind == Task::Kind::kExchange) follow_exchange(task);
+      for (const KernelStep& step : task.steps) follow_step(task, step);
+    }
+    check_variables();
+    check_results();
+  }
+
+ private:
+  // ---- time ----
+
+  bool has_time() const { return count_ > 1; }
+  bool uses_time(const DistAttr& attr) const { return has_time() && attr.uses(kTime); }
+  bool is_partial_in_time(const DistAttr& attr) const { return has_time() && attr.is_partial_on(kTime); }
+  int with_time(int axis) const { return has_time() ? axis + 1 : axis; }
+
+  std::vector<PartialAxis> without_time(std::vector<PartialAxis> partial) const {
+    if (has_time()) std::erase_if(partial, [](const PartialAxis& p) { return p.axis == kTime; });
+    return partial;
+  }
+
+  /// The addends over micro-batches; ascending axes have time first.  requires  is_partial_in_time(attr)
+  static const PartialAxis& over_time(const DistAttr& attr) { return attr.partial.front(); }
+
+  /// `coordinate` in a micro-batch; what is done once a step is the same in all.
+  Coordinate in_time(int micro_batch, const Coordinate& coordinate) const {
+    if (!has_time()) return coordinate;
+    Coordinate place{std::max(micro_batch, 0)};
+    for (int64_t index : coordinate) place.push_back(index);
+    return place;
+  }
+
+  // ---- registers ----
+
+  const Register& reg_at(RegisterIndex reg) const { return tasks_.registers[static_cast<size_t>(reg)]; }
+  const Standing& at(RegisterIndex reg) const { return standing_[static_cast<size_t>(reg)]; }
+  const std::string& name_of(ValueId value) const { return graph_.value(value).name; }
+  std::string text_of(RegisterIndex reg) const { return "'" + reg_at(reg).name + "'"; }
+
+  /// The dims of a register as they are declared, on its mesh with time in front.
+  DistAttr declared_dims(const Register& reg) const {
+    DistAttr attr{timed_[static_cast<size_t>(reg.mesh)], {}, {}};
+    for (size_t d = 0; d < reg.attr.dims.size(); ++d) {
+      DimSharding dim{{}, reg.attr.dims[d].unit};
+      if (reg.micro_batch.index >= 0 && reg.micro_batch.dim == static_cast<int>(d)) dim.axes.push_back(kTime);
+      for (int axis : reg.attr.dims[d].axes) dim.axes.push_back(with_time(axis));
+      attr.dims.push_back(std::move(dim));
+    }
+    return attr;
+  }
+
+  std::vector<PartialAxis> declared_partial(const Register& reg) const {
+    std::vector<PartialAxis> partial = reg.attr.partial;
+    for (PartialAxis& p : partial) p.axis = with_time(p.axis);
+    return partial;
+  }
+
+  /// Fills a register with what is known of it; its declaration must say the same.
+  void fill(RegisterIndex index, Standing standing) {
+    const Register& reg = reg_at(index);
+    const ProcessMesh& mesh = *standing.attr.mesh;
+    const std::vector<PartialAxis> over_processes = without_time(standing.attr.partial), declared = declared_partial(reg);
+    if (over_processes != declared)
+      refuse("'" + reg.name + "' holds " + addends_text(over_processes, mesh) + " and is declared to hold " + addends_text(declared, mesh));
+    check_time(reg, standing.attr);
+    check_type(reg, graph_.type(standing.value));
+    if (reg.storage == Register::Storage::kVariable) last_in_variable_[reg.variable] = index;
+    standing_[static_cast<size_t>(index)] = std::move(standing);
+  }
+
+  /// Is a register declared for one micro-batch when it is of one, and for rows or for addends as it is?
+  void check_time(const Register& reg, const DistAttr& attr) const {
+    const bool declared = reg.micro_batch.index >= 0, declared_addends = declared && reg.micro_batch.dim < 0;
+    if (declared == uses_time(attr) && declared_addends == is_partial_in_time(attr)) return;
+    refuse("'" + reg.name + "' is declared " + (declared ? "for one micro-batch" : "once a step") + " and holds " +
+           (is_partial_in_time(attr) ? "addends of micro-batches that are not all added"
+            : uses_time(attr)        ? "the rows of one micro-batch"
+                                     : "what is made once a step"));
+  }
+
+  /// The extent in time: one micro-batch has its own rows.
+  void check_type(const Register& reg, const TensorType& whole) const {
+    TensorType expected = whole;
+    const MicroBatch& part = reg.micro_batch;
+    if (part.index >= static_cast<int>(count_)) refuse("'" + reg.name + "' is of a micro-batch that there is not");
+    if (part.index >= 0 && part.dim >= 0) {
+      const Range rows = balanced_part(whole.shape[part.dim], count_, part.index);
+      expected.shape[part.dim] = rows.size();
+      if (part.begin != rows.begin)
+        refuse("'" + reg.name + "' is declared to begin at row " + std::to_string(part.begin) + " and micro-batch " +
+               std::to_string(part.index) + " begins at " + std::to_string(rows.begin));
+    }
+    if (reg.type != expected) refuse("'" + reg.name + "' is declared " + to_text(reg.type) + " and stands for " + to_text(expected));
+  }
+
+  void start_input(const TaskInput& input) {
+    const auto value = graph_.find_value(input.name);
+    if (!value || !graph_.is_input(*value)) refuse("'" + input.name + "' is fed and is no input of the program");
+    if (input.type != graph_.type(*value)) refuse("input '" + input.name + "' is fed as " + to_text(input.type));
+    fill(input.value, {*value, declared_dims(reg_at(input.value)), {}});
+  }
+
+  void start_variable(const TaskVariable& variable) {
+    const auto value = graph_.find_value(variable.name);
+    if (!value || !graph_.variable_of(*value)) refuse("'" + variable.name + "' is kept and is no variable of the program");
+    if (reg_at(variable.value).micro_batch.index >= 0) refuse("variable '" + variable.name + "' is kept for one micro-batch");
+    fill(variable.value, {*value, declared_dims(reg_at(variable.value)), {}});
+  }
+
+  // ---- kernels ----
+
+  void follow_step(const Task& task, const KernelStep& step) {
+    for (RegisterIndex reg : step.inputs)
+      if (at(reg).value.index < 0) refuse("'" + step.op + "' reads " + text_of(reg) + " before anything fills it");
+    const auto op = graph_.find_op(step.op);
+    if (op && has_operands(*op, step) && !adds_micro_batches_of_its_name(step)) return follow_op(task, step, *op);
+    if (adds_micro_batches_of_its_name(step) || (!op && step.op.ends_with(".sum"))) return follow_sum(step);
+    if (step.call.kernel == "copy" && (step.op.ends_with(".next") || step.op.ends_with(".before"))) return follow_copy(step);
+    if (!op) refuse("'" + step.op + "' is no op of the program");
+    refuse_operands(*op, step);
+  }
+
+  bool has_operands(OpId id, const KernelStep& step) const {
+    const Op& op = graph_.op(id);
+    return std::equal(op.inputs.begin(), op.inputs.end(), step.inputs.begin(), step.inputs.end(),
+                      [&](ValueId value, RegisterIndex reg) { return at(reg).value == value; });
+  }
+
+  [[noreturn]] void refuse_operands(OpId id, const KernelStep& step) const {
+    const Op& op = graph_.op(id);
+    if (op.inputs.size() != step.inputs.size())
+      refuse("op '" + op.name + "' takes " + std::to_string(op.inputs.size()) + " operands and is given " +
+             std::to_string(step.inputs.size()));
+    for (size_t i = 0; i < op.inputs.size(); ++i)
+      if (at(step.inputs[i]).value != op.inputs[i])
+        refuse("op '" + op.name + "' takes '" + name_of(op.inputs[i]) + "' as input " + std::to_string(i) + " and is given " +
+               text_of(step.inputs[i]) + ", which holds '" + name_of(at(step.inputs[i]).value) + "'");
+    throw InternalError("placements: the operands of '" + op.name + "' differ somewhere");
+  }
+
+  const Judged& judged(OpId id) {
+    auto& slot = judged_[static_cast<size_t>(id.index)];
+    if (!slot) {
+      const Op& op = graph_.op(id);
+      OpView op_view = view(graph_, op);
+      ShardingRule rule = find_operator(op.kind).rule(op_view);
+      slot.emplace(Judged{std::move(op_view), std::move(rule)});
+    }
+    return *slot;
+  }
+
+  void follow_op(const Task& task, const KernelStep& step, OpId id) {
+    const Op& op = graph_.op(id);
+    const auto& [op_view, rule] = judged(id);
+    if (step.outputs.size() != op.outputs.size()) refuse("op '" + op.name + "' has another number of results");
+    std::vector<const DistAttr*> inputs;
+    std::vector<DistAttr> outputs;
+    for (RegisterIndex reg : step.inputs) {
+      check_micro_batch(step, reg, task.micro_batch);
+      inputs.push_back(&at(reg).attr);
+    }
+    for (RegisterIndex reg : step.outputs) outputs.push_back(declared_dims(reg_at(reg)));
+    const OpSharding sharding = derive_sharding(op_view, rule, inputs, outputs);
+    const bool by_micro_batch = has_time() && sharding.uses(kTime);
+    if (by_micro_batch != (task.micro_batch >= 0))
+      refuse("op '" + op.name + "' is run " + (task.micro_batch < 0 ? "once a step" : "in one micro-batch") + " and its operands are " +
+             (by_micro_batch ? "of one micro-batch" : "made once a step"));
+    for (size_t i = 0; i < step.inputs.size(); ++i) check_parts(op, rule, sharding, rule.inputs[i], step.inputs[i], task.micro_batch);
+    for (size_t i = 0; i < step.outputs.size(); ++i) check_parts(op, rule, sharding, rule.outputs[i], step.outputs[i], task.micro_batch);
+    check_call(step, find_operator(op.kind).kernel(op_view, factor_splits(rule, sharding)), task);
+    for (size_t i = 0; i < step.outputs.size(); ++i) {
+      outputs[i].partial = derive_partial(op_view, rule, sharding, static_cast<int>(i));
+      std::vector<int> summed;
+      if (is_partial_in_time(outputs[i])) summed = {task.micro_batch};
+      if (uses_time(outputs[i]) && reg_at(step.outputs[i]).micro_batch.index != task.micro_batch)
+        refuse(text_of(step.outputs[i]) + " is made in micro-batch " + std::to_string(task.micro_batch) + " and declared for another");
+      fill(step.outputs[i], {op.outputs[i], std::move(outputs[i]), std::move(summed)});
+    }
+  }
+
+  /// What lies in one micro-batch is used in that one.
+  void check_micro_batch(const KernelStep& step, RegisterIndex reg, int micro_batch) const {
+    const Standing& operand = at(reg);
+    if (uses_time(operand.attr) && !is_partial_in_time(operand.attr) && reg_at(reg).micro_batch.index != micro_batch)
+      refuse("op '" + step.op + "' of micro-batch " + std::to_string(micro_batch) + " reads " + text_of(reg) + " of micro-batch " +
+             std::to_string(reg_at(reg).micro_batch.index));
+    if (is_partial_in_time(operand.attr) && operand.summed != std::vector{micro_batch})
+      refuse("op '" + step.op + "' of micro-batch " + std::to_string(micro_batch) + " reads " + text_of(reg) +
+             ", which has the addends of other micro-batches");
+  }
+
+  /// Does an operand hold the indices of its factors that this process has?
+  void check_parts(const Op& op, const ShardingRule& rule, const OpSharding& sharding, const OperandFactors& factors, RegisterIndex index,
+                   int micro_batch) const {
+    const Register& reg = reg_at(index);
+    for (size_t d = 0; d < factors.size(); ++d) {
+      if (factors[d].factor < 0) continue;
+      const auto f = static_cast<size_t>(factors[d].factor);
+      const bool in_parts_of_time = reg.micro_batch.index >= 0 && reg.micro_batch.dim == static_cast<int>(d);
+      if (sharding.factor_axes[f].empty() || (!in_parts_of_time && reg.attr.dims[d].unit == factors[d].unit)) continue;
+      Split wanted{rule.factors[f].extent, factors[d].unit, {}};
+      for (int axis : sharding.factor_axes[f]) wanted.axes.push_back({axis, sharding.mesh->shape()[axis]});
+      const Split held = reg.attr.split(static_cast<int>(d), reg.type.shape[static_cast<int>(d)]);
+      const int64_t begin = in_parts_of_time ? reg.micro_batch.begin : 0;
+      for (const Coordinate& coordinate : coordinates_[static_cast<size_t>(reg.mesh)]) {
+        const Range part = wanted.range_at(in_time(micro_batch, coordinate)), own = held.range_at(coordinate);
+        if (own.begin + begin != part.begin || own.end + begin != part.end)
+          refuse("op '" + op.name + "' has indices [" + std::to_string(part.begin) + ", " + std::to_string(part.end) + ") of factor " +
+                 rule.factors[f].name + " at " + to_text(coordinate) + " and dim " + std::to_string(d) + " of " + text_of(index) +
+                 " holds [" + std::to_string(own.begin + begin) + ", " + std::to_string(own.end + begin) + ")");
+      }
+    }
+  }
+
+  /// Is the kernel called as the operator calls it for these factors?
+  void check_call(const KernelStep& step, const KernelCall& expected, const Task& task) const {
+    const KernelCall& call = step.call;
+    if (call.kernel != expected.kernel || call.text != expected.text || call.ints.size() != expected.ints.size())
+      refuse("op '" + step.op + "' is " + expected.kernel + " \"" + expected.text + "\" and calls " + call.kernel + " \"" + call.text +
+             "\"");
+    if (call.reals != expected.reals) refuse("op '" + step.op + "' calls " + call.kernel + " with other numbers than its operator");
+    for (size_t i = 0; i < call.ints.size(); ++i) check_parameter(step, i, expected.ints[i], task);
+  }
+
+  void check_parameter(const KernelStep& step, size_t i, const LocalInt& expected, const Task& task) const {
+    const LocalInt& given = step.call.ints[i];
+    const auto differ = [&](int64_t a, int64_t b, const std::string& where) {
+      if (a != b)
+        refuse("op '" + step.op + "' calls " + step.call.kernel + " with " + std::to_string(a) + " as parameter " + std::to_string(i) +
+               where + ", where its operator has " + std::to_string(b));
+    };
+    if (given.kind == LocalInt::Kind::kConstant && expected.kind == LocalInt::Kind::kConstant)
+      return differ(given.constant, expected.constant, "");
+    for (const Coordinate& coordinate : coordinates_[static_cast<size_t>(task.mesh)])
+      differ(given.at(coordinate), expected.at(in_time(task.micro_batch, coordinate)), " at " + to_text(coordinate));
+  }
+
+  // ---- sums over micro-batches, and copies ----
+
+  /// "y.sum" of two addends of y: it may be the name of an op, too.
+  bool adds_micro_batches_of_its_name(const KernelStep& step) const {
+    if (step.inputs.size() != 2 || step.inputs[0] == step.inputs[1]) return false;
+    const Standing &a = at(step.inputs[0]), &b = at(step.inputs[1]);
+    return a.value == b.value && is_partial_in_time(a.attr) && is_partial_in_time(b.attr) && step.op == name_of(a.value) + ".sum";
+  }
+
+  void follow_sum(const KernelStep& step) {
+    if (step.inputs.size() != 2 || step.outputs.size() != 1) refuse("'" + step.op + "' adds two to one");
+    const Standing &a = at(step.inputs[0]), &b = at(step.inputs[1]);
+    if (a.value != b.value || step.op != name_of(a.value) + ".sum")
+      refuse("'" + step.op + "' adds " + text_of(step.inputs[0]) + " and " + text_of(step.inputs[1]) + ", which are not its addends");
+    if (!is_partial_in_time(a.attr) || !(a.attr == b.attr))
+      refuse("'" + step.op + "' adds '" + to_text(a.attr) + "' and '" + to_text(b.attr) +
+             "', which are not addends of micro-batches alike");
+    const ReduceOp reduce = over_time(a.attr).reduce;
+    if (step.call.kernel != combining_kernel(reduce) || !step.call.ints.empty() || !step.call.reals.empty())
+      refuse("'" + step.op + "' takes the " + std::string(to_text(reduce)) + " over micro-batches and calls " + step.call.kernel);
+    Standing sum{a.value, a.attr, {}};
+    std::merge(a.summed.begin(), a.summed.end(), b.summed.begin(), b.summed.end(), std::back_inserter(sum.summed));
+    const auto twice = std::adjacent_find(sum.summed.begin(), sum.summed.end());
+    if (twice != sum.summed.end()) refuse("'" + step.op + "' adds the addend of micro-batch " + std::to_string(*twice) + " twice");
+    if (static_cast<int64_t>(sum.summed.size()) == count_) {
+      sum.attr.partial = without_time(std::move(sum.attr.partial));
+      sum.summed.clear();
+    }
+    pass_on(step.inputs[0], step.outputs[0], std::move(sum));
+  }
+
+  void follow_copy(const KernelStep& step) {
+    if (step.inputs.size() != 1 || step.outputs.size() != 1) refuse("'" + step.op + "' copies one to one");
+    pass_on(step.inputs[0], step.outputs[0], at(step.inputs[0]));
+  }
+
+  /// The target lies as the source does.
+  void pass_on(RegisterIndex source, RegisterIndex target, Standing standing) {
+    DistAttr declared = declared_dims(reg_at(target));
+    declared.partial = standing.attr.partial;
+    if (!(declared == standing.attr))
+      refuse(text_of(target) + " is declared " + to_text(reg_at(target).attr) + " and is made of " + text_of(source) + ", which is " +
+             to_text(reg_at(source).attr));
+    fill(target, std::move(standing));
+  }
+
+  // ---- exchanges ----
+
+  void follow_exchange(const Task& task) {
+    const RegisterIndex source = task.inputs.front(), target = task.outputs.front();
+    const Register &from = reg_at(source), &to = reg_at(target);
+    const std::string what = "exchange '" + task.name + "' ";
+    if (at(source).value.index < 0) refuse(what + "reads " + text_of(source) + " before anything fills it");
+    if (!(task.exchange.from == from.attr))
+      refuse(what + "takes " + text_of(source) + " for " + to_text(task.exchange.from) + ", and it is " + to_text(from.attr));
+    if (!(task.exchange.to == to.attr))
+      refuse(what + "makes " + to_text(task.exchange.to) + ", and " + text_of(target) + " is declared " + to_text(to.attr));
+    if (from.type != to.type || from.micro_batch != to.micro_batch) refuse(what + "puts one micro-batch in the place of another");
+    check_exchange(from.type.shape, task);
+    Standing standing = at(source);
+    DistAttr attr = declared_dims(to);
+    attr.partial = declared_partial(to);
+    if (is_partial_in_time(standing.attr)) attr.partial.insert(attr.partial.begin(), over_time(standing.attr));
+    standing.attr = std::move(attr);
+    fill(target, std::move(standing));
+  }
+
+  /// Equal exchanges are judged once.
+  void check_exchange(const Shape& shape, const Task& task) {
+    const Exchange& exchange = task.exchange;
+    const int sender_mesh = reg_at(task.inputs.front()).mesh;
+    if (!judged_exchanges_
+             .insert(to_text(shape) + to_text(exchange.from) + std::to_string(sender_mesh) + to_text(exchange.to) +
+                     std::to_string(task.mesh))
+             .second)
+      return;
+    check_ends(exchange);
+    for (const Coordinate& coordinate : coordinates_[static_cast<size_t>(task.mesh)]) {
+      const Rank receiver = exchange.to.mesh->process_at(coordinate);
+      check_pulls(shape, exchange, receiver, pulls(shape, exchange, receiver));
+    }
+  }
+
+  // ---- the end of a step ----
+
+  void check_variables() const {
+    for (const Variable& variable : graph_.variables()) {
+      const std::string& name = name_of(variable.value);
+      const auto kept =
+          std::find_if(tasks_.variables.begin(), tasks_.variables.end(), [&](const TaskVariable& v) { return v.name == name; });
+      if (kept == tasks_.variables.end()) refuse("variable '" + name + "' is not kept");
+      const RegisterIndex last = last_in_variable_.at(static_cast<int>(kept - tasks_.variables.begin()));
+      const ValueId wanted = variable.next.value_or(variable.value);
+      if (at(last).value != wanted)
+        refuse("variable '" + name + "' ends the step as '" + name_of(at(last).value) + "' and is to become '" + name_of(wanted) + "'");
+      if (!(reg_at(last).attr == reg_at(kept->value).attr))
+        refuse("variable '" + name + "' lies as " + to_text(reg_at(kept->value).attr) + " and its next value as " +
+               to_text(reg_at(last).attr));
+      if (uses_time(at(last).attr)) refuse("variable '" + name + "' ends the step with what one micro-batch made");
+    }
+  }
+
+  void check_results() const {
+    for (const auto& [name, reg] : tasks_.results) {
+      const bool known = std::any_of(graph_.outputs().begin(), graph_.outputs().end(),
+                                     [&, &result = name](const auto& output) { return output.first == result; });
+      if (!known) refuse("'" + name + "' is handed out and is no output of the program");
+      const ValueId wanted = graph_.output(name);
+      if (at(reg).value != wanted) refuse("output '" + name + "' is '" + name_of(wanted) + "' and hands out " + text_of(reg));
+      if (!at(reg).attr.partial.empty() || uses_time(at(reg).attr))
+        refuse("output '" + name + "' hands out " + text_of(reg) + ", which is only a part of it: " + to_text(at(reg).attr));
+    }
+    for (const auto& [name, value] : graph_.outputs()) {
+      const bool given = std::any_of(tasks_.results.begin(), tasks_.results.end(),
+                                     [&, &output = name](const auto& result) { return result.first == output; });
+      if (!given && !is_made_in_rows(value)) refuse("output '" + name + "' is not handed out");
+    }
+  }
+
+  /// Then it is not handed out; an input may be fed whole besides, on another mesh.
+  bool is_made_in_rows(ValueId value) const {
+    return std::any_of(standing_.begin(), standing_.end(), [&](const Standing& standing) {
+      return standing.value == value && uses_time(standing.attr) && !is_partial_in_time(standing.attr);
+    });
+  }
+
+  const Graph& graph_;
+  const TaskGraph& tasks_;
+  const int64_t count_;
+  std::vector<MeshPtr> timed_;                        // by mesh: with time in front
+  std::vector<std::vector<Coordinate>> coordinates_;  // by mesh: where parts and parameters are compared
+  std::vector<Standing> standing_;                    // by register
+  std::map<int, RegisterIndex> last_in_variable_;     // by variable: the register that was written to its memory last
+  std::vector<std::optional<Judged>> judged_;         // by op
+  std::set<std::string> judged_exchanges_;
+};
+
+}  // namespace
+
+void check_placements(const Graph& graph, const TaskGraph& tasks, int64_t micro_batches) {
+  PlacementCheck(graph, tasks, micro_batches).run();
+}
+
+}  // namespace tessera
