@@ -6,6 +6,8 @@
 #include <cstdlib>
 #include <new>
 
+#include "base/thread_peak_testing.h"
+
 namespace tessera::allocation_testing {
 
 /// Sees every allocation just before it is made; the source that includes this header defines it.
@@ -19,7 +21,13 @@ inline void* allocate(std::size_t size, std::size_t alignment, const void* calle
   // The size of aligned memory is a multiple of its alignment.
   void* memory = std::aligned_alloc(alignment, (std::max<std::size_t>(size, 1) + alignment - 1) / alignment * alignment);
   if (!memory) throw std::bad_alloc();
+  thread_peak::allocated(memory);
   return memory;
+}
+
+inline void release(void* memory) {
+  thread_peak::freed(memory);
+  std::free(memory);
 }
 
 }  // namespace tessera::allocation_testing
@@ -32,14 +40,14 @@ inline void* allocate(std::size_t size, std::size_t alignment, const void* calle
   return tessera::allocation_testing::allocate(size, static_cast<std::size_t>(alignment), __builtin_return_address(0));
 }
 [[gnu::noinline]] void operator delete(void* memory) noexcept {
-  std::free(memory);
+  tessera::allocation_testing::release(memory);
 }
 [[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept {
-  std::free(memory);
+  tessera::allocation_testing::release(memory);
 }
 [[gnu::noinline]] void operator delete(void* memory, std::align_val_t) noexcept {
-  std::free(memory);
+  tessera::allocation_testing::release(memory);
 }
 [[gnu::noinline]] void operator delete(void* memory, std::size_t, std::align_val_t) noexcept {
-  std::free(memory);
+  tessera::allocation_testing::release(memory);
 }

@@ -180,10 +180,10 @@ class Demo {
     const TrainedRun run = train_to_end(*divided_);
     say("{}\n", run.fit.steps.empty() ? "" : "   " + grouped(std::llround(run.tokens_per_second)) + " tokens a second.\n");
     say("5. Measures the held-out text.\n   The loss is {:.3f} nats a token over {} tokens, {} their bigram entropy of {:.3f}.\n\n",
-        run.held_out.loss, grouped(run.held_out.tokens), run.held_out.loss < data_->bigram_entropy ? "below" : "not yet below",
+        run.held_out->loss, grouped(run.held_out->tokens), run.held_out->loss < data_->bigram_entropy ? "below" : "not yet below",
         data_->bigram_entropy);
     for (double loss : run.losses()) document_["losses"].append(loss);
-    document_["val_loss"] = run.held_out.loss;
+    document_["val_loss"] = run.held_out->loss;
     document_["bigram_entropy"] = data_->bigram_entropy;
     document_["tokens_per_s"] = run.fit.steps.empty() ? Document() : Document(run.tokens_per_second);
   }
@@ -192,7 +192,8 @@ class Demo {
     const std::vector<int32_t> prompt = held_out_start(*data_);
     const std::string given = data_->vocabulary.decode(prompt);
     say("6. Lets the model go on from the first {} tokens of the held-out text.\n\n   given\n{}\n", prompt.size(), framed(given));
-    const std::string text = data_->vocabulary.decode(divided_->generate(prompt, kSampleTokens, kTemperature, config().train.seed));
+    const std::string text =
+        data_->vocabulary.decode(divided_->generate(prompt, kSampleTokens, {.temperature = kTemperature, .seed = config().train.seed}));
     say("   written by the model\n{}\n", framed(text));
     document_["prompt"] = given;
     document_["text"] = text;

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "cli/kept_metrics.h"
 #include "cli/session.h"
 
 namespace tessera {
@@ -23,6 +24,7 @@ const std::filesystem::path& begin(const std::filesystem::path& folder, const En
                     "check that the folder may be written and that the disk has room, or choose another --out");
   write_file(folder / "plan.json", to_json(to_document(engine.plan(), engine.graph()), 2) + "\n");
   write_file(folder / "config.json", to_json(resolved_settings(engine.config()), 2) + "\n");
+  keep_metrics_until(folder / "metrics.jsonl", engine.step_count());
   return folder;
 }
 

@@ -6,13 +6,13 @@
 
 #include "autodiff/optimizer.h"
 #include "base/error.h"
-#include "base/random.h"
 #include "base/text.h"
 #include "engine/batch_rule.h"
 #include "engine/loader.h"
 #include "engine/shared_variables.h"
 #include "engine/split_step.h"
 #include "ops/builder.h"
+#include "shard/mesh_assignment.h"
 
 namespace tessera {
 namespace {
@@ -42,27 +42,15 @@ int32_t draw_of(int64_t step, int64_t index) {
   return static_cast<int32_t>(static_cast<uint32_t>(step) + (static_cast<uint32_t>(index) << 24));
 }
 
-/// Index of the drawn one of `logits` at `temperature`; the number is of (seed, draw).
-int32_t draw_token(const std::vector<float>& logits, double temperature, uint64_t seed, int64_t draw) {
-  size_t best = 0;
-  for (size_t i = 1; i < logits.size(); ++i)
-    if (logits[i] > logits[best]) best = i;
-  if (temperature <= 0) return static_cast<int32_t>(best);
-  std::vector<double> weights;
-  double sum = 0;
-  for (float logit : logits) sum += weights.emplace_back(std::exp((logit - logits[best]) / temperature));
-  double rest = RandomStream(random_key(seed, "generate"), 0).uniform(static_cast<uint64_t>(draw)) * sum;
-  for (size_t i = 0; i < weights.size(); ++i)
-    if ((rest -= weights[i]) < 0) return static_cast<int32_t>(i);
-  return static_cast<int32_t>(best);
-}
-
 }  // namespace
 
-TextData load_text(const DataConfig& config, int64_t context) {
+TextData load_text(const DataConfig& config, int64_t context, const std::optional<Vocabulary>& vocabulary) {
   const std::string text = read_text({config.path.begin(), config.path.end()}, config.max_bytes);
   TextData data;
-  if (config.tokens == "characters") data.vocabulary = Vocabulary::characters_of(text);
+  if (vocabulary)
+    data.vocabulary = *vocabulary;
+  else if (config.tokens == "characters")
+    data.vocabulary = Vocabulary::characters_of(text);
   TextSplit split = hold_out(data.vocabulary.encode(text), config.held_out, context + 1);
   data.bigram_entropy = bigram_entropy(split.held_out, data.vocabulary.size());
   data.train_tokens = static_cast<int64_t>(split.train.size());
@@ -99,19 +87,22 @@ struct Engine::State {
   RunConfig config;
   Plan plan;
   std::shared_ptr<const TextData> data;
-  Graph graph;
+  Graph graph;       // of a training step
+  Graph home_graph;  // for kEvaluate, of an evaluation
+  Purpose purpose = Purpose::kTrain;
   Compiled compiled;
   std::unique_ptr<Runtime> runtime;
   LoadedProgram* training = nullptr;
   LoadedProgram* evaluation = nullptr;
   LoadedProgram* prediction = nullptr;
-  std::optional<Sampler> sampler;
   std::unique_ptr<BatchLoader> loader;
   bool has_taken = false;
   TextBatch taken;               // the one that was taken last
   Seconds data_wait{0};          // for it
   std::vector<int> token_bytes;  // of each token of the vocabulary, as text
   int64_t steps_done = 0;
+  int64_t batches_taken = 0;          // also that of the next batch
+  std::optional<int64_t> data_parts;  // of the run that this one goes on with
   Tensor rate = Tensor::scalar(0.0f);
   Tensor step_number = Tensor::scalar(int32_t{0});
   std::map<std::string, const Tensor*> inputs;
@@ -123,24 +114,39 @@ struct Engine::State {
   int64_t accumulated = 0;   // their number
   bool is_exchanged = true;  // is all of it in the reduced gradients?
 
+  /// The program whose placements of the variables all others keep.
+  const Graph& home() const { return purpose == Purpose::kTrain ? graph : home_graph; }
+
+  void compile_training() {
+    compiled = compile(graph, plan.placed(), plan.marks,
+                       {.dump = {}, .rules = rules, .micro_batches = plan.micro_batches, .schedule = plan.schedule});
+  }
+
+  void compile_evaluation() {
+    resolve_marks(graph, plan.placed(), assign_meshes(graph, plan.placed(), plan.marks), plan.marks);  // refuses those that name nothing
+    home_graph = evaluation_graph(config, config.train.batch);
+    compiled = compile(home_graph, plan.placed(), marks_for(home_graph, plan.marks), {.dump = {}, .rules = rules});
+  }
+
   void load_without_training(const Graph& other, LoadedProgram*& program) {
-    const auto marks = with_variables_of(graph, compiled, other, marks_for(other, plan.marks));
+    const auto marks = with_variables_of(home(), compiled, other, marks_for(other, plan.marks));
     program = &runtime->load(shared_tasks(compile(other, plan.placed(), marks).tasks));
   }
 
-  const Sampler& training_sampler() {
-    if (!sampler)
-      sampler.emplace(SamplerOptions{.samples = data->train->samples(),
-                                     .batch = config.train.batch,
-                                     .parts = parts_of(compiled, graph),
-                                     .shuffle = config.data.shuffle,
-                                     .tail = config.data.tail,
-                                     .seed = config.train.seed});
-    return *sampler;
+  /// Data-parallel parts of a batch, of this run or of the one that it goes on with.
+  int64_t parts() const { return data_parts ? *data_parts : parts_of(compiled, home()); }
+
+  Sampler sampler() const {
+    return Sampler({.samples = data->train->samples(),
+                    .batch = config.train.batch,
+                    .parts = parts(),
+                    .shuffle = config.data.shuffle,
+                    .tail = config.data.tail,
+                    .seed = config.train.seed});
   }
 
   void start_loader() {
-    if (!loader) loader = std::make_unique<BatchLoader>(data->train, training_sampler(), steps_done);
+    if (!loader) loader = std::make_unique<BatchLoader>(data->train, sampler(), batches_taken);
   }
 
   LoadedProgram& evaluation_program() {
@@ -187,6 +193,8 @@ struct Engine::State {
     }
   }
 
+  void check_trains() const { ensure(purpose == Purpose::kTrain, "an engine that was made to evaluate does not train"); }
+
   void check_rows(const TextBatch& batch) const {
     const TensorType wanted{DType::kI32, {config.train.batch, config.model.context}};
     for (const Tensor* given : {&batch.inputs, &batch.labels})
@@ -223,12 +231,16 @@ Engine::Engine(RunConfig config, Plan plan, std::shared_ptr<const TextData> data
   s.data = std::move(data);
   s.rules = options.rules;
   s.graph = training_graph(s.config);
+  s.purpose = options.purpose;
   check_fits(s.plan, s.graph);
-  s.compiled = compile(s.graph, s.plan.placed(), s.plan.marks,
-                       {.dump = {}, .rules = options.rules, .micro_batches = s.plan.micro_batches, .schedule = s.plan.schedule});
   s.runtime = std::make_unique<Runtime>(s.plan.processes(), options.runtime);
-  s.training = &s.runtime->load(shared_tasks(s.compiled.tasks));
-  s.runtime->initialize(*s.training, s.config.train.seed);
+  if (s.purpose == Purpose::kTrain)
+    s.compile_training();
+  else
+    s.compile_evaluation();
+  LoadedProgram*& home = s.purpose == Purpose::kTrain ? s.training : s.evaluation;
+  home = &s.runtime->load(shared_tasks(s.compiled.tasks));
+  if (options.draw) s.runtime->initialize(*home, s.config.train.seed);
 }
 
 Engine::~Engine() = default;
@@ -239,6 +251,12 @@ const RunConfig& Engine::config() const {
 }
 const Plan& Engine::plan() const {
   return state_->plan;
+}
+Purpose Engine::purpose() const {
+  return state_->purpose;
+}
+const TextData& Engine::data() const {
+  return *state_->data;
 }
 const Graph& Engine::graph() const {
   return state_->graph;
@@ -256,8 +274,29 @@ int64_t Engine::step_count() const {
   return state_->steps_done;
 }
 
-int64_t Engine::steps_per_epoch() {
-  return state_->training_sampler().steps_per_epoch();
+Sampler Engine::sampler() const {
+  return state_->sampler();
+}
+
+int64_t Engine::steps_per_epoch() const {
+  return sampler().steps_per_epoch();
+}
+
+DataPosition Engine::position() const {
+  const State& s = *state_;
+  return {s.steps_done, s.batches_taken, s.parts()};
+}
+
+void Engine::set_position(const DataPosition& position) {
+  State& s = *state_;
+  s.loader.reset();
+  s.has_taken = false;
+  s.steps_done = position.step;
+  s.batches_taken = position.batch;
+  s.data_parts = position.parts;
+  if (s.accumulated > 0) s.split_step->drop();
+  s.accumulated = 0;
+  s.is_exchanged = true;
 }
 
 const TextBatch& Engine::next_batch() {
@@ -267,6 +306,7 @@ const TextBatch& Engine::next_batch() {
   if (s.has_taken) s.loader->recycle(std::move(s.taken));
   s.taken = s.loader->next();
   s.has_taken = true;
+  ++s.batches_taken;
   s.data_wait = seconds_since(start);
   return s.taken;
 }
@@ -280,6 +320,7 @@ StepResult Engine::step(const Observer* observer) {
 
 StepResult Engine::step(const TextBatch& batch, const Observer* observer) {
   State& s = *state_;
+  s.check_trains();
   const auto start = std::chrono::steady_clock::now();
   s.give(s.inputs, batch, static_cast<int32_t>(s.steps_done));
   s.runtime->run(*s.training, s.inputs, s.results, observer);
@@ -302,6 +343,7 @@ StepResult Engine::run(const TextBatch& batch) {
 double Engine::accumulate(const TextBatch& batch) {
   State& s = *state_;
   const auto start = std::chrono::steady_clock::now();
+  s.check_trains();
   if (!s.split_step) s.split_step = std::make_unique<SplitStep>(s.config, s.plan, s.graph, s.compiled, s.rules, *s.runtime);
   s.give(s.accumulation_inputs, batch, draw_of(s.steps_done, s.accumulated));
   s.accumulation_inputs.erase(std::string(kLearningRateInput));
@@ -350,7 +392,7 @@ StepResult Engine::apply_gradients() {
 
 void Engine::prepare() {
   State& s = *state_;
-  s.start_loader();
+  if (s.purpose == Purpose::kTrain) s.start_loader();
   s.evaluation_program();
   s.prediction_program();
 }
@@ -405,9 +447,9 @@ std::vector<float> Engine::predict(const std::vector<int32_t>& tokens) {
   return {logits.begin() + next.row * width, logits.begin() + (next.row + 1) * width};
 }
 
-std::vector<int32_t> Engine::generate(std::vector<int32_t> prompt, int64_t count, double temperature, uint64_t seed) {
+std::vector<int32_t> Engine::generate(std::vector<int32_t> prompt, int64_t count, const SamplingOptions& options) {
   const size_t start = prompt.size();
-  for (int64_t i = 0; i < count; ++i) prompt.push_back(draw_token(predict(prompt), temperature, seed, i));
+  for (int64_t i = 0; i < count; ++i) prompt.push_back(draw_token(predict(prompt), options, static_cast<uint64_t>(i)));
   return {prompt.begin() + static_cast<std::ptrdiff_t>(start), prompt.end()};
 }
 

@@ -10,6 +10,7 @@
 
 #include "engine/config.h"
 #include "engine/metrics.h"
+#include "engine/sampling.h"
 #include "lower/lower.h"
 #include "runtime/runtime.h"
 
@@ -24,8 +25,9 @@ struct TextData {
   int64_t train_tokens = 0;
   int64_t held_out_tokens = 0;
 };
-/// throws  UserError: 66 a path is missing, 65 there is too little text
-TextData load_text(const DataConfig& config, int64_t context);
+/// With the vocabulary of a model that was trained before, or else that of the text.
+/// throws  UserError: 66 a path is missing, 65 there is too little text, or a character that is not in the vocabulary
+TextData load_text(const DataConfig& config, int64_t context, const std::optional<Vocabulary>& vocabulary = {});
 
 /// Forward and loss as training has them, with dropout.
 Graph loss_graph(const RunConfig& config);
@@ -36,9 +38,22 @@ Graph evaluation_graph(const RunConfig& config, int64_t batch);
 /// Logits of one row without dropout.
 Graph prediction_graph(const RunConfig& config);
 
+/// kEvaluate: no training step is compiled, and no optimizer state is kept.
+enum class Purpose { kTrain, kEvaluate };
+
 struct EngineOptions {
   RuntimeOptions runtime;
   RuleLookup rules = catalogue_rule;
+  Purpose purpose = Purpose::kTrain;
+  /// Whether the variables are drawn from the seed; else they are zero until they are given: see engine/checkpointing.h.
+  bool draw = true;
+};
+
+/// How far a run has come in its text.
+struct DataPosition {
+  int64_t step = 0;   // steps done
+  int64_t batch = 0;  // number of the next batch, through all epochs: with accumulation a step takes several
+  int64_t parts = 1;  // data-parallel parts that the sampler divides a batch into
 };
 
 struct StepResult {
@@ -55,7 +70,7 @@ struct FitOptions;
 struct FitResult;
 class BatchRange;
 
-/// A model in training on the ranks of one process.
+/// A model in training, or only in use, on the ranks of one process.
 ///
 ///   threads  call from one thread
 ///   throws   from the constructor: UserErrors of marks, plans and data; from steps: UserError (5) when the loss is not a number, and what
@@ -69,11 +84,21 @@ class Engine {
 
   const RunConfig& config() const;
   const Plan& plan() const;
+  Purpose purpose() const;
+  const TextData& data() const;
+  /// Of a training step, whatever the purpose.
   const Graph& graph() const;
+  /// The training step; for kEvaluate the evaluation.
   const Compiled& compiled() const;
   Runtime& runtime();
   const Runtime& runtime() const;
   int64_t step_count() const;
+
+  /// Which batches the run takes: those of the sampler, from its position on. Another run goes on with them, under whatever plan.
+  Sampler sampler() const;
+  DataPosition position() const;
+  /// Gradients that were accumulated and not applied are dropped.
+  void set_position(const DataPosition& position);
 
   /// Trains with callbacks, evaluations and saves: engine/fit.h.
   FitResult fit(const FitOptions& options);
@@ -116,7 +141,7 @@ class Engine {
   StepResult apply_gradients();
 
   /// Batches of one pass over the training text.
-  int64_t steps_per_epoch();
+  int64_t steps_per_epoch() const;
 
   using Evaluation = tessera::Evaluation;
   /// Over the first `batches` batches of the held-out text, in order, without dropout.
@@ -125,8 +150,8 @@ class Engine {
   /// Logits of the token after `tokens`, of which the last `context` count; shorter ones are padded in front with token 0.
   std::vector<float> predict(const std::vector<int32_t>& tokens);
 
-  /// `count` tokens drawn after `prompt` at `temperature` (0: the likeliest). The same under every plan up to rounding of the logits.
-  std::vector<int32_t> generate(std::vector<int32_t> prompt, int64_t count, double temperature, uint64_t seed);
+  /// `count` tokens drawn after `prompt`, each from the logits after all before it. The same under every plan up to rounding of the logits.
+  std::vector<int32_t> generate(std::vector<int32_t> prompt, int64_t count, const SamplingOptions& options);
 
   /// Parameters and optimizer state.
   TensorMap variables();

@@ -67,7 +67,8 @@ INSTANTIATE_TEST_SUITE_P(TiedGpt, EveryPlan,
 
 INSTANTIATE_TEST_SUITE_P(Llama, EveryPlan,
                          testing::Values(ModelAndPlan{"llama", "serial-m2"}, ModelAndPlan{"llama", "pp2-m8"}, ModelAndPlan{"llama", "tp4"},
-                                         ModelAndPlan{"llama", "pp2-dp2"}, ModelAndPlan{"llama", "pp2-dp2-tp2-m4"}),
+                                         ModelAndPlan{"llama", "tp3"}, ModelAndPlan{"llama", "pp2-dp2"},
+                                         ModelAndPlan{"llama", "pp2-dp2-tp2-m4"}),
                          test_name);
 
 INSTANTIATE_TEST_SUITE_P(TwoTower, EveryPlan,
@@ -135,16 +136,25 @@ TEST(Engine, ASecondRunGivesTheSameBits) {
     EXPECT_EQ(std::memcmp(tensor.data(), b.at(name).data(), static_cast<size_t>(byte_size(tensor.type()).value())), 0) << name;
 }
 
-TEST(Engine, EvaluatesAndGeneratesAlikeUnderEveryPlan) {
-  Engine serial(tiny_gpt(), serial_plan(), small_text());
-  Engine parallel(tiny_gpt(), plan_of("gpt", "dp2-tp2"), small_text());
+class Use : public testing::TestWithParam<ModelAndPlan> {};
+
+TEST_P(Use, EvaluatesAndGeneratesAsTheSerialPlanDoes) {
+  const auto& [model, plan] = GetParam();
+  Engine serial(tiny_run(model), serial_plan(), small_text());
+  Engine parallel(tiny_run(model), plan_of(model, plan), small_text());
   parallel.set_variables(serial.variables());
   const Engine::Evaluation a = serial.evaluate(2), b = parallel.evaluate(2);
   EXPECT_EQ(a.tokens, b.tokens);
   // The mean of `tokens` logs, each of a sum of `vocabulary` exponentials of sums of `width` products: their errors add to the loss.
   EXPECT_NEAR(a.loss, b.loss, a.loss * 0x1p-24 * (256 + 4 * 32));
-  EXPECT_EQ(serial.generate({10, 20, 30}, 12, 0, 1), parallel.generate({10, 20, 30}, 12, 0, 1));
+  EXPECT_EQ(serial.generate({10, 20, 30}, 12, {.temperature = 0}), parallel.generate({10, 20, 30}, 12, {.temperature = 0}));
 }
+
+INSTANTIATE_TEST_SUITE_P(Engine, Use,
+                         testing::Values(ModelAndPlan{"gpt", "dp2-tp2"}, ModelAndPlan{"gpt_tied", "pp2-m2"}, ModelAndPlan{"mlp", "pp2-dp2"},
+                                         ModelAndPlan{"llama", "pp2-dp2-tp2"}, ModelAndPlan{"two_tower", "pp3-m4"},
+                                         ModelAndPlan{"encoder_decoder", "pp2-dp2"}),
+                         test_name);
 
 /// The rule of one op as it would be if its author had forgotten that a divided sum leaves partial results.
 ShardingRule broken_rule(std::string_view kind, const OpView& op) {

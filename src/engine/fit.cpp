@@ -88,6 +88,7 @@ class Fit {
   bool is_due(int64_t every) const { return every > 0 && state_.step % every == 0; }
 
   void evaluate() {
+    if (control_.should_hurry) return;
     if (!result_.evaluations.empty() && result_.evaluations.back().step == state_.step) return;
     result_.evaluations.push_back({state_.step, engine_.evaluate(options_.evaluate_batches)});
     state_.evaluation = &result_.evaluations.back().evaluation;

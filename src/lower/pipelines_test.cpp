@@ -214,5 +214,18 @@ TEST(Pipelines, ATiedWeightTravelsOnceAStepAndSoDoesItsGradient) {
   }
 }
 
+TEST(Pipelines, GradientsOfSeveralUsesAreSummedBeforeTheyTravel) {
+  Graph graph;
+  Builder b(graph);
+  const ValueId w = b.variable("w", f32({8}), Initializer::constant(1));
+  const ValueId y = b.unary("tanh", w, "y");
+  const ValueId left = b.unary("tanh", y, "left"), right = b.unary("square", y, "right");
+  const ValueId loss = b.reduce_sum(b.add(left, right, "both"), {0}, "loss");
+  graph.add_output("loss", loss);
+  add_training(b, loss, {.kind = OptimizerKind::kSgd});
+  const Compiled compiled = compile(graph, Meshes{device("zero", 0), device("one", 1)}, {stage("y", "zero"), stage("left", "one")});
+  EXPECT_EQ(exchanges(compiled.tasks), 2);  // y there, its gradient back
+}
+
 }  // namespace
 }  // namespace tessera

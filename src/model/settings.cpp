@@ -1,7 +1,12 @@
 // The [model] table of a configuration: one line a key.
+#include <algorithm>
+#include <string>
+#include <string_view>
 #include <variant>
+#include <vector>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "model/families.h"
 
 namespace tessera {
@@ -32,11 +37,14 @@ const ModelKey kFamilyKeys[] = {
     {"rope_base", &ModelConfig::rope_base, 1, 1e9},
 };
 
+bool reads(const ModelFamily& family, std::string_view key) {
+  return std::find(family.keys.begin(), family.keys.end(), key) != family.keys.end();
+}
+
 std::vector<ModelKey> keys_of(const ModelFamily& family) {
   std::vector<ModelKey> keys(std::begin(kCommonKeys), std::end(kCommonKeys));
   for (const ModelKey& key : kFamilyKeys)
-    for (std::string_view name : family.keys)
-      if (name == key.name) keys.push_back(key);
+    if (reads(family, key.name)) keys.push_back(key);
   ensure(keys.size() == std::size(kCommonKeys) + family.keys.size(), "every key of a family is known");
   return keys;
 }
@@ -48,6 +56,18 @@ void read(ConfigTable& table, const ModelKey& key, ModelConfig& config) {
     config.** number = table.number(key.name, config.**number, key.least, key.most);
   else if (const auto* flag = std::get_if<bool ModelConfig::*>(&key.member))
     config.** flag = table.boolean(key.name, config.**flag);
+}
+
+/// A key that other families read is no slip of the pen. Takes a copy of the table: what it asks for does not become legal.
+void refuse_keys_of_others(ConfigTable table, const ModelFamily& family) {
+  for (const ModelKey& key : kFamilyKeys) {
+    if (reads(family, key.name) || !table.raw(key.name)) continue;
+    std::vector<std::string> readers;
+    for (const std::string& kind : family_names())
+      if (reads(family_of(kind), key.name)) readers.push_back(kind);
+    throw UserError(table.file() + ": model." + key.name + " is no setting of a model of kind " + std::string(family.name),
+                    "it is one of " + join(readers, ", "), "remove it, or choose another model.kind", ExitCode::kBadConfig);
+  }
 }
 
 }  // namespace
@@ -62,6 +82,7 @@ ModelConfig read_model_config(ConfigTable table) {
   ModelConfig config;
   config.kind = table.choice("kind", config.kind, family_names());
   const ModelFamily family = family_of(config.kind);
+  refuse_keys_of_others(table, family);
   for (const ModelKey& key : keys_of(family)) read(table, key, config);
   table.finish();
   family.check(config, table.file());
