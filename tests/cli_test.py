@@ -95,7 +95,7 @@ class Train(unittest.TestCase):
             logs = sorted((pathlib.Path(folder) / "logs").iterdir())
             self.assertEqual([log.name for log in logs], [f"rank-{rank:05}.jsonl" for rank in range(4)])
             lines = [json.loads(line) for line in logs[3].read_text().splitlines()]
-            self.assertEqual([line["log_type_name"] for line in lines], ["start", "program_loaded", "step_end", "step_end", "evaluate", "end"])
+            self.assertEqual([line["log_type_name"] for line in lines], ["start", "program_loaded", "step_end", "step_end", "evaluate", "save", "end"])
             self.assertEqual({line["rank"] for line in lines}, {3})
             [events] = pathlib.Path(folder).glob("events.out.tfevents.*")
             data = events.read_bytes()

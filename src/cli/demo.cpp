@@ -179,11 +179,11 @@ class Demo {
       say("4. Ends here: the run has {} only.\n", counted(config().train.steps, "step"));
     const TrainedRun run = train_to_end(*divided_);
     say("{}\n", run.fit.steps.empty() ? "" : "   " + grouped(std::llround(run.tokens_per_second)) + " tokens a second.\n");
-    const Evaluation& held_out = run.held_out.value();
     say("5. Measures the held-out text.\n   The loss is {:.3f} nats a token over {} tokens, {} their bigram entropy of {:.3f}.\n\n",
-        held_out.loss, grouped(held_out.tokens), held_out.loss < data_->bigram_entropy ? "below" : "not yet below", data_->bigram_entropy);
+        run.held_out->loss, grouped(run.held_out->tokens), run.held_out->loss < data_->bigram_entropy ? "below" : "not yet below",
+        data_->bigram_entropy);
     for (double loss : run.losses()) document_["losses"].append(loss);
-    document_["val_loss"] = held_out.loss;
+    document_["val_loss"] = run.held_out->loss;
     document_["bigram_entropy"] = data_->bigram_entropy;
     document_["tokens_per_s"] = run.fit.steps.empty() ? Document() : Document(run.tokens_per_second);
   }

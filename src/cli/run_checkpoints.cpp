@@ -13,12 +13,13 @@ bool changes_no_step(const std::string& key) {
 
 }  // namespace
 
-RunCheckpoints::RunCheckpoints(FileSystem& files, const fs::path& run, int keep_last)
-    : folder_(files, run / "checkpoints"), keep_last_(keep_last) {}
+RunCheckpoints::RunCheckpoints(FileSystem& files, const fs::path& run, Engine& engine)
+    : engine_(engine), folder_(files, run / "checkpoints") {}
 
-void RunCheckpoints::save(Engine& engine) {
-  save_checkpoint(engine, folder_, keep_last_);
-  saved_step_ = engine.step_count();
+void RunCheckpoints::save() {
+  if (saved_step_ == engine_.step_count()) return;
+  save_checkpoint(engine_, folder_, engine_.config().checkpoint.keep_last);
+  saved_step_ = engine_.step_count();
 }
 
 fs::path RunCheckpoints::last() const {

@@ -10,20 +10,21 @@
 
 namespace tessera {
 
-/// Writes checkpoints into the "checkpoints" of a run's folder.
+/// Writes checkpoints of `engine` into the "checkpoints" of a run's folder; when, is for fit() to say.
 ///
 ///   throws  UserError (1) when one cannot be written; those before stay good
 class RunCheckpoints {
  public:
-  /// `files` outlives it.
-  RunCheckpoints(FileSystem& files, const std::filesystem::path& run, int keep_last);
-  void save(Engine& engine);
+  /// `files` and `engine` outlive it.
+  RunCheckpoints(FileSystem& files, const std::filesystem::path& run, Engine& engine);
+  /// Now, unless this step is stored already.
+  void save();
   /// The last one that is stored.
   std::filesystem::path last() const;
 
  private:
+  Engine& engine_;
   CheckpointFolder folder_;
-  int keep_last_;
   std::optional<int64_t> saved_step_;
 };
 

@@ -22,9 +22,9 @@ const std::filesystem::path& begin(const std::filesystem::path& folder, const En
   if (error)
     throw UserError("cannot write '" + folder.string() + "'", error.message(),
                     "check that the folder may be written and that the disk has room, or choose another --out");
-  keep_metrics_until(folder / "metrics.jsonl", engine.step_count());  // those of the run that goes on
   write_file(folder / "plan.json", to_json(to_document(engine.plan(), engine.graph()), 2) + "\n");
   write_file(folder / "config.json", to_json(resolved_settings(engine.config()), 2) + "\n");
+  keep_metrics_until(folder / "metrics.jsonl", engine.step_count());
   return folder;
 }
 

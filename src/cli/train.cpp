@@ -20,9 +20,8 @@ struct Training {
   Engine& engine;
   const TextData& data;
   TrainedRun run;
-  std::optional<int64_t> resumed_from;    // step
-  std::filesystem::path checkpoint;       // the last one; "": none
-  std::optional<std::string> stopped_by;  // a signal
+  std::optional<int64_t> resumed_from;  // step
+  std::filesystem::path checkpoint;     // the last one; "": none
 };
 
 Document optional_text(const std::string& text) {
@@ -45,37 +44,41 @@ Document result_document(const Training& training) {
   document["step"] = engine.step_count();
   document["resumed_from"] = training.resumed_from ? Document(*training.resumed_from) : Document();
   document["checkpoint"] = optional_text(training.checkpoint.string());
-  document["stopped_by"] = optional_text(training.stopped_by.value_or(""));
+  document["stopped_by"] = optional_text(training.run.stopped_by.value_or(""));
   document["plan"] = to_document(engine.plan(), engine.graph());
   return document;
 }
 
 std::string held_out_text(const Training& training) {
-  if (training.stopped_by) return fmt::format("stopped    by {} after step {}\n", *training.stopped_by, training.engine.step_count());
-  const Evaluation& held_out = training.run.held_out.value();
-  return fmt::format("held out   {:.4f} nats a token over {} tokens; the bigram entropy of all {} held-out tokens is {:.4f}\n",
-                     held_out.loss, grouped(held_out.tokens), grouped(training.data.held_out_tokens), training.data.bigram_entropy) +
-         fmt::format("           perplexity {:.2f}, {:.3f} bits a byte, {:.1f}% of the tokens are the likeliest\n", perplexity(held_out),
-                     bits_per_byte(held_out), 100 * held_out.accuracy);
+  if (training.run.stopped_by)
+    return fmt::format("stopped    by {} after step {}\n", *training.run.stopped_by, training.engine.step_count());
+  const Evaluation& held_out = *training.run.held_out;
+  return fmt::format(
+      "held out   {:.4f} nats a token over {} tokens; the bigram entropy of all {} held-out tokens is {:.4f}\n"
+      "           perplexity {:.2f}, {:.3f} bits a byte, {:.1f}% of the tokens are the likeliest\n",
+      held_out.loss, grouped(held_out.tokens), grouped(training.data.held_out_tokens), training.data.bigram_entropy, perplexity(held_out),
+      bits_per_byte(held_out), 100 * held_out.accuracy);
 }
 
 std::string written_text(const Arguments& arguments, const Training& training) {
   if (arguments.out.empty()) return "";
-  std::string text = fmt::format("written    {0}/plan.json, config.json, metrics.jsonl, logs/rank-*.jsonl, events.out.tfevents.*, {1}\n",
-                                 arguments.out, training.checkpoint.string());
-  if (training.stopped_by) text += fmt::format("go on      tessera train {} --out {} --resume\n", arguments.file, arguments.out);
+  std::string text =
+      fmt::format("written    {0}/plan.json, config.json, metrics.jsonl, logs/rank-*.jsonl, events.out.tfevents.*\n           {1}\n",
+                  arguments.out, training.checkpoint.string());
+  if (training.run.stopped_by) text += fmt::format("go on      tessera train {} --out {} --resume\n", arguments.file, arguments.out);
   return text;
 }
 
 std::string result_text(const Arguments& arguments, const Training& training) {
-  const auto& steps = training.run.fit.steps;
-  const double speed = training.run.tokens_per_second;
+  const TrainedRun& run = training.run;
   const Plan& plan = training.engine.plan();
+  const auto& steps = run.fit.steps;
   std::string text = fmt::format("trained    {} under {}\n", counted(static_cast<int64_t>(steps.size()), "step"), describe(plan));
   if (!steps.empty())
     text += fmt::format("loss       {:.4f} at the first step, {:.4f} at the last\n", steps.front().loss, steps.back().loss);
   text += held_out_text(training);
-  text += fmt::format("speed      {} tok/s, {} tok/s/dev\n", grouped(std::llround(speed)), grouped(std::llround(speed / plan.ranks())));
+  text += fmt::format("speed      {} tok/s, {} tok/s/dev\n", grouped(std::llround(run.tokens_per_second)),
+                      grouped(std::llround(run.tokens_per_second / plan.ranks())));
   text += fmt::format("memory     {} at the peak of a rank\n", to_text(training.engine.runtime().peak_bytes()));
   return text + written_text(arguments, training);
 }
@@ -92,21 +95,6 @@ void resume(Engine& engine, const Checkpoint& checkpoint) {
             << changed_settings(*checkpoint.state().find("settings"), resolved_settings(engine.config()));
 }
 
-/// Ends training after the step in which a signal came.
-class StopOnSignal : public Callback {
- public:
-  explicit StopOnSignal(StopSignals& signals) : signals_(signals) {}
-  void on_step_end(const TrainingState&, TrainingControl& control) override {
-    received_ = signals_.received();
-    if (received_) control.leave(*received_ + " came");
-  }
-  const std::optional<std::string>& received() const { return received_; }
-
- private:
-  StopSignals& signals_;
-  std::optional<std::string> received_;
-};
-
 }  // namespace
 
 ExitCode run_train(const Arguments& arguments) {
@@ -119,22 +107,19 @@ ExitCode run_train(const Arguments& arguments) {
   Engine engine(session.config, session.plan, data, {.runtime = {}, .draw = !resumed});
   std::cerr << fmt::format("train {}: {} tokens, {}\n", arguments.file, grouped(data->train_tokens), describe(engine.plan()));
   if (resumed) resume(engine, *resumed);
-  Training training{engine, *data, {}, resumed ? std::optional(resumed->step()) : std::nullopt, {}, {}};
-  if (arguments.out.empty()) {
-    training.run = train_to_end(engine);
-  } else {
-    RunFolder folder(arguments.out, engine);
-    RunCheckpoints checkpoints(disk, arguments.out, engine.config().checkpoint.keep_last);
-    StopOnSignal stop(*signals);
-    FitOptions options{.callbacks = folder.callbacks(), .save_every = engine.config().checkpoint.every};
-    options.callbacks.push_back(&stop);
-    options.save = [&](Engine& trained) { checkpoints.save(trained); };
-    training.run = train_to_end(engine, std::move(options));
-    training.checkpoint = checkpoints.last();
-    training.stopped_by = stop.received();
+  std::optional<RunFolder> folder;
+  std::optional<RunCheckpoints> checkpoints;
+  if (!arguments.out.empty()) {
+    folder.emplace(arguments.out, engine);
+    checkpoints.emplace(disk, arguments.out, engine);
   }
+  Training training{engine, *data, {}, resumed ? std::optional(resumed->step()) : std::nullopt, {}};
+  training.run = train_to_end(engine, {.folder = folder ? &*folder : nullptr,
+                                       .checkpoints = checkpoints ? &*checkpoints : nullptr,
+                                       .signals = signals ? &*signals : nullptr});
+  if (checkpoints) training.checkpoint = checkpoints->last();
   print_result(arguments, result_document(training), result_text(arguments, training));
-  return training.stopped_by ? ExitCode::kPreempted : ExitCode::kDone;
+  return training.run.stopped_by ? ExitCode::kPreempted : ExitCode::kDone;
 }
 
 }  // namespace tessera

@@ -36,6 +36,21 @@ class ShowProgress : public Callback {
   std::optional<Progress> progress_;
 };
 
+/// Ends the run after the step in which a signal came.
+class WatchSignals : public Callback {
+ public:
+  explicit WatchSignals(StopSignals* signals) : signals_(signals) {}
+  void on_step_end(const TrainingState&, TrainingControl& control) override {
+    if (signals_) received_ = signals_->received();
+    if (received_) control.stop_at_once(*received_);
+  }
+  const std::optional<std::string>& received() const { return received_; }
+
+ private:
+  StopSignals* signals_;
+  std::optional<std::string> received_;
+};
+
 }  // namespace
 
 std::vector<double> TrainedRun::losses() const {
@@ -44,18 +59,25 @@ std::vector<double> TrainedRun::losses() const {
   return list;
 }
 
-TrainedRun train_to_end(Engine& engine, FitOptions options) {
+TrainedRun train_to_end(Engine& engine, const RunKeepers& keepers) {
   const TrainConfig& train = engine.config().train;
   ShowProgress progress;
-  options.steps = std::max<int64_t>(train.steps - engine.step_count(), 0);
-  options.callbacks.insert(options.callbacks.begin(), &progress);
-  options.evaluate_every = train.evaluate_every;
-  options.evaluate_batches = train.evaluate_batches;
-  options.evaluate_at_end = true;
+  WatchSignals watch(keepers.signals);
+  FitOptions options{.steps = std::max<int64_t>(train.steps - engine.step_count(), 0),
+                     .callbacks = {&watch, &progress},
+                     .evaluate_every = train.evaluate_every,
+                     .evaluate_batches = train.evaluate_batches,
+                     .evaluate_at_end = true};
+  if (keepers.folder)
+    for (Callback* writer : keepers.folder->callbacks()) options.callbacks.push_back(writer);
+  if (keepers.checkpoints) {
+    options.save_every = engine.config().checkpoint.every;
+    options.save = [&](Engine&) { keepers.checkpoints->save(); };
+  }
   TrainedRun run;
   run.fit = engine.fit(options);
-  if (!run.fit.evaluations.empty() && run.fit.evaluations.back().step == engine.step_count())
-    run.held_out = run.fit.evaluations.back().evaluation;
+  run.stopped_by = watch.received();
+  if (!run.stopped_by) run.held_out = run.fit.evaluations.back().evaluation;
   run.tokens_per_second = speed_of(run.fit.steps);
   return run;
 }

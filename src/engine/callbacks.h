@@ -27,15 +27,15 @@ struct TrainingControl {
   bool should_evaluate = false;
   bool should_save = false;
   bool should_stop = false;
-  bool should_leave = false;  // with should_stop: without the evaluation at the end, which may take long
+  bool should_hurry = false;  // no evaluation any more, only the save: the machine is about to go
   std::string stop_reason;
 
   void stop(std::string reason) {
     should_stop = true;
     stop_reason = std::move(reason);
   }
-  void leave(std::string reason) {
-    should_leave = true;
+  void stop_at_once(std::string reason) {
+    should_hurry = true;
     stop(std::move(reason));
   }
 };

@@ -29,8 +29,8 @@ Document state_of(const Engine& engine) {
   const DataPosition position = engine.position();
   const int64_t epoch = engine.sampler().steps_per_epoch();
   Document data;
-  data["epoch"] = position.step / epoch;
-  data["step_of_epoch"] = position.step % epoch;
+  data["epoch"] = position.batch / epoch;
+  data["step_of_epoch"] = position.batch % epoch;
   data["parts"] = position.parts;
   data["order"] = order_of_data(engine);
   const std::vector<std::string>& symbols = engine.data().vocabulary.symbols();
@@ -46,6 +46,7 @@ Document state_of(const Engine& engine) {
 /// The parts of state.json.
 struct StoredState {
   int64_t step = 0;
+  int64_t epoch = 0, batch_of_epoch = 0;
   int64_t data_parts = 1;
   Document::Table order;
   std::string plan;
@@ -71,8 +72,8 @@ StoredState read_state(const Checkpoint& checkpoint) {
   JsonFields fields(checkpoint.state(), file, "the state");
   state.step = fields.count("step");
   JsonFields data(fields.any("data"), file, "data");
-  data.count("epoch");
-  data.count("step_of_epoch");
+  state.epoch = data.count("epoch");
+  state.batch_of_epoch = data.count("step_of_epoch");
   state.data_parts = std::max<int64_t>(1, data.count("parts"));
   state.order = data.table("order");
   data.finish();
@@ -119,11 +120,13 @@ std::map<std::string, TensorType> variables_of(const Graph& graph) {
 void save_checkpoint(Engine& engine, CheckpointFolder& folder, int keep_last) {
   const int64_t step = engine.step_count();
   const int ranks = engine.runtime().ranks();
+  const auto variables = variables_of(engine.graph());  // not the gradients of a step in parts
   folder.begin(step);
   engine.runtime().on_every_rank([&](Rank rank, std::span<const VariablePart> held) {
     std::vector<StoredPart> owned;
     for (const VariablePart& part : held)
-      if (part.first_holder) owned.push_back({part.name, part.box, part.whole.dtype, part.whole, part.data});
+      if (part.first_holder && variables.contains(part.name))
+        owned.push_back({part.name, part.box, part.whole.dtype, part.whole, part.data});
     folder.store(step, rank, ranks, owned);
   });
   folder.commit(step, ranks, state_of(engine), to_document(engine.plan(), engine.graph()), keep_last);
@@ -131,13 +134,17 @@ void save_checkpoint(Engine& engine, CheckpointFolder& folder, int keep_last) {
 
 void restore(Engine& engine, const Checkpoint& checkpoint) {
   const StoredState state = read_state(checkpoint);
-  checkpoint.require(variables_of(engine.graph()));
+  const auto variables = variables_of(engine.graph());
+  checkpoint.require(variables);
   if (engine.purpose() == Purpose::kTrain) check_data(engine, state, checkpoint.folder());
   engine.runtime().on_every_rank([&](Rank, std::span<const VariablePart> held) {
-    for (const VariablePart& part : held) checkpoint.load_box(part.name, part.box, part.data);
+    for (const VariablePart& part : held)
+      if (variables.contains(part.name)) checkpoint.load_box(part.name, part.box, part.data);
   });
   for (const std::string& name : engine.runtime().variable_names()) engine.runtime().mark_set(name);
-  engine.set_position({state.step, state.data_parts});
+  engine.set_position({state.step, 0, state.data_parts});
+  if (engine.purpose() == Purpose::kTrain)  // the length of an epoch may follow from the parts
+    engine.set_position({state.step, state.epoch * engine.steps_per_epoch() + state.batch_of_epoch, state.data_parts});
 }
 
 StoredRun stored_run(const Checkpoint& checkpoint, const std::vector<std::string>& sets) {

@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "checkpoint/simulated_disk.h"
+#include "engine/fit.h"
 #include "engine/runs_for_tests.h"
 
 namespace tessera {
@@ -82,6 +83,30 @@ TEST(Checkpointing, ResumedLossesAreThoseOfTheRunThatNeverStopped) {
     EXPECT_EQ(losses(resumed, 6), expected) << plan;  // to the last bit: the same numbers in the same order
     EXPECT_EQ(different(whole.variables(), resumed.variables()), std::vector<std::string>{}) << plan;
   }
+}
+
+TEST(Checkpointing, ARunOfStepsInPartsGoesOnAtItsBatchWithoutHalfASum) {
+  const RunConfig config = tiny_gpt();
+  const auto train = [](Engine& engine, int64_t steps) {
+    std::vector<double> list;
+    for (const StepResult& step : engine.fit({.steps = steps, .accumulate = 2}).steps) list.push_back(step.loss);
+    return list;
+  };
+  SimulatedDisk disk;
+  Engine whole(config, plan_of("gpt", "dp2"), small_text());
+  train(whole, 3);  // six batches
+  save(whole, disk);
+  const std::vector<double> expected = train(whole, 3);
+  Engine resumed = empty_engine(plan_of("gpt", "dp2"), config);
+  restore(resumed, latest(disk));
+  EXPECT_EQ(resumed.position().batch, 6);
+  EXPECT_EQ(train(resumed, 3), expected);
+  // Into an engine that has half of a step: what it accumulated belongs to another run.
+  Engine busy(config, plan_of("gpt", "dp2"), small_text());
+  busy.accumulate(busy.next_batch());
+  restore(busy, latest(disk));
+  EXPECT_EQ(busy.accumulated(), 0);
+  EXPECT_EQ(train(busy, 3), expected);
 }
 
 TEST(Checkpointing, ARunGoesOnThroughTheEndOfAnEpoch) {

@@ -95,13 +95,13 @@ struct Engine::State {
   LoadedProgram* training = nullptr;
   LoadedProgram* evaluation = nullptr;
   LoadedProgram* prediction = nullptr;
-  std::optional<Sampler> sampler;
   std::unique_ptr<BatchLoader> loader;
   bool has_taken = false;
   TextBatch taken;               // the one that was taken last
   Seconds data_wait{0};          // for it
   std::vector<int> token_bytes;  // of each token of the vocabulary, as text
   int64_t steps_done = 0;
+  int64_t batches_taken = 0;          // also that of the next batch
   std::optional<int64_t> data_parts;  // of the run that this one goes on with
   Tensor rate = Tensor::scalar(0.0f);
   Tensor step_number = Tensor::scalar(int32_t{0});
@@ -119,9 +119,12 @@ struct Engine::State {
   const Graph& home() const { return purpose == Purpose::kTrain ? graph : home_graph; }
 
   void compile_training() {
-    compiled = compile(
-        graph, plan.placed(), plan.marks,
-        {.dump = {}, .rules = rules, .micro_batches = plan.micro_batches, .schedule = plan.schedule, .check_placements = check_placements});
+    compiled = compile(graph, plan.placed(), plan.marks,
+                       {.dump = {},
+                        .rules = rules,
+                        .micro_batches = plan.micro_batches,
+                        .schedule = plan.schedule,
+                        .check_placements = check_placements});
   }
 
   void compile_evaluation() {
@@ -135,21 +138,20 @@ struct Engine::State {
     program = &runtime->load(shared_tasks(compile(other, plan.placed(), marks).tasks));
   }
 
-  DataPosition position() const { return {steps_done, data_parts ? *data_parts : parts_of(compiled, home())}; }
+  /// Data-parallel parts of a batch, of this run or of the one that it goes on with.
+  int64_t parts() const { return data_parts ? *data_parts : parts_of(compiled, home()); }
 
-  const Sampler& training_sampler() {
-    if (!sampler)
-      sampler.emplace(SamplerOptions{.samples = data->train->samples(),
-                                     .batch = config.train.batch,
-                                     .parts = parts_of(compiled, graph),
-                                     .shuffle = config.data.shuffle,
-                                     .tail = config.data.tail,
-                                     .seed = config.train.seed});
-    return *sampler;
+  Sampler sampler() const {
+    return Sampler({.samples = data->train->samples(),
+                    .batch = config.train.batch,
+                    .parts = parts(),
+                    .shuffle = config.data.shuffle,
+                    .tail = config.data.tail,
+                    .seed = config.train.seed});
   }
 
   void start_loader() {
-    if (!loader) loader = std::make_unique<BatchLoader>(data->train, training_sampler(), steps_done);
+    if (!loader) loader = std::make_unique<BatchLoader>(data->train, sampler(), batches_taken);
   }
 
   LoadedProgram& evaluation_program() {
@@ -195,6 +197,8 @@ struct Engine::State {
         throw InternalError("the training graph has an unknown input '" + input.name + "'");
     }
   }
+
+  void check_trains() const { ensure(purpose == Purpose::kTrain, "an engine that was made to evaluate does not train"); }
 
   void check_rows(const TextBatch& batch) const {
     const TensorType wanted{DType::kI32, {config.train.batch, config.model.context}};
@@ -277,24 +281,28 @@ int64_t Engine::step_count() const {
 }
 
 Sampler Engine::sampler() const {
-  return state_->training_sampler();
+  return state_->sampler();
+}
+
+int64_t Engine::steps_per_epoch() const {
+  return sampler().steps_per_epoch();
 }
 
 DataPosition Engine::position() const {
-  return state_->position();
+  const State& s = *state_;
+  return {s.steps_done, s.batches_taken, s.parts()};
 }
 
 void Engine::set_position(const DataPosition& position) {
   State& s = *state_;
   s.loader.reset();
-  s.sampler.reset();
   s.has_taken = false;
   s.steps_done = position.step;
+  s.batches_taken = position.batch;
   s.data_parts = position.parts;
-}
-
-int64_t Engine::steps_per_epoch() {
-  return state_->training_sampler().steps_per_epoch();
+  if (s.accumulated > 0) s.split_step->drop();
+  s.accumulated = 0;
+  s.is_exchanged = true;
 }
 
 const TextBatch& Engine::next_batch() {
@@ -304,6 +312,7 @@ const TextBatch& Engine::next_batch() {
   if (s.has_taken) s.loader->recycle(std::move(s.taken));
   s.taken = s.loader->next();
   s.has_taken = true;
+  ++s.batches_taken;
   s.data_wait = seconds_since(start);
   return s.taken;
 }
@@ -317,7 +326,7 @@ StepResult Engine::step(const Observer* observer) {
 
 StepResult Engine::step(const TextBatch& batch, const Observer* observer) {
   State& s = *state_;
-  ensure(s.purpose == Purpose::kTrain, "an engine that was made to evaluate does not train");
+  s.check_trains();
   const auto start = std::chrono::steady_clock::now();
   s.give(s.inputs, batch, static_cast<int32_t>(s.steps_done));
   s.runtime->run(*s.training, s.inputs, s.results, observer);
@@ -340,6 +349,7 @@ StepResult Engine::run(const TextBatch& batch) {
 double Engine::accumulate(const TextBatch& batch) {
   State& s = *state_;
   const auto start = std::chrono::steady_clock::now();
+  s.check_trains();
   if (!s.split_step) s.split_step = std::make_unique<SplitStep>(s.config, s.plan, s.graph, s.compiled, s.rules, *s.runtime);
   s.give(s.accumulation_inputs, batch, draw_of(s.steps_done, s.accumulated));
   s.accumulation_inputs.erase(std::string(kLearningRateInput));
@@ -388,7 +398,7 @@ StepResult Engine::apply_gradients() {
 
 void Engine::prepare() {
   State& s = *state_;
-  s.start_loader();
+  if (s.purpose == Purpose::kTrain) s.start_loader();
   s.evaluation_program();
   s.prediction_program();
 }

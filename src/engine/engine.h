@@ -52,7 +52,8 @@ struct EngineOptions {
 
 /// How far a run has come in its text.
 struct DataPosition {
-  int64_t step = 0;   // of the next batch, through all epochs
+  int64_t step = 0;   // steps done
+  int64_t batch = 0;  // number of the next batch, through all epochs: with accumulation a step takes several
   int64_t parts = 1;  // data-parallel parts that the sampler divides a batch into
 };
 
@@ -94,9 +95,10 @@ class Engine {
   const Runtime& runtime() const;
   int64_t step_count() const;
 
-  /// Which batches the run takes: those of the sampler from this step on. Another run goes on with them, under whatever plan.
+  /// Which batches the run takes: those of the sampler, from its position on. Another run goes on with them, under whatever plan.
   Sampler sampler() const;
   DataPosition position() const;
+  /// Gradients that were accumulated and not applied are dropped.
   void set_position(const DataPosition& position);
 
   /// Trains with callbacks, evaluations and saves: engine/fit.h.
@@ -140,7 +142,7 @@ class Engine {
   StepResult apply_gradients();
 
   /// Batches of one pass over the training text.
-  int64_t steps_per_epoch();
+  int64_t steps_per_epoch() const;
 
   using Evaluation = tessera::Evaluation;
   /// Over the first `batches` batches of the held-out text, in order, without dropout.

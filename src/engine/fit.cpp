@@ -45,7 +45,7 @@ class Fit {
       while (state_.step < state_.last_step && !control_.should_stop) one_step();
       if (state_.step < state_.last_step)
         state_.stop_reason = control_.stop_reason.empty() ? "a callback asked for it" : control_.stop_reason;
-      if (options_.evaluate_at_end && !control_.should_leave) evaluate();
+      if (options_.evaluate_at_end) evaluate();
       if (options_.save) save();
     } catch (...) {
       end_after(std::current_exception());
@@ -88,6 +88,7 @@ class Fit {
   bool is_due(int64_t every) const { return every > 0 && state_.step % every == 0; }
 
   void evaluate() {
+    if (control_.should_hurry) return;
     if (!result_.evaluations.empty() && result_.evaluations.back().step == state_.step) return;
     result_.evaluations.push_back({state_.step, engine_.evaluate(options_.evaluate_batches)});
     state_.evaluation = &result_.evaluations.back().evaluation;

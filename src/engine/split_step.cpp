@@ -245,6 +245,7 @@ SplitStep::SplitStep(const RunConfig& config, const Plan& plan, const Graph& tra
   Backward backward = backward_of(config);
   const std::vector<Mark> marks = with_variables_of(training, compiled, backward.graph, marks_for(backward.graph, plan.marks));
   const std::vector<MadeGradient> gradients = made_gradients(backward, plan, training, compiled);
+  for (const MadeGradient& gradient : gradients) parameters_.emplace_back(gradient.parameter, gradient.type);
   const auto load = [&](std::string_view part, const Draft& draft, const CompileOptions& options) {
     const Compiled made = compile(draft.graph, plan.placed(), draft.marks, options);
     if (on_compiled) on_compiled(part, draft.graph, made);
@@ -262,6 +263,11 @@ SplitStep::SplitStep(const RunConfig& config, const Plan& plan, const Graph& tra
 double SplitStep::accumulate(const std::map<std::string, const Tensor*>& inputs) {
   runtime_.run(*accumulation_, inputs, accumulation_results_);
   return scalar_of(accumulation_results_, "loss");
+}
+
+void SplitStep::drop() {
+  for (const auto& [parameter, type] : parameters_)
+    for (const std::string& name : {accumulated_name(parameter), reduced_name(parameter)}) runtime_.set_variable(name, Tensor(type));
 }
 
 void SplitStep::all_reduce() {

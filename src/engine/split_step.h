@@ -46,6 +46,8 @@ class SplitStep {
   /// The mean loss of the batch; its gradient is added to <parameter>.accumulated.
   ///   inputs  those of the training program but the learning rate; "step" numbers the draws of dropout only
   double accumulate(const std::map<std::string, const Tensor*>& inputs);
+  /// Forgets what is accumulated and reduced.
+  void drop();
   /// Adds the sums over the ranks of what is accumulated to <parameter>.reduced, and begins to accumulate anew.
   void all_reduce();
   struct Applied {
@@ -56,6 +58,7 @@ class SplitStep {
 
  private:
   Runtime& runtime_;
+  std::vector<std::pair<std::string, TensorType>> parameters_;
   LoadedProgram* accumulation_ = nullptr;
   LoadedProgram* exchange_ = nullptr;
   LoadedProgram* update_ = nullptr;

@@ -135,7 +135,7 @@ TEST(Marks, OnlyAVariableThatBeginsAsZeroMayBeKeptAsAddends) {
   const ResolvedMarks marks = resolve_marks(graph, mesh, {shard_tensor("zero", "(x: Partial(sum), y: Shard(0))")});
   EXPECT_EQ(to_text(marks.values.at(0).attr), "[@y] {partial sum: x}");
   for (const std::string name : {"x", "one"})
-    EXPECT_EQ(message([&] { resolve_marks(graph, mesh, {shard_tensor(name, "x: Partial(sum)")}); }),
+    EXPECT_EQ(message_of(ExitCode::kBadConfig, [&] { resolve_marks(graph, mesh, {shard_tensor(name, "x: Partial(sum)")}); }),
               "mark '" + name + "' (code) makes '" + name +
                   "' partial\n  why: inputs are whole or divided, never addends; a variable may be kept as addends of a sum only when it "
                   "begins as zero\n  fix: use Replicate() or Shard(dim)");
