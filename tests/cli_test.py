@@ -8,9 +8,11 @@ Runs small models on a text of the repository, so that it takes seconds.
 import json
 import math
 import pathlib
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -91,6 +93,154 @@ class Train(unittest.TestCase):
         error = run_json("train", *SMALL_MLP, "optimizer.kind=sgd", "optimizer.weight_decay=10", "optimizer.warmup=0", "optimizer.learning_rate=1e3", "train.steps=50", code=5)
         self.assertEqual(error["exit_code"], 5)
         self.assertEqual(error["error"].keys(), {"what", "why", "fix"})
+
+
+def start(*arguments):
+    return subprocess.Popen([PROGRAM, *map(str, arguments)], cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def wait_for(condition, process, seconds=60):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert process.poll() is None, f"the run ended too early: {process.communicate()}"
+        assert time.monotonic() < end, "waited too long"
+
+
+def metric_losses(out):
+    lines = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
+    return [line["loss"] for line in lines if "loss" in line]
+
+
+def damage(file):
+    content = bytearray(file.read_bytes())
+    content[-1] ^= 1
+    file.write_bytes(content)
+
+
+class Checkpoints(unittest.TestCase):
+    """A run of some steps in a folder of its own, shared by the tests that only read it."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.out = pathlib.Path(cls.folder.name) / "run"
+        cls.trained = run_json("train", *SMALL_GPT, "checkpoint.every=2", "data.tokens=characters", "--plan", "configs/plans/gpt.tp4.json", "--out", cls.out)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.folder.cleanup()
+
+    def test_the_last_ones_are_kept_and_listed(self):
+        listed = run_json("inspect", self.out)
+        self.assertEqual([(c["step"], c["complete"]) for c in listed["checkpoints"]], [(2, True), (4, True), (6, True)])
+        self.assertEqual(listed["latest"], "step-00000006")
+        self.assertEqual(self.trained["checkpoint"], str(self.out / "checkpoints" / "step-00000006"))
+        one = run_json("inspect", self.trained["checkpoint"])
+        self.assertEqual((one["step"], one["ranks"], one["state"]["settings"]["model"]["width"]), (6, 4, 16))
+        head = next(tensor for tensor in one["tensors"] if tensor["name"] == "head.weight")
+        self.assertEqual(head["shape"], [16, one["state"]["settings"]["model"]["vocabulary"]])
+        self.assertEqual(head["parts"], 4)
+        shard = run_json("inspect", next((self.out / "checkpoints" / "step-00000006").glob("*.safetensors")))
+        self.assertEqual(shard["kind"], "safetensors")
+        for path in (self.out, self.trained["checkpoint"]):
+            self.assertRegex(run("inspect", path).stdout, r"(?m)^  (checkpoint|tensor) ")
+
+    def test_eval_needs_only_the_checkpoint(self):
+        result = run_json("eval", self.out)
+        self.assertEqual((result["step"], result["ranks"]), (6, 4))
+        self.assertAlmostEqual(result["perplexity"], math.exp(result["loss"]))
+        # The loss is a mean of logs of sums of as many exponentials as there are characters, each of a sum of `width` products.
+        rounding = self.trained["val_loss"] * 2**-24 * (256 + 4 * 16)
+        self.assertAlmostEqual(result["loss"], self.trained["val_loss"], delta=rounding)
+        self.assertAlmostEqual(run_json("eval", self.out, "--plan", "serial")["loss"], self.trained["val_loss"], delta=rounding)
+        earlier = run_json("eval", self.out / "checkpoints" / "step-00000002")
+        self.assertEqual(earlier["step"], 2)
+        self.assertGreater(earlier["loss"], result["loss"])
+        self.assertIn("perplexity", run("eval", self.out).stdout)
+
+    def test_eval_reads_other_text_with_the_vocabulary_of_the_model(self):
+        with tempfile.TemporaryDirectory() as folder:
+            other = pathlib.Path(folder) / "other.txt"
+            other.write_text("".join(sorted(TEXT.read_text())))
+            self.assertNotEqual(run_json("eval", self.out, "--set", f"data.path={other}")["loss"], run_json("eval", self.out)["loss"])
+            other.write_text("\u2603" * 1000)
+            self.assertIn("U+2603", run("eval", self.out, "--set", f"data.path={other}", code=65).stderr)
+
+    def test_generate_writes_the_same_under_every_plan(self):
+        for way in (["--temperature", 0], ["--top-k", 5, "--seed", 2], ["--top-p", 0.8, "--temperature", 1.2]):
+            texts = [run_json("generate", self.out, "--prompt", "the ", "--tokens", 12, *way, "--plan", plan) for plan in ("serial", "configs/plans/gpt.dp2-tp2.json", "configs/plans/gpt.tp4.json")]
+            self.assertEqual(len(texts[0]["tokens"]), 12)
+            self.assertEqual(texts[0]["tokens"], texts[1]["tokens"])
+            self.assertEqual(texts[0]["tokens"], texts[2]["tokens"])
+            self.assertTrue(run("generate", self.out, "--prompt", "the ", "--tokens", 12, *way).stdout.startswith("the " + texts[0]["text"]))
+
+    def test_a_plan_of_another_model_is_refused(self):
+        self.assertIn("made for another model", run("eval", self.out, "--plan", "tests/errors/inputs/other_model.json", code=78).stderr)
+
+    def test_damage_is_named_with_the_earlier_checkpoint_that_is_good(self):
+        with tempfile.TemporaryDirectory() as folder:
+            out = pathlib.Path(folder)
+            whole = run_json("train", *SMALL_GPT, "checkpoint.every=2", "--out", out)
+            shard = next((out / "checkpoints" / "step-00000006").glob("*.safetensors"))
+            damage(shard)
+            # The last byte is of an optimizer's variable or of a parameter, so it is training that finds it.
+            error = run_json("train", *SMALL_GPT, "--out", out, "--resume", code=65)["error"]
+            self.assertIn(f"'{shard}' is damaged", error["what"])
+            self.assertIn("resume from step-00000004", error["fix"])
+            resumed = run_json("train", *SMALL_GPT, "--out", out, f"--resume={out}/checkpoints/step-00000004")
+            self.assertEqual((resumed["resumed_from"], resumed["losses"]), (4, whole["losses"][4:]))
+            # A checkpoint without its index is no longer complete: the one before is taken, with a warning.
+            (out / "checkpoints" / "step-00000006" / "index.json").unlink()
+            again = run("train", *SMALL_GPT, "--out", out, "--resume")
+            self.assertIn("step-00000006 is damaged and step-00000004 is used", again.stderr)
+            self.assertEqual(metric_losses(out), whole["losses"])
+
+    def test_a_run_that_is_killed_goes_on_bit_for_bit(self):
+        config = [*SMALL_GPT[:-1], "train.steps=60", "model.dropout=0.1", "checkpoint.every=1", "--plan", "configs/plans/gpt.dp2-tp2.json"]
+        whole = run_json("train", *config)
+        with tempfile.TemporaryDirectory() as folder:
+            out = pathlib.Path(folder) / "run"
+            process = start("train", *config, "--out", out)
+            wait_for((out / "checkpoints" / "step-00000005").exists, process)
+            # A checkpoint is being written when its folder aside is there.
+            wait_for(lambda: any((out / "checkpoints").glob("step-*.tmp")), process)
+            process.kill()
+            process.communicate()
+            resumed = run_json("train", *config, "--out", out, "--resume")
+            self.assertGreaterEqual(resumed["resumed_from"], 5)
+            self.assertLess(resumed["resumed_from"], 60)
+            self.assertEqual(resumed["losses"], whole["losses"][resumed["resumed_from"]:])
+            self.assertEqual(resumed["val_loss"], whole["val_loss"])
+            self.assertEqual(metric_losses(out), whole["losses"])
+            self.assertEqual(resumed["plan"], whole["plan"])
+
+    def test_a_run_that_is_preempted_writes_a_checkpoint_and_says_so(self):
+        config = [*SMALL_MLP[:-1], "train.steps=1000"]
+        whole = run_json("train", *config)
+        for number, name in ((signal.SIGTERM, "SIGTERM"), (signal.SIGINT, "SIGINT")):
+            with tempfile.TemporaryDirectory() as folder:
+                out = pathlib.Path(folder) / "run"
+                process = start("train", *config, "--out", out, "--json")
+                wait_for(lambda: (out / "metrics.jsonl").exists() and (out / "metrics.jsonl").stat().st_size > 0, process)
+                process.send_signal(number)
+                stopped = json.loads(process.communicate(timeout=60)[0])
+                self.assertEqual((process.returncode, stopped["stopped_by"], stopped["val_loss"]), (75, name, None))
+                self.assertEqual(stopped["losses"], whole["losses"][: stopped["step"]])
+                resumed = run_json("train", *config, "--out", out, "--resume")
+                self.assertEqual(resumed["resumed_from"], stopped["step"])
+                self.assertEqual(stopped["losses"] + resumed["losses"], whole["losses"])
+
+    def test_a_run_goes_on_under_another_plan_and_says_what_else_changed(self):
+        with tempfile.TemporaryDirectory() as folder:
+            run("train", *SMALL_GPT, "--out", folder)
+            config = [*SMALL_GPT[:-1], "train.steps=9"]
+            result = run("train", *config, "optimizer.clip_norm=2", "--out", folder, "--resume", "--plan", "configs/plans/gpt.tp4.json", "--json")
+            self.assertIn("optimizer.clip_norm was 1.0 and is 2.0", result.stderr)
+            self.assertIn("train.steps was 6 and is 9", result.stderr)
+            document = json.loads(result.stdout)
+            self.assertEqual((document["resumed_from"], document["step"], document["ranks"]), (6, 9, 4))
+            error = run_json("train", *config, "train.seed=5", "--out", folder, "--resume", "--plan", "serial", code=65)["error"]
+            self.assertIn("seed was 1 and is 5", error["why"])
 
 
 class Verify(unittest.TestCase):

@@ -130,7 +130,8 @@ def program_arguments(command):
 
 
 def run(words, root):
-    done = subprocess.run(words, cwd=root, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=DEADLINE_SECONDS)
+    # A model of bytes may write bytes that are no text.
+    done = subprocess.run(words, cwd=root, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", timeout=DEADLINE_SECONDS)
     return done.returncode, done.stdout + done.stderr
 
 

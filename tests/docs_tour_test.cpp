@@ -1,4 +1,5 @@
-// Makes what docs/tour.md shows: one matmul, its gradient and its update, from the serial graph to two ranks.
+// Makes what docs/tour.md shows: one matmul, its gradient and its update, from the serial graph to two ranks; then two layers on two
+// meshes.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -11,6 +12,7 @@
 #include "observed_run.h"
 #include "ops/builder.h"
 #include "ops/interpreter.h"
+#include "two_layers.h"
 
 namespace tessera {
 namespace {
@@ -105,20 +107,22 @@ TEST(Tour, ShowsWhatEachStageMakesAndWhatTwoRanksCompute) {
   const std::vector<ObservedStep> steps = tour.run_on_two_ranks();
   const std::vector<double> serial = tour.run_serially();
   const auto dump = [&](const std::string& stage) { return [&tour, stage] { return tour.stages.at(stage); }; };
-  expect_examples(
-      "docs/tour.md",
-      {{"serial", dump("serial"), {"y = dot_general(x, w)", "next w = w.sgd.next"}},
-       {"propagate", dump("propagate"), {"y f32[4@dp, 2]\n", "y.grad.b f32[6, 2] {partial sum: dp}\n"}},
-       {"partition", dump("partition"), {"w.sgd.step [*, *] = all-reduce(w.sgd.step): f32[6, 2] @optimizer"}},
-       {"in-place",
-        [&] { return changed_lines(tour.stages.at("partition"), tour.stages.at("in-place")); },
-        {"+ w.sgd.next = binary.sub(w, w.sgd.step [*, *]): f32[6, 2] @optimizer in place of w\n"}},
-       {"arena", dump("arena")},
-       {"tasks", dump("tasks"), {"exchange 'all-reduce w.sgd.step [*, *]' @optimizer", "w.sgd.next: f32[6, 2] at variable w\n"}},
-       {"check", dump("check")},
-       {"first-step", [&] { return first_step_text(steps[0]); }},
-       // y = 0.5 * row sums 7, 9, 11, 9, twice: 2 (3.5^2 + 4.5^2 + 5.5^2 + 4.5^2) = 166
-       {"losses", [&] { return losses_text(steps, serial); }, {"   0           166.0000           166.0000\n"}}});
+  std::vector<DocumentExample> examples = {
+      {"serial", dump("serial"), {"y = dot_general(x, w)", "next w = w.sgd.next"}},
+      {"propagate", dump("propagate"), {"y f32[4@dp, 2]\n", "y.grad.b f32[6, 2] {partial sum: dp}\n"}},
+      {"partition", dump("partition"), {"w.sgd.step [*, *] = all-reduce(w.sgd.step): f32[6, 2] @optimizer"}},
+      {"in-place",
+       [&] { return changed_lines(tour.stages.at("partition"), tour.stages.at("in-place")); },
+       {"+ w.sgd.next = binary.sub(w, w.sgd.step [*, *]): f32[6, 2] @optimizer in place of w\n"}},
+      {"arena", dump("arena")},
+      {"tasks", dump("tasks"), {"exchange 'all-reduce w.sgd.step [*, *]' @optimizer", "w.sgd.next: f32[6, 2] at variable w\n"}},
+      {"check", dump("check")},
+      {"first-step", [&] { return first_step_text(steps[0]); }},
+      // y = 0.5 * row sums 7, 9, 11, 9, twice: 2 (3.5^2 + 4.5^2 + 5.5^2 + 4.5^2) = 166
+      {"losses", [&] { return losses_text(steps, serial); }, {"   0           166.0000           166.0000\n"}}};
+  const TwoLayers layers;
+  for (DocumentExample& example : examples_of(layers)) examples.push_back(std::move(example));
+  expect_examples("docs/tour.md", examples);
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 // Lesson 3: from one placement to another.
 //
 // Two operators may want one tensor in different placements. A reshard moves exactly the boxes that are missing; all-gather, all-to-all and
-// their kin are names for common cases of it.
+// their kin are names for common cases of it, messages what has no such name.
 #include <cstdio>
 
 #include "reshard/reshard.h"

@@ -81,7 +81,7 @@ class ReverseSweep {
     // Uses were visited last to first; the sum runs first to last.
     ValueId sum = parts.back();
     for (size_t i = parts.size() - 1; i-- > 0;)
-      sum = builder_for(graph_.value(value)).add(sum, parts[i], graph_.value(value).name + ".grad.sum");
+      sum = builder_for(graph_.value(value), "gradient sum").add(sum, parts[i], graph_.value(value).name + ".grad.sum");
     parts = {sum};
     return sum;
   }
@@ -92,10 +92,10 @@ class ReverseSweep {
 
  private:
   /// Writes gradients of `value` itself: they come from its op, or from the variable or input that it is.
-  Builder builder_for(const Value& value) {
+  Builder builder_for(const Value& value, const std::string& derivation = "gradient") {
     Builder builder(graph_, seed_);
     const std::string source = value.producer.index >= 0 ? graph_.op(value.producer).name : value.name;
-    builder.derive(Role::kBackward, {source, "gradient"});
+    builder.derive(Role::kBackward, {source, derivation});
     return builder;
   }
 

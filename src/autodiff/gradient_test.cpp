@@ -110,7 +110,7 @@ TEST(Gradient, FanOutIsSummedInTheProgramOrderOfTheUses) {
   EXPECT_EQ(inner.name, "x.grad.sum");
   EXPECT_THAT(p.graph.value(inner.inputs[0]).name, StartsWith("first.grad"));
   EXPECT_THAT(p.graph.value(inner.inputs[1]).name, StartsWith("second.grad"));
-  EXPECT_EQ(inner.origin, (Origin{"x", "gradient"}));
+  EXPECT_EQ(inner.origin, (Origin{"x", "gradient sum"}));
 }
 
 TEST(Gradient, NewOpsAreBackwardAndSayWhereTheyComeFrom) {

@@ -6,6 +6,8 @@
 #include <cstdlib>
 #include <new>
 
+#include "base/thread_peak_testing.h"
+
 namespace tessera::allocation_testing {
 
 /// Sees every allocation just before it is made; the source that includes this header defines it.
@@ -18,12 +20,19 @@ void on_allocation(const void* caller);
 inline void* allocate(std::size_t size, std::size_t alignment, const void* caller) {
   on_allocation(caller);
   // The size of aligned memory is a multiple of its alignment.
-  return std::aligned_alloc(alignment, (std::max<std::size_t>(size, 1) + alignment - 1) / alignment * alignment);
+  void* memory = std::aligned_alloc(alignment, (std::max<std::size_t>(size, 1) + alignment - 1) / alignment * alignment);
+  if (memory) thread_peak::allocated(memory);
+  return memory;
 }
 
 inline void* allocate_or_throw(std::size_t size, std::size_t alignment, const void* caller) {
   if (void* memory = allocate(size, alignment, caller)) return memory;
   throw std::bad_alloc();
+}
+
+inline void release(void* memory) {
+  thread_peak::freed(memory);
+  std::free(memory);
 }
 
 }  // namespace tessera::allocation_testing
@@ -40,17 +49,17 @@ inline void* allocate_or_throw(std::size_t size, std::size_t alignment, const vo
   return tessera::allocation_testing::allocate(size, alignof(std::max_align_t), __builtin_return_address(0));
 }
 [[gnu::noinline]] void operator delete(void* memory) noexcept {
-  std::free(memory);
+  tessera::allocation_testing::release(memory);
 }
 [[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept {
-  std::free(memory);
+  tessera::allocation_testing::release(memory);
 }
 [[gnu::noinline]] void operator delete(void* memory, std::align_val_t) noexcept {
-  std::free(memory);
+  tessera::allocation_testing::release(memory);
 }
 [[gnu::noinline]] void operator delete(void* memory, std::size_t, std::align_val_t) noexcept {
-  std::free(memory);
+  tessera::allocation_testing::release(memory);
 }
 [[gnu::noinline]] void operator delete(void* memory, const std::nothrow_t&) noexcept {
-  std::free(memory);
+  tessera::allocation_testing::release(memory);
 }

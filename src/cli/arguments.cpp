@@ -30,9 +30,11 @@ struct CommandInfo {
 
 constexpr CommandInfo kCommands[] = {
     {Command::kTrain, "train", "Train a model, on one process or divided as a plan says"},
+    {Command::kEval, "eval", "Measure the held-out loss of a checkpoint"},
+    {Command::kGenerate, "generate", "Let the model of a checkpoint go on with a text"},
     {Command::kVerify, "verify", "Compare a plan with the serial program, tensor by tensor"},
     {Command::kExplain, "explain", "Show where everything lies under a plan, what is communicated, and why"},
-    {Command::kInspect, "inspect", "Say what a plan, a configuration or a text is"},
+    {Command::kInspect, "inspect", "Say what a plan, a configuration, a checkpoint or a text is"},
     {Command::kDemo, "demo", "Train a small GPT serially and on four ranks, compare, and let it write"},
 };
 
@@ -60,8 +62,30 @@ void add_number(CLI::App& app, const std::string& option, std::optional<Number>&
   app.add_option_function<std::string>(option, read, description)->type_name("N");
 }
 
+/// An option whose value is a number; what it means is checked where it is used.
+void add_real(CLI::App& app, const std::string& option, double& target, const std::string& description) {
+  const auto read = [option, &target](const std::string& text) {
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), target);
+    if (error != std::errc{} || end != text.data() + text.size())
+      refuse(option + " " + text + " is not possible", option + " takes a number", "write " + option + " 0.8");
+  };
+  app.add_option_function<std::string>(option, read, description)->type_name("X");
+}
+
+/// One whose value is a whole number, into a plain number.
+template <typename Number>
+void add_count(CLI::App& app, const std::string& option, Number& target, const std::string& description) {
+  const auto read = [option, &target](const std::string& text) {
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), target);
+    if (error != std::errc{} || end != text.data() + text.size())
+      refuse(option + " " + text + " is not possible", option + " takes a whole number", "write " + option + " 1");
+  };
+  app.add_option_function<std::string>(option, read, description)->type_name("N");
+}
+
 void add_configured_options(CLI::App& app, Arguments& arguments) {
-  app.add_option("--plan", arguments.plan, "A plan file, or 'serial'; default: the configuration's [parallel], else serial")
+  app.add_option("--plan", arguments.plan,
+                 "A plan file, or 'serial'; default: that of the checkpoint, or the configuration's [parallel], else serial")
       ->type_name("FILE|serial");
   add_number(app, "--ranks", arguments.ranks, 1, "Ranks, as threads of this process; default: as many as the plan needs");
 }
@@ -72,19 +96,34 @@ void add_sets(CLI::App& app, Arguments& arguments) {
       ->allow_extra_args(false);
 }
 
+void add_generate_options(CLI::App& app, Arguments& arguments) {
+  app.add_option("--prompt", arguments.prompt, "The text to go on with")->type_name("TEXT")->required();
+  add_number(app, "--tokens", arguments.tokens, int64_t{0}, "Tokens to draw; default: 100");
+  add_real(app, "--temperature", arguments.sampling.temperature, "Logits are divided by it; 0: the likeliest token; default: 1");
+  add_count(app, "--top-k", arguments.sampling.top_k, "Then only the N likeliest are left; 0, the default: all");
+  add_real(app, "--top-p", arguments.sampling.top_p, "Then only the fewest likeliest that sum to this probability; default: 1, all");
+  add_count(app, "--seed", arguments.sampling.seed, "Of the random numbers; default: 1");
+}
+
 void add_options(CLI::App& app, Command command, Arguments& arguments) {
   const auto steps = [&](const char* description) { add_number(app, "--steps", arguments.steps, int64_t{0}, description); };
   if (command == Command::kInspect)
-    app.add_option("FILE", arguments.file, "A plan.json, a CONFIG.toml, or a file or folder of text")->required();
+    app.add_option("FILE", arguments.file, "A plan.json, a CONFIG.toml, a checkpoint or a run, a safetensors file, or text")->required();
+  else if (command == Command::kEval || command == Command::kGenerate)
+    app.add_option("CHECKPOINT", arguments.file, "A checkpoint, or the --out folder of a run: its latest")->required();
   else if (command != Command::kDemo)
     app.add_option("CONFIG", arguments.file, "The configuration, a TOML file")->required();
-  if (command == Command::kTrain || command == Command::kVerify || command == Command::kExplain) add_configured_options(app, arguments);
+  if (command != Command::kInspect && command != Command::kDemo) add_configured_options(app, arguments);
   add_sets(app, arguments);
   switch (command) {
     case Command::kTrain:
       steps("Length of the run; default: train.steps");
-      app.add_option("--out", arguments.out, "Folder for plan.json, config.json and metrics.jsonl")->type_name("DIR");
+      app.add_option("--out", arguments.out, "Folder for plan.json, config.json, metrics.jsonl and checkpoints")->type_name("DIR");
+      app.add_flag("--resume", arguments.resume,
+                   "Go on from the latest checkpoint in --out, or from --resume=CHECKPOINT, under its plan unless --plan is given");
       break;
+    case Command::kEval: break;
+    case Command::kGenerate: add_generate_options(app, arguments); break;
     case Command::kVerify: steps("Steps to compare; default: 20"); break;
     case Command::kExplain:
       app.add_option("NAME", arguments.name, "Values and ops to explain: a name or a pattern such as 'blocks.*.attn.q'");
@@ -111,9 +150,6 @@ std::vector<std::string> spread_sets(const std::vector<std::string>& words) {
 }
 
 void refuse_later_options(const std::vector<std::string>& words) {
-  if (std::find(words.begin(), words.end(), "--resume") != words.end())
-    refuse("--resume is not possible", "this version of tessera writes no checkpoints to resume from",
-           "run from the first step, without --resume");
   const auto plan = std::find(words.begin(), words.end(), "--plan");
   if (std::find(words.begin(), words.end(), "--plan=auto") != words.end() ||
       (plan != words.end() && plan + 1 != words.end() && *(plan + 1) == "auto"))
@@ -127,6 +163,8 @@ std::string usage_of(Command command) {
     case Command::kTrain:
     case Command::kVerify: return "one argument, CONFIG";
     case Command::kExplain: return "one or two arguments, CONFIG and NAME";
+    case Command::kEval:
+    case Command::kGenerate: return "one argument, CHECKPOINT";
     case Command::kInspect: return "one argument, FILE";
     case Command::kDemo: return "no argument";
   }
@@ -157,6 +195,15 @@ void check_values_are_given(const CLI::App& app, const std::string& command, con
          close.empty() ? "remove it or use one of these" : "did you mean '" + close + "'?");
 }
 
+/// A flag without a value reads "true".
+void settle_resume(Arguments& arguments) {
+  if (!arguments.resume || arguments.resume != "true") return;
+  if (arguments.out.empty())
+    refuse("--resume does not say from where", "it goes on from the latest checkpoint in the folder of --out",
+           "add --out DIR of the run that is to go on, or name a checkpoint: --resume=DIR/checkpoints/step-00000100");
+  arguments.resume = "";
+}
+
 CommandLine parse_command(const CommandInfo& info, std::vector<std::string> words) {
   refuse_later_options(words);
   Arguments arguments;
@@ -178,6 +225,7 @@ CommandLine parse_command(const CommandInfo& info, std::vector<std::string> word
            "the command takes " + usage_of(info.command) + ", and options with their values",
            std::string("see tessera ") + info.name + " --help");
   }
+  settle_resume(arguments);
   return arguments;
 }
 

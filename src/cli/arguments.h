@@ -6,19 +6,25 @@
 #include <variant>
 #include <vector>
 
+#include "engine/sampling.h"
+
 namespace tessera {
 
-enum class Command { kTrain, kVerify, kExplain, kInspect, kDemo };
+enum class Command { kTrain, kEval, kGenerate, kVerify, kExplain, kInspect, kDemo };
 
 struct Arguments {
   Command command = Command::kDemo;
-  std::string file;                 // CONFIG.toml; of inspect any file or folder
+  std::string file;                 // CONFIG.toml; of eval and generate a checkpoint; of inspect any file or folder
   std::string name;                 // of explain: values and ops to explain, a name or a pattern; "": the whole
   std::optional<std::string> plan;  // a file, or "serial"
   std::optional<int> ranks;
   std::optional<int64_t> steps;
-  std::vector<std::string> sets;  // "train.steps=10"
-  std::string out;                // folder to write into; "": none
+  std::vector<std::string> sets;      // "train.steps=10"
+  std::string out;                    // folder to write into; "": none
+  std::optional<std::string> resume;  // the checkpoint to go on from; "": the latest in `out`
+  std::string prompt;                 // of generate
+  std::optional<int64_t> tokens;
+  SamplingOptions sampling;
   bool stages = false;
   bool json = false;
 };

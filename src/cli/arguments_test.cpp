@@ -82,6 +82,35 @@ TEST(Arguments, JsonMayStandBeforeTheCommand) {
   EXPECT_EQ(refused({"--json"}), "tessera was given no command | start with tessera demo; tessera --help says what each does");
 }
 
+TEST(Arguments, ResumeIsAFlagThatMayNameACheckpoint) {
+  EXPECT_EQ(parsed({"train", "c.toml", "--out", "r"}).resume, std::nullopt);
+  EXPECT_EQ(parsed({"train", "--resume", "c.toml", "--out", "r"}).resume, "");  // the configuration is not its value
+  EXPECT_EQ(parsed({"train", "--resume", "c.toml", "--out", "r"}).file, "c.toml");
+  EXPECT_EQ(parsed({"train", "c.toml", "--resume=r/checkpoints/step-00000002"}).resume, "r/checkpoints/step-00000002");
+  EXPECT_EQ(refused({"train", "c.toml", "--resume"}),
+            "--resume does not say from where | add --out DIR of the run that is to go on, or name a checkpoint: "
+            "--resume=DIR/checkpoints/step-00000100");
+}
+
+TEST(Arguments, GenerateTakesATextAndHowToDraw) {
+  const Arguments plain = parsed({"generate", "r", "--prompt", "a b"});
+  EXPECT_EQ(plain.prompt, "a b");
+  EXPECT_EQ(plain.tokens, std::nullopt);
+  EXPECT_EQ(plain.sampling.temperature, 1);
+  EXPECT_EQ(plain.sampling.top_k, 0);
+  EXPECT_EQ(plain.sampling.top_p, 1);
+  const Arguments full =
+      parsed({"generate", "--prompt", "a", "r", "--temperature", "0.5", "--top-k", "4", "--top-p", "0.9", "--seed", "7", "--tokens", "3"});
+  EXPECT_EQ(full.file, "r");
+  EXPECT_EQ(full.tokens, 3);
+  EXPECT_EQ(full.sampling.temperature, 0.5);
+  EXPECT_EQ(full.sampling.top_k, 4);
+  EXPECT_EQ(full.sampling.top_p, 0.9);
+  EXPECT_EQ(full.sampling.seed, 7u);
+  EXPECT_EQ(refused({"generate", "r", "--prompt", "a", "--seed", "-1"}), "--seed -1 is not possible | write --seed 1");
+  EXPECT_EQ(refused({"eval", "r", "--prompt", "a"}), "tessera eval: unknown option '--prompt' | remove it or use one of these");
+}
+
 TEST(Arguments, DemoTakesNoConfiguration) {
   EXPECT_EQ(refused({"demo", "c.toml"}),
             "tessera demo: 'c.toml' is one argument too many | remove it, or write the option that it belongs to before it");

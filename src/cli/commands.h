@@ -12,6 +12,8 @@ namespace tessera {
 ExitCode run_train(const Arguments& arguments);
 ExitCode run_verify(const Arguments& arguments);
 ExitCode run_explain(const Arguments& arguments);
+ExitCode run_eval(const Arguments& arguments);
+ExitCode run_generate(const Arguments& arguments);
 ExitCode run_inspect(const Arguments& arguments);
 ExitCode run_demo(const Arguments& arguments);
 

@@ -192,7 +192,8 @@ class Demo {
     const std::vector<int32_t> prompt = held_out_start(*data_);
     const std::string given = data_->vocabulary.decode(prompt);
     say("6. Lets the model go on from the first {} tokens of the held-out text.\n\n   given\n{}\n", prompt.size(), framed(given));
-    const std::string text = data_->vocabulary.decode(divided_->generate(prompt, kSampleTokens, kTemperature, config().train.seed));
+    const std::string text =
+        data_->vocabulary.decode(divided_->generate(prompt, kSampleTokens, {.temperature = kTemperature, .seed = config().train.seed}));
     say("   written by the model\n{}\n", framed(text));
     document_["prompt"] = given;
     document_["text"] = text;

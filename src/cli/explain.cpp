@@ -102,9 +102,10 @@ std::string parameters_text(const Graph& graph, const ShardedGraph& sharded) {
 
 std::string communications_text(const std::vector<CommunicationFacts>& list) {
   if (list.empty()) return "\nCommunication of a step: none\n";
-  TextTable table({"role", "kind", "value", "bytes a rank receives", "why"}, "lllrl");
+  TextTable table({"role", "kind", "value", "from", "to", "bytes a rank receives", "at least", "why"}, "lllllrrl");
   for (const CommunicationFacts& facts : list)
-    table.add({std::string(to_text(facts.role)), facts.kind, facts.value, to_text(facts.bytes), facts.reason});
+    table.add({std::string(to_text(facts.role)), facts.kind, facts.value, facts.from, facts.to, to_text(facts.bytes), to_text(facts.least),
+               facts.reason});
   TextTable totals({"role", "exchanges", "bytes a rank receives"}, "lrr");
   for (Role role : kRoles) {
     const Total total = total_of(list, role);

@@ -17,6 +17,13 @@ Bytes received_bytes(const TensorType& type, const Exchange& exchange) {
   return Bytes(most * size_of(type.dtype));
 }
 
+Bytes least_bytes(const TensorType& type, const Exchange& exchange) {
+  int64_t most = 0;
+  for (Rank rank : exchange.to.mesh->processes())
+    most = std::max(most, least_received_elements(type.shape, exchange.from, exchange.to, rank));
+  return Bytes(most * size_of(type.dtype));
+}
+
 /// The value of a register: "y [@dp, *]" is a resharded copy of y, and names have no spaces.
 std::string value_name(const Register& reg) {
   return reg.name.substr(0, reg.name.find(' '));
@@ -48,7 +55,8 @@ std::vector<CommunicationFacts> communications_of(const TaskGraph& tasks) {
     if (task.kind != Task::Kind::kExchange) continue;
     const Register& source = tasks.registers[static_cast<size_t>(task.inputs.front())];
     list.push_back({task.role, std::string(to_text(task.exchange.kind)), value_name(source), to_text(task.exchange.from),
-                    to_text(task.exchange.to), received_bytes(source.type, task.exchange), task.reason});
+                    to_text(task.exchange.to), received_bytes(source.type, task.exchange), least_bytes(source.type, task.exchange),
+                    task.reason});
   }
   return list;
 }

@@ -25,6 +25,7 @@ struct CommunicationFacts {
   std::string value;
   std::string from, to;  // "[@dp, *]"
   Bytes bytes{0};        // that a rank receives: of all ranks the most
+  Bytes least{0};        // that it would have to receive by any way
   std::string reason;
 };
 /// In the order of the step.

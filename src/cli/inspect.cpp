@@ -5,6 +5,7 @@
 #include "base/file.h"
 #include "base/text.h"
 #include "cli/commands.h"
+#include "cli/inspect_checkpoint.h"
 #include "cli/session.h"
 #include "cli/text_table.h"
 #include "data/text_files.h"
@@ -129,6 +130,10 @@ Findings inspect_any(const Arguments& arguments) {
   const std::filesystem::path file(arguments.file);
   std::error_code unknown;
   if (!std::filesystem::exists(file, unknown)) read_file(file);  // says what is missing
+  if (is_stored(file)) {
+    const Document found = stored_document(file);
+    return {stored_text(file, found), found};
+  }
   const bool is_folder = std::filesystem::is_directory(file, unknown);
   if (!is_folder && file.extension() == ".json") return inspect_plan(arguments.file);
   if (!is_folder && file.extension() == ".toml") return inspect_config(arguments);

@@ -14,6 +14,8 @@ ExitCode run(const Arguments& arguments) {
     case Command::kTrain: return run_train(arguments);
     case Command::kVerify: return run_verify(arguments);
     case Command::kExplain: return run_explain(arguments);
+    case Command::kEval: return run_eval(arguments);
+    case Command::kGenerate: return run_generate(arguments);
     case Command::kInspect: return run_inspect(arguments);
     case Command::kDemo: return run_demo(arguments);
   }

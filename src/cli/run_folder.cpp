@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "cli/kept_metrics.h"
 #include "cli/session.h"
 
 namespace tessera {
@@ -22,7 +23,8 @@ RunFolder::RunFolder(const std::filesystem::path& folder, Engine& engine) : engi
   if (error) cannot_write(folder, error.message());
   write_file(folder / "plan.json", to_json(to_document(engine.plan(), engine.graph()), 2) + "\n");
   write_file(folder / "config.json", to_json(resolved_settings(engine.config()), 2) + "\n");
-  metrics_.open(metrics_path_, std::ios::trunc);
+  keep_metrics_until(metrics_path_, engine.step_count());  // those of the run that is resumed; none of a run that starts anew
+  metrics_.open(metrics_path_, std::ios::app);
   if (!metrics_) cannot_write(metrics_path_, "it cannot be opened");
 }
 

@@ -15,17 +15,15 @@ struct Session {
   Plan plan;
 };
 
-/// Reads CONFIG with the overrides of the command line, and the plan; checks the number of ranks.
+/// Reads CONFIG with the overrides of the command line, and the plan, which is that of the stored run when one is resumed and the command
+/// line has none; checks the number of ranks.
 /// throws  UserError of the configuration, of the plan, or of ranks that the plan does not have
-Session open_session(const Arguments& arguments);
+Session open_session(const Arguments& arguments, const std::optional<Plan>& stored = {});
 
 /// The text of a configuration, whose model then gets its vocabulary.
 std::shared_ptr<const TextData> load_text_of(RunConfig& config);
 /// The vocabulary alone: bytes need no text to be read.
 void set_vocabulary(RunConfig& config);
-
-/// The settings of a run with every default filled in.
-Document resolved_settings(const RunConfig& config);
 
 /// The plan in a few words: "plan 'gpt.dp2-tp2' on mesh dp=2 tp=2, 4 ranks".
 std::string describe(const Plan& plan);

@@ -24,13 +24,13 @@ double speed_of(const std::vector<StepResult>& steps) {
 
 }  // namespace
 
-TrainedRun train_to_end(Engine& engine, RunFolder* folder) {
+TrainedRun train_to_end(Engine& engine, RunFolder* folder, const std::function<bool()>& after_step) {
   const TrainConfig& train = engine.config().train;
   std::vector<StepResult> steps;
   TrainedRun run;
   {
     Progress progress(train.steps);
-    while (engine.step_count() < train.steps) {
+    while (engine.step_count() < train.steps && !run.stopped) {
       steps.push_back(engine.step());
       const StepResult& result = steps.back();
       run.losses.push_back(result.loss);
@@ -39,9 +39,11 @@ TrainedRun train_to_end(Engine& engine, RunFolder* folder) {
       const bool is_last = result.step + 1 == train.steps;
       if (train.evaluate_every > 0 && (result.step + 1) % train.evaluate_every == 0 && !is_last)
         progress.note(fmt::format("step: {}  val_loss: {:.4f}", result.step + 1, evaluate_now(engine, folder).loss));
+      run.stopped = after_step && !after_step();
     }
   }
   run.tokens_per_second = speed_of(steps);
+  if (run.stopped) return run;
   const Engine::Evaluation evaluation = evaluate_now(engine, folder);
   run.held_out_loss = evaluation.loss;
   run.held_out_tokens = evaluation.tokens;

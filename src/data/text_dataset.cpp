@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/random.h"
 #include "base/text.h"
 
 namespace tessera {
@@ -25,6 +26,13 @@ Successors successors_of(const std::vector<int32_t>& tokens, int vocabulary_size
   std::vector<int64_t> place = result.first;
   for (size_t i = 0; i + 1 < tokens.size(); ++i) result.next[static_cast<size_t>(place[static_cast<size_t>(tokens[i])]++)] = tokens[i + 1];
   return result;
+}
+
+/// As stable_hash, but a token at a time.
+uint64_t hash_of(const std::vector<int32_t>& tokens, int64_t context, int64_t stride) {
+  uint64_t hash = stable_hash(fmt::format("{} {}", context, stride));
+  for (int32_t token : tokens) hash = (hash ^ static_cast<uint32_t>(token)) * 0x100000001b3ULL;
+  return hash;
 }
 
 }  // namespace
@@ -68,7 +76,7 @@ TextSplit hold_out(std::vector<int32_t> tokens, double fraction, int64_t minimum
 }
 
 TextDataset::TextDataset(std::vector<int32_t> tokens, int64_t context, int64_t stride)
-    : tokens_(std::move(tokens)), context_(context), stride_(stride) {
+    : tokens_(std::move(tokens)), context_(context), stride_(stride), fingerprint_(hash_of(tokens_, context, stride)) {
   if (context < 1 || stride < 1)
     throw UserError(fmt::format("samples with a context of {} tokens and a stride of {} cannot be made", context, stride),
                     "a sample has at least one token, and the next begins at least one later", "set both to 1 or more",

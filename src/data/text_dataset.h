@@ -43,6 +43,8 @@ class TextDataset {
   TextDataset(std::vector<int32_t> tokens, int64_t context, int64_t stride);
   int64_t samples() const;
   int64_t context() const { return context_; }
+  /// Of the tokens and of how they are cut: the same for the same samples.
+  uint64_t fingerprint() const { return fingerprint_; }
   /// Rows [rows.begin, rows.end) of the batch of `step`: any rank can make exactly the rows that it needs.
   ///   requires  the sampler is made for samples() samples, and its batch has these rows
   TextBatch batch(const Sampler& sampler, int64_t step, Range rows) const;
@@ -53,6 +55,7 @@ class TextDataset {
   std::vector<int32_t> tokens_;
   int64_t context_;
   int64_t stride_;
+  uint64_t fingerprint_;
 };
 
 }  // namespace tessera

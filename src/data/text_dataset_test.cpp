@@ -163,6 +163,16 @@ TEST(TextDataset, RefusesASamplerOfAnotherDatasetAndRowsOutsideTheBatch) {
   EXPECT_THROW(data.batch(own, 0, {1, 0}), InternalError);
 }
 
+TEST(TextDataset, TheFingerprintTellsTokensContextAndStrideApart) {
+  const uint64_t one = TextDataset(counting(64), 8, 4).fingerprint();
+  EXPECT_EQ(TextDataset(counting(64), 8, 4).fingerprint(), one);
+  EXPECT_NE(TextDataset(counting(65), 8, 4).fingerprint(), one);
+  EXPECT_NE(TextDataset(counting(64), 4, 8).fingerprint(), one);
+  std::vector<int32_t> other = counting(64);
+  other.back() += 1;
+  EXPECT_NE(TextDataset(other, 8, 4).fingerprint(), one);
+}
+
 TEST(TextDataset, RefusesATextThatIsTooShortForOneSample) {
   EXPECT_THAT([] { TextDataset(counting(64), 64, 1); },
               throws_user_error("the text is too short for one sample: it has 64 tokens\n"

@@ -66,6 +66,16 @@ Vocabulary Vocabulary::characters_of(std::string_view text) {
   return vocabulary;
 }
 
+Vocabulary Vocabulary::of_symbols(std::vector<std::string> symbols) {
+  for (size_t i = 0; i < symbols.size(); ++i)
+    if (symbols[i].empty() || utf8_length(symbols[i]) != static_cast<int>(symbols[i].size()) || (i > 0 && symbols[i - 1] >= symbols[i]))
+      throw UserError(fmt::format("symbol {} of the vocabulary is not possible", i), "they are UTF-8 characters in ascending order",
+                      "use the vocabulary as it was stored", ExitCode::kBadData);
+  Vocabulary vocabulary;
+  vocabulary.symbols_ = std::move(symbols);
+  return vocabulary;
+}
+
 int Vocabulary::size() const {
   return symbols_.empty() ? 256 : static_cast<int>(symbols_.size());
 }

@@ -18,7 +18,13 @@ class Vocabulary {
   /// throws  UserError (65) when the text is empty or not UTF-8
   static Vocabulary characters_of(std::string_view text);
 
+  /// One that was stored: the symbols() of another.
+  /// throws  UserError (65) when they are not UTF-8 characters in ascending order
+  static Vocabulary of_symbols(std::vector<std::string> symbols);
+
   int size() const;
+  /// The characters, by token; none for bytes.
+  const std::vector<std::string>& symbols() const { return symbols_; }
   /// throws  UserError (65) that names the first character that is not UTF-8 or not in the vocabulary, and its place
   std::vector<int32_t> encode(std::string_view text) const;
   /// A token outside [0, size()) becomes "?".

@@ -82,6 +82,19 @@ TEST(Vocabulary, CharactersOfNothingAreRefused) {
                                                                        ExitCode::kBadData));
 }
 
+TEST(Vocabulary, ItsSymbolsMakeItAnew) {
+  const Vocabulary made = Vocabulary::characters_of("b€aé");
+  EXPECT_EQ(made.symbols(), (std::vector<std::string>{"a", "b", "é", "€"}));
+  const Vocabulary again = Vocabulary::of_symbols(made.symbols());
+  EXPECT_EQ(again.encode("€ab"), made.encode("€ab"));
+  EXPECT_TRUE(Vocabulary::bytes().symbols().empty());
+}
+
+TEST(Vocabulary, SymbolsThatAreNotCharactersInAscendingOrderAreRefused) {
+  for (const std::vector<std::string>& symbols : std::vector<std::vector<std::string>>{{"b", "a"}, {"a", "a"}, {"ab"}, {""}, {"\xff"}})
+    EXPECT_THROW(Vocabulary::of_symbols(symbols), UserError) << symbols.front();
+}
+
 TEST(Utf8Length, IsTheNumberOfBytesOfTheFirstCharacter) {
   EXPECT_EQ(utf8_length("a€"), 1);
   EXPECT_EQ(utf8_length("éa"), 2);

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "base/allocation_testing.h"
+#include "engine/checkpointing.h"
 #include "engine/runs_for_tests.h"
 
 namespace {
@@ -59,6 +60,24 @@ TEST(Allocation, IsCountedWhenThereIsOne) {
   auto memory = std::make_unique<int>(3);
   is_counting = false;
   EXPECT_EQ(ours, *memory - 2);
+}
+
+TEST(Allocation, NoRankHoldsMoreThanABufferToStoreAndLoadItsParts) {
+  RunConfig config = tiny_mlp();
+  config.model.width = 4096;  // hidden.1.weight is 64 MiB, 16 MiB a rank
+  config.optimizer.kind = OptimizerKind::kSgd;
+  const std::filesystem::path path = std::filesystem::path(testing::TempDir()) / "allocation_test";
+  RealFileSystem disk;
+  disk.remove(path);
+  CheckpointFolder folder(disk, path);
+  Engine engine(config, plan_of("mlp", "tp4"), small_text(), {.runtime = {}, .draw = false});
+  constexpr int64_t kBuffer = (8 << 20) + (1 << 20);  // the pieces in which files are read, and what describes them
+  EXPECT_LE(thread_peak::of([&] { save_checkpoint(engine, folder, 1); }), kBuffer);
+  const Checkpoint checkpoint(disk, find_checkpoint(disk, path));
+  const int64_t loading = thread_peak::of([&] { restore(engine, checkpoint); });
+  EXPECT_LE(loading, kBuffer);
+  EXPECT_GE(loading, 8 << 20);  // it is counted
+  disk.remove(path);
 }
 
 }  // namespace

@@ -56,6 +56,14 @@ OptimizerConfig read_optimizer(ConfigTable table, int64_t steps) {
   return optimizer;
 }
 
+CheckpointConfig read_checkpoint(ConfigTable table) {
+  CheckpointConfig checkpoint;
+  checkpoint.every = table.integer("every", checkpoint.every, 0, kMany);
+  checkpoint.keep_last = static_cast<int>(table.integer("keep_last", checkpoint.keep_last, 0, 1 << 20));
+  table.finish();
+  return checkpoint;
+}
+
 /// [parallel] is a plan without its stamps: mesh = {dp = 2, tp = 2} and [[parallel.marks]].
 Plan read_parallel(const Document* table, const std::string& file) {
   if (!table) return serial_plan();
@@ -87,23 +95,44 @@ void override_key(Document& document, const std::string& set) {
   *place = std::move(parsed);
 }
 
-}  // namespace
-
-RunConfig read_config(const std::filesystem::path& file, const std::vector<std::string>& sets) {
-  Document document = parse_toml(read_file(file), file.string());
+RunConfig parse_config(Document document, const std::string& file, const std::vector<std::string>& sets) {
   for (const std::string& set : sets) override_key(document, set);
-  ConfigTable table(&document, "", file.string());
+  ConfigTable table(&document, "", file);
   RunConfig config;
-  config.file = file.string();
+  config.file = file;
   config.model = read_model_config(table.table("model"));
   config.data = read_data(table.table("data"));
   config.train = read_train(table.table("train"));
   config.optimizer = read_optimizer(table.table("optimizer"), config.train.steps);
-  config.plan = read_parallel(table.raw("parallel"), file.string());
+  config.checkpoint = read_checkpoint(table.table("checkpoint"));
+  config.plan = read_parallel(table.raw("parallel"), file);
   table.finish();
   if (config.data.path.empty())
-    throw UserError(file.string() + ": data.path is missing", "a run needs text to train on",
+    throw UserError(file + ": data.path is missing", "a run needs text to train on",
                     "set data.path to files or folders, here or by --set data.path=FOLDER", ExitCode::kBadConfig);
+  return config;
+}
+
+}  // namespace
+
+RunConfig read_config(const std::filesystem::path& file, const std::vector<std::string>& sets) {
+  return parse_config(parse_toml(read_file(file), file.string()), file.string(), sets);
+}
+
+RunConfig read_settings(const Document& settings, const std::string& origin, const std::vector<std::string>& sets) {
+  Document document = settings;
+  int64_t vocabulary = 0;  // follows from the text, so a configuration does not say it
+  if (Document* model = document.find("model"); model && model->is_table()) {
+    Document::Table table = model->as_table();
+    std::erase_if(table, [&](const auto& entry) {
+      if (entry.first != "vocabulary" || !entry.second.is_int()) return false;
+      vocabulary = entry.second.as_int();
+      return true;
+    });
+    *model = std::move(table);
+  }
+  RunConfig config = parse_config(std::move(document), origin, sets);
+  config.model.vocabulary = vocabulary;
   return config;
 }
 

@@ -5,10 +5,10 @@
 
 #include "autodiff/optimizer.h"
 #include "base/error.h"
-#include "base/random.h"
 #include "base/text.h"
 #include "engine/loader.h"
 #include "ops/builder.h"
+#include "shard/mesh_assignment.h"
 
 namespace tessera {
 namespace {
@@ -72,27 +72,15 @@ int64_t parts_of(const Compiled& compiled, const Graph& graph) {
   return parts;
 }
 
-/// Index of the drawn one of `logits` at `temperature`; the number is of (seed, draw).
-int32_t draw_token(const std::vector<float>& logits, double temperature, uint64_t seed, int64_t draw) {
-  size_t best = 0;
-  for (size_t i = 1; i < logits.size(); ++i)
-    if (logits[i] > logits[best]) best = i;
-  if (temperature <= 0) return static_cast<int32_t>(best);
-  std::vector<double> weights;
-  double sum = 0;
-  for (float logit : logits) sum += weights.emplace_back(std::exp((logit - logits[best]) / temperature));
-  double rest = RandomStream(random_key(seed, "generate"), 0).uniform(static_cast<uint64_t>(draw)) * sum;
-  for (size_t i = 0; i < weights.size(); ++i)
-    if ((rest -= weights[i]) < 0) return static_cast<int32_t>(i);
-  return static_cast<int32_t>(best);
-}
-
 }  // namespace
 
-TextData load_text(const DataConfig& config, int64_t context) {
+TextData load_text(const DataConfig& config, int64_t context, const std::optional<Vocabulary>& vocabulary) {
   const std::string text = read_text({config.path.begin(), config.path.end()}, config.max_bytes);
   TextData data;
-  if (config.tokens == "characters") data.vocabulary = Vocabulary::characters_of(text);
+  if (vocabulary)
+    data.vocabulary = *vocabulary;
+  else if (config.tokens == "characters")
+    data.vocabulary = Vocabulary::characters_of(text);
   TextSplit split = hold_out(data.vocabulary.encode(text), config.held_out, context + 1);
   data.bigram_entropy = bigram_entropy(split.held_out, data.vocabulary.size());
   data.train_tokens = static_cast<int64_t>(split.train.size());
@@ -122,7 +110,9 @@ struct Engine::State {
   RunConfig config;
   Plan plan;
   std::shared_ptr<const TextData> data;
-  Graph graph;
+  Graph graph;       // of a training step
+  Graph home_graph;  // for kEvaluate, of an evaluation
+  Purpose purpose = Purpose::kTrain;
   Compiled compiled;
   std::unique_ptr<Runtime> runtime;
   LoadedProgram* training = nullptr;
@@ -130,14 +120,31 @@ struct Engine::State {
   LoadedProgram* prediction = nullptr;
   std::unique_ptr<BatchLoader> loader;
   int64_t steps_done = 0;
+  std::optional<int64_t> data_parts;  // of the run that this one goes on with
   Tensor rate = Tensor::scalar(0.0f);
   Tensor step_number = Tensor::scalar(int32_t{0});
   std::map<std::string, const Tensor*> inputs;
   TensorMap results;
 
-  LoadedProgram& load_without_training(const Graph& other, LoadedProgram*& program) {
+  /// The program whose placements of the variables all others keep.
+  const Graph& home() const { return purpose == Purpose::kTrain ? graph : home_graph; }
+
+  void compile_training(const RuleLookup& rules) {
+    compiled = compile(graph, plan.placed(), plan.marks,
+                       {.dump = {}, .rules = rules, .micro_batches = plan.micro_batches, .schedule = plan.schedule});
+  }
+
+  void compile_evaluation(const RuleLookup& rules) {
+    resolve_marks(graph, plan.placed(), assign_meshes(graph, plan.placed(), plan.marks), plan.marks);  // refuses those that name nothing
+    home_graph = evaluation_graph(config, config.train.batch);
+    compiled = compile(home_graph, plan.placed(), marks_for(home_graph, plan.marks), {.dump = {}, .rules = rules});
+  }
+
+  template <typename MakeGraph>
+  LoadedProgram& load_without_training(LoadedProgram*& program, MakeGraph make_graph) {
     if (!program) {
-      const auto marks = with_variables_of(graph, compiled, other, marks_for(other, plan.marks));
+      const Graph other = make_graph();
+      const auto marks = with_variables_of(home(), compiled, other, marks_for(other, plan.marks));
       program = &runtime->load(shared_tasks(compile(other, plan.placed(), marks).tasks));
     }
     return *program;
@@ -174,12 +181,16 @@ Engine::Engine(RunConfig config, Plan plan, std::shared_ptr<const TextData> data
   s.plan = std::move(plan);
   s.data = std::move(data);
   s.graph = training_graph(s.config);
+  s.purpose = options.purpose;
   check_fits(s.plan, s.graph);
-  s.compiled = compile(s.graph, s.plan.placed(), s.plan.marks,
-                       {.dump = {}, .rules = options.rules, .micro_batches = s.plan.micro_batches, .schedule = s.plan.schedule});
   s.runtime = std::make_unique<Runtime>(s.plan.processes(), options.runtime);
-  s.training = &s.runtime->load(shared_tasks(s.compiled.tasks));
-  s.runtime->initialize(*s.training, s.config.train.seed);
+  if (s.purpose == Purpose::kTrain)
+    s.compile_training(options.rules);
+  else
+    s.compile_evaluation(options.rules);
+  LoadedProgram*& home = s.purpose == Purpose::kTrain ? s.training : s.evaluation;
+  home = &s.runtime->load(shared_tasks(s.compiled.tasks));
+  if (options.draw) s.runtime->initialize(*home, s.config.train.seed);
 }
 
 Engine::~Engine() = default;
@@ -190,6 +201,12 @@ const RunConfig& Engine::config() const {
 }
 const Plan& Engine::plan() const {
   return state_->plan;
+}
+Purpose Engine::purpose() const {
+  return state_->purpose;
+}
+const TextData& Engine::data() const {
+  return *state_->data;
 }
 const Graph& Engine::graph() const {
   return state_->graph;
@@ -204,17 +221,30 @@ int64_t Engine::step_count() const {
   return state_->steps_done;
 }
 
+Sampler Engine::sampler() const {
+  const State& s = *state_;
+  return Sampler({.samples = s.data->train->samples(),
+                  .batch = s.config.train.batch,
+                  .parts = position().parts,
+                  .shuffle = s.config.data.shuffle,
+                  .tail = s.config.data.tail,
+                  .seed = s.config.train.seed});
+}
+
+DataPosition Engine::position() const {
+  const State& s = *state_;
+  return {s.steps_done, s.data_parts ? *s.data_parts : parts_of(s.compiled, s.home())};
+}
+
+void Engine::set_position(const DataPosition& position) {
+  state_->loader.reset();
+  state_->steps_done = position.step;
+  state_->data_parts = position.parts;
+}
+
 StepResult Engine::step(const Observer* observer) {
   State& s = *state_;
-  if (!s.loader) {
-    Sampler sampler({.samples = s.data->train->samples(),
-                     .batch = s.config.train.batch,
-                     .parts = parts_of(s.compiled, s.graph),
-                     .shuffle = s.config.data.shuffle,
-                     .tail = s.config.data.tail,
-                     .seed = s.config.train.seed});
-    s.loader = std::make_unique<BatchLoader>(s.data->train, sampler, s.steps_done);
-  }
+  if (!s.loader) s.loader = std::make_unique<BatchLoader>(s.data->train, sampler(), s.steps_done);
   TextBatch batch = s.loader->next();
   const StepResult result = step(batch, observer);
   s.loader->recycle(std::move(batch));
@@ -223,6 +253,7 @@ StepResult Engine::step(const Observer* observer) {
 
 StepResult Engine::step(const TextBatch& batch, const Observer* observer) {
   State& s = *state_;
+  ensure(s.purpose == Purpose::kTrain, "an engine that was made to evaluate does not train");
   const auto start = std::chrono::steady_clock::now();
   s.give(batch);
   s.runtime->run(*s.training, s.inputs, s.results, observer);
@@ -253,7 +284,7 @@ std::vector<StepResult> Engine::fit(int64_t steps, const std::function<bool(cons
 Engine::Evaluation Engine::evaluate(int64_t batches) {
   State& s = *state_;
   const int64_t batch = s.config.train.batch;
-  LoadedProgram& program = s.load_without_training(evaluation_graph(s.config, batch), s.evaluation);
+  LoadedProgram& program = s.load_without_training(s.evaluation, [&] { return evaluation_graph(s.config, batch); });
   const Sampler sampler(
       {.samples = s.data->held_out->samples(), .batch = batch, .parts = 1, .shuffle = Shuffle::kNone, .tail = Tail::kPad, .seed = 0});
   Evaluation evaluation;
@@ -278,25 +309,22 @@ Engine::Evaluation Engine::evaluate(int64_t batches) {
 
 std::vector<float> Engine::predict(const std::vector<int32_t>& tokens) {
   State& s = *state_;
-  LoadedProgram& program = s.load_without_training(prediction_graph(s.config), s.prediction);
+  LoadedProgram& program = s.load_without_training(s.prediction, [&] { return prediction_graph(s.config); });
   const int64_t context = s.config.model.context;
   const auto used = std::min<int64_t>(context, static_cast<int64_t>(tokens.size()));
-  // A causal model reads the logits at the last token; one that looks at the whole context has the tokens at its end.
-  const bool causal = s.config.model.kind == "gpt";
-  const int64_t first = causal ? 0 : context - used;
+  const NextToken next = next_token(s.config.model, used);
   Tensor input(TensorType{DType::kI32, {1, context}});
-  std::copy(tokens.end() - used, tokens.end(), input.values<int32_t>().begin() + first);
+  std::copy(tokens.end() - used, tokens.end(), input.values<int32_t>().begin() + next.first);
   TensorMap results;
   s.runtime->run(program, {{"tokens", &input}}, results);
   const auto logits = results.at("logits").values<float>();
   const int64_t width = s.config.model.vocabulary;
-  const int64_t row = causal ? std::max<int64_t>(used - 1, 0) : 0;
-  return {logits.begin() + row * width, logits.begin() + (row + 1) * width};
+  return {logits.begin() + next.row * width, logits.begin() + (next.row + 1) * width};
 }
 
-std::vector<int32_t> Engine::generate(std::vector<int32_t> prompt, int64_t count, double temperature, uint64_t seed) {
+std::vector<int32_t> Engine::generate(std::vector<int32_t> prompt, int64_t count, const SamplingOptions& options) {
   const size_t start = prompt.size();
-  for (int64_t i = 0; i < count; ++i) prompt.push_back(draw_token(predict(prompt), temperature, seed, i));
+  for (int64_t i = 0; i < count; ++i) prompt.push_back(draw_token(predict(prompt), options, static_cast<uint64_t>(i)));
   return {prompt.begin() + static_cast<std::ptrdiff_t>(start), prompt.end()};
 }
 

@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "base/random.h"
 #include "engine/engine.h"
@@ -10,7 +11,7 @@
 namespace tessera {
 
 /// 6000 tokens with some order in them: each letter tends to be followed by the next but one.
-inline std::shared_ptr<const TextData> small_text(int64_t context = 12) {
+inline std::shared_ptr<const TextData> small_text(int64_t context = 8) {
   std::vector<int32_t> tokens;
   const RandomStream stream(random_key(3, "text"), 0);
   int32_t token = 0;
@@ -26,17 +27,20 @@ inline std::shared_ptr<const TextData> small_text(int64_t context = 12) {
   return data;
 }
 
-inline RunConfig tiny_run(const std::string& kind) {
+/// Models of two layers by name: the families of model.h, and "gpt_tied".
+inline RunConfig tiny_run(const std::string& model) {
   RunConfig config;
-  config.model.kind = kind;
+  config.model.kind = model == "gpt_tied" ? "gpt" : model;
+  config.model.tied = model == "gpt_tied";
   config.model.vocabulary = 50;
-  config.model.context = 12;
+  config.model.context = 8;
   config.model.layers = 2;
   config.model.width = 32;
   config.model.heads = 4;
+  config.model.kv_heads = 2;
   config.model.embedding = 8;
   config.model.dropout = 0.1;
-  config.train.batch = 6;
+  config.train.batch = 8;
   config.train.steps = 40;
   config.train.seed = 7;
   config.optimizer.schedule.peak = 3e-3;
@@ -51,23 +55,53 @@ inline RunConfig tiny_gpt() {
 inline RunConfig tiny_mlp() {
   return tiny_run("mlp");
 }
-
-/// The stages of tiny_gpt and tiny_mlp under "pp2", each on the rest of the axes.
-inline void add_stages(Plan& plan, const std::string& model, const ProcessMesh& mesh) {
-  plan.meshes.clear();
-  const char* names[] = {"first", "last"};
-  for (int64_t s = 0; s < 2; ++s) {
-    ProcessMesh part = mesh.slice("pp", s);
-    if (part.axis_count() == 0) part = ProcessMesh({1}, {"all"}, part.processes());
-    plan.meshes.push_back({names[s], std::make_shared<const ProcessMesh>(part)});
-  }
-  const std::string second = model == "gpt" ? "blocks.1" : "hidden.1";
-  const std::string first = model == "gpt" ? "blocks.0" : "hidden.0";
-  plan.marks.push_back(stage(first + ".*", "first"));
-  plan.marks.push_back(stage(second + ".*", "last"));
+inline RunConfig tiny_llama() {
+  return tiny_run("llama");
 }
 
-/// The hand-made plans of configs/plans, in code: "serial", "dpN", "tpN", "pp2" and what they make together; "-mN" for N micro-batches.
+/// The ops of each stage of tiny_run(model) under "pp<count>".
+inline std::vector<std::string> stages_of(const std::string& model, int64_t count) {
+  if (model == "mlp") return {"hidden.0.*", "hidden.1.*"};
+  if (model == "encoder_decoder") return {"encoder.*", "decoder.*"};
+  if (model == "two_tower" && count == 3) return {"left.*", "right.*", "joined.*"};
+  if (model == "two_tower") return {"left.*", "{right,joined}.*"};
+  if (count == 4) return {"blocks.0.{norm1,attn}.*", "blocks.0.{norm2,ffn}.*", "blocks.1.{norm1,attn}.*", "blocks.1.{norm2,ffn}.*"};
+  return {"blocks.0.*", "blocks.1.*"};
+}
+
+/// A mesh for each stage, of the axes but "pp", and the marks that put its ops there.
+inline void add_stages(Plan& plan, const std::string& model, const ProcessMesh& mesh) {
+  plan.meshes.clear();
+  const std::vector<std::string> stages = stages_of(model, mesh.shape()[mesh.axis("pp")]);
+  for (size_t s = 0; s < stages.size(); ++s) {
+    ProcessMesh part = mesh.slice("pp", static_cast<int64_t>(s));
+    if (part.axis_count() == 0) part = ProcessMesh({1}, {"all"}, part.processes());
+    const std::string name = "stage" + std::to_string(s);
+    plan.meshes.push_back({name, std::make_shared<const ProcessMesh>(part)});
+    plan.marks.push_back(stage(stages[s], name));
+  }
+}
+
+/// Heads, inner channels and the vocabulary are divided by "tp".
+inline void add_tensor_parallel_marks(Plan& plan, const std::string& model) {
+  const auto mark = [&plan](const char* pattern, const char* placement) { plan.marks.push_back(shard_tensor(pattern, placement)); };
+  mark("*tokens.weight", "P(\"tp\")");
+  if (model != "gpt_tied") mark("head.weight", "P(None, \"tp\")");
+  if (model == "mlp") {
+    mark("hidden.0.weight", "P(None, \"tp\")");
+    mark("hidden.1.weight", "P(\"tp\")");
+    return;
+  }
+  mark("*blocks.*.{attn,self,cross}.{q,k,v}.weight", "P(None, \"tp\")");
+  mark("*blocks.*.{attn,self,cross}.out.weight", "P(\"tp\")");
+  mark("*blocks.*.ffn.{gate,up}.weight", "P(None, \"tp\")");
+  mark("*blocks.*.ffn.down.weight", "P(\"tp\")");
+  if (model == "llama") return;  // it has no biases
+  mark("*blocks.*.{attn,self,cross}.{q,k,v}.bias", "P(\"tp\")");
+  mark("*blocks.*.ffn.up.bias", "P(\"tp\")");
+}
+
+/// The hand-made plans of configs/plans, in code: "serial", "dpN", "tpN", "ppN" and what they make together; "-mN" for N micro-batches.
 inline Plan plan_of(const std::string& model, std::string name) {
   Plan plan;
   plan.name = name;
@@ -79,24 +113,8 @@ inline Plan plan_of(const std::string& model, std::string name) {
   const ProcessMesh mesh = parse_mesh(name);
   plan.meshes = one_mesh(std::make_shared<const ProcessMesh>(mesh));
   if (name.find("pp") != std::string::npos) add_stages(plan, model, mesh);
-  if (name.find("dp") != std::string::npos) {
-    plan.marks.push_back(shard_tensor("tokens", "P(\"dp\")"));
-    plan.marks.push_back(shard_tensor("labels", "P(\"dp\")"));
-  }
-  if (name.find("tp") == std::string::npos) return plan;
-  plan.marks.push_back(shard_tensor("tokens.weight", "P(\"tp\")"));
-  plan.marks.push_back(shard_tensor("head.weight", "P(None, \"tp\")"));
-  if (model == "mlp") {
-    plan.marks.push_back(shard_tensor("hidden.0.weight", "P(None, \"tp\")"));
-    plan.marks.push_back(shard_tensor("hidden.1.weight", "P(\"tp\")"));
-    return plan;
-  }
-  plan.marks.push_back(shard_tensor("blocks.*.attn.{q,k,v}.weight", "P(None, \"tp\")"));
-  plan.marks.push_back(shard_tensor("blocks.*.attn.{q,k,v}.bias", "P(\"tp\")"));
-  plan.marks.push_back(shard_tensor("blocks.*.attn.out.weight", "P(\"tp\")"));
-  plan.marks.push_back(shard_tensor("blocks.*.ffn.up.weight", "P(None, \"tp\")"));
-  plan.marks.push_back(shard_tensor("blocks.*.ffn.up.bias", "P(\"tp\")"));
-  plan.marks.push_back(shard_tensor("blocks.*.ffn.down.weight", "P(\"tp\")"));
+  if (name.find("dp") != std::string::npos) plan.marks.push_back(shard_tensor("{tokens,labels}", "P(\"dp\")"));
+  if (name.find("tp") != std::string::npos) add_tensor_parallel_marks(plan, model);
   return plan;
 }
 

@@ -7,7 +7,7 @@ namespace tessera {
 namespace {
 
 /// Registers that share one place, one after the other, and the instructions during which it is taken. Inputs live from before the first
-/// instruction (0), results until after the last.
+/// instruction (0), those of one micro-batch from their first reader, results until after the last.
 struct Block {
   int64_t bytes = 0;
   int begin = 0;
@@ -27,8 +27,12 @@ struct Lives {
 Lives find_lives(const Program& program) {
   const size_t count = program.registers.size();
   Lives lives{std::vector<int>(count, -1), std::vector<int>(count, -1), std::vector<bool>(count, false)};
-  for (const TaskInput& input : program.inputs)
-    lives.begin[static_cast<size_t>(input.value)] = lives.end[static_cast<size_t>(input.value)] = 0;
+  const std::vector<int> first_reads = first_readers_of_inputs(program);
+  for (size_t i = 0; i < program.inputs.size(); ++i) {
+    const auto reg = static_cast<size_t>(program.inputs[i].value);
+    const bool once_a_step = program.registers[reg].micro_batch.index < 0;
+    lives.begin[reg] = lives.end[reg] = once_a_step ? 0 : first_reads[i] + 1;
+  }
   for (int i = 0; i < static_cast<int>(program.instructions.size()); ++i) {
     const Instruction& instruction = program.instructions[static_cast<size_t>(i)];
     for (RegisterIndex reg : instruction.writes()) lives.begin[static_cast<size_t>(reg)] = lives.end[static_cast<size_t>(reg)] = i + 1;

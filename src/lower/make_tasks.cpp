@@ -18,7 +18,9 @@ class TaskMaker {
 
   TaskGraph run() {
     for (int mesh = 0; mesh < mesh_count(); ++mesh) make_feed(mesh);
+    const std::vector<int> first_reads = first_readers_of_inputs(program_);
     for (size_t i = 0; i < program_.instructions.size(); ++i) {
+      for (int mesh = 0; mesh < mesh_count(); ++mesh) make_feed_before(static_cast<int>(i), mesh, first_reads);
       Instruction& instruction = program_.instructions[i];
       if (instruction.is_exchange)
         add_exchange(instruction);
@@ -46,9 +48,27 @@ class TaskMaker {
     feed.kind = Task::Kind::kFeed;
     feed.mesh = mesh;
     for (const TaskInput& input : program_.inputs)
-      if (is_on(input.value, mesh)) feed.outputs.push_back(input.value);
+      if (is_on(input.value, mesh) && micro_batch_of(input) < 0) feed.outputs.push_back(input.value);
     for (const TaskVariable& variable : program_.variables)
       if (is_on(variable.value, mesh)) feed.outputs.push_back(variable.value);
+    graph_.tasks.push_back(std::move(feed));
+  }
+
+  int micro_batch_of(const TaskInput& input) const { return program_.registers[static_cast<size_t>(input.value)].micro_batch.index; }
+
+  /// What the inputs have for one micro-batch comes right before it is read first.
+  void make_feed_before(int instruction, int mesh, const std::vector<int>& first_reads) {
+    Task feed;
+    feed.kind = Task::Kind::kFeed;
+    feed.mesh = mesh;
+    for (size_t i = 0; i < program_.inputs.size(); ++i) {
+      const TaskInput& input = program_.inputs[i];
+      if (first_reads[i] != instruction || !is_on(input.value, mesh) || micro_batch_of(input) < 0) continue;
+      feed.micro_batch = micro_batch_of(input);
+      feed.outputs.push_back(input.value);
+    }
+    if (feed.outputs.empty()) return;
+    feed.name = "feed #" + std::to_string(feed.micro_batch);
     graph_.tasks.push_back(std::move(feed));
   }
 

@@ -89,6 +89,28 @@ class Partition {
       program_.inputs.push_back({graph_.value(input).name, own_register(input, time, i), graph_.type(input)});
   }
 
+  // An input is fed on every mesh that wants it: it need not travel between them.
+
+  bool is_input(ValueId value) const {
+    return std::any_of(graph_.inputs().begin(), graph_.inputs().end(), [&](ValueId input) { return input == value; });
+  }
+
+  bool is_held_on(ValueId value, const MeshPtr& mesh) const {
+    const auto& list = held_[static_cast<size_t>(value.index)];
+    return std::any_of(list.begin(), list.end(),
+                       [&](const Held& held) { return program_.registers[static_cast<size_t>(held.reg)].attr.mesh == mesh; });
+  }
+
+  void add_input_on(ValueId input, InTime wanted) {
+    wanted.attr.partial.clear();
+    for (int i = 0; i < (wanted.by_micro_batch ? static_cast<int>(count_) : 1); ++i) {
+      const RegisterIndex reg = own_register(input, wanted, i);
+      Register& fed = program_.registers[static_cast<size_t>(reg)];
+      fed.name += " on " + meshes_[static_cast<size_t>(fed.mesh)].name;
+      program_.inputs.push_back({graph_.value(input).name, reg, graph_.type(input)});
+    }
+  }
+
   void add_variable(const Variable& variable) {
     const InTime time = placed(sharded_.of(variable.value));
     if (time.by_micro_batch)
@@ -209,6 +231,7 @@ class Partition {
   /// The register that holds `value` as `wanted` in a micro-batch, or once a step; made by exchanges when there is none yet.
   RegisterIndex at(ValueId value, const InTime& wanted, int index, Role role, const std::string& reason) {
     const int micro_batch = wanted.by_micro_batch ? index : -1;
+    if (is_input(value) && !is_held_on(value, wanted.attr.mesh)) add_input_on(value, wanted);
     RegisterIndex best = -1;
     int64_t best_bytes = 0;
     for (const Held& held : held_[static_cast<size_t>(value.index)]) {

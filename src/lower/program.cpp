@@ -52,6 +52,15 @@ std::vector<RegisterIndex> Instruction::writes() const {
   return list;
 }
 
+std::vector<int> first_readers_of_inputs(const Program& program) {
+  std::vector<int> first(program.registers.size(), 0);
+  for (int i = static_cast<int>(program.instructions.size()) - 1; i >= 0; --i)
+    for (RegisterIndex reg : program.instructions[static_cast<size_t>(i)].reads()) first[static_cast<size_t>(reg)] = i;
+  std::vector<int> readers;
+  for (const TaskInput& input : program.inputs) readers.push_back(first[static_cast<size_t>(input.value)]);
+  return readers;
+}
+
 std::string to_text(const Program& program) {
   std::string text;
   for (const MeshPtr& mesh : program.meshes) text += "mesh " + to_text(*mesh) + "\n";

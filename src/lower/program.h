@@ -36,6 +36,9 @@ struct Program {
   std::shared_ptr<const KernelSet> kernels;  // of the graph's own operators
 };
 
+/// By input: the first instruction that reads it; that of a part that nobody reads: 0.
+std::vector<int> first_readers_of_inputs(const Program& program);
+
 /// The text form of a graph (graph/graph.h) with kernels for operators, placements in the types, and exchanges with their reasons:
 ///
 ///     y = dot_general(x, w): f32[4@dp, 2]

@@ -11,7 +11,7 @@
 namespace tessera {
 namespace {
 
-constexpr double kLayerNormEpsilon = 1e-5;
+constexpr double kNormEpsilon = 1e-5;
 
 int last_dim(const Builder& builder, ValueId x) {
   return builder.shape(x).size() - 1;
@@ -45,6 +45,14 @@ ValueId shift_rows(Builder& builder, ValueId x) {
   return builder.sub(x, along_rows(builder, largest, x, "shift_rows"), "shifted");
 }
 
+/// weight * x / sqrt(mean(x^2) + epsilon) by row.
+ValueId scaled_rows(Builder& builder, ValueId x, ValueId weight, const std::string& square_name) {
+  const ValueId square = mean_rows(builder, builder.unary("square", x, "square"), 1, square_name);
+  const ValueId scale = builder.unary("rsqrt", builder.add_scalar(square, kNormEpsilon, square_name + "_plus"), "scale");
+  const ValueId normal = builder.mul(x, along_rows(builder, scale, x, "scale_rows"), "normal");
+  return builder.mul(normal, builder.broadcast_leading(weight, builder.shape(x), "weight_rows"), "weighted");
+}
+
 ValueId zeros(Builder& builder, const Shape& shape) {
   return builder.constant({DType::kF32, shape}, 0.0, "zeros");
 }
@@ -52,18 +60,6 @@ ValueId zeros(Builder& builder, const Shape& shape) {
 ValueId add_bias(Builder& builder, ValueId x, const Shape& shape) {
   const ValueId bias = builder.variable("bias", {DType::kF32, shape}, Initializer::constant(0));
   return builder.add(x, builder.broadcast_leading(bias, builder.shape(x), "bias_rows"), "biased");
-}
-
-/// Dot with a weight and a bias of the scope `name`.
-struct Projection {
-  std::string_view spec;
-  Shape weight, bias;
-  double deviation;
-};
-ValueId project(Builder& builder, ValueId x, const Projection& projection, std::string_view name) {
-  const auto scope = builder.scope(name);
-  const ValueId weight = builder.variable("weight", {DType::kF32, projection.weight}, Initializer::normal(0, projection.deviation));
-  return add_bias(builder, builder.dot(x, weight, projection.spec, "dot"), projection.bias);
 }
 
 }  // namespace
@@ -78,11 +74,15 @@ ValueId linear(LayerContext& context, ValueId x, int64_t out, std::string_view n
   return bias ? add_bias(builder, y, {out}) : y;
 }
 
+ValueId embedding_table(LayerContext& context, int64_t rows, int64_t width, std::string_view name) {
+  const auto scope = context.builder.scope(name);
+  return context.builder.variable("weight", {DType::kF32, {rows, width}}, Initializer::normal(0, 0.02));
+}
+
 ValueId embedding(LayerContext& context, ValueId ids, int64_t rows, int64_t width, std::string_view name) {
-  Builder& builder = context.builder;
-  const auto scope = builder.scope(name);
-  const ValueId table = builder.variable("weight", {DType::kF32, {rows, width}}, Initializer::normal(0, 0.02));
-  return builder.gather(table, ids, "rows");
+  const ValueId table = embedding_table(context, rows, width, name);
+  const auto scope = context.builder.scope(name);
+  return context.builder.gather(table, ids, "rows");
 }
 
 ValueId layer_norm(LayerContext& context, ValueId x, std::string_view name) {
@@ -95,11 +95,16 @@ ValueId layer_norm(LayerContext& context, ValueId x, std::string_view name) {
   // The mean is negated while it is small: a difference would negate its gradient at full size.
   const ValueId minus_mean = mean_rows(builder, x, -1, "minus_mean");
   const ValueId centered = builder.add(x, along_rows(builder, minus_mean, x, "minus_mean_rows"), "centered");
-  const ValueId variance = mean_rows(builder, builder.unary("square", centered, "square"), 1, "variance");
-  const ValueId scale = builder.unary("rsqrt", builder.add_scalar(variance, kLayerNormEpsilon, "variance_plus"), "scale");
-  const ValueId normal = builder.mul(centered, along_rows(builder, scale, x, "scale_rows"), "normal");
-  const ValueId weighted = builder.mul(normal, builder.broadcast_leading(weight, builder.shape(x), "weight_rows"), "weighted");
+  const ValueId weighted = scaled_rows(builder, centered, weight, "variance");
   return builder.add(weighted, builder.broadcast_leading(bias, builder.shape(x), "bias_rows"), "biased");
+}
+
+ValueId rms_norm(LayerContext& context, ValueId x, std::string_view name) {
+  Builder& builder = context.builder;
+  const auto scope = builder.scope(name);
+  const TensorType per_channel{DType::kF32, {builder.shape(x)[last_dim(builder, x)]}};
+  const ValueId weight = builder.variable("weight", per_channel, Initializer::constant(1));
+  return scaled_rows(builder, x, weight, "mean_square");
 }
 
 ValueId dropout(LayerContext& context, ValueId x, double rate, std::string_view name) {
@@ -128,25 +133,26 @@ ValueId relu(LayerContext& context, ValueId x) {
   return context.builder.max_scalar(x, 0.0, "relu");
 }
 
+ValueId silu(LayerContext& context, ValueId x) {
+  Builder& builder = context.builder;
+  const auto scope = builder.scope("silu");
+  return builder.mul(x, builder.unary("logistic", x, "gate"), "gated");
+}
+
+ValueId swiglu(LayerContext& context, ValueId x, int64_t inner, double out_deviation, std::string_view name) {
+  Builder& builder = context.builder;
+  const auto scope = builder.scope(name);
+  const int64_t width = builder.shape(x)[last_dim(builder, x)];
+  const ValueId gate = silu(context, linear(context, x, inner, "gate", 0.02, false));
+  const ValueId up = linear(context, x, inner, "up", 0.02, false);
+  return linear(context, builder.mul(gate, up, "hidden"), width, "down", out_deviation, false);
+}
+
 ValueId softmax(LayerContext& context, ValueId x) {
   Builder& builder = context.builder;
   const auto scope = builder.scope("softmax");
   const ValueId weights = builder.unary("exp", shift_rows(builder, x), "exp");
   return builder.div(weights, along_rows(builder, sum_rows(builder, weights, "sum"), x, "sum_rows"), "share");
-}
-
-ValueId self_attention(LayerContext& context, ValueId x, int64_t heads, bool causal, double out_deviation, std::string_view name) {
-  Builder& builder = context.builder;
-  const auto scope = builder.scope(name);
-  const int64_t width = builder.shape(x)[last_dim(builder, x)];
-  ensure(heads > 0 && width % heads == 0, "the heads divide the width");
-  const int64_t head = width / heads;
-  const Projection in{"bse,ehd->bshd", {width, heads, head}, {heads, head}, 0.02};
-  const ValueId q = project(builder, x, in, "q");
-  const ValueId k = project(builder, x, in, "k");
-  const ValueId v = project(builder, x, in, "v");
-  const ValueId mixed = builder.attention(q, k, v, causal, 1 / std::sqrt(static_cast<double>(head)), "mix").out;
-  return project(builder, mixed, {"bshd,hde->bse", {heads, head, width}, {width}, out_deviation}, "out");
 }
 
 CrossEntropy cross_entropy(LayerContext& context, ValueId logits, ValueId labels, std::string_view name) {

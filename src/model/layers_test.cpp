@@ -7,61 +7,18 @@
 #include <numbers>
 
 #include "base/error.h"
-#include "ops/interpreter.h"
+#include "model/bench_for_tests.h"
 
 namespace tessera {
 namespace {
 
 using testing::ElementsAre;
 
-TensorType f32(const Shape& shape) {
-  return {DType::kF32, shape};
-}
-TensorType i32(const Shape& shape) {
-  return {DType::kI32, shape};
-}
-
-/// One layer on given inputs.
-struct Bench {
-  Graph graph;
-  Builder builder{graph, 3};
-  ReferenceValues state;
-  LayerContext context{builder, {}, true};
-
-  ValueId input(const std::string& name, const TensorType& type, std::vector<double> values) {
-    state[name] = {type, std::move(values)};
-    return builder.input(name, type);
-  }
-  void set(const std::string& name, std::vector<double> values) {
-    const TensorType type = graph.type(*graph.find_value(name));
-    ASSERT_EQ(static_cast<int64_t>(values.size()), element_count(type.shape)) << name;
-    state[name] = {type, std::move(values)};
-  }
-  std::vector<double> value(ValueId id) {
-    for (auto& [name, tensor] : initial_variables(graph, 0)) state.emplace(name, tensor);
-    return interpret(graph, state).at(graph.value(id).name).values;
-  }
-};
-
-/// Variables as "name type = initializer".
-std::vector<std::string> variables(const Graph& graph) {
-  std::vector<std::string> lines;
-  for (const Variable& variable : graph.variables())
-    lines.push_back(graph.value(variable.value).name + " " + to_text(graph.type(variable.value)) + " = " + to_text(variable.initializer));
-  return lines;
-}
-
-/// Equal element by element within an absolute tolerance.
-void expect_near(const std::vector<double>& found, const std::vector<double>& expected, double tolerance) {
-  ASSERT_EQ(found.size(), expected.size());
-  for (size_t i = 0; i < found.size(); ++i) EXPECT_NEAR(found[i], expected[i], tolerance) << i;
-}
-
 TEST(Linear, MultipliesTheLastDimAndAddsTheBias) {
   Bench bench;
   const ValueId x = bench.input("x", f32({2, 1, 2}), {1, 2, 3, 4});
   const ValueId y = linear(bench.context, x, 3, "up");
-  EXPECT_THAT(variables(bench.graph), ElementsAre("up.weight f32[2,3] = normal(0.0, 0.02)", "up.bias f32[3] = constant(0.0)"));
+  EXPECT_THAT(variable_lines(bench.graph), ElementsAre("up.weight f32[2,3] = normal(0.0, 0.02)", "up.bias f32[3] = constant(0.0)"));
   bench.set("up.weight", {1, 0, 2, 0, 1, 3});
   bench.set("up.bias", {10, 20, 30});
   EXPECT_EQ(bench.builder.shape(y), (Shape{2, 1, 3}));
@@ -72,7 +29,7 @@ TEST(Linear, MultipliesTheLastDimAndAddsTheBias) {
 TEST(Linear, WorksOnARowAndWithoutBias) {
   Bench bench;
   const ValueId y = linear(bench.context, bench.input("x", f32({2}), {1, 2}), 1, "head", 0.5, false);
-  EXPECT_THAT(variables(bench.graph), ElementsAre("head.weight f32[2,1] = normal(0.0, 0.5)"));
+  EXPECT_THAT(variable_lines(bench.graph), ElementsAre("head.weight f32[2,1] = normal(0.0, 0.5)"));
   bench.set("head.weight", {3, 4});
   EXPECT_THAT(bench.value(y), ElementsAre(11));
 }
@@ -80,7 +37,7 @@ TEST(Linear, WorksOnARowAndWithoutBias) {
 TEST(Embedding, PicksRows) {
   Bench bench;
   const ValueId y = embedding(bench.context, bench.input("ids", i32({1, 3}), {2, 0, 2}), 3, 2, "tokens");
-  EXPECT_THAT(variables(bench.graph), ElementsAre("tokens.weight f32[3,2] = normal(0.0, 0.02)"));
+  EXPECT_THAT(variable_lines(bench.graph), ElementsAre("tokens.weight f32[3,2] = normal(0.0, 0.02)"));
   bench.set("tokens.weight", {1, 2, 3, 4, 5, 6});
   EXPECT_EQ(bench.builder.shape(y), (Shape{1, 3, 2}));
   EXPECT_THAT(bench.value(y), ElementsAre(5, 6, 1, 2, 5, 6));
@@ -89,13 +46,29 @@ TEST(Embedding, PicksRows) {
 TEST(LayerNorm, MakesRowsOfMeanZeroAndVarianceOne) {
   Bench bench;
   const ValueId y = layer_norm(bench.context, bench.input("x", f32({2, 4}), {1, 2, 3, 6, 5, 5, 5, 5}), "norm");
-  EXPECT_THAT(variables(bench.graph), ElementsAre("norm.weight f32[4] = constant(1.0)", "norm.bias f32[4] = constant(0.0)"));
+  EXPECT_THAT(variable_lines(bench.graph), ElementsAre("norm.weight f32[4] = constant(1.0)", "norm.bias f32[4] = constant(0.0)"));
   bench.set("norm.weight", {1, 1, 2, 1});
   bench.set("norm.bias", {0, 0, 0, 10});
   // Row 0: mean 3, variance (4 + 1 + 0 + 9) / 4 = 3.5. Row 1 is constant: zeros, then the bias.
   const double scale = 1 / std::sqrt(3.5 + 1e-5);
   // 1/4 is exact; epsilon is rounded to f32, which moves 3.5 by less than 2^-24.
   expect_near(bench.value(y), {-2 * scale, -scale, 0, 3 * scale + 10, 0, 0, 0, 10}, 4 * 0x1p-24);
+}
+
+TEST(RmsNorm, DividesByTheRootOfTheMeanSquareAndDoesNotCenter) {
+  Bench bench;
+  const ValueId y = rms_norm(bench.context, bench.input("x", f32({2, 4}), {1, 2, 3, 6, 5, 5, 5, 5}), "norm");
+  EXPECT_THAT(variable_lines(bench.graph), ElementsAre("norm.weight f32[4] = constant(1.0)"));
+  bench.set("norm.weight", {1, 1, 2, 1});
+  // Row 0: mean square (1 + 4 + 9 + 36) / 4 = 12.5. Row 1: 25.
+  const double first = 1 / std::sqrt(12.5 + 1e-5), second = 5 / std::sqrt(25 + 1e-5);
+  // epsilon is rounded to f32, which moves a mean square by less than 2^-24
+  expect_near(bench.value(y), {first, 2 * first, 6 * first, 6 * first, second, second, 2 * second, second}, 0x1p-24);
+}
+
+TEST(RmsNorm, OfZerosIsZero) {
+  Bench bench;
+  EXPECT_THAT(bench.value(rms_norm(bench.context, bench.input("x", f32({3}), {0, 0, 0}), "norm")), ElementsAre(0, 0, 0));
 }
 
 TEST(Dropout, KeepsTheMeanAndScalesWhatItKeeps) {
@@ -154,6 +127,39 @@ TEST(Relu, CutsBelowZero) {
   EXPECT_THAT(bench.value(relu(bench.context, bench.input("x", f32({3}), {-2, 0, 3}))), ElementsAre(0, 0, 3));
 }
 
+TEST(Silu, IsXTimesItsLogistic) {
+  Bench bench;
+  const std::vector<double> x = {-30, -1, 0, 1, 30};
+  std::vector<double> expected;
+  for (double v : x) expected.push_back(v / (1 + std::exp(-v)));
+  expect_near(bench.value(silu(bench.context, bench.input("x", f32({5}), x))), expected, 30 * 4 * 0x1p-53);
+}
+
+TEST(Swiglu, GatesOneProjectionByTheSiluOfAnother) {
+  const int64_t rows = 3, width = 2, inner = 5;
+  Bench bench;
+  const std::vector<double> x = normal_numbers("x", rows * width), gate = normal_numbers("gate", width * inner);
+  const std::vector<double> up = normal_numbers("up", width * inner), down = normal_numbers("down", inner * width);
+  const ValueId y = swiglu(bench.context, bench.input("x", f32({1, rows, width}), x), inner, 0.25, "ffn");
+  EXPECT_THAT(variable_lines(bench.graph), ElementsAre("ffn.gate.weight f32[2,5] = normal(0.0, 0.02)",  //
+                                                       "ffn.up.weight f32[2,5] = normal(0.0, 0.02)",    //
+                                                       "ffn.down.weight f32[5,2] = normal(0.0, 0.25)"));
+  bench.set("ffn.gate.weight", gate);
+  bench.set("ffn.up.weight", up);
+  bench.set("ffn.down.weight", down);
+  std::vector<double> expected(rows * width, 0.0);
+  for (int64_t r = 0; r < rows; ++r)
+    for (int64_t h = 0; h < inner; ++h) {
+      double g = 0, u = 0;
+      for (int64_t c = 0; c < width; ++c) {
+        g += x[r * width + c] * gate[c * inner + h];
+        u += x[r * width + c] * up[c * inner + h];
+      }
+      for (int64_t c = 0; c < width; ++c) expected[r * width + c] += g / (1 + std::exp(-g)) * u * down[h * width + c];
+    }
+  expect_near(bench.value(y), expected, 1e3 * 0x1p-53);  // some twenty terms of size one to ten, in doubles
+}
+
 TEST(Softmax, SharesAddToOneByRow) {
   Bench bench;
   const double log2 = std::log(2.0);
@@ -166,36 +172,6 @@ TEST(Softmax, OfLargeNumbersIsFinite) {
   Bench bench;
   const ValueId y = softmax(bench.context, bench.input("x", f32({2, 2}), {1e30, 1e30, -1e30, 1e4}));
   EXPECT_THAT(bench.value(y), ElementsAre(0.5, 0.5, 0, 1));
-}
-
-TEST(SelfAttention, NamesItsProjectionsByHead) {
-  Bench bench;
-  const ValueId x = bench.input("x", f32({2, 3, 8}), std::vector<double>(48, 1));
-  const ValueId y = self_attention(bench.context, x, 4, true, 0.125, "attn");
-  EXPECT_THAT(variables(bench.graph),
-              ElementsAre("attn.q.weight f32[8,4,2] = normal(0.0, 0.02)", "attn.q.bias f32[4,2] = constant(0.0)",
-                          "attn.k.weight f32[8,4,2] = normal(0.0, 0.02)", "attn.k.bias f32[4,2] = constant(0.0)",
-                          "attn.v.weight f32[8,4,2] = normal(0.0, 0.02)", "attn.v.bias f32[4,2] = constant(0.0)",
-                          "attn.out.weight f32[4,2,8] = normal(0.0, 0.125)", "attn.out.bias f32[8] = constant(0.0)"));
-  EXPECT_EQ(bench.builder.shape(y), (Shape{2, 3, 8}));
-}
-
-/// One head of width 2 whose projections are the identity, so that q = k = v = x, and the output adds (100, 200).
-std::vector<double> identity_attention(bool causal) {
-  Bench bench;
-  const ValueId x = bench.input("x", f32({1, 2, 2}), {1, 0, 0, 1});
-  const ValueId y = self_attention(bench.context, x, 1, causal, 0.02, "attn");
-  for (const char* part : {"q", "k", "v", "out"}) bench.set("attn." + std::string(part) + ".weight", {1, 0, 0, 1});
-  bench.set("attn.out.bias", {100, 200});
-  return bench.value(y);
-}
-
-TEST(SelfAttention, MixesTheValuesByTheSoftmaxOfScaledProducts) {
-  // Scores of query i: 1/sqrt 2 with itself, 0 with the other; share s = e^(1/sqrt 2) / (e^(1/sqrt 2) + 1).
-  const double share = std::exp(1 / std::sqrt(2.0)) / (std::exp(1 / std::sqrt(2.0)) + 1);
-  const double tolerance = 200 * 0x1p-24 / 16;  // the scale is rounded to f32 and moves a share by less than 1/16 of that
-  expect_near(identity_attention(false), {100 + share, 201 - share, 101 - share, 200 + share}, tolerance);
-  expect_near(identity_attention(true), {101, 200, 101 - share, 200 + share}, tolerance);  // the first query sees itself alone
 }
 
 struct Entropy {

@@ -4,25 +4,41 @@
 #include <string>
 
 #include "base/config_table.h"
+#include "base/document.h"
 #include "graph/graph.h"
 
 namespace tessera {
 
-/// A language model over tokens: from `context` tokens to the next one at each place (gpt) or after the last (mlp).
+/// A language model over tokens. Its families, the values of `kind`:
+///
+///   gpt              pre-norm transformer; the next token at each place
+///   llama            the same with RMS norms, rotary positions, grouped heads, SwiGLU and no biases
+///   encoder_decoder  an encoder of the first half of the context, a decoder of the second; the next token at each place of the second
+///   two_tower        a transformer for each half of the context, then one layer; the token after the context
+///   mlp              the embedded context through layers; the token after the context
 struct ModelConfig {
-  std::string kind = "gpt";  // "gpt", "mlp"
+  std::string kind = "gpt";
   int64_t vocabulary = 256;
   int64_t context = 64;
-  int64_t layers = 2;
-  int64_t width = 128;     // gpt: residual width; mlp: hidden width
-  int64_t heads = 4;       // gpt; divides width
+  int64_t layers = 2;      // of blocks; of each tower; of the encoder and of the decoder
+  int64_t width = 128;     // residual width; mlp: hidden width
+  int64_t heads = 4;       // divides width; not of mlp
   int64_t embedding = 32;  // mlp: width of a token's embedding
   double dropout = 0.1;
+  bool tied = false;          // gpt: the head is the transpose of the embedding
+  int64_t kv_heads = 0;       // llama: divides heads; 0: as many as heads
+  int64_t ffn = 0;            // llama: inner width; 0: 8/3 of width, rounded up to a multiple of 8
+  double rope_base = 10'000;  // llama: the slowest rotation has a period of nearly 2 pi times as many places
 };
 
-/// Reads and checks the [model] table (all keys but vocabulary, which the data gives).
-/// throws  UserError (78): unknown key with the nearest legal one, a value out of range, heads that do not divide width (with the divisors)
+/// Reads and checks the [model] table: the keys of its family but vocabulary, which the data gives.
+/// throws  UserError (78): unknown key with the nearest legal one, a value out of range, heads that do not divide width (with the
+/// divisors),
+///         an odd context where halves are wanted
 ModelConfig read_model_config(ConfigTable table);
+
+/// The settings of the family in use, defaults filled in: what read_model_config would have to read, and the vocabulary.
+Document settings_of(const ModelConfig& config);
 
 struct BuildOptions {
   int64_t batch = 1;     // rows of the whole step's batch
@@ -33,14 +49,21 @@ struct BuildOptions {
 
 /// The forward graph.
 ///
-///   inputs    tokens i32[batch, context]; labels i32[batch, context] (gpt predicts every next token; mlp looks at the whole context and
-///   predicts the last
-///             label only: it slices labels[:, context-1]); step i32[] when training with dropout
-///   outputs   logits f32[batch, context, V] (gpt) or f32[batch, V] (mlp); with loss: loss f32[], count f32[]
-///   names     gpt: tokens.weight [V,E], positions.weight [context,E], blocks.I.norm1, blocks.I.attn.{q,k,v,out}, blocks.I.norm2,
-///   blocks.I.ffn.{up,down}
-///             (4 x width), norm, head.weight [E,V]; mlp: tokens.weight, hidden.I.{weight,bias}, head.{weight,bias}
-///   init      normal(0, 0.02); those that end a residual branch normal(0, 0.02 / sqrt(2 layers)); biases 0; norms 1
+///   inputs    tokens i32[batch, context]; labels i32[batch, context], of which each family slices those that it predicts; step i32[] when
+///             training with dropout
+///   outputs   logits f32[batch, places, V] (gpt, llama: context places; encoder_decoder: context/2) or f32[batch, V] (mlp, two_tower);
+///             with loss: loss f32[], count f32[]
+///   names     of the parameters: beside each family in families.h
+///   init      normal(0, 0.02); those that end a residual branch normal(0, 0.02 / sqrt(branches)); biases 0; norms 1
+///   requires  what read_model_config checks; throws InternalError else
 Graph build_model(const ModelConfig& config, const BuildOptions& options);
+
+/// Where to find the token after `used` known ones.
+struct NextToken {
+  int64_t first = 0;  // the place of the first known token in the row of `context` tokens
+  int64_t row = 0;    // the row of the logits of one sample
+};
+/// requires  used <= context. A model without causal mask wants known tokens at its end: what stands before them is padding.
+NextToken next_token(const ModelConfig& config, int64_t used);
 
 }  // namespace tessera

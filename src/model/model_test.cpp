@@ -7,26 +7,49 @@
 
 #include "autodiff/gradient_check.h"
 #include "autodiff/optimizer.h"
-#include "base/error.h"
 #include "base/random.h"
+#include "model/bench_for_tests.h"
 
 namespace tessera {
 namespace {
 
 using testing::ElementsAre;
 
+/// Four tokens of five, width 4, two heads.
+ModelConfig tiny(const std::string& kind) {
+  return {.kind = kind, .vocabulary = 5, .context = 4, .layers = 1, .width = 4, .heads = 2, .embedding = 2, .dropout = 0.25};
+}
 ModelConfig tiny_gpt() {
-  return {.kind = "gpt", .vocabulary = 5, .context = 3, .layers = 1, .width = 4, .heads = 2, .embedding = 0, .dropout = 0.25};
+  return tiny("gpt");
+}
+ModelConfig tiny_tied() {
+  ModelConfig config = tiny("gpt");
+  config.tied = true;
+  return config;
 }
 ModelConfig tiny_mlp() {
-  return {.kind = "mlp", .vocabulary = 5, .context = 3, .layers = 2, .width = 6, .heads = 1, .embedding = 2, .dropout = 0.25};
+  ModelConfig config = tiny("mlp");
+  config.layers = 2;
+  config.width = 6;
+  return config;
 }
-
-std::vector<std::string> variable_lines(const Graph& graph) {
-  std::vector<std::string> lines;
-  for (const Variable& variable : graph.variables())
-    lines.push_back(graph.value(variable.value).name + " " + to_text(graph.type(variable.value)) + " = " + to_text(variable.initializer));
-  return lines;
+ModelConfig tiny_llama() {
+  ModelConfig config = tiny("llama");
+  config.kv_heads = 1;
+  config.ffn = 6;
+  return config;
+}
+ModelConfig tiny_two_tower() {
+  return tiny("two_tower");
+}
+ModelConfig tiny_encoder_decoder() {
+  return tiny("encoder_decoder");
+}
+std::vector<ModelConfig> one_of_each() {
+  return {tiny_gpt(), tiny_tied(), tiny_mlp(), tiny_llama(), tiny_two_tower(), tiny_encoder_decoder()};
+}
+std::string name_of(const ModelConfig& config) {
+  return config.tied ? config.kind + "_tied" : config.kind;
 }
 
 std::vector<std::string> parameter_names(const Graph& graph) {
@@ -48,22 +71,111 @@ std::vector<std::string> output_lines(const Graph& graph) {
   return lines;
 }
 
+/// Lines under a prefix.
+void append(std::vector<std::string>& lines, const std::string& prefix, const std::vector<std::string>& more) {
+  for (const std::string& line : more) lines.push_back(prefix + line);
+}
+std::vector<std::string> norm_lines(const std::string& name) {
+  return {name + ".weight f32[8] = constant(1.0)", name + ".bias f32[8] = constant(0.0)"};
+}
+/// Of four heads of width 2; `out` is the deviation of the last weight.
+std::vector<std::string> attention_lines(const std::string& name, const std::string& out) {
+  std::vector<std::string> lines;
+  for (const std::string part : {"q", "k", "v"})
+    append(lines, name + "." + part, {".weight f32[8,4,2] = normal(0.0, 0.02)", ".bias f32[4,2] = constant(0.0)"});
+  append(lines, name + ".out", {".weight f32[4,2,8] = normal(0.0, " + out + ")", ".bias f32[8] = constant(0.0)"});
+  return lines;
+}
+std::vector<std::string> ffn_lines(const std::string& out) {
+  return {"ffn.up.weight f32[8,32] = normal(0.0, 0.02)", "ffn.up.bias f32[32] = constant(0.0)",
+          "ffn.down.weight f32[32,8] = normal(0.0, " + out + ")", "ffn.down.bias f32[8] = constant(0.0)"};
+}
+/// A block of width 8 and four heads.
+std::vector<std::string> block_lines(const std::string& out) {
+  std::vector<std::string> lines = norm_lines("norm1");
+  append(lines, "", attention_lines("attn", out));
+  append(lines, "", norm_lines("norm2"));
+  append(lines, "", ffn_lines(out));
+  return lines;
+}
+
+/// Eleven tokens, a context of six, two layers of width 8 with four heads.
+ModelConfig small(const std::string& kind) {
+  return {.kind = kind, .vocabulary = 11, .context = 6, .layers = 2, .width = 8, .heads = 4, .embedding = 3};
+}
+
+// The deviation of what ends a residual branch: 0.02 / sqrt(2 * 2 layers) = 0.01.
+std::vector<std::string> gpt_lines_without_head() {
+  std::vector<std::string> lines = {"tokens.weight f32[11,8] = normal(0.0, 0.02)", "positions.weight f32[6,8] = normal(0.0, 0.02)"};
+  append(lines, "blocks.0.", block_lines("0.01"));
+  append(lines, "blocks.1.", block_lines("0.01"));
+  append(lines, "", norm_lines("norm"));
+  return lines;
+}
+
 TEST(Gpt, ListsTheseParameters) {
-  const ModelConfig config{.kind = "gpt", .vocabulary = 11, .context = 6, .layers = 2, .width = 8, .heads = 4};
-  // 0.02 / sqrt(2 * 2 layers) = 0.01 ends a residual branch.
-  std::vector<std::string> expected = {"tokens.weight f32[11,8] = normal(0.0, 0.02)", "positions.weight f32[6,8] = normal(0.0, 0.02)"};
+  std::vector<std::string> expected = gpt_lines_without_head();
+  expected.emplace_back("head.weight f32[8,11] = normal(0.0, 0.02)");
+  EXPECT_EQ(variable_lines(build_model(small("gpt"), {.batch = 2})), expected);
+}
+
+TEST(TiedGpt, HasNoWeightOfItsOwnInTheHead) {
+  ModelConfig config = small("gpt");
+  config.tied = true;
+  EXPECT_EQ(variable_lines(build_model(config, {.batch = 2})), gpt_lines_without_head());
+}
+
+TEST(Llama, ListsTheseParameters) {
+  ModelConfig config = small("llama");
+  config.kv_heads = 2;
+  std::vector<std::string> expected = {"tokens.weight f32[11,8] = normal(0.0, 0.02)"};
   for (const std::string block : {"blocks.0.", "blocks.1."})
-    for (const char* line :
-         {"norm1.weight f32[8] = constant(1.0)", "norm1.bias f32[8] = constant(0.0)", "attn.q.weight f32[8,4,2] = normal(0.0, 0.02)",
-          "attn.q.bias f32[4,2] = constant(0.0)", "attn.k.weight f32[8,4,2] = normal(0.0, 0.02)", "attn.k.bias f32[4,2] = constant(0.0)",
-          "attn.v.weight f32[8,4,2] = normal(0.0, 0.02)", "attn.v.bias f32[4,2] = constant(0.0)",
-          "attn.out.weight f32[4,2,8] = normal(0.0, 0.01)", "attn.out.bias f32[8] = constant(0.0)", "norm2.weight f32[8] = constant(1.0)",
-          "norm2.bias f32[8] = constant(0.0)", "ffn.up.weight f32[8,32] = normal(0.0, 0.02)", "ffn.up.bias f32[32] = constant(0.0)",
-          "ffn.down.weight f32[32,8] = normal(0.0, 0.01)", "ffn.down.bias f32[8] = constant(0.0)"})
-      expected.push_back(block + line);
-  for (const char* line :
-       {"norm.weight f32[8] = constant(1.0)", "norm.bias f32[8] = constant(0.0)", "head.weight f32[8,11] = normal(0.0, 0.02)"})
-    expected.emplace_back(line);
+    append(expected, block,
+           {"norm1.weight f32[8] = constant(1.0)", "attn.q.weight f32[8,4,2] = normal(0.0, 0.02)",
+            "attn.k.weight f32[8,2,2] = normal(0.0, 0.02)", "attn.v.weight f32[8,2,2] = normal(0.0, 0.02)",
+            "attn.out.weight f32[4,2,8] = normal(0.0, 0.01)", "norm2.weight f32[8] = constant(1.0)",
+            // 8/3 of 8 is 21.3: the next multiple of 8 is 24.
+            "ffn.gate.weight f32[8,24] = normal(0.0, 0.02)", "ffn.up.weight f32[8,24] = normal(0.0, 0.02)",
+            "ffn.down.weight f32[24,8] = normal(0.0, 0.01)"});
+  append(expected, "", {"norm.weight f32[8] = constant(1.0)", "head.weight f32[8,11] = normal(0.0, 0.02)"});
+  EXPECT_EQ(variable_lines(build_model(config, {.batch = 2})), expected);
+}
+
+TEST(TwoTower, ListsTheseParameters) {
+  std::vector<std::string> expected;
+  for (const std::string side : {"left.", "right."}) {
+    append(expected, side, {"tokens.weight f32[11,8] = normal(0.0, 0.02)", "positions.weight f32[3,8] = normal(0.0, 0.02)"});
+    append(expected, side + "blocks.0.", block_lines("0.01"));
+    append(expected, side + "blocks.1.", block_lines("0.01"));
+    append(expected, side, norm_lines("norm"));
+  }
+  append(expected, "",
+         {"joined.weight f32[16,8] = normal(0.0, 0.02)", "joined.bias f32[8] = constant(0.0)", "head.weight f32[8,11] = normal(0.0, 0.02)",
+          "head.bias f32[11] = constant(0.0)"});
+  EXPECT_EQ(variable_lines(build_model(small("two_tower"), {.batch = 2})), expected);
+}
+
+TEST(EncoderDecoder, ListsTheseParameters) {
+  ModelConfig config = small("encoder_decoder");
+  config.layers = 3;  // 0.02 / sqrt(3 * 3) is no short decimal, nor is 0.02 / sqrt(2 * 3)
+  const std::string encoder = to_text(Attribute(0.02 / std::sqrt(6.0)));
+  const std::string decoder = to_text(Attribute(0.02 / std::sqrt(9.0)));
+  std::vector<std::string> expected = {"tokens.weight f32[11,8] = normal(0.0, 0.02)",
+                                       "encoder.positions.weight f32[3,8] = normal(0.0, 0.02)"};
+  for (const std::string number : {"0.", "1.", "2."}) append(expected, "encoder.blocks." + number, block_lines(encoder));
+  append(expected, "encoder.", norm_lines("norm"));
+  expected.emplace_back("decoder.positions.weight f32[3,8] = normal(0.0, 0.02)");
+  for (const std::string number : {"0.", "1.", "2."}) {
+    const std::string block = "decoder.blocks." + number;
+    append(expected, block, norm_lines("norm1"));
+    append(expected, block, attention_lines("self", decoder));
+    append(expected, block, norm_lines("norm2"));
+    append(expected, block, attention_lines("cross", decoder));
+    append(expected, block, norm_lines("norm3"));
+    append(expected, block, ffn_lines(decoder));
+  }
+  append(expected, "", norm_lines("norm"));
+  expected.emplace_back("head.weight f32[8,11] = normal(0.0, 0.02)");
   EXPECT_EQ(variable_lines(build_model(config, {.batch = 2})), expected);
 }
 
@@ -76,23 +188,54 @@ TEST(Mlp, ListsTheseParameters) {
                           "head.weight f32[8,11] = normal(0.0, 0.02)", "head.bias f32[11] = constant(0.0)"));
 }
 
+int64_t parameter_count(const ModelConfig& config) {
+  const Graph graph = build_model(config, {.batch = 1});
+  int64_t count = 0;
+  for (const Variable& variable : graph.variables()) count += element_count(graph.type(variable.value).shape);
+  return count;
+}
+
+TEST(Model, HasAsManyParametersAsItsFormulaSays) {
+  const int64_t v = 11, c = 6, l = 2, e = 8;
+  const int64_t norm = 2 * e, attention = 4 * e * e + 4 * e, ffn = 8 * e * e + 5 * e;
+  const int64_t block = attention + ffn + 2 * norm;
+  EXPECT_EQ(parameter_count(small("gpt")), v * e + c * e + l * block + norm + e * v);
+  ModelConfig tied = small("gpt");
+  tied.tied = true;
+  EXPECT_EQ(parameter_count(tied), v * e + c * e + l * block + norm);
+  const int64_t embedding = 3;
+  EXPECT_EQ(parameter_count(small("mlp")), v * embedding + (c * embedding * e + e) + (e * e + e) + (e * v + v));
+  EXPECT_EQ(parameter_count(small("two_tower")), 2 * (v * e + c / 2 * e + l * block + norm) + (2 * e * e + e) + (e * v + v));
+  EXPECT_EQ(parameter_count(small("encoder_decoder")),
+            v * e + (c / 2 * e + l * block + norm) + (c / 2 * e + l * (block + attention + norm)) + norm + e * v);
+  ModelConfig llama = small("llama");
+  llama.kv_heads = 1;
+  llama.ffn = 20;
+  const int64_t head = e / 4;
+  EXPECT_EQ(parameter_count(llama), v * e + l * (2 * e * e + 2 * e * head + 3 * e * 20 + 2 * e) + e + e * v);
+}
+
 TEST(Model, HasTheInputsThatItReadsAndNoOthers) {
   ModelConfig config = tiny_gpt();
-  EXPECT_THAT(input_lines(build_model(config, {.batch = 2})), ElementsAre("tokens i32[2,3]", "labels i32[2,3]", "step i32[]"));
-  EXPECT_THAT(input_lines(build_model(config, {.batch = 2, .training = false})), ElementsAre("tokens i32[2,3]", "labels i32[2,3]"));
-  EXPECT_THAT(input_lines(build_model(config, {.batch = 2, .training = false, .loss = false})), ElementsAre("tokens i32[2,3]"));
+  EXPECT_THAT(input_lines(build_model(config, {.batch = 2})), ElementsAre("tokens i32[2,4]", "labels i32[2,4]", "step i32[]"));
+  EXPECT_THAT(input_lines(build_model(config, {.batch = 2, .training = false})), ElementsAre("tokens i32[2,4]", "labels i32[2,4]"));
+  EXPECT_THAT(input_lines(build_model(config, {.batch = 2, .training = false, .loss = false})), ElementsAre("tokens i32[2,4]"));
   config.dropout = 0;
-  EXPECT_THAT(input_lines(build_model(config, {.batch = 2})), ElementsAre("tokens i32[2,3]", "labels i32[2,3]"));
+  EXPECT_THAT(input_lines(build_model(config, {.batch = 2})), ElementsAre("tokens i32[2,4]", "labels i32[2,4]"));
 }
 
 TEST(Model, HasTheseOutputs) {
-  EXPECT_THAT(output_lines(build_model(tiny_gpt(), {.batch = 2})), ElementsAre("logits f32[2,3,5]", "loss f32[]", "count f32[]"));
-  EXPECT_THAT(output_lines(build_model(tiny_mlp(), {.batch = 2})), ElementsAre("logits f32[2,5]", "loss f32[]", "count f32[]"));
-  EXPECT_THAT(output_lines(build_model(tiny_gpt(), {.batch = 2, .loss = false})), ElementsAre("logits f32[2,3,5]"));
+  const auto outputs = [](const ModelConfig& config, bool loss) { return output_lines(build_model(config, {.batch = 2, .loss = loss})); };
+  for (const ModelConfig& config : {tiny_gpt(), tiny_tied(), tiny_llama()})
+    EXPECT_THAT(outputs(config, true), ElementsAre("logits f32[2,4,5]", "loss f32[]", "count f32[]")) << config.kind;
+  for (const ModelConfig& config : {tiny_mlp(), tiny_two_tower()})
+    EXPECT_THAT(outputs(config, true), ElementsAre("logits f32[2,5]", "loss f32[]", "count f32[]")) << config.kind;
+  EXPECT_THAT(outputs(tiny_encoder_decoder(), true), ElementsAre("logits f32[2,2,5]", "loss f32[]", "count f32[]"));
+  EXPECT_THAT(outputs(tiny_gpt(), false), ElementsAre("logits f32[2,4,5]"));
 }
 
 TEST(Model, IsTheSameGraphEachTimeAndItsTextReadsBack) {
-  for (const ModelConfig& config : {tiny_gpt(), tiny_mlp()}) {
+  for (const ModelConfig& config : one_of_each()) {
     const std::string text = to_text(build_model(config, {.batch = 2}));
     EXPECT_EQ(to_text(build_model(config, {.batch = 2})), text);
     EXPECT_EQ(to_text(parse_graph(text)), text);
@@ -109,8 +252,8 @@ ReferenceValues random_state(const Graph& graph) {
     for (int64_t i = 0; i < element_count(value.type.shape); ++i) tensor.values.push_back(0.5 * stream.normal(static_cast<uint64_t>(i)));
     state[value.name] = std::move(tensor);
   }
-  state["tokens"] = {{DType::kI32, {2, 3}}, {0, 3, 1, 4, 4, 2}};
-  state["labels"] = {{DType::kI32, {2, 3}}, {3, 1, 2, 4, -1, 0}};
+  state["tokens"] = {{DType::kI32, {2, 4}}, {0, 3, 1, 4, 4, 2, 0, 1}};
+  state["labels"] = {{DType::kI32, {2, 4}}, {3, 1, 2, 2, 4, 0, -1, 0}};
   state["step"] = {{DType::kI32, {}}, {2}};
   return state;
 }
@@ -151,100 +294,104 @@ TEST_P(WholeModel, LearnsABatchByHeart) {
   EXPECT_LT(losses.back(), 0.2 * losses.front());
 }
 
-INSTANTIATE_TEST_SUITE_P(Model, WholeModel, testing::Values(tiny_gpt(), tiny_mlp()), [](const auto& config) { return config.param.kind; });
+INSTANTIATE_TEST_SUITE_P(Model, WholeModel, testing::ValuesIn(one_of_each()), [](const auto& config) { return name_of(config.param); });
 
-TEST(Gpt, ATokenDoesNotSeeThoseAfterIt) {
-  const Graph graph = build_model(tiny_gpt(), {.batch = 2, .training = false, .loss = false});
+/// Which tokens of row 0 the `row`-th logits of row 0 depend on; those of row 1 never do.
+std::vector<bool> tokens_seen(const ModelConfig& config, int64_t row) {
+  const Graph graph = build_model(config, {.batch = 2, .training = false, .loss = false});
   const std::string logits = graph.value(graph.output("logits")).name;
-  ReferenceValues state = random_state(graph);
+  const int64_t sample = element_count(graph.type(graph.output("logits")).shape) / 2;
+  const ReferenceValues state = random_state(graph);
   const std::vector<double> before = interpret(graph, state).at(logits).values;
-  state["tokens"].values[2] = 0;  // the last token of row 0
-  const std::vector<double> after = interpret(graph, state).at(logits).values;
-  for (size_t i = 0; i < before.size(); ++i) {
-    const bool depends = i >= 10 && i < 15;  // row 0, place 2, five classes
-    EXPECT_EQ(before[i] != after[i], depends) << i;
+  std::vector<bool> seen;
+  for (size_t place = 0; place < static_cast<size_t>(config.context); ++place) {
+    ReferenceValues other = state;
+    other["tokens"].values[place] = 2;  // row 0 has no 2
+    const std::vector<double> after = interpret(graph, other).at(logits).values;
+    const auto first = static_cast<std::ptrdiff_t>(row * config.vocabulary), last = first + config.vocabulary;
+    seen.push_back(!std::equal(before.begin() + first, before.begin() + last, after.begin() + first));
+    EXPECT_TRUE(std::equal(before.begin() + sample, before.end(), after.begin() + sample)) << "another sample changes";
   }
+  return seen;
 }
 
-TEST(Mlp, LooksAtTheLastLabelAlone) {
-  const Graph graph = build_model(tiny_mlp(), {.batch = 2, .training = false});
-  const std::string loss = graph.value(graph.output("loss")).name, count = graph.value(graph.output("count")).name;
+TEST(Model, ATokenOfACausalModelDoesNotSeeThoseAfterIt) {
+  for (const ModelConfig& config : {tiny_gpt(), tiny_tied(), tiny_llama()})
+    for (int64_t row = 0; row < config.context; ++row)
+      for (int64_t place = 0; place < config.context; ++place)
+        EXPECT_EQ(tokens_seen(config, row)[static_cast<size_t>(place)], place <= row) << name_of(config) << " " << row << " " << place;
+}
+
+TEST(EncoderDecoder, SeesTheFirstHalfAndOfTheSecondNoneAfterIt) {
+  EXPECT_THAT(tokens_seen(tiny_encoder_decoder(), 0), ElementsAre(true, true, true, false));
+  EXPECT_THAT(tokens_seen(tiny_encoder_decoder(), 1), ElementsAre(true, true, true, true));
+}
+
+TEST(TwoTower, SeesTheWholeContext) {
+  EXPECT_THAT(tokens_seen(tiny_two_tower(), 0), ElementsAre(true, true, true, true));
+}
+
+TEST(TwoTower, NeitherTowerSeesTheOther) {
+  const Graph graph = build_model(tiny_two_tower(), {.batch = 2, .training = false, .loss = false});
   ReferenceValues state = random_state(graph);
   const ReferenceValues before = interpret(graph, state);
-  EXPECT_THAT(before.at(count).values, ElementsAre(2));  // two rows
-  state["labels"].values = {0, 0, 2, 0, 0, 0};           // the last of each row as it was: 2 and 0
-  EXPECT_EQ(interpret(graph, state).at(loss).values, before.at(loss).values);
-  state["labels"].values[5] = 1;
-  EXPECT_NE(interpret(graph, state).at(loss).values, before.at(loss).values);
+  state["tokens"].values = {2, 2, 1, 4, 3, 3, 0, 1};  // the first halves
+  const ReferenceValues after = interpret(graph, state);
+  EXPECT_NE(after.at("left.summary").values, before.at("left.summary").values);
+  EXPECT_EQ(after.at("right.summary").values, before.at("right.summary").values);
 }
 
-ModelConfig read(const std::string& text) {
-  const Document document = parse_toml(text, "train.toml");
-  ConfigTable file(&document, "", "train.toml");
-  return read_model_config(file.table("model"));
+TEST(NextToken, IsSeenFromAllKnownTokensAndNoneAfterThem) {
+  for (const ModelConfig& config : one_of_each())
+    for (int64_t used = 1; used <= config.context; ++used) {
+      const NextToken next = next_token(config, used);
+      const std::vector<bool> seen = tokens_seen(config, next.row);
+      for (int64_t place = next.first; place < config.context; ++place)
+        EXPECT_EQ(seen[static_cast<size_t>(place)], place < next.first + used) << name_of(config) << " " << used << " " << place;
+    }
 }
 
-std::string message_of(const std::string& text) {
-  try {
-    read(text);
-  } catch (const UserError& error) {
-    EXPECT_EQ(error.exit_code(), ExitCode::kBadConfig);
-    return error.what();
+TEST(NextToken, OfNothingKnownIsStillARowOfTheLogits) {
+  for (const ModelConfig& config : one_of_each()) EXPECT_EQ(next_token(config, 0).row, 0) << name_of(config);
+}
+
+TEST(TiedGpt, IsTheGptWhoseHeadIsTheTransposeOfItsEmbedding) {
+  const BuildOptions options{.batch = 2, .training = false};
+  const Graph free = build_model(tiny_gpt(), options), tied = build_model(tiny_tied(), options);
+  ReferenceValues state = random_state(free);
+  const ReferenceTensor& table = state.at("tokens.weight");
+  for (size_t token = 0; token < 5; ++token)
+    for (size_t channel = 0; channel < 4; ++channel) state["head.weight"].values[channel * 5 + token] = table.values[token * 4 + channel];
+  const std::string loss = free.value(free.output("loss")).name;
+  const double expected = interpret(free, state).at(loss).values[0];
+  state.erase("head.weight");
+  EXPECT_EQ(interpret(tied, state).at(loss).values[0], expected);  // the same doubles in the same order
+}
+
+/// The labels, by their index in two rows of four, that the loss depends on.
+std::vector<int> labels_counted(const ModelConfig& config) {
+  const Graph graph = build_model(config, {.batch = 2, .training = false});
+  const std::string loss = graph.value(graph.output("loss")).name;
+  ReferenceValues state = random_state(graph);
+  state["labels"].values = {3, 1, 2, 2, 4, 0, 3, 0};
+  const double before = interpret(graph, state).at(loss).values[0];
+  std::vector<int> counted;
+  for (int i = 0; i < 8; ++i) {
+    ReferenceValues other = state;
+    double& label = other["labels"].values[static_cast<size_t>(i)];
+    label = label == 4 ? 1 : 4;
+    if (interpret(graph, other).at(loss).values[0] != before) counted.push_back(i);
   }
-  return "no error";
+  EXPECT_THAT(interpret(graph, state).at(graph.value(graph.output("count")).name).values, ElementsAre(static_cast<double>(counted.size())));
+  return counted;
 }
 
-TEST(ReadModelConfig, ReadsEveryKey) {
-  const ModelConfig config =
-      read("[model]\nkind = \"mlp\"\ncontext = 7\nlayers = 3\nwidth = 30\nheads = 5\nembedding = 9\ndropout = 0.5\n");
-  EXPECT_EQ(config.kind, "mlp");
-  EXPECT_EQ(config.context, 7);
-  EXPECT_EQ(config.layers, 3);
-  EXPECT_EQ(config.width, 30);
-  EXPECT_EQ(config.heads, 5);
-  EXPECT_EQ(config.embedding, 9);
-  EXPECT_EQ(config.dropout, 0.5);
-  EXPECT_EQ(config.vocabulary, ModelConfig().vocabulary);  // the data gives it
-}
-
-TEST(ReadModelConfig, WhatIsAbsentHasItsDefault) {
-  const ModelConfig config = read("");
-  EXPECT_EQ(config.kind, "gpt");
-  EXPECT_EQ(config.width, 128);
-  EXPECT_EQ(config.heads, 4);
-}
-
-TEST(ReadModelConfig, AnUnknownKeyIsRefusedWithTheNearest) {
-  EXPECT_EQ(message_of("[model]\nlayer = 3\n"),
-            "train.toml: unknown key 'model.layer'\n"
-            "  why: legal keys here are context, dropout, embedding, heads, kind, layers, width\n"
-            "  fix: did you mean 'model.layers'?");
-}
-
-TEST(ReadModelConfig, AnUnknownKindIsRefused) {
-  EXPECT_EQ(message_of("[model]\nkind = \"rnn\"\n"),
-            "train.toml: model.kind = \"rnn\" is not possible\n"
-            "  why: model.kind must be one of gpt, mlp\n"
-            "  fix: set model.kind to such a value");
-}
-
-TEST(ReadModelConfig, AValueOutOfRangeIsRefused) {
-  EXPECT_EQ(message_of("[model]\nlayers = 0\n"),
-            "train.toml: model.layers = 0 is not possible\n"
-            "  why: model.layers must be an integer from 1 to 1000\n"
-            "  fix: set model.layers to such a value");
-  EXPECT_EQ(message_of("[model]\ndropout = 1.0\n"),
-            "train.toml: model.dropout = 1.0 is not possible\n"
-            "  why: model.dropout must be a number from 0.0 to 0.99\n"
-            "  fix: set model.dropout to such a value");
-}
-
-TEST(ReadModelConfig, HeadsThatDoNotDivideTheWidthAreRefusedWithThoseThatDo) {
-  EXPECT_EQ(message_of("[model]\nwidth = 12\nheads = 5\n"),
-            "train.toml: model.heads = 5 does not divide model.width = 12\n"
-            "  why: every head takes the same number of channels, width / heads\n"
-            "  fix: set model.heads to one of 1, 2, 3, 4, 6, 12");
-  EXPECT_EQ(message_of("[model]\nkind = \"mlp\"\nwidth = 12\nheads = 5\n"), "no error");  // an mlp has no heads
+TEST(Model, PredictsTheseLabels) {
+  for (const ModelConfig& config : {tiny_gpt(), tiny_tied(), tiny_llama()})
+    EXPECT_THAT(labels_counted(config), ElementsAre(0, 1, 2, 3, 4, 5, 6, 7)) << name_of(config);
+  for (const ModelConfig& config : {tiny_mlp(), tiny_two_tower()})
+    EXPECT_THAT(labels_counted(config), ElementsAre(3, 7)) << config.kind;  // the last of each row
+  EXPECT_THAT(labels_counted(tiny_encoder_decoder()), ElementsAre(2, 3, 6, 7));
 }
 
 }  // namespace

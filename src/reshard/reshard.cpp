@@ -1,36 +1,95 @@
 #include "reshard/reshard.h"
 
 #include <algorithm>
+#include <map>
+#include <set>
 
 #include "base/error.h"
+#include "reshard/chains.h"
 
 namespace tessera {
 namespace {
 
-/// Below this size every process takes all contributions at once: one round of messages beats the two of reduce-scatter and all-gather.
-constexpr int64_t kDirectReduceBytes = 4096;
-
-std::vector<PartialAxis> resolved_axes(const DistAttr& from, const DistAttr& to) {
-  std::vector<PartialAxis> axes;
-  for (const PartialAxis& p : from.partial)
-    if (!to.is_partial_on(p.axis)) axes.push_back(p);
-  return axes;
-}
-
-/// Axes on which `to` is partial and `from` is not.
-std::vector<PartialAxis> started_axes(const DistAttr& from, const DistAttr& to) {
-  std::vector<PartialAxis> axes;
-  for (const PartialAxis& p : to.partial) {
-    if (!from.is_partial_on(p.axis))
-      axes.push_back(p);
-    else
-      ensure(std::find(from.partial.begin(), from.partial.end(), p) != from.partial.end(), "a Partial keeps its reduction");
-  }
-  return axes;
-}
+/// Processes of which a price is the largest.
+constexpr int kPricedProcesses = 64;
 
 bool shards(const DistAttr& attr, int axis) {
   return attr.uses(axis) && !attr.is_partial_on(axis);
+}
+
+// ---- names ----
+
+/// Does every process hold what it wants? Dim by dim, over the places on the axes that divide it at either end.
+bool is_local(const Shape& shape, const DistAttr& from, const DistAttr& to) {
+  for (int d = 0; d < shape.size(); ++d) {
+    std::set<int> axes(from.dims[static_cast<size_t>(d)].axes.begin(), from.dims[static_cast<size_t>(d)].axes.end());
+    axes.insert(to.dims[static_cast<size_t>(d)].axes.begin(), to.dims[static_cast<size_t>(d)].axes.end());
+    const Split held = from.split(d, shape[d]), wanted = to.split(d, shape[d]);
+    std::vector<Coordinate> places = {Dims::filled(from.mesh->axis_count(), 0)};
+    for (int axis : axes) {
+      std::vector<Coordinate> more;
+      for (const Coordinate& place : places)
+        for (int64_t i = 0; i < from.mesh->shape()[axis]; ++i) {
+          more.push_back(place);
+          more.back()[axis] = i;
+        }
+      places = std::move(more);
+    }
+    for (const Coordinate& place : places) {
+      const Range own = held.range_at(place), needed = wanted.range_at(place);
+      if (!needed.empty() && (needed.begin < own.begin || needed.end > own.end)) return false;
+    }
+  }
+  return true;
+}
+
+/// Does `a` start with `b`, dim by dim? Then a is b divided further.
+bool divides_further(const DistAttr& a, const DistAttr& b) {
+  for (size_t d = 0; d < a.dims.size(); ++d) {
+    const auto& longer = a.dims[d].axes;
+    const auto& shorter = b.dims[d].axes;
+    if (shorter.size() > longer.size() || !std::equal(shorter.begin(), shorter.end(), longer.begin())) return false;
+    if (!shorter.empty() && a.dims[d].unit != b.dims[d].unit) return false;
+  }
+  return true;
+}
+
+/// Do the two cut every dim into the same parts, by other axes of the same sizes? Then each part wanted is one that someone holds.
+bool has_the_same_parts(const DistAttr& from, const DistAttr& to) {
+  for (size_t d = 0; d < from.dims.size(); ++d) {
+    const auto& a = from.dims[d];
+    const auto& b = to.dims[d];
+    const auto size = [&](int axis) { return from.mesh->shape()[axis]; };
+    if (!std::equal(a.axes.begin(), a.axes.end(), b.axes.begin(), b.axes.end(), [&](int x, int y) { return size(x) == size(y); }))
+      return false;
+    if (!a.axes.empty() && a.unit != b.unit) return false;
+  }
+  return true;
+}
+
+/// Do axes go from the end of one dim to the end of one other, and nothing else changes?
+bool moves_between_two_dims(const DistAttr& from, const DistAttr& to) {
+  std::vector<size_t> changed;
+  for (size_t d = 0; d < from.dims.size(); ++d)
+    if (from.dims[d].axes != to.dims[d].axes) changed.push_back(d);
+  if (changed.size() != 2) return false;
+  for (const auto& [loser, winner] : {std::pair{changed[0], changed[1]}, std::pair{changed[1], changed[0]}}) {
+    const auto &long_from = from.dims[loser].axes, &short_to = to.dims[loser].axes;
+    const auto &short_from = from.dims[winner].axes, &long_to = to.dims[winner].axes;
+    if (short_to.size() > long_from.size() || short_from.size() > long_to.size()) continue;
+    if (std::equal(short_to.begin(), short_to.end(), long_from.begin()) &&
+        std::equal(short_from.begin(), short_from.end(), long_to.begin()))
+      return true;
+  }
+  return false;
+}
+
+// ---- ways ----
+
+using Way = std::vector<Exchange>;
+
+Exchange named(const Shape& shape, const DistAttr& from, const DistAttr& to) {
+  return {classify(shape, from, to), from, to};
 }
 
 /// The dim to cut further by `parts`: the outermost that is cut evenly, so that the pieces are contiguous; else the one of the largest
@@ -50,46 +109,59 @@ int dim_to_scatter(const Shape& shape, const DistAttr& attr, int64_t parts) {
   return longest;
 }
 
-/// Like `to`, but with the resolved axes that `to` leaves unused dividing one more dim: where a reduce-scatter ends and an all-gather
-/// starts.
-std::optional<DistAttr> scattered(const TensorType& type, const DistAttr& from, const DistAttr& to) {
-  DistAttr middle = to;
+/// Like `to`, with `axes` dividing one dim more.
+std::optional<DistAttr> divided_further(const Shape& shape, const DistAttr& to, const std::vector<int>& axes) {
   int64_t parts = 1;
-  std::vector<int> axes;
-  for (const PartialAxis& p : resolved_axes(from, to)) {
-    if (shards(to, p.axis)) continue;
-    axes.push_back(p.axis);
-    parts *= to.mesh->shape()[p.axis];
-  }
-  if (axes.empty() || parts == 1) return std::nullopt;
-  if (byte_size({type.dtype, to.largest_shape(type.shape)}).value() <= kDirectReduceBytes) return std::nullopt;
-  const int dim = dim_to_scatter(type.shape, to, parts);
+  for (int axis : axes) parts *= to.mesh->shape()[axis];
+  if (parts == 1) return std::nullopt;
+  const int dim = dim_to_scatter(shape, to, parts);
   if (dim < 0) return std::nullopt;
+  DistAttr middle = to;
   auto& dim_axes = middle.dims[static_cast<size_t>(dim)].axes;
   dim_axes.insert(dim_axes.end(), axes.begin(), axes.end());
   return middle;
 }
 
-bool is_local(const Shape& shape, const Exchange& exchange) {
-  for (Rank receiver : exchange.to.mesh->processes())
-    for (const Pull& pull : pulls(shape, exchange, receiver))
-      if (pull.sender != receiver) return false;
-  return true;
+/// Reduce-scatter over the axes that `to` leaves unused, then all-gather.
+std::optional<Way> through_scattered_sums(const TensorType& type, const DistAttr& from, const DistAttr& to) {
+  std::vector<int> axes;
+  for (const PartialAxis& p : resolved_axes(from, to))
+    if (!shards(to, p.axis)) axes.push_back(p.axis);
+  const auto middle = divided_further(type.shape, to, axes);
+  if (!middle) return std::nullopt;
+  return Way{named(type.shape, from, *middle), named(type.shape, *middle, to)};
 }
 
-/// Does `a` start with `b`, dim by dim? Then a is b divided further.
-bool divides_further(const DistAttr& a, const DistAttr& b) {
-  for (size_t d = 0; d < a.dims.size(); ++d) {
-    const auto& longer = a.dims[d].axes;
-    const auto& shorter = b.dims[d].axes;
-    if (shorter.size() > longer.size() || !std::equal(shorter.begin(), shorter.end(), longer.begin())) return false;
-    if (!shorter.empty() && a.dims[d].unit != b.dims[d].unit) return false;
+/// Onto another mesh: each piece travels once, and the copies are made there.
+std::optional<Way> through_one_copy(const TensorType& type, const DistAttr& from, const DistAttr& to) {
+  std::vector<int> axes;
+  for (int axis = 0; axis < to.mesh->axis_count(); ++axis)
+    if (!to.uses(axis)) axes.push_back(axis);
+  const auto middle = divided_further(type.shape, to, axes);
+  if (!middle) return std::nullopt;
+  return Way{named(type.shape, from, *middle), named(type.shape, *middle, to)};
+}
+
+/// The ways that there are: the direct one first.
+std::vector<Way> ways(const TensorType& type, const DistAttr& from, const DistAttr& to, const LinkCost& link) {
+  std::vector<Way> list = {{named(type.shape, from, to)}};
+  const auto add = [&](std::optional<Way> way) {
+    if (way) list.push_back(std::move(*way));
+  };
+  if (!on_one_mesh(from, to)) {
+    add(through_one_copy(type, from, to));
+  } else if (!resolved_axes(from, to).empty()) {
+    add(through_scattered_sums(type, from, to));
+  } else if (started_axes(from, to).empty() && list.front().front().kind == ReshardKind::kMessages) {
+    add(find_chain(type, from, to, link));
   }
-  return true;
+  return list;
 }
 
-bool same_mesh(const DistAttr& a, const DistAttr& b) {
-  return a.mesh == b.mesh || *a.mesh == *b.mesh;
+double seconds_of(const TensorType& type, const Way& way, const LinkCost& link) {
+  double sum = 0;
+  for (const Exchange& exchange : way) sum += price(type, exchange, link).value();
+  return sum;
 }
 
 }  // namespace
@@ -102,6 +174,7 @@ std::string_view to_text(ReshardKind kind) {
     case ReshardKind::kReduceScatter: return "reduce-scatter";
     case ReshardKind::kAllReduce: return "all-reduce";
     case ReshardKind::kAllToAll: return "all-to-all";
+    case ReshardKind::kPermute: return "permute";
     case ReshardKind::kMessages: return "messages";
   }
   throw InternalError("unknown kind of reshard");
@@ -109,7 +182,7 @@ std::string_view to_text(ReshardKind kind) {
 
 ReshardKind classify(const Shape& shape, const DistAttr& from, const DistAttr& to) {
   if (from == to) return ReshardKind::kNone;
-  if (!same_mesh(from, to)) return ReshardKind::kMessages;
+  if (!on_one_mesh(from, to)) return ReshardKind::kMessages;
   const auto resolved = resolved_axes(from, to);
   if (!resolved.empty()) {
     const bool all_scatter = std::all_of(resolved.begin(), resolved.end(), [&](const PartialAxis& p) { return shards(to, p.axis); });
@@ -119,73 +192,57 @@ ReshardKind classify(const Shape& shape, const DistAttr& from, const DistAttr& t
     if (all_scatter && divides_further(to, from)) return ReshardKind::kReduceScatter;
     return ReshardKind::kMessages;
   }
-  if (is_local(shape, {ReshardKind::kMessages, from, to})) return ReshardKind::kSlice;
+  if (is_local(shape, from, to)) return ReshardKind::kSlice;
   if (divides_further(from, to)) return ReshardKind::kAllGather;
-  int changed = 0;
-  for (size_t d = 0; d < from.dims.size(); ++d) changed += from.dims[d].axes != to.dims[d].axes;
-  return changed == 2 ? ReshardKind::kAllToAll : ReshardKind::kMessages;
+  if (has_the_same_parts(from, to)) return ReshardKind::kPermute;
+  return moves_between_two_dims(from, to) ? ReshardKind::kAllToAll : ReshardKind::kMessages;
 }
 
-std::vector<Exchange> plan_reshard(const TensorType& type, const DistAttr& from, const DistAttr& to) {
+Seconds price(const TensorType& type, const Exchange& exchange, const LinkCost& link) {
+  if (exchange.kind == ReshardKind::kNone || exchange.kind == ReshardKind::kSlice) return Seconds(0);
+  const std::vector<Rank>& receivers = exchange.to.mesh->processes();
+  const size_t stride = (receivers.size() + kPricedProcesses - 1) / kPricedProcesses;
+  int64_t most_received = 0;
+  size_t most_peers = 0;
+  std::map<Rank, int64_t> sent;
+  for (size_t i = 0; i < receivers.size(); i += stride) {
+    int64_t received = 0;
+    std::set<Rank> peers;
+    for (const Pull& pull : pulls(type.shape, exchange, receivers[i])) {
+      if (pull.sender == receivers[i]) continue;
+      const int64_t bytes = element_count(pull.box.shape()) * size_of(type.dtype);
+      received += bytes;
+      sent[pull.sender] += bytes;
+      peers.insert(pull.sender);
+    }
+    most_received = std::max(most_received, received);
+    most_peers = std::max(most_peers, peers.size());
+  }
+  for (const auto& [sender, bytes] : sent) most_received = std::max(most_received, bytes);
+  return Seconds(static_cast<double>(most_peers) * link.latency.value() + static_cast<double>(most_received) / link.bytes_per_second);
+}
+
+std::vector<Exchange> plan_reshard(const TensorType& type, const DistAttr& from, const DistAttr& to, const LinkCost& link) {
   if (from == to) return {};
-  if (!same_mesh(from, to) && !from.partial.empty()) {
+  if (!on_one_mesh(from, to) && !from.partial.empty()) {
     // Summed at home first: each addend would travel otherwise.
     DistAttr summed = from;
     summed.partial.clear();
-    std::vector<Exchange> exchanges = plan_reshard(type, from, summed);
-    exchanges.push_back({ReshardKind::kMessages, summed, to});
+    std::vector<Exchange> exchanges = plan_reshard(type, from, summed, link);
+    for (Exchange& exchange : plan_reshard(type, summed, to, link)) exchanges.push_back(std::move(exchange));
     return exchanges;
   }
-  if (const auto middle = scattered(type, from, to)) {
-    return {{classify(type.shape, from, *middle), from, *middle}, {classify(type.shape, *middle, to), *middle, to}};
+  std::vector<Way> list = ways(type, from, to, link);
+  if (list.size() == 1) return list.front();
+  size_t best = 0;
+  double best_seconds = seconds_of(type, list[0], link);
+  for (size_t i = 1; i < list.size(); ++i) {
+    const double seconds = seconds_of(type, list[i], link);
+    if (seconds >= best_seconds) continue;
+    best = i;
+    best_seconds = seconds;
   }
-  return {{classify(type.shape, from, to), from, to}};
-}
-
-std::vector<Pull> pulls(const Shape& shape, const Exchange& exchange, Rank receiver) {
-  const DistAttr& from = exchange.from;
-  const DistAttr& to = exchange.to;
-  const auto place = to.mesh->coordinate_of(receiver);
-  if (!place) return {};
-  for (const PartialAxis& p : started_axes(from, to))
-    if ((*place)[p.axis] != 0) return {};
-  const bool one_mesh = same_mesh(from, to);
-  const Box wanted = to.box(shape, *place);
-  const auto resolved = resolved_axes(from, to);
-  std::vector<Pull> result;
-  // Candidates are one replica of each part: on axes that do not matter to `from`, the sender stands where the receiver stands, so that
-  // replicas share the work; from another mesh, the receiver's number chooses.
-  for (int index = 0; index < from.mesh->size(); ++index) {
-    const Coordinate coordinate = from.mesh->coordinate_at(index);
-    bool chosen = true;
-    for (int axis = 0; axis < from.mesh->axis_count() && chosen; ++axis) {
-      const bool contributes = std::any_of(resolved.begin(), resolved.end(), [&](const PartialAxis& p) { return p.axis == axis; });
-      if (shards(from, axis) || contributes) continue;
-      const int64_t replica = one_mesh ? (*place)[axis] : receiver % from.mesh->shape()[axis];
-      chosen = coordinate[axis] == replica;
-    }
-    if (!chosen) continue;
-    const Box overlap = intersect(wanted, from.box(shape, coordinate));
-    if (overlap.empty()) continue;
-    bool first = true;
-    for (const PartialAxis& p : resolved) first = first && coordinate[p.axis] == 0;
-    result.push_back({from.mesh->process_at(coordinate), overlap, first, resolved.empty() ? ReduceOp::kSum : resolved.front().reduce});
-  }
-  // By box, then by contribution: candidates of one box were found in the order of their coordinates.
-  std::stable_sort(result.begin(), result.end(), [](const Pull& a, const Pull& b) {
-    for (size_t d = 0; d < a.box.ranges.size(); ++d)
-      if (a.box.ranges[d].begin != b.box.ranges[d].begin) return a.box.ranges[d].begin < b.box.ranges[d].begin;
-    return false;
-  });
-  return result;
-}
-
-int64_t received_elements(const Shape& shape, const std::vector<Exchange>& exchanges, Rank receiver) {
-  int64_t count = 0;
-  for (const Exchange& exchange : exchanges)
-    for (const Pull& pull : pulls(shape, exchange, receiver))
-      if (pull.sender != receiver) count += element_count(pull.box.shape());
-  return count;
+  return list[best];
 }
 
 }  // namespace tessera

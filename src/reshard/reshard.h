@@ -8,12 +8,23 @@
 
 #include "base/split.h"
 #include "base/tensor.h"
+#include "base/units.h"
 #include "shard/dist_attr.h"
 
 namespace tessera {
 
-enum class ReshardKind { kNone, kSlice, kAllGather, kReduceScatter, kAllReduce, kAllToAll, kMessages };
-std::string_view to_text(ReshardKind kind);  // "none", "slice", "all-gather", "reduce-scatter", "all-reduce", "all-to-all", "messages"
+enum class ReshardKind {
+  kNone,
+  kSlice,          // every process has what it needs
+  kAllGather,      // the innermost axes of dims are taken away
+  kReduceScatter,  // addends are summed, each process its own part
+  kAllReduce,      // addends are summed, every process all
+  kAllToAll,       // an axis goes from the end of one dim to the end of another
+  kPermute,        // every process takes the part of one other
+  kMessages,       // anything else: exact overlaps
+};
+std::string_view to_text(
+    ReshardKind kind);  // "none", "slice", "all-gather", "reduce-scatter", "all-reduce", "all-to-all", "permute", "messages"
 
 /// One exchange: every receiver pulls boxes of `from` and puts `to` together, adding (or taking the maximum, ...) the contributions of the
 /// partial axes that `to` resolves, in the order of their coordinates.
@@ -34,13 +45,23 @@ struct Pull {
   bool operator==(const Pull&) const = default;
 };
 
-/// The exchanges that turn `from` into `to`, in order; none when they are equal.
+/// What an exchange is priced with: a latency for each process that the busiest one talks to, and the bytes that it receives or sends.
+struct LinkCost {
+  Seconds latency{1e-6};  // those of threads of one machine
+  double bytes_per_second = 5e9;
+};
+
+/// The exchanges that turn `from` into `to`, in order; none when they are equal. Of several ways the cheapest: messages in one round, which
+/// receive the fewest bytes; a chain of collectives over one axis each, which talk to fewer processes; for addends reduce-scatter and
+/// all-gather; onto a mesh that wants copies, one copy in parts and an all-gather there.
 ///
-///   ensures  the result is `to`; no intermediate is larger than the larger of source and target; an all-reduce of more than a few
-///   kilobytes is a
-///            reduce-scatter and an all-gather
+///   ensures  the result is `to`; no intermediate is larger than the larger of source and target, but for rounding of uneven parts
 ///   throws   InternalError when a Partial would change its kind
-std::vector<Exchange> plan_reshard(const TensorType& type, const DistAttr& from, const DistAttr& to);
+///   source   chains: Rink et al., arXiv 2112.01075 (slices, then all-to-alls and permutes, then all-gathers), found by shortest path
+std::vector<Exchange> plan_reshard(const TensorType& type, const DistAttr& from, const DistAttr& to, const LinkCost& link = {});
+
+/// Seconds of one exchange by `link`: of the processes of both meshes the busiest; of more than 64 a spread sample.
+Seconds price(const TensorType& type, const Exchange& exchange, const LinkCost& link);
 
 /// The name of the whole way: what a reader would call it, such as all-reduce for reduce-scatter + all-gather.
 ReshardKind classify(const Shape& shape, const DistAttr& from, const DistAttr& to);
@@ -50,6 +71,11 @@ ReshardKind classify(const Shape& shape, const DistAttr& from, const DistAttr& t
 ///   coordinate
 ///            other than 0: it holds the identity
 std::vector<Pull> pulls(const Shape& shape, const Exchange& exchange, Rank receiver);
+
+/// Elements that `receiver` must get from others whatever the way: those of its target part that it does not hold. Of sums over n
+/// processes that end in parts, (n-1)/n of what the group holds each; the same again for what all of them want whole.
+///   source   reference text in docs/sharding.md; Patarasuk and Yuan 2009 for sums
+int64_t least_received_elements(const Shape& shape, const DistAttr& from, const DistAttr& to, Rank receiver);
 
 /// Elements that `receiver` gets from other processes.
 int64_t received_elements(const Shape& shape, const std::vector<Exchange>& exchanges, Rank receiver);

@@ -75,6 +75,10 @@ std::map<Rank, Values> execute(const std::map<Rank, Values>& before, const Shape
   return after;
 }
 
+DistAttr parse_spec_of(const MeshPtr& mesh, const std::string& placements) {
+  return parse_placements(placements, mesh, 2);
+}
+
 Values numbered(const Shape& shape) {
   Values values(static_cast<size_t>(element_count(shape)));
   for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<double>(i);
@@ -135,7 +139,9 @@ TEST(Reshard, RecognisesTheCollectives) {
   EXPECT_EQ(kind("tp=2", "f32[8@tp, 4]", "f32[8, 4@tp]"), ReshardKind::kAllToAll);
   EXPECT_EQ(kind("dp=2 tp=2", "f32[8@dp, 4] {partial sum: tp}", "f32[8@dp, 4]"), ReshardKind::kAllReduce);
   EXPECT_EQ(kind("dp=2 tp=2", "f32[8@dp@tp, 4]", "f32[8@dp, 4]"), ReshardKind::kAllGather);
-  EXPECT_EQ(kind("dp=2 tp=2", "f32[8@dp, 4@tp]", "f32[8@tp, 4@dp]"), ReshardKind::kAllToAll);
+  EXPECT_EQ(kind("dp=2 tp=2", "f32[8@dp, 4@tp]", "f32[8@tp, 4@dp]"), ReshardKind::kPermute);  // (0,1) and (1,0) swap their parts
+  EXPECT_EQ(kind("dp=2 tp=2", "f32[8@dp, 4]", "f32[8@tp, 4]"), ReshardKind::kPermute);
+  EXPECT_EQ(kind("dp=2 tp=3", "f32[8@dp, 4@tp]", "f32[8@tp, 4@dp]"), ReshardKind::kMessages);
   EXPECT_EQ(kind("dp=2 tp=2", "f32[8@dp, 4]", "f32[8@dp, 4]"), ReshardKind::kNone);
 }
 
@@ -161,13 +167,16 @@ TEST(Reshard, ContributionsAreAddedInTheOrderOfTheirCoordinates) {
   }
 }
 
-/// Every placement of a tensor of `rank` dims on `mesh` with at most one partial sum.
-std::vector<DistAttr> all_placements(const MeshPtr& mesh, int rank) {
+enum class Sums { kWith, kWithout };
+
+/// Every placement of a tensor of `rank` dims on `mesh`, axis by axis.
+std::vector<DistAttr> all_placements(const MeshPtr& mesh, int rank, Sums sums = Sums::kWith) {
   std::vector<std::vector<Placement>> lists = {{}};
   for (int axis = 0; axis < mesh->axis_count(); ++axis) {
     std::vector<std::vector<Placement>> longer;
     for (const auto& list : lists) {
-      std::vector<Placement> choices = {Replicate(), Partial()};
+      std::vector<Placement> choices = {Replicate()};
+      if (sums == Sums::kWith) choices.push_back(Partial());
       for (int d = 0; d < rank; ++d) choices.push_back(Shard(d));
       for (const Placement& choice : choices) {
         longer.push_back(list);
@@ -181,14 +190,30 @@ std::vector<DistAttr> all_placements(const MeshPtr& mesh, int rank) {
   return attrs;
 }
 
-TEST(Reshard, EveryPairOfPlacementsOnOneMeshGivesTheSameTensor) {
-  for (const auto& [mesh_text, shape] : std::vector<std::pair<std::string, Shape>>{
-           {"a=2", {5, 3}}, {"a=3", {7, 2}}, {"a=2 b=2", {5, 3}}, {"a=2 b=3", {4, 7}}, {"a=5", {3}}}) {
+/// Where messages are dear, chains and few peers win; where bytes are, the direct form.
+constexpr LinkCost kDearMessages{Seconds(1), 1e12}, kDearBytes{Seconds(0), 1};
+
+class OnEveryLink : public testing::TestWithParam<LinkCost> {};
+std::string link_name(const testing::TestParamInfo<LinkCost>& given) {
+  const char* names[] = {"Threads", "DearMessages", "DearBytes"};
+  return names[given.index];
+}
+INSTANTIATE_TEST_SUITE_P(Links, OnEveryLink, testing::Values(LinkCost{}, kDearMessages, kDearBytes), link_name);
+
+TEST_P(OnEveryLink, EveryPairOfPlacementsOnOneMeshGivesTheSameTensor) {
+  for (const auto& [mesh_text, shape] : std::vector<std::pair<std::string, Shape>>{{"a=2", {5, 3}},
+                                                                                   {"a=3", {7, 2}},
+                                                                                   {"a=2 b=2", {5, 3}},
+                                                                                   {"a=2 b=3", {4, 7}},
+                                                                                   {"a=5", {3}},
+                                                                                   {"a=2 b=3", {37, 41}},
+                                                                                   {"a=2 b=2", {0, 3}},
+                                                                                   {"a=2 b=2 c=2", {3, 9}}}) {
     const MeshPtr mesh = mesh_of(mesh_text);
     const Values whole = numbered(shape);
     for (const DistAttr& from : all_placements(mesh, shape.size()))
       for (const DistAttr& to : all_placements(mesh, shape.size())) {
-        const auto exchanges = plan_reshard({DType::kF32, shape}, from, to);
+        const auto exchanges = plan_reshard({DType::kF32, shape}, from, to, GetParam());
         const std::string what = to_text({DType::kF32, shape}, from) + " -> " + to_text({DType::kF32, shape}, to) + " on " + mesh_text;
         expect_same(execute_all(distribute(whole, shape, from), shape, exchanges), whole, shape, to, what);
         if (HasFatalFailure()) return;
@@ -196,16 +221,137 @@ TEST(Reshard, EveryPairOfPlacementsOnOneMeshGivesTheSameTensor) {
   }
 }
 
-TEST(Reshard, LargeTensorsGoThroughTheScatteredFormToTheSameResult) {
-  const MeshPtr mesh = mesh_of("a=2 b=3");
-  const Shape shape{37, 41};  // 6068 bytes, above the size of a direct reduction
-  const Values whole = numbered(shape);
-  for (const DistAttr& from : all_placements(mesh, 2))
-    for (const DistAttr& to : all_placements(mesh, 2)) {
-      const auto exchanges = plan_reshard({DType::kF32, shape}, from, to);
-      expect_same(execute_all(distribute(whole, shape, from), shape, exchanges), whole, shape, to, to_text(from) + " -> " + to_text(to));
-      if (HasFatalFailure()) return;
+int64_t local_elements(const DistAttr& attr, const Shape& shape) {
+  return element_count(attr.largest_shape(shape));
+}
+
+TEST(Reshard, NoPlaceOnTheWayHoldsMoreThanTheLargerEnd) {
+  const MeshPtr mesh = mesh_of("a=2 b=2 c=2");
+  const Shape shape{16, 16, 16};
+  bool some_way_is_a_chain = false;
+  for (const DistAttr& from : all_placements(mesh, 3, Sums::kWithout))
+    for (const DistAttr& to : all_placements(mesh, 3, Sums::kWithout)) {
+      const auto exchanges = plan_reshard({DType::kF32, shape}, from, to, kDearMessages);
+      some_way_is_a_chain = some_way_is_a_chain || exchanges.size() > 2;
+      for (const Exchange& exchange : exchanges)
+        EXPECT_LE(local_elements(exchange.to, shape), std::max(local_elements(from, shape), local_elements(to, shape)))
+            << to_text(from) << " -> " << to_text(to) << " by " << to_text(exchange.to);
     }
+  EXPECT_TRUE(some_way_is_a_chain);
+}
+
+/// Most elements that a process receives.
+int64_t most_received(const Shape& shape, const std::vector<Exchange>& exchanges, const MeshPtr& mesh) {
+  int64_t most = 0;
+  for (Rank process : mesh->processes()) most = std::max(most, received_elements(shape, exchanges, process));
+  return most;
+}
+
+struct MeshAndShape {
+  std::string mesh;
+  Shape shape;
+};
+class ByteBound : public testing::TestWithParam<MeshAndShape> {};
+INSTANTIATE_TEST_SUITE_P(Meshes, ByteBound,
+                         testing::Values(MeshAndShape{"a=2 b=4", {64, 64}}, MeshAndShape{"a=4 b=4", {64, 64}},
+                                         MeshAndShape{"a=2 b=2 c=2", {64, 64, 64}}, MeshAndShape{"a=2 b=4 c=8", {64, 64, 64}}),
+                         [](const auto& given) { return "m" + std::to_string(given.index); });
+
+TEST_P(ByteBound, TheDirectFormReceivesTheFewestBytesAndTheChosenFormNotManyMore) {
+  const MeshPtr mesh = mesh_of(GetParam().mesh);
+  const TensorType type{DType::kF32, GetParam().shape};
+  const auto placements = all_placements(mesh, type.shape.size(), Sums::kWithout);
+  double sum_of_ratios = 0;
+  int pairs = 0;
+  for (const DistAttr& from : placements)
+    for (const DistAttr& to : placements) {
+      if (from == to) continue;
+      const std::vector<Exchange> direct = {{classify(type.shape, from, to), from, to}};
+      int64_t bound = 0;
+      for (Rank process : mesh->processes()) {
+        const int64_t least = least_received_elements(type.shape, from, to, process);
+        ASSERT_EQ(received_elements(type.shape, direct, process), least) << to_text(from) << " -> " << to_text(to) << " on " << process;
+        bound = std::max(bound, least);
+      }
+      const int64_t received = most_received(type.shape, plan_reshard(type, from, to), mesh);
+      ++pairs;
+      sum_of_ratios += bound == 0 ? (received == 0 ? 1.0 : 1e9) : static_cast<double>(received) / static_cast<double>(bound);
+    }
+  EXPECT_LE(sum_of_ratios / pairs, 1.25);
+  RecordProperty("pairs", pairs);
+  RecordProperty("mean_ratio", std::to_string(sum_of_ratios / pairs));
+}
+
+TEST(Reshard, SumsReceiveTheFewestBytes) {
+  for (int n : {2, 3, 4, 8}) {
+    const MeshPtr mesh = mesh_of("a=" + std::to_string(n));
+    const Shape shape{48 * n, 100};
+    const int64_t all = element_count(shape);
+    const auto received = [&](const std::string& from, const std::string& to) {
+      const DistAttr a = parse_spec_of(mesh, from), b = parse_spec_of(mesh, to);
+      EXPECT_EQ(most_received(shape, plan_reshard({DType::kF32, shape}, a, b), mesh), least_received_elements(shape, a, b, 0));
+      return most_received(shape, plan_reshard({DType::kF32, shape}, a, b), mesh);
+    };
+    EXPECT_EQ(received("Partial(sum)", "Replicate()"), 2 * all * (n - 1) / n);
+    EXPECT_EQ(received("Partial(sum)", "Shard(0)"), all * (n - 1) / n);
+    EXPECT_EQ(received("Shard(0)", "Replicate()"), all * (n - 1) / n);
+    EXPECT_EQ(received("Replicate()", "Shard(1)"), 0);
+    EXPECT_EQ(received("Replicate()", "Partial(sum)"), 0);
+  }
+}
+
+TEST(Reshard, BetweenMeshesAPieceWithManyReadersTravelsOnce) {
+  const MeshPtr one = mesh_of("a=1");
+  const auto four = std::make_shared<const ProcessMesh>(Shape{4}, std::vector<std::string>{"b"}, std::vector<Rank>{1, 2, 3, 4});
+  const Shape shape{400, 100};
+  const auto way = plan_reshard({DType::kF32, shape}, DistAttr::replicated(one, 2), DistAttr::replicated(four, 2));
+  ASSERT_EQ(way.size(), 2u);  // parts to all, then an all-gather among them
+  int64_t sent_by_the_only_holder = 0;
+  for (const Exchange& exchange : way)
+    for (Rank receiver : four->processes())
+      for (const Pull& pull : pulls(shape, exchange, receiver))
+        if (pull.sender == 0) sent_by_the_only_holder += element_count(pull.box.shape());
+  EXPECT_EQ(sent_by_the_only_holder, element_count(shape));
+}
+
+TEST(Reshard, BetweenMeshesHoldersShareTheReaders) {
+  const MeshPtr two = mesh_of("a=2");
+  const auto four = std::make_shared<const ProcessMesh>(Shape{4}, std::vector<std::string>{"b"}, std::vector<Rank>{2, 3, 4, 5});
+  std::map<Rank, int> readers;
+  const Exchange exchange{ReshardKind::kMessages, DistAttr::replicated(two, 1), DistAttr::replicated(four, 1)};
+  for (Rank receiver : four->processes())
+    for (const Pull& pull : pulls({8}, exchange, receiver)) ++readers[pull.sender];
+  EXPECT_EQ(readers, (std::map<Rank, int>{{0, 2}, {1, 2}}));
+}
+
+TEST(Reshard, BetweenMeshesThatOverlapAProcessKeepsWhatItHas) {
+  const auto low = std::make_shared<const ProcessMesh>(Shape{6}, std::vector<std::string>{"a"}, std::vector<Rank>{0, 1, 2, 3, 4, 5});
+  const auto high =
+      std::make_shared<const ProcessMesh>(Shape{3, 2}, std::vector<std::string>{"b", "c"}, std::vector<Rank>{4, 5, 6, 7, 8, 9});
+  const Shape shape{12, 6};
+  for (const DistAttr& from : all_placements(low, 2, Sums::kWithout))
+    for (const DistAttr& to : all_placements(high, 2, Sums::kWithout))
+      for (Rank process : high->processes())
+        EXPECT_EQ(received_elements(shape, {{ReshardKind::kMessages, from, to}}, process),
+                  least_received_elements(shape, from, to, process))
+            << to_text(from) << " -> " << to_text(to) << " on " << process;
+}
+
+TEST(Reshard, NestedSplitsThatAreNotAFlatSplitLoseNoRow) {
+  // 5 rows over 2 x 2: nested halves are 2 1 | 1 1, a flat split of four 2 1 1 1; 6 rows: 2 1 | 2 1 against 2 2 1 1.
+  const MeshPtr nested = mesh_of("a=2 b=2");
+  const auto flat = std::make_shared<const ProcessMesh>(nested->reshape({4}, {"c"}));
+  for (int64_t rows = 0; rows < 20; ++rows) {
+    const Shape shape{rows, 3};
+    const DistAttr from = from_spec(nested, 2, {"a,b"}), to = from_spec(flat, 2, {"c"});
+    bool the_same = true;
+    for (Rank process = 0; process < 4; ++process)
+      the_same = the_same && from.box(shape, *nested->coordinate_of(process)) == to.box(shape, *flat->coordinate_of(process));
+    EXPECT_EQ(the_same, rows % 4 == 0 || rows % 4 == 1 || rows % 4 == 3) << rows;
+    const Values whole = numbered(shape);
+    expect_same(execute_all(distribute(whole, shape, from), shape, plan_reshard({DType::kF32, shape}, from, to)), whole, shape, to,
+                std::to_string(rows) + " rows");
+  }
 }
 
 TEST(Reshard, SeveralAxesOnOneDimInAnyOrder) {

@@ -47,5 +47,15 @@ TEST(Allocation, AStepAllocatesNothingAfterTheSecond) {
   }
 }
 
+TEST(Allocation, ARankThatDrawsItsPartHoldsNoMoreThanThat) {
+  HandMade made(mesh_of("tp=8"));
+  made.variable("w", "f32[2048@tp, 1024]", Initializer::normal(0, 1));  // 8 MiB, 1 MiB a rank
+  made.variable("v", "f32[2048, 1024@tp]", Initializer::normal(0, 1));
+  Bench bench(std::move(made));
+  const int64_t peak = thread_peak::of([&] { bench.runtime().initialize(bench.program(), 1); });
+  EXPECT_GE(peak, 1 << 20);  // drawn beside its place
+  EXPECT_LE(peak, (1 << 20) + (1 << 16));
+}
+
 }  // namespace
 }  // namespace tessera

@@ -163,6 +163,15 @@ std::vector<std::string> Runtime::variable_names() const {
   return state_->variables.names();
 }
 
+void Runtime::on_every_rank(const std::function<void(Rank, std::span<const VariablePart>)>& work) {
+  state_->throw_when_stopped();
+  state_->crew.run([&](int index) { work(state_->processes[static_cast<size_t>(index)], state_->variables.parts_of(index)); });
+}
+
+void Runtime::mark_set(const std::string& name) {
+  state_->variables.mark_set(name);
+}
+
 int Runtime::ranks() const {
   return static_cast<int>(state_->processes.size());
 }

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,15 @@ using Observer = std::function<void(Rank rank, RegisterIndex reg, const Coordina
 
 /// What a step takes and gives: whole tensors by name.
 using TensorMap = std::map<std::string, Tensor>;
+
+/// What one rank holds of a variable: its box, dense and row-major at `data`.
+struct VariablePart {
+  std::string name;
+  TensorType whole;
+  Box box;                    // may be empty
+  bool first_holder = false;  // of the ranks that hold this box: those that do together hold each element once
+  std::byte* data = nullptr;
+};
 
 class LoadedProgram;
 
@@ -67,6 +77,12 @@ class Runtime {
   /// Gives every rank its part.  throws  InternalError when the type differs
   void set_variable(const std::string& name, const Tensor& value);
   std::vector<std::string> variable_names() const;
+
+  /// Calls `work` with the parts of each rank, on the thread of the rank, all at the same time; for storing and loading variables where
+  /// they lie. Whoever fills every part of a variable then marks it as set, so that initialize() leaves it.
+  ///   throws  what `work` threw on the lowest rank, when all are done; the runtime goes on
+  void on_every_rank(const std::function<void(Rank, std::span<const VariablePart>)>& work);
+  void mark_set(const std::string& name);
 
   int ranks() const;
   /// Largest sum over ranks of what is allocated for arenas and variables, in bytes, of one rank.

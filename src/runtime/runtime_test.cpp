@@ -5,6 +5,8 @@
 
 #include <atomic>
 #include <chrono>
+#include <mutex>
+#include <set>
 #include <thread>
 
 #include "base/error.h"
@@ -138,6 +140,55 @@ TEST(Runtime, AVariableThatWasSetIsNotDrawn) {
   EXPECT_THAT(bench.runtime().variable_names(), ElementsAre("w"));
   EXPECT_THROW(bench.runtime().set_variable("w", drawn("short", {DType::kF32, {599}})), InternalError);
   EXPECT_THROW(bench.runtime().variable("v"), InternalError);
+}
+
+TEST(Runtime, EveryRankHandsOutItsPartsAndTheFirstHoldersTileTheWhole) {
+  HandMade made(mesh_of("dp=2 tp=3"));
+  made.variable("columns", "f32[4, 7@tp]");
+  made.variable("whole", "i32[5]");
+  Bench bench(std::move(made));
+  std::mutex mutex;
+  std::vector<std::string> seen;
+  std::set<std::thread::id> threads;
+  bench.runtime().on_every_rank([&](Rank rank, std::span<const VariablePart> parts) {
+    const std::lock_guard lock(mutex);
+    threads.insert(std::this_thread::get_id());
+    for (const VariablePart& part : parts)
+      if (part.first_holder)
+        seen.push_back(part.name + " " + to_text(part.whole) + " " + to_text(part.box) + " rank " + std::to_string(rank));
+  });
+  EXPECT_EQ(threads.size(), 6u);
+  // 7 over 3 is 3, 2, 2; ranks 3 to 5 hold copies.
+  EXPECT_THAT(seen, testing::UnorderedElementsAre("columns f32[4,7] [0:4, 0:3] rank 0", "columns f32[4,7] [0:4, 3:5] rank 1",
+                                                  "columns f32[4,7] [0:4, 5:7] rank 2", "whole i32[5] [0:5] rank 0"));
+}
+
+TEST(Runtime, WhatARankWritesIntoItsPartIsTheVariableAndIsNotDrawnOnceItIsMarked) {
+  HandMade made(mesh_of("dp=4"));
+  made.variable("w", "f32[6@dp]", Initializer::normal(0, 1));
+  Bench bench(std::move(made));
+  bench.runtime().on_every_rank([&](Rank, std::span<const VariablePart> parts) {
+    const Range range = parts[0].box.ranges[0];
+    for (int64_t i = range.begin; i < range.end; ++i) reinterpret_cast<float*>(parts[0].data)[i - range.begin] = static_cast<float>(10 * i);
+  });
+  bench.runtime().mark_set("w");
+  bench.runtime().initialize(bench.program(), 1);
+  EXPECT_THAT(list<float>(bench.runtime().variable("w")), ElementsAre(0, 10, 20, 30, 40, 50));
+}
+
+TEST(Runtime, WhatARankThrowsOutsideOfAStepComesOutAndTheRuntimeGoesOn) {
+  Bench bench(summed_update("dp=4", 4));
+  bench.runtime().initialize(bench.program(), 1);
+  try {
+    bench.runtime().on_every_rank([](Rank rank, std::span<const VariablePart>) {
+      if (rank >= 2) throw UserError("rank " + std::to_string(rank), "why", "fix", ExitCode::kBadData);
+    });
+    ADD_FAILURE() << "nothing was thrown";
+  } catch (const UserError& error) {
+    EXPECT_EQ(error.what_happened(), "rank 2");
+    EXPECT_EQ(error.exit_code(), ExitCode::kBadData);
+  }
+  EXPECT_NO_THROW(bench.step());
 }
 
 TEST(Runtime, ReplicasThatDifferAreFound) {

@@ -72,6 +72,17 @@ std::byte* VariableStore::part(const std::string& name, int rank_index) {
   return find(name).parts[static_cast<size_t>(rank_index)].data();
 }
 
+std::vector<VariablePart> VariableStore::parts_of(int rank_index) {
+  std::vector<VariablePart> parts;
+  for (auto& [name, variable] : variables_) {
+    const auto coordinate = place(variable.attr, rank_index);
+    if (!coordinate) continue;
+    parts.push_back({name, variable.type, variable.attr.box(variable.type.shape, *coordinate), is_first_holder(variable.attr, *coordinate),
+                     variable.parts[static_cast<size_t>(rank_index)].data()});
+  }
+  return parts;
+}
+
 void VariableStore::draw(const TaskVariable& variable, uint64_t seed, int rank_index) {
   Variable& stored = find(variable.name);
   Tensor& part = stored.parts[static_cast<size_t>(rank_index)];

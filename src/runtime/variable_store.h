@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/runtime.h"
 #include "tasks/task_graph.h"
 
 namespace tessera {
@@ -21,6 +22,9 @@ class VariableStore {
 
   /// The memory of one rank's part: it never moves.
   std::byte* part(const std::string& name, int rank_index);
+
+  /// What one rank holds, by name.
+  std::vector<VariablePart> parts_of(int rank_index);
 
   /// Draws the part of one rank.
   void draw(const TaskVariable& variable, uint64_t seed, int rank_index);

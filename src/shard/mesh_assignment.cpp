@@ -24,8 +24,10 @@ class Assignment {
       if (of_op(i) == kUnknown && graph_.op({i}).role == Role::kForward) of_op(i) = mesh_of_operands(graph_.op({i}));
     fill_from_neighbours(Role::kForward);
     keep_values();
-    for (int i = 0; i < op_count(); ++i)
-      if (of_op(i) == kUnknown) of_op(i) = mesh_of_origin(graph_.op({i}));
+    for (int i = 0; i < op_count(); ++i) {
+      if (of_op(i) == kUnknown) of_op(i) = mesh_of_derived(graph_.op({i}));
+      for (ValueId output : graph_.op({i}).outputs) of_value(output) = of_op(i);
+    }
     fill_from_neighbours(Role::kBackward);
     fill_from_neighbours(Role::kOptimizer);
     keep_values();
@@ -92,6 +94,12 @@ class Assignment {
       if (of_op(i) == kUnknown && graph_.op({i}).role == role) of_op(i) = nearest;
       if (of_op(i) != kUnknown) nearest = of_op(i);
     }
+  }
+
+  /// A sum of gradients runs where its addends are, when one mesh has them all: then one sum travels to where the value was made.
+  int mesh_of_derived(const Op& op) {
+    const int addends = op.origin.derivation == "gradient sum" ? mesh_of_operands(op) : kUnknown;
+    return addends == kUnknown ? mesh_of_origin(op) : addends;
   }
 
   int mesh_of_origin(const Op& op) {

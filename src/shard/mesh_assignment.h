@@ -38,8 +38,8 @@ struct MeshAssignment {
 ///   they are marked themselves forward    an op without mesh takes the larger of the meshes of its marked operands when it includes the
 ///   others, else the nearest known mesh before it
 ///              in program order, or after it when there is none before
-///   backward   an op takes the mesh of the op that it was derived from; an optimizer op that of its parameter; what belongs to no single
-///   one (the clip's
+///   backward   an op takes the mesh of the op that it was derived from, a sum of gradients that of its addends when one mesh has them all;
+///   an optimizer op that of its parameter; what belongs to no single one (the clip's
 ///              norm) that of the op before it
 ///   variables  live where their first user is unless marked; a variable and its next value live together
 ///   throws     UserError (78): a mark names a mesh that there is not (lists them)

@@ -115,6 +115,14 @@ struct TaskGraph {
 /// The text form: registers, then tasks in order.
 std::string to_text(const TaskGraph& graph);
 
+/// What one process does in a step, a line an act, with the shapes of its own parts; F, B and O are forward, backward and optimizer, with
+/// the number of the micro-batch:
+///
+///     F0  y #0: f32[2,3] = dot_general(x #0, w)
+///     F0  send y #0 [0:2, 0:3] to 2
+///     B0  dz #0 [*]: f32[2,4] = all-reduce(dz #0) with 3
+std::string rank_text(const TaskGraph& graph, Rank rank);
+
 /// Checks what every task graph must be: each register is filled by one task before it is read in the order list; producers and consumers
 /// agree; no two registers that are alive together share bytes, but for the input and the output of a kernel that runs in place; what other
 /// processes read is written over behind an overwrite edge only; every offset is aligned and inside the arena.

@@ -56,6 +56,15 @@ std::string offence_after(const std::function<void(TaskGraph&)>& change) {
   return "";
 }
 
+TEST(TaskGraph, TheTextOfARankShowsItsOwnPartsAndPeers) {
+  EXPECT_EQ(rank_text(small(), 1),
+            "F   feed x: f32[8], w: f32[8]\n"
+            "F   y: f32[8] = scalar.mul(x)\n"
+            "F   gather [*]: f32[16] = all-gather(y) with 0\n"
+            "F   w.next: f32[8] = binary.sub(w, y)\n"
+            "F   fetch gather [*]: f32[16]\n");
+}
+
 TEST(TaskGraph, TextFormListsRegistersThenTasksInOrder) {
   EXPECT_EQ(to_text(small()),
             "mesh dp=2, arena 192\n"

@@ -1,0 +1,43 @@
+#include <fmt/format.h>
+
+#include <iostream>
+
+#include "cli/commands.h"
+#include "cli/loaded_model.h"
+#include "cli/session.h"
+
+namespace tessera {
+namespace {
+
+/// Only what the model needs to read and write: no text to train on.
+std::shared_ptr<const TextData> vocabulary_only(const StoredRun& run) {
+  auto data = std::make_shared<TextData>();
+  data->vocabulary = run.vocabulary.value_or(Vocabulary::bytes());
+  return data;
+}
+
+}  // namespace
+
+ExitCode run_generate(const Arguments& arguments) {
+  check(arguments.sampling);
+  RealFileSystem disk;
+  const Checkpoint checkpoint(disk, find_checkpoint(disk, arguments.file));
+  StoredRun run = open_stored_run(checkpoint, arguments);
+  const auto data = vocabulary_only(run);
+  const std::vector<int32_t> prompt = data->vocabulary.encode(arguments.prompt);
+  Engine engine = load_model(checkpoint, run, data);
+  std::cerr << fmt::format("generate {}: step {}, {}\n", checkpoint.folder().string(), checkpoint.step(), describe(engine.plan()));
+  const std::vector<int32_t> tokens = engine.generate(prompt, arguments.tokens.value_or(100), arguments.sampling);
+  const std::string text = data->vocabulary.decode(tokens);
+  Document document;
+  document["checkpoint"] = checkpoint.folder().string();
+  document["step"] = checkpoint.step();
+  document["prompt"] = arguments.prompt;
+  document["text"] = text;
+  document["tokens"] = Document::List(tokens.begin(), tokens.end());
+  document["ranks"] = engine.plan().ranks();
+  print_result(arguments, document, arguments.prompt + text + "\n");
+  return ExitCode::kDone;
+}
+
+}  // namespace tessera

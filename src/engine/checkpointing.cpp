@@ -1,0 +1,169 @@
+#include "engine/checkpointing.h"
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "checkpoint/json_fields.h"
+
+namespace tessera {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+/// Everything that the order of the samples follows from.
+Document::Table order_of_data(const Engine& engine) {
+  const Sampler sampler = engine.sampler();
+  const SamplerOptions& options = sampler.options();
+  return {{"samples", options.samples},
+          {"batch", options.batch},
+          {"shuffle", std::string(to_text(options.shuffle))},
+          {"tail", std::string(to_text(options.tail))},
+          {"seed", static_cast<int64_t>(options.seed)},
+          {"text", fmt::format("{:016x}", engine.data().train->fingerprint())}};
+}
+
+Document state_of(const Engine& engine) {
+  const DataPosition position = engine.position();
+  const int64_t epoch = engine.sampler().steps_per_epoch();
+  Document data;
+  data["epoch"] = position.step / epoch;
+  data["step_of_epoch"] = position.step % epoch;
+  data["parts"] = position.parts;
+  data["order"] = order_of_data(engine);
+  const std::vector<std::string>& symbols = engine.data().vocabulary.symbols();
+  Document state;
+  state["step"] = position.step;
+  state["data"] = std::move(data);
+  state["plan"] = engine.plan().name;
+  state["settings"] = resolved_settings(engine.config());
+  state["vocabulary"] = symbols.empty() ? Document() : Document(Document::List(symbols.begin(), symbols.end()));
+  return state;
+}
+
+/// The parts of state.json.
+struct StoredState {
+  int64_t step = 0;
+  int64_t data_parts = 1;
+  Document::Table order;
+  std::string plan;
+  Document settings;
+  std::optional<Vocabulary> vocabulary;
+};
+
+std::optional<Vocabulary> read_vocabulary(const Document& symbols, const std::string& file) {
+  if (symbols.is_null()) return std::nullopt;
+  std::vector<std::string> texts;
+  if (symbols.is_list())
+    for (const Document& symbol : symbols.as_list())
+      if (symbol.is_string()) texts.push_back(symbol.as_string());
+  if (texts.empty() || texts.size() != symbols.as_list().size())
+    throw bad_data("'" + file + "': 'vocabulary' is " + kind_of(symbols), "it is a list of characters, or null for bytes",
+                   "use another checkpoint");
+  return Vocabulary::of_symbols(std::move(texts));
+}
+
+StoredState read_state(const Checkpoint& checkpoint) {
+  const std::string file = (checkpoint.folder() / "state.json").string();
+  StoredState state;
+  JsonFields fields(checkpoint.state(), file, "the state");
+  state.step = fields.count("step");
+  JsonFields data(fields.any("data"), file, "data");
+  data.count("epoch");
+  data.count("step_of_epoch");
+  state.data_parts = std::max<int64_t>(1, data.count("parts"));
+  state.order = data.table("order");
+  data.finish();
+  state.plan = fields.text("plan");
+  state.settings = fields.any("settings");
+  state.vocabulary = read_vocabulary(fields.any("vocabulary"), file);
+  fields.finish();
+  return state;
+}
+
+void check_data(const Engine& engine, const StoredState& state, const fs::path& folder) {
+  std::vector<std::string> differences;
+  for (const auto& [key, value] : order_of_data(engine)) {
+    const auto stored = std::find_if(state.order.begin(), state.order.end(), [&](const auto& entry) { return entry.first == key; });
+    const std::string before = stored == state.order.end() ? "missing" : to_json(stored->second);
+    if (before != to_json(value)) differences.push_back(key + " was " + before + " and is " + to_json(value));
+  }
+  if (differences.empty()) return;
+  throw bad_data("the data is not that of the checkpoint '" + folder.string() + "'", join(differences, "; "),
+                 "resume with the text and the settings of the stored run: its next batches follow from them");
+}
+
+std::map<std::string, TensorType> variables_of(const Graph& graph) {
+  std::map<std::string, TensorType> types;
+  for (const Variable& variable : graph.variables()) types.emplace(graph.value(variable.value).name, graph.type(variable.value));
+  return types;
+}
+
+/// throws  UserError (65) what is wrong with the last of checkpoints that are all damaged, (66) when there are none
+[[noreturn]] void refuse_folder(const CheckpointFolder& folder, const fs::path& path) {
+  const std::vector<int64_t> steps = folder.steps();
+  if (steps.empty())
+    throw UserError("there is no checkpoint in '" + path.string() + "'",
+                    "a run writes its first one when checkpoint.every steps are done, or at its end",
+                    "give a checkpoint, a folder of checkpoints, or the --out folder of a run that wrote one; a run that never did starts "
+                    "without --resume",
+                    ExitCode::kMissingInput);
+  throw bad_data("no checkpoint in '" + path.string() + "' is complete", folder.damage(steps.back(), false),
+                 "restore the file from a copy, or start the run anew");
+}
+
+}  // namespace
+
+void save_checkpoint(Engine& engine, CheckpointFolder& folder, int keep_last) {
+  const int64_t step = engine.step_count();
+  const int ranks = engine.runtime().ranks();
+  folder.begin(step);
+  engine.runtime().on_every_rank([&](Rank rank, std::span<const VariablePart> held) {
+    std::vector<StoredPart> owned;
+    for (const VariablePart& part : held)
+      if (part.first_holder) owned.push_back({part.name, part.box, part.whole.dtype, part.whole, part.data});
+    folder.store(step, rank, ranks, owned);
+  });
+  folder.commit(step, ranks, state_of(engine), to_document(engine.plan(), engine.graph()), keep_last);
+}
+
+void restore(Engine& engine, const Checkpoint& checkpoint) {
+  const StoredState state = read_state(checkpoint);
+  checkpoint.require(variables_of(engine.graph()));
+  if (engine.purpose() == Purpose::kTrain) check_data(engine, state, checkpoint.folder());
+  engine.runtime().on_every_rank([&](Rank, std::span<const VariablePart> held) {
+    for (const VariablePart& part : held) checkpoint.load_box(part.name, part.box, part.data);
+  });
+  for (const std::string& name : engine.runtime().variable_names()) engine.runtime().mark_set(name);
+  engine.set_position({state.step, state.data_parts});
+}
+
+StoredRun stored_run(const Checkpoint& checkpoint, const std::vector<std::string>& sets) {
+  StoredState state = read_state(checkpoint);
+  StoredRun run;
+  run.config = read_settings(state.settings, (checkpoint.folder() / "state.json").string(), sets);
+  run.plan = parse_plan(checkpoint.plan(), (checkpoint.folder() / "plan.json").string());
+  run.plan.name = state.plan;
+  run.vocabulary = std::move(state.vocabulary);
+  return run;
+}
+
+fs::path find_checkpoint(FileSystem& files, const fs::path& path) {
+  if (!files.is_folder(path)) throw cannot_read_error(path, "there is no such folder");
+  const std::vector<std::string> names = files.list(path);
+  const bool is_checkpoint = std::find(names.begin(), names.end(), "index.json") != names.end() ||
+                             step_of_name((path / "").parent_path().filename().string()).has_value();
+  if (is_checkpoint) return path;
+  const fs::path place = files.is_folder(path / "checkpoints") ? path / "checkpoints" : path;
+  const CheckpointFolder folder(files, place);
+  const std::optional<int64_t> latest = folder.latest();
+  if (!latest) refuse_folder(folder, place);
+  for (int64_t step : folder.steps())
+    if (const std::string damage = step > *latest ? folder.damage(step, false) : ""; !damage.empty())
+      log_warning(checkpoint_name(step) + " is damaged and " + checkpoint_name(*latest) + " is used: " + damage);
+  return folder.path_of(*latest);
+}
+
+}  // namespace tessera

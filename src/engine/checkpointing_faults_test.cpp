@@ -1,0 +1,199 @@
+// A run that is stopped at any write of a checkpoint, or whose disk fails there, goes on from that checkpoint or from the one before, and
+// its losses are those of the run that nothing happened to. checkpoint_faults_test.cpp shows as much for the files alone, in more
+// situations.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "base/log.h"
+#include "checkpoint/simulated_disk.h"
+#include "engine/checkpointing.h"
+#include "engine/runs_for_tests.h"
+
+namespace tessera {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+constexpr int64_t kOld = 2, kNew = 4, kEnd = 7;
+
+/// Bytes of every variable, by name.
+using Bytestrings = std::map<std::string, std::vector<std::byte>>;
+
+Bytestrings bytes_of(const TensorMap& variables) {
+  Bytestrings bytes;
+  for (const auto& [name, tensor] : variables) bytes[name] = {tensor.data(), tensor.data() + byte_size(tensor.type()).value()};
+  return bytes;
+}
+
+/// Reads, and so verifies, every byte.
+Bytestrings bytes_of(const Checkpoint& checkpoint) {
+  Bytestrings bytes;
+  for (const auto& [name, stored] : checkpoint.index().tensors) {
+    bytes[name].resize(static_cast<size_t>(byte_size(stored.whole).value()));
+    checkpoint.load_box(name, whole_box(stored.whole.shape), bytes[name].data());
+  }
+  return bytes;
+}
+
+RunConfig config() {
+  RunConfig config = tiny_mlp();
+  config.model.width = 8;
+  return config;
+}
+
+Plan plan() {
+  return plan_of("mlp", "tp2");
+}
+
+/// The run that nothing happened to, at the moment at which it stores its second checkpoint; and what came of it.
+class Undisturbed {
+ public:
+  Undisturbed() : engine_(config(), plan(), small_text()) {
+    engine_.fit(kOld);
+    keep(disk_);
+    engine_.fit(kNew - kOld);
+    SimulatedDisk complete;
+    keep(complete);
+    Engine on(config(), plan(), small_text());
+    for (const StepResult& result : on.fit(kEnd)) losses_.push_back(result.loss);
+  }
+
+  /// The disk before the second checkpoint.
+  std::unique_ptr<SimulatedDisk> disk() const { return disk_.after(Crash::kProcessKilled); }
+
+  /// Stores the second one.
+  void save(FileSystem& disk) {
+    CheckpointFolder folder(disk, "c");
+    save_checkpoint(engine_, folder, 1);
+  }
+
+  /// The step of the latest checkpoint, which holds what the run held then, to the last bit. From equal bytes and an equal state equal
+  /// losses follow, so the run is resumed only from the first checkpoint of each step that is found.
+  int64_t checked_latest(FileSystem& disk) {
+    const Checkpoint checkpoint(disk, find_checkpoint(disk, "c"));
+    const int64_t step = checkpoint.step();
+    EXPECT_TRUE(step == kOld || step == kNew);
+    EXPECT_EQ(bytes_of(checkpoint), variables_.at(step)) << "step " << step;
+    EXPECT_EQ(checkpoint.state(), states_.at(step)) << "step " << step;
+    if (!resumed_[step]) resume(checkpoint);
+    resumed_[step] = true;
+    return step;
+  }
+
+  const std::map<int64_t, bool>& resumed() const { return resumed_; }
+  Engine& engine() { return engine_; }
+
+ private:
+  void keep(SimulatedDisk& disk) {
+    save(disk);
+    variables_[engine_.step_count()] = bytes_of(engine_.variables());
+    states_[engine_.step_count()] = Checkpoint(disk, find_checkpoint(disk, "c")).state();
+  }
+
+  void resume(const Checkpoint& checkpoint) {
+    Engine engine(config(), plan(), small_text(), {.runtime = {}, .draw = false});
+    restore(engine, checkpoint);
+    for (int64_t step = checkpoint.step(); step < kEnd; ++step) EXPECT_EQ(engine.step().loss, losses_[static_cast<size_t>(step)]) << step;
+  }
+
+  SimulatedDisk disk_;
+  Engine engine_;
+  std::map<int64_t, Bytestrings> variables_;
+  std::map<int64_t, Document> states_;
+  std::vector<double> losses_;
+  std::map<int64_t, bool> resumed_;
+};
+
+enum class Ending { kDone, kFailed, kStopped };
+
+Ending try_save(Undisturbed& run, FileSystem& disk) try {
+  run.save(disk);
+  return Ending::kDone;
+} catch (const MachineStopped&) {
+  return Ending::kStopped;
+} catch (const UserError&) {
+  return Ending::kFailed;
+}
+
+TEST(CheckpointingFaults, AStopAtAnyWriteLosesNothing) {
+  Undisturbed run;
+  for (const Fault::Kind kind : {Fault::Kind::kStop, Fault::Kind::kTorn})
+    for (const Crash crash : {Crash::kProcessKilled, Crash::kPowerLost, Crash::kPowerLostNamesKept, Crash::kPowerLostRemovalsKept}) {
+      int64_t writes = 0;
+      for (Ending ending = Ending::kStopped; ending == Ending::kStopped; ++writes) {
+        const auto disk = run.disk();
+        disk->arm({kind, writes});
+        ending = try_save(run, *disk);
+        const int64_t found = run.checked_latest(*disk->after(crash));
+        if (ending == Ending::kDone) {
+          EXPECT_EQ(found, kNew);
+        }
+      }
+      EXPECT_GT(writes, 30);  // two ranks, each with its file of some 20 tensors, the documents, the renames
+    }
+  EXPECT_EQ(run.resumed(), (std::map<int64_t, bool>{{kOld, true}, {kNew, true}}));  // both were found, and resumed
+}
+
+TEST(CheckpointingFaults, AWriteThatFailsIsAnErrorAndTheRunGoesOn) {
+  set_log_level(LogLevel::kError);  // what is left behind is a warning
+  Undisturbed run;
+  for (const Fault::Kind kind : {Fault::Kind::kFail, Fault::Kind::kFull, Fault::Kind::kFlip}) {
+    bool reached_the_end = false;
+    int failures = 0;
+    for (int64_t write = 0; !reached_the_end; ++write) {
+      const auto disk = run.disk();
+      disk->arm({kind, write});
+      const Ending ending = try_save(run, *disk);
+      failures += ending == Ending::kFailed;
+      reached_the_end = disk->writes() <= write;
+      const int64_t found = run.checked_latest(*disk);
+      if (ending == Ending::kDone && kind != Fault::Kind::kFlip) {
+        EXPECT_EQ(found, kNew);
+      }
+      disk->arm({});
+      EXPECT_EQ(try_save(run, *disk), Ending::kDone) << "write " << write;
+      EXPECT_EQ(run.checked_latest(*disk), kNew);
+    }
+    EXPECT_GT(failures, 5);
+  }
+  EXPECT_NO_THROW(run.engine().step());
+  set_log_level(LogLevel::kInfo);
+}
+
+TEST(CheckpointingFaults, ShortWritesAndReadsChangeNothing) {
+  Undisturbed run;
+  const auto disk = run.disk();
+  disk->limit_transfers(1000);
+  EXPECT_EQ(try_save(run, *disk), Ending::kDone);
+  EXPECT_EQ(run.checked_latest(*disk), kNew);
+}
+
+TEST(CheckpointingFaults, AFlippedBitIsNamedWithItsFileAndTheEarlierCheckpointThatIsGood) {
+  Engine engine(config(), plan(), small_text());
+  SimulatedDisk disk;
+  CheckpointFolder folder(disk, "c");
+  for (int64_t step = 0; step < 3; ++step) {
+    save_checkpoint(engine, folder, 0);
+    engine.step();
+  }
+  for (const std::string& name : disk.list("c/step-00000002")) {
+    if (!name.ends_with(".safetensors")) continue;
+    const std::string path = "c/step-00000002/" + name;
+    disk.flip_bit(path, 8 * disk.open(path)->size() - 1);
+    Engine resumed(config(), plan(), small_text(), {.runtime = {}, .draw = false});
+    try {
+      restore(resumed, Checkpoint(disk, find_checkpoint(disk, "c")));
+      ADD_FAILURE() << "the flipped bit of " << path << " was not found";
+    } catch (const UserError& error) {
+      EXPECT_EQ(error.exit_code(), ExitCode::kBadData);
+      EXPECT_THAT(error.what(), AllOf(HasSubstr("'" + path + "' is damaged: tensor '"), HasSubstr("fix: resume from step-00000001")));
+    }
+    disk.flip_bit(path, 8 * disk.open(path)->size() - 1);
+  }
+}
+
+}  // namespace
+}  // namespace tessera

@@ -1,0 +1,340 @@
+// A run that stops and goes on is the run that never stopped; and whatever plan stored a checkpoint, any other loads it.
+#include "engine/checkpointing.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+
+#include "checkpoint/simulated_disk.h"
+#include "engine/runs_for_tests.h"
+
+namespace tessera {
+namespace {
+
+using testing::HasSubstr;
+
+const std::vector<std::string> kPlans = {"serial", "dp4", "tp4", "tp3", "dp2-tp2", "dp3", "pp2", "pp2-dp2", "pp2-dp2-tp2"};
+
+std::vector<double> losses(Engine& engine, int64_t steps) {
+  std::vector<double> list;
+  for (const StepResult& result : engine.fit(steps)) list.push_back(result.loss);
+  return list;
+}
+
+/// An engine whose variables are still to come.
+Engine empty_engine(const Plan& plan, const RunConfig& config, Purpose purpose = Purpose::kTrain) {
+  return Engine(config, plan, small_text(config.model.context), {.runtime = {}, .purpose = purpose, .draw = false});
+}
+
+void save(Engine& engine, FileSystem& disk, int keep_last = 0) {
+  CheckpointFolder folder(disk, "c");
+  save_checkpoint(engine, folder, keep_last);
+}
+
+Checkpoint latest(FileSystem& disk) {
+  return Checkpoint(disk, find_checkpoint(disk, "c"));
+}
+
+/// Names of the variables whose bits are not the same.
+std::vector<std::string> different(const TensorMap& a, const TensorMap& b) {
+  std::vector<std::string> names;
+  for (const auto& [name, tensor] : a) {
+    const auto found = b.find(name);
+    if (found == b.end() || !(found->second.type() == tensor.type()) ||
+        std::memcmp(tensor.data(), found->second.data(), static_cast<size_t>(byte_size(tensor.type()).value())) != 0)
+      names.push_back(name);
+  }
+  return names;
+}
+
+/// The mean of `tokens` logs, each of a sum of `vocabulary` exponentials of sums of `width` products: their errors add to the loss.
+double rounding_of(double loss) {
+  return loss * 0x1p-24 * (256 + 4 * 32);
+}
+
+template <typename Act>
+std::string message_of(Act act) {
+  try {
+    act();
+  } catch (const UserError& error) {
+    return std::to_string(static_cast<int>(error.exit_code())) + " " + error.what();
+  }
+  return "no error";
+}
+
+TEST(Checkpointing, ResumedLossesAreThoseOfTheRunThatNeverStopped) {
+  // Dropout, Adam's moments, the clip and the schedule all depend on the step or on what was before it.
+  RunConfig config = tiny_gpt();
+  config.optimizer.schedule.kind = ScheduleKind::kCosine;
+  config.optimizer.schedule.warmup = 7;
+  for (const std::string plan : {"serial", "dp2-tp2", "pp2-dp2-m2"}) {
+    SimulatedDisk disk;
+    Engine whole(config, plan_of("gpt", plan), small_text());
+    whole.fit(5);
+    save(whole, disk);
+    const std::vector<double> expected = losses(whole, 6);
+    Engine resumed = empty_engine(plan_of("gpt", plan), config);
+    restore(resumed, latest(disk));
+    EXPECT_EQ(resumed.step_count(), 5);
+    EXPECT_EQ(losses(resumed, 6), expected) << plan;  // to the last bit: the same numbers in the same order
+    EXPECT_EQ(different(whole.variables(), resumed.variables()), std::vector<std::string>{}) << plan;
+  }
+}
+
+TEST(Checkpointing, ARunGoesOnThroughTheEndOfAnEpoch) {
+  RunConfig config = tiny_mlp();
+  config.train.batch = small_text()->train->samples() / 2;  // 2 steps an epoch
+  SimulatedDisk disk;
+  Engine whole(config, plan_of("mlp", "serial"), small_text());
+  whole.fit(3);
+  save(whole, disk);
+  const Checkpoint checkpoint = latest(disk);
+  const Document& data = *checkpoint.state().find("data");
+  EXPECT_EQ(data.find("epoch")->as_int(), 1);
+  EXPECT_EQ(data.find("step_of_epoch")->as_int(), 1);
+  const std::vector<double> expected = losses(whole, 3);
+  Engine resumed = empty_engine(plan_of("mlp", "serial"), config);
+  restore(resumed, latest(disk));
+  EXPECT_EQ(losses(resumed, 3), expected);
+}
+
+class Shuffled : public testing::TestWithParam<Shuffle> {};
+INSTANTIATE_TEST_SUITE_P(Checkpointing, Shuffled, testing::Values(Shuffle::kNone, Shuffle::kBeforeSplit, Shuffle::kAfterSplit),
+                         [](const auto& given) { return std::string(to_text(given.param)); });
+
+TEST_P(Shuffled, UnderAnotherPlanTheBatchesAreTheSame) {
+  RunConfig config = tiny_gpt();
+  config.data.shuffle = GetParam();
+  SimulatedDisk disk;
+  Engine whole(config, plan_of("gpt", "dp2"), small_text());
+  whole.fit(3);
+  save(whole, disk);
+  const std::vector<double> expected = losses(whole, 4);
+  for (const std::string plan : {"serial", "dp3", "tp4"}) {
+    Engine resumed = empty_engine(plan_of("gpt", plan), config);
+    restore(resumed, latest(disk));
+    for (int64_t step = 3; step < 7; ++step)
+      for (int64_t row = 0; row < config.train.batch; ++row)
+        ASSERT_EQ(resumed.sampler().sample(step, row), whole.sampler().sample(step, row)) << plan;
+    const std::vector<double> found = losses(resumed, 4);
+    // Each step adds its own rounding to that of those before.
+    for (size_t i = 0; i < found.size(); ++i)
+      EXPECT_NEAR(found[i], expected[i], rounding_of(expected[i]) * static_cast<double>(i + 1)) << plan;
+  }
+}
+
+/// Bytes of what every rank of an engine needs, and of the stored parts that it has elements of.
+struct Needs {
+  int64_t boxes = 0, parts = 0;
+};
+
+Needs needs_of(Engine& engine, const CheckpointIndex& index) {
+  std::atomic<int64_t> boxes{0}, parts{0};
+  engine.runtime().on_every_rank([&](Rank, std::span<const VariablePart> held) {
+    for (const VariablePart& part : held) {
+      const int64_t size = size_of(part.whole.dtype);
+      boxes += element_count(part.box.shape()) * size;
+      for (const IndexPart& stored : index.tensors.at(part.name).parts)
+        if (!intersect(stored.box, part.box).empty()) parts += element_count(stored.box.shape()) * size;
+    }
+  });
+  return {boxes, parts};
+}
+
+/// Every plan stores, and every plan loads from every plan. Each engine is compiled once.
+TEST(Checkpointing, WhateverPlanStoredACheckpointAnyOtherLoadsIt) {
+  struct Stored {
+    SimulatedDisk disk;
+    TensorMap variables;
+    double evaluation = 0;
+  };
+  const RunConfig config = tiny_gpt();
+  std::vector<Engine> engines;
+  std::vector<std::unique_ptr<Stored>> stored;
+  for (const std::string& plan : kPlans) {
+    Engine& engine = engines.emplace_back(config, plan_of("gpt", plan), small_text());
+    stored.push_back(std::make_unique<Stored>());
+    engine.fit(2);
+    save(engine, stored.back()->disk);
+    stored.back()->variables = engine.variables();
+    stored.back()->evaluation = engine.evaluate(1).loss;
+  }
+  for (size_t to = 0; to < kPlans.size(); ++to)
+    for (size_t from = 0; from < kPlans.size(); ++from) {
+      SCOPED_TRACE("from " + kPlans[from] + " to " + kPlans[to]);
+      const Checkpoint checkpoint = latest(stored[from]->disk);
+      restore(engines[to], checkpoint);
+      // Here a stored part is no larger than the few blocks that a rank reads of it; where it is, see ARankReadsWhatItNeedsAndLittleMore.
+      const Needs needs = needs_of(engines[to], checkpoint.index());
+      EXPECT_LE(checkpoint.bytes_read().value(), from == to ? needs.boxes : needs.parts);
+      EXPECT_EQ(different(stored[from]->variables, engines[to].variables()), std::vector<std::string>{});
+      const double loss = engines[to].evaluate(1).loss;
+      if (from == to)
+        EXPECT_EQ(loss, stored[from]->evaluation);
+      else
+        EXPECT_NEAR(loss, stored[from]->evaluation, rounding_of(loss));
+    }
+}
+
+/// Every variable of the model by rows over `ranks`.
+Plan rows_over(int ranks) {
+  Plan plan;
+  plan.name = "rows" + std::to_string(ranks);
+  if (ranks == 1) return plan;
+  plan.meshes = one_mesh(std::make_shared<const ProcessMesh>(Shape{ranks}, std::vector<std::string>{"tp"}));
+  for (const char* name : {"hidden.0.weight", "hidden.1.weight", "head.weight"}) plan.marks.push_back(shard_tensor(name, "P(\"tp\")"));
+  return plan;
+}
+
+/// The most that a rank reads, as a multiple of what it needs: from one checkpoint a rank, so that each counts for itself.
+double largest_read(Engine& engine, FileSystem& disk) {
+  std::vector<double> ratios(static_cast<size_t>(engine.runtime().ranks()));
+  engine.runtime().on_every_rank([&](Rank rank, std::span<const VariablePart> parts) {
+    const Checkpoint own = latest(disk);
+    int64_t needed = 0;
+    for (const VariablePart& part : parts) {
+      own.load_box(part.name, part.box, part.data);
+      needed += element_count(part.box.shape()) * size_of(part.whole.dtype);
+    }
+    ratios[static_cast<size_t>(rank)] = static_cast<double>(own.bytes_read().value()) / static_cast<double>(needed);
+  });
+  return *std::max_element(ratios.begin(), ratios.end());
+}
+
+TEST(Checkpointing, ARankReadsWhatItNeedsAndLittleMore) {
+  RunConfig config = tiny_mlp();
+  config.model.width = 512;  // hidden.1.weight is 1 MiB: blocks of 4 KiB are 2 of its 512 rows
+  config.optimizer.kind = OptimizerKind::kSgd;
+  std::vector<Engine> engines;
+  for (int ranks : {1, 2, 3, 4}) engines.push_back(Engine(config, rows_over(ranks), small_text()));
+  for (Engine& from : engines) {
+    SimulatedDisk disk;
+    save(from, disk);
+    for (Engine& to : engines) {
+      SCOPED_TRACE("from " + from.plan().name + " to " + to.plan().name);
+      EXPECT_LE(largest_read(to, disk), &from == &to ? 1.0 : 1.05);
+    }
+  }
+}
+
+TEST(Checkpointing, EveryElementIsStoredOnce) {
+  for (const std::string& plan : kPlans) {
+    SimulatedDisk disk;
+    Engine engine(tiny_gpt(), plan_of("gpt", plan), small_text());
+    save(engine, disk);
+    int64_t stored = 0, whole = 0;
+    const Checkpoint checkpoint = latest(disk);
+    for (const auto& [name, tensor] : checkpoint.index().tensors) {
+      whole += element_count(tensor.whole.shape);
+      for (const IndexPart& part : tensor.parts) stored += element_count(part.box.shape());
+    }
+    EXPECT_EQ(stored, whole) << plan;  // the index checks that they tile
+    int64_t parameters = 0;
+    for (const Variable& variable : engine.graph().variables()) parameters += element_count(engine.graph().type(variable.value).shape);
+    EXPECT_EQ(whole, parameters) << plan;
+  }
+}
+
+TEST(Checkpointing, EvaluationNeedsNeitherTheOptimizerNorTheTrainingStep) {
+  SimulatedDisk disk;
+  Engine trained(tiny_gpt(), plan_of("gpt", "dp2-tp2"), small_text());
+  trained.fit(3);
+  save(trained, disk);
+  const Engine::Evaluation expected = trained.evaluate(2);
+  std::vector<std::string> parameters;
+  for (const Variable& variable : trained.graph().variables())
+    if (variable.trainable) parameters.push_back(trained.graph().value(variable.value).name);
+  std::sort(parameters.begin(), parameters.end());
+  for (const std::string& plan : kPlans) {
+    Engine engine = empty_engine(plan_of("gpt", plan), tiny_gpt(), Purpose::kEvaluate);
+    restore(engine, latest(disk));
+    EXPECT_EQ(engine.step_count(), 3);
+    EXPECT_EQ(engine.runtime().variable_names(), parameters) << plan;
+    const Engine::Evaluation found = engine.evaluate(2);
+    EXPECT_EQ(found.tokens, expected.tokens) << plan;
+    EXPECT_NEAR(found.loss, expected.loss, rounding_of(expected.loss)) << plan;
+    EXPECT_THROW(engine.step(), InternalError);
+  }
+}
+
+TEST(Checkpointing, TextIsWrittenTheSameUnderEveryPlan) {
+  SimulatedDisk disk;
+  Engine trained(tiny_gpt(), serial_plan(), small_text());
+  trained.fit(10);
+  save(trained, disk);
+  const std::vector<SamplingOptions> ways = {{.temperature = 0},
+                                             {.temperature = 0.8, .seed = 3},
+                                             {.top_k = 5, .seed = 4},
+                                             {.top_p = 0.7, .seed = 5},
+                                             {.temperature = 1.3, .top_k = 20, .top_p = 0.9, .seed = 6}};
+  for (const std::string& plan : kPlans) {
+    Engine engine = empty_engine(plan_of("gpt", plan), tiny_gpt(), Purpose::kEvaluate);
+    restore(engine, latest(disk));
+    for (const SamplingOptions& way : ways)
+      EXPECT_EQ(engine.generate({10, 20, 30}, 20, way), trained.generate({10, 20, 30}, 20, way)) << plan << ", seed " << way.seed;
+  }
+}
+
+TEST(Checkpointing, TheStoredRunIsTheRun) {
+  RunConfig config = tiny_gpt();
+  config.data.path = {"text.txt"};
+  config.data.tokens = "characters";
+  auto data = std::make_shared<TextData>(*small_text());
+  data->vocabulary = Vocabulary::characters_of("aäz€");
+  SimulatedDisk disk;
+  Engine engine(config, plan_of("gpt", "pp2-dp2"), data);
+  save(engine, disk);
+  const StoredRun stored = stored_run(latest(disk));
+  EXPECT_EQ(to_json(resolved_settings(stored.config)), to_json(resolved_settings(config)));
+  EXPECT_EQ(to_json(to_document(stored.plan, engine.graph())), to_json(to_document(engine.plan(), engine.graph())));
+  EXPECT_EQ(stored.plan.name, "pp2-dp2");
+  EXPECT_EQ(stored.vocabulary.value().symbols(), (std::vector<std::string>{"a", "z", "ä", "€"}));
+  EXPECT_EQ(stored_run(latest(disk), {"train.evaluate_batches=3"}).config.train.evaluate_batches, 3);
+  EXPECT_THROW(stored_run(latest(disk), {"train.evaluate_batch=3"}), UserError);
+}
+
+TEST(Checkpointing, AnotherModelOrAnotherTextIsRefused) {
+  SimulatedDisk disk;
+  Engine engine(tiny_mlp(), serial_plan(), small_text());
+  save(engine, disk);
+  RunConfig wide = tiny_mlp();
+  wide.model.width = 48;
+  Engine other_model = empty_engine(serial_plan(), wide);
+  EXPECT_THAT(message_of([&] { restore(other_model, latest(disk)); }),
+              testing::AllOf(HasSubstr("65 the checkpoint 'c/step-00000000' does not fit the model"),
+                             HasSubstr("'head.weight' is f32[32,50], wanted f32[48,50]")));
+  RunConfig longer = tiny_mlp();
+  longer.train.batch += 1;
+  longer.train.seed = 8;
+  Engine other_data = empty_engine(serial_plan(), longer);
+  EXPECT_EQ(message_of([&] { restore(other_data, latest(disk)); }),
+            "65 the data is not that of the checkpoint 'c/step-00000000'\n  why: batch was 8 and is 9; seed was 7 and is 8\n"
+            "  fix: resume with the text and the settings of the stored run: its next batches follow from them");
+}
+
+TEST(Checkpointing, TheLatestIsFoundInARunInItsCheckpointsAndByItsOwnName) {
+  SimulatedDisk disk;
+  Engine engine(tiny_mlp(), serial_plan(), small_text());
+  CheckpointFolder folder(disk, "run/checkpoints");
+  save_checkpoint(engine, folder, 0);
+  engine.fit(2);
+  save_checkpoint(engine, folder, 0);
+  for (const char* path : {"run", "run/", "run/checkpoints", "run/checkpoints/step-00000002"})
+    EXPECT_EQ(find_checkpoint(disk, path), "run/checkpoints/step-00000002") << path;
+  EXPECT_EQ(find_checkpoint(disk, "run/checkpoints/step-00000000"), "run/checkpoints/step-00000000");
+  EXPECT_THAT(message_of([&] { find_checkpoint(disk, "walk"); }), HasSubstr("66 cannot read 'walk'"));
+  disk.make_folder("fresh/checkpoints");
+  EXPECT_THAT(message_of([&] { find_checkpoint(disk, "fresh"); }), HasSubstr("66 there is no checkpoint in 'fresh/checkpoints'"));
+  disk.truncate("run/checkpoints/step-00000002/index.json", 10);
+  EXPECT_EQ(find_checkpoint(disk, "run"), "run/checkpoints/step-00000000");
+  disk.truncate("run/checkpoints/step-00000000/index.json", 10);
+  EXPECT_THAT(
+      message_of([&] { find_checkpoint(disk, "run"); }),
+      testing::AllOf(HasSubstr("65 no checkpoint in 'run/checkpoints' is complete"), HasSubstr("step-00000002/index.json' is damaged")));
+}
+
+}  // namespace
+}  // namespace tessera

@@ -1,0 +1,53 @@
+// The configurations and plans that come with the project belong together.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "engine/engine.h"
+
+namespace tessera {
+namespace {
+
+const std::filesystem::path kConfigs = std::filesystem::path(TESSERA_SOURCE_DIR) / "configs";
+
+/// File names without `extension`, in order.
+std::vector<std::string> names_in(const std::filesystem::path& folder, const std::string& extension) {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(folder))
+    if (entry.path().extension() == extension) names.push_back(entry.path().stem());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+class EveryPlanFile : public testing::TestWithParam<std::string> {};
+
+TEST_P(EveryPlanFile, CompilesForTheConfigurationOfItsName) {
+  const std::string model = GetParam().substr(0, GetParam().find('.'));
+  const RunConfig config = read_config(kConfigs / (model + ".toml"));
+  const Plan plan = read_plan(kConfigs / "plans" / (GetParam() + ".json"));
+  EXPECT_EQ(config.train.batch % plan.micro_batches, 0);
+  const Graph graph = training_graph(config);
+  const CompileOptions options{.dump = {}, .micro_batches = plan.micro_batches, .schedule = plan.schedule};
+  const Compiled compiled = compile(graph, plan.placed(), plan.marks, options);  // throws when a mark names nothing
+  // Every stage has work of its own.
+  const std::vector<int>& stages = compiled.sharded.stages.ops;
+  for (size_t stage = 0; stage < plan.meshes.size(); ++stage)
+    EXPECT_THAT(stages, testing::Contains(static_cast<int>(stage))) << plan.meshes[stage].name;
+}
+
+INSTANTIATE_TEST_SUITE_P(Configs, EveryPlanFile, testing::ValuesIn(names_in(kConfigs / "plans", ".json")), [](const auto& given) {
+  std::string name = given.param;
+  for (char& letter : name)
+    if (letter == '.' || letter == '-') letter = '_';
+  return name;
+});
+
+TEST(Configs, HaveAPlanForOneProcess) {
+  for (const std::string& model : names_in(kConfigs, ".toml"))
+    EXPECT_THAT(names_in(kConfigs / "plans", ".json"), testing::Contains(model + ".serial"));
+}
+
+}  // namespace
+}  // namespace tessera

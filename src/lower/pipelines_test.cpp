@@ -1,0 +1,231 @@
+// Stages and micro-batches in what compile() makes: who holds what for how long, and what crosses from mesh to mesh.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <numeric>
+#include <set>
+
+#include "autodiff/gradient.h"
+#include "autodiff/optimizer.h"
+#include "base/error.h"
+#include "lower/lower.h"
+#include "ops/builder.h"
+
+namespace tessera {
+namespace {
+
+TensorType f32(Shape shape) {
+  return {DType::kF32, std::move(shape)};
+}
+
+NamedMesh device(const std::string& name, Rank process) {
+  return {name, std::make_shared<const ProcessMesh>(Shape{1}, std::vector<std::string>{"dp"}, std::vector<Rank>{process})};
+}
+
+constexpr int kStages = 4;
+constexpr int64_t kRows = 512, kWidth = 16, kLayersOfAStage = 6;
+
+/// Layers of a product and a tanh, with a loss and an update; a quarter of them is a stage.
+Graph layers() {
+  Graph graph;
+  Builder b(graph);
+  ValueId h = b.unary("abs", b.input("x", f32({kRows, kWidth})), "stage.0.first");
+  std::vector<ValueId> weights;
+  for (int layer = 0; layer < kStages * kLayersOfAStage; ++layer) {
+    const auto scope = b.scope("stage." + std::to_string(layer / kLayersOfAStage) + ".layer." + std::to_string(layer % kLayersOfAStage));
+    weights.push_back(b.variable("w", f32({kWidth, kWidth}), Initializer::normal(0, 1)));
+    h = b.unary("tanh", b.dot(h, weights.back(), "mk,kn->mn", "dot"), "tanh");
+  }
+  const ValueId loss = b.reduce_sum(h, {0, 1}, "loss");
+  graph.add_output("loss", loss);
+  const auto gradients = differentiate(b, loss, weights);
+  for (size_t i = 0; i < weights.size(); ++i) graph.set_next(weights[i], b.sub(weights[i], b.mul_scalar(gradients[i], 0.1)));
+  return graph;
+}
+
+Compiled four_stages(int64_t micro_batches, PipelineKind schedule) {
+  Meshes meshes;
+  std::vector<Mark> marks;
+  for (int s = 0; s < kStages; ++s) {
+    const std::string name = "stage" + std::to_string(s);
+    meshes.push_back(device(name, s));
+    marks.push_back(stage("stage." + std::to_string(s) + ".*", name));
+  }
+  CompileOptions options;
+  options.micro_batches = micro_batches;
+  options.schedule = schedule;
+  return compile(layers(), meshes, marks, options);
+}
+
+/// What a stage keeps from forward to backward: the most of it at any time of a step.
+struct Kept {
+  int64_t micro_batches = 0;
+  int64_t bytes = 0;
+};
+
+/// Is it made in the forward of a micro-batch and read in the backward?
+bool is_kept_for_backward(const TaskGraph& graph, const Register& reg) {
+  if (reg.producer < 0) return false;
+  const Task& producer = graph.tasks[static_cast<size_t>(reg.producer)];
+  return producer.role == Role::kForward && producer.micro_batch >= 0 &&
+         std::any_of(reg.consumers.begin(), reg.consumers.end(),
+                     [&](TaskId id) { return graph.tasks[static_cast<size_t>(id)].role == Role::kBackward; });
+}
+
+Kept most_kept(const TaskGraph& graph, int mesh) {
+  std::vector<size_t> place(graph.tasks.size());
+  for (size_t i = 0; i < graph.order.size(); ++i) place[static_cast<size_t>(graph.order[i])] = i;
+  Kept most;
+  for (size_t now = 0; now < graph.order.size(); ++now) {
+    std::set<int> micro_batches;
+    int64_t bytes = 0;
+    for (const Register& reg : graph.registers) {
+      if (reg.mesh != mesh || !is_kept_for_backward(graph, reg) || place[static_cast<size_t>(reg.producer)] > now) continue;
+      if (std::none_of(reg.consumers.begin(), reg.consumers.end(), [&](TaskId id) { return place[static_cast<size_t>(id)] >= now; }))
+        continue;
+      micro_batches.insert(reg.micro_batch.index);
+      bytes += reg.size.value();
+    }
+    most.micro_batches = std::max(most.micro_batches, static_cast<int64_t>(micro_batches.size()));
+    most.bytes = std::max(most.bytes, bytes);
+  }
+  return most;
+}
+
+struct KeptByStage {
+  std::vector<int64_t> micro_batches, bytes, arena;
+};
+
+KeptByStage kept_under(int64_t micro_batches, PipelineKind schedule) {
+  const Compiled compiled = four_stages(micro_batches, schedule);
+  KeptByStage kept;
+  for (int s = 0; s < kStages; ++s) {
+    const Kept most = most_kept(compiled.tasks, s);
+    kept.micro_batches.push_back(most.micro_batches);
+    kept.bytes.push_back(most.bytes);
+    kept.arena.push_back(compiled.tasks.arenas[static_cast<size_t>(s)].value());
+  }
+  return kept;
+}
+
+int64_t sum(const std::vector<int64_t>& list) {
+  return std::accumulate(list.begin(), list.end(), int64_t{0});
+}
+
+TEST(Pipelines, OneForwardOneBackwardKeepsMinOfMAndPMinusSMicroBatches) {
+  for (int64_t m : {2, 4, 8}) {
+    const KeptByStage alternating = kept_under(m, PipelineKind::kOneForwardOneBackward),
+                      all_first = kept_under(m, PipelineKind::kForwardThenBackward);
+    for (int s = 0; s < kStages; ++s) {
+      EXPECT_EQ(alternating.micro_batches[static_cast<size_t>(s)], std::min<int64_t>(m, kStages - s)) << "m=" << m << " stage " << s;
+      EXPECT_EQ(all_first.micro_batches[static_cast<size_t>(s)], m) << "m=" << m << " stage " << s;
+      // Each micro-batch keeps as many bytes.
+      EXPECT_EQ(alternating.bytes[static_cast<size_t>(s)] * m,
+                all_first.bytes[static_cast<size_t>(s)] * alternating.micro_batches[static_cast<size_t>(s)]);
+    }
+  }
+}
+
+// The arena also has the step's input, what kernels work on, and, under 1F1B at its fullest, the gradients added up so far, which
+// F-then-B begins when it is at its fullest.
+constexpr int64_t kGradientsOfAStage = kLayersOfAStage * kWidth * kWidth * 4;
+
+TEST(Pipelines, OneForwardOneBackwardKeepsThreeEighthsLessOfFourMicroBatches) {
+  const KeptByStage one = kept_under(4, PipelineKind::kOneForwardOneBackward), all = kept_under(4, PipelineKind::kForwardThenBackward);
+  EXPECT_EQ(sum(one.micro_batches), 4 + 3 + 2 + 1);
+  EXPECT_EQ(sum(all.micro_batches), 16);
+  EXPECT_EQ(sum(one.bytes) * 16, sum(all.bytes) * 10);
+  EXPECT_GE(sum(all.arena) - sum(one.arena), sum(all.bytes) - sum(one.bytes) - kStages * kGradientsOfAStage);
+}
+
+TEST(Pipelines, OneForwardOneBackwardKeepsHalfOfEightMicroBatchesAtTheFullestStage) {
+  const KeptByStage one = kept_under(8, PipelineKind::kOneForwardOneBackward), all = kept_under(8, PipelineKind::kForwardThenBackward);
+  EXPECT_EQ(*std::max_element(one.bytes.begin(), one.bytes.end()), one.bytes[0]);
+  EXPECT_EQ(one.bytes[0] * 2, all.bytes[0]);
+  EXPECT_GE(all.arena[0] - one.arena[0], all.bytes[0] - one.bytes[0] - kGradientsOfAStage);
+}
+
+int exchanges(const TaskGraph& graph) {
+  return static_cast<int>(
+      std::count_if(graph.tasks.begin(), graph.tasks.end(), [](const Task& task) { return task.kind == Task::Kind::kExchange; }));
+}
+
+TEST(Pipelines, ThreeOpsOnTwoDevicesNeedOneCopy) {
+  Graph graph;
+  Builder b(graph);
+  const ValueId y = b.unary("tanh", b.unary("exp", b.input("x", f32({8})), "one"), "two");
+  graph.add_output("z", b.unary("abs", y, "three"));
+  const Compiled compiled = compile(graph, Meshes{device("zero", 0), device("one", 1)}, {stage("one", "zero"), stage("three", "one")});
+  EXPECT_EQ(exchanges(compiled.tasks), 1);
+}
+
+TEST(Pipelines, AnInputIsFedOnEveryMeshThatWantsIt) {
+  Graph graph;
+  Builder b(graph);
+  const ValueId x = b.input("x", f32({8}));
+  graph.add_output("y", b.unary("exp", x, "one"));
+  graph.add_output("z", b.unary("abs", x, "two"));
+  const Compiled compiled = compile(graph, Meshes{device("zero", 0), device("one", 1)}, {stage("one", "zero"), stage("two", "one")});
+  EXPECT_EQ(exchanges(compiled.tasks), 0);
+  EXPECT_EQ(compiled.tasks.inputs.size(), 2u);
+}
+
+TEST(Pipelines, MicroBatchesThatDoNotDivideTheBatchAreRefused) {
+  try {
+    four_stages(7, PipelineKind::kOneForwardOneBackward);
+    FAIL() << "7 micro-batches of 512 rows were taken";
+  } catch (const UserError& error) {
+    EXPECT_STREQ(error.what(),
+                 "7 micro-batches do not divide the batch of 512 rows\n  why: each micro-batch has as many rows\n"
+                 "  fix: set micro_batches to one of 1, 2, 4, 8, 16, 32, 64, 128, 256, 512");
+  }
+}
+
+// ---- a parameter with two uses, on two stages ----
+
+/// Rows of a table, changed on the way, against all rows of the same table: the head of a language model that is tied to its embedding.
+Graph tied() {
+  Graph graph;
+  Builder b(graph);
+  const ValueId ids = b.input("ids", {DType::kI32, {8}});
+  const ValueId table = b.variable("table", f32({10, 4}), Initializer::normal(0, 1));
+  const ValueId rows = b.unary("tanh", b.gather(table, ids, "rows"), "first");
+  const ValueId logits = b.dot(b.unary("tanh", rows, "last"), table, "be,ve->bv", "logits");
+  const ValueId loss = b.reduce_sum(b.unary("square", logits, "squares"), {0, 1}, "loss");
+  graph.add_output("loss", loss);
+  add_training(b, loss, {.kind = OptimizerKind::kSgd});
+  return graph;
+}
+
+TEST(Pipelines, ATiedWeightTravelsOnceAStepAndSoDoesItsGradient) {
+  for (int64_t m : {1, 2, 4}) {
+    CompileOptions options;
+    options.micro_batches = m;
+    const Compiled compiled =
+        compile(tied(), Meshes{device("zero", 0), device("one", 1)}, {stage("rows", "zero"), stage("last", "one")}, options);
+    std::vector<std::string> travelling;
+    for (const Task& task : compiled.tasks.tasks)
+      if (task.kind == Task::Kind::kExchange) travelling.push_back(compiled.tasks.registers[static_cast<size_t>(task.inputs[0])].name);
+    std::vector<std::string> expected = {"table", "logits.grad.b"};
+    for (int64_t i = 0; i < m; ++i)
+      for (const std::string name : {"first", "last.grad.x"}) expected.push_back(m == 1 ? name : name + " #" + std::to_string(i));
+    EXPECT_THAT(travelling, testing::UnorderedElementsAreArray(expected)) << "m=" << m;
+  }
+}
+
+TEST(Pipelines, GradientsOfSeveralUsesAreSummedBeforeTheyTravel) {
+  Graph graph;
+  Builder b(graph);
+  const ValueId w = b.variable("w", f32({8}), Initializer::constant(1));
+  const ValueId y = b.unary("tanh", w, "y");
+  const ValueId left = b.unary("tanh", y, "left"), right = b.unary("square", y, "right");
+  const ValueId loss = b.reduce_sum(b.add(left, right, "both"), {0}, "loss");
+  graph.add_output("loss", loss);
+  add_training(b, loss, {.kind = OptimizerKind::kSgd});
+  const Compiled compiled = compile(graph, Meshes{device("zero", 0), device("one", 1)}, {stage("y", "zero"), stage("left", "one")});
+  EXPECT_EQ(exchanges(compiled.tasks), 2);  // y there, its gradient back
+}
+
+}  // namespace
+}  // namespace tessera

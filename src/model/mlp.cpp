@@ -1,0 +1,32 @@
+// Bengio's language model: the embedded context through hidden layers. Source: Bengio et al., J. Machine Learning Research 3, 2003.
+#include "model/blocks.h"
+#include "model/families.h"
+
+namespace tessera {
+namespace {
+
+ValueId logits(LayerContext& context, ValueId tokens, const ModelConfig& config) {
+  Builder& builder = context.builder;
+  ValueId x = embedding(context, tokens, config.vocabulary, config.embedding, "tokens");
+  x = builder.reshape(x, {builder.shape(x)[0], config.context * config.embedding}, "tokens.joined");
+  for (int64_t layer = 0; layer < config.layers; ++layer) {
+    const std::string name = "hidden." + std::to_string(layer);
+    const ValueId hidden = linear(context, x, config.width, name);
+    const auto scope = builder.scope(name);
+    x = dropout(context, relu(context, hidden), config.dropout, "dropout");
+  }
+  return linear(context, x, config.vocabulary, "head");
+}
+
+}  // namespace
+
+ModelFamily mlp_family() {
+  return {.name = "mlp",
+          .keys = {"embedding"},
+          .check = check_nothing,
+          .logits = logits,
+          .labels = last_label,
+          .next_token = next_of_whole_context};
+}
+
+}  // namespace tessera

@@ -1,0 +1,174 @@
+// Which boxes a receiver takes from whom: exact overlaps of what it wants with what others hold.
+#include <algorithm>
+#include <functional>
+
+#include "base/error.h"
+#include "reshard/chains.h"
+
+namespace tessera {
+namespace {
+
+/// A part of one dim: where its holders stand on the axes that divide the dim, and what it shares with what is wanted.
+struct DimPart {
+  std::vector<int64_t> places;  // by axis of the dim, outermost first
+  Range common;
+};
+
+/// The parts of a dim that share something with `wanted`, in ascending order. Only those are looked at.
+std::vector<DimPart> overlapping_parts(const DimSharding& dim, const ProcessMesh& mesh, int64_t extent, const Range& wanted) {
+  std::vector<DimPart> parts;
+  std::vector<int64_t> places;
+  const std::function<void(Range)> divide = [&](Range units) {
+    const Range elements{units.begin * dim.unit, units.end * dim.unit};
+    const Range common{std::max(elements.begin, wanted.begin), std::min(elements.end, wanted.end)};
+    if (common.empty()) return;
+    if (places.size() == dim.axes.size()) {
+      parts.push_back({places, common});
+      return;
+    }
+    const int64_t count = mesh.shape()[dim.axes[places.size()]];
+    for (int64_t i = 0; i < count; ++i) {
+      const Range part = balanced_part(units.size(), count, i);
+      places.push_back(i);
+      divide({units.begin + part.begin, units.begin + part.end});
+      places.pop_back();
+    }
+  };
+  divide({0, extent / dim.unit});
+  return parts;
+}
+
+bool shards(const DistAttr& attr, int axis) {
+  return attr.uses(axis) && !attr.is_partial_on(axis);
+}
+
+class PullFinder {
+ public:
+  PullFinder(const Shape& shape, const Exchange& exchange, Rank receiver, Coordinate place)
+      : from_(exchange.from), to_(exchange.to), receiver_(receiver), place_(place), resolved_(resolved_axes(from_, to_)) {
+    wanted_ = to_.box(shape, place);
+    for (int d = 0; d < shape.size(); ++d)
+      parts_.push_back(
+          overlapping_parts(from_.dims[static_cast<size_t>(d)], *from_.mesh, shape[d], wanted_.ranges[static_cast<size_t>(d)]));
+  }
+
+  std::vector<Pull> run() {
+    if (!wanted_.empty()) choose_part(0, Dims::filled(from_.mesh->axis_count(), 0), {});
+    return std::move(result_);
+  }
+
+ private:
+  /// Goes over the boxes, the first dim slowest: ascending.
+  void choose_part(size_t d, Coordinate coordinate, Box common) {
+    if (d == parts_.size()) return add_contributions(common, with_replica(coordinate));
+    for (const DimPart& part : parts_[d]) {
+      Coordinate next = coordinate;
+      for (size_t i = 0; i < part.places.size(); ++i) next[from_.dims[d].axes[i]] = part.places[i];
+      Box box = common;
+      box.ranges.push_back(part.common);
+      choose_part(d + 1, next, std::move(box));
+    }
+  }
+
+  /// Of those that hold the same: the receiver itself; on its own mesh who stands where it stands, so that replicas share the work; of
+  /// another mesh each in turn.
+  Coordinate with_replica(Coordinate coordinate) const {
+    if (on_one_mesh(from_, to_)) {
+      for (int axis = 0; axis < coordinate.size(); ++axis)
+        if (!shards(from_, axis)) coordinate[axis] = place_[axis];
+      return coordinate;
+    }
+    const auto own = from_.mesh->coordinate_of(receiver_);
+    int64_t turn = index_of_receiver();
+    bool holds_itself = own.has_value();
+    for (int axis = 0; axis < coordinate.size(); ++axis) {
+      if (shards(from_, axis)) {
+        holds_itself = holds_itself && (*own)[axis] == coordinate[axis];
+        continue;
+      }
+      coordinate[axis] = turn % from_.mesh->shape()[axis];
+      turn /= from_.mesh->shape()[axis];
+    }
+    return holds_itself ? *own : coordinate;
+  }
+
+  /// A number that differs between those that want the same part: where the receiver stands on the axes on which the target is copied
+  /// first.
+  int64_t index_of_receiver() const {
+    int64_t index = 0, stride = 1;
+    for (bool copies : {true, false})
+      for (int axis = 0; axis < place_.size(); ++axis) {
+        if (shards(to_, axis) == copies) continue;
+        index += place_[axis] * stride;
+        stride *= to_.mesh->shape()[axis];
+      }
+    return index;
+  }
+
+  void add_contributions(const Box& common, Coordinate coordinate) {
+    if (resolved_.empty()) {
+      result_.push_back({from_.mesh->process_at(coordinate), common, true, ReduceOp::kSum});
+      return;
+    }
+    for (const PartialAxis& p : resolved_) coordinate[p.axis] = 0;
+    for (bool more = true; more;) {
+      const bool first = std::all_of(resolved_.begin(), resolved_.end(), [&](const PartialAxis& p) { return coordinate[p.axis] == 0; });
+      result_.push_back({from_.mesh->process_at(coordinate), common, first, resolved_.front().reduce});
+      more = false;
+      for (auto p = resolved_.rbegin(); p != resolved_.rend() && !more; ++p) {
+        more = ++coordinate[p->axis] < from_.mesh->shape()[p->axis];
+        if (!more) coordinate[p->axis] = 0;
+      }
+    }
+  }
+
+  const DistAttr& from_;
+  const DistAttr& to_;
+  const Rank receiver_;
+  const Coordinate place_;
+  const std::vector<PartialAxis> resolved_;
+  Box wanted_;
+  std::vector<std::vector<DimPart>> parts_;  // by dim
+  std::vector<Pull> result_;
+};
+
+/// Sums of `wanted` elements over the resolved axes: the axes that divide the target scatter them, the others want them whole.
+int64_t least_of_sums(int64_t wanted, const std::vector<PartialAxis>& resolved, const DistAttr& to) {
+  int64_t scattered = 1, whole = 1;
+  for (const PartialAxis& p : resolved) (shards(to, p.axis) ? scattered : whole) *= to.mesh->shape()[p.axis];
+  const int64_t addends = scattered * whole;
+  return wanted * scattered * (addends - 1) / addends + wanted * (whole - 1) / whole;
+}
+
+}  // namespace
+
+std::vector<Pull> pulls(const Shape& shape, const Exchange& exchange, Rank receiver) {
+  const auto place = exchange.to.mesh->coordinate_of(receiver);
+  if (!place) return {};
+  for (const PartialAxis& p : started_axes(exchange.from, exchange.to))
+    if ((*place)[p.axis] != 0) return {};
+  return PullFinder(shape, exchange, receiver, *place).run();
+}
+
+int64_t received_elements(const Shape& shape, const std::vector<Exchange>& exchanges, Rank receiver) {
+  int64_t count = 0;
+  for (const Exchange& exchange : exchanges)
+    for (const Pull& pull : pulls(shape, exchange, receiver))
+      if (pull.sender != receiver) count += element_count(pull.box.shape());
+  return count;
+}
+
+int64_t least_received_elements(const Shape& shape, const DistAttr& from, const DistAttr& to, Rank receiver) {
+  const auto place = to.mesh->coordinate_of(receiver);
+  if (!place) return 0;
+  const Box wanted = to.box(shape, *place);
+  if (wanted.empty()) return 0;
+  const int64_t all = element_count(wanted.shape());
+  if (const auto resolved = resolved_axes(from, to); !resolved.empty()) return least_of_sums(all, resolved, to);
+  const auto own = from.mesh->coordinate_of(receiver);
+  if (!own) return all;
+  const Box held = intersect(wanted, from.box(shape, *own));
+  return held.empty() ? all : all - element_count(held.shape());
+}
+
+}  // namespace tessera

@@ -1,0 +1,138 @@
+// What one process does in a step, as text.
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "base/text.h"
+#include "tasks/task_graph.h"
+
+namespace tessera {
+namespace {
+
+class RankText {
+ public:
+  RankText(const TaskGraph& graph, Rank rank) : graph_(graph), rank_(rank) {
+    for (const MeshPtr& mesh : graph.meshes) coordinates_.push_back(mesh->coordinate_of(rank));
+  }
+
+  std::string run() {
+    for (TaskId id : graph_.order) add_task(graph_.tasks.at(static_cast<size_t>(id)));
+    return text_;
+  }
+
+ private:
+  /// What a process exchanges with another.
+  using ByPeer = std::map<Rank, std::vector<std::string>>;
+
+  const Register& reg(RegisterIndex index) const { return graph_.registers.at(static_cast<size_t>(index)); }
+  const std::optional<Coordinate>& coordinate(int mesh) const { return coordinates_.at(static_cast<size_t>(mesh)); }
+
+  /// "y #0: f32[2, 3]": the part of a register that lies here.
+  std::string part(RegisterIndex index) const {
+    const Register& held = reg(index);
+    return held.name + ": " + to_text(local_type(held, *coordinate(held.mesh)));
+  }
+
+  void add_line(const Task& task, const std::string& line) {
+    std::string when = task.role == Role::kForward ? "F" : task.role == Role::kBackward ? "B" : "O";
+    if (task.micro_batch >= 0) when += std::to_string(task.micro_batch);
+    when.resize(std::max<size_t>(when.size() + 1, 4), ' ');
+    text_ += when + line + "\n";
+  }
+
+  void add_task(const Task& task) {
+    add_own_act(task);
+    for (RegisterIndex output : task.outputs)
+      for (TaskId consumer : reg(output).consumers) add_sends(task, graph_.tasks.at(static_cast<size_t>(consumer)), output);
+  }
+
+  void add_own_act(const Task& task) {
+    if (!coordinate(task.mesh)) return;
+    switch (task.kind) {
+      case Task::Kind::kFeed: return add_parts(task, "feed", task.outputs);
+      case Task::Kind::kFetch: return add_parts(task, "fetch", task.inputs);
+      case Task::Kind::kCompute: return add_steps(task);
+      case Task::Kind::kExchange: return add_exchange(task);
+    }
+  }
+
+  void add_parts(const Task& task, const std::string& verb, const std::vector<RegisterIndex>& registers) {
+    std::vector<std::string> parts;
+    for (RegisterIndex index : registers)
+      if (coordinate(reg(index).mesh)) parts.push_back(part(index));
+    if (!parts.empty()) add_line(task, verb + " " + join(parts, ", "));
+  }
+
+  void add_steps(const Task& task) {
+    for (const KernelStep& step : task.steps) {
+      std::vector<std::string> inputs, outputs;
+      for (RegisterIndex index : step.inputs) inputs.push_back(reg(index).name);
+      for (RegisterIndex index : step.outputs) outputs.push_back(part(index));
+      add_line(task, join(outputs, ", ") + " = " + step.call.kernel + "(" + join(inputs, ", ") + ")");
+    }
+  }
+
+  /// The boxes of `exchange` that this process gives to others.
+  ByPeer sent(const Task& exchange) const {
+    ByPeer boxes;
+    for (Rank receiver : exchange.exchange.to.mesh->processes())
+      if (receiver != rank_)
+        for (const Pull& pull : pulls_of(exchange, receiver))
+          if (pull.sender == rank_) boxes[receiver].push_back(to_text(pull.box));
+    return boxes;
+  }
+
+  /// Those that it takes from others.
+  ByPeer received(const Task& exchange) const {
+    ByPeer boxes;
+    for (const Pull& pull : pulls_of(exchange, rank_))
+      if (pull.sender != rank_) boxes[pull.sender].push_back(to_text(pull.box));
+    return boxes;
+  }
+
+  std::vector<Pull> pulls_of(const Task& exchange, Rank receiver) const {
+    return pulls(reg(exchange.inputs.at(0)).type.shape, exchange.exchange, receiver);
+  }
+
+  /// Is it one act of a group, to which this process belongs?
+  bool is_collective(const Task& exchange) const {
+    return exchange.exchange.kind != ReshardKind::kMessages && coordinate(exchange.mesh).has_value();
+  }
+
+  /// Receivers pull: what a process gives is there for them as soon as it is made.
+  void add_sends(const Task& maker, const Task& exchange, RegisterIndex output) {
+    if (exchange.kind != Task::Kind::kExchange || is_collective(exchange)) return;
+    for (const auto& [peer, boxes] : sent(exchange))
+      add_line(maker, "send " + reg(output).name + " " + join(boxes, ", ") + " to " + std::to_string(peer));
+  }
+
+  void add_exchange(const Task& task) {
+    const std::string& source = reg(task.inputs.at(0)).name;
+    const ByPeer taken = received(task);
+    if (!is_collective(task)) {
+      for (const auto& [peer, boxes] : taken)
+        add_line(task, "receive " + source + " " + join(boxes, ", ") + " from " + std::to_string(peer));
+      return;
+    }
+    std::set<Rank> group;
+    for (const ByPeer& pieces : {taken, sent(task)})
+      for (const auto& [peer, boxes] : pieces) group.insert(peer);
+    std::vector<std::string> others;
+    for (Rank peer : group) others.push_back(std::to_string(peer));
+    add_line(task, part(task.outputs.at(0)) + " = " + std::string(to_text(task.exchange.kind)) + "(" + source + ")" +
+                       (others.empty() ? "" : " with " + join(others, ", ")));
+  }
+
+  const TaskGraph& graph_;
+  const Rank rank_;
+  std::vector<std::optional<Coordinate>> coordinates_;  // by mesh; none: the process is not in it
+  std::string text_;
+};
+
+}  // namespace
+
+std::string rank_text(const TaskGraph& graph, Rank rank) {
+  return RankText(graph, rank).run();
+}
+
+}  // namespace tessera

@@ -1,0 +1,28 @@
+// Two layers on two meshes: the first column cut on processes 0 and 1, the second row cut on 2 and 3. docs/tour.md shows its four programs.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "document_examples.h"
+#include "lower/lower.h"
+
+namespace tessera {
+
+struct TwoLayers {
+  static constexpr int64_t kBatch = 8, kIn = 6, kHidden = 4, kOut = 2;
+  static constexpr int64_t kMicroBatches = 2;
+  static constexpr int64_t kRows = kBatch / kMicroBatches;  // of a micro-batch
+
+  Graph graph;
+  std::map<std::string, std::string> stages;  // what each stage of compile() dumped
+  Compiled compiled;
+
+  TwoLayers();
+};
+
+/// The examples in docs/tour.md, in its order.
+std::vector<DocumentExample> examples_of(const TwoLayers& layers);
+
+}  // namespace tessera

@@ -1,0 +1,51 @@
+#include "two_layers.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "base/text.h"
+
+namespace tessera {
+namespace {
+
+/// What crosses between processes: the exchange, and for each message "0->2 16": sender, receiver, elements.
+std::string traffic(const TaskGraph& tasks) {
+  std::string text;
+  for (TaskId id : tasks.order) {
+    const Task& task = tasks.tasks[static_cast<size_t>(id)];
+    if (task.kind != Task::Kind::kExchange) continue;
+    const Register& source = tasks.registers[static_cast<size_t>(task.inputs[0])];
+    text += source.name + " " + std::string(to_text(task.exchange.kind));
+    for (Rank receiver : task.exchange.to.mesh->processes())
+      for (const Pull& pull : pulls(source.type.shape, task.exchange, receiver))
+        if (pull.sender != receiver)
+          text +=
+              " " + std::to_string(pull.sender) + "->" + std::to_string(receiver) + " " + std::to_string(element_count(pull.box.shape()));
+    text += "\n";
+  }
+  return text;
+}
+
+TEST(TwoLayers, OnTwoMeshesExchangeWhatTheyMust) {
+  const TwoLayers layers;
+  // From the definition: the halves of y and of its gradient, B*H/2 elements each, and one sum of B*O elements on the second mesh; the
+  // gradients of the weights need nothing, the loss is of one mesh whose processes all have it.
+  const std::string half = std::to_string(TwoLayers::kRows * TwoLayers::kHidden / 2),
+                    whole = std::to_string(TwoLayers::kRows * TwoLayers::kOut);
+  std::vector<std::string> expected;
+  for (int m = 0; m < TwoLayers::kMicroBatches; ++m) {
+    const std::string number = " #" + std::to_string(m);
+    expected.push_back("y" + number + " messages 0->2 " + half + " 1->3 " + half);
+    expected.push_back("z" + number + " all-reduce 3->2 " + whole + " 2->3 " + whole);
+    expected.push_back("z.grad.a" + number + " messages 2->0 " + half + " 3->1 " + half);
+  }
+  std::vector<std::string> found = split_text(traffic(layers.compiled.tasks), '\n');
+  std::erase(found, "");
+  std::sort(found.begin(), found.end());
+  std::sort(expected.begin(), expected.end());
+  EXPECT_EQ(found, expected);
+}
+
+}  // namespace
+}  // namespace tessera
