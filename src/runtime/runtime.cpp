@@ -145,6 +145,10 @@ void Runtime::run(LoadedProgram& program, const std::map<std::string, const Tens
   state_->throw_when_stopped();
 }
 
+bool Runtime::failed() const {
+  return state_->stop.stopped();
+}
+
 Tensor Runtime::variable(const std::string& name) const {
   state_->throw_when_stopped();
   return state_->variables.whole(name);

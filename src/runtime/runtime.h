@@ -68,6 +68,9 @@ class Runtime {
   void run(LoadedProgram& program, const std::map<std::string, const Tensor*>& inputs, TensorMap& results,
            const Observer* observer = nullptr);
 
+  /// Has a rank failed? Then all others stop. Whoever keeps a rank waiting, such as an observer, polls it.  threads  any
+  bool failed() const;
+
   /// A whole variable, put together from its parts; replicas are checked to be bit-identical.
   /// throws  InternalError when replicas differ
   Tensor variable(const std::string& name) const;
