@@ -12,9 +12,8 @@ namespace tessera {
 ///
 ///   inputs    of the op, all on one mesh; what they are addends over is known
 ///   outputs   as declared: only their dims are read, for factors that no input has
-///   ensures   operands that have a factor divide it alike; whole dims and factors are not divided; an axis has one use; addends are sums
-///   and enter through a
-///             linear set, all of it and nothing else
+///   ensures   operands that have a factor divide it alike; whole dims and factors are not divided; an axis has one use; addends
+///             are sums and enter through a linear set, all of it and nothing else
 ///   throws    InternalError that names the op and the operand
 OpSharding derive_sharding(const OpView& op, const ShardingRule& rule, const std::vector<const DistAttr*>& inputs,
                            const std::vector<DistAttr>& outputs);

@@ -17,10 +17,10 @@ void check_ends(const Exchange& exchange);
 /// What `receiver` pulls of a tensor of this shape.
 ///
 ///   requires  check_ends(exchange) holds
-///   ensures   each sender holds what is pulled from it; every element that the receiver wants comes exactly once from each coordinate of
-///   the resolved
-///             partial axes, its first contribution marked as such, the others reduced as the axes say; addends over axes that stay partial
-///             come from the receiver's own coordinate; who starts a new Partial at a coordinate other than 0 pulls nothing
+///   ensures   each sender holds what is pulled from it; every element that the receiver wants comes exactly once from each coordinate
+///             of the resolved partial axes, its first contribution marked as such, the others reduced as the axes say; addends over axes
+///             that stay partial come from the receiver's own coordinate; who starts a new Partial at a coordinate other than 0 pulls
+///             nothing
 ///   throws    InternalError that names the receiver and the box
 void check_pulls(const Shape& shape, const Exchange& exchange, Rank receiver, std::span<const Pull> pulls);
 

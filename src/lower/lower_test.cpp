@@ -159,6 +159,15 @@ TEST(Partition, AMarkOnALinearOpMakesAddendsOfAWholeTensor) {
   EXPECT_THAT(exchanges(program), testing::ElementsAre("slice x [*] {partial sum: d}"));
 }
 
+TEST(MicroBatches, AreFedToAProgramWithoutOps) {
+  Graph graph;
+  Builder b(graph);
+  graph.add_output("x", b.input("x", f32({4})));
+  const Compiled compiled =
+      compile(graph, mesh_of("d=2"), {shard_tensor("x", "P(\"d\")")}, {.dump = {}, .rules = catalogue_rule, .micro_batches = 2});
+  EXPECT_EQ(compiled.tasks.inputs.size(), 2u);
+}
+
 /// What the user is told about `graph` in micro-batches; "" when it compiles.
 std::string refusal(const Graph& graph, const std::vector<Mark>& marks, int64_t micro_batches) {
   try {

@@ -19,6 +19,8 @@ class TaskMaker {
   TaskGraph run() {
     for (int mesh = 0; mesh < mesh_count(); ++mesh) make_feed(mesh);
     const std::vector<int> first_reads = first_readers_of_inputs(program_);
+    if (program_.instructions.empty())
+      for (int mesh = 0; mesh < mesh_count(); ++mesh) make_feed_before(0, mesh, first_reads);
     for (size_t i = 0; i < program_.instructions.size(); ++i) {
       for (int mesh = 0; mesh < mesh_count(); ++mesh) make_feed_before(static_cast<int>(i), mesh, first_reads);
       Instruction& instruction = program_.instructions[i];
