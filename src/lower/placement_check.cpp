@@ -9,7 +9,7 @@
 #include "lower/derive_placement.h"
 #include "lower/exchange_check.h"
 #include "lower/micro_batches.h"
-#include "ops/operator.h"
+#include "shard/rules.h"
 
 namespace tessera {
 namespace {
@@ -48,6 +48,15 @@ std::string_view combining_kernel(ReduceOp reduce) {
     case ReduceOp::kAll: return "binary.and";
   }
   throw InternalError("unknown reduction");
+}
+
+bool begins_as_zero(const Variable& variable) {
+  return variable.initializer == Initializer::constant(0);
+}
+
+std::vector<PartialAxis> sums_among(std::vector<PartialAxis> partial) {
+  std::erase_if(partial, [](const PartialAxis& p) { return p.reduce != ReduceOp::kSum; });
+  return partial;
 }
 
 class PlacementCheck {
@@ -171,7 +180,10 @@ class PlacementCheck {
     const auto value = graph_.find_value(variable.name);
     if (!value || !graph_.variable_of(*value)) refuse("'" + variable.name + "' is kept and is no variable of the program");
     if (reg_at(variable.value).micro_batch.index >= 0) refuse("variable '" + variable.name + "' is kept for one micro-batch");
-    fill(variable.value, {*value, declared_dims(reg_at(variable.value)), {}});
+    DistAttr attr = declared_dims(reg_at(variable.value));
+    // Zeros everywhere are addends of zero: what begins so may be kept as a sum that is not done.
+    if (begins_as_zero(*graph_.variable_of(*value))) attr.partial = sums_among(declared_partial(reg_at(variable.value)));
+    fill(variable.value, {*value, std::move(attr), {}});
   }
 
   // ---- kernels ----
@@ -210,7 +222,7 @@ class PlacementCheck {
     if (!slot) {
       const Op& op = graph_.op(id);
       OpView op_view = view(graph_, op);
-      ShardingRule rule = find_operator(op.kind).rule(op_view);
+      ShardingRule rule = rules_(op.kind, op_view);
       slot.emplace(Judged{std::move(op_view), std::move(rule)});
     }
     return *slot;
@@ -234,7 +246,7 @@ class PlacementCheck {
              (by_micro_batch ? "of one micro-batch" : "made once a step"));
     for (size_t i = 0; i < step.inputs.size(); ++i) check_parts(op, rule, sharding, rule.inputs[i], step.inputs[i], task.micro_batch);
     for (size_t i = 0; i < step.outputs.size(); ++i) check_parts(op, rule, sharding, rule.outputs[i], step.outputs[i], task.micro_batch);
-    check_call(step, find_operator(op.kind).kernel(op_view, factor_splits(rule, sharding)), task);
+    check_call(step, op_view.definition->kernel(op_view, factor_splits(rule, sharding)), task);
     for (size_t i = 0; i < step.outputs.size(); ++i) {
       outputs[i].partial = derive_partial(op_view, rule, sharding, static_cast<int>(i));
       std::vector<int> summed;
@@ -436,6 +448,7 @@ class PlacementCheck {
   std::vector<Standing> standing_;                    // by register
   std::map<int, RegisterIndex> last_in_variable_;     // by variable: the register that was written to its memory last
   std::vector<std::optional<Judged>> judged_;         // by op
+  RuleCache rules_{catalogue_rule};
   std::set<std::string> judged_exchanges_;
 };
 
