@@ -338,6 +338,26 @@ class Explain(unittest.TestCase):
         self.assertIn("== propagate ==", run("explain", *SMALL_MLP, "--stages").stdout)
 
 
+    def test_a_rank_shows_what_it_does_in_a_step(self):
+        acts = run_json("explain", *SMALL_GPT, *self.PLAN, "--rank", 3)["acts"]
+        self.assertTrue(acts[0].startswith("F   feed "))
+        self.assertTrue(any("= all-reduce(" in act for act in acts))
+        self.assertEqual(run("explain", *SMALL_GPT, *self.PLAN, "--rank", 3).stdout.splitlines(), acts)
+
+
+class Fuzz(unittest.TestCase):
+    def test_random_programs_agree_with_the_serial_ones(self):
+        result = run_json("fuzz", "--cases", 20, "--seed", 7)
+        self.assertEqual((result["ok"], result["cases"], result["failures"], result["seed"]), (True, 20, 0, 7))
+
+    def test_a_case_in_a_file_is_run_again(self):
+        with tempfile.TemporaryDirectory() as folder:
+            case = pathlib.Path(folder) / "case.txt"
+            case.write_text("seed 1\nsteps 1\nmesh all x=2 at 0\nmark tensor a P(\"x\")\nfill a whole 1 9\ngraph\n"
+                            "input a: f32[5]\ny = tanh(a): f32[5]\n")
+            self.assertIn("computes what the serial program computes", run("fuzz", case).stdout)
+
+
 class Inspect(unittest.TestCase):
     def test_a_plan(self):
         result = run_json("inspect", "configs/plans/gpt.dp2-tp2.json")

@@ -35,6 +35,7 @@ constexpr CommandInfo kCommands[] = {
     {Command::kVerify, "verify", "Compare a plan with the serial program, tensor by tensor"},
     {Command::kExplain, "explain", "Show where everything lies under a plan, what is communicated, and why"},
     {Command::kInspect, "inspect", "Say what a plan, a configuration, a checkpoint or a text is"},
+    {Command::kFuzz, "fuzz", "Run random programs under random placements and compare them with the serial ones"},
     {Command::kDemo, "demo", "Train a small GPT serially and on four ranks, compare, and let it write"},
 };
 
@@ -105,16 +106,23 @@ void add_generate_options(CLI::App& app, Arguments& arguments) {
   add_count(app, "--seed", arguments.sampling.seed, "Of the random numbers; default: 1");
 }
 
+void add_fuzz_options(CLI::App& app, Arguments& arguments) {
+  app.add_option("CASE", arguments.file, "A case in a file, as a failure prints it; default: random ones");
+  add_number(app, "--cases", arguments.cases, int64_t{1}, "Random programs to run; default: 2000, or as many as --minutes allows");
+  add_count(app, "--seed", arguments.sampling.seed, "Of the first; the next has the next number; default: 1");
+  add_real(app, "--minutes", arguments.minutes, "Stop after this time");
+}
+
 void add_options(CLI::App& app, Command command, Arguments& arguments) {
   const auto steps = [&](const char* description) { add_number(app, "--steps", arguments.steps, int64_t{0}, description); };
   if (command == Command::kInspect)
     app.add_option("FILE", arguments.file, "A plan.json, a CONFIG.toml, a checkpoint or a run, a safetensors file, or text")->required();
   else if (command == Command::kEval || command == Command::kGenerate)
     app.add_option("CHECKPOINT", arguments.file, "A checkpoint, or the --out folder of a run: its latest")->required();
-  else if (command != Command::kDemo)
+  else if (command != Command::kDemo && command != Command::kFuzz)
     app.add_option("CONFIG", arguments.file, "The configuration, a TOML file")->required();
-  if (command != Command::kInspect && command != Command::kDemo) add_configured_options(app, arguments);
-  add_sets(app, arguments);
+  if (command != Command::kInspect && command != Command::kDemo && command != Command::kFuzz) add_configured_options(app, arguments);
+  if (command != Command::kFuzz) add_sets(app, arguments);
   switch (command) {
     case Command::kTrain:
       steps("Length of the run; default: train.steps");
@@ -129,8 +137,10 @@ void add_options(CLI::App& app, Command command, Arguments& arguments) {
     case Command::kExplain:
       app.add_option("NAME", arguments.name, "Values and ops to explain: a name or a pattern such as 'blocks.*.attn.q'");
       app.add_flag("--stages", arguments.stages, "Print what each stage of the compiler made");
+      add_number(app, "--rank", arguments.rank, 0, "Print what this rank does in a step, a line an act");
       break;
     case Command::kInspect: break;
+    case Command::kFuzz: add_fuzz_options(app, arguments); break;
     case Command::kDemo: steps("Length of the run; default: train.steps of configs/gpt.toml"); break;
   }
   app.add_flag("--json", arguments.json, "Print one JSON object on standard output; everything else goes to standard error");
@@ -167,6 +177,7 @@ std::string usage_of(Command command) {
     case Command::kEval:
     case Command::kGenerate: return "one argument, CHECKPOINT";
     case Command::kInspect: return "one argument, FILE";
+    case Command::kFuzz: return "at most one argument, CASE";
     case Command::kDemo: return "no argument";
   }
   throw InternalError("unknown command");

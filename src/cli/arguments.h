@@ -10,11 +10,11 @@
 
 namespace tessera {
 
-enum class Command { kTrain, kEval, kGenerate, kVerify, kExplain, kInspect, kDemo };
+enum class Command { kTrain, kEval, kGenerate, kVerify, kExplain, kInspect, kFuzz, kDemo };
 
 struct Arguments {
   Command command = Command::kDemo;
-  std::string file;                 // CONFIG.toml; of eval and generate a checkpoint; of inspect any file or folder
+  std::string file;                 // CONFIG.toml; of eval and generate a checkpoint; of inspect any file or folder; of fuzz a case, or ""
   std::string name;                 // of explain: values and ops to explain, a name or a pattern; "": the whole
   std::optional<std::string> plan;  // a file, or "serial"
   std::optional<int> ranks;
@@ -24,7 +24,10 @@ struct Arguments {
   std::optional<std::string> resume;  // the checkpoint to go on from; "": the latest in `out`
   std::string prompt;                 // of generate
   std::optional<int64_t> tokens;
-  SamplingOptions sampling;
+  SamplingOptions sampling;      // its seed is that of fuzz, too
+  std::optional<int64_t> cases;  // of fuzz
+  double minutes = 0;            // of fuzz; 0: no limit
+  std::optional<int> rank;       // of explain: whose program to print
   bool stages = false;
   bool json = false;
 };

@@ -15,6 +15,7 @@ ExitCode run_explain(const Arguments& arguments);
 ExitCode run_eval(const Arguments& arguments);
 ExitCode run_generate(const Arguments& arguments);
 ExitCode run_inspect(const Arguments& arguments);
+ExitCode run_fuzz(const Arguments& arguments);
 ExitCode run_demo(const Arguments& arguments);
 
 }  // namespace tessera

@@ -1,8 +1,11 @@
 // The whole of a plan: where the parameters lie, what a step communicates, and why.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <iostream>
 
+#include "base/error.h"
+#include "base/text.h"
 #include "cli/commands.h"
 #include "cli/explain_name.h"
 #include "cli/explanation.h"
@@ -135,6 +138,23 @@ std::string plan_text(const Graph& graph, const Compiled& compiled, const Plan& 
          communications_text(communications_of(compiled.tasks)) + memory_text(memory_of(graph, compiled));
 }
 
+/// What one rank does in a step.
+ExitCode explain_rank(const Arguments& arguments, const Compiled& compiled, Rank rank) {
+  const std::vector<Rank> ranks = processes(compiled.tasks);
+  if (std::find(ranks.begin(), ranks.end(), rank) == ranks.end())
+    throw UserError("--rank " + std::to_string(rank) + " is not a rank of this plan",
+                    "the plan has " + counted(static_cast<int64_t>(ranks.size()), "rank") + ", from 0 on",
+                    "give one from 0 to " + std::to_string(ranks.back()), ExitCode::kUsage);
+  const std::string text = rank_text(compiled.tasks, rank);
+  Document document;
+  document["rank"] = static_cast<int64_t>(rank);
+  document["acts"] = Document::List{};
+  for (const std::string& line : split_text(text, '\n'))
+    if (!line.empty()) document["acts"].append(line);
+  print_result(arguments, document, text);
+  return ExitCode::kDone;
+}
+
 }  // namespace
 
 ExitCode run_explain(const Arguments& arguments) {
@@ -154,6 +174,7 @@ ExitCode run_explain(const Arguments& arguments) {
   options.micro_batches = session.plan.micro_batches;
   options.schedule = session.plan.schedule;
   const Compiled compiled = compile(graph, session.plan.placed(), session.plan.marks, options);
+  if (arguments.rank) return explain_rank(arguments, compiled, *arguments.rank);
   Document document =
       arguments.name.empty() ? plan_document(graph, compiled, session.plan) : explain_name_document(graph, compiled, arguments.name);
   if (arguments.stages) document["stages"] = stages;

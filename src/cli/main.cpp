@@ -17,6 +17,7 @@ ExitCode run(const Arguments& arguments) {
     case Command::kEval: return run_eval(arguments);
     case Command::kGenerate: return run_generate(arguments);
     case Command::kInspect: return run_inspect(arguments);
+    case Command::kFuzz: return run_fuzz(arguments);
     case Command::kDemo: return run_demo(arguments);
   }
   throw InternalError("unknown command");

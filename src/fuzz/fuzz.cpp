@@ -27,6 +27,9 @@ std::string to_text(const FuzzFinding& finding) {
 }
 
 FuzzReport run_cases(const FuzzOptions& options) {
+  if (options.cases <= 0 && options.minutes <= 0)
+    throw UserError("nothing to fuzz: 0 cases and 0 minutes", "a run ends after a number of cases or of minutes",
+                    "give --cases N or --minutes M", ExitCode::kUsage);
   const auto start = std::chrono::steady_clock::now();
   FuzzReport report;
   FuzzProgress& total = report.total;
@@ -53,14 +56,6 @@ FuzzReport run_cases(const FuzzOptions& options) {
     if (options.on_progress) options.on_progress(total);
   }
   return report;
-}
-
-int run_fuzz(const FuzzOptions& options) {
-  if (options.cases <= 0 && options.minutes <= 0)
-    throw UserError("nothing to fuzz: 0 cases and 0 minutes", "a run ends after a number of cases or of minutes",
-                    "give --cases N or --minutes M", ExitCode::kUsage);
-  const FuzzReport report = run_cases(options);
-  return static_cast<int>(report.total.failures == 0 ? ExitCode::kDone : ExitCode::kVerificationFailed);
 }
 
 }  // namespace tessera::fuzz

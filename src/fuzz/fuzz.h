@@ -44,10 +44,7 @@ struct FuzzReport {
   FuzzProgress total;
   std::map<std::string, int64_t> operators;  // ops of each kind that ran
 };
+/// throws  UserError (2) when neither a number of cases nor of minutes is given
 FuzzReport run_cases(const FuzzOptions& options);
-
-/// The command: its exit code, 0 when all cases agree and 6 when one does not.
-///   throws  UserError (2) when neither a number of cases nor of minutes is given
-int run_fuzz(const FuzzOptions& options);
 
 }  // namespace tessera::fuzz

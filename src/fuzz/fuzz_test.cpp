@@ -381,24 +381,22 @@ TEST(Shrink, LeavesTheOpThatFailsAndTheMarkThatDividesIt) {
   EXPECT_THAT(to_text(*found), testing::HasSubstr("tessera fuzz --cases 1 --seed " + std::to_string(found->seed)));
 }
 
-// ---- the command ----
+// ---- a run of many ----
 
-TEST(RunFuzz, ExitsWithZeroWhenAllCasesAgreeAndWithSixWhenNot) {
+TEST(RunCases, StopsAfterAsManyFailuresAsItMayHave) {
   FuzzOptions options;
   options.cases = 10;
-  int64_t seen = 0;
-  options.on_progress = [&](const FuzzProgress& progress) { seen = progress.cases; };
-  EXPECT_EQ(run_fuzz(options), 0);
-  EXPECT_EQ(seen, 10);
+  EXPECT_EQ(run_cases(options).total.cases, 10);
   options.faults.tamper = [](TaskGraph&) { throw InternalError("planted"); };
-  EXPECT_EQ(run_fuzz(options), 6);
-  EXPECT_EQ(seen, 5);  // most_failures
+  const FuzzProgress total = run_cases(options).total;
+  EXPECT_EQ(total.failures, options.most_failures);
+  EXPECT_EQ(total.cases, options.most_failures);
 }
 
-TEST(RunFuzz, RefusesToDoNothing) {
+TEST(RunCases, RefusesToDoNothing) {
   FuzzOptions options;
   options.cases = 0;
-  EXPECT_THROW(run_fuzz(options), UserError);
+  EXPECT_THROW(run_cases(options), UserError);
 }
 
 }  // namespace

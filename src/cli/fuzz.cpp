@@ -1,0 +1,72 @@
+#include "fuzz/fuzz.h"
+
+#include <fmt/format.h>
+
+#include <iostream>
+
+#include "base/document.h"
+#include "base/file.h"
+#include "cli/commands.h"
+#include "cli/session.h"
+#include "cli/text_table.h"
+
+namespace tessera {
+namespace {
+
+constexpr int64_t kCases = 2000;
+
+/// A case from a file, as a failure prints it.
+ExitCode run_one(const Arguments& arguments) {
+  const fuzz::FuzzCase given = fuzz::parse_case(read_file(arguments.file));
+  const auto failure = fuzz::run_case(given);
+  Document document;
+  document["ok"] = !failure;
+  document["failure"] = failure ? Document(failure->text) : Document();
+  print_result(arguments, document, failure ? failure->text + "\n" : arguments.file + ": computes what the serial program computes\n");
+  return failure ? ExitCode::kVerificationFailed : ExitCode::kDone;
+}
+
+Document to_document(const fuzz::FuzzReport& report, uint64_t seed) {
+  Document document;
+  document["ok"] = report.total.failures == 0;
+  document["seed"] = static_cast<int64_t>(seed);
+  document["cases"] = report.total.cases;
+  document["exact_cases"] = report.total.exact_cases;
+  document["micro_batched_cases"] = report.total.micro_batched_cases;
+  document["refused_cases"] = report.total.refused_cases;
+  document["failures"] = report.total.failures;
+  document["seconds"] = report.total.time.value();
+  for (const auto& [name, count] : report.operators) document["operators"][name] = count;
+  return document;
+}
+
+std::string to_text(const fuzz::FuzzReport& report, uint64_t seed) {
+  const fuzz::FuzzProgress& total = report.total;
+  const auto last = static_cast<int64_t>(seed) + total.cases - 1;
+  std::string text =
+      fmt::format("{} random programs (seeds {} to {}) in {}: {}\n", grouped(total.cases), seed, last, to_text(total.time),
+                  total.failures == 0 ? "each computed what the serial program computes" : counted(total.failures, "failure"));
+  text +=
+      fmt::format("  {} without any tolerance, {} in micro-batches, {} only in one; {} kinds of operators\n", grouped(total.exact_cases),
+                  grouped(total.micro_batched_cases), grouped(total.refused_cases), report.operators.size());
+  return text;
+}
+
+}  // namespace
+
+ExitCode run_fuzz(const Arguments& arguments) {
+  if (!arguments.file.empty()) return run_one(arguments);
+  fuzz::FuzzOptions options;
+  options.cases = arguments.cases.value_or(arguments.minutes > 0 ? 0 : kCases);
+  options.minutes = arguments.minutes;
+  options.seed = arguments.sampling.seed;
+  options.on_failure = [](const fuzz::FuzzFinding& finding) { std::cerr << fuzz::to_text(finding) << std::endl; };
+  options.on_progress = [](const fuzz::FuzzProgress& progress) {
+    if (progress.cases % 10000 == 0) std::cerr << fmt::format("{} cases, {} failures\n", grouped(progress.cases), progress.failures);
+  };
+  const fuzz::FuzzReport report = fuzz::run_cases(options);
+  print_result(arguments, to_document(report, options.seed), to_text(report, options.seed));
+  return report.total.failures == 0 ? ExitCode::kDone : ExitCode::kVerificationFailed;
+}
+
+}  // namespace tessera
