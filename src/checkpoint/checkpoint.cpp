@@ -83,10 +83,7 @@ std::string checksums_of(const std::string& index, const std::string& state, con
 }
 
 /// Turns an error of this checkpoint into one that says which earlier one to use.
-template <typename Work>
-void Checkpoint::with_advice(Work work) const try {
-  work();
-} catch (const UserError& error) {
+void Checkpoint::with_advice(const std::function<void()>& work) const try { work(); } catch (const UserError& error) {
   if (advice_ == Advice::kNone) throw;
   const std::optional<int64_t> step = step_of_name(folder_.filename().string());
   const std::optional<int64_t> good = step ? CheckpointFolder(files_, folder_of(folder_)).good_before(*step) : std::nullopt;
@@ -202,13 +199,17 @@ void Checkpoint::read_blocks(const std::string& name, const IndexPart& part, Ran
   for (int64_t begin = bytes.begin; begin < bytes.end; begin += block) {
     const int64_t size = std::min(block, bytes.end - begin);
     const uint32_t found = crc32c(std::span(buffer).subspan(static_cast<size_t>(begin - bytes.begin), static_cast<size_t>(size)));
-    const uint32_t written = part.checksums.blocks[static_cast<size_t>(begin / block)];
-    if (found != written)
-      throw bad_data("'" + (folder_ / part.file).string() + "' is damaged: tensor '" + name + "' " + to_text(part.box),
-                     "bytes " + std::to_string(part.offset + begin) + " to " + std::to_string(part.offset + begin + size) +
-                         " have the checksum " + checksum_text(found) + ", and were written with " + checksum_text(written),
-                     kDamaged);
+    check_block(name, part, {begin, begin + size}, found);
   }
+}
+
+void Checkpoint::check_block(const std::string& name, const IndexPart& part, Range bytes, uint32_t found) const {
+  const uint32_t written = part.checksums.blocks[static_cast<size_t>(bytes.begin / part.checksums.block_bytes)];
+  if (found != written)
+    throw bad_data("'" + (folder_ / part.file).string() + "' is damaged: tensor '" + name + "' " + to_text(part.box),
+                   "bytes " + std::to_string(part.offset + bytes.begin) + " to " + std::to_string(part.offset + bytes.end) +
+                       " have the checksum " + checksum_text(found) + ", and were written with " + checksum_text(written),
+                   kDamaged);
 }
 
 void Checkpoint::verify_part(const std::string& name, const IndexTensor& stored, const IndexPart& part) const {

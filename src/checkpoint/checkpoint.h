@@ -13,6 +13,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -56,8 +57,8 @@ class Checkpoint {
 
   /// throws  UserError (65) that lists every tensor of `wanted` that is missing or of another type, and every stored one that is not wanted
   void require(const std::map<std::string, TensorType>& wanted) const;
-  /// Fills `out` with a box of a tensor, dense and row-major. Reads, of each part that shares elements with the box, the blocks that hold
-  /// them, neighbours in one read, and verifies their checksums.
+  /// Fills `out` with a box of a tensor, dense and row-major, by itself (joint_load.h: several ranks together). Reads, of each part that
+  /// shares elements with the box, the blocks that hold them, neighbours in one read, and verifies their checksums.
   ///   requires  `out` has room; the box lies in the tensor
   ///   throws    UserError (65) also when there is no such tensor
   ///   memory    8 MiB, or one block when that is more
@@ -68,14 +69,15 @@ class Checkpoint {
   Bytes bytes_read() const { return Bytes(bytes_read_.load()); }
 
  private:
-  template <typename Work>
-  void with_advice(Work work) const;
+  friend class JointLoad;
+  void with_advice(const std::function<void()>& work) const;
   void open();
   void check_documents(const std::string& index, const std::string& state, const std::string& plan) const;
   std::shared_ptr<const InputFile> shard(const std::string& name) const;
   const IndexTensor& tensor(const std::string& name) const;
   void load_part(const std::string& tensor, const IndexTensor& stored, const IndexPart& part, const Box& box, std::byte* out) const;
   void read_blocks(const std::string& tensor, const IndexPart& part, Range bytes, std::vector<std::byte>& buffer) const;
+  void check_block(const std::string& tensor, const IndexPart& part, Range bytes, uint32_t found) const;
   void verify_part(const std::string& tensor, const IndexTensor& stored, const IndexPart& part) const;
   void verify_header(const std::string& name, const IndexFile& stored) const;
 

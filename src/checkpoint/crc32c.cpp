@@ -48,6 +48,36 @@ __attribute__((target("sse4.2"))) uint32_t crc32c_by_instruction(std::span<const
 }
 #endif
 
+/// A linear map of checksums: what each of their bits becomes.
+using BitMap = std::array<uint32_t, 32>;
+
+constexpr uint32_t apply(const BitMap& map, uint32_t value) {
+  uint32_t result = 0;
+  for (size_t bit = 0; value != 0; ++bit, value >>= 1)
+    if (value & 1) result ^= map[bit];
+  return result;
+}
+
+/// Map k: what 2^k bytes of zeros make of a state.
+constexpr std::array<BitMap, 48> make_zeros() {
+  std::array<BitMap, 48> zeros{};
+  for (size_t bit = 0; bit < 32; ++bit) {
+    const uint32_t state = uint32_t{1} << bit;
+    zeros[0][bit] = (state >> 8) ^ kTables[0][state & 0xff];
+  }
+  for (size_t k = 1; k < zeros.size(); ++k)
+    for (size_t bit = 0; bit < 32; ++bit) zeros[k][bit] = apply(zeros[k - 1], zeros[k - 1][bit]);
+  return zeros;
+}
+
+constexpr std::array<BitMap, 48> kZeros = make_zeros();
+
+uint32_t add_zeros(uint32_t state, int64_t count) {
+  for (size_t k = 0; count != 0; ++k, count >>= 1)
+    if (count & 1) state = apply(kZeros[k], state);
+  return state;
+}
+
 }  // namespace
 
 uint32_t crc32c_by_tables(std::span<const std::byte> bytes, uint32_t before) {
@@ -67,6 +97,14 @@ uint32_t crc32c(std::span<const std::byte> bytes, uint32_t before) {
   if (__builtin_cpu_supports("sse4.2")) return crc32c_by_instruction(bytes, before);
 #endif
   return crc32c_by_tables(bytes, before);
+}
+
+uint32_t crc32c_share(std::span<const std::byte> bytes, int64_t bytes_behind) {
+  return add_zeros(~crc32c(bytes, ~uint32_t{0}), bytes_behind);  // from the state 0, and without the last negation
+}
+
+uint32_t crc32c_of_shares(uint32_t shares, int64_t size) {
+  return ~(shares ^ add_zeros(~uint32_t{0}, size));
 }
 
 uint32_t crc32c(std::string_view text, uint32_t before) {

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "checkpoint/joint_load.h"
 #include "checkpoint/json_fields.h"
 
 namespace tessera {
@@ -137,10 +138,12 @@ void restore(Engine& engine, const Checkpoint& checkpoint) {
   const auto variables = variables_of(engine.graph());
   checkpoint.require(variables);
   if (engine.purpose() == Purpose::kTrain) check_data(engine, state, checkpoint.folder());
+  JointLoad load(checkpoint);
   engine.runtime().on_every_rank([&](Rank, std::span<const VariablePart> held) {
     for (const VariablePart& part : held)
-      if (variables.contains(part.name)) checkpoint.load_box(part.name, part.box, part.data);
+      if (variables.contains(part.name)) load.load_box(part.name, part.box, part.data, part.first_holder);
   });
+  load.finish();
   for (const std::string& name : engine.runtime().variable_names()) engine.runtime().mark_set(name);
   engine.set_position({state.step, 0, state.data_parts});
   if (engine.purpose() == Purpose::kTrain)  // the length of an epoch may follow from the parts
