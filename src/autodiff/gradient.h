@@ -15,8 +15,7 @@ namespace tessera {
 ///   requires  loss is a scalar f32
 ///   returns   one value a target of its type; zeros (a constant op) where the loss does not depend on it
 ///   ensures   new ops have role backward, origin {forward op, "gradient"} and names `<forward op>.grad...`; a value used n times gets the
-///   sum of
-///             n gradients, added in the program order of its uses: ops `<value>.grad.sum`
+///             sum of n gradients, added in the program order of its uses: ops `<value>.grad.sum`
 ///   throws    UserError (65) when the loss depends on a target only through an operator without gradient ("stop_gradient" is meant: zeros)
 std::vector<ValueId> differentiate(Builder& builder, ValueId loss, const std::vector<ValueId>& targets);
 

@@ -45,9 +45,9 @@ inline constexpr std::string_view kStepInput = "step";
 ///
 ///   requires  graph inputs "learning_rate" f32[] and "step" i32[] exist or do not exist yet (then they are added)
 ///   ensures   every trainable variable has a next; optimizer state is a variable `<parameter>.momentum`, `<parameter>.exp_avg`,
-///   `<parameter>.exp_avg_sq`
-///             of the parameter's type with origin {parameter, "optimizer"}; the output "grad_norm" (global norm before clipping) is added
-///             when clip_norm > 0; new ops have role optimizer and names `<parameter>.<optimizer>...`, the clip's `clip...`
+///             `<parameter>.exp_avg_sq` of the parameter's type with origin {parameter, "optimizer"}; the output "grad_norm" (global norm
+///             before clipping) is added when clip_norm > 0; new ops have role optimizer and names `<parameter>.<optimizer>...`, the clip's
+///             `clip...`
 void add_training(Builder& builder, ValueId loss, const OptimizerConfig& config);
 
 /// A variable and the gradient that its update takes.

@@ -2,8 +2,7 @@
 //
 //   bytes 0..7       u64, little endian: the length N of the header
 //   bytes 8..8+N     UTF-8 JSON: {"name": {"dtype": "F32", "shape": [2,3], "data_offsets": [begin, end]}, ...}, padded with spaces;
-//   optional
-//                    "__metadata__": a table from string to string
+//                    optional "__metadata__": a table from string to string
 //   from byte 8+N    the data: dense, row-major, little endian, no holes; offsets count from here
 //
 // Source: the format description and the reader of huggingface/safetensors.
@@ -78,9 +77,8 @@ struct SafetensorsHeader {
 /// Reads and checks the header.
 ///
 ///   throws  UserError (65) that names the file and the tensor: the file is too short for its header, the header is too long, no JSON,
-///   gives a
-///           name twice, or has an unknown key or element type; an extent is negative, a size overflows, a tensor has more than 8 dims or
-///           other bytes than its shape takes; tensors overlap, leave a hole, or do not end where the file ends
+///           gives a name twice, or has an unknown key or element type; an extent is negative, a size overflows, a tensor has more than 8
+///           dims or other bytes than its shape takes; tensors overlap, leave a hole, or do not end where the file ends
 SafetensorsHeader read_safetensors_header(const InputFile& file);
 
 /// A safetensors file that is open.  threads: any number at once

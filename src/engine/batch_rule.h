@@ -13,9 +13,8 @@ int64_t data_parallel_ranks(const RunConfig& config, const Plan& plan);
 ///
 ///   batch_per_rank  b on k data-parallel ranks is a batch of k b rows
 ///   linear scaling  the rate becomes k times as high, so that k b rows in one step do what k steps on b rows would; a warm-up then rises
-///   from the
-///                   unscaled rate, 1/k of the peak (optimizer.warmup_start, when it is given, stays). A fixed train.batch keeps its rate:
-///                   it is the same batch under every plan
+///                   from the unscaled rate, 1/k of the peak (optimizer.warmup_start, when it is given, stays). A fixed train.batch keeps
+///                   its rate: it is the same batch under every plan
 ///   ensures         a second call changes nothing
 ///   source          Goyal et al., Accurate, Large Minibatch SGD, arXiv 1706.02677, sections 2.1 and 2.2
 RunConfig resolved_for(RunConfig config, const Plan& plan);

@@ -1,8 +1,7 @@
 // Checkpoints of an engine: every rank stores what it owns and loads what it needs, under the same plan or any other.
 //
 //   state.json   step; data: the position in the text and what its order follows from; plan: its name; settings: the resolved
-//   configuration;
-//                vocabulary: the characters, or null for bytes
+//                configuration; vocabulary: the characters, or null for bytes
 //   plan.json    the plan, stamped for the model
 #pragma once
 

@@ -3,9 +3,10 @@
 //     {
 //       "format": 1,
 //       "mesh": {"dp": 2, "tp": 2},
-//       "micro_batches": 1,                        each step's batch in so many parts, one after the other; "schedule": "1f1b" or
-//       "f-then-b" "marks": [{"tensor": "tokens", "placement": "P(\"dp\")"}], "fingerprint": {"graph": "9a3f...", "version": "0.1.0",
-//       "parameters": {"head.weight": "f32[128,256]"}}
+//       "micro_batches": 1,                        parts of a step's batch, one after the other
+//       "schedule": "1f1b",                        or "f-then-b"
+//       "marks": [{"tensor": "tokens", "placement": "P(\"dp\")"}],
+//       "fingerprint": {"graph": "9a3f...", "version": "0.1.0", "parameters": {"head.weight": "f32[128,256]"}}
 //     }
 //
 // The stages of a pipeline are several meshes, and marks that say which ops run where:
@@ -55,8 +56,7 @@ Plan serial_plan();
 
 /// Reads a plan file.
 /// throws  UserError: 66 missing file; 78 malformed, another format version, an unknown key with the nearest legal one, an axis of size
-/// below 1, processes that are
-///         not numbered 0, 1, 2, ... without a gap
+///         below 1, processes that are not numbered 0, 1, 2, ... without a gap
 Plan read_plan(const std::filesystem::path& file);
 Plan parse_plan(const Document& document, const std::string& origin);
 

@@ -32,9 +32,8 @@ class JsonLines {
 ///   evaluation  step, val_loss, val_perplexity, val_accuracy, val_bits_per_byte
 ///   null        what this version does not know: mfu and hfu (the peak of the devices), comm_exposed_ms, bubble_ms; grad_norm without
 ///   clipping units       lr as the optimizer took it; tflops_per_device counts forward and backward of the serial program, nothing twice;
-///   skipped and
-///               nan count steps: a loss that is not a number ends the run, so both are 0. Numbers that JSON lacks are texts: "NaN",
-///               "Infinity"
+///               skipped and nan count steps: a loss that is not a number ends the run, so both are 0. Numbers that JSON lacks are texts:
+///               "NaN", "Infinity"
 class MetricsLog : public Callback {
  public:
   explicit MetricsLog(std::filesystem::path path) : lines_(std::move(path)) {}
@@ -51,8 +50,7 @@ class MetricsLog : public Callback {
 /// failure, end.
 ///
 ///   fields  rank, local_rank, host_name, pid, source, step, relative_step (from the start of this process), time_us (since 1970),
-///   log_type_name,
-///           value, delta_ms (since the line before), seq_id
+///           log_type_name, value, delta_ms (since the line before), seq_id
 ///   limit   the ranks are threads of one process: they begin and end a step together, and their lines differ in rank and memory
 class RankLogs : public Callback {
  public:

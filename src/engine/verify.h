@@ -46,11 +46,11 @@ struct VerifyReport {
 /// Runs both and compares.
 ///
 ///   tensors     each step starts the judge from the plan's own state, so that errors do not pile up; the tolerance of a tensor is four
-///   times the
-///               sum of what its own op may be off (from dtype, number of terms and sums of absolute terms) and the largest change that it
-///               shows when every op of the judge is perturbed by what it may be off
+///               times the sum of what its own op may be off (from dtype, number of terms and sums of absolute terms) and the largest
+///               change that it shows when every op of the judge is perturbed by what it may be off
 ///   losses      two trajectories; their tolerance is four times the change that a serial run shows when its state is perturbed by those
-///   tolerances initial     variables of both are compared by bits before the first step
+///               tolerances
+///   initial     variables of both are compared by bits before the first step
 VerifyReport verify_plan(const RunConfig& config, const Plan& plan, std::shared_ptr<const TextData> data,
                          const VerifyOptions& options = {});
 

@@ -10,12 +10,12 @@ namespace tessera {
 ///
 ///   requires  sharded = propagate(graph, ...)
 ///   ensures   each op has its kernel call with its factors divided; a value is resharded to one placement once, however many ops want it,
-///   from that of its
-///             registers from which the fewest bytes travel; the next value of a variable lies as the variable does
+///             from that of its registers from which the fewest bytes travel; the next value of a variable lies as the variable does
 ///   meshes    of processes; with several micro-batches `sharded` is on the same meshes with the axis of time in front
-///   micro-batches  what time divides is made once for each, with the numbers of its kernels moved there; addends over time are added up as
-///   they are made leaves    the order of micro-batches, arena offsets and tasks to the next stages throws    UserError (78) when an op
-///   needs the whole batch at once, or one micro-batch of what is made once a step
+///   time      what micro-batches divide is made once for each, with the numbers of its kernels moved there; addends over time are added up
+///             as they are made
+///   leaves    the order of micro-batches, arena offsets and tasks to the next stages
+///   throws    UserError (78) when an op needs the whole batch at once, or one micro-batch of what is made once a step
 Program partition(const Graph& graph, const ShardedGraph& sharded, const Meshes& meshes, int64_t micro_batches);
 /// With one micro-batch.
 Program partition(const Graph& graph, const ShardedGraph& sharded);

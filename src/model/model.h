@@ -33,8 +33,7 @@ struct ModelConfig {
 
 /// Reads and checks the [model] table: the keys of its family but vocabulary, which the data gives.
 /// throws  UserError (78): unknown key with the nearest legal one, a value out of range, heads that do not divide width (with the
-/// divisors),
-///         an odd context where halves are wanted
+///         divisors), an odd context where halves are wanted
 ModelConfig read_model_config(ConfigTable table);
 
 /// The settings of the family in use, defaults filled in: what read_model_config would have to read, and the vocabulary.

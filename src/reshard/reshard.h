@@ -68,8 +68,7 @@ ReshardKind classify(const Shape& shape, const DistAttr& from, const DistAttr& t
 
 /// What `receiver` pulls, its own part too, ordered by box and then by contribution.
 ///   ensures  the boxes whose `first` is set tile the receiver's box of `to`; nothing is pulled by a process that starts a new Partial at a
-///   coordinate
-///            other than 0: it holds the identity
+///            coordinate other than 0: it holds the identity
 std::vector<Pull> pulls(const Shape& shape, const Exchange& exchange, Rank receiver);
 
 /// Elements that `receiver` must get from others whatever the way: those of its target part that it does not hold. Of sums over n

@@ -41,8 +41,7 @@ class LoadedProgram;
 ///
 ///   threads  call from one thread
 ///   failure  the first failure stops all ranks; run() throws it on the caller's thread (a UserError as it was, with rank, task and op
-///   added to `why`;
-///            others as InternalError naming rank, task and op); after that every call throws
+///            added to `why`; others as InternalError naming rank, task and op); after that every call throws
 class Runtime {
  public:
   /// One thread for each of `processes`, which are in ascending order.
@@ -54,9 +53,10 @@ class Runtime {
   Runtime& operator=(const Runtime&) = delete;
 
   /// Binds kernels and allocates each rank's arena. Programs share variables by name; a variable that is new is allocated, each rank its
-  /// own part. requires  the processes of its meshes are among those of the runtime; a process that is in none of them does nothing in its
-  /// steps throws  InternalError when a variable's type or placement differs from that of an earlier program; UserError (4) when memory is
-  /// short
+  /// own part.
+  ///   requires  the processes of its meshes are among those of the runtime; a process that is in none of them does nothing in its steps
+  ///   throws    InternalError when a variable's type or placement differs from that of an earlier program; UserError (4) when memory is
+  ///             short
   LoadedProgram& load(std::shared_ptr<const TaskGraph> graph);
 
   /// Draws every variable of `program` that was not set before, each rank its own part. No rank holds the whole.

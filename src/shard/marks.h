@@ -58,8 +58,8 @@ struct ResolvedMarks {
 ///
 ///   note    what a mark leaves open (its placement) is passed over; its pattern must fit something all the same
 ///   throws  UserError (78): a pattern that names nothing (with the nearest name), a dim or axis that is not there, an axis used twice, a
-///   tensor or op
-///           that two marks place differently (with both origins), a Partial on an input, or on a variable that does not begin as zero
+///           tensor or op that two marks place differently (with both origins), a Partial on an input, or on a variable that does not begin
+///           as zero
 ResolvedMarks resolve_marks(const Graph& graph, const Meshes& meshes, const MeshAssignment& assignment, const std::vector<Mark>& marks,
                             const RuleLookup& rules = catalogue_rule);
 /// With everything on one mesh.

@@ -37,9 +37,8 @@ struct ShardedGraph {
 /// Chooses a placement for every value and op whose placement the user left open.
 ///
 ///   ensures  marked tensors keep their placement and marked ops theirs; a variable and its next value lie alike; no axis serves two
-///   factors of one op;
-///            the result does not depend on the order of the marks; a second run changes nothing; partial sums are passed on only through
-///            linear ops whose input has no other use, and are otherwise reduced where they are made
+///            factors of one op; the result does not depend on the order of the marks; a second run changes nothing; partial sums are
+///            passed on only through linear ops whose input has no other use, and are otherwise reduced where they are made
 ///   leaves   differences between producer and consumer: lowering reshards there
 ///   throws   UserError (78) from resolve_marks
 ///   time     O(ops x factors) a round; every round but the last gives an axis to a dim
