@@ -1,6 +1,7 @@
 #include "fuzz/capture.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <limits>
 #include <map>
@@ -94,7 +95,8 @@ Capture::Whole Capture::assemble(RegisterIndex index) const {
   const Register& reg = graph_.registers[number];
   const bool partial = !reg.attr.partial.empty();
   const ReduceOp op = partial ? reg.attr.partial.front().reduce : ReduceOp::kSum;
-  Whole whole{{reg.type, std::vector<double>(static_cast<size_t>(element_count(reg.type.shape)), identity(op))}, "", ""};
+  Whole whole{{reg.type, std::vector<double>(static_cast<size_t>(element_count(reg.type.shape)), identity(op))}, 0, "", ""};
+  std::vector<double> magnitudes(whole.tensor.values.size(), 0.0);
   // Axes that only replicate do not count: the first process of each place gives its part, the others must equal it.
   std::map<int64_t, Rank> first_of_place;
   for (int process = 0; process < reg.attr.mesh->size(); ++process) {
@@ -118,8 +120,10 @@ Capture::Whole Capture::assemble(RegisterIndex index) const {
     for_each_element(type.shape, part.box, reg.type.shape, [&](size_t from, size_t at) {
       double& element = whole.tensor.values[at];
       element = partial ? combine(op, element, local.values[from]) : local.values[from];
+      magnitudes[at] += std::abs(local.values[from]);
     });
   }
+  if (!magnitudes.empty()) whole.magnitude = *std::max_element(magnitudes.begin(), magnitudes.end());
   return whole;
 }
 

@@ -22,6 +22,7 @@ class Capture {
 
   struct Whole {
     ReferenceTensor tensor;  // addends of a partial one are put together
+    double magnitude = 0;    // the largest sum of absolute addends of an element, or element
     std::string torn;        // two replicas that differ in a bit: "processes 0 and 2 differ in local element 3"; "" when none do
     std::string missing;     // a process that never filled it
   };

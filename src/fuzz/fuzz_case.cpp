@@ -22,6 +22,8 @@ constexpr int kMorePerturbations = 16;
 
 constexpr Seconds kDeadline{20};
 
+constexpr double kUnitRoundoff = 0x1p-24;
+
 /// Registers in the order in which they are filled.
 std::vector<RegisterIndex> in_program_order(const TaskGraph& tasks) {
   std::vector<RegisterIndex> order;
@@ -38,7 +40,9 @@ std::vector<RegisterIndex> in_program_order(const TaskGraph& tasks) {
 /// The judge of one step: what every value is, and how far it may be off.
 class Judge {
  public:
-  Judge(const FuzzCase& given, ReferenceValues state) : given_(given), state_(std::move(state)), expected_(interpret(given.graph, state_)) {
+  /// more_rounding  by value: what its addends may be off
+  Judge(const FuzzCase& given, ReferenceValues state, std::map<std::string, double> more_rounding)
+      : given_(given), state_(std::move(state)), more_rounding_(std::move(more_rounding)), expected_(interpret(given.graph, state_)) {
     if (!given_.exact) perturb(1);
   }
 
@@ -67,7 +71,8 @@ class Judge {
 
   void perturb(uint64_t seed) {
     std::map<std::string, double> own;
-    const ReferenceValues perturbed = interpret(given_.graph, state_, {.perturb = seed, .tolerances = &own});
+    const ReferenceValues perturbed =
+        interpret(given_.graph, state_, {.perturb = seed, .tolerances = &own, .more_rounding = &more_rounding_});
     for (const auto& [name, tolerance] : own) own_[name] = std::max(own_[name], tolerance);
     widen(perturbed);
   }
@@ -79,6 +84,7 @@ class Judge {
 
   const FuzzCase& given_;
   ReferenceValues state_;
+  std::map<std::string, double> more_rounding_;
   ReferenceValues expected_;
   std::map<std::string, double> own_;      // by value: what its own op may do
   std::map<std::string, double> changes_;  // by value: what the perturbation of all ops did to it, and what its own may do
@@ -128,14 +134,29 @@ class CaseRun {
     }
     for (const Variable& variable : given_.graph.variables())
       state[name_of(variable.value)] = to_reference(runtime.variable(name_of(variable.value)));
-    Judge judge(given_, std::move(state));
     capture_.clear();
     const Observer observer = capture_.observer();
     runtime.run(program, pointers, results_, &observer);
+    Judge judge(given_, std::move(state), rounding_of_addends());
     where_ = "step " + std::to_string(step) + ": ";
     compare_registers(judge);
     compare_results(judge);
     compare_variables(runtime, judge);
+  }
+
+  /// A linear op on addends rounds each of them, and adding n of them up rounds n times, by the size of the addends: their sum may be small.
+  std::map<std::string, double> rounding_of_addends() const {
+    std::map<std::string, double> rounding;
+    if (given_.exact) return rounding;
+    for (RegisterIndex index : order_) {
+      const Register& reg = tasks_->registers[static_cast<size_t>(index)];
+      double addends = 1;
+      for (const PartialAxis& p : reg.attr.partial) addends *= static_cast<double>(reg.attr.mesh->shape()[p.axis]);
+      const bool is_of_one_micro_batch = reg.micro_batch.index >= 0 && reg.micro_batch.dim < 0;
+      if (reg.type.dtype != DType::kF32 || (reg.attr.partial.empty() && !is_of_one_micro_batch)) continue;
+      rounding[value_name(reg)] += (addends + 1) * kUnitRoundoff * capture_.assemble(index).magnitude;
+    }
+    return rounding;
   }
 
   /// The serial value that a register holds: copies add a space and what they became.

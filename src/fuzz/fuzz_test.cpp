@@ -143,6 +143,21 @@ const FailedOnce kFailedOnce[] = {
      "seed 294\nsteps 2\nmesh first x=1 at 0\nmesh last x=1 at 1\nstage tensor w last\ngraph\ninput x: f32[]\nvariable w: f32[] = "
      "normal(0.0, "
      "0.5)\noutput old = w\nnext w = x\n"},
+    {"AddendsMayBeLargerThanTheirSum",
+     "seed 1084787\n"
+     "mode general\n"
+     "steps 1\n"
+     "mesh all x=1 y=3 at 0\n"
+     "fill in_1 whole -3.0 3.0\n"
+     "fill tanh.grad.x real 0.01736111124046147 0.01736111124046147\n"
+     "mark op dot_general.grad.b [P(\"y\", None), P(None, \"x\", \"y\", None)]\n"
+     "mark op gather_1.grad.sum [y: Partial(sum), y: Partial(sum)]\n"
+     "graph\n"
+     "input in_1: f32[4,3]\n"
+     "input tanh.grad.x: f32[3,6,4,4]\n"
+     "dot_general.grad.b = dot_general(in_1, tanh.grad.x) {spec=\"ab,bdac->cd\"}: f32[4,6] @backward <- gradient dot_general\n"
+     "sub_1.grad.b = neg(dot_general.grad.b): f32[4,6] @backward <- gradient sub_1\n"
+     "gather_1.grad.sum = add(dot_general.grad.b, sub_1.grad.b): f32[4,6] @backward <- gradient sum gather_1\n"},
 };
 
 class FailedCases : public testing::TestWithParam<FailedOnce> {};

@@ -56,6 +56,9 @@ void perturb_results(const Graph& graph, const Op& op, const ReferenceCall& call
   for (int i = 0; i < static_cast<int>(op.outputs.size()); ++i) tolerances.push_back(find_operator(graph, op.kind).tolerance(call, i));
   for (size_t i = 0; i < op.outputs.size(); ++i) {
     const std::string& name = graph.value(op.outputs[i]).name;
+    if (options.more_rounding)
+      if (const auto more = options.more_rounding->find(name); more != options.more_rounding->end())
+        for (double& tolerance : tolerances[i]) tolerance += more->second;
     if (options.tolerances && !tolerances[i].empty())
       (*options.tolerances)[name] = *std::max_element(tolerances[i].begin(), tolerances[i].end());
     if (call.outputs[i].type.dtype == DType::kF32) perturb(call.outputs[i], tolerances[i], random_key(options.perturb, name));

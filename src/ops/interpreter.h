@@ -18,6 +18,8 @@ struct InterpreterOptions {
   uint64_t perturb = 0;
   /// When set and perturb is not 0: gets the largest tolerance of each op's results by name, for one evaluation on the same operands.
   std::map<std::string, double>* tolerances = nullptr;
+  /// By value: what a run may be off in its elements besides, such as where it rounds addends that are larger than their sum.
+  const std::map<std::string, double>* more_rounding = nullptr;
   /// Rounds every f32 result to f32, as a run does: what differs by less than that becomes equal.
   bool round = false;
 };
