@@ -144,6 +144,12 @@ class CaseRun {
     compare_variables(runtime, judge);
   }
 
+  /// The serial value of which a register holds addends; those of the first micro-batches together are called "y.sum".
+  std::string value_of_addend(const Register& reg) const {
+    const std::string name = reg.name.substr(0, reg.name.find(' '));
+    return given_.graph.find_value(name) || !name.ends_with(".sum") ? value_name(reg) : name.substr(0, name.size() - 4);
+  }
+
   /// A linear op on addends rounds each of them, and adding n of them up rounds n times, by the size of the addends: their sum may be small.
   std::map<std::string, double> rounding_of_addends() const {
     std::map<std::string, double> rounding;
@@ -154,7 +160,7 @@ class CaseRun {
       for (const PartialAxis& p : reg.attr.partial) addends *= static_cast<double>(reg.attr.mesh->shape()[p.axis]);
       const bool is_of_one_micro_batch = reg.micro_batch.index >= 0 && reg.micro_batch.dim < 0;
       if (reg.type.dtype != DType::kF32 || (reg.attr.partial.empty() && !is_of_one_micro_batch)) continue;
-      rounding[value_name(reg)] += (addends + 1) * kUnitRoundoff * capture_.assemble(index).magnitude;
+      rounding[value_of_addend(reg)] += (addends + 1) * kUnitRoundoff * capture_.assemble(index).magnitude;
     }
     return rounding;
   }
