@@ -71,10 +71,10 @@ TEST(Allocation, NoRankHoldsMoreThanABufferToStoreAndLoadItsParts) {
   disk.remove(path);
   CheckpointFolder folder(disk, path);
   Engine engine(config, plan_of("mlp", "tp4"), small_text(), {.runtime = {}, .draw = false});
-  constexpr int64_t kBuffer = (8 << 20) + (1 << 20);  // the pieces in which a file is read back, and what describes them
+  constexpr int64_t kBuffer = 1 << 20;
   const int64_t storing = thread_peak::of([&] { save_checkpoint(engine, folder, 1); });
   EXPECT_LE(storing, kBuffer);
-  EXPECT_GE(storing, 1 << 20);  // it is counted: a rank reads back what it wrote
+  EXPECT_GE(storing, 64 << 10);  // it is counted: what describes the parts
   const Checkpoint checkpoint(disk, find_checkpoint(disk, path));
   EXPECT_LE(thread_peak::of([&] { restore(engine, checkpoint); }), 1 << 20);  // parts are read into their places
   disk.remove(path);

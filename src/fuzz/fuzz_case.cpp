@@ -160,7 +160,9 @@ class CaseRun {
       for (const PartialAxis& p : reg.attr.partial) addends *= static_cast<double>(reg.attr.mesh->shape()[p.axis]);
       const bool is_of_one_micro_batch = reg.micro_batch.index >= 0 && reg.micro_batch.dim < 0;
       if (reg.type.dtype != DType::kF32 || (reg.attr.partial.empty() && !is_of_one_micro_batch)) continue;
-      rounding[value_of_addend(reg)] += (addends + 1) * kUnitRoundoff * capture_.assemble(index).magnitude;
+      // Parts of a maximum are not rounded, and where there is nothing they are infinite.
+      const double magnitude = capture_.assemble(index).magnitude;
+      if (std::isfinite(magnitude)) rounding[value_of_addend(reg)] += (addends + 1) * kUnitRoundoff * magnitude;
     }
     return rounding;
   }
