@@ -154,11 +154,31 @@ def check_machine_paths(root):
                 yield f"{path.relative_to(root)}:{number}: names a path of one machine: {line.strip()[:100]}"
 
 
+def check_type_names(root):
+    """Two types of one name in one namespace are one type to the linker, which then takes the functions of either."""
+    places = {}
+    for path in files_of(root, ["src"], SOURCE_ENDINGS):
+        if path.name.endswith(("_test.cpp", "_for_tests.h")) or "testing" in path.parts:
+            continue
+        namespace, hidden = "", 0
+        for line in path.read_text().splitlines():
+            if opened := re.match(r"namespace ([\w:]+) \{", line):
+                namespace = opened.group(1)
+            hidden += (line == "namespace {") - (line == "}  // namespace")
+            defined = re.match(r"(?:struct|class) (\w+)(?: final)?(?: :[^;]*)? \{", line)
+            if defined and not hidden:
+                places.setdefault((namespace, defined.group(1)), []).append(path.relative_to(root).as_posix())
+    for (namespace, name), files in sorted(places.items()):
+        if len(files) > 1:
+            yield f"{namespace}::{name} is defined in {' and '.join(sorted(files))}: give one another name"
+
+
 def offences(root):
     floors = Floors(root)
     if not floors.rooms:
         return ["CMakeLists.txt: no list of rooms `foreach(room ...)`"]
-    checks = [check_depends(floors), check_includes(root, floors), check_heavy_headers(root), check_lengths(root), check_machine_paths(root)]
+    checks = [check_depends(floors), check_includes(root, floors), check_heavy_headers(root), check_lengths(root), check_machine_paths(root),
+              check_type_names(root)]
     return [offence for check in checks for offence in check]
 
 
@@ -188,6 +208,7 @@ PLANTED = [
     ({f"src/base/{n}.cpp": "#include <toml++/toml.h>\n" for n in "abc"}, "toml++ is included in 3 sources"),
     ({f"src/base/{n}.cpp": "#include <oneapi/dnnl/dnnl.h>\n" for n in "abc"}, "oneDNN is included in 3 sources"),
     ({"src/base/long.cpp": "\n" * (MOST_LINES + 1)}, f"src/base/long.cpp: {MOST_LINES + 1} lines"),
+    ({f"src/{room}/part.h": "namespace t {\n\nstruct Part {\n" for room in ["base", "graph"]}, "t::Part is defined in src/base/part.h and src/graph/part.h"),
     ({"docs/where.md": "Files lie in " + "/wor" + "k/main.\n"}, "docs/where.md:1: names a path of one machine"),
 ]
 
@@ -196,6 +217,7 @@ HARMLESS = [
     {"src/graph/CMakeLists.txt": "tessera_room(graph DEPENDS base)\ntarget_link_libraries(graph_test PRIVATE tessera_ops)\n",
      "src/ops/operator.h": "", "src/graph/wide_test.cpp": '#include "ops/operator.h"\n'},
     {"src/base/long_test.cpp": "\n" * (MOST_LINES + 1)},
+    {f"src/base/{n}.cpp": "namespace t {\nnamespace {\n\nstruct Part {\n};\n\n}  // namespace\n" for n in "ab"},
     {"docs/paths.md": "See src/tmp_file.cpp, ./home/page, and/or out/work/.\n"},
     {f"src/base/{n}.cpp": "#include <spdlog/spdlog.h>\n" for n in "ab"},
 ]

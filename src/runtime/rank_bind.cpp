@@ -16,23 +16,23 @@ std::optional<ReduceOp> started_identity(const Exchange& exchange, const Coordin
 
 }  // namespace
 
-int Program::index_of(Rank process) const {
+int BoundProgram::index_of(Rank process) const {
   const auto found = std::lower_bound(processes.begin(), processes.end(), process);
   ensure(found != processes.end() && *found == process, "rank " + std::to_string(process) + " is one of the runtime's");
   return static_cast<int>(found - processes.begin());
 }
 
-bool Program::pulls_from(TaskId id, int receiver, int sender) const {
+bool BoundProgram::pulls_from(TaskId id, int receiver, int sender) const {
   const Rank process = processes[static_cast<size_t>(sender)];
   const auto& list = pulls[static_cast<size_t>(id)][static_cast<size_t>(receiver)];
   return std::any_of(list.begin(), list.end(), [process](const Pull& pull) { return pull.sender == process; });
 }
 
-void Program::wake_all() const {
+void BoundProgram::wake_all() const {
   for (const auto& rank : ranks) rank->wake();
 }
 
-RankProgram::RankProgram(Program& program, int rank_index)
+RankProgram::RankProgram(BoundProgram& program, int rank_index)
     : program_(program), index_(rank_index), rank_(program.processes[static_cast<size_t>(rank_index)]) {
   for (size_t mesh = 0; mesh < program.graph->meshes.size(); ++mesh) {
     coordinates_.push_back(program.graph->meshes[mesh]->coordinate_of(rank_));

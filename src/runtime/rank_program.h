@@ -1,4 +1,4 @@
-// A task graph as one rank runs it: its memory, actors, bound kernels and copy plans. Ranks know each other through the Program that they
+// A task graph as one rank runs it: its memory, actors, bound kernels and copy plans. Ranks know each other through the BoundProgram that they
 // share.
 #pragma once
 
@@ -21,7 +21,7 @@ namespace tessera {
 class RankProgram;
 
 /// What the ranks of one loaded program share.
-struct Program {
+struct BoundProgram {
   std::shared_ptr<const TaskGraph> graph;
   std::vector<Rank> processes;  // by rank index, ascending
   RuntimeOptions options;
@@ -53,9 +53,9 @@ struct StepCall {
 class RankProgram {
  public:
   /// Allocates the arena and knows where every register lies.
-  RankProgram(Program& program, int rank_index);
+  RankProgram(BoundProgram& program, int rank_index);
 
-  /// Fills this rank's row of Program::pulls.
+  /// Fills this rank's row of BoundProgram::pulls.
   void find_pulls();
   /// Makes actors, binds kernels and plans copies.  requires  every rank has found its pulls
   void bind();
@@ -137,7 +137,7 @@ class RankProgram {
   const Plan& plan(TaskId id) const { return plans_[static_cast<size_t>(id)]; }
   std::byte* slot_data(RegisterIndex reg, int slot) const;
 
-  Program& program_;
+  BoundProgram& program_;
   int index_;
   Rank rank_;
   std::vector<std::optional<Coordinate>> coordinates_;  // by mesh: none where this rank is not in it

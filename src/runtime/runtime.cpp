@@ -48,7 +48,7 @@ std::byte* find_result(const TensorType& type, const std::string& name, TensorMa
 }  // namespace
 
 struct LoadedProgram::State {
-  Program program;
+  BoundProgram program;
   std::vector<const std::byte*> inputs;  // of the step: reused
   std::vector<std::byte*> results;
 };
@@ -75,7 +75,7 @@ struct Runtime::State {
   }
 
   /// The ranks each make their part, meeting after every stage of which the next reads what others made.
-  void make_ranks(Program& program) {
+  void make_ranks(BoundProgram& program) {
     program.ranks.resize(processes.size());
     program.pulls.assign(program.graph->tasks.size(), std::vector<std::vector<Pull>>(processes.size()));
     crew.run([&program](int index) {
@@ -138,7 +138,7 @@ void Runtime::run(LoadedProgram& program, const std::map<std::string, const Tens
   }
   // The job captures one pointer, which std::function keeps inside itself: a step allocates nothing.
   struct Step {
-    Program* program;
+    BoundProgram* program;
     StepCall call;
   } step{&loaded.program, {loaded.inputs, loaded.results, observer}};
   state_->crew.run([&step](int index) { step.program->ranks[static_cast<size_t>(index)]->run(step.call); });
