@@ -21,4 +21,14 @@ inline std::string message_of(ExitCode code, const std::function<void()>& act) {
   return "nothing was thrown";
 }
 
+/// Exit code and message of the UserError that `act` throws, "78 what\n  why: ..."; "no error".
+inline std::string message_of(const std::function<void()>& act) {
+  try {
+    act();
+  } catch (const UserError& error) {
+    return std::to_string(static_cast<int>(error.exit_code())) + " " + error.what();
+  }
+  return "no error";
+}
+
 }  // namespace tessera::error_testing

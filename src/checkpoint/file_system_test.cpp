@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include "base/error_testing.h"
 #include "checkpoint/simulated_disk.h"
 
 namespace tessera {
@@ -13,15 +14,7 @@ namespace fs = std::filesystem;
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-template <typename Act>
-std::string message_of(Act act) {
-  try {
-    act();
-  } catch (const UserError& error) {
-    return std::to_string(static_cast<int>(error.exit_code())) + " " + error.what();
-  }
-  return "no error";
-}
+using error_testing::message_of;
 
 /// What every file system does, on the machine's own and on the simulated one.
 class AnyFileSystem : public testing::TestWithParam<bool> {

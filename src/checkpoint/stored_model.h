@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "base/error_testing.h"
 #include "checkpoint/checkpoint.h"
 
 namespace tessera {
@@ -87,15 +88,6 @@ inline Owners split_over_ranks(const std::string& tensor, const TensorType& whol
   return owners;
 }
 
-/// "exit code, what, why and fix" of the UserError that `act` throws.
-template <typename Act>
-std::string message_of(Act act) {
-  try {
-    act();
-  } catch (const UserError& error) {
-    return std::to_string(static_cast<int>(error.exit_code())) + " " + error.what();
-  }
-  return "no error";
-}
+using error_testing::message_of;
 
 }  // namespace tessera

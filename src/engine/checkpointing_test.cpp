@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cstring>
 
+#include "base/error_testing.h"
 #include "checkpoint/joint_load.h"
 #include "checkpoint/simulated_disk.h"
 #include "engine/fit.h"
@@ -57,15 +58,7 @@ double rounding_of(double loss) {
   return loss * 0x1p-24 * (256 + 4 * 32);
 }
 
-template <typename Act>
-std::string message_of(Act act) {
-  try {
-    act();
-  } catch (const UserError& error) {
-    return std::to_string(static_cast<int>(error.exit_code())) + " " + error.what();
-  }
-  return "no error";
-}
+using error_testing::message_of;
 
 TEST(Checkpointing, ResumedLossesAreThoseOfTheRunThatNeverStopped) {
   // Dropout, Adam's moments, the clip and the schedule all depend on the step or on what was before it.
