@@ -289,9 +289,12 @@ const BrokenRule kBrokenRules[] = {
 
 class BrokenRules : public testing::TestWithParam<BrokenRule> {};
 
+/// Some show in one of a thousand cases only.
+constexpr int64_t kMostCasesOfBrokenRules = 8000;
+
 TEST_P(BrokenRules, AreFound) {
   FuzzOptions options;
-  options.cases = 2000;
+  options.cases = kMostCasesOfBrokenRules;
   options.most_failures = 1;
   options.faults = with_rule(GetParam().apply);
   EXPECT_EQ(run_cases(options).total.failures, 1);
@@ -301,7 +304,7 @@ TEST_P(BrokenRules, AreFoundBeforeAnythingRuns) {
   CaseFaults faults = with_rule(GetParam().apply);
   faults.check_placements = true;
   int found = 0;
-  for (uint64_t seed = 1; seed <= 40 || (found == 0 && seed <= 2000); ++seed) {
+  for (uint64_t seed = 1; seed <= 40 || (found == 0 && seed <= kMostCasesOfBrokenRules); ++seed) {
     const auto failure = run_case(random_case(seed), faults);
     if (!failure) continue;
     ++found;
