@@ -86,7 +86,7 @@ TEST(Catalogue, NamesTheNearestOperator) {
   } catch (const UserError& error) {
     EXPECT_STREQ(error.what(),
                  "'logistik' is not an operator\n"
-                 "  why: the catalogue has 53 operators, none of this name\n"
+                 "  why: the catalogue has 72 operators, none of this name\n"
                  "  fix: did you mean 'logistic'?");
     EXPECT_EQ(error.exit_code(), ExitCode::kBadData);
   }
