@@ -8,15 +8,66 @@ namespace tessera {
 namespace {
 
 TEST(Catalogue, HasEveryKindOnce) {
-  const std::set<std::string_view> expected{"neg",         "abs",       "exp",           "log",        "sqrt",       "rsqrt",
-                                            "tanh",        "logistic",  "erf",           "sin",        "cos",        "floor",
-                                            "square",      "sign",      "add",           "sub",        "mul",        "div",
-                                            "max",         "min",       "pow",           "floordiv",   "mod",        "and",
-                                            "or",          "xor",       "add_scalar",    "mul_scalar", "max_scalar", "min_scalar",
-                                            "pow_scalar",  "compare",   "not",           "select",     "cast",       "stop_gradient",
-                                            "constant",    "iota",      "broadcast",     "reshape",    "pad",        "random_uniform",
-                                            "slice",       "transpose", "dot_general",   "concat",     "reduce",     "gather",
-                                            "scatter_add", "attention", "attention_grad"};
+  const std::set<std::string_view> expected{"neg",
+                                            "abs",
+                                            "exp",
+                                            "log",
+                                            "sqrt",
+                                            "rsqrt",
+                                            "tanh",
+                                            "logistic",
+                                            "erf",
+                                            "sin",
+                                            "cos",
+                                            "floor",
+                                            "square",
+                                            "sign",
+                                            "add",
+                                            "sub",
+                                            "mul",
+                                            "div",
+                                            "max",
+                                            "min",
+                                            "pow",
+                                            "floordiv",
+                                            "mod",
+                                            "and",
+                                            "or",
+                                            "xor",
+                                            "add_scalar",
+                                            "mul_scalar",
+                                            "max_scalar",
+                                            "min_scalar",
+                                            "pow_scalar",
+                                            "compare",
+                                            "not",
+                                            "select",
+                                            "cast",
+                                            "stop_gradient",
+                                            "constant",
+                                            "iota",
+                                            "broadcast",
+                                            "reshape",
+                                            "pad",
+                                            "random_uniform",
+                                            "slice",
+                                            "transpose",
+                                            "dot_general",
+                                            "concat",
+                                            "reduce",
+                                            "gather",
+                                            "scatter_add",
+                                            "attention",
+                                            "attention_grad",
+                                            "convolution",
+                                            "convolution_grad_input",
+                                            "convolution_grad_weight",
+                                            "max_pool",
+                                            "max_pool_grad",
+                                            "average_pool",
+                                            "average_pool_grad",
+                                            "resize",
+                                            "resize_grad"};
   std::multiset<std::string_view> found;
   for (const Operator* op : all_operators()) found.insert(op->name);
   EXPECT_EQ(std::set<std::string_view>(found.begin(), found.end()), expected);
@@ -42,7 +93,7 @@ TEST(Catalogue, NamesTheNearestOperator) {
   } catch (const UserError& error) {
     EXPECT_STREQ(error.what(),
                  "'logistik' is not an operator\n"
-                 "  why: the catalogue has 51 operators, none of this name\n"
+                 "  why: the catalogue has 60 operators, none of this name\n"
                  "  fix: did you mean 'logistic'?");
     EXPECT_EQ(error.exit_code(), ExitCode::kBadData);
   }
