@@ -88,6 +88,15 @@ constexpr CatalogueEntry kCatalogue[] = {
     {"random_uniform", bind_random_uniform},
     {"attention", bind_attention},
     {"attention_grad", bind_attention_grad},
+    {"convolution", bind_convolution},
+    {"convolution_grad_input", bind_convolution},
+    {"convolution_grad_weight", bind_convolution},
+    {"max_pool", bind_max_pool},
+    {"max_pool_grad", bind_max_pool_grad},
+    {"average_pool", bind_average_pool},
+    {"average_pool_grad", bind_average_pool_grad},
+    {"resize", bind_resize},
+    {"resize_grad", bind_resize_grad},
 };
 
 }  // namespace

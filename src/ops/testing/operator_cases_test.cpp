@@ -323,9 +323,10 @@ Cases attention_cases() {
 
 std::vector<OperatorCase> operator_cases() {
   Cases all;
-  for (const Cases& family : {unary_cases(), binary_cases(), choice_cases(), source_cases(), dot_cases(), broadcast_cases(),
-                              reshape_cases(), window_cases(), transpose_cases(), reduce_cases(), gather_cases(), gather_along_cases(),
-                              gather_nd_cases(), order_cases(), scan_cases(), grouped_cases(), dynamic_cases(), attention_cases()})
+  for (const Cases& family :
+       {unary_cases(), binary_cases(), choice_cases(), source_cases(), dot_cases(), broadcast_cases(), reshape_cases(), window_cases(),
+        transpose_cases(), reduce_cases(), gather_cases(), gather_along_cases(), gather_nd_cases(), order_cases(), scan_cases(),
+        grouped_cases(), dynamic_cases(), attention_cases(), spatial_cases()})
     all.insert(all.end(), family.begin(), family.end());
   return all;
 }
@@ -348,18 +349,21 @@ std::vector<OperatorCase> large_operator_cases() {
   const OperatorCase sum{.kind = "reduce", .inputs = {f32({130, 133})}, .attributes = {{"op", "sum"}, {"dims", Integers{0, 1}}}};
   const OperatorCase rows{
       .kind = "scatter_add", .inputs = {i32({301}), f32({301, 33})}, .attributes = {{"rows", int64_t{40}}}, .fills = {{-1, 40}}};
-  return {product,
-          heads,
-          sum,
-          rows,
-          attention(false, 70, 133, 17),
-          attention(true, 133, 70, 32),
-          attention_grad(false, 35, 133, 17),
-          attention_grad(true, 70, 67, 32),
-          exact_case("transpose", {f32({65, 3, 67})}, {{"permutation", Integers{2, 1, 0}}}),
-          exact_case("exp", {f32({1031})}, {}, {{-80, 80}}),
-          exact_case("tanh", {f32({1031})}, {}, {{-10, 10}}),
-          exact_case("gather", {f32({40, 33}), i32({301})}, {}, {{-1, 1}, {-1, 40}})};
+  Cases all{product,
+            heads,
+            sum,
+            rows,
+            attention(false, 70, 133, 17),
+            attention(true, 133, 70, 32),
+            attention_grad(false, 35, 133, 17),
+            attention_grad(true, 70, 67, 32),
+            exact_case("transpose", {f32({65, 3, 67})}, {{"permutation", Integers{2, 1, 0}}}),
+            exact_case("exp", {f32({1031})}, {}, {{-80, 80}}),
+            exact_case("tanh", {f32({1031})}, {}, {{-10, 10}}),
+            exact_case("gather", {f32({40, 33}), i32({301})}, {}, {{-1, 1}, {-1, 40}})};
+  const Cases spatial = large_spatial_cases();
+  all.insert(all.end(), spatial.begin(), spatial.end());
+  return all;
 }
 
 }  // namespace tessera::testing
