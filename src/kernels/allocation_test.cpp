@@ -43,6 +43,8 @@ std::vector<LocalCall> one_call_of_each_family() {
           {"reduce.max", {0, 2}, {}, "", {f32({30, 5, 20})}, {f32({5})}},
           {"gather", {0}, {}, "", {f32({4, 5}), ids}, {f32({9, 5})}},
           {"scatter_add", {0}, {}, "", {ids, f32({9, 5})}, {f32({4, 5})}},
+          {"dynamic_slice", {1, 0, 0}, {}, "", {f32({4, 5}), step}, {f32({4, 2})}},
+          {"dynamic_update", {1, 0}, {}, "", {f32({4, 5}), f32({4, 2}), step}, {f32({4, 5})}},
           {"random_uniform", {7, 1, 2, 9, 9}, {}, "", {step}, {f32({3, 4})}},
           {"dot_general", {}, {}, "bhsd,hde->bse", {f32({2, 3, 4, 5}), f32({3, 5, 6})}, {f32({2, 4, 6})}},
           {"attention", {1, 0}, {0.5}, "", {q, q, q}, {q, lse}},

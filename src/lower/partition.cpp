@@ -334,7 +334,7 @@ bool may_write_over(const Program& program, RegisterIndex value, RegisterIndex n
   if (write < 0 || read > write) return false;
   const Instruction& instruction = program.instructions[static_cast<size_t>(write)];
   return read < write || (!instruction.is_exchange && instruction.step.outputs.front() == next &&
-                          runs_in_place(instruction.step.call.kernel, program.kernels.get()));
+                          may_write_over(instruction.step.call.kernel, instruction.step.inputs, value, program.kernels.get()));
 }
 
 void append_copy(Program& program, size_t variable, RegisterIndex next) {

@@ -36,6 +36,10 @@ BoundKernel bind_reduce(const LocalCall& call);
 BoundKernel bind_gather(const LocalCall& call);
 BoundKernel bind_scatter_add(const LocalCall& call);
 
+// dynamic.cpp
+BoundKernel bind_dynamic_slice(const LocalCall& call);
+BoundKernel bind_dynamic_update(const LocalCall& call);
+
 // random.cpp
 BoundKernel bind_random_uniform(const LocalCall& call);
 

@@ -5,7 +5,7 @@
 namespace tessera {
 namespace {
 
-constexpr bool kInPlace = true;
+constexpr InPlace kInPlace = InPlace::kAnyInput;
 
 constexpr CatalogueEntry kCatalogue[] = {
     {"dot_general", bind_dot_general},
@@ -65,6 +65,8 @@ constexpr CatalogueEntry kCatalogue[] = {
     {"reduce.all", bind_reduce},
     {"gather", bind_gather},
     {"scatter_add", bind_scatter_add},
+    {"dynamic_slice", bind_dynamic_slice},
+    {"dynamic_update", bind_dynamic_update, InPlace::kFirstInput},
     {"random_uniform", bind_random_uniform},
     {"attention", bind_attention},
     {"attention_grad", bind_attention_grad},

@@ -17,6 +17,7 @@ Run elementwise(const LocalCall& call);
 Run movement(const LocalCall& call);
 Run reduce(const LocalCall& call);
 Run gather(const LocalCall& call);
+Run dynamic(const LocalCall& call);
 Run random(const LocalCall& call);
 Run attention(const LocalCall& call);
 Run spatial(const LocalCall& call);

@@ -169,6 +169,36 @@ Cases gather_cases() {
           scatter_add({3, 5}, {3, 5, 2})};
 }
 
+/// Starts from before the tensor to where the window reaches beyond it.
+Cases dynamic_cases() {
+  const TensorType start = i32({});
+  const auto slice = [&](TensorType x, Integers dims, Integers sizes, std::vector<double> starts) {
+    OperatorCase given = exact_case("dynamic_slice", {x}, {{"dims", dims}, {"sizes", sizes}}, {{-9, 9}});
+    for (double at : starts) given.fills.push_back({at, at});
+    given.inputs.insert(given.inputs.end(), starts.size(), start);
+    return given;
+  };
+  const auto update = [&](TensorType x, TensorType part, Integers dims, std::vector<double> starts) {
+    OperatorCase given = exact_case("dynamic_update", {x, part}, {{"dims", dims}}, {{-9, 9}, {-9, 9}});
+    for (double at : starts) given.fills.push_back({at, at});
+    given.inputs.insert(given.inputs.end(), starts.size(), start);
+    return given;
+  };
+  return {slice(f32({5, 7}), {1}, {3}, {2}),
+          slice(f32({5, 7}), {1}, {3}, {5}),
+          slice(f32({5, 7, 2}), {0, 1}, {2, 7}, {-1, -2}),
+          slice(f32({5}), {}, {}, {}),
+          slice(f32({7}), {0}, {4}, {7}),
+          slice(i32({6, 2}), {0}, {1}, {3}),
+          slice(boolean({4, 6}), {1}, {4}, {-1}),
+          update(f32({5, 7}), f32({5, 3}), {1}, {2}),
+          update(f32({5, 7}), f32({5, 3}), {1}, {6}),
+          update(f32({5, 7, 2}), f32({2, 3, 2}), {0, 1}, {-1, 5}),
+          update(f32({7}), f32({7}), {0}, {-3}),
+          update(i32({6, 2}), i32({1, 2}), {0}, {5}),
+          update(boolean({4, 6}), boolean({4, 2}), {1}, {3})};
+}
+
 /// Replaces out and lse by what attention gives, as attention_grad requires.
 void complete_attention(const OperatorCase& given, std::vector<ReferenceTensor>& inputs) {
   OperatorCase forward{.kind = "attention", .inputs = {given.inputs.begin(), given.inputs.begin() + 3}, .attributes = given.attributes};
@@ -200,7 +230,7 @@ std::vector<OperatorCase> operator_cases() {
   Cases all;
   for (const Cases& family :
        {unary_cases(), binary_cases(), choice_cases(), source_cases(), dot_cases(), broadcast_cases(), reshape_cases(), window_cases(),
-        transpose_cases(), reduce_cases(), gather_cases(), attention_cases(), spatial_cases()})
+        transpose_cases(), reduce_cases(), gather_cases(), dynamic_cases(), attention_cases(), spatial_cases()})
     all.insert(all.end(), family.begin(), family.end());
   return all;
 }
