@@ -122,6 +122,15 @@ void make_whole_parallel(ShardingRule& rule) {
     if (factor.kind == FactorKind::kWhole) factor.kind = FactorKind::kParallel;
 }
 
+void move_windows(ShardingRule& rule, int64_t before, int64_t after) {
+  for (OperandFactors& operand : rule.inputs)
+    for (DimFactor& dim : operand) {
+      if (!dim.window) continue;
+      dim.window->before += before;
+      dim.window->after += after;
+    }
+}
+
 void reduce_as(ShardingRule& rule, ReduceOp from, ReduceOp to) {
   for (Factor& factor : rule.factors)
     if (factor.kind == FactorKind::kReduction && factor.reduce == from) factor.reduce = to;
@@ -169,13 +178,17 @@ const BrokenRule kBrokenRules[] = {
      [](std::string_view kind, const OpView&, ShardingRule& rule) {
        if (kind == "select") rule.linear = {{1}, {2}};
      }},
-    {"ConcatCutsItsJoint",
+    {"ConcatShiftsItsWindows",
      [](std::string_view kind, const OpView&, ShardingRule& rule) {
-       if (kind == "concat") make_whole_parallel(rule);
+       if (kind == "concat") move_windows(rule, 1, 1);
      }},
-    {"SliceCutsItsWindow",
+    {"SliceShiftsItsWindow",
      [](std::string_view kind, const OpView&, ShardingRule& rule) {
-       if (kind == "slice") make_whole_parallel(rule);
+       if (kind == "slice") move_windows(rule, -1, -1);
+     }},
+    {"TheWindowOfPadIsARowShort",
+     [](std::string_view kind, const OpView&, ShardingRule& rule) {
+       if (kind == "pad") move_windows(rule, 0, -1);
      }},
     {"PadBringsItsValueTwice",
      [](std::string_view kind, const OpView&, ShardingRule& rule) {
