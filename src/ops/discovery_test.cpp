@@ -359,7 +359,9 @@ class EveryDeclaredRule : public ::testing::TestWithParam<OperatorCase> {
 };
 
 /// Operators whose kernels are told where their part lies, which execution of a reference cannot show.
-const std::set<std::string> kKnowTheirPlace{"iota", "random_uniform", "attention", "attention_grad", "dynamic_slice", "dynamic_update"};
+const std::set<std::string> kKnowTheirPlace{"iota",           "random_uniform", "attention",    "attention_grad",
+                                            "dynamic_slice",  "dynamic_update", "gather_nd",    "scatter_nd",
+                                            "scatter_add_nd", "grouped_matmul", "grouped_outer"};
 
 /// Groups of channels are counted by an attribute, and discovery also asks for an empty part, which would have none: no convolution.
 bool counts_groups(const OperatorCase& given, const Factor& factor) {
