@@ -146,6 +146,18 @@ const BrokenRule kBrokenRules[] = {
      [](std::string_view kind, const OpView&, ShardingRule& rule) {
        if (kind == "dot_general") reduce_as(rule, ReduceOp::kSum, ReduceOp::kMax);
      }},
+    {"ConvolutionForgetsItsReduction",
+     [](std::string_view kind, const OpView&, ShardingRule& rule) {
+       if (kind == "convolution")
+         for (Factor& factor : rule.factors)
+           if (factor.kind == FactorKind::kReduction) factor.kind = FactorKind::kParallel;
+     }},
+    {"ConvolutionNeedsNoHalo",
+     [](std::string_view kind, const OpView&, ShardingRule& rule) {
+       if (kind != "convolution") return;
+       for (DimFactor& dim : rule.inputs[0])
+         if (dim.window) dim.window->before = dim.window->after = 0;
+     }},
     {"TheMaximumIsAdded",
      [](std::string_view kind, const OpView&, ShardingRule& rule) {
        if (kind == "reduce") reduce_as(rule, ReduceOp::kMax, ReduceOp::kSum);
