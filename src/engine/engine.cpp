@@ -56,12 +56,17 @@ Graph training_graph(const RunConfig& config) {
 Graph evaluation_graph(const RunConfig& config, int64_t batch) {
   Graph graph = build_model(config.model, {.batch = batch, .training = false, .loss = true, .seed = config.train.seed});
   add_correct_count(graph);
+  if (objective_of(config.model) == Objective::kClassOfPixel) add_overlap_counts(graph);
   graph.remove_output("logits");
   return graph;
 }
 
 Graph prediction_graph(const RunConfig& config) {
   return build_model(config.model, {.batch = 1, .training = false, .loss = false, .seed = config.train.seed});
+}
+
+Graph decoding_graph(const RunConfig& config) {
+  return build_model(config.model, {.batch = 1, .training = false, .loss = false, .decode = true, .seed = config.train.seed});
 }
 
 struct Engine::State {
@@ -77,6 +82,7 @@ struct Engine::State {
   LoadedProgram* training = nullptr;
   LoadedProgram* evaluation = nullptr;
   LoadedProgram* prediction = nullptr;
+  LoadedProgram* decoding = nullptr;
   std::unique_ptr<BatchLoader> loader;
   bool has_taken = false;
   Batch taken;                   // the one that was taken last
@@ -89,6 +95,7 @@ struct Engine::State {
   Tensor step_number = Tensor::scalar(int32_t{0});
   std::map<std::string, const Tensor*> inputs;
   TensorMap results;
+  TensorMap decoded;  // the logits of the last place
   RuleLookup rules;
   bool check_placements = true;
   std::unique_ptr<SplitStep> split_step;
@@ -140,6 +147,19 @@ struct Engine::State {
   LoadedProgram& prediction_program() {
     if (!prediction) load_without_training(prediction_graph(config), prediction);
     return *prediction;
+  }
+  LoadedProgram& decoding_program() {
+    if (decoding) return *decoding;
+    load_without_training(decoding_graph(config), decoding);
+    runtime->initialize(*decoding, config.train.seed);  // of the caches: the others are set
+    return *decoding;
+  }
+
+  /// The logits after `token`, which stands at `place`; the places before it have been decoded.
+  std::span<const float> decode(int32_t token, int64_t place) {
+    const Tensor tokens = Tensor::of<int32_t>({1, 1}, {token}), where = Tensor::scalar(static_cast<int32_t>(place));
+    runtime->run(decoding_program(), {{"tokens", &tokens}, {"place", &where}}, decoded);
+    return decoded.at("logits").values<float>();
   }
 
   /// Text bytes of the tokens that labels count, of which the model predicts the last `places` of each row; 0 when they are of no text.
@@ -402,6 +422,7 @@ Engine::Evaluation Engine::evaluate(int64_t batches) {
       {.samples = s.data->held_out->samples(), .batch = batch, .parts = 1, .shuffle = Shuffle::kNone, .tail = Tail::kPad, .seed = 0});
   Evaluation evaluation;
   double sum = 0, correct = 0;
+  Overlap overlap;
   const int64_t places = predicted_places(s.graph);
   TensorMap results;
   std::map<std::string, const Tensor*> inputs;
@@ -417,10 +438,12 @@ Engine::Evaluation Engine::evaluate(int64_t batches) {
     correct += results.at("correct").values<float>()[0];
     evaluation.tokens += static_cast<int64_t>(count);
     evaluation.bytes += s.counted_bytes(rows, places);
+    if (results.contains("unions")) overlap.add(results.at("intersections").values<float>(), results.at("unions").values<float>());
   }
   const auto tokens = static_cast<double>(std::max<int64_t>(evaluation.tokens, 1));
   evaluation.loss = sum / tokens;
   evaluation.accuracy = correct / tokens;
+  evaluation.intersection_over_union = overlap.mean();
   return evaluation;
 }
 
@@ -441,9 +464,18 @@ std::vector<float> Engine::predict(const std::vector<int32_t>& tokens) {
 }
 
 std::vector<int32_t> Engine::generate(std::vector<int32_t> prompt, int64_t count, const SamplingOptions& options) {
-  const size_t start = prompt.size();
-  for (int64_t i = 0; i < count; ++i) prompt.push_back(draw_token(predict(prompt), options, static_cast<uint64_t>(i)));
-  return {prompt.begin() + static_cast<std::ptrdiff_t>(start), prompt.end()};
+  State& s = *state_;
+  const auto start = static_cast<int64_t>(prompt.size());
+  int64_t decoded = 0;  // tokens of the text so far
+  const auto next_logits = [&]() -> std::vector<float> {
+    const auto used = static_cast<int64_t>(prompt.size());
+    if (used == 0 || used > s.config.model.context || !options.cache || !can_decode(s.config.model)) return predict(prompt);
+    std::span<const float> logits;
+    for (; decoded < used; ++decoded) logits = s.decode(prompt[static_cast<size_t>(decoded)], decoded);
+    return {logits.begin(), logits.end()};
+  };
+  for (int64_t i = 0; i < count; ++i) prompt.push_back(draw_token(next_logits(), options, static_cast<uint64_t>(i)));
+  return {prompt.begin() + start, prompt.end()};
 }
 
 TensorMap Engine::variables() {
