@@ -375,8 +375,8 @@ TEST(Shrink, LeavesTheOpThatFailsAndTheMarkThatDividesIt) {
   options.on_failure = [&](const FuzzFinding& finding) { found = finding; };
   run_cases(options);
   ASSERT_TRUE(found);
-  // A sum of addends, and the tanh of it.
-  EXPECT_LE(found->smallest.graph.ops().size(), 3u) << to_text(found->smallest);
+  // A sum of addends, the tanh of it, and the few ops that hand the division on from what is marked: a mark is not moved.
+  EXPECT_LE(found->smallest.graph.ops().size(), 5u) << to_text(found->smallest);
   EXPECT_LE(found->smallest.marks.size(), 2u);
   EXPECT_EQ(found->smallest.meshes.size(), 1u);
   EXPECT_EQ(found->smallest.meshes[0].mesh->size(), 2);
