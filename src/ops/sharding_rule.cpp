@@ -23,7 +23,7 @@ std::string text_of(const ShardingRule& rule, const OperandFactors& operand) {
   for (const DimFactor& dim : operand) {
     std::vector<std::string> choices;
     for (const DimFactor& choice : choices_of(dim)) choices.push_back(text_of(rule, choice));
-    dims.push_back(choices.empty() ? "_" : join(choices, "|"));
+    dims.push_back(choices.empty() ? "_" : join(choices, " or "));
   }
   return "[" + join(dims, ", ") + "]";
 }

@@ -83,7 +83,7 @@ struct ShardingRule {
 };
 
 /// "([m, k], [k, n]) -> ([m, n]) {k: reduction sum} {linear: 0; 1}", units as `h*64`, windows as `h~(-1:+1)`, chunks as `h/3`, several factors of a dim as
-/// `b*4|s/2`.
+/// `b*4 or s/2`.
 std::string to_text(const ShardingRule& rule);
 
 }  // namespace tessera
