@@ -36,13 +36,15 @@ std::string Builder::path(std::string_view name) const {
   return scope_.empty() ? std::string(name) : scope_ + "." + std::string(name);
 }
 
-std::vector<ValueId> Builder::op(std::string_view kind, std::vector<ValueId> inputs, Attributes attributes, std::string_view name) {
+std::vector<ValueId> Builder::op(std::string_view kind, std::vector<ValueId> inputs, Attributes attributes, std::string_view name,
+                                 std::vector<GraphPtr> regions) {
   const Operator& definition = find_operator(graph_, kind);
   const std::string full = graph_.unique_name(path(name.empty() ? kind : name));
-  OpView view{full, attributes, {}, {}, &definition};
+  OpView view{full, attributes, {}, {}, &definition, regions};
   for (ValueId input : inputs) view.inputs.push_back(type(input));
   const std::vector<TensorType> outputs = definition.infer(view);
-  const OpId id = graph_.add_op(full, std::string(kind), std::move(attributes), std::move(inputs), outputs, role_, origin_);
+  const OpId id =
+      graph_.add_op(full, std::string(kind), std::move(attributes), std::move(inputs), outputs, role_, origin_, std::move(regions));
   return graph_.op(id).outputs;
 }
 

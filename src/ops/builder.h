@@ -49,7 +49,8 @@ class Builder {
   const Origin& origin() const { return origin_; }
 
   /// Any op of the catalogue, or of the graph's own operators. `name` is not yet scoped; "" for the kind.
-  std::vector<ValueId> op(std::string_view kind, std::vector<ValueId> inputs, Attributes attributes = {}, std::string_view name = {});
+  std::vector<ValueId> op(std::string_view kind, std::vector<ValueId> inputs, Attributes attributes = {}, std::string_view name = {},
+                          std::vector<GraphPtr> regions = {});
   ValueId op1(std::string_view kind, std::vector<ValueId> inputs, Attributes attributes = {}, std::string_view name = {});
 
   ValueId input(std::string_view name, const TensorType& type);

@@ -16,5 +16,6 @@ std::span<const Operator> movement_operators();   // broadcast, reshape, transpo
 std::span<const Operator> reduce_operators();     // reduce
 std::span<const Operator> gather_operators();     // gather, scatter_add
 std::span<const Operator> attention_operators();  // attention, attention_grad
+std::span<const Operator> control_operators();    // while, if: not among all_operators()
 
 }  // namespace tessera

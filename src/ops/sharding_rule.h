@@ -26,7 +26,7 @@ ReduceOp parse_reduce_op(std::string_view text);
 
 enum class FactorKind {
   kParallel,         // parts are independent: an operand that has the factor is divided, one that has not is needed whole
-  kReduction,        // like parallel, but outputs without the factor become Partial(reduce)
+  kReduction,        // like parallel, but outputs without the factor become Partial(reduce), those of made_whole excepted
   kMaskedReduction,  // like reduction, where each process leaves out what lies outside its index range: vocabulary lookup
   kWhole,            // never divided; written so that a refusal can name it
 };
@@ -37,6 +37,8 @@ struct Factor {
   int64_t extent = 1;  // in units
   FactorKind kind = FactorKind::kParallel;
   ReduceOp reduce = ReduceOp::kSum;  // of a reduction
+  /// Of a reduction: outputs without the factor that are no sums over it. Each part makes them whole, as every output of a parallel factor.
+  std::vector<int> made_whole = {};
 };
 
 /// The factor of one dim of one operand. dim extent = factor extent x unit: a dim that fuses several is cut only between units.
@@ -60,9 +62,11 @@ struct ShardingRule {
 
   /// Index of a factor by name, or -1.
   int find(std::string_view name) const;
+  /// Does dividing the factor leave addends (or candidates of a maximum, ...) of this output?
+  bool reduces(int factor, int output) const;
 };
 
-/// "([m, k], [k, n]) -> ([m, n]) {k: reduction sum} {linear: 0; 1}", units as `h*64`.
+/// "([m, k], [k, n]) -> ([m, n]) {k: reduction sum} {linear: 0; 1}", units as `h*64`, made_whole as `k: reduction sum but of 1`.
 std::string to_text(const ShardingRule& rule);
 
 }  // namespace tessera

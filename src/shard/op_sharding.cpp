@@ -12,10 +12,6 @@ bool is_reduction(const Factor& factor) {
   return factor.kind == FactorKind::kReduction || factor.kind == FactorKind::kMaskedReduction;
 }
 
-bool has_factor(const OperandFactors& operand, int factor) {
-  return std::any_of(operand.begin(), operand.end(), [&](const DimFactor& dim) { return dim.factor == factor; });
-}
-
 /// A unit matters only where a balanced cut of single elements would fall elsewhere.
 int64_t canonical_unit(int64_t extent, int64_t unit, const std::vector<int>& axes, const ProcessMesh& mesh) {
   int64_t parts = 1;
@@ -103,7 +99,7 @@ DistAttr output_attr(const OpView& op, const ShardingRule& rule, const OpShardin
   const OperandFactors& operand = rule.outputs[static_cast<size_t>(index)];
   DistAttr attr = operand_attr(op.outputs[static_cast<size_t>(index)], operand, sharding);
   for (size_t f = 0; f < rule.factors.size(); ++f) {
-    if (!is_reduction(rule.factors[f]) || has_factor(operand, static_cast<int>(f))) continue;
+    if (!rule.reduces(static_cast<int>(f), index)) continue;
     for (int axis : sharding.factor_axes[f]) attr.partial.push_back({axis, rule.factors[f].reduce});
   }
   for (const LinearAxis& l : sharding.linear) attr.partial.push_back({l.axis, ReduceOp::kSum});

@@ -130,7 +130,7 @@ bool is_in_place(const TaskGraph& graph, RegisterIndex old, const Write& write) 
   const Register& b = register_at(graph, write.reg);
   const auto& inputs = write.step->inputs;
   return std::find(inputs.begin(), inputs.end(), old) != inputs.end() && a.type == b.type && a.attr == b.attr && a.offset == b.offset &&
-         a.slots == 1 && b.slots == 1 && runs_in_place(write.step->call.kernel, graph.kernels.get());
+         a.slots == 1 && b.slots == 1 && runs_in_place(*write.step, graph.kernels.get());
 }
 
 /// Do other processes read it? They may be behind, so that the order list alone does not protect it.
