@@ -133,6 +133,7 @@ class WhileGradient {
     Gradients gradients(op_.inputs.size());
     if (active_.empty() || std::none_of(active_.begin(), active_.end(), [&](size_t i) { return call_.output_gradients[i].has_value(); }))
       return gradients;
+    kept_ = find_kept();
     const Loop forward = run_again();
     const Loop backward = run_back(forward);
     // After the count: the gradients of carried values, then of captured ones.
@@ -169,11 +170,19 @@ class WhileGradient {
       if (active[i]) active_.push_back(i);
   }
 
-  /// Carried values that an op of the body reads: of these each trip's is kept.
-  std::vector<size_t> kept() const {
+  /// Carried values that the way back reads: of these each trip's is kept. It is written once aside to see which.
+  std::vector<size_t> find_kept() const {
+    Graph aside(builder_.graph().operators());
+    Builder region(aside);
+    const auto input = [&](size_t operand) { return region.input("operand", TensorType(builder_.type(op_.inputs[operand]))); };
+    std::vector<ValueId> inputs, flows, sums;
+    for (size_t i = 0; i < op_.inputs.size(); ++i) inputs.push_back(input(i));
+    for (size_t i : active_) flows.push_back(input(i));
+    for (size_t i : wanted_) sums.push_back(input(i));
+    const std::vector<bool> needed = needed_for(aside, flow_back(region, inputs, flows, sums));
     std::vector<size_t> list;
     for (size_t i = 0; i < loop_.carried; ++i)
-      if (!loop_.body.value(loop_.body.inputs()[i]).users.empty()) list.push_back(i);
+      if (needed[static_cast<size_t>(inputs[i].index)]) list.push_back(i);
     return list;
   }
 
@@ -183,9 +192,9 @@ class WhileGradient {
   Loop run_again() {
     LoopOptions options;
     options.carried.assign(op_.inputs.begin(), op_.inputs.begin() + static_cast<std::ptrdiff_t>(loop_.carried));
-    for (size_t i : kept()) {
+    for (size_t i : kept_) {
       const TensorType type = builder_.type(op_.inputs[i]);
-      options.carried.push_back(builder_.constant({type.dtype, stacked(type.shape, *loop_.max_trips)}, 0, "stack"));
+      options.carried.push_back(builder_.constant({type.dtype, stacked(type.shape, std::max<int64_t>(*loop_.max_trips, 1))}, 0, "stack"));
     }
     options.captured = captured();
     const auto first = [&](const RegionValues& values) {
@@ -198,9 +207,8 @@ class WhileGradient {
     };
     options.body = [&](Builder& region, const RegionValues& values) {
       std::vector<ValueId> next = replay(region, loop_.body, first(values), scope_of(op_, "body"));
-      const std::vector<size_t> list = kept();
-      for (size_t k = 0; k < list.size(); ++k)
-        next.push_back(push(region, values.carried[loop_.carried + k], values.carried[list[k]], values.trip));
+      for (size_t k = 0; k < kept_.size(); ++k)
+        next.push_back(push(region, values.carried[loop_.carried + k], values.carried[kept_[k]], values.trip));
       return next;
     };
     options.max_trips = loop_.max_trips;
@@ -241,27 +249,33 @@ class WhileGradient {
     const ValueId one = region.constant({DType::kI32, {}}, 1, "one");
     const ValueId trip = region.sub(values.carried[0], one, "trip");
     const std::vector<ValueId> inputs = inputs_of_trip(region, values, trip);
+    const auto flows = values.carried.begin() + 1, sums = flows + static_cast<std::ptrdiff_t>(active_.size());
+    std::vector<ValueId> next = flow_back(region, inputs, {flows, sums}, {sums, values.carried.end()});
+    next.insert(next.begin(), trip);
+    return next;
+  }
+
+  /// Through the body of one trip: the flows into its carried values, and the sums with what it adds to them.
+  std::vector<ValueId> flow_back(Builder& region, const std::vector<ValueId>& inputs, const std::vector<ValueId>& flows,
+                                 const std::vector<ValueId>& sums) const {
     const std::vector<ValueId> outputs = replay(region, loop_.body, inputs, scope_of(op_, "body"));
     std::vector<ValueId> targets = select_values(inputs, active_);
     append(targets, select_values(inputs, wanted_));
-    const std::vector<ValueId> flows(values.carried.begin() + 1, values.carried.begin() + 1 + static_cast<std::ptrdiff_t>(active_.size()));
     std::vector<ValueId> next = vector_jacobian(region, select_values(outputs, active_), flows, targets);
     for (size_t k = 0; k < wanted_.size(); ++k) {
       ValueId& sum = next[active_.size() + k];
-      sum = region.add(values.carried[1 + active_.size() + k], sum, "sum");
+      sum = region.add(sums[k], sum, "sum");
     }
-    next.insert(next.begin(), trip);
     return next;
   }
 
   /// What the body began with: from the stacks, and what is captured. What it never reads is left zero.
   std::vector<ValueId> inputs_of_trip(Builder& region, const RegionValues& values, ValueId trip) const {
     std::vector<ValueId> inputs;
-    const std::vector<size_t> list = kept();
     size_t stack = op_.inputs.size() - loop_.carried;
     for (size_t i = 0; i < loop_.carried; ++i) {
       const TensorType type = loop_.body.type(loop_.body.inputs()[i]);
-      const bool is_kept = std::find(list.begin(), list.end(), i) != list.end();
+      const bool is_kept = std::find(kept_.begin(), kept_.end(), i) != kept_.end();
       inputs.push_back(is_kept ? top(region, values.captured[stack++], type.shape, trip) : region.constant(type, 0, "unread"));
     }
     inputs.insert(inputs.end(), values.captured.begin(),
@@ -273,13 +287,13 @@ class WhileGradient {
   const GradientCall& call_;
   const Op op_;  // a copy: the builder appends to the list that holds it
   const WhileView loop_;
-  std::vector<size_t> active_, wanted_;  // operands
+  std::vector<size_t> active_, wanted_, kept_;  // operands
 };
 
 }  // namespace
 
 Gradients control_gradient(Builder& builder, const GradientCall& call) {
-  return call.op.kind == kIf ? if_gradient(builder, call) : WhileGradient(builder, call).run();
+  return call.op.kind == kIfKind ? if_gradient(builder, call) : WhileGradient(builder, call).run();
 }
 
 }  // namespace tessera

@@ -83,6 +83,10 @@ Graph prediction_graph(const RunConfig& config) {
   return build_model(config.model, {.batch = 1, .training = false, .loss = false, .seed = config.train.seed});
 }
 
+Graph decoding_graph(const RunConfig& config) {
+  return build_model(config.model, {.batch = 1, .training = false, .loss = false, .decode = true, .seed = config.train.seed});
+}
+
 struct Engine::State {
   RunConfig config;
   Plan plan;
@@ -95,6 +99,7 @@ struct Engine::State {
   LoadedProgram* training = nullptr;
   LoadedProgram* evaluation = nullptr;
   LoadedProgram* prediction = nullptr;
+  LoadedProgram* decoding = nullptr;
   std::unique_ptr<BatchLoader> loader;
   bool has_taken = false;
   TextBatch taken;               // the one that was taken last
@@ -107,6 +112,7 @@ struct Engine::State {
   Tensor step_number = Tensor::scalar(int32_t{0});
   std::map<std::string, const Tensor*> inputs;
   TensorMap results;
+  TensorMap decoded;  // the logits of the last place
   RuleLookup rules;
   bool check_placements = true;
   std::unique_ptr<SplitStep> split_step;
@@ -158,6 +164,19 @@ struct Engine::State {
   LoadedProgram& prediction_program() {
     if (!prediction) load_without_training(prediction_graph(config), prediction);
     return *prediction;
+  }
+  LoadedProgram& decoding_program() {
+    if (decoding) return *decoding;
+    load_without_training(decoding_graph(config), decoding);
+    runtime->initialize(*decoding, config.train.seed);  // of the caches: the others are set
+    return *decoding;
+  }
+
+  /// The logits after `token`, which stands at `place`; the places before it have been decoded.
+  std::span<const float> decode(int32_t token, int64_t place) {
+    const Tensor tokens = Tensor::of<int32_t>({1, 1}, {token}), where = Tensor::scalar(static_cast<int32_t>(place));
+    runtime->run(decoding_program(), {{"tokens", &tokens}, {"place", &where}}, decoded);
+    return decoded.at("logits").values<float>();
   }
 
   /// Text bytes of the tokens that labels count, of which the model predicts the last `places` of each row.
@@ -451,9 +470,18 @@ std::vector<float> Engine::predict(const std::vector<int32_t>& tokens) {
 }
 
 std::vector<int32_t> Engine::generate(std::vector<int32_t> prompt, int64_t count, const SamplingOptions& options) {
-  const size_t start = prompt.size();
-  for (int64_t i = 0; i < count; ++i) prompt.push_back(draw_token(predict(prompt), options, static_cast<uint64_t>(i)));
-  return {prompt.begin() + static_cast<std::ptrdiff_t>(start), prompt.end()};
+  State& s = *state_;
+  const auto start = static_cast<int64_t>(prompt.size());
+  int64_t decoded = 0;  // tokens of the text so far
+  const auto next_logits = [&]() -> std::vector<float> {
+    const auto used = static_cast<int64_t>(prompt.size());
+    if (used == 0 || used > s.config.model.context || !options.cache || !can_decode(s.config.model)) return predict(prompt);
+    std::span<const float> logits;
+    for (; decoded < used; ++decoded) logits = s.decode(prompt[static_cast<size_t>(decoded)], decoded);
+    return {logits.begin(), logits.end()};
+  };
+  for (int64_t i = 0; i < count; ++i) prompt.push_back(draw_token(next_logits(), options, static_cast<uint64_t>(i)));
+  return {prompt.begin() + start, prompt.end()};
 }
 
 TensorMap Engine::variables() {

@@ -37,6 +37,9 @@ Graph training_graph(const RunConfig& config);
 Graph evaluation_graph(const RunConfig& config, int64_t batch);
 /// Logits of one row without dropout.
 Graph prediction_graph(const RunConfig& config);
+/// The same, one place of the row at a time, with what the layers keep of the earlier ones.
+///   requires  can_decode(config.model)
+Graph decoding_graph(const RunConfig& config);
 
 /// kEvaluate: no training step is compiled, and no optimizer state is kept.
 enum class Purpose { kTrain, kEvaluate };

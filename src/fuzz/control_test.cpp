@@ -4,7 +4,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "autodiff/gradient.h"
+#include "autodiff/gradient_check.h"
 #include "fuzz/fuzz_case.h"
 #include "ops/interpreter.h"
 
@@ -265,6 +268,163 @@ TEST(If, InsideAWhileDecidesInEachTrip) {
     given.fills["n"] = {true, start, start};
     EXPECT_EQ(failure_of(given), "") << start;
   }
+}
+
+// ---- random numbers ----
+
+TEST(While, DrawsOtherNumbersInEachTripAndTheSameOnAnyMesh) {
+  Graph graph;
+  Builder builder(graph);
+  const ValueId x = builder.input("x", {DType::kF32, {4, 6}});
+  const ValueId step = builder.input("step", {DType::kI32, {}});
+  const auto body = [](Builder& region, const RegionValues& values) {
+    return std::vector{region.random_uniform(values.captured[0], {4, 6}, "drawn", values.trip), values.carried[0]};
+  };
+  const Loop loop = build_while(builder, {.carried = {x, x}, .captured = {step}, .body = body, .max_trips = 3});
+  graph.add_output("last", loop.results[0]);
+  graph.add_output("before", loop.results[1]);
+  FuzzCase given = on_mesh(graph, "a=2 b=3", {shard_tensor("x", "P(\"a\", \"b\")")});
+  given.fills["step"] = {true, 5, 5};
+  given.exact = true;
+  EXPECT_EQ(failure_of(given), "");
+  const ReferenceValues values =
+      interpret(graph, {{"x", {{DType::kF32, {4, 6}}, std::vector<double>(24, 0)}}, {"step", {{DType::kI32, {}}, {5}}}});
+  EXPECT_NE(values.at("while:1").values, values.at("while:2").values);
+}
+
+// ---- gradients ----
+
+/// The loss of two graphs, one with a loop and one with its trips written one after the other, and the gradients of x, up and down.
+struct Trained {
+  Graph graph;
+  std::vector<ValueId> gradients;
+};
+
+Trained trained(bool unrolled, int64_t trips) {
+  Trained result;
+  Builder builder(result.graph);
+  const ValueId x = builder.input("x", {DType::kF32, {8, 6}});
+  const ValueId up = builder.variable("up", {DType::kF32, {6, 8}}, Initializer::normal(0, 0.5));
+  const ValueId down = builder.variable("down", {DType::kF32, {8, 6}}, Initializer::normal(0, 0.5));
+  const RegionMaker trip = [](Builder& region, const RegionValues& values) {
+    const ValueId wide = region.dot(values.carried[0], values.captured[0], "bi,ij->bj");
+    const ValueId bent = region.unary("tanh", wide);
+    const ValueId next = region.dot(bent, values.captured[1], "bj,ji->bi");
+    return std::vector{region.add(next, values.carried[0])};
+  };
+  ValueId h = x;
+  if (unrolled)
+    for (int64_t i = 0; i < trips; ++i) h = trip(builder, {{}, {h}, {up, down}})[0];
+  else
+    h = build_while(builder, {.carried = {x}, .captured = {up, down}, .body = trip, .max_trips = trips, .name = "loop"}).results[0];
+  const ValueId square = builder.mul(h, h);
+  const ValueId loss = builder.reduce_sum(square, {0, 1}, "loss");
+  result.graph.add_output("loss", loss);
+  result.gradients = differentiate(builder, loss, {x, up, down});
+  for (size_t i = 0; i < 3; ++i) result.graph.add_output("gradient" + std::to_string(i), result.gradients[i]);
+  return result;
+}
+
+TEST(WhileGradient, IsThatOfTheTripsOneAfterTheOther) {
+  for (int64_t trips : {0, 1, 4}) {
+    const Trained loop = trained(false, trips), rows = trained(true, trips);
+    ReferenceValues state = initial_variables(rows.graph, 3);
+    ReferenceTensor x{{DType::kF32, {8, 6}}, {}};
+    for (int i = 0; i < 48; ++i) x.values.push_back(std::sin(i));
+    state["x"] = x;
+    const ReferenceValues a = interpret(loop.graph, state), b = interpret(rows.graph, state);
+    for (size_t g = 0; g < 3; ++g) {
+      const auto& got = a.at(loop.graph.value(loop.gradients[g]).name);
+      const auto& wanted = b.at(rows.graph.value(rows.gradients[g]).name);
+      double size = 1;
+      for (double value : wanted.values) size = std::max(size, std::abs(value));
+      // Both in doubles: a few thousand roundings of 2^-53.
+      EXPECT_LE(largest_change(got, wanted), size * 0x1p-40) << trips << " " << g;
+    }
+  }
+}
+
+TEST(WhileGradient, RunsUnderDataAndTensorParallelPlansAndInMicroBatches) {
+  const Graph graph = trained(false, 3).graph;
+  const std::vector<Mark> rows{shard_tensor("x", "P(\"dp\")")}, both{shard_tensor("x", "P(\"dp\")"), shard_tensor("up", "P(None, \"tp\")")};
+  EXPECT_EQ(failure_of(on_mesh(graph, "dp=1")), "");
+  EXPECT_EQ(failure_of(on_mesh(graph, "dp=3", rows)), "");
+  EXPECT_EQ(failure_of(on_mesh(graph, "dp=2 tp=2", both)), "");
+  EXPECT_EQ(failure_of(on_mesh(graph, "dp=2", rows, 4)), "");
+  EXPECT_EQ(failure_of(on_mesh(graph, "dp=2 tp=2", both, 2)), "");
+}
+
+/// Data parallelism adds up the gradients of what the loop captures once, behind it: no trip exchanges anything.
+TEST(WhileGradient, AddsUpTheAddendsOfAllTripsOnceBehindTheLoop) {
+  const Compiled compiled = compile(trained(false, 3).graph, std::make_shared<const ProcessMesh>(parse_mesh("dp=2")),
+                                    {shard_tensor("x", "P(\"dp\")")}, {.dump = {}, .micro_batches = 2});
+  int loops = 0;
+  for (const Task& task : compiled.tasks.tasks)
+    for (const KernelStep& step : task.steps) {
+      if (!step.control) continue;
+      ++loops;
+      for (const TaskGraph& region : step.control->regions)
+        for (const Task& inner : region.tasks) EXPECT_NE(inner.kind, Task::Kind::kExchange) << inner.name;
+    }
+  EXPECT_EQ(loops, 6);  // forward, again and back, in two micro-batches
+}
+
+TEST(WhileGradient, WithoutABoundOfTheTripsIsRefused) {
+  Graph graph = until_small();
+  Builder builder(graph);
+  const ValueId loss = builder.reduce_sum(graph.output("small"), {0}, "loss");
+  try {
+    differentiate(builder, loss, {*graph.find_value("x")});
+    FAIL() << "it was differentiated";
+  } catch (const UserError& error) {
+    EXPECT_STREQ(error.what(),
+                 "no gradient passes through while 'while', which has no max_trips\n"
+                 "  why: what each trip begins with is kept for the way back, and there is room for so many trips\n"
+                 "  fix: set max_trips to a bound of its trips, or put a stop_gradient behind it");
+    EXPECT_EQ(error.exit_code(), ExitCode::kBadData);
+  }
+}
+
+TEST(IfGradient, IsThatOfTheRegionThatWasRun) {
+  Graph graph = by_sign();
+  Builder builder(graph);
+  const ValueId loss = builder.reduce_sum(graph.output("y"), {0, 1}, "loss");
+  graph.add_output("loss", loss);
+  const Graph forward = graph;
+  for (double sign : {-1, 1}) {
+    ReferenceValues state = initial_variables(forward, 3);
+    ReferenceTensor x{{DType::kF32, {4, 6}}, {}};
+    for (int i = 0; i < 24; ++i) x.values.push_back(sign + 0.5 * std::sin(i));
+    state["x"] = x;
+    for (const GradientSample& sample : sample_gradients(forward, state, {"x", "w"}))
+      EXPECT_NEAR(sample.analytic, sample.numeric, sample.tolerance) << sample.where << " " << sign;
+  }
+  const std::vector<ValueId> gradients = differentiate(builder, loss, {*graph.find_value("x"), *graph.find_value("w")});
+  for (size_t i = 0; i < 2; ++i) graph.add_output("gradient" + std::to_string(i), gradients[i]);
+  for (double size : {-1, 1}) {
+    FuzzCase given = on_mesh(graph, "dp=2 tp=3", {shard_tensor("x", "P(\"dp\", \"tp\")")});
+    given.fills["x"] = {false, size - 0.5, size + 0.5};
+    EXPECT_EQ(failure_of(given), "") << size;
+  }
+}
+
+TEST(WhileGradient, IsThatOfFiniteDifferences) {
+  Graph forward;
+  Builder builder(forward);
+  const ValueId x = builder.input("x", {DType::kF32, {2, 3}});
+  const ValueId w = builder.variable("w", {DType::kF32, {3, 3}}, Initializer::normal(0, 0.5));
+  const auto body = [](Builder& region, const RegionValues& values) {
+    const ValueId mixed = region.dot(values.carried[0], values.captured[0], "bi,ij->bj");
+    const ValueId turned = region.unary("sin", mixed);
+    return std::vector{turned, region.mul(values.carried[1], turned)};
+  };
+  const Loop loop = build_while(builder, {.carried = {x, x}, .captured = {w}, .body = body, .max_trips = 3});
+  const ValueId loss = builder.reduce_sum(loop.results[1], {0, 1}, "loss");
+  forward.add_output("loss", loss);
+  ReferenceValues state = initial_variables(forward, 3);
+  state["x"] = {{DType::kF32, {2, 3}}, {0.3, -0.8, 1.1, 0.9, -0.4, 0.7}};
+  for (const GradientSample& sample : sample_gradients(forward, state, {"x", "w"}))
+    EXPECT_NEAR(sample.analytic, sample.numeric, sample.tolerance) << sample.where;
 }
 
 TEST(Regions, AreReadBackFromTheTextOfAGraph) {

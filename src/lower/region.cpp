@@ -47,7 +47,7 @@ Control lower_if(const RegionSite& site) {
 }  // namespace
 
 std::shared_ptr<const Control> lower_control(const RegionSite& site) {
-  return std::make_shared<const Control>(site.op.kind == kWhile ? lower_while(site) : lower_if(site));
+  return std::make_shared<const Control>(site.op.kind == kWhileKind ? lower_while(site) : lower_if(site));
 }
 
 }  // namespace tessera

@@ -17,7 +17,9 @@ ValueId add_positions(LayerContext& context, ValueId x) {
   Builder& builder = context.builder;
   const auto scope = builder.scope("positions");
   const Shape shape = builder.shape(x);
-  const ValueId positions = builder.variable("weight", {DType::kF32, {shape[1], shape[2]}}, Initializer::normal(0, 0.02));
+  const int64_t places = context.decoding ? context.decoding->places : shape[1];
+  ValueId positions = builder.variable("weight", {DType::kF32, {places, shape[2]}}, Initializer::normal(0, 0.02));
+  if (context.decoding) positions = builder.gather(positions, builder.reshape(context.decoding->place, {1}, "place"), "row");
   return builder.add(x, builder.broadcast_leading(positions, shape, "rows"), "added");
 }
 

@@ -12,7 +12,7 @@ namespace tessera {
 /// Initial deviation of a weight that ends one of `branches` residual branches, whose variances add up. Source: GPT-2, section 2.3.
 double residual_deviation(int64_t branches);
 
-/// x + positions: x[B,S,E], variable `positions.weight` [S,E].
+/// x + positions: x[B,S,E], variable `positions.weight` [S,E]; when decoding the row of the place, of [places,E].
 ValueId add_positions(LayerContext& context, ValueId x);
 
 /// x + dropout(branch), named residual<number> and dropout<number>.

@@ -20,6 +20,7 @@ struct ModelFamily {
   /// The labels that the logits predict, of labels i32[batch, context].
   ValueId (*labels)(Builder& builder, ValueId labels);
   NextToken (*next_token)(int64_t context, int64_t used);
+  bool can_decode = false;
 };
 
 /// tokens.weight [V,E], positions.weight [context,E], blocks.I.{norm1, attn.{q,k,v,out}, norm2, ffn.{up,down}} (4 x width inside), norm,

@@ -43,6 +43,7 @@ struct BuildOptions {
   int64_t batch = 1;     // rows of the whole step's batch
   bool training = true;  // dropout
   bool loss = true;      // false: only logits (no labels input)
+  bool decode = false;   // reads one token of each row at a time: see can_decode
   uint64_t seed = 0;
 };
 
@@ -55,7 +56,12 @@ struct BuildOptions {
 ///   names     of the parameters: beside each family in families.h
 ///   init      normal(0, 0.02); those that end a residual branch normal(0, 0.02 / sqrt(branches)); biases 0; norms 1
 ///   requires  what read_model_config checks; throws InternalError else
+///   decode    tokens i32[batch, 1] stand at `place` i32[]; logits f32[batch, 1, V] are those that the row would have had there. The
+///             places before it must have been decoded, in order, by this graph: variables keep what they left. No loss, no dropout
 Graph build_model(const ModelConfig& config, const BuildOptions& options);
+
+/// Is every token predicted from those before it alone, so that it can be decoded? gpt and llama.
+bool can_decode(const ModelConfig& config);
 
 /// Where to find the token after `used` known ones.
 struct NextToken {

@@ -62,40 +62,40 @@ std::string types_text(const std::vector<TensorType>& types) {
 size_t carried_attribute(const OpView& op) {
   const int64_t carried = op.attributes.has("carried") ? op.attributes.integer("carried") : 0;
   if (carried < 1 || carried > static_cast<int64_t>(op.inputs.size()))
-    refuse(kWhile, op, "carries " + std::to_string(carried) + " of its " + ordinal(op.inputs.size()) + " operands",
+    refuse(kWhileKind, op, "carries " + std::to_string(carried) + " of its " + ordinal(op.inputs.size()) + " operands",
            "a loop that carries nothing never changes its condition", "set carried to the number of operands that each trip makes anew");
   return static_cast<size_t>(carried);
 }
 
 std::vector<TensorType> infer_while(const OpView& op) {
-  expect_regions(kWhile, op, "its condition", "its body");
+  expect_regions(kWhileKind, op, "its condition", "its body");
   const size_t carried = carried_attribute(op);
-  expect_region_inputs(kWhile, op, 0, *op.regions[0], "condition");
-  expect_region_inputs(kWhile, op, 0, *op.regions[1], "body");
+  expect_region_inputs(kWhileKind, op, 0, *op.regions[0], "condition");
+  expect_region_inputs(kWhileKind, op, 0, *op.regions[1], "body");
   if (const auto types = output_types(*op.regions[0]); types != std::vector{kPredicate})
-    refuse(kWhile, op, "its condition gives " + types_text(types), "whether the loop goes on is one bool[]",
+    refuse(kWhileKind, op, "its condition gives " + types_text(types), "whether the loop goes on is one bool[]",
            "compare scalars; reduce a tensor of bools with any or all");
   const std::vector<TensorType> before(op.inputs.begin(), op.inputs.begin() + static_cast<std::ptrdiff_t>(carried));
   if (const auto after = output_types(*op.regions[1]); after != before)
-    refuse(kWhile, op, "carries " + types_text(before) + " and its body gives " + types_text(after),
+    refuse(kWhileKind, op, "carries " + types_text(before) + " and its body gives " + types_text(after),
            "what a trip makes is what the next one takes: shapes are fixed",
            "let the body give the carried values in their order and types");
   if (op.attributes.has("max_trips") && op.attributes.integer("max_trips") < 0)
-    refuse(kWhile, op, "makes at most " + std::to_string(op.attributes.integer("max_trips")) + " trips", "trips are counted from 0",
+    refuse(kWhileKind, op, "makes at most " + std::to_string(op.attributes.integer("max_trips")) + " trips", "trips are counted from 0",
            "set max_trips to 0 or more, or leave it out");
   return before;
 }
 
 std::vector<TensorType> infer_if(const OpView& op) {
-  expect_regions(kIf, op, "what is done when the predicate holds", "what is done else");
+  expect_regions(kIfKind, op, "what is done when the predicate holds", "what is done else");
   if (op.inputs.empty() || op.inputs[0] != kPredicate)
-    refuse(kIf, op, "decides by " + (op.inputs.empty() ? "nothing" : to_text(op.inputs[0])), "its first operand is one bool[]",
+    refuse(kIfKind, op, "decides by " + (op.inputs.empty() ? "nothing" : to_text(op.inputs[0])), "its first operand is one bool[]",
            "compare scalars; reduce a tensor of bools with any or all; select() chooses element by element");
-  expect_region_inputs(kIf, op, 1, *op.regions[0], "first region");
-  expect_region_inputs(kIf, op, 1, *op.regions[1], "second region");
+  expect_region_inputs(kIfKind, op, 1, *op.regions[0], "first region");
+  expect_region_inputs(kIfKind, op, 1, *op.regions[1], "second region");
   const std::vector<TensorType> first = output_types(*op.regions[0]), second = output_types(*op.regions[1]);
   if (first != second || first.empty())
-    refuse(kIf, op, "gives " + types_text(first) + " when the predicate holds and " + types_text(second) + " else",
+    refuse(kIfKind, op, "gives " + types_text(first) + " when the predicate holds and " + types_text(second) + " else",
            "what follows takes the results of either", "let both regions give the same types, at least one");
   return first;
 }
@@ -149,6 +149,7 @@ std::vector<ReferenceTensor> run_region(const Graph& region, const Operands& ope
 InterpreterOptions of_trip(const InterpreterOptions& options, int64_t trip) {
   InterpreterOptions inner;
   inner.round = options.round;
+  inner.alike = options.alike;
   if (options.perturb != 0) inner.perturb = random_key(options.perturb, std::to_string(trip));
   return inner;
 }
@@ -188,6 +189,29 @@ std::vector<ValueId> add_region_inputs(Builder& region, const Graph& outer, cons
   return inputs;
 }
 
+/// All inputs, and the ops on which the outputs depend.
+Graph without_unused_ops(const Graph& graph) {
+  std::vector<ValueId> results;
+  for (const auto& [name, value] : graph.outputs()) results.push_back(value);
+  const std::vector<bool> needed = needed_for(graph, results);
+  Graph copy(graph.operators());
+  std::vector<ValueId> stands_for(graph.values().size());
+  const auto of = [&](ValueId value) -> ValueId& { return stands_for[static_cast<size_t>(value.index)]; };
+  for (ValueId input : graph.inputs()) of(input) = copy.add_input(graph.value(input).name, graph.type(input));
+  for (const Op& op : graph.ops()) {
+    if (std::none_of(op.outputs.begin(), op.outputs.end(), [&](ValueId value) { return needed[static_cast<size_t>(value.index)]; }))
+      continue;
+    std::vector<ValueId> inputs;
+    std::vector<TensorType> types;
+    for (ValueId input : op.inputs) inputs.push_back(of(input));
+    for (ValueId output : op.outputs) types.push_back(graph.type(output));
+    const OpId added = copy.add_op(op.name, op.kind, op.attributes, std::move(inputs), types, op.role, op.origin, op.regions);
+    for (size_t i = 0; i < op.outputs.size(); ++i) of(op.outputs[i]) = copy.op(added).outputs[i];
+  }
+  for (const auto& [name, value] : graph.outputs()) copy.add_output(name, of(value));
+  return copy;
+}
+
 GraphPtr make_region(Builder& builder, const std::string& path, const std::vector<ValueId>& operands, const std::string& output_name,
                      const std::function<std::vector<ValueId>(Builder&, std::vector<ValueId>)>& maker) {
   Graph graph(builder.graph().operators());
@@ -198,7 +222,7 @@ GraphPtr make_region(Builder& builder, const std::string& path, const std::vecto
   const std::vector<ValueId> outputs = maker(region, inputs);
   for (size_t i = 0; i < outputs.size(); ++i)
     graph.add_output(output_name + (outputs.size() == 1 ? "" : "." + std::to_string(i)), outputs[i]);
-  return std::make_shared<const Graph>(std::move(graph));
+  return std::make_shared<const Graph>(without_unused_ops(graph));
 }
 
 /// Operands of a loop, as its regions see them: trip, carried, captured.
@@ -214,12 +238,24 @@ std::vector<ValueId> joined(std::vector<ValueId> first, const std::vector<ValueI
 
 std::vector<Operator> list_operators() {
   return {
-      {kWhile, infer_while, region_rule, while_work, no_kernel, control_reference, exact, nullptr},
-      {kIf, infer_if, region_rule, if_work, no_kernel, control_reference, exact, nullptr},
+      {kWhileKind, infer_while, region_rule, while_work, no_kernel, control_reference, exact, nullptr},
+      {kIfKind, infer_if, region_rule, if_work, no_kernel, control_reference, exact, nullptr},
   };
 }
 
 }  // namespace
+
+std::vector<bool> needed_for(const Graph& graph, const std::vector<ValueId>& results) {
+  std::vector<bool> needed(graph.values().size(), false);
+  const auto of = [&](ValueId value) { return needed[static_cast<size_t>(value.index)]; };
+  for (ValueId result : results) of(result) = true;
+  for (int i = static_cast<int>(graph.ops().size()) - 1; i >= 0; --i) {
+    const Op& op = graph.op({i});
+    if (std::any_of(op.outputs.begin(), op.outputs.end(), of))
+      for (ValueId input : op.inputs) of(input) = true;
+  }
+  return needed;
+}
 
 WhileView while_view(const std::vector<GraphPtr>& regions, const Attributes& attributes) {
   WhileView loop{*regions.at(0), *regions.at(1), static_cast<size_t>(attributes.integer("carried")), {}};
@@ -228,7 +264,7 @@ WhileView while_view(const std::vector<GraphPtr>& regions, const Attributes& att
 }
 
 void interpret_control(const ReferenceCall& call, const InterpreterOptions& options) {
-  call.op.definition->name == kWhile ? interpret_while(call, options) : interpret_if(call, options);
+  call.op.definition->name == kWhileKind ? interpret_while(call, options) : interpret_if(call, options);
 }
 
 Loop build_while(Builder& builder, const LoopOptions& options) {
@@ -249,7 +285,7 @@ Loop build_while(Builder& builder, const LoopOptions& options) {
   });
   Attributes attributes{{"carried", static_cast<int64_t>(1 + options.carried.size())}};
   if (options.max_trips) attributes.set("max_trips", *options.max_trips);
-  const std::vector<ValueId> results = builder.op(kWhile, operands, std::move(attributes), options.name, {condition, body});
+  const std::vector<ValueId> results = builder.op(kWhileKind, operands, std::move(attributes), options.name, {condition, body});
   return {results.front(), {results.begin() + 1, results.end()}};
 }
 
@@ -260,7 +296,7 @@ std::vector<ValueId> build_if(Builder& builder, const BranchOptions& options) {
                        [&](Builder& region, auto inputs) { return maker(region, {{}, {}, inputs}); });
   };
   const GraphPtr holds = region_of(".then", options.then_region), fails = region_of(".else", options.else_region);
-  return builder.op(kIf, joined({options.predicate}, options.captured), {}, options.name, {holds, fails});
+  return builder.op(kIfKind, joined({options.predicate}, options.captured), {}, options.name, {holds, fails});
 }
 
 std::span<const Operator> control_operators() {

@@ -27,8 +27,8 @@
 
 namespace tessera {
 
-inline constexpr std::string_view kWhile = "while";
-inline constexpr std::string_view kIf = "if";
+inline constexpr std::string_view kWhileKind = "while";
+inline constexpr std::string_view kIfKind = "if";
 
 /// What the ops of a region may read, as values of the region's graph, which its builder writes.
 struct RegionValues {
@@ -36,7 +36,7 @@ struct RegionValues {
   std::vector<ValueId> carried;   // of a loop
   std::vector<ValueId> captured;  // what the op was given to read
 };
-/// Writes a region and returns its outputs.
+/// Writes a region and returns its outputs. What they do not depend on is left out.
 using RegionMaker = std::function<std::vector<ValueId>(Builder& region, const RegionValues& values)>;
 
 struct LoopOptions {
@@ -47,7 +47,7 @@ struct LoopOptions {
   RegionMaker body;  // the carried values after a trip
   /// The most trips. A gradient through the loop needs it.
   std::optional<int64_t> max_trips = {};
-  std::string_view name = kWhile;
+  std::string_view name = kWhileKind;
 };
 struct Loop {
   ValueId trips;  // i32[]: how many were made; the op carries its count as the first of its values
@@ -61,7 +61,7 @@ struct BranchOptions {
   std::vector<ValueId> captured;
   RegionMaker then_region;
   RegionMaker else_region;
-  std::string_view name = kIf;
+  std::string_view name = kIfKind;
 };
 /// throws  UserError (65) when the regions do not fit each other
 std::vector<ValueId> build_if(Builder& builder, const BranchOptions& options);
@@ -84,6 +84,9 @@ WhileView while_view(const std::vector<GraphPtr>& regions, const Attributes& att
 ///            what it captures
 ///   source   a closure by union-find over (value, dim): the fixed point of propagation over all placements at once
 ShardingRule region_rule(const OpView& op);
+
+/// The values on which `results` depend, by index.
+std::vector<bool> needed_for(const Graph& graph, const std::vector<ValueId>& results);
 
 /// Runs the regions of a while or an if in plain loops.
 struct InterpreterOptions;

@@ -153,7 +153,7 @@ std::vector<Sums> find_sums(DimClasses& classes, int region, const Graph& graph)
 
 class RegionRule {
  public:
-  explicit RegionRule(const OpView& op) : op_(op), is_loop_(op.definition->name == kWhile), classes_(op.regions) {}
+  explicit RegionRule(const OpView& op) : op_(op), is_loop_(op.definition->name == kWhileKind), classes_(op.regions) {}
 
   ShardingRule run() {
     tie_ends();

@@ -65,8 +65,8 @@ struct KernelStep {
   std::string op;                                    // the op that it computes
   std::shared_ptr<const Control> control = nullptr;  // of a While or an If
 };
-/// May its first result take the place of an operand of the same type?
-bool runs_in_place(const KernelStep& step, const KernelSet* own);
+/// May its first result take the place of `input`, which has its type?
+bool may_write_over(const KernelStep& step, RegisterIndex input, const KernelSet* own);
 
 /// A run of ops, or an exchange, that executes as one act.
 struct Task {

@@ -5,7 +5,7 @@
 namespace tessera {
 namespace {
 
-constexpr bool kInPlace = true;
+constexpr InPlace kInPlace = InPlace::kAnyInput;
 
 constexpr CatalogueEntry kCatalogue[] = {
     {"dot_general", bind_dot_general},
@@ -65,9 +65,20 @@ constexpr CatalogueEntry kCatalogue[] = {
     {"reduce.all", bind_reduce},
     {"gather", bind_gather},
     {"scatter_add", bind_scatter_add},
+    {"dynamic_slice", bind_dynamic_slice},
+    {"dynamic_update", bind_dynamic_update, InPlace::kFirstInput},
     {"random_uniform", bind_random_uniform},
     {"attention", bind_attention},
     {"attention_grad", bind_attention_grad},
+    {"convolution", bind_convolution},
+    {"convolution_grad_input", bind_convolution},
+    {"convolution_grad_weight", bind_convolution},
+    {"max_pool", bind_max_pool},
+    {"max_pool_grad", bind_max_pool_grad},
+    {"average_pool", bind_average_pool},
+    {"average_pool_grad", bind_average_pool_grad},
+    {"resize", bind_resize},
+    {"resize_grad", bind_resize_grad},
 };
 
 }  // namespace

@@ -169,6 +169,36 @@ Cases gather_cases() {
           scatter_add({3, 5}, {3, 5, 2})};
 }
 
+/// Starts from before the tensor to where the window reaches beyond it.
+Cases dynamic_cases() {
+  const TensorType start = i32({});
+  const auto slice = [&](TensorType x, Integers dims, Integers sizes, std::vector<double> starts) {
+    OperatorCase given = exact_case("dynamic_slice", {x}, {{"dims", dims}, {"sizes", sizes}}, {{-9, 9}});
+    for (double at : starts) given.fills.push_back({at, at});
+    given.inputs.insert(given.inputs.end(), starts.size(), start);
+    return given;
+  };
+  const auto update = [&](TensorType x, TensorType part, Integers dims, std::vector<double> starts) {
+    OperatorCase given = exact_case("dynamic_update", {x, part}, {{"dims", dims}}, {{-9, 9}, {-9, 9}});
+    for (double at : starts) given.fills.push_back({at, at});
+    given.inputs.insert(given.inputs.end(), starts.size(), start);
+    return given;
+  };
+  return {slice(f32({5, 7}), {1}, {3}, {2}),
+          slice(f32({5, 7}), {1}, {3}, {5}),
+          slice(f32({5, 7, 2}), {0, 1}, {2, 7}, {-1, -2}),
+          slice(f32({5}), {}, {}, {}),
+          slice(f32({7}), {0}, {4}, {7}),
+          slice(i32({6, 2}), {0}, {1}, {3}),
+          slice(boolean({4, 6}), {1}, {4}, {-1}),
+          update(f32({5, 7}), f32({5, 3}), {1}, {2}),
+          update(f32({5, 7}), f32({5, 3}), {1}, {6}),
+          update(f32({5, 7, 2}), f32({2, 3, 2}), {0, 1}, {-1, 5}),
+          update(f32({7}), f32({7}), {0}, {-3}),
+          update(i32({6, 2}), i32({1, 2}), {0}, {5}),
+          update(boolean({4, 6}), boolean({4, 2}), {1}, {3})};
+}
+
 /// Replaces out and lse by what attention gives, as attention_grad requires.
 void complete_attention(const OperatorCase& given, std::vector<ReferenceTensor>& inputs) {
   OperatorCase forward{.kind = "attention", .inputs = {given.inputs.begin(), given.inputs.begin() + 3}, .attributes = given.attributes};
@@ -198,8 +228,9 @@ Cases attention_cases() {
 
 std::vector<OperatorCase> operator_cases() {
   Cases all;
-  for (const Cases& family : {unary_cases(), binary_cases(), choice_cases(), source_cases(), dot_cases(), broadcast_cases(),
-                              reshape_cases(), window_cases(), transpose_cases(), reduce_cases(), gather_cases(), attention_cases()})
+  for (const Cases& family :
+       {unary_cases(), binary_cases(), choice_cases(), source_cases(), dot_cases(), broadcast_cases(), reshape_cases(), window_cases(),
+        transpose_cases(), reduce_cases(), gather_cases(), dynamic_cases(), attention_cases(), spatial_cases()})
     all.insert(all.end(), family.begin(), family.end());
   return all;
 }
@@ -222,18 +253,21 @@ std::vector<OperatorCase> large_operator_cases() {
   const OperatorCase sum{.kind = "reduce", .inputs = {f32({130, 133})}, .attributes = {{"op", "sum"}, {"dims", Integers{0, 1}}}};
   const OperatorCase rows{
       .kind = "scatter_add", .inputs = {i32({301}), f32({301, 33})}, .attributes = {{"rows", int64_t{40}}}, .fills = {{-1, 40}}};
-  return {product,
-          heads,
-          sum,
-          rows,
-          attention(false, 70, 133, 17),
-          attention(true, 133, 70, 32),
-          attention_grad(false, 35, 133, 17),
-          attention_grad(true, 70, 67, 32),
-          exact_case("transpose", {f32({65, 3, 67})}, {{"permutation", Integers{2, 1, 0}}}),
-          exact_case("exp", {f32({1031})}, {}, {{-80, 80}}),
-          exact_case("tanh", {f32({1031})}, {}, {{-10, 10}}),
-          exact_case("gather", {f32({40, 33}), i32({301})}, {}, {{-1, 1}, {-1, 40}})};
+  Cases all{product,
+            heads,
+            sum,
+            rows,
+            attention(false, 70, 133, 17),
+            attention(true, 133, 70, 32),
+            attention_grad(false, 35, 133, 17),
+            attention_grad(true, 70, 67, 32),
+            exact_case("transpose", {f32({65, 3, 67})}, {{"permutation", Integers{2, 1, 0}}}),
+            exact_case("exp", {f32({1031})}, {}, {{-80, 80}}),
+            exact_case("tanh", {f32({1031})}, {}, {{-10, 10}}),
+            exact_case("gather", {f32({40, 33}), i32({301})}, {}, {{-1, 1}, {-1, 40}})};
+  const Cases spatial = large_spatial_cases();
+  all.insert(all.end(), spatial.begin(), spatial.end());
+  return all;
 }
 
 }  // namespace tessera::testing
