@@ -47,6 +47,31 @@ TEST(Metrics, CorrectCountsTheFirstOfTheLikeliestAndNoLabelBelowZero) {
   EXPECT_EQ(results.at("correct.count").values[0], 2);
 }
 
+TEST(Metrics, OverlapCountsThePixelsOfEachClassByEitherAndByBoth) {
+  Graph graph;
+  Builder builder(graph);
+  LayerContext context{builder, {}, false};
+  const ValueId given = builder.input("logits", {DType::kF32, {1, 1, 5, 3}}), counted = builder.input("labels", {DType::kI32, {1, 1, 5}});
+  graph.add_output("logits", given);
+  cross_entropy(context, given, counted, "loss");
+  add_correct_count(graph);
+  add_overlap_counts(graph);
+  // Predicted 0 0 1 1 1, labelled 0 1 1 1 and one that does not count.
+  const ReferenceTensor logits{{DType::kF32, {1, 1, 5, 3}}, {1, 0, 0, 1, 0, 0, 0, 1, 0, 0, 1, 0, 0, 1, 0}};
+  const ReferenceTensor labels{{DType::kI32, {1, 1, 5}}, {0, 1, 1, 1, -1}};
+  const auto results = interpret(graph, {{"logits", logits}, {"labels", labels}});
+  EXPECT_EQ(results.at("overlap.intersections").values, (std::vector<double>{1, 2, 0}));
+  EXPECT_EQ(results.at("overlap.unions").values, (std::vector<double>{2, 3, 0}));
+}
+
+TEST(Metrics, MeanOverlapLeavesOutClassesThatDoNotOccur) {
+  Overlap overlap;
+  EXPECT_EQ(overlap.mean(), std::nullopt);
+  overlap.add(std::vector<float>{1, 1, 0}, std::vector<float>{2, 3, 0});
+  overlap.add(std::vector<float>{0, 2, 0}, std::vector<float>{2, 1, 0});
+  EXPECT_EQ(overlap.mean(), (1.0 / 4 + 3.0 / 4) / 2);
+}
+
 /// A run that learns the rule of small_text in so few steps.
 RunConfig quick_run(const std::string& model) {
   RunConfig config = tiny_run(model);
@@ -81,14 +106,14 @@ TEST(Metrics, PredictionsHitAsOftenAsTheAccuracySays) {
   Engine engine(quick_run("mlp"), serial_plan(), data);
   engine.fit(200);
   const Evaluation evaluation = engine.evaluate(1);
-  const TextDataset& held_out = *data->held_out;
+  const Dataset& held_out = *data->held_out;
   const Sampler sampler({.samples = held_out.samples(), .batch = 48, .parts = 1, .shuffle = Shuffle::kNone, .tail = Tail::kPad, .seed = 0});
-  const TextBatch batch = held_out.batch(sampler, 0, {0, 48});
+  const Batch batch = held_out.batch(sampler, 0, {0, 48});
   int hits = 0;
   for (size_t row = 0; row < 48; ++row) {
-    const auto tokens = batch.inputs.values<int32_t>().subspan(row * 8, 8);
+    const auto tokens = batch.at("tokens").values<int32_t>().subspan(row * 8, 8);
     const auto logits = engine.predict({tokens.begin(), tokens.end()});
-    hits += std::max_element(logits.begin(), logits.end()) - logits.begin() == batch.labels.values<int32_t>()[row * 8 + 7];
+    hits += std::max_element(logits.begin(), logits.end()) - logits.begin() == batch.at("labels").values<int32_t>()[row * 8 + 7];
   }
   EXPECT_EQ(evaluation.tokens, 48);
   EXPECT_GT(hits, 0);

@@ -63,12 +63,12 @@ class Capture {
     const ReferenceTensor part = to_reference(local);
     int64_t contribution = 0;
     for (const PartialAxis& p : reg.attr.partial) contribution = contribution * mesh.shape()[p.axis] + coordinate[p.axis];
-    const Box box = reg.attr.box(reg.type.shape, coordinate);
+    const std::vector<std::vector<int64_t>> indices = reg.attr.indices(reg.type.shape, coordinate);
     const Dims strides = row_major_strides(reg.type.shape), local_strides = row_major_strides(type.shape);
     for (int64_t i = 0; i < static_cast<int64_t>(part.values.size()); ++i) {
       int64_t at = 0;
       for (int d = 0; d < type.shape.size(); ++d)
-        at += (i / local_strides[d] % std::max<int64_t>(type.shape[d], 1) + box.ranges[static_cast<size_t>(d)].begin) * strides[d];
+        at += indices[static_cast<size_t>(d)][static_cast<size_t>(i / local_strides[d] % type.shape[d])] * strides[d];
       combine(reg, part.values[static_cast<size_t>(i)], contribution, at, whole);
     }
   }
@@ -120,7 +120,7 @@ std::vector<RegisterIndex> in_program_order(const TaskGraph& tasks) {
 
 class Verification {
  public:
-  Verification(const RunConfig& config, const Plan& plan, std::shared_ptr<const TextData> data, const VerifyOptions& options)
+  Verification(const RunConfig& config, const Plan& plan, std::shared_ptr<const RunData> data, const VerifyOptions& options)
       : options_(options),
         data_(std::move(data)),
         engine_(config, plan, data_, {.runtime = {}, .rules = options.rules, .check_placements = options.check_placements}),
@@ -138,7 +138,7 @@ class Verification {
     compare_initial();
     // After a difference the state is not the serial one any more: there is nothing left to compare.
     for (int64_t step = 0; step < options_.steps && !report_.first_difference; ++step) {
-      TextBatch batch = data_->train->batch(sampler_, step, {0, sampler_.options().batch});
+      Batch batch = data_->train->batch(sampler_, step, {0, sampler_.options().batch});
       one_step(step, batch);
       if (options_.on_step) options_.on_step(step);
     }
@@ -160,7 +160,7 @@ class Verification {
     }
   }
 
-  void one_step(int64_t step, const TextBatch& batch) {
+  void one_step(int64_t step, const Batch& batch) {
     const bool compare = options_.tensor_steps == 0 || step < options_.tensor_steps;
     if (compare) judge(step, batch);
     Capture capture(engine_.compiled().tasks);
@@ -180,11 +180,10 @@ class Verification {
   }
 
   /// The judge and the perturbed judge, from the state that the plan has now.
-  void judge(int64_t step, const TextBatch& batch) {
+  void judge(int64_t step, const Batch& batch) {
     ReferenceValues state;
     for (const auto& [name, tensor] : engine_.variables()) state[name] = to_reference(tensor);
-    state["tokens"] = to_reference(batch.inputs);
-    state["labels"] = to_reference(batch.labels);
+    for (const std::string& name : data_inputs(engine_.graph())) state[name] = to_reference(batch.at(name));
     state[std::string(kStepInput)] = to_reference(Tensor::scalar(static_cast<int32_t>(step)));
     state[std::string(kLearningRateInput)] =
         to_reference(Tensor::scalar(static_cast<float>(learning_rate(engine_.config().optimizer.schedule, step))));
@@ -284,7 +283,7 @@ class Verification {
   }
 
   const VerifyOptions& options_;
-  std::shared_ptr<const TextData> data_;
+  std::shared_ptr<const RunData> data_;
   Engine engine_, serial_, nudged_;
   Sampler sampler_;
   VerifyReport report_;
@@ -296,7 +295,7 @@ class Verification {
 
 }  // namespace
 
-VerifyReport verify_plan(const RunConfig& config, const Plan& plan, std::shared_ptr<const TextData> data, const VerifyOptions& options) {
+VerifyReport verify_plan(const RunConfig& config, const Plan& plan, std::shared_ptr<const RunData> data, const VerifyOptions& options) {
   return Verification(resolved_for(config, plan), plan, std::move(data), options).run();
 }
 

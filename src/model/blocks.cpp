@@ -35,6 +35,12 @@ ValueId feed_forward(LayerContext& context, ValueId x, double out_deviation) {
   return linear(context, hidden, width, "down", out_deviation);
 }
 
+ValueId hidden_layer(LayerContext& context, ValueId x, const ModelConfig& config, const std::string& name) {
+  const ValueId hidden = linear(context, x, config.width, name);
+  const auto scope = context.builder.scope(name);
+  return dropout(context, relu(context, hidden), config.dropout, "dropout");
+}
+
 ValueId transformer_block(LayerContext& context, ValueId x, const ModelConfig& config, bool causal) {
   const double deviation = residual_deviation(2 * config.layers);
   const AttentionOptions attention{.heads = config.heads, .causal = causal, .out_deviation = deviation};

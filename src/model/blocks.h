@@ -21,6 +21,9 @@ ValueId add_branch(LayerContext& context, ValueId x, ValueId branch, double rate
 /// gelu(x up) down with 4 x width inside: `ffn.up`, `ffn.down`.
 ValueId feed_forward(LayerContext& context, ValueId x, double out_deviation);
 
+/// dropout(relu(x weight + bias)) of width config.width: variables `<name>.weight`, `<name>.bias`.
+ValueId hidden_layer(LayerContext& context, ValueId x, const ModelConfig& config, const std::string& name);
+
 /// x + attention(norm(x)), then x + feed_forward(norm(x)): `norm1`, `attn`, `norm2`, `ffn`.
 ValueId transformer_block(LayerContext& context, ValueId x, const ModelConfig& config, bool causal);
 

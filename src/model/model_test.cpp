@@ -46,7 +46,8 @@ ModelConfig tiny_encoder_decoder() {
   return tiny("encoder_decoder");
 }
 std::vector<ModelConfig> one_of_each() {
-  return {tiny_gpt(), tiny_tied(), tiny_mlp(), tiny_llama(), tiny_two_tower(), tiny_encoder_decoder()};
+  return {tiny_gpt(),   tiny_tied(),  tiny_mlp(), tiny_llama(), tiny_two_tower(), tiny_encoder_decoder(),
+          tiny("bert"), tiny("lstm"), tiny("gru")};
 }
 std::string name_of(const ModelConfig& config) {
   return config.tied ? config.kind + "_tied" : config.kind;
@@ -186,6 +187,18 @@ TEST(Mlp, ListsTheseParameters) {
                           "hidden.0.weight f32[18,8] = normal(0.0, 0.02)", "hidden.0.bias f32[8] = constant(0.0)",  // 6 * 3 = 18
                           "hidden.1.weight f32[8,8] = normal(0.0, 0.02)", "hidden.1.bias f32[8] = constant(0.0)",   //
                           "head.weight f32[8,11] = normal(0.0, 0.02)", "head.bias f32[11] = constant(0.0)"));
+}
+
+TEST(Lstm, ListsTheseParameters) {
+  const ModelConfig config{.kind = "lstm", .vocabulary = 11, .context = 6, .layers = 2, .width = 4, .embedding = 3};
+  // 1 / sqrt(4) = 0.5, and the four gates i, f, g, o.
+  EXPECT_THAT(variable_lines(build_model(config, {.batch = 2})),
+              ElementsAre("tokens.weight f32[11,3] = normal(0.0, 0.02)", "rnn.0.weight_ih f32[3,4,4] = uniform(-0.5, 0.5)",
+                          "rnn.0.weight_hh f32[4,4,4] = uniform(-0.5, 0.5)", "rnn.0.bias_ih f32[4,4] = uniform(-0.5, 0.5)",
+                          "rnn.0.bias_hh f32[4,4] = uniform(-0.5, 0.5)", "rnn.1.weight_ih f32[4,4,4] = uniform(-0.5, 0.5)",
+                          "rnn.1.weight_hh f32[4,4,4] = uniform(-0.5, 0.5)", "rnn.1.bias_ih f32[4,4] = uniform(-0.5, 0.5)",
+                          "rnn.1.bias_hh f32[4,4] = uniform(-0.5, 0.5)", "head.weight f32[4,11] = normal(0.0, 0.02)",
+                          "head.bias f32[11] = constant(0.0)"));
 }
 
 int64_t parameter_count(const ModelConfig& config) {

@@ -21,12 +21,9 @@ struct ModelKey {
 
 constexpr double kMost = 1 << 20;
 
-const ModelKey kCommonKeys[] = {
-    {"context", &ModelConfig::context, 1, kMost},
-    {"layers", &ModelConfig::layers, 1, 1000},
-    {"width", &ModelConfig::width, 1, kMost},
-    {"dropout", &ModelConfig::dropout, 0, 0.99},
-};
+const ModelKey kContextKey = {"context", &ModelConfig::context, 1, kMost};
+const ModelKey kLayerKeys[] = {{"layers", &ModelConfig::layers, 1, 1000}, {"width", &ModelConfig::width, 1, kMost}};
+const ModelKey kDropoutKey = {"dropout", &ModelConfig::dropout, 0, 0.99};
 
 const ModelKey kFamilyKeys[] = {
     {"heads", &ModelConfig::heads, 1, kMost},
@@ -34,6 +31,7 @@ const ModelKey kFamilyKeys[] = {
     {"tied", &ModelConfig::tied},
     {"kv_heads", &ModelConfig::kv_heads, 0, kMost},
     {"ffn", &ModelConfig::ffn, 0, kMost},
+    {"depth", &ModelConfig::depth, 1, 1000},
     {"rope_base", &ModelConfig::rope_base, 1, 1e9},
 };
 
@@ -42,10 +40,14 @@ bool reads(const ModelFamily& family, std::string_view key) {
 }
 
 std::vector<ModelKey> keys_of(const ModelFamily& family) {
-  std::vector<ModelKey> keys(std::begin(kCommonKeys), std::end(kCommonKeys));
+  std::vector<ModelKey> keys;
+  if (!is_of_images(family.objective)) keys.push_back(kContextKey);
+  if (family.has_layers) keys.insert(keys.end(), std::begin(kLayerKeys), std::end(kLayerKeys));
+  if (family.has_layers && family.has_dropout) keys.push_back(kDropoutKey);
+  const size_t common = keys.size();
   for (const ModelKey& key : kFamilyKeys)
     if (reads(family, key.name)) keys.push_back(key);
-  ensure(keys.size() == std::size(kCommonKeys) + family.keys.size(), "every key of a family is known");
+  ensure(keys.size() == common + family.keys.size(), "every key of a family is known");
   return keys;
 }
 
@@ -93,7 +95,12 @@ Document settings_of(const ModelConfig& config) {
   const ModelConfig whole = with_defaults(config);
   Document settings;
   settings["kind"] = config.kind;
-  settings["vocabulary"] = config.vocabulary;
+  if (is_of_images(objective_of(config))) {
+    settings["classes"] = config.classes;
+    settings["image"] = Document::List{config.image.channels, config.image.rows, config.image.columns};
+  } else {
+    settings["vocabulary"] = config.vocabulary;
+  }
   for (const ModelKey& key : keys_of(family_of(config.kind)))
     settings[key.name] = std::visit([&](auto member) { return Document(whole.*member); }, key.member);
   return settings;

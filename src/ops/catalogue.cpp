@@ -10,9 +10,10 @@ namespace {
 
 std::vector<const Operator*> list_operators() {
   std::vector<const Operator*> list;
-  for (std::span<const Operator> family : {unary_operators(), binary_operators(), choice_operators(), source_operators(), dot_operators(),
-                                           movement_operators(), reduce_operators(), gather_operators(), dynamic_operators(),
-                                           attention_operators(), convolution_operators(), pooling_operators(), resize_operators()})
+  for (std::span<const Operator> family :
+       {unary_operators(), binary_operators(), choice_operators(), source_operators(), dot_operators(), movement_operators(),
+        reduce_operators(), gather_operators(), gather_along_operators(), gather_nd_operators(), order_operators(), scan_operators(),
+        grouped_operators(), dynamic_operators(), attention_operators(), convolution_operators(), pooling_operators(), resize_operators()})
     for (const Operator& op : family) list.push_back(&op);
   return list;
 }
@@ -25,7 +26,7 @@ std::vector<const Operator*> list_operators() {
   throw UserError("'" + std::string(name) + "' is not an operator",
                   "the catalogue has " + std::to_string(all_operators().size()) + " operators" +
                       (own.empty() ? "" : ", the graph " + std::to_string(own.size()) + " of its own") + ", none of this name",
-                  near.empty() ? "see docs/operators for their names" : "did you mean '" + near + "'?", ExitCode::kBadData);
+                  near.empty() ? "see docs/operators.md for their names" : "did you mean '" + near + "'?", ExitCode::kBadData);
 }
 
 const Operator* find_built_in(std::string_view name) {

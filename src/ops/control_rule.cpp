@@ -89,6 +89,13 @@ class DimClasses {
   std::vector<bool> whole_;             // of roots
 };
 
+/// Of the factors of a dim those whose parts are ranges of it and nothing more: no windows, no chunks.
+std::vector<DimFactor> plain_factors(const DimFactor& dim) {
+  std::vector<DimFactor> plain = choices_of(dim);
+  std::erase_if(plain, [](const DimFactor& choice) { return choice.window || choice.chunks != 1; });
+  return plain;
+}
+
 /// Ties the dims of the operands of one op that have a factor in common.
 void tie_op(DimClasses& classes, int region, const Graph& graph, const Op& op) {
   const OpView op_view = view(graph, op);
@@ -97,14 +104,16 @@ void tie_op(DimClasses& classes, int region, const Graph& graph, const Op& op) {
   const auto take = [&](ValueId value, const OperandFactors& dims, bool from_outside) {
     for (size_t d = 0; d < dims.size(); ++d) {
       const int node = classes.node({region, value}, static_cast<int>(d));
-      const int f = dims[d].factor;
-      if (f < 0 || rule.factors[static_cast<size_t>(f)].kind == FactorKind::kWhole) {
-        if (from_outside) classes.keep_whole(node);
-        continue;
+      bool is_divided = false;
+      for (const DimFactor& dim : plain_factors(dims[d])) {
+        const Factor& factor = rule.factors[static_cast<size_t>(dim.factor)];
+        if (factor.kind == FactorKind::kWhole) continue;
+        is_divided = true;
+        classes.cut_at_most(node, factor.extent);
+        const auto [known, is_new] = first_of_factor.emplace(dim.factor, node);
+        if (!is_new) classes.tie(known->second, node);
       }
-      classes.cut_at_most(node, rule.factors[static_cast<size_t>(f)].extent);
-      const auto [known, is_new] = first_of_factor.emplace(f, node);
-      if (!is_new) classes.tie(known->second, node);
+      if (from_outside && !is_divided) classes.keep_whole(node);
     }
   };
   for (size_t i = 0; i < op.inputs.size(); ++i) take(op.inputs[i], rule.inputs[i], graph.is_input(op.inputs[i]));
@@ -143,10 +152,10 @@ std::vector<Sums> find_sums(DimClasses& classes, int region, const Graph& graph)
     for (ValueId output : op.outputs) of(output) = passed;
     for (size_t i = 0; i < op.inputs.size(); ++i)
       for (size_t d = 0; d < rule.inputs[i].size(); ++d)
-        for (size_t o = 0; o < op.outputs.size(); ++o)
-          if (const int f = rule.inputs[i][d].factor;
-              f >= 0 && rule.reduces(f, static_cast<int>(o)) && rule.factors[static_cast<size_t>(f)].reduce == ReduceOp::kSum)
-            of(op.outputs[o]).roots.insert(classes.root(classes.node({region, op.inputs[i]}, static_cast<int>(d))));
+        for (const DimFactor& dim : plain_factors(rule.inputs[i][d]))
+          for (size_t o = 0; o < op.outputs.size(); ++o)
+            if (rule.reduces(dim.factor, static_cast<int>(o)) && rule.factors[static_cast<size_t>(dim.factor)].reduce == ReduceOp::kSum)
+              of(op.outputs[o]).roots.insert(classes.root(classes.node({region, op.inputs[i]}, static_cast<int>(d))));
   }
   return sums;
 }
