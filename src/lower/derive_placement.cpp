@@ -1,6 +1,7 @@
 #include "lower/derive_placement.h"
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 
 #include "base/error.h"
@@ -170,6 +171,23 @@ bool is_among(const std::vector<int>& list, int index) {
   return std::find(list.begin(), list.end(), index) != list.end();
 }
 
+/// Index by index, where the split goes by the ends.
+Range indices_seen(const Window& window, const Range& part) {
+  const auto first_at = [&](int64_t o) {
+    return static_cast<int64_t>(std::ceil(static_cast<double>(window.num * o + window.before) / static_cast<double>(window.den)));
+  };
+  const auto last_at = [&](int64_t o) {
+    return static_cast<int64_t>(std::floor(static_cast<double>(window.num * o + window.after) / static_cast<double>(window.den)));
+  };
+  int64_t first = first_at(part.begin), last = first - 1;
+  for (int64_t o = part.begin; o < part.end; ++o) {
+    first = std::min(first, first_at(o));
+    last = std::max(last, last_at(o));
+  }
+  const int64_t begin = std::min(std::max<int64_t>(first, 0), window.to);
+  return {begin, std::max(begin, std::min(last + 1, window.to))};
+}
+
 }  // namespace
 
 OpSharding derive_sharding(const OpView& op, const ShardingRule& rule, const std::vector<const DistAttr*>& inputs,
@@ -198,6 +216,25 @@ std::vector<PartialAxis> derive_partial(const OpView& op, const ShardingRule& ru
   for (const PartialAxis& p : partial)
     if (p.reduce != partial.front().reduce) refuse(op, "makes addends of two reductions at once: " + partial_text(*sharding.mesh, partial));
   return partial;
+}
+
+std::vector<Range> derive_indices(const DimFactor& dim, int64_t extent, const OpSharding& sharding, const Coordinate& coordinate) {
+  const auto f = static_cast<size_t>(dim.factor);
+  const std::span<const Window> windows = sharding.windows_of(f);
+  const int64_t chunk = extent / sharding.chunks_of(f);
+  Range part{0, windows.empty() ? chunk : windows.front().from};
+  for (int axis : sharding.factor_axes[f]) {
+    const Range inner = balanced_part(part.size(), sharding.mesh->shape()[axis], coordinate[axis]);
+    part = {part.begin + inner.begin, part.begin + inner.end};
+  }
+  for (const Window& window : windows) part = indices_seen(window, part);
+  if (dim.window) return {indices_seen(*dim.window, part)};
+  // Each chunk of the dim has all of the factor, which has chunks of its own.
+  std::vector<Range> parts;
+  for (int64_t i = 0; i < dim.chunks; ++i)
+    for (int64_t begin = 0; begin < extent; begin += chunk)
+      parts.push_back({(i * extent + begin + part.begin) * dim.unit, (i * extent + begin + part.end) * dim.unit});
+  return parts;
 }
 
 std::string axes_text(const ProcessMesh& mesh, const std::vector<int>& axes) {

@@ -1,7 +1,6 @@
 #include "lower/placement_check.h"
 
 #include <algorithm>
-#include <cmath>
 #include <map>
 #include <optional>
 #include <set>
@@ -357,7 +356,7 @@ class PlacementCheck {
     if (is_plain && declared.unit == dim.unit) return;
     const Split held = reg.attr.split(static_cast<int>(d), reg.type.shape[static_cast<int>(d)]);
     for (const Coordinate& coordinate : coordinates_[static_cast<size_t>(reg.mesh)]) {
-      const std::vector<Range> parts = indices_of_part(dim, factor.extent, sharding, in_time(micro_batch, coordinate));
+      const std::vector<Range> parts = derive_indices(dim, factor.extent, sharding, in_time(micro_batch, coordinate));
       std::vector<Range> own = held.ranges_at(coordinate);
       if (in_parts_of_time)
         for (Range& range : own) range = {range.begin + reg.micro_batch.begin, range.end + reg.micro_batch.begin};
@@ -372,44 +371,6 @@ class PlacementCheck {
     for (const Range& range : ranges)
       text += (text.empty() ? "[" : " and [") + std::to_string(range.begin) + ", " + std::to_string(range.end) + ")";
     return text;
-  }
-
-  /// The indices of a dim that go with the factor's part at `coordinate`.
-  static std::vector<Range> indices_of_part(const DimFactor& dim, int64_t extent, const OpSharding& sharding,
-                                            const Coordinate& coordinate) {
-    const auto f = static_cast<size_t>(dim.factor);
-    const std::span<const Window> windows = sharding.windows_of(f);
-    const int64_t chunk = extent / sharding.chunks_of(f);
-    Range part{0, windows.empty() ? chunk : windows.front().from};
-    for (int axis : sharding.factor_axes[f]) {
-      const Range inner = balanced_part(part.size(), sharding.mesh->shape()[axis], coordinate[axis]);
-      part = {part.begin + inner.begin, part.begin + inner.end};
-    }
-    for (const Window& window : windows) part = indices_seen(window, part);
-    if (dim.window) return {indices_seen(*dim.window, part)};
-    // Each chunk of the dim has all of the factor, which has chunks of its own.
-    std::vector<Range> parts;
-    for (int64_t i = 0; i < dim.chunks; ++i)
-      for (int64_t begin = 0; begin < extent; begin += chunk)
-        parts.push_back({(i * extent + begin + part.begin) * dim.unit, (i * extent + begin + part.end) * dim.unit});
-    return parts;
-  }
-
-  /// Index by index, where the split goes by the ends.
-  static Range indices_seen(const Window& window, const Range& part) {
-    const auto first_at = [&](int64_t o) {
-      return static_cast<int64_t>(std::ceil(static_cast<double>(window.num * o + window.before) / static_cast<double>(window.den)));
-    };
-    const auto last_at = [&](int64_t o) {
-      return static_cast<int64_t>(std::floor(static_cast<double>(window.num * o + window.after) / static_cast<double>(window.den)));
-    };
-    int64_t first = first_at(part.begin), last = first - 1;
-    for (int64_t o = part.begin; o < part.end; ++o) {
-      first = std::min(first, first_at(o));
-      last = std::max(last, last_at(o));
-    }
-    const int64_t begin = std::min(std::max<int64_t>(first, 0), window.to);
-    return {begin, std::max(begin, std::min(last + 1, window.to))};
   }
 
   /// Is the kernel called as the operator calls it for these factors?

@@ -89,7 +89,9 @@ bool can_decode(const ModelConfig& config) {
 }
 
 NextToken next_token(const ModelConfig& config, int64_t used) {
-  return family_of(config.kind).next_token(config.context, used);
+  const ModelFamily family = family_of(config.kind);
+  ensure(family.next_token != nullptr, "a model that predicts the next token");
+  return family.next_token(config.context, used);
 }
 
 }  // namespace tessera
