@@ -173,6 +173,10 @@ class Derivation {
   OpSharding sharding_;
 };
 
+bool is_among(const std::vector<int>& list, int index) {
+  return std::find(list.begin(), list.end(), index) != list.end();
+}
+
 /// Index by index, where the split goes by the ends.
 Range indices_seen(const Window& window, const Range& part) {
   const auto first_at = [&](int64_t o) {
@@ -210,7 +214,7 @@ std::vector<PartialAxis> derive_partial(const OpView& op, const ShardingRule& ru
   for (size_t f = 0; f < rule.factors.size(); ++f) {
     const Factor& factor = rule.factors[f];
     if (factor.kind != FactorKind::kReduction && factor.kind != FactorKind::kMaskedReduction) continue;
-    if (has_factor(rule.outputs[static_cast<size_t>(index)], static_cast<int>(f))) continue;
+    if (has_factor(rule.outputs[static_cast<size_t>(index)], static_cast<int>(f)) || is_among(factor.made_whole, index)) continue;
     for (int axis : sharding.factor_axes[f]) partial.push_back({axis, factor.reduce});
   }
   for (const LinearAxis& linear : sharding.linear) partial.push_back({linear.axis, ReduceOp::kSum});
