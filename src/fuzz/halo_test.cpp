@@ -92,16 +92,31 @@ TEST(HaloForms, GoThroughPoolingResizeAndSkips) {
   EXPECT_EQ(failure_of(up_and_down(), "h=2 w=2", kByBoth), "");
 }
 
+/// Is there an op that makes overlapping parts?
+bool makes_windows(const TaskGraph& tasks) {
+  for (const Task& task : tasks.tasks)
+    for (const KernelStep& step : task.steps)
+      for (RegisterIndex reg : step.outputs)
+        if (tasks.registers[static_cast<size_t>(reg)].attr.has_windows()) return true;
+  return false;
+}
+
 TEST(HaloForms, RandomProgramsComputeWhatTheSerialProgramComputes) {
   for (HaloForm form : {HaloForm::kExchange, HaloForm::kRecompute}) {
     std::string failures;
+    int computed = 0;  // programs with a halo that is
     FuzzOptions options;
     options.cases = 300;
     options.seed = 40000;
     options.faults.halos.form = form;
     options.on_failure = [&](const FuzzFinding& finding) { failures += to_text(finding) + "\n"; };
+    options.faults.tamper = [&](TaskGraph& tasks) { computed += makes_windows(tasks) ? 1 : 0; };  // looks, and plants nothing
     run_cases(options);
     EXPECT_EQ(failures, "");
+    if (form == HaloForm::kExchange)
+      EXPECT_EQ(computed, 0);
+    else
+      EXPECT_GE(computed, 15);
   }
 }
 
