@@ -312,6 +312,21 @@ std::string partial_text() {
   return to_text(partition(graph, propagate(graph, mesh_of("tp=2"), {shard_tensor("x", "P(None,\"tp\")")})));
 }
 
+// ---- time ----
+
+std::string time_text() {
+  Graph graph;
+  Builder b(graph);
+  const ValueId x = b.input("x", f32({8, 4}));
+  const ValueId w = b.variable("w", f32({4, 3}), Initializer::normal(0, 1));
+  const ValueId y = b.dot(x, w, "mk,kn->mn", "y");
+  graph.add_output("sum", b.reduce_sum(y, {0}, "sum"));
+  const MeshPtr mesh = mesh_of("dp=2");
+  const Compiled compiled =
+      compile(graph, {{"all", mesh}}, {shard_tensor("x", "P(\"dp\")")}, {.dump = {}, .micro_batches = 2});
+  return print_placements(graph, compiled.sharded) + "rank 0\n" + rank_text(compiled.tasks, 0);
+}
+
 // ---- reshard ----
 
 std::string reshard_text() {
@@ -454,6 +469,7 @@ TEST(ShardingPage, ShowsWhatTheProgramPrints) {
                     two_matmuls_text,
                     {"Y0   f32[8@d, 4]                     all-gather to", "dY0  f32[8, 4] {partial sum: d}      reduce-scatter to",
                      "dB0  f32[6, 4] {partial sum: d}      all-reduce to", "dB1  f32[4, 10@d]                    no exchange"}},
+                   {"time", time_text, {"y f32[8@mb@dp, 3]\n", "binary.add(sum #0, sum #1)", "all-reduce(sum)"}},
                    {"embedding",
                     embedding_text,
                     {"rank 0  0 1 2 | 30 31 32 | 0 0 0 | 0 0 0\n", "rank 1  0 0 0 | 0 0 0 | 40 41 42 | 70 71 72\n",

@@ -179,6 +179,13 @@ std::string refusal(const Graph& graph, const std::vector<Mark>& marks, int64_t 
   }
 }
 
+TEST(MicroBatches, DivideByThemselvesAndNotByMarks) {
+  Graph graph;
+  Builder b(graph);
+  graph.add_output("y", b.unary("neg", b.input("x", f32({8, 4})), "y"));
+  EXPECT_EQ(refusal(graph, {shard_tensor("x", "P((\"mb\",\"d\"))")}, 2), "mark 'x' (code) divides by micro-batches itself");
+}
+
 TEST(MicroBatches, CannotMakeTheNextValueOfAVariable) {
   Graph graph;
   Builder b(graph);

@@ -106,6 +106,10 @@ class Propagation {
       for (const NamedMesh& mesh : meshes_) slots_.back().push_back({DistAttr::replicated(mesh.mesh, value.type.shape.size()), false, ""});
     }
     for (const MarkedValue& marked : marks_.values) {
+      if (is_time(*marked.attr.mesh, 0) && marked.attr.uses(0))
+        throw UserError("mark '" + marked.mark->pattern + "' (" + marked.mark->origin + ") divides by micro-batches itself",
+                        "dim 0 of every input is divided by '" + std::string(kMicroBatchAxis) + "' first, whatever the marks say",
+                        "leave '" + std::string(kMicroBatchAxis) + "' out of the mark", ExitCode::kBadConfig);
       // As the mesh sees it for which the mark was read: the next value of a variable may be made on another mesh than the variable is kept
       // on.
       Slot& s = slot(marked.value, stages_.values[static_cast<size_t>(marked.value.index)]);
