@@ -333,7 +333,7 @@ class Explain(unittest.TestCase):
 
     def test_stages_are_dumped_in_the_order_of_the_compiler(self):
         names = [stage["name"] for stage in run_json("explain", *SMALL_MLP, "--stages")["stages"]]
-        self.assertEqual(names[:3], ["serial", "propagate", "partition"])
+        self.assertEqual(names[:4], ["serial", "propagate", "halos", "partition"])
         self.assertIn("tasks", names)
         self.assertIn("== propagate ==", run("explain", *SMALL_MLP, "--stages").stdout)
 
