@@ -270,6 +270,21 @@ TEST(If, InsideAWhileDecidesInEachTrip) {
   }
 }
 
+// Found by fuzzing: each process has a piece of each of the parts that are merged; the If was asked for a kernel for such pieces.
+TEST(If, TakesInOnePieceWhatLiesInChunks) {
+  Graph graph;
+  Builder builder(graph);
+  const ValueId x = builder.input("x", {DType::kF32, {3, 8}});
+  const ValueId parts = builder.reshape(x, {3, 2, 4}, "parts");
+  const ValueId merged = builder.reshape(parts, {3, 8}, "merged");
+  const ValueId predicate = builder.input("predicate", {DType::kBool, {}});
+  const auto bent = [](Builder& region, const RegionValues& values) { return std::vector{region.unary("tanh", values.captured[0])}; };
+  const auto turned = [](Builder& region, const RegionValues& values) { return std::vector{region.unary("neg", values.captured[0])}; };
+  graph.add_output("y", build_if(builder, {.predicate = predicate, .captured = {merged}, .then_region = bent, .else_region = turned})[0]);
+  const Mark inner = shard_tensor("parts", "P(None, None, \"tp\")");
+  EXPECT_EQ(failure_of(on_mesh(graph, "tp=2", {inner})), "");
+}
+
 // ---- random numbers ----
 
 TEST(While, DrawsOtherNumbersInEachTripAndTheSameOnAnyMesh) {

@@ -35,6 +35,7 @@ TEST(Fuzz, TwoThousandRandomProgramsComputeWhatTheSerialProgramComputes) {
   EXPECT_EQ(report.total.cases, 2000);
   EXPECT_THAT(report.total.exact_cases, testing::AllOf(testing::Ge(800), testing::Le(1200)));  // half of them
   for (const Operator* op : all_operators()) EXPECT_THAT(report.operators, Contains(Pair(std::string(op->name), Ge(20))));
+  for (const char* kind : {"while", "if"}) EXPECT_THAT(report.operators, Contains(Pair(kind, Ge(100))));
   EXPECT_GE(report.total.micro_batched_cases, 100);
   EXPECT_THAT(kinds, IsSupersetOf({ReshardKind::kSlice, ReshardKind::kAllGather, ReshardKind::kReduceScatter, ReshardKind::kAllReduce,
                                    ReshardKind::kAllToAll, ReshardKind::kMessages}));

@@ -113,5 +113,6 @@ std::span<const Recipe> movement_recipes();
 std::span<const Recipe> contraction_recipes();
 std::span<const Recipe> spatial_recipes();
 std::span<const Recipe> dynamic_recipes();
+std::span<const Recipe> control_recipes();
 
 }  // namespace tessera::fuzz

@@ -239,7 +239,8 @@ class Propagation {
     return sharding;
   }
 
-  /// A factor is divided in chunks unless its kernel has to know where its part begins: such a part begins at several places.
+  /// A factor is divided in chunks unless its kernel has to know where its part begins: such a part begins at several places. Ops with
+  /// regions take one piece: what runs inside may have to know.
   void take_chunks(const OpState& state, OpSharding& sharding, int factor, int64_t chunks) const {
     const auto f = static_cast<size_t>(factor);
     const Axes& axes = sharding.factor_axes[f];
@@ -248,7 +249,7 @@ class Propagation {
     if (axes.empty() || in_time || (kind != FactorKind::kParallel && kind != FactorKind::kReduction)) return;
     OpSharding chunked = sharding;
     chunked.set_chunks(state.rule, f, chunks);
-    if (!state.view.definition->kernel) return;
+    if (!state.view.definition->kernel || !state.view.regions.empty()) return;
     const KernelCall call = state.view.definition->kernel(state.view, factor_splits(state.rule, chunked));
     const auto begins_in_chunks = [](const LocalInt& value) {
       return std::any_of(value.terms.begin(), value.terms.end(),
