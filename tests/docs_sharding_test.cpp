@@ -113,6 +113,10 @@ std::string rules_text() {
   add("add", [](Builder& b) { b.add(b.input("a", f32({4, 6})), b.input("b", f32({4, 6}))); });
   add("reduce max", [](Builder& b) { b.reduce(ReduceOp::kMax, b.input("a", f32({4, 6})), {1}); });
   add("gather", [](Builder& b) { b.gather(b.input("table", f32({8, 3})), b.input("ids", {DType::kI32, {4}})); });
+  add("attention", [](Builder& b) {
+    const ValueId q = b.input("q", f32({2, 6, 4, 8}));
+    b.attention(q, q, q, true, 1);
+  });
   add("slice", [](Builder& b) { b.slice(b.input("a", f32({8, 8})), {0, 2}, {8, 6}, {1, 1}); });
   return text;
 }
@@ -225,11 +229,34 @@ std::string propagation_text() {
 std::string notes_text() {
   Graph graph;
   Builder b(graph);
-  const ValueId x = b.input("x", f32({8, 8}));
-  b.add(x, b.input("z", f32({8, 8})), "s");
-  b.slice(x, {2, 0}, {6, 8}, {1, 1}, "middle");
+  const ValueId x = b.input("x", f32({9, 8}));
+  b.add(x, b.input("z", f32({9, 8})), "s");
+  b.reshape(x, {8, 9}, "turned");
   return placements_text(
       graph, propagate(graph, mesh_of("tp=2"), {shard_tensor("x", "P(\"tp\")", "a.json"), shard_tensor("z", "P(None,\"tp\")", "b.json")}));
+}
+
+/// What each process of `mesh` holds, on one line.
+std::string ranges_text(const std::string& mesh, const std::string& text) {
+  const DistType given = parse_dist_type(text, mesh_of(mesh));
+  std::string line = fmt::format("{:28} on {:4}", text, mesh);
+  for (int i = 0; i < given.attr.mesh->size(); ++i)
+    line += " " + to_text(given.attr.box(given.type.shape, given.attr.mesh->coordinate_at(i)));
+  return line + "\n";
+}
+
+std::string windows_text() {
+  std::string text;
+  for (const char* placement :
+       {"f32[8@h]", "f32[8@h~8(-1:+1)]", "f32[16@h~8(*2-1:+1)]", "f32[10@h~8(+1:+1)]", "f32[12@h~8(+0:+2)~10(+0:+2)]"})
+    text += ranges_text("h=3", placement);
+  const MeshPtr mesh = mesh_of("h=3");
+  const DistAttr from = parse_dist_type("f32[8@h]", mesh).attr, to = parse_dist_type("f32[8@h~8(-1:+1)]", mesh).attr;
+  const Exchange exchange{classify({8}, from, to), from, to};
+  text += std::string(to_text(exchange.kind)) + " from " + to_text(from) + " to " + to_text(to) + ", as process 1 sees it\n";
+  for (const Pull& pull : pulls({8}, exchange, 1))
+    if (pull.sender != 1) text += fmt::format("  {:6} from process {}\n", to_text(pull.box), pull.sender);
+  return text;
 }
 
 std::string partial_text() {
@@ -374,6 +401,7 @@ TEST(ShardingPage, ShowsWhatTheProgramPrints) {
                    {"parts", parts_text, {"x f32[64@d, 10]  16x10 each", "w f32[10, 50]    10x50 each, whole"}},
                    {"propagation", propagation_text},
                    {"notes", notes_text},
+                   {"windows", windows_text},
                    {"partial-sums", partial_text},
                    {"reshard", reshard_text, {"elements received: 4, 12, 10, 10, 12, 4\n"}},
                    {"collectives", collectives_text},

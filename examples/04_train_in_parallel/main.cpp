@@ -20,14 +20,14 @@ RunConfig small_gpt() {
 }
 
 /// Characters that follow each other by a rule: every one is the sum of the two before it, counted round a circle of 8.
-std::shared_ptr<const TextData> generated_text(int64_t context) {
+std::shared_ptr<const RunData> generated_text(int64_t context) {
   std::string text = "ab";
   while (text.size() < 4096) text += static_cast<char>('a' + (text.end()[-1] + text.end()[-2] + 6) % 8);
-  TextData data;
+  RunData data;
   data.vocabulary = Vocabulary::characters_of("abcdefgh");
   data.train = std::make_shared<const TextDataset>(data.vocabulary.encode(text), context, 3);
   data.held_out = data.train;
-  return std::make_shared<const TextData>(std::move(data));
+  return std::make_shared<const RunData>(std::move(data));
 }
 
 }  // namespace

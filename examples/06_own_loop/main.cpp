@@ -15,13 +15,13 @@ RunConfig small_gpt() {
 }
 
 /// Characters that follow each other by a rule: every one is the sum of the two before it, counted round a circle of 8.
-std::shared_ptr<const TextData> generated_text(int64_t context) {
+std::shared_ptr<const RunData> generated_text(int64_t context) {
   std::string text = "ab";
   while (text.size() < 4096) text += static_cast<char>('a' + (text.end()[-1] + text.end()[-2] + 6) % 8);
-  TextData data{.vocabulary = Vocabulary::characters_of("abcdefgh"), .train = {}, .held_out = {}};
+  RunData data{.vocabulary = Vocabulary::characters_of("abcdefgh"), .train = {}, .held_out = {}};
   data.train = std::make_shared<const TextDataset>(data.vocabulary.encode(text), context, 3);
   data.held_out = data.train;
-  return std::make_shared<const TextData>(std::move(data));
+  return std::make_shared<const RunData>(std::move(data));
 }
 
 /// Prints evaluations, and ends the run when the model has learned the rule.
@@ -50,7 +50,7 @@ int main() {
   // A loop of one's own: two batches a step, whose gradients stay where they are made until they travel together.
   Engine own(small_gpt(), plan, data);
   own.prepare();
-  for (const TextBatch& batch : own.dataloader(40)) {
+  for (const Batch& batch : own.dataloader(40)) {
     own.accumulate(batch);
     if (own.accumulated() < 2) continue;
     own.all_reduce_gradients();

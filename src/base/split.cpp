@@ -12,46 +12,105 @@ Range balanced_part(int64_t extent, int64_t parts, int64_t index) {
   return {begin, begin + size + (index < larger ? 1 : 0)};
 }
 
+namespace {
+
+int64_t floor_divide(int64_t a, int64_t b) {
+  return a / b - (a % b < 0 ? 1 : 0);
+}
+
+int64_t ceil_divide(int64_t a, int64_t b) {
+  return -floor_divide(-a, b);
+}
+
+/// The largest window over the parts of [begin, end) that `axes` from the outermost on make of it.
+int64_t largest_window(const Split& split, const Range& range, size_t axis) {
+  if (axis == split.axes.size()) {
+    Range window{range.begin * split.unit, range.end * split.unit};
+    for (const Window& next : split.windows) window = next.of(window);
+    return window.size();
+  }
+  int64_t most = 0;
+  for (int64_t i = 0; i < split.axes[axis].parts; ++i) {
+    const Range part = balanced_part(range.size(), split.axes[axis].parts, i);
+    most = std::max(most, largest_window(split, {range.begin + part.begin, range.begin + part.end}, axis + 1));
+  }
+  return most;
+}
+
+LocalInt of_split(LocalInt::Term::Kind kind, Split split) {
+  LocalInt result;
+  result.terms.push_back({kind, 1, std::move(split)});
+  return result;
+}
+
+}  // namespace
+
+Range Window::of(const Range& range) const {
+  ensure(num >= 1 && den >= 1, "a window keeps the order of what it is of");
+  const int64_t begin = std::clamp(ceil_divide(num * range.begin + before, den), int64_t{0}, to);
+  if (range.empty()) return {begin, begin};
+  const int64_t end = floor_divide(num * (range.end - 1) + after, den) + 1;
+  return {begin, std::clamp(end, begin, to)};
+}
+
+std::string to_text(const Window& window) {
+  const auto with_sign = [](int64_t value) { return (value < 0 ? "" : "+") + std::to_string(value); };
+  return "(" + (window.num == 1 ? "" : "*" + std::to_string(window.num)) + (window.den == 1 ? "" : "/" + std::to_string(window.den)) +
+         with_sign(window.before) + ":" + with_sign(window.after) + ")";
+}
+
 Range Split::range_at(const Coordinate& coordinate) const {
+  if (axes.empty()) return {0, whole()};
   Range range{0, extent};
   for (const AxisPart& axis : axes) {
     ensure(axis.axis >= 0 && axis.axis < coordinate.size(), "a coordinate has an index for every axis of its mesh");
     const Range part = balanced_part(range.size(), axis.parts, coordinate[axis.axis]);
     range = {range.begin + part.begin, range.begin + part.end};
   }
-  return {range.begin * unit, range.end * unit};
+  range = {range.begin * unit, range.end * unit};
+  for (const Window& window : windows) range = window.of(range);
+  return range;
 }
 
 int64_t Split::largest() const {
+  if (axes.empty()) return whole();
+  if (!windows.empty()) return largest_window(*this, {0, extent}, 0);
   int64_t size = extent;
   for (const AxisPart& axis : axes) size = (size + axis.parts - 1) / axis.parts;
   return size * unit;
 }
 
 LocalInt LocalInt::begin_of(Split split) {
-  LocalInt result;
-  if (split.axes.empty()) return result;
-  result.kind = Kind::kBegin;
-  result.split = std::move(split);
-  return result;
+  return split.axes.empty() ? LocalInt() : of_split(Term::Kind::kBegin, std::move(split));
 }
 
 LocalInt LocalInt::size_of(Split split) {
-  LocalInt result(split.extent * split.unit);
-  if (split.axes.empty()) return result;
-  result.kind = Kind::kSize;
-  result.constant = 0;
-  result.split = std::move(split);
-  return result;
+  return split.axes.empty() ? LocalInt(split.whole()) : of_split(Term::Kind::kSize, std::move(split));
 }
 
 int64_t LocalInt::at(const Coordinate& coordinate) const {
-  switch (kind) {
-    case Kind::kConstant: return constant;
-    case Kind::kBegin: return constant + split.range_at(coordinate).begin;
-    case Kind::kSize: return split.range_at(coordinate).size();
+  int64_t value = constant;
+  for (const Term& term : terms) {
+    const Range range = term.split.range_at(coordinate);
+    value += term.times * (term.kind == Term::Kind::kBegin ? range.begin : range.size());
   }
-  throw InternalError("unknown kind of local integer");
+  return value;
+}
+
+LocalInt operator+(LocalInt a, const LocalInt& b) {
+  a.constant += b.constant;
+  a.terms.insert(a.terms.end(), b.terms.begin(), b.terms.end());
+  return a;
+}
+
+LocalInt operator*(int64_t times, LocalInt value) {
+  value.constant *= times;
+  for (LocalInt::Term& term : value.terms) term.times *= times;
+  return value;
+}
+
+LocalInt operator-(LocalInt a, const LocalInt& b) {
+  return std::move(a) + -1 * b;
 }
 
 Shape Box::shape() const {

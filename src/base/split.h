@@ -36,36 +36,76 @@ struct AxisPart {
   bool operator==(const AxisPart&) const = default;
 };
 
+/// What a range of one dim needs of another: index o of [0, from) goes with the indices i of [0, to) for which
+///
+///     num * o + before <= den * i <= num * o + after
+///
+/// and a range of the one with all indices from the least to the greatest that its own go with, as far as there are such.
+///
+///     y = x[s:l:k]      from y to x        {num k, before s, after s}
+///     pad by p in front from y to x        {before -p, after -p}
+///     convolution       from y to x        {num stride, before -p, after dilation * (kernel - 1) - p}
+///     its gradient      from x to y        {den stride, before p - dilation * (kernel - 1), after p}
+struct Window {
+  int64_t from = 1;
+  int64_t to = 1;
+  int64_t num = 1, den = 1;
+  int64_t before = 0, after = 0;
+
+  /// The range of [0, to) for `range` of [0, from); that of an empty range is empty.
+  ///   requires  num, den >= 1
+  Range of(const Range& range) const;
+  bool is_identity() const { return from == to && num == 1 && den == 1 && before == 0 && after == 0; }
+  bool operator==(const Window&) const = default;
+};
+/// "(-1:+1)", "(*2-1:+1)", "(/2+0:+1)": num, den, before and after, without the extents.
+std::string to_text(const Window& window);
+
 /// How an extent is divided over mesh axes, as a function of the coordinate.
 ///
-///   extent  in units of `unit` elements: a fused dim is never cut inside a unit
-///   axes    from the outermost: the first divides [0, extent), the next divides that part, and so on, each balanced
+///   extent   in units of `unit` elements: a fused dim is never cut inside a unit
+///   axes     from the outermost: the first divides [0, extent), the next divides that part, and so on, each balanced
+///   windows  what the part needs of other dims, each of the one before it; the last is the dim that this is the split of. Such parts may
+///            overlap, and may leave something out
 struct Split {
   int64_t extent = 1;
   int64_t unit = 1;
   std::vector<AxisPart> axes;
+  std::vector<Window> windows = {};
 
-  /// The elements (not units) that the process at `coordinate` holds.
+  /// The elements (not units) that the process at `coordinate` holds. Nobody's windows count where nothing is divided: all of the dim.
   Range range_at(const Coordinate& coordinate) const;
-  /// Largest number of elements that any process holds: that of the process at the origin.
+  /// Largest number of elements that any process holds: that of the process at the origin, but for windows.
+  ///   time  with windows O(parts)
   int64_t largest() const;
+  /// Elements of the dim.
+  int64_t whole() const { return windows.empty() ? extent * unit : windows.back().to; }
   bool operator==(const Split&) const = default;
 };
 
-/// An integer of a local program: the same everywhere, or the begin or size of a split at the process's coordinate.
+/// An integer of a local program: a constant plus multiples of the begins and sizes of splits at the process's coordinate.
 struct LocalInt {
-  enum class Kind { kConstant, kBegin, kSize };
-  Kind kind = Kind::kConstant;
-  int64_t constant = 0;  // the value of a constant; what is added to a begin
-  Split split;
+  struct Term {
+    enum class Kind { kBegin, kSize };
+    Kind kind = Kind::kBegin;
+    int64_t times = 1;
+    Split split;
+    bool operator==(const Term&) const = default;
+  };
+  int64_t constant = 0;
+  std::vector<Term> terms;
 
   LocalInt() = default;
   LocalInt(int64_t value) : constant(value) {}  // NOLINT: a number is a local number
   static LocalInt begin_of(Split split);
   static LocalInt size_of(Split split);
+  bool is_constant() const { return terms.empty(); }
   int64_t at(const Coordinate& coordinate) const;
   bool operator==(const LocalInt&) const = default;
 };
+LocalInt operator+(LocalInt a, const LocalInt& b);
+LocalInt operator-(LocalInt a, const LocalInt& b);
+LocalInt operator*(int64_t times, LocalInt value);
 
 /// A box of a tensor: one range per dim. Empty when any of its ranges is.
 struct Box {

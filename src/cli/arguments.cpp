@@ -104,6 +104,7 @@ void add_generate_options(CLI::App& app, Arguments& arguments) {
   add_count(app, "--top-k", arguments.sampling.top_k, "Then only the N likeliest are left; 0, the default: all");
   add_real(app, "--top-p", arguments.sampling.top_p, "Then only the fewest likeliest that sum to this probability; default: 1, all");
   add_count(app, "--seed", arguments.sampling.seed, "Of the random numbers; default: 1");
+  app.add_flag("!--no-cache", arguments.sampling.cache, "Read the whole text anew for each token, instead of keeping keys and values");
 }
 
 void add_fuzz_options(CLI::App& app, Arguments& arguments) {

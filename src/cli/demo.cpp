@@ -101,11 +101,11 @@ std::string framed(std::string_view text) {
 }
 
 /// The first tokens of the held-out text, of which the model has seen nothing.
-std::vector<int32_t> held_out_start(const TextData& data) {
+std::vector<int32_t> held_out_start(const RunData& data) {
   const Sampler sampler(
       {.samples = data.held_out->samples(), .batch = 1, .parts = 1, .shuffle = Shuffle::kNone, .tail = Tail::kDrop, .seed = 0});
-  const TextBatch batch = data.held_out->batch(sampler, 0, {0, 1});
-  const auto tokens = batch.inputs.values<int32_t>();
+  const Batch batch = data.held_out->batch(sampler, 0, {0, 1});
+  const auto tokens = batch.at("tokens").values<int32_t>();
   return {tokens.begin(), tokens.end()};
 }
 
@@ -143,10 +143,10 @@ class Demo {
 
   void read_text() {
     say("1. Reads text from {}.\n", join(config().data.path, ", "));
-    data_ = load_text_of(session_.config);
+    data_ = load_data_of(session_.config);
     say("   {} tokens to train on, {} held out. Guessed from the token before it, a held-out token costs {:.3f} nats: their bigram "
         "entropy.\n\n",
-        grouped(data_->train_tokens), grouped(data_->held_out_tokens), data_->bigram_entropy);
+        grouped(data_->train_units), grouped(data_->held_out_units), data_->bar->nats);
   }
 
   void build_model() {
@@ -180,11 +180,11 @@ class Demo {
     const TrainedRun run = train_to_end(*divided_);
     say("{}\n", run.fit.steps.empty() ? "" : "   " + grouped(std::llround(run.tokens_per_second)) + " tokens a second.\n");
     say("5. Measures the held-out text.\n   The loss is {:.3f} nats a token over {} tokens, {} their bigram entropy of {:.3f}.\n\n",
-        run.held_out->loss, grouped(run.held_out->tokens), run.held_out->loss < data_->bigram_entropy ? "below" : "not yet below",
-        data_->bigram_entropy);
+        run.held_out->loss, grouped(run.held_out->tokens), run.held_out->loss < data_->bar->nats ? "below" : "not yet below",
+        data_->bar->nats);
     for (double loss : run.losses()) document_["losses"].append(loss);
     document_["val_loss"] = run.held_out->loss;
-    document_["bigram_entropy"] = data_->bigram_entropy;
+    document_["bigram_entropy"] = data_->bar->nats;
     document_["tokens_per_s"] = run.fit.steps.empty() ? Document() : Document(run.tokens_per_second);
   }
 
@@ -215,7 +215,7 @@ class Demo {
 
   std::ostream& out_;
   Session session_;
-  std::shared_ptr<const TextData> data_;
+  std::shared_ptr<const RunData> data_;
   std::optional<Engine> serial_, divided_;
   Comparison comparison_;
   Document document_;

@@ -15,7 +15,8 @@ ExitCode run_eval(const Arguments& arguments) {
   const Checkpoint checkpoint(disk, find_checkpoint(disk, arguments.file));
   StoredRun run = open_stored_run(checkpoint, arguments);
   const RunConfig& config = run.config;
-  const auto data = std::make_shared<const TextData>(load_text(config.data, config.model.context, run.vocabulary));
+  const auto data =
+      std::make_shared<const RunData>(load_data(config.data, {.context = config.model.context, .vocabulary = run.vocabulary}));
   Engine engine = load_model(checkpoint, run, data);
   std::cerr << fmt::format("eval {}: step {}, {}\n", checkpoint.folder().string(), checkpoint.step(), describe(engine.plan()));
   const Engine::Evaluation result = engine.evaluate(config.train.evaluate_batches);
@@ -25,11 +26,12 @@ ExitCode run_eval(const Arguments& arguments) {
   document["loss"] = result.loss;
   document["perplexity"] = std::exp(result.loss);
   document["tokens"] = result.tokens;
-  document["bigram_entropy"] = data->bigram_entropy;
+  document["accuracy"] = result.accuracy;
+  add_bar(document, *data);
   document["ranks"] = engine.plan().ranks();
   const std::string text = fmt::format(
-      "held out    {:.4f} nats a token over {} tokens; the bigram entropy of all {} held-out tokens is {:.4f}\nperplexity  {:.4f}\n",
-      result.loss, grouped(result.tokens), grouped(data->held_out_tokens), data->bigram_entropy, std::exp(result.loss));
+      "held out    {:.4f} nats per {} over {} {}s{}\nperplexity  {:.4f}, {:.1f}% of the {}s are the likeliest\n", result.loss, data->unit,
+      grouped(result.tokens), data->unit, bar_text(*data), std::exp(result.loss), 100 * result.accuracy, data->unit);
   print_result(arguments, document, text);
   return ExitCode::kDone;
 }

@@ -159,7 +159,7 @@ ExitCode explain_rank(const Arguments& arguments, const Compiled& compiled, Rank
 
 ExitCode run_explain(const Arguments& arguments) {
   Session session = open_session(arguments);
-  set_vocabulary(session.config);
+  set_sizes(session.config.model, session.config.data);
   const Graph graph = training_graph(session.config);
   check_fits(session.plan, graph);
   CompileOptions options;

@@ -2,6 +2,7 @@
 
 #include <iostream>
 
+#include "base/error.h"
 #include "cli/commands.h"
 #include "cli/loaded_model.h"
 #include "cli/session.h"
@@ -10,10 +11,17 @@ namespace tessera {
 namespace {
 
 /// Only what the model needs to read and write: no text to train on.
-std::shared_ptr<const TextData> vocabulary_only(const StoredRun& run) {
-  auto data = std::make_shared<TextData>();
+std::shared_ptr<const RunData> vocabulary_only(const StoredRun& run) {
+  auto data = std::make_shared<RunData>();
   data->vocabulary = run.vocabulary.value_or(Vocabulary::bytes());
   return data;
+}
+
+void check_is_of_text(const StoredRun& run) {
+  if (run.config.data.kind == "text" && objective_of(run.config.model) == Objective::kNextToken) return;
+  throw UserError("this model writes no text",
+                  "it is of kind " + run.config.model.kind + " and was trained on data of kind " + run.config.data.kind,
+                  "use a model that was trained on text to predict the next token", ExitCode::kUsage);
 }
 
 }  // namespace
@@ -23,6 +31,7 @@ ExitCode run_generate(const Arguments& arguments) {
   RealFileSystem disk;
   const Checkpoint checkpoint(disk, find_checkpoint(disk, arguments.file));
   StoredRun run = open_stored_run(checkpoint, arguments);
+  check_is_of_text(run);
   const auto data = vocabulary_only(run);
   const std::vector<int32_t> prompt = data->vocabulary.encode(arguments.prompt);
   Engine engine = load_model(checkpoint, run, data);

@@ -103,7 +103,7 @@ std::string settings_text(const Document& settings) {
 
 Findings inspect_config(const Arguments& arguments) {
   Session session = open_session(arguments);
-  const auto data = load_text_of(session.config);
+  const auto data = load_data_of(session.config);
   const Graph graph = training_graph(session.config);
   const int64_t parameters = parameter_count(graph);
   Findings findings;
@@ -111,17 +111,17 @@ Findings inspect_config(const Arguments& arguments) {
   findings.document["settings"] = resolved_settings(session.config);
   findings.document["parameters"] = parameters;
   findings.document["ops"] = static_cast<int64_t>(graph.ops().size());
-  findings.document["vocabulary"] = data->vocabulary.size();
-  findings.document["train_tokens"] = data->train_tokens;
-  findings.document["held_out_tokens"] = data->held_out_tokens;
-  findings.document["bigram_entropy"] = data->bigram_entropy;
+  findings.document[data->unit == "token" ? "vocabulary" : "classes"] = data->classes;
+  findings.document["train_" + data->unit + "s"] = data->train_units;
+  findings.document["held_out_" + data->unit + "s"] = data->held_out_units;
+  add_bar(findings.document, *data);
   findings.document["plan"] = describe(session.plan);
   findings.text = fmt::format("{} is a configuration\n\n{}\n", arguments.file, settings_text(*findings.document.find("settings")));
   findings.text += fmt::format("model  {} parameters; the training step has {} ops\n", grouped(parameters),
                                grouped(static_cast<int64_t>(graph.ops().size())));
   findings.text +=
-      fmt::format("data   {} tokens to train on, {} held out, vocabulary {}; bigram entropy of the held-out text {:.4f} nats a token\n",
-                  grouped(data->train_tokens), grouped(data->held_out_tokens), data->vocabulary.size(), data->bigram_entropy);
+      fmt::format("data   {} {}s to train on, {} held out, {} {}{}\n", grouped(data->train_units), data->unit,
+                  grouped(data->held_out_units), data->unit == "token" ? "vocabulary" : "classes", data->classes, bar_text(*data));
   findings.text += "run    under " + describe(session.plan) + "\n";
   return findings;
 }

@@ -1,5 +1,7 @@
 #include "cli/session.h"
 
+#include <fmt/format.h>
+
 #include <iostream>
 
 #include "base/error.h"
@@ -22,23 +24,25 @@ Session open_session(const Arguments& arguments, const std::optional<Plan>& stor
   if (sets_the_length && arguments.steps) sets.push_back("train.steps=" + std::to_string(*arguments.steps));
   Session session;
   session.config = read_config(arguments.file, sets);
+  check_fits(session.config);
   session.plan = chosen_plan(arguments, session.config, stored);
   if (arguments.ranks) check_ranks(session.plan, *arguments.ranks);
   session.config = resolved_for(std::move(session.config), session.plan);
   return session;
 }
 
-std::shared_ptr<const TextData> load_text_of(RunConfig& config) {
-  auto data = std::make_shared<const TextData>(load_text(config.data, config.model.context));
-  config.model.vocabulary = data->vocabulary.size();
+std::shared_ptr<const RunData> load_data_of(RunConfig& config) {
+  auto data = std::make_shared<const RunData>(load_data(config.data, {.context = config.model.context}));
+  set_sizes(config.model, *data);
   return data;
 }
 
-void set_vocabulary(RunConfig& config) {
-  if (config.data.tokens == "bytes")
-    config.model.vocabulary = Vocabulary::bytes().size();
-  else
-    load_text_of(config);
+std::string bar_text(const RunData& data) {
+  return data.bar ? fmt::format("; the {} is {:.4f}", data.bar->words, data.bar->nats) : "";
+}
+
+void add_bar(Document& document, const RunData& data) {
+  if (data.bar) document[data.bar->key] = data.bar->nats;
 }
 
 std::string describe(const Plan& plan) {

@@ -1,4 +1,4 @@
-// What the commands share: the run that the command line describes, and where its text goes.
+// What the commands share: the run that the command line describes, and where its words go.
 #pragma once
 
 #include <iosfwd>
@@ -20,10 +20,12 @@ struct Session {
 /// throws  UserError of the configuration, of the plan, or of ranks that the plan does not have
 Session open_session(const Arguments& arguments, const std::optional<Plan>& stored = {});
 
-/// The text of a configuration, whose model then gets its vocabulary.
-std::shared_ptr<const TextData> load_text_of(RunConfig& config);
-/// The vocabulary alone: bytes need no text to be read.
-void set_vocabulary(RunConfig& config);
+/// The data of a configuration, whose model then gets its sizes.
+std::shared_ptr<const RunData> load_data_of(RunConfig& config);
+/// "; the bigram entropy of the held-out text is 2.3770", or "" without a bar.
+std::string bar_text(const RunData& data);
+/// Of results: nothing without a bar.
+void add_bar(Document& document, const RunData& data);
 
 /// The plan in a few words: "plan 'gpt.dp2-tp2' on mesh dp=2 tp=2, 4 ranks".
 std::string describe(const Plan& plan);

@@ -18,7 +18,7 @@ namespace {
 /// A run of the command and what surrounds it.
 struct Training {
   Engine& engine;
-  const TextData& data;
+  const RunData& data;
   TrainedRun run;
   std::optional<int64_t> resumed_from;  // step
   std::filesystem::path checkpoint;     // the last one; "": none
@@ -38,6 +38,7 @@ Document result_document(const Training& training) {
   document["losses"] = to_document(losses);
   for (const Metric& metric : metrics())
     document["val_" + std::string(metric.name)] = run.held_out ? Document(metric.of(*run.held_out)) : Document();
+  add_bar(document, training.data);
   document["tokens_per_s"] = run.tokens_per_second;
   document["peak_bytes"] = engine.runtime().peak_bytes().value();
   document["ranks"] = engine.plan().ranks();
@@ -53,11 +54,11 @@ std::string held_out_text(const Training& training) {
   if (training.run.stopped_by)
     return fmt::format("stopped    by {} after step {}\n", *training.run.stopped_by, training.engine.step_count());
   const Evaluation& held_out = *training.run.held_out;
-  return fmt::format(
-      "held out   {:.4f} nats a token over {} tokens; the bigram entropy of all {} held-out tokens is {:.4f}\n"
-      "           perplexity {:.2f}, {:.3f} bits a byte, {:.1f}% of the tokens are the likeliest\n",
-      held_out.loss, grouped(held_out.tokens), grouped(training.data.held_out_tokens), training.data.bigram_entropy, perplexity(held_out),
-      bits_per_byte(held_out), 100 * held_out.accuracy);
+  const std::string& unit = training.data.unit;
+  std::string text = fmt::format("held out   {:.4f} nats per {} over {} {}s{}\n           perplexity {:.2f}, ", held_out.loss, unit,
+                                 grouped(held_out.tokens), unit, bar_text(training.data), perplexity(held_out));
+  if (held_out.bytes > 0) text += fmt::format("{:.3f} bits a byte, ", bits_per_byte(held_out));
+  return text + fmt::format("{:.1f}% of the {}s are the likeliest\n", 100 * held_out.accuracy, unit);
 }
 
 std::string written_text(const Arguments& arguments, const Training& training) {
@@ -103,9 +104,9 @@ ExitCode run_train(const Arguments& arguments) {
   RealFileSystem disk;
   const auto resumed = open_resumed(disk, arguments);
   Session session = open_session(arguments, resumed ? std::optional(stored_run(*resumed).plan) : std::nullopt);
-  const auto data = load_text_of(session.config);
+  const auto data = load_data_of(session.config);
   Engine engine(session.config, session.plan, data, {.runtime = {}, .draw = !resumed});
-  std::cerr << fmt::format("train {}: {} tokens, {}\n", arguments.file, grouped(data->train_tokens), describe(engine.plan()));
+  std::cerr << fmt::format("train {}: {} {}s, {}\n", arguments.file, grouped(data->train_units), data->unit, describe(engine.plan()));
   if (resumed) resume(engine, *resumed);
   std::optional<RunFolder> folder;
   std::optional<RunCheckpoints> checkpoints;

@@ -12,7 +12,7 @@ namespace tessera {
 
 ExitCode run_verify(const Arguments& arguments) {
   Session session = open_session(arguments);
-  const auto data = load_text_of(session.config);
+  const auto data = load_data_of(session.config);
   VerifyOptions options;
   if (arguments.steps) options.steps = *arguments.steps;
   std::cerr << fmt::format("verify {}: {} against the serial program, {}\n", arguments.file, describe(session.plan),

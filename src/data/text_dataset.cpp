@@ -76,7 +76,11 @@ TextSplit hold_out(std::vector<int32_t> tokens, double fraction, int64_t minimum
 }
 
 TextDataset::TextDataset(std::vector<int32_t> tokens, int64_t context, int64_t stride)
-    : tokens_(std::move(tokens)), context_(context), stride_(stride), fingerprint_(hash_of(tokens_, context, stride)) {
+    : Dataset(token_fields(context)),
+      tokens_(std::move(tokens)),
+      context_(context),
+      stride_(stride),
+      fingerprint_(hash_of(tokens_, context, stride)) {
   if (context < 1 || stride < 1)
     throw UserError(fmt::format("samples with a context of {} tokens and a stride of {} cannot be made", context, stride),
                     "a sample has at least one token, and the next begins at least one later", "set both to 1 or more",
@@ -93,24 +97,10 @@ int64_t TextDataset::samples() const {
   return (static_cast<int64_t>(tokens_.size()) - 1 - context_) / stride_ + 1;
 }
 
-TextBatch TextDataset::batch(const Sampler& sampler, int64_t step, Range rows) const {
-  TextBatch batch;
-  fill(sampler, step, rows, batch);
-  return batch;
-}
-
-void TextDataset::fill(const Sampler& sampler, int64_t step, Range rows, TextBatch& batch) const {
-  ensure(sampler.options().samples == samples(), "the sampler is made for this dataset");
-  ensure(rows.begin <= rows.end, "rows of a batch");
-  const TensorType type{DType::kI32, {rows.size(), context_}};
-  if (!(batch.inputs.type() == type)) batch = {Tensor(type), Tensor(type)};
-  int32_t* inputs = batch.inputs.values<int32_t>().data();
-  int32_t* labels = batch.labels.values<int32_t>().data();
-  for (int64_t row = rows.begin; row < rows.end; ++row, inputs += context_, labels += context_) {
-    const int32_t* sample = tokens_.data() + sampler.sample(step, row) * stride_;
-    std::copy_n(sample, context_, inputs);
-    std::copy_n(sample + 1, context_, labels);
-  }
+void TextDataset::write(int64_t sample, int64_t row, Batch& batch) const {
+  const int32_t* begin = tokens_.data() + sample * stride_;
+  std::copy_n(begin, context_, batch.row<int32_t>("tokens", row).begin());
+  std::copy_n(begin + 1, context_, batch.row<int32_t>(kLabels, row).begin());
 }
 
 }  // namespace tessera

@@ -4,9 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "base/split.h"
-#include "base/tensor.h"
-#include "data/sampler.h"
+#include "data/batch.h"
 
 namespace tessera {
 
@@ -28,28 +26,19 @@ struct TextSplit {
 /// throws  UserError: fewer than 2 * minimum tokens (65), or `fraction` is not in [0, 1) (78)
 TextSplit hold_out(std::vector<int32_t> tokens, double fraction, int64_t minimum);
 
-/// Rows of a batch.
-struct TextBatch {
-  Tensor inputs;  // i32[rows, context]
-  Tensor labels;  // i32[rows, context]
-};
-
 /// Language-model samples: sample i is tokens [i * stride, i * stride + context] with inputs all but the last and labels all but the first.
 ///
 ///   samples   (tokens - 1 - context) / stride + 1
-class TextDataset {
+///   fields    tokens i32[context], labels i32[context]
+class TextDataset : public Dataset {
  public:
   /// throws  UserError: there are not context + 1 tokens (65), or context or stride is below 1 (78)
   TextDataset(std::vector<int32_t> tokens, int64_t context, int64_t stride);
-  int64_t samples() const;
+  int64_t samples() const override;
   int64_t context() const { return context_; }
-  /// Of the tokens and of how they are cut: the same for the same samples.
-  uint64_t fingerprint() const { return fingerprint_; }
-  /// Rows [rows.begin, rows.end) of the batch of `step`: any rank can make exactly the rows that it needs.
-  ///   requires  the sampler is made for samples() samples, and its batch has these rows
-  TextBatch batch(const Sampler& sampler, int64_t step, Range rows) const;
-  /// The same into a batch that is there already; its tensors are made anew only when their shape is another.
-  void fill(const Sampler& sampler, int64_t step, Range rows, TextBatch& batch) const;
+  /// Of the tokens and of how they are cut.
+  uint64_t fingerprint() const override { return fingerprint_; }
+  void write(int64_t sample, int64_t row, Batch& batch) const override;
 
  private:
   std::vector<int32_t> tokens_;

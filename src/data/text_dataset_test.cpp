@@ -117,20 +117,20 @@ TEST(TextDataset, CountsTheSamplesThatFit) {
 TEST(TextDataset, LabelsAreTheInputsShiftedByOne) {
   const TextDataset data(counting(13), 4, 4);
   const Sampler in_order({.samples = 3, .batch = 3, .shuffle = Shuffle::kNone});
-  const TextBatch batch = data.batch(in_order, 0, {0, 3});
-  EXPECT_EQ(batch.inputs.type(), (TensorType{DType::kI32, {3, 4}}));
-  EXPECT_EQ(batch.labels.type(), (TensorType{DType::kI32, {3, 4}}));
-  EXPECT_THAT(values_of(batch.inputs), ElementsAre(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11));
-  EXPECT_THAT(values_of(batch.labels), ElementsAre(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12));
+  const Batch batch = data.batch(in_order, 0, {0, 3});
+  EXPECT_EQ(batch.at("tokens").type(), (TensorType{DType::kI32, {3, 4}}));
+  EXPECT_EQ(batch.at("labels").type(), (TensorType{DType::kI32, {3, 4}}));
+  EXPECT_THAT(values_of(batch.at("tokens")), ElementsAre(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11));
+  EXPECT_THAT(values_of(batch.at("labels")), ElementsAre(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12));
 }
 
 TEST(TextDataset, RowsAreTheSamplesThatTheSamplerNames) {
   const TextDataset data(counting(103), 3, 2);  // (103 - 1 - 3) / 2 + 1 = 50 samples
   const Sampler sampler({.samples = 50, .batch = 7, .seed = 3});
-  const TextBatch batch = data.batch(sampler, 9, {2, 5});  // step 9: the third of the second epoch
+  const Batch batch = data.batch(sampler, 9, {2, 5});  // step 9: the third of the second epoch
   for (int64_t row = 2; row < 5; ++row) {
     const auto first = static_cast<int32_t>(sampler.sample(9, row) * 2);
-    const auto inputs = batch.inputs.values<int32_t>().subspan(static_cast<size_t>(row - 2) * 3, 3);
+    const auto inputs = batch.at("tokens").values<int32_t>().subspan(static_cast<size_t>(row - 2) * 3, 3);
     EXPECT_THAT(inputs, ElementsAre(first, first + 1, first + 2));
   }
 }
@@ -140,19 +140,19 @@ TEST(TextDataset, TheRowsOfThePartsAreTheRowsOfTheBatch) {
   const Sampler sampler({.samples = data.samples(), .batch = 10, .parts = 4, .seed = 1});
   std::vector<int32_t> inputs, labels;
   for (int64_t part = 0; part < 4; ++part) {  // 3, 3, 2, 2 rows
-    const TextBatch batch = data.batch(sampler, 2, balanced_part(10, 4, part));
-    for (int32_t token : values_of(batch.inputs)) inputs.push_back(token);
-    for (int32_t token : values_of(batch.labels)) labels.push_back(token);
+    const Batch batch = data.batch(sampler, 2, balanced_part(10, 4, part));
+    for (int32_t token : values_of(batch.at("tokens"))) inputs.push_back(token);
+    for (int32_t token : values_of(batch.at("labels"))) labels.push_back(token);
   }
-  const TextBatch whole = data.batch(sampler, 2, {0, 10});
-  EXPECT_EQ(inputs, values_of(whole.inputs));
-  EXPECT_EQ(labels, values_of(whole.labels));
+  const Batch whole = data.batch(sampler, 2, {0, 10});
+  EXPECT_EQ(inputs, values_of(whole.at("tokens")));
+  EXPECT_EQ(labels, values_of(whole.at("labels")));
 }
 
 TEST(TextDataset, APartWithoutRowsHasAnEmptyBatch) {
   const TextDataset data(counting(20), 4, 4);
   const Sampler sampler({.samples = data.samples(), .batch = 2, .parts = 3});
-  EXPECT_EQ(data.batch(sampler, 0, balanced_part(2, 3, 2)).inputs.type(), (TensorType{DType::kI32, {0, 4}}));
+  EXPECT_EQ(data.batch(sampler, 0, balanced_part(2, 3, 2)).at("tokens").type(), (TensorType{DType::kI32, {0, 4}}));
 }
 
 TEST(TextDataset, RefusesASamplerOfAnotherDatasetAndRowsOutsideTheBatch) {

@@ -297,7 +297,7 @@ TEST(Checkpointing, TheStoredRunIsTheRun) {
   RunConfig config = tiny_gpt();
   config.data.path = {"text.txt"};
   config.data.tokens = "characters";
-  auto data = std::make_shared<TextData>(*small_text());
+  auto data = std::make_shared<RunData>(*small_text());
   data->vocabulary = Vocabulary::characters_of("aäz€");
   SimulatedDisk disk;
   Engine engine(config, plan_of("gpt", "pp2-dp2"), data);

@@ -1,5 +1,7 @@
 #include "engine/config.h"
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "base/file.h"
 #include "base/text.h"
@@ -8,20 +10,6 @@ namespace tessera {
 namespace {
 
 constexpr int64_t kMany = int64_t{1} << 40;
-
-DataConfig read_data(ConfigTable table) {
-  DataConfig data;
-  data.path = table.texts("path", {});
-  data.tokens = table.choice("tokens", data.tokens, {"bytes", "characters"});
-  data.max_bytes = table.integer("max_bytes", data.max_bytes, 1, kMany);
-  data.held_out = table.number("held_out", data.held_out, 0.0, 0.9);
-  data.stride = table.integer("stride", data.stride, 0, kMany);
-  const std::string shuffle = table.choice("shuffle", "before_split", {"none", "before_split", "after_split"});
-  data.shuffle = shuffle == "none" ? Shuffle::kNone : shuffle == "before_split" ? Shuffle::kBeforeSplit : Shuffle::kAfterSplit;
-  data.tail = table.choice("tail", "drop", {"drop", "pad"}) == "drop" ? Tail::kDrop : Tail::kPad;
-  table.finish();
-  return data;
-}
 
 /// A batch is given for the whole step or for each data-parallel rank.
 void check_one_batch(ConfigTable& table) {
@@ -115,16 +103,24 @@ RunConfig parse_config(Document document, const std::string& file, const std::ve
   RunConfig config;
   config.file = file;
   config.model = read_model_config(table.table("model"));
-  config.data = read_data(table.table("data"));
+  config.data = read_data_config(table.table("data"));
   config.train = read_train(table.table("train"));
   config.optimizer = read_optimizer(table.table("optimizer"), config.train.steps);
   config.checkpoint = read_checkpoint(table.table("checkpoint"));
   config.plan = read_parallel(table.raw("parallel"), file);
   table.finish();
-  if (config.data.path.empty())
-    throw UserError(file + ": data.path is missing", "a run needs text to train on",
-                    "set data.path to files or folders, here or by --set data.path=FOLDER", ExitCode::kBadConfig);
   return config;
+}
+
+/// What resolved_settings says of the sizes that the data gives.
+void read_sizes(const Document& model, ModelConfig& sizes) {
+  if (const Document* vocabulary = model.find("vocabulary"); vocabulary && vocabulary->is_int()) sizes.vocabulary = vocabulary->as_int();
+  if (const Document* classes = model.find("classes"); classes && classes->is_int()) sizes.classes = classes->as_int();
+  const Document* image = model.find("image");
+  if (!image || !image->is_list() || image->as_list().size() != 3) return;
+  const Document::List& extents = image->as_list();
+  if (std::ranges::all_of(extents, [](const Document& extent) { return extent.is_int(); }))
+    sizes.image = {extents[0].as_int(), extents[1].as_int(), extents[2].as_int()};
 }
 
 }  // namespace
@@ -139,18 +135,19 @@ RunConfig read_config(const std::filesystem::path& file, const std::vector<std::
 
 RunConfig read_settings(const Document& settings, const std::string& origin, const std::vector<std::string>& sets) {
   Document document = settings;
-  int64_t vocabulary = 0;  // follows from the text, so a configuration does not say it
+  ModelConfig sizes;  // follow from the data, so a configuration does not say them
   if (Document* model = document.find("model"); model && model->is_table()) {
+    const Document given = *model;
     Document::Table table = model->as_table();
-    std::erase_if(table, [&](const auto& entry) {
-      if (entry.first != "vocabulary" || !entry.second.is_int()) return false;
-      vocabulary = entry.second.as_int();
-      return true;
-    });
+    std::erase_if(table,
+                  [](const auto& entry) { return entry.first == "vocabulary" || entry.first == "classes" || entry.first == "image"; });
     *model = std::move(table);
+    read_sizes(given, sizes);
   }
   RunConfig config = parse_config(std::move(document), origin, sets);
-  config.model.vocabulary = vocabulary;
+  config.model.vocabulary = sizes.vocabulary;
+  config.model.classes = sizes.classes;
+  config.model.image = sizes.image;
   return config;
 }
 

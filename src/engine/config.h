@@ -7,21 +7,11 @@
 #include <vector>
 
 #include "autodiff/optimizer.h"
-#include "data/dataset.h"
+#include "engine/data_config.h"
 #include "engine/plan.h"
 #include "model/model.h"
 
 namespace tessera {
-
-struct DataConfig {
-  std::vector<std::string> path;  // files and folders of text
-  std::string tokens = "bytes";   // "bytes", "characters"
-  int64_t max_bytes = 4 << 20;
-  double held_out = 0.1;  // fraction of the text, its end
-  int64_t stride = 0;     // between samples, in tokens; 0: the context
-  Shuffle shuffle = Shuffle::kBeforeSplit;
-  Tail tail = Tail::kDrop;
-};
 
 enum class RateScaling { kNone, kLinear };
 std::string_view to_text(RateScaling scaling);  // "none", "linear"

@@ -27,9 +27,7 @@ Seconds seconds_since(std::chrono::steady_clock::time_point start) {
 
 /// Data-parallel parts of a batch: how often its rows are divided.
 int64_t parts_of(const Compiled& compiled, const Graph& graph) {
-  const auto tokens = graph.find_value("tokens");
-  if (!tokens) return 1;
-  const DistAttr& attr = compiled.sharded.of(*tokens);
+  const DistAttr& attr = compiled.sharded.of(samples_input(graph));
   int64_t parts = 1;
   for (int axis : attr.dims.front().axes)
     if (attr.mesh->axes()[static_cast<size_t>(axis)] != kMicroBatchAxis) parts *= attr.mesh->shape()[axis];
@@ -43,23 +41,6 @@ int32_t draw_of(int64_t step, int64_t index) {
 }
 
 }  // namespace
-
-TextData load_text(const DataConfig& config, int64_t context, const std::optional<Vocabulary>& vocabulary) {
-  const std::string text = read_text({config.path.begin(), config.path.end()}, config.max_bytes);
-  TextData data;
-  if (vocabulary)
-    data.vocabulary = *vocabulary;
-  else if (config.tokens == "characters")
-    data.vocabulary = Vocabulary::characters_of(text);
-  TextSplit split = hold_out(data.vocabulary.encode(text), config.held_out, context + 1);
-  data.bigram_entropy = bigram_entropy(split.held_out, data.vocabulary.size());
-  data.train_tokens = static_cast<int64_t>(split.train.size());
-  data.held_out_tokens = static_cast<int64_t>(split.held_out.size());
-  const int64_t stride = config.stride > 0 ? config.stride : context;
-  data.train = std::make_shared<const TextDataset>(std::move(split.train), context, stride);
-  data.held_out = std::make_shared<const TextDataset>(std::move(split.held_out), context, context);
-  return data;
-}
 
 Graph loss_graph(const RunConfig& config) {
   return build_model(config.model, {.batch = config.train.batch, .training = true, .loss = true, .seed = config.train.seed});
@@ -83,21 +64,27 @@ Graph prediction_graph(const RunConfig& config) {
   return build_model(config.model, {.batch = 1, .training = false, .loss = false, .seed = config.train.seed});
 }
 
+Graph decoding_graph(const RunConfig& config) {
+  return build_model(config.model, {.batch = 1, .training = false, .loss = false, .decode = true, .seed = config.train.seed});
+}
+
 struct Engine::State {
   RunConfig config;
   Plan plan;
-  std::shared_ptr<const TextData> data;
-  Graph graph;       // of a training step
-  Graph home_graph;  // for kEvaluate, of an evaluation
+  std::shared_ptr<const RunData> data;
+  Graph graph;                     // of a training step
+  Graph home_graph;                // for kEvaluate, of an evaluation
+  std::vector<Field> data_fields;  // of a batch, with its rows: what the graph reads of it
   Purpose purpose = Purpose::kTrain;
   Compiled compiled;
   std::unique_ptr<Runtime> runtime;
   LoadedProgram* training = nullptr;
   LoadedProgram* evaluation = nullptr;
   LoadedProgram* prediction = nullptr;
+  LoadedProgram* decoding = nullptr;
   std::unique_ptr<BatchLoader> loader;
   bool has_taken = false;
-  TextBatch taken;               // the one that was taken last
+  Batch taken;                   // the one that was taken last
   Seconds data_wait{0};          // for it
   std::vector<int> token_bytes;  // of each token of the vocabulary, as text
   int64_t steps_done = 0;
@@ -107,6 +94,7 @@ struct Engine::State {
   Tensor step_number = Tensor::scalar(int32_t{0});
   std::map<std::string, const Tensor*> inputs;
   TensorMap results;
+  TensorMap decoded;  // the logits of the last place
   RuleLookup rules;
   bool check_placements = true;
   std::unique_ptr<SplitStep> split_step;
@@ -159,16 +147,30 @@ struct Engine::State {
     if (!prediction) load_without_training(prediction_graph(config), prediction);
     return *prediction;
   }
+  LoadedProgram& decoding_program() {
+    if (decoding) return *decoding;
+    load_without_training(decoding_graph(config), decoding);
+    runtime->initialize(*decoding, config.train.seed);  // of the caches: the others are set
+    return *decoding;
+  }
 
-  /// Text bytes of the tokens that labels count, of which the model predicts the last `places` of each row.
-  int64_t counted_bytes(const TextBatch& rows, int64_t places) {
+  /// The logits after `token`, which stands at `place`; the places before it have been decoded.
+  std::span<const float> decode(int32_t token, int64_t place) {
+    const Tensor tokens = Tensor::of<int32_t>({1, 1}, {token}), where = Tensor::scalar(static_cast<int32_t>(place));
+    runtime->run(decoding_program(), {{"tokens", &tokens}, {"place", &where}}, decoded);
+    return decoded.at("logits").values<float>();
+  }
+
+  /// Text bytes of the tokens that labels count, of which the model predicts the last `places` of each row; 0 when they are of no text.
+  int64_t counted_bytes(const Batch& rows, int64_t places) {
+    if (config.data.kind != "text" || config.data.mask_block > 0) return 0;
     if (token_bytes.empty())
       for (int32_t token = 0; token < data->vocabulary.size(); ++token)
         token_bytes.push_back(static_cast<int>(data->vocabulary.decode({token}).size()));
-    const auto labels = rows.labels.values<int32_t>();
-    const int64_t context = data->held_out->context();
+    const auto labels = rows.at(kLabels).values<int32_t>();
+    const int64_t context = config.model.context;
     int64_t bytes = 0;
-    for (int64_t i = 0; i < rows.labels.size(); ++i) {
+    for (int64_t i = 0; i < static_cast<int64_t>(labels.size()); ++i) {
       const int32_t label = labels[static_cast<size_t>(i)];
       if (label >= 0 && i % context >= context - places) bytes += token_bytes.at(static_cast<size_t>(label));
     }
@@ -176,16 +178,14 @@ struct Engine::State {
   }
 
   /// The inputs of a step or of a part of it; `draw` numbers the random numbers of dropout (and the step, for the optimizer).
-  void give(std::map<std::string, const Tensor*>& given, const TextBatch& batch, int32_t draw) {
+  void give(std::map<std::string, const Tensor*>& given, const Batch& batch, int32_t draw) {
     check_rows(batch);
     rate.values<float>()[0] = static_cast<float>(learning_rate(config.optimizer.schedule, steps_done));
     step_number.values<int32_t>()[0] = draw;
     for (const TaskInput& input : compiled.tasks.inputs) {
       const Tensor*& place = given[input.name];
-      if (input.name == "tokens")
-        place = &batch.inputs;
-      else if (input.name == "labels")
-        place = &batch.labels;
+      if (const Tensor* of_batch = batch.find(input.name))
+        place = of_batch;
       else if (input.name == kLearningRateInput)
         place = &rate;
       else if (input.name == kStepInput)
@@ -197,13 +197,20 @@ struct Engine::State {
 
   void check_trains() const { ensure(purpose == Purpose::kTrain, "an engine that was made to evaluate does not train"); }
 
-  void check_rows(const TextBatch& batch) const {
-    const TensorType wanted{DType::kI32, {config.train.batch, config.model.context}};
-    for (const Tensor* given : {&batch.inputs, &batch.labels})
-      if (!(given->type() == wanted))
-        throw UserError("a batch of " + to_text(given->type()) + " does not fit this training",
-                        "its step takes " + to_text(wanted) + ": train.batch rows of model.context tokens",
-                        "give batches of train.batch rows, or set train.batch to the rows that you have", ExitCode::kBadData);
+  void check_rows(const Batch& batch) const {
+    for (const auto& [name, wanted] : data_fields) {
+      const Tensor* given = batch.find(name);
+      if (given && given->type() == wanted) continue;
+      throw UserError("a batch " + (given ? "of " + to_text(given->type()) : "without " + name) + " does not fit this training",
+                      "its step takes " + name + " " + to_text(wanted) + ": train.batch rows of samples",
+                      "give batches of train.batch rows, or set train.batch to the rows that you have", ExitCode::kBadData);
+    }
+  }
+
+  void check_predicts() const {
+    if (objective_of(config.model) == Objective::kNextToken) return;
+    throw UserError("a model of kind " + config.model.kind + " does not go on from tokens", "it was made to predict something else",
+                    "use a model of the next token, such as gpt", ExitCode::kUsage);
   }
 
   void check_is_a_number(double loss) const {
@@ -225,7 +232,7 @@ struct Engine::State {
   }
 };
 
-Engine::Engine(RunConfig config, Plan plan, std::shared_ptr<const TextData> data, EngineOptions options)
+Engine::Engine(RunConfig config, Plan plan, std::shared_ptr<const RunData> data, EngineOptions options)
     : state_(std::make_unique<State>()) {
   State& s = *state_;
   s.config = resolved_for(std::move(config), plan);
@@ -234,8 +241,10 @@ Engine::Engine(RunConfig config, Plan plan, std::shared_ptr<const TextData> data
   s.rules = options.rules;
   s.check_placements = options.check_placements;
   s.graph = training_graph(s.config);
+  for (const std::string& name : data_inputs(s.graph)) s.data_fields.push_back({name, s.graph.type(*s.graph.find_value(name))});
   s.purpose = options.purpose;
   check_fits(s.plan, s.graph);
+  if (s.data->train) check_fits(s.graph, s.config.model, *s.data->train);
   s.runtime = std::make_unique<Runtime>(s.plan.processes(), options.runtime);
   if (s.purpose == Purpose::kTrain)
     s.compile_training();
@@ -258,7 +267,7 @@ const Plan& Engine::plan() const {
 Purpose Engine::purpose() const {
   return state_->purpose;
 }
-const TextData& Engine::data() const {
+const RunData& Engine::data() const {
   return *state_->data;
 }
 const Graph& Engine::graph() const {
@@ -302,7 +311,7 @@ void Engine::set_position(const DataPosition& position) {
   s.is_exchanged = true;
 }
 
-const TextBatch& Engine::next_batch() {
+const Batch& Engine::next_batch() {
   State& s = *state_;
   const auto start = std::chrono::steady_clock::now();
   s.start_loader();
@@ -315,13 +324,13 @@ const TextBatch& Engine::next_batch() {
 }
 
 StepResult Engine::step(const Observer* observer) {
-  const TextBatch& batch = next_batch();
+  const Batch& batch = next_batch();
   StepResult result = step(batch, observer);
   result.data_wait = state_->data_wait;
   return result;
 }
 
-StepResult Engine::step(const TextBatch& batch, const Observer* observer) {
+StepResult Engine::step(const Batch& batch, const Observer* observer) {
   State& s = *state_;
   s.check_trains();
   const auto start = std::chrono::steady_clock::now();
@@ -331,7 +340,7 @@ StepResult Engine::step(const TextBatch& batch, const Observer* observer) {
                           .loss = s.result("loss"),
                           .learning_rate = s.rate.values<float>()[0],
                           .grad_norm = s.result("grad_norm"),
-                          .tokens = batch.inputs.size(),
+                          .tokens = batch.at(kLabels).size(),
                           .time = seconds_since(start),
                           .data_wait = Seconds(0)};
   s.check_is_a_number(result.loss);
@@ -339,11 +348,11 @@ StepResult Engine::step(const TextBatch& batch, const Observer* observer) {
   return result;
 }
 
-StepResult Engine::run(const TextBatch& batch) {
+StepResult Engine::run(const Batch& batch) {
   return step(batch);
 }
 
-double Engine::accumulate(const TextBatch& batch) {
+double Engine::accumulate(const Batch& batch) {
   State& s = *state_;
   const auto start = std::chrono::steady_clock::now();
   s.check_trains();
@@ -354,7 +363,7 @@ double Engine::accumulate(const TextBatch& batch) {
   s.check_is_a_number(loss);
   if (s.accumulated == 0) s.pending = {};
   s.pending.loss += loss;
-  s.pending.tokens += batch.inputs.size();
+  s.pending.tokens += batch.at(kLabels).size();
   if (&batch == &s.taken) s.pending.data_wait += s.data_wait;
   s.pending.time += seconds_since(start);
   ++s.accumulated;
@@ -397,7 +406,7 @@ void Engine::prepare() {
   State& s = *state_;
   if (s.purpose == Purpose::kTrain) s.start_loader();
   s.evaluation_program();
-  s.prediction_program();
+  if (objective_of(s.config.model) == Objective::kNextToken) s.prediction_program();
 }
 
 BatchRange Engine::dataloader(int64_t batches) {
@@ -414,15 +423,14 @@ Engine::Evaluation Engine::evaluate(int64_t batches) {
   double sum = 0, correct = 0;
   const int64_t places = predicted_places(s.graph);
   TensorMap results;
-  TextBatch rows;
+  std::map<std::string, const Tensor*> inputs;
+  Batch rows;
   for (int64_t i = 0; i < std::min(batches, sampler.steps_per_epoch()); ++i) {
     s.data->held_out->fill(sampler, i, {0, batch}, rows);
     for (int64_t row = 0; row < batch; ++row)
-      if (sampler.padded(i, row))
-        for (int32_t& label : rows.labels.values<int32_t>().subspan(static_cast<size_t>(row * s.data->held_out->context()),
-                                                                    static_cast<size_t>(s.data->held_out->context())))
-          label = -1;
-    s.runtime->run(program, {{"tokens", &rows.inputs}, {"labels", &rows.labels}}, results);
+      if (sampler.padded(i, row)) std::ranges::fill(rows.row<int32_t>(kLabels, row), -1);
+    for (const Field& field : s.data_fields) inputs[field.name] = &rows.at(field.name);
+    s.runtime->run(program, inputs, results);
     const double count = results.at("count").values<float>()[0];
     sum += results.at("loss").values<float>()[0] * count;
     correct += results.at("correct").values<float>()[0];
@@ -437,6 +445,7 @@ Engine::Evaluation Engine::evaluate(int64_t batches) {
 
 std::vector<float> Engine::predict(const std::vector<int32_t>& tokens) {
   State& s = *state_;
+  s.check_predicts();
   LoadedProgram& program = s.prediction_program();
   const int64_t context = s.config.model.context;
   const auto used = std::min<int64_t>(context, static_cast<int64_t>(tokens.size()));
@@ -451,9 +460,18 @@ std::vector<float> Engine::predict(const std::vector<int32_t>& tokens) {
 }
 
 std::vector<int32_t> Engine::generate(std::vector<int32_t> prompt, int64_t count, const SamplingOptions& options) {
-  const size_t start = prompt.size();
-  for (int64_t i = 0; i < count; ++i) prompt.push_back(draw_token(predict(prompt), options, static_cast<uint64_t>(i)));
-  return {prompt.begin() + static_cast<std::ptrdiff_t>(start), prompt.end()};
+  State& s = *state_;
+  const auto start = static_cast<int64_t>(prompt.size());
+  int64_t decoded = 0;  // tokens of the text so far
+  const auto next_logits = [&]() -> std::vector<float> {
+    const auto used = static_cast<int64_t>(prompt.size());
+    if (used == 0 || used > s.config.model.context || !options.cache || !can_decode(s.config.model)) return predict(prompt);
+    std::span<const float> logits;
+    for (; decoded < used; ++decoded) logits = s.decode(prompt[static_cast<size_t>(decoded)], decoded);
+    return {logits.begin(), logits.end()};
+  };
+  for (int64_t i = 0; i < count; ++i) prompt.push_back(draw_token(next_logits(), options, static_cast<uint64_t>(i)));
+  return {prompt.begin() + start, prompt.end()};
 }
 
 TensorMap Engine::variables() {

@@ -1,4 +1,4 @@
-// What users call: a model, its text, a plan, and the steps. It joins the two halves: it compiles graphs and hands task graphs to the
+// What users call: a model, its data, a plan, and the steps. It joins the two halves: it compiles graphs and hands task graphs to the
 // runtime.
 #pragma once
 
@@ -10,24 +10,12 @@
 
 #include "engine/config.h"
 #include "engine/metrics.h"
+#include "engine/run_data.h"
 #include "engine/sampling.h"
 #include "lower/lower.h"
 #include "runtime/runtime.h"
 
 namespace tessera {
-
-/// Text read, cut and ready; the same for every plan.
-struct TextData {
-  Vocabulary vocabulary = Vocabulary::bytes();
-  std::shared_ptr<const TextDataset> train;
-  std::shared_ptr<const TextDataset> held_out;
-  double bigram_entropy = 0;  // conditional, of the held-out tokens, nats a token
-  int64_t train_tokens = 0;
-  int64_t held_out_tokens = 0;
-};
-/// With the vocabulary of a model that was trained before, or else that of the text.
-/// throws  UserError: 66 a path is missing, 65 there is too little text, or a character that is not in the vocabulary
-TextData load_text(const DataConfig& config, int64_t context, const std::optional<Vocabulary>& vocabulary = {});
 
 /// Forward and loss as training has them, with dropout.
 Graph loss_graph(const RunConfig& config);
@@ -37,6 +25,9 @@ Graph training_graph(const RunConfig& config);
 Graph evaluation_graph(const RunConfig& config, int64_t batch);
 /// Logits of one row without dropout.
 Graph prediction_graph(const RunConfig& config);
+/// The same, one place of the row at a time, with what the layers keep of the earlier ones.
+///   requires  can_decode(config.model)
+Graph decoding_graph(const RunConfig& config);
 
 /// kEvaluate: no training step is compiled, and no optimizer state is kept.
 enum class Purpose { kTrain, kEvaluate };
@@ -50,7 +41,7 @@ struct EngineOptions {
   bool draw = true;
 };
 
-/// How far a run has come in its text.
+/// How far a run has come in its data.
 struct DataPosition {
   int64_t step = 0;   // steps done
   int64_t batch = 0;  // number of the next batch, through all epochs: with accumulation a step takes several
@@ -62,7 +53,7 @@ struct StepResult {
   double loss = 0;
   double learning_rate = 0;
   double grad_norm = 0;  // 0 without clipping
-  int64_t tokens = 0;
+  int64_t tokens = 0;    // labels of the batch: tokens, images or pixels
   Seconds time{0};       // without data_wait
   Seconds data_wait{0};  // for the loader
 };
@@ -78,15 +69,15 @@ class BatchRange;
 ///   a rank threw
 class Engine {
  public:
-  /// config.model.vocabulary must be that of `data`.
-  Engine(RunConfig config, Plan plan, std::shared_ptr<const TextData> data, EngineOptions options = {});
+  /// The sizes of config.model must be those of `data`: set_sizes.
+  Engine(RunConfig config, Plan plan, std::shared_ptr<const RunData> data, EngineOptions options = {});
   ~Engine();
   Engine(Engine&&) noexcept;
 
   const RunConfig& config() const;
   const Plan& plan() const;
   Purpose purpose() const;
-  const TextData& data() const;
+  const RunData& data() const;
   /// Of a training step, whatever the purpose.
   const Graph& graph() const;
   /// The training step; for kEvaluate the evaluation.
@@ -109,14 +100,14 @@ class Engine {
   /// The next training step on the next batch.
   StepResult step(const Observer* observer = nullptr);
   /// The same, with a given whole batch.  throws  UserError (65) when it has not train.batch rows
-  StepResult step(const TextBatch& batch, const Observer* observer = nullptr);
+  StepResult step(const Batch& batch, const Observer* observer = nullptr);
 
-  /// The next whole batch of the training text, in the order of config().data; it stays until the next one is taken, here or by step().
-  const TextBatch& next_batch();
-  /// The next `batches` of them: `for (const TextBatch& batch : engine.dataloader(100)) engine.run(batch);`
+  /// The next whole batch of the training data, in the order of config().data; it stays until the next one is taken, here or by step().
+  const Batch& next_batch();
+  /// The next `batches` of them: `for (const Batch& batch : engine.dataloader(100)) engine.run(batch);`
   BatchRange dataloader(int64_t batches);
   /// The same as step(batch).
-  StepResult run(const TextBatch& batch);
+  StepResult run(const Batch& batch);
 
   /// Compiles and loads now what is otherwise made when it is first needed: evaluation, prediction, the loader. The training step is
   /// there from the constructor on. A second call does nothing.
@@ -129,7 +120,7 @@ class Engine {
   /// an exchange between data-parallel ranks (what others call no_sync). Returns the batch's mean loss.
   ///   throws  UserError: 65 the batch has another number of rows, 5 the loss is not a number
   ///   memory  the first call makes three more buffers of the gradients' size
-  double accumulate(const TextBatch& batch);
+  double accumulate(const Batch& batch);
   /// Batches that were accumulated since the last step.
   int64_t accumulated() const;
   /// Adds up over the ranks what is accumulated. Gradients that are sums over the same ranks and whole otherwise travel as one tensor, in
@@ -141,14 +132,15 @@ class Engine {
   ///   throws  UserError (2) when nothing was accumulated since the last step
   StepResult apply_gradients();
 
-  /// Batches of one pass over the training text.
+  /// Batches of one pass over the training data.
   int64_t steps_per_epoch() const;
 
   using Evaluation = tessera::Evaluation;
-  /// Over the first `batches` batches of the held-out text, in order, without dropout.
+  /// Over the first `batches` batches of the held-out data, in order, without dropout.
   Evaluation evaluate(int64_t batches);
 
   /// Logits of the token after `tokens`, of which the last `context` count; shorter ones are padded in front with token 0.
+  ///   throws  UserError (2) when the model is none that predicts the next token
   std::vector<float> predict(const std::vector<int32_t>& tokens);
 
   /// `count` tokens drawn after `prompt`, each from the logits after all before it. The same under every plan up to rounding of the logits.
@@ -171,7 +163,7 @@ class BatchRange {
   class Iterator {
    public:
     Iterator(Engine& engine, int64_t left) : engine_(&engine), left_(left) { take(); }
-    const TextBatch& operator*() const { return *batch_; }
+    const Batch& operator*() const { return *batch_; }
     Iterator& operator++() {
       --left_;
       take();
@@ -185,7 +177,7 @@ class BatchRange {
     }
     Engine* engine_;
     int64_t left_;
-    const TextBatch* batch_ = nullptr;
+    const Batch* batch_ = nullptr;
   };
   Iterator begin() const { return {*engine_, batches_}; }
   std::default_sentinel_t end() const { return {}; }

@@ -62,8 +62,8 @@ RunConfig small_run() {
 }
 
 /// Exactly 5 samples of 8 tokens, of which each epoch takes two batches of 2.
-std::shared_ptr<const TextData> text_of_two_steps() {
-  auto data = std::make_shared<TextData>(*small_text());
+std::shared_ptr<const RunData> text_of_two_steps() {
+  auto data = std::make_shared<RunData>(*small_text());
   data->train = std::make_shared<const TextDataset>(std::vector<int32_t>(8 * 5 + 1, 7), 8, 8);
   return data;
 }

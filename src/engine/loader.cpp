@@ -11,10 +11,10 @@ namespace tessera {
 
 /// A ring of batches: the worker fills from `filled`, the caller takes from `taken`; a taken batch's place is free when it came back.
 struct BatchLoader::State {
-  std::shared_ptr<const TextDataset> dataset;
+  DatasetPtr dataset;
   Sampler sampler;
   int64_t first_step;
-  std::vector<TextBatch> ring;
+  std::vector<Batch> ring;
   int64_t filled = 0, taken = 0, returned = 0;
   bool stop = false;
   std::exception_ptr error;
@@ -22,7 +22,7 @@ struct BatchLoader::State {
   std::condition_variable changed;
   std::unique_ptr<Worker> worker;
 
-  TextBatch& place(int64_t number) { return ring[static_cast<size_t>(number) % ring.size()]; }
+  Batch& place(int64_t number) { return ring[static_cast<size_t>(number) % ring.size()]; }
 
   void work() {
     for (int64_t number = 0;; ++number) {
@@ -45,7 +45,7 @@ struct BatchLoader::State {
   }
 };
 
-BatchLoader::BatchLoader(std::shared_ptr<const TextDataset> dataset, Sampler sampler, int64_t first_step, int depth)
+BatchLoader::BatchLoader(DatasetPtr dataset, Sampler sampler, int64_t first_step, int depth)
     : state_(new State{std::move(dataset), std::move(sampler), first_step, {}, 0, 0, 0, false, nullptr, {}, {}, nullptr}) {
   state_->ring.resize(static_cast<size_t>(depth) + 1);
   state_->worker = std::make_unique<Worker>([state = state_.get()] { state->work(); });
@@ -60,14 +60,14 @@ BatchLoader::~BatchLoader() {
   state_->worker.reset();
 }
 
-TextBatch BatchLoader::next() {
+Batch BatchLoader::next() {
   std::unique_lock lock(state_->mutex);
   state_->changed.wait(lock, [&] { return state_->filled > state_->taken; });
   if (state_->error) std::rethrow_exception(state_->error);
   return std::move(state_->place(state_->taken++));
 }
 
-void BatchLoader::recycle(TextBatch batch) {
+void BatchLoader::recycle(Batch batch) {
   const std::lock_guard lock(state_->mutex);
   state_->place(state_->returned++) = std::move(batch);
   state_->changed.notify_all();

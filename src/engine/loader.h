@@ -14,11 +14,11 @@ namespace tessera {
 ///   memory   batches that were handed back are filled again
 class BatchLoader {
  public:
-  BatchLoader(std::shared_ptr<const TextDataset> dataset, Sampler sampler, int64_t first_step, int depth = 2);
+  BatchLoader(DatasetPtr dataset, Sampler sampler, int64_t first_step, int depth = 2);
   ~BatchLoader();
 
-  TextBatch next();
-  void recycle(TextBatch batch);
+  Batch next();
+  void recycle(Batch batch);
 
  private:
   struct State;

@@ -81,14 +81,14 @@ TEST(Metrics, PredictionsHitAsOftenAsTheAccuracySays) {
   Engine engine(quick_run("mlp"), serial_plan(), data);
   engine.fit(200);
   const Evaluation evaluation = engine.evaluate(1);
-  const TextDataset& held_out = *data->held_out;
+  const Dataset& held_out = *data->held_out;
   const Sampler sampler({.samples = held_out.samples(), .batch = 48, .parts = 1, .shuffle = Shuffle::kNone, .tail = Tail::kPad, .seed = 0});
-  const TextBatch batch = held_out.batch(sampler, 0, {0, 48});
+  const Batch batch = held_out.batch(sampler, 0, {0, 48});
   int hits = 0;
   for (size_t row = 0; row < 48; ++row) {
-    const auto tokens = batch.inputs.values<int32_t>().subspan(row * 8, 8);
+    const auto tokens = batch.at("tokens").values<int32_t>().subspan(row * 8, 8);
     const auto logits = engine.predict({tokens.begin(), tokens.end()});
-    hits += std::max_element(logits.begin(), logits.end()) - logits.begin() == batch.labels.values<int32_t>()[row * 8 + 7];
+    hits += std::max_element(logits.begin(), logits.end()) - logits.begin() == batch.at("labels").values<int32_t>()[row * 8 + 7];
   }
   EXPECT_EQ(evaluation.tokens, 48);
   EXPECT_GT(hits, 0);

@@ -18,7 +18,7 @@ TEST(OwnLoop, BatchesOfTheDataloaderAreThoseOfTheSteps) {
   Engine steps(tiny_mlp(), serial_plan(), small_text()), loop(tiny_mlp(), serial_plan(), small_text());
   std::vector<double> expected, found;
   for (int i = 0; i < 5; ++i) expected.push_back(steps.step().loss);
-  for (const TextBatch& batch : loop.dataloader(5)) found.push_back(loop.run(batch).loss);
+  for (const Batch& batch : loop.dataloader(5)) found.push_back(loop.run(batch).loss);
   EXPECT_EQ(found, expected);
   EXPECT_EQ(loop.step_count(), 5);
 }
@@ -26,15 +26,15 @@ TEST(OwnLoop, BatchesOfTheDataloaderAreThoseOfTheSteps) {
 TEST(OwnLoop, TheDataloaderTakesWhatItsLoopTakesAndNoMore) {
   Engine engine(tiny_mlp(), serial_plan(), small_text()), whole(tiny_mlp(), serial_plan(), small_text());
   std::vector<std::vector<int32_t>> expected, found;
-  for (const TextBatch& batch : whole.dataloader(4)) expected.push_back(list(batch.inputs));
-  for (const TextBatch& batch : engine.dataloader(10)) {
-    found.push_back(list(batch.inputs));
+  for (const Batch& batch : whole.dataloader(4)) expected.push_back(list(batch.at("tokens")));
+  for (const Batch& batch : engine.dataloader(10)) {
+    found.push_back(list(batch.at("tokens")));
     if (found.size() == 2) break;
   }
-  found.push_back(list(engine.next_batch().inputs));
-  for (const TextBatch& batch : engine.dataloader(1)) found.push_back(list(batch.inputs));
+  found.push_back(list(engine.next_batch().at("tokens")));
+  for (const Batch& batch : engine.dataloader(1)) found.push_back(list(batch.at("tokens")));
   EXPECT_EQ(found, expected);
-  for (const TextBatch& batch : engine.dataloader(0)) FAIL() << "no batch was asked for, here is one of " << batch.inputs.size();
+  for (const Batch& batch : engine.dataloader(0)) FAIL() << "no batch was asked for, here is one of " << batch.at("tokens").size();
 }
 
 TEST(OwnLoop, AnEpochHasAsManyStepsAsItsTextHasBatches) {
@@ -65,7 +65,7 @@ TEST(OwnLoop, ABatchOfOnesOwnIsAStepLikeAnyOther) {
   Engine engine(tiny_mlp(), serial_plan(), data);
   const Sampler sampler(
       {.samples = data->train->samples(), .batch = 8, .parts = 1, .shuffle = Shuffle::kNone, .tail = Tail::kDrop, .seed = 0});
-  const TextBatch own = data->train->batch(sampler, 3, {0, 8});
+  const Batch own = data->train->batch(sampler, 3, {0, 8});
   const double first = engine.run(own).loss;
   for (int i = 0; i < 20; ++i) engine.run(own);
   EXPECT_LT(engine.run(own).loss, first);
@@ -77,7 +77,7 @@ TEST(OwnLoop, ABatchOfOtherRowsIsRefusedWithBothNumbers) {
   Engine engine(tiny_mlp(), serial_plan(), data);
   const Sampler sampler(
       {.samples = data->train->samples(), .batch = 5, .parts = 1, .shuffle = Shuffle::kNone, .tail = Tail::kDrop, .seed = 0});
-  const TextBatch small = data->train->batch(sampler, 0, {0, 5});
+  const Batch small = data->train->batch(sampler, 0, {0, 5});
   for (const bool in_parts : {false, true}) {
     try {
       if (in_parts)
@@ -87,7 +87,7 @@ TEST(OwnLoop, ABatchOfOtherRowsIsRefusedWithBothNumbers) {
       FAIL() << "nothing was refused";
     } catch (const UserError& error) {
       EXPECT_EQ(error.what_happened(), "a batch of i32[5,8] does not fit this training");
-      EXPECT_EQ(error.why(), "its step takes i32[8,8]: train.batch rows of model.context tokens");
+      EXPECT_EQ(error.why(), "its step takes tokens i32[8,8]: train.batch rows of samples");
     }
   }
 }

@@ -11,7 +11,7 @@
 namespace tessera {
 
 /// 6000 tokens with some order in them: each letter tends to be followed by the next but one.
-inline std::shared_ptr<const TextData> small_text(int64_t context = 8) {
+inline std::shared_ptr<const RunData> small_text(int64_t context = 8) {
   std::vector<int32_t> tokens;
   const RandomStream stream(random_key(3, "text"), 0);
   int32_t token = 0;
@@ -19,9 +19,10 @@ inline std::shared_ptr<const TextData> small_text(int64_t context = 8) {
     token = stream.uniform(i) < 0.7f ? (token + 2) % 40 : static_cast<int32_t>(stream.uniform(i + 100000) * 40);
     tokens.push_back(token);
   }
-  auto data = std::make_shared<TextData>();
+  auto data = std::make_shared<RunData>();
   TextSplit split = hold_out(std::move(tokens), 0.1, context + 1);
-  data->bigram_entropy = bigram_entropy(split.held_out, 256);
+  data->classes = 256;
+  data->bar = Bar{"bigram_entropy", "bigram entropy of the held-out text", bigram_entropy(split.held_out, 256)};
   data->train = std::make_shared<const TextDataset>(std::move(split.train), context, context);
   data->held_out = std::make_shared<const TextDataset>(std::move(split.held_out), context, context);
   return data;

@@ -13,6 +13,8 @@ namespace tessera {
 ///   top_k        only the top_k likeliest tokens are left; 0: all
 ///   top_p        of these, the fewest likeliest whose probabilities sum to top_p or more (the nucleus); 1: all
 ///   seed         of the random numbers: token number `draw` of a text takes number `draw` of the seed
+///   cache        whether the keys and values of earlier tokens are kept, by models that can decode (model/model.h), as long as the text fits
+///                into the context; otherwise all of it is read anew for each token
 ///
 /// Of tokens that are equally likely, the lower one is likelier. What is left is drawn by its probabilities, scaled to a sum of 1.
 struct SamplingOptions {
@@ -20,6 +22,7 @@ struct SamplingOptions {
   int64_t top_k = 0;
   double top_p = 1;
   uint64_t seed = 1;
+  bool cache = true;
 };
 
 /// throws  UserError (2): a temperature or top_k below 0, or a top_p outside (0, 1]

@@ -4,18 +4,6 @@
 namespace tessera {
 namespace {
 
-Document data_settings(const DataConfig& data, int64_t context) {
-  Document table;
-  table["path"] = Document::List(data.path.begin(), data.path.end());
-  table["tokens"] = data.tokens;
-  table["max_bytes"] = data.max_bytes;
-  table["held_out"] = data.held_out;
-  table["stride"] = data.stride == 0 ? context : data.stride;
-  table["shuffle"] = std::string(to_text(data.shuffle));
-  table["tail"] = std::string(to_text(data.tail));
-  return table;
-}
-
 Document train_settings(const TrainConfig& train) {
   Document table;
   if (train.batch_per_rank > 0) {  // where no plan has settled it
@@ -56,7 +44,7 @@ Document optimizer_settings(const OptimizerConfig& optimizer) {
 Document resolved_settings(const RunConfig& config) {
   Document settings;
   settings["model"] = settings_of(config.model);
-  settings["data"] = data_settings(config.data, config.model.context);
+  settings["data"] = settings_of(config.data, config.model.context);
   settings["train"] = train_settings(config.train);
   settings["optimizer"] = optimizer_settings(config.optimizer);
   settings["checkpoint"] = Document::Table{{"every", config.checkpoint.every}, {"keep_last", config.checkpoint.keep_last}};

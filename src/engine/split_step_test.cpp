@@ -14,10 +14,10 @@ namespace tessera {
 namespace {
 
 /// Whole batches of the training text, in order, of `rows` rows.
-std::vector<TextBatch> batches_of(const TextData& data, int64_t rows, int64_t count) {
+std::vector<Batch> batches_of(const RunData& data, int64_t rows, int64_t count) {
   const Sampler sampler(
       {.samples = data.train->samples(), .batch = rows, .parts = 1, .shuffle = Shuffle::kNone, .tail = Tail::kDrop, .seed = 0});
-  std::vector<TextBatch> batches;
+  std::vector<Batch> batches;
   for (int64_t i = 0; i < count; ++i) batches.push_back(data.train->batch(sampler, i, {0, rows}));
   return batches;
 }

@@ -35,14 +35,15 @@ class Capture {
   struct Whole {
     ReferenceTensor tensor;
     std::optional<int64_t> torn;  // index of an element that replicas disagree about
+    std::vector<int64_t> seen;    // by element: the contribution (partial coordinate) that was added last; -1: windows leave it out
   };
 
   /// The whole tensor: addends of a partial one are put together.
   Whole assemble(RegisterIndex index) const {
     const Register& reg = graph_.registers[static_cast<size_t>(index)];
-    Whole whole{{reg.type, std::vector<double>(static_cast<size_t>(element_count(reg.type.shape)), 0.0)}, std::nullopt};
-    std::vector<int64_t> seen(whole.tensor.values.size(), -1);  // contribution (partial coordinate) that was added last
-    for (int process = 0; process < reg.attr.mesh->size(); ++process) add_part(reg, index, process, whole, seen);
+    Whole whole{{reg.type, std::vector<double>(static_cast<size_t>(element_count(reg.type.shape)), 0.0)}, std::nullopt, {}};
+    whole.seen.assign(whole.tensor.values.size(), -1);
+    for (int process = 0; process < reg.attr.mesh->size(); ++process) add_part(reg, index, process, whole);
     return whole;
   }
 
@@ -51,7 +52,7 @@ class Capture {
     return static_cast<int>(std::lower_bound(processes_.begin(), processes_.end(), rank) - processes_.begin());
   }
 
-  void add_part(const Register& reg, RegisterIndex index, int process, Whole& whole, std::vector<int64_t>& seen) const {
+  void add_part(const Register& reg, RegisterIndex index, int process, Whole& whole) const {
     const ProcessMesh& mesh = *reg.attr.mesh;
     const Coordinate coordinate = mesh.coordinate_at(process);
     const TensorType type = local_type(reg, coordinate);
@@ -68,14 +69,14 @@ class Capture {
       int64_t at = 0;
       for (int d = 0; d < type.shape.size(); ++d)
         at += (i / local_strides[d] % std::max<int64_t>(type.shape[d], 1) + box.ranges[static_cast<size_t>(d)].begin) * strides[d];
-      combine(reg, part.values[static_cast<size_t>(i)], contribution, at, whole, seen);
+      combine(reg, part.values[static_cast<size_t>(i)], contribution, at, whole);
     }
   }
 
   /// A replica of the first contribution must be equal to it; of later ones only the first replica is added.
-  static void combine(const Register& reg, double value, int64_t contribution, int64_t at, Whole& whole, std::vector<int64_t>& seen) {
+  static void combine(const Register& reg, double value, int64_t contribution, int64_t at, Whole& whole) {
     double& element = whole.tensor.values[static_cast<size_t>(at)];
-    int64_t& last = seen[static_cast<size_t>(at)];
+    int64_t& last = whole.seen[static_cast<size_t>(at)];
     if (last < 0) {
       element = value;
       last = contribution;
@@ -119,7 +120,7 @@ std::vector<RegisterIndex> in_program_order(const TaskGraph& tasks) {
 
 class Verification {
  public:
-  Verification(const RunConfig& config, const Plan& plan, std::shared_ptr<const TextData> data, const VerifyOptions& options)
+  Verification(const RunConfig& config, const Plan& plan, std::shared_ptr<const RunData> data, const VerifyOptions& options)
       : options_(options),
         data_(std::move(data)),
         engine_(config, plan, data_, {.runtime = {}, .rules = options.rules, .check_placements = options.check_placements}),
@@ -137,7 +138,7 @@ class Verification {
     compare_initial();
     // After a difference the state is not the serial one any more: there is nothing left to compare.
     for (int64_t step = 0; step < options_.steps && !report_.first_difference; ++step) {
-      TextBatch batch = data_->train->batch(sampler_, step, {0, sampler_.options().batch});
+      Batch batch = data_->train->batch(sampler_, step, {0, sampler_.options().batch});
       one_step(step, batch);
       if (options_.on_step) options_.on_step(step);
     }
@@ -159,7 +160,7 @@ class Verification {
     }
   }
 
-  void one_step(int64_t step, const TextBatch& batch) {
+  void one_step(int64_t step, const Batch& batch) {
     const bool compare = options_.tensor_steps == 0 || step < options_.tensor_steps;
     if (compare) judge(step, batch);
     Capture capture(engine_.compiled().tasks);
@@ -179,11 +180,10 @@ class Verification {
   }
 
   /// The judge and the perturbed judge, from the state that the plan has now.
-  void judge(int64_t step, const TextBatch& batch) {
+  void judge(int64_t step, const Batch& batch) {
     ReferenceValues state;
     for (const auto& [name, tensor] : engine_.variables()) state[name] = to_reference(tensor);
-    state["tokens"] = to_reference(batch.inputs);
-    state["labels"] = to_reference(batch.labels);
+    for (const std::string& name : data_inputs(engine_.graph())) state[name] = to_reference(batch.at(name));
     state[std::string(kStepInput)] = to_reference(Tensor::scalar(static_cast<int32_t>(step)));
     state[std::string(kLearningRateInput)] =
         to_reference(Tensor::scalar(static_cast<float>(learning_rate(engine_.config().optimizer.schedule, step))));
@@ -220,7 +220,7 @@ class Verification {
               wanted.values[at], 0});
         continue;
       }
-      compare_elements(step, name, reg, whole.tensor, wanted, tolerance);
+      compare_elements(step, name, reg, whole, wanted, tolerance);
     }
   }
 
@@ -238,10 +238,11 @@ class Verification {
     return part;
   }
 
-  void compare_elements(int64_t step, const std::string& name, const Register& reg, const ReferenceTensor& got,
+  void compare_elements(int64_t step, const std::string& name, const Register& reg, const Capture::Whole& got,
                         const ReferenceTensor& wanted, double tolerance) {
-    for (size_t i = 0; i < got.values.size(); ++i) {
-      const double value = got.values[i];
+    for (size_t i = 0; i < got.tensor.values.size(); ++i) {
+      if (got.seen[i] < 0) continue;
+      const double value = got.tensor.values[i];
       const double serial =
           tolerance == 0 && reg.type.dtype == DType::kF32 ? static_cast<double>(static_cast<float>(wanted.values[i])) : wanted.values[i];
       if (value == serial) continue;
@@ -282,7 +283,7 @@ class Verification {
   }
 
   const VerifyOptions& options_;
-  std::shared_ptr<const TextData> data_;
+  std::shared_ptr<const RunData> data_;
   Engine engine_, serial_, nudged_;
   Sampler sampler_;
   VerifyReport report_;
@@ -294,7 +295,7 @@ class Verification {
 
 }  // namespace
 
-VerifyReport verify_plan(const RunConfig& config, const Plan& plan, std::shared_ptr<const TextData> data, const VerifyOptions& options) {
+VerifyReport verify_plan(const RunConfig& config, const Plan& plan, std::shared_ptr<const RunData> data, const VerifyOptions& options) {
   return Verification(resolved_for(config, plan), plan, std::move(data), options).run();
 }
 

@@ -51,7 +51,6 @@ struct VerifyReport {
 ///   losses      two trajectories; their tolerance is four times the change that a serial run shows when its state is perturbed by those
 ///               tolerances
 ///   initial     variables of both are compared by bits before the first step
-VerifyReport verify_plan(const RunConfig& config, const Plan& plan, std::shared_ptr<const TextData> data,
-                         const VerifyOptions& options = {});
+VerifyReport verify_plan(const RunConfig& config, const Plan& plan, std::shared_ptr<const RunData> data, const VerifyOptions& options = {});
 
 }  // namespace tessera

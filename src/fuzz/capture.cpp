@@ -5,6 +5,7 @@
 #include <cstring>
 #include <limits>
 #include <map>
+#include <optional>
 
 #include "base/error.h"
 
@@ -86,6 +87,8 @@ Capture::Part Capture::part_of(const Register& reg, int process) {
   part.coordinate = mesh.coordinate_at(process);
   part.box = reg.attr.box(reg.type.shape, part.coordinate);
   for (int axis = 0; axis < mesh.axis_count(); ++axis)
+    if (reg.attr.is_partial_on(axis)) part.addend = part.addend * mesh.shape()[axis] + part.coordinate[axis];
+  for (int axis = 0; axis < mesh.axis_count(); ++axis)
     if (reg.attr.uses(axis)) part.place = part.place * mesh.shape()[axis] + part.coordinate[axis];
   return part;
 }
@@ -95,8 +98,11 @@ Capture::Whole Capture::assemble(RegisterIndex index) const {
   const Register& reg = graph_.registers[number];
   const bool partial = !reg.attr.partial.empty();
   const ReduceOp op = partial ? reg.attr.partial.front().reduce : ReduceOp::kSum;
-  Whole whole{{reg.type, std::vector<double>(static_cast<size_t>(element_count(reg.type.shape)), identity(op))}, 0, "", ""};
+  Whole whole{{reg.type, std::vector<double>(static_cast<size_t>(element_count(reg.type.shape)), identity(op))}, {}, 0, "", ""};
+  whole.held.assign(whole.tensor.values.size(), false);
   std::vector<double> magnitudes(whole.tensor.values.size(), 0.0);
+  // Parts with windows overlap: each addend of an element counts once.
+  std::map<int64_t, std::vector<std::optional<double>>> addends;
   // Axes that only replicate do not count: the first process of each place gives its part, the others must equal it.
   std::map<int64_t, Rank> first_of_place;
   for (int process = 0; process < reg.attr.mesh->size(); ++process) {
@@ -117,7 +123,16 @@ Capture::Whole Capture::assemble(RegisterIndex index) const {
     }
     const TensorType type = local_type(reg, part.coordinate);
     const ReferenceTensor local = to_reference(local_tensor(type, bytes));
+    auto& of_place = addends[part.addend];
+    of_place.resize(reg.attr.has_windows() ? whole.tensor.values.size() : 0);
     for_each_element(type.shape, part.box, reg.type.shape, [&](size_t from, size_t at) {
+      whole.held[at] = true;
+      if (!of_place.empty() && of_place[at]) {
+        const bool equal = *of_place[at] == local.values[from] || (std::isnan(*of_place[at]) && std::isnan(local.values[from]));
+        if (!equal && whole.torn.empty()) whole.torn = "parts that overlap differ in element " + std::to_string(at);
+        return;
+      }
+      if (!of_place.empty()) of_place[at] = local.values[from];
       double& element = whole.tensor.values[at];
       element = partial ? combine(op, element, local.values[from]) : local.values[from];
       magnitudes[at] += std::abs(local.values[from]);

@@ -22,8 +22,9 @@ class Capture {
 
   struct Whole {
     ReferenceTensor tensor;  // addends of a partial one are put together
+    std::vector<bool> held;  // by element: does a process hold it? windows may leave some out
     double magnitude = 0;    // the largest sum of absolute addends of an element, or element
-    std::string torn;        // two replicas that differ in a bit: "processes 0 and 2 differ in local element 3"; "" when none do
+    std::string torn;        // two replicas that differ: "processes 0 and 2 differ in local element 3"; "" when none do
     std::string missing;     // a process that never filled it
   };
   Whole assemble(RegisterIndex index) const;
@@ -32,7 +33,8 @@ class Capture {
   struct Part {
     Coordinate coordinate;
     Box box;
-    int64_t place = 0;  // index over the axes that divide or are partial: equal for replicas
+    int64_t place = 0;   // index over the axes that divide or are partial: equal for replicas
+    int64_t addend = 0;  // index over those that are partial
   };
   static Part part_of(const Register& reg, int process);
 

@@ -16,8 +16,9 @@ namespace {
 /// leaves room for signs that fall worse (the same as in `tessera verify`).
 constexpr double kSafety = 4;
 
-/// Before a difference counts, the judge is rounded, and perturbed this many times more with other signs: a comparison of values that are
-/// equal but for rounding may fall either way, and rounding may make them equal.
+/// Before a difference counts, the judge is rounded, and perturbed this many times more with other signs, every second time with equal signs
+/// along some dims: a comparison of values that are equal but for rounding may fall either way, rounding may make them equal, and what is
+/// broadcast is rounded alike everywhere.
 constexpr int kMorePerturbations = 16;
 
 constexpr Seconds kDeadline{20};
@@ -43,7 +44,7 @@ class Judge {
   /// more_rounding  by value: what its addends may be off
   Judge(const FuzzCase& given, ReferenceValues state, std::map<std::string, double> more_rounding)
       : given_(given), state_(std::move(state)), more_rounding_(std::move(more_rounding)), expected_(interpret(given.graph, state_)) {
-    if (!given_.exact) perturb(1);
+    if (!given_.exact) widen({.perturb = 1});
   }
 
   const ReferenceTensor& expected(const std::string& name) const { return expected_.at(name); }
@@ -53,10 +54,10 @@ class Judge {
   bool accepts(const std::string& name, DType dtype, double got, double wanted) {
     if (within(name, dtype, got, wanted)) return true;
     if (given_.exact) return false;
-    if (perturbations_ == 0) widen(interpret(given_.graph, state_, {.round = true}));
+    if (perturbations_ == 0) widen({.round = true});
     while (!within(name, dtype, got, wanted)) {
       if (perturbations_++ == kMorePerturbations) return false;
-      perturb(static_cast<uint64_t>(perturbations_) + 1);
+      widen({.perturb = static_cast<uint64_t>(perturbations_) + 1, .alike = perturbations_ % 2 == 1});
     }
     return true;
   }
@@ -69,15 +70,13 @@ class Judge {
     return std::abs(got - wanted) <= tolerance(name);
   }
 
-  void perturb(uint64_t seed) {
+  /// Allows what another way of rounding does to each value.
+  void widen(InterpreterOptions rounding) {
     std::map<std::string, double> own;
-    const ReferenceValues perturbed =
-        interpret(given_.graph, state_, {.perturb = seed, .tolerances = &own, .more_rounding = &more_rounding_});
+    rounding.tolerances = &own;
+    rounding.more_rounding = &more_rounding_;
+    const ReferenceValues other = interpret(given_.graph, state_, rounding);
     for (const auto& [name, tolerance] : own) own_[name] = std::max(own_[name], tolerance);
-    widen(perturbed);
-  }
-
-  void widen(const ReferenceValues& other) {
     for (const auto& [name, tensor] : expected_)
       changes_[name] = std::max(changes_[name], own_[name] + largest_change(tensor, other.at(name)));
   }
@@ -157,10 +156,13 @@ class CaseRun {
     for (RegisterIndex index : order_) {
       const Register& reg = tasks_->registers[static_cast<size_t>(index)];
       double addends = 1;
-      for (const PartialAxis& p : reg.attr.partial) addends *= static_cast<double>(reg.attr.mesh->shape()[p.axis]);
-      const bool is_of_one_micro_batch = reg.micro_batch.index >= 0 && reg.micro_batch.dim < 0;
-      if (reg.type.dtype != DType::kF32 || (reg.attr.partial.empty() && !is_of_one_micro_batch)) continue;
-      // Parts of a maximum are not rounded, and where there is nothing they are infinite.
+      bool are_rounded = reg.micro_batch.index >= 0 && reg.micro_batch.dim < 0;  // of one micro-batch
+      for (const PartialAxis& p : reg.attr.partial) {
+        addends *= static_cast<double>(reg.attr.mesh->shape()[p.axis]);
+        // Parts of a maximum are chosen from, not calculated with.
+        are_rounded = are_rounded || p.reduce == ReduceOp::kSum || p.reduce == ReduceOp::kProd;
+      }
+      if (reg.type.dtype != DType::kF32 || !are_rounded) continue;
       const double magnitude = capture_.assemble(index).magnitude;
       if (std::isfinite(magnitude)) rounding[value_of_addend(reg)] += (addends + 1) * kUnitRoundoff * magnitude;
     }
@@ -184,14 +186,17 @@ class CaseRun {
       const Register& reg = tasks_->registers[static_cast<size_t>(index)];
       if (reg.micro_batch.index >= 0 && reg.micro_batch.dim < 0) continue;  // an addend: its sum is compared
       const std::string name = value_name(reg);
-      const Capture::Whole whole = capture_.assemble(index);
+      Capture::Whole whole = capture_.assemble(index);
+      const ReferenceTensor wanted = part_of(judge.expected(name), reg);
+      for (size_t i = 0; i < whole.held.size(); ++i)
+        if (!whole.held[i]) whole.tensor.values[i] = wanted.values[i];
       const std::string what = "register '" + reg.name + "' " + tessera::to_text(reg.type, reg.attr) + " of " + op_of(name);
       if (!whole.missing.empty())
         note(name, what + ": " + whole.missing);
       else if (!whole.torn.empty())
         note(name, what + ": replicas differ: " + whole.torn);
       else
-        compare(name, what, whole.tensor, part_of(judge.expected(name), reg), judge);
+        compare(name, what, whole.tensor, wanted, judge);
       if (failure_) return;
     }
   }

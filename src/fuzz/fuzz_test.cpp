@@ -94,81 +94,6 @@ TEST(ExactSubset, HoldsWholeNumbersOnly) {
   EXPECT_FALSE(in_exact_subset(parse_case(text)));
 }
 
-// ---- cases that failed once, in their smallest form ----
-
-struct FailedOnce {
-  const char* name;
-  const char* text;
-};
-void PrintTo(const FailedOnce& given, std::ostream* stream) {
-  *stream << given.name;
-}
-
-const FailedOnce kFailedOnce[] = {
-    {"TwoVariablesTradePlaces",
-     "seed 12\nsteps 2\nmesh all x=2 at 0\nmark tensor w P(\"x\")\ngraph\nvariable w: f32[3] = uniform(-1.0, 1.0)\nvariable v: f32[3] = "
-     "normal(0.0, 0.5)\nnext w = v\nnext v = w\n"},
-    {"AValueHasTwoOutputNames",
-     "seed 17\nsteps 1\nmesh all x=2 at 0\ngraph\ninput x: f32[3]\ny = tanh(x): f32[3]\noutput a = y\noutput b = y\n"},
-    {"TheOldValueIsHandedOut",
-     "seed 24\nsteps 2\nmesh all x=2 at 0\nmark tensor w P(\"x\")\ngraph\nvariable w: f32[5] = uniform(-1.0, 1.0)\ny = tanh(w): "
-     "f32[5]\noutput old = w\nnext w = y\n"},
-    {"AVariableTakesTheOldValueOfAnother",
-     "seed 163\nsteps 2\nmesh all x=2 at 0\ngraph\nvariable w: f32[5] = uniform(-1.0, 1.0)\nvariable v: f32[5] = constant(0.0)\ny = "
-     "tanh(w): f32[5]\nnext w = y\nnext v = w\n"},
-    {"AMarkMakesAddendsOfAWholeTensor",
-     "seed 2\nsteps 1\nmesh all x=2 y=3 at 0\nmark op y [y: Partial(sum), P()]\ngraph\ninput a: f32[4]\ninput b: f32[4]\ny = mul(a, b): "
-     "f32[4]\noutput y = y\n"},
-    {"AStageWithoutTheAxisKeepsAVariable",
-     "seed 816\nsteps 2\nmesh first x=2 at 0\nmesh last x=2 y=2 at 0\nstage op kept first\nstage op y last\nmark tensor y "
-     "P((\"y\",\"x\"))\ngraph\n"
-     "variable w: f32[5] = uniform(-1.0, 1.0)\nkept = neg(w): f32[5]\ny = tanh(kept): f32[5]\nnext w = y\n"},
-    {"AVariableFollowsTheMicroBatches",
-     "seed 5\nsteps 1\nmicro_batches 2\nmesh all x=1 at 0\ngraph\ninput x: f32[4]\nvariable w: f32[4] = normal(0.0, 0.5)\nnext w = x\n"},
-    {"MicroBatchesDoNotDivideAReshape",
-     "seed 649\nsteps 1\nmicro_batches 3\nmesh all x=1 at 0\nmark tensor x P(\"x\")\ngraph\ninput x: i32[6]\ny = reshape(x) {shape=[2, "
-     "3]}: "
-     "i32[2,3]\n"},
-    {"AnOpMeetsMicroBatchesOfTwoDims",
-     "seed 651\nsteps 1\nmicro_batches 3\nmesh all x=1 at 0\ngraph\ninput x: f32[6,6]\ny = dot_general(x, x) {spec=\"ab,ba->\"}: f32[]\n"},
-    {"StagesInACircle",
-     "seed 2232\nsteps 1\nmicro_batches 2\nmesh first x=1 at 0\nmesh last x=1 at 1\nstage op a first\nstage op b last\nstage op c "
-     "first\nstage op d "
-     "last\ngraph\ninput x: f32[4]\na = neg(x): f32[4]\nb = neg(a): f32[4]\nc = neg(b): f32[4]\nd = neg(c): f32[4]\n"},
-    {"ACopyOfAVariableHasTheNameOfAnotherValue",
-     "seed 3722\nsteps 2\nmesh all x=1 at 0\ngraph\ninput a: f32[]\ninput w.m.next: f32[]\nvariable w: f32[] = normal(0.0, 0.5)\nvariable "
-     "w.m: f32[] = "
-     "constant(0.0)\nnext w = w.m.next\nnext w.m = a\n"},
-    {"TheOldValueIsHandedOutByALaterStage",
-     "seed 294\nsteps 2\nmesh first x=1 at 0\nmesh last x=1 at 1\nstage tensor w last\ngraph\ninput x: f32[]\nvariable w: f32[] = "
-     "normal(0.0, "
-     "0.5)\noutput old = w\nnext w = x\n"},
-    {"AddendsMayBeLargerThanTheirSum",
-     "seed 1084787\n"
-     "mode general\n"
-     "steps 1\n"
-     "mesh all x=1 y=3 at 0\n"
-     "fill in_1 whole -3.0 3.0\n"
-     "fill tanh.grad.x real 0.01736111124046147 0.01736111124046147\n"
-     "mark op dot_general.grad.b [P(\"y\", None), P(None, \"x\", \"y\", None)]\n"
-     "mark op gather_1.grad.sum [y: Partial(sum), y: Partial(sum)]\n"
-     "graph\n"
-     "input in_1: f32[4,3]\n"
-     "input tanh.grad.x: f32[3,6,4,4]\n"
-     "dot_general.grad.b = dot_general(in_1, tanh.grad.x) {spec=\"ab,bdac->cd\"}: f32[4,6] @backward <- gradient dot_general\n"
-     "sub_1.grad.b = neg(dot_general.grad.b): f32[4,6] @backward <- gradient sub_1\n"
-     "gather_1.grad.sum = add(dot_general.grad.b, sub_1.grad.b): f32[4,6] @backward <- gradient sum gather_1\n"},
-};
-
-class FailedCases : public testing::TestWithParam<FailedOnce> {};
-
-TEST_P(FailedCases, Agree) {
-  const auto failure = run_case(parse_case(GetParam().text));
-  EXPECT_FALSE(failure) << failure->text;
-}
-
-INSTANTIATE_TEST_SUITE_P(Fuzz, FailedCases, testing::ValuesIn(kFailedOnce), [](const auto& given) { return given.param.name; });
-
 // ---- faults that are planted, to be found ----
 
 using Break = void (*)(std::string_view kind, const OpView& op, ShardingRule& rule);
@@ -195,6 +120,15 @@ CaseFaults with_rule(Break apply) {
 void make_whole_parallel(ShardingRule& rule) {
   for (Factor& factor : rule.factors)
     if (factor.kind == FactorKind::kWhole) factor.kind = FactorKind::kParallel;
+}
+
+void move_windows(ShardingRule& rule, int64_t before, int64_t after) {
+  for (OperandFactors& operand : rule.inputs)
+    for (DimFactor& dim : operand) {
+      if (!dim.window) continue;
+      dim.window->before += before;
+      dim.window->after += after;
+    }
 }
 
 void reduce_as(ShardingRule& rule, ReduceOp from, ReduceOp to) {
@@ -244,13 +178,17 @@ const BrokenRule kBrokenRules[] = {
      [](std::string_view kind, const OpView&, ShardingRule& rule) {
        if (kind == "select") rule.linear = {{1}, {2}};
      }},
-    {"ConcatCutsItsJoint",
+    {"ConcatShiftsItsWindows",
      [](std::string_view kind, const OpView&, ShardingRule& rule) {
-       if (kind == "concat") make_whole_parallel(rule);
+       if (kind == "concat") move_windows(rule, 1, 1);
      }},
-    {"SliceCutsItsWindow",
+    {"SliceShiftsItsWindow",
      [](std::string_view kind, const OpView&, ShardingRule& rule) {
-       if (kind == "slice") make_whole_parallel(rule);
+       if (kind == "slice") move_windows(rule, -1, -1);
+     }},
+    {"TheWindowOfPadIsARowShort",
+     [](std::string_view kind, const OpView&, ShardingRule& rule) {
+       if (kind == "pad") move_windows(rule, 0, -1);
      }},
     {"PadBringsItsValueTwice",
      [](std::string_view kind, const OpView&, ShardingRule& rule) {
@@ -289,9 +227,12 @@ const BrokenRule kBrokenRules[] = {
 
 class BrokenRules : public testing::TestWithParam<BrokenRule> {};
 
+/// Some show in one of a thousand cases only.
+constexpr int64_t kMostCasesOfBrokenRules = 8000;
+
 TEST_P(BrokenRules, AreFound) {
   FuzzOptions options;
-  options.cases = 2000;
+  options.cases = kMostCasesOfBrokenRules;
   options.most_failures = 1;
   options.faults = with_rule(GetParam().apply);
   EXPECT_EQ(run_cases(options).total.failures, 1);
@@ -301,7 +242,7 @@ TEST_P(BrokenRules, AreFoundBeforeAnythingRuns) {
   CaseFaults faults = with_rule(GetParam().apply);
   faults.check_placements = true;
   int found = 0;
-  for (uint64_t seed = 1; seed <= 40 || (found == 0 && seed <= 2000); ++seed) {
+  for (uint64_t seed = 1; seed <= 40 || (found == 0 && seed <= kMostCasesOfBrokenRules); ++seed) {
     const auto failure = run_case(random_case(seed), faults);
     if (!failure) continue;
     ++found;

@@ -111,5 +111,7 @@ std::span<const Recipe> elementwise_recipes();
 std::span<const Recipe> integer_recipes();
 std::span<const Recipe> movement_recipes();
 std::span<const Recipe> contraction_recipes();
+std::span<const Recipe> spatial_recipes();
+std::span<const Recipe> dynamic_recipes();
 
 }  // namespace tessera::fuzz

@@ -14,7 +14,8 @@ namespace {
 class Cook {
  public:
   Cook() {
-    for (const auto family : {elementwise_recipes(), integer_recipes(), movement_recipes(), contraction_recipes()})
+    for (const auto family :
+         {elementwise_recipes(), integer_recipes(), movement_recipes(), contraction_recipes(), dynamic_recipes(), spatial_recipes()})
       for (const Recipe& recipe : family) {
         recipes_.push_back(&recipe);
         weights_ += recipe.weight;

@@ -34,7 +34,15 @@ BoundKernel bind_kernel(const LocalCall& call, const KernelSet* own) {
 
 bool runs_in_place(std::string_view kernel, const KernelSet* own) {
   if (const NamedKernel* found = find_own(own, kernel)) return found->in_place;
-  return find_entry(kernel).in_place;
+  return find_entry(kernel).in_place == InPlace::kAnyInput;
+}
+
+bool may_write_over(std::string_view kernel, std::span<const int> inputs, int input, const KernelSet* own) {
+  const auto uses = std::count(inputs.begin(), inputs.end(), input);
+  if (uses == 0) return false;
+  if (runs_in_place(kernel, own)) return true;
+  const bool first_only = !find_own(own, kernel) && find_entry(kernel).in_place == InPlace::kFirstInput;
+  return first_only && inputs.front() == input && uses == 1;
 }
 
 std::vector<std::string> kernel_names() {

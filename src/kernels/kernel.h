@@ -67,6 +67,10 @@ BoundKernel bind_kernel(const LocalCall& call, const KernelSet* own = nullptr);
 /// May output 0 of this kernel use the memory of any input of the same type (element i depends on elements i only)?
 bool runs_in_place(std::string_view kernel, const KernelSet* own = nullptr);
 
+/// May output 0 of this kernel use the memory of `input`, which has its type? `inputs` are numbers that tell which of them are the same.
+/// A kernel that changes parts of its first input, such as dynamic_update, may use that one alone, and not when it is another input, too.
+bool may_write_over(std::string_view kernel, std::span<const int> inputs, int input, const KernelSet* own = nullptr);
+
 /// Names of all built-in kernels, sorted.
 std::vector<std::string> kernel_names();
 

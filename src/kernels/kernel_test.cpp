@@ -65,6 +65,16 @@ TEST(Kernels, OnlyKernelsWithoutReorderingRunInPlace) {
   EXPECT_THROW(runs_in_place("nothing"), InternalError);
 }
 
+TEST(Kernels, AnUpdateIsWrittenOverItsFirstInputAlone) {
+  const std::vector<int> inputs{4, 5, 6}, twice{4, 4, 6};
+  EXPECT_TRUE(may_write_over("dynamic_update", inputs, 4));
+  EXPECT_FALSE(may_write_over("dynamic_update", inputs, 5));
+  EXPECT_FALSE(may_write_over("dynamic_update", twice, 4));  // the update would be read after x has been written over
+  EXPECT_FALSE(may_write_over("dynamic_update", inputs, 7));
+  EXPECT_TRUE(may_write_over("select", inputs, 6));
+  EXPECT_FALSE(may_write_over("dynamic_slice", inputs, 4));
+}
+
 TEST(Kernels, LocalizePutsTheBeginOfASplitIntoTheParameters) {
   // 10 columns over 4 processes are 3, 3, 2, 2; the third begins at 6.
   const Split split{10, 1, {{0, 4}}};

@@ -48,14 +48,14 @@ Lives find_lives(const Program& program) {
 /// The operand whose place the first result of instruction `at` may take, or -1.
 RegisterIndex dying_operand(const Program& program, const Lives& lives, int at) {
   const Instruction& instruction = program.instructions[static_cast<size_t>(at)];
-  if (instruction.is_exchange || instruction.step.outputs.empty() || !runs_in_place(instruction.step.call.kernel, program.kernels.get()))
-    return -1;
+  if (instruction.is_exchange || instruction.step.outputs.empty()) return -1;
   const Register& result = program.registers[static_cast<size_t>(instruction.step.outputs.front())];
   if (result.storage != Register::Storage::kArena) return -1;
   for (RegisterIndex input : instruction.step.inputs) {
     const Register& operand = program.registers[static_cast<size_t>(input)];
     if (operand.storage == Register::Storage::kArena && lives.end[static_cast<size_t>(input)] == at + 1 &&
-        !lives.read_remotely[static_cast<size_t>(input)] && operand.type == result.type && operand.attr == result.attr)
+        !lives.read_remotely[static_cast<size_t>(input)] && operand.type == result.type && operand.attr == result.attr &&
+        may_write_over(instruction.step.call.kernel, instruction.step.inputs, input, program.kernels.get()))
       return input;
   }
   return -1;

@@ -23,7 +23,12 @@ struct Operand {
 class Derivation {
  public:
   Derivation(const OpView& op, const ShardingRule& rule, const MeshPtr& mesh)
-      : op_(op), rule_(rule), mesh_(*mesh), taken_(rule.factors.size()), used_(static_cast<size_t>(mesh->axis_count()), false) {
+      : op_(op),
+        rule_(rule),
+        mesh_(*mesh),
+        taken_(rule.factors.size()),
+        windows_(rule.factors.size()),
+        used_(static_cast<size_t>(mesh->axis_count()), false) {
     sharding_ = OpSharding::replicated(mesh, rule);
   }
 
@@ -33,6 +38,7 @@ class Derivation {
       const auto& axes = attr.dims[d].axes;
       if (factors[d].factor >= 0) {
         take_factor(operand, static_cast<size_t>(factors[d].factor), axes);
+        if (!axes.empty()) take_windows(operand, d, factors[d], attr.dims[d].windows);
       } else if (!axes.empty()) {
         refuse(op_,
                "needs dim " + std::to_string(d) + " of " + operand.text() + " whole, and it is divided over " + axes_text(mesh_, axes));
@@ -45,6 +51,7 @@ class Derivation {
       if (!taken_[f]) continue;
       for (int axis : *taken_[f]) use(axis);
       sharding_.factor_axes[f] = *taken_[f];
+      if (windows_[f]) sharding_.set_windows(rule_, f, *windows_[f]);
     }
   }
 
@@ -87,6 +94,24 @@ class Derivation {
     taken_[factor] = axes;
   }
 
+  /// A dim holds the windows of its factor, and behind them the one that the rule has there.
+  void take_windows(const Operand& operand, size_t d, const DimFactor& dim, std::vector<Window> held) {
+    const Factor& f = rule_.factors[static_cast<size_t>(dim.factor)];
+    const std::string what = "dim " + std::to_string(d) + " of " + operand.text();
+    if (dim.window && !dim.window->is_identity()) {
+      if (held.empty() || held.back() != *dim.window)
+        refuse(op_, "needs of " + what + " the window " + to_text(*dim.window) + " of its part of factor " + f.name + ", and it holds " +
+                        (held.empty() ? "a plain part" : "the window " + to_text(held.back())));
+      held.pop_back();
+    }
+    if (!held.empty() && f.kind != FactorKind::kParallel)
+      refuse(op_, "reduces over factor " + f.name + ", of which " + what + " holds parts that overlap");
+    auto& known = windows_[static_cast<size_t>(dim.factor)];
+    if (known && *known != held)
+      refuse(op_, "has its factor " + f.name + " in one window by one operand and in another by " + operand.text());
+    known = std::move(held);
+  }
+
   void use(int axis) {
     if (used_[static_cast<size_t>(axis)]) refuse(op_, "uses axis " + axes_text(mesh_, {axis}) + " twice");
     used_[static_cast<size_t>(axis)] = true;
@@ -95,8 +120,9 @@ class Derivation {
   const OpView& op_;
   const ShardingRule& rule_;
   const ProcessMesh& mesh_;
-  std::vector<std::optional<std::vector<int>>> taken_;  // by factor: its axes, once an operand says so
-  std::vector<bool> used_;                              // by axis
+  std::vector<std::optional<std::vector<int>>> taken_;       // by factor: its axes, once an operand says so
+  std::vector<std::optional<std::vector<Window>>> windows_;  // by factor, likewise
+  std::vector<bool> used_;                                   // by axis
   OpSharding sharding_;
 };
 

@@ -45,7 +45,8 @@ InTime in_time(const DistAttr& attr, const MeshPtr& mesh) {
       time.by_micro_batch = true;
       time.dim = static_cast<int>(d);
     }
-    time.attr.dims.push_back({without_time(axes), attr.dims[d].unit});
+    ensure(found == axes.end() || attr.dims[d].windows.empty(), "micro-batches do not overlap");
+    time.attr.dims.push_back({without_time(axes), attr.dims[d].unit, attr.dims[d].windows});
   }
   for (const PartialAxis& p : attr.partial) {
     if (p.axis == kTime) {
@@ -67,17 +68,24 @@ TensorType of_one_micro_batch(const TensorType& type, const InTime& time, int64_
 }
 
 LocalInt in_micro_batch(const LocalInt& value, int64_t count, int64_t index) {
-  if (value.kind == LocalInt::Kind::kConstant) return value;
-  LocalInt result = value;
-  result.split.axes.clear();
-  for (const AxisPart& part : value.split.axes) {
-    if (part.axis == kTime) {
-      const Range rows = balanced_part(value.split.extent, count, index);
-      result.split.extent = rows.size();
-      if (value.kind == LocalInt::Kind::kBegin) result.constant += rows.begin * value.split.unit;
-    } else {
-      result.split.axes.push_back({part.axis - 1, part.parts});
+  LocalInt result(value.constant);
+  for (const LocalInt::Term& term : value.terms) {
+    Split split = term.split;
+    split.axes.clear();
+    int64_t begin = 0;
+    for (const AxisPart& part : term.split.axes) {
+      if (part.axis != kTime) {
+        split.axes.push_back({part.axis - 1, part.parts});
+        continue;
+      }
+      ensure(split.windows.empty(), "micro-batches do not overlap");
+      const Range rows = balanced_part(term.split.extent, count, index);
+      split.extent = rows.size();
+      begin = rows.begin * split.unit;
     }
+    const bool is_begin = term.kind == LocalInt::Term::Kind::kBegin;
+    const LocalInt inside = is_begin ? LocalInt(begin) + LocalInt::begin_of(std::move(split)) : LocalInt::size_of(std::move(split));
+    result = result + term.times * inside;
   }
   return result;
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "base/error.h"
 #include "lower/micro_batches.h"
@@ -103,6 +104,7 @@ class Partition {
 
   void add_input_on(ValueId input, InTime wanted) {
     wanted.attr.partial.clear();
+    for (DimSharding& dim : wanted.attr.dims) dim.windows.clear();  // others may want what this one leaves out
     for (int i = 0; i < (wanted.by_micro_batch ? static_cast<int>(count_) : 1); ++i) {
       const RegisterIndex reg = own_register(input, wanted, i);
       Register& fed = program_.registers[static_cast<size_t>(reg)];
@@ -206,15 +208,36 @@ class Partition {
   }
 
   RegisterIndex add_workspace(const KernelStep& step, const MeshPtr& mesh) {
-    const Coordinate origin = Dims::filled(mesh->axis_count(), 0);
-    const auto types = [&](const std::vector<RegisterIndex>& list) {
-      std::vector<TensorType> local;
-      for (RegisterIndex reg : list) local.push_back(local_type(program_.registers[static_cast<size_t>(reg)], origin));
-      return local;
-    };
-    const Bytes bytes = bind_kernel(localize(step.call, origin, types(step.inputs), types(step.outputs)), program_.kernels.get()).workspace;
+    const Bytes bytes = largest_workspace(step, *mesh);
     if (bytes.value() == 0) return -1;
     return add_register(step.op + ".workspace", {DType::kBool, {bytes.value()}}, DistAttr::replicated(mesh, 1));
+  }
+
+  bool has_windows(const KernelStep& step) const {
+    const auto windowed = [&](RegisterIndex reg) { return program_.registers[static_cast<size_t>(reg)].attr.has_windows(); };
+    return std::any_of(step.inputs.begin(), step.inputs.end(), windowed) || std::any_of(step.outputs.begin(), step.outputs.end(), windowed);
+  }
+
+  /// The process at the origin has the largest parts, but for windows: of those each different call is asked.
+  Bytes largest_workspace(const KernelStep& step, const ProcessMesh& mesh) const {
+    const auto types = [&](const std::vector<RegisterIndex>& list, const Coordinate& coordinate) {
+      std::vector<TensorType> local;
+      for (RegisterIndex reg : list) local.push_back(local_type(program_.registers[static_cast<size_t>(reg)], coordinate));
+      return local;
+    };
+    Bytes most{0};
+    std::set<std::string> asked;
+    const int processes = has_windows(step) ? mesh.size() : 1;
+    for (int i = 0; i < processes; ++i) {
+      const Coordinate coordinate = mesh.coordinate_at(i);
+      const LocalCall call = localize(step.call, coordinate, types(step.inputs, coordinate), types(step.outputs, coordinate));
+      std::string text;
+      for (int64_t value : call.ints) text += std::to_string(value) + " ";
+      for (const auto* operands : {&call.inputs, &call.outputs})
+        for (const TensorType& type : *operands) text += to_text(type);
+      if (asked.insert(std::move(text)).second) most = std::max(most, bind_kernel(call, program_.kernels.get()).workspace);
+    }
+    return most;
   }
 
   // ---- resharding ----
@@ -239,7 +262,7 @@ class Partition {
       // Micro-batches of another dim hold other elements.
       if (held.micro_batch != micro_batch || (micro_batch >= 0 && reg.micro_batch.dim != wanted.dim)) continue;
       if (reg.attr == wanted.attr) return held.reg;
-      if (!may_become(reg.attr, wanted.attr)) continue;
+      if (!may_become(reg.type.shape, reg.attr, wanted.attr)) continue;
       const int64_t bytes = travelling_bytes(reg.type, reg.attr, wanted.attr);
       if (best < 0 || bytes < best_bytes) {
         best = held.reg;
@@ -265,9 +288,10 @@ class Partition {
     return at(value, wanted, index, role, reason);
   }
 
-  /// Partial sums are kept where they were made; a whole tensor becomes one only when a mark on an op asks for it.
-  static bool may_become(const DistAttr& from, const DistAttr& to) {
+  /// Partial sums are kept where they were made; windows may leave out what is wanted; a whole tensor becomes one only when a mark on an op asks for it.
+  static bool may_become(const Shape& shape, const DistAttr& from, const DistAttr& to) {
     if (!to.partial.empty() && from.mesh != to.mesh) return false;
+    if (!holds_all_of(shape, from, to)) return false;
     return std::all_of(to.partial.begin(), to.partial.end(),
                        [&](const PartialAxis& p) { return std::find(from.partial.begin(), from.partial.end(), p) != from.partial.end(); });
   }
@@ -334,7 +358,7 @@ bool may_write_over(const Program& program, RegisterIndex value, RegisterIndex n
   if (write < 0 || read > write) return false;
   const Instruction& instruction = program.instructions[static_cast<size_t>(write)];
   return read < write || (!instruction.is_exchange && instruction.step.outputs.front() == next &&
-                          runs_in_place(instruction.step.call.kernel, program.kernels.get()));
+                          may_write_over(instruction.step.call.kernel, instruction.step.inputs, value, program.kernels.get()));
 }
 
 void append_copy(Program& program, size_t variable, RegisterIndex next) {

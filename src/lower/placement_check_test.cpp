@@ -356,7 +356,7 @@ TEST(PlacementCheck, FindsAWrongScale) {
 
 /// Has it a parameter that depends on where the process stands?
 bool is_placed(const KernelStep& step) {
-  return std::any_of(step.call.ints.begin(), step.call.ints.end(), [](const LocalInt& i) { return i.kind != LocalInt::Kind::kConstant; });
+  return std::any_of(step.call.ints.begin(), step.call.ints.end(), [](const LocalInt& i) { return !i.is_constant(); });
 }
 
 TEST(PlacementCheck, FindsAWrongOffset) {
@@ -365,7 +365,7 @@ TEST(PlacementCheck, FindsAWrongOffset) {
         given, is_placed,
         [](TaskGraph&, KernelStep& step) {
           for (LocalInt& value : step.call.ints)
-            if (value.kind != LocalInt::Kind::kConstant) value = value.at(Coordinate{0, 0});  // as the first process has it
+            if (!value.is_constant()) value = value.at(Coordinate{0, 0});  // as the first process has it
         },
         AllOf(kFound, HasSubstr("as parameter")));
 }
@@ -376,7 +376,7 @@ TEST(PlacementCheck, FindsTheOffsetOfAnotherMicroBatch) {
       given, is_placed,
       [](TaskGraph&, KernelStep& step) {
         for (LocalInt& value : step.call.ints)
-          if (value.kind == LocalInt::Kind::kBegin) value.constant += 2 * value.split.unit;
+          if (!value.is_constant()) value.constant += 2 * value.terms.front().split.unit;
       },
       AllOf(kFound, HasSubstr("as parameter")));
 }

@@ -35,13 +35,42 @@ ValueId times_table(Builder& builder, ValueId x, ValueId table, const std::strin
   return builder.mul(x, builder.broadcast(table, builder.shape(x), {1, 3}, name + "_rows"), name);
 }
 
+/// The keys or values of all places: those that earlier steps left, and x[B,1,G,D] at the place of this one. Variable `cache`.
+ValueId with_earlier(LayerContext& context, ValueId x, std::string_view name) {
+  Builder& builder = context.builder;
+  const auto scope = builder.scope(name);
+  const Shape one = builder.shape(x);
+  const Shape all{one[0], context.decoding->places, one[2], one[3]};
+  const ValueId cache = builder.variable("cache", {DType::kF32, all}, Initializer::constant(0), false);
+  const ValueId places = builder.iota({DType::kI32, all}, 1, "places");
+  const ValueId is_now = builder.compare("eq", places, builder.broadcast_leading(context.decoding->place, all, "place"), "is_now");
+  const ValueId next = builder.select(is_now, builder.broadcast(x, all, {0, 1, 2, 3}, "now"), cache, "next");
+  builder.graph().set_next(cache, next);
+  return next;
+}
+
+/// What attention mixes for the one query q[B,1,H,D], of keys and values [B,T,H,D] up to its place.
+ValueId mix_up_to_place(LayerContext& context, ValueId q, ValueId k, ValueId v, double scale) {
+  Builder& builder = context.builder;
+  const auto scope = builder.scope("mix");
+  const ValueId scores = builder.mul_scalar(builder.dot(q, k, "bshd,bthd->bhst", "dot"), scale, "scores");
+  const Shape shape = builder.shape(scores);
+  const ValueId places = builder.iota({DType::kI32, shape}, 3, "places");
+  const ValueId is_seen = builder.compare("le", places, builder.broadcast_leading(context.decoding->place, shape, "place"), "is_seen");
+  const ValueId unseen = builder.constant({DType::kF32, shape}, -1e30, "unseen");
+  const ValueId shares = softmax(context, builder.select(is_seen, scores, unseen, "masked"));
+  return builder.dot(shares, v, "bhst,bthd->bshd", "out");
+}
+
 }  // namespace
 
 RotaryAngles rotary_angles(LayerContext& context, int64_t places, int64_t half, double base) {
   Builder& builder = context.builder;
   const auto scope = builder.scope("angles");
   const TensorType type{DType::kF32, {places, half}};
-  const ValueId place = builder.iota(type, 0, "place");
+  const ValueId place = context.decoding
+                            ? builder.broadcast_leading(builder.cast(context.decoding->place, DType::kF32, "of_token"), type.shape, "place")
+                            : builder.iota(type, 0, "place");
   const ValueId channel = builder.iota(type, 1, "channel");
   const ValueId frequency =
       builder.unary("exp", builder.mul_scalar(channel, -std::log(base) / static_cast<double>(half), "exponent"), "frequency");
@@ -94,9 +123,16 @@ ValueId attention(LayerContext& context, ValueId x, ValueId source, const Attent
     q = rotary(context, q, angles, "q.rotary");
     k = rotary(context, k, angles, "k.rotary");
   }
+  if (context.decoding) {
+    ensure(options.causal && x == source, "places that stand later are not needed");
+    k = with_earlier(context, k, "k");
+    v = with_earlier(context, v, "v");
+  }
   k = repeat_heads(context, k, heads / kv_heads, "k.repeated");
   v = repeat_heads(context, v, heads / kv_heads, "v.repeated");
-  const ValueId mixed = builder.attention(q, k, v, options.causal, 1 / std::sqrt(static_cast<double>(head)), "mix").out;
+  const double scale = 1 / std::sqrt(static_cast<double>(head));
+  const ValueId mixed =
+      context.decoding ? mix_up_to_place(context, q, k, v, scale) : builder.attention(q, k, v, options.causal, scale, "mix").out;
   const Shape bias = options.bias ? Shape{width} : Shape{};
   return project(builder, mixed, {"bshd,hde->bse", {heads, head, width}, bias, options.out_deviation}, "out");
 }

@@ -17,7 +17,9 @@ ValueId add_positions(LayerContext& context, ValueId x) {
   Builder& builder = context.builder;
   const auto scope = builder.scope("positions");
   const Shape shape = builder.shape(x);
-  const ValueId positions = builder.variable("weight", {DType::kF32, {shape[1], shape[2]}}, Initializer::normal(0, 0.02));
+  const int64_t places = context.decoding ? context.decoding->places : shape[1];
+  ValueId positions = builder.variable("weight", {DType::kF32, {places, shape[2]}}, Initializer::normal(0, 0.02));
+  if (context.decoding) positions = builder.gather(positions, builder.reshape(context.decoding->place, {1}, "place"), "row");
   return builder.add(x, builder.broadcast_leading(positions, shape, "rows"), "added");
 }
 
@@ -31,6 +33,12 @@ ValueId feed_forward(LayerContext& context, ValueId x, double out_deviation) {
   const int64_t width = context.builder.shape(x)[2];
   const ValueId hidden = gelu(context, linear(context, x, 4 * width, "up"));
   return linear(context, hidden, width, "down", out_deviation);
+}
+
+ValueId hidden_layer(LayerContext& context, ValueId x, const ModelConfig& config, const std::string& name) {
+  const ValueId hidden = linear(context, x, config.width, name);
+  const auto scope = context.builder.scope(name);
+  return dropout(context, relu(context, hidden), config.dropout, "dropout");
 }
 
 ValueId transformer_block(LayerContext& context, ValueId x, const ModelConfig& config, bool causal) {

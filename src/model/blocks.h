@@ -12,7 +12,7 @@ namespace tessera {
 /// Initial deviation of a weight that ends one of `branches` residual branches, whose variances add up. Source: GPT-2, section 2.3.
 double residual_deviation(int64_t branches);
 
-/// x + positions: x[B,S,E], variable `positions.weight` [S,E].
+/// x + positions: x[B,S,E], variable `positions.weight` [S,E]; when decoding the row of the place, of [places,E].
 ValueId add_positions(LayerContext& context, ValueId x);
 
 /// x + dropout(branch), named residual<number> and dropout<number>.
@@ -20,6 +20,9 @@ ValueId add_branch(LayerContext& context, ValueId x, ValueId branch, double rate
 
 /// gelu(x up) down with 4 x width inside: `ffn.up`, `ffn.down`.
 ValueId feed_forward(LayerContext& context, ValueId x, double out_deviation);
+
+/// dropout(relu(x weight + bias)) of width config.width: variables `<name>.weight`, `<name>.bias`.
+ValueId hidden_layer(LayerContext& context, ValueId x, const ModelConfig& config, const std::string& name);
 
 /// x + attention(norm(x)), then x + feed_forward(norm(x)): `norm1`, `attn`, `norm2`, `ffn`.
 ValueId transformer_block(LayerContext& context, ValueId x, const ModelConfig& config, bool causal);

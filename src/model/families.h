@@ -10,16 +10,19 @@
 
 namespace tessera {
 
-/// What is particular to one family. All read kind, context, layers, width and dropout.
+/// What is particular to one family. All read kind, layers, width and dropout, those of tokens context too.
 struct ModelFamily {
   std::string_view name;
+  Objective objective = Objective::kNextToken;
   std::vector<std::string_view> keys;  // further ones of the [model] table
   /// Throws the UserError of a configuration that cannot be built; `file` is for its message.
   void (*check)(const ModelConfig& config, const std::string& file);
-  ValueId (*logits)(LayerContext& context, ValueId tokens, const ModelConfig& config);
-  /// The labels that the logits predict, of labels i32[batch, context].
+  /// Of tokens i32[batch, context] or images f32[batch, channels, rows, columns].
+  ValueId (*logits)(LayerContext& context, ValueId samples, const ModelConfig& config);
+  /// The labels that the logits predict, of all labels.
   ValueId (*labels)(Builder& builder, ValueId labels);
-  NextToken (*next_token)(int64_t context, int64_t used);
+  NextToken (*next_token)(int64_t context, int64_t used) = nullptr;  // of kNextToken
+  bool can_decode = false;
 };
 
 /// tokens.weight [V,E], positions.weight [context,E], blocks.I.{norm1, attn.{q,k,v,out}, norm2, ffn.{up,down}} (4 x width inside), norm,
@@ -36,6 +39,16 @@ ModelFamily two_tower_family();
 /// tokens.weight [V,E]; encoder.{positions.weight, blocks.I as of gpt, norm}; decoder.positions.weight,
 /// decoder.blocks.I.{norm1, self, norm2, cross, norm3, ffn}, as attn and ffn of gpt; norm, head.weight [E,V].
 ModelFamily encoder_decoder_family();
+
+/// As gpt, and attends in both directions; norm, head.{weight,bias}.
+ModelFamily bert_family();
+/// tokens.weight [V,E], rnn.I.{weight_ih [E or H,4,H], weight_hh [H,4,H], bias_ih, bias_hh [4,H]} with the gates i, f, g, o,
+/// head.{weight,bias}.
+ModelFamily lstm_family();
+/// As lstm, with the three gates r, z, n.
+ModelFamily gru_family();
+/// hidden.I.{weight,bias}, head.{weight,bias}.
+ModelFamily image_mlp_family();
 
 /// The family of that name, which is there.
 ModelFamily family_of(std::string_view kind);

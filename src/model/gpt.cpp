@@ -22,8 +22,13 @@ ValueId logits(LayerContext& context, ValueId tokens, const ModelConfig& config)
 }  // namespace
 
 ModelFamily gpt_family() {
-  return {
-      .name = "gpt", .keys = {"heads", "tied"}, .check = check_heads, .logits = logits, .labels = all_labels, .next_token = next_of_causal};
+  return {.name = "gpt",
+          .keys = {"heads", "tied"},
+          .check = check_heads,
+          .logits = logits,
+          .labels = all_labels,
+          .next_token = next_of_causal,
+          .can_decode = true};
 }
 
 }  // namespace tessera

@@ -1,16 +1,24 @@
 // Layers: compositions of primitive operators with names and scopes. Weights are stored [in, out].
 #pragma once
 
+#include <optional>
 #include <string_view>
 
 #include "ops/builder.h"
 
 namespace tessera {
 
+/// A model that reads one token of each row at a time: its layers keep what they need of the earlier ones in variables.
+struct Decoding {
+  ValueId place;       // i32[]: where the token stands, from 0
+  int64_t places = 0;  // of a row
+};
+
 struct LayerContext {
   Builder& builder;
-  ValueId step;          // i32[], for random numbers
-  bool training = true;  // dropout only then
+  ValueId step;                           // i32[], for random numbers
+  bool training = true;                   // dropout only then
+  std::optional<Decoding> decoding = {};  // none: layers see whole rows
 };
 
 /// x[..., in] w[in, out] + b[out]; variables `<name>.weight`, `<name>.bias`.
@@ -46,6 +54,9 @@ struct AttentionOptions {
 };
 /// Attention of x[B,S,E] to source[B,T,E]: variables `<name>.q.weight` [E,H,D], `<name>.{k,v}.weight` [E,G,D] of G kv_heads,
 /// `<name>.out.weight` [H,D,E], each with its `.bias` [H,D], [G,D], [E] if any.
+/// When decoding, x is one place, S = 1, and the keys and values of the places up to it stand in the variables `<name>.{k,v}.cache`
+/// [B,places,G,D]: the place is written anew, the earlier ones are as earlier steps left them, the later ones are not seen.
+///   requires  when decoding: causal, and x is source
 ValueId attention(LayerContext& context, ValueId x, ValueId source, const AttentionOptions& options, std::string_view name);
 inline ValueId self_attention(LayerContext& context, ValueId x, const AttentionOptions& options, std::string_view name) {
   return attention(context, x, x, options, name);
@@ -55,6 +66,7 @@ inline ValueId self_attention(LayerContext& context, ValueId x, const AttentionO
 struct RotaryAngles {
   ValueId cos, sin;
 };
+/// When decoding, places is 1: that of the token.
 RotaryAngles rotary_angles(LayerContext& context, int64_t places, int64_t half, double base);
 /// x[B,S,H,D], where channels c and c + D/2 of each head are turned together by the angle of place and c: the product of a query and a
 /// key then depends on the difference of their places only. Source: Su et al., arXiv 2104.09864.

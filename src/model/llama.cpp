@@ -52,7 +52,8 @@ ModelFamily llama_family() {
           .check = check,
           .logits = logits,
           .labels = all_labels,
-          .next_token = next_of_causal};
+          .next_token = next_of_causal,
+          .can_decode = true};
 }
 
 }  // namespace tessera

@@ -9,12 +9,7 @@ ValueId logits(LayerContext& context, ValueId tokens, const ModelConfig& config)
   Builder& builder = context.builder;
   ValueId x = embedding(context, tokens, config.vocabulary, config.embedding, "tokens");
   x = builder.reshape(x, {builder.shape(x)[0], config.context * config.embedding}, "tokens.joined");
-  for (int64_t layer = 0; layer < config.layers; ++layer) {
-    const std::string name = "hidden." + std::to_string(layer);
-    const ValueId hidden = linear(context, x, config.width, name);
-    const auto scope = builder.scope(name);
-    x = dropout(context, relu(context, hidden), config.dropout, "dropout");
-  }
+  for (int64_t layer = 0; layer < config.layers; ++layer) x = hidden_layer(context, x, config, "hidden." + std::to_string(layer));
   return linear(context, x, config.vocabulary, "head");
 }
 

@@ -1,5 +1,6 @@
 #include "model/model.h"
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,22 +12,28 @@ namespace tessera {
 namespace {
 
 std::vector<ModelFamily> families() {
-  return {gpt_family(), mlp_family(), llama_family(), two_tower_family(), encoder_decoder_family()};
+  return {gpt_family(),  mlp_family(),  llama_family(), two_tower_family(), encoder_decoder_family(),
+          bert_family(), lstm_family(), gru_family(),   image_mlp_family()};
 }
 
-/// Inputs of the model; labels and step only when they are used.
+/// Inputs of the model; all but tokens only when they are used.
 struct ModelInputs {
-  ValueId tokens;
+  ValueId samples;
   ValueId labels;
   ValueId step;
+  std::optional<Decoding> decoding;
 };
 
-ModelInputs add_inputs(Builder& builder, const ModelConfig& config, const BuildOptions& options) {
-  const TensorType tokens{DType::kI32, {options.batch, config.context}};
+ModelInputs add_inputs(Builder& builder, const ModelFamily& family, const ModelConfig& config, const BuildOptions& options) {
+  const bool of_images = family.objective == Objective::kClassOfImage;
+  const auto& [channels, rows, columns] = config.image;
+  const TensorType tokens{DType::kI32, {options.batch, options.decode ? 1 : config.context}};
   ModelInputs inputs;
-  inputs.tokens = builder.input("tokens", tokens);
-  if (options.loss) inputs.labels = builder.input("labels", tokens);
+  inputs.samples =
+      of_images ? builder.input("images", {DType::kF32, {options.batch, channels, rows, columns}}) : builder.input("tokens", tokens);
+  if (options.loss) inputs.labels = builder.input("labels", of_images ? TensorType{DType::kI32, {options.batch}} : tokens);
   if (options.training && config.dropout > 0) inputs.step = builder.input("step", {DType::kI32, {}});
+  if (options.decode) inputs.decoding = Decoding{builder.input("place", {DType::kI32, {}}), config.context};
   return inputs;
 }
 
@@ -46,17 +53,31 @@ std::vector<std::string> family_names() {
 
 Graph build_model(const ModelConfig& config, const BuildOptions& options) {
   const ModelFamily family = family_of(config.kind);
+  ensure(!options.decode || (family.can_decode && !options.loss && !options.training), "decoding is for causal models in use");
   Graph graph;
   Builder builder(graph, options.seed);
-  const ModelInputs inputs = add_inputs(builder, config, options);
-  LayerContext context{builder, inputs.step, options.training};
-  const ValueId logits = family.logits(context, inputs.tokens, with_defaults(config));
+  const ModelInputs inputs = add_inputs(builder, family, config, options);
+  LayerContext context{builder, inputs.step, options.training, inputs.decoding};
+  const ValueId logits = family.logits(context, inputs.samples, with_defaults(config));
   graph.add_output("logits", logits);
   if (!options.loss) return graph;
   const CrossEntropy entropy = cross_entropy(context, logits, family.labels(builder, inputs.labels), "loss");
   graph.add_output("loss", entropy.loss);
   graph.add_output("count", entropy.count);
   return graph;
+}
+
+bool can_decode(const ModelConfig& config) {
+  return family_of(config.kind).can_decode;
+}
+
+ValueId samples_input(const Graph& graph) {
+  ensure(!graph.inputs().empty(), "a model has inputs");
+  return graph.inputs().front();
+}
+
+Objective objective_of(const ModelConfig& config) {
+  return family_of(config.kind).objective;
 }
 
 NextToken next_token(const ModelConfig& config, int64_t used) {

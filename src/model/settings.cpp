@@ -21,8 +21,9 @@ struct ModelKey {
 
 constexpr double kMost = 1 << 20;
 
+const ModelKey kContextKey = {"context", &ModelConfig::context, 1, kMost};  // of tokens
+
 const ModelKey kCommonKeys[] = {
-    {"context", &ModelConfig::context, 1, kMost},
     {"layers", &ModelConfig::layers, 1, 1000},
     {"width", &ModelConfig::width, 1, kMost},
     {"dropout", &ModelConfig::dropout, 0, 0.99},
@@ -42,10 +43,13 @@ bool reads(const ModelFamily& family, std::string_view key) {
 }
 
 std::vector<ModelKey> keys_of(const ModelFamily& family) {
-  std::vector<ModelKey> keys(std::begin(kCommonKeys), std::end(kCommonKeys));
+  std::vector<ModelKey> keys;
+  if (family.objective != Objective::kClassOfImage) keys.push_back(kContextKey);
+  keys.insert(keys.end(), std::begin(kCommonKeys), std::end(kCommonKeys));
+  const size_t common = keys.size();
   for (const ModelKey& key : kFamilyKeys)
     if (reads(family, key.name)) keys.push_back(key);
-  ensure(keys.size() == std::size(kCommonKeys) + family.keys.size(), "every key of a family is known");
+  ensure(keys.size() == common + family.keys.size(), "every key of a family is known");
   return keys;
 }
 
@@ -93,7 +97,12 @@ Document settings_of(const ModelConfig& config) {
   const ModelConfig whole = with_defaults(config);
   Document settings;
   settings["kind"] = config.kind;
-  settings["vocabulary"] = config.vocabulary;
+  if (objective_of(config) == Objective::kClassOfImage) {
+    settings["classes"] = config.classes;
+    settings["image"] = Document::List{config.image.channels, config.image.rows, config.image.columns};
+  } else {
+    settings["vocabulary"] = config.vocabulary;
+  }
   for (const ModelKey& key : keys_of(family_of(config.kind)))
     settings[key.name] = std::visit([&](auto member) { return Document(whole.*member); }, key.member);
   return settings;

@@ -14,8 +14,12 @@ namespace {
 
 using namespace detail;
 
-double from_bool(bool value) {
-  return value ? 1 : 0;
+/// The bits of an i32, or the only one of a bool.
+int64_t bits_of(double value) {
+  return static_cast<int64_t>(value);
+}
+double from_bits(int64_t bits) {
+  return static_cast<double>(bits);
 }
 
 template <typename F>
@@ -149,20 +153,41 @@ struct Mod : BinaryDefaults {
 
 struct And : BinaryDefaults {
   static constexpr std::string_view kName = "and";
-  static constexpr std::array kDTypes{DType::kBool};
-  static double apply(double a, double b) { return from_bool(a != 0 && b != 0); }
+  static constexpr std::array kDTypes{DType::kBool, DType::kI32};
+  static double apply(double a, double b) { return from_bits(bits_of(a) & bits_of(b)); }
 };
 
 struct Or : BinaryDefaults {
   static constexpr std::string_view kName = "or";
-  static constexpr std::array kDTypes{DType::kBool};
-  static double apply(double a, double b) { return from_bool(a != 0 || b != 0); }
+  static constexpr std::array kDTypes{DType::kBool, DType::kI32};
+  static double apply(double a, double b) { return from_bits(bits_of(a) | bits_of(b)); }
 };
 
 struct Xor : BinaryDefaults {
   static constexpr std::string_view kName = "xor";
-  static constexpr std::array kDTypes{DType::kBool};
-  static double apply(double a, double b) { return from_bool((a != 0) != (b != 0)); }
+  static constexpr std::array kDTypes{DType::kBool, DType::kI32};
+  static double apply(double a, double b) { return from_bits(bits_of(a) ^ bits_of(b)); }
+};
+
+/// A number of places outside 0 to 31 moves all bits out.
+bool is_shift(double places) {
+  return places >= 0 && places <= 31;
+}
+
+struct ShiftLeft : BinaryDefaults {
+  static constexpr std::string_view kName = "shift_left";
+  static constexpr std::array kDTypes{DType::kI32};
+  static LinearSets linear() { return {{0}}; }
+  static double apply(double a, double b) {
+    return is_shift(b) ? from_bits(static_cast<int32_t>(static_cast<uint32_t>(bits_of(a)) << bits_of(b))) : 0;
+  }
+};
+
+/// Keeps the sign: a / 2^b toward minus infinity.
+struct ShiftRight : BinaryDefaults {
+  static constexpr std::string_view kName = "shift_right";
+  static constexpr std::array kDTypes{DType::kI32};
+  static double apply(double a, double b) { return std::floor(std::ldexp(a, is_shift(b) ? -static_cast<int>(b) : -31)); }
 };
 
 template <typename F>
@@ -211,7 +236,8 @@ std::vector<Operator> list_operators() {
 }  // namespace
 
 std::span<const Operator> binary_operators() {
-  static const std::vector<Operator> list = list_operators<Add, Sub, Mul, Div, Max, Min, Pow, FloorDiv, Mod, And, Or, Xor>();
+  static const std::vector<Operator> list =
+      list_operators<Add, Sub, Mul, Div, Max, Min, Pow, FloorDiv, Mod, And, Or, Xor, ShiftLeft, ShiftRight>();
   return list;
 }
 

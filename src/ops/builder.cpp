@@ -169,6 +169,20 @@ ValueId Builder::scatter_add(ValueId ids, ValueId updates, int64_t rows, std::st
   return op1("scatter_add", {ids, updates}, {{"rows", rows}}, name);
 }
 
+ValueId Builder::dynamic_slice(ValueId x, const std::vector<ValueId>& starts, const std::vector<int64_t>& dims,
+                               const std::vector<int64_t>& sizes, std::string_view name) {
+  std::vector<ValueId> operands{x};
+  operands.insert(operands.end(), starts.begin(), starts.end());
+  return op1("dynamic_slice", std::move(operands), {{"dims", dims}, {"sizes", sizes}}, name);
+}
+
+ValueId Builder::dynamic_update(ValueId x, ValueId update, const std::vector<ValueId>& starts, const std::vector<int64_t>& dims,
+                                std::string_view name) {
+  std::vector<ValueId> operands{x, update};
+  operands.insert(operands.end(), starts.begin(), starts.end());
+  return op1("dynamic_update", std::move(operands), {{"dims", dims}}, name);
+}
+
 ValueId Builder::random_uniform(ValueId step, const Shape& shape, std::string_view name) {
   const std::string_view given = name.empty() ? "random_uniform" : name;
   const uint64_t key = random_key(seed_, graph_.unique_name(path(given)));

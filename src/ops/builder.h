@@ -91,6 +91,12 @@ class Builder {
   }
   ValueId gather(ValueId table, ValueId ids, std::string_view name = {});                       // rows of dim 0; out of range: zeros
   ValueId scatter_add(ValueId ids, ValueId updates, int64_t rows, std::string_view name = {});  // [rows, ...]; out of range: dropped
+  /// The window of `sizes` that begins at the i32[] starts[k] in dims[k], all of the other dims; outside x: zeros.
+  ValueId dynamic_slice(ValueId x, const std::vector<ValueId>& starts, const std::vector<int64_t>& dims, const std::vector<int64_t>& sizes,
+                        std::string_view name = {});
+  /// x with `update` written at the i32[] starts[k] in dims[k]; what falls outside x is dropped.
+  ValueId dynamic_update(ValueId x, ValueId update, const std::vector<ValueId>& starts, const std::vector<int64_t>& dims,
+                         std::string_view name = {});
   /// Uniform in [0,1) of the given shape; the key is the seed and the op's name, the counter the step and the logical index.
   ValueId random_uniform(ValueId step, const Shape& shape, std::string_view name = {});
   ValueId stop_gradient(ValueId x, std::string_view name = {});

@@ -10,8 +10,10 @@ namespace {
 
 std::vector<const Operator*> list_operators() {
   std::vector<const Operator*> list;
-  for (std::span<const Operator> family : {unary_operators(), binary_operators(), choice_operators(), source_operators(), dot_operators(),
-                                           movement_operators(), reduce_operators(), gather_operators(), attention_operators()})
+  for (std::span<const Operator> family :
+       {unary_operators(), binary_operators(), choice_operators(), source_operators(), dot_operators(), movement_operators(),
+        reduce_operators(), gather_operators(), gather_along_operators(), gather_nd_operators(), order_operators(), scan_operators(),
+        grouped_operators(), dynamic_operators(), attention_operators(), convolution_operators(), pooling_operators(), resize_operators()})
     for (const Operator& op : family) list.push_back(&op);
   return list;
 }

@@ -64,7 +64,7 @@ void compare_reference(const ReferenceCall& call) {
 
 std::vector<TensorType> infer_not(const OpView& op) {
   expect_operands("not", op, 1);
-  expect_dtype("not", op, 0, "x", {DType::kBool});
+  expect_dtype("not", op, 0, "x", {DType::kBool, DType::kI32});
   return {op.inputs[0]};
 }
 
@@ -72,9 +72,11 @@ KernelCall not_kernel(const OpView&, std::span<const Split>) {
   return kernel_call("not");
 }
 
+/// All bits of an i32 turned over are -1 - x.
 void not_reference(const ReferenceCall& call) {
   const std::vector<double>& x = call.inputs[0]->values;
-  for (size_t i = 0; i < x.size(); ++i) call.outputs[0].values[i] = x[i] == 0 ? 1 : 0;
+  const double ones = call.inputs[0]->type.dtype == DType::kBool ? 1 : -1;
+  for (size_t i = 0; i < x.size(); ++i) call.outputs[0].values[i] = ones - x[i];
 }
 
 // ---- select ----

@@ -17,7 +17,7 @@ bool is_cut_in_chunks(const DiscoveredFactor& factor) {
 
 /// Why a rule cannot say this, or "".
 std::string what_rules_lack(const DiscoveredFactor& factor) {
-  if (factor.halo_before + factor.halo_after > 0) return "its parts overlap, and a rule has no halos";
+  if (factor.halo_before + factor.halo_after > 0) return "its parts overlap, and their kernel would make what overlaps, too";
   if (is_cut_in_chunks(factor)) return "it is a part of every chunk of a dim, and a rule has no chunks";
   if (factor.counts_from_part) return "its integers count from the part, and only a kernel that is told of its part can do so";
   std::optional<ReduceOp> reduce;

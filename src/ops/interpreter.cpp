@@ -41,15 +41,33 @@ std::vector<ReferenceTensor> zeros(const std::vector<TensorType>& types) {
 /// and would take the squares of almost nothing below zero.
 constexpr double kUnderflow = 0x1p-100;
 
-/// Moves every element by half to all of its tolerance, up or down: amounts that differ, so that they do not cancel along a chain of ops.
-/// The names of values, not their order, choose.
-void perturb(ReferenceTensor& tensor, const std::vector<double>& tolerance, uint64_t key) {
-  std::vector<float> drawn(tensor.values.size());
-  RandomStream(key, 0).uniform_run(0, static_cast<int64_t>(drawn.size()), drawn.data());
-  for (size_t i = 0; i < tensor.values.size(); ++i)
-    if (tolerance[i] >= kUnderflow) tensor.values[i] += tolerance[i] * (drawn[i] < 0.5f ? -1.0 + drawn[i] : drawn[i]);
+/// Elements that move alike follow the first of them: along each dim that the key draws, the one at its begin.
+std::vector<size_t> leaders_along_drawn_dims(const Shape& shape, uint64_t key) {
+  const RandomStream dims(key, 1);
+  std::vector<size_t> leaders;
+  Dims index = Dims::filled(shape.size(), 0);
+  for (int64_t i = 0; i < element_count(shape); ++i, detail::next_index(index, shape)) {
+    Dims leader = index;
+    for (int d = 0; d < shape.size(); ++d)
+      if (dims.uniform(static_cast<uint64_t>(d)) < 0.5f) leader[d] = 0;
+    leaders.push_back(static_cast<size_t>(detail::flat_index(leader, shape)));
+  }
+  return leaders;
 }
 
+/// Moves every element by half to all of its tolerance, up or down: amounts that differ, so that they do not cancel along a chain of ops.
+/// The names of values, not their order, choose.
+void perturb(ReferenceTensor& tensor, const std::vector<double>& tolerance, uint64_t key, bool alike) {
+  std::vector<float> drawn(tensor.values.size());
+  RandomStream(key, 0).uniform_run(0, static_cast<int64_t>(drawn.size()), drawn.data());
+  const std::vector<size_t> leaders = alike ? leaders_along_drawn_dims(tensor.type.shape, key) : std::vector<size_t>{};
+  for (size_t i = 0; i < tensor.values.size(); ++i) {
+    const float draw = drawn[alike ? leaders[i] : i];
+    if (tolerance[i] >= kUnderflow) tensor.values[i] += tolerance[i] * (draw < 0.5f ? -1.0 + draw : draw);
+  }
+}
+
+/// Notes what the results may be off by, and moves them when asked to.
 void perturb_results(const Graph& graph, const Op& op, const ReferenceCall& call, const InterpreterOptions& options) {
   // All tolerances first: one may read the other results, unperturbed.
   std::vector<std::vector<double>> tolerances;
@@ -61,7 +79,8 @@ void perturb_results(const Graph& graph, const Op& op, const ReferenceCall& call
         for (double& tolerance : tolerances[i]) tolerance += more->second;
     if (options.tolerances && !tolerances[i].empty())
       (*options.tolerances)[name] = *std::max_element(tolerances[i].begin(), tolerances[i].end());
-    if (call.outputs[i].type.dtype == DType::kF32) perturb(call.outputs[i], tolerances[i], random_key(options.perturb, name));
+    if (options.perturb != 0 && call.outputs[i].type.dtype == DType::kF32)
+      perturb(call.outputs[i], tolerances[i], random_key(options.perturb, name), options.alike);
   }
 }
 
@@ -71,7 +90,7 @@ void interpret_op(const Graph& graph, const Op& op, const InterpreterOptions& op
   ReferenceCall call{op_view, {}, outputs};
   for (ValueId input : op.inputs) call.inputs.push_back(&values.at(graph.value(input).name));
   find_operator(graph, op.kind).reference(call);
-  if (options.perturb != 0) perturb_results(graph, op, call, options);
+  if (options.perturb != 0 || options.tolerances) perturb_results(graph, op, call, options);
   if (options.round)
     for (ReferenceTensor& output : outputs)
       if (output.type.dtype == DType::kF32)

@@ -16,7 +16,10 @@ struct InterpreterOptions {
   /// Moves every result of every op by half to all of its tolerance, up or down, drawn by this seed (0: none). The difference to a plain
   /// run is what rounding alone may do to any later tensor: tolerances of whole programs are derived from it.
   uint64_t perturb = 0;
-  /// When set and perturb is not 0: gets the largest tolerance of each op's results by name, for one evaluation on the same operands.
+  /// When perturbing: elements that differ only along dims drawn by the seed move alike, as equal operands round alike. Their errors add up
+  /// in a sum, where independent ones would cancel.
+  bool alike = false;
+  /// When set: gets the largest tolerance of each op's results by name, for one evaluation on the same operands.
   std::map<std::string, double>* tolerances = nullptr;
   /// By value: what a run may be off in its elements besides, such as where it rounds addends that are larger than their sum.
   const std::map<std::string, double>* more_rounding = nullptr;

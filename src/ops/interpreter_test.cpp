@@ -4,6 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <set>
+#include <string>
 
 #include "ops/builder.h"
 
@@ -83,6 +86,35 @@ TEST(Interpreter, PerturbsEachResultByItsToleranceInBothDirections) {
   EXPECT_EQ(values.at("exact").values, std::vector<double>(256, -3));
   EXPECT_NE(interpret(graph, state, {.perturb = 2}).at("y").values, values.at("y").values);
   EXPECT_EQ(interpret(graph, state, {.perturb = 1}).at("y").values, values.at("y").values);
+}
+
+TEST(Interpreter, PerturbsElementsAlikeAlongSomeDims) {
+  Graph graph;
+  Builder builder(graph);
+  builder.unary("square", builder.input("x", {kF32, {4, 8}}), "y");
+  const ReferenceValues state{{"x", f32({4, 8}, std::vector<double>(32, 3))}};
+  // By seed, which dims elements move alike along: each of the four ways must occur, and nothing between.
+  std::set<std::pair<bool, bool>> ways;
+  for (uint64_t seed = 1; seed <= 64; ++seed) {
+    const std::vector<double> y = interpret(graph, state, {.perturb = seed, .alike = true}).at("y").values;
+    bool along_rows = true, along_columns = true;
+    for (size_t i = 0; i < 32; ++i) {
+      along_rows = along_rows && y[i] == y[i % 8];
+      along_columns = along_columns && y[i] == y[i / 8 * 8];
+      EXPECT_NE(y[i], 9);
+    }
+    ways.insert({along_rows, along_columns});
+  }
+  EXPECT_EQ(ways.size(), 4U);
+}
+
+TEST(Interpreter, SaysWhatARoundedRunMayBeOff) {
+  Graph graph;
+  Builder builder(graph);
+  builder.unary("square", builder.input("x", {kF32, {1}}), "y");
+  std::map<std::string, double> tolerances;
+  interpret(graph, {{"x", f32({1}, {3})}}, {.tolerances = &tolerances, .round = true});
+  EXPECT_GE(tolerances.at("y"), 9 * 0x1p-24);
 }
 
 TEST(Interpreter, NeverPerturbsIntegers) {

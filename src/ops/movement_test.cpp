@@ -117,8 +117,10 @@ TEST(Transpose, RefusesAnIncompletePermutation) {
             "  fix: list each number from 0 to 1 once");
 }
 
-TEST(Slice, DividesOnlyDimsThatItTakesWhole) {
-  EXPECT_EQ(rule_text(slice({5, 7}, {0, 2}, {5, 6}, {1, 1})), "([d0, d1]) -> ([d0, d1_out]) {d1: whole, d1_out: whole} {linear: 0}");
+TEST(Slice, TakesAWindowOfEachDimThatItDoesNotTakeWhole) {
+  // Row i of the result is row 2 + 3 i of x.
+  EXPECT_EQ(rule_text(slice({5, 7}, {0, 2}, {5, 6}, {1, 1})), "([d0, d1~(+2:+2)]) -> ([d0, d1]) {linear: 0}");
+  EXPECT_EQ(rule_text(slice({5, 9}, {0, 2}, {5, 9}, {1, 3})), "([d0, d1~(*3+2:+2)]) -> ([d0, d1]) {linear: 0}");
 }
 
 TEST(Slice, RefusesAWindowOutsideTheDim) {
@@ -159,12 +161,15 @@ TEST(Slice, RefusesTheGradientOfAStrideOfATensorOfEightDims) {
   }
 }
 
-TEST(Pad, DividesOnlyDimsThatItLeavesAlone) {
-  EXPECT_EQ(rule_text(pad({5, 3}, {0, 2}, {5, 7}, 0)), "([d0, d1]) -> ([d0, d1_out]) {d1: whole, d1_out: whole} {linear: 0}");
+TEST(Pad, TakesAWindowThatEndsWhereTheOperandDoes) {
+  EXPECT_EQ(rule_text(pad({5, 3}, {0, 2}, {5, 7}, 0)), "([d0, d1~(-2:-2)]) -> ([d0, d1]) {linear: 0}");
+  const Window window{7, 3, 1, 1, -2, -2};
+  EXPECT_EQ(window.of({0, 3}), (Range{0, 1}));  // columns 0 and 1 are padding, 2 is the first of x
+  EXPECT_EQ(window.of({3, 7}), (Range{1, 3}));  // columns 3 and 4 are the last of x
 }
 
 TEST(Pad, IsNotLinearWithAValue) {
-  EXPECT_EQ(rule_text(pad({5, 3}, {0, 2}, {5, 7}, 1)), "([d0, d1]) -> ([d0, d1_out]) {d1: whole, d1_out: whole}");
+  EXPECT_EQ(rule_text(pad({5, 3}, {0, 2}, {5, 7}, 1)), "([d0, d1~(-2:-2)]) -> ([d0, d1])");
 }
 
 TEST(Pad, RefusesAListThatIsTooShort) {
@@ -174,9 +179,9 @@ TEST(Pad, RefusesAListThatIsTooShort) {
             "  fix: give 2 entries");
 }
 
-TEST(Concat, IsJointlyLinearAndWholeInItsDim) {
+TEST(Concat, IsJointlyLinearAndTakesAWindowOfTheJointForEachPart) {
   EXPECT_EQ(rule_text({"concat", {f32({5, 2}), f32({5, 3})}, {{"dim", int64_t{1}}}}),
-            "([d0, d1_0], [d0, d1_1]) -> ([d0, d1_out]) {d1_out: whole, d1_0: whole, d1_1: whole} {linear: 0, 1}");
+            "([d0, d1~(+0:+0)], [d0, d1~(-2:-2)]) -> ([d0, d1]) {linear: 0, 1}");
 }
 
 TEST(Concat, RefusesPartsThatDifferElsewhere) {

@@ -1,7 +1,7 @@
 // slice, pad and concat: operators that take a window of a tensor or place tensors in one.
 //
-// A dim that is taken whole may be divided. A dim of which a window is taken stays whole: parts of the operand and of the result would
-// not lie on the same process. Its extents before and after differ, so that it is two factors, d1 of the operand and d1_out of the result.
+// A dim of the result is one factor. Where it is no dim of the operand as it stands, the operand has a window of it: what a part of the
+// result needs lies elsewhere, and parts of the operand and of the result need not lie on the same process.
 #include <algorithm>
 
 #include "ops/builder.h"
@@ -12,39 +12,41 @@ namespace {
 
 using detail::Gradients;
 
-/// The rule of an op of one operand in which dim d keeps its extent and place when `whole_taken(d)`.
-template <typename Predicate>
-ShardingRule window_rule(const OpView& op, const Shape& out, Predicate whole_taken) {
-  const Shape& in = op.inputs[0].shape;
-  ShardingRule rule{{}, {{}}, {{}}, {}};
-  for (int d = 0; d < in.size(); ++d) {
-    const bool parallel = whole_taken(d);
-    const std::string name = "d" + std::to_string(d);
-    const int of_operand = detail::add_factor(rule, name, in[d], parallel ? FactorKind::kParallel : FactorKind::kWhole);
-    const int of_result = parallel ? of_operand : detail::add_factor(rule, name + "_out", out[d], FactorKind::kWhole);
-    rule.inputs[0].push_back({of_operand, 1});
-    rule.outputs[0].push_back({of_result, 1});
+/// The rule of an op of one operand, of which each dim has a window of the result's.
+template <typename WindowOfDim>
+ShardingRule window_rule(const Shape& out, WindowOfDim window_of_dim) {
+  ShardingRule rule;
+  rule.outputs = {detail::add_factors(rule, out)};
+  rule.inputs = rule.outputs;
+  for (int d = 0; d < out.size(); ++d) {
+    const Window window = window_of_dim(d);
+    if (!window.is_identity()) rule.inputs[0][static_cast<size_t>(d)].window = window;
   }
   return rule;
 }
 
-std::vector<LocalInt> local_ints(const std::vector<int64_t>& values) {
-  return {values.begin(), values.end()};
+/// Where dim d of the operand begins in a part, counted from `first` of the result's part: 0 when the operand has all that is wanted.
+///   requires  the rule of an op of one operand
+LocalInt begin_in_operand(const ShardingRule& rule, std::span<const Split> factors, int d, int64_t stride, int64_t start) {
+  const DimFactor& dim = rule.inputs[0][static_cast<size_t>(d)];
+  const Split& part = factors[static_cast<size_t>(dim.factor)];
+  if (!dim.window) return start;
+  return LocalInt(start) + stride * LocalInt::begin_of(part) - LocalInt::begin_of(split_of(dim, part));
 }
 
 // slice
 
-struct Window {
+struct Taken {
   int64_t start, limit, stride;
 };
 
-Window window_of(const Attributes& attributes, int dim) {
+Taken taken_of(const Attributes& attributes, int dim) {
   const auto d = static_cast<size_t>(dim);
   return {attributes.integers("start")[d], attributes.integers("limit")[d], attributes.integers("stride")[d]};
 }
 
 void check_window(const OpView& op, int dim) {
-  const Window window = window_of(op.attributes, dim);
+  const Taken window = taken_of(op.attributes, dim);
   const int64_t extent = op.inputs[0].shape[dim];
   if (window.start >= 0 && window.start <= window.limit && window.limit <= extent && window.stride >= 1) return;
   detail::refuse("slice", op,
@@ -60,16 +62,17 @@ std::vector<TensorType> infer_slice(const OpView& op) {
   Shape shape;
   for (int d = 0; d < op.inputs[0].shape.size(); ++d) {
     check_window(op, d);
-    const Window window = window_of(op.attributes, d);
+    const Taken window = taken_of(op.attributes, d);
     shape.push_back((window.limit - window.start + window.stride - 1) / window.stride);
   }
   return {{op.inputs[0].dtype, shape}};
 }
 
 ShardingRule rule_slice(const OpView& op) {
-  ShardingRule rule = window_rule(op, infer_slice(op)[0].shape, [&](int d) {
-    const Window window = window_of(op.attributes, d);
-    return window.start == 0 && window.limit == op.inputs[0].shape[d] && window.stride == 1;
+  const Shape out = infer_slice(op)[0].shape;
+  ShardingRule rule = window_rule(out, [&](int d) {
+    const Taken taken = taken_of(op.attributes, d);
+    return Window{out[d], op.inputs[0].shape[d], taken.stride, 1, taken.start, taken.start};
   });
   rule.linear = {{0}};
   return rule;
@@ -81,8 +84,13 @@ Work work_slice(const OpView& op) {
   return {Flops(0), window + window};
 }
 
-KernelCall kernel_slice(const OpView& op, std::span<const Split>) {
-  KernelCall call = detail::kernel_call("slice", local_ints(op.attributes.integers("start")));
+KernelCall kernel_slice(const OpView& op, std::span<const Split> factors) {
+  const ShardingRule rule = rule_slice(op);
+  KernelCall call = detail::kernel_call("slice");
+  for (int d = 0; d < op.inputs[0].shape.size(); ++d) {
+    const Taken taken = taken_of(op.attributes, d);
+    call.ints.push_back(begin_in_operand(rule, factors, d, taken.stride, taken.start));
+  }
   for (int64_t stride : op.attributes.integers("stride")) call.ints.emplace_back(stride);
   return call;
 }
@@ -92,8 +100,8 @@ void reference_slice(const ReferenceCall& call) {
   detail::fill_result(call, [&](const Dims& index) {
     Dims source = index;
     for (int d = 0; d < index.size(); ++d) {
-      const Window window = window_of(call.op.attributes, d);
-      source[d] = window.start + index[d] * window.stride;
+      const Taken taken = taken_of(call.op.attributes, d);
+      source[d] = taken.start + index[d] * taken.stride;
     }
     return x.values[static_cast<size_t>(detail::flat_index(source, x.type.shape))];
   });
@@ -131,7 +139,7 @@ Gradients gradient_slice(Builder& builder, const GradientCall& call) {
   ValueId flow = call.output_gradients.at(0).value();
   expect_room_to_spread(call.op, from);
   for (int d = 0; d < from.size(); ++d)
-    if (window_of(attributes, d).stride > 1) flow = spread(builder, flow, d, window_of(attributes, d).stride);
+    if (taken_of(attributes, d).stride > 1) flow = spread(builder, flow, d, taken_of(attributes, d).stride);
   return {builder.pad(flow, attributes.integers("start"), from, 0, "x")};
 }
 
@@ -147,15 +155,22 @@ std::vector<TensorType> infer_pad(const OpView& op) {
 
 ShardingRule rule_pad(const OpView& op) {
   const Shape out = detail::result_shape(op);
-  ShardingRule rule = window_rule(
-      op, out, [&](int d) { return op.attributes.integers("low")[static_cast<size_t>(d)] == 0 && out[d] == op.inputs[0].shape[d]; });
+  ShardingRule rule = window_rule(out, [&](int d) {
+    const int64_t low = op.attributes.integers("low")[static_cast<size_t>(d)];
+    return Window{out[d], op.inputs[0].shape[d], 1, 1, -low, -low};
+  });
   // Parts of a sum would each bring the value once.
   if (op.attributes.number("value") == 0) rule.linear = {{0}};
   return rule;
 }
 
-KernelCall kernel_pad(const OpView& op, std::span<const Split>) {
-  return detail::kernel_call("pad", local_ints(op.attributes.integers("low")), {op.attributes.number("value")});
+/// low of a part: how far the operand's part begins behind the first element that the result's part would read.
+KernelCall kernel_pad(const OpView& op, std::span<const Split> factors) {
+  const ShardingRule rule = rule_pad(op);
+  KernelCall call = detail::kernel_call("pad", {}, {op.attributes.number("value")});
+  for (int d = 0; d < op.inputs[0].shape.size(); ++d)
+    call.ints.push_back(-1 * begin_in_operand(rule, factors, d, 1, -op.attributes.integers("low")[static_cast<size_t>(d)]));
+  return call;
 }
 
 void reference_pad(const ReferenceCall& call) {
@@ -204,23 +219,20 @@ std::vector<TensorType> infer_concat(const OpView& op) {
   return {type};
 }
 
-/// All parts share the other dims; the dim of the joint is a whole factor of each operand.
+/// All parts share the dims; each has its own window of the dim of the joint.
 ShardingRule rule_concat(const OpView& op) {
   const int dim = static_cast<int>(op.attributes.integer("dim"));
-  TensorType out = infer_concat(op)[0];
+  const Shape out = infer_concat(op)[0].shape;
   ShardingRule rule;
-  OperandFactors shared;
-  for (int d = 0; d < out.shape.size(); ++d)
-    shared.push_back({detail::add_factor(rule, "d" + std::to_string(d) + (d == dim ? "_out" : ""), out.shape[d],
-                                         d == dim ? FactorKind::kWhole : FactorKind::kParallel),
-                      1});
-  rule.outputs = {shared};
+  rule.outputs = {detail::add_factors(rule, out)};
   std::vector<int> every_input;
-  for (size_t part = 0; part < op.inputs.size(); ++part) {
-    const std::string name = "d" + std::to_string(dim) + "_" + std::to_string(part);
-    shared[static_cast<size_t>(dim)].factor = detail::add_factor(rule, name, op.inputs[part].shape[dim], FactorKind::kWhole);
-    rule.inputs.push_back(shared);
-    every_input.push_back(static_cast<int>(part));
+  int64_t begin = 0;
+  for (const TensorType& part : op.inputs) {
+    rule.inputs.push_back(rule.outputs[0]);
+    const Window window{out[dim], part.shape[dim], 1, 1, -begin, -begin};
+    if (!window.is_identity()) rule.inputs.back()[static_cast<size_t>(dim)].window = window;
+    every_input.push_back(static_cast<int>(rule.inputs.size()) - 1);
+    begin += part.shape[dim];
   }
   rule.linear = {every_input};
   return rule;

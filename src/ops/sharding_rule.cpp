@@ -1,5 +1,6 @@
 #include "ops/sharding_rule.h"
 
+#include "base/error.h"
 #include "base/text.h"
 
 namespace tessera {
@@ -12,6 +13,7 @@ std::string text_of(const ShardingRule& rule, const OperandFactors& operand) {
   for (const DimFactor& dim : operand) {
     std::string text = dim.factor < 0 ? "_" : rule.factors.at(static_cast<size_t>(dim.factor)).name;
     if (dim.factor >= 0 && dim.unit != 1) text += "*" + std::to_string(dim.unit);
+    if (dim.window) text += "~" + to_text(*dim.window);
     dims.push_back(std::move(text));
   }
   return "[" + join(dims, ", ") + "]";
@@ -74,6 +76,14 @@ std::string_view to_text(FactorKind kind) {
     case FactorKind::kWhole: return "whole";
   }
   throw InternalError("unknown kind of factor");
+}
+
+Split split_of(const DimFactor& dim, const Split& factor) {
+  ensure(dim.unit == 1 || factor.windows.empty(), "what is cut in units has no windows");
+  Split split = factor;
+  split.unit = dim.unit;
+  if (dim.window && !dim.window->is_identity()) split.windows.push_back(*dim.window);
+  return split;
 }
 
 int ShardingRule::find(std::string_view name) const {

@@ -10,11 +10,12 @@
 // Source: Shardy's factor rules (openxla/shardy); Paddle's einsum rules; reference text in docs/sharding.md.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "base/dims.h"
+#include "base/split.h"
 
 namespace tessera {
 
@@ -40,14 +41,21 @@ struct Factor {
 };
 
 /// The factor of one dim of one operand. dim extent = factor extent x unit: a dim that fuses several is cut only between units.
+/// With a window (from the factor's extent to the dim's) a part of the factor goes with the window of it: the rows of x that the rows of a
+/// slice or a convolution need. The parts of such an operand may overlap. Windows are for inputs.
 struct DimFactor {
   int factor = -1;  // -1: none, the dim stays whole
   int64_t unit = 1;
+  std::optional<Window> window = {};
 
   bool operator==(const DimFactor&) const = default;
 };
 
 using OperandFactors = std::vector<DimFactor>;  // one per dim
+
+/// How a dim is divided when its factor is divided as `factor` says.
+///   requires  dim.factor >= 0
+Split split_of(const DimFactor& dim, const Split& factor);
 
 struct ShardingRule {
   std::vector<Factor> factors;
@@ -62,7 +70,7 @@ struct ShardingRule {
   int find(std::string_view name) const;
 };
 
-/// "([m, k], [k, n]) -> ([m, n]) {k: reduction sum} {linear: 0; 1}", units as `h*64`.
+/// "([m, k], [k, n]) -> ([m, n]) {k: reduction sum} {linear: 0; 1}", units as `h*64`, windows as `h~(-1:+1)`.
 std::string to_text(const ShardingRule& rule);
 
 }  // namespace tessera

@@ -26,10 +26,12 @@ struct UnaryDefaults {
   static constexpr double kFlops = kCheap;
   static constexpr double kRoundings = kExact;
   static constexpr bool kLinear = false;
+  static constexpr bool kIntegers = false;  // takes i32, too, and lets no gradient through these
 };
 
 struct Neg : UnaryDefaults {
   static constexpr std::string_view kName = "neg";
+  static constexpr bool kIntegers = true;
   static constexpr bool kLinear = true;
   static double apply(double x) { return -x; }
   static ValueId gradient(const UnaryGradient& g) { return g.builder.unary("neg", g.dy, "x"); }
@@ -37,6 +39,7 @@ struct Neg : UnaryDefaults {
 
 struct Abs : UnaryDefaults {
   static constexpr std::string_view kName = "abs";
+  static constexpr bool kIntegers = true;
   static double apply(double x) { return std::abs(x); }
   static ValueId gradient(const UnaryGradient& g) { return g.builder.mul(g.dy, g.builder.unary("sign", g.x), "x"); }
 };
@@ -120,8 +123,34 @@ struct Floor : UnaryDefaults {
   static double apply(double x) { return std::floor(x); }
 };
 
+struct Ceil : UnaryDefaults {
+  static constexpr std::string_view kName = "ceil";
+  static double apply(double x) { return std::ceil(x); }
+};
+
+/// Halves go to the even neighbour.
+struct Round : UnaryDefaults {
+  static constexpr std::string_view kName = "round";
+  static double apply(double x) { return std::nearbyint(x); }
+};
+
+struct Log1p : UnaryDefaults {
+  static constexpr std::string_view kName = "log1p";
+  static constexpr double kFlops = kTranscendental, kRoundings = kLibraryRoundings;
+  static double apply(double x) { return std::log1p(x); }
+  static ValueId gradient(const UnaryGradient& g) { return g.builder.div(g.dy, g.builder.add_scalar(g.x, 1), "x"); }
+};
+
+struct Expm1 : UnaryDefaults {
+  static constexpr std::string_view kName = "expm1";
+  static constexpr double kFlops = kTranscendental, kRoundings = kLibraryRoundings;
+  static double apply(double x) { return std::expm1(x); }
+  static ValueId gradient(const UnaryGradient& g) { return g.builder.mul(g.dy, g.builder.add_scalar(g.y, 1), "x"); }
+};
+
 struct Square : UnaryDefaults {
   static constexpr std::string_view kName = "square";
+  static constexpr bool kIntegers = true;
   static constexpr double kRoundings = kOneRounding;
   static double apply(double x) { return x * x; }
   static ValueId gradient(const UnaryGradient& g) { return g.builder.mul(g.dy, g.builder.mul_scalar(g.x, 2), "x"); }
@@ -129,6 +158,7 @@ struct Square : UnaryDefaults {
 
 struct Sign : UnaryDefaults {
   static constexpr std::string_view kName = "sign";
+  static constexpr bool kIntegers = true;
   static double apply(double x) { return static_cast<double>((x > 0) - (x < 0)); }
 };
 
@@ -142,13 +172,16 @@ concept HasGradient = requires { &F::gradient; };
 template <typename F>
 std::vector<TensorType> infer_unary(const OpView& op) {
   detail::expect_operands(F::kName, op, 1);
-  detail::expect_dtype(F::kName, op, 0, "x", {DType::kF32});
+  if (F::kIntegers)
+    detail::expect_dtype(F::kName, op, 0, "x", {DType::kF32, DType::kI32});
+  else
+    detail::expect_dtype(F::kName, op, 0, "x", {DType::kF32});
   return {op.inputs[0]};
 }
 
 template <typename F>
 Gradients unary_gradient(Builder& builder, const GradientCall& call) {
-  if (!call.wanted[0]) return {std::nullopt};
+  if (!call.wanted[0] || builder.type(call.op.inputs[0]).dtype != DType::kF32) return {std::nullopt};
   return {F::gradient({builder, call.op.inputs[0], call.op.outputs[0], *call.output_gradients[0]})};
 }
 
@@ -164,7 +197,9 @@ Operator unary_operator() {
     const std::vector<double>& x = call.inputs[0]->values;
     for (size_t i = 0; i < x.size(); ++i) call.outputs[0].values[i] = F::apply(x[i]);
   };
-  op.tolerance = [](const ReferenceCall& call, int output) { return rounded(call, output, F::kRoundings); };
+  op.tolerance = [](const ReferenceCall& call, int output) {
+    return call.outputs[0].type.dtype == DType::kF32 ? rounded(call, output, F::kRoundings) : exact(call, output);
+  };
   if constexpr (HasGradient<F>) op.gradient = unary_gradient<F>;
   return op;
 }
@@ -265,7 +300,7 @@ void append_scalar(std::vector<Operator>& list) {
 
 std::vector<Operator> list_operators() {
   std::vector<Operator> list;
-  append_unary<Neg, Abs, Exp, Log, Sqrt, Rsqrt, Tanh, Logistic, Erf, Sin, Cos, Floor, Square, Sign>(list);
+  append_unary<Neg, Abs, Exp, Log, Sqrt, Rsqrt, Tanh, Logistic, Erf, Sin, Cos, Floor, Ceil, Round, Log1p, Expm1, Square, Sign>(list);
   append_scalar<AddScalar, MulScalar, MaxScalar, MinScalar, PowScalar>(list);
   return list;
 }

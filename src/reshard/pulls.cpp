@@ -1,6 +1,7 @@
 // Which boxes a receiver takes from whom: exact overlaps of what it wants with what others hold.
 #include <algorithm>
 #include <functional>
+#include <optional>
 
 #include "base/error.h"
 #include "reshard/chains.h"
@@ -38,6 +39,58 @@ std::vector<DimPart> overlapping_parts(const DimSharding& dim, const ProcessMesh
   return parts;
 }
 
+/// Every part of a dim with windows, in the order of the places.
+std::vector<DimPart> windowed_parts(const DimSharding& dim, const Split& split, int axis_count) {
+  std::vector<DimPart> parts;
+  DimPart part{std::vector<int64_t>(dim.axes.size(), 0), {}};
+  for (bool more = true; more;) {
+    Coordinate place = Dims::filled(axis_count, 0);
+    for (size_t i = 0; i < dim.axes.size(); ++i) place[dim.axes[i]] = part.places[i];
+    part.common = split.range_at(place);
+    parts.push_back(part);
+    more = false;
+    for (size_t i = dim.axes.size(); i-- > 0 && !more;) {
+      more = ++part.places[i] < split.axes[i].parts;
+      if (!more) part.places[i] = 0;
+    }
+  }
+  return parts;
+}
+
+/// Covers `wanted` with parts that may overlap: from each index on the part that reaches furthest, so that they are few.
+void cover(const std::vector<DimPart>& parts, Range wanted, std::vector<DimPart>& chosen) {
+  while (!wanted.empty()) {
+    const DimPart* best = nullptr;
+    for (const DimPart& part : parts)
+      if (part.common.begin <= wanted.begin && part.common.end > wanted.begin && (!best || part.common.end > best->common.end))
+        best = &part;
+    ensure(best != nullptr, "the holders of a placement with windows have all that is wanted");
+    const int64_t end = std::min(wanted.end, best->common.end);
+    chosen.push_back({best->places, {wanted.begin, end}});
+    wanted.begin = end;
+  }
+}
+
+/// Like overlapping_parts where holders overlap: each index once, what the receiver holds itself from there. `own`: its place among the
+/// holders, if it is one.
+std::vector<DimPart> chosen_parts(const DimSharding& dim, const Split& split, const ProcessMesh& mesh, const Range& wanted,
+                                  const std::optional<Coordinate>& own) {
+  const std::vector<DimPart> parts = windowed_parts(dim, split, mesh.axis_count());
+  std::vector<DimPart> chosen;
+  const Range held = own ? split.range_at(*own) : Range{};
+  const Range common{std::max(held.begin, wanted.begin), std::min(held.end, wanted.end)};
+  if (common.empty()) {
+    cover(parts, wanted, chosen);
+    return chosen;
+  }
+  cover(parts, {wanted.begin, common.begin}, chosen);
+  std::vector<int64_t> places;
+  for (int axis : dim.axes) places.push_back((*own)[axis]);
+  chosen.push_back({std::move(places), common});
+  cover(parts, {common.end, wanted.end}, chosen);
+  return chosen;
+}
+
 bool shards(const DistAttr& attr, int axis) {
   return attr.uses(axis) && !attr.is_partial_on(axis);
 }
@@ -47,9 +100,13 @@ class PullFinder {
   PullFinder(const Shape& shape, const Exchange& exchange, Rank receiver, Coordinate place)
       : from_(exchange.from), to_(exchange.to), receiver_(receiver), place_(place), resolved_(resolved_axes(from_, to_)) {
     wanted_ = to_.box(shape, place);
-    for (int d = 0; d < shape.size(); ++d)
-      parts_.push_back(
-          overlapping_parts(from_.dims[static_cast<size_t>(d)], *from_.mesh, shape[d], wanted_.ranges[static_cast<size_t>(d)]));
+    const auto own = from_.mesh->coordinate_of(receiver);
+    for (int d = 0; d < shape.size(); ++d) {
+      const DimSharding& dim = from_.dims[static_cast<size_t>(d)];
+      const Range& range = wanted_.ranges[static_cast<size_t>(d)];
+      parts_.push_back(dim.axes.empty() || dim.windows.empty() ? overlapping_parts(dim, *from_.mesh, shape[d], range)
+                                                               : chosen_parts(dim, from_.split(d, shape[d]), *from_.mesh, range, own));
+    }
   }
 
   std::vector<Pull> run() {
@@ -141,6 +198,21 @@ int64_t least_of_sums(int64_t wanted, const std::vector<PartialAxis>& resolved, 
 }
 
 }  // namespace
+
+bool holds_all_of(const Shape& shape, const DistAttr& from, const DistAttr& to) {
+  for (int d = 0; d < shape.size(); ++d) {
+    const DimSharding &held = from.dims[static_cast<size_t>(d)], &wanted = to.dims[static_cast<size_t>(d)];
+    if (held.axes.empty() || held.windows.empty() || held == wanted) continue;
+    const std::vector<DimPart> parts = windowed_parts(held, from.split(d, shape[d]), from.mesh->axis_count());
+    for (const DimPart& part : windowed_parts(wanted, to.split(d, shape[d]), to.mesh->axis_count()))
+      for (int64_t at = part.common.begin, reach = at; at < part.common.end; at = reach) {
+        for (const DimPart& holder : parts)
+          if (holder.common.begin <= at) reach = std::max(reach, holder.common.end);
+        if (reach == at) return false;
+      }
+  }
+  return true;
+}
 
 std::vector<Pull> pulls(const Shape& shape, const Exchange& exchange, Rank receiver) {
   const auto place = exchange.to.mesh->coordinate_of(receiver);

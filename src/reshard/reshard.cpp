@@ -43,6 +43,17 @@ bool is_local(const Shape& shape, const DistAttr& from, const DistAttr& to) {
   return true;
 }
 
+bool has_equal_windows(const DistAttr& a, const DistAttr& b, size_t dim) {
+  return a.dims[dim].windows == b.dims[dim].windows;
+}
+
+/// Do the same axes divide every dim, and only windows differ?
+bool only_windows_differ(const DistAttr& from, const DistAttr& to) {
+  for (size_t d = 0; d < from.dims.size(); ++d)
+    if (from.dims[d].axes != to.dims[d].axes) return false;
+  return from.has_windows() || to.has_windows();
+}
+
 /// Does `a` start with `b`, dim by dim? Then a is b divided further.
 bool divides_further(const DistAttr& a, const DistAttr& b) {
   for (size_t d = 0; d < a.dims.size(); ++d) {
@@ -50,6 +61,8 @@ bool divides_further(const DistAttr& a, const DistAttr& b) {
     const auto& shorter = b.dims[d].axes;
     if (shorter.size() > longer.size() || !std::equal(shorter.begin(), shorter.end(), longer.begin())) return false;
     if (!shorter.empty() && a.dims[d].unit != b.dims[d].unit) return false;
+    const bool windowed = !a.dims[d].windows.empty() || (!shorter.empty() && !b.dims[d].windows.empty());
+    if (windowed && !(a.dims[d] == b.dims[d])) return false;
   }
   return true;
 }
@@ -62,13 +75,14 @@ bool has_the_same_parts(const DistAttr& from, const DistAttr& to) {
     const auto size = [&](int axis) { return from.mesh->shape()[axis]; };
     if (!std::equal(a.axes.begin(), a.axes.end(), b.axes.begin(), b.axes.end(), [&](int x, int y) { return size(x) == size(y); }))
       return false;
-    if (!a.axes.empty() && a.unit != b.unit) return false;
+    if (!a.axes.empty() && (a.unit != b.unit || !has_equal_windows(from, to, d))) return false;
   }
   return true;
 }
 
 /// Do axes go from the end of one dim to the end of one other, and nothing else changes?
 bool moves_between_two_dims(const DistAttr& from, const DistAttr& to) {
+  if (from.has_windows() || to.has_windows()) return false;
   std::vector<size_t> changed;
   for (size_t d = 0; d < from.dims.size(); ++d)
     if (from.dims[d].axes != to.dims[d].axes) changed.push_back(d);
@@ -99,6 +113,7 @@ int dim_to_scatter(const Shape& shape, const DistAttr& attr, int64_t parts) {
   int64_t longest_extent = parts - 1;
   for (int d = 0; d < shape.size(); ++d) {
     const Split split = attr.split(d, shape[d]);
+    if (!split.windows.empty()) continue;
     const int64_t extent = split.largest() / split.unit;
     if (extent >= parts && extent % parts == 0) return d;
     if (extent > longest_extent) {
@@ -175,6 +190,7 @@ std::string_view to_text(ReshardKind kind) {
     case ReshardKind::kAllReduce: return "all-reduce";
     case ReshardKind::kAllToAll: return "all-to-all";
     case ReshardKind::kPermute: return "permute";
+    case ReshardKind::kHalo: return "halo";
     case ReshardKind::kMessages: return "messages";
   }
   throw InternalError("unknown kind of reshard");
@@ -194,6 +210,7 @@ ReshardKind classify(const Shape& shape, const DistAttr& from, const DistAttr& t
   }
   if (is_local(shape, from, to)) return ReshardKind::kSlice;
   if (divides_further(from, to)) return ReshardKind::kAllGather;
+  if (only_windows_differ(from, to)) return ReshardKind::kHalo;
   if (has_the_same_parts(from, to)) return ReshardKind::kPermute;
   return moves_between_two_dims(from, to) ? ReshardKind::kAllToAll : ReshardKind::kMessages;
 }

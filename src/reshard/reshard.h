@@ -21,10 +21,11 @@ enum class ReshardKind {
   kAllReduce,      // addends are summed, every process all
   kAllToAll,       // an axis goes from the end of one dim to the end of another
   kPermute,        // every process takes the part of one other
+  kHalo,           // windows widen: every process takes what its own part lacks, mostly from its neighbours
   kMessages,       // anything else: exact overlaps
 };
 std::string_view to_text(
-    ReshardKind kind);  // "none", "slice", "all-gather", "reduce-scatter", "all-reduce", "all-to-all", "permute", "messages"
+    ReshardKind kind);  // "none", "slice", "all-gather", "reduce-scatter", "all-reduce", "all-to-all", "permute", "halo", "messages"
 
 /// One exchange: every receiver pulls boxes of `from` and puts `to` together, adding (or taking the maximum, ...) the contributions of the
 /// partial axes that `to` resolves, in the order of their coordinates.
@@ -66,8 +67,12 @@ Seconds price(const TensorType& type, const Exchange& exchange, const LinkCost& 
 /// The name of the whole way: what a reader would call it, such as all-reduce for reduce-scatter + all-gather.
 ReshardKind classify(const Shape& shape, const DistAttr& from, const DistAttr& to);
 
+/// Do the processes of `from` together hold what each of `to` wants? Always, unless a window of `from` leaves something out.
+bool holds_all_of(const Shape& shape, const DistAttr& from, const DistAttr& to);
+
 /// What `receiver` pulls, its own part too, ordered by box and then by contribution.
-///   ensures  the boxes whose `first` is set tile the receiver's box of `to`; nothing is pulled by a process that starts a new Partial at a
+///   requires holds_all_of(shape, exchange.from, exchange.to)
+///   ensures  the boxes whose `first` is set tile the receiver's box of `to`; of holders that overlap the receiver itself is taken first; nothing is pulled by a process that starts a new Partial at a
 ///            coordinate other than 0: it holds the identity
 std::vector<Pull> pulls(const Shape& shape, const Exchange& exchange, Rank receiver);
 

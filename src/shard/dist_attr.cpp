@@ -23,9 +23,8 @@ DistAttr DistAttr::replicated(MeshPtr mesh, int rank) {
 bool DistAttr::operator==(const DistAttr& other) const {
   if (dims.size() != other.dims.size() || partial != other.partial) return false;
   for (size_t d = 0; d < dims.size(); ++d) {
-    // A unit says nothing about a dim that is not divided.
-    if (dims[d].axes != other.dims[d].axes) return false;
-    if (!dims[d].axes.empty() && dims[d].unit != other.dims[d].unit) return false;
+    // Units and windows say nothing about a dim that is not divided.
+    if (dims[d].axes.empty() ? !other.dims[d].axes.empty() : !(dims[d] == other.dims[d])) return false;
   }
   return mesh == other.mesh || (mesh && other.mesh && *mesh == *other.mesh);
 }
@@ -46,9 +45,11 @@ bool DistAttr::is_partial_on(int axis) const {
 
 Split DistAttr::split(int dim, int64_t extent) const {
   const DimSharding& sharding = dims[static_cast<size_t>(dim)];
-  ensure(sharding.axes.empty() || extent % sharding.unit == 0, "the unit of a divided dim divides its extent");
-  const int64_t unit = sharding.axes.empty() ? 1 : sharding.unit;
-  Split split{extent / unit, unit, {}};
+  if (sharding.axes.empty()) return {extent, 1, {}};
+  ensure(sharding.windows.empty() || sharding.windows.back().to == extent, "the last window of a dim is of its extent");
+  const int64_t divided = sharding.windows.empty() ? extent : sharding.windows.front().from;
+  ensure(divided % sharding.unit == 0, "the unit of a divided dim divides its extent");
+  Split split{divided / sharding.unit, sharding.unit, {}, sharding.windows};
   for (int axis : sharding.axes) split.axes.push_back({axis, mesh->shape()[axis]});
   return split;
 }
@@ -63,6 +64,10 @@ Shape DistAttr::largest_shape(const Shape& shape) const {
   Shape local;
   for (int d = 0; d < shape.size(); ++d) local.push_back(split(d, shape[d]).largest());
   return local;
+}
+
+bool DistAttr::has_windows() const {
+  return std::any_of(dims.begin(), dims.end(), [](const DimSharding& dim) { return !dim.axes.empty() && !dim.windows.empty(); });
 }
 
 std::vector<Placement> DistAttr::placements() const {

@@ -24,10 +24,12 @@ Placement Shard(int dim);                             // NOLINT: the field's nam
 Placement Replicate();                                // NOLINT
 Placement Partial(ReduceOp reduce = ReduceOp::kSum);  // NOLINT
 
-/// The mesh axes that divide one dim, outermost first, and the unit inside which it is never cut.
+/// The mesh axes that divide one dim, outermost first, and the unit inside which it is never cut. With windows the axes divide another
+/// extent, and each process holds what its part of that needs of this dim: such parts may overlap, and may leave something out.
 struct DimSharding {
   std::vector<int> axes;
   int64_t unit = 1;
+  std::vector<Window> windows = {};  // each of the one before it; the last to this dim
 
   bool operator==(const DimSharding&) const = default;
 };
@@ -54,12 +56,13 @@ struct DistAttr {
   bool is_replicated() const;
   bool uses(int axis) const;  // to divide a dim or as a partial axis
   bool is_partial_on(int axis) const;
+  bool has_windows() const;
 
   /// How dim `dim` of extent `extent` is divided.
   Split split(int dim, int64_t extent) const;
   /// What the process at `coordinate` holds of a tensor of this shape; a Partial holds addends of that box.
   Box box(const Shape& shape, const Coordinate& coordinate) const;
-  /// The local shape at the origin of the mesh: in every dim the largest.
+  /// In every dim the largest that a process holds; without windows that is the process at the origin of the mesh.
   Shape largest_shape(const Shape& shape) const;
   /// The placement of each axis, in the order of the mesh's axes.
   std::vector<Placement> placements() const;
@@ -68,6 +71,9 @@ struct DistAttr {
 /// The text form of a tensor on a mesh, used in prints, errors, tests and plans:
 ///
 ///     f32[32@dp, 4096@tp] {partial sum: ep}     several axes on one dim: 32@dp@cp (dp outermost), units of 64: 512@tp:64
+///     f32[34@h~32(+0:+2)]                       windows: h divides 32 rows, and each process holds rows b to e + 2 of 34 for its [b, e)
+///     f32[64@h~32(*2-1:+1)]                     rows 2b - 1 to 2(e - 1) + 1 of 64; (/2-1:+1) halves, and rounds inwards
+///     f32[32@h~32(-1:+1)~32(-1:+1)]             a window of a window: the rows of the first, and one more on either side
 std::string to_text(const TensorType& type, const DistAttr& attr);
 /// Without extents and dtype: "[@dp, @tp] {partial sum: ep}"; a whole dim is "*".
 std::string to_text(const DistAttr& attr);

@@ -14,13 +14,16 @@ namespace {
 }
 
 constexpr const char* kTypeForm = "f32[32@dp, 4096@tp] or f32[8, 16] {partial sum: tp}";
+constexpr const char* kWindowForm = "f32[64@h~32(*2-1:+1)]: rows 2b-1 to 2(e-1)+1 of 64 for each part [b, e) of 32";
 constexpr const char* kPlacementsForm = "Shard(0), Replicate() (one an axis) or tp: Shard(1), ep: Partial(sum)";
 constexpr const char* kSpecForm = "P(\"dp\", None, \"tp\") or P((\"dp\",\"cp\"), None)";
 
 std::string dim_text(const DistAttr& attr, size_t dim) {
   std::string text;
   for (int axis : attr.dims[dim].axes) text += "@" + attr.mesh->axes()[static_cast<size_t>(axis)];
-  if (!text.empty() && attr.dims[dim].unit != 1) text += ":" + std::to_string(attr.dims[dim].unit);
+  if (text.empty()) return text;
+  if (attr.dims[dim].unit != 1) text += ":" + std::to_string(attr.dims[dim].unit);
+  for (const Window& window : attr.dims[dim].windows) text += "~" + std::to_string(window.from) + to_text(window);
   return text;
 }
 
@@ -43,6 +46,36 @@ int64_t read_integer(std::string_view text, std::string_view whole) {
   return value;
 }
 
+/// Takes the number behind `sign` off the front of `text`; 1 when it does not begin so.
+int64_t take_scale(std::string_view& text, char sign, std::string_view whole) {
+  if (!text.starts_with(sign)) return 1;
+  const size_t end = std::min(text.find_first_of("*/+-", 1), text.size());
+  const int64_t value = read_integer(text.substr(1, end - 1), whole);
+  if (value == 0) malformed(whole, "a window multiplies and divides by 1 or more", kWindowForm);
+  text.remove_prefix(end);
+  return value;
+}
+
+int64_t read_offset(std::string_view text, std::string_view whole) {
+  if (!text.starts_with('+') && !text.starts_with('-')) malformed(whole, "the ends of a window have a sign", kWindowForm);
+  return (text.front() == '-' ? -1 : 1) * read_integer(text.substr(1), whole);
+}
+
+/// "16(*2-1:+1)"; the extent it is of is known later.
+Window read_window(std::string_view text, std::string_view whole) {
+  const size_t open = text.find('('), colon = text.find(':');
+  if (open == std::string_view::npos || colon == std::string_view::npos || colon < open || !text.ends_with(")"))
+    malformed(whole, "'" + std::string(text) + "' is not a window", kWindowForm);
+  Window window;
+  window.from = read_integer(text.substr(0, open), whole);
+  std::string_view begin = text.substr(open + 1, colon - open - 1);
+  window.num = take_scale(begin, '*', whole);
+  window.den = take_scale(begin, '/', whole);
+  window.before = read_offset(begin, whole);
+  window.after = read_offset(text.substr(colon + 1, text.size() - colon - 2), whole);
+  return window;
+}
+
 void use_axis(DistAttr& attr, int axis) {
   if (attr.uses(axis))
     throw UserError("the mesh axis '" + attr.mesh->axes()[static_cast<size_t>(axis)] + "' is used twice for one tensor",
@@ -50,10 +83,15 @@ void use_axis(DistAttr& attr, int axis) {
 }
 
 void read_dim(std::string_view item, std::string_view whole, DistType& result) {
-  std::vector<std::string> parts = split_text(trim(item), '@');
+  const std::vector<std::string> windows = split_text(trim(item), '~');
+  std::vector<std::string> parts = split_text(windows.front(), '@');
   result.type.shape.push_back(read_integer(trim(parts[0]), whole));
   const size_t dim = static_cast<size_t>(result.type.shape.size()) - 1;
   result.attr.dims.emplace_back();
+  std::vector<Window>& list = result.attr.dims[dim].windows;
+  for (size_t i = 1; i < windows.size(); ++i) list.push_back(read_window(windows[i], whole));
+  for (size_t i = 0; i < list.size(); ++i) list[i].to = i + 1 < list.size() ? list[i + 1].from : result.type.shape[static_cast<int>(dim)];
+  if (!list.empty() && parts.size() == 1) malformed(whole, "a window is of what an axis divides", kWindowForm);
   for (size_t i = 1; i < parts.size(); ++i) {
     std::string name(trim(parts[i]));
     if (const size_t colon = name.find(':'); colon != std::string::npos) {

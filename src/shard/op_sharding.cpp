@@ -16,20 +16,30 @@ bool has_factor(const OperandFactors& operand, int factor) {
   return std::any_of(operand.begin(), operand.end(), [&](const DimFactor& dim) { return dim.factor == factor; });
 }
 
-/// A unit matters only where a balanced cut of single elements would fall elsewhere.
-int64_t canonical_unit(int64_t extent, int64_t unit, const std::vector<int>& axes, const ProcessMesh& mesh) {
-  int64_t parts = 1;
-  for (int axis : axes) parts *= mesh.shape()[axis];
-  return (extent / unit) % parts == 0 ? 1 : unit;
+bool is_cut_in_units(const ShardingRule& rule, size_t factor) {
+  const auto in_units = [&](const OperandFactors& operand) {
+    return std::any_of(operand.begin(), operand.end(),
+                       [&](const DimFactor& dim) { return dim.factor == static_cast<int>(factor) && dim.unit != 1; });
+  };
+  return std::any_of(rule.inputs.begin(), rule.inputs.end(), in_units) || std::any_of(rule.outputs.begin(), rule.outputs.end(), in_units);
 }
 
-DistAttr operand_attr(const TensorType& type, const OperandFactors& operand, const OpSharding& sharding) {
+/// A unit matters only where a balanced cut of single elements would fall elsewhere.
+int64_t canonical_unit(const Split& split) {
+  int64_t parts = 1;
+  for (const AxisPart& axis : split.axes) parts *= axis.parts;
+  return split.extent % parts == 0 ? 1 : split.unit;
+}
+
+DistAttr operand_attr(const TensorType& type, const OperandFactors& operand, const ShardingRule& rule, const OpSharding& sharding) {
   DistAttr attr = DistAttr::replicated(sharding.mesh, type.shape.size());
+  const std::vector<Split> factors = factor_splits(rule, sharding);
   for (size_t d = 0; d < operand.size(); ++d) {
     if (operand[d].factor < 0) continue;
-    const auto& axes = sharding.factor_axes[static_cast<size_t>(operand[d].factor)];
-    if (axes.empty()) continue;
-    attr.dims[d] = {axes, canonical_unit(type.shape[static_cast<int>(d)], operand[d].unit, axes, *sharding.mesh)};
+    const auto f = static_cast<size_t>(operand[d].factor);
+    if (sharding.factor_axes[f].empty()) continue;
+    Split split = split_of(operand[d], factors[f]);
+    attr.dims[d] = {sharding.factor_axes[f], canonical_unit(split), std::move(split.windows)};
   }
   return attr;
 }
@@ -62,6 +72,25 @@ void take_factor(const OpView& op, const ShardingRule& rule, OpSharding& shardin
   taken = axes;
 }
 
+/// The factor's windows are those of the operand's dim without the one that the op itself has there.
+void take_windows(const OpView& op, const ShardingRule& rule, OpSharding& sharding, const DimFactor& dim, std::vector<Window> windows) {
+  if (dim.window && !windows.empty() && windows.back() == *dim.window) windows.pop_back();
+  if (windows.empty()) return;
+  const auto f = static_cast<size_t>(dim.factor);
+  const std::string name = "factor '" + rule.factors[f].name + "'";
+  if (rule.factors[f].kind != FactorKind::kParallel)
+    refuse(op, "its operands hold overlapping parts of " + name, "what overlaps would be reduced twice", "hold parts without windows");
+  if (windows.back().to != rule.factors[f].extent)
+    refuse(op, "its operands hold windows of " + name + " that are none of its own", "a window is of the extent of what it divides",
+           "hold parts without windows");
+  if (!sharding.windows_of(f).empty() && !std::ranges::equal(sharding.windows_of(f), windows))
+    refuse(op, "its operands hold different windows of " + name, "a factor is divided in one way", "hold parts without windows");
+  if (is_cut_in_units(rule, f))
+    refuse(op, "its operands hold windows of " + name + ", which it cuts in units", "a window may end inside a unit",
+           "hold parts without windows");
+  sharding.set_windows(rule, f, std::move(windows));
+}
+
 void take_partial(const OpView& op, const ShardingRule& rule, OpSharding& sharding, int axis, const std::vector<DistAttr>& inputs) {
   std::vector<int> partial;
   for (size_t i = 0; i < inputs.size(); ++i)
@@ -89,8 +118,27 @@ bool OpSharding::uses(int axis) const {
   return std::any_of(linear.begin(), linear.end(), [&](const LinearAxis& l) { return l.axis == axis; });
 }
 
+std::span<const Window> OpSharding::windows_of(size_t factor) const {
+  if (factor >= factor_windows.size()) return {};
+  return factor_windows[factor];
+}
+
+void OpSharding::set_windows(const ShardingRule& rule, size_t factor, std::vector<Window> windows) {
+  ensure(windows.empty() || rule.factors[factor].kind == FactorKind::kParallel, "parts of a reduction do not overlap");
+  ensure(windows.empty() || windows.back().to == rule.factors[factor].extent, "the last window of a factor is of its extent");
+  ensure(windows.empty() || !is_cut_in_units(rule, factor), "what is cut in units has no windows");
+  factor_windows.resize(rule.factors.size());
+  factor_windows[factor] = std::move(windows);
+}
+
+bool OpSharding::operator==(const OpSharding& other) const {
+  for (size_t f = 0; f < factor_axes.size(); ++f)
+    if (!std::ranges::equal(windows_of(f), other.windows_of(f))) return false;
+  return factor_axes == other.factor_axes && linear == other.linear;
+}
+
 DistAttr input_attr(const OpView& op, const ShardingRule& rule, const OpSharding& sharding, int index) {
-  DistAttr attr = operand_attr(op.inputs[static_cast<size_t>(index)], rule.inputs[static_cast<size_t>(index)], sharding);
+  DistAttr attr = operand_attr(op.inputs[static_cast<size_t>(index)], rule.inputs[static_cast<size_t>(index)], rule, sharding);
   for (const LinearAxis& l : sharding.linear) {
     const auto& set = rule.linear[static_cast<size_t>(l.set)];
     if (std::find(set.begin(), set.end(), index) != set.end()) attr.partial.push_back({l.axis, ReduceOp::kSum});
@@ -101,7 +149,7 @@ DistAttr input_attr(const OpView& op, const ShardingRule& rule, const OpSharding
 
 DistAttr output_attr(const OpView& op, const ShardingRule& rule, const OpSharding& sharding, int index) {
   const OperandFactors& operand = rule.outputs[static_cast<size_t>(index)];
-  DistAttr attr = operand_attr(op.outputs[static_cast<size_t>(index)], operand, sharding);
+  DistAttr attr = operand_attr(op.outputs[static_cast<size_t>(index)], operand, rule, sharding);
   for (size_t f = 0; f < rule.factors.size(); ++f) {
     if (!is_reduction(rule.factors[f]) || has_factor(operand, static_cast<int>(f))) continue;
     for (int axis : sharding.factor_axes[f]) attr.partial.push_back({axis, rule.factors[f].reduce});
@@ -114,7 +162,8 @@ DistAttr output_attr(const OpView& op, const ShardingRule& rule, const OpShardin
 std::vector<Split> factor_splits(const ShardingRule& rule, const OpSharding& sharding) {
   std::vector<Split> splits;
   for (size_t f = 0; f < rule.factors.size(); ++f) {
-    Split split{rule.factors[f].extent, 1, {}};
+    const std::span<const Window> windows = sharding.windows_of(f);
+    Split split{windows.empty() ? rule.factors[f].extent : windows.front().from, 1, {}, {windows.begin(), windows.end()}};
     for (int axis : sharding.factor_axes[f]) split.axes.push_back({axis, sharding.mesh->shape()[axis]});
     splits.push_back(std::move(split));
   }
@@ -133,6 +182,7 @@ OpSharding sharding_for_inputs(const OpView& op, const ShardingRule& rule, const
         refuse(op, "dim " + std::to_string(d) + " of input " + std::to_string(i) + " cannot be divided", "the operator needs it whole",
                "leave it whole");
       take_factor(op, rule, sharding, factor, axes);
+      take_windows(op, rule, sharding, rule.inputs[i][d], inputs[i].dims[d].windows);
     }
   }
   for (int axis = 0; axis < sharding.mesh->axis_count(); ++axis)

@@ -19,17 +19,23 @@ struct LinearAxis {
   bool operator==(const LinearAxis&) const = default;
 };
 
-/// The op-side attribute: the axes of each factor, outermost first.
+/// The op-side attribute: the axes of each factor, outermost first. A parallel factor may also be divided by windows: the axes divide the
+/// extent of a later op, and this one makes what that needs, in parts that overlap. So a halo is computed twice instead of exchanged.
 ///
-///   invariant  an axis serves one factor or one linear set of an op
+///   invariant  an axis serves one factor or one linear set of an op; only parallel factors have windows: of a reduction they would add
+///              what overlaps twice
 struct OpSharding {
   MeshPtr mesh;
   std::vector<std::vector<int>> factor_axes;
   std::vector<LinearAxis> linear;
+  std::vector<std::vector<Window>> factor_windows = {};  // by factor, the last to its extent; empty: none
 
   static OpSharding replicated(MeshPtr mesh, const ShardingRule& rule);
   bool uses(int axis) const;
-  bool operator==(const OpSharding& other) const { return factor_axes == other.factor_axes && linear == other.linear; }
+  std::span<const Window> windows_of(size_t factor) const;
+  /// throws InternalError for windows of a factor that is not parallel
+  void set_windows(const ShardingRule& rule, size_t factor, std::vector<Window> windows);
+  bool operator==(const OpSharding& other) const;
 };
 
 /// What the op needs of input `index`, and what it makes of output `index`.
@@ -37,6 +43,7 @@ DistAttr input_attr(const OpView& op, const ShardingRule& rule, const OpSharding
 DistAttr output_attr(const OpView& op, const ShardingRule& rule, const OpSharding& sharding, int index);
 
 /// How each factor is divided, for the operator's kernel call.
+///   requires  sharding.factor_axes of each factor of the rule
 std::vector<Split> factor_splits(const ShardingRule& rule, const OpSharding& sharding);
 
 /// The sharding under which the op has these inputs as they are.

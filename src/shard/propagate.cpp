@@ -139,7 +139,7 @@ class Propagation {
           if (from.attr.dims[d].axes.empty() || !to.attr.dims[d].axes.empty()) continue;
           const auto axes = same_axes(from.attr, d, to.attr);
           if (axes.empty()) continue;
-          to.attr.dims[d] = {axes, from.attr.dims[d].unit};
+          to.attr.dims[d] = {axes, from.attr.dims[d].unit, from.attr.dims[d].windows};
           if (to.reason.empty()) to.reason = from.reason + ", on another mesh";
           changed = true;
         }
@@ -205,12 +205,19 @@ class Propagation {
     for (const auto& [wish, factor] : strongest)
       for (int axis : wish.axes) {
         if (sharding.uses(axis)) break;
-        // Micro-batches are equal parts; what cannot be cut into them is taken once a step.
-        if (is_time(*sharding.mesh, axis) && state.rule.factors[static_cast<size_t>(factor)].extent % sharding.mesh->shape()[axis] != 0)
-          break;
+        if (is_time(*sharding.mesh, axis) && !may_be_cut_in_time(state.rule, factor, sharding.mesh->shape()[axis])) break;
         sharding.factor_axes[static_cast<size_t>(factor)].push_back(axis);
       }
     return sharding;
+  }
+
+  /// Micro-batches are equal parts that do not overlap; what cannot be cut into them is taken once a step.
+  static bool may_be_cut_in_time(const ShardingRule& rule, int factor, int64_t count) {
+    const auto has_window = [&](const OperandFactors& operand) {
+      return std::any_of(operand.begin(), operand.end(), [&](const DimFactor& dim) { return dim.factor == factor && dim.window; });
+    };
+    return rule.factors[static_cast<size_t>(factor)].extent % count == 0 &&
+           std::none_of(rule.inputs.begin(), rule.inputs.end(), has_window);
   }
 
   /// Gives the op's axes to the dims of its open operands. True when a dim got one.
@@ -233,7 +240,8 @@ class Propagation {
         const DistAttr wanted = i < static_cast<int>(op.inputs.size())
                                     ? input_attr(state.view, state.rule, state.sharding, i)
                                     : output_attr(state.view, state.rule, state.sharding, i - static_cast<int>(op.inputs.size()));
-        s.attr.dims[d] = wanted.dims[d];
+        // Windows are an op's own: the tensor is divided plainly by the same axes, and each op gets its halo by an exchange.
+        s.attr.dims[d] = {wanted.dims[d].axes, wanted.dims[d].windows.empty() ? wanted.dims[d].unit : 1};
         if (s.reason.empty())
           s.reason = "op '" + op.name + "' divides factor " + state.rule.factors[static_cast<size_t>(dims[d].factor)].name +
                      (state.mark ? " (marked)" : "");

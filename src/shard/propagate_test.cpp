@@ -147,11 +147,23 @@ TEST(Propagation, ConflictsNameBothOriginsAndKeepBothMarks) {
 TEST(Propagation, AFallbackToReplicateIsReported) {
   Graph graph;
   Builder b(graph);
-  b.slice(b.input("x", f32({8, 8})), {0, 2}, {8, 6}, {1, 1}, "s");
+  b.reshape(b.input("x", f32({5, 8})), {8, 5}, "s");
   const ShardedGraph sharded = propagate(graph, mesh_of("tp=2"), {shard_tensor("x", "P(None,\"tp\")", "a.json")});
   ASSERT_EQ(sharded.notes.size(), 1u);
   EXPECT_EQ(sharded.notes[0].kind, ShardingNote::Kind::kFallback);
-  EXPECT_EQ(sharded.notes[0].text, "slice 's' needs dim 1 of 'x' whole, which mark 'x' (a.json) divides: it falls back to Replicate there");
+  EXPECT_EQ(sharded.notes[0].text, "reshape 's' needs dim 1 of 'x' whole, which mark 'x' (a.json) divides: it falls back to Replicate there");
+}
+
+TEST(Propagation, WindowsAreAnOpsOwnAndTensorsLiePlainly) {
+  Graph graph;
+  Builder b(graph);
+  const ValueId x = b.input("x", f32({8, 8}));
+  b.unary("tanh", b.slice(x, {0, 2}, {8, 6}, {1, 1}, "s"), "t");
+  const ShardedGraph sharded = propagate(graph, mesh_of("tp=2"), {shard_tensor("x", "P(None,\"tp\")", "a.json")});
+  EXPECT_EQ(print_placements(graph, sharded), "x f32[8, 8@tp]\ns f32[8, 4@tp]\nt f32[8, 4@tp]\n");
+  EXPECT_TRUE(sharded.notes.empty());
+  const OpView slice = view(graph, graph.op({0}));
+  EXPECT_EQ(to_text(f32({8, 8}), input_attr(slice, sharded.rules[0], sharded.ops[0], 0)), "f32[8, 8@tp~4(+2:+2)]");
 }
 
 // Found by fuzzing: the axes of one mesh were taken for those of the other.

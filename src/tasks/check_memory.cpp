@@ -128,9 +128,8 @@ bool is_in_place(const TaskGraph& graph, RegisterIndex old, const Write& write) 
   if (!write.step || write.step->outputs.empty() || write.step->outputs[0] != write.reg) return false;
   const Register& a = register_at(graph, old);
   const Register& b = register_at(graph, write.reg);
-  const auto& inputs = write.step->inputs;
-  return std::find(inputs.begin(), inputs.end(), old) != inputs.end() && a.type == b.type && a.attr == b.attr && a.offset == b.offset &&
-         a.slots == 1 && b.slots == 1 && runs_in_place(write.step->call.kernel, graph.kernels.get());
+  return a.type == b.type && a.attr == b.attr && a.offset == b.offset && a.slots == 1 && b.slots == 1 &&
+         may_write_over(write.step->call.kernel, write.step->inputs, old, graph.kernels.get());
 }
 
 /// Do other processes read it? They may be behind, so that the order list alone does not protect it.

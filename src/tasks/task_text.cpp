@@ -1,3 +1,4 @@
+#include <cstdlib>
 #include <set>
 
 #include "base/text.h"
@@ -22,14 +23,26 @@ std::string register_line(const TaskGraph& graph, const Register& reg) {
   return "  " + reg.name + ": " + to_text(reg.type, reg.attr) + " at " + place_text(graph, reg) + "\n";
 }
 
-/// "16": the same everywhere; "begin(16@0/2)": where part of 16, axis 0 of two parts, begins.
+/// "begin(16@0/2)": where part of 16, axis 0 of two parts, begins; with the windows of the part as a placement writes them.
+std::string term_text(const LocalInt::Term& term) {
+  const Split& split = term.split;
+  std::string text = term.kind == LocalInt::Term::Kind::kBegin ? "begin(" : "size(";
+  text += std::to_string(split.extent);
+  for (const AxisPart& axis : split.axes) text += "@" + std::to_string(axis.axis) + "/" + std::to_string(axis.parts);
+  if (split.unit != 1) text += ":" + std::to_string(split.unit);
+  for (const Window& window : split.windows) text += "~" + to_text(window);
+  return text + (split.windows.empty() ? ")" : " of " + std::to_string(split.whole()) + ")");
+}
+
+/// "16": the same everywhere; "3 + begin(16@0/2) - 2 begin(8@0/2)".
 std::string int_text(const LocalInt& value) {
-  if (value.kind == LocalInt::Kind::kConstant) return std::to_string(value.constant);
-  std::string text = value.kind == LocalInt::Kind::kBegin ? "begin(" : "size(";
-  text += std::to_string(value.split.extent);
-  for (const AxisPart& axis : value.split.axes) text += "@" + std::to_string(axis.axis) + "/" + std::to_string(axis.parts);
-  if (value.split.unit != 1) text += ":" + std::to_string(value.split.unit);
-  return text + ")";
+  std::string text = value.is_constant() || value.constant != 0 ? std::to_string(value.constant) : "";
+  for (const LocalInt::Term& term : value.terms) {
+    if (!text.empty() || term.times < 0) text += std::string(text.empty() ? "" : " ") + (term.times < 0 ? "- " : "+ ");
+    if (std::abs(term.times) != 1) text += std::to_string(std::abs(term.times)) + " ";
+    text += term_text(term);
+  }
+  return text;
 }
 
 std::string call_text(const KernelCall& call) {

@@ -36,11 +36,50 @@ BoundKernel bind_reduce(const LocalCall& call);
 BoundKernel bind_gather(const LocalCall& call);
 BoundKernel bind_scatter_add(const LocalCall& call);
 
+// gather_along.cpp
+BoundKernel bind_take_along_dim(const LocalCall& call);
+BoundKernel bind_scatter_add_along_dim(const LocalCall& call);
+
+// gather_nd.cpp
+BoundKernel bind_gather_nd(const LocalCall& call);
+BoundKernel bind_scatter_nd(const LocalCall& call);
+BoundKernel bind_scatter_add_nd(const LocalCall& call);
+
+// order.cpp
+BoundKernel bind_argmax(const LocalCall& call);
+BoundKernel bind_argmin(const LocalCall& call);
+BoundKernel bind_sort(const LocalCall& call);
+
+// scan.cpp
+BoundKernel bind_cumsum(const LocalCall& call);
+BoundKernel bind_reverse(const LocalCall& call);
+
+// grouped.cpp
+BoundKernel bind_grouped_matmul(const LocalCall& call);
+BoundKernel bind_grouped_outer(const LocalCall& call);
+
+// dynamic.cpp
+BoundKernel bind_dynamic_slice(const LocalCall& call);
+BoundKernel bind_dynamic_update(const LocalCall& call);
+
 // random.cpp
 BoundKernel bind_random_uniform(const LocalCall& call);
 
 // attention.cpp
 BoundKernel bind_attention(const LocalCall& call);
 BoundKernel bind_attention_grad(const LocalCall& call);
+
+// convolution.cpp: the convolution and both its gradients
+BoundKernel bind_convolution(const LocalCall& call);
+
+// pooling.cpp
+BoundKernel bind_max_pool(const LocalCall& call);
+BoundKernel bind_max_pool_grad(const LocalCall& call);
+BoundKernel bind_average_pool(const LocalCall& call);
+BoundKernel bind_average_pool_grad(const LocalCall& call);
+
+// resize.cpp
+BoundKernel bind_resize(const LocalCall& call);
+BoundKernel bind_resize_grad(const LocalCall& call);
 
 }  // namespace tessera

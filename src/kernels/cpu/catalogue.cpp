@@ -5,7 +5,7 @@
 namespace tessera {
 namespace {
 
-constexpr bool kInPlace = true;
+constexpr InPlace kInPlace = InPlace::kAnyInput;
 
 constexpr CatalogueEntry kCatalogue[] = {
     {"dot_general", bind_dot_general},
@@ -21,6 +21,10 @@ constexpr CatalogueEntry kCatalogue[] = {
     {"unary.sin", bind_unary, kInPlace},
     {"unary.cos", bind_unary, kInPlace},
     {"unary.floor", bind_unary, kInPlace},
+    {"unary.ceil", bind_unary, kInPlace},
+    {"unary.round", bind_unary, kInPlace},
+    {"unary.log1p", bind_unary, kInPlace},
+    {"unary.expm1", bind_unary, kInPlace},
     {"unary.square", bind_unary, kInPlace},
     {"unary.sign", bind_unary, kInPlace},
     {"binary.add", bind_binary, kInPlace},
@@ -35,6 +39,8 @@ constexpr CatalogueEntry kCatalogue[] = {
     {"binary.and", bind_binary, kInPlace},
     {"binary.or", bind_binary, kInPlace},
     {"binary.xor", bind_binary, kInPlace},
+    {"binary.shift_left", bind_binary, kInPlace},
+    {"binary.shift_right", bind_binary, kInPlace},
     {"scalar.add", bind_scalar, kInPlace},
     {"scalar.mul", bind_scalar, kInPlace},
     {"scalar.max", bind_scalar, kInPlace},
@@ -65,9 +71,32 @@ constexpr CatalogueEntry kCatalogue[] = {
     {"reduce.all", bind_reduce},
     {"gather", bind_gather},
     {"scatter_add", bind_scatter_add},
+    {"take_along_dim", bind_take_along_dim},
+    {"scatter_add_along_dim", bind_scatter_add_along_dim},
+    {"gather_nd", bind_gather_nd},
+    {"scatter_nd", bind_scatter_nd, InPlace::kFirstInput},
+    {"scatter_add_nd", bind_scatter_add_nd},
+    {"argmax", bind_argmax},
+    {"argmin", bind_argmin},
+    {"sort", bind_sort},
+    {"cumsum", bind_cumsum},
+    {"reverse", bind_reverse},
+    {"grouped_matmul", bind_grouped_matmul},
+    {"grouped_outer", bind_grouped_outer},
+    {"dynamic_slice", bind_dynamic_slice},
+    {"dynamic_update", bind_dynamic_update, InPlace::kFirstInput},
     {"random_uniform", bind_random_uniform},
     {"attention", bind_attention},
     {"attention_grad", bind_attention_grad},
+    {"convolution", bind_convolution},
+    {"convolution_grad_input", bind_convolution},
+    {"convolution_grad_weight", bind_convolution},
+    {"max_pool", bind_max_pool},
+    {"max_pool_grad", bind_max_pool_grad},
+    {"average_pool", bind_average_pool},
+    {"average_pool_grad", bind_average_pool_grad},
+    {"resize", bind_resize},
+    {"resize_grad", bind_resize_grad},
 };
 
 }  // namespace

@@ -8,10 +8,17 @@
 
 namespace tessera {
 
+/// Whose memory output 0 may use, if it has the same type.
+enum class InPlace {
+  kNever,
+  kAnyInput,    // element i of the output depends on elements i of the inputs only
+  kFirstInput,  // the output is input 0, changed here and there; the others are read at any time
+};
+
 struct CatalogueEntry {
   std::string_view name;
   BoundKernel (*bind)(const LocalCall& call) = nullptr;
-  bool in_place = false;  // element i of the output depends on elements i of the inputs only
+  InPlace in_place = InPlace::kNever;
 };
 
 /// In the order of the table in kernels/README.md.

@@ -80,6 +80,41 @@ struct FloorModulo {
   }
 };
 
+// Toward the left with zeros, toward the right with the sign; a number of places that is no index of a bit moves all of them out.
+struct ShiftLeft {
+  int32_t operator()(int32_t a, int32_t b) const { return b < 0 || b > 31 ? 0 : wrap(bits(a) << b); }
+};
+struct ShiftRight {
+  int32_t operator()(int32_t a, int32_t b) const { return a >> (b < 0 || b > 31 ? 31 : b); }
+};
+
+struct WrappingNegate {
+  int32_t operator()(int32_t x) const { return wrap(0u - bits(x)); }
+};
+struct WrappingAbsolute {
+  int32_t operator()(int32_t x) const { return x < 0 ? wrap(0u - bits(x)) : x; }
+};
+struct WrappingSquare {
+  int32_t operator()(int32_t x) const { return wrap(bits(x) * bits(x)); }
+};
+struct SignOf {
+  int32_t operator()(int32_t x) const { return (x > 0) - (x < 0); }
+};
+
+template <class Operation>
+void unary_loop(const KernelBuffers& buffers, int64_t count) {
+  const int32_t* x = input<int32_t>(buffers, 0);
+  int32_t* out = output<int32_t>(buffers, 0);
+  for (int64_t i = 0; i < count; ++i) out[i] = Operation()(x[i]);
+}
+
+constexpr NamedLoop kIntUnaryLoops[] = {
+    {"neg", unary_loop<WrappingNegate>},
+    {"abs", unary_loop<WrappingAbsolute>},
+    {"square", unary_loop<WrappingSquare>},
+    {"sign", unary_loop<SignOf>},
+};
+
 template <typename T, typename Result, class Operation>
 void binary_loop(const KernelBuffers& buffers, int64_t count) {
   const T* a = input<T>(buffers, 0);
@@ -92,7 +127,9 @@ constexpr NamedLoop kIntLoops[] = {
     {"add", binary_loop<int32_t, int32_t, WrappingAdd>},      {"sub", binary_loop<int32_t, int32_t, WrappingSubtract>},
     {"mul", binary_loop<int32_t, int32_t, WrappingMultiply>}, {"max", binary_loop<int32_t, int32_t, Larger>},
     {"min", binary_loop<int32_t, int32_t, Smaller>},          {"floordiv", binary_loop<int32_t, int32_t, FloorDivide>},
-    {"mod", binary_loop<int32_t, int32_t, FloorModulo>},
+    {"mod", binary_loop<int32_t, int32_t, FloorModulo>},      {"and", binary_loop<int32_t, int32_t, std::bit_and<>>},
+    {"or", binary_loop<int32_t, int32_t, std::bit_or<>>},     {"xor", binary_loop<int32_t, int32_t, std::bit_xor<>>},
+    {"shift_left", binary_loop<int32_t, int32_t, ShiftLeft>}, {"shift_right", binary_loop<int32_t, int32_t, ShiftRight>},
 };
 
 constexpr NamedLoop kBoolLoops[] = {
@@ -186,6 +223,11 @@ CountedLoop find_cast_loop(DType from, DType to) {
 BoundKernel bind_unary(const LocalCall& call) {
   require_operands(call, 1, 1);
   require_one_shape(call);
+  if (all_are(call, DType::kI32)) {
+    const CountedLoop loop = find_loop(kIntUnaryLoops, operation_of(call));
+    require(call, loop != nullptr, "takes f32");
+    return counted(loop, output_count(call));
+  }
   require(call, all_are(call, DType::kF32), "takes f32");
   const UnaryLoop loop = find_unary_loop(operation_of(call));
   require(call, loop != nullptr, "has no loop");
@@ -237,7 +279,8 @@ BoundKernel bind_compare(const LocalCall& call) {
 BoundKernel bind_not(const LocalCall& call) {
   require_operands(call, 1, 1);
   require_one_shape(call);
-  require(call, all_are(call, DType::kBool), "takes bool");
+  if (all_are(call, DType::kI32)) return counted(unary_loop<std::bit_not<>>, output_count(call));
+  require(call, all_are(call, DType::kBool), "takes bool or i32");
   return counted(not_loop, output_count(call));
 }
 

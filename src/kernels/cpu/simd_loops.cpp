@@ -45,6 +45,22 @@ HWY_INLINE Vector log_of(Vector x) {
   return hn::IfThenElse(hn::Lt(x, constant(0.0f)), constant(kNaN), not_zero);
 }
 
+// As Exp; small x keeps its digits.
+HWY_INLINE Vector expm1_of(Vector x) {
+  const Vector finite = hn::Expm1(Tag(), x);
+  const Vector limited = hn::IfThenElse(hn::Gt(x, constant(100.0f)), constant(kInfinity), finite);
+  const Vector above = hn::IfThenElse(hn::Lt(x, constant(-80.0f)), constant(-1.0f), limited);
+  return hn::IfThenElse(hn::IsNaN(x), x, above);
+}
+
+// As Log, of 1 + x.
+HWY_INLINE Vector log1p_of(Vector x) {
+  const Vector finite = hn::Log1p(Tag(), x);
+  const Vector below_infinity = hn::IfThenElse(hn::Lt(x, constant(kInfinity)), finite, x);  // infinity and NaN stay
+  const Vector above = hn::IfThenElse(hn::Eq(x, constant(-1.0f)), constant(-kInfinity), below_infinity);
+  return hn::IfThenElse(hn::Lt(x, constant(-1.0f)), constant(kNaN), above);
+}
+
 // erf(x) for |x| > 0.927: 1 - exp(-p(|x|)), where p is a minimax polynomial. Above 4 the result is 1 in f32.
 HWY_INLINE Vector erf_of_large(Vector x) {
   const Tag d;
@@ -115,6 +131,18 @@ struct ErrorFunction {
 };
 struct Floor {
   static HWY_INLINE Vector of(Vector x) { return hn::Floor(x); }
+};
+struct Ceil {
+  static HWY_INLINE Vector of(Vector x) { return hn::Ceil(x); }
+};
+struct Round {
+  static HWY_INLINE Vector of(Vector x) { return hn::Round(x); }
+};
+struct LogarithmOfOnePlus {
+  static HWY_INLINE Vector of(Vector x) { return log1p_of(x); }
+};
+struct ExponentialMinusOne {
+  static HWY_INLINE Vector of(Vector x) { return expm1_of(x); }
 };
 struct Square {
   static HWY_INLINE Vector of(Vector x) { return hn::Mul(x, x); }
@@ -246,6 +274,10 @@ constexpr Named<UnaryLoop> kUnaryLoops[] = {
     {"sin", sin_loop},
     {"cos", cos_loop},
     {"floor", unary_loop<Floor>},
+    {"ceil", unary_loop<Ceil>},
+    {"round", unary_loop<Round>},
+    {"log1p", unary_loop<LogarithmOfOnePlus>},
+    {"expm1", unary_loop<ExponentialMinusOne>},
     {"square", unary_loop<Square>},
     {"sign", unary_loop<Sign>},
 };

@@ -13,7 +13,7 @@ using UnaryLoop = void (*)(const float* x, float* out, int64_t count);
 using BinaryLoop = void (*)(const float* a, const float* b, float* out, int64_t count);
 using ScalarLoop = void (*)(const float* x, float c, float* out, int64_t count);
 
-/// The loop of unary.OP, or nullptr. Errors against the real function: exp, log, tanh, logistic, erf within 4 ulp; the others exact or 1
+/// The loop of unary.OP, or nullptr. Errors against the real function: exp, expm1, log, log1p, tanh, logistic, erf within 4 ulp; the others exact or 1
 /// ulp.
 UnaryLoop find_unary_loop(std::string_view operation);
 

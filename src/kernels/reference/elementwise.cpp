@@ -20,6 +20,10 @@ double unary(std::string_view op, double x) {
   if (op == "sin") return std::sin(x);
   if (op == "cos") return std::cos(x);
   if (op == "floor") return std::floor(x);
+  if (op == "ceil") return std::ceil(x);
+  if (op == "round") return std::nearbyint(x);
+  if (op == "log1p") return std::log1p(x);
+  if (op == "expm1") return std::expm1(x);
   if (op == "square") return x * x;
   if (op == "sign") return x > 0 ? 1.0 : x < 0 ? -1.0 : x;
   throw InternalError("no reference of unary." + std::string(op));
@@ -49,6 +53,11 @@ int64_t binary_int(std::string_view op, int64_t x, int64_t y) {
   if (op == "min") return x < y ? x : y;
   if (op == "floordiv") return y == 0 ? 0 : static_cast<int64_t>(std::floor(static_cast<double>(x) / static_cast<double>(y)));
   if (op == "mod") return y == 0 ? 0 : x - y * binary_int("floordiv", x, y);
+  if (op == "and") return x & y;
+  if (op == "or") return x | y;
+  if (op == "xor") return x ^ y;
+  if (op == "shift_left") return y < 0 || y > 31 ? 0 : x * (int64_t{1} << y);
+  if (op == "shift_right") return static_cast<int64_t>(std::floor(static_cast<double>(x) / std::pow(2.0, y < 0 || y > 31 ? 31 : y)));
   throw InternalError("no reference of binary." + std::string(op) + " for i32");
 }
 
@@ -91,6 +100,7 @@ Element element_of(const LocalCall& call) {
     return read(call.inputs[operand], buffers.inputs[operand], i);
   };
   if (family == "unary") return [=](const KernelBuffers& in, int64_t i) { return unary(op, x(in, 0, i)); };
+  if (family == "not" && call.inputs[0].dtype == DType::kI32) return [=](const KernelBuffers& in, int64_t i) { return -1.0 - x(in, 0, i); };
   if (family == "scalar") {
     const double c = static_cast<float>(call.reals[0]);
     return [=](const KernelBuffers& in, int64_t i) { return binary(op, x(in, 0, i), c); };

@@ -51,8 +51,9 @@ Dims position_of(const Shape& shape, int64_t flat) {
 }  // namespace reference
 
 BoundKernel bind_reference_kernel(const LocalCall& call) {
-  for (auto family : {reference::dot, reference::elementwise, reference::movement, reference::reduce, reference::gather, reference::random,
-                      reference::attention})
+  for (auto family : {reference::dot, reference::elementwise, reference::movement, reference::reduce, reference::gather,
+                      reference::gather_nd, reference::order, reference::scan, reference::grouped, reference::dynamic, reference::random,
+                      reference::attention, reference::spatial})
     if (reference::Run run = family(call)) return {run, Bytes(0)};
   throw InternalError("no reference kernel is called '" + call.kernel + "'");
 }

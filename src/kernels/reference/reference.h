@@ -17,8 +17,14 @@ Run elementwise(const LocalCall& call);
 Run movement(const LocalCall& call);
 Run reduce(const LocalCall& call);
 Run gather(const LocalCall& call);
+Run gather_nd(const LocalCall& call);
+Run order(const LocalCall& call);
+Run scan(const LocalCall& call);
+Run grouped(const LocalCall& call);
+Run dynamic(const LocalCall& call);
 Run random(const LocalCall& call);
 Run attention(const LocalCall& call);
+Run spatial(const LocalCall& call);
 
 /// Element `index` of a tensor as a number. Exact for every element type.
 double read(const TensorType& type, const std::byte* data, int64_t index);

@@ -13,4 +13,8 @@ std::vector<OperatorCase> operator_cases();
 /// Operands beyond the blocks and vectors of the kernels: for the checks that run kernels, too large for finite differences.
 std::vector<OperatorCase> large_operator_cases();
 
+/// Those of convolution, pooling and resize, which the lists above hold too.
+std::vector<OperatorCase> spatial_cases();
+std::vector<OperatorCase> large_spatial_cases();
+
 }  // namespace tessera::testing

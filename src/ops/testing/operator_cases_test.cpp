@@ -32,9 +32,11 @@ OperatorCase exact_case(std::string kind, std::vector<TensorType> inputs, Attrib
 
 Cases unary_cases() {
   Cases cases;
-  for (const char* kind : {"neg", "abs", "exp", "tanh", "logistic", "erf", "sin", "cos", "floor", "square", "sign", "stop_gradient"})
+  for (const char* kind :
+       {"neg", "abs", "exp", "tanh", "logistic", "erf", "sin", "cos", "floor", "ceil", "round", "expm1", "square", "sign", "stop_gradient"})
     cases.push_back(exact_case(kind, {f32(kShape)}, {}, {{-3, 3}}));
-  for (const char* kind : {"log", "sqrt", "rsqrt"}) cases.push_back(exact_case(kind, {f32(kShape)}, {}, {kPositive}));
+  for (const char* kind : {"neg", "abs", "square", "sign"}) cases.push_back(exact_case(kind, {i32(kShape)}, {}, {{-9, 9}}));
+  for (const char* kind : {"log", "log1p", "sqrt", "rsqrt"}) cases.push_back(exact_case(kind, {f32(kShape)}, {}, {kPositive}));
   for (const char* kind : {"add_scalar", "mul_scalar", "max_scalar", "min_scalar"})
     cases.push_back(exact_case(kind, {f32(kShape)}, {{"value", 0.375}}));
   cases.push_back(exact_case("pow_scalar", {f32(kShape)}, {{"value", -1.5}}, {kPositive}));
@@ -54,7 +56,12 @@ Cases binary_cases() {
     cases.push_back(exact_case(kind, {i32(kShape), i32(kShape)}, {}, {{-20, 20}, {1, 6}}));
     cases.push_back(exact_case(kind, {i32(kShape), i32(kShape)}, {}, {{-20, 20}, {-6, -1}}));
   }
-  for (const char* kind : {"and", "or", "xor"}) cases.push_back(exact_case(kind, {boolean(kShape), boolean(kShape)}));
+  for (const char* kind : {"and", "or", "xor"}) {
+    cases.push_back(exact_case(kind, {boolean(kShape), boolean(kShape)}));
+    cases.push_back(exact_case(kind, {i32(kShape), i32(kShape)}, {}, {{-999, 999}, {-999, 999}}));
+  }
+  for (const char* kind : {"shift_left", "shift_right"})
+    cases.push_back(exact_case(kind, {i32(kShape), i32(kShape)}, {}, {{-99999, 99999}, {-2, 33}}));
   return cases;
 }
 
@@ -65,6 +72,7 @@ Cases choice_cases() {
     cases.push_back(exact_case("compare", {i32(kShape), i32(kShape)}, {{"relation", relation}}));
   }
   cases.push_back(exact_case("not", {boolean(kShape)}));
+  cases.push_back(exact_case("not", {i32(kShape)}, {}, {{-9, 9}}));
   for (DType dtype : {DType::kF32, DType::kI32, DType::kBool})
     cases.push_back(exact_case("select", {boolean(kShape), {dtype, kShape}, {dtype, kShape}}));
   for (DType from : {DType::kF32, DType::kI32, DType::kBool})
@@ -169,6 +177,123 @@ Cases gather_cases() {
           scatter_add({3, 5}, {3, 5, 2})};
 }
 
+Cases gather_along_cases() {
+  const Fill ids{-1, 7};
+  const auto take = [&](TensorType x, Shape id_shape, int64_t dim) {
+    return exact_case("take_along_dim", {x, i32(id_shape)}, {{"dim", dim}}, {{-9, 9}, ids});
+  };
+  const auto scatter_add = [&](Shape shape, int64_t dim, int64_t extent) {
+    return OperatorCase{.kind = "scatter_add_along_dim",
+                        .inputs = {i32(shape), f32(shape)},
+                        .attributes = {{"dim", dim}, {"extent", extent}},
+                        .fills = {ids}};
+  };
+  return {take(f32({5, 7}), {5, 3}, 1), take(f32({7, 5}), {2, 5}, 0),     take(f32({2, 7, 3}), {2, 4, 3}, 1),
+          take(i32({7}), {5}, 0),       take(boolean({5, 7}), {5, 3}, 1), scatter_add({5, 3}, 1, 7),
+          scatter_add({3, 5}, 0, 6),    scatter_add({2, 4, 3}, 1, 5),     scatter_add({5}, 0, 3)};
+}
+
+Cases gather_nd_cases() {
+  const Fill ids{-1, 4};
+  const auto gather = [&](TensorType table, Shape id_shape) { return exact_case("gather_nd", {table, i32(id_shape)}, {}, {{-9, 9}, ids}); };
+  const auto scatter = [&](TensorType table, Shape id_shape, Shape updates) {
+    return exact_case("scatter_nd", {table, i32(id_shape), {table.dtype, updates}}, {}, {{-9, 9}, ids, {-9, 9}});
+  };
+  const auto scatter_add = [&](Shape id_shape, Shape updates, Integers rows) {
+    return OperatorCase{.kind = "scatter_add_nd", .inputs = {i32(id_shape), f32(updates)}, .attributes = {{"rows", rows}}, .fills = {ids}};
+  };
+  return {gather(f32({4, 5, 3}), {7, 2}),
+          gather(f32({4, 3}), {2, 3, 1}),
+          gather(f32({4, 3}), {5, 2}),
+          gather(i32({4, 3, 2}), {5, 3}),
+          gather(boolean({4, 3}), {5, 1}),
+          scatter(f32({4, 3, 2}), {3, 2}, {3, 2}),
+          scatter(f32({4, 3}), {2, 3, 1}, {2, 3, 3}),  // more updates than rows: some are written over
+          scatter(f32({5, 5}), {6, 2}, {6}),
+          scatter(i32({4, 3}), {5, 1}, {5, 3}),
+          scatter(boolean({4, 3}), {3, 2}, {3}),
+          scatter_add({7, 2}, {7, 3}, {4, 5}),
+          scatter_add({2, 3, 1}, {2, 3, 2}, {4}),
+          scatter_add({9, 2}, {9}, {3, 3})};
+}
+
+Cases order_cases() {
+  Cases cases;
+  for (const auto& [shape, dim] : std::vector<std::pair<Shape, int64_t>>{{{5, 7}, 1}, {{5, 7}, 0}, {{2, 5, 3}, 1}, {{7}, 0}, {{3, 2}, 1}}) {
+    for (const TensorType& x : {f32(shape), i32(shape)}) {
+      const Fill fill = x.dtype == DType::kI32 ? Fill{-2, 2} : Fill{};  // few numbers: many ties
+      for (const char* kind : {"argmax", "argmin"}) cases.push_back(exact_case(kind, {x}, {{"dim", dim}}, {fill}));
+      for (bool descending : {false, true}) cases.push_back(exact_case("sort", {x}, {{"dim", dim}, {"descending", descending}}, {fill}));
+      for (int64_t k : {int64_t{1}, shape[static_cast<int>(dim)] / 2 + 1})
+        cases.push_back(exact_case("top_k", {x}, {{"dim", dim}, {"k", k}}, {fill}));
+    }
+  }
+  return cases;
+}
+
+Cases scan_cases() {
+  Cases cases;
+  for (const auto& [shape, dim] : std::vector<std::pair<Shape, int64_t>>{{{5, 7}, 1}, {{5, 7}, 0}, {{2, 5, 3}, 1}, {{7}, 0}}) {
+    for (const TensorType& x : {f32(shape), i32(shape)}) {
+      const Fill fill = x.dtype == DType::kI32 ? Fill{-9, 9} : Fill{};
+      for (bool exclusive : {false, true})
+        for (bool reverse : {false, true})
+          cases.push_back({.kind = "cumsum",
+                           .inputs = {x},
+                           .attributes = {{"dim", dim}, {"exclusive", exclusive}, {"reverse", reverse}},
+                           .fills = {fill}});
+      cases.push_back(exact_case("reverse", {x}, {{"dim", dim}}, {fill}));
+    }
+    cases.push_back(exact_case("reverse", {boolean(shape)}, {{"dim", dim}}));
+  }
+  return cases;
+}
+
+/// Sizes of which some are zero or below, and which leave rows over or ask for more than there are.
+Cases grouped_cases() {
+  const auto matmul = [](int64_t rows, int64_t groups, bool transposed, Fill sizes) {
+    return OperatorCase{.kind = "grouped_matmul",
+                        .inputs = {f32({rows, 3}), f32(transposed ? Shape{groups, 5, 3} : Shape{groups, 3, 5}), i32({groups})},
+                        .attributes = {{"transposed", transposed}},
+                        .fills = {{}, {}, sizes}};
+  };
+  const auto outer = [](int64_t rows, int64_t groups, Fill sizes) {
+    return OperatorCase{.kind = "grouped_outer", .inputs = {f32({rows, 3}), f32({rows, 5}), i32({groups})}, .fills = {{}, {}, sizes}};
+  };
+  return {matmul(7, 4, false, {-1, 3}), matmul(7, 4, true, {-1, 3}), matmul(5, 3, false, {2, 4}), matmul(9, 5, true, {0, 1}),
+          outer(7, 4, {-1, 3}),         outer(5, 3, {2, 4}),         outer(9, 5, {0, 1})};
+}
+
+/// Starts from before the tensor to where the window reaches beyond it.
+Cases dynamic_cases() {
+  const TensorType start = i32({});
+  const auto slice = [&](TensorType x, Integers dims, Integers sizes, std::vector<double> starts) {
+    OperatorCase given = exact_case("dynamic_slice", {x}, {{"dims", dims}, {"sizes", sizes}}, {{-9, 9}});
+    for (double at : starts) given.fills.push_back({at, at});
+    given.inputs.insert(given.inputs.end(), starts.size(), start);
+    return given;
+  };
+  const auto update = [&](TensorType x, TensorType part, Integers dims, std::vector<double> starts) {
+    OperatorCase given = exact_case("dynamic_update", {x, part}, {{"dims", dims}}, {{-9, 9}, {-9, 9}});
+    for (double at : starts) given.fills.push_back({at, at});
+    given.inputs.insert(given.inputs.end(), starts.size(), start);
+    return given;
+  };
+  return {slice(f32({5, 7}), {1}, {3}, {2}),
+          slice(f32({5, 7}), {1}, {3}, {5}),
+          slice(f32({5, 7, 2}), {0, 1}, {2, 7}, {-1, -2}),
+          slice(f32({5}), {}, {}, {}),
+          slice(f32({7}), {0}, {4}, {7}),
+          slice(i32({6, 2}), {0}, {1}, {3}),
+          slice(boolean({4, 6}), {1}, {4}, {-1}),
+          update(f32({5, 7}), f32({5, 3}), {1}, {2}),
+          update(f32({5, 7}), f32({5, 3}), {1}, {6}),
+          update(f32({5, 7, 2}), f32({2, 3, 2}), {0, 1}, {-1, 5}),
+          update(f32({7}), f32({7}), {0}, {-3}),
+          update(i32({6, 2}), i32({1, 2}), {0}, {5}),
+          update(boolean({4, 6}), boolean({4, 2}), {1}, {3})};
+}
+
 /// Replaces out and lse by what attention gives, as attention_grad requires.
 void complete_attention(const OperatorCase& given, std::vector<ReferenceTensor>& inputs) {
   OperatorCase forward{.kind = "attention", .inputs = {given.inputs.begin(), given.inputs.begin() + 3}, .attributes = given.attributes};
@@ -198,8 +323,10 @@ Cases attention_cases() {
 
 std::vector<OperatorCase> operator_cases() {
   Cases all;
-  for (const Cases& family : {unary_cases(), binary_cases(), choice_cases(), source_cases(), dot_cases(), broadcast_cases(),
-                              reshape_cases(), window_cases(), transpose_cases(), reduce_cases(), gather_cases(), attention_cases()})
+  for (const Cases& family :
+       {unary_cases(), binary_cases(), choice_cases(), source_cases(), dot_cases(), broadcast_cases(), reshape_cases(), window_cases(),
+        transpose_cases(), reduce_cases(), gather_cases(), gather_along_cases(), gather_nd_cases(), order_cases(), scan_cases(),
+        grouped_cases(), dynamic_cases(), attention_cases(), spatial_cases()})
     all.insert(all.end(), family.begin(), family.end());
   return all;
 }
@@ -222,18 +349,21 @@ std::vector<OperatorCase> large_operator_cases() {
   const OperatorCase sum{.kind = "reduce", .inputs = {f32({130, 133})}, .attributes = {{"op", "sum"}, {"dims", Integers{0, 1}}}};
   const OperatorCase rows{
       .kind = "scatter_add", .inputs = {i32({301}), f32({301, 33})}, .attributes = {{"rows", int64_t{40}}}, .fills = {{-1, 40}}};
-  return {product,
-          heads,
-          sum,
-          rows,
-          attention(false, 70, 133, 17),
-          attention(true, 133, 70, 32),
-          attention_grad(false, 35, 133, 17),
-          attention_grad(true, 70, 67, 32),
-          exact_case("transpose", {f32({65, 3, 67})}, {{"permutation", Integers{2, 1, 0}}}),
-          exact_case("exp", {f32({1031})}, {}, {{-80, 80}}),
-          exact_case("tanh", {f32({1031})}, {}, {{-10, 10}}),
-          exact_case("gather", {f32({40, 33}), i32({301})}, {}, {{-1, 1}, {-1, 40}})};
+  Cases all{product,
+            heads,
+            sum,
+            rows,
+            attention(false, 70, 133, 17),
+            attention(true, 133, 70, 32),
+            attention_grad(false, 35, 133, 17),
+            attention_grad(true, 70, 67, 32),
+            exact_case("transpose", {f32({65, 3, 67})}, {{"permutation", Integers{2, 1, 0}}}),
+            exact_case("exp", {f32({1031})}, {}, {{-80, 80}}),
+            exact_case("tanh", {f32({1031})}, {}, {{-10, 10}}),
+            exact_case("gather", {f32({40, 33}), i32({301})}, {}, {{-1, 1}, {-1, 40}})};
+  const Cases spatial = large_spatial_cases();
+  all.insert(all.end(), spatial.begin(), spatial.end());
+  return all;
 }
 
 }  // namespace tessera::testing

@@ -53,9 +53,7 @@ Box local_box(const OperandFactors& operand, const Shape& shape, const Division&
       box.ranges.push_back({0, shape[d]});
       continue;
     }
-    Split split = division.factors[static_cast<size_t>(dim.factor)];
-    split.unit = dim.unit;
-    box.ranges.push_back(split.range_at(coordinate));
+    box.ranges.push_back(split_of(dim, division.factors[static_cast<size_t>(dim.factor)]).range_at(coordinate));
   }
   return box;
 }

@@ -18,7 +18,9 @@ std::string misfit(const ShardingRule& rule, const OperandFactors& factors, cons
     const DimFactor& dim = factors[static_cast<size_t>(d)];
     if (dim.factor < 0) continue;
     const Factor& factor = rule.factors.at(static_cast<size_t>(dim.factor));
-    if (factor.extent * dim.unit != shape[d])
+    if (dim.window && (dim.window->from != factor.extent * dim.unit || dim.window->to != shape[d]))
+      return "dim " + std::to_string(d) + " of [" + tessera::to_text(shape) + "] has a window of other extents";
+    if (!dim.window && factor.extent * dim.unit != shape[d])
       return "dim " + std::to_string(d) + " of [" + tessera::to_text(shape) + "] is not " + std::to_string(factor.extent) + " units of " +
              std::to_string(dim.unit);
   }

@@ -1,0 +1,92 @@
+// Arrays as other programs store them: IDX (MNIST), .npy (NumPy) and the binary files of CIFAR.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "data/batch.h"
+
+namespace tessera {
+
+/// The types of elements that are read.
+enum class StoredType { kU8, kI8, kI16, kI32, kI64, kF32, kF64 };
+std::string_view to_text(StoredType type);  // "u8", "f64", ...
+int64_t size_of(StoredType type);
+
+/// An array as its file has it: whole in memory, its elements converted when they are asked for.
+class StoredArray {
+ public:
+  /// `bytes` has the elements from `offset` on, row-major.
+  StoredArray(std::string file, std::string bytes, size_t offset, StoredType type, bool big_endian, std::vector<int64_t> shape);
+
+  const std::string& file() const { return file_; }
+  StoredType type() const { return type_; }
+  bool is_whole() const { return type_ != StoredType::kF32 && type_ != StoredType::kF64; }
+  const std::vector<int64_t>& shape() const { return shape_; }
+  int64_t size() const;
+  /// Element `index` in row-major order.
+  double at(int64_t index) const;
+  /// The byte of the file at which it stands.
+  int64_t offset_of(int64_t index) const { return static_cast<int64_t>(offset_) + index * size_of(type_); }
+  uint64_t fingerprint() const;
+
+ private:
+  std::string file_, bytes_;
+  size_t offset_;
+  StoredType type_;
+  bool big_endian_;
+  std::vector<int64_t> shape_;
+};
+
+/// Every type but i64, big-endian; 1 to 8 dims.
+/// throws  UserError: 66 it cannot be read, 65 what is wrong with it, with the offset
+/// source  yann.lecun.com/exdb/mnist, "the IDX file format"
+StoredArray read_idx(const std::filesystem::path& file);
+
+/// Versions 1 and 2; little-endian f4, f8, i4, i8, u1; C order.
+/// throws  UserError: 66 it cannot be read, 65 what is wrong with it, with the offset
+/// source  numpy.lib.format, NEP 1
+StoredArray read_npy(const std::filesystem::path& file);
+
+/// Images with a label each.
+struct LabelledArrays {
+  StoredArray images;  // [N,C,H,W] or [N,H,W]
+  StoredArray labels;  // [N], or a label a pixel: [N,H,W]
+};
+/// Records of labels and 3 x 32 x 32 bytes, of all files in order; of the two labels of CIFAR-100 the fine one.
+///   requires  classes is 10 or 100
+///   throws    UserError: 66 a file cannot be read, 65 it is empty or ends within a record, with the offset
+///   source    www.cs.toronto.edu/~kriz/cifar.html, "binary version"
+LabelledArrays read_cifar(const std::vector<std::filesystem::path>& files, int64_t classes);
+
+/// Images and labels as samples: bytes become numbers in [0, 1], others stay; images [N,H,W] get a channel.
+///
+///   fields   images f32[C,H,W], labels i32[] or i32[H,W]
+///   classes  `classes`, or for 0 the largest label and one
+///   throws   UserError (65): not as many labels as images, a shape that is none of the above, labels that are not whole numbers, or one
+///            outside [0, classes), with its file and offset
+class ArrayImages : public Dataset {
+ public:
+  ArrayImages(LabelledArrays arrays, int64_t classes);
+  int64_t samples() const override { return arrays_.labels.shape()[0]; }
+  int64_t classes() const { return classes_; }
+  uint64_t fingerprint() const override;
+  void write(int64_t sample, int64_t row, Batch& batch) const override;
+
+ private:
+  LabelledArrays arrays_;
+  int64_t classes_;
+};
+
+/// Tokens of an array of whole numbers, row after row as one text; `vocabulary` 0: whatever they are.
+/// throws  UserError (65): not whole numbers, or one outside [0, vocabulary), with its offset
+std::vector<int32_t> tokens_of(const StoredArray& array, int64_t vocabulary);
+
+/// Tokens of lines of JSON, each {"tokens": [1, 2, ...]} or [1, 2, ...], joined in order; empty lines are left out.
+/// throws  UserError: 66 a file cannot be read, 65 with file and line: a line that is neither, a token that is no whole number or outside
+///         [0, vocabulary)
+std::vector<int32_t> read_token_lines(const std::vector<std::filesystem::path>& files, int64_t vocabulary);
+
+}  // namespace tessera

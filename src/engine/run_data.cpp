@@ -1,0 +1,186 @@
+#include "engine/run_data.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "autodiff/optimizer.h"
+#include "base/error.h"
+
+namespace tessera {
+namespace {
+
+using Paths = std::vector<std::filesystem::path>;
+
+Paths paths_of(const DataConfig& config) {
+  return {config.path.begin(), config.path.end()};
+}
+
+/// Tokens in a row, cut into samples.
+RunData cut(std::vector<int32_t> tokens, int64_t classes, const DataConfig& config, int64_t context) {
+  RunData data;
+  TextSplit split = hold_out(std::move(tokens), config.held_out, context + 1);
+  data.classes = classes;
+  data.bar = Bar{"bigram_entropy", "bigram entropy of the held-out text", bigram_entropy(split.held_out, static_cast<int>(classes))};
+  data.train_units = static_cast<int64_t>(split.train.size());
+  data.held_out_units = static_cast<int64_t>(split.held_out.size());
+  const int64_t stride = config.stride > 0 ? config.stride : context;
+  data.train = std::make_shared<const TextDataset>(std::move(split.train), context, stride);
+  data.held_out = std::make_shared<const TextDataset>(std::move(split.held_out), context, context);
+  return data;
+}
+
+RunData load_text(const DataConfig& config, const DataRequest& request) {
+  const std::string text = read_text(paths_of(config), config.max_bytes);
+  Vocabulary vocabulary = request.vocabulary              ? *request.vocabulary
+                          : config.tokens == "characters" ? Vocabulary::characters_of(text)
+                                                          : Vocabulary::bytes();
+  RunData data = cut(vocabulary.encode(text), vocabulary.size(), config, request.context);
+  data.vocabulary = std::move(vocabulary);
+  return data;
+}
+
+RunData load_tokens(std::vector<int32_t> tokens, const DataConfig& config, const DataRequest& request) {
+  if (tokens.empty())
+    throw UserError("the data has no tokens", "its files are empty", "set data.path to files of tokens", ExitCode::kBadData);
+  const int64_t classes = config.vocabulary > 0 ? config.vocabulary : 1 + *std::ranges::max_element(tokens);
+  return cut(std::move(tokens), classes, config, request.context);
+}
+
+/// Samples that stand by themselves, of which the last are held out.
+RunData split_samples(DatasetPtr whole, int64_t classes, const DataConfig& config) {
+  RunData data;
+  const TensorType label = std::ranges::find(whole->fields(), kLabels, &Field::name)->type;
+  DataSplit split = hold_out(std::move(whole), config.held_out);
+  const bool of_tokens = split.train->fields().front().name == "tokens";
+  data.unit = of_tokens ? "token" : label.shape.size() == 0 ? "image" : "pixel";
+  data.classes = classes;
+  data.train_units = split.train->samples() * element_count(label.shape);
+  data.held_out_units = split.held_out->samples() * element_count(label.shape);
+  data.train = std::move(split.train);
+  data.held_out = std::move(split.held_out);
+  return data;
+}
+
+RunData load_images(LabelledArrays arrays, const DataConfig& config, int64_t classes) {
+  const auto images = std::make_shared<const ArrayImages>(std::move(arrays), classes);
+  return split_samples(images, images->classes(), config);
+}
+
+RunData load_npy(const DataConfig& config, const DataRequest& request) {
+  if (config.path.empty()) return load_images({read_npy(config.images), read_npy(config.labels)}, config, config.classes);
+  std::vector<int32_t> tokens;
+  for (const std::string& file : config.path) {
+    const std::vector<int32_t> more = tokens_of(read_npy(file), config.vocabulary);
+    tokens.insert(tokens.end(), more.begin(), more.end());
+  }
+  return load_tokens(std::move(tokens), config, request);
+}
+
+RunData draw_markov(const DataConfig& config, const DataRequest& request) {
+  const MarkovChain chain(config.states, config.seed);
+  RunData data =
+      split_samples(std::make_shared<const MarkovDataset>(chain, request.context, config.samples, config.seed), config.states, config);
+  data.bar = config.mask_block > 0 ? Bar{"masked_entropy", "entropy of a masked token between its neighbours", chain.masked_entropy()}
+                                   : Bar{"entropy_rate", "entropy rate of the chain", chain.entropy_rate()};
+  return data;
+}
+
+DrawingOptions drawing(const DataConfig& config) {
+  return {.samples = config.samples, .size = config.size, .noise = config.noise, .seed = config.seed};
+}
+
+RunData load_kind(const DataConfig& config, const DataRequest& request) {
+  if (config.kind == "text") return load_text(config, request);
+  if (config.kind == "jsonl") return load_tokens(read_token_lines(paths_of(config), config.vocabulary), config, request);
+  if (config.kind == "npy") return load_npy(config, request);
+  if (config.kind == "idx") return load_images({read_idx(config.images), read_idx(config.labels)}, config, config.classes);
+  const int64_t cifar = config.classes > 0 ? config.classes : 10;
+  if (config.kind == "cifar") return load_images(read_cifar(paths_of(config), cifar), config, cifar);
+  if (config.kind == "markov") return draw_markov(config, request);
+  if (config.kind == "digits") return split_samples(std::make_shared<const DrawnDigits>(drawing(config)), kDigitClasses, config);
+  if (config.kind == "shapes") return split_samples(std::make_shared<const DrawnShapes>(drawing(config)), kShapeClasses, config);
+  throw InternalError("unknown kind of data '" + config.kind + "'");
+}
+
+/// The token behind all others is the mask.
+void mask(RunData& data, const DataConfig& config) {
+  const auto token = static_cast<int32_t>(data.classes++);
+  data.train = std::make_shared<const MaskedTokens>(data.train, config.mask_block, token, config.seed);
+  data.held_out = std::make_shared<const MaskedTokens>(data.held_out, config.mask_block, token, config.seed + 1);
+  if (config.kind != "markov") data.bar.reset();  // who sees both sides may well do better
+}
+
+/// What the samples ask for, in the words of the configuration.
+std::string_view asks_for(Objective objective) {
+  switch (objective) {
+    case Objective::kNextToken: return "the next token";
+    case Objective::kMaskedToken: return "masked tokens";
+    case Objective::kClassOfImage: return "the class of an image";
+  }
+  throw InternalError("unknown objective");
+}
+
+std::string field_text(const std::vector<Field>& fields) {
+  std::vector<std::string> words;
+  for (const Field& field : fields) words.push_back(field.name + " " + to_text(field.type));
+  return fmt::format("{}", fmt::join(words, ", "));
+}
+
+}  // namespace
+
+RunData load_data(const DataConfig& config, const DataRequest& request) {
+  RunData data = load_kind(config, request);
+  if (config.mask_block > 0) mask(data, config);
+  return data;
+}
+
+void set_sizes(ModelConfig& model, const RunData& data) {
+  if (objective_of(model) != Objective::kClassOfImage) {
+    model.vocabulary = data.classes;
+    return;
+  }
+  model.classes = data.classes;
+  const Field& samples = data.train->fields().front();
+  if (samples.type.shape.size() == 3) model.image = {samples.type.shape[0], samples.type.shape[1], samples.type.shape[2]};
+}
+
+void set_sizes(ModelConfig& model, const DataConfig& data) {
+  const bool is_known = data.kind == "text" && data.tokens == "bytes" && objective_of(model) != Objective::kClassOfImage;
+  if (is_known)
+    model.vocabulary = Vocabulary::bytes().size() + (data.mask_block > 0 ? 1 : 0);
+  else
+    set_sizes(model, load_data(data, {.context = model.context}));
+}
+
+std::vector<std::string> data_inputs(const Graph& graph) {
+  std::vector<std::string> names;
+  for (ValueId input : graph.inputs())
+    if (const std::string& name = graph.value(input).name; name != kStepInput && name != kLearningRateInput) names.push_back(name);
+  return names;
+}
+
+void check_fits(const Graph& graph, const ModelConfig& model, const Dataset& data) {
+  for (const std::string& name : data_inputs(graph)) {
+    const TensorType& whole = graph.type(*graph.find_value(name));
+    const TensorType wanted{whole.dtype, Shape(std::span<const int64_t>(whole.shape.begin() + 1, whole.shape.end()))};
+    if (std::ranges::find(data.fields(), Field{name, wanted}) != data.fields().end()) continue;
+    throw UserError("the data does not fit a model of kind " + model.kind,
+                    fmt::format("for {} it takes samples with {} {}; the data has {}", asks_for(objective_of(model)), name, to_text(wanted),
+                                field_text(data.fields())),
+                    "choose a data.kind of such samples, or another model.kind", ExitCode::kBadConfig);
+  }
+}
+
+void check_fits(const RunConfig& config) {
+  const Objective objective = objective_of(config.model);
+  const bool is_masked = config.data.mask_block > 0;
+  if (objective == Objective::kClassOfImage || is_masked == (objective == Objective::kMaskedToken)) return;
+  throw UserError(
+      fmt::format("{}: data.mask_block = {} does not fit a model of kind {}", config.file, config.data.mask_block, config.model.kind),
+      fmt::format("the model learns {}, and the data asks for {}", asks_for(objective),
+                  asks_for(is_masked ? Objective::kMaskedToken : Objective::kNextToken)),
+      is_masked ? "remove data.mask_block" : "set data.mask_block to the places of which one is masked, such as 6", ExitCode::kBadConfig);
+}
+
+}  // namespace tessera

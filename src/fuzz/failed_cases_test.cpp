@@ -1,0 +1,347 @@
+// Cases that failed once, in their smallest form as `tessera fuzz` printed it. Each was a fault of the compiler or of its judge.
+#include <gtest/gtest.h>
+
+#include <ostream>
+
+#include "fuzz/fuzz_case.h"
+
+namespace tessera::fuzz {
+namespace {
+
+struct FailedOnce {
+  const char* name;
+  const char* text;
+};
+void PrintTo(const FailedOnce& given, std::ostream* stream) {
+  *stream << given.name;
+}
+
+// clang-format off
+const FailedOnce kFailedOnce[] = {
+{"TwoVariablesTradePlaces", R"(seed 12
+steps 2
+mesh all x=2 at 0
+mark tensor w P("x")
+graph
+variable w: f32[3] = uniform(-1.0, 1.0)
+variable v: f32[3] = normal(0.0, 0.5)
+next w = v
+next v = w
+)"},
+
+{"AValueHasTwoOutputNames", R"(seed 17
+steps 1
+mesh all x=2 at 0
+graph
+input x: f32[3]
+y = tanh(x): f32[3]
+output a = y
+output b = y
+)"},
+
+{"TheOldValueIsHandedOut", R"(seed 24
+steps 2
+mesh all x=2 at 0
+mark tensor w P("x")
+graph
+variable w: f32[5] = uniform(-1.0, 1.0)
+y = tanh(w): f32[5]
+output old = w
+next w = y
+)"},
+
+{"AVariableTakesTheOldValueOfAnother", R"(seed 163
+steps 2
+mesh all x=2 at 0
+graph
+variable w: f32[5] = uniform(-1.0, 1.0)
+variable v: f32[5] = constant(0.0)
+y = tanh(w): f32[5]
+next w = y
+next v = w
+)"},
+
+{"AMarkMakesAddendsOfAWholeTensor", R"(seed 2
+steps 1
+mesh all x=2 y=3 at 0
+mark op y [y: Partial(sum), P()]
+graph
+input a: f32[4]
+input b: f32[4]
+y = mul(a, b): f32[4]
+output y = y
+)"},
+
+{"AStageWithoutTheAxisKeepsAVariable", R"(seed 816
+steps 2
+mesh first x=2 at 0
+mesh last x=2 y=2 at 0
+stage op kept first
+stage op y last
+mark tensor y P(("y","x"))
+graph
+variable w: f32[5] = uniform(-1.0, 1.0)
+kept = neg(w): f32[5]
+y = tanh(kept): f32[5]
+next w = y
+)"},
+
+{"AVariableFollowsTheMicroBatches", R"(seed 5
+steps 1
+micro_batches 2
+mesh all x=1 at 0
+graph
+input x: f32[4]
+variable w: f32[4] = normal(0.0, 0.5)
+next w = x
+)"},
+
+{"MicroBatchesDoNotDivideAReshape", R"(seed 649
+steps 1
+micro_batches 3
+mesh all x=1 at 0
+mark tensor x P("x")
+graph
+input x: i32[6]
+y = reshape(x) {shape=[2, 3]}: i32[2,3]
+)"},
+
+{"AnOpMeetsMicroBatchesOfTwoDims", R"(seed 651
+steps 1
+micro_batches 3
+mesh all x=1 at 0
+graph
+input x: f32[6,6]
+y = dot_general(x, x) {spec="ab,ba->"}: f32[]
+)"},
+
+{"StagesInACircle", R"(seed 2232
+steps 1
+micro_batches 2
+mesh first x=1 at 0
+mesh last x=1 at 1
+stage op a first
+stage op b last
+stage op c first
+stage op d last
+graph
+input x: f32[4]
+a = neg(x): f32[4]
+b = neg(a): f32[4]
+c = neg(b): f32[4]
+d = neg(c): f32[4]
+)"},
+
+{"ACopyOfAVariableHasTheNameOfAnotherValue", R"(seed 3722
+steps 2
+mesh all x=1 at 0
+graph
+input a: f32[]
+input w.m.next: f32[]
+variable w: f32[] = normal(0.0, 0.5)
+variable w.m: f32[] = constant(0.0)
+next w = w.m.next
+next w.m = a
+)"},
+
+{"TheOldValueIsHandedOutByALaterStage", R"(seed 294
+steps 2
+mesh first x=1 at 0
+mesh last x=1 at 1
+stage tensor w last
+graph
+input x: f32[]
+variable w: f32[] = normal(0.0, 0.5)
+output old = w
+next w = x
+)"},
+
+{"AddendsMayBeLargerThanTheirSum", R"(seed 1084787
+mode general
+steps 1
+mesh all x=1 y=3 at 0
+fill in_1 whole -3.0 3.0
+fill tanh.grad.x real 0.01736111124046147 0.01736111124046147
+mark op dot_general.grad.b [P("y", None), P(None, "x", "y", None)]
+mark op gather_1.grad.sum [y: Partial(sum), y: Partial(sum)]
+graph
+input in_1: f32[4,3]
+input tanh.grad.x: f32[3,6,4,4]
+dot_general.grad.b = dot_general(in_1, tanh.grad.x) {spec="ab,bdac->cd"}: f32[4,6] @backward <- gradient dot_general
+sub_1.grad.b = neg(dot_general.grad.b): f32[4,6] @backward <- gradient sub_1
+gather_1.grad.sum = add(dot_general.grad.b, sub_1.grad.b): f32[4,6] @backward <- gradient sum gather_1
+)"},
+
+{"AMinimumOverRanksIsNotRounded", R"(seed 3002115
+mode general
+steps 1
+mesh last x=1 y=1 at 0
+fill broadcast real -0.645005464553833 -0.645005464553833
+fill mul_scalar.grad.x real 2.8912058794593256e-19 2.8912058794593256e-19
+fill pad real 0.0 0.6711405318321937
+fill reduce.grad.constant whole 0.0 0.0
+fill reduce.grad.count whole 1.0 1.0
+fill reduce_1.grad.x real 0.1666666716337204 0.1666666716337204
+mark tensor w P("x")
+graph
+input pad: f32[3,2,1,1]
+input mul_scalar.grad.x: f32[]
+input broadcast: f32[3,4,1,1]
+input reduce.grad.constant: f32[2]
+input reduce.grad.count: f32[]
+input reduce_1.grad.x: f32[3,2,1,1]
+variable w: f32[2] = uniform(-1.0, 1.0)
+variable w_3: f32[3,4,1,1] = uniform(-1.0, 1.0)
+reduce = reduce(w) {dims=[0], op="min"}: f32[]
+attention = attention(pad, broadcast, w_3) {causal=false, scale=0.5}: f32[3,2,1,1], f32[3,1,2]
+attention.grad.qkv = attention_grad(pad, broadcast, w_3, attention, attention:1, reduce_1.grad.x) {causal=false, scale=0.5}: f32[3,2,1,1], f32[3,4,1,1], f32[3,4,1,1] @backward <- gradient attention
+broadcast.grad.sum = reduce(attention.grad.qkv:1) {dims=[0, 1], op="sum"}: f32[1,1] @backward <- gradient broadcast
+broadcast.grad.x = reshape(broadcast.grad.sum) {shape=[1, 1, 1, 1]}: f32[1,1,1,1] @backward <- gradient broadcast
+reshape_1.grad.x = reshape(broadcast.grad.x) {shape=[]}: f32[] @backward <- gradient reshape_1
+reduce.grad.sum = add(mul_scalar.grad.x, reshape_1.grad.x): f32[] @backward <- gradient sum reduce
+reduce.grad.broadcast = broadcast(reduce) {dims=[], shape=[2]}: f32[2] @backward <- gradient reduce
+reduce.grad.compare = compare(w, reduce.grad.broadcast) {relation="eq"}: bool[2] @backward <- gradient reduce
+reduce.grad.share = div(reduce.grad.sum, reduce.grad.count): f32[] @backward <- gradient reduce
+reduce.grad.broadcast_1 = broadcast(reduce.grad.share) {dims=[], shape=[2]}: f32[2] @backward <- gradient reduce
+reduce.grad.x = select(reduce.grad.compare, reduce.grad.broadcast_1, reduce.grad.constant): f32[2] @backward <- gradient reduce
+)"},
+
+{"WhatIsBroadcastIsRoundedAlike", R"(seed 3010839
+mode general
+steps 1
+mesh last x=2 at 2
+fill add real -1.9038329124450684 1.6759896278381348
+fill add_scalar_1 real 0.5000235690666983 1.4977465464430821
+fill broadcast real -0.6143926382064819 0.9306474924087524
+fill broadcast_1 real -0.9820421934127808 0.9115902185440063
+fill in_2 real -1.0 1.0
+fill reduce.grad.broadcast_1 real 0.02222222276031971 0.02222222276031971
+fill reduce.grad.constant whole 0.0 0.0
+mark tensor add_scalar_1 P("x", None, None, None)
+graph
+input in_2: f32[3,5,3,3]
+input add_scalar_1: f32[3,5,3,3]
+input broadcast: f32[3,3,3,3]
+input broadcast_1: f32[3,3,3,3]
+input reduce.grad.constant: f32[3,5,3,3]
+input reduce.grad.broadcast_1: f32[3,5,3,3]
+input add: f32[3,5,3,3]
+attention = attention(in_2, broadcast, broadcast_1) {causal=true, scale=0.5}: f32[3,5,3,3], f32[3,3,5]
+mul = mul(attention, add): f32[3,5,3,3]
+reduce = reduce(attention) {dims=[0], op="max"}: f32[5,3,3]
+div = div(add, add_scalar_1): f32[3,5,3,3]
+reduce.grad.broadcast = broadcast(reduce) {dims=[1, 2, 3], shape=[3, 5, 3, 3]}: f32[3,5,3,3] @backward <- gradient reduce
+reduce.grad.compare = compare(attention, reduce.grad.broadcast) {relation="eq"}: bool[3,5,3,3] @backward <- gradient reduce
+reduce.grad.x = select(reduce.grad.compare, reduce.grad.broadcast_1, reduce.grad.constant): f32[3,5,3,3] @backward <- gradient reduce
+attention.grad.qkv = attention_grad(in_2, broadcast, broadcast_1, attention, attention:1, reduce.grad.x) {causal=true, scale=0.5}: f32[3,5,3,3], f32[3,3,3,3], f32[3,3,3,3] @backward <- gradient attention
+broadcast.grad.sum = reduce(attention.grad.qkv:1) {dims=[0, 1, 2], op="sum"}: f32[3] @backward <- gradient broadcast
+)"},
+
+{"RoundingMakesTwoMinimaEqual", R"(seed 3041219
+mode general
+steps 1
+mesh first x=1 at 0
+fill broadcast_1 whole -3.0 0.0
+fill broadcast_2 real 0.3208162486553192 1.664340615272522
+fill pad_1 real -0.6128023862838745 0.0
+fill reduce_1.grad.broadcast_1 real 0.1666666716337204 0.1666666716337204
+fill reduce_1.grad.constant whole 0.0 0.0
+mark op reduce_1.grad.broadcast [x: Partial(sum)]
+graph
+input broadcast_2: f32[3,4,1,3]
+input broadcast_1: f32[3,2,1,3]
+input pad_1: f32[1,1,1,3]
+input reduce_1.grad.constant: f32[3,2,1,3]
+input reduce_1.grad.broadcast_1: f32[3,2,1,3]
+broadcast_3 = broadcast(pad_1) {dims=[0, 1, 2, 3], shape=[3, 4, 1, 3]}: f32[3,4,1,3]
+attention = attention(broadcast_1, broadcast_2, broadcast_3) {causal=false, scale=0.5}: f32[3,2,1,3], f32[3,1,2]
+reduce_1 = reduce(attention) {dims=[0, 3], op="min"}: f32[2,1]
+reduce_1.grad.broadcast = broadcast(reduce_1) {dims=[1, 2], shape=[3, 2, 1, 3]}: f32[3,2,1,3] @backward <- gradient reduce_1
+reduce_1.grad.compare = compare(attention, reduce_1.grad.broadcast) {relation="eq"}: bool[3,2,1,3] @backward <- gradient reduce_1
+reduce_1.grad.x = select(reduce_1.grad.compare, reduce_1.grad.broadcast_1, reduce_1.grad.constant): f32[3,2,1,3] @backward <- gradient reduce_1
+attention.grad.qkv = attention_grad(broadcast_1, broadcast_2, broadcast_3, attention, attention:1, reduce_1.grad.x) {causal=false, scale=0.5}: f32[3,2,1,3], f32[3,4,1,3], f32[3,4,1,3] @backward <- gradient attention
+)"},
+
+{"AMinimumChoosesWhereACancelledGradientGoes", R"(seed 3060965
+mode general
+steps 1
+mesh all x=1 at 0
+fill attention_1.grad.sum real 0.0555555559694767 0.0555555559694767
+fill broadcast_1 real 0.33379780142009935 0.33379780142009935
+fill in_9 real 0.25 2.0
+fill logistic real 0.33379780142009935 0.679178699175393
+fill pad real -3.257121689221757 1.533542367074672
+fill reduce.grad.constant whole 0.0 0.0
+fill reduce.grad.count whole 1.0 1.0
+mark tensor logistic P(None, "x")
+graph
+input in_9: f32[3,3,2,2]
+input attention_1.grad.sum: f32[3,3,2,2]
+input pad: f32[3,3,2,2]
+input reduce.grad.count: f32[]
+input broadcast_1: f32[3,3,2,2]
+input logistic: f32[3,4]
+input reduce.grad.constant: f32[3,4]
+reduce = reduce(logistic) {dims=[0, 1], op="min"}: f32[]
+attention_1 = attention(pad, broadcast_1, in_9) {causal=true, scale=0.5}: f32[3,3,2,2], f32[3,2,3]
+attention_1.grad.qkv = attention_grad(pad, broadcast_1, in_9, attention_1, attention_1:1, attention_1.grad.sum) {causal=true, scale=0.5}: f32[3,3,2,2], f32[3,3,2,2], f32[3,3,2,2] @backward <- gradient attention_1
+broadcast_1.grad.sum = reduce(attention_1.grad.qkv:1) {dims=[0, 1, 2, 3], op="sum"}: f32[] @backward <- gradient broadcast_1
+broadcast_1.grad.x = reshape(broadcast_1.grad.sum) {shape=[1, 1, 1, 1]}: f32[1,1,1,1] @backward <- gradient broadcast_1
+reshape_1.grad.x = reshape(broadcast_1.grad.x) {shape=[]}: f32[] @backward <- gradient reshape_1
+reduce.grad.broadcast = broadcast(reduce) {dims=[], shape=[3, 4]}: f32[3,4] @backward <- gradient reduce
+reduce.grad.compare = compare(logistic, reduce.grad.broadcast) {relation="eq"}: bool[3,4] @backward <- gradient reduce
+reduce.grad.share = div(reshape_1.grad.x, reduce.grad.count): f32[] @backward <- gradient reduce
+reduce.grad.broadcast_1 = broadcast(reduce.grad.share) {dims=[], shape=[3, 4]}: f32[3,4] @backward <- gradient reduce
+reduce.grad.x = select(reduce.grad.compare, reduce.grad.broadcast_1, reduce.grad.constant): f32[3,4] @backward <- gradient reduce
+)"},
+
+{"TheSquareOfACancelledGradient", R"(seed 3067089
+mode general
+steps 2
+mesh all x=1 y=1 at 0
+fill attention.grad.sum real 0.0 0.16666666666666666
+fill broadcast real 0.0 0.5339151620864868
+fill broadcast_1 real -0.7811870574951172 -0.7811870574951172
+fill in_3 real -1.0 1.0
+fill reduce.grad.constant whole 0.0 0.0
+fill reduce.grad.count whole 1.0 1.0
+fill w.adamw.next real -0.6331919431686401 0.5339151620864868
+mark tensor w.adamw.next P(("x","y"))
+graph
+input in_3: f32[1,3,3,2]
+input w.adamw.next: f32[3]
+input attention.grad.sum: f32[1,3,3,2]
+input reduce.grad.count: f32[]
+input broadcast_1: f32[1,3,3,2]
+input broadcast: f32[1,3,3,2]
+input reduce.grad.constant: f32[3]
+variable w: f32[3] = uniform(-1.0, 1.0)
+reduce = reduce(w) {dims=[0], op="max"}: f32[]
+attention = attention(broadcast, broadcast_1, in_3) {causal=false, scale=0.5}: f32[1,3,3,2], f32[1,3,3]
+attention.grad.qkv = attention_grad(broadcast, broadcast_1, in_3, attention, attention:1, attention.grad.sum) {causal=false, scale=0.5}: f32[1,3,3,2], f32[1,3,3,2], f32[1,3,3,2] @backward <- gradient attention
+broadcast.grad.sum = reduce(attention.grad.qkv) {dims=[1, 3], op="sum"}: f32[1,3] @backward <- gradient broadcast
+broadcast.grad.x = reshape(broadcast.grad.sum) {shape=[1, 1, 3, 1]}: f32[1,1,3,1] @backward <- gradient broadcast
+pad.grad.x = pad(broadcast.grad.x) {low=[0, 0, 0, 0], shape=[1, 1, 1, 1], value=0.0}: f32[1,1,1,1] @backward <- gradient pad
+reshape_1.grad.x = reshape(pad.grad.x) {shape=[]}: f32[] @backward <- gradient reshape_1
+reduce.grad.broadcast = broadcast(reduce) {dims=[], shape=[3]}: f32[3] @backward <- gradient reduce
+reduce.grad.compare = compare(w, reduce.grad.broadcast) {relation="eq"}: bool[3] @backward <- gradient reduce
+reduce.grad.share = div(reshape_1.grad.x, reduce.grad.count): f32[] @backward <- gradient reduce
+reduce.grad.broadcast_1 = broadcast(reduce.grad.share) {dims=[], shape=[3]}: f32[3] @backward <- gradient reduce
+reduce.grad.x = select(reduce.grad.compare, reduce.grad.broadcast_1, reduce.grad.constant): f32[3] @backward <- gradient reduce
+clip.w.square = square(reduce.grad.x): f32[3] @optimizer <- optimizer w
+next w = w.adamw.next
+)"},
+};
+// clang-format on
+
+class FailedCases : public testing::TestWithParam<FailedOnce> {};
+
+TEST_P(FailedCases, Agree) {
+  const auto failure = run_case(parse_case(GetParam().text));
+  EXPECT_FALSE(failure) << failure->text;
+}
+
+INSTANTIATE_TEST_SUITE_P(Fuzz, FailedCases, testing::ValuesIn(kFailedOnce), [](const auto& given) { return given.param.name; });
+
+}  // namespace
+}  // namespace tessera::fuzz

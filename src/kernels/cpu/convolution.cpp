@@ -1,0 +1,75 @@
+// convolution, convolution_grad_input, convolution_grad_weight: checks of the calls, and what needs no products.
+#include "kernels/cpu/convolution.h"
+
+#include <algorithm>
+
+#include "kernels/cpu/binders.h"
+#include "kernels/cpu/operands.h"
+
+namespace tessera {
+namespace {
+
+struct Tensors {
+  const TensorType &x, &w, &y;
+};
+
+ConvolutionResult result_of(const LocalCall& call) {
+  if (call.kernel == "convolution") return ConvolutionResult::kY;
+  return call.kernel == "convolution_grad_input" ? ConvolutionResult::kX : ConvolutionResult::kW;
+}
+
+Tensors tensors_of(const LocalCall& call, ConvolutionResult result) {
+  const TensorType &a = call.inputs[0], &b = call.inputs[1], &made = call.outputs[0];
+  switch (result) {
+    case ConvolutionResult::kY: return {a, b, made};
+    case ConvolutionResult::kX: return {made, b, a};
+    case ConvolutionResult::kW: return {a, made, b};
+  }
+  throw InternalError("unknown result of a convolution");
+}
+
+bool is_empty(const TensorType& type) {
+  return element_count(type.shape) == 0;
+}
+
+/// Does any element of a window lie in the operand?
+bool has_products(const std::vector<LocalWindow>& dims) {
+  return std::all_of(dims.begin(), dims.end(), [](const LocalWindow& dim) {
+    for (int64_t w = 0; w < dim.window; ++w)
+      if (!dim.places_of(w).empty()) return true;
+    return false;
+  });
+}
+
+void check(const LocalCall& call, const Tensors& tensors, const std::vector<LocalWindow>& dims) {
+  const Shape &x = tensors.x.shape, &w = tensors.w.shape, &y = tensors.y.shape;
+  require_operands(call, 2, 1, dims.size() * kIntsOfWindow);
+  require(call, tensors.w.dtype == DType::kF32 && w.size() == x.size(), "w has the dims of x");
+  require(call, x[0] == y[0] && y[1] == w[0], "x and y have the same batch, y and w the same channels");
+  require(call, w[1] == 0 ? x[1] == 0 : x[1] % w[1] == 0 && w[0] % std::max<int64_t>(x[1] / w[1], 1) == 0, "channels fall into groups");
+  for (size_t d = 0; d < dims.size(); ++d)
+    require(call, w[static_cast<int>(d) + 2] == dims[d].window, "the window is that of the parameters");
+}
+
+}  // namespace
+
+BoundKernel bind_convolution(const LocalCall& call) {
+  require_operands(call, 2, 1, call.ints.size());
+  const ConvolutionResult result = result_of(call);
+  const Tensors tensors = tensors_of(call, result);
+  const std::vector<LocalWindow> dims = local_windows(call, tensors.x, tensors.y);
+  check(call, tensors, dims);
+  if (is_empty(tensors.x) || is_empty(tensors.w) || is_empty(tensors.y) || !has_products(dims)) {
+    const auto fill = [count = output_count(call)](const KernelBuffers& buffers) { std::fill_n(output<float>(buffers, 0), count, 0.0f); };
+    return {fill, Bytes(0)};
+  }
+  const int64_t groups = tensors.x.shape[1] / tensors.w.shape[1];
+  const ConvolutionShape shape{tensors.x.shape[0], groups, tensors.w.shape[1], tensors.w.shape[0] / groups, dims};
+  const auto prepared = std::make_shared<PreparedConvolution>(shape, result);
+  const auto run = [prepared](const KernelBuffers& buffers) {
+    prepared->run(input<float>(buffers, 0), input<float>(buffers, 1), output<float>(buffers, 0), buffers.workspace);
+  };
+  return {run, prepared->workspace()};
+}
+
+}  // namespace tessera

@@ -1,0 +1,237 @@
+// max_pool, average_pool and their gradients, by loops of our own.
+//
+// The library's maximum begins at the lowest finite number and drops NaN; ours keeps infinities and NaN, as reductions do. A plane of one
+// batch and channel is walked row by row; within a row each element of the window adds its part to all places at once.
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+
+#include "kernels/cpu/binders.h"
+#include "kernels/cpu/operands.h"
+#include "kernels/cpu/spatial.h"
+
+namespace tessera {
+namespace {
+
+/// Three dims of space: leading ones of extent 1 where a call has fewer.
+struct Pool {
+  int64_t planes = 0;
+  std::array<LocalWindow, 3> dims;
+
+  int64_t in_size() const { return dims[0].in * dims[1].in * dims[2].in; }
+  int64_t out_size() const { return dims[0].out * dims[1].out * dims[2].out; }
+};
+
+Pool pool_of(const LocalCall& call, const TensorType& in, const TensorType& out) {
+  const std::vector<LocalWindow> windows = local_windows(call, in, out);
+  require(call, in.shape[0] == out.shape[0] && in.shape[1] == out.shape[1], "batch and channels stay");
+  Pool pool{in.shape[0] * in.shape[1], {}};
+  for (LocalWindow& dim : pool.dims) dim.extent = dim.in = dim.out = 1;
+  std::copy(windows.begin(), windows.end(), pool.dims.end() - static_cast<std::ptrdiff_t>(windows.size()));
+  return pool;
+}
+
+/// A row of places and a row of the operand that one row of the window brings together.
+struct Rows {
+  int64_t out, in;  // elements before them in a plane
+};
+
+/// Calls visit(rows) for each row of places and each row of the operand that its windows see, in the order of the places.
+template <typename Visit>
+void for_each_rows(const Pool& pool, Visit visit) {
+  const auto& [depth, height, width] = pool.dims;
+  for (int64_t od = 0; od < depth.out; ++od)
+    for (int64_t oh = 0; oh < height.out; ++oh)
+      for (int64_t wd = 0; wd < depth.window; ++wd)
+        for (int64_t wh = 0; wh < height.window; ++wh) {
+          const int64_t d = depth.first() + od * depth.stride + wd * depth.dilation;
+          const int64_t h = height.first() + oh * height.stride + wh * height.dilation;
+          if (d < 0 || d >= depth.in || h < 0 || h >= height.in) continue;
+          visit(Rows{(od * height.out + oh) * width.out, (d * height.in + h) * width.in});
+        }
+}
+
+/// Calls visit(place in its row, position in the operand's row) for all taps of a row, one element of the window after the other.
+template <typename Visit>
+void for_each_in_row(const LocalWindow& width, Visit visit) {
+  for (int64_t w = 0; w < width.window; ++w) {
+    const Range places = width.places_of(w);
+    const int64_t offset = width.first() + w * width.dilation;
+    for (int64_t place = places.begin; place < places.end; ++place) visit(place, place * width.stride + offset);
+  }
+}
+
+// A NaN is greater than every number, and the first of equal ones stays.
+bool exceeds(float x, float best) {
+  return x > best || (std::isnan(x) && !std::isnan(best));
+}
+
+void max_plane(const Pool& pool, const float* x, float* y) {
+  std::fill_n(y, pool.out_size(), -std::numeric_limits<float>::infinity());
+  for_each_rows(pool, [&](const Rows& rows) {
+    for_each_in_row(pool.dims[2], [row = x + rows.in, out = y + rows.out](int64_t place, int64_t position) {
+      out[place] = exceeds(row[position], out[place]) ? row[position] : out[place];
+    });
+  });
+}
+
+/// Places where each dim of the average counts: 1 / (number of elements that it is the mean of).
+class Divisors {
+ public:
+  Divisors(const Pool& pool, bool counts_padding) {
+    for (size_t d = 0; d < 3; ++d)
+      for (int64_t place = 0; place < pool.dims[d].out; ++place)
+        counts_[d].push_back(counts_padding ? pool.dims[d].window : inside(pool.dims[d], place));
+  }
+
+  /// x / number of elements, zero where there are none.
+  void divide(const float* x, float* y) const {
+    for (const int64_t depth : counts_[0])
+      for (const int64_t height : counts_[1])
+        for (const int64_t width : counts_[2]) {
+          const int64_t count = depth * height * width;
+          *y++ = count == 0 ? 0.0f : *x / static_cast<float>(count);
+          ++x;
+        }
+  }
+
+ private:
+  // By positions in the whole dim: a process need not hold them.
+  static int64_t inside(const LocalWindow& dim, int64_t place) {
+    const int64_t begin = (dim.out_begin + place) * dim.stride - dim.low;
+    int64_t count = 0;
+    for (int64_t w = 0; w < dim.window; ++w) {
+      const int64_t position = begin + w * dim.dilation;
+      count += position >= 0 && position < dim.extent ? 1 : 0;
+    }
+    return count;
+  }
+
+  std::array<std::vector<int64_t>, 3> counts_;
+};
+
+void average_plane(const Pool& pool, const Divisors& divisors, const float* x, float* y) {
+  std::fill_n(y, pool.out_size(), 0.0f);
+  for_each_rows(pool, [&](const Rows& rows) {
+    for_each_in_row(pool.dims[2],
+                    [row = x + rows.in, out = y + rows.out](int64_t place, int64_t position) { out[place] += row[position]; });
+  });
+  divisors.divide(y, y);
+}
+
+void spread_plane(const Pool& pool, const float* shares, float* dx) {
+  std::fill_n(dx, pool.in_size(), 0.0f);
+  for_each_rows(pool, [&](const Rows& rows) {
+    for_each_in_row(pool.dims[2],
+                    [row = dx + rows.in, share = shares + rows.out](int64_t place, int64_t position) { row[position] += share[place]; });
+  });
+}
+
+/// Where the largest element of each window lies in the plane of x: the first of equal ones; -1 in the padding.
+void find_largest(const Pool& pool, const float* x, int32_t* largest) {
+  std::fill_n(largest, pool.out_size(), -1);
+  for_each_rows(pool, [&](const Rows& rows) {
+    for_each_in_row(pool.dims[2], [&, best = largest + rows.out](int64_t place, int64_t position) {
+      const auto here = static_cast<int32_t>(rows.in + position);
+      if (best[place] < 0 || exceeds(x[here], x[best[place]])) best[place] = here;
+    });
+  });
+}
+
+/// The part of a plane whose gradient the process makes: it may hold more of x, to see whole windows.
+struct Part {
+  std::array<int64_t, 3> begin{}, extent{1, 1, 1};  // begins are positions in the local x
+
+  int64_t size() const { return extent[0] * extent[1] * extent[2]; }
+  /// Of an element of the plane of x: -1 where it lies outside the part, or where there is none.
+  int64_t position_of(int64_t in_x, const Pool& pool) const {
+    if (in_x < 0) return -1;
+    const int64_t height = pool.dims[1].in, width = pool.dims[2].in;
+    const std::array<int64_t, 3> index{in_x / width / height, in_x / width % height, in_x % width};
+    int64_t position = 0;
+    for (size_t d = 0; d < 3; ++d) {
+      const int64_t local = index[d] - begin[d];
+      if (local < 0 || local >= extent[d]) return -1;
+      position = position * extent[d] + local;
+    }
+    return position;
+  }
+};
+
+Part part_of(const LocalCall& call, const Pool& pool, const TensorType& dx) {
+  const TensorType& x = call.inputs[0];
+  require(call, dx.dtype == DType::kF32 && dx.shape.size() == x.shape.size() && dx.shape[0] == x.shape[0] && dx.shape[1] == x.shape[1],
+          "the gradient has batch and channels of x");
+  const auto count = static_cast<size_t>(x.shape.size() - 2);
+  Part part;
+  for (size_t d = 0; d < count; ++d) {
+    const size_t dim = 3 - count + d;
+    part.begin[dim] = call.ints[count * kIntsOfWindow + d] - pool.dims[dim].in_begin;
+    part.extent[dim] = dx.shape[static_cast<int>(d) + 2];
+  }
+  return part;
+}
+
+}  // namespace
+
+BoundKernel bind_max_pool(const LocalCall& call) {
+  const TensorType &x = call.inputs[0], &y = call.outputs[0];
+  const Pool pool = pool_of(call, x, y);
+  require_operands(call, 1, 1, static_cast<size_t>(x.shape.size() - 2) * kIntsOfWindow);
+  const auto run = [pool](const KernelBuffers& buffers) {
+    for (int64_t plane = 0; plane < pool.planes; ++plane)
+      max_plane(pool, input<float>(buffers, 0) + plane * pool.in_size(), output<float>(buffers, 0) + plane * pool.out_size());
+  };
+  return {run, Bytes(0)};
+}
+
+BoundKernel bind_average_pool(const LocalCall& call) {
+  const TensorType &x = call.inputs[0], &y = call.outputs[0];
+  const Pool pool = pool_of(call, x, y);
+  const size_t ints = static_cast<size_t>(x.shape.size() - 2) * kIntsOfWindow;
+  require_operands(call, 1, 1, ints + 1);
+  const auto run = [pool, divisors = Divisors(pool, call.ints[ints] != 0)](const KernelBuffers& buffers) {
+    for (int64_t plane = 0; plane < pool.planes; ++plane)
+      average_plane(pool, divisors, input<float>(buffers, 0) + plane * pool.in_size(), output<float>(buffers, 0) + plane * pool.out_size());
+  };
+  return {run, Bytes(0)};
+}
+
+BoundKernel bind_average_pool_grad(const LocalCall& call) {
+  const TensorType &dy = call.inputs[0], &dx = call.outputs[0];
+  const Pool pool = pool_of(call, dx, dy);
+  const size_t ints = static_cast<size_t>(dx.shape.size() - 2) * kIntsOfWindow;
+  require_operands(call, 1, 1, ints + 1);
+  const auto run = [pool, divisors = Divisors(pool, call.ints[ints] != 0)](const KernelBuffers& buffers) {
+    auto* const shares = reinterpret_cast<float*>(buffers.workspace);
+    for (int64_t plane = 0; plane < pool.planes; ++plane) {
+      divisors.divide(input<float>(buffers, 0) + plane * pool.out_size(), shares);
+      spread_plane(pool, shares, output<float>(buffers, 0) + plane * pool.in_size());
+    }
+  };
+  return {run, Bytes(aligned_size(pool.out_size() * size_of(DType::kF32)))};
+}
+
+BoundKernel bind_max_pool_grad(const LocalCall& call) {
+  const TensorType &x = call.inputs[0], &dy = call.inputs[1], &dx = call.outputs[0];
+  const Pool pool = pool_of(call, x, dy);
+  const auto count = static_cast<size_t>(x.shape.size() - 2);
+  require_operands(call, 2, 1, count * (kIntsOfWindow + 1));
+  require(call, pool.in_size() <= std::numeric_limits<int32_t>::max(), "a plane has fewer than 2^31 elements");
+  const Part part = part_of(call, pool, dx);
+  const auto run = [pool, part](const KernelBuffers& buffers) {
+    auto* const largest = reinterpret_cast<int32_t*>(buffers.workspace);
+    for (int64_t plane = 0; plane < pool.planes; ++plane) {
+      find_largest(pool, input<float>(buffers, 0) + plane * pool.in_size(), largest);
+      const float* const flow = input<float>(buffers, 1) + plane * pool.out_size();
+      float* const made = output<float>(buffers, 0) + plane * part.size();
+      std::fill_n(made, part.size(), 0.0f);
+      for (int64_t place = 0; place < pool.out_size(); ++place)
+        if (const int64_t position = part.position_of(largest[place], pool); position >= 0) made[position] += flow[place];
+    }
+  };
+  return {run, Bytes(aligned_size(pool.out_size() * size_of(DType::kI32)))};
+}
+
+}  // namespace tessera

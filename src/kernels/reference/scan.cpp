@@ -1,0 +1,47 @@
+// cumsum, reverse
+#include "kernels/reference/reference.h"
+
+namespace tessera::reference {
+namespace {
+
+int64_t with_index(const Shape& shape, Dims position, int64_t dim, int64_t index) {
+  position[static_cast<int>(dim)] = index;
+  return flat_index(shape, position);
+}
+
+// Rounded after every addition: the order is part of the meaning.
+void cumsum(const LocalCall& call, const KernelBuffers& buffers) {
+  const TensorType& type = call.inputs[0];
+  const int64_t dim = call.ints[0], extent = type.shape[static_cast<int>(dim)];
+  const bool exclusive = call.ints[1] != 0, reverse = call.ints[2] != 0;
+  for (int64_t i = 0; i < element_count(type.shape); ++i) {
+    const Dims position = position_of(type.shape, i);
+    const int64_t own = position[static_cast<int>(dim)];
+    const int64_t before = reverse ? extent - 1 - own : own;  // elements that the sum holds beside its own
+    write(type, buffers.outputs[0], i, 0.0);
+    for (int64_t step = 0; step < before + (exclusive ? 0 : 1); ++step) {
+      const int64_t at = with_index(type.shape, position, dim, reverse ? extent - 1 - step : step);
+      write(type, buffers.outputs[0], i, read(type, buffers.outputs[0], i) + read(type, buffers.inputs[0], at));
+    }
+  }
+}
+
+void reverse(const LocalCall& call, const KernelBuffers& buffers) {
+  const TensorType& type = call.inputs[0];
+  const int64_t dim = call.ints[0], extent = type.shape[static_cast<int>(dim)];
+  for (int64_t i = 0; i < element_count(type.shape); ++i) {
+    const Dims position = position_of(type.shape, i);
+    const int64_t from = with_index(type.shape, position, dim, extent - 1 - position[static_cast<int>(dim)]);
+    write(type, buffers.outputs[0], i, read(type, buffers.inputs[0], from));
+  }
+}
+
+}  // namespace
+
+Run scan(const LocalCall& call) {
+  if (call.kernel == "cumsum") return [call](const KernelBuffers& buffers) { cumsum(call, buffers); };
+  if (call.kernel == "reverse") return [call](const KernelBuffers& buffers) { reverse(call, buffers); };
+  return nullptr;
+}
+
+}  // namespace tessera::reference

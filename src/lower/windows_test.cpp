@@ -1,0 +1,152 @@
+// Ops of which the operands have windows, compiled: which exchanges bring the halos, and faults planted into them.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "lower/lower.h"
+#include "lower/partition.h"
+#include "lower/placement_check.h"
+#include "ops/builder.h"
+
+namespace tessera {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+constexpr int kRows = 12;
+
+MeshPtr three() {
+  return std::make_shared<const ProcessMesh>(parse_mesh("h=3"));
+}
+
+/// A moving sum: x padded by a row on either side, three slices of that added up; then every other row of it.
+Graph moving_sum() {
+  Graph graph;
+  Builder b(graph);
+  const ValueId x = b.input("x", {DType::kF32, {kRows, 2}});
+  const ValueId p = b.pad(x, {1, 0}, {kRows + 2, 2}, 0, "p");
+  const ValueId before = b.slice(p, {0, 0}, {kRows, 2}, {1, 1}, "before");
+  const ValueId at = b.slice(p, {1, 0}, {kRows + 1, 2}, {1, 1}, "at");
+  const ValueId after = b.slice(p, {2, 0}, {kRows + 2, 2}, {1, 1}, "after");
+  const ValueId pair = b.add(before, at, "pair");
+  const ValueId sum = b.add(pair, after, "sum");
+  graph.add_output("y", b.slice(sum, {0, 0}, {kRows, 2}, {2, 1}, "y"));
+  return graph;
+}
+
+const std::vector<Mark> kByRows = {shard_tensor("x", "P(\"h\")")};
+
+TaskGraph compiled(const Graph& graph, const std::vector<Mark>& marks = kByRows) {
+  return compile(graph, one_mesh(three()), marks, {}).tasks;
+}
+
+/// "halo p [..]" of every exchange.
+std::vector<std::string> exchanges_of(const TaskGraph& tasks) {
+  std::vector<std::string> texts;
+  for (const Task& task : tasks.tasks)
+    if (task.kind == Task::Kind::kExchange)
+      texts.push_back(std::string(to_text(task.exchange.kind)) + " " + tasks.registers[static_cast<size_t>(task.outputs.front())].name);
+  return texts;
+}
+
+TEST(WindowsInPrograms, HalosAreTheOnlyExchanges) {
+  // p has 14 rows, the slices 12: each needs some rows of its neighbours' parts. y has 6, rows 0, 2, .. 10 of sum: everyone has its own.
+  EXPECT_THAT(exchanges_of(compiled(moving_sum())),
+              ElementsAre("halo x [@h~14(-1:-1), *]", "halo p [@h~12(+0:+0), *]", "halo p [@h~12(+1:+1), *]", "halo p [@h~12(+2:+2), *]",
+                          "slice sum [@h~6(*2+0:+0), *]"));
+}
+
+TEST(WindowsInPrograms, TheArenaHoldsTheLargestPart) {
+  // x of 12 rows lies 4, 4, 4; of p's 14 rows, 5, 5 and 4, the first needs rows 0 to 3, the second 4 to 8 (5 of them), the last 9 to 11.
+  const TaskGraph tasks = compiled(moving_sum());
+  const auto x =
+      std::find_if(tasks.registers.begin(), tasks.registers.end(), [](const Register& reg) { return reg.name == "x [@h~14(-1:-1), *]"; });
+  ASSERT_NE(x, tasks.registers.end());
+  EXPECT_EQ(x->size.value(), 5 * 2 * 4);
+}
+
+// ---- planted faults ----
+
+std::string finding(const Graph& graph, const TaskGraph& tasks) {
+  try {
+    check_placements(graph, tasks, 1);
+    return "";
+  } catch (const InternalError& error) {
+    return error.what();
+  }
+}
+
+/// The register called `name` gets another window, and the exchange that fills it, too.
+TaskGraph with_window(TaskGraph tasks, std::string_view name, const Window& window) {
+  for (Task& task : tasks.tasks) {
+    if (task.kind != Task::Kind::kExchange) continue;
+    Register& target = tasks.registers[static_cast<size_t>(task.outputs.front())];
+    if (target.name != name) continue;
+    target.attr.dims[0].windows = {window};
+    task.exchange.to = target.attr;
+  }
+  return tasks;
+}
+
+TEST(WindowsInPrograms, FindsAHaloARowShortOrShifted) {
+  const Graph graph = moving_sum();
+  const TaskGraph tasks = compiled(graph);
+  EXPECT_EQ(finding(graph, tasks), "");
+  const char* needs = "'y' needs of dim 0 of input 0 the window (*2+0:+0) of its part of factor d0, and it holds the window ";
+  const std::string name = "sum [@h~6(*2+0:+0), *]";
+  EXPECT_THAT(finding(graph, with_window(tasks, name, {6, kRows, 2, 1, 0, -1})), HasSubstr(needs + std::string("(*2+0:-1)")));
+  EXPECT_THAT(finding(graph, with_window(tasks, name, {6, kRows, 2, 1, 1, 1})), HasSubstr(needs + std::string("(*2+1:+1)")));
+  EXPECT_THAT(finding(graph, with_window(tasks, "p [@h~12(+1:+1), *]", {12, kRows + 2, 1, 1, 2, 2})), HasSubstr("input 0"));
+}
+
+TEST(WindowsInPrograms, FindsAPlainPartWhereAWindowIsNeeded) {
+  const Graph graph = moving_sum();
+  TaskGraph tasks = compiled(graph);
+  // y reads sum as it was made.
+  RegisterIndex made = -1;
+  for (const Task& task : tasks.tasks)
+    for (const KernelStep& step : task.steps)
+      if (step.op == "sum") made = step.outputs.front();
+  for (Task& task : tasks.tasks)
+    for (KernelStep& step : task.steps)
+      if (step.op == "y") step.inputs = {made};
+  EXPECT_THAT(finding(graph, tasks), HasSubstr("and it holds a plain part"));
+}
+
+TEST(WindowsInPrograms, FindsAnOffsetThatForgetsTheHalo) {
+  const Graph graph = moving_sum();
+  TaskGraph tasks = compiled(graph);
+  for (Task& task : tasks.tasks)
+    for (KernelStep& step : task.steps)
+      if (step.op == "p") step.call.ints[0] = 1;  // low of the whole, where only the first process has padding in front
+  EXPECT_THAT(finding(graph, tasks), HasSubstr("op 'p' calls pad with 1 as parameter 0 at 1, where its operator has 0"));
+}
+
+// ---- overlapping results ----
+
+/// The moving sum without exchanges after x: each op before `sum` makes what the parts of sum need.
+TEST(WindowsInPrograms, AHaloMayBeRecomputedInsteadOfExchanged) {
+  Graph graph;
+  Builder b(graph);
+  const ValueId x = b.input("x", {DType::kF32, {kRows, 2}});
+  const ValueId t = b.unary("tanh", x, "t");
+  graph.add_output("y", b.slice(t, {2, 0}, {kRows, 2}, {1, 1}, "y"));
+  ShardedGraph sharded = propagate(graph, three(), kByRows);
+  // tanh of the rows that the slice needs of t, in the place of tanh of the rows of x.
+  const Window window{kRows - 2, kRows, 1, 1, 2, 2};
+  sharded.ops[0].set_windows(sharded.rules[0], 0, {window});
+  const Program program = partition(graph, sharded);
+  std::vector<std::string> names;
+  for (const Instruction& instruction : program.instructions)
+    names.push_back(instruction.is_exchange ? std::string(to_text(instruction.exchange.kind)) + " " +
+                                                  program.registers[static_cast<size_t>(instruction.target)].name
+                                            : instruction.step.op);
+  // The output is handed out as it lies.
+  EXPECT_THAT(names, ElementsAre("halo x [@h~10(+2:+2), *]", "t", "y"));
+}
+
+}  // namespace
+}  // namespace tessera

@@ -1,0 +1,119 @@
+// Exchanges from and to placements with windows: halos.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "reshard/reshard.h"
+
+namespace tessera {
+namespace {
+
+using testing::ElementsAre;
+
+struct Given {
+  Shape shape;
+  Exchange exchange;
+};
+
+Given exchange_of(std::string_view mesh_text, std::string_view from, std::string_view to) {
+  const auto mesh = std::make_shared<const ProcessMesh>(parse_mesh(mesh_text));
+  const DistType a = parse_dist_type(from, mesh), b = parse_dist_type(to, mesh);
+  return {a.type.shape, {classify(a.type.shape, a.attr, b.attr), a.attr, b.attr}};
+}
+
+/// "[2:3] from 0".
+std::vector<std::string> pulls_of(const Given& given, Rank receiver) {
+  std::vector<std::string> texts;
+  for (const Pull& pull : pulls(given.shape, given.exchange, receiver))
+    texts.push_back(to_text(pull.box) + " from " + std::to_string(pull.sender));
+  return texts;
+}
+
+TEST(Halo, TakesARowFromEachNeighbour) {
+  // 8 rows over 3: [0:3] [3:6] [6:8].
+  const Given given = exchange_of("h=3", "f32[8@h]", "f32[8@h~8(-1:+1)]");
+  EXPECT_EQ(given.exchange.kind, ReshardKind::kHalo);
+  EXPECT_THAT(pulls_of(given, 0), ElementsAre("[0:3] from 0", "[3:4] from 1"));
+  EXPECT_THAT(pulls_of(given, 1), ElementsAre("[2:3] from 0", "[3:6] from 1", "[6:7] from 2"));
+  EXPECT_THAT(pulls_of(given, 2), ElementsAre("[5:6] from 1", "[6:8] from 2"));
+  EXPECT_EQ(received_elements({8}, {given.exchange}, 1), 2);
+  EXPECT_EQ(least_received_elements({8}, given.exchange.from, given.exchange.to, 1), 2);
+}
+
+TEST(Halo, WiderThanAPartReachesSeveralNeighbours) {
+  // 5 rows over 4: 2, 1, 1, 1. Three rows on either side.
+  const Given given = exchange_of("h=4", "f32[5@h]", "f32[5@h~5(-3:+3)]");
+  EXPECT_THAT(pulls_of(given, 3), ElementsAre("[1:2] from 0", "[2:3] from 1", "[3:4] from 2", "[4:5] from 3"));
+}
+
+TEST(Halo, OfAnEmptyPartIsNothing) {
+  // 2 rows over 3: the last process has none, and needs none.
+  const Given given = exchange_of("h=3", "f32[2@h]", "f32[2@h~2(-1:+1)]");
+  EXPECT_THAT(pulls_of(given, 0), ElementsAre("[0:1] from 0", "[1:2] from 1"));
+  EXPECT_TRUE(pulls_of(given, 2).empty());
+}
+
+TEST(Halo, OfOtherPartsPassesEmptyOnesBy) {
+  // x of 3 rows over 4 lies 1, 1, 1, 0; a pad by 3 in front makes 8 rows, 2 each: parts 1 and 2 see row 0, and rows 1 and 2.
+  const Given given = exchange_of("h=4", "f32[3@h]", "f32[3@h~8(-3:-3)]");
+  EXPECT_TRUE(pulls_of(given, 0).empty());
+  EXPECT_THAT(pulls_of(given, 1), ElementsAre("[0:1] from 0"));
+  EXPECT_THAT(pulls_of(given, 2), ElementsAre("[1:2] from 1", "[2:3] from 2"));
+  EXPECT_TRUE(pulls_of(given, 3).empty());
+}
+
+TEST(Halo, WhatOverlapsIsTakenOnceAndTheOwnFirst) {
+  // Each holds a row of its neighbours; all of it is wanted.
+  const Given gather = exchange_of("h=3", "f32[9@h~9(-1:+1)]", "f32[9]");
+  EXPECT_THAT(pulls_of(gather, 0), ElementsAre("[0:4] from 0", "[4:7] from 1", "[7:9] from 2"));
+  EXPECT_THAT(pulls_of(gather, 1), ElementsAre("[0:2] from 0", "[2:7] from 1", "[7:9] from 2"));
+  // Plain parts: everyone has them.
+  EXPECT_EQ(exchange_of("h=3", "f32[9@h~9(-1:+1)]", "f32[9@h]").exchange.kind, ReshardKind::kSlice);
+  // A wider window: two rows instead of one.
+  const Given wider = exchange_of("h=3", "f32[9@h~9(-1:+1)]", "f32[9@h~9(-2:+2)]");
+  EXPECT_THAT(pulls_of(wider, 1), ElementsAre("[1:2] from 0", "[2:7] from 1", "[7:8] from 2"));
+}
+
+TEST(Halo, TheSumsOfOverlappingPartsAreThoseOfEachPart) {
+  // Addends over b of what overlaps over a: each element has one addend of each b, whoever of a gives it.
+  const Given given = exchange_of("a=2 b=2", "f32[4@a~4(-1:+1)] {partial sum: b}", "f32[4]");
+  EXPECT_THAT(pulls_of(given, 0), ElementsAre("[0:3] from 0", "[0:3] from 1", "[3:4] from 2", "[3:4] from 3"));
+}
+
+TEST(Halo, WindowsMayLeaveOutWhatIsWanted) {
+  const auto mesh = std::make_shared<const ProcessMesh>(parse_mesh("h=2"));
+  const auto attr = [&](std::string_view text) { return parse_dist_type(text, mesh).attr; };
+  // Rows 1 to 8 of 10.
+  EXPECT_FALSE(holds_all_of({10}, attr("f32[10@h~8(+1:+1)]"), attr("f32[10]")));
+  EXPECT_TRUE(holds_all_of({10}, attr("f32[10@h~8(+1:+1)]"), attr("f32[10@h~6(+2:+2)]")));
+  // Every other row, and what lies between those of one part: rows 0 to 4 and 6 to 8 of 10, not 5.
+  EXPECT_FALSE(holds_all_of({10}, attr("f32[10@h~5(*2+0:+0)]"), attr("f32[10@h~8(+1:+1)]")));
+}
+
+/// Each process finds exactly what it wants, once, with those that hold it.
+void expect_exact(const Given& given, const std::string& what) {
+  for (Rank receiver : given.exchange.to.mesh->processes()) {
+    const Box wanted = given.exchange.to.box(given.shape, *given.exchange.to.mesh->coordinate_of(receiver));
+    std::vector<int> times(static_cast<size_t>(given.shape[0]), 0);
+    for (const Pull& pull : pulls(given.shape, given.exchange, receiver)) {
+      const Box held = given.exchange.from.box(given.shape, *given.exchange.from.mesh->coordinate_of(pull.sender));
+      ASSERT_EQ(intersect(held, pull.box), pull.box) << what << ": process " << pull.sender << " does not hold it";
+      for (int64_t i = pull.box.ranges[0].begin; i < pull.box.ranges[0].end; ++i) ++times[static_cast<size_t>(i)];
+    }
+    for (int64_t i = 0; i < given.shape[0]; ++i)
+      ASSERT_EQ(times[static_cast<size_t>(i)], !wanted.empty() && wanted.ranges[0].begin <= i && i < wanted.ranges[0].end)
+          << what << ": element " << i << " at process " << receiver;
+  }
+}
+
+TEST(Halo, EveryPairOfPlacementsIsExact) {
+  const std::vector<std::string> placements = {
+      "7", "7@a", "7@b@a", "7@a~7(-1:+1)", "7@a@b~7(-2:+0)", "7@b~7(-9:+9)", "7@a~14(/2+0:+1)", "7@a~3(*2+0:+2)", "7@b~7(-1:+1)~7(+0:+1)"};
+  for (const std::string& from : placements)
+    for (const std::string& to : placements) {
+      const Given given = exchange_of("a=3 b=2", "f32[" + from + "]", "f32[" + to + "]");
+      if (holds_all_of(given.shape, given.exchange.from, given.exchange.to)) expect_exact(given, from + " -> " + to);
+    }
+}
+
+}  // namespace
+}  // namespace tessera
