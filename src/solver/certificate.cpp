@@ -10,7 +10,9 @@ namespace {
 
 constexpr Wide kMessageUnit = Wide{1} << (Dual::kPriceBits - Dual::kMessageBits);
 
-Wide scaled(double whole) { return static_cast<Wide>(whole) << Dual::kPriceBits; }
+Wide scaled(double whole) {
+  return static_cast<Wide>(whole) << Dual::kPriceBits;
+}
 
 }  // namespace
 

@@ -8,7 +8,9 @@
 namespace tessera::solver {
 namespace {
 
-double inside(Cost cost) { return cost >= kInfinite ? kNever : static_cast<double>(cost); }
+double inside(Cost cost) {
+  return cost >= kInfinite ? kNever : static_cast<double>(cost);
+}
 
 /// Places of the costs of matrices in the table: equal ones stand there once.
 class TablePlaces {
@@ -98,7 +100,8 @@ Assignment Core::from_tags(const Network& network, const Assignment& tags) const
 double cost_of(const Core& core, const Assignment& assignment) {
   double cost = core.constant;
   for (int32_t i = 0; i < core.nodes(); ++i) cost += core.costs_of(i)[assignment[i]];
-  for (const Core::Edge& edge : core.edges) cost += core.row(edge.rows_of_a, assignment[edge.a], core.strategies(edge.b))[assignment[edge.b]];
+  for (const Core::Edge& edge : core.edges)
+    cost += core.row(edge.rows_of_a, assignment[edge.a], core.strategies(edge.b))[assignment[edge.b]];
   return cost;
 }
 

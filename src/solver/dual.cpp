@@ -59,7 +59,8 @@ double Dual::half_sweep(double sum_before) {
   for (int32_t step = 0; step < core_.nodes(); ++step) {
     const int32_t i = kForward ? step : core_.nodes() - 1 - step;
     const int32_t count = core_.strategies(i);
-    belief.assign(priced_.begin() + static_cast<std::ptrdiff_t>(core_.first[i]), priced_.begin() + static_cast<std::ptrdiff_t>(core_.first[i + 1]));
+    belief.assign(priced_.begin() + static_cast<std::ptrdiff_t>(core_.first[i]),
+                  priced_.begin() + static_cast<std::ptrdiff_t>(core_.first[i + 1]));
     int32_t later = 0, earlier = 0;
     for (const Core::Neighbour& neighbour : core_.neighbours(i)) {
       const bool is_a = core_.edges[neighbour.edge].a == i;
@@ -168,7 +169,8 @@ Assignment Dual::rounded() const {
   std::vector<double> belief;
   for (int32_t i = 0; i < core_.nodes(); ++i) {
     const int32_t count = core_.strategies(i);
-    belief.assign(priced_.begin() + static_cast<std::ptrdiff_t>(core_.first[i]), priced_.begin() + static_cast<std::ptrdiff_t>(core_.first[i + 1]));
+    belief.assign(priced_.begin() + static_cast<std::ptrdiff_t>(core_.first[i]),
+                  priced_.begin() + static_cast<std::ptrdiff_t>(core_.first[i + 1]));
     for (const Core::Neighbour& neighbour : core_.neighbours(i)) {
       const bool is_a = core_.edges[neighbour.edge].a == i;
       if (neighbour.node < i)
@@ -185,12 +187,14 @@ Dual::Certificate Dual::certificate() const {
   Certificate result;
   for (const double price : best_prices_) result.prices.push_back(std::llround(std::ldexp(price, kPriceBits)));
   const std::vector<double> priced = priced_by(best_prices_);
+  constexpr double kLargest = 1e16;
   result.to_a.resize(core_.edges.size());
   result.to_b.resize(core_.edges.size());
   std::vector<double> belief;
   for (int32_t i = 0; i < core_.nodes(); ++i) {
     const int32_t count = core_.strategies(i);
-    belief.assign(priced.begin() + static_cast<std::ptrdiff_t>(core_.first[i]), priced.begin() + static_cast<std::ptrdiff_t>(core_.first[i + 1]));
+    belief.assign(priced.begin() + static_cast<std::ptrdiff_t>(core_.first[i]),
+                  priced.begin() + static_cast<std::ptrdiff_t>(core_.first[i + 1]));
     int32_t later = 0, earlier = 0;
     for (const Core::Neighbour& neighbour : core_.neighbours(i)) {
       const bool is_a = core_.edges[neighbour.edge].a == i;
@@ -206,7 +210,8 @@ Dual::Certificate Dual::certificate() const {
       std::vector<int64_t>& messages = (is_a ? result.to_a : result.to_b)[neighbour.edge];
       for (int32_t s = 0; s < count; ++s) {
         const double given = neighbour.node < i ? share * (belief[s] - least) : 0;
-        messages.push_back(std::llround(std::ldexp(incoming[s] - given, kMessageBits)));
+        // Any message will do: one that a forbidden strategy made infinite is cut to what fits.
+        messages.push_back(std::llround(std::ldexp(std::clamp(incoming[s] - given, -kLargest, kLargest), kMessageBits)));
       }
     }
   }

@@ -40,7 +40,7 @@ class Dual {
 
   /// The messages into each end in 2^-kMessageBits, the prices in 2^-kPriceBits, as whole numbers: what certified_bound takes.
   struct Certificate {
-    std::vector<int64_t> prices;                // by moment
+    std::vector<int64_t> prices;                   // by moment
     std::vector<std::vector<int64_t>> to_a, to_b;  // by edge
   };
   static constexpr int kPriceBits = 24, kMessageBits = 8;

@@ -20,6 +20,10 @@ Around neighbours_among(const Core& core, const std::vector<int32_t>& nodes) {
   for (size_t i = 0; i < nodes.size(); ++i)
     for (const Core::Neighbour& neighbour : core.neighbours(nodes[i]))
       if (const auto found = place.find(neighbour.node); found != place.end()) around[i].push_back(found->second);
+  for (std::vector<int32_t>& list : around) {
+    std::ranges::sort(list);  // edges between the same two nodes count once
+    list.erase(std::unique(list.begin(), list.end()), list.end());
+  }
   return around;
 }
 

@@ -10,11 +10,11 @@ namespace tessera::solver {
 /// The costs of the nodes of one neighbourhood while its prices are sought.
 struct Improver::Trial {
   std::vector<int32_t> nodes;
-  std::vector<size_t> place;         // by node of it: place of its costs
-  std::vector<double> costs;         // without prices
-  std::vector<double> priced;        // with them
+  std::vector<size_t> place;                       // by node of it: place of its costs
+  std::vector<double> costs;                       // without prices
+  std::vector<double> priced;                      // with them
   std::vector<std::pair<int32_t, double>> raised;  // moments with a price of their own beyond the known ones
-  double spread = 0;                 // of the costs of each node, summed
+  double spread = 0;                               // of the costs of each node, summed
   double unit_price = 0;
 };
 
@@ -25,7 +25,9 @@ void Improver::set_prices(const std::vector<double>& prices) {
   for (size_t m = 0; m < prices.size(); ++m) until_[m + 1] = until_[m] + prices[m];
 }
 
-void Improver::restart(Assignment assignment) { position_ = Position(core_, std::move(assignment)); }
+void Improver::restart(Assignment assignment) {
+  position_ = Position(core_, std::move(assignment));
+}
 
 /// Any node, or one that is alive at the tightest moment: there memory is traded.
 int32_t Improver::seed_node() {
@@ -76,7 +78,8 @@ void Improver::price(Trial& trial, double factor) const {
       const double price = factor * (until_[piece.end] - until_[piece.begin]);
       if (price == 0) continue;
       const Usage* usages = core_.usages(piece);
-      for (int32_t s = 0; s < core_.strategies(trial.nodes[i]); ++s) trial.priced[trial.place[i] + s] += price * static_cast<double>(usages[s]);
+      for (int32_t s = 0; s < core_.strategies(trial.nodes[i]); ++s)
+        trial.priced[trial.place[i] + s] += price * static_cast<double>(usages[s]);
     }
 }
 
@@ -91,11 +94,14 @@ void Improver::raise_price(Trial& trial, int32_t moment) const {
     for (const Core::Piece& piece : core_.pieces(trial.nodes[i])) {
       if (moment < piece.begin || moment >= piece.end) continue;
       const Usage* usages = core_.usages(piece);
-      for (int32_t s = 0; s < core_.strategies(trial.nodes[i]); ++s) trial.priced[trial.place[i] + s] += more * static_cast<double>(usages[s]);
+      for (int32_t s = 0; s < core_.strategies(trial.nodes[i]); ++s)
+        trial.priced[trial.place[i] + s] += more * static_cast<double>(usages[s]);
     }
 }
 
-bool Improver::step(const Neighbourhood& neighbourhood) { return step_on(gather(neighbourhood), neighbourhood.largest_table); }
+bool Improver::step(const Neighbourhood& neighbourhood) {
+  return step_on(gather(neighbourhood), neighbourhood.largest_table);
+}
 
 /// Costs of the nodes with all others as they are, and a first guess of what memory is worth among them.
 Improver::Trial Improver::trial_of(const std::vector<int32_t>& nodes) {

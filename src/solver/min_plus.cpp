@@ -3,7 +3,7 @@
 namespace tessera::solver {
 
 [[gnu::target_clones("avx512f", "avx2", "default")]] void min_plus(const double* x, const double* table, int32_t rows, int32_t columns,
-                                                                     double* __restrict out) {
+                                                                   double* __restrict out) {
   const double first = x[0];
   for (int32_t t = 0; t < columns; ++t) out[t] = first + table[t];
   for (int32_t s = 1; s < rows; ++s) {

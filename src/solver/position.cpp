@@ -75,7 +75,8 @@ double RoomOverTime::missing() const {
 Position::Position(const Core& core, Assignment assignment) : core_(&core), assignment_(std::move(assignment)), room_(core.limits) {
   cost_ = core.constant;
   for (int32_t i = 0; i < core.nodes(); ++i) count(core.costs_of(i)[assignment_[i]], 1);
-  for (const Core::Edge& edge : core.edges) count(core.row(edge.rows_of_a, assignment_[edge.a], core.strategies(edge.b))[assignment_[edge.b]], 1);
+  for (const Core::Edge& edge : core.edges)
+    count(core.row(edge.rows_of_a, assignment_[edge.a], core.strategies(edge.b))[assignment_[edge.b]], 1);
   std::vector<Usage> room(core.limits.size() + 1, 0);
   for (int32_t i = 0; i < core.nodes(); ++i)
     for (const Core::Piece& piece : core.pieces(i)) {

@@ -11,7 +11,7 @@ namespace {
 // A table that replaces a node must not be much larger than what it replaces.
 constexpr int64_t kLargestTable = int64_t{1} << 20;
 // Pairs of strategies times entries that one look for dominated strategies may compare.
-constexpr int64_t kMostComparisons = 200'000'000;
+constexpr int64_t kMostComparisons = 20'000'000;
 
 using Edge = Network::Edge;
 using Node = Network::Node;
@@ -255,8 +255,15 @@ void absorb(Network& network, int32_t index, int32_t e, const std::vector<int32_
     node.is_settled = false;
   }
   disconnect(network, e);
-  for (const int32_t m : joins.edges) {
+  const std::vector<int32_t> moving = joins.edges;
+  for (const int32_t m : moving) {
     Edge& moves = network.edges[m];
+    if (moves.other(neighbour) == index) {
+      // Beside the edge along which it joins: now both ends are one node.
+      for (int32_t s = 0; s < node.strategies(); ++s) node.costs[s] = plus(node.costs[s], network.at(moves, index, s, image[s]));
+      disconnect(network, m);
+      continue;
+    }
     moves = {index, moves.other(neighbour), std::make_shared<Matrix>(picked(*RowsOf(moves, neighbour), image))};
     node.edges.push_back(m);
   }

@@ -3,10 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cmath>
+#include <mutex>
 
 #include "base/error.h"
+#include "solver/prove.h"
 #include "solver/reduce.h"
 #include "solver/search.h"
 
@@ -49,7 +52,13 @@ class Solver {
 
  private:
   double now() const { return std::chrono::duration<double>(Clock::now() - start_).count(); }
-  bool is_cancelled() const { return options_.cancel && options_.cancel(); }
+  /// Once cancelled, always; asked by one thread at a time.
+  bool is_cancelled() const {
+    if (is_cancelled_ || !options_.cancel) return is_cancelled_;
+    const std::unique_lock lock(cancel_mutex_, std::try_to_lock);
+    if (lock && options_.cancel()) is_cancelled_ = true;
+    return is_cancelled_;
+  }
   bool is_out_of_time() const { return is_cancelled() || (!options_.work && now() >= options_.time_limit.value()); }
   bool is_over() const {
     if (is_out_of_time() || (options_.work && work_ >= *options_.work * 1'000'000)) return true;
@@ -61,6 +70,11 @@ class Solver {
     for (bool again = true; again && !is_over();) {
       const Core core(network);
       if (core.nodes() == 0) return decided(network);
+      if (static_cast<int64_t>(core.costs.size()) <= kFewStrategies) {
+        // Often quicker than a search, and then with a proof.
+        Prover prover(network, prices_);
+        if (prove(network, prover, kFirstQuantum)) return;
+      }
       Search rounds(core, known(network, core), prices_on(core), target(), options_.seed, [this] { return is_out_of_time(); });
       again = search_core(network, core, rounds);
     }
@@ -69,6 +83,7 @@ class Solver {
   /// Rounds until all is over, or until enough strategies are known to be too dear that a smaller core pays.
   bool search_core(Network& network, const Core& core, Search& rounds) {
     int64_t quantum = kFirstQuantum;
+    std::optional<Prover> prover;
     for (int round = 1; !is_over(); ++round) {
       const int64_t before = rounds.work();
       rounds.round(quantum, target(), options_.threads, [this] { return is_out_of_time(); });
@@ -78,15 +93,46 @@ class Solver {
       if (rounds.worth().is_feasible()) offer(network.expand(core.tags(network, rounds.best()), problem_.nodes()));
       offer_bound(core, rounds.dual());
       if (is_over()) break;
-      if (round % 4 == 0 && drop_too_dear(network, core, rounds.dual())) {
+      if (!prover && round >= kRoundsBeforeProof && static_cast<int64_t>(core.costs.size()) <= kMostStrategiesToProve)
+        prover.emplace(network, prices_);
+      if (prover && prove(network, *prover, quantum)) return false;
+      if (!prover && round % 4 == 0 && drop_too_dear(network, core, rounds.dual())) {
         reduce(network, [this] { return is_out_of_time(); });
         if (!network.is_infeasible) return true;
-        answer_.bound = answer_.cost;  // all strategies of some node cost more than the best known
-        note();
+        raise_bound(*answer_.cost);  // all strategies of some node cost more than the best known
         return false;
       }
     }
     return false;
+  }
+
+  /// A round of branching.
+  ///   returns  whether all is proved
+  bool prove(const Network& network, Prover& prover, int64_t quantum) {
+    const double best = target(), known_before = prover.found_cost();
+    const int64_t before = prover.work();
+    prover.round(quantum, best, options_.threads, [this] { return is_out_of_time(); });
+    work_ += prover.work() - before;
+    if (prover.found_cost() < std::min(best, known_before)) offer(network.expand(*prover.found(), problem_.nodes()));
+    if (!prover.is_done()) {
+      raise_bound(static_cast<Wide>(std::floor(prover.bound())));
+      return false;
+    }
+    branched_parts_ = prover.parts();
+    if (!answer_.cost) {
+      infeasible(fmt::format("{} parts of the problem were searched, and none holds one", prover.parts()));
+    } else {
+      raise_bound(*answer_.cost);
+    }
+    return true;
+  }
+
+  /// Strategies dearer than the best known may be gone: beyond its cost a bound says nothing.
+  void raise_bound(Wide bound) {
+    if (answer_.cost) bound = std::min(bound, *answer_.cost);
+    if (bound <= answer_.bound.value_or(-kForbidden)) return;
+    answer_.bound = bound;
+    note();
   }
 
   /// Strategies whose bound exceeds the best cost take part in nothing better. Only when they are many.
@@ -111,8 +157,7 @@ class Solver {
   void decided(const Network& network) {
     offer(network.expand(Assignment(network.nodes.size(), kNoStrategy), problem_.nodes()));
     ensure(answer_.cost.has_value(), "what reductions leave is feasible");
-    answer_.bound = answer_.cost;
-    note();
+    raise_bound(*answer_.cost);
   }
 
   /// The best assignment in terms of the core, as far as its strategies are still there.
@@ -154,12 +199,9 @@ class Solver {
     const double known_bound = answer_.bound ? static_cast<double>(*answer_.bound) : -kNever;
     // Certifying takes as long as some sweeps: only for what is worth it, or what may end the search.
     const double gap = (answer_.cost ? static_cast<double>(*answer_.cost) : target_of(best)) - known_bound;
-    if (best <= known_bound || (best - known_bound < 1e-3 * gap && !(answer_.cost && best > static_cast<double>(*answer_.cost) - 1.5))) return;
-    const Wide bound = std::max(certified_bound(core, dual.certificate()), answer_.bound.value_or(-kForbidden));
-    if (answer_.bound && bound <= *answer_.bound) return;
-    // Strategies dearer than the best known are gone: beyond its cost the bound says nothing.
-    answer_.bound = answer_.cost ? std::min(bound, *answer_.cost) : bound;
-    note();
+    if (best <= known_bound || (best - known_bound < 1e-3 * gap && !(answer_.cost && best > static_cast<double>(*answer_.cost) - 1.5)))
+      return;
+    raise_bound(certified_bound(core, dual.certificate()));
   }
 
   static double target_of(double bound) { return bound + std::max(1.0, 0.05 * std::abs(bound)); }
@@ -178,9 +220,11 @@ class Solver {
   }
 
   Answer finished() {
+    if (answer_.proof == Proof::kInfeasible) return answer_;
     if (answer_.cost && answer_.bound && *answer_.bound >= *answer_.cost) {
       answer_.proof = Proof::kOptimal;
-      answer_.proved = "no assignment costs less: the certified bound is the cost";
+      answer_.proved = branched_parts_ > 0 ? fmt::format("no assignment costs less: {} parts of the problem were closed", branched_parts_)
+                                           : "no assignment costs less: the certified bound is the cost";
     } else if (answer_.bound) {
       answer_.proved = "no assignment costs less than the certified bound";
     } else {
@@ -189,6 +233,9 @@ class Solver {
     return answer_;
   }
 
+  static constexpr int64_t kFewStrategies = 2'000;
+  static constexpr int kRoundsBeforeProof = 3;
+  static constexpr int64_t kMostStrategiesToProve = 20'000;
   static constexpr int64_t kFirstQuantum = 4'000'000;
   static constexpr int64_t kLargestQuantum = 40'000'000;
 
@@ -197,11 +244,16 @@ class Solver {
   const Clock::time_point start_ = Clock::now();
   Answer answer_;
   std::vector<std::pair<Moment, double>> prices_;
+  mutable std::mutex cancel_mutex_;
+  mutable std::atomic<bool> is_cancelled_ = false;
   int64_t work_ = 0;
+  int64_t branched_parts_ = 0;
 };
 
 }  // namespace
 
-Answer solve(const Problem& problem, const SolveOptions& options) { return Solver(problem, options).run(); }
+Answer solve(const Problem& problem, const SolveOptions& options) {
+  return Solver(problem, options).run();
+}
 
 }  // namespace tessera::solver

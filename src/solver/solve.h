@@ -13,8 +13,8 @@ namespace tessera::solver {
 
 struct Improvement {
   Seconds at{0};
-  std::optional<Wide> cost;   // absent while nothing feasible is known
-  std::optional<Wide> bound;  // absent while nothing is known
+  std::optional<Wide> cost;     // absent while nothing feasible is known
+  std::optional<Wide> bound;    // absent while nothing is known
   std::vector<Moment> binding;  // moments whose memory has a price
 };
 
@@ -27,7 +27,7 @@ struct SolveOptions {
   uint64_t seed = 1;
   std::optional<Assignment> start;  // a known assignment, feasible or not
   double target_gap = 0;            // stop when (cost - bound) / cost is no larger
-  std::function<bool()> cancel;     // asked now and then, from the calling thread and others: true ends the search with what is known
+  std::function<bool()> cancel;     // asked now and then, by one thread at a time: true ends the search with what is known
   std::function<void(const Improvement&)> on_improvement;  // on the calling thread
 };
 
