@@ -44,7 +44,7 @@ struct Order {
 };
 
 /// Smallest table next. Where the smallest is too large, the node with the most neighbours left is fixed instead.
-Order choose_order(const Core& core, const std::vector<int32_t>& nodes, int64_t largest_table) {
+Order choose_order(const Core& core, const std::vector<int32_t>& nodes, int64_t largest_table, const std::vector<double>& weights) {
   constexpr int64_t kGone = int64_t{1} << 62;
   constexpr int64_t kHuge = int64_t{1} << 40;
   Around around = neighbours_among(core, nodes);
@@ -59,9 +59,11 @@ Order choose_order(const Core& core, const std::vector<int32_t>& nodes, int64_t 
   for (size_t left = nodes.size(); left > 0; --left) {
     auto next = static_cast<size_t>(std::ranges::min_element(entries) - entries.begin());
     const bool eliminates = entries[next] <= largest_table;
-    if (!eliminates)
+    if (!eliminates) {
+      const auto weight = [&](size_t i) { return static_cast<double>(around[i].size()) * (weights.empty() ? 1 : weights[i]); };
       for (size_t i = 0; i < nodes.size(); ++i)
-        if (entries[i] != kGone && around[i].size() > around[next].size()) next = i;
+        if (entries[i] != kGone && weight(i) > weight(next)) next = i;
+    }
     if (eliminates)
       order.eliminated.push_back(static_cast<int32_t>(next));
     else
@@ -75,8 +77,8 @@ Order choose_order(const Core& core, const std::vector<int32_t>& nodes, int64_t 
 
 }  // namespace
 
-Elimination::Elimination(const Core& core, std::vector<int32_t> nodes, int64_t largest_table) {
-  const Order order = choose_order(core, nodes, largest_table);
+Elimination::Elimination(const Core& core, std::vector<int32_t> nodes, int64_t largest_table, const std::vector<double>& weights) {
+  const Order order = choose_order(core, nodes, largest_table, weights);
   std::vector<int32_t> number(nodes.size(), -1);
   for (size_t i = 0; i < nodes.size(); ++i) {
     if (order.is_fixed[i]) continue;

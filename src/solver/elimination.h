@@ -13,7 +13,8 @@ class Elimination {
  public:
   /// Takes as many of the given nodes as tables of at most `largest_table` entries allow.
   ///   requires  the nodes differ
-  Elimination(const Core& core, std::vector<int32_t> nodes, int64_t largest_table);
+  ///   weights  by place in `nodes`, or empty: of two nodes with as many neighbours the one with the larger weight is left out
+  Elimination(const Core& core, std::vector<int32_t> nodes, int64_t largest_table, const std::vector<double>& weights = {});
 
   /// The nodes that take part, ascending as given; those left out are fixed for whoever makes the costs.
   const std::vector<int32_t>& nodes() const { return nodes_; }

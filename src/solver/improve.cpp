@@ -134,7 +134,9 @@ Improver::Trial Improver::trial_of(const std::vector<int32_t>& nodes) {
 bool Improver::step_on(std::vector<int32_t> nodes, int64_t largest_table) {
   constexpr int kTries = 10;
   constexpr int64_t kWorkOfTry = 5'000;  // beside the tables
-  Elimination elimination(core_, std::move(nodes), largest_table);
+  std::vector<double> weights(nodes.size());
+  for (double& weight : weights) weight = 0.5 + dice_.unit();
+  Elimination elimination(core_, std::move(nodes), largest_table, weights);
   if (elimination.nodes().empty()) return false;
   Trial trial = trial_of(elimination.nodes());
   std::vector<int32_t> chosen, best;

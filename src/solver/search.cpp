@@ -7,8 +7,10 @@
 namespace tessera::solver {
 namespace {
 
-constexpr int kLanes = 3;  // beside that of the dual
-constexpr int64_t kFirstWork = 10'000'000;
+constexpr int kLanes = 4;  // beside that of the dual
+constexpr int64_t kFirstWork = 40'000'000;
+// While prices are still rough, work on them pays more than work under them.
+constexpr int64_t kShareOfDual = 4;
 
 /// The strategies given, and the cheapest among what is chosen already where there is none.
 Assignment completed(const Core& core, const Assignment& start) {
@@ -105,7 +107,7 @@ void Search::round(int64_t work_of_lane, double target, int threads, const std::
   dual_prices_ = dual_.best_prices();
   const int64_t before = work_of_lanes();
   std::vector<std::function<void()>> tasks;
-  if (!is_dual_settled()) tasks.push_back([&] { improve_dual(work_of_lane, target, stop); });
+  if (!is_dual_settled()) tasks.push_back([&] { improve_dual(kShareOfDual * work_of_lane, target, stop); });
   for (Lane& lane : lanes_) tasks.push_back([&] { improve_lane(lane, work_of_lane, stop); });
   std::atomic<size_t> next = 0;
   const auto take_tasks = [&] {
