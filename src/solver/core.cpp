@@ -76,6 +76,7 @@ Core::Core(const Network& network) : first{0}, first_piece{0}, limits(network.li
     if (!edge.is_alive) continue;
     const auto [rows, columns] = places.of(*edge.costs);
     edges.push_back({number[edge.a], number[edge.b], rows, columns});
+    pairs += static_cast<int64_t>(edge.costs->costs.size());
   }
   add_neighbours(*this);
   constant = static_cast<double>(network.constant);

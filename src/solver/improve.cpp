@@ -19,7 +19,32 @@ struct Improver::Trial {
 };
 
 Improver::Improver(const Core& core, Assignment start, uint64_t seed)
-    : core_(core), position_(core, std::move(start)), dice_(seed), until_(core.limits.size() + 1, 0), mark_(core.nodes(), 0) {}
+    : core_(core), position_(core, std::move(start)), dice_(seed), until_(core.limits.size() + 1, 0), mark_(core.nodes(), 0) {
+  list_by_moment();
+}
+
+/// In blocks so large that the lists stay short: a piece stands in the list of each block that it touches.
+void Improver::list_by_moment() {
+  const size_t most = 8 * core_.piece_list.size() + 64;
+  size_t entries = most + 1;
+  for (moments_of_block_ = 16; entries > most; moments_of_block_ *= 2) {
+    entries = 0;
+    for (const Core::Piece& piece : core_.piece_list) entries += (piece.end - 1) / moments_of_block_ - piece.begin / moments_of_block_ + 1;
+    if (entries <= most) break;
+  }
+  const auto blocks = static_cast<size_t>(core_.moments() / moments_of_block_ + 1);
+  first_of_block_.assign(blocks + 1, 0);
+  const auto for_each = [this](const auto& visit) {
+    for (int32_t i = 0; i < core_.nodes(); ++i)
+      for (const Core::Piece& piece : core_.pieces(i))
+        for (int32_t block = piece.begin / moments_of_block_; block <= (piece.end - 1) / moments_of_block_; ++block) visit(block, i);
+  };
+  for_each([this](int32_t block, int32_t) { ++first_of_block_[block + 1]; });
+  for (size_t block = 0; block < blocks; ++block) first_of_block_[block + 1] += first_of_block_[block];
+  std::vector<size_t> place(first_of_block_);
+  block_nodes_.resize(first_of_block_.back());
+  for_each([&](int32_t block, int32_t node) { block_nodes_[place[block]++] = node; });
+}
 
 void Improver::set_prices(const std::vector<double>& prices) {
   for (size_t m = 0; m < prices.size(); ++m) until_[m + 1] = until_[m] + prices[m];
@@ -33,12 +58,9 @@ void Improver::restart(Assignment assignment) {
 int32_t Improver::seed_node() {
   const int32_t any = dice_.below(core_.nodes());
   if (position_.room().moments() == 0 || (position_.is_feasible() && dice_.below(3) > 0)) return any;
-  const int32_t moment = position_.room().tightest();
-  for (int32_t tries = 0; tries < 50; ++tries) {
-    const int32_t node = dice_.below(core_.nodes());
-    for (const Core::Piece& piece : core_.pieces(node))
-      if (piece.begin <= moment && moment < piece.end) return node;
-  }
+  const int32_t block = position_.room().tightest() / moments_of_block_;
+  const auto count = static_cast<int32_t>(first_of_block_[block + 1] - first_of_block_[block]);
+  if (count > 0) return block_nodes_[first_of_block_[block] + dice_.below(count)];
   return any;
 }
 

@@ -51,6 +51,7 @@ class Improver {
  private:
   std::vector<int32_t> gather(const Neighbourhood& neighbourhood);
   int32_t seed_node();
+  void list_by_moment();
   struct Trial;
   Trial trial_of(const std::vector<int32_t>& nodes);
   void price(Trial& trial, double factor) const;
@@ -59,7 +60,10 @@ class Improver {
   const Core& core_;
   Position position_;
   Dice dice_;
-  std::vector<double> until_;  // sums of prices before each moment
+  std::vector<double> until_;         // sums of prices before each moment
+  std::vector<int32_t> block_nodes_;  // nodes that hold something in a block of moments, block after block
+  std::vector<size_t> first_of_block_;
+  int32_t moments_of_block_ = 1;
   std::vector<int32_t> mark_;  // by node: the last neighbourhood it was in
   int32_t round_ = 0;
   int64_t work_ = 0;

@@ -132,7 +132,7 @@ void Prover::look_at(Lane& lane, Part part, double best, const std::function<boo
     double before = -kNever;
     for (int sweep = 1; sweep <= kMostSweeps; ++sweep) {
       dual.sweep();
-      lane.work += static_cast<int64_t>(core.table.size() + core.limits.size()) / 5 + 1000;
+      lane.work += work_of_sweep(core);
       if (dual.bound() >= dual.best_bound()) {
         const Position rounded(core, dual.rounded());
         if (rounded.is_feasible()) keep(lane, part, core.tags(part.network, rounded.assignment()), rounded.cost());

@@ -31,6 +31,19 @@ Assignment completed(const Core& core, const Assignment& start) {
   return assignment;
 }
 
+/// What costs differ by among the strategies of a node, over what usages do: cost a unit of usage at one moment.
+double usual_price(const Core& core) {
+  double costs = 1, usages = 1;
+  for (int32_t i = 0; i < core.nodes(); ++i) {
+    const std::span<const double> own = core.costs_of(i);
+    costs += std::ranges::max(own) - std::ranges::min(own);
+    for (const Core::Piece& piece : core.pieces(i))
+      usages += static_cast<double>(piece.end - piece.begin) *
+                static_cast<double>(*std::max_element(core.usages(piece), core.usages(piece) + core.strategies(i)));
+  }
+  return costs / usages;
+}
+
 /// Small ones for quick progress, now and then a large one.
 Neighbourhood random_neighbourhood(Dice& dice) {
   Neighbourhood result;
@@ -51,6 +64,7 @@ Search::Search(const Core& core, const Assignment& start, const std::vector<doub
   worth_ = Position(core, best_).worth();
   // Walks start well only where memory has its price: a few sweeps come first.
   improve_dual(kFirstWork, target, stop);
+  if (!worth_.is_feasible() && (!has_rounded_ || !rounded_worth_.is_feasible())) look_for_feasible(stop);
   if (has_rounded_ && rounded_worth_ < worth_) {
     best_ = rounded_;
     worth_ = rounded_worth_;
@@ -62,8 +76,7 @@ Search::Search(const Core& core, const Assignment& start, const std::vector<doub
 }
 
 void Search::improve_dual(int64_t work, double target, const std::function<bool()>& stop) {
-  // An entry takes a sweep a tenth of the time that it takes an elimination.
-  const int64_t of_a_sweep = static_cast<int64_t>(core_.table.size() + core_.limits.size()) / 5 + 1000;
+  const int64_t of_a_sweep = work_of_sweep(core_);
   const double before = dual_.best_bound();
   for (int64_t done = 0; done < work && !stop(); done += of_a_sweep) {
     dual_.sweep();
@@ -81,6 +94,29 @@ void Search::improve_dual(int64_t work, double target, const std::function<bool(
   }
   const double grown = dual_.best_bound() - before;
   settled_rounds_ = grown > 1e-5 * std::abs(target - before) ? 0 : settled_rounds_ + 1;
+}
+
+/// Wherever the cheapest strategies exceed a limit memory becomes three times as dear, until they do not.
+void Search::look_for_feasible(const std::function<bool()>& stop) {
+  constexpr int kRaises = 16;
+  std::vector<double> prices = dual_.best_prices();
+  const double unit = usual_price(core_);
+  for (int raise = 0; raise < kRaises && !stop(); ++raise) {
+    dual_.set_prices(prices);
+    dual_.sweep();
+    work_ += work_of_sweep(core_);
+    Assignment rounded = dual_.rounded();
+    const Position position(core_, rounded);
+    if (!has_rounded_ || position.worth() < rounded_worth_) {
+      has_rounded_ = true;
+      rounded_ = std::move(rounded);
+      rounded_worth_ = position.worth();
+    }
+    if (position.room().least() >= 0) break;
+    for (int32_t m = 0; m < core_.moments(); ++m)
+      if (position.room().at(m) < 0) prices[m] = std::max(3 * prices[m], unit);
+  }
+  dual_.set_prices(dual_.best_prices());
 }
 
 void Search::improve_lane(Lane& lane, int64_t work, const std::function<bool()>& stop) {

@@ -45,6 +45,7 @@ class Search {
   };
 
   void improve_dual(int64_t work, double target, const std::function<bool()>& stop);
+  void look_for_feasible(const std::function<bool()>& stop);
   void improve_lane(Lane& lane, int64_t work, const std::function<bool()>& stop);
   int64_t work_of_lanes() const;
   void meet();

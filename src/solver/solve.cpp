@@ -84,14 +84,16 @@ class Solver {
   bool search_core(Network& network, const Core& core, Search& rounds) {
     int64_t quantum = kFirstQuantum;
     std::optional<Prover> prover;
+    work_ += rounds.work();
+    keep_prices(core, rounds.dual());
+    offer_from(network, core, rounds);
     for (int round = 1; !is_over(); ++round) {
       const int64_t before = rounds.work();
       rounds.round(quantum, target(), options_.threads, [this] { return is_out_of_time(); });
       work_ += rounds.work() - before;
       quantum = std::min(quantum * 3 / 2, kLargestQuantum);
       keep_prices(core, rounds.dual());
-      if (rounds.worth().is_feasible()) offer(network.expand(core.tags(network, rounds.best()), problem_.nodes()));
-      offer_bound(core, rounds.dual());
+      offer_from(network, core, rounds);
       if (is_over()) break;
       if (!prover && round >= kRoundsBeforeProof && static_cast<int64_t>(core.costs.size()) <= kMostStrategiesToProve)
         prover.emplace(network, prices_);
@@ -104,6 +106,11 @@ class Solver {
       }
     }
     return false;
+  }
+
+  void offer_from(const Network& network, const Core& core, const Search& rounds) {
+    if (rounds.worth().is_feasible()) offer(network.expand(core.tags(network, rounds.best()), problem_.nodes()));
+    offer_bound(core, rounds.dual());
   }
 
   /// A round of branching.
