@@ -113,6 +113,7 @@ std::string rules_text() {
   add("add", [](Builder& b) { b.add(b.input("a", f32({4, 6})), b.input("b", f32({4, 6}))); });
   add("reduce max", [](Builder& b) { b.reduce(ReduceOp::kMax, b.input("a", f32({4, 6})), {1}); });
   add("gather", [](Builder& b) { b.gather(b.input("table", f32({8, 3})), b.input("ids", {DType::kI32, {4}})); });
+  add("reshape", [](Builder& b) { b.reshape(b.input("a", f32({8, 3, 64})), {8, 192}); });
   add("attention", [](Builder& b) {
     const ValueId q = b.input("q", f32({2, 6, 4, 8}));
     b.attention(q, q, q, true, 1);
@@ -243,6 +244,24 @@ std::string ranges_text(const std::string& mesh, const std::string& text) {
   for (int i = 0; i < given.attr.mesh->size(); ++i)
     line += " " + to_text(given.attr.box(given.type.shape, given.attr.mesh->coordinate_at(i)));
   return line + "\n";
+}
+
+std::string chunks_text() {
+  std::string text;
+  for (const char* placement : {"f32[24@tp]", "f32[24@tp:8]", "f32[24@tp/3]"}) {
+    const DistType given = parse_dist_type(placement, mesh_of("tp=2"));
+    text += fmt::format("{:13} on tp=2", placement);
+    for (int i = 0; i < 2; ++i) {
+      text += i == 0 ? " " : "  |";
+      for (const Piece& piece : given.attr.pieces(given.type.shape, {i})) text += " " + to_text(piece.box);
+    }
+    text += "\n";
+  }
+  Graph graph;
+  Builder b(graph);
+  const ValueId t = b.unary("tanh", b.reshape(b.input("x", f32({4, 3, 8})), {4, 24}, "flat"), "t");
+  b.slice(t, {0, 8}, {4, 16}, {1, 1}, "keys");
+  return text + placements_text(graph, propagate(graph, mesh_of("tp=2"), {shard_tensor("x", "Shard(2)", "plan.json marks[0]")}));
 }
 
 std::string windows_text() {
@@ -402,6 +421,7 @@ TEST(ShardingPage, ShowsWhatTheProgramPrints) {
                    {"propagation", propagation_text},
                    {"notes", notes_text},
                    {"windows", windows_text},
+                   {"chunks", chunks_text},
                    {"partial-sums", partial_text},
                    {"reshard", reshard_text, {"elements received: 4, 12, 10, 10, 12, 4\n"}},
                    {"collectives", collectives_text},

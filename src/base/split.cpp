@@ -61,6 +61,12 @@ std::string to_text(const Window& window) {
 
 Range Split::range_at(const Coordinate& coordinate) const {
   if (axes.empty()) return {0, whole()};
+  ensure(chunks == 1, "a part of several chunks is several ranges");
+  return ranges_at(coordinate).front();
+}
+
+std::vector<Range> Split::ranges_at(const Coordinate& coordinate) const {
+  if (axes.empty()) return {{0, whole()}};
   Range range{0, extent};
   for (const AxisPart& axis : axes) {
     ensure(axis.axis >= 0 && axis.axis < coordinate.size(), "a coordinate has an index for every axis of its mesh");
@@ -69,7 +75,12 @@ Range Split::range_at(const Coordinate& coordinate) const {
   }
   range = {range.begin * unit, range.end * unit};
   for (const Window& window : windows) range = window.of(range);
-  return range;
+  std::vector<Range> ranges;
+  for (int64_t chunk = 0; chunk < chunks; ++chunk) {
+    const int64_t begin = chunk * extent * unit;
+    ranges.push_back({begin + range.begin, begin + range.end});
+  }
+  return ranges;
 }
 
 int64_t Split::largest() const {
@@ -77,7 +88,7 @@ int64_t Split::largest() const {
   if (!windows.empty()) return largest_window(*this, {0, extent}, 0);
   int64_t size = extent;
   for (const AxisPart& axis : axes) size = (size + axis.parts - 1) / axis.parts;
-  return size * unit;
+  return chunks * size * unit;
 }
 
 LocalInt LocalInt::begin_of(Split split) {
@@ -91,8 +102,8 @@ LocalInt LocalInt::size_of(Split split) {
 int64_t LocalInt::at(const Coordinate& coordinate) const {
   int64_t value = constant;
   for (const Term& term : terms) {
-    const Range range = term.split.range_at(coordinate);
-    value += term.times * (term.kind == Term::Kind::kBegin ? range.begin : range.size());
+    const int64_t size = term.split.ranges_at(coordinate).front().size() * (term.split.axes.empty() ? 1 : term.split.chunks);
+    value += term.times * (term.kind == Term::Kind::kBegin ? term.split.range_at(coordinate).begin : size);
   }
   return value;
 }
@@ -121,6 +132,31 @@ Shape Box::shape() const {
 
 bool Box::empty() const {
   return std::any_of(ranges.begin(), ranges.end(), [](const Range& range) { return range.empty(); });
+}
+
+std::vector<Piece> pieces_at(const std::vector<Split>& dims, const Coordinate& coordinate) {
+  std::vector<Piece> pieces{{}};
+  for (const Split& dim : dims) {
+    const std::vector<Range> ranges = dim.ranges_at(coordinate);
+    const int64_t extent = static_cast<int64_t>(ranges.size()) * ranges.front().size();
+    std::vector<Piece> longer;
+    for (const Piece& piece : pieces)
+      for (size_t i = 0; i < ranges.size(); ++i) {
+        const int64_t begin = ranges[i].begin - static_cast<int64_t>(i) * ranges[i].size();
+        longer.push_back(piece);
+        longer.back().box.ranges.push_back(ranges[i]);
+        longer.back().frame.ranges.push_back({begin, begin + extent});
+      }
+    pieces = std::move(longer);
+  }
+  std::erase_if(pieces, [](const Piece& piece) { return piece.box.empty(); });
+  return pieces;
+}
+
+const Piece& piece_around(const std::vector<Piece>& pieces, const Box& box) {
+  const auto around = std::find_if(pieces.begin(), pieces.end(), [&](const Piece& piece) { return intersect(piece.box, box) == box; });
+  ensure(around != pieces.end(), "a box lies in one piece of what its holder has");
+  return *around;
 }
 
 Box whole_box(const Shape& shape) {

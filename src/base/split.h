@@ -67,19 +67,25 @@ std::string to_text(const Window& window);
 ///   axes     from the outermost: the first divides [0, extent), the next divides that part, and so on, each balanced
 ///   windows  what the part needs of other dims, each of the one before it; the last is the dim that this is the split of. Such parts may
 ///            overlap, and may leave something out
+///   chunks   so many equal pieces side by side are each divided so, and a part is its range of every one of them: the heads of q, k and v,
+///            or the rows of a merged dim. extent is that of one piece. Chunks have no windows
 struct Split {
   int64_t extent = 1;
   int64_t unit = 1;
   std::vector<AxisPart> axes;
   std::vector<Window> windows = {};
+  int64_t chunks = 1;
 
   /// The elements (not units) that the process at `coordinate` holds. Nobody's windows count where nothing is divided: all of the dim.
+  ///   requires  one chunk, or no axes
   Range range_at(const Coordinate& coordinate) const;
+  /// The range of each chunk, in order; one range where nothing is divided.
+  std::vector<Range> ranges_at(const Coordinate& coordinate) const;
   /// Largest number of elements that any process holds: that of the process at the origin, but for windows.
   ///   time  with windows O(parts)
   int64_t largest() const;
   /// Elements of the dim.
-  int64_t whole() const { return windows.empty() ? extent * unit : windows.back().to; }
+  int64_t whole() const { return windows.empty() ? chunks * extent * unit : windows.back().to; }
   bool operator==(const Split&) const = default;
 };
 
@@ -115,6 +121,18 @@ struct Box {
   bool empty() const;
   bool operator==(const Box&) const = default;
 };
+
+/// A box of what a process holds. Several lie in one dense tensor, so that the indices of each begin elsewhere than they would alone:
+///   frame  holds the box, has the extents of the dense tensor, and an index i of the whole is i - begin of the frame there
+struct Piece {
+  Box box;
+  Box frame;
+  bool operator==(const Piece&) const = default;
+};
+/// The boxes of what is divided so, in row-major order; none that is empty.
+std::vector<Piece> pieces_at(const std::vector<Split>& dims, const Coordinate& coordinate);
+/// The piece of which `box` is a part.  requires  there is one
+const Piece& piece_around(const std::vector<Piece>& pieces, const Box& box);
 
 /// The box that holds all of a tensor.
 Box whole_box(const Shape& shape);

@@ -8,7 +8,7 @@ namespace tessera {
 namespace {
 
 TensorType local_type_of(const TensorType& type, const DistAttr& attr) {
-  return {type.dtype, attr.box(type.shape, attr.mesh->coordinate_at(0)).shape()};
+  return {type.dtype, attr.local_shape(type.shape, attr.mesh->coordinate_at(0))};
 }
 
 Bytes received_bytes(const TensorType& type, const Exchange& exchange) {

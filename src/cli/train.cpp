@@ -38,6 +38,8 @@ Document result_document(const Training& training) {
   document["losses"] = to_document(losses);
   for (const Metric& metric : metrics())
     document["val_" + std::string(metric.name)] = run.held_out ? Document(metric.of(*run.held_out)) : Document();
+  if (run.held_out && run.held_out->intersection_over_union)
+    document["val_intersection_over_union"] = *run.held_out->intersection_over_union;
   add_bar(document, training.data);
   document["tokens_per_s"] = run.tokens_per_second;
   document["peak_bytes"] = engine.runtime().peak_bytes().value();
@@ -58,6 +60,7 @@ std::string held_out_text(const Training& training) {
   std::string text = fmt::format("held out   {:.4f} nats per {} over {} {}s{}\n           perplexity {:.2f}, ", held_out.loss, unit,
                                  grouped(held_out.tokens), unit, bar_text(training.data), perplexity(held_out));
   if (held_out.bytes > 0) text += fmt::format("{:.3f} bits a byte, ", bits_per_byte(held_out));
+  if (held_out.intersection_over_union) text += fmt::format("intersection over union {:.3f}, ", *held_out.intersection_over_union);
   return text + fmt::format("{:.1f}% of the {}s are the likeliest\n", 100 * held_out.accuracy, unit);
 }
 

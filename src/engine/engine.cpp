@@ -56,6 +56,7 @@ Graph training_graph(const RunConfig& config) {
 Graph evaluation_graph(const RunConfig& config, int64_t batch) {
   Graph graph = build_model(config.model, {.batch = batch, .training = false, .loss = true, .seed = config.train.seed});
   add_correct_count(graph);
+  if (objective_of(config.model) == Objective::kClassOfPixel) add_overlap_counts(graph);
   graph.remove_output("logits");
   return graph;
 }
@@ -421,6 +422,7 @@ Engine::Evaluation Engine::evaluate(int64_t batches) {
       {.samples = s.data->held_out->samples(), .batch = batch, .parts = 1, .shuffle = Shuffle::kNone, .tail = Tail::kPad, .seed = 0});
   Evaluation evaluation;
   double sum = 0, correct = 0;
+  Overlap overlap;
   const int64_t places = predicted_places(s.graph);
   TensorMap results;
   std::map<std::string, const Tensor*> inputs;
@@ -436,10 +438,12 @@ Engine::Evaluation Engine::evaluate(int64_t batches) {
     correct += results.at("correct").values<float>()[0];
     evaluation.tokens += static_cast<int64_t>(count);
     evaluation.bytes += s.counted_bytes(rows, places);
+    if (results.contains("unions")) overlap.add(results.at("intersections").values<float>(), results.at("unions").values<float>());
   }
   const auto tokens = static_cast<double>(std::max<int64_t>(evaluation.tokens, 1));
   evaluation.loss = sum / tokens;
   evaluation.accuracy = correct / tokens;
+  evaluation.intersection_over_union = overlap.mean();
   return evaluation;
 }
 

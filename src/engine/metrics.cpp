@@ -75,6 +75,48 @@ void add_correct_count(Graph& graph) {
   graph.add_output("correct", builder.reduce_sum(hits, dims_of(builder.shape(hits)), "count"));
 }
 
+void add_overlap_counts(Graph& graph) {
+  const ValueId likeliest = *graph.find_value("correct.likeliest");
+  const ValueId labels = counted_labels(graph);
+  Builder builder(graph);
+  const auto scope = builder.scope("overlap");
+  const Shape shape = builder.shape(graph.output("logits"));
+  const std::vector<int64_t> pixels = dims_of(without_last(shape));
+  const ValueId classes = builder.iota({DType::kI32, shape}, shape.size() - 1, "classes");
+  const auto is_of = [&](ValueId chosen, const std::string& name) {
+    const ValueId spread = builder.broadcast(chosen, shape, pixels, name + "_spread");
+    return builder.cast(builder.compare("eq", spread, classes, name), DType::kF32, name + "_count");
+  };
+  const ValueId predicted = is_of(likeliest, "predicted"), labelled = is_of(labels, "labelled");
+  const ValueId spread_labels = builder.broadcast(labels, shape, pixels, "labels");
+  const ValueId none = builder.constant({DType::kI32, shape}, 0, "none");
+  const ValueId counted = builder.cast(builder.compare("ge", spread_labels, none, "is_counted"), DType::kF32, "counted");
+  const ValueId both = builder.mul(predicted, labelled, "both");
+  const ValueId either = builder.mul(builder.maximum(predicted, labelled, "any"), counted, "either");
+  graph.add_output("intersections", builder.reduce_sum(both, pixels, "intersections"));
+  graph.add_output("unions", builder.reduce_sum(either, pixels, "unions"));
+}
+
+void Overlap::add(std::span<const float> intersections, std::span<const float> unions) {
+  intersections_.resize(unions.size());
+  unions_.resize(unions.size());
+  for (size_t i = 0; i < unions.size(); ++i) {
+    intersections_[i] += static_cast<double>(intersections[i]);
+    unions_[i] += static_cast<double>(unions[i]);
+  }
+}
+
+std::optional<double> Overlap::mean() const {
+  double sum = 0;
+  int classes = 0;
+  for (size_t i = 0; i < unions_.size(); ++i) {
+    if (unions_[i] == 0) continue;
+    sum += intersections_[i] / unions_[i];
+    ++classes;
+  }
+  return classes > 0 ? std::optional(sum / classes) : std::nullopt;
+}
+
 int64_t predicted_places(const Graph& graph) {
   const Shape& shape = graph.type(graph.output("logits")).shape;
   return shape.size() == 3 ? shape[1] : 1;

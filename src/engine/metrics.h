@@ -2,8 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "graph/graph.h"
 
@@ -15,6 +17,8 @@ struct Evaluation {
   double accuracy = 0;  // the fraction of them that the likeliest token hits
   int64_t tokens = 0;
   int64_t bytes = 0;  // of the text that they stand for
+  /// Of models of pixels: |predicted and labelled| / |predicted or labelled| of each class, mean over the classes that occur.
+  std::optional<double> intersection_over_union = {};
 };
 
 /// exp(loss): among how many equally likely tokens the model would be as unsure.
@@ -36,6 +40,24 @@ std::span<const Metric> metrics();
 ///   requires  the graph is that of build_model with a loss
 ///   exact     up to 2^24 tokens
 void add_correct_count(Graph& graph);
+
+/// Appends the outputs "intersections" and "unions" f32[classes]: of the counted pixels, how many are of the class by both the labels and
+/// the likeliest class, and how many by either.
+///
+///   requires  add_correct_count; logits f32[batch, rows, columns, classes]
+///   exact     up to 2^24 pixels
+void add_overlap_counts(Graph& graph);
+
+/// Sums of the overlap counts of several batches.
+class Overlap {
+ public:
+  void add(std::span<const float> intersections, std::span<const float> unions);
+  /// Over the classes that occur; nothing when none does.
+  std::optional<double> mean() const;
+
+ private:
+  std::vector<double> intersections_, unions_;
+};
 
 /// How many places of a row the model of this graph predicts, the last ones: all of the context, the second half, or the last.
 int64_t predicted_places(const Graph& graph);

@@ -47,6 +47,31 @@ TEST(Metrics, CorrectCountsTheFirstOfTheLikeliestAndNoLabelBelowZero) {
   EXPECT_EQ(results.at("correct.count").values[0], 2);
 }
 
+TEST(Metrics, OverlapCountsThePixelsOfEachClassByEitherAndByBoth) {
+  Graph graph;
+  Builder builder(graph);
+  LayerContext context{builder, {}, false};
+  const ValueId given = builder.input("logits", {DType::kF32, {1, 1, 5, 3}}), counted = builder.input("labels", {DType::kI32, {1, 1, 5}});
+  graph.add_output("logits", given);
+  cross_entropy(context, given, counted, "loss");
+  add_correct_count(graph);
+  add_overlap_counts(graph);
+  // Predicted 0 0 1 1 1, labelled 0 1 1 1 and one that does not count.
+  const ReferenceTensor logits{{DType::kF32, {1, 1, 5, 3}}, {1, 0, 0, 1, 0, 0, 0, 1, 0, 0, 1, 0, 0, 1, 0}};
+  const ReferenceTensor labels{{DType::kI32, {1, 1, 5}}, {0, 1, 1, 1, -1}};
+  const auto results = interpret(graph, {{"logits", logits}, {"labels", labels}});
+  EXPECT_EQ(results.at("overlap.intersections").values, (std::vector<double>{1, 2, 0}));
+  EXPECT_EQ(results.at("overlap.unions").values, (std::vector<double>{2, 3, 0}));
+}
+
+TEST(Metrics, MeanOverlapLeavesOutClassesThatDoNotOccur) {
+  Overlap overlap;
+  EXPECT_EQ(overlap.mean(), std::nullopt);
+  overlap.add(std::vector<float>{1, 1, 0}, std::vector<float>{2, 3, 0});
+  overlap.add(std::vector<float>{0, 2, 0}, std::vector<float>{2, 1, 0});
+  EXPECT_EQ(overlap.mean(), (1.0 / 4 + 3.0 / 4) / 2);
+}
+
 /// A run that learns the rule of small_text in so few steps.
 RunConfig quick_run(const std::string& model) {
   RunConfig config = tiny_run(model);

@@ -117,6 +117,7 @@ std::string_view asks_for(Objective objective) {
     case Objective::kNextToken: return "the next token";
     case Objective::kMaskedToken: return "masked tokens";
     case Objective::kClassOfImage: return "the class of an image";
+    case Objective::kClassOfPixel: return "the class of each pixel";
   }
   throw InternalError("unknown objective");
 }
@@ -136,7 +137,7 @@ RunData load_data(const DataConfig& config, const DataRequest& request) {
 }
 
 void set_sizes(ModelConfig& model, const RunData& data) {
-  if (objective_of(model) != Objective::kClassOfImage) {
+  if (!is_of_images(objective_of(model))) {
     model.vocabulary = data.classes;
     return;
   }
@@ -146,7 +147,7 @@ void set_sizes(ModelConfig& model, const RunData& data) {
 }
 
 void set_sizes(ModelConfig& model, const DataConfig& data) {
-  const bool is_known = data.kind == "text" && data.tokens == "bytes" && objective_of(model) != Objective::kClassOfImage;
+  const bool is_known = data.kind == "text" && data.tokens == "bytes" && !is_of_images(objective_of(model));
   if (is_known)
     model.vocabulary = Vocabulary::bytes().size() + (data.mask_block > 0 ? 1 : 0);
   else
@@ -175,7 +176,7 @@ void check_fits(const Graph& graph, const ModelConfig& model, const Dataset& dat
 void check_fits(const RunConfig& config) {
   const Objective objective = objective_of(config.model);
   const bool is_masked = config.data.mask_block > 0;
-  if (objective == Objective::kClassOfImage || is_masked == (objective == Objective::kMaskedToken)) return;
+  if (is_of_images(objective) || is_masked == (objective == Objective::kMaskedToken)) return;
   throw UserError(
       fmt::format("{}: data.mask_block = {} does not fit a model of kind {}", config.file, config.data.mask_block, config.model.kind),
       fmt::format("the model learns {}, and the data asks for {}", asks_for(objective),

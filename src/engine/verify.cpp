@@ -63,12 +63,12 @@ class Capture {
     const ReferenceTensor part = to_reference(local);
     int64_t contribution = 0;
     for (const PartialAxis& p : reg.attr.partial) contribution = contribution * mesh.shape()[p.axis] + coordinate[p.axis];
-    const Box box = reg.attr.box(reg.type.shape, coordinate);
+    const std::vector<std::vector<int64_t>> indices = reg.attr.indices(reg.type.shape, coordinate);
     const Dims strides = row_major_strides(reg.type.shape), local_strides = row_major_strides(type.shape);
     for (int64_t i = 0; i < static_cast<int64_t>(part.values.size()); ++i) {
       int64_t at = 0;
       for (int d = 0; d < type.shape.size(); ++d)
-        at += (i / local_strides[d] % std::max<int64_t>(type.shape[d], 1) + box.ranges[static_cast<size_t>(d)].begin) * strides[d];
+        at += indices[static_cast<size_t>(d)][static_cast<size_t>(i / local_strides[d] % type.shape[d])] * strides[d];
       combine(reg, part.values[static_cast<size_t>(i)], contribution, at, whole);
     }
   }

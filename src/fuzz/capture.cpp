@@ -44,11 +44,12 @@ Tensor local_tensor(const TensorType& type, const std::vector<std::byte>& bytes)
 
 /// Calls visit(position in the part, position in the whole tensor).
 template <typename Visit>
-void for_each_element(const Shape& local, const Box& box, const Shape& whole, Visit visit) {
+void for_each_element(const Shape& local, const std::vector<std::vector<int64_t>>& indices, const Shape& whole, Visit visit) {
   const Dims strides = row_major_strides(whole), local_strides = row_major_strides(local);
   for (int64_t i = 0; i < element_count(local); ++i) {
     int64_t at = 0;
-    for (int d = 0; d < local.size(); ++d) at += (i / local_strides[d] % local[d] + box.ranges[static_cast<size_t>(d)].begin) * strides[d];
+    for (int d = 0; d < local.size(); ++d)
+      at += indices[static_cast<size_t>(d)][static_cast<size_t>(i / local_strides[d] % local[d])] * strides[d];
     visit(static_cast<size_t>(i), static_cast<size_t>(at));
   }
 }
@@ -85,7 +86,7 @@ Capture::Part Capture::part_of(const Register& reg, int process) {
   const ProcessMesh& mesh = *reg.attr.mesh;
   Part part;
   part.coordinate = mesh.coordinate_at(process);
-  part.box = reg.attr.box(reg.type.shape, part.coordinate);
+  part.indices = reg.attr.indices(reg.type.shape, part.coordinate);
   for (int axis = 0; axis < mesh.axis_count(); ++axis)
     if (reg.attr.is_partial_on(axis)) part.addend = part.addend * mesh.shape()[axis] + part.coordinate[axis];
   for (int axis = 0; axis < mesh.axis_count(); ++axis)
@@ -125,7 +126,7 @@ Capture::Whole Capture::assemble(RegisterIndex index) const {
     const ReferenceTensor local = to_reference(local_tensor(type, bytes));
     auto& of_place = addends[part.addend];
     of_place.resize(reg.attr.has_windows() ? whole.tensor.values.size() : 0);
-    for_each_element(type.shape, part.box, reg.type.shape, [&](size_t from, size_t at) {
+    for_each_element(type.shape, part.indices, reg.type.shape, [&](size_t from, size_t at) {
       whole.held[at] = true;
       if (!of_place.empty() && of_place[at]) {
         const bool equal = *of_place[at] == local.values[from] || (std::isnan(*of_place[at]) && std::isnan(local.values[from]));

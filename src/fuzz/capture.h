@@ -32,9 +32,9 @@ class Capture {
  private:
   struct Part {
     Coordinate coordinate;
-    Box box;
-    int64_t place = 0;   // index over the axes that divide or are partial: equal for replicas
-    int64_t addend = 0;  // index over those that are partial
+    std::vector<std::vector<int64_t>> indices;  // by dim, of the whole
+    int64_t place = 0;                          // index over the axes that divide or are partial: equal for replicas
+    int64_t addend = 0;                         // index over those that are partial
   };
   static Part part_of(const Register& reg, int process);
 

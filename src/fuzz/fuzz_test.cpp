@@ -146,6 +146,18 @@ const BrokenRule kBrokenRules[] = {
      [](std::string_view kind, const OpView&, ShardingRule& rule) {
        if (kind == "dot_general") reduce_as(rule, ReduceOp::kSum, ReduceOp::kMax);
      }},
+    {"ConvolutionForgetsItsReduction",
+     [](std::string_view kind, const OpView&, ShardingRule& rule) {
+       if (kind == "convolution")
+         for (Factor& factor : rule.factors)
+           if (factor.kind == FactorKind::kReduction) factor.kind = FactorKind::kParallel;
+     }},
+    {"ConvolutionNeedsNoHalo",
+     [](std::string_view kind, const OpView&, ShardingRule& rule) {
+       if (kind != "convolution") return;
+       for (DimFactor& dim : rule.inputs[0])
+         if (dim.window) dim.window->before = dim.window->after = 0;
+     }},
     {"TheMaximumIsAdded",
      [](std::string_view kind, const OpView&, ShardingRule& rule) {
        if (kind == "reduce") reduce_as(rule, ReduceOp::kMax, ReduceOp::kSum);
@@ -213,6 +225,28 @@ const BrokenRule kBrokenRules[] = {
        if (kind == "scatter_add")
          for (Factor& factor : rule.factors) factor.kind = FactorKind::kParallel;
      }},
+    {"CumsumCutsItsDim",
+     [](std::string_view kind, const OpView&, ShardingRule& rule) {
+       if (kind == "cumsum") make_whole_parallel(rule);
+     }},
+    {"SortCutsItsDim",
+     [](std::string_view kind, const OpView&, ShardingRule& rule) {
+       if (kind == "sort") make_whole_parallel(rule);
+     }},
+    {"MasksForgetTheirReductions",
+     [](std::string_view kind, const OpView&, ShardingRule& rule) {
+       if (kind == "take_along_dim" || kind == "gather_nd" || kind == "dynamic_slice" || kind == "grouped_matmul")
+         for (Factor& factor : rule.factors)
+           if (factor.kind == FactorKind::kMaskedReduction) factor.kind = FactorKind::kParallel;
+     }},
+    {"GroupedOuterForgetsItsReduction",
+     [](std::string_view kind, const OpView&, ShardingRule& rule) {
+       if (kind == "grouped_outer") rule.factors[0].kind = FactorKind::kParallel;
+     }},
+    {"DynamicUpdateIsLinearInItsUpdate",
+     [](std::string_view kind, const OpView&, ShardingRule& rule) {
+       if (kind == "dynamic_update") rule.linear = {{0}, {1}};
+     }},
     {"AttentionCutsItsKeys",
      [](std::string_view kind, const OpView&, ShardingRule& rule) {
        if (kind == "attention") make_whole_parallel(rule);
@@ -227,29 +261,43 @@ const BrokenRule kBrokenRules[] = {
 
 class BrokenRules : public testing::TestWithParam<BrokenRule> {};
 
-/// Some show in one of a thousand cases only.
-constexpr int64_t kMostCasesOfBrokenRules = 8000;
+/// Has the case an op of which the broken rule says something else? Others show nothing, and most of their time is spent in running.
+bool is_touched(const FuzzCase& given, Break apply) {
+  return std::any_of(given.graph.ops().begin(), given.graph.ops().end(), [&](const Op& op) {
+    const OpView seen = view(given.graph, op);
+    ShardingRule rule = catalogue_rule(op.kind, seen);
+    const std::string before = to_text(rule);
+    apply(op.kind, seen, rule);
+    return to_text(rule) != before;
+  });
+}
+
+/// The first failures among the cases that a broken rule touches: up to `most`.
+std::vector<CaseFailure> failures_of(const BrokenRule& broken, const CaseFaults& faults, size_t most) {
+  // Some show in one of a thousand cases only.
+  constexpr uint64_t kMostCases = 8000;
+  // Beyond these one failure is enough.
+  constexpr uint64_t kFewCases = 40;
+  std::vector<CaseFailure> failures;
+  for (uint64_t seed = 1; seed <= kMostCases && failures.size() < most && (seed <= kFewCases || failures.empty()); ++seed) {
+    const FuzzCase given = random_case(seed);
+    if (!is_touched(given, broken.apply)) continue;
+    if (const auto failure = run_case(given, faults)) failures.push_back(*failure);
+  }
+  return failures;
+}
 
 TEST_P(BrokenRules, AreFound) {
-  FuzzOptions options;
-  options.cases = kMostCasesOfBrokenRules;
-  options.most_failures = 1;
-  options.faults = with_rule(GetParam().apply);
-  EXPECT_EQ(run_cases(options).total.failures, 1);
+  EXPECT_FALSE(failures_of(GetParam(), with_rule(GetParam().apply), 1).empty());
 }
 
 TEST_P(BrokenRules, AreFoundBeforeAnythingRuns) {
   CaseFaults faults = with_rule(GetParam().apply);
   faults.check_placements = true;
-  int found = 0;
-  for (uint64_t seed = 1; seed <= 40 || (found == 0 && seed <= kMostCasesOfBrokenRules); ++seed) {
-    const auto failure = run_case(random_case(seed), faults);
-    if (!failure) continue;
-    ++found;
-    // What the check lets pass runs, and must agree.
-    EXPECT_EQ(failure->stage, CaseFailure::Stage::kCompile) << "seed " << seed << ": " << failure->text;
-  }
-  EXPECT_GT(found, 0);
+  const std::vector<CaseFailure> failures = failures_of(GetParam(), faults, 40);
+  EXPECT_FALSE(failures.empty());
+  // What the check lets pass runs, and must agree.
+  for (const CaseFailure& failure : failures) EXPECT_EQ(failure.stage, CaseFailure::Stage::kCompile) << failure.text;
 }
 
 INSTANTIATE_TEST_SUITE_P(Fuzz, BrokenRules, testing::ValuesIn(kBrokenRules), [](const auto& given) { return given.param.name; });
@@ -327,8 +375,8 @@ TEST(Shrink, LeavesTheOpThatFailsAndTheMarkThatDividesIt) {
   options.on_failure = [&](const FuzzFinding& finding) { found = finding; };
   run_cases(options);
   ASSERT_TRUE(found);
-  // A sum of addends, and the tanh of it.
-  EXPECT_LE(found->smallest.graph.ops().size(), 3u) << to_text(found->smallest);
+  // A sum of addends, the tanh of it, and the few ops that hand the division on from what is marked: a mark is not moved.
+  EXPECT_LE(found->smallest.graph.ops().size(), 5u) << to_text(found->smallest);
   EXPECT_LE(found->smallest.marks.size(), 2u);
   EXPECT_EQ(found->smallest.meshes.size(), 1u);
   EXPECT_EQ(found->smallest.meshes[0].mesh->size(), 2);

@@ -122,7 +122,9 @@ class MarkMaker {
     std::vector<bool> allowed;
     for (const Factor& factor : rule.factors) allowed.push_back(factor.kind != FactorKind::kWhole);
     OpSharding sharding = OpSharding::replicated(mesh_pointer, rule);
-    sharding.factor_axes = scatter_axes(mesh, static_cast<int>(rule.factors.size()), allowed);
+    const auto axes_of_factors = scatter_axes(mesh, static_cast<int>(rule.factors.size()), allowed);
+    for (size_t f = 0; f < axes_of_factors.size(); ++f)
+      if (sharding.may_divide(rule, static_cast<int>(f))) sharding.factor_axes[f] = axes_of_factors[f];
     std::vector<std::string> inputs;
     for (size_t i = 0; i < op.inputs.size(); ++i) {
       std::vector<std::vector<int>> axes;

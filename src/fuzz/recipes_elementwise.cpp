@@ -25,7 +25,7 @@ Bounds unit(const Bounds&) {
   return {-1, 1};
 }
 
-constexpr std::array<Unary, 15> kUnary{{
+constexpr std::array<Unary, 19> kUnary{{
     {"neg", Domain::kAny, true, [](const Bounds& x) { return Bounds{-x.high, -x.low}; }},
     {"abs", Domain::kAny, true, [](const Bounds& x) { return Bounds{0, x.magnitude()}; }},
     {"exp", Domain::kSmall, false, [](const Bounds& x) { return by(x, std::exp); }},
@@ -37,6 +37,10 @@ constexpr std::array<Unary, 15> kUnary{{
     {"erf", Domain::kAny, false, unit},
     {"sin", Domain::kSmall, false, unit},
     {"cos", Domain::kSmall, false, unit},
+    {"expm1", Domain::kSmall, false, [](const Bounds& x) { return by(x, std::expm1); }},
+    {"log1p", Domain::kPositive, false, [](const Bounds& x) { return by(x, std::log1p); }},
+    {"ceil", Domain::kWhole, true, [](const Bounds& x) { return by(x, std::ceil); }},
+    {"round", Domain::kWhole, true, [](const Bounds& x) { return by(x, std::nearbyint); }},
     {"floor", Domain::kWhole, true, [](const Bounds& x) { return by(x, std::floor); }},
     {"square", Domain::kSmall, true, [](const Bounds& x) { return Bounds{0, x.magnitude() * x.magnitude()}; }},
     {"sign", Domain::kWhole, true, unit},

@@ -24,6 +24,36 @@ bool cook_division(ProgramMaker& maker) {
   return maker.add(maker.make(kind, {a, b}, {}, {-most, most}, true, false));
 }
 
+bool cook_integer(ProgramMaker& maker) {
+  const auto kind = maker.dice().pick(std::vector<std::string_view>{"neg", "abs", "square", "sign", "not"});
+  const Known x = maker.any(DType::kI32);
+  const double most = x.bounds.magnitude() * std::max(x.bounds.magnitude(), 1.0) + 1;
+  return maker.add(maker.make(kind, {x}, {}, {-most, most}, true, false));
+}
+
+/// The bits of numbers up to 2^n are within -2^n to 2^n.
+double up_to_power_of_two(double magnitude) {
+  return std::exp2(std::ceil(std::log2(magnitude + 1)));
+}
+
+bool cook_bits(ProgramMaker& maker) {
+  const auto kind = maker.dice().pick(std::vector<std::string_view>{"and", "or", "xor"});
+  const Known a = maker.any(DType::kI32);
+  const Known b = maker.of_type(maker.type(a));
+  const double most = up_to_power_of_two(std::max(a.bounds.magnitude(), b.bounds.magnitude()));
+  return maker.add(maker.make(kind, {a, b}, {}, {-most, most}, true, false));
+}
+
+/// By up to 3 places, or by more than an i32 has.
+bool cook_shift(ProgramMaker& maker) {
+  const auto kind = maker.dice().pick(std::vector<std::string_view>{"shift_left", "shift_right"});
+  const Known a = maker.any(DType::kI32);
+  const Known three{maker.builder().constant(maker.type(a), 3), {3, 3}, true, false};
+  const Known places = maker.make("min", {maker.of_type(maker.type(a)), three}, {}, {-64, 3}, true, false);
+  const double most = 8 * a.bounds.magnitude() + 1;
+  return maker.add(maker.make(kind, {a, places}, {}, {-most, most}, true, false));
+}
+
 bool cook_logic(ProgramMaker& maker) {
   const auto kind = maker.dice().pick(std::vector<std::string_view>{"and", "or", "xor", "not"});
   const Known a = maker.any(DType::kBool);
@@ -40,8 +70,9 @@ bool cook_cast(ProgramMaker& maker) {
   return maker.add(maker.make("cast", {x}, {{"dtype", std::string(to_text(to))}}, bounds, x.whole, !jumps));
 }
 
-constexpr Recipe kRecipes[] = {
-    {"integers", 5, cook_integers}, {"division", 3, cook_division}, {"logic", 4, cook_logic}, {"cast", 5, cook_cast}};
+constexpr Recipe kRecipes[] = {{"integers", 5, cook_integers}, {"division", 3, cook_division}, {"integer", 2, cook_integer},
+                               {"bits", 2, cook_bits},         {"shift", 1, cook_shift},       {"logic", 4, cook_logic},
+                               {"cast", 5, cook_cast}};
 
 }  // namespace
 

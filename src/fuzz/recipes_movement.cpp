@@ -91,9 +91,20 @@ bool cook_slice(ProgramMaker& maker) {
   return maker.add(moved(maker, "slice", x, {{"start", start}, {"limit", limit}, {"stride", stride}}));
 }
 
+/// x, or sometimes its sum over a dim: what may arrive as addends, each of which would bring a value other than zero.
+Known perhaps_summed(ProgramMaker& maker, const Known& x) {
+  const Shape shape = maker.shape(x);
+  if (maker.type(x).dtype != DType::kF32 || shape.size() < 2 || maker.dice().chance(0.6)) return x;
+  const int64_t dim = maker.dice().below(shape.size());
+  const auto count = static_cast<double>(shape[static_cast<int>(dim)]);
+  if (x.bounds.magnitude() * count > 50) return x;
+  const Bounds bounds{x.bounds.low * count, x.bounds.high * count};
+  return maker.make("reduce", {x}, {{"op", std::string("sum")}, {"dims", std::vector<int64_t>{dim}}}, bounds, x.whole && maker.exact());
+}
+
 /// Room before and behind, or less of it: a negative low drops elements.
 bool cook_pad(ProgramMaker& maker) {
-  const Known x = maker.any_of_rank(maker.dice().chance(0.8) ? DType::kF32 : DType::kI32, 1, kMaxRank);
+  const Known x = perhaps_summed(maker, maker.any_of_rank(maker.dice().chance(0.8) ? DType::kF32 : DType::kI32, 1, kMaxRank));
   std::vector<int64_t> low;
   Shape shape;
   for (int64_t extent : maker.shape(x)) {

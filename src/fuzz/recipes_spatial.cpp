@@ -178,7 +178,7 @@ bool cook_resize(ProgramMaker& maker) {
 
 constexpr Recipe kRecipes[] = {{"convolution", 8, cook_convolution},   {"transposed", 3, cook_transposed},
                                {"correlation", 2, cook_correlation},   {"max_pool", 3, cook_max_pool},
-                               {"average_pool", 3, cook_average_pool}, {"resize", 4, cook_resize}};
+                               {"average_pool", 5, cook_average_pool}, {"resize", 4, cook_resize}};
 
 }  // namespace
 

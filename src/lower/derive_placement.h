@@ -22,6 +22,11 @@ OpSharding derive_sharding(const OpView& op, const ShardingRule& rule, const std
 ///   throws  InternalError when it would be addends of two reductions at once
 std::vector<PartialAxis> derive_partial(const OpView& op, const ShardingRule& rule, const OpSharding& sharding, int index);
 
+/// The indices of a dim that go with the part of its factor at `coordinate`, a range a chunk; windows are followed index by index, where a
+/// Split goes by their ends.
+///   extent  of the factor
+std::vector<Range> derive_indices(const DimFactor& dim, int64_t extent, const OpSharding& sharding, const Coordinate& coordinate);
+
 /// "dp, tp", or "no axis".
 std::string axes_text(const ProcessMesh& mesh, const std::vector<int>& axes);
 /// "sum over dp, max over tp", or "nothing".

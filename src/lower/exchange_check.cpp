@@ -4,6 +4,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/text.h"
 
 namespace tessera {
 namespace {
@@ -25,6 +26,16 @@ bool is_inside(const Box& inner, const Box& outer) {
   return inner.ranges.size() == outer.ranges.size();
 }
 
+bool is_inside_one(const Box& inner, const std::vector<Box>& boxes) {
+  return std::any_of(boxes.begin(), boxes.end(), [&](const Box& box) { return is_inside(inner, box); });
+}
+
+std::string text_of(const std::vector<Box>& boxes) {
+  std::vector<std::string> texts;
+  for (const Box& box : boxes) texts.push_back(to_text(box));
+  return texts.empty() ? "nothing" : join(texts, " and ");
+}
+
 bool overlap(const Box& a, const Box& b) {
   for (size_t d = 0; d < a.ranges.size(); ++d)
     if (a.ranges[d].end <= b.ranges[d].begin || b.ranges[d].end <= a.ranges[d].begin) return false;
@@ -38,7 +49,7 @@ class PullCheck {
     const auto place = to_.mesh->coordinate_of(receiver);
     ensure(place.has_value(), "placements: a receiver of an exchange is in its mesh");
     place_ = *place;
-    wanted_ = to_.box(shape, place_);
+    for (const Piece& piece : to_.pieces(shape, place_)) wanted_.push_back(piece.box);
     for (const PartialAxis& p : from_.partial) {
       if (!find_partial(to_, p.axis)) {
         resolved_.push_back(p);
@@ -77,7 +88,7 @@ class PullCheck {
   void check_contributions(std::span<const Pull> group) {
     const Box& box = group.front().box;
     if (!group.front().first) refuse("reduces into " + to_text(box) + " what nothing was copied to");
-    if (box.empty() || !is_inside(box, wanted_)) refuse("pulls " + to_text(box) + " and wants " + to_text(wanted_));
+    if (box.empty() || !is_inside_one(box, wanted_)) refuse("pulls " + to_text(box) + " and wants " + text_of(wanted_));
     std::set<int64_t> seen;
     for (const Pull& pull : group) {
       if (pull.box != box) refuse("reduces " + to_text(pull.box) + " into " + to_text(box));
@@ -95,9 +106,10 @@ class PullCheck {
   int64_t contribution_of(const Pull& pull) const {
     const auto sender = from_.mesh->coordinate_of(pull.sender);
     if (!sender) refuse("pulls from process " + std::to_string(pull.sender) + ", which has no part");
-    if (!is_inside(pull.box, from_.box(shape_, *sender)))
-      refuse("pulls " + to_text(pull.box) + " from process " + std::to_string(pull.sender) + ", which holds " +
-             to_text(from_.box(shape_, *sender)));
+    std::vector<Box> held;
+    for (const Piece& piece : from_.pieces(shape_, *sender)) held.push_back(piece.box);
+    if (!is_inside_one(pull.box, held))
+      refuse("pulls " + to_text(pull.box) + " from process " + std::to_string(pull.sender) + ", which holds " + text_of(held));
     int64_t number = 0;
     for (const PartialAxis& p : resolved_) number = number * from_.mesh->shape()[p.axis] + (*sender)[p.axis];
     for (const PartialAxis& p : to_.partial)
@@ -116,9 +128,10 @@ class PullCheck {
         if (!tiles_[i]->ranges.empty() && first_begin(tiles_[j]) >= tiles_[i]->ranges.front().end) break;
         if (overlap(*tiles_[i], *tiles_[j])) refuse("pulls " + to_text(*tiles_[i]) + " and again " + to_text(*tiles_[j]));
       }
-    if (elements != element_count(wanted_.shape()))
-      refuse("pulls " + std::to_string(elements) + " of the " + std::to_string(element_count(wanted_.shape())) + " elements of " +
-             to_text(wanted_));
+    int64_t wanted = 0;
+    for (const Box& box : wanted_) wanted += element_count(box.shape());
+    if (elements != wanted)
+      refuse("pulls " + std::to_string(elements) + " of the " + std::to_string(wanted) + " elements of " + text_of(wanted_));
   }
 
   const Shape& shape_;
@@ -126,7 +139,7 @@ class PullCheck {
   const DistAttr& to_;
   const Rank receiver_;
   Coordinate place_;
-  Box wanted_;
+  std::vector<Box> wanted_;  // none that is empty
   std::vector<PartialAxis> resolved_;
   int64_t contributions_ = 1;      // to every element
   std::vector<const Box*> tiles_;  // one for each group of contributions

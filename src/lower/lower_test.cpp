@@ -67,9 +67,9 @@ TEST(Partition, AValueIsReshardedToOnePlacementOnce) {
   const ValueId x = b.input("x", f32({8, 8}));
   const ValueId y = b.unary("tanh", x, "y");
   b.reduce(ReduceOp::kMax, b.slice(y, {0, 0}, {4, 8}, {1, 1}, "p"), {0, 1});
-  b.slice(y, {4, 0}, {8, 8}, {1, 1}, "q");
+  b.slice(y, {0, 0}, {4, 8}, {1, 1}, "q");
   const Program program = partition(graph, propagate(graph, mesh_of("d=2"), {shard_tensor("x", "P(\"d\")")}));
-  EXPECT_THAT(exchanges(program), testing::ElementsAre("all-gather y [*, *]"));
+  EXPECT_THAT(exchanges(program), testing::ElementsAre("halo y [@d~4(+0:+0), *]"));
 }
 
 TEST(InPlace, AnElementWiseUpdateTakesThePlaceOfItsVariable) {

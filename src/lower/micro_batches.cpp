@@ -45,8 +45,8 @@ InTime in_time(const DistAttr& attr, const MeshPtr& mesh) {
       time.by_micro_batch = true;
       time.dim = static_cast<int>(d);
     }
-    ensure(found == axes.end() || attr.dims[d].windows.empty(), "micro-batches do not overlap");
-    time.attr.dims.push_back({without_time(axes), attr.dims[d].unit, attr.dims[d].windows});
+    ensure(found == axes.end() || (attr.dims[d].windows.empty() && attr.dims[d].chunks == 1), "a micro-batch is one range of rows");
+    time.attr.dims.push_back({without_time(axes), attr.dims[d].unit, attr.dims[d].windows, attr.dims[d].chunks});
   }
   for (const PartialAxis& p : attr.partial) {
     if (p.axis == kTime) {
@@ -78,7 +78,7 @@ LocalInt in_micro_batch(const LocalInt& value, int64_t count, int64_t index) {
         split.axes.push_back({part.axis - 1, part.parts});
         continue;
       }
-      ensure(split.windows.empty(), "micro-batches do not overlap");
+      ensure(split.windows.empty() && split.chunks == 1, "a micro-batch is one range of rows");
       const Range rows = balanced_part(term.split.extent, count, index);
       split.extent = rows.size();
       begin = rows.begin * split.unit;

@@ -104,7 +104,10 @@ class Partition {
 
   void add_input_on(ValueId input, InTime wanted) {
     wanted.attr.partial.clear();
-    for (DimSharding& dim : wanted.attr.dims) dim.windows.clear();  // others may want what this one leaves out
+    for (DimSharding& dim : wanted.attr.dims) {
+      dim.windows.clear();  // others may want what this one leaves out
+      if (dim.chunks > 1) dim = {dim.axes};
+    }
     for (int i = 0; i < (wanted.by_micro_batch ? static_cast<int>(count_) : 1); ++i) {
       const RegisterIndex reg = own_register(input, wanted, i);
       Register& fed = program_.registers[static_cast<size_t>(reg)];

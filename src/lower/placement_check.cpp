@@ -1,7 +1,6 @@
 #include "lower/placement_check.h"
 
 #include <algorithm>
-#include <cmath>
 #include <map>
 #include <optional>
 #include <set>
@@ -118,7 +117,7 @@ class PlacementCheck {
   DistAttr declared_dims(const Register& reg) const {
     DistAttr attr{timed_[static_cast<size_t>(reg.mesh)], {}, {}};
     for (size_t d = 0; d < reg.attr.dims.size(); ++d) {
-      DimSharding dim{{}, reg.attr.dims[d].unit, reg.attr.dims[d].windows};
+      DimSharding dim{{}, reg.attr.dims[d].unit, reg.attr.dims[d].windows, reg.attr.dims[d].chunks};
       if (reg.micro_batch.index >= 0 && reg.micro_batch.dim == static_cast<int>(d)) dim.axes.push_back(kTime);
       for (int axis : reg.attr.dims[d].axes) dim.axes.push_back(with_time(axis));
       attr.dims.push_back(std::move(dim));
@@ -272,55 +271,36 @@ class PlacementCheck {
   /// Does an operand hold the indices of its factors that this process has?
   void check_parts(const Op& op, const ShardingRule& rule, const OpSharding& sharding, const OperandFactors& factors, RegisterIndex index,
                    int micro_batch) const {
+    for (size_t d = 0; d < factors.size(); ++d)
+      for (const DimFactor& dim : choices_of(factors[d]))
+        if (!sharding.factor_axes[static_cast<size_t>(dim.factor)].empty())
+          check_part(op, rule.factors[static_cast<size_t>(dim.factor)], sharding, dim, d, index, micro_batch);
+  }
+
+  void check_part(const Op& op, const Factor& factor, const OpSharding& sharding, const DimFactor& dim, size_t d, RegisterIndex index,
+                  int micro_batch) const {
     const Register& reg = reg_at(index);
-    for (size_t d = 0; d < factors.size(); ++d) {
-      if (factors[d].factor < 0) continue;
-      const auto f = static_cast<size_t>(factors[d].factor);
-      const bool in_parts_of_time = reg.micro_batch.index >= 0 && reg.micro_batch.dim == static_cast<int>(d);
-      const bool is_plain = reg.attr.dims[d].windows.empty() && !factors[d].window && !in_parts_of_time;
-      if (sharding.factor_axes[f].empty() || (is_plain && reg.attr.dims[d].unit == factors[d].unit)) continue;
-      const Split held = reg.attr.split(static_cast<int>(d), reg.type.shape[static_cast<int>(d)]);
-      const int64_t begin = in_parts_of_time ? reg.micro_batch.begin : 0;
-      for (const Coordinate& coordinate : coordinates_[static_cast<size_t>(reg.mesh)]) {
-        const Range part = indices_of_part(factors[d], rule.factors[f].extent, sharding, in_time(micro_batch, coordinate));
-        const Range own = held.range_at(coordinate);
-        if (own.begin + begin != part.begin || own.end + begin != part.end)
-          refuse("op '" + op.name + "' has indices [" + std::to_string(part.begin) + ", " + std::to_string(part.end) + ") of factor " +
-                 rule.factors[f].name + " at " + to_text(coordinate) + " and dim " + std::to_string(d) + " of " + text_of(index) +
-                 " holds [" + std::to_string(own.begin + begin) + ", " + std::to_string(own.end + begin) + ")");
-      }
+    const DimSharding& declared = reg.attr.dims[d];
+    const bool in_parts_of_time = reg.micro_batch.index >= 0 && reg.micro_batch.dim == static_cast<int>(d);
+    const bool is_plain = declared.windows.empty() && !dim.window && declared.chunks == 1 && !in_parts_of_time;
+    if (is_plain && declared.unit == dim.unit) return;
+    const Split held = reg.attr.split(static_cast<int>(d), reg.type.shape[static_cast<int>(d)]);
+    for (const Coordinate& coordinate : coordinates_[static_cast<size_t>(reg.mesh)]) {
+      const std::vector<Range> parts = derive_indices(dim, factor.extent, sharding, in_time(micro_batch, coordinate));
+      std::vector<Range> own = held.ranges_at(coordinate);
+      if (in_parts_of_time)
+        for (Range& range : own) range = {range.begin + reg.micro_batch.begin, range.end + reg.micro_batch.begin};
+      if (own != parts)
+        refuse("op '" + op.name + "' has indices " + text_of(parts) + " of factor " + factor.name + " at " + to_text(coordinate) +
+               " and dim " + std::to_string(d) + " of " + text_of(index) + " holds " + text_of(own));
     }
   }
 
-  /// The indices of a dim that go with the factor's part at `coordinate`.
-  static Range indices_of_part(const DimFactor& dim, int64_t extent, const OpSharding& sharding, const Coordinate& coordinate) {
-    const auto f = static_cast<size_t>(dim.factor);
-    const std::span<const Window> windows = sharding.windows_of(f);
-    Range part{0, windows.empty() ? extent : windows.front().from};
-    for (int axis : sharding.factor_axes[f]) {
-      const Range inner = balanced_part(part.size(), sharding.mesh->shape()[axis], coordinate[axis]);
-      part = {part.begin + inner.begin, part.begin + inner.end};
-    }
-    for (const Window& window : windows) part = indices_seen(window, part);
-    part = {part.begin * dim.unit, part.end * dim.unit};
-    return dim.window ? indices_seen(*dim.window, part) : part;
-  }
-
-  /// Index by index, where the split goes by the ends.
-  static Range indices_seen(const Window& window, const Range& part) {
-    const auto first_at = [&](int64_t o) {
-      return static_cast<int64_t>(std::ceil(static_cast<double>(window.num * o + window.before) / static_cast<double>(window.den)));
-    };
-    const auto last_at = [&](int64_t o) {
-      return static_cast<int64_t>(std::floor(static_cast<double>(window.num * o + window.after) / static_cast<double>(window.den)));
-    };
-    int64_t first = first_at(part.begin), last = first - 1;
-    for (int64_t o = part.begin; o < part.end; ++o) {
-      first = std::min(first, first_at(o));
-      last = std::max(last, last_at(o));
-    }
-    const int64_t begin = std::min(std::max<int64_t>(first, 0), window.to);
-    return {begin, std::max(begin, std::min(last + 1, window.to))};
+  static std::string text_of(const std::vector<Range>& ranges) {
+    std::string text;
+    for (const Range& range : ranges)
+      text += (text.empty() ? "[" : " and [") + std::to_string(range.begin) + ", " + std::to_string(range.end) + ")";
+    return text;
   }
 
   /// Is the kernel called as the operator calls it for these factors?

@@ -125,6 +125,48 @@ TEST(WindowsInPrograms, FindsAnOffsetThatForgetsTheHalo) {
   EXPECT_THAT(finding(graph, tasks), HasSubstr("op 'p' calls pad with 1 as parameter 0 at 1, where its operator has 0"));
 }
 
+// ---- chunks ----
+
+/// Queries and keys side by side, as one product makes them, and what is done with each.
+Graph two_in_one() {
+  Graph graph;
+  Builder b(graph);
+  const ValueId x = b.input("x", {DType::kF32, {kRows, 2, 6}});
+  const ValueId both = b.reshape(x, {kRows, 12}, "both");
+  const ValueId t = b.unary("tanh", both, "t");
+  const ValueId q = b.slice(t, {0, 0}, {kRows, 6}, {1, 1}, "q");
+  const ValueId k = b.slice(t, {0, 6}, {kRows, 12}, {1, 1}, "k");
+  graph.add_output("y", b.mul(q, k, "y"));
+  return graph;
+}
+
+TEST(ChunksInPrograms, NothingIsExchanged) {
+  const Graph graph = two_in_one();
+  const TaskGraph tasks = compiled(graph, {shard_tensor("x", "Shard(2)")});
+  EXPECT_THAT(exchanges_of(tasks), testing::IsEmpty());
+  const auto t = std::find_if(tasks.registers.begin(), tasks.registers.end(), [](const Register& reg) { return reg.name == "t"; });
+  ASSERT_NE(t, tasks.registers.end());
+  EXPECT_EQ(to_text(t->type, t->attr), "f32[12, 12@h/2]");
+  EXPECT_EQ(finding(graph, tasks), "");
+}
+
+TEST(ChunksInPrograms, FindsAChunkThatIsTakenForAnother) {
+  const Graph graph = two_in_one();
+  TaskGraph tasks = compiled(graph, {shard_tensor("x", "Shard(2)")});
+  for (Task& task : tasks.tasks)
+    for (KernelStep& step : task.steps)
+      if (step.op == "k") step.call.ints[1] = 0;  // of a part of four columns the keys are 2 and 3
+  EXPECT_THAT(finding(graph, tasks), HasSubstr("op 'k' calls slice with 0 as parameter 1 at 0, where its operator has 2"));
+}
+
+TEST(ChunksInPrograms, FindsAPlainPartWhereChunksAreNeeded) {
+  const Graph graph = two_in_one();
+  TaskGraph tasks = compiled(graph, {shard_tensor("x", "Shard(2)")});
+  for (Register& reg : tasks.registers)
+    if (reg.name == "both" || reg.name == "t") reg.attr.dims[1].chunks = 1;
+  EXPECT_THAT(finding(graph, tasks), HasSubstr("'both'"));
+}
+
 // ---- overlapping results ----
 
 /// The moving sum without exchanges after x: each op before `sum` makes what the parts of sum need.

@@ -10,11 +10,13 @@
 
 namespace tessera {
 
-/// What is particular to one family. All read kind, layers, width and dropout, those of tokens context too.
+/// What is particular to one family. All read kind, those of tokens context too.
 struct ModelFamily {
   std::string_view name;
   Objective objective = Objective::kNextToken;
   std::vector<std::string_view> keys;  // further ones of the [model] table
+  bool has_layers = true;              // reads layers, width and dropout
+  bool has_dropout = true;             // reads dropout
   /// Throws the UserError of a configuration that cannot be built; `file` is for its message.
   void (*check)(const ModelConfig& config, const std::string& file);
   /// Of tokens i32[batch, context] or images f32[batch, channels, rows, columns].
@@ -49,6 +51,13 @@ ModelFamily lstm_family();
 ModelFamily gru_family();
 /// hidden.I.{weight,bias}, head.{weight,bias}.
 ModelFamily image_mlp_family();
+
+/// As torchvision names them: conv1.weight, bn1, layerS.I.{convN.weight, bnN, downsample.0.weight, downsample.1}, fc.{weight,bias}; norms
+/// as of batch_norm.
+ModelFamily resnet_family();
+/// {down.L, bottom, up.L.block}.{conv1,conv2}.weight with bn1, bn2; up.L.up.weight; head.{weight,bias}; `width` channels at the first of
+/// `layers` levels, twice as many at each further one.
+ModelFamily unet_family();
 
 /// The family of that name, which is there.
 ModelFamily family_of(std::string_view kind);

@@ -12,8 +12,8 @@ namespace tessera {
 namespace {
 
 std::vector<ModelFamily> families() {
-  return {gpt_family(),  mlp_family(),  llama_family(), two_tower_family(), encoder_decoder_family(),
-          bert_family(), lstm_family(), gru_family(),   image_mlp_family()};
+  return {gpt_family(), mlp_family(),       llama_family(),  two_tower_family(), encoder_decoder_family(), bert_family(), lstm_family(),
+          gru_family(), image_mlp_family(), resnet_family(), unet_family()};
 }
 
 /// Inputs of the model; all but tokens only when they are used.
@@ -25,14 +25,18 @@ struct ModelInputs {
 };
 
 ModelInputs add_inputs(Builder& builder, const ModelFamily& family, const ModelConfig& config, const BuildOptions& options) {
-  const bool of_images = family.objective == Objective::kClassOfImage;
   const auto& [channels, rows, columns] = config.image;
   const TensorType tokens{DType::kI32, {options.batch, options.decode ? 1 : config.context}};
+  const TensorType images{DType::kF32, {options.batch, channels, rows, columns}};
   ModelInputs inputs;
-  inputs.samples =
-      of_images ? builder.input("images", {DType::kF32, {options.batch, channels, rows, columns}}) : builder.input("tokens", tokens);
-  if (options.loss) inputs.labels = builder.input("labels", of_images ? TensorType{DType::kI32, {options.batch}} : tokens);
-  if (options.training && config.dropout > 0) inputs.step = builder.input("step", {DType::kI32, {}});
+  inputs.samples = is_of_images(family.objective) ? builder.input("images", images) : builder.input("tokens", tokens);
+  if (options.loss)
+    inputs.labels =
+        builder.input("labels", family.objective == Objective::kClassOfImage   ? TensorType{DType::kI32, {options.batch}}
+                                : family.objective == Objective::kClassOfPixel ? TensorType{DType::kI32, {options.batch, rows, columns}}
+                                                                               : tokens);
+  const bool draws = family.has_layers && family.has_dropout && config.dropout > 0;
+  if (options.training && draws) inputs.step = builder.input("step", {DType::kI32, {}});
   if (options.decode) inputs.decoding = Decoding{builder.input("place", {DType::kI32, {}}), config.context};
   return inputs;
 }
@@ -67,10 +71,6 @@ Graph build_model(const ModelConfig& config, const BuildOptions& options) {
   return graph;
 }
 
-bool can_decode(const ModelConfig& config) {
-  return family_of(config.kind).can_decode;
-}
-
 ValueId samples_input(const Graph& graph) {
   ensure(!graph.inputs().empty(), "a model has inputs");
   return graph.inputs().front();
@@ -80,8 +80,18 @@ Objective objective_of(const ModelConfig& config) {
   return family_of(config.kind).objective;
 }
 
+bool is_of_images(Objective objective) {
+  return objective == Objective::kClassOfImage || objective == Objective::kClassOfPixel;
+}
+
+bool can_decode(const ModelConfig& config) {
+  return family_of(config.kind).can_decode;
+}
+
 NextToken next_token(const ModelConfig& config, int64_t used) {
-  return family_of(config.kind).next_token(config.context, used);
+  const ModelFamily family = family_of(config.kind);
+  ensure(family.next_token != nullptr, "a model that predicts the next token");
+  return family.next_token(config.context, used);
 }
 
 }  // namespace tessera

@@ -24,20 +24,23 @@ struct ImageSize {
 ///   bert             a transformer that sees both sides of each place; the tokens that are masked
 ///   lstm, gru        recurrent cells, unrolled over the context; the next token at each place
 ///   image_mlp        the pixels of an image through layers; its class
+///   resnet           residual convolutions of an image; its class
+///   unet             convolutions down to small pictures and up again; a class for each pixel
 struct ModelConfig {
   std::string kind = "gpt";
   int64_t vocabulary = 256;  // of tokens
   int64_t classes = 10;      // of images
   ImageSize image = {};
   int64_t context = 64;
-  int64_t layers = 2;      // of blocks; of each tower; of the encoder and of the decoder
-  int64_t width = 128;     // residual width; mlp: hidden width
-  int64_t heads = 4;       // divides width; not of mlp
-  int64_t embedding = 32;  // mlp: width of a token's embedding
-  double dropout = 0.1;
+  int64_t layers = 2;         // of blocks; of each tower; of the encoder and of the decoder
+  int64_t width = 128;        // residual width; mlp: hidden width
+  int64_t heads = 4;          // divides width; not of mlp
+  int64_t embedding = 32;     // mlp: width of a token's embedding
+  double dropout = 0.1;       // not of resnet and unet
   bool tied = false;          // gpt: the head is the transpose of the embedding
   int64_t kv_heads = 0;       // llama: divides heads; 0: as many as heads
   int64_t ffn = 0;            // llama: inner width; 0: 8/3 of width, rounded up to a multiple of 8
+  int64_t depth = 20;         // resnet: 18, 20, 34, 50, 56
   double rope_base = 10'000;  // llama: the slowest rotation has a period of nearly 2 pi times as many places
 };
 
@@ -61,8 +64,9 @@ struct BuildOptions {
 /// The forward graph.
 ///
 ///   inputs    the samples first: tokens i32[batch, context] or images f32[batch, channels, rows, columns]; labels i32[batch, context], of
-///             which each family slices those that it predicts, or i32[batch] of images; step i32[] when training with dropout
-///   outputs   logits f32[batch, places, V] (gpt, llama: context places; encoder_decoder: context/2) or f32[batch, V] (mlp, two_tower), f32[batch, classes] of images;
+///             which each family slices those that it predicts, or i32[batch] and i32[batch, rows, columns] of images; step i32[] when training with dropout
+///   outputs   logits f32[batch, places, V] (gpt, llama: context places; encoder_decoder: context/2) or f32[batch, V] (mlp, two_tower), f32[batch, classes] of images, f32[batch, rows, columns,
+///             classes] of pixels;
 ///             with loss: loss f32[], count f32[]
 ///   names     of the parameters: beside each family in families.h
 ///   init      normal(0, 0.02); those that end a residual branch normal(0, 0.02 / sqrt(branches)); biases 0; norms 1
@@ -71,15 +75,16 @@ struct BuildOptions {
 ///             places before it must have been decoded, in order, by this graph: variables keep what they left. No loss, no dropout
 Graph build_model(const ModelConfig& config, const BuildOptions& options);
 
-/// Is every token predicted from those before it alone, so that it can be decoded? gpt and llama.
-bool can_decode(const ModelConfig& config);
-
 /// The first input of the graph of a model: its tokens or images.
 ValueId samples_input(const Graph& graph);
 
 /// What a model is for.
-enum class Objective { kNextToken, kMaskedToken, kClassOfImage };
+enum class Objective { kNextToken, kMaskedToken, kClassOfImage, kClassOfPixel };
 Objective objective_of(const ModelConfig& config);
+bool is_of_images(Objective objective);
+
+/// Is every token predicted from those before it alone, so that it can be decoded? gpt and llama.
+bool can_decode(const ModelConfig& config);
 
 /// Where to find the token after `used` known ones.
 struct NextToken {

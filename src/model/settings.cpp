@@ -21,13 +21,9 @@ struct ModelKey {
 
 constexpr double kMost = 1 << 20;
 
-const ModelKey kContextKey = {"context", &ModelConfig::context, 1, kMost};  // of tokens
-
-const ModelKey kCommonKeys[] = {
-    {"layers", &ModelConfig::layers, 1, 1000},
-    {"width", &ModelConfig::width, 1, kMost},
-    {"dropout", &ModelConfig::dropout, 0, 0.99},
-};
+const ModelKey kContextKey = {"context", &ModelConfig::context, 1, kMost};
+const ModelKey kLayerKeys[] = {{"layers", &ModelConfig::layers, 1, 1000}, {"width", &ModelConfig::width, 1, kMost}};
+const ModelKey kDropoutKey = {"dropout", &ModelConfig::dropout, 0, 0.99};
 
 const ModelKey kFamilyKeys[] = {
     {"heads", &ModelConfig::heads, 1, kMost},
@@ -35,6 +31,7 @@ const ModelKey kFamilyKeys[] = {
     {"tied", &ModelConfig::tied},
     {"kv_heads", &ModelConfig::kv_heads, 0, kMost},
     {"ffn", &ModelConfig::ffn, 0, kMost},
+    {"depth", &ModelConfig::depth, 1, 1000},
     {"rope_base", &ModelConfig::rope_base, 1, 1e9},
 };
 
@@ -44,8 +41,9 @@ bool reads(const ModelFamily& family, std::string_view key) {
 
 std::vector<ModelKey> keys_of(const ModelFamily& family) {
   std::vector<ModelKey> keys;
-  if (family.objective != Objective::kClassOfImage) keys.push_back(kContextKey);
-  keys.insert(keys.end(), std::begin(kCommonKeys), std::end(kCommonKeys));
+  if (!is_of_images(family.objective)) keys.push_back(kContextKey);
+  if (family.has_layers) keys.insert(keys.end(), std::begin(kLayerKeys), std::end(kLayerKeys));
+  if (family.has_layers && family.has_dropout) keys.push_back(kDropoutKey);
   const size_t common = keys.size();
   for (const ModelKey& key : kFamilyKeys)
     if (reads(family, key.name)) keys.push_back(key);
@@ -97,7 +95,7 @@ Document settings_of(const ModelConfig& config) {
   const ModelConfig whole = with_defaults(config);
   Document settings;
   settings["kind"] = config.kind;
-  if (objective_of(config) == Objective::kClassOfImage) {
+  if (is_of_images(objective_of(config))) {
     settings["classes"] = config.classes;
     settings["image"] = Document::List{config.image.channels, config.image.rows, config.image.columns};
   } else {

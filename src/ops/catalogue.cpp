@@ -26,7 +26,7 @@ std::vector<const Operator*> list_operators() {
   throw UserError("'" + std::string(name) + "' is not an operator",
                   "the catalogue has " + std::to_string(all_operators().size()) + " operators" +
                       (own.empty() ? "" : ", the graph " + std::to_string(own.size()) + " of its own") + ", none of this name",
-                  near.empty() ? "see docs/operators for their names" : "did you mean '" + near + "'?", ExitCode::kBadData);
+                  near.empty() ? "see docs/operators.md for their names" : "did you mean '" + near + "'?", ExitCode::kBadData);
 }
 
 const Operator* find_built_in(std::string_view name) {

@@ -143,9 +143,11 @@ ShardingRule rule(const OpView& op) {
   const int batch = detail::add_factor(rule, "n", convolution.batch, kFree == Free::kW ? FactorKind::kReduction : FactorKind::kParallel);
   const ChannelFactors channels = add_channels(rule, convolution, kFree);
   OperandFactors x{{batch, 1}, channels.x}, y{{batch, 1}, channels.y}, w{channels.w_out, channels.w_in};
-  detail::add_whole_space(rule, "i", in_space(convolution.dims), {&x});
-  detail::add_whole_space(rule, "k", window_space(convolution.dims), {&w});
-  detail::add_whole_space(rule, "o", out_space(convolution.dims), {&y});
+  detail::add_whole_window(rule, convolution.dims, w);
+  if (kFree == Free::kX)
+    detail::add_positions(rule, convolution.dims, x, y);
+  else
+    detail::add_places(rule, convolution.dims, kFree == Free::kW ? FactorKind::kReduction : FactorKind::kParallel, y, x);
   rule.inputs = {kFree == Free::kX ? y : x, kFree == Free::kW ? y : w};
   rule.outputs = {kFree == Free::kY ? y : kFree == Free::kX ? x : w};
   rule.linear = {{0}, {1}};
@@ -161,8 +163,11 @@ Work work(const OpView& op) {
 }
 
 template <Free kFree>
-KernelCall kernel(const OpView& op, std::span<const Split>) {
-  return detail::kernel_call(std::string(kind_of(kFree)), spatial_ints(convolution_of<kFree>(op).dims));
+KernelCall kernel(const OpView& op, std::span<const Split> factors) {
+  const ShardingRule divided = rule<kFree>(op);
+  const OperandFactors& x = kFree == Free::kX ? divided.outputs[0] : divided.inputs[0];
+  const OperandFactors& y = kFree == Free::kX ? divided.inputs[0] : kFree == Free::kW ? divided.inputs[1] : divided.outputs[0];
+  return detail::kernel_call(std::string(kind_of(kFree)), spatial_ints(convolution_of<kFree>(op).dims, x, y, factors));
 }
 
 // Reference

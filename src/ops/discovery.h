@@ -86,7 +86,7 @@ struct DiscoveredRule {
   ShardingRule rule;
   std::vector<std::string> left_whole;  // what was found, and why the rule does not say it
 };
-/// What a rule cannot say stays whole: halos that the operator would have to cut off, chunks, results that each part has already, parts that must count from where they begin; and
+/// What a rule cannot say stays whole: halos that the operator would have to cut off, results that each part has already, parts that must count from where they begin; and
 /// factors whose kernel call for a part is another than that of an op as small as the part.
 DiscoveredRule discover_rule(const Operator& definition, const OpView& op);
 

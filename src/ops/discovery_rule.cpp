@@ -10,15 +10,9 @@ namespace {
 using detail::OwnedOp;
 using Restore = DiscoveredResult::Restore;
 
-bool is_cut_in_chunks(const DiscoveredFactor& factor) {
-  return std::any_of(factor.inputs.begin(), factor.inputs.end(), [](const DiscoveredDim& dim) { return dim.chunks > 1; }) ||
-         std::any_of(factor.outputs.begin(), factor.outputs.end(), [](const DiscoveredResult& result) { return result.along.chunks > 1; });
-}
-
 /// Why a rule cannot say this, or "".
 std::string what_rules_lack(const DiscoveredFactor& factor) {
   if (factor.halo_before + factor.halo_after > 0) return "its parts overlap, and their kernel would make what overlaps, too";
-  if (is_cut_in_chunks(factor)) return "it is a part of every chunk of a dim, and a rule has no chunks";
   if (factor.counts_from_part) return "its integers count from the part, and only a kernel that is told of its part can do so";
   std::optional<ReduceOp> reduce;
   for (const DiscoveredResult& result : factor.outputs) {
@@ -33,12 +27,20 @@ std::string what_rules_lack(const DiscoveredFactor& factor) {
 /// Adds a factor and its dims.
 void add(ShardingRule& rule, const DiscoveredFactor& found, size_t number) {
   const int factor = detail::add_factor(rule, "f" + std::to_string(number), found.extent);
+  const auto put = [&](OperandFactors& operand, const DiscoveredDim& along) {
+    DimFactor& dim = operand[static_cast<size_t>(along.dim)];
+    const DimFactor choice{factor, along.unit, {}, along.chunks};
+    if (dim.factor < 0)
+      dim = choice;
+    else
+      dim.others.push_back(choice);
+  };
   for (size_t i = 0; i < found.inputs.size(); ++i)
-    if (found.inputs[i].dim >= 0) rule.inputs[i][static_cast<size_t>(found.inputs[i].dim)] = {factor, found.inputs[i].unit};
+    if (found.inputs[i].dim >= 0) put(rule.inputs[i], found.inputs[i]);
   for (size_t o = 0; o < found.outputs.size(); ++o) {
     const DiscoveredResult& result = found.outputs[o];
     if (result.restore == Restore::kJoin) {
-      rule.outputs[o][static_cast<size_t>(result.along.dim)] = {factor, result.along.unit};
+      put(rule.outputs[o], result.along);
     } else {
       rule.factors.back().kind = FactorKind::kReduction;
       rule.factors.back().reduce = result.reduce;
@@ -56,7 +58,7 @@ std::vector<Split> undivided(const ShardingRule& rule) {
 std::vector<TensorType> local_types(std::vector<TensorType> types, const std::vector<OperandFactors>& operands, int factor, int64_t units) {
   for (size_t i = 0; i < types.size(); ++i)
     for (size_t d = 0; d < operands[i].size(); ++d)
-      if (operands[i][d].factor == factor) types[i].shape[static_cast<int>(d)] = units * operands[i][d].unit;
+      if (const DimFactor* dim = find_factor(operands[i][d], factor)) types[i].shape[static_cast<int>(d)] = dim->chunks * units * dim->unit;
   return types;
 }
 

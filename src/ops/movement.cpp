@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <numeric>
+#include <set>
 
 #include "ops/builder.h"
 #include "ops/families.h"
@@ -145,11 +146,60 @@ std::vector<DimGroup> match_dims(const Shape& in, const Shape& out) {
   return groups;
 }
 
-/// A group is cut only between runs of its elements that are whole on both sides: at its outermost dim, into at most as many parts as
-/// both outermost extents can be cut into evenly.
+/// A run of consecutive elements as a loop: `outer` times, `extent` steps of `inner` elements.
+struct Loop {
+  int64_t outer, extent, inner;
+};
+
+/// The dims [begin, end) of a group as loops, outermost first.
+std::vector<Loop> loops_of(const Shape& shape, int begin, int end) {
+  std::vector<Loop> loops;
+  int64_t outer = 1, inner = 1;
+  for (int d = begin; d < end; ++d) inner *= shape[d];
+  for (int d = begin; d < end; ++d) {
+    inner /= shape[d];
+    loops.push_back({outer, shape[d], inner});
+    outer *= shape[d];
+  }
+  return loops;
+}
+
+/// The finest loops of which the dims of both sides are made, outermost first; the outermost and the innermost alone where the two do not nest.
 ///
-///     [B, S] -> [B*S]    factor B: unit 1 of x, unit S of the result
-///     [6, 4] -> [4, 6]   factor 2: unit 3 of x (3*4 elements), unit 2 of the result (2*6 elements)
+///     [6, 4] -> [2, 12]    2, 3 and 4
+///     [6, 4] -> [4, 6]     2 and 2: 4 and 6 elements do not nest
+std::vector<Loop> common_loops(const std::vector<Loop>& in, const std::vector<Loop>& out) {
+  std::set<int64_t> edges;
+  for (const auto* side : {&in, &out})
+    for (const Loop& loop : *side) edges.insert({loop.inner, loop.inner * loop.extent});
+  const int64_t all = *edges.rbegin();
+  std::vector<Loop> loops;
+  for (auto edge = edges.begin(); std::next(edge) != edges.end(); ++edge) {
+    const int64_t outer_edge = *std::next(edge);
+    if (outer_edge % *edge != 0) {
+      std::vector<Loop> ends;
+      if (const int64_t extent = std::gcd(in.front().extent, out.front().extent); extent > 1) ends.push_back({1, extent, all / extent});
+      if (const int64_t extent = std::gcd(in.back().extent, out.back().extent); extent > 1) ends.push_back({all / extent, extent, 1});
+      return ends;
+    }
+    loops.insert(loops.begin(), {all / outer_edge, outer_edge / *edge, *edge});
+  }
+  return loops;
+}
+
+/// Adds what `dim`, the loop of a whole dim, has of a factor that is `loop`.
+void add_choice(DimFactor& dim, const Loop& of_dim, int factor, const Loop& loop) {
+  const DimFactor choice{factor, loop.inner / of_dim.inner, {}, loop.outer / of_dim.outer};
+  if (dim.factor < 0)
+    dim = choice;
+  else
+    dim.others.push_back(choice);
+}
+
+/// Each common loop of a group is a factor: of a dim that it is a part of in units of what is inside, in chunks of what is outside.
+///
+///     [B, S] -> [B*S]    factor B: unit S of the result; factor S: in B chunks of it
+///     [6, 4] -> [4, 6]   factor 2: unit 3 of x (3*4 elements), unit 2 of the result (2*6 elements); factor 2: the last of 2 and of 3 chunks
 ShardingRule rule_reshape(const OpView& op) {
   const Shape& in = op.inputs[0].shape;
   const Shape out = detail::result_shape(op);
@@ -159,13 +209,24 @@ ShardingRule rule_reshape(const OpView& op) {
   rule.linear = {{0}};
   if (element_count(in) == 0) return rule;
   for (const DimGroup& group : match_dims(in, out)) {
-    const int64_t in_extent = in[group.in_begin], out_extent = out[group.out_begin];
-    const int64_t extent = std::gcd(in_extent, out_extent);
-    const bool one_to_one = group.in_end - group.in_begin == 1 && group.out_end - group.out_begin == 1;
-    if (extent == 1 && !one_to_one) continue;
-    const int factor = detail::add_factor(rule, "d" + std::to_string(group.out_begin), extent);
-    rule.inputs[0][static_cast<size_t>(group.in_begin)] = {factor, in_extent / extent};
-    rule.outputs[0][static_cast<size_t>(group.out_begin)] = {factor, out_extent / extent};
+    const std::vector<Loop> in_loops = loops_of(in, group.in_begin, group.in_end),
+                            out_loops = loops_of(out, group.out_begin, group.out_end);
+    const bool one_to_one = in_loops.size() == 1 && out_loops.size() == 1;
+    const std::vector<Loop> loops = one_to_one ? in_loops : common_loops(in_loops, out_loops);
+    for (const Loop& loop : loops) {
+      const auto holds = [&](const Loop& dim) {
+        return dim.inner <= loop.inner && loop.inner * loop.extent <= dim.inner * dim.extent && dim.extent > 1;
+      };
+      const auto from = one_to_one ? in_loops.begin() : std::find_if(in_loops.begin(), in_loops.end(), holds);
+      const auto to = one_to_one ? out_loops.begin() : std::find_if(out_loops.begin(), out_loops.end(), holds);
+      const auto out_dim = group.out_begin + static_cast<int>(to - out_loops.begin());
+      DimFactor& result = rule.outputs[0][static_cast<size_t>(out_dim)];
+      std::string name = "d" + std::to_string(out_dim);
+      if (result.factor >= 0) name += "_" + std::to_string(result.others.size() + 1);
+      const int factor = detail::add_factor(rule, name, loop.extent);
+      add_choice(rule.inputs[0][static_cast<size_t>(group.in_begin + static_cast<int>(from - in_loops.begin()))], *from, factor, loop);
+      add_choice(result, *to, factor, loop);
+    }
   }
   return rule;
 }

@@ -1,8 +1,10 @@
 // slice, pad and concat: operators that take a window of a tensor or place tensors in one.
 //
 // A dim of the result is one factor. Where it is no dim of the operand as it stands, the operand has a window of it: what a part of the
-// result needs lies elsewhere, and parts of the operand and of the result need not lie on the same process.
+// result needs lies elsewhere, and parts of the operand and of the result need not lie on the same process. Where the longer of the two is
+// made of a few pieces as long as the shorter, such as q, k and v, a second factor divides all pieces alike: then nothing moves.
 #include <algorithm>
+#include <optional>
 
 #include "ops/builder.h"
 #include "ops/movement.h"
@@ -11,6 +13,29 @@ namespace tessera {
 namespace {
 
 using detail::Gradients;
+
+/// A dim of that many chunks or more is not seen as such: a window of one of them moves less than all of them.
+constexpr int64_t kMostChunks = 8;
+
+/// The chunk of `extent` indices in a dim of `whole` that begins at `begin`, or -1 when these are not chunks.
+int64_t chunk_at(int64_t begin, int64_t extent, int64_t whole) {
+  if (extent <= 1 || begin < 0 || begin % extent != 0 || whole % extent != 0) return -1;
+  return whole / extent > 1 && whole / extent <= kMostChunks && begin < whole ? begin / extent : -1;
+}
+
+/// Adds the factor that divides each chunk of a dim of `longer` as it divides that dim of each of the others. It stands first: where all lie
+/// plainly it is the choice.
+void add_chunk_factor(ShardingRule& rule, int d, int64_t extent, int64_t chunks, OperandFactors& longer,
+                      std::vector<OperandFactors>& shorter) {
+  const int factor = detail::add_factor(rule, "d" + std::to_string(d) + "_chunk", extent);
+  const auto put_first = [&](OperandFactors& operand, int64_t count) {
+    DimFactor& dim = operand[static_cast<size_t>(d)];
+    std::vector<DimFactor> others = choices_of(dim);
+    dim = {factor, 1, {}, count, std::move(others)};
+  };
+  put_first(longer, chunks);
+  for (OperandFactors& operand : shorter) put_first(operand, 1);
+}
 
 /// The rule of an op of one operand, of which each dim has a window of the result's.
 template <typename WindowOfDim>
@@ -26,12 +51,19 @@ ShardingRule window_rule(const Shape& out, WindowOfDim window_of_dim) {
 }
 
 /// Where dim d of the operand begins in a part, counted from `first` of the result's part: 0 when the operand has all that is wanted.
-///   requires  the rule of an op of one operand
+///   requires  factor d is that of the window, as window_rule adds them
 LocalInt begin_in_operand(const ShardingRule& rule, std::span<const Split> factors, int d, int64_t stride, int64_t start) {
-  const DimFactor& dim = rule.inputs[0][static_cast<size_t>(d)];
-  const Split& part = factors[static_cast<size_t>(dim.factor)];
+  const DimFactor& dim = *find_factor(rule.inputs[0][static_cast<size_t>(d)], d);
+  const Split& part = factors[static_cast<size_t>(d)];
   if (!dim.window) return start;
   return LocalInt(start) + stride * LocalInt::begin_of(part) - LocalInt::begin_of(split_of(dim, part));
+}
+
+/// Where the chunk begins in a part that has all chunks; nothing when the dim is not divided so.
+std::optional<LocalInt> begin_of_chunk(const OperandFactors& operand, std::span<const Split> factors, int d, int64_t chunk) {
+  const DimFactor& dim = operand[static_cast<size_t>(d)];
+  if (dim.others.empty() || factors[static_cast<size_t>(dim.factor)].axes.empty()) return std::nullopt;
+  return chunk * LocalInt::size_of(factors[static_cast<size_t>(dim.factor)]);
 }
 
 // slice
@@ -68,12 +100,19 @@ std::vector<TensorType> infer_slice(const OpView& op) {
   return {{op.inputs[0].dtype, shape}};
 }
 
+int64_t chunk_taken(const OpView& op, const Shape& out, int d) {
+  const Taken taken = taken_of(op.attributes, d);
+  return taken.stride == 1 ? chunk_at(taken.start, out[d], op.inputs[0].shape[d]) : -1;
+}
+
 ShardingRule rule_slice(const OpView& op) {
   const Shape out = infer_slice(op)[0].shape;
   ShardingRule rule = window_rule(out, [&](int d) {
     const Taken taken = taken_of(op.attributes, d);
     return Window{out[d], op.inputs[0].shape[d], taken.stride, 1, taken.start, taken.start};
   });
+  for (int d = 0; d < out.size(); ++d)
+    if (chunk_taken(op, out, d) >= 0) add_chunk_factor(rule, d, out[d], op.inputs[0].shape[d] / out[d], rule.inputs[0], rule.outputs);
   rule.linear = {{0}};
   return rule;
 }
@@ -86,10 +125,12 @@ Work work_slice(const OpView& op) {
 
 KernelCall kernel_slice(const OpView& op, std::span<const Split> factors) {
   const ShardingRule rule = rule_slice(op);
+  const Shape out = infer_slice(op)[0].shape;
   KernelCall call = detail::kernel_call("slice");
   for (int d = 0; d < op.inputs[0].shape.size(); ++d) {
     const Taken taken = taken_of(op.attributes, d);
-    call.ints.push_back(begin_in_operand(rule, factors, d, taken.stride, taken.start));
+    const auto begin = begin_of_chunk(rule.inputs[0], factors, d, chunk_taken(op, out, d));
+    call.ints.push_back(begin ? *begin : begin_in_operand(rule, factors, d, taken.stride, taken.start));
   }
   for (int64_t stride : op.attributes.integers("stride")) call.ints.emplace_back(stride);
   return call;
@@ -153,12 +194,19 @@ std::vector<TensorType> infer_pad(const OpView& op) {
   return {{op.inputs[0].dtype, detail::shape_attribute("pad", op)}};
 }
 
+int64_t chunk_filled(const OpView& op, const Shape& out, int d) {
+  return chunk_at(op.attributes.integers("low")[static_cast<size_t>(d)], op.inputs[0].shape[d], out[d]);
+}
+
 ShardingRule rule_pad(const OpView& op) {
   const Shape out = detail::result_shape(op);
   ShardingRule rule = window_rule(out, [&](int d) {
     const int64_t low = op.attributes.integers("low")[static_cast<size_t>(d)];
     return Window{out[d], op.inputs[0].shape[d], 1, 1, -low, -low};
   });
+  for (int d = 0; d < out.size(); ++d)
+    if (chunk_filled(op, out, d) >= 0)
+      add_chunk_factor(rule, d, op.inputs[0].shape[d], out[d] / op.inputs[0].shape[d], rule.outputs[0], rule.inputs);
   // Parts of a sum would each bring the value once.
   if (op.attributes.number("value") == 0) rule.linear = {{0}};
   return rule;
@@ -168,8 +216,11 @@ ShardingRule rule_pad(const OpView& op) {
 KernelCall kernel_pad(const OpView& op, std::span<const Split> factors) {
   const ShardingRule rule = rule_pad(op);
   KernelCall call = detail::kernel_call("pad", {}, {op.attributes.number("value")});
-  for (int d = 0; d < op.inputs[0].shape.size(); ++d)
-    call.ints.push_back(-1 * begin_in_operand(rule, factors, d, 1, -op.attributes.integers("low")[static_cast<size_t>(d)]));
+  for (int d = 0; d < op.inputs[0].shape.size(); ++d) {
+    const auto begin = begin_of_chunk(rule.inputs[0], factors, d, chunk_filled(op, detail::result_shape(op), d));
+    const int64_t low = op.attributes.integers("low")[static_cast<size_t>(d)];
+    call.ints.push_back(begin ? *begin : -1 * begin_in_operand(rule, factors, d, 1, -low));
+  }
   return call;
 }
 
@@ -235,6 +286,9 @@ ShardingRule rule_concat(const OpView& op) {
     begin += part.shape[dim];
   }
   rule.linear = {every_input};
+  const bool alike = std::all_of(op.inputs.begin(), op.inputs.end(), [&](const TensorType& part) { return part == op.inputs[0]; });
+  if (const int64_t extent = op.inputs[0].shape[dim]; alike && chunk_at(0, extent, out[dim]) == 0)
+    add_chunk_factor(rule, dim, extent, out[dim] / extent, rule.outputs[0], rule.inputs);
   return rule;
 }
 

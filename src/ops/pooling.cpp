@@ -65,16 +65,40 @@ void expect_places(std::string_view kind, const OpView& op, int input, const Spa
 
 // Rules
 
-/// Batch and channels are parallel; a window sees across parts of space.
-ShardingRule planes_rule(const OpView& op, const SpatialDims& dims, const std::vector<bool>& inputs_are_x, bool gives_x) {
+/// Batch, channels and space of both sides of a pooling.
+struct Sides {
   ShardingRule rule;
-  const int batch = detail::add_factor(rule, "n", op.inputs[0].shape[0]), channels = detail::add_factor(rule, "c", op.inputs[0].shape[1]);
-  OperandFactors x{{batch, 1}, {channels, 1}}, y = x;
-  detail::add_whole_space(rule, "i", in_space(dims), {&x});
-  detail::add_whole_space(rule, "o", out_space(dims), {&y});
-  for (const bool is_x : inputs_are_x) rule.inputs.push_back(is_x ? x : y);
-  rule.outputs = {gives_x ? x : y};
-  return rule;
+  OperandFactors x, y;
+};
+
+/// Batch and channels are parallel.
+Sides sides_of(const OpView& op) {
+  Sides sides;
+  const int batch = detail::add_factor(sides.rule, "n", op.inputs[0].shape[0]);
+  const int channels = detail::add_factor(sides.rule, "c", op.inputs[0].shape[1]);
+  sides.x = sides.y = {{batch, 1}, {channels, 1}};
+  return sides;
+}
+
+/// Parts of the places need what they see.
+Sides sides_by_places(const OpView& op, const SpatialDims& dims) {
+  Sides sides = sides_of(op);
+  detail::add_places(sides.rule, dims, FactorKind::kParallel, sides.y, sides.x);
+  return sides;
+}
+
+/// Parts of x need the places that see them.
+Sides sides_by_positions(const OpView& op, const SpatialDims& dims) {
+  Sides sides = sides_of(op);
+  detail::add_positions(sides.rule, dims, sides.x, sides.y);
+  return sides;
+}
+
+/// y = f(x)
+ShardingRule forward_rule(Sides sides) {
+  sides.rule.inputs = {sides.x};
+  sides.rule.outputs = {sides.y};
+  return sides.rule;
 }
 
 // Reference
@@ -137,15 +161,17 @@ std::vector<TensorType> infer_max(const OpView& op) {
 }
 
 ShardingRule rule_max(const OpView& op) {
-  return planes_rule(op, dims_of_x("max_pool", op), {true}, false);
+  return forward_rule(sides_by_places(op, dims_of_x("max_pool", op)));
 }
 
 Work work_max(const OpView& op) {
   return pooled_work(op, dims_of_x("max_pool", op));
 }
 
-KernelCall kernel_max(const OpView& op, std::span<const Split>) {
-  return detail::kernel_call("max_pool", spatial_ints(dims_of_x("max_pool", op)));
+KernelCall kernel_max(const OpView& op, std::span<const Split> factors) {
+  const SpatialDims dims = dims_of_x("max_pool", op);
+  const Sides sides = sides_by_places(op, dims);
+  return detail::kernel_call("max_pool", spatial_ints(dims, sides.x, sides.y, factors));
 }
 
 void reference_max(const ReferenceCall& call) {
@@ -170,20 +196,34 @@ std::vector<TensorType> infer_max_grad(const OpView& op) {
   return {op.inputs[0]};
 }
 
+/// All of x that is seen together with a part of it: whole windows, to find the largest element of each.
+OperandFactors seen_around(const SpatialDims& dims, OperandFactors x) {
+  for (size_t d = 0; d < dims.size(); ++d) {
+    const int64_t around = dims[d].window - 1;
+    const Window window{dims[d].in, dims[d].in, 1, 1, -around, around};
+    if (!window.is_identity()) x[d + detail::kFirstSpatialDim].window = window;
+  }
+  return x;
+}
+
 ShardingRule rule_max_grad(const OpView& op) {
-  ShardingRule rule = planes_rule(op, dims_of_x("max_pool_grad", op), {true, false}, true);
-  rule.linear = {{1}};
-  return rule;
+  const SpatialDims dims = dims_of_x("max_pool_grad", op);
+  Sides sides = sides_by_positions(op, dims);
+  sides.rule.inputs = {seen_around(dims, sides.x), sides.y};
+  sides.rule.outputs = {sides.x};
+  sides.rule.linear = {{1}};
+  return sides.rule;
 }
 
 Work work_max_grad(const OpView& op) {
   return pooled_work(op, dims_of_x("max_pool_grad", op));
 }
 
-KernelCall kernel_max_grad(const OpView& op, std::span<const Split>) {
+KernelCall kernel_max_grad(const OpView& op, std::span<const Split> factors) {
   const SpatialDims dims = dims_of_x("max_pool_grad", op);
-  KernelCall call = detail::kernel_call("max_pool_grad", spatial_ints(dims));
-  for (size_t d = 0; d < dims.size(); ++d) call.ints.emplace_back(0);
+  const ShardingRule rule = rule_max_grad(op);
+  KernelCall call = detail::kernel_call("max_pool_grad", spatial_ints(dims, rule.inputs[0], rule.inputs[1], factors));
+  for (size_t d = 0; d < dims.size(); ++d) call.ints.push_back(detail::begin_of(rule.outputs[0][d + detail::kFirstSpatialDim], factors));
   return call;
 }
 
@@ -210,8 +250,8 @@ std::vector<double> tolerance_max_grad(const ReferenceCall& call, int) {
 
 // average_pool
 
-std::vector<LocalInt> average_ints(const OpView& op, const SpatialDims& dims) {
-  std::vector<LocalInt> ints = spatial_ints(dims);
+std::vector<LocalInt> average_ints(const OpView& op, const SpatialDims& dims, const Sides& sides, std::span<const Split> factors) {
+  std::vector<LocalInt> ints = spatial_ints(dims, sides.x, sides.y, factors);
   ints.emplace_back(op.attributes.boolean(kCountsPadding) ? 1 : 0);
   return ints;
 }
@@ -223,7 +263,7 @@ std::vector<TensorType> infer_average(const OpView& op) {
 }
 
 ShardingRule rule_average(const OpView& op) {
-  ShardingRule rule = planes_rule(op, dims_of_x("average_pool", op), {true}, false);
+  ShardingRule rule = forward_rule(sides_by_places(op, dims_of_x("average_pool", op)));
   rule.linear = {{0}};
   return rule;
 }
@@ -232,8 +272,9 @@ Work work_average(const OpView& op) {
   return pooled_work(op, dims_of_x("average_pool", op));
 }
 
-KernelCall kernel_average(const OpView& op, std::span<const Split>) {
-  return detail::kernel_call("average_pool", average_ints(op, dims_of_x("average_pool", op)));
+KernelCall kernel_average(const OpView& op, std::span<const Split> factors) {
+  const SpatialDims dims = dims_of_x("average_pool", op);
+  return detail::kernel_call("average_pool", average_ints(op, dims, sides_by_places(op, dims), factors));
 }
 
 void reference_average(const ReferenceCall& call) {
@@ -273,17 +314,20 @@ std::vector<TensorType> infer_average_grad(const OpView& op) {
 }
 
 ShardingRule rule_average_grad(const OpView& op) {
-  ShardingRule rule = planes_rule(op, dims_of_extents("average_pool_grad", op), {false}, true);
-  rule.linear = {{0}};
-  return rule;
+  Sides sides = sides_by_positions(op, dims_of_extents("average_pool_grad", op));
+  sides.rule.inputs = {sides.y};
+  sides.rule.outputs = {sides.x};
+  sides.rule.linear = {{0}};
+  return sides.rule;
 }
 
 Work work_average_grad(const OpView& op) {
   return pooled_work(op, dims_of_extents("average_pool_grad", op));
 }
 
-KernelCall kernel_average_grad(const OpView& op, std::span<const Split>) {
-  return detail::kernel_call("average_pool_grad", average_ints(op, dims_of_extents("average_pool_grad", op)));
+KernelCall kernel_average_grad(const OpView& op, std::span<const Split> factors) {
+  const SpatialDims dims = dims_of_extents("average_pool_grad", op);
+  return detail::kernel_call("average_pool_grad", average_ints(op, dims, sides_by_positions(op, dims), factors));
 }
 
 void reference_average_grad(const ReferenceCall& call) {

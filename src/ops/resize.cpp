@@ -4,9 +4,9 @@
 //     half_pixel      (o + 1/2) in / out - 1/2        elements are cells, whose centres are compared
 //     align_corners   o (in - 1) / (out - 1)          elements are points, the corners stay corners; position 0 when out is 1
 // brought into [0, in - 1]. Half way between two the nearest is the lower one. Source: the modes of resize in the ONNX standard.
+#include <algorithm>
 #include <array>
 #include <cmath>
-#include <numeric>
 
 #include "ops/builder.h"
 #include "ops/families.h"
@@ -129,15 +129,30 @@ bool stay_apart(const Resize& resize, int64_t in, int64_t out, int64_t units) {
   return true;
 }
 
-/// The largest number of units that stay apart: repeating each element k times, or taking one of k, has as many as the smaller side.
-int64_t units_of(const Resize& resize, int64_t in, int64_t out) {
-  const int64_t common = std::gcd(in, out);
-  for (int64_t units = common; units > 1; --units)
-    if (common % units == 0 && stay_apart(resize, in, out, units)) return units;
-  return 1;
+/// Is a dim divided between units that stay apart? So it is where each element is repeated k times, or one is made of k.
+bool has_units(const Resize& resize, int64_t in, int64_t out) {
+  const int64_t units = std::min(in, out);
+  return units > 0 && std::max(in, out) % units == 0 && stay_apart(resize, in, out, units);
 }
 
-/// Space is divided between units that stay apart; where there are none, its two sides are whole.
+/// What the places see: those elements that lie less than 1 from the position of a place, or as near as the nearest does. In positions
+/// times `den`, a place's is num * place + offset.
+Window seen_by_places(const Resize& resize, int64_t in, int64_t out) {
+  if (in <= 1 || out <= 1) return {out, in, 1, 1, -std::max<int64_t>(out - 1, 0), std::max<int64_t>(in - 1, 0)};
+  // Twice as fine as positions are, for halves.
+  const int64_t den = resize.aligns_corners ? 2 * (out - 1) : 2 * out, num = resize.aligns_corners ? 2 * (in - 1) : 2 * in;
+  const int64_t offset = resize.aligns_corners ? 0 : in - out;
+  const int64_t away = resize.is_linear ? den - 1 : den / 2;
+  return {out, in, num, den, offset - away, offset + away - (resize.is_linear ? 0 : 1)};
+}
+
+/// The places that see elements: the same relation, read from the other side.
+Window seeing(const Resize& resize, int64_t in, int64_t out) {
+  const Window seen = seen_by_places(resize, in, out);
+  return {in, out, seen.den, seen.num, -seen.after, -seen.before};
+}
+
+/// A part of the result needs what it looks at, of the gradient what looks at it; units that stay apart need nothing of others.
 ShardingRule rule_of(const Resize& resize, bool is_gradient) {
   ShardingRule rule;
   const int batch = detail::add_factor(rule, "n", resize.x.shape[0]), channels = detail::add_factor(rule, "c", resize.x.shape[1]);
@@ -145,15 +160,16 @@ ShardingRule rule_of(const Resize& resize, bool is_gradient) {
   for (int d = 0; d < resize.dims(); ++d) {
     const int64_t in = resize.x.shape[d + detail::kFirstSpatialDim], out = resize.y.shape[d + detail::kFirstSpatialDim];
     const std::string number = std::to_string(d);
-    const int64_t units = units_of(resize, in, out);
-    if (units > 1) {
+    if (has_units(resize, in, out)) {
+      const int64_t units = std::min(in, out);
       const int factor = detail::add_factor(rule, "s" + number, units);
       x.push_back({factor, in / units});
       y.push_back({factor, out / units});
-      continue;
+    } else if (is_gradient) {
+      detail::add_window(rule, "i" + number, FactorKind::kParallel, seeing(resize, in, out), x, y);
+    } else {
+      detail::add_window(rule, "o" + number, FactorKind::kParallel, seen_by_places(resize, in, out), y, x);
     }
-    x.push_back({detail::add_factor(rule, "i" + number, in, FactorKind::kWhole), 1});
-    y.push_back({detail::add_factor(rule, "o" + number, out, FactorKind::kWhole), 1});
   }
   rule.inputs = {is_gradient ? y : x};
   rule.outputs = {is_gradient ? x : y};
@@ -181,31 +197,25 @@ Work work_resize_grad(const OpView& op) {
   return work_of(op, backward_of(op));
 }
 
-/// Where a process's part of a dim begins.
-LocalInt begin_of(const DimFactor& dim, std::span<const Split> factors) {
-  Split split = factors[static_cast<size_t>(dim.factor)];
-  split.unit = dim.unit;
-  return LocalInt::begin_of(split);
-}
-
 /// The text is mode and corners; for each dim the extents of x and y, and where the local parts begin.
-KernelCall kernel_of(const OpView& op, std::string kernel, const Resize& resize, std::span<const Split> factors) {
-  const ShardingRule rule = rule_of(resize, false);
-  KernelCall call = detail::kernel_call(std::move(kernel), {}, {}, op.attributes.text("mode") + " " + op.attributes.text("corners"));
+KernelCall kernel_of(const OpView& op, bool is_gradient, const Resize& resize, std::span<const Split> factors) {
+  const ShardingRule rule = rule_of(resize, is_gradient);
+  const OperandFactors &x = is_gradient ? rule.outputs[0] : rule.inputs[0], &y = is_gradient ? rule.inputs[0] : rule.outputs[0];
+  KernelCall call =
+      detail::kernel_call(is_gradient ? "resize_grad" : "resize", {}, {}, op.attributes.text("mode") + " " + op.attributes.text("corners"));
   for (int d = detail::kFirstSpatialDim; d < resize.x.shape.size(); ++d) {
     const auto dim = static_cast<size_t>(d);
-    const LocalInt in_begin = begin_of(rule.inputs[0][dim], factors), out_begin = begin_of(rule.outputs[0][dim], factors);
-    for (const LocalInt& value : {LocalInt(resize.x.shape[d]), LocalInt(resize.y.shape[d]), in_begin, out_begin})
-      call.ints.push_back(value);
+    for (int64_t extent : {resize.x.shape[d], resize.y.shape[d]}) call.ints.emplace_back(extent);
+    for (const DimFactor& factor : {x[dim], y[dim]}) call.ints.push_back(detail::begin_of(factor, factors));
   }
   return call;
 }
 
 KernelCall kernel_resize(const OpView& op, std::span<const Split> factors) {
-  return kernel_of(op, "resize", forward_of(op), factors);
+  return kernel_of(op, false, forward_of(op), factors);
 }
 KernelCall kernel_resize_grad(const OpView& op, std::span<const Split> factors) {
-  return kernel_of(op, "resize_grad", backward_of(op), factors);
+  return kernel_of(op, true, backward_of(op), factors);
 }
 
 // Reference

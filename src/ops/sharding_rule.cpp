@@ -1,5 +1,7 @@
 #include "ops/sharding_rule.h"
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "base/text.h"
 
@@ -8,13 +10,20 @@ namespace {
 
 constexpr ReduceOp kReduceOps[] = {ReduceOp::kSum, ReduceOp::kMax, ReduceOp::kMin, ReduceOp::kProd, ReduceOp::kAny, ReduceOp::kAll};
 
+std::string text_of(const ShardingRule& rule, const DimFactor& dim) {
+  std::string text = rule.factors.at(static_cast<size_t>(dim.factor)).name;
+  if (dim.unit != 1) text += "*" + std::to_string(dim.unit);
+  if (dim.chunks != 1) text += "/" + std::to_string(dim.chunks);
+  if (dim.window) text += "~" + to_text(*dim.window);
+  return text;
+}
+
 std::string text_of(const ShardingRule& rule, const OperandFactors& operand) {
   std::vector<std::string> dims;
   for (const DimFactor& dim : operand) {
-    std::string text = dim.factor < 0 ? "_" : rule.factors.at(static_cast<size_t>(dim.factor)).name;
-    if (dim.factor >= 0 && dim.unit != 1) text += "*" + std::to_string(dim.unit);
-    if (dim.window) text += "~" + to_text(*dim.window);
-    dims.push_back(std::move(text));
+    std::vector<std::string> choices;
+    for (const DimFactor& choice : choices_of(dim)) choices.push_back(text_of(rule, choice));
+    dims.push_back(choices.empty() ? "_" : join(choices, "|"));
   }
   return "[" + join(dims, ", ") + "]";
 }
@@ -78,9 +87,30 @@ std::string_view to_text(FactorKind kind) {
   throw InternalError("unknown kind of factor");
 }
 
+const DimFactor* find_factor(const DimFactor& dim, int factor) {
+  if (dim.factor == factor) return &dim;
+  for (const DimFactor& other : dim.others)
+    if (other.factor == factor) return &other;
+  return nullptr;
+}
+
+bool has_factor(const OperandFactors& operand, int factor) {
+  return std::any_of(operand.begin(), operand.end(), [&](const DimFactor& dim) { return find_factor(dim, factor) != nullptr; });
+}
+
+std::vector<DimFactor> choices_of(const DimFactor& dim) {
+  if (dim.factor < 0) return {};
+  std::vector<DimFactor> choices{dim};
+  choices.front().others.clear();
+  choices.insert(choices.end(), dim.others.begin(), dim.others.end());
+  return choices;
+}
+
 Split split_of(const DimFactor& dim, const Split& factor) {
-  ensure(dim.unit == 1 || factor.windows.empty(), "what is cut in units has no windows");
+  ensure((dim.unit == 1 && dim.chunks == 1) || factor.windows.empty(), "what is cut in units or chunks has no windows");
+  ensure(factor.chunks == 1 || !dim.window, "chunks have no windows");
   Split split = factor;
+  split.chunks *= dim.chunks;
   split.unit = dim.unit;
   if (dim.window && !dim.window->is_identity()) split.windows.push_back(*dim.window);
   return split;
@@ -90,6 +120,15 @@ int ShardingRule::find(std::string_view name) const {
   for (size_t f = 0; f < factors.size(); ++f)
     if (factors[f].name == name) return static_cast<int>(f);
   return -1;
+}
+
+bool ShardingRule::excludes(int a, int b) const {
+  if (a == b) return false;
+  for (const auto* operands : {&inputs, &outputs})
+    for (const OperandFactors& operand : *operands)
+      for (const DimFactor& dim : operand)
+        if (!dim.others.empty() && find_factor(dim, a) && find_factor(dim, b)) return true;
+  return false;
 }
 
 std::string to_text(const ShardingRule& rule) {

@@ -43,18 +43,28 @@ struct Factor {
 /// The factor of one dim of one operand. dim extent = factor extent x unit: a dim that fuses several is cut only between units.
 /// With a window (from the factor's extent to the dim's) a part of the factor goes with the window of it: the rows of x that the rows of a
 /// slice or a convolution need. The parts of such an operand may overlap. Windows are for inputs.
+/// With chunks a part of the factor is its range of every one of so many equal pieces of the dim: dim extent = chunks x factor extent x
+/// unit. In [B, S] -> [B*S] factor S has B chunks of the result. A dim that merges several, or that may be seen in several ways, has
+/// `others`: of all its factors at most one is divided.
 struct DimFactor {
   int factor = -1;  // -1: none, the dim stays whole
   int64_t unit = 1;
   std::optional<Window> window = {};
+  int64_t chunks = 1;
+  std::vector<DimFactor> others = {};  // without others of their own
 
   bool operator==(const DimFactor&) const = default;
 };
 
 using OperandFactors = std::vector<DimFactor>;  // one per dim
 
+/// What `dim` says of a factor; nullptr: it has not that factor.
+const DimFactor* find_factor(const DimFactor& dim, int factor);
+bool has_factor(const OperandFactors& operand, int factor);
+/// All that it says, in order; nothing of a dim without factor.
+std::vector<DimFactor> choices_of(const DimFactor& dim);
 /// How a dim is divided when its factor is divided as `factor` says.
-///   requires  dim.factor >= 0
+///   requires  dim.factor >= 0; a factor in units or chunks has no windows
 Split split_of(const DimFactor& dim, const Split& factor);
 
 struct ShardingRule {
@@ -68,9 +78,12 @@ struct ShardingRule {
 
   /// Index of a factor by name, or -1.
   int find(std::string_view name) const;
+  /// Do two factors share a dim, so that only one of them may be divided?
+  bool excludes(int a, int b) const;
 };
 
-/// "([m, k], [k, n]) -> ([m, n]) {k: reduction sum} {linear: 0; 1}", units as `h*64`, windows as `h~(-1:+1)`.
+/// "([m, k], [k, n]) -> ([m, n]) {k: reduction sum} {linear: 0; 1}", units as `h*64`, windows as `h~(-1:+1)`, chunks as `h/3`, several factors of a dim as
+/// `b*4|s/2`.
 std::string to_text(const ShardingRule& rule);
 
 }  // namespace tessera

@@ -116,18 +116,49 @@ std::vector<Tap> taps_of(const std::vector<SpatialDim>& dims) {
   return taps;
 }
 
-std::vector<LocalInt> spatial_ints(const std::vector<SpatialDim>& dims) {
+LocalInt begin_of(const DimFactor& dim, std::span<const Split> factors) {
+  return LocalInt::begin_of(split_of(dim, factors[static_cast<size_t>(dim.factor)]));
+}
+
+std::vector<LocalInt> spatial_ints(const std::vector<SpatialDim>& dims, const OperandFactors& in, const OperandFactors& out,
+                                   std::span<const Split> factors) {
   std::vector<LocalInt> ints;
-  for (const SpatialDim& dim : dims)
-    for (int64_t value : {dim.window, dim.stride, dim.dilation, dim.low, dim.in, int64_t{0}, int64_t{0}}) ints.emplace_back(value);
+  for (size_t d = 0; d < dims.size(); ++d) {
+    const SpatialDim& dim = dims[d];
+    for (int64_t value : {dim.window, dim.stride, dim.dilation, dim.low, dim.in}) ints.emplace_back(value);
+    for (const OperandFactors* operand : {&in, &out}) ints.push_back(begin_of((*operand)[d + kFirstSpatialDim], factors));
+  }
   return ints;
 }
 
-void add_whole_space(ShardingRule& rule, std::string_view prefix, const Shape& space, std::vector<OperandFactors*> operands) {
-  for (int d = 0; d < space.size(); ++d) {
-    const int factor = add_factor(rule, std::string(prefix) + std::to_string(d), space[d], FactorKind::kWhole);
-    for (OperandFactors* operand : operands) operand->push_back({factor, 1});
+void add_window(ShardingRule& rule, const std::string& name, FactorKind kind, const Window& window, OperandFactors& plain,
+                OperandFactors& needed) {
+  const int factor = add_factor(rule, name, window.from, kind);
+  plain.push_back({factor, 1});
+  needed.push_back({factor, 1});
+  if (!window.is_identity()) needed.back().window = window;
+}
+
+// Element w of the window at place o lies at o * stride - low + w * dilation.
+
+void add_places(ShardingRule& rule, const std::vector<SpatialDim>& dims, FactorKind kind, OperandFactors& out, OperandFactors& in) {
+  for (size_t d = 0; d < dims.size(); ++d) {
+    const SpatialDim& dim = dims[d];
+    add_window(rule, "o" + std::to_string(d), kind, {dim.out, dim.in, dim.stride, 1, -dim.low, dim.reach() - 1 - dim.low}, out, in);
   }
+}
+
+void add_positions(ShardingRule& rule, const std::vector<SpatialDim>& dims, OperandFactors& in, OperandFactors& out) {
+  for (size_t d = 0; d < dims.size(); ++d) {
+    const SpatialDim& dim = dims[d];
+    add_window(rule, "i" + std::to_string(d), FactorKind::kParallel, {dim.in, dim.out, 1, dim.stride, dim.low - (dim.reach() - 1), dim.low},
+               in, out);
+  }
+}
+
+void add_whole_window(ShardingRule& rule, const std::vector<SpatialDim>& dims, OperandFactors& weight) {
+  for (size_t d = 0; d < dims.size(); ++d)
+    weight.push_back({add_factor(rule, "k" + std::to_string(d), dims[d].window, FactorKind::kWhole), 1});
 }
 
 }  // namespace tessera::detail

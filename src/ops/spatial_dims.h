@@ -57,11 +57,25 @@ Shape out_space(const std::vector<SpatialDim>& dims);
 /// Every tap that lies in the operand, by place of the window, then by position in the operand.
 std::vector<Tap> taps_of(const std::vector<SpatialDim>& dims);
 
-/// Parameters of the kernels: for each dim window, stride, dilation, low, extent of the operand, and where the local parts of the operand
-/// and of the result begin.
-std::vector<LocalInt> spatial_ints(const std::vector<SpatialDim>& dims);
+/// Where a process's part of the dim begins, when the factors are divided as given.
+LocalInt begin_of(const DimFactor& dim, std::span<const Split> factors);
 
-/// Appends whole factors i0, i1, ... for the extents of space of an operand, and appends them to its factors.
-void add_whole_space(ShardingRule& rule, std::string_view prefix, const Shape& space, std::vector<OperandFactors*> operands);
+/// Parameters of the kernels: for each dim window, stride, dilation, low, extent of the operand, and where the local parts of the operand
+/// and of the places begin. `in` and `out` are the factors of all dims of the two.
+std::vector<LocalInt> spatial_ints(const std::vector<SpatialDim>& dims, const OperandFactors& in, const OperandFactors& out,
+                                   std::span<const Split> factors);
+
+/// Appends a factor for each dim of places, o0, o1, ..., and the positions that a part of them sees as a window of the operand.
+void add_places(ShardingRule& rule, const std::vector<SpatialDim>& dims, FactorKind kind, OperandFactors& out, OperandFactors& in);
+
+/// Appends a factor for each dim of the operand, i0, i1, ..., and the places that see a part of it as a window of these.
+void add_positions(ShardingRule& rule, const std::vector<SpatialDim>& dims, OperandFactors& in, OperandFactors& out);
+
+/// Appends a factor, of the extent of `window.from`, to the dims that are divided by it, and its window to those that need one.
+void add_window(ShardingRule& rule, const std::string& name, FactorKind kind, const Window& window, OperandFactors& plain,
+                OperandFactors& needed);
+
+/// Appends whole factors k0, k1, ... for the elements of the window.
+void add_whole_window(ShardingRule& rule, const std::vector<SpatialDim>& dims, OperandFactors& weight);
 
 }  // namespace tessera::detail

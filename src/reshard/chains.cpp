@@ -151,7 +151,7 @@ class ChainSearch {
 
 /// A chain cuts plainly. Units matter where a dim is cut at both ends; an axis of size 1 is no cut that a chain could make or undo.
 bool can_chain(const DistAttr& from, const DistAttr& to) {
-  if (from.has_windows() || to.has_windows()) return false;
+  if (from.has_windows() || to.has_windows() || from.has_chunks() || to.has_chunks()) return false;
   for (size_t d = 0; d < from.dims.size(); ++d) {
     if (!from.dims[d].axes.empty() && !to.dims[d].axes.empty() && from.dims[d].unit != to.dims[d].unit) return false;
     for (const DistAttr* end : {&from, &to})

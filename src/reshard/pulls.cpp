@@ -19,8 +19,9 @@ struct DimPart {
 std::vector<DimPart> overlapping_parts(const DimSharding& dim, const ProcessMesh& mesh, int64_t extent, const Range& wanted) {
   std::vector<DimPart> parts;
   std::vector<int64_t> places;
+  int64_t chunk_begin = 0;
   const std::function<void(Range)> divide = [&](Range units) {
-    const Range elements{units.begin * dim.unit, units.end * dim.unit};
+    const Range elements{chunk_begin + units.begin * dim.unit, chunk_begin + units.end * dim.unit};
     const Range common{std::max(elements.begin, wanted.begin), std::min(elements.end, wanted.end)};
     if (common.empty()) return;
     if (places.size() == dim.axes.size()) {
@@ -35,7 +36,8 @@ std::vector<DimPart> overlapping_parts(const DimSharding& dim, const ProcessMesh
       places.pop_back();
     }
   };
-  divide({0, extent / dim.unit});
+  const int64_t chunks = dim.axes.empty() ? 1 : dim.chunks;
+  for (; chunk_begin < extent; chunk_begin += extent / chunks) divide({0, extent / chunks / dim.unit});
   return parts;
 }
 
@@ -98,23 +100,28 @@ bool shards(const DistAttr& attr, int axis) {
 class PullFinder {
  public:
   PullFinder(const Shape& shape, const Exchange& exchange, Rank receiver, Coordinate place)
-      : from_(exchange.from), to_(exchange.to), receiver_(receiver), place_(place), resolved_(resolved_axes(from_, to_)) {
-    wanted_ = to_.box(shape, place);
-    const auto own = from_.mesh->coordinate_of(receiver);
-    for (int d = 0; d < shape.size(); ++d) {
-      const DimSharding& dim = from_.dims[static_cast<size_t>(d)];
-      const Range& range = wanted_.ranges[static_cast<size_t>(d)];
-      parts_.push_back(dim.axes.empty() || dim.windows.empty() ? overlapping_parts(dim, *from_.mesh, shape[d], range)
-                                                               : chosen_parts(dim, from_.split(d, shape[d]), *from_.mesh, range, own));
-    }
-  }
+      : shape_(shape), from_(exchange.from), to_(exchange.to), receiver_(receiver), place_(place), resolved_(resolved_axes(from_, to_)) {}
 
   std::vector<Pull> run() {
-    if (!wanted_.empty()) choose_part(0, Dims::filled(from_.mesh->axis_count(), 0), {});
+    for (const Piece& piece : to_.pieces(shape_, place_)) {
+      find_parts(piece.box);
+      choose_part(0, Dims::filled(from_.mesh->axis_count(), 0), {});
+    }
     return std::move(result_);
   }
 
  private:
+  void find_parts(const Box& wanted) {
+    parts_.clear();
+    const auto own = from_.mesh->coordinate_of(receiver_);
+    for (int d = 0; d < shape_.size(); ++d) {
+      const DimSharding& dim = from_.dims[static_cast<size_t>(d)];
+      const Range& range = wanted.ranges[static_cast<size_t>(d)];
+      parts_.push_back(dim.axes.empty() || dim.windows.empty() ? overlapping_parts(dim, *from_.mesh, shape_[d], range)
+                                                               : chosen_parts(dim, from_.split(d, shape_[d]), *from_.mesh, range, own));
+    }
+  }
+
   /// Goes over the boxes, the first dim slowest: ascending.
   void choose_part(size_t d, Coordinate coordinate, Box common) {
     if (d == parts_.size()) return add_contributions(common, with_replica(coordinate));
@@ -179,12 +186,12 @@ class PullFinder {
     }
   }
 
+  const Shape& shape_;
   const DistAttr& from_;
   const DistAttr& to_;
   const Rank receiver_;
   const Coordinate place_;
   const std::vector<PartialAxis> resolved_;
-  Box wanted_;
   std::vector<std::vector<DimPart>> parts_;  // by dim
   std::vector<Pull> result_;
 };
@@ -204,7 +211,9 @@ bool holds_all_of(const Shape& shape, const DistAttr& from, const DistAttr& to) 
     const DimSharding &held = from.dims[static_cast<size_t>(d)], &wanted = to.dims[static_cast<size_t>(d)];
     if (held.axes.empty() || held.windows.empty() || held == wanted) continue;
     const std::vector<DimPart> parts = windowed_parts(held, from.split(d, shape[d]), from.mesh->axis_count());
-    for (const DimPart& part : windowed_parts(wanted, to.split(d, shape[d]), to.mesh->axis_count()))
+    // Chunks of it are taken for all of it.
+    const Split split = wanted.chunks > 1 ? Split{shape[d], 1, {}} : to.split(d, shape[d]);
+    for (const DimPart& part : windowed_parts(wanted.chunks > 1 ? DimSharding{} : wanted, split, to.mesh->axis_count()))
       for (int64_t at = part.common.begin, reach = at; at < part.common.end; at = reach) {
         for (const DimPart& holder : parts)
           if (holder.common.begin <= at) reach = std::max(reach, holder.common.end);
@@ -233,14 +242,14 @@ int64_t received_elements(const Shape& shape, const std::vector<Exchange>& excha
 int64_t least_received_elements(const Shape& shape, const DistAttr& from, const DistAttr& to, Rank receiver) {
   const auto place = to.mesh->coordinate_of(receiver);
   if (!place) return 0;
-  const Box wanted = to.box(shape, *place);
-  if (wanted.empty()) return 0;
-  const int64_t all = element_count(wanted.shape());
+  int64_t all = 0;
+  for (const Piece& wanted : to.pieces(shape, *place)) all += element_count(wanted.box.shape());
   if (const auto resolved = resolved_axes(from, to); !resolved.empty()) return least_of_sums(all, resolved, to);
   const auto own = from.mesh->coordinate_of(receiver);
   if (!own) return all;
-  const Box held = intersect(wanted, from.box(shape, *own));
-  return held.empty() ? all : all - element_count(held.shape());
+  for (const Piece& wanted : to.pieces(shape, *place))
+    for (const Piece& held : from.pieces(shape, *own)) all -= element_count(intersect(wanted.box, held.box).shape());
+  return all;
 }
 
 }  // namespace tessera

@@ -36,8 +36,11 @@ bool is_local(const Shape& shape, const DistAttr& from, const DistAttr& to) {
       places = std::move(more);
     }
     for (const Coordinate& place : places) {
-      const Range own = held.range_at(place), needed = wanted.range_at(place);
-      if (!needed.empty() && (needed.begin < own.begin || needed.end > own.end)) return false;
+      const std::vector<Range> own = held.ranges_at(place);
+      for (const Range& needed : wanted.ranges_at(place)) {
+        const auto has = [&](const Range& range) { return needed.begin >= range.begin && needed.end <= range.end; };
+        if (!needed.empty() && std::none_of(own.begin(), own.end(), has)) return false;
+      }
     }
   }
   return true;
@@ -61,6 +64,7 @@ bool divides_further(const DistAttr& a, const DistAttr& b) {
     const auto& shorter = b.dims[d].axes;
     if (shorter.size() > longer.size() || !std::equal(shorter.begin(), shorter.end(), longer.begin())) return false;
     if (!shorter.empty() && a.dims[d].unit != b.dims[d].unit) return false;
+    if (!shorter.empty() && a.dims[d].chunks != b.dims[d].chunks) return false;
     const bool windowed = !a.dims[d].windows.empty() || (!shorter.empty() && !b.dims[d].windows.empty());
     if (windowed && !(a.dims[d] == b.dims[d])) return false;
   }
@@ -75,14 +79,14 @@ bool has_the_same_parts(const DistAttr& from, const DistAttr& to) {
     const auto size = [&](int axis) { return from.mesh->shape()[axis]; };
     if (!std::equal(a.axes.begin(), a.axes.end(), b.axes.begin(), b.axes.end(), [&](int x, int y) { return size(x) == size(y); }))
       return false;
-    if (!a.axes.empty() && (a.unit != b.unit || !has_equal_windows(from, to, d))) return false;
+    if (!a.axes.empty() && (a.unit != b.unit || a.chunks != b.chunks || !has_equal_windows(from, to, d))) return false;
   }
   return true;
 }
 
 /// Do axes go from the end of one dim to the end of one other, and nothing else changes?
 bool moves_between_two_dims(const DistAttr& from, const DistAttr& to) {
-  if (from.has_windows() || to.has_windows()) return false;
+  if (from.has_windows() || to.has_windows() || from.has_chunks() || to.has_chunks()) return false;
   std::vector<size_t> changed;
   for (size_t d = 0; d < from.dims.size(); ++d)
     if (from.dims[d].axes != to.dims[d].axes) changed.push_back(d);
@@ -113,7 +117,7 @@ int dim_to_scatter(const Shape& shape, const DistAttr& attr, int64_t parts) {
   int64_t longest_extent = parts - 1;
   for (int d = 0; d < shape.size(); ++d) {
     const Split split = attr.split(d, shape[d]);
-    if (!split.windows.empty()) continue;
+    if (!split.windows.empty() || split.chunks > 1) continue;
     const int64_t extent = split.largest() / split.unit;
     if (extent >= parts && extent % parts == 0) return d;
     if (extent > longest_extent) {

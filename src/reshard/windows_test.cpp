@@ -1,6 +1,8 @@
-// Exchanges from and to placements with windows: halos.
+// Exchanges from and to placements with windows and chunks.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include <algorithm>
 
 #include "reshard/reshard.h"
 
@@ -91,28 +93,55 @@ TEST(Halo, WindowsMayLeaveOutWhatIsWanted) {
 
 /// Each process finds exactly what it wants, once, with those that hold it.
 void expect_exact(const Given& given, const std::string& what) {
-  for (Rank receiver : given.exchange.to.mesh->processes()) {
-    const Box wanted = given.exchange.to.box(given.shape, *given.exchange.to.mesh->coordinate_of(receiver));
-    std::vector<int> times(static_cast<size_t>(given.shape[0]), 0);
-    for (const Pull& pull : pulls(given.shape, given.exchange, receiver)) {
-      const Box held = given.exchange.from.box(given.shape, *given.exchange.from.mesh->coordinate_of(pull.sender));
-      ASSERT_EQ(intersect(held, pull.box), pull.box) << what << ": process " << pull.sender << " does not hold it";
-      for (int64_t i = pull.box.ranges[0].begin; i < pull.box.ranges[0].end; ++i) ++times[static_cast<size_t>(i)];
+  const Exchange& exchange = given.exchange;
+  for (Rank receiver : exchange.to.mesh->processes()) {
+    std::vector<int64_t> taken;
+    for (const Pull& pull : pulls(given.shape, exchange, receiver)) {
+      const std::vector<int64_t> held = exchange.from.indices(given.shape, *exchange.from.mesh->coordinate_of(pull.sender))[0];
+      for (int64_t i = pull.box.ranges[0].begin; i < pull.box.ranges[0].end; ++i) {
+        ASSERT_TRUE(std::find(held.begin(), held.end(), i) != held.end()) << what << ": process " << pull.sender << " has not " << i;
+        taken.push_back(i);
+      }
     }
-    for (int64_t i = 0; i < given.shape[0]; ++i)
-      ASSERT_EQ(times[static_cast<size_t>(i)], !wanted.empty() && wanted.ranges[0].begin <= i && i < wanted.ranges[0].end)
-          << what << ": element " << i << " at process " << receiver;
+    ASSERT_EQ(taken, exchange.to.indices(given.shape, *exchange.to.mesh->coordinate_of(receiver))[0]) << what << ", process " << receiver;
   }
 }
 
 TEST(Halo, EveryPairOfPlacementsIsExact) {
-  const std::vector<std::string> placements = {
-      "7", "7@a", "7@b@a", "7@a~7(-1:+1)", "7@a@b~7(-2:+0)", "7@b~7(-9:+9)", "7@a~14(/2+0:+1)", "7@a~3(*2+0:+2)", "7@b~7(-1:+1)~7(+0:+1)"};
+  const std::vector<std::string> placements = {"12",
+                                               "12@a",
+                                               "12@b@a",
+                                               "12@a~12(-1:+1)",
+                                               "12@a@b~12(-2:+0)",
+                                               "12@b~12(-9:+9)",
+                                               "12@a~24(/2+0:+1)",
+                                               "12@a~5(*2+0:+2)",
+                                               "12@b~12(-1:+1)~12(+0:+1)",
+                                               "12@a/2",
+                                               "12@b/4",
+                                               "12@a@b/2",
+                                               "12@b:2/3"};
   for (const std::string& from : placements)
     for (const std::string& to : placements) {
       const Given given = exchange_of("a=3 b=2", "f32[" + from + "]", "f32[" + to + "]");
       if (holds_all_of(given.shape, given.exchange.from, given.exchange.to)) expect_exact(given, from + " -> " + to);
     }
+}
+
+TEST(Chunks, OfTwoEndsThatCutDifferentlyArePulledPieceByPiece) {
+  // Two chunks of 4 over two processes: 0, 1, 4 and 5, and the others. Plainly: 0 to 3, and 4 to 7.
+  const Given given = exchange_of("a=2", "f32[8@a]", "f32[8@a/2]");
+  EXPECT_THAT(pulls_of(given, 0), ElementsAre("[0:2] from 0", "[4:6] from 1"));
+  EXPECT_THAT(pulls_of(given, 1), ElementsAre("[2:4] from 0", "[6:8] from 1"));
+  EXPECT_EQ(received_elements({8}, {given.exchange}, 0), least_received_elements({8}, given.exchange.from, given.exchange.to, 0));
+  const Given gather = exchange_of("a=2", "f32[8@a/2]", "f32[8]");
+  EXPECT_EQ(gather.exchange.kind, ReshardKind::kAllGather);
+  EXPECT_THAT(pulls_of(gather, 0), ElementsAre("[0:2] from 0", "[2:4] from 1", "[4:6] from 0", "[6:8] from 1"));
+}
+
+TEST(Chunks, AddendsAreReducedIntoEach) {
+  const Given given = exchange_of("a=2", "f32[4] {partial sum: a}", "f32[4@a/2]");
+  EXPECT_THAT(pulls_of(given, 1), ElementsAre("[1:2] from 0", "[1:2] from 1", "[3:4] from 0", "[3:4] from 1"));
 }
 
 }  // namespace

@@ -154,15 +154,16 @@ std::vector<RankProgram::Transfer> RankProgram::plan_feed(const Task& task) cons
     const RegisterIndex index = program_.graph->inputs[i].value;
     if (std::find(task.outputs.begin(), task.outputs.end(), index) == task.outputs.end()) continue;
     const Register& reg = program_.reg(index);
-    Box box = reg.attr.box(reg.type.shape, coordinate(reg));
-    if (box.empty()) continue;
-    if (reg.micro_batch.dim >= 0) {
-      Range& rows = box.ranges[static_cast<size_t>(reg.micro_batch.dim)];
-      rows = {rows.begin + reg.micro_batch.begin, rows.end + reg.micro_batch.begin};
+    for (Piece piece : reg.attr.pieces(reg.type.shape, coordinate(reg))) {
+      for (Box* box : {&piece.box, &piece.frame}) {
+        if (reg.micro_batch.dim < 0) continue;
+        Range& rows = box->ranges[static_cast<size_t>(reg.micro_batch.dim)];
+        rows = {rows.begin + reg.micro_batch.begin, rows.end + reg.micro_batch.begin};
+      }
+      transfers.push_back({index, i, BoxCombine(reg.type.dtype, ReduceOp::kSum, piece.box, piece.frame)});
+      transfers.back().copy.add_source(0, whole_box(program_.graph->inputs[i].type.shape));
+      transfers.back().copy.join_dims();
     }
-    transfers.push_back({index, i, BoxCombine(reg.type.dtype, ReduceOp::kSum, box, box)});
-    transfers.back().copy.add_source(0, whole_box(program_.graph->inputs[i].type.shape));
-    transfers.back().copy.join_dims();
   }
   return transfers;
 }
@@ -173,11 +174,12 @@ std::vector<RankProgram::Transfer> RankProgram::plan_fetch(const Task& task) con
     const RegisterIndex index = program_.graph->results[i].second;
     const Register& reg = program_.reg(index);
     if (std::find(task.inputs.begin(), task.inputs.end(), index) == task.inputs.end()) continue;
-    const Box box = reg.attr.box(reg.type.shape, coordinate(reg));
-    if (box.empty() || !is_first_holder(reg.attr, coordinate(reg))) continue;
-    transfers.push_back({index, i, BoxCombine(reg.type.dtype, ReduceOp::kSum, box, whole_box(reg.type.shape))});
-    transfers.back().copy.add_source(0, box);
-    transfers.back().copy.join_dims();
+    if (!is_first_holder(reg.attr, coordinate(reg))) continue;
+    for (const Piece& piece : reg.attr.pieces(reg.type.shape, coordinate(reg))) {
+      transfers.push_back({index, i, BoxCombine(reg.type.dtype, ReduceOp::kSum, piece.box, whole_box(reg.type.shape))});
+      transfers.back().copy.add_source(0, piece.frame);
+      transfers.back().copy.join_dims();
+    }
   }
   return transfers;
 }
@@ -188,14 +190,14 @@ RankProgram::Pulling RankProgram::plan_pulling(TaskId id) const {
   const Coordinate& place = *coordinates_[static_cast<size_t>(program_.task(id).mesh)];
   Pulling pulling{senders_of(id), {}, {}, started_identity(exchange, place)};
   pulling.sources.resize(pulling.senders.size());
-  const Box mine = exchange.to.box(type.shape, place);
+  const std::vector<Piece> mine = exchange.to.pieces(type.shape, place);
   for (const Pull& pull : program_.pulls[static_cast<size_t>(id)][static_cast<size_t>(index_)]) {
     const int sender = program_.index_of(pull.sender);
     const auto port = std::find(pulling.senders.begin(), pulling.senders.end(), sender) - pulling.senders.begin();
-    if (pull.first) pulling.boxes.emplace_back(type.dtype, pull.reduce, pull.box, mine);
+    if (pull.first) pulling.boxes.emplace_back(type.dtype, pull.reduce, pull.box, piece_around(mine, pull.box).frame);
     ensure(!pulling.boxes.empty() && pulling.boxes.back().box() == pull.box, "the contributions to a box follow its first one");
-    pulling.boxes.back().add_source(static_cast<size_t>(port),
-                                    exchange.from.box(type.shape, *exchange.from.mesh->coordinate_of(pull.sender)));
+    const std::vector<Piece> held = exchange.from.pieces(type.shape, *exchange.from.mesh->coordinate_of(pull.sender));
+    pulling.boxes.back().add_source(static_cast<size_t>(port), piece_around(held, pull.box).frame);
   }
   for (BoxCombine& box : pulling.boxes) box.join_dims();
   return pulling;

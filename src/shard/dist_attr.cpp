@@ -23,7 +23,7 @@ DistAttr DistAttr::replicated(MeshPtr mesh, int rank) {
 bool DistAttr::operator==(const DistAttr& other) const {
   if (dims.size() != other.dims.size() || partial != other.partial) return false;
   for (size_t d = 0; d < dims.size(); ++d) {
-    // Units and windows say nothing about a dim that is not divided.
+    // Units, windows and chunks say nothing about a dim that is not divided.
     if (dims[d].axes.empty() ? !other.dims[d].axes.empty() : !(dims[d] == other.dims[d])) return false;
   }
   return mesh == other.mesh || (mesh && other.mesh && *mesh == *other.mesh);
@@ -48,8 +48,8 @@ Split DistAttr::split(int dim, int64_t extent) const {
   if (sharding.axes.empty()) return {extent, 1, {}};
   ensure(sharding.windows.empty() || sharding.windows.back().to == extent, "the last window of a dim is of its extent");
   const int64_t divided = sharding.windows.empty() ? extent : sharding.windows.front().from;
-  ensure(divided % sharding.unit == 0, "the unit of a divided dim divides its extent");
-  Split split{divided / sharding.unit, sharding.unit, {}, sharding.windows};
+  ensure(divided % (sharding.chunks * sharding.unit) == 0, "unit and chunks of a divided dim divide its extent");
+  Split split{divided / sharding.chunks / sharding.unit, sharding.unit, {}, sharding.windows, sharding.chunks};
   for (int axis : sharding.axes) split.axes.push_back({axis, mesh->shape()[axis]});
   return split;
 }
@@ -60,6 +60,26 @@ Box DistAttr::box(const Shape& shape, const Coordinate& coordinate) const {
   return box;
 }
 
+std::vector<Piece> DistAttr::pieces(const Shape& shape, const Coordinate& coordinate) const {
+  std::vector<Split> splits;
+  for (int d = 0; d < shape.size(); ++d) splits.push_back(split(d, shape[d]));
+  return pieces_at(splits, coordinate);
+}
+
+Shape DistAttr::local_shape(const Shape& shape, const Coordinate& coordinate) const {
+  Shape local;
+  for (int d = 0; d < shape.size(); ++d) local.push_back(LocalInt::size_of(split(d, shape[d])).at(coordinate));
+  return local;
+}
+
+std::vector<std::vector<int64_t>> DistAttr::indices(const Shape& shape, const Coordinate& coordinate) const {
+  std::vector<std::vector<int64_t>> by_dim(static_cast<size_t>(shape.size()));
+  for (int d = 0; d < shape.size(); ++d)
+    for (const Range& range : split(d, shape[d]).ranges_at(coordinate))
+      for (int64_t i = range.begin; i < range.end; ++i) by_dim[static_cast<size_t>(d)].push_back(i);
+  return by_dim;
+}
+
 Shape DistAttr::largest_shape(const Shape& shape) const {
   Shape local;
   for (int d = 0; d < shape.size(); ++d) local.push_back(split(d, shape[d]).largest());
@@ -68,6 +88,10 @@ Shape DistAttr::largest_shape(const Shape& shape) const {
 
 bool DistAttr::has_windows() const {
   return std::any_of(dims.begin(), dims.end(), [](const DimSharding& dim) { return !dim.axes.empty() && !dim.windows.empty(); });
+}
+
+bool DistAttr::has_chunks() const {
+  return std::any_of(dims.begin(), dims.end(), [](const DimSharding& dim) { return !dim.axes.empty() && dim.chunks > 1; });
 }
 
 std::vector<Placement> DistAttr::placements() const {

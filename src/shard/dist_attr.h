@@ -30,6 +30,7 @@ struct DimSharding {
   std::vector<int> axes;
   int64_t unit = 1;
   std::vector<Window> windows = {};  // each of the one before it; the last to this dim
+  int64_t chunks = 1;                // so many equal pieces of the dim are each divided so; chunks have no windows
 
   bool operator==(const DimSharding&) const = default;
 };
@@ -57,11 +58,18 @@ struct DistAttr {
   bool uses(int axis) const;  // to divide a dim or as a partial axis
   bool is_partial_on(int axis) const;
   bool has_windows() const;
+  bool has_chunks() const;
 
   /// How dim `dim` of extent `extent` is divided.
   Split split(int dim, int64_t extent) const;
   /// What the process at `coordinate` holds of a tensor of this shape; a Partial holds addends of that box.
+  ///   requires  no chunks
   Box box(const Shape& shape, const Coordinate& coordinate) const;
+  /// The same, with chunks; none when it holds nothing.
+  std::vector<Piece> pieces(const Shape& shape, const Coordinate& coordinate) const;
+  Shape local_shape(const Shape& shape, const Coordinate& coordinate) const;
+  /// By dim the indices of the whole that the local ones stand for.
+  std::vector<std::vector<int64_t>> indices(const Shape& shape, const Coordinate& coordinate) const;
   /// In every dim the largest that a process holds; without windows that is the process at the origin of the mesh.
   Shape largest_shape(const Shape& shape) const;
   /// The placement of each axis, in the order of the mesh's axes.
@@ -74,6 +82,7 @@ struct DistAttr {
 ///     f32[34@h~32(+0:+2)]                       windows: h divides 32 rows, and each process holds rows b to e + 2 of 34 for its [b, e)
 ///     f32[64@h~32(*2-1:+1)]                     rows 2b - 1 to 2(e - 1) + 1 of 64; (/2-1:+1) halves, and rounds inwards
 ///     f32[32@h~32(-1:+1)~32(-1:+1)]             a window of a window: the rows of the first, and one more on either side
+///     f32[3072@tp/3]                            three chunks of 1024, each divided by tp: q, k and v; units are of a chunk: 3072@tp:64/3
 std::string to_text(const TensorType& type, const DistAttr& attr);
 /// Without extents and dtype: "[@dp, @tp] {partial sum: ep}"; a whole dim is "*".
 std::string to_text(const DistAttr& attr);

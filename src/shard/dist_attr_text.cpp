@@ -23,6 +23,7 @@ std::string dim_text(const DistAttr& attr, size_t dim) {
   for (int axis : attr.dims[dim].axes) text += "@" + attr.mesh->axes()[static_cast<size_t>(axis)];
   if (text.empty()) return text;
   if (attr.dims[dim].unit != 1) text += ":" + std::to_string(attr.dims[dim].unit);
+  if (attr.dims[dim].chunks != 1) text += "/" + std::to_string(attr.dims[dim].chunks);
   for (const Window& window : attr.dims[dim].windows) text += "~" + std::to_string(window.from) + to_text(window);
   return text;
 }
@@ -94,6 +95,10 @@ void read_dim(std::string_view item, std::string_view whole, DistType& result) {
   if (!list.empty() && parts.size() == 1) malformed(whole, "a window is of what an axis divides", kWindowForm);
   for (size_t i = 1; i < parts.size(); ++i) {
     std::string name(trim(parts[i]));
+    if (const size_t slash = name.find('/'); slash != std::string::npos) {
+      result.attr.dims[dim].chunks = read_integer(std::string_view(name).substr(slash + 1), whole);
+      name.resize(slash);
+    }
     if (const size_t colon = name.find(':'); colon != std::string::npos) {
       result.attr.dims[dim].unit = read_integer(std::string_view(name).substr(colon + 1), whole);
       name.resize(colon);
@@ -102,6 +107,9 @@ void read_dim(std::string_view item, std::string_view whole, DistType& result) {
     use_axis(result.attr, axis);
     result.attr.dims[dim].axes.push_back(axis);
   }
+  const DimSharding& read = result.attr.dims[dim];
+  if (read.chunks < 1 || read.unit < 1) malformed(whole, "there is at least one chunk, and one element in a unit", kTypeForm);
+  if (read.chunks > 1 && !list.empty()) malformed(whole, "what is divided in chunks has no windows", kWindowForm);
 }
 
 void read_partial(std::string_view text, std::string_view whole, DistAttr& attr) {

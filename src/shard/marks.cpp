@@ -68,7 +68,7 @@ OpSharding read_operand_parts(std::string_view text, const OpView& op, const Sha
       refuse("'" + items[i] + "' does not fit input " + std::to_string(i) + " " + to_text(op.inputs[i]), "each dim has one count",
              "write 1 for a whole dim");
     for (size_t d = 0; d < parts.size(); ++d) {
-      const int factor = rule.inputs[i][d].factor;
+      const int factor = choice_for(rule.inputs[i][d], rule, {}).factor;
       if (factor < 0 || rule.factors[static_cast<size_t>(factor)].kind == FactorKind::kWhole) {
         if (parts[d] != 1)
           refuse("dim " + std::to_string(d) + " of input " + std::to_string(i) + " cannot be divided", "the operator needs it whole",

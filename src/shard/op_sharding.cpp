@@ -12,16 +12,21 @@ bool is_reduction(const Factor& factor) {
   return factor.kind == FactorKind::kReduction || factor.kind == FactorKind::kMaskedReduction;
 }
 
-bool has_factor(const OperandFactors& operand, int factor) {
-  return std::any_of(operand.begin(), operand.end(), [&](const DimFactor& dim) { return dim.factor == factor; });
+template <typename Test>
+bool any_dim_of(const ShardingRule& rule, size_t factor, Test test) {
+  for (const auto* operands : {&rule.inputs, &rule.outputs})
+    for (const OperandFactors& operand : *operands)
+      for (const DimFactor& dim : operand)
+        if (const DimFactor* found = find_factor(dim, static_cast<int>(factor)); found && test(*found)) return true;
+  return false;
 }
 
 bool is_cut_in_units(const ShardingRule& rule, size_t factor) {
-  const auto in_units = [&](const OperandFactors& operand) {
-    return std::any_of(operand.begin(), operand.end(),
-                       [&](const DimFactor& dim) { return dim.factor == static_cast<int>(factor) && dim.unit != 1; });
-  };
-  return std::any_of(rule.inputs.begin(), rule.inputs.end(), in_units) || std::any_of(rule.outputs.begin(), rule.outputs.end(), in_units);
+  return any_dim_of(rule, factor, [](const DimFactor& dim) { return dim.unit != 1 || dim.chunks != 1; });
+}
+
+bool has_windows(const ShardingRule& rule, size_t factor) {
+  return any_dim_of(rule, factor, [](const DimFactor& dim) { return dim.window.has_value(); });
 }
 
 /// A unit matters only where a balanced cut of single elements would fall elsewhere.
@@ -34,13 +39,13 @@ int64_t canonical_unit(const Split& split) {
 DistAttr operand_attr(const TensorType& type, const OperandFactors& operand, const ShardingRule& rule, const OpSharding& sharding) {
   DistAttr attr = DistAttr::replicated(sharding.mesh, type.shape.size());
   const std::vector<Split> factors = factor_splits(rule, sharding);
-  for (size_t d = 0; d < operand.size(); ++d) {
-    if (operand[d].factor < 0) continue;
-    const auto f = static_cast<size_t>(operand[d].factor);
-    if (sharding.factor_axes[f].empty()) continue;
-    Split split = split_of(operand[d], factors[f]);
-    attr.dims[d] = {sharding.factor_axes[f], canonical_unit(split), std::move(split.windows)};
-  }
+  for (size_t d = 0; d < operand.size(); ++d)
+    for (const DimFactor& dim : choices_of(operand[d])) {
+      const auto f = static_cast<size_t>(dim.factor);
+      if (sharding.factor_axes[f].empty()) continue;
+      Split split = split_of(dim, factors[f]);
+      attr.dims[d] = {sharding.factor_axes[f], canonical_unit(split), std::move(split.windows), split.chunks};
+    }
   return attr;
 }
 
@@ -62,6 +67,10 @@ void take_factor(const OpView& op, const ShardingRule& rule, OpSharding& shardin
   if (f.kind == FactorKind::kWhole && !axes.empty())
     refuse(op, "factor '" + f.name + "' cannot be divided", "the operator needs it whole", "leave that dim whole on every axis");
   if (taken == axes) return;
+  for (size_t other = 0; other < rule.factors.size(); ++other)
+    if (!sharding.factor_axes[other].empty() && rule.excludes(factor, static_cast<int>(other)))
+      refuse(op, "its operands divide factors '" + rule.factors[other].name + "' and '" + f.name + "'",
+             "both are of one dim, which is divided in one way", "leave one of the two whole");
   if (!taken.empty())
     refuse(op, "its operands divide factor '" + f.name + "' differently", "a factor is divided in one way",
            "give equal axes to the dims of this factor");
@@ -86,7 +95,7 @@ void take_windows(const OpView& op, const ShardingRule& rule, OpSharding& shardi
   if (!sharding.windows_of(f).empty() && !std::ranges::equal(sharding.windows_of(f), windows))
     refuse(op, "its operands hold different windows of " + name, "a factor is divided in one way", "hold parts without windows");
   if (is_cut_in_units(rule, f))
-    refuse(op, "its operands hold windows of " + name + ", which it cuts in units", "a window may end inside a unit",
+    refuse(op, "its operands hold windows of " + name + ", which it cuts in units or chunks", "a window may end inside one",
            "hold parts without windows");
   sharding.set_windows(rule, f, std::move(windows));
 }
@@ -106,6 +115,42 @@ void take_partial(const OpView& op, const ShardingRule& rule, OpSharding& shardi
          "reduce them first: Replicate() or Shard(dim)");
 }
 
+/// The factors get the axes of an operand's dims.
+void take_dims(const OpView& op, const ShardingRule& rule, OpSharding& sharding, const std::string& operand, const OperandFactors& factors,
+               const DistAttr& attr) {
+  for (size_t d = 0; d < factors.size(); ++d) {
+    const DimSharding& held = attr.dims[d];
+    if (held.axes.empty()) continue;
+    if (factors[d].factor < 0)
+      refuse(op, "dim " + std::to_string(d) + " of " + operand + " cannot be divided", "the operator needs it whole", "leave it whole");
+    const DimFactor& dim = choice_for(factors[d], rule, held);
+    take_factor(op, rule, sharding, dim.factor, held.axes);
+    take_windows(op, rule, sharding, dim, held.windows);
+    if (const int64_t chunks = chunks_of_factor(dim, rule, held); chunks > 1)
+      sharding.set_chunks(rule, static_cast<size_t>(dim.factor), chunks);
+  }
+}
+
+/// Addends over an axis are what a divided reduction leaves, or what came in.
+void make_partial(const OpView& op, const ShardingRule& rule, OpSharding& sharding, const PartialAxis& partial) {
+  for (size_t f = 0; f < rule.factors.size(); ++f) {
+    const bool reduces = is_reduction(rule.factors[f]) && rule.factors[f].reduce == partial.reduce &&
+                         std::none_of(rule.outputs.begin(), rule.outputs.end(),
+                                      [&](const OperandFactors& output) { return has_factor(output, static_cast<int>(f)); });
+    if (!reduces || !sharding.may_divide(rule, static_cast<int>(f)) || sharding.uses(partial.axis)) continue;
+    sharding.factor_axes[f].push_back(partial.axis);
+    return;
+  }
+  if (partial.reduce == ReduceOp::kSum && !rule.linear.empty() && !sharding.uses(partial.axis)) {
+    sharding.linear.push_back({partial.axis, 0});
+    return;
+  }
+  refuse(
+      op, "its outputs are partial on axis '" + axis_name(sharding.mesh, partial.axis) + "' and nothing makes them so",
+      "a Partial(" + std::string(to_text(partial.reduce)) + ") comes from a divided reduction of that kind, or passes through a linear op",
+      "use Replicate() or Shard(dim)");
+}
+
 }  // namespace
 
 OpSharding OpSharding::replicated(MeshPtr mesh, const ShardingRule& rule) {
@@ -116,6 +161,48 @@ bool OpSharding::uses(int axis) const {
   for (const auto& axes : factor_axes)
     if (std::find(axes.begin(), axes.end(), axis) != axes.end()) return true;
   return std::any_of(linear.begin(), linear.end(), [&](const LinearAxis& l) { return l.axis == axis; });
+}
+
+int64_t OpSharding::chunks_of(size_t factor) const {
+  return factor < factor_chunks.size() ? factor_chunks[factor] : 1;
+}
+
+bool OpSharding::may_divide(const ShardingRule& rule, int factor) const {
+  if (rule.factors[static_cast<size_t>(factor)].kind == FactorKind::kWhole) return false;
+  for (size_t other = 0; other < factor_axes.size(); ++other)
+    if (!factor_axes[other].empty() && rule.excludes(factor, static_cast<int>(other))) return false;
+  return true;
+}
+
+void OpSharding::set_chunks(const ShardingRule& rule, size_t factor, int64_t chunks) {
+  ensure(chunks >= 1 && rule.factors[factor].extent % chunks == 0, "chunks of a factor are equal");
+  ensure(chunks == 1 || (windows_of(factor).empty() && !has_windows(rule, factor)), "chunks have no windows");
+  factor_chunks.resize(rule.factors.size(), 1);
+  factor_chunks[factor] = chunks;
+}
+
+const DimFactor& choice_for(const DimFactor& dim, const ShardingRule& rule, const DimSharding& held) {
+  if (dim.others.empty()) return dim;
+  std::vector<const DimFactor*> choices{&dim};
+  for (const DimFactor& other : dim.others) choices.push_back(&other);
+  const auto first = [&](const auto& test) {
+    const auto found = std::find_if(choices.begin(), choices.end(), [&](const DimFactor* choice) { return test(*choice); });
+    return found == choices.end() ? nullptr : *found;
+  };
+  const auto is_exact = [&](const DimFactor& choice) {
+    return choice.chunks == held.chunks && (choice.window ? held.windows == std::vector{*choice.window} : held.windows.empty());
+  };
+  if (const DimFactor* exact = first(is_exact)) return *exact;
+  if (const DimFactor* chunked = first([&](const DimFactor& choice) { return chunks_of_factor(choice, rule, held) > 1; })) return *chunked;
+  if (const DimFactor* windowed = first([](const DimFactor& choice) { return choice.window.has_value(); })) return *windowed;
+  return dim;
+}
+
+int64_t chunks_of_factor(const DimFactor& dim, const ShardingRule& rule, const DimSharding& held) {
+  const auto f = static_cast<size_t>(dim.factor);
+  if (held.chunks % dim.chunks != 0 || has_windows(rule, f)) return 1;
+  const int64_t chunks = held.chunks / dim.chunks;
+  return rule.factors[f].extent % chunks == 0 ? chunks : 1;
 }
 
 std::span<const Window> OpSharding::windows_of(size_t factor) const {
@@ -133,7 +220,7 @@ void OpSharding::set_windows(const ShardingRule& rule, size_t factor, std::vecto
 
 bool OpSharding::operator==(const OpSharding& other) const {
   for (size_t f = 0; f < factor_axes.size(); ++f)
-    if (!std::ranges::equal(windows_of(f), other.windows_of(f))) return false;
+    if (!std::ranges::equal(windows_of(f), other.windows_of(f)) || chunks_of(f) != other.chunks_of(f)) return false;
   return factor_axes == other.factor_axes && linear == other.linear;
 }
 
@@ -163,7 +250,8 @@ std::vector<Split> factor_splits(const ShardingRule& rule, const OpSharding& sha
   std::vector<Split> splits;
   for (size_t f = 0; f < rule.factors.size(); ++f) {
     const std::span<const Window> windows = sharding.windows_of(f);
-    Split split{windows.empty() ? rule.factors[f].extent : windows.front().from, 1, {}, {windows.begin(), windows.end()}};
+    const int64_t chunks = sharding.chunks_of(f);
+    Split split{windows.empty() ? rule.factors[f].extent / chunks : windows.front().from, 1, {}, {windows.begin(), windows.end()}, chunks};
     for (int axis : sharding.factor_axes[f]) split.axes.push_back({axis, sharding.mesh->shape()[axis]});
     splits.push_back(std::move(split));
   }
@@ -173,18 +261,7 @@ std::vector<Split> factor_splits(const ShardingRule& rule, const OpSharding& sha
 OpSharding sharding_for_inputs(const OpView& op, const ShardingRule& rule, const std::vector<DistAttr>& inputs) {
   ensure(inputs.size() == op.inputs.size() && !inputs.empty(), "a placement for each input");
   OpSharding sharding = OpSharding::replicated(inputs.front().mesh, rule);
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    for (size_t d = 0; d < inputs[i].dims.size(); ++d) {
-      const auto& axes = inputs[i].dims[d].axes;
-      if (axes.empty()) continue;
-      const int factor = rule.inputs[i][d].factor;
-      if (factor < 0)
-        refuse(op, "dim " + std::to_string(d) + " of input " + std::to_string(i) + " cannot be divided", "the operator needs it whole",
-               "leave it whole");
-      take_factor(op, rule, sharding, factor, axes);
-      take_windows(op, rule, sharding, rule.inputs[i][d], inputs[i].dims[d].windows);
-    }
-  }
+  for (size_t i = 0; i < inputs.size(); ++i) take_dims(op, rule, sharding, "input " + std::to_string(i), rule.inputs[i], inputs[i]);
   for (int axis = 0; axis < sharding.mesh->axis_count(); ++axis)
     if (std::any_of(inputs.begin(), inputs.end(), [&](const DistAttr& a) { return a.is_partial_on(axis); }))
       take_partial(op, rule, sharding, axis, inputs);
@@ -192,6 +269,18 @@ OpSharding sharding_for_inputs(const OpView& op, const ShardingRule& rule, const
     if (input_attr(op, rule, sharding, static_cast<int>(i)).placements() != inputs[i].placements())
       refuse(op, "input " + std::to_string(i) + " is " + to_text(inputs[i]) + " while the other inputs divide its factors",
              "all operands divide a factor alike", "give " + to_text(input_attr(op, rule, sharding, static_cast<int>(i))));
+  return sharding;
+}
+
+OpSharding sharding_for_outputs(const OpView& op, const ShardingRule& rule, const std::vector<DistAttr>& outputs) {
+  ensure(outputs.size() == op.outputs.size() && !outputs.empty(), "a placement for each output");
+  OpSharding sharding = OpSharding::replicated(outputs.front().mesh, rule);
+  for (size_t i = 0; i < outputs.size(); ++i) take_dims(op, rule, sharding, "output " + std::to_string(i), rule.outputs[i], outputs[i]);
+  for (const PartialAxis& p : outputs.front().partial) make_partial(op, rule, sharding, p);
+  for (size_t i = 0; i < outputs.size(); ++i)
+    if (const DistAttr made = output_attr(op, rule, sharding, static_cast<int>(i)); made.placements() != outputs[i].placements())
+      refuse(op, "output " + std::to_string(i) + " is " + to_text(outputs[i]) + " while the other outputs divide its factors",
+             "all operands divide a factor alike", "give " + to_text(made));
   return sharding;
 }
 

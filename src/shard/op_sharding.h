@@ -29,18 +29,31 @@ struct OpSharding {
   std::vector<std::vector<int>> factor_axes;
   std::vector<LinearAxis> linear;
   std::vector<std::vector<Window>> factor_windows = {};  // by factor, the last to its extent; empty: none
+  std::vector<int64_t> factor_chunks = {};               // by factor: so many equal pieces are each divided so; empty: one
 
   static OpSharding replicated(MeshPtr mesh, const ShardingRule& rule);
   bool uses(int axis) const;
   std::span<const Window> windows_of(size_t factor) const;
+  int64_t chunks_of(size_t factor) const;
+  /// May this factor be divided, and no other that shares a dim with it is?
+  bool may_divide(const ShardingRule& rule, int factor) const;
   /// throws InternalError for windows of a factor that is not parallel
   void set_windows(const ShardingRule& rule, size_t factor, std::vector<Window> windows);
+  /// requires  chunks divide the factor's extent; the factor has no windows
+  void set_chunks(const ShardingRule& rule, size_t factor, int64_t chunks);
   bool operator==(const OpSharding& other) const;
 };
 
 /// What the op needs of input `index`, and what it makes of output `index`.
 DistAttr input_attr(const OpView& op, const ShardingRule& rule, const OpSharding& sharding, int index);
 DistAttr output_attr(const OpView& op, const ShardingRule& rule, const OpSharding& sharding, int index);
+
+/// Which factor of a dim with several its division speaks of: one that gives exactly that, else one of which it may be chunks, else one with
+/// a window, else the first.
+///   requires  the dim has a factor and `held` axes
+const DimFactor& choice_for(const DimFactor& dim, const ShardingRule& rule, const DimSharding& held);
+/// The chunks that a factor has when a dim of it has so many; 1 where the dim lies otherwise than any chunks of the factor would.
+int64_t chunks_of_factor(const DimFactor& dim, const ShardingRule& rule, const DimSharding& held);
 
 /// How each factor is divided, for the operator's kernel call.
 ///   requires  sharding.factor_axes of each factor of the rule
@@ -50,6 +63,11 @@ std::vector<Split> factor_splits(const ShardingRule& rule, const OpSharding& sha
 ///   throws  UserError (78): the inputs give one factor different axes, one axis two uses, divide a whole factor, or are Partial where the
 ///   op is not linear
 OpSharding sharding_for_inputs(const OpView& op, const ShardingRule& rule, const std::vector<DistAttr>& inputs);
+
+/// The reverse: the sharding under which the op makes these outputs as they are. Of an axis on which they are partial, the first reduction of
+/// that kind is divided, or else the first linear set passes it on.
+///   throws  UserError (78): as sharding_for_inputs; a Partial that nothing makes
+OpSharding sharding_for_outputs(const OpView& op, const ShardingRule& rule, const std::vector<DistAttr>& outputs);
 
 /// A legal choice of placements on one axis.
 struct Signature {

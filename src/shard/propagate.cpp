@@ -33,7 +33,9 @@ struct OpState {
 /// One operand's wish for a factor.
 struct Wish {
   Axes axes;
-  int operand;  // inputs first, then outputs
+  int64_t chunks;     // of the factor
+  bool in_one_piece;  // it is an unmarked input or variable, which never lies in chunks
+  int operand;        // inputs first, then outputs
   bool is_input;
   bool fixed;
   int64_t bytes;
@@ -139,7 +141,7 @@ class Propagation {
           if (from.attr.dims[d].axes.empty() || !to.attr.dims[d].axes.empty()) continue;
           const auto axes = same_axes(from.attr, d, to.attr);
           if (axes.empty()) continue;
-          to.attr.dims[d] = {axes, from.attr.dims[d].unit, from.attr.dims[d].windows};
+          to.attr.dims[d] = {axes, from.attr.dims[d].unit, {}, from.attr.dims[d].chunks};
           if (to.reason.empty()) to.reason = from.reason + ", on another mesh";
           changed = true;
         }
@@ -178,10 +180,14 @@ class Propagation {
     for (int i = 0; i < operand_count(op); ++i) {
       const OperandFactors& dims = factors_of(state, i);
       const Slot& s = slot_of_operand(op_index, i);
-      for (size_t d = 0; d < dims.size(); ++d)
-        if (dims[d].factor == factor && !s.attr.dims[d].axes.empty())
-          list.push_back(
-              {s.attr.dims[d].axes, i, i < static_cast<int>(op.inputs.size()), s.fixed, byte_size(graph_.type(operand(op, i))).value()});
+      for (size_t d = 0; d < dims.size(); ++d) {
+        const DimSharding& held = s.attr.dims[d];
+        if (held.axes.empty()) continue;
+        const DimFactor& dim = choice_for(dims[d], state.rule, held);
+        if (dim.factor != factor) continue;
+        list.push_back({held.axes, chunks_of_factor(dim, state.rule, held), is_leaf(operand(op, i)) && !s.fixed, i,
+                        i < static_cast<int>(op.inputs.size()), s.fixed, byte_size(graph_.type(operand(op, i))).value()});
+      }
     }
     std::stable_sort(list.begin(), list.end(), stronger);
     return list;
@@ -197,27 +203,55 @@ class Propagation {
       if (state.rule.factors[f].kind == FactorKind::kWhole) continue;
       std::vector<Wish> list = wishes(op_index, static_cast<int>(f));
       if (list.empty()) continue;
+      // What cannot lie in chunks does not keep the others from it.
+      const auto chunked = std::find_if(list.begin(), list.end(), [&](const Wish& wish) { return wish.chunks > 1; });
+      if (list.front().in_one_piece && chunked != list.end() && chunked->axes == list.front().axes) list.front().chunks = chunked->chunks;
       for (const Wish& wish : list)
-        if (is_prefix(list.front().axes, wish.axes)) list.front().axes = wish.axes;
+        if (is_prefix(list.front().axes, wish.axes) && wish.chunks == list.front().chunks) list.front().axes = wish.axes;
       strongest.emplace_back(list.front(), static_cast<int>(f));
     }
     std::stable_sort(strongest.begin(), strongest.end(), [](const auto& a, const auto& b) { return stronger(a.first, b.first); });
-    for (const auto& [wish, factor] : strongest)
+    for (const auto& [wish, factor] : strongest) {
+      if (!sharding.may_divide(state.rule, factor)) continue;
       for (int axis : wish.axes) {
         if (sharding.uses(axis)) break;
         if (is_time(*sharding.mesh, axis) && !may_be_cut_in_time(state.rule, factor, sharding.mesh->shape()[axis])) break;
         sharding.factor_axes[static_cast<size_t>(factor)].push_back(axis);
       }
+      if (wish.chunks > 1) take_chunks(state, sharding, factor, wish.chunks);
+    }
     return sharding;
   }
 
-  /// Micro-batches are equal parts that do not overlap; what cannot be cut into them is taken once a step.
+  /// A factor is divided in chunks unless its kernel has to know where its part begins: such a part begins at several places.
+  void take_chunks(const OpState& state, OpSharding& sharding, int factor, int64_t chunks) const {
+    const auto f = static_cast<size_t>(factor);
+    const Axes& axes = sharding.factor_axes[f];
+    const FactorKind kind = state.rule.factors[f].kind;
+    const bool in_time = std::any_of(axes.begin(), axes.end(), [&](int axis) { return is_time(*sharding.mesh, axis); });
+    if (axes.empty() || in_time || (kind != FactorKind::kParallel && kind != FactorKind::kReduction)) return;
+    OpSharding chunked = sharding;
+    chunked.set_chunks(state.rule, f, chunks);
+    if (!state.view.definition->kernel) return;
+    const KernelCall call = state.view.definition->kernel(state.view, factor_splits(state.rule, chunked));
+    const auto begins_in_chunks = [](const LocalInt& value) {
+      return std::any_of(value.terms.begin(), value.terms.end(),
+                         [](const LocalInt::Term& term) { return term.kind == LocalInt::Term::Kind::kBegin && term.split.chunks > 1; });
+    };
+    if (std::none_of(call.ints.begin(), call.ints.end(), begins_in_chunks)) sharding = std::move(chunked);
+  }
+
+  /// Micro-batches are equal parts of one piece that do not overlap; what cannot be cut into them is taken once a step.
   static bool may_be_cut_in_time(const ShardingRule& rule, int factor, int64_t count) {
-    const auto has_window = [&](const OperandFactors& operand) {
-      return std::any_of(operand.begin(), operand.end(), [&](const DimFactor& dim) { return dim.factor == factor && dim.window; });
+    const auto has_several = [&](const OperandFactors& operand) {
+      return std::any_of(operand.begin(), operand.end(), [&](const DimFactor& dim) {
+        const DimFactor* found = find_factor(dim, factor);
+        return found && (found->window || found->chunks > 1);
+      });
     };
     return rule.factors[static_cast<size_t>(factor)].extent % count == 0 &&
-           std::none_of(rule.inputs.begin(), rule.inputs.end(), has_window);
+           std::none_of(rule.inputs.begin(), rule.inputs.end(), has_several) &&
+           std::none_of(rule.outputs.begin(), rule.outputs.end(), has_several);
   }
 
   /// Gives the op's axes to the dims of its open operands. True when a dim got one.
@@ -231,8 +265,9 @@ class Propagation {
       if (s.fixed) continue;
       const OperandFactors& dims = factors_of(state, i);
       for (size_t d = 0; d < dims.size(); ++d) {
-        if (dims[d].factor < 0) continue;
-        const Axes& axes = state.sharding.factor_axes[static_cast<size_t>(dims[d].factor)];
+        const int factor = divided_factor(dims[d], state.sharding);
+        if (factor < 0) continue;
+        const Axes& axes = state.sharding.factor_axes[static_cast<size_t>(factor)];
         if (axes.size() <= s.attr.dims[d].axes.size() || !is_prefix(s.attr.dims[d].axes, axes)) continue;
         if (std::any_of(axes.begin() + static_cast<std::ptrdiff_t>(s.attr.dims[d].axes.size()), axes.end(),
                         [&](int axis) { return s.attr.uses(axis); }))
@@ -240,16 +275,35 @@ class Propagation {
         const DistAttr wanted = i < static_cast<int>(op.inputs.size())
                                     ? input_attr(state.view, state.rule, state.sharding, i)
                                     : output_attr(state.view, state.rule, state.sharding, i - static_cast<int>(op.inputs.size()));
+        const DimSharding& asked = wanted.dims[d];
+        const bool in_chunks = asked.chunks > 1 && !is_leaf(operand(op, i));
+        if (!s.attr.dims[d].axes.empty() && s.attr.dims[d].chunks != (in_chunks ? asked.chunks : 1)) continue;
         // Windows are an op's own: the tensor is divided plainly by the same axes, and each op gets its halo by an exchange.
-        s.attr.dims[d] = {wanted.dims[d].axes, wanted.dims[d].windows.empty() ? wanted.dims[d].unit : 1};
+        s.attr.dims[d] = {
+            asked.axes, asked.windows.empty() && (in_chunks || asked.chunks == 1) ? asked.unit : 1, {}, in_chunks ? asked.chunks : 1};
         if (s.reason.empty())
-          s.reason = "op '" + op.name + "' divides factor " + state.rule.factors[static_cast<size_t>(dims[d].factor)].name +
+          s.reason = "op '" + op.name + "' divides factor " + state.rule.factors[static_cast<size_t>(factor)].name +
                      (state.mark ? " (marked)" : "");
         changed = true;
       }
     }
     return changed;
   }
+
+  /// The factor of a dim that has axes, or -1.
+  static int divided_factor(const DimFactor& dim, const OpSharding& sharding) {
+    for (const DimFactor& choice : choices_of(dim))
+      if (!sharding.factor_axes[static_cast<size_t>(choice.factor)].empty()) return choice.factor;
+    return -1;
+  }
+
+  static bool share_a_factor(const DimFactor& a, const DimFactor& b) {
+    const std::vector<DimFactor> choices = choices_of(a);
+    return std::any_of(choices.begin(), choices.end(), [&](const DimFactor& choice) { return find_factor(b, choice.factor) != nullptr; });
+  }
+
+  /// Inputs and variables lie in one piece a process, as loaders and checkpoints know them.
+  bool is_leaf(ValueId value) const { return graph_.value({slot_of_[static_cast<size_t>(value.index)]}).producer.index < 0; }
 
   void settle(int op_index) {
     OpState& state = ops_[static_cast<size_t>(op_index)];
@@ -269,7 +323,10 @@ class Propagation {
         const Axes& has = s.attr.dims[d].axes;
         if (has.empty() || has == needed.dims[d].axes) continue;
         const DimFactor& dim = factors_of(state, i)[d];
-        const bool whole = dim.factor < 0 || state.rule.factors[static_cast<size_t>(dim.factor)].kind == FactorKind::kWhole;
+        const std::vector<DimFactor> choices = choices_of(dim);
+        const bool whole = std::all_of(choices.begin(), choices.end(), [&](const DimFactor& choice) {
+          return state.rule.factors[static_cast<size_t>(choice.factor)].kind == FactorKind::kWhole;
+        });
         if (whole) {
           notes_.push_back({ShardingNote::Kind::kFallback, op.name,
                             op.kind + " '" + op.name + "' needs dim " + std::to_string(d) + " of '" + graph_.value(value).name +
@@ -304,7 +361,7 @@ class Propagation {
       bool disagrees = std::any_of(axes.begin(), axes.end(), [&](int axis) { return candidate.attr.uses(axis); });
       const OperandFactors& dims = factors_of(state, i);
       for (size_t d = 0; d < dims.size(); ++d)
-        disagrees = disagrees || (dims[d].factor == factors_of(state, loser)[dim].factor && !candidate.attr.dims[d].axes.empty());
+        disagrees = disagrees || (share_a_factor(dims[d], factors_of(state, loser)[dim]) && !candidate.attr.dims[d].axes.empty());
       if (disagrees) rival = i;
     }
     return rival;

@@ -30,6 +30,7 @@ std::string term_text(const LocalInt::Term& term) {
   text += std::to_string(split.extent);
   for (const AxisPart& axis : split.axes) text += "@" + std::to_string(axis.axis) + "/" + std::to_string(axis.parts);
   if (split.unit != 1) text += ":" + std::to_string(split.unit);
+  if (split.chunks != 1) text += "/" + std::to_string(split.chunks);
   for (const Window& window : split.windows) text += "~" + to_text(window);
   return text + (split.windows.empty() ? ")" : " of " + std::to_string(split.whole()) + ")");
 }
@@ -111,7 +112,7 @@ std::vector<Rank> processes(const TaskGraph& graph) {
 }
 
 TensorType local_type(const Register& reg, const Coordinate& coordinate) {
-  return {reg.type.dtype, reg.attr.box(reg.type.shape, coordinate).shape()};
+  return {reg.type.dtype, reg.attr.local_shape(reg.type.shape, coordinate)};
 }
 
 }  // namespace tessera

@@ -41,9 +41,9 @@ struct UnaryCase {
 };
 
 // Highway states 1 ulp for exp, 4 for log and tanh; erf's polynomials are good to 1; the quotient in logistic adds 2.
-const std::vector<UnaryCase> kUnaryCases = {{"neg", 0},     {"abs", 0},   {"exp", 2},      {"log", 4}, {"sqrt", 0.5},
-                                            {"rsqrt", 1.5}, {"tanh", 4},  {"logistic", 4}, {"erf", 2}, {"sin", 1},
-                                            {"cos", 1},     {"floor", 0}, {"square", 0.5}, {"sign", 0}};
+const std::vector<UnaryCase> kUnaryCases = {{"neg", 0},      {"abs", 0},      {"exp", 2},  {"log", 4},   {"sqrt", 0.5}, {"rsqrt", 1.5},
+                                            {"tanh", 4},     {"logistic", 4}, {"erf", 2},  {"sin", 1},   {"cos", 1},    {"floor", 0},
+                                            {"square", 0.5}, {"sign", 0},     {"ceil", 0}, {"round", 0}, {"log1p", 4},  {"expm1", 4}};
 
 TEST(ElementwiseKernels, UnaryFunctionsAreWithinAFewUlpsOnOrdinaryNumbers) {
   Generator generator(1);
@@ -130,7 +130,7 @@ TEST(ElementwiseKernels, BinaryOperationsEqualTheReference) {
   Generator generator(3);
   const std::vector<std::pair<DType, std::vector<std::string>>> operations = {
       {DType::kF32, {"add", "sub", "mul", "div", "max", "min"}},
-      {DType::kI32, {"add", "sub", "mul", "max", "min", "floordiv", "mod"}},
+      {DType::kI32, {"add", "sub", "mul", "max", "min", "floordiv", "mod", "and", "or", "xor", "shift_left", "shift_right"}},
       {DType::kBool, {"and", "or", "xor"}}};
   for (const auto& [dtype, names] : operations)
     for (const std::string& name : names)
@@ -141,6 +141,27 @@ TEST(ElementwiseKernels, BinaryOperationsEqualTheReference) {
         // Add, subtract, multiply, divide of two f32 in double, rounded once more to f32, are the correctly rounded f32 results.
         expect_equals_reference(same_type_call("binary." + name, inputs), inputs, name);
       }
+}
+
+TEST(ElementwiseKernels, OperationsOfOneIntegerEqualTheReference) {
+  Generator generator(7);
+  for (const char* kernel : {"unary.neg", "unary.abs", "unary.square", "unary.sign", "not"})
+    for (int64_t size : kSizes) {
+      Tensors inputs;
+      inputs.push_back(random_tensor(generator, {DType::kI32, {size}}));
+      expect_equals_reference(same_type_call(kernel, inputs), inputs, kernel);
+    }
+}
+
+TEST(ElementwiseKernels, AShiftByNoIndexOfABitMovesAllBitsOut) {
+  Tensors inputs;
+  inputs.push_back(Tensor::of<int32_t>({6}, {5, -5, 5, -5, 3, -8}));
+  inputs.push_back(Tensor::of<int32_t>({6}, {32, 32, -1, -1, 31, 1}));
+  // 3 * 2^31 leaves the lowest bit of 3 as the sign.
+  expect_same_bits(run_fast(same_type_call("binary.shift_left", inputs), inputs)[0],
+                   Tensor::of<int32_t>({6}, {0, 0, 0, 0, std::numeric_limits<int32_t>::min(), -16}), "left");
+  expect_same_bits(run_fast(same_type_call("binary.shift_right", inputs), inputs)[0], Tensor::of<int32_t>({6}, {0, -1, 0, -1, 0, -4}),
+                   "right");
 }
 
 TEST(ElementwiseKernels, MaxAndMinOfANaNAreNaN) {

@@ -1,7 +1,8 @@
 // max_pool, average_pool and their gradients, by loops of our own.
 //
 // The library's maximum begins at the lowest finite number and drops NaN; ours keeps infinities and NaN, as reductions do. A plane of one
-// batch and channel is walked row by row; within a row each element of the window adds its part to all places at once.
+// batch and channel is walked by rows of places: the rows that they see are combined first, element by element, then the elements of the
+// one row that is left.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -32,24 +33,24 @@ Pool pool_of(const LocalCall& call, const TensorType& in, const TensorType& out)
   return pool;
 }
 
-/// A row of places and a row of the operand that one row of the window brings together.
-struct Rows {
-  int64_t out, in;  // elements before them in a plane
-};
-
-/// Calls visit(rows) for each row of places and each row of the operand that its windows see, in the order of the places.
+/// Calls visit(elements before it in a plane) for each row of the operand that the windows of a row of places see, from the first on.
 template <typename Visit>
-void for_each_rows(const Pool& pool, Visit visit) {
+void for_each_row_seen(const Pool& pool, int64_t od, int64_t oh, Visit visit) {
+  const auto& [depth, height, width] = pool.dims;
+  for (int64_t wd = 0; wd < depth.window; ++wd)
+    for (int64_t wh = 0; wh < height.window; ++wh) {
+      const int64_t d = depth.first() + od * depth.stride + wd * depth.dilation;
+      const int64_t h = height.first() + oh * height.stride + wh * height.dilation;
+      if (d >= 0 && d < depth.in && h >= 0 && h < height.in) visit((d * height.in + h) * width.in);
+    }
+}
+
+/// Calls visit(od, oh, elements before it in a plane) for each row of places.
+template <typename Visit>
+void for_each_row_of_places(const Pool& pool, Visit visit) {
   const auto& [depth, height, width] = pool.dims;
   for (int64_t od = 0; od < depth.out; ++od)
-    for (int64_t oh = 0; oh < height.out; ++oh)
-      for (int64_t wd = 0; wd < depth.window; ++wd)
-        for (int64_t wh = 0; wh < height.window; ++wh) {
-          const int64_t d = depth.first() + od * depth.stride + wd * depth.dilation;
-          const int64_t h = height.first() + oh * height.stride + wh * height.dilation;
-          if (d < 0 || d >= depth.in || h < 0 || h >= height.in) continue;
-          visit(Rows{(od * height.out + oh) * width.out, (d * height.in + h) * width.in});
-        }
+    for (int64_t oh = 0; oh < height.out; ++oh) visit(od, oh, (od * height.out + oh) * width.out);
 }
 
 /// Calls visit(place in its row, position in the operand's row) for all taps of a row, one element of the window after the other.
@@ -67,12 +68,45 @@ bool exceeds(float x, float best) {
   return x > best || (std::isnan(x) && !std::isnan(best));
 }
 
-void max_plane(const Pool& pool, const float* x, float* y) {
-  std::fill_n(y, pool.out_size(), -std::numeric_limits<float>::infinity());
-  for_each_rows(pool, [&](const Rows& rows) {
-    for_each_in_row(pool.dims[2], [row = x + rows.in, out = y + rows.out](int64_t place, int64_t position) {
-      out[place] = exceeds(row[position], out[place]) ? row[position] : out[place];
-    });
+// How a pooling combines what a window sees: without branches, so that rows become vector code.
+
+struct Largest {
+  static constexpr float kIdentity = -std::numeric_limits<float>::infinity();
+  // A NaN stays: nothing exceeds it.
+  static float apply(float best, float x) {
+    const float larger = x > best ? x : best;
+    return x != x ? x : larger;
+  }
+};
+
+struct Sum {
+  static constexpr float kIdentity = 0;
+  static float apply(float sum, float x) { return sum + x; }
+};
+
+/// out[i] = combined with x[i * stride].
+template <typename Combine>
+void combine_row(float* __restrict out, const float* __restrict x, int64_t count, int64_t stride) {
+  if (stride == 1) {
+    for (int64_t i = 0; i < count; ++i) out[i] = Combine::apply(out[i], x[i]);
+  } else {
+    for (int64_t i = 0; i < count; ++i) out[i] = Combine::apply(out[i], x[i * stride]);
+  }
+}
+
+/// `row` has room for a row of x.
+template <typename Combine>
+void combine_plane(const Pool& pool, const float* x, float* row, float* y) {
+  const LocalWindow& width = pool.dims[2];
+  std::fill_n(y, pool.out_size(), Combine::kIdentity);
+  for_each_row_of_places(pool, [&](int64_t od, int64_t oh, int64_t out_row) {
+    std::fill_n(row, width.in, Combine::kIdentity);
+    for_each_row_seen(pool, od, oh, [&](int64_t in_row) { combine_row<Combine>(row, x + in_row, width.in, 1); });
+    for (int64_t w = 0; w < width.window; ++w) {
+      const Range places = width.places_of(w);
+      const int64_t first = width.first() + w * width.dilation + places.begin * width.stride;
+      combine_row<Combine>(y + out_row + places.begin, row + first, places.size(), width.stride);
+    }
   });
 }
 
@@ -111,30 +145,26 @@ class Divisors {
   std::array<std::vector<int64_t>, 3> counts_;
 };
 
-void average_plane(const Pool& pool, const Divisors& divisors, const float* x, float* y) {
-  std::fill_n(y, pool.out_size(), 0.0f);
-  for_each_rows(pool, [&](const Rows& rows) {
-    for_each_in_row(pool.dims[2],
-                    [row = x + rows.in, out = y + rows.out](int64_t place, int64_t position) { out[place] += row[position]; });
-  });
-  divisors.divide(y, y);
-}
-
-void spread_plane(const Pool& pool, const float* shares, float* dx) {
+/// Adds the share of each place to all elements that its window sees. `row` has room for a row of x.
+void spread_plane(const Pool& pool, const float* shares, float* row, float* dx) {
+  const LocalWindow& width = pool.dims[2];
   std::fill_n(dx, pool.in_size(), 0.0f);
-  for_each_rows(pool, [&](const Rows& rows) {
-    for_each_in_row(pool.dims[2],
-                    [row = dx + rows.in, share = shares + rows.out](int64_t place, int64_t position) { row[position] += share[place]; });
+  for_each_row_of_places(pool, [&](int64_t od, int64_t oh, int64_t out_row) {
+    std::fill_n(row, width.in, 0.0f);
+    for_each_in_row(width, [&](int64_t place, int64_t position) { row[position] += shares[out_row + place]; });
+    for_each_row_seen(pool, od, oh, [&](int64_t in_row) { combine_row<Sum>(dx + in_row, row, width.in, 1); });
   });
 }
 
 /// Where the largest element of each window lies in the plane of x: the first of equal ones; -1 in the padding.
 void find_largest(const Pool& pool, const float* x, int32_t* largest) {
   std::fill_n(largest, pool.out_size(), -1);
-  for_each_rows(pool, [&](const Rows& rows) {
-    for_each_in_row(pool.dims[2], [&, best = largest + rows.out](int64_t place, int64_t position) {
-      const auto here = static_cast<int32_t>(rows.in + position);
-      if (best[place] < 0 || exceeds(x[here], x[best[place]])) best[place] = here;
+  for_each_row_of_places(pool, [&](int64_t od, int64_t oh, int64_t out_row) {
+    for_each_row_seen(pool, od, oh, [&](int64_t in_row) {
+      for_each_in_row(pool.dims[2], [&, best = largest + out_row](int64_t place, int64_t position) {
+        const auto here = static_cast<int32_t>(in_row + position);
+        if (best[place] < 0 || exceeds(x[here], x[best[place]])) best[place] = here;
+      });
     });
   });
 }
@@ -159,6 +189,10 @@ struct Part {
   }
 };
 
+int64_t row_bytes(const Pool& pool) {
+  return aligned_size(pool.dims[2].in * size_of(DType::kF32));
+}
+
 Part part_of(const LocalCall& call, const Pool& pool, const TensorType& dx) {
   const TensorType& x = call.inputs[0];
   require(call, dx.dtype == DType::kF32 && dx.shape.size() == x.shape.size() && dx.shape[0] == x.shape[0] && dx.shape[1] == x.shape[1],
@@ -180,10 +214,12 @@ BoundKernel bind_max_pool(const LocalCall& call) {
   const Pool pool = pool_of(call, x, y);
   require_operands(call, 1, 1, static_cast<size_t>(x.shape.size() - 2) * kIntsOfWindow);
   const auto run = [pool](const KernelBuffers& buffers) {
+    auto* const row = reinterpret_cast<float*>(buffers.workspace);
     for (int64_t plane = 0; plane < pool.planes; ++plane)
-      max_plane(pool, input<float>(buffers, 0) + plane * pool.in_size(), output<float>(buffers, 0) + plane * pool.out_size());
+      combine_plane<Largest>(pool, input<float>(buffers, 0) + plane * pool.in_size(), row,
+                             output<float>(buffers, 0) + plane * pool.out_size());
   };
-  return {run, Bytes(0)};
+  return {run, Bytes(row_bytes(pool))};
 }
 
 BoundKernel bind_average_pool(const LocalCall& call) {
@@ -192,10 +228,14 @@ BoundKernel bind_average_pool(const LocalCall& call) {
   const size_t ints = static_cast<size_t>(x.shape.size() - 2) * kIntsOfWindow;
   require_operands(call, 1, 1, ints + 1);
   const auto run = [pool, divisors = Divisors(pool, call.ints[ints] != 0)](const KernelBuffers& buffers) {
-    for (int64_t plane = 0; plane < pool.planes; ++plane)
-      average_plane(pool, divisors, input<float>(buffers, 0) + plane * pool.in_size(), output<float>(buffers, 0) + plane * pool.out_size());
+    auto* const row = reinterpret_cast<float*>(buffers.workspace);
+    for (int64_t plane = 0; plane < pool.planes; ++plane) {
+      float* const out = output<float>(buffers, 0) + plane * pool.out_size();
+      combine_plane<Sum>(pool, input<float>(buffers, 0) + plane * pool.in_size(), row, out);
+      divisors.divide(out, out);
+    }
   };
-  return {run, Bytes(0)};
+  return {run, Bytes(row_bytes(pool))};
 }
 
 BoundKernel bind_average_pool_grad(const LocalCall& call) {
@@ -204,13 +244,14 @@ BoundKernel bind_average_pool_grad(const LocalCall& call) {
   const size_t ints = static_cast<size_t>(dx.shape.size() - 2) * kIntsOfWindow;
   require_operands(call, 1, 1, ints + 1);
   const auto run = [pool, divisors = Divisors(pool, call.ints[ints] != 0)](const KernelBuffers& buffers) {
-    auto* const shares = reinterpret_cast<float*>(buffers.workspace);
+    auto* const row = reinterpret_cast<float*>(buffers.workspace);
+    auto* const shares = reinterpret_cast<float*>(buffers.workspace + row_bytes(pool));
     for (int64_t plane = 0; plane < pool.planes; ++plane) {
       divisors.divide(input<float>(buffers, 0) + plane * pool.out_size(), shares);
-      spread_plane(pool, shares, output<float>(buffers, 0) + plane * pool.in_size());
+      spread_plane(pool, shares, row, output<float>(buffers, 0) + plane * pool.in_size());
     }
   };
-  return {run, Bytes(aligned_size(pool.out_size() * size_of(DType::kF32)))};
+  return {run, Bytes(row_bytes(pool) + aligned_size(pool.out_size() * size_of(DType::kF32)))};
 }
 
 BoundKernel bind_max_pool_grad(const LocalCall& call) {

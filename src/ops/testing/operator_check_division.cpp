@@ -41,48 +41,58 @@ std::vector<Division> divisions_of(const ShardingRule& rule) {
       divisions.push_back(divide(rule, {parts}, {f}));
   for (int f : free)
     for (int g : free)
-      if (f <= g) divisions.push_back(divide(rule, {2, 2}, {f, g}));
+      if (f <= g && !rule.excludes(f, g)) divisions.push_back(divide(rule, {2, 2}, {f, g}));
   return divisions;
 }
 
-Box local_box(const OperandFactors& operand, const Shape& shape, const Division& division, const Coordinate& coordinate) {
-  Box box;
-  for (int d = 0; d < shape.size(); ++d) {
-    const DimFactor& dim = operand[static_cast<size_t>(d)];
-    if (dim.factor < 0) {
-      box.ranges.push_back({0, shape[d]});
-      continue;
-    }
-    box.ranges.push_back(split_of(dim, division.factors[static_cast<size_t>(dim.factor)]).range_at(coordinate));
-  }
-  return box;
+/// The indices of each dim that a process holds, in the order in which it holds them.
+using Held = std::vector<std::vector<int64_t>>;
+
+Shape shape_of(const Held& held) {
+  Shape shape;
+  for (const auto& indices : held) shape.push_back(static_cast<int64_t>(indices.size()));
+  return shape;
 }
 
-/// Calls visit(position in the tensor, position in the box) for every element of the box.
+Held held_by(const OperandFactors& operand, const Shape& shape, const Division& division, const Coordinate& coordinate) {
+  Held held;
+  for (int d = 0; d < shape.size(); ++d) {
+    std::vector<Range> ranges{{0, shape[d]}};
+    for (const DimFactor& dim : choices_of(operand[static_cast<size_t>(d)]))
+      if (const Split& factor = division.factors[static_cast<size_t>(dim.factor)]; !factor.axes.empty())
+        ranges = split_of(dim, factor).ranges_at(coordinate);
+    held.emplace_back();
+    for (const Range& range : ranges)
+      for (int64_t i = range.begin; i < range.end; ++i) held.back().push_back(i);
+  }
+  return held;
+}
+
+/// Calls visit(position in the tensor, position in the part) for every element that is held.
 template <typename Visit>
-void for_each_in_box(const Box& box, const Shape& shape, Visit visit) {
-  const Shape extents = box.shape();
+void for_each_held(const Held& held, const Shape& shape, Visit visit) {
+  const Shape extents = shape_of(held);
   const int64_t count = element_count(extents);
   Dims index = Dims::filled(shape.size(), 0);
   for (int64_t local = 0; local < count; ++local) {
     Dims global = index;
-    for (int d = 0; d < shape.size(); ++d) global[d] += box.ranges[static_cast<size_t>(d)].begin;
+    for (int d = 0; d < shape.size(); ++d) global[d] = held[static_cast<size_t>(d)][static_cast<size_t>(index[d])];
     visit(static_cast<size_t>(detail::flat_index(global, shape)), static_cast<size_t>(local));
     detail::next_index(index, extents);
   }
 }
 
-ReferenceTensor cut(const ReferenceTensor& tensor, const Box& box) {
-  ReferenceTensor part{{tensor.type.dtype, box.shape()}, {}};
-  for_each_in_box(box, tensor.type.shape, [&](size_t global, size_t) { part.values.push_back(tensor.values[global]); });
+ReferenceTensor cut(const ReferenceTensor& tensor, const Held& held) {
+  ReferenceTensor part{{tensor.type.dtype, shape_of(held)}, {}};
+  for_each_held(held, tensor.type.shape, [&](size_t global, size_t) { part.values.push_back(tensor.values[global]); });
   return part;
 }
 
 /// How the processes that hold parts of the same elements come together; none: they must agree.
 std::optional<ReduceOp> partial_of(const ShardingRule& rule, const OperandFactors& output, const Division& division) {
   for (int f = 0; f < static_cast<int>(rule.factors.size()); ++f) {
-    const bool held = std::any_of(output.begin(), output.end(), [&](const DimFactor& dim) { return dim.factor == f; });
-    if (!held && !division.factors[static_cast<size_t>(f)].axes.empty()) return rule.factors[static_cast<size_t>(f)].reduce;
+    if (!has_factor(output, f) && !division.factors[static_cast<size_t>(f)].axes.empty())
+      return rule.factors[static_cast<size_t>(f)].reduce;
   }
   return std::nullopt;
 }
@@ -109,8 +119,8 @@ struct Assembly {
       : tensor{type, std::vector<double>(static_cast<size_t>(element_count(type.shape)), std::nan(""))},
         filled(tensor.values.size(), false) {}
 
-  void place(const ReferenceTensor& part, const Box& box, std::optional<ReduceOp> partial) {
-    for_each_in_box(box, tensor.type.shape, [&](size_t global, size_t local) {
+  void place(const ReferenceTensor& part, const Held& held, std::optional<ReduceOp> partial) {
+    for_each_held(held, tensor.type.shape, [&](size_t global, size_t local) {
       double& value = tensor.values[global];
       if (!filled[global])
         value = part.values[local];
@@ -133,17 +143,17 @@ std::vector<Assembly> run_divided(const Operator& op, const OperatorCase& given,
     std::vector<Tensor> parts;
     std::vector<TensorType> in, out;
     for (size_t i = 0; i < inputs.size(); ++i) {
-      parts.push_back(from_reference(cut(inputs[i], local_box(rule.inputs[i], view.inputs[i].shape, division, coordinate))));
+      parts.push_back(from_reference(cut(inputs[i], held_by(rule.inputs[i], view.inputs[i].shape, division, coordinate))));
       in.push_back(parts.back().type());
     }
-    std::vector<Box> boxes;
+    std::vector<Held> held;
     for (size_t o = 0; o < results.size(); ++o) {
-      boxes.push_back(local_box(rule.outputs[o], view.outputs[o].shape, division, coordinate));
-      out.push_back({view.outputs[o].dtype, boxes[o].shape()});
+      held.push_back(held_by(rule.outputs[o], view.outputs[o].shape, division, coordinate));
+      out.push_back({view.outputs[o].dtype, shape_of(held[o])});
     }
     const std::vector<Tensor> made = run_kernel(bind_for(given, localize(call, coordinate, in, out)), parts, out);
     for (size_t o = 0; o < results.size(); ++o)
-      results[o].place(to_reference(made[o]), boxes[o], partial_of(rule, rule.outputs[o], division));
+      results[o].place(to_reference(made[o]), held[o], partial_of(rule, rule.outputs[o], division));
   } while (detail::next_index(coordinate, division.mesh));
   return results;
 }

@@ -10,25 +10,25 @@ using ::testing::AssertionFailure;
 using ::testing::AssertionResult;
 using ::testing::AssertionSuccess;
 
+std::string misfit(const ShardingRule& rule, const DimFactor& dim, int d, const Shape& shape) {
+  const Factor& factor = rule.factors.at(static_cast<size_t>(dim.factor));
+  const std::string what = "dim " + std::to_string(d) + " of [" + tessera::to_text(shape) + "] ";
+  const int64_t extent = factor.extent * dim.unit * dim.chunks;
+  if (dim.window && (dim.window->from != extent || dim.window->to != shape[d])) return what + "has a window of other extents";
+  if (!dim.window && extent != shape[d])
+    return what + "is not " + std::to_string(factor.extent) + " units of " + std::to_string(dim.unit) +
+           (dim.chunks == 1 ? "" : " in " + std::to_string(dim.chunks) + " chunks");
+  return {};
+}
+
 /// "" when the factors describe the shape.
 std::string misfit(const ShardingRule& rule, const OperandFactors& factors, const Shape& shape) {
   if (static_cast<int>(factors.size()) != shape.size())
     return "the rule has " + std::to_string(factors.size()) + " dims for [" + tessera::to_text(shape) + "]";
-  for (int d = 0; d < shape.size(); ++d) {
-    const DimFactor& dim = factors[static_cast<size_t>(d)];
-    if (dim.factor < 0) continue;
-    const Factor& factor = rule.factors.at(static_cast<size_t>(dim.factor));
-    if (dim.window && (dim.window->from != factor.extent * dim.unit || dim.window->to != shape[d]))
-      return "dim " + std::to_string(d) + " of [" + tessera::to_text(shape) + "] has a window of other extents";
-    if (!dim.window && factor.extent * dim.unit != shape[d])
-      return "dim " + std::to_string(d) + " of [" + tessera::to_text(shape) + "] is not " + std::to_string(factor.extent) + " units of " +
-             std::to_string(dim.unit);
-  }
+  for (int d = 0; d < shape.size(); ++d)
+    for (const DimFactor& choice : choices_of(factors[static_cast<size_t>(d)]))
+      if (const std::string text = misfit(rule, choice, d, shape); !text.empty()) return text;
   return {};
-}
-
-bool has_factor(const OperandFactors& operand, int factor) {
-  return std::any_of(operand.begin(), operand.end(), [&](const DimFactor& dim) { return dim.factor == factor; });
 }
 
 std::string missing_parallel_factor(const ShardingRule& rule) {

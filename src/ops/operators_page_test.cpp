@@ -1,0 +1,144 @@
+// docs/operators.md is made of the catalogue and of the cases by which it is tested. TESSERA_UPDATE_DOCS=1 writes it anew.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <set>
+#include <sstream>
+
+#include "base/text.h"
+#include "ops/detail.h"
+#include "ops/families.h"
+#include "ops/testing/operator_cases.h"
+
+namespace tessera {
+namespace {
+
+using testing::OperatorCase;
+
+struct Family {
+  std::string_view title;
+  std::string_view text;
+  std::span<const Operator> operators;
+};
+
+std::vector<Family> families() {
+  return {
+      {"One operand", "Element by element, of f32; some of i32, too.", unary_operators()},
+      {"Two operands", "Element by element, of one type and shape. Bits and logic are and, or, xor of i32 and bool.", binary_operators()},
+      {"Choices and conversions", "compare takes eq, ne, lt, le, gt, ge; not turns a bool, or all bits of an i32.", choice_operators()},
+      {"Sources", "Values from nothing but where they lie.", source_operators()},
+      {"Contraction", "Any einsum of two operands; `einsum` of `ops/einsum.h` writes one of any number of operands.", dot_operators()},
+      {"Movement", "", movement_operators()},
+      {"Reduction", "op is sum, max, min, prod, any or all.", reduce_operators()},
+      {"Rows of a table", "An id outside the table reads zeros and adds nothing.", gather_operators()},
+      {"Elements of lanes", "As rows of a table, in each lane along one dim.", gather_along_operators()},
+      {"Rows by several indices",
+       "The last dim of ids holds one index for each of the first dims of the table. Of several updates of one row scatter_nd keeps the "
+       "last.",
+       gather_nd_operators()},
+      {"Order", "Ties go to the lowest index. A NaN is above all numbers in an order; argmax and argmin both point at the first one.",
+       order_operators()},
+      {"Along a dim", "", scan_operators()},
+      {"Groups of rows", "Rows are sorted by group; sizes is an operand. Rows left over give zeros.", grouped_operators()},
+      {"Windows at run time", "They begin at operands, one i32[] for each of dims. Outside: zeros are read, nothing is written.",
+       dynamic_operators()},
+      {"Attention", "", attention_operators()},
+      {"Convolution", "Of one, two or three dims in space.", convolution_operators()},
+      {"Pooling", "", pooling_operators()},
+      {"Resize", "", resize_operators()}};
+}
+
+OpView view_of(const Operator& op, const OperatorCase& given) {
+  OpView view{"op", given.attributes, given.inputs, {}, &op};
+  view.outputs = op.infer(view);
+  return view;
+}
+
+std::string kernel_of(const Operator& op, const OperatorCase& given) {
+  const OpView view = view_of(op, given);
+  std::vector<Split> splits;
+  for (const Factor& factor : op.rule(view).factors) splits.push_back({factor.extent, 1, {}});
+  return op.kernel(view, splits).kernel;
+}
+
+/// What a tolerance says of results, found out by evaluating it.
+std::string tolerance_words(const Operator& op, const OperatorCase& given) {
+  const OpView view = view_of(op, given);
+  const std::vector<ReferenceTensor> inputs = testing::draw_inputs(given);
+  std::vector<ReferenceTensor> outputs = testing::reference_results(op, given, inputs);
+  ReferenceCall call{view, {}, outputs};
+  for (const ReferenceTensor& input : inputs) call.inputs.push_back(&input);
+  const std::vector<double> tolerance = op.tolerance(call, 0);
+  if (tolerance == detail::exact(call, 0)) return "exact";
+  if (tolerance == detail::rounded(call, 0, detail::kOneRounding)) return "one rounding";
+  for (const double roundings : {detail::kFewRoundings, detail::kLibraryRoundings})
+    if (tolerance == detail::rounded(call, 0, roundings)) return std::to_string(static_cast<int>(roundings)) + " roundings";
+  return "by its terms";
+}
+
+/// The most that any case shows: f32 rounds where i32 does not.
+std::string error_of(const Operator& op, const std::vector<OperatorCase>& cases) {
+  std::string words = "exact";
+  for (const OperatorCase& given : cases)
+    if (const std::string found = tolerance_words(op, given); found != "exact") words = found;
+  return words;
+}
+
+std::string row(const Operator& op, const std::vector<OperatorCase>& cases) {
+  std::vector<std::string> results;
+  for (const TensorType& type : view_of(op, cases[0]).outputs) results.push_back(to_text(type));
+  std::set<std::string> kernels;
+  for (const OperatorCase& given : cases) kernels.insert(kernel_of(op, given));
+  return "| " + std::string(op.name) + " | `" + testing::to_text(cases[0]) + " -> " + join(results, ", ") + "` | `" +
+         to_text(op.rule(view_of(op, cases[0]))) + "` | " + (op.gradient ? "yes" : "no") + " | " +
+         join(std::vector<std::string>(kernels.begin(), kernels.end()), " ") + " | " + error_of(op, cases) + " |\n";
+}
+
+constexpr std::string_view kIntroduction = R"(# Operators
+
+Made of the catalogue (`src/ops/families.h`) by a test of it, which also compares this page: `TESSERA_UPDATE_DOCS=1` writes it anew.
+
+- **example** is one op with its attributes: the element types and dims that it takes and gives.
+- **may be divided** is its sharding rule on the example ([sharding](sharding.md)): a letter or name for each dim, `_` for one that stays whole.
+  A factor of which nothing is said in braces is parallel; `linear` lists the operands in which partial sums may pass through.
+- **gradient**: does one flow to f32 operands?
+- **kernels** are names of `src/kernels/README.md`, each with a fast form and a plain twin.
+- **error** of an f32 result against exact arithmetic on the same operands: none, so many roundings of 2^-24 of the result, or by the number and the
+  absolute sum of the terms that were added. Results of i32 and bool are exact; i32 wraps. Whole numbers above 2^24 round when cast and iota make f32 of them.
+
+Functions that models ask for by name and that are a few of these ops: `where`, `clamp`, `one_hot`, `is_nan`, `is_finite`, `sort`, `top_k`
+(`ops/compositions.h`), `einsum` (`ops/einsum.h`), and the layers of `model/layers.h`.
+)";
+
+std::string page() {
+  std::map<std::string, std::vector<OperatorCase>> cases;
+  for (const OperatorCase& given : testing::operator_cases()) cases[given.kind].push_back(given);
+  std::string text(kIntroduction);
+  for (const Family& family : families()) {
+    text += "\n## " + std::string(family.title) + "\n\n";
+    if (!family.text.empty()) text += std::string(family.text) + "\n\n";
+    text += "| operator | example | may be divided | gradient | kernels | error |\n|---|---|---|---|---|---|\n";
+    for (const Operator& op : family.operators) text += row(op, cases.at(std::string(op.name)));
+  }
+  return text;
+}
+
+TEST(OperatorsPage, HasEveryOperatorOfTheCatalogue) {
+  std::set<std::string_view> listed, known;
+  for (const Family& family : families())
+    for (const Operator& op : family.operators) listed.insert(op.name);
+  for (const Operator* op : all_operators()) known.insert(op->name);
+  EXPECT_EQ(listed, known);
+}
+
+TEST(OperatorsPage, IsWhatTheCatalogueSays) {
+  const std::string path = std::string(TESSERA_SOURCE_DIR) + "/docs/operators.md";
+  if (std::getenv("TESSERA_UPDATE_DOCS") != nullptr) std::ofstream(path) << page();
+  std::ostringstream written;
+  written << std::ifstream(path).rdbuf();
+  EXPECT_EQ(written.str(), page()) << "run this test with TESSERA_UPDATE_DOCS=1";
+}
+
+}  // namespace
+}  // namespace tessera
