@@ -1,6 +1,7 @@
 #include "solver/improve.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "solver/min_plus.h"
@@ -148,7 +149,6 @@ Improver::Trial Improver::trial_of(const std::vector<int32_t>& nodes) {
     for (const Core::Piece& piece : core_.pieces(node))
       usage_spread += static_cast<double>(*std::max_element(core_.usages(piece), core_.usages(piece) + count));
   }
-  trial.spread = cost_spread;
   trial.unit_price = cost_spread / usage_spread;
   return trial;
 }
@@ -191,8 +191,8 @@ void Improver::push(const Neighbourhood& neighbourhood) {
   if (elimination.nodes().empty()) return;
   Trial trial = trial_of(elimination.nodes());
   price(trial, 1);
-  const double mean = trial.spread / static_cast<double>(trial.nodes.size());
-  for (double& cost : trial.priced) cost += 0.3 * mean * dice_.unit();
+  const double mean = std::abs(position_.cost()) / static_cast<double>(core_.nodes());
+  for (double& cost : trial.priced) cost += mean * dice_.unit();
   std::vector<int32_t> chosen;
   elimination.solve(trial.priced, trial.place, chosen);
   work_ += elimination.work();

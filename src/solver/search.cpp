@@ -7,7 +7,8 @@
 namespace tessera::solver {
 namespace {
 
-constexpr int kLanes = 4;  // beside that of the dual
+constexpr int kLanes = 4;       // beside that of the dual
+constexpr int kMostPushes = 8;  // of a lane that is behind
 constexpr int64_t kFirstWork = 40'000'000;
 // While prices are still rough, work on them pays more than work under them.
 constexpr int64_t kShareOfDual = 4;
@@ -120,7 +121,7 @@ void Search::look_for_feasible(const std::function<bool()>& stop) {
 }
 
 void Search::improve_lane(Lane& lane, int64_t work, const std::function<bool()>& stop) {
-  constexpr int64_t kQuiet = 400;
+  const int64_t most_quiet = std::clamp(core_.nodes() / 4, 25, 400);
   lane.improver.set_prices(dual_prices_);
   const int64_t until = lane.improver.work() + work;
   while (lane.improver.work() < until && !stop()) {
@@ -131,10 +132,12 @@ void Search::improve_lane(Lane& lane, int64_t work, const std::function<bool()>&
       lane.worth = worth;
       lane.best = lane.improver.position().assignment();
       lane.quiet_steps = 0;
-    } else if (lane.quiet_steps % kQuiet == 0) {
+      lane.pushes = 0;
+    } else if (lane.quiet_steps % most_quiet == 0) {
       // Nothing left to find from here: go on from its best, pushed some way off.
       lane.improver.restart(lane.best);
       lane.improver.push(random_neighbourhood(lane.dice));
+      ++lane.pushes;
     }
   }
 }
@@ -174,13 +177,34 @@ void Search::meet() {
   ++rounds_;
   for (Lane& lane : lanes_) {
     const bool takes_rounded = &lane == &lanes_.back() && has_rounded_;
-    if (!takes_rounded && (lane.worth == worth_ || lane.quiet_steps < 200)) continue;
+    const bool is_behind = lane.worth != worth_ && (lane.pushes >= kMostPushes || (lane.pushes == 0 && lane.quiet_steps >= 200));
+    if (!takes_rounded && !is_behind) continue;
     lane.improver.restart(takes_rounded ? rounded_ : best_);
     lane.worth = lane.improver.position().worth();
     lane.best = lane.improver.position().assignment();
     lane.quiet_steps = 0;
+    lane.pushes = 0;
   }
   has_rounded_ = false;
+}
+
+std::vector<Assignment> Search::bests() const {
+  std::vector<Assignment> list = {best_};
+  for (const Lane& lane : lanes_) list.push_back(lane.best);
+  return list;
+}
+
+void Search::adopt(const Assignment& assignment) {
+  const Worth worth = Position(core_, assignment).worth();
+  if (worth >= worth_) return;
+  best_ = assignment;
+  worth_ = worth;
+  Lane& lane = lanes_.front();
+  lane.improver.restart(assignment);
+  lane.best = assignment;
+  lane.worth = worth;
+  lane.quiet_steps = 0;
+  lane.pushes = 0;
 }
 
 }  // namespace tessera::solver

@@ -29,6 +29,10 @@ class Search {
   /// The best position so far; feasible or the nearest to it.
   const Assignment& best() const { return best_; }
   const Worth& worth() const { return worth_; }
+  /// The best of each lane.
+  std::vector<Assignment> bests() const;
+  /// Takes an assignment found elsewhere when it is better than all.
+  void adopt(const Assignment& assignment);
   const Dual& dual() const { return dual_; }
   /// Has the bound stopped to grow?
   bool is_dual_settled() const { return settled_rounds_ >= 4; }
@@ -42,6 +46,7 @@ class Search {
     Assignment best;
     Worth worth;
     int64_t quiet_steps = 0;  // since its own best
+    int pushes = 0;           // likewise
   };
 
   void improve_dual(int64_t work, double target, const std::function<bool()>& stop);

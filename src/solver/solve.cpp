@@ -97,6 +97,7 @@ class Solver {
       if (is_over()) break;
       if (!prover && round >= kRoundsBeforeProof && static_cast<int64_t>(core.costs.size()) <= kMostStrategiesToProve)
         prover.emplace(network, prices_);
+      if (round % 3 == 0) recombine(network, core, rounds, quantum, round);
       if (prover && prove(network, *prover, quantum)) return false;
       if (!prover && round % 4 == 0 && drop_too_dear(network, core, rounds.dual())) {
         reduce(network, [this] { return is_out_of_time(); });
@@ -111,6 +112,33 @@ class Solver {
   void offer_from(const Network& network, const Core& core, const Search& rounds) {
     if (rounds.worth().is_feasible()) offer(network.expand(core.tags(network, rounds.best()), problem_.nodes()));
     offer_bound(core, rounds.dual());
+  }
+
+  /// Path relinking, exactly: each node may take the strategies that good assignments give it, now and then a few that the bound
+  /// recommends too; what that leaves is reduced and searched by branching.
+  void recombine(const Network& network, const Core& core, Search& rounds, int64_t quantum, int round) {
+    std::vector<int32_t> original;
+    Network few = compacted(network, original);
+    const std::vector<Assignment> bests = rounds.bests();
+    const auto recommended = static_cast<size_t>((round / 3) % 4);
+    for (int32_t i = 0; i < core.nodes() && !few.is_infeasible; ++i) {
+      std::vector<char> keep(core.strategies(i), 0);
+      for (const Assignment& assignment : bests) keep[assignment[i]] = 1;
+      std::vector<int32_t> order(keep.size());
+      for (size_t s = 0; s < order.size(); ++s) order[s] = static_cast<int32_t>(s);
+      const double* bounds = rounds.dual().strategy_bounds().data() + core.first[i];
+      std::ranges::stable_sort(order, {}, [bounds](int32_t s) { return bounds[s]; });
+      for (size_t at = 0; at < std::min(recommended, order.size()); ++at) keep[order[at]] = 1;
+      if (std::ranges::find(keep, 0) != keep.end()) keep_strategies(few, i, keep);
+    }
+    Prover prover(few, prices_);
+    prover.round(quantum, target(), options_.threads, [this] { return is_out_of_time(); });
+    work_ += prover.work();
+    if (!prover.found()) return;
+    Assignment tags(network.nodes.size(), kNoStrategy);
+    for (size_t i = 0; i < original.size(); ++i) tags[original[i]] = (*prover.found())[i];
+    rounds.adopt(core.from_tags(network, tags));
+    offer_from(network, core, rounds);
   }
 
   /// A round of branching.
