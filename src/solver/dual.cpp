@@ -7,6 +7,22 @@
 
 namespace tessera::solver {
 
+PricesOverTime over_time(const Core& core, const std::vector<double>& prices) {
+  PricesOverTime result;
+  for (size_t m = 0; m < prices.size(); ++m)
+    if (prices[m] > 0) result.emplace_back(core.first_time[m], prices[m]);
+  return result;
+}
+
+std::vector<double> on_moments(const Core& core, const PricesOverTime& prices) {
+  std::vector<double> result(core.limits.size(), 0);
+  for (const auto& [time, price] : prices) {
+    const auto after = std::ranges::upper_bound(core.first_time, time);
+    if (after != core.first_time.begin()) result[after - core.first_time.begin() - 1] += price;
+  }
+  return result;
+}
+
 Dual::Dual(const Core& core)
     : core_(core),
       prices_(core.limits.size(), 0),
@@ -52,6 +68,18 @@ void Dual::price_nodes() {
   for (size_t m = 0; m < prices_.size(); ++m) price_part_ += prices_[m] * static_cast<double>(core_.limits[m]);
 }
 
+Dual::Around Dual::gather(int32_t node, const std::vector<double>& priced, const std::vector<double>& messages,
+                          std::vector<double>& belief) const {
+  Around around;
+  const int32_t count = core_.strategies(node);
+  belief.assign(priced.data() + core_.first[node], priced.data() + core_.first[node + 1]);
+  for (const Core::Neighbour& neighbour : core_.neighbours(node)) {
+    add_row(belief.data(), messages.data() + place_into(neighbour, node), count);
+    ++(neighbour.node > node ? around.later : around.earlier);
+  }
+  return around;
+}
+
 template <bool kForward>
 double Dual::half_sweep(double sum_before) {
   std::vector<double> belief, outgoing;
@@ -59,14 +87,7 @@ double Dual::half_sweep(double sum_before) {
   for (int32_t step = 0; step < core_.nodes(); ++step) {
     const int32_t i = kForward ? step : core_.nodes() - 1 - step;
     const int32_t count = core_.strategies(i);
-    belief.assign(priced_.begin() + static_cast<std::ptrdiff_t>(core_.first[i]),
-                  priced_.begin() + static_cast<std::ptrdiff_t>(core_.first[i + 1]));
-    int32_t later = 0, earlier = 0;
-    for (const Core::Neighbour& neighbour : core_.neighbours(i)) {
-      const bool is_a = core_.edges[neighbour.edge].a == i;
-      add_row(belief.data(), messages_.data() + (is_a ? to_a_ : to_b_)[neighbour.edge], count);
-      ++(neighbour.node > i ? later : earlier);
-    }
+    const double share = gather(i, priced_, messages_, belief).share();
     const auto least_at = std::min_element(belief.begin(), belief.end());
     const double least = *least_at;
     if constexpr (kForward) {
@@ -81,15 +102,13 @@ double Dual::half_sweep(double sum_before) {
         known = std::max(known, sum + belief[s] - least);
       }
     }
-    const double share = 1.0 / std::max({later, earlier, 1});
     outgoing.resize(count);
     for (const Core::Neighbour& neighbour : core_.neighbours(i)) {
       if ((neighbour.node > i) != kForward) continue;
-      const bool is_a = core_.edges[neighbour.edge].a == i;
-      const double* incoming = messages_.data() + (is_a ? to_a_ : to_b_)[neighbour.edge];
+      const double* incoming = messages_.data() + place_into(neighbour, i);
       for (int32_t s = 0; s < count; ++s) outgoing[s] = share * (belief[s] - least) - incoming[s];
       min_plus(outgoing.data(), core_.table.data() + neighbour.my_rows, count, core_.strategies(neighbour.node),
-               messages_.data() + (is_a ? to_b_ : to_a_)[neighbour.edge]);
+               messages_.data() + place_out_of(neighbour, i));
     }
   }
   return sum;
@@ -169,15 +188,12 @@ Assignment Dual::rounded() const {
   std::vector<double> belief;
   for (int32_t i = 0; i < core_.nodes(); ++i) {
     const int32_t count = core_.strategies(i);
-    belief.assign(priced_.begin() + static_cast<std::ptrdiff_t>(core_.first[i]),
-                  priced_.begin() + static_cast<std::ptrdiff_t>(core_.first[i + 1]));
-    for (const Core::Neighbour& neighbour : core_.neighbours(i)) {
-      const bool is_a = core_.edges[neighbour.edge].a == i;
-      if (neighbour.node < i)
-        add_row(belief.data(), core_.row(neighbour.their_rows, assignment[neighbour.node], count), count);
-      else
-        add_row(belief.data(), messages_.data() + (is_a ? to_a_ : to_b_)[neighbour.edge], count);
-    }
+    belief.assign(priced_.data() + core_.first[i], priced_.data() + core_.first[i + 1]);
+    for (const Core::Neighbour& neighbour : core_.neighbours(i))
+      add_row(belief.data(),
+              neighbour.node < i ? core_.row(neighbour.their_rows, assignment[neighbour.node], count)
+                                 : messages_.data() + place_into(neighbour, i),
+              count);
     assignment[i] = static_cast<int32_t>(std::min_element(belief.begin(), belief.end()) - belief.begin());
   }
   return assignment;
@@ -192,23 +208,14 @@ Dual::Certificate Dual::certificate() const {
   result.to_b.resize(core_.edges.size());
   std::vector<double> belief;
   for (int32_t i = 0; i < core_.nodes(); ++i) {
-    const int32_t count = core_.strategies(i);
-    belief.assign(priced.begin() + static_cast<std::ptrdiff_t>(core_.first[i]),
-                  priced.begin() + static_cast<std::ptrdiff_t>(core_.first[i + 1]));
-    int32_t later = 0, earlier = 0;
-    for (const Core::Neighbour& neighbour : core_.neighbours(i)) {
-      const bool is_a = core_.edges[neighbour.edge].a == i;
-      add_row(belief.data(), best_messages_.data() + (is_a ? to_a_ : to_b_)[neighbour.edge], count);
-      ++(neighbour.node > i ? later : earlier);
-    }
     // On the way back the node gave each earlier edge its share of what it exceeds its least by.
+    const double share = gather(i, priced, best_messages_, belief).share();
     const double least = *std::ranges::min_element(belief);
-    const double share = 1.0 / std::max({later, earlier, 1});
     for (const Core::Neighbour& neighbour : core_.neighbours(i)) {
+      const double* incoming = best_messages_.data() + place_into(neighbour, i);
       const bool is_a = core_.edges[neighbour.edge].a == i;
-      const double* incoming = best_messages_.data() + (is_a ? to_a_ : to_b_)[neighbour.edge];
       std::vector<int64_t>& messages = (is_a ? result.to_a : result.to_b)[neighbour.edge];
-      for (int32_t s = 0; s < count; ++s) {
+      for (size_t s = 0; s < belief.size(); ++s) {
         const double given = neighbour.node < i ? share * (belief[s] - least) : 0;
         // Any message will do: one that a forbidden strategy made infinite is cut to what fits.
         messages.push_back(std::llround(std::ldexp(std::clamp(incoming[s] - given, -kLargest, kLargest), kMessageBits)));

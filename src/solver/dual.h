@@ -1,13 +1,20 @@
 // A lower bound: memory is priced by multipliers over time, what remains is bounded by messages along the edges.
 #pragma once
 
-#include <functional>
-#include <span>
+#include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "solver/core.h"
 
 namespace tessera::solver {
+
+/// Prices of memory at moments of the problem, ascending: what is left of them when a core gives way to a smaller one.
+using PricesOverTime = std::vector<std::pair<Moment, double>>;
+
+PricesOverTime over_time(const Core& core, const std::vector<double>& prices);
+/// By moment of the core: at the moments that are still there, or the next before them.
+std::vector<double> on_moments(const Core& core, const PricesOverTime& prices);
 
 /// Multipliers and messages of one core, improved sweep by sweep.
 ///
@@ -52,6 +59,18 @@ class Dual {
   double half_sweep(double sum_before);
   std::vector<double> priced_by(const std::vector<double>& prices) const;
   void price_nodes();
+  struct Around {
+    int32_t earlier = 0, later = 0;  // neighbours
+    double share() const { return 1.0 / std::max({later, earlier, 1}); }
+  };
+  /// The node's priced costs and the messages into it.
+  Around gather(int32_t node, const std::vector<double>& priced, const std::vector<double>& messages, std::vector<double>& belief) const;
+  size_t place_into(const Core::Neighbour& neighbour, int32_t node) const {
+    return (core_.edges[neighbour.edge].a == node ? to_a_ : to_b_)[neighbour.edge];
+  }
+  size_t place_out_of(const Core::Neighbour& neighbour, int32_t node) const {
+    return (core_.edges[neighbour.edge].a == node ? to_b_ : to_a_)[neighbour.edge];
+  }
   std::vector<double> usage_over_limits() const;
   void activate_worst();
   void remember();

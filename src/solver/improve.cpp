@@ -186,13 +186,13 @@ bool Improver::step_on(std::vector<int32_t> nodes, int64_t largest_table) {
   return least < old;
 }
 
-void Improver::push(const Neighbourhood& neighbourhood) {
+void Improver::push(const Neighbourhood& neighbourhood, double noise) {
   Elimination elimination(core_, gather(neighbourhood), neighbourhood.largest_table);
   if (elimination.nodes().empty()) return;
   Trial trial = trial_of(elimination.nodes());
   price(trial, 1);
   const double mean = std::abs(position_.cost()) / static_cast<double>(core_.nodes());
-  for (double& cost : trial.priced) cost += mean * dice_.unit();
+  for (double& cost : trial.priced) cost += noise * mean * dice_.unit();
   std::vector<int32_t> chosen;
   elimination.solve(trial.priced, trial.place, chosen);
   work_ += elimination.work();

@@ -42,7 +42,8 @@ class Improver {
   /// Solves the nodes given anew, as `step` does.
   bool step_on(std::vector<int32_t> nodes, int64_t largest_table);
   /// Moves some nodes to what would be cheapest if costs were a little different, wherever that leads.
-  void push(const Neighbourhood& neighbourhood);
+  ///   noise  how much is added to the cost of each strategy at most, in costs of a node at their mean
+  void push(const Neighbourhood& neighbourhood, double noise = 1);
   const Position& position() const { return position_; }
   void restart(Assignment assignment);
   /// Entries of tables computed so far.

@@ -1,10 +1,11 @@
 #include "solver/prove.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
-#include <thread>
+#include <numeric>
 
+#include "base/error.h"
+#include "solver/parallel.h"
 #include "solver/position.h"
 #include "solver/reduce.h"
 
@@ -18,55 +19,58 @@ double closing_limit(double best) {
   return best >= kNever ? kNever : best - 1 + std::max(1e-3, 1e-10 * std::abs(best));
 }
 
-using Prices = std::vector<std::pair<Moment, double>>;
-
-Prices prices_of(const Core& core, const std::vector<double>& by_moment) {
-  Prices prices;
-  for (size_t m = 0; m < by_moment.size(); ++m)
-    if (by_moment[m] > 0) prices.emplace_back(core.first_time[m], by_moment[m]);
-  return prices;
-}
-
-/// At the moments that are still there, or the next before them.
-std::vector<double> prices_on(const Core& core, const Prices& prices) {
-  std::vector<double> by_moment(core.limits.size(), 0);
-  for (const auto& [time, price] : prices) {
-    const auto after = std::ranges::upper_bound(core.first_time, time);
-    if (after != core.first_time.begin()) by_moment[after - core.first_time.begin() - 1] += price;
-  }
-  return by_moment;
-}
-
-/// Which node to divide, and which of its strategies come first.
+/// Which node to divide, and the tags of those of its strategies that come first.
 struct Division {
-  int32_t node = -1;
-  std::vector<char> first;
+  int32_t node = -1;  // of the network
+  std::vector<int32_t> first;
 };
 
 /// The node whose strategies the bounds tell apart best: dividing it lifts the bound of one half most. Among equals the one whose
-/// strategies differ most in what they cost and hold.
-Division choose_division(const Core& core, const Dual& dual) {
+/// strategies differ most in what they hold, as it is priced.
+Division choose_division(const Network& network, const Core& core, const Dual& dual) {
   Division division;
   double best_score = -1;
+  std::vector<int32_t> order;
   for (int32_t i = 0; i < core.nodes(); ++i) {
     const int32_t count = core.strategies(i);
     if (count < 2) continue;
-    std::vector<int32_t> order(count);
-    for (int32_t s = 0; s < count; ++s) order[s] = s;
+    order.resize(count);
+    std::iota(order.begin(), order.end(), 0);
     const double* bounds = dual.strategy_bounds().data() + core.first[i];
     const double* priced = dual.priced().data() + core.first[i];
     std::ranges::stable_sort(order, {}, [&](int32_t s) { return bounds[s]; });
     const double lifted = bounds[order[count / 2]] - bounds[order[0]];
-    double spread = 0;
-    for (const int32_t s : order) spread = std::max(spread, priced[s] - core.costs[core.first[i] + s]);
-    const double score = lifted * 10 + spread + 1e-3 * count;
+    double held = 0;
+    for (const int32_t s : order) held = std::max(held, priced[s] - core.costs[core.first[i] + s]);
+    const double score = lifted * 10 + held + 1e-3 * count;
     if (score <= best_score) continue;
     best_score = score;
-    division.node = i;
-    division.first.assign(count, 0);
-    for (int32_t at = 0; at < (count + 1) / 2; ++at) division.first[order[at]] = 1;
+    division = {core.network_node[i], {}};
+    for (int32_t at = 0; at < (count + 1) / 2; ++at) division.first.push_back(network.nodes[division.node].tags[order[at]]);
   }
   return division;
+}
+
+/// Strategies whose bound leaves no room for anything better go.
+///   returns  how many
+int64_t drop_too_dear(Network& network, const Core& core, const Dual& dual, double limit) {
+  int64_t dropped = 0;
+  for (int32_t i = 0; i < core.nodes() && !network.is_infeasible; ++i) {
+    std::vector<char> keep;
+    for (int32_t s = 0; s < core.strategies(i); ++s) keep.push_back(dual.strategy_bounds()[core.first[i] + s] <= limit);
+    const int64_t of_node = std::ranges::count(keep, 0);
+    if (of_node > 0) keep_strategies(network, core.network_node[i], keep);
+    dropped += of_node;
+  }
+  return dropped;
+}
+
+/// Keeps the strategies of a node that are in the first half, or those that are not.
+void keep_half(Network& network, const Division& division, bool first) {
+  std::vector<char> keep;
+  for (const int32_t tag : network.nodes[division.node].tags)
+    keep.push_back((std::ranges::find(division.first, tag) != division.first.end()) == first);
+  if (std::ranges::find(keep, 0) != keep.end()) keep_strategies(network, division.node, keep);
 }
 
 }  // namespace
@@ -97,7 +101,7 @@ Network compacted(const Network& network, std::vector<int32_t>& original) {
   return result;
 }
 
-Prover::Prover(const Network& network, Prices prices) : network_nodes_(network.nodes.size()) {
+Prover::Prover(const Network& network, PricesOverTime prices) : network_nodes_(network.nodes.size()) {
   open_.push_back({compacted(network, original_), -kNever, std::move(prices)});
 }
 
@@ -116,63 +120,56 @@ void Prover::keep(Lane& lane, const Part& part, const Assignment& tags, double c
   lane.found = std::move(result);
 }
 
-void Prover::look_at(Lane& lane, Part part, double best, const std::function<bool()>& stop) const {
+bool Prover::is_closed_by_sweeps(Lane& lane, const Part& part, const Core& core, Dual& dual, double best,
+                                 const std::function<bool()>& stop) const {
   constexpr int kMostSweeps = 120;
-  constexpr int kMostRounds = 3;
-  ++lane.parts;
-  for (int round = 0; round < kMostRounds; ++round) {
+  constexpr int kSweepsBetweenLooks = 20;
+  double before = -kNever;
+  for (int sweep = 1; sweep <= kMostSweeps; ++sweep) {
+    dual.sweep();
+    lane.work += work_of_sweep(core);
+    if (dual.bound() >= dual.best_bound()) {
+      const Position rounded(core, dual.rounded());
+      if (rounded.is_feasible()) keep(lane, part, core.tags(part.network, rounded.assignment()), rounded.cost());
+    }
     const double limit = closing_limit(std::min(best, lane.found_cost));
+    // Sums in doubles may err: what closes a part is the exact sum.
+    if (dual.best_bound() > limit && static_cast<double>(certified_bound(core, dual.certificate())) > limit) return true;
+    const double reach = std::min(limit, dual.best_bound() + std::max(1.0, 0.05 * std::abs(dual.best_bound())));
+    if (sweep % kSweepsBetweenLooks == 0) {
+      if (stop() || dual.best_bound() - before < 1e-3 * (reach - before)) break;
+      before = dual.best_bound();
+    }
+    dual.move_prices(reach);
+  }
+  return false;
+}
+
+void Prover::look_at(Lane& lane, Part part, double best, const std::function<bool()>& stop) const {
+  constexpr int kMostRounds = 3;
+  constexpr int64_t kWorkOfReductions = 20'000;
+  ++lane.parts;
+  for (int round = 1;; ++round) {
     reduce(part.network, stop);
-    lane.work += 20'000;
+    lane.work += kWorkOfReductions;
     if (part.network.is_infeasible) return;
     const Core core(part.network);
     if (core.nodes() == 0) return keep(lane, part, Assignment(part.network.nodes.size(), kNoStrategy), core.constant);
     Dual dual(core);
-    dual.set_prices(prices_on(core, part.prices));
-    double before = -kNever;
-    for (int sweep = 1; sweep <= kMostSweeps; ++sweep) {
-      dual.sweep();
-      lane.work += work_of_sweep(core);
-      if (dual.bound() >= dual.best_bound()) {
-        const Position rounded(core, dual.rounded());
-        if (rounded.is_feasible()) keep(lane, part, core.tags(part.network, rounded.assignment()), rounded.cost());
-      }
-      // Sums in doubles may err: what closes a part is the exact sum.
-      if (dual.best_bound() > limit && static_cast<double>(certified_bound(core, dual.certificate())) > limit) return;
-      const double reach = std::min(limit, dual.best_bound() + std::max(1.0, 0.05 * std::abs(dual.best_bound())));
-      if (sweep % 20 == 0) {
-        if (stop() || dual.best_bound() - before < 1e-3 * (reach - before)) break;
-        before = dual.best_bound();
-      }
-      dual.move_prices(reach);
-    }
+    dual.set_prices(on_moments(core, part.prices));
+    if (is_closed_by_sweeps(lane, part, core, dual, best, stop)) return;
     part.bound = std::max(part.bound, dual.best_bound());
-    part.prices = prices_of(core, dual.best_prices());
-    const double new_limit = closing_limit(std::min(best, lane.found_cost));
-    int64_t dropped = 0;
-    const Division division = choose_division(core, dual);
-    std::vector<std::vector<char>> keeps(core.nodes());
-    for (int32_t i = 0; i < core.nodes(); ++i) {
-      for (int32_t s = 0; s < core.strategies(i); ++s) keeps[i].push_back(dual.strategy_bounds()[core.first[i] + s] <= new_limit);
-      dropped += std::ranges::count(keeps[i], 0);
-    }
-    for (int32_t i = 0; i < core.nodes(); ++i)
-      if (std::ranges::find(keeps[i], 0) != keeps[i].end()) keep_strategies(part.network, core.network_node[i], keeps[i]);
+    part.prices = over_time(core, dual.best_prices());
+    const Division division = choose_division(part.network, core, dual);
+    const int64_t dropped = drop_too_dear(part.network, core, dual, closing_limit(std::min(best, lane.found_cost)));
     if (part.network.is_infeasible) return;
-    if (dropped * 10 > static_cast<int64_t>(core.costs.size()) && round + 1 < kMostRounds && !stop()) continue;
     if (stop()) return lane.open.push_back(std::move(part));
-    // Both halves, without what was dropped; the more promising one is next.
-    if (division.node < 0) return;
-    const int32_t node = core.network_node[division.node];
-    std::vector<char> first, second;
-    for (size_t s = 0; s < division.first.size(); ++s) {
-      if (!keeps[division.node][s]) continue;
-      first.push_back(division.first[s]);
-      second.push_back(!division.first[s]);
-    }
+    if (dropped * 10 > static_cast<int64_t>(core.costs.size()) && round < kMostRounds) continue;
+    ensure(division.node >= 0, "reductions leave no node with a single strategy");
+    // The more promising half is next.
     Part other = part;
-    keep_strategies(other.network, node, second);
-    keep_strategies(part.network, node, first);
+    keep_half(other.network, division, false);
+    keep_half(part.network, division, true);
     if (!other.network.is_infeasible) lane.open.push_back(std::move(other));
     if (!part.network.is_infeasible) lane.open.push_back(std::move(part));
     return;
@@ -195,15 +192,10 @@ void Prover::round(int64_t work_of_lane, double best, int threads, const std::fu
   const size_t dealt = open_.size();
   for (size_t i = 0; i < dealt; ++i) lanes[(dealt - 1 - i) % kLanes].open.push_back(std::move(open_[i]));
   open_.clear();
-  std::atomic<size_t> next = 0;
-  const auto take_lanes = [&] {
-    for (size_t lane = next++; lane < lanes.size(); lane = next++) run_lane(lanes[lane], work_of_lane, std::min(best, found_cost_), stop);
-  };
-  {
-    std::vector<std::jthread> helpers;
-    for (int thread = 1; thread < std::min(threads, kLanes); ++thread) helpers.emplace_back(take_lanes);
-    take_lanes();
-  }
+  const double least = std::min(best, found_cost_);
+  std::vector<std::function<void()>> tasks;
+  for (Lane& lane : lanes) tasks.push_back([&, this] { run_lane(lane, work_of_lane, least, stop); });
+  run_tasks(tasks, threads);
   for (Lane& lane : lanes) {
     work_ += lane.work;
     parts_ += lane.parts;

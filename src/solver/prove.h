@@ -17,8 +17,7 @@ Network compacted(const Network& network, std::vector<int32_t>& original);
 /// the result depends on the rounds, not on the number of threads.
 class Prover {
  public:
-  /// `prices`: of memory, by moment of the problem.
-  Prover(const Network& network, std::vector<std::pair<Moment, double>> prices);
+  Prover(const Network& network, PricesOverTime prices);
 
   /// One round.
   ///   best   nothing that costs as much is looked for; kNever: anything feasible is
@@ -38,7 +37,7 @@ class Prover {
   struct Part {
     Network network;
     double bound = -kNever;
-    std::vector<std::pair<Moment, double>> prices;
+    PricesOverTime prices;
   };
   struct Lane {
     std::vector<Part> open;  // the last is next
@@ -50,6 +49,8 @@ class Prover {
 
   void run_lane(Lane& lane, int64_t work, double best, const std::function<bool()>& stop) const;
   void look_at(Lane& lane, Part part, double best, const std::function<bool()>& stop) const;
+  bool is_closed_by_sweeps(Lane& lane, const Part& part, const Core& core, Dual& dual, double best,
+                           const std::function<bool()>& stop) const;
   void keep(Lane& lane, const Part& part, const Assignment& tags, double cost) const;
 
   std::vector<int32_t> original_;

@@ -1,8 +1,8 @@
 #include "solver/search.h"
 
 #include <algorithm>
-#include <atomic>
-#include <thread>
+
+#include "solver/parallel.h"
 
 namespace tessera::solver {
 namespace {
@@ -148,15 +148,7 @@ void Search::round(int64_t work_of_lane, double target, int threads, const std::
   std::vector<std::function<void()>> tasks;
   if (!is_dual_settled()) tasks.push_back([&] { improve_dual(kShareOfDual * work_of_lane, target, stop); });
   for (Lane& lane : lanes_) tasks.push_back([&] { improve_lane(lane, work_of_lane, stop); });
-  std::atomic<size_t> next = 0;
-  const auto take_tasks = [&] {
-    for (size_t task = next++; task < tasks.size(); task = next++) tasks[task]();
-  };
-  {
-    std::vector<std::jthread> helpers;
-    for (int thread = 1; thread < std::min<int>(threads, static_cast<int>(tasks.size())); ++thread) helpers.emplace_back(take_tasks);
-    take_tasks();
-  }
+  run_tasks(tasks, threads);
   work_ += work_of_lanes() - before;
   meet();
 }
@@ -167,7 +159,7 @@ int64_t Search::work_of_lanes() const {
   return sum;
 }
 
-/// The best goes on in every lane that is behind; the last lane takes what the dual suggests while that is new.
+/// A lane that is behind and finds nothing goes on from the best, or far away from it; the last lane takes what the dual suggests while that is new.
 void Search::meet() {
   for (const Lane& lane : lanes_) {
     if (lane.worth >= worth_) continue;
@@ -179,7 +171,10 @@ void Search::meet() {
     const bool takes_rounded = &lane == &lanes_.back() && has_rounded_;
     const bool is_behind = lane.worth != worth_ && (lane.pushes >= kMostPushes || (lane.pushes == 0 && lane.quiet_steps >= 200));
     if (!takes_rounded && !is_behind) continue;
-    lane.improver.restart(takes_rounded ? rounded_ : best_);
+    if (!takes_rounded && lane.pushes > 0 && lane.dice.below(2) == 0)
+      lane.improver.push({.nodes = core_.nodes(), .seeds = 3, .largest_table = 3'000}, 3);  // elsewhere altogether
+    else
+      lane.improver.restart(takes_rounded ? rounded_ : best_);
     lane.worth = lane.improver.position().worth();
     lane.best = lane.improver.position().assignment();
     lane.quiet_steps = 0;

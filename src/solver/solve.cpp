@@ -75,7 +75,7 @@ class Solver {
         Prover prover(network, prices_);
         if (prove(network, prover, kFirstQuantum)) return;
       }
-      Search rounds(core, known(network, core), prices_on(core), target(), options_.seed, [this] { return is_out_of_time(); });
+      Search rounds(core, known(network, core), on_moments(core, prices_), target(), options_.seed, [this] { return is_out_of_time(); });
       again = search_core(network, core, rounds);
     }
   }
@@ -85,20 +85,21 @@ class Solver {
     int64_t quantum = kFirstQuantum;
     std::optional<Prover> prover;
     work_ += rounds.work();
-    keep_prices(core, rounds.dual());
+    prices_ = over_time(core, rounds.dual().best_prices());
     offer_from(network, core, rounds);
     for (int round = 1; !is_over(); ++round) {
       const int64_t before = rounds.work();
       rounds.round(quantum, target(), options_.threads, [this] { return is_out_of_time(); });
       work_ += rounds.work() - before;
       quantum = std::min(quantum * 3 / 2, kLargestQuantum);
-      keep_prices(core, rounds.dual());
+      prices_ = over_time(core, rounds.dual().best_prices());
       offer_from(network, core, rounds);
       if (is_over()) break;
       if (!prover && round >= kRoundsBeforeProof && static_cast<int64_t>(core.costs.size()) <= kMostStrategiesToProve)
         prover.emplace(network, prices_);
       if (round % 3 == 0) recombine(network, core, rounds, quantum, round);
-      if (prover && prove(network, *prover, quantum)) return false;
+      // Far from a proof most of the work is better spent on assignments.
+      if (prover && prove(network, *prover, is_far_from_proof() ? quantum / 3 : quantum)) return false;
       if (!prover && round % 4 == 0 && drop_too_dear(network, core, rounds.dual())) {
         reduce(network, [this] { return is_out_of_time(); });
         if (!network.is_infeasible) return true;
@@ -186,6 +187,10 @@ class Solver {
     return true;
   }
 
+  bool is_far_from_proof() const {
+    return answer_.cost && answer_.bound && static_cast<double>(*answer_.cost - *answer_.bound) > 0.02 * static_cast<double>(*answer_.cost);
+  }
+
   double target() const { return answer_.cost ? static_cast<double>(*answer_.cost) : kNever; }
 
   /// Nothing is left to choose: what is left is best, or the best known is.
@@ -201,22 +206,6 @@ class Solver {
     Assignment tags = *answer_.assignment;
     tags.resize(network.nodes.size(), kNoStrategy);
     return core.from_tags(network, tags);
-  }
-
-  void keep_prices(const Core& core, const Dual& dual) {
-    prices_.clear();
-    for (int32_t m = 0; m < core.moments(); ++m)
-      if (dual.best_prices()[m] > 0) prices_.emplace_back(core.first_time[m], dual.best_prices()[m]);
-  }
-
-  /// Prices found on an earlier core, at the moments that are still there or the next before them.
-  std::vector<double> prices_on(const Core& core) const {
-    std::vector<double> prices(core.limits.size(), 0);
-    for (const auto& [time, price] : prices_) {
-      const auto after = std::ranges::upper_bound(core.first_time, time);
-      if (after != core.first_time.begin()) prices[after - core.first_time.begin() - 1] += price;
-    }
-    return prices;
   }
 
   /// Takes an assignment when it is better than what is known. The evaluator has the last word.
@@ -278,7 +267,7 @@ class Solver {
   const SolveOptions& options_;
   const Clock::time_point start_ = Clock::now();
   Answer answer_;
-  std::vector<std::pair<Moment, double>> prices_;
+  PricesOverTime prices_;
   mutable std::mutex cancel_mutex_;
   mutable std::atomic<bool> is_cancelled_ = false;
   int64_t work_ = 0;
