@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "autodiff/control_gradient.h"
 #include "base/error.h"
 
 namespace tessera {
@@ -13,9 +14,6 @@ constexpr std::string_view kStopGradient = "stop_gradient";
 bool stops(const Op& op) {
   return op.kind == kStopGradient;
 }
-bool has_gradient(const Graph& graph, const Op& op) {
-  return find_operator(graph, op.kind).gradient != nullptr;
-}
 
 std::vector<bool> mark(const Graph& graph, const std::vector<ValueId>& values) {
   std::vector<bool> marked(graph.values().size(), false);
@@ -25,17 +23,6 @@ std::vector<bool> mark(const Graph& graph, const std::vector<ValueId>& values) {
 
 bool any_of(const std::vector<bool>& marked, const std::vector<ValueId>& values) {
   return std::any_of(values.begin(), values.end(), [&](ValueId value) { return marked[static_cast<size_t>(value.index)]; });
-}
-
-/// The values that depend on `targets` through operators with gradient: forward in program order.
-std::vector<bool> values_with_gradient(const Graph& graph, const std::vector<ValueId>& targets) {
-  std::vector<bool> marked = mark(graph, targets);
-  for (const Op& op : graph.ops()) {
-    if (!any_of(marked, op.inputs) || stops(op) || !has_gradient(graph, op)) continue;
-    for (ValueId output : op.outputs)
-      if (graph.type(output).dtype == DType::kF32) marked[static_cast<size_t>(output.index)] = true;
-  }
-  return marked;
 }
 
 /// The values that `loss` depends on, through any operator but stop_gradient: backward in program order.
@@ -116,7 +103,8 @@ class ReverseSweep {
     Builder builder(graph_, seed_);
     builder.derive(Role::kBackward, {call.op.name, "gradient"});
     const auto scope = builder.scope(call.op.name + ".grad");
-    const auto gradients = find_operator(graph_, call.op.kind).gradient(builder, call);
+    const auto gradients =
+        call.op.regions.empty() ? find_operator(graph_, call.op.kind).gradient(builder, call) : control_gradient(builder, call);
     ensure(gradients.size() == call.op.inputs.size(), "the gradient of '" + call.op.name + "' has an entry for each operand");
     for (size_t i = gradients.size(); i-- > 0;) {
       if (!call.wanted[i] || !gradients[i]) continue;
@@ -141,6 +129,21 @@ class ReverseSweep {
 }
 
 }  // namespace
+
+bool has_gradient(const Graph& graph, const Op& op) {
+  return !op.regions.empty() || find_operator(graph, op.kind).gradient != nullptr;
+}
+
+/// Forward in program order.
+std::vector<bool> values_with_gradient(const Graph& graph, const std::vector<ValueId>& targets) {
+  std::vector<bool> marked = mark(graph, targets);
+  for (const Op& op : graph.ops()) {
+    if (!any_of(marked, op.inputs) || stops(op) || !has_gradient(graph, op)) continue;
+    for (ValueId output : op.outputs)
+      if (graph.type(output).dtype == DType::kF32) marked[static_cast<size_t>(output.index)] = true;
+  }
+  return marked;
+}
 
 std::vector<ValueId> differentiate(Builder& builder, ValueId loss, const std::vector<ValueId>& targets) {
   Graph& graph = builder.graph();

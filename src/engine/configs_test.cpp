@@ -44,6 +44,22 @@ INSTANTIATE_TEST_SUITE_P(Configs, EveryPlanFile, testing::ValuesIn(names_in(kCon
   return name;
 });
 
+// Results and learning would be the same if every rank computed the whole picture: only the placements tell.
+TEST(Configs, PlansInSpaceDivideTheRowsOfEveryConvolution) {
+  for (const std::string model : {"resnet20", "unet"}) {
+    const Plan plan = read_plan(kConfigs / "plans" / (model + ".sp2.json"));
+    const Graph graph = training_graph(read_config(kConfigs / (model + ".toml")));
+    const Compiled compiled = compile(graph, plan.placed(), plan.marks);
+    int convolutions = 0;
+    for (const Op& op : graph.ops()) {
+      if (op.kind != "convolution" || op.role != Role::kForward) continue;
+      ++convolutions;
+      EXPECT_FALSE(compiled.sharded.of(op.outputs.front()).dims[2].axes.empty()) << model << " " << op.name;
+    }
+    EXPECT_GT(convolutions, 10) << model;
+  }
+}
+
 TEST(Configs, HaveAPlanForOneProcess) {
   for (const std::string& model : names_in(kConfigs, ".toml"))
     EXPECT_THAT(names_in(kConfigs / "plans", ".json"), testing::Contains(model + ".serial"));

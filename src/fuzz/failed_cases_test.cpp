@@ -331,6 +331,34 @@ reduce.grad.x = select(reduce.grad.compare, reduce.grad.broadcast_1, reduce.grad
 clip.w.square = square(reduce.grad.x): f32[3] @optimizer <- optimizer w
 next w = w.adamw.next
 )"},
+    // Parts with windows were taken for parts of a factor that has none.
+    {"PartsOfAConcatLieInWindows", R"(seed 5003266
+mode exact
+steps 1
+mesh all x=2 at 0
+fill in_2 whole -3.0 6.0
+fill in_3 whole -3.0 6.0
+mark tensor in_2 P(None)
+mark tensor in_3 P("x")
+graph
+input in_2: i32[3]
+input in_3: i32[6]
+concat = concat(in_2, in_2) {dim=0}: i32[6]
+mod = mod(concat, in_3): i32[6]
+)"},
+    {"TheOperandOfAPadLiesInAWindow", R"(seed 5002601
+mode general
+steps 1
+mesh all x=2 at 0
+fill select real -0.35 0.85
+mark tensor select P(None)
+mark op max [P("x"), P("x")]
+graph
+input select: f32[3]
+variable w: f32[6] = uniform(-1.0, 1.0)
+pad = pad(select) {low=[0], shape=[6], value=0.0}: f32[6]
+max = max(pad, w): f32[6]
+)"},
 };
 // clang-format on
 

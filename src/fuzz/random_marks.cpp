@@ -107,6 +107,21 @@ class MarkMaker {
     marks_.push_back(shard_op(op.name, "[" + join(inputs, ", ") + "]", "case"));
   }
 
+  /// A mark names axes only: where an input has windows or chunks it may mean other factors, of which one excludes another.
+  static bool can_be_marked(const OpView& op, const ShardingRule& rule, const OpSharding& sharding) {
+    std::vector<DistAttr> inputs;
+    for (size_t i = 0; i < op.inputs.size(); ++i) {
+      inputs.push_back(input_attr(op, rule, sharding, static_cast<int>(i)));
+      for (DimSharding& dim : inputs.back().dims) dim = {dim.axes};
+    }
+    try {
+      sharding_for_inputs(op, rule, inputs);
+      return true;
+    } catch (const UserError&) {
+      return false;
+    }
+  }
+
   /// Gives axes to factors, and says so by the placements of the inputs.
   void mark_op(OpId id) {
     const Op& op = graph_.op(id);
@@ -125,6 +140,7 @@ class MarkMaker {
     const auto axes_of_factors = scatter_axes(mesh, static_cast<int>(rule.factors.size()), allowed);
     for (size_t f = 0; f < axes_of_factors.size(); ++f)
       if (sharding.may_divide(rule, static_cast<int>(f))) sharding.factor_axes[f] = axes_of_factors[f];
+    if (!can_be_marked(seen, rule, sharding)) return;
     std::vector<std::string> inputs;
     for (size_t i = 0; i < op.inputs.size(); ++i) {
       std::vector<std::vector<int>> axes;

@@ -115,7 +115,7 @@ class Rebuild {
     std::vector<TensorType> types;
     for (ValueId input : op.inputs) inputs.push_back(id(input));
     for (ValueId output : op.outputs) types.push_back(old_.type(output));
-    const OpId added = graph_.add_op(op.name, op.kind, op.attributes, inputs, types, op.role, op.origin);
+    const OpId added = graph_.add_op(op.name, op.kind, op.attributes, inputs, types, op.role, op.origin, op.regions);
     for (size_t i = 0; i < op.outputs.size(); ++i) id(op.outputs[i]) = graph_.op(added).outputs[i];
   }
 

@@ -57,14 +57,14 @@ ValueId Graph::add_variable(const std::string& name, const TensorType& type, con
 }
 
 OpId Graph::add_op(std::string name, std::string kind, Attributes attributes, std::vector<ValueId> inputs,
-                   const std::vector<TensorType>& outputs, Role role, Origin origin) {
+                   const std::vector<TensorType>& outputs, Role role, Origin origin, std::vector<GraphPtr> regions) {
   const OpId id{static_cast<int>(ops_.size())};
   ensure(op_by_name_.emplace(name, id.index).second, "the name '" + name + "' is taken");
   for (ValueId input : inputs) {
     ensure(input.index >= 0 && input.index < static_cast<int>(values_.size()), "an operand of '" + name + "' does not exist");
     values_[static_cast<size_t>(input.index)].users.push_back(id);
   }
-  Op op{name, std::move(kind), std::move(attributes), std::move(inputs), {}, role, std::move(origin)};
+  Op op{name, std::move(kind), std::move(attributes), std::move(inputs), {}, role, std::move(origin), std::move(regions)};
   for (size_t i = 0; i < outputs.size(); ++i)
     op.outputs.push_back(add_value(i == 0 ? name : name + ":" + std::to_string(i), outputs[i], id));
   ops_.push_back(std::move(op));
@@ -137,6 +137,10 @@ void verify(const Graph& graph) {
     }
     for (ValueId output : op.outputs)
       ensure(graph.value(output).producer == OpId{index}, "'" + op.name + "' does not make its result '" + graph.value(output).name + "'");
+    for (const GraphPtr& region : op.regions) {
+      ensure(region && region->variables().empty(), "a region of '" + op.name + "' has variables of its own");
+      verify(*region);
+    }
   }
   for (size_t i = 0; i < users.size(); ++i)
     ensure(users[i] == graph.values()[i].users, "the users of '" + graph.values()[i].name + "' are not complete");

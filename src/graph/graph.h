@@ -44,6 +44,9 @@ struct Value {
   std::vector<OpId> users;  // in program order, an op once for each operand
 };
 
+class Graph;
+using GraphPtr = std::shared_ptr<const Graph>;
+
 struct Op {
   std::string name;  // unique scoped path
   std::string kind;  // name in the operator catalogue
@@ -52,6 +55,8 @@ struct Op {
   std::vector<ValueId> outputs;
   Role role = Role::kForward;
   Origin origin;
+  /// Of While and If: programs that the op runs, each with inputs and outputs and no variables. What they take and give: ops/control.h.
+  std::vector<GraphPtr> regions = {};
 };
 
 /// How a variable begins. Random ones are drawn at step 0 under the variable's name, so each rank can make its own slice.
@@ -100,7 +105,7 @@ class Graph {
   /// Appends an op with the given result types. Its name must be free: see unique_name().
   /// throws  InternalError when the name is taken or an operand does not exist
   OpId add_op(std::string name, std::string kind, Attributes attributes, std::vector<ValueId> inputs,
-              const std::vector<TensorType>& outputs, Role role = Role::kForward, Origin origin = {});
+              const std::vector<TensorType>& outputs, Role role = Role::kForward, Origin origin = {}, std::vector<GraphPtr> regions = {});
   /// Names a result of the program, such as "loss".
   void add_output(const std::string& name, ValueId value);
   /// The value stays; it is only not handed out.  throws  InternalError when there is none of this name
@@ -150,6 +155,14 @@ class Graph {
 ///     next w = w.sgd
 ///
 /// An op of several results lists their types: `a = attention(q, k, v) {...}: f32[1,2,2,4], f32[1,2,2]`; its second result is `a:1`.
+/// The regions of an op stand below it, each a graph between `region` and `end`:
+///
+///     h = while(h0) {carried=1}: f32[4]
+///       region
+///         input h.condition.h0: f32[4]
+///         ...
+///         output predicate = h.condition.compare
+///       end
 std::string to_text(const Graph& graph);
 /// One op as it stands in the text form.
 std::string to_text(const Graph& graph, OpId op);
@@ -157,7 +170,8 @@ std::string to_text(const Graph& graph, OpId op);
 /// throws  UserError (65) with the line when the text is malformed
 Graph parse_graph(std::string_view text, OperatorSetPtr operators = nullptr);
 
-/// Checks what every graph must be: operands before uses, unique names, users complete, next of the variable's type.
+/// Checks what every graph must be: operands before uses, unique names, users complete, next of the variable's type; regions, too, and that
+/// they have no variables.
 /// throws  InternalError that names the first offence
 void verify(const Graph& graph);
 

@@ -172,7 +172,7 @@ Role read_role(LineReader& line) {
   line.fail("backward or optimizer");
 }
 
-void read_op(Graph& graph, LineReader& line, const std::string& name) {
+void read_op(Graph& graph, LineReader& line, const std::string& name, std::vector<GraphPtr> regions) {
   line.expect("=");
   const std::string kind = line.until("(");
   line.expect("(");
@@ -187,7 +187,7 @@ void read_op(Graph& graph, LineReader& line, const std::string& name) {
   while (line.accept(",")) outputs.push_back(line.type());
   const Role role = read_role(line);
   Origin origin = read_origin(line);
-  graph.add_op(name, kind, std::move(attributes), std::move(inputs), outputs, role, std::move(origin));
+  graph.add_op(name, kind, std::move(attributes), std::move(inputs), outputs, role, std::move(origin), std::move(regions));
 }
 
 void read_variable(Graph& graph, LineReader& line) {
@@ -200,7 +200,7 @@ void read_variable(Graph& graph, LineReader& line) {
   graph.add_variable(name, type, initializer, !state, read_origin(line));
 }
 
-void read_line(Graph& graph, LineReader& line) {
+void read_line(Graph& graph, LineReader& line, std::vector<GraphPtr> regions) {
   const std::string first = line.name();
   if (first == "input") {
     const std::string name = line.name();
@@ -217,10 +217,66 @@ void read_line(Graph& graph, LineReader& line) {
     line.expect("=");
     graph.set_next(variable, read_value(graph, line));
   } else {
-    read_op(graph, line, first);
+    read_op(graph, line, first, std::move(regions));
   }
   if (!line.at_end()) line.fail("the end of the line");
 }
+
+/// Reads lines; the regions of an op stand below it.
+class GraphReader {
+ public:
+  GraphReader(std::string_view text, OperatorSetPtr operators) : rows_(split_text(text, '\n')), operators_(std::move(operators)) {}
+
+  Graph read() {
+    Graph graph = read_lines(0);
+    if (next_ < rows_.size()) line().fail("a line of the program, which no 'region' precedes,");
+    return graph;
+  }
+
+ private:
+  static constexpr int kDeepest = 100;  // regions in regions
+
+  std::string_view row() const { return trim(rows_[next_]); }
+  LineReader line() const { return {row(), static_cast<int>(next_) + 1}; }
+  void skip_empty() {
+    while (next_ < rows_.size() && row().empty()) ++next_;
+  }
+  bool at_row(std::string_view word) {
+    skip_empty();
+    return next_ < rows_.size() && row() == word;
+  }
+
+  /// Up to the `end` of a region, or of the text.
+  Graph read_lines(int depth) {
+    Graph graph(operators_);
+    for (skip_empty(); next_ < rows_.size() && row() != "end"; skip_empty()) {
+      LineReader first = line();
+      ++next_;
+      std::vector<GraphPtr> regions;
+      while (at_row("region")) regions.push_back(read_region(depth + 1));
+      try {
+        read_line(graph, first, std::move(regions));
+      } catch (const InternalError& error) {
+        first.fail(std::string("a line that fits the graph (") + error.what() + ")");
+      }
+    }
+    return graph;
+  }
+
+  GraphPtr read_region(int depth) {
+    LineReader opening = line();
+    if (depth > kDeepest) opening.fail("fewer regions in each other");
+    ++next_;
+    auto region = std::make_shared<const Graph>(read_lines(depth));
+    if (!at_row("end")) opening.fail("an 'end' below");
+    ++next_;
+    return region;
+  }
+
+  std::vector<std::string> rows_;
+  OperatorSetPtr operators_;
+  size_t next_ = 0;
+};
 
 std::string to_text(const Origin& origin) {
   if (origin.derivation.empty()) return "";
@@ -240,13 +296,29 @@ std::string to_text(const Graph& graph, OpId id) {
   return text + to_text(op.origin);
 }
 
+namespace {
+
+/// The regions of an op, two spaces to the right of it.
+std::string region_text(const Op& op) {
+  std::string text;
+  for (const GraphPtr& region : op.regions) {
+    text += "  region\n";
+    for (const std::string& row : split_text(to_text(*region), '\n'))
+      if (!row.empty()) text += "    " + row + "\n";
+    text += "  end\n";
+  }
+  return text;
+}
+
+}  // namespace
+
 std::string to_text(const Graph& graph) {
   std::string text;
   for (ValueId input : graph.inputs()) text += "input " + graph.value(input).name + ": " + tessera::to_text(graph.type(input)) + "\n";
   for (const Variable& variable : graph.variables())
     text += "variable " + graph.value(variable.value).name + ": " + tessera::to_text(graph.type(variable.value)) + " = " +
             tessera::to_text(variable.initializer) + (variable.trainable ? "" : " state") + to_text(variable.origin) + "\n";
-  for (int i = 0; i < static_cast<int>(graph.ops().size()); ++i) text += to_text(graph, OpId{i}) + "\n";
+  for (int i = 0; i < static_cast<int>(graph.ops().size()); ++i) text += to_text(graph, OpId{i}) + "\n" + region_text(graph.op({i}));
   for (const auto& [name, value] : graph.outputs()) text += "output " + name + " = " + graph.value(value).name + "\n";
   for (const Variable& variable : graph.variables())
     if (variable.next) text += "next " + graph.value(variable.value).name + " = " + graph.value(*variable.next).name + "\n";
@@ -254,19 +326,7 @@ std::string to_text(const Graph& graph) {
 }
 
 Graph parse_graph(std::string_view text, OperatorSetPtr operators) {
-  Graph graph(std::move(operators));
-  int number = 0;
-  for (const std::string& row : split_text(text, '\n')) {
-    ++number;
-    if (trim(row).empty()) continue;
-    LineReader line(trim(row), number);
-    try {
-      read_line(graph, line);
-    } catch (const InternalError& error) {
-      line.fail(std::string("a line that fits the graph (") + error.what() + ")");
-    }
-  }
-  return graph;
+  return GraphReader(text, std::move(operators)).read();
 }
 
 }  // namespace tessera

@@ -55,7 +55,7 @@ RegisterIndex dying_operand(const Program& program, const Lives& lives, int at) 
     const Register& operand = program.registers[static_cast<size_t>(input)];
     if (operand.storage == Register::Storage::kArena && lives.end[static_cast<size_t>(input)] == at + 1 &&
         !lives.read_remotely[static_cast<size_t>(input)] && operand.type == result.type && operand.attr == result.attr &&
-        may_write_over(instruction.step.call.kernel, instruction.step.inputs, input, program.kernels.get()))
+        may_write_over(instruction.step, input, program.kernels.get()))
       return input;
   }
   return -1;

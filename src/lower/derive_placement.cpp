@@ -102,7 +102,8 @@ class Derivation {
     taken_[factor] = axes;
   }
 
-  /// Which of its factors a dim is divided by: one that is known to have these axes, else the first that could lie so.
+  /// Which of its factors a dim is divided by: one that is known to have these axes, else one that lies exactly so, else the
+  /// first that could.
   int factor_of(const Operand& operand, size_t d, const DimFactor& dim, const DimSharding& held) const {
     const std::vector<DimFactor> choices = choices_of(dim);
     if (choices.size() == 1) return dim.factor;
@@ -111,11 +112,16 @@ class Derivation {
       return held.chunks % choice.chunks == 0 &&
              rule_.factors[static_cast<size_t>(choice.factor)].extent % (held.chunks / choice.chunks) == 0;
     };
-    for (const bool known : {true, false})
-      for (const DimFactor& choice : choices) {
-        const auto& taken = taken_[static_cast<size_t>(choice.factor)];
-        if (lies_so(choice) && (known ? taken && *taken == held.axes : !taken)) return choice.factor;
-      }
+    const auto is_exactly_so = [&](const DimFactor& choice) {
+      return held.chunks == choice.chunks && held.windows == (choice.window ? std::vector{*choice.window} : std::vector<Window>());
+    };
+    const auto taken = [&](const DimFactor& choice) { return taken_[static_cast<size_t>(choice.factor)]; };
+    for (const DimFactor& choice : choices)
+      if (taken(choice) == held.axes && lies_so(choice)) return choice.factor;
+    for (const DimFactor& choice : choices)
+      if (!taken(choice) && is_exactly_so(choice)) return choice.factor;
+    for (const DimFactor& choice : choices)
+      if (!taken(choice) && lies_so(choice)) return choice.factor;
     refuse(op_, "has dim " + std::to_string(d) + " of " + operand.text() + " divided over " + axes_text(mesh_, held.axes) +
                     " as none of its factors is");
   }
@@ -167,6 +173,10 @@ class Derivation {
   OpSharding sharding_;
 };
 
+bool is_among(const std::vector<int>& list, int index) {
+  return std::find(list.begin(), list.end(), index) != list.end();
+}
+
 /// Index by index, where the split goes by the ends.
 Range indices_seen(const Window& window, const Range& part) {
   const auto first_at = [&](int64_t o) {
@@ -204,7 +214,7 @@ std::vector<PartialAxis> derive_partial(const OpView& op, const ShardingRule& ru
   for (size_t f = 0; f < rule.factors.size(); ++f) {
     const Factor& factor = rule.factors[f];
     if (factor.kind != FactorKind::kReduction && factor.kind != FactorKind::kMaskedReduction) continue;
-    if (has_factor(rule.outputs[static_cast<size_t>(index)], static_cast<int>(f))) continue;
+    if (has_factor(rule.outputs[static_cast<size_t>(index)], static_cast<int>(f)) || is_among(factor.made_whole, index)) continue;
     for (int axis : sharding.factor_axes[f]) partial.push_back({axis, factor.reduce});
   }
   for (const LinearAxis& linear : sharding.linear) partial.push_back({linear.axis, ReduceOp::kSum});

@@ -100,8 +100,8 @@ class TaskMaker {
 
   void add_kernel(Instruction& instruction) {
     const Task& last = graph_.tasks.back();
-    if (last.kind != Task::Kind::kCompute || last.role != instruction.role || last.mesh != instruction.mesh ||
-        last.micro_batch != instruction.micro_batch) {
+    if (last.kind != Task::Kind::kCompute || instruction.step.control || (!last.steps.empty() && last.steps.back().control) ||
+        last.role != instruction.role || last.mesh != instruction.mesh || last.micro_batch != instruction.micro_batch) {
       Task task;
       task.name = instruction.step.op;
       task.kind = Task::Kind::kCompute;

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "lower/micro_batches.h"
+#include "lower/region.h"
 #include "ops/operator_set.h"
 
 namespace tessera {
@@ -35,6 +36,23 @@ class Partition {
                                                  "variable '" + graph_.value(variable.value).name + "' keeps its placement")
                                             : -1);
     for (const auto& [name, value] : graph_.outputs()) add_result(name, value);
+    return std::move(program_);
+  }
+
+  Program run_region(const RegionFrame& frame) {
+    frame_ = &frame;
+    for (ValueId input : graph_.inputs()) add_operand(input);
+    program_.next.assign(program_.variables.size(), -1);
+    for (int i = 0; i < static_cast<int>(graph_.ops().size()); ++i) lower_op({i});
+    for (size_t i = 0; i < graph_.outputs().size(); ++i) {
+      const auto& [name, value] = graph_.outputs()[i];
+      const RegisterIndex reg = at(value, placed(frame.ends.outputs[i]), frame.micro_batch, Role::kForward,
+                                   "'" + name + "' leaves the region " + to_text(placed(frame.ends.outputs[i]).attr));
+      if (frame.carries)
+        program_.next[i] = reg;
+      else
+        program_.results.emplace_back(name, reg);
+    }
     return std::move(program_);
   }
 
@@ -122,11 +140,17 @@ class Partition {
       throw UserError("variable '" + graph_.value(variable.value).name + "' is kept once a step, and its next value is made by micro-batch",
                       "each micro-batch makes a part of it, and they are not put together",
                       "use one micro-batch, or make the next value from what is reduced over the batch", ExitCode::kBadConfig);
-    const RegisterIndex value = own_register(variable.value, time, -1);
+    keep(variable.value, own_register(variable.value, time, -1), variable.initializer);
+  }
+
+  void keep(ValueId variable, RegisterIndex value, const Initializer& initializer) {
     program_.registers[static_cast<size_t>(value)].storage = Register::Storage::kVariable;
     program_.registers[static_cast<size_t>(value)].variable = static_cast<int>(program_.variables.size());
-    program_.variables.push_back({graph_.value(variable.value).name, value, variable.initializer});
+    program_.variables.push_back({graph_.value(variable).name, value, initializer});
   }
+
+  /// An operand of the region: the op keeps it.
+  void add_operand(ValueId input) { keep(input, own_register(input, placed(sharded_.of(input)), frame_->micro_batch), {}); }
 
   // ---- ops ----
 
@@ -135,13 +159,15 @@ class Partition {
     const OpView op_view = view(graph_, op);
     const ShardingRule& rule = sharded_.rules[static_cast<size_t>(id.index)];
     const OpSharding& sharding = sharded_.of(id);
-    const KernelCall call = op_view.definition->kernel(op_view, factor_splits(rule, sharding));
+    const KernelCall call =
+        op.regions.empty() ? op_view.definition->kernel(op_view, factor_splits(rule, sharding)) : KernelCall{op.kind, {}, {}, ""};
     if (!runs_by_micro_batch(sharding)) {
       lower_instance(op, op_view, rule, sharding, count_ == 1 ? call : in_micro_batch(call, -1), -1);
       return;
     }
     std::vector<RegisterIndex> sums(op.outputs.size(), -1);
-    for (int i = 0; i < static_cast<int>(count_); ++i) {
+    const int only = frame_ ? frame_->micro_batch : -1;
+    for (int i = std::max(only, 0); i < (only < 0 ? static_cast<int>(count_) : only + 1); ++i) {
       const std::vector<RegisterIndex> outputs = lower_instance(op, op_view, rule, sharding, in_micro_batch(call, i), i);
       for (size_t o = 0; o < outputs.size(); ++o) accumulate(op, op_view, rule, sharding, o, outputs[o], i, sums[o]);
     }
@@ -168,10 +194,19 @@ class Partition {
     for (size_t i = 0; i < op.outputs.size(); ++i)
       instruction.step.outputs.push_back(
           own_register(op.outputs[i], placed(output_attr(op_view, rule, sharding, static_cast<int>(i))), index));
+    if (!op.regions.empty()) instruction.step.control = make_control(op, op_view, rule, sharding, index);
     instruction.step.workspace = add_workspace(instruction.step, program_.meshes[static_cast<size_t>(instruction.mesh)]);
     const std::vector<RegisterIndex> outputs = instruction.step.outputs;
     program_.instructions.push_back(std::move(instruction));
     return outputs;
+  }
+
+  std::shared_ptr<const Control> make_control(const Op& op, const OpView& op_view, const ShardingRule& rule, const OpSharding& sharding,
+                                              int index) const {
+    RegionSite site{op, {}, {}, program_.meshes[static_cast<size_t>(stage_of(sharding.mesh))], count_, index};
+    for (int i = 0; i < static_cast<int>(op.inputs.size()); ++i) site.inputs.push_back(input_attr(op_view, rule, sharding, i));
+    for (int i = 0; i < static_cast<int>(op.outputs.size()); ++i) site.outputs.push_back(output_attr(op_view, rule, sharding, i));
+    return lower_control(site);
   }
 
   /// Adds the addend of one micro-batch to those before it, as soon as it is made; after the last one the value is there once a step.
@@ -180,6 +215,7 @@ class Partition {
     const InTime time = placed(output_attr(op_view, rule, sharding, static_cast<int>(output)));
     if (!time.by_micro_batch || time.dim >= 0) return;
     const ValueId value = op.outputs[output];
+    if (frame_) return;  // addends leave a region as they are
     const bool last = index + 1 == count_;
     if (index == 0) {
       sum = addend;
@@ -211,7 +247,7 @@ class Partition {
   }
 
   RegisterIndex add_workspace(const KernelStep& step, const MeshPtr& mesh) {
-    const Bytes bytes = largest_workspace(step, *mesh);
+    const Bytes bytes = step.control ? step.control->workspace() : largest_workspace(step, *mesh);
     if (bytes.value() == 0) return -1;
     return add_register(step.op + ".workspace", {DType::kBool, {bytes.value()}}, DistAttr::replicated(mesh, 1));
   }
@@ -281,6 +317,11 @@ class Partition {
 
   /// A mark wants addends of a tensor that is none: the first process of the axis gets it, the others the identity.
   RegisterIndex whole_to_become_partial(ValueId value, InTime wanted, int index, Role role, const std::string& reason) {
+    if (wanted.attr.partial.empty() && frame_)
+      throw UserError("'" + graph_.value(value).name + "' inside a While or an If is needed for the whole batch at once (" + reason + ")",
+                      "the region is run for each micro-batch by itself",
+                      "use one micro-batch, or let '" + graph_.value(value).name + "' not depend on all rows of the batch",
+                      ExitCode::kBadConfig);
     if (wanted.attr.partial.empty())
       throw UserError("'" + graph_.value(value).name + "' is needed " +
                           (wanted.by_micro_batch ? "by micro-batch" : "for the whole batch at once") + " (" + reason + ")",
@@ -333,6 +374,7 @@ class Partition {
   const Meshes& meshes_;  // of processes: without time
   int64_t count_;
   Program program_;
+  const RegionFrame* frame_ = nullptr;   // of a region
   std::vector<std::vector<Held>> held_;  // by value: as it was made first, then as resharded
 };
 
@@ -361,7 +403,7 @@ bool may_write_over(const Program& program, RegisterIndex value, RegisterIndex n
   if (write < 0 || read > write) return false;
   const Instruction& instruction = program.instructions[static_cast<size_t>(write)];
   return read < write || (!instruction.is_exchange && instruction.step.outputs.front() == next &&
-                          may_write_over(instruction.step.call.kernel, instruction.step.inputs, value, program.kernels.get()));
+                          may_write_over(instruction.step, value, program.kernels.get()));
 }
 
 void append_copy(Program& program, size_t variable, RegisterIndex next) {
@@ -415,6 +457,10 @@ Program partition(const Graph& graph, const ShardedGraph& sharded, const Meshes&
 
 Program partition(const Graph& graph, const ShardedGraph& sharded) {
   return partition(graph, sharded, sharded.meshes, 1);
+}
+
+Program partition_region(const Graph& region, const ShardedGraph& sharded, const Meshes& meshes, const RegionFrame& frame) {
+  return Partition(region, sharded, meshes, frame.micro_batches).run_region(frame);
 }
 
 void update_variables_in_place(Program& program) {

@@ -20,6 +20,15 @@ Program partition(const Graph& graph, const ShardedGraph& sharded, const Meshes&
 /// With one micro-batch.
 Program partition(const Graph& graph, const ShardedGraph& sharded);
 
+/// A region of an op (lower/region.h): its inputs are variables, which the op keeps.
+struct RegionFrame {
+  int64_t micro_batches = 1;
+  int micro_batch = -1;  // the one in which it is run; -1: once a step
+  bool carries = false;  // its outputs are the next values of its first inputs; else they are results
+  RegionEnds ends;
+};
+Program partition_region(const Graph& region, const ShardedGraph& sharded, const Meshes& meshes, const RegionFrame& frame);
+
 /// Lets the next value of each variable take the memory of the variable where no reader of the old value comes later; elsewhere appends a
 /// copy.
 void update_variables_in_place(Program& program);

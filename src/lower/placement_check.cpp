@@ -9,6 +9,7 @@
 #include "lower/derive_placement.h"
 #include "lower/exchange_check.h"
 #include "lower/micro_batches.h"
+#include "ops/control.h"
 #include "shard/rules.h"
 
 namespace tessera {
@@ -59,6 +60,13 @@ std::vector<PartialAxis> sums_among(std::vector<PartialAxis> partial) {
   return partial;
 }
 
+/// Where what enters and leaves a region stands, with several micro-batches with time in front.
+struct RegionStanding {
+  std::vector<DistAttr> inputs;
+  std::vector<DistAttr> outputs;
+  bool carries = false;  // outputs are left in the places of the first inputs; else they are results
+};
+
 class PlacementCheck {
  public:
   PlacementCheck(const Graph& graph, const TaskGraph& tasks, int64_t micro_batches)
@@ -73,13 +81,18 @@ class PlacementCheck {
   void run() {
     for (const TaskInput& input : tasks_.inputs) start_input(input);
     for (const TaskVariable& variable : tasks_.variables) start_variable(variable);
-    for (TaskId id : tasks_.order) {
-      const Task& task = tasks_.tasks[static_cast<size_t>(id)];
-      if (task.kind == Task::Kind::kExchange) follow_exchange(task);
-      for (const KernelStep& step : task.steps) follow_step(task, step);
-    }
+    follow_tasks();
     check_variables();
     check_results();
+  }
+
+  void run_region(const RegionStanding& region) {
+    if (tasks_.variables.size() != region.inputs.size()) refuse("a region has another number of operands");
+    for (size_t i = 0; i < region.inputs.size(); ++i) start_operand(i, region.inputs[i]);
+    follow_tasks();
+    if (!region.carries && tasks_.results.size() != region.outputs.size()) refuse("a region has another number of results");
+    for (size_t i = 0; i < region.outputs.size(); ++i)
+      check_end(i, region.carries ? last_in_variable_.at(static_cast<int>(i)) : tasks_.results[i].second, region.outputs[i]);
   }
 
  private:
@@ -186,7 +199,61 @@ class PlacementCheck {
     fill(variable.value, {*value, std::move(attr), {}});
   }
 
+  // ---- regions ----
+
+  void start_operand(size_t index, const DistAttr& outside) {
+    const ValueId value = graph_.inputs().at(index);
+    const RegisterIndex reg = tasks_.variables[index].value;
+    DistAttr attr = declared_dims(reg_at(reg));
+    attr.partial = outside.partial;
+    if (!(attr == outside)) refuse(text_of(reg) + " is declared " + to_text(attr) + " in a region, and the operand is " + to_text(outside));
+    std::vector<int> summed;
+    if (is_partial_in_time(attr)) summed = {reg_at(reg).micro_batch.index};
+    fill(reg, {value, std::move(attr), std::move(summed)});
+  }
+
+  void check_end(size_t index, RegisterIndex reg, const DistAttr& outside) const {
+    const auto& [name, wanted] = graph_.outputs().at(index);
+    if (at(reg).value != wanted) refuse("a region gives " + text_of(reg) + " as '" + name + "', which is '" + name_of(wanted) + "'");
+    if (!(at(reg).attr == outside))
+      refuse("a region gives '" + name + "' as " + to_text(at(reg).attr) + ", and its op has " + to_text(outside));
+  }
+
+  void follow_regions(const Op& op, const KernelStep& step, const std::vector<const DistAttr*>& inputs,
+                      const std::vector<DistAttr>& outputs, const OpSharding& sharding) {
+    const bool is_loop = op.kind == kWhileKind;
+    if (!step.control || (step.control->kind == Control::Kind::kWhile) != is_loop || step.control->regions.size() != op.regions.size())
+      refuse("op '" + op.name + "' does not run its regions");
+    const int64_t max_trips = op.attributes.has("max_trips") ? op.attributes.integer("max_trips") : -1;
+    if (is_loop && step.control->max_trips != max_trips) refuse("op '" + op.name + "' makes another number of trips");
+    RegionStanding region;
+    std::vector<DistAttr> results = outputs;
+    for (size_t i = 0; i < results.size(); ++i)
+      results[i].partial =
+          derive_partial(judged(*graph_.find_op(op.name)).view, judged(*graph_.find_op(op.name)).rule, sharding, static_cast<int>(i));
+    // A sum of trips begins as addends: the first process has what it began with, the others zeros.
+    if (is_loop) region.inputs = results;
+    for (size_t i = is_loop ? outputs.size() : 1; i < inputs.size(); ++i) region.inputs.push_back(*inputs[i]);
+    for (size_t i = 0; i < outputs.size(); ++i)
+      if (is_loop && !(*inputs[i] == outputs[i]))
+        refuse("op '" + op.name + "' takes " + to_text(*inputs[i]) + " and carries it as " + to_text(outputs[i]));
+    for (size_t r = 0; r < op.regions.size(); ++r) {
+      const bool is_condition = is_loop && r == 0;
+      region.carries = is_loop && r == 1;
+      region.outputs = is_condition ? std::vector{DistAttr::replicated(outputs.front().mesh, 0)} : results;
+      PlacementCheck(*op.regions[r], step.control->regions[r], count_).run_region(region);
+    }
+  }
+
   // ---- kernels ----
+
+  void follow_tasks() {
+    for (TaskId id : tasks_.order) {
+      const Task& task = tasks_.tasks[static_cast<size_t>(id)];
+      if (task.kind == Task::Kind::kExchange) follow_exchange(task);
+      for (const KernelStep& step : task.steps) follow_step(task, step);
+    }
+  }
 
   void follow_step(const Task& task, const KernelStep& step) {
     for (RegisterIndex reg : step.inputs)
@@ -246,7 +313,10 @@ class PlacementCheck {
              (by_micro_batch ? "of one micro-batch" : "made once a step"));
     for (size_t i = 0; i < step.inputs.size(); ++i) check_parts(op, rule, sharding, rule.inputs[i], step.inputs[i], task.micro_batch);
     for (size_t i = 0; i < step.outputs.size(); ++i) check_parts(op, rule, sharding, rule.outputs[i], step.outputs[i], task.micro_batch);
-    check_call(step, op_view.definition->kernel(op_view, factor_splits(rule, sharding)), task);
+    if (op.regions.empty())
+      check_call(step, op_view.definition->kernel(op_view, factor_splits(rule, sharding)), task);
+    else
+      follow_regions(op, step, inputs, outputs, sharding);
     for (size_t i = 0; i < step.outputs.size(); ++i) {
       outputs[i].partial = derive_partial(op_view, rule, sharding, static_cast<int>(i));
       std::vector<int> summed;

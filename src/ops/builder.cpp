@@ -36,13 +36,15 @@ std::string Builder::path(std::string_view name) const {
   return scope_.empty() ? std::string(name) : scope_ + "." + std::string(name);
 }
 
-std::vector<ValueId> Builder::op(std::string_view kind, std::vector<ValueId> inputs, Attributes attributes, std::string_view name) {
+std::vector<ValueId> Builder::op(std::string_view kind, std::vector<ValueId> inputs, Attributes attributes, std::string_view name,
+                                 std::vector<GraphPtr> regions) {
   const Operator& definition = find_operator(graph_, kind);
   const std::string full = graph_.unique_name(path(name.empty() ? kind : name));
-  OpView view{full, attributes, {}, {}, &definition};
+  OpView view{full, attributes, {}, {}, &definition, regions};
   for (ValueId input : inputs) view.inputs.push_back(type(input));
   const std::vector<TensorType> outputs = definition.infer(view);
-  const OpId id = graph_.add_op(full, std::string(kind), std::move(attributes), std::move(inputs), outputs, role_, origin_);
+  const OpId id =
+      graph_.add_op(full, std::string(kind), std::move(attributes), std::move(inputs), outputs, role_, origin_, std::move(regions));
   return graph_.op(id).outputs;
 }
 
@@ -183,10 +185,12 @@ ValueId Builder::dynamic_update(ValueId x, ValueId update, const std::vector<Val
   return op1("dynamic_update", std::move(operands), {{"dims", dims}}, name);
 }
 
-ValueId Builder::random_uniform(ValueId step, const Shape& shape, std::string_view name) {
+ValueId Builder::random_uniform(ValueId step, const Shape& shape, std::string_view name, std::optional<ValueId> trip) {
   const std::string_view given = name.empty() ? "random_uniform" : name;
   const uint64_t key = random_key(seed_, graph_.unique_name(path(given)));
-  return op1("random_uniform", {step}, {{"shape", extents_of(shape)}, {"key", static_cast<int64_t>(key)}}, given);
+  std::vector<ValueId> counter{step};
+  if (trip) counter.push_back(*trip);
+  return op1("random_uniform", std::move(counter), {{"shape", extents_of(shape)}, {"key", static_cast<int64_t>(key)}}, given);
 }
 
 ValueId Builder::stop_gradient(ValueId x, std::string_view name) {

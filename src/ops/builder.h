@@ -1,6 +1,7 @@
 // Writes ops into a graph: infers their types by the catalogue and names them by scope. Layers, gradients and optimizers all use it.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -49,7 +50,8 @@ class Builder {
   const Origin& origin() const { return origin_; }
 
   /// Any op of the catalogue, or of the graph's own operators. `name` is not yet scoped; "" for the kind.
-  std::vector<ValueId> op(std::string_view kind, std::vector<ValueId> inputs, Attributes attributes = {}, std::string_view name = {});
+  std::vector<ValueId> op(std::string_view kind, std::vector<ValueId> inputs, Attributes attributes = {}, std::string_view name = {},
+                          std::vector<GraphPtr> regions = {});
   ValueId op1(std::string_view kind, std::vector<ValueId> inputs, Attributes attributes = {}, std::string_view name = {});
 
   ValueId input(std::string_view name, const TensorType& type);
@@ -98,7 +100,8 @@ class Builder {
   ValueId dynamic_update(ValueId x, ValueId update, const std::vector<ValueId>& starts, const std::vector<int64_t>& dims,
                          std::string_view name = {});
   /// Uniform in [0,1) of the given shape; the key is the seed and the op's name, the counter the step and the logical index.
-  ValueId random_uniform(ValueId step, const Shape& shape, std::string_view name = {});
+  /// In a region of a loop the trip is part of the counter, too: each trip draws other numbers.
+  ValueId random_uniform(ValueId step, const Shape& shape, std::string_view name = {}, std::optional<ValueId> trip = {});
   ValueId stop_gradient(ValueId x, std::string_view name = {});
   struct Attention {
     ValueId out;

@@ -32,6 +32,8 @@ std::vector<const Operator*> list_operators() {
 const Operator* find_built_in(std::string_view name) {
   for (const Operator* op : all_operators())
     if (op->name == name) return op;
+  for (const Operator& op : control_operators())
+    if (op.name == name) return &op;
   return nullptr;
 }
 

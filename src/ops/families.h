@@ -22,6 +22,7 @@ std::span<const Operator> scan_operators();          // cumsum, reverse
 std::span<const Operator> grouped_operators();       // grouped_matmul, grouped_outer
 std::span<const Operator> dynamic_operators();       // dynamic_slice, dynamic_update
 std::span<const Operator> attention_operators();     // attention, attention_grad
+std::span<const Operator> control_operators();       // while, if: not among all_operators()
 std::span<const Operator> convolution_operators();   // convolution, convolution_grad_input, convolution_grad_weight
 std::span<const Operator> pooling_operators();       // max_pool, max_pool_grad, average_pool, average_pool_grad
 std::span<const Operator> resize_operators();        // resize, resize_grad

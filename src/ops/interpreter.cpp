@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/random.h"
+#include "ops/control.h"
 #include "ops/detail.h"
 
 namespace tessera {
@@ -89,7 +90,10 @@ void interpret_op(const Graph& graph, const Op& op, const InterpreterOptions& op
   std::vector<ReferenceTensor> outputs = zeros(op_view.outputs);
   ReferenceCall call{op_view, {}, outputs};
   for (ValueId input : op.inputs) call.inputs.push_back(&values.at(graph.value(input).name));
-  find_operator(graph, op.kind).reference(call);
+  if (op.regions.empty())
+    find_operator(graph, op.kind).reference(call);
+  else
+    interpret_control(call, options);
   if (options.perturb != 0 || options.tolerances) perturb_results(graph, op, call, options);
   if (options.round)
     for (ReferenceTensor& output : outputs)

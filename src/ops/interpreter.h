@@ -27,7 +27,7 @@ struct InterpreterOptions {
   bool round = false;
 };
 
-/// Every value of one step.
+/// Every value of one step; of an op with regions its results only.
 ///
 ///   state   inputs and variables by name
 ///   throws  UserError (66) when one is missing; InternalError when a type differs

@@ -22,7 +22,7 @@ int32_t nearest_integer(double value) {
 }  // namespace
 
 OpView view(const Graph& graph, const Op& op) {
-  OpView view{op.name, op.attributes, {}, {}, &find_operator(graph, op.kind)};
+  OpView view{op.name, op.attributes, {}, {}, &find_operator(graph, op.kind), op.regions};
   for (ValueId input : op.inputs) view.inputs.push_back(graph.type(input));
   for (ValueId output : op.outputs) view.outputs.push_back(graph.type(output));
   return view;

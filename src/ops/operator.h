@@ -27,6 +27,7 @@ struct OpView {
   std::vector<TensorType> inputs;
   std::vector<TensorType> outputs;
   const Operator* definition = nullptr;  // set by view(); lives as long as the graph
+  std::vector<GraphPtr> regions = {};    // of While and If
 };
 /// throws  UserError (65) when no operator of the graph has this kind
 OpView view(const Graph& graph, const Op& op);
@@ -96,7 +97,7 @@ ShardingRule rule_of(const Operator& definition, const OpView& op);
 const Operator& find_operator(std::string_view name);
 /// The operator that `graph` means by `name`: one of its own, or built in.  throws  UserError (65) that names the nearest one
 const Operator& find_operator(const Graph& graph, std::string_view name);
-/// All built-in operators, in the order of docs/operators.
+/// All built-in operators that kernels compute, in the order of docs/operators: all but those with regions (ops/control.h).
 std::span<const Operator* const> all_operators();
 
 }  // namespace tessera

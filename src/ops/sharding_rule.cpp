@@ -23,7 +23,7 @@ std::string text_of(const ShardingRule& rule, const OperandFactors& operand) {
   for (const DimFactor& dim : operand) {
     std::vector<std::string> choices;
     for (const DimFactor& choice : choices_of(dim)) choices.push_back(text_of(rule, choice));
-    dims.push_back(choices.empty() ? "_" : join(choices, "|"));
+    dims.push_back(choices.empty() ? "_" : join(choices, " or "));
   }
   return "[" + join(dims, ", ") + "]";
 }
@@ -41,6 +41,9 @@ std::string text_of_kinds(const ShardingRule& rule) {
     if (factor.kind == FactorKind::kParallel) continue;
     std::string text = factor.name + ": " + std::string(to_text(factor.kind));
     if (factor.kind != FactorKind::kWhole) text += " " + std::string(to_text(factor.reduce));
+    std::vector<std::string> outputs;
+    for (int output : factor.made_whole) outputs.push_back(std::to_string(output));
+    if (!outputs.empty()) text += " but of " + join(outputs, " and ");
     parts.push_back(std::move(text));
   }
   return parts.empty() ? "" : " {" + join(parts, ", ") + "}";
@@ -120,6 +123,13 @@ int ShardingRule::find(std::string_view name) const {
   for (size_t f = 0; f < factors.size(); ++f)
     if (factors[f].name == name) return static_cast<int>(f);
   return -1;
+}
+
+bool ShardingRule::reduces(int factor, int output) const {
+  const Factor& f = factors[static_cast<size_t>(factor)];
+  if (f.kind != FactorKind::kReduction && f.kind != FactorKind::kMaskedReduction) return false;
+  return !has_factor(outputs[static_cast<size_t>(output)], factor) &&
+         std::find(f.made_whole.begin(), f.made_whole.end(), output) == f.made_whole.end();
 }
 
 bool ShardingRule::excludes(int a, int b) const {

@@ -27,7 +27,7 @@ ReduceOp parse_reduce_op(std::string_view text);
 
 enum class FactorKind {
   kParallel,         // parts are independent: an operand that has the factor is divided, one that has not is needed whole
-  kReduction,        // like parallel, but outputs without the factor become Partial(reduce)
+  kReduction,        // like parallel, but outputs without the factor become Partial(reduce), those of made_whole excepted
   kMaskedReduction,  // like reduction, where each process leaves out what lies outside its index range: vocabulary lookup
   kWhole,            // never divided; written so that a refusal can name it
 };
@@ -38,6 +38,8 @@ struct Factor {
   int64_t extent = 1;  // in units
   FactorKind kind = FactorKind::kParallel;
   ReduceOp reduce = ReduceOp::kSum;  // of a reduction
+  /// Of a reduction: outputs without the factor that are no sums over it. Each part makes them whole, as every output of a parallel factor.
+  std::vector<int> made_whole = {};
 };
 
 /// The factor of one dim of one operand. dim extent = factor extent x unit: a dim that fuses several is cut only between units.
@@ -78,12 +80,14 @@ struct ShardingRule {
 
   /// Index of a factor by name, or -1.
   int find(std::string_view name) const;
+  /// Does dividing the factor leave addends (or candidates of a maximum, ...) of this output?
+  bool reduces(int factor, int output) const;
   /// Do two factors share a dim, so that only one of them may be divided?
   bool excludes(int a, int b) const;
 };
 
 /// "([m, k], [k, n]) -> ([m, n]) {k: reduction sum} {linear: 0; 1}", units as `h*64`, windows as `h~(-1:+1)`, chunks as `h/3`, several factors of a dim as
-/// `b*4|s/2`.
+/// `b*4 or s/2`, made_whole as `k: reduction sum but of 1`.
 std::string to_text(const ShardingRule& rule);
 
 }  // namespace tessera

@@ -84,7 +84,10 @@ std::vector<double> iota_tolerance(const ReferenceCall& call, int output) {
 // ---- random_uniform ----
 
 std::vector<TensorType> infer_random_uniform(const OpView& op) {
-  expect_operands("random_uniform", op, 1);
+  if (op.inputs.size() != 2) expect_operands("random_uniform", op, 1);
+  if (op.inputs.size() == 2 && op.inputs[1] != TensorType{DType::kI32, {}})
+    refuse("random_uniform", op, "trip " + to_text(op.inputs[1]) + " is not i32[]",
+           "inside a loop the numbers are addressed by the trip, too, one integer", "give it the trip of the loop's region");
   if (op.inputs[0] != TensorType{DType::kI32, {}})
     refuse("random_uniform", op, "step " + to_text(op.inputs[0]) + " is not i32[]",
            "the numbers are addressed by the step of the training run, one integer", "give it the input that counts the steps");
@@ -99,8 +102,9 @@ KernelCall random_uniform_kernel(const OpView& op, std::span<const Split> factor
 }
 
 void random_uniform_reference(const ReferenceCall& call) {
-  const auto step = static_cast<uint64_t>(static_cast<int64_t>(call.inputs[0]->values[0]));
-  const RandomStream stream(static_cast<uint64_t>(call.op.attributes.integer("key")), step);
+  const auto integer = [&](size_t i) { return static_cast<int32_t>(call.inputs[i]->values[0]); };
+  const RandomStream stream(static_cast<uint64_t>(call.op.attributes.integer("key")),
+                            random_step(integer(0), call.inputs.size() == 2 ? integer(1) : 0));
   std::vector<double>& y = call.outputs[0].values;
   for (size_t i = 0; i < y.size(); ++i) y[i] = stream.uniform(i);
 }

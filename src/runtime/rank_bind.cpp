@@ -38,15 +38,48 @@ RankProgram::RankProgram(BoundProgram& program, int rank_index)
     coordinates_.push_back(program.graph->meshes[mesh]->coordinate_of(rank_));
     arenas_.push_back(coordinates_.back() ? AlignedBuffer(program.graph->arenas[mesh]) : AlignedBuffer());
   }
-  for (const Register& reg : program.graph->registers) {
-    if (!coordinates_[static_cast<size_t>(reg.mesh)])
+  find_registers();
+  make_regions();
+}
+
+RankProgram::RankProgram(BoundProgram& program, int rank_index, std::byte* arena)
+    : program_(program),
+      index_(rank_index),
+      rank_(program.processes[static_cast<size_t>(rank_index)]),
+      coordinates_{program.graph->meshes.front()->coordinate_of(rank_)},
+      lent_arena_(arena) {
+  find_registers();
+  make_regions();
+}
+
+void RankProgram::find_registers() {
+  for (const Register& reg : program_.graph->registers) {
+    const auto mesh = static_cast<size_t>(reg.mesh);
+    if (!coordinates_[mesh])
       base_.push_back(nullptr);
     else if (reg.storage == Register::Storage::kArena)
-      base_.push_back(arenas_[static_cast<size_t>(reg.mesh)].data() + reg.offset);
+      base_.push_back((program_.is_region ? lent_arena_ : arenas_[mesh].data()) + reg.offset);
+    else if (program_.is_region)
+      base_.push_back(nullptr);  // lent before each run
     else
-      base_.push_back(program.variables->part(program.graph->variables[static_cast<size_t>(reg.variable)].name, rank_index));
+      base_.push_back(program_.variables->part(program_.graph->variables[static_cast<size_t>(reg.variable)].name, index_));
   }
   current_ = base_;
+}
+
+/// Also on ranks that are not in the mesh of the op: they are counted, and do nothing.
+void RankProgram::make_regions() {
+  for (const Task& task : program_.graph->tasks)
+    for (const KernelStep& step : task.steps) {
+      if (!step.control) continue;
+      const auto& bound = program_.regions.at(step.control.get());
+      std::byte* workspace = step.workspace == -1 ? nullptr : base_[static_cast<size_t>(step.workspace)];
+      for (size_t i = 0; i < bound.size(); ++i) {
+        auto& rank = bound[i]->ranks[static_cast<size_t>(index_)];
+        rank = std::make_unique<RankProgram>(*bound[i], index_, workspace ? workspace + step.control->offsets[i] : nullptr);
+        regions_[step.control.get()].push_back(rank.get());
+      }
+    }
 }
 
 Bytes RankProgram::arena_bytes() const {
@@ -61,9 +94,13 @@ void RankProgram::find_pulls() {
     if (task.kind == Task::Kind::kExchange)
       program_.pulls[t][static_cast<size_t>(index_)] = pulls(program_.reg(task.inputs[0]).type.shape, task.exchange, rank_);
   }
+  for (const auto& [control, regions] : regions_)
+    for (RankProgram* region : regions) region->find_pulls();
 }
 
 void RankProgram::bind() {
+  for (const auto& [control, regions] : regions_)
+    for (RankProgram* region : regions) region->bind();
   const auto count = static_cast<TaskId>(program_.graph->tasks.size());
   plans_.reserve(static_cast<size_t>(count));
   for (TaskId id = 0; id < count; ++id) plans_.push_back(make_plan(id));
@@ -129,14 +166,32 @@ OutPort RankProgram::output_port(RegisterIndex index) const {
   return port;
 }
 
+std::vector<RankProgram::Carried> RankProgram::plan_carried(const KernelStep& step) const {
+  std::vector<Carried> carried;
+  for (RegisterIndex index : step.outputs) {
+    const Register& reg = program_.reg(index);
+    const Coordinate& place = coordinate(reg);
+    const auto& partial = reg.attr.partial;
+    const bool is_addend_of_later = reg.micro_batch.index > 0 && reg.micro_batch.dim < 0;
+    const bool is_elsewhere = std::any_of(partial.begin(), partial.end(), [&](const PartialAxis& p) { return place[p.axis] != 0; });
+    carried.push_back({byte_size(local_type(reg, place)).value(), is_addend_of_later || is_elsewhere});
+  }
+  return carried;
+}
+
 RankProgram::Step RankProgram::bind_step(const KernelStep& step) const {
   const auto types = [this](const std::vector<RegisterIndex>& list) {
     std::vector<TensorType> result;
     for (RegisterIndex reg : list) result.push_back(local_type(program_.reg(reg), coordinate(program_.reg(reg))));
     return result;
   };
-  Step bound{{}, &step, std::vector<const std::byte*>(step.inputs.size()), std::vector<std::byte*>(step.outputs.size())};
+  Step bound{{}, &step, std::vector<const std::byte*>(step.inputs.size()), std::vector<std::byte*>(step.outputs.size()), {}, {}};
   const std::vector<TensorType> outputs = types(step.outputs);
+  if (step.control) {
+    bound.regions = regions_.at(step.control.get());
+    bound.carried = plan_carried(step);
+    return bound;
+  }
   const bool fills_something =
       std::any_of(outputs.begin(), outputs.end(), [](const TensorType& type) { return byte_size(type) > Bytes(0); });
   if (!fills_something) return bound;
@@ -174,9 +229,10 @@ std::vector<RankProgram::Transfer> RankProgram::plan_fetch(const Task& task) con
     const RegisterIndex index = program_.graph->results[i].second;
     const Register& reg = program_.reg(index);
     if (std::find(task.inputs.begin(), task.inputs.end(), index) == task.inputs.end()) continue;
-    if (!is_first_holder(reg.attr, coordinate(reg))) continue;
+    if (!program_.is_region && !is_first_holder(reg.attr, coordinate(reg))) continue;
     for (const Piece& piece : reg.attr.pieces(reg.type.shape, coordinate(reg))) {
-      transfers.push_back({index, i, BoxCombine(reg.type.dtype, ReduceOp::kSum, piece.box, whole_box(reg.type.shape))});
+      transfers.push_back(
+          {index, i, BoxCombine(reg.type.dtype, ReduceOp::kSum, piece.box, program_.is_region ? piece.frame : whole_box(reg.type.shape))});
       transfers.back().copy.add_source(0, piece.frame);
       transfers.back().copy.join_dims();
     }

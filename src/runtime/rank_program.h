@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -30,6 +31,9 @@ struct BoundProgram {
   int spins = 0;                                      // looks at a mailbox before sleeping
   std::vector<std::vector<std::vector<Pull>>> pulls;  // by task and rank index; none for tasks that are no exchanges
   std::vector<std::unique_ptr<RankProgram>> ranks;
+  /// The regions of each While and If: programs of the same ranks, whose variables lie in registers of this one.
+  std::map<const Control*, std::vector<std::unique_ptr<BoundProgram>>> regions;
+  bool is_region = false;
 
   int rank_count() const { return static_cast<int>(processes.size()); }
   int index_of(Rank process) const;
@@ -42,7 +46,7 @@ struct BoundProgram {
   void wake_all() const;
 };
 
-/// What one step takes and gives; the order is that of the graph's inputs and results.
+/// What one step takes and gives; the order is that of the graph's inputs and results: whole tensors, of a region the rank's own parts.
 struct StepCall {
   std::span<const std::byte* const> inputs;
   std::span<std::byte* const> results;
@@ -54,6 +58,8 @@ class RankProgram {
  public:
   /// Allocates the arena and knows where every register lies.
   RankProgram(BoundProgram& program, int rank_index);
+  /// Of a region, whose arena is lent; and so are its variables, before each run.
+  RankProgram(BoundProgram& program, int rank_index, std::byte* arena);
 
   /// Fills this rank's row of BoundProgram::pulls.
   void find_pulls();
@@ -64,14 +70,22 @@ class RankProgram {
   void run(const StepCall& call);
 
   Bytes arena_bytes() const;
-  void wake() { mailbox_->wake(); }
+  /// Looks at the stop state again, here and in the regions.
+  void wake();
 
  private:
+  /// A value that a While carries.
+  struct Carried {
+    int64_t bytes = 0;
+    bool begins_as_zero = false;  // of a sum of trips: another process, or another micro-batch, has what it began with
+  };
   struct Step {
     BoundKernel kernel;  // nothing to run when all results are empty here
     const KernelStep* source = nullptr;
     std::vector<const std::byte*> inputs;
     std::vector<std::byte*> outputs;
+    std::vector<RankProgram*> regions;  // of a While or an If
+    std::vector<Carried> carried;       // of a While
   };
   /// A box between a register and a tensor of the caller.
   struct Transfer {
@@ -103,11 +117,14 @@ class RankProgram {
   const Coordinate& coordinate(const Register& reg) const { return *coordinates_[static_cast<size_t>(reg.mesh)]; }
 
   // rank_bind.cpp
+  void find_registers();
+  void make_regions();
   ActorDescription describe(TaskId id) const;
   std::vector<int> senders_of(TaskId id) const;
   std::vector<InPort> input_ports(TaskId id) const;
   OutPort output_port(RegisterIndex reg) const;
   Plan make_plan(TaskId id) const;
+  std::vector<Carried> plan_carried(const KernelStep& step) const;
   Step bind_step(const KernelStep& step) const;
   std::vector<Transfer> plan_feed(const Task& task) const;
   std::vector<Transfer> plan_fetch(const Task& task) const;
@@ -118,15 +135,29 @@ class RankProgram {
   // rank_run.cpp
   bool may_act(const Plan& plan) const;
   bool wait_to_act(const Plan& plan);
+  bool has_drained() const;
+  std::chrono::steady_clock::time_point deadline() const;
+  std::string drain_text() const;
   void receive_messages();
-  void act(const Task& task, Plan& plan, const StepCall& call);
+  bool act(const Task& task, Plan& plan, const StepCall& call);
   void place_slots(const Task& task, const Plan& plan, const Act& act);
-  void run_steps(Plan& plan, const StepCall& call);
+  bool act_in_order(const StepCall& call);
+  bool run_steps(Plan& plan, const StepCall& call);
   void run_pulling(const Task& task, Plan& plan, const Act& act, const StepCall& call);
   void run_feed(const Task& task, const Plan& plan, const StepCall& call);
   void run_fetch(const Plan& plan, const StepCall& call);
   void observe(const StepCall& call, RegisterIndex reg) const;
   void send(const Message& message);
+
+  // rank_control.cpp: these return false when the run stops
+  bool run_control(Step& step);
+  bool run_while(Step& step);
+  bool run_if(Step& step);
+  /// The memory of variable `index` in the runs that follow.
+  void lend(int variable, std::byte* memory);
+  /// Waits until no other rank reads what the last runs made.
+  bool drain();
+  std::string failing_op() const;
 
   // wait_text.cpp
   std::string wait_text(const Plan& plan) const;
@@ -141,14 +172,17 @@ class RankProgram {
   int index_;
   Rank rank_;
   std::vector<std::optional<Coordinate>> coordinates_;  // by mesh: none where this rank is not in it
-  std::vector<AlignedBuffer> arenas_;                   // by mesh
+  std::vector<AlignedBuffer> arenas_;                   // by mesh: none of a region
+  std::byte* lent_arena_ = nullptr;                     // of a region
   std::vector<std::byte*> base_;                        // by register: its first slot
   std::vector<std::byte*> current_;                     // by register: the slot of the act that runs
   std::vector<Plan> plans_;                             // by task
+  std::map<const Control*, std::vector<RankProgram*>> regions_;
   std::unique_ptr<Mailbox> mailbox_;
   std::vector<Message> received_, sent_;  // reused
   std::atomic<int> place_{-1};            // in the order list, for the others' messages; -1 before the first step
   const std::string* op_ = nullptr;       // of the kernel that runs
+  RankProgram* region_ = nullptr;         // that runs
 };
 
 }  // namespace tessera

@@ -2,31 +2,32 @@
 #include "runtime/rank_program.h"
 
 namespace tessera {
-namespace {
-
-std::chrono::steady_clock::time_point time_after(Seconds wait) {
-  return std::chrono::steady_clock::now() +
-         std::chrono::duration_cast<std::chrono::steady_clock::duration>(std::chrono::duration<double>(wait.value()));
-}
-
-}  // namespace
-
 void RankProgram::run(const StepCall& call) {
-  const std::vector<TaskId>& order = program_.graph->order;
   try {
-    for (size_t place = 0; place < order.size(); ++place) {
-      place_.store(static_cast<int>(place), std::memory_order_relaxed);
-      if (!acts_in(program_.task(order[place]))) continue;
-      Plan& next = plan(order[place]);
-      if (!wait_to_act(next)) return;
-      act(program_.task(order[place]), next, call);
-    }
-    place_.store(static_cast<int>(order.size()), std::memory_order_relaxed);
+    act_in_order(call);
   } catch (...) {
-    const Task& task = program_.task(order[static_cast<size_t>(place_.load(std::memory_order_relaxed))]);
-    program_.stop->fail({rank_, task.name, op_ ? *op_ : "", std::current_exception()});
+    const Task& task = program_.task(program_.graph->order[static_cast<size_t>(place_.load(std::memory_order_relaxed))]);
+    program_.stop->fail({rank_, task.name, failing_op(), std::current_exception()});
     program_.wake_all();
   }
+}
+
+/// returns  false when the run stops
+bool RankProgram::act_in_order(const StepCall& call) {
+  const std::vector<TaskId>& order = program_.graph->order;
+  for (size_t place = 0; place < order.size(); ++place) {
+    place_.store(static_cast<int>(place), std::memory_order_relaxed);
+    if (!acts_in(program_.task(order[place]))) continue;
+    Plan& next = plan(order[place]);
+    if (!wait_to_act(next) || !act(program_.task(order[place]), next, call)) return false;
+  }
+  place_.store(static_cast<int>(order.size()), std::memory_order_relaxed);
+  return true;
+}
+
+std::chrono::steady_clock::time_point RankProgram::deadline() const {
+  return std::chrono::steady_clock::now() +
+         std::chrono::duration_cast<std::chrono::steady_clock::duration>(std::chrono::duration<double>(program_.options.deadline.value()));
 }
 
 bool RankProgram::may_act(const Plan& plan) const {
@@ -40,11 +41,11 @@ bool RankProgram::may_act(const Plan& plan) const {
 bool RankProgram::wait_to_act(const Plan& plan) {
   if (program_.stop->stopped()) return false;
   if (may_act(plan)) return true;
-  const auto deadline = time_after(program_.options.deadline);
+  const auto end = deadline();
   for (;;) {
     receive_messages();
     if (may_act(plan)) return true;
-    const bool in_time = mailbox_->wait(*program_.stop, program_.spins, deadline);
+    const bool in_time = mailbox_->wait(*program_.stop, program_.spins, end);
     if (program_.stop->stopped()) return false;
     if (!in_time) throw InternalError("waited " + to_text(program_.options.deadline) + ": " + wait_text(plan));
   }
@@ -57,18 +58,22 @@ void RankProgram::receive_messages() {
   received_.clear();
 }
 
-void RankProgram::act(const Task& task, Plan& plan, const StepCall& call) {
+/// returns  false when the run stops inside
+bool RankProgram::act(const Task& task, Plan& plan, const StepCall& call) {
   const Act& act = plan.actor.begin();
   place_slots(task, plan, act);
   switch (task.kind) {
     case Task::Kind::kFeed: run_feed(task, plan, call); break;
-    case Task::Kind::kCompute: run_steps(plan, call); break;
+    case Task::Kind::kCompute:
+      if (!run_steps(plan, call)) return false;
+      break;
     case Task::Kind::kExchange: run_pulling(task, plan, act, call); break;
     case Task::Kind::kFetch: run_fetch(plan, call); break;
   }
   plan.actor.finish(sent_);
   for (const Message& message : sent_) send(message);
   sent_.clear();
+  return true;
 }
 
 std::byte* RankProgram::slot_data(RegisterIndex reg, int slot) const {
@@ -84,7 +89,7 @@ void RankProgram::place_slots(const Task& task, const Plan& plan, const Act& act
     current_[static_cast<size_t>(task.inputs[i])] = slot_data(task.inputs[i], act.input_slots[i]);
 }
 
-void RankProgram::run_steps(Plan& plan, const StepCall& call) {
+bool RankProgram::run_steps(Plan& plan, const StepCall& call) {
   for (Step& step : plan.steps) {
     const KernelStep& source = *step.source;
     op_ = &source.op;
@@ -92,9 +97,11 @@ void RankProgram::run_steps(Plan& plan, const StepCall& call) {
     for (size_t i = 0; i < source.outputs.size(); ++i) step.outputs[i] = current_[static_cast<size_t>(source.outputs[i])];
     std::byte* workspace = source.workspace == -1 ? nullptr : base_[static_cast<size_t>(source.workspace)];
     if (step.kernel.run) step.kernel.run({step.inputs, step.outputs, workspace});
+    if (source.control && !run_control(step)) return false;
     for (RegisterIndex reg : source.outputs) observe(call, reg);
   }
   op_ = nullptr;
+  return true;
 }
 
 void RankProgram::run_pulling(const Task& task, Plan& plan, const Act& act, const StepCall& call) {

@@ -74,10 +74,27 @@ struct Runtime::State {
     if (stop.stopped()) stop.rethrow();
   }
 
-  /// The ranks each make their part, meeting after every stage of which the next reads what others made.
-  void make_ranks(BoundProgram& program) {
+  /// The programs of the regions, as the ranks will find them.
+  void add_regions(BoundProgram& program) const {
     program.ranks.resize(processes.size());
     program.pulls.assign(program.graph->tasks.size(), std::vector<std::vector<Pull>>(processes.size()));
+    for (const Task& task : program.graph->tasks)
+      for (const KernelStep& step : task.steps) {
+        if (!step.control) continue;
+        auto& bound = program.regions[step.control.get()];
+        ensure(bound.empty(), "regions belong to one step");
+        for (const TaskGraph& region : step.control->regions) {
+          const std::shared_ptr<const TaskGraph> graph(program.graph, &region);
+          bound.push_back(std::make_unique<BoundProgram>(
+              BoundProgram{graph, program.processes, program.options, program.stop, program.variables, program.spins, {}, {}, {}, true}));
+          add_regions(*bound.back());
+        }
+      }
+  }
+
+  /// The ranks each make their part, meeting after every stage of which the next reads what others made.
+  void make_ranks(BoundProgram& program) {
+    add_regions(program);
     crew.run([&program](int index) {
       auto& rank = program.ranks[static_cast<size_t>(index)];
       rank = std::make_unique<RankProgram>(program, index);
@@ -103,7 +120,8 @@ LoadedProgram& Runtime::load(std::shared_ptr<const TaskGraph> graph) {
   auto loaded = std::make_unique<LoadedProgram::State>();
   loaded->inputs.resize(graph->inputs.size());
   loaded->results.resize(graph->results.size());
-  loaded->program = {std::move(graph), state_->processes, state_->options, &state_->stop, &state_->variables, spins_for(ranks()), {}, {}};
+  loaded->program = {
+      std::move(graph), state_->processes, state_->options, &state_->stop, &state_->variables, spins_for(ranks()), {}, {}, {}, false};
   try {
     state_->variables.add(*loaded->program.graph);
     state_->make_ranks(loaded->program);

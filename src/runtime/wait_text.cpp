@@ -44,4 +44,15 @@ std::string RankProgram::wait_text(const Plan& plan) const {
   return join(reasons, "; ");
 }
 
+/// Who still reads what a region made.
+std::string RankProgram::drain_text() const {
+  std::vector<std::string> reasons;
+  for (const Plan& plan : plans_)
+    for (const OutPort& port : plan.actor.description().outputs)
+      for (ActorId holder : plan.actor.holders(port.reg))
+        reasons.push_back("waits for register '" + program_.reg(port.reg % static_cast<int>(program_.graph->registers.size())).name +
+                          "', held by " + who(holder));
+  return join(reasons, "; ");
+}
+
 }  // namespace tessera

@@ -136,7 +136,7 @@ TEST(Chunks, TwoFactorsOfOneDimAreNotDividedAtOnce) {
   b.reshape(b.input("x", f32({4, 6})), {24}, "y");
   const OpView op = view(graph, graph.op({0}));
   const ShardingRule rule = rule_of(*op.definition, op);
-  EXPECT_EQ(to_text(rule), "([d0, d0_1]) -> ([d0*6|d0_1/4]) {linear: 0}");
+  EXPECT_EQ(to_text(rule), "([d0, d0_1]) -> ([d0*6 or d0_1/4]) {linear: 0}");
   const MeshPtr mesh = mesh_of("dp=2 tp=2");
   EXPECT_EQ(error_testing::message_of(ExitCode::kBadConfig, [&] { sharding_for_inputs(op, rule, {from_spec(mesh, 2, {"dp", "tp"})}); }),
             "op 'y': its operands divide factors 'd0' and 'd0_1'\n"

@@ -238,7 +238,7 @@ DistAttr output_attr(const OpView& op, const ShardingRule& rule, const OpShardin
   const OperandFactors& operand = rule.outputs[static_cast<size_t>(index)];
   DistAttr attr = operand_attr(op.outputs[static_cast<size_t>(index)], operand, rule, sharding);
   for (size_t f = 0; f < rule.factors.size(); ++f) {
-    if (!is_reduction(rule.factors[f]) || has_factor(operand, static_cast<int>(f))) continue;
+    if (!rule.reduces(static_cast<int>(f), index)) continue;
     for (int axis : sharding.factor_axes[f]) attr.partial.push_back({axis, rule.factors[f].reduce});
   }
   for (const LinearAxis& l : sharding.linear) attr.partial.push_back({l.axis, ReduceOp::kSum});

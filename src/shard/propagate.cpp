@@ -51,13 +51,19 @@ bool stronger(const Wish& a, const Wish& b) {
 
 class Propagation {
  public:
-  Propagation(const Graph& graph, const Meshes& meshes, const std::vector<Mark>& marks, const RuleLookup& rules)
+  Propagation(const Graph& graph, const Meshes& meshes, const std::vector<Mark>& marks, const RuleLookup& rules,
+              const RegionEnds* ends = nullptr)
       : graph_(graph),
+        is_region_(ends != nullptr),
         meshes_(meshes),
         rules_(rules),
         stages_(assign_meshes(graph, meshes, marks)),
         marks_(resolve_marks(graph, meshes, stages_, marks, rules_)) {
     make_slots();
+    if (ends)
+      fix_ends(*ends);
+    else
+      for (ValueId input : graph_.inputs()) divide_by_micro_batches(home(input));
     for (const Op& op : graph_.ops()) {
       OpView op_view = view(graph_, op);
       ShardingRule rule = rules_(op.kind, op_view);
@@ -109,7 +115,13 @@ class Propagation {
                         "mark only the variable", ExitCode::kBadConfig);
       s = {marked.attr, true, "mark '" + marked.mark->pattern + "' (" + marked.mark->origin + ")"};
     }
-    for (ValueId input : graph_.inputs()) divide_by_micro_batches(home(input));
+  }
+
+  /// What enters and leaves a region lies as its op has it.
+  void fix_ends(const RegionEnds& ends) {
+    for (size_t i = 0; i < ends.inputs.size(); ++i) home(graph_.inputs()[i]) = {ends.inputs[i], true, "operand " + std::to_string(i)};
+    for (size_t i = 0; i < ends.outputs.size(); ++i)
+      if (Slot& s = home(graph_.outputs()[i].second); !s.fixed) s = {ends.outputs[i], true, "result " + std::to_string(i)};
   }
 
   bool is_time(const ProcessMesh& mesh, int axis) const { return mesh.axes()[static_cast<size_t>(axis)] == kMicroBatchAxis; }
@@ -377,9 +389,17 @@ class Propagation {
     return output_attr(state.view, state.rule, state.sharding, index);
   }
 
+  /// Does a region take it as addends?
+  bool is_addend_of_region(ValueId value, int axis) {
+    const auto& partial = home(value).attr.partial;
+    return is_region_ && graph_.is_input(value) &&
+           std::find(partial.begin(), partial.end(), PartialAxis{axis, ReduceOp::kSum}) != partial.end();
+  }
+
   /// May this value stay a sum of addends until its only user?
   bool may_stay_partial(ValueId value, int axis) {
     const Value& v = graph_.value(value);
+    if (is_addend_of_region(value, axis)) return v.users.size() == 1;
     if (v.producer.index < 0 || v.users.size() != 1 || home(value).fixed || home(value).attr.uses(axis)) return false;
     if (stage_of(v.producer.index) != stage_of(v.users.front().index)) return false;  // it is summed before it travels
     if (slot_of_[static_cast<size_t>(value.index)] != value.index) return false;      // the next value of a variable
@@ -396,8 +416,8 @@ class Propagation {
     int64_t in_elements = 0, out_elements = 0;
     for (const TensorType& type : state.view.outputs) out_elements = std::max(out_elements, element_count(type.shape));
     for (int axis = 0; axis < state.sharding.mesh->axis_count(); ++axis) {
-      // What is added up over micro-batches is added up at once: each op after it runs once a step.
-      if (state.sharding.uses(axis) || is_time(*state.sharding.mesh, axis)) continue;
+      // What is added up over micro-batches is added up at once: each op after it runs once a step. In a region it cannot be.
+      if (state.sharding.uses(axis) || (is_time(*state.sharding.mesh, axis) && !is_region_)) continue;
       for (size_t set = 0; set < state.rule.linear.size(); ++set) {
         const auto& members = state.rule.linear[set];
         in_elements = 0;
@@ -439,6 +459,7 @@ class Propagation {
   }
 
   const Graph& graph_;
+  const bool is_region_;
   Meshes meshes_;
   RuleCache rules_;
   MeshAssignment stages_;
@@ -458,6 +479,10 @@ ShardedGraph propagate(const Graph& graph, const Meshes& meshes, const std::vect
 
 ShardedGraph propagate(const Graph& graph, MeshPtr mesh, const std::vector<Mark>& marks, const RuleLookup& rules) {
   return propagate(graph, one_mesh(std::move(mesh)), marks, rules);
+}
+
+ShardedGraph propagate_region(const Graph& region, MeshPtr mesh, const RegionEnds& ends) {
+  return Propagation(region, one_mesh(std::move(mesh)), {}, catalogue_rule, &ends).run();
 }
 
 std::string print_placements(const Graph& graph, const ShardedGraph& sharded) {

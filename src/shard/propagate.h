@@ -48,6 +48,15 @@ ShardedGraph propagate(const Graph& graph, const Meshes& meshes, const std::vect
 /// With everything on one mesh.
 ShardedGraph propagate(const Graph& graph, MeshPtr mesh, const std::vector<Mark>& marks, const RuleLookup& rules = catalogue_rule);
 
+/// Of a region of an op (ops/control.h), all on the op's mesh.
+///
+///   inputs, outputs  where each lies, as the op has it: kept
+struct RegionEnds {
+  std::vector<DistAttr> inputs;
+  std::vector<DistAttr> outputs;
+};
+ShardedGraph propagate_region(const Graph& region, MeshPtr mesh, const RegionEnds& ends);
+
 /// One line a value: "blocks.0.attn.q.weight f32[128, 4@tp, 32]", in program order.
 std::string print_placements(const Graph& graph, const ShardedGraph& sharded);
 

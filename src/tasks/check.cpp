@@ -150,9 +150,66 @@ void check_exchange(const TaskGraph& graph, const Task& task) {
   if (!(task.exchange.to == to.attr)) offence(task, "gives " + to_text(to.attr) + " as " + to_text(task.exchange.to));
 }
 
+/// Only what a loop carries may be addends, of a sum that its trips add to.
+void check_carried(const TaskGraph& graph, const Task& task, const KernelStep& step) {
+  for (size_t i = 0; i < step.outputs.size(); ++i) {
+    const Register &before = register_at(graph, step.inputs[i]), &after = register_at(graph, step.outputs[i]);
+    if (before.type != after.type || before.attr.dims != after.attr.dims)
+      offence(task, "carries " + to_text(before.type, before.attr) + " as " + to_text(after.type, after.attr));
+    for (const PartialAxis& partial : after.attr.partial)
+      if (partial.reduce != ReduceOp::kSum) offence(task, "carries '" + after.name + "', addends of no sum");
+  }
+}
+
+void check_region(const TaskGraph& graph, const Task& task, const KernelStep& step, const TaskGraph& region) {
+  check_indices(region);
+  check_links(region);
+  check_kinds(region, true);
+  check_memory(region);
+  if (region.meshes.size() != 1 || !(*region.meshes.front() == *graph.meshes[static_cast<size_t>(task.mesh)]))
+    offence(task, "has a region on another mesh");
+  const std::vector<RegisterIndex> outer = region_variables(step);
+  if (!region.inputs.empty() || region.variables.size() != outer.size()) offence(task, "has a region of other operands");
+  const auto check_equal = [&](const Register& inside, RegisterIndex outside) {
+    const Register& reg = register_at(graph, outside);
+    if (inside.type != reg.type || !(inside.attr == reg.attr))
+      offence(task, "has '" + inside.name + "' " + to_text(inside.type, inside.attr) + " in a region in the place of " +
+                        to_text(reg.type, reg.attr));
+  };
+  for (size_t i = 0; i < outer.size(); ++i) check_equal(register_at(region, region.variables[i].value), outer[i]);
+  if (step.control->kind == Control::Kind::kWhile) return;
+  if (region.results.size() != step.outputs.size()) offence(task, "has a region of other results");
+  for (size_t i = 0; i < step.outputs.size(); ++i) check_equal(register_at(region, region.results[i].second), step.outputs[i]);
+}
+
+/// The one bool by which all processes go the same way.
+bool is_predicate(const Register& reg) {
+  return reg.type == TensorType{DType::kBool, {}} && reg.attr.is_replicated();
+}
+
+void check_control(const TaskGraph& graph, const Task& task, const KernelStep& step) {
+  const Control& control = *step.control;
+  if (task.steps.size() != 1) offence(task, "does more than the one While or If");
+  if (control.regions.size() != 2 || control.offsets.size() != 2) offence(task, "has not two regions");
+  const bool is_loop = control.kind == Control::Kind::kWhile;
+  if (is_loop ? step.inputs.size() < step.outputs.size() : step.inputs.empty()) offence(task, "has too few operands");
+  for (RegisterIndex input : step.inputs)
+    if (!register_at(graph, input).attr.partial.empty()) offence(task, "reads addends of '" + register_at(graph, input).name + "'");
+  if (is_loop) check_carried(graph, task, step);
+  for (const TaskGraph& region : control.regions) check_region(graph, task, step, region);
+  const TaskGraph& first = control.regions.front();
+  if (is_loop && (first.results.size() != 1 || !control.regions[1].results.empty())) offence(task, "has a region of other results");
+  if (!is_predicate(is_loop ? register_at(first, first.results[0].second) : register_at(graph, step.inputs[0])))
+    offence(task, "has no predicate that every process holds");
+  const Bytes lent = step.workspace == -1 ? Bytes(0) : register_at(graph, step.workspace).size;
+  if (control.workspace() > lent) offence(task, "has regions that do not fit into its workspace");
+}
+
 void check_task_kind(const TaskGraph& graph, const Task& task) {
   if (task.kind != Task::Kind::kCompute && !task.steps.empty()) offence(task, "is no compute task and has steps");
   if (task.kind == Task::Kind::kExchange) check_exchange(graph, task);
+  for (const KernelStep& step : task.steps)
+    if (step.control) check_control(graph, task, step);
   if (task.kind == Task::Kind::kFeed && !task.inputs.empty()) offence(task, "is a feed and takes registers");
   if (task.kind == Task::Kind::kFetch && !task.outputs.empty()) offence(task, "is a fetch and gives registers");
 }
@@ -187,10 +244,10 @@ void check_feed_outputs(const TaskGraph& graph) {
         offence(task, "feeds " + register_at(graph, output).name + ", which is no input and no variable");
 }
 
-void check_result(const TaskGraph& graph, const std::string& name, RegisterIndex index) {
+void check_result(const TaskGraph& graph, const std::string& name, RegisterIndex index, bool is_region) {
   ensure(names_one_of(index, graph.registers.size()), "task graph: result '" + name + "' names a register that does not exist");
   const Register& reg = register_at(graph, index);
-  if (!reg.attr.partial.empty()) offence(reg, "is the result " + name + " and Partial");
+  if (!reg.attr.partial.empty() && !is_region) offence(reg, "is the result " + name + " and Partial");
   const auto is_fetch = [&](TaskId task) { return task_at(graph, task).kind == Task::Kind::kFetch; };
   if (std::none_of(reg.consumers.begin(), reg.consumers.end(), is_fetch)) offence(reg, "is the result " + name + " and no fetch takes it");
 }
@@ -227,12 +284,12 @@ void check_links(const TaskGraph& graph) {
   for (size_t t = 0; t < graph.tasks.size(); ++t) check_steps(graph, static_cast<TaskId>(t));
 }
 
-void check_kinds(const TaskGraph& graph) {
+void check_kinds(const TaskGraph& graph, bool is_region) {
   for (const Task& task : graph.tasks) check_task_kind(graph, task);
   for (const TaskInput& input : graph.inputs) check_fed(graph, input.name, input.value);
   for (size_t v = 0; v < graph.variables.size(); ++v) check_variable(graph, v);
   check_feed_outputs(graph);
-  for (const auto& [name, reg] : graph.results) check_result(graph, name, reg);
+  for (const auto& [name, reg] : graph.results) check_result(graph, name, reg, is_region);
 }
 
 }  // namespace task_checks

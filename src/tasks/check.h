@@ -13,7 +13,8 @@ void check_indices(const TaskGraph& graph);
 /// Every register is filled by the one task that it names, and read by the tasks that it names, after it was filled.
 void check_links(const TaskGraph& graph);
 /// Feeds, exchanges and fetches take and give what their kind says.
-void check_kinds(const TaskGraph& graph);
+///   is_region  its results may be addends: its op puts nothing together
+void check_kinds(const TaskGraph& graph, bool is_region = false);
 /// Registers lie aligned inside their memory; two that share bytes are not alive together; what other processes read is written over only
 /// after they handed it back.
 ///   time  O(n log n) registers

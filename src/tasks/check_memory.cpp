@@ -129,7 +129,7 @@ bool is_in_place(const TaskGraph& graph, RegisterIndex old, const Write& write) 
   const Register& a = register_at(graph, old);
   const Register& b = register_at(graph, write.reg);
   return a.type == b.type && a.attr == b.attr && a.offset == b.offset && a.slots == 1 && b.slots == 1 &&
-         may_write_over(write.step->call.kernel, write.step->inputs, old, graph.kernels.get());
+         may_write_over(*write.step, old, graph.kernels.get());
 }
 
 /// Do other processes read it? They may be behind, so that the order list alone does not protect it.

@@ -69,6 +69,18 @@ class RankText {
       for (RegisterIndex index : step.inputs) inputs.push_back(reg(index).name);
       for (RegisterIndex index : step.outputs) outputs.push_back(part(index));
       add_line(task, join(outputs, ", ") + " = " + step.call.kernel + "(" + join(inputs, ", ") + ")");
+      add_regions(step);
+    }
+  }
+
+  /// What a While or an If may do, a bar in front.
+  void add_regions(const KernelStep& step) {
+    if (!step.control) return;
+    const bool is_loop = step.control->kind == Control::Kind::kWhile;
+    for (size_t i = 0; i < step.control->regions.size(); ++i) {
+      text_ += std::string("    ") + (is_loop ? (i == 0 ? "while" : "do") : (i == 0 ? "then" : "else")) + "\n";
+      for (const std::string& line : split_text(rank_text(step.control->regions[i], rank_), '\n'))
+        if (!line.empty()) text_ += "      | " + line + "\n";
     }
   }
 

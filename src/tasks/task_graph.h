@@ -54,14 +54,19 @@ Bytes slot_stride(const Register& reg);
 /// Bytes that all its slots take.
 Bytes total_size(const Register& reg);
 
-/// One kernel of a compute task.
+struct Control;
+
+/// One kernel of a compute task; or a While or an If, which is alone in its task.
 struct KernelStep {
-  KernelCall call;
+  KernelCall call;  // of a While or an If: only its name, "while" or "if"
   std::vector<RegisterIndex> inputs;
   std::vector<RegisterIndex> outputs;
-  RegisterIndex workspace = -1;  // a register that only this step uses; its task is its producer
-  std::string op;                // the op that it computes
+  RegisterIndex workspace = -1;                      // a register that only this step uses; its task is its producer
+  std::string op;                                    // the op that it computes
+  std::shared_ptr<const Control> control = nullptr;  // of a While or an If
 };
+/// May its first result take the place of `input`, which has its type?
+bool may_write_over(const KernelStep& step, RegisterIndex input, const KernelSet* own);
 
 /// A run of ops, or an exchange, that executes as one act.
 struct Task {
@@ -111,6 +116,23 @@ struct TaskGraph {
   std::vector<Bytes> arenas;                                   // by mesh: a process has the arena of each mesh that it is in
   std::shared_ptr<const KernelSet> kernels;                    // what calls mean beside the built-in ones; nullptr: nothing
 };
+
+/// What a While or an If runs: task graphs of their own on the mesh of its task, in the memory of its step. Values of the step are their
+/// variables, in order, where they lie: of a While the results, which hold what the loop carries, then the operands that it only reads; of
+/// an If the operands after the predicate. A result of a While may be addends of a sum to which the trips add: then the first process
+/// begins with the operand, and in the first micro-batch, the others with zeros. So a trip is to a loop what a step is to a program: a body makes the next values of what is
+/// carried in their place, and hands nothing out.
+struct Control {
+  enum class Kind { kWhile, kIf };
+  Kind kind = Kind::kWhile;
+  std::vector<TaskGraph> regions;  // condition and body; what is done when the predicate holds, and else
+  std::vector<int64_t> offsets;    // by region: of its arena in the workspace of the step
+  int64_t max_trips = -1;          // of a While; -1: as many as the condition holds
+  /// Bytes of workspace that the regions take.
+  Bytes workspace() const;
+};
+/// The registers of `step` that are the variables of its regions.
+std::vector<RegisterIndex> region_variables(const KernelStep& step);
 
 /// The text form: registers, then tasks in order.
 std::string to_text(const TaskGraph& graph);

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstdlib>
 #include <set>
 
@@ -54,10 +55,22 @@ std::string call_text(const KernelCall& call) {
   return call.kernel + (parameters.empty() ? "" : " {" + join(parameters, ", ") + "}");
 }
 
+/// The regions of a While or an If, six spaces to the right.
+std::string region_lines(const KernelStep& step) {
+  if (!step.control) return "";
+  std::string text;
+  for (const TaskGraph& region : step.control->regions) {
+    text += "      region\n";
+    for (const std::string& line : split_text(to_text(region), '\n'))
+      if (!line.empty()) text += "        " + line + "\n";
+  }
+  return text;
+}
+
 std::string step_line(const TaskGraph& graph, const KernelStep& step) {
   std::string line = "    " + names(graph, step.outputs) + " = " + call_text(step.call) + " (" + names(graph, step.inputs) + ")";
   if (step.workspace != -1) line += " workspace " + names(graph, {step.workspace});
-  return line + (step.op.empty() ? "" : " of " + step.op) + "\n";
+  return line + (step.op.empty() ? "" : " of " + step.op) + "\n" + region_lines(step);
 }
 
 std::string task_lines(const TaskGraph& graph, const Task& task) {
@@ -109,6 +122,23 @@ std::vector<Rank> processes(const TaskGraph& graph) {
   std::set<Rank> all;
   for (const MeshPtr& mesh : graph.meshes) all.insert(mesh->processes().begin(), mesh->processes().end());
   return {all.begin(), all.end()};
+}
+
+bool may_write_over(const KernelStep& step, RegisterIndex input, const KernelSet* own) {
+  return !step.control && may_write_over(step.call.kernel, step.inputs, input, own);
+}
+
+Bytes Control::workspace() const {
+  Bytes end{0};
+  for (size_t i = 0; i < regions.size(); ++i) end = std::max(end, Bytes(offsets[i]) + regions[i].arenas.front());
+  return end;
+}
+
+std::vector<RegisterIndex> region_variables(const KernelStep& step) {
+  if (step.control->kind == Control::Kind::kIf) return {step.inputs.begin() + 1, step.inputs.end()};
+  std::vector<RegisterIndex> variables = step.outputs;
+  variables.insert(variables.end(), step.inputs.begin() + static_cast<std::ptrdiff_t>(step.outputs.size()), step.inputs.end());
+  return variables;
 }
 
 TensorType local_type(const Register& reg, const Coordinate& coordinate) {

@@ -42,8 +42,8 @@ RandomPlan plan_random(const LocalCall& call, const Shape& local) {
   return plan;
 }
 
-void draw(const RandomPlan& plan, int32_t step, float* out) {
-  const RandomStream stream(plan.key, static_cast<uint64_t>(step));
+void draw(const RandomPlan& plan, uint64_t step, float* out) {
+  const RandomStream stream(plan.key, step);
   Odometer<1> position(plan.extents, {plan.strides});
   const int64_t runs = element_count(plan.extents);
   for (int64_t i = 0; i < runs; ++i, position.step(), out += plan.run)
@@ -55,11 +55,13 @@ void draw(const RandomPlan& plan, int32_t step, float* out) {
 BoundKernel bind_random_uniform(const LocalCall& call) {
   require(call, call.outputs.size() == 1, "gives 1 output");
   const TensorType& out = call.outputs[0];
-  require_operands(call, 1, 1, 1 + 2 * static_cast<size_t>(out.shape.size()));
-  require(call, call.inputs[0] == TensorType{DType::kI32, {}}, "takes the step, an i32[]");
+  const bool in_loop = call.inputs.size() == 2;
+  require_operands(call, in_loop ? 2 : 1, 1, 1 + 2 * static_cast<size_t>(out.shape.size()));
+  for (const TensorType& type : call.inputs) require(call, type == TensorType{DType::kI32, {}}, "takes step and trip, each an i32[]");
   require(call, out.dtype == DType::kF32, "gives f32");
-  const auto run = [plan = plan_random(call, out.shape)](const KernelBuffers& buffers) {
-    draw(plan, *input<int32_t>(buffers, 0), output<float>(buffers, 0));
+  const auto run = [plan = plan_random(call, out.shape), in_loop](const KernelBuffers& buffers) {
+    const int32_t trip = in_loop ? *input<int32_t>(buffers, 1) : 0;
+    draw(plan, random_step(*input<int32_t>(buffers, 0), trip), output<float>(buffers, 0));
   };
   return {run, Bytes(0)};
 }
