@@ -6,6 +6,7 @@
 #include <iostream>
 
 #include "base/document.h"
+#include "base/text.h"
 #include "cli/commands.h"
 #include "cli/session.h"
 #include "cli/stop_signals.h"
@@ -31,11 +32,22 @@ double gap_of(const std::optional<Wide>& cost, const std::optional<Wide>& bound)
   return *cost == *bound ? 0 : static_cast<double>(*cost - *bound) / static_cast<double>(*cost);
 }
 
+/// "memory binds at 3 moments: 17, 20, 41": the first few of them.
+std::string binding_text(const std::vector<solver::Moment>& moments) {
+  constexpr size_t kMostShown = 4;
+  if (moments.empty()) return "memory binds nowhere";
+  std::vector<std::string> shown;
+  for (const solver::Moment moment : moments)
+    if (shown.size() < kMostShown) shown.push_back(std::to_string(moment));
+  return fmt::format("memory binds at {}: {}{}", counted(static_cast<int64_t>(moments.size()), "moment"), join(shown, ", "),
+                     moments.size() > kMostShown ? ", ..." : "");
+}
+
 std::string line_of(const solver::Improvement& improvement) {
   const std::string gap = improvement.cost && improvement.bound ? fmt::format("{:.4f}%", 100 * gap_of(improvement.cost, improvement.bound))
                                                                 : std::string("unknown");
-  return fmt::format("{:8.2f} s  cost {}  bound {}  gap {}  binding moments {}", improvement.at.value(), digits(improvement.cost),
-                     digits(improvement.bound), gap, improvement.binding.size());
+  return fmt::format("{:8.2f} s  cost {}  bound {}  gap {}  {}", improvement.at.value(), digits(improvement.cost),
+                     digits(improvement.bound), gap, binding_text(improvement.binding));
 }
 
 Document to_document(const solver::Problem& problem, const solver::Answer& answer, double seconds) {
@@ -50,6 +62,17 @@ Document to_document(const solver::Problem& problem, const solver::Answer& answe
   document["seconds"] = seconds;
   document["nodes"] = int64_t{problem.nodes()};
   document["edges"] = int64_t{problem.edges()};
+  document["binding_moments"] = Document::List{};
+  if (!answer.trace.empty())
+    for (const solver::Moment moment : answer.trace.back().binding) document["binding_moments"].append(moment);
+  document["trace"] = Document::List{};
+  for (const solver::Improvement& improvement : answer.trace) {
+    Document entry;
+    entry["seconds"] = improvement.at.value();
+    entry["cost"] = json_digits(improvement.cost);
+    entry["bound"] = json_digits(improvement.bound);
+    document["trace"].append(std::move(entry));
+  }
   document["assignment"] = Document::List{};
   if (!answer.assignment) return document;
   for (const int32_t strategy : *answer.assignment) document["assignment"].append(int64_t{strategy});

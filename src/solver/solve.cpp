@@ -97,7 +97,7 @@ class Solver {
       if (is_over()) break;
       if (!prover && round >= kRoundsBeforeProof && static_cast<int64_t>(core.costs.size()) <= kMostStrategiesToProve)
         prover.emplace(network, prices_);
-      if (round % 3 == 0) recombine(network, core, rounds, quantum, round);
+      if (round % 3 == 0 && core.nodes() <= kMostNodesToRecombine) recombine(network, core, rounds, quantum, round);
       // Far from a proof most of the work is better spent on assignments.
       if (prover && prove(network, *prover, is_far_from_proof() ? quantum / 3 : quantum)) return false;
       if (!prover && round % 4 == 0 && drop_too_dear(network, core, rounds.dual())) {
@@ -259,6 +259,7 @@ class Solver {
 
   static constexpr int64_t kFewStrategies = 2'000;
   static constexpr int kRoundsBeforeProof = 3;
+  static constexpr int32_t kMostNodesToRecombine = 50'000;
   static constexpr int64_t kMostStrategiesToProve = 20'000;
   static constexpr int64_t kFirstQuantum = 4'000'000;
   static constexpr int64_t kLargestQuantum = 40'000'000;
