@@ -322,8 +322,7 @@ std::string time_text() {
   const ValueId y = b.dot(x, w, "mk,kn->mn", "y");
   graph.add_output("sum", b.reduce_sum(y, {0}, "sum"));
   const MeshPtr mesh = mesh_of("dp=2");
-  const Compiled compiled =
-      compile(graph, {{"all", mesh}}, {shard_tensor("x", "P(\"dp\")")}, {.dump = {}, .micro_batches = 2});
+  const Compiled compiled = compile(graph, {{"all", mesh}}, {shard_tensor("x", "P(\"dp\")")}, {.dump = {}, .micro_batches = 2});
   return print_placements(graph, compiled.sharded) + "rank 0\n" + rank_text(compiled.tasks, 0);
 }
 
