@@ -5,6 +5,7 @@ find_package(spdlog REQUIRED)
 find_package(nlohmann_json REQUIRED)
 find_package(tomlplusplus REQUIRED)
 find_package(CLI11 REQUIRED)
+find_package(ZLIB REQUIRED)
 
 # Debian's dnnl-config.cmake asks for the OpenCL development files, which the CPU engine does not need: look for the library itself.
 find_library(TESSERA_DNNL_LIBRARY dnnl REQUIRED)

@@ -19,6 +19,7 @@ else()
   add_compile_options(-Wno-deprecated-declarations)
 endif()
 if(TESSERA_SANITIZE)
-  add_compile_options(-fsanitize=${TESSERA_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all -g1)
+  # -O1: half the time to build, and stacks that can be read.
+  add_compile_options(-O1 -fsanitize=${TESSERA_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all -g1)
   add_link_options(-fsanitize=${TESSERA_SANITIZE})
 endif()

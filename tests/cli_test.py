@@ -333,7 +333,7 @@ class Explain(unittest.TestCase):
 
     def test_stages_are_dumped_in_the_order_of_the_compiler(self):
         names = [stage["name"] for stage in run_json("explain", *SMALL_MLP, "--stages")["stages"]]
-        self.assertEqual(names[:3], ["serial", "propagate", "partition"])
+        self.assertEqual(names[:4], ["serial", "propagate", "halos", "partition"])
         self.assertIn("tasks", names)
         self.assertIn("== propagate ==", run("explain", *SMALL_MLP, "--stages").stdout)
 
@@ -356,6 +356,34 @@ class Fuzz(unittest.TestCase):
             case.write_text("seed 1\nsteps 1\nmesh all x=2 at 0\nmark tensor a P(\"x\")\nfill a whole 1 9\ngraph\n"
                             "input a: f32[5]\ny = tanh(a): f32[5]\n")
             self.assertIn("computes what the serial program computes", run("fuzz", case).stdout)
+
+
+class Solve(unittest.TestCase):
+    PROBLEM = "configs/problems/two_layers.json"
+
+    def test_a_small_problem_is_solved_and_proved(self):
+        # Of the 72 assignments the cheapest costs 40 and holds 176; of those within the limit of 110 the cheapest costs 93.
+        result = run_json("solve", self.PROBLEM)
+        self.assertEqual((result["cost"], result["bound"], result["optimal"]), ("93", "93", True))
+        self.assertEqual((result["nodes"], result["edges"], len(result["assignment"])), (5, 4, 5))
+
+    def test_work_instead_of_time_gives_the_same_answer_on_any_number_of_threads(self):
+        answers = [run_json("solve", self.PROBLEM, "--work", 5, "--threads", threads, "--seed", 3)["assignment"] for threads in (1, 2, 3)]
+        self.assertEqual(answers[0], answers[1])
+        self.assertEqual(answers[0], answers[2])
+
+    def test_no_assignment_fits_is_an_answer_with_a_code_of_its_own(self):
+        with tempfile.TemporaryDirectory() as folder:
+            problem = pathlib.Path(folder) / "tight.json"
+            problem.write_text('{"problem": {"nodes": {"intervals": [[0, 1]], "costs": [[1, 2]], "usages": [[5, 6]]}, "usage_limit": 4}}')
+            result = run("solve", problem, "--json", code=3)
+            self.assertTrue(json.loads(result.stdout)["infeasible"])
+
+    def test_a_malformed_file_is_refused_with_its_place(self):
+        with tempfile.TemporaryDirectory() as folder:
+            problem = pathlib.Path(folder) / "broken.json"
+            problem.write_text('{"problem": {"nodes": {"costs": [[1, two]]}}}')
+            self.assertIn("line 1, column 38", run("solve", problem, code=65).stderr)
 
 
 class Inspect(unittest.TestCase):

@@ -10,6 +10,7 @@
 #include "observed_run.h"
 #include "ops/builder.h"
 #include "ops/discovery.h"
+#include "ops/spatial.h"
 
 namespace tessera {
 namespace {
@@ -278,6 +279,29 @@ std::string windows_text() {
   return text;
 }
 
+/// Two convolutions, with both forms of halo.
+std::string halos_text() {
+  Graph graph;
+  Builder b(graph);
+  const ValueId x = b.input("x", f32({1, 2, 8, 16}));
+  const ValueId w1 = b.variable("w1", f32({2, 2, 3, 3}), Initializer::normal(0, 1));
+  const ValueId w2 = b.variable("w2", f32({2, 2, 3, 3}), Initializer::normal(0, 1));
+  const ValueId y1 = convolution(b, x, w1, same_places({3, 3}), "y1");
+  graph.add_output("y2", convolution(b, y1, w2, same_places({3, 3}), "y2"));
+  std::string text;
+  for (HaloForm form : {HaloForm::kExchange, HaloForm::kRecompute}) {
+    const Compiled made = compile(graph, mesh_of("h=2"), {shard_tensor("x", "Shard(2)")}, {.dump = {}, .halos = {form}});
+    text += (form == HaloForm::kExchange ? "exchanged: y1 is " : "computed: y1 is ") + to_text(graph.type(y1), made.sharded.of(y1)) + "\n";
+    for (const Task& task : made.tasks.tasks) {
+      if (task.kind != Task::Kind::kExchange) continue;
+      const Register& target = made.tasks.registers[static_cast<size_t>(task.outputs.front())];
+      const int64_t elements = received_elements(target.type.shape, {task.exchange}, 0);
+      text += fmt::format("  process 0 receives {} bytes for {}\n", elements * size_of(target.type.dtype), target.name);
+    }
+  }
+  return text;
+}
+
 std::string partial_text() {
   Graph graph;
   Builder b(graph);
@@ -436,6 +460,7 @@ TEST(ShardingPage, ShowsWhatTheProgramPrints) {
                    {"propagation", propagation_text},
                    {"notes", notes_text},
                    {"windows", windows_text},
+                   {"halos", halos_text},
                    {"chunks", chunks_text},
                    {"partial-sums", partial_text},
                    {"reshard", reshard_text, {"elements received: 4, 12, 10, 10, 12, 4\n"}},

@@ -36,6 +36,7 @@ constexpr CommandInfo kCommands[] = {
     {Command::kExplain, "explain", "Show where everything lies under a plan, what is communicated, and why"},
     {Command::kInspect, "inspect", "Say what a plan, a configuration, a checkpoint or a text is"},
     {Command::kFuzz, "fuzz", "Run random programs under random placements and compare them with the serial ones"},
+    {Command::kSolve, "solve", "Solve an intra-operator problem in the public contest's format"},
     {Command::kDemo, "demo", "Train a small GPT serially and on four ranks, compare, and let it write"},
 };
 
@@ -114,16 +115,26 @@ void add_fuzz_options(CLI::App& app, Arguments& arguments) {
   add_real(app, "--minutes", arguments.minutes, "Stop after this time");
 }
 
+void add_solve_options(CLI::App& app, Arguments& arguments) {
+  app.add_option("PROBLEM", arguments.file, "A problem in the contest's form, .json or .json.gz")->required();
+  add_real(app, "--time-limit", arguments.time_limit, "Seconds, reading the file included; default: 60");
+  add_number(app, "--work", arguments.work, int64_t{1},
+             "Instead of time: millions of table entries; then any number of threads answers alike");
+  add_number(app, "--threads", arguments.threads, 1, "Default: 2");
+  add_count(app, "--seed", arguments.sampling.seed, "Of the random numbers; default: 1");
+}
+
 void add_options(CLI::App& app, Command command, Arguments& arguments) {
   const auto steps = [&](const char* description) { add_number(app, "--steps", arguments.steps, int64_t{0}, description); };
   if (command == Command::kInspect)
     app.add_option("FILE", arguments.file, "A plan.json, a CONFIG.toml, a checkpoint or a run, a safetensors file, or text")->required();
   else if (command == Command::kEval || command == Command::kGenerate)
     app.add_option("CHECKPOINT", arguments.file, "A checkpoint, or the --out folder of a run: its latest")->required();
-  else if (command != Command::kDemo && command != Command::kFuzz)
+  else if (command != Command::kDemo && command != Command::kFuzz && command != Command::kSolve)
     app.add_option("CONFIG", arguments.file, "The configuration, a TOML file")->required();
-  if (command != Command::kInspect && command != Command::kDemo && command != Command::kFuzz) add_configured_options(app, arguments);
-  if (command != Command::kFuzz) add_sets(app, arguments);
+  if (command != Command::kInspect && command != Command::kDemo && command != Command::kFuzz && command != Command::kSolve)
+    add_configured_options(app, arguments);
+  if (command != Command::kFuzz && command != Command::kSolve) add_sets(app, arguments);
   switch (command) {
     case Command::kTrain:
       steps("Length of the run; default: train.steps");
@@ -142,6 +153,7 @@ void add_options(CLI::App& app, Command command, Arguments& arguments) {
       break;
     case Command::kInspect: break;
     case Command::kFuzz: add_fuzz_options(app, arguments); break;
+    case Command::kSolve: add_solve_options(app, arguments); break;
     case Command::kDemo: steps("Length of the run; default: train.steps of configs/gpt.toml"); break;
   }
   app.add_flag("--json", arguments.json, "Print one JSON object on standard output; everything else goes to standard error");
@@ -179,6 +191,7 @@ std::string usage_of(Command command) {
     case Command::kGenerate: return "one argument, CHECKPOINT";
     case Command::kInspect: return "one argument, FILE";
     case Command::kFuzz: return "at most one argument, CASE";
+    case Command::kSolve: return "one argument, PROBLEM";
     case Command::kDemo: return "no argument";
   }
   throw InternalError("unknown command");

@@ -10,11 +10,12 @@
 
 namespace tessera {
 
-enum class Command { kTrain, kEval, kGenerate, kVerify, kExplain, kInspect, kFuzz, kDemo };
+enum class Command { kTrain, kEval, kGenerate, kVerify, kExplain, kInspect, kFuzz, kSolve, kDemo };
 
 struct Arguments {
   Command command = Command::kDemo;
-  std::string file;                 // CONFIG.toml; of eval and generate a checkpoint; of inspect any file or folder; of fuzz a case, or ""
+  std::string
+      file;  // CONFIG.toml; of eval and generate a checkpoint; of inspect any file or folder; of fuzz a case, or ""; of solve a problem
   std::string name;                 // of explain: values and ops to explain, a name or a pattern; "": the whole
   std::optional<std::string> plan;  // a file, or "serial"
   std::optional<int> ranks;
@@ -27,6 +28,9 @@ struct Arguments {
   SamplingOptions sampling;      // its seed is that of fuzz, too
   std::optional<int64_t> cases;  // of fuzz
   double minutes = 0;            // of fuzz; 0: no limit
+  double time_limit = 60;        // of solve, in seconds
+  std::optional<int> threads;    // of solve
+  std::optional<int64_t> work;   // of solve, instead of time
   std::optional<int> rank;       // of explain: whose program to print
   bool stages = false;
   bool json = false;

@@ -16,6 +16,7 @@ ExitCode run_eval(const Arguments& arguments);
 ExitCode run_generate(const Arguments& arguments);
 ExitCode run_inspect(const Arguments& arguments);
 ExitCode run_fuzz(const Arguments& arguments);
+ExitCode run_solve(const Arguments& arguments);
 ExitCode run_demo(const Arguments& arguments);
 
 }  // namespace tessera

@@ -18,6 +18,7 @@ ExitCode run(const Arguments& arguments) {
     case Command::kGenerate: return run_generate(arguments);
     case Command::kInspect: return run_inspect(arguments);
     case Command::kFuzz: return run_fuzz(arguments);
+    case Command::kSolve: return run_solve(arguments);
     case Command::kDemo: return run_demo(arguments);
   }
   throw InternalError("unknown command");

@@ -271,6 +271,7 @@ TaskGraph compile_case(const FuzzCase& given, const CaseFaults& faults, int64_t 
   CompileOptions options;
   options.rules = faults.rules;
   options.micro_batches = micro_batches;
+  options.halos = faults.halos;
   options.check_placements = faults.check_placements;
   return compile(given.graph, given.meshes, given.marks, options).tasks;
 }

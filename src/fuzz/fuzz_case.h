@@ -77,6 +77,7 @@ struct CaseFailure {
 /// Plants a fault: for tests that show that it is found.
 struct CaseFaults {
   RuleLookup rules = catalogue_rule;
+  HaloOptions halos = {};        // no fault: each form is to be right
   bool check_placements = true;  // false: only what runs may find the fault
   std::function<void(TaskGraph&)> tamper = {};
   std::function<void()> on_refusal = {};  // called when the case is refused because of its micro-batches

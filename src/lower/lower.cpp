@@ -20,6 +20,15 @@ std::string arena_text(const std::vector<ArenaPlan>& arenas, const Meshes& meshe
   return text;
 }
 
+/// What is made with windows: the halos that are computed.
+std::string halos_text(const Graph& graph, const ShardedGraph& sharded) {
+  std::string text;
+  for (size_t i = 0; i < sharded.values.size(); ++i)
+    if (const ValueId value{static_cast<int>(i)}; sharded.of(value).has_windows())
+      text += graph.value(value).name + " " + to_text(graph.type(value), sharded.of(value)) + "\n";
+  return text.empty() ? "no halo is computed\n" : text;
+}
+
 std::vector<std::string> names_of(const Meshes& meshes) {
   std::vector<std::string> names;
   for (const NamedMesh& mesh : meshes) names.push_back(mesh.name);
@@ -56,6 +65,9 @@ Compiled compile(const Graph& graph, const Meshes& meshes, const std::vector<Mar
   stage(
       "propagate", [&] { result.sharded = propagate(graph, count > 1 ? with_micro_batches(meshes, count) : meshes, marks, options.rules); },
       [&] { return print_placements(graph, result.sharded); });
+  stage(
+      "halos", [&] { result.sharded = choose_halos(graph, std::move(result.sharded), marks, options.halos); },
+      [&] { return halos_text(graph, result.sharded); });
   stage("partition", [&] { program = partition(graph, result.sharded, meshes, count); }, [&] { return to_text(program); });
   stage("in-place", [&] { update_variables_in_place(program); }, [&] { return to_text(program); });
   stage("order", [&] { order_instructions(program, count, options.schedule); }, [&] { return order_text(program, names_of(meshes)); });

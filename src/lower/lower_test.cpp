@@ -260,7 +260,7 @@ TEST(Compile, DumpsEveryStage) {
             stages.emplace_back(stage);
           }});
   EXPECT_THAT(stages,
-              testing::ElementsAre("serial", "propagate", "partition", "in-place", "order", "arena", "tasks", "check", "placements"));
+              testing::ElementsAre("serial", "propagate", "halos", "partition", "in-place", "order", "arena", "tasks", "check", "placements"));
 }
 
 }  // namespace

@@ -1,0 +1,107 @@
+// The solver on the public instances of the ASPLOS 2025 contest, beside what is published about them. The instances are not part of the
+// project: they are looked for in the folder that TESSERA_IOPDDL names, else in shared/data/iopddl beside the project.
+//
+//   solver_bench [SECONDS [SEEDS [THREADS]]]     60 seconds an instance, 1 seed, 2 threads
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <vector>
+
+#include "solver/contest_file.h"
+#include "solver/solve.h"
+
+namespace tessera::solver {
+namespace {
+
+/// From the contest's results, and the least cost and largest bound published anywhere.
+struct Published {
+  const char* instance;
+  double contest, best, bound;
+};
+
+constexpr Published kPublished[] = {
+    {"A", 6548641531, 6548553650, 6513812172},
+    {"B", 532843, 532843, 532843},
+    {"G", 217039, 217039, 216933},
+    {"K", 2274276676, 2242635784, 2065623588},
+    {"M", 49928460991, 49928157537, 49429153686},
+    {"S", 1534613444, 1511377982, 1511240135},
+    {"V", 1632051, 1617084, 1617084},
+};
+
+std::filesystem::path folder_of_instances() {
+  if (const char* named = std::getenv("TESSERA_IOPDDL")) return named;
+  for (const char* folder : {"../shared/data/iopddl", "../../shared/data/iopddl"})
+    if (std::filesystem::exists(folder)) return folder;
+  return "";
+}
+
+struct Run {
+  double cost = 0, bound = 0, first = 0, to_best = 0, total = 0;
+  bool optimal = false;
+};
+
+Run run(const std::filesystem::path& file, double seconds, uint64_t seed, int threads) {
+  using Clock = std::chrono::steady_clock;
+  const auto start = Clock::now();
+  const auto now = [start] { return std::chrono::duration<double>(Clock::now() - start).count(); };
+  const Problem problem = read_problem(file);
+  const double reading = now();
+  SolveOptions options;
+  options.time_limit = Seconds(seconds - reading);
+  options.seed = seed;
+  options.threads = threads;
+  Run result;
+  options.on_improvement = [&](const Improvement& improvement) {
+    if (improvement.cost && result.first == 0) result.first = reading + improvement.at.value();
+  };
+  const Answer answer = solve(problem, options);
+  result.cost = answer.cost ? static_cast<double>(*answer.cost) : 1e30;
+  result.bound = answer.bound ? static_cast<double>(*answer.bound) : 0;
+  result.to_best = reading + answer.to_best.value();
+  result.total = now();
+  result.optimal = answer.proof == Proof::kOptimal;
+  return result;
+}
+
+int main_of(int argc, char** argv) {
+  const double seconds = argc > 1 ? std::atof(argv[1]) : 60;
+  const int seeds = argc > 2 ? std::atoi(argv[2]) : 1;
+  const int threads = argc > 3 ? std::atoi(argv[3]) : 2;
+  const std::filesystem::path folder = folder_of_instances();
+  if (folder.empty()) {
+    std::puts("the contest's instances are not here: set TESSERA_IOPDDL to their folder");
+    return 0;
+  }
+  std::puts(fmt::format("{:.0f} s an instance, reading included, {} threads, median of {} seeds", seconds, threads, seeds).c_str());
+  std::puts(
+      "| instance | cost | over best known | bound | gap | proved | first answer s | best s | total s | contest over best | published "
+      "bound |");
+  std::puts("|---|---|---|---|---|---|---|---|---|---|---|");
+  for (const Published& published : kPublished) {
+    const std::filesystem::path file = folder / fmt::format("asplos-2025-iopddl-{}.json.gz", published.instance);
+    if (!std::filesystem::exists(file)) continue;
+    std::vector<Run> runs;
+    for (int seed = 1; seed <= seeds; ++seed) runs.push_back(run(file, seconds, static_cast<uint64_t>(seed), threads));
+    std::ranges::sort(runs, {}, &Run::cost);
+    const Run& median = runs[runs.size() / 2];
+    std::puts(fmt::format("| {} | {:.0f} | {:+.4f}% | {:.0f} | {:.4f}% | {} | {:.1f} | {:.1f} | {:.1f} | {:+.4f}% | {:.0f} |",
+                          published.instance, median.cost, 100 * (median.cost / published.best - 1), median.bound,
+                          100 * (1 - median.bound / median.cost), median.optimal ? "yes" : "no", median.first, median.to_best, median.total,
+                          100 * (published.contest / published.best - 1), published.bound)
+                  .c_str());
+    std::fflush(stdout);
+  }
+  return 0;
+}
+
+}  // namespace
+}  // namespace tessera::solver
+
+int main(int argc, char** argv) {
+  return tessera::solver::main_of(argc, argv);
+}

@@ -1,0 +1,14 @@
+// Tasks that share nothing, on several threads.
+#pragma once
+
+#include <functional>
+#include <vector>
+
+namespace tessera::solver {
+
+/// Runs all tasks, in their order as threads become free; the calling thread is one of them.
+///   threads  at least 1; no more are used than there are tasks
+///   throws   what a task throws, once all threads have ended
+void run_tasks(const std::vector<std::function<void()>>& tasks, int threads);
+
+}  // namespace tessera::solver

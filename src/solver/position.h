@@ -1,0 +1,73 @@
+// An assignment of a core with what it costs and how much room it leaves at every moment, kept up to date as it changes.
+#pragma once
+
+#include <vector>
+
+#include "solver/core.h"
+
+namespace tessera::solver {
+
+/// Numbers over moments: adding to a range and the least of a range, both in about the square root of their count.
+class RoomOverTime {
+ public:
+  explicit RoomOverTime(std::vector<Usage> room);
+
+  void add(int32_t begin, int32_t end, Usage change);
+  /// The least of begin, ..., end - 1; kPlenty where the range is empty.
+  Usage least(int32_t begin, int32_t end) const;
+  /// The least of all, and the first moment that has it (-1 where there are no moments).
+  Usage least() const;
+  int32_t tightest() const;
+  Usage at(int32_t moment) const { return room_[moment] + added_[moment / kBlock]; }
+  int32_t moments() const { return static_cast<int32_t>(room_.size()); }
+  /// How much is missing, summed over the moments.
+  double missing() const;
+
+  static constexpr Usage kPlenty = Usage{1} << 62;
+
+ private:
+  static constexpr int32_t kBlock = 128;
+  void settle(int32_t block);
+
+  std::vector<Usage> room_;           // without what was added to whole blocks
+  std::vector<Usage> added_, least_;  // by block
+};
+
+/// How far an assignment is from being an answer, then what it costs: the first difference decides.
+struct Worth {
+  int64_t forbidden = 0;  // pairs and strategies that are
+  double missing = 0;     // memory, summed over the moments
+  double cost = 0;        // of what is not forbidden
+
+  bool is_feasible() const { return forbidden == 0 && missing == 0; }
+  auto operator<=>(const Worth&) const = default;
+};
+
+class Position {
+ public:
+  Position(const Core& core, Assignment assignment);
+
+  const Core& core() const { return *core_; }
+  const Assignment& assignment() const { return assignment_; }
+  int32_t operator[](int32_t node) const { return assignment_[node]; }
+  /// kNever or more where a forbidden pair is taken.
+  double cost() const { return forbidden_ > 0 ? kNever : cost_; }
+  Worth worth() const { return {forbidden_, room_.missing(), cost_}; }
+  bool is_feasible() const { return forbidden_ == 0 && room_.least() >= 0; }
+  const RoomOverTime& room() const { return room_; }
+
+  void set(int32_t node, int32_t strategy);
+  /// What each strategy of the node would cost among its neighbours as they are.
+  void costs_here(int32_t node, std::vector<double>& costs) const;
+
+ private:
+  void count(double cost, int sign);
+
+  const Core* core_;
+  Assignment assignment_;
+  double cost_ = 0;  // of what is not forbidden
+  int64_t forbidden_ = 0;
+  RoomOverTime room_;
+};
+
+}  // namespace tessera::solver
