@@ -8,6 +8,7 @@
 
 #include "autodiff/gradient.h"
 #include "autodiff/gradient_check.h"
+#include "fuzz/fuzz.h"
 #include "fuzz/fuzz_case.h"
 #include "ops/interpreter.h"
 
@@ -440,6 +441,34 @@ TEST(WhileGradient, IsThatOfFiniteDifferences) {
   state["x"] = {{DType::kF32, {2, 3}}, {0.3, -0.8, 1.1, 0.9, -0.4, 0.7}};
   for (const GradientSample& sample : sample_gradients(forward, state, {"x", "w"}))
     EXPECT_NEAR(sample.analytic, sample.numeric, sample.tolerance) << sample.where;
+}
+
+/// Leaves the addends of what regions reduce as they are.
+void drop_reductions(TaskGraph& graph) {
+  for (Task& task : graph.tasks)
+    for (KernelStep& step : task.steps) {
+      if (!step.control) continue;
+      Control control = *step.control;
+      for (TaskGraph& region : control.regions)
+        for (Task& inner : region.tasks)
+          if (inner.kind == Task::Kind::kExchange && inner.exchange.to.partial.empty()) inner.exchange.from.partial.clear();
+      step.control = std::make_shared<const Control>(std::move(control));
+    }
+}
+
+TEST(Regions, ThatLackAReductionAreFoundByFuzzingAndShrinkToTheirOp) {
+  FuzzOptions options;
+  options.most_failures = 1;
+  options.faults.check_placements = false;
+  options.faults.tamper = drop_reductions;
+  std::optional<FuzzFinding> found;
+  options.on_failure = [&](const FuzzFinding& finding) { found = finding; };
+  run_cases(options);
+  ASSERT_TRUE(found);
+  const std::vector<Op>& ops = found->smallest.graph.ops();
+  EXPECT_LE(ops.size(), 6u) << to_text(found->smallest);
+  EXPECT_TRUE(std::any_of(ops.begin(), ops.end(), [](const Op& op) { return !op.regions.empty(); })) << to_text(found->smallest);
+  EXPECT_EQ(to_text(parse_case(to_text(found->smallest))), to_text(found->smallest));
 }
 
 TEST(Regions, AreReadBackFromTheTextOfAGraph) {
