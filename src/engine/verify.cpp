@@ -34,14 +34,15 @@ class Capture {
 
   struct Whole {
     ReferenceTensor tensor;
-    std::optional<int64_t> torn;  // index of an element that replicas disagree about
-    std::vector<int64_t> seen;    // by element: the contribution (partial coordinate) that was added last; -1: windows leave it out
+    std::optional<int64_t> torn;                    // index of an element that replicas disagree about
+    std::vector<std::pair<size_t, double>> copies;  // elements that windows give to further processes, where those computed them otherwise
+    std::vector<int64_t> seen;  // by element: the contribution (partial coordinate) that was added last; -1: windows leave it out
   };
 
   /// The whole tensor: addends of a partial one are put together.
   Whole assemble(RegisterIndex index) const {
     const Register& reg = graph_.registers[static_cast<size_t>(index)];
-    Whole whole{{reg.type, std::vector<double>(static_cast<size_t>(element_count(reg.type.shape)), 0.0)}, std::nullopt, {}};
+    Whole whole{{reg.type, std::vector<double>(static_cast<size_t>(element_count(reg.type.shape)), 0.0)}, std::nullopt, {}, {}};
     whole.seen.assign(whole.tensor.values.size(), -1);
     for (int process = 0; process < reg.attr.mesh->size(); ++process) add_part(reg, index, process, whole);
     return whole;
@@ -83,8 +84,11 @@ class Capture {
     } else if (contribution > last) {
       element = reduce(reg.attr.partial.front().reduce, element, value);
       last = contribution;
-    } else if (reg.attr.partial.empty() && element != value && !(std::isnan(element) && std::isnan(value)) && !whole.torn) {
-      whole.torn = at;
+    } else if (reg.attr.partial.empty() && element != value && !(std::isnan(element) && std::isnan(value))) {
+      if (reg.attr.has_windows())
+        whole.copies.emplace_back(at, value);
+      else if (!whole.torn)
+        whole.torn = at;
     }
   }
 
@@ -240,21 +244,22 @@ class Verification {
 
   void compare_elements(int64_t step, const std::string& name, const Register& reg, const Capture::Whole& got,
                         const ReferenceTensor& wanted, double tolerance) {
-    for (size_t i = 0; i < got.tensor.values.size(); ++i) {
-      if (got.seen[i] < 0) continue;
-      const double value = got.tensor.values[i];
-      const double serial =
-          tolerance == 0 && reg.type.dtype == DType::kF32 ? static_cast<double>(static_cast<float>(wanted.values[i])) : wanted.values[i];
-      if (value == serial) continue;
-      const double error = std::abs(value - serial);
-      if (tolerance > 0 && error <= tolerance) {
-        report_.max_error = std::max(report_.max_error, error / tolerance);
-        continue;
-      }
-      report_.max_error = std::max(report_.max_error, tolerance > 0 ? error / tolerance : std::numeric_limits<double>::infinity());
-      note({step, op_of(name), reg.name, to_text(reg.type, reg.attr), static_cast<int64_t>(i), value, serial, tolerance});
-      return;
-    }
+    for (size_t i = 0; i < got.tensor.values.size(); ++i)
+      if (got.seen[i] >= 0 && !compare_element(step, name, reg, i, got.tensor.values[i], wanted, tolerance)) return;
+    for (const auto& [at, value] : got.copies)
+      if (!compare_element(step, name, reg, at, value, wanted, tolerance)) return;
+  }
+
+  bool compare_element(int64_t step, const std::string& name, const Register& reg, size_t at, double value, const ReferenceTensor& wanted,
+                       double tolerance) {
+    const bool is_rounded = tolerance == 0 && reg.type.dtype == DType::kF32;
+    const double serial = is_rounded ? static_cast<double>(static_cast<float>(wanted.values[at])) : wanted.values[at];
+    if (value == serial) return true;
+    const double error = std::abs(value - serial);
+    report_.max_error = std::max(report_.max_error, tolerance > 0 ? error / tolerance : std::numeric_limits<double>::infinity());
+    if (tolerance > 0 && error <= tolerance) return true;
+    note({step, op_of(name), reg.name, to_text(reg.type, reg.attr), static_cast<int64_t>(at), value, serial, tolerance});
+    return false;
   }
 
   std::string op_of(const std::string& value) const {

@@ -99,7 +99,7 @@ Capture::Whole Capture::assemble(RegisterIndex index) const {
   const Register& reg = graph_.registers[number];
   const bool partial = !reg.attr.partial.empty();
   const ReduceOp op = partial ? reg.attr.partial.front().reduce : ReduceOp::kSum;
-  Whole whole{{reg.type, std::vector<double>(static_cast<size_t>(element_count(reg.type.shape)), identity(op))}, {}, 0, "", ""};
+  Whole whole{{reg.type, std::vector<double>(static_cast<size_t>(element_count(reg.type.shape)), identity(op))}, {}, {}, 0, "", ""};
   whole.held.assign(whole.tensor.values.size(), false);
   std::vector<double> magnitudes(whole.tensor.values.size(), 0.0);
   // Parts with windows overlap: each addend of an element counts once.
@@ -130,7 +130,7 @@ Capture::Whole Capture::assemble(RegisterIndex index) const {
       whole.held[at] = true;
       if (!of_place.empty() && of_place[at]) {
         const bool equal = *of_place[at] == local.values[from] || (std::isnan(*of_place[at]) && std::isnan(local.values[from]));
-        if (!equal && whole.torn.empty()) whole.torn = "parts that overlap differ in element " + std::to_string(at);
+        if (!equal) whole.copies.push_back({at, local.values[from]});
         return;
       }
       if (!of_place.empty()) of_place[at] = local.values[from];

@@ -23,9 +23,15 @@ class Capture {
   struct Whole {
     ReferenceTensor tensor;  // addends of a partial one are put together
     std::vector<bool> held;  // by element: does a process hold it? windows may leave some out
-    double magnitude = 0;    // the largest sum of absolute addends of an element, or element
-    std::string torn;        // two replicas that differ: "processes 0 and 2 differ in local element 3"; "" when none do
-    std::string missing;     // a process that never filled it
+    struct Copy {
+      size_t at = 0;
+      double value = 0;
+    };
+    /// Elements that windows give to a further process, where it has another value: computed anew, so rounded anew.
+    std::vector<Copy> copies;
+    double magnitude = 0;  // the largest sum of absolute addends of an element, or element
+    std::string torn;      // two replicas that differ: "processes 0 and 2 differ in local element 3"; "" when none do
+    std::string missing;   // a process that never filled it
   };
   Whole assemble(RegisterIndex index) const;
 

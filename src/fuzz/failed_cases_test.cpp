@@ -359,6 +359,67 @@ variable w: f32[6] = uniform(-1.0, 1.0)
 pad = pad(select) {low=[0], shape=[6], value=0.0}: f32[6]
 max = max(pad, w): f32[6]
 )"},
+
+{"WhatIsComputedTwiceIsRoundedTwice", R"(seed 8014179
+mode general
+steps 1
+mesh all x=2 y=2 at 0
+fill in_2 real -1.0 1.0
+mark tensor convolution_1 P(None, "x", "y")
+graph
+input in_2: f32[4,4,4]
+variable w_3: f32[6,2,2] = normal(0.0, 0.5)
+variable w_4: f32[6,1,3] = uniform(-1.0, 1.0)
+convolution = convolution(in_2, w_3) {dilation=[1], groups=2, high=[0], low=[2], stride=[1]}: f32[4,6,5]
+convolution_1 = convolution(convolution, w_4) {dilation=[1], groups=6, high=[1], low=[1], stride=[1]}: f32[4,6,5]
+)"},
+
+{"AMinimumOverRanksBecomesASum", R"(seed 8016383
+mode general
+steps 1
+mesh all x=1 y=1 at 0
+fill log1p real 0.6121896274015127 0.7862449588120731
+mark op reduce.grad.broadcast [y: Partial(sum)]
+mark tensor reduce.grad.cast P("y", "x")
+graph
+input log1p: f32[5,5]
+reduce = reduce(log1p) {dims=[0], op="min"}: f32[5]
+pad_1 = pad(reduce) {low=[-1], shape=[8], value=0.0}: f32[8]
+reduce.grad.broadcast = broadcast(reduce) {dims=[1], shape=[5, 5]}: f32[5,5] @backward <- gradient reduce
+reduce.grad.compare = compare(log1p, reduce.grad.broadcast) {relation="eq"}: bool[5,5] @backward <- gradient reduce
+reduce.grad.cast = cast(reduce.grad.compare) {dtype="f32"}: f32[5,5] @backward <- gradient reduce
+)"},
+
+{"WhatIsComputedTwiceInStridesIsRoundedTwice", R"(seed 8043894
+mode general
+steps 1
+mesh all x=2 y=1 at 0
+fill in_3 real 0.25 2.0
+mark tensor w_3 P("y", None, "x")
+graph
+input in_3: f32[4,3,3]
+variable w_3: f32[4,2,2] = normal(0.0, 0.5)
+variable w_5: f32[4,1,2] = uniform(-1.0, 1.0)
+convolution = convolution(w_3, w_5) {dilation=[1], groups=2, high=[1], low=[0], stride=[1]}: f32[4,4,2]
+tanh_1 = tanh(convolution): f32[4,4,2]
+convolution_grad_input = convolution_grad_input(tanh_1, in_3) {dilation=[1], extents=[4], groups=1, high=[1], low=[0], stride=[2]}: f32[4,3,4]
+)"},
+
+{"WhatIsComputedTwiceInGroupsIsRoundedTwice", R"(seed 8045329
+mode general
+steps 1
+mesh all x=1 y=3 at 0
+fill min_scalar real 0.5449586510658264 2.0110151767730713
+fill slice real 0.1036561131477356 0.1036561131477356
+mark tensor min_scalar P("x", None, "y", None)
+graph
+input slice: f32[1,1,2,2]
+input min_scalar: f32[1,2,3,5]
+variable w_4: f32[1,2,1,2] = normal(0.0, 0.5)
+convolution = convolution(min_scalar, w_4) {dilation=[2, 2], groups=1, high=[0, 0], low=[2, 2], stride=[2, 1]}: f32[1,1,3,5]
+mul_scalar = mul_scalar(convolution) {value=0.08333333333333333}: f32[1,1,3,5]
+convolution_1 = convolution(mul_scalar, slice) {dilation=[2, 1], groups=1, high=[1, 1], low=[1, 1], stride=[1, 1]}: f32[1,1,3,6]
+)"},
 };
 // clang-format on
 

@@ -197,6 +197,8 @@ class CaseRun {
         note(name, what + ": replicas differ: " + whole.torn);
       else
         compare(name, what, whole.tensor, wanted, judge);
+      for (const Capture::Whole::Copy& copy : whole.copies)
+        compare_element(name, what, reg.type.dtype, copy.at, copy.value, wanted.values[copy.at], judge);
       if (failure_) return;
     }
   }
@@ -233,12 +235,14 @@ class CaseRun {
   }
 
   void compare(const std::string& name, const std::string& what, const ReferenceTensor& got, const ReferenceTensor& wanted, Judge& judge) {
-    for (size_t i = 0; i < got.values.size(); ++i) {
-      if (judge.accepts(name, got.type.dtype, got.values[i], wanted.values[i])) continue;
-      note(name, what + ": element " + std::to_string(i) + " is " + double_text(got.values[i]) + ", the serial run has " +
-                     double_text(wanted.values[i]) + ", tolerance " + double_text(judge.tolerance(name)));
-      return;
-    }
+    for (size_t i = 0; i < got.values.size() && !failure_; ++i)
+      compare_element(name, what, got.type.dtype, i, got.values[i], wanted.values[i], judge);
+  }
+
+  void compare_element(const std::string& name, const std::string& what, DType dtype, size_t at, double got, double wanted, Judge& judge) {
+    if (judge.accepts(name, dtype, got, wanted)) return;
+    note(name, what + ": element " + std::to_string(at) + " is " + double_text(got) + ", the serial run has " + double_text(wanted) +
+                   ", tolerance " + double_text(judge.tolerance(name)));
   }
 
   void note(const std::string& value, const std::string& text) {

@@ -183,6 +183,14 @@ double seconds_of(const TensorType& type, const Way& way, const LinkCost& link) 
   return sum;
 }
 
+/// Is an axis partial in both, and by another reduction?
+bool changes_a_reduction(const DistAttr& from, const DistAttr& to) {
+  if (!on_one_mesh(from, to)) return false;
+  return std::any_of(from.partial.begin(), from.partial.end(), [&](const PartialAxis& p) {
+    return to.is_partial_on(p.axis) && std::find(to.partial.begin(), to.partial.end(), p) == to.partial.end();
+  });
+}
+
 }  // namespace
 
 std::string_view to_text(ReshardKind kind) {
@@ -245,8 +253,8 @@ Seconds price(const TensorType& type, const Exchange& exchange, const LinkCost& 
 
 std::vector<Exchange> plan_reshard(const TensorType& type, const DistAttr& from, const DistAttr& to, const LinkCost& link) {
   if (from == to) return {};
-  if (!on_one_mesh(from, to) && !from.partial.empty()) {
-    // Summed at home first: each addend would travel otherwise.
+  if ((!on_one_mesh(from, to) && !from.partial.empty()) || changes_a_reduction(from, to)) {
+    // Put together at home first: each addend would travel otherwise, and those of a maximum are none of a sum.
     DistAttr summed = from;
     summed.partial.clear();
     std::vector<Exchange> exchanges = plan_reshard(type, from, summed, link);

@@ -57,7 +57,7 @@ struct LinkCost {
 /// all-gather; onto a mesh that wants copies, one copy in parts and an all-gather there.
 ///
 ///   ensures  the result is `to`; no intermediate is larger than the larger of source and target, but for rounding of uneven parts
-///   throws   InternalError when a Partial would change its kind
+///   partial  what is a Partial of both by two reductions is put together between them
 ///   source   chains: Rink et al., arXiv 2112.01075 (slices, then all-to-alls and permutes, then all-gathers), found by shortest path
 std::vector<Exchange> plan_reshard(const TensorType& type, const DistAttr& from, const DistAttr& to, const LinkCost& link = {});
 
