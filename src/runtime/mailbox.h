@@ -26,6 +26,9 @@ class Mailbox {
   /// Looks for a message `spins` times, then sleeps until there is one or the run stops.  returns  false at the deadline
   bool wait(const StopState& stop, int spins, std::chrono::steady_clock::time_point deadline);
 
+  /// Is there a message to take?  threads  the owner
+  bool has_messages() const { return count_.load(std::memory_order_acquire) > 0; }
+
   /// Makes the owner look at the stop state again.
   void wake();
 

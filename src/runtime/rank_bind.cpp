@@ -29,7 +29,13 @@ bool BoundProgram::pulls_from(TaskId id, int receiver, int sender) const {
 }
 
 void BoundProgram::wake_all() const {
-  for (const auto& rank : ranks) rank->wake();
+  for (const auto& rank : ranks)
+    if (rank) rank->wake();
+}
+
+void BoundProgram::fail(const Failure& failure) {
+  network ? network->fail(failure) : stop->fail(failure);
+  wake_all();
 }
 
 RankProgram::RankProgram(BoundProgram& program, int rank_index)
@@ -83,7 +89,9 @@ void RankProgram::make_regions() {
 }
 
 Bytes RankProgram::arena_bytes() const {
-  Bytes sum{0};
+  Bytes sum = staging_.size();
+  for (const auto& [control, regions] : regions_)
+    for (const RankProgram* region : regions) sum += region->arena_bytes();
   for (const AlignedBuffer& arena : arenas_) sum += arena.size();
   return sum;
 }
@@ -91,8 +99,11 @@ Bytes RankProgram::arena_bytes() const {
 void RankProgram::find_pulls() {
   for (size_t t = 0; t < program_.graph->tasks.size(); ++t) {
     const Task& task = program_.graph->tasks[t];
-    if (task.kind == Task::Kind::kExchange)
-      program_.pulls[t][static_cast<size_t>(index_)] = pulls(program_.reg(task.inputs[0]).type.shape, task.exchange, rank_);
+    if (task.kind != Task::Kind::kExchange) continue;
+    for (int receiver = 0; receiver < program_.rank_count(); ++receiver)
+      if (finds_pulls_of(receiver))
+        program_.pulls[t][static_cast<size_t>(receiver)] =
+            pulls(program_.reg(task.inputs[0]).type.shape, task.exchange, program_.processes[static_cast<size_t>(receiver)]);
   }
   for (const auto& [control, regions] : regions_)
     for (RankProgram* region : regions) region->find_pulls();
@@ -104,6 +115,7 @@ void RankProgram::bind() {
   const auto count = static_cast<TaskId>(program_.graph->tasks.size());
   plans_.reserve(static_cast<size_t>(count));
   for (TaskId id = 0; id < count; ++id) plans_.push_back(make_plan(id));
+  plan_answers();
   mailbox_ = std::make_unique<Mailbox>(inbound_capacity());
   received_.reserve(inbound_capacity());
   sent_.reserve(outbound_capacity());
@@ -246,6 +258,10 @@ RankProgram::Pulling RankProgram::plan_pulling(TaskId id) const {
   const Coordinate& place = *coordinates_[static_cast<size_t>(program_.task(id).mesh)];
   Pulling pulling{senders_of(id), {}, {}, started_identity(exchange, place)};
   pulling.sources.resize(pulling.senders.size());
+  if (program_.network) {
+    plan_far(id, pulling);
+    return pulling;
+  }
   const std::vector<Piece> mine = exchange.to.pieces(type.shape, place);
   for (const Pull& pull : program_.pulls[static_cast<size_t>(id)][static_cast<size_t>(index_)]) {
     const int sender = program_.index_of(pull.sender);

@@ -7,8 +7,7 @@ void RankProgram::run(const StepCall& call) {
     act_in_order(call);
   } catch (...) {
     const Task& task = program_.task(program_.graph->order[static_cast<size_t>(place_.load(std::memory_order_relaxed))]);
-    program_.stop->fail({rank_, task.name, failing_op(), std::current_exception()});
-    program_.wake_all();
+    program_.fail({rank_, task.name, failing_op(), std::current_exception()});
   }
 }
 
@@ -45,7 +44,7 @@ bool RankProgram::wait_to_act(const Plan& plan) {
   for (;;) {
     receive_messages();
     if (may_act(plan)) return true;
-    const bool in_time = mailbox_->wait(*program_.stop, program_.spins, end);
+    const bool in_time = wait_for_message(end);
     if (program_.stop->stopped()) return false;
     if (!in_time) throw InternalError("waited " + to_text(program_.options.deadline) + ": " + wait_text(plan));
   }
@@ -67,7 +66,9 @@ bool RankProgram::act(const Task& task, Plan& plan, const StepCall& call) {
     case Task::Kind::kCompute:
       if (!run_steps(plan, call)) return false;
       break;
-    case Task::Kind::kExchange: run_pulling(task, plan, act, call); break;
+    case Task::Kind::kExchange:
+      if (!run_pulling(task, plan, act, call)) return false;
+      break;
     case Task::Kind::kFetch: run_fetch(plan, call); break;
   }
   plan.actor.finish(sent_);
@@ -104,18 +105,25 @@ bool RankProgram::run_steps(Plan& plan, const StepCall& call) {
   return true;
 }
 
-void RankProgram::run_pulling(const Task& task, Plan& plan, const Act& act, const StepCall& call) {
+/// returns  false when the run stops inside
+bool RankProgram::run_pulling(const Task& task, Plan& plan, const Act& act, const StepCall& call) {
   Pulling& pulling = plan.pulling;
   for (size_t port = 0; port < pulling.senders.size(); ++port)
-    pulling.sources[port] = program_.ranks[static_cast<size_t>(pulling.senders[port])]->slot_data(task.inputs[0], act.input_slots[port]);
+    if (const auto& sender = program_.ranks[static_cast<size_t>(pulling.senders[port])])
+      pulling.sources[port] = sender->slot_data(task.inputs[0], act.input_slots[port]);
   const RegisterIndex output = task.outputs[0];
   std::byte* target = current_[static_cast<size_t>(output)];
   if (pulling.identity) {
     const TensorType type = local_type(program_.reg(output), coordinate(program_.reg(output)));
     fill_with_identity(type.dtype, *pulling.identity, target, element_count(type.shape));
   }
-  for (const BoxCombine& box : pulling.boxes) box.run(target, pulling.sources);
+  if (pulling.far) {
+    if (!combine_far(pulling, act, target)) return false;
+  } else {
+    for (const BoxCombine& box : pulling.boxes) box.run(target, pulling.sources);
+  }
   observe(call, output);
+  return true;
 }
 
 void RankProgram::run_feed(const Task& task, const Plan& plan, const StepCall& call) {
@@ -142,6 +150,8 @@ void RankProgram::send(const Message& message) {
   const int owner = message.to / tasks;
   if (owner == index_)
     plan(message.to % tasks).actor.receive(message);
+  else if (!program_.is_here(owner))
+    program_.network->send(program_.members[static_cast<size_t>(owner)], program_.open->number(), message);
   else
     program_.ranks[static_cast<size_t>(owner)]->mailbox_->push(message);
 }

@@ -14,8 +14,8 @@ namespace tessera {
 /// Who failed, at what, and how.
 struct Failure {
   Rank rank = 0;
-  std::string task;
-  std::string op;  // "" outside of kernels
+  std::string task;  // "" between steps
+  std::string op;    // "" outside of kernels
   std::exception_ptr error;
 };
 

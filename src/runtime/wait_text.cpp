@@ -16,9 +16,10 @@ std::string RankProgram::place_text() const {
 /// "'all-gather y' of rank 3, which is at task 'matmul y'".
 std::string RankProgram::who(ActorId actor) const {
   const auto tasks = static_cast<int>(program_.graph->tasks.size());
-  const RankProgram& owner = *program_.ranks[static_cast<size_t>(actor / tasks)];
-  const std::string where = owner.index_ == index_ ? "" : ", which " + owner.place_text();
-  return "'" + program_.task(actor % tasks).name + "' of rank " + std::to_string(owner.rank_) + where;
+  const auto index = static_cast<size_t>(actor / tasks);
+  const auto& owner = program_.ranks[index];  // null: on another member, which alone knows where it is
+  const std::string where = !owner || owner->index_ == index_ ? "" : ", which " + owner->place_text();
+  return "'" + program_.task(actor % tasks).name + "' of rank " + std::to_string(program_.processes[index]) + where;
 }
 
 std::string RankProgram::wait_text(const Plan& plan) const {
