@@ -6,11 +6,12 @@
 #include <variant>
 #include <vector>
 
+#include "base/units.h"
 #include "engine/sampling.h"
 
 namespace tessera {
 
-enum class Command { kTrain, kEval, kGenerate, kVerify, kExplain, kInspect, kFuzz, kSolve, kDemo };
+enum class Command { kTrain, kEval, kGenerate, kVerify, kExplain, kInspect, kFuzz, kSolve, kLaunch, kDemo };
 
 struct Arguments {
   Command command = Command::kDemo;
@@ -25,13 +26,17 @@ struct Arguments {
   std::optional<std::string> resume;  // the checkpoint to go on from; "": the latest in `out`
   std::string prompt;                 // of generate
   std::optional<int64_t> tokens;
-  SamplingOptions sampling;      // its seed is that of fuzz, too
-  std::optional<int64_t> cases;  // of fuzz
-  double minutes = 0;            // of fuzz; 0: no limit
-  double time_limit = 60;        // of solve, in seconds
-  std::optional<int> threads;    // of solve
-  std::optional<int64_t> work;   // of solve, instead of time
-  std::optional<int> rank;       // of explain: whose program to print
+  SamplingOptions sampling;           // its seed is that of fuzz, too
+  std::optional<int64_t> cases;       // of fuzz
+  double minutes = 0;                 // of fuzz; 0: no limit
+  double time_limit = 60;             // of solve, in seconds
+  std::optional<int> threads;         // of solve
+  std::optional<int64_t> work;        // of solve, instead of time
+  std::optional<int> rank;            // of explain: whose program to print
+  Seconds rank_deadline{10};          // of runs in several processes: one that gives no sign of life for so long is lost
+  std::optional<int> processes;       // of launch
+  int restarts = 0;                   // of launch
+  std::vector<std::string> launched;  // of launch: the command that the processes run, and its arguments
   bool stages = false;
   bool json = false;
 };

@@ -101,14 +101,17 @@ void resume(Engine& engine, const Checkpoint& checkpoint) {
 
 }  // namespace
 
-ExitCode run_train(const Arguments& arguments) {
-  std::optional<StopSignals> signals;  // without a folder there is nothing to save, and signals end the run as they end any program
-  if (!arguments.out.empty()) signals.emplace();
+ExitCode run_train(const Arguments& arguments, Processes& processes) {
+  // Without a folder there is nothing to save, and signals end the run as they end any program; but of several processes each first says
+  // what ended them.
+  std::optional<StopSignals> signals;
+  if (!arguments.out.empty() || processes.are_several()) signals.emplace();
   RealFileSystem disk;
   const auto resumed = open_resumed(disk, arguments);
   Session session = open_session(arguments, resumed ? std::optional(stored_run(*resumed).plan) : std::nullopt);
   const auto data = load_data_of(session.config);
-  Engine engine(session.config, session.plan, data, {.runtime = {}, .draw = !resumed});
+  processes.check_plan(session.plan);
+  Engine engine(session.config, session.plan, data, {.runtime = processes.connect(arguments.rank_deadline), .draw = !resumed});
   std::cerr << fmt::format("train {}: {} {}s, {}\n", arguments.file, grouped(data->train_units), data->unit, describe(engine.plan()));
   if (resumed) resume(engine, *resumed);
   std::optional<RunFolder> folder;
@@ -120,7 +123,7 @@ ExitCode run_train(const Arguments& arguments) {
   Training training{engine, *data, {}, resumed ? std::optional(resumed->step()) : std::nullopt, {}};
   training.run = train_to_end(engine, {.folder = folder ? &*folder : nullptr,
                                        .checkpoints = checkpoints ? &*checkpoints : nullptr,
-                                       .signals = signals ? &*signals : nullptr});
+                                       .signals = arguments.out.empty() ? nullptr : &*signals});
   if (checkpoints) training.checkpoint = checkpoints->last();
   print_result(arguments, result_document(training), result_text(arguments, training));
   return training.run.stopped_by ? ExitCode::kPreempted : ExitCode::kDone;

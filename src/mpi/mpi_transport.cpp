@@ -59,6 +59,7 @@ class MpiTransport : public Transport {
   }
 
   ~MpiTransport() override {
+    if (is_abandoned_) return;
     for (Incoming& incoming : incoming_) {
       MPI_Cancel(&incoming.request);
       MPI_Wait(&incoming.request, MPI_STATUS_IGNORE);
@@ -91,7 +92,11 @@ class MpiTransport : public Transport {
     });
   }
 
+  /// Requests of data are left alone: what has begun cannot be called back, and without polling nothing more begins.
+  void abandon() override { is_abandoned_ = true; }
+
   bool poll(const OnMessage& on_message) override {
+    if (is_abandoned_) return false;
     const bool has_messages = take_messages(on_message);
     for (const auto& outgoing : outgoing_)
       if (outgoing->request != MPI_REQUEST_NULL) test(*outgoing);
@@ -171,6 +176,7 @@ class MpiTransport : public Transport {
   int member_ = 0, members_ = 1, tags_ = 0;
   std::array<Incoming, kReceives> incoming_;
   size_t oldest_ = 0;
+  bool is_abandoned_ = false;
   std::vector<std::unique_ptr<Outgoing>> outgoing_;
   std::vector<MPI_Request> requests_;  // of data
   std::vector<Countdown*> countdowns_;

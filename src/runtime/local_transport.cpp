@@ -78,6 +78,14 @@ class LocalTransport : public Transport {
     receives_.push_back({from, tag, data, &under_way});
   }
 
+  void abandon() override {
+    receives_.clear();
+    for (LocalInbox& inbox : hub_->inboxes) {
+      const std::lock_guard lock(inbox.mutex);
+      std::erase_if(inbox.data, [this](const LocalData& data) { return data.from == member_; });
+    }
+  }
+
   bool poll(const OnMessage& on_message) override {
     LocalInbox& inbox = inbox_of(member_);
     LocalMessage message;

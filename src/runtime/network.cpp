@@ -96,6 +96,11 @@ void Network::close(int program) {
   if (programs_.size() <= at) programs_.resize(at + 1), closed_.resize(at + 1);
   programs_[at] = nullptr;
   closed_[at] = true;
+  if (stop_.stopped()) {
+    // Its memory goes, and pieces of it may be on their way.
+    is_abandoned_ = true;
+    transport_->abandon();
+  }
   std::erase_if(early_, [program](const EarlyFrame& early) { return early.frame.program == program; });
   for (const auto& send : sends_)
     if (send->ask.program == program) send->is_over = true;  // only after a failure, or all its pieces have arrived
@@ -214,11 +219,13 @@ bool Network::progress() {
     const std::unique_lock lock(progress_, std::try_to_lock);
     if (!lock) return moved;  // who holds it looks into the outbox once more
     moved = step() || moved;
+    if (is_abandoned_) return false;
   } while (outbox_count_.load(std::memory_order_acquire) > 0);
   return moved;
 }
 
 bool Network::step() {
+  if (is_abandoned_) return false;
   const bool has_mail = outbox_count_.load(std::memory_order_acquire) > 0;
   if (has_mail) flush_outbox();
   const bool arrived = transport_->poll([this](int from, std::span<const std::byte> bytes) { take(from, bytes); });
@@ -328,7 +335,7 @@ void Network::take_meeting(int from, std::span<const std::byte> bytes) {
 void Network::wait_for_meeting(int from, std::chrono::steady_clock::time_point end, Seconds deadline) {
   const MeetInbox& inbox = meetings_[static_cast<size_t>(from)];
   const bool came = wait([&] { return inbox.is_complete.load(std::memory_order_acquire); }, end);
-  if (stop_.stopped()) stop_.rethrow();
+  if (!came && stop_.stopped()) stop_.rethrow();
   ensure(came, "waited " + to_text(deadline) + " for process " + std::to_string(from) + " to end the step");
 }
 

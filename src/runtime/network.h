@@ -188,6 +188,7 @@ class Network {
   std::vector<std::unique_ptr<PackingBuffer>> buffers_;
   int packing_answers_ = 0;
   Bytes packing_largest_{0};
+  bool is_abandoned_ = false;
   std::vector<MeetInbox> meetings_;  // by member
   std::vector<std::byte> met_;       // of member 0: where each begins, and what all gave
 

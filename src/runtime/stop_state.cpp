@@ -7,9 +7,9 @@
 namespace tessera {
 namespace {
 
-/// "" of what happened between the steps.
 std::string place_text(const Failure& failure) {
-  if (failure.task.empty()) return "";
+  if (failure.rank < 0) return "";
+  if (failure.task.empty()) return "rank " + std::to_string(failure.rank);
   return "rank " + std::to_string(failure.rank) + ", task '" + failure.task + "'" + (failure.op.empty() ? "" : ", op '" + failure.op + "'");
 }
 

@@ -38,6 +38,9 @@ class Transport {
   virtual void send_data(int to, int tag, std::span<const std::byte> data, Countdown& under_way) = 0;
   virtual void receive(int from, int tag, std::span<std::byte> data, Countdown& under_way) = 0;
 
+  /// After a failure: from here on no data comes into the memory of this member, nor is taken from it, as far as this side can see to it.
+  virtual void abandon() = 0;
+
   /// Moves what can be moved and hands over what has come in.  returns  whether there was anything
   ///   requires  `on_message` does not call the transport
   virtual bool poll(const OnMessage& on_message) = 0;
