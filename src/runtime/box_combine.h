@@ -48,13 +48,15 @@ class BoxCombine {
     const std::byte* data = nullptr;
     int64_t stride = 1;
   };
-  using RowFunction = void (*)(Row target, ConstRow source, int64_t count);
+  using CopyFunction = void (*)(Row target, ConstRow source, int64_t count);
+  /// target = first (+) second; `first` may be the target itself.
+  using ReduceFunction = void (*)(Row target, ConstRow first, ConstRow second, int64_t count);
 
   template <typename T>
   static void copy_row(Row target, ConstRow source, int64_t count);
   template <typename T, typename Combine>
-  static void reduce_row(Row target, ConstRow source, int64_t count);
-  static RowFunction reduce_function(DType dtype, ReduceOp reduce);
+  static void reduce_rows(Row target, ConstRow first, ConstRow second, int64_t count);
+  static ReduceFunction reduce_function(DType dtype, ReduceOp reduce);
 
   Layout layout_in(const Box& holds) const;
   bool can_join(int dim) const;
@@ -64,8 +66,8 @@ class BoxCombine {
 
   DType dtype_;
   Box box_;
-  RowFunction copy_;
-  RowFunction reduce_;
+  CopyFunction copy_;
+  ReduceFunction reduce_;
   Dims extents_;
   Layout target_;
   std::vector<Source> sources_;

@@ -54,10 +54,10 @@ class TimelineMaker {
     const auto arrived = arrived_.find(key_of(event));
     if (arrived == arrived_.end()) return;
     const TaskGraph& graph = *event.program->graph;
-    const auto tasks = static_cast<int>(graph.tasks.size());
-    const auto to = static_cast<size_t>(event.message.to / tasks);
-    const Task& reader = graph.tasks[static_cast<size_t>(event.message.to % tasks)];
-    const Register& reg = graph.registers[static_cast<size_t>(event.message.reg) % graph.registers.size()];
+    const TaskActors& actors = *event.program->actors;
+    const auto to = static_cast<size_t>(actors.rank_index_of(event.message.to));
+    const Task& reader = graph.tasks[static_cast<size_t>(actors.task_of(event.message.to))];
+    const Register& reg = graph.registers[static_cast<size_t>(actors.register_of(event.message.reg))];
     TimedMessage message{TimedMessage::Kind::kReturned, reg.name, from, to, since_start(event.time), since_start(arrived->second), {}};
     message.used = message.arrived;
     if (event.message.kind == Message::Kind::kReady) {
