@@ -66,18 +66,18 @@ active proctype source() {
 
 active proctype middle() {
   byte next = 0, slot, record, mine;
-  bool full[2]; /* by slot of register 0: its record is here */
+  bool here[2]; /* by slot of register 0: its record is here */
   byte holds[2];
   byte out = 0;
   do
   :: mail_middle?ready, 0, slot, record ->
-     assert(!full[slot]);
-     full[slot] = true;
+     assert(!here[slot]);
+     here[slot] = true;
      holds[slot] = record
   :: mail_middle?returned, 1, slot, record ->
      assert(out == 1);
      out = 0
-  :: next < RECORDS && full[next % 2] && out == 0 ->
+  :: next < RECORDS && here[next % 2] && out == 0 ->
      mine = next % 2;
      assert(holds[mine] == next); /* in order */
      readers_0[mine]++;
@@ -87,7 +87,7 @@ active proctype middle() {
      readers_0[mine]--;
      out = 1;
      say(mail_join, ready, 1, 0, next);
-     full[mine] = false;
+     here[mine] = false;
      say(mail_source, returned, 0, mine, next);
      next++
   :: next == RECORDS && out == 0 -> break
@@ -96,18 +96,18 @@ active proctype middle() {
 
 active proctype join() {
   byte next = 0, slot, record, mine;
-  bool full_0[2], full_1 = false;
+  bool here_0[2], here_1 = false;
   byte holds_0[2], holds_1;
   do
   :: mail_join?ready, 0, slot, record ->
-     assert(!full_0[slot]);
-     full_0[slot] = true;
+     assert(!here_0[slot]);
+     here_0[slot] = true;
      holds_0[slot] = record
   :: mail_join?ready, 1, slot, record ->
-     assert(!full_1);
-     full_1 = true;
+     assert(!here_1);
+     here_1 = true;
      holds_1 = record
-  :: next < RECORDS && full_0[next % 2] && full_1 ->
+  :: next < RECORDS && here_0[next % 2] && here_1 ->
      mine = next % 2;
      assert(holds_0[mine] == next && holds_1 == next);
      readers_0[mine]++;
@@ -115,8 +115,8 @@ active proctype join() {
      assert(slots_0[mine] == next && slots_1[0] == next);
      readers_0[mine]--;
      readers_1[0]--;
-     full_0[mine] = false;
-     full_1 = false;
+     here_0[mine] = false;
+     here_1 = false;
 #ifdef LOST_RETURN
      if :: next != 1 -> say(mail_source, returned, 0, mine, next) :: else fi;
 #else

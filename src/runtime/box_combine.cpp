@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "base/error.h"
+#include "runtime/streamed_sum.h"
 
 namespace tessera {
 namespace {
@@ -112,6 +113,21 @@ void BoxCombine::reduce_rows(Row target, ConstRow first, ConstRow second, int64_
   }
 }
 
+void BoxCombine::stream_rows(Row target, ConstRow first, ConstRow second, int64_t count) {
+  stream_sum(reinterpret_cast<float*>(target.data), reinterpret_cast<const float*>(first.data), reinterpret_cast<const float*>(second.data),
+             count);
+}
+
+/// Two dense addends, with rows that make a vector's start and end cheap.
+bool BoxCombine::may_stream() const {
+  constexpr int64_t kLongRow = 4096;
+  const int last = extents_.size() - 1;
+  const auto is_dense = [last](const Layout& layout) { return layout.strides[last] == 1; };
+  return reduce_ == reduce_rows<float, Add> && sources_.size() == 2 && extents_[last] >= kLongRow &&
+         element_count(extents_) * size_of(dtype_) >= kStreamedBytes && is_dense(target_) && is_dense(sources_[0].layout) &&
+         is_dense(sources_[1].layout);
+}
+
 BoxCombine::ReduceFunction BoxCombine::reduce_function(DType dtype, ReduceOp reduce) {
   if (dtype == DType::kBool) {
     if (reduce == ReduceOp::kAny) return reduce_rows<uint8_t, Or>;
@@ -176,10 +192,12 @@ void BoxCombine::join_dims() {
     extents_[d + 1] *= extents_[d];
     erase_dim(d);
   }
-  if (!extents_.empty()) return;
-  extents_ = {1};  // one element: a row all the same
-  target_.strides = {1};
-  for (Source& source : sources_) source.layout.strides = {1};
+  if (extents_.empty()) {
+    extents_ = {1};  // one element: a row all the same
+    target_.strides = {1};
+    for (Source& source : sources_) source.layout.strides = {1};
+  }
+  if (may_stream()) reduce_ = stream_rows;
 }
 
 void BoxCombine::run_row(std::byte* target, std::span<const std::byte* const> sources, const Dims& index) const {

@@ -15,7 +15,8 @@ namespace tessera {
 /// target[box] = source 0 (+) source 1 (+) ..., in this order; (+) is a reduction, and one source is a copy.
 ///
 ///   memory   planned once; run() allocates nothing
-///   time     long rows are taken in pieces that stay in the first-level cache, so each source is read once and the target written once
+///   time     long rows are taken in pieces that stay in the first-level cache, so each source is read once and the target written once; sums of
+///            two very long ones are written past the caches
 class BoxCombine {
  public:
   /// `box` and `target_holds` in the coordinates of the whole tensor.  requires  box lies inside target_holds and is not empty
@@ -57,6 +58,8 @@ class BoxCombine {
   template <typename T, typename Combine>
   static void reduce_rows(Row target, ConstRow first, ConstRow second, int64_t count);
   static ReduceFunction reduce_function(DType dtype, ReduceOp reduce);
+  static void stream_rows(Row target, ConstRow first, ConstRow second, int64_t count);
+  bool may_stream() const;
 
   Layout layout_in(const Box& holds) const;
   bool can_join(int dim) const;

@@ -17,6 +17,16 @@ Patience patience_for(int ranks) {
   return static_cast<unsigned>(ranks) <= std::thread::hardware_concurrency() ? kOwnCore : kSharedCore;
 }
 
+/// Each is a thread with a memory of its own, and every one meets every other: more of them are a mistake in a plan.
+constexpr size_t kMostRanks = 1024;
+
+void check_count(const std::vector<Rank>& ranks) {
+  if (ranks.size() <= kMostRanks) return;
+  throw UserError(std::to_string(ranks.size()) + " ranks do not run in one process",
+                  "each is a thread with its own memory, and a process starts at most " + std::to_string(kMostRanks),
+                  "use a plan with smaller meshes", ExitCode::kBadConfig);
+}
+
 std::vector<Rank> ascending(std::vector<Rank> ranks) {
   std::sort(ranks.begin(), ranks.end());
   return ranks;
@@ -109,8 +119,10 @@ struct Runtime::State {
   }
 };
 
-Runtime::Runtime(std::vector<Rank> processes, RuntimeOptions options) : state_(std::make_unique<State>(std::move(processes), options)) {
-  ensure(std::is_sorted(state_->processes.begin(), state_->processes.end()), "processes are given in ascending order");
+Runtime::Runtime(std::vector<Rank> processes, RuntimeOptions options) {
+  ensure(std::is_sorted(processes.begin(), processes.end()), "processes are given in ascending order");
+  check_count(processes);
+  state_ = std::make_unique<State>(std::move(processes), options);
 }
 Runtime::Runtime(const MeshPtr& mesh, RuntimeOptions options) : Runtime(ascending(mesh->processes()), options) {}
 Runtime::~Runtime() = default;
