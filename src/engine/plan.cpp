@@ -187,7 +187,9 @@ Plan parse_plan(const Document& document, const std::string& origin) {
   const Document* one = table.raw("mesh");
   read_meshes(one, table.raw("meshes"), origin, plan);
   plan.micro_batches = table.integer("micro_batches", 1, 1, 1 << 20);
-  plan.schedule = parse_pipeline_kind(table.choice("schedule", "1f1b", {"1f1b", "f-then-b"}));
+  std::vector<std::string> schedules;
+  for (const PipelineFacts& facts : pipeline_schedules()) schedules.emplace_back(facts.name);
+  plan.schedule = parse_pipeline_kind(table.choice("schedule", "1f1b", schedules));
   if (const Document* marks = table.raw("marks")) {
     if (!marks->is_list()) refuse(origin + ": 'marks' is " + kind_of(*marks), "marks are a list", "write them in [ ]");
     for (size_t i = 0; i < marks->as_list().size(); ++i) plan.marks.push_back(read_mark(marks->as_list()[i], origin, i));
