@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "schedule/clock.h"
 #include "schedule/list_schedule.h"
+#include "schedule/zero_bubble_rounds.h"
 
 namespace tessera {
 namespace {
@@ -74,6 +75,15 @@ class Search {
             if (const auto orders = list_schedule(shape_, {prefer, fill, awaits, ahead})) take(*orders, "list");
   }
 
+  void take_rounds() {
+    const Chain chain = find_chain(shape_);
+    if (!chain.round_robin || chain.per_device != 1) return;
+    for (bool overshoot : {false, true})
+      for (bool restrained : {false, true})
+        for (bool greedy : {false, true})
+          if (const auto orders = zero_bubble_rounds(shape_, {overshoot, restrained, greedy})) take(*orders, "rounds");
+  }
+
   Candidate best() { return std::move(best_); }
 
  private:
@@ -91,6 +101,7 @@ AutoOrders auto_orders(const PipelineShape& shape, const AutoOptions& options) {
   result.bound = options.goal == PipelineGoal::kStep ? bound_of_step(shape) : bound_of_span(shape);
   Search search(shape, options.goal);
   search.take_named();
+  search.take_rounds();
   search.take_listed();
   Candidate best = search.best();
   ensure(!best.orders.empty(), "the list scheduler finds an order where one micro-batch fits");

@@ -18,7 +18,7 @@ struct AutoOrders {
 
 struct AutoOptions {
   PipelineGoal goal = PipelineGoal::kStep;
-  int64_t work = 4'000'000;  // of the polish, as in PolishOptions
+  int64_t work = 20'000'000;  // of the polish, as in PolishOptions
 };
 
 /// The best of the named schedules that fit the stages and the memory, of the list scheduler under each of its rules, and of the

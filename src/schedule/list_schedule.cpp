@@ -32,6 +32,8 @@ struct Device {
   double idle = 0;  // since its first pass
   bool last_was_forward = false;
   std::vector<Pass> order;
+  Choice choice;        // what it does next, as far as is known
+  bool is_open = true;  // the choice is not made, or something came up since
 };
 
 class ListScheduler {
@@ -46,6 +48,7 @@ class ListScheduler {
     for (size_t k = 0; k < shape.stages.size(); ++k) device_of(static_cast<int>(k)).stages.push_back(static_cast<int>(k));
     if (!shape.memory_limits.empty())
       for (size_t d = 0; d < devices_.size(); ++d) devices_[d].limit = shape.memory_limits[d] + kSlack;
+    find_waiting();
     const std::vector<int> to_end = distances_to_end(shape);
     for (int distance : to_end)
       ahead_.push_back(rule.ahead > 0 ? std::max(1, static_cast<int>(rule.ahead * distance + 0.5)) : shape.micro_batches);
@@ -59,8 +62,11 @@ class ListScheduler {
     }
     for (size_t left = 3 * shape_.stages.size() * static_cast<size_t>(shape_.micro_batches); left > 0; --left) {
       Choice first;
-      for (Device& device : devices_)
-        if (const Choice choice = choose(device); choice.start < first.start) first = choice;
+      for (Device& device : devices_) {
+        if (device.is_open) device.choice = choose(device);
+        device.is_open = false;
+        if (device.choice.start < first.start) first = device.choice;
+      }
       if (first.start == kNever) return std::nullopt;
       commit(first);
     }
@@ -192,11 +198,23 @@ class ListScheduler {
     ++progress(pass.stage).of(pass.kind);
     end_of(pass.kind, pass.stage, pass.micro_batch) = device.free;
     device.order.push_back(pass);
+    device.is_open = true;
+    for (int stage : waiting_[static_cast<size_t>(pass.kind)][static_cast<size_t>(pass.stage)]) device_of(stage).is_open = true;
+  }
+
+  /// By pass, the stages some pass of which needs it.
+  void find_waiting() {
+    for (auto& of_kind : waiting_) of_kind.resize(shape_.stages.size());
+    for (size_t k = 0; k < shape_.stages.size(); ++k)
+      for (const auto& needs : shape_.stages[k].needs)
+        for (const PassNeed& need : needs)
+          waiting_[static_cast<size_t>(need.kind)][static_cast<size_t>(need.stage)].push_back(static_cast<int>(k));
   }
 
   const PipelineShape& shape_;
   const ListRule rule_;
   PassClock clock_;  // knows the needs
+  std::array<std::vector<std::vector<int>>, 3> waiting_;
   std::vector<Progress> progress_;
   std::vector<Device> devices_;
   std::vector<double> end_;
