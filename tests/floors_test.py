@@ -32,9 +32,7 @@ FOREIGN_FOLDERS = {"oneapi", "hwy"}
 
 MOST_LINES = 500
 # Sources that stay longer, each with the reason. Tests are only warned about.
-LONG_SOURCES = {
-    "src/lower/placement_check.cpp": "one interpreter over places: programs and the regions in them share what each register stands for",
-}
+LONG_SOURCES = {}
 
 OWN_INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
 MACHINE_PATH = re.compile(r"(?<![\w.$}-])/(?:work|tmp|home|root|Users)(?:/|\b)")

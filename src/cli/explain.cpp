@@ -162,7 +162,7 @@ ExitCode run_explain(const Arguments& arguments) {
   set_sizes(session.config.model, session.config.data);
   const Graph graph = training_graph(session.config);
   check_fits(session.plan, graph);
-  CompileOptions options;
+  CompileOptions options = compile_options(session.plan);
   Document::List stages;
   if (arguments.stages)
     options.dump = [&](std::string_view stage, const std::string& text) {
@@ -171,8 +171,6 @@ ExitCode run_explain(const Arguments& arguments) {
       else
         std::cout << "== " << stage << " ==\n" << text << "\n";
     };
-  options.micro_batches = session.plan.micro_batches;
-  options.schedule = session.plan.schedule;
   const Compiled compiled = compile(graph, session.plan.placed(), session.plan.marks, options);
   if (arguments.rank) return explain_rank(arguments, compiled, *arguments.rank);
   Document document =

@@ -108,9 +108,10 @@ struct Engine::State {
   const Graph& home() const { return purpose == Purpose::kTrain ? graph : home_graph; }
 
   void compile_training() {
-    compiled = compile(
-        graph, plan.placed(), plan.marks,
-        {.dump = {}, .rules = rules, .micro_batches = plan.micro_batches, .schedule = plan.schedule, .check_placements = check_placements});
+    CompileOptions options = compile_options(plan);
+    options.rules = rules;
+    options.check_placements = check_placements;
+    compiled = compile(graph, plan.placed(), plan.marks, options);
   }
 
   void compile_evaluation() {

@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "fuzz/capture.h"
+#include "judge/capture.h"
 #include "ops/interpreter.h"
 #include "runtime/runtime.h"
 
@@ -24,19 +24,6 @@ constexpr int kMorePerturbations = 16;
 constexpr Seconds kDeadline{20};
 
 constexpr double kUnitRoundoff = 0x1p-24;
-
-/// Registers in the order in which they are filled.
-std::vector<RegisterIndex> in_program_order(const TaskGraph& tasks) {
-  std::vector<RegisterIndex> order;
-  for (TaskId id : tasks.order) {
-    const Task& task = tasks.tasks[static_cast<size_t>(id)];
-    if (task.kind == Task::Kind::kCompute)
-      for (const KernelStep& step : task.steps) order.insert(order.end(), step.outputs.begin(), step.outputs.end());
-    else
-      order.insert(order.end(), task.outputs.begin(), task.outputs.end());
-  }
-  return order;
-}
 
 /// The judge of one step: what every value is, and how far it may be off.
 class Judge {
@@ -146,7 +133,7 @@ class CaseRun {
   /// The serial value of which a register holds addends; those of the first micro-batches together are called "y.sum".
   std::string value_of_addend(const Register& reg) const {
     const std::string name = reg.name.substr(0, reg.name.find(' '));
-    return given_.graph.find_value(name) || !name.ends_with(".sum") ? value_name(reg) : name.substr(0, name.size() - 4);
+    return given_.graph.find_value(name) || !name.ends_with(".sum") ? value_name(given_.graph, reg) : name.substr(0, name.size() - 4);
   }
 
   /// A linear op on addends rounds each of them, and adding n of them up rounds n times, by the size of the addends: their sum may be small.
@@ -156,7 +143,7 @@ class CaseRun {
     for (RegisterIndex index : order_) {
       const Register& reg = tasks_->registers[static_cast<size_t>(index)];
       double addends = 1;
-      bool are_rounded = reg.micro_batch.index >= 0 && reg.micro_batch.dim < 0;  // of one micro-batch
+      bool are_rounded = is_addend_of_micro_batches(reg);
       for (const PartialAxis& p : reg.attr.partial) {
         addends *= static_cast<double>(reg.attr.mesh->shape()[p.axis]);
         // Parts of a maximum are chosen from, not calculated with.
@@ -169,13 +156,6 @@ class CaseRun {
     return rounding;
   }
 
-  /// The serial value that a register holds: copies add a space and what they became.
-  std::string value_name(const Register& reg) const {
-    const std::string name = reg.name.substr(0, reg.name.find(' '));
-    if (given_.graph.find_value(name)) return name;
-    throw InternalError("register '" + reg.name + "' holds no value of the graph");
-  }
-
   std::string op_of(const std::string& value) const {
     const OpId producer = given_.graph.value(*given_.graph.find_value(value)).producer;
     return producer.index < 0 ? "'" + value + "'" : tessera::to_text(given_.graph, producer);
@@ -184,36 +164,23 @@ class CaseRun {
   void compare_registers(Judge& judge) {
     for (RegisterIndex index : order_) {
       const Register& reg = tasks_->registers[static_cast<size_t>(index)];
-      if (reg.micro_batch.index >= 0 && reg.micro_batch.dim < 0) continue;  // an addend: its sum is compared
-      const std::string name = value_name(reg);
+      if (is_addend_of_micro_batches(reg)) continue;  // an addend: its sum is compared
+      const std::string name = value_name(given_.graph, reg);
       Capture::Whole whole = capture_.assemble(index);
-      const ReferenceTensor wanted = part_of(judge.expected(name), reg);
+      const ReferenceTensor wanted = rows_of(judge.expected(name), reg);
       for (size_t i = 0; i < whole.held.size(); ++i)
         if (!whole.held[i]) whole.tensor.values[i] = wanted.values[i];
       const std::string what = "register '" + reg.name + "' " + tessera::to_text(reg.type, reg.attr) + " of " + op_of(name);
       if (!whole.missing.empty())
         note(name, what + ": " + whole.missing);
-      else if (!whole.torn.empty())
-        note(name, what + ": replicas differ: " + whole.torn);
+      else if (whole.torn)
+        note(name, what + ": replicas differ: " + tessera::to_text(*whole.torn));
       else
         compare(name, what, whole.tensor, wanted, judge);
       for (const Capture::Whole::Copy& copy : whole.copies)
         compare_element(name, what, reg.type.dtype, copy.at, copy.value, wanted.values[copy.at], judge);
       if (failure_) return;
     }
-  }
-
-  /// What a register holds of a whole tensor: the rows of its micro-batch.
-  static ReferenceTensor part_of(const ReferenceTensor& whole, const Register& reg) {
-    if (reg.micro_batch.dim < 0) return whole;
-    ReferenceTensor part{reg.type, {}};
-    const Dims strides = row_major_strides(whole.type.shape), part_strides = row_major_strides(reg.type.shape);
-    for (int64_t i = 0; i < element_count(reg.type.shape); ++i) {
-      int64_t at = reg.micro_batch.begin * strides[reg.micro_batch.dim];
-      for (int d = 0; d < reg.type.shape.size(); ++d) at += i / part_strides[d] % reg.type.shape[d] * strides[d];
-      part.values.push_back(whole.values[static_cast<size_t>(at)]);
-    }
-    return part;
   }
 
   void compare_results(Judge& judge) {
@@ -276,6 +243,7 @@ TaskGraph compile_case(const FuzzCase& given, const CaseFaults& faults, int64_t 
   options.rules = faults.rules;
   options.micro_batches = micro_batches;
   options.halos = faults.halos;
+  options.reshard.sums = static_cast<SumForm>(given.seed % 4);  // each way of adding up has its turn
   options.check_placements = faults.check_placements;
   return compile(given.graph, given.meshes, given.marks, options).tasks;
 }

@@ -1,43 +1,24 @@
 #include "lower/placement_check.h"
 
 #include <algorithm>
-#include <map>
 #include <optional>
 #include <set>
 
 #include "base/error.h"
 #include "lower/derive_placement.h"
 #include "lower/exchange_check.h"
-#include "lower/micro_batches.h"
+#include "lower/standings.h"
 #include "ops/control.h"
 #include "shard/rules.h"
 
 namespace tessera {
 namespace {
 
-constexpr int kTime = 0;  // of a mesh with micro-batches: its first axis; with one micro-batch there is no such axis
-
-/// What a register stands for.
-struct Standing {
-  ValueId value;            // of the serial graph; invalid: nothing filled it yet
-  DistAttr attr;            // on its mesh, with several micro-batches with time in front
-  std::vector<int> summed;  // of addends over time: the micro-batches of which it has one, ascending
-};
-
 /// An op of the serial graph with its judge's rule.
 struct Judged {
   OpView view;
   ShardingRule rule;
 };
-
-[[noreturn]] void refuse(const std::string& what) {
-  throw InternalError("placements: " + what);
-}
-
-/// "addends (sum over tp)" or "no addends".
-std::string addends_text(const std::vector<PartialAxis>& partial, const ProcessMesh& mesh) {
-  return partial.empty() ? "no addends" : "addends (" + partial_text(mesh, partial) + ")";
-}
 
 std::string_view combining_kernel(ReduceOp reduce) {
   switch (reduce) {
@@ -70,11 +51,7 @@ struct RegionStanding {
 class PlacementCheck {
  public:
   PlacementCheck(const Graph& graph, const TaskGraph& tasks, int64_t micro_batches)
-      : graph_(graph), tasks_(tasks), count_(micro_batches), standing_(tasks.registers.size()), judged_(graph.ops().size()) {
-    Meshes meshes;
-    for (const MeshPtr& mesh : tasks.meshes) meshes.push_back({"", mesh});
-    if (has_time()) meshes = with_micro_batches(meshes, count_);
-    for (const NamedMesh& mesh : meshes) timed_.push_back(mesh.mesh);
+      : graph_(graph), tasks_(tasks), known_(graph, tasks, micro_batches), judged_(graph.ops().size()) {
     for (const MeshPtr& mesh : tasks.meshes) coordinates_.push_back(sampled_coordinates(*mesh));
   }
 
@@ -92,111 +69,32 @@ class PlacementCheck {
     follow_tasks();
     if (!region.carries && tasks_.results.size() != region.outputs.size()) refuse("a region has another number of results");
     for (size_t i = 0; i < region.outputs.size(); ++i)
-      check_end(i, region.carries ? last_in_variable_.at(static_cast<int>(i)) : tasks_.results[i].second, region.outputs[i]);
+      check_end(i, region.carries ? known_.last_in_variable(static_cast<int>(i)) : tasks_.results[i].second, region.outputs[i]);
   }
 
  private:
-  // ---- time ----
-
-  bool has_time() const { return count_ > 1; }
-  bool uses_time(const DistAttr& attr) const { return has_time() && attr.uses(kTime); }
-  bool is_partial_in_time(const DistAttr& attr) const { return has_time() && attr.is_partial_on(kTime); }
-  int with_time(int axis) const { return has_time() ? axis + 1 : axis; }
-
-  std::vector<PartialAxis> without_time(std::vector<PartialAxis> partial) const {
-    if (has_time()) std::erase_if(partial, [](const PartialAxis& p) { return p.axis == kTime; });
-    return partial;
-  }
-
-  /// The addends over micro-batches; ascending axes have time first.  requires  is_partial_in_time(attr)
-  static const PartialAxis& over_time(const DistAttr& attr) { return attr.partial.front(); }
-
-  /// `coordinate` in a micro-batch; what is done once a step is the same in all.
-  Coordinate in_time(int micro_batch, const Coordinate& coordinate) const {
-    if (!has_time()) return coordinate;
-    Coordinate place{std::max(micro_batch, 0)};
-    for (int64_t index : coordinate) place.push_back(index);
-    return place;
-  }
-
   // ---- registers ----
 
   const Register& reg_at(RegisterIndex reg) const { return tasks_.registers[static_cast<size_t>(reg)]; }
-  const Standing& at(RegisterIndex reg) const { return standing_[static_cast<size_t>(reg)]; }
+  const Standing& at(RegisterIndex reg) const { return known_.at(reg); }
   const std::string& name_of(ValueId value) const { return graph_.value(value).name; }
   std::string text_of(RegisterIndex reg) const { return "'" + reg_at(reg).name + "'"; }
-
-  /// The dims of a register as they are declared, on its mesh with time in front.
-  DistAttr declared_dims(const Register& reg) const {
-    DistAttr attr{timed_[static_cast<size_t>(reg.mesh)], {}, {}};
-    for (size_t d = 0; d < reg.attr.dims.size(); ++d) {
-      DimSharding dim{{}, reg.attr.dims[d].unit, reg.attr.dims[d].windows, reg.attr.dims[d].chunks};
-      if (reg.micro_batch.index >= 0 && reg.micro_batch.dim == static_cast<int>(d)) dim.axes.push_back(kTime);
-      for (int axis : reg.attr.dims[d].axes) dim.axes.push_back(with_time(axis));
-      attr.dims.push_back(std::move(dim));
-    }
-    return attr;
-  }
-
-  std::vector<PartialAxis> declared_partial(const Register& reg) const {
-    std::vector<PartialAxis> partial = reg.attr.partial;
-    for (PartialAxis& p : partial) p.axis = with_time(p.axis);
-    return partial;
-  }
-
-  /// Fills a register with what is known of it; its declaration must say the same.
-  void fill(RegisterIndex index, Standing standing) {
-    const Register& reg = reg_at(index);
-    const ProcessMesh& mesh = *standing.attr.mesh;
-    const std::vector<PartialAxis> over_processes = without_time(standing.attr.partial), declared = declared_partial(reg);
-    if (over_processes != declared)
-      refuse("'" + reg.name + "' holds " + addends_text(over_processes, mesh) + " and is declared to hold " + addends_text(declared, mesh));
-    check_time(reg, standing.attr);
-    check_type(reg, graph_.type(standing.value));
-    if (reg.storage == Register::Storage::kVariable) last_in_variable_[reg.variable] = index;
-    standing_[static_cast<size_t>(index)] = std::move(standing);
-  }
-
-  /// Is a register declared for one micro-batch when it is of one, and for rows or for addends as it is?
-  void check_time(const Register& reg, const DistAttr& attr) const {
-    const bool declared = reg.micro_batch.index >= 0, declared_addends = declared && reg.micro_batch.dim < 0;
-    if (declared == uses_time(attr) && declared_addends == is_partial_in_time(attr)) return;
-    refuse("'" + reg.name + "' is declared " + (declared ? "for one micro-batch" : "once a step") + " and holds " +
-           (is_partial_in_time(attr) ? "addends of micro-batches that are not all added"
-            : uses_time(attr)        ? "the rows of one micro-batch"
-                                     : "what is made once a step"));
-  }
-
-  /// The extent in time: one micro-batch has its own rows.
-  void check_type(const Register& reg, const TensorType& whole) const {
-    TensorType expected = whole;
-    const MicroBatch& part = reg.micro_batch;
-    if (part.index >= static_cast<int>(count_)) refuse("'" + reg.name + "' is of a micro-batch that there is not");
-    if (part.index >= 0 && part.dim >= 0) {
-      const Range rows = balanced_part(whole.shape[part.dim], count_, part.index);
-      expected.shape[part.dim] = rows.size();
-      if (part.begin != rows.begin)
-        refuse("'" + reg.name + "' is declared to begin at row " + std::to_string(part.begin) + " and micro-batch " +
-               std::to_string(part.index) + " begins at " + std::to_string(rows.begin));
-    }
-    if (reg.type != expected) refuse("'" + reg.name + "' is declared " + to_text(reg.type) + " and stands for " + to_text(expected));
-  }
 
   void start_input(const TaskInput& input) {
     const auto value = graph_.find_value(input.name);
     if (!value || !graph_.is_input(*value)) refuse("'" + input.name + "' is fed and is no input of the program");
     if (input.type != graph_.type(*value)) refuse("input '" + input.name + "' is fed as " + to_text(input.type));
-    fill(input.value, {*value, declared_dims(reg_at(input.value)), {}});
+    known_.fill(input.value, {*value, known_.declared_dims(reg_at(input.value)), {}});
   }
 
   void start_variable(const TaskVariable& variable) {
     const auto value = graph_.find_value(variable.name);
     if (!value || !graph_.variable_of(*value)) refuse("'" + variable.name + "' is kept and is no variable of the program");
     if (reg_at(variable.value).micro_batch.index >= 0) refuse("variable '" + variable.name + "' is kept for one micro-batch");
-    DistAttr attr = declared_dims(reg_at(variable.value));
+    DistAttr attr = known_.declared_dims(reg_at(variable.value));
     // Zeros everywhere are addends of zero: what begins so may be kept as a sum that is not done.
-    if (begins_as_zero(*graph_.variable_of(*value))) attr.partial = sums_among(declared_partial(reg_at(variable.value)));
-    fill(variable.value, {*value, std::move(attr), {}});
+    if (begins_as_zero(*graph_.variable_of(*value))) attr.partial = sums_among(known_.declared_partial(reg_at(variable.value)));
+    known_.fill(variable.value, {*value, std::move(attr), {}});
   }
 
   // ---- regions ----
@@ -204,12 +102,12 @@ class PlacementCheck {
   void start_operand(size_t index, const DistAttr& outside) {
     const ValueId value = graph_.inputs().at(index);
     const RegisterIndex reg = tasks_.variables[index].value;
-    DistAttr attr = declared_dims(reg_at(reg));
+    DistAttr attr = known_.declared_dims(reg_at(reg));
     attr.partial = outside.partial;
     if (!(attr == outside)) refuse(text_of(reg) + " is declared " + to_text(attr) + " in a region, and the operand is " + to_text(outside));
     std::vector<int> summed;
-    if (is_partial_in_time(attr)) summed = {reg_at(reg).micro_batch.index};
-    fill(reg, {value, std::move(attr), std::move(summed)});
+    if (known_.is_partial_in_time(attr)) summed = {reg_at(reg).micro_batch.index};
+    known_.fill(reg, {value, std::move(attr), std::move(summed)});
   }
 
   void check_end(size_t index, RegisterIndex reg, const DistAttr& outside) const {
@@ -241,7 +139,7 @@ class PlacementCheck {
       const bool is_condition = is_loop && r == 0;
       region.carries = is_loop && r == 1;
       region.outputs = is_condition ? std::vector{DistAttr::replicated(outputs.front().mesh, 0)} : results;
-      PlacementCheck(*op.regions[r], step.control->regions[r], count_).run_region(region);
+      PlacementCheck(*op.regions[r], step.control->regions[r], known_.micro_batches()).run_region(region);
     }
   }
 
@@ -305,9 +203,9 @@ class PlacementCheck {
       check_micro_batch(step, reg, task.micro_batch);
       inputs.push_back(&at(reg).attr);
     }
-    for (RegisterIndex reg : step.outputs) outputs.push_back(declared_dims(reg_at(reg)));
+    for (RegisterIndex reg : step.outputs) outputs.push_back(known_.declared_dims(reg_at(reg)));
     const OpSharding sharding = derive_sharding(op_view, rule, inputs, outputs);
-    const bool by_micro_batch = has_time() && sharding.uses(kTime);
+    const bool by_micro_batch = known_.has_time() && sharding.uses(kTime);
     if (by_micro_batch != (task.micro_batch >= 0))
       refuse("op '" + op.name + "' is run " + (task.micro_batch < 0 ? "once a step" : "in one micro-batch") + " and its operands are " +
              (by_micro_batch ? "of one micro-batch" : "made once a step"));
@@ -320,20 +218,20 @@ class PlacementCheck {
     for (size_t i = 0; i < step.outputs.size(); ++i) {
       outputs[i].partial = derive_partial(op_view, rule, sharding, static_cast<int>(i));
       std::vector<int> summed;
-      if (is_partial_in_time(outputs[i])) summed = {task.micro_batch};
-      if (uses_time(outputs[i]) && reg_at(step.outputs[i]).micro_batch.index != task.micro_batch)
+      if (known_.is_partial_in_time(outputs[i])) summed = {task.micro_batch};
+      if (known_.uses_time(outputs[i]) && reg_at(step.outputs[i]).micro_batch.index != task.micro_batch)
         refuse(text_of(step.outputs[i]) + " is made in micro-batch " + std::to_string(task.micro_batch) + " and declared for another");
-      fill(step.outputs[i], {op.outputs[i], std::move(outputs[i]), std::move(summed)});
+      known_.fill(step.outputs[i], {op.outputs[i], std::move(outputs[i]), std::move(summed)});
     }
   }
 
   /// What lies in one micro-batch is used in that one.
   void check_micro_batch(const KernelStep& step, RegisterIndex reg, int micro_batch) const {
     const Standing& operand = at(reg);
-    if (uses_time(operand.attr) && !is_partial_in_time(operand.attr) && reg_at(reg).micro_batch.index != micro_batch)
+    if (known_.uses_time(operand.attr) && !known_.is_partial_in_time(operand.attr) && reg_at(reg).micro_batch.index != micro_batch)
       refuse("op '" + step.op + "' of micro-batch " + std::to_string(micro_batch) + " reads " + text_of(reg) + " of micro-batch " +
              std::to_string(reg_at(reg).micro_batch.index));
-    if (is_partial_in_time(operand.attr) && operand.summed != std::vector{micro_batch})
+    if (known_.is_partial_in_time(operand.attr) && operand.summed != std::vector{micro_batch})
       refuse("op '" + step.op + "' of micro-batch " + std::to_string(micro_batch) + " reads " + text_of(reg) +
              ", which has the addends of other micro-batches");
   }
@@ -356,7 +254,7 @@ class PlacementCheck {
     if (is_plain && declared.unit == dim.unit) return;
     const Split held = reg.attr.split(static_cast<int>(d), reg.type.shape[static_cast<int>(d)]);
     for (const Coordinate& coordinate : coordinates_[static_cast<size_t>(reg.mesh)]) {
-      const std::vector<Range> parts = derive_indices(dim, factor.extent, sharding, in_time(micro_batch, coordinate));
+      const std::vector<Range> parts = derive_indices(dim, factor.extent, sharding, known_.in_time(micro_batch, coordinate));
       std::vector<Range> own = held.ranges_at(coordinate);
       if (in_parts_of_time)
         for (Range& range : own) range = {range.begin + reg.micro_batch.begin, range.end + reg.micro_batch.begin};
@@ -392,7 +290,7 @@ class PlacementCheck {
     };
     if (given.is_constant() && expected.is_constant()) return differ(given.constant, expected.constant, "");
     for (const Coordinate& coordinate : coordinates_[static_cast<size_t>(task.mesh)])
-      differ(given.at(coordinate), expected.at(in_time(task.micro_batch, coordinate)), " at " + to_text(coordinate));
+      differ(given.at(coordinate), expected.at(known_.in_time(task.micro_batch, coordinate)), " at " + to_text(coordinate));
   }
 
   // ---- sums over micro-batches, and copies ----
@@ -401,7 +299,8 @@ class PlacementCheck {
   bool adds_micro_batches_of_its_name(const KernelStep& step) const {
     if (step.inputs.size() != 2 || step.inputs[0] == step.inputs[1]) return false;
     const Standing &a = at(step.inputs[0]), &b = at(step.inputs[1]);
-    return a.value == b.value && is_partial_in_time(a.attr) && is_partial_in_time(b.attr) && step.op == name_of(a.value) + ".sum";
+    return a.value == b.value && known_.is_partial_in_time(a.attr) && known_.is_partial_in_time(b.attr) &&
+           step.op == name_of(a.value) + ".sum";
   }
 
   void follow_sum(const KernelStep& step) {
@@ -409,18 +308,18 @@ class PlacementCheck {
     const Standing &a = at(step.inputs[0]), &b = at(step.inputs[1]);
     if (a.value != b.value || step.op != name_of(a.value) + ".sum")
       refuse("'" + step.op + "' adds " + text_of(step.inputs[0]) + " and " + text_of(step.inputs[1]) + ", which are not its addends");
-    if (!is_partial_in_time(a.attr) || !(a.attr == b.attr))
+    if (!known_.is_partial_in_time(a.attr) || !(a.attr == b.attr))
       refuse("'" + step.op + "' adds '" + to_text(a.attr) + "' and '" + to_text(b.attr) +
              "', which are not addends of micro-batches alike");
-    const ReduceOp reduce = over_time(a.attr).reduce;
+    const ReduceOp reduce = Standings::over_time(a.attr).reduce;
     if (step.call.kernel != combining_kernel(reduce) || !step.call.ints.empty() || !step.call.reals.empty())
       refuse("'" + step.op + "' takes the " + std::string(to_text(reduce)) + " over micro-batches and calls " + step.call.kernel);
     Standing sum{a.value, a.attr, {}};
     std::merge(a.summed.begin(), a.summed.end(), b.summed.begin(), b.summed.end(), std::back_inserter(sum.summed));
     const auto twice = std::adjacent_find(sum.summed.begin(), sum.summed.end());
     if (twice != sum.summed.end()) refuse("'" + step.op + "' adds the addend of micro-batch " + std::to_string(*twice) + " twice");
-    if (static_cast<int64_t>(sum.summed.size()) == count_) {
-      sum.attr.partial = without_time(std::move(sum.attr.partial));
+    if (static_cast<int64_t>(sum.summed.size()) == known_.micro_batches()) {
+      sum.attr.partial = known_.without_time(std::move(sum.attr.partial));
       sum.summed.clear();
     }
     pass_on(step.inputs[0], step.outputs[0], std::move(sum));
@@ -433,12 +332,12 @@ class PlacementCheck {
 
   /// The target lies as the source does.
   void pass_on(RegisterIndex source, RegisterIndex target, Standing standing) {
-    DistAttr declared = declared_dims(reg_at(target));
+    DistAttr declared = known_.declared_dims(reg_at(target));
     declared.partial = standing.attr.partial;
     if (!(declared == standing.attr))
       refuse(text_of(target) + " is declared " + to_text(reg_at(target).attr) + " and is made of " + text_of(source) + ", which is " +
              to_text(reg_at(source).attr));
-    fill(target, std::move(standing));
+    known_.fill(target, std::move(standing));
   }
 
   // ---- exchanges ----
@@ -455,11 +354,11 @@ class PlacementCheck {
     if (from.type != to.type || from.micro_batch != to.micro_batch) refuse(what + "puts one micro-batch in the place of another");
     check_exchange(from.type.shape, task);
     Standing standing = at(source);
-    DistAttr attr = declared_dims(to);
-    attr.partial = declared_partial(to);
-    if (is_partial_in_time(standing.attr)) attr.partial.insert(attr.partial.begin(), over_time(standing.attr));
+    DistAttr attr = known_.declared_dims(to);
+    attr.partial = known_.declared_partial(to);
+    if (known_.is_partial_in_time(standing.attr)) attr.partial.insert(attr.partial.begin(), Standings::over_time(standing.attr));
     standing.attr = std::move(attr);
-    fill(target, std::move(standing));
+    known_.fill(target, std::move(standing));
   }
 
   /// Equal exchanges are judged once.
@@ -486,14 +385,14 @@ class PlacementCheck {
       const auto kept =
           std::find_if(tasks_.variables.begin(), tasks_.variables.end(), [&](const TaskVariable& v) { return v.name == name; });
       if (kept == tasks_.variables.end()) refuse("variable '" + name + "' is not kept");
-      const RegisterIndex last = last_in_variable_.at(static_cast<int>(kept - tasks_.variables.begin()));
+      const RegisterIndex last = known_.last_in_variable(static_cast<int>(kept - tasks_.variables.begin()));
       const ValueId wanted = variable.next.value_or(variable.value);
       if (at(last).value != wanted)
         refuse("variable '" + name + "' ends the step as '" + name_of(at(last).value) + "' and is to become '" + name_of(wanted) + "'");
       if (!(reg_at(last).attr == reg_at(kept->value).attr))
         refuse("variable '" + name + "' lies as " + to_text(reg_at(kept->value).attr) + " and its next value as " +
                to_text(reg_at(last).attr));
-      if (uses_time(at(last).attr)) refuse("variable '" + name + "' ends the step with what one micro-batch made");
+      if (known_.uses_time(at(last).attr)) refuse("variable '" + name + "' ends the step with what one micro-batch made");
     }
   }
 
@@ -504,7 +403,7 @@ class PlacementCheck {
       if (!known) refuse("'" + name + "' is handed out and is no output of the program");
       const ValueId wanted = graph_.output(name);
       if (at(reg).value != wanted) refuse("output '" + name + "' is '" + name_of(wanted) + "' and hands out " + text_of(reg));
-      if (!at(reg).attr.partial.empty() || uses_time(at(reg).attr))
+      if (!at(reg).attr.partial.empty() || known_.uses_time(at(reg).attr))
         refuse("output '" + name + "' hands out " + text_of(reg) + ", which is only a part of it: " + to_text(at(reg).attr));
     }
     for (const auto& [name, value] : graph_.outputs()) {
@@ -516,18 +415,15 @@ class PlacementCheck {
 
   /// Then it is not handed out; an input may be fed whole besides, on another mesh.
   bool is_made_in_rows(ValueId value) const {
-    return std::any_of(standing_.begin(), standing_.end(), [&](const Standing& standing) {
-      return standing.value == value && uses_time(standing.attr) && !is_partial_in_time(standing.attr);
+    return std::any_of(known_.all().begin(), known_.all().end(), [&](const Standing& standing) {
+      return standing.value == value && known_.uses_time(standing.attr) && !known_.is_partial_in_time(standing.attr);
     });
   }
 
   const Graph& graph_;
   const TaskGraph& tasks_;
-  const int64_t count_;
-  std::vector<MeshPtr> timed_;                        // by mesh: with time in front
+  Standings known_;
   std::vector<std::vector<Coordinate>> coordinates_;  // by mesh: where parts and parameters are compared
-  std::vector<Standing> standing_;                    // by register
-  std::map<int, RegisterIndex> last_in_variable_;     // by variable: the register that was written to its memory last
   std::vector<std::optional<Judged>> judged_;         // by op
   RuleCache rules_{catalogue_rule};
   std::set<std::string> judged_exchanges_;

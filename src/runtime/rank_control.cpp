@@ -67,7 +67,7 @@ bool RankProgram::has_drained() const {
 bool RankProgram::drain() {
   const auto end = deadline();
   while (!has_drained()) {
-    const bool in_time = mailbox_->wait(*program_.stop, program_.spins, end);
+    const bool in_time = mailbox_->wait(*program_.stop, program_.patience, end);
     if (program_.stop->stopped()) return false;
     if (!in_time) throw InternalError("waited " + to_text(program_.options.deadline) + ": " + drain_text());
     receive_messages();

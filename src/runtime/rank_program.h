@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "actors/actor.h"
+#include "actors/task_actors.h"
 #include "runtime/box_combine.h"
 #include "runtime/mailbox.h"
 #include "runtime/runtime.h"
@@ -28,21 +28,16 @@ struct BoundProgram {
   RuntimeOptions options;
   StopState* stop = nullptr;
   VariableStore* variables = nullptr;
-  int spins = 0;                                      // looks at a mailbox before sleeping
-  std::vector<std::vector<std::vector<Pull>>> pulls;  // by task and rank index; none for tasks that are no exchanges
+  Patience patience;
+  std::unique_ptr<TaskActors> actors;  // of all ranks
   std::vector<std::unique_ptr<RankProgram>> ranks;
   /// The regions of each While and If: programs of the same ranks, whose variables lie in registers of this one.
   std::map<const Control*, std::vector<std::unique_ptr<BoundProgram>>> regions;
   bool is_region = false;
 
-  int rank_count() const { return static_cast<int>(processes.size()); }
-  int index_of(Rank process) const;
+  int index_of(Rank process) const { return actors->index_of(process); }
   const Register& reg(RegisterIndex index) const { return graph->registers[static_cast<size_t>(index)]; }
   const Task& task(TaskId id) const { return graph->tasks[static_cast<size_t>(id)]; }
-  ActorId actor_id(int rank_index, TaskId id) const { return rank_index * static_cast<int>(graph->tasks.size()) + id; }
-  RegisterId register_id(int rank_index, RegisterIndex reg) const { return rank_index * static_cast<int>(graph->registers.size()) + reg; }
-  /// Does `receiver` pull anything from `sender` in the exchange `task`?
-  bool pulls_from(TaskId task, int receiver, int sender) const;
   void wake_all() const;
 };
 
@@ -61,7 +56,7 @@ class RankProgram {
   /// Of a region, whose arena is lent; and so are its variables, before each run.
   RankProgram(BoundProgram& program, int rank_index, std::byte* arena);
 
-  /// Fills this rank's row of BoundProgram::pulls.
+  /// Fills this rank's part of BoundProgram::actors.
   void find_pulls();
   /// Makes actors, binds kernels and plans copies.  requires  every rank has found its pulls
   void bind();
@@ -99,11 +94,6 @@ class RankProgram {
     std::vector<BoxCombine> boxes;
     std::optional<ReduceOp> identity;  // this rank holds the neutral element of a new Partial
   };
-  /// A register that other tasks must have handed back.
-  struct Overwrite {
-    TaskId producer = -1;
-    RegisterId reg = -1;
-  };
   struct Plan {
     Actor actor;
     std::vector<Step> steps;
@@ -119,10 +109,6 @@ class RankProgram {
   // rank_bind.cpp
   void find_registers();
   void make_regions();
-  ActorDescription describe(TaskId id) const;
-  std::vector<int> senders_of(TaskId id) const;
-  std::vector<InPort> input_ports(TaskId id) const;
-  OutPort output_port(RegisterIndex reg) const;
   Plan make_plan(TaskId id) const;
   std::vector<Carried> plan_carried(const KernelStep& step) const;
   Step bind_step(const KernelStep& step) const;
@@ -179,10 +165,10 @@ class RankProgram {
   std::vector<Plan> plans_;                             // by task
   std::map<const Control*, std::vector<RankProgram*>> regions_;
   std::unique_ptr<Mailbox> mailbox_;
-  std::vector<Message> received_, sent_;  // reused
-  std::atomic<int> place_{-1};            // in the order list, for the others' messages; -1 before the first step
-  const std::string* op_ = nullptr;       // of the kernel that runs
-  RankProgram* region_ = nullptr;         // that runs
+  std::vector<Message> sent_;        // reused
+  std::atomic<int> place_{-1};       // in the order list, for the others' messages; -1 before the first step
+  const std::string* op_ = nullptr;  // of the kernel that runs
+  RankProgram* region_ = nullptr;    // that runs
 };
 
 }  // namespace tessera

@@ -33,7 +33,8 @@ std::chrono::steady_clock::time_point RankProgram::deadline() const {
 bool RankProgram::may_act(const Plan& plan) const {
   if (!plan.actor.ready()) return false;
   for (const Overwrite& overwrite : plan.overwrites)
-    if (!this->plan(overwrite.producer).actor.handed_back(overwrite.reg, plan.actor.description().id)) return false;
+    if (!this->plan(program_.actors->task_of(overwrite.producer)).actor.handed_back(overwrite.reg, plan.actor.description().id))
+      return false;
   return true;
 }
 
@@ -45,17 +46,15 @@ bool RankProgram::wait_to_act(const Plan& plan) {
   for (;;) {
     receive_messages();
     if (may_act(plan)) return true;
-    const bool in_time = mailbox_->wait(*program_.stop, program_.spins, end);
+    const bool in_time = mailbox_->wait(*program_.stop, program_.patience, end);
     if (program_.stop->stopped()) return false;
     if (!in_time) throw InternalError("waited " + to_text(program_.options.deadline) + ": " + wait_text(plan));
   }
 }
 
 void RankProgram::receive_messages() {
-  const auto tasks = static_cast<int>(program_.graph->tasks.size());
-  mailbox_->take(received_);
-  for (const Message& message : received_) plan(message.to % tasks).actor.receive(message);
-  received_.clear();
+  Message message;
+  while (mailbox_->take(message)) plan(program_.actors->task_of(message.to)).actor.receive(message);
 }
 
 /// returns  false when the run stops inside
@@ -138,10 +137,9 @@ void RankProgram::observe(const StepCall& call, RegisterIndex reg) const {
 }
 
 void RankProgram::send(const Message& message) {
-  const auto tasks = static_cast<int>(program_.graph->tasks.size());
-  const int owner = message.to / tasks;
+  const int owner = program_.actors->rank_index_of(message.to);
   if (owner == index_)
-    plan(message.to % tasks).actor.receive(message);
+    plan(program_.actors->task_of(message.to)).actor.receive(message);
   else
     program_.ranks[static_cast<size_t>(owner)]->mailbox_->push(message);
 }

@@ -4,6 +4,7 @@
 #include <new>
 #include <thread>
 
+#include "actors/run_check.h"
 #include "base/error.h"
 #include "runtime/crew.h"
 #include "runtime/rank_program.h"
@@ -11,13 +12,19 @@
 namespace tessera {
 namespace {
 
-/// Looks at a mailbox before a rank sleeps. When ranks share cores, looking keeps those from working that one waits for.
-constexpr int kSpinsOnOwnCore = 400;
-constexpr int kSpinsOnSharedCore = 8;
+Patience patience_for(int ranks) {
+  constexpr Patience kOwnCore{.looks = 1000, .offers = 50}, kSharedCore{.looks = 0, .offers = 4};
+  return static_cast<unsigned>(ranks) <= std::thread::hardware_concurrency() ? kOwnCore : kSharedCore;
+}
 
-int spins_for(int ranks) {
-  const unsigned cores = std::thread::hardware_concurrency();
-  return static_cast<unsigned>(ranks) <= cores ? kSpinsOnOwnCore : kSpinsOnSharedCore;
+/// Each is a thread with a memory of its own, and every one meets every other: more of them are a mistake in a plan.
+constexpr size_t kMostRanks = 1024;
+
+void check_count(const std::vector<Rank>& ranks) {
+  if (ranks.size() <= kMostRanks) return;
+  throw UserError(std::to_string(ranks.size()) + " ranks do not run in one process",
+                  "each is a thread with its own memory, and a process starts at most " + std::to_string(kMostRanks),
+                  "use a plan with smaller meshes", ExitCode::kBadConfig);
 }
 
 std::vector<Rank> ascending(std::vector<Rank> ranks) {
@@ -77,7 +84,7 @@ struct Runtime::State {
   /// The programs of the regions, as the ranks will find them.
   void add_regions(BoundProgram& program) const {
     program.ranks.resize(processes.size());
-    program.pulls.assign(program.graph->tasks.size(), std::vector<std::vector<Pull>>(processes.size()));
+    program.actors = std::make_unique<TaskActors>(program.graph, program.processes);
     for (const Task& task : program.graph->tasks)
       for (const KernelStep& step : task.steps) {
         if (!step.control) continue;
@@ -85,8 +92,8 @@ struct Runtime::State {
         ensure(bound.empty(), "regions belong to one step");
         for (const TaskGraph& region : step.control->regions) {
           const std::shared_ptr<const TaskGraph> graph(program.graph, &region);
-          bound.push_back(std::make_unique<BoundProgram>(
-              BoundProgram{graph, program.processes, program.options, program.stop, program.variables, program.spins, {}, {}, {}, true}));
+          bound.push_back(std::make_unique<BoundProgram>(BoundProgram{
+              graph, program.processes, program.options, program.stop, program.variables, program.patience, {}, {}, {}, true}));
           add_regions(*bound.back());
         }
       }
@@ -104,8 +111,10 @@ struct Runtime::State {
   }
 };
 
-Runtime::Runtime(std::vector<Rank> processes, RuntimeOptions options) : state_(std::make_unique<State>(std::move(processes), options)) {
-  ensure(std::is_sorted(state_->processes.begin(), state_->processes.end()), "processes are given in ascending order");
+Runtime::Runtime(std::vector<Rank> processes, RuntimeOptions options) {
+  ensure(std::is_sorted(processes.begin(), processes.end()), "processes are given in ascending order");
+  check_count(processes);
+  state_ = std::make_unique<State>(std::move(processes), options);
 }
 Runtime::Runtime(const MeshPtr& mesh, RuntimeOptions options) : Runtime(ascending(mesh->processes()), options) {}
 Runtime::~Runtime() = default;
@@ -113,6 +122,7 @@ Runtime::~Runtime() = default;
 LoadedProgram& Runtime::load(std::shared_ptr<const TaskGraph> graph) {
   state_->throw_when_stopped();
   check(*graph);
+  check_run(graph, state_->processes);
   const std::vector<Rank> needed = processes(*graph);
   ensure(std::includes(state_->processes.begin(), state_->processes.end(), needed.begin(), needed.end()),
          "a program runs on processes of its runtime");
@@ -121,7 +131,7 @@ LoadedProgram& Runtime::load(std::shared_ptr<const TaskGraph> graph) {
   loaded->inputs.resize(graph->inputs.size());
   loaded->results.resize(graph->results.size());
   loaded->program = {
-      std::move(graph), state_->processes, state_->options, &state_->stop, &state_->variables, spins_for(ranks()), {}, {}, {}, false};
+      std::move(graph), state_->processes, state_->options, &state_->stop, &state_->variables, patience_for(ranks()), {}, {}, {}, false};
   try {
     state_->variables.add(*loaded->program.graph);
     state_->make_ranks(loaded->program);

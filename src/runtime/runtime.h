@@ -44,7 +44,7 @@ class LoadedProgram;
 ///            added to `why`; others as InternalError naming rank, task and op); after that every call throws
 class Runtime {
  public:
-  /// One thread for each of `processes`, which are in ascending order.
+  /// One thread for each of `processes`, which are in ascending order.  throws  UserError (78) when they are more than 1024
   explicit Runtime(std::vector<Rank> processes, RuntimeOptions options = {});
   /// For programs on one mesh.
   explicit Runtime(const MeshPtr& mesh, RuntimeOptions options = {});

@@ -1,4 +1,4 @@
-#include "fuzz/capture.h"
+#include "judge/capture.h"
 
 #include <algorithm>
 #include <cmath>
@@ -9,7 +9,7 @@
 
 #include "base/error.h"
 
-namespace tessera::fuzz {
+namespace tessera {
 namespace {
 
 double combine(ReduceOp op, double a, double b) {
@@ -94,12 +94,20 @@ Capture::Part Capture::part_of(const Register& reg, int process) {
   return part;
 }
 
+Capture::Whole::Torn Capture::find_torn(const Register& reg, const Part& part, Rank first, Rank second, int64_t byte) {
+  Whole::Torn torn{first, second, byte / size_of(reg.type.dtype), 0};
+  for_each_element(local_type(reg, part.coordinate).shape, part.indices, reg.type.shape, [&](size_t from, size_t at) {
+    if (static_cast<int64_t>(from) == torn.local_element) torn.at = at;
+  });
+  return torn;
+}
+
 Capture::Whole Capture::assemble(RegisterIndex index) const {
   const auto number = static_cast<size_t>(index);
   const Register& reg = graph_.registers[number];
   const bool partial = !reg.attr.partial.empty();
   const ReduceOp op = partial ? reg.attr.partial.front().reduce : ReduceOp::kSum;
-  Whole whole{{reg.type, std::vector<double>(static_cast<size_t>(element_count(reg.type.shape)), identity(op))}, {}, {}, 0, "", ""};
+  Whole whole{{reg.type, std::vector<double>(static_cast<size_t>(element_count(reg.type.shape)), identity(op))}, {}, {}, 0, {}, ""};
   whole.held.assign(whole.tensor.values.size(), false);
   std::vector<double> magnitudes(whole.tensor.values.size(), 0.0);
   // Parts with windows overlap: each addend of an element counts once.
@@ -117,9 +125,7 @@ Capture::Whole Capture::assemble(RegisterIndex index) const {
     const auto [found, is_first] = first_of_place.try_emplace(part.place, rank);
     if (!is_first) {
       const std::vector<std::byte>& other = parts_[index_of(found->second)][number];
-      if (bytes != other && whole.torn.empty())
-        whole.torn = "processes " + std::to_string(found->second) + " and " + std::to_string(rank) + " differ in local element " +
-                     std::to_string(first_differing_byte(bytes, other) / size_of(reg.type.dtype));
+      if (bytes != other && !whole.torn) whole.torn = find_torn(reg, part, found->second, rank, first_differing_byte(bytes, other));
       continue;
     }
     const TensorType type = local_type(reg, part.coordinate);
@@ -143,4 +149,43 @@ Capture::Whole Capture::assemble(RegisterIndex index) const {
   return whole;
 }
 
-}  // namespace tessera::fuzz
+std::string to_text(const Capture::Whole::Torn& torn) {
+  return "processes " + std::to_string(torn.first) + " and " + std::to_string(torn.second) + " differ in local element " +
+         std::to_string(torn.local_element);
+}
+
+std::vector<RegisterIndex> in_program_order(const TaskGraph& tasks) {
+  std::vector<RegisterIndex> order;
+  for (TaskId id : tasks.order) {
+    const Task& task = tasks.tasks[static_cast<size_t>(id)];
+    if (task.kind == Task::Kind::kCompute)
+      for (const KernelStep& step : task.steps) order.insert(order.end(), step.outputs.begin(), step.outputs.end());
+    else
+      order.insert(order.end(), task.outputs.begin(), task.outputs.end());
+  }
+  return order;
+}
+
+bool is_addend_of_micro_batches(const Register& reg) {
+  return reg.micro_batch.index >= 0 && reg.micro_batch.dim < 0;
+}
+
+ReferenceTensor rows_of(const ReferenceTensor& whole, const Register& reg) {
+  if (reg.micro_batch.dim < 0) return whole;
+  ReferenceTensor part{reg.type, {}};
+  const Dims strides = row_major_strides(whole.type.shape), part_strides = row_major_strides(reg.type.shape);
+  for (int64_t i = 0; i < element_count(reg.type.shape); ++i) {
+    int64_t at = reg.micro_batch.begin * strides[reg.micro_batch.dim];
+    for (int d = 0; d < reg.type.shape.size(); ++d) at += i / part_strides[d] % reg.type.shape[d] * strides[d];
+    part.values.push_back(whole.values[static_cast<size_t>(at)]);
+  }
+  return part;
+}
+
+std::string value_name(const Graph& graph, const Register& reg) {
+  const std::string name = reg.name.substr(0, reg.name.find(' '));
+  ensure(graph.find_value(name).has_value(), "register '" + reg.name + "' holds a value of the graph");
+  return name;
+}
+
+}  // namespace tessera

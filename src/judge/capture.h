@@ -1,4 +1,4 @@
-// What every rank held in every register, put together to whole tensors.
+// What every rank held in every register, put together to whole tensors: what is compared with the serial run.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 #include "ops/operator.h"
 #include "runtime/runtime.h"
 
-namespace tessera::fuzz {
+namespace tessera {
 
 class Capture {
  public:
@@ -30,8 +30,14 @@ class Capture {
     /// Elements that windows give to a further process, where it has another value: computed anew, so rounded anew.
     std::vector<Copy> copies;
     double magnitude = 0;  // the largest sum of absolute addends of an element, or element
-    std::string torn;      // two replicas that differ: "processes 0 and 2 differ in local element 3"; "" when none do
-    std::string missing;   // a process that never filled it
+    /// Two replicas that differ.
+    struct Torn {
+      Rank first = 0, second = 0;
+      int64_t local_element = 0;  // the first in which they differ
+      size_t at = 0;              // the same in the whole
+    };
+    std::optional<Torn> torn;
+    std::string missing;  // a process that never filled it
   };
   Whole assemble(RegisterIndex index) const;
 
@@ -43,6 +49,7 @@ class Capture {
     int64_t addend = 0;                         // index over those that are partial
   };
   static Part part_of(const Register& reg, int process);
+  static Whole::Torn find_torn(const Register& reg, const Part& part, Rank first, Rank second, int64_t byte);
 
   size_t index_of(Rank rank) const;
 
@@ -52,4 +59,20 @@ class Capture {
   std::vector<std::vector<bool>> filled_;
 };
 
-}  // namespace tessera::fuzz
+/// "processes 0 and 2 differ in local element 3"
+std::string to_text(const Capture::Whole::Torn& torn);
+
+/// Registers in the order in which they are filled.
+std::vector<RegisterIndex> in_program_order(const TaskGraph& tasks);
+
+/// Does it hold an addend over the micro-batches? Their sum is what can be compared.
+bool is_addend_of_micro_batches(const Register& reg);
+
+/// What a register holds of a whole tensor: the rows of its micro-batch.
+ReferenceTensor rows_of(const ReferenceTensor& whole, const Register& reg);
+
+/// Name of the serial value that a register holds: copies add a space and what they became.
+///   throws  InternalError when the graph has no such value
+std::string value_name(const Graph& graph, const Register& reg);
+
+}  // namespace tessera
