@@ -380,6 +380,25 @@ Graph two_matmuls() {
   return graph;
 }
 
+std::string sums_text() {
+  const MeshPtr mesh = std::make_shared<const ProcessMesh>(parse_mesh("node=2 gpu=4"));
+  const DistType from = parse_dist_type("f32[64, 100] {partial sum: node, gpu}", mesh), to = parse_dist_type("f32[64, 100]", mesh);
+  std::string text;
+  for (const SumForm form : {SumForm::kDirect, SumForm::kScattered, SumForm::kByAxis}) {
+    const auto exchanges = plan_reshard(from.type, from.attr, to.attr, {.sums = form});
+    text += fmt::format("{:10}", to_text(form));
+    for (size_t i = 0; i < exchanges.size(); ++i)
+      text += fmt::format("{} {} to {}", i > 0 ? ", then" : "", to_text(exchanges[i].kind), to_text(exchanges[i].to));
+    int64_t between_nodes = 0;
+    for (const Exchange& exchange : exchanges)
+      for (const Pull& pull : pulls(from.type.shape, exchange, 0))
+        if (pull.sender >= 4) between_nodes += element_count(pull.box.shape());
+    text += fmt::format("\n           process 0 receives {} elements, {} of them from the other node\n",
+                        received_elements(from.type.shape, exchanges, 0), between_nodes);
+  }
+  return text;
+}
+
 std::string two_matmuls_text() {
   const Graph graph = two_matmuls();
   const Program program =
@@ -464,6 +483,7 @@ TEST(ShardingPage, ShowsWhatTheProgramPrints) {
                    {"partial-sums", partial_text},
                    {"reshard", reshard_text, {"elements received: 4, 12, 10, 10, 12, 4\n"}},
                    {"collectives", collectives_text},
+                   {"sums", sums_text},
                    {"two-matmuls",
                     two_matmuls_text,
                     {"Y0   f32[8@d, 4]                     all-gather to", "dY0  f32[8, 4] {partial sum: d}      reduce-scatter to",

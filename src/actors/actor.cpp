@@ -9,7 +9,7 @@ namespace tessera {
 namespace {
 
 /// Slots for which an input has room before it has seen any: the usual numbers of slots never make it grow.
-constexpr size_t kUsualSlots = 8;
+constexpr int kUsualSlots = 8;
 
 template <typename Port>
 bool has_repeated_register(const std::vector<Port>& ports) {
@@ -27,26 +27,34 @@ bool has_repeated(std::vector<ActorId> ids) {
 /// Position of the port of `reg`, or the number of ports. A task has few ports: a scan beats a table.
 template <typename Port>
 size_t port_of(const std::vector<Port>& ports, RegisterId reg) {
-  const auto found = std::find_if(ports.begin(), ports.end(), [&](const Port& port) { return port.reg == reg; });
-  return static_cast<size_t>(found - ports.begin());
+  size_t port = 0;
+  while (port < ports.size() && ports[port].reg != reg) ++port;
+  return port;
 }
 
 }  // namespace
 
 Actor::Actor(ActorDescription description) : description_(std::move(description)) {
   check_description();
-  inputs_.resize(description_.inputs.size());
-  for (Input& input : inputs_) input.record_in.assign(kUsualSlots, kEmpty);
-  outputs_.resize(description_.outputs.size());
-  for (size_t port = 0; port < outputs_.size(); ++port) {
-    const OutPort& out = description_.outputs[port];
-    const auto slots = static_cast<size_t>(out.slots);
-    outputs_[port] = {std::vector<int64_t>(slots, kEmpty), std::vector<uint8_t>(slots * out.consumers.size(), 0),
-                      std::vector<int>(slots, 0)};
-  }
+  for (const InPort& port : description_.inputs) add_input(port);
+  for (const OutPort& port : description_.outputs) add_output(port);
   act_.input_slots.resize(inputs_.size());
   act_.output_slots.resize(outputs_.size());
-  count_waits();
+  missing_inputs_ = static_cast<int>(inputs_.size());
+}
+
+void Actor::add_input(const InPort& port) {
+  inputs_.push_back({.reg = port.reg, .first = static_cast<int>(in_records_.size()), .slots = kUsualSlots});
+  in_records_.resize(in_records_.size() + kUsualSlots, kEmpty);
+}
+
+void Actor::add_output(const OutPort& port) {
+  outputs_.push_back(
+      {.reg = port.reg, .first = static_cast<int>(out_records_.size()), .first_held = static_cast<int>(held_.size()), .slots = port.slots});
+  const auto slots = static_cast<size_t>(port.slots);
+  out_records_.resize(out_records_.size() + slots, kEmpty);
+  holders_.resize(holders_.size() + slots, 0);
+  held_.resize(held_.size() + slots * port.consumers.size(), 0);
 }
 
 void Actor::check_description() const {
@@ -67,103 +75,123 @@ void Actor::receive(const Message& message) {
 }
 
 void Actor::take_ready(const Message& message) {
-  const size_t port = port_of(description_.inputs, message.reg);
+  const size_t port = port_of(inputs_, message.reg);
   if (port == inputs_.size()) fail("does not consume register " + std::to_string(message.reg));
-  std::vector<int64_t>& record_in = inputs_[port].record_in;
-  const bool repeats = message.record < next_record_ || std::find(record_in.begin(), record_in.end(), message.record) != record_in.end();
-  if (repeats) fail("got record " + std::to_string(message.record) + " of register " + std::to_string(message.reg) + " twice");
+  Input& input = inputs_[port];
+  if (message.record < next_record_ || (input.filled > 0 && find_record(input, message.record) >= 0))
+    fail("got record " + std::to_string(message.record) + " of register " + std::to_string(message.reg) + " twice");
   if (message.slot < 0) fail("got slot " + std::to_string(message.slot) + " of register " + std::to_string(message.reg));
-  const auto slot = static_cast<size_t>(message.slot);
-  if (slot >= record_in.size()) record_in.resize(slot + 1, kEmpty);
-  if (record_in[slot] != kEmpty)
-    fail("got slot " + std::to_string(slot) + " of register " + std::to_string(message.reg) + " while it is full");
-  record_in[slot] = message.record;
-  if (message.record == next_record_) --missing_inputs_;
+  if (message.slot >= input.slots) grow(port, message.slot + 1);
+  int64_t& record = record_in(input, message.slot);
+  if (record != kEmpty)
+    fail("got slot " + std::to_string(message.slot) + " of register " + std::to_string(message.reg) + " while it is full");
+  record = message.record;
+  ++input.filled;
+  if (message.record != next_record_) return;
+  input.next = message.slot;
+  --missing_inputs_;
+}
+
+/// Makes room for a producer with more slots than any before.
+void Actor::grow(size_t port, int slots) {
+  const int more = slots - inputs_[port].slots;
+  const auto end = in_records_.begin() + inputs_[port].first + inputs_[port].slots;
+  in_records_.insert(end, static_cast<size_t>(more), kEmpty);
+  inputs_[port].slots = slots;
+  for (size_t later = port + 1; later < inputs_.size(); ++later) inputs_[later].first += more;
 }
 
 void Actor::take_returned(const Message& message) {
-  const size_t port = port_of(description_.outputs, message.reg);
+  const size_t port = port_of(outputs_, message.reg);
   if (port == outputs_.size()) fail("does not produce register " + std::to_string(message.reg));
   const std::vector<ActorId>& consumers = description_.outputs[port].consumers;
   Output& output = outputs_[port];
-  const auto consumer = static_cast<size_t>(std::find(consumers.begin(), consumers.end(), message.from) - consumers.begin());
-  const bool slot_exists = message.slot >= 0 && message.slot < description_.outputs[port].slots;
-  const size_t slot = slot_exists ? static_cast<size_t>(message.slot) : 0;
-  if (!slot_exists || consumer == consumers.size() || output.record_in[slot] != message.record || message.record == kEmpty ||
-      !output.held[slot * consumers.size() + consumer])
+  size_t consumer = 0;
+  while (consumer < consumers.size() && consumers[consumer] != message.from) ++consumer;
+  const bool slot_exists = message.slot >= 0 && message.slot < output.slots;
+  const int slot = slot_exists ? message.slot : 0;
+  const size_t held = static_cast<size_t>(output.first_held) + static_cast<size_t>(slot) * consumers.size() + consumer;
+  if (!slot_exists || consumer == consumers.size() || record_in(output, slot) != message.record || message.record == kEmpty || !held_[held])
     fail("got back slot " + std::to_string(message.slot) + " of register " + std::to_string(message.reg) + " with record " +
          std::to_string(message.record) + " from actor " + std::to_string(message.from) + ", which does not hold it");
-  output.held[slot * consumers.size() + consumer] = 0;
-  if (--output.holders[slot] > 0) return;
-  output.record_in[slot] = kEmpty;
-  if (message.slot == slot_of_next(output)) --blocked_outputs_;
+  held_[held] = 0;
+  if (--holders_[static_cast<size_t>(output.first + slot)] > 0) return;
+  record_in(output, slot) = kEmpty;
+  --output.out;
+  if (slot == output.next) --blocked_outputs_;
 }
 
-int Actor::slot_of_next(const Input& input) const {
-  const auto found = std::find(input.record_in.begin(), input.record_in.end(), next_record_);
-  return found == input.record_in.end() ? -1 : static_cast<int>(found - input.record_in.begin());
-}
-
-int Actor::slot_of_next(const Output& output) const {
-  return static_cast<int>(next_record_ % static_cast<int64_t>(output.record_in.size()));
-}
-
-void Actor::count_waits() {
-  const auto missing = [this](const Input& input) { return slot_of_next(input) < 0; };
-  const auto blocked = [this](const Output& output) { return is_blocked(output); };
-  missing_inputs_ = static_cast<int>(std::count_if(inputs_.begin(), inputs_.end(), missing));
-  blocked_outputs_ = static_cast<int>(std::count_if(outputs_.begin(), outputs_.end(), blocked));
+int Actor::find_record(const Input& input, int64_t record) const {
+  for (int slot = 0; slot < input.slots; ++slot)
+    if (record_in(input, slot) == record) return slot;
+  return -1;
 }
 
 const Act& Actor::begin() {
   if (!ready()) fail("begins while it " + waits_for());
-  act_.record = next_record_;
-  for (size_t port = 0; port < inputs_.size(); ++port) act_.input_slots[port] = slot_of_next(inputs_[port]);
-  for (size_t port = 0; port < outputs_.size(); ++port) act_.output_slots[port] = slot_of_next(outputs_[port]);
+  act_.record = next_record_++;
   acting_ = true;
-  ++next_record_;
-  count_waits();
+  for (size_t port = 0; port < inputs_.size(); ++port) {
+    Input& input = inputs_[port];
+    act_.input_slots[port] = input.next;
+    input.next = input.filled > 1 ? find_record(input, next_record_) : -1;
+    missing_inputs_ += input.next < 0;
+  }
+  for (size_t port = 0; port < outputs_.size(); ++port) {
+    Output& output = outputs_[port];
+    act_.output_slots[port] = output.next;
+    output.next = output.next + 1 == output.slots ? 0 : output.next + 1;
+    blocked_outputs_ += is_blocked(output);
+  }
   return act_;
 }
 
 void Actor::finish(std::vector<Message>& messages) {
   if (!acting_) fail("ends an act that it did not begin");
+  acting_ = false;
   for (size_t port = 0; port < outputs_.size(); ++port) send_ready(port, messages);
   for (size_t port = 0; port < inputs_.size(); ++port) send_returned(port, messages);
-  acting_ = false;
-  count_waits();
 }
 
 void Actor::send_ready(size_t port, std::vector<Message>& messages) {
   const OutPort& out = description_.outputs[port];
-  if (out.consumers.empty()) return;
   Output& output = outputs_[port];
+  if (out.consumers.empty()) return;
   const int slot = act_.output_slots[port];
   const size_t count = out.consumers.size();
-  output.record_in[static_cast<size_t>(slot)] = act_.record;
-  output.holders[static_cast<size_t>(slot)] = static_cast<int>(count);
-  std::fill_n(output.held.begin() + static_cast<std::ptrdiff_t>(static_cast<size_t>(slot) * count), count, uint8_t{1});
+  record_in(output, slot) = act_.record;
+  ++output.out;
+  if (slot == output.next) ++blocked_outputs_;
+  holders_[static_cast<size_t>(output.first + slot)] = static_cast<int>(count);
+  std::fill_n(held_.begin() + output.first_held + slot * static_cast<int>(count), count, uint8_t{1});
   for (ActorId consumer : out.consumers) messages.push_back({Message::Kind::kReady, consumer, out.reg, slot, act_.record, description_.id});
 }
 
 void Actor::send_returned(size_t port, std::vector<Message>& messages) {
   const InPort& in = description_.inputs[port];
   const int slot = act_.input_slots[port];
-  inputs_[port].record_in[static_cast<size_t>(slot)] = kEmpty;
+  record_in(inputs_[port], slot) = kEmpty;
+  --inputs_[port].filled;
   messages.push_back({Message::Kind::kReturned, in.producer, in.reg, slot, act_.record, description_.id});
+}
+
+size_t Actor::output_of(RegisterId reg) const {
+  const size_t port = port_of(outputs_, reg);
+  if (port == outputs_.size()) fail("does not produce register " + std::to_string(reg));
+  return port;
 }
 
 bool Actor::holds(size_t port, size_t consumer) const {
   const size_t count = description_.outputs[port].consumers.size();
-  const std::vector<uint8_t>& held = outputs_[port].held;
-  for (size_t at = consumer; at < held.size(); at += count)
-    if (held[at]) return true;
+  const Output& output = outputs_[port];
+  for (int slot = 0; slot < output.slots; ++slot)
+    if (held_[static_cast<size_t>(output.first_held) + static_cast<size_t>(slot) * count + consumer]) return true;
   return false;
 }
 
 bool Actor::handed_back(RegisterId reg, ActorId except) const {
-  const size_t port = port_of(description_.outputs, reg);
-  if (port == outputs_.size()) fail("does not produce register " + std::to_string(reg));
+  const size_t port = output_of(reg);
+  if (outputs_[port].out == 0) return true;
   const std::vector<ActorId>& consumers = description_.outputs[port].consumers;
   for (size_t consumer = 0; consumer < consumers.size(); ++consumer)
     if (consumers[consumer] != except && holds(port, consumer)) return false;
@@ -171,8 +199,7 @@ bool Actor::handed_back(RegisterId reg, ActorId except) const {
 }
 
 std::vector<ActorId> Actor::holders(RegisterId reg) const {
-  const size_t port = port_of(description_.outputs, reg);
-  if (port == outputs_.size()) fail("does not produce register " + std::to_string(reg));
+  const size_t port = output_of(reg);
   const std::vector<ActorId>& consumers = description_.outputs[port].consumers;
   std::vector<ActorId> found;
   for (size_t consumer = 0; consumer < consumers.size(); ++consumer)
@@ -181,16 +208,16 @@ std::vector<ActorId> Actor::holders(RegisterId reg) const {
 }
 
 bool Actor::drained() const {
-  const auto is_empty = [](int64_t record) { return record == kEmpty; };
-  const auto is_home = [&](const auto& port) { return std::all_of(port.record_in.begin(), port.record_in.end(), is_empty); };
-  return !acting_ && std::all_of(inputs_.begin(), inputs_.end(), is_home) && std::all_of(outputs_.begin(), outputs_.end(), is_home);
+  const auto is_empty = [](const Input& input) { return input.filled == 0; };
+  const auto is_home = [](const Output& output) { return output.out == 0; };
+  return !acting_ && std::all_of(inputs_.begin(), inputs_.end(), is_empty) && std::all_of(outputs_.begin(), outputs_.end(), is_home);
 }
 
 std::string Actor::waits_for() const {
   if (acting_) return "acts on record " + std::to_string(act_.record);
   std::vector<std::string> reasons;
   for (size_t port = 0; port < inputs_.size(); ++port) {
-    if (slot_of_next(inputs_[port]) >= 0) continue;
+    if (has_input(port)) continue;
     const InPort& in = description_.inputs[port];
     reasons.push_back("waits for register " + std::to_string(in.reg) + " of actor " + std::to_string(in.producer) + ", record " +
                       std::to_string(next_record_));
@@ -202,10 +229,10 @@ std::string Actor::waits_for() const {
 
 std::string Actor::blocked_text(size_t port) const {
   const OutPort& out = description_.outputs[port];
-  const auto first = static_cast<size_t>(slot_of_next(outputs_[port])) * out.consumers.size();
+  const auto first = static_cast<size_t>(outputs_[port].first_held) + static_cast<size_t>(outputs_[port].next) * out.consumers.size();
   std::vector<std::string> holders;
   for (size_t consumer = 0; consumer < out.consumers.size(); ++consumer)
-    if (outputs_[port].held[first + consumer]) holders.push_back(std::to_string(out.consumers[consumer]));
+    if (held_[first + consumer]) holders.push_back(std::to_string(out.consumers[consumer]));
   return "waits for a free slot of register " + std::to_string(out.reg) + ", held by " + (holders.size() == 1 ? "actor " : "actors ") +
          join(holders, ", ");
 }

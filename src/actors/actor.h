@@ -87,7 +87,7 @@ class Actor {
   void finish(std::vector<Message>& messages);
 
   /// Is the next record of input port `port` here?  requires  not acting
-  bool has_input(size_t port) const { return slot_of_next(inputs_[port]) >= 0; }
+  bool has_input(size_t port) const { return inputs_[port].next >= 0; }
 
   /// Did all readers of `reg`, which it produces, but for `except` hand every slot back? Who writes over the bytes of a register waits for
   /// that.
@@ -109,25 +109,38 @@ class Actor {
  private:
   static constexpr int64_t kEmpty = -1;
 
-  /// What has come in on a port: by slot, its record, or kEmpty.
+  /// What has come in on a port.
   struct Input {
-    std::vector<int64_t> record_in;
+    RegisterId reg = 0;
+    int first = 0;   // its slots are [first, first + slots) of in_records_
+    int slots = 0;   // as many as were ever used, and some
+    int next = -1;   // slot of the next record; -1: not there yet
+    int filled = 0;  // slots that hold a record
   };
   /// What is out on a port. Records go around the slots: record r stands in slot r % slots, and since every consumer takes records in
   /// order, that slot is also the first to come home.
   struct Output {
-    std::vector<int64_t> record_in;  // by slot; kEmpty: free
-    std::vector<uint8_t> held;       // [slot * consumers + consumer]: not yet handed back
-    std::vector<int> holders;        // by slot: how many of them
+    RegisterId reg = 0;
+    int first = 0;       // its slots are [first, first + slots) of out_records_ and holders_
+    int first_held = 0;  // of held_: slot * consumers + consumer
+    int slots = 0;
+    int next = 0;  // slot of the next record
+    int out = 0;   // slots that are not home
   };
 
   void check_description() const;
+  void add_input(const InPort& port);
+  void add_output(const OutPort& port);
   void take_ready(const Message& message);
   void take_returned(const Message& message);
-  int slot_of_next(const Input& input) const;  // -1: not there yet
-  int slot_of_next(const Output& output) const;
-  bool is_blocked(const Output& output) const { return output.record_in[static_cast<size_t>(slot_of_next(output))] != kEmpty; }
-  void count_waits();
+  void grow(size_t port, int slots);
+  int64_t& record_in(const Input& input, int slot) { return in_records_[static_cast<size_t>(input.first + slot)]; }
+  int64_t record_in(const Input& input, int slot) const { return in_records_[static_cast<size_t>(input.first + slot)]; }
+  int64_t& record_in(const Output& output, int slot) { return out_records_[static_cast<size_t>(output.first + slot)]; }
+  int64_t record_in(const Output& output, int slot) const { return out_records_[static_cast<size_t>(output.first + slot)]; }
+  int find_record(const Input& input, int64_t record) const;  // its slot; -1: not there
+  bool is_blocked(const Output& output) const { return record_in(output, output.next) != kEmpty; }
+  size_t output_of(RegisterId reg) const;
   bool holds(size_t port, size_t consumer) const;
   void send_ready(size_t port, std::vector<Message>& messages);
   void send_returned(size_t port, std::vector<Message>& messages);
@@ -137,6 +150,9 @@ class Actor {
   ActorDescription description_;
   std::vector<Input> inputs_;
   std::vector<Output> outputs_;
+  std::vector<int64_t> in_records_, out_records_;  // by slot: its record, or kEmpty
+  std::vector<int> holders_;                       // by output slot: how many consumers did not hand it back
+  std::vector<uint8_t> held_;                      // by output slot and consumer: not yet handed back
   Act act_;
   int64_t next_record_ = 0;
   int missing_inputs_ = 0;   // ports without the next record

@@ -147,11 +147,13 @@ ExitCode explain_rank(const Arguments& arguments, const Compiled& compiled, Rank
                     "give one from 0 to " + std::to_string(ranks.back()), ExitCode::kUsage);
   const std::string text = rank_text(compiled.tasks, rank);
   Document document;
+  const std::string order = rank_order_text(compiled.tasks, rank);
   document["rank"] = static_cast<int64_t>(rank);
+  document["order"] = order;
   document["acts"] = Document::List{};
   for (const std::string& line : split_text(text, '\n'))
     if (!line.empty()) document["acts"].append(line);
-  print_result(arguments, document, text);
+  print_result(arguments, document, "order  " + order + "\n\n" + text);
   return ExitCode::kDone;
 }
 
@@ -162,7 +164,7 @@ ExitCode run_explain(const Arguments& arguments) {
   set_sizes(session.config.model, session.config.data);
   const Graph graph = training_graph(session.config);
   check_fits(session.plan, graph);
-  CompileOptions options;
+  CompileOptions options = compile_options(session.plan);
   Document::List stages;
   if (arguments.stages)
     options.dump = [&](std::string_view stage, const std::string& text) {
@@ -171,8 +173,6 @@ ExitCode run_explain(const Arguments& arguments) {
       else
         std::cout << "== " << stage << " ==\n" << text << "\n";
     };
-  options.micro_batches = session.plan.micro_batches;
-  options.schedule = session.plan.schedule;
   const Compiled compiled = compile(graph, session.plan.placed(), session.plan.marks, options);
   if (arguments.rank) return explain_rank(arguments, compiled, *arguments.rank);
   Document document =

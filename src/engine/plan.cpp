@@ -187,7 +187,12 @@ Plan parse_plan(const Document& document, const std::string& origin) {
   const Document* one = table.raw("mesh");
   read_meshes(one, table.raw("meshes"), origin, plan);
   plan.micro_batches = table.integer("micro_batches", 1, 1, 1 << 20);
-  plan.schedule = parse_pipeline_kind(table.choice("schedule", "1f1b", {"1f1b", "f-then-b"}));
+  std::vector<std::string> schedules;
+  for (const PipelineFacts& facts : pipeline_schedules()) schedules.emplace_back(facts.name);
+  plan.schedule = parse_pipeline_kind(table.choice("schedule", "1f1b", schedules));
+  const std::string sums = table.choice("sums", "auto", {"auto", "direct", "scattered", "by-axis"});
+  for (SumForm form : {SumForm::kAuto, SumForm::kDirect, SumForm::kScattered, SumForm::kByAxis})
+    if (sums == to_text(form)) plan.sums = form;
   if (const Document* marks = table.raw("marks")) {
     if (!marks->is_list()) refuse(origin + ": 'marks' is " + kind_of(*marks), "marks are a list", "write them in [ ]");
     for (size_t i = 0; i < marks->as_list().size(); ++i) plan.marks.push_back(read_mark(marks->as_list()[i], origin, i));
@@ -198,12 +203,21 @@ Plan parse_plan(const Document& document, const std::string& origin) {
   return plan;
 }
 
+CompileOptions compile_options(const Plan& plan) {
+  CompileOptions options;
+  options.micro_batches = plan.micro_batches;
+  options.schedule = plan.schedule;
+  options.reshard.sums = plan.sums;
+  return options;
+}
+
 Document to_document(const Plan& plan, const Graph& graph) {
   Document document;
   document["format"] = kFormat;
   write_meshes(plan, document);
   document["micro_batches"] = plan.micro_batches;
   document["schedule"] = std::string(to_text(plan.schedule));
+  if (plan.sums != SumForm::kAuto) document["sums"] = std::string(to_text(plan.sums));
   document["marks"] = Document::List{};
   for (const Mark& mark : plan.marks) {
     Document item;

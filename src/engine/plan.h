@@ -4,7 +4,8 @@
 //       "format": 1,
 //       "mesh": {"dp": 2, "tp": 2},
 //       "micro_batches": 1,                        parts of a step's batch, one after the other
-//       "schedule": "1f1b",                        or "f-then-b"
+//       "schedule": "1f1b",                        one of pipeline_schedules() (schedule/named_orders.h)
+//       "sums": "auto",                            over several axes: "direct", "scattered" or "by-axis" (reshard/reshard.h)
 //       "marks": [{"tensor": "tokens", "placement": "P(\"dp\")"}],
 //       "fingerprint": {"graph": "9a3f...", "version": "0.1.0", "parameters": {"head.weight": "f32[128,256]"}}
 //     }
@@ -23,7 +24,7 @@
 
 #include "base/document.h"
 #include "graph/graph.h"
-#include "schedule/pipeline.h"
+#include "lower/lower.h"
 #include "shard/marks.h"
 
 namespace tessera {
@@ -42,6 +43,7 @@ struct Plan {
   Meshes meshes;                // empty: one process
   int64_t micro_batches = 1;
   PipelineKind schedule = PipelineKind::kOneForwardOneBackward;
+  SumForm sums = SumForm::kAuto;
   std::vector<Mark> marks;
   std::optional<PlanFingerprint> fingerprint;
 
@@ -53,6 +55,9 @@ struct Plan {
 };
 
 Plan serial_plan();
+
+/// What the plan says of compiling a training step.
+CompileOptions compile_options(const Plan& plan);
 
 /// Reads a plan file.
 /// throws  UserError: 66 missing file; 78 malformed, another format version, an unknown key with the nearest legal one, an axis of size

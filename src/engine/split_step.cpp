@@ -254,8 +254,9 @@ SplitStep::SplitStep(const RunConfig& config, const Plan& plan, const Graph& tra
     return &program;
   };
   const CompileOptions once{.dump = {}, .rules = rules};
-  accumulation_ = load("accumulate", accumulation_draft(std::move(backward), marks, gradients, config.train.seed),
-                       {.dump = {}, .rules = rules, .micro_batches = plan.micro_batches, .schedule = plan.schedule});
+  CompileOptions by_micro_batch = compile_options(plan);
+  by_micro_batch.rules = rules;
+  accumulation_ = load("accumulate", accumulation_draft(std::move(backward), marks, gradients, config.train.seed), by_micro_batch);
   exchange_ = load("all-reduce", ExchangeWriter(training, compiled).write(gradients), once);
   update_ = load("apply", update_draft(config, gradients, training, compiled), once);
 }

@@ -211,9 +211,10 @@ class HaloChoice {
     const auto key = std::tuple{from.mesh.get(), to.mesh.get(), to_text(type, from) + " -> " + to_text(to)};
     if (const auto known = exchange_times_.find(key); known != exchange_times_.end()) return known->second;
     double seconds = 0;
-    for (const Exchange& exchange : plan_reshard(type, from, to, options_.cost.link)) {
+    for (const Exchange& exchange : plan_reshard(type, from, to, options_.cost.reshard)) {
       const Bytes copied = byte_size({type.dtype, exchange.to.largest_shape(type.shape)});
-      seconds += price(type, exchange, options_.cost.link).value() + static_cast<double>(copied.value()) / options_.cost.bytes_per_second;
+      seconds +=
+          price(type, exchange, options_.cost.reshard).value() + static_cast<double>(copied.value()) / options_.cost.bytes_per_second;
     }
     return exchange_times_[key] = seconds;
   }

@@ -18,7 +18,7 @@ enum class HaloForm {
 
 /// What both forms are priced with.
 struct HaloCost {
-  LinkCost link;
+  ReshardOptions reshard;
   double flops_per_second = 2e10;  // of one process
   double bytes_per_second = 1e10;  // of its memory: operands of ops, and what an exchange puts together
 };

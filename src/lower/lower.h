@@ -26,6 +26,7 @@ struct CompileOptions {
   RuleLookup rules = catalogue_rule;
   int64_t micro_batches = 1;  // of a step; divides dim 0 of every input
   PipelineKind schedule = PipelineKind::kOneForwardOneBackward;
+  ReshardOptions reshard = {};   // prices of links, and how sums are put together
   HaloOptions halos = {};        // exchanged or computed, and by which prices
   bool check_placements = true;  // false: for a rule that is broken on purpose, to see that the numbers show it
 };

@@ -20,8 +20,8 @@ struct Held {
 
 class Partition {
  public:
-  Partition(const Graph& graph, const ShardedGraph& sharded, const Meshes& meshes, int64_t micro_batches)
-      : graph_(graph), sharded_(sharded), meshes_(meshes), count_(micro_batches) {
+  Partition(const Graph& graph, const ShardedGraph& sharded, const Meshes& meshes, int64_t micro_batches, const ReshardOptions& reshard)
+      : graph_(graph), sharded_(sharded), meshes_(meshes), count_(micro_batches), reshard_(reshard) {
     for (const NamedMesh& mesh : meshes) program_.meshes.push_back(mesh.mesh);
     program_.kernels = own_kernels(graph);
     held_.resize(graph.values().size());
@@ -203,7 +203,7 @@ class Partition {
 
   std::shared_ptr<const Control> make_control(const Op& op, const OpView& op_view, const ShardingRule& rule, const OpSharding& sharding,
                                               int index) const {
-    RegionSite site{op, {}, {}, program_.meshes[static_cast<size_t>(stage_of(sharding.mesh))], count_, index};
+    RegionSite site{op, {}, {}, program_.meshes[static_cast<size_t>(stage_of(sharding.mesh))], count_, index, reshard_};
     for (int i = 0; i < static_cast<int>(op.inputs.size()); ++i) site.inputs.push_back(input_attr(op_view, rule, sharding, i));
     for (int i = 0; i < static_cast<int>(op.outputs.size()); ++i) site.outputs.push_back(output_attr(op_view, rule, sharding, i));
     return lower_control(site);
@@ -283,7 +283,7 @@ class Partition {
 
   int64_t travelling_bytes(const TensorType& type, const DistAttr& from, const DistAttr& to) const {
     // The process at the origin holds the largest parts; a process apart from it would do as well.
-    const std::vector<Exchange> exchanges = plan_reshard(type, from, to);
+    const std::vector<Exchange> exchanges = plan_reshard(type, from, to, reshard_);
     int64_t most = 0;
     for (Rank process : {to.mesh->processes().front(), to.mesh->processes().back()})
       most = std::max(most, received_elements(type.shape, exchanges, process));
@@ -310,7 +310,7 @@ class Partition {
     }
     if (best < 0) best = whole_to_become_partial(value, wanted, index, role, reason);
     const Register source = program_.registers[static_cast<size_t>(best)];
-    for (const Exchange& exchange : plan_reshard(source.type, source.attr, wanted.attr))
+    for (const Exchange& exchange : plan_reshard(source.type, source.attr, wanted.attr, reshard_))
       best = exchange_into(value, best, exchange, role, reason);
     return best;
   }
@@ -373,6 +373,7 @@ class Partition {
   const ShardedGraph& sharded_;
   const Meshes& meshes_;  // of processes: without time
   int64_t count_;
+  ReshardOptions reshard_;
   Program program_;
   const RegionFrame* frame_ = nullptr;   // of a region
   std::vector<std::vector<Held>> held_;  // by value: as it was made first, then as resharded
@@ -451,8 +452,9 @@ void keep_old_values(Program& program) {
 
 }  // namespace
 
-Program partition(const Graph& graph, const ShardedGraph& sharded, const Meshes& meshes, int64_t micro_batches) {
-  return Partition(graph, sharded, meshes, micro_batches).run();
+Program partition(const Graph& graph, const ShardedGraph& sharded, const Meshes& meshes, int64_t micro_batches,
+                  const ReshardOptions& reshard) {
+  return Partition(graph, sharded, meshes, micro_batches, reshard).run();
 }
 
 Program partition(const Graph& graph, const ShardedGraph& sharded) {
@@ -460,7 +462,7 @@ Program partition(const Graph& graph, const ShardedGraph& sharded) {
 }
 
 Program partition_region(const Graph& region, const ShardedGraph& sharded, const Meshes& meshes, const RegionFrame& frame) {
-  return Partition(region, sharded, meshes, frame.micro_batches).run_region(frame);
+  return Partition(region, sharded, meshes, frame.micro_batches, frame.reshard).run_region(frame);
 }
 
 void update_variables_in_place(Program& program) {

@@ -16,7 +16,8 @@ namespace tessera {
 ///             as they are made
 ///   leaves    the order of micro-batches, arena offsets and tasks to the next stages
 ///   throws    UserError (78) when an op needs the whole batch at once, or one micro-batch of what is made once a step
-Program partition(const Graph& graph, const ShardedGraph& sharded, const Meshes& meshes, int64_t micro_batches);
+Program partition(const Graph& graph, const ShardedGraph& sharded, const Meshes& meshes, int64_t micro_batches,
+                  const ReshardOptions& reshard = {});
 /// With one micro-batch.
 Program partition(const Graph& graph, const ShardedGraph& sharded);
 
@@ -26,6 +27,7 @@ struct RegionFrame {
   int micro_batch = -1;  // the one in which it is run; -1: once a step
   bool carries = false;  // its outputs are the next values of its first inputs; else they are results
   RegionEnds ends;
+  ReshardOptions reshard = {};
 };
 Program partition_region(const Graph& region, const ShardedGraph& sharded, const Meshes& meshes, const RegionFrame& frame);
 

@@ -13,7 +13,8 @@ namespace {
 TaskGraph lower_region(const Graph& region, const RegionSite& site, const RegionEnds& ends, bool carries) {
   const MeshPtr& timed = ends.outputs.front().mesh;
   const ShardedGraph sharded = propagate_region(region, timed, ends);
-  Program program = partition_region(region, sharded, one_mesh(site.mesh), {site.micro_batches, site.micro_batch, carries, ends});
+  Program program =
+      partition_region(region, sharded, one_mesh(site.mesh), {site.micro_batches, site.micro_batch, carries, ends, site.reshard});
   update_variables_in_place(program);
   const std::vector<ArenaPlan> arenas = plan_arenas(program);
   return make_tasks(std::move(program), arenas);

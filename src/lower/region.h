@@ -14,6 +14,7 @@ struct RegionSite {
   const MeshPtr& mesh;  // of processes
   int64_t micro_batches = 1;
   int micro_batch = -1;  // -1: once a step
+  ReshardOptions reshard = {};
 };
 
 /// Makes the task graphs of the op's regions.

@@ -28,8 +28,8 @@ struct Step {
 /// Shortest path over the cuts of one tensor.
 class ChainSearch {
  public:
-  ChainSearch(const TensorType& type, const DistAttr& from, const DistAttr& to, const LinkCost& link)
-      : type_(type), from_(from), to_(to), link_(link), limit_(std::max(local_bytes(cut_of(from)), local_bytes(cut_of(to)))) {
+  ChainSearch(const TensorType& type, const DistAttr& from, const DistAttr& to, const ReshardOptions& options)
+      : type_(type), from_(from), to_(to), options_(options), limit_(std::max(local_bytes(cut_of(from)), local_bytes(cut_of(to)))) {
     for (int axis = 0; axis < from.mesh->axis_count(); ++axis)
       if (!from.is_partial_on(axis) && size(axis) > 1) free_axes_.push_back(axis);
   }
@@ -72,7 +72,10 @@ class ChainSearch {
     return static_cast<double>(byte_size({type_.dtype, attr_of(cut).largest_shape(type_.shape)}).value());
   }
 
-  double seconds(double peers, double bytes) const { return peers * link_.latency.value() + bytes / link_.bytes_per_second; }
+  static double seconds(const LinkCost& link, double peers, double bytes) {
+    return peers * link.latency.value() + bytes / link.bytes_per_second;
+  }
+  double seconds_on(int axis, double peers, double bytes) const { return seconds(options_.on(*from_.mesh, axis), peers, bytes); }
 
   void offer(const Cut& before, double seconds, const Cut& cut) {
     const auto found = known_.find(cut);
@@ -92,15 +95,15 @@ class ChainSearch {
       const auto parts = static_cast<double>(size(axis));
       Cut without = cut;
       without[d].pop_back();
-      steps.push_back({without, seconds(parts - 1, bytes * (parts - 1))});  // all-gather
+      steps.push_back({without, seconds_on(axis, parts - 1, bytes * (parts - 1))});  // all-gather
       for (size_t other = 0; other < cut.size(); ++other) {
         if (other == d) continue;
         Cut moved = without;
         moved[other].push_back(axis);
-        steps.push_back({moved, seconds(parts - 1, bytes * (parts - 1) / parts)});  // all-to-all
+        steps.push_back({moved, seconds_on(axis, parts - 1, bytes * (parts - 1) / parts)});  // all-to-all
       }
     }
-    add_permutes(cut, seconds(1, bytes), steps);
+    add_permutes(cut, bytes, steps);
     return steps;
   }
 
@@ -116,7 +119,7 @@ class ChainSearch {
   }
 
   /// Axes of equal size take each other's places, used or not.
-  void add_permutes(const Cut& cut, double seconds, std::vector<Step>& steps) const {
+  void add_permutes(const Cut& cut, double bytes, std::vector<Step>& steps) const {
     std::vector<int> order = free_axes_;
     do {
       const bool fits = std::equal(order.begin(), order.end(), free_axes_.begin(), [&](int a, int b) { return size(a) == size(b); });
@@ -125,7 +128,10 @@ class ChainSearch {
       for (auto& axes : renamed)
         for (int& axis : axes)
           axis = order[static_cast<size_t>(std::find(free_axes_.begin(), free_axes_.end(), axis) - free_axes_.begin())];
-      if (renamed != cut) steps.push_back({renamed, seconds});
+      double dearest = 0;
+      for (size_t i = 0; i < order.size(); ++i)
+        if (order[i] != free_axes_[i]) dearest = std::max(dearest, seconds_on(order[i], 1, bytes));
+      if (renamed != cut) steps.push_back({renamed, dearest});
     } while (std::next_permutation(order.begin(), order.end()));
   }
 
@@ -142,7 +148,7 @@ class ChainSearch {
   const TensorType& type_;
   const DistAttr& from_;
   const DistAttr& to_;
-  const LinkCost link_;
+  const ReshardOptions& options_;
   const double limit_;
   std::vector<int> free_axes_;
   std::map<Cut, Known> known_;
@@ -185,9 +191,10 @@ bool on_one_mesh(const DistAttr& a, const DistAttr& b) {
   return a.mesh == b.mesh || *a.mesh == *b.mesh;
 }
 
-std::optional<std::vector<Exchange>> find_chain(const TensorType& type, const DistAttr& from, const DistAttr& to, const LinkCost& link) {
+std::optional<std::vector<Exchange>> find_chain(const TensorType& type, const DistAttr& from, const DistAttr& to,
+                                                const ReshardOptions& options) {
   if (!can_chain(from, to)) return std::nullopt;
-  return ChainSearch(type, from, to, link).run();
+  return ChainSearch(type, from, to, options).run();
 }
 
 }  // namespace tessera

@@ -19,6 +19,7 @@ bool on_one_mesh(const DistAttr& a, const DistAttr& b);
 ///   requires  on_one_mesh; no Partial is resolved or started
 ///   ensures   no placement on the way holds more on a process than the larger of both ends
 ///   time      shortest path over the placements of the mesh's axes: at most a few thousand
-std::optional<std::vector<Exchange>> find_chain(const TensorType& type, const DistAttr& from, const DistAttr& to, const LinkCost& link);
+std::optional<std::vector<Exchange>> find_chain(const TensorType& type, const DistAttr& from, const DistAttr& to,
+                                                const ReshardOptions& options);
 
 }  // namespace tessera

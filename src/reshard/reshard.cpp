@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "reshard/chains.h"
+#include "reshard/ways.h"
 
 namespace tessera {
 namespace {
@@ -104,83 +105,50 @@ bool moves_between_two_dims(const DistAttr& from, const DistAttr& to) {
 
 // ---- ways ----
 
-using Way = std::vector<Exchange>;
-
-Exchange named(const Shape& shape, const DistAttr& from, const DistAttr& to) {
-  return {classify(shape, from, to), from, to};
-}
-
-/// The dim to cut further by `parts`: the outermost that is cut evenly, so that the pieces are contiguous; else the one of the largest
-/// local extent. -1 when none is long enough.
-int dim_to_scatter(const Shape& shape, const DistAttr& attr, int64_t parts) {
-  int longest = -1;
-  int64_t longest_extent = parts - 1;
-  for (int d = 0; d < shape.size(); ++d) {
-    const Split split = attr.split(d, shape[d]);
-    if (!split.windows.empty() || split.chunks > 1) continue;
-    const int64_t extent = split.largest() / split.unit;
-    if (extent >= parts && extent % parts == 0) return d;
-    if (extent > longest_extent) {
-      longest = d;
-      longest_extent = extent;
-    }
-  }
-  return longest;
-}
-
-/// Like `to`, with `axes` dividing one dim more.
-std::optional<DistAttr> divided_further(const Shape& shape, const DistAttr& to, const std::vector<int>& axes) {
-  int64_t parts = 1;
-  for (int axis : axes) parts *= to.mesh->shape()[axis];
-  if (parts == 1) return std::nullopt;
-  const int dim = dim_to_scatter(shape, to, parts);
-  if (dim < 0) return std::nullopt;
-  DistAttr middle = to;
-  auto& dim_axes = middle.dims[static_cast<size_t>(dim)].axes;
-  dim_axes.insert(dim_axes.end(), axes.begin(), axes.end());
-  return middle;
-}
-
-/// Reduce-scatter over the axes that `to` leaves unused, then all-gather.
-std::optional<Way> through_scattered_sums(const TensorType& type, const DistAttr& from, const DistAttr& to) {
-  std::vector<int> axes;
-  for (const PartialAxis& p : resolved_axes(from, to))
-    if (!shards(to, p.axis)) axes.push_back(p.axis);
-  const auto middle = divided_further(type.shape, to, axes);
-  if (!middle) return std::nullopt;
-  return Way{named(type.shape, from, *middle), named(type.shape, *middle, to)};
-}
-
-/// Onto another mesh: each piece travels once, and the copies are made there.
-std::optional<Way> through_one_copy(const TensorType& type, const DistAttr& from, const DistAttr& to) {
-  std::vector<int> axes;
-  for (int axis = 0; axis < to.mesh->axis_count(); ++axis)
-    if (!to.uses(axis)) axes.push_back(axis);
-  const auto middle = divided_further(type.shape, to, axes);
-  if (!middle) return std::nullopt;
-  return Way{named(type.shape, from, *middle), named(type.shape, *middle, to)};
+Exchange direct(const TensorType& type, const DistAttr& from, const DistAttr& to) {
+  return {classify(type.shape, from, to), from, to};
 }
 
 /// The ways that there are: the direct one first.
-std::vector<Way> ways(const TensorType& type, const DistAttr& from, const DistAttr& to, const LinkCost& link) {
-  std::vector<Way> list = {{named(type.shape, from, to)}};
+std::vector<Way> ways(const TensorType& type, const DistAttr& from, const DistAttr& to, const ReshardOptions& options) {
+  std::vector<Way> list = {{direct(type, from, to)}};
   const auto add = [&](std::optional<Way> way) {
     if (way) list.push_back(std::move(*way));
   };
   if (!on_one_mesh(from, to)) {
     add(through_one_copy(type, from, to));
   } else if (!resolved_axes(from, to).empty()) {
-    add(through_scattered_sums(type, from, to));
+    if (options.sums == SumForm::kDirect) return list;
+    if (options.sums != SumForm::kByAxis) add(through_scattered_sums(type, from, to));
+    if (options.sums != SumForm::kScattered) add(through_sums_by_axis(type, from, to));
+    if (options.sums == SumForm::kByAxis && list.size() == 1) add(through_scattered_sums(type, from, to));
+    if (options.sums != SumForm::kAuto && list.size() > 1) list.erase(list.begin());
   } else if (started_axes(from, to).empty() && list.front().front().kind == ReshardKind::kMessages) {
-    add(find_chain(type, from, to, link));
+    add(find_chain(type, from, to, options));
   }
   return list;
 }
 
-double seconds_of(const TensorType& type, const Way& way, const LinkCost& link) {
+double seconds_of(const TensorType& type, const Way& way, const ReshardOptions& options) {
   double sum = 0;
-  for (const Exchange& exchange : way) sum += price(type, exchange, link).value();
+  for (const Exchange& exchange : way) sum += price(type, exchange, options).value();
   return sum;
+}
+
+/// Between the places of two processes on one mesh, or of two meshes.
+const LinkCost& link_between(const Exchange& exchange, Rank sender, Rank receiver, const ReshardOptions& options) {
+  const LinkCost* dearest = &options.link;
+  if (options.axes.empty() || !on_one_mesh(exchange.from, exchange.to)) return *dearest;
+  const ProcessMesh& mesh = *exchange.to.mesh;
+  const Coordinate a = *mesh.coordinate_of(sender), b = *mesh.coordinate_of(receiver);
+  bool found = false;
+  for (int axis = 0; axis < mesh.axis_count(); ++axis) {
+    if (a[axis] == b[axis]) continue;
+    const LinkCost& link = options.on(mesh, axis);
+    if (!found || link.bytes_per_second < dearest->bytes_per_second) dearest = &link;
+    found = true;
+  }
+  return *dearest;
 }
 
 /// Is an axis partial in both, and by another reduction?
@@ -227,46 +195,61 @@ ReshardKind classify(const Shape& shape, const DistAttr& from, const DistAttr& t
   return moves_between_two_dims(from, to) ? ReshardKind::kAllToAll : ReshardKind::kMessages;
 }
 
-Seconds price(const TensorType& type, const Exchange& exchange, const LinkCost& link) {
+std::string_view to_text(SumForm form) {
+  switch (form) {
+    case SumForm::kAuto: return "auto";
+    case SumForm::kDirect: return "direct";
+    case SumForm::kScattered: return "scattered";
+    case SumForm::kByAxis: return "by-axis";
+  }
+  throw InternalError("unknown form of sums");
+}
+
+const LinkCost& ReshardOptions::on(const ProcessMesh& mesh, int axis) const {
+  const auto found = axes.find(mesh.axes()[static_cast<size_t>(axis)]);
+  return found == axes.end() ? link : found->second;
+}
+
+Seconds price(const TensorType& type, const Exchange& exchange, const ReshardOptions& options) {
   if (exchange.kind == ReshardKind::kNone || exchange.kind == ReshardKind::kSlice) return Seconds(0);
   const std::vector<Rank>& receivers = exchange.to.mesh->processes();
   const size_t stride = (receivers.size() + kPricedProcesses - 1) / kPricedProcesses;
-  int64_t most_received = 0;
-  size_t most_peers = 0;
-  std::map<Rank, int64_t> sent;
+  double most_latency = 0, most_transfer = 0;
+  std::map<Rank, double> sending;
   for (size_t i = 0; i < receivers.size(); i += stride) {
-    int64_t received = 0;
+    double receiving = 0, latency = 0;
     std::set<Rank> peers;
     for (const Pull& pull : pulls(type.shape, exchange, receivers[i])) {
       if (pull.sender == receivers[i]) continue;
-      const int64_t bytes = element_count(pull.box.shape()) * size_of(type.dtype);
-      received += bytes;
-      sent[pull.sender] += bytes;
-      peers.insert(pull.sender);
+      const LinkCost& link = link_between(exchange, pull.sender, receivers[i], options);
+      const double seconds = static_cast<double>(element_count(pull.box.shape()) * size_of(type.dtype)) / link.bytes_per_second;
+      receiving += seconds;
+      sending[pull.sender] += seconds;
+      if (peers.insert(pull.sender).second) latency += link.latency.value();
     }
-    most_received = std::max(most_received, received);
-    most_peers = std::max(most_peers, peers.size());
+    most_transfer = std::max(most_transfer, receiving);
+    most_latency = std::max(most_latency, latency);
   }
-  for (const auto& [sender, bytes] : sent) most_received = std::max(most_received, bytes);
-  return Seconds(static_cast<double>(most_peers) * link.latency.value() + static_cast<double>(most_received) / link.bytes_per_second);
+  for (const auto& [sender, seconds] : sending) most_transfer = std::max(most_transfer, seconds);
+  return Seconds(most_latency + most_transfer);
 }
 
-std::vector<Exchange> plan_reshard(const TensorType& type, const DistAttr& from, const DistAttr& to, const LinkCost& link) {
+std::vector<Exchange> plan_reshard(const TensorType& type, const DistAttr& from, const DistAttr& to, const ReshardOptions& options) {
   if (from == to) return {};
   if ((!on_one_mesh(from, to) && !from.partial.empty()) || changes_a_reduction(from, to)) {
     // Put together at home first: each addend would travel otherwise, and those of a maximum are none of a sum.
     DistAttr summed = from;
     summed.partial.clear();
-    std::vector<Exchange> exchanges = plan_reshard(type, from, summed, link);
-    for (Exchange& exchange : plan_reshard(type, summed, to, link)) exchanges.push_back(std::move(exchange));
+    std::vector<Exchange> exchanges = plan_reshard(type, from, summed, options);
+    for (Exchange& exchange : plan_reshard(type, summed, to, options)) exchanges.push_back(std::move(exchange));
     return exchanges;
   }
-  std::vector<Way> list = ways(type, from, to, link);
+  std::vector<Way> list = ways(type, from, to, options);
   if (list.size() == 1) return list.front();
   size_t best = 0;
-  double best_seconds = seconds_of(type, list[0], link);
+  double best_seconds = seconds_of(type, list[0], options);
   for (size_t i = 1; i < list.size(); ++i) {
-    const double seconds = seconds_of(type, list[i], link);
+    const double seconds = seconds_of(type, list[i], options);
     if (seconds >= best_seconds) continue;
     best = i;
     best_seconds = seconds;

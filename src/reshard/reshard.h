@@ -2,6 +2,7 @@
 // recognised cases of it. Functions of the receiver, never tables over all pairs of processes.
 #pragma once
 
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -52,17 +53,38 @@ struct LinkCost {
   double bytes_per_second = 5e9;
 };
 
+/// How addends over several axes are put together.
+enum class SumForm {
+  kAuto,       // the cheapest of these
+  kDirect,     // in one round: each process takes all addends of what it wants
+  kScattered,  // each process takes all addends of its share; then the shares are gathered
+  kByAxis,  // a reduce-scatter an axis, the innermost first, and all-gathers back: over nodes and devices the two-level sum, over axes of
+            // two processes recursive halving and doubling
+};
+std::string_view to_text(SumForm form);  // "auto", "direct", "scattered", "by-axis"
+
+struct ReshardOptions {
+  LinkCost link = {};  // between any two processes
+  std::map<std::string, LinkCost> axes =
+      {};  // by name of a mesh axis: between processes of one mesh that differ on it; of several the dearest
+  SumForm sums = SumForm::kAuto;
+
+  /// Between processes that differ on `axis`.
+  const LinkCost& on(const ProcessMesh& mesh, int axis) const;
+};
+
 /// The exchanges that turn `from` into `to`, in order; none when they are equal. Of several ways the cheapest: messages in one round, which
-/// receive the fewest bytes; a chain of collectives over one axis each, which talk to fewer processes; for addends reduce-scatter and
-/// all-gather; onto a mesh that wants copies, one copy in parts and an all-gather there.
+/// receive the fewest bytes; a chain of collectives over one axis each, which talk to fewer processes; for addends those of SumForm; onto a
+/// mesh that wants copies, one copy in parts and an all-gather there.
 ///
 ///   ensures  the result is `to`; no intermediate is larger than the larger of source and target, but for rounding of uneven parts
 ///   partial  what is a Partial of both by two reductions is put together between them
-///   source   chains: Rink et al., arXiv 2112.01075 (slices, then all-to-alls and permutes, then all-gathers), found by shortest path
-std::vector<Exchange> plan_reshard(const TensorType& type, const DistAttr& from, const DistAttr& to, const LinkCost& link = {});
+///   source   chains: Rink et al., arXiv 2112.01075 (slices, then all-to-alls and permutes, then all-gathers), found by shortest path; sums
+///            axis by axis: Thakur, Rabenseifner and Gropp 2005
+std::vector<Exchange> plan_reshard(const TensorType& type, const DistAttr& from, const DistAttr& to, const ReshardOptions& options = {});
 
-/// Seconds of one exchange by `link`: of the processes of both meshes the busiest; of more than 64 a spread sample.
-Seconds price(const TensorType& type, const Exchange& exchange, const LinkCost& link);
+/// Seconds of one exchange: of the processes of both meshes the busiest; of more than 64 a spread sample.
+Seconds price(const TensorType& type, const Exchange& exchange, const ReshardOptions& options = {});
 
 /// The name of the whole way: what a reader would call it, such as all-reduce for reduce-scatter + all-gather.
 ReshardKind classify(const Shape& shape, const DistAttr& from, const DistAttr& to);

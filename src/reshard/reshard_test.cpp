@@ -156,6 +156,52 @@ TEST(Reshard, ALargeAllReduceIsAReduceScatterAndAnAllGatherAtTheByteBound) {
     EXPECT_EQ(received_elements({64, 100}, exchanges, process), 2 * 6400 * 3 / 4);  // 2 L (n-1)/n
 }
 
+/// The kind of each exchange, and what it makes.
+std::vector<std::string> steps_of(const std::vector<Exchange>& exchanges) {
+  std::vector<std::string> steps;
+  for (const Exchange& exchange : exchanges) steps.push_back(std::string(to_text(exchange.kind)) + " to " + to_text(exchange.to));
+  return steps;
+}
+
+TEST(Sums, OverNodesAndDevicesAreTwoLevels) {
+  const MeshPtr mesh = mesh_of("node=2 gpu=4");
+  const DistType from = parse_dist_type("f32[64] {partial sum: node, gpu}", mesh), to = parse_dist_type("f32[64]", mesh);
+  // Links between nodes are slow: only a share of the tensor goes over them.
+  ReshardOptions options;
+  options.link = {Seconds(1e-6), 1e11};
+  options.axes["node"] = {Seconds(1e-5), 1e9};
+  const auto exchanges = plan_reshard(from.type, from.attr, to.attr, options);
+  EXPECT_THAT(steps_of(exchanges), testing::ElementsAre("reduce-scatter to [@gpu] {partial sum: node}", "reduce-scatter to [@gpu@node]",
+                                                        "all-gather to [@gpu]", "all-gather to [*]"));
+  int64_t between_nodes = 0;
+  for (const Exchange& exchange : exchanges)
+    for (const Pull& pull : pulls({64}, exchange, 0))
+      if (pull.sender >= 4) between_nodes += element_count(pull.box.shape());
+  EXPECT_EQ(between_nodes, 2 * (64 / 4) * 1 / 2) << "2 (n-1)/n of a quarter";
+}
+
+TEST(Sums, OverAxesOfTwoAreHalvedAndDoubled) {
+  const MeshPtr mesh = mesh_of("a=2 b=2 c=2");
+  const DistType from = parse_dist_type("f32[64] {partial sum: a, b, c}", mesh), to = parse_dist_type("f32[64]", mesh);
+  const auto exchanges = plan_reshard(from.type, from.attr, to.attr, {.sums = SumForm::kByAxis});
+  ASSERT_EQ(exchanges.size(), 6u);
+  for (Rank process = 0; process < 8; ++process) {
+    EXPECT_EQ(received_elements({64}, exchanges, process), 2 * 64 * 7 / 8);  // no more than by any way
+    std::vector<int64_t> received;
+    for (const Exchange& exchange : exchanges) received.push_back(received_elements({64}, {exchange}, process));
+    EXPECT_EQ(received, (std::vector<int64_t>{32, 16, 8, 8, 16, 32}));
+  }
+}
+
+TEST(Sums, TheFormSaysHowManyRoundsThereAre) {
+  const MeshPtr mesh = mesh_of("a=2 b=3");
+  const DistType from = parse_dist_type("f32[7, 30] {partial sum: a, b}", mesh), to = parse_dist_type("f32[7, 30]", mesh);
+  const auto rounds = [&](SumForm form) { return plan_reshard(from.type, from.attr, to.attr, {.sums = form}).size(); };
+  EXPECT_EQ(rounds(SumForm::kDirect), 1u);
+  EXPECT_EQ(rounds(SumForm::kScattered), 2u);
+  EXPECT_EQ(rounds(SumForm::kByAxis), 4u);
+}
+
 TEST(Reshard, ContributionsAreAddedInTheOrderOfTheirCoordinates) {
   const MeshPtr mesh = mesh_of("dp=3");
   const DistType from = parse_dist_type("f32[4] {partial sum: dp}", mesh), to = parse_dist_type("f32[4]", mesh);
@@ -191,14 +237,15 @@ std::vector<DistAttr> all_placements(const MeshPtr& mesh, int rank, Sums sums = 
 }
 
 /// Where messages are dear, chains and few peers win; where bytes are, the direct form.
-constexpr LinkCost kDearMessages{Seconds(1), 1e12}, kDearBytes{Seconds(0), 1};
+const ReshardOptions kDearMessages{.link = {Seconds(1), 1e12}, .axes = {}}, kDearBytes{.link = {Seconds(0), 1}, .axes = {}};
+const ReshardOptions kByAxis{.sums = SumForm::kByAxis};
 
-class OnEveryLink : public testing::TestWithParam<LinkCost> {};
-std::string link_name(const testing::TestParamInfo<LinkCost>& given) {
-  const char* names[] = {"Threads", "DearMessages", "DearBytes"};
+class OnEveryLink : public testing::TestWithParam<ReshardOptions> {};
+std::string link_name(const testing::TestParamInfo<ReshardOptions>& given) {
+  const char* names[] = {"Threads", "DearMessages", "DearBytes", "ByAxis"};
   return names[given.index];
 }
-INSTANTIATE_TEST_SUITE_P(Links, OnEveryLink, testing::Values(LinkCost{}, kDearMessages, kDearBytes), link_name);
+INSTANTIATE_TEST_SUITE_P(Links, OnEveryLink, testing::Values(ReshardOptions{}, kDearMessages, kDearBytes, kByAxis), link_name);
 
 TEST_P(OnEveryLink, EveryPairOfPlacementsOnOneMeshGivesTheSameTensor) {
   for (const auto& [mesh_text, shape] : std::vector<std::pair<std::string, Shape>>{{"a=2", {5, 3}},

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "base/error.h"
+#include "runtime/streamed_sum.h"
 
 namespace tessera {
 namespace {
@@ -98,29 +99,47 @@ void BoxCombine::copy_row(Row target, ConstRow source, int64_t count) {
 }
 
 template <typename T, typename Combine>
-void BoxCombine::reduce_row(Row target, ConstRow source, int64_t count) {
+void BoxCombine::reduce_rows(Row target, ConstRow first, ConstRow second, int64_t count) {
   T* to = reinterpret_cast<T*>(target.data);
-  const T* from = reinterpret_cast<const T*>(source.data);
+  const T* a = reinterpret_cast<const T*>(first.data);
+  const T* b = reinterpret_cast<const T*>(second.data);
   const Combine combine;
-  if (target.stride == 1 && source.stride == 1) {  // a loop of its own, which the compiler turns into vector code
-    for (int64_t i = 0; i < count; ++i) to[i] = combine(to[i], from[i]);
-    return;
+  if (target.stride != 1 || first.stride != 1 || second.stride != 1) {
+    for (int64_t i = 0; i < count; ++i) to[i * target.stride] = combine(a[i * first.stride], b[i * second.stride]);
+  } else if (to == a) {  // loops of their own, which the compiler turns into vector code
+    for (int64_t i = 0; i < count; ++i) to[i] = combine(to[i], b[i]);
+  } else {
+    for (int64_t i = 0; i < count; ++i) to[i] = combine(a[i], b[i]);
   }
-  for (int64_t i = 0; i < count; ++i) to[i * target.stride] = combine(to[i * target.stride], from[i * source.stride]);
 }
 
-BoxCombine::RowFunction BoxCombine::reduce_function(DType dtype, ReduceOp reduce) {
+void BoxCombine::stream_rows(Row target, ConstRow first, ConstRow second, int64_t count) {
+  stream_sum(reinterpret_cast<float*>(target.data), reinterpret_cast<const float*>(first.data), reinterpret_cast<const float*>(second.data),
+             count);
+}
+
+/// Two dense addends, with rows that make a vector's start and end cheap.
+bool BoxCombine::may_stream() const {
+  constexpr int64_t kLongRow = 4096;
+  const int last = extents_.size() - 1;
+  const auto is_dense = [last](const Layout& layout) { return layout.strides[last] == 1; };
+  return reduce_ == reduce_rows<float, Add> && sources_.size() == 2 && extents_[last] >= kLongRow &&
+         element_count(extents_) * size_of(dtype_) >= kStreamedBytes && is_dense(target_) && is_dense(sources_[0].layout) &&
+         is_dense(sources_[1].layout);
+}
+
+BoxCombine::ReduceFunction BoxCombine::reduce_function(DType dtype, ReduceOp reduce) {
   if (dtype == DType::kBool) {
-    if (reduce == ReduceOp::kAny) return reduce_row<uint8_t, Or>;
-    if (reduce == ReduceOp::kAll) return reduce_row<uint8_t, And>;
+    if (reduce == ReduceOp::kAny) return reduce_rows<uint8_t, Or>;
+    if (reduce == ReduceOp::kAll) return reduce_rows<uint8_t, And>;
     no_reduction(dtype, reduce);
   }
   const bool is_f32 = dtype == DType::kF32;
   switch (reduce) {
-    case ReduceOp::kSum: return is_f32 ? reduce_row<float, Add> : reduce_row<int32_t, Add>;
-    case ReduceOp::kProd: return is_f32 ? reduce_row<float, Multiply> : reduce_row<int32_t, Multiply>;
-    case ReduceOp::kMax: return is_f32 ? reduce_row<float, Larger> : reduce_row<int32_t, Larger>;
-    case ReduceOp::kMin: return is_f32 ? reduce_row<float, Smaller> : reduce_row<int32_t, Smaller>;
+    case ReduceOp::kSum: return is_f32 ? reduce_rows<float, Add> : reduce_rows<int32_t, Add>;
+    case ReduceOp::kProd: return is_f32 ? reduce_rows<float, Multiply> : reduce_rows<int32_t, Multiply>;
+    case ReduceOp::kMax: return is_f32 ? reduce_rows<float, Larger> : reduce_rows<int32_t, Larger>;
+    case ReduceOp::kMin: return is_f32 ? reduce_rows<float, Smaller> : reduce_rows<int32_t, Smaller>;
     case ReduceOp::kAny:
     case ReduceOp::kAll: no_reduction(dtype, reduce);
   }
@@ -173,10 +192,12 @@ void BoxCombine::join_dims() {
     extents_[d + 1] *= extents_[d];
     erase_dim(d);
   }
-  if (!extents_.empty()) return;
-  extents_ = {1};  // one element: a row all the same
-  target_.strides = {1};
-  for (Source& source : sources_) source.layout.strides = {1};
+  if (extents_.empty()) {
+    extents_ = {1};  // one element: a row all the same
+    target_.strides = {1};
+    for (Source& source : sources_) source.layout.strides = {1};
+  }
+  if (may_stream()) reduce_ = stream_rows;
 }
 
 void BoxCombine::run_row(std::byte* target, std::span<const std::byte* const> sources, const Dims& index) const {
@@ -185,14 +206,18 @@ void BoxCombine::run_row(std::byte* target, std::span<const std::byte* const> so
   const auto piece = [&](const Layout& layout, int64_t begin) {
     return bytes * (flat_offset(index, layout.strides, layout.offset) + begin * layout.strides[last]);
   };
-  const int64_t step = sources_.size() == 1 ? extents_[last] : kPiece;
+  const auto row_of = [&](const Source& source, int64_t begin) {
+    return ConstRow{sources[source.index] + piece(source.layout, begin), source.layout.strides[last]};
+  };
+  const int64_t step = sources_.size() <= 2 ? extents_[last] : kPiece;
   for (int64_t begin = 0; begin < extents_[last]; begin += step) {
     const int64_t count = std::min(step, extents_[last] - begin);
     const Row to{target + piece(target_, begin), target_.strides[last]};
-    RowFunction function = copy_;
-    for (const Source& source : sources_) {
-      function(to, {sources[source.index] + piece(source.layout, begin), source.layout.strides[last]}, count);
-      function = reduce_;
+    ConstRow sum = row_of(sources_[0], begin);
+    if (sources_.size() == 1) copy_(to, sum, count);
+    for (size_t i = 1; i < sources_.size(); ++i) {
+      reduce_(to, sum, row_of(sources_[i], begin), count);
+      sum = {to.data, to.stride};
     }
   }
 }

@@ -15,7 +15,8 @@ namespace tessera {
 /// target[box] = source 0 (+) source 1 (+) ..., in this order; (+) is a reduction, and one source is a copy.
 ///
 ///   memory   planned once; run() allocates nothing
-///   time     long rows are taken in pieces that stay in the first-level cache, so each source is read once and the target written once
+///   time     long rows are taken in pieces that stay in the first-level cache, so each source is read once and the target written once; sums of
+///            two very long ones are written past the caches
 class BoxCombine {
  public:
   /// `box` and `target_holds` in the coordinates of the whole tensor.  requires  box lies inside target_holds and is not empty
@@ -48,13 +49,17 @@ class BoxCombine {
     const std::byte* data = nullptr;
     int64_t stride = 1;
   };
-  using RowFunction = void (*)(Row target, ConstRow source, int64_t count);
+  using CopyFunction = void (*)(Row target, ConstRow source, int64_t count);
+  /// target = first (+) second; `first` may be the target itself.
+  using ReduceFunction = void (*)(Row target, ConstRow first, ConstRow second, int64_t count);
 
   template <typename T>
   static void copy_row(Row target, ConstRow source, int64_t count);
   template <typename T, typename Combine>
-  static void reduce_row(Row target, ConstRow source, int64_t count);
-  static RowFunction reduce_function(DType dtype, ReduceOp reduce);
+  static void reduce_rows(Row target, ConstRow first, ConstRow second, int64_t count);
+  static ReduceFunction reduce_function(DType dtype, ReduceOp reduce);
+  static void stream_rows(Row target, ConstRow first, ConstRow second, int64_t count);
+  bool may_stream() const;
 
   Layout layout_in(const Box& holds) const;
   bool can_join(int dim) const;
@@ -64,8 +69,8 @@ class BoxCombine {
 
   DType dtype_;
   Box box_;
-  RowFunction copy_;
-  RowFunction reduce_;
+  CopyFunction copy_;
+  ReduceFunction reduce_;
   Dims extents_;
   Layout target_;
   std::vector<Source> sources_;

@@ -103,5 +103,21 @@ TEST(BoxCombine, TheIdentityChangesNothing) {
   EXPECT_EQ(bit.values<uint8_t>()[0], 1);
 }
 
+TEST(BoxCombine, AVeryLongSumHasTheBitsOfAPlainLoop) {
+  // Three rows of 700 001 elements, a column cut off on the left: rows are apart and begin where no vector does; 8 MiB are reached.
+  const Shape shape{3, 700002};
+  const Box box{{{0, 3}, {1, 700002}}};
+  const Tensor a = drawn("a", {DType::kF32, shape}), b = drawn("b", {DType::kF32, shape});
+  Tensor target({DType::kF32, shape});
+  BoxCombine combine(DType::kF32, ReduceOp::kSum, box, whole_box(shape));
+  for (size_t i : {0, 1}) combine.add_source(i, whole_box(shape));
+  combine.join_dims();
+  combine.run(target.data(), std::array{a.data(), b.data()});
+  int64_t wrong = 0;
+  for (size_t i = 0; i < static_cast<size_t>(target.size()); ++i)
+    wrong += target.values<float>()[i] != (i % 700002 == 0 ? 0.0f : a.values<float>()[i] + b.values<float>()[i]);
+  EXPECT_EQ(wrong, 0);
+}
+
 }  // namespace
 }  // namespace tessera

@@ -1,36 +1,78 @@
 #include "runtime/mailbox.h"
 
+#include <bit>
 #include <thread>
 
-namespace tessera {
+#include "base/error.h"
 
-Mailbox::Mailbox(size_t capacity) {
-  messages_.reserve(capacity);
+namespace tessera {
+namespace {
+
+/// Tells the core that it waits in a loop.
+void pause() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#endif
+}
+
+}  // namespace
+
+Mailbox::Mailbox(size_t capacity) : cells_(std::bit_ceil(capacity)) {
+  for (size_t i = 0; i < cells_.size(); ++i) cells_[i].turn.store(i, std::memory_order_relaxed);
 }
 
 void Mailbox::push(const Message& message) {
-  {
-    const std::lock_guard lock(mutex_);
-    messages_.push_back(message);
-    count_.store(messages_.size(), std::memory_order_release);
+  const uint64_t drawn = drawn_.fetch_add(2, std::memory_order_acq_rel);
+  const uint64_t number = drawn / 2;
+  Cell& mine = cell(number);
+  ensure(mine.turn.load(std::memory_order_acquire) == number, "a mailbox holds all messages that can be under way");
+  mine.message = message;
+  mine.turn.store(number + 1, std::memory_order_release);
+  if (drawn & kAsleep) rouse();
+}
+
+bool Mailbox::take(Message& message) {
+  if (!has_messages()) return false;
+  Cell& oldest = cell(taken_);
+  message = oldest.message;
+  oldest.turn.store(taken_ + cells_.size(), std::memory_order_release);
+  ++taken_;
+  return true;
+}
+
+bool Mailbox::wait(const StopState& stop, Patience patience, std::chrono::steady_clock::time_point deadline) {
+  const auto is_over = [&] { return has_messages() || stop.stopped(); };
+  for (int look = 0; look < patience.looks; ++look) {
+    if (is_over()) return true;
+    pause();
   }
-  arrived_.notify_one();
-}
-
-void Mailbox::take(std::vector<Message>& messages) {
-  const std::lock_guard lock(mutex_);
-  messages.swap(messages_);
-  count_.store(0, std::memory_order_release);
-}
-
-bool Mailbox::wait(const StopState& stop, int spins, std::chrono::steady_clock::time_point deadline) {
-  const auto is_over = [&] { return count_.load(std::memory_order_acquire) > 0 || stop.stopped(); };
-  for (int spin = 0; spin < spins; ++spin) {
+  for (int offer = 0; offer < patience.offers; ++offer) {
     if (is_over()) return true;
     std::this_thread::yield();
   }
+  while (!is_over())
+    if (!sleep(stop, deadline)) return is_over();
+  return true;
+}
+
+/// returns  false at the deadline
+///
+/// Whoever draws a number after the owner said that it sleeps rouses it once its message is in; and of a number drawn before the owner knows,
+/// so that it does not sleep. Both changes are to one word: there is no third case.
+bool Mailbox::sleep(const StopState& stop, std::chrono::steady_clock::time_point deadline) {
   std::unique_lock lock(mutex_);
-  return arrived_.wait_until(lock, deadline, is_over);
+  if (drawn_.fetch_or(kAsleep, std::memory_order_acq_rel) / 2 != taken_) {
+    lock.unlock();  // a message is being put in
+    std::this_thread::yield();
+    return std::chrono::steady_clock::now() < deadline;
+  }
+  if (stop.stopped()) return true;
+  return arrived_.wait_until(lock, deadline) == std::cv_status::no_timeout;
+}
+
+void Mailbox::rouse() {
+  const bool is_first = drawn_.fetch_and(~kAsleep, std::memory_order_acq_rel) & kAsleep;
+  if (is_first) wake();
 }
 
 void Mailbox::wake() {

@@ -20,7 +20,7 @@ constexpr auto kNap = std::chrono::microseconds(50);
 constexpr auto kRest = std::chrono::microseconds(500);
 
 /// How a thread waits for what comes from outside.
-class Patience {
+class Waiting {
  public:
   void renew() { looks_ = 0; }
   void pause() {
@@ -52,14 +52,14 @@ Network::~Network() {
 }
 
 void Network::serve() {
-  Patience patience;
+  Waiting waiting;
   while (!is_ending_.load(std::memory_order_relaxed)) {
     if (waiting_.load(std::memory_order_relaxed) > 0) {
       std::this_thread::sleep_for(kRest);
       continue;
     }
     try {
-      progress() ? patience.renew() : patience.pause();
+      progress() ? waiting.renew() : waiting.pause();
     } catch (...) {
       fail({member(), "", "", std::current_exception()});
       return;
@@ -293,16 +293,16 @@ bool Network::release_held_back() {
 
 bool Network::wait(const std::function<bool()>& is_over, std::chrono::steady_clock::time_point end) {
   const Relief relief(*this);
-  Patience patience;
+  Waiting waiting;
   for (;;) {
     if (is_over()) return true;
     if (stop_.stopped()) return false;
     if (progress()) {
-      patience.renew();
+      waiting.renew();
       continue;
     }
     if (std::chrono::steady_clock::now() > end) return is_over();
-    patience.pause();
+    waiting.pause();
   }
 }
 

@@ -16,18 +16,6 @@ std::optional<ReduceOp> started_identity(const Exchange& exchange, const Coordin
 
 }  // namespace
 
-int BoundProgram::index_of(Rank process) const {
-  const auto found = std::lower_bound(processes.begin(), processes.end(), process);
-  ensure(found != processes.end() && *found == process, "rank " + std::to_string(process) + " is one of the runtime's");
-  return static_cast<int>(found - processes.begin());
-}
-
-bool BoundProgram::pulls_from(TaskId id, int receiver, int sender) const {
-  const Rank process = processes[static_cast<size_t>(sender)];
-  const auto& list = pulls[static_cast<size_t>(id)][static_cast<size_t>(receiver)];
-  return std::any_of(list.begin(), list.end(), [process](const Pull& pull) { return pull.sender == process; });
-}
-
 void BoundProgram::wake_all() const {
   for (const auto& rank : ranks)
     if (rank) rank->wake();
@@ -97,14 +85,8 @@ Bytes RankProgram::arena_bytes() const {
 }
 
 void RankProgram::find_pulls() {
-  for (size_t t = 0; t < program_.graph->tasks.size(); ++t) {
-    const Task& task = program_.graph->tasks[t];
-    if (task.kind != Task::Kind::kExchange) continue;
-    for (int receiver = 0; receiver < program_.rank_count(); ++receiver)
-      if (finds_pulls_of(receiver))
-        program_.pulls[t][static_cast<size_t>(receiver)] =
-            pulls(program_.reg(task.inputs[0]).type.shape, task.exchange, program_.processes[static_cast<size_t>(receiver)]);
-  }
+  for (int receiver = 0; receiver < program_.actors->rank_count(); ++receiver)
+    if (finds_pulls_of(receiver)) program_.actors->find_pulls(receiver);
   for (const auto& [control, regions] : regions_)
     for (RankProgram* region : regions) region->find_pulls();
 }
@@ -117,65 +99,18 @@ void RankProgram::bind() {
   for (TaskId id = 0; id < count; ++id) plans_.push_back(make_plan(id));
   plan_answers();
   mailbox_ = std::make_unique<Mailbox>(inbound_capacity());
-  received_.reserve(inbound_capacity());
   sent_.reserve(outbound_capacity());
 }
 
 RankProgram::Plan RankProgram::make_plan(TaskId id) const {
   const Task& task = program_.task(id);
-  // A task of another mesh has an actor that nobody talks to.
-  if (!acts_in(task)) return {Actor({program_.actor_id(index_, id), task.name, {}, {}}), {}, {}, {}, {}};
-  Plan plan{Actor(describe(id)), {}, {}, {}, {}};
+  Plan plan{Actor(program_.actors->describe(index_, id)), {}, {}, {}, program_.actors->overwrites(index_, id)};
+  if (!acts_in(task)) return plan;
   for (const KernelStep& step : task.steps) plan.steps.push_back(bind_step(step));
   if (task.kind == Task::Kind::kFeed) plan.transfers = plan_feed(task);
   if (task.kind == Task::Kind::kFetch) plan.transfers = plan_fetch(task);
   if (task.kind == Task::Kind::kExchange) plan.pulling = plan_pulling(id);
-  for (RegisterIndex reg : task.overwrites)
-    if (!program_.reg(reg).consumers.empty()) plan.overwrites.push_back({program_.reg(reg).producer, program_.register_id(index_, reg)});
   return plan;
-}
-
-ActorDescription RankProgram::describe(TaskId id) const {
-  ActorDescription description{program_.actor_id(index_, id), program_.task(id).name, input_ports(id), {}};
-  for (RegisterIndex reg : program_.task(id).outputs) description.outputs.push_back(output_port(reg));
-  return description;
-}
-
-/// Rank indices from which an exchange pulls, in the order of the first pull.
-std::vector<int> RankProgram::senders_of(TaskId id) const {
-  std::vector<int> senders;
-  for (const Pull& pull : program_.pulls[static_cast<size_t>(id)][static_cast<size_t>(index_)]) {
-    const int sender = program_.index_of(pull.sender);
-    if (std::find(senders.begin(), senders.end(), sender) == senders.end()) senders.push_back(sender);
-  }
-  return senders;
-}
-
-std::vector<InPort> RankProgram::input_ports(TaskId id) const {
-  const Task& task = program_.task(id);
-  std::vector<InPort> ports;
-  const auto add = [&](int owner, RegisterIndex reg) {
-    ports.push_back({program_.register_id(owner, reg), program_.actor_id(owner, program_.reg(reg).producer)});
-  };
-  if (task.kind == Task::Kind::kExchange)
-    for (int sender : senders_of(id)) add(sender, task.inputs[0]);
-  else
-    for (RegisterIndex reg : task.inputs) add(index_, reg);
-  return ports;
-}
-
-OutPort RankProgram::output_port(RegisterIndex index) const {
-  const Register& reg = program_.reg(index);
-  OutPort port{program_.register_id(index_, index), reg.slots, {}};
-  for (TaskId consumer : reg.consumers) {
-    if (program_.task(consumer).kind != Task::Kind::kExchange) {
-      port.consumers.push_back(program_.actor_id(index_, consumer));
-      continue;
-    }
-    for (int receiver = 0; receiver < program_.rank_count(); ++receiver)
-      if (program_.pulls_from(consumer, receiver, index_)) port.consumers.push_back(program_.actor_id(receiver, consumer));
-  }
-  return port;
 }
 
 std::vector<RankProgram::Carried> RankProgram::plan_carried(const KernelStep& step) const {
@@ -256,14 +191,14 @@ RankProgram::Pulling RankProgram::plan_pulling(TaskId id) const {
   const Exchange& exchange = program_.task(id).exchange;
   const TensorType& type = program_.reg(program_.task(id).inputs[0]).type;
   const Coordinate& place = *coordinates_[static_cast<size_t>(program_.task(id).mesh)];
-  Pulling pulling{senders_of(id), {}, {}, started_identity(exchange, place)};
+  Pulling pulling{program_.actors->senders(id, index_), {}, {}, started_identity(exchange, place)};
   pulling.sources.resize(pulling.senders.size());
   if (program_.network) {
     plan_far(id, pulling);
     return pulling;
   }
   const std::vector<Piece> mine = exchange.to.pieces(type.shape, place);
-  for (const Pull& pull : program_.pulls[static_cast<size_t>(id)][static_cast<size_t>(index_)]) {
+  for (const Pull& pull : program_.actors->pulls(id, index_)) {
     const int sender = program_.index_of(pull.sender);
     const auto port = std::find(pulling.senders.begin(), pulling.senders.end(), sender) - pulling.senders.begin();
     if (pull.first) pulling.boxes.emplace_back(type.dtype, pull.reduce, pull.box, piece_around(mine, pull.box).frame);
@@ -278,10 +213,9 @@ RankProgram::Pulling RankProgram::plan_pulling(TaskId id) const {
 /// Most messages that can be under way to this rank: a slot is filled again only after its consumer took the message of the last filling.
 size_t RankProgram::inbound_capacity() const {
   size_t capacity = 1;
-  const auto register_count = static_cast<int>(program_.graph->registers.size());
   for (const Plan& plan : plans_) {
     for (const InPort& port : plan.actor.description().inputs)
-      capacity += static_cast<size_t>(program_.reg(port.reg % register_count).slots);
+      capacity += static_cast<size_t>(program_.reg(program_.actors->register_of(port.reg)).slots);
     for (const OutPort& port : plan.actor.description().outputs) capacity += static_cast<size_t>(port.slots) * port.consumers.size();
   }
   return capacity;

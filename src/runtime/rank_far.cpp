@@ -17,8 +17,7 @@ void OpenProgram::open() {
 }
 
 void OpenProgram::take(const Message& message) {
-  const auto tasks = static_cast<int>(program_.graph->tasks.size());
-  program_.ranks[static_cast<size_t>(message.to / tasks)]->take(message);
+  program_.ranks[static_cast<size_t>(program_.actors->rank_index_of(message.to))]->take(message);
 }
 
 ProgramPort::Answer OpenProgram::answer(const Ask& ask) {
@@ -29,7 +28,7 @@ ProgramPort::Answer OpenProgram::answer(const Ask& ask) {
 bool RankProgram::finds_pulls_of(int receiver) const {
   if (program_.is_here(receiver)) return receiver == index_;
   std::vector<int> here;
-  for (int index = 0; index < program_.rank_count(); ++index)
+  for (int index = 0; index < program_.actors->rank_count(); ++index)
     if (program_.is_here(index)) here.push_back(index);
   return here[static_cast<size_t>(receiver) % here.size()] == index_;
 }
@@ -37,8 +36,7 @@ bool RankProgram::finds_pulls_of(int receiver) const {
 TravellingPulls RankProgram::travelling_pulls(TaskId id, int receiver) const {
   const auto member_of = [&](int index) { return program_.members[static_cast<size_t>(index)]; };
   const auto is_far = [&](Rank sender) { return member_of(program_.index_of(sender)) != member_of(receiver); };
-  return travelling(program_.reg(program_.task(id).inputs[0]).type, program_.task(id).exchange,
-                    program_.pulls[static_cast<size_t>(id)][static_cast<size_t>(receiver)],
+  return travelling(program_.reg(program_.task(id).inputs[0]).type, program_.task(id).exchange, program_.actors->pulls(id, receiver),
                     program_.processes[static_cast<size_t>(receiver)], is_far);
 }
 
@@ -51,7 +49,7 @@ void RankProgram::plan_far(TaskId id, Pulling& pulling) const {
     const int sender = pulling.senders[port];
     if (program_.is_here(sender)) continue;
     far->add_lane(port, program_.members[static_cast<size_t>(sender)],
-                  {program_.open->number(), program_.actor_id(index_, id), sender, 0, program_.network->new_tags(2)});
+                  {program_.open->number(), program_.actors->actor_id(index_, id), sender, 0, program_.network->new_tags(2)});
   }
   const std::vector<Piece> mine = task.exchange.to.pieces(type.shape, *coordinates_[static_cast<size_t>(task.mesh)]);
   size_t source = 0;  // of the next contribution that is staged
@@ -115,26 +113,24 @@ void RankProgram::plan_answers() {
   const auto count = static_cast<TaskId>(program_.graph->tasks.size());
   for (TaskId id = 0; id < count; ++id) {
     if (program_.task(id).kind != Task::Kind::kExchange) continue;
-    for (int receiver = 0; receiver < program_.rank_count(); ++receiver)
-      if (!program_.is_here(receiver) && program_.pulls_from(id, receiver, index_))
-        answers_[program_.actor_id(receiver, id)] = pieces_for(id, receiver);
+    for (int receiver = 0; receiver < program_.actors->rank_count(); ++receiver)
+      if (!program_.is_here(receiver) && program_.actors->pulls_from(id, receiver, index_))
+        answers_[program_.actors->actor_id(receiver, id)] = pieces_for(id, receiver);
   }
 }
 
 ProgramPort::Answer RankProgram::answer(const Ask& ask) const {
-  const auto tasks = static_cast<int>(program_.graph->tasks.size());
-  return {&answers_.at(ask.exchange), slot_data(program_.task(ask.exchange % tasks).inputs[0], ask.slot)};
+  return {&answers_.at(ask.exchange), slot_data(program_.task(program_.actors->task_of(ask.exchange)).inputs[0], ask.slot)};
 }
 
 std::pair<int, Bytes> RankProgram::packing() const {
   std::vector<int> receivers;
   Bytes largest{0};
-  const auto tasks = static_cast<int>(program_.graph->tasks.size());
   for (const auto& [exchange, pieces] : answers_)
     for (const SentPiece& piece : pieces) {
       if (!piece.pack) continue;
       largest = std::max(largest, Bytes(piece.bytes));
-      const int receiver = exchange / tasks;
+      const int receiver = program_.actors->rank_index_of(exchange);
       if (std::find(receivers.begin(), receivers.end(), receiver) == receivers.end()) receivers.push_back(receiver);
     }
   return {static_cast<int>(receivers.size()), largest};
@@ -160,7 +156,7 @@ bool RankProgram::combine_far(Pulling& pulling, const Act& act, std::byte* targe
 
 /// returns  false at the end
 bool RankProgram::wait_for_message(std::chrono::steady_clock::time_point end) const {
-  if (!program_.network) return mailbox_->wait(*program_.stop, program_.spins, end);
+  if (!program_.network) return mailbox_->wait(*program_.stop, program_.patience, end);
   return program_.network->wait([this] { return mailbox_->has_messages(); }, end) || program_.stop->stopped();
 }
 

@@ -11,10 +11,11 @@
 #include <string>
 #include <vector>
 
-#include "actors/actor.h"
+#include "actors/task_actors.h"
 #include "runtime/box_combine.h"
 #include "runtime/far_pulls.h"
 #include "runtime/mailbox.h"
+#include "runtime/recorder.h"
 #include "runtime/runtime.h"
 #include "runtime/variable_store.h"
 
@@ -47,8 +48,8 @@ struct BoundProgram {
   RuntimeOptions options;
   StopState* stop = nullptr;
   VariableStore* variables = nullptr;
-  int spins = 0;                                      // looks at a mailbox before sleeping
-  std::vector<std::vector<std::vector<Pull>>> pulls;  // by task and rank index; none for tasks that are no exchanges
+  Patience patience;
+  std::unique_ptr<TaskActors> actors;  // of all ranks
   std::vector<std::unique_ptr<RankProgram>> ranks;
   /// The regions of each While and If: programs of the same ranks, whose variables lie in registers of this one.
   std::map<const Control*, std::vector<std::unique_ptr<BoundProgram>>> regions;
@@ -61,14 +62,9 @@ struct BoundProgram {
   bool is_here(int rank_index) const { return !network || members[static_cast<size_t>(rank_index)] == network->member(); }
   /// Keeps a failure and tells all ranks, here and on other members.
   void fail(const Failure& failure);
-  int rank_count() const { return static_cast<int>(processes.size()); }
-  int index_of(Rank process) const;
+  int index_of(Rank process) const { return actors->index_of(process); }
   const Register& reg(RegisterIndex index) const { return graph->registers[static_cast<size_t>(index)]; }
   const Task& task(TaskId id) const { return graph->tasks[static_cast<size_t>(id)]; }
-  ActorId actor_id(int rank_index, TaskId id) const { return rank_index * static_cast<int>(graph->tasks.size()) + id; }
-  RegisterId register_id(int rank_index, RegisterIndex reg) const { return rank_index * static_cast<int>(graph->registers.size()) + reg; }
-  /// Does `receiver` pull anything from `sender` in the exchange `task`?
-  bool pulls_from(TaskId task, int receiver, int sender) const;
   void wake_all() const;
 };
 
@@ -87,13 +83,16 @@ class RankProgram {
   /// Of a region, whose arena is lent; and so are its variables, before each run.
   RankProgram(BoundProgram& program, int rank_index, std::byte* arena);
 
-  /// Fills this rank's row of BoundProgram::pulls.
+  /// Fills this rank's part of BoundProgram::actors.
   void find_pulls();
   /// Makes actors, binds kernels and plans copies.  requires  every rank has found its pulls
   void bind();
 
   /// One step. A failure goes to the stop state, and wakes all.  memory  allocates nothing from the second step on
   void run(const StepCall& call);
+
+  /// From the next step on what it does is written down; nullptr: it is not. `recorder` outlives the steps.
+  void record_into(Recorder* recorder);
 
   /// Of all that the network fills and empties, its own too.
   Bytes arena_bytes() const;
@@ -133,11 +132,6 @@ class RankProgram {
     std::optional<ReduceOp> identity;         // this rank holds the neutral element of a new Partial
     std::unique_ptr<FarPulls> far = nullptr;  // what comes from other members; their sources come behind the ports
   };
-  /// A register that other tasks must have handed back.
-  struct Overwrite {
-    TaskId producer = -1;
-    RegisterId reg = -1;
-  };
   struct Plan {
     Actor actor;
     std::vector<Step> steps;
@@ -154,10 +148,6 @@ class RankProgram {
   bool finds_pulls_of(int receiver) const;
   void find_registers();
   void make_regions();
-  ActorDescription describe(TaskId id) const;
-  std::vector<int> senders_of(TaskId id) const;
-  std::vector<InPort> input_ports(TaskId id) const;
-  OutPort output_port(RegisterIndex reg) const;
   Plan make_plan(TaskId id) const;
   std::vector<Carried> plan_carried(const KernelStep& step) const;
   Step bind_step(const KernelStep& step) const;
@@ -177,7 +167,7 @@ class RankProgram {
 
   // rank_run.cpp
   bool may_act(const Plan& plan) const;
-  bool wait_to_act(const Plan& plan);
+  bool wait_to_act(const Task& task, const Plan& plan);
   bool has_drained() const;
   std::chrono::steady_clock::time_point deadline() const;
   std::string drain_text() const;
@@ -185,7 +175,7 @@ class RankProgram {
   bool act(const Task& task, Plan& plan, const StepCall& call);
   void place_slots(const Task& task, const Plan& plan, const Act& act);
   bool act_in_order(const StepCall& call);
-  bool run_steps(Plan& plan, const StepCall& call);
+  bool run_steps(const Task& task, Plan& plan, const StepCall& call);
   bool run_pulling(const Task& task, Plan& plan, const Act& act, const StepCall& call);
   void run_feed(const Task& task, const Plan& plan, const StepCall& call);
   void run_fetch(const Plan& plan, const StepCall& call);
@@ -201,6 +191,12 @@ class RankProgram {
   /// Waits until no other rank reads what the last runs made.
   bool drain();
   std::string failing_op() const;
+
+  // rank_record.cpp
+  Recorder::Time now() const { return recorder_ ? Recorder::now() : Recorder::Time(); }
+  void record_wait(const Task& task, const Plan& plan, Recorder::Time begin);
+  void record_act(const Task& task, const Act& act, Recorder::Time begin);
+  Recorder::Time record_kernel(const Task& task, const KernelStep& step, const Plan& plan, Recorder::Time begin);
 
   // wait_text.cpp
   std::string wait_text(const Plan& plan) const;
@@ -224,10 +220,11 @@ class RankProgram {
   AlignedBuffer staging_;                              // of the exchange that acts
   std::map<ActorId, std::vector<SentPiece>> answers_;  // by exchange of another member
   std::unique_ptr<Mailbox> mailbox_;
-  std::vector<Message> received_, sent_;  // reused
-  std::atomic<int> place_{-1};            // in the order list, for the others' messages; -1 before the first step
-  const std::string* op_ = nullptr;       // of the kernel that runs
-  RankProgram* region_ = nullptr;         // that runs
+  std::vector<Message> sent_;        // reused
+  std::atomic<int> place_{-1};       // in the order list, for the others' messages; -1 before the first step
+  const std::string* op_ = nullptr;  // of the kernel that runs
+  RankProgram* region_ = nullptr;    // that runs
+  Recorder* recorder_ = nullptr;     // none: nothing is written down
 };
 
 }  // namespace tessera

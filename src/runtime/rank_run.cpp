@@ -17,8 +17,9 @@ bool RankProgram::act_in_order(const StepCall& call) {
   for (size_t place = 0; place < order.size(); ++place) {
     place_.store(static_cast<int>(place), std::memory_order_relaxed);
     if (!acts_in(program_.task(order[place]))) continue;
+    const Task& task = program_.task(order[place]);
     Plan& next = plan(order[place]);
-    if (!wait_to_act(next) || !act(program_.task(order[place]), next, call)) return false;
+    if (!wait_to_act(task, next) || !act(task, next, call)) return false;
   }
   place_.store(static_cast<int>(order.size()), std::memory_order_relaxed);
   return true;
@@ -32,18 +33,23 @@ std::chrono::steady_clock::time_point RankProgram::deadline() const {
 bool RankProgram::may_act(const Plan& plan) const {
   if (!plan.actor.ready()) return false;
   for (const Overwrite& overwrite : plan.overwrites)
-    if (!this->plan(overwrite.producer).actor.handed_back(overwrite.reg, plan.actor.description().id)) return false;
+    if (!this->plan(program_.actors->task_of(overwrite.producer)).actor.handed_back(overwrite.reg, plan.actor.description().id))
+      return false;
   return true;
 }
 
 /// returns  false when the run stops
-bool RankProgram::wait_to_act(const Plan& plan) {
+bool RankProgram::wait_to_act(const Task& task, const Plan& plan) {
   if (program_.stop->stopped()) return false;
   if (may_act(plan)) return true;
+  const auto begin = now();
   const auto end = deadline();
   for (;;) {
     receive_messages();
-    if (may_act(plan)) return true;
+    if (may_act(plan)) {
+      record_wait(task, plan, begin);
+      return true;
+    }
     const bool in_time = wait_for_message(end);
     if (program_.stop->stopped()) return false;
     if (!in_time) throw InternalError("waited " + to_text(program_.options.deadline) + ": " + wait_text(plan));
@@ -51,20 +57,22 @@ bool RankProgram::wait_to_act(const Plan& plan) {
 }
 
 void RankProgram::receive_messages() {
-  const auto tasks = static_cast<int>(program_.graph->tasks.size());
-  mailbox_->take(received_);
-  for (const Message& message : received_) plan(message.to % tasks).actor.receive(message);
-  received_.clear();
+  Message message;
+  while (mailbox_->take(message)) {
+    plan(program_.actors->task_of(message.to)).actor.receive(message);
+    if (recorder_) recorder_->add_arrived({&program_, message, Recorder::now()});
+  }
 }
 
 /// returns  false when the run stops inside
 bool RankProgram::act(const Task& task, Plan& plan, const StepCall& call) {
+  const auto begin = now();
   const Act& act = plan.actor.begin();
   place_slots(task, plan, act);
   switch (task.kind) {
     case Task::Kind::kFeed: run_feed(task, plan, call); break;
     case Task::Kind::kCompute:
-      if (!run_steps(plan, call)) return false;
+      if (!run_steps(task, plan, call)) return false;
       break;
     case Task::Kind::kExchange:
       if (!run_pulling(task, plan, act, call)) return false;
@@ -74,6 +82,7 @@ bool RankProgram::act(const Task& task, Plan& plan, const StepCall& call) {
   plan.actor.finish(sent_);
   for (const Message& message : sent_) send(message);
   sent_.clear();
+  if (recorder_) record_act(task, act, begin);
   return true;
 }
 
@@ -90,7 +99,8 @@ void RankProgram::place_slots(const Task& task, const Plan& plan, const Act& act
     current_[static_cast<size_t>(task.inputs[i])] = slot_data(task.inputs[i], act.input_slots[i]);
 }
 
-bool RankProgram::run_steps(Plan& plan, const StepCall& call) {
+bool RankProgram::run_steps(const Task& task, Plan& plan, const StepCall& call) {
+  auto begin = now();
   for (Step& step : plan.steps) {
     const KernelStep& source = *step.source;
     op_ = &source.op;
@@ -99,6 +109,7 @@ bool RankProgram::run_steps(Plan& plan, const StepCall& call) {
     std::byte* workspace = source.workspace == -1 ? nullptr : base_[static_cast<size_t>(source.workspace)];
     if (step.kernel.run) step.kernel.run({step.inputs, step.outputs, workspace});
     if (source.control && !run_control(step)) return false;
+    if (recorder_) begin = record_kernel(task, source, plan, begin);
     for (RegisterIndex reg : source.outputs) observe(call, reg);
   }
   op_ = nullptr;
@@ -146,14 +157,16 @@ void RankProgram::observe(const StepCall& call, RegisterIndex reg) const {
 }
 
 void RankProgram::send(const Message& message) {
-  const auto tasks = static_cast<int>(program_.graph->tasks.size());
-  const int owner = message.to / tasks;
-  if (owner == index_)
-    plan(message.to % tasks).actor.receive(message);
-  else if (!program_.is_here(owner))
-    program_.network->send(program_.members[static_cast<size_t>(owner)], program_.open->number(), message);
-  else
+  const int owner = program_.actors->rank_index_of(message.to);
+  if (owner == index_) {
+    plan(program_.actors->task_of(message.to)).actor.receive(message);
+    return;
+  }
+  if (recorder_) recorder_->add_sent({&program_, message, Recorder::now()});
+  if (program_.is_here(owner))
     program_.ranks[static_cast<size_t>(owner)]->mailbox_->push(message);
+  else
+    program_.network->send(program_.members[static_cast<size_t>(owner)], program_.open->number(), message);
 }
 
 }  // namespace tessera

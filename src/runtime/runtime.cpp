@@ -4,6 +4,7 @@
 #include <new>
 #include <thread>
 
+#include "actors/run_check.h"
 #include "base/error.h"
 #include "runtime/agreement.h"
 #include "runtime/crew.h"
@@ -14,13 +15,9 @@
 namespace tessera {
 namespace {
 
-/// Looks at a mailbox before a rank sleeps. When ranks share cores, looking keeps those from working that one waits for.
-constexpr int kSpinsOnOwnCore = 400;
-constexpr int kSpinsOnSharedCore = 8;
-
-int spins_for(int ranks) {
-  const unsigned cores = std::thread::hardware_concurrency();
-  return static_cast<unsigned>(ranks) <= cores ? kSpinsOnOwnCore : kSpinsOnSharedCore;
+Patience patience_for(int ranks) {
+  constexpr Patience kOwnCore{.looks = 1000, .offers = 50}, kSharedCore{.looks = 0, .offers = 4};
+  return static_cast<unsigned>(ranks) <= std::thread::hardware_concurrency() ? kOwnCore : kSharedCore;
 }
 
 /// Each is a thread with a memory of its own, and every one meets every other: more of them are a mistake in a plan.
@@ -97,6 +94,8 @@ struct Runtime::State {
   VariableStore variables;
   std::vector<std::unique_ptr<LoadedProgram>> programs;
   Meeting meeting;
+  std::vector<Recorder> recorders;  // by rank index; none: nothing is written down
+  Recorder::Time trace_start;
   Crew crew;  // last: its threads end before what they use
 
   State(std::vector<Rank> all, RuntimeOptions runtime_options)
@@ -137,6 +136,12 @@ struct Runtime::State {
     agree(*network, here_ranks.front(), options.deadline, meeting, work);
   }
 
+  /// Whoever runs `program` from now on writes down what it does, or no longer does.
+  void set_recorders(const BoundProgram& program) {
+    for (int index : here)
+      program.ranks[static_cast<size_t>(index)]->record_into(recorders.empty() ? nullptr : &recorders[static_cast<size_t>(index)]);
+  }
+
   void throw_when_stopped() const {
     if (stop.stopped()) stop.rethrow();
   }
@@ -144,7 +149,7 @@ struct Runtime::State {
   /// The programs of the regions, as the ranks will find them.
   void add_regions(BoundProgram& program) {
     program.ranks.resize(processes.size());
-    program.pulls.assign(program.graph->tasks.size(), std::vector<std::vector<Pull>>(processes.size()));
+    program.actors = std::make_unique<TaskActors>(program.graph, program.processes);
     for (const Task& task : program.graph->tasks)
       for (const KernelStep& step : task.steps) {
         if (!step.control) continue;
@@ -167,7 +172,7 @@ struct Runtime::State {
     program.options = options;
     program.stop = &stop;
     program.variables = &variables;
-    program.spins = spins_for(static_cast<int>(here.size()));
+    program.patience = patience_for(static_cast<int>(here.size()));
     program.network = network;
     program.members = members;
     return program;
@@ -228,6 +233,7 @@ Runtime::~Runtime() = default;
 LoadedProgram& Runtime::load(std::shared_ptr<const TaskGraph> graph) {
   state_->throw_when_stopped();
   check(*graph);
+  check_run(graph, state_->processes);
   const std::vector<Rank> needed = processes(*graph);
   ensure(std::includes(state_->processes.begin(), state_->processes.end(), needed.begin(), needed.end()),
          "a program runs on processes of its runtime");
@@ -240,6 +246,7 @@ LoadedProgram& Runtime::load(std::shared_ptr<const TaskGraph> graph) {
     try {
       state_->variables.add(*loaded->program.graph);
       state_->make_ranks(loaded->program);
+      state_->set_recorders(loaded->program);
     } catch (const std::bad_alloc&) {
       throw UserError(
           "the program does not fit into the memory of this machine",
@@ -281,6 +288,21 @@ void Runtime::run(LoadedProgram& program, const std::map<std::string, const Tens
   state_->run_here([&step](int index) { step.program->ranks[static_cast<size_t>(index)]->run(step.call); });
   state_->throw_when_stopped();
   if (loaded.shared) loaded.shared->exchange(loaded.results, state_->options.deadline);
+}
+
+void Runtime::start_trace(size_t events) {
+  state_->recorders.clear();
+  for (int of : state_->members) state_->recorders.emplace_back(of == state_->member() ? events : 0);
+  for (const auto& program : state_->programs) state_->set_recorders(program->state().program);
+  state_->trace_start = Recorder::now();
+}
+
+Timeline Runtime::stop_trace() {
+  ensure(!state_->recorders.empty(), "a trace is started before it is stopped");
+  Timeline timeline = timeline_of(state_->recorders, state_->processes, state_->trace_start);
+  state_->recorders.clear();
+  for (const auto& program : state_->programs) state_->set_recorders(program->state().program);
+  return timeline;
 }
 
 bool Runtime::failed() const {

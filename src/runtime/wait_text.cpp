@@ -15,16 +15,14 @@ std::string RankProgram::place_text() const {
 
 /// "'all-gather y' of rank 3, which is at task 'matmul y'".
 std::string RankProgram::who(ActorId actor) const {
-  const auto tasks = static_cast<int>(program_.graph->tasks.size());
-  const auto index = static_cast<size_t>(actor / tasks);
+  const auto index = static_cast<size_t>(program_.actors->rank_index_of(actor));
   const auto& owner = program_.ranks[index];  // null: on another member, which alone knows where it is
   const std::string where = !owner || owner->index_ == index_ ? "" : ", which " + owner->place_text();
-  return "'" + program_.task(actor % tasks).name + "' of rank " + std::to_string(program_.processes[index]) + where;
+  return "'" + program_.task(program_.actors->task_of(actor)).name + "' of rank " + std::to_string(program_.processes[index]) + where;
 }
 
 std::string RankProgram::wait_text(const Plan& plan) const {
-  const auto registers = static_cast<int>(program_.graph->registers.size());
-  const auto name = [&](RegisterId reg) { return "register '" + program_.reg(reg % registers).name + "'"; };
+  const auto name = [&](RegisterId reg) { return "register '" + program_.reg(program_.actors->register_of(reg)).name + "'"; };
   const auto held = [&](const Plan& producer, RegisterId reg) {
     std::vector<std::string> holders;
     for (ActorId holder : producer.actor.holders(reg))
@@ -40,7 +38,7 @@ std::string RankProgram::wait_text(const Plan& plan) const {
     if (const auto holders = held(plan, port.reg); !holders.empty())
       reasons.push_back("waits for a free slot of " + name(port.reg) + ", held by " + join(holders, ", "));
   for (const Overwrite& overwrite : plan.overwrites)
-    if (const auto holders = held(this->plan(overwrite.producer), overwrite.reg); !holders.empty())
+    if (const auto holders = held(this->plan(program_.actors->task_of(overwrite.producer)), overwrite.reg); !holders.empty())
       reasons.push_back("waits to write over " + name(overwrite.reg) + ", held by " + join(holders, ", "));
   return join(reasons, "; ");
 }
@@ -51,8 +49,7 @@ std::string RankProgram::drain_text() const {
   for (const Plan& plan : plans_)
     for (const OutPort& port : plan.actor.description().outputs)
       for (ActorId holder : plan.actor.holders(port.reg))
-        reasons.push_back("waits for register '" + program_.reg(port.reg % static_cast<int>(program_.graph->registers.size())).name +
-                          "', held by " + who(holder));
+        reasons.push_back("waits for register '" + program_.reg(program_.actors->register_of(port.reg)).name + "', held by " + who(holder));
   return join(reasons, "; ");
 }
 

@@ -1,0 +1,208 @@
+#include "actors/run_check.h"
+
+#include <algorithm>
+#include <functional>
+#include <map>
+
+#include "base/error.h"
+#include "base/text.h"
+
+namespace tessera {
+namespace {
+
+/// Why an act waits for another; with a register it is the label of an edge.
+enum class Why { kOrder, kReady, kReturned, kOverwrite };
+constexpr int kWhys = 4;
+
+int label_of(Why why, RegisterIndex reg) {
+  return reg * kWhys + static_cast<int>(why);
+}
+
+/// Who acts, and from whom each takes: ranks, or sets of ranks that do the same.
+struct Parties {
+  Orders orders;
+  std::function<std::vector<int>(TaskId exchange, int receiver)> senders;
+};
+
+class MarkedGraphMaker {
+ public:
+  MarkedGraphMaker(const TaskGraph& graph, const Parties& parties) : graph_(graph), parties_(parties) {
+    made_.vertices = static_cast<int>(parties.orders.size() * graph.tasks.size());
+    for (const std::vector<TaskId>& order : parties.orders) {
+      auto& position = positions_.emplace_back(graph.tasks.size(), -1);
+      for (size_t place = 0; place < order.size(); ++place) position[static_cast<size_t>(order[place])] = static_cast<int>(place);
+    }
+  }
+
+  MarkedGraph make() {
+    for (int party = 0; party < party_count(); ++party) {
+      add_order(party);
+      for (TaskId task : order(party)) add_inputs(party, task);
+    }
+    for (int party = 0; party < party_count(); ++party)
+      for (TaskId task : order(party)) add_overwrites(party, task);
+    return std::move(made_);
+  }
+
+ private:
+  using Holding = std::pair<int, RegisterIndex>;  // a party and its register
+
+  int party_count() const { return static_cast<int>(parties_.orders.size()); }
+  const std::vector<TaskId>& order(int party) const { return parties_.orders[static_cast<size_t>(party)]; }
+  const Task& task_at(TaskId task) const { return graph_.tasks[static_cast<size_t>(task)]; }
+  const Register& register_at(RegisterIndex reg) const { return graph_.registers[static_cast<size_t>(reg)]; }
+  int position(int party, TaskId task) const { return positions_[static_cast<size_t>(party)][static_cast<size_t>(task)]; }
+  int vertex(int party, TaskId task) const { return party * static_cast<int>(graph_.tasks.size()) + task; }
+
+  void add_order(int party) {
+    const std::vector<TaskId>& tasks = order(party);
+    for (size_t i = 0; i < tasks.size(); ++i) {
+      const bool is_last = i + 1 == tasks.size();
+      made_.edges.push_back(
+          {vertex(party, tasks[i]), vertex(party, tasks[is_last ? 0 : i + 1]), is_last ? 1 : 0, label_of(Why::kOrder, 0)});
+    }
+  }
+
+  void add_inputs(int party, TaskId id) {
+    const Task& task = task_at(id);
+    if (task.kind == Task::Kind::kExchange) {
+      for (int sender : parties_.senders(id, party)) add_link(sender, task.inputs[0], party, id);
+      return;
+    }
+    for (RegisterIndex input : task.inputs) add_link(party, input, party, id);
+  }
+
+  void add_link(int owner, RegisterIndex reg, int reader, TaskId task) {
+    const int from = vertex(owner, register_at(reg).producer), to = vertex(reader, task);
+    made_.edges.push_back({from, to, 0, label_of(Why::kReady, reg)});
+    made_.edges.push_back({to, from, register_at(reg).slots, label_of(Why::kReturned, reg)});
+    readers_[{owner, reg}].push_back(to);
+  }
+
+  /// Of a register that is filled later in the order the act waits for the readers of the record before.
+  void add_overwrites(int party, TaskId task) {
+    for (RegisterIndex reg : task_at(task).overwrites) {
+      const int tokens = position(party, register_at(reg).producer) < position(party, task) ? 0 : 1;
+      for (int reader : readers_[{party, reg}])
+        if (reader != vertex(party, task)) made_.edges.push_back({reader, vertex(party, task), tokens, label_of(Why::kOverwrite, reg)});
+    }
+  }
+
+  const TaskGraph& graph_;
+  const Parties& parties_;
+  std::vector<std::vector<int>> positions_;  // by party and task
+  std::map<Holding, std::vector<int>> readers_;
+  MarkedGraph made_;
+};
+
+Parties ranks_of(const TaskActors& actors, const Orders& orders) {
+  return {orders, [&actors](TaskId exchange, int receiver) { return actors.senders(exchange, receiver); }};
+}
+
+/// One process of each set that is in the same meshes.
+std::vector<Rank> one_of_each(const TaskGraph& graph, const std::vector<Rank>& processes) {
+  std::map<std::vector<bool>, Rank> first;
+  for (Rank process : processes) {
+    std::vector<bool> meshes;
+    for (const MeshPtr& mesh : graph.meshes) meshes.push_back(mesh->coordinate_of(process).has_value());
+    first.try_emplace(meshes, process);
+  }
+  std::vector<Rank> ranks;
+  for (const auto& [meshes, process] : first) ranks.push_back(process);
+  std::sort(ranks.begin(), ranks.end());
+  return ranks;
+}
+
+/// As if all processes of a mesh sent to all receivers.
+Parties sets_of(const TaskActors& actors) {
+  const auto senders = [&actors](TaskId exchange, int) {
+    const int mesh = actors.graph().registers[static_cast<size_t>(actors.graph().tasks[static_cast<size_t>(exchange)].inputs[0])].mesh;
+    std::vector<int> found;
+    for (int index = 0; index < actors.rank_count(); ++index)
+      if (actors.coordinate(index, mesh)) found.push_back(index);
+    return found;
+  };
+  return {orders_of(actors), senders};
+}
+
+std::string actor_text(const TaskActors& actors, ActorId actor) {
+  const Rank rank = actors.processes()[static_cast<size_t>(actors.rank_index_of(actor))];
+  return "'" + actors.graph().tasks[static_cast<size_t>(actors.task_of(actor))].name + "' of rank " + std::to_string(rank);
+}
+
+void check_complete(const TaskActors& actors, const Orders& orders) {
+  ensure(static_cast<int>(orders.size()) == actors.rank_count(), "every rank has an order list");
+  for (int index = 0; index < actors.rank_count(); ++index) {
+    std::vector<TaskId> wanted = actors.order_of(index), given = orders[static_cast<size_t>(index)];
+    std::sort(wanted.begin(), wanted.end());
+    std::sort(given.begin(), given.end());
+    ensure(wanted == given, "the order list of rank " + std::to_string(actors.processes()[static_cast<size_t>(index)]) + " has " +
+                                std::to_string(given.size()) + " tasks: each of the " + std::to_string(wanted.size()) +
+                                " that it acts in belongs in it once");
+  }
+}
+
+/// Exchanges as vertices, an edge from each to the next one of a rank.
+void check_exchange_order(const TaskActors& actors, const Orders& orders) {
+  MarkedGraph sequence{static_cast<int>(actors.graph().tasks.size()), {}};
+  for (size_t index = 0; index < orders.size(); ++index) {
+    TaskId last = -1;
+    for (TaskId task : orders[index]) {
+      if (actors.graph().tasks[static_cast<size_t>(task)].kind != Task::Kind::kExchange) continue;
+      if (last != -1) sequence.edges.push_back({last, task, 0, static_cast<int>(index)});
+      last = task;
+    }
+  }
+  std::string circle;
+  for (const MarkedEdge& edge : find_stuck_cycle(sequence))
+    circle += "\n  rank " + std::to_string(actors.processes()[static_cast<size_t>(edge.label)]) + " does '" +
+              actors.graph().tasks[static_cast<size_t>(edge.from)].name + "' before '" +
+              actors.graph().tasks[static_cast<size_t>(edge.to)].name + "'";
+  ensure(circle.empty(), "task graph: ranks do the same exchanges in different orders:" + circle);
+}
+
+}  // namespace
+
+Orders orders_of(const TaskActors& actors) {
+  Orders orders;
+  for (int index = 0; index < actors.rank_count(); ++index) orders.push_back(actors.order_of(index));
+  return orders;
+}
+
+MarkedGraph make_marked_graph(const TaskActors& actors, const Orders& orders) {
+  return MarkedGraphMaker(actors.graph(), ranks_of(actors, orders)).make();
+}
+
+std::string edge_text(const TaskActors& actors, const MarkedEdge& edge) {
+  const std::string& reg = actors.graph().registers[static_cast<size_t>(edge.label / kWhys)].name;
+  const std::string before = actor_text(actors, edge.from), after = actor_text(actors, edge.to);
+  switch (static_cast<Why>(edge.label % kWhys)) {
+    case Why::kOrder: return after + " comes after " + before + " in the order list";
+    case Why::kReady: return after + " reads '" + reg + "' of " + before;
+    case Why::kReturned: return after + " has no free slot of '" + reg + "' before " + before + " hands one back";
+    case Why::kOverwrite: return after + " writes over '" + reg + "', which " + before + " reads";
+  }
+  throw InternalError("unknown reason to wait");
+}
+
+void check_run(const TaskActors& actors, const Orders& orders) {
+  check_complete(actors, orders);
+  std::string circle;
+  for (const MarkedEdge& edge : find_stuck_cycle(make_marked_graph(actors, orders))) circle += "\n  " + edge_text(actors, edge);
+  ensure(circle.empty(), "task graph: acts wait for each other in a circle, and none can begin:" + circle);
+  check_exchange_order(actors, orders);
+}
+
+void check_run(const std::shared_ptr<const TaskGraph>& graph, const std::vector<Rank>& processes) {
+  for (const Task& task : graph->tasks)
+    for (const KernelStep& step : task.steps)
+      if (step.control)
+        for (const TaskGraph& region : step.control->regions) check_run(std::shared_ptr<const TaskGraph>(graph, &region), processes);
+  const TaskActors sets(graph, one_of_each(*graph, processes));
+  const Parties parties = sets_of(sets);
+  if (find_stuck_cycle(MarkedGraphMaker(*graph, parties).make()).empty()) return;
+  const TaskActors actors = find_actors(graph, processes);
+  check_run(actors, orders_of(actors));
+}
+
+}  // namespace tessera

@@ -1,0 +1,109 @@
+#include "actors/run_check.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "tasks/hand_made.h"
+
+namespace tessera {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+MeshPtr mesh_of(const std::string& text) {
+  return std::make_shared<ProcessMesh>(parse_mesh(text));
+}
+
+std::shared_ptr<TaskGraph> graph_of(HandMade made) {
+  return std::make_shared<TaskGraph>(made.finish());
+}
+
+/// Tasks 0 to 5: feed, 'a', 'b', 'gather a', 'gather b', fetch.
+HandMade two_gathers() {
+  HandMade made(mesh_of("dp=2"));
+  const RegisterIndex x = made.input("x", "f32[4@dp]");
+  const RegisterIndex a = made.compute("a", {"scalar.mul", {}, {2}, ""}, {x}, "f32[4@dp]");
+  const RegisterIndex b = made.compute("b", {"scalar.mul", {}, {3}, ""}, {x}, "f32[4@dp]");
+  made.result("a", made.exchange("gather a", a, "f32[4]"));
+  made.result("b", made.exchange("gather b", b, "f32[4]"));
+  return made;
+}
+
+TEST(RunCheck, AProgramInItsOrderRuns) {
+  const auto graph = graph_of(two_gathers());
+  const TaskActors actors = find_actors(graph, {0, 1});
+  EXPECT_NO_THROW(check_run(actors, orders_of(actors)));
+  EXPECT_NO_THROW(check_run(graph, {0, 1}));
+}
+
+TEST(RunCheck, ACircleOfWaitsIsPrintedEdgeByEdge) {
+  const TaskActors actors = find_actors(graph_of(two_gathers()), {0, 1});
+  // Rank 0 wants b of rank 1 before it makes a, rank 1 wants a of rank 0 before it makes b.
+  const Orders orders{{0, 2, 4, 1, 3, 5}, {0, 1, 3, 2, 4, 5}};
+  EXPECT_THAT([&] { check_run(actors, orders); },
+              ThrowsMessage<InternalError>(AllOf(HasSubstr("acts wait for each other in a circle, and none can begin"),
+                                                 HasSubstr("\n  'gather b' of rank 0 reads 'b' of 'b' of rank 1"),
+                                                 HasSubstr("\n  'a' of rank 0 comes after 'gather b' of rank 0 in the order list"),
+                                                 HasSubstr("\n  'gather a' of rank 1 reads 'a' of 'a' of rank 0"),
+                                                 HasSubstr("\n  'b' of rank 1 comes after 'gather a' of rank 1 in the order list"))));
+}
+
+TEST(RunCheck, ExchangesThatAreSwappedOnOneRankAreNamed) {
+  const TaskActors actors = find_actors(graph_of(two_gathers()), {0, 1});
+  // Both have made a and b before, so nobody waits for ever here; a library that matches calls by their order would.
+  const Orders orders{{0, 1, 2, 3, 4, 5}, {0, 1, 2, 4, 3, 5}};
+  EXPECT_THAT([&] { check_run(actors, orders); },
+              ThrowsMessage<InternalError>("internal error: task graph: ranks do the same exchanges in different orders:"
+                                           "\n  rank 0 does 'gather a' before 'gather b'"
+                                           "\n  rank 1 does 'gather b' before 'gather a'"));
+}
+
+TEST(RunCheck, ARegisterWithoutSlotIsACircleOfTwo) {
+  const auto graph = graph_of(two_gathers());
+  graph->registers[1].slots = 0;  // 'a'
+  EXPECT_THAT([&] { check_run(graph, {0, 1}); },
+              ThrowsMessage<InternalError>(HasSubstr("has no free slot of 'a' before 'gather a' of rank")));
+}
+
+TEST(RunCheck, WhoWritesOverWhatAReaderNeedsLaterWaitsForEver) {
+  HandMade made(mesh_of("dp=2"));
+  const RegisterIndex w = made.variable("w", "f32[4@dp]");
+  made.update("update w", {"scalar.mul", {}, {2}, ""}, {w}, w);
+  made.result("old w", made.exchange("gather w", w, "f32[4]"));
+  EXPECT_THAT([graph = graph_of(std::move(made))] { check_run(graph, {0, 1}); },
+              ThrowsMessage<InternalError>(HasSubstr("'update w' of rank 0 writes over 'w', which 'gather w' of rank ")));
+}
+
+TEST(RunCheck, AnOrderListNamesEveryTaskOnce) {
+  const TaskActors actors = find_actors(graph_of(two_gathers()), {0, 1});
+  EXPECT_THAT([&] { check_run(actors, {{0, 1, 2, 3, 4, 5}, {0, 1, 2, 3, 5}}); },
+              ThrowsMessage<InternalError>(HasSubstr("the order list of rank 1 has 5 tasks: each of the 6")));
+}
+
+TEST(RunCheck, TheMarkedGraphPredictsTheTimeOfAStep) {
+  // Alone, a rank takes as long as all its acts: feed 0, a 2, b 3, gathers 1 each, fetch 0. A gather waits for both ranks, and a slow 'a' on
+  // rank 1 (10) delays rank 0: 10 + 3 + 1 + 1.
+  const TaskActors actors = find_actors(graph_of(two_gathers()), {0, 1});
+  const MarkedGraph graph = make_marked_graph(actors, orders_of(actors));
+  std::vector<double> times{0, 2, 3, 1, 1, 0, 0, 2, 3, 1, 1, 0};
+  EXPECT_DOUBLE_EQ(find_slowest_cycle(graph, times).period, 7);
+  times[7] = 10;
+  EXPECT_DOUBLE_EQ(find_slowest_cycle(graph, times).period, 15);
+}
+
+TEST(RunCheck, ManyProcessesAreCheckedThroughOneOfEachKind) {
+  // 4096 processes: the gather alone would have 16 million links.
+  HandMade made(mesh_of("dp=4096"));
+  const RegisterIndex x = made.input("x", "f32[4096@dp]");
+  made.result("x", made.exchange("gather", x, "f32[4096]"));
+  const auto graph = graph_of(std::move(made));
+  std::vector<Rank> processes(4096);
+  for (size_t i = 0; i < processes.size(); ++i) processes[i] = static_cast<Rank>(i);
+  EXPECT_NO_THROW(check_run(graph, processes));
+}
+
+}  // namespace
+}  // namespace tessera

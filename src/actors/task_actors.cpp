@@ -1,0 +1,107 @@
+#include "actors/task_actors.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/error.h"
+
+namespace tessera {
+namespace {
+
+template <typename List, typename Item>
+bool contains(const List& list, const Item& item) {
+  return std::find(list.begin(), list.end(), item) != list.end();
+}
+
+}  // namespace
+
+TaskActors::TaskActors(std::shared_ptr<const TaskGraph> graph, std::vector<Rank> processes)
+    : graph_(std::move(graph)), processes_(std::move(processes)) {
+  ensure(std::is_sorted(processes_.begin(), processes_.end()), "processes are given in ascending order");
+  for (Rank process : processes_) {
+    auto& places = coordinates_.emplace_back();
+    for (const MeshPtr& mesh : graph_->meshes) places.push_back(mesh->coordinate_of(process));
+  }
+  links_.assign(processes_.size(), std::vector<Links>(graph_->tasks.size()));
+}
+
+int TaskActors::index_of(Rank process) const {
+  const auto found = std::lower_bound(processes_.begin(), processes_.end(), process);
+  ensure(found != processes_.end() && *found == process, "rank " + std::to_string(process) + " is one of the run's");
+  return static_cast<int>(found - processes_.begin());
+}
+
+std::vector<TaskId> TaskActors::order_of(int rank_index) const {
+  std::vector<TaskId> order;
+  for (TaskId task : graph_->order)
+    if (acts_in(rank_index, task)) order.push_back(task);
+  return order;
+}
+
+void TaskActors::find_pulls(int rank_index) {
+  const Rank process = processes_[static_cast<size_t>(rank_index)];
+  for (TaskId id = 0; id < task_count(); ++id) {
+    const Task& task = task_at(id);
+    if (task.kind != Task::Kind::kExchange) continue;
+    Links& found = links_[static_cast<size_t>(rank_index)][static_cast<size_t>(id)];
+    found.pulls = tessera::pulls(register_at(task.inputs[0]).type.shape, task.exchange, process);
+    for (const Pull& pull : found.pulls)
+      if (const int sender = index_of(pull.sender); !contains(found.senders, sender)) found.senders.push_back(sender);
+  }
+}
+
+bool TaskActors::pulls_from(TaskId task, int receiver, int sender) const {
+  return contains(senders(task, receiver), sender);
+}
+
+ActorDescription TaskActors::describe(int rank_index, TaskId id) const {
+  ActorDescription description{actor_id(rank_index, id), task_at(id).name, {}, {}};
+  if (!acts_in(rank_index, id)) return description;
+  description.inputs = input_ports(rank_index, id);
+  for (RegisterIndex reg : task_at(id).outputs) description.outputs.push_back(output_port(rank_index, reg));
+  return description;
+}
+
+std::vector<InPort> TaskActors::input_ports(int rank_index, TaskId id) const {
+  const Task& task = task_at(id);
+  std::vector<InPort> ports;
+  const auto add = [&](int owner, RegisterIndex reg) {
+    ports.push_back({register_id(owner, reg), actor_id(owner, register_at(reg).producer)});
+  };
+  if (task.kind == Task::Kind::kExchange)
+    for (int sender : senders(id, rank_index)) add(sender, task.inputs[0]);
+  else
+    for (RegisterIndex reg : task.inputs) add(rank_index, reg);
+  return ports;
+}
+
+OutPort TaskActors::output_port(int rank_index, RegisterIndex index) const {
+  const Register& reg = register_at(index);
+  OutPort port{register_id(rank_index, index), reg.slots, {}};
+  for (TaskId consumer : reg.consumers) {
+    if (task_at(consumer).kind != Task::Kind::kExchange) {
+      port.consumers.push_back(actor_id(rank_index, consumer));
+      continue;
+    }
+    for (int receiver = 0; receiver < rank_count(); ++receiver)
+      if (pulls_from(consumer, receiver, rank_index)) port.consumers.push_back(actor_id(receiver, consumer));
+  }
+  return port;
+}
+
+std::vector<Overwrite> TaskActors::overwrites(int rank_index, TaskId id) const {
+  std::vector<Overwrite> found;
+  if (!acts_in(rank_index, id)) return found;
+  for (RegisterIndex reg : task_at(id).overwrites)
+    if (!register_at(reg).consumers.empty())
+      found.push_back({actor_id(rank_index, register_at(reg).producer), register_id(rank_index, reg)});
+  return found;
+}
+
+TaskActors find_actors(std::shared_ptr<const TaskGraph> graph, std::vector<Rank> processes) {
+  TaskActors actors(std::move(graph), std::move(processes));
+  for (int rank_index = 0; rank_index < actors.rank_count(); ++rank_index) actors.find_pulls(rank_index);
+  return actors;
+}
+
+}  // namespace tessera

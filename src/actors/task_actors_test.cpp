@@ -1,0 +1,111 @@
+#include "actors/task_actors.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "actors/virtual_run.h"
+#include "base/error.h"
+#include "base/text.h"
+#include "tasks/hand_made.h"
+
+namespace tessera {
+namespace {
+
+using testing::ElementsAre;
+
+std::shared_ptr<const TaskGraph> graph_of(HandMade made) {
+  return std::make_shared<const TaskGraph>(made.finish());
+}
+
+MeshPtr mesh_of(const std::string& text) {
+  return std::make_shared<ProcessMesh>(parse_mesh(text));
+}
+
+/// "1 'y': takes 0 from 0; gives 1 x2 to 2, 5".
+std::string text_of(const ActorDescription& actor) {
+  std::vector<std::string> parts;
+  for (const InPort& in : actor.inputs) parts.push_back("takes " + std::to_string(in.reg) + " from " + std::to_string(in.producer));
+  for (const OutPort& out : actor.outputs) {
+    std::vector<std::string> consumers;
+    for (ActorId consumer : out.consumers) consumers.push_back(std::to_string(consumer));
+    parts.push_back("gives " + std::to_string(out.reg) + " to " + join(consumers, ", "));
+  }
+  return std::to_string(actor.id) + " '" + actor.name + "': " + join(parts, "; ");
+}
+
+std::vector<std::string> texts_of(const TaskActors& actors, int rank_index) {
+  std::vector<std::string> texts;
+  for (size_t t = 0; t < actors.graph().tasks.size(); ++t) texts.push_back(text_of(actors.describe(rank_index, static_cast<TaskId>(t))));
+  return texts;
+}
+
+/// feed, 'double', 'gather', fetch; registers x, double, gather.
+HandMade gathering(const std::string& mesh) {
+  HandMade made(mesh_of(mesh));
+  const RegisterIndex x = made.input("x", "f32[6@dp]");
+  const RegisterIndex doubled = made.compute("double", {"scalar.mul", {}, {2}, ""}, {x}, "f32[6@dp]");
+  made.result("all", made.exchange("gather", doubled, "f32[6]"));
+  return made;
+}
+
+TEST(TaskActors, AnExchangeTakesARegisterOfEverySenderAndTheSendersKnow) {
+  const TaskActors actors = find_actors(graph_of(gathering("dp=2")), {0, 1});
+  // Actors 0 to 3 and registers 0 to 2 are of the first process, 4 to 7 and 3 to 5 of the second.
+  EXPECT_THAT(texts_of(actors, 0), ElementsAre("0 'feed': gives 0 to 1", "1 'double': takes 0 from 0; gives 1 to 2, 6",
+                                               "2 'gather': takes 1 from 1; takes 4 from 5; gives 2 to 3", "3 'fetch': takes 2 from 2"));
+  EXPECT_THAT(texts_of(actors, 1), ElementsAre("4 'feed': gives 3 to 5", "5 'double': takes 3 from 4; gives 4 to 2, 6",
+                                               "6 'gather': takes 1 from 1; takes 4 from 5; gives 5 to 7", "7 'fetch': takes 5 from 6"));
+}
+
+TEST(TaskActors, NumbersLeadBackToRanksTasksAndRegisters) {
+  const TaskActors actors = find_actors(graph_of(gathering("dp=2")), {0, 1});
+  EXPECT_EQ(actors.rank_index_of(6), 1);
+  EXPECT_EQ(actors.task_of(6), 2);
+  EXPECT_EQ(actors.register_of(4), 1);
+  EXPECT_EQ(actors.actor_id(1, 2), 6);
+  EXPECT_EQ(actors.register_id(1, 1), 4);
+}
+
+TEST(TaskActors, WhoHoldsAnEmptyPartSendsNothing) {
+  // 2 rows over 3 processes: the third has none.
+  HandMade made(mesh_of("dp=3"));
+  const RegisterIndex x = made.input("x", "f32[2@dp]");
+  made.result("all", made.exchange("gather", x, "f32[2]"));
+  const TaskActors actors = find_actors(graph_of(std::move(made)), {0, 1, 2});
+  EXPECT_THAT(actors.senders(1, 2), ElementsAre(0, 1));
+  EXPECT_FALSE(actors.pulls_from(1, 0, 2));
+  EXPECT_TRUE(actors.describe(2, 0).outputs[0].consumers.empty());
+}
+
+TEST(TaskActors, AProcessOutsideOfTheMeshHasActorsThatNobodyTalksTo) {
+  const TaskActors actors = find_actors(graph_of(gathering("dp=2")), {0, 1, 7});
+  EXPECT_FALSE(actors.acts_in(2, 0));
+  EXPECT_TRUE(actors.order_of(2).empty());
+  EXPECT_THAT(texts_of(actors, 2), ElementsAre("8 'feed': ", "9 'double': ", "10 'gather': ", "11 'fetch': "));
+  EXPECT_EQ(actors.index_of(7), 2);
+  EXPECT_THROW(actors.index_of(3), InternalError);
+}
+
+TEST(TaskActors, AnUpdateWaitsForTheReadersOfWhatItWritesOver) {
+  HandMade made(mesh_of("dp=2"));
+  const RegisterIndex w = made.variable("w", "f32[4]");
+  made.update("double w", {"scalar.mul", {}, {2}, ""}, {w}, w);
+  const TaskActors actors = find_actors(graph_of(std::move(made)), {0, 1});
+  ASSERT_EQ(actors.overwrites(1, 1).size(), 1u);
+  EXPECT_EQ(actors.overwrites(1, 1)[0].producer, actors.actor_id(1, 0));
+  EXPECT_EQ(actors.overwrites(1, 1)[0].reg, actors.register_id(1, w));
+  EXPECT_TRUE(actors.overwrites(1, 0).empty());
+}
+
+TEST(TaskActors, TogetherTheyRunRecordAfterRecord) {
+  const TaskActors actors = find_actors(graph_of(gathering("dp=4")), {0, 1, 2, 3});
+  std::vector<ActorDescription> all;
+  for (int rank = 0; rank < 4; ++rank)
+    for (TaskId task = 0; task < 4; ++task) all.push_back(actors.describe(rank, task));
+  const VirtualRun run = run_virtually(all, 5);
+  EXPECT_EQ(run.acts.size(), 16u * 5u);
+  EXPECT_TRUE(run.drained);
+}
+
+}  // namespace
+}  // namespace tessera
