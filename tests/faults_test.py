@@ -22,7 +22,7 @@ import uuid
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 TEXT = ROOT / "tests" / "errors" / "inputs" / "text.txt"
 RANKS = 4
-STEPS = 60
+STEPS = 120
 DEADLINE = 3.0  # seconds without a sign of life
 SOON = 10.0     # seconds
 RANK_LOST, KILLED = 69, 128 + signal.SIGKILL
@@ -47,6 +47,16 @@ def processes_with(mark):
     return found
 
 
+def states_of(processes):
+    """Rank, state and name of what waits in each, for messages."""
+    texts = []
+    for number, rank in processes.items():
+        stat = (pathlib.Path("/proc") / str(number) / "stat").read_text()
+        name, state = stat[stat.index("(") + 1 : stat.rindex(")")], stat.rsplit(")", 1)[1].split()[0]
+        texts.append(f"{name} (rank {rank}, {state})")
+    return ", ".join(texts)
+
+
 def losses_of(out):
     lines = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
     return {line["step"]: line["loss"] for line in lines if "loss" in line}
@@ -59,7 +69,7 @@ class Round:
         self.victim = draw.randrange(RANKS)
         self.stops = draw.random() < 0.3
         self.launches = number % 2 == 1
-        self.moment = draw.random()
+        self.moment = 0.9 * draw.random()
         self.out = pathlib.Path(folder) / f"round-{number}"
         self.mark = f"TESSERA_FAULTS_ROUND={uuid.uuid4()}"
         self.name = f"round {number} of seed {seed}: {'SIGSTOP' if self.stops else 'SIGKILL'} to rank {self.victim} at {self.moment:.2f} of the run" + \
@@ -98,7 +108,7 @@ class Round:
         try:
             code = child.wait(timeout=patience)
         except subprocess.TimeoutExpired:
-            wrong.append(f"it did not end within {patience:.0f} s")
+            wrong.append(f"it did not end within {patience:.0f} s; there are still {states_of(processes_with(self.mark))}")
             for left in processes_with(self.mark):
                 os.kill(left, signal.SIGKILL)
             code = child.wait()
@@ -111,7 +121,7 @@ class Round:
         errors.seek(0)
         said = errors.read()
         if process is not None:
-            wrong += self.judge(code, said, process)
+            wrong += self.judge(code, said)
         if self.launches and losses_of(self.out) != undisturbed:
             wrong.append("the losses are not those of the undisturbed run")
         if (self.out / "checkpoints" / "latest").exists():
@@ -123,13 +133,13 @@ class Round:
         print(f"{self.name}: {'; '.join(wrong) or ('not struck' if process is None else 'well')}, code {code} after {took:.1f} s", flush=True)
         return wrong
 
-    def judge(self, code, said, process):
+    def judge(self, code, said):
         wrong = []
         # mpirun gives the code of the process that died, which is that of its signal.
         wanted = {0} if self.launches else {RANK_LOST, KILLED}
         if code not in wanted:
             wrong.append(f"exit code {code}, not one of {sorted(wanted)}")
-        names = [f"rank {self.victim} was lost", rf"process rank {self.victim} with PID {process}\b"]
+        names = [f"rank {self.victim} was lost", rf"process rank {self.victim} with PID \d+ on node \S+ exited on signal 9"]
         if not any(re.search(name, said) for name in names):
             wrong.append(f"rank {self.victim} is not named")
         return wrong
