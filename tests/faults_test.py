@@ -3,8 +3,9 @@
 
     faults_test.py PROGRAM MPIRUN [--rounds N] [--seed S]
 
-Each round draws a rank, a moment and a way: kill -9 or SIGSTOP; every second one runs under `tessera launch --restarts 1` and must end with the
-losses of a run that nobody disturbed. MPIRUN is "" where MPI was not found: then all is skipped.
+Each round draws a rank, a moment and a way: kill -9 or SIGSTOP. Every second one runs under `tessera launch --restarts 1` and must end with the
+losses of a run that nobody disturbed; the others run under `tessera launch` and by turns mpirun alone, which may wait for ever when a process is
+killed while it starts: there the moment is later. MPIRUN is "" where MPI was not found: then all is skipped.
 """
 import argparse
 import json
@@ -68,18 +69,18 @@ class Round:
         self.program, self.mpirun = program, mpirun
         self.victim = draw.randrange(RANKS)
         self.stops = draw.random() < 0.3
-        self.launches = number % 2 == 1
-        self.moment = 0.9 * draw.random()
+        self.way = ["mpirun", "restart", "launch", "restart"][number % 4]
+        self.moment = draw.uniform(0.3 if self.way == "mpirun" else 0, 0.9)
         self.out = pathlib.Path(folder) / f"round-{number}"
         self.mark = f"TESSERA_FAULTS_ROUND={uuid.uuid4()}"
         self.name = f"round {number} of seed {seed}: {'SIGSTOP' if self.stops else 'SIGKILL'} to rank {self.victim} at {self.moment:.2f} of the run" + \
-            (", with a restart" if self.launches else "")
+            f", under {self.way}"
 
     def command(self):
         train = [*TRAIN, "--out", str(self.out)]
-        if self.launches:
-            return [self.program, "launch", "-n", str(RANKS), "--restarts", "1", "--", *train]
-        return [self.mpirun, "-n", str(RANKS), self.program, *train]
+        if self.way == "mpirun":
+            return [self.mpirun, "-n", str(RANKS), self.program, *train]
+        return [self.program, "launch", "-n", str(RANKS), "--restarts", "1" if self.way == "restart" else "0", "--", *train]
 
     def strike(self, child, seconds):
         """Waits for the moment, then sends the signal. None: the run was over before."""
@@ -103,7 +104,7 @@ class Round:
                                  env={**ENVIRONMENT, name: value})
         process = self.strike(child, seconds)
         struck = time.time()
-        patience = (DEADLINE if self.stops else 0) + SOON + (4 * seconds + 20 if self.launches else 0)
+        patience = (DEADLINE if self.stops else 0) + SOON + (4 * seconds + 20 if self.way == "restart" else 0)
         wrong = []
         try:
             code = child.wait(timeout=patience)
@@ -122,7 +123,7 @@ class Round:
         said = errors.read()
         if process is not None:
             wrong += self.judge(code, said)
-        if self.launches and losses_of(self.out) != undisturbed:
+        if self.way == "restart" and losses_of(self.out) != undisturbed:
             wrong.append("the losses are not those of the undisturbed run")
         if (self.out / "checkpoints" / "latest").exists():
             loaded = subprocess.run([self.program, "eval", str(self.out), "--json"], cwd=ROOT, capture_output=True, text=True, timeout=120)
@@ -136,7 +137,7 @@ class Round:
     def judge(self, code, said):
         wrong = []
         # mpirun gives the code of the process that died, which is that of its signal.
-        wanted = {0} if self.launches else {RANK_LOST, KILLED}
+        wanted = {"restart": {0}, "launch": {RANK_LOST}, "mpirun": {RANK_LOST, KILLED}}[self.way]
         if code not in wanted:
             wrong.append(f"exit code {code}, not one of {sorted(wanted)}")
         names = [f"rank {self.victim} was lost", rf"process rank {self.victim} with PID \d+ on node \S+ exited on signal 9"]

@@ -9,14 +9,17 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <iostream>
+#include <optional>
 
 #include "base/error.h"
 #include "checkpoint/checkpoint.h"
 #include "cli/commands.h"
+#include "cli/rank_watch.h"
 #include "cli/stop_signals.h"
 
 namespace tessera {
@@ -24,6 +27,10 @@ namespace tessera {
 namespace fs = std::filesystem;
 
 namespace {
+
+constexpr int kLookMilliseconds = 20;
+/// Between the end of the last process and that of the launcher.
+constexpr auto kGraceOfTheLauncher = std::chrono::seconds(3);
 
 /// The value of `--out` in a command's words; "": none.
 std::string out_of(const std::vector<std::string>& words) {
@@ -45,6 +52,7 @@ struct Attempt {
   int code = 0;
   std::string output;  // what it wrote to standard output: only the last one's counts
   bool was_told_to_stop = false;
+  std::optional<int> lost;  // the rank that ended first, as far as it could be seen
 };
 
 std::vector<std::string> launcher(int processes) {
@@ -83,12 +91,13 @@ class Child {
   Child(const Child&) = delete;
   Child& operator=(const Child&) = delete;
 
-  void stop() const { kill(process_, SIGTERM); }
+  pid_t process() const { return process_; }
+  void send(int signal) const { kill(process_, signal); }
 
   /// Takes what it has written, waiting for a little while.  returns  false when it writes no more
   bool read_output(std::string& output) const {
     pollfd waiting{output_, POLLIN, 0};
-    if (poll(&waiting, 1, 100) <= 0) return true;
+    if (poll(&waiting, 1, kLookMilliseconds) <= 0) return true;
     std::array<char, 4096> buffer{};
     const ssize_t count = read(output_, buffer.data(), buffer.size());
     if (count > 0) output.append(buffer.data(), static_cast<size_t>(count));
@@ -116,12 +125,16 @@ class Child {
 Attempt run_to_end(const std::vector<std::string>& words, StopSignals& signals) {
   const Child child(words);
   Attempt attempt;
+  RankWatch ranks(child.process());
   while (child.read_output(attempt.output)) {
+    ranks.look();
+    if (ranks.is_left_alone(kGraceOfTheLauncher)) child.send(SIGKILL);
     if (!signals.received()) continue;
     attempt.was_told_to_stop = true;
-    child.stop();
+    child.send(SIGTERM);
   }
   attempt.code = child.wait();
+  attempt.lost = ranks.first_lost();
   return attempt;
 }
 
@@ -156,6 +169,8 @@ ExitCode run_launch(const Arguments& arguments) {
     command.push_back(fs::read_symlink("/proc/self/exe").string());
     command.insert(command.end(), words.begin(), words.end());
     const Attempt attempt = run_to_end(command, signals);
+    if (attempt.code > 128 && attempt.lost && !attempt.was_told_to_stop)
+      std::cerr << fmt::format("launch: rank {} was lost\n", *attempt.lost);
     if (restarts == arguments.restarts || attempt.was_told_to_stop || !is_worth_another_attempt(attempt.code)) {
       std::cout << attempt.output << std::flush;
       return as_exit_code(attempt.code);
