@@ -64,6 +64,9 @@ class RankProgram {
   /// One step. A failure goes to the stop state, and wakes all.  memory  allocates nothing from the second step on
   void run(const StepCall& call);
 
+  /// Between steps: takes the messages that came in and says whether all its slots are home.
+  bool drained();
+
   Bytes arena_bytes() const;
   /// Looks at the stop state again, here and in the regions.
   void wake();

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "base/error.h"
 #include "runtime/rank_program.h"
 
@@ -55,6 +57,11 @@ bool RankProgram::wait_to_act(const Plan& plan) {
 void RankProgram::receive_messages() {
   Message message;
   while (mailbox_->take(message)) plan(program_.actors->task_of(message.to)).actor.receive(message);
+}
+
+bool RankProgram::drained() {
+  receive_messages();
+  return std::all_of(plans_.begin(), plans_.end(), [](const Plan& plan) { return plan.actor.drained(); });
 }
 
 /// returns  false when the run stops inside

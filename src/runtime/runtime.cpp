@@ -1,6 +1,7 @@
 #include "runtime/runtime.h"
 
 #include <algorithm>
+#include <atomic>
 #include <new>
 #include <thread>
 
@@ -171,6 +172,15 @@ void Runtime::run(LoadedProgram& program, const std::map<std::string, const Tens
   } step{&loaded.program, {loaded.inputs, loaded.results, observer}};
   state_->crew.run([&step](int index) { step.program->ranks[static_cast<size_t>(index)]->run(step.call); });
   state_->throw_when_stopped();
+}
+
+bool Runtime::drained(LoadedProgram& program) {
+  state_->throw_when_stopped();
+  std::atomic<bool> all{true};
+  state_->crew.run([&](int index) {
+    if (!program.state().program.ranks[static_cast<size_t>(index)]->drained()) all = false;
+  });
+  return all;
 }
 
 bool Runtime::failed() const {

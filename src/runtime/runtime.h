@@ -68,6 +68,9 @@ class Runtime {
   void run(LoadedProgram& program, const std::map<std::string, const Tensor*>& inputs, TensorMap& results,
            const Observer* observer = nullptr);
 
+  /// Has every message of the last step come home to its slot? It has, or one was lost. For tests.
+  bool drained(LoadedProgram& program);
+
   /// Has a rank failed? Then all others stop. Whoever keeps a rank waiting, such as an observer, polls it.  threads  any
   bool failed() const;
 
