@@ -70,7 +70,7 @@ Compiled compile(const Graph& graph, const Meshes& meshes, const std::vector<Mar
       [&] { return halos_text(graph, result.sharded); });
   stage("partition", [&] { program = partition(graph, result.sharded, meshes, count, options.reshard); }, [&] { return to_text(program); });
   stage("in-place", [&] { update_variables_in_place(program); }, [&] { return to_text(program); });
-  stage("order", [&] { order_instructions(program, count, options.schedule); }, [&] { return order_text(program, names_of(meshes)); });
+  stage("order", [&] { order_instructions(program, graph, count, options.schedule); }, [&] { return order_text(program, names_of(meshes)); });
   stage("arena", [&] { result.arenas = plan_arenas(program); }, [&] { return arena_text(result.arenas, meshes); });
   stage("tasks", [&] { result.tasks = make_tasks(std::move(program), result.arenas); }, [&] { return to_text(result.tasks); });
   stage("check", [&] { check(result.tasks); }, [&] { return std::string("every promise of the task graph holds\n"); });
