@@ -36,7 +36,7 @@ TEST(RunCheck, AProgramInItsOrderRuns) {
   const auto graph = graph_of(two_gathers());
   const TaskActors actors = find_actors(graph, {0, 1});
   EXPECT_NO_THROW(check_run(actors, orders_of(actors)));
-  EXPECT_NO_THROW(check_run(graph, {0, 1}));
+  EXPECT_NO_THROW(check_run(*graph, {0, 1}));
 }
 
 TEST(RunCheck, ACircleOfWaitsIsPrintedEdgeByEdge) {
@@ -64,7 +64,7 @@ TEST(RunCheck, ExchangesThatAreSwappedOnOneRankAreNamed) {
 TEST(RunCheck, ARegisterWithoutSlotIsACircleOfTwo) {
   const auto graph = graph_of(two_gathers());
   graph->registers[1].slots = 0;  // 'a'
-  EXPECT_THAT([&] { check_run(graph, {0, 1}); },
+  EXPECT_THAT([&] { check_run(*graph, {0, 1}); },
               ThrowsMessage<InternalError>(HasSubstr("has no free slot of 'a' before 'gather a' of rank")));
 }
 
@@ -73,7 +73,7 @@ TEST(RunCheck, WhoWritesOverWhatAReaderNeedsLaterWaitsForEver) {
   const RegisterIndex w = made.variable("w", "f32[4@dp]");
   made.update("update w", {"scalar.mul", {}, {2}, ""}, {w}, w);
   made.result("old w", made.exchange("gather w", w, "f32[4]"));
-  EXPECT_THAT([graph = graph_of(std::move(made))] { check_run(graph, {0, 1}); },
+  EXPECT_THAT([graph = graph_of(std::move(made))] { check_run(*graph, {0, 1}); },
               ThrowsMessage<InternalError>(HasSubstr("'update w' of rank 0 writes over 'w', which 'gather w' of rank ")));
 }
 
@@ -102,7 +102,7 @@ TEST(RunCheck, ManyProcessesAreCheckedThroughOneOfEachKind) {
   const auto graph = graph_of(std::move(made));
   std::vector<Rank> processes(4096);
   for (size_t i = 0; i < processes.size(); ++i) processes[i] = static_cast<Rank>(i);
-  EXPECT_NO_THROW(check_run(graph, processes));
+  EXPECT_NO_THROW(check_run(*graph, processes));
 }
 
 }  // namespace

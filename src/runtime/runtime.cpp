@@ -131,7 +131,7 @@ Runtime::~Runtime() = default;
 LoadedProgram& Runtime::load(std::shared_ptr<const TaskGraph> graph) {
   state_->throw_when_stopped();
   check(*graph);
-  check_run(graph, state_->processes);
+  check_run(*graph, state_->processes);
   const std::vector<Rank> needed = processes(*graph);
   ensure(std::includes(state_->processes.begin(), state_->processes.end(), needed.begin(), needed.end()),
          "a program runs on processes of its runtime");
