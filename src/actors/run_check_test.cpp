@@ -98,6 +98,30 @@ TEST(RunCheck, TheMarkedGraphPredictsTheTimeOfAStep) {
   EXPECT_DOUBLE_EQ(find_slowest_cycle(graph, times).period, 15);
 }
 
+TEST(RunCheck, ASecondSlotLetsAProcessGoAheadOfTheOneThatReads) {
+  // Process 0 makes y in 10, process 1 takes 10 to pull it. With one slot they take turns, with two they work at once.
+  const auto period = [](int slots) {
+    const auto stage = [](Rank process) {
+      return std::make_shared<const ProcessMesh>(Shape{1}, std::vector<std::string>{"dp"}, std::vector{process});
+    };
+    HandMade made(stage(0));
+    const RegisterIndex y = made.compute("y", {"scalar.mul", {}, {2}, ""}, {made.input("x", "f32[4]")}, "f32[4]");
+    made.place_on(stage(1));
+    made.exchange("send y", y, "f32[4]");
+    const auto graph = graph_of(std::move(made));
+    graph->registers[static_cast<size_t>(y)].slots = slots;
+    const TaskActors actors = find_actors(graph, {0, 1});
+    std::vector<double> times(2 * graph->tasks.size(), 0);
+    for (int rank : {0, 1})
+      for (TaskId task : actors.order_of(rank))
+        if (graph->tasks[static_cast<size_t>(task)].name != "feed" && graph->tasks[static_cast<size_t>(task)].name != "fetch")
+          times[static_cast<size_t>(actors.actor_id(rank, task))] = 10;
+    return find_slowest_cycle(make_marked_graph(actors, orders_of(actors)), times).period;
+  };
+  EXPECT_DOUBLE_EQ(period(1), 20);
+  EXPECT_DOUBLE_EQ(period(2), 10);
+}
+
 TEST(RunCheck, ManyProcessesAreCheckedThroughOneOfEachKind) {
   // 4096 processes: the gather alone would have 16 million links.
   HandMade made(mesh_of("dp=4096"));

@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "base/random.h"
-#include "runtime/random_program_testing.h"
+#include "tasks/random_program_testing.h"
 #include "runtime/runtime.h"
 
 namespace tessera {
