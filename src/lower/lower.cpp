@@ -2,6 +2,7 @@
 
 #include <chrono>
 
+#include "actors/run_check.h"
 #include "base/error.h"
 #include "base/text.h"
 #include "lower/micro_batches.h"
@@ -89,7 +90,13 @@ Compiled compile(const Graph& graph, const Meshes& meshes, const std::vector<Mar
   stage("buckets", [&] { exchange_in_buckets(program, options.bucket); }, [&] { return moved_text(program); });
   stage("arena", [&] { result.arenas = plan_arenas(program); }, [&] { return arena_text(result.arenas, meshes); });
   stage("tasks", [&] { result.tasks = make_tasks(std::move(program), result.arenas); }, [&] { return to_text(result.tasks); });
-  stage("check", [&] { check(result.tasks); }, [&] { return std::string("every promise of the task graph holds\n"); });
+  stage(
+      "check",
+      [&] {
+        check(result.tasks);
+        check_run(result.tasks, processes(result.tasks));
+      },
+      [&] { return std::string("every promise of the task graph holds\n"); });
   if (options.check_placements)
     stage(
         "placements", [&] { check_placements(graph, result.tasks, count); },
