@@ -47,6 +47,31 @@ class Train(unittest.TestCase):
         self.assertGreater(result["peak_bytes"], 0)
         self.assertEqual(result["plan"]["mesh"], {})
 
+    def test_a_trace_has_the_acts_of_every_rank_and_flows_between_them(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "trace.json"
+            config = ["configs/gpt.toml", "--set", f"data.path={TEXT}", "model.width=16", "model.context=8", "train.batch=4", "--plan", "configs/plans/gpt.pp2.json"]
+            result = run_json("train", *config, "--steps", 6, "--trace", path, "--trace-steps", 2)
+            self.assertEqual(result["trace"], str(path))
+            trace = json.loads(path.read_text())
+        self.assertEqual(trace["otherData"]["lost_events"], 0)
+        events = trace["traceEvents"]
+        slices = [event for event in events if event["ph"] == "X"]
+        for rank in (0, 1):
+            feeds = [event for event in slices if event["pid"] == rank and event["cat"] == "copy" and event["name"] == "feed"]
+            self.assertEqual([event["args"]["record"] for event in feeds], [2, 3], "two steps, after two that warm up")
+            self.assertTrue(any(event["pid"] == rank and event["cat"] == "kernel" for event in slices))
+        starts = {event["id"]: event for event in events if event["ph"] == "s"}
+        ends = {event["id"]: event for event in events if event["ph"] == "f"}
+        self.assertEqual(starts.keys(), ends.keys())
+        self.assertTrue(starts)
+        for number, start in starts.items():
+            end = ends[number]
+            self.assertNotEqual(start["pid"], end["pid"])
+            self.assertLessEqual(start["ts"], end["ts"])
+            for flow in (start, end):
+                self.assertTrue(any(s["pid"] == flow["pid"] and s["ts"] <= flow["ts"] <= s["ts"] + s["dur"] for s in slices), "a flow binds to a slice")
+
     def test_every_plan_starts_at_the_serial_loss(self):
         for model, config in (("gpt", SMALL_GPT), ("mlp", SMALL_MLP)):
             serial = run_json("train", *config, "--plan", f"configs/plans/{model}.serial.json")["losses"]
@@ -342,7 +367,13 @@ class Explain(unittest.TestCase):
         acts = run_json("explain", *SMALL_GPT, *self.PLAN, "--rank", 3)["acts"]
         self.assertTrue(acts[0].startswith("F   feed "))
         self.assertTrue(any("= all-reduce(" in act for act in acts))
-        self.assertEqual(run("explain", *SMALL_GPT, *self.PLAN, "--rank", 3).stdout.splitlines(), acts)
+        self.assertEqual(run("explain", *SMALL_GPT, *self.PLAN, "--rank", 3).stdout.splitlines(), ["order  F B O", "", *acts])
+
+    def test_a_rank_of_a_pipeline_shows_its_order_list(self):
+        # Two stages, four micro-batches: 1F1B on the first begins its backward after two forwards, on the last after one.
+        config = ["configs/gpt.toml", "--set", f"data.path={TEXT}", "model.width=16", "model.context=8", "--plan", "configs/plans/gpt.pp2.json"]
+        self.assertEqual(run_json("explain", *config, "--rank", 0)["order"], "F0 F1 B0 F2 B1 F3 B2 B3 O")
+        self.assertEqual(run_json("explain", *config, "--rank", 1)["order"], "F0 B0 F1 B1 F2 B2 F3 B3 O")
 
 
 class Fuzz(unittest.TestCase):

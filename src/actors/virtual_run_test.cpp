@@ -95,6 +95,57 @@ TEST(VirtualRun, AControlRegisterOrdersActorsThatShareNoData) {
   EXPECT_EQ(chart(ordered, 2), "0: x0\n1: y0\n2: x1\n3: y1\n");
 }
 
+/// "a0 [0,3)": the acts by name and record with their times.
+std::string times(const VirtualRun& run, const std::vector<ActorDescription>& actors) {
+  std::string text;
+  for (const VirtualAct& act : run.acts)
+    text += actors[static_cast<size_t>(act.actor)].name + std::to_string(act.act.record) + " [" + std::to_string(act.start) + "," +
+            std::to_string(act.end) + ") ";
+  return text;
+}
+
+TEST(VirtualRun, ActsTakeTheirTimes) {
+  // b takes three units and a one: a is one slot ahead and then waits for b.
+  const VirtualSetting setting{.duration = [](ActorId actor) { return actor == 1 ? 3 : 1; }};
+  const VirtualRun run = run_virtually(chain_of_three(2), 3, setting);
+  EXPECT_EQ(times(run, chain_of_three(2)), "a0 [0,1) a1 [1,2) b0 [1,4) a2 [4,5) b1 [4,7) c0 [4,5) b2 [7,10) c1 [7,8) c2 [10,11) ");
+  EXPECT_EQ(run.duration, 11);
+}
+
+TEST(VirtualRun, AnActThatTakesNoTimeIsSeenAtOnce) {
+  const VirtualSetting setting{.duration = [](ActorId actor) { return actor == 1 ? 0 : 1; }};
+  EXPECT_EQ(times(run_virtually(chain_of_three(2), 2, setting), chain_of_three(2)),
+            "a0 [0,1) a1 [1,2) b0 [1,1) c0 [1,2) b1 [2,2) c1 [2,3) ");
+}
+
+TEST(VirtualRun, AStreamDoesOneActAtATimeInItsOrder) {
+  // a and c on one stream, b on another.
+  const VirtualSetting setting{.streams = {{0, 2}, {1}}};
+  EXPECT_EQ(print_chart(run_virtually(chain_of_three(2), 2, setting), chain_of_three(2)), "0: a0\n1: b0\n2: c0\n3: a1\n4: b1\n5: c1\n");
+}
+
+TEST(VirtualRun, AMessageMayTakeTime) {
+  // From a to b two units: the slot comes back without delay, since only messages to b are slow.
+  const VirtualSetting setting{.delay = [](const Message& message) { return message.to == 1 ? 2 : 0; }};
+  const VirtualRun run = run_virtually(chain_of_three(2), 1, setting);
+  EXPECT_EQ(times(run, chain_of_three(2)), "a0 [0,1) b0 [3,4) c0 [4,5) ");
+  EXPECT_EQ(run.messages.front().sent, 1);
+  EXPECT_EQ(run.messages.front().arrived, 3);
+}
+
+TEST(VirtualRun, RecordsMayMeet) {
+  const VirtualSetting setting{.records_meet = true};
+  EXPECT_EQ(print_chart(run_virtually(chain_of_three(2), 2, setting), chain_of_three(2)), "0: a0\n1: b0\n2: c0\n3: a1\n4: b1\n5: c1\n");
+}
+
+TEST(VirtualRun, WhoWritesOverARegisterWaitsForItsReaders) {
+  // y writes over what x gave to z, on another stream: it waits until z handed it back.
+  const std::vector<ActorDescription> actors = {{0, "x", {}, {{0, 1, {2}}}}, {1, "y", {}, {}}, {2, "z", {{0, 0}}, {}}};
+  const VirtualSetting setting{
+      .streams = {{0, 1}, {2}}, .overwrites = {{}, {{0, 0}}, {}}, .duration = [](ActorId actor) { return actor == 2 ? 5 : 1; }};
+  EXPECT_EQ(times(run_virtually(actors, 1, setting), actors), "x0 [0,1) z0 [1,6) y0 [6,7) ");
+}
+
 TEST(VirtualRun, ARunOfNoRecordsTakesNoTime) {
   const VirtualRun run = run_virtually(chain_of_three(2), 0);
   EXPECT_EQ(run.duration, 0);

@@ -50,9 +50,9 @@ std::vector<std::string> command_names() {
   return names;
 }
 
-/// An option whose value is a whole number of at least `least`.
-template <typename Number>
-void add_number(CLI::App& app, const std::string& option, std::optional<Number>& target, Number least, const std::string& description) {
+/// An option whose value is a whole number of at least `least`; `target` is one, or may be none.
+template <typename Target, typename Number>
+void add_number(CLI::App& app, const std::string& option, Target& target, Number least, const std::string& description) {
   const auto read = [option, &target, least](const std::string& text) {
     Number number = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
@@ -142,6 +142,9 @@ void add_options(CLI::App& app, Command command, Arguments& arguments) {
           ->type_name("DIR");
       app.add_flag("--resume", arguments.resume,
                    "Go on from the latest checkpoint in --out, or from --resume=CHECKPOINT, under its plan unless --plan is given");
+      app.add_option("--trace", arguments.trace, "File for a trace of what every rank does when: open it in ui.perfetto.dev")
+          ->type_name("FILE");
+      add_number(app, "--trace-steps", arguments.trace_steps, int64_t{1}, "Steps in the trace, after two that warm up; default: 3");
       break;
     case Command::kEval: break;
     case Command::kGenerate: add_generate_options(app, arguments); break;

@@ -23,6 +23,8 @@ struct Arguments {
   std::vector<std::string> sets;      // "train.steps=10"
   std::string out;                    // folder to write into; "": none
   std::optional<std::string> resume;  // the checkpoint to go on from; "": the latest in `out`
+  std::string trace;                  // of train: file to write a trace into; "": none
+  int64_t trace_steps = 3;            // of which so many
   std::string prompt;                 // of generate
   std::optional<int64_t> tokens;
   SamplingOptions sampling;      // its seed is that of fuzz, too

@@ -148,11 +148,13 @@ ExitCode explain_rank(const Arguments& arguments, const Compiled& compiled, Rank
                     "give one from 0 to " + std::to_string(ranks.back()), ExitCode::kUsage);
   const std::string text = rank_text(compiled.tasks, rank);
   Document document;
+  const std::string order = rank_order_text(compiled.tasks, rank);
   document["rank"] = static_cast<int64_t>(rank);
+  document["order"] = order;
   document["acts"] = Document::List{};
   for (const std::string& line : split_text(text, '\n'))
     if (!line.empty()) document["acts"].append(line);
-  print_result(arguments, document, text);
+  print_result(arguments, document, "order  " + order + "\n\n" + text);
   return ExitCode::kDone;
 }
 

@@ -22,13 +22,14 @@ struct Training {
   TrainedRun run;
   std::optional<int64_t> resumed_from;  // step
   std::filesystem::path checkpoint;     // the last one; "": none
+  std::string trace;                    // what was traced into which file; "": nothing
 };
 
 Document optional_text(const std::string& text) {
   return text.empty() ? Document() : Document(text);
 }
 
-Document result_document(const Training& training) {
+Document result_document(const Arguments& arguments, const Training& training) {
   const TrainedRun& run = training.run;
   Engine& engine = training.engine;
   Document document;
@@ -47,6 +48,7 @@ Document result_document(const Training& training) {
   document["step"] = engine.step_count();
   document["resumed_from"] = training.resumed_from ? Document(*training.resumed_from) : Document();
   document["checkpoint"] = optional_text(training.checkpoint.string());
+  document["trace"] = optional_text(arguments.trace);
   document["stopped_by"] = optional_text(training.run.stopped_by.value_or(""));
   document["plan"] = to_document(engine.plan(), engine.graph());
   return document;
@@ -84,6 +86,7 @@ std::string result_text(const Arguments& arguments, const Training& training) {
   text += fmt::format("speed      {} tok/s, {} tok/s/dev\n", grouped(std::llround(run.tokens_per_second)),
                       grouped(std::llround(run.tokens_per_second / plan.ranks())));
   text += fmt::format("memory     {} at the peak of a rank\n", to_text(training.engine.runtime().peak_bytes()));
+  if (!training.trace.empty()) text += "trace      " + training.trace + "\n";
   return text + written_text(arguments, training);
 }
 
@@ -117,12 +120,16 @@ ExitCode run_train(const Arguments& arguments) {
     folder.emplace(arguments.out, engine);
     checkpoints.emplace(disk, arguments.out, engine);
   }
-  Training training{engine, *data, {}, resumed ? std::optional(resumed->step()) : std::nullopt, {}};
+  Training training{engine, *data, {}, resumed ? std::optional(resumed->step()) : std::nullopt, {}, {}};
+  std::optional<TraceFile> trace;
+  if (!arguments.trace.empty()) trace.emplace(engine, arguments.trace, arguments.trace_steps);
   training.run = train_to_end(engine, {.folder = folder ? &*folder : nullptr,
                                        .checkpoints = checkpoints ? &*checkpoints : nullptr,
-                                       .signals = signals ? &*signals : nullptr});
+                                       .signals = signals ? &*signals : nullptr,
+                                       .trace = trace ? &*trace : nullptr});
+  if (trace) training.trace = trace->summary();
   if (checkpoints) training.checkpoint = checkpoints->last();
-  print_result(arguments, result_document(training), result_text(arguments, training));
+  print_result(arguments, result_document(arguments, training), result_text(arguments, training));
   return training.run.stopped_by ? ExitCode::kPreempted : ExitCode::kDone;
 }
 

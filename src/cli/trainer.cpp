@@ -70,6 +70,7 @@ TrainedRun train_to_end(Engine& engine, const RunKeepers& keepers) {
                      .evaluate_at_end = true};
   if (keepers.folder)
     for (Callback* writer : keepers.folder->callbacks()) options.callbacks.push_back(writer);
+  if (keepers.trace) options.callbacks.push_back(keepers.trace);
   if (keepers.checkpoints) {
     options.save_every = engine.config().checkpoint.every;
     options.save = [&](Engine&) { keepers.checkpoints->save(); };

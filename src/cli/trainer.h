@@ -7,6 +7,7 @@
 #include "cli/run_checkpoints.h"
 #include "cli/run_folder.h"
 #include "cli/stop_signals.h"
+#include "cli/trace_file.h"
 #include "engine/fit.h"
 
 namespace tessera {
@@ -25,6 +26,7 @@ struct RunKeepers {
   RunFolder* folder = nullptr;
   RunCheckpoints* checkpoints = nullptr;
   StopSignals* signals = nullptr;
+  TraceFile* trace = nullptr;
 };
 
 /// Runs the steps of `engine` that are left of config().train.steps, evaluates and saves as its configuration says and at the end. A signal

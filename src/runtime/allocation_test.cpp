@@ -47,6 +47,20 @@ TEST(Allocation, AStepAllocatesNothingAfterTheSecond) {
   }
 }
 
+TEST(Allocation, AStepThatIsTracedAllocatesNothingEither) {
+  HandMade made(mesh_of("dp=2"));
+  made.result("sum", made.reshard("sum", feed_anything(made, "x", "f32[200] {partial sum: dp}"), "f32[200]"));
+  Bench bench(std::move(made));
+  for (int step = 0; step < 2; ++step) bench.step();
+  bench.runtime().start_trace(100);  // too few for the last ones
+  allocations = 0;
+  is_counting = true;
+  for (int step = 0; step < 20; ++step) bench.step();
+  is_counting = false;
+  EXPECT_EQ(allocations, 0);
+  EXPECT_GT(bench.runtime().stop_trace().lost, 0);
+}
+
 TEST(Allocation, ARankThatDrawsItsPartHoldsNoMoreThanThat) {
   HandMade made(mesh_of("tp=8"));
   made.variable("w", "f32[2048@tp, 1024]", Initializer::normal(0, 1));  // 8 MiB, 1 MiB a rank

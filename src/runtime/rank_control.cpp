@@ -65,6 +65,8 @@ bool RankProgram::has_drained() const {
 }
 
 bool RankProgram::drain() {
+  if (has_drained()) return !program_.stop->stopped();
+  const auto begin = now();
   const auto end = deadline();
   while (!has_drained()) {
     const bool in_time = mailbox_->wait(*program_.stop, program_.patience, end);
@@ -72,6 +74,8 @@ bool RankProgram::drain() {
     if (!in_time) throw InternalError("waited " + to_text(program_.options.deadline) + ": " + drain_text());
     receive_messages();
   }
+  const TaskId last = program_.graph->order.back();
+  record_wait(program_.task(last), plan(last), begin);
   return !program_.stop->stopped();
 }
 

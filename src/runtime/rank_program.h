@@ -14,6 +14,7 @@
 #include "actors/task_actors.h"
 #include "runtime/box_combine.h"
 #include "runtime/mailbox.h"
+#include "runtime/recorder.h"
 #include "runtime/runtime.h"
 #include "runtime/variable_store.h"
 
@@ -63,6 +64,9 @@ class RankProgram {
 
   /// One step. A failure goes to the stop state, and wakes all.  memory  allocates nothing from the second step on
   void run(const StepCall& call);
+
+  /// From the next step on what it does is written down; nullptr: it is not. `recorder` outlives the steps.
+  void record_into(Recorder* recorder);
 
   Bytes arena_bytes() const;
   /// Looks at the stop state again, here and in the regions.
@@ -120,7 +124,7 @@ class RankProgram {
 
   // rank_run.cpp
   bool may_act(const Plan& plan) const;
-  bool wait_to_act(const Plan& plan);
+  bool wait_to_act(const Task& task, const Plan& plan);
   bool has_drained() const;
   std::chrono::steady_clock::time_point deadline() const;
   std::string drain_text() const;
@@ -128,7 +132,7 @@ class RankProgram {
   bool act(const Task& task, Plan& plan, const StepCall& call);
   void place_slots(const Task& task, const Plan& plan, const Act& act);
   bool act_in_order(const StepCall& call);
-  bool run_steps(Plan& plan, const StepCall& call);
+  bool run_steps(const Task& task, Plan& plan, const StepCall& call);
   void run_pulling(const Task& task, Plan& plan, const Act& act, const StepCall& call);
   void run_feed(const Task& task, const Plan& plan, const StepCall& call);
   void run_fetch(const Plan& plan, const StepCall& call);
@@ -144,6 +148,12 @@ class RankProgram {
   /// Waits until no other rank reads what the last runs made.
   bool drain();
   std::string failing_op() const;
+
+  // rank_record.cpp
+  Recorder::Time now() const { return recorder_ ? Recorder::now() : Recorder::Time(); }
+  void record_wait(const Task& task, const Plan& plan, Recorder::Time begin);
+  void record_act(const Task& task, const Act& act, Recorder::Time begin);
+  Recorder::Time record_kernel(const Task& task, const KernelStep& step, const Plan& plan, Recorder::Time begin);
 
   // wait_text.cpp
   std::string wait_text(const Plan& plan) const;
@@ -169,6 +179,7 @@ class RankProgram {
   std::atomic<int> place_{-1};       // in the order list, for the others' messages; -1 before the first step
   const std::string* op_ = nullptr;  // of the kernel that runs
   RankProgram* region_ = nullptr;    // that runs
+  Recorder* recorder_ = nullptr;     // none: nothing is written down
 };
 
 }  // namespace tessera

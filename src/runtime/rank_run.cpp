@@ -18,8 +18,9 @@ bool RankProgram::act_in_order(const StepCall& call) {
   for (size_t place = 0; place < order.size(); ++place) {
     place_.store(static_cast<int>(place), std::memory_order_relaxed);
     if (!acts_in(program_.task(order[place]))) continue;
+    const Task& task = program_.task(order[place]);
     Plan& next = plan(order[place]);
-    if (!wait_to_act(next) || !act(program_.task(order[place]), next, call)) return false;
+    if (!wait_to_act(task, next) || !act(task, next, call)) return false;
   }
   place_.store(static_cast<int>(order.size()), std::memory_order_relaxed);
   return true;
@@ -39,13 +40,17 @@ bool RankProgram::may_act(const Plan& plan) const {
 }
 
 /// returns  false when the run stops
-bool RankProgram::wait_to_act(const Plan& plan) {
+bool RankProgram::wait_to_act(const Task& task, const Plan& plan) {
   if (program_.stop->stopped()) return false;
   if (may_act(plan)) return true;
+  const auto begin = now();
   const auto end = deadline();
   for (;;) {
     receive_messages();
-    if (may_act(plan)) return true;
+    if (may_act(plan)) {
+      record_wait(task, plan, begin);
+      return true;
+    }
     const bool in_time = mailbox_->wait(*program_.stop, program_.patience, end);
     if (program_.stop->stopped()) return false;
     if (!in_time) throw InternalError("waited " + to_text(program_.options.deadline) + ": " + wait_text(plan));
@@ -54,17 +59,21 @@ bool RankProgram::wait_to_act(const Plan& plan) {
 
 void RankProgram::receive_messages() {
   Message message;
-  while (mailbox_->take(message)) plan(program_.actors->task_of(message.to)).actor.receive(message);
+  while (mailbox_->take(message)) {
+    plan(program_.actors->task_of(message.to)).actor.receive(message);
+    if (recorder_) recorder_->add_arrived({&program_, message, Recorder::now()});
+  }
 }
 
 /// returns  false when the run stops inside
 bool RankProgram::act(const Task& task, Plan& plan, const StepCall& call) {
+  const auto begin = now();
   const Act& act = plan.actor.begin();
   place_slots(task, plan, act);
   switch (task.kind) {
     case Task::Kind::kFeed: run_feed(task, plan, call); break;
     case Task::Kind::kCompute:
-      if (!run_steps(plan, call)) return false;
+      if (!run_steps(task, plan, call)) return false;
       break;
     case Task::Kind::kExchange: run_pulling(task, plan, act, call); break;
     case Task::Kind::kFetch: run_fetch(plan, call); break;
@@ -72,6 +81,7 @@ bool RankProgram::act(const Task& task, Plan& plan, const StepCall& call) {
   plan.actor.finish(sent_);
   for (const Message& message : sent_) send(message);
   sent_.clear();
+  if (recorder_) record_act(task, act, begin);
   return true;
 }
 
@@ -88,7 +98,8 @@ void RankProgram::place_slots(const Task& task, const Plan& plan, const Act& act
     current_[static_cast<size_t>(task.inputs[i])] = slot_data(task.inputs[i], act.input_slots[i]);
 }
 
-bool RankProgram::run_steps(Plan& plan, const StepCall& call) {
+bool RankProgram::run_steps(const Task& task, Plan& plan, const StepCall& call) {
+  auto begin = now();
   for (Step& step : plan.steps) {
     const KernelStep& source = *step.source;
     op_ = &source.op;
@@ -97,6 +108,7 @@ bool RankProgram::run_steps(Plan& plan, const StepCall& call) {
     std::byte* workspace = source.workspace == -1 ? nullptr : base_[static_cast<size_t>(source.workspace)];
     if (step.kernel.run) step.kernel.run({step.inputs, step.outputs, workspace});
     if (source.control && !run_control(step)) return false;
+    if (recorder_) begin = record_kernel(task, source, plan, begin);
     for (RegisterIndex reg : source.outputs) observe(call, reg);
   }
   op_ = nullptr;
@@ -138,10 +150,12 @@ void RankProgram::observe(const StepCall& call, RegisterIndex reg) const {
 
 void RankProgram::send(const Message& message) {
   const int owner = program_.actors->rank_index_of(message.to);
-  if (owner == index_)
+  if (owner == index_) {
     plan(program_.actors->task_of(message.to)).actor.receive(message);
-  else
-    program_.ranks[static_cast<size_t>(owner)]->mailbox_->push(message);
+    return;
+  }
+  if (recorder_) recorder_->add_sent({&program_, message, Recorder::now()});
+  program_.ranks[static_cast<size_t>(owner)]->mailbox_->push(message);
 }
 
 }  // namespace tessera

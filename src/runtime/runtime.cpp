@@ -72,10 +72,18 @@ struct Runtime::State {
   StopState stop;
   VariableStore variables;
   std::vector<std::unique_ptr<LoadedProgram>> programs;
+  std::vector<Recorder> recorders;  // by rank index; none: nothing is written down
+  Recorder::Time trace_start;
   Crew crew;  // last: its threads end before what they use
 
   State(std::vector<Rank> all, RuntimeOptions runtime_options)
       : processes(std::move(all)), options(runtime_options), variables(processes), crew(static_cast<int>(processes.size())) {}
+
+  /// Whoever runs `program` from now on writes down what it does, or no longer does.
+  void set_recorders(const BoundProgram& program) {
+    for (size_t index = 0; index < processes.size(); ++index)
+      program.ranks[index]->record_into(recorders.empty() ? nullptr : &recorders[index]);
+  }
 
   void throw_when_stopped() const {
     if (stop.stopped()) stop.rethrow();
@@ -135,6 +143,7 @@ LoadedProgram& Runtime::load(std::shared_ptr<const TaskGraph> graph) {
   try {
     state_->variables.add(*loaded->program.graph);
     state_->make_ranks(loaded->program);
+    state_->set_recorders(loaded->program);
   } catch (const std::bad_alloc&) {
     throw UserError("the program does not fit into the memory of this machine",
                     "each of " + std::to_string(ranks()) + " ranks holds up to " + to_text(arena) + " of activations besides its variables",
@@ -171,6 +180,21 @@ void Runtime::run(LoadedProgram& program, const std::map<std::string, const Tens
   } step{&loaded.program, {loaded.inputs, loaded.results, observer}};
   state_->crew.run([&step](int index) { step.program->ranks[static_cast<size_t>(index)]->run(step.call); });
   state_->throw_when_stopped();
+}
+
+void Runtime::start_trace(size_t events) {
+  state_->recorders.clear();
+  for (int rank = 0; rank < ranks(); ++rank) state_->recorders.emplace_back(events);
+  for (const auto& program : state_->programs) state_->set_recorders(program->state().program);
+  state_->trace_start = Recorder::now();
+}
+
+Timeline Runtime::stop_trace() {
+  ensure(!state_->recorders.empty(), "a trace is started before it is stopped");
+  Timeline timeline = timeline_of(state_->recorders, state_->processes, state_->trace_start);
+  state_->recorders.clear();
+  for (const auto& program : state_->programs) state_->set_recorders(program->state().program);
+  return timeline;
 }
 
 bool Runtime::failed() const {

@@ -12,6 +12,7 @@
 
 #include "base/tensor.h"
 #include "tasks/task_graph.h"
+#include "trace/timeline.h"
 
 namespace tessera {
 
@@ -67,6 +68,12 @@ class Runtime {
   ///   memory   allocates nothing after the second call with the same `results`
   void run(LoadedProgram& program, const std::map<std::string, const Tensor*>& inputs, TensorMap& results,
            const Observer* observer = nullptr);
+
+  /// From the next step on every act, kernel, copy and wait of every rank is written down, and every message between ranks.
+  ///   memory  room for `events` spans and as many messages each way, of each rank, is made here; what finds no room is only counted
+  void start_trace(size_t events = 1 << 16);
+  /// What was written down, with times since start_trace; nothing is any more.  requires  start_trace
+  Timeline stop_trace();
 
   /// Has a rank failed? Then all others stop. Whoever keeps a rank waiting, such as an observer, polls it.  threads  any
   bool failed() const;

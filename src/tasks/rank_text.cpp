@@ -9,6 +9,12 @@
 namespace tessera {
 namespace {
 
+/// "F0", "B0", "O": role and micro-batch.
+std::string when(const Task& task) {
+  const std::string role = task.role == Role::kForward ? "F" : task.role == Role::kBackward ? "B" : "O";
+  return task.micro_batch >= 0 ? role + std::to_string(task.micro_batch) : role;
+}
+
 class RankText {
  public:
   RankText(const TaskGraph& graph, Rank rank) : graph_(graph), rank_(rank) {
@@ -34,10 +40,9 @@ class RankText {
   }
 
   void add_line(const Task& task, const std::string& line) {
-    std::string when = task.role == Role::kForward ? "F" : task.role == Role::kBackward ? "B" : "O";
-    if (task.micro_batch >= 0) when += std::to_string(task.micro_batch);
-    when.resize(std::max<size_t>(when.size() + 1, 4), ' ');
-    text_ += when + line + "\n";
+    std::string begin = when(task);
+    begin.resize(std::max<size_t>(begin.size() + 1, 4), ' ');
+    text_ += begin + line + "\n";
   }
 
   void add_task(const Task& task) {
@@ -145,6 +150,16 @@ class RankText {
 
 std::string rank_text(const TaskGraph& graph, Rank rank) {
   return RankText(graph, rank).run();
+}
+
+std::string rank_order_text(const TaskGraph& graph, Rank rank) {
+  std::vector<std::string> words;
+  for (TaskId id : graph.order) {
+    const Task& task = graph.tasks.at(static_cast<size_t>(id));
+    const bool is_kernels = task.kind == Task::Kind::kCompute && graph.meshes.at(static_cast<size_t>(task.mesh))->coordinate_of(rank);
+    if (is_kernels && (words.empty() || words.back() != when(task))) words.push_back(when(task));
+  }
+  return join(words, " ");
 }
 
 }  // namespace tessera

@@ -145,6 +145,9 @@ std::string to_text(const TaskGraph& graph);
 ///     B0  dz #0 [*]: f32[2,4] = all-reduce(dz #0) with 3
 std::string rank_text(const TaskGraph& graph, Rank rank);
 
+/// The order list of one process in short, by the roles and micro-batches of its kernels: "F0 F1 B0 F2 B1 B2 O".
+std::string rank_order_text(const TaskGraph& graph, Rank rank);
+
 /// Checks what every task graph must be: each register is filled by one task before it is read in the order list; producers and consumers
 /// agree; no two registers that are alive together share bytes, but for the input and the output of a kernel that runs in place; what other
 /// processes read is written over behind an overwrite edge only; every offset is aligned and inside the arena.

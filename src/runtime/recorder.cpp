@@ -1,0 +1,92 @@
+#include "runtime/recorder.h"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+#include "runtime/rank_program.h"
+
+namespace tessera {
+namespace {
+
+class TimelineMaker {
+ public:
+  TimelineMaker(const std::vector<Recorder>& recorders, const std::vector<Rank>& ranks, Recorder::Time start)
+      : recorders_(recorders), start_(start) {
+    for (Rank rank : ranks) timeline_.tracks.push_back({rank, "acts", {}});
+  }
+
+  Timeline run() {
+    for (size_t rank = 0; rank < recorders_.size(); ++rank) add_spans(rank);
+    for (size_t rank = 0; rank < recorders_.size(); ++rank)
+      for (const auto& event : recorders_[rank].arrived()) arrived_[key_of(event)] = event.time;
+    for (size_t rank = 0; rank < recorders_.size(); ++rank)
+      for (const auto& event : recorders_[rank].sent()) add_message(rank, event);
+    return std::move(timeline_);
+  }
+
+ private:
+  using MessageKey = std::tuple<const BoundProgram*, Message::Kind, ActorId, ActorId, RegisterId, int64_t>;
+  using ActKey = std::tuple<size_t, const Task*, int64_t>;
+
+  static MessageKey key_of(const Recorder::MessageEvent& event) {
+    const Message& message = event.message;
+    return {event.program, message.kind, message.from, message.to, message.reg, message.record};
+  }
+
+  Seconds since_start(Recorder::Time time) const { return Seconds(std::chrono::duration<double>(time - start_).count()); }
+
+  void add_spans(size_t rank) {
+    std::vector<Span>& spans = timeline_.tracks[rank].spans;
+    for (const Recorder::SpanEvent& event : recorders_[rank].spans()) {
+      spans.push_back({event.kind, event.step ? event.step->op : event.task->name, event.record, event.task->micro_batch,
+                       since_start(event.begin), since_start(event.end)});
+      if (event.kind == Span::Kind::kAct || event.kind == Span::Kind::kCopy)
+        act_begins_[{rank, event.task, event.record}] = since_start(event.begin);
+    }
+    // What surrounds comes first: an act is written down when it ends, after its kernels.
+    std::stable_sort(spans.begin(), spans.end(),
+                     [](const Span& a, const Span& b) { return std::tuple(a.begin, b.end) < std::tuple(b.begin, a.end); });
+    timeline_.lost += recorders_[rank].lost();
+  }
+
+  void add_message(size_t from, const Recorder::MessageEvent& event) {
+    const auto arrived = arrived_.find(key_of(event));
+    if (arrived == arrived_.end()) return;
+    const TaskGraph& graph = *event.program->graph;
+    const TaskActors& actors = *event.program->actors;
+    const auto to = static_cast<size_t>(actors.rank_index_of(event.message.to));
+    const Task& reader = graph.tasks[static_cast<size_t>(actors.task_of(event.message.to))];
+    const Register& reg = graph.registers[static_cast<size_t>(actors.register_of(event.message.reg))];
+    TimedMessage message{TimedMessage::Kind::kReturned, reg.name, from, to, since_start(event.time), since_start(arrived->second), {}};
+    message.used = message.arrived;
+    if (event.message.kind == Message::Kind::kReady) {
+      const auto used = act_begins_.find({to, &reader, event.message.record});
+      if (used == act_begins_.end()) return;
+      message.kind = TimedMessage::Kind::kReady;
+      message.used = used->second;
+    }
+    timeline_.messages.push_back(std::move(message));
+  }
+
+  const std::vector<Recorder>& recorders_;
+  const Recorder::Time start_;
+  Timeline timeline_;
+  std::map<MessageKey, Recorder::Time> arrived_;
+  std::map<ActKey, Seconds> act_begins_;
+};
+
+}  // namespace
+
+/// The pages are touched here, so that no step pays for it.
+Recorder::Recorder(size_t capacity) : spans_(capacity), sent_(capacity), arrived_(capacity) {
+  spans_.clear();
+  sent_.clear();
+  arrived_.clear();
+}
+
+Timeline timeline_of(const std::vector<Recorder>& recorders, const std::vector<Rank>& ranks, Recorder::Time start) {
+  return TimelineMaker(recorders, ranks, start).run();
+}
+
+}  // namespace tessera

@@ -1,0 +1,139 @@
+// What a runtime writes down of its steps.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+
+#include "runtime/programs_for_tests.h"
+
+namespace tessera {
+namespace {
+
+using namespace testing_programs;
+using testing::ElementsAre;
+
+/// x in addends on two ranks; y their sum on both; z = 2 y.
+HandMade sum_over_two() {
+  HandMade made(mesh_of("dp=2"));
+  const RegisterIndex x = feed_anything(made, "x", "f32[6] {partial sum: dp}");
+  const RegisterIndex y = made.exchange("sum y", x, "f32[6]");
+  made.result("z", made.compute("z", {"scalar.mul", {}, {2}, ""}, {y}, "f32[6]"));
+  return made;
+}
+
+bool is_act(const Span& span) {
+  return span.kind == Span::Kind::kAct || span.kind == Span::Kind::kCopy;
+}
+
+/// "act x.addend 0": kind, name and record.
+std::vector<std::string> acts_of(const Track& track) {
+  std::vector<std::string> list;
+  for (const Span& span : track.spans)
+    if (is_act(span)) list.push_back(std::string(to_text(span.kind)) + " " + span.name + " " + std::to_string(span.record));
+  return list;
+}
+
+TEST(Trace, HasEveryActOfEveryRankInTheOrderOfTheProgram) {
+  Bench bench(sum_over_two());
+  bench.step();
+  bench.runtime().start_trace();
+  bench.step();
+  bench.step();
+  const Timeline timeline = bench.runtime().stop_trace();
+  ASSERT_EQ(timeline.tracks.size(), 2U);
+  EXPECT_EQ(timeline.lost, 0);
+  for (const Track& track : timeline.tracks)
+    EXPECT_THAT(acts_of(track), ElementsAre("copy feed 1", "act x.addend 1", "copy sum y 1", "act z 1", "copy fetch 1",  //
+                                            "copy feed 2", "act x.addend 2", "copy sum y 2", "act z 2", "copy fetch 2"));
+}
+
+TEST(Trace, SpansOfARankAreNestedOrApart) {
+  Bench bench(sum_over_two());
+  bench.runtime().start_trace();
+  for (int step = 0; step < 20; ++step) bench.step();
+  for (const Track& track : bench.runtime().stop_trace().tracks) {
+    std::vector<Span> open;
+    for (const Span& span : track.spans) {
+      EXPECT_LE(span.begin, span.end);
+      while (!open.empty() && open.back().end <= span.begin) open.pop_back();
+      if (!open.empty()) {
+        EXPECT_LE(span.end, open.back().end) << span.name << " and " << open.back().name << " overlap";
+        EXPECT_EQ(span.kind, Span::Kind::kKernel) << span.name << ": only kernels stand inside of acts here";
+      }
+      open.push_back(span);
+    }
+  }
+}
+
+TEST(Trace, AMessageGoesFromTheActThatMadeARegisterToTheActThatReadsIt) {
+  Bench bench(sum_over_two());
+  bench.runtime().start_trace();
+  for (int step = 0; step < 5; ++step) bench.step();
+  const Timeline timeline = bench.runtime().stop_trace();
+  const auto within = [&](size_t track, const std::string& name, Seconds time) {
+    const std::vector<Span>& spans = timeline.tracks[track].spans;
+    return std::any_of(spans.begin(), spans.end(),
+                       [&](const Span& span) { return is_act(span) && span.name == name && span.begin <= time && time <= span.end; });
+  };
+  int ready = 0, returned = 0;
+  for (const TimedMessage& message : timeline.messages) {
+    EXPECT_NE(message.from, message.to);
+    EXPECT_LE(message.sent, message.arrived);
+    EXPECT_EQ(message.name, "x.addend");
+    if (message.kind == TimedMessage::Kind::kReturned) {
+      ++returned;
+      EXPECT_TRUE(within(message.from, "sum y", message.sent));
+      continue;
+    }
+    ++ready;
+    EXPECT_TRUE(within(message.from, "x.addend", message.sent));
+    EXPECT_TRUE(within(message.to, "sum y", message.used));
+    EXPECT_LE(message.arrived, message.used);
+  }
+  EXPECT_EQ(ready, 2 * 5) << "each rank tells the other that its addend is there";
+  EXPECT_GE(returned, 2 * 4) << "and hands the other's back; of the last step perhaps behind its end";
+}
+
+TEST(Trace, AWaitIsNamedAfterTheTaskThatCouldNotBegin) {
+  Bench bench(sum_over_two());
+  // Rank 0 is late with its addend. Only a rank that stands still longer than that itself does not have to wait for it.
+  const Observer late = [&](Rank rank, RegisterIndex reg, const Coordinate&, const std::byte*) {
+    if (rank == 0 && bench.graph().registers[static_cast<size_t>(reg)].name == "x.addend")
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  };
+  const auto has_waited = [&] {
+    bench.runtime().start_trace();
+    bench.step(&late);
+    const std::vector<Span> spans = bench.runtime().stop_trace().tracks[1].spans;
+    return std::any_of(spans.begin(), spans.end(), [](const Span& span) { return span.kind == Span::Kind::kWait && span.name == "sum y"; });
+  };
+  bool seen = false;
+  for (int step = 0; step < 500 && !seen; ++step) seen = has_waited();
+  EXPECT_TRUE(seen);
+}
+
+TEST(Trace, WhatFindsNoRoomIsCounted) {
+  Bench bench(sum_over_two());
+  bench.runtime().start_trace(4);
+  bench.step();
+  const Timeline timeline = bench.runtime().stop_trace();
+  EXPECT_THAT(timeline.tracks[0].spans, testing::SizeIs(4));
+  EXPECT_GE(timeline.lost, 2 * 3) << "two kernels inside of five acts, on each rank";
+}
+
+TEST(Trace, EndsWhereItIsStoppedAndBeginsAnew) {
+  Bench bench(sum_over_two());
+  bench.runtime().start_trace();
+  bench.step();
+  EXPECT_THAT(acts_of(bench.runtime().stop_trace().tracks[0]), testing::SizeIs(5));
+  bench.step();
+  bench.runtime().start_trace();
+  const Timeline empty = bench.runtime().stop_trace();
+  EXPECT_TRUE(empty.tracks[0].spans.empty());
+  EXPECT_TRUE(empty.messages.empty());
+}
+
+}  // namespace
+}  // namespace tessera

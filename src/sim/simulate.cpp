@@ -1,0 +1,138 @@
+#include "sim/simulate.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "actors/virtual_run.h"
+#include "base/error.h"
+
+namespace tessera {
+namespace {
+
+/// Whole nanoseconds: sums of them are exact.
+int64_t nanoseconds(Seconds time) {
+  return std::llround(time.value() * 1e9);
+}
+Seconds seconds(int64_t count) {
+  return Seconds(static_cast<double>(count) / 1e9);
+}
+
+class Simulator {
+ public:
+  Simulator(std::shared_ptr<const TaskGraph> graph, const ActTime& time, const SimulateOptions& options)
+      : options_(options), actors_(find_actors(graph, processes(*graph))) {
+    const auto tasks = static_cast<TaskId>(graph->tasks.size());
+    for (int rank = 0; rank < actors_.rank_count(); ++rank) {
+      std::vector<ActorId>& stream = setting_.streams.emplace_back();
+      for (TaskId task : actors_.order_of(rank)) stream.push_back(actors_.actor_id(rank, task));
+      for (TaskId task = 0; task < tasks; ++task) {
+        descriptions_.push_back(actors_.describe(rank, task));
+        setting_.overwrites.push_back(actors_.overwrites(rank, task));
+      }
+    }
+    setting_.records_meet = options.steps_meet;
+    setting_.duration = [this, &time](ActorId actor) { return nanoseconds(time(rank_of(actor), actors_.task_of(actor))); };
+    setting_.delay = [this](const Message& message) {
+      return actors_.rank_index_of(message.from) == actors_.rank_index_of(message.to) ? 0 : nanoseconds(options_.message);
+    };
+  }
+
+  Simulation run() {
+    ensure(options_.steps >= 1, "a simulation has a step");
+    run_ = run_virtually(descriptions_, options_.steps, setting_);
+    for (Rank rank : actors_.processes()) simulation_.timeline.tracks.push_back({rank, "acts", {}});
+    for (const VirtualAct& act : run_.acts) add_act(act);
+    for (const VirtualMessage& message : run_.messages) add_message(message);
+    simulation_.step = seconds(end_of(options_.steps - 1) - end_of(options_.steps - 2));
+    for (int rank = 0; rank < actors_.rank_count(); ++rank) simulation_.ranks.push_back(times_of(rank));
+    return std::move(simulation_);
+  }
+
+ private:
+  Rank rank_of(ActorId actor) const { return actors_.processes()[static_cast<size_t>(actors_.rank_index_of(actor))]; }
+  const Task& task_of(ActorId actor) const { return actors_.graph().tasks[static_cast<size_t>(actors_.task_of(actor))]; }
+
+  void add_act(const VirtualAct& act) {
+    const Task& task = task_of(act.actor);
+    std::vector<Span>& spans = simulation_.timeline.tracks[static_cast<size_t>(actors_.rank_index_of(act.actor))].spans;
+    const Seconds free = spans.empty() ? Seconds(0) : spans.back().end;
+    const bool steps_met = options_.steps_meet && (spans.empty() || spans.back().record != act.act.record);
+    if (free < seconds(act.start) && !steps_met)
+      spans.push_back({Span::Kind::kWait, task.name, act.act.record, task.micro_batch, free, seconds(act.start)});
+    spans.push_back({task.kind == Task::Kind::kCompute ? Span::Kind::kAct : Span::Kind::kCopy, task.name, act.act.record, task.micro_batch,
+                     seconds(act.start), seconds(act.end)});
+    begins_[{act.actor, act.act.record}] = act.start;
+  }
+
+  void add_message(const VirtualMessage& sent) {
+    const Message& message = sent.message;
+    const int from = actors_.rank_index_of(message.from), to = actors_.rank_index_of(message.to);
+    if (from == to) return;
+    const Register& reg = actors_.graph().registers[static_cast<size_t>(actors_.register_of(message.reg))];
+    const bool is_ready = message.kind == Message::Kind::kReady;
+    simulation_.timeline.messages.push_back({is_ready ? TimedMessage::Kind::kReady : TimedMessage::Kind::kReturned, reg.name,
+                                             static_cast<size_t>(from), static_cast<size_t>(to), seconds(sent.sent), seconds(sent.arrived),
+                                             seconds(is_ready ? begins_.at({message.to, message.record}) : sent.arrived)});
+  }
+
+  /// When the last act of a step ends; 0 before the first.
+  int64_t end_of(int64_t step) const {
+    int64_t end = 0;
+    for (const VirtualAct& act : run_.acts)
+      if (act.act.record == step) end = std::max(end, act.end);
+    return end;
+  }
+
+  RankTimes times_of(int rank) const {
+    RankTimes times{actors_.processes()[static_cast<size_t>(rank)], {}, {}, {}, {}};
+    std::vector<VirtualAct> kernels;
+    for (const VirtualAct& act : run_.acts) {
+      if (act.act.record != options_.steps - 1 || actors_.rank_index_of(act.actor) != rank) continue;
+      const Task::Kind kind = task_of(act.actor).kind;
+      if (kind == Task::Kind::kExchange) times.exchange += seconds(act.end - act.start);
+      if (kind != Task::Kind::kCompute) continue;
+      times.compute += seconds(act.end - act.start);
+      kernels.push_back(act);
+    }
+    add_span(kernels, times);
+    return times;
+  }
+
+  /// kernels  of one process in one step, by begin
+  void add_span(const std::vector<VirtualAct>& kernels, RankTimes& times) const {
+    const auto is_of_micro_batch = [&](const VirtualAct& act) { return task_of(act.actor).micro_batch >= 0; };
+    const bool any = std::any_of(kernels.begin(), kernels.end(), is_of_micro_batch);
+    const auto bounds = [&](const VirtualAct& act) { return !any || is_of_micro_batch(act); };
+    const auto first = std::find_if(kernels.begin(), kernels.end(), bounds);
+    if (first == kernels.end()) return;
+    const auto last = std::find_if(kernels.rbegin(), kernels.rend(), bounds);
+    int64_t idle = last->end - first->start;
+    times.span = seconds(idle);
+    for (auto act = first; act != last.base(); ++act) idle -= act->end - act->start;
+    times.idle_in_span = seconds(idle);
+  }
+
+  const SimulateOptions& options_;
+  const TaskActors actors_;
+  std::vector<ActorDescription> descriptions_;
+  VirtualSetting setting_;
+  VirtualRun run_;
+  std::map<std::pair<ActorId, int64_t>, int64_t> begins_;  // of acts, by record
+  Simulation simulation_;
+};
+
+}  // namespace
+
+double Simulation::bubble() const {
+  if (step.value() <= 0) return 0;
+  double work = 0;
+  for (const RankTimes& times : ranks) work += times.compute.value();
+  return 1 - work / (step.value() * static_cast<double>(ranks.size()));
+}
+
+Simulation simulate(std::shared_ptr<const TaskGraph> graph, const ActTime& time, const SimulateOptions& options) {
+  return Simulator(std::move(graph), time, options).run();
+}
+
+}  // namespace tessera

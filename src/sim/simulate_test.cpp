@@ -1,0 +1,90 @@
+#include "sim/simulate.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "tasks/hand_made.h"
+
+namespace tessera {
+namespace {
+
+int64_t milliseconds(Seconds time) {
+  return std::llround(time.value() * 1e3);
+}
+
+/// x on two processes; y made of it, z the sum of both y, w made of z.
+std::shared_ptr<const TaskGraph> two_processes() {
+  HandMade made(std::make_shared<ProcessMesh>(parse_mesh("dp=2")));
+  const RegisterIndex x = made.input("x", "f32[8@dp]");
+  const RegisterIndex y = made.compute("y", {"scalar.mul", {}, {2}, ""}, {x}, "f32[8@dp]");
+  const RegisterIndex z = made.exchange("gather", y, "f32[8]");
+  made.result("w", made.compute("w", {"scalar.mul", {}, {2}, ""}, {z}, "f32[8]"));
+  return std::make_shared<const TaskGraph>(made.finish());
+}
+
+/// y takes 10 ms on process 0 and 30 ms on process 1, the exchange 4 ms, w 20 ms.
+Simulation simulated(const SimulateOptions& options = {}) {
+  const auto graph = two_processes();
+  const auto time = [&](Rank rank, TaskId id) {
+    const std::string& name = graph->tasks[static_cast<size_t>(id)].name;
+    if (name == "y") return Seconds(rank == 0 ? 0.010 : 0.030);
+    if (name == "gather") return Seconds(0.004);
+    return Seconds(name == "w" ? 0.020 : 0);
+  };
+  return simulate(graph, time, options);
+}
+
+TEST(Simulate, AStepTakesAsLongAsItsLongestWay) {
+  EXPECT_EQ(milliseconds(simulated().step), 30 + 4 + 20);
+}
+
+TEST(Simulate, AProcessWorksExchangesOrIsIdle) {
+  const Simulation run = simulated();
+  ASSERT_EQ(run.ranks.size(), 2U);
+  EXPECT_EQ(milliseconds(run.ranks[0].compute), 10 + 20);
+  EXPECT_EQ(milliseconds(run.ranks[1].compute), 30 + 20);
+  EXPECT_EQ(milliseconds(run.ranks[0].exchange), 4);
+  // From the begin of y to the end of w: 20 ms of waiting and the exchange.
+  EXPECT_EQ(milliseconds(run.ranks[0].span), 54);
+  EXPECT_EQ(milliseconds(run.ranks[0].idle_in_span), 24);
+  EXPECT_DOUBLE_EQ(run.ranks[0].bubble_of_span(), 24.0 / 54);
+  EXPECT_NEAR(run.bubble(), 1 - (30.0 + 50) / (2 * 54), 1e-12);
+}
+
+TEST(Simulate, MessagesTakeTheirTime) {
+  EXPECT_EQ(milliseconds(simulated({.message = Seconds(0.005)}).step), 30 + 5 + 4 + 20);
+}
+
+TEST(Simulate, WithoutMeetingTheFasterProcessGoesAheadIntoTheNextStep) {
+  // Process 1 is never idle but in its exchange: 54 ms a step; process 0 makes its next y meanwhile.
+  const Simulation run = simulated({.steps = 4, .steps_meet = false});
+  EXPECT_EQ(milliseconds(run.step), 54);
+  const std::vector<Span>& spans = run.timeline.tracks[0].spans;
+  const auto second = std::find_if(spans.begin(), spans.end(), [](const Span& span) { return span.name == "y" && span.record == 1; });
+  ASSERT_NE(second, spans.end());
+  EXPECT_EQ(milliseconds(second->begin), 54);
+}
+
+TEST(Simulate, TheTimelineHasActsWaitsAndMessages) {
+  const Simulation run = simulated({.steps = 1});
+  std::vector<std::string> spans;
+  for (const Span& span : run.timeline.tracks[0].spans)
+    spans.push_back(std::string(to_text(span.kind)) + " " + span.name + " " + std::to_string(milliseconds(span.begin)) + "-" +
+                    std::to_string(milliseconds(span.end)));
+  EXPECT_EQ(spans, (std::vector<std::string>{"copy feed 0-0", "act y 0-10", "wait gather 10-30", "copy gather 30-34", "act w 34-54",
+                                             "copy fetch 54-54"}));
+  int ready = 0;
+  for (const TimedMessage& message : run.timeline.messages)
+    if (message.kind == TimedMessage::Kind::kReady) {
+      ++ready;
+      EXPECT_EQ(message.name, "y");
+      EXPECT_EQ(milliseconds(message.sent), message.from == 0 ? 10 : 30);
+      EXPECT_EQ(milliseconds(message.used), 30);
+    }
+  EXPECT_EQ(ready, 2);
+}
+
+}  // namespace
+}  // namespace tessera

@@ -1,0 +1,33 @@
+// Pipelines whose kernels sleep: what the virtual clock says of them can be held against a clock on the wall, since ranks that sleep do not
+// need cores.
+#pragma once
+
+#include <vector>
+
+#include "lower/lower.h"
+#include "sim/simulate.h"
+
+namespace tessera {
+
+/// What a stage does for one micro-batch.
+struct StageWork {
+  Seconds forward{0}, input_gradient{0}, weight_gradient{0};
+};
+
+/// A training graph of one op a stage, called "stage.0", "stage.1", ..., on `micro_batches` rows.
+///
+///     y = x + w          sleeps as long as forward takes
+///     dx = dy            input_gradient
+///     dw = sum_rows dy   weight_gradient
+Graph sleeping_graph(const std::vector<StageWork>& stages, int64_t micro_batches);
+
+/// The graph with stage s on process s, a row a micro-batch.
+Compiled sleeping_pipeline(const std::vector<StageWork>& stages, int64_t micro_batches, PipelineKind kind);
+
+/// How long the kernels of a task sleep.
+Seconds time_asleep(const Task& task);
+
+/// The virtual clock in which nothing but sleep takes time.
+Simulation simulate_sleep(const std::shared_ptr<const TaskGraph>& graph, int64_t steps);
+
+}  // namespace tessera

@@ -1,0 +1,77 @@
+// The virtual clock on pipelines that lower makes, and the same pipelines on ranks: both do the same in the same order. What the two
+// clocks show is compared by bench/sleep_bench.cpp.
+#include "sleeping_pipeline.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "runtime/runtime.h"
+
+namespace tessera {
+namespace {
+
+constexpr double kUnit = 0.01;  // seconds
+
+StageWork units(double forward, double input_gradient, double weight_gradient) {
+  return {Seconds(forward * kUnit), Seconds(input_gradient * kUnit), Seconds(weight_gradient * kUnit)};
+}
+
+Simulation simulated(const std::vector<StageWork>& stages, int64_t micro_batches, PipelineKind kind) {
+  return simulate_sleep(std::make_shared<const TaskGraph>(sleeping_pipeline(stages, micro_batches, kind).tasks), 2);
+}
+
+/// A time in units of work, as a whole number of thousandths: times are sums of whole nanoseconds.
+int64_t thousandths(Seconds time) {
+  return std::llround(time.value() / kUnit * 1000);
+}
+
+TEST(SleepingPipeline, EqualStagesTakePMinusOneMoreThanTheMicroBatches) {
+  // Forward 1, backward 1 + 1: a step takes (m + p - 1) * 3 under both schedules, of which each stage works m * 3.
+  for (PipelineKind kind : {PipelineKind::kForwardThenBackward, PipelineKind::kOneForwardOneBackward})
+    for (int p : {2, 3, 4})
+      for (int64_t m : {p, 2 * p, 3 * p + 1}) {
+        const Simulation run = simulated(std::vector<StageWork>(static_cast<size_t>(p), units(1, 1, 1)), m, kind);
+        const std::string which = std::string(to_text(kind)) + " p=" + std::to_string(p) + " m=" + std::to_string(m);
+        EXPECT_EQ(thousandths(run.step), (m + p - 1) * 3000) << which;
+        for (const RankTimes& rank : run.ranks) EXPECT_EQ(thousandths(rank.compute), m * 3000) << which << " rank " << rank.rank;
+      }
+}
+
+TEST(SleepingPipeline, UnequalStagesUnderForwardThenBackwardAreTwoFlowShops) {
+  // A flow shop of m equal jobs takes the sum over its machines and m - 1 times the slowest.
+  const std::vector<StageWork> stages = {units(1, 2, 1), units(3, 1, 1), units(2, 2, 3)};
+  const int64_t forward = (1 + 3 + 2) + 4 * 3, backward = (3 + 2 + 5) + 4 * 5;
+  EXPECT_EQ(thousandths(simulated(stages, 5, PipelineKind::kForwardThenBackward).step), (forward + backward) * 1000);
+}
+
+/// Names of the acts of a track, for one record.
+std::vector<std::string> acts_of(const Track& track, int64_t record) {
+  std::vector<std::string> names;
+  for (const Span& span : track.spans)
+    if ((span.kind == Span::Kind::kAct || span.kind == Span::Kind::kCopy) && span.record == record) names.push_back(span.name);
+  return names;
+}
+
+TEST(SleepingPipeline, RanksActInTheOrderOfTheVirtualClock) {
+  for (PipelineKind kind : {PipelineKind::kForwardThenBackward, PipelineKind::kOneForwardOneBackward}) {
+    const std::vector<StageWork> stages(3, units(0, 0, 0));
+    const auto graph = std::make_shared<const TaskGraph>(sleeping_pipeline(stages, 6, kind).tasks);
+    Runtime runtime(processes(*graph));
+    LoadedProgram& program = runtime.load(graph);
+    const Tensor x(graph->inputs.front().type);
+    TensorMap results;
+    runtime.start_trace();
+    for (int step = 0; step < 2; ++step) runtime.run(program, {{"x", &x}}, results);
+    const Timeline real = runtime.stop_trace(), virtual_one = simulate_sleep(graph, 2).timeline;
+    ASSERT_EQ(real.tracks.size(), virtual_one.tracks.size());
+    for (size_t track = 0; track < real.tracks.size(); ++track)
+      for (int64_t record : {0, 1}) {
+        EXPECT_EQ(acts_of(real.tracks[track], record), acts_of(virtual_one.tracks[track], record));
+        EXPECT_FALSE(acts_of(real.tracks[track], record).empty());
+      }
+  }
+}
+
+}  // namespace
+}  // namespace tessera
