@@ -7,6 +7,7 @@
 #include "mpi/mpi_process.h"
 #include "runtime/exchanges_for_tests.h"
 #include "runtime/network.h"
+#include "runtime/stress_for_tests.h"
 #include "runtime/transport_for_tests.h"
 
 namespace tessera {
@@ -45,6 +46,10 @@ TEST_F(MpiTransport, ExchangesGiveTheBitsOfThreads) {
     for (int step = 0; step < 3; ++step) member.step();
     EXPECT_EQ(bytes_of(member.result("x")), bytes_of(threads.result("x")));
   }
+}
+
+TEST_F(MpiTransport, RandomProgramsWithRandomDelaysGiveWhatPlainLoopsGive) {
+  testing_stress::run_random_programs(40, std::make_shared<Network>(mpi().transport()));
 }
 
 TEST_F(MpiTransport, WhatFailsOnOneProcessFailsOnAll) {

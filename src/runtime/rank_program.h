@@ -94,6 +94,9 @@ class RankProgram {
   /// From the next step on what it does is written down; nullptr: it is not. `recorder` outlives the steps.
   void record_into(Recorder* recorder);
 
+  /// Between steps: takes the messages that came in and says whether all its slots are home.
+  bool drained();
+
   /// Of all that the network fills and empties, its own too.
   Bytes arena_bytes() const;
   /// The pieces of an ask and the slot that they lie in.
