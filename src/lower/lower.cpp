@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "lower/device_copies.h"
 #include "lower/micro_batches.h"
 #include "lower/order.h"
 #include "lower/partition.h"
@@ -12,10 +13,16 @@
 namespace tessera {
 namespace {
 
-std::string arena_text(const std::vector<ArenaPlan>& arenas, const Meshes& meshes) {
+std::vector<DeviceKind> devices_of(const Meshes& meshes) {
+  std::vector<DeviceKind> devices;
+  for (const NamedMesh& mesh : meshes) devices.push_back(mesh.device);
+  return devices;
+}
+
+std::string arena_text(const std::vector<ArenaPlan>& arenas, const std::vector<std::string>& names) {
   std::string text;
   for (size_t i = 0; i < arenas.size(); ++i)
-    text += "arena" + (arenas.size() > 1 ? " of " + meshes[i].name : "") + " " + to_text(arenas[i].size) + ", alive at most " +
+    text += "arena" + (arenas.size() > 1 ? " of " + names[i] : "") + " " + to_text(arenas[i].size) + ", alive at most " +
             to_text(arenas[i].live_bound) + "\n";
   return text;
 }
@@ -27,6 +34,14 @@ std::string halos_text(const Graph& graph, const ShardedGraph& sharded) {
     if (const ValueId value{static_cast<int>(i)}; sharded.of(value).has_windows())
       text += graph.value(value).name + " " + to_text(graph.type(value), sharded.of(value)) + "\n";
   return text.empty() ? "no halo is computed\n" : text;
+}
+
+std::string copies_text(const Program& program) {
+  std::string text;
+  const auto name = [&](RegisterIndex reg) { return program.registers[static_cast<size_t>(reg)].name; };
+  for (const Instruction& instruction : program.instructions)
+    if (instruction.is_copy) text += name(instruction.target) + " = copy(" + name(instruction.source) + ")\n";
+  return text.empty() ? "nothing lies on a device\n" : text;
 }
 
 std::vector<std::string> names_of(const Meshes& meshes) {
@@ -71,7 +86,10 @@ Compiled compile(const Graph& graph, const Meshes& meshes, const std::vector<Mar
   stage("partition", [&] { program = partition(graph, result.sharded, meshes, count, options.reshard); }, [&] { return to_text(program); });
   stage("in-place", [&] { update_variables_in_place(program); }, [&] { return to_text(program); });
   stage("order", [&] { order_instructions(program, count, options.schedule); }, [&] { return order_text(program, names_of(meshes)); });
-  stage("arena", [&] { result.arenas = plan_arenas(program); }, [&] { return arena_text(result.arenas, meshes); });
+  stage("copies", [&] { add_device_copies(program, devices_of(meshes)); }, [&] { return copies_text(program); });
+  stage(
+      "arena", [&] { result.arenas = plan_arenas(program); },
+      [&] { return arena_text(result.arenas, with_host_names(program, names_of(meshes))); });
   stage("tasks", [&] { result.tasks = make_tasks(std::move(program), result.arenas); }, [&] { return to_text(result.tasks); });
   stage("check", [&] { check(result.tasks); }, [&] { return std::string("every promise of the task graph holds\n"); });
   if (options.check_placements)

@@ -9,9 +9,10 @@
 
 namespace tessera {
 
-/// One kernel or one exchange.
+/// One kernel, one exchange, or one copy between a device and its host.
 struct Instruction {
   bool is_exchange = false;
+  bool is_copy = false;  // of all of `source` into `target`
   Role role = Role::kForward;
   int micro_batch = -1;  // -1: once a step
   int mesh = 0;          // index in Program::meshes: the processes that execute it
@@ -27,6 +28,7 @@ struct Instruction {
 
 struct Program {
   std::vector<MeshPtr> meshes;
+  std::vector<DeviceKind> devices = {};  // by mesh, from lower/device_copies.h on; empty before
   std::vector<Register> registers;
   std::vector<Instruction> instructions;
   std::vector<TaskVariable> variables;
