@@ -100,9 +100,10 @@ struct Engine::State {
   bool check_placements = true;
   std::unique_ptr<SplitStep> split_step;
   std::map<std::string, const Tensor*> accumulation_inputs;
-  StepResult pending;        // of the batches that were accumulated since the last update: sums
-  int64_t accumulated = 0;   // their number
-  bool is_exchanged = true;  // is all of it in the reduced gradients?
+  std::optional<double> own_rate;  // instead of the schedule's
+  StepResult pending;              // of the batches that were accumulated since the last update: sums
+  int64_t accumulated = 0;         // their number
+  bool is_exchanged = true;        // is all of it in the reduced gradients?
 
   /// The program whose placements of the variables all others keep.
   const Graph& home() const { return purpose == Purpose::kTrain ? graph : home_graph; }
@@ -182,7 +183,7 @@ struct Engine::State {
   /// The inputs of a step or of a part of it; `draw` numbers the random numbers of dropout (and the step, for the optimizer).
   void give(std::map<std::string, const Tensor*>& given, const Batch& batch, int32_t draw) {
     check_rows(batch);
-    rate.values<float>()[0] = static_cast<float>(learning_rate(config.optimizer.schedule, steps_done));
+    rate.values<float>()[0] = static_cast<float>(next_rate());
     step_number.values<int32_t>()[0] = draw;
     for (const TaskInput& input : compiled.tasks.inputs) {
       const Tensor*& place = given[input.name];
@@ -196,6 +197,8 @@ struct Engine::State {
         throw InternalError("the training graph has an unknown input '" + input.name + "'");
     }
   }
+
+  double next_rate() const { return own_rate.value_or(learning_rate(config.optimizer.schedule, steps_done)); }
 
   void check_trains() const { ensure(purpose == Purpose::kTrain, "an engine that was made to evaluate does not train"); }
 
@@ -396,12 +399,19 @@ StepResult Engine::apply_gradients() {
   const double share = 1.0 / static_cast<double>(s.accumulated);
   result.step = s.steps_done;
   result.loss *= share;
-  result.learning_rate = static_cast<float>(learning_rate(s.config.optimizer.schedule, s.steps_done));  // as the ranks get it
+  result.learning_rate = static_cast<float>(s.next_rate());  // as the ranks get it
   result.grad_norm = s.split_step->apply(share, result.learning_rate, s.steps_done).grad_norm;
   result.time += seconds_since(start);
   s.accumulated = 0;
   ++s.steps_done;
   return result;
+}
+
+void Engine::set_learning_rate(std::optional<double> rate) {
+  if (rate && !(std::isfinite(*rate) && *rate >= 0))
+    throw UserError("the learning rate " + std::to_string(*rate) + " is no rate", "it is a number of at least 0",
+                    "give one, or nothing to go back to the schedule", ExitCode::kUsage);
+  state_->own_rate = rate;
 }
 
 void Engine::prepare() {

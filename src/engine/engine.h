@@ -5,6 +5,7 @@
 #include <functional>
 #include <iterator>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -108,6 +109,14 @@ class Engine {
   BatchRange dataloader(int64_t batches);
   /// The same as step(batch).
   StepResult run(const Batch& batch);
+
+  // Between steps. A step is done on all ranks when its call returns, and nothing of the next one has begun but the loading of its batch. So
+  // what comes between two steps waits for nothing: it sees every update of the step before it and none of the step after, whatever the
+  // schedule; and evaluate(), predict(), generate(), variables() and saving leave the steps after them what they would have been.
+
+  /// The rate of the steps from the next one on, instead of the schedule's; nothing: the schedule again, at the step where it would be.
+  ///   throws  UserError (2) when it is negative or no number
+  void set_learning_rate(std::optional<double> rate);
 
   /// Compiles and loads now what is otherwise made when it is first needed: evaluation, prediction, the loader. The training step is
   /// there from the constructor on. A second call does nothing.

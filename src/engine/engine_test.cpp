@@ -137,6 +137,36 @@ TEST(Engine, ASecondRunGivesTheSameBits) {
     EXPECT_EQ(std::memcmp(tensor.data(), b.at(name).data(), static_cast<size_t>(byte_size(tensor.type()).value())), 0) << name;
 }
 
+TEST(BetweenSteps, WhatIsAskedSeesTheStepBeforeAndLeavesTheStepAfter) {
+  Engine plain(tiny_gpt(), plan_of("gpt", "pp2-dp2"), small_text()), asked(tiny_gpt(), plan_of("gpt", "pp2-dp2"), small_text());
+  Engine serial(tiny_gpt(), serial_plan(), small_text());
+  for (int step = 0; step < 3; ++step) {
+    EXPECT_EQ(plain.step().loss, asked.step().loss) << "step " << step;
+    const TensorMap now = asked.variables();
+    for (const auto& [name, tensor] : plain.variables())
+      EXPECT_EQ(std::memcmp(tensor.data(), now.at(name).data(), static_cast<size_t>(byte_size(tensor.type()).value())), 0) << name;
+    // The serial evaluation of what the step left, and that of the plan itself, differ by rounding alone.
+    serial.set_variables(now);
+    const double loss = asked.evaluate(1).loss;
+    EXPECT_NEAR(serial.evaluate(1).loss, loss, loss * 0x1p-24 * (256 + 4 * 32));
+    asked.generate({10, 20}, 3, {.temperature = 0});
+  }
+}
+
+TEST(BetweenSteps, ALearningRateCountsFromTheNextStep) {
+  Engine engine(tiny_gpt(), serial_plan(), small_text());
+  const double of_schedule = engine.step().learning_rate;
+  ASSERT_GT(of_schedule, 0);
+  engine.set_learning_rate(0);
+  const TensorMap before = engine.variables();
+  EXPECT_EQ(engine.step().learning_rate, 0);
+  const std::string weight = engine.graph().value(engine.graph().variables().front().value).name;
+  EXPECT_EQ(to_reference(engine.variables().at(weight)).values, to_reference(before.at(weight)).values) << "nothing is learned at rate 0";
+  engine.set_learning_rate(std::nullopt);
+  EXPECT_EQ(engine.step().learning_rate, static_cast<float>(learning_rate(engine.config().optimizer.schedule, 2)));
+  EXPECT_THROW(engine.set_learning_rate(-1), UserError);
+}
+
 class Use : public testing::TestWithParam<ModelAndPlan> {};
 
 TEST_P(Use, EvaluatesAndGeneratesAsTheSerialPlanDoes) {

@@ -187,7 +187,9 @@ Plan parse_plan(const Document& document, const std::string& origin) {
   const Document* one = table.raw("mesh");
   read_meshes(one, table.raw("meshes"), origin, plan);
   plan.micro_batches = table.integer("micro_batches", 1, 1, 1 << 20);
-  plan.schedule = parse_pipeline_kind(table.choice("schedule", "1f1b", {"1f1b", "f-then-b"}));
+  std::vector<std::string> schedules;
+  for (const PipelineFacts& facts : pipeline_schedules()) schedules.emplace_back(facts.name);
+  plan.schedule = parse_pipeline_kind(table.choice("schedule", "1f1b", schedules));
   const std::string sums = table.choice("sums", "auto", {"auto", "direct", "scattered", "by-axis"});
   for (SumForm form : {SumForm::kAuto, SumForm::kDirect, SumForm::kScattered, SumForm::kByAxis})
     if (sums == to_text(form)) plan.sums = form;

@@ -4,7 +4,7 @@
 //       "format": 1,
 //       "mesh": {"dp": 2, "tp": 2},
 //       "micro_batches": 1,                        parts of a step's batch, one after the other
-//       "schedule": "1f1b",                        or "f-then-b"
+//       "schedule": "1f1b",                        one of pipeline_schedules() (schedule/named_orders.h)
 //       "sums": "auto",                            over several axes: "direct", "scattered" or "by-axis" (reshard/reshard.h)
 //       "marks": [{"tensor": "tokens", "placement": "P(\"dp\")"}],
 //       "fingerprint": {"graph": "9a3f...", "version": "0.1.0", "parameters": {"head.weight": "f32[128,256]"}}

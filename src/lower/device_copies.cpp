@@ -51,6 +51,7 @@ class CopyMaker {
     copy.is_copy = true;
     copy.role = like.role;
     copy.micro_batch = like.micro_batch;
+    copy.pass = like.pass;
     copy.mesh = is_on_device(source) ? reg(source).mesh : reg(target).mesh;
     copy.source = source;
     copy.target = target;

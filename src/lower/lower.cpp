@@ -85,7 +85,8 @@ Compiled compile(const Graph& graph, const Meshes& meshes, const std::vector<Mar
       [&] { return halos_text(graph, result.sharded); });
   stage("partition", [&] { program = partition(graph, result.sharded, meshes, count, options.reshard); }, [&] { return to_text(program); });
   stage("in-place", [&] { update_variables_in_place(program); }, [&] { return to_text(program); });
-  stage("order", [&] { order_instructions(program, count, options.schedule); }, [&] { return order_text(program, names_of(meshes)); });
+  stage(
+      "order", [&] { order_instructions(program, graph, count, options.schedule); }, [&] { return order_text(program, names_of(meshes)); });
   stage("copies", [&] { add_device_copies(program, devices_of(meshes)); }, [&] { return copies_text(program); });
   stage(
       "arena", [&] { result.arenas = plan_arenas(program); },

@@ -116,7 +116,8 @@ class TaskMaker {
   void add_kernel(Instruction& instruction) {
     const Task& last = graph_.tasks.back();
     if (last.kind != Task::Kind::kCompute || instruction.step.control || (!last.steps.empty() && last.steps.back().control) ||
-        last.role != instruction.role || last.mesh != instruction.mesh || last.micro_batch != instruction.micro_batch) {
+        last.role != instruction.role || last.mesh != instruction.mesh || last.micro_batch != instruction.micro_batch ||
+        last_pass_ != instruction.pass) {
       Task task;
       task.name = instruction.step.op;
       task.kind = Task::Kind::kCompute;
@@ -126,6 +127,7 @@ class TaskMaker {
       graph_.tasks.push_back(std::move(task));
     }
     graph_.tasks.back().steps.push_back(std::move(instruction.step));
+    last_pass_ = instruction.pass;
   }
 
   /// Producers, consumers, and what each compute task takes in and gives out.
@@ -196,6 +198,7 @@ class TaskMaker {
 
   Program program_;
   TaskGraph graph_;
+  std::optional<PassKind> last_pass_;  // of the last kernel: who waits for B does not wait for W
 };
 
 }  // namespace

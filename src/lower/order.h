@@ -6,12 +6,17 @@
 
 namespace tessera {
 
-/// Sorts the instructions by the schedule of their stages.
+/// Sorts the instructions by the schedule of their stages, and notes of each the pass that it is part of. Meshes that share processes are
+/// stages of one device.
+///
 ///   ensures  each comes after those whose registers it reads, and after those that read a variable before it is written over; with one
-///            mesh and one micro-batch nothing changes
-void order_instructions(Program& program, int64_t micro_batches, PipelineKind kind);
+///            micro-batch nothing changes
+///   times    of the schedule `auto`: estimated from the work that operators give, divided as their operands are
+///   throws   UserError (78) when the schedule does not fit the meshes
+void order_instructions(Program& program, const Graph& graph, int64_t micro_batches, PipelineKind kind);
 
-/// The order of each mesh: "first: F0 F1 B0 B1 O": forward and backward by micro-batch, what is done once without a number.
+/// The order of each mesh: "first: F0 F1 B0 B1 O": forward and backward by micro-batch, what is done once without a number. Where the
+/// backward is split, W0 is what it does for the weights.
 std::string order_text(const Program& program, const std::vector<std::string>& mesh_names);
 
 }  // namespace tessera

@@ -2,9 +2,11 @@
 // process of it.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "schedule/passes.h"
 #include "tasks/task_graph.h"
 
 namespace tessera {
@@ -14,10 +16,11 @@ struct Instruction {
   bool is_exchange = false;
   bool is_copy = false;  // of all of `source` into `target`
   Role role = Role::kForward;
-  int micro_batch = -1;  // -1: once a step
-  int mesh = 0;          // index in Program::meshes: the processes that execute it
-  KernelStep step;       // of a kernel
-  Exchange exchange;     // of an exchange: pulls from `source` into `target`
+  int micro_batch = -1;                         // -1: once a step
+  int mesh = 0;                                 // index in Program::meshes: the processes that execute it
+  std::optional<PassKind> pass = std::nullopt;  // of a pipeline; set when it is ordered
+  KernelStep step;                              // of a kernel
+  Exchange exchange;                            // of an exchange: pulls from `source` into `target`
   RegisterIndex source = -1;
   RegisterIndex target = -1;
   std::string reason;

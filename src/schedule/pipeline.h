@@ -1,21 +1,13 @@
-// In which order the stages of a pipeline do the forward and backward of their micro-batches. It knows pieces of work and who needs whom;
-// not what they compute.
+// In which order the stages of a pipeline do their work of a step. It knows pieces of work and who needs whom; not what they compute.
 #pragma once
 
-#include <string_view>
+#include <optional>
 #include <vector>
 
 #include "graph/graph.h"
+#include "schedule/named_orders.h"
 
 namespace tessera {
-
-enum class PipelineKind {
-  kForwardThenBackward,    // all forwards, then all backwards: every stage keeps all m micro-batches
-  kOneForwardOneBackward,  // stage s of p starts backward after min(m, p - s) forwards and then alternates: it keeps so many
-};
-std::string_view to_text(PipelineKind kind);  // "f-then-b", "1f1b"
-/// throws  UserError (78)
-PipelineKind parse_pipeline_kind(std::string_view text);
 
 /// A piece of work in program order.
 struct PipelineStep {
@@ -23,18 +15,34 @@ struct PipelineStep {
   Role role = Role::kForward;
   int micro_batch = -1;    // -1: once a step
   std::vector<int> needs;  // indices of earlier pieces
+  double work = 0;         // how long it takes, in a unit of the caller's choice; `auto` and the order across devices go by it
 };
 
-/// Micro-batches whose forward a stage does before its first backward, when `to_end` stages (itself counted) lie between it and the end.
-int warm_up(PipelineKind kind, int micro_batches, int to_end);
+struct PipelineOptions {
+  PipelineKind kind = PipelineKind::kOneForwardOneBackward;
+  int micro_batches = 1;
+  std::vector<int> devices = {};  // by stage: of stages that share processes the same; numbered from 0
+  int most_kept = 0;              // of `auto`: micro-batches that a device keeps at most; 0: as many as there are devices, as 1F1B's first
+};
 
-/// An order of all pieces in which each comes after what it needs, and on each stage: first what is done once and what any micro-batch
-/// needs of it (the prologue), then forward and backward of the micro-batches as `kind` says, then the rest (the epilogue: the optimizer).
+struct PipelineOrder {
+  std::vector<int> order;                       // indices into `work`
+  std::vector<std::optional<PassKind>> passes;  // by piece: the pass that it is part of; none: it is done once a step
+  PipelineShape shape;                          // times are sums of `work`; a stage keeps one over the stages of its device
+  DeviceOrders orders;
+};
+
+/// An order of all pieces in which each comes after what it needs, and on each device: first what is done once and what any micro-batch
+/// needs of it (the prologue), then the passes as the schedule says, then the rest (the epilogue: the optimizer). A device begins its
+/// epilogue when its own passes are over, whatever the others still do.
 ///
-///   stages    form a DAG by the needs of forward pieces; the distance of a stage to the end is that of the longest way
-///   returns   indices into `work`
-///   throws    UserError (78) when the stages need each other in a circle
-///   source    Narayanan et al., PipeDream-flush (arXiv 2006.09503); Huang et al., GPipe (arXiv 1811.06965)
-std::vector<int> pipeline_order(const std::vector<PipelineStep>& work, int stages, int micro_batches, PipelineKind kind);
+///   passes   forward pieces of a stage and micro-batch are its F. Of a schedule that splits the backward, a piece is part of B when
+///            another stage's backward needs it, directly or not, and of W else. Where no other stage needs anything (the first one) B is
+///            what leads to the last link of the longest chain: there, gradients of activations follow each other, and those of weights
+///            branch off
+///   stages   form a DAG by what their pieces need of each other
+///   across   devices, pieces stand in the order of the virtual clock
+///   throws   UserError (78) when the schedule does not fit the stages, or these need each other in a circle
+PipelineOrder pipeline_order(const std::vector<PipelineStep>& work, const PipelineOptions& options);
 
 }  // namespace tessera

@@ -32,6 +32,16 @@ std::vector<PipelineStep> chain(int stages, int micro_batches) {
   return work;
 }
 
+PipelineOptions each_alone(PipelineKind kind, int stages, int micro_batches) {
+  PipelineOptions options{.kind = kind, .micro_batches = micro_batches};
+  for (int s = 0; s < stages; ++s) options.devices.push_back(s);
+  return options;
+}
+
+std::vector<int> order_of(const std::vector<PipelineStep>& work, int stages, int micro_batches, PipelineKind kind) {
+  return pipeline_order(work, each_alone(kind, stages, micro_batches)).order;
+}
+
 std::string of_stage(const std::vector<PipelineStep>& work, const std::vector<int>& order, int stage) {
   std::string text;
   for (int index : order) {
@@ -45,7 +55,7 @@ std::string of_stage(const std::vector<PipelineStep>& work, const std::vector<in
 
 TEST(Pipeline, OneForwardOneBackwardWarmsUpByTheDistanceToTheEnd) {
   const auto work = chain(4, 5);
-  const auto order = pipeline_order(work, 4, 5, PipelineKind::kOneForwardOneBackward);
+  const auto order = order_of(work, 4, 5, PipelineKind::kOneForwardOneBackward);
   EXPECT_EQ(of_stage(work, order, 0), "F0F1F2F3B0F4B1B2B3B4O");
   EXPECT_EQ(of_stage(work, order, 2), "F0F1B0F2B1F3B2F4B3B4O");
   EXPECT_EQ(of_stage(work, order, 3), "F0B0F1B1F2B2F3B3F4B4O");
@@ -53,7 +63,7 @@ TEST(Pipeline, OneForwardOneBackwardWarmsUpByTheDistanceToTheEnd) {
 
 TEST(Pipeline, ForwardThenBackwardDoesAllForwardsFirst) {
   const auto work = chain(2, 3);
-  EXPECT_EQ(of_stage(work, pipeline_order(work, 2, 3, PipelineKind::kForwardThenBackward), 0), "F0F1F2B0B1B2O");
+  EXPECT_EQ(of_stage(work, order_of(work, 2, 3, PipelineKind::kForwardThenBackward), 0), "F0F1F2B0B1B2O");
 }
 
 TEST(Pipeline, KeepsSoManyMicroBatchesAtEachStage) {
@@ -63,7 +73,7 @@ TEST(Pipeline, KeepsSoManyMicroBatchesAtEachStage) {
                                                                     {PipelineKind::kOneForwardOneBackward, 2, {2, 2, 2, 1}},
                                                                     {PipelineKind::kForwardThenBackward, 4, {4, 4, 4, 4}}}) {
     const auto work = chain(4, micro_batches);
-    const auto order = pipeline_order(work, 4, micro_batches, kind);
+    const auto order = order_of(work, 4, micro_batches, kind);
     for (int stage = 0; stage < 4; ++stage) {
       int alive = 0, most = 0;
       for (int index : order) {
@@ -83,12 +93,12 @@ TEST(Pipeline, WhatAMicroBatchNeedsOnceComesFirst) {
                                           {0, Role::kForward, -1, {0, 1}},
                                           {0, Role::kBackward, 0, {2}},
                                           {0, Role::kBackward, 1, {2}}};
-  EXPECT_EQ(pipeline_order(work, 1, 2, PipelineKind::kOneForwardOneBackward), (std::vector<int>{0, 1, 2, 3, 4}));
+  EXPECT_EQ(order_of(work, 1, 2, PipelineKind::kOneForwardOneBackward), (std::vector<int>{0, 1, 2, 3, 4}));
 }
 
 TEST(Pipeline, RefusesStagesThatWaitForEachOther) {
   const std::vector<PipelineStep> work = {{0, Role::kForward, 0, {1}}, {1, Role::kForward, 0, {0}}};
-  EXPECT_THROW(pipeline_order(work, 2, 1, PipelineKind::kOneForwardOneBackward), UserError);
+  EXPECT_THROW(order_of(work, 2, 1, PipelineKind::kOneForwardOneBackward), UserError);
 }
 
 }  // namespace

@@ -1,0 +1,222 @@
+#include "schedule/building_block.h"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+
+#include "base/error.h"
+
+namespace tessera {
+namespace {
+
+/// A forward or an input gradient of the block on one device.
+struct Slot {
+  PassKind kind;
+  int stage;
+  int offset;
+};
+using Block = std::vector<std::vector<Slot>>;  // by device
+
+/// What waits at the turns: forward at the point of the V, at the loss, backward at the point of the V.
+struct Turns {
+  int forward = 1, loss = 1, backward = 1;
+};
+
+Block lay_out(const BuildingBlock& block, int devices, const Turns& turns) {
+  const int rounds = static_cast<int>(block.forward_step.size()), stages = rounds * devices;
+  Block slots(static_cast<size_t>(devices));
+  const auto device_of = [&](int stage) { return rounds == 1 ? stage : std::min(stage, 2 * devices - 1 - stage); };
+  int now = 0;
+  for (int stage = 0; stage < stages; ++stage) {
+    if (stage > 0) now += stage == devices ? turns.forward : block.forward_step[static_cast<size_t>(stage / devices)];
+    slots[static_cast<size_t>(device_of(stage))].push_back({PassKind::kForward, stage, now});
+  }
+  for (int stage = stages - 1; stage >= 0; --stage) {
+    const bool is_point = stage + 1 == devices && rounds == 2;
+    now += stage == stages - 1 ? turns.loss : is_point ? turns.backward : block.backward_step[static_cast<size_t>(stage / devices)];
+    slots[static_cast<size_t>(device_of(stage))].push_back({PassKind::kInputGradient, stage, now});
+  }
+  return slots;
+}
+
+bool collides(const Block& slots, int period) {
+  return std::any_of(slots.begin(), slots.end(), [&](const std::vector<Slot>& device) {
+    unsigned taken = 0;
+    for (const Slot& slot : device) {
+      const unsigned bit = 1u << (slot.offset % period);
+      if (taken & bit) return true;
+      taken |= bit;
+    }
+    return false;
+  });
+}
+
+/// The block that waits least where the way turns.
+Block without_collisions(const BuildingBlock& block, int devices) {
+  const int rounds = static_cast<int>(block.forward_step.size()), period = 3 * rounds;
+  const int longest = 3 * period;
+  for (int total = 0; total <= longest; ++total)
+    for (int forward = 0; forward <= (rounds == 2 ? total : 0); ++forward)
+      for (int backward = 0; backward <= (rounds == 2 ? total - forward : 0); ++backward) {
+        Block slots = lay_out(block, devices, {1 + forward, 1 + total - forward - backward, 1 + backward});
+        if (!collides(slots, period)) return slots;
+      }
+  throw InternalError("a building block cannot be repeated");
+}
+
+/// One device while the repeated block is squeezed.
+struct Device {
+  std::vector<Slot> sequence;  // the repeated block in its order; `offset` is when it falls due
+  std::vector<int> micro_batch;
+  std::vector<bool> done;
+  size_t first = 0;             // of what is left
+  std::vector<Pass> waiting_w;  // B is done, W is not
+  size_t next_w = 0;
+  int kept = 0;
+  int forwards_left = 0;
+  int begin = 0;  // slot of its first pass
+  std::vector<Pass> order;
+};
+
+class Squeeze {
+ public:
+  Squeeze(const Block& block, int period, int limit, int stages, int micro_batches, bool room_first)
+      : limit_(limit),
+        stages_(stages),
+        room_first_(room_first),
+        count_(micro_batches),
+        end_(2 * static_cast<size_t>(stages * micro_batches), -1) {
+    for (const std::vector<Slot>& slots : block) devices_.push_back(repeat(slots, period));
+  }
+
+  void run() {
+    const size_t passes = static_cast<size_t>(3 * stages_ * count_);
+    size_t done = 0;
+    for (int now = 0; done < passes; ++now) {
+      ensure(now <= kIdleFactor * static_cast<int>(passes) + kIdleFactor, "a squeezed block goes on");
+      for (Device& device : devices_) done += act(device, now) ? 1 : 0;
+    }
+  }
+
+  /// In slots, of the device that takes longest from its first pass to its last.
+  int longest_span() const { return longest_span_; }
+
+  DeviceOrders take() {
+    DeviceOrders orders;
+    for (Device& device : devices_) orders.push_back(std::move(device.order));
+    return orders;
+  }
+
+ private:
+  static constexpr int kIdleFactor = 16;
+
+  Device repeat(const std::vector<Slot>& slots, int period) const {
+    std::vector<std::pair<Slot, int>> all;
+    for (int i = 0; i < count_; ++i)
+      for (const Slot& slot : slots) all.push_back({{slot.kind, slot.stage, slot.offset + i * period}, i});
+    std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.first.offset < b.first.offset; });
+    Device device;
+    for (const auto& [slot, micro_batch] : all) {
+      device.sequence.push_back(slot);
+      if (slot.kind == PassKind::kForward) ++device.forwards_left;
+      device.micro_batch.push_back(micro_batch);
+    }
+    device.done.assign(all.size(), false);
+    return device;
+  }
+
+  int& end_of(PassKind kind, int stage, int micro_batch) {
+    return end_[static_cast<size_t>((static_cast<int>(kind) * stages_ + stage) * count_ + micro_batch)];
+  }
+
+  bool is_over(PassKind kind, int stage, int micro_batch, int now) {
+    const int end = end_of(kind, stage, micro_batch);
+    return end >= 0 && end <= now;
+  }
+
+  bool is_ready(const Slot& slot, int micro_batch, int now) {
+    if (slot.kind == PassKind::kForward) return slot.stage == 0 || is_over(PassKind::kForward, slot.stage - 1, micro_batch, now);
+    return is_over(PassKind::kForward, slot.stage, micro_batch, now) &&
+           (slot.stage + 1 == stages_ || is_over(PassKind::kInputGradient, slot.stage + 1, micro_batch, now));
+  }
+
+  /// May the forward at `place` come before all that is left before it?
+  bool is_safe(const Device& device, size_t place) const {
+    if (device.kept >= limit_) return false;
+    int kept = device.kept + 1 - static_cast<int>(device.waiting_w.size() - device.next_w);
+    for (size_t i = device.first; i < place; ++i) {
+      if (device.done[i]) continue;
+      kept += device.sequence[i].kind == PassKind::kForward ? 1 : -1;
+      if (kept > limit_) return false;
+    }
+    return true;
+  }
+
+  /// The first of what is left that is ready; of each stage and kind only the next one can be.
+  std::optional<size_t> choose(const Device& device, int now) {
+    std::vector<std::array<bool, 2>> seen(static_cast<size_t>(stages_));
+    size_t unseen = device.sequence.size() / static_cast<size_t>(count_);
+    for (size_t i = device.first; i < device.sequence.size() && unseen > 0; ++i) {
+      const Slot& slot = device.sequence[i];
+      bool& known = seen[static_cast<size_t>(slot.stage)][static_cast<size_t>(slot.kind)];
+      if (device.done[i] || known) continue;
+      known = true;
+      --unseen;
+      if (!is_ready(slot, device.micro_batch[i], now)) continue;
+      if (slot.kind == PassKind::kInputGradient || is_safe(device, i)) return i;
+      if (device.kept >= limit_ && device.next_w < device.waiting_w.size()) return std::nullopt;  // a W makes room for it
+    }
+    return std::nullopt;
+  }
+
+  bool act(Device& device, int now) {
+    const bool makes_room = room_first_ && device.kept >= limit_ && device.forwards_left > 0 && device.next_w < device.waiting_w.size();
+    if (const auto place = makes_room ? std::nullopt : choose(device, now)) {
+      const Slot& slot = device.sequence[*place];
+      const Pass pass{slot.kind, slot.stage, device.micro_batch[*place]};
+      end_of(pass.kind, pass.stage, pass.micro_batch) = now + 1;
+      device.done[*place] = true;
+      while (device.first < device.done.size() && device.done[device.first]) ++device.first;
+      add(device, pass, now);
+      if (pass.kind == PassKind::kForward) {
+        ++device.kept;
+        --device.forwards_left;
+      }
+      if (pass.kind == PassKind::kInputGradient) device.waiting_w.push_back({PassKind::kWeightGradient, pass.stage, pass.micro_batch});
+      return true;
+    }
+    if (device.next_w == device.waiting_w.size()) return false;
+    add(device, device.waiting_w[device.next_w++], now);
+    --device.kept;
+    return true;
+  }
+
+  void add(Device& device, const Pass& pass, int now) {
+    if (device.order.empty()) device.begin = now;
+    device.order.push_back(pass);
+    longest_span_ = std::max(longest_span_, now + 1 - device.begin);
+  }
+
+  int limit_, stages_;
+  bool room_first_;  // a device that is full does a W before it goes on
+  int count_;
+  int longest_span_ = 0;
+  std::vector<int> end_;  // slot at which it is over, by kind (F, B), stage and micro-batch; negative: not done
+  std::vector<Device> devices_;
+};
+
+}  // namespace
+
+DeviceOrders repeat_block(const BuildingBlock& block, int devices, int micro_batches) {
+  const int rounds = static_cast<int>(block.forward_step.size());
+  const Block slots = without_collisions(block, devices);
+  const auto squeezed = [&](bool room_first) {
+    Squeeze squeeze(slots, 3 * rounds, block.limit, rounds * devices, micro_batches, room_first);
+    squeeze.run();
+    return squeeze;
+  };
+  Squeeze late = squeezed(false), early = squeezed(true);
+  return early.longest_span() < late.longest_span() ? early.take() : late.take();
+}
+
+}  // namespace tessera

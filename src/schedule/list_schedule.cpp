@@ -1,0 +1,231 @@
+#include "schedule/list_schedule.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "base/error.h"
+#include "schedule/clock.h"
+#include "schedule/stage_lists.h"
+
+namespace tessera {
+namespace {
+
+constexpr double kNever = std::numeric_limits<double>::infinity();
+constexpr double kSlack = 1e-9;
+
+/// How many passes of each kind a stage has begun.
+struct Progress {
+  int forward = 0, input_gradient = 0, weight_gradient = 0;
+  int& of(PassKind kind) {
+    return kind == PassKind::kForward ? forward : kind == PassKind::kInputGradient ? input_gradient : weight_gradient;
+  }
+};
+
+struct Choice {
+  Pass pass;
+  double start = kNever;
+};
+
+struct Device {
+  std::vector<int> stages;
+  double free = 0, kept = 0, limit = kNever;
+  double idle = 0;  // since its first pass
+  bool last_was_forward = false;
+  std::vector<Pass> order;
+  Choice choice;        // what it does next, as far as is known
+  bool is_open = true;  // the choice is not made, or something came up since
+};
+
+class ListScheduler {
+ public:
+  ListScheduler(const PipelineShape& shape, const ListRule& rule)
+      : shape_(shape),
+        rule_(rule),
+        clock_(shape),
+        progress_(shape.stages.size()),
+        devices_(static_cast<size_t>(shape.devices)),
+        end_(3 * shape.stages.size() * static_cast<size_t>(shape.micro_batches), kNever) {
+    for (size_t k = 0; k < shape.stages.size(); ++k) device_of(static_cast<int>(k)).stages.push_back(static_cast<int>(k));
+    if (!shape.memory_limits.empty())
+      for (size_t d = 0; d < devices_.size(); ++d) devices_[d].limit = shape.memory_limits[d] + kSlack;
+    find_waiting();
+    const std::vector<int> to_end = distances_to_end(shape);
+    for (int distance : to_end)
+      ahead_.push_back(rule.ahead > 0 ? std::max(1, static_cast<int>(rule.ahead * distance + 0.5)) : shape.micro_batches);
+  }
+
+  std::optional<DeviceOrders> run() {
+    for (const Device& device : devices_) {
+      double kept = 0;
+      for (int stage : device.stages) kept += costs(stage).kept;
+      if (kept > device.limit) return std::nullopt;
+    }
+    for (size_t left = 3 * shape_.stages.size() * static_cast<size_t>(shape_.micro_batches); left > 0; --left) {
+      Choice first;
+      for (Device& device : devices_) {
+        if (device.is_open) device.choice = choose(device);
+        device.is_open = false;
+        if (device.choice.start < first.start) first = device.choice;
+      }
+      if (first.start == kNever) return std::nullopt;
+      commit(first);
+    }
+    DeviceOrders orders;
+    for (Device& device : devices_) orders.push_back(std::move(device.order));
+    return orders;
+  }
+
+ private:
+  Device& device_of(int stage) { return devices_[static_cast<size_t>(shape_.stages[static_cast<size_t>(stage)].device)]; }
+  const StageCosts& costs(int stage) const { return shape_.stages[static_cast<size_t>(stage)].costs; }
+  Progress& progress(int stage) { return progress_[static_cast<size_t>(stage)]; }
+  double& end_of(PassKind kind, int stage, int micro_batch) {
+    return end_[(static_cast<size_t>(kind) * shape_.stages.size() + static_cast<size_t>(stage)) *
+                    static_cast<size_t>(shape_.micro_batches) +
+                static_cast<size_t>(micro_batch)];
+  }
+
+  /// When all that it needs is there; never, as far as is known, when something has not begun.
+  double arrival(const Pass& pass) {
+    double time = 0;
+    for (const PassClock::Need& need : clock_.needs_of(pass))
+      time = std::max(time, end_of(need.kind, need.stage, pass.micro_batch) + need.delay);
+    return time;
+  }
+
+  /// Its next pass of a kind, if there is one.
+  std::optional<Choice> next(int stage, PassKind kind) {
+    const Pass pass{kind, stage, progress(stage).of(kind)};
+    if (pass.micro_batch >= shape_.micro_batches) return std::nullopt;
+    const double there = arrival(pass);
+    if (there == kNever) return std::nullopt;
+    return Choice{pass, there};
+  }
+
+  bool may_begin_forward(const Device& device, int stage) {
+    const Progress& done = progress(stage);
+    if (done.forward - done.input_gradient >= ahead_[static_cast<size_t>(stage)]) return false;
+    return device.limit == kNever || is_safe(device, stage);
+  }
+
+  /// Can every micro-batch be finished after one more F of `stage`, the oldest first?
+  bool is_safe(const Device& device, int stage) {
+    double kept = device.kept + costs(stage).kept;
+    if (kept > device.limit) return false;
+    if (device.stages.size() == 1) return true;
+    int oldest = shape_.micro_batches, newest = 0;
+    for (int k : device.stages) {
+      oldest = std::min(oldest, progress(k).weight_gradient);
+      newest = std::max(newest, progress(k).forward + (k == stage ? 1 : 0));
+    }
+    for (int i = oldest; i < newest; ++i) {
+      double more = 0, held = 0;
+      for (int k : device.stages) {
+        const Progress& done = progress(k);
+        if (i >= done.forward + (k == stage ? 1 : 0))
+          more += costs(k).kept;
+        else if (i >= done.weight_gradient)
+          held += costs(k).kept - (i < done.input_gradient ? costs(k).freed_early : 0);
+      }
+      if (kept + more > device.limit) return false;
+      kept -= held;
+    }
+    return true;
+  }
+
+  bool is_better(const Device& device, const Choice& a, const Choice& b) const {
+    const bool a_forward = a.pass.kind == PassKind::kForward, b_forward = b.pass.kind == PassKind::kForward;
+    if (a_forward != b_forward) {
+      if (rule_.prefer == ListRule::Prefer::kBackward) return b_forward;
+      if (rule_.prefer == ListRule::Prefer::kForward) return a_forward;
+      return a_forward != device.last_was_forward;
+    }
+    if (a.pass.micro_batch != b.pass.micro_batch) return a.pass.micro_batch < b.pass.micro_batch;
+    return a.start < b.start;
+  }
+
+  std::optional<Choice> next_weight_gradient(const Device& device) {
+    std::optional<Choice> oldest;
+    for (int stage : device.stages)
+      if (auto choice = next(stage, PassKind::kWeightGradient);
+          choice && choice->start <= device.free + kSlack && (!oldest || choice->pass.micro_batch < oldest->pass.micro_batch))
+        oldest = choice;
+    return oldest;
+  }
+
+  Choice choose(Device& device) {
+    const double now = std::max(device.free, now_);
+    std::optional<Choice> best;  // there now
+    Choice soon;                 // known to come
+    double backward_comes = kNever;
+    for (int stage : device.stages)
+      for (PassKind kind : {PassKind::kForward, PassKind::kInputGradient}) {
+        const std::optional<Choice> choice = next(stage, kind);
+        if (!choice) continue;
+        if (kind == PassKind::kForward && !may_begin_forward(device, stage)) continue;
+        if (kind == PassKind::kInputGradient) backward_comes = std::min(backward_comes, choice->start);
+        if (choice->start > now + kSlack) {
+          if (choice->start < soon.start) soon = *choice;
+        } else if (!best || is_better(device, *choice, *best)) {
+          best = choice;
+        }
+      }
+    if (best && rule_.awaits_backward && best->pass.kind == PassKind::kForward && backward_comes > now + kSlack &&
+        backward_comes < now + costs(best->pass.stage).forward - kSlack)
+      best.reset();
+    if (best) return {best->pass, now};
+    const std::optional<Choice> w = next_weight_gradient(device);
+    if (w && fills(device, now, soon.start, costs(w->pass.stage).weight_gradient)) return {w->pass, now};
+    return soon;
+  }
+
+  bool fills(const Device& device, double now, double until, double time) const {
+    if (now + time <= until + kSlack || rule_.fill == ListRule::Fill::kAlways) return true;
+    if (rule_.fill == ListRule::Fill::kFits) return false;
+    double most = 0;
+    for (const Device& other : devices_) most = std::max(most, other.idle);
+    return device.idle + (until - now) > most + kSlack;
+  }
+
+  void commit(const Choice& choice) {
+    const Pass& pass = choice.pass;
+    Device& device = device_of(pass.stage);
+    now_ = choice.start;
+    if (!device.order.empty()) device.idle += choice.start - device.free;
+    device.free = choice.start + time_of(costs(pass.stage), pass.kind);
+    device.kept += memory_of(costs(pass.stage), pass.kind);
+    if (pass.kind != PassKind::kWeightGradient) device.last_was_forward = pass.kind == PassKind::kForward;
+    ++progress(pass.stage).of(pass.kind);
+    end_of(pass.kind, pass.stage, pass.micro_batch) = device.free;
+    device.order.push_back(pass);
+    device.is_open = true;
+    for (int stage : waiting_[static_cast<size_t>(pass.kind)][static_cast<size_t>(pass.stage)]) device_of(stage).is_open = true;
+  }
+
+  /// By pass, the stages some pass of which needs it.
+  void find_waiting() {
+    for (auto& of_kind : waiting_) of_kind.resize(shape_.stages.size());
+    for (size_t k = 0; k < shape_.stages.size(); ++k)
+      for (const auto& needs : shape_.stages[k].needs)
+        for (const PassNeed& need : needs)
+          waiting_[static_cast<size_t>(need.kind)][static_cast<size_t>(need.stage)].push_back(static_cast<int>(k));
+  }
+
+  const PipelineShape& shape_;
+  const ListRule rule_;
+  PassClock clock_;  // knows the needs
+  std::array<std::vector<std::vector<int>>, 3> waiting_;
+  std::vector<Progress> progress_;
+  std::vector<Device> devices_;
+  std::vector<double> end_;
+  std::vector<int> ahead_;  // by stage
+  double now_ = 0;          // start of the last pass that was chosen
+};
+
+}  // namespace
+
+std::optional<DeviceOrders> list_schedule(const PipelineShape& shape, const ListRule& rule) {
+  return ListScheduler(shape, rule).run();
+}
+
+}  // namespace tessera

@@ -1,0 +1,144 @@
+#include "schedule/named_orders.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "schedule/building_block.h"
+#include "schedule/stage_lists.h"
+
+namespace tessera {
+namespace {
+
+DeviceOrders by_stage(PipelineKind kind, const PipelineShape& shape, int hidden) {
+  const std::vector<int> to_end = distances_to_end(shape);
+  std::vector<std::vector<Pass>> lists;
+  for (int k = 0; k < static_cast<int>(shape.stages.size()); ++k)
+    lists.push_back(alternate(k, shape.micro_batches, warm_up(kind, shape.micro_batches, to_end[static_cast<size_t>(k)], hidden)));
+  return merge_stage_lists(shape, lists);
+}
+
+/// Periods that a transfer there and one back take.
+int hidden_periods(const PipelineShape& shape) {
+  std::vector<double> busy(static_cast<size_t>(shape.devices), 0);
+  for (const PipelineStage& stage : shape.stages)
+    busy[static_cast<size_t>(stage.device)] += time_of(stage.costs, PassKind::kForward) + time_of(stage.costs, PassKind::kBackward);
+  const double period = *std::max_element(busy.begin(), busy.end());
+  return period > 0 ? static_cast<int>(std::ceil(2 * shape.transfer / period - 1e-9)) : 0;
+}
+
+/// The i-th forward (or backward, with the rounds from the last) of every device: groups of p micro-batches go through the rounds together.
+Pass interleaved_pass(PassKind kind, int index, int place, const Chain& chain) {
+  const int p = static_cast<int>(chain.devices.size()), v = chain.per_device;
+  const int round = index / p % v;
+  const int stage = (kind == PassKind::kForward ? round : v - 1 - round) * p + place;
+  return {kind, chain.stages[static_cast<size_t>(stage)], index / (p * v) * p + index % p};
+}
+
+DeviceOrders interleaved(const PipelineShape& shape, const Chain& chain) {
+  const int p = shape.devices, v = chain.per_device, passes = shape.micro_batches * v;
+  DeviceOrders orders(static_cast<size_t>(p));
+  for (int place = 0; place < p; ++place) {
+    auto& order = orders[static_cast<size_t>(chain.devices[static_cast<size_t>(place)])];
+    const int ahead = std::min(passes, 2 * (p - place - 1) + (v - 1) * p);
+    for (int i = 0; i < passes + ahead; ++i) {
+      if (i < passes) order.push_back(interleaved_pass(PassKind::kForward, i, place, chain));
+      if (i >= ahead) order.push_back(interleaved_pass(PassKind::kBackward, i - ahead, place, chain));
+    }
+  }
+  return orders;
+}
+
+BuildingBlock block_of(PipelineKind kind, int p) {
+  switch (kind) {
+    case PipelineKind::kZeroBubbleH1: return {{1}, {2}, p};
+    case PipelineKind::kZeroBubbleH2: return {{2}, {4}, 2 * p - 1};
+    case PipelineKind::kZeroBubbleV: return {{4, 2}, {2, 4}, 2 * p};
+    case PipelineKind::kVHalf: return {{2, 1}, {1, 2}, (p + 2) / 2 * 2};
+    case PipelineKind::kVMin: return {{1, 1}, {1, 1}, (p + 4) / 3 * 2};
+    default: throw InternalError("the schedule has no building block");
+  }
+}
+
+DeviceOrders from_block(PipelineKind kind, const PipelineShape& shape, const Chain& chain) {
+  const DeviceOrders made = repeat_block(block_of(kind, shape.devices), shape.devices, shape.micro_batches);
+  DeviceOrders orders(made.size());
+  for (size_t place = 0; place < made.size(); ++place)
+    for (Pass pass : made[place]) {
+      pass.stage = chain.stages[static_cast<size_t>(pass.stage)];
+      orders[static_cast<size_t>(chain.devices[place])].push_back(pass);
+    }
+  return orders;
+}
+
+}  // namespace
+
+const std::vector<PipelineFacts>& pipeline_schedules() {
+  static const std::vector<PipelineFacts> schedules = {
+      {PipelineKind::kForwardThenBackward, "f-then-b", false, "any stages"},
+      {PipelineKind::kOneForwardOneBackward, "1f1b", false, "any stages"},
+      {PipelineKind::kEagerOneForwardOneBackward, "eager-1f1b", false, "any stages"},
+      {PipelineKind::kInterleaved, "interleaved", false,
+       "stages one after the other, on the processes in turn: stage k where stage k + p is; a multiple of p micro-batches"},
+      {PipelineKind::kZeroBubbleH1, "zb-h1", true, "stages one after the other, each on processes of its own"},
+      {PipelineKind::kZeroBubbleH2, "zb-h2", true, "stages one after the other, each on processes of its own"},
+      {PipelineKind::kZeroBubbleV, "zb-v", true,
+       "stages one after the other, two on the same processes, in a V: the first where the last is"},
+      {PipelineKind::kVHalf, "v-half", true, "stages one after the other, two on the same processes, in a V: the first where the last is"},
+      {PipelineKind::kVMin, "v-min", true, "stages one after the other, two on the same processes, in a V: the first where the last is"},
+      {PipelineKind::kAuto, "auto", true, "any stages"},
+  };
+  return schedules;
+}
+
+const PipelineFacts& facts_of(PipelineKind kind) {
+  return pipeline_schedules()[static_cast<size_t>(kind)];
+}
+
+std::string_view to_text(PipelineKind kind) {
+  return facts_of(kind).name;
+}
+
+PipelineKind parse_pipeline_kind(std::string_view text) {
+  std::vector<std::string> names;
+  for (const PipelineFacts& facts : pipeline_schedules()) {
+    if (text == facts.name) return facts.kind;
+    names.emplace_back(facts.name);
+  }
+  const std::string near = nearest(text, names);
+  throw UserError("'" + std::string(text) + "' is not a schedule", "the schedules are " + join(names, ", "),
+                  near.empty() ? "use one of these" : "did you mean '" + near + "'?", ExitCode::kBadConfig);
+}
+
+int warm_up(PipelineKind kind, int micro_batches, int to_end, int hidden) {
+  switch (kind) {
+    case PipelineKind::kForwardThenBackward: return micro_batches;
+    case PipelineKind::kOneForwardOneBackward: return std::min(micro_batches, to_end);
+    case PipelineKind::kEagerOneForwardOneBackward: return std::min(micro_batches, 1 + (to_end - 1) * (1 + hidden));
+    default: throw InternalError("the schedule has no warm-up of each stage");
+  }
+}
+
+std::string misfit(PipelineKind kind, const PipelineShape& shape) {
+  if (facts_of(kind).wants == "any stages") return "";
+  const Chain chain = find_chain(shape);
+  if (chain.stages.empty()) return "the stages do not follow one after the other";
+  const bool v = kind == PipelineKind::kZeroBubbleV || kind == PipelineKind::kVHalf || kind == PipelineKind::kVMin;
+  if (v) return chain.v_shaped ? "" : "the stages do not lie in a V";
+  if (!chain.round_robin) return "the stages do not lie on the processes in turn";
+  if (kind != PipelineKind::kInterleaved) return chain.per_device == 1 ? "" : "several stages are on the same processes";
+  if (shape.micro_batches % shape.devices == 0) return "";
+  return fmt::format("{} micro-batches are not a multiple of {}", shape.micro_batches, shape.devices);
+}
+
+DeviceOrders named_orders(PipelineKind kind, const PipelineShape& shape) {
+  ensure(misfit(kind, shape).empty() && kind != PipelineKind::kAuto, "a schedule is made for stages that it takes");
+  if (facts_of(kind).wants == "any stages") return by_stage(kind, shape, hidden_periods(shape));
+  const Chain chain = find_chain(shape);
+  return kind == PipelineKind::kInterleaved ? interleaved(shape, chain) : from_block(kind, shape, chain);
+}
+
+}  // namespace tessera

@@ -1,0 +1,188 @@
+#include "schedule/passes.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/text.h"
+
+namespace tessera {
+namespace {
+
+/// Rounding of sums of memory may not make an order that fits a fault.
+constexpr double kSlack = 1e-9;
+
+int device_of(StagePlacement placement, int devices, int stage) {
+  return placement == StagePlacement::kV ? std::min(stage, 2 * devices - 1 - stage) : stage % devices;
+}
+
+bool has_need(const PipelineStage& stage, PassKind kind, PassNeed need) {
+  const auto& needs = stage.needs_of(kind);
+  return std::find(needs.begin(), needs.end(), need) != needs.end();
+}
+
+/// The stages in the one order in which each forward needs that of the one before, or nothing.
+std::vector<int> forward_chain(const PipelineShape& shape) {
+  const int count = static_cast<int>(shape.stages.size());
+  std::vector<int> chain;
+  std::vector<bool> placed(shape.stages.size(), false);
+  while (static_cast<int>(chain.size()) < count) {
+    int next = -1;
+    for (int k = 0; k < count; ++k) {
+      if (placed[static_cast<size_t>(k)]) continue;
+      const auto& needs = shape.stages[static_cast<size_t>(k)].needs_of(PassKind::kForward);
+      const bool ready = std::all_of(needs.begin(), needs.end(), [&](const PassNeed& need) {
+        return need.kind == PassKind::kForward && placed[static_cast<size_t>(need.stage)];
+      });
+      if (!ready) continue;
+      if (next >= 0) return {};  // two ways on
+      next = k;
+    }
+    if (next < 0 ||
+        (!chain.empty() && !has_need(shape.stages[static_cast<size_t>(next)], PassKind::kForward, {chain.back(), PassKind::kForward})))
+      return {};
+    placed[static_cast<size_t>(next)] = true;
+    chain.push_back(next);
+  }
+  return chain;
+}
+
+/// Does every backward need only what the chain does before it?
+bool backward_follows(const PipelineShape& shape, const std::vector<int>& chain) {
+  std::vector<int> place(chain.size());
+  for (size_t i = 0; i < chain.size(); ++i) place[static_cast<size_t>(chain[i])] = static_cast<int>(i);
+  for (size_t k = 0; k < shape.stages.size(); ++k)
+    for (PassKind kind : {PassKind::kInputGradient, PassKind::kWeightGradient})
+      for (const PassNeed& need : shape.stages[k].needs_of(kind)) {
+        if (need.kind == PassKind::kForward) continue;
+        const int distance = place[static_cast<size_t>(need.stage)] - place[k];
+        const bool own = distance == 0 && kind == PassKind::kWeightGradient;
+        if (need.kind == PassKind::kWeightGradient || (distance <= 0 && !own)) return false;
+      }
+  return true;
+}
+
+void find_placement(const PipelineShape& shape, Chain& chain) {
+  const int count = static_cast<int>(chain.stages.size());
+  if (count % shape.devices != 0) return;
+  chain.per_device = count / shape.devices;
+  const auto device_at = [&](int place) { return shape.stages[static_cast<size_t>(chain.stages[static_cast<size_t>(place)])].device; };
+  for (int i = 0; i < shape.devices; ++i) chain.devices.push_back(device_at(i));
+  std::vector<int> sorted = chain.devices;
+  std::sort(sorted.begin(), sorted.end());
+  if (std::adjacent_find(sorted.begin(), sorted.end()) != sorted.end()) return;
+  const auto lies = [&](StagePlacement placement) {
+    for (int place = 0; place < count; ++place)
+      if (device_at(place) != chain.devices[static_cast<size_t>(device_of(placement, shape.devices, place))]) return false;
+    return true;
+  };
+  chain.round_robin = lies(StagePlacement::kRoundRobin);
+  chain.v_shaped = chain.per_device == 2 && lies(StagePlacement::kV);
+}
+
+}  // namespace
+
+std::string_view to_text(PassKind kind) {
+  constexpr std::string_view names[] = {"F", "B", "W", "BW"};
+  return names[static_cast<size_t>(kind)];
+}
+
+std::string to_text(const Pass& pass) {
+  return fmt::format("{}{}.{}", to_text(pass.kind), pass.stage, pass.micro_batch);
+}
+
+std::string to_text(const std::vector<Pass>& order) {
+  std::vector<std::string> texts;
+  for (const Pass& pass : order) texts.push_back(to_text(pass));
+  return join(texts, " ");
+}
+
+double time_of(const StageCosts& costs, PassKind kind) {
+  switch (kind) {
+    case PassKind::kForward: return costs.forward;
+    case PassKind::kInputGradient: return costs.input_gradient;
+    case PassKind::kWeightGradient: return costs.weight_gradient;
+    case PassKind::kBackward: return costs.input_gradient + costs.weight_gradient;
+  }
+  throw InternalError("unknown kind of pass");
+}
+
+double memory_of(const StageCosts& costs, PassKind kind) {
+  switch (kind) {
+    case PassKind::kForward: return costs.kept;
+    case PassKind::kInputGradient: return -costs.freed_early;
+    case PassKind::kWeightGradient: return costs.freed_early - costs.kept;
+    case PassKind::kBackward: return -costs.kept;
+  }
+  throw InternalError("unknown kind of pass");
+}
+
+PipelineShape chain_of(int devices, int per_device, StagePlacement placement, int micro_batches, const StageCosts& costs) {
+  ensure(devices >= 1 && per_device >= 1 && micro_batches >= 1, "a pipeline has devices, stages and micro-batches");
+  ensure(placement != StagePlacement::kV || per_device == 2, "a V has two stages a device");
+  PipelineShape shape;
+  shape.devices = devices;
+  shape.micro_batches = micro_batches;
+  const double part = 1.0 / per_device;
+  const int count = devices * per_device;
+  for (int k = 0; k < count; ++k) {
+    PipelineStage stage;
+    stage.device = device_of(placement, devices, k);
+    stage.costs = {costs.forward * part, costs.input_gradient * part, costs.weight_gradient * part, costs.kept * part,
+                   costs.freed_early * part};
+    if (k > 0) stage.needs[0].push_back({k - 1, PassKind::kForward});
+    stage.needs[1].push_back({k, PassKind::kForward});
+    if (k + 1 < count) stage.needs[1].push_back({k + 1, PassKind::kInputGradient});
+    stage.needs[2].push_back({k, PassKind::kInputGradient});
+    shape.stages.push_back(std::move(stage));
+  }
+  return shape;
+}
+
+Chain find_chain(const PipelineShape& shape) {
+  Chain chain;
+  chain.stages = forward_chain(shape);
+  if (chain.stages.empty() || !backward_follows(shape, chain.stages)) return {};
+  find_placement(shape, chain);
+  return chain;
+}
+
+namespace {
+
+/// What is wrong with the order of one device, and how many passes of each stage it has.
+std::string fault_of(const PipelineShape& shape, int device, const std::vector<Pass>& order, std::vector<std::array<int, 3>>& done) {
+  double memory = 0;
+  for (const Pass& pass : order) {
+    const auto fault = [&](std::string_view what) { return fmt::format("{} on device {} {}", to_text(pass), device, what); };
+    if (pass.stage < 0 || pass.stage >= static_cast<int>(shape.stages.size())) return fault("is of no stage");
+    const PipelineStage& stage = shape.stages[static_cast<size_t>(pass.stage)];
+    if (stage.device != device) return fault(fmt::format("belongs on device {}", stage.device));
+    auto& counts = done[static_cast<size_t>(pass.stage)];
+    const auto is_next = [&](PassKind kind) { return counts[static_cast<size_t>(kind)]++ == pass.micro_batch; };
+    const bool whole = pass.kind == PassKind::kBackward;
+    const bool in_order = whole ? is_next(PassKind::kInputGradient) && is_next(PassKind::kWeightGradient) : is_next(pass.kind);
+    if (!in_order) return fault("is not the next of its kind");
+    memory += memory_of(stage.costs, pass.kind);
+    if (!shape.memory_limits.empty() && memory > shape.memory_limits[static_cast<size_t>(device)] + kSlack)
+      return fault(fmt::format("keeps {} of {}", memory, shape.memory_limits[static_cast<size_t>(device)]));
+  }
+  return "";
+}
+
+}  // namespace
+
+std::string first_fault(const PipelineShape& shape, const DeviceOrders& orders) {
+  if (static_cast<int>(orders.size()) != shape.devices) return "there is not one order a device";
+  std::vector<std::array<int, 3>> done(shape.stages.size());
+  for (int d = 0; d < shape.devices; ++d)
+    if (std::string fault = fault_of(shape, d, orders[static_cast<size_t>(d)], done); !fault.empty()) return fault;
+  for (size_t k = 0; k < done.size(); ++k)
+    for (int kind = 0; kind < 3; ++kind)
+      if (done[k][static_cast<size_t>(kind)] != shape.micro_batches)
+        return fmt::format("stage {} has {} of {} {} passes", k, done[k][static_cast<size_t>(kind)], shape.micro_batches,
+                           to_text(static_cast<PassKind>(kind)));
+  return "";
+}
+
+}  // namespace tessera

@@ -1,0 +1,39 @@
+// The pieces of a step sorted into passes, and the shape of the pipeline that they make.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "schedule/pipeline.h"
+
+namespace tessera {
+
+/// Pieces by the pass that they belong to.
+class PipelinePieces {
+ public:
+  PipelinePieces(const std::vector<PipelineStep>& work, const PipelineOptions& options);
+
+  /// Done once and needed by a micro-batch, directly or not.
+  bool is_prologue(int piece) const { return prologue_[static_cast<size_t>(piece)]; }
+  /// F, B or W; none: done once a step, or prologue.
+  std::optional<PassKind> pass_of(int piece) const { return pass_[static_cast<size_t>(piece)]; }
+  /// In program order. Those of BW are those of B and W.
+  std::vector<int> of(const Pass& pass) const;
+  /// What passes of one micro-batch need of each other, and how long each takes: the mean over the micro-batches.
+  PipelineShape shape() const;
+
+ private:
+  void find_prologue();
+  void find_passes();
+  void mark_chain_to_the_last(int stage, int micro_batch, std::vector<bool>& leads) const;
+  const std::vector<int>& list(PassKind kind, int stage, int micro_batch) const;
+
+  const std::vector<PipelineStep>& work_;
+  const PipelineOptions& options_;
+  int stages_;
+  std::vector<bool> prologue_;
+  std::vector<std::optional<PassKind>> pass_;
+  std::vector<std::vector<int>> lists_;  // by kind, stage and micro-batch
+};
+
+}  // namespace tessera

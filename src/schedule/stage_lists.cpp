@@ -1,0 +1,145 @@
+#include "schedule/stage_lists.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "schedule/clock.h"
+
+namespace tessera {
+namespace {
+
+[[noreturn]] void refuse_circle() {
+  throw UserError("the stages of the pipeline wait for each other in a circle",
+                  "a stage does the forward of a micro-batch in one piece, and one stage needs what another makes of what it made itself",
+                  "mark the ops so that values go from stage to stage one way only, or use one micro-batch", ExitCode::kBadConfig);
+}
+
+/// Ends of passes by kind (F, B, W), stage and micro-batch; negative: not done yet.
+class Ends {
+ public:
+  explicit Ends(const PipelineShape& shape)
+      : stages_(shape.stages.size()), count_(static_cast<size_t>(shape.micro_batches)), end_(3 * stages_ * count_, -1) {}
+  double& of(PassKind kind, int stage, int micro_batch) {
+    return end_[(static_cast<size_t>(kind) * stages_ + static_cast<size_t>(stage)) * count_ + static_cast<size_t>(micro_batch)];
+  }
+
+ private:
+  size_t stages_, count_;
+  std::vector<double> end_;
+};
+
+class Merge {
+ public:
+  Merge(const PipelineShape& shape, const std::vector<std::vector<Pass>>& lists)
+      : shape_(shape), lists_(lists), clock_(shape), ends_(shape), next_(lists.size(), 0), free_(static_cast<size_t>(shape.devices), 0) {}
+
+  DeviceOrders run() {
+    DeviceOrders orders(static_cast<size_t>(shape_.devices));
+    size_t left = 0;
+    for (const auto& list : lists_) left += list.size();
+    for (; left > 0; --left) {
+      const int stage = first_to_begin();
+      if (stage < 0) refuse_circle();
+      const Pass pass = lists_[static_cast<size_t>(stage)][next_[static_cast<size_t>(stage)]++];
+      finish(pass);
+      orders[static_cast<size_t>(shape_.stages[static_cast<size_t>(stage)].device)].push_back(pass);
+    }
+    return orders;
+  }
+
+ private:
+  int first_to_begin() {
+    int best = -1;
+    double best_start = 0;
+    for (size_t k = 0; k < lists_.size(); ++k) {
+      if (next_[k] == lists_[k].size()) continue;
+      const double start = start_of(lists_[k][next_[k]]);
+      if (start < 0 || (best >= 0 && start >= best_start)) continue;
+      best = static_cast<int>(k);
+      best_start = start;
+    }
+    return best;
+  }
+
+  /// Negative when it has to wait for a pass that is not done.
+  double start_of(const Pass& pass) {
+    double start = free_[static_cast<size_t>(shape_.stages[static_cast<size_t>(pass.stage)].device)];
+    for (const PassClock::Need& need : clock_.needs_of(pass)) {
+      const double end = ends_.of(need.kind, need.stage, pass.micro_batch);
+      if (end < 0) return -1;
+      start = std::max(start, end + need.delay);
+    }
+    return start;
+  }
+
+  void finish(const Pass& pass) {
+    const PipelineStage& stage = shape_.stages[static_cast<size_t>(pass.stage)];
+    const double end = start_of(pass) + time_of(stage.costs, pass.kind);
+    free_[static_cast<size_t>(stage.device)] = end;
+    if (pass.kind != PassKind::kBackward) {
+      ends_.of(pass.kind, pass.stage, pass.micro_batch) = end;
+      return;
+    }
+    for (PassKind kind : {PassKind::kInputGradient, PassKind::kWeightGradient}) ends_.of(kind, pass.stage, pass.micro_batch) = end;
+  }
+
+  const PipelineShape& shape_;
+  const std::vector<std::vector<Pass>>& lists_;
+  PassClock clock_;  // knows the needs
+  Ends ends_;
+  std::vector<size_t> next_;
+  std::vector<double> free_;
+};
+
+}  // namespace
+
+void refuse_circles(const PipelineShape& shape) {
+  const size_t stages = shape.stages.size();
+  std::vector<std::array<bool, 3>> done(stages, {false, false, false});
+  for (size_t left = 3 * stages, before = left + 1; left > 0;) {
+    if (left == before) refuse_circle();
+    before = left;
+    for (size_t k = 0; k < stages; ++k)
+      for (size_t kind = 0; kind < 3; ++kind) {
+        const auto& needs = shape.stages[k].needs[kind];
+        if (done[k][kind] || !std::all_of(needs.begin(), needs.end(), [&](const PassNeed& need) {
+              return done[static_cast<size_t>(need.stage)][static_cast<size_t>(need.kind)];
+            }))
+          continue;
+        done[k][kind] = true;
+        --left;
+      }
+  }
+}
+
+std::vector<int> distances_to_end(const PipelineShape& shape) {
+  const size_t count = shape.stages.size();
+  std::vector<int> distance(count, 1);
+  for (size_t round = 0; round <= count; ++round) {
+    bool changed = false;
+    for (size_t k = 0; k < count; ++k)
+      for (const PassNeed& need : shape.stages[k].needs_of(PassKind::kForward)) {
+        int& before = distance[static_cast<size_t>(need.stage)];
+        if (before >= distance[k] + 1) continue;
+        before = distance[k] + 1;
+        changed = true;
+      }
+    if (!changed) return distance;
+  }
+  refuse_circle();
+}
+
+std::vector<Pass> alternate(int stage, int micro_batches, int ahead) {
+  std::vector<Pass> list;
+  for (int i = 0; i < micro_batches + ahead; ++i) {
+    if (i >= ahead) list.push_back({PassKind::kBackward, stage, i - ahead});
+    if (i < micro_batches) list.push_back({PassKind::kForward, stage, i});
+  }
+  return list;
+}
+
+DeviceOrders merge_stage_lists(const PipelineShape& shape, const std::vector<std::vector<Pass>>& lists) {
+  return Merge(shape, lists).run();
+}
+
+}  // namespace tessera
