@@ -65,7 +65,7 @@ class Emitter {
 };
 
 /// The passes of all devices, the one first that begins first on the clock.
-void emit_passes(const PipelinePieces& pieces, const Timeline& timeline, Emitter& emitter) {
+void emit_passes(const PipelinePieces& pieces, const PassTimeline& timeline, Emitter& emitter) {
   std::vector<size_t> next(timeline.passes.size(), 0);
   while (true) {
     const TimedPass* first = nullptr;
