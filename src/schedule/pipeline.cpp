@@ -80,7 +80,7 @@ void emit_passes(const PipelinePieces& pieces, const PassTimeline& timeline, Emi
       device = d;
     }
     if (!left) return;
-    ensure(first != nullptr, "the passes of a pipeline come one after the other");
+    if (!first) refuse_circle();
     for (int piece : pieces.of(first->pass)) emitter.emit(piece);
     ++next[device];
   }
