@@ -2,6 +2,7 @@
 
 #include <chrono>
 
+#include "actors/run_check.h"
 #include "base/error.h"
 #include "base/text.h"
 #include "lower/micro_batches.h"
@@ -28,6 +29,20 @@ std::string halos_text(const Graph& graph, const ShardedGraph& sharded) {
     if (const ValueId value{static_cast<int>(i)}; sharded.of(value).has_windows())
       text += graph.value(value).name + " " + to_text(graph.type(value), sharded.of(value)) + "\n";
   return text.empty() ? "no halo is computed\n" : text;
+}
+
+/// The exchanges of the optimizer that are done before the backward is over.
+std::string moved_text(const Program& program) {
+  size_t end = 0;
+  for (size_t i = 0; i < program.instructions.size(); ++i)
+    if (program.instructions[i].role == Role::kBackward) end = i;
+  std::string text;
+  for (size_t i = 0; i < end; ++i) {
+    const Instruction& instruction = program.instructions[i];
+    if (instruction.is_exchange && instruction.role == Role::kOptimizer && instruction.micro_batch < 0)
+      text += program.registers[static_cast<size_t>(instruction.target)].name + " " + to_text(instruction.exchange.to) + "\n";
+  }
+  return text.empty() ? "no gradient travels before the end of the backward\n" : text;
 }
 
 std::vector<std::string> names_of(const Meshes& meshes) {
@@ -81,9 +96,16 @@ Compiled compile(const Graph& graph, const Meshes& meshes, const std::vector<Mar
   stage("in-place", [&] { update_variables_in_place(program); }, [&] { return to_text(program); });
   stage(
       "order", [&] { order_instructions(program, graph, count, options.schedule); }, [&] { return order_text(program, names_of(meshes)); });
+  stage("buckets", [&] { exchange_in_buckets(program, options.bucket); }, [&] { return moved_text(program); });
   stage("arena", [&] { result.arenas = plan_arenas(program); }, [&] { return arena_text(result, meshes); });
   stage("tasks", [&] { result.tasks = make_tasks(std::move(program), result.arenas); }, [&] { return to_text(result.tasks); });
-  stage("check", [&] { check(result.tasks); }, [&] { return std::string("every promise of the task graph holds\n"); });
+  stage(
+      "check",
+      [&] {
+        check(result.tasks);
+        check_run(result.tasks, processes(result.tasks));
+      },
+      [&] { return std::string("every promise of the task graph holds\n"); });
   if (options.check_placements)
     stage(
         "placements", [&] { check_placements(graph, result.tasks, count); },
