@@ -94,8 +94,10 @@ Compiled compile(const Graph& graph, const Meshes& meshes, const std::vector<Mar
   stage("partition", [&] { program = partition(graph, result.sharded, meshes, count, options.reshard); }, [&] { return to_text(program); });
   result.places = program.places;
   stage("in-place", [&] { update_variables_in_place(program); }, [&] { return to_text(program); });
+  std::optional<PipelineOrder> pipeline;
   stage(
-      "order", [&] { order_instructions(program, graph, count, options.schedule); }, [&] { return order_text(program, names_of(meshes)); });
+      "order", [&] { pipeline = order_instructions(program, graph, count, options.schedule); },
+      [&] { return order_text(program, names_of(meshes)) + (pipeline ? worth_text(*pipeline, names_of(meshes)) : ""); });
   stage("buckets", [&] { exchange_in_buckets(program, options.bucket); }, [&] { return moved_text(program); });
   stage("arena", [&] { result.arenas = plan_arenas(program); }, [&] { return arena_text(result, meshes); });
   stage("tasks", [&] { result.tasks = make_tasks(std::move(program), result.arenas); }, [&] { return to_text(result.tasks); });
