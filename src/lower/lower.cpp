@@ -113,8 +113,10 @@ Compiled compile(const Graph& graph, const Meshes& meshes, const std::vector<Mar
   stage("partition", [&] { program = partition(graph, result.sharded, meshes, count, options.reshard); }, [&] { return to_text(program); });
   result.places = program.places;
   stage("in-place", [&] { update_variables_in_place(program); }, [&] { return to_text(program); });
+  std::optional<PipelineOrder> pipeline;
   stage(
-      "order", [&] { order_instructions(program, graph, count, options.schedule); }, [&] { return order_text(program, names_of(meshes)); });
+      "order", [&] { pipeline = order_instructions(program, graph, count, options.schedule); },
+      [&] { return order_text(program, names_of(meshes)) + (pipeline ? worth_text(*pipeline, names_of(meshes)) : ""); });
   stage("buckets", [&] { exchange_in_buckets(program, options.bucket); }, [&] { return moved_text(program); });
   result.names = names_of_places(program, meshes);
   stage("copies", [&] { add_device_copies(program, devices_of(program, meshes)); }, [&] { return copies_text(program); });
