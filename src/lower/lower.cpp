@@ -13,11 +13,12 @@
 namespace tessera {
 namespace {
 
-std::string arena_text(const std::vector<ArenaPlan>& arenas, const Meshes& meshes) {
+std::string arena_text(const Compiled& compiled, const Meshes& meshes) {
+  const std::vector<ArenaPlan>& arenas = compiled.arenas;
   std::string text;
   for (size_t i = 0; i < arenas.size(); ++i)
-    text += "arena" + (arenas.size() > 1 ? " of " + meshes[i].name : "") + " " + to_text(arenas[i].size) + ", alive at most " +
-            to_text(arenas[i].live_bound) + "\n";
+    text += "arena" + (arenas.size() > 1 ? " of " + names_there(compiled.places, meshes, static_cast<int>(i)) : "") + " " +
+            to_text(arenas[i].size) + ", alive at most " + to_text(arenas[i].live_bound) + "\n";
   return text;
 }
 
@@ -28,6 +29,20 @@ std::string halos_text(const Graph& graph, const ShardedGraph& sharded) {
     if (const ValueId value{static_cast<int>(i)}; sharded.of(value).has_windows())
       text += graph.value(value).name + " " + to_text(graph.type(value), sharded.of(value)) + "\n";
   return text.empty() ? "no halo is computed\n" : text;
+}
+
+/// The exchanges of the optimizer that are done before the backward is over.
+std::string moved_text(const Program& program) {
+  size_t end = 0;
+  for (size_t i = 0; i < program.instructions.size(); ++i)
+    if (program.instructions[i].role == Role::kBackward) end = i;
+  std::string text;
+  for (size_t i = 0; i < end; ++i) {
+    const Instruction& instruction = program.instructions[i];
+    if (instruction.is_exchange && instruction.role == Role::kOptimizer && instruction.micro_batch < 0)
+      text += program.registers[static_cast<size_t>(instruction.target)].name + " " + to_text(instruction.exchange.to) + "\n";
+  }
+  return text.empty() ? "no gradient travels before the end of the backward\n" : text;
 }
 
 std::vector<std::string> names_of(const Meshes& meshes) {
@@ -50,6 +65,13 @@ void check_divides(const Graph& graph, int64_t count) {
 
 }  // namespace
 
+std::string names_there(const std::vector<int>& places, const Meshes& meshes, int mesh) {
+  std::vector<std::string> names;
+  for (size_t stage = 0; stage < places.size(); ++stage)
+    if (places[stage] == mesh) names.push_back(meshes[stage].name);
+  return join(names, "+");
+}
+
 Compiled compile(const Graph& graph, const Meshes& meshes, const std::vector<Mark>& marks, const CompileOptions& options) {
   Compiled result;
   Program program;
@@ -70,9 +92,12 @@ Compiled compile(const Graph& graph, const Meshes& meshes, const std::vector<Mar
       "halos", [&] { result.sharded = choose_halos(graph, std::move(result.sharded), marks, options.halos); },
       [&] { return halos_text(graph, result.sharded); });
   stage("partition", [&] { program = partition(graph, result.sharded, meshes, count, options.reshard); }, [&] { return to_text(program); });
+  result.places = program.places;
   stage("in-place", [&] { update_variables_in_place(program); }, [&] { return to_text(program); });
-  stage("order", [&] { order_instructions(program, graph, count, options.schedule); }, [&] { return order_text(program, names_of(meshes)); });
-  stage("arena", [&] { result.arenas = plan_arenas(program); }, [&] { return arena_text(result.arenas, meshes); });
+  stage(
+      "order", [&] { order_instructions(program, graph, count, options.schedule); }, [&] { return order_text(program, names_of(meshes)); });
+  stage("buckets", [&] { exchange_in_buckets(program, options.bucket); }, [&] { return moved_text(program); });
+  stage("arena", [&] { result.arenas = plan_arenas(program); }, [&] { return arena_text(result, meshes); });
   stage("tasks", [&] { result.tasks = make_tasks(std::move(program), result.arenas); }, [&] { return to_text(result.tasks); });
   stage(
       "check",
