@@ -21,8 +21,12 @@ struct StageWork {
 ///     dw = sum_rows dy   weight_gradient
 Graph sleeping_graph(const std::vector<StageWork>& stages, int64_t micro_batches);
 
-/// The graph with stage s on process s, a row a micro-batch.
-Compiled sleeping_pipeline(const std::vector<StageWork>& stages, int64_t micro_batches, PipelineKind kind);
+/// The graph with stage s on process s, a row a micro-batch; or on processes[s].
+Compiled sleeping_pipeline(const std::vector<StageWork>& stages, int64_t micro_batches, PipelineKind kind,
+                           const std::vector<Rank>& processes = {});
+
+/// Where a schedule wants stages on `devices` processes: one each, or two each, in turn or in a V.
+std::vector<Rank> processes_for(PipelineKind kind, int devices);
 
 /// How long the kernels of a task sleep.
 Seconds time_asleep(const Task& task);

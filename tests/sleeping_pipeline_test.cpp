@@ -4,9 +4,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "runtime/runtime.h"
+#include "schedule/clock.h"
 
 namespace tessera {
 namespace {
@@ -43,6 +45,48 @@ TEST(SleepingPipeline, UnequalStagesUnderForwardThenBackwardAreTwoFlowShops) {
   const std::vector<StageWork> stages = {units(1, 2, 1), units(3, 1, 1), units(2, 2, 3)};
   const int64_t forward = (1 + 3 + 2) + 4 * 3, backward = (3 + 2 + 5) + 4 * 5;
   EXPECT_EQ(thousandths(simulated(stages, 5, PipelineKind::kForwardThenBackward).step), (forward + backward) * 1000);
+}
+
+/// The stages as the scheduler sees them, in units, and what their passes take in the order of `kind`.
+double time_of_passes(const std::vector<StageWork>& stages, const std::vector<Rank>& processes, int64_t micro_batches, PipelineKind kind) {
+  const int devices = *std::max_element(processes.begin(), processes.end()) + 1, rounds = static_cast<int>(stages.size()) / devices;
+  const bool v = rounds == 2 && processes.front() == processes.back();
+  PipelineShape shape = chain_of(devices, rounds, v ? StagePlacement::kV : StagePlacement::kRoundRobin, static_cast<int>(micro_batches));
+  for (size_t s = 0; s < stages.size(); ++s)
+    shape.stages[s].costs = {stages[s].forward.value() / kUnit, stages[s].input_gradient.value() / kUnit,
+                             stages[s].weight_gradient.value() / kUnit};
+  return run_on_clock(shape, named_orders(kind, shape))->duration();
+}
+
+TEST(SleepingPipeline, EveryScheduleTakesAsLongAsItsPasses) {
+  // The compiled tasks of all ranks against the orders that they were made from: nothing waits that need not.
+  constexpr int kDevices = 3;
+  constexpr int64_t kMicroBatches = 6;
+  for (const PipelineFacts& facts : pipeline_schedules()) {
+    if (facts.kind == PipelineKind::kAuto || facts.kind == PipelineKind::kEagerOneForwardOneBackward) continue;
+    const std::vector<Rank> processes = processes_for(facts.kind, kDevices);
+    for (bool equal : {true, false}) {
+      std::vector<StageWork> stages;
+      for (size_t s = 0; s < processes.size(); ++s) {
+        const double slow = equal ? 1 : 1 + static_cast<double>(s % 2);
+        stages.push_back(units(slow, equal ? 1 : slow + static_cast<double>(s % 3), 1));
+      }
+      const auto graph = std::make_shared<const TaskGraph>(sleeping_pipeline(stages, kMicroBatches, facts.kind, processes).tasks);
+      EXPECT_EQ(thousandths(simulate_sleep(graph, 2).step),
+                std::llround(1000 * time_of_passes(stages, processes, kMicroBatches, facts.kind)))
+          << facts.name << (equal ? " equal" : " unequal");
+    }
+  }
+}
+
+TEST(SleepingPipeline, TheAutomaticScheduleIsNoSlowerThanOthersOnUnequalStages) {
+  constexpr int64_t kMicroBatches = 6;
+  const std::vector<StageWork> stages = {units(1, 2, 1), units(3, 1, 1), units(2, 2, 3)};
+  const int64_t automatic = thousandths(simulated(stages, kMicroBatches, PipelineKind::kAuto).step);
+  for (PipelineKind kind : {PipelineKind::kOneForwardOneBackward, PipelineKind::kZeroBubbleH1})
+    EXPECT_LE(automatic, thousandths(simulated(stages, kMicroBatches, kind).step)) << to_text(kind);
+  // The last stage works 7 for each, and waits for 4 before its first.
+  EXPECT_GE(automatic, (4 + kMicroBatches * 7) * 1000);
 }
 
 /// Names of the acts of a track, for one record.

@@ -5,6 +5,8 @@
 #include "actors/run_check.h"
 #include "base/error.h"
 #include "base/text.h"
+#include "lower/device_copies.h"
+#include "lower/in_place.h"
 #include "lower/micro_batches.h"
 #include "lower/order.h"
 #include "lower/partition.h"
@@ -13,12 +15,28 @@
 namespace tessera {
 namespace {
 
-std::string arena_text(const Compiled& compiled, const Meshes& meshes) {
-  const std::vector<ArenaPlan>& arenas = compiled.arenas;
+/// By mesh of the program.
+std::vector<DeviceKind> devices_of(const Program& program, const Meshes& meshes) {
+  std::vector<DeviceKind> devices(program.meshes.size(), DeviceKind::kHost);
+  for (size_t stage = 0; stage < meshes.size(); ++stage) devices[static_cast<size_t>(program.places[stage])] = meshes[stage].device;
+  return devices;
+}
+
+/// By mesh of the program, of the stages there: "first", "part0+part3".
+std::vector<std::string> names_of_places(const Program& program, const Meshes& meshes) {
+  std::vector<std::string> names(program.meshes.size());
+  for (size_t stage = 0; stage < meshes.size(); ++stage) {
+    std::string& name = names[static_cast<size_t>(program.places[stage])];
+    name += (name.empty() ? "" : "+") + meshes[stage].name;
+  }
+  return names;
+}
+
+std::string arena_text(const std::vector<ArenaPlan>& arenas, const std::vector<std::string>& names) {
   std::string text;
   for (size_t i = 0; i < arenas.size(); ++i)
-    text += "arena" + (arenas.size() > 1 ? " of " + names_there(compiled.places, meshes, static_cast<int>(i)) : "") + " " +
-            to_text(arenas[i].size) + ", alive at most " + to_text(arenas[i].live_bound) + "\n";
+    text += "arena" + (arenas.size() > 1 ? " of " + names[i] : "") + " " + to_text(arenas[i].size) + ", alive at most " +
+            to_text(arenas[i].live_bound) + "\n";
   return text;
 }
 
@@ -45,6 +63,14 @@ std::string moved_text(const Program& program) {
   return text.empty() ? "no gradient travels before the end of the backward\n" : text;
 }
 
+std::string copies_text(const Program& program) {
+  std::string text;
+  const auto name = [&](RegisterIndex reg) { return program.registers[static_cast<size_t>(reg)].name; };
+  for (const Instruction& instruction : program.instructions)
+    if (instruction.is_copy) text += name(instruction.target) + " = copy(" + name(instruction.source) + ")\n";
+  return text.empty() ? "nothing lies on a device\n" : text;
+}
+
 std::vector<std::string> names_of(const Meshes& meshes) {
   std::vector<std::string> names;
   for (const NamedMesh& mesh : meshes) names.push_back(mesh.name);
@@ -64,13 +90,6 @@ void check_divides(const Graph& graph, int64_t count) {
 }
 
 }  // namespace
-
-std::string names_there(const std::vector<int>& places, const Meshes& meshes, int mesh) {
-  std::vector<std::string> names;
-  for (size_t stage = 0; stage < places.size(); ++stage)
-    if (places[stage] == mesh) names.push_back(meshes[stage].name);
-  return join(names, "+");
-}
 
 Compiled compile(const Graph& graph, const Meshes& meshes, const std::vector<Mark>& marks, const CompileOptions& options) {
   Compiled result;
@@ -94,10 +113,15 @@ Compiled compile(const Graph& graph, const Meshes& meshes, const std::vector<Mar
   stage("partition", [&] { program = partition(graph, result.sharded, meshes, count, options.reshard); }, [&] { return to_text(program); });
   result.places = program.places;
   stage("in-place", [&] { update_variables_in_place(program); }, [&] { return to_text(program); });
+  std::optional<PipelineOrder> pipeline;
   stage(
-      "order", [&] { order_instructions(program, graph, count, options.schedule); }, [&] { return order_text(program, names_of(meshes)); });
+      "order", [&] { pipeline = order_instructions(program, graph, count, options.schedule); },
+      [&] { return order_text(program, names_of(meshes)) + (pipeline ? worth_text(*pipeline, names_of(meshes)) : ""); });
   stage("buckets", [&] { exchange_in_buckets(program, options.bucket); }, [&] { return moved_text(program); });
-  stage("arena", [&] { result.arenas = plan_arenas(program); }, [&] { return arena_text(result, meshes); });
+  result.names = names_of_places(program, meshes);
+  stage("copies", [&] { add_device_copies(program, devices_of(program, meshes)); }, [&] { return copies_text(program); });
+  result.names = with_host_names(program, std::move(result.names));
+  stage("arena", [&] { result.arenas = plan_arenas(program); }, [&] { return arena_text(result.arenas, result.names); });
   stage("tasks", [&] { result.tasks = make_tasks(std::move(program), result.arenas); }, [&] { return to_text(result.tasks); });
   stage(
       "check",

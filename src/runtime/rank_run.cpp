@@ -85,6 +85,7 @@ bool RankProgram::act(const Task& task, Plan& plan, const StepCall& call) {
       if (!run_pulling(task, plan, act, call)) return false;
       break;
     case Task::Kind::kFetch: run_fetch(plan, call); break;
+    case Task::Kind::kCopy: throw InternalError("a copy between a device and its host runs on a stream");
   }
   plan.actor.finish(sent_);
   for (const Message& message : sent_) send(message);

@@ -85,7 +85,8 @@ class Runtime {
   /// What was written down, with times since start_trace; nothing is any more.  requires  start_trace  members  alone
   Timeline stop_trace();
 
-  /// Has every message of the last step come home to its slot? It has, or one was lost. For tests of ranks in one program.
+  /// Is every slot of the ranks of this member home after the last step? On one member it is, or a message was lost; from others the last
+  /// ones come some time after the step. For tests.  members  alone
   bool drained(LoadedProgram& program);
 
   /// Has a rank failed? Then all others stop. Whoever keeps a rank waiting, such as an observer, polls it.  threads  any  members  alone
