@@ -59,6 +59,9 @@ def states_of(processes):
 
 
 def losses_of(out):
+    """By step; nothing where there is no run."""
+    if not (out / "metrics.jsonl").exists():
+        return {}
     lines = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
     return {line["step"]: line["loss"] for line in lines if "loss" in line}
 

@@ -120,6 +120,14 @@ class OverMpi(unittest.TestCase):
             message = self.refusal(over_mpi(4, "train", *SMALL["mlp"], *plan("mlp.dp4"), "--out", folder, code=2))
             self.assertIn("holds a run already", message)
 
+    def test_a_run_that_diverges_ends_with_its_own_code_in_every_process(self):
+        message = self.refusal(over_mpi(4, "train", *SMALL["mlp"], *plan("mlp.dp4"), "--set", "optimizer.learning_rate=1e30", code=5))
+        self.assertIn("is not a number", message)
+
+    def test_replicas_are_compared_after_each_step(self):
+        arguments = ["train", *SMALL["mlp"], *plan("mlp.dp2-tp2")]
+        self.assertEqual(mpi_json(4, *arguments, "--check-replicas")["losses"], threads_json(*arguments, "--check-replicas")["losses"])
+
     def test_processes_that_mpi_does_not_know_are_refused(self):
         result = run([PROGRAM, "train", *SMALL["mlp"], *plan("mlp.dp4")], 2, {**ENVIRONMENT, "RANK": "0", "WORLD_SIZE": "4"})
         self.assertIn("torchrun started 4 processes, but MPI sees 1", result.stderr)

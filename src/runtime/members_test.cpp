@@ -107,8 +107,21 @@ TEST(Members, EachHoldsItsPartsOfVariablesAndAllGetTheWhole) {
     EXPECT_EQ(bytes_of(member.runtime().variable("w")), bytes_of(wanted));
     EXPECT_EQ(member.runtime().ranks(), 4);
     EXPECT_EQ(member.runtime().local_ranks(), (network->member() == 0 ? std::vector<Rank>{0, 1} : std::vector<Rank>{2, 3}));
+    EXPECT_NO_THROW(member.runtime().check_replicas());
     member.runtime().set_variable("w", Tensor({DType::kF32, {6}}));
     EXPECT_EQ(list<float>(member.runtime().variable("w")), std::vector<float>(6, 0.0F));
+  });
+}
+
+TEST(Members, ReplicasThatDifferBetweenMembersAreFoundOnAll) {
+  on_networks({2}, [](const std::shared_ptr<Network>& network) {
+    HandMade made(mesh_of("dp=2"));
+    const RegisterIndex x = made.input("x", "f32[4@dp]"), w = made.variable("w", "f32[2]");
+    made.update("w.next", {"binary.add", {}, {}, ""}, {w, x}, w);  // each rank adds a part of its own to what should be one value
+    Bench member(std::move(made), {.network = network});
+    EXPECT_NO_THROW(member.runtime().check_replicas());
+    member.step();
+    EXPECT_THROW(member.runtime().check_replicas(), UserError);
   });
 }
 
