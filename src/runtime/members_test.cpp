@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "runtime/exchanges_for_tests.h"
+#include "runtime/liveness.h"
 #include "runtime/local_transport.h"
 #include "runtime/network.h"
 #include "runtime/programs_for_tests.h"
@@ -66,6 +67,16 @@ TEST(Network, AMeetingThatOneDoesNotComeToEndsAtTheDeadline) {
       network->fail({0, "", "", std::current_exception()});
     }
   });
+}
+
+/// What becomes of processes that end or stop is tried with real ones: tests/faults_test.py.
+TEST(Liveness, MembersThatLeaveOneAfterTheOtherAreNotLost) {
+  std::atomic<int> lost{0};
+  on_networks({4}, [&](const std::shared_ptr<Network>& network) {
+    Liveness liveness(*network, Seconds(30), [&](const LostMember&) { ++lost; }, [] {});
+    std::this_thread::sleep_for(std::chrono::milliseconds(100 * network->member()));
+  });
+  EXPECT_EQ(lost, 0);
 }
 
 class OverMembers : public testing::TestWithParam<Members> {};
