@@ -71,6 +71,7 @@ struct Runtime::State {
   RuntimeOptions options;
   StopState stop;
   VariableStore variables;
+  std::vector<std::unique_ptr<RankDevice>> devices;  // by rank index; nullptr where no program needs one
   std::vector<std::unique_ptr<LoadedProgram>> programs;
   std::vector<Recorder> recorders;  // by rank index; none: nothing is written down
   Recorder::Time trace_start;
@@ -83,6 +84,26 @@ struct Runtime::State {
   void set_recorders(const BoundProgram& program) {
     for (size_t index = 0; index < processes.size(); ++index)
       program.ranks[index]->record_into(recorders.empty() ? nullptr : &recorders[index]);
+  }
+
+  /// A rank gets a device when a program has a mesh of devices that it is in.
+  void make_devices(const TaskGraph& graph) {
+    devices.resize(processes.size());
+    for (size_t mesh = 0; mesh < graph.meshes.size(); ++mesh)
+      for (size_t index = 0; index < processes.size(); ++index)
+        if (device_of(graph, static_cast<int>(mesh)) == DeviceKind::kFake && graph.meshes[mesh]->coordinate_of(processes[index]) &&
+            !devices[index])
+          devices[index] = std::make_unique<RankDevice>(make_fake_device(options.fake_device));
+  }
+
+  /// Variables on devices are seen and changed on the host, while the ranks rest.
+  void fetch_variables() const {
+    for (const auto& device : devices)
+      if (device) device->fetch_variables();
+  }
+  void store_variables() const {
+    for (const auto& device : devices)
+      if (device) device->store_variables();
   }
 
   void throw_when_stopped() const {
@@ -100,8 +121,17 @@ struct Runtime::State {
         ensure(bound.empty(), "regions belong to one step");
         for (const TaskGraph& region : step.control->regions) {
           const std::shared_ptr<const TaskGraph> graph(program.graph, &region);
-          bound.push_back(std::make_unique<BoundProgram>(BoundProgram{
-              graph, program.processes, program.options, program.stop, program.variables, program.patience, {}, {}, {}, true}));
+          bound.push_back(std::make_unique<BoundProgram>(BoundProgram{graph,
+                                                                      program.processes,
+                                                                      program.options,
+                                                                      program.stop,
+                                                                      program.variables,
+                                                                      program.devices,
+                                                                      program.patience,
+                                                                      {},
+                                                                      {},
+                                                                      {},
+                                                                      true}));
           add_regions(*bound.back());
         }
       }
@@ -138,10 +168,20 @@ LoadedProgram& Runtime::load(std::shared_ptr<const TaskGraph> graph) {
   auto loaded = std::make_unique<LoadedProgram::State>();
   loaded->inputs.resize(graph->inputs.size());
   loaded->results.resize(graph->results.size());
-  loaded->program = {
-      std::move(graph), state_->processes, state_->options, &state_->stop, &state_->variables, patience_for(ranks()), {}, {}, {}, false};
+  loaded->program = {std::move(graph),
+                     state_->processes,
+                     state_->options,
+                     &state_->stop,
+                     &state_->variables,
+                     &state_->devices,
+                     patience_for(ranks()),
+                     {},
+                     {},
+                     {},
+                     false};
   try {
     state_->variables.add(*loaded->program.graph);
+    state_->make_devices(*loaded->program.graph);
     state_->make_ranks(loaded->program);
     state_->set_recorders(loaded->program);
   } catch (const std::bad_alloc&) {
@@ -157,9 +197,11 @@ void Runtime::initialize(const LoadedProgram& program, uint64_t seed) {
   std::vector<const TaskVariable*> unset;
   for (const TaskVariable& variable : program.graph().variables)
     if (!state_->variables.is_set(variable.name)) unset.push_back(&variable);
+  state_->fetch_variables();
   state_->crew.run([&](int index) {
     for (const TaskVariable* variable : unset) state_->variables.draw(*variable, seed, index);
   });
+  state_->store_variables();
   for (const TaskVariable* variable : unset) state_->variables.mark_set(variable->name);
 }
 
@@ -203,12 +245,15 @@ bool Runtime::failed() const {
 
 Tensor Runtime::variable(const std::string& name) const {
   state_->throw_when_stopped();
+  state_->fetch_variables();
   return state_->variables.whole(name);
 }
 
 void Runtime::set_variable(const std::string& name, const Tensor& value) {
   state_->throw_when_stopped();
+  state_->fetch_variables();
   state_->variables.set(name, value);
+  state_->store_variables();
 }
 
 std::vector<std::string> Runtime::variable_names() const {
@@ -217,7 +262,9 @@ std::vector<std::string> Runtime::variable_names() const {
 
 void Runtime::on_every_rank(const std::function<void(Rank, std::span<const VariablePart>)>& work) {
   state_->throw_when_stopped();
+  state_->fetch_variables();
   state_->crew.run([&](int index) { work(state_->processes[static_cast<size_t>(index)], state_->variables.parts_of(index)); });
+  state_->store_variables();
 }
 
 void Runtime::mark_set(const std::string& name) {
@@ -232,6 +279,8 @@ Bytes Runtime::peak_bytes() const {
   Bytes most{0};
   for (int index = 0; index < ranks(); ++index) {
     Bytes sum = state_->variables.bytes_of(index);
+    if (const auto& device = state_->devices; index < static_cast<int>(device.size()) && device[static_cast<size_t>(index)])
+      sum += device[static_cast<size_t>(index)]->variable_bytes();
     for (const auto& program : state_->programs) sum += program->state().program.ranks[static_cast<size_t>(index)]->arena_bytes();
     most = std::max(most, sum);
   }

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/tensor.h"
+#include "runtime/device.h"
 #include "tasks/task_graph.h"
 #include "trace/timeline.h"
 
@@ -19,6 +20,7 @@ namespace tessera {
 struct RuntimeOptions {
   /// A wait longer than this is a failure that names who waits for whom.
   Seconds deadline{120};
+  FakeDeviceOptions fake_device = {};  // of ranks on meshes of fake devices
 };
 
 /// Sees every register right after it was filled, on the thread of its rank; for verification. `data` is the local tensor.
