@@ -175,13 +175,23 @@ Graph sleeping_graph(const std::vector<StageWork>& stages, int64_t micro_batches
   return graph;
 }
 
-Compiled sleeping_pipeline(const std::vector<StageWork>& stages, int64_t micro_batches, PipelineKind kind) {
+namespace {
+
+int process_of(int stage, int stages, int processes, PipelineKind kind) {
+  if (stage < processes) return stage;
+  return kind == PipelineKind::kInterleaved ? stage % processes : stages - 1 - stage;
+}
+
+}  // namespace
+
+Compiled sleeping_pipeline(const std::vector<StageWork>& stages, const SleepingPlaces& places, int64_t micro_batches, PipelineKind kind) {
   Meshes meshes;
   std::vector<Mark> marks;
   for (size_t s = 0; s < stages.size(); ++s) {
     const std::string name = "stage" + std::to_string(s);
-    meshes.push_back(
-        {name, std::make_shared<const ProcessMesh>(Shape{1}, std::vector<std::string>{"dp"}, std::vector<Rank>{static_cast<Rank>(s)})});
+    const int process = process_of(static_cast<int>(s), static_cast<int>(stages.size()), places.processes, kind);
+    meshes.push_back({name, std::make_shared<const ProcessMesh>(Shape{1}, std::vector<std::string>{"dp"}, std::vector<Rank>{process})});
+    if (places.mixed && process % 2 == 1) meshes.back().device = DeviceKind::kFake;
     marks.push_back(stage("stage." + std::to_string(s) + "*", name));
   }
   CompileOptions options;
@@ -197,8 +207,15 @@ Seconds time_asleep(const Task& task) {
   return sum;
 }
 
-Simulation simulate_sleep(const std::shared_ptr<const TaskGraph>& graph, int64_t steps) {
-  return simulate(graph, [&](Rank, TaskId task) { return time_asleep(graph->tasks[static_cast<size_t>(task)]); }, {.steps = steps});
+Simulation simulate_sleep(const std::shared_ptr<const TaskGraph>& graph, int64_t steps, const FakeDeviceOptions& fake) {
+  const auto time = [&](Rank, TaskId id) {
+    const Task& task = graph->tasks[static_cast<size_t>(id)];
+    const Seconds asleep = time_asleep(task);
+    if (stream_of(*graph, task) == TaskStream::kHost) return asleep;
+    // All kernels of a task are launched at once: only the first one keeps the stream waiting.
+    return Seconds(fake.launch.value() + fake.slowness * asleep.value());
+  };
+  return simulate(graph, time, {.steps = steps});
 }
 
 }  // namespace tessera

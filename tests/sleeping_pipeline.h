@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "lower/lower.h"
+#include "runtime/device.h"
 #include "sim/simulate.h"
 
 namespace tessera {
@@ -21,13 +22,19 @@ struct StageWork {
 ///     dw = sum_rows dy   weight_gradient
 Graph sleeping_graph(const std::vector<StageWork>& stages, int64_t micro_batches);
 
-/// The graph with stage s on process s, a row a micro-batch.
-Compiled sleeping_pipeline(const std::vector<StageWork>& stages, int64_t micro_batches, PipelineKind kind);
+/// Where the stages run: `processes` of them, every other one on a fake device when `mixed`.
+struct SleepingPlaces {
+  int processes = 0;
+  bool mixed = false;
+};
 
-/// How long the kernels of a task sleep.
+/// The graph with a row a micro-batch. Twice as many stages as processes stand two on each: those of "interleaved" in turn, else in a V.
+Compiled sleeping_pipeline(const std::vector<StageWork>& stages, const SleepingPlaces& places, int64_t micro_batches, PipelineKind kind);
+
+/// How long the kernels of a task sleep on a host.
 Seconds time_asleep(const Task& task);
 
-/// The virtual clock in which nothing but sleep takes time.
-Simulation simulate_sleep(const std::shared_ptr<const TaskGraph>& graph, int64_t steps);
+/// The virtual clock in which nothing but sleep takes time, and what `fake` says of work on a device.
+Simulation simulate_sleep(const std::shared_ptr<const TaskGraph>& graph, int64_t steps, const FakeDeviceOptions& fake = {});
 
 }  // namespace tessera

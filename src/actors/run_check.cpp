@@ -193,15 +193,16 @@ void check_run(const TaskActors& actors, const Orders& orders) {
   check_exchange_order(actors, orders);
 }
 
-void check_run(const std::shared_ptr<const TaskGraph>& graph, const std::vector<Rank>& processes) {
-  for (const Task& task : graph->tasks)
+void check_run(const TaskGraph& graph, const std::vector<Rank>& processes) {
+  for (const Task& task : graph.tasks)
     for (const KernelStep& step : task.steps)
       if (step.control)
-        for (const TaskGraph& region : step.control->regions) check_run(std::shared_ptr<const TaskGraph>(graph, &region), processes);
-  const TaskActors sets(graph, one_of_each(*graph, processes));
+        for (const TaskGraph& region : step.control->regions) check_run(region, processes);
+  const std::shared_ptr<const TaskGraph> lent(std::shared_ptr<const TaskGraph>(), &graph);
+  const TaskActors sets(lent, one_of_each(graph, processes));
   const Parties parties = sets_of(sets);
-  if (find_stuck_cycle(MarkedGraphMaker(*graph, parties).make()).empty()) return;
-  const TaskActors actors = find_actors(graph, processes);
+  if (find_stuck_cycle(MarkedGraphMaker(graph, parties).make()).empty()) return;
+  const TaskActors actors = find_actors(lent, processes);
   check_run(actors, orders_of(actors));
 }
 

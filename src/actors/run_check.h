@@ -1,5 +1,6 @@
 // Checks of a task graph before it runs: that nobody will wait for ever, and that everybody does what they do together in one order. Beyond
-// these, how fast it can run.
+// these, how fast it can run. Bytes under way need no check here: they are slots of registers, which check() of tasks/task_graph.h has found
+// to fit.
 #pragma once
 
 #include <string>
@@ -33,6 +34,6 @@ void check_run(const TaskActors& actors, const Orders& orders);
 /// with one process for each set of meshes, in which an exchange takes from all of the sending mesh and gives to all of the receiving one, has
 /// a circle without token whenever the whole graph has. Only when it has one, every process is looked at. Regions are checked, too.
 ///   time    O(tasks x sets of meshes), rarely more
-void check_run(const std::shared_ptr<const TaskGraph>& graph, const std::vector<Rank>& processes);
+void check_run(const TaskGraph& graph, const std::vector<Rank>& processes);
 
 }  // namespace tessera

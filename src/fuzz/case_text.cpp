@@ -90,6 +90,8 @@ void read_line(std::string_view line, FuzzCase& result) {
     result.exact = take_word(rest) == "exact";
   } else if (word == "micro_batches") {
     result.micro_batches = take_number<int64_t>(line, rest);
+  } else if (word == "schedule") {
+    result.schedule = parse_pipeline_kind(take_word(rest));
   } else if (word == "steps") {
     result.steps = take_number<int64_t>(line, rest);
   } else if (word == "mesh") {
@@ -102,7 +104,7 @@ void read_line(std::string_view line, FuzzCase& result) {
   } else if (word == "mark") {
     result.marks.push_back(read_mark(line, rest));
   } else {
-    refuse(line, "seed, mode, steps, micro_batches, mesh, fill, stage, mark or graph");
+    refuse(line, "seed, mode, steps, micro_batches, schedule, mesh, fill, stage, mark or graph");
   }
 }
 
@@ -124,6 +126,7 @@ std::string to_text(const FuzzCase& given) {
   std::string text = "seed " + std::to_string(given.seed) + "\nmode " + (given.exact ? "exact" : "general") + "\nsteps " +
                      std::to_string(given.steps) + "\n";
   if (given.micro_batches > 1) text += "micro_batches " + std::to_string(given.micro_batches) + "\n";
+  if (given.schedule != PipelineKind::kOneForwardOneBackward) text += "schedule " + std::string(to_text(given.schedule)) + "\n";
   for (const NamedMesh& mesh : given.meshes) text += line_of(mesh);
   for (const auto& [name, fill] : given.fills)
     text += "fill " + name + (fill.whole ? " whole " : " real ") + double_text(fill.low) + " " + double_text(fill.high) + "\n";

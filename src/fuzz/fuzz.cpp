@@ -42,6 +42,7 @@ FuzzReport run_cases(const FuzzOptions& options) {
     --total.micro_batched_cases;
     ++total.refused_cases;
   };
+  faults.on_scheduled = [&] { ++total.scheduled_cases; };
   while (goes_on()) {
     const FuzzCase given = random_case(options.seed + static_cast<uint64_t>(total.cases));
     for (const Op& op : given.graph.ops()) ++report.operators[op.kind];

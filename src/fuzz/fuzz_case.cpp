@@ -238,24 +238,40 @@ std::optional<CaseFailure> guarded(CaseFailure::Stage stage, Work work) {
   }
 }
 
-TaskGraph compile_case(const FuzzCase& given, const CaseFaults& faults, int64_t micro_batches) {
+TaskGraph compile_case(const FuzzCase& given, const CaseFaults& faults, int64_t micro_batches, PipelineKind schedule) {
   CompileOptions options;
+  options.schedule = schedule;
   options.rules = faults.rules;
   options.micro_batches = micro_batches;
   options.halos = faults.halos;
+  options.bucket = Bytes(given.seed % 3 == 0 ? 1 : 64);
   options.reshard.sums = static_cast<SumForm>(given.seed % 4);  // each way of adding up has its turn
   options.check_placements = faults.check_placements;
   return compile(given.graph, given.meshes, given.marks, options).tasks;
 }
 
+constexpr PipelineKind kAnyStages = PipelineKind::kOneForwardOneBackward;
+
 /// In its micro-batches, or in one when that is refused: what cannot be divided so is the user's matter, and no failure.
-TaskGraph compile_case(const FuzzCase& given, const CaseFaults& faults) {
+TaskGraph compile_under_1f1b(const FuzzCase& given, const CaseFaults& faults) {
   try {
-    return compile_case(given, faults, given.micro_batches);
+    return compile_case(given, faults, given.micro_batches, kAnyStages);
   } catch (const UserError& error) {
     if (given.micro_batches == 1 || error.exit_code() != ExitCode::kBadConfig) throw;
     if (faults.on_refusal) faults.on_refusal();
-    return compile_case(given, faults, 1);
+    return compile_case(given, faults, 1, kAnyStages);
+  }
+}
+
+TaskGraph compile_case(const FuzzCase& given, const CaseFaults& faults) {
+  if (given.schedule == kAnyStages || given.micro_batches == 1) return compile_under_1f1b(given, faults);
+  try {
+    TaskGraph compiled = compile_case(given, faults, given.micro_batches, given.schedule);
+    if (faults.on_scheduled) faults.on_scheduled();
+    return compiled;
+  } catch (const UserError& error) {
+    if (error.exit_code() != ExitCode::kBadConfig) throw;
+    return compile_under_1f1b(given, faults);
   }
 }
 

@@ -31,8 +31,9 @@ struct FuzzCase {
   uint64_t seed = 0;
   bool exact = false;         // of the exact subset: compared without tolerance
   int64_t micro_batches = 1;  // of a step
-  int64_t steps = 2;          // the second one reads what the first wrote in place
-  Meshes meshes;              // one called "all", or stages
+  PipelineKind schedule = PipelineKind::kOneForwardOneBackward;
+  int64_t steps = 2;  // the second one reads what the first wrote in place
+  Meshes meshes;      // one called "all", or stages
   std::vector<Mark> marks;
   std::map<std::string, Fill> fills;  // by input; of a variable: in the place of its initializer
   Graph graph;
@@ -50,6 +51,7 @@ FuzzCase random_case(uint64_t seed);
 ///     mode exact
 ///     steps 2
 ///     micro_batches 2                    when there are several
+///     schedule zb-h1                     when it is not 1f1b
 ///     mesh first x=2 y=3 at 0            processes 0 to 5
 ///     mesh last x=2 at 6                 processes 6 and 7
 ///     fill x whole -3.0 3.0
@@ -80,14 +82,16 @@ struct CaseFaults {
   HaloOptions halos = {};        // no fault: each form is to be right
   bool check_placements = true;  // false: only what runs may find the fault
   std::function<void(TaskGraph&)> tamper = {};
-  std::function<void()> on_refusal = {};  // called when the case is refused because of its micro-batches
+  std::function<void()> on_refusal = {};    // called when the case is refused because of its micro-batches
+  std::function<void()> on_scheduled = {};  // called when it runs under a schedule other than 1f1b
 };
 
 /// Compiles the case, runs its steps over threads and compares with the plain reference: every register (put together; addends added), all
 /// replicas bit for bit, results, and variables after each step.
 ///   returns  the first difference in program order; nothing when all agree
 ///   throws   nothing: what a stage throws is a failure of the case
-///   refusals  a program that cannot run in micro-batches, or not under these marks, may be refused with a UserError: it then runs in one
+///   refusals  a schedule that does not fit the stages is refused with a UserError: the case then runs under 1f1b. So is a program that
+///             cannot run in micro-batches, or not under these marks: it then runs in one
 std::optional<CaseFailure> run_case(const FuzzCase& given, const CaseFaults& faults = {});
 
 /// Does every partial sum that any placement may form stay exact in f32? By the magnitudes of the data that the case draws: each sum, and

@@ -203,6 +203,21 @@ std::vector<Mark> random_marks(uint64_t seed, const Graph& graph, const Meshes& 
   return MarkMaker(seed, graph, meshes, micro_batches).make();
 }
 
+/// Any schedule; for some that want several stages on the same processes, such stages: in turn, or in a V.
+void draw_schedule(uint64_t seed, FuzzCase& result) {
+  constexpr double kFolded = 0.4;
+  Dice dice(seed, "schedule");
+  std::vector<PipelineKind> kinds;
+  for (const PipelineFacts& facts : pipeline_schedules()) kinds.push_back(facts.kind);
+  result.schedule = dice.pick(kinds);
+  if (!dice.chance(kFolded)) return;
+  const bool v = result.schedule != PipelineKind::kInterleaved;
+  const std::vector<Rank> places = v ? std::vector<Rank>{0, 1, 1, 0} : std::vector<Rank>{0, 1, 0, 1};
+  result.meshes.clear();
+  for (size_t i = 0; i < places.size(); ++i)
+    result.meshes.push_back({"part" + std::to_string(i), consecutive_mesh(parse_mesh("x=1"), places[i])});
+}
+
 FuzzCase random_case(uint64_t seed) {
   constexpr int kAttempts = 50;
   constexpr double kMicroBatched = 0.15;
@@ -212,6 +227,7 @@ FuzzCase random_case(uint64_t seed) {
   result.exact = mode.chance(0.5);
   if (mode.chance(kMicroBatched)) result.micro_batches = mode.between(2, 3);
   result.meshes = random_meshes(seed);
+  if (result.micro_batches > 1) draw_schedule(seed, result);
   // Values that leave the range of their mode: another program of the same seed.
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     RandomProgram program = random_program(random_key(seed, "attempt " + std::to_string(attempt)), result.exact, result.micro_batches);

@@ -170,6 +170,7 @@ class Shrink {
       smaller |= drop_meshes();
       smaller |= shrink_meshes();
       smaller |= one_step();
+      smaller |= plain_schedule();
       smaller |= one_micro_batch();
     }
     return std::move(best_);
@@ -282,6 +283,13 @@ class Shrink {
     if (best_.micro_batches == 1) return false;
     FuzzCase candidate = best_;
     candidate.micro_batches = 1;
+    return try_case(std::move(candidate));
+  }
+
+  bool plain_schedule() {
+    if (best_.schedule == PipelineKind::kOneForwardOneBackward) return false;
+    FuzzCase candidate = best_;
+    candidate.schedule = PipelineKind::kOneForwardOneBackward;
     return try_case(std::move(candidate));
   }
 

@@ -1,7 +1,9 @@
 #include "lower/lower.h"
 
 #include <chrono>
+#include <map>
 
+#include "actors/run_check.h"
 #include "base/error.h"
 #include "base/text.h"
 #include "lower/device_copies.h"
@@ -13,16 +15,32 @@
 namespace tessera {
 namespace {
 
-std::vector<DeviceKind> devices_of(const Meshes& meshes) {
+/// By mesh of the program.  throws  UserError (78) when a process is to compute on devices of two kinds
+std::vector<DeviceKind> devices_of(const std::vector<int>& places, const Meshes& meshes) {
+  std::map<Rank, std::pair<DeviceKind, std::string>> by_process;
   std::vector<DeviceKind> devices;
-  for (const NamedMesh& mesh : meshes) devices.push_back(mesh.device);
+  for (size_t stage = 0; stage < meshes.size(); ++stage) {
+    const NamedMesh& mesh = meshes[stage];
+    const auto place = static_cast<size_t>(places[stage]);
+    if (place >= devices.size()) devices.resize(place + 1);
+    devices[place] = mesh.device;
+    for (Rank process : mesh.mesh->processes()) {
+      const auto& [device, other] = by_process.try_emplace(process, mesh.device, mesh.name).first->second;
+      if (device != mesh.device)
+        throw UserError("process " + std::to_string(process) + " is in mesh '" + other + "' of devices " + std::string(to_text(device)) +
+                            " and in mesh '" + mesh.name + "' of devices " + std::string(to_text(mesh.device)),
+                        "a process computes on devices of one kind", "give both meshes the same device, or one of them other processes",
+                        ExitCode::kBadConfig);
+    }
+  }
   return devices;
 }
 
-std::string arena_text(const std::vector<ArenaPlan>& arenas, const std::vector<std::string>& names) {
+std::string arena_text(const Compiled& compiled) {
+  const std::vector<ArenaPlan>& arenas = compiled.arenas;
   std::string text;
   for (size_t i = 0; i < arenas.size(); ++i)
-    text += "arena" + (arenas.size() > 1 ? " of " + names[i] : "") + " " + to_text(arenas[i].size) + ", alive at most " +
+    text += "arena" + (arenas.size() > 1 ? " of " + compiled.mesh_names[i] : "") + " " + to_text(arenas[i].size) + ", alive at most " +
             to_text(arenas[i].live_bound) + "\n";
   return text;
 }
@@ -44,6 +62,20 @@ std::string copies_text(const Program& program) {
   return text.empty() ? "nothing lies on a device\n" : text;
 }
 
+/// The exchanges of the optimizer that are done before the backward is over.
+std::string moved_text(const Program& program) {
+  size_t end = 0;
+  for (size_t i = 0; i < program.instructions.size(); ++i)
+    if (program.instructions[i].role == Role::kBackward) end = i;
+  std::string text;
+  for (size_t i = 0; i < end; ++i) {
+    const Instruction& instruction = program.instructions[i];
+    if (instruction.is_exchange && instruction.role == Role::kOptimizer && instruction.micro_batch < 0)
+      text += program.registers[static_cast<size_t>(instruction.target)].name + " " + to_text(instruction.exchange.to) + "\n";
+  }
+  return text.empty() ? "no gradient travels before the end of the backward\n" : text;
+}
+
 std::vector<std::string> names_of(const Meshes& meshes) {
   std::vector<std::string> names;
   for (const NamedMesh& mesh : meshes) names.push_back(mesh.name);
@@ -60,6 +92,17 @@ void check_divides(const Graph& graph, int64_t count) {
     throw UserError(std::to_string(count) + " micro-batches do not divide the batch of " + std::to_string(shape[0]) + " rows",
                     "each micro-batch has as many rows", "set micro_batches to one of " + join(divisors, ", "), ExitCode::kBadConfig);
   }
+}
+
+/// Of the stages there, "first+last"; then those of the hosts of devices.
+std::vector<std::string> names_of_places(const Program& program, const Meshes& meshes) {
+  std::vector<std::string> names;
+  for (size_t stage = 0; stage < meshes.size(); ++stage) {
+    const auto place = static_cast<size_t>(program.places[stage]);
+    if (place >= names.size()) names.resize(place + 1);
+    names[place] += (names[place].empty() ? "" : "+") + meshes[stage].name;
+  }
+  return with_host_names(program, std::move(names));
 }
 
 }  // namespace
@@ -84,15 +127,22 @@ Compiled compile(const Graph& graph, const Meshes& meshes, const std::vector<Mar
       "halos", [&] { result.sharded = choose_halos(graph, std::move(result.sharded), marks, options.halos); },
       [&] { return halos_text(graph, result.sharded); });
   stage("partition", [&] { program = partition(graph, result.sharded, meshes, count, options.reshard); }, [&] { return to_text(program); });
+  result.places = program.places;
   stage("in-place", [&] { update_variables_in_place(program); }, [&] { return to_text(program); });
   stage(
       "order", [&] { order_instructions(program, graph, count, options.schedule); }, [&] { return order_text(program, names_of(meshes)); });
-  stage("copies", [&] { add_device_copies(program, devices_of(meshes)); }, [&] { return copies_text(program); });
-  stage(
-      "arena", [&] { result.arenas = plan_arenas(program); },
-      [&] { return arena_text(result.arenas, with_host_names(program, names_of(meshes))); });
+  stage("buckets", [&] { exchange_in_buckets(program, options.bucket); }, [&] { return moved_text(program); });
+  stage("copies", [&] { add_device_copies(program, devices_of(program.places, meshes)); }, [&] { return copies_text(program); });
+  result.mesh_names = names_of_places(program, meshes);
+  stage("arena", [&] { result.arenas = plan_arenas(program); }, [&] { return arena_text(result); });
   stage("tasks", [&] { result.tasks = make_tasks(std::move(program), result.arenas); }, [&] { return to_text(result.tasks); });
-  stage("check", [&] { check(result.tasks); }, [&] { return std::string("every promise of the task graph holds\n"); });
+  stage(
+      "check",
+      [&] {
+        check(result.tasks);
+        check_run(result.tasks, processes(result.tasks));
+      },
+      [&] { return std::string("every promise of the task graph holds\n"); });
   if (options.check_placements)
     stage(
         "placements", [&] { check_placements(graph, result.tasks, count); },

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "lower/arena.h"
+#include "lower/buckets.h"
 #include "lower/halo_choice.h"
 #include "schedule/pipeline.h"
 #include "shard/propagate.h"
@@ -26,15 +27,18 @@ struct CompileOptions {
   RuleLookup rules = catalogue_rule;
   int64_t micro_batches = 1;  // of a step; divides dim 0 of every input
   PipelineKind schedule = PipelineKind::kOneForwardOneBackward;
-  ReshardOptions reshard = {};   // prices of links, and how sums are put together
-  HaloOptions halos = {};        // exchanged or computed, and by which prices
-  bool check_placements = true;  // false: for a rule that is broken on purpose, to see that the numbers show it
+  ReshardOptions reshard = {};     // prices of links, and how sums are put together
+  Bytes bucket = kGradientBucket;  // of gradients that travel together during the backward
+  HaloOptions halos = {};          // exchanged or computed, and by which prices
+  bool check_placements = true;    // false: for a rule that is broken on purpose, to see that the numbers show it
 };
 
 struct Compiled {
   ShardedGraph sharded;  // with several micro-batches on the meshes with the axis of time in front
   TaskGraph tasks;
-  std::vector<ArenaPlan> arenas;  // by mesh
+  std::vector<ArenaPlan> arenas;        // by mesh of `tasks`
+  std::vector<int> places;              // by stage (mesh of the plan): its mesh in `tasks`; stages on equal meshes have the same
+  std::vector<std::string> mesh_names;  // by mesh in `tasks`: those of its stages, "first+last"; "first on host" for the host of a device
   std::vector<StageReport> stages;
 };
 

@@ -117,7 +117,7 @@ class TaskMaker {
     const Task& last = graph_.tasks.back();
     if (last.kind != Task::Kind::kCompute || instruction.step.control || (!last.steps.empty() && last.steps.back().control) ||
         last.role != instruction.role || last.mesh != instruction.mesh || last.micro_batch != instruction.micro_batch ||
-        last_pass_ != instruction.pass) {
+        last_stage_ != instruction.stage || last_pass_ != instruction.pass) {
       Task task;
       task.name = instruction.step.op;
       task.kind = Task::Kind::kCompute;
@@ -127,6 +127,7 @@ class TaskMaker {
       graph_.tasks.push_back(std::move(task));
     }
     graph_.tasks.back().steps.push_back(std::move(instruction.step));
+    last_stage_ = instruction.stage;
     last_pass_ = instruction.pass;
   }
 
@@ -198,6 +199,7 @@ class TaskMaker {
 
   Program program_;
   TaskGraph graph_;
+  int last_stage_ = 0;
   std::optional<PassKind> last_pass_;  // of the last kernel: who waits for B does not wait for W
 };
 

@@ -37,8 +37,10 @@ bool share_processes(const ProcessMesh& a, const ProcessMesh& b) {
                      [&](Rank process) { return std::find(b.processes().begin(), b.processes().end(), process) != b.processes().end(); });
 }
 
-/// By mesh, a number that it has in common with those that share processes with it.
-std::vector<int> devices_of(const std::vector<MeshPtr>& meshes) {
+/// By stage, a number that it has in common with those that share processes with it.
+std::vector<int> devices_of(const Program& program) {
+  std::vector<MeshPtr> meshes;
+  for (int mesh : program.places) meshes.push_back(program.meshes[static_cast<size_t>(mesh)]);
   std::vector<int> device(meshes.size());
   int count = 0;
   for (size_t i = 0; i < meshes.size(); ++i) {
@@ -108,10 +110,10 @@ void order_instructions(Program& program, const Graph& graph, int64_t micro_batc
   std::vector<PipelineStep> work;
   for (size_t i = 0; i < program.instructions.size(); ++i) {
     const Instruction& instruction = program.instructions[i];
-    work.push_back({instruction.mesh, instruction.role, instruction.micro_batch, std::move(needs[i]), estimate.of(instruction)});
+    work.push_back({instruction.stage, instruction.role, instruction.micro_batch, std::move(needs[i]), estimate.of(instruction)});
   }
   const PipelineOrder made =
-      pipeline_order(work, {.kind = kind, .micro_batches = static_cast<int>(micro_batches), .devices = devices_of(program.meshes)});
+      pipeline_order(work, {.kind = kind, .micro_batches = static_cast<int>(micro_batches), .devices = devices_of(program)});
   std::vector<Instruction> ordered;
   for (int index : made.order) {
     ordered.push_back(std::move(program.instructions[static_cast<size_t>(index)]));
@@ -120,13 +122,13 @@ void order_instructions(Program& program, const Graph& graph, int64_t micro_batc
   program.instructions = std::move(ordered);
 }
 
-std::string order_text(const Program& program, const std::vector<std::string>& mesh_names) {
+std::string order_text(const Program& program, const std::vector<std::string>& stage_names) {
   std::string text;
-  for (size_t mesh = 0; mesh < program.meshes.size(); ++mesh) {
-    text += mesh_names[mesh] + ":";
+  for (size_t stage = 0; stage < program.places.size(); ++stage) {
+    text += stage_names[stage] + ":";
     std::string last;
     for (const Instruction& instruction : program.instructions) {
-      if (instruction.mesh != static_cast<int>(mesh)) continue;
+      if (instruction.stage != static_cast<int>(stage)) continue;
       std::string word = instruction.role == Role::kForward ? "F" : instruction.role == Role::kBackward ? "B" : "O";
       if (instruction.pass == PassKind::kWeightGradient) word = "W";
       if (instruction.micro_batch >= 0) word += std::to_string(instruction.micro_batch);

@@ -15,8 +15,8 @@ namespace tessera {
 ///   throws   UserError (78) when the schedule does not fit the meshes
 void order_instructions(Program& program, const Graph& graph, int64_t micro_batches, PipelineKind kind);
 
-/// The order of each mesh: "first: F0 F1 B0 B1 O": forward and backward by micro-batch, what is done once without a number. Where the
+/// The order of each stage: "first: F0 F1 B0 B1 O": forward and backward by micro-batch, what is done once without a number. Where the
 /// backward is split, W0 is what it does for the weights.
-std::string order_text(const Program& program, const std::vector<std::string>& mesh_names);
+std::string order_text(const Program& program, const std::vector<std::string>& stage_names);
 
 }  // namespace tessera

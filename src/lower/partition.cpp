@@ -22,7 +22,7 @@ class Partition {
  public:
   Partition(const Graph& graph, const ShardedGraph& sharded, const Meshes& meshes, int64_t micro_batches, const ReshardOptions& reshard)
       : graph_(graph), sharded_(sharded), meshes_(meshes), count_(micro_batches), reshard_(reshard) {
-    for (const NamedMesh& mesh : meshes) program_.meshes.push_back(mesh.mesh);
+    for (const NamedMesh& mesh : meshes) add_stage(*mesh.mesh, mesh.mesh);
     program_.kernels = own_kernels(graph);
     held_.resize(graph.values().size());
   }
@@ -31,10 +31,7 @@ class Partition {
     for (ValueId input : graph_.inputs()) add_input(input);
     for (const Variable& variable : graph_.variables()) add_variable(variable);
     for (int i = 0; i < static_cast<int>(graph_.ops().size()); ++i) lower_op({i});
-    for (const Variable& variable : graph_.variables())
-      program_.next.push_back(variable.next ? at(*variable.next, placed(sharded_.of(variable.value)), -1, Role::kOptimizer,
-                                                 "variable '" + graph_.value(variable.value).name + "' keeps its placement")
-                                            : -1);
+    for (const Variable& variable : graph_.variables()) program_.next.push_back(next_of(variable));
     for (const auto& [name, value] : graph_.outputs()) add_result(name, value);
     return std::move(program_);
   }
@@ -57,7 +54,22 @@ class Partition {
   }
 
  private:
-  // ---- time ----
+  // ---- stages and time ----
+
+  /// Stages on equal meshes are in one place: they read each other's registers where these lie.
+  void add_stage(const ProcessMesh& mesh, const MeshPtr& pointer) {
+    const auto same = std::find_if(program_.meshes.begin(), program_.meshes.end(), [&](const MeshPtr& other) { return *other == mesh; });
+    program_.places.push_back(static_cast<int>(same - program_.meshes.begin()));
+    if (same == program_.meshes.end()) program_.meshes.push_back(pointer);
+  }
+
+  int place_of(int stage) const { return program_.places[static_cast<size_t>(stage)]; }
+
+  /// Of the first stage there.
+  const std::string& name_of_place(int place) const {
+    const auto first = std::find(program_.places.begin(), program_.places.end(), place);
+    return meshes_[static_cast<size_t>(first - program_.places.begin())].name;
+  }
 
   int stage_of(const MeshPtr& mesh) const {
     for (size_t i = 0; i < sharded_.meshes.size(); ++i)
@@ -67,8 +79,11 @@ class Partition {
 
   /// A placement on the mesh of processes, and what it says of time.
   InTime placed(const DistAttr& attr) const {
-    const MeshPtr& mesh = meshes_[static_cast<size_t>(stage_of(attr.mesh))].mesh;
-    return count_ == 1 ? InTime{false, -1, ReduceOp::kSum, attr} : in_time(attr, mesh);
+    const MeshPtr& mesh = program_.meshes[static_cast<size_t>(place_of(stage_of(attr.mesh)))];
+    if (count_ > 1) return in_time(attr, mesh);
+    InTime always{false, -1, ReduceOp::kSum, attr};
+    always.attr.mesh = mesh;
+    return always;
   }
 
   bool runs_by_micro_batch(const OpSharding& sharding) const { return count_ > 1 && sharding.uses(0); }
@@ -129,7 +144,7 @@ class Partition {
     for (int i = 0; i < (wanted.by_micro_batch ? static_cast<int>(count_) : 1); ++i) {
       const RegisterIndex reg = own_register(input, wanted, i);
       Register& fed = program_.registers[static_cast<size_t>(reg)];
-      fed.name += " on " + meshes_[static_cast<size_t>(fed.mesh)].name;
+      fed.name += " on " + name_of_place(fed.mesh);
       program_.inputs.push_back({graph_.value(input).name, reg, graph_.type(input)});
     }
   }
@@ -185,7 +200,8 @@ class Partition {
     instruction.role = op.role;
     instruction.micro_batch = index;
     instruction.step.op = op.name;
-    instruction.mesh = stage_of(sharding.mesh);
+    instruction.stage = stage_ = stage_of(sharding.mesh);
+    instruction.mesh = place_of(stage_);
     instruction.step.call = std::move(call);
     for (size_t i = 0; i < op.inputs.size(); ++i) {
       const InTime needed = placed(input_attr(op_view, rule, sharding, static_cast<int>(i)));
@@ -203,7 +219,7 @@ class Partition {
 
   std::shared_ptr<const Control> make_control(const Op& op, const OpView& op_view, const ShardingRule& rule, const OpSharding& sharding,
                                               int index) const {
-    RegionSite site{op, {}, {}, program_.meshes[static_cast<size_t>(stage_of(sharding.mesh))], count_, index, reshard_};
+    RegionSite site{op, {}, {}, program_.meshes[static_cast<size_t>(place_of(stage_of(sharding.mesh)))], count_, index, reshard_};
     for (int i = 0; i < static_cast<int>(op.inputs.size()); ++i) site.inputs.push_back(input_attr(op_view, rule, sharding, i));
     for (int i = 0; i < static_cast<int>(op.outputs.size()); ++i) site.outputs.push_back(output_attr(op_view, rule, sharding, i));
     return lower_control(site);
@@ -227,7 +243,8 @@ class Partition {
     Instruction instruction;
     instruction.role = op.role;
     instruction.micro_batch = index;
-    instruction.mesh = stage_of(sharding.mesh);
+    instruction.stage = stage_;
+    instruction.mesh = place_of(stage_);
     instruction.step = {{accumulating_kernel(time.reduce), {}, {}, ""}, {sum, addend}, {next}, -1, name + ".sum"};
     program_.instructions.push_back(std::move(instruction));
     sum = next;
@@ -345,12 +362,13 @@ class Partition {
     const RegisterIndex target =
         add_register(graph_.value(value).name + " " + to_text(exchange.to), from.type, exchange.to, from.micro_batch);
     Register& made = program_.registers[static_cast<size_t>(target)];
-    if (program_.meshes.size() > 1) made.name += " on " + meshes_[static_cast<size_t>(made.mesh)].name;
+    if (program_.meshes.size() > 1) made.name += " on " + name_of_place(made.mesh);
     held_[static_cast<size_t>(value.index)].push_back({target, from.micro_batch.index});
     Instruction instruction;
     instruction.is_exchange = true;
     instruction.role = role;
     instruction.micro_batch = from.micro_batch.index;
+    instruction.stage = stage_;
     instruction.mesh = made.mesh;
     instruction.exchange = exchange;
     instruction.source = source;
@@ -360,12 +378,20 @@ class Partition {
     return target;
   }
 
+  RegisterIndex next_of(const Variable& variable) {
+    if (!variable.next) return -1;
+    stage_ = stage_of(sharded_.of(variable.value).mesh);
+    return at(*variable.next, placed(sharded_.of(variable.value)), -1, Role::kOptimizer,
+              "variable '" + graph_.value(variable.value).name + "' keeps its placement");
+  }
+
   /// What each micro-batch has a part of (the logits) is not handed out.
   void add_result(const std::string& name, ValueId value) {
     DistAttr attr = sharded_.of(value);
     attr.partial.clear();
     const InTime time = placed(attr);
     if (time.by_micro_batch) return;
+    stage_ = stage_of(attr.mesh);
     program_.results.emplace_back(name, at(value, time, -1, Role::kForward, "output '" + name + "' is handed out"));
   }
 
@@ -375,6 +401,7 @@ class Partition {
   int64_t count_;
   ReshardOptions reshard_;
   Program program_;
+  int stage_ = 0;                        // for which something is lowered
   const RegionFrame* frame_ = nullptr;   // of a region
   std::vector<std::vector<Held>> held_;  // by value: as it was made first, then as resharded
 };

@@ -16,8 +16,9 @@ struct Instruction {
   bool is_exchange = false;
   bool is_copy = false;  // of all of `source` into `target`
   Role role = Role::kForward;
-  int micro_batch = -1;                         // -1: once a step
-  int mesh = 0;                                 // index in Program::meshes: the processes that execute it
+  int micro_batch = -1;  // -1: once a step
+  int stage = 0;         // index in Program::places: the part of a pipeline that it belongs to; an exchange is of the stage that receives
+  int mesh = 0;          // index in Program::meshes: the processes that execute it
   std::optional<PassKind> pass = std::nullopt;  // of a pipeline; set when it is ordered
   KernelStep step;                              // of a kernel
   Exchange exchange;                            // of an exchange: pulls from `source` into `target`
@@ -30,7 +31,8 @@ struct Instruction {
 };
 
 struct Program {
-  std::vector<MeshPtr> meshes;
+  std::vector<MeshPtr> meshes;  // each once
+  std::vector<int> places;      // by stage: index in meshes; stages on equal meshes have the same
   std::vector<DeviceKind> devices = {};  // by mesh, from lower/device_copies.h on; empty before
   std::vector<Register> registers;
   std::vector<Instruction> instructions;

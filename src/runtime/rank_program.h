@@ -71,6 +71,9 @@ class RankProgram {
   /// From the next step on what it does is written down; nullptr: it is not. `recorder` outlives the steps.
   void record_into(Recorder* recorder);
 
+  /// Between steps: takes the messages that came in and says whether all its slots are home.
+  bool drained();
+
   Bytes arena_bytes() const;
   /// Looks at the stop state again, here and in the regions.
   void wake();

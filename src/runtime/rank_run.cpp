@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "base/error.h"
 #include "runtime/rank_program.h"
 
@@ -65,6 +67,11 @@ void RankProgram::receive_messages() {
     plan(program_.actors->task_of(message.to)).actor.receive(message);
     if (recorder_) recorder_->add_arrived({&program_, message, Recorder::now()});
   }
+}
+
+bool RankProgram::drained() {
+  receive_messages();
+  return std::all_of(plans_.begin(), plans_.end(), [](const Plan& plan) { return plan.actor.drained(); });
 }
 
 /// returns  false when the run stops inside

@@ -1,6 +1,7 @@
 #include "runtime/runtime.h"
 
 #include <algorithm>
+#include <atomic>
 #include <new>
 #include <thread>
 
@@ -160,7 +161,7 @@ Runtime::~Runtime() = default;
 LoadedProgram& Runtime::load(std::shared_ptr<const TaskGraph> graph) {
   state_->throw_when_stopped();
   check(*graph);
-  check_run(graph, state_->processes);
+  check_run(*graph, state_->processes);
   const std::vector<Rank> needed = processes(*graph);
   ensure(std::includes(state_->processes.begin(), state_->processes.end(), needed.begin(), needed.end()),
          "a program runs on processes of its runtime");
@@ -237,6 +238,15 @@ Timeline Runtime::stop_trace() {
   state_->recorders.clear();
   for (const auto& program : state_->programs) state_->set_recorders(program->state().program);
   return timeline;
+}
+
+bool Runtime::drained(LoadedProgram& program) {
+  state_->throw_when_stopped();
+  std::atomic<bool> all{true};
+  state_->crew.run([&](int index) {
+    if (!program.state().program.ranks[static_cast<size_t>(index)]->drained()) all = false;
+  });
+  return all;
 }
 
 bool Runtime::failed() const {

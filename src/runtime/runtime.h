@@ -77,6 +77,9 @@ class Runtime {
   /// What was written down, with times since start_trace; nothing is any more.  requires  start_trace
   Timeline stop_trace();
 
+  /// Has every message of the last step come home to its slot? It has, or one was lost. For tests.
+  bool drained(LoadedProgram& program);
+
   /// Has a rank failed? Then all others stop. Whoever keeps a rank waiting, such as an observer, polls it.  threads  any
   bool failed() const;
 

@@ -1,29 +1,39 @@
 #include "runtime/streamed_sum.h"
 
-#include <hwy/cache_control.h>
-#include <hwy/highway.h>
+#if defined(__x86_64__)
+#include <emmintrin.h>
+#endif
 
 namespace tessera {
 namespace {
 
-namespace hn = hwy::HWY_NAMESPACE;
-
-/// Elements from `data` on until the next whole vector.
-int64_t misaligned(const float* data, int64_t lanes) {
-  const auto at = static_cast<int64_t>(reinterpret_cast<uintptr_t>(data) / sizeof(float));
-  return (lanes - at % lanes) % lanes;
+void plain_sum(float* sum, const float* a, const float* b, int64_t begin, int64_t end) {
+  for (int64_t i = begin; i < end; ++i) sum[i] = a[i] + b[i];
 }
 
 }  // namespace
 
+#if defined(__x86_64__)
+
 void stream_sum(float* sum, const float* a, const float* b, int64_t count) {
-  const hn::ScalableTag<float> vector;
-  const auto lanes = static_cast<int64_t>(hn::Lanes(vector));
-  int64_t i = 0;
-  for (const int64_t head = misaligned(sum, lanes); i < head && i < count; ++i) sum[i] = a[i] + b[i];
-  for (; i + lanes <= count; i += lanes) hn::Stream(hn::Add(hn::LoadU(vector, a + i), hn::LoadU(vector, b + i)), vector, sum + i);
-  for (; i < count; ++i) sum[i] = a[i] + b[i];
-  hwy::FlushStream();
+  constexpr int64_t kLane = 4, kLine = 16;  // floats of a vector, and of what memory takes at once
+  int64_t begin = 0;
+  while (begin < count && reinterpret_cast<uintptr_t>(sum + begin) % (kLine * sizeof(float)) != 0) ++begin;
+  plain_sum(sum, a, b, 0, begin);
+  int64_t i = begin;
+  for (; i + kLine <= count; i += kLine)
+    for (int64_t lane = i; lane < i + kLine; lane += kLane)
+      _mm_stream_ps(sum + lane, _mm_add_ps(_mm_loadu_ps(a + lane), _mm_loadu_ps(b + lane)));
+  plain_sum(sum, a, b, i, count);
+  _mm_sfence();  // a release orders plain stores only
 }
+
+#else
+
+void stream_sum(float* sum, const float* a, const float* b, int64_t count) {
+  plain_sum(sum, a, b, 0, count);
+}
+
+#endif
 
 }  // namespace tessera

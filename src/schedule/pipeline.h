@@ -28,7 +28,8 @@ struct PipelineOptions {
 struct PipelineOrder {
   std::vector<int> order;                       // indices into `work`
   std::vector<std::optional<PassKind>> passes;  // by piece: the pass that it is part of; none: it is done once a step
-  PipelineShape shape;                          // times are sums of `work`; a stage keeps one over the stages of its device
+  PipelineShape shape;                          // times are sums of `work`, a transfer a hundredth of a micro-batch's on the busiest
+                                                // device; a stage keeps one over the stages of its device
   DeviceOrders orders;
 };
 

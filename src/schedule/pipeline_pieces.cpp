@@ -9,6 +9,16 @@ bool is_backward(const PipelineStep& piece) {
   return piece.micro_batch >= 0 && piece.role != Role::kForward;
 }
 
+/// Nothing is known of links here: a transfer takes this part of what a micro-batch takes on the busiest device.
+constexpr double kTransferPart = 0.01;
+
+double busiest(const PipelineShape& shape) {
+  std::vector<double> busy(static_cast<size_t>(shape.devices), 0);
+  for (const PipelineStage& stage : shape.stages)
+    busy[static_cast<size_t>(stage.device)] += time_of(stage.costs, PassKind::kForward) + time_of(stage.costs, PassKind::kBackward);
+  return *std::max_element(busy.begin(), busy.end());
+}
+
 }  // namespace
 
 PipelinePieces::PipelinePieces(const std::vector<PipelineStep>& work, const PipelineOptions& options)
@@ -123,6 +133,7 @@ PipelineShape PipelinePieces::shape() const {
       if (std::find(needs.begin(), needs.end(), need) == needs.end()) needs.push_back(need);
     }
   }
+  shape.transfer = kTransferPart * busiest(shape);
   return shape;
 }
 

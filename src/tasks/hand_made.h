@@ -20,12 +20,16 @@ class HandMade {
  public:
   explicit HandMade(MeshPtr mesh);
 
+  /// What is made from here on lies on this mesh: one that it has already, or a new one.
+  void place_on(const MeshPtr& mesh);
+
   RegisterIndex input(const std::string& name, const std::string& type);
   RegisterIndex variable(const std::string& name, const std::string& type, const Initializer& initializer = {});
   /// One kernel as a task; its op has the task's name.
   RegisterIndex compute(const std::string& name, KernelCall call, std::vector<RegisterIndex> inputs, const std::string& type);
   /// The same, writing over the memory of the variable that `variable` reads.
   RegisterIndex update(const std::string& name, KernelCall call, std::vector<RegisterIndex> inputs, RegisterIndex variable);
+  /// `from` may lie on another mesh.
   RegisterIndex exchange(const std::string& name, RegisterIndex from, const std::string& type);
   /// The exchanges of plan_reshard, one after the other.
   RegisterIndex reshard(const std::string& name, RegisterIndex from, const std::string& type);
@@ -33,17 +37,21 @@ class HandMade {
 
   /// What is made so far, to change it by hand.
   TaskGraph& graph() { return graph_; }
-  /// Adds the fetch and writes down who consumes what.
+  /// Adds a fetch for each mesh and writes down who consumes what.
   TaskGraph finish();
 
  private:
   RegisterIndex add_register(const std::string& name, const TensorType& type, const DistAttr& attr, TaskId producer, int variable = -1);
   RegisterIndex add_compute(const std::string& name, KernelCall call, std::vector<RegisterIndex> inputs, const DistType& type,
                             int variable);
-  TaskId add_task(const std::string& name, Task::Kind kind, std::vector<RegisterIndex> inputs);
+  TaskId add_task(const std::string& name, Task::Kind kind, int mesh, std::vector<RegisterIndex> inputs);
+  const MeshPtr& mesh() const { return graph_.meshes[static_cast<size_t>(mesh_)]; }
+  int find_mesh(const ProcessMesh& mesh) const;  // -1: not one of them
   RegisterIndex exchange_to(const std::string& name, RegisterIndex from, const Exchange& exchange);
 
   TaskGraph graph_;
+  int mesh_ = -1;
+  std::vector<TaskId> feeds_;  // by mesh
 };
 
 }  // namespace tessera

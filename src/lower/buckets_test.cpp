@@ -1,0 +1,82 @@
+#include "lower/buckets.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "autodiff/gradient.h"
+#include "autodiff/optimizer.h"
+#include "lower/lower.h"
+#include "ops/builder.h"
+
+namespace tessera {
+namespace {
+
+/// Three layers of a square weight each, trained by gradient descent on data in parts.
+Graph three_layers(int64_t width) {
+  Graph graph;
+  Builder b(graph);
+  ValueId y = b.input("x", {DType::kF32, {8, width}});
+  std::vector<ValueId> weights;
+  for (const char* name : {"w0", "w1", "w2"}) {
+    weights.push_back(b.variable(name, {DType::kF32, {width, width}}, Initializer::normal(0, 1)));
+    const ValueId product = b.dot(y, weights.back(), "mk,kn->mn", std::string("y.") + name);
+    y = b.unary("tanh", product);
+  }
+  const ValueId loss = b.reduce_sum(y, {0, 1}, "loss");
+  graph.add_output("loss", loss);
+  const std::vector<ValueId> gradients = differentiate(b, loss, weights);
+  for (size_t i = 0; i < weights.size(); ++i) {
+    b.derive(Role::kOptimizer, {graph.value(weights[i]).name, "optimizer"});
+    graph.set_next(weights[i], b.sub(weights[i], gradients[i], graph.value(weights[i]).name + ".next"));
+  }
+  return graph;
+}
+
+Compiled compiled_with(Bytes bucket) {
+  CompileOptions options;
+  options.bucket = bucket;
+  return compile(three_layers(64), std::make_shared<const ProcessMesh>(parse_mesh("dp=4")), {shard_tensor("x", "P(\"dp\")")}, options);
+}
+
+/// "make w1" and "reduce-scatter w1" in the order in which they are done: gradients made, and added up over the processes.
+std::vector<std::string> story_of(const TaskGraph& tasks) {
+  std::vector<std::string> story;
+  for (TaskId id : tasks.order) {
+    const Task& task = tasks.tasks[static_cast<size_t>(id)];
+    const auto tell = [&](const std::string& verb, RegisterIndex reg) {
+      const std::string& name = tasks.registers[static_cast<size_t>(reg)].name;
+      for (const char* weight : {"w0", "w1", "w2"})
+        if (name.starts_with("y." + std::string(weight) + ".grad.b")) story.push_back(verb + " " + weight);
+    };
+    if (task.kind == Task::Kind::kExchange) tell(std::string(to_text(task.exchange.kind)), task.outputs[0]);
+    for (const KernelStep& step : task.steps)
+      for (RegisterIndex reg : step.outputs) tell("make", reg);
+  }
+  return story;
+}
+
+TEST(Buckets, GradientsTravelWhileTheBackwardGoesOn) {
+  EXPECT_THAT(story_of(compiled_with(Bytes(1)).tasks),
+              testing::ElementsAre("make w2", "reduce-scatter w2", "make w1", "reduce-scatter w1", "make w0", "reduce-scatter w0",  //
+                                   "all-gather w0", "all-gather w1", "all-gather w2"));
+}
+
+TEST(Buckets, ABucketIsFullWhenItsGradientsAreAsLarge) {
+  EXPECT_THAT(story_of(compiled_with(Bytes(2 * 64 * 64 * 4)).tasks),
+              testing::ElementsAre("make w2", "make w1", "reduce-scatter w2", "reduce-scatter w1", "make w0",  //
+                                   "reduce-scatter w0", "all-gather w0", "all-gather w1", "all-gather w2"));
+}
+
+TEST(Buckets, ASmallModelHasOneRoundAtTheEnd) {
+  const Compiled plain = compiled_with(kGradientBucket);
+  const std::vector<std::string> story = story_of(plain.tasks);
+  ASSERT_EQ(story.size(), 9u);
+  for (size_t i = 0; i < 3; ++i) EXPECT_THAT(story[i], testing::StartsWith("make"));
+}
+
+TEST(Buckets, BetweenItsTwoStepsOnlyAShareOfAGradientIsHeld) {
+  EXPECT_LT(compiled_with(Bytes(1)).arenas[0].live_bound, compiled_with(kGradientBucket).arenas[0].live_bound);
+}
+
+}  // namespace
+}  // namespace tessera

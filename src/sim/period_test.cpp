@@ -1,0 +1,49 @@
+// Two answers to one question: how long does a step take when steps follow each other without meeting? The slowest cycle of the marked graph
+// says it, and so does a run on the virtual clock.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "actors/run_check.h"
+#include "sim/simulate.h"
+#include "tasks/random_program_testing.h"
+
+namespace tessera {
+namespace {
+
+double end_of(const Timeline& timeline) {
+  double last = 0;
+  for (const Track& track : timeline.tracks)
+    for (const Span& span : track.spans) last = std::max(last, span.end.value());
+  return last;
+}
+
+TEST(Period, NoRunIsFasterThanTheSlowestCycleAndOnlyItsStartIsSlower) {
+  constexpr int64_t kSteps = 60;
+  constexpr int kMostTokens = 8;  // more than any cycle that is the slowest has here
+  for (unsigned seed = 0; seed < 40; ++seed) {
+    const auto graph = random_programs::RandomProgram(seed, {}).graph();
+    const TaskActors actors = find_actors(graph, processes(*graph));
+    std::mt19937 dice(seed);
+    std::vector<double> times(static_cast<size_t>(actors.rank_count()) * graph->tasks.size(), 0);
+    for (int rank = 0; rank < actors.rank_count(); ++rank)
+      for (TaskId task : actors.order_of(rank)) times[static_cast<size_t>(actors.actor_id(rank, task))] = dice() % 10 * 1e-3;
+    const SlowestCycle slowest = find_slowest_cycle(make_marked_graph(actors, orders_of(actors)), times);
+    const double all = std::accumulate(times.begin(), times.end(), 0.0);
+    const auto time = [&](Rank rank, TaskId task) {
+      return Seconds(times[static_cast<size_t>(actors.actor_id(actors.index_of(rank), task))]);
+    };
+    const double end = end_of(simulate(graph, time, {.steps = kSteps, .steps_meet = false}).timeline);
+    int tokens = 0;
+    for (const MarkedEdge& edge : slowest.edges) tokens += edge.tokens;
+    ASSERT_LE(tokens, kMostTokens) << "seed " << seed;
+    // The cycle goes around once for its tokens: of so many steps all but the last, broken round are surely paid.
+    EXPECT_GE(end, slowest.period * static_cast<double>(kSteps - tokens) - 1e-9) << "seed " << seed;
+    // An act waits for ways without cycles, besides: these take no more than all acts once.
+    EXPECT_LE(end, slowest.period * static_cast<double>(kSteps) + all + 1e-9) << "seed " << seed;
+  }
+}
+
+}  // namespace
+}  // namespace tessera
