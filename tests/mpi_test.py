@@ -21,6 +21,7 @@ TEXT = ROOT / "tests" / "errors" / "inputs" / "text.txt"
 SMALL = {
     "gpt": ["configs/gpt.toml", "--set", f"data.path={TEXT}", "model.width=16", "model.context=8", "model.layers=2", "train.batch=4", "train.steps=4"],
     "mlp": ["configs/mlp.toml", "--set", f"data.path={TEXT}", "model.width=16", "model.embedding=4", "train.batch=4", "train.steps=4"],
+    "lstm": ["configs/lstm.toml", "--set", "train.steps=2", "train.evaluate_batches=1"],
 }
 # Open MPI starts no more processes than there are cores, and none for root, unless told.
 ENVIRONMENT = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1"}
@@ -59,7 +60,9 @@ class OverMpi(unittest.TestCase):
             self.skipTest("MPI was not found when this was configured")
 
     def test_losses_are_those_of_threads_bit_for_bit(self):
-        for model, name, processes in [("gpt", "gpt.dp2-tp2", 4), ("gpt", "gpt.pp2", 2), ("mlp", "mlp.dp4", 4), ("mlp", "mlp.tp4", 4)]:
+        # Tensors in every direction, a pipeline, one that ends on another kind of device, and a model with loops.
+        for model, name, processes in [("gpt", "gpt.dp2-tp2", 4), ("gpt", "gpt.pp2", 2), ("gpt", "gpt.pp2.fake-last", 2), ("mlp", "mlp.dp4", 4),
+                                       ("mlp", "mlp.tp4", 4), ("lstm", "lstm.dp2-tp2", 4)]:
             threads = threads_json("train", *SMALL[model], *plan(name))
             processes_of_mpi = mpi_json(processes, "train", *SMALL[model], *plan(name))
             self.assertEqual(processes_of_mpi["losses"], threads["losses"], name)
