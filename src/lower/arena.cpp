@@ -20,8 +20,8 @@ int64_t aligned(int64_t bytes) {
 }
 
 struct Lives {
-  std::vector<int> begin, end;      // by register, in instruction numbers from 1
-  std::vector<bool> read_remotely;  // by an exchange
+  std::vector<int> begin, end;  // by register, in instruction numbers from 1
+  std::vector<bool> is_shared;  // with other processes or another stream: an exchange reads it, or a copy reads or fills it
 };
 
 Lives find_lives(const Program& program) {
@@ -38,23 +38,32 @@ Lives find_lives(const Program& program) {
     for (RegisterIndex reg : instruction.writes()) lives.begin[static_cast<size_t>(reg)] = lives.end[static_cast<size_t>(reg)] = i + 1;
     for (RegisterIndex reg : instruction.reads()) {
       lives.end[static_cast<size_t>(reg)] = i + 1;
-      if (instruction.is_exchange) lives.read_remotely[static_cast<size_t>(reg)] = true;
+      if (instruction.is_exchange) lives.is_shared[static_cast<size_t>(reg)] = true;
     }
   }
-  for (const auto& [name, reg] : program.results) lives.end[static_cast<size_t>(reg)] = static_cast<int>(program.instructions.size()) + 1;
+  const int last = static_cast<int>(program.instructions.size()) + 1;
+  for (const auto& [name, reg] : program.results) lives.end[static_cast<size_t>(reg)] = last;
+  // Copies run on streams of their own, beside the order of the others: what they touch keeps its place to itself.
+  for (const Instruction& instruction : program.instructions)
+    if (instruction.is_copy)
+      for (RegisterIndex reg : {instruction.source, instruction.target}) {
+        lives.begin[static_cast<size_t>(reg)] = 0;
+        lives.end[static_cast<size_t>(reg)] = last;
+        lives.is_shared[static_cast<size_t>(reg)] = true;
+      }
   return lives;
 }
 
 /// The operand whose place the first result of instruction `at` may take, or -1.
 RegisterIndex dying_operand(const Program& program, const Lives& lives, int at) {
   const Instruction& instruction = program.instructions[static_cast<size_t>(at)];
-  if (instruction.is_exchange || instruction.step.outputs.empty()) return -1;
+  if (instruction.is_exchange || instruction.is_copy || instruction.step.outputs.empty()) return -1;
   const Register& result = program.registers[static_cast<size_t>(instruction.step.outputs.front())];
   if (result.storage != Register::Storage::kArena) return -1;
   for (RegisterIndex input : instruction.step.inputs) {
     const Register& operand = program.registers[static_cast<size_t>(input)];
     if (operand.storage == Register::Storage::kArena && lives.end[static_cast<size_t>(input)] == at + 1 &&
-        !lives.read_remotely[static_cast<size_t>(input)] && operand.type == result.type && operand.attr == result.attr &&
+        !lives.is_shared[static_cast<size_t>(input)] && operand.type == result.type && operand.attr == result.attr &&
         may_write_over(instruction.step, input, program.kernels.get()))
       return input;
   }
@@ -98,7 +107,7 @@ ArenaPlan plan_one(Program& program, const Lives& lives, int mesh) {
   const auto add = [&](RegisterIndex index, RegisterIndex dying) {
     const auto reg = static_cast<size_t>(index);
     if (program.registers[reg].storage != Register::Storage::kArena || program.registers[reg].mesh != mesh) return;
-    if (dying >= 0 && !lives.read_remotely[reg]) {
+    if (dying >= 0 && !lives.is_shared[reg]) {
       block_of[reg] = block_of[static_cast<size_t>(dying)];
       Block& block = blocks[static_cast<size_t>(block_of[reg])];
       block.end = std::max(block.end, lives.end[reg]);

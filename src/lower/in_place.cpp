@@ -1,6 +1,6 @@
-#include <algorithm>
+#include "lower/in_place.h"
 
-#include "lower/partition.h"
+#include <algorithm>
 
 namespace tessera {
 namespace {

@@ -36,13 +36,11 @@ struct CompileOptions {
 struct Compiled {
   ShardedGraph sharded;  // with several micro-batches on the meshes with the axis of time in front
   TaskGraph tasks;
-  std::vector<ArenaPlan> arenas;  // by mesh of `tasks`
-  std::vector<int> places;        // by stage (mesh of the plan): its mesh in `tasks`; stages on equal meshes have the same
+  std::vector<ArenaPlan> arenas;        // by mesh of `tasks`
+  std::vector<int> places;              // by stage (mesh of the plan): its mesh in `tasks`; stages on equal meshes have the same
+  std::vector<std::string> mesh_names;  // by mesh in `tasks`: those of its stages, "first+last"; "first on host" for the host of a device
   std::vector<StageReport> stages;
 };
-
-/// The names of the stages whose mesh is number `mesh` of the task graph: "first", "part0+part3".
-std::string names_there(const std::vector<int>& places, const Meshes& meshes, int mesh);
 
 /// Runs all stages.
 ///

@@ -12,6 +12,7 @@ class TaskMaker {
  public:
   TaskMaker(Program program, const std::vector<ArenaPlan>& arenas) : program_(std::move(program)) {
     graph_.meshes = program_.meshes;
+    graph_.devices = program_.devices;
     graph_.kernels = program_.kernels;
     for (const ArenaPlan& arena : arenas) graph_.arenas.push_back(arena.size);
   }
@@ -26,6 +27,8 @@ class TaskMaker {
       Instruction& instruction = program_.instructions[i];
       if (instruction.is_exchange)
         add_exchange(instruction);
+      else if (instruction.is_copy)
+        add_copy(instruction);
       else
         add_kernel(instruction);
     }
@@ -98,6 +101,18 @@ class TaskMaker {
     graph_.tasks.push_back(std::move(task));
   }
 
+  void add_copy(const Instruction& instruction) {
+    Task task;
+    task.name = "copy " + program_.registers[static_cast<size_t>(instruction.target)].name;
+    task.kind = Task::Kind::kCopy;
+    task.role = instruction.role;
+    task.micro_batch = instruction.micro_batch;
+    task.mesh = instruction.mesh;
+    task.inputs = {instruction.source};
+    task.outputs = {instruction.target};
+    graph_.tasks.push_back(std::move(task));
+  }
+
   void add_kernel(Instruction& instruction) {
     const Task& last = graph_.tasks.back();
     if (last.kind != Task::Kind::kCompute || instruction.step.control || (!last.steps.empty() && last.steps.back().control) ||
@@ -124,6 +139,10 @@ class TaskMaker {
         for (RegisterIndex reg : step.inputs) read(t, reg);
         for (RegisterIndex reg : step.outputs) graph_.registers[static_cast<size_t>(reg)].producer = t;
         if (step.workspace >= 0) graph_.registers[static_cast<size_t>(step.workspace)].producer = t;
+        // A copy of the old value may be under way beside the order list: the feed of this step says that it could begin.
+        for (RegisterIndex reg : step.outputs)
+          if (device_of(graph_, task.mesh) != DeviceKind::kHost && graph_.registers[static_cast<size_t>(reg)].variable >= 0)
+            read(t, graph_.variables[static_cast<size_t>(graph_.registers[static_cast<size_t>(reg)].variable)].value);
       }
       for (RegisterIndex reg : task.outputs) graph_.registers[static_cast<size_t>(reg)].producer = t;
       if (task.kind != Task::Kind::kCompute)
@@ -151,7 +170,7 @@ class TaskMaker {
   void add_overwrites() {
     std::vector<RegisterIndex> remote;
     for (const Task& task : graph_.tasks)
-      if (task.kind == Task::Kind::kExchange) remote.push_back(task.inputs.front());
+      if (task.kind == Task::Kind::kExchange || task.kind == Task::Kind::kCopy) remote.push_back(task.inputs.front());
     std::sort(remote.begin(), remote.end());
     remote.erase(std::unique(remote.begin(), remote.end()), remote.end());
     for (RegisterIndex written = 0; written < static_cast<RegisterIndex>(graph_.registers.size()); ++written) {

@@ -22,7 +22,7 @@ class Partition {
  public:
   Partition(const Graph& graph, const ShardedGraph& sharded, const Meshes& meshes, int64_t micro_batches, const ReshardOptions& reshard)
       : graph_(graph), sharded_(sharded), meshes_(meshes), count_(micro_batches), reshard_(reshard) {
-    for (const NamedMesh& mesh : meshes) add_stage(*mesh.mesh, mesh.mesh);
+    for (const NamedMesh& mesh : meshes) add_stage(mesh);
     program_.kernels = own_kernels(graph);
     held_.resize(graph.values().size());
   }
@@ -56,11 +56,13 @@ class Partition {
  private:
   // ---- stages and time ----
 
-  /// Stages on equal meshes are in one place: they read each other's registers where these lie.
-  void add_stage(const ProcessMesh& mesh, const MeshPtr& pointer) {
-    const auto same = std::find_if(program_.meshes.begin(), program_.meshes.end(), [&](const MeshPtr& other) { return *other == mesh; });
-    program_.places.push_back(static_cast<int>(same - program_.meshes.begin()));
-    if (same == program_.meshes.end()) program_.meshes.push_back(pointer);
+  /// Stages on equal meshes of equal devices are in one place: they read each other's registers where these lie.
+  void add_stage(const NamedMesh& mesh) {
+    const auto is_like_it = [&](const NamedMesh& other) { return *other.mesh == *mesh.mesh && other.device == mesh.device; };
+    const auto earlier = std::find_if(meshes_.begin(), meshes_.end(), is_like_it) - meshes_.begin();
+    const bool is_new = earlier == static_cast<std::ptrdiff_t>(program_.places.size());
+    program_.places.push_back(is_new ? static_cast<int>(program_.meshes.size()) : place_of(static_cast<int>(earlier)));
+    if (is_new) program_.meshes.push_back(mesh.mesh);
   }
 
   int place_of(int stage) const { return program_.places[static_cast<size_t>(stage)]; }

@@ -149,6 +149,7 @@ class PlacementCheck {
     for (TaskId id : tasks_.order) {
       const Task& task = tasks_.tasks[static_cast<size_t>(id)];
       if (task.kind == Task::Kind::kExchange) follow_exchange(task);
+      if (task.kind == Task::Kind::kCopy) pass_on(task.inputs.front(), task.outputs.front(), at(task.inputs.front()));
       for (const KernelStep& step : task.steps) follow_step(task, step);
     }
   }

@@ -31,8 +31,11 @@ std::string place_text(const Program& program, const std::vector<RegisterIndex>&
 }
 
 std::string line(const Program& program, const Instruction& instruction) {
-  const std::vector<RegisterIndex> outputs = instruction.is_exchange ? std::vector{instruction.target} : instruction.step.outputs;
-  const std::string what = instruction.is_exchange ? std::string(to_text(instruction.exchange.kind)) : instruction.step.call.kernel;
+  const bool is_kernel = !instruction.is_exchange && !instruction.is_copy;
+  const std::vector<RegisterIndex> outputs = is_kernel ? instruction.step.outputs : std::vector{instruction.target};
+  const std::string what = is_kernel                 ? instruction.step.call.kernel
+                           : instruction.is_exchange ? std::string(to_text(instruction.exchange.kind))
+                                                     : "copy between device and host";
   std::string text = names(program, outputs) + " = " + what + "(" + names(program, instruction.reads()) + "): " + types(program, outputs);
   if (instruction.role != Role::kForward) text += " @" + std::string(to_text(instruction.role));
   text += place_text(program, outputs);
@@ -42,11 +45,11 @@ std::string line(const Program& program, const Instruction& instruction) {
 }  // namespace
 
 std::vector<RegisterIndex> Instruction::reads() const {
-  return is_exchange ? std::vector{source} : step.inputs;
+  return is_exchange || is_copy ? std::vector{source} : step.inputs;
 }
 
 std::vector<RegisterIndex> Instruction::writes() const {
-  if (is_exchange) return {target};
+  if (is_exchange || is_copy) return {target};
   std::vector<RegisterIndex> list = step.outputs;
   if (step.workspace >= 0) list.push_back(step.workspace);
   return list;

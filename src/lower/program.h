@@ -11,9 +11,10 @@
 
 namespace tessera {
 
-/// One kernel or one exchange.
+/// One kernel, one exchange, or one copy between a device and its host.
 struct Instruction {
   bool is_exchange = false;
+  bool is_copy = false;  // of all of `source` into `target`
   Role role = Role::kForward;
   int micro_batch = -1;  // -1: once a step
   int stage = 0;         // index in Program::places: the part of a pipeline that it belongs to; an exchange is of the stage that receives
@@ -30,8 +31,9 @@ struct Instruction {
 };
 
 struct Program {
-  std::vector<MeshPtr> meshes;  // each once
-  std::vector<int> places;      // by stage: index in meshes; stages on equal meshes have the same
+  std::vector<MeshPtr> meshes;           // each once, but for other devices
+  std::vector<int> places;               // by stage: index in meshes; stages on equal meshes of equal devices have the same
+  std::vector<DeviceKind> devices = {};  // by mesh, from lower/device_copies.h on; empty before
   std::vector<Register> registers;
   std::vector<Instruction> instructions;
   std::vector<TaskVariable> variables;

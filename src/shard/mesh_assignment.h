@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/device_kind.h"
 #include "graph/graph.h"
 #include "shard/mesh.h"
 
@@ -16,6 +17,7 @@ struct Mark;
 struct NamedMesh {
   std::string name;
   MeshPtr mesh;
+  DeviceKind device = DeviceKind::kHost;  // what each of its processes computes on
 };
 using Meshes = std::vector<NamedMesh>;
 

@@ -44,15 +44,16 @@ void check_register_indices(const TaskGraph& graph, const Register& reg) {
     offence(reg, "lies in a variable that does not exist");
 }
 
-/// A task acts on the mesh of what it reads and writes; only an exchange may read from another one.
+/// A task acts on the mesh of what it reads and writes; only an exchange may read from another one, and a copy has one end on each of two.
 void check_mesh(const TaskGraph& graph, const Task& task) {
   if (!names_one_of(task.mesh, graph.meshes.size())) offence(task, "is on a mesh that does not exist");
   const auto check_on_mesh = [&](const std::vector<RegisterIndex>& list) {
     for (RegisterIndex reg : list)
       if (register_at(graph, reg).mesh != task.mesh) offence(task, "is on another mesh than " + register_at(graph, reg).name);
   };
-  if (task.kind != Task::Kind::kExchange) check_on_mesh(task.inputs);
-  check_on_mesh(task.outputs);
+  const bool is_copy = task.kind == Task::Kind::kCopy;
+  if (task.kind != Task::Kind::kExchange && !is_copy) check_on_mesh(task.inputs);
+  if (!is_copy) check_on_mesh(task.outputs);
   check_on_mesh(task.overwrites);
 }
 
@@ -150,6 +151,27 @@ void check_exchange(const TaskGraph& graph, const Task& task) {
   if (!(task.exchange.to == to.attr)) offence(task, "gives " + to_text(to.attr) + " as " + to_text(task.exchange.to));
 }
 
+/// From a device to its host or back, and all of it.
+void check_copy(const TaskGraph& graph, const Task& task) {
+  if (task.inputs.size() != 1 || task.outputs.size() != 1) offence(task, "is a copy and has not one input and one output");
+  const Register &from = register_at(graph, task.inputs[0]), &to = register_at(graph, task.outputs[0]);
+  if (!(from.type == to.type && from.attr == to.attr && from.micro_batch == to.micro_batch))
+    offence(task, "copies " + to_text(from.type, from.attr) + " into " + to_text(to.type, to.attr));
+  const DeviceKind a = device_of(graph, from.mesh), b = device_of(graph, to.mesh);
+  if ((a == DeviceKind::kHost) == (b == DeviceKind::kHost) || task.mesh != (a == DeviceKind::kHost ? to.mesh : from.mesh))
+    offence(task, "is a copy and does not stand between a device and its host");
+}
+
+/// What is done by the thread of a rank lies in the memory of its host.
+void check_memory_of(const TaskGraph& graph, const Task& task) {
+  if (device_of(graph, task.mesh) == DeviceKind::kHost || task.kind == Task::Kind::kCompute || task.kind == Task::Kind::kCopy) return;
+  if (task.kind == Task::Kind::kExchange) offence(task, "exchanges what lies on devices");
+  for (const std::vector<RegisterIndex>* list : {&task.inputs, &task.outputs})
+    for (RegisterIndex reg : *list)
+      if (register_at(graph, reg).storage != Register::Storage::kVariable)
+        offence(task, "takes or gives " + register_at(graph, reg).name + ", which lies on a device");
+}
+
 /// Only what a loop carries may be addends, of a sum that its trips add to.
 void check_carried(const TaskGraph& graph, const Task& task, const KernelStep& step) {
   for (size_t i = 0; i < step.outputs.size(); ++i) {
@@ -189,6 +211,7 @@ bool is_predicate(const Register& reg) {
 
 void check_control(const TaskGraph& graph, const Task& task, const KernelStep& step) {
   const Control& control = *step.control;
+  if (device_of(graph, task.mesh) != DeviceKind::kHost) offence(task, "runs regions on a device");
   if (task.steps.size() != 1) offence(task, "does more than the one While or If");
   if (control.regions.size() != 2 || control.offsets.size() != 2) offence(task, "has not two regions");
   const bool is_loop = control.kind == Control::Kind::kWhile;
@@ -208,6 +231,8 @@ void check_control(const TaskGraph& graph, const Task& task, const KernelStep& s
 void check_task_kind(const TaskGraph& graph, const Task& task) {
   if (task.kind != Task::Kind::kCompute && !task.steps.empty()) offence(task, "is no compute task and has steps");
   if (task.kind == Task::Kind::kExchange) check_exchange(graph, task);
+  if (task.kind == Task::Kind::kCopy) check_copy(graph, task);
+  check_memory_of(graph, task);
   for (const KernelStep& step : task.steps)
     if (step.control) check_control(graph, task, step);
   if (task.kind == Task::Kind::kFeed && !task.inputs.empty()) offence(task, "is a feed and takes registers");
@@ -272,6 +297,7 @@ void check_indices(const TaskGraph& graph) {
   ensure(!graph.meshes.empty() && std::find(graph.meshes.begin(), graph.meshes.end(), nullptr) == graph.meshes.end(),
          "task graph: it has no mesh");
   ensure(graph.arenas.size() == graph.meshes.size(), "task graph: each mesh has an arena");
+  ensure(graph.devices.empty() || graph.devices.size() == graph.meshes.size(), "task graph: each mesh has a kind of device");
   check_order(graph);
   for (const Register& reg : graph.registers) check_register_indices(graph, reg);
   for (const Task& task : graph.tasks) check_task_indices(graph, task);

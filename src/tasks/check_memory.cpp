@@ -132,12 +132,19 @@ bool is_in_place(const TaskGraph& graph, RegisterIndex old, const Write& write) 
          may_write_over(*write.step, old, graph.kernels.get());
 }
 
-/// Do other processes read it? They may be behind, so that the order list alone does not protect it.
+/// Do other processes read it, or another stream? They may be behind, so that the order list alone does not protect it.
 bool is_read_elsewhere(const TaskGraph& graph, const Register& reg) {
   return std::any_of(reg.consumers.begin(), reg.consumers.end(), [&](TaskId consumer) {
     const Task& task = task_at(graph, consumer);
-    return task.kind == Task::Kind::kExchange && task.exchange.kind != ReshardKind::kSlice;
+    return task.kind == Task::Kind::kCopy || (task.kind == Task::Kind::kExchange && task.exchange.kind != ReshardKind::kSlice);
   });
+}
+
+/// Copies run on streams of their own: what one fills or reads in an arena has its place to itself.
+bool is_copied(const TaskGraph& graph, const Register& reg) {
+  const auto is_copy = [&](TaskId task) { return task_at(graph, task).kind == Task::Kind::kCopy; };
+  return reg.storage == Register::Storage::kArena &&
+         (is_copy(reg.producer) || std::any_of(reg.consumers.begin(), reg.consumers.end(), is_copy));
 }
 
 void check_sharing(const TaskGraph& graph, const Timeline& timeline, const std::vector<size_t>& position, RegisterIndex old,
@@ -147,6 +154,8 @@ void check_sharing(const TaskGraph& graph, const Timeline& timeline, const std::
   const auto index = static_cast<size_t>(old);
   const bool was_read_at_once = timeline.last[index] == write.instant && timeline.first[index] < write.instant;
   const bool is_dead = timeline.last[index] < write.instant || (was_read_at_once && is_in_place(graph, old, write));
+  if (is_copied(graph, a) || is_copied(graph, b))
+    offence(b, "shares bytes with '" + a.name + "', and one of them is copied beside the order");
   if (!is_dead) offence(b, "is written over '" + a.name + "', which is still alive");
   if (is_read_elsewhere(graph, a) && timeline.released[index] > position[static_cast<size_t>(b.producer)])
     offence(b, "is written over '" + a.name + "', which other processes read, and no overwrite edge waits for them");

@@ -58,6 +58,7 @@ class RankText {
       case Task::Kind::kFetch: return add_parts(task, "fetch", task.inputs);
       case Task::Kind::kCompute: return add_steps(task);
       case Task::Kind::kExchange: return add_exchange(task);
+      case Task::Kind::kCopy: return add_line(task, part(task.outputs.at(0)) + " = copy(" + reg(task.inputs.at(0)).name + ")");
     }
   }
 

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/device_kind.h"
 #include "base/units.h"
 #include "graph/graph.h"
 #include "kernels/kernel.h"
@@ -75,6 +76,7 @@ struct Task {
     kCompute,   // runs `steps`
     kExchange,  // pulls boxes of inputs[0] from its senders into outputs[0]
     kFetch,     // hands `inputs` to the caller as results
+    kCopy,      // all of inputs[0] into outputs[0], one of which lies on a device and the other on its host
   };
   std::string name;
   Kind kind = Kind::kCompute;
@@ -91,7 +93,7 @@ struct Task {
   /// as the step before left it.
   std::vector<RegisterIndex> overwrites;
 };
-std::string_view to_text(Task::Kind kind);  // "feed", "compute", "exchange", "fetch"
+std::string_view to_text(Task::Kind kind);  // "feed", "compute", "exchange", "fetch", "copy"
 
 struct TaskVariable {
   std::string name;
@@ -106,16 +108,30 @@ struct TaskInput {
 };
 
 struct TaskGraph {
-  std::vector<MeshPtr> meshes;  // one, or one a stage
+  std::vector<MeshPtr> meshes;      // one, or one a stage; and a second one, of their hosts, for each of devices
+  std::vector<DeviceKind> devices;  // by mesh: in whose memory its arena and its variables lie; empty: all on hosts
   std::vector<Register> registers;
   std::vector<Task> tasks;
-  std::vector<TaskId> order;  // the order list of the compute stream: a process acts in the tasks of its meshes, in this order
+  std::vector<TaskId> order;  // the order list: each stream of a process acts in its tasks of the process's meshes, in this order
   std::vector<TaskVariable> variables;
   std::vector<TaskInput> inputs;
   std::vector<std::pair<std::string, RegisterIndex>> results;  // what the fetch hands over
   std::vector<Bytes> arenas;                                   // by mesh: a process has the arena of each mesh that it is in
   std::shared_ptr<const KernelSet> kernels;                    // what calls mean beside the built-in ones; nullptr: nothing
 };
+
+DeviceKind device_of(const TaskGraph& graph, int mesh);
+
+/// Each stream of a process takes its tasks in the order of the order list, one at a time, whatever the others do.
+enum class TaskStream {
+  kHost,     // the thread of the rank: feeds, fetches, exchanges, and the kernels of hosts
+  kCompute,  // kernels of a device
+  kCopyIn,   // from the host to a device
+  kCopyOut,  // from a device to the host
+};
+inline constexpr int kTaskStreams = 4;
+std::string_view to_text(TaskStream stream);  // "acts", "kernels", "copies in", "copies out"
+TaskStream stream_of(const TaskGraph& graph, const Task& task);
 
 /// What a While or an If runs: task graphs of their own on the mesh of its task, in the memory of its step. Values of the step are their
 /// variables, in order, where they lie: of a While the results, which hold what the loop carries, then the operands that it only reads; of

@@ -94,14 +94,41 @@ std::string_view to_text(Task::Kind kind) {
     case Task::Kind::kCompute: return "compute";
     case Task::Kind::kExchange: return "exchange";
     case Task::Kind::kFetch: return "fetch";
+    case Task::Kind::kCopy: return "copy";
   }
   throw InternalError("unknown kind of task");
 }
 
+std::string_view to_text(TaskStream stream) {
+  switch (stream) {
+    case TaskStream::kHost: return "acts";
+    case TaskStream::kCompute: return "kernels";
+    case TaskStream::kCopyIn: return "copies in";
+    case TaskStream::kCopyOut: return "copies out";
+  }
+  throw InternalError("unknown stream");
+}
+
+DeviceKind device_of(const TaskGraph& graph, int mesh) {
+  return graph.devices.empty() ? DeviceKind::kHost : graph.devices[static_cast<size_t>(mesh)];
+}
+
+TaskStream stream_of(const TaskGraph& graph, const Task& task) {
+  if (task.kind == Task::Kind::kCopy) {
+    const int from = graph.registers[static_cast<size_t>(task.inputs.front())].mesh;
+    return device_of(graph, from) == DeviceKind::kHost ? TaskStream::kCopyIn : TaskStream::kCopyOut;
+  }
+  const bool is_on_device = task.kind == Task::Kind::kCompute && device_of(graph, task.mesh) != DeviceKind::kHost;
+  return is_on_device ? TaskStream::kCompute : TaskStream::kHost;
+}
+
 std::string to_text(const TaskGraph& graph) {
   std::string text;
-  for (size_t mesh = 0; mesh < graph.meshes.size(); ++mesh)
-    text += "mesh " + to_text(*graph.meshes[mesh]) + ", arena " + std::to_string(graph.arenas[mesh].value()) + "\n";
+  for (size_t mesh = 0; mesh < graph.meshes.size(); ++mesh) {
+    const DeviceKind device = device_of(graph, static_cast<int>(mesh));
+    text += "mesh " + to_text(*graph.meshes[mesh]) + (device == DeviceKind::kHost ? "" : " of devices " + std::string(to_text(device))) +
+            ", arena " + std::to_string(graph.arenas[mesh].value()) + "\n";
+  }
   text += "registers\n";
   for (const Register& reg : graph.registers) text += register_line(graph, reg);
   text += "tasks\n";
