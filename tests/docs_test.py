@@ -18,7 +18,13 @@ import tempfile
 from pathlib import Path
 
 # Commands that would run this very test again, and who runs them instead.
-RUN_ELSEWHERE = {"./dev test": ".ci/run"}
+RUN_ELSEWHERE = {
+    "./dev test": ".ci/run",
+    # mpirun starts nothing for root, and no more processes than there are cores, unless its environment says so.
+    "mpirun -n 4 build/release/src/cli/tessera train configs/gpt.toml --plan configs/plans/gpt.dp2-tp2.json --out build/mpi_run": "tests/mpi_test.py",
+    "build/release/src/cli/tessera launch -n 4 --restarts 1 -- train configs/gpt.toml --plan configs/plans/gpt.dp2-tp2.json --out build/launched":
+        "tests/faults_test.py",
+}
 
 # Commands that are run with fewer steps than a reader would see.
 SHORTENED = {"./dev demo": ["demo", "--steps", "3"]}

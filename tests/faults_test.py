@@ -24,6 +24,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 TEXT = ROOT / "tests" / "errors" / "inputs" / "text.txt"
 RANKS = 4
 STEPS = 120
+START = 0.1  # of a run
 DEADLINE = 3.0  # seconds without a sign of life
 SOON = 10.0     # seconds
 RANK_LOST, KILLED = 69, 128 + signal.SIGKILL
@@ -58,7 +59,14 @@ def states_of(processes):
     return ", ".join(texts)
 
 
+def lines_of(out):
+    return len((out / "metrics.jsonl").read_bytes().splitlines()) if (out / "metrics.jsonl").exists() else 0
+
+
 def losses_of(out):
+    """By step; nothing where there is no run."""
+    if not (out / "metrics.jsonl").exists():
+        return {}
     lines = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
     return {line["step"]: line["loss"] for line in lines if "loss" in line}
 
@@ -82,10 +90,12 @@ class Round:
             return [self.mpirun, "-n", str(RANKS), self.program, *train]
         return [self.program, "launch", "-n", str(RANKS), "--restarts", "1" if self.way == "restart" else "0", "--", *train]
 
-    def strike(self, child, seconds):
+    def strike(self, child):
         """Waits for the moment, then sends the signal. None: the run was over before."""
-        end = time.time() + self.moment * seconds
-        while time.time() < end or self.victim not in processes_with(self.mark).values():
+        # The first tenth is the start of the processes, a second at most; the rest are steps, however long they take today.
+        end = time.time() + min(self.moment, START) / START
+        steps = (self.moment - START) / (1 - START) * STEPS
+        while time.time() < end or lines_of(self.out) < steps or self.victim not in processes_with(self.mark).values():
             if child.poll() is not None:
                 return None
             time.sleep(0.01)
@@ -102,7 +112,7 @@ class Round:
         errors = open(self.out.with_suffix(".stderr"), "w+")
         child = subprocess.Popen(self.command(), cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=errors,
                                  env={**ENVIRONMENT, name: value})
-        process = self.strike(child, seconds)
+        process = self.strike(child)
         struck = time.time()
         patience = (DEADLINE if self.stops else 0) + SOON + (4 * seconds + 20 if self.way == "restart" else 0)
         wrong = []

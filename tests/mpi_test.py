@@ -21,6 +21,7 @@ TEXT = ROOT / "tests" / "errors" / "inputs" / "text.txt"
 SMALL = {
     "gpt": ["configs/gpt.toml", "--set", f"data.path={TEXT}", "model.width=16", "model.context=8", "model.layers=2", "train.batch=4", "train.steps=4"],
     "mlp": ["configs/mlp.toml", "--set", f"data.path={TEXT}", "model.width=16", "model.embedding=4", "train.batch=4", "train.steps=4"],
+    "lstm": ["configs/lstm.toml", "--set", "train.steps=2", "train.evaluate_batches=1"],
 }
 # Open MPI starts no more processes than there are cores, and none for root, unless told.
 ENVIRONMENT = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1"}
@@ -59,7 +60,9 @@ class OverMpi(unittest.TestCase):
             self.skipTest("MPI was not found when this was configured")
 
     def test_losses_are_those_of_threads_bit_for_bit(self):
-        for model, name, processes in [("gpt", "gpt.dp2-tp2", 4), ("gpt", "gpt.pp2", 2), ("mlp", "mlp.dp4", 4), ("mlp", "mlp.tp4", 4)]:
+        # Tensors in every direction, a pipeline, one that ends on another kind of device, and a model with loops.
+        for model, name, processes in [("gpt", "gpt.dp2-tp2", 4), ("gpt", "gpt.pp2", 2), ("gpt", "gpt.pp2.fake-last", 2), ("mlp", "mlp.dp4", 4),
+                                       ("mlp", "mlp.tp4", 4), ("lstm", "lstm.dp2-tp2", 4)]:
             threads = threads_json("train", *SMALL[model], *plan(name))
             processes_of_mpi = mpi_json(processes, "train", *SMALL[model], *plan(name))
             self.assertEqual(processes_of_mpi["losses"], threads["losses"], name)
@@ -119,6 +122,16 @@ class OverMpi(unittest.TestCase):
             run([PROGRAM, "train", *SMALL["mlp"], "--steps", "1", "--out", folder])
             message = self.refusal(over_mpi(4, "train", *SMALL["mlp"], *plan("mlp.dp4"), "--out", folder, code=2))
             self.assertIn("holds a run already", message)
+
+    def test_a_run_that_diverges_ends_with_its_own_code_in_every_process(self):
+        # Each step multiplies the weights by 1 - 1e3 * 10: f32 ends after some ten of them.
+        weights_explode = ["optimizer.kind=sgd", "optimizer.weight_decay=10", "optimizer.warmup=0", "optimizer.learning_rate=1e3", "train.steps=50"]
+        message = self.refusal(over_mpi(4, "train", *SMALL["mlp"], *plan("mlp.dp4"), "--set", *weights_explode, code=5))
+        self.assertIn("is not a number", message)
+
+    def test_replicas_are_compared_after_each_step(self):
+        arguments = ["train", *SMALL["mlp"], *plan("mlp.dp2-tp2")]
+        self.assertEqual(mpi_json(4, *arguments, "--check-replicas")["losses"], threads_json(*arguments, "--check-replicas")["losses"])
 
     def test_processes_that_mpi_does_not_know_are_refused(self):
         result = run([PROGRAM, "train", *SMALL["mlp"], *plan("mlp.dp4")], 2, {**ENVIRONMENT, "RANK": "0", "WORLD_SIZE": "4"})

@@ -39,6 +39,7 @@ struct Arguments {
   std::optional<int> processes;       // of launch
   int restarts = 0;                   // of launch
   std::vector<std::string> launched;  // of launch: the command that the processes run, and its arguments
+  bool check_replicas = false;
   bool stages = false;
   bool json = false;
 };

@@ -111,6 +111,18 @@ TEST(Arguments, GenerateTakesATextAndHowToDraw) {
   EXPECT_EQ(refused({"eval", "r", "--prompt", "a"}), "tessera eval: unknown option '--prompt' | remove it or use one of these");
 }
 
+TEST(Arguments, LaunchTakesACommandBehindDashes) {
+  const Arguments arguments = parsed({"launch", "-n", "4", "--restarts", "1", "--", "train", "gpt.toml", "--out", "run", "--json"});
+  EXPECT_EQ(arguments.command, Command::kLaunch);
+  EXPECT_EQ(arguments.processes, 4);
+  EXPECT_EQ(arguments.restarts, 1);
+  EXPECT_FALSE(arguments.json);
+  EXPECT_EQ(arguments.launched, (std::vector<std::string>{"train", "gpt.toml", "--out", "run", "--json"}));
+  EXPECT_THROW(parsed({"launch", "-n", "4"}), UserError) << "nothing to launch";
+  EXPECT_THROW(parsed({"launch", "--", "train", "gpt.toml"}), UserError) << "no number of processes";
+  EXPECT_THROW(parsed({"launch", "-n", "4", "--restarts", "-1", "--", "train", "gpt.toml"}), UserError);
+}
+
 TEST(Arguments, DemoTakesNoConfiguration) {
   EXPECT_EQ(refused({"demo", "c.toml"}),
             "tessera demo: 'c.toml' is one argument too many | remove it, or write the option that it belongs to before it");

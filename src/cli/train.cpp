@@ -135,7 +135,8 @@ ExitCode run_train(const Arguments& arguments, Processes& processes) {
   training.run = train_to_end(engine, {.folder = folder ? &*folder : nullptr,
                                        .checkpoints = checkpoints ? &*checkpoints : nullptr,
                                        .signals = arguments.out.empty() ? nullptr : &*signals,
-                                       .trace = trace ? &*trace : nullptr});
+                                       .trace = trace ? &*trace : nullptr,
+                                       .check_replicas = arguments.check_replicas});
   if (trace) training.trace = trace->summary();
   if (checkpoints) training.checkpoint = checkpoints->last();
   print_result(arguments, result_document(arguments, training), result_text(arguments, training));

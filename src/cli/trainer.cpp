@@ -55,6 +55,16 @@ class WatchSignals : public Callback {
   std::optional<std::string> received_;
 };
 
+/// Finds a machine that computes wrong in the step in which it does.
+class CheckReplicas : public Callback {
+ public:
+  explicit CheckReplicas(Runtime& runtime) : runtime_(runtime) {}
+  void on_step_end(const TrainingState&, TrainingControl&) override { runtime_.check_replicas(); }
+
+ private:
+  Runtime& runtime_;
+};
+
 }  // namespace
 
 std::vector<double> TrainedRun::losses() const {
@@ -72,6 +82,8 @@ TrainedRun train_to_end(Engine& engine, const RunKeepers& keepers) {
                      .evaluate_every = train.evaluate_every,
                      .evaluate_batches = train.evaluate_batches,
                      .evaluate_at_end = true};
+  CheckReplicas check_replicas(engine.runtime());
+  if (keepers.check_replicas) options.callbacks.push_back(&check_replicas);
   if (keepers.folder)
     for (Callback* writer : keepers.folder->callbacks()) options.callbacks.push_back(writer);
   if (keepers.trace) options.callbacks.push_back(keepers.trace);

@@ -27,6 +27,7 @@ struct RunKeepers {
   RunCheckpoints* checkpoints = nullptr;
   StopSignals* signals = nullptr;
   TraceFile* trace = nullptr;
+  bool check_replicas = false;
 };
 
 /// Runs the steps of `engine` that are left of config().train.steps, evaluates and saves as its configuration says and at the end. A signal

@@ -7,6 +7,7 @@
 #include "mpi/mpi_process.h"
 #include "runtime/exchanges_for_tests.h"
 #include "runtime/network.h"
+#include "runtime/stress_for_tests.h"
 #include "runtime/transport_for_tests.h"
 
 namespace tessera {
@@ -45,6 +46,14 @@ TEST_F(MpiTransport, ExchangesGiveTheBitsOfThreads) {
     for (int step = 0; step < 3; ++step) member.step();
     EXPECT_EQ(bytes_of(member.result("x")), bytes_of(threads.result("x")));
   }
+}
+
+TEST_F(MpiTransport, RandomProgramsWithRandomDelaysGiveWhatPlainLoopsGive) {
+  using namespace testing_stress;
+  const auto network = std::make_shared<Network>(mpi().transport());
+  const int cases = setting("TESSERA_STRESS", 40), first = setting("TESSERA_STRESS_SEED", 0);
+  for (int seed = first; seed < first + cases && !testing::Test::HasFailure(); ++seed)
+    run_and_compare(static_cast<unsigned>(seed), {}, network);
 }
 
 TEST_F(MpiTransport, WhatFailsOnOneProcessFailsOnAll) {

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "runtime/exchanges_for_tests.h"
+#include "runtime/liveness.h"
 #include "runtime/local_transport.h"
 #include "runtime/network.h"
 #include "runtime/programs_for_tests.h"
@@ -68,6 +69,16 @@ TEST(Network, AMeetingThatOneDoesNotComeToEndsAtTheDeadline) {
   });
 }
 
+/// What becomes of processes that end or stop is tried with real ones: tests/faults_test.py.
+TEST(Liveness, MembersThatLeaveOneAfterTheOtherAreNotLost) {
+  std::atomic<int> lost{0};
+  on_networks({4}, [&](const std::shared_ptr<Network>& network) {
+    Liveness liveness(*network, Seconds(30), [&](const LostMember&) { ++lost; }, [] {});
+    std::this_thread::sleep_for(std::chrono::milliseconds(100 * network->member()));
+  });
+  EXPECT_EQ(lost, 0);
+}
+
 class OverMembers : public testing::TestWithParam<Members> {};
 
 TEST_P(OverMembers, ExchangesGiveTheBitsOfThreads) {
@@ -107,8 +118,21 @@ TEST(Members, EachHoldsItsPartsOfVariablesAndAllGetTheWhole) {
     EXPECT_EQ(bytes_of(member.runtime().variable("w")), bytes_of(wanted));
     EXPECT_EQ(member.runtime().ranks(), 4);
     EXPECT_EQ(member.runtime().local_ranks(), (network->member() == 0 ? std::vector<Rank>{0, 1} : std::vector<Rank>{2, 3}));
+    EXPECT_NO_THROW(member.runtime().check_replicas());
     member.runtime().set_variable("w", Tensor({DType::kF32, {6}}));
     EXPECT_EQ(list<float>(member.runtime().variable("w")), std::vector<float>(6, 0.0F));
+  });
+}
+
+TEST(Members, ReplicasThatDifferBetweenMembersAreFoundOnAll) {
+  on_networks({2}, [](const std::shared_ptr<Network>& network) {
+    HandMade made(mesh_of("dp=2"));
+    const RegisterIndex x = made.input("x", "f32[4@dp]"), w = made.variable("w", "f32[2]");
+    made.update("w.next", {"binary.add", {}, {}, ""}, {w, x}, w);  // each rank adds a part of its own to what should be one value
+    Bench member(std::move(made), {.network = network});
+    EXPECT_NO_THROW(member.runtime().check_replicas());
+    member.step();
+    EXPECT_THROW(member.runtime().check_replicas(), UserError);
   });
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstring>
 #include <new>
 #include <thread>
 
@@ -227,6 +228,25 @@ struct Runtime::State {
       for (const auto& region : regions) open_to_members(*region);
   }
 
+  /// By rank index, of all members.
+  std::vector<std::vector<uint64_t>> hashes() {
+    std::vector<std::vector<uint64_t>> all(processes.size());
+    run_here([&](int index) { all[static_cast<size_t>(index)] = variables.hashes(index); });
+    if (!network) return all;
+    std::vector<uint64_t> mine;
+    for (int index : here) mine.insert(mine.end(), all[static_cast<size_t>(index)].begin(), all[static_cast<size_t>(index)].end());
+    network->meet(std::as_bytes(std::span(mine)), meeting, options.deadline);
+    std::vector<size_t> begins(static_cast<size_t>(network->members()), 0);
+    const size_t count = variables.names().size();
+    for (size_t i = 0; i < all.size(); ++i) {
+      all[i].resize(count);
+      size_t& begin = begins[static_cast<size_t>(members[i])];
+      std::memcpy(all[i].data(), meeting.of(members[i]).data() + begin, count * sizeof(uint64_t));
+      begin += count * sizeof(uint64_t);
+    }
+    return all;
+  }
+
   /// A variable with the parts of all members.
   Tensor variable(const std::string& name) {
     VariableStore::Parts parts = variables.parts_here(name);
@@ -368,6 +388,18 @@ void Runtime::on_every_rank(const std::function<void(Rank, std::span<const Varia
     state_->run_here([&](int index) { work(state_->processes[static_cast<size_t>(index)], state_->variables.parts_of(index)); });
     state_->store_variables();
   });
+}
+
+void Runtime::check_replicas() {
+  state_->throw_when_stopped();
+  state_->fetch_variables();
+  const std::vector<std::vector<uint64_t>> hashes = state_->hashes();
+  const auto torn = state_->variables.find_torn(hashes);
+  if (!torn) return;
+  throw UserError("the replicas of variable '" + torn->variable + "' differ",
+                  "rank " + std::to_string(torn->other) + " does not hold the bits that rank " + std::to_string(torn->first) +
+                      " holds, though both computed the same",
+                  "test the memory and the processors of their machines, and go on from a checkpoint before");
 }
 
 void Runtime::together(const std::function<void()>& work) {

@@ -101,6 +101,10 @@ class Runtime {
   void set_variable(const std::string& name, const Tensor& value);
   std::vector<std::string> variable_names() const;
 
+  /// Compares a hash of each part of a variable with that of its replicas, which never differ on machines that compute right.
+  ///   throws  UserError (1) that names the first variable that is off, and two ranks
+  void check_replicas();
+
   /// Each member does `work`, which calls nothing of the runtime.  throws  what it threw on the first member on which it did, on all of them
   void together(const std::function<void()>& work);
   /// Does any member say yes?

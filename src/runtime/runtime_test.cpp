@@ -215,8 +215,16 @@ TEST(Runtime, ReplicasThatDifferAreFound) {
   made.update("w.next", call("binary.add"), {w, x}, w);  // each rank adds a part of its own to what should be one value
   Bench bench(std::move(made));
   EXPECT_NO_THROW(bench.runtime().variable("w"));
+  EXPECT_NO_THROW(bench.runtime().check_replicas());
   bench.step();
   EXPECT_THROW(bench.runtime().variable("w"), InternalError);
+  try {
+    bench.runtime().check_replicas();
+    FAIL() << "rank 1 added another part";
+  } catch (const UserError& error) {
+    EXPECT_EQ(error.what_happened(), "the replicas of variable 'w' differ");
+    EXPECT_EQ(error.why(), "rank 1 does not hold the bits that rank 0 holds, though both computed the same");
+  }
 }
 
 TEST(Runtime, ProgramsShareVariablesByName) {

@@ -38,6 +38,15 @@ class VariableStore {
   Parts parts_here(const std::string& name) const;
   /// Bytes of a rank's part, wherever it is.
   Bytes part_bytes(const std::string& name, int rank_index) const;
+  /// A hash of what one rank holds of each variable, in the order of names(); 0 where it holds none.
+  std::vector<uint64_t> hashes(int rank_index) const;
+  /// The first variable of which two ranks that should hold the same hold something else.
+  struct TornReplica {
+    std::string variable;
+    Rank first = 0, other = 0;
+  };
+  /// `hashes`: by rank index, of all ranks.
+  std::optional<TornReplica> find_torn(const std::vector<std::vector<uint64_t>>& hashes) const;
   /// The whole; addends are added up in the order of the ranks.  requires  `parts` has those of all ranks
   /// throws  InternalError when replicas differ
   Tensor whole(const std::string& name, const Parts& parts) const;
