@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <cstdio>
 #include <cstdlib>
 
 #include "../tests/sleeping_pipeline.h"
@@ -18,8 +19,10 @@ double median(std::vector<double> times) {
   return times[times.size() / 2];
 }
 
+constexpr FakeDeviceOptions kFake{.launch = Seconds(0.0005), .slowness = 1.5};
+
 double measured_step(const std::shared_ptr<const TaskGraph>& graph, int steps) {
-  Runtime runtime(processes(*graph));
+  Runtime runtime(processes(*graph), {.fake_device = kFake});
   LoadedProgram& program = runtime.load(graph);
   const Tensor x(graph->inputs.front().type);
   TensorMap results;
@@ -32,28 +35,39 @@ double measured_step(const std::shared_ptr<const TaskGraph>& graph, int steps) {
   return median(times);
 }
 
+struct Setup {
+  PipelineKind kind;
+  int processes = 2;
+  bool equal = true;
+  bool mixed = false;
+};
+
 /// Forward and both gradients take `unit` each; or one stage is slower and each has another share of the backward.
-std::vector<StageWork> stages_of(int count, bool equal, double unit) {
+std::vector<StageWork> stages_of(const Setup& setup, double unit) {
   std::vector<StageWork> stages;
+  const int count = static_cast<int>(processes_for(setup.kind, setup.processes).size());
   for (int s = 0; s < count; ++s) {
-    const double slow = !equal && s == count / 2 ? 1.6 : 1;
-    const double tilt = equal ? 0 : 0.2 * (s % 3);
+    const double slow = !setup.equal && s == count / 2 ? 1.6 : 1;
+    const double tilt = setup.equal ? 0 : 0.2 * (s % 3);
     stages.push_back({Seconds(unit * slow), Seconds(unit * (slow + tilt)), Seconds(unit * slow)});
   }
   return stages;
 }
 
-double compare(int p, int64_t m, PipelineKind kind, bool equal, double unit, int steps) {
-  const std::vector<Rank> processes = processes_for(kind, p);
+double compare(const Setup& setup, double unit, int steps) {
+  const int64_t micro_batches = 2 * setup.processes;
   const auto graph = std::make_shared<const TaskGraph>(
-      sleeping_pipeline(stages_of(static_cast<int>(processes.size()), equal, unit), m, kind, processes).tasks);
-  const Simulation foretold = simulate_sleep(graph, 2);
+      sleeping_pipeline(stages_of(setup, unit), {processes_for(setup.kind, setup.processes), setup.mixed}, micro_batches, setup.kind)
+          .tasks);
+  const Simulation foretold = simulate_sleep(graph, 2, kFake);
   const double measured = measured_step(graph, steps), ratio = measured / foretold.step.value();
   double span_bubble = 0;
   for (const RankTimes& rank : foretold.ranks) span_bubble = std::max(span_bubble, rank.bubble_of_span());
   fmt::print(
-      "{:11} p={} m={:<2} {:8} foretold {:7.1f} ms, measured {:7.1f} ms, ratio {:.4f}   bubble of the step {:.3f}, of a stage {:.3f}\n",
-      to_text(kind), p, m, equal ? "equal" : "unequal", 1e3 * foretold.step.value(), 1e3 * measured, ratio, foretold.bubble(), span_bubble);
+      "{:12} p={} m={} {:8} {:15} foretold {:7.1f} ms, measured {:7.1f} ms, ratio {:.4f}; bubble of the step {:.3f}, of a process {:.3f}\n",
+      to_text(setup.kind), setup.processes, micro_batches, setup.equal ? "equal" : "unequal", setup.mixed ? "hosts + devices" : "hosts",
+      1e3 * foretold.step.value(), 1e3 * measured, ratio, foretold.bubble(), span_bubble);
+  std::fflush(stdout);
   return std::abs(ratio - 1);
 }
 
@@ -63,10 +77,11 @@ double compare(int p, int64_t m, PipelineKind kind, bool equal, double unit, int
 int main(int argc, char** argv) {
   using namespace tessera;
   const double unit = (argc > 1 ? std::atof(argv[1]) : 20) * 1e-3;  // a forward, in milliseconds
-  const int steps = argc > 2 ? std::atoi(argv[2]) : 5;
+  const int steps = argc > 2 ? std::atoi(argv[2]) : 3;
   double worst = 0;
   for (const PipelineFacts& facts : pipeline_schedules())
-    for (int p : {2, 4})
-      for (bool equal : {true, false}) worst = std::max(worst, compare(p, 2 * p, facts.kind, equal, unit, steps));
+    for (int processes : {2, 4})
+      for (bool equal : {true, false})
+        for (bool mixed : {false, true}) worst = std::max(worst, compare({facts.kind, processes, equal, mixed}, unit, steps));
   fmt::print("the largest difference is {:.2f}%\n", 100 * worst);
 }

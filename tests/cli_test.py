@@ -311,6 +311,45 @@ class Checkpoints(unittest.TestCase):
             self.assertIn("seed was 1 and is 5", error["why"])
 
 
+class Devices(unittest.TestCase):
+    """Fake accelerators: the host faults when it touches their memory, and their streams refuse that of the host."""
+
+    PLANS = (("gpt.dp2-tp2", "gpt.dp2-tp2.fake"), ("gpt.pp2", "gpt.pp2.fake-last"))
+    CONFIG = ["configs/gpt.toml", "--set", f"data.path={TEXT}", "model.width=16", "model.context=8", "train.batch=4"]
+
+    def test_a_plan_on_devices_trains_as_the_same_plan_on_hosts_bit_for_bit(self):
+        for host, device in self.PLANS:
+            runs = [run_json("train", *self.CONFIG, "--plan", f"configs/plans/{plan}.json", "--steps", 6) for plan in (host, device)]
+            self.assertEqual(runs[0]["losses"], runs[1]["losses"])
+            self.assertEqual(runs[0]["val_loss"], runs[1]["val_loss"])
+
+    def test_every_tensor_of_a_plan_on_devices_is_that_of_the_serial_program(self):
+        for _, device in self.PLANS:
+            self.assertTrue(run_json("verify", *self.CONFIG, "--plan", f"configs/plans/{device}.json", "--steps", 2)["ok"])
+
+    def test_a_run_on_devices_is_stored_and_goes_on_on_hosts(self):
+        with tempfile.TemporaryDirectory() as folder:
+            whole = run_json("train", *self.CONFIG, "--plan", "configs/plans/gpt.pp2.json", "--steps", 6)
+            run_json("train", *self.CONFIG, "--plan", "configs/plans/gpt.pp2.fake-last.json", "--steps", 4, "--out", folder)
+            resumed = run_json("train", *self.CONFIG, "--plan", "configs/plans/gpt.pp2.json", "--steps", 6, "--out", folder, "--resume")
+            self.assertEqual(resumed["losses"], whole["losses"][4:])
+
+    def test_a_trace_has_a_thread_for_each_stream_of_a_device(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "trace.json"
+            run_json("train", *self.CONFIG, "--plan", "configs/plans/gpt.pp2.fake-last.json", "--steps", 5, "--trace", path)
+            events = json.loads(path.read_text())["traceEvents"]
+        threads = [(e["pid"], e["args"]["name"]) for e in events if e["ph"] == "M" and e["name"] == "thread_name"]
+        self.assertEqual(threads, [(0, "acts"), (1, "acts"), (1, "kernels"), (1, "copies in"), (1, "copies out")])
+
+    def test_a_kind_of_device_that_is_not_known_is_refused(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "plan.json"
+            path.write_text('{"format": 1, "mesh": {"dp": 2}, "device": "gpu", "marks": []}')
+            error = run_json("train", *self.CONFIG, "--plan", path, code=78)["error"]
+            self.assertIn("host", error["why"] + error["fix"])
+
+
 class Verify(unittest.TestCase):
     def test_a_plan_computes_what_the_serial_program_computes(self):
         result = run_json("verify", *SMALL_GPT, "--plan", "configs/plans/gpt.dp2-tp2.json", "--steps", 2)
@@ -373,7 +412,8 @@ class Explain(unittest.TestCase):
         # Two stages, four micro-batches: 1F1B on the first begins its backward after two forwards, on the last after one.
         config = ["configs/gpt.toml", "--set", f"data.path={TEXT}", "model.width=16", "model.context=8", "--plan", "configs/plans/gpt.pp2.json"]
         self.assertEqual(run_json("explain", *config, "--rank", 0)["order"], "F0 F1 B0 F2 B1 F3 B2 B3 O")
-        self.assertEqual(run_json("explain", *config, "--rank", 1)["order"], "F0 B0 F1 B1 F2 B2 F3 B3 O")
+        # In front stands what all micro-batches need of each other: the number of labels that count.
+        self.assertTrue(run_json("explain", *config, "--rank", 1)["order"].endswith(" F0 B0 F1 B1 F2 B2 F3 B3 F O"))
 
 
 class Fuzz(unittest.TestCase):

@@ -176,14 +176,14 @@ Graph sleeping_graph(const std::vector<StageWork>& stages, int64_t micro_batches
   return graph;
 }
 
-Compiled sleeping_pipeline(const std::vector<StageWork>& stages, int64_t micro_batches, PipelineKind kind,
-                           const std::vector<Rank>& processes) {
+Compiled sleeping_pipeline(const std::vector<StageWork>& stages, const SleepingPlaces& places, int64_t micro_batches, PipelineKind kind) {
   Meshes meshes;
   std::vector<Mark> marks;
   for (size_t s = 0; s < stages.size(); ++s) {
     const std::string name = "stage" + std::to_string(s);
-    const Rank process = processes.empty() ? static_cast<Rank>(s) : processes[s];
+    const Rank process = places.processes.empty() ? static_cast<Rank>(s) : places.processes[s];
     meshes.push_back({name, std::make_shared<const ProcessMesh>(Shape{1}, std::vector<std::string>{"dp"}, std::vector<Rank>{process})});
+    if (places.mixed && process % 2 == 1) meshes.back().device = DeviceKind::kFake;
     marks.push_back(stage("stage." + std::to_string(s) + "*", name));
   }
   CompileOptions options;
@@ -208,8 +208,15 @@ Seconds time_asleep(const Task& task) {
   return sum;
 }
 
-Simulation simulate_sleep(const std::shared_ptr<const TaskGraph>& graph, int64_t steps) {
-  return simulate(graph, [&](Rank, TaskId task) { return time_asleep(graph->tasks[static_cast<size_t>(task)]); }, {.steps = steps});
+Simulation simulate_sleep(const std::shared_ptr<const TaskGraph>& graph, int64_t steps, const FakeDeviceOptions& fake) {
+  const auto time = [&](Rank, TaskId id) {
+    const Task& task = graph->tasks[static_cast<size_t>(id)];
+    const Seconds asleep = time_asleep(task);
+    if (stream_of(*graph, task) == TaskStream::kHost) return asleep;
+    // All kernels of a task are launched at once: only the first one keeps the stream waiting.
+    return Seconds(fake.launch.value() + fake.slowness * asleep.value());
+  };
+  return simulate(graph, time, {.steps = steps});
 }
 
 }  // namespace tessera

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "lower/lower.h"
+#include "runtime/device.h"
 #include "sim/simulate.h"
 
 namespace tessera {
@@ -21,17 +22,21 @@ struct StageWork {
 ///     dw = sum_rows dy   weight_gradient
 Graph sleeping_graph(const std::vector<StageWork>& stages, int64_t micro_batches);
 
-/// The graph with stage s on process s, a row a micro-batch; or on processes[s].
-Compiled sleeping_pipeline(const std::vector<StageWork>& stages, int64_t micro_batches, PipelineKind kind,
-                           const std::vector<Rank>& processes = {});
-
+/// Where the stages run: stage s on processes[s], or on process s; those of odd number compute on fake devices when `mixed`.
+struct SleepingPlaces {
+  std::vector<Rank> processes = {};
+  bool mixed = false;
+};
 /// Where a schedule wants stages on `devices` processes: one each, or two each, in turn or in a V.
 std::vector<Rank> processes_for(PipelineKind kind, int devices);
 
-/// How long the kernels of a task sleep.
+/// The graph with a row a micro-batch.
+Compiled sleeping_pipeline(const std::vector<StageWork>& stages, const SleepingPlaces& places, int64_t micro_batches, PipelineKind kind);
+
+/// How long the kernels of a task sleep on a host.
 Seconds time_asleep(const Task& task);
 
-/// The virtual clock in which nothing but sleep takes time.
-Simulation simulate_sleep(const std::shared_ptr<const TaskGraph>& graph, int64_t steps);
+/// The virtual clock in which nothing but sleep takes time, and what `fake` says of work on a device.
+Simulation simulate_sleep(const std::shared_ptr<const TaskGraph>& graph, int64_t steps, const FakeDeviceOptions& fake = {});
 
 }  // namespace tessera

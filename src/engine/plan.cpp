@@ -46,17 +46,29 @@ std::vector<Rank> read_processes(const Document* list, const std::string& origin
   return processes;
 }
 
+DeviceKind read_device(ConfigTable& table) {
+  std::vector<std::string> kinds;
+  for (DeviceKind kind : all_device_kinds()) kinds.emplace_back(to_text(kind));
+  return parse_device_kind(table.choice("device", "host", kinds));
+}
+
+/// "dp=2 {0,1} of devices fake".
+std::string place_text(const NamedMesh& mesh) {
+  return to_text(*mesh.mesh) + (mesh.device == DeviceKind::kHost ? "" : " of devices " + std::string(to_text(mesh.device)));
+}
+
 NamedMesh read_stage(const Document& item, const std::string& origin, size_t index) {
   const std::string place = "meshes[" + std::to_string(index) + "]";
   ConfigTable table(&item, place, origin);
   const std::string name = table.text("name", "");
   const Document* mesh = table.raw("mesh");
   std::vector<Rank> processes = read_processes(table.raw("processes"), origin + " " + place);
+  const DeviceKind device = read_device(table);
   table.finish();
   if (name.empty() || !mesh || processes.empty())
     refuse(origin + ": " + place + " is not a mesh", "one of several meshes has a name, its axes and its processes",
            "write {\"name\": \"first\", \"mesh\": {\"dp\": 2}, \"processes\": [0, 1]}");
-  return {name, std::make_shared<const ProcessMesh>(read_mesh(*mesh, origin + " " + place, std::move(processes)))};
+  return {name, std::make_shared<const ProcessMesh>(read_mesh(*mesh, origin + " " + place, std::move(processes))), device};
 }
 
 void read_meshes(const Document* one, const Document* several, const std::string& origin, Plan& plan) {
@@ -113,9 +125,14 @@ Document axes_of(const ProcessMesh& mesh) {
   return axes;
 }
 
+void write_device(const NamedMesh& mesh, Document& document) {
+  if (mesh.device != DeviceKind::kHost) document["device"] = std::string(to_text(mesh.device));
+}
+
 void write_meshes(const Plan& plan, Document& document) {
   if (plan.meshes.size() <= 1) {
     document["mesh"] = plan.meshes.empty() ? Document(Document::Table{}) : axes_of(*plan.meshes[0].mesh);
+    if (!plan.meshes.empty()) write_device(plan.meshes[0], document);
     return;
   }
   for (const NamedMesh& mesh : plan.meshes) {
@@ -123,6 +140,7 @@ void write_meshes(const Plan& plan, Document& document) {
     item["name"] = mesh.name;
     item["mesh"] = axes_of(*mesh.mesh);
     for (Rank process : mesh.mesh->processes()) item["processes"].append(process);
+    write_device(mesh, item);
     document["meshes"].append(std::move(item));
   }
 }
@@ -160,9 +178,9 @@ std::vector<Rank> Plan::processes() const {
 
 std::string mesh_text(const Plan& plan) {
   if (plan.meshes.empty()) return "one process";
-  if (plan.meshes.size() == 1) return to_text(*plan.meshes[0].mesh);
+  if (plan.meshes.size() == 1) return place_text(plan.meshes[0]);
   std::vector<std::string> texts;
-  for (const NamedMesh& mesh : plan.meshes) texts.push_back(mesh.name + ": " + to_text(*mesh.mesh));
+  for (const NamedMesh& mesh : plan.meshes) texts.push_back(mesh.name + ": " + place_text(mesh));
   return join(texts, ", ");
 }
 
@@ -185,7 +203,14 @@ Plan parse_plan(const Document& document, const std::string& origin) {
     refuse(origin + " has format " + std::to_string(format), "this program reads format " + std::to_string(kFormat),
            "make the plan anew with this version");
   const Document* one = table.raw("mesh");
-  read_meshes(one, table.raw("meshes"), origin, plan);
+  const Document* several = table.raw("meshes");
+  read_meshes(one, several, origin, plan);
+  if (const DeviceKind device = read_device(table); device != DeviceKind::kHost) {
+    if (several)
+      refuse(origin + " has 'meshes' and 'device'", "each of several meshes has a device kind of its own", "write 'device' into them");
+    plan.meshes = plan.placed();
+    plan.meshes.front().device = device;
+  }
   plan.micro_batches = table.integer("micro_batches", 1, 1, 1 << 20);
   std::vector<std::string> schedules;
   for (const PipelineFacts& facts : pipeline_schedules()) schedules.emplace_back(facts.name);

@@ -3,6 +3,7 @@
 //     {
 //       "format": 1,
 //       "mesh": {"dp": 2, "tp": 2},
+//       "device": "host",                          what its processes compute on, or "fake"; of several meshes each says its own
 //       "micro_batches": 1,                        parts of a step's batch, one after the other
 //       "schedule": "1f1b",                        one of pipeline_schedules() (schedule/named_orders.h)
 //       "sums": "auto",                            over several axes: "direct", "scattered" or "by-axis" (reshard/reshard.h)

@@ -30,7 +30,10 @@ RankProgram::RankProgram(BoundProgram& program, int rank_index)
     : program_(program), index_(rank_index), rank_(program.processes[static_cast<size_t>(rank_index)]) {
   for (size_t mesh = 0; mesh < program.graph->meshes.size(); ++mesh) {
     coordinates_.push_back(program.graph->meshes[mesh]->coordinate_of(rank_));
-    arenas_.push_back(coordinates_.back() ? AlignedBuffer(program.graph->arenas[mesh]) : AlignedBuffer());
+    const Bytes size = coordinates_.back() ? program.graph->arenas[mesh] : Bytes(0);
+    const bool on_host = size == Bytes(0) || device_of(*program.graph, static_cast<int>(mesh)) == DeviceKind::kHost;
+    arenas_.push_back(on_host ? AlignedBuffer(size) : AlignedBuffer());
+    device_arenas_.push_back(on_host ? DeviceMemory() : device().allocate(size));
   }
   find_registers();
   make_regions();
@@ -51,14 +54,25 @@ void RankProgram::find_registers() {
     const auto mesh = static_cast<size_t>(reg.mesh);
     if (!coordinates_[mesh])
       base_.push_back(nullptr);
+    else if (reg.storage == Register::Storage::kArena && is_on_device(reg))
+      base_.push_back(device_arenas_[mesh].address() + reg.offset);
     else if (reg.storage == Register::Storage::kArena)
       base_.push_back((program_.is_region ? lent_arena_ : arenas_[mesh].data()) + reg.offset);
     else if (program_.is_region)
       base_.push_back(nullptr);  // lent before each run
     else
-      base_.push_back(program_.variables->part(program_.graph->variables[static_cast<size_t>(reg.variable)].name, index_));
+      base_.push_back(variable_part(reg));
   }
   current_ = base_;
+}
+
+std::byte* RankProgram::variable_part(const Register& reg) const {
+  const std::string& name = program_.graph->variables[static_cast<size_t>(reg.variable)].name;
+  std::byte* part = program_.variables->part(name, index_);
+  const bool is_kept =
+      index_ < static_cast<int>(program_.devices->size()) && (*program_.devices)[static_cast<size_t>(index_)] && device().keeps(name);
+  ensure(is_on_device(reg) || !is_kept, "variable '" + name + "' is on a device in an earlier program and on the host in this one");
+  return is_on_device(reg) ? device().keep(name, part, byte_size(local_type(reg, coordinate(reg)))) : part;
 }
 
 /// Also on ranks that are not in the mesh of the op: they are counted, and do nothing.
@@ -81,6 +95,7 @@ Bytes RankProgram::arena_bytes() const {
   for (const auto& [control, regions] : regions_)
     for (const RankProgram* region : regions) sum += region->arena_bytes();
   for (const AlignedBuffer& arena : arenas_) sum += arena.size();
+  for (const DeviceMemory& arena : device_arenas_) sum += arena.size();
   return sum;
 }
 
@@ -100,6 +115,7 @@ void RankProgram::bind() {
   plan_answers();
   mailbox_ = std::make_unique<Mailbox>(inbound_capacity());
   sent_.reserve(outbound_capacity());
+  make_streams();
 }
 
 RankProgram::Plan RankProgram::make_plan(TaskId id) const {
@@ -212,7 +228,7 @@ RankProgram::Pulling RankProgram::plan_pulling(TaskId id) const {
 
 /// Most messages that can be under way to this rank: a slot is filled again only after its consumer took the message of the last filling.
 size_t RankProgram::inbound_capacity() const {
-  size_t capacity = 1;
+  size_t capacity = 1 + 2 * kTaskStreams;  // each stream of a device may have come to two events since the last look
   for (const Plan& plan : plans_) {
     for (const InPort& port : plan.actor.description().inputs)
       capacity += static_cast<size_t>(program_.reg(program_.actors->register_of(port.reg)).slots);

@@ -15,6 +15,8 @@
 #include "runtime/box_combine.h"
 #include "runtime/far_pulls.h"
 #include "runtime/mailbox.h"
+#include "runtime/rank_device.h"
+#include "runtime/rank_streams.h"
 #include "runtime/recorder.h"
 #include "runtime/runtime.h"
 #include "runtime/variable_store.h"
@@ -48,6 +50,7 @@ struct BoundProgram {
   RuntimeOptions options;
   StopState* stop = nullptr;
   VariableStore* variables = nullptr;
+  std::vector<std::unique_ptr<RankDevice>>* devices = nullptr;  // by rank index; nullptr where a rank has none
   Patience patience;
   std::unique_ptr<TaskActors> actors;  // of all ranks
   std::vector<std::unique_ptr<RankProgram>> ranks;
@@ -150,6 +153,7 @@ class RankProgram {
   // rank_bind.cpp
   bool finds_pulls_of(int receiver) const;
   void find_registers();
+  std::byte* variable_part(const Register& reg) const;
   void make_regions();
   Plan make_plan(TaskId id) const;
   std::vector<Carried> plan_carried(const KernelStep& step) const;
@@ -185,6 +189,22 @@ class RankProgram {
   void observe(const StepCall& call, RegisterIndex reg) const;
   void send(const Message& message);
 
+  // rank_streams.cpp
+  bool is_on_device(const Register& reg) const;
+  RankDevice& device() const { return *(*program_.devices)[static_cast<size_t>(index_)]; }
+  void make_streams();
+  bool act_on_streams(const StepCall& call);
+  bool go_on_streams(const StepCall& call);
+  bool advance(RankStream& stream, const StepCall& call, bool& has_moved);
+  void begin_on_device(RankStream& stream, const Task& task, Plan& plan, const StepCall& call);
+  void launch_copy(RankStream& stream, const Task& task) const;
+  void launch_steps(RankStream& stream, Plan& plan, const StepCall& call);
+  void end_on_device(RankStream& stream, const StepCall& call);
+  void let_streams_end();
+  void record_wait_of_streams(Recorder::Time begin);
+  void check_that_a_device_works() const;
+  void observe_on_device(const StepCall& call, RegisterIndex reg) const;
+
   // rank_control.cpp: these return false when the run stops
   bool run_control(Step& step);
   bool run_while(Step& step);
@@ -198,7 +218,7 @@ class RankProgram {
   // rank_record.cpp
   Recorder::Time now() const { return recorder_ ? Recorder::now() : Recorder::Time(); }
   void record_wait(const Task& task, const Plan& plan, Recorder::Time begin);
-  void record_act(const Task& task, const Act& act, Recorder::Time begin);
+  void record_act(const Task& task, int64_t record, Recorder::Time begin, TaskStream stream);
   Recorder::Time record_kernel(const Task& task, const KernelStep& step, const Plan& plan, Recorder::Time begin);
 
   // wait_text.cpp
@@ -214,7 +234,8 @@ class RankProgram {
   int index_;
   Rank rank_;
   std::vector<std::optional<Coordinate>> coordinates_;  // by mesh: none where this rank is not in it
-  std::vector<AlignedBuffer> arenas_;                   // by mesh: none of a region
+  std::vector<AlignedBuffer> arenas_;                   // by mesh: none of a region, nor of devices
+  std::vector<DeviceMemory> device_arenas_;             // by mesh: of devices
   std::byte* lent_arena_ = nullptr;                     // of a region
   std::vector<std::byte*> base_;                        // by register: its first slot
   std::vector<std::byte*> current_;                     // by register: the slot of the act that runs
@@ -223,11 +244,12 @@ class RankProgram {
   AlignedBuffer staging_;                              // of the exchange that acts
   std::map<ActorId, std::vector<SentPiece>> answers_;  // by exchange of another member
   std::unique_ptr<Mailbox> mailbox_;
-  std::vector<Message> sent_;        // reused
-  std::atomic<int> place_{-1};       // in the order list, for the others' messages; -1 before the first step
-  const std::string* op_ = nullptr;  // of the kernel that runs
-  RankProgram* region_ = nullptr;    // that runs
-  Recorder* recorder_ = nullptr;     // none: nothing is written down
+  std::vector<std::unique_ptr<RankStream>> streams_;  // none: the thread of the rank does all, in the order of the order list
+  std::vector<Message> sent_;                         // reused
+  std::atomic<int> place_{-1};                        // in the order list, for the others' messages; -1 before the first step
+  const std::string* op_ = nullptr;                   // of the kernel that runs
+  RankProgram* region_ = nullptr;                     // that runs
+  Recorder* recorder_ = nullptr;                      // none: nothing is written down
 };
 
 }  // namespace tessera

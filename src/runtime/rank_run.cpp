@@ -15,6 +15,7 @@ void RankProgram::run(const StepCall& call) {
 
 /// returns  false when the run stops
 bool RankProgram::act_in_order(const StepCall& call) {
+  if (!streams_.empty()) return act_on_streams(call);
   const std::vector<TaskId>& order = program_.graph->order;
   for (size_t place = 0; place < order.size(); ++place) {
     place_.store(static_cast<int>(place), std::memory_order_relaxed);
@@ -61,6 +62,7 @@ bool RankProgram::wait_to_act(const Task& task, const Plan& plan) {
 void RankProgram::receive_messages() {
   Message message;
   while (mailbox_->take(message)) {
+    if (message.to < 0) continue;  // a stream has come to an event
     plan(program_.actors->task_of(message.to)).actor.receive(message);
     if (recorder_) recorder_->add_arrived({&program_, message, Recorder::now()});
   }
@@ -90,7 +92,7 @@ bool RankProgram::act(const Task& task, Plan& plan, const StepCall& call) {
   plan.actor.finish(sent_);
   for (const Message& message : sent_) send(message);
   sent_.clear();
-  if (recorder_) record_act(task, act, begin);
+  if (recorder_) record_act(task, act.record, begin, TaskStream::kHost);
   return true;
 }
 
@@ -161,7 +163,9 @@ void RankProgram::run_fetch(const Plan& plan, const StepCall& call) {
 }
 
 void RankProgram::observe(const StepCall& call, RegisterIndex reg) const {
-  if (call.observer) (*call.observer)(rank_, reg, coordinate(program_.reg(reg)), current_[static_cast<size_t>(reg)]);
+  if (!call.observer) return;
+  if (is_on_device(program_.reg(reg))) return observe_on_device(call, reg);
+  (*call.observer)(rank_, reg, coordinate(program_.reg(reg)), current_[static_cast<size_t>(reg)]);
 }
 
 void RankProgram::send(const Message& message) {

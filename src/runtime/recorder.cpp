@@ -1,6 +1,7 @@
 #include "runtime/recorder.h"
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <tuple>
 
@@ -13,7 +14,7 @@ class TimelineMaker {
  public:
   TimelineMaker(const std::vector<Recorder>& recorders, const std::vector<Rank>& ranks, Recorder::Time start)
       : recorders_(recorders), start_(start) {
-    for (Rank rank : ranks) timeline_.tracks.push_back({rank, "acts", {}});
+    for (size_t rank = 0; rank < ranks.size(); ++rank) add_tracks(rank, ranks[rank]);
   }
 
   Timeline run() {
@@ -36,17 +37,33 @@ class TimelineMaker {
 
   Seconds since_start(Recorder::Time time) const { return Seconds(std::chrono::duration<double>(time - start_).count()); }
 
+  /// One for the thread of a rank, and one for each stream of its device that did something.
+  void add_tracks(size_t index, Rank rank) {
+    std::array<size_t, kTaskStreams>& tracks = tracks_.emplace_back();
+    for (int i = 0; i < kTaskStreams; ++i) {
+      const auto stream = static_cast<TaskStream>(i);
+      const auto& spans = recorders_[index].spans();
+      const bool is_used = std::any_of(spans.begin(), spans.end(), [&](const auto& event) { return event.stream == stream; });
+      if (i > 0 && !is_used) continue;
+      tracks[static_cast<size_t>(i)] = timeline_.tracks.size();
+      timeline_.tracks.push_back({rank, std::string(to_text(stream)), {}});
+    }
+  }
+
+  size_t track_of(size_t rank, TaskStream stream) const { return tracks_[rank][static_cast<size_t>(stream)]; }
+
   void add_spans(size_t rank) {
-    std::vector<Span>& spans = timeline_.tracks[rank].spans;
     for (const Recorder::SpanEvent& event : recorders_[rank].spans()) {
+      std::vector<Span>& spans = timeline_.tracks[track_of(rank, event.stream)].spans;
       spans.push_back({event.kind, event.step ? event.step->op : event.task->name, event.record, event.task->micro_batch,
                        since_start(event.begin), since_start(event.end)});
       if (event.kind == Span::Kind::kAct || event.kind == Span::Kind::kCopy)
         act_begins_[{rank, event.task, event.record}] = since_start(event.begin);
     }
     // What surrounds comes first: an act is written down when it ends, after its kernels.
-    std::stable_sort(spans.begin(), spans.end(),
-                     [](const Span& a, const Span& b) { return std::tuple(a.begin, b.end) < std::tuple(b.begin, a.end); });
+    for (Track& track : timeline_.tracks)
+      std::stable_sort(track.spans.begin(), track.spans.end(),
+                       [](const Span& a, const Span& b) { return std::tuple(a.begin, b.end) < std::tuple(b.begin, a.end); });
     timeline_.lost += recorders_[rank].lost();
   }
 
@@ -58,7 +75,14 @@ class TimelineMaker {
     const auto to = static_cast<size_t>(actors.rank_index_of(event.message.to));
     const Task& reader = graph.tasks[static_cast<size_t>(actors.task_of(event.message.to))];
     const Register& reg = graph.registers[static_cast<size_t>(actors.register_of(event.message.reg))];
-    TimedMessage message{TimedMessage::Kind::kReturned, reg.name, from, to, since_start(event.time), since_start(arrived->second), {}};
+    const Task& sender = graph.tasks[static_cast<size_t>(actors.task_of(event.message.from))];
+    TimedMessage message{TimedMessage::Kind::kReturned,
+                         reg.name,
+                         track_of(from, stream_of(graph, sender)),
+                         track_of(to, stream_of(graph, reader)),
+                         since_start(event.time),
+                         since_start(arrived->second),
+                         {}};
     message.used = message.arrived;
     if (event.message.kind == Message::Kind::kReady) {
       const auto used = act_begins_.find({to, &reader, event.message.record});
@@ -72,6 +96,7 @@ class TimelineMaker {
   const std::vector<Recorder>& recorders_;
   const Recorder::Time start_;
   Timeline timeline_;
+  std::vector<std::array<size_t, kTaskStreams>> tracks_;  // by rank index and stream
   std::map<MessageKey, Recorder::Time> arrived_;
   std::map<ActKey, Seconds> act_begins_;
 };

@@ -24,6 +24,7 @@ class Recorder {
 
   struct SpanEvent {
     Span::Kind kind = Span::Kind::kAct;
+    TaskStream stream = TaskStream::kHost;
     const Task* task = nullptr;
     const KernelStep* step = nullptr;  // of a kernel
     int64_t record = 0;

@@ -93,6 +93,7 @@ struct Runtime::State {
   StopState own_stop;
   StopState& stop;  // of several members the network's
   VariableStore variables;
+  std::vector<std::unique_ptr<RankDevice>> devices;  // by rank index; nullptr where no program needs one
   std::vector<std::unique_ptr<LoadedProgram>> programs;
   Meeting meeting;
   std::vector<Recorder> recorders;  // by rank index; none: nothing is written down
@@ -143,6 +144,26 @@ struct Runtime::State {
       program.ranks[static_cast<size_t>(index)]->record_into(recorders.empty() ? nullptr : &recorders[static_cast<size_t>(index)]);
   }
 
+  /// A rank gets a device when a program has a mesh of devices that it is in.
+  void make_devices(const TaskGraph& graph) {
+    devices.resize(processes.size());
+    for (size_t mesh = 0; mesh < graph.meshes.size(); ++mesh)
+      for (size_t i = 0; i < here.size(); ++i)
+        if (auto& device = devices[static_cast<size_t>(here[i])];
+            !device && device_of(graph, static_cast<int>(mesh)) == DeviceKind::kFake && graph.meshes[mesh]->coordinate_of(here_ranks[i]))
+          device = std::make_unique<RankDevice>(make_fake_device(options.fake_device));
+  }
+
+  /// Variables on devices are seen and changed on the host, while the ranks rest.
+  void fetch_variables() const {
+    for (const auto& device : devices)
+      if (device) device->fetch_variables();
+  }
+  void store_variables() const {
+    for (const auto& device : devices)
+      if (device) device->store_variables();
+  }
+
   void throw_when_stopped() const {
     if (stop.stopped()) stop.rethrow();
   }
@@ -173,6 +194,7 @@ struct Runtime::State {
     program.options = options;
     program.stop = &stop;
     program.variables = &variables;
+    program.devices = &devices;
     program.patience = patience_for(static_cast<int>(here.size()));
     program.network = network;
     program.members = members;
@@ -246,6 +268,7 @@ LoadedProgram& Runtime::load(std::shared_ptr<const TaskGraph> graph) {
   state_->together([&] {
     try {
       state_->variables.add(*loaded->program.graph);
+      state_->make_devices(*loaded->program.graph);
       state_->make_ranks(loaded->program);
       state_->set_recorders(loaded->program);
     } catch (const std::bad_alloc&) {
@@ -265,9 +288,11 @@ void Runtime::initialize(const LoadedProgram& program, uint64_t seed) {
   std::vector<const TaskVariable*> unset;
   for (const TaskVariable& variable : program.graph().variables)
     if (!state_->variables.is_set(variable.name)) unset.push_back(&variable);
+  state_->fetch_variables();
   state_->run_here([&](int index) {
     for (const TaskVariable* variable : unset) state_->variables.draw(*variable, seed, index);
   });
+  state_->store_variables();
   for (const TaskVariable* variable : unset) state_->variables.mark_set(variable->name);
 }
 
@@ -321,12 +346,15 @@ bool Runtime::failed() const {
 
 Tensor Runtime::variable(const std::string& name) const {
   state_->throw_when_stopped();
+  state_->fetch_variables();
   return state_->variable(name);
 }
 
 void Runtime::set_variable(const std::string& name, const Tensor& value) {
   state_->throw_when_stopped();
+  state_->fetch_variables();
   state_->variables.set(name, value);
+  state_->store_variables();
 }
 
 std::vector<std::string> Runtime::variable_names() const {
@@ -336,7 +364,9 @@ std::vector<std::string> Runtime::variable_names() const {
 void Runtime::on_every_rank(const std::function<void(Rank, std::span<const VariablePart>)>& work) {
   state_->throw_when_stopped();
   state_->together([&] {
+    state_->fetch_variables();
     state_->run_here([&](int index) { work(state_->processes[static_cast<size_t>(index)], state_->variables.parts_of(index)); });
+    state_->store_variables();
   });
 }
 
@@ -375,6 +405,8 @@ Bytes Runtime::peak_bytes() const {
   Bytes most{0};
   for (int index : state_->here) {
     Bytes sum = state_->variables.bytes_of(index);
+    if (const auto& device = state_->devices; index < static_cast<int>(device.size()) && device[static_cast<size_t>(index)])
+      sum += device[static_cast<size_t>(index)]->variable_bytes();
     for (const auto& program : state_->programs) sum += program->state().program.ranks[static_cast<size_t>(index)]->arena_bytes();
     most = std::max(most, sum);
   }

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/tensor.h"
+#include "runtime/device.h"
 #include "tasks/task_graph.h"
 #include "trace/timeline.h"
 
@@ -24,6 +25,7 @@ struct RuntimeOptions {
   Seconds deadline{120};
   /// To the other members; null: all ranks are threads of this program.
   std::shared_ptr<Network> network = nullptr;
+  FakeDeviceOptions fake_device = {};  // of ranks on meshes of fake devices
 };
 
 /// Sees every register right after it was filled, on the thread of its rank; for verification. `data` is the local tensor.

@@ -1,6 +1,7 @@
 #include "sim/simulate.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <map>
 
@@ -24,8 +25,7 @@ class Simulator {
       : options_(options), actors_(find_actors(graph, processes(*graph))) {
     const auto tasks = static_cast<TaskId>(graph->tasks.size());
     for (int rank = 0; rank < actors_.rank_count(); ++rank) {
-      std::vector<ActorId>& stream = setting_.streams.emplace_back();
-      for (TaskId task : actors_.order_of(rank)) stream.push_back(actors_.actor_id(rank, task));
+      add_streams(rank);
       for (TaskId task = 0; task < tasks; ++task) {
         descriptions_.push_back(actors_.describe(rank, task));
         setting_.overwrites.push_back(actors_.overwrites(rank, task));
@@ -41,7 +41,6 @@ class Simulator {
   Simulation run() {
     ensure(options_.steps >= 1, "a simulation has a step");
     run_ = run_virtually(descriptions_, options_.steps, setting_);
-    for (Rank rank : actors_.processes()) simulation_.timeline.tracks.push_back({rank, "acts", {}});
     for (const VirtualAct& act : run_.acts) add_act(act);
     for (const VirtualMessage& message : run_.messages) add_message(message);
     simulation_.step = seconds(end_of(options_.steps - 1) - end_of(options_.steps - 2));
@@ -53,9 +52,30 @@ class Simulator {
   Rank rank_of(ActorId actor) const { return actors_.processes()[static_cast<size_t>(actors_.rank_index_of(actor))]; }
   const Task& task_of(ActorId actor) const { return actors_.graph().tasks[static_cast<size_t>(actors_.task_of(actor))]; }
 
+  /// The thread of the process, and the streams of its device that do something.
+  void add_streams(int rank) {
+    std::array<std::vector<ActorId>, kTaskStreams> streams;
+    for (TaskId task : actors_.order_of(rank)) streams[stream_index(task)].push_back(actors_.actor_id(rank, task));
+    auto& tracks = tracks_.emplace_back();
+    for (size_t i = 0; i < streams.size(); ++i) {
+      if (i > 0 && streams[i].empty()) continue;
+      tracks[i] = simulation_.timeline.tracks.size();
+      simulation_.timeline.tracks.push_back(
+          {actors_.processes()[static_cast<size_t>(rank)], std::string(to_text(static_cast<TaskStream>(i))), {}});
+      setting_.streams.push_back(std::move(streams[i]));
+    }
+  }
+
+  size_t stream_index(TaskId task) const {
+    return static_cast<size_t>(stream_of(actors_.graph(), actors_.graph().tasks[static_cast<size_t>(task)]));
+  }
+  size_t track_of(ActorId actor) const {
+    return tracks_[static_cast<size_t>(actors_.rank_index_of(actor))][stream_index(actors_.task_of(actor))];
+  }
+
   void add_act(const VirtualAct& act) {
     const Task& task = task_of(act.actor);
-    std::vector<Span>& spans = simulation_.timeline.tracks[static_cast<size_t>(actors_.rank_index_of(act.actor))].spans;
+    std::vector<Span>& spans = simulation_.timeline.tracks[track_of(act.actor)].spans;
     const Seconds free = spans.empty() ? Seconds(0) : spans.back().end;
     const bool steps_met = options_.steps_meet && (spans.empty() || spans.back().record != act.act.record);
     if (free < seconds(act.start) && !steps_met)
@@ -72,7 +92,7 @@ class Simulator {
     const Register& reg = actors_.graph().registers[static_cast<size_t>(actors_.register_of(message.reg))];
     const bool is_ready = message.kind == Message::Kind::kReady;
     simulation_.timeline.messages.push_back({is_ready ? TimedMessage::Kind::kReady : TimedMessage::Kind::kReturned, reg.name,
-                                             static_cast<size_t>(from), static_cast<size_t>(to), seconds(sent.sent), seconds(sent.arrived),
+                                             track_of(message.from), track_of(message.to), seconds(sent.sent), seconds(sent.arrived),
                                              seconds(is_ready ? begins_.at({message.to, message.record}) : sent.arrived)});
   }
 
@@ -90,7 +110,7 @@ class Simulator {
     for (const VirtualAct& act : run_.acts) {
       if (act.act.record != options_.steps - 1 || actors_.rank_index_of(act.actor) != rank) continue;
       const Task::Kind kind = task_of(act.actor).kind;
-      if (kind == Task::Kind::kExchange) times.exchange += seconds(act.end - act.start);
+      if (kind == Task::Kind::kExchange || kind == Task::Kind::kCopy) times.exchange += seconds(act.end - act.start);
       if (kind != Task::Kind::kCompute) continue;
       times.compute += seconds(act.end - act.start);
       kernels.push_back(act);
@@ -115,6 +135,7 @@ class Simulator {
 
   const SimulateOptions& options_;
   const TaskActors actors_;
+  std::vector<std::array<size_t, kTaskStreams>> tracks_;  // by rank index and stream
   std::vector<ActorDescription> descriptions_;
   VirtualSetting setting_;
   VirtualRun run_;

@@ -27,7 +27,7 @@ struct SimulateOptions {
 struct RankTimes {
   Rank rank = 0;
   Seconds compute{0};   // in acts of kernels
-  Seconds exchange{0};  // in exchanges
+  Seconds exchange{0};  // in exchanges, and in copies between a device and its host
   Seconds span{0};      // from the begin of its first act of kernels for a micro-batch to the end of the last; of any kernels without such
   Seconds idle_in_span{0};
   /// The part of the span in which no kernels run: the bubble per stage span.
