@@ -42,15 +42,10 @@ struct Setup {
   bool mixed = false;
 };
 
-/// Stages of a process: those of a V, or in turn, are two.
-int stages_a_process(PipelineKind kind) {
-  return facts_of(kind).wants.find("two on") != std::string_view::npos || kind == PipelineKind::kInterleaved ? 2 : 1;
-}
-
 /// Forward and both gradients take `unit` each; or one stage is slower and each has another share of the backward.
 std::vector<StageWork> stages_of(const Setup& setup, double unit) {
   std::vector<StageWork> stages;
-  const int count = setup.processes * stages_a_process(setup.kind);
+  const auto count = static_cast<int>(processes_for(setup.kind, setup.processes).size());
   for (int s = 0; s < count; ++s) {
     const double slow = !setup.equal && s == count / 2 ? 1.6 : 1;
     const double tilt = setup.equal ? 0 : 0.2 * (s % 3);
@@ -62,7 +57,7 @@ std::vector<StageWork> stages_of(const Setup& setup, double unit) {
 double compare(const Setup& setup, double unit, int steps) {
   const int64_t micro_batches = 2 * setup.processes;
   const auto graph = std::make_shared<const TaskGraph>(
-      sleeping_pipeline(stages_of(setup, unit), {setup.processes, setup.mixed}, micro_batches, setup.kind).tasks);
+      sleeping_pipeline(stages_of(setup, unit), micro_batches, setup.kind, processes_for(setup.kind, setup.processes), setup.mixed).tasks);
   const Simulation foretold = simulate_sleep(graph, 2, kFake);
   const double measured = measured_step(graph, steps), ratio = measured / foretold.step.value();
   double span_bubble = 0;

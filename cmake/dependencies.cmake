@@ -28,3 +28,7 @@ endif()
 if(TESSERA_BUILD_BENCH)
   find_package(benchmark REQUIRED)
 endif()
+
+# Optional: without it all ranks are threads of one process. Its C interface is used, not the bindings for C++.
+set(MPI_CXX_SKIP_MPICXX ON)
+find_package(MPI QUIET COMPONENTS CXX)

@@ -123,8 +123,9 @@ std::vector<TensorType> same_as_first(const OpView& op) {
 std::vector<TensorType> one_row(const OpView& op) {
   return {f32({op.inputs[0].shape[1]})};
 }
+/// So that `auto` knows: as many operations as nanoseconds, in each micro-batch.
 Work work(const OpView& op) {
-  return detail::elementwise_work(op, 1);
+  return {Flops(1e9 * op.attributes.number("seconds") * static_cast<double>(op.inputs[0].shape[0])), Bytes(0)};
 }
 
 std::shared_ptr<const OperatorSet> sleeping_operators() {
@@ -175,29 +176,30 @@ Graph sleeping_graph(const std::vector<StageWork>& stages, int64_t micro_batches
   return graph;
 }
 
-namespace {
-
-int process_of(int stage, int stages, int processes, PipelineKind kind) {
-  if (stage < processes) return stage;
-  return kind == PipelineKind::kInterleaved ? stage % processes : stages - 1 - stage;
-}
-
-}  // namespace
-
-Compiled sleeping_pipeline(const std::vector<StageWork>& stages, const SleepingPlaces& places, int64_t micro_batches, PipelineKind kind) {
+Compiled sleeping_pipeline(const std::vector<StageWork>& stages, int64_t micro_batches, PipelineKind kind,
+                           const std::vector<Rank>& processes, bool mixed) {
   Meshes meshes;
   std::vector<Mark> marks;
   for (size_t s = 0; s < stages.size(); ++s) {
     const std::string name = "stage" + std::to_string(s);
-    const int process = process_of(static_cast<int>(s), static_cast<int>(stages.size()), places.processes, kind);
+    const Rank process = processes.empty() ? static_cast<Rank>(s) : processes[s];
     meshes.push_back({name, std::make_shared<const ProcessMesh>(Shape{1}, std::vector<std::string>{"dp"}, std::vector<Rank>{process})});
-    if (places.mixed && process % 2 == 1) meshes.back().device = DeviceKind::kFake;
+    if (mixed && process % 2 == 1) meshes.back().device = DeviceKind::kFake;
     marks.push_back(stage("stage." + std::to_string(s) + "*", name));
   }
   CompileOptions options;
   options.micro_batches = micro_batches;
   options.schedule = kind;
   return compile(sleeping_graph(stages, micro_batches), meshes, marks, options);
+}
+
+std::vector<Rank> processes_for(PipelineKind kind, int devices) {
+  const bool v = kind == PipelineKind::kZeroBubbleV || kind == PipelineKind::kVHalf || kind == PipelineKind::kVMin;
+  std::vector<Rank> processes;
+  for (Rank rank = 0; rank < devices; ++rank) processes.push_back(rank);
+  if (!v && kind != PipelineKind::kInterleaved) return processes;
+  for (Rank rank = 0; rank < devices; ++rank) processes.push_back(v ? devices - 1 - rank : rank);
+  return processes;
 }
 
 Seconds time_asleep(const Task& task) {

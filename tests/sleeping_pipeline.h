@@ -22,14 +22,12 @@ struct StageWork {
 ///     dw = sum_rows dy   weight_gradient
 Graph sleeping_graph(const std::vector<StageWork>& stages, int64_t micro_batches);
 
-/// Where the stages run: `processes` of them, every other one on a fake device when `mixed`.
-struct SleepingPlaces {
-  int processes = 0;
-  bool mixed = false;
-};
+/// The graph with stage s on process s, a row a micro-batch; or on processes[s]. When `mixed` every other process computes on a fake device.
+Compiled sleeping_pipeline(const std::vector<StageWork>& stages, int64_t micro_batches, PipelineKind kind,
+                           const std::vector<Rank>& processes = {}, bool mixed = false);
 
-/// The graph with a row a micro-batch. Twice as many stages as processes stand two on each: those of "interleaved" in turn, else in a V.
-Compiled sleeping_pipeline(const std::vector<StageWork>& stages, const SleepingPlaces& places, int64_t micro_batches, PipelineKind kind);
+/// Where a schedule wants stages on `devices` processes: one each, or two each, in turn or in a V.
+std::vector<Rank> processes_for(PipelineKind kind, int devices);
 
 /// How long the kernels of a task sleep on a host.
 Seconds time_asleep(const Task& task);

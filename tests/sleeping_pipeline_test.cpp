@@ -4,9 +4,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "runtime/runtime.h"
+#include "schedule/clock.h"
 
 namespace tessera {
 namespace {
@@ -17,14 +19,8 @@ StageWork units(double forward, double input_gradient, double weight_gradient) {
   return {Seconds(forward * kUnit), Seconds(input_gradient * kUnit), Seconds(weight_gradient * kUnit)};
 }
 
-std::shared_ptr<const TaskGraph> graph_of(const std::vector<StageWork>& stages, const SleepingPlaces& places, int64_t micro_batches,
-                                          PipelineKind kind) {
-  return std::make_shared<const TaskGraph>(sleeping_pipeline(stages, places, micro_batches, kind).tasks);
-}
-
-/// Stage s on process s, all of them hosts.
 Simulation simulated(const std::vector<StageWork>& stages, int64_t micro_batches, PipelineKind kind) {
-  return simulate_sleep(graph_of(stages, {.processes = static_cast<int>(stages.size())}, micro_batches, kind), 2);
+  return simulate_sleep(std::make_shared<const TaskGraph>(sleeping_pipeline(stages, micro_batches, kind).tasks), 2);
 }
 
 /// A time in units of work, as a whole number of thousandths: times are sums of whole nanoseconds.
@@ -51,10 +47,56 @@ TEST(SleepingPipeline, UnequalStagesUnderForwardThenBackwardAreTwoFlowShops) {
   EXPECT_EQ(thousandths(simulated(stages, 5, PipelineKind::kForwardThenBackward).step), (forward + backward) * 1000);
 }
 
+/// The stages as the scheduler sees them, in units, and what their passes take in the order of `kind`.
+double time_of_passes(const std::vector<StageWork>& stages, const std::vector<Rank>& processes, int64_t micro_batches, PipelineKind kind) {
+  const int devices = *std::max_element(processes.begin(), processes.end()) + 1, rounds = static_cast<int>(stages.size()) / devices;
+  const bool v = rounds == 2 && processes.front() == processes.back();
+  PipelineShape shape = chain_of(devices, rounds, v ? StagePlacement::kV : StagePlacement::kRoundRobin, static_cast<int>(micro_batches));
+  for (size_t s = 0; s < stages.size(); ++s)
+    shape.stages[s].costs = {stages[s].forward.value() / kUnit, stages[s].input_gradient.value() / kUnit,
+                             stages[s].weight_gradient.value() / kUnit};
+  return run_on_clock(shape, named_orders(kind, shape))->duration();
+}
+
+TEST(SleepingPipeline, EveryScheduleTakesAsLongAsItsPasses) {
+  // The compiled tasks of all ranks against the orders that they were made from: nothing waits that need not.
+  constexpr int kDevices = 3;
+  constexpr int64_t kMicroBatches = 6;
+  for (const PipelineFacts& facts : pipeline_schedules()) {
+    if (facts.kind == PipelineKind::kAuto || facts.kind == PipelineKind::kEagerOneForwardOneBackward) continue;
+    const std::vector<Rank> processes = processes_for(facts.kind, kDevices);
+    for (bool equal : {true, false}) {
+      std::vector<StageWork> stages;
+      for (size_t s = 0; s < processes.size(); ++s) {
+        const double slow = equal ? 1 : 1 + static_cast<double>(s % 2);
+        stages.push_back(units(slow, equal ? 1 : slow + static_cast<double>(s % 3), 1));
+      }
+      const auto graph = std::make_shared<const TaskGraph>(sleeping_pipeline(stages, kMicroBatches, facts.kind, processes).tasks);
+      EXPECT_EQ(thousandths(simulate_sleep(graph, 2).step),
+                std::llround(1000 * time_of_passes(stages, processes, kMicroBatches, facts.kind)))
+          << facts.name << (equal ? " equal" : " unequal");
+    }
+  }
+}
+
+TEST(SleepingPipeline, TheAutomaticScheduleIsNoSlowerThanOthersOnUnequalStages) {
+  constexpr int64_t kMicroBatches = 6;
+  const std::vector<StageWork> stages = {units(1, 2, 1), units(3, 1, 1), units(2, 2, 3)};
+  const int64_t automatic = thousandths(simulated(stages, kMicroBatches, PipelineKind::kAuto).step);
+  for (PipelineKind kind : {PipelineKind::kOneForwardOneBackward, PipelineKind::kZeroBubbleH1})
+    EXPECT_LE(automatic, thousandths(simulated(stages, kMicroBatches, kind).step)) << to_text(kind);
+  // The last stage works 7 for each, and waits for 4 before its first.
+  EXPECT_GE(automatic, (4 + kMicroBatches * 7) * 1000);
+}
+
+std::shared_ptr<const TaskGraph> mixed_graph(const std::vector<StageWork>& stages, int64_t micro_batches, PipelineKind kind,
+                                             const std::vector<Rank>& processes) {
+  return std::make_shared<const TaskGraph>(sleeping_pipeline(stages, micro_batches, kind, processes, true).tasks);
+}
+
 TEST(SleepingPipeline, ADeviceThatIsSlowerIsASlowerStage) {
   // The second of three processes is a device half as fast; copies and launches take no time here.
-  const auto graph =
-      graph_of(std::vector<StageWork>(3, units(1, 1, 1)), {.processes = 3, .mixed = true}, 5, PipelineKind::kForwardThenBackward);
+  const auto graph = mixed_graph(std::vector<StageWork>(3, units(1, 1, 1)), 5, PipelineKind::kForwardThenBackward, {0, 1, 2});
   const int64_t forward = (1 + 2 + 1) + 4 * 2, backward = (2 + 4 + 2) + 4 * 4;
   EXPECT_EQ(thousandths(simulate_sleep(graph, 2, {.slowness = 2}).step), (forward + backward) * 1000);
 }
@@ -62,8 +104,7 @@ TEST(SleepingPipeline, ADeviceThatIsSlowerIsASlowerStage) {
 TEST(SleepingPipeline, LaunchesAreInTheWayOfEveryActOfADevice) {
   // Two stages and one micro-batch; the second stage's forward and backward are one task, that begins a launch of a tenth later. Before it
   // its input is copied in, and after it its gradient out, each a launch later too.
-  const auto graph =
-      graph_of(std::vector<StageWork>(2, units(1, 1, 1)), {.processes = 2, .mixed = true}, 1, PipelineKind::kOneForwardOneBackward);
+  const auto graph = mixed_graph(std::vector<StageWork>(2, units(1, 1, 1)), 1, PipelineKind::kOneForwardOneBackward, {0, 1});
   const Simulation run = simulate_sleep(graph, 2, {.launch = Seconds(0.1 * kUnit)});
   int64_t launches = 0;  // in the way from the first stage's forward to its backward
   for (const Task& task : graph->tasks)
@@ -81,15 +122,12 @@ std::vector<std::string> acts_of(const Track& track, int64_t record) {
   return names;
 }
 
-/// As many stages as the schedule takes on two processes.
-size_t stages_for(PipelineKind kind) {
-  return facts_of(kind).wants.find("two on") != std::string_view::npos || kind == PipelineKind::kInterleaved ? 4 : 2;
-}
-
 TEST(SleepingPipeline, RanksActStreamByStreamInTheOrderOfTheVirtualClock) {
   for (const PipelineFacts& facts : pipeline_schedules())
     for (bool mixed : {false, true}) {
-      const auto graph = graph_of(std::vector<StageWork>(stages_for(facts.kind)), {.processes = 2, .mixed = mixed}, 6, facts.kind);
+      const std::vector<Rank> ranks = processes_for(facts.kind, 2);
+      const auto graph =
+          std::make_shared<const TaskGraph>(sleeping_pipeline(std::vector<StageWork>(ranks.size()), 6, facts.kind, ranks, mixed).tasks);
       Runtime runtime(processes(*graph));
       LoadedProgram& program = runtime.load(graph);
       const Tensor x(graph->inputs.front().type);

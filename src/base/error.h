@@ -21,6 +21,7 @@ enum class ExitCode : int {
   kVerificationFailed = 6,
   kBadData = 65,
   kMissingInput = 66,
+  kRankLost = 69,
   kInternal = 70,
   kPreempted = 75,
   kBadConfig = 78,

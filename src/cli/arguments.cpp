@@ -15,10 +15,10 @@ constexpr const char* kExitCodes =
     "Exit codes:\n"
     "   0  done                        65  bad model or data\n"
     "   1  any other failure           66  missing input\n"
-    "   2  usage                       70  internal error: a fault of this program\n"
-    "   3  no feasible plan            75  preempted, a checkpoint was written\n"
-    "   4  out of memory               78  bad configuration or plan\n"
-    "   5  diverged: not a number\n"
+    "   2  usage                       69  a rank was lost: killed, stopped, cut off\n"
+    "   3  no feasible plan            70  internal error: a fault of this program\n"
+    "   4  out of memory               75  preempted, a checkpoint was written\n"
+    "   5  diverged: not a number      78  bad configuration or plan\n"
     "   6  verification failed\n";
 
 /// One word of the program and what it does.
@@ -37,6 +37,7 @@ constexpr CommandInfo kCommands[] = {
     {Command::kInspect, "inspect", "Say what a plan, a configuration, a checkpoint or a text is"},
     {Command::kFuzz, "fuzz", "Run random programs under random placements and compare them with the serial ones"},
     {Command::kSolve, "solve", "Solve an intra-operator problem in the public contest's format"},
+    {Command::kLaunch, "launch", "Start a command as several processes, and again after one is lost"},
     {Command::kDemo, "demo", "Train a small GPT serially and on four ranks, compare, and let it write"},
 };
 
@@ -124,7 +125,28 @@ void add_solve_options(CLI::App& app, Arguments& arguments) {
   add_count(app, "--seed", arguments.sampling.seed, "Of the random numbers; default: 1");
 }
 
+void add_launch_options(CLI::App& app, Arguments& arguments) {
+  add_number(app, "-n,--processes", arguments.processes, 1, "Processes to start, by srun in a Slurm job and by mpirun elsewhere");
+  add_count(app, "--restarts", arguments.restarts,
+            "Start anew up to so many times when a process is lost, from the last checkpoint in --out; default: 0");
+}
+
+void add_rank_deadline(CLI::App& app, Arguments& arguments) {
+  const auto read = [&arguments](const std::string& text) {
+    double seconds = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seconds);
+    if (error != std::errc{} || end != text.data() + text.size() || !(seconds >= 1))
+      refuse("--rank-deadline " + text + " is not possible", "--rank-deadline takes a number of seconds of at least 1",
+             "write --rank-deadline 10");
+    arguments.rank_deadline = Seconds(seconds);
+  };
+  app.add_option_function<std::string>("--rank-deadline", read,
+                                       "Of several processes: one that gives no sign of life for so many seconds is lost; default: 10")
+      ->type_name("S");
+}
+
 void add_options(CLI::App& app, Command command, Arguments& arguments) {
+  if (command == Command::kLaunch) return add_launch_options(app, arguments);
   const auto steps = [&](const char* description) { add_number(app, "--steps", arguments.steps, int64_t{0}, description); };
   if (command == Command::kInspect)
     app.add_option("FILE", arguments.file, "A plan.json, a CONFIG.toml, a checkpoint or a run, a safetensors file, or text")->required();
@@ -135,6 +157,7 @@ void add_options(CLI::App& app, Command command, Arguments& arguments) {
   if (command != Command::kInspect && command != Command::kDemo && command != Command::kFuzz && command != Command::kSolve)
     add_configured_options(app, arguments);
   if (command != Command::kFuzz && command != Command::kSolve) add_sets(app, arguments);
+  if (command == Command::kTrain || command == Command::kEval || command == Command::kGenerate) add_rank_deadline(app, arguments);
   switch (command) {
     case Command::kTrain:
       steps("Length of the run; default: train.steps");
@@ -154,7 +177,8 @@ void add_options(CLI::App& app, Command command, Arguments& arguments) {
       app.add_flag("--stages", arguments.stages, "Print what each stage of the compiler made");
       add_number(app, "--rank", arguments.rank, 0, "Print what this rank does in a step, a line an act");
       break;
-    case Command::kInspect: break;
+    case Command::kInspect:
+    case Command::kLaunch: break;
     case Command::kFuzz: add_fuzz_options(app, arguments); break;
     case Command::kSolve: add_solve_options(app, arguments); break;
     case Command::kDemo: steps("Length of the run; default: train.steps of configs/gpt.toml"); break;
@@ -195,6 +219,7 @@ std::string usage_of(Command command) {
     case Command::kInspect: return "one argument, FILE";
     case Command::kFuzz: return "at most one argument, CASE";
     case Command::kSolve: return "one argument, PROBLEM";
+    case Command::kLaunch: return "its options, --, and a command with its arguments";
     case Command::kDemo: return "no argument";
   }
   throw InternalError("unknown command");
@@ -233,10 +258,32 @@ void settle_resume(Arguments& arguments) {
   arguments.resume = "";
 }
 
+/// Takes what stands behind "--" out of `words`: the command that is launched.
+std::vector<std::string> take_launched(std::vector<std::string>& words) {
+  const auto dashes = std::find(words.begin(), words.end(), "--");
+  const bool wants_help = std::find(words.begin(), dashes, "--help") != dashes || std::find(words.begin(), dashes, "-h") != dashes;
+  if (!wants_help && (dashes == words.end() || dashes + 1 == words.end()))
+    refuse("tessera launch is not told what to launch", "the command stands behind --",
+           "write tessera launch -n 4 -- train CONFIG --plan FILE --out DIR");
+  std::vector<std::string> launched(dashes == words.end() ? dashes : dashes + 1, words.end());
+  words.erase(dashes, words.end());
+  return launched;
+}
+
+void check_launch(const Arguments& arguments) {
+  if (!arguments.processes)
+    refuse("tessera launch is not told how many processes to start", "each process runs one rank of the plan",
+           "write -n and the plan's ranks");
+  if (arguments.restarts < 0)
+    refuse("--restarts " + std::to_string(arguments.restarts) + " is not possible", "it is a number of times, at least 0",
+           "write --restarts 1");
+}
+
 CommandLine parse_command(const CommandInfo& info, std::vector<std::string> words) {
-  refuse_later_options(words);
   Arguments arguments;
   arguments.command = info.command;
+  if (info.command == Command::kLaunch) arguments.launched = take_launched(words);
+  refuse_later_options(words);
   CLI::App app(info.description, std::string("tessera ") + info.name);
   add_options(app, info.command, arguments);
   app.footer(kExitCodes);
@@ -255,6 +302,7 @@ CommandLine parse_command(const CommandInfo& info, std::vector<std::string> word
            std::string("see tessera ") + info.name + " --help");
   }
   settle_resume(arguments);
+  if (info.command == Command::kLaunch) check_launch(arguments);
   return arguments;
 }
 

@@ -6,11 +6,12 @@
 #include <variant>
 #include <vector>
 
+#include "base/units.h"
 #include "engine/sampling.h"
 
 namespace tessera {
 
-enum class Command { kTrain, kEval, kGenerate, kVerify, kExplain, kInspect, kFuzz, kSolve, kDemo };
+enum class Command { kTrain, kEval, kGenerate, kVerify, kExplain, kInspect, kFuzz, kSolve, kLaunch, kDemo };
 
 struct Arguments {
   Command command = Command::kDemo;
@@ -27,13 +28,17 @@ struct Arguments {
   int64_t trace_steps = 3;            // of which so many
   std::string prompt;                 // of generate
   std::optional<int64_t> tokens;
-  SamplingOptions sampling;      // its seed is that of fuzz, too
-  std::optional<int64_t> cases;  // of fuzz
-  double minutes = 0;            // of fuzz; 0: no limit
-  double time_limit = 60;        // of solve, in seconds
-  std::optional<int> threads;    // of solve
-  std::optional<int64_t> work;   // of solve, instead of time
-  std::optional<int> rank;       // of explain: whose program to print
+  SamplingOptions sampling;           // its seed is that of fuzz, too
+  std::optional<int64_t> cases;       // of fuzz
+  double minutes = 0;                 // of fuzz; 0: no limit
+  double time_limit = 60;             // of solve, in seconds
+  std::optional<int> threads;         // of solve
+  std::optional<int64_t> work;        // of solve, instead of time
+  std::optional<int> rank;            // of explain: whose program to print
+  Seconds rank_deadline{10};          // of runs in several processes: one that gives no sign of life for so long is lost
+  std::optional<int> processes;       // of launch
+  int restarts = 0;                   // of launch
+  std::vector<std::string> launched;  // of launch: the command that the processes run, and its arguments
   bool stages = false;
   bool json = false;
 };

@@ -10,14 +10,15 @@
 
 namespace tessera {
 
-ExitCode run_eval(const Arguments& arguments) {
+ExitCode run_eval(const Arguments& arguments, Processes& processes) {
   RealFileSystem disk;
   const Checkpoint checkpoint(disk, find_checkpoint(disk, arguments.file));
   StoredRun run = open_stored_run(checkpoint, arguments);
   const RunConfig& config = run.config;
   const auto data =
       std::make_shared<const RunData>(load_data(config.data, {.context = config.model.context, .vocabulary = run.vocabulary}));
-  Engine engine = load_model(checkpoint, run, data);
+  processes.check_plan(run.plan);
+  Engine engine = load_model(checkpoint, run, data, processes.connect(arguments.rank_deadline));
   std::cerr << fmt::format("eval {}: step {}, {}\n", checkpoint.folder().string(), checkpoint.step(), describe(engine.plan()));
   const Engine::Evaluation result = engine.evaluate(config.train.evaluate_batches);
   Document document;

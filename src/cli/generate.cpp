@@ -26,7 +26,7 @@ void check_is_of_text(const StoredRun& run) {
 
 }  // namespace
 
-ExitCode run_generate(const Arguments& arguments) {
+ExitCode run_generate(const Arguments& arguments, Processes& processes) {
   check(arguments.sampling);
   RealFileSystem disk;
   const Checkpoint checkpoint(disk, find_checkpoint(disk, arguments.file));
@@ -34,7 +34,8 @@ ExitCode run_generate(const Arguments& arguments) {
   check_is_of_text(run);
   const auto data = vocabulary_only(run);
   const std::vector<int32_t> prompt = data->vocabulary.encode(arguments.prompt);
-  Engine engine = load_model(checkpoint, run, data);
+  processes.check_plan(run.plan);
+  Engine engine = load_model(checkpoint, run, data, processes.connect(arguments.rank_deadline));
   std::cerr << fmt::format("generate {}: step {}, {}\n", checkpoint.folder().string(), checkpoint.step(), describe(engine.plan()));
   const std::vector<int32_t> tokens = engine.generate(prompt, arguments.tokens.value_or(100), arguments.sampling);
   const std::string text = data->vocabulary.decode(tokens);

@@ -9,8 +9,8 @@ StoredRun open_stored_run(const Checkpoint& checkpoint, const Arguments& argumen
   return run;
 }
 
-Engine load_model(const Checkpoint& checkpoint, const StoredRun& run, std::shared_ptr<const RunData> data) {
-  Engine engine(run.config, run.plan, std::move(data), {.runtime = {}, .purpose = Purpose::kEvaluate, .draw = false});
+Engine load_model(const Checkpoint& checkpoint, const StoredRun& run, std::shared_ptr<const RunData> data, RuntimeOptions runtime) {
+  Engine engine(run.config, run.plan, std::move(data), {.runtime = std::move(runtime), .purpose = Purpose::kEvaluate, .draw = false});
   restore(engine, checkpoint);
   return engine;
 }

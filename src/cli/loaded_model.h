@@ -14,6 +14,6 @@ StoredRun open_stored_run(const Checkpoint& checkpoint, const Arguments& argumen
 
 /// An engine that evaluates, with the variables of the checkpoint.
 ///   throws  UserError (78) when the plan was made for another model
-Engine load_model(const Checkpoint& checkpoint, const StoredRun& run, std::shared_ptr<const RunData> data);
+Engine load_model(const Checkpoint& checkpoint, const StoredRun& run, std::shared_ptr<const RunData> data, RuntimeOptions runtime);
 
 }  // namespace tessera

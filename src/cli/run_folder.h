@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 
 #include "engine/run_logs.h"
 
@@ -11,22 +12,22 @@ namespace tessera {
 ///
 ///     plan.json, config.json       the plan stamped for the model, and every setting
 ///     metrics.jsonl                a line a step and an evaluation (MetricsLog)
-///     logs/rank-00000.jsonl ...    a log a rank (RankLogs), with a line every ten steps
+///     logs/rank-00000.jsonl ...    a log a rank (RankLogs), with a line every ten steps; of several processes each writes those of its ranks
 ///     events.out.tfevents.*        the same numbers for TensorBoard (EventLog)
 ///
 ///   go on   an engine that has done steps goes on: what the folder holds stays, and new lines come behind it
 ///   throws  UserError: 2 a run that begins finds another run in the folder; 1 the folder cannot be made or written
 class RunFolder {
  public:
-  RunFolder(const std::filesystem::path& folder, const Engine& engine);
+  RunFolder(const std::filesystem::path& folder, Engine& engine);
 
   /// The callbacks that write into it, for FitOptions.
-  std::vector<Callback*> callbacks() { return {&metrics_, &ranks_, &events_}; }
+  std::vector<Callback*> callbacks();
 
  private:
-  MetricsLog metrics_;
-  RankLogs ranks_;
-  EventLog events_;
+  std::optional<MetricsLog> metrics_;  // of the process that speaks
+  std::optional<RankLogs> ranks_;
+  std::optional<EventLog> events_;
 };
 
 }  // namespace tessera

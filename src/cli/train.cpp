@@ -96,6 +96,12 @@ std::unique_ptr<Checkpoint> open_resumed(FileSystem& disk, const Arguments& argu
   return path ? std::make_unique<Checkpoint>(disk, *path) : nullptr;
 }
 
+/// Of several processes each writes what its own ranks do.
+std::filesystem::path trace_path(const std::string& wanted, const Engine& engine) {
+  if (engine.runtime().speaks()) return wanted;
+  return fmt::format("{}.rank-{:05}", wanted, engine.runtime().local_ranks().front());
+}
+
 void resume(Engine& engine, const Checkpoint& checkpoint) {
   restore(engine, checkpoint);
   std::cerr << fmt::format("resume {}: step {}\n", checkpoint.folder().string(), checkpoint.step())
@@ -104,14 +110,17 @@ void resume(Engine& engine, const Checkpoint& checkpoint) {
 
 }  // namespace
 
-ExitCode run_train(const Arguments& arguments) {
-  std::optional<StopSignals> signals;  // without a folder there is nothing to save, and signals end the run as they end any program
-  if (!arguments.out.empty()) signals.emplace();
+ExitCode run_train(const Arguments& arguments, Processes& processes) {
+  // Without a folder there is nothing to save, and signals end the run as they end any program; but of several processes each first says
+  // what ended them.
+  std::optional<StopSignals> signals;
+  if (!arguments.out.empty() || processes.are_several()) signals.emplace();
   RealFileSystem disk;
   const auto resumed = open_resumed(disk, arguments);
   Session session = open_session(arguments, resumed ? std::optional(stored_run(*resumed).plan) : std::nullopt);
   const auto data = load_data_of(session.config);
-  Engine engine(session.config, session.plan, data, {.runtime = {}, .draw = !resumed});
+  processes.check_plan(session.plan);
+  Engine engine(session.config, session.plan, data, {.runtime = processes.connect(arguments.rank_deadline), .draw = !resumed});
   std::cerr << fmt::format("train {}: {} {}s, {}\n", arguments.file, grouped(data->train_units), data->unit, describe(engine.plan()));
   if (resumed) resume(engine, *resumed);
   std::optional<RunFolder> folder;
@@ -122,10 +131,10 @@ ExitCode run_train(const Arguments& arguments) {
   }
   Training training{engine, *data, {}, resumed ? std::optional(resumed->step()) : std::nullopt, {}, {}};
   std::optional<TraceFile> trace;
-  if (!arguments.trace.empty()) trace.emplace(engine, arguments.trace, arguments.trace_steps);
+  if (!arguments.trace.empty()) trace.emplace(engine, trace_path(arguments.trace, engine), arguments.trace_steps);
   training.run = train_to_end(engine, {.folder = folder ? &*folder : nullptr,
                                        .checkpoints = checkpoints ? &*checkpoints : nullptr,
-                                       .signals = signals ? &*signals : nullptr,
+                                       .signals = arguments.out.empty() ? nullptr : &*signals,
                                        .trace = trace ? &*trace : nullptr});
   if (trace) training.trace = trace->summary();
   if (checkpoints) training.checkpoint = checkpoints->last();

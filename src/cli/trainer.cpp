@@ -39,15 +39,19 @@ class ShowProgress : public Callback {
 /// Ends the run after the step in which a signal came.
 class WatchSignals : public Callback {
  public:
-  explicit WatchSignals(StopSignals* signals) : signals_(signals) {}
+  WatchSignals(StopSignals* signals, Runtime& runtime) : signals_(signals), runtime_(runtime) {}
   void on_step_end(const TrainingState&, TrainingControl& control) override {
-    if (signals_) received_ = signals_->received();
+    if (!signals_) return;
+    received_ = signals_->received();
+    // Each process gets its signals by itself, but all end after the same step.
+    if (runtime_.any(received_.has_value()) && !received_) received_ = "SIGTERM";
     if (received_) control.stop_at_once(*received_);
   }
   const std::optional<std::string>& received() const { return received_; }
 
  private:
   StopSignals* signals_;
+  Runtime& runtime_;
   std::optional<std::string> received_;
 };
 
@@ -62,7 +66,7 @@ std::vector<double> TrainedRun::losses() const {
 TrainedRun train_to_end(Engine& engine, const RunKeepers& keepers) {
   const TrainConfig& train = engine.config().train;
   ShowProgress progress;
-  WatchSignals watch(keepers.signals);
+  WatchSignals watch(keepers.signals, engine.runtime());
   FitOptions options{.steps = std::max<int64_t>(train.steps - engine.step_count(), 0),
                      .callbacks = {&watch, &progress},
                      .evaluate_every = train.evaluate_every,

@@ -122,15 +122,20 @@ void save_checkpoint(Engine& engine, CheckpointFolder& folder, int keep_last) {
   const int64_t step = engine.step_count();
   const int ranks = engine.runtime().ranks();
   const auto variables = variables_of(engine.graph());  // not the gradients of a step in parts
-  folder.begin(step);
-  engine.runtime().on_every_rank([&](Rank rank, std::span<const VariablePart> held) {
+  Runtime& runtime = engine.runtime();
+  runtime.together([&] {
+    if (runtime.speaks()) folder.begin(step);
+  });
+  runtime.on_every_rank([&](Rank rank, std::span<const VariablePart> held) {
     std::vector<StoredPart> owned;
     for (const VariablePart& part : held)
       if (part.first_holder && variables.contains(part.name))
         owned.push_back({part.name, part.box, part.whole.dtype, part.whole, part.data});
     folder.store(step, rank, ranks, owned);
   });
-  folder.commit(step, ranks, state_of(engine), to_document(engine.plan(), engine.graph()), keep_last);
+  runtime.together([&] {
+    if (runtime.speaks()) folder.commit(step, ranks, state_of(engine), to_document(engine.plan(), engine.graph()), keep_last);
+  });
 }
 
 void restore(Engine& engine, const Checkpoint& checkpoint) {
@@ -143,7 +148,7 @@ void restore(Engine& engine, const Checkpoint& checkpoint) {
     for (const VariablePart& part : held)
       if (variables.contains(part.name)) load.load_box(part.name, part.box, part.data, part.first_holder);
   });
-  load.finish();
+  engine.runtime().together([&] { load.finish(); });
   for (const std::string& name : engine.runtime().variable_names()) engine.runtime().mark_set(name);
   engine.set_position({state.step, 0, state.data_parts});
   if (engine.purpose() == Purpose::kTrain)  // the length of an epoch may follow from the parts

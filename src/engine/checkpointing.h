@@ -16,6 +16,7 @@ namespace tessera {
 ///   requires   the engine trains
 ///   throws     UserError (1) when something cannot be written; the checkpoints before stay good, and the engine can go on
 ///   memory     no rank holds more than its own parts and a block of them
+///   members    of several, each stores what its ranks own, into the same folder; the one that speaks begins and commits
 void save_checkpoint(Engine& engine, CheckpointFolder& folder, int keep_last);
 
 /// Takes variables, step and position in the text from a checkpoint; each rank reads the boxes that it needs. The run then goes on as the

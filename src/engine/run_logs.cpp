@@ -84,7 +84,7 @@ RankLogs::RankLogs(const std::filesystem::path& folder, const Engine& engine, in
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   if (error) cannot_write(folder);
-  for (Rank rank : engine.plan().processes()) files_.emplace_back(folder / fmt::format("rank-{:05}.jsonl", rank));
+  for (Rank rank : engine.runtime().local_ranks()) files_.emplace_back(folder / fmt::format("rank-{:05}.jsonl", rank));
 }
 
 void RankLogs::append(const TrainingState& state, const std::string& event, const Document& value) {
@@ -103,7 +103,7 @@ void RankLogs::append(const TrainingState& state, const std::string& event, cons
   line["delta_ms"] = lines_ == 0 ? 0.0 : (now - last_time_) * 1e3;
   line["seq_id"] = lines_++;
   last_time_ = now;
-  const std::vector<Rank> ranks = state.engine.plan().processes();
+  const std::vector<Rank>& ranks = state.engine.runtime().local_ranks();
   for (size_t i = 0; i < files_.size(); ++i) {
     line["rank"] = static_cast<int64_t>(ranks[i]);
     line["local_rank"] = static_cast<int64_t>(ranks[i]);

@@ -51,7 +51,8 @@ class MetricsLog : public Callback {
 ///
 ///   fields  rank, local_rank, host_name, pid, source, step, relative_step (from the start of this process), time_us (since 1970),
 ///           log_type_name, value, delta_ms (since the line before), seq_id
-///   limit   the ranks are threads of one process: they begin and end a step together, and their lines differ in rank and memory
+///   limit   ranks that are threads of one process begin and end a step together, and their lines differ in rank and memory; each process
+///           writes those of its own
 class RankLogs : public Callback {
  public:
   RankLogs(const std::filesystem::path& folder, const Engine& engine, int64_t every);
@@ -64,7 +65,7 @@ class RankLogs : public Callback {
  private:
   void append(const TrainingState& state, const std::string& event, const Document& value);
 
-  std::vector<JsonLines> files_;  // by rank
+  std::vector<JsonLines> files_;  // by rank of this process
   int64_t every_;
   int64_t first_step_ = 0;
   int64_t lines_ = 0;

@@ -103,8 +103,8 @@ class WorkEstimate {
 
 }  // namespace
 
-void order_instructions(Program& program, const Graph& graph, int64_t micro_batches, PipelineKind kind) {
-  if (micro_batches == 1) return;
+std::optional<PipelineOrder> order_instructions(Program& program, const Graph& graph, int64_t micro_batches, PipelineKind kind) {
+  if (micro_batches == 1) return std::nullopt;
   std::vector<std::vector<int>> needs = find_needs(program);
   const WorkEstimate estimate(program, graph, micro_batches);
   std::vector<PipelineStep> work;
@@ -112,7 +112,7 @@ void order_instructions(Program& program, const Graph& graph, int64_t micro_batc
     const Instruction& instruction = program.instructions[i];
     work.push_back({instruction.stage, instruction.role, instruction.micro_batch, std::move(needs[i]), estimate.of(instruction)});
   }
-  const PipelineOrder made =
+  PipelineOrder made =
       pipeline_order(work, {.kind = kind, .micro_batches = static_cast<int>(micro_batches), .devices = devices_of(program)});
   std::vector<Instruction> ordered;
   for (int index : made.order) {
@@ -120,6 +120,7 @@ void order_instructions(Program& program, const Graph& graph, int64_t micro_batc
     ordered.back().pass = made.passes[static_cast<size_t>(index)];
   }
   program.instructions = std::move(ordered);
+  return made;
 }
 
 std::string order_text(const Program& program, const std::vector<std::string>& stage_names) {

@@ -12,8 +12,9 @@ namespace tessera {
 ///   ensures  each comes after those whose registers it reads, and after those that read a variable before it is written over; with one
 ///            micro-batch nothing changes
 ///   times    of the schedule `auto`: estimated from the work that operators give, divided as their operands are
+///   returns  what the order was made from; nothing with one micro-batch
 ///   throws   UserError (78) when the schedule does not fit the meshes
-void order_instructions(Program& program, const Graph& graph, int64_t micro_batches, PipelineKind kind);
+std::optional<PipelineOrder> order_instructions(Program& program, const Graph& graph, int64_t micro_batches, PipelineKind kind);
 
 /// The order of each stage: "first: F0 F1 B0 B1 O": forward and backward by micro-batch, what is done once without a number. Where the
 /// backward is split, W0 is what it does for the weights.

@@ -22,7 +22,7 @@ class Partition {
  public:
   Partition(const Graph& graph, const ShardedGraph& sharded, const Meshes& meshes, int64_t micro_batches, const ReshardOptions& reshard)
       : graph_(graph), sharded_(sharded), meshes_(meshes), count_(micro_batches), reshard_(reshard) {
-    for (const NamedMesh& mesh : meshes) add_stage(*mesh.mesh, mesh.mesh);
+    for (const NamedMesh& mesh : meshes) add_stage(mesh);
     program_.kernels = own_kernels(graph);
     held_.resize(graph.values().size());
   }
@@ -56,11 +56,13 @@ class Partition {
  private:
   // ---- stages and time ----
 
-  /// Stages on equal meshes are in one place: they read each other's registers where these lie.
-  void add_stage(const ProcessMesh& mesh, const MeshPtr& pointer) {
-    const auto same = std::find_if(program_.meshes.begin(), program_.meshes.end(), [&](const MeshPtr& other) { return *other == mesh; });
-    program_.places.push_back(static_cast<int>(same - program_.meshes.begin()));
-    if (same == program_.meshes.end()) program_.meshes.push_back(pointer);
+  /// Stages on equal meshes of equal devices are in one place: they read each other's registers where these lie.
+  void add_stage(const NamedMesh& mesh) {
+    const auto is_like_it = [&](const NamedMesh& other) { return *other.mesh == *mesh.mesh && other.device == mesh.device; };
+    const auto earlier = std::find_if(meshes_.begin(), meshes_.end(), is_like_it) - meshes_.begin();
+    const bool is_new = earlier == static_cast<std::ptrdiff_t>(program_.places.size());
+    program_.places.push_back(is_new ? static_cast<int>(program_.meshes.size()) : place_of(static_cast<int>(earlier)));
+    if (is_new) program_.meshes.push_back(mesh.mesh);
   }
 
   int place_of(int stage) const { return program_.places[static_cast<size_t>(stage)]; }
@@ -406,77 +408,6 @@ class Partition {
   std::vector<std::vector<Held>> held_;  // by value: as it was made first, then as resharded
 };
 
-/// Index of the last instruction that reads `reg`, or -1.
-int last_reader(const Program& program, RegisterIndex reg) {
-  for (int i = static_cast<int>(program.instructions.size()) - 1; i >= 0; --i) {
-    const auto reads = program.instructions[static_cast<size_t>(i)].reads();
-    if (std::find(reads.begin(), reads.end(), reg) != reads.end()) return i;
-  }
-  return -1;
-}
-
-int writer(const Program& program, RegisterIndex reg) {
-  for (int i = 0; i < static_cast<int>(program.instructions.size()); ++i) {
-    const auto writes = program.instructions[static_cast<size_t>(i)].writes();
-    if (std::find(writes.begin(), writes.end(), reg) != writes.end()) return i;
-  }
-  return -1;
-}
-
-bool may_write_over(const Program& program, RegisterIndex value, RegisterIndex next) {
-  const Register& reg = program.registers[static_cast<size_t>(next)];
-  if (reg.storage == Register::Storage::kVariable) return false;  // it is another variable
-  const int write = writer(program, next);
-  const int read = last_reader(program, value);
-  if (write < 0 || read > write) return false;
-  const Instruction& instruction = program.instructions[static_cast<size_t>(write)];
-  return read < write || (!instruction.is_exchange && instruction.step.outputs.front() == next &&
-                          may_write_over(instruction.step, value, program.kernels.get()));
-}
-
-void append_copy(Program& program, size_t variable, RegisterIndex next) {
-  Register copy = program.registers[static_cast<size_t>(program.variables[variable].value)];
-  const int mesh = copy.mesh;
-  // By the name of what it holds, as resharded copies: "w.next" might be the name of another value.
-  copy.name = program.registers[static_cast<size_t>(next)].name + " kept as " + program.variables[variable].name;
-  program.registers.push_back(std::move(copy));
-  const auto target = static_cast<RegisterIndex>(program.registers.size()) - 1;
-  Instruction instruction;
-  instruction.role = Role::kOptimizer;
-  instruction.mesh = mesh;
-  instruction.step = {{"copy", {}, {}, ""}, {next}, {target}, -1, program.variables[variable].name + ".next"};
-  program.instructions.push_back(std::move(instruction));
-  program.next[variable] = target;
-}
-
-/// Old values that the end of the step still needs: as a result, or as the next value of another variable. Each is copied before anything
-/// is written over its variable.
-void keep_old_values(Program& program) {
-  for (size_t v = 0; v < program.variables.size(); ++v) {
-    const RegisterIndex value = program.variables[v].value;
-    if (program.next[v] < 0 || program.next[v] == value) continue;
-    std::vector<RegisterIndex*> uses;
-    for (auto& [name, result] : program.results)
-      if (result == value) uses.push_back(&result);
-    for (RegisterIndex& next : program.next)
-      if (next == value) uses.push_back(&next);
-    if (uses.empty()) continue;
-    Register kept = program.registers[static_cast<size_t>(value)];
-    kept.name += " before the step";
-    kept.storage = Register::Storage::kArena;
-    kept.variable = -1;
-    const int mesh = kept.mesh;
-    program.registers.push_back(std::move(kept));
-    const auto target = static_cast<RegisterIndex>(program.registers.size()) - 1;
-    Instruction instruction;
-    instruction.role = Role::kOptimizer;
-    instruction.mesh = mesh;
-    instruction.step = {{"copy", {}, {}, ""}, {value}, {target}, -1, program.variables[v].name + ".before"};
-    program.instructions.push_back(std::move(instruction));
-    for (RegisterIndex* use : uses) *use = target;
-  }
-}
-
 }  // namespace
 
 Program partition(const Graph& graph, const ShardedGraph& sharded, const Meshes& meshes, int64_t micro_batches,
@@ -490,22 +421,6 @@ Program partition(const Graph& graph, const ShardedGraph& sharded) {
 
 Program partition_region(const Graph& region, const ShardedGraph& sharded, const Meshes& meshes, const RegionFrame& frame) {
   return Partition(region, sharded, meshes, frame.micro_batches, frame.reshard).run_region(frame);
-}
-
-void update_variables_in_place(Program& program) {
-  keep_old_values(program);
-  for (size_t v = 0; v < program.variables.size(); ++v) {
-    const RegisterIndex next = program.next[v];
-    const RegisterIndex value = program.variables[v].value;
-    if (next < 0 || next == value) continue;
-    if (!may_write_over(program, value, next)) {
-      append_copy(program, v, next);
-      continue;
-    }
-    Register& reg = program.registers[static_cast<size_t>(next)];
-    reg.storage = Register::Storage::kVariable;
-    reg.variable = static_cast<int>(v);
-  }
 }
 
 }  // namespace tessera

@@ -31,8 +31,4 @@ struct RegionFrame {
 };
 Program partition_region(const Graph& region, const ShardedGraph& sharded, const Meshes& meshes, const RegionFrame& frame);
 
-/// Lets the next value of each variable take the memory of the variable where no reader of the old value comes later; elsewhere appends a
-/// copy.
-void update_variables_in_place(Program& program);
-
 }  // namespace tessera

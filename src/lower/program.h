@@ -31,8 +31,8 @@ struct Instruction {
 };
 
 struct Program {
-  std::vector<MeshPtr> meshes;  // each once
-  std::vector<int> places;      // by stage: index in meshes; stages on equal meshes have the same
+  std::vector<MeshPtr> meshes;           // each once, but for other devices
+  std::vector<int> places;               // by stage: index in meshes; stages on equal meshes of equal devices have the same
   std::vector<DeviceKind> devices = {};  // by mesh, from lower/device_copies.h on; empty before
   std::vector<Register> registers;
   std::vector<Instruction> instructions;

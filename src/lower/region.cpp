@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "lower/in_place.h"
 #include "lower/lower.h"
 #include "lower/partition.h"
 #include "ops/control.h"

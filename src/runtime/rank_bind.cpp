@@ -17,7 +17,13 @@ std::optional<ReduceOp> started_identity(const Exchange& exchange, const Coordin
 }  // namespace
 
 void BoundProgram::wake_all() const {
-  for (const auto& rank : ranks) rank->wake();
+  for (const auto& rank : ranks)
+    if (rank) rank->wake();
+}
+
+void BoundProgram::fail(const Failure& failure) {
+  network ? network->fail(failure) : stop->fail(failure);
+  wake_all();
 }
 
 RankProgram::RankProgram(BoundProgram& program, int rank_index)
@@ -85,14 +91,17 @@ void RankProgram::make_regions() {
 }
 
 Bytes RankProgram::arena_bytes() const {
-  Bytes sum{0};
+  Bytes sum = staging_.size();
+  for (const auto& [control, regions] : regions_)
+    for (const RankProgram* region : regions) sum += region->arena_bytes();
   for (const AlignedBuffer& arena : arenas_) sum += arena.size();
   for (const DeviceMemory& arena : device_arenas_) sum += arena.size();
   return sum;
 }
 
 void RankProgram::find_pulls() {
-  program_.actors->find_pulls(index_);
+  for (int receiver = 0; receiver < program_.actors->rank_count(); ++receiver)
+    if (finds_pulls_of(receiver)) program_.actors->find_pulls(receiver);
   for (const auto& [control, regions] : regions_)
     for (RankProgram* region : regions) region->find_pulls();
 }
@@ -103,6 +112,7 @@ void RankProgram::bind() {
   const auto count = static_cast<TaskId>(program_.graph->tasks.size());
   plans_.reserve(static_cast<size_t>(count));
   for (TaskId id = 0; id < count; ++id) plans_.push_back(make_plan(id));
+  plan_answers();
   mailbox_ = std::make_unique<Mailbox>(inbound_capacity());
   sent_.reserve(outbound_capacity());
   make_streams();
@@ -199,6 +209,10 @@ RankProgram::Pulling RankProgram::plan_pulling(TaskId id) const {
   const Coordinate& place = *coordinates_[static_cast<size_t>(program_.task(id).mesh)];
   Pulling pulling{program_.actors->senders(id, index_), {}, {}, started_identity(exchange, place)};
   pulling.sources.resize(pulling.senders.size());
+  if (program_.network) {
+    plan_far(id, pulling);
+    return pulling;
+  }
   const std::vector<Piece> mine = exchange.to.pieces(type.shape, place);
   for (const Pull& pull : program_.actors->pulls(id, index_)) {
     const int sender = program_.index_of(pull.sender);

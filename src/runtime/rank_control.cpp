@@ -69,7 +69,7 @@ bool RankProgram::drain() {
   const auto begin = now();
   const auto end = deadline();
   while (!has_drained()) {
-    const bool in_time = mailbox_->wait(*program_.stop, program_.patience, end);
+    const bool in_time = wait_for_message(end);
     if (program_.stop->stopped()) return false;
     if (!in_time) throw InternalError("waited " + to_text(program_.options.deadline) + ": " + drain_text());
     receive_messages();

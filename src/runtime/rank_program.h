@@ -13,6 +13,7 @@
 
 #include "actors/task_actors.h"
 #include "runtime/box_combine.h"
+#include "runtime/far_pulls.h"
 #include "runtime/mailbox.h"
 #include "runtime/rank_device.h"
 #include "runtime/rank_streams.h"
@@ -23,6 +24,24 @@
 namespace tessera {
 
 class RankProgram;
+struct BoundProgram;
+
+/// A program as other members reach it: takes messages and asks for its ranks, as long as it lives.
+class OpenProgram : public ProgramPort {
+ public:
+  explicit OpenProgram(BoundProgram& program);
+  ~OpenProgram() override;
+  /// From here on.  requires  all ranks are bound
+  void open();
+  int number() const { return number_; }
+
+  void take(const Message& message) override;
+  Answer answer(const Ask& ask) override;
+
+ private:
+  BoundProgram& program_;
+  int number_;
+};
 
 /// What the ranks of one loaded program share.
 struct BoundProgram {
@@ -38,7 +57,14 @@ struct BoundProgram {
   /// The regions of each While and If: programs of the same ranks, whose variables lie in registers of this one.
   std::map<const Control*, std::vector<std::unique_ptr<BoundProgram>>> regions;
   bool is_region = false;
+  /// Of several members: which one each rank is on; only those of this one are in `ranks`.
+  Network* network = nullptr;
+  std::vector<int> members;  // by rank index
+  std::unique_ptr<OpenProgram> open = nullptr;
 
+  bool is_here(int rank_index) const { return !network || members[static_cast<size_t>(rank_index)] == network->member(); }
+  /// Keeps a failure and tells all ranks, here and on other members.
+  void fail(const Failure& failure);
   int index_of(Rank process) const { return actors->index_of(process); }
   const Register& reg(RegisterIndex index) const { return graph->registers[static_cast<size_t>(index)]; }
   const Task& task(TaskId id) const { return graph->tasks[static_cast<size_t>(id)]; }
@@ -74,7 +100,14 @@ class RankProgram {
   /// Between steps: takes the messages that came in and says whether all its slots are home.
   bool drained();
 
+  /// Of all that the network fills and empties, its own too.
   Bytes arena_bytes() const;
+  /// The pieces of an ask and the slot that they lie in.
+  ProgramPort::Answer answer(const Ask& ask) const;
+  /// A message from another rank.  threads  any
+  void take(const Message& message) { mailbox_->push(message); }
+  /// Other ranks to which pieces are packed, and the largest of these.
+  std::pair<int, Bytes> packing() const;
   /// Looks at the stop state again, here and in the regions.
   void wake();
 
@@ -102,7 +135,8 @@ class RankProgram {
     std::vector<int> senders;               // rank index by input port
     std::vector<const std::byte*> sources;  // by input port
     std::vector<BoxCombine> boxes;
-    std::optional<ReduceOp> identity;  // this rank holds the neutral element of a new Partial
+    std::optional<ReduceOp> identity;         // this rank holds the neutral element of a new Partial
+    std::unique_ptr<FarPulls> far = nullptr;  // what comes from other members; their sources come behind the ports
   };
   struct Plan {
     Actor actor;
@@ -117,6 +151,7 @@ class RankProgram {
   const Coordinate& coordinate(const Register& reg) const { return *coordinates_[static_cast<size_t>(reg.mesh)]; }
 
   // rank_bind.cpp
+  bool finds_pulls_of(int receiver) const;
   void find_registers();
   std::byte* variable_part(const Register& reg) const;
   void make_regions();
@@ -126,6 +161,14 @@ class RankProgram {
   std::vector<Transfer> plan_feed(const Task& task) const;
   std::vector<Transfer> plan_fetch(const Task& task) const;
   Pulling plan_pulling(TaskId id) const;
+
+  // rank_far.cpp: what goes between members
+  TravellingPulls travelling_pulls(TaskId id, int receiver) const;
+  void plan_far(TaskId id, Pulling& pulling) const;
+  void plan_answers();
+  std::vector<SentPiece> pieces_for(TaskId id, int receiver) const;
+  bool combine_far(Pulling& pulling, const Act& act, std::byte* target);
+  bool wait_for_message(std::chrono::steady_clock::time_point end) const;
   size_t inbound_capacity() const;
   size_t outbound_capacity() const;
 
@@ -140,7 +183,7 @@ class RankProgram {
   void place_slots(const Task& task, const Plan& plan, const Act& act);
   bool act_in_order(const StepCall& call);
   bool run_steps(const Task& task, Plan& plan, const StepCall& call);
-  void run_pulling(const Task& task, Plan& plan, const Act& act, const StepCall& call);
+  bool run_pulling(const Task& task, Plan& plan, const Act& act, const StepCall& call);
   void run_feed(const Task& task, const Plan& plan, const StepCall& call);
   void run_fetch(const Plan& plan, const StepCall& call);
   void observe(const StepCall& call, RegisterIndex reg) const;
@@ -198,6 +241,8 @@ class RankProgram {
   std::vector<std::byte*> current_;                     // by register: the slot of the act that runs
   std::vector<Plan> plans_;                             // by task
   std::map<const Control*, std::vector<RankProgram*>> regions_;
+  AlignedBuffer staging_;                              // of the exchange that acts
+  std::map<ActorId, std::vector<SentPiece>> answers_;  // by exchange of another member
   std::unique_ptr<Mailbox> mailbox_;
   std::vector<std::unique_ptr<RankStream>> streams_;  // none: the thread of the rank does all, in the order of the order list
   std::vector<Message> sent_;                         // reused

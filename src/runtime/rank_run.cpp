@@ -9,8 +9,7 @@ void RankProgram::run(const StepCall& call) {
     act_in_order(call);
   } catch (...) {
     const Task& task = program_.task(program_.graph->order[static_cast<size_t>(place_.load(std::memory_order_relaxed))]);
-    program_.stop->fail({rank_, task.name, failing_op(), std::current_exception()});
-    program_.wake_all();
+    program_.fail({rank_, task.name, failing_op(), std::current_exception()});
   }
 }
 
@@ -54,7 +53,7 @@ bool RankProgram::wait_to_act(const Task& task, const Plan& plan) {
       record_wait(task, plan, begin);
       return true;
     }
-    const bool in_time = mailbox_->wait(*program_.stop, program_.patience, end);
+    const bool in_time = wait_for_message(end);
     if (program_.stop->stopped()) return false;
     if (!in_time) throw InternalError("waited " + to_text(program_.options.deadline) + ": " + wait_text(plan));
   }
@@ -84,7 +83,9 @@ bool RankProgram::act(const Task& task, Plan& plan, const StepCall& call) {
     case Task::Kind::kCompute:
       if (!run_steps(task, plan, call)) return false;
       break;
-    case Task::Kind::kExchange: run_pulling(task, plan, act, call); break;
+    case Task::Kind::kExchange:
+      if (!run_pulling(task, plan, act, call)) return false;
+      break;
     case Task::Kind::kFetch: run_fetch(plan, call); break;
     case Task::Kind::kCopy: throw InternalError("a copy between a device and its host runs on a stream");
   }
@@ -125,18 +126,25 @@ bool RankProgram::run_steps(const Task& task, Plan& plan, const StepCall& call) 
   return true;
 }
 
-void RankProgram::run_pulling(const Task& task, Plan& plan, const Act& act, const StepCall& call) {
+/// returns  false when the run stops inside
+bool RankProgram::run_pulling(const Task& task, Plan& plan, const Act& act, const StepCall& call) {
   Pulling& pulling = plan.pulling;
   for (size_t port = 0; port < pulling.senders.size(); ++port)
-    pulling.sources[port] = program_.ranks[static_cast<size_t>(pulling.senders[port])]->slot_data(task.inputs[0], act.input_slots[port]);
+    if (const auto& sender = program_.ranks[static_cast<size_t>(pulling.senders[port])])
+      pulling.sources[port] = sender->slot_data(task.inputs[0], act.input_slots[port]);
   const RegisterIndex output = task.outputs[0];
   std::byte* target = current_[static_cast<size_t>(output)];
   if (pulling.identity) {
     const TensorType type = local_type(program_.reg(output), coordinate(program_.reg(output)));
     fill_with_identity(type.dtype, *pulling.identity, target, element_count(type.shape));
   }
-  for (const BoxCombine& box : pulling.boxes) box.run(target, pulling.sources);
+  if (pulling.far) {
+    if (!combine_far(pulling, act, target)) return false;
+  } else {
+    for (const BoxCombine& box : pulling.boxes) box.run(target, pulling.sources);
+  }
   observe(call, output);
+  return true;
 }
 
 void RankProgram::run_feed(const Task& task, const Plan& plan, const StepCall& call) {
@@ -167,7 +175,10 @@ void RankProgram::send(const Message& message) {
     return;
   }
   if (recorder_) recorder_->add_sent({&program_, message, Recorder::now()});
-  program_.ranks[static_cast<size_t>(owner)]->mailbox_->push(message);
+  if (program_.is_here(owner))
+    program_.ranks[static_cast<size_t>(owner)]->mailbox_->push(message);
+  else
+    program_.network->send(program_.members[static_cast<size_t>(owner)], program_.open->number(), message);
 }
 
 }  // namespace tessera

@@ -68,7 +68,7 @@ bool RankProgram::go_on_streams(const StepCall& call) {
       continue;
     }
     const auto begin = now();
-    const bool in_time = mailbox_->wait(*program_.stop, program_.patience, end);
+    const bool in_time = wait_for_message(end);
     if (program_.stop->stopped()) return false;
     record_wait_of_streams(begin);
     if (in_time) continue;

@@ -7,8 +7,11 @@
 
 #include "actors/run_check.h"
 #include "base/error.h"
+#include "runtime/agreement.h"
 #include "runtime/crew.h"
+#include "runtime/network.h"
 #include "runtime/rank_program.h"
+#include "runtime/shared_results.h"
 
 namespace tessera {
 namespace {
@@ -31,6 +34,18 @@ void check_count(const std::vector<Rank>& ranks) {
 std::vector<Rank> ascending(std::vector<Rank> ranks) {
   std::sort(ranks.begin(), ranks.end());
   return ranks;
+}
+
+/// By rank index: the member that each rank is on, in blocks.
+std::vector<int> members_of(size_t ranks, const Network* network) {
+  std::vector<int> members(ranks, 0);
+  if (!network) return members;
+  ensure(static_cast<int>(ranks) >= network->members(), "every member has a rank");
+  for (int member = 0; member < network->members(); ++member) {
+    const Range block = balanced_part(static_cast<int64_t>(ranks), network->members(), member);
+    std::fill(members.begin() + block.begin, members.begin() + block.end, member);
+  }
+  return members;
 }
 
 /// The caller's tensor for an input, checked.
@@ -59,6 +74,7 @@ struct LoadedProgram::State {
   BoundProgram program;
   std::vector<const std::byte*> inputs;  // of the step: reused
   std::vector<std::byte*> results;
+  std::unique_ptr<SharedResults> shared = nullptr;
 };
 
 LoadedProgram::LoadedProgram(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -70,31 +86,74 @@ const TaskGraph& LoadedProgram::graph() const {
 struct Runtime::State {
   std::vector<Rank> processes;
   RuntimeOptions options;
-  StopState stop;
+  Network* network;
+  std::vector<int> members;  // by rank index
+  std::vector<int> here;     // rank indices
+  std::vector<Rank> here_ranks;
+  StopState own_stop;
+  StopState& stop;  // of several members the network's
   VariableStore variables;
   std::vector<std::unique_ptr<RankDevice>> devices;  // by rank index; nullptr where no program needs one
   std::vector<std::unique_ptr<LoadedProgram>> programs;
+  Meeting meeting;
   std::vector<Recorder> recorders;  // by rank index; none: nothing is written down
   Recorder::Time trace_start;
   Crew crew;  // last: its threads end before what they use
 
   State(std::vector<Rank> all, RuntimeOptions runtime_options)
-      : processes(std::move(all)), options(runtime_options), variables(processes), crew(static_cast<int>(processes.size())) {}
+      : processes(std::move(all)),
+        options(std::move(runtime_options)),
+        network(options.network.get()),
+        members(members_of(processes.size(), network)),
+        here(indices_here()),
+        stop(network ? network->stop() : own_stop),
+        variables(processes, flags_here()),
+        crew(static_cast<int>(here.size())) {
+    for (int index : here) here_ranks.push_back(processes[static_cast<size_t>(index)]);
+  }
+
+  int member() const { return network ? network->member() : 0; }
+  std::vector<int> indices_here() const {
+    std::vector<int> indices;
+    for (size_t i = 0; i < members.size(); ++i)
+      if (members[i] == member()) indices.push_back(static_cast<int>(i));
+    return indices;
+  }
+  std::vector<bool> flags_here() const {
+    std::vector<bool> flags;
+    for (int of : members) flags.push_back(of == member());
+    return flags;
+  }
+
+  /// job(rank index), on the threads of the ranks that are here.
+  template <typename Job>
+  void run_here(const Job& job) {
+    crew.run([this, &job](int thread) { job(here[static_cast<size_t>(thread)]); });
+  }
+
+  /// What fails on one member fails on all.
+  template <typename Work>
+  void together(const Work& work) {
+    if (!network) return work();
+    agree(*network, here_ranks.front(), options.deadline, meeting, work);
+  }
 
   /// Whoever runs `program` from now on writes down what it does, or no longer does.
   void set_recorders(const BoundProgram& program) {
-    for (size_t index = 0; index < processes.size(); ++index)
-      program.ranks[index]->record_into(recorders.empty() ? nullptr : &recorders[index]);
+    for (int index : here)
+      program.ranks[static_cast<size_t>(index)]->record_into(recorders.empty() ? nullptr : &recorders[static_cast<size_t>(index)]);
   }
 
   /// A rank gets a device when a program has a mesh of devices that it is in.
   void make_devices(const TaskGraph& graph) {
     devices.resize(processes.size());
     for (size_t mesh = 0; mesh < graph.meshes.size(); ++mesh)
-      for (size_t index = 0; index < processes.size(); ++index)
-        if (device_of(graph, static_cast<int>(mesh)) == DeviceKind::kFake && graph.meshes[mesh]->coordinate_of(processes[index]) &&
-            !devices[index])
-          devices[index] = std::make_unique<RankDevice>(make_fake_device(options.fake_device));
+      for (int rank : here) {
+        const auto index = static_cast<size_t>(rank);
+        const bool is_needed = device_of(graph, static_cast<int>(mesh)) == DeviceKind::kFake &&
+                               graph.meshes[mesh]->coordinate_of(processes[index]).has_value();
+        if (is_needed && !devices[index]) devices[index] = std::make_unique<RankDevice>(make_fake_device(options.fake_device));
+      }
   }
 
   /// Variables on devices are seen and changed on the host, while the ranks rest.
@@ -112,7 +171,7 @@ struct Runtime::State {
   }
 
   /// The programs of the regions, as the ranks will find them.
-  void add_regions(BoundProgram& program) const {
+  void add_regions(BoundProgram& program) {
     program.ranks.resize(processes.size());
     program.actors = std::make_unique<TaskActors>(program.graph, program.processes);
     for (const Task& task : program.graph->tasks)
@@ -122,31 +181,69 @@ struct Runtime::State {
         ensure(bound.empty(), "regions belong to one step");
         for (const TaskGraph& region : step.control->regions) {
           const std::shared_ptr<const TaskGraph> graph(program.graph, &region);
-          bound.push_back(std::make_unique<BoundProgram>(BoundProgram{graph,
-                                                                      program.processes,
-                                                                      program.options,
-                                                                      program.stop,
-                                                                      program.variables,
-                                                                      program.devices,
-                                                                      program.patience,
-                                                                      {},
-                                                                      {},
-                                                                      {},
-                                                                      true}));
+          bound.push_back(std::make_unique<BoundProgram>(new_program(graph)));
+          bound.back()->is_region = true;
           add_regions(*bound.back());
         }
       }
+    if (network) program.open = std::make_unique<OpenProgram>(program);
+  }
+
+  BoundProgram new_program(std::shared_ptr<const TaskGraph> graph) {
+    BoundProgram program;
+    program.graph = std::move(graph);
+    program.processes = processes;
+    program.options = options;
+    program.stop = &stop;
+    program.variables = &variables;
+    program.devices = &devices;
+    program.patience = patience_for(static_cast<int>(here.size()));
+    program.network = network;
+    program.members = members;
+    return program;
   }
 
   /// The ranks each make their part, meeting after every stage of which the next reads what others made.
   void make_ranks(BoundProgram& program) {
     add_regions(program);
-    crew.run([&program](int index) {
+    run_here([&program](int index) {
       auto& rank = program.ranks[static_cast<size_t>(index)];
       rank = std::make_unique<RankProgram>(program, index);
       rank->find_pulls();
     });
-    crew.run([&program](int index) { program.ranks[static_cast<size_t>(index)]->bind(); });
+    run_here([&program](int index) { program.ranks[static_cast<size_t>(index)]->bind(); });
+    if (network) open_to_members(program);
+  }
+
+  void open_to_members(BoundProgram& program) {
+    int answers = 0;
+    Bytes largest{0};
+    for (int index : here) {
+      const auto [receivers, bytes] = program.ranks[static_cast<size_t>(index)]->packing();
+      answers += receivers;
+      largest = std::max(largest, bytes);
+    }
+    network->reserve_packing(answers, largest);
+    program.open->open();
+    for (const auto& [control, regions] : program.regions)
+      for (const auto& region : regions) open_to_members(*region);
+  }
+
+  /// A variable with the parts of all members.
+  Tensor variable(const std::string& name) {
+    VariableStore::Parts parts = variables.parts_here(name);
+    if (!network) return variables.whole(name, parts);
+    std::vector<std::byte> mine;
+    for (const auto& part : parts) mine.insert(mine.end(), part.begin(), part.end());
+    network->meet(mine, meeting, options.deadline);
+    std::vector<size_t> begins(static_cast<size_t>(network->members()), 0);
+    for (size_t i = 0; i < parts.size(); ++i) {
+      size_t& begin = begins[static_cast<size_t>(members[i])];
+      const auto size = static_cast<size_t>(variables.part_bytes(name, static_cast<int>(i)).value());
+      parts[i] = meeting.of(members[i]).subspan(begin, size);
+      begin += size;
+    }
+    return variables.whole(name, parts);
   }
 };
 
@@ -169,27 +266,22 @@ LoadedProgram& Runtime::load(std::shared_ptr<const TaskGraph> graph) {
   auto loaded = std::make_unique<LoadedProgram::State>();
   loaded->inputs.resize(graph->inputs.size());
   loaded->results.resize(graph->results.size());
-  loaded->program = {std::move(graph),
-                     state_->processes,
-                     state_->options,
-                     &state_->stop,
-                     &state_->variables,
-                     &state_->devices,
-                     patience_for(ranks()),
-                     {},
-                     {},
-                     {},
-                     false};
-  try {
-    state_->variables.add(*loaded->program.graph);
-    state_->make_devices(*loaded->program.graph);
-    state_->make_ranks(loaded->program);
-    state_->set_recorders(loaded->program);
-  } catch (const std::bad_alloc&) {
-    throw UserError("the program does not fit into the memory of this machine",
-                    "each of " + std::to_string(ranks()) + " ranks holds up to " + to_text(arena) + " of activations besides its variables",
-                    "use a smaller batch, a plan that divides more, or more machines", ExitCode::kOutOfMemory);
-  }
+  loaded->program = state_->new_program(std::move(graph));
+  state_->together([&] {
+    try {
+      state_->variables.add(*loaded->program.graph);
+      state_->make_devices(*loaded->program.graph);
+      state_->make_ranks(loaded->program);
+      state_->set_recorders(loaded->program);
+    } catch (const std::bad_alloc&) {
+      throw UserError(
+          "the program does not fit into the memory of this machine",
+          "each of " + std::to_string(ranks()) + " ranks holds up to " + to_text(arena) + " of activations besides its variables",
+          "use a smaller batch, a plan that divides more, or more machines", ExitCode::kOutOfMemory);
+    }
+  });
+  if (state_->network)
+    loaded->shared = std::make_unique<SharedResults>(*loaded->program.graph, state_->processes, state_->members, *state_->network);
   return *state_->programs.emplace_back(std::make_unique<LoadedProgram>(std::move(loaded)));
 }
 
@@ -199,7 +291,7 @@ void Runtime::initialize(const LoadedProgram& program, uint64_t seed) {
   for (const TaskVariable& variable : program.graph().variables)
     if (!state_->variables.is_set(variable.name)) unset.push_back(&variable);
   state_->fetch_variables();
-  state_->crew.run([&](int index) {
+  state_->run_here([&](int index) {
     for (const TaskVariable* variable : unset) state_->variables.draw(*variable, seed, index);
   });
   state_->store_variables();
@@ -216,18 +308,19 @@ void Runtime::run(LoadedProgram& program, const std::map<std::string, const Tens
     const auto& [name, reg] = graph.results[i];
     loaded.results[i] = find_result(graph.registers[static_cast<size_t>(reg)].type, name, results);
   }
-  // The job captures one pointer, which std::function keeps inside itself: a step allocates nothing.
+  // The job captures no more than std::function keeps inside itself: a step allocates nothing.
   struct Step {
     BoundProgram* program;
     StepCall call;
   } step{&loaded.program, {loaded.inputs, loaded.results, observer}};
-  state_->crew.run([&step](int index) { step.program->ranks[static_cast<size_t>(index)]->run(step.call); });
+  state_->run_here([&step](int index) { step.program->ranks[static_cast<size_t>(index)]->run(step.call); });
   state_->throw_when_stopped();
+  if (loaded.shared) loaded.shared->exchange(loaded.results, state_->options.deadline);
 }
 
 void Runtime::start_trace(size_t events) {
   state_->recorders.clear();
-  for (int rank = 0; rank < ranks(); ++rank) state_->recorders.emplace_back(events);
+  for (int of : state_->members) state_->recorders.emplace_back(of == state_->member() ? events : 0);
   for (const auto& program : state_->programs) state_->set_recorders(program->state().program);
   state_->trace_start = Recorder::now();
 }
@@ -243,7 +336,7 @@ Timeline Runtime::stop_trace() {
 bool Runtime::drained(LoadedProgram& program) {
   state_->throw_when_stopped();
   std::atomic<bool> all{true};
-  state_->crew.run([&](int index) {
+  state_->run_here([&](int index) {
     if (!program.state().program.ranks[static_cast<size_t>(index)]->drained()) all = false;
   });
   return all;
@@ -256,7 +349,7 @@ bool Runtime::failed() const {
 Tensor Runtime::variable(const std::string& name) const {
   state_->throw_when_stopped();
   state_->fetch_variables();
-  return state_->variables.whole(name);
+  return state_->variable(name);
 }
 
 void Runtime::set_variable(const std::string& name, const Tensor& value) {
@@ -273,8 +366,33 @@ std::vector<std::string> Runtime::variable_names() const {
 void Runtime::on_every_rank(const std::function<void(Rank, std::span<const VariablePart>)>& work) {
   state_->throw_when_stopped();
   state_->fetch_variables();
-  state_->crew.run([&](int index) { work(state_->processes[static_cast<size_t>(index)], state_->variables.parts_of(index)); });
+  state_->together([&] {
+    state_->run_here([&](int index) { work(state_->processes[static_cast<size_t>(index)], state_->variables.parts_of(index)); });
+  });
   state_->store_variables();
+}
+
+void Runtime::together(const std::function<void()>& work) {
+  state_->throw_when_stopped();
+  state_->together(work);
+}
+
+bool Runtime::any(bool mine) {
+  if (!state_->network) return mine;
+  state_->throw_when_stopped();
+  const auto said = static_cast<std::byte>(mine);
+  state_->network->meet({&said, 1}, state_->meeting, state_->options.deadline);
+  for (int member = 0; member < state_->network->members(); ++member)
+    if (state_->meeting.of(member)[0] != std::byte{0}) return true;
+  return false;
+}
+
+bool Runtime::speaks() const {
+  return state_->member() == 0;
+}
+
+const std::vector<Rank>& Runtime::local_ranks() const {
+  return state_->here_ranks;
 }
 
 void Runtime::mark_set(const std::string& name) {
@@ -287,13 +405,14 @@ int Runtime::ranks() const {
 
 Bytes Runtime::peak_bytes() const {
   Bytes most{0};
-  for (int index = 0; index < ranks(); ++index) {
+  for (int index : state_->here) {
     Bytes sum = state_->variables.bytes_of(index);
     if (const auto& device = state_->devices; index < static_cast<int>(device.size()) && device[static_cast<size_t>(index)])
       sum += device[static_cast<size_t>(index)]->variable_bytes();
     for (const auto& program : state_->programs) sum += program->state().program.ranks[static_cast<size_t>(index)]->arena_bytes();
     most = std::max(most, sum);
   }
+  if (state_->network) most += state_->network->packing_bytes();
   return most;
 }
 

@@ -1,5 +1,6 @@
-// Runs task graphs: one thread a rank, each driving its actors through the order list. This room knows task graphs, actors and kernels; it
-// does not know the serial graph, the plan, or why anything is where it is.
+// Runs task graphs: one thread a rank, each driving its actors through the order list. The ranks are threads of one program, or divided among
+// several (members), each with a runtime of its own. This room knows task graphs, actors and kernels; it does not know the serial graph, the
+// plan, or why anything is where it is.
 #pragma once
 
 #include <functional>
@@ -17,10 +18,14 @@
 
 namespace tessera {
 
+class Network;
+
 struct RuntimeOptions {
   /// A wait longer than this is a failure that names who waits for whom.
   Seconds deadline{120};
   FakeDeviceOptions fake_device = {};  // of ranks on meshes of fake devices
+  /// To the other members; null: all ranks are threads of this program.
+  std::shared_ptr<Network> network = nullptr;
 };
 
 /// Sees every register right after it was filled, on the thread of its rank; for verification. `data` is the local tensor.
@@ -40,14 +45,18 @@ struct VariablePart {
 
 class LoadedProgram;
 
-/// A group of ranks in this process: one thread each, made here and joined in the destructor, and the variables, in parts, of each rank.
+/// A group of ranks: one thread each, made here and joined in the destructor, and the variables, in parts, of each rank. Of several members
+/// each has the ranks of its share, in blocks: the first ranks are those of member 0.
 ///
 ///   threads  call from one thread
+///   members  all call the same in the same order, but for what is marked "alone"; each gets the same results and the same errors
 ///   failure  the first failure stops all ranks; run() throws it on the caller's thread (a UserError as it was, with rank, task and op
 ///            added to `why`; others as InternalError naming rank, task and op); after that every call throws
 class Runtime {
  public:
-  /// One thread for each of `processes`, which are in ascending order.  throws  UserError (78) when they are more than 1024
+  /// One thread for each of `processes` that is on this member; they are in ascending order.
+  ///   requires  at least as many processes as members
+  ///   throws    UserError (78) when they are more than 1024
   explicit Runtime(std::vector<Rank> processes, RuntimeOptions options = {});
   /// For programs on one mesh.
   explicit Runtime(const MeshPtr& mesh, RuntimeOptions options = {});
@@ -71,16 +80,18 @@ class Runtime {
   void run(LoadedProgram& program, const std::map<std::string, const Tensor*>& inputs, TensorMap& results,
            const Observer* observer = nullptr);
 
-  /// From the next step on every act, kernel, copy and wait of every rank is written down, and every message between ranks.
-  ///   memory  room for `events` spans and as many messages each way, of each rank, is made here; what finds no room is only counted
+  /// From the next step on every act, kernel, copy and wait of every rank of this member is written down, and every message between them.
+  ///   memory   room for `events` spans and as many messages each way, of each rank, is made here; what finds no room is only counted
+  ///   members  alone
   void start_trace(size_t events = 1 << 16);
-  /// What was written down, with times since start_trace; nothing is any more.  requires  start_trace
+  /// What was written down, with times since start_trace; nothing is any more.  requires  start_trace  members  alone
   Timeline stop_trace();
 
-  /// Has every message of the last step come home to its slot? It has, or one was lost. For tests.
+  /// Is every slot of the ranks of this member home after the last step? On one member it is, or a message was lost; from others the last
+  /// ones come some time after the step. For tests.  members  alone
   bool drained(LoadedProgram& program);
 
-  /// Has a rank failed? Then all others stop. Whoever keeps a rank waiting, such as an observer, polls it.  threads  any
+  /// Has a rank failed? Then all others stop. Whoever keeps a rank waiting, such as an observer, polls it.  threads  any  members  alone
   bool failed() const;
 
   /// A whole variable, put together from its parts; replicas are checked to be bit-identical.
@@ -90,14 +101,24 @@ class Runtime {
   void set_variable(const std::string& name, const Tensor& value);
   std::vector<std::string> variable_names() const;
 
+  /// Each member does `work`, which calls nothing of the runtime.  throws  what it threw on the first member on which it did, on all of them
+  void together(const std::function<void()>& work);
+  /// Does any member say yes?
+  bool any(bool mine);
+  /// The one member that speaks for all: writes what there is once, and prints.  members  alone
+  bool speaks() const;
+  /// The ranks of this member.  members  alone
+  const std::vector<Rank>& local_ranks() const;
+
   /// Calls `work` with the parts of each rank, on the thread of the rank, all at the same time; for storing and loading variables where
   /// they lie. Whoever fills every part of a variable then marks it as set, so that initialize() leaves it.
-  ///   throws  what `work` threw on the lowest rank, when all are done; the runtime goes on
+  ///   throws  what `work` threw on the lowest rank, when all are done, on all members; the runtime goes on
   void on_every_rank(const std::function<void(Rank, std::span<const VariablePart>)>& work);
   void mark_set(const std::string& name);
 
   int ranks() const;
-  /// Largest sum over ranks of what is allocated for arenas and variables, in bytes, of one rank.
+  /// Largest sum over the ranks of this member of what is allocated for arenas and variables and for what travels, in bytes, of one rank.
+  /// members  alone
   Bytes peak_bytes() const;
 
  private:

@@ -8,6 +8,8 @@ namespace tessera {
 namespace {
 
 std::string place_text(const Failure& failure) {
+  if (failure.rank < 0) return "";
+  if (failure.task.empty()) return "rank " + std::to_string(failure.rank);
   return "rank " + std::to_string(failure.rank) + ", task '" + failure.task + "'" + (failure.op.empty() ? "" : ", op '" + failure.op + "'");
 }
 
@@ -32,11 +34,11 @@ void StopState::rethrow() const {
   try {
     std::rethrow_exception(failure_->error);
   } catch (const UserError& error) {
-    throw UserError(error.what_happened(), error.why() + " (" + place + ")", error.fix(), error.exit_code());
+    throw UserError(error.what_happened(), error.why() + (place.empty() ? "" : " (" + place + ")"), error.fix(), error.exit_code());
   } catch (const std::exception& error) {
-    throw InternalError(place + ": " + without_mark(error.what()));
+    throw InternalError((place.empty() ? "" : place + ": ") + without_mark(error.what()));
   } catch (...) {
-    throw InternalError(place + ": something that is not an exception was thrown");
+    throw InternalError((place.empty() ? "" : place + ": ") + "something that is not an exception was thrown");
   }
 }
 

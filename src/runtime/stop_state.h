@@ -13,9 +13,9 @@ namespace tessera {
 
 /// Who failed, at what, and how.
 struct Failure {
-  Rank rank = 0;
-  std::string task;
-  std::string op;  // "" outside of kernels
+  Rank rank = 0;     // -1: the error says who
+  std::string task;  // "" between steps
+  std::string op;    // "" outside of kernels
   std::exception_ptr error;
 };
 

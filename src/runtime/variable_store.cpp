@@ -43,10 +43,11 @@ void VariableStore::check_known(const TaskVariable& variable, const Register& re
 VariableStore::Variable VariableStore::make(const Register& reg) const {
   for (const PartialAxis& axis : reg.attr.partial)
     ensure(axis.reduce == ReduceOp::kSum, "variable '" + reg.name + "' is kept as addends of a sum");
-  Variable made{reg.type, reg.attr, {}, false};
+  Variable made{reg.type, reg.attr, {}, {}, false};
   for (int index = 0; index < rank_count(); ++index) {
     const auto coordinate = place(reg.attr, index);
-    made.parts.push_back(coordinate ? Tensor(local_type(reg, *coordinate)) : Tensor());
+    made.parts.push_back(coordinate && is_here(index) ? Tensor(local_type(reg, *coordinate)) : Tensor());
+    made.bytes.push_back(coordinate ? byte_size(local_type(reg, *coordinate)) : Bytes(0));
   }
   return made;
 }
@@ -89,14 +90,25 @@ void VariableStore::draw(const TaskVariable& variable, uint64_t seed, int rank_i
   Variable& stored = find(variable.name);
   Tensor& part = stored.parts[static_cast<size_t>(rank_index)];
   const auto coordinate = place(stored.attr, rank_index);
-  if (!coordinate) return;
+  if (!coordinate || !is_here(rank_index)) return;
   const Box box = stored.attr.box(stored.type.shape, *coordinate);
   const Tensor drawn = initial_value(variable.name, stored.type, variable.initializer, seed, box);
   ensure(drawn.type() == part.type(), "the drawn part of '" + variable.name + "' has its type");
   std::memcpy(part.data(), drawn.data(), bytes(part));  // programs hold the address of the part: its memory stays
 }
 
-Tensor VariableStore::sum_of_addends(const Variable& variable) const {
+VariableStore::Parts VariableStore::parts_here(const std::string& name) const {
+  Parts parts;
+  for (const Tensor& part : find(name).parts)
+    parts.push_back(part.data() ? std::span(part.data(), bytes(part)) : std::span<const std::byte>());
+  return parts;
+}
+
+Bytes VariableStore::part_bytes(const std::string& name, int rank_index) const {
+  return find(name).bytes[static_cast<size_t>(rank_index)];
+}
+
+Tensor VariableStore::sum_of_addends(const Variable& variable, const Parts& parts) const {
   const Box all = whole_box(variable.type.shape);
   Tensor sum(variable.type);
   for (int index = 0; index < rank_count(); ++index) {
@@ -110,31 +122,31 @@ Tensor VariableStore::sum_of_addends(const Variable& variable) const {
     add.add_source(0, all);
     add.add_source(1, box);
     add.join_dims();
-    add.run(sum.data(), std::array<const std::byte*, 2>{before.data(), variable.parts[static_cast<size_t>(index)].data()});
+    add.run(sum.data(), std::array<const std::byte*, 2>{before.data(), parts[static_cast<size_t>(index)].data()});
   }
   return sum;
 }
 
-Tensor VariableStore::whole(const std::string& name) const {
+Tensor VariableStore::whole(const std::string& name, const Parts& parts) const {
   const Variable& variable = find(name);
-  if (!variable.attr.partial.empty()) return sum_of_addends(variable);
+  if (!variable.attr.partial.empty()) return sum_of_addends(variable, parts);
   const Box all = whole_box(variable.type.shape);
   Tensor result(variable.type);
   for (bool copies : {true, false}) {  // first put together, then compare the replicas
     for (int index = 0; index < rank_count(); ++index) {
       const auto coordinate = place(variable.attr, index);
       if (!coordinate || is_first_holder(variable.attr, *coordinate) != copies) continue;
-      const Tensor& part = variable.parts[static_cast<size_t>(index)];
+      const std::span<const std::byte> part = parts[static_cast<size_t>(index)];
       const Box box = variable.attr.box(variable.type.shape, *coordinate);
       if (copies) {
         copy_box(variable.type.dtype, box, result.data(), all, part.data(), box);
         continue;
       }
-      Tensor first(part.type());
+      std::vector<std::byte> first(part.size());
       copy_box(variable.type.dtype, box, first.data(), box, result.data(), all);
-      ensure(std::memcmp(first.data(), part.data(), bytes(part)) == 0, "variable '" + name + "': the replica of rank " +
-                                                                           std::to_string(processes_[static_cast<size_t>(index)]) +
-                                                                           " differs from the first");
+      ensure(part.empty() || std::memcmp(first.data(), part.data(), part.size()) == 0,
+             "variable '" + name + "': the replica of rank " + std::to_string(processes_[static_cast<size_t>(index)]) +
+                 " differs from the first");
     }
   }
   return result;
@@ -145,7 +157,7 @@ void VariableStore::set(const std::string& name, const Tensor& value) {
   ensure(variable.type == value.type(), "variable '" + name + "' is " + to_text(variable.type) + " and is given " + to_text(value.type()));
   for (int index = 0; index < rank_count(); ++index) {
     const auto coordinate = place(variable.attr, index);
-    if (!coordinate) continue;
+    if (!coordinate || !is_here(index)) continue;
     Tensor& part = variable.parts[static_cast<size_t>(index)];
     const bool first_addend = std::all_of(variable.attr.partial.begin(), variable.attr.partial.end(),
                                           [&](const PartialAxis& axis) { return (*coordinate)[axis.axis] == 0; });

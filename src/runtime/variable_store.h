@@ -3,6 +3,7 @@
 
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -15,7 +16,8 @@ namespace tessera {
 class VariableStore {
  public:
   /// processes  by rank index
-  explicit VariableStore(std::vector<Rank> processes) : processes_(std::move(processes)) {}
+  /// is_here    by rank index: are its parts in this store?
+  VariableStore(std::vector<Rank> processes, std::vector<bool> is_here) : processes_(std::move(processes)), is_here_(std::move(is_here)) {}
 
   /// Allocates, with zeros, what is new.  throws  InternalError when a known variable has another type or placement; nothing is added then
   void add(const TaskGraph& graph);
@@ -31,8 +33,14 @@ class VariableStore {
   bool is_set(const std::string& name) const { return find(name).is_set; }
   void mark_set(const std::string& name) { find(name).is_set = true; }
 
-  /// The whole; addends are added up in the order of the ranks.  throws  InternalError when replicas differ
-  Tensor whole(const std::string& name) const;
+  /// By rank index: the bytes of each part; empty where the rank is elsewhere, or not in the variable's mesh.
+  using Parts = std::vector<std::span<const std::byte>>;
+  Parts parts_here(const std::string& name) const;
+  /// Bytes of a rank's part, wherever it is.
+  Bytes part_bytes(const std::string& name, int rank_index) const;
+  /// The whole; addends are added up in the order of the ranks.  requires  `parts` has those of all ranks
+  /// throws  InternalError when replicas differ
+  Tensor whole(const std::string& name, const Parts& parts) const;
   /// Of a variable in addends the first rank gets the value, the others zeros.  throws  InternalError when the type differs
   void set(const std::string& name, const Tensor& value);
   std::vector<std::string> names() const;
@@ -42,21 +50,24 @@ class VariableStore {
   struct Variable {
     TensorType type;
     DistAttr attr;
-    std::vector<Tensor> parts;  // by rank index; empty where the rank is not in the variable's mesh
+    std::vector<Tensor> parts;  // by rank index; empty where the rank is elsewhere, or not in the variable's mesh
+    std::vector<Bytes> bytes;   // by rank index: of the part, wherever it is
     bool is_set = false;
   };
   const Variable& find(const std::string& name) const;
   Variable& find(const std::string& name);
-  Tensor sum_of_addends(const Variable& variable) const;
+  Tensor sum_of_addends(const Variable& variable, const Parts& parts) const;
   void check_known(const TaskVariable& variable, const Register& reg) const;
   Variable make(const Register& reg) const;
   /// Where a rank stands in the variable's mesh.
   std::optional<Coordinate> place(const DistAttr& attr, int rank_index) const {
     return attr.mesh->coordinate_of(processes_[static_cast<size_t>(rank_index)]);
   }
+  bool is_here(int rank_index) const { return is_here_[static_cast<size_t>(rank_index)]; }
   int rank_count() const { return static_cast<int>(processes_.size()); }
 
   std::vector<Rank> processes_;
+  std::vector<bool> is_here_;
   std::map<std::string, Variable> variables_;
 };
 

@@ -15,9 +15,10 @@ std::string RankProgram::place_text() const {
 
 /// "'all-gather y' of rank 3, which is at task 'matmul y'".
 std::string RankProgram::who(ActorId actor) const {
-  const RankProgram& owner = *program_.ranks[static_cast<size_t>(program_.actors->rank_index_of(actor))];
-  const std::string where = owner.index_ == index_ ? "" : ", which " + owner.place_text();
-  return "'" + program_.task(program_.actors->task_of(actor)).name + "' of rank " + std::to_string(owner.rank_) + where;
+  const auto index = static_cast<size_t>(program_.actors->rank_index_of(actor));
+  const auto& owner = program_.ranks[index];  // null: on another member, which alone knows where it is
+  const std::string where = !owner || owner->index_ == index_ ? "" : ", which " + owner->place_text();
+  return "'" + program_.task(program_.actors->task_of(actor)).name + "' of rank " + std::to_string(program_.processes[index]) + where;
 }
 
 std::string RankProgram::wait_text(const Plan& plan) const {

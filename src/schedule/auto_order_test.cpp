@@ -60,7 +60,7 @@ TEST(AutoOrder, OfRandomStagesIsCompleteFitsMemoryAndIsNeverWorseThanANamedOne) 
       ASSERT_EQ(first_fault(shape, made.orders), "") << where;
       const auto timeline = run_on_clock(shape, made.orders);
       ASSERT_TRUE(timeline) << where;
-      const auto worth = [&](const Timeline& of) { return goal == PipelineGoal::kStep ? of.duration() : of.longest_span(); };
+      const auto worth = [&](const PassTimeline& of) { return goal == PipelineGoal::kStep ? of.duration() : of.longest_span(); };
       EXPECT_NEAR(worth(*timeline), made.time, 1e-9) << where;
       EXPECT_LE(made.bound.time, made.time + 1e-9) << where << ": " << made.bound.why;
       for (const PipelineFacts& facts : pipeline_schedules()) {

@@ -95,28 +95,28 @@ double PassClock::longest_span() const {
   return longest;
 }
 
-double Timeline::duration() const {
+double PassTimeline::duration() const {
   double most = 0;
   for (const DeviceUse& use : devices) most = std::max(most, use.last_end);
   return most;
 }
 
-double Timeline::longest_span() const {
+double PassTimeline::longest_span() const {
   double most = 0;
   for (const DeviceUse& use : devices) most = std::max(most, use.span());
   return most;
 }
 
-double Timeline::most_kept() const {
+double PassTimeline::most_kept() const {
   double most = 0;
   for (const DeviceUse& use : devices) most = std::max(most, use.most_kept);
   return most;
 }
 
-std::optional<Timeline> run_on_clock(const PipelineShape& shape, const DeviceOrders& orders) {
+std::optional<PassTimeline> run_on_clock(const PipelineShape& shape, const DeviceOrders& orders) {
   PassClock clock(shape);
   if (!clock.run(orders)) return std::nullopt;
-  Timeline timeline;
+  PassTimeline timeline;
   for (const std::vector<Pass>& order : orders) {
     DeviceUse use;
     double kept = 0;

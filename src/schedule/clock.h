@@ -24,7 +24,7 @@ struct TimedPass {
   double start = 0, end = 0;
 };
 
-struct Timeline {
+struct PassTimeline {
   std::vector<std::vector<TimedPass>> passes;  // by device, in order
   std::vector<DeviceUse> devices;
 
@@ -39,7 +39,7 @@ struct Timeline {
 ///   requires  first_fault(shape, orders) is empty but for memory
 ///   returns   nothing when passes wait for each other
 ///   time      O(passes and their needs)
-std::optional<Timeline> run_on_clock(const PipelineShape& shape, const DeviceOrders& orders);
+std::optional<PassTimeline> run_on_clock(const PipelineShape& shape, const DeviceOrders& orders);
 
 /// The same again and again, of orders of one shape, without the details.
 class PassClock {

@@ -21,7 +21,7 @@ PipelineShape shape_for(PipelineKind kind, int devices, int micro_batches, const
   }
 }
 
-Timeline timeline_of(PipelineKind kind, const PipelineShape& shape) {
+PassTimeline timeline_of(PipelineKind kind, const PipelineShape& shape) {
   const DeviceOrders orders = named_orders(kind, shape);
   EXPECT_EQ(first_fault(shape, orders), "");
   const auto timeline = run_on_clock(shape, orders);
@@ -29,7 +29,7 @@ Timeline timeline_of(PipelineKind kind, const PipelineShape& shape) {
   return *timeline;
 }
 
-double longest_bubble(const Timeline& timeline) {
+double longest_bubble(const PassTimeline& timeline) {
   double most = 0;
   for (const DeviceUse& use : timeline.devices) most = std::max(most, use.bubble());
   return most;
@@ -42,9 +42,9 @@ TEST(NamedOrders, OneForwardOneBackwardAndForwardThenBackwardLoseAMicroBatchForE
   for (int p = 2; p <= 16; ++p)
     for (int m = p; m <= 8 * p; ++m) {
       const PipelineShape shape = shape_for(PipelineKind::kOneForwardOneBackward, p, m);
-      const Timeline one = timeline_of(PipelineKind::kOneForwardOneBackward, shape);
-      const Timeline all = timeline_of(PipelineKind::kForwardThenBackward, shape);
-      for (const Timeline* timeline : {&one, &all}) {
+      const PassTimeline one = timeline_of(PipelineKind::kOneForwardOneBackward, shape);
+      const PassTimeline all = timeline_of(PipelineKind::kForwardThenBackward, shape);
+      for (const PassTimeline* timeline : {&one, &all}) {
         EXPECT_EQ(timeline->duration() - m * kMicroBatch, (p - 1) * kMicroBatch) << "p=" << p << " m=" << m;
         EXPECT_EQ(longest_bubble(*timeline), (p - 1) * kMicroBatch) << "p=" << p << " m=" << m;
       }
@@ -59,7 +59,7 @@ TEST(NamedOrders, InterleavedDividesTheBubbleByTheStagesOfADevice) {
   for (int v = 2; v <= 4; ++v)
     for (int p = 2; p <= 16; ++p)
       for (int m = p; m <= 8 * p; m += p) {
-        const Timeline timeline = timeline_of(PipelineKind::kInterleaved, shape_for(PipelineKind::kInterleaved, p, m, {}, v));
+        const PassTimeline timeline = timeline_of(PipelineKind::kInterleaved, shape_for(PipelineKind::kInterleaved, p, m, {}, v));
         EXPECT_NEAR(longest_bubble(timeline), (p - 1) * kMicroBatch / v, 1e-9) << "v=" << v << " p=" << p << " m=" << m;
         // p (1 + (p - 1) / (p v)) where there are as many micro-batches as that takes
         if (m > p) {
@@ -71,7 +71,7 @@ TEST(NamedOrders, InterleavedDividesTheBubbleByTheStagesOfADevice) {
 TEST(NamedOrders, ZeroBubbleH1LosesAThirdOfWhatOneForwardOneBackwardLoses) {
   for (int p = 2; p <= 16; ++p)
     for (int m = 2 * p; m <= 8 * p; ++m) {
-      const Timeline timeline = timeline_of(PipelineKind::kZeroBubbleH1, shape_for(PipelineKind::kZeroBubbleH1, p, m));
+      const PassTimeline timeline = timeline_of(PipelineKind::kZeroBubbleH1, shape_for(PipelineKind::kZeroBubbleH1, p, m));
       EXPECT_EQ(longest_bubble(timeline), p - 1) << "p=" << p << " m=" << m;  // (p - 1)(F + B - W)
       EXPECT_EQ(timeline.most_kept(), p) << "p=" << p << " m=" << m;
     }
@@ -80,7 +80,7 @@ TEST(NamedOrders, ZeroBubbleH1LosesAThirdOfWhatOneForwardOneBackwardLoses) {
 TEST(NamedOrders, ZeroBubbleH2LosesNothingForTwiceTheMemory) {
   for (int p = 2; p <= 16; ++p)
     for (int m = 2 * p; m <= 8 * p; ++m) {
-      const Timeline timeline = timeline_of(PipelineKind::kZeroBubbleH2, shape_for(PipelineKind::kZeroBubbleH2, p, m));
+      const PassTimeline timeline = timeline_of(PipelineKind::kZeroBubbleH2, shape_for(PipelineKind::kZeroBubbleH2, p, m));
       EXPECT_EQ(longest_bubble(timeline), 0) << "p=" << p << " m=" << m;  // (p - 1)(F + B - 2 W)
       EXPECT_EQ(timeline.most_kept(), 2 * p - 1) << "p=" << p << " m=" << m;
     }
@@ -89,7 +89,7 @@ TEST(NamedOrders, ZeroBubbleH2LosesNothingForTwiceTheMemory) {
 TEST(NamedOrders, ZeroBubbleVLosesNothingForTheMemoryOfOneForwardOneBackward) {
   for (int p = 2; p <= 16; ++p)
     for (int m = 2 * p; m <= 8 * p; ++m) {
-      const Timeline timeline = timeline_of(PipelineKind::kZeroBubbleV, shape_for(PipelineKind::kZeroBubbleV, p, m));
+      const PassTimeline timeline = timeline_of(PipelineKind::kZeroBubbleV, shape_for(PipelineKind::kZeroBubbleV, p, m));
       EXPECT_NEAR(longest_bubble(timeline), 0, 1e-9) << "p=" << p << " m=" << m;
       EXPECT_NEAR(timeline.most_kept(), p, 1e-9) << "p=" << p << " m=" << m;
     }
@@ -99,8 +99,8 @@ TEST(NamedOrders, VHalfAndVMinKeepAHalfAndAThird) {
   for (int p = 4; p <= 12; ++p) {
     std::vector<double> bubbles;
     for (int m : {2 * p, 4 * p, 8 * p}) {
-      const Timeline half = timeline_of(PipelineKind::kVHalf, shape_for(PipelineKind::kVHalf, p, m));
-      const Timeline third = timeline_of(PipelineKind::kVMin, shape_for(PipelineKind::kVMin, p, m));
+      const PassTimeline half = timeline_of(PipelineKind::kVHalf, shape_for(PipelineKind::kVHalf, p, m));
+      const PassTimeline third = timeline_of(PipelineKind::kVMin, shape_for(PipelineKind::kVMin, p, m));
       EXPECT_EQ(std::ceil(half.most_kept() - 1e-9), (p + 2) / 2) << "p=" << p << " m=" << m;
       EXPECT_EQ(std::ceil(third.most_kept() - 1e-9), (p + 4) / 3) << "p=" << p << " m=" << m;
       // 1F1B loses p - 1 micro-batches.
@@ -121,8 +121,8 @@ TEST(NamedOrders, EagerForwardsHideTransfers) {
     for (int m : {4 * p, 8 * p}) {
       PipelineShape shape = shape_for(PipelineKind::kEagerOneForwardOneBackward, p, m);
       shape.transfer = c;
-      const Timeline eager = timeline_of(PipelineKind::kEagerOneForwardOneBackward, shape);
-      const Timeline plain = timeline_of(PipelineKind::kOneForwardOneBackward, shape);
+      const PassTimeline eager = timeline_of(PipelineKind::kEagerOneForwardOneBackward, shape);
+      const PassTimeline plain = timeline_of(PipelineKind::kOneForwardOneBackward, shape);
       EXPECT_NEAR(eager.duration() - m * kMicroBatch, (p - 1) * (kMicroBatch + 2 * c), 1e-9) << "p=" << p << " m=" << m;
       EXPECT_GT(plain.duration(), eager.duration()) << "p=" << p << " m=" << m;
       for (int s = 0; s < p; ++s) EXPECT_EQ(eager.devices[static_cast<size_t>(s)].most_kept, 1 + (p - 1 - s) * 2);

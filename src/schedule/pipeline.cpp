@@ -1,5 +1,7 @@
 #include "schedule/pipeline.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "base/error.h"
@@ -65,7 +67,7 @@ class Emitter {
 };
 
 /// The passes of all devices, the one first that begins first on the clock.
-void emit_passes(const PipelinePieces& pieces, const Timeline& timeline, Emitter& emitter) {
+void emit_passes(const PipelinePieces& pieces, const PassTimeline& timeline, Emitter& emitter) {
   std::vector<size_t> next(timeline.passes.size(), 0);
   while (true) {
     const TimedPass* first = nullptr;
@@ -80,10 +82,27 @@ void emit_passes(const PipelinePieces& pieces, const Timeline& timeline, Emitter
       device = d;
     }
     if (!left) return;
-    ensure(first != nullptr, "the passes of a pipeline come one after the other");
+    if (!first) refuse_circle();
     for (int piece : pieces.of(first->pass)) emitter.emit(piece);
     ++next[device];
   }
+}
+
+/// With a micro-batch on the busiest device as the unit of time.
+PipelineShape in_micro_batches(PipelineShape shape) {
+  std::vector<double> busy(static_cast<size_t>(shape.devices), 0);
+  for (const PipelineStage& stage : shape.stages)
+    busy[static_cast<size_t>(stage.device)] += time_of(stage.costs, PassKind::kForward) + time_of(stage.costs, PassKind::kBackward);
+  const double unit = *std::max_element(busy.begin(), busy.end());
+  if (unit <= 0) return shape;
+  for (PipelineStage& stage : shape.stages)
+    for (double* time : {&stage.costs.forward, &stage.costs.input_gradient, &stage.costs.weight_gradient}) *time /= unit;
+  shape.transfer /= unit;
+  return shape;
+}
+
+double percent(double part, double whole) {
+  return whole > 0 ? 100 * part / whole : 0;
 }
 
 }  // namespace
@@ -111,6 +130,24 @@ PipelineOrder pipeline_order(const std::vector<PipelineStep>& work, const Pipeli
     for (auto& pass : result.passes)
       if (pass && *pass != PassKind::kForward) pass = PassKind::kBackward;
   return result;
+}
+
+std::string worth_text(const PipelineOrder& made, const std::vector<std::string>& stage_names) {
+  const PipelineShape shape = in_micro_batches(made.shape);
+  const auto timeline = run_on_clock(shape, made.orders);
+  ensure(timeline.has_value(), "an order that was made can be run");
+  const double step = timeline->duration();
+  std::string text;
+  for (int d = 0; d < shape.devices; ++d) {
+    std::vector<std::string> names;
+    for (size_t k = 0; k < shape.stages.size(); ++k)
+      if (shape.stages[k].device == d) names.push_back(stage_names[k]);
+    const DeviceUse& use = timeline->devices[static_cast<size_t>(d)];
+    text += fmt::format("device {} ({}): busy {:.2f}, bubble {:.1f}% of its span, {:.1f}% of the step, keeps {:.3g}\n", d, join(names, "+"),
+                        use.busy, percent(use.bubble(), use.span()), percent(step - use.busy, step), use.most_kept);
+  }
+  const PipelineBound bound = bound_of_step(shape);
+  return text + fmt::format("step {:.2f}, no order is below {:.2f}: {}\n", step, bound.time, bound.why);
 }
 
 }  // namespace tessera

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "graph/graph.h"
@@ -45,5 +46,13 @@ struct PipelineOrder {
 ///   across   devices, pieces stand in the order of the virtual clock
 ///   throws   UserError (78) when the schedule does not fit the stages, or these need each other in a circle
 PipelineOrder pipeline_order(const std::vector<PipelineStep>& work, const PipelineOptions& options);
+
+/// What the order is worth on the virtual clock, in times of a micro-batch on the busiest device, as estimated: a line a device with the
+/// bubbles of its span (from its first pass to its last) and of the whole step (all wait for the last one, as before the optimizer of a
+/// global clip) and the micro-batches that it keeps; then the step, and what no order is better than.
+///
+///     device 0 (first): busy 4.00, bubble 12.0% of its span, 19.4% of the step, keeps 2
+///     step 4.96, no order is below 4.50: device 1 is busy for 4, and 0.5 come before and after
+std::string worth_text(const PipelineOrder& made, const std::vector<std::string>& stage_names);
 
 }  // namespace tessera

@@ -31,8 +31,11 @@ void PipelinePieces::find_prologue() {
   prologue_.assign(work_.size(), false);
   for (size_t i = work_.size(); i-- > 0;) {
     if (!prologue_[i] && work_[i].micro_batch < 0) continue;
-    for (int needed : work_[i].needs)
-      if (prologue_[i] || work_[static_cast<size_t>(needed)].micro_batch < 0) prologue_[static_cast<size_t>(needed)] = true;
+    for (int needed : work_[i].needs) {
+      const int micro_batch = work_[static_cast<size_t>(needed)].micro_batch;
+      const bool of_all = micro_batch < 0 || micro_batch > work_[i].micro_batch;  // such as a sum over all micro-batches
+      if (prologue_[i] || of_all) prologue_[static_cast<size_t>(needed)] = true;
+    }
   }
 }
 

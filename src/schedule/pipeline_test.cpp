@@ -96,6 +96,65 @@ TEST(Pipeline, WhatAMicroBatchNeedsOnceComesFirst) {
   EXPECT_EQ(order_of(work, 1, 2, PipelineKind::kOneForwardOneBackward), (std::vector<int>{0, 1, 2, 3, 4}));
 }
 
+TEST(Pipeline, ASumOverAllMicroBatchesThatEachOfThemNeedsComesFirst) {
+  // 0, 1: addends by micro-batch, 1 adds itself to 0; 2, 3: forward that needs the sum.
+  const std::vector<PipelineStep> work = {
+      {0, Role::kForward, 0, {}}, {0, Role::kForward, 1, {0}}, {0, Role::kForward, 0, {1}}, {0, Role::kForward, 1, {1}}};
+  EXPECT_EQ(order_of(work, 1, 2, PipelineKind::kOneForwardOneBackward), (std::vector<int>{0, 1, 2, 3}));
+}
+
+/// Backward of a stage as it is lowered: for each micro-batch the gradient from the stage after it (from 1 on stage 0), then a gradient
+/// of weights that branches off, then the gradient for the stage before it.
+std::vector<PipelineStep> two_stages_with_weights(int micro_batches) {
+  std::vector<PipelineStep> work;
+  const auto add = [&](PipelineStep piece) {
+    work.push_back(std::move(piece));
+    return static_cast<int>(work.size()) - 1;
+  };
+  for (int i = 0; i < micro_batches; ++i) {
+    const int first = add({0, Role::kForward, i, {}, 1});
+    const int last = add({1, Role::kForward, i, {first}, 1});
+    const int loss = add({1, Role::kBackward, i, {last}, 1});   // leads to stage 0
+    add({1, Role::kBackward, i, {loss}, 1});                    // weights
+    const int inner = add({0, Role::kBackward, i, {loss}, 1});  // of an activation inside of stage 0: the chain goes on
+    add({0, Role::kBackward, i, {inner}, 1});                   // weights, the last link
+  }
+  return work;
+}
+
+TEST(Pipeline, BackwardIsSplitByWhoNeedsIt) {
+  const PipelineOrder made = pipeline_order(two_stages_with_weights(2), each_alone(PipelineKind::kZeroBubbleH1, 2, 2));
+  std::string text;
+  for (int piece = 0; piece < 6; ++piece) text += std::string(to_text(*made.passes[static_cast<size_t>(piece)])) + " ";
+  EXPECT_EQ(text, "F F B W B W ");
+  // Stage 1 is done with the gradient of micro-batch 1 before the weights of 0: stage 0 does not wait for them.
+  EXPECT_EQ(to_text(made.orders[1]), "F1.0 B1.0 F1.1 B1.1 W1.0 W1.1");
+}
+
+TEST(Pipeline, ABackwardThatIsNotSplitIsOnePass) {
+  const PipelineOrder made = pipeline_order(two_stages_with_weights(2), each_alone(PipelineKind::kOneForwardOneBackward, 2, 2));
+  EXPECT_EQ(made.passes[3], PassKind::kBackward);
+  EXPECT_EQ(to_text(made.orders[1]), "F1.0 BW1.0 F1.1 BW1.1");
+}
+
+TEST(Pipeline, AStageUpdatesAsSoonAsItsOwnGradientsAreThere) {
+  // Its optimizer comes right after its own passes, and needs no other stage's: the last stage is done first.
+  const auto work = chain(3, 4);
+  const auto order = order_of(work, 3, 4, PipelineKind::kOneForwardOneBackward);
+  for (int stage = 0; stage < 3; ++stage) EXPECT_EQ(of_stage(work, order, stage).back(), 'O');
+  EXPECT_EQ(of_stage(work, order, 2), "F0B0F1B1F2B2F3B3O");
+}
+
+TEST(Pipeline, StagesOfOneDeviceTakeTurns) {
+  // Two stages on one device: micro-batch 0 goes all the way before 1 begins its backward; nothing overlaps, nothing is forgotten.
+  const auto work = chain(2, 2);
+  PipelineOptions options = each_alone(PipelineKind::kOneForwardOneBackward, 2, 2);
+  options.devices = {0, 0};
+  const PipelineOrder made = pipeline_order(work, options);
+  ASSERT_EQ(made.orders.size(), 1u);
+  EXPECT_EQ(first_fault(made.shape, made.orders), "");
+}
+
 TEST(Pipeline, RefusesStagesThatWaitForEachOther) {
   const std::vector<PipelineStep> work = {{0, Role::kForward, 0, {1}}, {1, Role::kForward, 0, {0}}};
   EXPECT_THROW(order_of(work, 2, 1, PipelineKind::kOneForwardOneBackward), UserError);

@@ -8,12 +8,6 @@
 namespace tessera {
 namespace {
 
-[[noreturn]] void refuse_circle() {
-  throw UserError("the stages of the pipeline wait for each other in a circle",
-                  "a stage does the forward of a micro-batch in one piece, and one stage needs what another makes of what it made itself",
-                  "mark the ops so that values go from stage to stage one way only, or use one micro-batch", ExitCode::kBadConfig);
-}
-
 /// Ends of passes by kind (F, B, W), stage and micro-batch; negative: not done yet.
 class Ends {
  public:
@@ -92,6 +86,12 @@ class Merge {
 };
 
 }  // namespace
+
+void refuse_circle() {
+  throw UserError("the stages of the pipeline wait for each other in a circle",
+                  "a stage does the forward of a micro-batch in one piece, and one stage needs what another makes of what it made itself",
+                  "mark the ops so that values go from stage to stage one way only, or use one micro-batch", ExitCode::kBadConfig);
+}
 
 void refuse_circles(const PipelineShape& shape) {
   const size_t stages = shape.stages.size();

@@ -7,6 +7,8 @@
 
 namespace tessera {
 
+/// throws  UserError (78)
+[[noreturn]] void refuse_circle();
 /// throws  UserError (78) when passes of one micro-batch need each other in a circle
 void refuse_circles(const PipelineShape& shape);
 

@@ -1,0 +1,37 @@
+// The room where there is no MPI.
+#include <cstdlib>
+
+#include "base/error.h"
+#include "mpi/mpi_process.h"
+
+namespace tessera {
+
+bool MpiProcess::is_built_in() {
+  return false;
+}
+
+MpiProcess::MpiProcess() {
+  throw UserError("this tessera was built without MPI", "MPI was not found when it was configured",
+                  "install libopenmpi-dev and configure anew, or run the ranks as threads of one process: without mpirun",
+                  ExitCode::kUsage);
+}
+
+MpiProcess::~MpiProcess() = default;
+
+int MpiProcess::member() const {
+  return 0;
+}
+
+int MpiProcess::members() const {
+  return 1;
+}
+
+std::unique_ptr<Transport> MpiProcess::transport() {
+  return nullptr;
+}
+
+void MpiProcess::abort(int exit_code) {
+  std::_Exit(exit_code);
+}
+
+}  // namespace tessera

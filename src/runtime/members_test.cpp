@@ -1,0 +1,157 @@
+// Ranks on several members: what they compute is what the same ranks compute as threads of one program, bit for bit.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "runtime/exchanges_for_tests.h"
+#include "runtime/local_transport.h"
+#include "runtime/network.h"
+#include "runtime/programs_for_tests.h"
+#include "runtime/transport_for_tests.h"
+
+namespace tessera {
+namespace {
+
+using namespace testing_programs;
+using namespace testing_transport;
+using testing::HasSubstr;
+
+struct Members {
+  int count = 1;
+  int delays = 0;
+};
+
+class LocalTransports : public testing::TestWithParam<Members> {};
+
+TEST_P(LocalTransports, KeepTheContract) {
+  const auto& [count, delays] = GetParam();
+  on_members(make_local_transports(count, delays, 1), [](std::unique_ptr<Transport> mine) { keeps_its_contract(*mine); });
+}
+
+INSTANTIATE_TEST_SUITE_P(Counts, LocalTransports, testing::Values(Members{1}, Members{2}, Members{4}, Members{3, 20}));
+
+/// work(network of a member) on each.
+void on_networks(const Members& members, const std::function<void(const std::shared_ptr<Network>&)>& work) {
+  on_members(make_local_transports(members.count, members.delays, 1),
+             [&](std::unique_ptr<Transport> mine) { work(std::make_shared<Network>(std::move(mine))); });
+}
+
+TEST(Network, AMeetingGivesToEachWhatAllGave) {
+  on_networks({3, 5}, [](const std::shared_ptr<Network>& network) {
+    Meeting meeting;
+    for (const size_t size : {0U, 1U, 5000U, 100000U}) {
+      const auto given = [&](int member) { return std::vector<std::byte>(size * static_cast<size_t>(member), std::byte(member)); };
+      network->meet(given(network->member()), meeting, Seconds(60));
+      for (int member = 0; member < 3; ++member) {
+        const auto got = meeting.of(member);
+        EXPECT_EQ(std::vector<std::byte>(got.begin(), got.end()), given(member));
+      }
+    }
+  });
+}
+
+TEST(Network, AMeetingThatOneDoesNotComeToEndsAtTheDeadline) {
+  on_networks({2}, [](const std::shared_ptr<Network>& network) {
+    if (network->member() == 1) {
+      EXPECT_TRUE(network->wait([] { return false; }, std::chrono::steady_clock::now() + std::chrono::seconds(60)) == false);
+      EXPECT_TRUE(network->stop().stopped());
+      return;
+    }
+    Meeting meeting;
+    try {
+      network->meet({}, meeting, Seconds(0.05));
+      ADD_FAILURE() << "process 1 never came";
+    } catch (const InternalError& error) {
+      EXPECT_THAT(error.what(), HasSubstr("waited 50 ms for process 1"));
+      network->fail({0, "", "", std::current_exception()});
+    }
+  });
+}
+
+class OverMembers : public testing::TestWithParam<Members> {};
+
+TEST_P(OverMembers, ExchangesGiveTheBitsOfThreads) {
+  for (const Way& way : ways_between_members()) {
+    SCOPED_TRACE(way.mesh + ": " + way.from + " to " + way.to);
+    Bench threads(resharding(way));
+    threads.step();
+    on_networks(GetParam(), [&](const std::shared_ptr<Network>& network) {
+      Bench member(resharding(way), {.network = network});
+      for (int step = 0; step < 3; ++step) member.step();
+      EXPECT_EQ(bytes_of(member.result("x")), bytes_of(threads.result("x")));
+    });
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Counts, OverMembers, testing::Values(Members{1}, Members{2}, Members{4}, Members{2, 10}, Members{4, 10}));
+
+/// w += sum over ranks of x, and the new w.
+HandMade summing() {
+  HandMade made(mesh_of("dp=4"));
+  const RegisterIndex x = feed_anything(made, "x", "f32[6] {partial sum: dp}");
+  const RegisterIndex w = made.variable("w", "f32[6@dp]");
+  const RegisterIndex sum = made.exchange("sum", x, "f32[6@dp]");
+  made.result("w", made.update("w.next", {"binary.add", {}, {}, ""}, {w, sum}, w));
+  return made;
+}
+
+TEST(Members, EachHoldsItsPartsOfVariablesAndAllGetTheWhole) {
+  Bench threads(summing());
+  threads.runtime().initialize(threads.program(), 3);
+  for (int step = 0; step < 3; ++step) threads.step();
+  const Tensor wanted = threads.runtime().variable("w");
+  on_networks({2}, [&](const std::shared_ptr<Network>& network) {
+    Bench member(summing(), {.network = network});
+    member.runtime().initialize(member.program(), 3);
+    for (int step = 0; step < 3; ++step) member.step();
+    EXPECT_EQ(bytes_of(member.runtime().variable("w")), bytes_of(wanted));
+    EXPECT_EQ(member.runtime().ranks(), 4);
+    EXPECT_EQ(member.runtime().local_ranks(), (network->member() == 0 ? std::vector<Rank>{0, 1} : std::vector<Rank>{2, 3}));
+    member.runtime().set_variable("w", Tensor({DType::kF32, {6}}));
+    EXPECT_EQ(list<float>(member.runtime().variable("w")), std::vector<float>(6, 0.0F));
+  });
+}
+
+TEST(Members, WhatFailsOnOneFailsOnAll) {
+  on_networks({3}, [](const std::shared_ptr<Network>& network) {
+    HandMade made(mesh_of("dp=3"));
+    made.result("x", made.exchange("gather", made.input("x", "f32[6@dp]"), "f32[6]"));
+    Bench member(std::move(made), {.network = network});
+    try {
+      member.runtime().together([&] {
+        if (network->member() == 1) throw UserError("the disk is full", "it has no room", "make room", ExitCode::kBadData);
+      });
+      ADD_FAILURE() << "one failed";
+    } catch (const UserError& error) {
+      EXPECT_EQ(error.what_happened(), "the disk is full");
+      EXPECT_EQ(error.exit_code(), ExitCode::kBadData);
+    }
+    EXPECT_TRUE(member.runtime().any(network->member() == 2));
+    EXPECT_FALSE(member.runtime().any(false));
+    member.step();  // and it goes on
+  });
+}
+
+TEST(Members, TheFirstFailureOfARankIsToldToAllWithRankTaskAndOp) {
+  on_networks({4}, [](const std::shared_ptr<Network>& network) {
+    HandMade made(mesh_of("dp=4"));
+    const RegisterIndex x = made.input("x", "f32[32@dp]");
+    const RegisterIndex y = made.compute("y", {"scalar.mul", {}, {2}, ""}, {x}, "f32[32@dp]");
+    made.result("all", made.exchange("gather y", y, "f32[32]"));
+    Bench member(std::move(made), {.network = network});
+    const Observer observer = [&](Rank rank, RegisterIndex reg, const Coordinate&, const std::byte*) {
+      if (rank == 2 && reg == y) throw std::runtime_error("broken");
+    };
+    try {
+      member.step();  // the news may come before the end of this one does
+      member.step(&observer);
+      ADD_FAILURE() << "rank 2 threw";
+    } catch (const InternalError& error) {
+      EXPECT_STREQ(error.what(), "internal error: rank 2, task 'y', op 'y': broken");
+    }
+    EXPECT_THROW(member.step(), InternalError) << "every later call throws too";
+  });
+}
+
+}  // namespace
+}  // namespace tessera

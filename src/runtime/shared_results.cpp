@@ -1,0 +1,62 @@
+#include "runtime/shared_results.h"
+
+#include <array>
+
+#include "base/error.h"
+#include "runtime/variable_store.h"
+
+namespace tessera {
+
+namespace {
+
+/// Parts lie one after the other, each where any element may begin.
+int64_t aligned(int64_t bytes) {
+  return (bytes + 7) / 8 * 8;
+}
+
+}  // namespace
+
+SharedResults::SharedResults(const TaskGraph& graph, const std::vector<Rank>& processes, const std::vector<int>& members, Network& network)
+    : network_(network) {
+  int64_t own = 0;
+  for (size_t rank = 0; rank < processes.size(); ++rank)
+    for (size_t result = 0; result < graph.results.size(); ++result) {
+      const Register& reg = graph.registers[static_cast<size_t>(graph.results[result].second)];
+      const auto coordinate = reg.attr.mesh->coordinate_of(processes[rank]);
+      if (!coordinate || !is_first_holder(reg.attr, *coordinate)) continue;
+      const Box all = whole_box(reg.type.shape);
+      for (const Piece& piece : reg.attr.pieces(reg.type.shape, *coordinate)) {
+        Part part{members[rank], result, aligned(element_count(piece.box.shape()) * size_of(reg.type.dtype)),
+                  BoxCombine(reg.type.dtype, ReduceOp::kSum, piece.box, piece.box),
+                  BoxCombine(reg.type.dtype, ReduceOp::kSum, piece.box, all)};
+        part.pack.add_source(0, all);
+        part.unpack.add_source(0, piece.box);
+        part.pack.join_dims();
+        part.unpack.join_dims();
+        if (part.member == network.member()) own += part.bytes;
+        parts_.push_back(std::move(part));
+      }
+    }
+  mine_.resize(static_cast<size_t>(own));
+}
+
+void SharedResults::exchange(std::span<std::byte* const> results, Seconds deadline) {
+  std::byte* end = mine_.data();
+  for (const Part& part : parts_) {
+    if (part.member != network_.member()) continue;
+    part.pack.run(end, std::array<const std::byte*, 1>{results[part.result]});
+    end += part.bytes;
+  }
+  network_.meet(mine_, meeting_, deadline);
+  for (int member = 0; member < network_.members(); ++member) {
+    if (member == network_.member()) continue;
+    const std::byte* begin = meeting_.of(member).data();
+    for (const Part& part : parts_) {
+      if (part.member != member) continue;
+      part.unpack.run(results[part.result], std::array<const std::byte*, 1>{begin});
+      begin += part.bytes;
+    }
+  }
+}
+
+}  // namespace tessera

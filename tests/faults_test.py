@@ -1,0 +1,175 @@
+#!/usr/bin/env python3
+"""Processes of a run that are killed or stopped: it ends soon, says who, leaves nothing behind, and goes on from its last checkpoint.
+
+    faults_test.py PROGRAM MPIRUN [--rounds N] [--seed S]
+
+Each round draws a rank, a moment and a way: kill -9 or SIGSTOP. Every second one runs under `tessera launch --restarts 1` and must end with the
+losses of a run that nobody disturbed; the others run under `tessera launch` and by turns mpirun alone, which may wait for ever when a process is
+killed while it starts: there the moment is later. MPIRUN is "" where MPI was not found: then all is skipped.
+"""
+import argparse
+import json
+import os
+import pathlib
+import random
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+TEXT = ROOT / "tests" / "errors" / "inputs" / "text.txt"
+RANKS = 4
+STEPS = 120
+DEADLINE = 3.0  # seconds without a sign of life
+SOON = 10.0     # seconds
+RANK_LOST, KILLED = 69, 128 + signal.SIGKILL
+TRAIN = ["train", "configs/gpt.toml", "--plan", "configs/plans/gpt.dp2-tp2.json", "--rank-deadline", str(DEADLINE), "--set", f"data.path={TEXT}",
+         "model.width=32", "model.context=16", "model.layers=2", "train.batch=8", f"train.steps={STEPS}", "checkpoint.every=5"]
+ENVIRONMENT = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1"}
+
+
+def processes_with(mark):
+    """Number and rank (None: no rank) of each living process that has the mark in its environment."""
+    found = {}
+    for folder in pathlib.Path("/proc").glob("[0-9]*"):
+        try:
+            variables = (folder / "environ").read_bytes().split(b"\0")
+            state = (folder / "stat").read_text().rsplit(")", 1)[1].split()[0]
+        except OSError:
+            continue
+        if mark.encode() not in variables or state == "Z":
+            continue
+        ranks = [v.split(b"=")[1] for v in variables if v.startswith(b"OMPI_COMM_WORLD_RANK=")]
+        found[int(folder.name)] = int(ranks[0]) if ranks else None
+    return found
+
+
+def states_of(processes):
+    """Rank, state and name of what waits in each, for messages."""
+    texts = []
+    for number, rank in processes.items():
+        stat = (pathlib.Path("/proc") / str(number) / "stat").read_text()
+        name, state = stat[stat.index("(") + 1 : stat.rindex(")")], stat.rsplit(")", 1)[1].split()[0]
+        texts.append(f"{name} (rank {rank}, {state})")
+    return ", ".join(texts)
+
+
+def losses_of(out):
+    lines = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
+    return {line["step"]: line["loss"] for line in lines if "loss" in line}
+
+
+class Round:
+    def __init__(self, program, mpirun, number, seed, folder):
+        draw = random.Random(f"{seed} {number}")
+        self.program, self.mpirun = program, mpirun
+        self.victim = draw.randrange(RANKS)
+        self.stops = draw.random() < 0.3
+        self.way = ["mpirun", "restart", "launch", "restart"][number % 4]
+        self.moment = draw.uniform(0.3 if self.way == "mpirun" else 0, 0.9)
+        self.out = pathlib.Path(folder) / f"round-{number}"
+        self.mark = f"TESSERA_FAULTS_ROUND={uuid.uuid4()}"
+        self.name = f"round {number} of seed {seed}: {'SIGSTOP' if self.stops else 'SIGKILL'} to rank {self.victim} at {self.moment:.2f} of the run" + \
+            f", under {self.way}"
+
+    def command(self):
+        train = [*TRAIN, "--out", str(self.out)]
+        if self.way == "mpirun":
+            return [self.mpirun, "-n", str(RANKS), self.program, *train]
+        return [self.program, "launch", "-n", str(RANKS), "--restarts", "1" if self.way == "restart" else "0", "--", *train]
+
+    def strike(self, child, seconds):
+        """Waits for the moment, then sends the signal. None: the run was over before."""
+        end = time.time() + self.moment * seconds
+        while time.time() < end or self.victim not in processes_with(self.mark).values():
+            if child.poll() is not None:
+                return None
+            time.sleep(0.01)
+        [process] = [number for number, rank in processes_with(self.mark).items() if rank == self.victim][:1]
+        try:
+            os.kill(process, signal.SIGSTOP if self.stops else signal.SIGKILL)
+        except ProcessLookupError:
+            return None
+        return process
+
+    def play(self, undisturbed, seconds):
+        """What went wrong, as texts."""
+        name, value = self.mark.split("=")
+        errors = open(self.out.with_suffix(".stderr"), "w+")
+        child = subprocess.Popen(self.command(), cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=errors,
+                                 env={**ENVIRONMENT, name: value})
+        process = self.strike(child, seconds)
+        struck = time.time()
+        patience = (DEADLINE if self.stops else 0) + SOON + (4 * seconds + 20 if self.way == "restart" else 0)
+        wrong = []
+        try:
+            code = child.wait(timeout=patience)
+        except subprocess.TimeoutExpired:
+            wrong.append(f"it did not end within {patience:.0f} s; there are still {states_of(processes_with(self.mark))}")
+            for left in processes_with(self.mark):
+                os.kill(left, signal.SIGKILL)
+            code = child.wait()
+        took = time.time() - struck
+        time.sleep(0.2)
+        if left := processes_with(self.mark):
+            wrong.append(f"processes are left: {left}")
+            for number in left:
+                os.kill(number, signal.SIGKILL)
+        errors.seek(0)
+        said = errors.read()
+        if process is not None:
+            wrong += self.judge(code, said)
+        if self.way == "restart" and losses_of(self.out) != undisturbed:
+            wrong.append("the losses are not those of the undisturbed run")
+        if (self.out / "checkpoints" / "latest").exists():
+            loaded = subprocess.run([self.program, "eval", str(self.out), "--json"], cwd=ROOT, capture_output=True, text=True, timeout=120)
+            if loaded.returncode != 0:
+                wrong.append(f"the last checkpoint does not load: {loaded.stderr}")
+        if wrong:
+            wrong.append("it said:\n" + said)
+        print(f"{self.name}: {'; '.join(wrong) or ('not struck' if process is None else 'well')}, code {code} after {took:.1f} s", flush=True)
+        return wrong
+
+    def judge(self, code, said):
+        wrong = []
+        # mpirun gives the code of the process that died, which is that of its signal.
+        wanted = {"restart": {0}, "launch": {RANK_LOST}, "mpirun": {RANK_LOST, KILLED}}[self.way]
+        if code not in wanted:
+            wrong.append(f"exit code {code}, not one of {sorted(wanted)}")
+        names = [f"rank {self.victim} was lost", rf"process rank {self.victim} with PID \d+ on node \S+ exited on signal 9"]
+        if not any(re.search(name, said) for name in names):
+            wrong.append(f"rank {self.victim} is not named")
+        return wrong
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("program")
+    parser.add_argument("mpirun")
+    parser.add_argument("--rounds", type=int, default=4)
+    parser.add_argument("--seed", type=int, default=1)
+    arguments = parser.parse_args()
+    if not arguments.mpirun:
+        print("skipped: MPI was not found when this was configured")
+        return 0
+    failed = 0
+    with tempfile.TemporaryDirectory() as folder:
+        calm = pathlib.Path(folder) / "calm"
+        start = time.time()
+        subprocess.run([arguments.mpirun, "-n", str(RANKS), arguments.program, *TRAIN, "--out", str(calm)], cwd=ROOT, env=ENVIRONMENT, check=True,
+                       stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=120)
+        seconds = time.time() - start
+        undisturbed = losses_of(calm)
+        assert len(undisturbed) == STEPS
+        for number in range(arguments.rounds):
+            failed += bool(Round(arguments.program, arguments.mpirun, number, arguments.seed, folder).play(undisturbed, seconds))
+    print(f"{arguments.rounds - failed} of {arguments.rounds} rounds are well; an undisturbed run takes {seconds:.1f} s")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

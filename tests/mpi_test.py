@@ -1,0 +1,130 @@
+#!/usr/bin/env python3
+"""Runs in several processes: the same losses, files and messages as with ranks as threads of one.
+
+    mpi_test.py PROGRAM MPIRUN [NAME...]
+
+MPIRUN is "" where MPI was not found: then all is skipped.
+"""
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+PROGRAM = ""
+MPIRUN = ""
+TEXT = ROOT / "tests" / "errors" / "inputs" / "text.txt"
+SMALL = {
+    "gpt": ["configs/gpt.toml", "--set", f"data.path={TEXT}", "model.width=16", "model.context=8", "model.layers=2", "train.batch=4", "train.steps=4"],
+    "mlp": ["configs/mlp.toml", "--set", f"data.path={TEXT}", "model.width=16", "model.embedding=4", "train.batch=4", "train.steps=4"],
+}
+# Open MPI starts no more processes than there are cores, and none for root, unless told.
+ENVIRONMENT = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1"}
+
+
+def run(command, code=0, environment=None):
+    result = subprocess.run([*map(str, command)], cwd=ROOT, capture_output=True, text=True, timeout=150, stdin=subprocess.DEVNULL,
+                            env=environment or ENVIRONMENT)
+    assert result.returncode == code, f"{command}: exit code {result.returncode}\n{result.stdout}\n{result.stderr}"
+    return result
+
+
+def over_mpi(processes, *arguments, code=0):
+    return run(["timeout", "-k", "5", "120", MPIRUN, "-n", processes, PROGRAM, *arguments], code)
+
+
+def result_of(finished):
+    return json.loads(finished.stdout)
+
+
+def threads_json(*arguments):
+    return result_of(run([PROGRAM, *arguments, "--json"]))
+
+
+def mpi_json(processes, *arguments):
+    return result_of(over_mpi(processes, *arguments, "--json"))
+
+
+def plan(name):
+    return ["--plan", f"configs/plans/{name}.json"]
+
+
+class OverMpi(unittest.TestCase):
+    def setUp(self):
+        if not MPIRUN:
+            self.skipTest("MPI was not found when this was configured")
+
+    def test_losses_are_those_of_threads_bit_for_bit(self):
+        for model, name, processes in [("gpt", "gpt.dp2-tp2", 4), ("gpt", "gpt.pp2", 2), ("mlp", "mlp.dp4", 4), ("mlp", "mlp.tp4", 4)]:
+            threads = threads_json("train", *SMALL[model], *plan(name))
+            processes_of_mpi = mpi_json(processes, "train", *SMALL[model], *plan(name))
+            self.assertEqual(processes_of_mpi["losses"], threads["losses"], name)
+            self.assertEqual(processes_of_mpi["val_loss"], threads["val_loss"], name)
+            self.assertEqual(processes_of_mpi["ranks"], processes)
+
+    def test_a_run_folder_is_that_of_threads_with_a_log_a_process(self):
+        with tempfile.TemporaryDirectory() as folder:
+            mine, theirs = pathlib.Path(folder) / "mpi", pathlib.Path(folder) / "threads"
+            arguments = ["train", *SMALL["gpt"], *plan("gpt.dp2-tp2"), "--out"]
+            over_mpi(4, *arguments, mine)
+            run([PROGRAM, *arguments, theirs])
+            losses = [[json.loads(line)["loss"] for line in (path / "metrics.jsonl").read_text().splitlines() if '"loss"' in line]
+                      for path in (mine, theirs)]
+            self.assertEqual(*losses)
+            step = "checkpoints/step-00000004"
+            files = sorted(path.name for path in (theirs / step).iterdir())
+            self.assertEqual(sorted(path.name for path in (mine / step).iterdir()), files)
+            for name in files:
+                self.assertEqual((mine / step / name).read_bytes(), (theirs / step / name).read_bytes(), name)
+            logs = [[json.loads(line) for line in path.read_text().splitlines()] for path in sorted((mine / "logs").iterdir())]
+            self.assertEqual([lines[0]["rank"] for lines in logs], [0, 1, 2, 3])
+            self.assertEqual(len({lines[0]["pid"] for lines in logs}), 4)
+
+    def test_threads_go_on_with_the_checkpoint_of_processes_and_the_other_way(self):
+        whole = threads_json("train", *SMALL["gpt"], *plan("gpt.dp2-tp2"))["losses"]
+        for first, second in [(threads_json, lambda *a: mpi_json(4, *a)), (lambda *a: mpi_json(4, *a), threads_json)]:
+            with tempfile.TemporaryDirectory() as folder:
+                arguments = ["train", *SMALL["gpt"], *plan("gpt.dp2-tp2"), "--out", folder]
+                begun = first(*arguments, "--steps", "2")["losses"]
+                self.assertEqual(begun + second(*arguments, "--resume")["losses"], whole)
+
+    def test_eval_and_generate_of_a_checkpoint(self):
+        with tempfile.TemporaryDirectory() as folder:
+            threads_json("train", *SMALL["gpt"], *plan("gpt.dp2-tp2"), "--out", folder)
+            self.assertEqual(mpi_json(4, "eval", folder)["loss"], threads_json("eval", folder)["loss"])
+            words = ["generate", folder, "--prompt", "the", "--tokens", "12"]
+            self.assertEqual(mpi_json(4, *words)["tokens"], threads_json(*words)["tokens"])
+
+    def refusal(self, finished):
+        """The one message, from its first line to its fix."""
+        [message] = re.findall(r"(?m)^(\S.*\n  why: .*\n  fix: .*)$", finished.stderr)
+        return message
+
+    def test_a_plan_of_other_ranks_is_refused_once(self):
+        message = self.refusal(over_mpi(2, "train", *SMALL["gpt"], *plan("gpt.dp2-tp2"), code=78))
+        self.assertEqual(message, "plan 'gpt.dp2-tp2' has 4 ranks, but Open MPI started 2 processes\n"
+                         "  why: each process runs one rank, and the mesh of the plan is dp=2 tp=2\n"
+                         "  fix: start 4 processes, use a plan of 2 ranks, or start one process, in which the ranks are threads")
+
+    def test_what_works_in_one_process_is_refused_in_several(self):
+        message = self.refusal(over_mpi(2, "verify", *SMALL["gpt"], code=2))
+        self.assertIn("tessera verify was started as 2 processes by Open MPI", message)
+
+    def test_a_mistake_that_one_process_finds_ends_all_and_is_told_once(self):
+        with tempfile.TemporaryDirectory() as folder:
+            run([PROGRAM, "train", *SMALL["mlp"], "--steps", "1", "--out", folder])
+            message = self.refusal(over_mpi(4, "train", *SMALL["mlp"], *plan("mlp.dp4"), "--out", folder, code=2))
+            self.assertIn("holds a run already", message)
+
+    def test_processes_that_mpi_does_not_know_are_refused(self):
+        result = run([PROGRAM, "train", *SMALL["mlp"], *plan("mlp.dp4")], 2, {**ENVIRONMENT, "RANK": "0", "WORLD_SIZE": "4"})
+        self.assertIn("torchrun started 4 processes, but MPI sees 1", result.stderr)
+
+
+if __name__ == "__main__":
+    PROGRAM, MPIRUN = sys.argv[1], sys.argv[2]
+    unittest.main(argv=[sys.argv[0], *sys.argv[3:]])
