@@ -45,7 +45,7 @@ struct Setup {
 /// Forward and both gradients take `unit` each; or one stage is slower and each has another share of the backward.
 std::vector<StageWork> stages_of(const Setup& setup, double unit) {
   std::vector<StageWork> stages;
-  const auto count = static_cast<int>(processes_for(setup.kind, setup.processes).size());
+  const int count = static_cast<int>(processes_for(setup.kind, setup.processes).size());
   for (int s = 0; s < count; ++s) {
     const double slow = !setup.equal && s == count / 2 ? 1.6 : 1;
     const double tilt = setup.equal ? 0 : 0.2 * (s % 3);
@@ -57,7 +57,8 @@ std::vector<StageWork> stages_of(const Setup& setup, double unit) {
 double compare(const Setup& setup, double unit, int steps) {
   const int64_t micro_batches = 2 * setup.processes;
   const auto graph = std::make_shared<const TaskGraph>(
-      sleeping_pipeline(stages_of(setup, unit), micro_batches, setup.kind, processes_for(setup.kind, setup.processes), setup.mixed).tasks);
+      sleeping_pipeline(stages_of(setup, unit), {processes_for(setup.kind, setup.processes), setup.mixed}, micro_batches, setup.kind)
+          .tasks);
   const Simulation foretold = simulate_sleep(graph, 2, kFake);
   const double measured = measured_step(graph, steps), ratio = measured / foretold.step.value();
   double span_bubble = 0;

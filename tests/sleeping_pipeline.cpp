@@ -176,15 +176,14 @@ Graph sleeping_graph(const std::vector<StageWork>& stages, int64_t micro_batches
   return graph;
 }
 
-Compiled sleeping_pipeline(const std::vector<StageWork>& stages, int64_t micro_batches, PipelineKind kind,
-                           const std::vector<Rank>& processes, bool mixed) {
+Compiled sleeping_pipeline(const std::vector<StageWork>& stages, const SleepingPlaces& places, int64_t micro_batches, PipelineKind kind) {
   Meshes meshes;
   std::vector<Mark> marks;
   for (size_t s = 0; s < stages.size(); ++s) {
     const std::string name = "stage" + std::to_string(s);
-    const Rank process = processes.empty() ? static_cast<Rank>(s) : processes[s];
+    const Rank process = places.processes.empty() ? static_cast<Rank>(s) : places.processes[s];
     meshes.push_back({name, std::make_shared<const ProcessMesh>(Shape{1}, std::vector<std::string>{"dp"}, std::vector<Rank>{process})});
-    if (mixed && process % 2 == 1) meshes.back().device = DeviceKind::kFake;
+    if (places.mixed && process % 2 == 1) meshes.back().device = DeviceKind::kFake;
     marks.push_back(stage("stage." + std::to_string(s) + "*", name));
   }
   CompileOptions options;

@@ -22,12 +22,16 @@ struct StageWork {
 ///     dw = sum_rows dy   weight_gradient
 Graph sleeping_graph(const std::vector<StageWork>& stages, int64_t micro_batches);
 
-/// The graph with stage s on process s, a row a micro-batch; or on processes[s]. When `mixed` every other process computes on a fake device.
-Compiled sleeping_pipeline(const std::vector<StageWork>& stages, int64_t micro_batches, PipelineKind kind,
-                           const std::vector<Rank>& processes = {}, bool mixed = false);
-
+/// Where the stages run: stage s on processes[s], or on process s; those of odd number compute on fake devices when `mixed`.
+struct SleepingPlaces {
+  std::vector<Rank> processes = {};
+  bool mixed = false;
+};
 /// Where a schedule wants stages on `devices` processes: one each, or two each, in turn or in a V.
 std::vector<Rank> processes_for(PipelineKind kind, int devices);
+
+/// The graph with a row a micro-batch.
+Compiled sleeping_pipeline(const std::vector<StageWork>& stages, const SleepingPlaces& places, int64_t micro_batches, PipelineKind kind);
 
 /// How long the kernels of a task sleep on a host.
 Seconds time_asleep(const Task& task);

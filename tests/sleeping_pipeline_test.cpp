@@ -19,8 +19,14 @@ StageWork units(double forward, double input_gradient, double weight_gradient) {
   return {Seconds(forward * kUnit), Seconds(input_gradient * kUnit), Seconds(weight_gradient * kUnit)};
 }
 
+std::shared_ptr<const TaskGraph> graph_of(const std::vector<StageWork>& stages, const SleepingPlaces& places, int64_t micro_batches,
+                                          PipelineKind kind) {
+  return std::make_shared<const TaskGraph>(sleeping_pipeline(stages, places, micro_batches, kind).tasks);
+}
+
+/// Stage s on process s, all of them hosts.
 Simulation simulated(const std::vector<StageWork>& stages, int64_t micro_batches, PipelineKind kind) {
-  return simulate_sleep(std::make_shared<const TaskGraph>(sleeping_pipeline(stages, micro_batches, kind).tasks), 2);
+  return simulate_sleep(graph_of(stages, {}, micro_batches, kind), 2);
 }
 
 /// A time in units of work, as a whole number of thousandths: times are sums of whole nanoseconds.
@@ -71,7 +77,8 @@ TEST(SleepingPipeline, EveryScheduleTakesAsLongAsItsPasses) {
         const double slow = equal ? 1 : 1 + static_cast<double>(s % 2);
         stages.push_back(units(slow, equal ? 1 : slow + static_cast<double>(s % 3), 1));
       }
-      const auto graph = std::make_shared<const TaskGraph>(sleeping_pipeline(stages, kMicroBatches, facts.kind, processes).tasks);
+      const auto graph =
+          std::make_shared<const TaskGraph>(sleeping_pipeline(stages, {.processes = processes}, kMicroBatches, facts.kind).tasks);
       EXPECT_EQ(thousandths(simulate_sleep(graph, 2).step),
                 std::llround(1000 * time_of_passes(stages, processes, kMicroBatches, facts.kind)))
           << facts.name << (equal ? " equal" : " unequal");
@@ -89,14 +96,9 @@ TEST(SleepingPipeline, TheAutomaticScheduleIsNoSlowerThanOthersOnUnequalStages) 
   EXPECT_GE(automatic, (4 + kMicroBatches * 7) * 1000);
 }
 
-std::shared_ptr<const TaskGraph> mixed_graph(const std::vector<StageWork>& stages, int64_t micro_batches, PipelineKind kind,
-                                             const std::vector<Rank>& processes) {
-  return std::make_shared<const TaskGraph>(sleeping_pipeline(stages, micro_batches, kind, processes, true).tasks);
-}
-
 TEST(SleepingPipeline, ADeviceThatIsSlowerIsASlowerStage) {
   // The second of three processes is a device half as fast; copies and launches take no time here.
-  const auto graph = mixed_graph(std::vector<StageWork>(3, units(1, 1, 1)), 5, PipelineKind::kForwardThenBackward, {0, 1, 2});
+  const auto graph = graph_of(std::vector<StageWork>(3, units(1, 1, 1)), {.mixed = true}, 5, PipelineKind::kForwardThenBackward);
   const int64_t forward = (1 + 2 + 1) + 4 * 2, backward = (2 + 4 + 2) + 4 * 4;
   EXPECT_EQ(thousandths(simulate_sleep(graph, 2, {.slowness = 2}).step), (forward + backward) * 1000);
 }
@@ -104,7 +106,7 @@ TEST(SleepingPipeline, ADeviceThatIsSlowerIsASlowerStage) {
 TEST(SleepingPipeline, LaunchesAreInTheWayOfEveryActOfADevice) {
   // Two stages and one micro-batch; the second stage's forward and backward are one task, that begins a launch of a tenth later. Before it
   // its input is copied in, and after it its gradient out, each a launch later too.
-  const auto graph = mixed_graph(std::vector<StageWork>(2, units(1, 1, 1)), 1, PipelineKind::kOneForwardOneBackward, {0, 1});
+  const auto graph = graph_of(std::vector<StageWork>(2, units(1, 1, 1)), {.mixed = true}, 1, PipelineKind::kOneForwardOneBackward);
   const Simulation run = simulate_sleep(graph, 2, {.launch = Seconds(0.1 * kUnit)});
   int64_t launches = 0;  // in the way from the first stage's forward to its backward
   for (const Task& task : graph->tasks)
@@ -125,9 +127,8 @@ std::vector<std::string> acts_of(const Track& track, int64_t record) {
 TEST(SleepingPipeline, RanksActStreamByStreamInTheOrderOfTheVirtualClock) {
   for (const PipelineFacts& facts : pipeline_schedules())
     for (bool mixed : {false, true}) {
-      const std::vector<Rank> ranks = processes_for(facts.kind, 2);
-      const auto graph =
-          std::make_shared<const TaskGraph>(sleeping_pipeline(std::vector<StageWork>(ranks.size()), 6, facts.kind, ranks, mixed).tasks);
+      const std::vector<Rank> places = processes_for(facts.kind, 2);
+      const auto graph = graph_of(std::vector<StageWork>(places.size()), {.processes = places, .mixed = mixed}, 6, facts.kind);
       Runtime runtime(processes(*graph));
       LoadedProgram& program = runtime.load(graph);
       const Tensor x(graph->inputs.front().type);

@@ -42,8 +42,7 @@ struct MeshMemory {
 
 std::vector<MeshMemory> memory_of(const Graph& graph, const Compiled& compiled) {
   std::vector<MeshMemory> list;
-  for (size_t i = 0; i < compiled.arenas.size(); ++i)
-    list.push_back({compiled.names[i], Bytes(0), compiled.arenas[i].size});
+  for (size_t i = 0; i < compiled.arenas.size(); ++i) list.push_back({compiled.mesh_names[i], Bytes(0), compiled.arenas[i].size});
   for (const Variable& variable : graph.variables()) {
     const int stage = compiled.sharded.stages.values[static_cast<size_t>(variable.value.index)];
     list[static_cast<size_t>(compiled.places[static_cast<size_t>(stage)])].state += facts_of(graph, compiled.sharded, variable.value).bytes;

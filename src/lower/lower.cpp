@@ -16,40 +16,32 @@
 namespace tessera {
 namespace {
 
-/// throws  UserError (78) when a process is to compute on devices of two kinds
-void check_devices(const Meshes& meshes) {
-  std::map<Rank, const NamedMesh*> by_process;
-  for (const NamedMesh& mesh : meshes)
-    for (Rank process : mesh.mesh->processes())
-      if (const NamedMesh& other = *by_process.try_emplace(process, &mesh).first->second; other.device != mesh.device)
-        throw UserError("process " + std::to_string(process) + " is in mesh '" + other.name + "' of devices " +
-                            std::string(to_text(other.device)) + " and in mesh '" + mesh.name + "' of devices " +
-                            std::string(to_text(mesh.device)),
+/// By mesh of the program.  throws  UserError (78) when a process is to compute on devices of two kinds
+std::vector<DeviceKind> devices_of(const std::vector<int>& places, const Meshes& meshes) {
+  std::map<Rank, std::pair<DeviceKind, std::string>> by_process;
+  std::vector<DeviceKind> devices;
+  for (size_t stage = 0; stage < meshes.size(); ++stage) {
+    const NamedMesh& mesh = meshes[stage];
+    const auto place = static_cast<size_t>(places[stage]);
+    if (place >= devices.size()) devices.resize(place + 1);
+    devices[place] = mesh.device;
+    for (Rank process : mesh.mesh->processes()) {
+      const auto& [device, other] = by_process.try_emplace(process, mesh.device, mesh.name).first->second;
+      if (device != mesh.device)
+        throw UserError("process " + std::to_string(process) + " is in mesh '" + other + "' of devices " + std::string(to_text(device)) +
+                            " and in mesh '" + mesh.name + "' of devices " + std::string(to_text(mesh.device)),
                         "a process computes on devices of one kind", "give both meshes the same device, or one of them other processes",
                         ExitCode::kBadConfig);
-}
-
-/// By mesh of the program.
-std::vector<DeviceKind> devices_of(const Program& program, const Meshes& meshes) {
-  std::vector<DeviceKind> devices(program.meshes.size(), DeviceKind::kHost);
-  for (size_t stage = 0; stage < meshes.size(); ++stage) devices[static_cast<size_t>(program.places[stage])] = meshes[stage].device;
+    }
+  }
   return devices;
 }
 
-/// By mesh of the program, of the stages there: "first", "part0+part3".
-std::vector<std::string> names_of_places(const Program& program, const Meshes& meshes) {
-  std::vector<std::string> names(program.meshes.size());
-  for (size_t stage = 0; stage < meshes.size(); ++stage) {
-    std::string& name = names[static_cast<size_t>(program.places[stage])];
-    name += (name.empty() ? "" : "+") + meshes[stage].name;
-  }
-  return names;
-}
-
-std::string arena_text(const std::vector<ArenaPlan>& arenas, const std::vector<std::string>& names) {
+std::string arena_text(const Compiled& compiled) {
+  const std::vector<ArenaPlan>& arenas = compiled.arenas;
   std::string text;
   for (size_t i = 0; i < arenas.size(); ++i)
-    text += "arena" + (arenas.size() > 1 ? " of " + names[i] : "") + " " + to_text(arenas[i].size) + ", alive at most " +
+    text += "arena" + (arenas.size() > 1 ? " of " + compiled.mesh_names[i] : "") + " " + to_text(arenas[i].size) + ", alive at most " +
             to_text(arenas[i].live_bound) + "\n";
   return text;
 }
@@ -61,6 +53,14 @@ std::string halos_text(const Graph& graph, const ShardedGraph& sharded) {
     if (const ValueId value{static_cast<int>(i)}; sharded.of(value).has_windows())
       text += graph.value(value).name + " " + to_text(graph.type(value), sharded.of(value)) + "\n";
   return text.empty() ? "no halo is computed\n" : text;
+}
+
+std::string copies_text(const Program& program) {
+  std::string text;
+  const auto name = [&](RegisterIndex reg) { return program.registers[static_cast<size_t>(reg)].name; };
+  for (const Instruction& instruction : program.instructions)
+    if (instruction.is_copy) text += name(instruction.target) + " = copy(" + name(instruction.source) + ")\n";
+  return text.empty() ? "nothing lies on a device\n" : text;
 }
 
 /// The exchanges of the optimizer that are done before the backward is over.
@@ -75,14 +75,6 @@ std::string moved_text(const Program& program) {
       text += program.registers[static_cast<size_t>(instruction.target)].name + " " + to_text(instruction.exchange.to) + "\n";
   }
   return text.empty() ? "no gradient travels before the end of the backward\n" : text;
-}
-
-std::string copies_text(const Program& program) {
-  std::string text;
-  const auto name = [&](RegisterIndex reg) { return program.registers[static_cast<size_t>(reg)].name; };
-  for (const Instruction& instruction : program.instructions)
-    if (instruction.is_copy) text += name(instruction.target) + " = copy(" + name(instruction.source) + ")\n";
-  return text.empty() ? "nothing lies on a device\n" : text;
 }
 
 std::vector<std::string> names_of(const Meshes& meshes) {
@@ -103,6 +95,17 @@ void check_divides(const Graph& graph, int64_t count) {
   }
 }
 
+/// Of the stages there, "first+last"; then those of the hosts of devices.
+std::vector<std::string> names_of_places(const Program& program, const Meshes& meshes) {
+  std::vector<std::string> names;
+  for (size_t stage = 0; stage < meshes.size(); ++stage) {
+    const auto place = static_cast<size_t>(program.places[stage]);
+    if (place >= names.size()) names.resize(place + 1);
+    names[place] += (names[place].empty() ? "" : "+") + meshes[stage].name;
+  }
+  return with_host_names(program, std::move(names));
+}
+
 }  // namespace
 
 Compiled compile(const Graph& graph, const Meshes& meshes, const std::vector<Mark>& marks, const CompileOptions& options) {
@@ -118,7 +121,6 @@ Compiled compile(const Graph& graph, const Meshes& meshes, const std::vector<Mar
   stage("serial", [&] { verify(graph); }, [&] { return to_text(graph); });
   const int64_t count = options.micro_batches;
   check_divides(graph, count);
-  check_devices(meshes);
   stage(
       "propagate", [&] { result.sharded = propagate(graph, count > 1 ? with_micro_batches(meshes, count) : meshes, marks, options.rules); },
       [&] { return print_placements(graph, result.sharded); });
@@ -133,10 +135,9 @@ Compiled compile(const Graph& graph, const Meshes& meshes, const std::vector<Mar
       "order", [&] { pipeline = order_instructions(program, graph, count, options.schedule); },
       [&] { return order_text(program, names_of(meshes)) + (pipeline ? worth_text(*pipeline, names_of(meshes)) : ""); });
   stage("buckets", [&] { exchange_in_buckets(program, options.bucket); }, [&] { return moved_text(program); });
-  result.names = names_of_places(program, meshes);
-  stage("copies", [&] { add_device_copies(program, devices_of(program, meshes)); }, [&] { return copies_text(program); });
-  result.names = with_host_names(program, std::move(result.names));
-  stage("arena", [&] { result.arenas = plan_arenas(program); }, [&] { return arena_text(result.arenas, result.names); });
+  stage("copies", [&] { add_device_copies(program, devices_of(program.places, meshes)); }, [&] { return copies_text(program); });
+  result.mesh_names = names_of_places(program, meshes);
+  stage("arena", [&] { result.arenas = plan_arenas(program); }, [&] { return arena_text(result); });
   stage("tasks", [&] { result.tasks = make_tasks(std::move(program), result.arenas); }, [&] { return to_text(result.tasks); });
   stage(
       "check",

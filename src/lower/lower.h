@@ -36,9 +36,9 @@ struct CompileOptions {
 struct Compiled {
   ShardedGraph sharded;  // with several micro-batches on the meshes with the axis of time in front
   TaskGraph tasks;
-  std::vector<ArenaPlan> arenas;   // by mesh of `tasks`
-  std::vector<std::string> names;  // by mesh of `tasks`: "first"; of stages in one place "part0+part3"; "first on host"
-  std::vector<int> places;         // by stage (mesh of the plan): its mesh in `tasks`; stages on equal meshes have the same
+  std::vector<ArenaPlan> arenas;        // by mesh of `tasks`
+  std::vector<int> places;              // by stage (mesh of the plan): its mesh in `tasks`; stages on equal meshes have the same
+  std::vector<std::string> mesh_names;  // by mesh in `tasks`: those of its stages, "first+last"; "first on host" for the host of a device
   std::vector<StageReport> stages;
 };
 

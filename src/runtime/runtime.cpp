@@ -148,12 +148,10 @@ struct Runtime::State {
   void make_devices(const TaskGraph& graph) {
     devices.resize(processes.size());
     for (size_t mesh = 0; mesh < graph.meshes.size(); ++mesh)
-      for (int rank : here) {
-        const auto index = static_cast<size_t>(rank);
-        const bool is_needed = device_of(graph, static_cast<int>(mesh)) == DeviceKind::kFake &&
-                               graph.meshes[mesh]->coordinate_of(processes[index]).has_value();
-        if (is_needed && !devices[index]) devices[index] = std::make_unique<RankDevice>(make_fake_device(options.fake_device));
-      }
+      for (size_t i = 0; i < here.size(); ++i)
+        if (auto& device = devices[static_cast<size_t>(here[i])];
+            !device && device_of(graph, static_cast<int>(mesh)) == DeviceKind::kFake && graph.meshes[mesh]->coordinate_of(here_ranks[i]))
+          device = std::make_unique<RankDevice>(make_fake_device(options.fake_device));
   }
 
   /// Variables on devices are seen and changed on the host, while the ranks rest.
@@ -365,11 +363,11 @@ std::vector<std::string> Runtime::variable_names() const {
 
 void Runtime::on_every_rank(const std::function<void(Rank, std::span<const VariablePart>)>& work) {
   state_->throw_when_stopped();
-  state_->fetch_variables();
   state_->together([&] {
+    state_->fetch_variables();
     state_->run_here([&](int index) { work(state_->processes[static_cast<size_t>(index)], state_->variables.parts_of(index)); });
+    state_->store_variables();
   });
-  state_->store_variables();
 }
 
 void Runtime::together(const std::function<void()>& work) {

@@ -23,9 +23,9 @@ class Network;
 struct RuntimeOptions {
   /// A wait longer than this is a failure that names who waits for whom.
   Seconds deadline{120};
-  FakeDeviceOptions fake_device = {};  // of ranks on meshes of fake devices
   /// To the other members; null: all ranks are threads of this program.
   std::shared_ptr<Network> network = nullptr;
+  FakeDeviceOptions fake_device = {};  // of ranks on meshes of fake devices
 };
 
 /// Sees every register right after it was filled, on the thread of its rank; for verification. `data` is the local tensor.
