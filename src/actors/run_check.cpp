@@ -1,6 +1,7 @@
 #include "actors/run_check.h"
 
 #include <algorithm>
+#include <array>
 #include <functional>
 #include <map>
 
@@ -55,12 +56,14 @@ class MarkedGraphMaker {
   int vertex(int party, TaskId task) const { return party * static_cast<int>(graph_.tasks.size()) + task; }
 
   void add_order(int party) {
-    const std::vector<TaskId>& tasks = order(party);
-    for (size_t i = 0; i < tasks.size(); ++i) {
-      const bool is_last = i + 1 == tasks.size();
-      made_.edges.push_back(
-          {vertex(party, tasks[i]), vertex(party, tasks[is_last ? 0 : i + 1]), is_last ? 1 : 0, label_of(Why::kOrder, 0)});
-    }
+    std::array<std::vector<TaskId>, kTaskStreams> streams;
+    for (TaskId task : order(party)) streams[static_cast<size_t>(stream_of(graph_, task_at(task)))].push_back(task);
+    for (const std::vector<TaskId>& tasks : streams)
+      for (size_t i = 0; i < tasks.size(); ++i) {
+        const bool is_last = i + 1 == tasks.size();
+        made_.edges.push_back(
+            {vertex(party, tasks[i]), vertex(party, tasks[is_last ? 0 : i + 1]), is_last ? 1 : 0, label_of(Why::kOrder, 0)});
+      }
   }
 
   void add_inputs(int party, TaskId id) {

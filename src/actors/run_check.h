@@ -17,7 +17,7 @@ using Orders = std::vector<std::vector<TaskId>>;
 Orders orders_of(const TaskActors& actors);
 
 /// What waits for what when the task graph runs over and over: a vertex an actor, with its number; edges from acts to acts that wait for them
-/// because they come later on their rank (a rank does one thing at a time), because they read what was filled, because they fill a slot
+/// because they come later on their stream (which does one thing at a time), because they read what was filled, because they fill a slot
 /// again, or because they write over what was read.
 ///   labels  what edge_text() makes a line of
 MarkedGraph make_marked_graph(const TaskActors& actors, const Orders& orders);

@@ -22,8 +22,8 @@ Plan plan_under(PipelineKind kind) {
   return plan;
 }
 
-std::vector<float> losses_of(const Plan& plan, int64_t steps) {
-  Engine engine(tiny_gpt(), plan, small_text());
+std::vector<float> losses_of(const Plan& plan, const std::string& model, int64_t steps) {
+  Engine engine(tiny_run(model), plan, small_text());
   std::vector<float> losses;
   for (int64_t i = 0; i < steps; ++i) losses.push_back(engine.step().loss);
   return losses;
@@ -39,7 +39,8 @@ TEST_P(EverySchedule, ComputesWhatTheSerialProgramComputes) {
 
 TEST_P(EverySchedule, HasTheLossesOfTheSerialRunToTheLastBit) {
   constexpr int64_t kSteps = 6;
-  EXPECT_EQ(losses_of(plan_under(GetParam()), kSteps), losses_of(plan_of("gpt", "serial-m" + std::to_string(kMicroBatches)), kSteps));
+  EXPECT_EQ(losses_of(plan_under(GetParam()), "gpt", kSteps),
+            losses_of(plan_of("gpt", "serial-m" + std::to_string(kMicroBatches)), "gpt", kSteps));
 }
 
 std::vector<PipelineKind> all_kinds() {
@@ -54,6 +55,15 @@ INSTANTIATE_TEST_SUITE_P(Schedules, EverySchedule, testing::ValuesIn(all_kinds()
     if (letter == '-') letter = '_';
   return name;
 });
+
+TEST(Schedules, TheAutomaticOneTakesStagesThatDoNotFollowEachOther) {
+  // Two towers side by side, and what joins them.
+  Plan plan = plan_of("two_tower", "pp3-m4");
+  plan.schedule = PipelineKind::kAuto;
+  const VerifyReport report = verify_plan(tiny_run("two_tower"), plan, small_text(), {.steps = 2});
+  EXPECT_TRUE(report.ok) << (report.first_difference ? report.first_difference->value : "");
+  EXPECT_EQ(losses_of(plan, "two_tower", 4), losses_of(plan_of("two_tower", "serial-m4"), "two_tower", 4));
+}
 
 TEST(Schedules, OneThatDoesNotFitTheMeshesIsRefusedWithThoseThatDo) {
   Plan plan = plan_under(PipelineKind::kOneForwardOneBackward);

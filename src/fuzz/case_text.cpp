@@ -52,14 +52,18 @@ Mark read_mark(std::string_view line, std::string_view& rest) {
   refuse(line, "'tensor' or 'op'");
 }
 
-/// `first x=2 y=3 at 4`: processes 4 to 9.
+/// `first x=2 y=3 at 4`: processes 4 to 9; `... at 4 on fake`: each of them computes on a fake device.
 NamedMesh read_mesh(std::string_view line, std::string_view& rest) {
   const std::string name = take_word(rest);
   const size_t at = rest.rfind(" at ");
   if (at == std::string_view::npos) refuse(line, "a name, axes and the first process: all x=2 y=2 at 0");
   const ProcessMesh shape = parse_mesh(rest.substr(0, at));
   rest.remove_prefix(at + 4);
-  return {name, consecutive_mesh(shape, take_number<Rank>(line, rest))};
+  NamedMesh mesh{name, consecutive_mesh(shape, take_number<Rank>(line, rest))};
+  if (trim(rest).empty()) return mesh;
+  if (take_word(rest) != "on") refuse(line, "'on' and a kind of device");
+  mesh.device = parse_device_kind(take_word(rest));
+  return mesh;
 }
 
 Mark read_stage(std::string_view line, std::string_view& rest) {
@@ -73,7 +77,8 @@ std::string line_of(const NamedMesh& named) {
   std::vector<std::string> axes;
   for (int axis = 0; axis < named.mesh->axis_count(); ++axis)
     axes.push_back(named.mesh->axes()[static_cast<size_t>(axis)] + "=" + std::to_string(named.mesh->shape()[axis]));
-  return "mesh " + named.name + " " + join(axes, " ") + " at " + std::to_string(named.mesh->processes().front()) + "\n";
+  return "mesh " + named.name + " " + join(axes, " ") + " at " + std::to_string(named.mesh->processes().front()) +
+         (named.device == DeviceKind::kHost ? "" : " on " + std::string(to_text(named.device))) + "\n";
 }
 
 std::string line_of(const Mark& mark) {

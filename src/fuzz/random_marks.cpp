@@ -1,5 +1,6 @@
 // Random meshes and legal marks.
 #include <algorithm>
+#include <set>
 
 #include "base/text.h"
 #include "fuzz/dice.h"
@@ -218,6 +219,20 @@ void draw_schedule(uint64_t seed, FuzzCase& result) {
     result.meshes.push_back({"part" + std::to_string(i), consecutive_mesh(parse_mesh("x=1"), places[i])});
 }
 
+/// Some cases compute on fake devices: all of them, or of stages that share no process each or none. What runs regions stays on hosts.
+void draw_devices(uint64_t seed, FuzzCase& result) {
+  constexpr double kOnDevices = 0.2;
+  const auto has_regions = [](const Op& op) { return !op.regions.empty(); };
+  Dice dice(seed, "devices");
+  if (!dice.chance(kOnDevices) || std::any_of(result.graph.ops().begin(), result.graph.ops().end(), has_regions)) return;
+  std::set<Rank> seen;
+  bool are_apart = true;
+  for (const NamedMesh& mesh : result.meshes)
+    for (Rank process : mesh.mesh->processes()) are_apart = seen.insert(process).second && are_apart;
+  for (NamedMesh& mesh : result.meshes)
+    if (!are_apart || result.meshes.size() == 1 || dice.chance(0.5)) mesh.device = DeviceKind::kFake;
+}
+
 FuzzCase random_case(uint64_t seed) {
   constexpr int kAttempts = 50;
   constexpr double kMicroBatched = 0.15;
@@ -235,6 +250,7 @@ FuzzCase random_case(uint64_t seed) {
     result.fills = std::move(program.fills);
     if (result.exact ? in_exact_subset(result) : is_tame(result)) {
       result.marks = random_marks(seed, result.graph, result.meshes, result.micro_batches);
+      draw_devices(seed, result);
       return result;
     }
   }

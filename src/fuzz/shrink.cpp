@@ -169,6 +169,7 @@ class Shrink {
       smaller |= remove_ends();
       smaller |= drop_meshes();
       smaller |= shrink_meshes();
+      smaller |= on_hosts();
       smaller |= one_step();
       smaller |= plain_schedule();
       smaller |= one_micro_batch();
@@ -291,6 +292,17 @@ class Shrink {
     FuzzCase candidate = best_;
     candidate.schedule = PipelineKind::kOneForwardOneBackward;
     return try_case(std::move(candidate));
+  }
+
+  bool on_hosts() {
+    bool smaller = false;
+    for (size_t index = 0; index < best_.meshes.size(); ++index) {
+      if (best_.meshes[index].device == DeviceKind::kHost) continue;
+      FuzzCase candidate = best_;
+      candidate.meshes[index].device = DeviceKind::kHost;
+      smaller |= try_case(std::move(candidate));
+    }
+    return smaller;
   }
 
   bool one_step() {

@@ -109,6 +109,12 @@ TEST(DeviceCopies, CopiesAndKernelsAreOnStreamsOfTheirOwn) {
   }
 }
 
+TEST(DeviceCopies, AProcessOnDevicesOfTwoKindsIsRefused) {
+  EXPECT_THAT(
+      [] { compiled(DeviceKind::kHost, DeviceKind::kFake, {0, 0}); },
+      testing::ThrowsMessage<UserError>(HasSubstr("process 0 is in mesh 'first' of devices host and in mesh 'last' of devices fake")));
+}
+
 TEST(DeviceCopies, ARegisterThatIsCopiedThatSharesItsBytesIsFound) {
   TaskGraph graph = compiled(DeviceKind::kFake, DeviceKind::kFake).tasks;
   const auto at = [&](const std::string& name) -> Register& {

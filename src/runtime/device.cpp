@@ -1,6 +1,7 @@
 #include "runtime/device.h"
 
 #include <cstring>
+#include <thread>
 
 namespace tessera {
 namespace {
@@ -47,14 +48,20 @@ class HostDevice : public Device {
 DeviceMemory::DeviceMemory(std::byte* address, Bytes size, std::function<void()> release)
     : address_(address), size_(size), owner_(address, Release{std::move(release)}) {}
 
+DeviceEvent::~DeviceEvent() {
+  while (calling_.load(std::memory_order_acquire) > 0) std::this_thread::yield();
+}
+
 void DeviceEvent::rethrow() const {
   if (error_) std::rethrow_exception(error_);
 }
 
 void DeviceEvent::reach(const std::exception_ptr& error) {
   error_ = error;
+  calling_.fetch_add(1, std::memory_order_relaxed);
   reached_.store(true, std::memory_order_release);
   if (on_reached_) on_reached_();
+  calling_.fetch_sub(1, std::memory_order_release);
 }
 
 std::unique_ptr<Device> make_host_device() {

@@ -39,6 +39,10 @@ class DeviceEvent {
  public:
   /// on_reached  is called on whatever thread the stream has, each time: to wake who waits. It must not block, nor call the stream
   explicit DeviceEvent(std::function<void()> on_reached = {}) : on_reached_(std::move(on_reached)) {}
+  /// Waits until a stream that has reached it is done with it.
+  ~DeviceEvent();
+  DeviceEvent(const DeviceEvent&) = delete;
+  DeviceEvent& operator=(const DeviceEvent&) = delete;
 
   /// Has the stream come to where it was recorded last? True before the first time.
   bool reached() const { return reached_.load(std::memory_order_acquire); }
@@ -53,6 +57,7 @@ class DeviceEvent {
   std::function<void()> on_reached_;
   std::exception_ptr error_;
   std::atomic<bool> reached_{true};
+  std::atomic<int> calling_{0};  // streams between reached_ and the end of on_reached_
 };
 
 /// Work in the order in which it is given. What it uses (buffers, kernels, events) lives until an event behind it is reached. After a kernel

@@ -103,8 +103,8 @@ void bound_by_work(const PipelineShape& shape, const Paths& paths, bool of_step,
     if (busy == 0) continue;
     const double around = of_step ? first + last : 0;
     raise(bound, around + busy,
-          fmt::format("device {} is busy for {:.6g}{}", device, busy,
-                      around > 0 ? fmt::format(", and {:.6g} come before and after", around) : ""));
+          fmt::format("device {} {} for {:.4g}{}", device, with_w ? "is busy" : "does F and B", busy,
+                      around > 0 ? fmt::format(", and {:.4g} come before and after", around) : ""));
   }
 }
 
@@ -120,7 +120,7 @@ void bound_by_memory(const PipelineShape& shape, const Paths& paths, bool of_ste
     const double latency = paths.latency(until, k);
     const double rounds = static_cast<double>((shape.micro_batches - 1) / fit);
     const double around = of_step ? paths.early(PassKind::kForward, k) + paths.tail(until, k) : 0;
-    raise(bound, around + (rounds + 1) * latency, fmt::format("stage {} keeps at most {} micro-batches, each for {:.6g}", k, fit, latency));
+    raise(bound, around + (rounds + 1) * latency, fmt::format("stage {} keeps at most {} micro-batches, each for {:.4g}", k, fit, latency));
   }
 }
 
@@ -137,7 +137,7 @@ void bound_by_area(const PipelineShape& shape, const Paths& paths, PipelineBound
   }
   for (size_t d = 0; d < area.size(); ++d)
     if (const double limit = shape.memory_limits[d]; limit > 0)
-      raise(bound, area[d] / limit, fmt::format("device {} has memory for {:.6g} and keeps {:.6g} in time", d, limit, area[d]));
+      raise(bound, area[d] / limit, fmt::format("device {} has memory for {:.4g} and keeps {:.4g} in time", d, limit, area[d]));
 }
 
 PipelineBound bound_of(const PipelineShape& shape, bool of_step) {

@@ -102,7 +102,8 @@ PipelineShape in_micro_batches(PipelineShape shape) {
 }
 
 double percent(double part, double whole) {
-  return whole > 0 ? 100 * part / whole : 0;
+  constexpr double kRounding = 1e-9;
+  return part > kRounding * whole ? 100 * part / whole : 0;
 }
 
 }  // namespace

@@ -35,6 +35,7 @@ class RandomProgram {
     update_variables();
     add_results();
     TaskGraph graph = made_->finish();
+    if (roll(0, 2) == 0) put_on_devices(graph);
     shuffle_order(graph);
     give_slots(graph);
     graph_ = std::make_shared<const TaskGraph>(std::move(graph));
@@ -186,6 +187,65 @@ class RandomProgram {
       made_->result(values_[i].name, values_[whole].reg);
       results_.emplace_back(values_[i].name, whole);
     }
+  }
+
+  /// Some computations go to fake devices: their operands are copied there, and what they make is copied back.
+  void put_on_devices(TaskGraph& graph) {
+    const size_t tasks = graph.tasks.size(), meshes = graph.meshes.size();
+    graph.devices.assign(meshes, DeviceKind::kHost);
+    for (size_t mesh = 0; mesh < meshes; ++mesh) {
+      graph.meshes.push_back(graph.meshes[mesh]);
+      graph.arenas.emplace_back(0);
+      graph.devices.push_back(DeviceKind::kFake);
+    }
+    for (size_t task = 0; task < tasks; ++task)
+      if (graph.tasks[task].kind == Task::Kind::kCompute && graph.tasks[task].overwrites.empty() && roll(0, 1))
+        put_on_device(graph, static_cast<TaskId>(task), static_cast<int>(meshes));
+  }
+
+  /// `host_meshes`: the mesh of the devices is so many behind that of their hosts.
+  static void put_on_device(TaskGraph& graph, TaskId id, int host_meshes) {
+    const auto at = static_cast<size_t>(id);
+    const int mesh = graph.tasks[at].mesh + host_meshes;
+    graph.tasks[at].mesh = mesh;
+    // The twin of a register on the device, and the task that copies one into the other.
+    const auto add_twin = [&](RegisterIndex host) {
+      Register twin = graph.registers[static_cast<size_t>(host)];
+      twin.name += " on the device";
+      twin.mesh = mesh;
+      graph.registers.push_back(std::move(twin));
+      return static_cast<RegisterIndex>(graph.registers.size()) - 1;
+    };
+    const auto add_copy = [&](RegisterIndex from, RegisterIndex to) {
+      Task copy;
+      copy.name = "copy " + graph.registers[static_cast<size_t>(from)].name;
+      copy.kind = Task::Kind::kCopy;
+      copy.mesh = mesh;
+      copy.inputs = {from};
+      copy.outputs = {to};
+      graph.tasks.push_back(std::move(copy));
+      return static_cast<TaskId>(graph.tasks.size()) - 1;
+    };
+    std::map<RegisterIndex, RegisterIndex> twins;
+    for (RegisterIndex host : graph.tasks[at].inputs) {
+      const RegisterIndex twin = twins[host] = add_twin(host);
+      Register& device = graph.registers[static_cast<size_t>(twin)];
+      device.storage = Register::Storage::kArena;
+      device.variable = -1;
+      device.consumers = {id};
+      device.producer = add_copy(host, twin);
+      auto& readers = graph.registers[static_cast<size_t>(host)].consumers;
+      std::replace(readers.begin(), readers.end(), id, graph.registers[static_cast<size_t>(twin)].producer);
+    }
+    for (RegisterIndex host : graph.tasks[at].outputs) {
+      const RegisterIndex twin = twins[host] = add_twin(host);
+      const TaskId copy = add_copy(twin, host);
+      graph.registers[static_cast<size_t>(twin)].consumers = {copy};
+      graph.registers[static_cast<size_t>(host)].producer = copy;
+    }
+    Task& task = graph.tasks[at];
+    for (std::vector<RegisterIndex>* list : {&task.inputs, &task.outputs, &task.steps[0].inputs, &task.steps[0].outputs})
+      for (RegisterIndex& reg : *list) reg = twins.at(reg);
   }
 
   /// Any order in which registers are filled before they are read, and variables are written over after they were read.
