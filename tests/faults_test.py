@@ -114,7 +114,7 @@ class Round:
                                  env={**ENVIRONMENT, name: value})
         process = self.strike(child)
         struck = time.time()
-        patience = (DEADLINE if self.stops else 0) + SOON + (4 * seconds + 20 if self.way == "restart" else 0)
+        patience = (DEADLINE if self.stops else 0) + SOON + (4 * seconds + 200 if self.way == "restart" else 0)  # which then runs to its end, however slowly
         wrong = []
         try:
             code = child.wait(timeout=patience)
