@@ -167,9 +167,9 @@ void add_options(CLI::App& app, Command command, Arguments& arguments) {
                    "Go on from the latest checkpoint in --out, or from --resume=CHECKPOINT, under its plan unless --plan is given");
       app.add_option("--trace", arguments.trace, "File for a trace of what every rank does when: open it in ui.perfetto.dev")
           ->type_name("FILE");
+      add_number(app, "--trace-steps", arguments.trace_steps, int64_t{1}, "Steps in the trace, after two that warm up; default: 3");
       app.add_flag("--check-replicas", arguments.check_replicas,
                    "After each step compare a hash of every variable with those of its replicas");
-      add_number(app, "--trace-steps", arguments.trace_steps, int64_t{1}, "Steps in the trace, after two that warm up; default: 3");
       break;
     case Command::kEval: break;
     case Command::kGenerate: add_generate_options(app, arguments); break;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "base/error.h"
@@ -59,12 +60,17 @@ class CopyMaker {
   }
 
   void take_inputs() {
-    for (TaskInput& input : program_.inputs)
-      if (is_on_device(input.value)) {
-        const RegisterIndex on_device = input.value;
-        input.value = add_host_register(on_device);
-        fed_[on_device] = input.value;
-      }
+    std::set<RegisterIndex> read;
+    for (const Instruction& instruction : program_.instructions)
+      for (RegisterIndex index : instruction.reads()) read.insert(index);
+    for (TaskInput& input : program_.inputs) {
+      const RegisterIndex fed = input.value;
+      if (!is_on_device(fed)) continue;
+      if (read.contains(fed))
+        fed_[fed] = input.value = add_host_register(fed);
+      else  // no kernel wants it: it may be a result all the same
+        program_.registers[static_cast<size_t>(fed)].mesh = host_mesh_[static_cast<size_t>(reg(fed).mesh)];
+    }
   }
 
   /// What is fed is copied before its first reader.
@@ -115,11 +121,7 @@ class CopyMaker {
   void give_results() {
     Instruction last;
     if (!program_.instructions.empty()) last.role = program_.instructions.back().role;
-    for (auto& [name, result] : program_.results) {
-      // A result may be an input that nobody read.
-      const auto fed = fed_.find(result);
-      result = fed != fed_.end() ? fed->second : on_host(result, last);
-    }
+    for (auto& [name, result] : program_.results) result = on_host(result, last);
   }
 
   Program& program_;

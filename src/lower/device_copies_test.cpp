@@ -109,6 +109,15 @@ TEST(DeviceCopies, CopiesAndKernelsAreOnStreamsOfTheirOwn) {
   }
 }
 
+TEST(DeviceCopies, AnInputThatNoKernelWantsStaysOnTheHost) {
+  Graph graph;
+  Builder b(graph);
+  graph.add_output("same", b.input("x", f32({4})));
+  const TaskGraph tasks = compile(graph, {mesh_of("all", {0}, DeviceKind::kFake)}, {}).tasks;
+  EXPECT_THAT(moves(tasks), testing::IsEmpty());
+  EXPECT_EQ(device_of(tasks, tasks.registers[static_cast<size_t>(tasks.inputs.front().value)].mesh), DeviceKind::kHost);
+}
+
 TEST(DeviceCopies, AProcessOnDevicesOfTwoKindsIsRefused) {
   EXPECT_THAT(
       [] { compiled(DeviceKind::kHost, DeviceKind::kFake, {0, 0}); },
