@@ -133,7 +133,7 @@ TEST(Halos, AChainGoesThroughTheOpsBetweenAndThroughStrides) {
 
 /// Nothing costs but a message and arithmetic.
 HaloOptions only(double latency, double flops_per_second) {
-  return {HaloForm::kAuto, {{Seconds(latency), 1e30}, flops_per_second, 1e30}};
+  return {HaloForm::kAuto, {{.link = {Seconds(latency), 1e30}}, flops_per_second, 1e30}};
 }
 
 TEST(Halos, TheCheaperFormIsTaken) {

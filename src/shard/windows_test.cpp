@@ -88,7 +88,8 @@ TEST(OpSharding, OverlappingPartsOfAReductionAreRefused) {
   b.reduce_sum(b.input("x", {DType::kF32, {8, 4}}), {0}, "s");
   const auto [op, rule] = ruled(graph, "s");
   const DistType x = parse_dist_type("f32[8@h~8(-1:+1), 4]", mesh_of("h=2"));
-  EXPECT_EQ(error_testing::message_of(ExitCode::kBadConfig, [&, &op = op, &rule = rule] { sharding_for_inputs(op, rule, {x.attr}); }),
+  EXPECT_EQ(error_testing::message_of(ExitCode::kBadConfig,
+                                      [&, &the_op = op, &the_rule = rule] { sharding_for_inputs(the_op, the_rule, {x.attr}); }),
             "op 's': its operands hold overlapping parts of factor 'd0'\n"
             "  why: what overlaps would be reduced twice\n"
             "  fix: hold parts without windows");
