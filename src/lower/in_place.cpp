@@ -33,19 +33,23 @@ bool may_write_over(const Program& program, RegisterIndex value, RegisterIndex n
                           may_write_over(instruction.step, value, program.kernels.get()));
 }
 
-void append_copy(Program& program, size_t variable, RegisterIndex next) {
-  Register copy = program.registers[static_cast<size_t>(program.variables[variable].value)];
-  const int mesh = copy.mesh;
-  // By the name of what it holds, as resharded copies: "w.next" might be the name of another value.
-  copy.name = program.registers[static_cast<size_t>(next)].name + " kept as " + program.variables[variable].name;
-  program.registers.push_back(std::move(copy));
-  const auto target = static_cast<RegisterIndex>(program.registers.size()) - 1;
+/// Ends the program with a copy of `source` into a new register; `op` is what it is called.
+RegisterIndex add_copy(Program& program, RegisterIndex source, Register target, std::string op) {
   Instruction instruction;
   instruction.role = Role::kOptimizer;
-  instruction.mesh = mesh;
-  instruction.step = {{"copy", {}, {}, ""}, {next}, {target}, -1, program.variables[variable].name + ".next"};
+  instruction.mesh = target.mesh;
+  program.registers.push_back(std::move(target));
+  const auto index = static_cast<RegisterIndex>(program.registers.size()) - 1;
+  instruction.step = {{"copy", {}, {}, ""}, {source}, {index}, -1, std::move(op)};
   program.instructions.push_back(std::move(instruction));
-  program.next[variable] = target;
+  return index;
+}
+
+void append_copy(Program& program, size_t variable, RegisterIndex next) {
+  Register copy = program.registers[static_cast<size_t>(program.variables[variable].value)];
+  // By the name of what it holds, as resharded copies: "w.next" might be the name of another value.
+  copy.name = program.registers[static_cast<size_t>(next)].name + " kept as " + program.variables[variable].name;
+  program.next[variable] = add_copy(program, next, std::move(copy), program.variables[variable].name + ".next");
 }
 
 /// Old values that the end of the step still needs: as a result, or as the next value of another variable. Each is copied before anything
@@ -64,14 +68,7 @@ void keep_old_values(Program& program) {
     kept.name += " before the step";
     kept.storage = Register::Storage::kArena;
     kept.variable = -1;
-    const int mesh = kept.mesh;
-    program.registers.push_back(std::move(kept));
-    const auto target = static_cast<RegisterIndex>(program.registers.size()) - 1;
-    Instruction instruction;
-    instruction.role = Role::kOptimizer;
-    instruction.mesh = mesh;
-    instruction.step = {{"copy", {}, {}, ""}, {value}, {target}, -1, program.variables[v].name + ".before"};
-    program.instructions.push_back(std::move(instruction));
+    const RegisterIndex target = add_copy(program, value, std::move(kept), program.variables[v].name + ".before");
     for (RegisterIndex* use : uses) *use = target;
   }
 }

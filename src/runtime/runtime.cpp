@@ -29,7 +29,7 @@ void check_count(const std::vector<Rank>& ranks) {
   if (ranks.size() <= kMostRanks) return;
   throw UserError(std::to_string(ranks.size()) + " ranks do not run in one process",
                   "each is a thread with its own memory, and a process starts at most " + std::to_string(kMostRanks),
-                  "use a plan with smaller meshes", ExitCode::kBadConfig);
+                  "use a plan with smaller meshes, or start a process a rank with mpirun", ExitCode::kBadConfig);
 }
 
 std::vector<Rank> ascending(std::vector<Rank> ranks) {
