@@ -124,6 +124,68 @@ TEST(Members, EachHoldsItsPartsOfVariablesAndAllGetTheWhole) {
   });
 }
 
+/// Many small kernels, and an exchange that has its turn behind all of them and may begin before.
+struct Ahead {
+  static constexpr int kKernels = 400;
+  RegisterIndex first = -1, last = -1, exchanged = -1;
+
+  HandMade make(const std::string& from, const std::string& to, bool may_begin) {
+    HandMade made(mesh_of("dp=2"));
+    const RegisterIndex x = feed_anything(made, "x", from);
+    const RegisterIndex y = made.input("y", "f32[4@dp]");
+    RegisterIndex k = first = made.compute("k", {"scalar.mul", {}, {2}, ""}, {y}, "f32[4@dp]");
+    for (int i = 1; i < kKernels; ++i) k = made.compute("k" + std::to_string(i), {"scalar.mul", {}, {0.5}, ""}, {k}, "f32[4@dp]");
+    last = k;
+    exchanged = made.exchange("exchange", x, to);
+    made.result("k", k);
+    made.result("x", exchanged);
+    TaskGraph& graph = made.graph();
+    if (may_begin) graph.tasks[static_cast<size_t>(graph.registers[static_cast<size_t>(exchanged)].producer)].after = 0;
+    return made;
+  }
+};
+
+TEST(Members, AnExchangeThatMayBeginAheadIsOverBeforeItsTurn) {
+  for (const auto& [from, to] : {std::pair("f32[8@dp, 3]", "f32[8, 3]"), std::pair("f32[300, 1001] {partial sum: dp}", "f32[300, 1001]")})
+    for (const bool may_begin : {true, false}) {
+      Bench threads(Ahead().make(from, to, may_begin));
+      threads.step();
+      on_networks({2, 5}, [&](const std::shared_ptr<Network>& network) {
+        Ahead ahead;
+        Bench member(ahead.make(from, to, may_begin), {.network = network});
+        bool is_over = false;
+        int kernels_behind = 0;
+        const Observer observer = [&](Rank, RegisterIndex reg, const Coordinate&, const std::byte*) {
+          if (reg == ahead.exchanged) is_over = true;
+          if (reg < ahead.first || reg > ahead.last) return;
+          is_over ? static_cast<void>(++kernels_behind) : std::this_thread::sleep_for(std::chrono::milliseconds(may_begin ? 5 : 0));
+        };
+        for (int step = 0; step < 2; ++step) {
+          is_over = false, kernels_behind = 0;
+          member.step(&observer);
+          EXPECT_EQ(kernels_behind > 0, may_begin);
+          EXPECT_EQ(bytes_of(member.result("x")), bytes_of(threads.result("x")));
+        }
+      });
+    }
+}
+
+TEST(Members, AFailureWhileSomethingIsUnderWayAheadEndsAll) {
+  on_networks({2}, [](const std::shared_ptr<Network>& network) {
+    Ahead ahead;
+    Bench member(ahead.make("f32[300, 1001] {partial sum: dp}", "f32[300, 1001]", true), {.network = network});
+    const Observer observer = [&](Rank rank, RegisterIndex reg, const Coordinate&, const std::byte*) {
+      if (rank == 1 && reg == ahead.first + 3) throw std::runtime_error("broken");
+    };
+    try {
+      member.step(&observer);
+      ADD_FAILURE() << "rank 1 threw";
+    } catch (const InternalError& error) {
+      EXPECT_STREQ(error.what(), "internal error: rank 1, task 'k3', op 'k3': broken");
+    }
+  });
+}
+
 TEST(Members, ReplicasThatDifferBetweenMembersAreFoundOnAll) {
   on_networks({2}, [](const std::shared_ptr<Network>& network) {
     HandMade made(mesh_of("dp=2"));

@@ -16,6 +16,8 @@ constexpr int kPackedAtOnce = 2;
 /// Looks at the network before a thread sleeps, and for how long it then does.
 constexpr int kLooks = 200;
 constexpr auto kNap = std::chrono::microseconds(50);
+/// That may come before what they ask for is filled; for more of them memory is made.
+constexpr size_t kAsksOfAMember = 64;
 /// While others look after the network.
 constexpr auto kRest = std::chrono::microseconds(500);
 
@@ -43,6 +45,7 @@ std::span<const std::byte> bytes_of(const Plain& plain) {
 
 Network::Network(std::unique_ptr<Transport> transport)
     : transport_(std::move(transport)), meetings_(static_cast<size_t>(transport_->members())) {
+  waiting_asks_.reserve(kAsksOfAMember * static_cast<size_t>(transport_->members()));
   thread_ = std::thread([this] { serve(); });
 }
 
@@ -102,6 +105,7 @@ void Network::close(int program) {
     transport_->abandon();
   }
   std::erase_if(early_, [program](const EarlyFrame& early) { return early.frame.program == program; });
+  std::erase_if(waiting_asks_, [program](const WaitingAsk& waiting) { return waiting.ask.program == program; });
   for (const auto& send : sends_)
     if (send->ask.program == program) send->is_over = true;  // only after a failure, or all its pieces have arrived
 }
@@ -131,8 +135,21 @@ void Network::flush_outbox() {
     flushed_.swap(outbox_);
     outbox_count_.store(0, std::memory_order_release);
   }
-  for (const OutgoingFrame& out : flushed_) transport_->send(out.to, bytes_of(out.frame));
+  for (const OutgoingFrame& out : flushed_) {
+    transport_->send(out.to, bytes_of(out.frame));
+    if (out.frame.kind == FrameKind::kMessage && out.frame.message.kind == Message::Kind::kReady) note_filled(out.frame);
+  }
   flushed_.clear();
+}
+
+/// Who asked for it before gets it now.
+void Network::note_filled(const Frame& frame) {
+  ProgramPort* port = programs_[static_cast<size_t>(frame.program)];
+  if (!port) return;
+  port->note_filled(frame.message);
+  std::erase_if(waiting_asks_, [&](const WaitingAsk& waiting) {
+    return waiting.ask.program == frame.program && waiting.ask.exchange == frame.message.to && start_sending(waiting.from, waiting.ask);
+  });
 }
 
 void Network::receive(int from, int tag, std::span<std::byte> data, Countdown& under_way) {
@@ -156,16 +173,20 @@ Bytes Network::packing_bytes() const {
   return Bytes(packing_largest_.value() * packing_answers_ * kPackedAtOnce);
 }
 
-void Network::start_sending(int to, const Ask& ask) {
+/// returns  false when it is not filled yet
+bool Network::start_sending(int to, const Ask& ask) {
+  const auto answer = programs_[static_cast<size_t>(ask.program)]->answer(ask);
+  if (!answer) return false;
   auto free = std::find_if(sends_.begin(), sends_.end(), [](const auto& send) { return send->is_over; });
   if (free == sends_.end()) free = sends_.insert(sends_.end(), std::make_unique<ActiveSend>());
   ActiveSend& send = **free;
   send.to = to;
   send.ask = ask;
-  send.answer = programs_[static_cast<size_t>(ask.program)]->answer(ask);
+  send.answer = *answer;
   send.next = 0;
   send.under_way.store(0, std::memory_order_relaxed);
   send.is_over = false;
+  return true;
 }
 
 Network::PackingBuffer* Network::free_buffer(int64_t bytes) {
@@ -259,7 +280,10 @@ void Network::take_frame(int from, const Frame& frame) {
 }
 
 void Network::deliver(int from, const Frame& frame) {
-  if (frame.kind == FrameKind::kAsk) return start_sending(from, frame.ask);
+  if (frame.kind == FrameKind::kAsk) {
+    if (!start_sending(from, frame.ask)) waiting_asks_.push_back({from, frame.ask});
+    return;
+  }
   if (frame.message.kind == Message::Kind::kReturned && (!held_back_.empty() || is_sent_still(frame)))
     held_back_.push_back(frame);
   else

@@ -28,13 +28,14 @@ struct SentPiece {
   bool in_place = false;           // the receiver has it where it belongs; else it is staged
 };
 
-/// What a receiver asks for: all its pieces of a slot, which its sender has filled and keeps until it is returned.
+/// What a receiver asks for: all its pieces of a record, which its sender keeps until they are handed back. It may ask before the sender has
+/// made them.
 struct Ask {
   int program = 0;
   ActorId exchange = 0;  // of the receiver
   int sender = 0;        // rank index
-  int slot = 0;
-  int tag = 0;  // of pieces in place; that of staged ones is the next
+  int tag = 0;           // of pieces in place; that of staged ones is the next
+  int64_t record = 0;
 };
 
 /// A program as the network sees it: called by whatever thread makes progress, one at a time.
@@ -42,12 +43,15 @@ class ProgramPort {
  public:
   virtual ~ProgramPort() = default;
   virtual void take(const Message& message) = 0;
+  /// One of its ranks tells another member that it has filled a slot.
+  virtual void note_filled(const Message& ready) = 0;
   /// The pieces asked for, and the slot that they lie in.
   struct Answer {
     const std::vector<SentPiece>* pieces = nullptr;
     const std::byte* slot = nullptr;
   };
-  virtual Answer answer(const Ask& ask) = 0;
+  /// nullopt: not filled yet
+  virtual std::optional<Answer> answer(const Ask& ask) = 0;
 };
 
 /// What the members gave at a meeting.
@@ -133,6 +137,10 @@ class Network {
     int from = 0;
     Frame frame;
   };
+  struct WaitingAsk {
+    int from = 0;
+    Ask ask;
+  };
   struct MeetHeader {
     FrameKind kind = FrameKind::kMeet;
     uint64_t total = 0;
@@ -165,7 +173,8 @@ class Network {
   void take_meeting(int from, std::span<const std::byte> bytes);
   bool is_sent_still(const Frame& frame) const;
   bool release_held_back();
-  void start_sending(int to, const Ask& ask);
+  bool start_sending(int to, const Ask& ask);
+  void note_filled(const Frame& frame);
   bool push_sends();
   bool push_piece(ActiveSend& send);
   int packed(const ActiveSend& send) const;
@@ -184,6 +193,7 @@ class Network {
   std::vector<bool> closed_;            // by number
   std::vector<EarlyFrame> early_;       // for programs that are not open yet
   std::vector<Frame> held_back_;  // slots that come back while the last bytes of them are still on their way out, as the transport sees it
+  std::vector<WaitingAsk> waiting_asks_;  // for what is not filled yet
   std::vector<std::unique_ptr<ActiveSend>> sends_;
   std::vector<std::unique_ptr<PackingBuffer>> buffers_;
   int packing_answers_ = 0;

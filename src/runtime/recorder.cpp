@@ -30,6 +30,11 @@ class TimelineMaker {
   using MessageKey = std::tuple<const BoundProgram*, Message::Kind, ActorId, ActorId, RegisterId, int64_t>;
   using ActKey = std::tuple<size_t, const Task*, int64_t>;
 
+  struct ActSpan {
+    Seconds begin{0};
+    size_t track = 0;
+  };
+
   static MessageKey key_of(const Recorder::MessageEvent& event) {
     const Message& message = event.message;
     return {event.program, message.kind, message.from, message.to, message.reg, message.record};
@@ -58,7 +63,7 @@ class TimelineMaker {
       spans.push_back({event.kind, event.step ? event.step->op : event.task->name, event.record, event.task->micro_batch,
                        since_start(event.begin), since_start(event.end)});
       if (event.kind == Span::Kind::kAct || event.kind == Span::Kind::kCopy)
-        act_begins_[{rank, event.task, event.record}] = since_start(event.begin);
+        acts_[{rank, event.task, event.record}] = {since_start(event.begin), track_of(rank, event.stream)};
     }
     // What surrounds comes first: an act is written down when it ends, after its kernels.
     for (Track& track : timeline_.tracks)
@@ -76,19 +81,20 @@ class TimelineMaker {
     const Task& reader = graph.tasks[static_cast<size_t>(actors.task_of(event.message.to))];
     const Register& reg = graph.registers[static_cast<size_t>(actors.register_of(event.message.reg))];
     const Task& sender = graph.tasks[static_cast<size_t>(actors.task_of(event.message.from))];
+    const auto sent = acts_.find({from, &sender, event.message.record});
+    const auto used = acts_.find({to, &reader, event.message.record});
     TimedMessage message{TimedMessage::Kind::kReturned,
                          reg.name,
-                         track_of(from, stream_of(graph, sender)),
-                         track_of(to, stream_of(graph, reader)),
+                         sent == acts_.end() ? track_of(from, stream_of(graph, sender)) : sent->second.track,
+                         used == acts_.end() ? track_of(to, stream_of(graph, reader)) : used->second.track,
                          since_start(event.time),
                          since_start(arrived->second),
                          {}};
     message.used = message.arrived;
     if (event.message.kind == Message::Kind::kReady) {
-      const auto used = act_begins_.find({to, &reader, event.message.record});
-      if (used == act_begins_.end()) return;
+      if (used == acts_.end()) return;
       message.kind = TimedMessage::Kind::kReady;
-      message.used = used->second;
+      message.used = used->second.begin;
     }
     timeline_.messages.push_back(std::move(message));
   }
@@ -98,7 +104,7 @@ class TimelineMaker {
   Timeline timeline_;
   std::vector<std::array<size_t, kTaskStreams>> tracks_;  // by rank index and stream
   std::map<MessageKey, Recorder::Time> arrived_;
-  std::map<ActKey, Seconds> act_begins_;
+  std::map<ActKey, ActSpan> acts_;
 };
 
 }  // namespace

@@ -85,7 +85,10 @@ struct Task {
   int mesh = 0;          // index in TaskGraph::meshes: the processes that act; an exchange acts on the receivers' mesh
   std::vector<KernelStep> steps;
   Exchange exchange;
-  std::string reason;                  // of an exchange: who wants what
+  std::string reason;  // of an exchange: who wants what
+  /// Of an exchange from other processes: once a process has come past this task in the order list it may begin, ahead of its turn, and its
+  /// output takes its place; -1: at its turn. At its turn a process waits until it is done.
+  TaskId after = -1;
   std::vector<RegisterIndex> inputs;   // registers filled by other tasks
   std::vector<RegisterIndex> outputs;  // registers that other tasks read, or nobody
   /// Registers whose bytes this task writes over: all their other readers, on every process, must have handed them back before it acts.
@@ -128,9 +131,10 @@ enum class TaskStream {
   kCompute,  // kernels of a device
   kCopyIn,   // from the host to a device
   kCopyOut,  // from a device to the host
+  kAhead,    // in traces: exchanges that were done ahead of their turn, beside what the thread of the rank did
 };
-inline constexpr int kTaskStreams = 4;
-std::string_view to_text(TaskStream stream);  // "acts", "kernels", "copies in", "copies out"
+inline constexpr int kTaskStreams = 5;
+std::string_view to_text(TaskStream stream);  // "acts", "kernels", "copies in", "copies out", "ahead"
 TaskStream stream_of(const TaskGraph& graph, const Task& task);
 
 /// What a While or an If runs: task graphs of their own on the mesh of its task, in the memory of its step. Values of the step are their

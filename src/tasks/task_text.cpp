@@ -81,7 +81,8 @@ std::string task_lines(const TaskGraph& graph, const Task& task) {
   text += "\n";
   if (task.kind == Task::Kind::kExchange)
     text += "    " + std::string(to_text(task.exchange.kind)) + " " + to_text(task.exchange.from) + " -> " + to_text(task.exchange.to) +
-            (task.reason.empty() ? "" : ": " + task.reason) + "\n";
+            (task.reason.empty() ? "" : ": " + task.reason) +
+            (task.after < 0 ? "" : "; may begin after '" + graph.tasks[static_cast<size_t>(task.after)].name + "'") + "\n";
   for (const KernelStep& step : task.steps) text += step_line(graph, step);
   return text;
 }
@@ -105,6 +106,7 @@ std::string_view to_text(TaskStream stream) {
     case TaskStream::kCompute: return "kernels";
     case TaskStream::kCopyIn: return "copies in";
     case TaskStream::kCopyOut: return "copies out";
+    case TaskStream::kAhead: return "ahead";
   }
   throw InternalError("unknown stream");
 }
