@@ -69,6 +69,21 @@ TEST(Network, AMeetingThatOneDoesNotComeToEndsAtTheDeadline) {
   });
 }
 
+TEST(Network, AMemberThatIsAtWorkIsWaitedForBeyondTheDeadline) {
+  for (const int busy : {0, 2})
+    on_networks({3}, [busy](const std::shared_ptr<Network>& network) {
+      constexpr Seconds kDeadline{0.5};
+      Meeting meeting;
+      network->meet({}, meeting, Seconds(60));  // all begin together
+      if (network->member() == busy) {
+        const Network::AtWork at_work(*network, kDeadline);
+        std::this_thread::sleep_for(std::chrono::milliseconds(1200));
+      }
+      EXPECT_NO_THROW(network->meet({}, meeting, kDeadline)) << "member " << network->member() << " waits for " << busy;
+      network->meet({}, meeting, Seconds(60));
+    });
+}
+
 /// What becomes of processes that end or stop is tried with real ones: tests/faults_test.py.
 TEST(Liveness, MembersThatLeaveOneAfterTheOtherAreNotLost) {
   std::atomic<int> lost{0};

@@ -18,6 +18,9 @@ constexpr int kLooks = 200;
 constexpr auto kNap = std::chrono::microseconds(50);
 /// While others look after the network.
 constexpr auto kRest = std::chrono::microseconds(500);
+/// Signs of a member that is at work: so often at least, and so often within a deadline.
+constexpr auto kWorkBeat = std::chrono::seconds(1);
+constexpr int kBeatsOfADeadline = 10;
 
 /// How a thread waits for what comes from outside.
 class Waiting {
@@ -34,6 +37,10 @@ class Waiting {
   int looks_ = 0;
 };
 
+std::chrono::steady_clock::duration clock_time(Seconds time) {
+  return std::chrono::duration_cast<std::chrono::steady_clock::duration>(std::chrono::duration<double>(time.value()));
+}
+
 template <typename Plain>
 std::span<const std::byte> bytes_of(const Plain& plain) {
   return std::as_bytes(std::span(&plain, 1));
@@ -42,7 +49,9 @@ std::span<const std::byte> bytes_of(const Plain& plain) {
 }  // namespace
 
 Network::Network(std::unique_ptr<Transport> transport)
-    : transport_(std::move(transport)), meetings_(static_cast<size_t>(transport_->members())) {
+    : transport_(std::move(transport)),
+      meetings_(static_cast<size_t>(transport_->members())),
+      work_beat_(Clock::duration(kWorkBeat).count()) {
   thread_ = std::thread([this] { serve(); });
 }
 
@@ -54,6 +63,7 @@ Network::~Network() {
 void Network::serve() {
   Waiting waiting;
   while (!is_ending_.load(std::memory_order_relaxed)) {
+    tell_of_work();
     if (waiting_.load(std::memory_order_relaxed) > 0) {
       std::this_thread::sleep_for(kRest);
       continue;
@@ -65,6 +75,32 @@ void Network::serve() {
       return;
     }
   }
+}
+
+// ---- work that takes its time ----
+
+Network::AtWork::AtWork(Network& network, Seconds deadline) : network_(network) {
+  network.beat_within(deadline);
+  network.at_work_.fetch_add(1, std::memory_order_relaxed);
+}
+
+void Network::beat_within(Seconds deadline) {
+  const auto beat = std::min<Clock::duration>(kWorkBeat, clock_time(deadline) / kBeatsOfADeadline);
+  work_beat_.store(beat.count(), std::memory_order_relaxed);
+}
+
+/// Members wait for the first one, which waits for the others: what it hears of one it passes on to all.
+void Network::tell_of_work() {
+  const auto beat = Clock::duration(work_beat_.load(std::memory_order_relaxed));
+  const bool is_news = member() == 0 && heard_at_work_.load(std::memory_order_relaxed) > told_of_work_.time_since_epoch().count();
+  if ((at_work_.load(std::memory_order_relaxed) == 0 && !is_news) || stop_.stopped()) return;
+  const auto now = Clock::now();
+  if (now - told_of_work_ < beat) return;
+  told_of_work_ = now;
+  const std::lock_guard lock(progress_);
+  constexpr FrameKind kSign = FrameKind::kAtWork;
+  for (int to = 0; to < (member() == 0 ? members() : 1); ++to)
+    if (to != member()) transport_->send(to, bytes_of(kSign));
 }
 
 // ---- programs ----
@@ -244,6 +280,7 @@ void Network::take(int from, std::span<const std::byte> bytes) {
       return take_frame(from, frame);
     }
     case FrameKind::kMeet: return take_meeting(from, bytes);
+    case FrameKind::kAtWork: return heard_at_work_.store(Clock::now().time_since_epoch().count(), std::memory_order_relaxed);
     case FrameKind::kStop: return stop_.fail(failure_from(bytes.subspan(1)));
   }
   throw InternalError("a message of an unknown kind came from member " + std::to_string(from));
@@ -334,7 +371,13 @@ void Network::take_meeting(int from, std::span<const std::byte> bytes) {
 
 void Network::wait_for_meeting(int from, std::chrono::steady_clock::time_point end, Seconds deadline) {
   const MeetInbox& inbox = meetings_[static_cast<size_t>(from)];
-  const bool came = wait([&] { return inbox.is_complete.load(std::memory_order_acquire); }, end);
+  const auto is_complete = [&] { return inbox.is_complete.load(std::memory_order_acquire); };
+  bool came = wait(is_complete, end);
+  while (!came && !stop_.stopped()) {
+    const Clock::time_point sign(Clock::duration(heard_at_work_.load(std::memory_order_relaxed)));
+    if (sign + clock_time(deadline) <= Clock::now()) break;
+    came = wait(is_complete, sign + clock_time(deadline));
+  }
   if (!came && stop_.stopped()) stop_.rethrow();
   ensure(came, "waited " + to_text(deadline) + " for process " + std::to_string(from) + " to end the step");
 }
@@ -368,8 +411,8 @@ void Network::read_meeting(Meeting& meeting) {
 
 void Network::meet(std::span<const std::byte> mine, Meeting& meeting, Seconds deadline) {
   if (stop_.stopped()) stop_.rethrow();
-  const auto end = std::chrono::steady_clock::now() +
-                   std::chrono::duration_cast<std::chrono::steady_clock::duration>(std::chrono::duration<double>(deadline.value()));
+  beat_within(deadline);
+  const auto end = Clock::now() + clock_time(deadline);
   if (member() != 0) {
     send_meeting(0, mine);
     wait_for_meeting(0, end, deadline);

@@ -98,7 +98,8 @@ class Network {
   bool wait(const std::function<bool()>& is_over, std::chrono::steady_clock::time_point end);
 
   /// All members meet, and each gets what every other gives. It ends when all have come.
-  ///   throws  the failure that stops the run; InternalError that names who did not come in time
+  ///   deadline  from the last sign of a member that is at work (AtWork)
+  ///   throws    the failure that stops the run; InternalError that names who did not come in time
   void meet(std::span<const std::byte> mine, Meeting& meeting, Seconds deadline);
 
   StopState& stop() { return stop_; }
@@ -117,8 +118,23 @@ class Network {
     Network& network_;
   };
 
+  /// What takes longer than a deadline, such as storing: as long as this lives its member tells the others again and again that it is at
+  /// work, and those that wait for it in a meeting are patient.
+  class AtWork {
+   public:
+    /// `deadline`: that of who may wait.
+    AtWork(Network& network, Seconds deadline);
+    ~AtWork() { network_.at_work_.fetch_sub(1, std::memory_order_relaxed); }
+    AtWork(const AtWork&) = delete;
+    AtWork& operator=(const AtWork&) = delete;
+
+   private:
+    Network& network_;
+  };
+
  private:
-  enum class FrameKind : uint8_t { kMessage, kAsk, kMeet, kStop };
+  using Clock = std::chrono::steady_clock;
+  enum class FrameKind : uint8_t { kMessage, kAsk, kMeet, kStop, kAtWork };
   struct Frame {
     FrameKind kind = FrameKind::kMessage;
     int program = 0;
@@ -157,6 +173,8 @@ class Network {
     const ActiveSend* user = nullptr;
   };
   void serve();
+  void beat_within(Seconds deadline);
+  void tell_of_work();
   bool step();
   void flush_outbox();
   void take(int from, std::span<const std::byte> bytes);
@@ -198,6 +216,10 @@ class Network {
 
   std::atomic<int> next_program_{0}, next_tag_{0};
   std::atomic<int> waiting_{0};
+  std::atomic<int> at_work_{0};
+  std::atomic<Clock::rep> heard_at_work_{0};  // when the last sign of a member that is at work came
+  std::atomic<Clock::rep> work_beat_;         // between two signs
+  Clock::time_point told_of_work_;            // of the network's own thread
   std::atomic<bool> is_ending_{false};
   std::thread thread_;  // last: it ends before what it uses
 };

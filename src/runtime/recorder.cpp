@@ -56,7 +56,7 @@ class TimelineMaker {
     for (const Recorder::SpanEvent& event : recorders_[rank].spans()) {
       std::vector<Span>& spans = timeline_.tracks[track_of(rank, event.stream)].spans;
       spans.push_back({event.kind, event.step ? event.step->op : event.task->name, event.record, event.task->micro_batch,
-                       since_start(event.begin), since_start(event.end)});
+                       since_start(event.begin), since_start(event.end), pass_text(*event.task)});
       if (event.kind == Span::Kind::kAct || event.kind == Span::Kind::kCopy)
         act_begins_[{rank, event.task, event.record}] = since_start(event.begin);
     }

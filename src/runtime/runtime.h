@@ -105,7 +105,7 @@ class Runtime {
   ///   throws  UserError (1) that names the first variable that is off, and two ranks
   void check_replicas();
 
-  /// Each member does `work`, which calls nothing of the runtime.  throws  what it threw on the first member on which it did, on all of them
+  /// Each member does `work`, which calls nothing of the runtime and may take longer than the deadline.  throws  what it threw on the first member on which it did, on all of them
   void together(const std::function<void()>& work);
   /// Does any member say yes?
   bool any(bool mine);
