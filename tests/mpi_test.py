@@ -138,6 +138,26 @@ class OverMpi(unittest.TestCase):
         self.assertIn("torchrun started 4 processes, but MPI sees 1", result.stderr)
 
 
+class WithoutMpi(unittest.TestCase):
+    NO_MPI = ("this tessera was built without MPI\n"
+              "  why: MPI was not found when it was configured\n"
+              "  fix: install libopenmpi-dev and configure anew, or run the ranks as threads of one process: without mpirun or launch\n")
+
+    def setUp(self):
+        if MPIRUN:
+            self.skipTest("MPI was found when this was configured")
+
+    def test_launch_says_what_is_missing(self):
+        self.assertEqual(run([PROGRAM, "launch", "-n", "2", "--", "train", *SMALL["mlp"]], 2).stderr, self.NO_MPI)
+
+    def test_a_process_of_mpirun_says_what_is_missing(self):
+        result = run([PROGRAM, "train", *SMALL["mlp"], *plan("mlp.dp4")], 2, {**ENVIRONMENT, "OMPI_COMM_WORLD_RANK": "0", "OMPI_COMM_WORLD_SIZE": "4"})
+        self.assertEqual(result.stderr, self.NO_MPI)
+
+    def test_ranks_are_threads(self):
+        self.assertEqual(threads_json("train", *SMALL["mlp"], *plan("mlp.dp4"))["ranks"], 4)
+
+
 if __name__ == "__main__":
     PROGRAM, MPIRUN = sys.argv[1], sys.argv[2]
     unittest.main(argv=[sys.argv[0], *sys.argv[3:]])

@@ -21,6 +21,7 @@
 #include "cli/commands.h"
 #include "cli/rank_watch.h"
 #include "cli/stop_signals.h"
+#include "mpi/mpi_process.h"
 
 namespace tessera {
 
@@ -134,7 +135,7 @@ Attempt run_to_end(const std::vector<std::string>& words, StopSignals& signals) 
     child.send(SIGTERM);
   }
   attempt.code = child.wait();
-  attempt.lost = ranks.first_lost();
+  if (const auto lost = ranks.first_lost()) attempt.lost = lost->number;
   return attempt;
 }
 
@@ -162,6 +163,7 @@ ExitCode as_exit_code(int code) {
 }  // namespace
 
 ExitCode run_launch(const Arguments& arguments) {
+  MpiProcess::require();
   StopSignals signals;
   std::vector<std::string> words = arguments.launched;
   for (int restarts = 0;; ++restarts) {
