@@ -152,7 +152,7 @@ class Round:
         wanted = {"restart": {0}, "launch": {RANK_LOST}, "mpirun": {RANK_LOST, KILLED}}[self.way]
         if code not in wanted:
             wrong.append(f"exit code {code}, not one of {sorted(wanted)}")
-        names = [f"rank {self.victim} was lost", rf"process rank {self.victim} with PID \d+ on node \S+ exited on signal 9"]
+        names = [f"rank {self.victim} was lost", f"rank {self.victim} was the first of this machine to end", rf"process rank {self.victim} with PID \d+ on node \S+ exited on signal 9"]
         if not any(re.search(name, said) for name in names):
             wrong.append(f"rank {self.victim} is not named")
         return wrong
