@@ -102,6 +102,23 @@ class OverMpi(unittest.TestCase):
             words = ["generate", folder, "--prompt", "the", "--tokens", "12"]
             self.assertEqual(mpi_json(4, *words)["tokens"], threads_json(*words)["tokens"])
 
+    def test_the_first_process_writes_the_trace_of_all(self):
+        with tempfile.TemporaryDirectory() as folder:
+            file = pathlib.Path(folder) / "trace.json"
+            over_mpi(2, "train", *SMALL["gpt"], *plan("gpt.pp2"), "--trace", file, "--trace-steps", "1")
+            self.assertEqual([path.name for path in file.parent.iterdir()], ["trace.json"])
+            events = json.loads(file.read_text())["traceEvents"]
+            passes = [{event["args"]["pass"] for event in events if event["ph"] == "X" and event["pid"] == rank and "pass" in event["args"]}
+                      for rank in (0, 1)]
+            for rank in (0, 1):
+                self.assertLessEqual({"F0", "B0", "O"}, passes[rank])
+            # Activations go to the second stage and gradients come back: each flow begins before it ends, on one clock.
+            begins, ends = ({event["id"]: event for event in events if event["ph"] == phase} for phase in "sf")
+            self.assertEqual(begins.keys(), ends.keys())
+            self.assertEqual({(begins[flow]["pid"], ends[flow]["pid"]) for flow in begins}, {(0, 1), (1, 0)})
+            for flow, begin in begins.items():
+                self.assertLess(begin["ts"], ends[flow]["ts"], begin["name"])
+
     def refusal(self, finished):
         """The one message, from its first line to its fix."""
         [message] = re.findall(r"(?m)^(\S.*\n  why: .*\n  fix: .*)$", finished.stderr)

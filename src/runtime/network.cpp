@@ -265,6 +265,7 @@ bool Network::step() {
   const bool has_mail = outbox_count_.load(std::memory_order_acquire) > 0;
   if (has_mail) flush_outbox();
   const bool arrived = transport_->poll([this](int from, std::span<const std::byte> bytes) { take(from, bytes); });
+  answer_questions();
   const bool sent = push_sends();
   return release_held_back() || has_mail || arrived || sent;
 }
@@ -281,6 +282,8 @@ void Network::take(int from, std::span<const std::byte> bytes) {
     }
     case FrameKind::kMeet: return take_meeting(from, bytes);
     case FrameKind::kAtWork: return heard_at_work_.store(Clock::now().time_since_epoch().count(), std::memory_order_relaxed);
+    case FrameKind::kAskTime: return time_questions_.push_back({from, Clock::now()});
+    case FrameKind::kTellTime: return take_time(bytes);
     case FrameKind::kStop: return stop_.fail(failure_from(bytes.subspan(1)));
   }
   throw InternalError("a message of an unknown kind came from member " + std::to_string(from));
@@ -410,6 +413,14 @@ void Network::read_meeting(Meeting& meeting) {
 }
 
 void Network::meet(std::span<const std::byte> mine, Meeting& meeting, Seconds deadline) {
+  meet(mine, meeting, deadline, true);
+}
+
+void Network::gather(std::span<const std::byte> mine, Meeting& meeting, Seconds deadline) {
+  meet(mine, meeting, deadline, false);
+}
+
+void Network::meet(std::span<const std::byte> mine, Meeting& meeting, Seconds deadline, bool all_get) {
   if (stop_.stopped()) stop_.rethrow();
   beat_within(deadline);
   const auto end = Clock::now() + clock_time(deadline);
@@ -426,9 +437,51 @@ void Network::meet(std::span<const std::byte> mine, Meeting& meeting, Seconds de
       const std::lock_guard lock(progress_);
       write_meeting(mine);
     }
-    for (int to = 1; to < members(); ++to) send_meeting(to, met_);
+    for (int to = 1; to < members(); ++to) send_meeting(to, all_get ? std::span<const std::byte>(met_) : std::span<const std::byte>());
   }
-  read_meeting(meeting);
+  if (all_get || member() == 0)
+    read_meeting(meeting);
+  else
+    meeting = {};
+}
+
+// ---- clocks ----
+
+/// A transport is not called while it hands over what has come.
+void Network::answer_questions() {
+  for (const TimeQuestion& question : time_questions_) {
+    const TimeFrame answer{FrameKind::kTellTime, question.came};
+    transport_->send(question.from, bytes_of(answer));
+  }
+  time_questions_.clear();
+}
+
+void Network::take_time(std::span<const std::byte> bytes) {
+  TimeFrame frame;
+  ensure(bytes.size() == sizeof frame, "an answer is whole");
+  std::memcpy(&frame, bytes.data(), sizeof frame);
+  time_answer_ = {frame.time, Clock::now()};
+  has_time_answer_.store(true, std::memory_order_release);
+}
+
+Network::ClockReading Network::compare_clocks(int with, int tries, Seconds deadline) {
+  const auto seconds = [](Clock::duration time) { return Seconds(std::chrono::duration<double>(time).count()); };
+  constexpr FrameKind kQuestion = FrameKind::kAskTime;
+  ClockReading best{Seconds(0), deadline};
+  for (int i = 0; i < tries; ++i) {
+    has_time_answer_.store(false, std::memory_order_relaxed);
+    const auto asked = Clock::now();
+    {
+      const std::lock_guard lock(progress_);
+      transport_->send(with, bytes_of(kQuestion));
+    }
+    const bool came = wait([this] { return has_time_answer_.load(std::memory_order_acquire); }, asked + clock_time(deadline));
+    if (!came && stop_.stopped()) stop_.rethrow();
+    ensure(came, "waited " + to_text(deadline) + " for process " + std::to_string(with) + " to tell the time");
+    const auto half = (time_answer_.came - asked) / 2;
+    if (seconds(half) < best.error) best = {seconds(time_answer_.told - asked - half), seconds(half)};
+  }
+  return best;
 }
 
 // ---- failures ----

@@ -102,6 +102,19 @@ class Network {
   ///   throws    the failure that stops the run; InternalError that names who did not come in time
   void meet(std::span<const std::byte> mine, Meeting& meeting, Seconds deadline);
 
+  /// The same, but only the first member gets what all give, and the others an empty meeting: for much that one of them wants.
+  void gather(std::span<const std::byte> mine, Meeting& meeting, Seconds deadline);
+
+  struct ClockReading {
+    Seconds ahead{0};
+    Seconds error{0};  // at most
+  };
+  /// By how much another member's clock is ahead of that of this one. Of `tries` questions the one that is answered soonest counts: the other
+  /// clock was read somewhere on its way, so half of its round trip is the largest error.
+  ///   throws  as meet()
+  ///   source  Cristian, Probabilistic clock synchronization, Distributed Computing 3, 1989
+  ClockReading compare_clocks(int with, int tries, Seconds deadline);
+
   StopState& stop() { return stop_; }
   /// Stops all members, if it is the first failure here.
   void fail(const Failure& failure);
@@ -134,7 +147,7 @@ class Network {
 
  private:
   using Clock = std::chrono::steady_clock;
-  enum class FrameKind : uint8_t { kMessage, kAsk, kMeet, kStop, kAtWork };
+  enum class FrameKind : uint8_t { kMessage, kAsk, kMeet, kStop, kAtWork, kAskTime, kTellTime };
   struct Frame {
     FrameKind kind = FrameKind::kMessage;
     int program = 0;
@@ -152,6 +165,17 @@ class Network {
   struct MeetHeader {
     FrameKind kind = FrameKind::kMeet;
     uint64_t total = 0;
+  };
+  struct TimeFrame {
+    FrameKind kind = FrameKind::kTellTime;
+    Clock::time_point time;
+  };
+  struct TimeQuestion {
+    int from = 0;
+    Clock::time_point came;
+  };
+  struct TimeAnswer {
+    Clock::time_point told, came;
   };
   struct MeetInbox {
     std::vector<std::byte> bytes;
@@ -180,6 +204,7 @@ class Network {
   void take(int from, std::span<const std::byte> bytes);
   void take_frame(int from, const Frame& frame);
   void deliver(int from, const Frame& frame);
+  void take_time(std::span<const std::byte> bytes);
   void take_meeting(int from, std::span<const std::byte> bytes);
   bool is_sent_still(const Frame& frame) const;
   bool release_held_back();
@@ -189,6 +214,8 @@ class Network {
   int packed(const ActiveSend& send) const;
   PackingBuffer* free_buffer(int64_t bytes);
   void put_in_outbox(int to, const Frame& frame);
+  void answer_questions();
+  void meet(std::span<const std::byte> mine, Meeting& meeting, Seconds deadline, bool all_get);
   void send_meeting(int to, std::span<const std::byte> bytes);
   void wait_for_meeting(int from, std::chrono::steady_clock::time_point end, Seconds deadline);
   void read_meeting(Meeting& meeting);
@@ -209,6 +236,9 @@ class Network {
   bool is_abandoned_ = false;
   std::vector<MeetInbox> meetings_;  // by member
   std::vector<std::byte> met_;       // of member 0: where each begins, and what all gave
+  std::vector<TimeQuestion> time_questions_;
+  TimeAnswer time_answer_;
+  std::atomic<bool> has_time_answer_{false};
 
   std::mutex outbox_mutex_;
   std::vector<OutgoingFrame> outbox_, flushed_;

@@ -84,7 +84,8 @@ class Runtime {
   ///   memory   room for `events` spans and as many messages each way, of each rank, is made here; what finds no room is only counted
   ///   members  alone
   void start_trace(size_t events = 1 << 16);
-  /// What was written down, with times since start_trace; nothing is any more.  requires  start_trace  members  alone
+  /// What was written down, with times since start_trace; nothing is any more.  requires  start_trace
+  ///   members  the one that speaks gets what all wrote down, by its own clock, and the others nothing; after a failure each gets its own
   Timeline stop_trace();
 
   /// Is every slot of the ranks of this member home after the last step? On one member it is, or a message was lost; from others the last
