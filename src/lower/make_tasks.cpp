@@ -99,6 +99,7 @@ class TaskMaker {
     task.kind = Task::Kind::kExchange;
     task.role = instruction.role;
     task.micro_batch = instruction.micro_batch;
+    task.pass = instruction.pass;
     task.mesh = instruction.mesh;
     task.exchange = std::move(instruction.exchange);
     task.reason = std::move(instruction.reason);
@@ -114,6 +115,7 @@ class TaskMaker {
     task.kind = Task::Kind::kCopy;
     task.role = instruction.role;
     task.micro_batch = instruction.micro_batch;
+    task.pass = instruction.pass;
     task.mesh = instruction.mesh;
     task.inputs = {instruction.source};
     task.outputs = {instruction.target};
@@ -124,18 +126,18 @@ class TaskMaker {
     const Task& last = graph_.tasks.back();
     if (ends_task_ || last.kind != Task::Kind::kCompute || instruction.step.control || (!last.steps.empty() && last.steps.back().control) ||
         last.role != instruction.role || last.mesh != instruction.mesh || last.micro_batch != instruction.micro_batch ||
-        last_stage_ != instruction.stage || last_pass_ != instruction.pass) {
+        last_stage_ != instruction.stage || last.pass != instruction.pass) {
       Task task;
       task.name = instruction.step.op;
       task.kind = Task::Kind::kCompute;
       task.role = instruction.role;
       task.micro_batch = instruction.micro_batch;
+      task.pass = instruction.pass;
       task.mesh = instruction.mesh;
       graph_.tasks.push_back(std::move(task));
     }
     graph_.tasks.back().steps.push_back(std::move(instruction.step));
     last_stage_ = instruction.stage;
-    last_pass_ = instruction.pass;
   }
 
   /// Producers, consumers, and what each compute task takes in and gives out.
@@ -212,7 +214,6 @@ class TaskMaker {
   std::vector<TaskId> task_of_;  // by instruction
   bool ends_task_ = false;       // the instruction before the next one
   int last_stage_ = 0;
-  std::optional<PassKind> last_pass_;  // of the last kernel: who waits for B does not wait for W
 };
 
 }  // namespace

@@ -69,6 +69,48 @@ TEST(Network, AMeetingThatOneDoesNotComeToEndsAtTheDeadline) {
   });
 }
 
+TEST(Network, AMemberThatIsAtWorkIsWaitedForBeyondTheDeadline) {
+  for (const int busy : {0, 2})
+    on_networks({3}, [busy](const std::shared_ptr<Network>& network) {
+      constexpr Seconds kDeadline{0.5};
+      Meeting meeting;
+      network->meet({}, meeting, Seconds(60));  // all begin together
+      if (network->member() == busy) {
+        const Network::AtWork at_work(*network, kDeadline);
+        std::this_thread::sleep_for(std::chrono::milliseconds(1200));
+      }
+      EXPECT_NO_THROW(network->meet({}, meeting, kDeadline)) << "member " << network->member() << " waits for " << busy;
+      network->meet({}, meeting, Seconds(60));
+    });
+}
+
+TEST(Network, TheFirstMemberGathersWhatAllGive) {
+  on_networks({3, 5}, [](const std::shared_ptr<Network>& network) {
+    Meeting meeting;
+    for (const size_t size : {0U, 5000U}) {
+      const auto given = [&](int member) { return std::vector<std::byte>(size + static_cast<size_t>(member), std::byte(member)); };
+      network->gather(given(network->member()), meeting, Seconds(60));
+      for (int member = 0; network->member() == 0 && member < 3; ++member) {
+        const auto got = meeting.of(member);
+        EXPECT_EQ(std::vector<std::byte>(got.begin(), got.end()), given(member));
+      }
+    }
+  });
+}
+
+TEST(Network, ClocksThatAreOneDifferByNoMoreThanTheErrorThatItSays) {
+  on_networks({3, 5}, [](const std::shared_ptr<Network>& network) {
+    Meeting meeting;
+    for (int with = 0; with < 3; ++with) {
+      if (with == network->member()) continue;
+      const Network::ClockReading clock = network->compare_clocks(with, 20, Seconds(60));
+      EXPECT_LE(std::abs(clock.ahead.value()), clock.error.value());
+      EXPECT_LT(clock.error, Seconds(60));
+    }
+    network->meet({}, meeting, Seconds(60));
+  });
+}
+
 /// What becomes of processes that end or stop is tried with real ones: tests/faults_test.py.
 TEST(Liveness, MembersThatLeaveOneAfterTheOtherAreNotLost) {
   std::atomic<int> lost{0};

@@ -89,6 +89,17 @@ std::string task_lines(const TaskGraph& graph, const Task& task) {
 
 }  // namespace
 
+std::string pass_text(Role role, std::optional<PassKind> pass, int micro_batch) {
+  std::string text = role == Role::kForward ? "F" : role == Role::kBackward ? "B" : "O";
+  if (pass == PassKind::kWeightGradient) text = "W";
+  return micro_batch >= 0 ? text + std::to_string(micro_batch) : text;
+}
+
+std::string pass_text(const Task& task) {
+  if (task.kind == Task::Kind::kFeed || task.kind == Task::Kind::kFetch) return "";
+  return pass_text(task.role, task.pass, task.micro_batch);
+}
+
 std::string_view to_text(Task::Kind kind) {
   switch (kind) {
     case Task::Kind::kFeed: return "feed";
