@@ -22,6 +22,7 @@ double speed_of(const std::vector<StepResult>& steps) {
 /// The bar or the lines on standard error; gone before the last evaluation, which may take as long as many steps.
 class ShowProgress : public Callback {
  public:
+  Attention attention(int64_t) const override { return Attention::kNumbers; }
   void on_train_begin(const TrainingState& state, TrainingControl&) override { progress_.emplace(state.last_step); }
   void on_step_end(const TrainingState& state, TrainingControl& control) override {
     progress_->step(state.step, state.result->loss, state.result->grad_norm, state.result->tokens);
@@ -36,10 +37,11 @@ class ShowProgress : public Callback {
   std::optional<Progress> progress_;
 };
 
-/// Ends the run after the step in which a signal came.
+/// Ends the run after the step in which a signal came, and the one that had begun by then.
 class WatchSignals : public Callback {
  public:
   WatchSignals(StopSignals* signals, Runtime& runtime) : signals_(signals), runtime_(runtime) {}
+  Attention attention(int64_t) const override { return Attention::kNumbers; }
   void on_step_end(const TrainingState&, TrainingControl& control) override {
     if (!signals_) return;
     received_ = signals_->received();
