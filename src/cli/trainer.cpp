@@ -26,7 +26,8 @@ class ShowProgress : public Callback {
   void on_train_begin(const TrainingState& state, TrainingControl&) override { progress_.emplace(state.last_step); }
   void on_step_end(const TrainingState& state, TrainingControl& control) override {
     progress_->step(state.step, state.result->loss, state.result->grad_norm, state.result->tokens);
-    if (state.step == state.last_step || control.should_stop) progress_.reset();
+    const bool is_last = state.step == state.last_step || (control.should_stop && state.engine.steps_under_way() == 0);
+    if (is_last) progress_.reset();
   }
   void on_evaluate(const TrainingState& state, TrainingControl&) override {
     if (progress_) progress_->note(fmt::format("step: {}  val_loss: {:.4f}", state.step, state.evaluation->loss));
@@ -43,7 +44,7 @@ class WatchSignals : public Callback {
   WatchSignals(StopSignals* signals, Runtime& runtime) : signals_(signals), runtime_(runtime) {}
   Attention attention(int64_t) const override { return Attention::kNumbers; }
   void on_step_end(const TrainingState&, TrainingControl& control) override {
-    if (!signals_) return;
+    if (!signals_ || received_) return;  // of the step under way when it came there is nothing more to ask
     received_ = signals_->received();
     // Each process gets its signals by itself, but all end after the same step.
     if (runtime_.any(received_.has_value()) && !received_) received_ = "SIGTERM";
