@@ -9,6 +9,7 @@
 #include "lower/arena.h"
 #include "lower/buckets.h"
 #include "lower/halo_choice.h"
+#include "lower/split_matmuls.h"
 #include "schedule/pipeline.h"
 #include "shard/propagate.h"
 #include "tasks/task_graph.h"
@@ -27,10 +28,11 @@ struct CompileOptions {
   RuleLookup rules = catalogue_rule;
   int64_t micro_batches = 1;  // of a step; divides dim 0 of every input
   PipelineKind schedule = PipelineKind::kOneForwardOneBackward;
-  ReshardOptions reshard = {};     // prices of links, and how sums are put together
-  Bytes bucket = kGradientBucket;  // of gradients that travel together during the backward
-  HaloOptions halos = {};          // exchanged or computed, and by which prices
-  bool check_placements = true;    // false: for a rule that is broken on purpose, to see that the numbers show it
+  ReshardOptions reshard = {};      // prices of links, and how sums are put together
+  Bytes bucket = kGradientBucket;   // of gradients that travel together during the backward
+  HaloOptions halos = {};           // exchanged or computed, and by which prices
+  SplitOptions split_matmuls = {};  // products taken apart with their exchanges: none, so many stripes, or where it pays
+  bool check_placements = true;     // false: for a rule that is broken on purpose, to see that the numbers show it
 };
 
 struct Compiled {

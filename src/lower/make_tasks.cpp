@@ -115,9 +115,9 @@ class TaskMaker {
 
   void add_kernel(Instruction& instruction) {
     const Task& last = graph_.tasks.back();
-    if (last.kind != Task::Kind::kCompute || instruction.step.control || (!last.steps.empty() && last.steps.back().control) ||
-        last.role != instruction.role || last.mesh != instruction.mesh || last.micro_batch != instruction.micro_batch ||
-        last_stage_ != instruction.stage || last_pass_ != instruction.pass) {
+    if (last.kind != Task::Kind::kCompute || instruction.begins_task || instruction.step.control ||
+        (!last.steps.empty() && last.steps.back().control) || last.role != instruction.role || last.mesh != instruction.mesh ||
+        last.micro_batch != instruction.micro_batch || last_stage_ != instruction.stage || last_pass_ != instruction.pass) {
       Task task;
       task.name = instruction.step.op;
       task.kind = Task::Kind::kCompute;
