@@ -45,6 +45,7 @@ struct Plan {
   int64_t micro_batches = 1;
   PipelineKind schedule = PipelineKind::kOneForwardOneBackward;
   SumForm sums = SumForm::kAuto;
+  int64_t split_matmuls = 1;  // stripes into which products are taken apart with their exchanges; kStripesThatPay: where and as it pays
   std::vector<Mark> marks;
   std::optional<PlanFingerprint> fingerprint;
 

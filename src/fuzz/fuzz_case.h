@@ -86,6 +86,7 @@ struct CaseFaults {
   std::function<void(TaskGraph&)> tamper = {};
   std::function<void()> on_refusal = {};    // called when the case is refused because of its micro-batches
   std::function<void()> on_scheduled = {};  // called when it runs under a schedule other than 1f1b
+  std::function<void()> on_stripes = {};    // called when it runs with a product in stripes
 };
 
 /// Compiles the case, runs its steps over threads and compares with the plain reference: every register (put together; addends added), all

@@ -159,9 +159,9 @@ class PlacementCheck {
       if (at(reg).value.index < 0) refuse("'" + step.op + "' reads " + text_of(reg) + " before anything fills it");
     const auto op = graph_.find_op(step.op);
     if (op && has_operands(*op, step) && !adds_micro_batches_of_its_name(step)) return follow_op(task, step, *op);
-    if (adds_micro_batches_of_its_name(step) || (!op && step.op.ends_with(".sum"))) return follow_sum(step);
     if (!op && step.call.kernel == "take_stripe") return follow_take(step);
     if (!op && step.call.kernel == "join_stripes") return follow_join(step);
+    if (adds_micro_batches_of_its_name(step) || (!op && step.op.ends_with(".sum"))) return follow_sum(step);
     if (step.call.kernel == "copy" && (step.op.ends_with(".next") || step.op.ends_with(".before"))) return follow_copy(step);
     if (!op) refuse("'" + step.op + "' is no op of the program");
     refuse_operands(*op, step);

@@ -164,10 +164,12 @@ TEST(MovementKernels, AStripeHasItsPartOfEachBlockAndStripesAreJoinedAgain) {
 // Two blocks of 0 1 2 and 3 4 5: stripe 1 of three is 1 4; joined, stripes 0 3, 1 4 and 2 5 are in order again.
 TEST(MovementKernels, StripesOfTwoBlocks) {
   const TensorType whole{DType::kI32, {6}}, stripe{DType::kI32, {2}};
-  Tensor x(whole);
-  for (int i = 0; i < 6; ++i) x.values<int32_t>()[static_cast<size_t>(i)] = i;
+  Tensors inputs;
+  inputs.emplace_back(whole);
+  std::iota(inputs[0].values<int32_t>().begin(), inputs[0].values<int32_t>().end(), 0);
   Tensors stripes;
-  for (int64_t i = 0; i < 3; ++i) stripes.push_back(run_fast({"take_stripe", {0, 2, i}, {}, "", {whole}, {stripe}}, {x}).front());
+  for (int64_t i = 0; i < 3; ++i)
+    stripes.push_back(std::move(run_fast({"take_stripe", {0, 2, i}, {}, "", {whole}, {stripe}}, inputs).front()));
   EXPECT_THAT(stripes[1].values<int32_t>(), testing::ElementsAre(1, 4));
   const Tensors joined = run_fast({"join_stripes", {0, 2}, {}, "", {stripe, stripe, stripe}, {whole}}, stripes);
   EXPECT_THAT(joined[0].values<int32_t>(), testing::ElementsAre(0, 1, 2, 3, 4, 5));
