@@ -55,6 +55,7 @@ class Propagation {
               const RegionEnds* ends = nullptr)
       : graph_(graph),
         is_region_(ends != nullptr),
+        has_time_(ends == nullptr && is_time(*meshes.front().mesh, 0)),
         meshes_(meshes),
         rules_(rules),
         stages_(assign_meshes(graph, meshes, marks)),
@@ -212,13 +213,14 @@ class Propagation {
   /// The op-side sharding that its operands ask for now. The strongest wish of each factor counts, and longer ones that agree with it.
   OpSharding decide(int op_index) {
     const OpState& state = ops_[static_cast<size_t>(op_index)];
-    if (state.mark) return state.mark->sharding;
+    if (state.mark) return with_time(op_index, state.mark->sharding);
     OpSharding sharding = OpSharding::replicated(mesh_of(stage_of(op_index)), state.rule);
     std::vector<std::pair<Wish, int>> strongest;
     for (size_t f = 0; f < state.rule.factors.size(); ++f) {
       if (state.rule.factors[f].kind == FactorKind::kWhole) continue;
       std::vector<Wish> list = wishes(op_index, static_cast<int>(f));
       if (list.empty()) continue;
+      if (lacks_time(op_index, static_cast<int>(f), list)) list.front().axes.insert(list.front().axes.begin(), 0);
       // What cannot lie in chunks does not keep the others from it.
       const auto chunked = std::find_if(list.begin(), list.end(), [&](const Wish& wish) { return wish.chunks > 1; });
       if (list.front().in_one_piece && chunked != list.end() && chunked->axes == list.front().axes) list.front().chunks = chunked->chunks;
@@ -237,6 +239,55 @@ class Propagation {
       if (wish.chunks > 1) take_chunks(state, sharding, factor, wish.chunks);
     }
     return sharding;
+  }
+
+  // ---- marks and time: marks place processes, so that whatever the batch divides by micro-batches keeps that beside them ----
+
+  bool starts_with_time(const Axes& axes) const { return !axes.empty() && axes.front() == 0 && has_time_; }
+
+  bool begins_in_time(const std::vector<Wish>& list) const {
+    return std::any_of(list.begin(), list.end(), [&](const Wish& wish) { return starts_with_time(wish.axes); });
+  }
+
+  /// Is the strongest wish that of a marked tensor which did not get the micro-batches of another operand yet?
+  bool lacks_time(int op_index, int factor, const std::vector<Wish>& list) {
+    const OpState& state = ops_[static_cast<size_t>(op_index)];
+    const Wish& first = list.front();
+    return first.fixed && !starts_with_time(first.axes) && begins_in_time(list) &&
+           !is_leaf(operand(graph_.op({op_index}), first.operand)) &&
+           may_be_cut_in_time(state.rule, factor, mesh_of(stage_of(op_index))->shape()[0]);
+  }
+
+  /// A marked op, run by micro-batch where an operand has them.
+  OpSharding with_time(int op_index, OpSharding sharding) {
+    const OpState& state = ops_[static_cast<size_t>(op_index)];
+    for (size_t f = 0; f < state.rule.factors.size() && !sharding.uses(0); ++f) {
+      const int factor = static_cast<int>(f);
+      Axes& axes = sharding.factor_axes[f];
+      const bool is_plain = sharding.windows_of(f).empty() && sharding.chunks_of(f) == 1;
+      if (!is_plain || !begins_in_time(wishes(op_index, factor)) || !may_be_cut_in_time(state.rule, factor, sharding.mesh->shape()[0]) ||
+          (axes.empty() && !sharding.may_divide(state.rule, factor)))
+        continue;
+      axes.insert(axes.begin(), 0);
+    }
+    return sharding;
+  }
+
+  /// True when a marked tensor that is made in the step got micro-batches from the op.
+  bool spread_time(int op_index, int index, Slot& s) {
+    const OpState& state = ops_[static_cast<size_t>(op_index)];
+    if (!has_time_ || s.attr.uses(0) || is_leaf(operand(graph_.op({op_index}), index))) return false;
+    const OperandFactors& dims = factors_of(state, index);
+    for (size_t d = 0; d < dims.size(); ++d) {
+      const int factor = divided_factor(dims[d], state.sharding);
+      DimSharding& held = s.attr.dims[d];
+      if (factor < 0 || !starts_with_time(state.sharding.factor_axes[static_cast<size_t>(factor)]) || !held.windows.empty() ||
+          held.chunks > 1)
+        continue;
+      held.axes.insert(held.axes.begin(), 0);
+      return true;
+    }
+    return false;
   }
 
   /// A factor is divided in chunks unless its kernel has to know where its part begins: such a part begins at several places. Ops with
@@ -279,7 +330,10 @@ class Propagation {
     bool changed = false;
     for (int i = 0; i < operand_count(op); ++i) {
       Slot& s = slot_of_operand(op_index, i);
-      if (s.fixed) continue;
+      if (s.fixed) {
+        changed |= spread_time(op_index, i, s);
+        continue;
+      }
       const OperandFactors& dims = factors_of(state, i);
       for (size_t d = 0; d < dims.size(); ++d) {
         const int factor = divided_factor(dims[d], state.sharding);
@@ -465,6 +519,7 @@ class Propagation {
 
   const Graph& graph_;
   const bool is_region_;
+  const bool has_time_;  // and may spread it: in a region that is done
   Meshes meshes_;
   RuleCache rules_;
   MeshAssignment stages_;
