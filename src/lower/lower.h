@@ -9,6 +9,7 @@
 #include "lower/arena.h"
 #include "lower/buckets.h"
 #include "lower/halo_choice.h"
+#include "lower/overlap.h"
 #include "schedule/pipeline.h"
 #include "shard/propagate.h"
 #include "tasks/task_graph.h"
@@ -29,6 +30,7 @@ struct CompileOptions {
   PipelineKind schedule = PipelineKind::kOneForwardOneBackward;
   ReshardOptions reshard = {};     // prices of links, and how sums are put together
   Bytes bucket = kGradientBucket;  // of gradients that travel together during the backward
+  Bytes overlap = kOverlapWindow;  // of exchanges that are under way ahead of their turn; 0: none is
   HaloOptions halos = {};          // exchanged or computed, and by which prices
   bool check_placements = true;    // false: for a rule that is broken on purpose, to see that the numbers show it
 };

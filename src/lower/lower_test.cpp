@@ -259,7 +259,7 @@ TEST(Compile, DumpsEveryStage) {
             EXPECT_FALSE(text.empty());
             stages.emplace_back(stage);
           }});
-  EXPECT_THAT(stages, testing::ElementsAre("serial", "propagate", "halos", "partition", "in-place", "order", "buckets", "copies", "arena",
+  EXPECT_THAT(stages, testing::ElementsAre("serial", "propagate", "halos", "partition", "in-place", "order", "buckets", "copies", "overlap", "arena",
                                            "tasks", "check", "placements"));
 }
 

@@ -22,6 +22,7 @@ struct Instruction {
   std::optional<PassKind> pass = std::nullopt;  // of a pipeline; set when it is ordered
   KernelStep step;                              // of a kernel
   Exchange exchange;                            // of an exchange: pulls from `source` into `target`
+  int after = -1;  // of an exchange: the instruction behind which it may begin, ahead of its turn; -1: at its turn
   RegisterIndex source = -1;
   RegisterIndex target = -1;
   std::string reason;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <cstring>
 #include <new>
 #include <thread>
@@ -14,6 +15,7 @@
 #include "runtime/rank_program.h"
 #include "runtime/shared_results.h"
 #include "runtime/steps_under_way.h"
+#include "runtime/trace_part.h"
 
 namespace tessera {
 namespace {
@@ -260,6 +262,29 @@ struct Runtime::State {
     return all;
   }
 
+  /// Of the ranks that are here.
+  TracePart trace_part() const {
+    std::vector<const Recorder*> written;
+    for (int index : here) written.push_back(&recorders[static_cast<size_t>(index)]);
+    return trace_part_of(written, here_ranks, trace_start);
+  }
+
+  /// On the first member what all give; on the others nothing.
+  Timeline join_traces(std::span<const std::byte> mine) {
+    constexpr int kQuestions = 50;
+    std::vector<Seconds> ahead(static_cast<size_t>(network->members()), Seconds(0));
+    for (int member = 1; network->member() == 0 && member < network->members(); ++member) {
+      const Network::ClockReading clock = network->compare_clocks(member, kQuestions, options.deadline);
+      // Less than the error is most likely nothing: the members of one machine have one clock.
+      if (std::abs(clock.ahead.value()) > clock.error.value()) ahead[static_cast<size_t>(member)] = clock.ahead;
+    }
+    network->gather(mine, meeting, options.deadline);
+    if (network->member() != 0) return {};
+    std::vector<TracePart> parts;
+    for (int member = 0; member < network->members(); ++member) parts.push_back(trace_part_from(meeting.of(member)));
+    return joined(std::move(parts), ahead);
+  }
+
   /// A variable with the parts of all members.
   Tensor variable(const std::string& name) {
     VariableStore::Parts parts = variables.parts_here(name);
@@ -371,10 +396,17 @@ void Runtime::start_trace(size_t events) {
 Timeline Runtime::stop_trace() {
   ensure(!state_->recorders.empty(), "a trace is started before it is stopped");
   state_->let_ranks_rest();
-  Timeline timeline = timeline_of(state_->recorders, state_->processes, state_->trace_start);
+  TracePart mine = state_->trace_part();
   state_->recorders.clear();
   for (const auto& program : state_->programs) state_->set_recorders(program->state().program);
-  return timeline;
+  if (!state_->network || state_->stop.stopped()) return joined({std::move(mine)}, {Seconds(0)});
+  const std::vector<std::byte> told = to_bytes(mine);
+  try {
+    return state_->join_traces(told);
+  } catch (...) {
+    if (!state_->stop.stopped()) throw;
+    return joined({std::move(mine)}, {Seconds(0)});  // the failure is for those to tell who run the program
+  }
 }
 
 bool Runtime::drained(LoadedProgram& program) {

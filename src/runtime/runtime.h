@@ -103,7 +103,8 @@ class Runtime {
   ///   memory   room for `events` spans and as many messages each way, of each rank, is made here; what finds no room is only counted
   ///   members  alone
   void start_trace(size_t events = 1 << 16);
-  /// What was written down, with times since start_trace; nothing is any more.  requires  start_trace  members  alone
+  /// What was written down, with times since start_trace; nothing is any more.  requires  start_trace
+  ///   members  the one that speaks gets what all wrote down, by its own clock, and the others nothing; after a failure each gets its own
   Timeline stop_trace();
 
   /// Is every slot of the ranks of this member home after the last step? On one member it is, or a message was lost; from others the last
@@ -124,7 +125,7 @@ class Runtime {
   ///   throws  UserError (1) that names the first variable that is off, and two ranks
   void check_replicas();
 
-  /// Each member does `work`, which calls nothing of the runtime.  throws  what it threw on the first member on which it did, on all of them
+  /// Each member does `work`, which calls nothing of the runtime and may take longer than the deadline.  throws  what it threw on the first member on which it did, on all of them
   void together(const std::function<void()>& work);
   /// Does any member say yes?
   bool any(bool mine);
