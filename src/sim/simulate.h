@@ -17,7 +17,8 @@ using ActTime = std::function<Seconds(Rank, TaskId)>;
 
 struct SimulateOptions {
   int64_t steps = 3;
-  /// A step begins when all processes have ended the one before, as with Runtime::run; else each goes on as soon as it may.
+  /// A step begins when all processes have ended the one before, as with Runtime::run; else each goes on as soon as it may, as with
+  /// Runtime::begin_step (where the streams of one process wait for each other at the end of a step).
   bool steps_meet = true;
   /// From the end of an act until another process knows of it.
   Seconds message{0};
