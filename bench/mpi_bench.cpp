@@ -36,7 +36,8 @@ class OnePiece : public ProgramPort {
   explicit OnePiece(std::span<const std::byte> memory)
       : memory_(memory), pieces_{{0, static_cast<int64_t>(memory.size()), std::nullopt, true}} {}
   void take(const Message&) override {}
-  Answer answer(const Ask&) override { return {&pieces_, memory_.data()}; }
+  void note_filled(const Message&) override {}
+  std::optional<Answer> answer(const Ask&) override { return Answer{&pieces_, memory_.data()}; }
 
  private:
   std::span<const std::byte> memory_;
@@ -52,7 +53,7 @@ void compare(Network& network, size_t bytes) {
   const auto ours = [&] {
     Countdown under_way{1};
     network.receive(other, tag, theirs, under_way);
-    network.ask(other, {program, 0, 0, 0, tag});
+    network.ask(other, {program, 0, 0, tag, 0});
     network.wait([&] { return under_way.load(std::memory_order_acquire) == 0; },
                  std::chrono::steady_clock::now() + std::chrono::seconds(60));
   };

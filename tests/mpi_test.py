@@ -102,6 +102,23 @@ class OverMpi(unittest.TestCase):
             words = ["generate", folder, "--prompt", "the", "--tokens", "12"]
             self.assertEqual(mpi_json(4, *words)["tokens"], threads_json(*words)["tokens"])
 
+    def test_the_first_process_writes_the_trace_of_all(self):
+        with tempfile.TemporaryDirectory() as folder:
+            file = pathlib.Path(folder) / "trace.json"
+            over_mpi(2, "train", *SMALL["gpt"], *plan("gpt.pp2"), "--trace", file, "--trace-steps", "1")
+            self.assertEqual([path.name for path in file.parent.iterdir()], ["trace.json"])
+            events = json.loads(file.read_text())["traceEvents"]
+            passes = [{event["args"]["pass"] for event in events if event["ph"] == "X" and event["pid"] == rank and "pass" in event["args"]}
+                      for rank in (0, 1)]
+            for rank in (0, 1):
+                self.assertLessEqual({"F0", "B0", "O"}, passes[rank])
+            # Activations go to the second stage and gradients come back: each flow begins before it ends, on one clock.
+            begins, ends = ({event["id"]: event for event in events if event["ph"] == phase} for phase in "sf")
+            self.assertEqual(begins.keys(), ends.keys())
+            self.assertEqual({(begins[flow]["pid"], ends[flow]["pid"]) for flow in begins}, {(0, 1), (1, 0)})
+            for flow, begin in begins.items():
+                self.assertLess(begin["ts"], ends[flow]["ts"], begin["name"])
+
     def refusal(self, finished):
         """The one message, from its first line to its fix."""
         [message] = re.findall(r"(?m)^(\S.*\n  why: .*\n  fix: .*)$", finished.stderr)
@@ -136,6 +153,26 @@ class OverMpi(unittest.TestCase):
     def test_processes_that_mpi_does_not_know_are_refused(self):
         result = run([PROGRAM, "train", *SMALL["mlp"], *plan("mlp.dp4")], 2, {**ENVIRONMENT, "RANK": "0", "WORLD_SIZE": "4"})
         self.assertIn("torchrun started 4 processes, but MPI sees 1", result.stderr)
+
+
+class WithoutMpi(unittest.TestCase):
+    NO_MPI = ("this tessera was built without MPI\n"
+              "  why: MPI was not found when it was configured\n"
+              "  fix: install libopenmpi-dev and configure anew, or run the ranks as threads of one process: without mpirun or launch\n")
+
+    def setUp(self):
+        if MPIRUN:
+            self.skipTest("MPI was found when this was configured")
+
+    def test_launch_says_what_is_missing(self):
+        self.assertEqual(run([PROGRAM, "launch", "-n", "2", "--", "train", *SMALL["mlp"]], 2).stderr, self.NO_MPI)
+
+    def test_a_process_of_mpirun_says_what_is_missing(self):
+        result = run([PROGRAM, "train", *SMALL["mlp"], *plan("mlp.dp4")], 2, {**ENVIRONMENT, "OMPI_COMM_WORLD_RANK": "0", "OMPI_COMM_WORLD_SIZE": "4"})
+        self.assertEqual(result.stderr, self.NO_MPI)
+
+    def test_ranks_are_threads(self):
+        self.assertEqual(threads_json("train", *SMALL["mlp"], *plan("mlp.dp4"))["ranks"], 4)
 
 
 if __name__ == "__main__":

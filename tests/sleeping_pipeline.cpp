@@ -15,8 +15,6 @@ namespace {
 using detail::add_factor;
 using Clock = std::chrono::steady_clock;
 
-constexpr int64_t kWidth = 8;
-
 TensorType f32(Shape shape) {
   return {DType::kF32, std::move(shape)};
 }
@@ -148,17 +146,17 @@ std::shared_ptr<const OperatorSet> sleeping_operators() {
 
 }  // namespace
 
-Graph sleeping_graph(const std::vector<StageWork>& stages, int64_t micro_batches) {
+Graph sleeping_graph(const std::vector<StageWork>& stages, int64_t micro_batches, int64_t width) {
   Graph graph(sleeping_operators());
   Builder b(graph);
-  const ValueId x = b.input("x", f32({micro_batches, kWidth}));
-  std::vector<ValueId> weights = {b.variable("first", f32({kWidth}), Initializer::normal(0, 1))};
+  const ValueId x = b.input("x", f32({micro_batches, width}));
+  std::vector<ValueId> weights = {b.variable("first", f32({width}), Initializer::normal(0, 1))};
   // A variable in front, so that the first stage has an input gradient to make as well.
-  ValueId h = b.broadcast_leading(weights.front(), f32({micro_batches, kWidth}).shape, "stage.0.spread");
+  ValueId h = b.broadcast_leading(weights.front(), f32({micro_batches, width}).shape, "stage.0.spread");
   h = b.add(x, h, "stage.0.first");
   for (size_t s = 0; s < stages.size(); ++s) {
     const std::string name = "stage." + std::to_string(s);
-    weights.push_back(b.variable("w." + std::to_string(s), f32({kWidth}), Initializer::normal(0, 1)));
+    weights.push_back(b.variable("w." + std::to_string(s), f32({width}), Initializer::normal(0, 1)));
     h = b.op1(kForward, {h, weights.back()},
               {{"seconds", stages[s].forward.value()},
                {"input_gradient", stages[s].input_gradient.value()},
@@ -189,7 +187,8 @@ Compiled sleeping_pipeline(const std::vector<StageWork>& stages, const SleepingP
   CompileOptions options;
   options.micro_batches = micro_batches;
   options.schedule = kind;
-  return compile(sleeping_graph(stages, micro_batches), meshes, marks, options);
+  options.overlap = places.overlap;
+  return compile(sleeping_graph(stages, micro_batches, places.width), meshes, marks, options);
 }
 
 std::vector<Rank> processes_for(PipelineKind kind, int devices) {

@@ -20,12 +20,16 @@ struct StageWork {
 ///     y = x + w          sleeps as long as forward takes
 ///     dx = dy            input_gradient
 ///     dw = sum_rows dy   weight_gradient
-Graph sleeping_graph(const std::vector<StageWork>& stages, int64_t micro_batches);
+///
+/// width  of a row: what goes from stage to stage is 4 bytes of it each
+Graph sleeping_graph(const std::vector<StageWork>& stages, int64_t micro_batches, int64_t width = 8);
 
 /// Where the stages run: stage s on processes[s], or on process s; those of odd number compute on fake devices when `mixed`.
 struct SleepingPlaces {
   std::vector<Rank> processes = {};
   bool mixed = false;
+  int64_t width = 8;
+  Bytes overlap = kOverlapWindow;
 };
 /// Where a schedule wants stages on `devices` processes: one each, or two each, in turn or in a V.
 std::vector<Rank> processes_for(PipelineKind kind, int devices);

@@ -78,8 +78,16 @@ class Actor {
   /// May it act now? Never between begin() and finish().  time O(1)
   bool ready() const { return !acting_ && missing_inputs_ == 0 && blocked_outputs_ == 0; }
 
+  /// Is there a free slot in every register that it produces? Then what fills them may come before what it reads is announced.
+  bool has_room() const { return !acting_ && blocked_outputs_ == 0; }
+  /// The slot of output port `port` that the next act fills.  requires  has_room()
+  int next_slot(size_t port) const { return outputs_[port].next; }
+
   /// Claims slots for the next record.  requires  ready()
   const Act& begin();
+
+  /// That which was begun last.
+  const Act& act() const { return act_; }
 
   /// Ends the act begun last: appends kReady to the consumers of what it wrote, then kReturned to the producers of what it read, each in
   /// the order of the description.  requires  begin() without a finish()

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <thread>
 
 namespace tessera {
 
@@ -96,6 +97,12 @@ void SimulatedDisk::limit_transfers(size_t bytes) {
   most_bytes_ = bytes;
 }
 
+void SimulatedDisk::slow_down(std::string file_name, std::chrono::milliseconds time) {
+  const std::scoped_lock lock(mutex_);
+  slow_name_ = std::move(file_name);
+  slow_time_ = time;
+}
+
 SimulatedDisk::NodePointer SimulatedDisk::copy(const Node& node, Crash crash) {
   auto kept = std::make_shared<Node>();
   kept->folder = node.folder;
@@ -163,7 +170,13 @@ void SimulatedDisk::truncate(const fs::path& path, int64_t bytes) {
 }
 
 std::unique_ptr<OutputFile> SimulatedDisk::create(const fs::path& path) {
-  const std::scoped_lock lock(mutex_);
+  std::unique_lock lock(mutex_);
+  if (path.filename() == slow_name_) {
+    const auto time = slow_time_;
+    lock.unlock();
+    std::this_thread::sleep_for(time);
+    lock.lock();
+  }
   const NodePointer folder = folder_for(path);
   write_begins(path);
   // An emptied file may be found empty after a crash, with the bytes of before gone: its node is new.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -49,6 +50,8 @@ class SimulatedDisk final : public FileSystem {
   int64_t reads() const { return reads_; }
   /// At most so many bytes go in or come out in one write or read.
   void limit_transfers(size_t bytes);
+  /// Files of this name take so long to be made. Others do not wait for them.
+  void slow_down(std::string file_name, std::chrono::milliseconds time);
   /// What the next start of the machine finds, on a disk without fault.
   std::unique_ptr<SimulatedDisk> after(Crash crash) const;
   /// Damages one stored bit.
@@ -89,6 +92,8 @@ class SimulatedDisk final : public FileSystem {
   mutable std::atomic<int64_t> reads_{0};
   bool stopped_ = false;
   size_t most_bytes_ = SIZE_MAX;
+  std::string slow_name_;
+  std::chrono::milliseconds slow_time_{0};
 };
 
 }  // namespace tessera

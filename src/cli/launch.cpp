@@ -21,6 +21,7 @@
 #include "cli/commands.h"
 #include "cli/rank_watch.h"
 #include "cli/stop_signals.h"
+#include "mpi/mpi_process.h"
 
 namespace tessera {
 
@@ -52,7 +53,8 @@ struct Attempt {
   int code = 0;
   std::string output;  // what it wrote to standard output: only the last one's counts
   bool was_told_to_stop = false;
-  std::optional<int> lost;  // the rank that ended first, as far as it could be seen
+  bool was_left_alone = false;  // the launcher did not end by itself
+  std::optional<int> lost;      // the rank that ended first, as far as it could be seen
 };
 
 std::vector<std::string> launcher(int processes) {
@@ -97,7 +99,8 @@ class Child {
   /// Takes what it has written, waiting for a little while.  returns  false when it writes no more
   bool read_output(std::string& output) const {
     pollfd waiting{output_, POLLIN, 0};
-    if (poll(&waiting, 1, kLookMilliseconds) <= 0) return true;
+    const bool had_ended = has_ended();  // what it started may hold its output still, such as an ssh to a machine that is cut off
+    if (poll(&waiting, 1, kLookMilliseconds) <= 0) return !had_ended;
     std::array<char, 4096> buffer{};
     const ssize_t count = read(output_, buffer.data(), buffer.size());
     if (count > 0) output.append(buffer.data(), static_cast<size_t>(count));
@@ -113,6 +116,11 @@ class Child {
   }
 
  private:
+  bool has_ended() const {
+    siginfo_t info{};
+    return waitid(P_PID, static_cast<id_t>(process_), &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid == process_;
+  }
+
   [[noreturn]] static void cannot_start(const std::string& program, int error) {
     throw UserError("cannot start " + program, std::strerror(error),
                     "install MPI, such as openmpi-bin, and see that " + program + " is on PATH", ExitCode::kMissingInput);
@@ -128,13 +136,16 @@ Attempt run_to_end(const std::vector<std::string>& words, StopSignals& signals) 
   RankWatch ranks(child.process());
   while (child.read_output(attempt.output)) {
     ranks.look();
-    if (ranks.is_left_alone(kGraceOfTheLauncher)) child.send(SIGKILL);
+    if (ranks.is_left_alone(kGraceOfTheLauncher)) {
+      attempt.was_left_alone = true;
+      child.send(SIGKILL);
+    }
     if (!signals.received()) continue;
     attempt.was_told_to_stop = true;
     child.send(SIGTERM);
   }
   attempt.code = child.wait();
-  attempt.lost = ranks.first_lost();
+  if (const auto lost = ranks.first_lost()) attempt.lost = lost->number;
   return attempt;
 }
 
@@ -154,6 +165,11 @@ std::string prepare_next(std::vector<std::string>& words) {
   return fmt::format("from the checkpoint of step {}", *step);
 }
 
+std::string lost_text(const Attempt& attempt, const std::string& launcher) {
+  if (!attempt.was_left_alone) return fmt::format("launch: rank {} was lost\n", *attempt.lost);
+  return fmt::format("launch: {} did not end after its processes; rank {} was the first of this machine to end\n", launcher, *attempt.lost);
+}
+
 /// A process that was killed shows in the launcher's code as a signal.
 ExitCode as_exit_code(int code) {
   return code > 128 ? ExitCode::kRankLost : static_cast<ExitCode>(code);
@@ -162,6 +178,7 @@ ExitCode as_exit_code(int code) {
 }  // namespace
 
 ExitCode run_launch(const Arguments& arguments) {
+  MpiProcess::require();
   StopSignals signals;
   std::vector<std::string> words = arguments.launched;
   for (int restarts = 0;; ++restarts) {
@@ -169,8 +186,7 @@ ExitCode run_launch(const Arguments& arguments) {
     command.push_back(fs::read_symlink("/proc/self/exe").string());
     command.insert(command.end(), words.begin(), words.end());
     const Attempt attempt = run_to_end(command, signals);
-    if (attempt.code > 128 && attempt.lost && !attempt.was_told_to_stop)
-      std::cerr << fmt::format("launch: rank {} was lost\n", *attempt.lost);
+    if (attempt.code > 128 && attempt.lost && !attempt.was_told_to_stop) std::cerr << lost_text(attempt, command.front());
     if (restarts == arguments.restarts || attempt.was_told_to_stop || !is_worth_another_attempt(attempt.code)) {
       std::cout << attempt.output << std::flush;
       return as_exit_code(attempt.code);

@@ -1,6 +1,7 @@
 #include "cli/processes.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cstdlib>
@@ -9,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "cli/start_watch.h"
 #include "mpi/mpi_process.h"
 #include "runtime/liveness.h"
 #include "runtime/network.h"
@@ -61,8 +63,17 @@ void Processes::refuse(const std::string& command) const {
                   "start it once, without mpirun or srun", ExitCode::kUsage);
 }
 
+/// Without MPI, which has not begun: the launcher ends the others when one ends with an error.
+void Processes::end_before_the_start(const LostMember& lost, Seconds deadline) {
+  lost_.store(lost.member);
+  if (!speaks()) std::this_thread::sleep_for(kWaitForTheEnd);
+  std::fprintf(stderr, "%s\n", lost_error(lost, deadline).what());
+  std::_Exit(static_cast<int>(ExitCode::kRankLost));
+}
+
 RuntimeOptions Processes::connect(Seconds deadline) {
   if (!are_several()) return {};
+  const StartWatch start(getppid(), deadline, [this, deadline](const LostMember& lost) { end_before_the_start(lost, deadline); });
   mpi_ = std::make_unique<MpiProcess>();
   if (mpi_->members() != count() || mpi_->member() != launched_->member)
     throw UserError(fmt::format("{} started {} processes, but MPI sees {}", launched_->by, count(), mpi_->members()),

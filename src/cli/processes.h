@@ -14,6 +14,7 @@ namespace tessera {
 
 class Liveness;
 class MpiProcess;
+struct LostMember;
 
 /// Only the first process speaks: on the others standard output and standard error are silent from the constructor on.
 class Processes {
@@ -49,6 +50,7 @@ class Processes {
 
  private:
   static void set_silent(bool silent);
+  [[noreturn]] void end_before_the_start(const LostMember& lost, Seconds deadline);
 
   std::optional<Launched> launched_;
   std::atomic<int> lost_{-1};  // the first member that was lost

@@ -3,6 +3,7 @@
 #include <charconv>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <sstream>
 #include <string>
 #include <string_view>
@@ -34,7 +35,7 @@ std::vector<pid_t> children_of(pid_t process) {
 
 std::optional<int> rank_of(pid_t process) {
   const std::string environment = text_of("/proc/" + std::to_string(process) + "/environ");
-  for (const std::string_view name : {"OMPI_COMM_WORLD_RANK=", "PMI_RANK="}) {
+  for (const std::string_view name : {"OMPI_COMM_WORLD_RANK=", "PMI_RANK=", "SLURM_PROCID="}) {
     for (size_t at = environment.find(name); at != std::string::npos; at = environment.find(name, at + 1)) {
       if (at > 0 && environment[at - 1] != '\0') continue;
       int rank = 0;
@@ -45,36 +46,56 @@ std::optional<int> rank_of(pid_t process) {
   return std::nullopt;
 }
 
-/// Neither gone nor only waiting to be buried.
-bool is_alive(pid_t process) {
+enum class Standing { kGone, kStopped, kAlive };
+
+/// A process that only waits to be buried is gone.
+Standing standing_of(pid_t process) {
   const std::string status = text_of("/proc/" + std::to_string(process) + "/stat");
   const size_t name_end = status.rfind(')');
-  return name_end != std::string::npos && name_end + 2 < status.size() && status[name_end + 2] != 'Z';
+  if (name_end == std::string::npos || name_end + 2 >= status.size() || status[name_end + 2] == 'Z') return Standing::kGone;
+  return status[name_end + 2] == 'T' ? Standing::kStopped : Standing::kAlive;
 }
 
 }  // namespace
 
-void RankWatch::look() {
-  std::vector<int> lost;
+/// Those that are gone.
+void RankWatch::take_leave() {
+  std::vector<Rank> lost;
   for (auto at = ranks_.begin(); at != ranks_.end();) {
-    if (is_alive(at->first)) {
-      ++at;
-      continue;
-    }
-    lost.push_back(at->second);
-    at = ranks_.erase(at);
+    const Standing standing = standing_of(at->first);
+    Seen& seen = at->second;
+    if (standing != Standing::kStopped)
+      seen.stopped_since.reset();
+    else if (!seen.stopped_since)
+      seen.stopped_since = Clock::now();
+    if (standing == Standing::kGone) lost.push_back({seen.rank, at->first});
+    at = standing == Standing::kGone ? ranks_.erase(at) : std::next(at);
   }
-  if (!lost.empty() && !has_lost_) {
-    has_lost_ = true;
-    if (lost.size() == 1) first_lost_ = lost.front();
-  }
+  if (lost.empty() || has_lost_) return;
+  has_lost_ = true;
+  if (lost.size() == 1) first_lost_ = lost.front();
+}
+
+/// Those that are new.
+void RankWatch::greet() {
   for (pid_t child : children_of(launcher_))
-    if (!ranks_.contains(child) && is_alive(child))
-      if (const auto rank = rank_of(child)) ranks_.emplace(child, *rank);
+    if (!ranks_.contains(child) && standing_of(child) != Standing::kGone)
+      if (const auto rank = rank_of(child)) ranks_.emplace(child, Seen{*rank});
+}
+
+void RankWatch::look() {
+  take_leave();
+  greet();
   if (!has_lost_ || !ranks_.empty())
     empty_since_.reset();
   else if (!empty_since_)
     empty_since_ = Clock::now();
+}
+
+std::optional<RankWatch::Rank> RankWatch::stopped_for(Clock::duration time) const {
+  for (const auto& [process, seen] : ranks_)
+    if (seen.stopped_since && Clock::now() - *seen.stopped_since > time) return Rank{seen.rank, process};
+  return std::nullopt;
 }
 
 bool RankWatch::is_left_alone(std::chrono::seconds grace) const {

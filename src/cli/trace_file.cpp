@@ -21,6 +21,10 @@ void TraceFile::on_train_begin(const TrainingState& state, TrainingControl&) {
   begin_ = state.step + std::clamp<int64_t>(to_do - steps_, 0, kWarmUp);
 }
 
+Attention TraceFile::attention(int64_t step) const {
+  return step == begin_ || step == begin_ + steps_ ? Attention::kWholeRun : Attention::kNumbers;
+}
+
 void TraceFile::on_step_begin(const TrainingState& state, TrainingControl&) {
   if (recording_ || state.step != begin_) return;
   engine_.runtime().start_trace();
@@ -38,6 +42,7 @@ void TraceFile::on_train_end(const TrainingState& state, TrainingControl&) {
 void TraceFile::write(int64_t last_step) {
   recording_ = false;
   const Timeline timeline = engine_.runtime().stop_trace();
+  if (timeline.tracks.empty()) return;  // another process writes what all did
   write_file(path_, to_trace_json(timeline));
   size_t spans = 0;
   for (const Track& track : timeline.tracks) spans += track.spans.size();

@@ -15,6 +15,8 @@ class TraceFile : public Callback {
   /// `engine` outlives it.
   TraceFile(Engine& engine, std::filesystem::path path, int64_t steps);
 
+  /// What is recorded begins and ends with whole steps.
+  Attention attention(int64_t step) const override;
   void on_train_begin(const TrainingState& state, TrainingControl&) override;
   void on_step_begin(const TrainingState& state, TrainingControl&) override;
   void on_step_end(const TrainingState& state, TrainingControl&) override;

@@ -22,10 +22,12 @@ double speed_of(const std::vector<StepResult>& steps) {
 /// The bar or the lines on standard error; gone before the last evaluation, which may take as long as many steps.
 class ShowProgress : public Callback {
  public:
+  Attention attention(int64_t) const override { return Attention::kNumbers; }
   void on_train_begin(const TrainingState& state, TrainingControl&) override { progress_.emplace(state.last_step); }
   void on_step_end(const TrainingState& state, TrainingControl& control) override {
     progress_->step(state.step, state.result->loss, state.result->grad_norm, state.result->tokens);
-    if (state.step == state.last_step || control.should_stop) progress_.reset();
+    const bool is_last = state.step == state.last_step || (control.should_stop && state.engine.steps_under_way() == 0);
+    if (is_last) progress_.reset();
   }
   void on_evaluate(const TrainingState& state, TrainingControl&) override {
     if (progress_) progress_->note(fmt::format("step: {}  val_loss: {:.4f}", state.step, state.evaluation->loss));
@@ -36,12 +38,13 @@ class ShowProgress : public Callback {
   std::optional<Progress> progress_;
 };
 
-/// Ends the run after the step in which a signal came.
+/// Ends the run after the step in which a signal came, and the one that had begun by then.
 class WatchSignals : public Callback {
  public:
   WatchSignals(StopSignals* signals, Runtime& runtime) : signals_(signals), runtime_(runtime) {}
+  Attention attention(int64_t) const override { return Attention::kNumbers; }
   void on_step_end(const TrainingState&, TrainingControl& control) override {
-    if (!signals_) return;
+    if (!signals_ || received_) return;  // of the step under way when it came there is nothing more to ask
     received_ = signals_->received();
     // Each process gets its signals by itself, but all end after the same step.
     if (runtime_.any(received_.has_value()) && !received_) received_ = "SIGTERM";

@@ -46,9 +46,19 @@ TEST(Allocation, ATrainingStepAllocatesNothingOfOursAfterTheSecond) {
     Engine engine(tiny_gpt(), plan_of("gpt", plan), small_text());
     // The loader's batches are made in its first steps: two waiting, one under way, one in use.
     for (int i = 0; i < 4; ++i) engine.step();
+    const auto overlapping_steps = [&] {
+      engine.begin_step();
+      for (int i = 0; i < 4; ++i) {
+        engine.begin_step();
+        engine.end_step();
+      }
+      engine.end_step();
+    };
+    overlapping_steps();
     ours = 0;
     is_counting = true;
     for (int i = 0; i < 5; ++i) engine.step();
+    overlapping_steps();
     is_counting = false;
     EXPECT_EQ(ours, 0) << "under " << plan << ", first by " << name_of(first_caller);
   }

@@ -40,6 +40,14 @@ struct TrainingControl {
   }
 };
 
+/// What a callback means to do after a step, which decides whether the step after it may begin before that.
+enum class Attention {
+  /// It looks at the engine, changes something, or asks for the end, an evaluation or a save: nothing of the next step has begun.
+  kWholeRun,
+  /// It reads the numbers that it is given, and asks at most for the end: the next step may be under way, and is done before the end then.
+  kNumbers,
+};
+
 /// One function an event, each empty until overridden. The names and their order are those of the Hugging Face trainer, since that is what
 /// people know; that is why there are more than ten.
 ///
@@ -51,10 +59,14 @@ struct TrainingControl {
 ///                    at its first step, and one that stops there has no on_epoch_end
 ///   errors           what a callback throws ends training: every other callback gets its on_train_end, then fit() throws it. Callbacks get
 ///                    on_train_end too when a step throws. What is thrown after the first error is logged and dropped
+///   next step        its events come in this order, but its computation begins before the events of the step before it when every callback
+///                    pays Attention::kNumbers after that one, nothing is evaluated or saved then, and the run goes on
 ///   threads          that of fit()
 class Callback {
  public:
   virtual ~Callback() = default;
+  /// Asked before each step ends: `step` steps are done then.
+  virtual Attention attention(int64_t /*step*/) const { return Attention::kWholeRun; }
   virtual void on_train_begin(const TrainingState&, TrainingControl&) {}
   virtual void on_epoch_begin(const TrainingState&, TrainingControl&) {}
   virtual void on_step_begin(const TrainingState&, TrainingControl&) {}
@@ -81,6 +93,8 @@ class EarlyStop : public Callback {
   };
   explicit EarlyStop(Options options);
 
+  /// It acts on evaluations only, and with an evaluation no step is under way.
+  Attention attention(int64_t) const override { return Attention::kNumbers; }
   void on_train_begin(const TrainingState&, TrainingControl&) override;
   void on_evaluate(const TrainingState& state, TrainingControl& control) override;
 
@@ -100,6 +114,7 @@ class PrintProgress : public Callback {
  public:
   /// `out` outlives it.
   explicit PrintProgress(std::ostream& out) : out_(out) {}
+  Attention attention(int64_t) const override { return Attention::kNumbers; }
   void on_log(const TrainingState& state, TrainingControl&) override;
   void on_evaluate(const TrainingState& state, TrainingControl&) override;
 

@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "checkpoint/joint_load.h"
 #include "checkpoint/json_fields.h"
+#include "engine/step_checks.h"
 
 namespace tessera {
 
@@ -119,6 +120,7 @@ std::map<std::string, TensorType> variables_of(const Graph& graph) {
 }  // namespace
 
 void save_checkpoint(Engine& engine, CheckpointFolder& folder, int keep_last) {
+  check_rests(engine.steps_under_way(), "save_checkpoint()");
   const int64_t step = engine.step_count();
   const int ranks = engine.runtime().ranks();
   const auto variables = variables_of(engine.graph());  // not the gradients of a step in parts

@@ -10,6 +10,9 @@
 #include "checkpoint/simulated_disk.h"
 #include "engine/checkpointing.h"
 #include "engine/runs_for_tests.h"
+#include "runtime/local_transport.h"
+#include "runtime/network.h"
+#include "runtime/transport_for_tests.h"
 
 namespace tessera {
 namespace {
@@ -169,6 +172,21 @@ TEST(CheckpointingFaults, ShortWritesAndReadsChangeNothing) {
   disk->limit_transfers(1000);
   EXPECT_EQ(try_save(run, *disk), Ending::kDone);
   EXPECT_EQ(run.checked_latest(*disk), kNew);
+}
+
+TEST(CheckpointingFaults, MembersWaitForOneWhoseDiskIsSlowerThanTheDeadline) {
+  SimulatedDisk disk;
+  for (const std::string slow : {"rank-00001.safetensors", "index.json"}) {  // of the second member; of the one that commits
+    disk.slow_down(slow, std::chrono::milliseconds(2200));
+    testing_transport::on_members(make_local_transports(2, 0, 1), [&](std::unique_ptr<Transport> mine) {
+      const auto network = std::make_shared<Network>(std::move(mine));
+      Engine engine(config(), plan(), small_text(), {.runtime = {.deadline = Seconds(1), .network = network}});
+      CheckpointFolder folder(disk, "c");
+      EXPECT_NO_THROW(save_checkpoint(engine, folder, 1)) << "member " << network->member() << ", " << slow << " is slow";
+    });
+    EXPECT_EQ(Checkpoint(disk, find_checkpoint(disk, "c")).step(), 0);
+    disk.remove("c");
+  }
 }
 
 TEST(CheckpointingFaults, AFlippedBitIsNamedWithItsFileAndTheEarlierCheckpointThatIsGood) {

@@ -1,5 +1,6 @@
 #include "engine/engine.h"
 
+#include <array>
 #include <chrono>
 #include <cmath>
 #include <optional>
@@ -8,9 +9,11 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "engine/batch_rule.h"
+#include "engine/begun_step.h"
 #include "engine/loader.h"
 #include "engine/shared_variables.h"
 #include "engine/split_step.h"
+#include "engine/step_checks.h"
 #include "ops/builder.h"
 #include "shard/mesh_assignment.h"
 
@@ -51,7 +54,8 @@ struct Engine::State {
   std::vector<Field> data_fields;  // of a batch, with its rows: what the graph reads of it
   Purpose purpose = Purpose::kTrain;
   Compiled compiled;
-  std::unique_ptr<Runtime> runtime;
+  std::array<BegunStep, kStepsUnderWay> begun;  // steps under way, by number in turn
+  std::unique_ptr<Runtime> runtime;             // before it goes no step is under way: what they hold goes after it
   LoadedProgram* training = nullptr;
   LoadedProgram* evaluation = nullptr;
   LoadedProgram* prediction = nullptr;
@@ -64,15 +68,11 @@ struct Engine::State {
   int64_t steps_done = 0;
   int64_t batches_taken = 0;          // also that of the next batch
   std::optional<int64_t> data_parts;  // of the run that this one goes on with
-  Tensor rate = Tensor::scalar(0.0f);
-  Tensor step_number = Tensor::scalar(int32_t{0});
-  std::map<std::string, const Tensor*> inputs;
-  TensorMap results;
-  TensorMap decoded;  // the logits of the last place
+  TensorMap decoded;                  // the logits of the last place
   RuleLookup rules;
   bool check_placements = true;
   std::unique_ptr<SplitStep> split_step;
-  std::map<std::string, const Tensor*> accumulation_inputs;
+  StepInputs accumulation_inputs;
   std::optional<double> own_rate;  // instead of the schedule's
   StepResult pending;              // of the batches that were accumulated since the last update: sums
   int64_t accumulated = 0;         // their number
@@ -153,60 +153,52 @@ struct Engine::State {
     return bytes;
   }
 
-  /// The inputs of a step or of a part of it; `draw` numbers the random numbers of dropout (and the step, for the optimizer).
-  void give(std::map<std::string, const Tensor*>& given, const Batch& batch, int32_t draw) {
-    check_rows(batch);
-    rate.values<float>()[0] = static_cast<float>(next_rate());
-    step_number.values<int32_t>()[0] = draw;
-    for (const TaskInput& input : compiled.tasks.inputs) {
-      const Tensor*& place = given[input.name];
-      if (const Tensor* of_batch = batch.find(input.name))
-        place = of_batch;
-      else if (input.name == kLearningRateInput)
-        place = &rate;
-      else if (input.name == kStepInput)
-        place = &step_number;
-      else
-        throw InternalError("the training graph has an unknown input '" + input.name + "'");
-    }
+  int64_t under_way() const { return runtime->steps_under_way(); }
+  int64_t next_step() const { return steps_done + under_way(); }
+  BegunStep& begun_step(int64_t number) { return begun[static_cast<size_t>(number % kStepsUnderWay)]; }
+
+  void begin_step(const Batch& batch, const Observer* observer) {
+    check_rows(data_fields, batch);
+    BegunStep& next = begun_step(next_step());
+    next.inputs.give(compiled.tasks.inputs, batch, next_rate(), static_cast<int32_t>(next_step()));
+    next.tokens = batch.at(kLabels).size();
+    runtime->begin_step(*training, next.inputs.by_name(), next.results, observer);
   }
 
-  double next_rate() const { return own_rate.value_or(learning_rate(config.optimizer.schedule, steps_done)); }
+  StepResult end_step() {
+    const Seconds time = runtime->end_step();
+    BegunStep& ended = begun_step(steps_done);
+    const StepResult result{.step = steps_done++,
+                            .loss = ended.result("loss"),
+                            .learning_rate = ended.inputs.rate(),
+                            .grad_norm = ended.result("grad_norm"),
+                            .tokens = ended.tokens,
+                            .time = time,
+                            .data_wait = ended.data_wait};
+    if (ended.batch) loader->recycle(std::move(*ended.batch));
+    ended.batch.reset();
+    check_is_a_number(result.loss, result.step);
+    return result;
+  }
+
+  /// The next one of the loader; the caller hands it back.
+  Batch take_batch() {
+    start_loader();
+    if (has_taken) loader->recycle(std::move(taken));
+    has_taken = false;
+    Batch batch = loader->next();
+    ++batches_taken;
+    return batch;
+  }
+
+  double next_rate() const { return own_rate.value_or(learning_rate(config.optimizer.schedule, next_step())); }
 
   void check_trains() const { ensure(purpose == Purpose::kTrain, "an engine that was made to evaluate does not train"); }
-
-  void check_rows(const Batch& batch) const {
-    for (const auto& [name, wanted] : data_fields) {
-      const Tensor* given = batch.find(name);
-      if (given && given->type() == wanted) continue;
-      throw UserError("a batch " + (given ? "of " + to_text(given->type()) : "without " + name) + " does not fit this training",
-                      "its step takes " + name + " " + to_text(wanted) + ": train.batch rows of samples",
-                      "give batches of train.batch rows, or set train.batch to the rows that you have", ExitCode::kBadData);
-    }
-  }
-
-  void check_predicts() const {
-    if (objective_of(config.model) == Objective::kNextToken) return;
-    throw UserError("a model of kind " + config.model.kind + " does not go on from tokens", "it was made to predict something else",
-                    "use a model of the next token, such as gpt", ExitCode::kUsage);
-  }
-
-  void check_is_a_number(double loss) const {
-    if (std::isfinite(loss)) return;
-    throw UserError("the loss of step " + std::to_string(steps_done) + " is not a number",
-                    "training diverged: values grew until they left the range of f32",
-                    "lower optimizer.learning_rate, lengthen optimizer.warmup, or set optimizer.clip_norm", ExitCode::kDiverged);
-  }
 
   void check_is_accumulated(const std::string& what) const {
     if (accumulated > 0) return;
     throw UserError(what + " has no gradients", "nothing was accumulated since the last step",
                     "call accumulate() with a batch first, or step() for a whole step", ExitCode::kUsage);
-  }
-
-  double result(std::string_view name) const {
-    const auto found = results.find(std::string(name));
-    return found == results.end() ? 0.0 : found->second.values<float>()[0];
   }
 };
 
@@ -274,11 +266,12 @@ int64_t Engine::steps_per_epoch() const {
 
 DataPosition Engine::position() const {
   const State& s = *state_;
-  return {s.steps_done, s.batches_taken, s.parts()};
+  return {s.steps_done, s.batches_taken - s.under_way(), s.parts()};
 }
 
 void Engine::set_position(const DataPosition& position) {
   State& s = *state_;
+  check_rests(s.under_way(), "set_position()");
   s.loader.reset();
   s.has_taken = false;
   s.steps_done = position.step;
@@ -292,16 +285,14 @@ void Engine::set_position(const DataPosition& position) {
 const Batch& Engine::next_batch() {
   State& s = *state_;
   const auto start = std::chrono::steady_clock::now();
-  s.start_loader();
-  if (s.has_taken) s.loader->recycle(std::move(s.taken));
-  s.taken = s.loader->next();
+  s.taken = s.take_batch();
   s.has_taken = true;
-  ++s.batches_taken;
   s.data_wait = seconds_since(start);
   return s.taken;
 }
 
 StepResult Engine::step(const Observer* observer) {
+  check_rests(state_->under_way(), "step()");
   const Batch& batch = next_batch();
   StepResult result = step(batch, observer);
   result.data_wait = state_->data_wait;
@@ -311,19 +302,28 @@ StepResult Engine::step(const Observer* observer) {
 StepResult Engine::step(const Batch& batch, const Observer* observer) {
   State& s = *state_;
   s.check_trains();
+  check_rests(s.under_way(), "step()");
+  s.begin_step(batch, observer);
+  return s.end_step();
+}
+
+void Engine::begin_step() {
+  State& s = *state_;
+  s.check_trains();
+  ensure(s.under_way() < kStepsUnderWay, "a step is begun when there is room for one more under way");
   const auto start = std::chrono::steady_clock::now();
-  s.give(s.inputs, batch, static_cast<int32_t>(s.steps_done));
-  s.runtime->run(*s.training, s.inputs, s.results, observer);
-  const StepResult result{.step = s.steps_done,
-                          .loss = s.result("loss"),
-                          .learning_rate = s.rate.values<float>()[0],
-                          .grad_norm = s.result("grad_norm"),
-                          .tokens = batch.at(kLabels).size(),
-                          .time = seconds_since(start),
-                          .data_wait = Seconds(0)};
-  s.check_is_a_number(result.loss);
-  ++s.steps_done;
-  return result;
+  BegunStep& next = s.begun_step(s.next_step());
+  const Batch& batch = next.batch.emplace(s.take_batch());
+  next.data_wait = seconds_since(start);
+  s.begin_step(batch, nullptr);
+}
+
+StepResult Engine::end_step() {
+  return state_->end_step();
+}
+
+int Engine::steps_under_way() const {
+  return state_->runtime->steps_under_way();
 }
 
 StepResult Engine::run(const Batch& batch) {
@@ -334,11 +334,12 @@ double Engine::accumulate(const Batch& batch) {
   State& s = *state_;
   const auto start = std::chrono::steady_clock::now();
   s.check_trains();
+  check_rests(s.under_way(), "accumulate()");
   if (!s.split_step) s.split_step = std::make_unique<SplitStep>(s.config, s.plan, s.graph, s.compiled, s.rules, *s.runtime);
-  s.give(s.accumulation_inputs, batch, draw_of(s.steps_done, s.accumulated));
-  s.accumulation_inputs.erase(std::string(kLearningRateInput));
-  const double loss = s.split_step->accumulate(s.accumulation_inputs);
-  s.check_is_a_number(loss);
+  check_rows(s.data_fields, batch);
+  s.accumulation_inputs.give(s.compiled.tasks.inputs, batch, s.next_rate(), draw_of(s.steps_done, s.accumulated));
+  const double loss = s.split_step->accumulate(s.accumulation_inputs.by_name());
+  check_is_a_number(loss, s.steps_done);
   if (s.accumulated == 0) s.pending = {};
   s.pending.loss += loss;
   s.pending.tokens += batch.at(kLabels).size();
@@ -400,6 +401,7 @@ BatchRange Engine::dataloader(int64_t batches) {
 
 Engine::Evaluation Engine::evaluate(int64_t batches) {
   State& s = *state_;
+  check_rests(s.under_way(), "evaluate()");
   const int64_t batch = s.config.train.batch;
   LoadedProgram& program = s.evaluation_program();
   const Sampler sampler(
@@ -433,7 +435,8 @@ Engine::Evaluation Engine::evaluate(int64_t batches) {
 
 std::vector<float> Engine::predict(const std::vector<int32_t>& tokens) {
   State& s = *state_;
-  s.check_predicts();
+  check_rests(s.under_way(), "predict()");
+  check_predicts(s.config.model);
   LoadedProgram& program = s.prediction_program();
   const int64_t context = s.config.model.context;
   const auto used = std::min<int64_t>(context, static_cast<int64_t>(tokens.size()));
@@ -449,6 +452,7 @@ std::vector<float> Engine::predict(const std::vector<int32_t>& tokens) {
 
 std::vector<int32_t> Engine::generate(std::vector<int32_t> prompt, int64_t count, const SamplingOptions& options) {
   State& s = *state_;
+  check_rests(s.under_way(), "generate()");
   const auto start = static_cast<int64_t>(prompt.size());
   int64_t decoded = 0;  // tokens of the text so far
   const auto next_logits = [&]() -> std::vector<float> {
@@ -463,6 +467,7 @@ std::vector<int32_t> Engine::generate(std::vector<int32_t> prompt, int64_t count
 }
 
 TensorMap Engine::variables() {
+  check_rests(state_->under_way(), "variables()");
   TensorMap values;
   for (const Variable& variable : state_->graph.variables()) {
     const std::string& name = state_->graph.value(variable.value).name;
@@ -472,6 +477,7 @@ TensorMap Engine::variables() {
 }
 
 void Engine::set_variables(const TensorMap& values) {
+  check_rests(state_->under_way(), "set_variables()");
   for (const auto& [name, value] : values) state_->runtime->set_variable(name, value);
 }
 

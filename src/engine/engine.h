@@ -74,6 +74,7 @@ class Engine {
   const Compiled& compiled() const;
   Runtime& runtime();
   const Runtime& runtime() const;
+  /// Steps that have ended.
   int64_t step_count() const;
 
   /// Which batches the run takes: those of the sampler, from its position on. Another run goes on with them, under whatever plan.
@@ -92,6 +93,16 @@ class Engine {
   /// The same, with a given whole batch.  throws  UserError (65) when it has not train.batch rows
   StepResult step(const Batch& batch, const Observer* observer = nullptr);
 
+  // The same in two halves, so that steps follow each other without a pause: the ranks that are through with one take up the next. While a
+  // step is under way only these, set_learning_rate() and what is const may be called; all else throws UserError (2).
+
+  /// Begins the next step, on the next batch of the training data.  requires  fewer than kStepsUnderWay are under way
+  void begin_step();
+  /// Ends the oldest. Its time is from when it was begun, or the one before it was done, until it was done.
+  StepResult end_step();
+  /// Begun and not ended.
+  int steps_under_way() const;
+
   /// The next whole batch of the training data, in the order of config().data; it stays until the next one is taken, here or by step().
   const Batch& next_batch();
   /// The next `batches` of them: `for (const Batch& batch : engine.dataloader(100)) engine.run(batch);`
@@ -99,11 +110,11 @@ class Engine {
   /// The same as step(batch).
   StepResult run(const Batch& batch);
 
-  // Between steps. A step is done on all ranks when its call returns, and nothing of the next one has begun but the loading of its batch. So
+  // Between steps. A step is done on all ranks when step() returns, and nothing of the next one has begun but the loading of its batch. So
   // what comes between two steps waits for nothing: it sees every update of the step before it and none of the step after, whatever the
   // schedule; and evaluate(), predict(), generate(), variables() and saving leave the steps after them what they would have been.
 
-  /// The rate of the steps from the next one on, instead of the schedule's; nothing: the schedule again, at the step where it would be.
+  /// The rate of the steps that are begun from now on, instead of the schedule's; nothing: the schedule again, at the step where it would be.
   ///   throws  UserError (2) when it is negative or no number
   void set_learning_rate(std::optional<double> rate);
 

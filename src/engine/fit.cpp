@@ -42,7 +42,7 @@ class Fit {
   FitResult run() {
     try {
       tell(&Callback::on_train_begin);
-      while (state_.step < state_.last_step && !control_.should_stop) one_step();
+      while (engine_.steps_under_way() > 0 || (state_.step < state_.last_step && !control_.should_stop)) one_step();
       if (state_.step < state_.last_step)
         state_.stop_reason = control_.stop_reason.empty() ? "a callback asked for it" : control_.stop_reason;
       if (options_.evaluate_at_end) evaluate();
@@ -61,16 +61,40 @@ class Fit {
     const bool first_of_epoch = state_.step % state_.steps_per_epoch == 0 || state_.step == first_step_;
     if (first_of_epoch) tell(&Callback::on_epoch_begin);
     tell(&Callback::on_step_begin);
-    result_.steps.push_back(options_.accumulate > 0 ? step_in_parts() : engine_.step());
+    result_.steps.push_back(options_.accumulate > 0 ? step_in_parts() : whole_step());
     state_.result = &result_.steps.back();
     state_.step = engine_.step_count();
     tell(&Callback::on_step_end);
     if (state_.step % state_.steps_per_epoch == 0) tell(&Callback::on_epoch_end);
     if (is_due(options_.log_every) || (options_.log_every > 0 && (state_.step == first_step_ + 1 || state_.step == state_.last_step)))
       tell(&Callback::on_log);
+    if (engine_.steps_under_way() > 0) return;  // what was asked for is done after the last of them
     if (is_due(options_.evaluate_every) || control_.should_evaluate) evaluate();
     if (options_.save && (is_due(options_.save_every) || control_.should_save)) save();
     control_.should_evaluate = control_.should_save = false;
+  }
+
+  /// The step that is told of next. The one after it is begun before it ends, where nobody minds.
+  StepResult whole_step() {
+    if (begin_error_) std::rethrow_exception(begin_error_);
+    if (engine_.steps_under_way() == 0) engine_.begin_step();
+    if (may_begin_another()) {
+      try {
+        engine_.begin_step();
+      } catch (...) {  // the step before it is told of first
+        begin_error_ = std::current_exception();
+      }
+    }
+    return engine_.end_step();
+  }
+
+  /// After the step that ends next, is there another, and nobody who does anything before it?
+  bool may_begin_another() const {
+    const int64_t done = state_.step + 1;
+    if (done == state_.last_step || control_.should_stop || control_.should_evaluate || control_.should_save) return false;
+    if (is_multiple(done, options_.evaluate_every) || (options_.save && is_multiple(done, options_.save_every))) return false;
+    return std::ranges::all_of(options_.callbacks,
+                               [&](const Callback* callback) { return callback->attention(done) == Attention::kNumbers; });
   }
 
   StepResult step_in_parts() {
@@ -85,7 +109,8 @@ class Fit {
     return result;
   }
 
-  bool is_due(int64_t every) const { return every > 0 && state_.step % every == 0; }
+  static bool is_multiple(int64_t steps, int64_t every) { return every > 0 && steps % every == 0; }
+  bool is_due(int64_t every) const { return is_multiple(state_.step, every); }
 
   void evaluate() {
     if (control_.should_hurry) return;
@@ -124,7 +149,19 @@ class Fit {
     if (first) std::rethrow_exception(first);
   }
 
+  /// Steps under way end, and nobody hears of them: what they meet, such as a loss that is still not a number, is not the first error.
+  void let_steps_end() {
+    while (engine_.steps_under_way() > 0) {
+      try {
+        engine_.end_step();
+      } catch (const std::exception&) {
+        continue;
+      }
+    }
+  }
+
   [[noreturn]] void end_after(const std::exception_ptr& error) {
+    let_steps_end();
     state_.stop_reason = "an error ended training";
     state_.error = message_of(error);
     for (Callback* callback : options_.callbacks) {
@@ -145,6 +182,7 @@ class Fit {
   TrainingState state_;
   TrainingControl control_;
   const Callback* telling_ = nullptr;
+  std::exception_ptr begin_error_;  // of the step after the one that ended last
   int64_t saved_step_ = -1;
 };
 
@@ -152,6 +190,7 @@ class Fit {
 class AfterStep : public Callback {
  public:
   explicit AfterStep(const std::function<bool(const StepResult&)>& on_step) : on_step_(on_step) {}
+  Attention attention(int64_t) const override { return on_step_ ? Attention::kWholeRun : Attention::kNumbers; }
   void on_step_end(const TrainingState& state, TrainingControl& control) override {
     if (on_step_ && !on_step_(*state.result)) control.stop("the function after the step asked for it");
   }

@@ -177,6 +177,156 @@ TEST(Fit, RefusesNumbersBelowZero) {
   EXPECT_THROW(engine.fit({.steps = 1, .evaluate_every = -1}), UserError);
 }
 
+// ---- steps that follow each other without a pause ----
+
+/// Hears each step and looks at numbers only; how many steps were under way behind it.
+class Watcher : public Callback {
+ public:
+  explicit Watcher(Attention attention = Attention::kNumbers) : attention_(attention) {}
+  Attention attention(int64_t) const override { return attention_; }
+  void on_step_begin(const TrainingState& s, TrainingControl&) override { events.push_back("begin " + std::to_string(s.step)); }
+  void on_step_end(const TrainingState& s, TrainingControl& control) override {
+    events.push_back("end " + std::to_string(s.step));
+    under_way.push_back(s.engine.steps_under_way());
+    EXPECT_EQ(s.engine.step_count(), s.step);
+    if (act) act(s.step, control);
+  }
+  void on_train_end(const TrainingState& s, TrainingControl&) override { events.push_back("train end " + std::to_string(s.step)); }
+
+  std::vector<std::string> events;
+  std::vector<int> under_way;
+  std::function<void(int64_t, TrainingControl&)> act;
+
+ private:
+  Attention attention_;
+};
+
+std::vector<double> losses_of(const std::vector<StepResult>& steps) {
+  std::vector<double> losses;
+  for (const StepResult& step : steps) losses.push_back(step.loss);
+  return losses;
+}
+
+std::vector<std::byte> bits_of(const Tensor& tensor) {
+  return {tensor.data(), tensor.data() + byte_size(tensor.type()).value()};
+}
+
+TEST(FitWithoutPauses, TheNextStepIsUnderWayWhereNobodyMinds) {
+  Engine engine(small_run(), serial_plan(), small_text());
+  Watcher watcher;
+  engine.fit({.steps = 7, .callbacks = {&watcher}, .evaluate_every = 3, .evaluate_batches = 1, .save_every = 5, .save = [](Engine& saved) {
+                EXPECT_EQ(saved.steps_under_way(), 0);
+              }});
+  EXPECT_THAT(watcher.under_way, ElementsAre(1, 1, 0, 1, 0, 0, 0)) << "none behind 3 and 6, 5, and the last one";
+  EXPECT_THAT(watcher.events, ElementsAre("begin 0", "end 1", "begin 1", "end 2", "begin 2", "end 3", "begin 3", "end 4", "begin 4",
+                                          "end 5", "begin 5", "end 6", "begin 6", "end 7", "train end 7"));
+}
+
+TEST(FitWithoutPauses, OneWhoLooksAtTheWholeRunMakesEachStepWait) {
+  Engine engine(small_run(), serial_plan(), small_text());
+  Watcher numbers, whole(Attention::kWholeRun);
+  engine.fit({.steps = 3, .callbacks = {&numbers, &whole}});
+  EXPECT_THAT(whole.under_way, ElementsAre(0, 0, 0));
+}
+
+TEST(FitWithoutPauses, LossesRatesAndStateAreThoseOfSingleSteps) {
+  for (const char* plan : {"serial", "dp2", "pp2-m2", "dp2-pp2-m2"})
+    for (const double clip_norm : {0.0, 1.0}) {  // without the norm of all stages each stage updates alone
+      RunConfig config = tiny_gpt();
+      config.optimizer.clip_norm = clip_norm;
+      config.optimizer.schedule.warmup = 3;
+      Engine alone(config, plan_of("gpt", plan), small_text()), together(config, plan_of("gpt", plan), small_text());
+      std::vector<double> losses, rates, found_rates;
+      float weight_after_4 = 0;
+      for (int i = 0; i < 6; ++i) {
+        const StepResult step = alone.step();
+        losses.push_back(step.loss);
+        rates.push_back(step.learning_rate);
+        if (i == 3) weight_after_4 = alone.variables().at("head.weight").values<float>()[0];
+      }
+      float saved_weight = 0;
+      const auto save = [&](Engine& engine) {
+        if (engine.step_count() == 4) saved_weight = engine.variables().at("head.weight").values<float>()[0];
+      };
+      const FitResult fitted = together.fit({.steps = 6, .save_every = 4, .save = save});
+      EXPECT_EQ(saved_weight, weight_after_4) << plan;
+      for (const StepResult& step : fitted.steps) found_rates.push_back(step.learning_rate);
+      EXPECT_EQ(losses_of(fitted.steps), losses) << plan;
+      EXPECT_EQ(found_rates, rates) << plan;
+      const TensorMap expected = alone.variables(), found = together.variables();
+      for (const auto& [name, tensor] : expected) EXPECT_EQ(bits_of(tensor), bits_of(found.at(name))) << plan << ": " << name;
+      EXPECT_EQ(together.position().batch, 6);
+    }
+}
+
+TEST(FitWithoutPauses, WhoAsksForTheEndByNumbersGetsItBehindTheStepUnderWay) {
+  Engine engine(small_run(), serial_plan(), small_text());
+  Watcher watcher;
+  watcher.act = [](int64_t step, TrainingControl& control) {
+    if (step == 2) control.stop("enough");
+  };
+  const FitResult result = engine.fit({.steps = 9, .callbacks = {&watcher}});
+  EXPECT_EQ(result.stop_reason, "enough");
+  EXPECT_EQ(result.steps.size(), 3U);
+  EXPECT_EQ(watcher.events.back(), "train end 3");
+  EXPECT_EQ(engine.step_count(), 3);
+}
+
+TEST(FitWithoutPauses, WhatIsAskedForIsDoneBehindTheStepUnderWay) {
+  Engine engine(small_run(), serial_plan(), small_text());
+  Watcher watcher;
+  watcher.act = [](int64_t step, TrainingControl& control) {
+    if (step == 2) control.should_evaluate = control.should_save = true;
+  };
+  std::vector<int64_t> saved;
+  const FitResult result = engine.fit(
+      {.steps = 5, .callbacks = {&watcher}, .evaluate_batches = 1, .save = [&](Engine& saving) { saved.push_back(saving.step_count()); }});
+  ASSERT_EQ(result.evaluations.size(), 1U);
+  EXPECT_EQ(result.evaluations[0].step, 3);
+  EXPECT_THAT(saved, ElementsAre(3, 5));
+}
+
+TEST(FitWithoutPauses, WhenACallbackThrowsTheStepUnderWayIsDoneAndTheEngineGoesOn) {
+  Engine engine(small_run(), serial_plan(), small_text()), plain(small_run(), serial_plan(), small_text());
+  Watcher watcher, other;
+  watcher.act = [](int64_t step, TrainingControl&) {
+    if (step == 2) throw std::runtime_error("the disk is gone");
+  };
+  EXPECT_THROW(engine.fit({.steps = 9, .callbacks = {&watcher, &other}}), std::runtime_error);
+  EXPECT_EQ(other.events.back(), "train end 2");
+  EXPECT_EQ(engine.steps_under_way(), 0);
+  EXPECT_EQ(engine.step_count(), 3);
+  for (int i = 0; i < 3; ++i) plain.step();
+  EXPECT_EQ(engine.step().loss, plain.step().loss);
+}
+
+/// A text of which one sample cannot be read.
+class TornText : public Dataset {
+ public:
+  TornText(DatasetPtr text, int64_t torn) : Dataset(text->fields()), text_(std::move(text)), torn_(torn) {}
+  int64_t samples() const override { return text_->samples(); }
+  uint64_t fingerprint() const override { return text_->fingerprint(); }
+  void write(int64_t sample, int64_t row, Batch& batch) const override {
+    if (sample == torn_) throw UserError("the text is torn", "a page is missing", "find it");
+    text_->write(sample, row, batch);
+  }
+
+ private:
+  DatasetPtr text_;
+  int64_t torn_;
+};
+
+TEST(FitWithoutPauses, ABatchThatCannotBeReadIsHeardOfBehindTheStepBeforeIt) {
+  RunConfig config = small_run();
+  auto data = std::make_shared<RunData>(*small_text());
+  data->train = std::make_shared<const TornText>(data->train, 2 * config.train.batch);  // the first sample of the third batch
+  config.data.shuffle = Shuffle::kNone;
+  Engine engine(config, serial_plan(), data);
+  Watcher watcher;
+  EXPECT_THROW(engine.fit({.steps = 9, .callbacks = {&watcher}}), UserError);
+  EXPECT_EQ(watcher.events, (std::vector<std::string>{"begin 0", "end 1", "begin 1", "end 2", "begin 2", "train end 2"}));
+}
+
 // ---- early stop ----
 
 /// What an early stop says to a sequence of held-out losses, one a step: the step that it stops at, or 0.

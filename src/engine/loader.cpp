@@ -17,7 +17,7 @@ struct BatchLoader::State {
   std::vector<Batch> ring;
   int64_t filled = 0, taken = 0, returned = 0;
   bool stop = false;
-  std::exception_ptr error;
+  std::exception_ptr error;  // of the last one filled
   std::mutex mutex;
   std::condition_variable changed;
   std::unique_ptr<Worker> worker;
@@ -47,7 +47,7 @@ struct BatchLoader::State {
 
 BatchLoader::BatchLoader(DatasetPtr dataset, Sampler sampler, int64_t first_step, int depth)
     : state_(new State{std::move(dataset), std::move(sampler), first_step, {}, 0, 0, 0, false, nullptr, {}, {}, nullptr}) {
-  state_->ring.resize(static_cast<size_t>(depth) + 1);
+  state_->ring.resize(static_cast<size_t>(depth) + kStepsUnderWay);
   state_->worker = std::make_unique<Worker>([state = state_.get()] { state->work(); });
 }
 
@@ -63,7 +63,7 @@ BatchLoader::~BatchLoader() {
 Batch BatchLoader::next() {
   std::unique_lock lock(state_->mutex);
   state_->changed.wait(lock, [&] { return state_->filled > state_->taken; });
-  if (state_->error) std::rethrow_exception(state_->error);
+  if (state_->error && state_->taken + 1 == state_->filled) std::rethrow_exception(state_->error);
   return std::move(state_->place(state_->taken++));
 }
 

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "engine/checkpointing.h"
 #include "engine/runs_for_tests.h"
 
 namespace tessera {
@@ -70,6 +71,65 @@ TEST(OwnLoop, ABatchOfOnesOwnIsAStepLikeAnyOther) {
   for (int i = 0; i < 20; ++i) engine.run(own);
   EXPECT_LT(engine.run(own).loss, first);
   EXPECT_EQ(engine.step_count(), 22);
+}
+
+TEST(OwnLoop, StepsInTwoHalvesFollowEachOtherAndGiveWhatStepsGive) {
+  Engine whole(tiny_mlp(), plan_of("mlp", "dp2"), small_text()), halves(tiny_mlp(), plan_of("mlp", "dp2"), small_text());
+  std::vector<double> expected, found;
+  for (int i = 0; i < 5; ++i) expected.push_back(whole.step().loss);
+  halves.begin_step();
+  for (int i = 0; i < 5; ++i) {
+    if (i < 4) halves.begin_step();
+    EXPECT_EQ(halves.steps_under_way(), i < 4 ? 2 : 1);
+    EXPECT_EQ(halves.step_count(), i);
+    EXPECT_EQ(halves.position().batch, i) << "of the next step to end";
+    const StepResult step = halves.end_step();
+    EXPECT_EQ(step.step, i);
+    EXPECT_EQ(step.tokens, 8 * 8);
+    found.push_back(step.loss);
+  }
+  EXPECT_EQ(found, expected);
+}
+
+TEST(OwnLoop, ARateThatIsSetCountsForTheStepsBegunFromThenOn) {
+  Engine engine(tiny_mlp(), serial_plan(), small_text());
+  engine.begin_step();
+  engine.set_learning_rate(0.125);
+  engine.begin_step();
+  engine.set_learning_rate(0.25);
+  EXPECT_NE(engine.end_step().learning_rate, 0.125);
+  EXPECT_EQ(engine.end_step().learning_rate, 0.125);
+}
+
+TEST(OwnLoop, WhatBelongsBetweenStepsIsRefusedWhileOneIsUnderWay) {
+  Engine engine(tiny_gpt(), serial_plan(), small_text());
+  Batch batch;
+  small_text()->train->fill(engine.sampler(), 0, {0, 8}, batch);
+  const TensorMap variables = engine.variables();
+  RealFileSystem disk;
+  CheckpointFolder folder(disk, std::filesystem::path(testing::TempDir()) / "own_loop_test");
+  engine.begin_step();
+  const std::vector<std::pair<std::string, std::function<void()>>> calls = {
+      {"step()", [&] { engine.step(); }},
+      {"step()", [&] { engine.run(batch); }},
+      {"accumulate()", [&] { engine.accumulate(batch); }},
+      {"evaluate()", [&] { engine.evaluate(1); }},
+      {"predict()", [&] { engine.predict({1}); }},
+      {"generate()", [&] { engine.generate({1}, 1, {}); }},
+      {"variables()", [&] { engine.variables(); }},
+      {"set_variables()", [&] { engine.set_variables(variables); }},
+      {"set_position()", [&] { engine.set_position({}); }},
+      {"save_checkpoint()", [&] { save_checkpoint(engine, folder, 1); }}};
+  for (const auto& [name, call] : calls) {
+    try {
+      call();
+      ADD_FAILURE() << name << " was not refused";
+    } catch (const UserError& error) {
+      EXPECT_EQ(error.what_happened(), name + " came while a step was under way");
+    }
+  }
+  EXPECT_EQ(engine.end_step().step, 0);
+  EXPECT_NO_THROW(engine.evaluate(1));
 }
 
 TEST(OwnLoop, ABatchOfOtherRowsIsRefusedWithBothNumbers) {

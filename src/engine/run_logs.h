@@ -37,6 +37,7 @@ class JsonLines {
 class MetricsLog : public Callback {
  public:
   explicit MetricsLog(std::filesystem::path path) : lines_(std::move(path)) {}
+  Attention attention(int64_t) const override { return Attention::kNumbers; }
   void on_train_begin(const TrainingState& state, TrainingControl&) override;
   void on_step_end(const TrainingState& state, TrainingControl&) override;
   void on_evaluate(const TrainingState& state, TrainingControl&) override;
@@ -51,11 +52,11 @@ class MetricsLog : public Callback {
 ///
 ///   fields  rank, local_rank, host_name, pid, source, step, relative_step (from the start of this process), time_us (since 1970),
 ///           log_type_name, value, delta_ms (since the line before), seq_id
-///   limit   ranks that are threads of one process begin and end a step together, and their lines differ in rank and memory; each process
-///           writes those of its own
+///   limit   lines of ranks that are threads of one process differ in rank and memory alone; each process writes those of its own
 class RankLogs : public Callback {
  public:
   RankLogs(const std::filesystem::path& folder, const Engine& engine, int64_t every);
+  Attention attention(int64_t) const override { return Attention::kNumbers; }
   void on_train_begin(const TrainingState& state, TrainingControl&) override;
   void on_step_end(const TrainingState& state, TrainingControl&) override;
   void on_evaluate(const TrainingState& state, TrainingControl&) override;
@@ -77,6 +78,7 @@ class RankLogs : public Callback {
 class EventLog : public Callback {
  public:
   explicit EventLog(const std::filesystem::path& folder) : file_(folder) {}
+  Attention attention(int64_t) const override { return Attention::kNumbers; }
   void on_step_end(const TrainingState& state, TrainingControl&) override;
   void on_evaluate(const TrainingState& state, TrainingControl&) override;
 

@@ -35,7 +35,9 @@ Lives find_lives(const Program& program) {
   }
   for (int i = 0; i < static_cast<int>(program.instructions.size()); ++i) {
     const Instruction& instruction = program.instructions[static_cast<size_t>(i)];
-    for (RegisterIndex reg : instruction.writes()) lives.begin[static_cast<size_t>(reg)] = lives.end[static_cast<size_t>(reg)] = i + 1;
+    const int begin = instruction.after < 0 ? i + 1 : instruction.after + 2;
+    for (RegisterIndex reg : instruction.writes())
+      lives.begin[static_cast<size_t>(reg)] = begin, lives.end[static_cast<size_t>(reg)] = i + 1;
     for (RegisterIndex reg : instruction.reads()) {
       lives.end[static_cast<size_t>(reg)] = i + 1;
       if (instruction.is_exchange) lives.is_shared[static_cast<size_t>(reg)] = true;

@@ -141,6 +141,7 @@ Compiled compile(const Graph& graph, const Meshes& meshes, const std::vector<Mar
   stage("buckets", [&] { exchange_in_buckets(program, options.bucket); }, [&] { return moved_text(program); });
   stage("copies", [&] { add_device_copies(program, devices_of(program.places, meshes)); }, [&] { return copies_text(program); });
   result.mesh_names = names_of_places(program, meshes);
+  stage("overlap", [&] { overlap_exchanges(program, options.overlap); }, [&] { return overlap_text(program); });
   stage("arena", [&] { result.arenas = plan_arenas(program); }, [&] { return arena_text(result); });
   stage("tasks", [&] { result.tasks = make_tasks(std::move(program), result.arenas); }, [&] { return to_text(result.tasks); });
   stage(

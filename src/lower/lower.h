@@ -9,6 +9,7 @@
 #include "lower/arena.h"
 #include "lower/buckets.h"
 #include "lower/halo_choice.h"
+#include "lower/overlap.h"
 #include "lower/split_matmuls.h"
 #include "schedule/pipeline.h"
 #include "shard/propagate.h"
@@ -30,6 +31,7 @@ struct CompileOptions {
   PipelineKind schedule = PipelineKind::kOneForwardOneBackward;
   ReshardOptions reshard = {};      // prices of links, and how sums are put together
   Bytes bucket = kGradientBucket;   // of gradients that travel together during the backward
+  Bytes overlap = kOverlapWindow;   // of exchanges that are under way ahead of their turn; 0: none is
   HaloOptions halos = {};           // exchanged or computed, and by which prices
   SplitOptions split_matmuls = {};  // products taken apart with their exchanges: none, so many stripes, or where it pays
   bool check_placements = true;     // false: for a rule that is broken on purpose, to see that the numbers show it

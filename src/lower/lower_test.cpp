@@ -260,7 +260,7 @@ TEST(Compile, DumpsEveryStage) {
             stages.emplace_back(stage);
           }});
   EXPECT_THAT(stages, testing::ElementsAre("serial", "propagate", "halos", "partition", "in-place", "order", "split-matmuls", "buckets",
-                                           "copies", "arena", "tasks", "check", "placements"));
+                                           "copies", "overlap", "arena", "tasks", "check", "placements"));
 }
 
 }  // namespace

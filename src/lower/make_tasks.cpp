@@ -15,6 +15,10 @@ class TaskMaker {
     graph_.devices = program_.devices;
     graph_.kernels = program_.kernels;
     for (const ArenaPlan& arena : arenas) graph_.arenas.push_back(arena.size);
+    is_waited_for_.assign(program_.instructions.size(), false);
+    for (const Instruction& instruction : program_.instructions)
+      if (instruction.after >= 0 && is_on(instruction.source, instruction.mesh))
+        is_waited_for_[static_cast<size_t>(instruction.after)] = true;
   }
 
   TaskGraph run() {
@@ -25,12 +29,14 @@ class TaskMaker {
     for (size_t i = 0; i < program_.instructions.size(); ++i) {
       for (int mesh = 0; mesh < mesh_count(); ++mesh) make_feed_before(static_cast<int>(i), mesh, first_reads);
       Instruction& instruction = program_.instructions[i];
+      ends_task_ = i > 0 && is_waited_for_[i - 1];
       if (instruction.is_exchange)
         add_exchange(instruction);
       else if (instruction.is_copy)
         add_copy(instruction);
       else
         add_kernel(instruction);
+      task_of_.push_back(static_cast<TaskId>(graph_.tasks.size()) - 1);
     }
     for (int mesh = 0; mesh < mesh_count(); ++mesh) make_fetch(mesh);
     graph_.registers = std::move(program_.registers);
@@ -93,9 +99,11 @@ class TaskMaker {
     task.kind = Task::Kind::kExchange;
     task.role = instruction.role;
     task.micro_batch = instruction.micro_batch;
+    task.pass = instruction.pass;
     task.mesh = instruction.mesh;
     task.exchange = std::move(instruction.exchange);
     task.reason = std::move(instruction.reason);
+    if (instruction.after >= 0) task.after = task_of_[static_cast<size_t>(instruction.after)];
     task.inputs = {instruction.source};
     task.outputs = {instruction.target};
     graph_.tasks.push_back(std::move(task));
@@ -107,6 +115,7 @@ class TaskMaker {
     task.kind = Task::Kind::kCopy;
     task.role = instruction.role;
     task.micro_batch = instruction.micro_batch;
+    task.pass = instruction.pass;
     task.mesh = instruction.mesh;
     task.inputs = {instruction.source};
     task.outputs = {instruction.target};
@@ -115,20 +124,20 @@ class TaskMaker {
 
   void add_kernel(Instruction& instruction) {
     const Task& last = graph_.tasks.back();
-    if (last.kind != Task::Kind::kCompute || instruction.begins_task || instruction.step.control ||
-        (!last.steps.empty() && last.steps.back().control) || last.role != instruction.role || last.mesh != instruction.mesh ||
-        last.micro_batch != instruction.micro_batch || last_stage_ != instruction.stage || last_pass_ != instruction.pass) {
+    if (ends_task_ || last.kind != Task::Kind::kCompute || instruction.step.control || (!last.steps.empty() && last.steps.back().control) ||
+        last.role != instruction.role || last.mesh != instruction.mesh || last.micro_batch != instruction.micro_batch ||
+        last_stage_ != instruction.stage || last.pass != instruction.pass) {
       Task task;
       task.name = instruction.step.op;
       task.kind = Task::Kind::kCompute;
       task.role = instruction.role;
       task.micro_batch = instruction.micro_batch;
+      task.pass = instruction.pass;
       task.mesh = instruction.mesh;
       graph_.tasks.push_back(std::move(task));
     }
     graph_.tasks.back().steps.push_back(std::move(instruction.step));
     last_stage_ = instruction.stage;
-    last_pass_ = instruction.pass;
   }
 
   /// Producers, consumers, and what each compute task takes in and gives out.
@@ -199,8 +208,12 @@ class TaskMaker {
 
   Program program_;
   TaskGraph graph_;
+  /// By instruction: an exchange may begin behind it that pulls from its own mesh. What comes from another one has its passes to look at:
+  /// they are handed over as they end.
+  std::vector<bool> is_waited_for_;
+  std::vector<TaskId> task_of_;  // by instruction
+  bool ends_task_ = false;       // the instruction before the next one
   int last_stage_ = 0;
-  std::optional<PassKind> last_pass_;  // of the last kernel: who waits for B does not wait for W
 };
 
 }  // namespace

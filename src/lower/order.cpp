@@ -130,9 +130,7 @@ std::string order_text(const Program& program, const std::vector<std::string>& s
     std::string last;
     for (const Instruction& instruction : program.instructions) {
       if (instruction.stage != static_cast<int>(stage)) continue;
-      std::string word = instruction.role == Role::kForward ? "F" : instruction.role == Role::kBackward ? "B" : "O";
-      if (instruction.pass == PassKind::kWeightGradient) word = "W";
-      if (instruction.micro_batch >= 0) word += std::to_string(instruction.micro_batch);
+      const std::string word = pass_text(instruction.role, instruction.pass, instruction.micro_batch);
       if (word != last) text += " " + word;
       last = word;
     }

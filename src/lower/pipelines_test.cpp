@@ -9,6 +9,7 @@
 #include "autodiff/gradient.h"
 #include "autodiff/optimizer.h"
 #include "base/error.h"
+#include "base/text.h"
 #include "lower/lower.h"
 #include "ops/builder.h"
 
@@ -111,6 +112,25 @@ KeptByStage kept_under(int64_t micro_batches, PipelineKind schedule) {
 
 int64_t sum(const std::vector<int64_t>& list) {
   return std::accumulate(list.begin(), list.end(), int64_t{0});
+}
+
+/// The words of a rank's order list that are `pass` of a micro-batch, each followed by a space.
+std::string words_of(const Compiled& compiled, Rank rank, char pass) {
+  std::string found;
+  for (const std::string& word : split_text(rank_order_text(compiled.tasks, rank), ' '))
+    if (word.size() > 1 && word.front() == pass) found += word + " ";
+  return found;
+}
+
+TEST(Pipelines, TasksSayWhichPassOfTheScheduleTheyBelongTo) {
+  const Compiled split = four_stages(4, PipelineKind::kZeroBubbleH1), whole = four_stages(4, PipelineKind::kOneForwardOneBackward);
+  for (Rank rank = 0; rank < kStages; ++rank) {
+    for (const char pass : {'F', 'B', 'W'}) {
+      const std::string each = {pass, '0', ' ', pass, '1', ' ', pass, '2', ' ', pass, '3', ' '};
+      EXPECT_EQ(words_of(split, rank, pass), each) << "rank " << rank;
+      EXPECT_EQ(words_of(whole, rank, pass), pass == 'W' ? "" : each) << "rank " << rank << ": the backward is in one piece";
+    }
+  }
 }
 
 TEST(Pipelines, OneForwardOneBackwardKeepsMinOfMAndPMinusSMicroBatches) {

@@ -22,10 +22,10 @@ struct Instruction {
   std::optional<PassKind> pass = std::nullopt;  // of a pipeline; set when it is ordered
   KernelStep step;                              // of a kernel
   Exchange exchange;                            // of an exchange: pulls from `source` into `target`
+  int after = -1;  // of an exchange: the instruction behind which it may begin, ahead of its turn; -1: at its turn
   RegisterIndex source = -1;
   RegisterIndex target = -1;
   std::string reason;
-  bool begins_task = false;  // of a kernel: those before it end a task, so that what they made may travel while it runs
 
   std::vector<RegisterIndex> reads() const;
   std::vector<RegisterIndex> writes() const;

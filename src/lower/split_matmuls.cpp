@@ -362,7 +362,6 @@ class MatmulSplit {
       const RegisterIndex taken = maker.stripe_of(reg(operand.reg), operand.dim, i);
       RegisterIndex made = maker.stripe_of(wholes.front(), product.result.dim, i);
       products.push_back(maker.take(operand, taken, kernel));
-      products.back().begins_task = i > 0;
       products.push_back(maker.kernel_of(kernel, product.input, taken, made));
       for (size_t e = 0; e < exchanges.size(); ++e) {
         const RegisterIndex target = maker.stripe_of(wholes[e + 1], product.result.dim, i);

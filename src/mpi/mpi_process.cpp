@@ -13,6 +13,8 @@ bool MpiProcess::is_built_in() {
   return true;
 }
 
+void MpiProcess::require() {}
+
 MpiProcess::MpiProcess() {
   int provided = MPI_THREAD_SINGLE;
   const int error = MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided);

@@ -14,6 +14,8 @@ namespace tessera {
 class MpiProcess {
  public:
   static bool is_built_in();
+  /// throws  UserError (2) when it is not
+  static void require();
 
   /// throws  UserError when MPI does not start, or lets only one thread use it
   MpiProcess();

@@ -10,10 +10,14 @@ bool MpiProcess::is_built_in() {
   return false;
 }
 
-MpiProcess::MpiProcess() {
+void MpiProcess::require() {
   throw UserError("this tessera was built without MPI", "MPI was not found when it was configured",
-                  "install libopenmpi-dev and configure anew, or run the ranks as threads of one process: without mpirun",
+                  "install libopenmpi-dev and configure anew, or run the ranks as threads of one process: without mpirun or launch",
                   ExitCode::kUsage);
+}
+
+MpiProcess::MpiProcess() {
+  require();
 }
 
 MpiProcess::~MpiProcess() = default;

@@ -17,6 +17,7 @@ template <typename Work>
 void agree(Network& network, Rank rank, Seconds deadline, Meeting& meeting, const Work& work) {
   std::exception_ptr mine;
   try {
+    const Network::AtWork at_work(network, deadline);
     work();
   } catch (...) {
     mine = std::current_exception();

@@ -41,6 +41,10 @@ TEST(Allocation, AStepAllocatesNothingAfterTheSecond) {
     is_counting = true;
     for (int step = 0; step < 20; ++step) bench.step(&observer);
     is_counting = false;
+    bench.overlapping_steps(2, &observer);  // in the place of the second one for the first time
+    is_counting = true;
+    bench.overlapping_steps(20, &observer);
+    is_counting = false;
     const int reg = register_before;
     EXPECT_EQ(allocations, 0) << mesh << ": the first by a thread that had filled "
                               << (reg < 0 ? "nothing" : bench.graph().registers[static_cast<size_t>(reg)].name);

@@ -85,7 +85,8 @@ void FarPulls::add_staged(size_t port, size_t box, size_t source, int64_t bytes)
   staged.bytes += (bytes + kTensorAlignment - 1) / kTensorAlignment * kTensorAlignment;
 }
 
-void FarPulls::finish_plan() {
+void FarPulls::finish_plan(size_t boxes) {
+  boxes_ = boxes;
   for (const StagedBox& staged : staged_) slot_bytes_ = std::max(slot_bytes_, staged.bytes);
   under_way_ = std::make_unique<Countdown[]>(static_cast<size_t>(slots()) + 1);
 }
@@ -104,10 +105,11 @@ void FarPulls::post(size_t staged) {
   }
 }
 
-void FarPulls::begin(Network& network, std::byte* target, const std::vector<int>& slots_of_ports, std::byte* staging) {
+void FarPulls::ask_for(int64_t record, Network& network, std::byte* target, std::byte* staging) {
   network_ = &network;
+  target_ = target;
   staging_ = staging;
-  next_ = 0;
+  next_box_ = next_staged_ = 0;
   Countdown& countdown = under_way_[static_cast<size_t>(slots())];
   countdown.store(static_cast<int>(in_place_.size()), std::memory_order_relaxed);
   for (const Piece& piece : in_place_) {
@@ -116,29 +118,37 @@ void FarPulls::begin(Network& network, std::byte* target, const std::vector<int>
   }
   for (size_t i = 0; i < static_cast<size_t>(slots()); ++i) post(i);
   for (Lane& lane : lanes_) {
-    lane.ask.slot = slots_of_ports[lane.port];
+    lane.ask.record = record;
     network.ask(lane.member, lane.ask);
   }
 }
 
-bool FarPulls::fetch(size_t box, std::vector<const std::byte*>& sources, Clock::time_point end) {
-  if (next_ == staged_.size() || staged_[next_].box != box) return true;
-  const Countdown& countdown = under_way(next_);
-  if (!network_->wait([&] { return countdown.load(std::memory_order_acquire) == 0; }, end)) return false;
-  for (const Piece& piece : staged_[next_].pieces) sources[piece.source] = slot(next_) + piece.offset;
-  return true;
+/// Are the contributions of other members to `box` there?
+bool FarPulls::is_here(size_t box) const {
+  const bool is_staged = next_staged_ < staged_.size() && staged_[next_staged_].box == box;
+  return !is_staged || has_arrived(under_way(next_staged_));
 }
 
-void FarPulls::release(size_t box) {
-  if (next_ == staged_.size() || staged_[next_].box != box) return;
-  const size_t following = next_ + static_cast<size_t>(slots());
-  if (following < staged_.size()) post(following);
-  ++next_;
+bool FarPulls::go_on(const std::vector<BoxCombine>& boxes, std::vector<const std::byte*>& sources) {
+  const size_t first = next_box_;
+  for (; next_box_ < boxes_ && is_here(next_box_); ++next_box_) {
+    const bool is_staged = next_staged_ < staged_.size() && staged_[next_staged_].box == next_box_;
+    if (is_staged)
+      for (const Piece& piece : staged_[next_staged_].pieces) sources[piece.source] = slot(next_staged_) + piece.offset;
+    boxes[next_box_].run(target_, sources);
+    if (!is_staged) continue;
+    const size_t following = next_staged_++ + static_cast<size_t>(slots());
+    if (following < staged_.size()) post(following);
+  }
+  return next_box_ > first;
 }
 
-bool FarPulls::end(Clock::time_point end) {
-  const Countdown& countdown = under_way_[static_cast<size_t>(slots())];
-  return network_->wait([&] { return countdown.load(std::memory_order_acquire) == 0; }, end);
+bool FarPulls::is_over() const {
+  return next_box_ == boxes_ && has_arrived(under_way_[static_cast<size_t>(slots())]);
+}
+
+bool FarPulls::has_news() const {
+  return next_box_ < boxes_ ? is_here(next_box_) : is_over();
 }
 
 }  // namespace tessera

@@ -27,7 +27,7 @@ std::optional<int64_t> dense_offset(const Box& box, const Box& frame);
 /// The receiving side of an exchange with senders on other members, for one act after the other.
 ///
 ///   memory  nothing is allocated after planning; staging is lent
-///   order   plan: lanes, then pieces; act: begin, for each box in order fetch and release, end
+///   order   plan: lanes, then pieces; a record: ask_for, which may come before the senders have filled it, then go_on until it is over
 class FarPulls {
  public:
   /// `port`: the input port of the sender.
@@ -35,19 +35,23 @@ class FarPulls {
   void add_in_place(size_t port, int64_t offset, int64_t bytes);
   /// A contribution to box `box`, which BoxCombine takes from source `source`. In the order of the pulls.
   void add_staged(size_t port, size_t box, size_t source, int64_t bytes);
-  void finish_plan();
+  /// `boxes`: how many are put together.
+  void finish_plan(size_t boxes);
   bool pulls_anything() const { return !lanes_.empty(); }
   /// Memory that an act needs.
   Bytes staging_bytes() const { return Bytes(slot_bytes_ * slots()); }
 
-  using Clock = std::chrono::steady_clock;
-  void begin(Network& network, std::byte* target, const std::vector<int>& slots_of_ports, std::byte* staging);
-  /// Waits for the contributions to `box` and points `sources` to them.  returns  false at the end, or when the run stops
-  bool fetch(size_t box, std::vector<const std::byte*>& sources, Clock::time_point end);
-  /// The contributions to `box` were used.
-  void release(size_t box);
-  /// Waits for what comes in place.  returns  as fetch
-  bool end(Clock::time_point end);
+  /// Posts memory for what comes first, and asks for all.
+  ///   requires  the bytes of the target and of the staging memory are free until the record is over
+  void ask_for(int64_t record, Network& network, std::byte* target, std::byte* staging);
+  /// Puts together the boxes of which all contributions are there, as far as they go without one that is not.
+  ///   boxes     by number, as they were planned
+  ///   sources   by source: of senders on this member set, their slots being filled; the others are set here
+  ///   returns   whether anything was done
+  bool go_on(const std::vector<BoxCombine>& boxes, std::vector<const std::byte*>& sources);
+  /// Would go_on do something, or is it over?  threads  any
+  bool has_news() const;
+  bool is_over() const;
 
  private:
   struct Lane {
@@ -71,7 +75,9 @@ class FarPulls {
   size_t lane_of(size_t port) const;
   int slots() const { return std::min(kMostSlots, static_cast<int>(staged_.size())); }
   std::byte* slot(size_t staged) const;
-  Countdown& under_way(size_t staged) { return under_way_[staged % static_cast<size_t>(slots())]; }
+  Countdown& under_way(size_t staged) const { return under_way_[staged % static_cast<size_t>(slots())]; }
+  bool has_arrived(const Countdown& countdown) const { return countdown.load(std::memory_order_acquire) == 0; }
+  bool is_here(size_t box) const;
   void post(size_t staged);
 
   std::vector<Lane> lanes_;
@@ -79,9 +85,11 @@ class FarPulls {
   std::vector<StagedBox> staged_;
   int64_t slot_bytes_ = 0;
   std::unique_ptr<Countdown[]> under_way_;  // by slot of the staging memory, and last those in place
-  Network* network_ = nullptr;              // of the act
-  std::byte* staging_ = nullptr;
-  size_t next_ = 0;  // staged box to fetch
+  Network* network_ = nullptr;              // of the record
+  std::byte *target_ = nullptr, *staging_ = nullptr;
+  size_t boxes_ = 0;        // that are put together
+  size_t next_box_ = 0;     // of them
+  size_t next_staged_ = 0;  // box to come
 };
 
 }  // namespace tessera

@@ -69,6 +69,48 @@ TEST(Network, AMeetingThatOneDoesNotComeToEndsAtTheDeadline) {
   });
 }
 
+TEST(Network, AMemberThatIsAtWorkIsWaitedForBeyondTheDeadline) {
+  for (const int busy : {0, 2})
+    on_networks({3}, [busy](const std::shared_ptr<Network>& network) {
+      constexpr Seconds kDeadline{0.5};
+      Meeting meeting;
+      network->meet({}, meeting, Seconds(60));  // all begin together
+      if (network->member() == busy) {
+        const Network::AtWork at_work(*network, kDeadline);
+        std::this_thread::sleep_for(std::chrono::milliseconds(1200));
+      }
+      EXPECT_NO_THROW(network->meet({}, meeting, kDeadline)) << "member " << network->member() << " waits for " << busy;
+      network->meet({}, meeting, Seconds(60));
+    });
+}
+
+TEST(Network, TheFirstMemberGathersWhatAllGive) {
+  on_networks({3, 5}, [](const std::shared_ptr<Network>& network) {
+    Meeting meeting;
+    for (const size_t size : {0U, 5000U}) {
+      const auto given = [&](int member) { return std::vector<std::byte>(size + static_cast<size_t>(member), std::byte(member)); };
+      network->gather(given(network->member()), meeting, Seconds(60));
+      for (int member = 0; network->member() == 0 && member < 3; ++member) {
+        const auto got = meeting.of(member);
+        EXPECT_EQ(std::vector<std::byte>(got.begin(), got.end()), given(member));
+      }
+    }
+  });
+}
+
+TEST(Network, ClocksThatAreOneDifferByNoMoreThanTheErrorThatItSays) {
+  on_networks({3, 5}, [](const std::shared_ptr<Network>& network) {
+    Meeting meeting;
+    for (int with = 0; with < 3; ++with) {
+      if (with == network->member()) continue;
+      const Network::ClockReading clock = network->compare_clocks(with, 20, Seconds(60));
+      EXPECT_LE(std::abs(clock.ahead.value()), clock.error.value());
+      EXPECT_LT(clock.error, Seconds(60));
+    }
+    network->meet({}, meeting, Seconds(60));
+  });
+}
+
 /// What becomes of processes that end or stop is tried with real ones: tests/faults_test.py.
 TEST(Liveness, MembersThatLeaveOneAfterTheOtherAreNotLost) {
   std::atomic<int> lost{0};
@@ -121,6 +163,68 @@ TEST(Members, EachHoldsItsPartsOfVariablesAndAllGetTheWhole) {
     EXPECT_NO_THROW(member.runtime().check_replicas());
     member.runtime().set_variable("w", Tensor({DType::kF32, {6}}));
     EXPECT_EQ(list<float>(member.runtime().variable("w")), std::vector<float>(6, 0.0F));
+  });
+}
+
+/// Many small kernels, and an exchange that has its turn behind all of them and may begin before.
+struct Ahead {
+  static constexpr int kKernels = 400;
+  RegisterIndex first = -1, last = -1, exchanged = -1;
+
+  HandMade make(const std::string& from, const std::string& to, bool may_begin) {
+    HandMade made(mesh_of("dp=2"));
+    const RegisterIndex x = feed_anything(made, "x", from);
+    const RegisterIndex y = made.input("y", "f32[4@dp]");
+    RegisterIndex k = first = made.compute("k", {"scalar.mul", {}, {2}, ""}, {y}, "f32[4@dp]");
+    for (int i = 1; i < kKernels; ++i) k = made.compute("k" + std::to_string(i), {"scalar.mul", {}, {0.5}, ""}, {k}, "f32[4@dp]");
+    last = k;
+    exchanged = made.exchange("exchange", x, to);
+    made.result("k", k);
+    made.result("x", exchanged);
+    TaskGraph& graph = made.graph();
+    if (may_begin) graph.tasks[static_cast<size_t>(graph.registers[static_cast<size_t>(exchanged)].producer)].after = 0;
+    return made;
+  }
+};
+
+TEST(Members, AnExchangeThatMayBeginAheadIsOverBeforeItsTurn) {
+  for (const auto& [from, to] : {std::pair("f32[8@dp, 3]", "f32[8, 3]"), std::pair("f32[300, 1001] {partial sum: dp}", "f32[300, 1001]")})
+    for (const bool may_begin : {true, false}) {
+      Bench threads(Ahead().make(from, to, may_begin));
+      threads.step();
+      on_networks({2, 5}, [&](const std::shared_ptr<Network>& network) {
+        Ahead ahead;
+        Bench member(ahead.make(from, to, may_begin), {.network = network});
+        bool is_over = false;
+        int kernels_behind = 0;
+        const Observer observer = [&](Rank, RegisterIndex reg, const Coordinate&, const std::byte*) {
+          if (reg == ahead.exchanged) is_over = true;
+          if (reg < ahead.first || reg > ahead.last) return;
+          is_over ? static_cast<void>(++kernels_behind) : std::this_thread::sleep_for(std::chrono::milliseconds(may_begin ? 5 : 0));
+        };
+        for (int step = 0; step < 2; ++step) {
+          is_over = false, kernels_behind = 0;
+          member.step(&observer);
+          EXPECT_EQ(kernels_behind > 0, may_begin);
+          EXPECT_EQ(bytes_of(member.result("x")), bytes_of(threads.result("x")));
+        }
+      });
+    }
+}
+
+TEST(Members, AFailureWhileSomethingIsUnderWayAheadEndsAll) {
+  on_networks({2}, [](const std::shared_ptr<Network>& network) {
+    Ahead ahead;
+    Bench member(ahead.make("f32[300, 1001] {partial sum: dp}", "f32[300, 1001]", true), {.network = network});
+    const Observer observer = [&](Rank rank, RegisterIndex reg, const Coordinate&, const std::byte*) {
+      if (rank == 1 && reg == ahead.first + 3) throw std::runtime_error("broken");
+    };
+    try {
+      member.step(&observer);
+      ADD_FAILURE() << "rank 1 threw";
+    } catch (const InternalError& error) {
+      EXPECT_STREQ(error.what(), "internal error: rank 1, task 'k3', op 'k3': broken");
+    }
   });
 }
 

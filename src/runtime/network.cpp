@@ -16,8 +16,13 @@ constexpr int kPackedAtOnce = 2;
 /// Looks at the network before a thread sleeps, and for how long it then does.
 constexpr int kLooks = 200;
 constexpr auto kNap = std::chrono::microseconds(50);
+/// That may come before what they ask for is filled; for more of them memory is made.
+constexpr size_t kAsksOfAMember = 64;
 /// While others look after the network.
 constexpr auto kRest = std::chrono::microseconds(500);
+/// Signs of a member that is at work: so often at least, and so often within a deadline.
+constexpr auto kWorkBeat = std::chrono::seconds(1);
+constexpr int kBeatsOfADeadline = 10;
 
 /// How a thread waits for what comes from outside.
 class Waiting {
@@ -34,6 +39,10 @@ class Waiting {
   int looks_ = 0;
 };
 
+std::chrono::steady_clock::duration clock_time(Seconds time) {
+  return std::chrono::duration_cast<std::chrono::steady_clock::duration>(std::chrono::duration<double>(time.value()));
+}
+
 template <typename Plain>
 std::span<const std::byte> bytes_of(const Plain& plain) {
   return std::as_bytes(std::span(&plain, 1));
@@ -42,7 +51,10 @@ std::span<const std::byte> bytes_of(const Plain& plain) {
 }  // namespace
 
 Network::Network(std::unique_ptr<Transport> transport)
-    : transport_(std::move(transport)), meetings_(static_cast<size_t>(transport_->members())) {
+    : transport_(std::move(transport)),
+      meetings_(static_cast<size_t>(transport_->members())),
+      work_beat_(Clock::duration(kWorkBeat).count()) {
+  waiting_asks_.reserve(kAsksOfAMember * static_cast<size_t>(transport_->members()));
   thread_ = std::thread([this] { serve(); });
 }
 
@@ -54,6 +66,7 @@ Network::~Network() {
 void Network::serve() {
   Waiting waiting;
   while (!is_ending_.load(std::memory_order_relaxed)) {
+    tell_of_work();
     if (waiting_.load(std::memory_order_relaxed) > 0) {
       std::this_thread::sleep_for(kRest);
       continue;
@@ -65,6 +78,32 @@ void Network::serve() {
       return;
     }
   }
+}
+
+// ---- work that takes its time ----
+
+Network::AtWork::AtWork(Network& network, Seconds deadline) : network_(network) {
+  network.beat_within(deadline);
+  network.at_work_.fetch_add(1, std::memory_order_relaxed);
+}
+
+void Network::beat_within(Seconds deadline) {
+  const auto beat = std::min<Clock::duration>(kWorkBeat, clock_time(deadline) / kBeatsOfADeadline);
+  work_beat_.store(beat.count(), std::memory_order_relaxed);
+}
+
+/// Members wait for the first one, which waits for the others: what it hears of one it passes on to all.
+void Network::tell_of_work() {
+  const auto beat = Clock::duration(work_beat_.load(std::memory_order_relaxed));
+  const bool is_news = member() == 0 && heard_at_work_.load(std::memory_order_relaxed) > told_of_work_.time_since_epoch().count();
+  if ((at_work_.load(std::memory_order_relaxed) == 0 && !is_news) || stop_.stopped()) return;
+  const auto now = Clock::now();
+  if (now - told_of_work_ < beat) return;
+  told_of_work_ = now;
+  const std::lock_guard lock(progress_);
+  constexpr FrameKind kSign = FrameKind::kAtWork;
+  for (int to = 0; to < (member() == 0 ? members() : 1); ++to)
+    if (to != member()) transport_->send(to, bytes_of(kSign));
 }
 
 // ---- programs ----
@@ -102,6 +141,7 @@ void Network::close(int program) {
     transport_->abandon();
   }
   std::erase_if(early_, [program](const EarlyFrame& early) { return early.frame.program == program; });
+  std::erase_if(waiting_asks_, [program](const WaitingAsk& waiting) { return waiting.ask.program == program; });
   for (const auto& send : sends_)
     if (send->ask.program == program) send->is_over = true;  // only after a failure, or all its pieces have arrived
 }
@@ -131,8 +171,21 @@ void Network::flush_outbox() {
     flushed_.swap(outbox_);
     outbox_count_.store(0, std::memory_order_release);
   }
-  for (const OutgoingFrame& out : flushed_) transport_->send(out.to, bytes_of(out.frame));
+  for (const OutgoingFrame& out : flushed_) {
+    transport_->send(out.to, bytes_of(out.frame));
+    if (out.frame.kind == FrameKind::kMessage && out.frame.message.kind == Message::Kind::kReady) note_filled(out.frame);
+  }
   flushed_.clear();
+}
+
+/// Who asked for it before gets it now.
+void Network::note_filled(const Frame& frame) {
+  ProgramPort* port = programs_[static_cast<size_t>(frame.program)];
+  if (!port) return;
+  port->note_filled(frame.message);
+  std::erase_if(waiting_asks_, [&](const WaitingAsk& waiting) {
+    return waiting.ask.program == frame.program && waiting.ask.exchange == frame.message.to && start_sending(waiting.from, waiting.ask);
+  });
 }
 
 void Network::receive(int from, int tag, std::span<std::byte> data, Countdown& under_way) {
@@ -156,16 +209,20 @@ Bytes Network::packing_bytes() const {
   return Bytes(packing_largest_.value() * packing_answers_ * kPackedAtOnce);
 }
 
-void Network::start_sending(int to, const Ask& ask) {
+/// returns  false when it is not filled yet
+bool Network::start_sending(int to, const Ask& ask) {
+  const auto answer = programs_[static_cast<size_t>(ask.program)]->answer(ask);
+  if (!answer) return false;
   auto free = std::find_if(sends_.begin(), sends_.end(), [](const auto& send) { return send->is_over; });
   if (free == sends_.end()) free = sends_.insert(sends_.end(), std::make_unique<ActiveSend>());
   ActiveSend& send = **free;
   send.to = to;
   send.ask = ask;
-  send.answer = programs_[static_cast<size_t>(ask.program)]->answer(ask);
+  send.answer = *answer;
   send.next = 0;
   send.under_way.store(0, std::memory_order_relaxed);
   send.is_over = false;
+  return true;
 }
 
 Network::PackingBuffer* Network::free_buffer(int64_t bytes) {
@@ -229,6 +286,7 @@ bool Network::step() {
   const bool has_mail = outbox_count_.load(std::memory_order_acquire) > 0;
   if (has_mail) flush_outbox();
   const bool arrived = transport_->poll([this](int from, std::span<const std::byte> bytes) { take(from, bytes); });
+  answer_questions();
   const bool sent = push_sends();
   return release_held_back() || has_mail || arrived || sent;
 }
@@ -244,6 +302,9 @@ void Network::take(int from, std::span<const std::byte> bytes) {
       return take_frame(from, frame);
     }
     case FrameKind::kMeet: return take_meeting(from, bytes);
+    case FrameKind::kAtWork: return heard_at_work_.store(Clock::now().time_since_epoch().count(), std::memory_order_relaxed);
+    case FrameKind::kAskTime: return time_questions_.push_back({from, Clock::now()});
+    case FrameKind::kTellTime: return take_time(bytes);
     case FrameKind::kStop: return stop_.fail(failure_from(bytes.subspan(1)));
   }
   throw InternalError("a message of an unknown kind came from member " + std::to_string(from));
@@ -259,7 +320,10 @@ void Network::take_frame(int from, const Frame& frame) {
 }
 
 void Network::deliver(int from, const Frame& frame) {
-  if (frame.kind == FrameKind::kAsk) return start_sending(from, frame.ask);
+  if (frame.kind == FrameKind::kAsk) {
+    if (!start_sending(from, frame.ask)) waiting_asks_.push_back({from, frame.ask});
+    return;
+  }
   if (frame.message.kind == Message::Kind::kReturned && (!held_back_.empty() || is_sent_still(frame)))
     held_back_.push_back(frame);
   else
@@ -334,7 +398,13 @@ void Network::take_meeting(int from, std::span<const std::byte> bytes) {
 
 void Network::wait_for_meeting(int from, std::chrono::steady_clock::time_point end, Seconds deadline) {
   const MeetInbox& inbox = meetings_[static_cast<size_t>(from)];
-  const bool came = wait([&] { return inbox.is_complete.load(std::memory_order_acquire); }, end);
+  const auto is_complete = [&] { return inbox.is_complete.load(std::memory_order_acquire); };
+  bool came = wait(is_complete, end);
+  while (!came && !stop_.stopped()) {
+    const Clock::time_point sign(Clock::duration(heard_at_work_.load(std::memory_order_relaxed)));
+    if (sign + clock_time(deadline) <= Clock::now()) break;
+    came = wait(is_complete, sign + clock_time(deadline));
+  }
   if (!came && stop_.stopped()) stop_.rethrow();
   ensure(came, "waited " + to_text(deadline) + " for process " + std::to_string(from) + " to end the step");
 }
@@ -367,9 +437,17 @@ void Network::read_meeting(Meeting& meeting) {
 }
 
 void Network::meet(std::span<const std::byte> mine, Meeting& meeting, Seconds deadline) {
+  meet(mine, meeting, deadline, true);
+}
+
+void Network::gather(std::span<const std::byte> mine, Meeting& meeting, Seconds deadline) {
+  meet(mine, meeting, deadline, false);
+}
+
+void Network::meet(std::span<const std::byte> mine, Meeting& meeting, Seconds deadline, bool all_get) {
   if (stop_.stopped()) stop_.rethrow();
-  const auto end = std::chrono::steady_clock::now() +
-                   std::chrono::duration_cast<std::chrono::steady_clock::duration>(std::chrono::duration<double>(deadline.value()));
+  beat_within(deadline);
+  const auto end = Clock::now() + clock_time(deadline);
   if (member() != 0) {
     send_meeting(0, mine);
     wait_for_meeting(0, end, deadline);
@@ -383,9 +461,51 @@ void Network::meet(std::span<const std::byte> mine, Meeting& meeting, Seconds de
       const std::lock_guard lock(progress_);
       write_meeting(mine);
     }
-    for (int to = 1; to < members(); ++to) send_meeting(to, met_);
+    for (int to = 1; to < members(); ++to) send_meeting(to, all_get ? std::span<const std::byte>(met_) : std::span<const std::byte>());
   }
-  read_meeting(meeting);
+  if (all_get || member() == 0)
+    read_meeting(meeting);
+  else
+    meeting = {};
+}
+
+// ---- clocks ----
+
+/// A transport is not called while it hands over what has come.
+void Network::answer_questions() {
+  for (const TimeQuestion& question : time_questions_) {
+    const TimeFrame answer{FrameKind::kTellTime, question.came};
+    transport_->send(question.from, bytes_of(answer));
+  }
+  time_questions_.clear();
+}
+
+void Network::take_time(std::span<const std::byte> bytes) {
+  TimeFrame frame;
+  ensure(bytes.size() == sizeof frame, "an answer is whole");
+  std::memcpy(&frame, bytes.data(), sizeof frame);
+  time_answer_ = {frame.time, Clock::now()};
+  has_time_answer_.store(true, std::memory_order_release);
+}
+
+Network::ClockReading Network::compare_clocks(int with, int tries, Seconds deadline) {
+  const auto seconds = [](Clock::duration time) { return Seconds(std::chrono::duration<double>(time).count()); };
+  constexpr FrameKind kQuestion = FrameKind::kAskTime;
+  ClockReading best{Seconds(0), deadline};
+  for (int i = 0; i < tries; ++i) {
+    has_time_answer_.store(false, std::memory_order_relaxed);
+    const auto asked = Clock::now();
+    {
+      const std::lock_guard lock(progress_);
+      transport_->send(with, bytes_of(kQuestion));
+    }
+    const bool came = wait([this] { return has_time_answer_.load(std::memory_order_acquire); }, asked + clock_time(deadline));
+    if (!came && stop_.stopped()) stop_.rethrow();
+    ensure(came, "waited " + to_text(deadline) + " for process " + std::to_string(with) + " to tell the time");
+    const auto half = (time_answer_.came - asked) / 2;
+    if (seconds(half) < best.error) best = {seconds(time_answer_.told - asked - half), seconds(half)};
+  }
+  return best;
 }
 
 // ---- failures ----

@@ -28,13 +28,14 @@ struct SentPiece {
   bool in_place = false;           // the receiver has it where it belongs; else it is staged
 };
 
-/// What a receiver asks for: all its pieces of a slot, which its sender has filled and keeps until it is returned.
+/// What a receiver asks for: all its pieces of a record, which its sender keeps until they are handed back. It may ask before the sender has
+/// made them.
 struct Ask {
   int program = 0;
   ActorId exchange = 0;  // of the receiver
   int sender = 0;        // rank index
-  int slot = 0;
-  int tag = 0;  // of pieces in place; that of staged ones is the next
+  int tag = 0;           // of pieces in place; that of staged ones is the next
+  int64_t record = 0;
 };
 
 /// A program as the network sees it: called by whatever thread makes progress, one at a time.
@@ -42,12 +43,15 @@ class ProgramPort {
  public:
   virtual ~ProgramPort() = default;
   virtual void take(const Message& message) = 0;
+  /// One of its ranks tells another member that it has filled a slot.
+  virtual void note_filled(const Message& ready) = 0;
   /// The pieces asked for, and the slot that they lie in.
   struct Answer {
     const std::vector<SentPiece>* pieces = nullptr;
     const std::byte* slot = nullptr;
   };
-  virtual Answer answer(const Ask& ask) = 0;
+  /// nullopt: not filled yet
+  virtual std::optional<Answer> answer(const Ask& ask) = 0;
 };
 
 /// What the members gave at a meeting.
@@ -98,8 +102,22 @@ class Network {
   bool wait(const std::function<bool()>& is_over, std::chrono::steady_clock::time_point end);
 
   /// All members meet, and each gets what every other gives. It ends when all have come.
-  ///   throws  the failure that stops the run; InternalError that names who did not come in time
+  ///   deadline  from the last sign of a member that is at work (AtWork)
+  ///   throws    the failure that stops the run; InternalError that names who did not come in time
   void meet(std::span<const std::byte> mine, Meeting& meeting, Seconds deadline);
+
+  /// The same, but only the first member gets what all give, and the others an empty meeting: for much that one of them wants.
+  void gather(std::span<const std::byte> mine, Meeting& meeting, Seconds deadline);
+
+  struct ClockReading {
+    Seconds ahead{0};
+    Seconds error{0};  // at most
+  };
+  /// By how much another member's clock is ahead of that of this one. Of `tries` questions the one that is answered soonest counts: the other
+  /// clock was read somewhere on its way, so half of its round trip is the largest error.
+  ///   throws  as meet()
+  ///   source  Cristian, Probabilistic clock synchronization, Distributed Computing 3, 1989
+  ClockReading compare_clocks(int with, int tries, Seconds deadline);
 
   StopState& stop() { return stop_; }
   /// Stops all members, if it is the first failure here.
@@ -117,8 +135,23 @@ class Network {
     Network& network_;
   };
 
+  /// What takes longer than a deadline, such as storing: as long as this lives its member tells the others again and again that it is at
+  /// work, and those that wait for it in a meeting are patient.
+  class AtWork {
+   public:
+    /// `deadline`: that of who may wait.
+    AtWork(Network& network, Seconds deadline);
+    ~AtWork() { network_.at_work_.fetch_sub(1, std::memory_order_relaxed); }
+    AtWork(const AtWork&) = delete;
+    AtWork& operator=(const AtWork&) = delete;
+
+   private:
+    Network& network_;
+  };
+
  private:
-  enum class FrameKind : uint8_t { kMessage, kAsk, kMeet, kStop };
+  using Clock = std::chrono::steady_clock;
+  enum class FrameKind : uint8_t { kMessage, kAsk, kMeet, kStop, kAtWork, kAskTime, kTellTime };
   struct Frame {
     FrameKind kind = FrameKind::kMessage;
     int program = 0;
@@ -133,9 +166,24 @@ class Network {
     int from = 0;
     Frame frame;
   };
+  struct WaitingAsk {
+    int from = 0;
+    Ask ask;
+  };
   struct MeetHeader {
     FrameKind kind = FrameKind::kMeet;
     uint64_t total = 0;
+  };
+  struct TimeFrame {
+    FrameKind kind = FrameKind::kTellTime;
+    Clock::time_point time;
+  };
+  struct TimeQuestion {
+    int from = 0;
+    Clock::time_point came;
+  };
+  struct TimeAnswer {
+    Clock::time_point told, came;
   };
   struct MeetInbox {
     std::vector<std::byte> bytes;
@@ -157,20 +205,26 @@ class Network {
     const ActiveSend* user = nullptr;
   };
   void serve();
+  void beat_within(Seconds deadline);
+  void tell_of_work();
   bool step();
   void flush_outbox();
   void take(int from, std::span<const std::byte> bytes);
   void take_frame(int from, const Frame& frame);
   void deliver(int from, const Frame& frame);
+  void take_time(std::span<const std::byte> bytes);
   void take_meeting(int from, std::span<const std::byte> bytes);
   bool is_sent_still(const Frame& frame) const;
   bool release_held_back();
-  void start_sending(int to, const Ask& ask);
+  bool start_sending(int to, const Ask& ask);
+  void note_filled(const Frame& frame);
   bool push_sends();
   bool push_piece(ActiveSend& send);
   int packed(const ActiveSend& send) const;
   PackingBuffer* free_buffer(int64_t bytes);
   void put_in_outbox(int to, const Frame& frame);
+  void answer_questions();
+  void meet(std::span<const std::byte> mine, Meeting& meeting, Seconds deadline, bool all_get);
   void send_meeting(int to, std::span<const std::byte> bytes);
   void wait_for_meeting(int from, std::chrono::steady_clock::time_point end, Seconds deadline);
   void read_meeting(Meeting& meeting);
@@ -184,6 +238,7 @@ class Network {
   std::vector<bool> closed_;            // by number
   std::vector<EarlyFrame> early_;       // for programs that are not open yet
   std::vector<Frame> held_back_;  // slots that come back while the last bytes of them are still on their way out, as the transport sees it
+  std::vector<WaitingAsk> waiting_asks_;  // for what is not filled yet
   std::vector<std::unique_ptr<ActiveSend>> sends_;
   std::vector<std::unique_ptr<PackingBuffer>> buffers_;
   int packing_answers_ = 0;
@@ -191,6 +246,9 @@ class Network {
   bool is_abandoned_ = false;
   std::vector<MeetInbox> meetings_;  // by member
   std::vector<std::byte> met_;       // of member 0: where each begins, and what all gave
+  std::vector<TimeQuestion> time_questions_;
+  TimeAnswer time_answer_;
+  std::atomic<bool> has_time_answer_{false};
 
   std::mutex outbox_mutex_;
   std::vector<OutgoingFrame> outbox_, flushed_;
@@ -198,6 +256,10 @@ class Network {
 
   std::atomic<int> next_program_{0}, next_tag_{0};
   std::atomic<int> waiting_{0};
+  std::atomic<int> at_work_{0};
+  std::atomic<Clock::rep> heard_at_work_{0};  // when the last sign of a member that is at work came
+  std::atomic<Clock::rep> work_beat_;         // between two signs
+  Clock::time_point told_of_work_;            // of the network's own thread
   std::atomic<bool> is_ending_{false};
   std::thread thread_;  // last: it ends before what it uses
 };

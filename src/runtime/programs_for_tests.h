@@ -1,6 +1,7 @@
 // What the tests of this room share: meshes, tensors drawn by name, a runtime with one program, and the local tensors that an observer saw.
 #pragma once
 
+#include <array>
 #include <cstring>
 #include <map>
 #include <memory>
@@ -93,10 +94,27 @@ class Bench {
     }
   }
 
-  void step(const Observer* observer = nullptr) { runtime_.run(*program_, inputs_, results_, observer); }
+  void step(const Observer* observer = nullptr) { runtime_.run(*program_, inputs_, results_[last_], observer); }
 
+  // The same in two halves.
+  void begin(const Observer* observer = nullptr) { runtime_.begin_step(*program_, inputs_, results_[begun_++ % kStepsUnderWay], observer); }
+  void end() {
+    runtime_.end_step();
+    last_ = ended_++ % kStepsUnderWay;
+  }
+  /// `count` steps that follow each other without a pause.
+  void overlapping_steps(int count, const Observer* observer = nullptr) {
+    begin(observer);
+    for (int begun = 1; begun < count; ++begun) {
+      begin(observer);
+      end();
+    }
+    end();
+  }
+
+  Tensor& input(const std::string& name) { return tensors_.at(name); }
   const Tensor& input(const std::string& name) const { return tensors_.at(name); }
-  const Tensor& result(const std::string& name) const { return results_.at(name); }
+  const Tensor& result(const std::string& name) const { return results_[last_].at(name); }
   const TaskGraph& graph() const { return *graph_; }
   Runtime& runtime() { return runtime_; }
   LoadedProgram& program() { return *program_; }
@@ -107,7 +125,8 @@ class Bench {
   LoadedProgram* program_ = nullptr;
   TensorMap tensors_;
   std::map<std::string, const Tensor*> inputs_;
-  TensorMap results_;
+  std::array<TensorMap, kStepsUnderWay> results_;  // of the steps under way, in turn
+  size_t begun_ = 0, ended_ = 0, last_ = 0;
 };
 
 /// A register that is what `type` says, partial sums too: fed from an input of the same name, which has one more leading dim for each

@@ -113,6 +113,8 @@ void RankProgram::bind() {
   plans_.reserve(static_cast<size_t>(count));
   for (TaskId id = 0; id < count; ++id) plans_.push_back(make_plan(id));
   plan_answers();
+  make_ahead();
+  make_staging();
   mailbox_ = std::make_unique<Mailbox>(inbound_capacity());
   sent_.reserve(outbound_capacity());
   make_streams();

@@ -20,7 +20,11 @@ void OpenProgram::take(const Message& message) {
   program_.ranks[static_cast<size_t>(program_.actors->rank_index_of(message.to))]->take(message);
 }
 
-ProgramPort::Answer OpenProgram::answer(const Ask& ask) {
+void OpenProgram::note_filled(const Message& ready) {
+  program_.ranks[static_cast<size_t>(program_.actors->rank_index_of(ready.from))]->note_filled(ready);
+}
+
+std::optional<ProgramPort::Answer> OpenProgram::answer(const Ask& ask) {
   return program_.ranks[static_cast<size_t>(ask.sender)]->answer(ask);
 }
 
@@ -49,7 +53,7 @@ void RankProgram::plan_far(TaskId id, Pulling& pulling) const {
     const int sender = pulling.senders[port];
     if (program_.is_here(sender)) continue;
     far->add_lane(port, program_.members[static_cast<size_t>(sender)],
-                  {program_.open->number(), program_.actors->actor_id(index_, id), sender, 0, program_.network->new_tags(2)});
+                  {program_.open->number(), program_.actors->actor_id(index_, id), sender, program_.network->new_tags(2), 0});
   }
   const std::vector<Piece> mine = task.exchange.to.pieces(type.shape, *coordinates_[static_cast<size_t>(task.mesh)]);
   size_t source = 0;  // of the next contribution that is staged
@@ -75,7 +79,7 @@ void RankProgram::plan_far(TaskId id, Pulling& pulling) const {
     }
   }
   for (BoxCombine& box : pulling.boxes) box.join_dims();
-  far->finish_plan();
+  far->finish_plan(pulling.boxes.size());
   if (far->pulls_anything()) pulling.far = std::move(far);
 }
 
@@ -103,61 +107,68 @@ std::vector<SentPiece> RankProgram::pieces_for(TaskId id, int receiver) const {
   return sent;
 }
 
-/// Also makes the memory in which this rank receives.
 void RankProgram::plan_answers() {
   if (!program_.network) return;
-  Bytes staging{0};
-  for (const Plan& plan : plans_)
-    if (plan.pulling.far) staging = std::max(staging, plan.pulling.far->staging_bytes());
-  staging_ = AlignedBuffer(staging);
   const auto count = static_cast<TaskId>(program_.graph->tasks.size());
   for (TaskId id = 0; id < count; ++id) {
     if (program_.task(id).kind != Task::Kind::kExchange) continue;
     for (int receiver = 0; receiver < program_.actors->rank_count(); ++receiver)
       if (!program_.is_here(receiver) && program_.actors->pulls_from(id, receiver, index_))
-        answers_[program_.actors->actor_id(receiver, id)] = pieces_for(id, receiver);
+        answers_[program_.actors->actor_id(receiver, id)] = {pieces_for(id, receiver), program_.task(id).inputs[0]};
   }
 }
 
-ProgramPort::Answer RankProgram::answer(const Ask& ask) const {
-  return {&answers_.at(ask.exchange), slot_data(program_.task(program_.actors->task_of(ask.exchange)).inputs[0], ask.slot)};
+void RankProgram::note_filled(const Message& ready) {
+  answers_.at(ready.to).filled = ready.record + 1;
+}
+
+std::optional<ProgramPort::Answer> RankProgram::answer(const Ask& ask) const {
+  const Sent& sent = answers_.at(ask.exchange);
+  if (ask.record >= sent.filled) return std::nullopt;
+  const auto slot = static_cast<int>(ask.record % program_.reg(sent.from).slots);  // records go around (actors/actor.h)
+  return ProgramPort::Answer{&sent.pieces, slot_data(sent.from, slot)};
 }
 
 std::pair<int, Bytes> RankProgram::packing() const {
-  std::vector<int> receivers;
+  std::map<int, int> answers;  // by receiver: that of its turn, and those ahead
   Bytes largest{0};
-  for (const auto& [exchange, pieces] : answers_)
-    for (const SentPiece& piece : pieces) {
-      if (!piece.pack) continue;
-      largest = std::max(largest, Bytes(piece.bytes));
-      const int receiver = program_.actors->rank_index_of(exchange);
-      if (std::find(receivers.begin(), receivers.end(), receiver) == receivers.end()) receivers.push_back(receiver);
-    }
-  return {static_cast<int>(receivers.size()), largest};
+  for (const auto& [exchange, sent] : answers_) {
+    const bool is_packed = std::any_of(sent.pieces.begin(), sent.pieces.end(), [](const SentPiece& piece) { return piece.pack; });
+    if (!is_packed) continue;
+    for (const SentPiece& piece : sent.pieces)
+      if (piece.pack) largest = std::max(largest, Bytes(piece.bytes));
+    int& count = answers[program_.actors->rank_index_of(exchange)];
+    const bool may_be_ahead = program_.task(program_.actors->task_of(exchange)).after >= 0;
+    count = std::max(count, 1);
+    if (may_be_ahead) count = std::min(count + 1, 1 + kMostAskedAhead);
+  }
+  int sum = 0;
+  for (const auto& [receiver, count] : answers) sum += count;
+  return {sum, largest};
 }
 
 /// returns  false when the run stops
-bool RankProgram::combine_far(Pulling& pulling, const Act& act, std::byte* target) {
+bool RankProgram::combine_far(const Task& task, Plan& plan, std::byte* target, const StepCall& call) {
   const auto end = deadline();
-  FarPulls& far = *pulling.far;
-  const auto came = [&](bool in_time) {
-    ensure(in_time || program_.stop->stopped(),
-           "waited " + to_text(program_.options.deadline) + " for the bytes of ranks of other processes");
-    return in_time;
-  };
-  far.begin(*program_.network, target, act.input_slots, staging_.data());
-  for (size_t i = 0; i < pulling.boxes.size(); ++i) {
-    if (!came(far.fetch(i, pulling.sources, end))) return false;
-    pulling.boxes[i].run(target, pulling.sources);
-    far.release(i);
+  FarPulls& far = *plan.pulling.far;
+  const int place = place_.load(std::memory_order_relaxed);
+  far.ask_for(plan.actor.act().record, *program_.network, target, staging_.data());
+  const auto has_news = [&] { return far.has_news() || mailbox_->has_messages() || has_news_ahead(); };
+  while (!far.is_over()) {
+    if (far.go_on(plan.pulling.boxes, plan.pulling.sources)) continue;
+    receive_messages();
+    if (go_ahead(place, call)) continue;
+    const bool in_time = program_.network->wait(has_news, end);
+    if (program_.stop->stopped()) return false;
+    ensure(in_time, "waited " + to_text(program_.options.deadline) + ": '" + task.name + "' for bytes of ranks of other processes");
   }
-  return came(far.end(end));
+  return true;
 }
 
 /// returns  false at the end
 bool RankProgram::wait_for_message(std::chrono::steady_clock::time_point end) const {
   if (!program_.network) return mailbox_->wait(*program_.stop, program_.patience, end);
-  return program_.network->wait([this] { return mailbox_->has_messages(); }, end) || program_.stop->stopped();
+  return program_.network->wait([this] { return mailbox_->has_messages() || has_news_ahead(); }, end) || program_.stop->stopped();
 }
 
 }  // namespace tessera

@@ -15,6 +15,7 @@
 #include "runtime/box_combine.h"
 #include "runtime/far_pulls.h"
 #include "runtime/mailbox.h"
+#include "runtime/rank_ahead.h"
 #include "runtime/rank_device.h"
 #include "runtime/rank_streams.h"
 #include "runtime/recorder.h"
@@ -36,7 +37,8 @@ class OpenProgram : public ProgramPort {
   int number() const { return number_; }
 
   void take(const Message& message) override;
-  Answer answer(const Ask& ask) override;
+  void note_filled(const Message& ready) override;
+  std::optional<Answer> answer(const Ask& ask) override;
 
  private:
   BoundProgram& program_;
@@ -103,10 +105,12 @@ class RankProgram {
   /// Of all that the network fills and empties, its own too.
   Bytes arena_bytes() const;
   /// The pieces of an ask and the slot that they lie in.
-  ProgramPort::Answer answer(const Ask& ask) const;
+  std::optional<ProgramPort::Answer> answer(const Ask& ask) const;
+  /// `ready` goes to another member.
+  void note_filled(const Message& ready);
   /// A message from another rank.  threads  any
   void take(const Message& message) { mailbox_->push(message); }
-  /// Other ranks to which pieces are packed, and the largest of these.
+  /// Exchanges of other ranks that may be answered at the same time with pieces that are packed, and the largest of these.
   std::pair<int, Bytes> packing() const;
   /// Looks at the stop state again, here and in the regions.
   void wake();
@@ -138,6 +142,12 @@ class RankProgram {
     std::optional<ReduceOp> identity;         // this rank holds the neutral element of a new Partial
     std::unique_ptr<FarPulls> far = nullptr;  // what comes from other members; their sources come behind the ports
   };
+  /// What an exchange of another member gets of this rank.
+  struct Sent {
+    std::vector<SentPiece> pieces;
+    RegisterIndex from = -1;
+    int64_t filled = 0;  // records; guarded by the network, which asks and tells one at a time
+  };
   struct Plan {
     Actor actor;
     std::vector<Step> steps;
@@ -167,26 +177,41 @@ class RankProgram {
   void plan_far(TaskId id, Pulling& pulling) const;
   void plan_answers();
   std::vector<SentPiece> pieces_for(TaskId id, int receiver) const;
-  bool combine_far(Pulling& pulling, const Act& act, std::byte* target);
+  bool combine_far(const Task& task, Plan& plan, std::byte* target, const StepCall& call);
   bool wait_for_message(std::chrono::steady_clock::time_point end) const;
   size_t inbound_capacity() const;
   size_t outbound_capacity() const;
 
+  // rank_ahead.cpp
+  void make_ahead();
+  void make_staging();
+  bool go_ahead(int places_over, const StepCall& call);
+  bool advance(AheadExchange& exchange, const StepCall& call, TaskStream stream);
+  bool ask_ahead(AheadExchange& exchange, Plan& plan, TaskStream stream);
+  void end_ahead(AheadExchange& exchange, Plan& plan, const StepCall& call, TaskStream stream);
+  bool finish_ahead(AheadExchange& exchange, const StepCall& call);
+  bool has_news_ahead() const;
+  std::string wait_text_of(const AheadExchange& exchange, const Plan& plan) const;
+
   // rank_run.cpp
   bool may_act(const Plan& plan) const;
-  bool wait_to_act(const Task& task, const Plan& plan);
+  bool are_handed_back(const Plan& plan) const;
+  bool wait_to_act(const Task& task, const Plan& plan, const StepCall& call);
   bool has_drained() const;
   std::chrono::steady_clock::time_point deadline() const;
   std::string drain_text() const;
   void receive_messages();
   bool act(const Task& task, Plan& plan, const StepCall& call);
+  void end_act(const Task& task, Plan& plan, Recorder::Time begin, TaskStream stream);
   void place_slots(const Task& task, const Plan& plan, const Act& act);
+  void find_sources(const Task& task, Plan& plan, const Act& act) const;
   bool act_in_order(const StepCall& call);
   bool run_steps(const Task& task, Plan& plan, const StepCall& call);
   bool run_pulling(const Task& task, Plan& plan, const Act& act, const StepCall& call);
   void run_feed(const Task& task, const Plan& plan, const StepCall& call);
   void run_fetch(const Plan& plan, const StepCall& call);
-  void observe(const StepCall& call, RegisterIndex reg) const;
+  void observe(const StepCall& call, RegisterIndex reg) const { observe(call, reg, current_[static_cast<size_t>(reg)]); }
+  void observe(const StepCall& call, RegisterIndex reg, const std::byte* data) const;
   void send(const Message& message);
 
   // rank_streams.cpp
@@ -196,6 +221,7 @@ class RankProgram {
   bool act_on_streams(const StepCall& call);
   bool go_on_streams(const StepCall& call);
   bool advance(RankStream& stream, const StepCall& call, bool& has_moved);
+  int host_place() const;
   void begin_on_device(RankStream& stream, const Task& task, Plan& plan, const StepCall& call);
   void launch_copy(RankStream& stream, const Task& task) const;
   void launch_steps(RankStream& stream, Plan& plan, const StepCall& call);
@@ -203,7 +229,7 @@ class RankProgram {
   void let_streams_end();
   void record_wait_of_streams(Recorder::Time begin);
   void check_that_a_device_works() const;
-  void observe_on_device(const StepCall& call, RegisterIndex reg) const;
+  void observe_on_device(const StepCall& call, RegisterIndex reg, const std::byte* data) const;
 
   // rank_control.cpp: these return false when the run stops
   bool run_control(Step& step);
@@ -241,8 +267,10 @@ class RankProgram {
   std::vector<std::byte*> current_;                     // by register: the slot of the act that runs
   std::vector<Plan> plans_;                             // by task
   std::map<const Control*, std::vector<RankProgram*>> regions_;
-  AlignedBuffer staging_;                              // of the exchange that acts
-  std::map<ActorId, std::vector<SentPiece>> answers_;  // by exchange of another member
+  AlignedBuffer staging_;            // of the exchange whose turn it is, and of those ahead of it
+  int64_t staging_stride_ = 0;       // bytes of one of them
+  std::map<ActorId, Sent> answers_;  // by exchange of another member
+  AheadExchanges ahead_;
   std::unique_ptr<Mailbox> mailbox_;
   std::vector<std::unique_ptr<RankStream>> streams_;  // none: the thread of the rank does all, in the order of the order list
   std::vector<Message> sent_;                         // reused

@@ -16,13 +16,21 @@ void RankProgram::run(const StepCall& call) {
 /// returns  false when the run stops
 bool RankProgram::act_in_order(const StepCall& call) {
   if (!streams_.empty()) return act_on_streams(call);
+  ahead_.begin_step();
   const std::vector<TaskId>& order = program_.graph->order;
   for (size_t place = 0; place < order.size(); ++place) {
     place_.store(static_cast<int>(place), std::memory_order_relaxed);
     if (!acts_in(program_.task(order[place]))) continue;
     const Task& task = program_.task(order[place]);
     Plan& next = plan(order[place]);
-    if (!wait_to_act(task, next) || !act(task, next, call)) return false;
+    if (!ahead_.is_empty()) {
+      go_ahead(static_cast<int>(place), call);
+      if (AheadExchange* exchange = ahead_.find(order[place])) {
+        if (!finish_ahead(*exchange, call)) return false;
+        continue;
+      }
+    }
+    if (!wait_to_act(task, next, call) || !act(task, next, call)) return false;
   }
   place_.store(static_cast<int>(order.size()), std::memory_order_relaxed);
   return true;
@@ -34,7 +42,11 @@ std::chrono::steady_clock::time_point RankProgram::deadline() const {
 }
 
 bool RankProgram::may_act(const Plan& plan) const {
-  if (!plan.actor.ready()) return false;
+  return plan.actor.ready() && are_handed_back(plan);
+}
+
+/// May it write over what it writes over?
+bool RankProgram::are_handed_back(const Plan& plan) const {
   for (const Overwrite& overwrite : plan.overwrites)
     if (!this->plan(program_.actors->task_of(overwrite.producer)).actor.handed_back(overwrite.reg, plan.actor.description().id))
       return false;
@@ -42,7 +54,7 @@ bool RankProgram::may_act(const Plan& plan) const {
 }
 
 /// returns  false when the run stops
-bool RankProgram::wait_to_act(const Task& task, const Plan& plan) {
+bool RankProgram::wait_to_act(const Task& task, const Plan& plan, const StepCall& call) {
   if (program_.stop->stopped()) return false;
   if (may_act(plan)) return true;
   const auto begin = now();
@@ -53,6 +65,7 @@ bool RankProgram::wait_to_act(const Task& task, const Plan& plan) {
       record_wait(task, plan, begin);
       return true;
     }
+    if (go_ahead(place_.load(std::memory_order_relaxed), call)) continue;
     const bool in_time = wait_for_message(end);
     if (program_.stop->stopped()) return false;
     if (!in_time) throw InternalError("waited " + to_text(program_.options.deadline) + ": " + wait_text(plan));
@@ -89,11 +102,15 @@ bool RankProgram::act(const Task& task, Plan& plan, const StepCall& call) {
     case Task::Kind::kFetch: run_fetch(plan, call); break;
     case Task::Kind::kCopy: throw InternalError("a copy between a device and its host runs on a stream");
   }
+  end_act(task, plan, begin, TaskStream::kHost);
+  return true;
+}
+
+void RankProgram::end_act(const Task& task, Plan& plan, Recorder::Time begin, TaskStream stream) {
   plan.actor.finish(sent_);
   for (const Message& message : sent_) send(message);
   sent_.clear();
-  if (recorder_) record_act(task, act.record, begin, TaskStream::kHost);
-  return true;
+  if (recorder_) record_act(task, plan.actor.act().record, begin, stream);
 }
 
 std::byte* RankProgram::slot_data(RegisterIndex reg, int slot) const {
@@ -121,17 +138,24 @@ bool RankProgram::run_steps(const Task& task, Plan& plan, const StepCall& call) 
     if (source.control && !run_control(step)) return false;
     if (recorder_) begin = record_kernel(task, source, plan, begin);
     for (RegisterIndex reg : source.outputs) observe(call, reg);
+    if (!ahead_.is_empty()) receive_messages(), go_ahead(place_.load(std::memory_order_relaxed), call);
   }
   op_ = nullptr;
   return true;
 }
 
-/// returns  false when the run stops inside
-bool RankProgram::run_pulling(const Task& task, Plan& plan, const Act& act, const StepCall& call) {
+/// Points a plan to the slots that its senders in this process filled.
+void RankProgram::find_sources(const Task& task, Plan& plan, const Act& act) const {
   Pulling& pulling = plan.pulling;
   for (size_t port = 0; port < pulling.senders.size(); ++port)
     if (const auto& sender = program_.ranks[static_cast<size_t>(pulling.senders[port])])
       pulling.sources[port] = sender->slot_data(task.inputs[0], act.input_slots[port]);
+}
+
+/// returns  false when the run stops inside
+bool RankProgram::run_pulling(const Task& task, Plan& plan, const Act& act, const StepCall& call) {
+  Pulling& pulling = plan.pulling;
+  find_sources(task, plan, act);
   const RegisterIndex output = task.outputs[0];
   std::byte* target = current_[static_cast<size_t>(output)];
   if (pulling.identity) {
@@ -139,7 +163,7 @@ bool RankProgram::run_pulling(const Task& task, Plan& plan, const Act& act, cons
     fill_with_identity(type.dtype, *pulling.identity, target, element_count(type.shape));
   }
   if (pulling.far) {
-    if (!combine_far(pulling, act, target)) return false;
+    if (!combine_far(task, plan, target, call)) return false;
   } else {
     for (const BoxCombine& box : pulling.boxes) box.run(target, pulling.sources);
   }
@@ -162,10 +186,10 @@ void RankProgram::run_fetch(const Plan& plan, const StepCall& call) {
   }
 }
 
-void RankProgram::observe(const StepCall& call, RegisterIndex reg) const {
+void RankProgram::observe(const StepCall& call, RegisterIndex reg, const std::byte* data) const {
   if (!call.observer) return;
-  if (is_on_device(program_.reg(reg))) return observe_on_device(call, reg);
-  (*call.observer)(rank_, reg, coordinate(program_.reg(reg)), current_[static_cast<size_t>(reg)]);
+  if (is_on_device(program_.reg(reg))) return observe_on_device(call, reg, data);
+  (*call.observer)(rank_, reg, coordinate(program_.reg(reg)), data);
 }
 
 void RankProgram::send(const Message& message) {

@@ -40,6 +40,7 @@ void RankProgram::make_streams() {
 
 bool RankProgram::act_on_streams(const StepCall& call) {
   for (const auto& stream : streams_) stream->next = 0;
+  ahead_.begin_step();
   try {
     const bool went_on = go_on_streams(call);
     if (!went_on) let_streams_end();
@@ -57,7 +58,7 @@ bool RankProgram::go_on_streams(const StepCall& call) {
     if (program_.stop->stopped()) return false;
     // Each round takes all messages, so that the looks of streams never fill the mailbox.
     receive_messages();
-    bool has_moved = false, is_done = true;
+    bool has_moved = go_ahead(host_place(), call), is_done = true;
     for (const auto& stream : streams_) {
       if (!advance(*stream, call, has_moved)) return false;
       is_done = is_done && stream->is_done();
@@ -90,6 +91,14 @@ bool RankProgram::advance(RankStream& stream, const StepCall& call, bool& has_mo
   const TaskId id = program_.graph->order[static_cast<size_t>(place)];
   const Task& task = program_.task(id);
   Plan& next = plan(id);
+  if (AheadExchange* exchange = ahead_.find(id)) {
+    place_.store(place, std::memory_order_relaxed);
+    if (exchange->state != AheadExchange::State::kDone) has_moved = advance(*exchange, call, TaskStream::kHost) || has_moved;
+    if (exchange->state != AheadExchange::State::kDone) return true;
+    has_moved = true;
+    ++stream.next;
+    return true;
+  }
   if (!may_act(next)) return true;
   has_moved = true;
   place_.store(place, std::memory_order_relaxed);
@@ -99,6 +108,12 @@ bool RankProgram::advance(RankStream& stream, const StepCall& call, bool& has_mo
   }
   ++stream.next;
   return act(task, next, call);
+}
+
+/// Places of the order list that are over for the thread of the rank.
+int RankProgram::host_place() const {
+  const RankStream& host = *streams_.front();
+  return host.is_done() ? static_cast<int>(program_.graph->order.size()) : host.places[host.next];
 }
 
 void RankProgram::begin_on_device(RankStream& stream, const Task& task, Plan& plan, const StepCall& call) {
@@ -190,11 +205,11 @@ void RankProgram::check_that_a_device_works() const {
 }
 
 /// What an observer sees of a register that no kernel fills: on a device of a copy of it.
-void RankProgram::observe_on_device(const StepCall& call, RegisterIndex index) const {
+void RankProgram::observe_on_device(const StepCall& call, RegisterIndex index, const std::byte* data) const {
   const Register& reg = program_.reg(index);
   const Bytes size = byte_size(local_type(reg, coordinate(reg)));
   std::vector<std::byte> bytes(static_cast<size_t>(size.value()));
-  if (size > Bytes(0)) device().copy_out(bytes.data(), current_[static_cast<size_t>(index)], size);
+  if (size > Bytes(0)) device().copy_out(bytes.data(), data, size);
   (*call.observer)(rank_, index, coordinate(reg), bytes.data());
 }
 

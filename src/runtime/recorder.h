@@ -40,6 +40,8 @@ class Recorder {
   /// Room for so many spans, so many messages that were sent, and so many that arrived.
   explicit Recorder(size_t capacity);
 
+  /// In seconds of its clock, whose zero is the machine's own.
+  static Seconds seconds_of(Time time) { return Seconds(std::chrono::duration<double>(time.time_since_epoch()).count()); }
   static Time now() { return Clock::now(); }
   void add(const SpanEvent& event) { put(spans_, event); }
   void add_sent(const MessageEvent& event) { put(sent_, event); }
@@ -63,10 +65,5 @@ class Recorder {
   std::vector<MessageEvent> sent_, arrived_;
   int64_t lost_ = 0;
 };
-
-/// What the recorders of all ranks hold, with times since `start`. A message is there when both its ends were recorded, and the act that
-/// used it.
-///   recorders, ranks  by rank index
-Timeline timeline_of(const std::vector<Recorder>& recorders, const std::vector<Rank>& ranks, Recorder::Time start);
 
 }  // namespace tessera

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <cstring>
 #include <new>
 #include <thread>
@@ -13,6 +14,8 @@
 #include "runtime/network.h"
 #include "runtime/rank_program.h"
 #include "runtime/shared_results.h"
+#include "runtime/steps_under_way.h"
+#include "runtime/trace_part.h"
 
 namespace tessera {
 namespace {
@@ -72,9 +75,13 @@ std::byte* find_result(const TensorType& type, const std::string& name, TensorMa
 }  // namespace
 
 struct LoadedProgram::State {
+  struct Given {
+    std::vector<const std::byte*> inputs;
+    std::vector<std::byte*> results;
+  };
   BoundProgram program;
-  std::vector<const std::byte*> inputs;  // of the step: reused
-  std::vector<std::byte*> results;
+  std::array<Given, kStepsUnderWay> given;  // to the steps under way: in turn
+  size_t next_given = 0;
   std::unique_ptr<SharedResults> shared = nullptr;
 };
 
@@ -99,6 +106,7 @@ struct Runtime::State {
   Meeting meeting;
   std::vector<Recorder> recorders;  // by rank index; none: nothing is written down
   Recorder::Time trace_start;
+  StepsUnderWay steps;
   Crew crew;  // last: its threads end before what they use
 
   State(std::vector<Rank> all, RuntimeOptions runtime_options)
@@ -109,6 +117,7 @@ struct Runtime::State {
         here(indices_here()),
         stop(network ? network->stop() : own_stop),
         variables(processes, flags_here()),
+        steps(crew, here, stop, network, options.deadline),
         crew(static_cast<int>(here.size())) {
     for (int index : here) here_ranks.push_back(processes[static_cast<size_t>(index)]);
   }
@@ -126,7 +135,7 @@ struct Runtime::State {
     return flags;
   }
 
-  /// job(rank index), on the threads of the ranks that are here.
+  /// job(rank index), on the threads of the ranks that are here.  requires  they rest
   template <typename Job>
   void run_here(const Job& job) {
     crew.run([this, &job](int thread) { job(here[static_cast<size_t>(thread)]); });
@@ -165,8 +174,14 @@ struct Runtime::State {
       if (device) device->store_variables();
   }
 
-  void throw_when_stopped() const {
-    if (stop.stopped()) stop.rethrow();
+  void throw_when_stopped() { steps.throw_when_stopped(); }
+  /// A failure is thrown by the next call.
+  void let_ranks_rest() {
+    try {
+      steps.rest();
+    } catch (...) {
+      ensure(stop.stopped(), "what ends steps is kept");
+    }
   }
 
   /// The programs of the regions, as the ranks will find them.
@@ -247,6 +262,29 @@ struct Runtime::State {
     return all;
   }
 
+  /// Of the ranks that are here.
+  TracePart trace_part() const {
+    std::vector<const Recorder*> written;
+    for (int index : here) written.push_back(&recorders[static_cast<size_t>(index)]);
+    return trace_part_of(written, here_ranks, trace_start);
+  }
+
+  /// On the first member what all give; on the others nothing.
+  Timeline join_traces(std::span<const std::byte> mine) {
+    constexpr int kQuestions = 50;
+    std::vector<Seconds> ahead(static_cast<size_t>(network->members()), Seconds(0));
+    for (int member = 1; network->member() == 0 && member < network->members(); ++member) {
+      const Network::ClockReading clock = network->compare_clocks(member, kQuestions, options.deadline);
+      // Less than the error is most likely nothing: the members of one machine have one clock.
+      if (std::abs(clock.ahead.value()) > clock.error.value()) ahead[static_cast<size_t>(member)] = clock.ahead;
+    }
+    network->gather(mine, meeting, options.deadline);
+    if (network->member() != 0) return {};
+    std::vector<TracePart> parts;
+    for (int member = 0; member < network->members(); ++member) parts.push_back(trace_part_from(meeting.of(member)));
+    return joined(std::move(parts), ahead);
+  }
+
   /// A variable with the parts of all members.
   Tensor variable(const std::string& name) {
     VariableStore::Parts parts = variables.parts_here(name);
@@ -274,7 +312,7 @@ Runtime::Runtime(const MeshPtr& mesh, RuntimeOptions options) : Runtime(ascendin
 Runtime::~Runtime() = default;
 
 LoadedProgram& Runtime::load(std::shared_ptr<const TaskGraph> graph) {
-  state_->throw_when_stopped();
+  state_->steps.rest();
   check(*graph);
   check_run(*graph, state_->processes);
   const std::vector<Rank> needed = processes(*graph);
@@ -282,8 +320,10 @@ LoadedProgram& Runtime::load(std::shared_ptr<const TaskGraph> graph) {
          "a program runs on processes of its runtime");
   const Bytes arena = *std::max_element(graph->arenas.begin(), graph->arenas.end());
   auto loaded = std::make_unique<LoadedProgram::State>();
-  loaded->inputs.resize(graph->inputs.size());
-  loaded->results.resize(graph->results.size());
+  for (auto& given : loaded->given) {
+    given.inputs.resize(graph->inputs.size());
+    given.results.resize(graph->results.size());
+  }
   loaded->program = state_->new_program(std::move(graph));
   state_->together([&] {
     try {
@@ -304,7 +344,7 @@ LoadedProgram& Runtime::load(std::shared_ptr<const TaskGraph> graph) {
 }
 
 void Runtime::initialize(const LoadedProgram& program, uint64_t seed) {
-  state_->throw_when_stopped();
+  state_->steps.rest();
   std::vector<const TaskVariable*> unset;
   for (const TaskVariable& variable : program.graph().variables)
     if (!state_->variables.is_set(variable.name)) unset.push_back(&variable);
@@ -318,25 +358,35 @@ void Runtime::initialize(const LoadedProgram& program, uint64_t seed) {
 
 void Runtime::run(LoadedProgram& program, const std::map<std::string, const Tensor*>& inputs, TensorMap& results,
                   const Observer* observer) {
-  state_->throw_when_stopped();
+  ensure(steps_under_way() == 0, "a step is run when no other is under way");
+  begin_step(program, inputs, results, observer);
+  end_step();
+}
+
+void Runtime::begin_step(LoadedProgram& program, const std::map<std::string, const Tensor*>& inputs, TensorMap& results,
+                         const Observer* observer) {
   LoadedProgram::State& loaded = program.state();
   const TaskGraph& graph = *loaded.program.graph;
-  for (size_t i = 0; i < graph.inputs.size(); ++i) loaded.inputs[i] = find_input(graph.inputs[i], inputs);
+  auto& given = loaded.given[loaded.next_given];
+  for (size_t i = 0; i < graph.inputs.size(); ++i) given.inputs[i] = find_input(graph.inputs[i], inputs);
   for (size_t i = 0; i < graph.results.size(); ++i) {
     const auto& [name, reg] = graph.results[i];
-    loaded.results[i] = find_result(graph.registers[static_cast<size_t>(reg)].type, name, results);
+    given.results[i] = find_result(graph.registers[static_cast<size_t>(reg)].type, name, results);
   }
-  // The job captures no more than std::function keeps inside itself: a step allocates nothing.
-  struct Step {
-    BoundProgram* program;
-    StepCall call;
-  } step{&loaded.program, {loaded.inputs, loaded.results, observer}};
-  state_->run_here([&step](int index) { step.program->ranks[static_cast<size_t>(index)]->run(step.call); });
-  state_->throw_when_stopped();
-  if (loaded.shared) loaded.shared->exchange(loaded.results, state_->options.deadline);
+  state_->steps.begin({&loaded.program, loaded.shared.get()}, {given.inputs, given.results, observer});
+  loaded.next_given = (loaded.next_given + 1) % loaded.given.size();
+}
+
+Seconds Runtime::end_step() {
+  return state_->steps.end();
+}
+
+int Runtime::steps_under_way() const {
+  return static_cast<int>(state_->steps.count());
 }
 
 void Runtime::start_trace(size_t events) {
+  state_->steps.rest();
   state_->recorders.clear();
   for (int of : state_->members) state_->recorders.emplace_back(of == state_->member() ? events : 0);
   for (const auto& program : state_->programs) state_->set_recorders(program->state().program);
@@ -345,14 +395,22 @@ void Runtime::start_trace(size_t events) {
 
 Timeline Runtime::stop_trace() {
   ensure(!state_->recorders.empty(), "a trace is started before it is stopped");
-  Timeline timeline = timeline_of(state_->recorders, state_->processes, state_->trace_start);
+  state_->let_ranks_rest();
+  TracePart mine = state_->trace_part();
   state_->recorders.clear();
   for (const auto& program : state_->programs) state_->set_recorders(program->state().program);
-  return timeline;
+  if (!state_->network || state_->stop.stopped()) return joined({std::move(mine)}, {Seconds(0)});
+  const std::vector<std::byte> told = to_bytes(mine);
+  try {
+    return state_->join_traces(told);
+  } catch (...) {
+    if (!state_->stop.stopped()) throw;
+    return joined({std::move(mine)}, {Seconds(0)});  // the failure is for those to tell who run the program
+  }
 }
 
 bool Runtime::drained(LoadedProgram& program) {
-  state_->throw_when_stopped();
+  state_->steps.rest();
   std::atomic<bool> all{true};
   state_->run_here([&](int index) {
     if (!program.state().program.ranks[static_cast<size_t>(index)]->drained()) all = false;
@@ -365,13 +423,13 @@ bool Runtime::failed() const {
 }
 
 Tensor Runtime::variable(const std::string& name) const {
-  state_->throw_when_stopped();
+  state_->steps.rest();
   state_->fetch_variables();
   return state_->variable(name);
 }
 
 void Runtime::set_variable(const std::string& name, const Tensor& value) {
-  state_->throw_when_stopped();
+  state_->steps.rest();
   state_->fetch_variables();
   state_->variables.set(name, value);
   state_->store_variables();
@@ -382,7 +440,7 @@ std::vector<std::string> Runtime::variable_names() const {
 }
 
 void Runtime::on_every_rank(const std::function<void(Rank, std::span<const VariablePart>)>& work) {
-  state_->throw_when_stopped();
+  state_->steps.rest();
   state_->together([&] {
     state_->fetch_variables();
     state_->run_here([&](int index) { work(state_->processes[static_cast<size_t>(index)], state_->variables.parts_of(index)); });
@@ -391,7 +449,7 @@ void Runtime::on_every_rank(const std::function<void(Rank, std::span<const Varia
 }
 
 void Runtime::check_replicas() {
-  state_->throw_when_stopped();
+  state_->steps.rest();
   state_->fetch_variables();
   const std::vector<std::vector<uint64_t>> hashes = state_->hashes();
   const auto torn = state_->variables.find_torn(hashes);

@@ -31,6 +31,9 @@ struct RuntimeOptions {
 /// Sees every register right after it was filled, on the thread of its rank; for verification. `data` is the local tensor.
 using Observer = std::function<void(Rank rank, RegisterIndex reg, const Coordinate& coordinate, const std::byte* data)>;
 
+/// Steps that may be under way at once: one that ranks are at the end of, one that others have begun.
+inline constexpr int kStepsUnderWay = 2;
+
 /// What a step takes and gives: whole tensors by name.
 using TensorMap = std::map<std::string, Tensor>;
 
@@ -77,14 +80,31 @@ class Runtime {
   /// One step of every rank. `inputs` are whole tensors (a rank copies its box); results are put together into `results`, whose tensors are
   /// made by the first call and filled again by later ones.
   ///   memory   allocates nothing after the second call with the same `results`
+  ///   requires  no step is under way
   void run(LoadedProgram& program, const std::map<std::string, const Tensor*>& inputs, TensorMap& results,
            const Observer* observer = nullptr);
+
+  // The same in two halves, so that steps follow each other without a pause. A rank takes a step up when it has done its part of those begun
+  // before, and goes on as its inputs come, whatever the others do; of another program than the one before a step begins when all of that is
+  // done. Calls that look at ranks or variables wait until all steps that were begun are done, and see what the last of them left.
+
+  /// Begins a step.
+  ///   requires  fewer than kStepsUnderWay are under way; the tensors of `inputs`, `results` and what `observer` points to stay until
+  ///             end_step(), and `results` is of this step alone
+  void begin_step(LoadedProgram& program, const std::map<std::string, const Tensor*>& inputs, TensorMap& results,
+                  const Observer* observer = nullptr);
+  /// Ends the oldest step under way: its results are there. A failure of any step under way is thrown when all ranks rest; then none is.
+  ///   returns  from when it was begun, or the one before it was done, until it was done
+  Seconds end_step();
+  /// Begun and not ended.
+  int steps_under_way() const;
 
   /// From the next step on every act, kernel, copy and wait of every rank of this member is written down, and every message between them.
   ///   memory   room for `events` spans and as many messages each way, of each rank, is made here; what finds no room is only counted
   ///   members  alone
   void start_trace(size_t events = 1 << 16);
-  /// What was written down, with times since start_trace; nothing is any more.  requires  start_trace  members  alone
+  /// What was written down, with times since start_trace; nothing is any more.  requires  start_trace
+  ///   members  the one that speaks gets what all wrote down, by its own clock, and the others nothing; after a failure each gets its own
   Timeline stop_trace();
 
   /// Is every slot of the ranks of this member home after the last step? On one member it is, or a message was lost; from others the last
@@ -105,7 +125,7 @@ class Runtime {
   ///   throws  UserError (1) that names the first variable that is off, and two ranks
   void check_replicas();
 
-  /// Each member does `work`, which calls nothing of the runtime.  throws  what it threw on the first member on which it did, on all of them
+  /// Each member does `work`, which calls nothing of the runtime and may take longer than the deadline.  throws  what it threw on the first member on which it did, on all of them
   void together(const std::function<void()>& work);
   /// Does any member say yes?
   bool any(bool mine);

@@ -47,24 +47,41 @@ inline std::string reproducer(unsigned seed) {
   return "TESSERA_STRESS=1 TESSERA_STRESS_SEED=" + std::to_string(seed);
 }
 
-/// The runs of one program on one member, which may be the only one.
+/// What a step takes and gives, while it is under way.
+struct GivenStep {
+  std::map<std::string, Tensor> inputs;
+  std::map<std::string, const Tensor*> given;
+  TensorMap results;
+  Observer observer;
+
+  GivenStep(const RandomProgram& program, unsigned seed, int64_t number) : inputs(program.inputs(number)), observer(delays(seed, number)) {
+    for (const auto& [name, tensor] : inputs) given[name] = &tensor;
+  }
+};
+
+/// The runs of one program on one member, which may be the only one: steps that meet, then steps that follow each other without a pause.
 inline void run_and_compare(unsigned seed, Size size, const std::shared_ptr<Network>& network = nullptr) {
   constexpr std::chrono::seconds kLong{60};
+  constexpr int64_t kSteps = 8, kThatMeet = 3;
   RandomProgram program(seed, size);
   Runtime runtime(ranks_up_to(size.processes), {.deadline = Seconds(60), .network = network});
   LoadedProgram& loaded = runtime.load(program.graph());
   runtime.initialize(loaded, 1);
-  TensorMap results;
-  for (int64_t step = 0; step < 3; ++step) {
-    const auto inputs = program.inputs(step);
-    std::map<std::string, const Tensor*> given;
-    for (const auto& [name, tensor] : inputs) given[name] = &tensor;
-    const Observer observer = delays(seed, step);
-    runtime.run(loaded, given, results, &observer);
-    for (const auto& [name, expected] : program.expect(inputs)) {
-      const auto values = results.at(name).values<int32_t>();
+  std::vector<std::unique_ptr<GivenStep>> steps;
+  const auto begin_next = [&] {
+    steps.push_back(std::make_unique<GivenStep>(program, seed, static_cast<int64_t>(steps.size())));
+    runtime.begin_step(loaded, steps.back()->given, steps.back()->results, &steps.back()->observer);
+  };
+  for (int64_t step = 0; step < kSteps; ++step) {
+    if (runtime.steps_under_way() == 0) begin_next();
+    if (step >= kThatMeet && step + 1 < kSteps) begin_next();
+    runtime.end_step();
+    const GivenStep& ended = *steps[static_cast<size_t>(step)];
+    for (const auto& [name, expected] : program.expect(ended.inputs)) {
+      const auto values = ended.results.at(name).values<int32_t>();
       ASSERT_EQ((std::vector<int32_t>(values.begin(), values.end())), expected) << reproducer(seed) << ": " << name << " in step " << step;
     }
+    if (runtime.steps_under_way() > 0) continue;
     // Members go on together: else messages of the next step would come to one that looks for those of the last.
     const auto end = std::chrono::steady_clock::now() + (network ? kLong : kLong * 0);
     while (runtime.any(!runtime.drained(loaded)))

@@ -6,7 +6,11 @@
 #include <chrono>
 #include <thread>
 
+#include "base/error.h"
+#include "runtime/local_transport.h"
+#include "runtime/network.h"
 #include "runtime/programs_for_tests.h"
+#include "runtime/transport_for_tests.h"
 
 namespace tessera {
 namespace {
@@ -67,11 +71,8 @@ TEST(Trace, SpansOfARankAreNestedOrApart) {
   }
 }
 
-TEST(Trace, AMessageGoesFromTheActThatMadeARegisterToTheActThatReadsIt) {
-  Bench bench(sum_over_two());
-  bench.runtime().start_trace();
-  for (int step = 0; step < 5; ++step) bench.step();
-  const Timeline timeline = bench.runtime().stop_trace();
+/// Every message of five steps of sum_over_two().
+void expect_messages_from_act_to_act(const Timeline& timeline) {
   const auto within = [&](size_t track, const std::string& name, Seconds time) {
     const std::vector<Span>& spans = timeline.tracks[track].spans;
     return std::any_of(spans.begin(), spans.end(),
@@ -94,6 +95,50 @@ TEST(Trace, AMessageGoesFromTheActThatMadeARegisterToTheActThatReadsIt) {
   }
   EXPECT_EQ(ready, 2 * 5) << "each rank tells the other that its addend is there";
   EXPECT_GE(returned, 2 * 4) << "and hands the other's back; of the last step perhaps behind its end";
+}
+
+TEST(Trace, AMessageGoesFromTheActThatMadeARegisterToTheActThatReadsIt) {
+  Bench bench(sum_over_two());
+  bench.runtime().start_trace();
+  for (int step = 0; step < 5; ++step) bench.step();
+  expect_messages_from_act_to_act(bench.runtime().stop_trace());
+}
+
+TEST(Trace, OfSeveralMembersTheFirstGetsWhatAllDid) {
+  testing_transport::on_members(make_local_transports(2, 3, 1), [](std::unique_ptr<Transport> mine) {
+    Bench bench(sum_over_two(), {.network = std::make_shared<Network>(std::move(mine))});
+    bench.step();
+    bench.runtime().start_trace();
+    for (int step = 0; step < 5; ++step) bench.step();
+    const Timeline timeline = bench.runtime().stop_trace();
+    if (!bench.runtime().speaks()) {
+      EXPECT_TRUE(timeline.tracks.empty());
+      return;
+    }
+    ASSERT_EQ(timeline.tracks.size(), 2U);
+    for (Rank rank = 0; rank < 2; ++rank) {
+      const Track& track = timeline.tracks[static_cast<size_t>(rank)];
+      EXPECT_EQ(track.rank, rank);
+      EXPECT_THAT(acts_of(track), testing::SizeIs(5 * 5)) << "feed, x.addend, sum y, z and fetch";
+    }
+    expect_messages_from_act_to_act(timeline);
+  });
+}
+
+TEST(Trace, AfterAFailureEachMemberGetsItsOwn) {
+  testing_transport::on_members(make_local_transports(2), [](std::unique_ptr<Transport> mine) {
+    const auto network = std::make_shared<Network>(std::move(mine));
+    Bench bench(sum_over_two(), {.network = network});
+    bench.step();
+    bench.runtime().start_trace();
+    const Observer broken = [](Rank rank, RegisterIndex, const Coordinate&, const std::byte*) {
+      if (rank == 1) throw std::runtime_error("broken");
+    };
+    EXPECT_THROW(bench.step(&broken), InternalError);
+    const Timeline timeline = bench.runtime().stop_trace();
+    ASSERT_EQ(timeline.tracks.size(), 1U);
+    EXPECT_EQ(timeline.tracks[0].rank, network->member());
+  });
 }
 
 TEST(Trace, AWaitIsNamedAfterTheTaskThatCouldNotBegin) {

@@ -83,11 +83,6 @@ void find_placement(const PipelineShape& shape, Chain& chain) {
 
 }  // namespace
 
-std::string_view to_text(PassKind kind) {
-  constexpr std::string_view names[] = {"F", "B", "W", "BW"};
-  return names[static_cast<size_t>(kind)];
-}
-
 std::string to_text(const Pass& pass) {
   return fmt::format("{}{}.{}", to_text(pass.kind), pass.stage, pass.micro_batch);
 }

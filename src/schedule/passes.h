@@ -10,16 +10,9 @@
 #include <string_view>
 #include <vector>
 
-namespace tessera {
+#include "base/pass_kind.h"
 
-enum class PassKind {
-  kForward,         // F: keeps what the backward will need
-  kInputGradient,   // B: the part of the backward that earlier stages wait for
-  kWeightGradient,  // W: the rest of it, which nobody waits for
-  kBackward,        // BW: both, B first, in one piece
-};
-inline constexpr int kPassKinds = 4;
-std::string_view to_text(PassKind kind);  // "F", "B", "W", "BW"
+namespace tessera {
 
 /// One micro-batch through one stage, one way.
 struct Pass {

@@ -79,9 +79,9 @@ class Simulator {
     const Seconds free = spans.empty() ? Seconds(0) : spans.back().end;
     const bool steps_met = options_.steps_meet && (spans.empty() || spans.back().record != act.act.record);
     if (free < seconds(act.start) && !steps_met)
-      spans.push_back({Span::Kind::kWait, task.name, act.act.record, task.micro_batch, free, seconds(act.start)});
+      spans.push_back({Span::Kind::kWait, task.name, act.act.record, task.micro_batch, free, seconds(act.start), pass_text(task)});
     spans.push_back({task.kind == Task::Kind::kCompute ? Span::Kind::kAct : Span::Kind::kCopy, task.name, act.act.record, task.micro_batch,
-                     seconds(act.start), seconds(act.end)});
+                     seconds(act.start), seconds(act.end), pass_text(task)});
     begins_[{act.actor, act.act.record}] = act.start;
   }
 

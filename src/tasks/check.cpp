@@ -70,6 +70,8 @@ void check_task_indices(const TaskGraph& graph, const Task& task) {
     check_list(step.outputs, "result");
     if (step.workspace != -1) check_list({step.workspace}, "workspace");
   }
+  if (task.after != -1 && (task.kind != Task::Kind::kExchange || !names_one_of(task.after, graph.tasks.size())))
+    offence(task, "may begin after a task that does not exist, or is no exchange");
   check_mesh(graph, task);
   if (repeats(task.inputs)) offence(task, "names an input twice");
   if (repeats(task.outputs)) offence(task, "names an output twice");

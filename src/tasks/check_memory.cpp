@@ -33,6 +33,8 @@ class TimelineMaker {
     timeline_.first.assign(count, kNever);
     timeline_.last.assign(count, -1);
     timeline_.released.assign(count, std::numeric_limits<size_t>::max());
+    for (size_t task = 0; task < graph.tasks.size(); ++task)
+      if (graph.tasks[task].after >= 0) ahead_[graph.tasks[task].after].push_back(static_cast<TaskId>(task));
   }
 
   Timeline make() {
@@ -44,6 +46,7 @@ class TimelineMaker {
         released = std::min(released, place);
       }
       task.kind == Task::Kind::kCompute ? add_steps(task) : add_act(task);
+      add_ahead(graph_.order[place]);
     }
     return std::move(timeline_);
   }
@@ -59,7 +62,14 @@ class TimelineMaker {
   }
   void add_act(const Task& task) {
     for (RegisterIndex reg : task.inputs) read(reg);
-    for (RegisterIndex reg : task.outputs) write(reg, nullptr);
+    for (RegisterIndex reg : task.outputs) task.after < 0 ? write(reg, nullptr) : read(reg);
+    ++now_;
+  }
+  /// From here on the bytes of exchanges that may begin behind `task` belong to them.
+  void add_ahead(TaskId task) {
+    const auto of_task = ahead_.find(task);
+    if (of_task == ahead_.end()) return;
+    for (TaskId exchange : of_task->second) write(task_at(graph_, exchange).outputs[0], nullptr);
     ++now_;
   }
   void read(RegisterIndex reg) { timeline_.last[static_cast<size_t>(reg)] = now_; }
@@ -71,6 +81,7 @@ class TimelineMaker {
 
   const TaskGraph& graph_;
   const std::vector<size_t>& position_;
+  std::map<TaskId, std::vector<TaskId>> ahead_;  // by task: the exchanges that may begin behind it
   Timeline timeline_;
   Instant now_ = 0;
 };
@@ -157,7 +168,10 @@ void check_sharing(const TaskGraph& graph, const Timeline& timeline, const std::
   if (is_copied(graph, a) || is_copied(graph, b))
     offence(b, "shares bytes with '" + a.name + "', and one of them is copied beside the order");
   if (!is_dead) offence(b, "is written over '" + a.name + "', which is still alive");
-  if (is_read_elsewhere(graph, a) && timeline.released[index] > position[static_cast<size_t>(b.producer)])
+  const Task& writer = task_at(graph, b.producer);
+  const bool waits_itself = std::find(writer.overwrites.begin(), writer.overwrites.end(), old) != writer.overwrites.end();
+  const size_t begins = position[static_cast<size_t>(writer.after < 0 ? b.producer : writer.after)];
+  if (is_read_elsewhere(graph, a) && !waits_itself && timeline.released[index] > begins)
     offence(b, "is written over '" + a.name + "', which other processes read, and no overwrite edge waits for them");
 }
 
@@ -178,6 +192,9 @@ void check_overwrites(const TaskGraph& graph, const std::vector<size_t>& positio
 void check_memory(const TaskGraph& graph) {
   for (const Register& reg : graph.registers) check_place(graph, reg);
   const std::vector<size_t> position = positions(graph);
+  for (size_t t = 0; t < graph.tasks.size(); ++t)
+    if (const Task& task = graph.tasks[t]; task.after >= 0 && position[static_cast<size_t>(task.after)] >= position[t])
+      offence(task, "may begin after " + task_at(graph, task.after).name + ", which comes later");
   check_overwrites(graph, position);
   const Timeline timeline = TimelineMaker(graph, position).make();
   std::map<int, MemoryMap> spaces;  // the arena of mesh i is space -1 - i, a variable is its own

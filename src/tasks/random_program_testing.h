@@ -37,6 +37,7 @@ class RandomProgram {
     TaskGraph graph = made_->finish();
     if (roll(0, 2) == 0) put_on_devices(graph);
     shuffle_order(graph);
+    let_exchanges_begin_ahead(graph);
     give_slots(graph);
     graph_ = std::make_shared<const TaskGraph>(std::move(graph));
   }
@@ -274,6 +275,15 @@ class RandomProgram {
       graph.order.push_back(static_cast<TaskId>(task));
       for (size_t next : later[task])
         if (--waits[next] == 0) ready.push_back(next);
+    }
+  }
+
+  /// Nobody shares bytes here, so that they may begin behind any earlier task.
+  void let_exchanges_begin_ahead(TaskGraph& graph) {
+    for (size_t place = 1; place < graph.order.size(); ++place) {
+      Task& task = graph.tasks[static_cast<size_t>(graph.order[place])];
+      const bool fills_variable = task.kind == Task::Kind::kExchange && graph.registers[static_cast<size_t>(task.outputs[0])].variable >= 0;
+      if (task.kind == Task::Kind::kExchange && !fills_variable && roll(0, 2) != 0) task.after = graph.order[pick(place)];
     }
   }
 

@@ -9,12 +9,6 @@
 namespace tessera {
 namespace {
 
-/// "F0", "B0", "O": role and micro-batch.
-std::string when(const Task& task) {
-  const std::string role = task.role == Role::kForward ? "F" : task.role == Role::kBackward ? "B" : "O";
-  return task.micro_batch >= 0 ? role + std::to_string(task.micro_batch) : role;
-}
-
 class RankText {
  public:
   RankText(const TaskGraph& graph, Rank rank) : graph_(graph), rank_(rank) {
@@ -40,7 +34,7 @@ class RankText {
   }
 
   void add_line(const Task& task, const std::string& line) {
-    std::string begin = when(task);
+    std::string begin = pass_text(task.role, task.pass, task.micro_batch);
     begin.resize(std::max<size_t>(begin.size() + 1, 4), ' ');
     text_ += begin + line + "\n";
   }
@@ -158,7 +152,7 @@ std::string rank_order_text(const TaskGraph& graph, Rank rank) {
   for (TaskId id : graph.order) {
     const Task& task = graph.tasks.at(static_cast<size_t>(id));
     const bool is_kernels = task.kind == Task::Kind::kCompute && graph.meshes.at(static_cast<size_t>(task.mesh))->coordinate_of(rank);
-    if (is_kernels && (words.empty() || words.back() != when(task))) words.push_back(when(task));
+    if (is_kernels && (words.empty() || words.back() != pass_text(task))) words.push_back(pass_text(task));
   }
   return join(words, " ");
 }

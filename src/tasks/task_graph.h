@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/device_kind.h"
+#include "base/pass_kind.h"
 #include "base/units.h"
 #include "graph/graph.h"
 #include "kernels/kernel.h"
@@ -94,11 +95,15 @@ struct Task {
   std::string name;
   Kind kind = Kind::kCompute;
   Role role = Role::kForward;
-  int micro_batch = -1;  // -1: once a step
-  int mesh = 0;          // index in TaskGraph::meshes: the processes that act; an exchange acts on the receivers' mesh
+  int micro_batch = -1;                         // -1: once a step
+  std::optional<PassKind> pass = std::nullopt;  // of a pipeline that has an order; none: it is done once a step
+  int mesh = 0;  // index in TaskGraph::meshes: the processes that act; an exchange acts on the receivers' mesh
   std::vector<KernelStep> steps;
   Exchange exchange;
-  std::string reason;                  // of an exchange: who wants what
+  std::string reason;  // of an exchange: who wants what
+  /// Of an exchange from other processes: once a process has come past this task in the order list it may begin, ahead of its turn, and its
+  /// output takes its place; -1: at its turn. At its turn a process waits until it is done.
+  TaskId after = -1;
   std::vector<RegisterIndex> inputs;   // registers filled by other tasks
   std::vector<RegisterIndex> outputs;  // registers that other tasks read, or nobody
   /// Registers whose bytes this task writes over: all their other readers, on every process, must have handed them back before it acts.
@@ -106,6 +111,9 @@ struct Task {
   /// as the step before left it.
   std::vector<RegisterIndex> overwrites;
 };
+/// "F0", "B0", "W0", "O": what a micro-batch, or a step, does there. Where the backward is in one piece, that is B.
+std::string pass_text(Role role, std::optional<PassKind> pass, int micro_batch);
+std::string pass_text(const Task& task);    // "" of feeds and fetches
 std::string_view to_text(Task::Kind kind);  // "feed", "compute", "exchange", "fetch", "copy"
 
 struct TaskVariable {
@@ -141,9 +149,10 @@ enum class TaskStream {
   kCompute,  // kernels of a device
   kCopyIn,   // from the host to a device
   kCopyOut,  // from a device to the host
+  kAhead,    // in traces: exchanges that were done ahead of their turn, beside what the thread of the rank did
 };
-inline constexpr int kTaskStreams = 4;
-std::string_view to_text(TaskStream stream);  // "acts", "kernels", "copies in", "copies out"
+inline constexpr int kTaskStreams = 5;
+std::string_view to_text(TaskStream stream);  // "acts", "kernels", "copies in", "copies out", "ahead"
 TaskStream stream_of(const TaskGraph& graph, const Task& task);
 
 /// What a While or an If runs: task graphs of their own on the mesh of its task, in the memory of its step. Values of the step are their
@@ -166,15 +175,14 @@ std::vector<RegisterIndex> region_variables(const KernelStep& step);
 /// The text form: registers, then tasks in order.
 std::string to_text(const TaskGraph& graph);
 
-/// What one process does in a step, a line an act, with the shapes of its own parts; F, B and O are forward, backward and optimizer, with
-/// the number of the micro-batch:
+/// What one process does in a step, a line an act, with the shapes of its own parts, behind the pass that it belongs to:
 ///
 ///     F0  y #0: f32[2,3] = dot_general(x #0, w)
 ///     F0  send y #0 [0:2, 0:3] to 2
 ///     B0  dz #0 [*]: f32[2,4] = all-reduce(dz #0) with 3
 std::string rank_text(const TaskGraph& graph, Rank rank);
 
-/// The order list of one process in short, by the roles and micro-batches of its kernels: "F0 F1 B0 F2 B1 B2 O".
+/// The order list of one process in short, by the passes of its kernels: "F0 F1 B0 F2 B1 B2 W0 O".
 std::string rank_order_text(const TaskGraph& graph, Rank rank);
 
 /// Checks what every task graph must be: each register is filled by one task before it is read in the order list; producers and consumers

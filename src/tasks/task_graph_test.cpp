@@ -44,16 +44,21 @@ Task& task(TaskGraph& graph, TaskId index) {
   return graph.tasks[static_cast<size_t>(index)];
 }
 
-/// What check says about small() after a change; "" when it says nothing.
-std::string offence_after(const std::function<void(TaskGraph&)>& change) {
-  TaskGraph graph = small();
-  change(graph);
+/// What check says; "" when it says nothing.
+std::string offence_of(const TaskGraph& graph) {
   try {
     check(graph);
   } catch (const InternalError& error) {
     return error.what();
   }
   return "";
+}
+
+/// About small() after a change.
+std::string offence_after(const std::function<void(TaskGraph&)>& change) {
+  TaskGraph graph = small();
+  change(graph);
+  return offence_of(graph);
 }
 
 TEST(TaskGraph, TheTextOfARankShowsItsOwnPartsAndPeers) {
@@ -258,6 +263,50 @@ TEST(Check, DeadMemoryIsUsedAgain) {
   TaskGraph graph = chain("reduce.sum");
   move_over(graph, 2, 0);  // b over x, which only a reads
   EXPECT_NO_THROW(check(graph));
+}
+
+/// y = 2 x, gathered, then z = 2 x and all = 2 gathered; tasks in this order behind the feed.
+TaskGraph gather_behind() {
+  HandMade made(two_ranks());
+  const KernelCall call{"scalar.mul", {}, {2}, ""};
+  const RegisterIndex x = made.input("x", "f32[16@dp]");
+  const RegisterIndex y = made.compute("y", call, {x}, "f32[16@dp]");
+  const RegisterIndex z = made.compute("z", call, {x}, "f32[16@dp]");
+  const RegisterIndex gathered = made.exchange("gather", y, "f32[16]");
+  made.result("z", z);
+  made.result("all", made.compute("all", call, {gathered}, "f32[16]"));
+  return made.finish();
+}
+constexpr TaskId kMakesY = 1, kMakesZ = 2, kGathers = 3;
+constexpr RegisterIndex kZ = 2, kGathered = 3;
+
+TEST(Check, WhatMayBeginAheadHasItsPlaceToItself) {
+  TaskGraph graph = gather_behind();
+  move_over(graph, kGathered, 0);  // x is read for the last time by z
+  EXPECT_NO_THROW(check(graph));
+  task(graph, kGathers).after = kMakesZ;
+  EXPECT_NO_THROW(check(graph));
+  task(graph, kGathers).after = kMakesY;
+  EXPECT_THAT(offence_of(graph), HasSubstr("register 'gather [*]' is written over 'x', which is still alive"));
+}
+
+TEST(Check, NothingThatIsFilledMeanwhileLiesWhereAnExchangeMayHaveBegun) {
+  TaskGraph graph = gather_behind();
+  task(graph, kGathers).after = kMakesY;
+  EXPECT_NO_THROW(check(graph));
+  move_over(graph, kZ, kGathered);
+  EXPECT_THAT(offence_of(graph), HasSubstr("register 'z' is written over 'gather [*]', which is still alive"));
+}
+
+TEST(Check, AnExchangeBeginsBeforeItsTurn) {
+  TaskGraph graph = gather_behind();
+  task(graph, kGathers).after = kGathers + 1;
+  EXPECT_THAT(offence_of(graph), HasSubstr("exchange 'gather' may begin after all, which comes later"));
+  task(graph, kGathers).after = 99;
+  EXPECT_THAT(offence_of(graph), HasSubstr("exchange 'gather' may begin after a task that does not exist"));
+  task(graph, kGathers).after = -1;
+  task(graph, kMakesZ).after = kMakesY;
+  EXPECT_THAT(offence_of(graph), HasSubstr("compute 'z' may begin after a task that does not exist, or is no exchange"));
 }
 
 TEST(Check, AKernelThatRunsInPlaceMayWriteOverItsInput) {

@@ -81,12 +81,24 @@ std::string task_lines(const TaskGraph& graph, const Task& task) {
   text += "\n";
   if (task.kind == Task::Kind::kExchange)
     text += "    " + std::string(to_text(task.exchange.kind)) + " " + to_text(task.exchange.from) + " -> " + to_text(task.exchange.to) +
-            (task.reason.empty() ? "" : ": " + task.reason) + "\n";
+            (task.reason.empty() ? "" : ": " + task.reason) +
+            (task.after < 0 ? "" : "; may begin after '" + graph.tasks[static_cast<size_t>(task.after)].name + "'") + "\n";
   for (const KernelStep& step : task.steps) text += step_line(graph, step);
   return text;
 }
 
 }  // namespace
+
+std::string pass_text(Role role, std::optional<PassKind> pass, int micro_batch) {
+  std::string text = role == Role::kForward ? "F" : role == Role::kBackward ? "B" : "O";
+  if (pass == PassKind::kWeightGradient) text = "W";
+  return micro_batch >= 0 ? text + std::to_string(micro_batch) : text;
+}
+
+std::string pass_text(const Task& task) {
+  if (task.kind == Task::Kind::kFeed || task.kind == Task::Kind::kFetch) return "";
+  return pass_text(task.role, task.pass, task.micro_batch);
+}
 
 std::string_view to_text(Task::Kind kind) {
   switch (kind) {
@@ -105,6 +117,7 @@ std::string_view to_text(TaskStream stream) {
     case TaskStream::kCompute: return "kernels";
     case TaskStream::kCopyIn: return "copies in";
     case TaskStream::kCopyOut: return "copies out";
+    case TaskStream::kAhead: return "ahead";
   }
   throw InternalError("unknown stream");
 }

@@ -24,6 +24,7 @@ struct Span {
   int64_t record = 0;    // how often the task had acted before
   int micro_batch = -1;  // -1: once a step
   Seconds begin{0}, end{0};
+  std::string pass = "";  // "F2": what the step does there; "": nothing of the kind
 
   bool operator==(const Span&) const = default;
 };

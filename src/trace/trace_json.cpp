@@ -47,6 +47,7 @@ class Writer {
   void add_span(size_t track, const Span& span) {
     Document::Table details{{"record", span.record}};
     if (span.micro_batch >= 0) details.emplace_back("micro_batch", span.micro_batch);
+    if (!span.pass.empty()) details.emplace_back("pass", span.pass);
     add("X", track,
         {{"name", span.name},
          {"cat", std::string(to_text(span.kind))},

@@ -1,0 +1,23 @@
+// What users may do wrong around a step, each with its error.
+#pragma once
+
+#include <vector>
+
+#include "data/batch.h"
+#include "model/model.h"
+
+namespace tessera {
+
+/// throws  UserError (65) when a field of the batch is missing or is not of the type, rows included, that the step takes
+void check_rows(const std::vector<Field>& wanted, const Batch& batch);
+
+/// throws  UserError (5) when the loss of `step` is not finite
+void check_is_a_number(double loss, int64_t step);
+
+/// throws  UserError (2) when the model does not predict the next token
+void check_predicts(const ModelConfig& model);
+
+/// throws  UserError (2) when steps were begun and not ended; `what` was called and belongs between steps
+void check_rests(int64_t under_way, const char* what);
+
+}  // namespace tessera
