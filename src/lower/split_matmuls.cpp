@@ -215,7 +215,7 @@ class MatmulSplit {
     const RegisterIndex source = at(gather).source, target = at(gather).target;
     const std::vector<int> products = products_behind(gather);
     const std::vector<int>& readers = readers_of(target);
-    if (products.empty() || !is_on_one_mesh(gather) || !is_in_arena(target) ||
+    if (products.empty() || !is_on_one_mesh(gather) || !is_in_arena(source) || !is_in_arena(target) ||
         std::any_of(readers.begin(), readers.end(), [&](int reader) { return is_taken(reader); }))
       return;
     Seconds whole = exchange_time(gather, 0, 1);
