@@ -233,8 +233,8 @@ Plan parse_plan(const Document& document, const std::string& origin) {
   const std::string sums = table.choice("sums", "auto", {"auto", "direct", "scattered", "by-axis"});
   for (SumForm form : {SumForm::kAuto, SumForm::kDirect, SumForm::kScattered, SumForm::kByAxis})
     if (sums == to_text(form)) plan.sums = form;
-  plan.overlap_mib = table.integer("overlap_mib", plan.overlap_mib, 0, 1 << 20);
   plan.split_matmuls = read_split(table.raw("split_matmuls"), origin);
+  plan.overlap_mib = table.integer("overlap_mib", plan.overlap_mib, 0, 1 << 20);
   if (const Document* marks = table.raw("marks")) {
     if (!marks->is_list()) refuse(origin + ": 'marks' is " + kind_of(*marks), "marks are a list", "write them in [ ]");
     for (size_t i = 0; i < marks->as_list().size(); ++i) plan.marks.push_back(read_mark(marks->as_list()[i], origin, i));
@@ -250,8 +250,8 @@ CompileOptions compile_options(const Plan& plan) {
   options.micro_batches = plan.micro_batches;
   options.schedule = plan.schedule;
   options.reshard.sums = plan.sums;
-  options.overlap = Bytes(plan.overlap_mib << 20);
   options.split_matmuls.stripes = plan.split_matmuls;
+  options.overlap = Bytes(plan.overlap_mib << 20);
   return options;
 }
 
@@ -262,8 +262,8 @@ Document to_document(const Plan& plan, const Graph& graph) {
   document["micro_batches"] = plan.micro_batches;
   document["schedule"] = std::string(to_text(plan.schedule));
   if (plan.sums != SumForm::kAuto) document["sums"] = std::string(to_text(plan.sums));
-  if (plan.overlap_mib != Plan{}.overlap_mib) document["overlap_mib"] = plan.overlap_mib;
   write_split(plan.split_matmuls, document);
+  if (plan.overlap_mib != Plan{}.overlap_mib) document["overlap_mib"] = plan.overlap_mib;
   document["marks"] = Document::List{};
   for (const Mark& mark : plan.marks) {
     Document item;

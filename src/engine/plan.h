@@ -46,8 +46,8 @@ struct Plan {
   int64_t micro_batches = 1;
   PipelineKind schedule = PipelineKind::kOneForwardOneBackward;
   SumForm sums = SumForm::kAuto;
-  int64_t overlap_mib = kOverlapWindow.value() >> 20;
   int64_t split_matmuls = 1;  // stripes into which products are taken apart with their exchanges; kStripesThatPay: where and as it pays
+  int64_t overlap_mib = kOverlapWindow.value() >> 20;
   std::vector<Mark> marks;
   std::optional<PlanFingerprint> fingerprint;
 

@@ -124,9 +124,9 @@ class TaskMaker {
 
   void add_kernel(Instruction& instruction) {
     const Task& last = graph_.tasks.back();
-    if (ends_task_ || last.kind != Task::Kind::kCompute || instruction.begins_task || instruction.step.control ||
-        (!last.steps.empty() && last.steps.back().control) || last.role != instruction.role || last.mesh != instruction.mesh ||
-        last.micro_batch != instruction.micro_batch || last_stage_ != instruction.stage || last.pass != instruction.pass) {
+    if (ends_task_ || last.kind != Task::Kind::kCompute || instruction.step.control || (!last.steps.empty() && last.steps.back().control) ||
+        last.role != instruction.role || last.mesh != instruction.mesh || last.micro_batch != instruction.micro_batch ||
+        last_stage_ != instruction.stage || last.pass != instruction.pass) {
       Task task;
       task.name = instruction.step.op;
       task.kind = Task::Kind::kCompute;

@@ -8,6 +8,7 @@
 #include "lower/derive_placement.h"
 #include "lower/exchange_check.h"
 #include "lower/standings.h"
+#include "lower/stripe_check.h"
 #include "ops/control.h"
 #include "shard/rules.h"
 
@@ -212,7 +213,7 @@ class PlacementCheck {
     if (by_micro_batch != (task.micro_batch >= 0))
       refuse("op '" + op.name + "' is run " + (task.micro_batch < 0 ? "once a step" : "in one micro-batch") + " and its operands are " +
              (by_micro_batch ? "of one micro-batch" : "made once a step"));
-    check_stripes(op, rule, step);
+    check_stripes(op, rule, tasks_, step);
     for (size_t i = 0; i < step.inputs.size(); ++i) check_parts(op, rule, sharding, rule.inputs[i], step.inputs[i], task.micro_batch);
     for (size_t i = 0; i < step.outputs.size(); ++i) check_parts(op, rule, sharding, rule.outputs[i], step.outputs[i], task.micro_batch);
     if (op.regions.empty())
@@ -227,46 +228,6 @@ class PlacementCheck {
         refuse(text_of(step.outputs[i]) + " is made in micro-batch " + std::to_string(task.micro_batch) + " and declared for another");
       known_.fill(step.outputs[i], {op.outputs[i], std::move(outputs[i]), std::move(summed), reg_at(step.outputs[i]).stripe});
     }
-  }
-
-  /// An op works on one stripe of a factor where the kernel needs not know of it: every operand that has the factor has that stripe of it.
-  void check_stripes(const Op& op, const ShardingRule& rule, const KernelStep& step) const {
-    std::vector<Stripe> by_factor(rule.factors.size());
-    bool has_stripes = false;
-    const auto each = [&](const auto& visit) {
-      for (size_t i = 0; i < step.inputs.size(); ++i) visit(step.inputs[i], rule.inputs[i]);
-      for (size_t i = 0; i < step.outputs.size(); ++i) visit(step.outputs[i], rule.outputs[i]);
-    };
-    each([&](RegisterIndex index, const OperandFactors& factors) {
-      const Stripe& stripe = reg_at(index).stripe;
-      if (stripe.dim < 0) return;
-      const DimFactor& dim = factors[static_cast<size_t>(stripe.dim)];
-      const bool is_cut_alone = dim.factor >= 0 && dim.others.empty() && !dim.window && dim.chunks == 1;
-      if (!is_cut_alone || rule.factors[static_cast<size_t>(dim.factor)].kind != FactorKind::kParallel || !op.regions.empty() ||
-          !step.call.ints.empty())
-        refuse("op '" + op.name + "' cannot work on a stripe of " + text_of(index));
-      has_stripes = true;
-      by_factor[static_cast<size_t>(dim.factor)] = {0, stripe.blocks, stripe.count, stripe.index};
-    });
-    if (!has_stripes) return;
-    each([&](RegisterIndex index, const OperandFactors& factors) { check_stripe(op, by_factor, index, factors); });
-    for (const OperandFactors& output : rule.outputs)
-      for (size_t f = 0; f < by_factor.size(); ++f)
-        if (by_factor[f].dim == 0 && !has_factor(output, static_cast<int>(f)))
-          refuse("op '" + op.name + "' makes a result whole from a stripe of factor " + rule.factors[f].name);
-  }
-
-  /// Has the operand the stripes of its factors, and no other?
-  void check_stripe(const Op& op, const std::vector<Stripe>& by_factor, RegisterIndex index, const OperandFactors& factors) const {
-    for (size_t d = 0; d < factors.size(); ++d)
-      for (const DimFactor& dim : choices_of(factors[d])) {
-        Stripe wanted = by_factor[static_cast<size_t>(dim.factor)];
-        const bool is_cut = wanted.dim == 0;
-        wanted.dim = static_cast<int>(d);
-        const bool is_that_dim = reg_at(index).stripe.dim == wanted.dim;
-        if (is_cut != is_that_dim || (is_cut && !(reg_at(index).stripe == wanted)))
-          refuse("op '" + op.name + "' works on a stripe, and " + text_of(index) + " holds another part of it");
-      }
   }
 
   /// What lies in one micro-batch is used in that one.
@@ -378,15 +339,6 @@ class PlacementCheck {
   }
 
   // ---- stripes ----
-
-  void check_stripe_call(const KernelStep& step, const Register& whole, const Stripe& stripe, std::vector<LocalInt> rest) const {
-    int64_t parts = 1;
-    for (int axis : whole.attr.dims.at(static_cast<size_t>(stripe.dim)).axes) parts *= whole.attr.mesh->shape()[axis];
-    std::vector<LocalInt> ints{stripe.dim, stripe.blocks / parts};
-    ints.insert(ints.end(), rest.begin(), rest.end());
-    if (step.call.ints != ints || step.outputs.size() != 1)
-      refuse("'" + step.op + "' calls " + step.call.kernel + " for other stripes than '" + whole.name + "' has");
-  }
 
   void follow_take(const KernelStep& step) {
     if (step.inputs.size() != 1 || step.outputs.size() != 1) refuse("'" + step.op + "' takes one stripe of one tensor");

@@ -26,7 +26,6 @@ struct Instruction {
   RegisterIndex source = -1;
   RegisterIndex target = -1;
   std::string reason;
-  bool begins_task = false;  // of a kernel: those before it end a task, so that what they made may travel while it runs
 
   std::vector<RegisterIndex> reads() const;
   std::vector<RegisterIndex> writes() const;

@@ -215,7 +215,7 @@ class MatmulSplit {
     const RegisterIndex source = at(gather).source, target = at(gather).target;
     const std::vector<int> products = products_behind(gather);
     const std::vector<int>& readers = readers_of(target);
-    if (products.empty() || !is_on_one_mesh(gather) || !is_in_arena(target) ||
+    if (products.empty() || !is_on_one_mesh(gather) || !is_in_arena(source) || !is_in_arena(target) ||
         std::any_of(readers.begin(), readers.end(), [&](int reader) { return is_taken(reader); }))
       return;
     Seconds whole = exchange_time(gather, 0, 1);
@@ -362,7 +362,6 @@ class MatmulSplit {
       const RegisterIndex taken = maker.stripe_of(reg(operand.reg), operand.dim, i);
       RegisterIndex made = maker.stripe_of(wholes.front(), product.result.dim, i);
       products.push_back(maker.take(operand, taken, kernel));
-      products.back().begins_task = i > 0;
       products.push_back(maker.kernel_of(kernel, product.input, taken, made));
       for (size_t e = 0; e < exchanges.size(); ++e) {
         const RegisterIndex target = maker.stripe_of(wholes[e + 1], product.result.dim, i);

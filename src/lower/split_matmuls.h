@@ -54,8 +54,8 @@ Seconds split_time(int64_t stripes, const SplitTimes& of_stripe);
 ///
 ///   requires  the order of the instructions is final; places of the arena are not planned
 ///   ensures   the registers that others read are there as before; a product is part of one such change at most, first as reader of
-///             what is gathered; kernels whose results travel end their task; the same inputs give the same result
-///   leaves    as they are: products in regions; those with operands that are divided in windows or chunks; a dim that blocks and stripes do not
+///             what is gathered; the same inputs give the same result
+///   leaves    as they are: variables, whose gathers may begin long before (lower/overlap.h); products in regions; those with operands that are divided in windows or chunks; a dim that blocks and stripes do not
 ///             divide evenly (uneven parts); results that are variables; exchanges between meshes, of another pass, or of the optimizer's
 ///             sums of gradients
 ///   returns   a line for each product with such an exchange, of the first micro-batch: what was chosen, and the times

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "lower/derive_placement.h"
 #include "lower/micro_batches.h"
+#include "lower/stripe_check.h"
 
 namespace tessera {
 namespace {
@@ -88,8 +89,7 @@ void Standings::check_stripe(const Register& reg, const Stripe& stripe) {
       stripe.dim < reg.type.shape.size() && stripe.blocks > 0 && stripe.count > 0 && stripe.index >= 0 && stripe.index < stripe.count;
   if (!is_one) refuse("'" + reg.name + "' is declared a stripe that there is not");
   const DimSharding& dim = reg.attr.dims[static_cast<size_t>(stripe.dim)];
-  int64_t parts = 1;
-  for (int axis : dim.axes) parts *= reg.attr.mesh->shape()[axis];
+  const int64_t parts = parts_of_dim(reg.attr, stripe.dim);
   if (!dim.windows.empty() || dim.chunks != 1 || stripe.blocks % parts != 0 || reg.type.shape[stripe.dim] % (stripe.blocks * dim.unit) != 0)
     refuse("'" + reg.name + "' is a stripe of " + std::to_string(stripe.blocks) +
            " blocks, and processes have other parts: " + to_text(reg.type, reg.attr));

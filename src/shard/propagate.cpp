@@ -6,11 +6,10 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "shard/factor_axes.h"
 
 namespace tessera {
 namespace {
-
-using Axes = std::vector<int>;
 
 bool is_prefix(const Axes& shorter, const Axes& longer) {
   return shorter.size() <= longer.size() && std::equal(shorter.begin(), shorter.end(), longer.begin());
@@ -29,25 +28,6 @@ struct OpState {
   const MarkedOp* mark = nullptr;
   OpSharding sharding;
 };
-
-/// One operand's wish for a factor.
-struct Wish {
-  Axes axes;
-  int64_t chunks;     // of the factor
-  bool in_one_piece;  // it is an unmarked input or variable, which never lies in chunks
-  int operand;        // inputs first, then outputs
-  bool is_input;
-  bool fixed;
-  int64_t bytes;
-};
-
-/// Inputs before outputs (an output can be resharded where it is made), marks before what was derived, larger tensors before smaller ones.
-bool stronger(const Wish& a, const Wish& b) {
-  if (a.is_input != b.is_input) return a.is_input;
-  if (a.fixed != b.fixed) return a.fixed;
-  if (a.bytes != b.bytes) return a.bytes > b.bytes;
-  return a.operand < b.operand;
-}
 
 class Propagation {
  public:
@@ -236,7 +216,7 @@ class Propagation {
         if (is_time(*sharding.mesh, axis) && !may_be_cut_in_time(state.rule, factor, sharding.mesh->shape()[axis])) break;
         sharding.factor_axes[static_cast<size_t>(factor)].push_back(axis);
       }
-      if (wish.chunks > 1) take_chunks(state, sharding, factor, wish.chunks);
+      if (wish.chunks > 1) take_chunks(state.view, state.rule, factor, wish.chunks, sharding);
     }
     return sharding;
   }
@@ -290,38 +270,6 @@ class Propagation {
     return false;
   }
 
-  /// A factor is divided in chunks unless its kernel has to know where its part begins: such a part begins at several places. Ops with
-  /// regions take one piece: what runs inside may have to know.
-  void take_chunks(const OpState& state, OpSharding& sharding, int factor, int64_t chunks) const {
-    const auto f = static_cast<size_t>(factor);
-    const Axes& axes = sharding.factor_axes[f];
-    const FactorKind kind = state.rule.factors[f].kind;
-    const bool in_time = std::any_of(axes.begin(), axes.end(), [&](int axis) { return is_time(*sharding.mesh, axis); });
-    if (axes.empty() || in_time || (kind != FactorKind::kParallel && kind != FactorKind::kReduction)) return;
-    OpSharding chunked = sharding;
-    chunked.set_chunks(state.rule, f, chunks);
-    if (!state.view.definition->kernel || !state.view.regions.empty()) return;
-    const KernelCall call = state.view.definition->kernel(state.view, factor_splits(state.rule, chunked));
-    const auto begins_in_chunks = [](const LocalInt& value) {
-      return std::any_of(value.terms.begin(), value.terms.end(),
-                         [](const LocalInt::Term& term) { return term.kind == LocalInt::Term::Kind::kBegin && term.split.chunks > 1; });
-    };
-    if (std::none_of(call.ints.begin(), call.ints.end(), begins_in_chunks)) sharding = std::move(chunked);
-  }
-
-  /// Micro-batches are equal parts of one piece that do not overlap; what cannot be cut into them is taken once a step.
-  static bool may_be_cut_in_time(const ShardingRule& rule, int factor, int64_t count) {
-    const auto has_several = [&](const OperandFactors& operand) {
-      return std::any_of(operand.begin(), operand.end(), [&](const DimFactor& dim) {
-        const DimFactor* found = find_factor(dim, factor);
-        return found && (found->window || found->chunks > 1);
-      });
-    };
-    return rule.factors[static_cast<size_t>(factor)].extent % count == 0 &&
-           std::none_of(rule.inputs.begin(), rule.inputs.end(), has_several) &&
-           std::none_of(rule.outputs.begin(), rule.outputs.end(), has_several);
-  }
-
   /// Gives the op's axes to the dims of its open operands. True when a dim got one.
   bool spread(int op_index) {
     const Op& op = graph_.op({op_index});
@@ -359,18 +307,6 @@ class Propagation {
       }
     }
     return changed;
-  }
-
-  /// The factor of a dim that has axes, or -1.
-  static int divided_factor(const DimFactor& dim, const OpSharding& sharding) {
-    for (const DimFactor& choice : choices_of(dim))
-      if (!sharding.factor_axes[static_cast<size_t>(choice.factor)].empty()) return choice.factor;
-    return -1;
-  }
-
-  static bool share_a_factor(const DimFactor& a, const DimFactor& b) {
-    const std::vector<DimFactor> choices = choices_of(a);
-    return std::any_of(choices.begin(), choices.end(), [&](const DimFactor& choice) { return find_factor(b, choice.factor) != nullptr; });
   }
 
   /// Inputs and variables lie in one piece a process, as loaders and checkpoints know them.
