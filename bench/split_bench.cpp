@@ -33,7 +33,7 @@ Graph layers() {
     const ValueId up = b.variable("up" + number, {DType::kF32, {kWidth, kInner}}, Initializer::normal(0, 0.01));
     const ValueId down = b.variable("down" + number, {DType::kF32, {kInner, kWidth}}, Initializer::normal(0, 0.01));
     const ValueId u = b.dot(h, up, "mk,kn->mn", "u" + number);
-    h = b.dot(u, down, "mk,kn->mn", "h" + number);
+    h = b.unary("neg", b.dot(u, down, "mk,kn->mn", "d" + number), "h" + number);
   }
   graph.add_output("largest", b.reduce(ReduceOp::kMax, h, {0, 1}, "largest"));
   return graph;
@@ -84,7 +84,7 @@ class SlowTransport : public Transport {
   bool poll(const OnMessage& on_message) override {
     for (; !pieces_.empty() && pieces_.front().due <= Clock::now(); pieces_.pop_front())
       inner_->send_data(pieces_.front().to, pieces_.front().tag, pieces_.front().data, *pieces_.front().under_way);
-    return inner_->poll(on_message) || !pieces_.empty();
+    return inner_->poll(on_message);
   }
 
  private:
