@@ -3,12 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
 
 #include "../tests/sleeping_pipeline.h"
+#include "actors/run_check.h"
 #include "runtime/runtime.h"
 
 namespace tessera {
@@ -33,6 +35,35 @@ double measured_step(const std::shared_ptr<const TaskGraph>& graph, int steps) {
     if (step > 0) times.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
   }
   return median(times);
+}
+
+/// The same when steps follow each other without a pause.
+double measured_period(const std::shared_ptr<const TaskGraph>& graph, int steps) {
+  constexpr int kFirst = 2;  // until each process has its place in the rhythm
+  Runtime runtime(processes(*graph));
+  LoadedProgram& program = runtime.load(graph);
+  const Tensor x(graph->inputs.front().type);
+  std::array<TensorMap, kStepsUnderWay> results;
+  std::vector<double> times;
+  const auto begin = [&](int step) { runtime.begin_step(program, {{"x", &x}}, results[static_cast<size_t>(step % kStepsUnderWay)]); };
+  begin(0);
+  for (int step = 0; step < kFirst + steps; ++step) {
+    begin(step + 1);
+    const Seconds time = runtime.end_step();
+    if (step >= kFirst) times.push_back(time.value());
+  }
+  runtime.end_step();
+  return median(times);
+}
+
+/// What no run of steps can be below: the slowest circle of waits.
+double least_period(const std::shared_ptr<const TaskGraph>& graph) {
+  const TaskActors actors = find_actors(graph, processes(*graph));
+  std::vector<double> times(static_cast<size_t>(actors.rank_count()) * graph->tasks.size(), 0);
+  for (int rank = 0; rank < actors.rank_count(); ++rank)
+    for (TaskId task : actors.order_of(rank))
+      times[static_cast<size_t>(actors.actor_id(rank, task))] = time_asleep(graph->tasks[static_cast<size_t>(task)]).value();
+  return find_slowest_cycle(make_marked_graph(actors, orders_of(actors)), times).period;
 }
 
 struct Setup {
@@ -71,6 +102,25 @@ double compare(const Setup& setup, double unit, int steps) {
   return std::abs(ratio - 1);
 }
 
+/// Steps that meet, and steps that do not.
+double compare_periods(const Setup& setup, double unit, int steps) {
+  const int64_t micro_batches = 2 * setup.processes;
+  const std::vector<StageWork> stages = stages_of(setup, unit);
+  const auto graph = std::make_shared<const TaskGraph>(
+      sleeping_pipeline(stages, {processes_for(setup.kind, setup.processes)}, micro_batches, setup.kind).tasks);
+  const Simulation meeting = simulate_sleep(graph, 2);
+  const double least = least_period(graph), measured = measured_period(graph, steps), ratio = measured / least;
+  double work = 0;
+  for (const RankTimes& rank : meeting.ranks) work += rank.compute.value() / setup.processes;
+  fmt::print(
+      "{:12} p={} m={} {:8} a step {:7.1f} ms; without a pause: least {:7.1f} ms, measured {:7.1f} ms, ratio {:.4f}; bubble {:.3f}, not "
+      "{:.3f}\n",
+      to_text(setup.kind), setup.processes, micro_batches, setup.equal ? "equal" : "unequal", 1e3 * meeting.step.value(), 1e3 * least,
+      1e3 * measured, ratio, 1 - work / least, meeting.bubble());
+  std::fflush(stdout);
+  return std::abs(ratio - 1);
+}
+
 }  // namespace
 }  // namespace tessera
 
@@ -78,6 +128,11 @@ int main(int argc, char** argv) {
   using namespace tessera;
   const double unit = (argc > 1 ? std::atof(argv[1]) : 20) * 1e-3;  // a forward, in milliseconds
   const int steps = argc > 2 ? std::atoi(argv[2]) : 3;
+  fmt::print("steps that follow each other without a pause\n");
+  double worst_period = 0;
+  for (const PipelineFacts& facts : pipeline_schedules())
+    for (bool equal : {true, false}) worst_period = std::max(worst_period, compare_periods({facts.kind, 4, equal}, unit, 2 * steps));
+  fmt::print("the largest difference is {:.2f}%\n\nsteps that meet\n", 100 * worst_period);
   double worst = 0;
   for (const PipelineFacts& facts : pipeline_schedules())
     for (int processes : {2, 4})

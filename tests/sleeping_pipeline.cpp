@@ -168,6 +168,7 @@ Graph sleeping_graph(const std::vector<StageWork>& stages, int64_t micro_batches
   graph.add_output("loss", loss);
   const std::vector<ValueId> gradients = differentiate(b, loss, weights);
   for (size_t i = 0; i < weights.size(); ++i) {
+    b.derive(Role::kOptimizer, {graph.value(weights[i]).name, "update"});  // where the weight is
     const ValueId change = b.mul_scalar(gradients[i], 0.001);
     graph.set_next(weights[i], b.sub(weights[i], change));
   }
@@ -207,7 +208,7 @@ Seconds time_asleep(const Task& task) {
   return sum;
 }
 
-Simulation simulate_sleep(const std::shared_ptr<const TaskGraph>& graph, int64_t steps, const FakeDeviceOptions& fake) {
+Simulation simulate_sleep(const std::shared_ptr<const TaskGraph>& graph, int64_t steps, const FakeDeviceOptions& fake, bool steps_meet) {
   const auto time = [&](Rank, TaskId id) {
     const Task& task = graph->tasks[static_cast<size_t>(id)];
     const Seconds asleep = time_asleep(task);
@@ -215,7 +216,7 @@ Simulation simulate_sleep(const std::shared_ptr<const TaskGraph>& graph, int64_t
     // All kernels of a task are launched at once: only the first one keeps the stream waiting.
     return Seconds(fake.launch.value() + fake.slowness * asleep.value());
   };
-  return simulate(graph, time, {.steps = steps});
+  return simulate(graph, time, {.steps = steps, .steps_meet = steps_meet});
 }
 
 }  // namespace tessera

@@ -41,6 +41,7 @@ Compiled sleeping_pipeline(const std::vector<StageWork>& stages, const SleepingP
 Seconds time_asleep(const Task& task);
 
 /// The virtual clock in which nothing but sleep takes time, and what `fake` says of work on a device.
-Simulation simulate_sleep(const std::shared_ptr<const TaskGraph>& graph, int64_t steps, const FakeDeviceOptions& fake = {});
+Simulation simulate_sleep(const std::shared_ptr<const TaskGraph>& graph, int64_t steps, const FakeDeviceOptions& fake = {},
+                          bool steps_meet = true);
 
 }  // namespace tessera

@@ -49,6 +49,7 @@ struct Plan {
   PipelineKind schedule = PipelineKind::kOneForwardOneBackward;
   int64_t most_kept = 0;  // of kAuto: PipelineOptions
   SumForm sums = SumForm::kAuto;
+  int64_t split_matmuls = 1;  // stripes into which products are taken apart with their exchanges; kStripesThatPay: where and as it pays
   int64_t overlap_mib = kOverlapWindow.value() >> 20;
   std::vector<Mark> marks;
   std::optional<PlanFingerprint> fingerprint;

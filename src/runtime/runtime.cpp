@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "runtime/agreement.h"
 #include "runtime/crew.h"
+#include "runtime/given_tensors.h"
 #include "runtime/network.h"
 #include "runtime/rank_program.h"
 #include "runtime/shared_results.h"
@@ -52,35 +53,11 @@ std::vector<int> members_of(size_t ranks, const Network* network) {
   return members;
 }
 
-/// The caller's tensor for an input, checked.
-const std::byte* find_input(const TaskInput& input, const std::map<std::string, const Tensor*>& given) {
-  const TensorType& type = input.type;
-  const auto found = given.find(input.name);
-  if (found == given.end() || !found->second)
-    throw UserError("input '" + input.name + "' is missing", "the program reads it at every step",
-                    "give a tensor " + to_text(type) + " of this name", ExitCode::kMissingInput);
-  if (!(found->second->type() == type))
-    throw UserError("input '" + input.name + "' is " + to_text(found->second->type()), "the program was made for " + to_text(type),
-                    "give a tensor of that type", ExitCode::kBadData);
-  return found->second->data();
-}
-
-/// The caller's tensor for a result, made when it is not there.
-std::byte* find_result(const TensorType& type, const std::string& name, TensorMap& results) {
-  Tensor& tensor = results[name];
-  if (!tensor.data() || !(tensor.type() == type)) tensor = Tensor(type);
-  return tensor.data();
-}
-
 }  // namespace
 
 struct LoadedProgram::State {
-  struct Given {
-    std::vector<const std::byte*> inputs;
-    std::vector<std::byte*> results;
-  };
   BoundProgram program;
-  std::array<Given, kStepsUnderWay> given;  // to the steps under way: in turn
+  std::vector<GivenTensors> given;  // to the steps under way: in turn
   size_t next_given = 0;
   std::unique_ptr<SharedResults> shared = nullptr;
 };
@@ -320,10 +297,7 @@ LoadedProgram& Runtime::load(std::shared_ptr<const TaskGraph> graph) {
          "a program runs on processes of its runtime");
   const Bytes arena = *std::max_element(graph->arenas.begin(), graph->arenas.end());
   auto loaded = std::make_unique<LoadedProgram::State>();
-  for (auto& given : loaded->given) {
-    given.inputs.resize(graph->inputs.size());
-    given.results.resize(graph->results.size());
-  }
+  loaded->given.assign(kStepsUnderWay, GivenTensors(*graph));
   loaded->program = state_->new_program(std::move(graph));
   state_->together([&] {
     try {
@@ -366,13 +340,8 @@ void Runtime::run(LoadedProgram& program, const std::map<std::string, const Tens
 void Runtime::begin_step(LoadedProgram& program, const std::map<std::string, const Tensor*>& inputs, TensorMap& results,
                          const Observer* observer) {
   LoadedProgram::State& loaded = program.state();
-  const TaskGraph& graph = *loaded.program.graph;
-  auto& given = loaded.given[loaded.next_given];
-  for (size_t i = 0; i < graph.inputs.size(); ++i) given.inputs[i] = find_input(graph.inputs[i], inputs);
-  for (size_t i = 0; i < graph.results.size(); ++i) {
-    const auto& [name, reg] = graph.results[i];
-    given.results[i] = find_result(graph.registers[static_cast<size_t>(reg)].type, name, results);
-  }
+  GivenTensors& given = loaded.given[loaded.next_given];
+  given.find(*loaded.program.graph, inputs, results);
   state_->steps.begin({&loaded.program, loaded.shared.get()}, {given.inputs, given.results, observer});
   loaded.next_given = (loaded.next_given + 1) % loaded.given.size();
 }

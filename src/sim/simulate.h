@@ -17,10 +17,14 @@ using ActTime = std::function<Seconds(Rank, TaskId)>;
 
 struct SimulateOptions {
   int64_t steps = 3;
-  /// A step begins when all processes have ended the one before, as with Runtime::run; else each goes on as soon as it may.
+  /// A step begins when all processes have ended the one before, as with Runtime::run; else each goes on as soon as it may, as with
+  /// Runtime::begin_step (where the streams of one process wait for each other at the end of a step).
   bool steps_meet = true;
   /// From the end of an act until another process knows of it.
   Seconds message{0};
+  /// Exchanges begin ahead of their turn where Task::after lets them, one after the other on a stream of their own: as between processes that
+  /// are members of their own. Else at their turn, as between threads.
+  bool exchanges_ahead = false;
 };
 
 /// The last step of one process.

@@ -1,0 +1,102 @@
+// Products in stripes against whole ones: two processes, layers of Megatron's kind with rows divided between them, whose products sleep for as
+// long as an accelerator would take. So transfers, which need cores, have something to hide behind on any machine.
+//
+//     mpirun -n 2 split_bench [MILLISECONDS a product]
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <thread>
+#include <vector>
+
+#include "kernels/kernel_set.h"
+#include "lower/lower.h"
+#include "mpi/mpi_process.h"
+#include "ops/builder.h"
+#include "runtime/network.h"
+#include "runtime/runtime.h"
+
+namespace tessera {
+namespace {
+
+constexpr int64_t kRows = 4096, kWidth = 1024, kInner = 1024;
+constexpr int kLayers = 4, kSteps = 15;
+
+Graph layers() {
+  Graph graph;
+  Builder b(graph);
+  ValueId h = b.input("x", {DType::kF32, {kRows, kWidth}});
+  for (int layer = 0; layer < kLayers; ++layer) {
+    const std::string number = std::to_string(layer);
+    const ValueId up = b.variable("up" + number, {DType::kF32, {kWidth, kInner}}, Initializer::normal(0, 0.01));
+    const ValueId down = b.variable("down" + number, {DType::kF32, {kInner, kWidth}}, Initializer::normal(0, 0.01));
+    const ValueId u = b.dot(h, up, "mk,kn->mn", "u" + number);
+    h = b.dot(u, down, "mk,kn->mn", "h" + number);
+  }
+  graph.add_output("largest", b.reduce(ReduceOp::kMax, h, {0, 1}, "largest"));
+  return graph;
+}
+
+/// Sleeps in the place of a product; a stripe of it sleeps for its part of the time.
+BoundKernel bind_sleep(const LocalCall& call) {
+  double products = static_cast<double>(element_count(call.outputs[0].shape));
+  products *= static_cast<double>(element_count(call.inputs[0].shape)) / static_cast<double>(call.outputs[0].shape[0]);
+  const auto time = std::chrono::duration<double>(products * call.reals.at(0));
+  return {[time](const KernelBuffers&) { std::this_thread::sleep_for(time); }, Bytes(0)};
+}
+
+std::shared_ptr<const TaskGraph> sleeping_layers(int64_t stripes, Seconds product) {
+  CompileOptions options;
+  options.split_matmuls.stripes = stripes;
+  const std::vector<Mark> marks = {shard_tensor("{x,h*}", "P(\"tp\")"), shard_tensor("up*", "P(None, \"tp\")"),
+                                   shard_tensor("down*", "P(\"tp\")"), shard_op("u*", "[P(), P(None, \"tp\")]")};
+  auto tasks =
+      std::make_shared<TaskGraph>(compile(layers(), std::make_shared<const ProcessMesh>(parse_mesh("tp=2")), marks, options).tasks);
+  tasks->kernels = std::make_shared<const KernelSet>(std::vector<NamedKernel>{{"sleeping_product", bind_sleep}});
+  const double of_a_multiplication = product.value() / static_cast<double>(kRows * kWidth * kInner / 2);
+  for (Task& task : tasks->tasks)
+    for (KernelStep& step : task.steps)
+      if (step.call.kernel == "dot_general") step.call = {"sleeping_product", {}, {of_a_multiplication}, ""};
+  return tasks;
+}
+
+double median_step(const std::shared_ptr<Network>& network, int64_t stripes, Seconds product) {
+  Runtime runtime(std::vector<Rank>{0, 1}, {.network = network});
+  LoadedProgram& program = runtime.load(sleeping_layers(stripes, product));
+  runtime.initialize(program, 1);
+  Tensor x({DType::kF32, {kRows, kWidth}});
+  TensorMap results;
+  std::vector<double> times;
+  for (int step = 0; step < kSteps + 2; ++step) {
+    const auto start = std::chrono::steady_clock::now();
+    runtime.run(program, {{"x", &x}}, results);
+    if (step >= 2) times.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+  }
+  std::sort(times.begin(), times.end());
+  return times[times.size() / 2];
+}
+
+int run(double milliseconds) {
+  MpiProcess process;
+  if (process.members() != 2) {
+    if (process.member() == 0) std::printf("split_bench wants two processes: mpirun -n 2 split_bench\n");
+    return 0;
+  }
+  const auto network = std::make_shared<Network>(process.transport());
+  const double asleep = median_step(network, 1, Seconds(0)), whole = median_step(network, 1, Seconds(milliseconds * 1e-3));
+  if (process.member() == 0)
+    std::printf("%d layers, products of %.1f ms: whole %.1f ms a step; %.1f ms when products take no time\n", kLayers, milliseconds,
+                1e3 * whole, 1e3 * asleep);
+  for (const int64_t stripes : {2, 4, 8}) {
+    const double time = median_step(network, stripes, Seconds(milliseconds * 1e-3));
+    if (process.member() == 0) std::printf("%d stripes %.1f ms, %.2f of whole\n", static_cast<int>(stripes), 1e3 * time, time / whole);
+  }
+  return 0;
+}
+
+}  // namespace
+}  // namespace tessera
+
+int main(int argc, char** argv) {
+  return tessera::run(argc > 1 ? std::atof(argv[1]) : 5);
+}
