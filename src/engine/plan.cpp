@@ -230,6 +230,11 @@ Plan parse_plan(const Document& document, const std::string& origin) {
   std::vector<std::string> schedules;
   for (const PipelineFacts& facts : pipeline_schedules()) schedules.emplace_back(facts.name);
   plan.schedule = parse_pipeline_kind(table.choice("schedule", "1f1b", schedules));
+  plan.most_kept = table.integer("most_kept", 0, 0, 1 << 20);
+  if (plan.most_kept > 0 && plan.schedule != PipelineKind::kAuto)
+    refuse(origin + " has 'most_kept' and schedule '" + std::string(to_text(plan.schedule)) + "'",
+           "what a process keeps at most is a limit for the schedule 'auto'; the others keep what their order says",
+           "remove one of the two");
   const std::string sums = table.choice("sums", "auto", {"auto", "direct", "scattered", "by-axis"});
   for (SumForm form : {SumForm::kAuto, SumForm::kDirect, SumForm::kScattered, SumForm::kByAxis})
     if (sums == to_text(form)) plan.sums = form;
@@ -249,6 +254,7 @@ CompileOptions compile_options(const Plan& plan) {
   CompileOptions options;
   options.micro_batches = plan.micro_batches;
   options.schedule = plan.schedule;
+  options.most_kept = plan.most_kept;
   options.reshard.sums = plan.sums;
   options.split_matmuls.stripes = plan.split_matmuls;
   options.overlap = Bytes(plan.overlap_mib << 20);
@@ -261,6 +267,7 @@ Document to_document(const Plan& plan, const Graph& graph) {
   write_meshes(plan, document);
   document["micro_batches"] = plan.micro_batches;
   document["schedule"] = std::string(to_text(plan.schedule));
+  if (plan.most_kept > 0) document["most_kept"] = plan.most_kept;
   if (plan.sums != SumForm::kAuto) document["sums"] = std::string(to_text(plan.sums));
   write_split(plan.split_matmuls, document);
   if (plan.overlap_mib != Plan{}.overlap_mib) document["overlap_mib"] = plan.overlap_mib;

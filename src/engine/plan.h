@@ -6,6 +6,8 @@
 //       "device": "host",                          what its processes compute on, or "fake"; of several meshes each says its own
 //       "micro_batches": 1,                        parts of a step's batch, one after the other
 //       "schedule": "1f1b",                        one of pipeline_schedules() (schedule/named_orders.h)
+//       "most_kept": 4,                            of schedule "auto": micro-batches that a process keeps at most; without it as many
+//                                                  as there are devices of the pipeline
 //       "sums": "auto",                            over several axes: "direct", "scattered" or "by-axis" (reshard/reshard.h)
 //       "split_matmuls": "off",                    products taken apart with their exchanges (lower/split_matmuls.h): "auto", or stripes: 2 to 8
 //       "overlap_mib": 32,                         of exchanges under way ahead of their turn (lower/overlap.h); 0: each begins at its turn
@@ -46,6 +48,7 @@ struct Plan {
   Meshes meshes;                // empty: one process
   int64_t micro_batches = 1;
   PipelineKind schedule = PipelineKind::kOneForwardOneBackward;
+  int64_t most_kept = 0;  // of kAuto: PipelineOptions
   SumForm sums = SumForm::kAuto;
   int64_t split_matmuls = 1;  // stripes of products; kStripesThatPay: as many as pay
   int64_t overlap_mib = kOverlapWindow.value() >> 20;

@@ -132,7 +132,7 @@ Compiled compile(const Graph& graph, const Meshes& meshes, const std::vector<Mar
   stage("in-place", [&] { update_variables_in_place(program); }, [&] { return to_text(program); });
   std::optional<PipelineOrder> pipeline;
   stage(
-      "order", [&] { pipeline = order_instructions(program, graph, count, options.schedule); },
+      "order", [&] { pipeline = order_instructions(program, graph, {count, options.schedule, options.most_kept}); },
       [&] { return order_text(program, names_of(meshes)) + (pipeline ? worth_text(*pipeline, names_of(meshes)) : ""); });
   std::string split;
   stage(
