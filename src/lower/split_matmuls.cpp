@@ -69,7 +69,7 @@ class MatmulSplit {
     for (int i = 0; i < count(); ++i)
       if (at(i).is_exchange && at(i).exchange.kind == ReshardKind::kAllGather) split_behind_gather(i);
     for (int i = 0; i < count(); ++i)
-      if (is_product(i)) split_before_sum(i);
+      if (sums_processes(i)) split_before_sum(i);
     std::vector<Instruction> instructions;
     for (int i = 0; i < count(); ++i) {
       if (!is_replaced_[static_cast<size_t>(i)]) instructions.push_back(std::move(program_.instructions[static_cast<size_t>(i)]));
@@ -288,87 +288,156 @@ class MatmulSplit {
 
   // ---- before a sum over processes ----
 
-  /// The exchanges of the same pass through which a result goes at once: the first puts addends together.
-  std::vector<int> exchanges_behind(int product) const {
-    std::vector<int> chain;
-    RegisterIndex last = at(product).step.outputs.front();
-    while (readers_of(last).size() == 1 && !leaves_[static_cast<size_t>(last)]) {
-      const int next = readers_of(last).front();
-      const Instruction& exchange = at(next);
-      if (!exchange.is_exchange || is_taken(next) || !same_pass(exchange, at(product)) || !is_on_one_mesh(next) ||
-          !is_in_arena(exchange.target))
-        break;
-      const ReshardKind kind = exchange.exchange.kind;
-      const bool sums = kind == ReshardKind::kReduceScatter || kind == ReshardKind::kAllReduce;
-      if (!sums && (chain.empty() || kind != ReshardKind::kAllGather)) break;
-      chain.push_back(next);
-      last = exchange.target;
-    }
-    return chain;
+  /// Products whose results are added up, and the additions, in order; of one product none.
+  struct Addends {
+    std::vector<int> products;
+    std::vector<int> additions;
+  };
+
+  bool sums_processes(int index) const {
+    const ReshardKind kind = at(index).exchange.kind;
+    return at(index).is_exchange && (kind == ReshardKind::kReduceScatter || kind == ReshardKind::kAllReduce) && !is_taken(index) &&
+           is_on_one_mesh(index);
   }
 
-  void split_before_sum(int product) {
-    const std::vector<int> exchanges = exchanges_behind(product);
-    if (exchanges.empty()) return;
-    Seconds whole = kernel_time(product, 1);
+  /// What an exchange takes, from its products on, if nothing else looks at any of it.
+  bool find_addends(RegisterIndex result, int exchange, Addends& found) const {
+    const int maker = maker_[static_cast<size_t>(result)];
+    if (maker < 0 || is_taken(maker) || !same_pass(at(maker), at(exchange)) || readers_of(result).size() != 1 ||
+        leaves_[static_cast<size_t>(result)] || !is_in_arena(result))
+      return false;
+    if (is_product(maker)) {
+      found.products.push_back(maker);
+      return true;
+    }
+    const Instruction& addition = at(maker);
+    if (addition.is_exchange || addition.step.call.kernel != "binary.add" || addition.step.inputs[0] == addition.step.inputs[1] ||
+        !find_addends(addition.step.inputs[0], exchange, found) || !find_addends(addition.step.inputs[1], exchange, found))
+      return false;
+    found.additions.push_back(maker);
+    return true;
+  }
+
+  /// What is read at `from` is read at `to` as well: no variable is written over in between.
+  bool may_move(int from, int to) const {
+    for (int i = from + 1; i <= to; ++i)
+      for (RegisterIndex written : at(i).writes())
+        if (!is_in_arena(written)) return false;
+    return true;
+  }
+
+  /// `first`, and the all-gathers of the same pass through which its result goes at once.
+  std::vector<int> exchanges_from(int first) const {
+    std::vector<int> chain{first};
+    while (true) {
+      const RegisterIndex last = at(chain.back()).target;
+      if (readers_of(last).size() != 1 || leaves_[static_cast<size_t>(last)]) return chain;
+      const int next = readers_of(last).front();
+      if (!at(next).is_exchange || is_taken(next) || at(next).exchange.kind != ReshardKind::kAllGather || !is_on_one_mesh(next) ||
+          !same_pass(at(next), at(first)) || !is_in_arena(at(next).target))
+        return chain;
+      chain.push_back(next);
+    }
+  }
+
+  /// The product cut where its result has dim `dim`.
+  std::optional<Product> cut_at(int product, int dim) const {
+    for (size_t input = 0; input < 2; ++input)
+      for (int d = 0; d < reg(at(product).step.inputs[input]).type.shape.size(); ++d)
+        if (kept_dim(at(product), input, d) == dim) return Product{product, input, d, {at(product).step.outputs.front(), dim}};
+    return std::nullopt;
+  }
+
+  RegisterIndex operand_of(const Product& product) const { return at(product.at).step.inputs[product.input]; }
+
+  /// Everything that has dim `dim`: results, operands, and what is exchanged; or products that cannot be cut there.
+  std::optional<Cut> cut_before(const Addends& addends, const std::vector<int>& exchanges, int dim) const {
+    Cut cut{{}, {{at(exchanges.front()).source, dim}}, 1, 1, Seconds(0)};
+    for (int exchange : exchanges) cut.dims.push_back({at(exchange).target, dim});
+    for (int index : addends.products) {
+      const auto product = cut_at(index, dim);
+      if (!product) return std::nullopt;
+      cut.products.push_back(*product);
+      cut.dims.push_back(product->result);
+      cut.dims.push_back({operand_of(*product), product->input_dim});
+    }
+    const auto blocks = common_blocks(program_, cut.dims);
+    if (!blocks) return std::nullopt;
+    cut.blocks = *blocks;
+    return cut;
+  }
+
+  void split_before_sum(int first) {
+    Addends addends;
+    if (!is_in_arena(at(first).target) || !find_addends(at(first).source, first, addends)) return;
+    const int place = maker_[static_cast<size_t>(at(first).source)];
+    if (std::any_of(addends.products.begin(), addends.products.end(), [&](int product) { return !may_move(product, place); })) return;
+    const std::vector<int> exchanges = exchanges_from(first);
+    Seconds whole = kernels_time(addends, 1);
     for (int exchange : exchanges) whole += exchange_time(exchange, 0, 1);
     std::optional<Cut> best;
-    for (size_t input = 0; input < 2; ++input) {
-      const RegisterIndex operand = at(product).step.inputs[input];
-      for (int dim = 0; dim < reg(operand).type.shape.size(); ++dim) {
-        const int kept = kept_dim(at(product), input, dim);
-        if (kept < 0) continue;
-        const StripedDim result{at(product).step.outputs.front(), kept};
-        Cut cut{{{product, input, dim, result}}, {result, {operand, dim}}, 1, 1, Seconds(0)};
-        for (int exchange : exchanges) cut.dims.push_back({at(exchange).target, kept});
-        const auto blocks = common_blocks(program_, cut.dims);
-        if (!blocks) continue;
-        cut.blocks = *blocks;
-        for (int64_t stripes : counts(cut.dims, *blocks)) {
-          cut.count = stripes;
-          cut.seconds = time_before(cut, exchanges);
-          keep_better(best, cut);
-        }
+    for (int dim = 0; dim < reg(at(first).source).type.shape.size(); ++dim) {
+      auto cut = cut_before(addends, exchanges, dim);
+      if (!cut) continue;
+      for (int64_t stripes : counts(cut->dims, cut->blocks)) {
+        cut->count = stripes;
+        cut->seconds = time_before(*cut, addends, exchanges);
+        keep_better(best, *cut);
       }
     }
-    if (decide(best, {product}, exchanges, whole)) apply_before(*best, exchanges);
+    if (decide(best, addends.products, exchanges, whole)) apply_before(*best, addends, exchanges, place);
   }
 
-  Seconds time_before(const Cut& cut, const std::vector<int>& exchanges) {
-    SplitTimes times{Seconds(0), kernel_time(cut.products.front().at, cut.count), copy_time(cut.dims[1].reg, cut.count)};
+  Seconds kernels_time(const Addends& addends, int64_t stripes) const {
+    Seconds time{0};
+    for (int product : addends.products) time += kernel_time(product, stripes);
+    for (int addition : addends.additions)
+      time += Seconds(copy_time(at(addition).step.outputs.front(), 0).value() / static_cast<double>(stripes)) + options_.cost.kernel;
+    return time;
+  }
+
+  Seconds time_before(const Cut& cut, const Addends& addends, const std::vector<int>& exchanges) {
+    SplitTimes times{Seconds(0), kernels_time(addends, cut.count), copy_time(at(exchanges.back()).target, 1)};
+    for (const Product& product : cut.products) times.copies += copy_time(operand_of(product), cut.count);
     for (int exchange : exchanges) times.exchange += exchange_time(exchange, cut.dims.front().dim, cut.count);
-    times.copies += copy_time(cut.dims.back().reg, 1);
     return split_time(cut.count, times);
   }
 
-  void apply_before(const Cut& cut, const std::vector<int>& exchanges) {
-    const Product& product = cut.products.front();
-    const Instruction kernel = at(product.at);
-    const StripedDim operand = cut.dims[1], last = cut.dims.back();
-    std::vector<RegisterIndex> free{product.result.reg};
-    if (kernel.step.workspace >= 0) free.push_back(kernel.step.workspace);
-    std::vector<Register> wholes{reg(product.result.reg)};
-    for (size_t e = 0; e < exchanges.size(); ++e) {
-      wholes.push_back(reg(at(exchanges[e]).target));
-      if (e + 1 < exchanges.size()) free.push_back(at(exchanges[e]).target);
-    }
+  void apply_before(const Cut& cut, const Addends& addends, const std::vector<int>& exchanges, int place) {
+    const int dim = cut.dims.front().dim;
+    const StripedDim last{at(exchanges.back()).target, dim};
+    std::vector<RegisterIndex> free;
+    std::map<RegisterIndex, Register> wholes;  // of what is there in stripes only
+    const auto replace_whole = [&](int index, RegisterIndex made) {
+      wholes[made] = reg(made);
+      if (made != last.reg) free.push_back(made);
+      if (at(index).step.workspace >= 0) free.push_back(at(index).step.workspace);
+      replace(index, {});
+    };
+    for (int product : addends.products) replace_whole(product, at(product).step.outputs.front());
+    for (int addition : addends.additions) replace_whole(addition, at(addition).step.outputs.front());
+    for (int exchange : exchanges) replace_whole(exchange, at(exchange).target);
     StripeMaker maker(program_, cut.blocks, cut.count, free);
-    replace(product.at, {});
-    for (int exchange : exchanges) replace(exchange, {});
-    std::vector<Instruction>& products = replaced_[static_cast<size_t>(product.at)];
+    std::vector<Instruction>& kernels = replaced_[static_cast<size_t>(place)];
     std::vector<Instruction>& travels = replaced_[static_cast<size_t>(exchanges.back())];
     std::vector<RegisterIndex> ends;
     for (int64_t i = 0; i < cut.count; ++i) {
-      const RegisterIndex taken = maker.stripe_of(reg(operand.reg), operand.dim, i);
-      RegisterIndex made = maker.stripe_of(wholes.front(), product.result.dim, i);
-      products.push_back(maker.take(operand, taken, kernel));
-      products.push_back(maker.kernel_of(kernel, product.input, taken, made));
-      for (size_t e = 0; e < exchanges.size(); ++e) {
-        const RegisterIndex target = maker.stripe_of(wholes[e + 1], product.result.dim, i);
-        travels.push_back(StripeMaker::exchange_of(at(exchanges[e]), made, target));
-        made = target;
+      std::map<RegisterIndex, RegisterIndex> stripe;  // by whole register
+      const auto add = [&](RegisterIndex whole) { return stripe[whole] = maker.stripe_of(wholes.at(whole), dim, i); };
+      for (const Product& product : cut.products) {
+        const RegisterIndex operand = operand_of(product), taken = maker.stripe_of(reg(operand), product.input_dim, i);
+        kernels.push_back(maker.take({operand, product.input_dim}, taken, at(product.at)));
+        kernels.push_back(maker.kernel_of(at(product.at), product.input, taken, add(product.result.reg)));
       }
-      ends.push_back(made);
+      for (int addition : addends.additions) {
+        kernels.push_back(at(addition));
+        KernelStep& step = kernels.back().step;
+        step.inputs = {stripe.at(step.inputs[0]), stripe.at(step.inputs[1])};
+        step.outputs = {add(step.outputs.front())};
+      }
+      for (int exchange : exchanges)
+        travels.push_back(StripeMaker::exchange_of(at(exchange), stripe.at(at(exchange).source), add(at(exchange).target)));
+      ends.push_back(stripe.at(last.reg));
     }
     travels.push_back(maker.join(ends, last, at(exchanges.back())));
   }

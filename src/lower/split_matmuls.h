@@ -41,7 +41,8 @@ struct SplitTimes {
 Seconds split_time(int64_t stripes, const SplitTimes& of_stripe);
 
 /// Takes products (kernel dot_general) apart where an operand is all-gathered just before, or where the addends that they make are
-/// reduce-scattered or all-reduced just after (what follows at once, such as the all-gather of a sum in two steps, goes along).
+/// reduce-scattered or all-reduced just after. What follows at once, such as the all-gather of a sum in two steps, goes along, and so do
+/// products whose results are added up before.
 ///
 ///     h [*, *] = all-gather(h)                      h, stripes 0 and 1 = take_stripe(h)
 ///     y = dot_general(h [*, *], w)                  h [*, *], stripe 0 = all-gather; y, stripe 0 = dot_general

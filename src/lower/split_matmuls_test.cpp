@@ -196,6 +196,30 @@ TEST(SplitMatmuls, ASumInTwoStepsGoesAlongToItsEnd) {
                                    "y [*, *] stripe 1 of 2 = all-gather", "y [*, *] = join_stripes", "z = unary.tanh"));
 }
 
+TEST(SplitMatmuls, ProductsWhoseResultsAreAddedUpTravelTogether) {
+  Graph graph;
+  Builder b(graph);
+  std::vector<ValueId> products;
+  for (const std::string name : {"p", "q", "r"}) {
+    const ValueId x = b.input("x" + name, f32({8, 6}));
+    products.push_back(b.dot(x, b.variable("w" + name, f32({6, 16}), Initializer::normal(0, 1)), "mk,kn->mn", name));
+  }
+  const ValueId two = b.add(products[0], products[1], "two");
+  graph.add_output("z", b.unary("tanh", b.add(two, products[2], "three"), "z"));
+  const Split made =
+      split(graph, "tp=2", {shard_tensor("x*", "P(None, \"tp\")"), shard_tensor("w*", "P(\"tp\")"), shard_tensor("z", "P()")}, stripes(2));
+  std::vector<std::string> kernels;
+  for (const std::string& line : made.lines)
+    if (line.find("take_stripe") == std::string::npos) kernels.push_back(line.substr(0, line.find('(')));
+  EXPECT_THAT(kernels, ElementsAre("p stripe 0 of 2 = dot_general", "q stripe 0 of 2 = dot_general", "r stripe 0 of 2 = dot_general",  //
+                                   "two stripe 0 of 2 = binary.add", "three stripe 0 of 2 = binary.add",                               //
+                                   "p stripe 1 of 2 = dot_general", "q stripe 1 of 2 = dot_general", "r stripe 1 of 2 = dot_general",  //
+                                   "two stripe 1 of 2 = binary.add", "three stripe 1 of 2 = binary.add",                               //
+                                   "three [*, *] stripe 0 of 2 = all-reduce", "three [*, *] stripe 1 of 2 = all-reduce",
+                                   "three [*, *] = join_stripes", "z = unary.tanh"));
+  EXPECT_THAT(made.report, StartsWith("p, q, r with all-reduce three [*, *]: 2 stripes of dim 0, "));
+}
+
 TEST(SplitMatmuls, UnevenPartsStayWhole) {
   // 10 rows over two processes are 5 and 5, which no 2 divides; 7 are 4 and 3. The other dim of h is added up.
   for (int64_t rows : {10, 7}) {
