@@ -7,6 +7,7 @@
 #include "document_examples.h"
 #include "lower/lower.h"
 #include "lower/partition.h"
+#include "lower/split_matmuls.h"
 #include "observed_run.h"
 #include "ops/builder.h"
 #include "ops/discovery.h"
@@ -465,6 +466,27 @@ std::string embedding_text() {
   return text;
 }
 
+// ---- products in stripes ----
+
+/// Columns, then rows, between rows of x that are divided, too.
+std::string stripes_text() {
+  Graph graph;
+  Builder b(graph);
+  const ValueId x = b.input("x", f32({8, 4}));
+  const ValueId up = b.variable("up", f32({4, 32}), Initializer::normal(0, 1));
+  const ValueId down = b.variable("down", f32({32, 16}), Initializer::normal(0, 1));
+  const ValueId t = b.unary("tanh", b.dot(x, up, "mk,kn->mn", "u"), "t");
+  b.unary("tanh", b.dot(t, down, "mk,kn->mn", "d"), "y");
+  const std::vector<Mark> marks = {shard_tensor("{x,y}", "P(\"tp\")"), shard_tensor("up", "P(None, \"tp\")"),
+                                   shard_tensor("down", "P(\"tp\")")};
+  Program program = partition(graph, propagate(graph, mesh_of("tp=2"), marks));
+  split_matmuls(program, {.stripes = 2}, {});
+  std::string text;
+  for (const std::string& line : split_text(to_text(program), '\n'))
+    if (line.find(" = ") != std::string::npos) text += line.substr(0, line.find(" <- ")) + "\n";
+  return text;
+}
+
 TEST(ShardingPage, ShowsWhatTheProgramPrints) {
   expect_examples("docs/sharding.md",
                   {{"boxes", boxes_text, {"process 3 at (1,1)  holds [2:4, 6:12]   2x6   first 30  last 47"}},
@@ -493,7 +515,11 @@ TEST(ShardingPage, ShowsWhatTheProgramPrints) {
                     embedding_text,
                     {"rank 0  0 1 2 | 30 31 32 | 0 0 0 | 0 0 0\n", "rank 1  0 0 0 | 0 0 0 | 40 41 42 | 70 71 72\n",
                      "rows.grad.table f32[8@tp, 3]\n", "exchanges\n  all-reduce rows [*, *]"}},
-                   {"discovery", discovery_text}});
+                   {"discovery", discovery_text},
+                   {"stripes",
+                    stripes_text,
+                    {"u stripe 1 of 2 = dot_general(x [*, *] stripe 1 of 2, up): f32[4, 32@tp]\n",
+                     "d [@tp, *] stripe 0 of 2 = reduce-scatter(d stripe 0 of 2): f32[4@tp, 16]\n"}}});
 }
 
 }  // namespace

@@ -60,9 +60,9 @@ class OverMpi(unittest.TestCase):
             self.skipTest("MPI was not found when this was configured")
 
     def test_losses_are_those_of_threads_bit_for_bit(self):
-        # Tensors in every direction, a pipeline, one that ends on another kind of device, and a model with loops.
+        # Tensors in every direction, a pipeline, one that ends on another kind of device, a model with loops, and products in stripes.
         for model, name, processes in [("gpt", "gpt.dp2-tp2", 4), ("gpt", "gpt.pp2", 2), ("gpt", "gpt.pp2.fake-last", 2), ("mlp", "mlp.dp4", 4),
-                                       ("mlp", "mlp.tp4", 4), ("lstm", "lstm.dp2-tp2", 4)]:
+                                       ("mlp", "mlp.tp4", 4), ("lstm", "lstm.dp2-tp2", 4), ("gpt", "gpt.dp2-tp2-sp", 4)]:
             threads = threads_json("train", *SMALL[model], *plan(name))
             processes_of_mpi = mpi_json(processes, "train", *SMALL[model], *plan(name))
             self.assertEqual(processes_of_mpi["losses"], threads["losses"], name)

@@ -100,6 +100,21 @@ Mark read_mark(const Document& item, const std::string& origin, size_t index) {
   return {op.empty() ? Mark::Kind::kTensor : Mark::Kind::kOp, op.empty() ? tensor : op, placement, origin + " " + place, mesh};
 }
 
+/// "off", "auto" or a number of stripes.
+int64_t read_split(const Document* value, const std::string& origin) {
+  if (!value || *value == Document("off")) return 1;
+  if (*value == Document("auto")) return kStripesThatPay;
+  if (!value->is_int() || value->as_int() < 2 || value->as_int() > kMostStripes)
+    refuse(origin + ": split_matmuls is " + to_json(*value),
+           "products are taken apart where it pays, not at all, or into a number of stripes",
+           "write \"auto\", \"off\" or a number from 2 to " + std::to_string(kMostStripes));
+  return value->as_int();
+}
+
+void write_split(int64_t stripes, Document& document) {
+  if (stripes != 1) document["split_matmuls"] = stripes == kStripesThatPay ? Document("auto") : Document(stripes);
+}
+
 std::optional<PlanFingerprint> read_fingerprint(ConfigTable table, const Document* present) {
   if (!present) return std::nullopt;
   PlanFingerprint fingerprint;
@@ -215,9 +230,15 @@ Plan parse_plan(const Document& document, const std::string& origin) {
   std::vector<std::string> schedules;
   for (const PipelineFacts& facts : pipeline_schedules()) schedules.emplace_back(facts.name);
   plan.schedule = parse_pipeline_kind(table.choice("schedule", "1f1b", schedules));
+  plan.most_kept = table.integer("most_kept", 0, 0, 1 << 20);
+  if (plan.most_kept > 0 && plan.schedule != PipelineKind::kAuto)
+    refuse(origin + " has 'most_kept' and schedule '" + std::string(to_text(plan.schedule)) + "'",
+           "what a process keeps at most is a limit for the schedule 'auto'; the others keep what their order says",
+           "remove one of the two");
   const std::string sums = table.choice("sums", "auto", {"auto", "direct", "scattered", "by-axis"});
   for (SumForm form : {SumForm::kAuto, SumForm::kDirect, SumForm::kScattered, SumForm::kByAxis})
     if (sums == to_text(form)) plan.sums = form;
+  plan.split_matmuls = read_split(table.raw("split_matmuls"), origin);
   plan.overlap_mib = table.integer("overlap_mib", plan.overlap_mib, 0, 1 << 20);
   if (const Document* marks = table.raw("marks")) {
     if (!marks->is_list()) refuse(origin + ": 'marks' is " + kind_of(*marks), "marks are a list", "write them in [ ]");
@@ -233,7 +254,9 @@ CompileOptions compile_options(const Plan& plan) {
   CompileOptions options;
   options.micro_batches = plan.micro_batches;
   options.schedule = plan.schedule;
+  options.most_kept = plan.most_kept;
   options.reshard.sums = plan.sums;
+  options.split_matmuls.stripes = plan.split_matmuls;
   options.overlap = Bytes(plan.overlap_mib << 20);
   return options;
 }
@@ -244,7 +267,9 @@ Document to_document(const Plan& plan, const Graph& graph) {
   write_meshes(plan, document);
   document["micro_batches"] = plan.micro_batches;
   document["schedule"] = std::string(to_text(plan.schedule));
+  if (plan.most_kept > 0) document["most_kept"] = plan.most_kept;
   if (plan.sums != SumForm::kAuto) document["sums"] = std::string(to_text(plan.sums));
+  write_split(plan.split_matmuls, document);
   if (plan.overlap_mib != Plan{}.overlap_mib) document["overlap_mib"] = plan.overlap_mib;
   document["marks"] = Document::List{};
   for (const Mark& mark : plan.marks) {

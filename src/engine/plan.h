@@ -6,6 +6,8 @@
 //       "device": "host",                          what its processes compute on, or "fake"; of several meshes each says its own
 //       "micro_batches": 1,                        parts of a step's batch, one after the other
 //       "schedule": "1f1b",                        one of pipeline_schedules() (schedule/named_orders.h)
+//       "most_kept": 4,                            of schedule "auto": micro-batches that a process keeps at most; without it as many
+//                                                  as there are devices of the pipeline
 //       "sums": "auto",                            over several axes: "direct", "scattered" or "by-axis" (reshard/reshard.h)
 //       "overlap_mib": 32,                         of exchanges under way ahead of their turn (lower/overlap.h); 0: each begins at its turn
 //       "marks": [{"tensor": "tokens", "placement": "P(\"dp\")"}],
@@ -45,7 +47,9 @@ struct Plan {
   Meshes meshes;                // empty: one process
   int64_t micro_batches = 1;
   PipelineKind schedule = PipelineKind::kOneForwardOneBackward;
+  int64_t most_kept = 0;  // of kAuto: PipelineOptions
   SumForm sums = SumForm::kAuto;
+  int64_t split_matmuls = 1;  // stripes into which products are taken apart with their exchanges; kStripesThatPay: where and as it pays
   int64_t overlap_mib = kOverlapWindow.value() >> 20;
   std::vector<Mark> marks;
   std::optional<PlanFingerprint> fingerprint;

@@ -77,7 +77,7 @@ TEST(Schedules, OneThatDoesNotFitTheMeshesIsRefusedWithThoseThatDo) {
         "schedule 'zb-v' does not fit the stages of the plan\n"
         "  why: the stages do not lie in a V; it takes stages one after the other, two on the same processes, in a V: the first where "
         "the last is\n"
-        "  fix: change the meshes or the number of micro-batches, or use one that fits these: f-then-b, 1f1b, eager-1f1b, "
+        "  fix: change the meshes, or use one that fits these: f-then-b, 1f1b, eager-1f1b, "
         "interleaved, zb-h1, zb-h2, auto");
     EXPECT_EQ(error.exit_code(), ExitCode::kBadConfig);
   }

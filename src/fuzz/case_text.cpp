@@ -97,6 +97,8 @@ void read_line(std::string_view line, FuzzCase& result) {
     result.micro_batches = take_number<int64_t>(line, rest);
   } else if (word == "schedule") {
     result.schedule = parse_pipeline_kind(take_word(rest));
+  } else if (word == "stripes") {
+    result.stripes = take_number<int64_t>(line, rest);
   } else if (word == "steps") {
     result.steps = take_number<int64_t>(line, rest);
   } else if (word == "mesh") {
@@ -109,7 +111,7 @@ void read_line(std::string_view line, FuzzCase& result) {
   } else if (word == "mark") {
     result.marks.push_back(read_mark(line, rest));
   } else {
-    refuse(line, "seed, mode, steps, micro_batches, schedule, mesh, fill, stage, mark or graph");
+    refuse(line, "seed, mode, steps, micro_batches, schedule, stripes, mesh, fill, stage, mark or graph");
   }
 }
 
@@ -132,6 +134,7 @@ std::string to_text(const FuzzCase& given) {
                      std::to_string(given.steps) + "\n";
   if (given.micro_batches > 1) text += "micro_batches " + std::to_string(given.micro_batches) + "\n";
   if (given.schedule != PipelineKind::kOneForwardOneBackward) text += "schedule " + std::string(to_text(given.schedule)) + "\n";
+  if (given.stripes > 1) text += "stripes " + std::to_string(given.stripes) + "\n";
   for (const NamedMesh& mesh : given.meshes) text += line_of(mesh);
   for (const auto& [name, fill] : given.fills)
     text += "fill " + name + (fill.whole ? " whole " : " real ") + double_text(fill.low) + " " + double_text(fill.high) + "\n";

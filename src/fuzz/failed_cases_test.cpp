@@ -346,6 +346,23 @@ input in_3: i32[6]
 concat = concat(in_2, in_2) {dim=0}: i32[6]
 mod = mod(concat, in_3): i32[6]
 )"},
+    {"AStripeOfASumIsNoSum", R"(seed 21735
+mode exact
+steps 1
+stripes 2
+mesh all x=1 y=2 at 0
+fill dot_general.grad.sum whole 0.0 0.0
+fill w whole -3.0 3.0
+fill w_4 whole -3.0 3.0
+mark tensor w P("y", None, None)
+mark tensor w_4 P(("x","y"))
+graph
+input dot_general.grad.sum: f32[2,2]
+variable w: f32[2,7,2] = constant(1.0)
+variable w_4: f32[7] = constant(1.0)
+dot_general.grad.a = dot_general(dot_general.grad.sum, w_4) {spec="ac,b->abc"}: f32[2,7,2] @backward <- gradient dot_general
+dot_general.grad.b = dot_general(w, dot_general.grad.sum) {spec="abc,ac->b"}: f32[7] @backward <- gradient dot_general
+)"},
     {"TheOperandOfAPadLiesInAWindow", R"(seed 5002601
 mode general
 steps 1

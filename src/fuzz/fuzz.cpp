@@ -43,6 +43,7 @@ FuzzReport run_cases(const FuzzOptions& options) {
     ++total.refused_cases;
   };
   faults.on_scheduled = [&] { ++total.scheduled_cases; };
+  faults.on_stripes = [&] { ++total.striped_cases; };
   while (goes_on()) {
     const FuzzCase given = random_case(options.seed + static_cast<uint64_t>(total.cases));
     for (const Op& op : given.graph.ops()) ++report.operators[op.kind];

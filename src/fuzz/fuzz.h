@@ -17,6 +17,7 @@ struct FuzzProgress {
   int64_t micro_batched_cases = 0;  // ran in several
   int64_t refused_cases = 0;        // could not, and ran in one
   int64_t scheduled_cases = 0;      // ran under another schedule than 1f1b
+  int64_t striped_cases = 0;        // had a product in stripes
   int64_t failures = 0;
   Seconds time{0};
 };

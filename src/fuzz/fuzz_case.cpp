@@ -244,11 +244,16 @@ TaskGraph compile_case(const FuzzCase& given, const CaseFaults& faults, int64_t 
   options.rules = faults.rules;
   options.micro_batches = micro_batches;
   options.halos = faults.halos;
+  options.split_matmuls.stripes = given.stripes;
   options.bucket = Bytes(given.seed % 3 == 0 ? 1 : 64);
   if (given.seed % 2 == 0) options.overlap = Bytes(given.seed % 5 * 64);  // none, or few at a time
   options.reshard.sums = static_cast<SumForm>(given.seed % 4);            // each way of adding up has its turn
   options.check_placements = faults.check_placements;
   return compile(given.graph, given.meshes, given.marks, options).tasks;
+}
+
+bool has_stripes(const TaskGraph& tasks) {
+  return std::any_of(tasks.registers.begin(), tasks.registers.end(), [](const Register& reg) { return reg.stripe.dim >= 0; });
 }
 
 constexpr PipelineKind kAnyStages = PipelineKind::kOneForwardOneBackward;
@@ -282,6 +287,7 @@ std::optional<CaseFailure> run_case(const FuzzCase& given, const CaseFaults& fau
   std::shared_ptr<const TaskGraph> tasks;
   auto failure = guarded(CaseFailure::Stage::kCompile, [&]() -> std::optional<CaseFailure> {
     TaskGraph compiled = compile_case(given, faults);
+    if (faults.on_stripes && has_stripes(compiled)) faults.on_stripes();
     if (faults.tamper) faults.tamper(compiled);
     tasks = std::make_shared<const TaskGraph>(std::move(compiled));
     return std::nullopt;

@@ -32,8 +32,9 @@ struct FuzzCase {
   bool exact = false;         // of the exact subset: compared without tolerance
   int64_t micro_batches = 1;  // of a step
   PipelineKind schedule = PipelineKind::kOneForwardOneBackward;
-  int64_t steps = 2;  // the second one reads what the first wrote in place
-  Meshes meshes;      // one called "all", or stages
+  int64_t stripes = 1;  // into which products are taken apart with their exchanges
+  int64_t steps = 2;    // the second one reads what the first wrote in place
+  Meshes meshes;        // one called "all", or stages
   std::vector<Mark> marks;
   std::map<std::string, Fill> fills;  // by input; of a variable: in the place of its initializer
   Graph graph;
@@ -52,6 +53,7 @@ FuzzCase random_case(uint64_t seed);
 ///     steps 2
 ///     micro_batches 2                    when there are several
 ///     schedule zb-h1                     when it is not 1f1b
+///     stripes 2                          when products are taken apart
 ///     mesh first x=2 y=3 at 0            processes 0 to 5
 ///     mesh last x=2 at 6                 processes 6 and 7
 ///     fill x whole -3.0 3.0
@@ -84,6 +86,7 @@ struct CaseFaults {
   std::function<void(TaskGraph&)> tamper = {};
   std::function<void()> on_refusal = {};    // called when the case is refused because of its micro-batches
   std::function<void()> on_scheduled = {};  // called when it runs under a schedule other than 1f1b
+  std::function<void()> on_stripes = {};    // called when it runs with a product in stripes
 };
 
 /// Compiles the case, runs its steps over threads and compares with the plain reference: every register (put together; addends added), all

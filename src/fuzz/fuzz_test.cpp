@@ -37,6 +37,7 @@ TEST(Fuzz, TwoThousandRandomProgramsComputeWhatTheSerialProgramComputes) {
   for (const Operator* op : all_operators()) EXPECT_THAT(report.operators, Contains(Pair(std::string(op->name), Ge(20))));
   for (const char* kind : {"while", "if"}) EXPECT_THAT(report.operators, Contains(Pair(kind, Ge(100))));
   EXPECT_GE(report.total.micro_batched_cases, 100);
+  EXPECT_GE(report.total.striped_cases, 20);
   EXPECT_THAT(kinds, IsSupersetOf({ReshardKind::kSlice, ReshardKind::kAllGather, ReshardKind::kReduceScatter, ReshardKind::kAllReduce,
                                    ReshardKind::kAllToAll, ReshardKind::kMessages}));
 }

@@ -251,6 +251,7 @@ FuzzCase random_case(uint64_t seed) {
     if (result.exact ? in_exact_subset(result) : is_tame(result)) {
       result.marks = random_marks(seed, result.graph, result.meshes, result.micro_batches);
       draw_devices(seed, result);
+      if (Dice stripes(seed, "stripes"); stripes.chance(0.9)) result.stripes = stripes.between(2, 3);
       return result;
     }
   }

@@ -172,6 +172,7 @@ class Shrink {
       smaller |= on_hosts();
       smaller |= one_step();
       smaller |= plain_schedule();
+      smaller |= whole_products();
       smaller |= one_micro_batch();
     }
     return std::move(best_);
@@ -284,6 +285,13 @@ class Shrink {
     if (best_.micro_batches == 1) return false;
     FuzzCase candidate = best_;
     candidate.micro_batches = 1;
+    return try_case(std::move(candidate));
+  }
+
+  bool whole_products() {
+    if (best_.stripes == 1) return false;
+    FuzzCase candidate = best_;
+    candidate.stripes = 1;
     return try_case(std::move(candidate));
   }
 

@@ -170,13 +170,25 @@ bool is_addend_of_micro_batches(const Register& reg) {
   return reg.micro_batch.index >= 0 && reg.micro_batch.dim < 0;
 }
 
+namespace {
+
+/// Of index `i` of dim `dim` of a stripe the index in the tensor, or in its micro-batch, that is cut.
+int64_t index_in_tensor(const Register& reg, int dim, int64_t i) {
+  const Stripe& stripe = reg.stripe;
+  if (stripe.dim != dim) return i;
+  const int64_t part = reg.type.shape[dim] / stripe.blocks;
+  return (i / part * stripe.count + stripe.index) * part + i % part;
+}
+
+}  // namespace
+
 ReferenceTensor rows_of(const ReferenceTensor& whole, const Register& reg) {
-  if (reg.micro_batch.dim < 0) return whole;
+  if (reg.micro_batch.dim < 0 && reg.stripe.dim < 0) return whole;
   ReferenceTensor part{reg.type, {}};
   const Dims strides = row_major_strides(whole.type.shape), part_strides = row_major_strides(reg.type.shape);
   for (int64_t i = 0; i < element_count(reg.type.shape); ++i) {
-    int64_t at = reg.micro_batch.begin * strides[reg.micro_batch.dim];
-    for (int d = 0; d < reg.type.shape.size(); ++d) at += i / part_strides[d] % reg.type.shape[d] * strides[d];
+    int64_t at = reg.micro_batch.dim < 0 ? 0 : reg.micro_batch.begin * strides[reg.micro_batch.dim];
+    for (int d = 0; d < reg.type.shape.size(); ++d) at += index_in_tensor(reg, d, i / part_strides[d] % reg.type.shape[d]) * strides[d];
     part.values.push_back(whole.values[static_cast<size_t>(at)]);
   }
   return part;

@@ -68,7 +68,7 @@ std::vector<RegisterIndex> in_program_order(const TaskGraph& tasks);
 /// Does it hold an addend over the micro-batches? Their sum is what can be compared.
 bool is_addend_of_micro_batches(const Register& reg);
 
-/// What a register holds of a whole tensor: the rows of its micro-batch.
+/// What a register holds of a whole tensor: the rows of its micro-batch, or a stripe of them.
 ReferenceTensor rows_of(const ReferenceTensor& whole, const Register& reg);
 
 /// Name of the serial value that a register holds: copies add a space and what they became.

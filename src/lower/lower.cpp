@@ -132,8 +132,12 @@ Compiled compile(const Graph& graph, const Meshes& meshes, const std::vector<Mar
   stage("in-place", [&] { update_variables_in_place(program); }, [&] { return to_text(program); });
   std::optional<PipelineOrder> pipeline;
   stage(
-      "order", [&] { pipeline = order_instructions(program, graph, count, options.schedule); },
+      "order", [&] { pipeline = order_instructions(program, graph, {count, options.schedule, options.most_kept}); },
       [&] { return order_text(program, names_of(meshes)) + (pipeline ? worth_text(*pipeline, names_of(meshes)) : ""); });
+  std::string split;
+  stage(
+      "split-matmuls", [&] { split = split_matmuls(program, options.split_matmuls, options.reshard); },
+      [&] { return split.empty() ? std::string("no product is taken apart\n") : split; });
   stage("buckets", [&] { exchange_in_buckets(program, options.bucket); }, [&] { return moved_text(program); });
   stage("copies", [&] { add_device_copies(program, devices_of(program.places, meshes)); }, [&] { return copies_text(program); });
   result.mesh_names = names_of_places(program, meshes);

@@ -10,6 +10,7 @@
 #include "lower/buckets.h"
 #include "lower/halo_choice.h"
 #include "lower/overlap.h"
+#include "lower/split_matmuls.h"
 #include "schedule/pipeline.h"
 #include "shard/propagate.h"
 #include "tasks/task_graph.h"
@@ -28,11 +29,13 @@ struct CompileOptions {
   RuleLookup rules = catalogue_rule;
   int64_t micro_batches = 1;  // of a step; divides dim 0 of every input
   PipelineKind schedule = PipelineKind::kOneForwardOneBackward;
-  ReshardOptions reshard = {};     // prices of links, and how sums are put together
-  Bytes bucket = kGradientBucket;  // of gradients that travel together during the backward
-  Bytes overlap = kOverlapWindow;  // of exchanges that are under way ahead of their turn; 0: none is
-  HaloOptions halos = {};          // exchanged or computed, and by which prices
-  bool check_placements = true;    // false: for a rule that is broken on purpose, to see that the numbers show it
+  int64_t most_kept = 0;            // of kAuto: micro-batches that a process keeps at most; 0: PipelineOptions says
+  ReshardOptions reshard = {};      // prices of links, and how sums are put together
+  Bytes bucket = kGradientBucket;   // of gradients that travel together during the backward
+  Bytes overlap = kOverlapWindow;   // of exchanges that are under way ahead of their turn; 0: none is
+  HaloOptions halos = {};           // exchanged or computed, and by which prices
+  SplitOptions split_matmuls = {};  // products taken apart with their exchanges: none, so many stripes, or where it pays
+  bool check_placements = true;     // false: for a rule that is broken on purpose, to see that the numbers show it
 };
 
 struct Compiled {

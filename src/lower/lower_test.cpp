@@ -259,8 +259,8 @@ TEST(Compile, DumpsEveryStage) {
             EXPECT_FALSE(text.empty());
             stages.emplace_back(stage);
           }});
-  EXPECT_THAT(stages, testing::ElementsAre("serial", "propagate", "halos", "partition", "in-place", "order", "buckets", "copies", "overlap", "arena",
-                                           "tasks", "check", "placements"));
+  EXPECT_THAT(stages, testing::ElementsAre("serial", "propagate", "halos", "partition", "in-place", "order", "split-matmuls", "buckets",
+                                           "copies", "overlap", "arena", "tasks", "check", "placements"));
 }
 
 }  // namespace

@@ -103,17 +103,19 @@ class WorkEstimate {
 
 }  // namespace
 
-std::optional<PipelineOrder> order_instructions(Program& program, const Graph& graph, int64_t micro_batches, PipelineKind kind) {
-  if (micro_batches == 1) return std::nullopt;
+std::optional<PipelineOrder> order_instructions(Program& program, const Graph& graph, const OrderOptions& options) {
+  if (options.micro_batches == 1) return std::nullopt;
   std::vector<std::vector<int>> needs = find_needs(program);
-  const WorkEstimate estimate(program, graph, micro_batches);
+  const WorkEstimate estimate(program, graph, options.micro_batches);
   std::vector<PipelineStep> work;
   for (size_t i = 0; i < program.instructions.size(); ++i) {
     const Instruction& instruction = program.instructions[i];
     work.push_back({instruction.stage, instruction.role, instruction.micro_batch, std::move(needs[i]), estimate.of(instruction)});
   }
-  PipelineOrder made =
-      pipeline_order(work, {.kind = kind, .micro_batches = static_cast<int>(micro_batches), .devices = devices_of(program)});
+  PipelineOrder made = pipeline_order(work, {.kind = options.kind,
+                                             .micro_batches = static_cast<int>(options.micro_batches),
+                                             .devices = devices_of(program),
+                                             .most_kept = static_cast<int>(options.most_kept)});
   std::vector<Instruction> ordered;
   for (int index : made.order) {
     ordered.push_back(std::move(program.instructions[static_cast<size_t>(index)]));

@@ -45,7 +45,7 @@ Graph layers() {
   return graph;
 }
 
-Compiled four_stages(int64_t micro_batches, PipelineKind schedule) {
+Compiled four_stages(int64_t micro_batches, PipelineKind schedule, int64_t most_to_keep = 0) {
   Meshes meshes;
   std::vector<Mark> marks;
   for (int s = 0; s < kStages; ++s) {
@@ -56,6 +56,7 @@ Compiled four_stages(int64_t micro_batches, PipelineKind schedule) {
   CompileOptions options;
   options.micro_batches = micro_batches;
   options.schedule = schedule;
+  options.most_kept = most_to_keep;
   return compile(layers(), meshes, marks, options);
 }
 
@@ -120,6 +121,15 @@ std::string words_of(const Compiled& compiled, Rank rank, char pass) {
   for (const std::string& word : split_text(rank_order_text(compiled.tasks, rank), ' '))
     if (word.size() > 1 && word.front() == pass) found += word + " ";
   return found;
+}
+
+TEST(Pipelines, AutoKeepsNoMoreMicroBatchesThanItMay) {
+  for (const int64_t limit : {1, 2, 3}) {
+    const Compiled compiled = four_stages(8, PipelineKind::kAuto, limit);
+    for (int s = 0; s < kStages; ++s) EXPECT_LE(most_kept(compiled.tasks, s).micro_batches, limit) << "stage " << s;
+  }
+  const Compiled as_usual = four_stages(8, PipelineKind::kAuto), as_said = four_stages(8, PipelineKind::kAuto, kStages);
+  EXPECT_EQ(rank_order_text(as_usual.tasks, 0), rank_order_text(as_said.tasks, 0)) << "unsaid, it is the number of devices";
 }
 
 TEST(Pipelines, TasksSayWhichPassOfTheScheduleTheyBelongTo) {

@@ -8,6 +8,7 @@
 #include "lower/derive_placement.h"
 #include "lower/exchange_check.h"
 #include "lower/standings.h"
+#include "lower/stripe_check.h"
 #include "ops/control.h"
 #include "shard/rules.h"
 
@@ -159,6 +160,8 @@ class PlacementCheck {
       if (at(reg).value.index < 0) refuse("'" + step.op + "' reads " + text_of(reg) + " before anything fills it");
     const auto op = graph_.find_op(step.op);
     if (op && has_operands(*op, step) && !adds_micro_batches_of_its_name(step)) return follow_op(task, step, *op);
+    if (!op && step.call.kernel == "take_stripe") return follow_take(step);
+    if (!op && step.call.kernel == "join_stripes") return follow_join(step);
     if (adds_micro_batches_of_its_name(step) || (!op && step.op.ends_with(".sum"))) return follow_sum(step);
     if (step.call.kernel == "copy" && (step.op.ends_with(".next") || step.op.ends_with(".before"))) return follow_copy(step);
     if (!op) refuse("'" + step.op + "' is no op of the program");
@@ -210,6 +213,7 @@ class PlacementCheck {
     if (by_micro_batch != (task.micro_batch >= 0))
       refuse("op '" + op.name + "' is run " + (task.micro_batch < 0 ? "once a step" : "in one micro-batch") + " and its operands are " +
              (by_micro_batch ? "of one micro-batch" : "made once a step"));
+    check_stripes(op, rule, tasks_, step);
     for (size_t i = 0; i < step.inputs.size(); ++i) check_parts(op, rule, sharding, rule.inputs[i], step.inputs[i], task.micro_batch);
     for (size_t i = 0; i < step.outputs.size(); ++i) check_parts(op, rule, sharding, rule.outputs[i], step.outputs[i], task.micro_batch);
     if (op.regions.empty())
@@ -222,7 +226,7 @@ class PlacementCheck {
       if (known_.is_partial_in_time(outputs[i])) summed = {task.micro_batch};
       if (known_.uses_time(outputs[i]) && reg_at(step.outputs[i]).micro_batch.index != task.micro_batch)
         refuse(text_of(step.outputs[i]) + " is made in micro-batch " + std::to_string(task.micro_batch) + " and declared for another");
-      known_.fill(step.outputs[i], {op.outputs[i], std::move(outputs[i]), std::move(summed)});
+      known_.fill(step.outputs[i], {op.outputs[i], std::move(outputs[i]), std::move(summed), reg_at(step.outputs[i]).stripe});
     }
   }
 
@@ -253,7 +257,9 @@ class PlacementCheck {
     const bool in_parts_of_time = reg.micro_batch.index >= 0 && reg.micro_batch.dim == static_cast<int>(d);
     const bool is_plain = declared.windows.empty() && !dim.window && declared.chunks == 1 && !in_parts_of_time;
     if (is_plain && declared.unit == dim.unit) return;
-    const Split held = reg.attr.split(static_cast<int>(d), reg.type.shape[static_cast<int>(d)]);
+    // A stripe lies in the parts of the whole.
+    const int64_t stripes = reg.stripe.dim == static_cast<int>(d) ? reg.stripe.count : 1;
+    const Split held = reg.attr.split(static_cast<int>(d), reg.type.shape[static_cast<int>(d)] * stripes);
     for (const Coordinate& coordinate : coordinates_[static_cast<size_t>(reg.mesh)]) {
       const std::vector<Range> parts = derive_indices(dim, factor.extent, sharding, known_.in_time(micro_batch, coordinate));
       std::vector<Range> own = held.ranges_at(coordinate);
@@ -307,6 +313,7 @@ class PlacementCheck {
   void follow_sum(const KernelStep& step) {
     if (step.inputs.size() != 2 || step.outputs.size() != 1) refuse("'" + step.op + "' adds two to one");
     const Standing &a = at(step.inputs[0]), &b = at(step.inputs[1]);
+    if (a.stripe.dim >= 0 || b.stripe.dim >= 0) refuse("'" + step.op + "' adds stripes");
     if (a.value != b.value || step.op != name_of(a.value) + ".sum")
       refuse("'" + step.op + "' adds " + text_of(step.inputs[0]) + " and " + text_of(step.inputs[1]) + ", which are not its addends");
     if (!known_.is_partial_in_time(a.attr) || !(a.attr == b.attr))
@@ -329,6 +336,38 @@ class PlacementCheck {
   void follow_copy(const KernelStep& step) {
     if (step.inputs.size() != 1 || step.outputs.size() != 1) refuse("'" + step.op + "' copies one to one");
     pass_on(step.inputs[0], step.outputs[0], at(step.inputs[0]));
+  }
+
+  // ---- stripes ----
+
+  void follow_take(const KernelStep& step) {
+    if (step.inputs.size() != 1 || step.outputs.size() != 1) refuse("'" + step.op + "' takes one stripe of one tensor");
+    Standing standing = at(step.inputs[0]);
+    if (standing.stripe.dim >= 0) refuse("'" + step.op + "' takes a stripe of the stripe " + text_of(step.inputs[0]));
+    standing.stripe = reg_at(step.outputs[0]).stripe;
+    if (standing.stripe.dim < 0) refuse("'" + step.op + "' makes " + text_of(step.outputs[0]) + ", which is declared whole");
+    check_stripe_call(step, reg_at(step.inputs[0]), standing.stripe, {standing.stripe.index});
+    pass_on(step.inputs[0], step.outputs[0], std::move(standing));
+  }
+
+  /// Stripe 0, 1, 2, ... of one tensor.
+  void follow_join(const KernelStep& step) {
+    if (step.inputs.empty() || step.outputs.size() != 1) refuse("'" + step.op + "' joins stripes to one tensor");
+    Standing standing = at(step.inputs.front());
+    Stripe wanted = standing.stripe;
+    if (wanted.dim < 0 || wanted.count != static_cast<int64_t>(step.inputs.size()))
+      refuse("'" + step.op + "' joins " + std::to_string(step.inputs.size()) + " of " + std::to_string(wanted.count) + " stripes");
+    for (size_t i = 0; i < step.inputs.size(); ++i) {
+      const Standing& stripe = at(step.inputs[i]);
+      wanted.index = static_cast<int64_t>(i);
+      if (stripe.value != standing.value || !(stripe.attr == standing.attr) || stripe.summed != standing.summed ||
+          !(stripe.stripe == wanted) || reg_at(step.inputs[i]).micro_batch != reg_at(step.outputs[0]).micro_batch)
+        refuse("'" + step.op + "' takes " + text_of(step.inputs[i]) + " as stripe " + std::to_string(i) + " of '" +
+               name_of(standing.value) + "'");
+    }
+    check_stripe_call(step, reg_at(step.outputs[0]), wanted, {});
+    standing.stripe = {};
+    pass_on(step.inputs.front(), step.outputs[0], std::move(standing));
   }
 
   /// The target lies as the source does.
@@ -393,6 +432,7 @@ class PlacementCheck {
       if (!(reg_at(last).attr == reg_at(kept->value).attr))
         refuse("variable '" + name + "' lies as " + to_text(reg_at(kept->value).attr) + " and its next value as " +
                to_text(reg_at(last).attr));
+      if (at(last).stripe.dim >= 0) refuse("variable '" + name + "' ends the step as a stripe");
       if (known_.uses_time(at(last).attr)) refuse("variable '" + name + "' ends the step with what one micro-batch made");
     }
   }
@@ -404,7 +444,7 @@ class PlacementCheck {
       if (!known) refuse("'" + name + "' is handed out and is no output of the program");
       const ValueId wanted = graph_.output(name);
       if (at(reg).value != wanted) refuse("output '" + name + "' is '" + name_of(wanted) + "' and hands out " + text_of(reg));
-      if (!at(reg).attr.partial.empty() || known_.uses_time(at(reg).attr))
+      if (!at(reg).attr.partial.empty() || known_.uses_time(at(reg).attr) || at(reg).stripe.dim >= 0)
         refuse("output '" + name + "' hands out " + text_of(reg) + ", which is only a part of it: " + to_text(at(reg).attr));
     }
     for (const auto& [name, value] : graph_.outputs()) {

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "lower/derive_placement.h"
 #include "lower/micro_batches.h"
+#include "lower/stripe_check.h"
 
 namespace tessera {
 namespace {
@@ -64,6 +65,7 @@ void Standings::fill(RegisterIndex index, Standing standing) {
   if (over_processes != declared)
     refuse("'" + reg.name + "' holds " + addends_text(over_processes, mesh) + " and is declared to hold " + addends_text(declared, mesh));
   check_time(reg, standing.attr);
+  check_stripe(reg, standing.stripe);
   check_type(reg, graph_.type(standing.value));
   if (reg.storage == Register::Storage::kVariable) last_in_variable_[reg.variable] = index;
   standing_[static_cast<size_t>(index)] = std::move(standing);
@@ -79,6 +81,20 @@ void Standings::check_time(const Register& reg, const DistAttr& attr) const {
                                    : "what is made once a step"));
 }
 
+/// Does every process have its part of the stripe, as its part of the whole says?
+void Standings::check_stripe(const Register& reg, const Stripe& stripe) {
+  if (!(reg.stripe == stripe)) refuse("'" + reg.name + "' is declared another stripe than it holds");
+  if (stripe.dim < 0) return;
+  const bool is_one =
+      stripe.dim < reg.type.shape.size() && stripe.blocks > 0 && stripe.count > 0 && stripe.index >= 0 && stripe.index < stripe.count;
+  if (!is_one) refuse("'" + reg.name + "' is declared a stripe that there is not");
+  const DimSharding& dim = reg.attr.dims[static_cast<size_t>(stripe.dim)];
+  const int64_t parts = parts_of_dim(reg.attr, stripe.dim);
+  if (!dim.windows.empty() || dim.chunks != 1 || stripe.blocks % parts != 0 || reg.type.shape[stripe.dim] % (stripe.blocks * dim.unit) != 0)
+    refuse("'" + reg.name + "' is a stripe of " + std::to_string(stripe.blocks) +
+           " blocks, and processes have other parts: " + to_text(reg.type, reg.attr));
+}
+
 /// The extent in time: one micro-batch has its own rows.
 void Standings::check_type(const Register& reg, const TensorType& whole) const {
   TensorType expected = whole;
@@ -91,6 +107,7 @@ void Standings::check_type(const Register& reg, const TensorType& whole) const {
       refuse("'" + reg.name + "' is declared to begin at row " + std::to_string(part.begin) + " and micro-batch " +
              std::to_string(part.index) + " begins at " + std::to_string(rows.begin));
   }
+  if (reg.stripe.dim >= 0) expected.shape[reg.stripe.dim] /= reg.stripe.count;
   if (reg.type != expected) refuse("'" + reg.name + "' is declared " + to_text(reg.type) + " and stands for " + to_text(expected));
 }
 

@@ -18,6 +18,7 @@ struct Standing {
   ValueId value;            // of the serial graph; invalid: nothing filled it yet
   DistAttr attr;            // on its mesh, with several micro-batches with time in front
   std::vector<int> summed;  // of addends over time: the micro-batches of which it has one, ascending
+  Stripe stripe = {};       // which part of that
 };
 
 /// threads  one caller at a time
@@ -55,6 +56,7 @@ class Standings {
   int with_time(int axis) const { return has_time() ? axis + 1 : axis; }
   void check_time(const Register& reg, const DistAttr& attr) const;
   void check_type(const Register& reg, const TensorType& whole) const;
+  static void check_stripe(const Register& reg, const Stripe& stripe);
 
   const Graph& graph_;
   const TaskGraph& tasks_;

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <climits>
 #include <optional>
+#include <utility>
 
 #include "base/error.h"
 
@@ -51,17 +53,21 @@ bool collides(const Block& slots, int period) {
   });
 }
 
-/// The block that waits least where the way turns.
-Block without_collisions(const BuildingBlock& block, int devices) {
+/// All ways to wait at the turns for less than a period each so that no two passes collide: that which waits least first.
+std::vector<Block> without_collisions(const BuildingBlock& block, int devices) {
   const int rounds = static_cast<int>(block.forward_step.size()), period = 3 * rounds;
-  const int longest = 3 * period;
-  for (int total = 0; total <= longest; ++total)
-    for (int forward = 0; forward <= (rounds == 2 ? total : 0); ++forward)
-      for (int backward = 0; backward <= (rounds == 2 ? total - forward : 0); ++backward) {
-        Block slots = lay_out(block, devices, {1 + forward, 1 + total - forward - backward, 1 + backward});
-        if (!collides(slots, period)) return slots;
-      }
-  throw InternalError("a building block cannot be repeated");
+  const int at_points = rounds == 2 ? period : 1;  // one round has none
+  std::vector<std::pair<int, Block>> found;
+  for (int forward = 0; forward < at_points; ++forward)
+    for (int backward = 0; backward < at_points; ++backward)
+      for (int loss = 0; loss < period; ++loss)
+        if (Block slots = lay_out(block, devices, {1 + forward, 1 + loss, 1 + backward}); !collides(slots, period))
+          found.emplace_back(forward + backward + loss, std::move(slots));
+  ensure(!found.empty(), "a building block can be repeated");
+  std::stable_sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::vector<Block> blocks;
+  for (auto& [waits, slots] : found) blocks.push_back(std::move(slots));
+  return blocks;
 }
 
 /// One device while the repeated block is squeezed.
@@ -209,13 +215,22 @@ class Squeeze {
 
 DeviceOrders repeat_block(const BuildingBlock& block, int devices, int micro_batches) {
   const int rounds = static_cast<int>(block.forward_step.size());
-  const Block slots = without_collisions(block, devices);
-  const auto squeezed = [&](bool room_first) {
-    Squeeze squeeze(slots, 3 * rounds, block.limit, rounds * devices, micro_batches, room_first);
+  const auto squeezed = [&](const Block& slots, bool room_first, int count) {
+    Squeeze squeeze(slots, 3 * rounds, block.limit, rounds * devices, count, room_first);
     squeeze.run();
     return squeeze;
   };
-  Squeeze late = squeezed(false), early = squeezed(true);
+  // What comes after as many micro-batches as are under way repeats itself, so these say which is best.
+  const int some = std::min(micro_batches, 2 * devices);
+  const std::vector<Block> blocks = without_collisions(block, devices);
+  int shortest = INT_MAX;
+  const Block* best = nullptr;
+  for (const Block& slots : blocks) {
+    if (shortest == 3 * rounds * some) break;  // nobody waits
+    for (const bool room_first : {false, true})
+      if (const int span = squeezed(slots, room_first, some).longest_span(); span < shortest) shortest = span, best = &slots;
+  }
+  Squeeze late = squeezed(*best, false, micro_batches), early = squeezed(*best, true, micro_batches);
   return early.longest_span() < late.longest_span() ? early.take() : late.take();
 }
 

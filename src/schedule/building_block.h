@@ -17,8 +17,8 @@ struct BuildingBlock {
 
 /// Orders of `micro_batches` through the stages 0, 1, ... of chain_of(devices, rounds, V or round robin with one round, ...).
 ///
-///   repeats   the block every 3 slots a round: F, B and W of each; where the way turns it waits until no two passes of a device fall on
-///             one slot of the period
+///   repeats   the block every 3 slots a round: F, B and W of each; where the way turns it waits so that no two passes of a device fall on
+///             one slot of the period: of all ways to wait less than a period at each turn, that which squeezes best
 ///   squeezes  by slots: a device does what the repeated block has first of what is ready, or a W; a forward comes early only where all
 ///             that is left still fits the limit in the order of the block. A device that is full makes room with a W when a forward is
 ///             next, or already before that: whichever makes the longest span of a device shorter

@@ -1,11 +1,10 @@
 #include "schedule/named_orders.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 
 #include "base/error.h"
+#include "base/split.h"
 #include "base/text.h"
 #include "schedule/building_block.h"
 #include "schedule/stage_lists.h"
@@ -30,23 +29,44 @@ int hidden_periods(const PipelineShape& shape) {
   return period > 0 ? static_cast<int>(std::ceil(2 * shape.transfer / period - 1e-9)) : 0;
 }
 
-/// The i-th forward (or backward, with the rounds from the last) of every device: groups of p micro-batches go through the rounds together.
-Pass interleaved_pass(PassKind kind, int index, int place, const Chain& chain) {
-  const int p = static_cast<int>(chain.devices.size()), v = chain.per_device;
-  const int round = index / p % v;
-  const int stage = (kind == PassKind::kForward ? round : v - 1 - round) * p + place;
-  return {kind, chain.stages[static_cast<size_t>(stage)], index / (p * v) * p + index % p};
+/// A micro-batch on a device, in one of the rounds of the chain.
+struct RoundPass {
+  int round = 0;
+  int micro_batch = 0;
+};
+
+/// The forwards of every device: groups of p micro-batches, or of some more where p does not divide m, go through the rounds together. A group
+/// of less than p would come round before the devices have done with it.
+std::vector<RoundPass> rounds_of(int micro_batches, const Chain& chain) {
+  const int p = static_cast<int>(chain.devices.size()), groups = std::max(1, micro_batches / p);
+  std::vector<RoundPass> passes;
+  for (int group = 0; group < groups; ++group) {
+    const Range members = balanced_part(micro_batches, groups, group);
+    for (int round = 0; round < chain.per_device; ++round)
+      for (int64_t m = members.begin; m < members.end; ++m) passes.push_back({round, static_cast<int>(m)});
+  }
+  return passes;
 }
 
 DeviceOrders interleaved(const PipelineShape& shape, const Chain& chain) {
-  const int p = shape.devices, v = chain.per_device, passes = shape.micro_batches * v;
+  const int p = shape.devices, v = chain.per_device;
+  const std::vector<RoundPass> rounds = rounds_of(shape.micro_batches, chain);
+  const auto passes = static_cast<int>(rounds.size());
+  const auto largest = static_cast<int>(balanced_part(shape.micro_batches, std::max(1, shape.micro_batches / p), 0).size());
   DeviceOrders orders(static_cast<size_t>(p));
   for (int place = 0; place < p; ++place) {
     auto& order = orders[static_cast<size_t>(chain.devices[static_cast<size_t>(place)])];
-    const int ahead = std::min(passes, 2 * (p - place - 1) + (v - 1) * p);
+    const auto stage = [&](int round) { return chain.stages[static_cast<size_t>(round * p + place)]; };
+    const int ahead = std::min(passes, 2 * (p - place - 1) + (v - 1) * largest);
     for (int i = 0; i < passes + ahead; ++i) {
-      if (i < passes) order.push_back(interleaved_pass(PassKind::kForward, i, place, chain));
-      if (i >= ahead) order.push_back(interleaved_pass(PassKind::kBackward, i - ahead, place, chain));
+      if (i < passes) {
+        const RoundPass& pass = rounds[static_cast<size_t>(i)];
+        order.push_back({PassKind::kForward, stage(pass.round), pass.micro_batch});
+      }
+      if (i >= ahead) {
+        const RoundPass& pass = rounds[static_cast<size_t>(i - ahead)];
+        order.push_back({PassKind::kBackward, stage(v - 1 - pass.round), pass.micro_batch});
+      }
     }
   }
   return orders;
@@ -82,7 +102,7 @@ const std::vector<PipelineFacts>& pipeline_schedules() {
       {PipelineKind::kOneForwardOneBackward, "1f1b", false, "any stages"},
       {PipelineKind::kEagerOneForwardOneBackward, "eager-1f1b", false, "any stages"},
       {PipelineKind::kInterleaved, "interleaved", false,
-       "stages one after the other, on the processes in turn: stage k where stage k + p is; a multiple of p micro-batches"},
+       "stages one after the other, on the processes in turn: stage k where stage k + p is"},
       {PipelineKind::kZeroBubbleH1, "zb-h1", true, "stages one after the other, each on processes of its own"},
       {PipelineKind::kZeroBubbleH2, "zb-h2", true, "stages one after the other, each on processes of its own"},
       {PipelineKind::kZeroBubbleV, "zb-v", true,
@@ -129,9 +149,7 @@ std::string misfit(PipelineKind kind, const PipelineShape& shape) {
   const bool v = kind == PipelineKind::kZeroBubbleV || kind == PipelineKind::kVHalf || kind == PipelineKind::kVMin;
   if (v) return chain.v_shaped ? "" : "the stages do not lie in a V";
   if (!chain.round_robin) return "the stages do not lie on the processes in turn";
-  if (kind != PipelineKind::kInterleaved) return chain.per_device == 1 ? "" : "several stages are on the same processes";
-  if (shape.micro_batches % shape.devices == 0) return "";
-  return fmt::format("{} micro-batches are not a multiple of {}", shape.micro_batches, shape.devices);
+  return kind == PipelineKind::kInterleaved || chain.per_device == 1 ? "" : "several stages are on the same processes";
 }
 
 DeviceOrders named_orders(PipelineKind kind, const PipelineShape& shape) {

@@ -13,7 +13,8 @@ enum class PipelineKind {
   kForwardThenBackward,         // all forwards, then all backwards: every stage keeps all m micro-batches
   kOneForwardOneBackward,       // stage s of p starts backward after min(m, p - s) forwards and then alternates: it keeps so many
   kEagerOneForwardOneBackward,  // more forwards ahead, so that transfers hide behind passes
-  kInterleaved,                 // several stages a device, one round after the other: a smaller bubble, more transfers
+  kInterleaved,                 // several stages a device, one round after the other: a smaller bubble, more transfers. Of m = q p + r
+                                // micro-batches, q groups go round, the first of them larger where r > 0, for a little more memory
   kZeroBubbleH1,                // backward split: weight gradients fill the end; memory of 1F1B
   kZeroBubbleH2,                // ... and the beginning filled too; twice the memory
   kZeroBubbleV,                 // two stages a device, in a V; memory of 1F1B

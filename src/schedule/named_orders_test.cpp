@@ -68,6 +68,21 @@ TEST(NamedOrders, InterleavedDividesTheBubbleByTheStagesOfADevice) {
       }
 }
 
+TEST(NamedOrders, InterleavedDoesSoForAnyNumberOfMicroBatches) {
+  for (int v = 2; v <= 4; ++v)
+    for (int p = 2; p <= 8; ++p)
+      for (int m = 1; m <= 4 * p; ++m) {
+        const PassTimeline timeline = timeline_of(PipelineKind::kInterleaved, shape_for(PipelineKind::kInterleaved, p, m, {}, v));
+        if (m >= p) {
+          EXPECT_NEAR(longest_bubble(timeline), (p - 1) * kMicroBatch / v, 1e-9) << "v=" << v << " p=" << p << " m=" << m;
+        }
+        // 2 (p - 1) + (v - 1) n stages ahead, where n are in the largest group, and the one that it alternates with.
+        const int groups = std::max(1, m / p), largest = (m + groups - 1) / groups;
+        EXPECT_LE(timeline.most_kept(), std::min<double>(m, (2 * (p - 1) + (v - 1) * largest + 1.0) / v) + 1e-9)
+            << "v=" << v << " p=" << p << " m=" << m;
+      }
+}
+
 TEST(NamedOrders, ZeroBubbleH1LosesAThirdOfWhatOneForwardOneBackwardLoses) {
   for (int p = 2; p <= 16; ++p)
     for (int m = 2 * p; m <= 8 * p; ++m) {
@@ -106,6 +121,10 @@ TEST(NamedOrders, VHalfAndVMinKeepAHalfAndAThird) {
       // 1F1B loses p - 1 micro-batches.
       EXPECT_LE(longest_bubble(half), (p - 1) * kMicroBatch / 2) << "p=" << p << " m=" << m;
       EXPECT_LE(longest_bubble(third), (p - 1) * kMicroBatch * 3 / 4) << "p=" << p << " m=" << m;
+      // The authors' own code loses 9 times the three passes of a stage, of which a device has two.
+      if (p == 8 && m == 32) {
+        EXPECT_LE(longest_bubble(third), 9 * kMicroBatch / 2);
+      }
       bubbles.push_back(longest_bubble(half));
       bubbles.push_back(longest_bubble(third));
     }
@@ -135,7 +154,6 @@ TEST(NamedOrders, WithoutTransfersEagerIsOneForwardOneBackward) {
 }
 
 TEST(NamedOrders, StagesThatDoNotFitAreRefusedWithTheReason) {
-  EXPECT_EQ(misfit(PipelineKind::kInterleaved, chain_of(4, 2, StagePlacement::kRoundRobin, 6)), "6 micro-batches are not a multiple of 4");
   EXPECT_EQ(misfit(PipelineKind::kInterleaved, chain_of(4, 2, StagePlacement::kV, 8)), "the stages do not lie on the processes in turn");
   EXPECT_EQ(misfit(PipelineKind::kZeroBubbleV, chain_of(4, 2, StagePlacement::kRoundRobin, 8)), "the stages do not lie in a V");
   EXPECT_EQ(misfit(PipelineKind::kZeroBubbleH1, chain_of(4, 2, StagePlacement::kRoundRobin, 8)),

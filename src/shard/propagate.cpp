@@ -6,11 +6,10 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "shard/factor_axes.h"
 
 namespace tessera {
 namespace {
-
-using Axes = std::vector<int>;
 
 bool is_prefix(const Axes& shorter, const Axes& longer) {
   return shorter.size() <= longer.size() && std::equal(shorter.begin(), shorter.end(), longer.begin());
@@ -30,31 +29,13 @@ struct OpState {
   OpSharding sharding;
 };
 
-/// One operand's wish for a factor.
-struct Wish {
-  Axes axes;
-  int64_t chunks;     // of the factor
-  bool in_one_piece;  // it is an unmarked input or variable, which never lies in chunks
-  int operand;        // inputs first, then outputs
-  bool is_input;
-  bool fixed;
-  int64_t bytes;
-};
-
-/// Inputs before outputs (an output can be resharded where it is made), marks before what was derived, larger tensors before smaller ones.
-bool stronger(const Wish& a, const Wish& b) {
-  if (a.is_input != b.is_input) return a.is_input;
-  if (a.fixed != b.fixed) return a.fixed;
-  if (a.bytes != b.bytes) return a.bytes > b.bytes;
-  return a.operand < b.operand;
-}
-
 class Propagation {
  public:
   Propagation(const Graph& graph, const Meshes& meshes, const std::vector<Mark>& marks, const RuleLookup& rules,
               const RegionEnds* ends = nullptr)
       : graph_(graph),
         is_region_(ends != nullptr),
+        has_time_(ends == nullptr && is_time(*meshes.front().mesh, 0)),
         meshes_(meshes),
         rules_(rules),
         stages_(assign_meshes(graph, meshes, marks)),
@@ -212,13 +193,14 @@ class Propagation {
   /// The op-side sharding that its operands ask for now. The strongest wish of each factor counts, and longer ones that agree with it.
   OpSharding decide(int op_index) {
     const OpState& state = ops_[static_cast<size_t>(op_index)];
-    if (state.mark) return state.mark->sharding;
+    if (state.mark) return with_time(op_index, state.mark->sharding);
     OpSharding sharding = OpSharding::replicated(mesh_of(stage_of(op_index)), state.rule);
     std::vector<std::pair<Wish, int>> strongest;
     for (size_t f = 0; f < state.rule.factors.size(); ++f) {
       if (state.rule.factors[f].kind == FactorKind::kWhole) continue;
       std::vector<Wish> list = wishes(op_index, static_cast<int>(f));
       if (list.empty()) continue;
+      if (lacks_time(op_index, static_cast<int>(f), list)) list.front().axes.insert(list.front().axes.begin(), 0);
       // What cannot lie in chunks does not keep the others from it.
       const auto chunked = std::find_if(list.begin(), list.end(), [&](const Wish& wish) { return wish.chunks > 1; });
       if (list.front().in_one_piece && chunked != list.end() && chunked->axes == list.front().axes) list.front().chunks = chunked->chunks;
@@ -234,41 +216,58 @@ class Propagation {
         if (is_time(*sharding.mesh, axis) && !may_be_cut_in_time(state.rule, factor, sharding.mesh->shape()[axis])) break;
         sharding.factor_axes[static_cast<size_t>(factor)].push_back(axis);
       }
-      if (wish.chunks > 1) take_chunks(state, sharding, factor, wish.chunks);
+      if (wish.chunks > 1) take_chunks(state.view, state.rule, factor, wish.chunks, sharding);
     }
     return sharding;
   }
 
-  /// A factor is divided in chunks unless its kernel has to know where its part begins: such a part begins at several places. Ops with
-  /// regions take one piece: what runs inside may have to know.
-  void take_chunks(const OpState& state, OpSharding& sharding, int factor, int64_t chunks) const {
-    const auto f = static_cast<size_t>(factor);
-    const Axes& axes = sharding.factor_axes[f];
-    const FactorKind kind = state.rule.factors[f].kind;
-    const bool in_time = std::any_of(axes.begin(), axes.end(), [&](int axis) { return is_time(*sharding.mesh, axis); });
-    if (axes.empty() || in_time || (kind != FactorKind::kParallel && kind != FactorKind::kReduction)) return;
-    OpSharding chunked = sharding;
-    chunked.set_chunks(state.rule, f, chunks);
-    if (!state.view.definition->kernel || !state.view.regions.empty()) return;
-    const KernelCall call = state.view.definition->kernel(state.view, factor_splits(state.rule, chunked));
-    const auto begins_in_chunks = [](const LocalInt& value) {
-      return std::any_of(value.terms.begin(), value.terms.end(),
-                         [](const LocalInt::Term& term) { return term.kind == LocalInt::Term::Kind::kBegin && term.split.chunks > 1; });
-    };
-    if (std::none_of(call.ints.begin(), call.ints.end(), begins_in_chunks)) sharding = std::move(chunked);
+  // ---- marks and time: marks place processes, so that whatever the batch divides by micro-batches keeps that beside them ----
+
+  bool starts_with_time(const Axes& axes) const { return !axes.empty() && axes.front() == 0 && has_time_; }
+
+  bool begins_in_time(const std::vector<Wish>& list) const {
+    return std::any_of(list.begin(), list.end(), [&](const Wish& wish) { return starts_with_time(wish.axes); });
   }
 
-  /// Micro-batches are equal parts of one piece that do not overlap; what cannot be cut into them is taken once a step.
-  static bool may_be_cut_in_time(const ShardingRule& rule, int factor, int64_t count) {
-    const auto has_several = [&](const OperandFactors& operand) {
-      return std::any_of(operand.begin(), operand.end(), [&](const DimFactor& dim) {
-        const DimFactor* found = find_factor(dim, factor);
-        return found && (found->window || found->chunks > 1);
-      });
-    };
-    return rule.factors[static_cast<size_t>(factor)].extent % count == 0 &&
-           std::none_of(rule.inputs.begin(), rule.inputs.end(), has_several) &&
-           std::none_of(rule.outputs.begin(), rule.outputs.end(), has_several);
+  /// Is the strongest wish that of a marked tensor which did not get the micro-batches of another operand yet?
+  bool lacks_time(int op_index, int factor, const std::vector<Wish>& list) {
+    const OpState& state = ops_[static_cast<size_t>(op_index)];
+    const Wish& first = list.front();
+    return first.fixed && !starts_with_time(first.axes) && begins_in_time(list) &&
+           !is_leaf(operand(graph_.op({op_index}), first.operand)) &&
+           may_be_cut_in_time(state.rule, factor, mesh_of(stage_of(op_index))->shape()[0]);
+  }
+
+  /// A marked op, run by micro-batch where an operand has them.
+  OpSharding with_time(int op_index, OpSharding sharding) {
+    const OpState& state = ops_[static_cast<size_t>(op_index)];
+    for (size_t f = 0; f < state.rule.factors.size() && !sharding.uses(0); ++f) {
+      const int factor = static_cast<int>(f);
+      Axes& axes = sharding.factor_axes[f];
+      const bool is_plain = sharding.windows_of(f).empty() && sharding.chunks_of(f) == 1;
+      if (!is_plain || !begins_in_time(wishes(op_index, factor)) || !may_be_cut_in_time(state.rule, factor, sharding.mesh->shape()[0]) ||
+          (axes.empty() && !sharding.may_divide(state.rule, factor)))
+        continue;
+      axes.insert(axes.begin(), 0);
+    }
+    return sharding;
+  }
+
+  /// True when a marked tensor that is made in the step got micro-batches from the op.
+  bool spread_time(int op_index, int index, Slot& s) {
+    const OpState& state = ops_[static_cast<size_t>(op_index)];
+    if (!has_time_ || s.attr.uses(0) || is_leaf(operand(graph_.op({op_index}), index))) return false;
+    const OperandFactors& dims = factors_of(state, index);
+    for (size_t d = 0; d < dims.size(); ++d) {
+      const int factor = divided_factor(dims[d], state.sharding);
+      DimSharding& held = s.attr.dims[d];
+      if (factor < 0 || !starts_with_time(state.sharding.factor_axes[static_cast<size_t>(factor)]) || !held.windows.empty() ||
+          held.chunks > 1)
+        continue;
+      held.axes.insert(held.axes.begin(), 0);
+      return true;
+    }
+    return false;
   }
 
   /// Gives the op's axes to the dims of its open operands. True when a dim got one.
@@ -279,7 +278,10 @@ class Propagation {
     bool changed = false;
     for (int i = 0; i < operand_count(op); ++i) {
       Slot& s = slot_of_operand(op_index, i);
-      if (s.fixed) continue;
+      if (s.fixed) {
+        changed |= spread_time(op_index, i, s);
+        continue;
+      }
       const OperandFactors& dims = factors_of(state, i);
       for (size_t d = 0; d < dims.size(); ++d) {
         const int factor = divided_factor(dims[d], state.sharding);
@@ -305,18 +307,6 @@ class Propagation {
       }
     }
     return changed;
-  }
-
-  /// The factor of a dim that has axes, or -1.
-  static int divided_factor(const DimFactor& dim, const OpSharding& sharding) {
-    for (const DimFactor& choice : choices_of(dim))
-      if (!sharding.factor_axes[static_cast<size_t>(choice.factor)].empty()) return choice.factor;
-    return -1;
-  }
-
-  static bool share_a_factor(const DimFactor& a, const DimFactor& b) {
-    const std::vector<DimFactor> choices = choices_of(a);
-    return std::any_of(choices.begin(), choices.end(), [&](const DimFactor& choice) { return find_factor(b, choice.factor) != nullptr; });
   }
 
   /// Inputs and variables lie in one piece a process, as loaders and checkpoints know them.
@@ -465,6 +455,7 @@ class Propagation {
 
   const Graph& graph_;
   const bool is_region_;
+  const bool has_time_;  // and may spread it: in a region that is done
   Meshes meshes_;
   RuleCache rules_;
   MeshAssignment stages_;

@@ -48,6 +48,31 @@ TEST(Propagation, SplitOfTheResultGoesBackToTheOperand) {
             "c f32[8@dp, 4]\n");
 }
 
+// x w, and the tanh of it: what the mark says of rows and columns holds in each micro-batch.
+TEST(Propagation, MarksOnWhatTheStepMakesLeaveTimeToTheBatch) {
+  const Meshes timed = {{"all", mesh_of("mb=2 tp=2")}};
+  Graph graph;
+  Builder builder(graph);
+  const ValueId a = builder.input("a", f32({8, 16}));
+  const ValueId c = builder.dot(a, builder.variable("b", f32({16, 4}), Initializer::constant(0)), "mk,kn->mn", "c");
+  builder.unary("tanh", c, "d");
+  EXPECT_EQ(print_placements(graph, propagate(graph, timed, {shard_tensor("d", "P(\"tp\")")})),
+            "a f32[8@mb@tp, 16]\n"
+            "b f32[16, 4]\n"
+            "c f32[8@mb@tp, 4]\n"
+            "d f32[8@mb@tp, 4]\n");
+  EXPECT_EQ(print_placements(graph, propagate(graph, timed, {shard_tensor("c", "P(None, \"tp\")")})),
+            "a f32[8@mb, 16]\n"
+            "b f32[16, 4@tp]\n"
+            "c f32[8@mb, 4@tp]\n"
+            "d f32[8@mb, 4@tp]\n");
+  EXPECT_EQ(print_placements(graph, propagate(graph, timed, {shard_op("c", "[P(), P(None, \"tp\")]")})),
+            "a f32[8@mb, 16]\n"
+            "b f32[16, 4@tp]\n"
+            "c f32[8@mb, 4@tp]\n"
+            "d f32[8@mb, 4@tp]\n");
+}
+
 /// Two layers as Megatron divides them: only the two weights are marked.
 Graph mlp() {
   Graph graph;
@@ -151,7 +176,8 @@ TEST(Propagation, AFallbackToReplicateIsReported) {
   const ShardedGraph sharded = propagate(graph, mesh_of("tp=2"), {shard_tensor("x", "P(None,\"tp\")", "a.json")});
   ASSERT_EQ(sharded.notes.size(), 1u);
   EXPECT_EQ(sharded.notes[0].kind, ShardingNote::Kind::kFallback);
-  EXPECT_EQ(sharded.notes[0].text, "reshape 's' needs dim 1 of 'x' whole, which mark 'x' (a.json) divides: it falls back to Replicate there");
+  EXPECT_EQ(sharded.notes[0].text,
+            "reshape 's' needs dim 1 of 'x' whole, which mark 'x' (a.json) divides: it falls back to Replicate there");
 }
 
 TEST(Propagation, WindowsAreAnOpsOwnAndTensorsLiePlainly) {

@@ -25,11 +25,12 @@ class Simulator {
       : options_(options), actors_(find_actors(graph, processes(*graph))) {
     const auto tasks = static_cast<TaskId>(graph->tasks.size());
     for (int rank = 0; rank < actors_.rank_count(); ++rank) {
-      add_streams(rank);
       for (TaskId task = 0; task < tasks; ++task) {
         descriptions_.push_back(actors_.describe(rank, task));
         setting_.overwrites.push_back(actors_.overwrites(rank, task));
       }
+      add_streams(rank);
+      if (options.exchanges_ahead) bind_to_turns(rank);
     }
     setting_.records_meet = options.steps_meet;
     setting_.duration = [this, &time](ActorId actor) { return nanoseconds(time(rank_of(actor), actors_.task_of(actor))); };
@@ -66,8 +67,33 @@ class Simulator {
     }
   }
 
-  size_t stream_index(TaskId task) const {
-    return static_cast<size_t>(stream_of(actors_.graph(), actors_.graph().tasks[static_cast<size_t>(task)]));
+  size_t stream_index(TaskId id) const {
+    const Task& task = actors_.graph().tasks[static_cast<size_t>(id)];
+    return static_cast<size_t>(options_.exchanges_ahead && task.after >= 0 ? TaskStream::kAhead : stream_of(actors_.graph(), task));
+  }
+
+  /// An exchange on the stream of those ahead waits for the task behind which it may begin, and what comes after its turn waits for it: the
+  /// thread of the process says so by registers that only these actors know.
+  void bind_to_turns(int rank) {
+    const std::vector<TaskId> order = actors_.order_of(rank);
+    const auto on_host = [&](TaskId task) { return stream_index(task) == static_cast<size_t>(TaskStream::kHost); };
+    std::vector<int> place(actors_.graph().tasks.size());
+    for (size_t i = 0; i < actors_.graph().order.size(); ++i) place[static_cast<size_t>(actors_.graph().order[i])] = static_cast<int>(i);
+    for (size_t i = 0; i < order.size(); ++i) {
+      if (stream_index(order[i]) != static_cast<size_t>(TaskStream::kAhead)) continue;
+      const int from = place[static_cast<size_t>(actors_.graph().tasks[static_cast<size_t>(order[i])].after)];
+      TaskId before = -1;  // the last one of this thread up to there
+      for (size_t k = 0; k < i && place[static_cast<size_t>(order[k])] <= from; ++k)
+        if (on_host(order[k])) before = order[k];
+      if (before >= 0) add_edge(actors_.actor_id(rank, before), actors_.actor_id(rank, order[i]));
+      const auto next = std::find_if(order.begin() + static_cast<std::ptrdiff_t>(i), order.end(), on_host);
+      if (next != order.end()) add_edge(actors_.actor_id(rank, order[i]), actors_.actor_id(rank, *next));
+    }
+  }
+  void add_edge(ActorId from, ActorId to) {
+    const RegisterId reg = actors_.rank_count() * static_cast<int>(actors_.graph().registers.size()) + edges_++;
+    descriptions_[static_cast<size_t>(from)].outputs.push_back({reg, 1, {to}});
+    descriptions_[static_cast<size_t>(to)].inputs.push_back({reg, from});
   }
   size_t track_of(ActorId actor) const {
     return tracks_[static_cast<size_t>(actors_.rank_index_of(actor))][stream_index(actors_.task_of(actor))];
@@ -137,6 +163,7 @@ class Simulator {
   const TaskActors actors_;
   std::vector<std::array<size_t, kTaskStreams>> tracks_;  // by rank index and stream
   std::vector<ActorDescription> descriptions_;
+  int edges_ = 0;  // of bind_to_turns
   VirtualSetting setting_;
   VirtualRun run_;
   std::map<std::pair<ActorId, int64_t>, int64_t> begins_;  // of acts, by record

@@ -22,6 +22,9 @@ struct SimulateOptions {
   bool steps_meet = true;
   /// From the end of an act until another process knows of it.
   Seconds message{0};
+  /// Exchanges begin ahead of their turn where Task::after lets them, one after the other on a stream of their own: as between processes that
+  /// are members of their own. Else at their turn, as between threads.
+  bool exchanges_ahead = false;
 };
 
 /// The last step of one process.

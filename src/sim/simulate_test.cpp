@@ -57,6 +57,32 @@ TEST(Simulate, MessagesTakeTheirTime) {
   EXPECT_EQ(milliseconds(simulated({.message = Seconds(0.005)}).step), 30 + 5 + 4 + 20);
 }
 
+/// x is gathered, then three kernels know nothing of it, then one takes it; the gather may begin behind the feed.
+Simulation gathering_behind_kernels(bool ahead) {
+  HandMade made(std::make_shared<ProcessMesh>(parse_mesh("dp=2")));
+  const KernelCall call{"scalar.mul", {}, {2}, ""};
+  const RegisterIndex x = made.input("x", "f32[8@dp]");
+  RegisterIndex y = x;
+  for (const char* name : {"a", "b", "c"}) y = made.compute(name, call, {y}, "f32[8@dp]");
+  const RegisterIndex z = made.exchange("gather", x, "f32[8]");
+  made.result("y", y);
+  made.result("d", made.compute("d", call, {z}, "f32[8]"));
+  TaskGraph graph = made.finish();
+  for (Task& task : graph.tasks)
+    if (task.kind == Task::Kind::kExchange) task.after = 0;
+  const auto shared = std::make_shared<const TaskGraph>(std::move(graph));
+  const auto time = [&](Rank, TaskId id) {
+    const Task& task = shared->tasks[static_cast<size_t>(id)];
+    return Seconds(task.kind == Task::Kind::kCompute ? 0.010 : task.kind == Task::Kind::kExchange ? 0.025 : 0);
+  };
+  return simulate(shared, time, {.exchanges_ahead = ahead});
+}
+
+TEST(Simulate, WhatBeginsAheadRunsBehindKernels) {
+  EXPECT_EQ(milliseconds(gathering_behind_kernels(false).step), 3 * 10 + 25 + 10);
+  EXPECT_EQ(milliseconds(gathering_behind_kernels(true).step), 3 * 10 + 10);
+}
+
 TEST(Simulate, WithoutMeetingTheFasterProcessGoesAheadIntoTheNextStep) {
   // Process 1 is never idle but in its exchange: 54 ms a step; process 0 makes its next y meanwhile.
   const Simulation run = simulated({.steps = 4, .steps_meet = false});

@@ -157,7 +157,7 @@ void check_exchange(const TaskGraph& graph, const Task& task) {
 void check_copy(const TaskGraph& graph, const Task& task) {
   if (task.inputs.size() != 1 || task.outputs.size() != 1) offence(task, "is a copy and has not one input and one output");
   const Register &from = register_at(graph, task.inputs[0]), &to = register_at(graph, task.outputs[0]);
-  if (!(from.type == to.type && from.attr == to.attr && from.micro_batch == to.micro_batch))
+  if (!(from.type == to.type && from.attr == to.attr && from.micro_batch == to.micro_batch && from.stripe == to.stripe))
     offence(task, "copies " + to_text(from.type, from.attr) + " into " + to_text(to.type, to.attr));
   const DeviceKind a = device_of(graph, from.mesh), b = device_of(graph, to.mesh);
   if ((a == DeviceKind::kHost) == (b == DeviceKind::kHost) || task.mesh != (a == DeviceKind::kHost ? to.mesh : from.mesh))

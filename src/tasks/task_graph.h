@@ -32,13 +32,25 @@ struct MicroBatch {
   bool operator==(const MicroBatch&) const = default;
 };
 
+/// Which part of a tensor a register has that is worked on in stripes (lower/split_matmuls.h): its dim `dim` is `blocks` equal blocks, each of
+/// `count` equal parts, and the stripe is the index-th part of every block. Blocks lie inside of the parts of processes, so that a process has its
+/// part of every stripe.
+struct Stripe {
+  int dim = -1;  // -1: the register has the whole tensor, or the whole of its micro-batch
+  int64_t blocks = 1;
+  int64_t count = 1;
+  int64_t index = 0;
+
+  bool operator==(const Stripe&) const = default;
+};
+
 /// A piece of memory that one task fills and others read.
 struct Register {
   enum class Storage { kArena, kVariable };
 
   std::string
       name;         // the value's name; a resharded copy adds what it became: "y [@dp, *]", one of several micro-batches its number: "y #2"
-  TensorType type;  // of the whole tensor, or of one micro-batch of it
+  TensorType type;  // of the whole tensor, of one micro-batch of it, or of a stripe of either
   MicroBatch micro_batch;
   DistAttr attr;
   int mesh = 0;   // index in TaskGraph::meshes: that of attr
@@ -47,6 +59,7 @@ struct Register {
   int64_t offset = 0;  // arena: bytes from the start of its mesh's arena, the same for every process; planned for the process at the origin
   Bytes size{0};       // at the origin: the largest
   int variable = -1;   // index in TaskGraph::variables of kVariable; the next value of a variable may share its memory
+  Stripe stripe = {};
   TaskId producer = -1;
   std::vector<TaskId>
       consumers;  // other tasks that read it, on this or on other processes (an exchange reads the registers of its senders)

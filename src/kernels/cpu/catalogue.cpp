@@ -63,6 +63,8 @@ constexpr CatalogueEntry kCatalogue[] = {
     {"slice", bind_slice},
     {"pad", bind_pad},
     {"concat", bind_concat},
+    {"take_stripe", bind_take_stripe},
+    {"join_stripes", bind_join_stripes},
     {"reduce.sum", bind_reduce},
     {"reduce.max", bind_reduce},
     {"reduce.min", bind_reduce},

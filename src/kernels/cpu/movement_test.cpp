@@ -1,3 +1,5 @@
+#include <gmock/gmock.h>
+
 #include <algorithm>
 #include <numeric>
 
@@ -145,6 +147,34 @@ TEST(MovementKernels, ConcatJoinsAnyNumberOfPartsAlongAnyDim) {
   }
 }
 
+TEST(MovementKernels, AStripeHasItsPartOfEachBlockAndStripesAreJoinedAgain) {
+  Generator generator(11);
+  for (int round = 0; round < kRounds; ++round) {
+    const int rank = static_cast<int>(random_int(generator, 1, 4));
+    const int dim = static_cast<int>(random_int(generator, 0, rank - 1));
+    const int64_t blocks = random_int(generator, 1, 3), count = random_int(generator, 1, 4), part = random_int(generator, 1, 3);
+    TensorType whole{random_dtype(generator), random_shape(generator, rank)}, stripe = whole;
+    stripe.shape[dim] = blocks * part;
+    whole.shape[dim] = blocks * part * count;
+    check(generator, {"take_stripe", {dim, blocks, random_int(generator, 0, count - 1)}, {}, "", {whole}, {stripe}});
+    check(generator, {"join_stripes", {dim, blocks}, {}, "", std::vector<TensorType>(static_cast<size_t>(count), stripe), {whole}});
+  }
+}
+
+// Two blocks of 0 1 2 and 3 4 5: stripe 1 of three is 1 4; joined, stripes 0 3, 1 4 and 2 5 are in order again.
+TEST(MovementKernels, StripesOfTwoBlocks) {
+  const TensorType whole{DType::kI32, {6}}, stripe{DType::kI32, {2}};
+  Tensors inputs;
+  inputs.emplace_back(whole);
+  std::iota(inputs[0].values<int32_t>().begin(), inputs[0].values<int32_t>().end(), 0);
+  Tensors stripes;
+  for (int64_t i = 0; i < 3; ++i)
+    stripes.push_back(std::move(run_fast({"take_stripe", {0, 2, i}, {}, "", {whole}, {stripe}}, inputs).front()));
+  EXPECT_THAT(stripes[1].values<int32_t>(), testing::ElementsAre(1, 4));
+  const Tensors joined = run_fast({"join_stripes", {0, 2}, {}, "", {stripe, stripe, stripe}, {whole}}, stripes);
+  EXPECT_THAT(joined[0].values<int32_t>(), testing::ElementsAre(0, 1, 2, 3, 4, 5));
+}
+
 TEST(MovementKernels, OperandsThatDoNotFitAreRefusedWhenTheCallIsBound) {
   const TensorType wide{DType::kF32, {2, 3}}, tall{DType::kF32, {3, 2}};
   EXPECT_THROW(bind_kernel({"transpose", {0, 1}, {}, "", {wide}, {tall}}), InternalError);
@@ -153,6 +183,9 @@ TEST(MovementKernels, OperandsThatDoNotFitAreRefusedWhenTheCallIsBound) {
   EXPECT_THROW(bind_kernel({"broadcast", {1, 0}, {}, "", {wide}, {tall}}), InternalError);
   EXPECT_THROW(bind_kernel({"concat", {0}, {}, "", {wide, wide}, {wide}}), InternalError);
   EXPECT_THROW(bind_kernel({"copy", {}, {}, "", {wide}, {{DType::kF32, {5}}}}), InternalError);
+  EXPECT_THROW(bind_kernel({"take_stripe", {1, 2, 0}, {}, "", {wide}, {{DType::kF32, {2, 1}}}}), InternalError);
+  EXPECT_THROW(bind_kernel({"take_stripe", {0, 1, 2}, {}, "", {wide}, {{DType::kF32, {1, 3}}}}), InternalError);
+  EXPECT_THROW(bind_kernel({"join_stripes", {0, 1}, {}, "", {wide, wide}, {wide}}), InternalError);
   EXPECT_THROW(bind_kernel({"iota", {2, 0}, {}, "", {}, {wide}}), InternalError);
 }
 

@@ -1,4 +1,4 @@
-// constant, iota, broadcast, copy, transpose, slice, pad, concat
+// constant, iota, broadcast, copy, transpose, slice, pad, concat, stripes
 #include <optional>
 
 #include "kernels/reference/reference.h"
@@ -52,6 +52,26 @@ double concat_element(const LocalCall& call, const KernelBuffers& buffers, Dims 
   return read(call.inputs[part], buffers.inputs[part], flat_index(call.inputs[part].shape, position));
 }
 
+double take_stripe_element(const LocalCall& call, const KernelBuffers& buffers, Dims position) {
+  const int dim = static_cast<int>(call.ints[0]);
+  const Shape &whole = call.inputs[0].shape, &stripe = call.outputs[0].shape;
+  const int64_t block = whole[dim] / call.ints[1], part = stripe[dim] / call.ints[1];
+  position[dim] = position[dim] / part * block + call.ints[2] * part + position[dim] % part;
+  return read(call.inputs[0], buffers.inputs[0], flat_index(whole, position));
+}
+
+double join_stripes_element(const LocalCall& call, const KernelBuffers& buffers, Dims position) {
+  const int dim = static_cast<int>(call.ints[0]);
+  const int64_t block = call.outputs[0].shape[dim] / call.ints[1];
+  const int64_t in_block = position[dim] % block;
+  int64_t begin = 0;
+  size_t stripe = 0;
+  const auto part = [&] { return call.inputs[stripe].shape[dim] / call.ints[1]; };
+  for (; in_block >= begin + part(); ++stripe) begin += part();
+  position[dim] = position[dim] / block * part() + in_block - begin;
+  return read(call.inputs[stripe], buffers.inputs[stripe], flat_index(call.inputs[stripe].shape, position));
+}
+
 // The value of the output at a position.
 using Element = std::function<double(const LocalCall& call, const KernelBuffers& buffers, const Dims& position)>;
 
@@ -76,6 +96,8 @@ Element element_of(const std::string& kernel) {
   if (kernel == "slice") return from(slice_source);
   if (kernel == "pad") return pad_element;
   if (kernel == "concat") return concat_element;
+  if (kernel == "take_stripe") return take_stripe_element;
+  if (kernel == "join_stripes") return join_stripes_element;
   return nullptr;
 }
 

@@ -1,0 +1,149 @@
+// Products in stripes against whole ones: two processes, layers of Megatron's kind with rows divided between them. Products sleep for as long as
+// an accelerator would take, and what the processes send arrives as late as a network would bring it: neither needs cores, so the ratio says
+// something on any machine.
+//
+//     mpirun -n 2 split_bench [MILLISECONDS a product [MILLISECONDS a transfer]]
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <deque>
+#include <thread>
+#include <vector>
+
+#include "kernels/kernel_set.h"
+#include "lower/lower.h"
+#include "mpi/mpi_process.h"
+#include "ops/builder.h"
+#include "runtime/network.h"
+#include "runtime/runtime.h"
+
+namespace tessera {
+namespace {
+
+constexpr int64_t kRows = 4096, kWidth = 512, kInner = 512;
+constexpr int kLayers = 4, kSteps = 15;
+
+Graph layers() {
+  Graph graph;
+  Builder b(graph);
+  ValueId h = b.input("x", {DType::kF32, {kRows, kWidth}});
+  for (int layer = 0; layer < kLayers; ++layer) {
+    const std::string number = std::to_string(layer);
+    const ValueId up = b.variable("up" + number, {DType::kF32, {kWidth, kInner}}, Initializer::normal(0, 0.01));
+    const ValueId down = b.variable("down" + number, {DType::kF32, {kInner, kWidth}}, Initializer::normal(0, 0.01));
+    const ValueId u = b.dot(h, up, "mk,kn->mn", "u" + number);
+    h = b.unary("neg", b.dot(u, down, "mk,kn->mn", "d" + number), "h" + number);
+  }
+  graph.add_output("largest", b.reduce(ReduceOp::kMax, h, {0, 1}, "largest"));
+  return graph;
+}
+
+/// Sleeps in the place of a product; a stripe of it sleeps for its part of the time.
+BoundKernel bind_sleep(const LocalCall& call) {
+  double products = static_cast<double>(element_count(call.outputs[0].shape));
+  products *= static_cast<double>(element_count(call.inputs[0].shape)) / static_cast<double>(call.outputs[0].shape[0]);
+  const auto time = std::chrono::duration<double>(products * call.reals.at(0));
+  return {[time](const KernelBuffers&) { std::this_thread::sleep_for(time); }, Bytes(0)};
+}
+
+std::shared_ptr<const TaskGraph> sleeping_layers(int64_t stripes, Seconds product) {
+  CompileOptions options;
+  options.split_matmuls.stripes = stripes;
+  const std::vector<Mark> marks = {shard_tensor("{x,h*}", "P(\"tp\")"), shard_tensor("up*", "P(None, \"tp\")"),
+                                   shard_tensor("down*", "P(\"tp\")"), shard_op("u*", "[P(), P(None, \"tp\")]")};
+  auto tasks =
+      std::make_shared<TaskGraph>(compile(layers(), std::make_shared<const ProcessMesh>(parse_mesh("tp=2")), marks, options).tasks);
+  tasks->kernels = std::make_shared<const KernelSet>(std::vector<NamedKernel>{{"sleeping_product", bind_sleep}});
+  const double of_a_multiplication = product.value() / static_cast<double>(kRows * kWidth * kInner / 2);
+  for (Task& task : tasks->tasks)
+    for (KernelStep& step : task.steps)
+      if (step.call.kernel == "dot_general") step.call = {"sleeping_product", {}, {of_a_multiplication}, ""};
+  return tasks;
+}
+
+/// A link that sends one piece after the other, so many bytes a second.
+class SlowTransport : public Transport {
+ public:
+  SlowTransport(std::unique_ptr<Transport> inner, double bytes_per_second) : inner_(std::move(inner)), speed_(bytes_per_second) {}
+
+  int member() const override { return inner_->member(); }
+  int members() const override { return inner_->members(); }
+  int tags() const override { return inner_->tags(); }
+  void send(int to, std::span<const std::byte> message) override { inner_->send(to, message); }
+  void send_data(int to, int tag, std::span<const std::byte> data, Countdown& under_way) override {
+    const auto takes = std::chrono::duration<double>(static_cast<double>(data.size()) / speed_);
+    free_ = std::max(free_, Clock::now()) + std::chrono::duration_cast<Clock::duration>(takes);
+    pieces_.push_back({to, tag, data, &under_way, free_});
+  }
+  void receive(int from, int tag, std::span<std::byte> data, Countdown& under_way) override { inner_->receive(from, tag, data, under_way); }
+  void abandon() override {
+    pieces_.clear();
+    inner_->abandon();
+  }
+  bool poll(const OnMessage& on_message) override {
+    for (; !pieces_.empty() && pieces_.front().due <= Clock::now(); pieces_.pop_front())
+      inner_->send_data(pieces_.front().to, pieces_.front().tag, pieces_.front().data, *pieces_.front().under_way);
+    return inner_->poll(on_message);
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  struct Piece {
+    int to, tag;
+    std::span<const std::byte> data;
+    Countdown* under_way;
+    Clock::time_point due;
+  };
+  std::unique_ptr<Transport> inner_;
+  double speed_;
+  Clock::time_point free_;
+  std::deque<Piece> pieces_;
+};
+
+double median_step(const std::shared_ptr<Network>& network, int64_t stripes, Seconds product) {
+  Runtime runtime(std::vector<Rank>{0, 1}, {.network = network});
+  LoadedProgram& program = runtime.load(sleeping_layers(stripes, product));
+  runtime.initialize(program, 1);
+  Tensor x({DType::kF32, {kRows, kWidth}});
+  TensorMap results;
+  std::vector<double> times;
+  for (int step = 0; step < kSteps + 2; ++step) {
+    const auto start = std::chrono::steady_clock::now();
+    runtime.run(program, {{"x", &x}}, results);
+    if (step >= 2) times.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+  }
+  std::sort(times.begin(), times.end());
+  return times[times.size() / 2];
+}
+
+int run(Seconds product, Seconds transfer) {
+  MpiProcess process;
+  if (process.members() != 2) {
+    if (process.member() == 0) std::printf("split_bench wants two processes: mpirun -n 2 split_bench\n");
+    return 0;
+  }
+  const double bytes = 4.0 * kRows / 2 * kWidth;  // that each process receives before or after a product
+  const auto network = std::make_shared<Network>(std::make_unique<SlowTransport>(process.transport(), bytes / transfer.value()));
+  const double whole = median_step(network, 1, product);
+  if (process.member() == 0)
+    std::printf("%d products of %.1f ms, each with a transfer of %.1f ms: %.1f ms a step\n", 2 * kLayers, 1e3 * product.value(),
+                1e3 * transfer.value(), 1e3 * whole);
+  for (const int64_t stripes : {2, 4, 8}) {
+    const double time = median_step(network, stripes, product);
+    const auto parts = static_cast<double>(stripes);
+    const Seconds foretold = split_time(stripes, {Seconds(transfer.value() / parts), Seconds(product.value() / parts), Seconds(0)});
+    if (process.member() == 0)
+      std::printf("%d stripes: %.1f ms, %.2f of whole; without copies it could be %.2f\n", static_cast<int>(stripes), 1e3 * time,
+                  time / whole, foretold.value() / (product + transfer).value());
+  }
+  return 0;
+}
+
+}  // namespace
+}  // namespace tessera
+
+int main(int argc, char** argv) {
+  const auto milliseconds = [&](int at) { return tessera::Seconds(1e-3 * (argc > at ? std::atof(argv[at]) : 15)); };
+  return tessera::run(milliseconds(1), milliseconds(2));
+}

@@ -1,0 +1,166 @@
+// Products in stripes, against the judge: every register, and against the plan whose products are whole.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "autodiff/optimizer.h"
+#include "base/text.h"
+#include "fuzz/fuzz.h"
+#include "ops/builder.h"
+#include "runtime/runtime.h"
+
+namespace tessera::fuzz {
+namespace {
+
+/// Two layers of a residual network as Megatron divides them: sequences between the products, columns and rows inside. All the sizes.
+struct Sizes {
+  int64_t batch = 4, sequence = 8, width = 4, inner = 8;
+};
+
+Graph layers(const Sizes& sizes) {
+  Graph graph;
+  Builder b(graph);
+  ValueId x = b.input("x", {DType::kF32, {sizes.batch, sizes.sequence, sizes.width}});
+  for (int layer = 0; layer < 2; ++layer) {
+    const auto scope = b.scope("layer" + std::to_string(layer));
+    const auto weight = [&](const char* name, int64_t rows, int64_t columns) {
+      return b.variable(name, {DType::kF32, {rows, columns}}, Initializer::normal(0, 0.5));
+    };
+    const ValueId h = b.unary("tanh", x, "h");
+    const ValueId gate = b.dot(h, weight("gate", sizes.width, sizes.inner), "bsk,kn->bsn", "g");
+    const ValueId up = b.dot(h, weight("up", sizes.width, sizes.inner), "bsk,kn->bsn", "u");
+    const ValueId opened = b.unary("logistic", gate, "opened");
+    const ValueId mixed = b.mul(opened, up, "mixed");
+    x = b.add(x, b.dot(mixed, weight("down", sizes.inner, sizes.width), "bsk,kn->bsn", "d"), "x");
+  }
+  const ValueId loss = b.reduce_sum(b.unary("square", x, "squares"), {0, 1, 2}, "loss");
+  graph.add_output("loss", loss);
+  add_training(b, loss, {.kind = OptimizerKind::kMomentum});
+  return graph;
+}
+
+std::vector<Mark> by_sequence_and_columns(const std::string& rows) {
+  std::vector<Mark> marks;
+  for (const char* name : {"x", "layer*.{h,x}"}) marks.push_back(shard_tensor(name, rows));
+  for (const char* name : {"layer*.{gate,up}"}) marks.push_back(shard_tensor(name, "P(None, \"tp\")"));
+  marks.push_back(shard_tensor("layer*.down", "P(\"tp\")"));
+  return marks;
+}
+
+struct Division {
+  const char* mesh;
+  const char* rows;  // of sequences
+  Sizes sizes = {};
+  int64_t micro_batches = 1;
+};
+
+FuzzCase case_of(const Division& division, int64_t stripes) {
+  FuzzCase given;
+  given.seed = 5;
+  given.graph = layers(division.sizes);
+  given.meshes = one_mesh(std::make_shared<const ProcessMesh>(parse_mesh(division.mesh)));
+  given.marks = by_sequence_and_columns(division.rows);
+  given.micro_batches = division.micro_batches;
+  given.stripes = stripes;
+  given.fills["learning_rate"] = {false, 0.0001, 0.001};
+  return given;
+}
+
+const Division kDivisions[] = {
+    {"tp=2", "P(None, \"tp\")"},
+    {"tp=4", "P(None, \"tp\")", {.sequence = 32}},
+    {"tp=3", "P(None, \"tp\")", {.sequence = 18, .width = 6, .inner = 9}},
+    {"dp=2 tp=2", "P(\"dp\", \"tp\")"},
+    {"dp=2 tp=2", "P(\"dp\", \"tp\")", {.batch = 5, .sequence = 8, .width = 3, .inner = 5}},  // uneven in all but the cut dim
+    {"dp=2 tp=2", "P(None, (\"dp\", \"tp\"))", {.batch = 3, .sequence = 16}},                 // two axes on the cut dim
+    {"tp=2", "P(None, \"tp\")", {}, 2},
+    {"dp=2 tp=2", "P(\"dp\", \"tp\")", {.batch = 12}, 3},
+    {"tp=2", "P(\"tp\")", {.batch = 8}, 2},  // cut where micro-batches are
+    {"tp=2", "P()"},                         // no sequence parallelism: sums in place of scatters
+};
+
+TEST(Stripes, ComputeWhatTheSerialProgramComputes) {
+  for (const Division& division : kDivisions)
+    for (int64_t stripes : {2, 3, 4}) {
+      int in_stripes = 0;
+      CaseFaults faults;
+      faults.on_stripes = [&] { ++in_stripes; };
+      const auto failure = run_case(case_of(division, stripes), faults);
+      EXPECT_FALSE(failure) << division.mesh << " " << division.rows << " in " << stripes << " stripes: " << failure->text;
+      EXPECT_EQ(in_stripes, stripes == 2 ? 1 : in_stripes) << division.mesh << " " << division.rows;
+    }
+}
+
+/// All variables after a few steps.
+std::map<std::string, std::vector<double>> trained(const Division& division, int64_t stripes, SumForm sums) {
+  const FuzzCase given = case_of(division, stripes);
+  CompileOptions options;
+  options.micro_batches = given.micro_batches;
+  options.split_matmuls.stripes = stripes;
+  options.reshard.sums = sums;
+  const auto tasks = std::make_shared<const TaskGraph>(compile(given.graph, given.meshes, given.marks, options).tasks);
+  Runtime runtime(processes(*tasks), {});
+  LoadedProgram& program = runtime.load(tasks);
+  runtime.initialize(program, given.seed);
+  TensorMap results;
+  for (int64_t step = 0; step < 3; ++step) {
+    std::map<std::string, Tensor> inputs;
+    std::map<std::string, const Tensor*> pointers;
+    for (ValueId input : given.graph.inputs()) {
+      const std::string& name = given.graph.value(input).name;
+      pointers[name] = &inputs.emplace(name, drawn(given, name, given.graph.type(input), step)).first->second;
+    }
+    runtime.run(program, pointers, results);
+  }
+  std::map<std::string, std::vector<double>> values;
+  for (const Variable& variable : given.graph.variables()) {
+    const std::string& name = given.graph.value(variable.value).name;
+    values[name] = to_reference(runtime.variable(name)).values;
+  }
+  return values;
+}
+
+/// The first variable that differs, and where; "" when none does.
+std::string first_difference(const std::map<std::string, std::vector<double>>& a, const std::map<std::string, std::vector<double>>& b) {
+  for (const auto& [name, values] : a)
+    for (size_t i = 0; i < values.size(); ++i)
+      if (values[i] != b.at(name)[i])
+        return name + " element " + std::to_string(i) + ": " + double_text(values[i]) + " and " + double_text(b.at(name)[i]);
+  return "";
+}
+
+/// Does the matrix library add up 32 rows of a product as it does 64, for the operands of these layers?
+bool adds_up_alike_for_fewer_rows(const Sizes& sizes) {
+  const auto product = [](int64_t rows, int64_t inner, int64_t columns, const std::string& spec) {
+    const TensorType a{DType::kF32, {rows, inner}}, out{DType::kF32, {rows, columns}};
+    const TensorType b{DType::kF32, spec == "mk,kn->mn" ? Shape{inner, columns} : Shape{columns, inner}};
+    const BoundKernel kernel = bind_kernel({"dot_general", {}, {}, spec, {a, b}, {out}});
+    Tensor left(a), right(b), result(out);
+    for (size_t i = 0; i < left.values<float>().size(); ++i) left.values<float>()[i] = 1.0f / static_cast<float>(i % 97 + 3);
+    for (size_t i = 0; i < right.values<float>().size(); ++i) right.values<float>()[i] = 1.0f / static_cast<float>(i % 89 + 7);
+    AlignedBuffer workspace(kernel.workspace);
+    const std::byte* inputs[] = {left.data(), right.data()};
+    std::byte* outputs[] = {result.data()};
+    kernel.run({inputs, outputs, workspace.data()});
+    const auto values = result.values<float>().first(static_cast<size_t>(32 * columns));
+    return std::vector<float>(values.begin(), values.end());
+  };
+  for (const char* spec : {"mk,kn->mn", "mk,nk->mn"})
+    for (const auto& [inner, columns] : {std::pair{sizes.width, sizes.inner / 2}, std::pair{sizes.inner / 2, sizes.width}})
+      if (product(32, inner, columns, spec) != product(64, inner, columns, spec)) return false;
+  return true;
+}
+
+// A dim is cut that is not added up: every element is the same sum of the same products. Here rows are cut, since the weights are larger.
+TEST(Stripes, HaveTheBitsOfWholeProductsWhereTheLibraryAddsUpAlikeForFewerRows) {
+  const Sizes sizes{.batch = 2, .sequence = 32, .width = 72, .inner = 16};
+  if (!adds_up_alike_for_fewer_rows(sizes)) GTEST_SKIP() << "it does not on this processor";
+  Sizes larger = sizes;
+  larger.batch = 4;
+  for (const Division& division : {Division{"tp=2", "P(None, \"tp\")", sizes}, Division{"dp=2 tp=2", "P(\"dp\", \"tp\")", larger},
+                                   Division{"tp=2", "P(None, \"tp\")", larger, 2}, Division{"tp=2", "P()", sizes}})
+    for (SumForm sums : {SumForm::kDirect, SumForm::kScattered})
+      EXPECT_EQ(first_difference(trained(division, 2, sums), trained(division, 1, sums)), "") << division.mesh << " " << division.rows;
+}
+
+}  // namespace
+}  // namespace tessera::fuzz
