@@ -162,7 +162,9 @@ bool RankProgram::run_pulling(const Task& task, Plan& plan, const Act& act, cons
     const TensorType type = local_type(program_.reg(output), coordinate(program_.reg(output)));
     fill_with_identity(type.dtype, *pulling.identity, target, element_count(type.shape));
   }
-  if (pulling.far) {
+  if (pulling.collective) {
+    if (!run_collective(task, plan, target, call)) return false;
+  } else if (pulling.far) {
     if (!combine_far(task, plan, target, call)) return false;
   } else {
     for (const BoxCombine& box : pulling.boxes) box.run(target, pulling.sources);
