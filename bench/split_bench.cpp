@@ -1,11 +1,13 @@
-// Products in stripes against whole ones: two processes, layers of Megatron's kind with rows divided between them, whose products sleep for as
-// long as an accelerator would take. So transfers, which need cores, have something to hide behind on any machine.
+// Products in stripes against whole ones: two processes, layers of Megatron's kind with rows divided between them. Products sleep for as long as
+// an accelerator would take, and what the processes send arrives as late as a network would bring it: neither needs cores, so the ratio says
+// something on any machine.
 //
-//     mpirun -n 2 split_bench [MILLISECONDS a product]
+//     mpirun -n 2 split_bench [MILLISECONDS a product [MILLISECONDS a transfer]]
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <deque>
 #include <thread>
 #include <vector>
 
@@ -19,7 +21,7 @@
 namespace tessera {
 namespace {
 
-constexpr int64_t kRows = 4096, kWidth = 1024, kInner = 1024;
+constexpr int64_t kRows = 4096, kWidth = 512, kInner = 512;
 constexpr int kLayers = 4, kSteps = 15;
 
 Graph layers() {
@@ -31,7 +33,7 @@ Graph layers() {
     const ValueId up = b.variable("up" + number, {DType::kF32, {kWidth, kInner}}, Initializer::normal(0, 0.01));
     const ValueId down = b.variable("down" + number, {DType::kF32, {kInner, kWidth}}, Initializer::normal(0, 0.01));
     const ValueId u = b.dot(h, up, "mk,kn->mn", "u" + number);
-    h = b.dot(u, down, "mk,kn->mn", "h" + number);
+    h = b.unary("neg", b.dot(u, down, "mk,kn->mn", "d" + number), "h" + number);
   }
   graph.add_output("largest", b.reduce(ReduceOp::kMax, h, {0, 1}, "largest"));
   return graph;
@@ -60,6 +62,45 @@ std::shared_ptr<const TaskGraph> sleeping_layers(int64_t stripes, Seconds produc
   return tasks;
 }
 
+/// A link that sends one piece after the other, so many bytes a second.
+class SlowTransport : public Transport {
+ public:
+  SlowTransport(std::unique_ptr<Transport> inner, double bytes_per_second) : inner_(std::move(inner)), speed_(bytes_per_second) {}
+
+  int member() const override { return inner_->member(); }
+  int members() const override { return inner_->members(); }
+  int tags() const override { return inner_->tags(); }
+  void send(int to, std::span<const std::byte> message) override { inner_->send(to, message); }
+  void send_data(int to, int tag, std::span<const std::byte> data, Countdown& under_way) override {
+    const auto takes = std::chrono::duration<double>(static_cast<double>(data.size()) / speed_);
+    free_ = std::max(free_, Clock::now()) + std::chrono::duration_cast<Clock::duration>(takes);
+    pieces_.push_back({to, tag, data, &under_way, free_});
+  }
+  void receive(int from, int tag, std::span<std::byte> data, Countdown& under_way) override { inner_->receive(from, tag, data, under_way); }
+  void abandon() override {
+    pieces_.clear();
+    inner_->abandon();
+  }
+  bool poll(const OnMessage& on_message) override {
+    for (; !pieces_.empty() && pieces_.front().due <= Clock::now(); pieces_.pop_front())
+      inner_->send_data(pieces_.front().to, pieces_.front().tag, pieces_.front().data, *pieces_.front().under_way);
+    return inner_->poll(on_message);
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  struct Piece {
+    int to, tag;
+    std::span<const std::byte> data;
+    Countdown* under_way;
+    Clock::time_point due;
+  };
+  std::unique_ptr<Transport> inner_;
+  double speed_;
+  Clock::time_point free_;
+  std::deque<Piece> pieces_;
+};
+
 double median_step(const std::shared_ptr<Network>& network, int64_t stripes, Seconds product) {
   Runtime runtime(std::vector<Rank>{0, 1}, {.network = network});
   LoadedProgram& program = runtime.load(sleeping_layers(stripes, product));
@@ -76,20 +117,25 @@ double median_step(const std::shared_ptr<Network>& network, int64_t stripes, Sec
   return times[times.size() / 2];
 }
 
-int run(double milliseconds) {
+int run(Seconds product, Seconds transfer) {
   MpiProcess process;
   if (process.members() != 2) {
     if (process.member() == 0) std::printf("split_bench wants two processes: mpirun -n 2 split_bench\n");
     return 0;
   }
-  const auto network = std::make_shared<Network>(process.transport());
-  const double asleep = median_step(network, 1, Seconds(0)), whole = median_step(network, 1, Seconds(milliseconds * 1e-3));
+  const double bytes = 4.0 * kRows / 2 * kWidth;  // that each process receives before or after a product
+  const auto network = std::make_shared<Network>(std::make_unique<SlowTransport>(process.transport(), bytes / transfer.value()));
+  const double whole = median_step(network, 1, product);
   if (process.member() == 0)
-    std::printf("%d layers, products of %.1f ms: whole %.1f ms a step; %.1f ms when products take no time\n", kLayers, milliseconds,
-                1e3 * whole, 1e3 * asleep);
+    std::printf("%d products of %.1f ms, each with a transfer of %.1f ms: %.1f ms a step\n", 2 * kLayers, 1e3 * product.value(),
+                1e3 * transfer.value(), 1e3 * whole);
   for (const int64_t stripes : {2, 4, 8}) {
-    const double time = median_step(network, stripes, Seconds(milliseconds * 1e-3));
-    if (process.member() == 0) std::printf("%d stripes %.1f ms, %.2f of whole\n", static_cast<int>(stripes), 1e3 * time, time / whole);
+    const double time = median_step(network, stripes, product);
+    const auto parts = static_cast<double>(stripes);
+    const Seconds foretold = split_time(stripes, {Seconds(transfer.value() / parts), Seconds(product.value() / parts), Seconds(0)});
+    if (process.member() == 0)
+      std::printf("%d stripes: %.1f ms, %.2f of whole; without copies it could be %.2f\n", static_cast<int>(stripes), 1e3 * time,
+                  time / whole, foretold.value() / (product + transfer).value());
   }
   return 0;
 }
@@ -98,5 +144,6 @@ int run(double milliseconds) {
 }  // namespace tessera
 
 int main(int argc, char** argv) {
-  return tessera::run(argc > 1 ? std::atof(argv[1]) : 5);
+  const auto milliseconds = [&](int at) { return tessera::Seconds(1e-3 * (argc > at ? std::atof(argv[at]) : 15)); };
+  return tessera::run(milliseconds(1), milliseconds(2));
 }

@@ -9,6 +9,7 @@
 //       "most_kept": 4,                            of schedule "auto": micro-batches that a process keeps at most; without it as many
 //                                                  as there are devices of the pipeline
 //       "sums": "auto",                            over several axes: "direct", "scattered" or "by-axis" (reshard/reshard.h)
+//       "split_matmuls": "off",                    products taken apart with their exchanges (lower/split_matmuls.h): "auto", or stripes: 2 to 8
 //       "overlap_mib": 32,                         of exchanges under way ahead of their turn (lower/overlap.h); 0: each begins at its turn
 //       "marks": [{"tensor": "tokens", "placement": "P(\"dp\")"}],
 //       "fingerprint": {"graph": "9a3f...", "version": "0.1.0", "parameters": {"head.weight": "f32[128,256]"}}
@@ -49,7 +50,7 @@ struct Plan {
   PipelineKind schedule = PipelineKind::kOneForwardOneBackward;
   int64_t most_kept = 0;  // of kAuto: PipelineOptions
   SumForm sums = SumForm::kAuto;
-  int64_t split_matmuls = 1;  // stripes into which products are taken apart with their exchanges; kStripesThatPay: where and as it pays
+  int64_t split_matmuls = 1;  // stripes of products; kStripesThatPay: as many as pay
   int64_t overlap_mib = kOverlapWindow.value() >> 20;
   std::vector<Mark> marks;
   std::optional<PlanFingerprint> fingerprint;
