@@ -69,6 +69,17 @@ class OverMpi(unittest.TestCase):
             self.assertEqual(processes_of_mpi["val_loss"], threads["val_loss"], name)
             self.assertEqual(processes_of_mpi["ranks"], processes)
 
+    def test_losses_of_fast_reductions_are_those_of_threads_up_to_rounding(self):
+        # An addend more or less of 2^-24 in each sum of a gradient: after four steps far below the fourth digit of a loss.
+        with tempfile.TemporaryDirectory() as folder:
+            of_two = pathlib.Path(folder) / "mlp.dp2.json"
+            of_two.write_text((ROOT / "configs/plans/mlp.dp4.json").read_text().replace('"dp": 4', '"dp": 2'))
+            for model, plan_of, processes in [("mlp", plan("mlp.dp4"), 4), ("gpt", plan("gpt.dp2-tp2"), 4), ("mlp", ["--plan", of_two], 2)]:
+                threads = threads_json("train", *SMALL[model], *plan_of)
+                fast = mpi_json(processes, "train", *SMALL[model], "train.reduction=fast", *plan_of)
+                for mine, theirs in zip([*fast["losses"], fast["val_loss"]], [*threads["losses"], threads["val_loss"]], strict=True):
+                    self.assertAlmostEqual(mine, theirs, delta=1e-4, msg=f"{model}, {processes} processes")
+
     def test_a_run_folder_is_that_of_threads_with_a_log_a_process(self):
         with tempfile.TemporaryDirectory() as folder:
             mine, theirs = pathlib.Path(folder) / "mpi", pathlib.Path(folder) / "threads"

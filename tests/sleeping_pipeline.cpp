@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "autodiff/gradient.h"
+#include "base/clock_time.h"
 #include "ops/builder.h"
 #include "ops/detail.h"
 #include "ops/operator_set.h"
@@ -22,7 +23,7 @@ TensorType f32(Shape shape) {
 /// The operating system wakes a thread a little late: the last part is spent looking at the clock.
 void sleep_for(double seconds) {
   constexpr std::chrono::microseconds kLate{300};
-  const auto end = Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
+  const auto end = Clock::now() + clock_time(Seconds(seconds));
   std::this_thread::sleep_until(end - kLate);
   while (Clock::now() < end) std::this_thread::yield();
 }

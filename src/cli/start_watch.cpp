@@ -6,6 +6,7 @@
 #include <chrono>
 #include <thread>
 
+#include "base/clock_time.h"
 #include "cli/rank_watch.h"
 
 namespace tessera {
@@ -26,7 +27,7 @@ StartWatch::StartWatch(pid_t launcher, Seconds deadline, OnLost on_lost)
     : thread_([this, launcher, deadline, on_lost = std::move(on_lost)] { watch(launcher, deadline, on_lost); }) {}
 
 void StartWatch::watch(pid_t launcher, Seconds deadline, const OnLost& on_lost) {
-  const auto patience = std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(deadline.value()));
+  const auto patience = clock_time(deadline);
   RankWatch ranks(launcher);
   std::optional<Clock::time_point> lost_at;
   for (; !is_ending_.load(); std::this_thread::sleep_for(kBetweenLooks)) {

@@ -29,6 +29,7 @@ TrainConfig read_train(ConfigTable table) {
   train.batch = table.integer("batch", train.batch, 1, 1 << 24);
   train.steps = table.integer("steps", train.steps, 0, kMany);
   train.seed = static_cast<uint64_t>(table.integer("seed", static_cast<int64_t>(train.seed), 0, kMany));
+  train.reduction = table.choice("reduction", "ordered", {"ordered", "fast"}) == "fast" ? Reduction::kFast : Reduction::kOrdered;
   train.evaluate_every = table.integer("evaluate_every", train.evaluate_every, 0, kMany);
   train.evaluate_batches = table.integer("evaluate_batches", train.evaluate_batches, 1, kMany);
   table.finish();

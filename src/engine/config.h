@@ -10,6 +10,7 @@
 #include "engine/data_config.h"
 #include "engine/plan.h"
 #include "model/model.h"
+#include "runtime/reduction.h"
 
 namespace tessera {
 
@@ -22,8 +23,9 @@ struct TrainConfig {
   RateScaling scale_learning_rate = RateScaling::kNone;
   int64_t steps = 100;
   uint64_t seed = 1;
-  int64_t evaluate_every = 0;    // steps between evaluations of the held-out loss; 0: only at the end
-  int64_t evaluate_batches = 8;  // batches of one evaluation
+  Reduction reduction = Reduction::kOrdered;  // between processes: "ordered" or "fast"
+  int64_t evaluate_every = 0;                 // steps between evaluations of the held-out loss; 0: only at the end
+  int64_t evaluate_batches = 8;               // batches of one evaluation
 };
 
 struct CheckpointConfig {

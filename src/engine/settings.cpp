@@ -14,6 +14,7 @@ Document train_settings(const TrainConfig& train) {
   }
   table["steps"] = train.steps;
   table["seed"] = static_cast<int64_t>(train.seed);
+  table["reduction"] = std::string(to_text(train.reduction));
   table["evaluate_every"] = train.evaluate_every;
   table["evaluate_batches"] = train.evaluate_batches;
   return table;

@@ -48,6 +48,18 @@ TEST_F(MpiTransport, ExchangesGiveTheBitsOfThreads) {
   }
 }
 
+TEST_F(MpiTransport, FastReductionGivesTheSumsUpToRounding) {
+  const auto network = std::make_shared<Network>(mpi().transport());
+  for (const Way& way : ways_of_the_transport(mpi().members())) {
+    SCOPED_TRACE(way.mesh + ": " + way.from + " to " + way.to);
+    Bench threads(resharding(way));
+    threads.step();
+    Bench member(resharding(way), {.network = network, .reduction = Reduction::kFast});
+    member.overlapping_steps(4);
+    expect_same_sums(member.result("x"), threads.result("x"), way);
+  }
+}
+
 TEST_F(MpiTransport, RandomProgramsWithRandomDelaysGiveWhatPlainLoopsGive) {
   using namespace testing_stress;
   const auto network = std::make_shared<Network>(mpi().transport());

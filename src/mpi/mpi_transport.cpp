@@ -32,6 +32,16 @@ class Communicator {
     check(MPI_Comm_dup(MPI_COMM_WORLD, &comm_), "MPI_Comm_dup");
     check(MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
   }
+  /// Of some of the processes of `all`, each of which calls it.
+  Communicator(const Communicator& all, std::span<const int> members) {
+    MPI_Group group = MPI_GROUP_NULL, some = MPI_GROUP_NULL;
+    check(MPI_Comm_group(all.get(), &group), "MPI_Comm_group");
+    check(MPI_Group_incl(group, static_cast<int>(members.size()), members.data(), &some), "MPI_Group_incl");
+    check(MPI_Comm_create_group(all.get(), some, 0, &comm_), "MPI_Comm_create_group");
+    check(MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+    MPI_Group_free(&some);
+    MPI_Group_free(&group);
+  }
   ~Communicator() { MPI_Comm_free(&comm_); }
   Communicator(const Communicator&) = delete;
   Communicator& operator=(const Communicator&) = delete;
@@ -40,6 +50,15 @@ class Communicator {
  private:
   MPI_Comm comm_ = MPI_COMM_NULL;
 };
+
+MPI_Datatype type_of(DType dtype) {
+  switch (dtype) {
+    case DType::kF32: return MPI_FLOAT;
+    case DType::kI32: return MPI_INT32_T;
+    case DType::kBool: return MPI_BYTE;
+  }
+  throw InternalError("an element type that MPI does not know");
+}
 
 class MpiTransport : public Transport {
  public:
@@ -90,6 +109,30 @@ class MpiTransport : public Transport {
     in_calls(data, under_way, [&](std::span<std::byte> part, MPI_Request& request) {
       check(MPI_Irecv(part.data(), static_cast<int>(part.size()), MPI_BYTE, from, tag, data_.get(), &request), "MPI_Irecv");
     });
+  }
+
+  int new_group(std::span<const int> members) override {
+    groups_.push_back(std::make_unique<Communicator>(data_, members));
+    return static_cast<int>(groups_.size()) - 1;
+  }
+
+  void begin(const Collective& what, int group, const std::byte* source, std::byte* target, Countdown& under_way) override {
+    const MPI_Comm comm = groups_[static_cast<size_t>(group)]->get();
+    const MPI_Datatype type = type_of(what.dtype);
+    MPI_Request& request = requests_.emplace_back();
+    countdowns_.push_back(&under_way);
+    switch (what.kind) {
+      case Collective::Kind::kAllReduce:
+        return check(MPI_Iallreduce(source, target, what.counts.front(), type, MPI_SUM, comm, &request), "MPI_Iallreduce");
+      case Collective::Kind::kReduceScatter:
+        return check(MPI_Ireduce_scatter(source, target, what.counts.data(), type, MPI_SUM, comm, &request), "MPI_Ireduce_scatter");
+      case Collective::Kind::kAllGather: {
+        const auto place = std::find(what.members.begin(), what.members.end(), member_) - what.members.begin();
+        return check(MPI_Iallgatherv(source, what.counts[static_cast<size_t>(place)], type, target, what.counts.data(), what.begins.data(),
+                                     type, comm, &request),
+                     "MPI_Iallgatherv");
+      }
+    }
   }
 
   /// Requests of data are left alone: what has begun cannot be called back, and without polling nothing more begins.
@@ -177,6 +220,7 @@ class MpiTransport : public Transport {
   std::array<Incoming, kReceives> incoming_;
   size_t oldest_ = 0;
   bool is_abandoned_ = false;
+  std::vector<std::unique_ptr<Communicator>> groups_;
   std::vector<std::unique_ptr<Outgoing>> outgoing_;
   std::vector<MPI_Request> requests_;  // of data
   std::vector<Countdown*> countdowns_;

@@ -2,6 +2,8 @@
 // ones and such that travel in pieces.
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <string>
 #include <vector>
 
@@ -31,11 +33,42 @@ inline const std::vector<Way>& ways_between_members() {
   return all;
 }
 
+/// What Reduction::kFast leaves to the transport, where each of so many members has a rank, and what only looks like it: uneven parts are all
+/// right, columns are not dense.
+inline std::vector<Way> ways_of_the_transport(int members) {
+  std::vector<Way> all{
+      {"dp=4", "f32[9] {partial sum: dp}", "f32[9]"},
+      {"dp=4", "f32[300, 1001] {partial sum: dp}", "f32[300, 1001]"},
+      {"dp=4", "f32[301, 70] {partial sum: dp}", "f32[301@dp, 70]"},
+      {"dp=4", "f32[301@dp, 70]", "f32[301, 70]"},
+      {"dp=4", "bool[5@dp]", "bool[5]"},
+      {"dp=4", "f32[3@dp]", "f32[3]"},
+      {"dp=4", "f32[7, 80] {partial sum: dp}", "f32[7, 80@dp]"},
+      {"dp=2", "f32[301, 70] {partial sum: dp}", "f32[301, 70]"},
+      {"dp=2", "f32[301, 70] {partial sum: dp}", "f32[301@dp, 70]"},
+      {"dp=2", "f32[301@dp, 70]", "f32[301, 70]"},
+      {"dp=2 tp=2", "f32[50@dp, 6] {partial sum: tp}", "f32[50@dp, 6]"},
+      {"dp=2 tp=2", "f32[50@tp, 6] {partial sum: dp}", "f32[50@tp, 6]"},
+  };
+  std::erase_if(all, [members](const Way& way) { return mesh_of(way.mesh)->processes().size() != static_cast<size_t>(members); });
+  return all;
+}
+
 inline HandMade resharding(const Way& way) {
   HandMade made(mesh_of(way.mesh));
   const RegisterIndex source = feed_anything(made, "x", way.from);
   made.result("x", made.reshard("x", source, way.to));
   return made;
+}
+
+/// Sums of up to four numbers below 1 in any order: three roundings of at most 4 x 2^-24 each; all else bit for bit.
+inline void expect_same_sums(const Tensor& found, const Tensor& expected, const Way& way) {
+  if (way.from.find("partial") == std::string::npos) {
+    EXPECT_EQ(bytes_of(found), bytes_of(expected));
+    return;
+  }
+  const auto a = found.values<float>(), b = expected.values<float>();
+  for (size_t i = 0; i < a.size(); ++i) ASSERT_NEAR(a[i], b[i], 2 * 3 * 4 * 0x1p-24F) << "element " << i;
 }
 
 }  // namespace tessera::testing_programs

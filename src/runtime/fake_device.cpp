@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/clock_time.h"
 #include "base/error.h"
 #include "runtime/device.h"
 
@@ -21,7 +22,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 Clock::duration duration_of(double seconds) {
-  return std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
+  return clock_time(Seconds(seconds));
 }
 
 /// The operating system wakes a thread a little late: the last part is spent looking at the clock.

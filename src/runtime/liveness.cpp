@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/clock_time.h"
 #include "base/error.h"
 
 namespace tessera {
@@ -219,7 +220,7 @@ Liveness::Liveness(Network& network, Seconds deadline, OnLost on_lost, std::func
     : state_(std::make_unique<State>()) {
   State& s = *state_;
   s.member = network.member();
-  s.deadline = std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(deadline.value()));
+  s.deadline = clock_time(deadline);
   s.on_lost = std::move(on_lost);
   s.still_here = std::move(still_here);
   Introduction mine;

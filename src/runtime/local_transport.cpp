@@ -41,10 +41,53 @@ struct LocalInbox {
   std::deque<LocalData> data;
 };
 
+/// What a member has given to a collective.
+struct LocalGift {
+  const std::byte* source = nullptr;
+  std::byte* target = nullptr;
+  Countdown* under_way = nullptr;
+};
+
+struct LocalGroup {
+  std::vector<int> members;
+  std::vector<std::deque<LocalGift>> gifts;  // by place in members: of the collectives that not all have begun
+};
+
 struct LocalHub {
   explicit LocalHub(int members) : inboxes(static_cast<size_t>(members)) {}
   std::vector<LocalInbox> inboxes;
+  std::mutex groups_mutex;
+  std::deque<LocalGroup> groups;
 };
+
+/// Backwards, so that nobody who looks takes it for the compiled order.
+template <typename T>
+void sum_all(const std::vector<LocalGift>& gifts, size_t count, std::vector<std::byte>& sums) {
+  sums.assign(count * sizeof(T), std::byte{0});
+  T* sum = reinterpret_cast<T*>(sums.data());
+  for (auto gift = gifts.rbegin(); gift != gifts.rend(); ++gift)
+    for (size_t i = 0; i < count; ++i) sum[i] += reinterpret_cast<const T*>(gift->source)[i];
+}
+
+/// Of what all have given.
+void do_together(const Collective& what, const std::vector<LocalGift>& gifts) {
+  const auto size = static_cast<size_t>(size_of(what.dtype));
+  const auto bytes = [&](int count) { return static_cast<size_t>(count) * size; };
+  const bool is_gather = what.kind == Collective::Kind::kAllGather;
+  const int whole = what.begins.empty() ? what.counts.front() : what.begins.back() + what.counts.back();
+  std::vector<std::byte> result(bytes(whole));
+  if (is_gather)
+    for (size_t i = 0; i < gifts.size(); ++i) std::memcpy(result.data() + bytes(what.begins[i]), gifts[i].source, bytes(what.counts[i]));
+  else if (what.dtype == DType::kF32)
+    sum_all<float>(gifts, static_cast<size_t>(whole), result);
+  else
+    sum_all<int32_t>(gifts, static_cast<size_t>(whole), result);
+  for (size_t i = 0; i < gifts.size(); ++i) {
+    const bool is_scattered = what.kind == Collective::Kind::kReduceScatter;
+    const size_t begin = is_scattered ? bytes(what.begins[i]) : 0;
+    std::memcpy(gifts[i].target, result.data() + begin, is_scattered ? bytes(what.counts[i]) : result.size());
+  }
+}
 
 class LocalTransport : public Transport {
  public:
@@ -78,7 +121,39 @@ class LocalTransport : public Transport {
     receives_.push_back({from, tag, data, &under_way});
   }
 
+  /// Whoever comes first makes it.
+  int new_group(std::span<const int> members) override {
+    const std::lock_guard lock(hub_->groups_mutex);
+    const auto found = std::find_if(hub_->groups.begin(), hub_->groups.end(),
+                                    [&](const LocalGroup& group) { return std::ranges::equal(group.members, members); });
+    if (found != hub_->groups.end()) return static_cast<int>(found - hub_->groups.begin());
+    hub_->groups.push_back({{members.begin(), members.end()}, std::vector<std::deque<LocalGift>>(members.size())});
+    return static_cast<int>(hub_->groups.size()) - 1;
+  }
+
+  /// Whoever comes last does it for all.
+  void begin(const Collective& what, int group, const std::byte* source, std::byte* target, Countdown& under_way) override {
+    const std::lock_guard lock(hub_->groups_mutex);
+    LocalGroup& mine = hub_->groups[static_cast<size_t>(group)];
+    const auto place = std::find(mine.members.begin(), mine.members.end(), member_) - mine.members.begin();
+    mine.gifts[static_cast<size_t>(place)].push_back({source, target, &under_way});
+    if (std::ranges::any_of(mine.gifts, [](const auto& of_member) { return of_member.empty(); })) return;
+    std::vector<LocalGift> gifts;
+    for (auto& of_member : mine.gifts) {
+      gifts.push_back(of_member.front());
+      of_member.pop_front();
+    }
+    do_together(what, gifts);
+    for (const LocalGift& gift : gifts) gift.under_way->fetch_sub(1, std::memory_order_release);
+  }
+
   void abandon() override {
+    {
+      const std::lock_guard lock(hub_->groups_mutex);
+      for (LocalGroup& group : hub_->groups)
+        for (size_t i = 0; i < group.members.size(); ++i)
+          if (group.members[i] == member_) group.gifts[i].clear();
+    }
     receives_.clear();
     for (LocalInbox& inbox : hub_->inboxes) {
       const std::lock_guard lock(inbox.mutex);

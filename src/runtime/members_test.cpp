@@ -138,6 +138,51 @@ TEST_P(OverMembers, ExchangesGiveTheBitsOfThreads) {
 
 INSTANTIATE_TEST_SUITE_P(Counts, OverMembers, testing::Values(Members{1}, Members{2}, Members{4}, Members{2, 10}, Members{4, 10}));
 
+TEST(FastReduction, GivesTheSumsUpToRoundingAndWhatIsNoSumBitForBit) {
+  for (const int members : {2, 4})
+    for (const Way& way : ways_of_the_transport(members)) {
+      SCOPED_TRACE(way.mesh + ": " + way.from + " to " + way.to);
+      Bench threads(resharding(way));
+      threads.step();
+      on_networks({members}, [&](const std::shared_ptr<Network>& network) {
+        Bench member(resharding(way), {.network = network, .reduction = Reduction::kFast});
+        member.overlapping_steps(4);
+        expect_same_sums(member.result("x"), threads.result("x"), way);
+      });
+    }
+}
+
+TEST(FastReduction, LeavesSumsToTheTransport) {
+  // The local one adds backwards: 1e8 - 1e8 + 1 is 1, and 1 - 1e8 + 1e8 is 0.
+  for (const Reduction reduction : {Reduction::kOrdered, Reduction::kFast})
+    on_networks({3}, [&](const std::shared_ptr<Network>& network) {
+      HandMade made(mesh_of("dp=3"));
+      made.result("x", made.exchange("sum", feed_anything(made, "x", "f32[1] {partial sum: dp}"), "f32[1]"));
+      Bench bench(std::move(made), {.network = network, .reduction = reduction});
+      std::ranges::copy(std::array{1e8F, -1e8F, 1.0F}, bench.input("x").values<float>().begin());
+      bench.step();
+      EXPECT_EQ(list<float>(bench.result("x")), std::vector<float>{reduction == Reduction::kOrdered ? 1.0F : 0.0F});
+    });
+}
+
+TEST(FastReduction, AFailureEndsAWaitForTheOthers) {
+  on_networks({3}, [](const std::shared_ptr<Network>& network) {
+    HandMade made(mesh_of("dp=3"));
+    const RegisterIndex x = feed_anything(made, "x", "f32[4] {partial sum: dp}");
+    made.result("x", made.exchange("sum", x, "f32[4]"));
+    Bench bench(std::move(made), {.network = network, .reduction = Reduction::kFast});
+    const Observer observer = [&](Rank rank, RegisterIndex reg, const Coordinate&, const std::byte*) {
+      if (rank == 1 && reg == x) throw std::runtime_error("broken");
+    };
+    try {
+      bench.step(&observer);
+      ADD_FAILURE() << "rank 1 threw";
+    } catch (const InternalError& error) {
+      EXPECT_THAT(error.what(), HasSubstr("rank 1, task 'x.addend'"));
+    }
+  });
+}
+
 /// w += sum over ranks of x, and the new w.
 HandMade summing() {
   HandMade made(mesh_of("dp=4"));

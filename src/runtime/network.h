@@ -5,6 +5,7 @@
 #include <atomic>
 #include <chrono>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -92,6 +93,10 @@ class Network {
   void send(int to, int program, const Message& message);
   void ask(int to, const Ask& ask);
   void receive(int from, int tag, std::span<std::byte> data, Countdown& under_way);
+  /// The group of these members, made when it is new.  waits  for them, and holds up whoever makes progress here; as Transport::new_group
+  int group(const std::vector<int>& members);
+  /// As Transport::begin.
+  void begin(const Collective& what, int group, const std::byte* source, std::byte* target, Countdown& under_way);
   /// Makes room for packing: so many answers at a time, pieces of at most `largest`.
   void reserve_packing(int answers, Bytes largest);
   Bytes packing_bytes() const;
@@ -244,8 +249,9 @@ class Network {
   int packing_answers_ = 0;
   Bytes packing_largest_{0};
   bool is_abandoned_ = false;
-  std::vector<MeetInbox> meetings_;  // by member
-  std::vector<std::byte> met_;       // of member 0: where each begins, and what all gave
+  std::vector<MeetInbox> meetings_;         // by member
+  std::map<std::vector<int>, int> groups_;  // by members
+  std::vector<std::byte> met_;              // of member 0: where each begins, and what all gave
   std::vector<TimeQuestion> time_questions_;
   TimeAnswer time_answer_;
   std::atomic<bool> has_time_answer_{false};

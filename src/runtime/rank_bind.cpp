@@ -212,7 +212,8 @@ RankProgram::Pulling RankProgram::plan_pulling(TaskId id) const {
   Pulling pulling{program_.actors->senders(id, index_), {}, {}, started_identity(exchange, place)};
   pulling.sources.resize(pulling.senders.size());
   if (program_.network) {
-    plan_far(id, pulling);
+    pulling.collective = plan_collective(id);
+    if (!pulling.collective) plan_far(id, pulling);
     return pulling;
   }
   const std::vector<Piece> mine = exchange.to.pieces(type.shape, place);

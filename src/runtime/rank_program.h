@@ -13,6 +13,7 @@
 
 #include "actors/task_actors.h"
 #include "runtime/box_combine.h"
+#include "runtime/collective.h"
 #include "runtime/far_pulls.h"
 #include "runtime/mailbox.h"
 #include "runtime/rank_ahead.h"
@@ -112,6 +113,9 @@ class RankProgram {
   void take(const Message& message) { mailbox_->push(message); }
   /// Exchanges of other ranks that may be answered at the same time with pieces that are packed, and the largest of these.
   std::pair<int, Bytes> packing() const;
+  /// Makes the groups of exchanges that are the transport's, with their other members.
+  ///   requires  all members have bound their ranks, and call it for the same programs in the same order
+  void join_groups();
   /// Looks at the stop state again, here and in the regions.
   void wake();
 
@@ -139,8 +143,10 @@ class RankProgram {
     std::vector<int> senders;               // rank index by input port
     std::vector<const std::byte*> sources;  // by input port
     std::vector<BoxCombine> boxes;
-    std::optional<ReduceOp> identity;         // this rank holds the neutral element of a new Partial
-    std::unique_ptr<FarPulls> far = nullptr;  // what comes from other members; their sources come behind the ports
+    std::optional<ReduceOp> identity;                     // this rank holds the neutral element of a new Partial
+    std::unique_ptr<FarPulls> far = nullptr;              // what comes from other members; their sources come behind the ports
+    std::optional<Collective> collective = std::nullopt;  // what the transport does for it, in this group
+    int group = -1;
   };
   /// What an exchange of another member gets of this rank.
   struct Sent {
@@ -181,6 +187,10 @@ class RankProgram {
   bool wait_for_message(std::chrono::steady_clock::time_point end) const;
   size_t inbound_capacity() const;
   size_t outbound_capacity() const;
+
+  // rank_collective.cpp
+  std::optional<Collective> plan_collective(TaskId id) const;
+  bool run_collective(const Task& task, Plan& plan, std::byte* target, const StepCall& call);
 
   // rank_ahead.cpp
   void make_ahead();
@@ -277,6 +287,7 @@ class RankProgram {
   std::atomic<int> place_{-1};                        // in the order list, for the others' messages; -1 before the first step
   const std::string* op_ = nullptr;                   // of the kernel that runs
   RankProgram* region_ = nullptr;                     // that runs
+  Countdown together_{0};                             // of the exchange that the transport does: here, since a run that stops leaves it
   Recorder* recorder_ = nullptr;                      // none: nothing is written down
 };
 

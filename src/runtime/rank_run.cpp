@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "base/clock_time.h"
 #include "base/error.h"
 #include "runtime/rank_program.h"
 
@@ -37,8 +38,7 @@ bool RankProgram::act_in_order(const StepCall& call) {
 }
 
 std::chrono::steady_clock::time_point RankProgram::deadline() const {
-  return std::chrono::steady_clock::now() +
-         std::chrono::duration_cast<std::chrono::steady_clock::duration>(std::chrono::duration<double>(program_.options.deadline.value()));
+  return std::chrono::steady_clock::now() + clock_time(program_.options.deadline);
 }
 
 bool RankProgram::may_act(const Plan& plan) const {
@@ -162,7 +162,9 @@ bool RankProgram::run_pulling(const Task& task, Plan& plan, const Act& act, cons
     const TensorType type = local_type(program_.reg(output), coordinate(program_.reg(output)));
     fill_with_identity(type.dtype, *pulling.identity, target, element_count(type.shape));
   }
-  if (pulling.far) {
+  if (pulling.collective) {
+    if (!run_collective(task, plan, target, call)) return false;
+  } else if (pulling.far) {
     if (!combine_far(task, plan, target, call)) return false;
   } else {
     for (const BoxCombine& box : pulling.boxes) box.run(target, pulling.sources);

@@ -312,8 +312,11 @@ LoadedProgram& Runtime::load(std::shared_ptr<const TaskGraph> graph) {
           "use a smaller batch, a plan that divides more, or more machines", ExitCode::kOutOfMemory);
     }
   });
-  if (state_->network)
+  // Behind the agreement: whoever comes here, all others do.
+  if (state_->network) {
+    for (int index : state_->here) loaded->program.ranks[static_cast<size_t>(index)]->join_groups();
     loaded->shared = std::make_unique<SharedResults>(*loaded->program.graph, state_->processes, state_->members, *state_->network);
+  }
   return *state_->programs.emplace_back(std::make_unique<LoadedProgram>(std::move(loaded)));
 }
 
@@ -339,6 +342,8 @@ void Runtime::run(LoadedProgram& program, const std::map<std::string, const Tens
 
 void Runtime::begin_step(LoadedProgram& program, const std::map<std::string, const Tensor*>& inputs, TensorMap& results,
                          const Observer* observer) {
+  state_->throw_when_stopped();
+  ensure(steps_under_way() < kStepsUnderWay, "a step is begun when there is room for one more under way");
   LoadedProgram::State& loaded = program.state();
   GivenTensors& given = loaded.given[loaded.next_given];
   given.find(*loaded.program.graph, inputs, results);

@@ -13,6 +13,7 @@
 
 #include "base/tensor.h"
 #include "runtime/device.h"
+#include "runtime/reduction.h"
 #include "tasks/task_graph.h"
 #include "trace/timeline.h"
 
@@ -26,6 +27,7 @@ struct RuntimeOptions {
   /// To the other members; null: all ranks are threads of this program.
   std::shared_ptr<Network> network = nullptr;
   FakeDeviceOptions fake_device = {};  // of ranks on meshes of fake devices
+  Reduction reduction = Reduction::kOrdered;
 };
 
 /// Sees every register right after it was filled, on the thread of its rank; for verification. `data` is the local tensor.

@@ -220,12 +220,13 @@ TEST(Steps, ADeadlineInALaterStepNamesWhoWaits) {
   Bench bench(std::move(made), {.deadline = Seconds(0.5)});
   const Observer slow = at(1, x, [&] { comes_true([&] { return bench.runtime().failed(); }); });
   bench.begin();
-  EXPECT_EQ(failure_of([&] {
-              bench.begin(&slow);
-              bench.end();
-              bench.end();
-            }),
-            "internal error: rank 0, task 'gather x': waited 500 ms: waits for register 'x' from 'feed' of rank 1, which is at task 'feed'");
+  EXPECT_EQ(
+      failure_of([&] {
+        bench.begin(&slow);
+        bench.end();
+        bench.end();
+      }),
+      "internal error: rank 0, task 'gather x': waited 500 ms: waits for register 'x' from 'feed' of rank 1, which is at task 'feed'");
 }
 
 // ---- several members ----

@@ -16,7 +16,6 @@ StepsUnderWay::StepsUnderWay(Crew& crew, const std::vector<int>& here, StopState
 }
 
 void StepsUnderWay::begin(const StepPlan& plan, const StepCall& call) {
-  throw_when_stopped();
   ensure(count() < kMost, "a step is begun when there is room for one more under way");
   if (begun_ > settled_ && step(begun_ - 1).plan.program != plan.program) rest();
   Step& next = step(begun_++);

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <deque>
@@ -116,12 +117,60 @@ inline void pieces_go_where_their_tag_says(ContractMember& me) {
   me.meet();
 }
 
+/// Of small integers, whose sums no order changes.
+inline float given_by(int member, int element) {
+  return static_cast<float>((member * 7 + element * 3) % 11);
+}
+
+/// Groups do together what the names say: all members, and each pair of neighbours; several at a time, begun in one order.
+inline void groups_do_together_what_the_names_say(ContractMember& me) {
+  const int self = me.transport().member(), members = me.transport().members();
+  std::vector<std::vector<int>> groups(1);
+  for (int member = 0; member < members; ++member) groups[0].push_back(member);
+  for (int first = 0; first + 1 < members; ++first) groups.push_back({first, first + 1});
+  for (const std::vector<int>& group : groups) {
+    const auto at = std::find(group.begin(), group.end(), self);
+    if (at == group.end()) continue;
+    const auto place = static_cast<size_t>(at - group.begin());
+    const int number = me.transport().new_group(group);
+    Collective scatter{.kind = Collective::Kind::kReduceScatter, .members = group};
+    int whole = 0;
+    for (size_t i = 0; i < group.size(); ++i) {  // uneven
+      scatter.begins.push_back(whole);
+      scatter.counts.push_back(3 + static_cast<int>(i));
+      whole += scatter.counts.back();
+    }
+    Collective gather = scatter, sum{.kind = Collective::Kind::kAllReduce, .members = group, .counts = {whole}};
+    gather.kind = Collective::Kind::kAllGather;
+    std::vector<float> mine, sums(static_cast<size_t>(whole)), part(static_cast<size_t>(scatter.counts[place])), all(sums.size());
+    for (int i = 0; i < whole; ++i) mine.push_back(given_by(self, i));
+    const auto in = [](const std::vector<float>& list) { return reinterpret_cast<const std::byte*>(list.data()); };
+    const auto out = [](std::vector<float>& list) { return reinterpret_cast<std::byte*>(list.data()); };
+    Countdown under_way{3};
+    me.transport().begin(sum, number, in(mine), out(sums), under_way);
+    me.transport().begin(scatter, number, in(mine), out(part), under_way);
+    me.transport().begin(gather, number, in(mine), out(all), under_way);
+    ASSERT_TRUE(me.poll_until([&] { return under_way == 0; })) << under_way << " are missing";
+    std::vector<float> expected_sums(sums.size(), 0), expected_all;
+    for (size_t i = 0; i < group.size(); ++i) {
+      for (size_t e = 0; e < sums.size(); ++e) expected_sums[e] += given_by(group[i], static_cast<int>(e));
+      for (int e = 0; e < gather.counts[i]; ++e) expected_all.push_back(given_by(group[i], e));
+    }
+    const auto begin = expected_sums.begin() + scatter.begins[place];
+    EXPECT_EQ(sums, expected_sums);
+    EXPECT_EQ(part, std::vector<float>(begin, begin + scatter.counts[place]));
+    EXPECT_EQ(all, expected_all);
+  }
+  me.meet();
+}
+
 /// All of it, one after the other.
 inline void keeps_its_contract(Transport& transport) {
   ContractMember me(transport);
   EXPECT_GE(transport.tags(), 32768);
   messages_arrive_once_and_in_order(me);
   pieces_go_where_their_tag_says(me);
+  groups_do_together_what_the_names_say(me);
   messages_arrive_once_and_in_order(me);
 }
 

@@ -1,0 +1,44 @@
+// Exchanges that are left to the library of the transport (Reduction::kFast). A rank begins one at its turn, when all of its group have filled
+// what they give: then every other one comes there, too.
+#include <algorithm>
+
+#include "base/error.h"
+#include "runtime/rank_program.h"
+
+namespace tessera {
+
+/// Only where each member has one rank: several threads of one would begin what their groups do in any order. Regions run within an act, and
+/// as often as their predicate says.
+std::optional<Collective> RankProgram::plan_collective(TaskId id) const {
+  const bool one_each = program_.network->members() == program_.actors->rank_count();
+  if (program_.options.reduction != Reduction::kFast || !one_each || program_.is_region) return std::nullopt;
+  const auto member_of = [this](Rank process) { return program_.members[static_cast<size_t>(program_.index_of(process))]; };
+  return find_collective(program_.reg(program_.task(id).inputs[0]).type, program_.task(id).exchange, rank_, member_of);
+}
+
+void RankProgram::join_groups() {
+  for (Plan& plan : plans_)
+    if (plan.pulling.collective) plan.pulling.group = program_.network->group(plan.pulling.collective->members);
+}
+
+/// returns  false when the run stops
+bool RankProgram::run_collective(const Task& task, Plan& plan, std::byte* target, const StepCall& call) {
+  const auto end = deadline();
+  const int place = place_.load(std::memory_order_relaxed);
+  const Pulling& pulling = plan.pulling;
+  const auto own = std::find(pulling.senders.begin(), pulling.senders.end(), index_) - pulling.senders.begin();
+  together_.store(1, std::memory_order_relaxed);
+  program_.network->begin(*pulling.collective, pulling.group, pulling.sources[static_cast<size_t>(own)], target, together_);
+  const auto is_over = [this] { return together_.load(std::memory_order_acquire) == 0; };
+  const auto has_news = [&] { return is_over() || mailbox_->has_messages() || has_news_ahead(); };
+  while (!is_over()) {
+    receive_messages();
+    if (go_ahead(place, call)) continue;
+    const bool in_time = program_.network->wait(has_news, end);
+    if (program_.stop->stopped()) return false;
+    ensure(in_time, "waited " + to_text(program_.options.deadline) + ": '" + task.name + "' for the ranks that do it together");
+  }
+  return true;
+}
+
+}  // namespace tessera
