@@ -22,8 +22,7 @@ void check_fits(PipelineKind kind, const PipelineShape& shape) {
     if (misfit(facts.kind, shape).empty()) fitting.emplace_back(facts.name);
   throw UserError("schedule '" + std::string(to_text(kind)) + "' does not fit the stages of the plan",
                   why + "; it takes " + std::string(facts_of(kind).wants),
-                  "change the meshes, or use one that fits these: " + join(fitting, ", "),
-                  ExitCode::kBadConfig);
+                  "change the meshes, or use one that fits these: " + join(fitting, ", "), ExitCode::kBadConfig);
 }
 
 DeviceOrders orders_of(const PipelineOptions& options, PipelineShape& shape) {
