@@ -72,6 +72,25 @@ y = mul(a, b): f32[4]
 output y = y
 )"},
 
+{"ACopyIntoAVariableOfADeviceWritesOverWhatAKernelReads", R"(seed 82335
+mode exact
+steps 2
+micro_batches 3
+mesh all x=1 y=1 at 0 on fake
+fill in_2 whole -3.0 3.0
+fill kept whole -3.0 3.0
+fill w_1 whole -3.0 6.0
+mark tensor kept P(None, None, "y")
+graph
+input in_2: f32[3,6,3]
+variable kept: f32[7,6,2] = constant(0.0) state
+variable w_1: i32[7,6,2] = constant(0.0) state
+scatter_add_along_dim = scatter_add_along_dim(w_1, kept) {dim=2, extent=2}: f32[7,6,2]
+reduce = reduce(kept) {dims=[0, 1], op="min"}: f32[2]
+convolution = convolution(scatter_add_along_dim, in_2) {dilation=[1], groups=1, high=[0], low=[1], stride=[3]}: f32[7,3,1]
+next kept = scatter_add_along_dim
+)"},
+
 {"AStageWithoutTheAxisKeepsAVariable", R"(seed 816
 steps 2
 mesh first x=2 at 0

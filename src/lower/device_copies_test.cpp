@@ -124,6 +124,25 @@ TEST(DeviceCopies, AProcessOnDevicesOfTwoKindsIsRefused) {
       testing::ThrowsMessage<UserError>(HasSubstr("process 0 is in mesh 'first' of devices host and in mesh 'last' of devices fake")));
 }
 
+/// Its next value comes over the hosts, while a kernel of the device reads the old one.
+TEST(DeviceCopies, ACopyIntoAVariableWaitsForTheKernelsThatReadItsOldValue) {
+  Graph graph;
+  Builder b(graph);
+  const ValueId x = b.input("x", f32({4, 3}));
+  const ValueId w = b.variable("w", f32({3, 3}), Initializer::normal(0, 1));
+  graph.set_next(w, b.dot(x, x, "km,kn->mn", "products"));
+  graph.add_output("sum", b.reduce_sum(w, {0, 1}, "sum"));
+  TaskGraph tasks = compile(graph, {mesh_of("all", {0, 1}, DeviceKind::kFake)}, {shard_tensor("x", "P(\"dp\")")}).tasks;
+  const RegisterIndex old_value = tasks.variables.front().value;
+  const auto copy = std::find_if(tasks.tasks.begin(), tasks.tasks.end(), [&](const Task& task) {
+    return task.kind == Task::Kind::kCopy && tasks.registers[static_cast<size_t>(task.outputs.front())].variable == 0;
+  });
+  ASSERT_NE(copy, tasks.tasks.end());
+  EXPECT_THAT(copy->overwrites, testing::Contains(old_value));
+  copy->overwrites.clear();
+  EXPECT_THAT([&] { check(tasks); }, testing::ThrowsMessage<InternalError>(HasSubstr("other processes or streams read")));
+}
+
 TEST(DeviceCopies, ARegisterThatIsCopiedThatSharesItsBytesIsFound) {
   TaskGraph graph = compiled(DeviceKind::kFake, DeviceKind::kFake).tasks;
   const auto at = [&](const std::string& name) -> Register& {

@@ -185,7 +185,11 @@ class TaskMaker {
     for (RegisterIndex written = 0; written < static_cast<RegisterIndex>(graph_.registers.size()); ++written) {
       const Register& target = graph_.registers[static_cast<size_t>(written)];
       if (target.producer < 0) continue;
-      auto& overwrites = graph_.tasks[static_cast<size_t>(target.producer)].overwrites;
+      Task& writer = graph_.tasks[static_cast<size_t>(target.producer)];
+      auto& overwrites = writer.overwrites;
+      // A copy into a variable runs beside the kernels that read its old value.
+      if (writer.kind == Task::Kind::kCopy && target.storage == Register::Storage::kVariable)
+        overwrites.push_back(graph_.variables[static_cast<size_t>(target.variable)].value);
       for (RegisterIndex reg : remote)
         if (reg != written && target.mesh == graph_.registers[static_cast<size_t>(reg)].mesh &&
             share_bytes(target, graph_.registers[static_cast<size_t>(reg)]) &&

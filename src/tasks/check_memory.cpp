@@ -171,8 +171,9 @@ void check_sharing(const TaskGraph& graph, const Timeline& timeline, const std::
   const Task& writer = task_at(graph, b.producer);
   const bool waits_itself = std::find(writer.overwrites.begin(), writer.overwrites.end(), old) != writer.overwrites.end();
   const size_t begins = position[static_cast<size_t>(writer.after < 0 ? b.producer : writer.after)];
-  if (is_read_elsewhere(graph, a) && !waits_itself && timeline.released[index] > begins)
-    offence(b, "is written over '" + a.name + "', which other processes read, and no overwrite edge waits for them");
+  const bool is_read_beside = is_read_elsewhere(graph, a) || (writer.kind == Task::Kind::kCopy && !a.consumers.empty());
+  if (is_read_beside && !waits_itself && timeline.released[index] > begins)
+    offence(b, "is written over '" + a.name + "', which other processes or streams read, and no overwrite edge waits for them");
 }
 
 /// A task that waits for a later reader would wait for ever.

@@ -107,7 +107,7 @@ struct Task {
   std::vector<RegisterIndex> inputs;   // registers filled by other tasks
   std::vector<RegisterIndex> outputs;  // registers that other tasks read, or nobody
   /// Registers whose bytes this task writes over: all their other readers, on every process, must have handed them back before it acts.
-  /// Only a register that an exchange reads needs it: the order list protects the others. One that is filled later in the order list counts
+  /// Only a register that an exchange or another stream reads needs it: the order list protects the others. One that is filled later in the order list counts
   /// as the step before left it.
   std::vector<RegisterIndex> overwrites;
 };
