@@ -1,5 +1,6 @@
-// What it is worth that transfers run behind computation: pipelines of two processes over MPI whose kernels sleep, so that they need no
-// core, and whose stages send megabytes to each other; the same plan with and without exchanges ahead of their turn, in one run.
+// What it is worth that transfers run behind computation: pipelines of two processes over MPI whose kernels sleep and whose stages send to each
+// other over a link that takes its time; the same plan with and without exchanges ahead of their turn, in one run, and what the virtual clock
+// says of both. Neither needs cores, so the ratio says something on any machine.
 //
 //     mpirun -n 2 overlap_bench [MILLISECONDS OF A KERNEL] [STEPS]
 #include <fmt/format.h>
@@ -13,11 +14,13 @@
 #include "mpi/mpi_process.h"
 #include "runtime/network.h"
 #include "runtime/runtime.h"
+#include "slow_transport.h"
 
 namespace tessera {
 namespace {
 
 constexpr int64_t kMicroBatches = 8;
+constexpr int64_t kWidth = (1 << 20) / 4;  // a megabyte goes from stage to stage
 
 /// A program and what its steps took.
 struct Timed {
@@ -31,33 +34,44 @@ struct Timed {
   }
 };
 
-std::shared_ptr<const TaskGraph> pipeline(double unit, int64_t width, Bytes overlap) {
+/// Eager: under 1F1B itself a stage needs each micro-batch just when the one before has made it, and nothing is there to run behind.
+std::shared_ptr<const TaskGraph> pipeline(double unit, Bytes overlap) {
   const std::vector<StageWork> stages(2, StageWork{Seconds(unit), Seconds(unit), Seconds(unit)});
   return std::make_shared<const TaskGraph>(
-      sleeping_pipeline(stages, {{}, false, width, overlap}, kMicroBatches, PipelineKind::kOneForwardOneBackward).tasks);
+      sleeping_pipeline(stages, {{}, false, kWidth, overlap}, kMicroBatches, PipelineKind::kEagerOneForwardOneBackward).tasks);
+}
+
+/// On the virtual clock.
+double foretold(const Timed& timed, double transfer, bool ahead) {
+  const auto time = [&](Rank, TaskId id) {
+    const Task& task = timed.graph->tasks[static_cast<size_t>(id)];
+    const bool is_large = task.kind == Task::Kind::kExchange &&
+                          byte_size(timed.graph->registers[static_cast<size_t>(task.outputs[0])].type) >= Bytes(1 << 20);
+    return is_large ? Seconds(transfer) : time_asleep(task);
+  };
+  return simulate(timed.graph, time, {.steps = 2, .exchanges_ahead = ahead}).step.value();
 }
 
 /// With and without in turn, so that others on the machine disturb both alike.
-void compare(const std::shared_ptr<Network>& network, double unit, int64_t megabytes, int steps) {
-  const int64_t width = (megabytes << 20) / 4;
-  Runtime runtime({0, 1}, {.network = network});
-  Timed at_turn{pipeline(unit, width, Bytes(0))}, ahead{pipeline(unit, width, kOverlapWindow)};
+void compare(const std::shared_ptr<Network>& network, double unit, double transfer, int steps) {
+  Runtime runtime(std::vector<Rank>{0, 1}, {.network = network});
+  Timed at_turn{pipeline(unit, Bytes(0))}, ahead{pipeline(unit, kOverlapWindow)};
   for (Timed* timed : {&at_turn, &ahead}) {
     timed->program = &runtime.load(timed->graph);
     runtime.initialize(*timed->program, 1);
   }
-  const Tensor whole({DType::kF32, {kMicroBatches, width}});
+  const Tensor x({DType::kF32, {kMicroBatches, kWidth}});
   TensorMap results;
   for (int step = 0; step <= steps; ++step)
     for (Timed* timed : {&at_turn, &ahead}) {
       const auto begin = std::chrono::steady_clock::now();
-      runtime.run(*timed->program, {{"x", &whole}}, results);
+      runtime.run(*timed->program, {{"x", &x}}, results);
       if (step > 0) timed->seconds.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
     }
   if (network->member() != 0) return;
-  const double asleep = simulate_sleep(ahead.graph, 2).step.value();
-  fmt::print("{:2} MB a micro-batch: kernels alone {:6.1f} ms, each at its turn {:6.1f} ms, ahead {:6.1f} ms, ratio {:.3f}\n", megabytes,
-             1e3 * asleep, 1e3 * at_turn.median(), 1e3 * ahead.median(), ahead.median() / at_turn.median());
+  fmt::print("transfers of {:4.1f} ms: each at its turn {:6.1f} ms (foretold {:6.1f}), ahead {:6.1f} ms (foretold {:6.1f}), ratio {:.3f}\n",
+             1e3 * transfer, 1e3 * at_turn.median(), 1e3 * foretold(at_turn, transfer, false), 1e3 * ahead.median(),
+             1e3 * foretold(ahead, transfer, true), ahead.median() / at_turn.median());
   std::fflush(stdout);
 }
 
@@ -69,8 +83,14 @@ int run(int argc, char** argv) {
     if (process.member() == 0) std::printf("overlap_bench wants two processes: mpirun -n 2 overlap_bench\n");
     return 0;
   }
-  const auto network = std::make_shared<Network>(process.transport());
-  for (const int64_t megabytes : {1, 4, 8}) compare(network, unit, megabytes, steps);
+  std::unique_ptr<Transport> fast = process.transport();
+  auto slow = std::make_unique<SlowTransport>(std::move(fast), 1);
+  SlowTransport& link = *slow;
+  const auto network = std::make_shared<Network>(std::move(slow));
+  for (const double part : {0.1, 0.25, 0.5, 1.0}) {
+    link.set_speed((1 << 20) / (part * unit));
+    compare(network, unit, part * unit, steps);
+  }
   return 0;
 }
 

@@ -7,7 +7,6 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
-#include <deque>
 #include <thread>
 #include <vector>
 
@@ -17,6 +16,7 @@
 #include "ops/builder.h"
 #include "runtime/network.h"
 #include "runtime/runtime.h"
+#include "slow_transport.h"
 
 namespace tessera {
 namespace {
@@ -61,45 +61,6 @@ std::shared_ptr<const TaskGraph> sleeping_layers(int64_t stripes, Seconds produc
       if (step.call.kernel == "dot_general") step.call = {"sleeping_product", {}, {of_a_multiplication}, ""};
   return tasks;
 }
-
-/// A link that sends one piece after the other, so many bytes a second.
-class SlowTransport : public Transport {
- public:
-  SlowTransport(std::unique_ptr<Transport> inner, double bytes_per_second) : inner_(std::move(inner)), speed_(bytes_per_second) {}
-
-  int member() const override { return inner_->member(); }
-  int members() const override { return inner_->members(); }
-  int tags() const override { return inner_->tags(); }
-  void send(int to, std::span<const std::byte> message) override { inner_->send(to, message); }
-  void send_data(int to, int tag, std::span<const std::byte> data, Countdown& under_way) override {
-    const auto takes = std::chrono::duration<double>(static_cast<double>(data.size()) / speed_);
-    free_ = std::max(free_, Clock::now()) + std::chrono::duration_cast<Clock::duration>(takes);
-    pieces_.push_back({to, tag, data, &under_way, free_});
-  }
-  void receive(int from, int tag, std::span<std::byte> data, Countdown& under_way) override { inner_->receive(from, tag, data, under_way); }
-  void abandon() override {
-    pieces_.clear();
-    inner_->abandon();
-  }
-  bool poll(const OnMessage& on_message) override {
-    for (; !pieces_.empty() && pieces_.front().due <= Clock::now(); pieces_.pop_front())
-      inner_->send_data(pieces_.front().to, pieces_.front().tag, pieces_.front().data, *pieces_.front().under_way);
-    return inner_->poll(on_message);
-  }
-
- private:
-  using Clock = std::chrono::steady_clock;
-  struct Piece {
-    int to, tag;
-    std::span<const std::byte> data;
-    Countdown* under_way;
-    Clock::time_point due;
-  };
-  std::unique_ptr<Transport> inner_;
-  double speed_;
-  Clock::time_point free_;
-  std::deque<Piece> pieces_;
-};
 
 double median_step(const std::shared_ptr<Network>& network, int64_t stripes, Seconds product) {
   Runtime runtime(std::vector<Rank>{0, 1}, {.network = network});

@@ -1,0 +1,61 @@
+// A network that is slower than this machine's memory, for benchmarks of what runs behind transfers.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <deque>
+#include <memory>
+#include <utility>
+
+#include "runtime/transport.h"
+
+namespace tessera {
+
+/// A link that sends one piece after the other, so many bytes a second.
+class SlowTransport : public Transport {
+ public:
+  SlowTransport(std::unique_ptr<Transport> inner, double bytes_per_second) : inner_(std::move(inner)), speed_(bytes_per_second) {}
+
+  /// requires  nothing is under way
+  void set_speed(double bytes_per_second) { speed_ = bytes_per_second; }
+
+  int member() const override { return inner_->member(); }
+  int members() const override { return inner_->members(); }
+  int tags() const override { return inner_->tags(); }
+  void send(int to, std::span<const std::byte> message) override { inner_->send(to, message); }
+  void send_data(int to, int tag, std::span<const std::byte> data, Countdown& under_way) override {
+    const auto takes = std::chrono::duration<double>(static_cast<double>(data.size()) / speed_);
+    free_ = std::max(free_, Clock::now()) + std::chrono::duration_cast<Clock::duration>(takes);
+    pieces_.push_back({to, tag, data, &under_way, free_});
+  }
+  void receive(int from, int tag, std::span<std::byte> data, Countdown& under_way) override { inner_->receive(from, tag, data, under_way); }
+  int new_group(std::span<const int> members) override { return inner_->new_group(members); }
+  void begin(const Collective& what, int group, const std::byte* source, std::byte* target, Countdown& under_way) override {
+    inner_->begin(what, group, source, target, under_way);
+  }
+  void abandon() override {
+    pieces_.clear();
+    inner_->abandon();
+  }
+  bool poll(const OnMessage& on_message) override {
+    for (; !pieces_.empty() && pieces_.front().due <= Clock::now(); pieces_.pop_front())
+      inner_->send_data(pieces_.front().to, pieces_.front().tag, pieces_.front().data, *pieces_.front().under_way);
+    return inner_->poll(on_message);
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  struct Piece {
+    int to, tag;
+    std::span<const std::byte> data;
+    Countdown* under_way;
+    Clock::time_point due;
+  };
+  std::unique_ptr<Transport> inner_;
+  std::atomic<double> speed_;
+  Clock::time_point free_;
+  std::deque<Piece> pieces_;
+};
+
+}  // namespace tessera
