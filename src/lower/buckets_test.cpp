@@ -3,40 +3,18 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "autodiff/gradient.h"
-#include "autodiff/optimizer.h"
+#include "lower/layers_for_tests.h"
 #include "lower/lower.h"
-#include "ops/builder.h"
 
 namespace tessera {
 namespace {
-
-/// Three layers of a square weight each, trained by gradient descent on data in parts.
-Graph three_layers(int64_t width) {
-  Graph graph;
-  Builder b(graph);
-  ValueId y = b.input("x", {DType::kF32, {8, width}});
-  std::vector<ValueId> weights;
-  for (const char* name : {"w0", "w1", "w2"}) {
-    weights.push_back(b.variable(name, {DType::kF32, {width, width}}, Initializer::normal(0, 1)));
-    const ValueId product = b.dot(y, weights.back(), "mk,kn->mn", std::string("y.") + name);
-    y = b.unary("tanh", product);
-  }
-  const ValueId loss = b.reduce_sum(y, {0, 1}, "loss");
-  graph.add_output("loss", loss);
-  const std::vector<ValueId> gradients = differentiate(b, loss, weights);
-  for (size_t i = 0; i < weights.size(); ++i) {
-    b.derive(Role::kOptimizer, {graph.value(weights[i]).name, "optimizer"});
-    graph.set_next(weights[i], b.sub(weights[i], gradients[i], graph.value(weights[i]).name + ".next"));
-  }
-  return graph;
-}
 
 Compiled compiled_with(Bytes bucket) {
   CompileOptions options;
   options.bucket = bucket;
   options.overlap = Bytes(0);  // their turns stay where the buckets put them
-  return compile(three_layers(64), std::make_shared<const ProcessMesh>(parse_mesh("dp=4")), {shard_tensor("x", "P(\"dp\")")}, options);
+  return compile(testing_layers::square_layers(3, 8, 64), std::make_shared<const ProcessMesh>(parse_mesh("dp=4")),
+                 {shard_tensor("x", "P(\"dp\")")}, options);
 }
 
 /// "make w1" and "reduce-scatter w1" in the order in which they are done: gradients made, and added up over the processes.

@@ -3,38 +3,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "autodiff/gradient.h"
-#include "autodiff/optimizer.h"
+#include "lower/layers_for_tests.h"
 #include "lower/lower.h"
-#include "ops/builder.h"
 
 namespace tessera {
 namespace {
 
 constexpr int64_t kWidth = 64;
 constexpr Bytes kWeight{kWidth * kWidth * 4};
-
-/// Layers of a square weight each, trained by gradient descent; `rows` is the batch.
-Graph layers(int count, int64_t rows) {
-  Graph graph;
-  Builder b(graph);
-  ValueId y = b.input("x", {DType::kF32, {rows, kWidth}});
-  std::vector<ValueId> weights;
-  for (int i = 0; i < count; ++i) {
-    const std::string name = "w" + std::to_string(i);
-    weights.push_back(b.variable(name, {DType::kF32, {kWidth, kWidth}}, Initializer::normal(0, 1)));
-    const ValueId product = b.dot(y, weights.back(), "mk,kn->mn", "y." + name);
-    y = b.unary("tanh", product, "layer." + std::to_string(i));
-  }
-  const ValueId loss = b.reduce_sum(y, {0, 1}, "loss");
-  graph.add_output("loss", loss);
-  const std::vector<ValueId> gradients = differentiate(b, loss, weights);
-  for (size_t i = 0; i < weights.size(); ++i) {
-    b.derive(Role::kOptimizer, {graph.value(weights[i]).name, "optimizer"});
-    graph.set_next(weights[i], b.sub(weights[i], gradients[i], graph.value(weights[i]).name + ".next"));
-  }
-  return graph;
-}
 
 /// A task graph and questions about it.
 struct Made {
@@ -66,7 +42,8 @@ Made data_parallel(Bytes bucket, Bytes overlap) {
   CompileOptions options;
   options.bucket = bucket;
   options.overlap = overlap;
-  return {compile(layers(4, 8), std::make_shared<const ProcessMesh>(parse_mesh("dp=4")), {shard_tensor("x", "P(\"dp\")")}, options)};
+  return {compile(testing_layers::square_layers(4, 8, kWidth), std::make_shared<const ProcessMesh>(parse_mesh("dp=4")),
+                  {shard_tensor("x", "P(\"dp\")")}, options)};
 }
 
 /// Each process holds a part of every weight and needs all of it for its rows.
@@ -75,7 +52,7 @@ Made sharded_parameters(Bytes overlap) {
   options.overlap = overlap;
   std::vector<Mark> marks = {shard_tensor("x", "P(\"dp\")"), shard_tensor("w*", "P(\"dp\")")};
   for (int i = 0; i < 4; ++i) marks.push_back(shard_op("y.w" + std::to_string(i), "[P(\"dp\"), P()]"));
-  return {compile(layers(4, 8), std::make_shared<const ProcessMesh>(parse_mesh("dp=4")), marks, options)};
+  return {compile(testing_layers::square_layers(4, 8, kWidth), std::make_shared<const ProcessMesh>(parse_mesh("dp=4")), marks, options)};
 }
 
 Made two_stages(Bytes overlap) {
@@ -86,7 +63,7 @@ Made two_stages(Bytes overlap) {
   CompileOptions options;
   options.micro_batches = 4;
   options.overlap = overlap;
-  return {compile(layers(4, 32), meshes,
+  return {compile(testing_layers::square_layers(4, 32, kWidth), meshes,
                   {stage("layer.0", "stage0"), stage("layer.1", "stage0"), stage("layer.2", "stage1"), stage("layer.3", "stage1")},
                   options)};
 }
