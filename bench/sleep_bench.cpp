@@ -1,5 +1,7 @@
 // Steps of pipelines whose kernels sleep, against the virtual clock: the ratio of the measured step to the one that is foretold, a line a
 // schedule. Sleeping ranks need no cores, so any number of them runs on any machine.
+//
+//     sleep_bench [MILLISECONDS OF A FORWARD [STEPS [SCHEDULE]]]
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -131,11 +133,13 @@ int main(int argc, char** argv) {
   fmt::print("steps that follow each other without a pause\n");
   double worst_period = 0;
   for (const PipelineFacts& facts : pipeline_schedules())
-    for (bool equal : {true, false}) worst_period = std::max(worst_period, compare_periods({facts.kind, 4, equal}, unit, 2 * steps));
+    for (bool equal : argc > 3 ? std::vector<bool>{} : std::vector<bool>{true, false})
+      worst_period = std::max(worst_period, compare_periods({facts.kind, 4, equal}, unit, 2 * steps));
   fmt::print("the largest difference is {:.2f}%\n\nsteps that meet\n", 100 * worst_period);
   double worst = 0;
+  const std::string_view only = argc > 3 ? argv[3] : "";
   for (const PipelineFacts& facts : pipeline_schedules())
-    for (int processes : {2, 4})
+    for (int processes : only.empty() || only == facts.name ? std::vector{2, 4} : std::vector<int>{})
       for (bool equal : {true, false})
         for (bool mixed : {false, true}) worst = std::max(worst, compare({facts.kind, processes, equal, mixed}, unit, steps));
   fmt::print("the largest difference is {:.2f}%\n", 100 * worst);
