@@ -23,22 +23,12 @@ void RankProgram::join_groups() {
 
 /// returns  false when the run stops
 bool RankProgram::run_collective(const Task& task, Plan& plan, std::byte* target, const StepCall& call) {
-  const auto end = deadline();
-  const int place = place_.load(std::memory_order_relaxed);
   const Pulling& pulling = plan.pulling;
   const auto own = std::find(pulling.senders.begin(), pulling.senders.end(), index_) - pulling.senders.begin();
   together_.store(1, std::memory_order_relaxed);
   program_.network->begin(*pulling.collective, pulling.group, pulling.sources[static_cast<size_t>(own)], target, together_);
   const auto is_over = [this] { return together_.load(std::memory_order_acquire) == 0; };
-  const auto has_news = [&] { return is_over() || mailbox_->has_messages() || has_news_ahead(); };
-  while (!is_over()) {
-    receive_messages();
-    if (go_ahead(place, call)) continue;
-    const bool in_time = program_.network->wait(has_news, end);
-    if (program_.stop->stopped()) return false;
-    ensure(in_time, "waited " + to_text(program_.options.deadline) + ": '" + task.name + "' for the ranks that do it together");
-  }
-  return true;
+  return await(task, call, "the ranks that do it together", is_over, is_over);
 }
 
 }  // namespace tessera

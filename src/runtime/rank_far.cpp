@@ -149,18 +149,32 @@ std::pair<int, Bytes> RankProgram::packing() const {
 
 /// returns  false when the run stops
 bool RankProgram::combine_far(const Task& task, Plan& plan, std::byte* target, const StepCall& call) {
-  const auto end = deadline();
   FarPulls& far = *plan.pulling.far;
-  const int place = place_.load(std::memory_order_relaxed);
+  Pulling& pulling = plan.pulling;
   far.ask_for(plan.actor.act().record, *program_.network, target, staging_.data());
-  const auto has_news = [&] { return far.has_news() || mailbox_->has_messages() || has_news_ahead(); };
-  while (!far.is_over()) {
-    if (far.go_on(plan.pulling.boxes, plan.pulling.sources)) continue;
+  return await(
+      task, call, "bytes of ranks of other processes", [&far] { return far.has_news(); },
+      [&far, &pulling] {
+        far.go_on(pulling.boxes, pulling.sources);
+        return far.is_over();
+      });
+}
+
+/// In the middle of an act, what is ahead goes on meanwhile.
+///   has_news  would `go_on` do something, or say that it is over?
+///   go_on     does what can be done, and says whether it is over
+///   returns   false when the run stops
+bool RankProgram::await(const Task& task, const StepCall& call, std::string_view what, const std::function<bool()>& has_news,
+                        const std::function<bool()>& go_on) {
+  const auto end = deadline();
+  const int place = place_.load(std::memory_order_relaxed);
+  while (!go_on()) {
     receive_messages();
     if (go_ahead(place, call)) continue;
-    const bool in_time = program_.network->wait(has_news, end);
+    const bool in_time =
+        program_.network->wait([this, &has_news] { return has_news() || mailbox_->has_messages() || has_news_ahead(); }, end);
     if (program_.stop->stopped()) return false;
-    ensure(in_time, "waited " + to_text(program_.options.deadline) + ": '" + task.name + "' for bytes of ranks of other processes");
+    if (!in_time) throw InternalError("waited " + to_text(program_.options.deadline) + ": '" + task.name + "' for " + std::string(what));
   }
   return true;
 }

@@ -4,11 +4,13 @@
 
 #include <atomic>
 #include <chrono>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "actors/task_actors.h"
@@ -184,6 +186,8 @@ class RankProgram {
   void plan_answers();
   std::vector<SentPiece> pieces_for(TaskId id, int receiver) const;
   bool combine_far(const Task& task, Plan& plan, std::byte* target, const StepCall& call);
+  bool await(const Task& task, const StepCall& call, std::string_view what, const std::function<bool()>& has_news,
+             const std::function<bool()>& go_on);
   bool wait_for_message(std::chrono::steady_clock::time_point end) const;
   size_t inbound_capacity() const;
   size_t outbound_capacity() const;
