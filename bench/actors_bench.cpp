@@ -1,5 +1,6 @@
-// What the run half costs beside the work: a message, an act, a message between threads, an all-reduce. Figures are the least and the median
-// of many rounds: on a machine that others use too, the least says what the code costs, the median what one gets.
+// What the run half costs beside the work: a message, an act, a message between threads, an
+// all-reduce. Figures are the least and the median of many rounds: on a machine that others use
+// too, the least says what the code costs, the median what one gets.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -12,9 +13,9 @@
 #include <vector>
 
 #include "base/tensor.h"
-#include "runtime/mailbox.h"
+#include "comm/mailbox.h"
 #include "runtime/runtime.h"
-#include "tasks/hand_made.h"
+#include "tasks/testing/hand_made.h"
 
 namespace tessera {
 namespace {
@@ -33,7 +34,8 @@ struct Times {
   double least() const { return *std::min_element(rounds.begin(), rounds.end()); }
   double median() const {
     std::vector<double> sorted = rounds;
-    std::nth_element(sorted.begin(), sorted.begin() + static_cast<std::ptrdiff_t>(sorted.size() / 2), sorted.end());
+    std::nth_element(sorted.begin(),
+                     sorted.begin() + static_cast<std::ptrdiff_t>(sorted.size() / 2), sorted.end());
     return sorted[sorted.size() / 2];
   }
 };
@@ -46,17 +48,21 @@ void print_nanoseconds(const char* what, const Times& times, double wanted) {
 
 /// A source and its readers, as actors that are their own number.
 std::vector<Actor> make_fan(int readers) {
-  ActorDescription source{.id = 0, .name = "source", .inputs = {}, .outputs = {{.reg = 0, .slots = 1, .consumers = {}}}};
+  ActorDescription source{.id = 0,
+                          .name = "source",
+                          .inputs = {},
+                          .outputs = {{.reg = 0, .slots = 1, .consumers = {}}}};
   for (int id = 1; id <= readers; ++id) source.outputs[0].consumers.push_back(id);
   std::vector<Actor> actors;
   actors.emplace_back(source);
   for (int id = 1; id <= readers; ++id)
-    actors.emplace_back(ActorDescription{.id = id, .name = "reader", .inputs = {{.reg = 0, .producer = 0}}, .outputs = {}});
+    actors.emplace_back(ActorDescription{
+        .id = id, .name = "reader", .inputs = {{.reg = 0, .producer = 0}}, .outputs = {}});
   return actors;
 }
 
 void deliver(std::vector<Actor>& actors, std::vector<Message>& messages) {
-  for (const Message& message : messages) actors[static_cast<size_t>(message.to)].receive(message);
+  for (const Message& message : messages) actors[message.to].receive(message);
   messages.clear();
 }
 
@@ -75,8 +81,8 @@ Times time_messages() {
       deliver(actors, messages);
       sum += Clock::now() - begin;
       for (int id = 1; id <= kReaders; ++id) {
-        actors[static_cast<size_t>(id)].begin();
-        actors[static_cast<size_t>(id)].finish(messages);
+        actors[id].begin();
+        actors[id].finish(messages);
       }
       const auto back = Clock::now();
       deliver(actors, messages);
@@ -94,7 +100,8 @@ Times time_acts() {
   for (int id = 0; id < kActors; ++id) {
     ActorDescription description{.id = id, .name = "link", .inputs = {}, .outputs = {}};
     if (id > 0) description.inputs.push_back({.reg = id - 1, .producer = id - 1});
-    if (id + 1 < kActors) description.outputs.push_back({.reg = id, .slots = 1, .consumers = {id + 1}});
+    if (id + 1 < kActors)
+      description.outputs.push_back({.reg = id, .slots = 1, .consumers = {id + 1}});
     actors.emplace_back(std::move(description));
   }
   std::vector<Message> messages;
@@ -120,7 +127,9 @@ MeshPtr line_of(int processes) {
 /// A program and its runtime.
 struct Loaded {
   explicit Loaded(HandMade made)
-      : graph(std::make_shared<TaskGraph>(made.finish())), runtime(graph->meshes[0]), program(&runtime.load(graph)) {
+      : graph(std::make_shared<TaskGraph>(made.finish())),
+        runtime(graph->meshes[0]),
+        program(&runtime.load(graph)) {
     runtime.initialize(*program, 0);
   }
   double step() {
@@ -135,13 +144,15 @@ struct Loaded {
   TensorMap results;
 };
 
-/// A task of a program, its kernel on one element counted: half of a long chain is taken away, and with it what a step costs besides.
+/// A task of a program, its kernel on one element counted: half of a long chain is taken away, and
+/// with it what a step costs besides.
 Times time_tasks() {
   constexpr int kTasks = 2000, kRounds = 100;
   const auto chain = [](int tasks) {
     HandMade made(line_of(1));
     RegisterIndex at = made.variable("x", "f32[1]");
-    for (int i = 0; i < tasks; ++i) at = made.compute("t" + std::to_string(i), {"copy", {}, {}, ""}, {at}, "f32[1]");
+    for (int i = 0; i < tasks; ++i)
+      at = made.compute("t" + std::to_string(i), {"copy", {}, {}, ""}, {at}, "f32[1]");
     return made;
   };
   Loaded whole(chain(kTasks)), half(chain(kTasks / 2));
@@ -165,7 +176,8 @@ Times time_ping_pong() {
   const Patience patience{.looks = 1 << 20, .offers = 0};
   const auto take = [&](Mailbox& mailbox) {
     Message message;
-    while (!mailbox.take(message)) mailbox.wait(stop, patience, Clock::now() + std::chrono::seconds(60));
+    while (!mailbox.take(message))
+      mailbox.wait(stop, patience, Clock::now() + std::chrono::seconds(60));
     return message;
   };
   Times times;
@@ -228,7 +240,8 @@ class Roofline {
     float* sum = values(ranks_[me].sum);
     for (int64_t i = 0; i < half; ++i) sum[mine + i] = a[i] + b[i];
     meet();
-    std::memcpy(sum + (half - mine), values(ranks_[1 - me].sum) + (half - mine), static_cast<size_t>(half) * 4);
+    std::memcpy(sum + (half - mine), values(ranks_[1 - me].sum) + (half - mine),
+                static_cast<size_t>(half) * 4);
     meet();
   }
   void next_turn() {
@@ -252,7 +265,8 @@ class Roofline {
 HandMade all_reduce(int64_t elements) {
   HandMade made(line_of(2));
   const std::string type = "f32[" + std::to_string(elements) + "]";
-  made.reshard("sum", made.variable("x", type + " {partial sum: dp}", Initializer::constant(0)), type);
+  made.reshard("sum", made.variable("x", type + " {partial sum: dp}", Initializer::constant(0)),
+               type);
   return made;
 }
 
@@ -266,16 +280,20 @@ Times time_steps() {
   return times;
 }
 
-/// Open MPI's, of two processes: microseconds of the calls, printed by a program of its own. Empty without it.
+/// Open MPI's, of two processes: microseconds of the calls, printed by a program of its own. Empty
+/// without it.
 std::vector<double> mpi_times(int64_t elements) {
   std::vector<double> times;
   const std::string probe = TESSERA_MPI_PROBE;
   if (probe.empty()) return times;
-  const std::string command = "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1 mpirun -n 2 " +
-                              probe + " " + std::to_string(elements) + " 2>/dev/null";
+  const std::string command =
+      "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 "
+      "OMPI_MCA_rmaps_base_oversubscribe=1 mpirun -n 2 " +
+      probe + " " + std::to_string(elements) + " 2>/dev/null";
   FILE* output = popen(command.c_str(), "r");
   if (!output) return times;
-  for (double microseconds = 0; std::fscanf(output, "%lf", &microseconds) == 1;) times.push_back(microseconds * 1000);
+  for (double microseconds = 0; std::fscanf(output, "%lf", &microseconds) == 1;)
+    times.push_back(microseconds * 1000);
   pclose(output);
   return times;
 }
@@ -293,13 +311,15 @@ void compare_all_reduce(int64_t elements) {
     for (double time : mpi_times(elements)) mpi.add(time);
   }
   const double mib = static_cast<double>(elements) * 4 / (1 << 20);
-  std::printf("%6.2f MB  ours %7.0f %7.0f us   add and copy %7.0f %7.0f us   of it %.2f %.2f", mib, ours.least() / 1e3, ours.median() / 1e3,
-              roofline.least() / 1e3, roofline.median() / 1e3, roofline.least() / ours.least(), roofline.median() / ours.median());
+  std::printf("%6.2f MB  ours %7.0f %7.0f us   add and copy %7.0f %7.0f us   of it %.2f %.2f", mib,
+              ours.least() / 1e3, ours.median() / 1e3, roofline.least() / 1e3,
+              roofline.median() / 1e3, roofline.least() / ours.least(),
+              roofline.median() / ours.median());
   if (mpi.rounds.empty())
     std::printf("   (no Open MPI here)\n");
   else
-    std::printf("   Open MPI %7.0f %7.0f us   faster %.2f %.2f\n", mpi.least() / 1e3, mpi.median() / 1e3, mpi.least() / ours.least(),
-                mpi.median() / ours.median());
+    std::printf("   Open MPI %7.0f %7.0f us   faster %.2f %.2f\n", mpi.least() / 1e3,
+                mpi.median() / 1e3, mpi.least() / ours.least(), mpi.median() / ours.median());
 }
 
 int run() {
@@ -309,11 +329,14 @@ int run() {
   print_nanoseconds("task of a program, kernel of one element", time_tasks(), 100);
   print_nanoseconds("message to another thread", time_ping_pong(), 300);
   const Times steps = time_steps();
-  std::printf("%-46s %9.0f %9.0f\n", "step of two ranks without work", steps.least(), steps.median());
+  std::printf("%-46s %9.0f %9.0f\n", "step of two ranks without work", steps.least(),
+              steps.median());
   std::printf(
-      "\nall-reduce of two ranks, a step of a program each; least and median; wanted at 16 MB: 0.8 of adding and copying, 1.5 times Open "
+      "\nall-reduce of two ranks, a step of a program each; least and median; wanted at 16 MB: 0.8 "
+      "of adding and copying, 1.5 times Open "
       "MPI\n");
-  for (int64_t elements : {int64_t{1} << 18, int64_t{1} << 20, int64_t{1} << 22, int64_t{1} << 24}) compare_all_reduce(elements);
+  for (int64_t elements : {int64_t{1} << 18, int64_t{1} << 20, int64_t{1} << 22, int64_t{1} << 24})
+    compare_all_reduce(elements);
   return 0;
 }
 

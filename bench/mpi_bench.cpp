@@ -2,8 +2,9 @@
 //
 //     mpirun -n 2 mpi_bench
 //
-// Ours: each receiver posts its memory and asks, each sender answers out of its own (Network). Bare: MPI_Sendrecv of the same bytes. Then
-// sums and gathers in the compiled order, and left to MPI's collectives (Reduction::kFast).
+// Ours: each receiver posts its memory and asks, each sender answers out of its own (Network).
+// Bare: MPI_Sendrecv of the same bytes. Then sums and gathers in the compiled order, and left to
+// MPI's collectives (Reduction::kFast).
 #include <mpi.h>
 
 #include <algorithm>
@@ -13,10 +14,10 @@
 #include <string>
 #include <vector>
 
-#include "mpi/mpi_process.h"
-#include "runtime/network.h"
+#include "comm/mpi/mpi_process.h"
+#include "comm/network.h"
 #include "runtime/runtime.h"
-#include "tasks/hand_made.h"
+#include "tasks/testing/hand_made.h"
 
 namespace tessera {
 namespace {
@@ -64,7 +65,8 @@ void compare(Network& network, size_t bytes) {
   };
   const auto bare = [&] {
     const auto count = static_cast<int>(bytes);
-    MPI_Sendrecv(mine.data(), count, MPI_BYTE, other, 0, theirs.data(), count, MPI_BYTE, other, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    MPI_Sendrecv(mine.data(), count, MPI_BYTE, other, 0, theirs.data(), count, MPI_BYTE, other, 0,
+                 MPI_COMM_WORLD, MPI_STATUS_IGNORE);
   };
   std::vector<double> our_times, bare_times;
   Meeting meeting;
@@ -80,18 +82,21 @@ void compare(Network& network, size_t bytes) {
   network.close(program);
   const double our = lower_quartile(our_times), plain = lower_quartile(bare_times);
   if (network.member() == 0)
-    std::printf("%3zu MB each way: ours %8.1f us, MPI_Sendrecv %8.1f us, ratio %.2f\n", bytes >> 20, our * 1e6, plain * 1e6, our / plain);
+    std::printf("%3zu MB each way: ours %8.1f us, MPI_Sendrecv %8.1f us, ratio %.2f\n", bytes >> 20,
+                our * 1e6, plain * 1e6, our / plain);
 }
 
 /// The exchange alone, of a sum of `bytes` on each of two ranks.
-double time_of_exchange(const std::shared_ptr<Network>& network, const std::string& from, const std::string& to, int64_t count,
-                        Reduction reduction) {
+double time_of_exchange(const std::shared_ptr<Network>& network, const std::string& from,
+                        const std::string& to, int64_t count, Reduction reduction) {
   const auto mesh = std::make_shared<const ProcessMesh>(parse_mesh("dp=2"));
   HandMade made(mesh);
   const std::string size = std::to_string(count);
   const bool is_sum = from.find("partial") != std::string::npos;
-  RegisterIndex source = made.input("x", is_sum ? "f32[2@dp, " + size + "]" : "f32[" + size + "@dp]");
-  if (is_sum) source = made.compute("addend", {"copy", {}, {}, ""}, {source}, "f32[" + size + "]" + from);
+  RegisterIndex source =
+      made.input("x", is_sum ? "f32[2@dp, " + size + "]" : "f32[" + size + "@dp]");
+  if (is_sum)
+    source = made.compute("addend", {"copy", {}, {}, ""}, {source}, "f32[" + size + "]" + from);
   made.reshard("y", source, "f32[" + size + to + "]");
   const auto graph = std::make_shared<const TaskGraph>(made.finish());
   Runtime runtime(mesh, {.network = network, .reduction = reduction});
@@ -106,7 +111,8 @@ double time_of_exchange(const std::shared_ptr<Network>& network, const std::stri
   std::map<int64_t, double> times;  // by step, of rank 0
   for (const Track& track : timeline.tracks)
     for (const Span& span : track.spans)
-      if (track.rank == 0 && span.kind == Span::Kind::kCopy && span.name != "feed" && span.name != "fetch")
+      if (track.rank == 0 && span.kind == Span::Kind::kCopy && span.name != "feed" &&
+          span.name != "fetch")
         times[span.record] += (span.end - span.begin).value();
   std::vector<double> list;
   for (const auto& [record, time] : times) list.push_back(time);
@@ -120,19 +126,22 @@ void compare_reductions(const std::shared_ptr<Network>& network, size_t bytes) {
   };
   const auto count = static_cast<int64_t>(bytes / sizeof(float));
   for (const Kind& kind :
-       {Kind{"all-reduce", " {partial sum: dp}", ""}, Kind{"reduce-scatter", " {partial sum: dp}", "@dp"}, Kind{"all-gather", "@dp", ""}}) {
-    const double ordered = time_of_exchange(network, kind.from, kind.to, count, Reduction::kOrdered);
+       {Kind{"all-reduce", " {partial sum: dp}", ""},
+        Kind{"reduce-scatter", " {partial sum: dp}", "@dp"}, Kind{"all-gather", "@dp", ""}}) {
+    const double ordered =
+        time_of_exchange(network, kind.from, kind.to, count, Reduction::kOrdered);
     const double fast = time_of_exchange(network, kind.from, kind.to, count, Reduction::kFast);
     if (network->member() == 0)
-      std::printf("%3zu MB %-14s ordered %8.1f us, fast (MPI's own) %8.1f us, ratio %.2f\n", bytes >> 20, kind.name, ordered * 1e6,
-                  fast * 1e6, fast / ordered);
+      std::printf("%3zu MB %-14s ordered %8.1f us, fast (MPI's own) %8.1f us, ratio %.2f\n",
+                  bytes >> 20, kind.name, ordered * 1e6, fast * 1e6, fast / ordered);
   }
 }
 
 int run() {
   MpiProcess process;
   if (process.members() != 2) {
-    if (process.member() == 0) std::printf("mpi_bench compares two processes: mpirun -n 2 mpi_bench\n");
+    if (process.member() == 0)
+      std::printf("mpi_bench compares two processes: mpirun -n 2 mpi_bench\n");
     return 0;
   }
   const auto network = std::make_shared<Network>(process.transport());

@@ -1,6 +1,7 @@
-// What it is worth that transfers run behind computation: pipelines of two processes over MPI whose kernels sleep and whose stages send to each
-// other over a link that takes its time; the same plan with and without exchanges ahead of their turn, in one run, and what the virtual clock
-// says of both. Neither needs cores, so the ratio says something on any machine.
+// What it is worth that transfers run behind computation: pipelines of two processes over MPI whose
+// kernels sleep and whose stages send to each other over a link that takes its time; the same plan
+// with and without exchanges ahead of their turn, in one run, and what the virtual clock says of
+// both. Neither needs cores, so the ratio says something on any machine.
 //
 //     mpirun -n 2 overlap_bench [MILLISECONDS OF A KERNEL] [STEPS]
 #include <fmt/format.h>
@@ -11,8 +12,8 @@
 #include <cstdlib>
 
 #include "../tests/sleeping_pipeline.h"
-#include "mpi/mpi_process.h"
-#include "runtime/network.h"
+#include "comm/mpi/mpi_process.h"
+#include "comm/network.h"
 #include "runtime/runtime.h"
 #include "slow_transport.h"
 
@@ -29,24 +30,29 @@ struct Timed {
   std::vector<double> seconds = {};
 
   double median() {
-    std::nth_element(seconds.begin(), seconds.begin() + static_cast<std::ptrdiff_t>(seconds.size() / 2), seconds.end());
+    std::nth_element(seconds.begin(),
+                     seconds.begin() + static_cast<std::ptrdiff_t>(seconds.size() / 2),
+                     seconds.end());
     return seconds[seconds.size() / 2];
   }
 };
 
-/// Eager: under 1F1B itself a stage needs each micro-batch just when the one before has made it, and nothing is there to run behind.
+/// Eager: under 1F1B itself a stage needs each micro-batch just when the one before has made it,
+/// and nothing is there to run behind.
 std::shared_ptr<const TaskGraph> pipeline(double unit, Bytes overlap) {
   const std::vector<StageWork> stages(2, StageWork{Seconds(unit), Seconds(unit), Seconds(unit)});
   return std::make_shared<const TaskGraph>(
-      sleeping_pipeline(stages, {{}, false, kWidth, overlap}, kMicroBatches, PipelineKind::kEagerOneForwardOneBackward).tasks);
+      sleeping_pipeline(stages, {{}, false, kWidth, overlap}, kMicroBatches,
+                        PipelineKind::kEagerOneForwardOneBackward)
+          .tasks);
 }
 
 /// On the virtual clock.
 double foretold(const Timed& timed, double transfer, bool ahead) {
   const auto time = [&](Rank, TaskId id) {
-    const Task& task = timed.graph->tasks[static_cast<size_t>(id)];
+    const Task& task = timed.graph->tasks[id];
     const bool is_large = task.kind == Task::Kind::kExchange &&
-                          byte_size(timed.graph->registers[static_cast<size_t>(task.outputs[0])].type) >= Bytes(1 << 20);
+                          byte_size(timed.graph->registers[task.outputs[0]].type) >= Bytes(1 << 20);
     return is_large ? Seconds(transfer) : time_asleep(task);
   };
   return simulate(timed.graph, time, {.steps = 2, .exchanges_ahead = ahead}).step.value();
@@ -66,12 +72,17 @@ void compare(const std::shared_ptr<Network>& network, double unit, double transf
     for (Timed* timed : {&at_turn, &ahead}) {
       const auto begin = std::chrono::steady_clock::now();
       runtime.run(*timed->program, {{"x", &x}}, results);
-      if (step > 0) timed->seconds.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+      if (step > 0)
+        timed->seconds.push_back(
+            std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
     }
   if (network->member() != 0) return;
-  fmt::print("transfers of {:4.1f} ms: each at its turn {:6.1f} ms (foretold {:6.1f}), ahead {:6.1f} ms (foretold {:6.1f}), ratio {:.3f}\n",
-             1e3 * transfer, 1e3 * at_turn.median(), 1e3 * foretold(at_turn, transfer, false), 1e3 * ahead.median(),
-             1e3 * foretold(ahead, transfer, true), ahead.median() / at_turn.median());
+  fmt::print(
+      "transfers of {:4.1f} ms: each at its turn {:6.1f} ms (foretold {:6.1f}), ahead {:6.1f} ms "
+      "(foretold {:6.1f}), ratio {:.3f}\n",
+      1e3 * transfer, 1e3 * at_turn.median(), 1e3 * foretold(at_turn, transfer, false),
+      1e3 * ahead.median(), 1e3 * foretold(ahead, transfer, true),
+      ahead.median() / at_turn.median());
   std::fflush(stdout);
 }
 
@@ -80,7 +91,8 @@ int run(int argc, char** argv) {
   const int steps = argc > 2 ? std::atoi(argv[2]) : 9;
   MpiProcess process;
   if (process.members() != 2) {
-    if (process.member() == 0) std::printf("overlap_bench wants two processes: mpirun -n 2 overlap_bench\n");
+    if (process.member() == 0)
+      std::printf("overlap_bench wants two processes: mpirun -n 2 overlap_bench\n");
     return 0;
   }
   std::unique_ptr<Transport> fast = process.transport();

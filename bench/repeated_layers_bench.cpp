@@ -1,5 +1,5 @@
-// The solver on a model of a million nodes: a layer of a thousand nodes, a thousand times. Prints when the first feasible answer was there
-// and how much memory the program took.
+// The solver on a model of a million nodes: a layer of a thousand nodes, a thousand times. Prints
+// when the first feasible answer was there and how much memory the program took.
 //
 //   ./dev bench repeated_layers [SECONDS [LAYERS]]     20 seconds, 1000 layers
 #include <fmt/format.h>
@@ -19,8 +19,8 @@ namespace {
 constexpr int32_t kNodesOfLayer = 1000;
 constexpr int64_t kLargestUsage = 1000;
 
-/// One layer: strategies that hold less cost more; an edge costs something unless both ends take the same strategy, and some pairs are
-/// forbidden.
+/// One layer: strategies that hold less cost more; an edge costs something unless both ends take
+/// the same strategy, and some pairs are forbidden.
 class Layer {
  public:
   Layer() {
@@ -38,8 +38,9 @@ class Layer {
     const int32_t first = problem.nodes();
     const Moment start = Moment{number} * kNodesOfLayer, end = Moment{layers} * kNodesOfLayer;
     for (int32_t i = 0; i < kNodesOfLayer; ++i) {
-      const Node& node = nodes_[static_cast<size_t>(i)];
-      const Interval interval = i % 5 == 0 ? Interval{0, end} : Interval{start + i, start + i + node.life};
+      const Node& node = nodes_[i];
+      const Interval interval =
+          i % 5 == 0 ? Interval{0, end} : Interval{start + i, start + i + node.life};
       problem.add_node(interval, node.costs, node.usages);
     }
     for (const Edge& edge : edges_) problem.add_edge(first + edge.a, first + edge.b, edge.costs);
@@ -67,7 +68,9 @@ class Layer {
     std::vector<Cost> costs;
   };
 
-  int64_t draw(int64_t low, int64_t high) { return low + static_cast<int64_t>(engine_() % static_cast<uint64_t>(high - low + 1)); }
+  int64_t draw(int64_t low, int64_t high) {
+    return low + static_cast<int64_t>(engine_() % static_cast<uint64_t>(high - low + 1));
+  }
 
   Node make_node() {
     Node node;
@@ -82,9 +85,10 @@ class Layer {
 
   std::vector<Cost> matrix(int32_t a, int32_t b) {
     std::vector<Cost> costs;
-    const size_t rows = nodes_[static_cast<size_t>(a)].costs.size(), columns = nodes_[static_cast<size_t>(b)].costs.size();
+    const size_t rows = nodes_[a].costs.size(), columns = nodes_[b].costs.size();
     for (size_t i = 0; i < rows; ++i)
-      for (size_t j = 0; j < columns; ++j) costs.push_back(i == j ? 0 : draw(0, 9) == 0 && i > 0 && j > 0 ? kForbidden : draw(1, 100));
+      for (size_t j = 0; j < columns; ++j)
+        costs.push_back(i == j ? 0 : draw(0, 9) == 0 && i > 0 && j > 0 ? kForbidden : draw(1, 100));
     return costs;
   }
 
@@ -113,10 +117,13 @@ int main_of(int argc, char** argv) {
   const Answer answer = solve(problem, options);
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
-  std::puts(fmt::format("{} nodes, {} edges: first answer after {:.1f} s, cost {}, bound {}, {:.2f} GiB", problem.nodes(), problem.edges(),
-                        first, answer.cost ? to_text(*answer.cost) : "none", answer.bound ? to_text(*answer.bound) : "none",
-                        static_cast<double>(usage.ru_maxrss) / (1 << 20))
-                .c_str());
+  std::puts(
+      fmt::format("{} nodes, {} edges: first answer after {:.1f} s, cost {}, bound {}, {:.2f} GiB",
+                  problem.nodes(), problem.edges(), first,
+                  answer.cost ? to_text(*answer.cost) : "none",
+                  answer.bound ? to_text(*answer.bound) : "none",
+                  static_cast<double>(usage.ru_maxrss) / (1 << 20))
+          .c_str());
   return answer.cost ? 0 : 1;
 }
 

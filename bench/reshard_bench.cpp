@@ -1,6 +1,7 @@
-// How far reshards are from the fewest bytes: for all ordered pairs of placements of a mesh, the most that a process receives, as a
-// multiple of what it must. Counted, not timed; beside it what other ways of doing it cost by published algorithms (their figures were
-// counted over the same pairs and are quoted, not run here).
+// How far reshards are from the fewest bytes: for all ordered pairs of placements of a mesh, the
+// most that a process receives, as a multiple of what it must. Counted, not timed; beside it what
+// other ways of doing it cost by published algorithms (their figures were counted over the same
+// pairs and are quoted, not run here).
 #include <algorithm>
 #include <cstdio>
 #include <memory>
@@ -34,7 +35,8 @@ struct Ratios {
   int pairs = 0, chains = 0;
 
   void add(int64_t received, int64_t bound, bool is_chain) {
-    const double ratio = bound == 0 ? 1.0 : static_cast<double>(received) / static_cast<double>(bound);
+    const double ratio =
+        bound == 0 ? 1.0 : static_cast<double>(received) / static_cast<double>(bound);
     sum += ratio;
     worst = std::max(worst, ratio);
     ++pairs;
@@ -50,7 +52,9 @@ Ratios ratios(const MeshPtr& mesh, const TensorType& type, Form form) {
   for (const DistAttr& from : placements)
     for (const DistAttr& to : placements) {
       if (from == to) continue;
-      const auto way = form == Form::kDirect ? std::vector<Exchange>{{ReshardKind::kMessages, from, to}} : plan_reshard(type, from, to);
+      const auto way = form == Form::kDirect
+                           ? std::vector<Exchange>{{ReshardKind::kMessages, from, to}}
+                           : plan_reshard(type, from, to);
       int64_t received = 0, bound = 0;
       for (Rank process : mesh->processes()) {
         received = std::max(received, received_elements(type.shape, way, process));
@@ -64,7 +68,8 @@ Ratios ratios(const MeshPtr& mesh, const TensorType& type, Form form) {
 struct Row {
   const char* mesh;
   int rank;
-  const char* published;  // mean, worst: greedy by axis | shortest chain | that with permutes | gather all and cut
+  const char* published;  // mean, worst: greedy by axis | shortest chain | that with permutes |
+                          // gather all and cut
 };
 
 int run() {
@@ -73,17 +78,21 @@ int run() {
                       {"a=2 b=2 c=2", 3, "2.27/8.0  1.38/3.3  1.21/3.0  4.6"},
                       {"a=2 b=4 c=8", 3, "12.5/64   1.64/4.3  1.40/3.2  31"}};
   std::printf(
-      "most received / must be received, over all ordered pairs of placements; the published figures are of DTensor's greedy way, a\n"
-      "shortest chain of all-gather, all-to-all and slice, the same with permutes, and Paddle's n-D way\n\n");
-  std::printf("%-12s %-15s %6s  %-12s %-28s  %s\n", "mesh", "tensor", "pairs", "direct", "chosen by cost (chains)",
-              "published: mean/worst");
+      "most received / must be received, over all ordered pairs of placements; the published "
+      "figures are of DTensor's greedy way, a\n"
+      "shortest chain of all-gather, all-to-all and slice, the same with permutes, and Paddle's "
+      "n-D way\n\n");
+  std::printf("%-12s %-15s %6s  %-12s %-28s  %s\n", "mesh", "tensor", "pairs", "direct",
+              "chosen by cost (chains)", "published: mean/worst");
   for (const Row& row : rows) {
     const auto mesh = std::make_shared<const ProcessMesh>(parse_mesh(row.mesh));
     for (int64_t extent : {int64_t{64}, row.rank == 2 ? int64_t{4096} : int64_t{256}}) {
       const TensorType type{DType::kF32, Dims::filled(row.rank, extent)};
-      const Ratios direct = ratios(mesh, type, Form::kDirect), chosen = ratios(mesh, type, Form::kChosen);
-      std::printf("%-12s f32[%s]%*s %6d  %4.2f/%-4.2f    %4.2f/%-4.2f (%d)%*s  %s\n", row.mesh, to_text(type.shape).c_str(),
-                  static_cast<int>(10 - to_text(type.shape).size()), "", direct.pairs, direct.sum / direct.pairs, direct.worst,
+      const Ratios direct = ratios(mesh, type, Form::kDirect),
+                   chosen = ratios(mesh, type, Form::kChosen);
+      std::printf("%-12s f32[%s]%*s %6d  %4.2f/%-4.2f    %4.2f/%-4.2f (%d)%*s  %s\n", row.mesh,
+                  to_text(type.shape).c_str(), static_cast<int>(10 - to_text(type.shape).size()),
+                  "", direct.pairs, direct.sum / direct.pairs, direct.worst,
                   chosen.sum / chosen.pairs, chosen.worst, chosen.chains, 10, "", row.published);
     }
   }

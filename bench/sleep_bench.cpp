@@ -1,5 +1,6 @@
-// Steps of pipelines whose kernels sleep, against the virtual clock: the ratio of the measured step to the one that is foretold, a line a
-// schedule. Sleeping ranks need no cores, so any number of them runs on any machine.
+// Steps of pipelines whose kernels sleep, against the virtual clock: the ratio of the measured step
+// to the one that is foretold, a line a schedule. Sleeping ranks need no cores, so any number of
+// them runs on any machine.
 //
 //     sleep_bench [MILLISECONDS OF A FORWARD [STEPS [SCHEDULE]]]
 #include <fmt/format.h>
@@ -19,7 +20,8 @@ namespace tessera {
 namespace {
 
 double median(std::vector<double> times) {
-  std::nth_element(times.begin(), times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2), times.end());
+  std::nth_element(times.begin(), times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2),
+                   times.end());
   return times[times.size() / 2];
 }
 
@@ -34,7 +36,9 @@ double measured_step(const std::shared_ptr<const TaskGraph>& graph, int steps) {
   for (int step = 0; step <= steps; ++step) {
     const auto begin = std::chrono::steady_clock::now();
     runtime.run(program, {{"x", &x}}, results);
-    if (step > 0) times.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+    if (step > 0)
+      times.push_back(
+          std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
   }
   return median(times);
 }
@@ -47,7 +51,9 @@ double measured_period(const std::shared_ptr<const TaskGraph>& graph, int steps)
   const Tensor x(graph->inputs.front().type);
   std::array<TensorMap, kStepsUnderWay> results;
   std::vector<double> times;
-  const auto begin = [&](int step) { runtime.begin_step(program, {{"x", &x}}, results[static_cast<size_t>(step % kStepsUnderWay)]); };
+  const auto begin = [&](int step) {
+    runtime.begin_step(program, {{"x", &x}}, results[step % kStepsUnderWay]);
+  };
   begin(0);
   for (int step = 0; step < kFirst + steps; ++step) {
     begin(step + 1);
@@ -64,7 +70,7 @@ double least_period(const std::shared_ptr<const TaskGraph>& graph) {
   std::vector<double> times(static_cast<size_t>(actors.rank_count()) * graph->tasks.size(), 0);
   for (int rank = 0; rank < actors.rank_count(); ++rank)
     for (TaskId task : actors.order_of(rank))
-      times[static_cast<size_t>(actors.actor_id(rank, task))] = time_asleep(graph->tasks[static_cast<size_t>(task)]).value();
+      times[actors.actor_id(rank, task)] = time_asleep(graph->tasks[task]).value();
   return find_slowest_cycle(make_marked_graph(actors, orders_of(actors)), times).period;
 }
 
@@ -75,7 +81,8 @@ struct Setup {
   bool mixed = false;
 };
 
-/// Forward and both gradients take `unit` each; or one stage is slower and each has another share of the backward.
+/// Forward and both gradients take `unit` each; or one stage is slower and each has another share
+/// of the backward.
 std::vector<StageWork> stages_of(const Setup& setup, double unit) {
   std::vector<StageWork> stages;
   const int count = static_cast<int>(processes_for(setup.kind, setup.processes).size());
@@ -90,16 +97,21 @@ std::vector<StageWork> stages_of(const Setup& setup, double unit) {
 double compare(const Setup& setup, double unit, int steps) {
   const int64_t micro_batches = 2 * setup.processes;
   const auto graph = std::make_shared<const TaskGraph>(
-      sleeping_pipeline(stages_of(setup, unit), {processes_for(setup.kind, setup.processes), setup.mixed}, micro_batches, setup.kind)
+      sleeping_pipeline(stages_of(setup, unit),
+                        {processes_for(setup.kind, setup.processes), setup.mixed}, micro_batches,
+                        setup.kind)
           .tasks);
   const Simulation foretold = simulate_sleep(graph, 2, kFake);
   const double measured = measured_step(graph, steps), ratio = measured / foretold.step.value();
   double span_bubble = 0;
-  for (const RankTimes& rank : foretold.ranks) span_bubble = std::max(span_bubble, rank.bubble_of_span());
+  for (const RankTimes& rank : foretold.ranks)
+    span_bubble = std::max(span_bubble, rank.bubble_of_span());
   fmt::print(
-      "{:12} p={} m={} {:8} {:15} foretold {:7.1f} ms, measured {:7.1f} ms, ratio {:.4f}; bubble of the step {:.3f}, of a process {:.3f}\n",
-      to_text(setup.kind), setup.processes, micro_batches, setup.equal ? "equal" : "unequal", setup.mixed ? "hosts + devices" : "hosts",
-      1e3 * foretold.step.value(), 1e3 * measured, ratio, foretold.bubble(), span_bubble);
+      "{:12} p={} m={} {:8} {:15} foretold {:7.1f} ms, measured {:7.1f} ms, ratio {:.4f}; bubble "
+      "of the step {:.3f}, of a process {:.3f}\n",
+      to_text(setup.kind), setup.processes, micro_batches, setup.equal ? "equal" : "unequal",
+      setup.mixed ? "hosts + devices" : "hosts", 1e3 * foretold.step.value(), 1e3 * measured, ratio,
+      foretold.bubble(), span_bubble);
   std::fflush(stdout);
   return std::abs(ratio - 1);
 }
@@ -109,16 +121,21 @@ double compare_periods(const Setup& setup, double unit, int steps) {
   const int64_t micro_batches = 2 * setup.processes;
   const std::vector<StageWork> stages = stages_of(setup, unit);
   const auto graph = std::make_shared<const TaskGraph>(
-      sleeping_pipeline(stages, {processes_for(setup.kind, setup.processes)}, micro_batches, setup.kind).tasks);
+      sleeping_pipeline(stages, {processes_for(setup.kind, setup.processes)}, micro_batches,
+                        setup.kind)
+          .tasks);
   const Simulation meeting = simulate_sleep(graph, 2);
-  const double least = least_period(graph), measured = measured_period(graph, steps), ratio = measured / least;
+  const double least = least_period(graph), measured = measured_period(graph, steps),
+               ratio = measured / least;
   double work = 0;
   for (const RankTimes& rank : meeting.ranks) work += rank.compute.value() / setup.processes;
   fmt::print(
-      "{:12} p={} m={} {:8} a step {:7.1f} ms; without a pause: least {:7.1f} ms, measured {:7.1f} ms, ratio {:.4f}; bubble {:.3f}, not "
+      "{:12} p={} m={} {:8} a step {:7.1f} ms; without a pause: least {:7.1f} ms, measured {:7.1f} "
+      "ms, ratio {:.4f}; bubble {:.3f}, not "
       "{:.3f}\n",
-      to_text(setup.kind), setup.processes, micro_batches, setup.equal ? "equal" : "unequal", 1e3 * meeting.step.value(), 1e3 * least,
-      1e3 * measured, ratio, 1 - work / least, meeting.bubble());
+      to_text(setup.kind), setup.processes, micro_batches, setup.equal ? "equal" : "unequal",
+      1e3 * meeting.step.value(), 1e3 * least, 1e3 * measured, ratio, 1 - work / least,
+      meeting.bubble());
   std::fflush(stdout);
   return std::abs(ratio - 1);
 }
@@ -134,13 +151,16 @@ int main(int argc, char** argv) {
   double worst_period = 0;
   for (const PipelineFacts& facts : pipeline_schedules())
     for (bool equal : argc > 3 ? std::vector<bool>{} : std::vector<bool>{true, false})
-      worst_period = std::max(worst_period, compare_periods({facts.kind, 4, equal}, unit, 2 * steps));
+      worst_period =
+          std::max(worst_period, compare_periods({facts.kind, 4, equal}, unit, 2 * steps));
   fmt::print("the largest difference is {:.2f}%\n\nsteps that meet\n", 100 * worst_period);
   double worst = 0;
   const std::string_view only = argc > 3 ? argv[3] : "";
   for (const PipelineFacts& facts : pipeline_schedules())
-    for (int processes : only.empty() || only == facts.name ? std::vector{2, 4} : std::vector<int>{})
+    for (int processes :
+         only.empty() || only == facts.name ? std::vector{2, 4} : std::vector<int>{})
       for (bool equal : {true, false})
-        for (bool mixed : {false, true}) worst = std::max(worst, compare({facts.kind, processes, equal, mixed}, unit, steps));
+        for (bool mixed : {false, true})
+          worst = std::max(worst, compare({facts.kind, processes, equal, mixed}, unit, steps));
   fmt::print("the largest difference is {:.2f}%\n", 100 * worst);
 }

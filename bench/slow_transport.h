@@ -1,4 +1,5 @@
-// A network that is slower than this machine's memory, for benchmarks of what runs behind transfers.
+// A network that is slower than this machine's memory, for benchmarks of what runs behind
+// transfers.
 #pragma once
 
 #include <algorithm>
@@ -8,14 +9,15 @@
 #include <memory>
 #include <utility>
 
-#include "runtime/transport.h"
+#include "comm/transport.h"
 
 namespace tessera {
 
 /// A link that sends one piece after the other, so many bytes a second.
 class SlowTransport : public Transport {
  public:
-  SlowTransport(std::unique_ptr<Transport> inner, double bytes_per_second) : inner_(std::move(inner)), speed_(bytes_per_second) {}
+  SlowTransport(std::unique_ptr<Transport> inner, double bytes_per_second)
+      : inner_(std::move(inner)), speed_(bytes_per_second) {}
 
   /// requires  nothing is under way
   void set_speed(double bytes_per_second) { speed_ = bytes_per_second; }
@@ -29,9 +31,12 @@ class SlowTransport : public Transport {
     free_ = std::max(free_, Clock::now()) + std::chrono::duration_cast<Clock::duration>(takes);
     pieces_.push_back({to, tag, data, &under_way, free_});
   }
-  void receive(int from, int tag, std::span<std::byte> data, Countdown& under_way) override { inner_->receive(from, tag, data, under_way); }
+  void receive(int from, int tag, std::span<std::byte> data, Countdown& under_way) override {
+    inner_->receive(from, tag, data, under_way);
+  }
   int new_group(std::span<const int> members) override { return inner_->new_group(members); }
-  void begin(const Collective& what, int group, const std::byte* source, std::byte* target, Countdown& under_way) override {
+  void begin(const Collective& what, int group, const std::byte* source, std::byte* target,
+             Countdown& under_way) override {
     inner_->begin(what, group, source, target, under_way);
   }
   void abandon() override {
@@ -40,7 +45,8 @@ class SlowTransport : public Transport {
   }
   bool poll(const OnMessage& on_message) override {
     for (; !pieces_.empty() && pieces_.front().due <= Clock::now(); pieces_.pop_front())
-      inner_->send_data(pieces_.front().to, pieces_.front().tag, pieces_.front().data, *pieces_.front().under_way);
+      inner_->send_data(pieces_.front().to, pieces_.front().tag, pieces_.front().data,
+                        *pieces_.front().under_way);
     return inner_->poll(on_message);
   }
 

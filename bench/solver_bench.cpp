@@ -1,7 +1,9 @@
-// The solver on the public instances of the ASPLOS 2025 contest, beside what is published about them. The instances are not part of the
-// project: they are looked for in the folder that TESSERA_IOPDDL names, else in shared/data/iopddl beside the project.
+// The solver on the public instances of the ASPLOS 2025 contest, beside what is published about
+// them. The instances are not part of the project: they are looked for in the folder that
+// TESSERA_IOPDDL names, else in shared/data/iopddl beside the project.
 //
-//   ./dev bench solver [SECONDS [SEEDS [THREADS [INSTANCES]]]]     60 seconds an instance, 1 seed, 2 threads, all instances ("KMS": three)
+//   ./dev bench solver [SECONDS [SEEDS [THREADS [INSTANCES]]]]     60 seconds an instance, 1 seed,
+//   2 threads, all instances ("KMS": three)
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -50,7 +52,8 @@ struct Run {
 /// When the cost was first within 5% of the last one.
 double time_near_the_end(const Answer& answer) {
   for (const Improvement& improvement : answer.trace)
-    if (improvement.cost && static_cast<double>(*improvement.cost) <= 1.05 * static_cast<double>(*answer.cost))
+    if (improvement.cost &&
+        static_cast<double>(*improvement.cost) <= 1.05 * static_cast<double>(*answer.cost))
       return improvement.at.value();
   return 1e30;
 }
@@ -94,26 +97,33 @@ int main_of(int argc, char** argv) {
     std::puts("the contest's instances are not here: set TESSERA_IOPDDL to their folder");
     return 0;
   }
-  std::puts(fmt::format("{:.0f} s an instance, reading included, {} threads, median of {} seeds", seconds, threads, seeds).c_str());
+  std::puts(fmt::format("{:.0f} s an instance, reading included, {} threads, median of {} seeds",
+                        seconds, threads, seeds)
+                .c_str());
   std::puts(
-      "| instance | cost | over best known | bound | gap | proved | reading s | first answer s later | within 5% s | best s | total s | "
+      "| instance | cost | over best known | bound | gap | proved | reading s | first answer s "
+      "later | within 5% s | best s | total s | "
       "contest over best | published bound |");
   std::puts("|---|---|---|---|---|---|---|---|---|---|---|---|---|");
   for (const Published& published : kPublished) {
     if (!chosen.empty() && chosen.find(published.instance) == std::string_view::npos) continue;
-    const std::filesystem::path file = folder / fmt::format("asplos-2025-iopddl-{}.json.gz", published.instance);
+    const std::filesystem::path file =
+        folder / fmt::format("asplos-2025-iopddl-{}.json.gz", published.instance);
     if (!std::filesystem::exists(file)) continue;
     std::vector<Run> runs;
-    for (int seed = 1; seed <= seeds; ++seed) runs.push_back(run(file, seconds, static_cast<uint64_t>(seed), threads));
+    for (int seed = 1; seed <= seeds; ++seed)
+      runs.push_back(run(file, seconds, static_cast<uint64_t>(seed), threads));
     std::ranges::sort(runs, {}, &Run::cost);
     const Run& median = runs[runs.size() / 2];
-    std::puts(
-        fmt::format("| {} | {:.0f} | {:+.4f}% | {:.0f} | {:.4f}% | {} | {:.1f} | {:.1f} | {:.1f} | {:.1f} | {:.1f} | {:+.4f}% | {:.0f} |",
-                    published.instance, median.cost, 100 * (median.cost / published.best - 1), median.bound,
-                    100 * (1 - median.bound / median.cost), median.optimal ? "yes" : "no", median_of(runs, &Run::reading),
-                    median_of(runs, &Run::first), median_of(runs, &Run::near), median.to_best, median.total,
-                    100 * (published.contest / published.best - 1), published.bound)
-            .c_str());
+    std::puts(fmt::format("| {} | {:.0f} | {:+.4f}% | {:.0f} | {:.4f}% | {} | {:.1f} | {:.1f} | "
+                          "{:.1f} | {:.1f} | {:.1f} | {:+.4f}% | {:.0f} |",
+                          published.instance, median.cost, 100 * (median.cost / published.best - 1),
+                          median.bound, 100 * (1 - median.bound / median.cost),
+                          median.optimal ? "yes" : "no", median_of(runs, &Run::reading),
+                          median_of(runs, &Run::first), median_of(runs, &Run::near), median.to_best,
+                          median.total, 100 * (published.contest / published.best - 1),
+                          published.bound)
+                  .c_str());
     std::fflush(stdout);
   }
   return 0;

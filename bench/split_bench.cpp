@@ -1,6 +1,7 @@
-// Products in stripes against whole ones: two processes, layers of Megatron's kind with rows divided between them. Products sleep for as long as
-// an accelerator would take, and what the processes send arrives as late as a network would bring it: neither needs cores, so the ratio says
-// something on any machine.
+// Products in stripes against whole ones: two processes, layers of Megatron's kind with rows
+// divided between them. Products sleep for as long as an accelerator would take, and what the
+// processes send arrives as late as a network would bring it: neither needs cores, so the ratio
+// says something on any machine.
 //
 //     mpirun -n 2 split_bench [MILLISECONDS a product [MILLISECONDS a transfer]]
 #include <algorithm>
@@ -10,11 +11,11 @@
 #include <thread>
 #include <vector>
 
+#include "comm/mpi/mpi_process.h"
+#include "comm/network.h"
 #include "kernels/kernel_set.h"
 #include "lower/lower.h"
-#include "mpi/mpi_process.h"
 #include "ops/builder.h"
-#include "runtime/network.h"
 #include "runtime/runtime.h"
 #include "slow_transport.h"
 
@@ -30,8 +31,10 @@ Graph layers() {
   ValueId h = b.input("x", {DType::kF32, {kRows, kWidth}});
   for (int layer = 0; layer < kLayers; ++layer) {
     const std::string number = std::to_string(layer);
-    const ValueId up = b.variable("up" + number, {DType::kF32, {kWidth, kInner}}, Initializer::normal(0, 0.01));
-    const ValueId down = b.variable("down" + number, {DType::kF32, {kInner, kWidth}}, Initializer::normal(0, 0.01));
+    const ValueId up =
+        b.variable("up" + number, {DType::kF32, {kWidth, kInner}}, Initializer::normal(0, 0.01));
+    const ValueId down =
+        b.variable("down" + number, {DType::kF32, {kInner, kWidth}}, Initializer::normal(0, 0.01));
     const ValueId u = b.dot(h, up, "mk,kn->mn", "u" + number);
     h = b.unary("neg", b.dot(u, down, "mk,kn->mn", "d" + number), "h" + number);
   }
@@ -42,7 +45,8 @@ Graph layers() {
 /// Sleeps in the place of a product; a stripe of it sleeps for its part of the time.
 BoundKernel bind_sleep(const LocalCall& call) {
   double products = static_cast<double>(element_count(call.outputs[0].shape));
-  products *= static_cast<double>(element_count(call.inputs[0].shape)) / static_cast<double>(call.outputs[0].shape[0]);
+  products *= static_cast<double>(element_count(call.inputs[0].shape)) /
+              static_cast<double>(call.outputs[0].shape[0]);
   const auto time = std::chrono::duration<double>(products * call.reals.at(0));
   return {[time](const KernelBuffers&) { std::this_thread::sleep_for(time); }, Bytes(0)};
 }
@@ -50,15 +54,20 @@ BoundKernel bind_sleep(const LocalCall& call) {
 std::shared_ptr<const TaskGraph> sleeping_layers(int64_t stripes, Seconds product) {
   CompileOptions options;
   options.split_matmuls.stripes = stripes;
-  const std::vector<Mark> marks = {shard_tensor("{x,h*}", "P(\"tp\")"), shard_tensor("up*", "P(None, \"tp\")"),
-                                   shard_tensor("down*", "P(\"tp\")"), shard_op("u*", "[P(), P(None, \"tp\")]")};
-  auto tasks =
-      std::make_shared<TaskGraph>(compile(layers(), std::make_shared<const ProcessMesh>(parse_mesh("tp=2")), marks, options).tasks);
-  tasks->kernels = std::make_shared<const KernelSet>(std::vector<NamedKernel>{{"sleeping_product", bind_sleep}});
-  const double of_a_multiplication = product.value() / static_cast<double>(kRows * kWidth * kInner / 2);
+  const std::vector<Mark> marks = {
+      shard_tensor("{x,h*}", "P(\"tp\")"), shard_tensor("up*", "P(None, \"tp\")"),
+      shard_tensor("down*", "P(\"tp\")"), shard_op("u*", "[P(), P(None, \"tp\")]")};
+  auto tasks = std::make_shared<TaskGraph>(
+      compile(layers(), std::make_shared<const ProcessMesh>(parse_mesh("tp=2")), marks, options)
+          .tasks);
+  tasks->kernels =
+      std::make_shared<const KernelSet>(std::vector<NamedKernel>{{"sleeping_product", bind_sleep}});
+  const double of_a_multiplication =
+      product.value() / static_cast<double>(kRows * kWidth * kInner / 2);
   for (Task& task : tasks->tasks)
     for (KernelStep& step : task.steps)
-      if (step.call.kernel == "dot_general") step.call = {"sleeping_product", {}, {of_a_multiplication}, ""};
+      if (step.call.kernel == "dot_general")
+        step.call = {"sleeping_product", {}, {of_a_multiplication}, ""};
   return tasks;
 }
 
@@ -72,7 +81,9 @@ double median_step(const std::shared_ptr<Network>& network, int64_t stripes, Sec
   for (int step = 0; step < kSteps + 2; ++step) {
     const auto start = std::chrono::steady_clock::now();
     runtime.run(program, {{"x", &x}}, results);
-    if (step >= 2) times.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+    if (step >= 2)
+      times.push_back(
+          std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
   }
   std::sort(times.begin(), times.end());
   return times[times.size() / 2];
@@ -81,22 +92,27 @@ double median_step(const std::shared_ptr<Network>& network, int64_t stripes, Sec
 int run(Seconds product, Seconds transfer) {
   MpiProcess process;
   if (process.members() != 2) {
-    if (process.member() == 0) std::printf("split_bench wants two processes: mpirun -n 2 split_bench\n");
+    if (process.member() == 0)
+      std::printf("split_bench wants two processes: mpirun -n 2 split_bench\n");
     return 0;
   }
-  const double bytes = 4.0 * kRows / 2 * kWidth;  // that each process receives before or after a product
-  const auto network = std::make_shared<Network>(std::make_unique<SlowTransport>(process.transport(), bytes / transfer.value()));
+  const double bytes =
+      4.0 * kRows / 2 * kWidth;  // that each process receives before or after a product
+  const auto network = std::make_shared<Network>(
+      std::make_unique<SlowTransport>(process.transport(), bytes / transfer.value()));
   const double whole = median_step(network, 1, product);
   if (process.member() == 0)
-    std::printf("%d products of %.1f ms, each with a transfer of %.1f ms: %.1f ms a step\n", 2 * kLayers, 1e3 * product.value(),
-                1e3 * transfer.value(), 1e3 * whole);
+    std::printf("%d products of %.1f ms, each with a transfer of %.1f ms: %.1f ms a step\n",
+                2 * kLayers, 1e3 * product.value(), 1e3 * transfer.value(), 1e3 * whole);
   for (const int64_t stripes : {2, 4, 8}) {
     const double time = median_step(network, stripes, product);
     const auto parts = static_cast<double>(stripes);
-    const Seconds foretold = split_time(stripes, {Seconds(transfer.value() / parts), Seconds(product.value() / parts), Seconds(0)});
+    const Seconds foretold = split_time(
+        stripes, {Seconds(transfer.value() / parts), Seconds(product.value() / parts), Seconds(0)});
     if (process.member() == 0)
-      std::printf("%d stripes: %.1f ms, %.2f of whole; without copies it could be %.2f\n", static_cast<int>(stripes), 1e3 * time,
-                  time / whole, foretold.value() / (product + transfer).value());
+      std::printf("%d stripes: %.1f ms, %.2f of whole; without copies it could be %.2f\n",
+                  static_cast<int>(stripes), 1e3 * time, time / whole,
+                  foretold.value() / (product + transfer).value());
   }
   return 0;
 }
@@ -105,6 +121,8 @@ int run(Seconds product, Seconds transfer) {
 }  // namespace tessera
 
 int main(int argc, char** argv) {
-  const auto milliseconds = [&](int at) { return tessera::Seconds(1e-3 * (argc > at ? std::atof(argv[at]) : 15)); };
+  const auto milliseconds = [&](int at) {
+    return tessera::Seconds(1e-3 * (argc > at ? std::atof(argv[at]) : 15));
+  };
   return tessera::run(milliseconds(1), milliseconds(2));
 }

@@ -10,13 +10,15 @@ endif()
 
 set(CMAKE_CXX_FLAGS_RELEASE "-O3")
 set(CMAKE_CXX_FLAGS_DEBUG "-O0 -g1 -D_GLIBCXX_ASSERTIONS")
-add_compile_options(-Wall -Wextra -Wshadow -Wnon-virtual-dtor -Werror)
+add_compile_options(-Wall -Wextra -Wshadow -Wnon-virtual-dtor -Wconversion -Werror)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # g++ 12 warns about freed and uninitialised memory inside libstdc++ at -O3 (GCC bugs 105562, 105329, 107852).
   add_compile_options(-Wno-maybe-uninitialized -Wno-restrict -Wno-stringop-overflow -Wno-array-bounds -Wno-dangling-pointer)
 else()
   # std::stable_sort of libstdc++ 12 calls a function that it has itself deprecated; g++ is silent about system headers.
   add_compile_options(-Wno-deprecated-declarations)
+  # g++ leaves sign conversions out of -Wconversion for C++: a signed index of a container needs no cast.
+  add_compile_options(-Wno-sign-conversion)
 endif()
 if(TESSERA_SANITIZE)
   # -O1: half the time to build, and stacks that can be read.

@@ -1,4 +1,5 @@
-// docs/pipelines.md: what its table says of the schedules is what the virtual clock says of their orders.
+// docs/pipelines.md: what its table says of the schedules is what the virtual clock says of their
+// orders.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -15,7 +16,8 @@ constexpr int kDevices = 8, kMicroBatches = 24;
 
 PipelineShape shape_for(PipelineKind kind) {
   switch (kind) {
-    case PipelineKind::kInterleaved: return chain_of(kDevices, 2, StagePlacement::kRoundRobin, kMicroBatches);
+    case PipelineKind::kInterleaved:
+      return chain_of(kDevices, 2, StagePlacement::kRoundRobin, kMicroBatches);
     case PipelineKind::kZeroBubbleV:
     case PipelineKind::kVHalf:
     case PipelineKind::kVMin: return chain_of(kDevices, 2, StagePlacement::kV, kMicroBatches);
@@ -31,15 +33,19 @@ DeviceOrders orders_of(PipelineKind kind, PipelineShape& shape) {
 
 /// Bubbles in parts of the span, and of the step.
 std::string schedules_table() {
-  std::string text = fmt::format("{:<12} {:>9} {:>12} {:>12} {:>14}\n", "schedule", "stages", "span bubble", "step bubble", "kept at most");
+  std::string text = fmt::format("{:<12} {:>9} {:>12} {:>12} {:>14}\n", "schedule", "stages",
+                                 "span bubble", "step bubble", "kept at most");
   for (const PipelineFacts& facts : pipeline_schedules()) {
     PipelineShape shape = shape_for(facts.kind);
     const PassTimeline timeline = *run_on_clock(shape, orders_of(facts.kind, shape));
     double bubble = 0;
-    for (const DeviceUse& use : timeline.devices) bubble = std::max(bubble, use.bubble() / use.span());
+    for (const DeviceUse& use : timeline.devices)
+      bubble = std::max(bubble, use.bubble() / use.span());
     const double busy = timeline.devices.front().busy;  // the same on all
-    text += fmt::format("{:<12} {:>9} {:>11.1f}% {:>11.1f}% {:>14.3g}\n", facts.name, shape.stages.size(), 100 * bubble,
-                        100 * (timeline.duration() - busy) / timeline.duration(), timeline.most_kept());
+    text +=
+        fmt::format("{:<12} {:>9} {:>11.1f}% {:>11.1f}% {:>14.3g}\n", facts.name,
+                    shape.stages.size(), 100 * bubble,
+                    100 * (timeline.duration() - busy) / timeline.duration(), timeline.most_kept());
   }
   return text;
 }

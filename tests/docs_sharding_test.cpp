@@ -7,10 +7,10 @@
 #include "document_examples.h"
 #include "lower/lower.h"
 #include "lower/partition.h"
-#include "lower/split_matmuls.h"
+#include "lower/passes/split_matmuls.h"
 #include "observed_run.h"
 #include "ops/builder.h"
-#include "ops/discovery.h"
+#include "ops/discovery/discovery.h"
 #include "ops/spatial.h"
 
 namespace tessera {
@@ -54,8 +54,9 @@ std::string boxes_text() {
   const SixByTwelve example;
   std::string text = "mesh " + to_text(*example.mesh) + ", processes";
   for (int i = 0; i < example.mesh->size(); ++i)
-    text += fmt::format("{}{}", to_text(example.mesh->coordinate_at(i)).ends_with(",0") ? " | " : " ",
-                        example.mesh->processes()[static_cast<size_t>(i)]);
+    text +=
+        fmt::format("{}{}", to_text(example.mesh->coordinate_at(i)).ends_with(",0") ? " | " : " ",
+                    example.mesh->processes()[i]);
   text += "\n";
   for (const auto& [written, spec] : std::vector<std::pair<std::string, std::vector<std::string>>>{
            {"[None, None]", {"", ""}}, {"['x', 'y']", {"x", "y"}}, {"['y', 'x']", {"y", "x"}}}) {
@@ -64,9 +65,10 @@ std::string boxes_text() {
     for (Rank process : example.mesh->processes()) {
       const Coordinate at = *example.mesh->coordinate_of(process);
       const Box box = attr.box(example.shape, at);
-      const int64_t first = 12 * box.ranges[0].begin + box.ranges[1].begin, last = 12 * (box.ranges[0].end - 1) + box.ranges[1].end - 1;
-      text += fmt::format("  process {} at ({})  holds {:12}  {:4}  first {:2}  last {}\n", process, to_text(at), to_text(box),
-                          extents(box.shape()), first, last);
+      const int64_t first = 12 * box.ranges[0].begin + box.ranges[1].begin,
+                    last = 12 * (box.ranges[0].end - 1) + box.ranges[1].end - 1;
+      text += fmt::format("  process {} at ({})  holds {:12}  {:4}  first {:2}  last {}\n", process,
+                          to_text(at), to_text(box), extents(box.shape()), first, last);
     }
   }
   return text;
@@ -74,12 +76,16 @@ std::string boxes_text() {
 
 std::string uneven_text() {
   std::string text;
-  for (const auto& [mesh_text, type_text] : std::vector<std::pair<std::string, std::string>>{
-           {"dp=4", "f32[10@dp]"}, {"dp=4", "f32[2@dp]"}, {"dp=2 cp=3", "f32[10@dp@cp]"}, {"tp=2", "f32[12@tp:4]"}}) {
+  for (const auto& [mesh_text, type_text] :
+       std::vector<std::pair<std::string, std::string>>{{"dp=4", "f32[10@dp]"},
+                                                        {"dp=4", "f32[2@dp]"},
+                                                        {"dp=2 cp=3", "f32[10@dp@cp]"},
+                                                        {"tp=2", "f32[12@tp:4]"}}) {
     const MeshPtr mesh = mesh_of(mesh_text);
     const DistType tensor = parse_dist_type(type_text, mesh);
     std::vector<std::string> boxes;
-    for (Rank process : mesh->processes()) boxes.push_back(to_text(tensor.attr.box(tensor.type.shape, *mesh->coordinate_of(process))));
+    for (Rank process : mesh->processes())
+      boxes.push_back(to_text(tensor.attr.box(tensor.type.shape, *mesh->coordinate_of(process))));
     text += fmt::format("{:13} on {:9}  {}\n", type_text, mesh_text, join(boxes, " "));
   }
   return text;
@@ -99,7 +105,8 @@ struct OneOp {
 OneOp matmul() {
   OneOp one;
   Builder builder(one.graph);
-  builder.dot(builder.input("A", f32({64, 10})), builder.input("B", f32({10, 50})), "mk,kn->mn", "C");
+  builder.dot(builder.input("A", f32({64, 10})), builder.input("B", f32({10, 50})), "mk,kn->mn",
+              "C");
   return one;
 }
 
@@ -111,10 +118,14 @@ std::string rules_text() {
     build(builder);
     text += fmt::format("{:12} {}\n", name, to_text(one.rule()));
   };
-  add("dot_general", [](Builder& b) { b.dot(b.input("a", f32({64, 10})), b.input("b", f32({10, 50})), "mk,kn->mn"); });
+  add("dot_general", [](Builder& b) {
+    b.dot(b.input("a", f32({64, 10})), b.input("b", f32({10, 50})), "mk,kn->mn");
+  });
   add("add", [](Builder& b) { b.add(b.input("a", f32({4, 6})), b.input("b", f32({4, 6}))); });
   add("reduce max", [](Builder& b) { b.reduce(ReduceOp::kMax, b.input("a", f32({4, 6})), {1}); });
-  add("gather", [](Builder& b) { b.gather(b.input("table", f32({8, 3})), b.input("ids", {DType::kI32, {4}})); });
+  add("gather", [](Builder& b) {
+    b.gather(b.input("table", f32({8, 3})), b.input("ids", {DType::kI32, {4}}));
+  });
   add("reshape", [](Builder& b) { b.reshape(b.input("a", f32({8, 3, 64})), {8, 192}); });
   add("attention", [](Builder& b) {
     const ValueId q = b.input("q", f32({2, 6, 4, 8}));
@@ -130,7 +141,8 @@ std::string discovery_text() {
     OneOp one;
     Builder builder(one.graph);
     build(builder);
-    text += fmt::format("{:12} {}\n", name, to_text(discover(find_operator(one.graph.ops().back().kind), one.seen())));
+    text += fmt::format("{:12} {}\n", name,
+                        to_text(discover(find_operator(one.graph.ops().back().kind), one.seen())));
   };
   add("dot_general", [](Builder& b) {
     const ValueId x = b.input("a", f32({64, 10}));
@@ -148,7 +160,8 @@ std::string discovery_text() {
 std::string signatures_text() {
   const OneOp one = matmul();
   std::string text;
-  for (const Signature& signature : signatures(one.seen(), one.rule())) text += to_text(signature) + "\n";
+  for (const Signature& signature : signatures(one.seen(), one.rule()))
+    text += to_text(signature) + "\n";
   return text;
 }
 
@@ -162,17 +175,19 @@ std::string refused_text() {
 std::string parts_text() {
   OneOp one;
   Builder builder(one.graph);
-  builder.dot(builder.input("x", f32({64, 10})), builder.input("w", f32({10, 50})), "mk,kn->mn", "y");
+  builder.dot(builder.input("x", f32({64, 10})), builder.input("w", f32({10, 50})), "mk,kn->mn",
+              "y");
   const Mark mark = shard_op("y", "((4,1),(1,1))");
   const ResolvedMarks resolved = resolve_marks(one.graph, mesh_of("d=4"), {mark});
   const OpSharding& sharding = resolved.ops.front().sharding;
   std::string text = "((4,1),(1,1)) on d=4\n";
   const auto line = [&](const std::string& name, const TensorType& type, const DistAttr& attr) {
-    text += fmt::format("  {} {:13}  {} each{}\n", name, to_text(type, attr), extents(attr.largest_shape(type.shape)),
-                        attr.is_replicated() ? ", whole" : "");
+    text +=
+        fmt::format("  {} {:13}  {} each{}\n", name, to_text(type, attr),
+                    extents(attr.largest_shape(type.shape)), attr.is_replicated() ? ", whole" : "");
   };
   for (int i = 0; i < 2; ++i)
-    line(i == 0 ? "x" : "w", one.seen().inputs[static_cast<size_t>(i)], input_attr(one.seen(), one.rule(), sharding, i));
+    line(i == 0 ? "x" : "w", one.seen().inputs[i], input_attr(one.seen(), one.rule(), sharding, i));
   line("y", one.seen().outputs[0], output_attr(one.seen(), one.rule(), sharding, 0));
   return text;
 }
@@ -184,10 +199,13 @@ std::string tensor_marks_text() {
   Graph graph;
   Builder(graph).unary("tanh", Builder(graph).input("x", f32({32, 8, 64})), "t");
   std::string text;
-  for (const char* placement : {"P(\"dp\", None, \"tp\")", "Shard(0), Shard(2)", "tp: Shard(2), dp: Shard(0)", "P(\"dp\")",
-                                "P((\"dp\",\"tp\"))", "Shard(0), Partial(sum)"}) {
+  for (const char* placement :
+       {"P(\"dp\", None, \"tp\")", "Shard(0), Shard(2)", "tp: Shard(2), dp: Shard(0)", "P(\"dp\")",
+        "P((\"dp\",\"tp\"))", "Shard(0), Partial(sum)"}) {
     const Mark mark = shard_tensor("t", placement);
-    text += fmt::format("{:26}  {}\n", placement, to_text(f32({32, 8, 64}), resolve_marks(graph, mesh, {mark}).values.front().attr));
+    text += fmt::format(
+        "{:26}  {}\n", placement,
+        to_text(f32({32, 8, 64}), resolve_marks(graph, mesh, {mark}).values.front().attr));
   }
   return text;
 }
@@ -195,11 +213,16 @@ std::string tensor_marks_text() {
 std::string op_marks_text() {
   const OneOp one = matmul();
   std::string text;
-  for (const char* placement : {"[P(\"dp\"), P(None,\"tp\")]", "[Shard(0), tp: Shard(1)]", "((2,1),(1,4))", "((2,4),(4,1))"}) {
+  for (const char* placement : {"[P(\"dp\"), P(None,\"tp\")]", "[Shard(0), tp: Shard(1)]",
+                                "((2,1),(1,4))", "((2,4),(4,1))"}) {
     const Mark mark = shard_op("C", placement);
-    const OpSharding sharding = resolve_marks(one.graph, mesh_of("dp=2 tp=4"), {mark}).ops.front().sharding;
-    const auto input = [&](int i) { return to_text(input_attr(one.seen(), one.rule(), sharding, i)); };
-    text += fmt::format("{:24}  {} x {} -> {}\n", placement, input(0), input(1), to_text(output_attr(one.seen(), one.rule(), sharding, 0)));
+    const OpSharding sharding =
+        resolve_marks(one.graph, mesh_of("dp=2 tp=4"), {mark}).ops.front().sharding;
+    const auto input = [&](int i) {
+      return to_text(input_attr(one.seen(), one.rule(), sharding, i));
+    };
+    text += fmt::format("{:24}  {} x {} -> {}\n", placement, input(0), input(1),
+                        to_text(output_attr(one.seen(), one.rule(), sharding, 0)));
   }
   return text;
 }
@@ -207,8 +230,9 @@ std::string op_marks_text() {
 std::string placements_text(const Graph& graph, const ShardedGraph& sharded) {
   std::string text;
   for (int i = 0; i < static_cast<int>(graph.values().size()); ++i) {
-    const std::string& reason = sharded.value_reasons[static_cast<size_t>(i)];
-    const std::string line = fmt::format("{:9} {:33}", graph.value({i}).name, to_text(graph.type({i}), sharded.of(ValueId{i})));
+    const std::string& reason = sharded.value_reasons[i];
+    const std::string line = fmt::format("{:9} {:33}", graph.value({i}).name,
+                                         to_text(graph.type({i}), sharded.of(ValueId{i})));
     text += reason.empty() ? std::string(trim(line)) + "\n" : fmt::format("{}  {}\n", line, reason);
   }
   for (const ShardingNote& note : sharded.notes) text += "note: " + note.text + "\n";
@@ -224,9 +248,12 @@ std::string propagation_text() {
   const ValueId bias = b.variable("bias", f32({32}), Initializer::constant(0));
   const ValueId down = b.variable("down", f32({32, 16}), Initializer::constant(0));
   const ValueId h = b.dot(x, up, "mk,kn->mn", "h");
-  const ValueId t = b.unary("tanh", b.add(h, b.broadcast(bias, {8, 32}, {1}, "bias_rows"), "s"), "t");
+  const ValueId t =
+      b.unary("tanh", b.add(h, b.broadcast(bias, {8, 32}, {1}, "bias_rows"), "s"), "t");
   b.dot(t, down, "mk,kn->mn", "y");
-  return placements_text(graph, propagate(graph, mesh_of("tp=4"), {shard_tensor("up", "P(None,\"tp\")", "plan.json marks[0]")}));
+  return placements_text(graph,
+                         propagate(graph, mesh_of("tp=4"),
+                                   {shard_tensor("up", "P(None,\"tp\")", "plan.json marks[0]")}));
 }
 
 std::string notes_text() {
@@ -235,8 +262,9 @@ std::string notes_text() {
   const ValueId x = b.input("x", f32({9, 8}));
   b.add(x, b.input("z", f32({9, 8})), "s");
   b.reshape(x, {8, 9}, "turned");
-  return placements_text(
-      graph, propagate(graph, mesh_of("tp=2"), {shard_tensor("x", "P(\"tp\")", "a.json"), shard_tensor("z", "P(None,\"tp\")", "b.json")}));
+  return placements_text(graph, propagate(graph, mesh_of("tp=2"),
+                                          {shard_tensor("x", "P(\"tp\")", "a.json"),
+                                           shard_tensor("z", "P(None,\"tp\")", "b.json")}));
 }
 
 /// What each process of `mesh` holds, on one line.
@@ -255,7 +283,8 @@ std::string chunks_text() {
     text += fmt::format("{:13} on tp=2", placement);
     for (int i = 0; i < 2; ++i) {
       text += i == 0 ? " " : "  |";
-      for (const Piece& piece : given.attr.pieces(given.type.shape, {i})) text += " " + to_text(piece.box);
+      for (const Piece& piece : given.attr.pieces(given.type.shape, {i}))
+        text += " " + to_text(piece.box);
     }
     text += "\n";
   }
@@ -263,20 +292,25 @@ std::string chunks_text() {
   Builder b(graph);
   const ValueId t = b.unary("tanh", b.reshape(b.input("x", f32({4, 3, 8})), {4, 24}, "flat"), "t");
   b.slice(t, {0, 8}, {4, 16}, {1, 1}, "keys");
-  return text + placements_text(graph, propagate(graph, mesh_of("tp=2"), {shard_tensor("x", "Shard(2)", "plan.json marks[0]")}));
+  return text +
+         placements_text(graph, propagate(graph, mesh_of("tp=2"),
+                                          {shard_tensor("x", "Shard(2)", "plan.json marks[0]")}));
 }
 
 std::string windows_text() {
   std::string text;
-  for (const char* placement :
-       {"f32[8@h]", "f32[8@h~8(-1:+1)]", "f32[16@h~8(*2-1:+1)]", "f32[10@h~8(+1:+1)]", "f32[12@h~8(+0:+2)~10(+0:+2)]"})
+  for (const char* placement : {"f32[8@h]", "f32[8@h~8(-1:+1)]", "f32[16@h~8(*2-1:+1)]",
+                                "f32[10@h~8(+1:+1)]", "f32[12@h~8(+0:+2)~10(+0:+2)]"})
     text += ranges_text("h=3", placement);
   const MeshPtr mesh = mesh_of("h=3");
-  const DistAttr from = parse_dist_type("f32[8@h]", mesh).attr, to = parse_dist_type("f32[8@h~8(-1:+1)]", mesh).attr;
+  const DistAttr from = parse_dist_type("f32[8@h]", mesh).attr,
+                 to = parse_dist_type("f32[8@h~8(-1:+1)]", mesh).attr;
   const Exchange exchange{classify({8}, from, to), from, to};
-  text += std::string(to_text(exchange.kind)) + " from " + to_text(from) + " to " + to_text(to) + ", as process 1 sees it\n";
+  text += std::string(to_text(exchange.kind)) + " from " + to_text(from) + " to " + to_text(to) +
+          ", as process 1 sees it\n";
   for (const Pull& pull : pulls({8}, exchange, 1))
-    if (pull.sender != 1) text += fmt::format("  {:6} from process {}\n", to_text(pull.box), pull.sender);
+    if (pull.sender != 1)
+      text += fmt::format("  {:6} from process {}\n", to_text(pull.box), pull.sender);
   return text;
 }
 
@@ -291,13 +325,16 @@ std::string halos_text() {
   graph.add_output("y2", convolution(b, y1, w2, same_places({3, 3}), "y2"));
   std::string text;
   for (HaloForm form : {HaloForm::kExchange, HaloForm::kRecompute}) {
-    const Compiled made = compile(graph, mesh_of("h=2"), {shard_tensor("x", "Shard(2)")}, {.dump = {}, .halos = {form}});
-    text += (form == HaloForm::kExchange ? "exchanged: y1 is " : "computed: y1 is ") + to_text(graph.type(y1), made.sharded.of(y1)) + "\n";
+    const Compiled made = compile(graph, mesh_of("h=2"), {shard_tensor("x", "Shard(2)")},
+                                  {.dump = {}, .halos = {form}});
+    text += (form == HaloForm::kExchange ? "exchanged: y1 is " : "computed: y1 is ") +
+            to_text(graph.type(y1), made.sharded.of(y1)) + "\n";
     for (const Task& task : made.tasks.tasks) {
       if (task.kind != Task::Kind::kExchange) continue;
-      const Register& target = made.tasks.registers[static_cast<size_t>(task.outputs.front())];
+      const Register& target = made.tasks.registers[task.outputs.front()];
       const int64_t elements = received_elements(target.type.shape, {task.exchange}, 0);
-      text += fmt::format("  process 0 receives {} bytes for {}\n", elements * size_of(target.type.dtype), target.name);
+      text += fmt::format("  process 0 receives {} bytes for {}\n",
+                          elements * size_of(target.type.dtype), target.name);
     }
   }
   return text;
@@ -310,7 +347,8 @@ std::string partial_text() {
   const ValueId p = b.dot(x, b.input("w", f32({16, 4})), "mk,kn->mn", "p");
   const ValueId q = b.dot(x, b.input("v", f32({16, 4})), "mk,kn->mn", "q");
   b.unary("tanh", b.add(p, q, "s"), "t");
-  return to_text(partition(graph, propagate(graph, mesh_of("tp=2"), {shard_tensor("x", "P(None,\"tp\")")})));
+  return to_text(
+      partition(graph, propagate(graph, mesh_of("tp=2"), {shard_tensor("x", "P(None,\"tp\")")})));
 }
 
 // ---- time ----
@@ -323,7 +361,8 @@ std::string time_text() {
   const ValueId y = b.dot(x, w, "mk,kn->mn", "y");
   graph.add_output("sum", b.reduce_sum(y, {0}, "sum"));
   const MeshPtr mesh = mesh_of("dp=2");
-  const Compiled compiled = compile(graph, {{"all", mesh}}, {shard_tensor("x", "P(\"dp\")")}, {.dump = {}, .micro_batches = 2});
+  const Compiled compiled = compile(graph, {{"all", mesh}}, {shard_tensor("x", "P(\"dp\")")},
+                                    {.dump = {}, .micro_batches = 2});
   return print_placements(graph, compiled.sharded) + "rank 0\n" + rank_text(compiled.tasks, 0);
 }
 
@@ -331,15 +370,19 @@ std::string time_text() {
 
 std::string reshard_text() {
   const SixByTwelve example;
-  const auto exchanges = plan_reshard(f32(example.shape), example.placed({"x", "y"}), example.placed({"y", "x"}));
+  const auto exchanges =
+      plan_reshard(f32(example.shape), example.placed({"x", "y"}), example.placed({"y", "x"}));
   std::string text = "elements received:";
   for (Rank process : example.mesh->processes())
-    text += fmt::format("{} {}", process == 0 ? "" : ",", received_elements(example.shape, exchanges, process));
+    text += fmt::format("{} {}", process == 0 ? "" : ",",
+                        received_elements(example.shape, exchanges, process));
   text += "\n";
   for (const Exchange& exchange : exchanges) {
-    text += fmt::format("{} {} -> {}, as process 1 sees it\n", to_text(exchange.kind), to_text(exchange.from), to_text(exchange.to));
+    text += fmt::format("{} {} -> {}, as process 1 sees it\n", to_text(exchange.kind),
+                        to_text(exchange.from), to_text(exchange.to));
     for (const Pull& pull : pulls(example.shape, exchange, 1))
-      text += fmt::format("  {:12} from {}\n", to_text(pull.box), pull.sender == 1 ? "itself" : "process " + std::to_string(pull.sender));
+      text += fmt::format("  {:12} from {}\n", to_text(pull.box),
+                          pull.sender == 1 ? "itself" : "process " + std::to_string(pull.sender));
   }
   return text;
 }
@@ -347,16 +390,18 @@ std::string reshard_text() {
 std::string collectives_text() {
   const MeshPtr mesh = mesh_of("tp=4");
   std::string text;
-  for (const auto& [from, to] : std::vector<std::pair<std::string, std::string>>{{"f32[64@tp, 100]", "f32[64, 100]"},
-                                                                                 {"f32[64, 100]", "f32[64@tp, 100]"},
-                                                                                 {"f32[64@tp, 100]", "f32[64, 100@tp]"},
-                                                                                 {"f32[64, 100] {partial sum: tp}", "f32[64@tp, 100]"},
-                                                                                 {"f32[64, 100] {partial sum: tp}", "f32[64, 100]"}}) {
+  for (const auto& [from, to] : std::vector<std::pair<std::string, std::string>>{
+           {"f32[64@tp, 100]", "f32[64, 100]"},
+           {"f32[64, 100]", "f32[64@tp, 100]"},
+           {"f32[64@tp, 100]", "f32[64, 100@tp]"},
+           {"f32[64, 100] {partial sum: tp}", "f32[64@tp, 100]"},
+           {"f32[64, 100] {partial sum: tp}", "f32[64, 100]"}}) {
     const DistType a = parse_dist_type(from, mesh), b = parse_dist_type(to, mesh);
     const auto exchanges = plan_reshard(a.type, a.attr, b.attr);
     std::vector<std::string> ways;
     for (const Exchange& exchange : exchanges) ways.emplace_back(to_text(exchange.kind));
-    text += fmt::format("{:30} -> {:15}  {:14} {:4} elements received", from, to, to_text(classify(a.type.shape, a.attr, b.attr)),
+    text += fmt::format("{:30} -> {:15}  {:14} {:4} elements received", from, to,
+                        to_text(classify(a.type.shape, a.attr, b.attr)),
                         received_elements(a.type.shape, exchanges, 0));
     text += ways.size() > 1 ? ", by " + join(ways, " and ") + "\n" : "\n";
   }
@@ -374,7 +419,8 @@ Graph two_matmuls() {
   const ValueId b1 = b.variable("B1", f32({4, 10}), Initializer::normal(0, 1));
   const ValueId y0 = b.dot(x, b0, "mk,kn->mn", "Y0");
   const ValueId y1 = b.dot(y0, b1, "mk,kn->mn", "Y1");
-  const ValueId loss = b.reduce_sum(b.mul(y1, b.input("R", f32({8, 10})), "weighted"), {0, 1}, "loss");
+  const ValueId loss =
+      b.reduce_sum(b.mul(y1, b.input("R", f32({8, 10})), "weighted"), {0, 1}, "loss");
   const std::vector<ValueId> gradients = differentiate(b, loss, {b0, b1});
   graph.add_output("dB0", gradients[0]);
   graph.add_output("dB1", gradients[1]);
@@ -383,41 +429,47 @@ Graph two_matmuls() {
 
 std::string sums_text() {
   const MeshPtr mesh = std::make_shared<const ProcessMesh>(parse_mesh("node=2 gpu=4"));
-  const DistType from = parse_dist_type("f32[64, 100] {partial sum: node, gpu}", mesh), to = parse_dist_type("f32[64, 100]", mesh);
+  const DistType from = parse_dist_type("f32[64, 100] {partial sum: node, gpu}", mesh),
+                 to = parse_dist_type("f32[64, 100]", mesh);
   std::string text;
   for (const SumForm form : {SumForm::kDirect, SumForm::kScattered, SumForm::kByAxis}) {
     const auto exchanges = plan_reshard(from.type, from.attr, to.attr, {.sums = form});
     text += fmt::format("{:10}", to_text(form));
     for (size_t i = 0; i < exchanges.size(); ++i)
-      text += fmt::format("{} {} to {}", i > 0 ? ", then" : "", to_text(exchanges[i].kind), to_text(exchanges[i].to));
+      text += fmt::format("{} {} to {}", i > 0 ? ", then" : "", to_text(exchanges[i].kind),
+                          to_text(exchanges[i].to));
     int64_t between_nodes = 0;
     for (const Exchange& exchange : exchanges)
       for (const Pull& pull : pulls(from.type.shape, exchange, 0))
         if (pull.sender >= 4) between_nodes += element_count(pull.box.shape());
-    text += fmt::format("\n           process 0 receives {} elements, {} of them from the other node\n",
-                        received_elements(from.type.shape, exchanges, 0), between_nodes);
+    text +=
+        fmt::format("\n           process 0 receives {} elements, {} of them from the other node\n",
+                    received_elements(from.type.shape, exchanges, 0), between_nodes);
   }
   return text;
 }
 
 std::string two_matmuls_text() {
   const Graph graph = two_matmuls();
-  const Program program =
-      partition(graph, propagate(graph, mesh_of("d=2"), {shard_op("Y0", "[P(\"d\"), P()]"), shard_op("Y1", "[P(), P(None,\"d\")]")}));
+  const Program program = partition(graph, propagate(graph, mesh_of("d=2"),
+                                                     {shard_op("Y0", "[P(\"d\"), P()]"),
+                                                      shard_op("Y1", "[P(), P(None,\"d\")]")}));
   const auto line = [&](const std::string& symbol, const std::string& name) {
     std::string made, exchanges;
     for (const Register& reg : program.registers)
       if (reg.name == name) made = to_text(reg.type, reg.attr);
     for (const Instruction& i : program.instructions)
-      if (i.is_exchange && program.registers[static_cast<size_t>(i.source)].name == name)
+      if (i.is_exchange && program.registers[i.source].name == name)
         exchanges += std::string(to_text(i.exchange.kind)) + " to " + to_text(i.exchange.to);
-    return fmt::format("  {:4} {:30}  {}\n", symbol, made, exchanges.empty() ? "no exchange" : exchanges);
+    return fmt::format("  {:4} {:30}  {}\n", symbol, made,
+                       exchanges.empty() ? "no exchange" : exchanges);
   };
-  return "forward\n" + line("Y0", "Y0") + line("Y1", "Y1") + "backward\n" + line("dB1", "Y1.grad.b") + line("dY0", "Y1.grad.a") +
-         line("dB0", "Y0.grad.b");
+  return "forward\n" + line("Y0", "Y0") + line("Y1", "Y1") + "backward\n" +
+         line("dB1", "Y1.grad.b") + line("dY0", "Y1.grad.a") + line("dB0", "Y0.grad.b");
 }
 
-/// Rows 0, 3, 4 and 7 of a table of 8 rows that is divided over two ranks; table[i][j] = 10 i + j, and every row counts once in the loss.
+/// Rows 0, 3, 4 and 7 of a table of 8 rows that is divided over two ranks; table[i][j] = 10 i + j,
+/// and every row counts once in the loss.
 struct Embedding {
   static constexpr int64_t kWidth = 3;
   Graph graph;
@@ -427,7 +479,8 @@ struct Embedding {
     Builder builder(graph);
     const ValueId table = builder.variable("table", f32({8, kWidth}), Initializer::constant(0));
     const ValueId rows = builder.gather(table, builder.input("ids", {DType::kI32, {4}}), "rows");
-    const ValueId loss = builder.reduce_sum(builder.mul(rows, builder.input("weights", f32({4, kWidth})), "weighted"), {0, 1}, "loss");
+    const ValueId loss = builder.reduce_sum(
+        builder.mul(rows, builder.input("weights", f32({4, kWidth})), "weighted"), {0, 1}, "loss");
     graph.add_output("rows", rows);
     graph.add_output("gradient", differentiate(builder, loss, {table})[0]);
     graph.set_next(table, builder.sub(table, graph.output("gradient"), "next_table"));
@@ -440,7 +493,7 @@ struct Embedding {
     runtime.initialize(program, 1);
     Tensor table(f32({8, kWidth})), weights(f32({4, kWidth}));
     for (int64_t i = 0; i < table.size(); ++i)
-      table.values<float>()[static_cast<size_t>(i)] = static_cast<float>(10 * (i / kWidth) + i % kWidth);
+      table.values<float>()[i] = static_cast<float>(10 * (i / kWidth) + i % kWidth);
     for (float& weight : weights.values<float>()) weight = 1;
     runtime.set_variable("table", table);
     const Tensor ids = Tensor::of<int32_t>({4}, {0, 3, 4, 7});
@@ -453,12 +506,13 @@ std::string embedding_text() {
   const HeldByRank held = embedding.run();
   std::string text;
   const std::string gradient = embedding.graph.value(embedding.graph.output("gradient")).name;
-  for (const std::string& name : {std::string("table"), std::string("rows"), std::string("rows [*, *]"), gradient})
+  for (const std::string& name :
+       {std::string("table"), std::string("rows"), std::string("rows [*, *]"), gradient})
     for (const Register& reg : embedding.compiled.tasks.registers) {
       if (reg.name != name) continue;
       text += fmt::format("{} {}\n", name, to_text(reg.type, reg.attr));
       for (int rank = 0; rank < 2; ++rank)
-        text += fmt::format("  rank {}  {}\n", rank, values_text(held.at(name)[static_cast<size_t>(rank)]));
+        text += fmt::format("  rank {}  {}\n", rank, values_text(held.at(name)[rank]));
     }
   text += "exchanges\n";
   for (const Task& task : embedding.compiled.tasks.tasks)
@@ -477,7 +531,8 @@ std::string stripes_text() {
   const ValueId down = b.variable("down", f32({32, 16}), Initializer::normal(0, 1));
   const ValueId t = b.unary("tanh", b.dot(x, up, "mk,kn->mn", "u"), "t");
   b.unary("tanh", b.dot(t, down, "mk,kn->mn", "d"), "y");
-  const std::vector<Mark> marks = {shard_tensor("{x,y}", "P(\"tp\")"), shard_tensor("up", "P(None, \"tp\")"),
+  const std::vector<Mark> marks = {shard_tensor("{x,y}", "P(\"tp\")"),
+                                   shard_tensor("up", "P(None, \"tp\")"),
                                    shard_tensor("down", "P(\"tp\")")};
   Program program = partition(graph, propagate(graph, mesh_of("tp=2"), marks));
   split_matmuls(program, {.stripes = 2}, {});
@@ -488,38 +543,46 @@ std::string stripes_text() {
 }
 
 TEST(ShardingPage, ShowsWhatTheProgramPrints) {
-  expect_examples("docs/sharding.md",
-                  {{"boxes", boxes_text, {"process 3 at (1,1)  holds [2:4, 6:12]   2x6   first 30  last 47"}},
-                   {"uneven", uneven_text},
-                   {"rules", rules_text},
-                   {"signatures", signatures_text, {"(S0,B)->S0\n(B,S1)->S1\n(S1,S0)->P\n(B,B)->B\n(P,B)->P\n(B,P)->P\n"}},
-                   {"refused", refused_text, {"'C': its inputs are partial sums on axis 'd'"}},
-                   {"tensor-marks", tensor_marks_text},
-                   {"op-marks", op_marks_text},
-                   {"parts", parts_text, {"x f32[64@d, 10]  16x10 each", "w f32[10, 50]    10x50 each, whole"}},
-                   {"propagation", propagation_text},
-                   {"notes", notes_text},
-                   {"windows", windows_text},
-                   {"halos", halos_text},
-                   {"chunks", chunks_text},
-                   {"partial-sums", partial_text},
-                   {"reshard", reshard_text, {"elements received: 4, 12, 10, 10, 12, 4\n"}},
-                   {"collectives", collectives_text},
-                   {"sums", sums_text},
-                   {"two-matmuls",
-                    two_matmuls_text,
-                    {"Y0   f32[8@d, 4]                     all-gather to", "dY0  f32[8, 4] {partial sum: d}      reduce-scatter to",
-                     "dB0  f32[6, 4] {partial sum: d}      all-reduce to", "dB1  f32[4, 10@d]                    no exchange"}},
-                   {"time", time_text, {"y f32[8@mb@dp, 3]\n", "binary.add(sum #0, sum #1)", "all-reduce(sum)"}},
-                   {"embedding",
-                    embedding_text,
-                    {"rank 0  0 1 2 | 30 31 32 | 0 0 0 | 0 0 0\n", "rank 1  0 0 0 | 0 0 0 | 40 41 42 | 70 71 72\n",
-                     "rows.grad.table f32[8@tp, 3]\n", "exchanges\n  all-reduce rows [*, *]"}},
-                   {"discovery", discovery_text},
-                   {"stripes",
-                    stripes_text,
-                    {"u stripe 1 of 2 = dot_general(x [*, *] stripe 1 of 2, up): f32[4, 32@tp]\n",
-                     "d [@tp, *] stripe 0 of 2 = reduce-scatter(d stripe 0 of 2): f32[4@tp, 16]\n"}}});
+  expect_examples(
+      "docs/sharding.md",
+      {{"boxes", boxes_text, {"process 3 at (1,1)  holds [2:4, 6:12]   2x6   first 30  last 47"}},
+       {"uneven", uneven_text},
+       {"rules", rules_text},
+       {"signatures",
+        signatures_text,
+        {"(S0,B)->S0\n(B,S1)->S1\n(S1,S0)->P\n(B,B)->B\n(P,B)->P\n(B,P)->P\n"}},
+       {"refused", refused_text, {"'C': its inputs are partial sums on axis 'd'"}},
+       {"tensor-marks", tensor_marks_text},
+       {"op-marks", op_marks_text},
+       {"parts", parts_text, {"x f32[64@d, 10]  16x10 each", "w f32[10, 50]    10x50 each, whole"}},
+       {"propagation", propagation_text},
+       {"notes", notes_text},
+       {"windows", windows_text},
+       {"halos", halos_text},
+       {"chunks", chunks_text},
+       {"partial-sums", partial_text},
+       {"reshard", reshard_text, {"elements received: 4, 12, 10, 10, 12, 4\n"}},
+       {"collectives", collectives_text},
+       {"sums", sums_text},
+       {"two-matmuls",
+        two_matmuls_text,
+        {"Y0   f32[8@d, 4]                     all-gather to",
+         "dY0  f32[8, 4] {partial sum: d}      reduce-scatter to",
+         "dB0  f32[6, 4] {partial sum: d}      all-reduce to",
+         "dB1  f32[4, 10@d]                    no exchange"}},
+       {"time",
+        time_text,
+        {"y f32[8@mb@dp, 3]\n", "binary.add(sum #0, sum #1)", "all-reduce(sum)"}},
+       {"embedding",
+        embedding_text,
+        {"rank 0  0 1 2 | 30 31 32 | 0 0 0 | 0 0 0\n",
+         "rank 1  0 0 0 | 0 0 0 | 40 41 42 | 70 71 72\n", "rows.grad.table f32[8@tp, 3]\n",
+         "exchanges\n  all-reduce rows [*, *]"}},
+       {"discovery", discovery_text},
+       {"stripes",
+        stripes_text,
+        {"u stripe 1 of 2 = dot_general(x [*, *] stripe 1 of 2, up): f32[4, 32@tp]\n",
+         "d [@tp, *] stripe 0 of 2 = reduce-scatter(d stripe 0 of 2): f32[4@tp, 16]\n"}}});
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Makes what docs/tour.md shows: one matmul, its gradient and its update, from the serial graph to two ranks; then two layers on two
-// meshes.
+// Makes what docs/tour.md shows: one matmul, its gradient and its update, from the serial graph to
+// two ranks; then two layers on two meshes.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -9,10 +9,10 @@
 #include "base/text.h"
 #include "document_examples.h"
 #include "lower/lower.h"
-#include "lower/placement_check.h"
 #include "observed_run.h"
 #include "ops/builder.h"
 #include "ops/interpreter.h"
+#include "placement_check/placement_check.h"
 #include "two_layers.h"
 
 namespace tessera {
@@ -23,7 +23,8 @@ Graph training_step() {
   Graph graph;
   Builder builder(graph);
   const ValueId x = builder.input("x", parse_tensor_type("f32[4,6]"));
-  const ValueId w = builder.variable("w", parse_tensor_type("f32[6,2]"), Initializer::constant(0.5));
+  const ValueId w =
+      builder.variable("w", parse_tensor_type("f32[6,2]"), Initializer::constant(0.5));
   const ValueId y = builder.dot(x, w, "mk,kn->mn", "y");
   const ValueId loss = builder.reduce_sum(builder.unary("square", y, "squares"), {0, 1}, "loss");
   graph.add_output("loss", loss);
@@ -43,7 +44,9 @@ struct Tour {
   Tour() {
     const auto mesh = std::make_shared<const ProcessMesh>(parse_mesh("dp=2"));
     compiled = compile(graph, mesh, {shard_tensor("x", "P(\"dp\")")},
-                       {.dump = [&](std::string_view stage, const std::string& text) { stages[std::string(stage)] = text; }});
+                       {.dump = [&](std::string_view stage, const std::string& text) {
+                         stages[std::string(stage)] = text;
+                       }});
     const auto values = x.values<float>();
     for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>((i / 6 + i % 6) % 4);
   }
@@ -55,7 +58,8 @@ struct Tour {
     std::vector<ObservedStep> steps;
     for (int step = 0; step < kSteps; ++step) {
       const Tensor number = Tensor::scalar(step);
-      steps.push_back(run_observed(runtime, program, {{"x", &x}, {"learning_rate", &rate}, {"step", &number}}));
+      steps.push_back(
+          run_observed(runtime, program, {{"x", &x}, {"learning_rate", &rate}, {"step", &number}}));
     }
     return steps;
   }
@@ -106,10 +110,12 @@ std::string missing_reduction_text(const Tour& tour) {
 
 std::string first_step_text(const ObservedStep& step) {
   std::string text;
-  for (const char* name : {"x", "w", "y", "loss", "loss []", "y.grad.b", "w.sgd.step", "w.sgd.step [*, *]", "w.sgd.next"})
+  for (const char* name : {"x", "w", "y", "loss", "loss []", "y.grad.b", "w.sgd.step",
+                           "w.sgd.step [*, *]", "w.sgd.next"})
     for (size_t rank = 0; rank < 2; ++rank) {
       const Held& held = step.held.at(name)[rank];
-      text += fmt::format("{:17}  rank {}  {:10}  {}\n", rank == 0 ? name : "", rank, to_text(held.box), values_text(held));
+      text += fmt::format("{:17}  rank {}  {:10}  {}\n", rank == 0 ? name : "", rank,
+                          to_text(held.box), values_text(held));
     }
   return text;
 }
@@ -117,7 +123,8 @@ std::string first_step_text(const ObservedStep& step) {
 std::string losses_text(const std::vector<ObservedStep>& steps, const std::vector<double>& serial) {
   std::string text = "step  loss of two ranks  loss of the judge\n";
   for (size_t i = 0; i < steps.size(); ++i)
-    text += fmt::format("{:4}  {:17.4f}  {:17.4f}\n", i, steps[i].results.at("loss").values<float>()[0], serial[i]);
+    text += fmt::format("{:4}  {:17.4f}  {:17.4f}\n", i,
+                        steps[i].results.at("loss").values<float>()[0], serial[i]);
   return text;
 }
 
@@ -125,22 +132,35 @@ TEST(Tour, ShowsWhatEachStageMakesAndWhatTwoRanksCompute) {
   const Tour tour;
   const std::vector<ObservedStep> steps = tour.run_on_two_ranks();
   const std::vector<double> serial = tour.run_serially();
-  const auto dump = [&](const std::string& stage) { return [&tour, stage] { return tour.stages.at(stage); }; };
+  const auto dump = [&](const std::string& stage) {
+    return [&tour, stage] { return tour.stages.at(stage); };
+  };
   std::vector<DocumentExample> examples = {
       {"serial", dump("serial"), {"y = dot_general(x, w)", "next w = w.sgd.next"}},
-      {"propagate", dump("propagate"), {"y f32[4@dp, 2]\n", "y.grad.b f32[6, 2] {partial sum: dp}\n"}},
-      {"partition", dump("partition"), {"w.sgd.step [*, *] = all-reduce(w.sgd.step): f32[6, 2] @optimizer"}},
+      {"propagate",
+       dump("propagate"),
+       {"y f32[4@dp, 2]\n", "y.grad.b f32[6, 2] {partial sum: dp}\n"}},
+      {"partition",
+       dump("partition"),
+       {"w.sgd.step [*, *] = all-reduce(w.sgd.step): f32[6, 2] @optimizer"}},
       {"in-place",
        [&] { return changed_lines(tour.stages.at("partition"), tour.stages.at("in-place")); },
        {"+ w.sgd.next = binary.sub(w, w.sgd.step [*, *]): f32[6, 2] @optimizer in place of w\n"}},
       {"arena", dump("arena")},
-      {"tasks", dump("tasks"), {"exchange 'all-reduce w.sgd.step [*, *]' @optimizer", "w.sgd.next: f32[6, 2] at variable w\n"}},
+      {"tasks",
+       dump("tasks"),
+       {"exchange 'all-reduce w.sgd.step [*, *]' @optimizer",
+        "w.sgd.next: f32[6, 2] at variable w\n"}},
       {"check", dump("check")},
       {"placements", dump("placements")},
-      {"missing-reduction", [&] { return missing_reduction_text(tour); }, {"op 'w.sgd.next' takes addends over dp"}},
+      {"missing-reduction",
+       [&] { return missing_reduction_text(tour); },
+       {"op 'w.sgd.next' takes addends over dp"}},
       {"first-step", [&] { return first_step_text(steps[0]); }},
       // y = 0.5 * row sums 7, 9, 11, 9, twice: 2 (3.5^2 + 4.5^2 + 5.5^2 + 4.5^2) = 166
-      {"losses", [&] { return losses_text(steps, serial); }, {"   0           166.0000           166.0000\n"}}};
+      {"losses",
+       [&] { return losses_text(steps, serial); },
+       {"   0           166.0000           166.0000\n"}}};
   const TwoLayers layers;
   for (DocumentExample& example : examples_of(layers)) examples.push_back(std::move(example));
   expect_examples("docs/tour.md", examples);

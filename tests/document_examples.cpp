@@ -25,13 +25,18 @@ bool is_updating() {
 
 /// Where the text of an example stands in its page.
 Range text_range(std::string_view page, std::string_view name) {
-  const std::string head = std::string(kMark) + std::string(name) + std::string(kMarkEnd) + std::string(kOpen);
+  const std::string head =
+      std::string(kMark) + std::string(name) + std::string(kMarkEnd) + std::string(kOpen);
   const size_t begin = page.find(head);
-  ensure(begin != std::string_view::npos, "the page has no block of the example '" + std::string(name) + "': it begins with\n" + head);
+  ensure(begin != std::string_view::npos, "the page has no block of the example '" +
+                                              std::string(name) + "': it begins with\n" + head);
   const size_t first = begin + head.size();
   // The block may be empty: its end then follows at once.
-  const size_t end = page.substr(first).starts_with(kClose) ? first : page.find("\n" + std::string(kClose), first) + 1;
-  ensure(end != std::string_view::npos + 1, "the block of the example '" + std::string(name) + "' has no end");
+  const size_t end = page.substr(first).starts_with(kClose)
+                         ? first
+                         : page.find("\n" + std::string(kClose), first) + 1;
+  ensure(end != std::string_view::npos + 1,
+         "the block of the example '" + std::string(name) + "' has no end");
   return {static_cast<int64_t>(first), static_cast<int64_t>(end)};
 }
 
@@ -48,7 +53,8 @@ std::vector<std::string> example_names(std::string_view page) {
 
 std::string example_text(std::string_view page, std::string_view name) {
   const Range range = text_range(page, name);
-  return std::string(page.substr(static_cast<size_t>(range.begin), static_cast<size_t>(range.size())));
+  return std::string(
+      page.substr(static_cast<size_t>(range.begin), static_cast<size_t>(range.size())));
 }
 
 std::string with_example(std::string page, std::string_view name, std::string_view text) {
@@ -69,11 +75,13 @@ void expect_examples(const std::string& file, const std::vector<DocumentExample>
       page = with_example(std::move(page), example.name, text);
     } else {
       EXPECT_EQ(example_text(page, example.name), text)
-          << file << ", example '" << example.name << "': the page is not what the program prints. It should be\n\n"
+          << file << ", example '" << example.name
+          << "': the page is not what the program prints. It should be\n\n"
           << text << "\nTESSERA_UPDATE_DOCS=1 writes it so.";
     }
   }
-  EXPECT_EQ(example_names(page), names) << "the page and the test name the same examples in the same order";
+  EXPECT_EQ(example_names(page), names)
+      << "the page and the test name the same examples in the same order";
   if (is_updating()) write_file(path, page);
 }
 

@@ -1,11 +1,13 @@
-// Examples in pages of docs/ that programs print: a test makes each text anew and compares it with the block in the page.
+// Examples in pages of docs/ that programs print: a test makes each text anew and compares it with
+// the block in the page.
 //
 //     <!-- example: boxes -->
 //     ```text
 //     [0:2, 0:6]
 //     ```
 //
-// With TESSERA_UPDATE_DOCS=1 in the environment the tests write the blocks instead of comparing them.
+// With TESSERA_UPDATE_DOCS=1 in the environment the tests write the blocks instead of comparing
+// them.
 #pragma once
 
 #include <functional>
@@ -26,11 +28,12 @@ struct DocumentExample {
 std::vector<std::string> example_names(std::string_view page);
 /// The text of an example.  throws  InternalError when the page has no block of this name
 std::string example_text(std::string_view page, std::string_view name);
-/// The page with another text for this example.  throws  InternalError when the page has no block of this name
+/// The page with another text for this example.  throws  InternalError when the page has no block
+/// of this name
 std::string with_example(std::string page, std::string_view name, std::string_view text);
 
-/// Expects that each of `examples` stands in the page `file` (below the project's folder) as it is printed, and that the page has no
-/// others.
+/// Expects that each of `examples` stands in the page `file` (below the project's folder) as it is
+/// printed, and that the page has no others.
 void expect_examples(const std::string& file, const std::vector<DocumentExample>& examples);
 
 }  // namespace tessera

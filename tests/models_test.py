@@ -20,7 +20,7 @@ MODELS = {
         "EARLY_FILL": "assertion violated",
         "SMALL_MAILBOX": "assertion violated",
     },
-    "src/runtime/mailbox.pml": {
+    "src/comm/mailbox.pml": {
         "LATE_ASLEEP": "invalid end state",
         "HASTY_ROUSE": "invalid end state",
     },

@@ -4,16 +4,18 @@
 
 namespace tessera {
 
-ObservedStep run_observed(Runtime& runtime, LoadedProgram& program, const std::map<std::string, const Tensor*>& inputs) {
+ObservedStep run_observed(Runtime& runtime, LoadedProgram& program,
+                          const std::map<std::string, const Tensor*>& inputs) {
   ObservedStep step;
   // Every place exists before the ranks' threads fill theirs.
-  for (const Register& reg : program.graph().registers) step.held[reg.name].resize(static_cast<size_t>(runtime.ranks()));
-  const Observer observer = [&](Rank rank, RegisterIndex index, const Coordinate& coordinate, const std::byte* data) {
-    const Register& reg = program.graph().registers[static_cast<size_t>(index)];
+  for (const Register& reg : program.graph().registers) step.held[reg.name].resize(runtime.ranks());
+  const Observer observer = [&](Rank rank, RegisterIndex index, const Coordinate& coordinate,
+                                const std::byte* data) {
+    const Register& reg = program.graph().registers[index];
     if (reg.type.dtype != DType::kF32) return;
     const Box box = reg.attr.box(reg.type.shape, coordinate);
     const auto* values = reinterpret_cast<const float*>(data);
-    step.held.at(reg.name)[static_cast<size_t>(rank)] = {box, {values, values + element_count(box.shape())}};
+    step.held.at(reg.name)[rank] = {box, {values, values + element_count(box.shape())}};
   };
   runtime.run(program, inputs, step.results, &observer);
   return step;

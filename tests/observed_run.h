@@ -10,7 +10,8 @@
 
 namespace tessera {
 
-/// What one rank held: its box of the tensor, and the values in it. A partial register holds addends.
+/// What one rank held: its box of the tensor, and the values in it. A partial register holds
+/// addends.
 struct Held {
   Box box;
   std::vector<float> values;
@@ -26,7 +27,8 @@ struct ObservedStep {
 
 /// Runs one step.
 ///   requires  variables are set, processes are 0, 1, ...
-ObservedStep run_observed(Runtime& runtime, LoadedProgram& program, const std::map<std::string, const Tensor*>& inputs);
+ObservedStep run_observed(Runtime& runtime, LoadedProgram& program,
+                          const std::map<std::string, const Tensor*>& inputs);
 
 /// "3.5 4.5 | 5.5 4.5": rows of the last dim, apart by bars; to four digits.
 std::string values_text(const Held& held);

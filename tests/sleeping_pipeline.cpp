@@ -50,7 +50,8 @@ ShardingRule rule_of_rows(const OpView& op) {
 ShardingRule rule_of_sum(const OpView& op) {
   ShardingRule rule;
   const Shape& x = op.inputs[0].shape;
-  const OperandFactors rows = {{add_factor(rule, "n", x[0], FactorKind::kReduction), 1}, {add_factor(rule, "e", x[1]), 1}};
+  const OperandFactors rows = {{add_factor(rule, "n", x[0], FactorKind::kReduction), 1},
+                               {add_factor(rule, "e", x[1]), 1}};
   rule.inputs = {rows};
   rule.outputs = {{rows[1]}};
   rule.linear = {{0}};
@@ -67,7 +68,8 @@ BoundKernel bind_rows(const LocalCall& call) {
             for (int64_t n = 0; n < shape[0]; ++n)
               for (int64_t e = 0; e < shape[1]; ++e)
                 floats(buffers.outputs[0])[n * shape[1] + e] =
-                    floats(buffers.inputs[0])[n * shape[1] + e] + (adds ? floats(buffers.inputs[1])[e] : 0);
+                    floats(buffers.inputs[0])[n * shape[1] + e] +
+                    (adds ? floats(buffers.inputs[1])[e] : 0);
           },
           Bytes(0)};
 }
@@ -78,7 +80,8 @@ BoundKernel bind_sum(const LocalCall& call) {
             sleep_for(seconds);
             for (int64_t e = 0; e < shape[1]; ++e) floats(buffers.outputs[0])[e] = 0;
             for (int64_t n = 0; n < shape[0]; ++n)
-              for (int64_t e = 0; e < shape[1]; ++e) floats(buffers.outputs[0])[e] += floats(buffers.inputs[0])[n * shape[1] + e];
+              for (int64_t e = 0; e < shape[1]; ++e)
+                floats(buffers.outputs[0])[e] += floats(buffers.inputs[0])[n * shape[1] + e];
           },
           Bytes(0)};
 }
@@ -86,12 +89,14 @@ BoundKernel bind_sum(const LocalCall& call) {
 void reference_of_rows(const ReferenceCall& call) {
   const auto width = static_cast<size_t>(call.inputs[0]->type.shape[1]);
   for (size_t i = 0; i < call.outputs[0].values.size(); ++i)
-    call.outputs[0].values[i] = call.inputs[0]->values[i] + (call.inputs.size() > 1 ? call.inputs[1]->values[i % width] : 0);
+    call.outputs[0].values[i] = call.inputs[0]->values[i] +
+                                (call.inputs.size() > 1 ? call.inputs[1]->values[i % width] : 0);
 }
 
 void reference_of_sum(const ReferenceCall& call) {
   const size_t width = call.outputs[0].values.size();
-  for (size_t i = 0; i < call.inputs[0]->values.size(); ++i) call.outputs[0].values[i % width] += call.inputs[0]->values[i];
+  for (size_t i = 0; i < call.inputs[0]->values.size(); ++i)
+    call.outputs[0].values[i % width] += call.inputs[0]->values[i];
 }
 
 std::vector<double> tolerance(const ReferenceCall& call, int output) {
@@ -103,7 +108,8 @@ KernelCall kernel(const OpView& op, std::span<const Split>) {
   return detail::kernel_call(name, {}, {op.attributes.number("seconds")});
 }
 
-constexpr char kForward[] = "sleep", kInputGradient[] = "sleep_input_gradient", kWeightGradient[] = "sleep_weight_gradient";
+constexpr char kForward[] = "sleep", kInputGradient[] = "sleep_input_gradient",
+               kWeightGradient[] = "sleep_weight_gradient";
 
 detail::Gradients gradient(Builder& builder, const GradientCall& call) {
   const ValueId flow = call.output_gradients.at(0).value();
@@ -124,15 +130,21 @@ std::vector<TensorType> one_row(const OpView& op) {
 }
 /// So that `auto` knows: as many operations as nanoseconds, in each micro-batch.
 Work work(const OpView& op) {
-  return {Flops(1e9 * op.attributes.number("seconds") * static_cast<double>(op.inputs[0].shape[0])), Bytes(0)};
+  return {Flops(1e9 * op.attributes.number("seconds") * static_cast<double>(op.inputs[0].shape[0])),
+          Bytes(0)};
 }
 
 std::shared_ptr<const OperatorSet> sleeping_operators() {
   const auto rows = [](const char* name) {
-    return Operator{
-        .name = name, .infer = same_as_first, .rule = rule_of_rows, .work = work, .reference = reference_of_rows, .tolerance = tolerance};
+    return Operator{.name = name,
+                    .infer = same_as_first,
+                    .rule = rule_of_rows,
+                    .work = work,
+                    .reference = reference_of_rows,
+                    .tolerance = tolerance};
   };
-  Operator forward = rows(kForward), input_gradient = rows(kInputGradient), weight_gradient = rows(kWeightGradient);
+  Operator forward = rows(kForward), input_gradient = rows(kInputGradient),
+           weight_gradient = rows(kWeightGradient);
   forward.kernel = kernel<kForward>;
   forward.gradient = gradient;
   input_gradient.kernel = kernel<kInputGradient>;
@@ -142,7 +154,8 @@ std::shared_ptr<const OperatorSet> sleeping_operators() {
   weight_gradient.reference = reference_of_sum;
   return std::make_shared<const OperatorSet>(
       std::vector{forward, input_gradient, weight_gradient},
-      std::vector<NamedKernel>{{kForward, bind_rows}, {kInputGradient, bind_rows}, {kWeightGradient, bind_sum}});
+      std::vector<NamedKernel>{
+          {kForward, bind_rows}, {kInputGradient, bind_rows}, {kWeightGradient, bind_sum}});
 }
 
 }  // namespace
@@ -153,11 +166,13 @@ Graph sleeping_graph(const std::vector<StageWork>& stages, int64_t micro_batches
   const ValueId x = b.input("x", f32({micro_batches, width}));
   std::vector<ValueId> weights = {b.variable("first", f32({width}), Initializer::normal(0, 1))};
   // A variable in front, so that the first stage has an input gradient to make as well.
-  ValueId h = b.broadcast_leading(weights.front(), f32({micro_batches, width}).shape, "stage.0.spread");
+  ValueId h =
+      b.broadcast_leading(weights.front(), f32({micro_batches, width}).shape, "stage.0.spread");
   h = b.add(x, h, "stage.0.first");
   for (size_t s = 0; s < stages.size(); ++s) {
     const std::string name = "stage." + std::to_string(s);
-    weights.push_back(b.variable("w." + std::to_string(s), f32({width}), Initializer::normal(0, 1)));
+    weights.push_back(
+        b.variable("w." + std::to_string(s), f32({width}), Initializer::normal(0, 1)));
     h = b.op1(kForward, {h, weights.back()},
               {{"seconds", stages[s].forward.value()},
                {"input_gradient", stages[s].input_gradient.value()},
@@ -176,13 +191,16 @@ Graph sleeping_graph(const std::vector<StageWork>& stages, int64_t micro_batches
   return graph;
 }
 
-Compiled sleeping_pipeline(const std::vector<StageWork>& stages, const SleepingPlaces& places, int64_t micro_batches, PipelineKind kind) {
+Compiled sleeping_pipeline(const std::vector<StageWork>& stages, const SleepingPlaces& places,
+                           int64_t micro_batches, PipelineKind kind) {
   Meshes meshes;
   std::vector<Mark> marks;
   for (size_t s = 0; s < stages.size(); ++s) {
     const std::string name = "stage" + std::to_string(s);
     const Rank process = places.processes.empty() ? static_cast<Rank>(s) : places.processes[s];
-    meshes.push_back({name, std::make_shared<const ProcessMesh>(Shape{1}, std::vector<std::string>{"dp"}, std::vector<Rank>{process})});
+    meshes.push_back(
+        {name, std::make_shared<const ProcessMesh>(Shape{1}, std::vector<std::string>{"dp"},
+                                                   std::vector<Rank>{process})});
     if (places.mixed && process % 2 == 1) meshes.back().device = DeviceKind::kFake;
     marks.push_back(stage("stage." + std::to_string(s) + "*", name));
   }
@@ -194,7 +212,8 @@ Compiled sleeping_pipeline(const std::vector<StageWork>& stages, const SleepingP
 }
 
 std::vector<Rank> processes_for(PipelineKind kind, int devices) {
-  const bool v = kind == PipelineKind::kZeroBubbleV || kind == PipelineKind::kVHalf || kind == PipelineKind::kVMin;
+  const bool v = kind == PipelineKind::kZeroBubbleV || kind == PipelineKind::kVHalf ||
+                 kind == PipelineKind::kVMin;
   std::vector<Rank> processes;
   for (Rank rank = 0; rank < devices; ++rank) processes.push_back(rank);
   if (!v && kind != PipelineKind::kInterleaved) return processes;
@@ -209,9 +228,10 @@ Seconds time_asleep(const Task& task) {
   return sum;
 }
 
-Simulation simulate_sleep(const std::shared_ptr<const TaskGraph>& graph, int64_t steps, const FakeDeviceOptions& fake, bool steps_meet) {
+Simulation simulate_sleep(const std::shared_ptr<const TaskGraph>& graph, int64_t steps,
+                          const FakeDeviceOptions& fake, bool steps_meet) {
   const auto time = [&](Rank, TaskId id) {
-    const Task& task = graph->tasks[static_cast<size_t>(id)];
+    const Task& task = graph->tasks[id];
     const Seconds asleep = time_asleep(task);
     if (stream_of(*graph, task) == TaskStream::kHost) return asleep;
     // All kernels of a task are launched at once: only the first one keeps the stream waiting.

@@ -1,11 +1,11 @@
-// Pipelines whose kernels sleep: what the virtual clock says of them can be held against a clock on the wall, since ranks that sleep do not
-// need cores.
+// Pipelines whose kernels sleep: what the virtual clock says of them can be held against a clock on
+// the wall, since ranks that sleep do not need cores.
 #pragma once
 
 #include <vector>
 
+#include "device/device.h"
 #include "lower/lower.h"
-#include "runtime/device.h"
 #include "sim/simulate.h"
 
 namespace tessera {
@@ -22,9 +22,11 @@ struct StageWork {
 ///     dw = sum_rows dy   weight_gradient
 ///
 /// width  of a row: what goes from stage to stage is 4 bytes of it each
-Graph sleeping_graph(const std::vector<StageWork>& stages, int64_t micro_batches, int64_t width = 8);
+Graph sleeping_graph(const std::vector<StageWork>& stages, int64_t micro_batches,
+                     int64_t width = 8);
 
-/// Where the stages run: stage s on processes[s], or on process s; those of odd number compute on fake devices when `mixed`.
+/// Where the stages run: stage s on processes[s], or on process s; those of odd number compute on
+/// fake devices when `mixed`.
 struct SleepingPlaces {
   std::vector<Rank> processes = {};
   bool mixed = false;
@@ -35,13 +37,15 @@ struct SleepingPlaces {
 std::vector<Rank> processes_for(PipelineKind kind, int devices);
 
 /// The graph with a row a micro-batch.
-Compiled sleeping_pipeline(const std::vector<StageWork>& stages, const SleepingPlaces& places, int64_t micro_batches, PipelineKind kind);
+Compiled sleeping_pipeline(const std::vector<StageWork>& stages, const SleepingPlaces& places,
+                           int64_t micro_batches, PipelineKind kind);
 
 /// How long the kernels of a task sleep on a host.
 Seconds time_asleep(const Task& task);
 
-/// The virtual clock in which nothing but sleep takes time, and what `fake` says of work on a device.
-Simulation simulate_sleep(const std::shared_ptr<const TaskGraph>& graph, int64_t steps, const FakeDeviceOptions& fake = {},
-                          bool steps_meet = true);
+/// The virtual clock in which nothing but sleep takes time, and what `fake` says of work on a
+/// device.
+Simulation simulate_sleep(const std::shared_ptr<const TaskGraph>& graph, int64_t steps,
+                          const FakeDeviceOptions& fake = {}, bool steps_meet = true);
 
 }  // namespace tessera

@@ -1,5 +1,5 @@
-// The virtual clock on pipelines that lower makes, and the same pipelines on ranks: both do the same in the same order. What the two
-// clocks show is compared by bench/sleep_bench.cpp.
+// The virtual clock on pipelines that lower makes, and the same pipelines on ranks: both do the
+// same in the same order. What the two clocks show is compared by bench/sleep_bench.cpp.
 #include "sleeping_pipeline.h"
 
 #include <gtest/gtest.h>
@@ -17,16 +17,20 @@ namespace {
 constexpr double kUnit = 0.01;  // seconds
 
 StageWork units(double forward, double input_gradient, double weight_gradient) {
-  return {Seconds(forward * kUnit), Seconds(input_gradient * kUnit), Seconds(weight_gradient * kUnit)};
+  return {Seconds(forward * kUnit), Seconds(input_gradient * kUnit),
+          Seconds(weight_gradient * kUnit)};
 }
 
-std::shared_ptr<const TaskGraph> graph_of(const std::vector<StageWork>& stages, const SleepingPlaces& places, int64_t micro_batches,
+std::shared_ptr<const TaskGraph> graph_of(const std::vector<StageWork>& stages,
+                                          const SleepingPlaces& places, int64_t micro_batches,
                                           PipelineKind kind) {
-  return std::make_shared<const TaskGraph>(sleeping_pipeline(stages, places, micro_batches, kind).tasks);
+  return std::make_shared<const TaskGraph>(
+      sleeping_pipeline(stages, places, micro_batches, kind).tasks);
 }
 
 /// Stage s on process s, all of them hosts.
-Simulation simulated(const std::vector<StageWork>& stages, int64_t micro_batches, PipelineKind kind) {
+Simulation simulated(const std::vector<StageWork>& stages, int64_t micro_batches,
+                     PipelineKind kind) {
   return simulate_sleep(graph_of(stages, {}, micro_batches, kind), 2);
 }
 
@@ -36,14 +40,19 @@ int64_t thousandths(Seconds time) {
 }
 
 TEST(SleepingPipeline, EqualStagesTakePMinusOneMoreThanTheMicroBatches) {
-  // Forward 1, backward 1 + 1: a step takes (m + p - 1) * 3 under both schedules, of which each stage works m * 3.
-  for (PipelineKind kind : {PipelineKind::kForwardThenBackward, PipelineKind::kOneForwardOneBackward})
+  // Forward 1, backward 1 + 1: a step takes (m + p - 1) * 3 under both schedules, of which each
+  // stage works m * 3.
+  for (PipelineKind kind :
+       {PipelineKind::kForwardThenBackward, PipelineKind::kOneForwardOneBackward})
     for (int p : {2, 3, 4})
       for (int64_t m : {p, 2 * p, 3 * p + 1}) {
-        const Simulation run = simulated(std::vector<StageWork>(static_cast<size_t>(p), units(1, 1, 1)), m, kind);
-        const std::string which = std::string(to_text(kind)) + " p=" + std::to_string(p) + " m=" + std::to_string(m);
+        const Simulation run =
+            simulated(std::vector<StageWork>(static_cast<size_t>(p), units(1, 1, 1)), m, kind);
+        const std::string which =
+            std::string(to_text(kind)) + " p=" + std::to_string(p) + " m=" + std::to_string(m);
         EXPECT_EQ(thousandths(run.step), (m + p - 1) * 3000) << which;
-        for (const RankTimes& rank : run.ranks) EXPECT_EQ(thousandths(rank.compute), m * 3000) << which << " rank " << rank.rank;
+        for (const RankTimes& rank : run.ranks)
+          EXPECT_EQ(thousandths(rank.compute), m * 3000) << which << " rank " << rank.rank;
       }
 }
 
@@ -51,26 +60,36 @@ TEST(SleepingPipeline, UnequalStagesUnderForwardThenBackwardAreTwoFlowShops) {
   // A flow shop of m equal jobs takes the sum over its machines and m - 1 times the slowest.
   const std::vector<StageWork> stages = {units(1, 2, 1), units(3, 1, 1), units(2, 2, 3)};
   const int64_t forward = (1 + 3 + 2) + 4 * 3, backward = (3 + 2 + 5) + 4 * 5;
-  EXPECT_EQ(thousandths(simulated(stages, 5, PipelineKind::kForwardThenBackward).step), (forward + backward) * 1000);
+  EXPECT_EQ(thousandths(simulated(stages, 5, PipelineKind::kForwardThenBackward).step),
+            (forward + backward) * 1000);
 }
 
-/// The stages as the scheduler sees them, in units, and what their passes take in the order of `kind`.
-double time_of_passes(const std::vector<StageWork>& stages, const std::vector<Rank>& processes, int64_t micro_batches, PipelineKind kind) {
-  const int devices = *std::max_element(processes.begin(), processes.end()) + 1, rounds = static_cast<int>(stages.size()) / devices;
+/// The stages as the scheduler sees them, in units, and what their passes take in the order of
+/// `kind`.
+double time_of_passes(const std::vector<StageWork>& stages, const std::vector<Rank>& processes,
+                      int64_t micro_batches, PipelineKind kind) {
+  const int devices = *std::max_element(processes.begin(), processes.end()) + 1,
+            rounds = static_cast<int>(stages.size()) / devices;
   const bool v = rounds == 2 && processes.front() == processes.back();
-  PipelineShape shape = chain_of(devices, rounds, v ? StagePlacement::kV : StagePlacement::kRoundRobin, static_cast<int>(micro_batches));
+  PipelineShape shape =
+      chain_of(devices, rounds, v ? StagePlacement::kV : StagePlacement::kRoundRobin,
+               static_cast<int>(micro_batches));
   for (size_t s = 0; s < stages.size(); ++s)
-    shape.stages[s].costs = {stages[s].forward.value() / kUnit, stages[s].input_gradient.value() / kUnit,
+    shape.stages[s].costs = {stages[s].forward.value() / kUnit,
+                             stages[s].input_gradient.value() / kUnit,
                              stages[s].weight_gradient.value() / kUnit};
   return run_on_clock(shape, named_orders(kind, shape))->duration();
 }
 
 TEST(SleepingPipeline, EveryScheduleTakesAsLongAsItsPasses) {
-  // The compiled tasks of all ranks against the orders that they were made from: nothing waits that need not.
+  // The compiled tasks of all ranks against the orders that they were made from: nothing waits that
+  // need not.
   constexpr int kDevices = 3;
   constexpr int64_t kMicroBatches = 6;
   for (const PipelineFacts& facts : pipeline_schedules()) {
-    if (facts.kind == PipelineKind::kAuto || facts.kind == PipelineKind::kEagerOneForwardOneBackward) continue;
+    if (facts.kind == PipelineKind::kAuto ||
+        facts.kind == PipelineKind::kEagerOneForwardOneBackward)
+      continue;
     const std::vector<Rank> processes = processes_for(facts.kind, kDevices);
     for (bool equal : {true, false}) {
       std::vector<StageWork> stages;
@@ -78,8 +97,8 @@ TEST(SleepingPipeline, EveryScheduleTakesAsLongAsItsPasses) {
         const double slow = equal ? 1 : 1 + static_cast<double>(s % 2);
         stages.push_back(units(slow, equal ? 1 : slow + static_cast<double>(s % 3), 1));
       }
-      const auto graph =
-          std::make_shared<const TaskGraph>(sleeping_pipeline(stages, {.processes = processes}, kMicroBatches, facts.kind).tasks);
+      const auto graph = std::make_shared<const TaskGraph>(
+          sleeping_pipeline(stages, {.processes = processes}, kMicroBatches, facts.kind).tasks);
       EXPECT_EQ(thousandths(simulate_sleep(graph, 2).step),
                 std::llround(1000 * time_of_passes(stages, processes, kMicroBatches, facts.kind)))
           << facts.name << (equal ? " equal" : " unequal");
@@ -88,18 +107,23 @@ TEST(SleepingPipeline, EveryScheduleTakesAsLongAsItsPasses) {
 }
 
 TEST(SleepingPipeline, StepsThatDoNotMeetFillWhatSchedulesLeaveAtTheEndsOfAStep) {
-  // Four stages, eight micro-batches of 1 + 1 + 1: 24 of work. Under 1F1B the first stage begins a step and ends it, 3 x 3 later than its work
-  // takes. Under ZB-H2 and ZB-V every stage works without a pause, but begins later than the one before it: that is lost once, not in each
-  // step. A stage updates its own weight alone.
+  // Four stages, eight micro-batches of 1 + 1 + 1: 24 of work. Under 1F1B the first stage begins a
+  // step and ends it, 3 x 3 later than its work takes. Under ZB-H2 and ZB-V every stage works
+  // without a pause, but begins later than the one before it: that is lost once, not in each step.
+  // A stage updates its own weight alone.
   constexpr int64_t kSteps = 6;
   const auto times = [](PipelineKind kind) {
     const std::vector<Rank> processes = processes_for(kind, 4);
-    const auto graph = graph_of(std::vector<StageWork>(processes.size(), units(1, 1, 1)), {.processes = processes}, 8, kind);
-    return std::pair(thousandths(simulate_sleep(graph, kSteps).step), thousandths(simulate_sleep(graph, kSteps, {}, false).step));
+    const auto graph = graph_of(std::vector<StageWork>(processes.size(), units(1, 1, 1)),
+                                {.processes = processes}, 8, kind);
+    return std::pair(thousandths(simulate_sleep(graph, kSteps).step),
+                     thousandths(simulate_sleep(graph, kSteps, {}, false).step));
   };
-  EXPECT_EQ(times(PipelineKind::kOneForwardOneBackward), (std::pair(int64_t{33000}, int64_t{33000})));
+  EXPECT_EQ(times(PipelineKind::kOneForwardOneBackward),
+            (std::pair(int64_t{33000}, int64_t{33000})));
   EXPECT_EQ(times(PipelineKind::kZeroBubbleH2), (std::pair(int64_t{27000}, int64_t{24000})));
-  EXPECT_EQ(times(PipelineKind::kZeroBubbleV), (std::pair(int64_t{51000}, int64_t{48000}))) << "of two stages a process";
+  EXPECT_EQ(times(PipelineKind::kZeroBubbleV), (std::pair(int64_t{51000}, int64_t{48000})))
+      << "of two stages a process";
 }
 
 TEST(SleepingPipeline, TheAutomaticScheduleIsNoSlowerThanOthersOnUnequalStages) {
@@ -114,19 +138,24 @@ TEST(SleepingPipeline, TheAutomaticScheduleIsNoSlowerThanOthersOnUnequalStages) 
 
 TEST(SleepingPipeline, ADeviceThatIsSlowerIsASlowerStage) {
   // The second of three processes is a device half as fast; copies and launches take no time here.
-  const auto graph = graph_of(std::vector<StageWork>(3, units(1, 1, 1)), {.mixed = true}, 5, PipelineKind::kForwardThenBackward);
+  const auto graph = graph_of(std::vector<StageWork>(3, units(1, 1, 1)), {.mixed = true}, 5,
+                              PipelineKind::kForwardThenBackward);
   const int64_t forward = (1 + 2 + 1) + 4 * 2, backward = (2 + 4 + 2) + 4 * 4;
-  EXPECT_EQ(thousandths(simulate_sleep(graph, 2, {.slowness = 2}).step), (forward + backward) * 1000);
+  EXPECT_EQ(thousandths(simulate_sleep(graph, 2, {.slowness = 2}).step),
+            (forward + backward) * 1000);
 }
 
 TEST(SleepingPipeline, LaunchesAreInTheWayOfEveryActOfADevice) {
-  // Two stages and one micro-batch; the second stage's forward and backward are one task, that begins a launch of a tenth later. Before it
-  // its input is copied in, and after it its gradient out, each a launch later too; and its weight's update is one more.
-  const auto graph = graph_of(std::vector<StageWork>(2, units(1, 1, 1)), {.mixed = true}, 1, PipelineKind::kOneForwardOneBackward);
+  // Two stages and one micro-batch; the second stage's forward and backward are one task, that
+  // begins a launch of a tenth later. Before it its input is copied in, and after it its gradient
+  // out, each a launch later too; and its weight's update is one more.
+  const auto graph = graph_of(std::vector<StageWork>(2, units(1, 1, 1)), {.mixed = true}, 1,
+                              PipelineKind::kOneForwardOneBackward);
   const Simulation run = simulate_sleep(graph, 2, {.launch = Seconds(0.1 * kUnit)});
   int64_t launches = 0;
   for (const Task& task : graph->tasks)
-    if (stream_of(*graph, task) != TaskStream::kHost && task.name.find("loss") == std::string::npos) ++launches;
+    if (stream_of(*graph, task) != TaskStream::kHost && task.name.find("loss") == std::string::npos)
+      ++launches;
   EXPECT_GE(thousandths(run.step), 6000 + 300);
   EXPECT_LE(thousandths(run.step), 6000 + 100 * launches);
 }
@@ -135,7 +164,8 @@ TEST(SleepingPipeline, LaunchesAreInTheWayOfEveryActOfADevice) {
 std::vector<std::string> acts_of(const Track& track, int64_t record) {
   std::vector<std::string> names;
   for (const Span& span : track.spans)
-    if ((span.kind == Span::Kind::kAct || span.kind == Span::Kind::kCopy) && span.record == record) names.push_back(span.name);
+    if ((span.kind == Span::Kind::kAct || span.kind == Span::Kind::kCopy) && span.record == record)
+      names.push_back(span.name);
   return names;
 }
 
@@ -143,21 +173,24 @@ TEST(SleepingPipeline, RanksActStreamByStreamInTheOrderOfTheVirtualClock) {
   for (const PipelineFacts& facts : pipeline_schedules())
     for (bool mixed : {false, true}) {
       const std::vector<Rank> places = processes_for(facts.kind, 2);
-      const auto graph = graph_of(std::vector<StageWork>(places.size()), {.processes = places, .mixed = mixed}, 6, facts.kind);
+      const auto graph = graph_of(std::vector<StageWork>(places.size()),
+                                  {.processes = places, .mixed = mixed}, 6, facts.kind);
       Runtime runtime(processes(*graph));
       LoadedProgram& program = runtime.load(graph);
       const Tensor x(graph->inputs.front().type);
       std::array<TensorMap, 2> results;
       runtime.start_trace();
       runtime.run(program, {{"x", &x}}, results[0]);
-      for (TensorMap& given : results) runtime.begin_step(program, {{"x", &x}}, given);  // these two do not meet
+      for (TensorMap& given : results)
+        runtime.begin_step(program, {{"x", &x}}, given);  // these two do not meet
       for (size_t ended = 0; ended < results.size(); ++ended) runtime.end_step();
       const Timeline real = runtime.stop_trace(), virtual_one = simulate_sleep(graph, 3).timeline;
       ASSERT_EQ(real.tracks.size(), virtual_one.tracks.size()) << facts.name;
       for (size_t track = 0; track < real.tracks.size(); ++track) {
         EXPECT_EQ(real.tracks[track].stream, virtual_one.tracks[track].stream);
         for (int64_t record : {0, 1, 2}) {
-          EXPECT_EQ(acts_of(real.tracks[track], record), acts_of(virtual_one.tracks[track], record)) << facts.name;
+          EXPECT_EQ(acts_of(real.tracks[track], record), acts_of(virtual_one.tracks[track], record))
+              << facts.name;
           EXPECT_FALSE(acts_of(real.tracks[track], record).empty());
         }
       }

@@ -13,8 +13,10 @@ Graph two_layers() {
   Graph graph;
   Builder builder(graph);
   const ValueId x = builder.input("x", f32({TwoLayers::kBatch, TwoLayers::kIn}));
-  const ValueId w1 = builder.variable("w1", f32({TwoLayers::kIn, TwoLayers::kHidden}), Initializer::normal(0, 1));
-  const ValueId w2 = builder.variable("w2", f32({TwoLayers::kHidden, TwoLayers::kOut}), Initializer::normal(0, 1));
+  const ValueId w1 =
+      builder.variable("w1", f32({TwoLayers::kIn, TwoLayers::kHidden}), Initializer::normal(0, 1));
+  const ValueId w2 =
+      builder.variable("w2", f32({TwoLayers::kHidden, TwoLayers::kOut}), Initializer::normal(0, 1));
   const ValueId y = builder.dot(x, w1, "bd,dh->bh", "y");
   const ValueId z = builder.dot(y, w2, "bh,ho->bo", "z");
   const ValueId loss = builder.reduce_sum(builder.unary("square", z, "squares"), {0, 1}, "loss");
@@ -25,7 +27,8 @@ Graph two_layers() {
 
 Meshes two_meshes() {
   const auto mesh = [](std::vector<Rank> processes) {
-    return std::make_shared<const ProcessMesh>(Shape{2}, std::vector<std::string>{"tp"}, std::move(processes));
+    return std::make_shared<const ProcessMesh>(Shape{2}, std::vector<std::string>{"tp"},
+                                               std::move(processes));
   };
   return {{"first", mesh({0, 1})}, {"last", mesh({2, 3})}};
 }
@@ -33,7 +36,8 @@ Meshes two_meshes() {
 std::string placement_lines(const TwoLayers& layers) {
   std::string text;
   for (const std::string& line : split_text(layers.stages.at("propagate"), '\n'))
-    for (const char* name : {"x ", "w1 ", "w2 ", "y ", "z ", "loss ", "z.grad.a ", "y.grad.b ", "z.grad.b "})
+    for (const char* name :
+         {"x ", "w1 ", "w2 ", "y ", "z ", "loss ", "z.grad.a ", "y.grad.b ", "z.grad.b "})
       if (line.starts_with(name)) text += line + "\n";
   return text;
 }
@@ -45,17 +49,22 @@ TwoLayers::TwoLayers() : graph(two_layers()) {
   first.mesh = "first";
   last.mesh = "last";
   CompileOptions options;
-  options.dump = [this](std::string_view stage, const std::string& text) { stages[std::string(stage)] = text; };
+  options.dump = [this](std::string_view stage, const std::string& text) {
+    stages[std::string(stage)] = text;
+  };
   options.micro_batches = kMicroBatches;
   compiled = compile(graph, two_meshes(), {first, last}, options);
 }
 
 std::vector<DocumentExample> examples_of(const TwoLayers& layers) {
   std::vector<DocumentExample> examples = {
-      {"two-layers-placements", [&] { return placement_lines(layers); }, {"y f32[8@mb, 4@tp]\n", "z f32[8@mb, 2]"}},
+      {"two-layers-placements",
+       [&] { return placement_lines(layers); },
+       {"y f32[8@mb, 4@tp]\n", "z f32[8@mb, 2]"}},
       {"two-layers-order", [&] { return layers.stages.at("order"); }}};
   for (Rank rank = 0; rank < 4; ++rank)
-    examples.push_back({"two-layers-process-" + std::to_string(rank), [&layers, rank] { return rank_text(layers.compiled.tasks, rank); }});
+    examples.push_back({"two-layers-process-" + std::to_string(rank),
+                        [&layers, rank] { return rank_text(layers.compiled.tasks, rank); }});
   return examples;
 }
 

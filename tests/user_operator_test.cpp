@@ -1,11 +1,12 @@
-// An operator that a program brings along (examples/05_custom_op) through the whole system: checked by its definition, differentiated,
-// divided, lowered and run on ranks, and judged tensor by tensor.
+// An operator that a program brings along (examples/05_custom_op) through the whole system: checked
+// by its definition, differentiated, divided, lowered and run on ranks, and judged tensor by
+// tensor.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "../examples/05_custom_op/rms_scale.h"
 #include "autodiff/optimizer.h"
-#include "base/error_testing.h"
+#include "base/testing/error.h"
 #include "lower/lower.h"
 #include "ops/detail.h"
 #include "ops/interpreter.h"
@@ -36,7 +37,10 @@ OperatorSetPtr rms_scale_set(std::vector<Operator> operators = rms_scale_operato
 std::vector<OperatorCase> cases(const OperatorSetPtr& own) {
   const Attributes attributes{{"epsilon", 0.125}};
   const auto of = [&](std::string kind, std::vector<TensorType> inputs) {
-    return OperatorCase{.kind = std::move(kind), .inputs = std::move(inputs), .attributes = attributes, .operators = own};
+    return OperatorCase{.kind = std::move(kind),
+                        .inputs = std::move(inputs),
+                        .attributes = attributes,
+                        .operators = own};
   };
   return {of("rms_scale", {f32({5, 7}), f32({7})}),
           of("rms_scale", {f32({2, 3, 5}), f32({5})}),
@@ -59,7 +63,8 @@ TEST(UserOperator, WithAGradientThatForgetsATermIsFound) {
   Operator broken = rms_scale_operators().front();
   broken.gradient = [](Builder& builder, const GradientCall& call) {
     // As if the root mean square were a constant.
-    const ValueId dx = builder.op1("rms_scale", {*call.output_gradients[0], call.op.inputs[1]}, call.op.attributes);
+    const ValueId dx = builder.op1("rms_scale", {*call.output_gradients[0], call.op.inputs[1]},
+                                   call.op.attributes);
     auto gradients = rms_scale_operators().front().gradient(builder, call);
     gradients[0] = dx;
     return gradients;
@@ -71,7 +76,7 @@ TEST(UserOperator, WithARuleThatDividesWhatMustStayWholeIsFound) {
   Operator broken = rms_scale_operators().front();
   broken.rule = [](const OpView& op) {
     ShardingRule rule = rms_scale_operators().front().rule(op);
-    rule.factors[static_cast<size_t>(rule.find("e"))].kind = FactorKind::kParallel;
+    rule.factors[rule.find("e")].kind = FactorKind::kParallel;
     return rule;
   };
   EXPECT_FALSE(check_division(broken, small_case()));
@@ -81,7 +86,7 @@ TEST(UserOperator, WithARuleThatForgetsToAddUpIsFound) {
   Operator broken = rms_scale_operators().back();
   broken.rule = [](const OpView& op) {
     ShardingRule rule = rms_scale_operators().back().rule(op);
-    rule.factors[static_cast<size_t>(rule.find("n0"))].reduce = ReduceOp::kMax;
+    rule.factors[rule.find("n0")].reduce = ReduceOp::kMax;
     return rule;
   };
   EXPECT_FALSE(check_division(broken, cases(rms_scale_set())[4]));
@@ -93,12 +98,14 @@ TEST(UserOperator, WithAKernelThatIsNotItsReferenceIsFound) {
     call.reals[0] = 0.126;
     return rms_scale_kernels().front().bind(call);
   };
-  EXPECT_FALSE(check_operator(small_case(rms_scale_set(rms_scale_operators(), std::move(kernels)))));
+  EXPECT_FALSE(
+      check_operator(small_case(rms_scale_set(rms_scale_operators(), std::move(kernels)))));
 }
 
 // ---- in a program ----
 
-/// Two layers of a residual network over x[8, 3, 6], with an rms_scale before each, and the squares of what it misses.
+/// Two layers of a residual network over x[8, 3, 6], with an rms_scale before each, and the squares
+/// of what it misses.
 Graph training_graph(const OperatorSetPtr& own) {
   Graph graph(own);
   Builder b(graph);
@@ -113,7 +120,8 @@ Graph training_graph(const OperatorSetPtr& own) {
     const ValueId wide = b.unary("tanh", b.dot(scaled, up, "nsi,ih->nsh", "wide"), "bent");
     x = b.add(x, b.dot(wide, down, "nsh,hi->nsi", "narrow"), "sum");
   }
-  const ValueId loss = b.reduce_sum(b.unary("square", b.sub(x, target, "error")), {0, 1, 2}, "loss");
+  const ValueId loss =
+      b.reduce_sum(b.unary("square", b.sub(x, target, "error")), {0, 1, 2}, "loss");
   graph.add_output("loss", loss);
   add_training(b, loss, {.kind = OptimizerKind::kMomentum});
   return graph;
@@ -121,15 +129,17 @@ Graph training_graph(const OperatorSetPtr& own) {
 
 /// Data and tensor parallel: the batch over dp, the wide dim over tp.
 std::vector<Mark> dp_tp_marks() {
-  return {shard_tensor("x", "P(\"dp\")"), shard_tensor("target", "P(\"dp\")"), shard_tensor("*.up", "P(None, \"tp\")")};
+  return {shard_tensor("x", "P(\"dp\")"), shard_tensor("target", "P(\"dp\")"),
+          shard_tensor("*.up", "P(None, \"tp\")")};
 }
 
 Tensor drawn(const std::string& name, const TensorType& type) {
   return initial_value(name, type, Initializer::normal(0, 2), 3, whole_box(type.shape));
 }
 
-/// Trains on ranks; before each step the judge takes over the state and says what every variable and the loss must become, within four
-/// times what the rounding of all ops may do (as `tessera verify`).
+/// Trains on ranks; before each step the judge takes over the state and says what every variable
+/// and the loss must become, within four times what the rounding of all ops may do (as `tessera
+/// verify`).
 void expect_serial(const Graph& graph, const Compiled& compiled, int steps) {
   Runtime runtime(processes(compiled.tasks));
   LoadedProgram& program = runtime.load(std::make_shared<const TaskGraph>(compiled.tasks));
@@ -147,15 +157,18 @@ void expect_serial(const Graph& graph, const Compiled& compiled, int steps) {
       state[name] = to_reference(tensor);
       given[name] = &tensor;
     }
-    for (const std::string& name : runtime.variable_names()) state[name] = to_reference(runtime.variable(name));
+    for (const std::string& name : runtime.variable_names())
+      state[name] = to_reference(runtime.variable(name));
     const ReferenceValues plain = interpret(graph, state);
     std::map<std::string, double> own;
-    const ReferenceValues moved = interpret(graph, state, {.perturb = static_cast<uint64_t>(step) + 1, .tolerances = &own});
+    const ReferenceValues moved =
+        interpret(graph, state, {.perturb = static_cast<uint64_t>(step) + 1, .tolerances = &own});
 
     runtime.run(program, given, results);
     const auto compare = [&](const std::string& value, const Tensor& tensor) {
       const double tolerance = 4 * (own[value] + largest_change(plain.at(value), moved.at(value)));
-      EXPECT_LE(largest_change(to_reference(tensor), plain.at(value)), tolerance) << value << " after step " << step;
+      EXPECT_LE(largest_change(to_reference(tensor), plain.at(value)), tolerance)
+          << value << " after step " << step;
     };
     compare("loss", results.at("loss"));
     for (const Variable& variable : graph.variables())
@@ -176,7 +189,9 @@ TEST(UserOperator, TrainsAsTheSerialProgramOnUnevenPartsAndOnOneRank) {
 
 TEST(UserOperator, TrainsAsTheSerialProgramInMicroBatches) {
   const Graph graph = training_graph(rms_scale_set());
-  expect_serial(graph, compile(graph, mesh_of("dp=2 tp=2"), dp_tp_marks(), {.dump = {}, .micro_batches = 2}), 2);
+  expect_serial(
+      graph, compile(graph, mesh_of("dp=2 tp=2"), dp_tp_marks(), {.dump = {}, .micro_batches = 2}),
+      2);
 }
 
 /// half(x) = x / 2, whose kernel may write over its operand.
@@ -189,7 +204,8 @@ OperatorSetPtr half_set(bool in_place) {
       .kernel = [](const OpView&, std::span<const Split>) { return detail::kernel_call("half"); },
       .reference =
           [](const ReferenceCall& call) {
-            for (size_t i = 0; i < call.outputs[0].values.size(); ++i) call.outputs[0].values[i] = call.inputs[0]->values[i] / 2;
+            for (size_t i = 0; i < call.outputs[0].values.size(); ++i)
+              call.outputs[0].values[i] = call.inputs[0]->values[i] / 2;
           },
       .tolerance = detail::exact,
   };
@@ -210,7 +226,8 @@ TEST(UserOperator, MayRunInPlace) {
     Builder b(graph);
     const ValueId x = b.input("x", f32({8, 6}));
     const ValueId negated = b.unary("neg", x, "negated");
-    graph.add_output("y", b.reduce(ReduceOp::kMax, b.op1("half", {negated}, {}, "halved"), {0, 1}, "y"));
+    graph.add_output("y",
+                     b.reduce(ReduceOp::kMax, b.op1("half", {negated}, {}, "halved"), {0, 1}, "y"));
     const TaskGraph tasks = compile(graph, mesh_of("dp=2"), {shard_tensor("x", "P(\"dp\")")}).tasks;
     const auto offset_of = [&](std::string_view name) {
       for (const Register& reg : tasks.registers)
@@ -235,19 +252,26 @@ TEST(UserOperator, IsDividedByItsRule) {
   EXPECT_EQ(to_text(graph.type(scaled), compiled.sharded.of(scaled)), "f32[8@dp, 3, 6]");
   std::vector<std::string> about_gain;
   for (const Task& task : compiled.tasks.tasks)
-    if (task.kind == Task::Kind::kExchange && task.name.find("scaled.grad.x:1") != std::string::npos) about_gain.push_back(task.name);
-  // The rows of the batch are divided over dp, so that each process has an addend of the gradient of the gain.
-  EXPECT_THAT(about_gain, UnorderedElementsAre("all-reduce second.scaled.grad.x:1 [*]", "all-reduce first.scaled.grad.x:1 [*]"));
+    if (task.kind == Task::Kind::kExchange &&
+        task.name.find("scaled.grad.x:1") != std::string::npos)
+      about_gain.push_back(task.name);
+  // The rows of the batch are divided over dp, so that each process has an addend of the gradient
+  // of the gain.
+  EXPECT_THAT(about_gain, UnorderedElementsAre("all-reduce second.scaled.grad.x:1 [*]",
+                                               "all-reduce first.scaled.grad.x:1 [*]"));
 }
 
 TEST(UserOperator, IsPlacedAndRefusedByMarksOnIt) {
   const Graph graph = training_graph(rms_scale_set());
-  const ShardedGraph placed = propagate(graph, mesh_of("tp=2"), {shard_op("first.scaled", "[P(None, \"tp\"), P()]")});
+  const ShardedGraph placed =
+      propagate(graph, mesh_of("tp=2"), {shard_op("first.scaled", "[P(None, \"tp\"), P()]")});
   const ValueId scaled = *graph.find_value("first.scaled");
   EXPECT_EQ(to_text(graph.type(scaled), placed.of(scaled)), "f32[8, 3@tp, 6]");
   const std::vector<Mark> wrong = {shard_op("first.scaled", "[P(None, None, \"tp\"), P(\"tp\")]")};
-  EXPECT_EQ(error_testing::message_of(ExitCode::kBadConfig, [&] { propagate(graph, mesh_of("tp=2"), wrong); }),
-            "mark 'first.scaled' (code) does not fit op 'first.scaled': op 'first.scaled': factor 'e' cannot be divided\n"
+  EXPECT_EQ(error_testing::message_of(ExitCode::kBadConfig,
+                                      [&] { propagate(graph, mesh_of("tp=2"), wrong); }),
+            "mark 'first.scaled' (code) does not fit op 'first.scaled': op 'first.scaled': factor "
+            "'e' cannot be divided\n"
             "  why: the operator needs it whole\n"
             "  fix: leave that dim whole on every axis");
 }
@@ -272,16 +296,22 @@ TEST(UserOperator, WithoutARuleIsDividedAsExecutionShowsAndTrainsAsTheSerialProg
   // The rules that examples/05_custom_op writes down, but for names.
   EXPECT_THAT(
       notes_of(compiled.sharded),
-      ::testing::ElementsAre("rms_scale 'first.scaled' brings no rule; discovered by execution: ([f1, f2, _], [_]) -> ([f1, f2, _]) "
-                             "{linear: 1}",
-                             "rms_scale_grad 'second.scaled.grad.x' brings no rule; discovered by execution: ([f1, f2, _], [_], [f1, "
-                             "f2, _]) -> ([f1, f2, _], [_]) {f1: reduction sum, f2: reduction sum} {linear: 2}"));
+      ::testing::ElementsAre(
+          "rms_scale 'first.scaled' brings no rule; discovered by execution: ([f1, f2, _], [_]) -> "
+          "([f1, f2, _]) "
+          "{linear: 1}",
+          "rms_scale_grad 'second.scaled.grad.x' brings no rule; discovered by execution: ([f1, "
+          "f2, _], [_], [f1, "
+          "f2, _]) -> ([f1, f2, _], [_]) {f1: reduction sum, f2: reduction sum} {linear: 2}"));
   expect_serial(graph, compiled, 2);
 }
 
 TEST(UserOperator, WithoutARuleRunsInMicroBatches) {
   const Graph graph = training_graph(unruled_set());
-  expect_serial(graph, compile(graph, mesh_of("dp=2"), {shard_tensor("x", "P(\"dp\")")}, {.dump = {}, .micro_batches = 2}), 2);
+  expect_serial(graph,
+                compile(graph, mesh_of("dp=2"), {shard_tensor("x", "P(\"dp\")")},
+                        {.dump = {}, .micro_batches = 2}),
+                2);
 }
 
 /// Neither a rule nor a kernel that could run on a part: it is told how large the whole is.
@@ -304,14 +334,18 @@ TEST(UserOperator, WhoseKernelIsToldOfTheWholeStaysWholeAndTrainsAsTheSerialProg
   const Compiled compiled = compile(graph, mesh_of("dp=2"), {shard_tensor("x", "P(\"dp\")")});
   EXPECT_TRUE(compiled.sharded.of(*graph.find_op("second.wide")).uses(0));
   EXPECT_FALSE(compiled.sharded.of(*graph.find_op("second.scaled")).uses(0));
-  EXPECT_THAT(notes_of(compiled.sharded)[0], ::testing::HasSubstr("its kernel for a part is not that of an op as small as the part"));
+  EXPECT_THAT(
+      notes_of(compiled.sharded)[0],
+      ::testing::HasSubstr("its kernel for a part is not that of an op as small as the part"));
   expect_serial(graph, compiled, 2);
 }
 
 TEST(UserOperator, ThatStaysWholeTakesTheWholeBatchAtOnce) {
   const Graph graph = training_graph(indivisible_set());
   EXPECT_THAT(
-      error_testing::message_of(ExitCode::kBadConfig, [&] { compile(graph, mesh_of("dp=1"), {}, {.dump = {}, .micro_batches = 2}); }),
+      error_testing::message_of(
+          ExitCode::kBadConfig,
+          [&] { compile(graph, mesh_of("dp=1"), {}, {.dump = {}, .micro_batches = 2}); }),
       StartsWith("'x' is needed for the whole batch at once (op 'first.scaled' needs [*, *, *])"));
 }
 
@@ -328,7 +362,9 @@ TEST(UserOperator, RefusesOperandsThatDoNotFit) {
   Graph graph(rms_scale_set());
   Builder b(graph);
   const ValueId x = b.input("x", f32({8, 6})), gain = b.input("gain", f32({8}));
-  EXPECT_EQ(error_testing::message_of(ExitCode::kBadData, [&] { b.op1("rms_scale", {x, gain}, {{"epsilon", 0.01}}, "scaled"); }),
+  EXPECT_EQ(error_testing::message_of(
+                ExitCode::kBadData,
+                [&] { b.op1("rms_scale", {x, gain}, {{"epsilon", 0.01}}, "scaled"); }),
             "rms_scale 'scaled': gain f32[8] does not fit x f32[8,6]\n"
             "  why: it has a gain for each column of x\n"
             "  fix: give it the type f32[6]");

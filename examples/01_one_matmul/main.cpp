@@ -1,7 +1,7 @@
 // Lesson 1: a program is a graph of operators on whole tensors.
 //
-// We write y = x w with the Builder, print the graph, and run it with the interpreter: plain loops over doubles, the judge of everything
-// that comes later. Nothing here knows of devices.
+// We write y = x w with the Builder, print the graph, and run it with the interpreter: plain loops
+// over doubles, the judge of everything that comes later. Nothing here knows of devices.
 #include <cstdio>
 
 #include "ops/builder.h"
@@ -29,7 +29,8 @@ int main() {
   const ReferenceTensor result = interpret(graph, state).at("y");
 
   // y[0] = 1*1 + 2*0 + 3*1, 1*0 + 2*1 + 3*1;  y[1] = 4 + 6, 5 + 6
-  std::printf("y = [[%g, %g], [%g, %g]]\n\n", result.values[0], result.values[1], result.values[2], result.values[3]);
+  std::printf("y = [[%g, %g], [%g, %g]]\n\n", result.values[0], result.values[1], result.values[2],
+              result.values[3]);
 
   // Operands that do not fit are refused at once, with the numbers and a way out.
   try {

@@ -1,7 +1,8 @@
 // Lesson 3: from one placement to another.
 //
-// Two operators may want one tensor in different placements. A reshard moves exactly the boxes that are missing; all-gather, all-to-all and
-// their kin are names for common cases of it, messages what has no such name.
+// Two operators may want one tensor in different placements. A reshard moves exactly the boxes that
+// are missing; all-gather, all-to-all and their kin are names for common cases of it, messages what
+// has no such name.
 #include <cstdio>
 
 #include "reshard/reshard.h"
@@ -12,30 +13,38 @@ namespace {
 
 const TensorType kType = parse_tensor_type("f32[6,12]");
 
-/// Prints what the way from one placement to the other is called, its exchanges, and what one process receives in each.
+/// Prints what the way from one placement to the other is called, its exchanges, and what one
+/// process receives in each.
 void show(const MeshPtr& mesh, const char* from_text, const char* to_text_form, Rank receiver) {
   const DistAttr from = parse_dist_type(from_text, mesh).attr;
   const DistAttr to = parse_dist_type(to_text_form, mesh).attr;
   const std::vector<Exchange> exchanges = plan_reshard(kType, from, to);
-  std::printf("%s -> %s: %s\n", from_text, to_text_form, std::string(to_text(classify(kType.shape, from, to))).c_str());
+  std::printf("%s -> %s: %s\n", from_text, to_text_form,
+              std::string(to_text(classify(kType.shape, from, to))).c_str());
   for (const Exchange& exchange : exchanges) {
-    std::printf("  %s to %s\n", std::string(to_text(exchange.kind)).c_str(), to_text(exchange.to).c_str());
+    std::printf("  %s to %s\n", std::string(to_text(exchange.kind)).c_str(),
+                to_text(exchange.to).c_str());
     for (const Pull& pull : pulls(kType.shape, exchange, receiver))
-      std::printf("    process %d takes %s of process %d\n", receiver, to_text(pull.box).c_str(), pull.sender);
+      std::printf("    process %d takes %s of process %d\n", receiver, to_text(pull.box).c_str(),
+                  pull.sender);
   }
-  std::printf("  %lld elements come from other processes\n\n", static_cast<long long>(received_elements(kType.shape, exchanges, receiver)));
+  std::printf("  %lld elements come from other processes\n\n",
+              static_cast<long long>(received_elements(kType.shape, exchanges, receiver)));
 }
 
 }  // namespace
 
 int main() {
   // Six processes: [[0, 1], [2, 3], [4, 5]]. Process 3 stands at x 1, y 1.
-  const auto mesh = std::make_shared<const ProcessMesh>(Shape{3, 2}, std::vector<std::string>{"x", "y"});
+  const auto mesh =
+      std::make_shared<const ProcessMesh>(Shape{3, 2}, std::vector<std::string>{"x", "y"});
 
-  // Rows over x, columns over y: each process holds 2 x 6. To have whole rows it needs the 2 x 6 of its neighbour on y.
+  // Rows over x, columns over y: each process holds 2 x 6. To have whole rows it needs the 2 x 6 of
+  // its neighbour on y.
   show(mesh, "f32[6@x, 12@y]", "f32[6@x, 12]", 3);
 
-  // The axes change dims: 12 / 3 = 4 columns and 6 / 2 = 3 rows. Part of them process 3 holds already.
+  // The axes change dims: 12 / 3 = 4 columns and 6 / 2 = 3 rows. Part of them process 3 holds
+  // already.
   show(mesh, "f32[6@x, 12@y]", "f32[6@y, 12@x]", 3);
 
   // Cutting what one holds costs nothing.
@@ -48,6 +57,7 @@ int main() {
   const auto line = std::make_shared<const ProcessMesh>(Shape{4}, std::vector<std::string>{"z"});
   for (Rank process : line->processes()) {
     const DistAttr rows = parse_dist_type("f32[6@z, 12]", line).attr;
-    std::printf("process %d of z=4 holds %s\n", process, to_text(rows.box(kType.shape, {process})).c_str());
+    std::printf("process %d of z=4 holds %s\n", process,
+                to_text(rows.box(kType.shape, {process})).c_str());
   }
 }

@@ -1,7 +1,8 @@
 // Lesson 5: an operator of your own, with its own gradient and kernel.
 //
-// rms_scale.cpp defines it, and a graph that is given the set knows it. Backward, placements, communication and memory follow as for the
-// built-in operators: here on two ranks, each with half of the rows, so that the gradient of the gain is a sum over both.
+// rms_scale.cpp defines it, and a graph that is given the set knows it. Backward, placements,
+// communication and memory follow as for the built-in operators: here on two ranks, each with half
+// of the rows, so that the gradient of the gain is a sum over both.
 #include <cmath>
 #include <cstdio>
 
@@ -14,7 +15,8 @@ using namespace tessera;
 
 namespace {
 
-/// Learns the sign of a sum, which does not depend on how large a row is: rms_scale takes the size out.
+/// Learns the sign of a sum, which does not depend on how large a row is: rms_scale takes the size
+/// out.
 Graph training_graph() {
   Graph graph(std::make_shared<const OperatorSet>(rms_scale_operators(), rms_scale_kernels()));
   Builder b(graph);
@@ -26,7 +28,8 @@ Graph training_graph() {
   const ValueId scaled = b.op1("rms_scale", {hidden, gain}, {{"epsilon", 1e-6}}, "scaled");
   const ValueId y = b.dot(b.unary("tanh", scaled), down, "nh,h->n", "y");
   const ValueId target = b.unary("sign", b.reduce_sum(x, {1}, "sum"), "target");
-  const ValueId loss = b.mul_scalar(b.reduce_sum(b.unary("square", b.sub(y, target, "error")), {0}), 1.0 / 64, "loss");
+  const ValueId loss = b.mul_scalar(b.reduce_sum(b.unary("square", b.sub(y, target, "error")), {0}),
+                                    1.0 / 64, "loss");
   graph.add_output("loss", loss);
   add_training(b, loss, {.kind = OptimizerKind::kAdam});
   return graph;
@@ -50,11 +53,16 @@ std::vector<float> train(const TaskGraph& tasks) {
 
 int main() {
   const Graph graph = training_graph();
-  std::printf("%s\n%s\n", to_text(graph, *graph.find_op("scaled")).c_str(), to_text(graph, *graph.find_op("scaled.grad.x")).c_str());
-  const TaskGraph alone = compile(graph, std::make_shared<const ProcessMesh>(parse_mesh("dp=1")), {}).tasks;
-  const TaskGraph both = compile(graph, std::make_shared<const ProcessMesh>(parse_mesh("dp=2")), {shard_tensor("x", "P(\"dp\")")}).tasks;
+  std::printf("%s\n%s\n", to_text(graph, *graph.find_op("scaled")).c_str(),
+              to_text(graph, *graph.find_op("scaled.grad.x")).c_str());
+  const TaskGraph alone =
+      compile(graph, std::make_shared<const ProcessMesh>(parse_mesh("dp=1")), {}).tasks;
+  const TaskGraph both = compile(graph, std::make_shared<const ProcessMesh>(parse_mesh("dp=2")),
+                                 {shard_tensor("x", "P(\"dp\")")})
+                             .tasks;
   for (const Task& task : both.tasks)
     if (task.kind == Task::Kind::kExchange) std::printf("%s\n", task.name.c_str());
   const std::vector<float> a = train(alone), b = train(both);
-  for (size_t i = 0; i < a.size(); i += 33) std::printf("step %2zu: loss %.2f on one rank, %.2f on two\n", i, a[i], b[i]);
+  for (size_t i = 0; i < a.size(); i += 33)
+    std::printf("step %2zu: loss %.2f on one rank, %.2f on two\n", i, a[i], b[i]);
 }

@@ -8,7 +8,8 @@
 namespace tessera {
 namespace {
 
-/// Slots for which an input has room before it has seen any: the usual numbers of slots never make it grow.
+/// Slots for which an input has room before it has seen any: the usual numbers of slots never make
+/// it grow.
 constexpr int kUsualSlots = 8;
 
 template <typename Port>
@@ -24,7 +25,8 @@ bool has_repeated(std::vector<ActorId> ids) {
   return std::adjacent_find(ids.begin(), ids.end()) != ids.end();
 }
 
-/// Position of the port of `reg`, or the number of ports. A task has few ports: a scan beats a table.
+/// Position of the port of `reg`, or the number of ports. A task has few ports: a scan beats a
+/// table.
 template <typename Port>
 size_t port_of(const std::vector<Port>& ports, RegisterId reg) {
   size_t port = 0;
@@ -44,13 +46,16 @@ Actor::Actor(ActorDescription description) : description_(std::move(description)
 }
 
 void Actor::add_input(const InPort& port) {
-  inputs_.push_back({.reg = port.reg, .first = static_cast<int>(in_records_.size()), .slots = kUsualSlots});
+  inputs_.push_back(
+      {.reg = port.reg, .first = static_cast<int>(in_records_.size()), .slots = kUsualSlots});
   in_records_.resize(in_records_.size() + kUsualSlots, kEmpty);
 }
 
 void Actor::add_output(const OutPort& port) {
-  outputs_.push_back(
-      {.reg = port.reg, .first = static_cast<int>(out_records_.size()), .first_held = static_cast<int>(held_.size()), .slots = port.slots});
+  outputs_.push_back({.reg = port.reg,
+                      .first = static_cast<int>(out_records_.size()),
+                      .first_held = static_cast<int>(held_.size()),
+                      .slots = port.slots});
   const auto slots = static_cast<size_t>(port.slots);
   out_records_.resize(out_records_.size() + slots, kEmpty);
   holders_.resize(holders_.size() + slots, 0);
@@ -62,7 +67,8 @@ void Actor::check_description() const {
   if (has_repeated_register(description_.outputs)) fail("produces a register twice");
   for (const OutPort& out : description_.outputs) {
     if (out.slots < 1) fail("register " + std::to_string(out.reg) + " has no slot");
-    if (has_repeated(out.consumers)) fail("register " + std::to_string(out.reg) + " names a consumer twice");
+    if (has_repeated(out.consumers))
+      fail("register " + std::to_string(out.reg) + " names a consumer twice");
   }
 }
 
@@ -78,13 +84,18 @@ void Actor::take_ready(const Message& message) {
   const size_t port = port_of(inputs_, message.reg);
   if (port == inputs_.size()) fail("does not consume register " + std::to_string(message.reg));
   Input& input = inputs_[port];
-  if (message.record < next_record_ || (input.filled > 0 && find_record(input, message.record) >= 0))
-    fail("got record " + std::to_string(message.record) + " of register " + std::to_string(message.reg) + " twice");
-  if (message.slot < 0) fail("got slot " + std::to_string(message.slot) + " of register " + std::to_string(message.reg));
+  if (message.record < next_record_ ||
+      (input.filled > 0 && find_record(input, message.record) >= 0))
+    fail("got record " + std::to_string(message.record) + " of register " +
+         std::to_string(message.reg) + " twice");
+  if (message.slot < 0)
+    fail("got slot " + std::to_string(message.slot) + " of register " +
+         std::to_string(message.reg));
   if (message.slot >= input.slots) grow(port, message.slot + 1);
   int64_t& record = record_in(input, message.slot);
   if (record != kEmpty)
-    fail("got slot " + std::to_string(message.slot) + " of register " + std::to_string(message.reg) + " while it is full");
+    fail("got slot " + std::to_string(message.slot) + " of register " +
+         std::to_string(message.reg) + " while it is full");
   record = message.record;
   ++input.filled;
   if (message.record != next_record_) return;
@@ -110,12 +121,15 @@ void Actor::take_returned(const Message& message) {
   while (consumer < consumers.size() && consumers[consumer] != message.from) ++consumer;
   const bool slot_exists = message.slot >= 0 && message.slot < output.slots;
   const int slot = slot_exists ? message.slot : 0;
-  const size_t held = static_cast<size_t>(output.first_held) + static_cast<size_t>(slot) * consumers.size() + consumer;
-  if (!slot_exists || consumer == consumers.size() || record_in(output, slot) != message.record || message.record == kEmpty || !held_[held])
-    fail("got back slot " + std::to_string(message.slot) + " of register " + std::to_string(message.reg) + " with record " +
-         std::to_string(message.record) + " from actor " + std::to_string(message.from) + ", which does not hold it");
+  const size_t held = static_cast<size_t>(output.first_held) +
+                      static_cast<size_t>(slot) * consumers.size() + consumer;
+  if (!slot_exists || consumer == consumers.size() || record_in(output, slot) != message.record ||
+      message.record == kEmpty || !held_[held])
+    fail("got back slot " + std::to_string(message.slot) + " of register " +
+         std::to_string(message.reg) + " with record " + std::to_string(message.record) +
+         " from actor " + std::to_string(message.from) + ", which does not hold it");
   held_[held] = 0;
-  if (--holders_[static_cast<size_t>(output.first + slot)] > 0) return;
+  if (--holders_[output.first + slot] > 0) return;
   record_in(output, slot) = kEmpty;
   --output.out;
   if (slot == output.next) --blocked_outputs_;
@@ -162,9 +176,12 @@ void Actor::send_ready(size_t port, std::vector<Message>& messages) {
   record_in(output, slot) = act_.record;
   ++output.out;
   if (slot == output.next) ++blocked_outputs_;
-  holders_[static_cast<size_t>(output.first + slot)] = static_cast<int>(count);
-  std::fill_n(held_.begin() + output.first_held + slot * static_cast<int>(count), count, uint8_t{1});
-  for (ActorId consumer : out.consumers) messages.push_back({Message::Kind::kReady, consumer, out.reg, slot, act_.record, description_.id});
+  holders_[output.first + slot] = static_cast<int>(count);
+  std::fill_n(held_.begin() + output.first_held + slot * static_cast<int>(count), count,
+              uint8_t{1});
+  for (ActorId consumer : out.consumers)
+    messages.push_back(
+        {Message::Kind::kReady, consumer, out.reg, slot, act_.record, description_.id});
 }
 
 void Actor::send_returned(size_t port, std::vector<Message>& messages) {
@@ -172,7 +189,8 @@ void Actor::send_returned(size_t port, std::vector<Message>& messages) {
   const int slot = act_.input_slots[port];
   record_in(inputs_[port], slot) = kEmpty;
   --inputs_[port].filled;
-  messages.push_back({Message::Kind::kReturned, in.producer, in.reg, slot, act_.record, description_.id});
+  messages.push_back(
+      {Message::Kind::kReturned, in.producer, in.reg, slot, act_.record, description_.id});
 }
 
 size_t Actor::output_of(RegisterId reg) const {
@@ -185,7 +203,9 @@ bool Actor::holds(size_t port, size_t consumer) const {
   const size_t count = description_.outputs[port].consumers.size();
   const Output& output = outputs_[port];
   for (int slot = 0; slot < output.slots; ++slot)
-    if (held_[static_cast<size_t>(output.first_held) + static_cast<size_t>(slot) * count + consumer]) return true;
+    if (held_[static_cast<size_t>(output.first_held) + static_cast<size_t>(slot) * count +
+              consumer])
+      return true;
   return false;
 }
 
@@ -210,7 +230,8 @@ std::vector<ActorId> Actor::holders(RegisterId reg) const {
 bool Actor::drained() const {
   const auto is_empty = [](const Input& input) { return input.filled == 0; };
   const auto is_home = [](const Output& output) { return output.out == 0; };
-  return !acting_ && std::all_of(inputs_.begin(), inputs_.end(), is_empty) && std::all_of(outputs_.begin(), outputs_.end(), is_home);
+  return !acting_ && std::all_of(inputs_.begin(), inputs_.end(), is_empty) &&
+         std::all_of(outputs_.begin(), outputs_.end(), is_home);
 }
 
 std::string Actor::waits_for() const {
@@ -219,8 +240,8 @@ std::string Actor::waits_for() const {
   for (size_t port = 0; port < inputs_.size(); ++port) {
     if (has_input(port)) continue;
     const InPort& in = description_.inputs[port];
-    reasons.push_back("waits for register " + std::to_string(in.reg) + " of actor " + std::to_string(in.producer) + ", record " +
-                      std::to_string(next_record_));
+    reasons.push_back("waits for register " + std::to_string(in.reg) + " of actor " +
+                      std::to_string(in.producer) + ", record " + std::to_string(next_record_));
   }
   for (size_t port = 0; port < outputs_.size(); ++port)
     if (is_blocked(outputs_[port])) reasons.push_back(blocked_text(port));
@@ -229,16 +250,18 @@ std::string Actor::waits_for() const {
 
 std::string Actor::blocked_text(size_t port) const {
   const OutPort& out = description_.outputs[port];
-  const auto first = static_cast<size_t>(outputs_[port].first_held) + static_cast<size_t>(outputs_[port].next) * out.consumers.size();
+  const auto first = static_cast<size_t>(outputs_[port].first_held) +
+                     static_cast<size_t>(outputs_[port].next) * out.consumers.size();
   std::vector<std::string> holders;
   for (size_t consumer = 0; consumer < out.consumers.size(); ++consumer)
     if (held_[first + consumer]) holders.push_back(std::to_string(out.consumers[consumer]));
-  return "waits for a free slot of register " + std::to_string(out.reg) + ", held by " + (holders.size() == 1 ? "actor " : "actors ") +
-         join(holders, ", ");
+  return "waits for a free slot of register " + std::to_string(out.reg) + ", held by " +
+         (holders.size() == 1 ? "actor " : "actors ") + join(holders, ", ");
 }
 
 void Actor::fail(const std::string& what) const {
-  throw InternalError("actor " + std::to_string(description_.id) + " '" + description_.name + "' " + what);
+  throw InternalError("actor " + std::to_string(description_.id) + " '" + description_.name + "' " +
+                      what);
 }
 
 }  // namespace tessera

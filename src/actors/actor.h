@@ -1,12 +1,14 @@
-// The actor state machine: when may a task act, and what does its act say to whom. Pure: no clock, no threads, no memory of tensors;
-// the runtime and the simulator drive the same machine.
+// The actor state machine: when may a task act, and what does its act say to whom. Pure: no clock,
+// no threads, no memory of tensors; the runtime and the simulator drive the same machine.
 //
-// An actor produces registers (each with slots) and consumes registers of other actors. It may act when every register that it
-// consumes has a filled slot and every register that it produces has a free one. Acting fills a slot of each produced register and
-// tells the consumers; it hands each consumed slot back to its producer. A slot is free again when all its consumers handed it back.
+// An actor produces registers (each with slots) and consumes registers of other actors. It may act
+// when every register that it consumes has a filled slot and every register that it produces has a
+// free one. Acting fills a slot of each produced register and tells the consumers; it hands each
+// consumed slot back to its producer. A slot is free again when all its consumers handed it back.
 // Records are numbered from 0 and are taken in order.
 //
-// Source: OneFlow (Yuan et al., arXiv 2110.15032), register counters; marked graphs (Commoner, Holt, Even, Pnueli, 1971).
+// Source: OneFlow (Yuan et al., arXiv 2110.15032), register counters; marked graphs (Commoner,
+// Holt, Even, Pnueli, 1971).
 #pragma once
 
 #include <cstdint>
@@ -52,7 +54,8 @@ struct Message {
   bool operator==(const Message&) const = default;
 };
 
-/// One act: the record and the slots that it reads and writes, in the order of the description's ports.
+/// One act: the record and the slots that it reads and writes, in the order of the description's
+/// ports.
 struct Act {
   int64_t record = 0;
   std::vector<int> input_slots;
@@ -61,8 +64,8 @@ struct Act {
 
 /// One actor's counters.
 ///
-///   memory   allocates in the constructor, and when a producer turns out to use more slots than ever before: nothing in the steady state
-///   threads  none of its own; one caller at a time
+///   memory   allocates in the constructor, and when a producer turns out to use more slots than
+///   ever before: nothing in the steady state threads  none of its own; one caller at a time
 class Actor {
  public:
   /// Throws InternalError when a port is described twice or a register has no slot.
@@ -71,14 +74,16 @@ class Actor {
   const ActorDescription& description() const { return description_; }
 
   /// Takes a message sent to this actor.
-  /// throws  InternalError when it is for another actor or for a register that the actor does not have, repeats a record, fills a slot
+  /// throws  InternalError when it is for another actor or for a register that the actor does not
+  /// have, repeats a record, fills a slot
   ///         that is still full, or returns a slot that its sender does not hold
   void receive(const Message& message);
 
   /// May it act now? Never between begin() and finish().  time O(1)
   bool ready() const { return !acting_ && missing_inputs_ == 0 && blocked_outputs_ == 0; }
 
-  /// Is there a free slot in every register that it produces? Then what fills them may come before what it reads is announced.
+  /// Is there a free slot in every register that it produces? Then what fills them may come before
+  /// what it reads is announced.
   bool has_room() const { return !acting_ && blocked_outputs_ == 0; }
   /// The slot of output port `port` that the next act fills.  requires  has_room()
   int next_slot(size_t port) const { return outputs_[port].next; }
@@ -89,16 +94,17 @@ class Actor {
   /// That which was begun last.
   const Act& act() const { return act_; }
 
-  /// Ends the act begun last: appends kReady to the consumers of what it wrote, then kReturned to the producers of what it read, each in
-  /// the order of the description.  requires  begin() without a finish()
+  /// Ends the act begun last: appends kReady to the consumers of what it wrote, then kReturned to
+  /// the producers of what it read, each in the order of the description.  requires  begin()
+  /// without a finish()
   ///   note  a register without consumers has its slot free again at once
   void finish(std::vector<Message>& messages);
 
   /// Is the next record of input port `port` here?  requires  not acting
   bool has_input(size_t port) const { return inputs_[port].next >= 0; }
 
-  /// Did all readers of `reg`, which it produces, but for `except` hand every slot back? Who writes over the bytes of a register waits for
-  /// that.
+  /// Did all readers of `reg`, which it produces, but for `except` hand every slot back? Who writes
+  /// over the bytes of a register waits for that.
   bool handed_back(RegisterId reg, ActorId except) const;
 
   /// The readers that still hold a slot of `reg`, in the order of the description.
@@ -110,8 +116,9 @@ class Actor {
   /// All slots home and nothing waiting: it may be taken apart.
   bool drained() const;
 
-  /// What keeps it from acting, for deadlines: "waits for register 7 of actor 3, record 2", "waits for a free slot of register 4, held by
-  /// actors 5, 6", all of them with "; " between, or "acts on record 2", or "ready".
+  /// What keeps it from acting, for deadlines: "waits for register 7 of actor 3, record 2", "waits
+  /// for a free slot of register 4, held by actors 5, 6", all of them with "; " between, or "acts
+  /// on record 2", or "ready".
   std::string waits_for() const;
 
  private:
@@ -125,8 +132,8 @@ class Actor {
     int next = -1;   // slot of the next record; -1: not there yet
     int filled = 0;  // slots that hold a record
   };
-  /// What is out on a port. Records go around the slots: record r stands in slot r % slots, and since every consumer takes records in
-  /// order, that slot is also the first to come home.
+  /// What is out on a port. Records go around the slots: record r stands in slot r % slots, and
+  /// since every consumer takes records in order, that slot is also the first to come home.
   struct Output {
     RegisterId reg = 0;
     int first = 0;       // its slots are [first, first + slots) of out_records_ and holders_
@@ -142,10 +149,12 @@ class Actor {
   void take_ready(const Message& message);
   void take_returned(const Message& message);
   void grow(size_t port, int slots);
-  int64_t& record_in(const Input& input, int slot) { return in_records_[static_cast<size_t>(input.first + slot)]; }
-  int64_t record_in(const Input& input, int slot) const { return in_records_[static_cast<size_t>(input.first + slot)]; }
-  int64_t& record_in(const Output& output, int slot) { return out_records_[static_cast<size_t>(output.first + slot)]; }
-  int64_t record_in(const Output& output, int slot) const { return out_records_[static_cast<size_t>(output.first + slot)]; }
+  int64_t& record_in(const Input& input, int slot) { return in_records_[input.first + slot]; }
+  int64_t record_in(const Input& input, int slot) const { return in_records_[input.first + slot]; }
+  int64_t& record_in(const Output& output, int slot) { return out_records_[output.first + slot]; }
+  int64_t record_in(const Output& output, int slot) const {
+    return out_records_[output.first + slot];
+  }
   int find_record(const Input& input, int64_t record) const;  // its slot; -1: not there
   bool is_blocked(const Output& output) const { return record_in(output, output.next) != kEmpty; }
   size_t output_of(RegisterId reg) const;
@@ -159,8 +168,8 @@ class Actor {
   std::vector<Input> inputs_;
   std::vector<Output> outputs_;
   std::vector<int64_t> in_records_, out_records_;  // by slot: its record, or kEmpty
-  std::vector<int> holders_;                       // by output slot: how many consumers did not hand it back
-  std::vector<uint8_t> held_;                      // by output slot and consumer: not yet handed back
+  std::vector<int> holders_;   // by output slot: how many consumers did not hand it back
+  std::vector<uint8_t> held_;  // by output slot and consumer: not yet handed back
   Act act_;
   int64_t next_record_ = 0;
   int missing_inputs_ = 0;   // ports without the next record

@@ -3,8 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "base/allocation_testing.h"
 #include "base/error.h"
+#include "base/testing/allocation.h"
 
 namespace {
 
@@ -26,7 +26,10 @@ using testing::ThrowsMessage;
 
 /// Actor 1: takes register 10 from actor 0, writes register 20 with `slots` slots for `consumers`.
 ActorDescription middle(int slots, std::vector<ActorId> consumers) {
-  return {.id = 1, .name = "middle", .inputs = {{.reg = 10, .producer = 0}}, .outputs = {{20, slots, std::move(consumers)}}};
+  return {.id = 1,
+          .name = "middle",
+          .inputs = {{.reg = 10, .producer = 0}},
+          .outputs = {{20, slots, std::move(consumers)}}};
 }
 
 Message ready(RegisterId reg, int slot, int64_t record) {
@@ -66,7 +69,8 @@ TEST(Actor, AnActNamesItsRecordAndItsSlots) {
 TEST(Actor, AnActTellsItsConsumersAndThenHandsBackWhatItRead) {
   Actor actor(middle(2, {2, 5}));
   actor.receive(ready(10, 3, 0));
-  EXPECT_THAT(act(actor), ElementsAre(Message{Kind::kReady, 2, 20, 0, 0, 1}, Message{Kind::kReady, 5, 20, 0, 0, 1},
+  EXPECT_THAT(act(actor), ElementsAre(Message{Kind::kReady, 2, 20, 0, 0, 1},
+                                      Message{Kind::kReady, 5, 20, 0, 0, 1},
                                       Message{Kind::kReturned, 0, 10, 3, 0, 1}));
 }
 
@@ -105,7 +109,8 @@ TEST(Actor, RecordsAreTakenInOrderEvenWhenTheyArriveOutOfOrder) {
 }
 
 TEST(Actor, SlotsAreUsedInTurnAlsoWhenALaterOneComesHomeFirst) {
-  // Records 0 and 1 stand in slots 0 and 1. Record 2 belongs in slot 0: that slot 1 is home does not help it.
+  // Records 0 and 1 stand in slots 0 and 1. Record 2 belongs in slot 0: that slot 1 is home does
+  // not help it.
   Actor actor(middle(2, {2}));
   for (int slot : {0, 1}) {
     actor.receive(ready(10, slot, slot));
@@ -153,8 +158,12 @@ TEST(Actor, ASourceActsUntilItsSlotsAreFull) {
 }
 
 TEST(Actor, SaysWhatItWaitsFor) {
-  Actor actor({.id = 3, .name = "join", .inputs = {{7, 1}, {8, 2}}, .outputs = {{4, 1, {5, 6}}, {9, 1, {}}}});
-  EXPECT_EQ(actor.waits_for(), "waits for register 7 of actor 1, record 0; waits for register 8 of actor 2, record 0");
+  Actor actor({.id = 3,
+               .name = "join",
+               .inputs = {{7, 1}, {8, 2}},
+               .outputs = {{4, 1, {5, 6}}, {9, 1, {}}}});
+  EXPECT_EQ(actor.waits_for(),
+            "waits for register 7 of actor 1, record 0; waits for register 8 of actor 2, record 0");
   actor.receive({Kind::kReady, 3, 7, 0, 0, 1});
   EXPECT_EQ(actor.waits_for(), "waits for register 8 of actor 2, record 0");
   actor.receive({Kind::kReady, 3, 8, 0, 0, 2});
@@ -216,17 +225,24 @@ TEST(Actor, IsDrainedWhenAllSlotsAreHomeAndNothingWaits) {
 }
 
 TEST(Actor, RefusesADescriptionThatNamesAPortTwiceOrHasNoSlot) {
-  const auto making = [](ActorDescription description) { return [description] { Actor actor(description); }; };
-  EXPECT_THAT(making({1, "x", {{7, 0}, {7, 2}}, {}}),
-              ThrowsMessage<InternalError>("internal error: actor 1 'x' consumes a register twice"));
-  EXPECT_THAT(making({1, "x", {}, {{7, 1, {}}, {7, 1, {}}}}),
-              ThrowsMessage<InternalError>("internal error: actor 1 'x' produces a register twice"));
-  EXPECT_THAT(making({1, "x", {}, {{7, 0, {2}}}}), ThrowsMessage<InternalError>("internal error: actor 1 'x' register 7 has no slot"));
+  const auto making = [](ActorDescription description) {
+    return [description] { Actor actor(description); };
+  };
+  EXPECT_THAT(
+      making({1, "x", {{7, 0}, {7, 2}}, {}}),
+      ThrowsMessage<InternalError>("internal error: actor 1 'x' consumes a register twice"));
+  EXPECT_THAT(
+      making({1, "x", {}, {{7, 1, {}}, {7, 1, {}}}}),
+      ThrowsMessage<InternalError>("internal error: actor 1 'x' produces a register twice"));
+  EXPECT_THAT(making({1, "x", {}, {{7, 0, {2}}}}),
+              ThrowsMessage<InternalError>("internal error: actor 1 'x' register 7 has no slot"));
   EXPECT_THAT(making({1, "x", {}, {{7, 1, {2, 3, 2}}}}),
-              ThrowsMessage<InternalError>("internal error: actor 1 'x' register 7 names a consumer twice"));
+              ThrowsMessage<InternalError>(
+                  "internal error: actor 1 'x' register 7 names a consumer twice"));
 }
 
-/// An actor in whose output slot 0 record 0 is out, in the hands of 2 and 5; record 1 of register 10 waits in slot 1.
+/// An actor in whose output slot 0 record 0 is out, in the hands of 2 and 5; record 1 of register
+/// 10 waits in slot 1.
 Actor used_actor() {
   Actor actor(middle(2, {2, 5}));
   actor.receive(ready(10, 0, 0));
@@ -237,7 +253,8 @@ Actor used_actor() {
 
 void expect_refused(const Message& message, const std::string& why) {
   Actor actor = used_actor();
-  EXPECT_THAT([&] { actor.receive(message); }, ThrowsMessage<InternalError>("internal error: actor 1 'middle' " + why));
+  EXPECT_THAT([&] { actor.receive(message); },
+              ThrowsMessage<InternalError>("internal error: actor 1 'middle' " + why));
 }
 
 TEST(Actor, RefusesMessagesThatAreNotForIt) {
@@ -255,39 +272,57 @@ TEST(Actor, RefusesARepeatedRecordAndAFullSlot) {
 
 TEST(Actor, RefusesASlotFromAnActorThatDoesNotHoldIt) {
   const std::string rest = ", which does not hold it";
-  expect_refused(returned(20, 1, 1, 2), "got back slot 1 of register 20 with record 1 from actor 2" + rest);    // never went out
-  expect_refused(returned(20, 1, -1, 2), "got back slot 1 of register 20 with record -1 from actor 2" + rest);  // never went out
-  expect_refused(returned(20, 2, 0, 2), "got back slot 2 of register 20 with record 0 from actor 2" + rest);    // there is no slot 2
-  expect_refused(returned(20, -1, 0, 2), "got back slot -1 of register 20 with record 0 from actor 2" + rest);
-  expect_refused(returned(20, 0, 2, 2), "got back slot 0 of register 20 with record 2 from actor 2" + rest);  // another record
-  expect_refused(returned(20, 0, 0, 4), "got back slot 0 of register 20 with record 0 from actor 4" + rest);  // not a consumer
+  expect_refused(
+      returned(20, 1, 1, 2),
+      "got back slot 1 of register 20 with record 1 from actor 2" + rest);  // never went out
+  expect_refused(
+      returned(20, 1, -1, 2),
+      "got back slot 1 of register 20 with record -1 from actor 2" + rest);  // never went out
+  expect_refused(
+      returned(20, 2, 0, 2),
+      "got back slot 2 of register 20 with record 0 from actor 2" + rest);  // there is no slot 2
+  expect_refused(returned(20, -1, 0, 2),
+                 "got back slot -1 of register 20 with record 0 from actor 2" + rest);
+  expect_refused(
+      returned(20, 0, 2, 2),
+      "got back slot 0 of register 20 with record 2 from actor 2" + rest);  // another record
+  expect_refused(
+      returned(20, 0, 0, 4),
+      "got back slot 0 of register 20 with record 0 from actor 4" + rest);  // not a consumer
   Actor actor = used_actor();
   actor.receive(returned(20, 0, 0, 2));
-  EXPECT_THAT([&] { actor.receive(returned(20, 0, 0, 2)); }, ThrowsMessage<InternalError>(HasSubstr("from actor 2" + rest)));
+  EXPECT_THAT([&] { actor.receive(returned(20, 0, 0, 2)); },
+              ThrowsMessage<InternalError>(HasSubstr("from actor 2" + rest)));
 }
 
 TEST(Actor, RefusesToBeginWhenItIsNotReadyAndToEndWhatDidNotBegin) {
   Actor actor(middle(1, {2}));
   std::vector<Message> messages;
   EXPECT_THAT([&] { actor.begin(); },
-              ThrowsMessage<InternalError>("internal error: actor 1 'middle' begins while it waits for register 10 of actor 0, record 0"));
+              ThrowsMessage<InternalError>("internal error: actor 1 'middle' begins while it waits "
+                                           "for register 10 of actor 0, record 0"));
   EXPECT_THAT([&] { actor.finish(messages); },
-              ThrowsMessage<InternalError>("internal error: actor 1 'middle' ends an act that it did not begin"));
+              ThrowsMessage<InternalError>(
+                  "internal error: actor 1 'middle' ends an act that it did not begin"));
   actor.receive(ready(10, 0, 0));
   actor.receive(ready(10, 1, 1));
   actor.begin();
-  EXPECT_THAT([&] { actor.begin(); }, ThrowsMessage<InternalError>("internal error: actor 1 'middle' begins while it acts on record 0"));
+  EXPECT_THAT([&] { actor.begin(); },
+              ThrowsMessage<InternalError>(
+                  "internal error: actor 1 'middle' begins while it acts on record 0"));
 }
 
 /// Allocations of `acts` acts of an actor whose producer uses `in_slots` slots.
-int64_t allocations_of(Actor& actor, std::vector<Message>& messages, int in_slots, int64_t first, int64_t acts) {
+int64_t allocations_of(Actor& actor, std::vector<Message>& messages, int in_slots, int64_t first,
+                       int64_t acts) {
   const int64_t before = allocations;
   for (int64_t record = first; record < first + acts; ++record) {
     actor.receive(ready(10, static_cast<int>(record % in_slots), record));
     actor.begin();
     messages.clear();
     actor.finish(messages);
-    for (ActorId consumer : {2, 5}) actor.receive(returned(20, static_cast<int>(record % 2), record, consumer));
+    for (ActorId consumer : {2, 5})
+      actor.receive(returned(20, static_cast<int>(record % 2), record, consumer));
   }
   return allocations - before;
 }

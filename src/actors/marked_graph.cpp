@@ -13,19 +13,22 @@ struct OutEdges {
   std::vector<size_t> first;
   std::vector<size_t> places;
 
-  explicit OutEdges(const MarkedGraph& graph) : first(static_cast<size_t>(graph.vertices) + 1, 0), places(graph.edges.size()) {
+  explicit OutEdges(const MarkedGraph& graph)
+      : first(static_cast<size_t>(graph.vertices) + 1, 0), places(graph.edges.size()) {
     for (const MarkedEdge& edge : graph.edges) ++first[static_cast<size_t>(edge.from) + 1];
     for (size_t v = 1; v < first.size(); ++v) first[v] += first[v - 1];
     std::vector<size_t> next = first;
-    for (size_t e = 0; e < graph.edges.size(); ++e) places[next[static_cast<size_t>(graph.edges[e].from)]++] = e;
+    for (size_t e = 0; e < graph.edges.size(); ++e) places[next[graph.edges[e].from]++] = e;
   }
 };
 
-/// Policy iteration. Every vertex follows one of its edges, so that each walk ends in a cycle; vertices change to edges that lead to slower
-/// cycles, or to the same one on a longer way, until none wants to.
+/// Policy iteration. Every vertex follows one of its edges, so that each walk ends in a cycle;
+/// vertices change to edges that lead to slower cycles, or to the same one on a longer way, until
+/// none wants to.
 class PolicyIteration {
  public:
-  PolicyIteration(const MarkedGraph& graph, std::span<const double> times) : graph_(graph), times_(times) {
+  PolicyIteration(const MarkedGraph& graph, std::span<const double> times)
+      : graph_(graph), times_(times) {
     const auto count = static_cast<size_t>(graph.vertices);
     policy_.assign(count, kNone);
     period_.assign(count, -1);
@@ -48,14 +51,15 @@ class PolicyIteration {
   const MarkedEdge& edge(size_t place) const { return graph_.edges[place]; }
   size_t next_of(size_t v) const { return static_cast<size_t>(edge(policy_[v]).to); }
 
-  /// Vertices from which no cycle is reached take no part: all others follow the first edge that stays among them.
+  /// Vertices from which no cycle is reached take no part: all others follow the first edge that
+  /// stays among them.
   void drop_dead_ends() {
     const OutEdges out(graph_);
     std::vector<size_t> ways(policy_.size(), 0);
     std::vector<std::vector<size_t>> in(policy_.size());
     for (size_t e = 0; e < graph_.edges.size(); ++e) {
-      ++ways[static_cast<size_t>(edge(e).from)];
-      in[static_cast<size_t>(edge(e).to)].push_back(static_cast<size_t>(edge(e).from));
+      ++ways[edge(e).from];
+      in[edge(e).to].push_back(static_cast<size_t>(edge(e).from));
     }
     std::vector<size_t> ended;
     for (size_t v = 0; v < ways.size(); ++v)
@@ -65,13 +69,14 @@ class PolicyIteration {
         if (--ways[before] == 0) ended.push_back(before);
     for (size_t e = 0; e < graph_.edges.size(); ++e) {
       const auto from = static_cast<size_t>(edge(e).from);
-      if (ways[from] == 0 || ways[static_cast<size_t>(edge(e).to)] == 0) continue;
+      if (ways[from] == 0 || ways[edge(e).to] == 0) continue;
       live_.push_back(e);
       if (policy_[from] == kNone) policy_[from] = e;
     }
   }
 
-  /// Where each vertex's walk leads: the period of its cycle, and how much longer than so many periods the way there is.
+  /// Where each vertex's walk leads: the period of its cycle, and how much longer than so many
+  /// periods the way there is.
   void evaluate() {
     std::vector<int> walk_of(policy_.size(), -1);
     std::vector<bool> is_known(policy_.size(), false);
@@ -114,14 +119,16 @@ class PolicyIteration {
   }
   double length_over(size_t place) const {
     const auto to = static_cast<size_t>(edge(place).to);
-    return times_[static_cast<size_t>(edge(place).from)] - period_[to] * edge(place).tokens + length_[to];
+    return times_[edge(place).from] - period_[to] * edge(place).tokens + length_[to];
   }
 
   bool improve() {
     bool changed = false;
     for (size_t e : live_) {
       const auto from = static_cast<size_t>(edge(e).from), to = static_cast<size_t>(edge(e).to);
-      if (period_[to] <= period_[from] + tolerance_ || period_[to] <= period_[next_of(from)] + tolerance_) continue;
+      if (period_[to] <= period_[from] + tolerance_ ||
+          period_[to] <= period_[next_of(from)] + tolerance_)
+        continue;
       policy_[from] = e;
       changed = true;
     }
@@ -129,7 +136,8 @@ class PolicyIteration {
     for (size_t e : live_) {
       const auto from = static_cast<size_t>(edge(e).from), to = static_cast<size_t>(edge(e).to);
       if (std::abs(period_[to] - period_[from]) > tolerance_) continue;
-      if (length_over(e) <= std::max(length_[from], length_over(policy_[from])) + tolerance_) continue;
+      if (length_over(e) <= std::max(length_[from], length_over(policy_[from])) + tolerance_)
+        continue;
       policy_[from] = e;
       changed = true;
     }
@@ -142,7 +150,8 @@ class PolicyIteration {
     if (best == period_.end() || *best < 0) return found;
     found.period = *best;
     auto v = static_cast<size_t>(best - period_.begin());
-    for (size_t steps = 0; steps < policy_.size(); ++steps) v = next_of(v);  // now surely on the cycle
+    for (size_t steps = 0; steps < policy_.size(); ++steps)
+      v = next_of(v);  // now surely on the cycle
     const size_t root = v;
     do {
       found.edges.push_back(edge(policy_[v]));
@@ -189,8 +198,9 @@ std::vector<MarkedEdge> find_stuck_cycle(const MarkedGraph& graph) {
       path.push_back(e);
       if (state[to] == State::kOpen) {
         std::vector<MarkedEdge> cycle;
-        const auto first =
-            std::find_if(path.begin(), path.end(), [&](size_t at) { return static_cast<size_t>(bare.edges[at].from) == to; });
+        const auto first = std::find_if(path.begin(), path.end(), [&](size_t at) {
+          return static_cast<size_t>(bare.edges[at].from) == to;
+        });
         for (auto at = first; at != path.end(); ++at) cycle.push_back(bare.edges[*at]);
         return cycle;
       }

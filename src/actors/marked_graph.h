@@ -1,9 +1,12 @@
-// Marked graphs: who must have acted how many records ago before somebody may act. Pure graphs; what the vertices are is known elsewhere.
+// Marked graphs: who must have acted how many records ago before somebody may act. Pure graphs;
+// what the vertices are is known elsewhere.
 //
-// Every edge from a to b with t tokens says: record r of b waits for record r - t of a. A cycle whose edges have no token waits for itself; and
-// no run is faster than its slowest cycle: as much time as its vertices take together, for as many records as it has tokens.
+// Every edge from a to b with t tokens says: record r of b waits for record r - t of a. A cycle
+// whose edges have no token waits for itself; and no run is faster than its slowest cycle: as much
+// time as its vertices take together, for as many records as it has tokens.
 //
-// Source: Commoner, Holt, Even, Pnueli, Marked directed graphs, 1971; Ramamoorthy and Ho, 1980 (the rate).
+// Source: Commoner, Holt, Even, Pnueli, Marked directed graphs, 1971; Ramamoorthy and Ho, 1980 (the
+// rate).
 #pragma once
 
 #include <span>
@@ -37,7 +40,8 @@ struct SlowestCycle {
 ///
 ///   times     of the acts, by vertex; >= 0
 ///   requires  every cycle has a token
-///   source    Howard's policy iteration for the maximal cycle ratio (Cochet-Terrasson et al., 1998)
+///   source    Howard's policy iteration for the maximal cycle ratio (Cochet-Terrasson et al.,
+///   1998)
 SlowestCycle find_slowest_cycle(const MarkedGraph& graph, std::span<const double> times);
 
 }  // namespace tessera

@@ -20,7 +20,8 @@ std::vector<int> vertices_of(const std::vector<MarkedEdge>& cycle) {
 
 TEST(MarkedGraph, ACycleWithoutTokenIsStuck) {
   // 0 -> 1 -> 2 -> 1: the first edge leads into the circle and is none of it.
-  const std::vector<MarkedEdge> cycle = find_stuck_cycle({3, {{0, 1, 0, 0}, {1, 2, 0, 0}, {2, 1, 0, 7}}});
+  const std::vector<MarkedEdge> cycle =
+      find_stuck_cycle({3, {{0, 1, 0, 0}, {1, 2, 0, 0}, {2, 1, 0, 7}}});
   EXPECT_THAT(vertices_of(cycle), ElementsAre(1, 2));
   EXPECT_EQ(cycle.back().label, 7);
 }
@@ -42,9 +43,12 @@ TEST(MarkedGraph, WithoutCyclesThereIsNoPeriod) {
 }
 
 TEST(MarkedGraph, ASlotMoreLetsProducerAndReaderOverlap) {
-  // A producer of 2 and a reader of 3 units; each does one act at a time. One slot: 2 + 3 a record. Two slots: the slower of (2 + 3) / 2, 2, 3.
+  // A producer of 2 and a reader of 3 units; each does one act at a time. One slot: 2 + 3 a record.
+  // Two slots: the slower of (2 + 3) / 2, 2, 3.
   const std::vector<double> times{2, 3};
-  const auto with_slots = [](int slots) { return MarkedGraph{2, {{0, 0, 1, 0}, {1, 1, 1, 0}, {0, 1, 0, 0}, {1, 0, slots, 0}}}; };
+  const auto with_slots = [](int slots) {
+    return MarkedGraph{2, {{0, 0, 1, 0}, {1, 1, 1, 0}, {0, 1, 0, 0}, {1, 0, slots, 0}}};
+  };
   EXPECT_DOUBLE_EQ(find_slowest_cycle(with_slots(1), times).period, 5);
   EXPECT_DOUBLE_EQ(find_slowest_cycle(with_slots(2), times).period, 3);
   EXPECT_THAT(vertices_of(find_slowest_cycle(with_slots(2), times).edges), ElementsAre(1));
@@ -55,14 +59,14 @@ double slowest_by_trying(const MarkedGraph& graph, const std::vector<double>& ti
   double slowest = 0;
   std::vector<bool> on_path(static_cast<size_t>(graph.vertices), false);
   std::function<void(int, int, double, int)> walk = [&](int root, int v, double time, int tokens) {
-    on_path[static_cast<size_t>(v)] = true;
-    time += times[static_cast<size_t>(v)];
+    on_path[v] = true;
+    time += times[v];
     for (const MarkedEdge& edge : graph.edges) {
       if (edge.from != v) continue;
       if (edge.to == root) slowest = std::max(slowest, time / (tokens + edge.tokens));
-      if (edge.to > root && !on_path[static_cast<size_t>(edge.to)]) walk(root, edge.to, time, tokens + edge.tokens);
+      if (edge.to > root && !on_path[edge.to]) walk(root, edge.to, time, tokens + edge.tokens);
     }
-    on_path[static_cast<size_t>(v)] = false;
+    on_path[v] = false;
   };
   for (int root = 0; root < graph.vertices; ++root) walk(root, root, 0, 0);
   return slowest;
@@ -84,7 +88,7 @@ TEST(MarkedGraph, TheSlowestOfAllCyclesIsFound) {
     ASSERT_NEAR(found.period, slowest_by_trying(graph, times), 1e-9) << "seed " << seed;
     double time = 0, tokens = 0;
     for (const MarkedEdge& edge : found.edges) {
-      time += times[static_cast<size_t>(edge.from)];
+      time += times[edge.from];
       tokens += edge.tokens;
     }
     if (found.edges.empty()) continue;

@@ -27,11 +27,13 @@ struct Parties {
 
 class MarkedGraphMaker {
  public:
-  MarkedGraphMaker(const TaskGraph& graph, const Parties& parties) : graph_(graph), parties_(parties) {
+  MarkedGraphMaker(const TaskGraph& graph, const Parties& parties)
+      : graph_(graph), parties_(parties) {
     made_.vertices = static_cast<int>(parties.orders.size() * graph.tasks.size());
     for (const std::vector<TaskId>& order : parties.orders) {
       auto& position = positions_.emplace_back(graph.tasks.size(), -1);
-      for (size_t place = 0; place < order.size(); ++place) position[static_cast<size_t>(order[place])] = static_cast<int>(place);
+      for (size_t place = 0; place < order.size(); ++place)
+        position[order[place]] = static_cast<int>(place);
     }
   }
 
@@ -49,20 +51,22 @@ class MarkedGraphMaker {
   using Holding = std::pair<int, RegisterIndex>;  // a party and its register
 
   int party_count() const { return static_cast<int>(parties_.orders.size()); }
-  const std::vector<TaskId>& order(int party) const { return parties_.orders[static_cast<size_t>(party)]; }
-  const Task& task_at(TaskId task) const { return graph_.tasks[static_cast<size_t>(task)]; }
-  const Register& register_at(RegisterIndex reg) const { return graph_.registers[static_cast<size_t>(reg)]; }
-  int position(int party, TaskId task) const { return positions_[static_cast<size_t>(party)][static_cast<size_t>(task)]; }
-  int vertex(int party, TaskId task) const { return party * static_cast<int>(graph_.tasks.size()) + task; }
+  const std::vector<TaskId>& order(int party) const { return parties_.orders[party]; }
+  const Task& task_at(TaskId task) const { return graph_.tasks[task]; }
+  const Register& register_at(RegisterIndex reg) const { return graph_.registers[reg]; }
+  int position(int party, TaskId task) const { return positions_[party][task]; }
+  int vertex(int party, TaskId task) const {
+    return party * static_cast<int>(graph_.tasks.size()) + task;
+  }
 
   void add_order(int party) {
     std::array<std::vector<TaskId>, kTaskStreams> streams;
-    for (TaskId task : order(party)) streams[static_cast<size_t>(stream_of(graph_, task_at(task)))].push_back(task);
+    for (TaskId task : order(party)) streams[stream_of(graph_, task_at(task))].push_back(task);
     for (const std::vector<TaskId>& tasks : streams)
       for (size_t i = 0; i < tasks.size(); ++i) {
         const bool is_last = i + 1 == tasks.size();
-        made_.edges.push_back(
-            {vertex(party, tasks[i]), vertex(party, tasks[is_last ? 0 : i + 1]), is_last ? 1 : 0, label_of(Why::kOrder, 0)});
+        made_.edges.push_back({vertex(party, tasks[i]), vertex(party, tasks[is_last ? 0 : i + 1]),
+                               is_last ? 1 : 0, label_of(Why::kOrder, 0)});
       }
   }
 
@@ -82,12 +86,15 @@ class MarkedGraphMaker {
     readers_[{owner, reg}].push_back(to);
   }
 
-  /// Of a register that is filled later in the order the act waits for the readers of the record before.
+  /// Of a register that is filled later in the order the act waits for the readers of the record
+  /// before.
   void add_overwrites(int party, TaskId task) {
     for (RegisterIndex reg : task_at(task).overwrites) {
       const int tokens = position(party, register_at(reg).producer) < position(party, task) ? 0 : 1;
       for (int reader : readers_[{party, reg}])
-        if (reader != vertex(party, task)) made_.edges.push_back({reader, vertex(party, task), tokens, label_of(Why::kOverwrite, reg)});
+        if (reader != vertex(party, task))
+          made_.edges.push_back(
+              {reader, vertex(party, task), tokens, label_of(Why::kOverwrite, reg)});
     }
   }
 
@@ -99,7 +106,8 @@ class MarkedGraphMaker {
 };
 
 Parties ranks_of(const TaskActors& actors, const Orders& orders) {
-  return {orders, [&actors](TaskId exchange, int receiver) { return actors.senders(exchange, receiver); }};
+  return {orders,
+          [&actors](TaskId exchange, int receiver) { return actors.senders(exchange, receiver); }};
 }
 
 /// One process of each set that is in the same meshes.
@@ -107,7 +115,8 @@ std::vector<Rank> one_of_each(const TaskGraph& graph, const std::vector<Rank>& p
   std::map<std::vector<bool>, Rank> first;
   for (Rank process : processes) {
     std::vector<bool> meshes;
-    for (const MeshPtr& mesh : graph.meshes) meshes.push_back(mesh->coordinate_of(process).has_value());
+    for (const MeshPtr& mesh : graph.meshes)
+      meshes.push_back(mesh->coordinate_of(process).has_value());
     first.try_emplace(meshes, process);
   }
   std::vector<Rank> ranks;
@@ -119,7 +128,7 @@ std::vector<Rank> one_of_each(const TaskGraph& graph, const std::vector<Rank>& p
 /// As if all processes of a mesh sent to all receivers.
 Parties sets_of(const TaskActors& actors) {
   const auto senders = [&actors](TaskId exchange, int) {
-    const int mesh = actors.graph().registers[static_cast<size_t>(actors.graph().tasks[static_cast<size_t>(exchange)].inputs[0])].mesh;
+    const int mesh = actors.graph().registers[actors.graph().tasks[exchange].inputs[0]].mesh;
     std::vector<int> found;
     for (int index = 0; index < actors.rank_count(); ++index)
       if (actors.coordinate(index, mesh)) found.push_back(index);
@@ -129,18 +138,20 @@ Parties sets_of(const TaskActors& actors) {
 }
 
 std::string actor_text(const TaskActors& actors, ActorId actor) {
-  const Rank rank = actors.processes()[static_cast<size_t>(actors.rank_index_of(actor))];
-  return "'" + actors.graph().tasks[static_cast<size_t>(actors.task_of(actor))].name + "' of rank " + std::to_string(rank);
+  const Rank rank = actors.processes()[actors.rank_index_of(actor)];
+  return "'" + actors.graph().tasks[actors.task_of(actor)].name + "' of rank " +
+         std::to_string(rank);
 }
 
 void check_complete(const TaskActors& actors, const Orders& orders) {
   ensure(static_cast<int>(orders.size()) == actors.rank_count(), "every rank has an order list");
   for (int index = 0; index < actors.rank_count(); ++index) {
-    std::vector<TaskId> wanted = actors.order_of(index), given = orders[static_cast<size_t>(index)];
+    std::vector<TaskId> wanted = actors.order_of(index), given = orders[index];
     std::sort(wanted.begin(), wanted.end());
     std::sort(given.begin(), given.end());
-    ensure(wanted == given, "the order list of rank " + std::to_string(actors.processes()[static_cast<size_t>(index)]) + " has " +
-                                std::to_string(given.size()) + " tasks: each of the " + std::to_string(wanted.size()) +
+    ensure(wanted == given, "the order list of rank " + std::to_string(actors.processes()[index]) +
+                                " has " + std::to_string(given.size()) + " tasks: each of the " +
+                                std::to_string(wanted.size()) +
                                 " that it acts in belongs in it once");
   }
 }
@@ -151,16 +162,16 @@ void check_exchange_order(const TaskActors& actors, const Orders& orders) {
   for (size_t index = 0; index < orders.size(); ++index) {
     TaskId last = -1;
     for (TaskId task : orders[index]) {
-      if (actors.graph().tasks[static_cast<size_t>(task)].kind != Task::Kind::kExchange) continue;
+      if (actors.graph().tasks[task].kind != Task::Kind::kExchange) continue;
       if (last != -1) sequence.edges.push_back({last, task, 0, static_cast<int>(index)});
       last = task;
     }
   }
   std::string circle;
   for (const MarkedEdge& edge : find_stuck_cycle(sequence))
-    circle += "\n  rank " + std::to_string(actors.processes()[static_cast<size_t>(edge.label)]) + " does '" +
-              actors.graph().tasks[static_cast<size_t>(edge.from)].name + "' before '" +
-              actors.graph().tasks[static_cast<size_t>(edge.to)].name + "'";
+    circle += "\n  rank " + std::to_string(actors.processes()[edge.label]) + " does '" +
+              actors.graph().tasks[edge.from].name + "' before '" +
+              actors.graph().tasks[edge.to].name + "'";
   ensure(circle.empty(), "task graph: ranks do the same exchanges in different orders:" + circle);
 }
 
@@ -168,7 +179,8 @@ void check_exchange_order(const TaskActors& actors, const Orders& orders) {
 
 Orders orders_of(const TaskActors& actors) {
   Orders orders;
-  for (int index = 0; index < actors.rank_count(); ++index) orders.push_back(actors.order_of(index));
+  for (int index = 0; index < actors.rank_count(); ++index)
+    orders.push_back(actors.order_of(index));
   return orders;
 }
 
@@ -177,12 +189,13 @@ MarkedGraph make_marked_graph(const TaskActors& actors, const Orders& orders) {
 }
 
 std::string edge_text(const TaskActors& actors, const MarkedEdge& edge) {
-  const std::string& reg = actors.graph().registers[static_cast<size_t>(edge.label / kWhys)].name;
+  const std::string& reg = actors.graph().registers[edge.label / kWhys].name;
   const std::string before = actor_text(actors, edge.from), after = actor_text(actors, edge.to);
   switch (static_cast<Why>(edge.label % kWhys)) {
     case Why::kOrder: return after + " comes after " + before + " in the order list";
     case Why::kReady: return after + " reads '" + reg + "' of " + before;
-    case Why::kReturned: return after + " has no free slot of '" + reg + "' before " + before + " hands one back";
+    case Why::kReturned:
+      return after + " has no free slot of '" + reg + "' before " + before + " hands one back";
     case Why::kOverwrite: return after + " writes over '" + reg + "', which " + before + " reads";
   }
   throw InternalError("unknown reason to wait");
@@ -191,8 +204,10 @@ std::string edge_text(const TaskActors& actors, const MarkedEdge& edge) {
 void check_run(const TaskActors& actors, const Orders& orders) {
   check_complete(actors, orders);
   std::string circle;
-  for (const MarkedEdge& edge : find_stuck_cycle(make_marked_graph(actors, orders))) circle += "\n  " + edge_text(actors, edge);
-  ensure(circle.empty(), "task graph: acts wait for each other in a circle, and none can begin:" + circle);
+  for (const MarkedEdge& edge : find_stuck_cycle(make_marked_graph(actors, orders)))
+    circle += "\n  " + edge_text(actors, edge);
+  ensure(circle.empty(),
+         "task graph: acts wait for each other in a circle, and none can begin:" + circle);
   check_exchange_order(actors, orders);
 }
 

@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
-#include "tasks/hand_made.h"
+#include "tasks/testing/hand_made.h"
 
 namespace tessera {
 namespace {
@@ -51,25 +51,30 @@ TEST(RunCheck, ACircleOfWaitsIsPrintedEdgeByEdge) {
       "\n  'gather a' of rank 1 reads 'a' of 'a' of rank 0"
       "\n  'b' of rank 1 comes after 'gather a' of rank 1 in the order list"
       "\n  'gather b' of rank 0 reads 'b' of 'b' of rank 1";
-  EXPECT_THAT([&] { check_run(actors, orders); }, ThrowsMessage<InternalError>("internal error: " + circle));
-  EXPECT_THAT(read_file(std::filesystem::path(TESSERA_SOURCE_DIR) / "docs" / "runtime.md"), HasSubstr(circle + "\n"));
+  EXPECT_THAT([&] { check_run(actors, orders); },
+              ThrowsMessage<InternalError>("internal error: " + circle));
+  EXPECT_THAT(read_file(std::filesystem::path(TESSERA_SOURCE_DIR) / "docs" / "runtime.md"),
+              HasSubstr(circle + "\n"));
 }
 
 TEST(RunCheck, ExchangesThatAreSwappedOnOneRankAreNamed) {
   const TaskActors actors = find_actors(graph_of(two_gathers()), {0, 1});
-  // Both have made a and b before, so nobody waits for ever here; a library that matches calls by their order would.
+  // Both have made a and b before, so nobody waits for ever here; a library that matches calls by
+  // their order would.
   const Orders orders{{0, 1, 2, 3, 4, 5}, {0, 1, 2, 4, 3, 5}};
   EXPECT_THAT([&] { check_run(actors, orders); },
-              ThrowsMessage<InternalError>("internal error: task graph: ranks do the same exchanges in different orders:"
-                                           "\n  rank 0 does 'gather a' before 'gather b'"
-                                           "\n  rank 1 does 'gather b' before 'gather a'"));
+              ThrowsMessage<InternalError>(
+                  "internal error: task graph: ranks do the same exchanges in different orders:"
+                  "\n  rank 0 does 'gather a' before 'gather b'"
+                  "\n  rank 1 does 'gather b' before 'gather a'"));
 }
 
 TEST(RunCheck, ARegisterWithoutSlotIsACircleOfTwo) {
   const auto graph = graph_of(two_gathers());
   graph->registers[1].slots = 0;  // 'a'
-  EXPECT_THAT([&] { check_run(*graph, {0, 1}); },
-              ThrowsMessage<InternalError>(HasSubstr("has no free slot of 'a' before 'gather a' of rank")));
+  EXPECT_THAT(
+      [&] { check_run(*graph, {0, 1}); },
+      ThrowsMessage<InternalError>(HasSubstr("has no free slot of 'a' before 'gather a' of rank")));
 }
 
 TEST(RunCheck, WhoWritesOverWhatAReaderNeedsLaterWaitsForEver) {
@@ -78,18 +83,20 @@ TEST(RunCheck, WhoWritesOverWhatAReaderNeedsLaterWaitsForEver) {
   made.update("update w", {"scalar.mul", {}, {2}, ""}, {w}, w);
   made.result("old w", made.exchange("gather w", w, "f32[4]"));
   EXPECT_THAT([graph = graph_of(std::move(made))] { check_run(*graph, {0, 1}); },
-              ThrowsMessage<InternalError>(HasSubstr("'update w' of rank 0 writes over 'w', which 'gather w' of rank ")));
+              ThrowsMessage<InternalError>(
+                  HasSubstr("'update w' of rank 0 writes over 'w', which 'gather w' of rank ")));
 }
 
 TEST(RunCheck, AnOrderListNamesEveryTaskOnce) {
   const TaskActors actors = find_actors(graph_of(two_gathers()), {0, 1});
   EXPECT_THAT([&] { check_run(actors, {{0, 1, 2, 3, 4, 5}, {0, 1, 2, 3, 5}}); },
-              ThrowsMessage<InternalError>(HasSubstr("the order list of rank 1 has 5 tasks: each of the 6")));
+              ThrowsMessage<InternalError>(
+                  HasSubstr("the order list of rank 1 has 5 tasks: each of the 6")));
 }
 
 TEST(RunCheck, TheMarkedGraphPredictsTheTimeOfAStep) {
-  // Alone, a rank takes as long as all its acts: feed 0, a 2, b 3, gathers 1 each, fetch 0. A gather waits for both ranks, and a slow 'a' on
-  // rank 1 (10) delays rank 0: 10 + 3 + 1 + 1.
+  // Alone, a rank takes as long as all its acts: feed 0, a 2, b 3, gathers 1 each, fetch 0. A
+  // gather waits for both ranks, and a slow 'a' on rank 1 (10) delays rank 0: 10 + 3 + 1 + 1.
   const TaskActors actors = find_actors(graph_of(two_gathers()), {0, 1});
   const MarkedGraph graph = make_marked_graph(actors, orders_of(actors));
   std::vector<double> times{0, 2, 3, 1, 1, 0, 0, 2, 3, 1, 1, 0};
@@ -99,23 +106,26 @@ TEST(RunCheck, TheMarkedGraphPredictsTheTimeOfAStep) {
 }
 
 TEST(RunCheck, ASecondSlotLetsAProcessGoAheadOfTheOneThatReads) {
-  // Process 0 makes y in 10, process 1 takes 10 to pull it. With one slot they take turns, with two they work at once.
+  // Process 0 makes y in 10, process 1 takes 10 to pull it. With one slot they take turns, with two
+  // they work at once.
   const auto period = [](int slots) {
     const auto stage = [](Rank process) {
-      return std::make_shared<const ProcessMesh>(Shape{1}, std::vector<std::string>{"dp"}, std::vector{process});
+      return std::make_shared<const ProcessMesh>(Shape{1}, std::vector<std::string>{"dp"},
+                                                 std::vector{process});
     };
     HandMade made(stage(0));
-    const RegisterIndex y = made.compute("y", {"scalar.mul", {}, {2}, ""}, {made.input("x", "f32[4]")}, "f32[4]");
+    const RegisterIndex y =
+        made.compute("y", {"scalar.mul", {}, {2}, ""}, {made.input("x", "f32[4]")}, "f32[4]");
     made.place_on(stage(1));
     made.exchange("send y", y, "f32[4]");
     const auto graph = graph_of(std::move(made));
-    graph->registers[static_cast<size_t>(y)].slots = slots;
+    graph->registers[y].slots = slots;
     const TaskActors actors = find_actors(graph, {0, 1});
     std::vector<double> times(2 * graph->tasks.size(), 0);
     for (int rank : {0, 1})
       for (TaskId task : actors.order_of(rank))
-        if (graph->tasks[static_cast<size_t>(task)].name != "feed" && graph->tasks[static_cast<size_t>(task)].name != "fetch")
-          times[static_cast<size_t>(actors.actor_id(rank, task))] = 10;
+        if (graph->tasks[task].name != "feed" && graph->tasks[task].name != "fetch")
+          times[actors.actor_id(rank, task)] = 10;
     return find_slowest_cycle(make_marked_graph(actors, orders_of(actors)), times).period;
   };
   EXPECT_DOUBLE_EQ(period(1), 20);

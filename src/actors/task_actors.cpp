@@ -17,7 +17,8 @@ bool contains(const List& list, const Item& item) {
 
 TaskActors::TaskActors(std::shared_ptr<const TaskGraph> graph, std::vector<Rank> processes)
     : graph_(std::move(graph)), processes_(std::move(processes)) {
-  ensure(std::is_sorted(processes_.begin(), processes_.end()), "processes are given in ascending order");
+  ensure(std::is_sorted(processes_.begin(), processes_.end()),
+         "processes are given in ascending order");
   for (Rank process : processes_) {
     auto& places = coordinates_.emplace_back();
     for (const MeshPtr& mesh : graph_->meshes) places.push_back(mesh->coordinate_of(process));
@@ -27,7 +28,8 @@ TaskActors::TaskActors(std::shared_ptr<const TaskGraph> graph, std::vector<Rank>
 
 int TaskActors::index_of(Rank process) const {
   const auto found = std::lower_bound(processes_.begin(), processes_.end(), process);
-  ensure(found != processes_.end() && *found == process, "rank " + std::to_string(process) + " is one of the run's");
+  ensure(found != processes_.end() && *found == process,
+         "rank " + std::to_string(process) + " is one of the run's");
   return static_cast<int>(found - processes_.begin());
 }
 
@@ -39,14 +41,15 @@ std::vector<TaskId> TaskActors::order_of(int rank_index) const {
 }
 
 void TaskActors::find_pulls(int rank_index) {
-  const Rank process = processes_[static_cast<size_t>(rank_index)];
+  const Rank process = processes_[rank_index];
   for (TaskId id = 0; id < task_count(); ++id) {
     const Task& task = task_at(id);
     if (task.kind != Task::Kind::kExchange) continue;
-    Links& found = links_[static_cast<size_t>(rank_index)][static_cast<size_t>(id)];
+    Links& found = links_[rank_index][id];
     found.pulls = tessera::pulls(register_at(task.inputs[0]).type.shape, task.exchange, process);
     for (const Pull& pull : found.pulls)
-      if (const int sender = index_of(pull.sender); !contains(found.senders, sender)) found.senders.push_back(sender);
+      if (const int sender = index_of(pull.sender); !contains(found.senders, sender))
+        found.senders.push_back(sender);
   }
 }
 
@@ -58,7 +61,8 @@ ActorDescription TaskActors::describe(int rank_index, TaskId id) const {
   ActorDescription description{actor_id(rank_index, id), task_at(id).name, {}, {}};
   if (!acts_in(rank_index, id)) return description;
   description.inputs = input_ports(rank_index, id);
-  for (RegisterIndex reg : task_at(id).outputs) description.outputs.push_back(output_port(rank_index, reg));
+  for (RegisterIndex reg : task_at(id).outputs)
+    description.outputs.push_back(output_port(rank_index, reg));
   return description;
 }
 
@@ -84,7 +88,8 @@ OutPort TaskActors::output_port(int rank_index, RegisterIndex index) const {
       continue;
     }
     for (int receiver = 0; receiver < rank_count(); ++receiver)
-      if (pulls_from(consumer, receiver, rank_index)) port.consumers.push_back(actor_id(receiver, consumer));
+      if (pulls_from(consumer, receiver, rank_index))
+        port.consumers.push_back(actor_id(receiver, consumer));
   }
   return port;
 }
@@ -94,13 +99,15 @@ std::vector<Overwrite> TaskActors::overwrites(int rank_index, TaskId id) const {
   if (!acts_in(rank_index, id)) return found;
   for (RegisterIndex reg : task_at(id).overwrites)
     if (!register_at(reg).consumers.empty())
-      found.push_back({actor_id(rank_index, register_at(reg).producer), register_id(rank_index, reg)});
+      found.push_back(
+          {actor_id(rank_index, register_at(reg).producer), register_id(rank_index, reg)});
   return found;
 }
 
 TaskActors find_actors(std::shared_ptr<const TaskGraph> graph, std::vector<Rank> processes) {
   TaskActors actors(std::move(graph), std::move(processes));
-  for (int rank_index = 0; rank_index < actors.rank_count(); ++rank_index) actors.find_pulls(rank_index);
+  for (int rank_index = 0; rank_index < actors.rank_count(); ++rank_index)
+    actors.find_pulls(rank_index);
   return actors;
 }
 

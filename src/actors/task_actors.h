@@ -1,5 +1,6 @@
-// The actors of a task graph: which actor of which process talks to whom. A pure function of the graph and the processes, so that the runtime,
-// the checks before a run and a virtual clock all see the same ones.
+// The actors of a task graph: which actor of which process talks to whom. A pure function of the
+// graph and the processes, so that the runtime, the checks before a run and a virtual clock all see
+// the same ones.
 //
 // A process is named by its rank index: its place in the ascending list of all processes of a run.
 #pragma once
@@ -13,16 +14,19 @@
 
 namespace tessera {
 
-/// A register whose bytes an act writes over: but for the actor itself, all its readers must have handed back every slot before it acts. So
-/// what was written over in place counts as returned only when the readers of the result are done with the bytes.
+/// A register whose bytes an act writes over: but for the actor itself, all its readers must have
+/// handed back every slot before it acts. So what was written over in place counts as returned only
+/// when the readers of the result are done with the bytes.
 struct Overwrite {
   ActorId producer = 0;  // of the same process
   RegisterId reg = 0;
 };
 
-/// Every process has one actor a task; of a task on meshes that it is not in, an actor that nobody talks to.
+/// Every process has one actor a task; of a task on meshes that it is not in, an actor that nobody
+/// talks to.
 ///
-///   threads  find_pulls() of different ranks at the same time; all else after that, from any thread
+///   threads  find_pulls() of different ranks at the same time; all else after that, from any
+///   thread
 class TaskActors {
  public:
   /// requires  `processes` ascend and hold those of the meshes of `graph`
@@ -35,26 +39,36 @@ class TaskActors {
   int index_of(Rank process) const;
 
   ActorId actor_id(int rank_index, TaskId task) const { return rank_index * task_count() + task; }
-  RegisterId register_id(int rank_index, RegisterIndex reg) const { return rank_index * register_count() + reg; }
+  RegisterId register_id(int rank_index, RegisterIndex reg) const {
+    return rank_index * register_count() + reg;
+  }
   int rank_index_of(ActorId actor) const { return actor / task_count(); }
   TaskId task_of(ActorId actor) const { return actor % task_count(); }
   RegisterIndex register_of(RegisterId reg) const { return reg % register_count(); }
 
   /// Where a process stands in mesh `mesh` of the graph; nullopt when it is not in it.
   const std::optional<Coordinate>& coordinate(int rank_index, int mesh) const {
-    return coordinates_[static_cast<size_t>(rank_index)][static_cast<size_t>(mesh)];
+    return coordinates_[rank_index][mesh];
   }
-  bool acts_in(int rank_index, TaskId task) const { return coordinate(rank_index, task_at(task).mesh).has_value(); }
+  bool acts_in(int rank_index, TaskId task) const {
+    return coordinate(rank_index, task_at(task).mesh).has_value();
+  }
   /// The tasks that it acts in, in the order of the order list.
   std::vector<TaskId> order_of(int rank_index) const;
 
-  /// Finds what the exchanges of a process pull. Once for every rank index, before any of the questions below.
+  /// Finds what the exchanges of a process pull. Once for every rank index, before any of the
+  /// questions below.
   void find_pulls(int rank_index);
 
   /// What the process pulls in the exchange `task`; nothing in tasks of another kind.
-  const std::vector<Pull>& pulls(TaskId task, int rank_index) const { return links(task, rank_index).pulls; }
-  /// Rank indices from which it pulls, in the order of the first pull: the input ports of its actor.
-  const std::vector<int>& senders(TaskId task, int rank_index) const { return links(task, rank_index).senders; }
+  const std::vector<Pull>& pulls(TaskId task, int rank_index) const {
+    return links(task, rank_index).pulls;
+  }
+  /// Rank indices from which it pulls, in the order of the first pull: the input ports of its
+  /// actor.
+  const std::vector<int>& senders(TaskId task, int rank_index) const {
+    return links(task, rank_index).senders;
+  }
   bool pulls_from(TaskId task, int receiver, int sender) const;
 
   ActorDescription describe(int rank_index, TaskId task) const;
@@ -69,9 +83,9 @@ class TaskActors {
 
   int task_count() const { return static_cast<int>(graph_->tasks.size()); }
   int register_count() const { return static_cast<int>(graph_->registers.size()); }
-  const Task& task_at(TaskId task) const { return graph_->tasks[static_cast<size_t>(task)]; }
-  const Register& register_at(RegisterIndex reg) const { return graph_->registers[static_cast<size_t>(reg)]; }
-  const Links& links(TaskId task, int rank_index) const { return links_[static_cast<size_t>(rank_index)][static_cast<size_t>(task)]; }
+  const Task& task_at(TaskId task) const { return graph_->tasks[task]; }
+  const Register& register_at(RegisterIndex reg) const { return graph_->registers[reg]; }
+  const Links& links(TaskId task, int rank_index) const { return links_[rank_index][task]; }
   std::vector<InPort> input_ports(int rank_index, TaskId task) const;
   OutPort output_port(int rank_index, RegisterIndex reg) const;
 

@@ -6,7 +6,7 @@
 #include "actors/virtual_run.h"
 #include "base/error.h"
 #include "base/text.h"
-#include "tasks/hand_made.h"
+#include "tasks/testing/hand_made.h"
 
 namespace tessera {
 namespace {
@@ -24,7 +24,8 @@ MeshPtr mesh_of(const std::string& text) {
 /// "1 'y': takes 0 from 0; gives 1 x2 to 2, 5".
 std::string text_of(const ActorDescription& actor) {
   std::vector<std::string> parts;
-  for (const InPort& in : actor.inputs) parts.push_back("takes " + std::to_string(in.reg) + " from " + std::to_string(in.producer));
+  for (const InPort& in : actor.inputs)
+    parts.push_back("takes " + std::to_string(in.reg) + " from " + std::to_string(in.producer));
   for (const OutPort& out : actor.outputs) {
     std::vector<std::string> consumers;
     for (ActorId consumer : out.consumers) consumers.push_back(std::to_string(consumer));
@@ -35,7 +36,8 @@ std::string text_of(const ActorDescription& actor) {
 
 std::vector<std::string> texts_of(const TaskActors& actors, int rank_index) {
   std::vector<std::string> texts;
-  for (size_t t = 0; t < actors.graph().tasks.size(); ++t) texts.push_back(text_of(actors.describe(rank_index, static_cast<TaskId>(t))));
+  for (size_t t = 0; t < actors.graph().tasks.size(); ++t)
+    texts.push_back(text_of(actors.describe(rank_index, static_cast<TaskId>(t))));
   return texts;
 }
 
@@ -43,7 +45,8 @@ std::vector<std::string> texts_of(const TaskActors& actors, int rank_index) {
 HandMade gathering(const std::string& mesh) {
   HandMade made(mesh_of(mesh));
   const RegisterIndex x = made.input("x", "f32[6@dp]");
-  const RegisterIndex doubled = made.compute("double", {"scalar.mul", {}, {2}, ""}, {x}, "f32[6@dp]");
+  const RegisterIndex doubled =
+      made.compute("double", {"scalar.mul", {}, {2}, ""}, {x}, "f32[6@dp]");
   made.result("all", made.exchange("gather", doubled, "f32[6]"));
   return made;
 }
@@ -51,10 +54,14 @@ HandMade gathering(const std::string& mesh) {
 TEST(TaskActors, AnExchangeTakesARegisterOfEverySenderAndTheSendersKnow) {
   const TaskActors actors = find_actors(graph_of(gathering("dp=2")), {0, 1});
   // Actors 0 to 3 and registers 0 to 2 are of the first process, 4 to 7 and 3 to 5 of the second.
-  EXPECT_THAT(texts_of(actors, 0), ElementsAre("0 'feed': gives 0 to 1", "1 'double': takes 0 from 0; gives 1 to 2, 6",
-                                               "2 'gather': takes 1 from 1; takes 4 from 5; gives 2 to 3", "3 'fetch': takes 2 from 2"));
-  EXPECT_THAT(texts_of(actors, 1), ElementsAre("4 'feed': gives 3 to 5", "5 'double': takes 3 from 4; gives 4 to 2, 6",
-                                               "6 'gather': takes 1 from 1; takes 4 from 5; gives 5 to 7", "7 'fetch': takes 5 from 6"));
+  EXPECT_THAT(texts_of(actors, 0),
+              ElementsAre("0 'feed': gives 0 to 1", "1 'double': takes 0 from 0; gives 1 to 2, 6",
+                          "2 'gather': takes 1 from 1; takes 4 from 5; gives 2 to 3",
+                          "3 'fetch': takes 2 from 2"));
+  EXPECT_THAT(texts_of(actors, 1),
+              ElementsAre("4 'feed': gives 3 to 5", "5 'double': takes 3 from 4; gives 4 to 2, 6",
+                          "6 'gather': takes 1 from 1; takes 4 from 5; gives 5 to 7",
+                          "7 'fetch': takes 5 from 6"));
 }
 
 TEST(TaskActors, NumbersLeadBackToRanksTasksAndRegisters) {
@@ -81,7 +88,8 @@ TEST(TaskActors, AProcessOutsideOfTheMeshHasActorsThatNobodyTalksTo) {
   const TaskActors actors = find_actors(graph_of(gathering("dp=2")), {0, 1, 7});
   EXPECT_FALSE(actors.acts_in(2, 0));
   EXPECT_TRUE(actors.order_of(2).empty());
-  EXPECT_THAT(texts_of(actors, 2), ElementsAre("8 'feed': ", "9 'double': ", "10 'gather': ", "11 'fetch': "));
+  EXPECT_THAT(texts_of(actors, 2),
+              ElementsAre("8 'feed': ", "9 'double': ", "10 'gather': ", "11 'fetch': "));
   EXPECT_EQ(actors.index_of(7), 2);
   EXPECT_THROW(actors.index_of(3), InternalError);
 }

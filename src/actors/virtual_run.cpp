@@ -11,16 +11,19 @@ namespace {
 
 class Clockwork {
  public:
-  Clockwork(const std::vector<ActorDescription>& descriptions, int64_t records, const VirtualSetting& setting)
+  Clockwork(const std::vector<ActorDescription>& descriptions, int64_t records,
+            const VirtualSetting& setting)
       : setting_(setting), records_(records) {
     for (const ActorDescription& description : descriptions) {
-      ensure(description.id == static_cast<ActorId>(actors_.size()), "the id of an actor is its place in the list");
+      ensure(description.id == static_cast<ActorId>(actors_.size()),
+             "the id of an actor is its place in the list");
       actors_.emplace_back(description);
     }
     for (const auto& order : setting.streams)
       if (!order.empty()) streams_.push_back({order});
     if (setting.streams.empty())
-      for (const ActorDescription& description : descriptions) streams_.push_back({{description.id}});
+      for (const ActorDescription& description : descriptions)
+        streams_.push_back({{description.id}});
   }
 
   VirtualRun run() {
@@ -29,12 +32,13 @@ class Clockwork {
       while (!events_.empty() && events_.top().time == now_) {
         const Event event = events_.top();
         events_.pop();
-        event.stream >= 0 ? end_act(streams_[static_cast<size_t>(event.stream)]) : deliver(event.message);
+        event.stream >= 0 ? end_act(streams_[event.stream]) : deliver(event.message);
       }
     }
     check_that_all_are_done();
     for (const VirtualAct& act : run_.acts) run_.duration = std::max(run_.duration, act.end);
-    run_.drained = std::all_of(actors_.begin(), actors_.end(), [](const Actor& actor) { return actor.drained(); });
+    run_.drained = std::all_of(actors_.begin(), actors_.end(),
+                               [](const Actor& actor) { return actor.drained(); });
     return std::move(run_);
   }
 
@@ -51,21 +55,25 @@ class Clockwork {
     int64_t number = 0;  // of two at the same time the one that was foreseen first
     int stream = -1;
     Message message;
-    bool operator>(const Event& other) const { return std::tie(time, number) > std::tie(other.time, other.number); }
+    bool operator>(const Event& other) const {
+      return std::tie(time, number) > std::tie(other.time, other.number);
+    }
   };
 
-  Actor& actor(ActorId id) { return actors_.at(static_cast<size_t>(id)); }
+  Actor& actor(ActorId id) { return actors_.at(id); }
 
   bool may_act(ActorId id) {
     if (!actor(id).ready()) return false;
     if (setting_.overwrites.empty()) return true;
-    const std::vector<Overwrite>& list = setting_.overwrites[static_cast<size_t>(id)];
-    return std::all_of(list.begin(), list.end(),
-                       [&](const Overwrite& overwrite) { return actor(overwrite.producer).handed_back(overwrite.reg, id); });
+    const std::vector<Overwrite>& list = setting_.overwrites[id];
+    return std::all_of(list.begin(), list.end(), [&](const Overwrite& overwrite) {
+      return actor(overwrite.producer).handed_back(overwrite.reg, id);
+    });
   }
 
   bool is_held_by_others(const Stream& stream) const {
-    return setting_.records_meet && std::any_of(streams_.begin(), streams_.end(), [&](const Stream& other) {
+    return setting_.records_meet &&
+           std::any_of(streams_.begin(), streams_.end(), [&](const Stream& other) {
              return other.record < stream.record;  // has not ended the record before
            });
   }
@@ -73,7 +81,9 @@ class Clockwork {
   void begin_acts() {
     for (size_t i = 0; i < streams_.size(); ++i) {
       Stream& stream = streams_[i];
-      if (stream.acting || stream.record == records_ || is_held_by_others(stream) || !may_act(stream.order[stream.place])) continue;
+      if (stream.acting || stream.record == records_ || is_held_by_others(stream) ||
+          !may_act(stream.order[stream.place]))
+        continue;
       const ActorId id = stream.order[stream.place];
       const int64_t duration = setting_.duration ? setting_.duration(id) : 1;
       ensure(duration >= 0, "an act takes no negative time");
@@ -105,8 +115,9 @@ class Clockwork {
     std::string waiting;
     for (const Stream& stream : streams_) {
       if (stream.record == records_) continue;
-      const Actor& next = actors_[static_cast<size_t>(stream.order[stream.place])];
-      waiting += "\n  actor " + std::to_string(next.description().id) + " '" + next.description().name + "' " + next.waits_for();
+      const Actor& next = actors_[stream.order[stream.place]];
+      waiting += "\n  actor " + std::to_string(next.description().id) + " '" +
+                 next.description().name + "' " + next.waits_for();
     }
     ensure(waiting.empty(), "no actor can go on:" + waiting);
   }
@@ -123,7 +134,8 @@ class Clockwork {
 
 }  // namespace
 
-VirtualRun run_virtually(const std::vector<ActorDescription>& actors, int64_t records, const VirtualSetting& setting) {
+VirtualRun run_virtually(const std::vector<ActorDescription>& actors, int64_t records,
+                         const VirtualSetting& setting) {
   return Clockwork(actors, records, setting).run();
 }
 
@@ -133,7 +145,7 @@ std::string print_chart(const VirtualRun& run, const std::vector<ActorDescriptio
   for (const VirtualAct& act : run.acts) {
     if (act.start != line) text += (line < 0 ? "" : "\n") + std::to_string(act.start) + ":";
     line = act.start;
-    text += " " + actors[static_cast<size_t>(act.actor)].name + std::to_string(act.act.record);
+    text += " " + actors[act.actor].name + std::to_string(act.act.record);
   }
   return text.empty() ? text : text + "\n";
 }

@@ -58,7 +58,8 @@ TEST(VirtualRun, WithOneSlotAnActorWaitsForItsConsumer) {
             "6: c2\n");
 }
 
-TEST(VirtualRun, BatchesTakeTwoMoreUnitsThanTheirNumberWithTwoSlotsAndTwiceTheirNumberPlusOneWithOne) {
+TEST(VirtualRun,
+     BatchesTakeTwoMoreUnitsThanTheirNumberWithTwoSlotsAndTwiceTheirNumberPlusOneWithOne) {
   for (int64_t batches = 1; batches <= 20; ++batches) {
     EXPECT_EQ(run_virtually(chain_of_three(2), batches).duration, batches + 2);
     EXPECT_EQ(run_virtually(chain_of_three(1), batches).duration, 2 * batches + 1);
@@ -74,10 +75,12 @@ TEST(VirtualRun, EverySlotComesHome) {
 }
 
 TEST(VirtualRun, ARecordIsReadBySeveralConsumersAndTheSlowestHoldsTheSlot) {
-  // a feeds b and, through b, d: d reads register 0 as well, one unit after b. With two slots a2 waits until d0 ends, at time 3.
-  const std::vector<ActorDescription> actors = {{.id = 0, .name = "a", .inputs = {}, .outputs = {{0, 2, {1, 2}}}},
-                                                {.id = 1, .name = "b", .inputs = {{0, 0}}, .outputs = {{1, 2, {2}}}},
-                                                {.id = 2, .name = "d", .inputs = {{0, 0}, {1, 1}}, .outputs = {}}};
+  // a feeds b and, through b, d: d reads register 0 as well, one unit after b. With two slots a2
+  // waits until d0 ends, at time 3.
+  const std::vector<ActorDescription> actors = {
+      {.id = 0, .name = "a", .inputs = {}, .outputs = {{0, 2, {1, 2}}}},
+      {.id = 1, .name = "b", .inputs = {{0, 0}}, .outputs = {{1, 2, {2}}}},
+      {.id = 2, .name = "d", .inputs = {{0, 0}, {1, 1}}, .outputs = {}}};
   EXPECT_EQ(chart(actors, 3),
             "0: a0\n"
             "1: a1 b0\n"
@@ -91,7 +94,8 @@ TEST(VirtualRun, AControlRegisterOrdersActorsThatShareNoData) {
   // A register of one slot without a tensor: y acts after x, and x not again before y has.
   const std::vector<ActorDescription> free = {{0, "x", {}, {}}, {1, "y", {}, {}}};
   EXPECT_EQ(chart(free, 2), "0: x0 y0\n1: x1 y1\n");
-  const std::vector<ActorDescription> ordered = {{0, "x", {}, {{0, 1, {1}}}}, {1, "y", {{0, 0}}, {}}};
+  const std::vector<ActorDescription> ordered = {{0, "x", {}, {{0, 1, {1}}}},
+                                                 {1, "y", {{0, 0}}, {}}};
   EXPECT_EQ(chart(ordered, 2), "0: x0\n1: y0\n2: x1\n3: y1\n");
 }
 
@@ -99,8 +103,8 @@ TEST(VirtualRun, AControlRegisterOrdersActorsThatShareNoData) {
 std::string times(const VirtualRun& run, const std::vector<ActorDescription>& actors) {
   std::string text;
   for (const VirtualAct& act : run.acts)
-    text += actors[static_cast<size_t>(act.actor)].name + std::to_string(act.act.record) + " [" + std::to_string(act.start) + "," +
-            std::to_string(act.end) + ") ";
+    text += actors[act.actor].name + std::to_string(act.act.record) + " [" +
+            std::to_string(act.start) + "," + std::to_string(act.end) + ") ";
   return text;
 }
 
@@ -108,7 +112,8 @@ TEST(VirtualRun, ActsTakeTheirTimes) {
   // b takes three units and a one: a is one slot ahead and then waits for b.
   const VirtualSetting setting{.duration = [](ActorId actor) { return actor == 1 ? 3 : 1; }};
   const VirtualRun run = run_virtually(chain_of_three(2), 3, setting);
-  EXPECT_EQ(times(run, chain_of_three(2)), "a0 [0,1) a1 [1,2) b0 [1,4) a2 [4,5) b1 [4,7) c0 [4,5) b2 [7,10) c1 [7,8) c2 [10,11) ");
+  EXPECT_EQ(times(run, chain_of_three(2)),
+            "a0 [0,1) a1 [1,2) b0 [1,4) a2 [4,5) b1 [4,7) c0 [4,5) b2 [7,10) c1 [7,8) c2 [10,11) ");
   EXPECT_EQ(run.duration, 11);
 }
 
@@ -121,12 +126,14 @@ TEST(VirtualRun, AnActThatTakesNoTimeIsSeenAtOnce) {
 TEST(VirtualRun, AStreamDoesOneActAtATimeInItsOrder) {
   // a and c on one stream, b on another.
   const VirtualSetting setting{.streams = {{0, 2}, {1}}};
-  EXPECT_EQ(print_chart(run_virtually(chain_of_three(2), 2, setting), chain_of_three(2)), "0: a0\n1: b0\n2: c0\n3: a1\n4: b1\n5: c1\n");
+  EXPECT_EQ(print_chart(run_virtually(chain_of_three(2), 2, setting), chain_of_three(2)),
+            "0: a0\n1: b0\n2: c0\n3: a1\n4: b1\n5: c1\n");
 }
 
 TEST(VirtualRun, AMessageMayTakeTime) {
   // From a to b two units: the slot comes back without delay, since only messages to b are slow.
-  const VirtualSetting setting{.delay = [](const Message& message) { return message.to == 1 ? 2 : 0; }};
+  const VirtualSetting setting{
+      .delay = [](const Message& message) { return message.to == 1 ? 2 : 0; }};
   const VirtualRun run = run_virtually(chain_of_three(2), 1, setting);
   EXPECT_EQ(times(run, chain_of_three(2)), "a0 [0,1) b0 [3,4) c0 [4,5) ");
   EXPECT_EQ(run.messages.front().sent, 1);
@@ -135,14 +142,17 @@ TEST(VirtualRun, AMessageMayTakeTime) {
 
 TEST(VirtualRun, RecordsMayMeet) {
   const VirtualSetting setting{.records_meet = true};
-  EXPECT_EQ(print_chart(run_virtually(chain_of_three(2), 2, setting), chain_of_three(2)), "0: a0\n1: b0\n2: c0\n3: a1\n4: b1\n5: c1\n");
+  EXPECT_EQ(print_chart(run_virtually(chain_of_three(2), 2, setting), chain_of_three(2)),
+            "0: a0\n1: b0\n2: c0\n3: a1\n4: b1\n5: c1\n");
 }
 
 TEST(VirtualRun, WhoWritesOverARegisterWaitsForItsReaders) {
   // y writes over what x gave to z, on another stream: it waits until z handed it back.
-  const std::vector<ActorDescription> actors = {{0, "x", {}, {{0, 1, {2}}}}, {1, "y", {}, {}}, {2, "z", {{0, 0}}, {}}};
-  const VirtualSetting setting{
-      .streams = {{0, 1}, {2}}, .overwrites = {{}, {{0, 0}}, {}}, .duration = [](ActorId actor) { return actor == 2 ? 5 : 1; }};
+  const std::vector<ActorDescription> actors = {
+      {0, "x", {}, {{0, 1, {2}}}}, {1, "y", {}, {}}, {2, "z", {{0, 0}}, {}}};
+  const VirtualSetting setting{.streams = {{0, 1}, {2}},
+                               .overwrites = {{}, {{0, 0}}, {}},
+                               .duration = [](ActorId actor) { return actor == 2 ? 5 : 1; }};
   EXPECT_EQ(times(run_virtually(actors, 1, setting), actors), "x0 [0,1) z0 [1,6) y0 [6,7) ");
 }
 
@@ -154,10 +164,13 @@ TEST(VirtualRun, ARunOfNoRecordsTakesNoTime) {
 }
 
 TEST(VirtualRun, ActorsThatWaitForEachOtherAreNamed) {
-  const std::vector<ActorDescription> ring = {{0, "x", {{1, 1}}, {{0, 1, {1}}}}, {1, "y", {{0, 0}}, {{1, 1, {0}}}}};
-  EXPECT_THAT([&] { run_virtually(ring, 1); }, ThrowsMessage<InternalError>("internal error: no actor can go on:\n"
-                                                                            "  actor 0 'x' waits for register 1 of actor 1, record 0\n"
-                                                                            "  actor 1 'y' waits for register 0 of actor 0, record 0"));
+  const std::vector<ActorDescription> ring = {{0, "x", {{1, 1}}, {{0, 1, {1}}}},
+                                              {1, "y", {{0, 0}}, {{1, 1, {0}}}}};
+  EXPECT_THAT(
+      [&] { run_virtually(ring, 1); },
+      ThrowsMessage<InternalError>("internal error: no actor can go on:\n"
+                                   "  actor 0 'x' waits for register 1 of actor 1, record 0\n"
+                                   "  actor 1 'y' waits for register 0 of actor 0, record 0"));
 }
 
 }  // namespace

@@ -4,7 +4,7 @@
 
 #include "autodiff/gradient.h"
 #include "base/error.h"
-#include "ops/control.h"
+#include "ops/control/control.h"
 
 namespace tessera {
 namespace {
@@ -25,15 +25,18 @@ std::string scope_of(const Op& op, std::string_view region) {
   return op.name + "." + std::string(region) + ".";
 }
 
-/// Writes the ops of `region` once more, with `inputs` in the place of its own. Returns what stands for each of its outputs.
-std::vector<ValueId> replay(Builder& builder, const Graph& region, const std::vector<ValueId>& inputs, const std::string& scope) {
+/// Writes the ops of `region` once more, with `inputs` in the place of its own. Returns what stands
+/// for each of its outputs.
+std::vector<ValueId> replay(Builder& builder, const Graph& region,
+                            const std::vector<ValueId>& inputs, const std::string& scope) {
   std::vector<ValueId> stands_for(region.values().size());
-  const auto of = [&](ValueId value) -> ValueId& { return stands_for[static_cast<size_t>(value.index)]; };
+  const auto of = [&](ValueId value) -> ValueId& { return stands_for[value.index]; };
   for (size_t i = 0; i < inputs.size(); ++i) of(region.inputs()[i]) = inputs[i];
   for (const Op& op : region.ops()) {
     std::vector<ValueId> operands;
     for (ValueId input : op.inputs) operands.push_back(of(input));
-    const std::vector<ValueId> results = builder.op(op.kind, operands, op.attributes, name_inside(op.name, scope), op.regions);
+    const std::vector<ValueId> results =
+        builder.op(op.kind, operands, op.attributes, name_inside(op.name, scope), op.regions);
     for (size_t i = 0; i < results.size(); ++i) of(op.outputs[i]) = results[i];
   }
   std::vector<ValueId> outputs;
@@ -42,7 +45,8 @@ std::vector<ValueId> replay(Builder& builder, const Graph& region, const std::ve
 }
 
 /// The gradients of `targets` when `flows` come in at `outputs`: of the sum of their products.
-std::vector<ValueId> vector_jacobian(Builder& builder, const std::vector<ValueId>& outputs, const std::vector<ValueId>& flows,
+std::vector<ValueId> vector_jacobian(Builder& builder, const std::vector<ValueId>& outputs,
+                                     const std::vector<ValueId>& flows,
                                      const std::vector<ValueId>& targets) {
   const auto scope = builder.scope("flow");
   std::optional<ValueId> sum;
@@ -56,7 +60,8 @@ std::vector<ValueId> vector_jacobian(Builder& builder, const std::vector<ValueId
   return differentiate(builder, *sum, targets);
 }
 
-std::vector<ValueId> select_values(const std::vector<ValueId>& values, const std::vector<size_t>& indices) {
+std::vector<ValueId> select_values(const std::vector<ValueId>& values,
+                                   const std::vector<size_t>& indices) {
   std::vector<ValueId> chosen;
   for (size_t index : indices) chosen.push_back(values[index]);
   return chosen;
@@ -69,7 +74,8 @@ void append(std::vector<ValueId>& list, const std::vector<ValueId>& more) {
 /// The flow into output `index`, or zeros.
 ValueId flow_or_zero(Builder& builder, const GradientCall& call, size_t index) {
   const auto flow = call.output_gradients[index];
-  return flow ? *flow : builder.constant(TensorType(builder.type(call.op.outputs[index])), 0.0, "zero");
+  return flow ? *flow
+              : builder.constant(TensorType(builder.type(call.op.outputs[index])), 0.0, "zero");
 }
 
 // ---- if ----
@@ -98,8 +104,10 @@ Gradients if_gradient(Builder& builder, const GradientCall& call) {
   const auto region_gradient = [&](const Graph& region, std::string_view name) -> RegionMaker {
     return [&, name](Builder& inner, const RegionValues& values) {
       const auto middle = values.captured.begin() + static_cast<std::ptrdiff_t>(count);
-      const std::vector<ValueId> operands(values.captured.begin(), middle), flows(middle, values.captured.end());
-      const std::vector<ValueId> outputs = select_values(replay(inner, region, operands, scope_of(op, name)), flowing);
+      const std::vector<ValueId> operands(values.captured.begin(), middle),
+          flows(middle, values.captured.end());
+      const std::vector<ValueId> outputs =
+          select_values(replay(inner, region, operands, scope_of(op, name)), flowing);
       return vector_jacobian(inner, outputs, flows, select_values(operands, wanted));
     };
   };
@@ -121,17 +129,24 @@ Shape stacked(const Shape& shape, int64_t trips) {
 class WhileGradient {
  public:
   WhileGradient(Builder& builder, const GradientCall& call)
-      : builder_(builder), call_(call), op_(call.op), loop_(while_view(op_.regions, op_.attributes)) {
+      : builder_(builder),
+        call_(call),
+        op_(call.op),
+        loop_(while_view(op_.regions, op_.attributes)) {
     if (!loop_.max_trips)
       throw UserError("no gradient passes through while '" + op_.name + "', which has no max_trips",
-                      "what each trip begins with is kept for the way back, and there is room for so many trips",
-                      "set max_trips to a bound of its trips, or put a stop_gradient behind it", ExitCode::kBadData);
+                      "what each trip begins with is kept for the way back, and there is room for "
+                      "so many trips",
+                      "set max_trips to a bound of its trips, or put a stop_gradient behind it",
+                      ExitCode::kBadData);
     find_active();
   }
 
   Gradients run() {
     Gradients gradients(op_.inputs.size());
-    if (active_.empty() || std::none_of(active_.begin(), active_.end(), [&](size_t i) { return call_.output_gradients[i].has_value(); }))
+    if (active_.empty() || std::none_of(active_.begin(), active_.end(), [&](size_t i) {
+          return call_.output_gradients[i].has_value();
+        }))
       return gradients;
     kept_ = find_kept();
     const Loop forward = run_again();
@@ -139,12 +154,14 @@ class WhileGradient {
     // After the count: the gradients of carried values, then of captured ones.
     for (size_t i = 0; i < active_.size(); ++i)
       if (call_.wanted[active_[i]]) gradients[active_[i]] = backward.results[1 + i];
-    for (size_t i = 0; i < wanted_.size(); ++i) gradients[wanted_[i]] = backward.results[1 + active_.size() + i];
+    for (size_t i = 0; i < wanted_.size(); ++i)
+      gradients[wanted_[i]] = backward.results[1 + active_.size() + i];
     return gradients;
   }
 
  private:
-  /// Carried values that depend on what is wanted, through any number of trips; and the captured ones that are wanted.
+  /// Carried values that depend on what is wanted, through any number of trips; and the captured
+  /// ones that are wanted.
   void find_active() {
     std::vector<bool> active(loop_.carried, false);
     for (size_t i = 0; i < op_.inputs.size(); ++i) {
@@ -162,7 +179,7 @@ class WhileGradient {
       const std::vector<bool> reached = values_with_gradient(loop_.body, targets);
       for (size_t i = 0; i < loop_.carried; ++i) {
         const ValueId next = loop_.body.outputs()[i].second;
-        if (active[i] || !reached[static_cast<size_t>(next.index)] || !is_real(loop_.body, next)) continue;
+        if (active[i] || !reached[next.index] || !is_real(loop_.body, next)) continue;
         active[i] = changed = true;
       }
     }
@@ -170,11 +187,14 @@ class WhileGradient {
       if (active[i]) active_.push_back(i);
   }
 
-  /// Carried values that the way back reads: of these each trip's is kept. It is written once aside to see which.
+  /// Carried values that the way back reads: of these each trip's is kept. It is written once aside
+  /// to see which.
   std::vector<size_t> find_kept() const {
     Graph aside(builder_.graph().operators());
     Builder region(aside);
-    const auto input = [&](size_t operand) { return region.input("operand", TensorType(builder_.type(op_.inputs[operand]))); };
+    const auto input = [&](size_t operand) {
+      return region.input("operand", TensorType(builder_.type(op_.inputs[operand])));
+    };
     std::vector<ValueId> inputs, flows, sums;
     for (size_t i = 0; i < op_.inputs.size(); ++i) inputs.push_back(input(i));
     for (size_t i : active_) flows.push_back(input(i));
@@ -182,23 +202,29 @@ class WhileGradient {
     const std::vector<bool> needed = needed_for(aside, flow_back(region, inputs, flows, sums));
     std::vector<size_t> list;
     for (size_t i = 0; i < loop_.carried; ++i)
-      if (needed[static_cast<size_t>(inputs[i].index)]) list.push_back(i);
+      if (needed[inputs[i].index]) list.push_back(i);
     return list;
   }
 
-  std::vector<ValueId> captured() const { return {op_.inputs.begin() + static_cast<std::ptrdiff_t>(loop_.carried), op_.inputs.end()}; }
+  std::vector<ValueId> captured() const {
+    return {op_.inputs.begin() + static_cast<std::ptrdiff_t>(loop_.carried), op_.inputs.end()};
+  }
 
   /// The forward loop once more, which fills the stacks.
   Loop run_again() {
     LoopOptions options;
-    options.carried.assign(op_.inputs.begin(), op_.inputs.begin() + static_cast<std::ptrdiff_t>(loop_.carried));
+    options.carried.assign(op_.inputs.begin(),
+                           op_.inputs.begin() + static_cast<std::ptrdiff_t>(loop_.carried));
     for (size_t i : kept_) {
       const TensorType type = builder_.type(op_.inputs[i]);
-      options.carried.push_back(builder_.constant({type.dtype, stacked(type.shape, std::max<int64_t>(*loop_.max_trips, 1))}, 0, "stack"));
+      options.carried.push_back(builder_.constant(
+          {type.dtype, stacked(type.shape, std::max<int64_t>(*loop_.max_trips, 1))}, 0, "stack"));
     }
     options.captured = captured();
     const auto first = [&](const RegionValues& values) {
-      std::vector<ValueId> inputs(values.carried.begin(), values.carried.begin() + static_cast<std::ptrdiff_t>(loop_.carried));
+      std::vector<ValueId> inputs(
+          values.carried.begin(),
+          values.carried.begin() + static_cast<std::ptrdiff_t>(loop_.carried));
       append(inputs, values.captured);
       return inputs;
     };
@@ -208,7 +234,8 @@ class WhileGradient {
     options.body = [&](Builder& region, const RegionValues& values) {
       std::vector<ValueId> next = replay(region, loop_.body, first(values), scope_of(op_, "body"));
       for (size_t k = 0; k < kept_.size(); ++k)
-        next.push_back(push(region, values.carried[loop_.carried + k], values.carried[kept_[k]], values.trip));
+        next.push_back(
+            push(region, values.carried[loop_.carried + k], values.carried[kept_[k]], values.trip));
       return next;
     };
     options.max_trips = loop_.max_trips;
@@ -226,20 +253,26 @@ class WhileGradient {
     return region.reshape(row, shape);
   }
 
-  /// Carries: how many trips are left, the gradients of the carried values that are active, the sums of those of captured ones.
+  /// Carries: how many trips are left, the gradients of the carried values that are active, the
+  /// sums of those of captured ones.
   Loop run_back(const Loop& forward) {
     LoopOptions options;
     options.carried = {forward.trips};
     for (size_t i : active_) options.carried.push_back(flow_or_zero(builder_, call_, i));
-    for (size_t i : wanted_) options.carried.push_back(builder_.constant(TensorType(builder_.type(op_.inputs[i])), 0, "none"));
+    for (size_t i : wanted_)
+      options.carried.push_back(
+          builder_.constant(TensorType(builder_.type(op_.inputs[i])), 0, "none"));
     options.captured = captured();
-    options.captured.insert(options.captured.end(), forward.results.begin() + static_cast<std::ptrdiff_t>(loop_.carried),
+    options.captured.insert(options.captured.end(),
+                            forward.results.begin() + static_cast<std::ptrdiff_t>(loop_.carried),
                             forward.results.end());
     options.condition = [](Builder& region, const RegionValues& values) {
       const ValueId zero = region.constant({DType::kI32, {}}, 0, "zero");
       return std::vector{region.compare("gt", values.carried[0], zero)};
     };
-    options.body = [&](Builder& region, const RegionValues& values) { return step_back(region, values); };
+    options.body = [&](Builder& region, const RegionValues& values) {
+      return step_back(region, values);
+    };
     options.max_trips = loop_.max_trips;
     options.name = "back";
     return build_while(builder_, options);
@@ -249,19 +282,24 @@ class WhileGradient {
     const ValueId one = region.constant({DType::kI32, {}}, 1, "one");
     const ValueId trip = region.sub(values.carried[0], one, "trip");
     const std::vector<ValueId> inputs = inputs_of_trip(region, values, trip);
-    const auto flows = values.carried.begin() + 1, sums = flows + static_cast<std::ptrdiff_t>(active_.size());
-    std::vector<ValueId> next = flow_back(region, inputs, {flows, sums}, {sums, values.carried.end()});
+    const auto flows = values.carried.begin() + 1,
+               sums = flows + static_cast<std::ptrdiff_t>(active_.size());
+    std::vector<ValueId> next =
+        flow_back(region, inputs, {flows, sums}, {sums, values.carried.end()});
     next.insert(next.begin(), trip);
     return next;
   }
 
-  /// Through the body of one trip: the flows into its carried values, and the sums with what it adds to them.
-  std::vector<ValueId> flow_back(Builder& region, const std::vector<ValueId>& inputs, const std::vector<ValueId>& flows,
+  /// Through the body of one trip: the flows into its carried values, and the sums with what it
+  /// adds to them.
+  std::vector<ValueId> flow_back(Builder& region, const std::vector<ValueId>& inputs,
+                                 const std::vector<ValueId>& flows,
                                  const std::vector<ValueId>& sums) const {
     const std::vector<ValueId> outputs = replay(region, loop_.body, inputs, scope_of(op_, "body"));
     std::vector<ValueId> targets = select_values(inputs, active_);
     append(targets, select_values(inputs, wanted_));
-    std::vector<ValueId> next = vector_jacobian(region, select_values(outputs, active_), flows, targets);
+    std::vector<ValueId> next =
+        vector_jacobian(region, select_values(outputs, active_), flows, targets);
     for (size_t k = 0; k < wanted_.size(); ++k) {
       ValueId& sum = next[active_.size() + k];
       sum = region.add(sums[k], sum, "sum");
@@ -269,17 +307,21 @@ class WhileGradient {
     return next;
   }
 
-  /// What the body began with: from the stacks, and what is captured. What it never reads is left zero.
-  std::vector<ValueId> inputs_of_trip(Builder& region, const RegionValues& values, ValueId trip) const {
+  /// What the body began with: from the stacks, and what is captured. What it never reads is left
+  /// zero.
+  std::vector<ValueId> inputs_of_trip(Builder& region, const RegionValues& values,
+                                      ValueId trip) const {
     std::vector<ValueId> inputs;
     size_t stack = op_.inputs.size() - loop_.carried;
     for (size_t i = 0; i < loop_.carried; ++i) {
       const TensorType type = loop_.body.type(loop_.body.inputs()[i]);
       const bool is_kept = std::find(kept_.begin(), kept_.end(), i) != kept_.end();
-      inputs.push_back(is_kept ? top(region, values.captured[stack++], type.shape, trip) : region.constant(type, 0, "unread"));
+      inputs.push_back(is_kept ? top(region, values.captured[stack++], type.shape, trip)
+                               : region.constant(type, 0, "unread"));
     }
-    inputs.insert(inputs.end(), values.captured.begin(),
-                  values.captured.begin() + static_cast<std::ptrdiff_t>(op_.inputs.size() - loop_.carried));
+    inputs.insert(
+        inputs.end(), values.captured.begin(),
+        values.captured.begin() + static_cast<std::ptrdiff_t>(op_.inputs.size() - loop_.carried));
     return inputs;
   }
 

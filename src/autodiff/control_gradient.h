@@ -1,8 +1,9 @@
-// Gradients through ops with regions (ops/control.h).
+// Gradients through ops with regions (ops/control/control.h).
 //
-//     while   the loop is run once more and keeps what each trip began with, in stacks [max_trips, ...]; a second loop counts down, takes
-//             its values from the stacks and applies the vector-Jacobian product of the body. So the forward loop keeps nothing, and the
-//             body is computed twice more.
+//     while   the loop is run once more and keeps what each trip began with, in stacks [max_trips,
+//     ...]; a second loop counts down, takes
+//             its values from the stacks and applies the vector-Jacobian product of the body. So
+//             the forward loop keeps nothing, and the body is computed twice more.
 //     if      an if of the gradients of the regions, each of which computes its region again.
 #pragma once
 

@@ -8,7 +8,8 @@
 namespace tessera {
 namespace {
 
-/// Zeros are meant behind it: it is the only operator without gradient that is not a mistake on the way from a target to the loss.
+/// Zeros are meant behind it: it is the only operator without gradient that is not a mistake on the
+/// way from a target to the loss.
 constexpr std::string_view kStopGradient = "stop_gradient";
 
 bool stops(const Op& op) {
@@ -17,26 +18,29 @@ bool stops(const Op& op) {
 
 std::vector<bool> mark(const Graph& graph, const std::vector<ValueId>& values) {
   std::vector<bool> marked(graph.values().size(), false);
-  for (ValueId value : values) marked[static_cast<size_t>(value.index)] = true;
+  for (ValueId value : values) marked[value.index] = true;
   return marked;
 }
 
 bool any_of(const std::vector<bool>& marked, const std::vector<ValueId>& values) {
-  return std::any_of(values.begin(), values.end(), [&](ValueId value) { return marked[static_cast<size_t>(value.index)]; });
+  return std::any_of(values.begin(), values.end(),
+                     [&](ValueId value) { return marked[value.index]; });
 }
 
-/// The values that `loss` depends on, through any operator but stop_gradient: backward in program order.
+/// The values that `loss` depends on, through any operator but stop_gradient: backward in program
+/// order.
 std::vector<bool> values_before(const Graph& graph, ValueId loss) {
   std::vector<bool> marked = mark(graph, {loss});
   for (int index = graph.value(loss).producer.index; index >= 0; --index) {
     const Op& op = graph.op({index});
     if (!any_of(marked, op.outputs) || stops(op)) continue;
-    for (ValueId input : op.inputs) marked[static_cast<size_t>(input.index)] = true;
+    for (ValueId input : op.inputs) marked[input.index] = true;
   }
   return marked;
 }
 
-/// The first op without gradient on a way from `target` to the loss, or nullptr when stop_gradient ends every way.
+/// The first op without gradient on a way from `target` to the loss, or nullptr when stop_gradient
+/// ends every way.
 const Op* blocking_op(const Graph& graph, ValueId target, ValueId loss) {
   const std::vector<bool> before_loss = values_before(graph, loss);
   std::vector<bool> reached = mark(graph, {target});
@@ -44,7 +48,7 @@ const Op* blocking_op(const Graph& graph, ValueId target, ValueId loss) {
     const Op& op = graph.op({index});
     if (!any_of(reached, op.inputs) || stops(op) || !any_of(before_loss, op.outputs)) continue;
     if (!has_gradient(graph, op)) return &op;
-    for (ValueId output : op.outputs) reached[static_cast<size_t>(output.index)] = true;
+    for (ValueId output : op.outputs) reached[output.index] = true;
   }
   return nullptr;
 }
@@ -53,35 +57,43 @@ const Op* blocking_op(const Graph& graph, ValueId target, ValueId loss) {
 class ReverseSweep {
  public:
   ReverseSweep(Graph& graph, uint64_t seed, const std::vector<ValueId>& targets)
-      : graph_(graph), seed_(seed), needed_(values_with_gradient(graph, targets)), contributions_(graph.values().size()) {}
+      : graph_(graph),
+        seed_(seed),
+        needed_(values_with_gradient(graph, targets)),
+        contributions_(graph.values().size()) {}
 
   void run(ValueId loss) {
     Builder builder = builder_for(graph_.value(loss));
-    contributions_[static_cast<size_t>(loss.index)] = {builder.constant(graph_.type(loss), 1.0, graph_.value(loss).name + ".grad")};
+    contributions_[loss.index] = {
+        builder.constant(graph_.type(loss), 1.0, graph_.value(loss).name + ".grad")};
     for (int index = graph_.value(loss).producer.index; index >= 0; --index) visit({index});
   }
 
   /// The sum of what the uses of `value` gave, or none when it is zero.
   std::optional<ValueId> gradient(ValueId value) {
-    std::vector<ValueId>& parts = contributions_[static_cast<size_t>(value.index)];
+    std::vector<ValueId>& parts = contributions_[value.index];
     if (parts.empty()) return std::nullopt;
     // Uses were visited last to first; the sum runs first to last.
     ValueId sum = parts.back();
     for (size_t i = parts.size() - 1; i-- > 0;)
-      sum = builder_for(graph_.value(value), "gradient sum").add(sum, parts[i], graph_.value(value).name + ".grad.sum");
+      sum = builder_for(graph_.value(value), "gradient sum")
+                .add(sum, parts[i], graph_.value(value).name + ".grad.sum");
     parts = {sum};
     return sum;
   }
 
   ValueId zero(ValueId value) {
-    return builder_for(graph_.value(value)).constant(graph_.type(value), 0.0, graph_.value(value).name + ".grad.zero");
+    return builder_for(graph_.value(value))
+        .constant(graph_.type(value), 0.0, graph_.value(value).name + ".grad.zero");
   }
 
  private:
-  /// Writes gradients of `value` itself: they come from its op, or from the variable or input that it is.
+  /// Writes gradients of `value` itself: they come from its op, or from the variable or input that
+  /// it is.
   Builder builder_for(const Value& value, const std::string& derivation = "gradient") {
     Builder builder(graph_, seed_);
-    const std::string source = value.producer.index >= 0 ? graph_.op(value.producer).name : value.name;
+    const std::string source =
+        value.producer.index >= 0 ? graph_.op(value.producer).name : value.name;
     builder.derive(Role::kBackward, {source, derivation});
     return builder;
   }
@@ -92,7 +104,7 @@ class ReverseSweep {
     if (!any_of(needed_, op.outputs)) return;
     GradientCall call{graph_, op, {}, {}};
     for (ValueId output : op.outputs) call.output_gradients.push_back(gradient(output));
-    for (ValueId input : op.inputs) call.wanted.push_back(needed_[static_cast<size_t>(input.index)]);
+    for (ValueId input : op.inputs) call.wanted.push_back(needed_[input.index]);
     const auto given = [](const std::optional<ValueId>& flow) { return flow.has_value(); };
     if (std::any_of(call.output_gradients.begin(), call.output_gradients.end(), given) &&
         std::find(call.wanted.begin(), call.wanted.end(), true) != call.wanted.end())
@@ -103,14 +115,17 @@ class ReverseSweep {
     Builder builder(graph_, seed_);
     builder.derive(Role::kBackward, {call.op.name, "gradient"});
     const auto scope = builder.scope(call.op.name + ".grad");
-    const auto gradients =
-        call.op.regions.empty() ? find_operator(graph_, call.op.kind).gradient(builder, call) : control_gradient(builder, call);
-    ensure(gradients.size() == call.op.inputs.size(), "the gradient of '" + call.op.name + "' has an entry for each operand");
+    const auto gradients = call.op.regions.empty()
+                               ? find_operator(graph_, call.op.kind).gradient(builder, call)
+                               : control_gradient(builder, call);
+    ensure(gradients.size() == call.op.inputs.size(),
+           "the gradient of '" + call.op.name + "' has an entry for each operand");
     for (size_t i = gradients.size(); i-- > 0;) {
       if (!call.wanted[i] || !gradients[i]) continue;
       const ValueId input = call.op.inputs[i];
-      ensure(graph_.type(*gradients[i]) == graph_.type(input), "the gradient of '" + call.op.name + "' has the type of its operand");
-      contributions_[static_cast<size_t>(input.index)].push_back(*gradients[i]);
+      ensure(graph_.type(*gradients[i]) == graph_.type(input),
+             "the gradient of '" + call.op.name + "' has the type of its operand");
+      contributions_[input.index].push_back(*gradients[i]);
     }
   }
 
@@ -123,8 +138,10 @@ class ReverseSweep {
 [[noreturn]] void refuse(const Graph& graph, ValueId target, ValueId loss, const Op& blocking) {
   const std::string& name = graph.value(target).name;
   throw UserError("no gradient of '" + graph.value(loss).name + "' reaches '" + name + "'",
-                  "the only way there leads through '" + blocking.name + "', and " + blocking.kind + " has no gradient",
-                  "do not train '" + name + "', or put a stop_gradient before '" + blocking.name + "' if zeros are meant",
+                  "the only way there leads through '" + blocking.name + "', and " + blocking.kind +
+                      " has no gradient",
+                  "do not train '" + name + "', or put a stop_gradient before '" + blocking.name +
+                      "' if zeros are meant",
                   ExitCode::kBadData);
 }
 
@@ -140,21 +157,24 @@ std::vector<bool> values_with_gradient(const Graph& graph, const std::vector<Val
   for (const Op& op : graph.ops()) {
     if (!any_of(marked, op.inputs) || stops(op) || !has_gradient(graph, op)) continue;
     for (ValueId output : op.outputs)
-      if (graph.type(output).dtype == DType::kF32) marked[static_cast<size_t>(output.index)] = true;
+      if (graph.type(output).dtype == DType::kF32) marked[output.index] = true;
   }
   return marked;
 }
 
-std::vector<ValueId> differentiate(Builder& builder, ValueId loss, const std::vector<ValueId>& targets) {
+std::vector<ValueId> differentiate(Builder& builder, ValueId loss,
+                                   const std::vector<ValueId>& targets) {
   Graph& graph = builder.graph();
-  ensure(graph.type(loss) == TensorType{DType::kF32, {}}, "'" + graph.value(loss).name + "' is a scalar f32");
+  ensure(graph.type(loss) == TensorType{DType::kF32, {}},
+         "'" + graph.value(loss).name + "' is a scalar f32");
   ReverseSweep sweep(graph, builder.seed(), targets);
   sweep.run(loss);
   std::vector<ValueId> gradients;
   for (ValueId target : targets) {
     const auto gradient = sweep.gradient(target);
     if (!gradient && graph.type(target).dtype == DType::kF32)
-      if (const Op* blocking = blocking_op(graph, target, loss)) refuse(graph, target, loss, *blocking);
+      if (const Op* blocking = blocking_op(graph, target, loss))
+        refuse(graph, target, loss, *blocking);
     gradients.push_back(gradient ? *gradient : sweep.zero(target));
   }
   return gradients;

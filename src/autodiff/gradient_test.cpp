@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "autodiff/gradient_check.h"
+#include "autodiff/testing/gradient_check.h"
 #include "base/error.h"
 #include "base/random.h"
 
@@ -30,7 +30,8 @@ struct Program {
   ValueId random_variable(const std::string& name, const Shape& shape) {
     const RandomStream stream(random_key(1, name), 0);
     std::vector<double> values;
-    for (int64_t i = 0; i < element_count(shape); ++i) values.push_back(stream.normal(static_cast<uint64_t>(i)));
+    for (int64_t i = 0; i < element_count(shape); ++i)
+      values.push_back(stream.normal(static_cast<uint64_t>(i)));
     return variable(name, shape, std::move(values));
   }
   ValueId sum(ValueId x) {
@@ -38,8 +39,12 @@ struct Program {
     for (int dim = 0; dim < builder.shape(x).size(); ++dim) dims.push_back(dim);
     return builder.reduce_sum(x, dims, "loss");
   }
-  std::vector<double> value(ValueId id) { return interpret(graph, state).at(graph.value(id).name).values; }
-  std::vector<double> gradient(ValueId loss, ValueId target) { return value(differentiate(builder, loss, {target})[0]); }
+  std::vector<double> value(ValueId id) {
+    return interpret(graph, state).at(graph.value(id).name).values;
+  }
+  std::vector<double> gradient(ValueId loss, ValueId target) {
+    return value(differentiate(builder, loss, {target})[0]);
+  }
 };
 
 int count_of(const Graph& graph, std::string_view kind, Role role) {
@@ -120,7 +125,8 @@ TEST(Gradient, NewOpsAreBackwardAndSayWhereTheyComeFrom) {
   ValueId loss;
   {
     const auto scope = p.builder.scope("layer");
-    loss = p.builder.reduce_sum(p.builder.unary("tanh", p.builder.dot(x, w, "mk,kn->mn", "dot"), "tanh"), {0, 1}, "loss");
+    loss = p.builder.reduce_sum(
+        p.builder.unary("tanh", p.builder.dot(x, w, "mk,kn->mn", "dot"), "tanh"), {0, 1}, "loss");
   }
   const size_t forward = p.graph.ops().size();
   {
@@ -160,7 +166,8 @@ TEST(Gradient, BehindStopGradientIsZero) {
 
   Program q;
   const ValueId y = q.variable("y", {2}, {3, 5});
-  EXPECT_THAT(q.gradient(q.sum(q.builder.stop_gradient(q.builder.mul(y, y))), y), ElementsAre(0, 0));
+  EXPECT_THAT(q.gradient(q.sum(q.builder.stop_gradient(q.builder.mul(y, y))), y),
+              ElementsAre(0, 0));
   EXPECT_EQ(count_of(q.graph, "mul", Role::kBackward), 0);
 }
 
@@ -180,7 +187,8 @@ TEST(Gradient, OfIntegersIsZeroOfTheirType) {
   const ValueId table = p.variable("table", {2, 1}, {10, 20});
   const ValueId ids = p.builder.input("ids", {DType::kI32, {3}});
   p.state["ids"] = {{DType::kI32, {3}}, {1, 0, 1}};
-  const std::vector<ValueId> gradients = differentiate(p.builder, p.sum(p.builder.gather(table, ids)), {table, ids});
+  const std::vector<ValueId> gradients =
+      differentiate(p.builder, p.sum(p.builder.gather(table, ids)), {table, ids});
   EXPECT_THAT(p.value(gradients[0]), ElementsAre(1, 2));  // row 0 is read once, row 1 twice
   EXPECT_EQ(p.graph.type(gradients[1]), (TensorType{DType::kI32, {3}}));
   EXPECT_THAT(p.value(gradients[1]), ElementsAre(0, 0, 0));
@@ -233,10 +241,12 @@ TEST(Gradient, OfANetWithBroadcastsAgreesWithFiniteDifferences) {
   const ValueId w1 = p.random_variable("w1", {4, 5});
   const ValueId bias = p.random_variable("bias", {5});
   const ValueId w2 = p.random_variable("w2", {5, 2});
-  const ValueId hidden = b.unary("tanh", b.add(b.dot(x, w1, "mk,kn->mn"), b.broadcast_leading(bias, {3, 5})));
+  const ValueId hidden =
+      b.unary("tanh", b.add(b.dot(x, w1, "mk,kn->mn"), b.broadcast_leading(bias, {3, 5})));
   const ValueId out = b.add(b.dot(hidden, w2, "mk,kn->mn"), b.dot(hidden, w2, "mk,kn->mn"));
   p.graph.add_output("loss", p.sum(b.unary("square", out)));
-  for (const GradientSample& sample : sample_gradients(p.graph, p.state, {"x", "w1", "bias", "w2"})) {
+  for (const GradientSample& sample :
+       sample_gradients(p.graph, p.state, {"x", "w1", "bias", "w2"})) {
     EXPECT_NEAR(sample.analytic, sample.numeric, sample.tolerance) << sample.where;
     EXPECT_LT(sample.tolerance, 1e-3 * (1 + std::abs(sample.numeric))) << sample.where;
   }

@@ -9,13 +9,15 @@
 namespace tessera {
 namespace {
 
-/// Keeps the scale of the clip finite when every gradient is zero. As in torch.nn.utils.clip_grad_norm_.
+/// Keeps the scale of the clip finite when every gradient is zero. As in
+/// torch.nn.utils.clip_grad_norm_.
 constexpr double kNormEpsilon = 1e-6;
 
 ValueId find_or_add_input(Graph& graph, std::string_view name, const TensorType& type) {
   const auto found = graph.find_value(name);
   if (!found) return graph.add_input(std::string(name), type);
-  ensure(graph.is_input(*found) && graph.type(*found) == type, "'" + std::string(name) + "' is an input " + to_text(type));
+  ensure(graph.is_input(*found) && graph.type(*found) == type,
+         "'" + std::string(name) + "' is an input " + to_text(type));
   return *found;
 }
 
@@ -29,8 +31,9 @@ struct Parameter {
 /// Scalars that all parameters share.
 struct Rates {
   ValueId learning_rate;
-  // p -= adam_rate * exp_avg / (sqrt(exp_avg_sq) + adam_epsilon): the two bias corrections c1, c2 are in these scalars, so that they cost
-  // no pass over the parameter.  lr (m / c1) / (sqrt(v / c2) + e)  =  (lr sqrt(c2) / c1) m / (sqrt(v) + e sqrt(c2))
+  // p -= adam_rate * exp_avg / (sqrt(exp_avg_sq) + adam_epsilon): the two bias corrections c1, c2
+  // are in these scalars, so that they cost no pass over the parameter.  lr (m / c1) / (sqrt(v /
+  // c2) + e)  =  (lr sqrt(c2) / c1) m / (sqrt(v) + e sqrt(c2))
   std::optional<ValueId> adam_rate;
   std::optional<ValueId> adam_epsilon;
   std::optional<ValueId> decay;  // learning rate * weight decay
@@ -39,7 +42,8 @@ struct Rates {
 /// Writes the optimizer: one update a parameter, after what they share.
 class UpdateWriter {
  public:
-  UpdateWriter(Graph& graph, uint64_t seed, const OptimizerConfig& config) : builder_(graph, seed), config_(config) {}
+  UpdateWriter(Graph& graph, uint64_t seed, const OptimizerConfig& config)
+      : builder_(graph, seed), config_(config) {}
 
   void write(std::vector<Parameter> parameters, ValueId learning_rate, ValueId step) {
     if (config_.clip_norm > 0) clip(parameters);
@@ -48,10 +52,16 @@ class UpdateWriter {
   }
 
  private:
-  bool is_adam() const { return config_.kind == OptimizerKind::kAdam || config_.kind == OptimizerKind::kAdamW; }
-  bool decays(const Parameter& parameter) const { return config_.weight_decay != 0 && builder_.shape(parameter.value).size() >= 2; }
+  bool is_adam() const {
+    return config_.kind == OptimizerKind::kAdam || config_.kind == OptimizerKind::kAdamW;
+  }
+  bool decays(const Parameter& parameter) const {
+    return config_.weight_decay != 0 && builder_.shape(parameter.value).size() >= 2;
+  }
 
-  void derive_from(std::string source) { builder_.derive(Role::kOptimizer, {std::move(source), "optimizer"}); }
+  void derive_from(std::string source) {
+    builder_.derive(Role::kOptimizer, {std::move(source), "optimizer"});
+  }
 
   ValueId fill(ValueId scalar, const Parameter& parameter, std::string_view name) {
     return builder_.broadcast(scalar, builder_.shape(parameter.value), {}, name);
@@ -62,8 +72,10 @@ class UpdateWriter {
     for (const Parameter& parameter : parameters) {
       derive_from(parameter.name);
       std::vector<int64_t> dims;
-      for (int64_t dim = 0; dim < builder_.shape(parameter.gradient).size(); ++dim) dims.push_back(dim);
-      const ValueId square = builder_.unary("square", parameter.gradient, parameter.name + ".square");
+      for (int64_t dim = 0; dim < builder_.shape(parameter.gradient).size(); ++dim)
+        dims.push_back(dim);
+      const ValueId square =
+          builder_.unary("square", parameter.gradient, parameter.name + ".square");
       const ValueId sum = builder_.reduce_sum(square, dims, parameter.name + ".sum");
       derive_from("");
       total = total ? builder_.add(*total, sum, "sum") : sum;
@@ -78,19 +90,24 @@ class UpdateWriter {
     const ValueId norm = global_norm(parameters);
     builder_.graph().add_output("grad_norm", norm);
     const ValueId bound = builder_.constant(builder_.type(norm), config_.clip_norm, "bound");
-    const ValueId ratio = builder_.div(bound, builder_.add_scalar(norm, kNormEpsilon, "norm_plus"), "ratio");
+    const ValueId ratio =
+        builder_.div(bound, builder_.add_scalar(norm, kNormEpsilon, "norm_plus"), "ratio");
     const ValueId scale = builder_.min_scalar(ratio, 1.0, "scale");
     for (Parameter& parameter : parameters) {
       derive_from(parameter.name);
-      parameter.gradient = builder_.mul(parameter.gradient, fill(scale, parameter, parameter.name + ".fill"), parameter.name);
+      parameter.gradient = builder_.mul(
+          parameter.gradient, fill(scale, parameter, parameter.name + ".fill"), parameter.name);
     }
   }
 
-  /// 1 - beta^t. As (1 + beta^t) tanh(-t ln(beta) / 2), since in f32 the difference would lose five digits in the first steps: 1 - 0.999.
+  /// 1 - beta^t. As (1 + beta^t) tanh(-t ln(beta) / 2), since in f32 the difference would lose five
+  /// digits in the first steps: 1 - 0.999.
   ValueId bias_correction(ValueId count, double beta, std::string_view name) {
     const auto scope = builder_.scope(name);
-    const ValueId power = builder_.unary("exp", builder_.mul_scalar(count, std::log(beta), "log_power"), "power");
-    const ValueId half = builder_.unary("tanh", builder_.mul_scalar(count, -0.5 * std::log(beta), "half_angle"), "half");
+    const ValueId power =
+        builder_.unary("exp", builder_.mul_scalar(count, std::log(beta), "log_power"), "power");
+    const ValueId half = builder_.unary(
+        "tanh", builder_.mul_scalar(count, -0.5 * std::log(beta), "half_angle"), "half");
     return builder_.mul(half, builder_.add_scalar(power, 1.0, "power_plus"), "value");
   }
 
@@ -99,10 +116,13 @@ class UpdateWriter {
     derive_from("");
     Rates rates{learning_rate, std::nullopt, std::nullopt, std::nullopt};
     if (is_adam()) {
-      const ValueId count = builder_.add_scalar(builder_.cast(step, DType::kF32, "step"), 1.0, "count");
+      const ValueId count =
+          builder_.add_scalar(builder_.cast(step, DType::kF32, "step"), 1.0, "count");
       const ValueId first = bias_correction(count, config_.beta1, "correction1");
-      const ValueId second = builder_.unary("sqrt", bias_correction(count, config_.beta2, "correction2"), "root");
-      rates.adam_rate = builder_.div(builder_.mul(learning_rate, second, "scaled_rate"), first, "rate");
+      const ValueId second =
+          builder_.unary("sqrt", bias_correction(count, config_.beta2, "correction2"), "root");
+      rates.adam_rate =
+          builder_.div(builder_.mul(learning_rate, second, "scaled_rate"), first, "rate");
       rates.adam_epsilon = builder_.mul_scalar(second, config_.epsilon, "epsilon");
     }
     if (config_.kind == OptimizerKind::kAdamW && config_.weight_decay != 0)
@@ -111,49 +131,62 @@ class UpdateWriter {
   }
 
   ValueId add_state(const Parameter& parameter, std::string_view name) {
-    return builder_.graph().add_variable(parameter.name + "." + std::string(name), builder_.type(parameter.value), Initializer::constant(0),
+    return builder_.graph().add_variable(parameter.name + "." + std::string(name),
+                                         builder_.type(parameter.value), Initializer::constant(0),
                                          false, {parameter.name, "optimizer"});
   }
 
-  /// The state moved towards `goal`: state + weight (goal - state). The state is an operand of the last op, which may so run in place.
+  /// The state moved towards `goal`: state + weight (goal - state). The state is an operand of the
+  /// last op, which may so run in place.
   ValueId move_towards(ValueId state, ValueId goal, double weight, const std::string& name) {
-    const ValueId step = builder_.mul_scalar(builder_.sub(goal, state, name + ".distance"), weight, name + ".step");
+    const ValueId step =
+        builder_.mul_scalar(builder_.sub(goal, state, name + ".distance"), weight, name + ".step");
     const ValueId next = builder_.add(state, step, name);
     builder_.graph().set_next(state, next);
     return next;
   }
 
-  /// momentum * buffer + gradient, written as buffer + (gradient - (1 - momentum) buffer), so that the last op may run in place.
+  /// momentum * buffer + gradient, written as buffer + (gradient - (1 - momentum) buffer), so that
+  /// the last op may run in place.
   ValueId momentum_step(const Parameter& parameter, ValueId gradient) {
     const ValueId buffer = add_state(parameter, "momentum");
     const ValueId fade = builder_.mul_scalar(buffer, 1 - config_.momentum, "momentum.fade");
-    const ValueId next = builder_.add(buffer, builder_.sub(gradient, fade, "momentum.change"), "momentum");
+    const ValueId next =
+        builder_.add(buffer, builder_.sub(gradient, fade, "momentum.change"), "momentum");
     builder_.graph().set_next(buffer, next);
     return next;
   }
 
   /// The direction before adam_rate: exp_avg / (sqrt(exp_avg_sq) + adam_epsilon).
   ValueId adam_direction(const Parameter& parameter, ValueId gradient, const Rates& rates) {
-    const ValueId mean = move_towards(add_state(parameter, "exp_avg"), gradient, 1 - config_.beta1, "exp_avg");
+    const ValueId mean =
+        move_towards(add_state(parameter, "exp_avg"), gradient, 1 - config_.beta1, "exp_avg");
     const ValueId square = builder_.unary("square", gradient, "square");
-    const ValueId mean_square = move_towards(add_state(parameter, "exp_avg_sq"), square, 1 - config_.beta2, "exp_avg_sq");
+    const ValueId mean_square =
+        move_towards(add_state(parameter, "exp_avg_sq"), square, 1 - config_.beta2, "exp_avg_sq");
     const ValueId epsilon = fill(*rates.adam_epsilon, parameter, "epsilon");
-    return builder_.div(mean, builder_.add(builder_.unary("sqrt", mean_square, "root"), epsilon, "denominator"), "direction");
+    return builder_.div(
+        mean, builder_.add(builder_.unary("sqrt", mean_square, "root"), epsilon, "denominator"),
+        "direction");
   }
 
   ValueId with_coupled_decay(const Parameter& parameter) {
     if (config_.kind == OptimizerKind::kAdamW || !decays(parameter)) return parameter.gradient;
-    return builder_.add(parameter.gradient, builder_.mul_scalar(parameter.value, config_.weight_decay, "decay"), "decayed");
+    return builder_.add(parameter.gradient,
+                        builder_.mul_scalar(parameter.value, config_.weight_decay, "decay"),
+                        "decayed");
   }
 
   ValueId step_of(const Parameter& parameter, const Rates& rates) {
     ValueId direction = with_coupled_decay(parameter);
     if (config_.kind == OptimizerKind::kMomentum) direction = momentum_step(parameter, direction);
     if (is_adam()) direction = adam_direction(parameter, direction, rates);
-    const ValueId rate = fill(is_adam() ? *rates.adam_rate : rates.learning_rate, parameter, "rate");
+    const ValueId rate =
+        fill(is_adam() ? *rates.adam_rate : rates.learning_rate, parameter, "rate");
     const ValueId step = builder_.mul(direction, rate, "step");
     if (!rates.decay || !decays(parameter)) return step;
-    const ValueId decay = builder_.mul(parameter.value, fill(*rates.decay, parameter, "decay_rate"), "decay");
+    const ValueId decay =
+        builder_.mul(parameter.value, fill(*rates.decay, parameter, "decay_rate"), "decay");
     return builder_.add(step, decay, "step_and_decay");
   }
 
@@ -194,18 +227,23 @@ std::string_view to_text(OptimizerKind kind) {
 void add_training(Builder& builder, ValueId loss, const OptimizerConfig& config) {
   const std::vector<ParameterGradient> gradients = differentiated_parameters(builder, loss);
   if (gradients.empty())
-    throw UserError("there is nothing to train for '" + builder.graph().value(loss).name + "'", "the graph has no trainable variable",
+    throw UserError("there is nothing to train for '" + builder.graph().value(loss).name + "'",
+                    "the graph has no trainable variable",
                     "declare at least one variable as trainable", ExitCode::kBadData);
   add_updates(builder, gradients, config);
 }
 
-void add_updates(Builder& builder, const std::vector<ParameterGradient>& gradients, const OptimizerConfig& config) {
+void add_updates(Builder& builder, const std::vector<ParameterGradient>& gradients,
+                 const OptimizerConfig& config) {
   std::vector<Parameter> parameters;
   for (const ParameterGradient& given : gradients)
-    parameters.push_back({given.parameter, given.gradient, builder.graph().value(given.parameter).name});
-  const ValueId learning_rate = find_or_add_input(builder.graph(), kLearningRateInput, {DType::kF32, {}});
+    parameters.push_back(
+        {given.parameter, given.gradient, builder.graph().value(given.parameter).name});
+  const ValueId learning_rate =
+      find_or_add_input(builder.graph(), kLearningRateInput, {DType::kF32, {}});
   const ValueId step = find_or_add_input(builder.graph(), kStepInput, {DType::kI32, {}});
-  UpdateWriter(builder.graph(), builder.seed(), config).write(std::move(parameters), learning_rate, step);
+  UpdateWriter(builder.graph(), builder.seed(), config)
+      .write(std::move(parameters), learning_rate, step);
 }
 
 }  // namespace tessera

@@ -1,4 +1,5 @@
-// Optimizers, gradient clipping and learning-rate schedules, as ops of the serial graph and numbers of the host.
+// Optimizers, gradient clipping and learning-rate schedules, as ops of the serial graph and numbers
+// of the host.
 #pragma once
 
 #include <string>
@@ -18,9 +19,11 @@ std::string_view to_text(ScheduleKind kind);  // "constant", "cosine", "linear"
 
 struct Schedule {
   ScheduleKind kind = ScheduleKind::kConstant;
-  double peak = 1e-3;       // rate after the warm-up
-  int64_t warmup = 0;       // steps that rise linearly: step t of them is (t + 1) / warmup of the way from the start to the peak
-  int64_t steps = 0;        // all steps, for cosine and linear: they fall from peak to peak * final at the last step
+  double peak = 1e-3;  // rate after the warm-up
+  int64_t warmup = 0;  // steps that rise linearly: step t of them is (t + 1) / warmup of the way
+                       // from the start to the peak
+  int64_t steps =
+      0;  // all steps, for cosine and linear: they fall from peak to peak * final at the last step
   double final = 0;         // fraction of the peak
   double warmup_start = 0;  // fraction of the peak from which the warm-up rises
 };
@@ -32,8 +35,9 @@ struct OptimizerConfig {
   double momentum = 0.9;              // momentum
   double beta1 = 0.9, beta2 = 0.999;  // adam, adamw
   double epsilon = 1e-8;              // adam, adamw
-  double weight_decay = 0;            // sgd, momentum, adam: added to the gradient; adamw: decoupled. Only on parameters of rank >= 2
-  double clip_norm = 0;               // > 0: gradients are scaled by min(1, clip_norm / (global norm + 1e-6))
+  double weight_decay = 0;  // sgd, momentum, adam: added to the gradient; adamw: decoupled. Only on
+                            // parameters of rank >= 2
+  double clip_norm = 0;     // > 0: gradients are scaled by min(1, clip_norm / (global norm + 1e-6))
   Schedule schedule = {};
 };
 
@@ -43,11 +47,13 @@ inline constexpr std::string_view kStepInput = "step";
 
 /// Appends backward of `loss` and the update of every trainable variable.
 ///
-///   requires  graph inputs "learning_rate" f32[] and "step" i32[] exist or do not exist yet (then they are added)
-///   ensures   every trainable variable has a next; optimizer state is a variable `<parameter>.momentum`, `<parameter>.exp_avg`,
-///             `<parameter>.exp_avg_sq` of the parameter's type with origin {parameter, "optimizer"}; the output "grad_norm" (global norm
-///             before clipping) is added when clip_norm > 0; new ops have role optimizer and names `<parameter>.<optimizer>...`, the clip's
-///             `clip...`
+///   requires  graph inputs "learning_rate" f32[] and "step" i32[] exist or do not exist yet (then
+///   they are added) ensures   every trainable variable has a next; optimizer state is a variable
+///   `<parameter>.momentum`, `<parameter>.exp_avg`,
+///             `<parameter>.exp_avg_sq` of the parameter's type with origin {parameter,
+///             "optimizer"}; the output "grad_norm" (global norm before clipping) is added when
+///             clip_norm > 0; new ops have role optimizer and names `<parameter>.<optimizer>...`,
+///             the clip's `clip...`
 void add_training(Builder& builder, ValueId loss, const OptimizerConfig& config);
 
 /// A variable and the gradient that its update takes.
@@ -55,7 +61,9 @@ struct ParameterGradient {
   ValueId parameter;
   ValueId gradient;
 };
-/// The second half of add_training: clipping and the updates, from gradients that are there already.
-void add_updates(Builder& builder, const std::vector<ParameterGradient>& gradients, const OptimizerConfig& config);
+/// The second half of add_training: clipping and the updates, from gradients that are there
+/// already.
+void add_updates(Builder& builder, const std::vector<ParameterGradient>& gradients,
+                 const OptimizerConfig& config);
 
 }  // namespace tessera

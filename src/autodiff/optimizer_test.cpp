@@ -25,21 +25,23 @@ constexpr std::array<double, 3> kRates = {0.125, 0.0625, 0.25};
 /// Three steps of some thirty operations each, in doubles, on numbers below 8.
 constexpr double kRounding = 3 * 30 * 8 * 0x1p-53;
 
-/// The same, where scalar attributes that f32 does not hold are rounded to it: 1 - momentum; or 1 - beta, log(beta) twice for each of two
-/// betas, and epsilon.
+/// The same, where scalar attributes that f32 does not hold are rounded to it: 1 - momentum; or 1 -
+/// beta, log(beta) twice for each of two betas, and epsilon.
 double rounding_of(OptimizerKind kind) {
   const int scalars = kind == OptimizerKind::kSgd ? 0 : kind == OptimizerKind::kMomentum ? 1 : 7;
   return kRounding + 3 * scalars * 8 * 0x1p-24;
 }
 
-/// loss = sum(a^2) / 2 + sum(target * b), so that the gradient of the matrix a is a and that of the vector b is the target.
+/// loss = sum(a^2) / 2 + sum(target * b), so that the gradient of the matrix a is a and that of the
+/// vector b is the target.
 Graph quadratic(const OptimizerConfig& config) {
   Graph graph;
   Builder builder(graph);
   const ValueId a = builder.variable("a", f32({1, 2}), Initializer::constant(0));
   const ValueId b = builder.variable("layer.b", f32({2}), Initializer::constant(0));
   const ValueId target = builder.input("target", f32({2}));
-  const ValueId square = builder.mul_scalar(builder.reduce_sum(builder.unary("square", a), {0, 1}), 0.5);
+  const ValueId square =
+      builder.mul_scalar(builder.reduce_sum(builder.unary("square", a), {0, 1}), 0.5);
   const ValueId loss = builder.add(square, builder.reduce_sum(builder.mul(target, b), {0}), "loss");
   graph.add_output("loss", loss);
   add_training(builder, loss, config);
@@ -64,7 +66,8 @@ ReferenceValues start(const Graph& graph) {
 
 ReferenceValues train(const Graph& graph) {
   ReferenceValues state = start(graph);
-  for (size_t step = 0; step < kRates.size(); ++step) state = next_variables(graph, interpret(graph, with_inputs(state, step)));
+  for (size_t step = 0; step < kRates.size(); ++step)
+    state = next_variables(graph, interpret(graph, with_inputs(state, step)));
   return state;
 }
 
@@ -101,7 +104,8 @@ TEST_P(EveryOptimizer, MakesTheTextbookStep) {
     const std::array<double, 2> gradient_of_b = {1.0 + static_cast<double>(step), -0.5};
     for (size_t i = 0; i < 2; ++i) {
       a[i].step(config, a[i].p, kRates[step], static_cast<double>(step + 1), config.weight_decay);
-      b[i].step(config, gradient_of_b[i], kRates[step], static_cast<double>(step + 1), 0);  // a vector does not decay
+      b[i].step(config, gradient_of_b[i], kRates[step], static_cast<double>(step + 1),
+                0);  // a vector does not decay
     }
   }
   const double rounding = rounding_of(config.kind);
@@ -126,7 +130,8 @@ TEST_P(EveryOptimizer, EndsEachUpdateInAnElementWiseOpOnTheVariableItself) {
     EXPECT_THAT(last.kind, AnyOf("add", "sub")) << name;
     EXPECT_EQ(last.inputs[0], variable.value) << name;
     // Nobody reads the old value after the new one is made.
-    for (OpId user : graph.value(variable.value).users) EXPECT_LE(user, graph.value(*variable.next).producer) << name;
+    for (OpId user : graph.value(variable.value).users)
+      EXPECT_LE(user, graph.value(*variable.next).producer) << name;
   }
 }
 
@@ -139,10 +144,12 @@ TEST_P(EveryOptimizer, NamesItsOpsAndStateAfterTheParameter) {
     if (op.origin.source.empty()) {
       EXPECT_THAT(op.name, AnyOf(StartsWith("optimizer."), StartsWith("clip.")));
     } else {
-      EXPECT_THAT(op.name, AnyOf(StartsWith(op.origin.source + "." + kind + "."), StartsWith("clip." + op.origin.source)));
+      EXPECT_THAT(op.name, AnyOf(StartsWith(op.origin.source + "." + kind + "."),
+                                 StartsWith("clip." + op.origin.source)));
     }
   }
-  EXPECT_EQ(graph.value(*graph.variable_of(*graph.find_value("layer.b"))->next).name, "layer.b." + kind + ".next");
+  EXPECT_EQ(graph.value(*graph.variable_of(*graph.find_value("layer.b"))->next).name,
+            "layer.b." + kind + ".next");
   for (const Variable& variable : graph.variables()) {
     if (variable.trainable) continue;
     const ValueId parameter = *graph.find_value(variable.origin.source);
@@ -153,28 +160,37 @@ TEST_P(EveryOptimizer, NamesItsOpsAndStateAfterTheParameter) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Optimizer, EveryOptimizer,
-                         testing::Values(OptimizerConfig{.kind = OptimizerKind::kSgd},
-                                         OptimizerConfig{.kind = OptimizerKind::kSgd, .weight_decay = 0.25},
-                                         OptimizerConfig{.kind = OptimizerKind::kMomentum},
-                                         OptimizerConfig{.kind = OptimizerKind::kMomentum, .momentum = 0.5, .weight_decay = 0.25},
-                                         OptimizerConfig{.kind = OptimizerKind::kAdam},
-                                         OptimizerConfig{.kind = OptimizerKind::kAdam, .beta1 = 0.5, .epsilon = 0.5, .weight_decay = 0.25},
-                                         OptimizerConfig{.kind = OptimizerKind::kAdamW},
-                                         OptimizerConfig{.kind = OptimizerKind::kAdamW, .epsilon = 0.5, .weight_decay = 0.25}),
-                         [](const auto& config) { return std::string(to_text(config.param.kind)) + "_" + std::to_string(config.index); });
+INSTANTIATE_TEST_SUITE_P(
+    Optimizer, EveryOptimizer,
+    testing::Values(
+        OptimizerConfig{.kind = OptimizerKind::kSgd},
+        OptimizerConfig{.kind = OptimizerKind::kSgd, .weight_decay = 0.25},
+        OptimizerConfig{.kind = OptimizerKind::kMomentum},
+        OptimizerConfig{.kind = OptimizerKind::kMomentum, .momentum = 0.5, .weight_decay = 0.25},
+        OptimizerConfig{.kind = OptimizerKind::kAdam},
+        OptimizerConfig{
+            .kind = OptimizerKind::kAdam, .beta1 = 0.5, .epsilon = 0.5, .weight_decay = 0.25},
+        OptimizerConfig{.kind = OptimizerKind::kAdamW},
+        OptimizerConfig{.kind = OptimizerKind::kAdamW, .epsilon = 0.5, .weight_decay = 0.25}),
+    [](const auto& config) {
+      return std::string(to_text(config.param.kind)) + "_" + std::to_string(config.index);
+    });
 
 std::vector<std::string> variable_names(const Graph& graph) {
   std::vector<std::string> names;
-  for (const Variable& variable : graph.variables()) names.push_back(graph.value(variable.value).name);
+  for (const Variable& variable : graph.variables())
+    names.push_back(graph.value(variable.value).name);
   return names;
 }
 
 TEST(Optimizer, KeepsOnlyTheStateThatItNeeds) {
-  EXPECT_THAT(variable_names(quadratic({.kind = OptimizerKind::kSgd})), ElementsAre("a", "layer.b"));
-  EXPECT_THAT(variable_names(quadratic({.kind = OptimizerKind::kMomentum})), ElementsAre("a", "layer.b", "a.momentum", "layer.b.momentum"));
+  EXPECT_THAT(variable_names(quadratic({.kind = OptimizerKind::kSgd})),
+              ElementsAre("a", "layer.b"));
+  EXPECT_THAT(variable_names(quadratic({.kind = OptimizerKind::kMomentum})),
+              ElementsAre("a", "layer.b", "a.momentum", "layer.b.momentum"));
   EXPECT_THAT(variable_names(quadratic({.kind = OptimizerKind::kAdamW})),
-              ElementsAre("a", "layer.b", "a.exp_avg", "a.exp_avg_sq", "layer.b.exp_avg", "layer.b.exp_avg_sq"));
+              ElementsAre("a", "layer.b", "a.exp_avg", "a.exp_avg_sq", "layer.b.exp_avg",
+                          "layer.b.exp_avg_sq"));
 }
 
 TEST(Optimizer, ClipScalesAllGradientsByTheGlobalNorm) {
@@ -192,8 +208,10 @@ TEST(Optimizer, ClipScalesAllGradientsByTheGlobalNorm) {
 }
 
 TEST(Optimizer, ClipLeavesSmallGradientsAlone) {
-  const Graph graph = quadratic({.kind = OptimizerKind::kSgd, .clip_norm = 4});  // above sqrt(14.25) = 3.77
-  const ReferenceValues next = next_variables(graph, interpret(graph, with_inputs(start(graph), 0)));
+  const Graph graph =
+      quadratic({.kind = OptimizerKind::kSgd, .clip_norm = 4});  // above sqrt(14.25) = 3.77
+  const ReferenceValues next =
+      next_variables(graph, interpret(graph, with_inputs(start(graph), 0)));
   EXPECT_THAT(next.at("a").values, ElementsAre(1.75, -2.625));  // 2 - 0.125 * 2, -3 + 0.125 * 3
   EXPECT_THAT(next.at("layer.b").values, ElementsAre(0.875, 0.3125));
 }
@@ -209,8 +227,10 @@ TEST(Optimizer, ClipOfGradientsThatAreAllZeroDividesByNoZero) {
 }
 
 TEST(Optimizer, ClipComesBeforeTheWeightDecay) {
-  const Graph graph = quadratic({.kind = OptimizerKind::kSgd, .weight_decay = 0.25, .clip_norm = 1.5});
-  const ReferenceValues next = next_variables(graph, interpret(graph, with_inputs(start(graph), 0)));
+  const Graph graph =
+      quadratic({.kind = OptimizerKind::kSgd, .weight_decay = 0.25, .clip_norm = 1.5});
+  const ReferenceValues next =
+      next_variables(graph, interpret(graph, with_inputs(start(graph), 0)));
   const double scale = 1.5 / (std::sqrt(14.25) + 1e-6);
   EXPECT_NEAR(next.at("a").values[0], 2 - 0.125 * (scale * 2 + 0.25 * 2), kRounding);
 }
@@ -240,7 +260,8 @@ TEST(Optimizer, AParameterThatTheLossDoesNotReadGetsItsDecayAlone) {
   const ValueId w = builder.variable("w", f32({2}), Initializer::constant(0));
   builder.variable("unused", f32({1, 1}), Initializer::constant(4));
   builder.variable("fixed", f32({1}), Initializer::constant(4), false);
-  add_training(builder, builder.reduce_sum(w, {0}, "loss"), {.kind = OptimizerKind::kAdamW, .weight_decay = 0.5});
+  add_training(builder, builder.reduce_sum(w, {0}, "loss"),
+               {.kind = OptimizerKind::kAdamW, .weight_decay = 0.5});
   ReferenceValues state = initial_variables(graph, 0);
   state["learning_rate"] = {f32({}), {0.25}};
   state["step"] = {{DType::kI32, {}}, {0}};

@@ -8,7 +8,8 @@
 namespace tessera {
 namespace {
 
-/// How far the fall has come: 0 at the first step after the warm-up, 1 at the last step and behind it.
+/// How far the fall has come: 0 at the first step after the warm-up, 1 at the last step and behind
+/// it.
 double progress(const Schedule& schedule, int64_t step) {
   const int64_t last = schedule.steps - 1;
   if (step >= last) return 1;
@@ -29,11 +30,14 @@ std::string_view to_text(ScheduleKind kind) {
 double learning_rate(const Schedule& schedule, int64_t step) {
   if (step < schedule.warmup) {
     const double start = schedule.peak * schedule.warmup_start;
-    return start + (schedule.peak - start) * static_cast<double>(step + 1) / static_cast<double>(schedule.warmup);
+    return start + (schedule.peak - start) * static_cast<double>(step + 1) /
+                       static_cast<double>(schedule.warmup);
   }
   if (schedule.kind == ScheduleKind::kConstant) return schedule.peak;
   const double done = progress(schedule, step);
-  const double left = schedule.kind == ScheduleKind::kLinear ? 1 - done : 0.5 * (1 + std::cos(std::numbers::pi * done));
+  const double left = schedule.kind == ScheduleKind::kLinear
+                          ? 1 - done
+                          : 0.5 * (1 + std::cos(std::numbers::pi * done));
   return schedule.peak * (schedule.final + (1 - schedule.final) * left);
 }
 

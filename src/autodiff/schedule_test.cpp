@@ -11,7 +11,8 @@ namespace {
 constexpr double kRounding = 8 * 0x1p-53;
 
 TEST(Schedule, ConstantStaysAtThePeakAfterTheWarmUp) {
-  const Schedule schedule{.kind = ScheduleKind::kConstant, .peak = 0.5, .warmup = 4, .steps = 10, .final = 0};
+  const Schedule schedule{
+      .kind = ScheduleKind::kConstant, .peak = 0.5, .warmup = 4, .steps = 10, .final = 0};
   EXPECT_EQ(learning_rate(schedule, 0), 0.125);  // 0.5 * 1/4
   EXPECT_EQ(learning_rate(schedule, 1), 0.25);
   EXPECT_EQ(learning_rate(schedule, 2), 0.375);
@@ -21,7 +22,8 @@ TEST(Schedule, ConstantStaysAtThePeakAfterTheWarmUp) {
 }
 
 TEST(Schedule, TheWarmUpMayRiseFromAFractionOfThePeak) {
-  const Schedule schedule{.kind = ScheduleKind::kConstant, .peak = 2, .warmup = 3, .warmup_start = 0.25};
+  const Schedule schedule{
+      .kind = ScheduleKind::kConstant, .peak = 2, .warmup = 3, .warmup_start = 0.25};
   // From 0.5 to 2 in three equal rises of 0.5.
   EXPECT_EQ(learning_rate(schedule, 0), 1.0);
   EXPECT_EQ(learning_rate(schedule, 1), 1.5);
@@ -35,7 +37,8 @@ TEST(Schedule, WithoutWarmUpStartsAtThePeak) {
 }
 
 TEST(Schedule, LinearFallsEvenlyToTheLastStep) {
-  const Schedule schedule{.kind = ScheduleKind::kLinear, .peak = 1, .warmup = 2, .steps = 7, .final = 0.2};
+  const Schedule schedule{
+      .kind = ScheduleKind::kLinear, .peak = 1, .warmup = 2, .steps = 7, .final = 0.2};
   EXPECT_EQ(learning_rate(schedule, 0), 0.5);
   EXPECT_EQ(learning_rate(schedule, 1), 1);
   // Steps 2 to 6: done 0, 1/4, 1/2, 3/4, 1 of the way from 1 to 0.2.
@@ -48,7 +51,8 @@ TEST(Schedule, LinearFallsEvenlyToTheLastStep) {
 }
 
 TEST(Schedule, CosineFallsAsHalfAWave) {
-  const Schedule schedule{.kind = ScheduleKind::kCosine, .peak = 2, .warmup = 0, .steps = 5, .final = 0.1};
+  const Schedule schedule{
+      .kind = ScheduleKind::kCosine, .peak = 2, .warmup = 0, .steps = 5, .final = 0.1};
   // 2 (0.1 + 0.9 (1 + cos(pi s / 4)) / 2): cos = 1, 1/sqrt 2, 0, -1/sqrt 2, -1
   EXPECT_NEAR(learning_rate(schedule, 0), 2.0, kRounding);
   EXPECT_NEAR(learning_rate(schedule, 1), 0.2 + 0.9 * (1 + 1 / std::sqrt(2.0)), kRounding);
@@ -58,7 +62,8 @@ TEST(Schedule, CosineFallsAsHalfAWave) {
 }
 
 TEST(Schedule, OneStepAfterTheWarmUpIsTheLast) {
-  const Schedule schedule{.kind = ScheduleKind::kLinear, .peak = 1, .warmup = 2, .steps = 3, .final = 0.5};
+  const Schedule schedule{
+      .kind = ScheduleKind::kLinear, .peak = 1, .warmup = 2, .steps = 3, .final = 0.5};
   EXPECT_EQ(learning_rate(schedule, 1), 1);
   EXPECT_EQ(learning_rate(schedule, 2), 0.5);
 }

@@ -8,7 +8,8 @@
 namespace tessera {
 
 inline std::chrono::steady_clock::duration clock_time(Seconds time) {
-  return std::chrono::duration_cast<std::chrono::steady_clock::duration>(std::chrono::duration<double>(time.value()));
+  return std::chrono::duration_cast<std::chrono::steady_clock::duration>(
+      std::chrono::duration<double>(time.value()));
 }
 
 }  // namespace tessera

@@ -10,8 +10,8 @@ namespace tessera {
 ConfigTable::ConfigTable(const Document* table, std::string path, std::string file)
     : table_(table), path_(std::move(path)), file_(std::move(file)) {
   if (table_ && !table_->is_table())
-    throw UserError(file_ + ": '" + path_ + "' is " + kind_of(*table_), "it must be a table", "write [" + path_ + "] and its keys below it",
-                    ExitCode::kBadConfig);
+    throw UserError(file_ + ": '" + path_ + "' is " + kind_of(*table_), "it must be a table",
+                    "write [" + path_ + "] and its keys below it", ExitCode::kBadConfig);
 }
 
 const Document* ConfigTable::raw(const std::string& key) {
@@ -19,12 +19,15 @@ const Document* ConfigTable::raw(const std::string& key) {
   return table_ ? table_->find(key) : nullptr;
 }
 
-void ConfigTable::refuse(const std::string& key, const Document& found, const std::string& legal) const {
-  throw UserError(file_ + ": " + full(key) + " = " + to_json(found) + " is not possible", full(key) + " must be " + legal,
-                  "set " + full(key) + " to such a value", ExitCode::kBadConfig);
+void ConfigTable::refuse(const std::string& key, const Document& found,
+                         const std::string& legal) const {
+  throw UserError(file_ + ": " + full(key) + " = " + to_json(found) + " is not possible",
+                  full(key) + " must be " + legal, "set " + full(key) + " to such a value",
+                  ExitCode::kBadConfig);
 }
 
-int64_t ConfigTable::integer(const std::string& key, int64_t fallback, int64_t least, int64_t most) {
+int64_t ConfigTable::integer(const std::string& key, int64_t fallback, int64_t least,
+                             int64_t most) {
   const Document* found = raw(key);
   if (!found) return fallback;
   if (!found->is_int() || found->as_int() < least || found->as_int() > most)
@@ -54,15 +57,18 @@ std::string ConfigTable::text(const std::string& key, const std::string& fallbac
   return found->as_string();
 }
 
-std::string ConfigTable::choice(const std::string& key, const std::string& fallback, const std::vector<std::string>& choices) {
+std::string ConfigTable::choice(const std::string& key, const std::string& fallback,
+                                const std::vector<std::string>& choices) {
   const Document* found = raw(key);
   if (!found) return fallback;
-  if (!found->is_string() || std::find(choices.begin(), choices.end(), found->as_string()) == choices.end())
+  if (!found->is_string() ||
+      std::find(choices.begin(), choices.end(), found->as_string()) == choices.end())
     refuse(key, *found, "one of " + join(choices, ", "));
   return found->as_string();
 }
 
-std::vector<std::string> ConfigTable::texts(const std::string& key, const std::vector<std::string>& fallback) {
+std::vector<std::string> ConfigTable::texts(const std::string& key,
+                                            const std::vector<std::string>& fallback) {
   const Document* found = raw(key);
   if (!found) return fallback;
   if (found->is_string()) return {found->as_string()};
@@ -85,8 +91,10 @@ void ConfigTable::finish() const {
     if (asked_.contains(key)) continue;
     const std::string close = nearest(key, asked_);
     const std::vector<std::string> legal(asked_.begin(), asked_.end());
-    throw UserError(file_ + ": unknown key '" + full(key) + "'", "legal keys here are " + join(legal, ", "),
-                    close.empty() ? "remove it or use one of these" : "did you mean '" + full(close) + "'?", ExitCode::kBadConfig);
+    throw UserError(
+        file_ + ": unknown key '" + full(key) + "'", "legal keys here are " + join(legal, ", "),
+        close.empty() ? "remove it or use one of these" : "did you mean '" + full(close) + "'?",
+        ExitCode::kBadConfig);
   }
 }
 

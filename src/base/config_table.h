@@ -12,18 +12,21 @@ namespace tessera {
 
 /// One table of a configuration file. Ask for every key, then call finish().
 ///
-///   throws  UserError (78) with the full key, the value found and the legal ones: a value of the wrong kind or out of range; finish():
+///   throws  UserError (78) with the full key, the value found and the legal ones: a value of the
+///   wrong kind or out of range; finish():
 ///           a key that nobody asked for, with the nearest legal key
 class ConfigTable {
  public:
-  /// `table` may be null: every key has its default. `path` is the key of the table, "" for the whole file; `file` is for messages.
+  /// `table` may be null: every key has its default. `path` is the key of the table, "" for the
+  /// whole file; `file` is for messages.
   ConfigTable(const Document* table, std::string path, std::string file);
 
   int64_t integer(const std::string& key, int64_t fallback, int64_t least, int64_t most);
   double number(const std::string& key, double fallback, double least, double most);
   bool boolean(const std::string& key, bool fallback);
   std::string text(const std::string& key, const std::string& fallback);
-  std::string choice(const std::string& key, const std::string& fallback, const std::vector<std::string>& choices);
+  std::string choice(const std::string& key, const std::string& fallback,
+                     const std::vector<std::string>& choices);
   /// One text counts as a list of one.
   std::vector<std::string> texts(const std::string& key, const std::vector<std::string>& fallback);
   /// A table inside this one; empty when absent.
@@ -36,7 +39,8 @@ class ConfigTable {
 
  private:
   std::string full(const std::string& key) const { return path_.empty() ? key : path_ + "." + key; }
-  [[noreturn]] void refuse(const std::string& key, const Document& found, const std::string& legal) const;
+  [[noreturn]] void refuse(const std::string& key, const Document& found,
+                           const std::string& legal) const;
 
   const Document* table_;
   std::string path_, file_;

@@ -49,7 +49,8 @@ TEST(ConfigTable, ReadsEveryKindOfValue) {
   ConfigTable table = file.table("train");
   EXPECT_EQ(table.integer("steps", 1, 0, 1000), 100);
   EXPECT_EQ(table.number("rate", 1, 0, 1), 0.5);
-  EXPECT_EQ(table.number("whole", 1, 0, 2), 2.0);  // an integer is a number, and the bounds belong to the range
+  EXPECT_EQ(table.number("whole", 1, 0, 2),
+            2.0);  // an integer is a number, and the bounds belong to the range
   EXPECT_TRUE(table.boolean("resume", false));
   EXPECT_EQ(table.text("out", ""), "runs/a");
   EXPECT_EQ(table.choice("kind", "sgd", {"sgd", "adamw"}), "adamw");
@@ -77,7 +78,8 @@ TEST(ConfigTable, AnIntegerOutOfRangeIsRefusedWithTheRange) {
             "train.toml: train.steps = 100 is not possible\n"
             "  why: train.steps must be an integer from 1 to 99\n"
             "  fix: set train.steps to such a value");
-  EXPECT_EQ(message_of([](ConfigTable& table) { table.integer("steps", 1, 100, 100); }), "no error");
+  EXPECT_EQ(message_of([](ConfigTable& table) { table.integer("steps", 1, 100, 100); }),
+            "no error");
 }
 
 TEST(ConfigTable, AFractionIsNoInteger) {
@@ -116,10 +118,11 @@ TEST(ConfigTable, AValueOfAnotherKindIsRefused) {
 }
 
 TEST(ConfigTable, AnUnknownChoiceListsTheLegalOnes) {
-  EXPECT_EQ(message_of([](ConfigTable& table) { table.choice("kind", "sgd", {"sgd", "momentum"}); }),
-            "train.toml: train.kind = \"adamw\" is not possible\n"
-            "  why: train.kind must be one of sgd, momentum\n"
-            "  fix: set train.kind to such a value");
+  EXPECT_EQ(
+      message_of([](ConfigTable& table) { table.choice("kind", "sgd", {"sgd", "momentum"}); }),
+      "train.toml: train.kind = \"adamw\" is not possible\n"
+      "  why: train.kind must be one of sgd, momentum\n"
+      "  fix: set train.kind to such a value");
 }
 
 TEST(ConfigTable, AValueWhereATableBelongsIsRefused) {

@@ -20,4 +20,18 @@ std::string to_text(const Dims& dims) {
   return text;
 }
 
+bool advance_index(Dims& index, const Shape& shape) {
+  for (int d = shape.size() - 1; d >= 0; --d) {
+    if (++index[d] < shape[d]) return true;
+    index[d] = 0;
+  }
+  return false;
+}
+
+int64_t row_major_index(const Dims& index, const Shape& shape) {
+  int64_t flat = 0;
+  for (int d = 0; d < shape.size(); ++d) flat = flat * shape[d] + index[d];
+  return flat;
+}
+
 }  // namespace tessera

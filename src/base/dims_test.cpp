@@ -36,7 +36,8 @@ TEST(Dims, AreEqualWhenTheirExtentsAre) {
 
 TEST(Dims, AtMostEightFit) {
   Dims dims = Dims::filled(8, 1);
-  EXPECT_THAT([&] { dims.push_back(1); }, ThrowsMessage<InternalError>("internal error: a tensor has at most 8 dims"));
+  EXPECT_THAT([&] { dims.push_back(1); },
+              ThrowsMessage<InternalError>("internal error: a tensor has at most 8 dims"));
   EXPECT_THROW(Dims::filled(9, 1), InternalError);
 }
 

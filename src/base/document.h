@@ -1,4 +1,5 @@
-// Trees of values: what TOML and JSON files hold. The parsers live in one source each, since their headers are slow to compile.
+// Trees of values: what TOML and JSON files hold. The parsers live in one source each, since their
+// headers are slow to compile.
 #pragma once
 
 #include <cstdint>
@@ -60,11 +61,13 @@ class Document {
 /// "a table", "an integer", "a string", ...: for messages.
 std::string kind_of(const Document& document);
 
-/// throws  UserError with the place (file:line:column) when the text is malformed; `file` is only for messages
+/// throws  UserError with the place (file:line:column) when the text is malformed; `file` is only
+/// for messages
 Document parse_toml(std::string_view text, const std::string& file);
 Document parse_json(std::string_view text, const std::string& file);
 
-/// Spaces of indent; -1 for one line. Doubles print in the shortest form that reads back the same; NaN and infinities as strings.
+/// Spaces of indent; -1 for one line. Doubles print in the shortest form that reads back the same;
+/// NaN and infinities as strings.
 std::string to_json(const Document& document, int indent = -1);
 
 }  // namespace tessera

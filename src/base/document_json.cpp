@@ -16,10 +16,13 @@ constexpr int kDeepest = 256;
 
 Document from_json(const Json& json, const std::string& file, int depth) {
   if (depth > kDeepest)
-    throw UserError(file + ": this is nested too deeply", "lists and tables may be nested " + std::to_string(kDeepest) + " deep",
+    throw UserError(file + ": this is nested too deeply",
+                    "lists and tables may be nested " + std::to_string(kDeepest) + " deep",
                     "make the file flatter", ExitCode::kBadConfig);
-  if (json.is_number_unsigned() && json.get<uint64_t>() > static_cast<uint64_t>(std::numeric_limits<int64_t>::max()))
-    throw UserError(file + ": " + json.dump() + " is too large", "integers go up to 9223372036854775807",
+  if (json.is_number_unsigned() &&
+      json.get<uint64_t>() > static_cast<uint64_t>(std::numeric_limits<int64_t>::max()))
+    throw UserError(file + ": " + json.dump() + " is too large",
+                    "integers go up to 9223372036854775807",
                     "write a smaller one, or a number with a point", ExitCode::kBadConfig);
   if (json.is_boolean()) return json.get<bool>();
   if (json.is_number_integer()) return json.get<int64_t>();
@@ -32,13 +35,15 @@ Document from_json(const Json& json, const std::string& file, int depth) {
   }
   if (json.is_object()) {
     Document::Table table;
-    for (const auto& [key, value] : json.items()) table.emplace_back(key, from_json(value, file, depth + 1));
+    for (const auto& [key, value] : json.items())
+      table.emplace_back(key, from_json(value, file, depth + 1));
     return table;
   }
   return {};
 }
 
-/// What the parser says, without its own prefix and place: "[json.exception...] parse error at line 1, column 9: REASON".
+/// What the parser says, without its own prefix and place: "[json.exception...] parse error at line
+/// 1, column 9: REASON".
 std::string reason(const Json::exception& error) {
   const std::string_view text = error.what();
   const size_t place = text.find("parse error at ");
@@ -76,13 +81,17 @@ Document parse_json(std::string_view text, const std::string& file) {
     return from_json(Json::parse(text), file, 0);
   } catch (const Json::parse_error& error) {
     // `byte` counts from 1, and is 0 or beyond the end when the text ends too early.
-    const std::string_view before = text.substr(0, error.byte == 0 ? 0 : std::min(error.byte - 1, text.size()));
+    const std::string_view before =
+        text.substr(0, error.byte == 0 ? 0 : std::min(error.byte - 1, text.size()));
     const auto line = 1 + std::count(before.begin(), before.end(), '\n');
-    const size_t column = before.size() - (before.rfind('\n') + 1) + 1;  // npos + 1 is 0: the first line
-    throw UserError(file + ":" + std::to_string(line) + ":" + std::to_string(column) + ": this is not JSON", reason(error),
-                    "mend the file at that place", ExitCode::kBadConfig);
+    const size_t column =
+        before.size() - (before.rfind('\n') + 1) + 1;  // npos + 1 is 0: the first line
+    throw UserError(
+        file + ":" + std::to_string(line) + ":" + std::to_string(column) + ": this is not JSON",
+        reason(error), "mend the file at that place", ExitCode::kBadConfig);
   } catch (const Json::exception& error) {  // a number beyond the doubles
-    throw UserError(file + ": this is not JSON that can be read", reason(error), "mend the file", ExitCode::kBadConfig);
+    throw UserError(file + ": this is not JSON that can be read", reason(error), "mend the file",
+                    ExitCode::kBadConfig);
   }
 }
 

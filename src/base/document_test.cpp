@@ -19,7 +19,8 @@ using testing::Throws;
 using testing::ThrowsMessage;
 
 auto throws_bad_config(const testing::Matcher<const char*>& message) {
-  return Throws<UserError>(AllOf(Property(&UserError::what, message), Property(&UserError::exit_code, ExitCode::kBadConfig)));
+  return Throws<UserError>(AllOf(Property(&UserError::what, message),
+                                 Property(&UserError::exit_code, ExitCode::kBadConfig)));
 }
 
 TEST(Document, KnowsItsKind) {
@@ -37,9 +38,12 @@ TEST(Document, GivesItsValueOrRefuses) {
   EXPECT_EQ(Document(int64_t{1} << 40).as_int(), int64_t{1} << 40);
   EXPECT_EQ(Document(3).as_double(), 3.0);  // an integer counts
   EXPECT_EQ(Document("text").as_string(), "text");
-  EXPECT_THAT([] { Document(3.5).as_int(); }, ThrowsMessage<InternalError>("internal error: a document that is an integer"));
-  EXPECT_THAT([] { Document("3").as_double(); }, ThrowsMessage<InternalError>("internal error: a document that is a number"));
-  EXPECT_THAT([] { Document(3).as_table(); }, ThrowsMessage<InternalError>("internal error: a document that is a table"));
+  EXPECT_THAT([] { Document(3.5).as_int(); },
+              ThrowsMessage<InternalError>("internal error: a document that is an integer"));
+  EXPECT_THAT([] { Document("3").as_double(); },
+              ThrowsMessage<InternalError>("internal error: a document that is a number"));
+  EXPECT_THAT([] { Document(3).as_table(); },
+              ThrowsMessage<InternalError>("internal error: a document that is a table"));
 }
 
 TEST(Document, ATableKeepsTheOrderOfItsKeys) {
@@ -80,8 +84,10 @@ TEST(Toml, IsReadInTheOrderOfTheFile) {
       "[[again.item]]\n"
       "n = 2\n",
       "a.toml");
-  EXPECT_EQ(to_json(document), R"({"zeta":1,"alpha":[1,2.5,"x",[true]],"inline":{"b":1,"a":2},)"
-                               R"("section":{"inner":{"big":1000000,"text":"tab\t"}},"again":{"item":[{"n":1},{"n":2}]}})");
+  EXPECT_EQ(
+      to_json(document),
+      R"({"zeta":1,"alpha":[1,2.5,"x",[true]],"inline":{"b":1,"a":2},)"
+      R"("section":{"inner":{"big":1000000,"text":"tab\t"}},"again":{"item":[{"n":1},{"n":2}]}})");
 }
 
 TEST(Toml, IntegersAndNumbersStayApart) {
@@ -97,13 +103,14 @@ TEST(Toml, DatesAreText) {
 
 TEST(Toml, AnErrorNamesFileLineAndColumn) {
   // On line 3 a value is missing: the mistake is seen at the end of the line, in column 9.
-  EXPECT_THAT(
-      [] { parse_toml("a = 1\nb = 2\nbatch = \n", "run.toml"); },
-      throws_bad_config(AllOf(StartsWith("run.toml:3:9: this is not TOML\n  why: "), HasSubstr("\n  fix: mend the file at that place"))));
+  EXPECT_THAT([] { parse_toml("a = 1\nb = 2\nbatch = \n", "run.toml"); },
+              throws_bad_config(AllOf(StartsWith("run.toml:3:9: this is not TOML\n  why: "),
+                                      HasSubstr("\n  fix: mend the file at that place"))));
 }
 
 TEST(Toml, AKeyThatIsSetTwiceIsRefused) {
-  EXPECT_THAT([] { parse_toml("a = 1\na = 2\n", "run.toml"); }, throws_bad_config(StartsWith("run.toml:2:")));
+  EXPECT_THAT([] { parse_toml("a = 1\na = 2\n", "run.toml"); },
+              throws_bad_config(StartsWith("run.toml:2:")));
 }
 
 TEST(Json, ComesBackFromItsText) {
@@ -117,7 +124,8 @@ TEST(Json, ComesBackFromItsText) {
   document["tiny"] = std::numeric_limits<double>::denorm_min();
   document["text"] = "quote \" slash \\ line \n euro €";
   document["list"] = Document::List{1, "two", Document::List{}, Document::Table{}};
-  for (int indent : {-1, 0, 2}) EXPECT_EQ(parse_json(to_json(document, indent), "a.json"), document);
+  for (int indent : {-1, 0, 2})
+    EXPECT_EQ(parse_json(to_json(document, indent), "a.json"), document);
 }
 
 TEST(Json, PrintsOnOneLineOrIndented) {
@@ -130,7 +138,8 @@ TEST(Json, PrintsOnOneLineOrIndented) {
 
 TEST(Json, WhatJsonHasNoNumbersForPrintsAsText) {
   const double infinity = std::numeric_limits<double>::infinity();
-  EXPECT_EQ(to_json(Document::List{std::numeric_limits<double>::quiet_NaN(), infinity, -infinity}), R"(["NaN","Infinity","-Infinity"])");
+  EXPECT_EQ(to_json(Document::List{std::numeric_limits<double>::quiet_NaN(), infinity, -infinity}),
+            R"(["NaN","Infinity","-Infinity"])");
 }
 
 TEST(Json, BytesThatAreNotUtf8ArePrintedAsTheReplacementCharacter) {
@@ -140,30 +149,38 @@ TEST(Json, BytesThatAreNotUtf8ArePrintedAsTheReplacementCharacter) {
 TEST(Json, AnErrorNamesFileLineAndColumn) {
   // The misspelt word is broken off by the end of its line: line 2, column 9.
   EXPECT_THAT([] { parse_json("{\n\"a\": tru\n}", "plan.json"); },
-              throws_bad_config(AllOf(StartsWith("plan.json:2:9: this is not JSON\n"
-                                                 "  why: syntax error while parsing value - invalid literal"),
-                                      HasSubstr("\n  fix: mend the file at that place"))));
-  EXPECT_THAT([] { parse_json("[1, 2", "plan.json"); }, throws_bad_config(StartsWith("plan.json:1:6: this is not JSON\n")));
-  EXPECT_THAT([] { parse_json("", "plan.json"); }, throws_bad_config(StartsWith("plan.json:1:1: this is not JSON\n")));
+              throws_bad_config(
+                  AllOf(StartsWith("plan.json:2:9: this is not JSON\n"
+                                   "  why: syntax error while parsing value - invalid literal"),
+                        HasSubstr("\n  fix: mend the file at that place"))));
+  EXPECT_THAT([] { parse_json("[1, 2", "plan.json"); },
+              throws_bad_config(StartsWith("plan.json:1:6: this is not JSON\n")));
+  EXPECT_THAT([] { parse_json("", "plan.json"); },
+              throws_bad_config(StartsWith("plan.json:1:1: this is not JSON\n")));
 }
 
 TEST(Json, NumbersThatDoNotFitAreRefused) {
-  EXPECT_EQ(parse_json("9223372036854775807", "a.json").as_int(), std::numeric_limits<int64_t>::max());
+  EXPECT_EQ(parse_json("9223372036854775807", "a.json").as_int(),
+            std::numeric_limits<int64_t>::max());
   EXPECT_THAT([] { parse_json("[9223372036854775808]", "a.json"); },
               throws_bad_config(StrEq("a.json: 9223372036854775808 is too large\n"
                                       "  why: integers go up to 9223372036854775807\n"
                                       "  fix: write a smaller one, or a number with a point")));
-  EXPECT_THAT([] { parse_json("1e999", "a.json"); }, throws_bad_config(StrEq("a.json: this is not JSON that can be read\n"
-                                                                             "  why: number overflow parsing '1e999'\n"
-                                                                             "  fix: mend the file")));
+  EXPECT_THAT([] { parse_json("1e999", "a.json"); },
+              throws_bad_config(StrEq("a.json: this is not JSON that can be read\n"
+                                      "  why: number overflow parsing '1e999'\n"
+                                      "  fix: mend the file")));
 }
 
 TEST(Json, NestingIsBounded) {
-  const auto nested = [](size_t depth) { return std::string(depth, '[') + std::string(depth, ']'); };
+  const auto nested = [](size_t depth) {
+    return std::string(depth, '[') + std::string(depth, ']');
+  };
   EXPECT_NO_THROW(parse_json(nested(200), "a.json"));
-  EXPECT_THAT([&] { parse_json(nested(100000), "a.json"); }, throws_bad_config(StrEq("a.json: this is nested too deeply\n"
-                                                                                     "  why: lists and tables may be nested 256 deep\n"
-                                                                                     "  fix: make the file flatter")));
+  EXPECT_THAT([&] { parse_json(nested(100000), "a.json"); },
+              throws_bad_config(StrEq("a.json: this is nested too deeply\n"
+                                      "  why: lists and tables may be nested 256 deep\n"
+                                      "  fix: make the file flatter")));
 }
 
 }  // namespace

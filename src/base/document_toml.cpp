@@ -14,8 +14,10 @@ Document from_toml(const toml::node& node);
 Document from_table(const toml::table& table) {
   // toml++ sorts keys; the order in the file is the order of the source positions.
   std::vector<std::pair<toml::source_position, std::string>> keys;
-  for (const auto& [key, value] : table) keys.emplace_back(key.source().begin, std::string(key.str()));
-  std::stable_sort(keys.begin(), keys.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  for (const auto& [key, value] : table)
+    keys.emplace_back(key.source().begin, std::string(key.str()));
+  std::stable_sort(keys.begin(), keys.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
   Document::Table result;
   for (const auto& [place, key] : keys) result.emplace_back(key, from_toml(*table.get(key)));
   return result;
@@ -44,8 +46,10 @@ Document parse_toml(std::string_view text, const std::string& file) {
     return from_table(toml::parse(text, file));
   } catch (const toml::parse_error& error) {
     const auto place = error.source().begin;
-    throw UserError(file + ":" + std::to_string(place.line) + ":" + std::to_string(place.column) + ": this is not TOML",
-                    std::string(error.description()), "mend the file at that place", ExitCode::kBadConfig);
+    throw UserError(file + ":" + std::to_string(place.line) + ":" + std::to_string(place.column) +
+                        ": this is not TOML",
+                    std::string(error.description()), "mend the file at that place",
+                    ExitCode::kBadConfig);
   }
 }
 

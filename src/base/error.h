@@ -1,7 +1,8 @@
 // The two kinds of failure.
 //
-// A UserError tells a person what went wrong, why, and how to mend it; it carries the exit code that scripts rely on. An
-// InternalError is a broken promise of our own. Nothing else is thrown on purpose.
+// A UserError tells a person what went wrong, why, and how to mend it; it carries the exit code
+// that scripts rely on. An InternalError is a broken promise of our own. Nothing else is thrown on
+// purpose.
 #pragma once
 
 #include <stdexcept>
@@ -27,13 +28,15 @@ enum class ExitCode : int {
   kBadConfig = 78,
 };
 
-/// A mistake that the user can mend. All three parts are required, with full names, numbers and the legal choices.
+/// A mistake that the user can mend. All three parts are required, with full names, numbers and the
+/// legal choices.
 ///
 ///   what()   the message as it is printed:
 ///
 ///       matmul 'blocks.3.ffn.up': a f32[8,16] does not fit b f32[4,16]
 ///         why: matmul takes a [m,k] and b [k,n] with the same k
-///         fix: transpose the operand that is stored the other way, or check the layer that produces a
+///         fix: transpose the operand that is stored the other way, or check the layer that
+///         produces a
 class UserError : public std::runtime_error {
  public:
   UserError(std::string what, std::string why, std::string fix, ExitCode code = ExitCode::kFailure);
@@ -51,15 +54,18 @@ class UserError : public std::runtime_error {
 /// A broken promise of the program itself.
 class InternalError : public std::logic_error {
  public:
-  explicit InternalError(const std::string& message) : std::logic_error("internal error: " + message) {}
+  explicit InternalError(const std::string& message)
+      : std::logic_error("internal error: " + message) {}
 };
 
-/// Throws InternalError with `message` unless `condition` holds. For promises between our own rooms, never for user input.
+/// Throws InternalError with `message` unless `condition` holds. For promises between our own
+/// rooms, never for user input.
 inline void ensure(bool condition, std::string_view message) {
   if (!condition) throw InternalError(std::string(message));
 }
 
-/// The member of `choices` nearest to `word` by edit distance, or "" when none is within half of its letters.
+/// The member of `choices` nearest to `word` by edit distance, or "" when none is within half of
+/// its letters.
 template <typename Choices>
 std::string nearest(std::string_view word, const Choices& choices);
 

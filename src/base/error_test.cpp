@@ -12,8 +12,8 @@ namespace {
 using testing::ThrowsMessage;
 
 TEST(UserError, PrintsWhatWhyAndFix) {
-  const UserError error("matmul 'up': a f32[8,16] does not fit b f32[4,16]", "matmul takes a [m,k] and b [k,n] with the same k",
-                        "transpose b");
+  const UserError error("matmul 'up': a f32[8,16] does not fit b f32[4,16]",
+                        "matmul takes a [m,k] and b [k,n] with the same k", "transpose b");
   EXPECT_STREQ(error.what(),
                "matmul 'up': a f32[8,16] does not fit b f32[4,16]\n"
                "  why: matmul takes a [m,k] and b [k,n] with the same k\n"
@@ -46,7 +46,8 @@ TEST(ExitCode, HasTheNumbersThatScriptsRelyOn) {
 
 TEST(Ensure, ThrowsWhenThePromiseIsBroken) {
   EXPECT_NO_THROW(ensure(true, "two and two are four"));
-  EXPECT_THAT([] { ensure(false, "two and two are five"); }, ThrowsMessage<InternalError>("internal error: two and two are five"));
+  EXPECT_THAT([] { ensure(false, "two and two are five"); },
+              ThrowsMessage<InternalError>("internal error: two and two are five"));
 }
 
 TEST(EditDistance, CountsInsertionsDeletionsAndReplacements) {

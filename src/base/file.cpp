@@ -19,7 +19,8 @@ std::string read_file(const std::filesystem::path& path) {
   if (stream && !is_folder) text << stream.rdbuf();
   if (!stream || is_folder) {
     const std::string why = is_folder ? "it is a folder" : std::strerror(errno ? errno : ENOENT);
-    throw UserError("cannot read '" + path.string() + "'", why, "check the path and that the file may be read", ExitCode::kMissingInput);
+    throw UserError("cannot read '" + path.string() + "'", why,
+                    "check the path and that the file may be read", ExitCode::kMissingInput);
   }
   return text.str();
 }
@@ -27,7 +28,8 @@ std::string read_file(const std::filesystem::path& path) {
 namespace {
 
 [[noreturn]] void cannot_write(const std::filesystem::path& path, const std::string& why) {
-  throw UserError("cannot write '" + path.string() + "'", why, "check that the folder exists, may be written and has room");
+  throw UserError("cannot write '" + path.string() + "'", why,
+                  "check that the folder exists, may be written and has room");
 }
 
 }  // namespace

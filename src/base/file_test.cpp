@@ -23,29 +23,38 @@ class File : public testing::Test {
   }
   ~File() override { fs::remove_all(folder_); }
 
-  size_t files() const { return static_cast<size_t>(std::distance(fs::directory_iterator(folder_), fs::directory_iterator())); }
+  size_t files() const {
+    return static_cast<size_t>(
+        std::distance(fs::directory_iterator(folder_), fs::directory_iterator()));
+  }
 
   fs::path folder_;
 
  private:
-  static std::string name() { return testing::UnitTest::GetInstance()->current_test_info()->name(); }
+  static std::string name() {
+    return testing::UnitTest::GetInstance()->current_test_info()->name();
+  }
 };
 
 auto cannot_read(const fs::path& path, const std::string& why) {
-  return Throws<UserError>(AllOf(Property(&UserError::what, StrEq("cannot read '" + path.string() + "'\n  why: " + why +
-                                                                  "\n  fix: check the path and that the file may be read")),
-                                 Property(&UserError::exit_code, ExitCode::kMissingInput)));
+  return Throws<UserError>(AllOf(
+      Property(&UserError::what, StrEq("cannot read '" + path.string() + "'\n  why: " + why +
+                                       "\n  fix: check the path and that the file may be read")),
+      Property(&UserError::exit_code, ExitCode::kMissingInput)));
 }
 
 auto cannot_write(const fs::path& path, const std::string& why) {
-  return Throws<UserError>(AllOf(Property(&UserError::what, StrEq("cannot write '" + path.string() + "'\n  why: " + why +
-                                                                  "\n  fix: check that the folder exists, may be written and has room")),
-                                 Property(&UserError::exit_code, ExitCode::kFailure)));
+  return Throws<UserError>(
+      AllOf(Property(&UserError::what,
+                     StrEq("cannot write '" + path.string() + "'\n  why: " + why +
+                           "\n  fix: check that the folder exists, may be written and has room")),
+            Property(&UserError::exit_code, ExitCode::kFailure)));
 }
 
 TEST_F(File, ComesBackAsItWasWritten) {
   const fs::path path = folder_ / "a.bin";
-  for (const std::string& text : {std::string(), std::string("line\r\nline\n"), std::string("\0\xff\n", 3)}) {
+  for (const std::string& text :
+       {std::string(), std::string("line\r\nline\n"), std::string("\0\xff\n", 3)}) {
     write_file(path, text);
     EXPECT_EQ(read_file(path), text);
   }
@@ -58,8 +67,10 @@ TEST_F(File, LeavesNothingBesideWhatWasWritten) {
 }
 
 TEST_F(File, ReadingSaysWhatIsMissing) {
-  EXPECT_THAT([&] { read_file(folder_ / "none.txt"); }, cannot_read(folder_ / "none.txt", "No such file or directory"));
-  EXPECT_THAT([&] { read_file(folder_ / "none" / "a.txt"); }, cannot_read(folder_ / "none" / "a.txt", "No such file or directory"));
+  EXPECT_THAT([&] { read_file(folder_ / "none.txt"); },
+              cannot_read(folder_ / "none.txt", "No such file or directory"));
+  EXPECT_THAT([&] { read_file(folder_ / "none" / "a.txt"); },
+              cannot_read(folder_ / "none" / "a.txt", "No such file or directory"));
 }
 
 TEST_F(File, ReadingAFolderIsRefused) {
@@ -78,7 +89,8 @@ TEST_F(File, WritingIntoAFolderThatIsNotThereIsRefused) {
 
 TEST_F(File, WritingOverAFolderIsRefusedAndLeavesNothing) {
   fs::create_directories(folder_ / "in" / "side");
-  EXPECT_THAT([&] { write_file(folder_ / "in", "text"); }, cannot_write(folder_ / "in", "Is a directory"));
+  EXPECT_THAT([&] { write_file(folder_ / "in", "text"); },
+              cannot_write(folder_ / "in", "Is a directory"));
   EXPECT_EQ(files(), 1u);
 }
 

@@ -12,9 +12,9 @@ float to_unit(uint32_t word) {
 }
 
 std::array<uint32_t, 4> block(uint64_t key, uint64_t step, uint64_t index) {
-  return philox4x32(
-      {static_cast<uint32_t>(index), static_cast<uint32_t>(index >> 32), static_cast<uint32_t>(step), static_cast<uint32_t>(step >> 32)},
-      {static_cast<uint32_t>(key), static_cast<uint32_t>(key >> 32)});
+  return philox4x32({static_cast<uint32_t>(index), static_cast<uint32_t>(index >> 32),
+                     static_cast<uint32_t>(step), static_cast<uint32_t>(step >> 32)},
+                    {static_cast<uint32_t>(key), static_cast<uint32_t>(key >> 32)});
 }
 
 }  // namespace
@@ -25,8 +25,8 @@ std::array<uint32_t, 4> philox4x32(std::array<uint32_t, 4> c, std::array<uint32_
   for (int round = 0; round < 10; ++round) {
     const uint64_t p0 = kMultiply0 * c[0];
     const uint64_t p1 = kMultiply1 * c[2];
-    c = {static_cast<uint32_t>(p1 >> 32) ^ c[1] ^ k[0], static_cast<uint32_t>(p1), static_cast<uint32_t>(p0 >> 32) ^ c[3] ^ k[1],
-         static_cast<uint32_t>(p0)};
+    c = {static_cast<uint32_t>(p1 >> 32) ^ c[1] ^ k[0], static_cast<uint32_t>(p1),
+         static_cast<uint32_t>(p0 >> 32) ^ c[3] ^ k[1], static_cast<uint32_t>(p0)};
     k[0] += kWeyl0;
     k[1] += kWeyl1;
   }

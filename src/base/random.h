@@ -1,4 +1,5 @@
-// Counter-based random numbers: what is drawn depends only on the key and the counter, never on who draws it, when, or where.
+// Counter-based random numbers: what is drawn depends only on the key and the counter, never on who
+// draws it, when, or where.
 //
 // Philox 4x32-10 (Salmon et al., Parallel random numbers: as easy as 1, 2, 3, SC 2011).
 #pragma once
@@ -18,7 +19,8 @@ uint64_t random_key(uint64_t seed, std::string_view name);
 /// 64-bit FNV-1a hash of a text, the same on every machine.
 uint64_t stable_hash(std::string_view text, uint64_t start = 0xcbf29ce484222325ULL);
 
-/// The step of a stream inside a loop: another for each trip, and that of the step itself in trip 0.
+/// The step of a stream inside a loop: another for each trip, and that of the step itself in trip
+/// 0.
 inline uint64_t random_step(int32_t step, int32_t trip) {
   return static_cast<uint64_t>(step) + (static_cast<uint64_t>(trip) << 32);
 }
@@ -31,7 +33,8 @@ class RandomStream {
   float uniform(uint64_t index) const;
   /// Normal with mean 0 and deviation 1 (Box and Muller): one block per element, no rejection.
   float normal(uint64_t index) const;
-  /// Fills out[0..count) with uniform(first), uniform(first + 1), ...: a block of four words at a time.
+  /// Fills out[0..count) with uniform(first), uniform(first + 1), ...: a block of four words at a
+  /// time.
   void uniform_run(uint64_t first, int64_t count, float* out) const;
 
  private:

@@ -14,11 +14,14 @@ using testing::ElementsAreArray;
 
 // The known answers that Random123 publishes for philox4x32-10 (its file kat_vectors).
 TEST(Philox, GivesTheKnownAnswers) {
-  EXPECT_THAT(philox4x32({0, 0, 0, 0}, {0, 0}), ElementsAre(0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8));
-  EXPECT_THAT(philox4x32({0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff}, {0xffffffff, 0xffffffff}),
-              ElementsAre(0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd));
-  EXPECT_THAT(philox4x32({0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344}, {0xa4093822, 0x299f31d0}),
-              ElementsAre(0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1));
+  EXPECT_THAT(philox4x32({0, 0, 0, 0}, {0, 0}),
+              ElementsAre(0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8));
+  EXPECT_THAT(
+      philox4x32({0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff}, {0xffffffff, 0xffffffff}),
+      ElementsAre(0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd));
+  EXPECT_THAT(
+      philox4x32({0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344}, {0xa4093822, 0x299f31d0}),
+      ElementsAre(0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1));
 }
 
 // The known answers of FNV-1a with 64 bits (Fowler, Noll, Vo).
@@ -35,7 +38,8 @@ TEST(StableHash, CanBeContinued) {
 TEST(RandomKey, IsAnotherForEverySeedAndName) {
   std::set<uint64_t> keys;
   for (uint64_t seed = 0; seed < 100; ++seed)
-    for (const char* name : {"", "a", "b", "blocks.0.dropout", "blocks.1.dropout"}) keys.insert(random_key(seed, name));
+    for (const char* name : {"", "a", "b", "blocks.0.dropout", "blocks.1.dropout"})
+      keys.insert(random_key(seed, name));
   EXPECT_EQ(keys.size(), 500u);
 }
 
@@ -48,7 +52,9 @@ TEST(RandomStream, UniformIsAWordOfTheBlockOfItsIndexAndStep) {
   const uint64_t key = 0x299f31d0a4093822ULL, step = (uint64_t{9} << 32) + 5;
   const RandomStream stream(key, step);
   for (uint64_t block : {uint64_t{0}, uint64_t{1}, uint64_t{1} << 33}) {
-    const auto words = philox4x32({static_cast<uint32_t>(block), static_cast<uint32_t>(block >> 32), 5, 9}, {0xa4093822, 0x299f31d0});
+    const auto words =
+        philox4x32({static_cast<uint32_t>(block), static_cast<uint32_t>(block >> 32), 5, 9},
+                   {0xa4093822, 0x299f31d0});
     for (uint64_t i = 0; i < 4; ++i) EXPECT_EQ(stream.uniform(block * 4 + i), unit(words[i]));
   }
 }
@@ -64,7 +70,8 @@ TEST(RandomStream, ARunIsTheSameNumbersFromAnyPlaceAndOfAnyLength) {
   for (uint64_t first = 0; first < 9; ++first)
     for (int64_t count = 0; count < 12; ++count) {
       std::vector<float> expected, run(static_cast<size_t>(count) + 1, -1.0f);
-      for (int64_t i = 0; i < count; ++i) expected.push_back(stream.uniform(first + static_cast<uint64_t>(i)));
+      for (int64_t i = 0; i < count; ++i)
+        expected.push_back(stream.uniform(first + static_cast<uint64_t>(i)));
       expected.push_back(-1.0f);  // nothing is written behind the run
       stream.uniform_run(first, count, run.data());
       EXPECT_THAT(run, ElementsAreArray(expected));
@@ -100,7 +107,8 @@ Moments moments_of(Draw draw) {
   return moments;
 }
 
-// The mean of n independent numbers of variance v has deviation sqrt(v / n); the bounds are six of these, probability 2e-9.
+// The mean of n independent numbers of variance v has deviation sqrt(v / n); the bounds are six of
+// these, probability 2e-9.
 TEST(RandomStream, NormalNumbersHaveMeanZeroDeviationOneAndNothingToDoWithTheirNeighbours) {
   const RandomStream stream(5, 1);
   const Moments moments = moments_of([&](uint64_t i) { return stream.normal(i); });
@@ -125,7 +133,8 @@ TEST(RandomStream, UniformNumbersHaveTheirMomentsAndLieInTheUnitInterval) {
   const Moments moments = moments_of([&](uint64_t i) { return stream.uniform(i); });
   EXPECT_NEAR(moments.mean, 1.0 / 2, 6 * std::sqrt(1.0 / 12 / kCount));    // variance 1/3 - 1/4
   EXPECT_NEAR(moments.square, 1.0 / 3, 6 * std::sqrt(4.0 / 45 / kCount));  // variance 1/5 - 1/9
-  // x y has variance 1/9 - 1/16 = 7/144; neighbours in the sum share a factor, which adds twice the covariance 1/3 1/4 - 1/16 = 1/48.
+  // x y has variance 1/9 - 1/16 = 7/144; neighbours in the sum share a factor, which adds twice the
+  // covariance 1/3 1/4 - 1/16 = 1/48.
   EXPECT_NEAR(moments.neighbours, 1.0 / 4, 6 * std::sqrt((7.0 / 144 + 2.0 / 48) / kCount));
   for (uint64_t i = 0; i < kCount; ++i) {
     ASSERT_GE(stream.uniform(i), 0.0f);

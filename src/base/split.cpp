@@ -32,7 +32,8 @@ int64_t largest_window(const Split& split, const Range& range, size_t axis) {
   int64_t most = 0;
   for (int64_t i = 0; i < split.axes[axis].parts; ++i) {
     const Range part = balanced_part(range.size(), split.axes[axis].parts, i);
-    most = std::max(most, largest_window(split, {range.begin + part.begin, range.begin + part.end}, axis + 1));
+    most = std::max(
+        most, largest_window(split, {range.begin + part.begin, range.begin + part.end}, axis + 1));
   }
   return most;
 }
@@ -54,9 +55,12 @@ Range Window::of(const Range& range) const {
 }
 
 std::string to_text(const Window& window) {
-  const auto with_sign = [](int64_t value) { return (value < 0 ? "" : "+") + std::to_string(value); };
-  return "(" + (window.num == 1 ? "" : "*" + std::to_string(window.num)) + (window.den == 1 ? "" : "/" + std::to_string(window.den)) +
-         with_sign(window.before) + ":" + with_sign(window.after) + ")";
+  const auto with_sign = [](int64_t value) {
+    return (value < 0 ? "" : "+") + std::to_string(value);
+  };
+  return "(" + (window.num == 1 ? "" : "*" + std::to_string(window.num)) +
+         (window.den == 1 ? "" : "/" + std::to_string(window.den)) + with_sign(window.before) +
+         ":" + with_sign(window.after) + ")";
 }
 
 Range Split::range_at(const Coordinate& coordinate) const {
@@ -69,7 +73,8 @@ std::vector<Range> Split::ranges_at(const Coordinate& coordinate) const {
   if (axes.empty()) return {{0, whole()}};
   Range range{0, extent};
   for (const AxisPart& axis : axes) {
-    ensure(axis.axis >= 0 && axis.axis < coordinate.size(), "a coordinate has an index for every axis of its mesh");
+    ensure(axis.axis >= 0 && axis.axis < coordinate.size(),
+           "a coordinate has an index for every axis of its mesh");
     const Range part = balanced_part(range.size(), axis.parts, coordinate[axis.axis]);
     range = {range.begin + part.begin, range.begin + part.end};
   }
@@ -96,14 +101,17 @@ LocalInt LocalInt::begin_of(Split split) {
 }
 
 LocalInt LocalInt::size_of(Split split) {
-  return split.axes.empty() ? LocalInt(split.whole()) : of_split(Term::Kind::kSize, std::move(split));
+  return split.axes.empty() ? LocalInt(split.whole())
+                            : of_split(Term::Kind::kSize, std::move(split));
 }
 
 int64_t LocalInt::at(const Coordinate& coordinate) const {
   int64_t value = constant;
   for (const Term& term : terms) {
-    const int64_t size = term.split.ranges_at(coordinate).front().size() * (term.split.axes.empty() ? 1 : term.split.chunks);
-    value += term.times * (term.kind == Term::Kind::kBegin ? term.split.range_at(coordinate).begin : size);
+    const int64_t size = term.split.ranges_at(coordinate).front().size() *
+                         (term.split.axes.empty() ? 1 : term.split.chunks);
+    value += term.times *
+             (term.kind == Term::Kind::kBegin ? term.split.range_at(coordinate).begin : size);
   }
   return value;
 }
@@ -131,7 +139,8 @@ Shape Box::shape() const {
 }
 
 bool Box::empty() const {
-  return std::any_of(ranges.begin(), ranges.end(), [](const Range& range) { return range.empty(); });
+  return std::any_of(ranges.begin(), ranges.end(),
+                     [](const Range& range) { return range.empty(); });
 }
 
 std::vector<Piece> pieces_at(const std::vector<Split>& dims, const Coordinate& coordinate) {
@@ -154,7 +163,9 @@ std::vector<Piece> pieces_at(const std::vector<Split>& dims, const Coordinate& c
 }
 
 const Piece& piece_around(const std::vector<Piece>& pieces, const Box& box) {
-  const auto around = std::find_if(pieces.begin(), pieces.end(), [&](const Piece& piece) { return intersect(piece.box, box) == box; });
+  const auto around = std::find_if(pieces.begin(), pieces.end(), [&](const Piece& piece) {
+    return intersect(piece.box, box) == box;
+  });
   ensure(around != pieces.end(), "a box lies in one piece of what its holder has");
   return *around;
 }
@@ -178,7 +189,8 @@ Box intersect(const Box& a, const Box& b) {
 std::string to_text(const Box& box) {
   std::string text = "[";
   for (size_t d = 0; d < box.ranges.size(); ++d)
-    text += (d ? ", " : "") + std::to_string(box.ranges[d].begin) + ":" + std::to_string(box.ranges[d].end);
+    text += (d ? ", " : "") + std::to_string(box.ranges[d].begin) + ":" +
+            std::to_string(box.ranges[d].end);
   return text + "]";
 }
 

@@ -1,4 +1,5 @@
-// Boxes of a tensor and the balanced split: the one way in which an extent is divided, for shapes, messages, files and data.
+// Boxes of a tensor and the balanced split: the one way in which an extent is divided, for shapes,
+// messages, files and data.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +20,8 @@ struct Range {
   bool operator==(const Range&) const = default;
 };
 
-/// Part `index` of `parts` of [0, extent): the first extent % parts parts are one larger; parts may be empty.
+/// Part `index` of `parts` of [0, extent): the first extent % parts parts are one larger; parts may
+/// be empty.
 ///
 ///   requires  parts >= 1, 0 <= index < parts
 ///   example   balanced_part(10, 4, 1) = [3,6), of sizes 3, 3, 2, 2
@@ -36,16 +38,19 @@ struct AxisPart {
   bool operator==(const AxisPart&) const = default;
 };
 
-/// What a range of one dim needs of another: index o of [0, from) goes with the indices i of [0, to) for which
+/// What a range of one dim needs of another: index o of [0, from) goes with the indices i of [0,
+/// to) for which
 ///
 ///     num * o + before <= den * i <= num * o + after
 ///
-/// and a range of the one with all indices from the least to the greatest that its own go with, as far as there are such.
+/// and a range of the one with all indices from the least to the greatest that its own go with, as
+/// far as there are such.
 ///
 ///     y = x[s:l:k]      from y to x        {num k, before s, after s}
 ///     pad by p in front from y to x        {before -p, after -p}
-///     convolution       from y to x        {num stride, before -p, after dilation * (kernel - 1) - p}
-///     its gradient      from x to y        {den stride, before p - dilation * (kernel - 1), after p}
+///     convolution       from y to x        {num stride, before -p, after dilation * (kernel - 1) -
+///     p} its gradient      from x to y        {den stride, before p - dilation * (kernel - 1),
+///     after p}
 struct Window {
   int64_t from = 1;
   int64_t to = 1;
@@ -55,7 +60,9 @@ struct Window {
   /// The range of [0, to) for `range` of [0, from); that of an empty range is empty.
   ///   requires  num, den >= 1
   Range of(const Range& range) const;
-  bool is_identity() const { return from == to && num == 1 && den == 1 && before == 0 && after == 0; }
+  bool is_identity() const {
+    return from == to && num == 1 && den == 1 && before == 0 && after == 0;
+  }
   bool operator==(const Window&) const = default;
 };
 /// "(-1:+1)", "(*2-1:+1)", "(/2+0:+1)": num, den, before and after, without the extents.
@@ -64,10 +71,12 @@ std::string to_text(const Window& window);
 /// How an extent is divided over mesh axes, as a function of the coordinate.
 ///
 ///   extent   in units of `unit` elements: a fused dim is never cut inside a unit
-///   axes     from the outermost: the first divides [0, extent), the next divides that part, and so on, each balanced
-///   windows  what the part needs of other dims, each of the one before it; the last is the dim that this is the split of. Such parts may
+///   axes     from the outermost: the first divides [0, extent), the next divides that part, and so
+///   on, each balanced windows  what the part needs of other dims, each of the one before it; the
+///   last is the dim that this is the split of. Such parts may
 ///            overlap, and may leave something out
-///   chunks   so many equal pieces side by side are each divided so, and a part is its range of every one of them: the heads of q, k and v,
+///   chunks   so many equal pieces side by side are each divided so, and a part is its range of
+///   every one of them: the heads of q, k and v,
 ///            or the rows of a merged dim. extent is that of one piece. Chunks have no windows
 struct Split {
   int64_t extent = 1;
@@ -76,12 +85,14 @@ struct Split {
   std::vector<Window> windows = {};
   int64_t chunks = 1;
 
-  /// The elements (not units) that the process at `coordinate` holds. Nobody's windows count where nothing is divided: all of the dim.
+  /// The elements (not units) that the process at `coordinate` holds. Nobody's windows count where
+  /// nothing is divided: all of the dim.
   ///   requires  one chunk, or no axes
   Range range_at(const Coordinate& coordinate) const;
   /// The range of each chunk, in order; one range where nothing is divided.
   std::vector<Range> ranges_at(const Coordinate& coordinate) const;
-  /// Largest number of elements that any process holds: that of the process at the origin, but for windows.
+  /// Largest number of elements that any process holds: that of the process at the origin, but for
+  /// windows.
   ///   time  with windows O(parts)
   int64_t largest() const;
   /// Elements of the dim.
@@ -89,7 +100,8 @@ struct Split {
   bool operator==(const Split&) const = default;
 };
 
-/// An integer of a local program: a constant plus multiples of the begins and sizes of splits at the process's coordinate.
+/// An integer of a local program: a constant plus multiples of the begins and sizes of splits at
+/// the process's coordinate.
 struct LocalInt {
   struct Term {
     enum class Kind { kBegin, kSize };
@@ -122,8 +134,10 @@ struct Box {
   bool operator==(const Box&) const = default;
 };
 
-/// A box of what a process holds. Several lie in one dense tensor, so that the indices of each begin elsewhere than they would alone:
-///   frame  holds the box, has the extents of the dense tensor, and an index i of the whole is i - begin of the frame there
+/// A box of what a process holds. Several lie in one dense tensor, so that the indices of each
+/// begin elsewhere than they would alone:
+///   frame  holds the box, has the extents of the dense tensor, and an index i of the whole is i -
+///   begin of the frame there
 struct Piece {
   Box box;
   Box frame;

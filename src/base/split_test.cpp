@@ -15,7 +15,8 @@ std::vector<Coordinate> coordinates_of(const Dims& mesh) {
   for (int64_t index = 0; index < element_count(mesh); ++index) {
     Coordinate coordinate;
     const Dims strides = row_major_strides(mesh);
-    for (int axis = 0; axis < mesh.size(); ++axis) coordinate.push_back(index / strides[axis] % mesh[axis]);
+    for (int axis = 0; axis < mesh.size(); ++axis)
+      coordinate.push_back(index / strides[axis] % mesh[axis]);
     all.push_back(coordinate);
   }
   return all;
@@ -43,7 +44,8 @@ TEST(BalancedPart, PartsTileTheExtentAndDifferByAtMostOne) {
       for (int64_t index = 0; index < parts; ++index) {
         const Range part = balanced_part(extent, parts, index);
         ASSERT_EQ(part.begin, end);
-        ASSERT_EQ(part.size(), (extent + parts - 1 - index) / parts);  // ceil((extent - index) / parts)
+        ASSERT_EQ(part.size(),
+                  (extent + parts - 1 - index) / parts);  // ceil((extent - index) / parts)
         end = part.end;
       }
       ASSERT_EQ(end, extent);
@@ -91,12 +93,17 @@ TEST(Split, AUnitIsNeverCut) {
 
 TEST(Split, ThePartsTileTheExtentAndTheOriginHoldsTheLargest) {
   std::mt19937_64 random(1);
-  const auto draw = [&](int64_t from, int64_t to) { return from + static_cast<int64_t>(random() % static_cast<uint64_t>(to - from + 1)); };
+  const auto draw = [&](int64_t from, int64_t to) {
+    return from + static_cast<int64_t>(random() % static_cast<uint64_t>(to - from + 1));
+  };
   for (int trial = 0; trial < 500; ++trial) {
     const Dims mesh{draw(1, 4), draw(1, 3), draw(1, 5)};
-    const Split split{.extent = draw(0, 60), .unit = draw(1, 4), .axes = {{0, mesh[0]}, {1, mesh[1]}, {2, mesh[2]}}};
+    const Split split{.extent = draw(0, 60),
+                      .unit = draw(1, 4),
+                      .axes = {{0, mesh[0]}, {1, mesh[1]}, {2, mesh[2]}}};
     int64_t end = 0, largest = 0;
-    for (const Coordinate& coordinate : coordinates_of(mesh)) {  // in the order of the axes, so in the order of the parts
+    for (const Coordinate& coordinate :
+         coordinates_of(mesh)) {  // in the order of the axes, so in the order of the parts
       const Range range = split.range_at(coordinate);
       ASSERT_EQ(range.begin, end);
       ASSERT_EQ(range.size() % split.unit, 0);
@@ -132,7 +139,8 @@ TEST(LocalInt, OfASplitWithoutAxesIsANumber) {
 }
 
 TEST(LocalInt, AreEqualWhenTheyAreTheSameFunction) {
-  const Split split{.extent = 5, .unit = 1, .axes = {{0, 2}}}, other{.extent = 5, .unit = 1, .axes = {{1, 2}}};
+  const Split split{.extent = 5, .unit = 1, .axes = {{0, 2}}},
+      other{.extent = 5, .unit = 1, .axes = {{1, 2}}};
   EXPECT_EQ(LocalInt::size_of(split), LocalInt::size_of(split));
   EXPECT_NE(LocalInt::size_of(split), LocalInt::size_of(other));
   EXPECT_NE(LocalInt::size_of(split), LocalInt::begin_of(split));

@@ -9,7 +9,8 @@ namespace tessera {
 namespace {
 
 [[noreturn]] void bad_type(std::string_view text) {
-  throw UserError("'" + std::string(text) + "' is not a tensor type", "a tensor type is an element type and its extents",
+  throw UserError("'" + std::string(text) + "' is not a tensor type",
+                  "a tensor type is an element type and its extents",
                   "write it as f32[8,16], i32[4] or bool[]; a scalar is f32[]");
 }
 
@@ -31,7 +32,8 @@ std::string_view to_text(DType dtype) {
 DType parse_dtype(std::string_view text) {
   for (DType dtype : {DType::kF32, DType::kI32, DType::kBool})
     if (text == to_text(dtype)) return dtype;
-  throw UserError("'" + std::string(text) + "' is not an element type", "tensors hold f32, i32 or bool", "use one of these");
+  throw UserError("'" + std::string(text) + "' is not an element type",
+                  "tensors hold f32, i32 or bool", "use one of these");
 }
 
 std::string to_text(const TensorType& type) {

@@ -117,7 +117,8 @@ class Tensor {
 template <typename T>
 Tensor Tensor::of(Shape shape, std::span<const T> values) {
   Tensor tensor(TensorType{dtype_of<T>(), shape});
-  ensure(static_cast<int64_t>(values.size()) == tensor.size(), "as many values as the shape has elements");
+  ensure(static_cast<int64_t>(values.size()) == tensor.size(),
+         "as many values as the shape has elements");
   std::copy(values.begin(), values.end(), tensor.values<T>().begin());
   return tensor;
 }

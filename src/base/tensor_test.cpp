@@ -23,13 +23,15 @@ TEST(DType, HasANameAndASize) {
 }
 
 TEST(DType, ComesBackFromItsName) {
-  for (DType dtype : {DType::kF32, DType::kI32, DType::kBool}) EXPECT_EQ(parse_dtype(to_text(dtype)), dtype);
+  for (DType dtype : {DType::kF32, DType::kI32, DType::kBool})
+    EXPECT_EQ(parse_dtype(to_text(dtype)), dtype);
 }
 
 TEST(DType, RefusesOtherNames) {
-  EXPECT_THAT([] { parse_dtype("f64"); }, ThrowsMessage<UserError>("'f64' is not an element type\n"
-                                                                   "  why: tensors hold f32, i32 or bool\n"
-                                                                   "  fix: use one of these"));
+  EXPECT_THAT([] { parse_dtype("f64"); },
+              ThrowsMessage<UserError>("'f64' is not an element type\n"
+                                       "  why: tensors hold f32, i32 or bool\n"
+                                       "  fix: use one of these"));
 }
 
 TEST(TensorType, HasAText) {
@@ -40,7 +42,8 @@ TEST(TensorType, HasAText) {
 
 TEST(TensorType, ComesBackFromItsText) {
   for (DType dtype : {DType::kF32, DType::kI32, DType::kBool})
-    for (const Shape& shape : {Shape{}, Shape{0}, Shape{1}, Shape{8, 16}, Shape{1, 2, 3, 4, 5, 6, 7, 8}, Shape{int64_t{1} << 40}}) {
+    for (const Shape& shape : {Shape{}, Shape{0}, Shape{1}, Shape{8, 16},
+                               Shape{1, 2, 3, 4, 5, 6, 7, 8}, Shape{int64_t{1} << 40}}) {
       const TensorType type{dtype, shape};
       EXPECT_EQ(parse_tensor_type(to_text(type)), type);
     }
@@ -51,13 +54,16 @@ TEST(TensorType, SpacesAfterCommasAreRead) {
 }
 
 TEST(TensorType, RefusesWhatIsNoTensorType) {
-  for (const std::string text : {"", "f32", "f32[", "f32]", "f32[8", "f32[8,]", "f32[,8]", "f32[8,,2]", "f32[-1]", "f32[8;2]", "f32[8 2]",
-                                 "f32[x]", "f32[8x]", "f32[ ]", "f32[8]x", "f32[99999999999999999999]", "f32[1,1,1,1,1,1,1,1,1]"})
+  for (const std::string text :
+       {"", "f32", "f32[", "f32]", "f32[8", "f32[8,]", "f32[,8]", "f32[8,,2]", "f32[-1]",
+        "f32[8;2]", "f32[8 2]", "f32[x]", "f32[8x]", "f32[ ]", "f32[8]x",
+        "f32[99999999999999999999]", "f32[1,1,1,1,1,1,1,1,1]"})
     EXPECT_THAT([&] { parse_tensor_type(text); },
-                ThrowsMessage<UserError>("'" + text +
-                                         "' is not a tensor type\n"
-                                         "  why: a tensor type is an element type and its extents\n"
-                                         "  fix: write it as f32[8,16], i32[4] or bool[]; a scalar is f32[]"))
+                ThrowsMessage<UserError>(
+                    "'" + text +
+                    "' is not a tensor type\n"
+                    "  why: a tensor type is an element type and its extents\n"
+                    "  fix: write it as f32[8,16], i32[4] or bool[]; a scalar is f32[]"))
         << text;
   EXPECT_THROW(parse_tensor_type("f64[2]"), UserError);
 }

@@ -17,7 +17,8 @@ std::string join(const std::vector<std::string>& parts, std::string_view separat
 std::vector<std::string> split_text(std::string_view text, char separator) {
   std::vector<std::string> parts;
   size_t begin = 0;
-  for (size_t end = text.find(separator); end != std::string_view::npos; end = text.find(separator, begin)) {
+  for (size_t end = text.find(separator); end != std::string_view::npos;
+       end = text.find(separator, begin)) {
     parts.emplace_back(text.substr(begin, end - begin));
     begin = end + 1;
   }
@@ -39,7 +40,8 @@ std::vector<std::string> split_outside_brackets(std::string_view text, char sepa
     if (i < text.size() && text[i] == '(') ++depth;
     if (i < text.size() && text[i] == ')') --depth;
     if (i < text.size() && (text[i] != separator || depth != 0)) continue;
-    if (!trim(text.substr(begin, i - begin)).empty()) parts.emplace_back(trim(text.substr(begin, i - begin)));
+    if (!trim(text.substr(begin, i - begin)).empty())
+      parts.emplace_back(trim(text.substr(begin, i - begin)));
     begin = i + 1;
   }
   return parts;
@@ -49,8 +51,10 @@ bool matches(std::string_view pattern, std::string_view name) {
   const size_t brace = pattern.find('{');
   const size_t close = pattern.find('}', brace == std::string_view::npos ? 0 : brace);
   if (brace != std::string_view::npos && close != std::string_view::npos) {
-    for (const std::string& choice : split_text(pattern.substr(brace + 1, close - brace - 1), ',')) {
-      const std::string spelled = std::string(pattern.substr(0, brace)) + choice + std::string(pattern.substr(close + 1));
+    for (const std::string& choice :
+         split_text(pattern.substr(brace + 1, close - brace - 1), ',')) {
+      const std::string spelled =
+          std::string(pattern.substr(0, brace)) + choice + std::string(pattern.substr(close + 1));
       if (matches(spelled, name)) return true;
     }
     return false;

@@ -19,7 +19,8 @@ std::vector<std::string> split_outside_brackets(std::string_view text, char sepa
 ///   example  matches("blocks.*.attn.{q,k}.weight", "blocks.0.attn.q.weight")
 bool matches(std::string_view pattern, std::string_view name);
 
-/// Shortest decimal form that reads back as the same double; always with a point or an exponent: 3.0, 1e-05, 0.1.
+/// Shortest decimal form that reads back as the same double; always with a point or an
+/// exponent: 3.0, 1e-05, 0.1.
 std::string double_text(double value);
 
 }  // namespace tessera

@@ -21,7 +21,8 @@ TEST(Text, JoinPutsTheSeparatorBetween) {
 }
 
 TEST(Text, SplitOutsideBracketsKeepsWhatBracketsHoldTogether) {
-  EXPECT_THAT(split_outside_brackets("(4,1), (1,(2,3)),x", ','), ElementsAre("(4,1)", "(1,(2,3))", "x"));
+  EXPECT_THAT(split_outside_brackets("(4,1), (1,(2,3)),x", ','),
+              ElementsAre("(4,1)", "(1,(2,3))", "x"));
   EXPECT_THAT(split_outside_brackets(" a ,, b", ','), ElementsAre("a", "b"));
   EXPECT_THAT(split_outside_brackets("", ','), ElementsAre());
 }
@@ -87,10 +88,13 @@ TEST(DoubleText, IsShortAndAlwaysHasAPointOrAnExponent) {
 }
 
 TEST(DoubleText, ReadsBackAsTheSameDouble) {
-  std::vector<double> values = {std::numeric_limits<double>::min(), std::numeric_limits<double>::denorm_min(),
-                                std::numeric_limits<double>::max(), 1.0 / 3.0, 123456789012345678.0};
+  std::vector<double> values = {
+      std::numeric_limits<double>::min(), std::numeric_limits<double>::denorm_min(),
+      std::numeric_limits<double>::max(), 1.0 / 3.0, 123456789012345678.0};
   std::mt19937_64 random(3);
-  for (int i = 0; i < 1000; ++i) values.push_back(std::ldexp(static_cast<double>(random()), static_cast<int>(random() % 2000) - 1030));
+  for (int i = 0; i < 1000; ++i)
+    values.push_back(
+        std::ldexp(static_cast<double>(random()), static_cast<int>(random() % 2000) - 1030));
   for (double value : values) EXPECT_EQ(std::strtod(double_text(value).c_str(), nullptr), value);
 }
 

@@ -20,7 +20,8 @@ std::string to_text(Bytes bytes) {
   constexpr std::array kUnits = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
   auto number = static_cast<double>(bytes.value());
   size_t unit = 0;
-  while (number >= 1023.95 && unit + 1 < kUnits.size()) {  // what would print as 1024 is 1 of the next unit
+  while (number >= 1023.95 &&
+         unit + 1 < kUnits.size()) {  // what would print as 1024 is 1 of the next unit
     number /= 1024;
     ++unit;
   }

@@ -1,4 +1,5 @@
-// Quantities that must not be mixed up. Each is a number of one unit; it converts to a plain number only by value().
+// Quantities that must not be mixed up. Each is a number of one unit; it converts to a plain number
+// only by value().
 #pragma once
 
 #include <compare>

@@ -2,7 +2,8 @@
 
 namespace tessera {
 
-BoxRuns::BoxRuns(const Box& from, const Box& to, const Box& common, int64_t element_bytes) : done_(common.empty()) {
+BoxRuns::BoxRuns(const Box& from, const Box& to, const Box& common, int64_t element_bytes)
+    : done_(common.empty()) {
   const Shape from_shape = from.shape(), to_shape = to.shape(), shape = common.shape();
   Dims from_strides = Dims::filled(shape.size(), element_bytes), to_strides = from_strides;
   for (int d = shape.size() - 2; d >= 0; --d) {

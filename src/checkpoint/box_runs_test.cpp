@@ -9,14 +9,16 @@ namespace {
 
 std::vector<std::vector<int64_t>> walk(BoxRuns runs) {
   std::vector<std::vector<int64_t>> found;
-  for (; !runs.done(); runs.next()) found.push_back({runs.run().from, runs.run().to, runs.run().bytes});
+  for (; !runs.done(); runs.next())
+    found.push_back({runs.run().from, runs.run().to, runs.run().bytes});
   return found;
 }
 
 TEST(BoxRuns, ColumnsAreOneRunARow) {
   const Box from{{{0, 3}, {0, 4}}}, to{{{0, 3}, {2, 4}}};
   // Row r begins at byte 16 r there and 8 r here; column 2 is 8 bytes into it.
-  EXPECT_EQ(walk(BoxRuns(from, to, to, 4)), (std::vector<std::vector<int64_t>>{{8, 0, 8}, {24, 8, 8}, {40, 16, 8}}));
+  EXPECT_EQ(walk(BoxRuns(from, to, to, 4)),
+            (std::vector<std::vector<int64_t>>{{8, 0, 8}, {24, 8, 8}, {40, 16, 8}}));
 }
 
 TEST(BoxRuns, RowsAreOneRun) {
@@ -38,7 +40,10 @@ std::vector<int64_t> places(const Box& box, const Box& common, int64_t element) 
     for (int64_t j = common.ranges[1].begin; j < common.ranges[1].end; ++j)
       for (int64_t k = common.ranges[2].begin; k < common.ranges[2].end; ++k) {
         const Shape shape = box.shape();
-        found.push_back((((i - box.ranges[0].begin) * shape[1] + j - box.ranges[1].begin) * shape[2] + k - box.ranges[2].begin) * element);
+        found.push_back(
+            (((i - box.ranges[0].begin) * shape[1] + j - box.ranges[1].begin) * shape[2] + k -
+             box.ranges[2].begin) *
+            element);
       }
   return found;
 }
@@ -46,7 +51,9 @@ std::vector<int64_t> places(const Box& box, const Box& common, int64_t element) 
 TEST(BoxRuns, RandomBoxesVisitEveryCommonElementOnceInOrder) {
   const RandomStream random(random_key(1, "runs"), 0);
   uint64_t draw = 0;
-  const auto number = [&](int64_t below) { return static_cast<int64_t>(random.uniform(draw++) * static_cast<float>(below)); };
+  const auto number = [&](int64_t below) {
+    return static_cast<int64_t>(random.uniform(draw++) * static_cast<float>(below));
+  };
   for (int trial = 0; trial < 300; ++trial) {
     Box from, to;
     for (int d = 0; d < 3; ++d) {

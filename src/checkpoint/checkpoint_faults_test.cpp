@@ -1,12 +1,13 @@
-// Whatever fails or stops, at whatever write: a checkpoint that was complete stays so, and what is damaged is found.
+// Whatever fails or stops, at whatever write: a checkpoint that was complete stays so, and what is
+// damaged is found.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
 #include "base/log.h"
-#include "checkpoint/simulated_disk.h"
-#include "checkpoint/stored_model.h"
+#include "checkpoint/testing/simulated_disk.h"
+#include "checkpoint/testing/stored_model.h"
 
 namespace tessera {
 namespace {
@@ -15,7 +16,8 @@ using testing::HasSubstr;
 using testing::StartsWith;
 
 const TensorType kMatrix{DType::kF32, {10, 7}};
-const std::string kShard0 = "shard-00000-model-00001-of-00001.safetensors", kShard1 = "shard-00001-model-00001-of-00001.safetensors";
+const std::string kShard0 = "shard-00000-model-00001-of-00001.safetensors",
+                  kShard1 = "shard-00001-model-00001-of-00001.safetensors";
 
 /// Two ranks, with a tensor by rows and one by columns.
 Owners two_ranks() {
@@ -25,7 +27,8 @@ Owners two_ranks() {
   return owners;
 }
 
-/// The step of the latest complete checkpoint, after every byte and every value of it was checked; 0 if there is none.
+/// The step of the latest complete checkpoint, after every byte and every value of it was checked;
+/// 0 if there is none.
 int64_t checked_latest(SimulatedDisk& disk) {
   const CheckpointFolder folder(disk, "c");
   const std::optional<int64_t> latest = folder.latest();
@@ -36,7 +39,9 @@ int64_t checked_latest(SimulatedDisk& disk) {
   EXPECT_EQ(checkpoint.step(), *latest);
   EXPECT_EQ(seed, *latest);
   for (const char* name : {"w", "m"})
-    EXPECT_EQ(load(checkpoint, name, whole_box(kMatrix.shape)), box_bytes(kMatrix, whole_box(kMatrix.shape), seed)) << name;
+    EXPECT_EQ(load(checkpoint, name, whole_box(kMatrix.shape)),
+              box_bytes(kMatrix, whole_box(kMatrix.shape), seed))
+        << name;
   return *latest;
 }
 
@@ -46,7 +51,8 @@ void check_all_in_place(SimulatedDisk& disk) {
   for (int64_t step : folder.steps()) EXPECT_EQ(folder.damage(step, true), "");
   const std::vector<std::string> names = disk.list("c");
   if (std::find(names.begin(), names.end(), "latest") == names.end()) return;
-  const std::optional<int64_t> named = step_of_name(read_whole(disk, "c/latest").substr(0, std::string("step-00000000").size()));
+  const std::optional<int64_t> named =
+      step_of_name(read_whole(disk, "c/latest").substr(0, std::string("step-00000000").size()));
   ASSERT_TRUE(named.has_value());
   EXPECT_EQ(folder.damage(*named, true), "");
 }
@@ -62,14 +68,16 @@ Ending try_save(SimulatedDisk& disk, int64_t step, int keep_last) try {
   return Ending::kFailed;
 }
 
-/// What was stored before the save that goes wrong, which step that save has, and how many it keeps.
+/// What was stored before the save that goes wrong, which step that save has, and how many it
+/// keeps.
 struct Situation {
   std::vector<int64_t> before;
   int64_t step;
   int keep_last;
 };
 
-const std::vector<Situation> kSituations = {{{}, 2, 1}, {{1}, 2, 1}, {{1}, 2, 0}, {{1, 2}, 3, 2}, {{1, 2}, 2, 1}};
+const std::vector<Situation> kSituations = {
+    {{}, 2, 1}, {{1}, 2, 1}, {{1}, 2, 0}, {{1, 2}, 3, 2}, {{1, 2}, 2, 1}};
 
 std::unique_ptr<SimulatedDisk> disk_before(const Situation& situation) {
   auto disk = std::make_unique<SimulatedDisk>();
@@ -85,7 +93,8 @@ class StopAtEveryWrite : public testing::TestWithParam<std::tuple<Fault::Kind, C
 
 INSTANTIATE_TEST_SUITE_P(CheckpointFaults, StopAtEveryWrite,
                          testing::Combine(testing::Values(Fault::Kind::kStop, Fault::Kind::kTorn),
-                                          testing::Values(Crash::kProcessKilled, Crash::kPowerLost, Crash::kPowerLostNamesKept,
+                                          testing::Values(Crash::kProcessKilled, Crash::kPowerLost,
+                                                          Crash::kPowerLostNamesKept,
                                                           Crash::kPowerLostRemovalsKept)));
 
 TEST_P(StopAtEveryWrite, LatestIsTheOldOrTheNewCheckpointAndTheNextSaveWorks) {
@@ -103,12 +112,16 @@ TEST_P(StopAtEveryWrite, LatestIsTheOldOrTheNewCheckpointAndTheNextSaveWorks) {
       if (ending == Ending::kDone)
         EXPECT_EQ(found, situation.step);
       else
-        EXPECT_TRUE(found == old || found == situation.step) << "write " << writes << ": found " << found;
+        EXPECT_TRUE(found == old || found == situation.step)
+            << "write " << writes << ": found " << found;
       EXPECT_EQ(try_save(*restarted, 9, 1), Ending::kDone) << "write " << writes;
       EXPECT_EQ(checked_latest(*restarted), 9);
-      EXPECT_THAT(restarted->list("c"), testing::ElementsAre("latest", "step-00000009"));  // nothing is left behind
+      EXPECT_THAT(restarted->list("c"),
+                  testing::ElementsAre("latest", "step-00000009"));  // nothing is left behind
     }
-    EXPECT_GT(writes, 20);  // the enumeration did enumerate: a save of two ranks has more than twenty writes
+    EXPECT_GT(
+        writes,
+        20);  // the enumeration did enumerate: a save of two ranks has more than twenty writes
   }
 }
 
@@ -131,7 +144,8 @@ TEST(CheckpointFaults, AStopDuringTheRecoveryFromAStopLosesNothing) {
 }
 
 class FailureAtEveryWrite : public testing::TestWithParam<Fault::Kind> {};
-INSTANTIATE_TEST_SUITE_P(CheckpointFaults, FailureAtEveryWrite, testing::Values(Fault::Kind::kFail, Fault::Kind::kFull));
+INSTANTIATE_TEST_SUITE_P(CheckpointFaults, FailureAtEveryWrite,
+                         testing::Values(Fault::Kind::kFail, Fault::Kind::kFull));
 
 TEST_P(FailureAtEveryWrite, IsAnErrorThatLosesNothing) {
   set_log_level(LogLevel::kError);  // what is left behind is a warning
@@ -148,7 +162,8 @@ TEST_P(FailureAtEveryWrite, IsAnErrorThatLosesNothing) {
       if (ending == Ending::kDone)  // also when only the removal of an old one failed
         EXPECT_EQ(found, situation.step);
       else
-        EXPECT_TRUE(found == last_of(situation.before) || found == situation.step) << "write " << write << ": found " << found;
+        EXPECT_TRUE(found == last_of(situation.before) || found == situation.step)
+            << "write " << write << ": found " << found;
       disk->arm({});
       EXPECT_EQ(try_save(*disk, 9, 1), Ending::kDone) << "write " << write;
       EXPECT_EQ(checked_latest(*disk), 9);
@@ -176,7 +191,9 @@ TEST(CheckpointFaults, EveryFlippedBitOfEveryFileIsFound) {
     for (int64_t byte = 0; byte < bytes; ++byte) {
       const int64_t bit = 8 * byte + byte % 8;
       disk.flip_bit(path, bit);
-      EXPECT_THAT(folder.damage(1, true), HasSubstr(name == "checksums.txt" ? "c/step-00000001/" : path)) << "bit " << bit;
+      EXPECT_THAT(folder.damage(1, true),
+                  HasSubstr(name == "checksums.txt" ? "c/step-00000001/" : path))
+          << "bit " << bit;
       disk.flip_bit(path, bit);
     }
   }
@@ -187,25 +204,36 @@ TEST(CheckpointFaults, AFlippedBitIsFoundByWhoLoadsTheTensorAndByNobodyElse) {
   SimulatedDisk disk;
   save(disk, "c", 1, two_ranks());
   const int64_t bytes = disk.open("c/step-00000001/" + kShard1)->size();
-  disk.flip_bit("c/step-00000001/" + kShard1, 8 * bytes - 1);  // the last byte: rows 5 to 10 of w, since m stands before w
+  disk.flip_bit("c/step-00000001/" + kShard1,
+                8 * bytes - 1);  // the last byte: rows 5 to 10 of w, since m stands before w
   const Checkpoint checkpoint(disk, "c/step-00000001");
-  EXPECT_EQ(load(checkpoint, "m", whole_box(kMatrix.shape)), box_bytes(kMatrix, whole_box(kMatrix.shape), 1));
+  EXPECT_EQ(load(checkpoint, "m", whole_box(kMatrix.shape)),
+            box_bytes(kMatrix, whole_box(kMatrix.shape), 1));
   load(checkpoint, "w", Box{{{0, 5}, {0, 7}}});
   EXPECT_THAT(message_of([&] { load(checkpoint, "w", Box{{{4, 6}, {0, 7}}}); }),
-              StartsWith("65 'c/step-00000001/" + kShard1 + "' is damaged: tensor 'w' [5:10, 0:7]\n  why: bytes "));
+              StartsWith("65 'c/step-00000001/" + kShard1 +
+                         "' is damaged: tensor 'w' [5:10, 0:7]\n  why: bytes "));
 }
 
 TEST(CheckpointFaults, AnErrorNamesTheNewestEarlierCheckpointThatIsGood) {
   SimulatedDisk disk;
   for (int64_t step : {100, 200, 300}) save(disk, "c", step, two_ranks());
-  const auto flip_last_bit = [&](const std::string& path) { disk.flip_bit(path, 8 * disk.open(path)->size() - 1); };
-  const auto load_latest = [&] { return message_of([&] { load(Checkpoint(disk, "c/step-00000300"), "w", whole_box(kMatrix.shape)); }); };
+  const auto flip_last_bit = [&](const std::string& path) {
+    disk.flip_bit(path, 8 * disk.open(path)->size() - 1);
+  };
+  const auto load_latest = [&] {
+    return message_of(
+        [&] { load(Checkpoint(disk, "c/step-00000300"), "w", whole_box(kMatrix.shape)); });
+  };
   flip_last_bit("c/step-00000300/" + kShard1);
-  EXPECT_THAT(load_latest(), HasSubstr("\n  fix: resume from step-00000200, the newest earlier checkpoint whose every byte is good"));
+  EXPECT_THAT(load_latest(), HasSubstr("\n  fix: resume from step-00000200, the newest earlier "
+                                       "checkpoint whose every byte is good"));
   flip_last_bit("c/step-00000200/" + kShard0);  // found only by reading all of it
-  EXPECT_THAT(load_latest(), HasSubstr("\n  fix: resume from step-00000100, the newest earlier checkpoint whose every byte is good"));
+  EXPECT_THAT(load_latest(), HasSubstr("\n  fix: resume from step-00000100, the newest earlier "
+                                       "checkpoint whose every byte is good"));
   disk.remove("c/step-00000100/state.json");
-  EXPECT_THAT(load_latest(), HasSubstr("\n  fix: no earlier checkpoint is good: restore the file from a copy, or start the run anew"));
+  EXPECT_THAT(load_latest(), HasSubstr("\n  fix: no earlier checkpoint is good: restore the file "
+                                       "from a copy, or start the run anew"));
 }
 
 TEST(CheckpointFaults, DamageIsNamedWithTheFileWhenTheCheckpointOpens) {
@@ -215,20 +243,28 @@ TEST(CheckpointFaults, DamageIsNamedWithTheFileWhenTheCheckpointOpens) {
     damage(disk);
     return message_of([&] { Checkpoint(disk, "c/step-00000001"); });
   };
-  const std::string fix = "\n  fix: no earlier checkpoint is good: restore the file from a copy, or start the run anew";
+  const std::string fix =
+      "\n  fix: no earlier checkpoint is good: restore the file from a copy, or start the run anew";
   const std::string folder = "c/step-00000001/";
   EXPECT_EQ(damaged_by([&](SimulatedDisk& disk) { disk.remove(folder + kShard0); }),
             "65 cannot read '" + folder + kShard0 + "'\n  why: No such file or directory" + fix);
-  const std::string cut = damaged_by([&](SimulatedDisk& disk) { disk.truncate(folder + kShard0, 100); });
-  EXPECT_THAT(cut, StartsWith("65 '" + folder + kShard0 + "' is damaged\n  why: it has 100 bytes, and was written with "));
+  const std::string cut =
+      damaged_by([&](SimulatedDisk& disk) { disk.truncate(folder + kShard0, 100); });
+  EXPECT_THAT(cut, StartsWith("65 '" + folder + kShard0 +
+                              "' is damaged\n  why: it has 100 bytes, and was written with "));
   EXPECT_THAT(damaged_by([&](SimulatedDisk& disk) { disk.truncate(folder + "state.json", 0); }),
               StartsWith("65 '" + folder +
-                         "state.json' is damaged\n  why: checksums.txt has no line '00000000 0 state.json', which is what the "
+                         "state.json' is damaged\n  why: checksums.txt has no line '00000000 0 "
+                         "state.json', which is what the "
                          "file has now"));
   EXPECT_EQ(damaged_by([&](SimulatedDisk& disk) { disk.truncate(folder + "checksums.txt", 10); }),
-            "65 '" + folder + "checksums.txt' is damaged\n  why: it is not the text that was written" + fix);
-  EXPECT_EQ(damaged_by([&](SimulatedDisk& disk) { write_synced(disk, folder + "checksums.txt", "tessera.checkpoint 2\n"); }),
-            "65 '" + folder + "checksums.txt' is of format version 2\n  why: this program reads version 1" + fix);
+            "65 '" + folder +
+                "checksums.txt' is damaged\n  why: it is not the text that was written" + fix);
+  EXPECT_EQ(damaged_by([&](SimulatedDisk& disk) {
+              write_synced(disk, folder + "checksums.txt", "tessera.checkpoint 2\n");
+            }),
+            "65 '" + folder +
+                "checksums.txt' is of format version 2\n  why: this program reads version 1" + fix);
 }
 
 TEST(CheckpointFaults, LatestFallsBackFromWhatIsDamaged) {
@@ -255,7 +291,8 @@ TEST(CheckpointFaults, KeepingTheLastCountsOnlyCompleteCheckpoints) {
   for (int64_t step : {1, 2, 3}) save(disk, "c", step, two_ranks());
   disk.truncate("c/step-00000003/" + kShard0, 9);
   save(disk, "c", 4, two_ranks(), 2);
-  EXPECT_EQ(CheckpointFolder(disk, "c").steps(), (std::vector<int64_t>{2, 3, 4}));  // 2 and 4 are the last two that are complete
+  EXPECT_EQ(CheckpointFolder(disk, "c").steps(),
+            (std::vector<int64_t>{2, 3, 4}));  // 2 and 4 are the last two that are complete
   save(disk, "c", 5, two_ranks(), 2);
   EXPECT_EQ(CheckpointFolder(disk, "c").steps(), (std::vector<int64_t>{4, 5}));
   save(disk, "c", 6, two_ranks(), 0);
@@ -272,9 +309,11 @@ TEST(CheckpointFaults, ABitThatIsStoredWronglyNeverCostsTheOnlyGoodCheckpoint) {
       found_at_once += try_save(*disk, situation.step, 1) == Ending::kFailed;
       reached_the_end = disk->writes() <= write;
       const int64_t found = checked_latest(*disk);
-      EXPECT_TRUE(found == situation.step || found == last_of(situation.before)) << "write " << write << ": found " << found;
+      EXPECT_TRUE(found == situation.step || found == last_of(situation.before))
+          << "write " << write << ": found " << found;
     }
-    EXPECT_GE(found_at_once, 6);  // two ranks with a header and two tensors each: their files are read back
+    EXPECT_GE(found_at_once,
+              6);  // two ranks with a header and two tensors each: their files are read back
   }
 }
 
@@ -283,10 +322,10 @@ TEST(CheckpointFaults, ARanksFileThatDoesNotComeBackStopsTheSave) {
   CheckpointFolder folder(disk, "c");
   folder.begin(2);
   disk.arm({Fault::Kind::kFlip, 2});  // 0 creates the file, 1 writes its header, 2 its first tensor
-  EXPECT_EQ(
-      message_of([&] { store_owned(folder, 2, 0, two_ranks()); }),
-      "1 'c/step-00000002.tmp/" + kShard0 +
-          "' did not come back as it was written\n  why: tensor 'm' has another checksum\n  fix: check the disk, or store on another one");
+  EXPECT_EQ(message_of([&] { store_owned(folder, 2, 0, two_ranks()); }),
+            "1 'c/step-00000002.tmp/" + kShard0 +
+                "' did not come back as it was written\n  why: tensor 'm' has another checksum\n  "
+                "fix: check the disk, or store on another one");
 }
 
 TEST(CheckpointFaults, GoingBackAndOnKeepsTheNewRunAndLeavesTheOldOneAlone) {

@@ -1,4 +1,5 @@
-// Storing and finding checkpoints. The order of the writes here is what makes a stop at any of them harmless: simulated_disk.h proves it.
+// Storing and finding checkpoints. The order of the writes here is what makes a stop at any of them
+// harmless: simulated_disk.h proves it.
 #include <algorithm>
 
 #include "base/log.h"
@@ -12,14 +13,18 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr const char* kAside = ".tmp";          // being written
-constexpr const char* kReplaced = ".replaced";  // good, and about to give way to a new one of the same step
+constexpr const char* kAside = ".tmp";  // being written
+constexpr const char* kReplaced =
+    ".replaced";  // good, and about to give way to a new one of the same step
 constexpr const char* kRemoving = ".removing";  // no longer whole
 
-/// The name of a part in the rank's file: that of its tensor, with a number when the rank stores several boxes of it.
-std::string free_entry(const std::string& tensor, const std::map<std::string, const StoredPart*>& taken) {
+/// The name of a part in the rank's file: that of its tensor, with a number when the rank stores
+/// several boxes of it.
+std::string free_entry(const std::string& tensor,
+                       const std::map<std::string, const StoredPart*>& taken) {
   std::string entry = tensor;
-  for (int number = 1; taken.contains(entry); ++number) entry = tensor + "#" + std::to_string(number);
+  for (int number = 1; taken.contains(entry); ++number)
+    entry = tensor + "#" + std::to_string(number);
   return entry;
 }
 
@@ -29,14 +34,18 @@ std::span<const std::byte> bytes_of(const StoredPart& part) {
 
 void check_part(const StoredPart& part) {
   const Box whole = whole_box(part.whole.shape);
-  ensure(part.dtype == part.whole.dtype, "a part of '" + part.tensor + "' has the element type of the whole");
-  ensure(part.box.ranges.size() == whole.ranges.size(), "a part of '" + part.tensor + "' has the dims of the whole");
+  ensure(part.dtype == part.whole.dtype,
+         "a part of '" + part.tensor + "' has the element type of the whole");
+  ensure(part.box.ranges.size() == whole.ranges.size(),
+         "a part of '" + part.tensor + "' has the dims of the whole");
   if (part.box.empty()) return;
-  ensure(intersect(part.box, whole) == part.box, "a part of '" + part.tensor + "' lies in the whole");
+  ensure(intersect(part.box, whole) == part.box,
+         "a part of '" + part.tensor + "' lies in the whole");
   ensure(part.data != nullptr, "a part of '" + part.tensor + "' has data");
 }
 
-/// Removes what nobody needs any more. Some disks refuse that for a while, which is no reason to stop a run.
+/// Removes what nobody needs any more. Some disks refuse that for a while, which is no reason to
+/// stop a run.
 void remove_leftover(FileSystem& files, const fs::path& path) {
   try {
     files.remove(path);
@@ -53,10 +62,11 @@ void check_stored(FileSystem& files, const fs::path& path, const RankFile& rank_
     std::vector<std::byte> block;
     for (size_t i = 0; i < part.checksums.blocks.size(); ++i) {
       const int64_t begin = static_cast<int64_t>(i) * part.checksums.block_bytes;
-      block.resize(static_cast<size_t>(std::min(part.checksums.block_bytes, tensor.bytes() - begin)));
+      block.resize(std::min(part.checksums.block_bytes, tensor.bytes() - begin));
       stored.read(tensor, begin, block);
       if (crc32c(block) != part.checksums.blocks[i])
-        throw UserError("'" + path.string() + "' did not come back as it was written", "tensor '" + part.tensor + "' has another checksum",
+        throw UserError("'" + path.string() + "' did not come back as it was written",
+                        "tensor '" + part.tensor + "' has another checksum",
                         "check the disk, or store on another one");
     }
   }
@@ -64,7 +74,8 @@ void check_stored(FileSystem& files, const fs::path& path, const RankFile& rank_
 
 }  // namespace
 
-CheckpointFolder::CheckpointFolder(FileSystem& files, fs::path folder) : files_(files), folder_(std::move(folder)) {
+CheckpointFolder::CheckpointFolder(FileSystem& files, fs::path folder)
+    : files_(files), folder_(std::move(folder)) {
   if (!folder_.has_filename()) folder_ = folder_.parent_path();  // "checkpoints/"
 }
 
@@ -87,7 +98,8 @@ void CheckpointFolder::begin(int64_t step) {
   files_.make_folder(aside(step));
 }
 
-void CheckpointFolder::store(int64_t step, Rank rank, int ranks, const std::vector<StoredPart>& parts) {
+void CheckpointFolder::store(int64_t step, Rank rank, int ranks,
+                             const std::vector<StoredPart>& parts) {
   ensure(0 <= rank && rank < ranks, "the rank is one of the ranks");
   RankFile rank_file{step, rank, ranks, {}, {}};
   std::map<std::string, const StoredPart*> entries;
@@ -101,7 +113,8 @@ void CheckpointFolder::store(int64_t step, Rank rank, int ranks, const std::vect
     rank_file.parts.push_back({part.tensor, entry, part.box, block_checksums(bytes_of(part))});
   }
   std::vector<TensorToWrite> tensors;
-  for (const auto& [entry, part] : entries) tensors.push_back({entry, to_file_dtype(part->dtype), part->box.shape(), part->data});
+  for (const auto& [entry, part] : entries)
+    tensors.push_back({entry, to_file_dtype(part->dtype), part->box.shape(), part->data});
   const fs::path path = aside(step) / rank_file_name(rank);
   {
     const std::unique_ptr<OutputFile> file = files_.create(path);
@@ -114,20 +127,23 @@ void CheckpointFolder::store(int64_t step, Rank rank, int ranks, const std::vect
 namespace {
 
 /// Adds what one rank's file holds.
-void add_rank_file(CheckpointIndex& index, const std::string& name, const InputFile& file, const RankFile& rank_file,
-                   const SafetensorsHeader& header) {
+void add_rank_file(CheckpointIndex& index, const std::string& name, const InputFile& file,
+                   const RankFile& rank_file, const SafetensorsHeader& header) {
   std::vector<std::byte> bytes(static_cast<size_t>(header.data_begin));
   file.read_at(0, bytes);
   index.files[name] = {file.size(), header.data_begin, crc32c(bytes)};
   for (const auto& [tensor, whole] : rank_file.tensors) {
     const auto [known, is_new] = index.tensors.emplace(tensor, IndexTensor{whole, {}});
     if (known->second.whole != whole)
-      throw bad_data("'" + file.path().string() + "': tensor '" + tensor + "' is a part of " + to_text(whole),
-                     "other ranks stored parts of " + to_text(known->second.whole), "let all ranks run the same program");
+      throw bad_data(
+          "'" + file.path().string() + "': tensor '" + tensor + "' is a part of " + to_text(whole),
+          "other ranks stored parts of " + to_text(known->second.whole),
+          "let all ranks run the same program");
   }
   for (const RankFile::Part& part : rank_file.parts)
     index.tensors.at(part.tensor)
-        .parts.push_back({name, part.entry, header.data_begin + header.find(part.entry)->begin, part.box, part.checksums});
+        .parts.push_back({name, part.entry, header.data_begin + header.find(part.entry)->begin,
+                          part.box, part.checksums});
 }
 
 }  // namespace
@@ -138,29 +154,36 @@ CheckpointIndex CheckpointFolder::collect(int64_t step, int ranks) const {
   for (Rank rank = 0; rank < ranks; ++rank) {
     const std::string name = rank_file_name(rank);
     if (std::find(names.begin(), names.end(), name) == names.end())
-      throw bad_data("rank " + std::to_string(rank) + " of " + std::to_string(ranks) + " stored nothing for " + checkpoint_name(step),
-                     "there is no '" + (aside(step) / name).string() + "'", "let the folder lie on a file system that all ranks share");
+      throw bad_data("rank " + std::to_string(rank) + " of " + std::to_string(ranks) +
+                         " stored nothing for " + checkpoint_name(step),
+                     "there is no '" + (aside(step) / name).string() + "'",
+                     "let the folder lie on a file system that all ranks share");
     const std::unique_ptr<InputFile> file = files_.open(aside(step) / name);
     const SafetensorsHeader header = read_safetensors_header(*file);
     const RankFile rank_file = parse_rank_file(header, file->path().string());
     if (rank_file.step != step || rank_file.rank != rank || rank_file.ranks != ranks)
-      throw bad_data("'" + file->path().string() + "' was stored by rank " + std::to_string(rank_file.rank) + " of " +
-                         std::to_string(rank_file.ranks) + " at step " + std::to_string(rank_file.step),
-                     "rank " + std::to_string(rank) + " of " + std::to_string(ranks) + " at step " + std::to_string(step) + " was expected",
+      throw bad_data("'" + file->path().string() + "' was stored by rank " +
+                         std::to_string(rank_file.rank) + " of " + std::to_string(rank_file.ranks) +
+                         " at step " + std::to_string(rank_file.step),
+                     "rank " + std::to_string(rank) + " of " + std::to_string(ranks) + " at step " +
+                         std::to_string(step) + " was expected",
                      "let one run at a time write into the folder");
     add_rank_file(index, name, *file, rank_file, header);
   }
-  for (const auto& [tensor, stored] : index.tensors) check_parts_tile(tensor, stored, aside(step).string());
+  for (const auto& [tensor, stored] : index.tensors)
+    check_parts_tile(tensor, stored, aside(step).string());
   return index;
 }
 
-void CheckpointFolder::commit(int64_t step, int ranks, const Document& state, const Document& plan, int keep_last) {
+void CheckpointFolder::commit(int64_t step, int ranks, const Document& state, const Document& plan,
+                              int keep_last) {
   const std::string index_text = to_json(to_document(collect(step, ranks))) + "\n";
   const std::string state_text = to_json(state, 2) + "\n", plan_text = to_json(plan, 2) + "\n";
   write_synced(files_, aside(step) / "index.json", index_text);
   write_synced(files_, aside(step) / "state.json", state_text);
   write_synced(files_, aside(step) / "plan.json", plan_text);
-  write_synced(files_, aside(step) / "checksums.txt", checksums_of(index_text, state_text, plan_text));
+  write_synced(files_, aside(step) / "checksums.txt",
+               checksums_of(index_text, state_text, plan_text));
   files_.sync_folder(aside(step));
   check_aside(step);
   put_in_place(step);
@@ -171,7 +194,8 @@ void CheckpointFolder::commit(int64_t step, int ranks, const Document& state, co
 void CheckpointFolder::check_aside(int64_t step) const try {
   Checkpoint(files_, aside(step), Checkpoint::Advice::kNone);
 } catch (const UserError& error) {
-  throw UserError(error.what_happened(), error.why(), "it was written just now: check the disk, or store on another one");
+  throw UserError(error.what_happened(), error.why(),
+                  "it was written just now: check the disk, or store on another one");
 }
 
 void CheckpointFolder::put_in_place(int64_t step) {
@@ -193,7 +217,9 @@ void CheckpointFolder::move_latest(int64_t step) {
 void CheckpointFolder::remove_older(int64_t step, int keep_last) {
   ensure(keep_last >= 0, "a number of checkpoints to keep");
   std::vector<int64_t> older = steps();
-  std::erase_if(older, [&](int64_t other) { return other > step; });  // of a run that was given up: for its user to remove
+  std::erase_if(older, [&](int64_t other) {
+    return other > step;
+  });  // of a run that was given up: for its user to remove
   std::vector<int64_t> complete;
   for (int64_t other : older)
     if (damage(other, false).empty()) complete.push_back(other);
@@ -213,7 +239,8 @@ std::vector<int64_t> CheckpointFolder::steps() const {
   std::vector<int64_t> found;
   for (const std::string& name : files_.list(folder_)) {
     const std::optional<int64_t> step = step_of_name(name);
-    if (step && (name == checkpoint_name(*step) || name == checkpoint_name(*step) + kReplaced)) found.push_back(*step);
+    if (step && (name == checkpoint_name(*step) || name == checkpoint_name(*step) + kReplaced))
+      found.push_back(*step);
   }
   std::sort(found.begin(), found.end());
   found.erase(std::unique(found.begin(), found.end()), found.end());

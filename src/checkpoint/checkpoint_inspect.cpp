@@ -19,8 +19,10 @@ Document inspect_file(FileSystem& files, const fs::path& path) {
   Document::Table metadata;
   int64_t bytes = 0;
   for (const FileTensor& tensor : file.header().tensors) {
-    tensors.emplace_back(Document::Table{
-        {"name", tensor.name}, {"dtype", std::string(to_text(tensor.dtype))}, {"shape", list_of(tensor.shape)}, {"bytes", tensor.bytes()}});
+    tensors.emplace_back(Document::Table{{"name", tensor.name},
+                                         {"dtype", std::string(to_text(tensor.dtype))},
+                                         {"shape", list_of(tensor.shape)},
+                                         {"bytes", tensor.bytes()}});
     bytes += tensor.bytes();
   }
   for (const auto& [key, value] : file.header().metadata) metadata.emplace_back(key, value);
@@ -41,11 +43,12 @@ Document inspect_checkpoint(FileSystem& files, const fs::path& path) {
   const Checkpoint checkpoint(files, path);
   Document::List tensors;
   for (const auto& [name, stored] : checkpoint.index().tensors)
-    tensors.emplace_back(Document::Table{{"name", name},
-                                         {"dtype", std::string(to_text(to_file_dtype(stored.whole.dtype)))},
-                                         {"shape", list_of(stored.whole.shape)},
-                                         {"bytes", byte_size(stored.whole).value()},
-                                         {"parts", static_cast<int64_t>(stored.parts.size())}});
+    tensors.emplace_back(
+        Document::Table{{"name", name},
+                        {"dtype", std::string(to_text(to_file_dtype(stored.whole.dtype)))},
+                        {"shape", list_of(stored.whole.shape)},
+                        {"bytes", byte_size(stored.whole).value()},
+                        {"parts", static_cast<int64_t>(stored.parts.size())}});
   Document::List names;
   for (const auto& [name, stored] : checkpoint.index().files) names.emplace_back(name);
   return Document::Table{{"kind", "checkpoint"},
@@ -65,12 +68,16 @@ Document inspect_folder(FileSystem& files, const fs::path& path) {
   Document::List checkpoints;
   for (int64_t step : folder.steps()) {
     const std::string damage = folder.damage(step, false);
-    checkpoints.emplace_back(Document::Table{
-        {"name", folder.path_of(step).filename().string()}, {"step", step}, {"complete", damage.empty()}, {"damage", damage}});
+    checkpoints.emplace_back(Document::Table{{"name", folder.path_of(step).filename().string()},
+                                             {"step", step},
+                                             {"complete", damage.empty()},
+                                             {"damage", damage}});
   }
   if (checkpoints.empty())
-    throw bad_data("'" + path.string() + "' holds no checkpoint", "it is a folder without index.json and without step-... folders",
-                   "give a safetensors file, a checkpoint, or the folder of the checkpoints of a run");
+    throw bad_data(
+        "'" + path.string() + "' holds no checkpoint",
+        "it is a folder without index.json and without step-... folders",
+        "give a safetensors file, a checkpoint, or the folder of the checkpoints of a run");
   return Document::Table{{"kind", "checkpoints"},
                          {"latest", latest ? Document(checkpoint_name(*latest)) : Document()},
                          {"checkpoints", std::move(checkpoints)}};
@@ -81,8 +88,9 @@ Document inspect_folder(FileSystem& files, const fs::path& path) {
 Document inspect_stored(FileSystem& files, const fs::path& path) {
   if (!files.is_folder(path)) return inspect_file(files, path);
   const std::vector<std::string> names = files.list(path);
-  const bool is_checkpoint = std::find(names.begin(), names.end(), "index.json") != names.end() ||
-                             step_of_name((path / "").parent_path().filename().string()).has_value();
+  const bool is_checkpoint =
+      std::find(names.begin(), names.end(), "index.json") != names.end() ||
+      step_of_name((path / "").parent_path().filename().string()).has_value();
   return is_checkpoint ? inspect_checkpoint(files, path) : inspect_folder(files, path);
 }
 

@@ -7,7 +7,8 @@
 namespace tessera {
 namespace {
 
-static_assert(std::endian::native == std::endian::little, "files are little endian, and are written as memory stands");
+static_assert(std::endian::native == std::endian::little,
+              "files are little endian, and are written as memory stands");
 
 using Tables = std::array<std::array<uint32_t, 256>, 8>;
 
@@ -20,7 +21,8 @@ constexpr Tables make_tables() {
     tables[0][byte] = value;
   }
   for (size_t k = 1; k < 8; ++k)
-    for (size_t byte = 0; byte < 256; ++byte) tables[k][byte] = (tables[k - 1][byte] >> 8) ^ tables[0][tables[k - 1][byte] & 0xff];
+    for (size_t byte = 0; byte < 256; ++byte)
+      tables[k][byte] = (tables[k - 1][byte] >> 8) ^ tables[0][tables[k - 1][byte] & 0xff];
   return tables;
 }
 
@@ -38,12 +40,15 @@ uint64_t word_at(const std::byte* bytes) {
 
 #if defined(__x86_64__)
 /// The processor's own instruction: about four times as fast as the tables.
-__attribute__((target("sse4.2"))) uint32_t crc32c_by_instruction(std::span<const std::byte> bytes, uint32_t before) {
+__attribute__((target("sse4.2"))) uint32_t crc32c_by_instruction(std::span<const std::byte> bytes,
+                                                                 uint32_t before) {
   uint64_t state = ~before;
   size_t i = 0;
-  for (; i + 8 <= bytes.size(); i += 8) state = __builtin_ia32_crc32di(state, word_at(bytes.data() + i));
+  for (; i + 8 <= bytes.size(); i += 8)
+    state = __builtin_ia32_crc32di(state, word_at(bytes.data() + i));
   auto last = static_cast<uint32_t>(state);
-  for (; i < bytes.size(); ++i) last = __builtin_ia32_crc32qi(last, static_cast<unsigned char>(bytes[i]));
+  for (; i < bytes.size(); ++i)
+    last = __builtin_ia32_crc32qi(last, static_cast<unsigned char>(bytes[i]));
   return ~last;
 }
 #endif
@@ -100,7 +105,8 @@ uint32_t crc32c(std::span<const std::byte> bytes, uint32_t before) {
 }
 
 uint32_t crc32c_share(std::span<const std::byte> bytes, int64_t bytes_behind) {
-  return add_zeros(~crc32c(bytes, ~uint32_t{0}), bytes_behind);  // from the state 0, and without the last negation
+  return add_zeros(~crc32c(bytes, ~uint32_t{0}),
+                   bytes_behind);  // from the state 0, and without the last negation
 }
 
 uint32_t crc32c_of_shares(uint32_t shares, int64_t size) {

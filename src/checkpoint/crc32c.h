@@ -17,13 +17,17 @@ namespace tessera {
 uint32_t crc32c(std::span<const std::byte> bytes, uint32_t before = 0);
 uint32_t crc32c(std::string_view text, uint32_t before = 0);
 
-/// The same by tables alone, eight bytes at a time, for machines without the instruction: what crc32c() uses there, and its check.
+/// The same by tables alone, eight bytes at a time, for machines without the instruction: what
+/// crc32c() uses there, and its check.
 uint32_t crc32c_by_tables(std::span<const std::byte> bytes, uint32_t before = 0);
 
-/// What `bytes` add to the checksum of a longer text in which `bytes_behind` more follow them, whatever stands before and behind.
-///   source  a CRC is linear: that of a text is the exclusive or of what its pieces add, and of a constant of its length (zlib's combine)
+/// What `bytes` add to the checksum of a longer text in which `bytes_behind` more follow them,
+/// whatever stands before and behind.
+///   source  a CRC is linear: that of a text is the exclusive or of what its pieces add, and of a
+///   constant of its length (zlib's combine)
 uint32_t crc32c_share(std::span<const std::byte> bytes, int64_t bytes_behind);
-/// The checksum of a text of `size` bytes from the exclusive or of the shares of pieces that tile it.
+/// The checksum of a text of `size` bytes from the exclusive or of the shares of pieces that tile
+/// it.
 uint32_t crc32c_of_shares(uint32_t shares, int64_t size);
 
 /// Eight hexadecimal digits: "e3069283".

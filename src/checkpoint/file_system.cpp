@@ -14,11 +14,13 @@ namespace tessera {
 namespace fs = std::filesystem;
 
 UserError cannot_write_error(const fs::path& path, const std::string& why) {
-  return {"cannot write '" + path.string() + "'", why, "check that the folder exists, may be written and has room"};
+  return {"cannot write '" + path.string() + "'", why,
+          "check that the folder exists, may be written and has room"};
 }
 
 UserError cannot_read_error(const fs::path& path, const std::string& why) {
-  return {"cannot read '" + path.string() + "'", why, "check the path and that the file may be read", ExitCode::kMissingInput};
+  return {"cannot read '" + path.string() + "'", why,
+          "check the path and that the file may be read", ExitCode::kMissingInput};
 }
 
 void OutputFile::append(std::span<const std::byte> bytes) {
@@ -31,7 +33,8 @@ void InputFile::read_at(int64_t offset, std::span<std::byte> out) const {
     const size_t got = read_some(offset, out);
     if (got == 0)
       throw UserError("'" + path_.string() + "' ends too early",
-                      "byte " + std::to_string(end - 1) + " is needed, and it has " + std::to_string(size()) + " bytes",
+                      "byte " + std::to_string(end - 1) + " is needed, and it has " +
+                          std::to_string(size()) + " bytes",
                       "the file was cut off: fetch or write it again", ExitCode::kBadData);
     offset += static_cast<int64_t>(got);
     out = out.subspan(got);
@@ -72,7 +75,8 @@ class RealOutputFile final : public OutputFile {
     for (;;) {
       const ssize_t written = ::write(file_.number(), bytes.data(), bytes.size());
       if (written > 0) return static_cast<size_t>(written);
-      if (written == 0 || errno != EINTR) throw cannot_write_error(path_, reason_of(written == 0 ? EIO : errno));
+      if (written == 0 || errno != EINTR)
+        throw cannot_write_error(path_, reason_of(written == 0 ? EIO : errno));
     }
   }
 
@@ -83,7 +87,8 @@ class RealOutputFile final : public OutputFile {
 
 class RealInputFile final : public InputFile {
  public:
-  RealInputFile(const fs::path& path, Descriptor file, int64_t size) : InputFile(path), file_(std::move(file)), size_(size) {}
+  RealInputFile(const fs::path& path, Descriptor file, int64_t size)
+      : InputFile(path), file_(std::move(file)), size_(size) {}
   int64_t size() const override { return size_; }
 
  protected:
@@ -111,7 +116,8 @@ std::unique_ptr<OutputFile> RealFileSystem::create(const fs::path& path) {
 std::unique_ptr<InputFile> RealFileSystem::open(const fs::path& path) {
   Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   struct stat status{};
-  if (file.number() < 0 || ::fstat(file.number(), &status) != 0) throw cannot_read_error(path, reason_of(errno));
+  if (file.number() < 0 || ::fstat(file.number(), &status) != 0)
+    throw cannot_read_error(path, reason_of(errno));
   if (S_ISDIR(status.st_mode)) throw cannot_read_error(path, "it is a folder");
   return std::make_unique<RealInputFile>(path, std::move(file), status.st_size);
 }
@@ -137,8 +143,10 @@ void RealFileSystem::remove(const fs::path& path) {
 void RealFileSystem::sync_folder(const fs::path& path) {
   const Descriptor folder(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (folder.number() < 0) throw cannot_write_error(path, reason_of(errno));
-  // Some network file systems cannot sync a folder and say so: their names are as durable as they get.
-  if (::fsync(folder.number()) != 0 && errno != EINVAL && errno != ENOTSUP) throw cannot_write_error(path, reason_of(errno));
+  // Some network file systems cannot sync a folder and say so: their names are as durable as they
+  // get.
+  if (::fsync(folder.number()) != 0 && errno != EINVAL && errno != ENOTSUP)
+    throw cannot_write_error(path, reason_of(errno));
 }
 
 std::vector<std::string> RealFileSystem::list(const fs::path& path) {
@@ -146,7 +154,8 @@ std::vector<std::string> RealFileSystem::list(const fs::path& path) {
   std::error_code error;
   fs::directory_iterator entry(path, error);
   if (error == std::errc::no_such_file_or_directory) return names;
-  for (; !error && entry != fs::directory_iterator(); entry.increment(error)) names.push_back(entry->path().filename().string());
+  for (; !error && entry != fs::directory_iterator(); entry.increment(error))
+    names.push_back(entry->path().filename().string());
   if (error) throw cannot_read_error(path, error.message());
   std::sort(names.begin(), names.end());
   return names;

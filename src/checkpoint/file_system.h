@@ -1,4 +1,5 @@
-// What a checkpoint asks of a disk, as an interface: so that tests can stop, fill and damage the disk at every single write.
+// What a checkpoint asks of a disk, as an interface: so that tests can stop, fill and damage the
+// disk at every single write.
 #pragma once
 
 #include <cstddef>
@@ -20,12 +21,16 @@ class OutputFile {
   virtual ~OutputFile() = default;
   /// Writes all of `bytes` at the end.  throws UserError (1)
   void append(std::span<const std::byte> bytes);
-  void append(std::string_view text) { append(std::as_bytes(std::span<const char>(text.data(), text.size()))); }
-  /// What was appended now survives a power failure; its name does so after FileSystem::sync_folder.  throws UserError (1)
+  void append(std::string_view text) {
+    append(std::as_bytes(std::span<const char>(text.data(), text.size())));
+  }
+  /// What was appended now survives a power failure; its name does so after
+  /// FileSystem::sync_folder.  throws UserError (1)
   virtual void sync() = 0;
 
  protected:
-  /// Writes some of `bytes`, at least one, and says how many: a disk may take fewer than it is given.
+  /// Writes some of `bytes`, at least one, and says how many: a disk may take fewer than it is
+  /// given.
   virtual size_t write_some(std::span<const std::byte> bytes) = 0;
 };
 
@@ -34,7 +39,8 @@ class InputFile {
  public:
   virtual ~InputFile() = default;
   virtual int64_t size() const = 0;
-  /// Fills `out` from byte `offset` on.  throws UserError (65) when the file ends before, (66) when it cannot be read
+  /// Fills `out` from byte `offset` on.  throws UserError (65) when the file ends before, (66) when
+  /// it cannot be read
   void read_at(int64_t offset, std::span<std::byte> out) const;
   const std::filesystem::path& path() const { return path_; }
 
@@ -50,7 +56,8 @@ class InputFile {
 /// Files and folders.
 ///
 ///   threads  any number at once
-///   throws   UserError that names the path: what is missing or cannot be read (66), what cannot be written (1)
+///   throws   UserError that names the path: what is missing or cannot be read (66), what cannot be
+///   written (1)
 class FileSystem {
  public:
   virtual ~FileSystem() = default;

@@ -4,8 +4,8 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include "base/error_testing.h"
-#include "checkpoint/simulated_disk.h"
+#include "base/testing/error.h"
+#include "checkpoint/testing/simulated_disk.h"
 
 namespace tessera {
 namespace {
@@ -20,7 +20,8 @@ using error_testing::message_of;
 class AnyFileSystem : public testing::TestWithParam<bool> {
  protected:
   AnyFileSystem()
-      : root_(fs::path(testing::TempDir()) / ("tessera_file_system_" + std::to_string(::getpid()) + "_" + std::to_string(GetParam()))) {
+      : root_(fs::path(testing::TempDir()) / ("tessera_file_system_" + std::to_string(::getpid()) +
+                                              "_" + std::to_string(GetParam()))) {
     files().remove(root_);
     files().make_folder(root_);
   }
@@ -32,7 +33,8 @@ class AnyFileSystem : public testing::TestWithParam<bool> {
   fs::path root_;
 };
 
-INSTANTIATE_TEST_SUITE_P(FileSystem, AnyFileSystem, testing::Bool(), [](const auto& one) { return one.param ? "Real" : "Simulated"; });
+INSTANTIATE_TEST_SUITE_P(FileSystem, AnyFileSystem, testing::Bool(),
+                         [](const auto& one) { return one.param ? "Real" : "Simulated"; });
 
 TEST_P(AnyFileSystem, BytesComeBackAsTheyWereAppended) {
   const auto file = files().create(root_ / "a");
@@ -76,28 +78,37 @@ TEST_P(AnyFileSystem, AFolderWithFilesIsNotReplaced) {
   write_synced(files(), root_ / "old" / "a", "1");
   EXPECT_EQ(message_of([&] { files().rename(root_ / "new", root_ / "old"); }),
             "1 cannot write '" + (root_ / "old").string() +
-                "'\n  why: Directory not empty\n  fix: check that the folder exists, may be written and has room");
+                "'\n  why: Directory not empty\n  fix: check that the folder exists, may be "
+                "written and has room");
 }
 
 TEST_P(AnyFileSystem, ErrorsNameThePath) {
   EXPECT_EQ(message_of([&] { files().open(root_ / "none"); }),
             "66 cannot read '" + (root_ / "none").string() +
-                "'\n  why: No such file or directory\n  fix: check the path and that the file may be read");
+                "'\n  why: No such file or directory\n  fix: check the path and that the file may "
+                "be read");
   EXPECT_EQ(message_of([&] { files().open(root_); }),
-            "66 cannot read '" + root_.string() + "'\n  why: it is a folder\n  fix: check the path and that the file may be read");
+            "66 cannot read '" + root_.string() +
+                "'\n  why: it is a folder\n  fix: check the path and that the file may be read");
   EXPECT_EQ(message_of([&] { files().create(root_ / "none" / "a"); }),
             "1 cannot write '" + (root_ / "none" / "a").string() +
-                "'\n  why: No such file or directory\n  fix: check that the folder exists, may be written and has room");
-  EXPECT_THAT(message_of([&] { files().rename(root_ / "none", root_ / "a"); }), testing::HasSubstr("No such file or directory"));
-  EXPECT_THAT(message_of([&] { files().sync_folder(root_ / "none"); }), testing::HasSubstr("No such file or directory"));
+                "'\n  why: No such file or directory\n  fix: check that the folder exists, may be "
+                "written and has room");
+  EXPECT_THAT(message_of([&] { files().rename(root_ / "none", root_ / "a"); }),
+              testing::HasSubstr("No such file or directory"));
+  EXPECT_THAT(message_of([&] { files().sync_folder(root_ / "none"); }),
+              testing::HasSubstr("No such file or directory"));
 }
 
 TEST_P(AnyFileSystem, ReadingBehindTheEndSaysHowLongTheFileIs) {
   write_synced(files(), root_ / "a", "12345");
   std::string text(3, ' ');
-  EXPECT_EQ(message_of([&] { files().open(root_ / "a")->read_at(4, std::as_writable_bytes(std::span<char>(text))); }),
+  EXPECT_EQ(message_of([&] {
+              files().open(root_ / "a")->read_at(4, std::as_writable_bytes(std::span<char>(text)));
+            }),
             "65 '" + (root_ / "a").string() +
-                "' ends too early\n  why: byte 6 is needed, and it has 5 bytes\n  fix: the file was cut off: fetch or write it again");
+                "' ends too early\n  why: byte 6 is needed, and it has 5 bytes\n  fix: the file "
+                "was cut off: fetch or write it again");
 }
 
 TEST(FileSystem, ABareNameLiesInTheFolderWhereWeAre) {
@@ -169,12 +180,14 @@ TEST(SimulatedDisk, AFailureHappensOnceAndAFullDiskStaysFull) {
   const auto file = disk.create("a");
   disk.arm({Fault::Kind::kFail, 0});
   EXPECT_EQ(message_of([&] { file->append("1"); }),
-            "1 cannot write 'a'\n  why: Input/output error\n  fix: check that the folder exists, may be written and has room");
+            "1 cannot write 'a'\n  why: Input/output error\n  fix: check that the folder exists, "
+            "may be written and has room");
   file->append("2");
   disk.arm({Fault::Kind::kFull, 0});
   for (int i = 0; i < 2; ++i)
     EXPECT_EQ(message_of([&] { file->append("34"); }),
-              "1 cannot write 'a'\n  why: No space left on device\n  fix: check that the folder exists, may be written and has room");
+              "1 cannot write 'a'\n  why: No space left on device\n  fix: check that the folder "
+              "exists, may be written and has room");
   EXPECT_EQ(read_whole(disk, "a"), "23");
 }
 

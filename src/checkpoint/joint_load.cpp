@@ -10,14 +10,15 @@ namespace tessera {
 
 void JointLoad::load_box(const std::string& name, const Box& box, std::byte* out, bool counts) {
   const IndexTensor& stored = checkpoint_.tensor(name);
-  ensure(box.ranges.size() == static_cast<size_t>(stored.whole.shape.size()), "the box has the dims of the tensor " + name);
+  ensure(box.ranges.size() == static_cast<size_t>(stored.whole.shape.size()),
+         "the box has the dims of the tensor " + name);
   checkpoint_.with_advice([&] {
     for (const IndexPart& part : stored.parts) load_part(name, stored, part, box, out, counts);
   });
 }
 
-void JointLoad::load_part(const std::string& name, const IndexTensor& stored, const IndexPart& part, const Box& box, std::byte* out,
-                          bool counts) {
+void JointLoad::load_part(const std::string& name, const IndexTensor& stored, const IndexPart& part,
+                          const Box& box, std::byte* out, bool counts) {
   const int64_t element = size_of(stored.whole.dtype), block = part.checksums.block_bytes;
   const int64_t bytes = element_count(part.box.shape()) * element;
   BoxRuns runs(part.box, box, intersect(part.box, box), element);
@@ -32,8 +33,8 @@ void JointLoad::load_part(const std::string& name, const IndexTensor& stored, co
     for (int64_t begin = run.from / block * block; begin < run.from + run.bytes; begin += block) {
       const Range whole{begin, std::min(begin + block, bytes)};
       const Range piece{std::max(begin, run.from), std::min(whole.end, run.from + run.bytes)};
-      const auto data = target.subspan(static_cast<size_t>(piece.begin - run.from), static_cast<size_t>(piece.size()));
-      Pieces& pieces = found[static_cast<size_t>(begin / block)];
+      const auto data = target.subspan(piece.begin - run.from, static_cast<size_t>(piece.size()));
+      Pieces& pieces = found[begin / block];
       if (piece == whole) {
         checkpoint_.check_block(name, part, whole, crc32c(data));
         continue;
@@ -48,7 +49,8 @@ void JointLoad::load_part(const std::string& name, const IndexTensor& stored, co
   PiecesOfPart& all = pieces_[{name, &part}];
   all.resize(found.size());
   for (size_t i = 0; i < found.size(); ++i)
-    all[i] = {all[i].bytes + found[i].bytes, all[i].shares ^ found[i].shares, all[i].was_read || found[i].was_read};
+    all[i] = {all[i].bytes + found[i].bytes, all[i].shares ^ found[i].shares,
+              all[i].was_read || found[i].was_read};
 }
 
 void JointLoad::finish() {
@@ -63,7 +65,8 @@ void JointLoad::finish() {
   pieces_.clear();
 }
 
-void JointLoad::finish_part(const std::string& name, const IndexPart& part, int64_t bytes, const PiecesOfPart& blocks) const {
+void JointLoad::finish_part(const std::string& name, const IndexPart& part, int64_t bytes,
+                            const PiecesOfPart& blocks) const {
   const int64_t block = part.checksums.block_bytes;
   std::vector<std::byte> buffer;
   for (size_t i = 0; i < blocks.size(); ++i) {

@@ -3,8 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "checkpoint/crc32c.h"
-#include "checkpoint/simulated_disk.h"
-#include "checkpoint/stored_model.h"
+#include "checkpoint/testing/simulated_disk.h"
+#include "checkpoint/testing/stored_model.h"
 
 namespace tessera {
 namespace {
@@ -22,9 +22,11 @@ TEST(Crc32cShares, OfPiecesThatTileATextGiveItsChecksum) {
     uint32_t shares = 0;
     for (size_t begin = 0; begin < bytes.size(); begin += piece) {
       const size_t size = std::min(piece, bytes.size() - begin);
-      shares ^= crc32c_share(all.subspan(begin, size), static_cast<int64_t>(bytes.size() - begin - size));
+      shares ^=
+          crc32c_share(all.subspan(begin, size), static_cast<int64_t>(bytes.size() - begin - size));
     }
-    EXPECT_EQ(crc32c_of_shares(shares, static_cast<int64_t>(bytes.size())), crc32c(all)) << "pieces of " << piece;
+    EXPECT_EQ(crc32c_of_shares(shares, static_cast<int64_t>(bytes.size())), crc32c(all))
+        << "pieces of " << piece;
   }
   EXPECT_EQ(crc32c_of_shares(0, 0), crc32c(std::string_view("")));
 }
@@ -41,18 +43,20 @@ class JointLoads : public testing::Test {
   JointLoads() {
     Owners owners(2);
     for (int64_t rank = 0; rank < 2; ++rank)
-      owners[static_cast<size_t>(rank)].push_back({"w", kRows, {{balanced_part(300, 2, rank), {0, 125}}}});
+      owners[rank].push_back({"w", kRows, {{balanced_part(300, 2, rank), {0, 125}}}});
     CheckpointFolder folder(disk_, "c");
     folder.begin(1);
     for (Rank rank = 0; rank < 2; ++rank) store_owned(folder, 1, rank, owners);
     folder.commit(1, 2, state_of(1), {}, 0);
   }
 
-  /// Loads the columns of `parts` ranks; those of `left_out` are not loaded, and each box `copies` times, of which one counts.
+  /// Loads the columns of `parts` ranks; those of `left_out` are not loaded, and each box `copies`
+  /// times, of which one counts.
   void load(JointLoad& joint, int64_t parts, int64_t left_out = -1, int copies = 1) {
     for (int64_t part = 0; part < parts; ++part)
       for (int copy = 0; copy < copies && part != left_out; ++copy) {
-        std::vector<std::byte> out(static_cast<size_t>(element_count(columns(parts, part).shape()) * 4));
+        std::vector<std::byte> out(
+            static_cast<size_t>(element_count(columns(parts, part).shape()) * 4));
         joint.load_box("w", columns(parts, part), out.data(), copy == 0);
         EXPECT_EQ(out, box_bytes(kRows, columns(parts, part), 1));
       }
@@ -84,7 +88,8 @@ TEST_F(JointLoads, WhatNobodyNeedsIsReadToVerifyTheRest) {
   JointLoad joint(checkpoint);
   load(joint, 5, 3);
   joint.finish();
-  EXPECT_EQ(checkpoint.bytes_read(), Bytes(300 * 100 * 4 + 300 * 125 * 4));  // four fifths, and then every block
+  EXPECT_EQ(checkpoint.bytes_read(),
+            Bytes(300 * 100 * 4 + 300 * 125 * 4));  // four fifths, and then every block
 }
 
 TEST_F(JointLoads, AnyFlippedBitIsFound) {

@@ -28,7 +28,8 @@ std::optional<std::string> key_given_twice(std::string_view json, const std::str
     const size_t next = json.find_first_not_of(" \t\r\n", i + 1);
     if (next == std::string_view::npos || json[next] != ':') continue;
     const bool escaped = quoted.find('\\') != std::string_view::npos;
-    const std::string key = escaped ? parse_json(quoted, file).as_string() : std::string(quoted.substr(1, quoted.size() - 2));
+    const std::string key = escaped ? parse_json(quoted, file).as_string()
+                                    : std::string(quoted.substr(1, quoted.size() - 2));
     if (!open_tables.back().insert(key).second) return key;
   }
   return std::nullopt;
@@ -41,12 +42,15 @@ UserError bad_data(const std::string& what, const std::string& why, const std::s
 }
 
 Document parse_json_strictly(std::string_view text, const std::string& file) try {
-  if (text.find('\0') != std::string_view::npos)  // the parser takes a zero byte for the end, and would ignore what follows
-    throw bad_data("'" + file + "' holds no valid JSON", "it has a zero byte at byte " + std::to_string(text.find('\0')) + " of the JSON",
+  if (text.find('\0') != std::string_view::npos)  // the parser takes a zero byte for the end, and
+                                                  // would ignore what follows
+    throw bad_data("'" + file + "' holds no valid JSON",
+                   "it has a zero byte at byte " + std::to_string(text.find('\0')) + " of the JSON",
                    kFix);
   Document document = parse_json(text, file);
   if (const auto key = key_given_twice(text, file))
-    throw bad_data("'" + file + "' gives the key '" + *key + "' twice", "nobody can say which of the two counts", kFix);
+    throw bad_data("'" + file + "' gives the key '" + *key + "' twice",
+                   "nobody can say which of the two counts", kFix);
   return document;
 } catch (const UserError& error) {
   throw bad_data(error.what_happened(), error.why(), kFix);
@@ -54,17 +58,22 @@ Document parse_json_strictly(std::string_view text, const std::string& file) try
 
 JsonFields::JsonFields(const Document& document, std::string file, std::string where)
     : table_(document), file_(std::move(file)), where_(std::move(where)) {
-  if (!document.is_table()) throw bad_data("'" + file_ + "': " + where_ + " is " + kind_of(document), "it must be a table", kFix);
+  if (!document.is_table())
+    throw bad_data("'" + file_ + "': " + where_ + " is " + kind_of(document), "it must be a table",
+                   kFix);
 }
 
-void JsonFields::refuse(const std::string& key, const Document& found, const std::string& legal) const {
-  throw bad_data("'" + file_ + "': " + where_ + " has " + key + " = " + to_json(found), key + " must be " + legal, kFix);
+void JsonFields::refuse(const std::string& key, const Document& found,
+                        const std::string& legal) const {
+  throw bad_data("'" + file_ + "': " + where_ + " has " + key + " = " + to_json(found),
+                 key + " must be " + legal, kFix);
 }
 
 const Document& JsonFields::any(const std::string& key) {
   asked_.insert(key);
   const Document* found = table_.find(key);
-  if (found == nullptr) throw bad_data("'" + file_ + "': " + where_ + " has no " + key, "the format requires it", kFix);
+  if (found == nullptr)
+    throw bad_data("'" + file_ + "': " + where_ + " has no " + key, "the format requires it", kFix);
   return *found;
 }
 
@@ -109,7 +118,8 @@ void JsonFields::finish() const {
     const std::vector<std::string> legal(asked_.begin(), asked_.end());
     std::string names;
     for (const std::string& name : legal) names += (names.empty() ? "" : ", ") + name;
-    throw bad_data("'" + file_ + "': " + where_ + " has the unknown key " + key, "its keys are " + names,
+    throw bad_data("'" + file_ + "': " + where_ + " has the unknown key " + key,
+                   "its keys are " + names,
                    best.empty() ? kFix : "write " + best + ", if that is what it means");
   }
 }

@@ -1,4 +1,5 @@
-// JSON of files that others may have written: every key asked for by kind, none left over, none twice. Errors are of data (65).
+// JSON of files that others may have written: every key asked for by kind, none left over, none
+// twice. Errors are of data (65).
 #pragma once
 
 #include <cstdint>
@@ -15,13 +16,15 @@ namespace tessera {
 /// The error of every damaged or malformed file.
 UserError bad_data(const std::string& what, const std::string& why, const std::string& fix);
 
-/// throws  UserError (65) with the place when `text` is not JSON, has a zero byte, or a table in it has a key twice; `file` is for messages
+/// throws  UserError (65) with the place when `text` is not JSON, has a zero byte, or a table in it
+/// has a key twice; `file` is for messages
 Document parse_json_strictly(std::string_view text, const std::string& file);
 
 /// One table whose keys are all required. Ask for every key, then call finish().
 ///
 ///   where   what the table is, for messages: "tensor 'w'"
-///   throws  UserError (65): a key is missing or of the wrong kind; finish(): there is a key that nobody asked for
+///   throws  UserError (65): a key is missing or of the wrong kind; finish(): there is a key that
+///   nobody asked for
 class JsonFields {
  public:
   /// throws  UserError (65) when `document` is no table
@@ -40,7 +43,8 @@ class JsonFields {
   const std::string& where() const { return where_; }
 
  private:
-  [[noreturn]] void refuse(const std::string& key, const Document& found, const std::string& legal) const;
+  [[noreturn]] void refuse(const std::string& key, const Document& found,
+                           const std::string& legal) const;
 
   const Document& table_;
   std::string file_, where_;

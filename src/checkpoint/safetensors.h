@@ -1,7 +1,8 @@
 // The safetensors format: a length, a JSON header, then the bytes of the tensors back to back.
 //
 //   bytes 0..7       u64, little endian: the length N of the header
-//   bytes 8..8+N     UTF-8 JSON: {"name": {"dtype": "F32", "shape": [2,3], "data_offsets": [begin, end]}, ...}, padded with spaces;
+//   bytes 8..8+N     UTF-8 JSON: {"name": {"dtype": "F32", "shape": [2,3], "data_offsets": [begin,
+//   end]}, ...}, padded with spaces;
 //                    optional "__metadata__": a table from string to string
 //   from byte 8+N    the data: dense, row-major, little endian, no holes; offsets count from here
 //
@@ -76,9 +77,11 @@ struct SafetensorsHeader {
 
 /// Reads and checks the header.
 ///
-///   throws  UserError (65) that names the file and the tensor: the file is too short for its header, the header is too long, no JSON,
-///           gives a name twice, or has an unknown key or element type; an extent is negative, a size overflows, a tensor has more than 8
-///           dims or other bytes than its shape takes; tensors overlap, leave a hole, or do not end where the file ends
+///   throws  UserError (65) that names the file and the tensor: the file is too short for its
+///   header, the header is too long, no JSON,
+///           gives a name twice, or has an unknown key or element type; an extent is negative, a
+///           size overflows, a tensor has more than 8 dims or other bytes than its shape takes;
+///           tensors overlap, leave a hole, or do not end where the file ends
 SafetensorsHeader read_safetensors_header(const InputFile& file);
 
 /// A safetensors file that is open.  threads: any number at once
@@ -109,11 +112,13 @@ struct TensorToWrite {
   const std::byte* data = nullptr;
 };
 
-/// Sorts `tensors` into the order of the format (element size from the largest, then name) and makes the bytes before the data.
+/// Sorts `tensors` into the order of the format (element size from the largest, then name) and
+/// makes the bytes before the data.
 ///   requires  names are different, and none is "__metadata__"
 std::string safetensors_header(std::vector<TensorToWrite>& tensors, const FileMetadata& metadata);
 
 /// Writes a whole file; does not sync it.
-void write_safetensors(OutputFile& file, std::vector<TensorToWrite> tensors, const FileMetadata& metadata);
+void write_safetensors(OutputFile& file, std::vector<TensorToWrite> tensors,
+                       const FileMetadata& metadata);
 
 }  // namespace tessera

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "checkpoint/simulated_disk.h"
+#include "checkpoint/testing/simulated_disk.h"
 
 namespace tessera {
 namespace {
@@ -13,7 +13,8 @@ using testing::ElementsAre;
 /// The length of a header as its eight bytes, then the header.
 std::string with_length(const std::string& header) {
   std::string text;
-  for (size_t byte = 0; byte < 8; ++byte) text += static_cast<char>((header.size() >> (8 * byte)) & 0xff);
+  for (size_t byte = 0; byte < 8; ++byte)
+    text += static_cast<char>((header.size() >> (8 * byte)) & 0xff);
   return text + header;
 }
 
@@ -46,7 +47,8 @@ std::string message_of_header(const std::string& header, size_t data) {
   return message_of(with_length(header) + std::string(data, 'd'));
 }
 
-const std::string kAgain = "\n  fix: fetch the file again, or write it again with a tool that keeps to the format";
+const std::string kAgain =
+    "\n  fix: fetch the file again, or write it again with a tool that keeps to the format";
 const std::string kRewrite = "\n  fix: write the file again with a tool that keeps to the format";
 
 TEST(Safetensors, AnEmptyFileIsSixteenBytes) {
@@ -61,10 +63,11 @@ TEST(Safetensors, AHandWrittenFileByteByByte) {
       R"({"__metadata__":{"format":"pt"},"w":{"dtype":"F32","shape":[1,2],"data_offsets":[0,8]},"a":{"dtype":"BOOL","shape":[3],"data_offsets":[8,11]}}  )";
   // 1.0 = 0x3f800000, -2.0 = 0xc0000000, little endian.
   const std::string data = std::string("\0\0\x80\x3f\0\0\0\xc0", 8) + std::string("\1\0\1", 3);
-  EXPECT_EQ(written({{"a", FileDType::kBool, {3}, reinterpret_cast<const std::byte*>(mask.data())},
-                     {"w", FileDType::kF32, {1, 2}, reinterpret_cast<const std::byte*>(weight.data())}},
-                    {{"format", "pt"}}),
-            std::string("\x90\0\0\0\0\0\0\0", 8) + header + data);
+  EXPECT_EQ(
+      written({{"a", FileDType::kBool, {3}, reinterpret_cast<const std::byte*>(mask.data())},
+               {"w", FileDType::kF32, {1, 2}, reinterpret_cast<const std::byte*>(weight.data())}},
+              {{"format", "pt"}}),
+      std::string("\x90\0\0\0\0\0\0\0", 8) + header + data);
 }
 
 TEST(Safetensors, LargerElementsStandFirstThenNamesAreSorted) {
@@ -80,8 +83,8 @@ TEST(Safetensors, LargerElementsStandFirstThenNamesAreSorted) {
 }
 
 TEST(Safetensors, TensorsAndByteRangesComeBack) {
-  const Tensor values = Tensor::of<float>({2, 3}, {1, 2, 3, 4, 5, 6}), count = Tensor::scalar<int32_t>(-7),
-               none = Tensor({DType::kF32, {0, 4}});
+  const Tensor values = Tensor::of<float>({2, 3}, {1, 2, 3, 4, 5, 6}),
+               count = Tensor::scalar<int32_t>(-7), none = Tensor({DType::kF32, {0, 4}});
   SimulatedDisk disk;
   write_synced(disk, "t",
                written({{"values", FileDType::kF32, {2, 3}, values.data()},
@@ -99,7 +102,8 @@ TEST(Safetensors, TensorsAndByteRangesComeBack) {
 
 TEST(Safetensors, TensorsInAnyOrderWithoutPaddingAreRead) {
   SimulatedDisk disk;
-  // As some writers do: not sorted, header not a multiple of eight, an empty tensor between two others.
+  // As some writers do: not sorted, header not a multiple of eight, an empty tensor between two
+  // others.
   const std::string header =
       R"({"b":{"dtype":"U8","shape":[2],"data_offsets":[1,3]},"e":{"shape":[0],"dtype":"F32","data_offsets":[1,1]},"a":{"dtype":"I8","shape":[1],"data_offsets":[0,1]}})";
   write_synced(disk, "t", with_length(header) + "xyz");
@@ -108,91 +112,140 @@ TEST(Safetensors, TensorsInAnyOrderWithoutPaddingAreRead) {
 
 TEST(Safetensors, EveryElementTypeHasItsNameAndSize) {
   for (const auto& [name, bits] : std::vector<std::pair<std::string, int>>{
-           {"BOOL", 8},    {"F4", 4},      {"F6_E2M3", 6}, {"F6_E3M2", 6}, {"U8", 8},   {"I8", 8},    {"F8_E5M2", 8},
-           {"F8_E4M3", 8}, {"F8_E8M0", 8}, {"I16", 16},    {"U16", 16},    {"F16", 16}, {"BF16", 16}, {"I32", 32},
-           {"U32", 32},    {"F32", 32},    {"C64", 64},    {"F64", 64},    {"I64", 64}, {"U64", 64}}) {
+           {"BOOL", 8}, {"F4", 4},      {"F6_E2M3", 6}, {"F6_E3M2", 6}, {"U8", 8},
+           {"I8", 8},   {"F8_E5M2", 8}, {"F8_E4M3", 8}, {"F8_E8M0", 8}, {"I16", 16},
+           {"U16", 16}, {"F16", 16},    {"BF16", 16},   {"I32", 32},    {"U32", 32},
+           {"F32", 32}, {"C64", 64},    {"F64", 64},    {"I64", 64},    {"U64", 64}}) {
     ASSERT_TRUE(find_file_dtype(name).has_value()) << name;
     EXPECT_EQ(bits_of(*find_file_dtype(name)), bits) << name;
     EXPECT_EQ(to_text(*find_file_dtype(name)), name);
   }
-  for (DType dtype : {DType::kF32, DType::kI32, DType::kBool}) EXPECT_EQ(to_dtype(to_file_dtype(dtype)), dtype);
+  for (DType dtype : {DType::kF32, DType::kI32, DType::kBool})
+    EXPECT_EQ(to_dtype(to_file_dtype(dtype)), dtype);
   EXPECT_EQ(to_dtype(FileDType::kBF16), std::nullopt);
 }
 
 TEST(Safetensors, AnElementTypeThatWeDoNotHaveIsRefusedOnlyWhenItIsRead) {
   SimulatedDisk disk;
-  write_synced(disk, "t", with_length(R"({"h":{"dtype":"BF16","shape":[2],"data_offsets":[0,4]}})") + "data");
+  write_synced(disk, "t",
+               with_length(R"({"h":{"dtype":"BF16","shape":[2],"data_offsets":[0,4]}})") + "data");
   const SafetensorsFile file(disk, "t");
   EXPECT_EQ(file.tensor("h").dtype, FileDType::kBF16);
-  EXPECT_THAT([&] { file.read("h"); },
-              testing::Throws<UserError>(testing::Property(
-                  &UserError::what, testing::StrEq("'t': tensor 'h' is of BF16\n  why: tensors in memory are of F32, I32 or BOOL\n"
-                                                   "  fix: convert the tensor to one of these"))));
-  EXPECT_THAT([&] { file.tensor("g.weight"); },
-              testing::Throws<UserError>(testing::Property(
-                  &UserError::what, testing::StrEq("'t' has no tensor 'g.weight'\n  why: none of its 1 tensors has a similar name\n"
-                                                   "  fix: check that the file belongs to this model"))));
+  EXPECT_THAT(
+      [&] { file.read("h"); },
+      testing::Throws<UserError>(testing::Property(
+          &UserError::what,
+          testing::StrEq(
+              "'t': tensor 'h' is of BF16\n  why: tensors in memory are of F32, I32 or BOOL\n"
+              "  fix: convert the tensor to one of these"))));
+  EXPECT_THAT(
+      [&] { file.tensor("g.weight"); },
+      testing::Throws<UserError>(testing::Property(
+          &UserError::what,
+          testing::StrEq(
+              "'t' has no tensor 'g.weight'\n  why: none of its 1 tensors has a similar name\n"
+              "  fix: check that the file belongs to this model"))));
 }
 
 TEST(Safetensors, HeadersThatAreNoneAreRefused) {
   EXPECT_EQ(message_of("abc"),
-            "65 't.safetensors' is no safetensors file\n  why: it has 3 bytes, and the length of the header alone takes 8" + kAgain);
+            "65 't.safetensors' is no safetensors file\n  why: it has 3 bytes, and the length of "
+            "the header alone takes 8" +
+                kAgain);
   EXPECT_EQ(message_of(std::string("\x01\xe1\xf5\x05\0\0\0\0{}", 10)),  // 100000001
-            "65 't.safetensors' is no safetensors file\n  why: its header would have 100000001 bytes, and at most 100000000 are allowed" +
+            "65 't.safetensors' is no safetensors file\n  why: its header would have 100000001 "
+            "bytes, and at most 100000000 are allowed" +
                 kAgain);
   EXPECT_EQ(message_of(std::string(8, '\xff')),
-            "65 't.safetensors' is no safetensors file\n  why: its header would have 18446744073709551615 bytes, and at most 100000000 are "
+            "65 't.safetensors' is no safetensors file\n  why: its header would have "
+            "18446744073709551615 bytes, and at most 100000000 are "
             "allowed" +
                 kAgain);
   EXPECT_EQ(message_of(std::string("\x08\0\0\0\0\0\0\0{}   ", 13)),
-            "65 't.safetensors' is cut off\n  why: its header takes bytes 8 to 16, and the file has 13 bytes" + kAgain);
+            "65 't.safetensors' is cut off\n  why: its header takes bytes 8 to 16, and the file "
+            "has 13 bytes" +
+                kAgain);
   EXPECT_EQ(message_of_header("[]      ", 0),
-            "65 't.safetensors' is no safetensors file\n  why: its header does not start with '{'" + kAgain);
-  EXPECT_EQ(message_of_header("", 0), "65 't.safetensors' is no safetensors file\n  why: its header does not start with '{'" + kAgain);
+            "65 't.safetensors' is no safetensors file\n  why: its header does not start with '{'" +
+                kAgain);
+  EXPECT_EQ(message_of_header("", 0),
+            "65 't.safetensors' is no safetensors file\n  why: its header does not start with '{'" +
+                kAgain);
 }
 
 TEST(Safetensors, HeadersThatAreNoJsonAreRefused) {
-  EXPECT_THAT(message_of_header("{\"a\":", 0), testing::StartsWith("65 t.safetensors:1:6: this is not JSON\n  why: "));
-  EXPECT_THAT(message_of_header("{\"\xff\":1}", 0), testing::StartsWith("65 t.safetensors:1:3: this is not JSON\n  why: "));
-  EXPECT_EQ(message_of_header(std::string("{}\0 {", 5), 0),
-            "65 't.safetensors' holds no valid JSON\n  why: it has a zero byte at byte 2 of the JSON" + kRewrite);
-  EXPECT_THAT(message_of_header("{\"a\":" + std::string(5000, '['), 0), testing::StartsWith("65 t.safetensors:1:5006: this is not JSON"));
+  EXPECT_THAT(message_of_header("{\"a\":", 0),
+              testing::StartsWith("65 t.safetensors:1:6: this is not JSON\n  why: "));
+  EXPECT_THAT(message_of_header("{\"\xff\":1}", 0),
+              testing::StartsWith("65 t.safetensors:1:3: this is not JSON\n  why: "));
+  EXPECT_EQ(
+      message_of_header(std::string("{}\0 {", 5), 0),
+      "65 't.safetensors' holds no valid JSON\n  why: it has a zero byte at byte 2 of the JSON" +
+          kRewrite);
+  EXPECT_THAT(message_of_header("{\"a\":" + std::string(5000, '['), 0),
+              testing::StartsWith("65 t.safetensors:1:5006: this is not JSON"));
 }
 
 TEST(Safetensors, NamesGivenTwiceAreRefused) {
   const std::string entry = R"({"dtype":"U8","shape":[1],"data_offsets":[0,1]})";
-  EXPECT_EQ(message_of_header("{\"a\":" + entry + ",\"a\":" + entry + "}", 1),
-            "65 't.safetensors' gives the key 'a' twice\n  why: nobody can say which of the two counts" + kRewrite);
-  EXPECT_EQ(message_of_header("{\"ab\":" + entry + R"(,"\u0061b":)" + entry + "}", 1),
-            "65 't.safetensors' gives the key 'ab' twice\n  why: nobody can say which of the two counts" + kRewrite);
-  EXPECT_EQ(message_of_header(R"({"a":{"dtype":"U8","shape":[1],"shape":[1],"data_offsets":[0,1]}})", 1),
-            "65 't.safetensors' gives the key 'shape' twice\n  why: nobody can say which of the two counts" + kRewrite);
+  EXPECT_EQ(
+      message_of_header("{\"a\":" + entry + ",\"a\":" + entry + "}", 1),
+      "65 't.safetensors' gives the key 'a' twice\n  why: nobody can say which of the two counts" +
+          kRewrite);
+  EXPECT_EQ(
+      message_of_header("{\"ab\":" + entry + R"(,"\u0061b":)" + entry + "}", 1),
+      "65 't.safetensors' gives the key 'ab' twice\n  why: nobody can say which of the two counts" +
+          kRewrite);
+  EXPECT_EQ(
+      message_of_header(R"({"a":{"dtype":"U8","shape":[1],"shape":[1],"data_offsets":[0,1]}})", 1),
+      "65 't.safetensors' gives the key 'shape' twice\n  why: nobody can say which of the two "
+      "counts" +
+          kRewrite);
   // The same key in two tables, and keys in quotes inside of strings, are none.
-  EXPECT_EQ(message_of_header(R"({"__metadata__":{"a":"\"a\":1","b":"}{"},"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}})", 1),
-            "no error");
+  EXPECT_EQ(
+      message_of_header(
+          R"({"__metadata__":{"a":"\"a\":1","b":"}{"},"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}})",
+          1),
+      "no error");
 }
 
 TEST(Safetensors, MalformedEntriesAreRefused) {
-  EXPECT_EQ(message_of_header(R"({"a":3})", 0), "65 't.safetensors': tensor 'a' is an integer\n  why: it must be a table" + kRewrite);
+  EXPECT_EQ(message_of_header(R"({"a":3})", 0),
+            "65 't.safetensors': tensor 'a' is an integer\n  why: it must be a table" + kRewrite);
   EXPECT_EQ(message_of_header(R"({"a":{"dtype":"U8","shape":[1]}})", 1),
-            "65 't.safetensors': tensor 'a' has no data_offsets\n  why: the format requires it" + kRewrite);
-  EXPECT_EQ(message_of_header(R"({"a":{"dtype":"U8","shape":[1],"data_offset":[0,1],"data_offsets":[0,1]}})", 1),
-            "65 't.safetensors': tensor 'a' has the unknown key data_offset\n  why: its keys are data_offsets, dtype, shape\n"
+            "65 't.safetensors': tensor 'a' has no data_offsets\n  why: the format requires it" +
+                kRewrite);
+  EXPECT_EQ(message_of_header(
+                R"({"a":{"dtype":"U8","shape":[1],"data_offset":[0,1],"data_offsets":[0,1]}})", 1),
+            "65 't.safetensors': tensor 'a' has the unknown key data_offset\n  why: its keys are "
+            "data_offsets, dtype, shape\n"
             "  fix: write data_offsets, if that is what it means");
-  EXPECT_EQ(message_of_header(R"({"a":{"dtype":8,"shape":[1],"data_offsets":[0,1]}})", 1),
-            "65 't.safetensors': tensor 'a' has dtype = 8\n  why: dtype must be a string" + kRewrite);
+  EXPECT_EQ(
+      message_of_header(R"({"a":{"dtype":8,"shape":[1],"data_offsets":[0,1]}})", 1),
+      "65 't.safetensors': tensor 'a' has dtype = 8\n  why: dtype must be a string" + kRewrite);
   EXPECT_EQ(message_of_header(R"({"a":{"dtype":"U8","shape":[-1],"data_offsets":[0,1]}})", 1),
-            "65 't.safetensors': tensor 'a' has shape = [-1]\n  why: shape must be a list of integers of 0 or more" + kRewrite);
+            "65 't.safetensors': tensor 'a' has shape = [-1]\n  why: shape must be a list of "
+            "integers of 0 or more" +
+                kRewrite);
   EXPECT_EQ(message_of_header(R"({"a":{"dtype":"U8","shape":[1.0],"data_offsets":[0,1]}})", 1),
-            "65 't.safetensors': tensor 'a' has shape = [1.0]\n  why: shape must be a list of integers of 0 or more" + kRewrite);
+            "65 't.safetensors': tensor 'a' has shape = [1.0]\n  why: shape must be a list of "
+            "integers of 0 or more" +
+                kRewrite);
   EXPECT_EQ(message_of_header(R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0]}})", 1),
-            "65 't.safetensors': tensor 'a' has data_offsets = [0]\n  why: they must be a begin and an end not before it" + kAgain);
+            "65 't.safetensors': tensor 'a' has data_offsets = [0]\n  why: they must be a begin "
+            "and an end not before it" +
+                kAgain);
   EXPECT_EQ(message_of_header(R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[1,0]}})", 1),
-            "65 't.safetensors': tensor 'a' has data_offsets = [1,0]\n  why: they must be a begin and an end not before it" + kAgain);
-  EXPECT_EQ(message_of_header(R"({"a":{"dtype":"U8","shape":[1,1,1,1,1,1,1,1,1],"data_offsets":[0,1]}})", 1),
-            "65 't.safetensors': tensor 'a' has 9 dims\n  why: at most 8 are supported\n  fix: reshape the tensor before it is saved");
-  EXPECT_EQ(message_of_header(R"({"__metadata__":{"epoch":3}})", 0),
-            "65 't.safetensors': __metadata__ has epoch = 3\n  why: its values must be strings" + kAgain);
+            "65 't.safetensors': tensor 'a' has data_offsets = [1,0]\n  why: they must be a begin "
+            "and an end not before it" +
+                kAgain);
+  EXPECT_EQ(message_of_header(
+                R"({"a":{"dtype":"U8","shape":[1,1,1,1,1,1,1,1,1],"data_offsets":[0,1]}})", 1),
+            "65 't.safetensors': tensor 'a' has 9 dims\n  why: at most 8 are supported\n  fix: "
+            "reshape the tensor before it is saved");
+  EXPECT_EQ(
+      message_of_header(R"({"__metadata__":{"epoch":3}})", 0),
+      "65 't.safetensors': __metadata__ has epoch = 3\n  why: its values must be strings" + kAgain);
   EXPECT_EQ(message_of_header(R"({"__metadata__":"pt"})", 0),
             "65 't.safetensors': __metadata__ is a string\n  why: it must be a table" + kRewrite);
 }
@@ -201,32 +254,45 @@ TEST(Safetensors, UnknownElementTypesAreRefusedWithTheKnownOnes) {
   EXPECT_EQ(
       message_of_header(R"({"blocks.0.w":{"dtype":"F12","shape":[1],"data_offsets":[0,1]}})", 1),
       "65 't.safetensors': tensor 'blocks.0.w' has the unknown element type 'F12'\n"
-      "  why: those of the format are BOOL, F4, F6_E2M3, F6_E3M2, U8, I8, F8_E5M2, F8_E4M3, F8_E8M0, I16, U16, F16, BF16, I32, U32, F32, "
+      "  why: those of the format are BOOL, F4, F6_E2M3, F6_E3M2, U8, I8, F8_E5M2, F8_E4M3, "
+      "F8_E8M0, I16, U16, F16, BF16, I32, U32, F32, "
       "C64, F64, I64, U64\n"
       "  fix: convert the tensor to one of them");
 }
 
 TEST(Safetensors, SizesThatDoNotFitTheShapeAreRefused) {
-  EXPECT_EQ(message_of_header(R"({"a":{"dtype":"F32","shape":[2,3],"data_offsets":[0,20]}})", 20),  // 2 * 3 * 4 = 24
+  EXPECT_EQ(message_of_header(R"({"a":{"dtype":"F32","shape":[2,3],"data_offsets":[0,20]}})",
+                              20),  // 2 * 3 * 4 = 24
             "65 't.safetensors': tensor 'a' has 20 bytes\n  why: F32[2,3] takes 24" + kAgain);
   // 2^31 * 2^31 * 4 bytes = 2^64: wraps to 0, which a careless reader takes for empty.
+  EXPECT_EQ(message_of_header(
+                R"({"a":{"dtype":"F32","shape":[2147483648,2147483648],"data_offsets":[0,0]}})", 0),
+            "65 't.safetensors': tensor 'a' has 0 bytes\n  why: F32[2147483648,2147483648] takes "
+            "no whole number of bytes, or 2^60 and more" +
+                kAgain);
   EXPECT_EQ(
-      message_of_header(R"({"a":{"dtype":"F32","shape":[2147483648,2147483648],"data_offsets":[0,0]}})", 0),
-      "65 't.safetensors': tensor 'a' has 0 bytes\n  why: F32[2147483648,2147483648] takes no whole number of bytes, or 2^60 and more" +
+      message_of_header(
+          R"({"a":{"dtype":"F32","shape":[0,4611686018427387904,8],"data_offsets":[0,0]}})", 0),
+      "65 't.safetensors': tensor 'a' has 0 bytes\n  why: F32[0,4611686018427387904,8] takes no "
+      "whole number of bytes, or 2^60 and more" +
           kAgain);
   EXPECT_EQ(
-      message_of_header(R"({"a":{"dtype":"F32","shape":[0,4611686018427387904,8],"data_offsets":[0,0]}})", 0),
-      "65 't.safetensors': tensor 'a' has 0 bytes\n  why: F32[0,4611686018427387904,8] takes no whole number of bytes, or 2^60 and more" +
+      message_of_header(R"({"a":{"dtype":"F4","shape":[3],"data_offsets":[0,1]}})", 1),  // 12 bits
+      "65 't.safetensors': tensor 'a' has 1 bytes\n  why: F4[3] takes no whole number of bytes, or "
+      "2^60 and more" +
           kAgain);
-  EXPECT_EQ(message_of_header(R"({"a":{"dtype":"F4","shape":[3],"data_offsets":[0,1]}})", 1),  // 12 bits
-            "65 't.safetensors': tensor 'a' has 1 bytes\n  why: F4[3] takes no whole number of bytes, or 2^60 and more" + kAgain);
-  EXPECT_EQ(message_of_header(R"({"a":{"dtype":"F4","shape":[4],"data_offsets":[0,2]}})", 2), "no error");
-  EXPECT_EQ(message_of_header(R"({"a":{"dtype":"U8","shape":[99999999999999999999],"data_offsets":[0,1]}})", 1),
-            "65 't.safetensors': tensor 'a' has shape = [1e+20]\n  why: shape must be a list of integers of 0 or more" + kRewrite);
+  EXPECT_EQ(message_of_header(R"({"a":{"dtype":"F4","shape":[4],"data_offsets":[0,2]}})", 2),
+            "no error");
+  EXPECT_EQ(message_of_header(
+                R"({"a":{"dtype":"U8","shape":[99999999999999999999],"data_offsets":[0,1]}})", 1),
+            "65 't.safetensors': tensor 'a' has shape = [1e+20]\n  why: shape must be a list of "
+            "integers of 0 or more" +
+                kRewrite);
 }
 
 std::string two_tensors(const std::string& first, const std::string& second) {
-  return R"({"a":{"dtype":"U8","shape":[4],"data_offsets":)" + first + R"(},"b":{"dtype":"U8","shape":[4],"data_offsets":)" + second + "}}";
+  return R"({"a":{"dtype":"U8","shape":[4],"data_offsets":)" + first +
+         R"(},"b":{"dtype":"U8","shape":[4],"data_offsets":)" + second + "}}";
 }
 
 TEST(Safetensors, HolesAndOverlapsAreRefused) {
@@ -236,7 +302,9 @@ TEST(Safetensors, HolesAndOverlapsAreRefused) {
             "  why: it begins at byte 5 of the data, and must begin at 4" +
                 kAgain);
   EXPECT_EQ(message_of_header(two_tensors("[3,7]", "[0,4]"), 7),
-            "65 't.safetensors': tensor 'a' overlaps tensor 'b'\n  why: it begins at byte 3 of the data, and must begin at 4" + kAgain);
+            "65 't.safetensors': tensor 'a' overlaps tensor 'b'\n  why: it begins at byte 3 of the "
+            "data, and must begin at 4" +
+                kAgain);
   EXPECT_EQ(message_of_header(two_tensors("[1,5]", "[5,9]"), 9),
             "65 't.safetensors': tensor 'a' does not follow on the start of the data\n"
             "  why: it begins at byte 1 of the data, and must begin at 0" +
@@ -245,22 +313,28 @@ TEST(Safetensors, HolesAndOverlapsAreRefused) {
 
 TEST(Safetensors, FilesThatEndElsewhereThanTheirTensorsAreRefused) {
   EXPECT_EQ(message_of_header(two_tensors("[0,4]", "[4,8]"), 7),
-            "65 't.safetensors' is cut off\n  why: its tensors have 8 bytes, and 7 bytes follow the header" + kAgain);
-  EXPECT_EQ(
-      message_of_header(two_tensors("[0,4]", "[4,8]"), 9),
-      "65 't.safetensors' has bytes that belong to no tensor\n  why: its tensors have 8 bytes, and 9 bytes follow the header" + kAgain);
+            "65 't.safetensors' is cut off\n  why: its tensors have 8 bytes, and 7 bytes follow "
+            "the header" +
+                kAgain);
+  EXPECT_EQ(message_of_header(two_tensors("[0,4]", "[4,8]"), 9),
+            "65 't.safetensors' has bytes that belong to no tensor\n  why: its tensors have 8 "
+            "bytes, and 9 bytes follow the header" +
+                kAgain);
 }
 
 TEST(Safetensors, NoFlippedBitAndNoCutOfAFileCrashesTheReader) {
   const std::vector<std::byte> data(24);
-  const std::string good = written({{"w", FileDType::kF32, {2, 3}, data.data()}}, {{"format", "pt"}});
+  const std::string good =
+      written({{"w", FileDType::kF32, {2, 3}, data.data()}}, {{"format", "pt"}});
   for (size_t bit = 0; bit < 8 * (good.size() - 24); ++bit) {
     std::string bad = good;
     bad[bit / 8] = static_cast<char>(static_cast<unsigned char>(bad[bit / 8]) ^ (1U << (bit % 8)));
-    const std::string message = message_of(bad);  // a name or a value of the metadata may change unseen; nothing else is thrown
+    const std::string message = message_of(
+        bad);  // a name or a value of the metadata may change unseen; nothing else is thrown
     EXPECT_TRUE(message == "no error" || message.starts_with("65 ")) << message;
   }
-  for (size_t size = 0; size < good.size(); ++size) EXPECT_THAT(message_of(good.substr(0, size)), testing::StartsWith("65 "));
+  for (size_t size = 0; size < good.size(); ++size)
+    EXPECT_THAT(message_of(good.substr(0, size)), testing::StartsWith("65 "));
 }
 
 }  // namespace

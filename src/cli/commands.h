@@ -3,12 +3,12 @@
 
 #include "base/error.h"
 #include "cli/arguments.h"
-#include "cli/processes.h"
+#include "launch/processes.h"
 
 namespace tessera {
 
-/// Each does what its arguments ask for and prints the result; kDone, or the code of an answer that is no error, such as a failed
-/// verification.
+/// Each does what its arguments ask for and prints the result; kDone, or the code of an answer that
+/// is no error, such as a failed verification.
 ///   throws  UserError, InternalError
 /// Those that take processes run in several.
 ExitCode run_train(const Arguments& arguments, Processes& processes);

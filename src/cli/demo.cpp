@@ -1,4 +1,5 @@
-// The demo: placements do not change results, and the model learns. A line to each thing that it does.
+// The demo: placements do not change results, and the model learns. A line to each thing that it
+// does.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,9 +10,9 @@
 
 #include "base/text.h"
 #include "cli/commands.h"
-#include "cli/session.h"
-#include "cli/text_table.h"
-#include "cli/trainer.h"
+#include "cli/print/text_table.h"
+#include "cli/run/session.h"
+#include "cli/run/trainer.h"
 #include "data/vocabulary.h"
 
 namespace tessera {
@@ -21,15 +22,20 @@ constexpr int64_t kComparedSteps = 10;
 constexpr int64_t kSampleTokens = 300;
 constexpr double kTemperature = 0.8;
 
-/// The configurations of the source folder that this program was built from, or else those that lie beside the program.
+/// The configurations of the source folder that this program was built from, or else those that lie
+/// beside the program.
 std::filesystem::path find_configs() {
   std::error_code unknown;
   const std::filesystem::path built(std::filesystem::path(TESSERA_SOURCE_DIR) / "configs");
-  const std::filesystem::path beside = std::filesystem::read_symlink("/proc/self/exe", unknown).parent_path() / "configs";
+  const std::filesystem::path beside =
+      std::filesystem::read_symlink("/proc/self/exe", unknown).parent_path() / "configs";
   for (const auto& folder : {built, beside})
     if (std::filesystem::exists(folder / "gpt.toml", unknown)) return folder;
-  throw UserError("the demo finds no configs/gpt.toml", "it looked in '" + built.string() + "' and in '" + beside.string() + "'",
-                  "run the program from its source folder's build, or put the folder configs beside it", ExitCode::kMissingInput);
+  throw UserError(
+      "the demo finds no configs/gpt.toml",
+      "it looked in '" + built.string() + "' and in '" + beside.string() + "'",
+      "run the program from its source folder's build, or put the folder configs beside it",
+      ExitCode::kMissingInput);
 }
 
 Session open_demo(const Arguments& arguments) {
@@ -52,14 +58,17 @@ struct Comparison {
 
 /// What rounding may do to the loss of step `step` (from 0), relative to it.
 ///
-/// Dividing a sum changes the order of its additions and nothing else. A sum of n terms in f32 is off by about sqrt(n) 2^-24 of their size,
-/// as roundings of random sign add up (Higham, Accuracy and Stability, section 2.8). The longest sums here are those of a weight's gradient
-/// over the tokens of the batch, of the feed-forward's 4 width channels, and of the vocabulary. What a step adds stays in the weights, so
-/// that step t has had t + 1 of them; four times that leaves room for signs that fall worse. `tessera verify` measures tighter tolerances,
-/// tensor by tensor.
+/// Dividing a sum changes the order of its additions and nothing else. A sum of n terms in f32 is
+/// off by about sqrt(n) 2^-24 of their size, as roundings of random sign add up (Higham, Accuracy
+/// and Stability, section 2.8). The longest sums here are those of a weight's gradient over the
+/// tokens of the batch, of the feed-forward's 4 width channels, and of the vocabulary. What a step
+/// adds stays in the weights, so that step t has had t + 1 of them; four times that leaves room for
+/// signs that fall worse. `tessera verify` measures tighter tolerances, tensor by tensor.
 double loss_tolerance(const RunConfig& config, int64_t step) {
-  const int64_t terms = std::max({config.train.batch * config.model.context, 4 * config.model.width, config.model.vocabulary});
-  return 4 * static_cast<double>(step + 1) * std::sqrt(static_cast<double>(terms)) * std::ldexp(1.0, -24);
+  const int64_t terms = std::max(
+      {config.train.batch * config.model.context, 4 * config.model.width, config.model.vocabulary});
+  return 4 * static_cast<double>(step + 1) * std::sqrt(static_cast<double>(terms)) *
+         std::ldexp(1.0, -24);
 }
 
 Comparison compare_first_steps(Engine& serial, Engine& divided) {
@@ -69,26 +78,32 @@ Comparison compare_first_steps(Engine& serial, Engine& divided) {
     comparison.divided.push_back(divided.step().loss);
     const double difference = std::abs(comparison.divided.back() / comparison.serial.back() - 1);
     comparison.largest_difference = std::max(comparison.largest_difference, difference);
-    comparison.largest_fraction = std::max(comparison.largest_fraction, difference / loss_tolerance(serial.config(), step));
+    comparison.largest_fraction =
+        std::max(comparison.largest_fraction, difference / loss_tolerance(serial.config(), step));
   }
   return comparison;
 }
 
 std::string comparison_text(const Comparison& comparison, const RunConfig& config, int ranks) {
-  TextTable table({"step", "serial", counted(ranks, "rank"), "difference", "rounding may do"}, "rrrrr");
+  TextTable table({"step", "serial", counted(ranks, "rank"), "difference", "rounding may do"},
+                  "rrrrr");
   for (size_t i = 0; i < comparison.serial.size(); ++i)
-    table.add({std::to_string(i + 1), fmt::format("{:.7f}", comparison.serial[i]), fmt::format("{:.7f}", comparison.divided[i]),
+    table.add({std::to_string(i + 1), fmt::format("{:.7f}", comparison.serial[i]),
+               fmt::format("{:.7f}", comparison.divided[i]),
                fmt::format("{:.1e}", std::abs(comparison.divided[i] - comparison.serial[i])),
-               fmt::format("{:.1e}", loss_tolerance(config, static_cast<int64_t>(i)) * comparison.serial[i])});
+               fmt::format("{:.1e}", loss_tolerance(config, static_cast<int64_t>(i)) *
+                                         comparison.serial[i])});
   return table.text(5);
 }
 
-/// As a terminal may see it: control characters and what is not UTF-8 become '?', and each line is set in.
+/// As a terminal may see it: control characters and what is not UTF-8 become '?', and each line is
+/// set in.
 std::string framed(std::string_view text) {
   std::string framed = "   | ";
   while (!text.empty()) {
     const int length = utf8_length(text);
-    const bool is_control = length == 1 && static_cast<unsigned char>(text[0]) < 32 && text[0] != '\t';
+    const bool is_control =
+        length == 1 && static_cast<unsigned char>(text[0]) < 32 && text[0] != '\t';
     if (text[0] == '\n')
       framed += "\n   | ";
     else if (length == 0 || is_control)
@@ -102,8 +117,12 @@ std::string framed(std::string_view text) {
 
 /// The first tokens of the held-out text, of which the model has seen nothing.
 std::vector<int32_t> held_out_start(const RunData& data) {
-  const Sampler sampler(
-      {.samples = data.held_out->samples(), .batch = 1, .parts = 1, .shuffle = Shuffle::kNone, .tail = Tail::kDrop, .seed = 0});
+  const Sampler sampler({.samples = data.held_out->samples(),
+                         .batch = 1,
+                         .parts = 1,
+                         .shuffle = Shuffle::kNone,
+                         .tail = Tail::kDrop,
+                         .seed = 0});
   const Batch batch = data.held_out->batch(sampler, 0, {0, 1});
   const auto tokens = batch.at("tokens").values<int32_t>();
   return {tokens.begin(), tokens.end()};
@@ -119,7 +138,8 @@ int64_t parameter_count(const Graph& graph) {
 /// The demo, a chapter a function.
 class Demo {
  public:
-  explicit Demo(const Arguments& arguments) : out_(narration(arguments)), session_(open_demo(arguments)) {}
+  explicit Demo(const Arguments& arguments)
+      : out_(narration(arguments)), session_(open_demo(arguments)) {}
 
   ExitCode run(const Arguments& arguments) {
     read_text();
@@ -144,18 +164,20 @@ class Demo {
   void read_text() {
     say("1. Reads text from {}.\n", join(config().data.path, ", "));
     data_ = load_data_of(session_.config);
-    say("   {} tokens to train on, {} held out. Guessed from the token before it, a held-out token costs {:.3f} nats: their bigram "
+    say("   {} tokens to train on, {} held out. Guessed from the token before it, a held-out token "
+        "costs {:.3f} nats: their bigram "
         "entropy.\n\n",
         grouped(data_->train_units), grouped(data_->held_out_units), data_->bar->nats);
   }
 
   void build_model() {
     const ModelConfig& model = config().model;
-    say("2. Builds the model as a serial program: {} with {} of width {} over {} tokens.\n", model.kind, counted(model.layers, "layer"),
-        model.width, model.context);
+    say("2. Builds the model as a serial program: {} with {} of width {} over {} tokens.\n",
+        model.kind, counted(model.layers, "layer"), model.width, model.context);
     serial_.emplace(config(), serial_plan(), data_);
     divided_.emplace(config(), session_.plan, data_);
-    say("   {} parameters, {} ops in a training step.\n\n", grouped(parameter_count(serial_->graph())),
+    say("   {} parameters, {} ops in a training step.\n\n",
+        grouped(parameter_count(serial_->graph())),
         grouped(static_cast<int64_t>(serial_->graph().ops().size())));
   }
 
@@ -163,8 +185,9 @@ class Demo {
     say("3. Trains the first steps twice: serially, and under {}.\n", describe(session_.plan));
     comparison_ = compare_first_steps(*serial_, *divided_);
     say("{}   {}: the largest relative difference is {:.1e}, {:.2g} of what rounding may do.\n\n",
-        comparison_text(comparison_, config(), session_.plan.ranks()), comparison_.agree() ? "They agree" : "THEY DO NOT AGREE",
-        comparison_.largest_difference, comparison_.largest_fraction);
+        comparison_text(comparison_, config(), session_.plan.ranks()),
+        comparison_.agree() ? "They agree" : "THEY DO NOT AGREE", comparison_.largest_difference,
+        comparison_.largest_fraction);
     document_["ok"] = comparison_.agree();
     document_["steps"] = config().train.steps;
     document_["serial_losses"] = to_document(comparison_.serial);
@@ -174,41 +197,53 @@ class Demo {
 
   void train() {
     if (divided_->step_count() < config().train.steps)
-      say("4. Goes on with {} to step {}.\n", counted(session_.plan.ranks(), "rank"), config().train.steps);
+      say("4. Goes on with {} to step {}.\n", counted(session_.plan.ranks(), "rank"),
+          config().train.steps);
     else
       say("4. Ends here: the run has {} only.\n", counted(config().train.steps, "step"));
     const TrainedRun run = train_to_end(*divided_);
-    say("{}\n", run.fit.steps.empty() ? "" : "   " + grouped(std::llround(run.tokens_per_second)) + " tokens a second.\n");
-    say("5. Measures the held-out text.\n   The loss is {:.3f} nats a token over {} tokens, {} their bigram entropy of {:.3f}.\n\n",
-        run.held_out->loss, grouped(run.held_out->tokens), run.held_out->loss < data_->bar->nats ? "below" : "not yet below",
-        data_->bar->nats);
+    say("{}\n", run.fit.steps.empty()
+                    ? ""
+                    : "   " + grouped(std::llround(run.tokens_per_second)) + " tokens a second.\n");
+    say("5. Measures the held-out text.\n   The loss is {:.3f} nats a token over {} tokens, {} "
+        "their bigram entropy of {:.3f}.\n\n",
+        run.held_out->loss, grouped(run.held_out->tokens),
+        run.held_out->loss < data_->bar->nats ? "below" : "not yet below", data_->bar->nats);
     for (double loss : run.losses()) document_["losses"].append(loss);
     document_["val_loss"] = run.held_out->loss;
     document_["bigram_entropy"] = data_->bar->nats;
-    document_["tokens_per_s"] = run.fit.steps.empty() ? Document() : Document(run.tokens_per_second);
+    document_["tokens_per_s"] =
+        run.fit.steps.empty() ? Document() : Document(run.tokens_per_second);
   }
 
   void write_text() {
     const std::vector<int32_t> prompt = held_out_start(*data_);
     const std::string given = data_->vocabulary.decode(prompt);
-    say("6. Lets the model go on from the first {} tokens of the held-out text.\n\n   given\n{}\n", prompt.size(), framed(given));
-    const std::string text =
-        data_->vocabulary.decode(divided_->generate(prompt, kSampleTokens, {.temperature = kTemperature, .seed = config().train.seed}));
+    say("6. Lets the model go on from the first {} tokens of the held-out text.\n\n   given\n{}\n",
+        prompt.size(), framed(given));
+    const std::string text = data_->vocabulary.decode(divided_->generate(
+        prompt, kSampleTokens, {.temperature = kTemperature, .seed = config().train.seed}));
     say("   written by the model\n{}\n", framed(text));
     document_["prompt"] = given;
     document_["text"] = text;
   }
 
   void end() {
-    say("What was shown: the model was written once, for one process; {} divided it over {}, and in the first {} its losses {}.\n\n"
+    say("What was shown: the model was written once, for one process; {} divided it over {}, and "
+        "in the first {} its losses {}.\n\n"
         "Try next\n"
-        "  ./dev tessera verify  configs/mlp.toml --plan configs/plans/mlp.dp2-tp2.json            every tensor against the serial "
+        "  ./dev tessera verify  configs/mlp.toml --plan configs/plans/mlp.dp2-tp2.json            "
+        "every tensor against the serial "
         "program\n"
-        "  ./dev tessera explain configs/gpt.toml --plan configs/plans/gpt.dp2-tp2.json            where everything lies, what is sent, "
+        "  ./dev tessera explain configs/gpt.toml --plan configs/plans/gpt.dp2-tp2.json            "
+        "where everything lies, what is sent, "
         "and why\n"
-        "  ./dev tessera explain configs/gpt.toml --plan configs/plans/gpt.tp4.json 'blocks.0.ffn.*'\n"
-        "  ./dev tessera train   configs/gpt.toml --plan configs/plans/gpt.dp4.json --out runs/1   train, with metrics in a folder\n",
-        counted(static_cast<int64_t>(session_.plan.marks.size()), "mark"), counted(session_.plan.ranks(), "rank"),
+        "  ./dev tessera explain configs/gpt.toml --plan configs/plans/gpt.tp4.json "
+        "'blocks.0.ffn.*'\n"
+        "  ./dev tessera train   configs/gpt.toml --plan configs/plans/gpt.dp4.json --out runs/1   "
+        "train, with metrics in a folder\n",
+        counted(static_cast<int64_t>(session_.plan.marks.size()), "mark"),
+        counted(session_.plan.ranks(), "rank"),
         counted(static_cast<int64_t>(comparison_.serial.size()), "step"),
         comparison_.agree() ? "were the serial ones up to rounding" : "WERE NOT the serial ones");
   }

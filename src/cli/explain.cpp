@@ -7,10 +7,10 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "cli/commands.h"
-#include "cli/explain_name.h"
-#include "cli/explanation.h"
-#include "cli/session.h"
-#include "cli/text_table.h"
+#include "cli/print/explain_name.h"
+#include "cli/print/explanation.h"
+#include "cli/print/text_table.h"
+#include "cli/run/session.h"
 
 namespace tessera {
 namespace {
@@ -42,10 +42,11 @@ struct MeshMemory {
 
 std::vector<MeshMemory> memory_of(const Graph& graph, const Compiled& compiled) {
   std::vector<MeshMemory> list;
-  for (size_t i = 0; i < compiled.arenas.size(); ++i) list.push_back({compiled.mesh_names[i], Bytes(0), compiled.arenas[i].size});
+  for (size_t i = 0; i < compiled.arenas.size(); ++i)
+    list.push_back({compiled.mesh_names[i], Bytes(0), compiled.arenas[i].size});
   for (const Variable& variable : graph.variables()) {
-    const int stage = compiled.sharded.stages.values[static_cast<size_t>(variable.value.index)];
-    list[static_cast<size_t>(compiled.places[static_cast<size_t>(stage)])].state += facts_of(graph, compiled.sharded, variable.value).bytes;
+    const int stage = compiled.sharded.stages.values[variable.value.index];
+    list[compiled.places[stage]].state += facts_of(graph, compiled.sharded, variable.value).bytes;
   }
   return list;
 }
@@ -71,21 +72,26 @@ Document plan_document(const Graph& graph, const Compiled& compiled, const Plan&
   document["mesh"] = mesh_text(plan);
   document["notes"] = Document::List{};
   for (const ShardingNote& note : sharded.notes)
-    document["notes"].append(Document::Table{{"kind", std::string(to_text(note.kind))}, {"op", note.op}, {"text", note.text}});
+    document["notes"].append(Document::Table{
+        {"kind", std::string(to_text(note.kind))}, {"op", note.op}, {"text", note.text}});
   document["parameters"] = Document::List{};
-  for (const ValueFacts& facts : parameters_of(graph, sharded)) document["parameters"].append(to_document(facts));
+  for (const ValueFacts& facts : parameters_of(graph, sharded))
+    document["parameters"].append(to_document(facts));
   const std::vector<CommunicationFacts> communications = communications_of(compiled.tasks);
   document["communications"] = Document::List{};
-  for (const CommunicationFacts& facts : communications) document["communications"].append(to_document(facts));
+  for (const CommunicationFacts& facts : communications)
+    document["communications"].append(to_document(facts));
   for (Role role : kRoles) {
     const Total total = total_of(communications, role);
-    document["totals"][to_text(role)] = Document::Table{{"exchanges", total.count}, {"bytes", total.bytes.value()}};
+    document["totals"][to_text(role)] =
+        Document::Table{{"exchanges", total.count}, {"bytes", total.bytes.value()}};
   }
   Bytes state{0}, arena{0};
   document["memory"] = Document::List{};
   for (const MeshMemory& memory : memory_of(graph, compiled)) {
-    document["memory"].append(
-        Document::Table{{"mesh", memory.mesh}, {"state_bytes", memory.state.value()}, {"arena_bytes", memory.arena.value()}});
+    document["memory"].append(Document::Table{{"mesh", memory.mesh},
+                                              {"state_bytes", memory.state.value()},
+                                              {"arena_bytes", memory.arena.value()}});
     state = std::max(state, memory.state);
     arena = std::max(arena, memory.arena);
   }
@@ -97,23 +103,27 @@ Document plan_document(const Graph& graph, const Compiled& compiled, const Plan&
 std::string notes_text(const ShardedGraph& sharded) {
   if (sharded.notes.empty()) return "";
   TextTable table({"note", "op", "what"}, "lll");
-  for (const ShardingNote& note : sharded.notes) table.add({std::string(to_text(note.kind)), note.op, note.text});
+  for (const ShardingNote& note : sharded.notes)
+    table.add({std::string(to_text(note.kind)), note.op, note.text});
   return "\nWhat could not be kept\n" + table.text();
 }
 
 std::string parameters_text(const Graph& graph, const ShardedGraph& sharded) {
   TextTable table({"parameter", "placement", "at rank 0", "bytes a rank", "why"}, "lllrl");
   for (const ValueFacts& facts : parameters_of(graph, sharded))
-    table.add({facts.name, facts.placement, facts.local, to_text(facts.bytes), facts.reason.empty() ? "nothing divides it" : facts.reason});
+    table.add({facts.name, facts.placement, facts.local, to_text(facts.bytes),
+               facts.reason.empty() ? "nothing divides it" : facts.reason});
   return "\nParameters\n" + table.text();
 }
 
 std::string communications_text(const std::vector<CommunicationFacts>& list) {
   if (list.empty()) return "\nCommunication of a step: none\n";
-  TextTable table({"role", "kind", "value", "from", "to", "bytes a rank receives", "at least", "why"}, "lllllrrl");
+  TextTable table(
+      {"role", "kind", "value", "from", "to", "bytes a rank receives", "at least", "why"},
+      "lllllrrl");
   for (const CommunicationFacts& facts : list)
-    table.add({std::string(to_text(facts.role)), facts.kind, facts.value, facts.from, facts.to, to_text(facts.bytes), to_text(facts.least),
-               facts.reason});
+    table.add({std::string(to_text(facts.role)), facts.kind, facts.value, facts.from, facts.to,
+               to_text(facts.bytes), to_text(facts.least), facts.reason});
   TextTable totals({"role", "exchanges", "bytes a rank receives"}, "lrr");
   for (Role role : kRoles) {
     const Total total = total_of(list, role);
@@ -125,26 +135,30 @@ std::string communications_text(const std::vector<CommunicationFacts>& list) {
 std::string memory_text(const std::vector<MeshMemory>& list) {
   std::string text = "\nMemory of a rank\n";
   if (list.size() == 1)
-    return text + "  variables  " + to_text(list[0].state) + " with optimizer state\n  arena      " + to_text(list[0].arena) +
+    return text + "  variables  " + to_text(list[0].state) +
+           " with optimizer state\n  arena      " + to_text(list[0].arena) +
            " for everything that lives within a step\n";
   TextTable table({"mesh", "variables with optimizer state", "arena of a step"}, "lrr");
-  for (const MeshMemory& memory : list) table.add({memory.mesh, to_text(memory.state), to_text(memory.arena)});
+  for (const MeshMemory& memory : list)
+    table.add({memory.mesh, to_text(memory.state), to_text(memory.arena)});
   return text + table.text();
 }
 
 std::string plan_text(const Graph& graph, const Compiled& compiled, const Plan& plan) {
   const ShardedGraph& sharded = compiled.sharded;
   return describe(plan) + "\n" + notes_text(sharded) + parameters_text(graph, sharded) +
-         communications_text(communications_of(compiled.tasks)) + memory_text(memory_of(graph, compiled));
+         communications_text(communications_of(compiled.tasks)) +
+         memory_text(memory_of(graph, compiled));
 }
 
 /// What one rank does in a step.
 ExitCode explain_rank(const Arguments& arguments, const Compiled& compiled, Rank rank) {
   const std::vector<Rank> ranks = processes(compiled.tasks);
   if (std::find(ranks.begin(), ranks.end(), rank) == ranks.end())
-    throw UserError("--rank " + std::to_string(rank) + " is not a rank of this plan",
-                    "the plan has " + counted(static_cast<int64_t>(ranks.size()), "rank") + ", from 0 on",
-                    "give one from 0 to " + std::to_string(ranks.back()), ExitCode::kUsage);
+    throw UserError(
+        "--rank " + std::to_string(rank) + " is not a rank of this plan",
+        "the plan has " + counted(static_cast<int64_t>(ranks.size()), "rank") + ", from 0 on",
+        "give one from 0 to " + std::to_string(ranks.back()), ExitCode::kUsage);
   const std::string text = rank_text(compiled.tasks, rank);
   Document document;
   const std::string order = rank_order_text(compiled.tasks, rank);
@@ -175,11 +189,13 @@ ExitCode run_explain(const Arguments& arguments) {
     };
   const Compiled compiled = compile(graph, session.plan.placed(), session.plan.marks, options);
   if (arguments.rank) return explain_rank(arguments, compiled, *arguments.rank);
-  Document document =
-      arguments.name.empty() ? plan_document(graph, compiled, session.plan) : explain_name_document(graph, compiled, arguments.name);
+  Document document = arguments.name.empty()
+                          ? plan_document(graph, compiled, session.plan)
+                          : explain_name_document(graph, compiled, arguments.name);
   if (arguments.stages) document["stages"] = stages;
   print_result(arguments, document,
-               arguments.name.empty() ? plan_text(graph, compiled, session.plan) : explain_name_text(graph, compiled, arguments.name));
+               arguments.name.empty() ? plan_text(graph, compiled, session.plan)
+                                      : explain_name_text(graph, compiled, arguments.name));
   return ExitCode::kDone;
 }
 

@@ -7,8 +7,8 @@
 #include "base/document.h"
 #include "base/file.h"
 #include "cli/commands.h"
-#include "cli/session.h"
-#include "cli/text_table.h"
+#include "cli/print/text_table.h"
+#include "cli/run/session.h"
 
 namespace tessera {
 namespace {
@@ -22,7 +22,9 @@ ExitCode run_one(const Arguments& arguments) {
   Document document;
   document["ok"] = !failure;
   document["failure"] = failure ? Document(failure->text) : Document();
-  print_result(arguments, document, failure ? failure->text + "\n" : arguments.file + ": computes what the serial program computes\n");
+  print_result(arguments, document,
+               failure ? failure->text + "\n"
+                       : arguments.file + ": computes what the serial program computes\n");
   return failure ? ExitCode::kVerificationFailed : ExitCode::kDone;
 }
 
@@ -46,11 +48,14 @@ std::string to_text(const fuzz::FuzzReport& report, uint64_t seed) {
   const fuzz::FuzzProgress& total = report.total;
   const auto last = static_cast<int64_t>(seed) + total.cases - 1;
   std::string text =
-      fmt::format("{} random programs (seeds {} to {}) in {}: {}\n", grouped(total.cases), seed, last, to_text(total.time),
-                  total.failures == 0 ? "each computed what the serial program computes" : counted(total.failures, "failure"));
-  text +=
-      fmt::format("  {} without any tolerance, {} in micro-batches, {} only in one; {} kinds of operators\n", grouped(total.exact_cases),
-                  grouped(total.micro_batched_cases), grouped(total.refused_cases), report.operators.size());
+      fmt::format("{} random programs (seeds {} to {}) in {}: {}\n", grouped(total.cases), seed,
+                  last, to_text(total.time),
+                  total.failures == 0 ? "each computed what the serial program computes"
+                                      : counted(total.failures, "failure"));
+  text += fmt::format(
+      "  {} without any tolerance, {} in micro-batches, {} only in one; {} kinds of operators\n",
+      grouped(total.exact_cases), grouped(total.micro_batched_cases), grouped(total.refused_cases),
+      report.operators.size());
   return text;
 }
 
@@ -62,9 +67,13 @@ ExitCode run_fuzz(const Arguments& arguments) {
   options.cases = arguments.cases.value_or(arguments.minutes > 0 ? 0 : kCases);
   options.minutes = arguments.minutes;
   options.seed = arguments.sampling.seed;
-  options.on_failure = [](const fuzz::FuzzFinding& finding) { std::cerr << fuzz::to_text(finding) << std::endl; };
+  options.on_failure = [](const fuzz::FuzzFinding& finding) {
+    std::cerr << fuzz::to_text(finding) << std::endl;
+  };
   options.on_progress = [](const fuzz::FuzzProgress& progress) {
-    if (progress.cases % 10000 == 0) std::cerr << fmt::format("{} cases, {} failures\n", grouped(progress.cases), progress.failures);
+    if (progress.cases % 10000 == 0)
+      std::cerr << fmt::format("{} cases, {} failures\n", grouped(progress.cases),
+                               progress.failures);
   };
   const fuzz::FuzzReport report = fuzz::run_cases(options);
   print_result(arguments, to_document(report, options.seed), to_text(report, options.seed));

@@ -4,8 +4,8 @@
 
 #include "base/error.h"
 #include "cli/commands.h"
-#include "cli/loaded_model.h"
-#include "cli/session.h"
+#include "cli/run/loaded_model.h"
+#include "cli/run/session.h"
 
 namespace tessera {
 namespace {
@@ -18,10 +18,13 @@ std::shared_ptr<const RunData> vocabulary_only(const StoredRun& run) {
 }
 
 void check_is_of_text(const StoredRun& run) {
-  if (run.config.data.kind == "text" && objective_of(run.config.model) == Objective::kNextToken) return;
+  if (run.config.data.kind == "text" && objective_of(run.config.model) == Objective::kNextToken)
+    return;
   throw UserError("this model writes no text",
-                  "it is of kind " + run.config.model.kind + " and was trained on data of kind " + run.config.data.kind,
-                  "use a model that was trained on text to predict the next token", ExitCode::kUsage);
+                  "it is of kind " + run.config.model.kind + " and was trained on data of kind " +
+                      run.config.data.kind,
+                  "use a model that was trained on text to predict the next token",
+                  ExitCode::kUsage);
 }
 
 }  // namespace
@@ -36,8 +39,10 @@ ExitCode run_generate(const Arguments& arguments, Processes& processes) {
   const std::vector<int32_t> prompt = data->vocabulary.encode(arguments.prompt);
   processes.check_plan(run.plan);
   Engine engine = load_model(checkpoint, run, data, processes.connect(arguments.rank_deadline));
-  std::cerr << fmt::format("generate {}: step {}, {}\n", checkpoint.folder().string(), checkpoint.step(), describe(engine.plan()));
-  const std::vector<int32_t> tokens = engine.generate(prompt, arguments.tokens.value_or(100), arguments.sampling);
+  std::cerr << fmt::format("generate {}: step {}, {}\n", checkpoint.folder().string(),
+                           checkpoint.step(), describe(engine.plan()));
+  const std::vector<int32_t> tokens =
+      engine.generate(prompt, arguments.tokens.value_or(100), arguments.sampling);
   const std::string text = data->vocabulary.decode(tokens);
   Document document;
   document["checkpoint"] = checkpoint.folder().string();

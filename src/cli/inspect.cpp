@@ -5,9 +5,9 @@
 #include "base/file.h"
 #include "base/text.h"
 #include "cli/commands.h"
-#include "cli/inspect_checkpoint.h"
-#include "cli/session.h"
-#include "cli/text_table.h"
+#include "cli/print/inspect_checkpoint.h"
+#include "cli/print/text_table.h"
+#include "cli/run/session.h"
 #include "data/text_files.h"
 
 namespace tessera {
@@ -24,9 +24,12 @@ std::string mark_kind(const Mark& mark) {
 }
 
 std::string stamp_text(const Plan& plan) {
-  if (!plan.fingerprint) return "stamp  none: written by hand, it fits every model that has the names of its marks\n";
-  return fmt::format("stamp  graph {}, {}, by tessera {}\n", plan.fingerprint->graph,
-                     counted(static_cast<int64_t>(plan.fingerprint->parameters.size()), "parameter"), plan.fingerprint->version);
+  if (!plan.fingerprint)
+    return "stamp  none: written by hand, it fits every model that has the names of its marks\n";
+  return fmt::format(
+      "stamp  graph {}, {}, by tessera {}\n", plan.fingerprint->graph,
+      counted(static_cast<int64_t>(plan.fingerprint->parameters.size()), "parameter"),
+      plan.fingerprint->version);
 }
 
 Findings inspect_plan(const std::string& file) {
@@ -40,18 +43,23 @@ Findings inspect_plan(const std::string& file) {
   findings.document["marks"] = Document::List{};
   for (const Mark& mark : plan.marks) {
     marks.add({mark_kind(mark), mark.pattern, mark.placement});
-    findings.document["marks"].append(Document::Table{{mark_kind(mark), mark.pattern}, {"placement", mark.placement}});
+    findings.document["marks"].append(
+        Document::Table{{mark_kind(mark), mark.pattern}, {"placement", mark.placement}});
   }
-  findings.document["fingerprint"] = plan.fingerprint ? Document(plan.fingerprint->graph) : Document();
-  findings.text = fmt::format("{} is a plan\n\nmesh   {}\nranks  {}\n", file, plan.meshes.empty() ? "none: one process" : mesh_text(plan),
-                              plan.ranks()) +
-                  stamp_text(plan) + (marks.empty() ? "marks  none: everything is whole on every rank\n" : "\n" + marks.text());
+  findings.document["fingerprint"] =
+      plan.fingerprint ? Document(plan.fingerprint->graph) : Document();
+  findings.text =
+      fmt::format("{} is a plan\n\nmesh   {}\nranks  {}\n", file,
+                  plan.meshes.empty() ? "none: one process" : mesh_text(plan), plan.ranks()) +
+      stamp_text(plan) +
+      (marks.empty() ? "marks  none: everything is whole on every rank\n" : "\n" + marks.text());
   return findings;
 }
 
 /// Tokens, vocabulary and what is to be learned.
 Document text_facts(const std::string& text, const std::string& tokens) {
-  const Vocabulary vocabulary = tokens == "bytes" ? Vocabulary::bytes() : Vocabulary::characters_of(text);
+  const Vocabulary vocabulary =
+      tokens == "bytes" ? Vocabulary::bytes() : Vocabulary::characters_of(text);
   const std::vector<int32_t> list = vocabulary.encode(text);
   Document facts;
   facts["tokens"] = static_cast<int64_t>(list.size());
@@ -61,9 +69,9 @@ Document text_facts(const std::string& text, const std::string& tokens) {
 }
 
 std::string text_line(const std::string& name, const Document& facts) {
-  return fmt::format("  {:<10}  {} tokens, vocabulary {}, bigram entropy {:.4f} nats a token\n", name,
-                     grouped(facts.find("tokens")->as_int()), facts.find("vocabulary")->as_int(),
-                     facts.find("bigram_entropy")->as_double());
+  return fmt::format("  {:<10}  {} tokens, vocabulary {}, bigram entropy {:.4f} nats a token\n",
+                     name, grouped(facts.find("tokens")->as_int()),
+                     facts.find("vocabulary")->as_int(), facts.find("bigram_entropy")->as_double());
 }
 
 Findings inspect_text(const std::string& file) {
@@ -72,9 +80,11 @@ Findings inspect_text(const std::string& file) {
   Findings findings;
   findings.document["kind"] = "text";
   findings.document["size"] = static_cast<int64_t>(text.size());
-  findings.text = fmt::format(
-      "{} is text: {} bytes{}\n\n", file, grouped(static_cast<int64_t>(text.size())),
-      static_cast<int64_t>(text.size()) + 4 > defaults.max_bytes ? " were read, the default of data.max_bytes; there is more" : "");
+  findings.text =
+      fmt::format("{} is text: {} bytes{}\n\n", file, grouped(static_cast<int64_t>(text.size())),
+                  static_cast<int64_t>(text.size()) + 4 > defaults.max_bytes
+                      ? " were read, the default of data.max_bytes; there is more"
+                      : "");
   for (const char* tokens : {"bytes", "characters"}) {
     try {
       findings.document[tokens] = text_facts(text, tokens);
@@ -116,12 +126,15 @@ Findings inspect_config(const Arguments& arguments) {
   findings.document["held_out_" + data->unit + "s"] = data->held_out_units;
   add_bar(findings.document, *data);
   findings.document["plan"] = describe(session.plan);
-  findings.text = fmt::format("{} is a configuration\n\n{}\n", arguments.file, settings_text(*findings.document.find("settings")));
-  findings.text += fmt::format("model  {} parameters; the training step has {} ops\n", grouped(parameters),
-                               grouped(static_cast<int64_t>(graph.ops().size())));
+  findings.text = fmt::format("{} is a configuration\n\n{}\n", arguments.file,
+                              settings_text(*findings.document.find("settings")));
   findings.text +=
-      fmt::format("data   {} {}s to train on, {} held out, {} {}{}\n", grouped(data->train_units), data->unit,
-                  grouped(data->held_out_units), data->unit == "token" ? "vocabulary" : "classes", data->classes, bar_text(*data));
+      fmt::format("model  {} parameters; the training step has {} ops\n", grouped(parameters),
+                  grouped(static_cast<int64_t>(graph.ops().size())));
+  findings.text +=
+      fmt::format("data   {} {}s to train on, {} held out, {} {}{}\n", grouped(data->train_units),
+                  data->unit, grouped(data->held_out_units),
+                  data->unit == "token" ? "vocabulary" : "classes", data->classes, bar_text(*data));
   findings.text += "run    under " + describe(session.plan) + "\n";
   return findings;
 }

@@ -1,4 +1,5 @@
-// Starts a command as several processes, and again when one of them was lost: from the last checkpoint.
+// Starts a command as several processes, and again when one of them was lost: from the last
+// checkpoint.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
@@ -19,9 +20,9 @@
 #include "base/error.h"
 #include "checkpoint/checkpoint.h"
 #include "cli/commands.h"
-#include "cli/rank_watch.h"
-#include "cli/stop_signals.h"
-#include "mpi/mpi_process.h"
+#include "comm/mpi/mpi_process.h"
+#include "launch/rank_watch.h"
+#include "launch/stop_signals.h"
 
 namespace tessera {
 
@@ -44,7 +45,8 @@ std::string out_of(const std::vector<std::string>& words) {
 
 /// Of a mistake the next attempt would find the same; a signal to the whole job was meant.
 bool is_worth_another_attempt(int code) {
-  return code == static_cast<int>(ExitCode::kRankLost) || code == static_cast<int>(ExitCode::kFailure) ||
+  return code == static_cast<int>(ExitCode::kRankLost) ||
+         code == static_cast<int>(ExitCode::kFailure) ||
          code == static_cast<int>(ExitCode::kInternal) || code > 128;
 }
 
@@ -83,7 +85,8 @@ class Child {
     posix_spawnattr_init(&attributes);
     posix_spawnattr_setsigmask(&attributes, &none);  // ours waits for SIGTERM
     posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
-    const int error = posix_spawnp(&process_, words[0].c_str(), &actions, &attributes, arguments.data(), environ);
+    const int error =
+        posix_spawnp(&process_, words[0].c_str(), &actions, &attributes, arguments.data(), environ);
     posix_spawn_file_actions_destroy(&actions);
     posix_spawnattr_destroy(&attributes);
     close(ends[1]);
@@ -99,7 +102,8 @@ class Child {
   /// Takes what it has written, waiting for a little while.  returns  false when it writes no more
   bool read_output(std::string& output) const {
     pollfd waiting{output_, POLLIN, 0};
-    const bool had_ended = has_ended();  // what it started may hold its output still, such as an ssh to a machine that is cut off
+    const bool had_ended = has_ended();  // what it started may hold its output still, such as an
+                                         // ssh to a machine that is cut off
     if (poll(&waiting, 1, kLookMilliseconds) <= 0) return !had_ended;
     std::array<char, 4096> buffer{};
     const ssize_t count = read(output_, buffer.data(), buffer.size());
@@ -118,12 +122,14 @@ class Child {
  private:
   bool has_ended() const {
     siginfo_t info{};
-    return waitid(P_PID, static_cast<id_t>(process_), &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid == process_;
+    return waitid(P_PID, static_cast<id_t>(process_), &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+           info.si_pid == process_;
   }
 
   [[noreturn]] static void cannot_start(const std::string& program, int error) {
     throw UserError("cannot start " + program, std::strerror(error),
-                    "install MPI, such as openmpi-bin, and see that " + program + " is on PATH", ExitCode::kMissingInput);
+                    "install MPI, such as openmpi-bin, and see that " + program + " is on PATH",
+                    ExitCode::kMissingInput);
   }
 
   pid_t process_ = 0;
@@ -149,25 +155,30 @@ Attempt run_to_end(const std::vector<std::string>& words, StopSignals& signals) 
   return attempt;
 }
 
-/// Makes the words of the next attempt: from the last checkpoint, or from the start when there is none yet.
+/// Makes the words of the next attempt: from the last checkpoint, or from the start when there is
+/// none yet.
 std::string prepare_next(std::vector<std::string>& words) {
   const std::string out = out_of(words);
   if (out.empty()) return "from the start: without --out there are no checkpoints";
   RealFileSystem disk;
-  const auto step =
-      disk.is_folder(fs::path(out) / "checkpoints") ? CheckpointFolder(disk, fs::path(out) / "checkpoints").latest() : std::nullopt;
+  const auto step = disk.is_folder(fs::path(out) / "checkpoints")
+                        ? CheckpointFolder(disk, fs::path(out) / "checkpoints").latest()
+                        : std::nullopt;
   if (!step) {
     std::error_code ignored;
     fs::remove(fs::path(out) / "metrics.jsonl", ignored);  // of the steps that are lost
     return "from the start: there is no checkpoint yet";
   }
-  if (std::find(words.begin(), words.end(), "--resume") == words.end()) words.emplace_back("--resume");
+  if (std::find(words.begin(), words.end(), "--resume") == words.end())
+    words.emplace_back("--resume");
   return fmt::format("from the checkpoint of step {}", *step);
 }
 
 std::string lost_text(const Attempt& attempt, const std::string& launcher) {
   if (!attempt.was_left_alone) return fmt::format("launch: rank {} was lost\n", *attempt.lost);
-  return fmt::format("launch: {} did not end after its processes; rank {} was the first of this machine to end\n", launcher, *attempt.lost);
+  return fmt::format(
+      "launch: {} did not end after its processes; rank {} was the first of this machine to end\n",
+      launcher, *attempt.lost);
 }
 
 /// A process that was killed shows in the launcher's code as a signal.
@@ -186,13 +197,15 @@ ExitCode run_launch(const Arguments& arguments) {
     command.push_back(fs::read_symlink("/proc/self/exe").string());
     command.insert(command.end(), words.begin(), words.end());
     const Attempt attempt = run_to_end(command, signals);
-    if (attempt.code > 128 && attempt.lost && !attempt.was_told_to_stop) std::cerr << lost_text(attempt, command.front());
-    if (restarts == arguments.restarts || attempt.was_told_to_stop || !is_worth_another_attempt(attempt.code)) {
+    if (attempt.code > 128 && attempt.lost && !attempt.was_told_to_stop)
+      std::cerr << lost_text(attempt, command.front());
+    if (restarts == arguments.restarts || attempt.was_told_to_stop ||
+        !is_worth_another_attempt(attempt.code)) {
       std::cout << attempt.output << std::flush;
       return as_exit_code(attempt.code);
     }
-    std::cerr << fmt::format("launch: the processes ended with code {}; restart {} of {} {}\n", attempt.code, restarts + 1,
-                             arguments.restarts, prepare_next(words));
+    std::cerr << fmt::format("launch: the processes ended with code {}; restart {} of {} {}\n",
+                             attempt.code, restarts + 1, arguments.restarts, prepare_next(words));
   }
 }
 

@@ -36,7 +36,8 @@ ExitCode run(const Arguments& arguments, const std::string& command, Processes& 
 
 ExitCode run(const std::vector<std::string>& words, Processes& processes) {
   const CommandLine line = parse_command_line(words);
-  if (const auto* arguments = std::get_if<Arguments>(&line)) return run(*arguments, words.front(), processes);
+  if (const auto* arguments = std::get_if<Arguments>(&line))
+    return run(*arguments, words.front(), processes);
   std::cout << std::get<std::string>(line);
   return ExitCode::kDone;
 }
@@ -62,10 +63,11 @@ UserError as_user_error(const std::exception_ptr& thrown) {
   } catch (const UserError& error) {
     return error;
   } catch (const InternalError& error) {
-    return {error.what(), "a promise inside tessera does not hold", "please report it, with the command and its files",
-            ExitCode::kInternal};
+    return {error.what(), "a promise inside tessera does not hold",
+            "please report it, with the command and its files", ExitCode::kInternal};
   } catch (const std::bad_alloc&) {
-    return {"there is not enough memory", "an allocation failed", "train a smaller model or batch, or divide it over more machines",
+    return {"there is not enough memory", "an allocation failed",
+            "train a smaller model or batch, or divide it over more machines",
             ExitCode::kOutOfMemory};
   } catch (const std::exception& error) {
     return {std::string("the program failed: ") + error.what(), "a library reported it",

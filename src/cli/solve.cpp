@@ -8,9 +8,9 @@
 #include "base/document.h"
 #include "base/text.h"
 #include "cli/commands.h"
-#include "cli/session.h"
-#include "cli/stop_signals.h"
-#include "cli/text_table.h"
+#include "cli/print/text_table.h"
+#include "cli/run/session.h"
+#include "launch/stop_signals.h"
 #include "solver/contest_file.h"
 
 namespace tessera {
@@ -39,15 +39,19 @@ std::string binding_text(const std::vector<solver::Moment>& moments) {
   std::vector<std::string> shown;
   for (const solver::Moment moment : moments)
     if (shown.size() < kMostShown) shown.push_back(std::to_string(moment));
-  return fmt::format("memory binds at {}: {}{}", counted(static_cast<int64_t>(moments.size()), "moment"), join(shown, ", "),
+  return fmt::format("memory binds at {}: {}{}",
+                     counted(static_cast<int64_t>(moments.size()), "moment"), join(shown, ", "),
                      moments.size() > kMostShown ? ", ..." : "");
 }
 
 std::string line_of(const solver::Improvement& improvement) {
-  const std::string gap = improvement.cost && improvement.bound ? fmt::format("{:.4f}%", 100 * gap_of(improvement.cost, improvement.bound))
-                                                                : std::string("unknown");
-  return fmt::format("{:8.2f} s  cost {}  bound {}  gap {}  {}", improvement.at.value(), digits(improvement.cost),
-                     digits(improvement.bound), gap, binding_text(improvement.binding));
+  const std::string gap =
+      improvement.cost && improvement.bound
+          ? fmt::format("{:.4f}%", 100 * gap_of(improvement.cost, improvement.bound))
+          : std::string("unknown");
+  return fmt::format("{:8.2f} s  cost {}  bound {}  gap {}  {}", improvement.at.value(),
+                     digits(improvement.cost), digits(improvement.bound), gap,
+                     binding_text(improvement.binding));
 }
 
 Document to_document(const solver::Problem& problem, const solver::Answer& answer, double seconds) {
@@ -56,7 +60,8 @@ Document to_document(const solver::Problem& problem, const solver::Answer& answe
   document["bound"] = json_digits(answer.bound);
   document["optimal"] = answer.proof == solver::Proof::kOptimal;
   document["infeasible"] = answer.proof == solver::Proof::kInfeasible;
-  document["gap"] = answer.cost && answer.bound ? Document(gap_of(answer.cost, answer.bound)) : Document();
+  document["gap"] =
+      answer.cost && answer.bound ? Document(gap_of(answer.cost, answer.bound)) : Document();
   document["proved"] = answer.proved;
   document["seconds_to_best"] = answer.to_best.value();
   document["seconds"] = seconds;
@@ -64,7 +69,8 @@ Document to_document(const solver::Problem& problem, const solver::Answer& answe
   document["edges"] = int64_t{problem.edges()};
   document["binding_moments"] = Document::List{};
   if (!answer.trace.empty())
-    for (const solver::Moment moment : answer.trace.back().binding) document["binding_moments"].append(moment);
+    for (const solver::Moment moment : answer.trace.back().binding)
+      document["binding_moments"].append(moment);
   document["trace"] = Document::List{};
   for (const solver::Improvement& improvement : answer.trace) {
     Document entry;
@@ -75,14 +81,17 @@ Document to_document(const solver::Problem& problem, const solver::Answer& answe
   }
   document["assignment"] = Document::List{};
   if (!answer.assignment) return document;
-  for (const int32_t strategy : *answer.assignment) document["assignment"].append(int64_t{strategy});
+  for (const int32_t strategy : *answer.assignment)
+    document["assignment"].append(int64_t{strategy});
   return document;
 }
 
 std::string to_text(const solver::Problem& problem, const solver::Answer& answer, double seconds) {
-  std::string text = fmt::format("{} nodes, {} edges, {:.2f} s\n", grouped(problem.nodes()), grouped(problem.edges()), seconds);
+  std::string text = fmt::format("{} nodes, {} edges, {:.2f} s\n", grouped(problem.nodes()),
+                                 grouped(problem.edges()), seconds);
   text += fmt::format("  cost    {}\n  bound   {}\n", digits(answer.cost), digits(answer.bound));
-  if (answer.cost && answer.bound) text += fmt::format("  gap     {:.4f}%\n", 100 * gap_of(answer.cost, answer.bound));
+  if (answer.cost && answer.bound)
+    text += fmt::format("  gap     {:.4f}%\n", 100 * gap_of(answer.cost, answer.bound));
   return text + fmt::format("  proved  {}\n", answer.proved);
 }
 
@@ -91,7 +100,9 @@ std::string to_text(const solver::Problem& problem, const solver::Answer& answer
 ExitCode run_solve(const Arguments& arguments) {
   using Clock = std::chrono::steady_clock;
   const auto start = Clock::now();
-  const auto seconds = [start] { return std::chrono::duration<double>(Clock::now() - start).count(); };
+  const auto seconds = [start] {
+    return std::chrono::duration<double>(Clock::now() - start).count();
+  };
   StopSignals signals;
   const solver::Problem problem = solver::read_problem(arguments.file);
   const double reading = seconds();
@@ -108,12 +119,13 @@ ExitCode run_solve(const Arguments& arguments) {
     last = improvement.at.value();
     std::cerr << line_of(improvement) << std::endl;
   };
-  std::cerr << fmt::format("{}: {} nodes, {} edges, read in {:.2f} s", arguments.file, grouped(problem.nodes()), grouped(problem.edges()),
-                           reading)
+  std::cerr << fmt::format("{}: {} nodes, {} edges, read in {:.2f} s", arguments.file,
+                           grouped(problem.nodes()), grouped(problem.edges()), reading)
             << std::endl;
   solver::Answer answer = solver::solve(problem, options);
   answer.to_best += Seconds(reading);
-  print_result(arguments, to_document(problem, answer, seconds()), to_text(problem, answer, seconds()));
+  print_result(arguments, to_document(problem, answer, seconds()),
+               to_text(problem, answer, seconds()));
   if (answer.proof == solver::Proof::kInfeasible) return ExitCode::kNoPlan;
   return answer.assignment ? ExitCode::kDone : ExitCode::kFailure;
 }

@@ -4,13 +4,13 @@
 #include <optional>
 
 #include "cli/commands.h"
-#include "cli/progress.h"
-#include "cli/run_checkpoints.h"
-#include "cli/run_folder.h"
-#include "cli/session.h"
-#include "cli/stop_signals.h"
-#include "cli/text_table.h"
-#include "cli/trainer.h"
+#include "cli/print/progress.h"
+#include "cli/print/text_table.h"
+#include "cli/run/run_checkpoints.h"
+#include "cli/run/run_folder.h"
+#include "cli/run/session.h"
+#include "cli/run/trainer.h"
+#include "launch/stop_signals.h"
 
 namespace tessera {
 namespace {
@@ -38,7 +38,8 @@ Document result_document(const Arguments& arguments, const Training& training) {
   document["loss"] = losses.empty() ? Document() : Document(losses.back());
   document["losses"] = to_document(losses);
   for (const Metric& metric : metrics())
-    document["val_" + std::string(metric.name)] = run.held_out ? Document(metric.of(*run.held_out)) : Document();
+    document["val_" + std::string(metric.name)] =
+        run.held_out ? Document(metric.of(*run.held_out)) : Document();
   if (run.held_out && run.held_out->intersection_over_union)
     document["val_intersection_over_union"] = *run.held_out->intersection_over_union;
   add_bar(document, training.data);
@@ -56,22 +57,29 @@ Document result_document(const Arguments& arguments, const Training& training) {
 
 std::string held_out_text(const Training& training) {
   if (training.run.stopped_by)
-    return fmt::format("stopped    by {} after step {}\n", *training.run.stopped_by, training.engine.step_count());
+    return fmt::format("stopped    by {} after step {}\n", *training.run.stopped_by,
+                       training.engine.step_count());
   const Evaluation& held_out = *training.run.held_out;
   const std::string& unit = training.data.unit;
-  std::string text = fmt::format("held out   {:.4f} nats per {} over {} {}s{}\n           perplexity {:.2f}, ", held_out.loss, unit,
-                                 grouped(held_out.tokens), unit, bar_text(training.data), perplexity(held_out));
+  std::string text = fmt::format(
+      "held out   {:.4f} nats per {} over {} {}s{}\n           perplexity {:.2f}, ", held_out.loss,
+      unit, grouped(held_out.tokens), unit, bar_text(training.data), perplexity(held_out));
   if (held_out.bytes > 0) text += fmt::format("{:.3f} bits a byte, ", bits_per_byte(held_out));
-  if (held_out.intersection_over_union) text += fmt::format("intersection over union {:.3f}, ", *held_out.intersection_over_union);
-  return text + fmt::format("{:.1f}% of the {}s are the likeliest\n", 100 * held_out.accuracy, unit);
+  if (held_out.intersection_over_union)
+    text += fmt::format("intersection over union {:.3f}, ", *held_out.intersection_over_union);
+  return text +
+         fmt::format("{:.1f}% of the {}s are the likeliest\n", 100 * held_out.accuracy, unit);
 }
 
 std::string written_text(const Arguments& arguments, const Training& training) {
   if (arguments.out.empty()) return "";
-  std::string text =
-      fmt::format("written    {0}/plan.json, config.json, metrics.jsonl, logs/rank-*.jsonl, events.out.tfevents.*\n           {1}\n",
-                  arguments.out, training.checkpoint.string());
-  if (training.run.stopped_by) text += fmt::format("go on      tessera train {} --out {} --resume\n", arguments.file, arguments.out);
+  std::string text = fmt::format(
+      "written    {0}/plan.json, config.json, metrics.jsonl, logs/rank-*.jsonl, "
+      "events.out.tfevents.*\n           {1}\n",
+      arguments.out, training.checkpoint.string());
+  if (training.run.stopped_by)
+    text += fmt::format("go on      tessera train {} --out {} --resume\n", arguments.file,
+                        arguments.out);
   return text;
 }
 
@@ -79,13 +87,18 @@ std::string result_text(const Arguments& arguments, const Training& training) {
   const TrainedRun& run = training.run;
   const Plan& plan = training.engine.plan();
   const auto& steps = run.fit.steps;
-  std::string text = fmt::format("trained    {} under {}\n", counted(static_cast<int64_t>(steps.size()), "step"), describe(plan));
+  std::string text =
+      fmt::format("trained    {} under {}\n", counted(static_cast<int64_t>(steps.size()), "step"),
+                  describe(plan));
   if (!steps.empty())
-    text += fmt::format("loss       {:.4f} at the first step, {:.4f} at the last\n", steps.front().loss, steps.back().loss);
+    text += fmt::format("loss       {:.4f} at the first step, {:.4f} at the last\n",
+                        steps.front().loss, steps.back().loss);
   text += held_out_text(training);
-  text += fmt::format("speed      {} tok/s, {} tok/s/dev\n", grouped(std::llround(run.tokens_per_second)),
+  text += fmt::format("speed      {} tok/s, {} tok/s/dev\n",
+                      grouped(std::llround(run.tokens_per_second)),
                       grouped(std::llround(run.tokens_per_second / plan.ranks())));
-  text += fmt::format("memory     {} at the peak of a rank\n", to_text(training.engine.runtime().peak_bytes()));
+  text += fmt::format("memory     {} at the peak of a rank\n",
+                      to_text(training.engine.runtime().peak_bytes()));
   if (!training.trace.empty()) text += "trace      " + training.trace + "\n";
   return text + written_text(arguments, training);
 }
@@ -105,23 +118,27 @@ std::filesystem::path trace_path(const std::string& wanted, const Engine& engine
 void resume(Engine& engine, const Checkpoint& checkpoint) {
   restore(engine, checkpoint);
   std::cerr << fmt::format("resume {}: step {}\n", checkpoint.folder().string(), checkpoint.step())
-            << changed_settings(*checkpoint.state().find("settings"), resolved_settings(engine.config()));
+            << changed_settings(*checkpoint.state().find("settings"),
+                                resolved_settings(engine.config()));
 }
 
 }  // namespace
 
 ExitCode run_train(const Arguments& arguments, Processes& processes) {
-  // Without a folder there is nothing to save, and signals end the run as they end any program; but of several processes each first says
-  // what ended them.
+  // Without a folder there is nothing to save, and signals end the run as they end any program; but
+  // of several processes each first says what ended them.
   std::optional<StopSignals> signals;
   if (!arguments.out.empty() || processes.are_several()) signals.emplace();
   RealFileSystem disk;
   const auto resumed = open_resumed(disk, arguments);
-  Session session = open_session(arguments, resumed ? std::optional(stored_run(*resumed).plan) : std::nullopt);
+  Session session =
+      open_session(arguments, resumed ? std::optional(stored_run(*resumed).plan) : std::nullopt);
   const auto data = load_data_of(session.config);
   processes.check_plan(session.plan);
-  Engine engine(session.config, session.plan, data, {.runtime = processes.connect(arguments.rank_deadline), .draw = !resumed});
-  std::cerr << fmt::format("train {}: {} {}s, {}\n", arguments.file, grouped(data->train_units), data->unit, describe(engine.plan()));
+  Engine engine(session.config, session.plan, data,
+                {.runtime = processes.connect(arguments.rank_deadline), .draw = !resumed});
+  std::cerr << fmt::format("train {}: {} {}s, {}\n", arguments.file, grouped(data->train_units),
+                           data->unit, describe(engine.plan()));
   if (resumed) resume(engine, *resumed);
   std::optional<RunFolder> folder;
   std::optional<RunCheckpoints> checkpoints;
@@ -129,9 +146,11 @@ ExitCode run_train(const Arguments& arguments, Processes& processes) {
     folder.emplace(arguments.out, engine);
     checkpoints.emplace(disk, arguments.out, engine);
   }
-  Training training{engine, *data, {}, resumed ? std::optional(resumed->step()) : std::nullopt, {}, {}};
+  Training training{engine, *data, {}, resumed ? std::optional(resumed->step()) : std::nullopt,
+                    {},     {}};
   std::optional<TraceFile> trace;
-  if (!arguments.trace.empty()) trace.emplace(engine, trace_path(arguments.trace, engine), arguments.trace_steps);
+  if (!arguments.trace.empty())
+    trace.emplace(engine, trace_path(arguments.trace, engine), arguments.trace_steps);
   training.run = train_to_end(engine, {.folder = folder ? &*folder : nullptr,
                                        .checkpoints = checkpoints ? &*checkpoints : nullptr,
                                        .signals = arguments.out.empty() ? nullptr : &*signals,

@@ -3,10 +3,10 @@
 #include <iostream>
 
 #include "cli/commands.h"
-#include "cli/progress.h"
-#include "cli/session.h"
-#include "cli/text_table.h"
-#include "cli/verify_report.h"
+#include "cli/print/progress.h"
+#include "cli/print/text_table.h"
+#include "cli/print/verify_report.h"
+#include "cli/run/session.h"
 
 namespace tessera {
 
@@ -15,8 +15,8 @@ ExitCode run_verify(const Arguments& arguments) {
   const auto data = load_data_of(session.config);
   VerifyOptions options;
   if (arguments.steps) options.steps = *arguments.steps;
-  std::cerr << fmt::format("verify {}: {} against the serial program, {}\n", arguments.file, describe(session.plan),
-                           counted(options.steps, "step"));
+  std::cerr << fmt::format("verify {}: {} against the serial program, {}\n", arguments.file,
+                           describe(session.plan), counted(options.steps, "step"));
   VerifyReport report;
   {
     Progress progress(options.steps);

@@ -19,7 +19,8 @@ int64_t size_of(StoredType type);
 class StoredArray {
  public:
   /// `bytes` has the elements from `offset` on, row-major.
-  StoredArray(std::string file, std::string bytes, size_t offset, StoredType type, bool big_endian, std::vector<int64_t> shape);
+  StoredArray(std::string file, std::string bytes, size_t offset, StoredType type, bool big_endian,
+              std::vector<int64_t> shape);
 
   const std::string& file() const { return file_; }
   StoredType type() const { return type_; }
@@ -29,7 +30,9 @@ class StoredArray {
   /// Element `index` in row-major order.
   double at(int64_t index) const;
   /// The byte of the file at which it stands.
-  int64_t offset_of(int64_t index) const { return static_cast<int64_t>(offset_) + index * size_of(type_); }
+  int64_t offset_of(int64_t index) const {
+    return static_cast<int64_t>(offset_) + index * size_of(type_);
+  }
   uint64_t fingerprint() const;
 
  private:
@@ -55,17 +58,20 @@ struct LabelledArrays {
   StoredArray images;  // [N,C,H,W] or [N,H,W]
   StoredArray labels;  // [N], or a label a pixel: [N,H,W]
 };
-/// Records of labels and 3 x 32 x 32 bytes, of all files in order; of the two labels of CIFAR-100 the fine one.
+/// Records of labels and 3 x 32 x 32 bytes, of all files in order; of the two labels of CIFAR-100
+/// the fine one.
 ///   requires  classes is 10 or 100
-///   throws    UserError: 66 a file cannot be read, 65 it is empty or ends within a record, with the offset
-///   source    www.cs.toronto.edu/~kriz/cifar.html, "binary version"
+///   throws    UserError: 66 a file cannot be read, 65 it is empty or ends within a record, with
+///   the offset source    www.cs.toronto.edu/~kriz/cifar.html, "binary version"
 LabelledArrays read_cifar(const std::vector<std::filesystem::path>& files, int64_t classes);
 
-/// Images and labels as samples: bytes become numbers in [0, 1], others stay; images [N,H,W] get a channel.
+/// Images and labels as samples: bytes become numbers in [0, 1], others stay; images [N,H,W] get a
+/// channel.
 ///
 ///   fields   images f32[C,H,W], labels i32[] or i32[H,W]
 ///   classes  `classes`, or for 0 the largest label and one
-///   throws   UserError (65): not as many labels as images, a shape that is none of the above, labels that are not whole numbers, or one
+///   throws   UserError (65): not as many labels as images, a shape that is none of the above,
+///   labels that are not whole numbers, or one
 ///            outside [0, classes), with its file and offset
 class ArrayImages : public Dataset {
  public:
@@ -80,13 +86,15 @@ class ArrayImages : public Dataset {
   int64_t classes_;
 };
 
-/// Tokens of an array of whole numbers, row after row as one text; `vocabulary` 0: whatever they are.
-/// throws  UserError (65): not whole numbers, or one outside [0, vocabulary), with its offset
+/// Tokens of an array of whole numbers, row after row as one text; `vocabulary` 0: whatever they
+/// are. throws  UserError (65): not whole numbers, or one outside [0, vocabulary), with its offset
 std::vector<int32_t> tokens_of(const StoredArray& array, int64_t vocabulary);
 
-/// Tokens of lines of JSON, each {"tokens": [1, 2, ...]} or [1, 2, ...], joined in order; empty lines are left out.
-/// throws  UserError: 66 a file cannot be read, 65 with file and line: a line that is neither, a token that is no whole number or outside
+/// Tokens of lines of JSON, each {"tokens": [1, 2, ...]} or [1, 2, ...], joined in order; empty
+/// lines are left out. throws  UserError: 66 a file cannot be read, 65 with file and line: a line
+/// that is neither, a token that is no whole number or outside
 ///         [0, vocabulary)
-std::vector<int32_t> read_token_lines(const std::vector<std::filesystem::path>& files, int64_t vocabulary);
+std::vector<int32_t> read_token_lines(const std::vector<std::filesystem::path>& files,
+                                      int64_t vocabulary);
 
 }  // namespace tessera

@@ -6,8 +6,8 @@
 #include <bit>
 #include <cstring>
 
-#include "base/error_testing.h"
 #include "base/file.h"
+#include "base/testing/error.h"
 
 namespace tessera {
 namespace {
@@ -22,14 +22,18 @@ class ArrayFiles : public testing::Test {
   std::string written(const std::string& name, const std::string& bytes) {
     const auto folder = std::filesystem::path(testing::TempDir()) / "tessera_array_files";
     std::filesystem::create_directories(folder);
-    const std::string file = (folder / (std::string(testing::UnitTest::GetInstance()->current_test_info()->name()) + name)).string();
+    const std::string file =
+        (folder /
+         (std::string(testing::UnitTest::GetInstance()->current_test_info()->name()) + name))
+            .string();
     write_file(file, bytes);
     return file;
   }
   /// The message with the file's folder and name as FILE.
   static std::string refusal(const std::string& file, const std::function<void()>& act) {
     std::string message = message_of(ExitCode::kBadData, act);
-    for (size_t at = message.find(file); at != std::string::npos; at = message.find(file)) message.replace(at, file.size(), "FILE");
+    for (size_t at = message.find(file); at != std::string::npos; at = message.find(file))
+      message.replace(at, file.size(), "FILE");
     return message;
   }
 };
@@ -53,9 +57,10 @@ std::string little_endian(std::initializer_list<T> values) {
 }
 
 /// As numpy.save writes it, but for the padding of the header.
-std::string npy(const std::string& descr, const std::string& shape, const std::string& data, int version = 1,
-                const std::string& order = "False") {
-  const std::string header = "{'descr': '" + descr + "', 'fortran_order': " + order + ", 'shape': " + shape + ", }\n";
+std::string npy(const std::string& descr, const std::string& shape, const std::string& data,
+                int version = 1, const std::string& order = "False") {
+  const std::string header =
+      "{'descr': '" + descr + "', 'fortran_order': " + order + ", 'shape': " + shape + ", }\n";
   const auto length = static_cast<int>(header.size());
   std::string bytes = "\x93NUMPY" + bytes_of({version, 0, length % 256, length / 256});
   if (version == 2) bytes += bytes_of({0, 0});
@@ -71,12 +76,15 @@ std::vector<double> elements(const StoredArray& array) {
 // ---- IDX ----
 
 TEST_F(ArrayFiles, IdxOfBytesAndOfBigEndianNumbers) {
-  const StoredArray bytes = read_idx(written("a", bytes_of({0, 0, 8, 2, 0, 0, 0, 2, 0, 0, 0, 3, 1, 2, 3, 4, 5, 255})));
+  const StoredArray bytes =
+      read_idx(written("a", bytes_of({0, 0, 8, 2, 0, 0, 0, 2, 0, 0, 0, 3, 1, 2, 3, 4, 5, 255})));
   EXPECT_THAT(bytes.shape(), ElementsAre(2, 3));
   EXPECT_THAT(elements(bytes), ElementsAre(1, 2, 3, 4, 5, 255));
-  const StoredArray shorts = read_idx(written("b", bytes_of({0, 0, 0x0b, 1, 0, 0, 0, 2, 1, 2, 255, 254})));
+  const StoredArray shorts =
+      read_idx(written("b", bytes_of({0, 0, 0x0b, 1, 0, 0, 0, 2, 1, 2, 255, 254})));
   EXPECT_THAT(elements(shorts), ElementsAre(258, -2));
-  const StoredArray floats = read_idx(written("c", bytes_of({0, 0, 0x0d, 1, 0, 0, 0, 1, 0x3f, 0xc0, 0, 0})));
+  const StoredArray floats =
+      read_idx(written("c", bytes_of({0, 0, 0x0d, 1, 0, 0, 0, 1, 0x3f, 0xc0, 0, 0})));
   EXPECT_THAT(elements(floats), ElementsAre(1.5));
 }
 
@@ -86,7 +94,8 @@ TEST_F(ArrayFiles, IdxThatIsNone) {
             "'FILE' is no IDX file\n"
             "  why: such a file begins with two zero bytes, a type and the number of dims\n"
             "  fix: give an uncompressed file such as train-images-idx3-ubyte");
-  EXPECT_THAT(message_of(ExitCode::kBadData, [&] { read_idx(written("b", "")); }), HasSubstr("is no IDX file"));
+  EXPECT_THAT(message_of(ExitCode::kBadData, [&] { read_idx(written("b", "")); }),
+              HasSubstr("is no IDX file"));
 }
 
 TEST_F(ArrayFiles, IdxOfAnUnknownTypeOrWithoutDims) {
@@ -95,7 +104,9 @@ TEST_F(ArrayFiles, IdxOfAnUnknownTypeOrWithoutDims) {
             "'FILE' has elements of type 0x0a at offset 2\n"
             "  why: IDX has 0x08 u8, 0x09 i8, 0x0b i16, 0x0c i32, 0x0d f32 and 0x0e f64\n"
             "  fix: give an uncompressed file such as train-images-idx3-ubyte");
-  EXPECT_THAT(message_of(ExitCode::kBadData, [&] { read_idx(written("b", bytes_of({0, 0, 8, 0}))); }), HasSubstr("has 0 dims at offset 3"));
+  EXPECT_THAT(
+      message_of(ExitCode::kBadData, [&] { read_idx(written("b", bytes_of({0, 0, 8, 0}))); }),
+      HasSubstr("has 0 dims at offset 3"));
 }
 
 // Cut at every byte, and one byte too long: each is refused, none crashes.
@@ -111,30 +122,42 @@ TEST_F(ArrayFiles, IdxCutOffAnywhereOrTooLong) {
             "  why: the extents of 2 dims end at offset 12; the file has 9 bytes\n"
             "  fix: copy or download the file again, uncompressed");
   const std::string data = written("b", whole.substr(0, 16));
-  EXPECT_EQ(refusal(data, [&] { read_idx(data); }),
-            "'FILE' is cut off\n"
-            "  why: its header, up to offset 12, says u8[2,3], which is 6 bytes more; the file has 4\n"
-            "  fix: copy or download the file again, uncompressed");
+  EXPECT_EQ(
+      refusal(data, [&] { read_idx(data); }),
+      "'FILE' is cut off\n"
+      "  why: its header, up to offset 12, says u8[2,3], which is 6 bytes more; the file has 4\n"
+      "  fix: copy or download the file again, uncompressed");
   const std::string longer = written("c", whole + "x");
-  EXPECT_THAT(refusal(longer, [&] { read_idx(longer); }), HasSubstr("'FILE' goes on after its end"));
+  EXPECT_THAT(refusal(longer, [&] { read_idx(longer); }),
+              HasSubstr("'FILE' goes on after its end"));
 }
 
 TEST_F(ArrayFiles, IdxWithExtentsBeyondAllMemory) {
-  const std::string file = written("a", bytes_of({0, 0, 14, 3, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255}));
-  EXPECT_THAT(refusal(file, [&] { read_idx(file); }), HasSubstr("'FILE' says that it is too large to be read"));
+  const std::string file = written(
+      "a", bytes_of({0, 0, 14, 3, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255}));
+  EXPECT_THAT(refusal(file, [&] { read_idx(file); }),
+              HasSubstr("'FILE' says that it is too large to be read"));
 }
 
 // ---- .npy ----
 
 TEST_F(ArrayFiles, NpyOfEveryTypeAndBothVersions) {
-  const StoredArray floats = read_npy(written("a", npy("<f4", "(2, 2)", little_endian<float>({1, -2, 0.5f, 3}))));
+  const StoredArray floats =
+      read_npy(written("a", npy("<f4", "(2, 2)", little_endian<float>({1, -2, 0.5f, 3}))));
   EXPECT_THAT(floats.shape(), ElementsAre(2, 2));
   EXPECT_THAT(elements(floats), ElementsAre(1, -2, 0.5, 3));
-  EXPECT_THAT(elements(read_npy(written("b", npy("<f8", "(1,)", little_endian<double>({0.1}), 2)))), ElementsAre(0.1));
-  EXPECT_THAT(elements(read_npy(written("c", npy("<i4", "(2,)", little_endian<int32_t>({-7, 1 << 30}))))), ElementsAre(-7, 1 << 30));
-  EXPECT_THAT(elements(read_npy(written("d", npy("<i8", "(1,)", little_endian<int64_t>({1LL << 40}))))), ElementsAre(1LL << 40));
-  EXPECT_THAT(elements(read_npy(written("e", npy("|u1", "(3,)", bytes_of({0, 1, 255}))))), ElementsAre(0, 1, 255));
-  EXPECT_THAT(read_npy(written("f", npy("<f4", "()", little_endian<float>({4})))).shape(), ElementsAre());
+  EXPECT_THAT(elements(read_npy(written("b", npy("<f8", "(1,)", little_endian<double>({0.1}), 2)))),
+              ElementsAre(0.1));
+  EXPECT_THAT(
+      elements(read_npy(written("c", npy("<i4", "(2,)", little_endian<int32_t>({-7, 1 << 30}))))),
+      ElementsAre(-7, 1 << 30));
+  EXPECT_THAT(
+      elements(read_npy(written("d", npy("<i8", "(1,)", little_endian<int64_t>({1LL << 40}))))),
+      ElementsAre(1LL << 40));
+  EXPECT_THAT(elements(read_npy(written("e", npy("|u1", "(3,)", bytes_of({0, 1, 255}))))),
+              ElementsAre(0, 1, 255));
+  EXPECT_THAT(read_npy(written("f", npy("<f4", "()", little_endian<float>({4})))).shape(),
+              ElementsAre());
 }
 
 TEST_F(ArrayFiles, NpyThatIsNotRead) {
@@ -149,9 +172,11 @@ TEST_F(ArrayFiles, NpyThatIsNotRead) {
             "  why: little-endian '<f4', '<f8', '<i4', '<i8' and '|u1' are read\n"
             "  fix: convert the array with numpy's astype and save it again");
   const std::string fortran = written("c", npy("<f4", "(1,)", "abcd", 1, "True"));
-  EXPECT_THAT(refusal(fortran, [&] { read_npy(fortran); }), HasSubstr("'FILE' has its elements in Fortran order"));
+  EXPECT_THAT(refusal(fortran, [&] { read_npy(fortran); }),
+              HasSubstr("'FILE' has its elements in Fortran order"));
   const std::string version = written("d", npy("<f4", "(1,)", "abcd", 3));
-  EXPECT_THAT(refusal(version, [&] { read_npy(version); }), HasSubstr("'FILE' has version 3 at offset 6"));
+  EXPECT_THAT(refusal(version, [&] { read_npy(version); }),
+              HasSubstr("'FILE' has version 3 at offset 6"));
   for (const std::string shape : {"(-1,)", "(a,)", "3", "(99999999999999999999,)"})
     EXPECT_THROW(read_npy(written("e", npy("<f4", shape, "abcd"))), UserError) << shape;
   const std::string large = written("f", npy("<f8", "(999999999999, 999999999999)", ""));
@@ -163,18 +188,22 @@ TEST_F(ArrayFiles, NpyCutOffAnywhere) {
   for (size_t length = 0; length < whole.size(); ++length)
     EXPECT_THROW(read_npy(written("cut", whole.substr(0, length))), UserError) << length;
   const std::string file = written("a", whole.substr(0, 30));
-  EXPECT_THAT(refusal(file, [&] { read_npy(file); }), HasSubstr("'FILE' is cut off within its header"));
+  EXPECT_THAT(refusal(file, [&] { read_npy(file); }),
+              HasSubstr("'FILE' is cut off within its header"));
 }
 
 // ---- CIFAR ----
 
 std::string cifar_record(int labels, int label, int pixel) {
-  return std::string(static_cast<size_t>(labels - 1), '\x09') + static_cast<char>(label) + std::string(3072, static_cast<char>(pixel));
+  return std::string(static_cast<size_t>(labels - 1), '\x09') + static_cast<char>(label) +
+         std::string(3072, static_cast<char>(pixel));
 }
 
 TEST_F(ArrayFiles, CifarOfBothKinds) {
   const LabelledArrays ten =
-      read_cifar({written("a", cifar_record(1, 3, 10) + cifar_record(1, 4, 20)), written("b", cifar_record(1, 5, 30))}, 10);
+      read_cifar({written("a", cifar_record(1, 3, 10) + cifar_record(1, 4, 20)),
+                  written("b", cifar_record(1, 5, 30))},
+                 10);
   EXPECT_THAT(ten.images.shape(), ElementsAre(3, 3, 32, 32));
   EXPECT_THAT(elements(ten.labels), ElementsAre(3, 4, 5));
   EXPECT_EQ(ten.images.at(3072), 20);
@@ -186,43 +215,56 @@ TEST_F(ArrayFiles, CifarOfTheWrongKindOrCutOff) {
   const std::string file = written("a", cifar_record(1, 3, 10) + "xx");
   EXPECT_EQ(refusal(file, [&] { read_cifar({file}, 10); }),
             "'FILE' ends within the record at offset 3073\n"
-            "  why: a record of CIFAR-10 is 3073 bytes, 1 of the label and 3072 of the image; the file has 3075 bytes\n"
-            "  fix: give the files of the binary version, or set data.classes to the other kind, 10 or 100");
-  EXPECT_THAT(message_of(ExitCode::kBadData, [&] { read_cifar({written("b", "")}, 10); }), HasSubstr("is empty"));
+            "  why: a record of CIFAR-10 is 3073 bytes, 1 of the label and 3072 of the image; the "
+            "file has 3075 bytes\n"
+            "  fix: give the files of the binary version, or set data.classes to the other kind, "
+            "10 or 100");
+  EXPECT_THAT(message_of(ExitCode::kBadData, [&] { read_cifar({written("b", "")}, 10); }),
+              HasSubstr("is empty"));
 }
 
 // ---- samples ----
 
-StoredArray array(const std::string& file, const std::vector<int64_t>& shape, const std::string& bytes) {
+StoredArray array(const std::string& file, const std::vector<int64_t>& shape,
+                  const std::string& bytes) {
   return {file, bytes, 0, StoredType::kU8, false, shape};
 }
 
 TEST(ArrayImages, BytesBecomeFractionsAndGreyImagesGetAChannel) {
-  const ArrayImages data({array("x", {2, 1, 2}, bytes_of({0, 255, 51, 102})), array("y", {2}, bytes_of({1, 4}))}, 0);
+  const ArrayImages data(
+      {array("x", {2, 1, 2}, bytes_of({0, 255, 51, 102})), array("y", {2}, bytes_of({1, 4}))}, 0);
   EXPECT_EQ(data.fields()[0].type, (TensorType{DType::kF32, {1, 1, 2}}));
   EXPECT_EQ(data.classes(), 5);  // the largest label and one
   Batch batch;
   batch.resize(data.fields(), 1);
   data.write(1, 0, batch);
-  EXPECT_THAT(batch.at("images").values<float>(), ElementsAre(51 * (1.0f / 255), 102 * (1.0f / 255)));
+  EXPECT_THAT(batch.at("images").values<float>(),
+              ElementsAre(51 * (1.0f / 255), 102 * (1.0f / 255)));
   EXPECT_THAT(batch.at("labels").values<int32_t>(), ElementsAre(4));
 }
 
 TEST(ArrayImages, ALabelAPixel) {
-  const ArrayImages data({array("x", {1, 2, 1, 2}, "abcd"), array("y", {1, 1, 2}, bytes_of({0, 2}))}, 3);
+  const ArrayImages data(
+      {array("x", {1, 2, 1, 2}, "abcd"), array("y", {1, 1, 2}, bytes_of({0, 2}))}, 3);
   EXPECT_EQ(data.fields()[1].type, (TensorType{DType::kI32, {1, 2}}));
 }
 
 TEST(ArrayImages, WhatDoesNotFitIsRefused) {
-  EXPECT_EQ(message_of(ExitCode::kBadData, [] { ArrayImages({array("x", {2, 1, 1}, "ab"), array("y", {3}, "abc")}, 0); }),
-            "the labels do not fit the images: 'x' u8[2,1,1] and 'y' u8[3]\n"
-            "  why: there are as many of the one as of the other, and one at least\n"
-            "  fix: give the two files of one data set");
-  EXPECT_EQ(message_of(ExitCode::kBadData, [] { ArrayImages({array("x", {2, 1, 1}, "ab"), array("y", {2}, bytes_of({1, 7}))}, 5); }),
-            "'y' has the label 7 at offset 1\n"
-            "  why: a label is at least 0 and below 5\n"
-            "  fix: set data.classes to the number of classes, or correct the file");
-  EXPECT_THAT(message_of(ExitCode::kBadData, [] { ArrayImages({array("x", {2}, "ab"), array("y", {2}, "ab")}, 0); }),
+  EXPECT_EQ(
+      message_of(ExitCode::kBadData,
+                 [] { ArrayImages({array("x", {2, 1, 1}, "ab"), array("y", {3}, "abc")}, 0); }),
+      "the labels do not fit the images: 'x' u8[2,1,1] and 'y' u8[3]\n"
+      "  why: there are as many of the one as of the other, and one at least\n"
+      "  fix: give the two files of one data set");
+  EXPECT_EQ(
+      message_of(
+          ExitCode::kBadData,
+          [] { ArrayImages({array("x", {2, 1, 1}, "ab"), array("y", {2}, bytes_of({1, 7}))}, 5); }),
+      "'y' has the label 7 at offset 1\n"
+      "  why: a label is at least 0 and below 5\n"
+      "  fix: set data.classes to the number of classes, or correct the file");
+  EXPECT_THAT(message_of(ExitCode::kBadData,
+                         [] { ArrayImages({array("x", {2}, "ab"), array("y", {2}, "ab")}, 0); }),
               HasSubstr("no images"));
 }
 
@@ -247,11 +289,16 @@ TEST_F(ArrayFiles, LinesThatAreNoTokensAreNamed) {
 }
 
 TEST_F(ArrayFiles, TokensOfAnArray) {
-  EXPECT_THAT(tokens_of(read_npy(written("a", npy("<i8", "(2, 2)", little_endian<int64_t>({1, 2, 3, 4})))), 5), ElementsAre(1, 2, 3, 4));
+  EXPECT_THAT(
+      tokens_of(read_npy(written("a", npy("<i8", "(2, 2)", little_endian<int64_t>({1, 2, 3, 4})))),
+                5),
+      ElementsAre(1, 2, 3, 4));
   const std::string file = written("b", npy("<i4", "(2,)", little_endian<int32_t>({1, -3})));
-  EXPECT_THAT(refusal(file, [&] { tokens_of(read_npy(file), 0); }), HasSubstr("'FILE' has the token -3 at offset "));
+  EXPECT_THAT(refusal(file, [&] { tokens_of(read_npy(file), 0); }),
+              HasSubstr("'FILE' has the token -3 at offset "));
   const std::string floats = written("c", npy("<f4", "(1,)", "abcd"));
-  EXPECT_THAT(refusal(floats, [&] { tokens_of(read_npy(floats), 0); }), HasSubstr("'FILE' holds no tokens"));
+  EXPECT_THAT(refusal(floats, [&] { tokens_of(read_npy(floats), 0); }),
+              HasSubstr("'FILE' holds no tokens"));
 }
 
 }  // namespace

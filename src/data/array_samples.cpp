@@ -26,18 +26,21 @@ std::string shape_text(const StoredArray& array) {
 
 void check_shapes(const LabelledArrays& arrays) {
   const auto &images = arrays.images.shape(), &labels = arrays.labels.shape();
-  const std::string both =
-      "'" + arrays.images.file() + "' " + shape_text(arrays.images) + " and '" + arrays.labels.file() + "' " + shape_text(arrays.labels);
+  const std::string both = "'" + arrays.images.file() + "' " + shape_text(arrays.images) +
+                           " and '" + arrays.labels.file() + "' " + shape_text(arrays.labels);
   if (images.size() != 3 && images.size() != 4)
     refuse("no images: " + both, "images are [N,H,W] or [N,C,H,W]", "reshape the array of images");
-  if (!arrays.labels.is_whole()) refuse("no labels: " + both, "labels are whole numbers", "convert the array of labels");
+  if (!arrays.labels.is_whole())
+    refuse("no labels: " + both, "labels are whole numbers", "convert the array of labels");
   const bool of_images = labels.size() == 1;
-  const bool of_pixels = labels.size() == 3 && labels[1] == images[images.size() - 2] && labels[2] == images.back();
+  const bool of_pixels =
+      labels.size() == 3 && labels[1] == images[images.size() - 2] && labels[2] == images.back();
   if (!of_images && !of_pixels)
-    refuse("the labels do not fit the images: " + both, "labels are [N], one an image, or [N,H,W], one a pixel",
-           "reshape the array of labels");
+    refuse("the labels do not fit the images: " + both,
+           "labels are [N], one an image, or [N,H,W], one a pixel", "reshape the array of labels");
   if (labels[0] != images[0] || labels[0] == 0)
-    refuse("the labels do not fit the images: " + both, "there are as many of the one as of the other, and one at least",
+    refuse("the labels do not fit the images: " + both,
+           "there are as many of the one as of the other, and one at least",
            "give the two files of one data set");
 }
 
@@ -51,12 +54,14 @@ std::vector<Field> image_fields(const LabelledArrays& arrays) {
 }
 
 /// The largest of whole numbers that are all in [0, limit).
-int64_t largest_of(const StoredArray& array, std::string_view what, int64_t limit, const std::string& fix) {
+int64_t largest_of(const StoredArray& array, std::string_view what, int64_t limit,
+                   const std::string& fix) {
   double largest = 0;
   for (int64_t i = 0; i < array.size(); ++i) {
     const double value = array.at(i);
     if (value < 0 || value >= static_cast<double>(limit))
-      refuse(fmt::format("'{}' has the {} {} at offset {}", array.file(), what, static_cast<int64_t>(value), array.offset_of(i)),
+      refuse(fmt::format("'{}' has the {} {} at offset {}", array.file(), what,
+                         static_cast<int64_t>(value), array.offset_of(i)),
              fmt::format("a {} is at least 0 and below {}", what, limit), fix);
     largest = std::max(largest, value);
   }
@@ -66,10 +71,12 @@ int64_t largest_of(const StoredArray& array, std::string_view what, int64_t limi
 constexpr int64_t kMostClasses = 1 << 24;
 
 /// Tokens of one line, appended.
-void append_tokens(std::string_view line, const std::string& where, int64_t limit, std::vector<int32_t>& tokens) {
+void append_tokens(std::string_view line, const std::string& where, int64_t limit,
+                   std::vector<int32_t>& tokens) {
   Document document;
   const auto is_wrong = [&](const std::string& why) {
-    refuse(where + " is no line of tokens", why, "write {\"tokens\": [1, 2, 3]} or [1, 2, 3] on a line of its own");
+    refuse(where + " is no line of tokens", why,
+           "write {\"tokens\": [1, 2, 3]} or [1, 2, 3] on a line of its own");
   };
   try {
     document = parse_json(line, where);
@@ -79,9 +86,11 @@ void append_tokens(std::string_view line, const std::string& where, int64_t limi
   const Document* list = document.is_table() ? document.find("tokens") : &document;
   if (!list || !list->is_list()) is_wrong("it is neither a list nor a table with a list 'tokens'");
   for (const Document& token : list->as_list()) {
-    if (!token.is_int()) is_wrong("a token is a whole number, and one of these is " + to_json(token));
+    if (!token.is_int())
+      is_wrong("a token is a whole number, and one of these is " + to_json(token));
     if (token.as_int() < 0 || token.as_int() >= limit)
-      refuse(fmt::format("{} has the token {}", where, token.as_int()), fmt::format("a token is at least 0 and below {}", limit),
+      refuse(fmt::format("{} has the token {}", where, token.as_int()),
+             fmt::format("a token is at least 0 and below {}", limit),
              "set data.vocabulary to the number of different tokens, or correct the file");
     tokens.push_back(static_cast<int32_t>(token.as_int()));
   }
@@ -89,9 +98,11 @@ void append_tokens(std::string_view line, const std::string& where, int64_t limi
 
 }  // namespace
 
-ArrayImages::ArrayImages(LabelledArrays arrays, int64_t classes) : Dataset(image_fields(arrays)), arrays_(std::move(arrays)) {
-  const int64_t largest = largest_of(arrays_.labels, "label", classes > 0 ? classes : kMostClasses,
-                                     "set data.classes to the number of classes, or correct the file");
+ArrayImages::ArrayImages(LabelledArrays arrays, int64_t classes)
+    : Dataset(image_fields(arrays)), arrays_(std::move(arrays)) {
+  const int64_t largest =
+      largest_of(arrays_.labels, "label", classes > 0 ? classes : kMostClasses,
+                 "set data.classes to the number of classes, or correct the file");
   classes_ = classes > 0 ? classes : largest + 1;
 }
 
@@ -103,25 +114,30 @@ void ArrayImages::write(int64_t sample, int64_t row, Batch& batch) const {
   const float scale = arrays_.images.type() == StoredType::kU8 ? 1.0f / 255 : 1.0f;
   const auto pixels = batch.row<float>("images", row);
   const auto labels = batch.row<int32_t>(kLabels, row);
-  const auto first = sample * static_cast<int64_t>(pixels.size()), first_label = sample * static_cast<int64_t>(labels.size());
-  for (size_t i = 0; i < pixels.size(); ++i) pixels[i] = scale * static_cast<float>(arrays_.images.at(first + static_cast<int64_t>(i)));
-  for (size_t i = 0; i < labels.size(); ++i) labels[i] = static_cast<int32_t>(arrays_.labels.at(first_label + static_cast<int64_t>(i)));
+  const auto first = sample * static_cast<int64_t>(pixels.size()),
+             first_label = sample * static_cast<int64_t>(labels.size());
+  for (size_t i = 0; i < pixels.size(); ++i)
+    pixels[i] = scale * static_cast<float>(arrays_.images.at(first + static_cast<int64_t>(i)));
+  for (size_t i = 0; i < labels.size(); ++i)
+    labels[i] = static_cast<int32_t>(arrays_.labels.at(first_label + static_cast<int64_t>(i)));
 }
 
 std::vector<int32_t> tokens_of(const StoredArray& array, int64_t vocabulary) {
   if (!array.is_whole())
-    refuse("'" + array.file() + "' holds no tokens",
-           "its elements are " + std::string(to_text(array.type())) + ", and tokens are whole numbers",
-           "save the array as i4, i8 or u1; images are given as data.images with data.labels");
+    refuse(
+        "'" + array.file() + "' holds no tokens",
+        "its elements are " + std::string(to_text(array.type())) + ", and tokens are whole numbers",
+        "save the array as i4, i8 or u1; images are given as data.images with data.labels");
   largest_of(array, "token", vocabulary > 0 ? vocabulary : kMostClasses,
              "set data.vocabulary to the number of different tokens, or correct the file");
   std::vector<int32_t> tokens;
-  tokens.reserve(static_cast<size_t>(array.size()));
+  tokens.reserve(array.size());
   for (int64_t i = 0; i < array.size(); ++i) tokens.push_back(static_cast<int32_t>(array.at(i)));
   return tokens;
 }
 
-std::vector<int32_t> read_token_lines(const std::vector<std::filesystem::path>& files, int64_t vocabulary) {
+std::vector<int32_t> read_token_lines(const std::vector<std::filesystem::path>& files,
+                                      int64_t vocabulary) {
   std::vector<int32_t> tokens;
   for (const std::filesystem::path& file : files) {
     const std::string text = read_file(file);
@@ -129,7 +145,8 @@ std::vector<int32_t> read_token_lines(const std::vector<std::filesystem::path>& 
     for (const std::string& line : split_text(text, '\n')) {
       ++number;
       if (!trim(line).empty())
-        append_tokens(trim(line), fmt::format("'{}' line {}", file.string(), number), vocabulary > 0 ? vocabulary : kMostClasses, tokens);
+        append_tokens(trim(line), fmt::format("'{}' line {}", file.string(), number),
+                      vocabulary > 0 ? vocabulary : kMostClasses, tokens);
     }
   }
   return tokens;

@@ -32,7 +32,7 @@ void Batch::resize(const std::vector<Field>& fields, int64_t rows) {
 
 const Tensor* Batch::find(std::string_view name) const {
   const auto found = std::find(names_.begin(), names_.end(), name);
-  return found == names_.end() ? nullptr : &tensors_[static_cast<size_t>(found - names_.begin())];
+  return found == names_.end() ? nullptr : &tensors_[found - names_.begin()];
 }
 
 const Tensor& Batch::at(std::string_view name) const {
@@ -44,7 +44,7 @@ const Tensor& Batch::at(std::string_view name) const {
 Tensor& Batch::at(std::string_view name) {
   const auto found = std::find(names_.begin(), names_.end(), name);
   ensure(found != names_.end(), "a tensor of the batch");
-  return tensors_[static_cast<size_t>(found - names_.begin())];
+  return tensors_[found - names_.begin()];
 }
 
 Batch Dataset::batch(const Sampler& sampler, int64_t step, Range rows) const {
@@ -57,7 +57,8 @@ void Dataset::fill(const Sampler& sampler, int64_t step, Range rows, Batch& batc
   ensure(sampler.options().samples == samples(), "the sampler is made for this dataset");
   ensure(rows.begin <= rows.end, "rows of a batch");
   batch.resize(fields_, rows.size());
-  for (int64_t row = rows.begin; row < rows.end; ++row) write(sampler.sample(step, row), row - rows.begin, batch);
+  for (int64_t row = rows.begin; row < rows.end; ++row)
+    write(sampler.sample(step, row), row - rows.begin, batch);
 }
 
 std::vector<Field> token_fields(int64_t context) {
@@ -65,8 +66,10 @@ std::vector<Field> token_fields(int64_t context) {
   return {{"tokens", type}, {std::string(kLabels), type}};
 }
 
-SampleRange::SampleRange(DatasetPtr whole, Range range) : Dataset(whole->fields()), whole_(std::move(whole)), range_(range) {
-  ensure(range_.begin >= 0 && range_.begin <= range_.end && range_.end <= whole_->samples(), "a range of the samples");
+SampleRange::SampleRange(DatasetPtr whole, Range range)
+    : Dataset(whole->fields()), whole_(std::move(whole)), range_(range) {
+  ensure(range_.begin >= 0 && range_.begin <= range_.end && range_.end <= whole_->samples(),
+         "a range of the samples");
 }
 
 uint64_t SampleRange::fingerprint() const {
@@ -76,12 +79,15 @@ uint64_t SampleRange::fingerprint() const {
 DataSplit hold_out(DatasetPtr whole, double fraction) {
   if (!(fraction >= 0.0 && fraction < 1.0))
     throw UserError("a fraction of " + double_text(fraction) + " of the samples cannot be held out",
-                    "the fraction is at least 0 and below 1", "hold out a tenth, 0.1, or leave the default", ExitCode::kBadConfig);
+                    "the fraction is at least 0 and below 1",
+                    "hold out a tenth, 0.1, or leave the default", ExitCode::kBadConfig);
   const int64_t count = whole->samples();
   if (count < 2)
     throw UserError(fmt::format("there are too few samples to hold out a part: {}", count),
-                    "the part to train on and the part held out each need one", "give it more data", ExitCode::kBadData);
-  const int64_t held = std::clamp<int64_t>(std::llround(fraction * static_cast<double>(count)), 1, count - 1);
+                    "the part to train on and the part held out each need one", "give it more data",
+                    ExitCode::kBadData);
+  const int64_t held =
+      std::clamp<int64_t>(std::llround(fraction * static_cast<double>(count)), 1, count - 1);
   return {std::make_shared<const SampleRange>(whole, Range{0, count - held}),
           std::make_shared<const SampleRange>(whole, Range{count - held, count})};
 }

@@ -1,4 +1,5 @@
-// Samples with names for their tensors, and the rows of a batch made of them: what every kind of data looks like to the rest of the house.
+// Samples with names for their tensors, and the rows of a batch made of them: what every kind of
+// data looks like to the rest of the house.
 #pragma once
 
 #include <cstdint>
@@ -13,10 +14,12 @@
 
 namespace tessera {
 
-/// The field that every dataset for training has: what is to be predicted. A label below 0 is not counted.
+/// The field that every dataset for training has: what is to be predicted. A label below 0 is not
+/// counted.
 inline constexpr std::string_view kLabels = "labels";
 
-/// One tensor of a sample: `tokens i32[64]`, `images f32[1,28,28]`. In a batch it has one more dim in front, the rows.
+/// One tensor of a sample: `tokens i32[64]`, `images f32[1,28,28]`. In a batch it has one more dim
+/// in front, the rows.
 struct Field {
   std::string name;
   TensorType type;
@@ -56,7 +59,8 @@ class Batch {
   std::vector<Tensor> tensors_;
 };
 
-/// Samples by number. Sample i is the same whoever makes it and whenever, so any rank can make exactly its rows.
+/// Samples by number. Sample i is the same whoever makes it and whenever, so any rank can make
+/// exactly its rows.
 ///
 ///   threads  any number at once: it is never changed
 class Dataset {
@@ -73,7 +77,8 @@ class Dataset {
   /// Rows [rows.begin, rows.end) of the batch of `step`.
   ///   requires  the sampler is made for samples() samples, and its batch has these rows
   Batch batch(const Sampler& sampler, int64_t step, Range rows) const;
-  /// The same into a batch that is there already; its tensors are made anew only when their type is another.
+  /// The same into a batch that is there already; its tensors are made anew only when their type is
+  /// another.
   void fill(const Sampler& sampler, int64_t step, Range rows, Batch& batch) const;
 
  protected:
@@ -94,7 +99,9 @@ class SampleRange : public Dataset {
   SampleRange(DatasetPtr whole, Range range);
   int64_t samples() const override { return range_.size(); }
   uint64_t fingerprint() const override;
-  void write(int64_t sample, int64_t row, Batch& batch) const override { whole_->write(range_.begin + sample, row, batch); }
+  void write(int64_t sample, int64_t row, Batch& batch) const override {
+    whole_->write(range_.begin + sample, row, batch);
+  }
 
  private:
   DatasetPtr whole_;

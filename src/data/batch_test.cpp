@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "base/error_testing.h"
+#include "base/testing/error.h"
 
 namespace tessera {
 namespace {
@@ -15,7 +15,8 @@ using testing::ElementsAre;
 class Counting : public Dataset {
  public:
   explicit Counting(int64_t samples)
-      : Dataset({{"pairs", {DType::kF32, {2}}}, {std::string(kLabels), {DType::kI32, {}}}}), samples_(samples) {}
+      : Dataset({{"pairs", {DType::kF32, {2}}}, {std::string(kLabels), {DType::kI32, {}}}}),
+        samples_(samples) {}
   int64_t samples() const override { return samples_; }
   uint64_t fingerprint() const override { return 7; }
   void write(int64_t sample, int64_t row, Batch& batch) const override {
@@ -30,11 +31,17 @@ class Counting : public Dataset {
 };
 
 Sampler in_order(int64_t samples, int64_t batch) {
-  return Sampler({.samples = samples, .batch = batch, .parts = 1, .shuffle = Shuffle::kNone, .tail = Tail::kDrop, .seed = 0});
+  return Sampler({.samples = samples,
+                  .batch = batch,
+                  .parts = 1,
+                  .shuffle = Shuffle::kNone,
+                  .tail = Tail::kDrop,
+                  .seed = 0});
 }
 
 TEST(Batch, HasATensorAFieldWithTheRowsInFront) {
-  const Batch batch = Counting(8).batch(in_order(8, 4), 1, {1, 3});  // rows 1 and 2 of the samples 4 to 7
+  const Batch batch =
+      Counting(8).batch(in_order(8, 4), 1, {1, 3});  // rows 1 and 2 of the samples 4 to 7
   EXPECT_THAT(batch.names(), ElementsAre("pairs", "labels"));
   EXPECT_EQ(batch.at("pairs").type(), (TensorType{DType::kF32, {2, 2}}));
   EXPECT_EQ(batch.at("labels").type(), (TensorType{DType::kI32, {2}}));
@@ -56,20 +63,24 @@ TEST(HoldOut, TheLastSamplesAreHeldOut) {
   const DataSplit split = hold_out(std::make_shared<const Counting>(10), 0.2);
   EXPECT_EQ(split.train->samples(), 8);
   EXPECT_EQ(split.held_out->samples(), 2);
-  EXPECT_THAT(split.held_out->batch(in_order(2, 2), 0, {0, 2}).at("labels").values<int32_t>(), ElementsAre(8, 9));
-  EXPECT_EQ(hold_out(std::make_shared<const Counting>(10), 0).held_out->samples(), 1);  // at least one
+  EXPECT_THAT(split.held_out->batch(in_order(2, 2), 0, {0, 2}).at("labels").values<int32_t>(),
+              ElementsAre(8, 9));
+  EXPECT_EQ(hold_out(std::make_shared<const Counting>(10), 0).held_out->samples(),
+            1);  // at least one
   EXPECT_NE(split.train->fingerprint(), split.held_out->fingerprint());
 }
 
 TEST(HoldOut, RefusesOneSampleAndAFractionOfAll) {
-  EXPECT_EQ(message_of(ExitCode::kBadData, [] { hold_out(std::make_shared<const Counting>(1), 0.1); }),
-            "there are too few samples to hold out a part: 1\n"
-            "  why: the part to train on and the part held out each need one\n"
-            "  fix: give it more data");
-  EXPECT_EQ(message_of(ExitCode::kBadConfig, [] { hold_out(std::make_shared<const Counting>(9), 1.0); }),
-            "a fraction of 1.0 of the samples cannot be held out\n"
-            "  why: the fraction is at least 0 and below 1\n"
-            "  fix: hold out a tenth, 0.1, or leave the default");
+  EXPECT_EQ(
+      message_of(ExitCode::kBadData, [] { hold_out(std::make_shared<const Counting>(1), 0.1); }),
+      "there are too few samples to hold out a part: 1\n"
+      "  why: the part to train on and the part held out each need one\n"
+      "  fix: give it more data");
+  EXPECT_EQ(
+      message_of(ExitCode::kBadConfig, [] { hold_out(std::make_shared<const Counting>(9), 1.0); }),
+      "a fraction of 1.0 of the samples cannot be held out\n"
+      "  why: the fraction is at least 0 and below 1\n"
+      "  fix: hold out a tenth, 0.1, or leave the default");
 }
 
 }  // namespace

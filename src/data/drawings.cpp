@@ -31,20 +31,27 @@ constexpr std::array<std::string_view, kDigitClasses * kDotRows> kFont = {
 
 std::vector<Field> drawing_fields(const DrawingOptions& options, const Shape& labels) {
   ensure(options.samples >= 1 && options.size >= kLeastDrawing, "pictures that can be drawn");
-  return {{"images", {DType::kF32, {1, options.size, options.size}}}, {std::string(kLabels), {DType::kI32, labels}}};
+  return {{"images", {DType::kF32, {1, options.size, options.size}}},
+          {std::string(kLabels), {DType::kI32, labels}}};
 }
 
 uint64_t hash_of(std::string_view what, const DrawingOptions& options) {
-  return stable_hash(fmt::format("{} {} {} {} {}", what, options.samples, options.size, double_text(options.noise), options.seed));
+  return stable_hash(fmt::format("{} {} {} {} {}", what, options.samples, options.size,
+                                 double_text(options.noise), options.seed));
 }
 
-/// Uniform numbers of one sample, one after the other; those of its pixels' noise are a stream of their own.
+/// Uniform numbers of one sample, one after the other; those of its pixels' noise are a stream of
+/// their own.
 class Dice {
  public:
   Dice(const DrawingOptions& options, std::string_view what, int64_t sample)
       : stream_(random_key(options.seed, what), static_cast<uint64_t>(sample)) {}
-  double between(double low, double high) { return low + (high - low) * static_cast<double>(stream_.uniform(next_++)); }
-  int64_t below(int64_t count) { return std::min(static_cast<int64_t>(between(0, static_cast<double>(count))), count - 1); }
+  double between(double low, double high) {
+    return low + (high - low) * static_cast<double>(stream_.uniform(next_++));
+  }
+  int64_t below(int64_t count) {
+    return std::min(static_cast<int64_t>(between(0, static_cast<double>(count))), count - 1);
+  }
 
  private:
   RandomStream stream_;
@@ -53,15 +60,18 @@ class Dice {
 
 void add_noise(std::span<float> pixels, const DrawingOptions& options, int64_t sample) {
   if (options.noise == 0) return;
-  const RandomStream stream(random_key(options.seed, "drawing.noise"), static_cast<uint64_t>(sample));
-  for (size_t i = 0; i < pixels.size(); ++i) pixels[i] += static_cast<float>(options.noise) * stream.normal(i);
+  const RandomStream stream(random_key(options.seed, "drawing.noise"),
+                            static_cast<uint64_t>(sample));
+  for (size_t i = 0; i < pixels.size(); ++i)
+    pixels[i] += static_cast<float>(options.noise) * stream.normal(i);
 }
 
-/// How much of a dot's ink lies at (y, x), in dots from the corner of the digit: between the middles of dots it is interpolated.
+/// How much of a dot's ink lies at (y, x), in dots from the corner of the digit: between the
+/// middles of dots it is interpolated.
 double ink(int64_t digit, double y, double x) {
   const auto dot = [&](int64_t row, int64_t column) {
     const bool inside = row >= 0 && row < kDotRows && column >= 0 && column < kDotColumns;
-    return inside && kFont[static_cast<size_t>(digit * kDotRows + row)][static_cast<size_t>(column)] == '#' ? 1.0 : 0.0;
+    return inside && kFont[digit * kDotRows + row][column] == '#' ? 1.0 : 0.0;
   };
   const double top = std::floor(y - 0.5), left = std::floor(x - 0.5);
   const double down = y - 0.5 - top, right = x - 0.5 - left;
@@ -79,13 +89,15 @@ struct DrawnShape {
     const double dy = at_y - y, dx = at_x - x;
     if (kind == 1) return dy * dy + dx * dx <= reach * reach;
     if (std::abs(dy) > reach) return false;
-    return kind == 2 ? std::abs(dx) <= reach : std::abs(dx) <= (dy + reach) / 2;  // a triangle stands on its base
+    return kind == 2 ? std::abs(dx) <= reach
+                     : std::abs(dx) <= (dy + reach) / 2;  // a triangle stands on its base
   }
 };
 
 }  // namespace
 
-DrawnDigits::DrawnDigits(const DrawingOptions& options) : Dataset(drawing_fields(options, {})), options_(options) {}
+DrawnDigits::DrawnDigits(const DrawingOptions& options)
+    : Dataset(drawing_fields(options, {})), options_(options) {}
 
 uint64_t DrawnDigits::fingerprint() const {
   return hash_of("digits", options_);
@@ -96,14 +108,15 @@ void DrawnDigits::write(int64_t sample, int64_t row, Batch& batch) const {
   const int64_t digit = dice.below(kDigitClasses);
   const auto size = static_cast<double>(options_.size);
   const double dot = dice.between(0.55, 0.9) * size / kDotRows;
-  const double top = dice.between(0, size - dot * kDotRows), left = dice.between(0, size - dot * kDotColumns);
+  const double top = dice.between(0, size - dot * kDotRows),
+               left = dice.between(0, size - dot * kDotColumns);
   const auto brightness = static_cast<float>(dice.between(0.6, 1));
   const auto pixels = batch.row<float>("images", row);
   for (int64_t y = 0; y < options_.size; ++y)
     for (int64_t x = 0; x < options_.size; ++x)
-      pixels[static_cast<size_t>(y * options_.size + x)] =
-          brightness *
-          static_cast<float>(ink(digit, (static_cast<double>(y) + 0.5 - top) / dot, (static_cast<double>(x) + 0.5 - left) / dot));
+      pixels[y * options_.size + x] =
+          brightness * static_cast<float>(ink(digit, (static_cast<double>(y) + 0.5 - top) / dot,
+                                              (static_cast<double>(x) + 0.5 - left) / dot));
   add_noise(pixels, options_, sample);
   batch.row<int32_t>(kLabels, row)[0] = static_cast<int32_t>(digit);
 }
@@ -123,7 +136,8 @@ void DrawnShapes::write(int64_t sample, int64_t row, Batch& batch) const {
   std::ranges::fill(pixels, 0.0f);
   std::ranges::fill(labels, 0);
   for (int64_t left = 1 + dice.below(3); left > 0; --left) {
-    DrawnShape shape{.kind = 1 + dice.below(kShapeClasses - 1), .reach = dice.between(0.15, 0.3) * size};
+    DrawnShape shape{.kind = 1 + dice.below(kShapeClasses - 1),
+                     .reach = dice.between(0.15, 0.3) * size};
     shape.y = dice.between(shape.reach, size - shape.reach);
     shape.x = dice.between(shape.reach, size - shape.reach);
     const auto brightness = static_cast<float>(dice.between(0.5, 1));

@@ -1,4 +1,5 @@
-// Pictures that the project makes: digits to be told apart, and shapes to be told apart pixel by pixel.
+// Pictures that the project makes: digits to be told apart, and shapes to be told apart pixel by
+// pixel.
 #pragma once
 
 #include "data/batch.h"
@@ -14,8 +15,9 @@ struct DrawingOptions {
 };
 inline constexpr int64_t kLeastDrawing = 12;
 
-/// One digit a picture, from a font of 5 x 7 dots, magnified by a random factor so that it takes 55% to 90% of the height, at a random
-/// place where it is seen whole, in a random brightness on black.
+/// One digit a picture, from a font of 5 x 7 dots, magnified by a random factor so that it takes
+/// 55% to 90% of the height, at a random place where it is seen whole, in a random brightness on
+/// black.
 ///
 ///   fields   images f32[1, size, size], labels i32[]
 ///   classes  10
@@ -30,7 +32,8 @@ class DrawnDigits : public Dataset {
   DrawingOptions options_;
 };
 
-/// One to three shapes a picture, each of a random kind, size, place and brightness; a later one hides what it covers.
+/// One to three shapes a picture, each of a random kind, size, place and brightness; a later one
+/// hides what it covers.
 ///
 ///   fields   images f32[1, size, size], labels i32[size, size]
 ///   classes  0 the ground, 1 circles, 2 squares, 3 triangles

@@ -33,7 +33,8 @@ TEST(DrawnDigits, AreWholeDigitsOnBlack) {
 }
 
 TEST(DrawnDigits, ASampleDependsOnSeedAndNumberAlone) {
-  const DrawnDigits few({.samples = 9, .seed = 4}), many({.samples = 100, .seed = 4}), other({.samples = 9, .seed = 5});
+  const DrawnDigits few({.samples = 9, .seed = 4}), many({.samples = 100, .seed = 4}),
+      other({.samples = 9, .seed = 5});
   const auto pixels = [](const Dataset& data) { return one(data, 8).at("images").clone(); };
   const Tensor a = pixels(few), b = pixels(many), c = pixels(other);
   EXPECT_TRUE(std::ranges::equal(a.values<float>(), b.values<float>()));
@@ -64,10 +65,12 @@ TEST(Drawings, NoiseMovesEveryPixelAndNoLabel) {
   const Batch a = one(DrawnShapes(clean), 1), b = one(DrawnShapes(noisy), 1);
   const auto before = a.at("images").values<float>(), after = b.at("images").values<float>();
   double square = 0;
-  for (size_t i = 0; i < before.size(); ++i) square += (after[i] - before[i]) * (after[i] - before[i]);
+  for (size_t i = 0; i < before.size(); ++i)
+    square += (after[i] - before[i]) * (after[i] - before[i]);
   // 256 normal numbers of deviation 0.1: their mean square is 0.01, off by 0.01 sqrt(2 / 256).
   EXPECT_NEAR(square / 256, 0.01, 5 * 0.01 * 0.0884);
-  EXPECT_TRUE(std::ranges::equal(a.at("labels").values<int32_t>(), b.at("labels").values<int32_t>()));
+  EXPECT_TRUE(
+      std::ranges::equal(a.at("labels").values<int32_t>(), b.at("labels").values<int32_t>()));
 }
 
 }  // namespace

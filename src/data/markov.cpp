@@ -19,13 +19,15 @@ constexpr double kLeast = 0.01;
 Matrix drawn_transitions(int64_t states, uint64_t seed) {
   if (states < 2)
     throw UserError(fmt::format("a Markov chain of {} states is no text", states),
-                    "it goes from token to token, of which there are two at least", "set data.states to 2 or more", ExitCode::kBadConfig);
+                    "it goes from token to token, of which there are two at least",
+                    "set data.states to 2 or more", ExitCode::kBadConfig);
   const RandomStream stream(random_key(seed, "markov.transitions"), 0);
   Matrix rows(static_cast<size_t>(states), std::vector<double>(static_cast<size_t>(states)));
   uint64_t index = 0;
   for (std::vector<double>& row : rows) {
     double sum = 0;
-    for (double& weight : row) sum += weight = std::pow(static_cast<double>(stream.uniform(index++)), 4) + kLeast;
+    for (double& weight : row)
+      sum += weight = std::pow(static_cast<double>(stream.uniform(index++)), 4) + kLeast;
     for (double& weight : row) weight /= sum;
   }
   return rows;
@@ -38,7 +40,8 @@ std::vector<double> times(const std::vector<double>& row, const Matrix& matrix) 
   return result;
 }
 
-/// From the middle of all distributions on: each step brings it nearer, by a factor below 1 when no transition is impossible.
+/// From the middle of all distributions on: each step brings it nearer, by a factor below 1 when no
+/// transition is impossible.
 std::vector<double> stationary_of(const Matrix& transitions) {
   std::vector<double> now(transitions.size(), 1.0 / static_cast<double>(transitions.size()));
   for (int step = 0; step < 100'000; ++step) {
@@ -69,9 +72,11 @@ int32_t drawn(const std::vector<double>& probabilities, double u) {
 
 }  // namespace
 
-MarkovChain::MarkovChain(int64_t states, uint64_t seed) : MarkovChain(drawn_transitions(states, seed)) {}
+MarkovChain::MarkovChain(int64_t states, uint64_t seed)
+    : MarkovChain(drawn_transitions(states, seed)) {}
 
-MarkovChain::MarkovChain(Matrix transitions) : transitions_(std::move(transitions)), stationary_(stationary_of(transitions_)) {}
+MarkovChain::MarkovChain(Matrix transitions)
+    : transitions_(std::move(transitions)), stationary_(stationary_of(transitions_)) {}
 
 double MarkovChain::entropy_rate() const {
   return conditional_entropy(stationary_, transitions_);
@@ -88,7 +93,7 @@ int32_t MarkovChain::start(double u) const {
 }
 
 int32_t MarkovChain::next(int32_t last, double u) const {
-  return drawn(transitions_[static_cast<size_t>(last)], u);
+  return drawn(transitions_[last], u);
 }
 
 MarkovDataset::MarkovDataset(MarkovChain chain, int64_t context, int64_t samples, uint64_t seed)
@@ -98,8 +103,9 @@ MarkovDataset::MarkovDataset(MarkovChain chain, int64_t context, int64_t samples
 
 uint64_t MarkovDataset::fingerprint() const {
   // The entropy rate stands for the chain.
-  return stable_hash(fmt::format("markov {} {} {} {} {}", chain_.states(), double_text(chain_.entropy_rate()),
-                                 fields().front().type.shape[0], samples_, seed_));
+  return stable_hash(fmt::format("markov {} {} {} {} {}", chain_.states(),
+                                 double_text(chain_.entropy_rate()), fields().front().type.shape[0],
+                                 samples_, seed_));
 }
 
 void MarkovDataset::write(int64_t sample, int64_t row, Batch& batch) const {
@@ -117,8 +123,10 @@ MaskedTokens::MaskedTokens(DatasetPtr whole, int64_t block, int32_t mask, uint64
   ensure(block >= 3, "a block has places between its ends");
   const int64_t context = fields().front().type.shape[0];
   if (context >= block) return;
-  throw UserError(fmt::format("nothing can be masked in a context of {} tokens by blocks of {}", context, block),
-                  "one token of each whole block is masked", "make model.context longer, or data.mask_block smaller", ExitCode::kBadConfig);
+  throw UserError(fmt::format("nothing can be masked in a context of {} tokens by blocks of {}",
+                              context, block),
+                  "one token of each whole block is masked",
+                  "make model.context longer, or data.mask_block smaller", ExitCode::kBadConfig);
 }
 
 uint64_t MaskedTokens::fingerprint() const {
@@ -132,7 +140,8 @@ void MaskedTokens::write(int64_t sample, int64_t row, Batch& batch) const {
   std::ranges::fill(labels, -1);
   const int64_t blocks = static_cast<int64_t>(tokens.size()) / block_;
   for (int64_t i = 0; i < blocks; ++i) {
-    const auto inside = static_cast<int64_t>(stream.uniform(static_cast<uint64_t>(i)) * static_cast<float>(block_ - 2));
+    const auto inside = static_cast<int64_t>(stream.uniform(static_cast<uint64_t>(i)) *
+                                             static_cast<float>(block_ - 2));
     const auto place = static_cast<size_t>(i * block_ + 1 + std::min(inside, block_ - 3));
     labels[place] = tokens[place];
     tokens[place] = mask_;

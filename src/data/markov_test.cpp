@@ -5,7 +5,7 @@
 
 #include <cmath>
 
-#include "base/error_testing.h"
+#include "base/testing/error.h"
 
 namespace tessera {
 namespace {
@@ -14,8 +14,12 @@ namespace {
 constexpr double kRounding = 1e-13;
 
 Batch all_of(const Dataset& data) {
-  const Sampler sampler(
-      {.samples = data.samples(), .batch = data.samples(), .parts = 1, .shuffle = Shuffle::kNone, .tail = Tail::kDrop, .seed = 0});
+  const Sampler sampler({.samples = data.samples(),
+                         .batch = data.samples(),
+                         .parts = 1,
+                         .shuffle = Shuffle::kNone,
+                         .tail = Tail::kDrop,
+                         .seed = 0});
   return data.batch(sampler, 0, {0, data.samples()});
 }
 
@@ -23,7 +27,8 @@ double entropy(double p) {
   return -p * std::log(p) - (1 - p) * std::log(1 - p);
 }
 
-// From 0 to 1 with probability 0.2, from 1 to 0 with 0.4: pi (0.8 0.2; 0.4 0.6) = pi gives pi = (2/3, 1/3).
+// From 0 to 1 with probability 0.2, from 1 to 0 with 0.4: pi (0.8 0.2; 0.4 0.6) = pi gives pi =
+// (2/3, 1/3).
 TEST(MarkovChain, StationaryDistributionAndEntropyRateWorkedOutByHand) {
   const MarkovChain chain({{0.8, 0.2}, {0.4, 0.6}});
   EXPECT_NEAR(chain.stationary()[0], 2.0 / 3, kRounding);
@@ -31,7 +36,8 @@ TEST(MarkovChain, StationaryDistributionAndEntropyRateWorkedOutByHand) {
   EXPECT_NEAR(chain.entropy_rate(), 2.0 / 3 * entropy(0.2) + 1.0 / 3 * entropy(0.4), kRounding);
 }
 
-// By the definition: the 8 triples (a, b, c) have the probability pi_a P_ab P_bc, and H = -sum p(a,b,c) log p(b | a, c).
+// By the definition: the 8 triples (a, b, c) have the probability pi_a P_ab P_bc, and H = -sum
+// p(a,b,c) log p(b | a, c).
 TEST(MarkovChain, MaskedEntropyIsThatOfTheMiddleOfThree) {
   const MarkovChain chain(5, 3);
   const auto& p = chain.transitions();
@@ -40,7 +46,8 @@ TEST(MarkovChain, MaskedEntropyIsThatOfTheMiddleOfThree) {
     for (size_t c = 0; c < 5; ++c) {
       double both = 0;
       for (size_t b = 0; b < 5; ++b) both += p[a][b] * p[b][c];
-      for (size_t b = 0; b < 5; ++b) sum -= chain.stationary()[a] * p[a][b] * p[b][c] * std::log(p[a][b] * p[b][c] / both);
+      for (size_t b = 0; b < 5; ++b)
+        sum -= chain.stationary()[a] * p[a][b] * p[b][c] * std::log(p[a][b] * p[b][c] / both);
     }
   EXPECT_NEAR(chain.masked_entropy(), sum, kRounding);
   EXPECT_LT(chain.masked_entropy(), chain.entropy_rate());
@@ -59,11 +66,13 @@ TEST(MarkovChain, RefusesOneState) {
             "  fix: set data.states to 2 or more");
 }
 
-// 4000 samples of 8 pairs: a frequency of n draws is off by sqrt(p (1 - p) / n), five times that in one case of a million.
+// 4000 samples of 8 pairs: a frequency of n draws is off by sqrt(p (1 - p) / n), five times that in
+// one case of a million.
 TEST(MarkovDataset, GoesFromTokenToTokenAsOftenAsTheChainSays) {
   const MarkovChain chain({{0.8, 0.2}, {0.4, 0.6}});
   const Batch batch = all_of(MarkovDataset(chain, 8, 4000, 5));
-  const auto tokens = batch.at("tokens").values<int32_t>(), labels = batch.at("labels").values<int32_t>();
+  const auto tokens = batch.at("tokens").values<int32_t>(),
+             labels = batch.at("labels").values<int32_t>();
   double from[2] = {0, 0}, to_one[2] = {0, 0};
   for (size_t i = 0; i < tokens.size(); ++i) {
     ++from[tokens[i]];
@@ -96,7 +105,8 @@ TEST(MaskedTokens, OfEachBlockOneInsideIsHiddenAndAskedFor) {
   const Batch batch = all_of(masked), whole = all_of(*plain);
   int at_place[11] = {};
   for (int64_t row = 0; row < 200; ++row) {
-    const auto tokens = batch.row<int32_t>("tokens", row), labels = batch.row<int32_t>(kLabels, row);
+    const auto tokens = batch.row<int32_t>("tokens", row),
+               labels = batch.row<int32_t>(kLabels, row);
     const auto before = whole.row<int32_t>("tokens", row);
     int hidden[2] = {0, 0};
     for (size_t place = 0; place < 11; ++place) {
@@ -110,9 +120,11 @@ TEST(MaskedTokens, OfEachBlockOneInsideIsHiddenAndAskedFor) {
     EXPECT_EQ(hidden[0], 1);
     EXPECT_EQ(hidden[1], 1);
   }
-  // Places 1, 2, 3 of each block, each in a third of 200 samples; never an end, so that no two stand side by side.
+  // Places 1, 2, 3 of each block, each in a third of 200 samples; never an end, so that no two
+  // stand side by side.
   for (int place : {0, 4, 5, 9, 10}) EXPECT_EQ(at_place[place], 0) << place;
-  for (int place : {1, 2, 3, 6, 7, 8}) EXPECT_NEAR(at_place[place], 200 / 3.0, 5 * std::sqrt(200 * 2.0 / 9)) << place;
+  for (int place : {1, 2, 3, 6, 7, 8})
+    EXPECT_NEAR(at_place[place], 200 / 3.0, 5 * std::sqrt(200 * 2.0 / 9)) << place;
 }
 
 TEST(MaskedTokens, RefusesAContextWithoutABlock) {

@@ -13,8 +13,10 @@ using RoundKeys = std::array<uint32_t, kRounds>;
 RoundKeys round_keys(uint64_t key, int64_t epoch, int64_t piece) {
   RoundKeys keys{};
   for (uint32_t block = 0; block < kRounds / 4; ++block) {
-    // A piece fits in 31 bits: there are never more data-parallel parts. The last word keeps the blocks apart.
-    const auto words = philox4x32({static_cast<uint32_t>(epoch), static_cast<uint32_t>(epoch >> 32), static_cast<uint32_t>(piece), block},
+    // A piece fits in 31 bits: there are never more data-parallel parts. The last word keeps the
+    // blocks apart.
+    const auto words = philox4x32({static_cast<uint32_t>(epoch), static_cast<uint32_t>(epoch >> 32),
+                                   static_cast<uint32_t>(piece), block},
                                   {static_cast<uint32_t>(key), static_cast<uint32_t>(key >> 32)});
     for (size_t i = 0; i < 4; ++i) keys[block * 4 + i] = words[i];
   }
@@ -44,7 +46,8 @@ uint64_t feistel(uint64_t word, int half_bits, const RoundKeys& keys) {
 }  // namespace
 
 int64_t permuted(int64_t index, int64_t count, uint64_t key, int64_t epoch, int64_t piece) {
-  ensure(count >= 1 && count <= int64_t{1} << 62 && index >= 0 && index < count, "an index of a permutation");
+  ensure(count >= 1 && count <= int64_t{1} << 62 && index >= 0 && index < count,
+         "an index of a permutation");
   if (count == 1) return 0;
   int half_bits = 1;
   while (int64_t{1} << (2 * half_bits) < count) ++half_bits;

@@ -26,7 +26,8 @@ std::string_view to_text(Tail tail) {
   throw InternalError("unknown way to end an epoch");
 }
 
-/// Where a row stands: in which epoch, in which piece of the samples, and how far in the order in which the epoch goes through the piece.
+/// Where a row stands: in which epoch, in which piece of the samples, and how far in the order in
+/// which the epoch goes through the piece.
 struct Sampler::Place {
   int64_t epoch = 0;
   int64_t piece = 0;
@@ -37,16 +38,19 @@ struct Sampler::Place {
 Sampler::Sampler(SamplerOptions options) : options_(options) {
   ensure(options_.parts >= 1, "a sampler has at least one part");
   if (options_.batch < 1)
-    throw UserError(fmt::format("a batch of {} rows cannot be filled", options_.batch), "a batch has at least one row",
-                    "set the batch to 1 or more", ExitCode::kBadConfig);
+    throw UserError(fmt::format("a batch of {} rows cannot be filled", options_.batch),
+                    "a batch has at least one row", "set the batch to 1 or more",
+                    ExitCode::kBadConfig);
   if (options_.samples < 1)
-    throw UserError("there is no sample to make batches of", fmt::format("the data has {} samples", options_.samples), "give it more data",
+    throw UserError("there is no sample to make batches of",
+                    fmt::format("the data has {} samples", options_.samples), "give it more data",
                     ExitCode::kBadData);
   for (int64_t piece = 0; piece < pieces(); ++piece) {
     check_piece(piece);
     const int64_t steps = steps_of_piece(piece);
     const bool first = piece == 0;
-    if (options_.tail == Tail::kDrop) steps_per_epoch_ = first ? steps : std::min(steps_per_epoch_, steps);
+    if (options_.tail == Tail::kDrop)
+      steps_per_epoch_ = first ? steps : std::min(steps_per_epoch_, steps);
     if (options_.tail == Tail::kPad) steps_per_epoch_ = std::max(steps_per_epoch_, steps);
   }
 }
@@ -61,13 +65,18 @@ void Sampler::check_piece(int64_t piece) const {
   const bool drop = options_.tail == Tail::kDrop;
   if (samples >= (drop ? rows : 1)) return;
   const std::string of_piece =
-      pieces() == 1 ? ""
-                    : fmt::format("; shuffled after the split, part {} of {} has {} samples for {} rows", piece, pieces(), samples, rows);
+      pieces() == 1
+          ? ""
+          : fmt::format("; shuffled after the split, part {} of {} has {} samples for {} rows",
+                        piece, pieces(), samples, rows);
   throw UserError(
       fmt::format("{} samples do not fill one batch of {} rows", options_.samples, options_.batch),
-      (drop ? "the tail of an epoch that does not fill a batch is dropped, and nothing would be left" : "every part needs a sample") +
+      (drop
+           ? "the tail of an epoch that does not fill a batch is dropped, and nothing would be left"
+           : "every part needs a sample") +
           of_piece,
-      drop ? "give it more data, make the batch smaller, or fill the tail (tail = \"pad\")" : "give it more data, or use fewer parts",
+      drop ? "give it more data, make the batch smaller, or fill the tail (tail = \"pad\")"
+           : "give it more data, or use fewer parts",
       ExitCode::kBadData);
 }
 
@@ -100,7 +109,8 @@ int64_t Sampler::sample(int64_t step, int64_t row) const {
   const int64_t position = place.position % place.samples.size();
   if (options_.shuffle == Shuffle::kNone) return place.samples.begin + position;
   const uint64_t key = random_key(options_.seed, "data.shuffle");
-  return place.samples.begin + permuted(position, place.samples.size(), key, place.epoch, place.piece);
+  return place.samples.begin +
+         permuted(position, place.samples.size(), key, place.epoch, place.piece);
 }
 
 bool Sampler::padded(int64_t step, int64_t row) const {
@@ -109,11 +119,13 @@ bool Sampler::padded(int64_t step, int64_t row) const {
 }
 
 std::string Sampler::description() const {
-  std::string text = fmt::format("{} samples in {} steps of {} rows an epoch; shuffle {}", options_.samples, steps_per_epoch_,
-                                 options_.batch, to_text(options_.shuffle));
+  std::string text =
+      fmt::format("{} samples in {} steps of {} rows an epoch; shuffle {}", options_.samples,
+                  steps_per_epoch_, options_.batch, to_text(options_.shuffle));
   if (options_.shuffle != Shuffle::kNone) text += fmt::format(" with seed {}", options_.seed);
   if (options_.shuffle == Shuffle::kAfterSplit)
-    text += fmt::format(" into {} parts (with another number of parts the batches are others)", options_.parts);
+    text += fmt::format(" into {} parts (with another number of parts the batches are others)",
+                        options_.parts);
   return text + fmt::format("; tail {}", to_text(options_.tail));
 }
 

@@ -1,4 +1,5 @@
-// Which sample stands in which row of which step's batch: the same on every rank, computed and never communicated.
+// Which sample stands in which row of which step's batch: the same on every rank, computed and
+// never communicated.
 #pragma once
 
 #include <cstdint>
@@ -17,12 +18,16 @@ std::string_view to_text(Tail tail);        // "drop", "pad"
 /// How samples become batches.
 ///
 ///   kNone         the batch is the next samples, in order
-///   kBeforeSplit  one permutation of all samples an epoch; the batch is the next rows of it; data-parallel parts are row ranges of the
-///                 batch. Does not depend on the number of parts: any plan reads what the serial run reads.
-///   kAfterSplit   the samples are cut into `parts` balanced pieces first, each is permuted by itself, and part p of the batch comes from
-///                 piece p (of a batch with fewer rows than parts, as many pieces as rows). Depends on `parts`: `description()` says so.
-///   tail          kDrop: the samples that do not fill a batch are left out of the epoch; kPad: the epoch's first samples fill it up.
-///   steps         the same number of steps on every part
+///   kBeforeSplit  one permutation of all samples an epoch; the batch is the next rows of it;
+///   data-parallel parts are row ranges of the
+///                 batch. Does not depend on the number of parts: any plan reads what the serial
+///                 run reads.
+///   kAfterSplit   the samples are cut into `parts` balanced pieces first, each is permuted by
+///   itself, and part p of the batch comes from
+///                 piece p (of a batch with fewer rows than parts, as many pieces as rows). Depends
+///                 on `parts`: `description()` says so.
+///   tail          kDrop: the samples that do not fill a batch are left out of the epoch; kPad: the
+///   epoch's first samples fill it up. steps         the same number of steps on every part
 struct SamplerOptions {
   int64_t samples = 0;
   int64_t batch = 1;  // rows of the whole step's batch, over all parts
@@ -38,16 +43,18 @@ struct SamplerOptions {
 ///   memory   a few words, whatever the number of samples
 class Sampler {
  public:
-  /// throws  UserError (65): no sample, a piece without a sample, or with kDrop fewer samples than a batch (of a piece's share with
+  /// throws  UserError (65): no sample, a piece without a sample, or with kDrop fewer samples than
+  /// a batch (of a piece's share with
   ///         kAfterSplit); UserError (78): a batch without rows
   explicit Sampler(SamplerOptions options);
 
   const SamplerOptions& options() const { return options_; }
   int64_t steps_per_epoch() const { return steps_per_epoch_; }
-  /// Sample of row `row` of the batch of step `step` (from 0, through all epochs).  time O(1): a keyed permutation (cycle walking), no
-  /// table
+  /// Sample of row `row` of the batch of step `step` (from 0, through all epochs).  time O(1): a
+  /// keyed permutation (cycle walking), no table
   int64_t sample(int64_t step, int64_t row) const;
-  /// Rows whose sample was used before in the same epoch to fill the tail: metrics may leave them out.
+  /// Rows whose sample was used before in the same epoch to fill the tail: metrics may leave them
+  /// out.
   bool padded(int64_t step, int64_t row) const;
   std::string description() const;
 
@@ -67,9 +74,11 @@ class Sampler {
 /// Where `index` goes in the permutation of [0, count) that `key`, `epoch` and `piece` choose.
 ///
 ///   requires  1 <= count <= 2^62, 0 <= index < count
-///   time      expected O(1): a Feistel network over the next power of four is at most four times too large, and walking on from what falls
+///   time      expected O(1): a Feistel network over the next power of four is at most four times
+///   too large, and walking on from what falls
 ///             outside [0, count) comes back inside
-///   source    Black and Rogaway, Ciphers with arbitrary finite domains, CT-RSA 2002 (cycle walking)
+///   source    Black and Rogaway, Ciphers with arbitrary finite domains, CT-RSA 2002 (cycle
+///   walking)
 int64_t permuted(int64_t index, int64_t count, uint64_t key, int64_t epoch, int64_t piece);
 
 }  // namespace tessera

@@ -13,18 +13,20 @@
 namespace tessera {
 namespace {
 
-/// What follows each token, token by token: the successors of token a are next[first[a]] to next[first[a + 1] - 1].
+/// What follows each token, token by token: the successors of token a are next[first[a]] to
+/// next[first[a + 1] - 1].
 struct Successors {
   std::vector<int64_t> first;
   std::vector<int32_t> next;
 };
 
 Successors successors_of(const std::vector<int32_t>& tokens, int vocabulary_size) {
-  Successors result{std::vector<int64_t>(static_cast<size_t>(vocabulary_size) + 1, 0), std::vector<int32_t>(tokens.size() - 1)};
+  Successors result{std::vector<int64_t>(static_cast<size_t>(vocabulary_size) + 1, 0),
+                    std::vector<int32_t>(tokens.size() - 1)};
   for (size_t i = 0; i + 1 < tokens.size(); ++i) ++result.first[static_cast<size_t>(tokens[i]) + 1];
   for (size_t a = 1; a < result.first.size(); ++a) result.first[a] += result.first[a - 1];
   std::vector<int64_t> place = result.first;
-  for (size_t i = 0; i + 1 < tokens.size(); ++i) result.next[static_cast<size_t>(place[static_cast<size_t>(tokens[i])]++)] = tokens[i + 1];
+  for (size_t i = 0; i + 1 < tokens.size(); ++i) result.next[place[tokens[i]]++] = tokens[i + 1];
   return result;
 }
 
@@ -38,18 +40,21 @@ uint64_t hash_of(const std::vector<int32_t>& tokens, int64_t context, int64_t st
 }  // namespace
 
 double bigram_entropy(const std::vector<int32_t>& tokens, int vocabulary_size) {
-  for (int32_t token : tokens) ensure(token >= 0 && token < vocabulary_size, "a token of the vocabulary");
+  for (int32_t token : tokens)
+    ensure(token >= 0 && token < vocabulary_size, "a token of the vocabulary");
   if (tokens.size() < 2) return 0.0;
   const Successors successors = successors_of(tokens, vocabulary_size);
   std::vector<int64_t> counts(static_cast<size_t>(vocabulary_size), 0);
   double sum = 0.0;
   for (size_t a = 0; a < counts.size(); ++a) {
     const auto total = static_cast<double>(successors.first[a + 1] - successors.first[a]);
-    const auto begin = successors.next.begin() + successors.first[a], end = successors.next.begin() + successors.first[a + 1];
-    for (auto next = begin; next != end; ++next) ++counts[static_cast<size_t>(*next)];
+    const auto begin = successors.next.begin() + successors.first[a],
+               end = successors.next.begin() + successors.first[a + 1];
+    for (auto next = begin; next != end; ++next) ++counts[*next];
     for (auto next = begin; next != end; ++next) {
-      // Taken out when it is first met, so that every pair is summed once and the counts are zero again for the next token.
-      const auto count = static_cast<double>(std::exchange(counts[static_cast<size_t>(*next)], 0));
+      // Taken out when it is first met, so that every pair is summed once and the counts are zero
+      // again for the next token.
+      const auto count = static_cast<double>(std::exchange(counts[*next], 0));
       if (count > 0) sum -= count * std::log(count / total);
     }
   }
@@ -59,18 +64,21 @@ double bigram_entropy(const std::vector<int32_t>& tokens, int vocabulary_size) {
 TextSplit hold_out(std::vector<int32_t> tokens, double fraction, int64_t minimum) {
   ensure(minimum >= 0, "a part has no negative number of tokens");
   if (!(fraction >= 0.0 && fraction < 1.0))
-    throw UserError("a fraction of " + double_text(fraction) + " of the text cannot be held out", "the fraction is at least 0 and below 1",
+    throw UserError("a fraction of " + double_text(fraction) + " of the text cannot be held out",
+                    "the fraction is at least 0 and below 1",
                     "hold out a tenth, 0.1, or leave the default", ExitCode::kBadConfig);
   const auto count = static_cast<int64_t>(tokens.size());
   if (count < 2 * minimum)
-    throw UserError(fmt::format("the text is too short to hold out a part: it has {} tokens", count),
-                    fmt::format("the part to train on and the part held out each need {} tokens, {} together", minimum, 2 * minimum),
-                    "give it more text, or make the context shorter", ExitCode::kBadData);
+    throw UserError(
+        fmt::format("the text is too short to hold out a part: it has {} tokens", count),
+        fmt::format("the part to train on and the part held out each need {} tokens, {} together",
+                    minimum, 2 * minimum),
+        "give it more text, or make the context shorter", ExitCode::kBadData);
   const int64_t wanted = std::llround(fraction * static_cast<double>(count));
   const int64_t held = std::clamp(wanted, minimum, count - minimum);
   TextSplit split;
   split.held_out.assign(tokens.end() - held, tokens.end());
-  tokens.resize(static_cast<size_t>(count - held));
+  tokens.resize(count - held);
   split.train = std::move(tokens);
   return split;
 }
@@ -82,15 +90,18 @@ TextDataset::TextDataset(std::vector<int32_t> tokens, int64_t context, int64_t s
       stride_(stride),
       fingerprint_(hash_of(tokens_, context, stride)) {
   if (context < 1 || stride < 1)
-    throw UserError(fmt::format("samples with a context of {} tokens and a stride of {} cannot be made", context, stride),
-                    "a sample has at least one token, and the next begins at least one later", "set both to 1 or more",
-                    ExitCode::kBadConfig);
+    throw UserError(
+        fmt::format("samples with a context of {} tokens and a stride of {} cannot be made",
+                    context, stride),
+        "a sample has at least one token, and the next begins at least one later",
+        "set both to 1 or more", ExitCode::kBadConfig);
   const auto count = static_cast<int64_t>(tokens_.size());
   if (count < context + 1)
-    throw UserError(
-        fmt::format("the text is too short for one sample: it has {} tokens", count),
-        fmt::format("a sample with a context of {} takes {} tokens: its labels are its inputs shifted by one", context, context + 1),
-        "give it more text, or make the context shorter", ExitCode::kBadData);
+    throw UserError(fmt::format("the text is too short for one sample: it has {} tokens", count),
+                    fmt::format("a sample with a context of {} takes {} tokens: its labels are its "
+                                "inputs shifted by one",
+                                context, context + 1),
+                    "give it more text, or make the context shorter", ExitCode::kBadData);
 }
 
 int64_t TextDataset::samples() const {

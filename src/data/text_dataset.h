@@ -8,8 +8,9 @@
 
 namespace tessera {
 
-/// Conditional entropy of a token given the one before it, in nats: -sum p(a,b) log p(b|a), by counts over `tokens`; 0 without a pair.
-/// What a model that knows only the last token can reach at best on its own training text.
+/// Conditional entropy of a token given the one before it, in nats: -sum p(a,b) log p(b|a), by
+/// counts over `tokens`; 0 without a pair. What a model that knows only the last token can reach at
+/// best on its own training text.
 ///
 ///   requires  every token is in [0, vocabulary_size)
 ///   time      O(tokens + vocabulary_size); the order of the sum is fixed
@@ -21,12 +22,13 @@ struct TextSplit {
   std::vector<int32_t> held_out;
 };
 
-/// The last `fraction` of the tokens (to the nearest token), at least `minimum` of them, is held out; the rest, at least `minimum` too, is
-/// for training.
-/// throws  UserError: fewer than 2 * minimum tokens (65), or `fraction` is not in [0, 1) (78)
+/// The last `fraction` of the tokens (to the nearest token), at least `minimum` of them, is held
+/// out; the rest, at least `minimum` too, is for training. throws  UserError: fewer than 2 *
+/// minimum tokens (65), or `fraction` is not in [0, 1) (78)
 TextSplit hold_out(std::vector<int32_t> tokens, double fraction, int64_t minimum);
 
-/// Language-model samples: sample i is tokens [i * stride, i * stride + context] with inputs all but the last and labels all but the first.
+/// Language-model samples: sample i is tokens [i * stride, i * stride + context] with inputs all
+/// but the last and labels all but the first.
 ///
 ///   samples   (tokens - 1 - context) / stride + 1
 ///   fields    tokens i32[context], labels i32[context]

@@ -21,7 +21,8 @@ using testing::StrEq;
 using testing::Throws;
 
 auto throws_user_error(const std::string& message, ExitCode code) {
-  return Throws<UserError>(AllOf(Property(&UserError::what, StrEq(message)), Property(&UserError::exit_code, code)));
+  return Throws<UserError>(
+      AllOf(Property(&UserError::what, StrEq(message)), Property(&UserError::exit_code, code)));
 }
 
 /// 0, 1, 2, ...: a token that is its own place.
@@ -38,7 +39,8 @@ std::vector<int32_t> values_of(const Tensor& tensor) {
 
 TEST(BigramEntropy, OfASequenceWorkedOutByHand) {
   // 0 1 0 1 0 2 has the pairs 01 10 01 10 02. After 0 comes 1 twice and 2 once, after 1 always 0:
-  // (2 log(3/2) + 1 log(3/1) + 2 log(1)) / 5. Two terms that are not zero, each rounded a few times: 8 ulps of the result are ample.
+  // (2 log(3/2) + 1 log(3/1) + 2 log(1)) / 5. Two terms that are not zero, each rounded a few
+  // times: 8 ulps of the result are ample.
   const double expected = (2.0 * std::log(1.5) + std::log(3.0)) / 5.0;
   EXPECT_NEAR(bigram_entropy({0, 1, 0, 1, 0, 2}, 3), expected, 8 * DBL_EPSILON * expected);
 }
@@ -74,29 +76,32 @@ TEST(HoldOut, TakesTheLastFraction) {
 }
 
 TEST(HoldOut, RoundsToTheNearestToken) {
-  EXPECT_EQ(hold_out(counting(100), 0.29, 1).held_out.size(), 29u);  // 0.29 * 100 is 28.999999999999996 in binary
-  EXPECT_EQ(hold_out(counting(14), 0.1, 1).held_out.size(), 1u);     // 1.4
-  EXPECT_EQ(hold_out(counting(16), 0.1, 1).held_out.size(), 2u);     // 1.6
+  EXPECT_EQ(hold_out(counting(100), 0.29, 1).held_out.size(),
+            29u);  // 0.29 * 100 is 28.999999999999996 in binary
+  EXPECT_EQ(hold_out(counting(14), 0.1, 1).held_out.size(), 1u);  // 1.4
+  EXPECT_EQ(hold_out(counting(16), 0.1, 1).held_out.size(), 2u);  // 1.6
 }
 
 TEST(HoldOut, BothPartsHaveAtLeastTheMinimum) {
   EXPECT_EQ(hold_out(counting(20), 0.1, 5).held_out.size(), 5u);  // more than the tenth
-  EXPECT_EQ(hold_out(counting(20), 0.9, 5).train.size(), 5u);     // more than what nine tenths leave
+  EXPECT_EQ(hold_out(counting(20), 0.9, 5).train.size(), 5u);  // more than what nine tenths leave
   EXPECT_EQ(hold_out(counting(10), 0.0, 5).held_out.size(), 5u);
   EXPECT_EQ(hold_out(counting(10), 0.0, 0).held_out.size(), 0u);
 }
 
 TEST(HoldOut, RefusesATextThatIsTooShortForBothParts) {
-  EXPECT_THAT([] { hold_out(counting(9), 0.1, 5); },
-              throws_user_error("the text is too short to hold out a part: it has 9 tokens\n"
-                                "  why: the part to train on and the part held out each need 5 tokens, 10 together\n"
-                                "  fix: give it more text, or make the context shorter",
-                                ExitCode::kBadData));
+  EXPECT_THAT(
+      [] { hold_out(counting(9), 0.1, 5); },
+      throws_user_error(
+          "the text is too short to hold out a part: it has 9 tokens\n"
+          "  why: the part to train on and the part held out each need 5 tokens, 10 together\n"
+          "  fix: give it more text, or make the context shorter",
+          ExitCode::kBadData));
 }
 
 TEST(HoldOut, RefusesAFractionThatIsNone) {
-  for (const auto& [fraction, text] :
-       std::vector<std::pair<double, std::string>>{{1.0, "1.0"}, {-0.5, "-0.5"}, {std::numeric_limits<double>::quiet_NaN(), "nan"}}) {
+  for (const auto& [fraction, text] : std::vector<std::pair<double, std::string>>{
+           {1.0, "1.0"}, {-0.5, "-0.5"}, {std::numeric_limits<double>::quiet_NaN(), "nan"}}) {
     EXPECT_THAT([value = fraction] { hold_out(counting(9), value, 1); },
                 throws_user_error("a fraction of " + text +
                                       " of the text cannot be held out\n"
@@ -107,7 +112,8 @@ TEST(HoldOut, RefusesAFractionThatIsNone) {
 }
 
 TEST(TextDataset, CountsTheSamplesThatFit) {
-  // Samples of 4 + 1 tokens. Stride 4 over 13 tokens: they begin at 0, 4, 8; the last ends with token 12.
+  // Samples of 4 + 1 tokens. Stride 4 over 13 tokens: they begin at 0, 4, 8; the last ends with
+  // token 12.
   EXPECT_EQ(TextDataset(counting(13), 4, 4).samples(), 3);
   EXPECT_EQ(TextDataset(counting(12), 4, 4).samples(), 2);
   EXPECT_EQ(TextDataset(counting(12), 4, 1).samples(), 8);  // they begin at 0 to 7
@@ -130,7 +136,8 @@ TEST(TextDataset, RowsAreTheSamplesThatTheSamplerNames) {
   const Batch batch = data.batch(sampler, 9, {2, 5});  // step 9: the third of the second epoch
   for (int64_t row = 2; row < 5; ++row) {
     const auto first = static_cast<int32_t>(sampler.sample(9, row) * 2);
-    const auto inputs = batch.at("tokens").values<int32_t>().subspan(static_cast<size_t>(row - 2) * 3, 3);
+    const auto inputs =
+        batch.at("tokens").values<int32_t>().subspan(static_cast<size_t>(row - 2) * 3, 3);
     EXPECT_THAT(inputs, ElementsAre(first, first + 1, first + 2));
   }
 }
@@ -152,7 +159,8 @@ TEST(TextDataset, TheRowsOfThePartsAreTheRowsOfTheBatch) {
 TEST(TextDataset, APartWithoutRowsHasAnEmptyBatch) {
   const TextDataset data(counting(20), 4, 4);
   const Sampler sampler({.samples = data.samples(), .batch = 2, .parts = 3});
-  EXPECT_EQ(data.batch(sampler, 0, balanced_part(2, 3, 2)).at("tokens").type(), (TensorType{DType::kI32, {0, 4}}));
+  EXPECT_EQ(data.batch(sampler, 0, balanced_part(2, 3, 2)).at("tokens").type(),
+            (TensorType{DType::kI32, {0, 4}}));
 }
 
 TEST(TextDataset, RefusesASamplerOfAnotherDatasetAndRowsOutsideTheBatch) {
@@ -176,17 +184,19 @@ TEST(TextDataset, TheFingerprintTellsTokensContextAndStrideApart) {
 TEST(TextDataset, RefusesATextThatIsTooShortForOneSample) {
   EXPECT_THAT([] { TextDataset(counting(64), 64, 1); },
               throws_user_error("the text is too short for one sample: it has 64 tokens\n"
-                                "  why: a sample with a context of 64 takes 65 tokens: its labels are its inputs shifted by one\n"
+                                "  why: a sample with a context of 64 takes 65 tokens: its labels "
+                                "are its inputs shifted by one\n"
                                 "  fix: give it more text, or make the context shorter",
                                 ExitCode::kBadData));
 }
 
 TEST(TextDataset, RefusesAContextOrAStrideOfNothing) {
   EXPECT_THAT([] { TextDataset(counting(64), 8, 0); },
-              throws_user_error("samples with a context of 8 tokens and a stride of 0 cannot be made\n"
-                                "  why: a sample has at least one token, and the next begins at least one later\n"
-                                "  fix: set both to 1 or more",
-                                ExitCode::kBadConfig));
+              throws_user_error(
+                  "samples with a context of 8 tokens and a stride of 0 cannot be made\n"
+                  "  why: a sample has at least one token, and the next begins at least one later\n"
+                  "  fix: set both to 1 or more",
+                  ExitCode::kBadConfig));
   EXPECT_THROW(TextDataset(counting(64), 0, 8), UserError);
 }
 

@@ -18,7 +18,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr size_t kLookedAt = 4096;
-/// Bytes read beyond the limit: the most that a character of UTF-8 that the cut divides can reach over it.
+/// Bytes read beyond the limit: the most that a character of UTF-8 that the cut divides can reach
+/// over it.
 constexpr size_t kBeyond = 3;
 
 /// What came of the files, for the message that there is no text.
@@ -29,7 +30,8 @@ struct Tally {
 
 [[noreturn]] void cannot_read(const fs::path& path, const std::string& why) {
   throw UserError("cannot read text from '" + path.string() + "'", why,
-                  "check the path and that it may be read; a relative path starts at the folder in which the program was started",
+                  "check the path and that it may be read; a relative path starts at the folder in "
+                  "which the program was started",
                   ExitCode::kMissingInput);
 }
 
@@ -48,7 +50,8 @@ std::vector<fs::path> files_of(const std::vector<fs::path>& paths) {
   for (const fs::path& path : paths) {
     std::error_code error;
     const fs::file_status status = fs::status(path, error);
-    if (status.type() == fs::file_type::not_found) cannot_read(path, "there is no such file or folder");
+    if (status.type() == fs::file_type::not_found)
+      cannot_read(path, "there is no such file or folder");
     if (error) cannot_read(path, error.message());
     if (fs::is_directory(status))
       add_folder(path, files);
@@ -67,7 +70,7 @@ std::string read_some(std::ifstream& stream, size_t count, const fs::path& path)
   std::string bytes(count, '\0');
   stream.read(bytes.data(), static_cast<std::streamsize>(count));
   if (stream.bad()) cannot_read(path, "reading failed");
-  bytes.resize(static_cast<size_t>(stream.gcount()));
+  bytes.resize(stream.gcount());
   return bytes;
 }
 
@@ -82,14 +85,18 @@ void append_file(const fs::path& path, size_t max_bytes, std::string& text, Tall
   }
   text += start;
   constexpr size_t kAtOnce = size_t{1} << 20;
-  while (stream && text.size() < max_bytes) text += read_some(stream, std::min(kAtOnce, max_bytes - text.size()), path);
+  while (stream && text.size() < max_bytes)
+    text += read_some(stream, std::min(kAtOnce, max_bytes - text.size()), path);
 }
 
-/// Cuts `text`, which is longer, to `max_bytes`, or to up to three bytes less, where a character of UTF-8 ends.
+/// Cuts `text`, which is longer, to `max_bytes`, or to up to three bytes less, where a character of
+/// UTF-8 ends.
 void cut(std::string& text, size_t max_bytes) {
   size_t end = max_bytes;
-  while (end > 0 && max_bytes - end < kBeyond && (static_cast<uint8_t>(text[end]) & 0xc0) == 0x80) --end;
-  const bool divides = static_cast<size_t>(utf8_length(std::string_view(text).substr(end))) > max_bytes - end;
+  while (end > 0 && max_bytes - end < kBeyond && (static_cast<uint8_t>(text[end]) & 0xc0) == 0x80)
+    --end;
+  const bool divides =
+      static_cast<size_t>(utf8_length(std::string_view(text).substr(end))) > max_bytes - end;
   text.resize(divides && end > 0 ? end : max_bytes);
 }
 
@@ -97,8 +104,10 @@ void cut(std::string& text, size_t max_bytes) {
   std::vector<std::string> names;
   for (const fs::path& path : paths) names.push_back("'" + path.string() + "'");
   throw UserError(
-      names.empty() ? "no file or folder of text is named" : "there is no text in " + join(names, ", "),
-      fmt::format("files found: {}; empty: {}; not text (a zero byte in the first {}): {}", files, tally.empty, kLookedAt, tally.not_text),
+      names.empty() ? "no file or folder of text is named"
+                    : "there is no text in " + join(names, ", "),
+      fmt::format("files found: {}; empty: {}; not text (a zero byte in the first {}): {}", files,
+                  tally.empty, kLookedAt, tally.not_text),
       "name files of text, or folders that hold them", ExitCode::kBadData);
 }
 
@@ -110,7 +119,8 @@ std::string read_text(const std::vector<fs::path>& paths, int64_t max_bytes) {
   const std::vector<fs::path> files = files_of(paths);
   std::string text;
   Tally tally;
-  for (size_t i = 0; i < files.size() && text.size() < limit + kBeyond; ++i) append_file(files[i], limit + kBeyond, text, tally);
+  for (size_t i = 0; i < files.size() && text.size() < limit + kBeyond; ++i)
+    append_file(files[i], limit + kBeyond, text, tally);
   if (text.size() > limit) cut(text, limit);
   if (text.empty()) no_text(paths, files.size(), tally);
   return text;

@@ -37,15 +37,19 @@ class ReadText : public testing::Test {
   fs::path folder_;
 
  private:
-  static std::string name() { return testing::UnitTest::GetInstance()->current_test_info()->name(); }
+  static std::string name() {
+    return testing::UnitTest::GetInstance()->current_test_info()->name();
+  }
 };
 
 auto throws_user_error(const std::string& message, ExitCode code) {
-  return Throws<UserError>(AllOf(Property(&UserError::what, StrEq(message)), Property(&UserError::exit_code, code)));
+  return Throws<UserError>(
+      AllOf(Property(&UserError::what, StrEq(message)), Property(&UserError::exit_code, code)));
 }
 
 TEST_F(ReadText, ReadsFilesInTheOrderOfTheirPaths) {
-  const fs::path b = write("b.txt", "second "), a = write("a.txt", "first "), c = write("c.txt", "third");
+  const fs::path b = write("b.txt", "second "), a = write("a.txt", "first "),
+                 c = write("c.txt", "third");
   EXPECT_EQ(read_text({c, a, b}, kPlenty), "first second third");
 }
 
@@ -115,21 +119,22 @@ TEST_F(ReadText, FollowsNoLinkToNothingInAFolder) {
 
 TEST_F(ReadText, AMissingPathIsNamed) {
   const fs::path here = write("a.txt", "text"), missing = folder_ / "b.txt";
-  EXPECT_THAT(
-      [&] { read_text({here, missing}, kPlenty); },
-      throws_user_error("cannot read text from '" + missing.string() +
-                            "'\n"
-                            "  why: there is no such file or folder\n"
-                            "  fix: check the path and that it may be read; a relative path starts at the folder in which the program "
-                            "was started",
-                        ExitCode::kMissingInput));
+  EXPECT_THAT([&] { read_text({here, missing}, kPlenty); },
+              throws_user_error("cannot read text from '" + missing.string() +
+                                    "'\n"
+                                    "  why: there is no such file or folder\n"
+                                    "  fix: check the path and that it may be read; a relative "
+                                    "path starts at the folder in which the program "
+                                    "was started",
+                                ExitCode::kMissingInput));
 }
 
 TEST_F(ReadText, APathThatIsNeitherFileNorFolderIsNamed) {
   EXPECT_THAT([&] { read_text({"/dev/null"}, kPlenty); },
               throws_user_error("cannot read text from '/dev/null'\n"
                                 "  why: it is neither a file nor a folder\n"
-                                "  fix: check the path and that it may be read; a relative path starts at the folder in which the program "
+                                "  fix: check the path and that it may be read; a relative path "
+                                "starts at the folder in which the program "
                                 "was started",
                                 ExitCode::kMissingInput));
 }
@@ -138,20 +143,23 @@ TEST_F(ReadText, NoTextInAllOfThemIsSaidWithTheirNumbers) {
   const fs::path empty = write("empty.txt", "");
   write("in/a.bin", std::string(1, '\0'));
   write("in/b.bin", std::string("x\0", 2));
-  EXPECT_THAT([&] { read_text({empty, folder_ / "in"}, kPlenty); },
-              throws_user_error("there is no text in '" + empty.string() + "', '" + (folder_ / "in").string() +
-                                    "'\n"
-                                    "  why: files found: 3; empty: 1; not text (a zero byte in the first 4096): 2\n"
-                                    "  fix: name files of text, or folders that hold them",
-                                ExitCode::kBadData));
+  EXPECT_THAT(
+      [&] { read_text({empty, folder_ / "in"}, kPlenty); },
+      throws_user_error(
+          "there is no text in '" + empty.string() + "', '" + (folder_ / "in").string() +
+              "'\n"
+              "  why: files found: 3; empty: 1; not text (a zero byte in the first 4096): 2\n"
+              "  fix: name files of text, or folders that hold them",
+          ExitCode::kBadData));
 }
 
 TEST_F(ReadText, NoPathIsNoText) {
   EXPECT_THAT([] { read_text({}, kPlenty); },
-              throws_user_error("no file or folder of text is named\n"
-                                "  why: files found: 0; empty: 0; not text (a zero byte in the first 4096): 0\n"
-                                "  fix: name files of text, or folders that hold them",
-                                ExitCode::kBadData));
+              throws_user_error(
+                  "no file or folder of text is named\n"
+                  "  why: files found: 0; empty: 0; not text (a zero byte in the first 4096): 0\n"
+                  "  fix: name files of text, or folders that hold them",
+                  ExitCode::kBadData));
 }
 
 }  // namespace

@@ -19,9 +19,10 @@ uint8_t byte_at(std::string_view text, size_t place) {
 std::string_view character_at(std::string_view text, size_t place) {
   const int length = utf8_length(text.substr(place));
   if (length > 0) return text.substr(place, static_cast<size_t>(length));
-  throw UserError(fmt::format("the text is not UTF-8: byte 0x{:02x} at offset {}", byte_at(text, place), place),
-                  "a vocabulary of characters reads its text as UTF-8", "convert the text to UTF-8, or use the vocabulary of bytes",
-                  ExitCode::kBadData);
+  throw UserError(
+      fmt::format("the text is not UTF-8: byte 0x{:02x} at offset {}", byte_at(text, place), place),
+      "a vocabulary of characters reads its text as UTF-8",
+      "convert the text to UTF-8, or use the vocabulary of bytes", ExitCode::kBadData);
 }
 
 uint32_t code_point(std::string_view character) {
@@ -35,7 +36,12 @@ uint32_t code_point(std::string_view character) {
 
 int utf8_length(std::string_view text) {
   const uint8_t lead = byte_at(text, 0);
-  const int length = lead < 0x80 ? 1 : lead < 0xc2 ? 0 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : lead < 0xf5 ? 4 : 0;
+  const int length = lead < 0x80   ? 1
+                     : lead < 0xc2 ? 0
+                     : lead < 0xe0 ? 2
+                     : lead < 0xf0 ? 3
+                     : lead < 0xf5 ? 4
+                                   : 0;
   if (text.size() < static_cast<size_t>(length)) return 0;
   for (size_t i = 1; i < static_cast<size_t>(length); ++i)
     if ((byte_at(text, i) & 0xc0) != 0x80) return 0;
@@ -59,17 +65,21 @@ Vocabulary Vocabulary::characters_of(std::string_view text) {
     place += character.size();
   }
   if (found.empty())
-    throw UserError("there are no characters to make a vocabulary of", "the text is empty", "give it text, or use the vocabulary of bytes",
-                    ExitCode::kBadData);
+    throw UserError("there are no characters to make a vocabulary of", "the text is empty",
+                    "give it text, or use the vocabulary of bytes", ExitCode::kBadData);
   Vocabulary vocabulary;
-  vocabulary.symbols_.assign(found.begin(), found.end());  // the order of the bytes of UTF-8 is the order of the code points
+  vocabulary.symbols_.assign(
+      found.begin(),
+      found.end());  // the order of the bytes of UTF-8 is the order of the code points
   return vocabulary;
 }
 
 Vocabulary Vocabulary::of_symbols(std::vector<std::string> symbols) {
   for (size_t i = 0; i < symbols.size(); ++i)
-    if (symbols[i].empty() || utf8_length(symbols[i]) != static_cast<int>(symbols[i].size()) || (i > 0 && symbols[i - 1] >= symbols[i]))
-      throw UserError(fmt::format("symbol {} of the vocabulary is not possible", i), "they are UTF-8 characters in ascending order",
+    if (symbols[i].empty() || utf8_length(symbols[i]) != static_cast<int>(symbols[i].size()) ||
+        (i > 0 && symbols[i - 1] >= symbols[i]))
+      throw UserError(fmt::format("symbol {} of the vocabulary is not possible", i),
+                      "they are UTF-8 characters in ascending order",
                       "use the vocabulary as it was stored", ExitCode::kBadData);
   Vocabulary vocabulary;
   vocabulary.symbols_ = std::move(symbols);
@@ -95,13 +105,18 @@ std::vector<int32_t> Vocabulary::encode(std::string_view text) const {
   return tokens;
 }
 
-int32_t Vocabulary::token_at(std::string_view text, size_t place, std::string_view character) const {
+int32_t Vocabulary::token_at(std::string_view text, size_t place,
+                             std::string_view character) const {
   const auto found = std::lower_bound(symbols_.begin(), symbols_.end(), character);
-  if (found != symbols_.end() && *found == character) return static_cast<int32_t>(found - symbols_.begin());
+  if (found != symbols_.end() && *found == character)
+    return static_cast<int32_t>(found - symbols_.begin());
   throw UserError(
-      fmt::format("the character U+{:04X} at offset {} of {} bytes is not in the vocabulary", code_point(character), place, text.size()),
+      fmt::format("the character U+{:04X} at offset {} of {} bytes is not in the vocabulary",
+                  code_point(character), place, text.size()),
       fmt::format("the vocabulary holds the {} characters of the text that it was made of", size()),
-      "leave the character out, make the vocabulary of all the text, or use the vocabulary of bytes", ExitCode::kBadData);
+      "leave the character out, make the vocabulary of all the text, or use the vocabulary of "
+      "bytes",
+      ExitCode::kBadData);
 }
 
 std::string Vocabulary::decode(const std::vector<int32_t>& tokens) const {
@@ -112,7 +127,7 @@ std::string Vocabulary::decode(const std::vector<int32_t>& tokens) const {
     else if (symbols_.empty())
       text += static_cast<char>(token);
     else
-      text += symbols_[static_cast<size_t>(token)];
+      text += symbols_[token];
   }
   return text;
 }

@@ -11,7 +11,8 @@ namespace tessera {
 /// Text as tokens.
 ///
 ///   bytes       token = byte, 256 of them
-///   characters  token = rank of the UTF-8 character among those that occur, by code point; an unknown character in encode() is an error
+///   characters  token = rank of the UTF-8 character among those that occur, by code point; an
+///   unknown character in encode() is an error
 class Vocabulary {
  public:
   static Vocabulary bytes();
@@ -25,7 +26,8 @@ class Vocabulary {
   int size() const;
   /// The characters, by token; none for bytes.
   const std::vector<std::string>& symbols() const { return symbols_; }
-  /// throws  UserError (65) that names the first character that is not UTF-8 or not in the vocabulary, and its place
+  /// throws  UserError (65) that names the first character that is not UTF-8 or not in the
+  /// vocabulary, and its place
   std::vector<int32_t> encode(std::string_view text) const;
   /// A token outside [0, size()) becomes "?".
   std::string decode(const std::vector<int32_t>& tokens) const;
@@ -36,9 +38,11 @@ class Vocabulary {
   std::vector<std::string> symbols_;  // empty: bytes
 };
 
-/// Length of the UTF-8 character at the start of `text`: 1 to 4, or 0 when it is malformed or cut off.
+/// Length of the UTF-8 character at the start of `text`: 1 to 4, or 0 when it is malformed or cut
+/// off.
 ///   requires  text is not empty
-///   ensures   refuses what the standard refuses: over-long forms, surrogates, code points above U+10FFFF
+///   ensures   refuses what the standard refuses: over-long forms, surrogates, code points above
+///   U+10FFFF
 int utf8_length(std::string_view text);
 
 }  // namespace tessera

@@ -14,7 +14,8 @@ using testing::Property;
 using testing::Throws;
 
 auto throws_user_error(const std::string& message, ExitCode code) {
-  return Throws<UserError>(AllOf(Property(&UserError::what, testing::StrEq(message)), Property(&UserError::exit_code, code)));
+  return Throws<UserError>(AllOf(Property(&UserError::what, testing::StrEq(message)),
+                                 Property(&UserError::exit_code, code)));
 }
 
 TEST(Vocabulary, ATokenOfBytesIsTheByte) {
@@ -59,27 +60,32 @@ TEST(Vocabulary, AnUnknownCharacterIsNamedWithItsPlace) {
   // "aé" takes bytes 0 to 2; the euro begins at 3 and takes three.
   const Vocabulary characters = Vocabulary::characters_of("aé");
   EXPECT_THAT([&] { characters.encode("aé€"); },
-              throws_user_error("the character U+20AC at offset 3 of 6 bytes is not in the vocabulary\n"
-                                "  why: the vocabulary holds the 2 characters of the text that it was made of\n"
-                                "  fix: leave the character out, make the vocabulary of all the text, or use the vocabulary of bytes",
-                                ExitCode::kBadData));
+              throws_user_error(
+                  "the character U+20AC at offset 3 of 6 bytes is not in the vocabulary\n"
+                  "  why: the vocabulary holds the 2 characters of the text that it was made of\n"
+                  "  fix: leave the character out, make the vocabulary of all the text, or use the "
+                  "vocabulary of bytes",
+                  ExitCode::kBadData));
 }
 
 TEST(Vocabulary, TextThatIsNotUtf8IsRefusedWithItsPlace) {
   const std::string rest =
       "\n  why: a vocabulary of characters reads its text as UTF-8"
       "\n  fix: convert the text to UTF-8, or use the vocabulary of bytes";
-  EXPECT_THAT([] { Vocabulary::characters_of("ab\xe9z"); },
-              throws_user_error("the text is not UTF-8: byte 0xe9 at offset 2" + rest, ExitCode::kBadData));
-  EXPECT_THAT([] { Vocabulary::characters_of("a").encode("aa\x80"); },
-              throws_user_error("the text is not UTF-8: byte 0x80 at offset 2" + rest, ExitCode::kBadData));
+  EXPECT_THAT(
+      [] { Vocabulary::characters_of("ab\xe9z"); },
+      throws_user_error("the text is not UTF-8: byte 0xe9 at offset 2" + rest, ExitCode::kBadData));
+  EXPECT_THAT(
+      [] { Vocabulary::characters_of("a").encode("aa\x80"); },
+      throws_user_error("the text is not UTF-8: byte 0x80 at offset 2" + rest, ExitCode::kBadData));
 }
 
 TEST(Vocabulary, CharactersOfNothingAreRefused) {
-  EXPECT_THAT([] { Vocabulary::characters_of(""); }, throws_user_error("there are no characters to make a vocabulary of\n"
-                                                                       "  why: the text is empty\n"
-                                                                       "  fix: give it text, or use the vocabulary of bytes",
-                                                                       ExitCode::kBadData));
+  EXPECT_THAT([] { Vocabulary::characters_of(""); },
+              throws_user_error("there are no characters to make a vocabulary of\n"
+                                "  why: the text is empty\n"
+                                "  fix: give it text, or use the vocabulary of bytes",
+                                ExitCode::kBadData));
 }
 
 TEST(Vocabulary, ItsSymbolsMakeItAnew) {
@@ -91,7 +97,8 @@ TEST(Vocabulary, ItsSymbolsMakeItAnew) {
 }
 
 TEST(Vocabulary, SymbolsThatAreNotCharactersInAscendingOrderAreRefused) {
-  for (const std::vector<std::string>& symbols : std::vector<std::vector<std::string>>{{"b", "a"}, {"a", "a"}, {"ab"}, {""}, {"\xff"}})
+  for (const std::vector<std::string>& symbols :
+       std::vector<std::vector<std::string>>{{"b", "a"}, {"a", "a"}, {"ab"}, {""}, {"\xff"}})
     EXPECT_THROW(Vocabulary::of_symbols(symbols), UserError) << symbols.front();
 }
 

@@ -1,13 +1,15 @@
-// A training step allocates nothing of ours: counted by an operator new for the whole test program, by the object file that called it.
+// A training step allocates nothing of ours: counted by an operator new for the whole test program,
+// by the object file that called it.
+#include "base/testing/allocation.h"
+
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 
 #include <atomic>
 #include <cstring>
 
-#include "base/allocation_testing.h"
 #include "engine/checkpointing.h"
-#include "engine/runs_for_tests.h"
+#include "engine/testing/runs.h"
 
 namespace {
 
@@ -18,7 +20,8 @@ std::atomic<const void*> first_caller{nullptr};
 
 bool is_of_a_kernel_library(const void* caller) {
   Dl_info info;
-  return dladdr(caller, &info) != 0 && info.dli_fname != nullptr && std::strstr(info.dli_fname, "libdnnl") != nullptr;
+  return dladdr(caller, &info) != 0 && info.dli_fname != nullptr &&
+         std::strstr(info.dli_fname, "libdnnl") != nullptr;
 }
 
 std::string name_of(const void* address) {
@@ -86,7 +89,8 @@ TEST(Allocation, NoRankHoldsMoreThanABufferToStoreAndLoadItsParts) {
   EXPECT_LE(storing, kBuffer);
   EXPECT_GE(storing, 64 << 10);  // it is counted: what describes the parts
   const Checkpoint checkpoint(disk, find_checkpoint(disk, path));
-  EXPECT_LE(thread_peak::of([&] { restore(engine, checkpoint); }), 1 << 20);  // parts are read into their places
+  EXPECT_LE(thread_peak::of([&] { restore(engine, checkpoint); }),
+            1 << 20);  // parts are read into their places
   disk.remove(path);
 }
 

@@ -5,7 +5,7 @@
 #include <fstream>
 
 #include "base/error.h"
-#include "engine/runs_for_tests.h"
+#include "engine/testing/runs.h"
 
 namespace tessera {
 namespace {
@@ -19,8 +19,14 @@ RunConfig per_rank(RateScaling scaling) {
 }
 
 TEST(BatchRule, DataParallelRanksArePartsOfTheRows) {
-  for (const auto& [plan, ranks] : std::vector<std::pair<std::string, int64_t>>{
-           {"serial", 1}, {"dp4", 4}, {"tp4", 1}, {"dp2-tp2", 2}, {"pp2", 1}, {"pp2-dp3", 3}, {"pp2-dp2-tp2-m3", 2}})
+  for (const auto& [plan, ranks] :
+       std::vector<std::pair<std::string, int64_t>>{{"serial", 1},
+                                                    {"dp4", 4},
+                                                    {"tp4", 1},
+                                                    {"dp2-tp2", 2},
+                                                    {"pp2", 1},
+                                                    {"pp2-dp3", 3},
+                                                    {"pp2-dp2-tp2-m3", 2}})
     EXPECT_EQ(data_parallel_ranks(tiny_gpt(), plan_of("gpt", plan)), ranks) << plan;
 }
 
@@ -53,7 +59,8 @@ TEST(BatchRule, AFixedBatchKeepsItsRateUnderEveryPlan) {
 
 TEST(BatchRule, ASecondCallChangesNothing) {
   const Plan plan = plan_of("gpt", "dp2");
-  const RunConfig once = resolved_for(per_rank(RateScaling::kLinear), plan), twice = resolved_for(once, plan);
+  const RunConfig once = resolved_for(per_rank(RateScaling::kLinear), plan),
+                  twice = resolved_for(once, plan);
   EXPECT_EQ(twice.train.batch, once.train.batch);
   EXPECT_EQ(twice.optimizer.schedule.peak, once.optimizer.schedule.peak);
 }
@@ -62,7 +69,8 @@ TEST(BatchRule, TheEngineTakesItsBatchFromThePlan) {
   Engine engine(per_rank(RateScaling::kLinear), plan_of("gpt", "dp2"), small_text());
   const StepResult result = engine.step();
   EXPECT_EQ(result.tokens, 2 * 3 * 8);
-  EXPECT_EQ(result.learning_rate, 0.25f + 0.25f / 3);  // the first third of the way from 0.25 to 0.5
+  EXPECT_EQ(result.learning_rate,
+            0.25f + 0.25f / 3);  // the first third of the way from 0.25 to 0.5
 }
 
 TEST(BatchRule, BothBatchesAtOnceAreRefused) {

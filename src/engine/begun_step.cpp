@@ -5,7 +5,8 @@
 
 namespace tessera {
 
-void StepInputs::give(const std::vector<TaskInput>& wanted, const Batch& batch, double rate, int32_t draw) {
+void StepInputs::give(const std::vector<TaskInput>& wanted, const Batch& batch, double rate,
+                      int32_t draw) {
   rate_.values<float>()[0] = static_cast<float>(rate);
   number_.values<int32_t>()[0] = draw;
   for (const TaskInput& input : wanted) {

@@ -10,7 +10,8 @@
 
 namespace tessera {
 
-/// The inputs of a step, or of a part of one: tensors of its batch, the learning rate, and its number.
+/// The inputs of a step, or of a part of one: tensors of its batch, the learning rate, and its
+/// number.
 class StepInputs {
  public:
   /// Finds a tensor for each of `wanted` in `batch`, which stays as long as the step takes.

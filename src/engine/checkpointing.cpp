@@ -41,7 +41,8 @@ Document state_of(const Engine& engine) {
   state["data"] = std::move(data);
   state["plan"] = engine.plan().name;
   state["settings"] = resolved_settings(engine.config());
-  state["vocabulary"] = symbols.empty() ? Document() : Document(Document::List(symbols.begin(), symbols.end()));
+  state["vocabulary"] =
+      symbols.empty() ? Document() : Document(Document::List(symbols.begin(), symbols.end()));
   return state;
 }
 
@@ -63,8 +64,8 @@ std::optional<Vocabulary> read_vocabulary(const Document& symbols, const std::st
     for (const Document& symbol : symbols.as_list())
       if (symbol.is_string()) texts.push_back(symbol.as_string());
   if (texts.empty() || texts.size() != symbols.as_list().size())
-    throw bad_data("'" + file + "': 'vocabulary' is " + kind_of(symbols), "it is a list of characters, or null for bytes",
-                   "use another checkpoint");
+    throw bad_data("'" + file + "': 'vocabulary' is " + kind_of(symbols),
+                   "it is a list of characters, or null for bytes", "use another checkpoint");
   return Vocabulary::of_symbols(std::move(texts));
 }
 
@@ -89,31 +90,39 @@ StoredState read_state(const Checkpoint& checkpoint) {
 void check_data(const Engine& engine, const StoredState& state, const fs::path& folder) {
   std::vector<std::string> differences;
   for (const auto& [key, value] : order_of_data(engine)) {
-    const auto stored = std::find_if(state.order.begin(), state.order.end(), [&](const auto& entry) { return entry.first == key; });
+    const auto stored = std::find_if(state.order.begin(), state.order.end(),
+                                     [&](const auto& entry) { return entry.first == key; });
     const std::string before = stored == state.order.end() ? "missing" : to_json(stored->second);
-    if (before != to_json(value)) differences.push_back(key + " was " + before + " and is " + to_json(value));
+    if (before != to_json(value))
+      differences.push_back(key + " was " + before + " and is " + to_json(value));
   }
   if (differences.empty()) return;
-  throw bad_data("the data is not that of the checkpoint '" + folder.string() + "'", join(differences, "; "),
-                 "resume with the text and the settings of the stored run: its next batches follow from them");
+  throw bad_data(
+      "the data is not that of the checkpoint '" + folder.string() + "'", join(differences, "; "),
+      "resume with the text and the settings of the stored run: its next batches follow from them");
 }
 
 std::map<std::string, TensorType> variables_of(const Graph& graph) {
   std::map<std::string, TensorType> types;
-  for (const Variable& variable : graph.variables()) types.emplace(graph.value(variable.value).name, graph.type(variable.value));
+  for (const Variable& variable : graph.variables())
+    types.emplace(graph.value(variable.value).name, graph.type(variable.value));
   return types;
 }
 
-/// throws  UserError (65) what is wrong with the last of checkpoints that are all damaged, (66) when there are none
+/// throws  UserError (65) what is wrong with the last of checkpoints that are all damaged, (66)
+/// when there are none
 [[noreturn]] void refuse_folder(const CheckpointFolder& folder, const fs::path& path) {
   const std::vector<int64_t> steps = folder.steps();
   if (steps.empty())
-    throw UserError("there is no checkpoint in '" + path.string() + "'",
-                    "a run writes its first one when checkpoint.every steps are done, or at its end",
-                    "give a checkpoint, a folder of checkpoints, or the --out folder of a run that wrote one; a run that never did starts "
-                    "without --resume",
-                    ExitCode::kMissingInput);
-  throw bad_data("no checkpoint in '" + path.string() + "' is complete", folder.damage(steps.back(), false),
+    throw UserError(
+        "there is no checkpoint in '" + path.string() + "'",
+        "a run writes its first one when checkpoint.every steps are done, or at its end",
+        "give a checkpoint, a folder of checkpoints, or the --out folder of a run that wrote one; "
+        "a run that never did starts "
+        "without --resume",
+        ExitCode::kMissingInput);
+  throw bad_data("no checkpoint in '" + path.string() + "' is complete",
+                 folder.damage(steps.back(), false),
                  "restore the file from a copy, or start the run anew");
 }
 
@@ -136,7 +145,9 @@ void save_checkpoint(Engine& engine, CheckpointFolder& folder, int keep_last) {
     folder.store(step, rank, ranks, owned);
   });
   runtime.together([&] {
-    if (runtime.speaks()) folder.commit(step, ranks, state_of(engine), to_document(engine.plan(), engine.graph()), keep_last);
+    if (runtime.speaks())
+      folder.commit(step, ranks, state_of(engine), to_document(engine.plan(), engine.graph()),
+                    keep_last);
   });
 }
 
@@ -148,13 +159,15 @@ void restore(Engine& engine, const Checkpoint& checkpoint) {
   JointLoad load(checkpoint);
   engine.runtime().on_every_rank([&](Rank, std::span<const VariablePart> held) {
     for (const VariablePart& part : held)
-      if (variables.contains(part.name)) load.load_box(part.name, part.box, part.data, part.first_holder);
+      if (variables.contains(part.name))
+        load.load_box(part.name, part.box, part.data, part.first_holder);
   });
   engine.runtime().together([&] { load.finish(); });
   for (const std::string& name : engine.runtime().variable_names()) engine.runtime().mark_set(name);
   engine.set_position({state.step, 0, state.data_parts});
   if (engine.purpose() == Purpose::kTrain)  // the length of an epoch may follow from the parts
-    engine.set_position({state.step, state.epoch * engine.steps_per_epoch() + state.batch_of_epoch, state.data_parts});
+    engine.set_position({state.step, state.epoch * engine.steps_per_epoch() + state.batch_of_epoch,
+                         state.data_parts});
 }
 
 StoredRun stored_run(const Checkpoint& checkpoint, const std::vector<std::string>& sets) {
@@ -170,16 +183,19 @@ StoredRun stored_run(const Checkpoint& checkpoint, const std::vector<std::string
 fs::path find_checkpoint(FileSystem& files, const fs::path& path) {
   if (!files.is_folder(path)) throw cannot_read_error(path, "there is no such folder");
   const std::vector<std::string> names = files.list(path);
-  const bool is_checkpoint = std::find(names.begin(), names.end(), "index.json") != names.end() ||
-                             step_of_name((path / "").parent_path().filename().string()).has_value();
+  const bool is_checkpoint =
+      std::find(names.begin(), names.end(), "index.json") != names.end() ||
+      step_of_name((path / "").parent_path().filename().string()).has_value();
   if (is_checkpoint) return path;
   const fs::path place = files.is_folder(path / "checkpoints") ? path / "checkpoints" : path;
   const CheckpointFolder folder(files, place);
   const std::optional<int64_t> latest = folder.latest();
   if (!latest) refuse_folder(folder, place);
   for (int64_t step : folder.steps())
-    if (const std::string damage = step > *latest ? folder.damage(step, false) : ""; !damage.empty())
-      log_warning(checkpoint_name(step) + " is damaged and " + checkpoint_name(*latest) + " is used: " + damage);
+    if (const std::string damage = step > *latest ? folder.damage(step, false) : "";
+        !damage.empty())
+      log_warning(checkpoint_name(step) + " is damaged and " + checkpoint_name(*latest) +
+                  " is used: " + damage);
   return folder.path_of(*latest);
 }
 

@@ -1,18 +1,19 @@
-// A run that is stopped at any write of a checkpoint, or whose disk fails there, goes on from that checkpoint or from the one before, and
-// its losses are those of the run that nothing happened to. checkpoint_faults_test.cpp shows as much for the files alone, in more
-// situations.
+// A run that is stopped at any write of a checkpoint, or whose disk fails there, goes on from that
+// checkpoint or from the one before, and its losses are those of the run that nothing happened to.
+// checkpoint_faults_test.cpp shows as much for the files alone, in more situations.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cstring>
 
 #include "base/log.h"
-#include "checkpoint/simulated_disk.h"
+#include "checkpoint/testing/simulated_disk.h"
+#include "comm/network.h"
+#include "comm/testing/local_transport.h"
+#include "comm/testing/transport_suite.h"
 #include "engine/checkpointing.h"
-#include "engine/runs_for_tests.h"
-#include "runtime/local_transport.h"
-#include "runtime/network.h"
-#include "runtime/transport_for_tests.h"
+#include "engine/testing/runs.h"
+#include "training/fit.h"
 
 namespace tessera {
 namespace {
@@ -27,7 +28,8 @@ using Bytestrings = std::map<std::string, std::vector<std::byte>>;
 
 Bytestrings bytes_of(const TensorMap& variables) {
   Bytestrings bytes;
-  for (const auto& [name, tensor] : variables) bytes[name] = {tensor.data(), tensor.data() + byte_size(tensor.type()).value()};
+  for (const auto& [name, tensor] : variables)
+    bytes[name] = {tensor.data(), tensor.data() + byte_size(tensor.type()).value()};
   return bytes;
 }
 
@@ -35,7 +37,7 @@ Bytestrings bytes_of(const TensorMap& variables) {
 Bytestrings bytes_of(const Checkpoint& checkpoint) {
   Bytestrings bytes;
   for (const auto& [name, stored] : checkpoint.index().tensors) {
-    bytes[name].resize(static_cast<size_t>(byte_size(stored.whole).value()));
+    bytes[name].resize(byte_size(stored.whole).value());
     checkpoint.load_box(name, whole_box(stored.whole.shape), bytes[name].data());
   }
   return bytes;
@@ -51,17 +53,18 @@ Plan plan() {
   return plan_of("mlp", "tp2");
 }
 
-/// The run that nothing happened to, at the moment at which it stores its second checkpoint; and what came of it.
+/// The run that nothing happened to, at the moment at which it stores its second checkpoint; and
+/// what came of it.
 class Undisturbed {
  public:
   Undisturbed() : engine_(config(), plan(), small_text()) {
-    engine_.fit(kOld);
+    fit(engine_, kOld);
     keep(disk_);
-    engine_.fit(kNew - kOld);
+    fit(engine_, kNew - kOld);
     SimulatedDisk complete;
     keep(complete);
     Engine on(config(), plan(), small_text());
-    for (const StepResult& result : on.fit(kEnd)) losses_.push_back(result.loss);
+    for (const StepResult& result : fit(on, kEnd)) losses_.push_back(result.loss);
   }
 
   /// The disk before the second checkpoint.
@@ -73,8 +76,9 @@ class Undisturbed {
     save_checkpoint(engine_, folder, 1);
   }
 
-  /// The step of the latest checkpoint, which holds what the run held then, to the last bit. From equal bytes and an equal state equal
-  /// losses follow, so the run is resumed only from the first checkpoint of each step that is found.
+  /// The step of the latest checkpoint, which holds what the run held then, to the last bit. From
+  /// equal bytes and an equal state equal losses follow, so the run is resumed only from the first
+  /// checkpoint of each step that is found.
   int64_t checked_latest(FileSystem& disk) {
     const Checkpoint checkpoint(disk, find_checkpoint(disk, "c"));
     const int64_t step = checkpoint.step();
@@ -99,7 +103,8 @@ class Undisturbed {
   void resume(const Checkpoint& checkpoint) {
     Engine engine(config(), plan(), small_text(), {.runtime = {}, .draw = false});
     restore(engine, checkpoint);
-    for (int64_t step = checkpoint.step(); step < kEnd; ++step) EXPECT_EQ(engine.step().loss, losses_[static_cast<size_t>(step)]) << step;
+    for (int64_t step = checkpoint.step(); step < kEnd; ++step)
+      EXPECT_EQ(engine.step().loss, losses_[step]) << step;
   }
 
   SimulatedDisk disk_;
@@ -124,7 +129,8 @@ Ending try_save(Undisturbed& run, FileSystem& disk) try {
 TEST(CheckpointingFaults, AStopAtAnyWriteLosesNothing) {
   Undisturbed run;
   for (const Fault::Kind kind : {Fault::Kind::kStop, Fault::Kind::kTorn})
-    for (const Crash crash : {Crash::kProcessKilled, Crash::kPowerLost, Crash::kPowerLostNamesKept, Crash::kPowerLostRemovalsKept}) {
+    for (const Crash crash : {Crash::kProcessKilled, Crash::kPowerLost, Crash::kPowerLostNamesKept,
+                              Crash::kPowerLostRemovalsKept}) {
       int64_t writes = 0;
       for (Ending ending = Ending::kStopped; ending == Ending::kStopped; ++writes) {
         const auto disk = run.disk();
@@ -135,9 +141,12 @@ TEST(CheckpointingFaults, AStopAtAnyWriteLosesNothing) {
           EXPECT_EQ(found, kNew);
         }
       }
-      EXPECT_GT(writes, 30);  // two ranks, each with its file of some 20 tensors, the documents, the renames
+      EXPECT_GT(
+          writes,
+          30);  // two ranks, each with its file of some 20 tensors, the documents, the renames
     }
-  EXPECT_EQ(run.resumed(), (std::map<int64_t, bool>{{kOld, true}, {kNew, true}}));  // both were found, and resumed
+  EXPECT_EQ(run.resumed(),
+            (std::map<int64_t, bool>{{kOld, true}, {kNew, true}}));  // both were found, and resumed
 }
 
 TEST(CheckpointingFaults, AWriteThatFailsIsAnErrorAndTheRunGoesOn) {
@@ -176,14 +185,18 @@ TEST(CheckpointingFaults, ShortWritesAndReadsChangeNothing) {
 
 TEST(CheckpointingFaults, MembersWaitForOneWhoseDiskIsSlowerThanTheDeadline) {
   SimulatedDisk disk;
-  for (const std::string slow : {"rank-00001.safetensors", "index.json"}) {  // of the second member; of the one that commits
+  for (const std::string slow :
+       {"rank-00001.safetensors", "index.json"}) {  // of the second member; of the one that commits
     disk.slow_down(slow, std::chrono::milliseconds(2200));
-    testing_transport::on_members(make_local_transports(2, 0, 1), [&](std::unique_ptr<Transport> mine) {
-      const auto network = std::make_shared<Network>(std::move(mine));
-      Engine engine(config(), plan(), small_text(), {.runtime = {.deadline = Seconds(1), .network = network}});
-      CheckpointFolder folder(disk, "c");
-      EXPECT_NO_THROW(save_checkpoint(engine, folder, 1)) << "member " << network->member() << ", " << slow << " is slow";
-    });
+    testing_transport::on_members(
+        make_local_transports(2, 0, 1), [&](std::unique_ptr<Transport> mine) {
+          const auto network = std::make_shared<Network>(std::move(mine));
+          Engine engine(config(), plan(), small_text(),
+                        {.runtime = {.deadline = Seconds(1), .network = network}});
+          CheckpointFolder folder(disk, "c");
+          EXPECT_NO_THROW(save_checkpoint(engine, folder, 1))
+              << "member " << network->member() << ", " << slow << " is slow";
+        });
     EXPECT_EQ(Checkpoint(disk, find_checkpoint(disk, "c")).step(), 0);
     disk.remove("c");
   }
@@ -207,7 +220,8 @@ TEST(CheckpointingFaults, AFlippedBitIsNamedWithItsFileAndTheEarlierCheckpointTh
       ADD_FAILURE() << "the flipped bit of " << path << " was not found";
     } catch (const UserError& error) {
       EXPECT_EQ(error.exit_code(), ExitCode::kBadData);
-      EXPECT_THAT(error.what(), AllOf(HasSubstr("'" + path + "' is damaged: tensor '"), HasSubstr("fix: resume from step-00000001")));
+      EXPECT_THAT(error.what(), AllOf(HasSubstr("'" + path + "' is damaged: tensor '"),
+                                      HasSubstr("fix: resume from step-00000001")));
     }
     disk.flip_bit(path, 8 * disk.open(path)->size() - 1);
   }

@@ -1,4 +1,5 @@
-// A run that stops and goes on is the run that never stopped; and whatever plan stored a checkpoint, any other loads it.
+// A run that stops and goes on is the run that never stopped; and whatever plan stored a
+// checkpoint, any other loads it.
 #include "engine/checkpointing.h"
 
 #include <gmock/gmock.h>
@@ -8,28 +9,30 @@
 #include <atomic>
 #include <cstring>
 
-#include "base/error_testing.h"
+#include "base/testing/error.h"
 #include "checkpoint/joint_load.h"
-#include "checkpoint/simulated_disk.h"
-#include "engine/fit.h"
-#include "engine/runs_for_tests.h"
+#include "checkpoint/testing/simulated_disk.h"
+#include "engine/testing/runs.h"
+#include "training/fit.h"
 
 namespace tessera {
 namespace {
 
 using testing::HasSubstr;
 
-const std::vector<std::string> kPlans = {"serial", "dp4", "tp4", "tp3", "dp2-tp2", "dp3", "pp2", "pp2-dp2", "pp2-dp2-tp2"};
+const std::vector<std::string> kPlans = {"serial", "dp4", "tp4",     "tp3",        "dp2-tp2",
+                                         "dp3",    "pp2", "pp2-dp2", "pp2-dp2-tp2"};
 
 std::vector<double> losses(Engine& engine, int64_t steps) {
   std::vector<double> list;
-  for (const StepResult& result : engine.fit(steps)) list.push_back(result.loss);
+  for (const StepResult& result : fit(engine, steps)) list.push_back(result.loss);
   return list;
 }
 
 /// An engine whose variables are still to come.
 Engine empty_engine(const Plan& plan, const RunConfig& config, Purpose purpose = Purpose::kTrain) {
-  return Engine(config, plan, small_text(config.model.context), {.runtime = {}, .purpose = purpose, .draw = false});
+  return Engine(config, plan, small_text(config.model.context),
+                {.runtime = {}, .purpose = purpose, .draw = false});
 }
 
 void save(Engine& engine, FileSystem& disk, int keep_last = 0) {
@@ -47,13 +50,15 @@ std::vector<std::string> different(const TensorMap& a, const TensorMap& b) {
   for (const auto& [name, tensor] : a) {
     const auto found = b.find(name);
     if (found == b.end() || !(found->second.type() == tensor.type()) ||
-        std::memcmp(tensor.data(), found->second.data(), static_cast<size_t>(byte_size(tensor.type()).value())) != 0)
+        std::memcmp(tensor.data(), found->second.data(),
+                    static_cast<size_t>(byte_size(tensor.type()).value())) != 0)
       names.push_back(name);
   }
   return names;
 }
 
-/// The mean of `tokens` logs, each of a sum of `vocabulary` exponentials of sums of `width` products: their errors add to the loss.
+/// The mean of `tokens` logs, each of a sum of `vocabulary` exponentials of sums of `width`
+/// products: their errors add to the loss.
 double rounding_of(double loss) {
   return loss * 0x1p-24 * (256 + 4 * 32);
 }
@@ -61,21 +66,24 @@ double rounding_of(double loss) {
 using error_testing::message_of;
 
 TEST(Checkpointing, ResumedLossesAreThoseOfTheRunThatNeverStopped) {
-  // Dropout, Adam's moments, the clip and the schedule all depend on the step or on what was before it.
+  // Dropout, Adam's moments, the clip and the schedule all depend on the step or on what was before
+  // it.
   RunConfig config = tiny_gpt();
   config.optimizer.schedule.kind = ScheduleKind::kCosine;
   config.optimizer.schedule.warmup = 7;
   for (const std::string plan : {"serial", "dp2-tp2", "pp2-dp2-m2"}) {
     SimulatedDisk disk;
     Engine whole(config, plan_of("gpt", plan), small_text());
-    whole.fit(5);
+    fit(whole, 5);
     save(whole, disk);
     const std::vector<double> expected = losses(whole, 6);
     Engine resumed = empty_engine(plan_of("gpt", plan), config);
     restore(resumed, latest(disk));
     EXPECT_EQ(resumed.step_count(), 5);
-    EXPECT_EQ(losses(resumed, 6), expected) << plan;  // to the last bit: the same numbers in the same order
-    EXPECT_EQ(different(whole.variables(), resumed.variables()), std::vector<std::string>{}) << plan;
+    EXPECT_EQ(losses(resumed, 6), expected)
+        << plan;  // to the last bit: the same numbers in the same order
+    EXPECT_EQ(different(whole.variables(), resumed.variables()), std::vector<std::string>{})
+        << plan;
   }
 }
 
@@ -83,7 +91,8 @@ TEST(Checkpointing, ARunOfStepsInPartsGoesOnAtItsBatchWithoutHalfASum) {
   const RunConfig config = tiny_gpt();
   const auto train = [](Engine& engine, int64_t steps) {
     std::vector<double> list;
-    for (const StepResult& step : engine.fit({.steps = steps, .accumulate = 2}).steps) list.push_back(step.loss);
+    for (const StepResult& step : fit(engine, {.steps = steps, .accumulate = 2}).steps)
+      list.push_back(step.loss);
     return list;
   };
   SimulatedDisk disk;
@@ -108,7 +117,7 @@ TEST(Checkpointing, ARunGoesOnThroughTheEndOfAnEpoch) {
   config.train.batch = small_text()->train->samples() / 2;  // 2 steps an epoch
   SimulatedDisk disk;
   Engine whole(config, plan_of("mlp", "serial"), small_text());
-  whole.fit(3);
+  fit(whole, 3);
   save(whole, disk);
   const Checkpoint checkpoint = latest(disk);
   const Document& data = *checkpoint.state().find("data");
@@ -121,7 +130,9 @@ TEST(Checkpointing, ARunGoesOnThroughTheEndOfAnEpoch) {
 }
 
 class Shuffled : public testing::TestWithParam<Shuffle> {};
-INSTANTIATE_TEST_SUITE_P(Checkpointing, Shuffled, testing::Values(Shuffle::kNone, Shuffle::kBeforeSplit, Shuffle::kAfterSplit),
+INSTANTIATE_TEST_SUITE_P(Checkpointing, Shuffled,
+                         testing::Values(Shuffle::kNone, Shuffle::kBeforeSplit,
+                                         Shuffle::kAfterSplit),
                          [](const auto& given) { return std::string(to_text(given.param)); });
 
 TEST_P(Shuffled, UnderAnotherPlanTheBatchesAreTheSame) {
@@ -129,7 +140,7 @@ TEST_P(Shuffled, UnderAnotherPlanTheBatchesAreTheSame) {
   config.data.shuffle = GetParam();
   SimulatedDisk disk;
   Engine whole(config, plan_of("gpt", "dp2"), small_text());
-  whole.fit(3);
+  fit(whole, 3);
   save(whole, disk);
   const std::vector<double> expected = losses(whole, 4);
   for (const std::string plan : {"serial", "dp3", "tp4"}) {
@@ -141,7 +152,8 @@ TEST_P(Shuffled, UnderAnotherPlanTheBatchesAreTheSame) {
     const std::vector<double> found = losses(resumed, 4);
     // Each step adds its own rounding to that of those before.
     for (size_t i = 0; i < found.size(); ++i)
-      EXPECT_NEAR(found[i], expected[i], rounding_of(expected[i]) * static_cast<double>(i + 1)) << plan;
+      EXPECT_NEAR(found[i], expected[i], rounding_of(expected[i]) * static_cast<double>(i + 1))
+          << plan;
   }
 }
 
@@ -149,7 +161,8 @@ TEST_P(Shuffled, UnderAnotherPlanTheBatchesAreTheSame) {
 int64_t bytes_needed(Engine& engine) {
   std::atomic<int64_t> bytes{0};
   engine.runtime().on_every_rank([&](Rank, std::span<const VariablePart> held) {
-    for (const VariablePart& part : held) bytes += element_count(part.box.shape()) * size_of(part.whole.dtype);
+    for (const VariablePart& part : held)
+      bytes += element_count(part.box.shape()) * size_of(part.whole.dtype);
   });
   return bytes;
 }
@@ -167,7 +180,7 @@ TEST(Checkpointing, WhateverPlanStoredACheckpointAnyOtherLoadsIt) {
   for (const std::string& plan : kPlans) {
     Engine& engine = engines.emplace_back(config, plan_of("gpt", plan), small_text());
     stored.push_back(std::make_unique<Stored>());
-    engine.fit(2);
+    fit(engine, 2);
     save(engine, stored.back()->disk);
     stored.back()->variables = engine.variables();
     stored.back()->evaluation = engine.evaluate(1).loss;
@@ -178,7 +191,8 @@ TEST(Checkpointing, WhateverPlanStoredACheckpointAnyOtherLoadsIt) {
       const Checkpoint checkpoint = latest(stored[from]->disk);
       restore(engines[to], checkpoint);
       EXPECT_EQ(checkpoint.bytes_read().value(), bytes_needed(engines[to]));  // not one byte more
-      EXPECT_EQ(different(stored[from]->variables, engines[to].variables()), std::vector<std::string>{});
+      EXPECT_EQ(different(stored[from]->variables, engines[to].variables()),
+                std::vector<std::string>{});
       const double loss = engines[to].evaluate(1).loss;
       if (from == to)
         EXPECT_EQ(loss, stored[from]->evaluation);
@@ -192,8 +206,10 @@ Plan rows_over(int ranks) {
   Plan plan;
   plan.name = "rows" + std::to_string(ranks);
   if (ranks == 1) return plan;
-  plan.meshes = one_mesh(std::make_shared<const ProcessMesh>(Shape{ranks}, std::vector<std::string>{"tp"}));
-  for (const char* name : {"hidden.0.weight", "hidden.1.weight", "head.weight"}) plan.marks.push_back(shard_tensor(name, "P(\"tp\")"));
+  plan.meshes =
+      one_mesh(std::make_shared<const ProcessMesh>(Shape{ranks}, std::vector<std::string>{"tp"}));
+  for (const char* name : {"hidden.0.weight", "hidden.1.weight", "head.weight"})
+    plan.marks.push_back(shard_tensor(name, "P(\"tp\")"));
   return plan;
 }
 
@@ -207,7 +223,8 @@ Plan columns_over(int ranks) {
 
 TEST(Checkpointing, EveryRankReadsWhatItNeedsAndNothingElse) {
   RunConfig config = tiny_mlp();
-  config.model.width = 512;  // hidden.1.weight is 1 MiB: its checksums are of 4 KiB, 2 of its 512 rows
+  config.model.width =
+      512;  // hidden.1.weight is 1 MiB: its checksums are of 4 KiB, 2 of its 512 rows
   config.optimizer.kind = OptimizerKind::kSgd;
   std::vector<Engine> engines;
   for (int ranks : {1, 2, 3}) engines.push_back(Engine(config, rows_over(ranks), small_text()));
@@ -248,7 +265,8 @@ TEST(Checkpointing, EveryElementIsStoredOnce) {
     }
     EXPECT_EQ(stored, whole) << plan;  // the index checks that they tile
     int64_t parameters = 0;
-    for (const Variable& variable : engine.graph().variables()) parameters += element_count(engine.graph().type(variable.value).shape);
+    for (const Variable& variable : engine.graph().variables())
+      parameters += element_count(engine.graph().type(variable.value).shape);
     EXPECT_EQ(whole, parameters) << plan;
   }
 }
@@ -256,7 +274,7 @@ TEST(Checkpointing, EveryElementIsStoredOnce) {
 TEST(Checkpointing, EvaluationNeedsNeitherTheOptimizerNorTheTrainingStep) {
   SimulatedDisk disk;
   Engine trained(tiny_gpt(), plan_of("gpt", "dp2-tp2"), small_text());
-  trained.fit(3);
+  fit(trained, 3);
   save(trained, disk);
   const Engine::Evaluation expected = trained.evaluate(2);
   std::vector<std::string> parameters;
@@ -278,18 +296,20 @@ TEST(Checkpointing, EvaluationNeedsNeitherTheOptimizerNorTheTrainingStep) {
 TEST(Checkpointing, TextIsWrittenTheSameUnderEveryPlan) {
   SimulatedDisk disk;
   Engine trained(tiny_gpt(), serial_plan(), small_text());
-  trained.fit(10);
+  fit(trained, 10);
   save(trained, disk);
-  const std::vector<SamplingOptions> ways = {{.temperature = 0},
-                                             {.temperature = 0.8, .seed = 3},
-                                             {.top_k = 5, .seed = 4},
-                                             {.top_p = 0.7, .seed = 5},
-                                             {.temperature = 1.3, .top_k = 20, .top_p = 0.9, .seed = 6}};
+  const std::vector<SamplingOptions> ways = {
+      {.temperature = 0},
+      {.temperature = 0.8, .seed = 3},
+      {.top_k = 5, .seed = 4},
+      {.top_p = 0.7, .seed = 5},
+      {.temperature = 1.3, .top_k = 20, .top_p = 0.9, .seed = 6}};
   for (const std::string& plan : kPlans) {
     Engine engine = empty_engine(plan_of("gpt", plan), tiny_gpt(), Purpose::kEvaluate);
     restore(engine, latest(disk));
     for (const SamplingOptions& way : ways)
-      EXPECT_EQ(engine.generate({10, 20, 30}, 20, way), trained.generate({10, 20, 30}, 20, way)) << plan << ", seed " << way.seed;
+      EXPECT_EQ(engine.generate({10, 20, 30}, 20, way), trained.generate({10, 20, 30}, 20, way))
+          << plan << ", seed " << way.seed;
   }
 }
 
@@ -304,10 +324,12 @@ TEST(Checkpointing, TheStoredRunIsTheRun) {
   save(engine, disk);
   const StoredRun stored = stored_run(latest(disk));
   EXPECT_EQ(to_json(resolved_settings(stored.config)), to_json(resolved_settings(config)));
-  EXPECT_EQ(to_json(to_document(stored.plan, engine.graph())), to_json(to_document(engine.plan(), engine.graph())));
+  EXPECT_EQ(to_json(to_document(stored.plan, engine.graph())),
+            to_json(to_document(engine.plan(), engine.graph())));
   EXPECT_EQ(stored.plan.name, "pp2-dp2");
   EXPECT_EQ(stored.vocabulary.value().symbols(), (std::vector<std::string>{"a", "z", "ä", "€"}));
-  EXPECT_EQ(stored_run(latest(disk), {"train.evaluate_batches=3"}).config.train.evaluate_batches, 3);
+  EXPECT_EQ(stored_run(latest(disk), {"train.evaluate_batches=3"}).config.train.evaluate_batches,
+            3);
   EXPECT_THROW(stored_run(latest(disk), {"train.evaluate_batch=3"}), UserError);
 }
 
@@ -318,16 +340,19 @@ TEST(Checkpointing, AnotherModelOrAnotherTextIsRefused) {
   RunConfig wide = tiny_mlp();
   wide.model.width = 48;
   Engine other_model = empty_engine(serial_plan(), wide);
-  EXPECT_THAT(message_of([&] { restore(other_model, latest(disk)); }),
-              testing::AllOf(HasSubstr("65 the checkpoint 'c/step-00000000' does not fit the model"),
-                             HasSubstr("'head.weight' is f32[32,50], wanted f32[48,50]")));
+  EXPECT_THAT(
+      message_of([&] { restore(other_model, latest(disk)); }),
+      testing::AllOf(HasSubstr("65 the checkpoint 'c/step-00000000' does not fit the model"),
+                     HasSubstr("'head.weight' is f32[32,50], wanted f32[48,50]")));
   RunConfig longer = tiny_mlp();
   longer.train.batch += 1;
   longer.train.seed = 8;
   Engine other_data = empty_engine(serial_plan(), longer);
   EXPECT_EQ(message_of([&] { restore(other_data, latest(disk)); }),
-            "65 the data is not that of the checkpoint 'c/step-00000000'\n  why: batch was 8 and is 9; seed was 7 and is 8\n"
-            "  fix: resume with the text and the settings of the stored run: its next batches follow from them");
+            "65 the data is not that of the checkpoint 'c/step-00000000'\n  why: batch was 8 and "
+            "is 9; seed was 7 and is 8\n"
+            "  fix: resume with the text and the settings of the stored run: its next batches "
+            "follow from them");
 }
 
 TEST(Checkpointing, TheLatestIsFoundInARunInItsCheckpointsAndByItsOwnName) {
@@ -335,20 +360,23 @@ TEST(Checkpointing, TheLatestIsFoundInARunInItsCheckpointsAndByItsOwnName) {
   Engine engine(tiny_mlp(), serial_plan(), small_text());
   CheckpointFolder folder(disk, "run/checkpoints");
   save_checkpoint(engine, folder, 0);
-  engine.fit(2);
+  fit(engine, 2);
   save_checkpoint(engine, folder, 0);
   for (const char* path : {"run", "run/", "run/checkpoints", "run/checkpoints/step-00000002"})
     EXPECT_EQ(find_checkpoint(disk, path), "run/checkpoints/step-00000002") << path;
-  EXPECT_EQ(find_checkpoint(disk, "run/checkpoints/step-00000000"), "run/checkpoints/step-00000000");
-  EXPECT_THAT(message_of([&] { find_checkpoint(disk, "walk"); }), HasSubstr("66 cannot read 'walk'"));
+  EXPECT_EQ(find_checkpoint(disk, "run/checkpoints/step-00000000"),
+            "run/checkpoints/step-00000000");
+  EXPECT_THAT(message_of([&] { find_checkpoint(disk, "walk"); }),
+              HasSubstr("66 cannot read 'walk'"));
   disk.make_folder("fresh/checkpoints");
-  EXPECT_THAT(message_of([&] { find_checkpoint(disk, "fresh"); }), HasSubstr("66 there is no checkpoint in 'fresh/checkpoints'"));
+  EXPECT_THAT(message_of([&] { find_checkpoint(disk, "fresh"); }),
+              HasSubstr("66 there is no checkpoint in 'fresh/checkpoints'"));
   disk.truncate("run/checkpoints/step-00000002/index.json", 10);
   EXPECT_EQ(find_checkpoint(disk, "run"), "run/checkpoints/step-00000000");
   disk.truncate("run/checkpoints/step-00000000/index.json", 10);
-  EXPECT_THAT(
-      message_of([&] { find_checkpoint(disk, "run"); }),
-      testing::AllOf(HasSubstr("65 no checkpoint in 'run/checkpoints' is complete"), HasSubstr("step-00000002/index.json' is damaged")));
+  EXPECT_THAT(message_of([&] { find_checkpoint(disk, "run"); }),
+              testing::AllOf(HasSubstr("65 no checkpoint in 'run/checkpoints' is complete"),
+                             HasSubstr("step-00000002/index.json' is damaged")));
 }
 
 }  // namespace

@@ -13,7 +13,8 @@ namespace {
 const std::filesystem::path kConfigs = std::filesystem::path(TESSERA_SOURCE_DIR) / "configs";
 
 /// File names without `extension`, in order.
-std::vector<std::string> names_in(const std::filesystem::path& folder, const std::string& extension) {
+std::vector<std::string> names_in(const std::filesystem::path& folder,
+                                  const std::string& extension) {
   std::vector<std::string> names;
   for (const auto& entry : std::filesystem::directory_iterator(folder))
     if (entry.path().extension() == extension) names.push_back(entry.path().stem());
@@ -29,21 +30,25 @@ TEST_P(EveryPlanFile, CompilesForTheConfigurationOfItsName) {
   const Plan plan = read_plan(kConfigs / "plans" / (GetParam() + ".json"));
   EXPECT_EQ(config.train.batch % plan.micro_batches, 0);
   const Graph graph = training_graph(config);
-  const Compiled compiled = compile(graph, plan.placed(), plan.marks, compile_options(plan));  // throws when a mark names nothing
+  const Compiled compiled = compile(graph, plan.placed(), plan.marks,
+                                    compile_options(plan));  // throws when a mark names nothing
   // Every stage has work of its own.
   const std::vector<int>& stages = compiled.sharded.stages.ops;
   for (size_t stage = 0; stage < plan.meshes.size(); ++stage)
     EXPECT_THAT(stages, testing::Contains(static_cast<int>(stage))) << plan.meshes[stage].name;
 }
 
-INSTANTIATE_TEST_SUITE_P(Configs, EveryPlanFile, testing::ValuesIn(names_in(kConfigs / "plans", ".json")), [](const auto& given) {
-  std::string name = given.param;
-  for (char& letter : name)
-    if (letter == '.' || letter == '-') letter = '_';
-  return name;
-});
+INSTANTIATE_TEST_SUITE_P(Configs, EveryPlanFile,
+                         testing::ValuesIn(names_in(kConfigs / "plans", ".json")),
+                         [](const auto& given) {
+                           std::string name = given.param;
+                           for (char& letter : name)
+                             if (letter == '.' || letter == '-') letter = '_';
+                           return name;
+                         });
 
-// Results and learning would be the same if every rank computed the whole picture: only the placements tell.
+// Results and learning would be the same if every rank computed the whole picture: only the
+// placements tell.
 TEST(Configs, PlansInSpaceDivideTheRowsOfEveryConvolution) {
   for (const std::string model : {"resnet20", "unet"}) {
     const Plan plan = read_plan(kConfigs / "plans" / (model + ".sp2.json"));
@@ -53,7 +58,8 @@ TEST(Configs, PlansInSpaceDivideTheRowsOfEveryConvolution) {
     for (const Op& op : graph.ops()) {
       if (op.kind != "convolution" || op.role != Role::kForward) continue;
       ++convolutions;
-      EXPECT_FALSE(compiled.sharded.of(op.outputs.front()).dims[2].axes.empty()) << model << " " << op.name;
+      EXPECT_FALSE(compiled.sharded.of(op.outputs.front()).dims[2].axes.empty())
+          << model << " " << op.name;
     }
     EXPECT_GT(convolutions, 10) << model;
   }

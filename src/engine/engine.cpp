@@ -33,12 +33,12 @@ int64_t parts_of(const Compiled& compiled, const Graph& graph) {
   const DistAttr& attr = compiled.sharded.of(samples_input(graph));
   int64_t parts = 1;
   for (int axis : attr.dims.front().axes)
-    if (attr.mesh->axes()[static_cast<size_t>(axis)] != kMicroBatchAxis) parts *= attr.mesh->shape()[axis];
+    if (attr.mesh->axes()[axis] != kMicroBatchAxis) parts *= attr.mesh->shape()[axis];
   return parts;
 }
 
-/// The number under which dropout draws for the batch `index` of those that a step accumulates: that of the step for the first, another for
-/// each of the others (of 256 batches in 2^24 steps).
+/// The number under which dropout draws for the batch `index` of those that a step accumulates:
+/// that of the step for the first, another for each of the others (of 256 batches in 2^24 steps).
 int32_t draw_of(int64_t step, int64_t index) {
   return static_cast<int32_t>(static_cast<uint32_t>(step) + (static_cast<uint32_t>(index) << 24));
 }
@@ -55,7 +55,8 @@ struct Engine::State {
   Purpose purpose = Purpose::kTrain;
   Compiled compiled;
   std::array<BegunStep, kStepsUnderWay> begun;  // steps under way, by number in turn
-  std::unique_ptr<Runtime> runtime;             // before it goes no step is under way: what they hold goes after it
+  std::unique_ptr<Runtime>
+      runtime;  // before it goes no step is under way: what they hold goes after it
   LoadedProgram* training = nullptr;
   LoadedProgram* evaluation = nullptr;
   LoadedProgram* prediction = nullptr;
@@ -74,9 +75,9 @@ struct Engine::State {
   std::unique_ptr<SplitStep> split_step;
   StepInputs accumulation_inputs;
   std::optional<double> own_rate;  // instead of the schedule's
-  StepResult pending;              // of the batches that were accumulated since the last update: sums
-  int64_t accumulated = 0;         // their number
-  bool is_exchanged = true;        // is all of it in the reduced gradients?
+  StepResult pending;        // of the batches that were accumulated since the last update: sums
+  int64_t accumulated = 0;   // their number
+  bool is_exchanged = true;  // is all of it in the reduced gradients?
 
   /// The program whose placements of the variables all others keep.
   const Graph& home() const { return purpose == Purpose::kTrain ? graph : home_graph; }
@@ -89,9 +90,11 @@ struct Engine::State {
   }
 
   void compile_evaluation() {
-    resolve_marks(graph, plan.placed(), assign_meshes(graph, plan.placed(), plan.marks), plan.marks);  // refuses those that name nothing
+    resolve_marks(graph, plan.placed(), assign_meshes(graph, plan.placed(), plan.marks),
+                  plan.marks);  // refuses those that name nothing
     home_graph = evaluation_graph(config, config.train.batch);
-    compiled = compile(home_graph, plan.placed(), marks_for(home_graph, plan.marks), {.dump = {}, .rules = rules});
+    compiled = compile(home_graph, plan.placed(), marks_for(home_graph, plan.marks),
+                       {.dump = {}, .rules = rules});
   }
 
   void load_without_training(const Graph& other, LoadedProgram*& program) {
@@ -116,7 +119,8 @@ struct Engine::State {
   }
 
   LoadedProgram& evaluation_program() {
-    if (!evaluation) load_without_training(evaluation_graph(config, config.train.batch), evaluation);
+    if (!evaluation)
+      load_without_training(evaluation_graph(config, config.train.batch), evaluation);
     return *evaluation;
   }
   LoadedProgram& prediction_program() {
@@ -132,12 +136,14 @@ struct Engine::State {
 
   /// The logits after `token`, which stands at `place`; the places before it have been decoded.
   std::span<const float> decode(int32_t token, int64_t place) {
-    const Tensor tokens = Tensor::of<int32_t>({1, 1}, {token}), where = Tensor::scalar(static_cast<int32_t>(place));
+    const Tensor tokens = Tensor::of<int32_t>({1, 1}, {token}),
+                 where = Tensor::scalar(static_cast<int32_t>(place));
     runtime->run(decoding_program(), {{"tokens", &tokens}, {"place", &where}}, decoded);
     return decoded.at("logits").values<float>();
   }
 
-  /// Text bytes of the tokens that labels count, of which the model predicts the last `places` of each row; 0 when they are of no text.
+  /// Text bytes of the tokens that labels count, of which the model predicts the last `places` of
+  /// each row; 0 when they are of no text.
   int64_t counted_bytes(const Batch& rows, int64_t places) {
     if (config.data.kind != "text" || config.data.mask_block > 0) return 0;
     if (token_bytes.empty())
@@ -147,15 +153,15 @@ struct Engine::State {
     const int64_t context = config.model.context;
     int64_t bytes = 0;
     for (int64_t i = 0; i < static_cast<int64_t>(labels.size()); ++i) {
-      const int32_t label = labels[static_cast<size_t>(i)];
-      if (label >= 0 && i % context >= context - places) bytes += token_bytes.at(static_cast<size_t>(label));
+      const int32_t label = labels[i];
+      if (label >= 0 && i % context >= context - places) bytes += token_bytes.at(label);
     }
     return bytes;
   }
 
   int64_t under_way() const { return runtime->steps_under_way(); }
   int64_t next_step() const { return steps_done + under_way(); }
-  BegunStep& begun_step(int64_t number) { return begun[static_cast<size_t>(number % kStepsUnderWay)]; }
+  BegunStep& begun_step(int64_t number) { return begun[number % kStepsUnderWay]; }
 
   void begin_step(const Batch& batch, const Observer* observer) {
     check_rows(data_fields, batch);
@@ -191,18 +197,24 @@ struct Engine::State {
     return batch;
   }
 
-  double next_rate() const { return own_rate.value_or(learning_rate(config.optimizer.schedule, next_step())); }
+  double next_rate() const {
+    return own_rate.value_or(learning_rate(config.optimizer.schedule, next_step()));
+  }
 
-  void check_trains() const { ensure(purpose == Purpose::kTrain, "an engine that was made to evaluate does not train"); }
+  void check_trains() const {
+    ensure(purpose == Purpose::kTrain, "an engine that was made to evaluate does not train");
+  }
 
   void check_is_accumulated(const std::string& what) const {
     if (accumulated > 0) return;
     throw UserError(what + " has no gradients", "nothing was accumulated since the last step",
-                    "call accumulate() with a batch first, or step() for a whole step", ExitCode::kUsage);
+                    "call accumulate() with a batch first, or step() for a whole step",
+                    ExitCode::kUsage);
   }
 };
 
-Engine::Engine(RunConfig config, Plan plan, std::shared_ptr<const RunData> data, EngineOptions options)
+Engine::Engine(RunConfig config, Plan plan, std::shared_ptr<const RunData> data,
+               EngineOptions options)
     : state_(std::make_unique<State>()) {
   State& s = *state_;
   s.config = resolved_for(std::move(config), plan);
@@ -211,7 +223,8 @@ Engine::Engine(RunConfig config, Plan plan, std::shared_ptr<const RunData> data,
   s.rules = options.rules;
   s.check_placements = options.check_placements;
   s.graph = training_graph(s.config);
-  for (const std::string& name : data_inputs(s.graph)) s.data_fields.push_back({name, s.graph.type(*s.graph.find_value(name))});
+  for (const std::string& name : data_inputs(s.graph))
+    s.data_fields.push_back({name, s.graph.type(*s.graph.find_value(name))});
   s.purpose = options.purpose;
   check_fits(s.plan, s.graph);
   if (s.data->train) check_fits(s.graph, s.config.model, *s.data->train);
@@ -311,7 +324,8 @@ StepResult Engine::step(const Batch& batch, const Observer* observer) {
 void Engine::begin_step() {
   State& s = *state_;
   s.check_trains();
-  ensure(s.under_way() < kStepsUnderWay, "a step is begun when there is room for one more under way");
+  ensure(s.under_way() < kStepsUnderWay,
+         "a step is begun when there is room for one more under way");
   const auto start = std::chrono::steady_clock::now();
   BegunStep& next = s.begun_step(s.next_step());
   const Batch& batch = next.batch.emplace(s.take_batch());
@@ -336,9 +350,12 @@ double Engine::accumulate(const Batch& batch) {
   const auto start = std::chrono::steady_clock::now();
   s.check_trains();
   check_rests(s.under_way(), "accumulate()");
-  if (!s.split_step) s.split_step = std::make_unique<SplitStep>(s.config, s.plan, s.graph, s.compiled, s.rules, *s.runtime);
+  if (!s.split_step)
+    s.split_step =
+        std::make_unique<SplitStep>(s.config, s.plan, s.graph, s.compiled, s.rules, *s.runtime);
   check_rows(s.data_fields, batch);
-  s.accumulation_inputs.give(s.compiled.tasks.inputs, batch, s.next_rate(), draw_of(s.steps_done, s.accumulated));
+  s.accumulation_inputs.give(s.compiled.tasks.inputs, batch, s.next_rate(),
+                             draw_of(s.steps_done, s.accumulated));
   const double loss = s.split_step->accumulate(s.accumulation_inputs.by_name());
   check_is_a_number(loss, s.steps_done);
   if (s.accumulated == 0) s.pending = {};
@@ -384,7 +401,8 @@ StepResult Engine::apply_gradients() {
 
 void Engine::set_learning_rate(std::optional<double> rate) {
   if (rate && !(std::isfinite(*rate) && *rate >= 0))
-    throw UserError("the learning rate " + std::to_string(*rate) + " is no rate", "it is a number of at least 0",
+    throw UserError("the learning rate " + std::to_string(*rate) + " is no rate",
+                    "it is a number of at least 0",
                     "give one, or nothing to go back to the schedule", ExitCode::kUsage);
   state_->own_rate = rate;
 }
@@ -405,8 +423,12 @@ Engine::Evaluation Engine::evaluate(int64_t batches) {
   check_rests(s.under_way(), "evaluate()");
   const int64_t batch = s.config.train.batch;
   LoadedProgram& program = s.evaluation_program();
-  const Sampler sampler(
-      {.samples = s.data->held_out->samples(), .batch = batch, .parts = 1, .shuffle = Shuffle::kNone, .tail = Tail::kPad, .seed = 0});
+  const Sampler sampler({.samples = s.data->held_out->samples(),
+                         .batch = batch,
+                         .parts = 1,
+                         .shuffle = Shuffle::kNone,
+                         .tail = Tail::kPad,
+                         .seed = 0});
   Evaluation evaluation;
   double sum = 0, correct = 0;
   Overlap overlap;
@@ -425,7 +447,9 @@ Engine::Evaluation Engine::evaluate(int64_t batches) {
     correct += results.at("correct").values<float>()[0];
     evaluation.tokens += static_cast<int64_t>(count);
     evaluation.bytes += s.counted_bytes(rows, places);
-    if (results.contains("unions")) overlap.add(results.at("intersections").values<float>(), results.at("unions").values<float>());
+    if (results.contains("unions"))
+      overlap.add(results.at("intersections").values<float>(),
+                  results.at("unions").values<float>());
   }
   const auto tokens = static_cast<double>(std::max<int64_t>(evaluation.tokens, 1));
   evaluation.loss = sum / tokens;
@@ -451,19 +475,22 @@ std::vector<float> Engine::predict(const std::vector<int32_t>& tokens) {
   return {logits.begin() + next.row * width, logits.begin() + (next.row + 1) * width};
 }
 
-std::vector<int32_t> Engine::generate(std::vector<int32_t> prompt, int64_t count, const SamplingOptions& options) {
+std::vector<int32_t> Engine::generate(std::vector<int32_t> prompt, int64_t count,
+                                      const SamplingOptions& options) {
   State& s = *state_;
   check_rests(s.under_way(), "generate()");
   const auto start = static_cast<int64_t>(prompt.size());
   int64_t decoded = 0;  // tokens of the text so far
   const auto next_logits = [&]() -> std::vector<float> {
     const auto used = static_cast<int64_t>(prompt.size());
-    if (used == 0 || used > s.config.model.context || !options.cache || !can_decode(s.config.model)) return predict(prompt);
+    if (used == 0 || used > s.config.model.context || !options.cache || !can_decode(s.config.model))
+      return predict(prompt);
     std::span<const float> logits;
-    for (; decoded < used; ++decoded) logits = s.decode(prompt[static_cast<size_t>(decoded)], decoded);
+    for (; decoded < used; ++decoded) logits = s.decode(prompt[decoded], decoded);
     return {logits.begin(), logits.end()};
   };
-  for (int64_t i = 0; i < count; ++i) prompt.push_back(draw_token(next_logits(), options, static_cast<uint64_t>(i)));
+  for (int64_t i = 0; i < count; ++i)
+    prompt.push_back(draw_token(next_logits(), options, static_cast<uint64_t>(i)));
   return {prompt.begin() + start, prompt.end()};
 }
 

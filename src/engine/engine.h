@@ -1,5 +1,5 @@
-// What users call: a model, its data, a plan, and the steps. It joins the two halves: it compiles graphs and hands task graphs to the
-// runtime.
+// What users call: a model, its data, a plan, and the steps. It joins the two halves: it compiles
+// graphs and hands task graphs to the runtime.
 #pragma once
 
 #include <functional>
@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/config.h"
+#include "config/config.h"
 #include "engine/graphs.h"
 #include "engine/metrics.h"
 #include "engine/run_data.h"
@@ -27,14 +27,16 @@ struct EngineOptions {
   RuleLookup rules = catalogue_rule;
   bool check_placements = true;  // CompileOptions
   Purpose purpose = Purpose::kTrain;
-  /// Whether the variables are drawn from the seed; else they are zero until they are given: see engine/checkpointing.h.
+  /// Whether the variables are drawn from the seed; else they are zero until they are given: see
+  /// engine/checkpointing.h.
   bool draw = true;
 };
 
 /// How far a run has come in its data.
 struct DataPosition {
-  int64_t step = 0;   // steps done
-  int64_t batch = 0;  // number of the next batch, through all epochs: with accumulation a step takes several
+  int64_t step = 0;  // steps done
+  int64_t batch =
+      0;  // number of the next batch, through all epochs: with accumulation a step takes several
   int64_t parts = 1;  // data-parallel parts that the sampler divides a batch into
 };
 
@@ -48,19 +50,18 @@ struct StepResult {
   Seconds data_wait{0};  // for the loader
 };
 
-struct FitOptions;
-struct FitResult;
 class BatchRange;
 
 /// A model in training, or only in use, on the ranks of one process.
 ///
 ///   threads  call from one thread
-///   throws   from the constructor: UserErrors of marks, plans and data; from steps: UserError (5) when the loss is not a number, and what
-///   a rank threw
+///   throws   from the constructor: UserErrors of marks, plans and data; from steps: UserError (5)
+///   when the loss is not a number, and what a rank threw
 class Engine {
  public:
   /// The sizes of config.model must be those of `data`: set_sizes.
-  Engine(RunConfig config, Plan plan, std::shared_ptr<const RunData> data, EngineOptions options = {});
+  Engine(RunConfig config, Plan plan, std::shared_ptr<const RunData> data,
+         EngineOptions options = {});
   ~Engine();
   Engine(Engine&&) noexcept;
 
@@ -77,67 +78,75 @@ class Engine {
   /// Steps that have ended.
   int64_t step_count() const;
 
-  /// Which batches the run takes: those of the sampler, from its position on. Another run goes on with them, under whatever plan.
+  /// Which batches the run takes: those of the sampler, from its position on. Another run goes on
+  /// with them, under whatever plan.
   Sampler sampler() const;
   DataPosition position() const;
   /// Gradients that were accumulated and not applied are dropped.
   void set_position(const DataPosition& position);
-
-  /// Trains with callbacks, evaluations and saves: engine/fit.h.
-  FitResult fit(const FitOptions& options);
-  /// `steps` steps; `on_step` after each (return false to stop).
-  std::vector<StepResult> fit(int64_t steps, const std::function<bool(const StepResult&)>& on_step = {});
 
   /// The next training step on the next batch.
   StepResult step(const Observer* observer = nullptr);
   /// The same, with a given whole batch.  throws  UserError (65) when it has not train.batch rows
   StepResult step(const Batch& batch, const Observer* observer = nullptr);
 
-  // The same in two halves, so that steps follow each other without a pause: the ranks that are through with one take up the next. While a
-  // step is under way only these, set_learning_rate() and what is const may be called; all else throws UserError (2).
+  // The same in two halves, so that steps follow each other without a pause: the ranks that are
+  // through with one take up the next. While a step is under way only these, set_learning_rate()
+  // and what is const may be called; all else throws UserError (2).
 
-  /// Begins the next step, on the next batch of the training data.  requires  fewer than kStepsUnderWay are under way
+  /// Begins the next step, on the next batch of the training data.  requires  fewer than
+  /// kStepsUnderWay are under way
   void begin_step();
-  /// Ends the oldest. Its time is from when it was begun, or the one before it was done, until it was done.
+  /// Ends the oldest. Its time is from when it was begun, or the one before it was done, until it
+  /// was done.
   StepResult end_step();
   /// Begun and not ended.
   int steps_under_way() const;
 
-  /// The next whole batch of the training data, in the order of config().data; it stays until the next one is taken, here or by step().
+  /// The next whole batch of the training data, in the order of config().data; it stays until the
+  /// next one is taken, here or by step().
   const Batch& next_batch();
-  /// The next `batches` of them: `for (const Batch& batch : engine.dataloader(100)) engine.run(batch);`
+  /// The next `batches` of them: `for (const Batch& batch : engine.dataloader(100))
+  /// engine.run(batch);`
   BatchRange dataloader(int64_t batches);
   /// The same as step(batch).
   StepResult run(const Batch& batch);
 
-  // Between steps. A step is done on all ranks when step() returns, and nothing of the next one has begun but the loading of its batch. So
-  // what comes between two steps waits for nothing: it sees every update of the step before it and none of the step after, whatever the
-  // schedule; and evaluate(), predict(), generate(), variables() and saving leave the steps after them what they would have been.
+  // Between steps. A step is done on all ranks when step() returns, and nothing of the next one has
+  // begun but the loading of its batch. So what comes between two steps waits for nothing: it sees
+  // every update of the step before it and none of the step after, whatever the schedule; and
+  // evaluate(), predict(), generate(), variables() and saving leave the steps after them what they
+  // would have been.
 
-  /// The rate of the steps that are begun from now on, instead of the schedule's; nothing: the schedule again, at the step where it would be.
+  /// The rate of the steps that are begun from now on, instead of the schedule's; nothing: the
+  /// schedule again, at the step where it would be.
   ///   throws  UserError (2) when it is negative or no number
   void set_learning_rate(std::optional<double> rate);
 
-  /// Compiles and loads now what is otherwise made when it is first needed: evaluation, prediction, the loader. The training step is
-  /// there from the constructor on. A second call does nothing.
+  /// Compiles and loads now what is otherwise made when it is first needed: evaluation, prediction,
+  /// the loader. The training step is there from the constructor on. A second call does nothing.
   void prepare();
 
-  // A step in parts. What it computes is what step() computes on all the batches together when each counts as many tokens; dropout draws
-  // other numbers for each batch. Gradients are no part of variables(): what was accumulated and not applied is lost with the engine.
+  // A step in parts. What it computes is what step() computes on all the batches together when each
+  // counts as many tokens; dropout draws other numbers for each batch. Gradients are no part of
+  // variables(): what was accumulated and not applied is lost with the engine.
 
-  /// Forward and backward of a batch of config().train.batch rows; its gradients are added to those before it where they are made, without
-  /// an exchange between data-parallel ranks (what others call no_sync). Returns the batch's mean loss.
+  /// Forward and backward of a batch of config().train.batch rows; its gradients are added to those
+  /// before it where they are made, without an exchange between data-parallel ranks (what others
+  /// call no_sync). Returns the batch's mean loss.
   ///   throws  UserError: 65 the batch has another number of rows, 5 the loss is not a number
   ///   memory  the first call makes three more buffers of the gradients' size
   double accumulate(const Batch& batch);
   /// Batches that were accumulated since the last step.
   int64_t accumulated() const;
-  /// Adds up over the ranks what is accumulated. Gradients that are sums over the same ranks and whole otherwise travel as one tensor, in
-  /// one exchange a mesh; those that the plan divides (tp, zero) each in their own. Nothing happens when there is nothing new.
+  /// Adds up over the ranks what is accumulated. Gradients that are sums over the same ranks and
+  /// whole otherwise travel as one tensor, in one exchange a mesh; those that the plan divides (tp,
+  /// zero) each in their own. Nothing happens when there is nothing new.
   ///   throws  UserError (2) when nothing was accumulated since the last step
   void all_reduce_gradients();
-  /// Ends the step: the mean over the accumulate() calls, each counting alike, is clipped and applied; all_reduce_gradients() first, where
-  /// it was not called. The result's loss is the mean too, its tokens and times are sums.
+  /// Ends the step: the mean over the accumulate() calls, each counting alike, is clipped and
+  /// applied; all_reduce_gradients() first, where it was not called. The result's loss is the mean
+  /// too, its tokens and times are sums.
   ///   throws  UserError (2) when nothing was accumulated since the last step
   StepResult apply_gradients();
 
@@ -148,12 +157,15 @@ class Engine {
   /// Over the first `batches` batches of the held-out data, in order, without dropout.
   Evaluation evaluate(int64_t batches);
 
-  /// Logits of the token after `tokens`, of which the last `context` count; shorter ones are padded in front with token 0.
+  /// Logits of the token after `tokens`, of which the last `context` count; shorter ones are padded
+  /// in front with token 0.
   ///   throws  UserError (2) when the model is none that predicts the next token
   std::vector<float> predict(const std::vector<int32_t>& tokens);
 
-  /// `count` tokens drawn after `prompt`, each from the logits after all before it. The same under every plan up to rounding of the logits.
-  std::vector<int32_t> generate(std::vector<int32_t> prompt, int64_t count, const SamplingOptions& options);
+  /// `count` tokens drawn after `prompt`, each from the logits after all before it. The same under
+  /// every plan up to rounding of the logits.
+  std::vector<int32_t> generate(std::vector<int32_t> prompt, int64_t count,
+                                const SamplingOptions& options);
 
   /// Parameters and optimizer state.
   TensorMap variables();
@@ -164,7 +176,8 @@ class Engine {
   std::unique_ptr<State> state_;
 };
 
-/// Batches of an engine, one after the other: Engine::dataloader. Each is taken when the loop comes to it and stays until the next.
+/// Batches of an engine, one after the other: Engine::dataloader. Each is taken when the loop comes
+/// to it and stays until the next.
 class BatchRange {
  public:
   BatchRange(Engine& engine, int64_t batches) : engine_(&engine), batches_(batches) {}

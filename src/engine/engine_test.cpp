@@ -7,15 +7,16 @@
 #include <cstring>
 
 #include "base/error.h"
-#include "engine/runs_for_tests.h"
-#include "engine/verify.h"
+#include "engine/testing/runs.h"
+#include "training/fit.h"
+#include "verify/verify.h"
 
 namespace tessera {
 namespace {
 
 std::vector<double> losses(Engine& engine, int64_t steps) {
   std::vector<double> list;
-  for (const StepResult& result : engine.fit(steps)) list.push_back(result.loss);
+  for (const StepResult& result : fit(engine, steps)) list.push_back(result.loss);
   return list;
 }
 
@@ -38,52 +39,66 @@ class EveryPlan : public testing::TestWithParam<ModelAndPlan> {};
 TEST_P(EveryPlan, ComputesWhatTheSerialProgramComputes) {
   const auto& [model, plan] = GetParam();
   const int64_t steps = model == "gpt" || model == "mlp" ? 20 : 4;
-  const VerifyReport report = verify_plan(tiny_run(model), plan_of(model, plan), small_text(), {.steps = steps});
+  const VerifyReport report =
+      verify_plan(tiny_run(model), plan_of(model, plan), small_text(), {.steps = steps});
   EXPECT_TRUE(report.ok);
   if (report.first_difference) {
     const Difference& d = *report.first_difference;
-    ADD_FAILURE() << "step " << d.step << " op " << d.op << " value " << d.value << " " << d.placement << " [" << d.index << "] "
-                  << d.distributed << " serial " << d.serial << " tolerance " << d.tolerance;
+    ADD_FAILURE() << "step " << d.step << " op " << d.op << " value " << d.value << " "
+                  << d.placement << " [" << d.index << "] " << d.distributed << " serial "
+                  << d.serial << " tolerance " << d.tolerance;
   }
   EXPECT_GT(report.exact_tensors, 0);
   EXPECT_EQ(report.losses.size(), static_cast<size_t>(steps));
 }
 
-INSTANTIATE_TEST_SUITE_P(Plans, EveryPlan,
-                         testing::Values(std::pair{"gpt", "serial"}, std::pair{"gpt", "dp4"}, std::pair{"gpt", "tp4"},
-                                         std::pair{"gpt", "dp2-tp2"}, std::pair{"gpt", "dp3"}, std::pair{"gpt", "pp2"},
-                                         std::pair{"gpt", "pp2-dp2"}, std::pair{"gpt", "pp2-dp2-tp2"}, std::pair{"mlp", "pp2"},
-                                         std::pair{"mlp", "pp2-dp2"}, std::pair{"gpt", "serial-m4"}, std::pair{"gpt", "pp2-m2"},
-                                         std::pair{"gpt", "pp2-dp2-m4"}, std::pair{"gpt", "pp2-dp2-tp2-m8"}, std::pair{"mlp", "pp2-m8"},
-                                         std::pair{"mlp", "serial"}, std::pair{"mlp", "dp4"}, std::pair{"mlp", "tp4"},
-                                         std::pair{"mlp", "dp2-tp2"}),
+INSTANTIATE_TEST_SUITE_P(
+    Plans, EveryPlan,
+    testing::Values(std::pair{"gpt", "serial"}, std::pair{"gpt", "dp4"}, std::pair{"gpt", "tp4"},
+                    std::pair{"gpt", "dp2-tp2"}, std::pair{"gpt", "dp3"}, std::pair{"gpt", "pp2"},
+                    std::pair{"gpt", "pp2-dp2"}, std::pair{"gpt", "pp2-dp2-tp2"},
+                    std::pair{"mlp", "pp2"}, std::pair{"mlp", "pp2-dp2"},
+                    std::pair{"gpt", "serial-m4"}, std::pair{"gpt", "pp2-m2"},
+                    std::pair{"gpt", "pp2-dp2-m4"}, std::pair{"gpt", "pp2-dp2-tp2-m8"},
+                    std::pair{"mlp", "pp2-m8"}, std::pair{"mlp", "serial"}, std::pair{"mlp", "dp4"},
+                    std::pair{"mlp", "tp4"}, std::pair{"mlp", "dp2-tp2"}),
+    test_name);
+
+INSTANTIATE_TEST_SUITE_P(HalfBlocks, EveryPlan, testing::Values(ModelAndPlan{"gpt", "pp4-m4"}),
                          test_name);
 
-INSTANTIATE_TEST_SUITE_P(HalfBlocks, EveryPlan, testing::Values(ModelAndPlan{"gpt", "pp4-m4"}), test_name);
-
 INSTANTIATE_TEST_SUITE_P(TiedGpt, EveryPlan,
-                         testing::Values(ModelAndPlan{"gpt_tied", "serial"}, ModelAndPlan{"gpt_tied", "pp2-m4"},
-                                         ModelAndPlan{"gpt_tied", "pp2-dp2-m2"}, ModelAndPlan{"gpt_tied", "pp2-dp2-tp2"}),
+                         testing::Values(ModelAndPlan{"gpt_tied", "serial"},
+                                         ModelAndPlan{"gpt_tied", "pp2-m4"},
+                                         ModelAndPlan{"gpt_tied", "pp2-dp2-m2"},
+                                         ModelAndPlan{"gpt_tied", "pp2-dp2-tp2"}),
                          test_name);
 
 INSTANTIATE_TEST_SUITE_P(Llama, EveryPlan,
-                         testing::Values(ModelAndPlan{"llama", "serial-m2"}, ModelAndPlan{"llama", "pp2-m8"}, ModelAndPlan{"llama", "tp4"},
-                                         ModelAndPlan{"llama", "tp3"}, ModelAndPlan{"llama", "pp2-dp2"},
+                         testing::Values(ModelAndPlan{"llama", "serial-m2"},
+                                         ModelAndPlan{"llama", "pp2-m8"},
+                                         ModelAndPlan{"llama", "tp4"}, ModelAndPlan{"llama", "tp3"},
+                                         ModelAndPlan{"llama", "pp2-dp2"},
                                          ModelAndPlan{"llama", "pp2-dp2-tp2-m4"}),
                          test_name);
 
 INSTANTIATE_TEST_SUITE_P(TwoTower, EveryPlan,
-                         testing::Values(ModelAndPlan{"two_tower", "serial"}, ModelAndPlan{"two_tower", "pp2"},
-                                         ModelAndPlan{"two_tower", "pp3-m4"}, ModelAndPlan{"two_tower", "pp2-dp2-m8"},
+                         testing::Values(ModelAndPlan{"two_tower", "serial"},
+                                         ModelAndPlan{"two_tower", "pp2"},
+                                         ModelAndPlan{"two_tower", "pp3-m4"},
+                                         ModelAndPlan{"two_tower", "pp2-dp2-m8"},
                                          ModelAndPlan{"two_tower", "pp2-dp2-tp2-m2"}),
                          test_name);
 
 INSTANTIATE_TEST_SUITE_P(EncoderDecoder, EveryPlan,
-                         testing::Values(ModelAndPlan{"encoder_decoder", "serial"}, ModelAndPlan{"encoder_decoder", "pp2-m2"},
-                                         ModelAndPlan{"encoder_decoder", "pp2-dp2-m4"}, ModelAndPlan{"encoder_decoder", "pp2-dp2-tp2"}),
+                         testing::Values(ModelAndPlan{"encoder_decoder", "serial"},
+                                         ModelAndPlan{"encoder_decoder", "pp2-m2"},
+                                         ModelAndPlan{"encoder_decoder", "pp2-dp2-m4"},
+                                         ModelAndPlan{"encoder_decoder", "pp2-dp2-tp2"}),
                          test_name);
 
-/// Operands that ops called `<prefix>...` need otherwise than they lie, and results that lie otherwise than they are made.
+/// Operands that ops called `<prefix>...` need otherwise than they lie, and results that lie
+/// otherwise than they are made.
 std::vector<std::string> exchanges_within(const Engine& engine, const std::string& prefix) {
   std::vector<std::string> lines;
   const Graph& graph = engine.graph();
@@ -93,12 +108,15 @@ std::vector<std::string> exchanges_within(const Engine& engine, const std::strin
     if (!op.name.starts_with(prefix)) continue;
     for (size_t operand = 0; operand < op.inputs.size(); ++operand) {
       const DistAttr lies = sharded.of(op.inputs[operand]);
-      const DistAttr needed = input_attr(view(graph, op), sharded.rules[i], sharded.ops[i], static_cast<int>(operand));
-      if (!(lies == needed)) lines.push_back(op.name + ": " + to_text(lies) + " for " + to_text(needed));
+      const DistAttr needed =
+          input_attr(view(graph, op), sharded.rules[i], sharded.ops[i], static_cast<int>(operand));
+      if (!(lies == needed))
+        lines.push_back(op.name + ": " + to_text(lies) + " for " + to_text(needed));
     }
     for (size_t result = 0; result < op.outputs.size(); ++result) {
       const DistAttr lies = sharded.of(op.outputs[result]);
-      const DistAttr made = output_attr(view(graph, op), sharded.rules[i], sharded.ops[i], static_cast<int>(result));
+      const DistAttr made =
+          output_attr(view(graph, op), sharded.rules[i], sharded.ops[i], static_cast<int>(result));
       if (!(lies == made)) lines.push_back(op.name + ": " + to_text(made) + " as " + to_text(lies));
     }
   }
@@ -111,19 +129,23 @@ TEST(Engine, GroupedHeadsAreDividedWithTheirKeysAndNothingIsExchangedBetweenThem
   for (const std::string part : {"q.rotary", "k.rotary", "k.repeated", "v.repeated", "mix"})
     EXPECT_THAT(exchanges_within(engine, "blocks.0.attn." + part), testing::IsEmpty()) << part;
   const ValueId repeated = *engine.graph().find_value("blocks.0.attn.k.repeated.heads");
-  EXPECT_THAT(exchanges_within(engine, "blocks.0.dropout1"), testing::SizeIs(1));  // the sum over the heads
-  EXPECT_EQ(to_text(engine.graph().type(repeated), engine.compiled().sharded.of(repeated)), "f32[8, 8, 4@tp, 8]");
+  EXPECT_THAT(exchanges_within(engine, "blocks.0.dropout1"),
+              testing::SizeIs(1));  // the sum over the heads
+  EXPECT_EQ(to_text(engine.graph().type(repeated), engine.compiled().sharded.of(repeated)),
+            "f32[8, 8, 4@tp, 8]");
 }
 
 TEST(Engine, PredictsWithEachFamily) {
-  for (const std::string model : {"gpt", "gpt_tied", "mlp", "llama", "two_tower", "encoder_decoder"}) {
+  for (const std::string model :
+       {"gpt", "gpt_tied", "mlp", "llama", "two_tower", "encoder_decoder"}) {
     Engine engine(tiny_run(model), serial_plan(), small_text());
     for (size_t known : {1u, 5u, 8u, 20u}) {
       const std::vector<int32_t> tokens(known, 3);
       EXPECT_EQ(engine.predict(tokens).size(), 50u) << model << " " << known;
       std::vector<int32_t> other = tokens;
       other.back() = 4;
-      EXPECT_NE(engine.predict(other), engine.predict(tokens)) << model << " does not look at the last of " << known << " tokens";
+      EXPECT_NE(engine.predict(other), engine.predict(tokens))
+          << model << " does not look at the last of " << known << " tokens";
     }
   }
 }
@@ -134,18 +156,26 @@ TEST(Engine, ASecondRunGivesTheSameBits) {
   EXPECT_EQ(losses(one, 8), losses(two, 8));
   const TensorMap a = one.variables(), b = two.variables();
   for (const auto& [name, tensor] : a)
-    EXPECT_EQ(std::memcmp(tensor.data(), b.at(name).data(), static_cast<size_t>(byte_size(tensor.type()).value())), 0) << name;
+    EXPECT_EQ(std::memcmp(tensor.data(), b.at(name).data(),
+                          static_cast<size_t>(byte_size(tensor.type()).value())),
+              0)
+        << name;
 }
 
 TEST(BetweenSteps, WhatIsAskedSeesTheStepBeforeAndLeavesTheStepAfter) {
-  Engine plain(tiny_gpt(), plan_of("gpt", "pp2-dp2"), small_text()), asked(tiny_gpt(), plan_of("gpt", "pp2-dp2"), small_text());
+  Engine plain(tiny_gpt(), plan_of("gpt", "pp2-dp2"), small_text()),
+      asked(tiny_gpt(), plan_of("gpt", "pp2-dp2"), small_text());
   Engine serial(tiny_gpt(), serial_plan(), small_text());
   for (int step = 0; step < 3; ++step) {
     EXPECT_EQ(plain.step().loss, asked.step().loss) << "step " << step;
     const TensorMap now = asked.variables();
     for (const auto& [name, tensor] : plain.variables())
-      EXPECT_EQ(std::memcmp(tensor.data(), now.at(name).data(), static_cast<size_t>(byte_size(tensor.type()).value())), 0) << name;
-    // The serial evaluation of what the step left, and that of the plan itself, differ by rounding alone.
+      EXPECT_EQ(std::memcmp(tensor.data(), now.at(name).data(),
+                            static_cast<size_t>(byte_size(tensor.type()).value())),
+                0)
+          << name;
+    // The serial evaluation of what the step left, and that of the plan itself, differ by rounding
+    // alone.
     serial.set_variables(now);
     const double loss = asked.evaluate(1).loss;
     EXPECT_NEAR(serial.evaluate(1).loss, loss, loss * 0x1p-24 * (256 + 4 * 32));
@@ -161,9 +191,12 @@ TEST(BetweenSteps, ALearningRateCountsFromTheNextStep) {
   const TensorMap before = engine.variables();
   EXPECT_EQ(engine.step().learning_rate, 0);
   const std::string weight = engine.graph().value(engine.graph().variables().front().value).name;
-  EXPECT_EQ(to_reference(engine.variables().at(weight)).values, to_reference(before.at(weight)).values) << "nothing is learned at rate 0";
+  EXPECT_EQ(to_reference(engine.variables().at(weight)).values,
+            to_reference(before.at(weight)).values)
+      << "nothing is learned at rate 0";
   engine.set_learning_rate(std::nullopt);
-  EXPECT_EQ(engine.step().learning_rate, static_cast<float>(learning_rate(engine.config().optimizer.schedule, 2)));
+  EXPECT_EQ(engine.step().learning_rate,
+            static_cast<float>(learning_rate(engine.config().optimizer.schedule, 2)));
   EXPECT_THROW(engine.set_learning_rate(-1), UserError);
 }
 
@@ -176,18 +209,24 @@ TEST_P(Use, EvaluatesAndGeneratesAsTheSerialPlanDoes) {
   parallel.set_variables(serial.variables());
   const Engine::Evaluation a = serial.evaluate(2), b = parallel.evaluate(2);
   EXPECT_EQ(a.tokens, b.tokens);
-  // The mean of `tokens` logs, each of a sum of `vocabulary` exponentials of sums of `width` products: their errors add to the loss.
+  // The mean of `tokens` logs, each of a sum of `vocabulary` exponentials of sums of `width`
+  // products: their errors add to the loss.
   EXPECT_NEAR(a.loss, b.loss, a.loss * 0x1p-24 * (256 + 4 * 32));
-  EXPECT_EQ(serial.generate({10, 20, 30}, 12, {.temperature = 0}), parallel.generate({10, 20, 30}, 12, {.temperature = 0}));
+  EXPECT_EQ(serial.generate({10, 20, 30}, 12, {.temperature = 0}),
+            parallel.generate({10, 20, 30}, 12, {.temperature = 0}));
 }
 
 INSTANTIATE_TEST_SUITE_P(Engine, Use,
-                         testing::Values(ModelAndPlan{"gpt", "dp2-tp2"}, ModelAndPlan{"gpt_tied", "pp2-m2"}, ModelAndPlan{"mlp", "pp2-dp2"},
-                                         ModelAndPlan{"llama", "pp2-dp2-tp2"}, ModelAndPlan{"two_tower", "pp3-m4"},
+                         testing::Values(ModelAndPlan{"gpt", "dp2-tp2"},
+                                         ModelAndPlan{"gpt_tied", "pp2-m2"},
+                                         ModelAndPlan{"mlp", "pp2-dp2"},
+                                         ModelAndPlan{"llama", "pp2-dp2-tp2"},
+                                         ModelAndPlan{"two_tower", "pp3-m4"},
                                          ModelAndPlan{"encoder_decoder", "pp2-dp2"}),
                          test_name);
 
-/// The rule of one op as it would be if its author had forgotten that a divided sum leaves partial results.
+/// The rule of one op as it would be if its author had forgotten that a divided sum leaves partial
+/// results.
 ShardingRule broken_rule(std::string_view kind, const OpView& op) {
   ShardingRule rule = catalogue_rule(kind, op);
   if (op.name == "blocks.0.ffn.down.dot")
@@ -214,7 +253,8 @@ TEST(Engine, DoesNotRunABrokenRule) {
     FAIL() << "a missing reduction was taken";
   } catch (const InternalError& error) {
     EXPECT_STREQ(error.what(),
-                 "internal error: placements: 'blocks.0.ffn.down.dot' holds addends (sum over tp) and is declared to hold no addends");
+                 "internal error: placements: 'blocks.0.ffn.down.dot' holds addends (sum over tp) "
+                 "and is declared to hold no addends");
   }
 }
 

@@ -5,7 +5,8 @@
 
 #include "base/error.h"
 #include "engine/engine.h"
-#include "engine/runs_for_tests.h"
+#include "engine/testing/runs.h"
+#include "training/fit.h"
 
 namespace tessera {
 namespace {
@@ -25,28 +26,34 @@ class WithTheCache : public testing::TestWithParam<ModelAndPlan> {};
 TEST_P(WithTheCache, EveryTokenIsTheSame) {
   const auto& [model, plan] = GetParam();
   Engine engine(tiny_run(model), plan_of(model, plan), small_text());
-  engine.fit(10);
-  const int64_t count = engine.config().model.context;  // more than there is place for after the prompt
-  for (const SamplingOptions& options : {SamplingOptions{.temperature = 0}, {.temperature = 0.7, .seed = 3}}) {
+  fit(engine, 10);
+  const int64_t count =
+      engine.config().model.context;  // more than there is place for after the prompt
+  for (const SamplingOptions& options :
+       {SamplingOptions{.temperature = 0}, {.temperature = 0.7, .seed = 3}}) {
     SamplingOptions without = options;
     without.cache = false;
     const auto tokens = engine.generate(kPrompt, count, options);
     EXPECT_EQ(tokens, engine.generate(kPrompt, count, without));
-    EXPECT_EQ(tokens, engine.generate(kPrompt, count, options)) << "what an earlier text left must not be seen";
+    EXPECT_EQ(tokens, engine.generate(kPrompt, count, options))
+        << "what an earlier text left must not be seen";
   }
 }
 
 INSTANTIATE_TEST_SUITE_P(Plans, WithTheCache,
-                         testing::Values(ModelAndPlan{"gpt", "serial"}, ModelAndPlan{"gpt", "dp4"}, ModelAndPlan{"gpt", "tp4"},
-                                         ModelAndPlan{"gpt", "dp2-tp2"}, ModelAndPlan{"gpt", "pp2"}, ModelAndPlan{"gpt", "pp2-dp2"},
-                                         ModelAndPlan{"gpt_tied", "pp2"}, ModelAndPlan{"llama", "serial"}, ModelAndPlan{"llama", "tp4"},
+                         testing::Values(ModelAndPlan{"gpt", "serial"}, ModelAndPlan{"gpt", "dp4"},
+                                         ModelAndPlan{"gpt", "tp4"}, ModelAndPlan{"gpt", "dp2-tp2"},
+                                         ModelAndPlan{"gpt", "pp2"}, ModelAndPlan{"gpt", "pp2-dp2"},
+                                         ModelAndPlan{"gpt_tied", "pp2"},
+                                         ModelAndPlan{"llama", "serial"},
+                                         ModelAndPlan{"llama", "tp4"},
                                          ModelAndPlan{"llama", "pp2-dp2"}),
                          test_name);
 
 TEST(Generation, ATrainedModelWritesTheSameTextUnderEveryPlan) {
   // Trained serially, then used under each plan.
   Engine serial(tiny_gpt(), serial_plan(), small_text());
-  serial.fit(10);
+  fit(serial, 10);
   const TensorMap weights = serial.variables();
   const auto wanted = serial.generate(kPrompt, 8, {.temperature = 0, .cache = false});
   for (const char* plan : {"dp2-tp2", "tp4", "pp2"}) {
@@ -59,12 +66,14 @@ TEST(Generation, ATrainedModelWritesTheSameTextUnderEveryPlan) {
 TEST(Generation, AModelThatIsNotCausalReadsTheWholeTextAnew) {
   EXPECT_FALSE(can_decode(tiny_run("mlp").model));
   Engine engine(tiny_run("mlp"), serial_plan(), small_text());
-  EXPECT_EQ(engine.generate(kPrompt, 8, {.temperature = 0}), engine.generate(kPrompt, 8, {.temperature = 0, .cache = false}));
+  EXPECT_EQ(engine.generate(kPrompt, 8, {.temperature = 0}),
+            engine.generate(kPrompt, 8, {.temperature = 0, .cache = false}));
 }
 
 double flops(const Graph& graph) {
   double sum = 0;
-  for (const Op& op : graph.ops()) sum += find_operator(graph, op.kind).work(view(graph, op)).flops.value();
+  for (const Op& op : graph.ops())
+    sum += find_operator(graph, op.kind).work(view(graph, op)).flops.value();
   return sum;
 }
 

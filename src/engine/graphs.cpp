@@ -7,7 +7,9 @@
 namespace tessera {
 
 Graph loss_graph(const RunConfig& config) {
-  return build_model(config.model, {.batch = config.train.batch, .training = true, .loss = true, .seed = config.train.seed});
+  return build_model(
+      config.model,
+      {.batch = config.train.batch, .training = true, .loss = true, .seed = config.train.seed});
 }
 
 Graph training_graph(const RunConfig& config) {
@@ -18,7 +20,8 @@ Graph training_graph(const RunConfig& config) {
 }
 
 Graph evaluation_graph(const RunConfig& config, int64_t batch) {
-  Graph graph = build_model(config.model, {.batch = batch, .training = false, .loss = true, .seed = config.train.seed});
+  Graph graph = build_model(
+      config.model, {.batch = batch, .training = false, .loss = true, .seed = config.train.seed});
   add_correct_count(graph);
   if (objective_of(config.model) == Objective::kClassOfPixel) add_overlap_counts(graph);
   graph.remove_output("logits");
@@ -26,11 +29,14 @@ Graph evaluation_graph(const RunConfig& config, int64_t batch) {
 }
 
 Graph prediction_graph(const RunConfig& config) {
-  return build_model(config.model, {.batch = 1, .training = false, .loss = false, .seed = config.train.seed});
+  return build_model(config.model,
+                     {.batch = 1, .training = false, .loss = false, .seed = config.train.seed});
 }
 
 Graph decoding_graph(const RunConfig& config) {
-  return build_model(config.model, {.batch = 1, .training = false, .loss = false, .decode = true, .seed = config.train.seed});
+  return build_model(
+      config.model,
+      {.batch = 1, .training = false, .loss = false, .decode = true, .seed = config.train.seed});
 }
 
 }  // namespace tessera

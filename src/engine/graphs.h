@@ -1,7 +1,7 @@
 // The serial graphs of a configuration: what is trained, evaluated and asked.
 #pragma once
 
-#include "engine/config.h"
+#include "config/config.h"
 #include "graph/graph.h"
 
 namespace tessera {
@@ -10,7 +10,8 @@ namespace tessera {
 Graph loss_graph(const RunConfig& config);
 /// The serial training graph of a configuration: forward, backward, optimizer.
 Graph training_graph(const RunConfig& config);
-/// Forward and loss without dropout, over `batch` rows; outputs loss, count and correct (engine/metrics.h), not the logits.
+/// Forward and loss without dropout, over `batch` rows; outputs loss, count and correct
+/// (engine/metrics.h), not the logits.
 Graph evaluation_graph(const RunConfig& config, int64_t batch);
 /// Logits of one row without dropout.
 Graph prediction_graph(const RunConfig& config);

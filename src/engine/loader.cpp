@@ -5,11 +5,12 @@
 #include <mutex>
 #include <vector>
 
-#include "runtime/runtime.h"
+#include "base/worker.h"
 
 namespace tessera {
 
-/// A ring of batches: the worker fills from `filled`, the caller takes from `taken`; a taken batch's place is free when it came back.
+/// A ring of batches: the worker fills from `filled`, the caller takes from `taken`; a taken
+/// batch's place is free when it came back.
 struct BatchLoader::State {
   DatasetPtr dataset;
   Sampler sampler;
@@ -28,7 +29,8 @@ struct BatchLoader::State {
     for (int64_t number = 0;; ++number) {
       {
         std::unique_lock lock(mutex);
-        changed.wait(lock, [&] { return stop || number < returned + static_cast<int64_t>(ring.size()); });
+        changed.wait(lock,
+                     [&] { return stop || number < returned + static_cast<int64_t>(ring.size()); });
         if (stop) return;
       }
       try {
@@ -46,7 +48,18 @@ struct BatchLoader::State {
 };
 
 BatchLoader::BatchLoader(DatasetPtr dataset, Sampler sampler, int64_t first_step, int depth)
-    : state_(new State{std::move(dataset), std::move(sampler), first_step, {}, 0, 0, 0, false, nullptr, {}, {}, nullptr}) {
+    : state_(new State{std::move(dataset),
+                       std::move(sampler),
+                       first_step,
+                       {},
+                       0,
+                       0,
+                       0,
+                       false,
+                       nullptr,
+                       {},
+                       {},
+                       nullptr}) {
   state_->ring.resize(static_cast<size_t>(depth) + kStepsUnderWay);
   state_->worker = std::make_unique<Worker>([state = state_.get()] { state->work(); });
 }

@@ -21,7 +21,8 @@ Shape without_last(const Shape& shape) {
   return Shape(std::span<const int64_t>(shape.begin(), shape.end() - 1));
 }
 
-/// What the loss compares the logits with: the labels that the family of the model picked, by the op that finds those that count.
+/// What the loss compares the logits with: the labels that the family of the model picked, by the
+/// op that finds those that count.
 ValueId counted_labels(const Graph& graph) {
   const auto is_valid = graph.find_op("loss.is_valid");
   ensure(is_valid.has_value(), "the loss finds the labels that count");
@@ -34,7 +35,8 @@ std::vector<int64_t> dims_of(const Shape& shape) {
   return dims;
 }
 
-/// The likeliest class of each row, the first of several: the least number among the classes that reach the maximum.
+/// The likeliest class of each row, the first of several: the least number among the classes that
+/// reach the maximum.
 ValueId likeliest_class(Builder& builder, ValueId logits) {
   const Shape shape = builder.shape(logits);
   const std::vector<int64_t> last{shape.size() - 1};
@@ -42,9 +44,12 @@ ValueId likeliest_class(Builder& builder, ValueId logits) {
   const ValueId most = builder.reduce(ReduceOp::kMax, logits, last, "most");
   const ValueId in_rows = builder.broadcast(most, shape, rows, "most_rows");
   const ValueId reaches = builder.compare("ge", logits, in_rows, "reaches");
-  const ValueId classes = builder.iota({DType::kI32, shape}, static_cast<int>(last.front()), "classes");
-  const ValueId none = builder.constant({DType::kI32, shape}, static_cast<double>(shape[shape.size() - 1]), "none");
-  return builder.reduce(ReduceOp::kMin, builder.select(reaches, classes, none, "candidates"), last, "likeliest");
+  const ValueId classes =
+      builder.iota({DType::kI32, shape}, static_cast<int>(last.front()), "classes");
+  const ValueId none =
+      builder.constant({DType::kI32, shape}, static_cast<double>(shape[shape.size() - 1]), "none");
+  return builder.reduce(ReduceOp::kMin, builder.select(reaches, classes, none, "candidates"), last,
+                        "likeliest");
 }
 
 }  // namespace
@@ -55,12 +60,15 @@ double perplexity(const Evaluation& evaluation) {
 
 double bits_per_byte(const Evaluation& evaluation) {
   if (evaluation.bytes == 0) return 0;
-  return evaluation.loss * static_cast<double>(evaluation.tokens) / (std::numbers::ln2 * static_cast<double>(evaluation.bytes));
+  return evaluation.loss * static_cast<double>(evaluation.tokens) /
+         (std::numbers::ln2 * static_cast<double>(evaluation.bytes));
 }
 
 std::span<const Metric> metrics() {
-  static constexpr std::array<Metric, 4> kMetrics{
-      {{"loss", loss_of}, {"perplexity", perplexity}, {"accuracy", accuracy_of}, {"bits_per_byte", bits_per_byte}}};
+  static constexpr std::array<Metric, 4> kMetrics{{{"loss", loss_of},
+                                                   {"perplexity", perplexity},
+                                                   {"accuracy", accuracy_of},
+                                                   {"bits_per_byte", bits_per_byte}}};
   return kMetrics;
 }
 
@@ -71,7 +79,8 @@ void add_correct_count(Graph& graph) {
   const auto scope = builder.scope("correct");
   const ValueId likeliest = likeliest_class(builder, logits);
   // No class is below 0: a label that does not count is never hit.
-  const ValueId hits = builder.cast(builder.compare("eq", likeliest, labels, "is_hit"), DType::kF32, "hits");
+  const ValueId hits =
+      builder.cast(builder.compare("eq", likeliest, labels, "is_hit"), DType::kF32, "hits");
   graph.add_output("correct", builder.reduce_sum(hits, dims_of(builder.shape(hits)), "count"));
 }
 
@@ -90,9 +99,11 @@ void add_overlap_counts(Graph& graph) {
   const ValueId predicted = is_of(likeliest, "predicted"), labelled = is_of(labels, "labelled");
   const ValueId spread_labels = builder.broadcast(labels, shape, pixels, "labels");
   const ValueId none = builder.constant({DType::kI32, shape}, 0, "none");
-  const ValueId counted = builder.cast(builder.compare("ge", spread_labels, none, "is_counted"), DType::kF32, "counted");
+  const ValueId counted = builder.cast(builder.compare("ge", spread_labels, none, "is_counted"),
+                                       DType::kF32, "counted");
   const ValueId both = builder.mul(predicted, labelled, "both");
-  const ValueId either = builder.mul(builder.maximum(predicted, labelled, "any"), counted, "either");
+  const ValueId either =
+      builder.mul(builder.maximum(predicted, labelled, "any"), counted, "either");
   graph.add_output("intersections", builder.reduce_sum(both, pixels, "intersections"));
   graph.add_output("unions", builder.reduce_sum(either, pixels, "unions"));
 }

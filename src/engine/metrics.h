@@ -1,4 +1,5 @@
-// What a model is worth on text that training never sees: one evaluation, and the numbers that are read from it.
+// What a model is worth on text that training never sees: one evaluation, and the numbers that are
+// read from it.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +18,8 @@ struct Evaluation {
   double accuracy = 0;  // the fraction of them that the likeliest token hits
   int64_t tokens = 0;
   int64_t bytes = 0;  // of the text that they stand for
-  /// Of models of pixels: |predicted and labelled| / |predicted or labelled| of each class, mean over the classes that occur.
+  /// Of models of pixels: |predicted and labelled| / |predicted or labelled| of each class, mean
+  /// over the classes that occur.
   std::optional<double> intersection_over_union = {};
 };
 
@@ -34,15 +36,16 @@ struct Metric {
 /// loss, perplexity, accuracy, bits_per_byte: what logs and results show, in this order.
 std::span<const Metric> metrics();
 
-/// Appends the output "correct" f32[]: how many counted labels are the likeliest token. Of several that are equally likely the first is
-/// taken, so that a model that knows nothing is right once in a vocabulary.
+/// Appends the output "correct" f32[]: how many counted labels are the likeliest token. Of several
+/// that are equally likely the first is taken, so that a model that knows nothing is right once in
+/// a vocabulary.
 ///
 ///   requires  the graph is that of build_model with a loss
 ///   exact     up to 2^24 tokens
 void add_correct_count(Graph& graph);
 
-/// Appends the outputs "intersections" and "unions" f32[classes]: of the counted pixels, how many are of the class by both the labels and
-/// the likeliest class, and how many by either.
+/// Appends the outputs "intersections" and "unions" f32[classes]: of the counted pixels, how many
+/// are of the class by both the labels and the likeliest class, and how many by either.
 ///
 ///   requires  add_correct_count; logits f32[batch, rows, columns, classes]
 ///   exact     up to 2^24 pixels
@@ -59,7 +62,8 @@ class Overlap {
   std::vector<double> intersections_, unions_;
 };
 
-/// How many places of a row the model of this graph predicts, the last ones: all of the context, the second half, or the last.
+/// How many places of a row the model of this graph predicts, the last ones: all of the context,
+/// the second half, or the last.
 int64_t predicted_places(const Graph& graph);
 
 }  // namespace tessera

@@ -1,11 +1,12 @@
-// Single steps for those who write their own loop: batches, steps and what is made before the first.
+// Single steps for those who write their own loop: batches, steps and what is made before the
+// first.
 #include <gtest/gtest.h>
 
 #include <cstring>
 
 #include "base/error.h"
 #include "engine/checkpointing.h"
-#include "engine/runs_for_tests.h"
+#include "engine/testing/runs.h"
 
 namespace tessera {
 namespace {
@@ -16,7 +17,8 @@ std::vector<int32_t> list(const Tensor& tensor) {
 }
 
 TEST(OwnLoop, BatchesOfTheDataloaderAreThoseOfTheSteps) {
-  Engine steps(tiny_mlp(), serial_plan(), small_text()), loop(tiny_mlp(), serial_plan(), small_text());
+  Engine steps(tiny_mlp(), serial_plan(), small_text()),
+      loop(tiny_mlp(), serial_plan(), small_text());
   std::vector<double> expected, found;
   for (int i = 0; i < 5; ++i) expected.push_back(steps.step().loss);
   for (const Batch& batch : loop.dataloader(5)) found.push_back(loop.run(batch).loss);
@@ -25,7 +27,8 @@ TEST(OwnLoop, BatchesOfTheDataloaderAreThoseOfTheSteps) {
 }
 
 TEST(OwnLoop, TheDataloaderTakesWhatItsLoopTakesAndNoMore) {
-  Engine engine(tiny_mlp(), serial_plan(), small_text()), whole(tiny_mlp(), serial_plan(), small_text());
+  Engine engine(tiny_mlp(), serial_plan(), small_text()),
+      whole(tiny_mlp(), serial_plan(), small_text());
   std::vector<std::vector<int32_t>> expected, found;
   for (const Batch& batch : whole.dataloader(4)) expected.push_back(list(batch.at("tokens")));
   for (const Batch& batch : engine.dataloader(10)) {
@@ -35,20 +38,23 @@ TEST(OwnLoop, TheDataloaderTakesWhatItsLoopTakesAndNoMore) {
   found.push_back(list(engine.next_batch().at("tokens")));
   for (const Batch& batch : engine.dataloader(1)) found.push_back(list(batch.at("tokens")));
   EXPECT_EQ(found, expected);
-  for (const Batch& batch : engine.dataloader(0)) FAIL() << "no batch was asked for, here is one of " << batch.at("tokens").size();
+  for (const Batch& batch : engine.dataloader(0))
+    FAIL() << "no batch was asked for, here is one of " << batch.at("tokens").size();
 }
 
 TEST(OwnLoop, AnEpochHasAsManyStepsAsItsTextHasBatches) {
   RunConfig config = tiny_mlp();
   config.train.batch = 100;
-  const auto data = small_text();  // of which 5400 tokens are for training: 674 samples of 8 and the token after each
+  const auto data = small_text();  // of which 5400 tokens are for training: 674 samples of 8 and
+                                   // the token after each
   Engine engine(config, serial_plan(), data);
   EXPECT_EQ(data->train->samples(), 674);
   EXPECT_EQ(engine.steps_per_epoch(), 6);
 }
 
 TEST(OwnLoop, PrepareMakesEveryProgramOnceAndChangesNothing) {
-  Engine prepared(tiny_gpt(), plan_of("gpt", "dp2"), small_text()), plain(tiny_gpt(), plan_of("gpt", "dp2"), small_text());
+  Engine prepared(tiny_gpt(), plan_of("gpt", "dp2"), small_text()),
+      plain(tiny_gpt(), plan_of("gpt", "dp2"), small_text());
   const Bytes before = prepared.runtime().peak_bytes();
   prepared.prepare();
   const Bytes after = prepared.runtime().peak_bytes();
@@ -64,8 +70,12 @@ TEST(OwnLoop, PrepareMakesEveryProgramOnceAndChangesNothing) {
 TEST(OwnLoop, ABatchOfOnesOwnIsAStepLikeAnyOther) {
   const auto data = small_text();
   Engine engine(tiny_mlp(), serial_plan(), data);
-  const Sampler sampler(
-      {.samples = data->train->samples(), .batch = 8, .parts = 1, .shuffle = Shuffle::kNone, .tail = Tail::kDrop, .seed = 0});
+  const Sampler sampler({.samples = data->train->samples(),
+                         .batch = 8,
+                         .parts = 1,
+                         .shuffle = Shuffle::kNone,
+                         .tail = Tail::kDrop,
+                         .seed = 0});
   const Batch own = data->train->batch(sampler, 3, {0, 8});
   const double first = engine.run(own).loss;
   for (int i = 0; i < 20; ++i) engine.run(own);
@@ -74,7 +84,8 @@ TEST(OwnLoop, ABatchOfOnesOwnIsAStepLikeAnyOther) {
 }
 
 TEST(OwnLoop, StepsInTwoHalvesFollowEachOtherAndGiveWhatStepsGive) {
-  Engine whole(tiny_mlp(), plan_of("mlp", "dp2"), small_text()), halves(tiny_mlp(), plan_of("mlp", "dp2"), small_text());
+  Engine whole(tiny_mlp(), plan_of("mlp", "dp2"), small_text()),
+      halves(tiny_mlp(), plan_of("mlp", "dp2"), small_text());
   std::vector<double> expected, found;
   for (int i = 0; i < 5; ++i) expected.push_back(whole.step().loss);
   halves.begin_step();
@@ -135,8 +146,12 @@ TEST(OwnLoop, WhatBelongsBetweenStepsIsRefusedWhileOneIsUnderWay) {
 TEST(OwnLoop, ABatchOfOtherRowsIsRefusedWithBothNumbers) {
   const auto data = small_text();
   Engine engine(tiny_mlp(), serial_plan(), data);
-  const Sampler sampler(
-      {.samples = data->train->samples(), .batch = 5, .parts = 1, .shuffle = Shuffle::kNone, .tail = Tail::kDrop, .seed = 0});
+  const Sampler sampler({.samples = data->train->samples(),
+                         .batch = 5,
+                         .parts = 1,
+                         .shuffle = Shuffle::kNone,
+                         .tail = Tail::kDrop,
+                         .seed = 0});
   const Batch small = data->train->batch(sampler, 0, {0, 5});
   for (const bool in_parts : {false, true}) {
     try {

@@ -17,11 +17,13 @@ Paths paths_of(const DataConfig& config) {
 }
 
 /// Tokens in a row, cut into samples.
-RunData cut(std::vector<int32_t> tokens, int64_t classes, const DataConfig& config, int64_t context) {
+RunData cut(std::vector<int32_t> tokens, int64_t classes, const DataConfig& config,
+            int64_t context) {
   RunData data;
   TextSplit split = hold_out(std::move(tokens), config.held_out, context + 1);
   data.classes = classes;
-  data.bar = Bar{"bigram_entropy", "bigram entropy of the held-out text", bigram_entropy(split.held_out, static_cast<int>(classes))};
+  data.bar = Bar{"bigram_entropy", "bigram entropy of the held-out text",
+                 bigram_entropy(split.held_out, static_cast<int>(classes))};
   data.train_units = static_cast<int64_t>(split.train.size());
   data.held_out_units = static_cast<int64_t>(split.held_out.size());
   const int64_t stride = config.stride > 0 ? config.stride : context;
@@ -40,10 +42,13 @@ RunData load_text(const DataConfig& config, const DataRequest& request) {
   return data;
 }
 
-RunData load_tokens(std::vector<int32_t> tokens, const DataConfig& config, const DataRequest& request) {
+RunData load_tokens(std::vector<int32_t> tokens, const DataConfig& config,
+                    const DataRequest& request) {
   if (tokens.empty())
-    throw UserError("the data has no tokens", "its files are empty", "set data.path to files of tokens", ExitCode::kBadData);
-  const int64_t classes = config.vocabulary > 0 ? config.vocabulary : 1 + *std::ranges::max_element(tokens);
+    throw UserError("the data has no tokens", "its files are empty",
+                    "set data.path to files of tokens", ExitCode::kBadData);
+  const int64_t classes =
+      config.vocabulary > 0 ? config.vocabulary : 1 + *std::ranges::max_element(tokens);
   return cut(std::move(tokens), classes, config, request.context);
 }
 
@@ -68,7 +73,8 @@ RunData load_images(LabelledArrays arrays, const DataConfig& config, int64_t cla
 }
 
 RunData load_npy(const DataConfig& config, const DataRequest& request) {
-  if (config.path.empty()) return load_images({read_npy(config.images), read_npy(config.labels)}, config, config.classes);
+  if (config.path.empty())
+    return load_images({read_npy(config.images), read_npy(config.labels)}, config, config.classes);
   std::vector<int32_t> tokens;
   for (const std::string& file : config.path) {
     const std::vector<int32_t> more = tokens_of(read_npy(file), config.vocabulary);
@@ -79,35 +85,48 @@ RunData load_npy(const DataConfig& config, const DataRequest& request) {
 
 RunData draw_markov(const DataConfig& config, const DataRequest& request) {
   const MarkovChain chain(config.states, config.seed);
-  RunData data =
-      split_samples(std::make_shared<const MarkovDataset>(chain, request.context, config.samples, config.seed), config.states, config);
-  data.bar = config.mask_block > 0 ? Bar{"masked_entropy", "entropy of a masked token between its neighbours", chain.masked_entropy()}
-                                   : Bar{"entropy_rate", "entropy rate of the chain", chain.entropy_rate()};
+  RunData data = split_samples(
+      std::make_shared<const MarkovDataset>(chain, request.context, config.samples, config.seed),
+      config.states, config);
+  data.bar = config.mask_block > 0
+                 ? Bar{"masked_entropy", "entropy of a masked token between its neighbours",
+                       chain.masked_entropy()}
+                 : Bar{"entropy_rate", "entropy rate of the chain", chain.entropy_rate()};
   return data;
 }
 
 DrawingOptions drawing(const DataConfig& config) {
-  return {.samples = config.samples, .size = config.size, .noise = config.noise, .seed = config.seed};
+  return {
+      .samples = config.samples, .size = config.size, .noise = config.noise, .seed = config.seed};
 }
 
 RunData load_kind(const DataConfig& config, const DataRequest& request) {
   if (config.kind == "text") return load_text(config, request);
-  if (config.kind == "jsonl") return load_tokens(read_token_lines(paths_of(config), config.vocabulary), config, request);
+  if (config.kind == "jsonl")
+    return load_tokens(read_token_lines(paths_of(config), config.vocabulary), config, request);
   if (config.kind == "npy") return load_npy(config, request);
-  if (config.kind == "idx") return load_images({read_idx(config.images), read_idx(config.labels)}, config, config.classes);
+  if (config.kind == "idx")
+    return load_images({read_idx(config.images), read_idx(config.labels)}, config, config.classes);
   const int64_t cifar = config.classes > 0 ? config.classes : 10;
-  if (config.kind == "cifar") return load_images(read_cifar(paths_of(config), cifar), config, cifar);
+  if (config.kind == "cifar")
+    return load_images(read_cifar(paths_of(config), cifar), config, cifar);
   if (config.kind == "markov") return draw_markov(config, request);
-  if (config.kind == "digits") return split_samples(std::make_shared<const DrawnDigits>(drawing(config)), kDigitClasses, config);
-  if (config.kind == "shapes") return split_samples(std::make_shared<const DrawnShapes>(drawing(config)), kShapeClasses, config);
+  if (config.kind == "digits")
+    return split_samples(std::make_shared<const DrawnDigits>(drawing(config)), kDigitClasses,
+                         config);
+  if (config.kind == "shapes")
+    return split_samples(std::make_shared<const DrawnShapes>(drawing(config)), kShapeClasses,
+                         config);
   throw InternalError("unknown kind of data '" + config.kind + "'");
 }
 
 /// The token behind all others is the mask.
 void mask(RunData& data, const DataConfig& config) {
   const auto token = static_cast<int32_t>(data.classes++);
-  data.train = std::make_shared<const MaskedTokens>(data.train, config.mask_block, token, config.seed);
-  data.held_out = std::make_shared<const MaskedTokens>(data.held_out, config.mask_block, token, config.seed + 1);
+  data.train =
+      std::make_shared<const MaskedTokens>(data.train, config.mask_block, token, config.seed);
+  data.held_out = std::make_shared<const MaskedTokens>(data.held_out, config.mask_block, token,
+                                                       config.seed + 1);
   if (config.kind != "markov") data.bar.reset();  // who sees both sides may well do better
 }
 
@@ -143,11 +162,13 @@ void set_sizes(ModelConfig& model, const RunData& data) {
   }
   model.classes = data.classes;
   const Field& samples = data.train->fields().front();
-  if (samples.type.shape.size() == 3) model.image = {samples.type.shape[0], samples.type.shape[1], samples.type.shape[2]};
+  if (samples.type.shape.size() == 3)
+    model.image = {samples.type.shape[0], samples.type.shape[1], samples.type.shape[2]};
 }
 
 void set_sizes(ModelConfig& model, const DataConfig& data) {
-  const bool is_known = data.kind == "text" && data.tokens == "bytes" && !is_of_images(objective_of(model));
+  const bool is_known =
+      data.kind == "text" && data.tokens == "bytes" && !is_of_images(objective_of(model));
   if (is_known)
     model.vocabulary = Vocabulary::bytes().size() + (data.mask_block > 0 ? 1 : 0);
   else
@@ -157,19 +178,24 @@ void set_sizes(ModelConfig& model, const DataConfig& data) {
 std::vector<std::string> data_inputs(const Graph& graph) {
   std::vector<std::string> names;
   for (ValueId input : graph.inputs())
-    if (const std::string& name = graph.value(input).name; name != kStepInput && name != kLearningRateInput) names.push_back(name);
+    if (const std::string& name = graph.value(input).name;
+        name != kStepInput && name != kLearningRateInput)
+      names.push_back(name);
   return names;
 }
 
 void check_fits(const Graph& graph, const ModelConfig& model, const Dataset& data) {
   for (const std::string& name : data_inputs(graph)) {
     const TensorType& whole = graph.type(*graph.find_value(name));
-    const TensorType wanted{whole.dtype, Shape(std::span<const int64_t>(whole.shape.begin() + 1, whole.shape.end()))};
+    const TensorType wanted{
+        whole.dtype, Shape(std::span<const int64_t>(whole.shape.begin() + 1, whole.shape.end()))};
     if (std::ranges::find(data.fields(), Field{name, wanted}) != data.fields().end()) continue;
     throw UserError("the data does not fit a model of kind " + model.kind,
-                    fmt::format("for {} it takes samples with {} {}; the data has {}", asks_for(objective_of(model)), name, to_text(wanted),
+                    fmt::format("for {} it takes samples with {} {}; the data has {}",
+                                asks_for(objective_of(model)), name, to_text(wanted),
                                 field_text(data.fields())),
-                    "choose a data.kind of such samples, or another model.kind", ExitCode::kBadConfig);
+                    "choose a data.kind of such samples, or another model.kind",
+                    ExitCode::kBadConfig);
   }
 }
 
@@ -178,10 +204,13 @@ void check_fits(const RunConfig& config) {
   const bool is_masked = config.data.mask_block > 0;
   if (is_of_images(objective) || is_masked == (objective == Objective::kMaskedToken)) return;
   throw UserError(
-      fmt::format("{}: data.mask_block = {} does not fit a model of kind {}", config.file, config.data.mask_block, config.model.kind),
+      fmt::format("{}: data.mask_block = {} does not fit a model of kind {}", config.file,
+                  config.data.mask_block, config.model.kind),
       fmt::format("the model learns {}, and the data asks for {}", asks_for(objective),
                   asks_for(is_masked ? Objective::kMaskedToken : Objective::kNextToken)),
-      is_masked ? "remove data.mask_block" : "set data.mask_block to the places of which one is masked, such as 6", ExitCode::kBadConfig);
+      is_masked ? "remove data.mask_block"
+                : "set data.mask_block to the places of which one is masked, such as 6",
+      ExitCode::kBadConfig);
 }
 
 }  // namespace tessera

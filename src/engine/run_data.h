@@ -4,8 +4,8 @@
 #include <optional>
 #include <string>
 
+#include "config/config.h"
 #include "data/dataset.h"
-#include "engine/config.h"
 #include "graph/graph.h"
 #include "model/model.h"
 
@@ -35,19 +35,23 @@ struct DataRequest {
   int64_t context = 0;                        // of samples of tokens
   std::optional<Vocabulary> vocabulary = {};  // else that of the text
 };
-/// throws  UserError: 66 a file is missing, 65 a file is damaged, there is too little data, or a character that is not in the vocabulary
+/// throws  UserError: 66 a file is missing, 65 a file is damaged, there is too little data, or a
+/// character that is not in the vocabulary
 RunData load_data(const DataConfig& config, const DataRequest& request);
 
-/// The sizes of a model that its data gives: the vocabulary; the classes and the extents of an image.
+/// The sizes of a model that its data gives: the vocabulary; the classes and the extents of an
+/// image.
 void set_sizes(ModelConfig& model, const RunData& data);
 /// As set_sizes, without the data where its settings alone say it.
 /// throws  as load_data
 void set_sizes(ModelConfig& model, const DataConfig& data);
 
-/// The tensors of a batch that the program reads: its inputs, but for the step and the learning rate.
+/// The tensors of a batch that the program reads: its inputs, but for the step and the learning
+/// rate.
 std::vector<std::string> data_inputs(const Graph& graph);
 
-/// throws  UserError (78): a model of masked tokens whose data masks none, or one of another kind whose data does
+/// throws  UserError (78): a model of masked tokens whose data masks none, or one of another kind
+/// whose data does
 void check_fits(const RunConfig& config);
 /// throws  UserError (78): the program reads a tensor that the data does not have, or has otherwise
 void check_fits(const Graph& graph, const ModelConfig& model, const Dataset& data);

@@ -15,7 +15,8 @@ namespace {
 std::vector<size_t> by_likelihood(std::span<const float> logits) {
   std::vector<size_t> order(logits.size());
   std::iota(order.begin(), order.end(), size_t{0});
-  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return logits[a] > logits[b]; });
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return logits[a] > logits[b]; });
   return order;
 }
 
@@ -27,7 +28,8 @@ void normalize(std::vector<double>& probabilities, std::span<const size_t> token
 }
 
 /// How many of `order` make up the nucleus.
-size_t nucleus_size(const std::vector<double>& probabilities, std::span<const size_t> order, double top_p) {
+size_t nucleus_size(const std::vector<double>& probabilities, std::span<const size_t> order,
+                    double top_p) {
   double sum = 0;
   for (size_t i = 0; i < order.size(); ++i)
     if ((sum += probabilities[order[i]]) >= top_p) return i + 1;
@@ -42,16 +44,21 @@ void check(const SamplingOptions& options) {
   };
   if (!(options.temperature >= 0) || !std::isfinite(options.temperature))
     refuse("a temperature of " + double_text(options.temperature) + " is not possible",
-           "logits are divided by it, and 0 takes the likeliest", "set it to 0 or more, such as 0.8");
+           "logits are divided by it, and 0 takes the likeliest",
+           "set it to 0 or more, such as 0.8");
   if (options.top_k < 0)
-    refuse("a top-k of " + std::to_string(options.top_k) + " is not possible", "it is the number of tokens to draw from, and 0 leaves all",
+    refuse("a top-k of " + std::to_string(options.top_k) + " is not possible",
+           "it is the number of tokens to draw from, and 0 leaves all",
            "set it to 0 or more, such as 40");
   if (!(options.top_p > 0 && options.top_p <= 1))
-    refuse("a top-p of " + double_text(options.top_p) + " is not possible",
-           "it is the probability that the tokens to draw from have together: above 0 and at most 1", "set it to 1, or less, such as 0.9");
+    refuse(
+        "a top-p of " + double_text(options.top_p) + " is not possible",
+        "it is the probability that the tokens to draw from have together: above 0 and at most 1",
+        "set it to 1, or less, such as 0.9");
 }
 
-std::vector<double> token_probabilities(std::span<const float> logits, const SamplingOptions& options) {
+std::vector<double> token_probabilities(std::span<const float> logits,
+                                        const SamplingOptions& options) {
   ensure(!logits.empty(), "a token is drawn from at least one");
   const std::vector<size_t> order = by_likelihood(logits);
   std::vector<double> probabilities(logits.size(), 0.0);
@@ -59,10 +66,13 @@ std::vector<double> token_probabilities(std::span<const float> logits, const Sam
     probabilities[order.front()] = 1;
     return probabilities;
   }
-  const size_t top_k = options.top_k == 0 ? order.size() : std::min(order.size(), static_cast<size_t>(options.top_k));
+  const size_t top_k = options.top_k == 0
+                           ? order.size()
+                           : std::min(order.size(), static_cast<size_t>(options.top_k));
   std::span<const size_t> left(order.data(), top_k);
   const double largest = logits[order.front()];
-  for (size_t token : left) probabilities[token] = std::exp((logits[token] - largest) / options.temperature);
+  for (size_t token : left)
+    probabilities[token] = std::exp((logits[token] - largest) / options.temperature);
   normalize(probabilities, left);
   if (options.top_p == 1) return probabilities;
   const size_t nucleus = nucleus_size(probabilities, left, options.top_p);
@@ -76,10 +86,12 @@ int32_t draw_token(std::span<const float> logits, const SamplingOptions& options
   double rest = RandomStream(random_key(options.seed, "generate"), 0).uniform(draw);
   size_t likeliest = 0;
   for (size_t token = 0; token < probabilities.size(); ++token) {
-    if (probabilities[token] > 0 && (rest -= probabilities[token]) < 0) return static_cast<int32_t>(token);
+    if (probabilities[token] > 0 && (rest -= probabilities[token]) < 0)
+      return static_cast<int32_t>(token);
     if (probabilities[token] > probabilities[likeliest]) likeliest = token;
   }
-  return static_cast<int32_t>(likeliest);  // the probabilities were rounded to a sum below the number that was drawn
+  return static_cast<int32_t>(
+      likeliest);  // the probabilities were rounded to a sum below the number that was drawn
 }
 
 }  // namespace tessera

@@ -2,8 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "engine/runs_for_tests.h"
-#include "engine/verify.h"
+#include "engine/testing/runs.h"
+#include "verify/verify.h"
 
 namespace tessera {
 namespace {
@@ -18,7 +18,8 @@ Plan plan_under(PipelineKind kind) {
   if (kind == PipelineKind::kInterleaved) processes = {0, 1, 0, 1};
   if (facts_of(kind).wants.find("in a V") != std::string_view::npos) processes = {0, 1, 1, 0};
   for (size_t i = 0; i < processes.size(); ++i)
-    plan.meshes[i].mesh = std::make_shared<const ProcessMesh>(Shape{1}, std::vector<std::string>{"all"}, std::vector<Rank>{processes[i]});
+    plan.meshes[i].mesh = std::make_shared<const ProcessMesh>(
+        Shape{1}, std::vector<std::string>{"all"}, std::vector<Rank>{processes[i]});
   return plan;
 }
 
@@ -32,7 +33,8 @@ std::vector<float> losses_of(const Plan& plan, const std::string& model, int64_t
 class EverySchedule : public testing::TestWithParam<PipelineKind> {};
 
 TEST_P(EverySchedule, ComputesWhatTheSerialProgramComputes) {
-  const VerifyReport report = verify_plan(tiny_gpt(), plan_under(GetParam()), small_text(), {.steps = 2});
+  const VerifyReport report =
+      verify_plan(tiny_gpt(), plan_under(GetParam()), small_text(), {.steps = 2});
   EXPECT_TRUE(report.ok) << (report.first_difference ? report.first_difference->value : "");
   EXPECT_GT(report.exact_tensors, 0);
 }
@@ -49,12 +51,13 @@ std::vector<PipelineKind> all_kinds() {
   return kinds;
 }
 
-INSTANTIATE_TEST_SUITE_P(Schedules, EverySchedule, testing::ValuesIn(all_kinds()), [](const auto& given) {
-  std::string name(to_text(given.param));
-  for (char& letter : name)
-    if (letter == '-') letter = '_';
-  return name;
-});
+INSTANTIATE_TEST_SUITE_P(Schedules, EverySchedule, testing::ValuesIn(all_kinds()),
+                         [](const auto& given) {
+                           std::string name(to_text(given.param));
+                           for (char& letter : name)
+                             if (letter == '-') letter = '_';
+                           return name;
+                         });
 
 TEST(Schedules, TheAutomaticOneTakesStagesThatDoNotFollowEachOther) {
   // Two towers side by side, and what joins them.
@@ -62,7 +65,8 @@ TEST(Schedules, TheAutomaticOneTakesStagesThatDoNotFollowEachOther) {
   plan.schedule = PipelineKind::kAuto;
   const VerifyReport report = verify_plan(tiny_run("two_tower"), plan, small_text(), {.steps = 2});
   EXPECT_TRUE(report.ok) << (report.first_difference ? report.first_difference->value : "");
-  EXPECT_EQ(losses_of(plan, "two_tower", 4), losses_of(plan_of("two_tower", "serial-m4"), "two_tower", 4));
+  EXPECT_EQ(losses_of(plan, "two_tower", 4),
+            losses_of(plan_of("two_tower", "serial-m4"), "two_tower", 4));
 }
 
 TEST(Schedules, OneThatDoesNotFitTheMeshesIsRefusedWithThoseThatDo) {
@@ -75,7 +79,8 @@ TEST(Schedules, OneThatDoesNotFitTheMeshesIsRefusedWithThoseThatDo) {
     EXPECT_STREQ(
         error.what(),
         "schedule 'zb-v' does not fit the stages of the plan\n"
-        "  why: the stages do not lie in a V; it takes stages one after the other, two on the same processes, in a V: the first where "
+        "  why: the stages do not lie in a V; it takes stages one after the other, two on the same "
+        "processes, in a V: the first where "
         "the last is\n"
         "  fix: change the meshes, or use one that fits these: f-then-b, 1f1b, eager-1f1b, "
         "interleaved, zb-h1, zb-h2, auto");

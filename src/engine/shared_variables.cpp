@@ -10,8 +10,9 @@ std::vector<Mark> marks_for(const Graph& graph, const std::vector<Mark>& marks) 
   std::vector<Mark> present;
   for (const Mark& mark : marks) {
     const auto names = [&](const auto& thing) { return matches(mark.pattern, thing.name); };
-    const bool found = mark.kind == Mark::Kind::kTensor ? std::any_of(graph.values().begin(), graph.values().end(), names)
-                                                        : std::any_of(graph.ops().begin(), graph.ops().end(), names);
+    const bool found = mark.kind == Mark::Kind::kTensor
+                           ? std::any_of(graph.values().begin(), graph.values().end(), names)
+                           : std::any_of(graph.ops().begin(), graph.ops().end(), names);
     if (found) present.push_back(mark);
   }
   return present;
@@ -21,8 +22,10 @@ Mark keep_at(const std::string& name, const DistAttr& attr, const std::string& m
   std::vector<std::string> spec;
   for (const DimSharding& dim : attr.dims) {
     std::vector<std::string> axes;
-    for (int axis : dim.axes) axes.push_back("\"" + attr.mesh->axes()[static_cast<size_t>(axis)] + "\"");
-    spec.push_back(axes.empty() ? "None" : axes.size() == 1 ? axes.front() : "(" + join(axes, ",") + ")");
+    for (int axis : dim.axes) axes.push_back("\"" + attr.mesh->axes()[axis] + "\"");
+    spec.push_back(axes.empty()       ? "None"
+                   : axes.size() == 1 ? axes.front()
+                                      : "(" + join(axes, ",") + ")");
   }
   Mark mark = shard_tensor(name, "P(" + join(spec, ", ") + ")", "the training program");
   mark.mesh = mesh;
@@ -30,19 +33,23 @@ Mark keep_at(const std::string& name, const DistAttr& attr, const std::string& m
 }
 
 const std::string& home_of(const ShardedGraph& sharded, ValueId value) {
-  return sharded.meshes[static_cast<size_t>(sharded.stages.values[static_cast<size_t>(value.index)])].name;
+  return sharded.meshes[sharded.stages.values[value.index]].name;
 }
 
-std::vector<Mark> with_variables_of(const Graph& training, const Compiled& compiled, const Graph& graph, std::vector<Mark> marks) {
+std::vector<Mark> with_variables_of(const Graph& training, const Compiled& compiled,
+                                    const Graph& graph, std::vector<Mark> marks) {
   std::erase_if(marks, [&](const Mark& mark) {
     return mark.kind == Mark::Kind::kTensor &&
            std::any_of(graph.variables().begin(), graph.variables().end(),
-                       [&](const Variable& variable) { return matches(mark.pattern, graph.value(variable.value).name); });
+                       [&](const Variable& variable) {
+                         return matches(mark.pattern, graph.value(variable.value).name);
+                       });
   });
   for (const Variable& variable : graph.variables()) {
     const std::string& name = graph.value(variable.value).name;
     if (const auto value = training.find_value(name))
-      marks.push_back(keep_at(name, compiled.sharded.of(*value), home_of(compiled.sharded, *value)));
+      marks.push_back(
+          keep_at(name, compiled.sharded.of(*value), home_of(compiled.sharded, *value)));
   }
   return marks;
 }

@@ -7,8 +7,8 @@
 #include "base/text.h"
 #include "engine/engine.h"
 #include "engine/shared_variables.h"
-#include "lower/micro_batches.h"
 #include "ops/builder.h"
+#include "shard/micro_batches.h"
 
 namespace tessera {
 namespace {
@@ -28,9 +28,11 @@ std::string placements_text(const DistAttr& attr) {
   const std::vector<Placement> placements = attr.placements();
   for (size_t axis = 0; axis < placements.size(); ++axis) {
     const Placement& placement = placements[axis];
-    const std::string word = placement.kind == Placement::Kind::kShard     ? "Shard(" + std::to_string(placement.dim) + ")"
-                             : placement.kind == Placement::Kind::kPartial ? "Partial(" + std::string(to_text(placement.reduce)) + ")"
-                                                                           : "Replicate()";
+    const std::string word = placement.kind == Placement::Kind::kShard
+                                 ? "Shard(" + std::to_string(placement.dim) + ")"
+                             : placement.kind == Placement::Kind::kPartial
+                                 ? "Partial(" + std::string(to_text(placement.reduce)) + ")"
+                                 : "Replicate()";
     words.push_back(attr.mesh->axes()[axis] + ": " + word);
   }
   return "(" + join(words, ", ") + ")";
@@ -52,14 +54,17 @@ struct Draft {
   /// The variable `<parameter>.accumulated`, kept as the gradient is made.
   ValueId add_accumulated(const MadeGradient& gradient) {
     const ValueId value = add_state(accumulated_name(gradient.parameter), gradient.type);
-    marks.push_back(on_mesh(shard_tensor(accumulated_name(gradient.parameter), placements_text(gradient.attr), "gradient accumulation"),
+    marks.push_back(on_mesh(shard_tensor(accumulated_name(gradient.parameter),
+                                         placements_text(gradient.attr), "gradient accumulation"),
                             gradient.mesh));
     return value;
   }
   /// The variable `<parameter>.reduced`, kept as the parameter is.
-  ValueId add_reduced(const MadeGradient& gradient, const Graph& training, const Compiled& compiled) {
-    marks.push_back(
-        keep_at(reduced_name(gradient.parameter), compiled.sharded.of(*training.find_value(gradient.parameter)), gradient.home_mesh));
+  ValueId add_reduced(const MadeGradient& gradient, const Graph& training,
+                      const Compiled& compiled) {
+    marks.push_back(keep_at(reduced_name(gradient.parameter),
+                            compiled.sharded.of(*training.find_value(gradient.parameter)),
+                            gradient.home_mesh));
     return add_state(reduced_name(gradient.parameter), gradient.type);
   }
 };
@@ -83,10 +88,13 @@ Backward backward_of(const RunConfig& config) {
   return backward;
 }
 
-/// Where each gradient is made in the training program, and as what: addends where the op that makes it leaves addends.
-std::vector<MadeGradient> made_gradients(const Backward& backward, const Plan& plan, const Graph& training, const Compiled& compiled) {
+/// Where each gradient is made in the training program, and as what: addends where the op that
+/// makes it leaves addends.
+std::vector<MadeGradient> made_gradients(const Backward& backward, const Plan& plan,
+                                         const Graph& training, const Compiled& compiled) {
   const ShardedGraph& sharded = compiled.sharded;
-  const Meshes meshes = plan.placed();  // of processes: those of `sharded` have the axis of time in front when there are micro-batches
+  const Meshes meshes = plan.placed();  // of processes: those of `sharded` have the axis of time in
+                                        // front when there are micro-batches
   std::vector<MadeGradient> made;
   for (size_t i = 0; i < backward.gradients.size(); ++i) {
     const std::string& name = backward.graph.value(backward.gradients[i]).name;
@@ -94,29 +102,34 @@ std::vector<MadeGradient> made_gradients(const Backward& backward, const Plan& p
     const ValueId gradient = *training.find_value(name);
     const OpId producer = training.value(gradient).producer;
     const auto& outputs = training.op(producer).outputs;
-    const int output = static_cast<int>(std::find(outputs.begin(), outputs.end(), gradient) - outputs.begin());
-    DistAttr attr = output_attr(view(training, training.op(producer)), sharded.rules[static_cast<size_t>(producer.index)],
-                                sharded.of(producer), output);
-    const NamedMesh& mesh = meshes[static_cast<size_t>(sharded.stages.ops[static_cast<size_t>(producer.index)])];
+    const int output =
+        static_cast<int>(std::find(outputs.begin(), outputs.end(), gradient) - outputs.begin());
+    DistAttr attr = output_attr(view(training, training.op(producer)),
+                                sharded.rules[producer.index], sharded.of(producer), output);
+    const NamedMesh& mesh = meshes[sharded.stages.ops[producer.index]];
     if (plan.micro_batches > 1) attr = in_time(attr, mesh.mesh).attr;
-    made.push_back(
-        {parameter, name, training.type(gradient), std::move(attr), mesh.name, home_of(sharded, *training.find_value(parameter))});
+    made.push_back({parameter, name, training.type(gradient), std::move(attr), mesh.name,
+                    home_of(sharded, *training.find_value(parameter))});
   }
   return made;
 }
 
-Draft accumulation_draft(Backward backward, std::vector<Mark> marks, const std::vector<MadeGradient>& gradients, uint64_t seed) {
+Draft accumulation_draft(Backward backward, std::vector<Mark> marks,
+                         const std::vector<MadeGradient>& gradients, uint64_t seed) {
   Draft draft{std::move(backward.graph), std::move(marks)};
   for (size_t i = 0; i < gradients.size(); ++i) {
     const MadeGradient& gradient = gradients[i];
     const ValueId accumulated = draft.add_accumulated(gradient);
     Builder builder(draft.graph, seed);
     // It runs where the gradient is made.
-    builder.derive(Role::kOptimizer, {draft.graph.op(draft.graph.value(backward.gradients[i]).producer).name, "accumulation"});
+    builder.derive(
+        Role::kOptimizer,
+        {draft.graph.op(draft.graph.value(backward.gradients[i]).producer).name, "accumulation"});
     const std::string name = accumulated_name(gradient.parameter) + ".next";
     draft.graph.set_next(accumulated, builder.add(accumulated, backward.gradients[i], name));
     const std::string placements = placements_text(gradient.attr);
-    draft.marks.push_back(shard_op(name, "[" + placements + ", " + placements + "]", "gradient accumulation"));
+    draft.marks.push_back(
+        shard_op(name, "[" + placements + ", " + placements + "]", "gradient accumulation"));
   }
   return draft;
 }
@@ -125,20 +138,25 @@ Draft accumulation_draft(Backward backward, std::vector<Mark> marks, const std::
 
 bool may_be_fused(const MadeGradient& gradient) {
   return !gradient.attr.partial.empty() &&
-         std::all_of(gradient.attr.dims.begin(), gradient.attr.dims.end(), [](const DimSharding& dim) { return dim.axes.empty(); });
+         std::all_of(gradient.attr.dims.begin(), gradient.attr.dims.end(),
+                     [](const DimSharding& dim) { return dim.axes.empty(); });
 }
 
-/// Writes the exchange: what can be fused is joined, summed over the ranks as one tensor, and cut again.
+/// Writes the exchange: what can be fused is joined, summed over the ranks as one tensor, and cut
+/// again.
 class ExchangeWriter {
  public:
-  ExchangeWriter(const Graph& training, const Compiled& compiled) : training_(training), compiled_(compiled) {}
+  ExchangeWriter(const Graph& training, const Compiled& compiled)
+      : training_(training), compiled_(compiled) {}
 
   Draft write(const std::vector<MadeGradient>& gradients) {
     std::map<std::string, ValueId> summed;
     for (const MadeGradient& gradient : gradients)
-      accumulated_[gradient.parameter] = summed[gradient.parameter] = draft_.add_accumulated(gradient);
+      accumulated_[gradient.parameter] = summed[gradient.parameter] =
+          draft_.add_accumulated(gradient);
     const auto groups = fusible(gradients);
-    for (size_t i = 0; i < groups.size(); ++i) join(groups[i], "fused." + std::to_string(i), summed);
+    for (size_t i = 0; i < groups.size(); ++i)
+      join(groups[i], "fused." + std::to_string(i), summed);
     for (const MadeGradient& gradient : gradients) finish(gradient, summed.at(gradient.parameter));
     return std::move(draft_);
   }
@@ -146,28 +164,35 @@ class ExchangeWriter {
  private:
   /// Under its scoped name, on a mesh; with the placements of its inputs when they are given.
   void place(ValueId made, const std::string& mesh, const std::string& placements = "") {
-    draft_.marks.push_back(on_mesh(shard_op(draft_.graph.value(made).name, placements, "gradient exchange"), mesh));
+    draft_.marks.push_back(
+        on_mesh(shard_op(draft_.graph.value(made).name, placements, "gradient exchange"), mesh));
   }
 
-  void join(const std::vector<MadeGradient>& group, const std::string& name, std::map<std::string, ValueId>& summed) {
+  void join(const std::vector<MadeGradient>& group, const std::string& name,
+            std::map<std::string, ValueId>& summed) {
     const std::string& mesh = group.front().mesh;
     Builder builder(draft_.graph);
     const auto scope = builder.scope(name);
     std::vector<ValueId> flat;
     for (const MadeGradient& gradient : group) {
-      flat.push_back(
-          builder.reshape(accumulated_.at(gradient.parameter), {element_count(gradient.type.shape)}, gradient.parameter + ".flat"));
+      flat.push_back(builder.reshape(accumulated_.at(gradient.parameter),
+                                     {element_count(gradient.type.shape)},
+                                     gradient.parameter + ".flat"));
       place(flat.back(), mesh, "[" + placements_text(gradient.attr) + "]");
     }
     const DistAttr addends{group.front().attr.mesh, {DimSharding{}}, group.front().attr.partial};
     const ValueId joined = builder.concat(flat, 0, "joined");
-    place(joined, mesh, "[" + tessera::join(std::vector<std::string>(flat.size(), placements_text(addends)), ", ") + "]");
+    place(joined, mesh,
+          "[" +
+              tessera::join(std::vector<std::string>(flat.size(), placements_text(addends)), ", ") +
+              "]");
     int64_t begin = 0;
     for (const MadeGradient& gradient : group) {
       const int64_t end = begin + element_count(gradient.type.shape);
       const ValueId part = builder.slice(joined, {begin}, {end}, {1}, gradient.parameter + ".part");
       place(part, mesh);
-      summed[gradient.parameter] = builder.reshape(part, gradient.type.shape, gradient.parameter + ".sum");
+      summed[gradient.parameter] =
+          builder.reshape(part, gradient.type.shape, gradient.parameter + ".sum");
       place(summed[gradient.parameter], mesh);
       begin = end;
     }
@@ -179,7 +204,8 @@ class ExchangeWriter {
     const ValueId next = builder.add(reduced, sum, reduced_name(gradient.parameter) + ".next");
     place(next, gradient.home_mesh);
     draft_.graph.set_next(reduced, next);
-    const ValueId zero = builder.constant(gradient.type, 0, accumulated_name(gradient.parameter) + ".next");
+    const ValueId zero =
+        builder.constant(gradient.type, 0, accumulated_name(gradient.parameter) + ".next");
     place(zero, gradient.mesh);
     draft_.graph.set_next(accumulated_.at(gradient.parameter), zero);
   }
@@ -192,7 +218,8 @@ class ExchangeWriter {
 
 // ---- apply ----
 
-Draft update_draft(const RunConfig& config, const std::vector<MadeGradient>& gradients, const Graph& training, const Compiled& compiled) {
+Draft update_draft(const RunConfig& config, const std::vector<MadeGradient>& gradients,
+                   const Graph& training, const Compiled& compiled) {
   Draft draft;
   const ValueId scale = draft.graph.add_input(std::string(kScaleInput), {DType::kF32, {}});
   Builder builder(draft.graph, config.train.seed);
@@ -200,16 +227,21 @@ Draft update_draft(const RunConfig& config, const std::vector<MadeGradient>& gra
   std::vector<ValueId> reduced;
   for (const MadeGradient& gradient : gradients) {
     const Variable& variable = *training.variable_of(*training.find_value(gradient.parameter));
-    const ValueId parameter = draft.graph.add_variable(gradient.parameter, gradient.type, variable.initializer);
+    const ValueId parameter =
+        draft.graph.add_variable(gradient.parameter, gradient.type, variable.initializer);
     reduced.push_back(draft.add_reduced(gradient, training, compiled));
     builder.derive(Role::kOptimizer, {gradient.parameter, "accumulation"});
-    const ValueId scales = builder.broadcast(scale, gradient.type.shape, {}, gradient.parameter + ".scale");
-    updates.push_back({parameter, builder.mul(reduced.back(), scales, gradient.parameter + ".mean_gradient")});
+    const ValueId scales =
+        builder.broadcast(scale, gradient.type.shape, {}, gradient.parameter + ".scale");
+    updates.push_back(
+        {parameter, builder.mul(reduced.back(), scales, gradient.parameter + ".mean_gradient")});
   }
   add_updates(builder, updates, config.optimizer);
   for (size_t i = 0; i < gradients.size(); ++i) {
     builder.derive(Role::kOptimizer, {gradients[i].parameter, "accumulation"});
-    draft.graph.set_next(reduced[i], builder.constant(gradients[i].type, 0, reduced_name(gradients[i].parameter) + ".next"));
+    draft.graph.set_next(
+        reduced[i],
+        builder.constant(gradients[i].type, 0, reduced_name(gradients[i].parameter) + ".next"));
   }
   const std::vector<Mark> kept = with_variables_of(training, compiled, draft.graph, {});
   draft.marks.insert(draft.marks.end(), kept.begin(), kept.end());
@@ -227,10 +259,12 @@ std::vector<std::vector<MadeGradient>> fusible(const std::vector<MadeGradient>& 
   std::vector<std::vector<MadeGradient>> groups;
   for (const MadeGradient& gradient : gradients) {
     if (!may_be_fused(gradient)) continue;
-    const auto group = std::find_if(groups.begin(), groups.end(), [&](const std::vector<MadeGradient>& members) {
-      return members.front().mesh == gradient.mesh && members.front().type.dtype == gradient.type.dtype &&
-             members.front().attr.partial == gradient.attr.partial;
-    });
+    const auto group =
+        std::find_if(groups.begin(), groups.end(), [&](const std::vector<MadeGradient>& members) {
+          return members.front().mesh == gradient.mesh &&
+                 members.front().type.dtype == gradient.type.dtype &&
+                 members.front().attr.partial == gradient.attr.partial;
+        });
     if (group == groups.end())
       groups.push_back({gradient});
     else
@@ -239,13 +273,16 @@ std::vector<std::vector<MadeGradient>> fusible(const std::vector<MadeGradient>& 
   return groups;
 }
 
-SplitStep::SplitStep(const RunConfig& config, const Plan& plan, const Graph& training, const Compiled& compiled, const RuleLookup& rules,
-                     Runtime& runtime, const OnCompiled& on_compiled)
+SplitStep::SplitStep(const RunConfig& config, const Plan& plan, const Graph& training,
+                     const Compiled& compiled, const RuleLookup& rules, Runtime& runtime,
+                     const OnCompiled& on_compiled)
     : runtime_(runtime) {
   Backward backward = backward_of(config);
-  const std::vector<Mark> marks = with_variables_of(training, compiled, backward.graph, marks_for(backward.graph, plan.marks));
+  const std::vector<Mark> marks =
+      with_variables_of(training, compiled, backward.graph, marks_for(backward.graph, plan.marks));
   const std::vector<MadeGradient> gradients = made_gradients(backward, plan, training, compiled);
-  for (const MadeGradient& gradient : gradients) parameters_.emplace_back(gradient.parameter, gradient.type);
+  for (const MadeGradient& gradient : gradients)
+    parameters_.emplace_back(gradient.parameter, gradient.type);
   const auto load = [&](std::string_view part, const Draft& draft, const CompileOptions& options) {
     const Compiled made = compile(draft.graph, plan.placed(), draft.marks, options);
     if (on_compiled) on_compiled(part, draft.graph, made);
@@ -256,7 +293,9 @@ SplitStep::SplitStep(const RunConfig& config, const Plan& plan, const Graph& tra
   const CompileOptions once{.dump = {}, .rules = rules};
   CompileOptions by_micro_batch = compile_options(plan);
   by_micro_batch.rules = rules;
-  accumulation_ = load("accumulate", accumulation_draft(std::move(backward), marks, gradients, config.train.seed), by_micro_batch);
+  accumulation_ = load("accumulate",
+                       accumulation_draft(std::move(backward), marks, gradients, config.train.seed),
+                       by_micro_batch);
   exchange_ = load("all-reduce", ExchangeWriter(training, compiled).write(gradients), once);
   update_ = load("apply", update_draft(config, gradients, training, compiled), once);
 }
@@ -268,7 +307,8 @@ double SplitStep::accumulate(const std::map<std::string, const Tensor*>& inputs)
 
 void SplitStep::drop() {
   for (const auto& [parameter, type] : parameters_)
-    for (const std::string& name : {accumulated_name(parameter), reduced_name(parameter)}) runtime_.set_variable(name, Tensor(type));
+    for (const std::string& name : {accumulated_name(parameter), reduced_name(parameter)})
+      runtime_.set_variable(name, Tensor(type));
 }
 
 void SplitStep::all_reduce() {
@@ -280,7 +320,9 @@ SplitStep::Applied SplitStep::apply(double scale, double learning_rate, int64_t 
   rate_.values<float>()[0] = static_cast<float>(learning_rate);
   step_.values<int32_t>()[0] = static_cast<int32_t>(step);
   runtime_.run(*update_,
-               {{std::string(kScaleInput), &scale_}, {std::string(kLearningRateInput), &rate_}, {std::string(kStepInput), &step_}},
+               {{std::string(kScaleInput), &scale_},
+                {std::string(kLearningRateInput), &rate_},
+                {std::string(kStepInput), &step_}},
                update_results_);
   return {scalar_of(update_results_, "grad_norm")};
 }

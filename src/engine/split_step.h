@@ -1,9 +1,11 @@
-// A training step in three parts, for those who write their own loop: gradients are added up where they are made, exchanged once, applied.
+// A training step in three parts, for those who write their own loop: gradients are added up where
+// they are made, exchanged once, applied.
 //
-// Each part is a program of its own, placed by the same marks and sharing the variables of training. In between, gradients are variables:
+// Each part is a program of its own, placed by the same marks and sharing the variables of
+// training. In between, gradients are variables:
 //
-//     <parameter>.accumulated   as backward makes it: under data parallelism Partial, an addend on each rank
-//     <parameter>.reduced       as the parameter lies, summed over the ranks
+//     <parameter>.accumulated   as backward makes it: under data parallelism Partial, an addend on
+//     each rank <parameter>.reduced       as the parameter lies, summed over the ranks
 #pragma once
 
 #include <map>
@@ -11,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/config.h"
+#include "config/config.h"
 #include "lower/lower.h"
 #include "runtime/runtime.h"
 
@@ -27,28 +29,34 @@ struct MadeGradient {
   std::string home_mesh;  // where the parameter is kept
 };
 
-/// Gradients that one exchange may carry: made on one mesh, whole in every dim, addends over the same axes.
+/// Gradients that one exchange may carry: made on one mesh, whole in every dim, addends over the
+/// same axes.
 std::vector<std::vector<MadeGradient>> fusible(const std::vector<MadeGradient>& gradients);
 
 /// The programs of a step in parts, made when it is made.
 ///
-///   memory   three times the gradients beside the training program: accumulated, reduced, and the joined buffer of the exchange
-///   threads  call from one thread
+///   memory   three times the gradients beside the training program: accumulated, reduced, and the
+///   joined buffer of the exchange threads  call from one thread
 class SplitStep {
  public:
   /// Sees each program as it was compiled: "accumulate", "all-reduce", "apply".
-  using OnCompiled = std::function<void(std::string_view part, const Graph& graph, const Compiled& compiled)>;
+  using OnCompiled =
+      std::function<void(std::string_view part, const Graph& graph, const Compiled& compiled)>;
 
-  /// `training` and `compiled` are the graph and the program of training; the variables of training are in `runtime`.
-  SplitStep(const RunConfig& config, const Plan& plan, const Graph& training, const Compiled& compiled, const RuleLookup& rules,
-            Runtime& runtime, const OnCompiled& on_compiled = {});
+  /// `training` and `compiled` are the graph and the program of training; the variables of training
+  /// are in `runtime`.
+  SplitStep(const RunConfig& config, const Plan& plan, const Graph& training,
+            const Compiled& compiled, const RuleLookup& rules, Runtime& runtime,
+            const OnCompiled& on_compiled = {});
 
   /// The mean loss of the batch; its gradient is added to <parameter>.accumulated.
-  ///   inputs  those of the training program but the learning rate; "step" numbers the draws of dropout only
+  ///   inputs  those of the training program but the learning rate; "step" numbers the draws of
+  ///   dropout only
   double accumulate(const std::map<std::string, const Tensor*>& inputs);
   /// Forgets what is accumulated and reduced.
   void drop();
-  /// Adds the sums over the ranks of what is accumulated to <parameter>.reduced, and begins to accumulate anew.
+  /// Adds the sums over the ranks of what is accumulated to <parameter>.reduced, and begins to
+  /// accumulate anew.
   void all_reduce();
   struct Applied {
     double grad_norm = 0;  // 0 without clipping

@@ -7,16 +7,20 @@
 #include <cstring>
 
 #include "base/error.h"
-#include "engine/fit.h"
-#include "engine/runs_for_tests.h"
+#include "engine/testing/runs.h"
+#include "training/fit.h"
 
 namespace tessera {
 namespace {
 
 /// Whole batches of the training text, in order, of `rows` rows.
 std::vector<Batch> batches_of(const RunData& data, int64_t rows, int64_t count) {
-  const Sampler sampler(
-      {.samples = data.train->samples(), .batch = rows, .parts = 1, .shuffle = Shuffle::kNone, .tail = Tail::kDrop, .seed = 0});
+  const Sampler sampler({.samples = data.train->samples(),
+                         .batch = rows,
+                         .parts = 1,
+                         .shuffle = Shuffle::kNone,
+                         .tail = Tail::kDrop,
+                         .seed = 0});
   std::vector<Batch> batches;
   for (int64_t i = 0; i < count; ++i) batches.push_back(data.train->batch(sampler, i, {0, rows}));
   return batches;
@@ -33,7 +37,8 @@ bool same_bits(const TensorMap& a, const TensorMap& b) {
   return a.size() == b.size() && std::all_of(a.begin(), a.end(), [&](const auto& entry) {
            const Tensor& other = b.at(entry.first);
            return entry.second.type() == other.type() &&
-                  std::memcmp(entry.second.data(), other.data(), static_cast<size_t>(byte_size(other.type()).value())) == 0;
+                  std::memcmp(entry.second.data(), other.data(),
+                              static_cast<size_t>(byte_size(other.type()).value())) == 0;
          });
 }
 
@@ -42,16 +47,18 @@ std::pair<double, std::string> largest_difference(const TensorMap& a, const Tens
   std::pair<double, std::string> most{0, ""};
   for (const auto& [name, tensor] : a) {
     const auto x = tensor.values<float>(), y = b.at(name).values<float>();
-    for (size_t i = 0; i < x.size(); ++i) most = std::max(most, {std::abs(static_cast<double>(x[i]) - y[i]), name});
+    for (size_t i = 0; i < x.size(); ++i)
+      most = std::max(most, {std::abs(static_cast<double>(x[i]) - y[i]), name});
   }
   return most;
 }
 
 TEST(SplitStep, OneBatchInPartsIsAWholeStepToTheBit) {
-  // The sums over the ranks are made in the same order, element by element, whether they travel joined or each by itself. Dropout too: the
-  // first batch of a step draws the numbers of the step.
+  // The sums over the ranks are made in the same order, element by element, whether they travel
+  // joined or each by itself. Dropout too: the first batch of a step draws the numbers of the step.
   for (const char* plan : {"serial", "dp4"}) {
-    Engine whole(tiny_gpt(), plan_of("gpt", plan), small_text()), parts(tiny_gpt(), plan_of("gpt", plan), small_text());
+    Engine whole(tiny_gpt(), plan_of("gpt", plan), small_text()),
+        parts(tiny_gpt(), plan_of("gpt", plan), small_text());
     for (int step = 0; step < 3; ++step) {
       const StepResult expected = whole.step();
       EXPECT_EQ(parts.accumulate(parts.next_batch()), expected.loss) << plan;
@@ -75,7 +82,8 @@ TEST_P(JoinedBatch, TwoHalvesAreOneStepOnBoth) {
   const auto halves = batches_of(*data, 6, 4);
   const auto wholes = batches_of(*data, 12, 2);
   RunConfig config = without_dropout(model, 6);
-  // Plain descent: what a gradient is off by, a parameter is off by times the rate; Adam would divide small errors by small gradients.
+  // Plain descent: what a gradient is off by, a parameter is off by times the rate; Adam would
+  // divide small errors by small gradients.
   config.optimizer.kind = OptimizerKind::kMomentum;
   config.optimizer.schedule.peak = 0.1;
   RunConfig joined = config;
@@ -87,7 +95,8 @@ TEST_P(JoinedBatch, TwoHalvesAreOneStepOnBoth) {
     const double second = parts.accumulate(halves[2 * step + 1]);
     const StepResult found = parts.apply_gradients();
     EXPECT_EQ(found.loss, (first + second) / 2);
-    // The longest sums: 12 * 8 tokens, 4 * 32 channels, 50 classes, in each of the model's some 20 layers forward and backward.
+    // The longest sums: 12 * 8 tokens, 4 * 32 channels, 50 classes, in each of the model's some 20
+    // layers forward and backward.
     const double roundings = 40 * std::sqrt(128.0) * 0x1p-24;
     EXPECT_NEAR(found.loss, expected.loss, roundings * expected.loss);
     EXPECT_NEAR(found.grad_norm, expected.grad_norm, roundings * expected.grad_norm);
@@ -98,25 +107,29 @@ TEST_P(JoinedBatch, TwoHalvesAreOneStepOnBoth) {
   EXPECT_LE(difference, 2 * 40 * std::sqrt(128.0) * 0x1p-24) << name;
 }
 
-INSTANTIATE_TEST_SUITE_P(Plans, JoinedBatch,
-                         testing::Values(std::pair{"gpt", "serial"}, std::pair{"gpt", "dp2"}, std::pair{"gpt", "dp3"},
-                                         std::pair{"gpt", "tp4"}, std::pair{"gpt", "dp2-tp2"}, std::pair{"gpt", "pp2-dp2"},
-                                         std::pair{"gpt", "pp2-dp2-tp2-m3"}, std::pair{"gpt", "serial-m2"}, std::pair{"mlp", "dp2-tp2"},
-                                         std::pair{"mlp", "pp2-dp2-m3"}, std::pair{"gpt_tied", "pp2-dp2"},
-                                         std::pair{"llama", "pp2-dp2-tp2-m2"}, std::pair{"two_tower", "pp2-dp2"},
-                                         std::pair{"encoder_decoder", "dp2-tp2"}),
-                         [](const auto& given) {
-                           std::string name = given.param.first + "_" + given.param.second;
-                           std::replace(name.begin(), name.end(), '-', '_');
-                           return name;
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    Plans, JoinedBatch,
+    testing::Values(std::pair{"gpt", "serial"}, std::pair{"gpt", "dp2"}, std::pair{"gpt", "dp3"},
+                    std::pair{"gpt", "tp4"}, std::pair{"gpt", "dp2-tp2"},
+                    std::pair{"gpt", "pp2-dp2"}, std::pair{"gpt", "pp2-dp2-tp2-m3"},
+                    std::pair{"gpt", "serial-m2"}, std::pair{"mlp", "dp2-tp2"},
+                    std::pair{"mlp", "pp2-dp2-m3"}, std::pair{"gpt_tied", "pp2-dp2"},
+                    std::pair{"llama", "pp2-dp2-tp2-m2"}, std::pair{"two_tower", "pp2-dp2"},
+                    std::pair{"encoder_decoder", "dp2-tp2"}),
+    [](const auto& given) {
+      std::string name = given.param.first + "_" + given.param.second;
+      std::replace(name.begin(), name.end(), '-', '_');
+      return name;
+    });
 
-/// Exchanges of each part of a step that add up what different ranks hold, and those that only move.
+/// Exchanges of each part of a step that add up what different ranks hold, and those that only
+/// move.
 struct Exchanges {
   int sums = 0;
   int moves = 0;
 };
-std::map<std::string, Exchanges> exchanges_of_parts(const std::string& model, const std::string& plan_name) {
+std::map<std::string, Exchanges> exchanges_of_parts(const std::string& model,
+                                                    const std::string& plan_name) {
   const RunConfig config = without_dropout(model, 6);
   const Plan plan = plan_of(model, plan_name);
   const Graph graph = training_graph(config);
@@ -124,19 +137,22 @@ std::map<std::string, Exchanges> exchanges_of_parts(const std::string& model, co
   Runtime runtime(plan.processes());
   runtime.initialize(runtime.load(std::make_shared<const TaskGraph>(compiled.tasks)), 1);
   std::map<std::string, Exchanges> counts;
-  const SplitStep split(config, plan, graph, compiled, catalogue_rule, runtime,
-                        [&](std::string_view part, const Graph&, const Compiled& made) {
-                          for (const Task& task : made.tasks.tasks) {
-                            if (task.kind != Task::Kind::kExchange) continue;
-                            const Register& source = made.tasks.registers[static_cast<size_t>(task.inputs.front())];
-                            int64_t received = 0;
-                            for (Rank rank : plan.processes()) received += received_elements(source.type.shape, {task.exchange}, rank);
-                            if (received == 0 || source.name == "loss" || source.name.starts_with("loss."))
-                              continue;  // the loss is handed out
-                            ++(task.exchange.from.partial.size() > task.exchange.to.partial.size() ? counts[std::string(part)].sums
-                                                                                                   : counts[std::string(part)].moves);
-                          }
-                        });
+  const SplitStep split(
+      config, plan, graph, compiled, catalogue_rule, runtime,
+      [&](std::string_view part, const Graph&, const Compiled& made) {
+        for (const Task& task : made.tasks.tasks) {
+          if (task.kind != Task::Kind::kExchange) continue;
+          const Register& source = made.tasks.registers[task.inputs.front()];
+          int64_t received = 0;
+          for (Rank rank : plan.processes())
+            received += received_elements(source.type.shape, {task.exchange}, rank);
+          if (received == 0 || source.name == "loss" || source.name.starts_with("loss."))
+            continue;  // the loss is handed out
+          ++(task.exchange.from.partial.size() > task.exchange.to.partial.size()
+                 ? counts[std::string(part)].sums
+                 : counts[std::string(part)].moves);
+        }
+      });
   return counts;
 }
 
@@ -151,26 +167,30 @@ TEST(SplitStep, PlainDataParallelAccumulatesWithoutExchangeAndSumsAllGradientsIn
 }
 
 TEST(SplitStep, OneRankExchangesNothing) {
-  for (const auto& [part, count] : exchanges_of_parts("gpt", "serial")) EXPECT_EQ(count.sums + count.moves, 0) << part;
+  for (const auto& [part, count] : exchanges_of_parts("gpt", "serial"))
+    EXPECT_EQ(count.sums + count.moves, 0) << part;
 }
 
 TEST(SplitStep, GradientsThatTheModelParallelAxisDividesStayApart) {
   auto counts = exchanges_of_parts("gpt", "dp2-tp2");
-  // Divided by tp: two embeddings' and head's weight ... each block's q, k, v weights and biases, out, up and its bias, down. The rest is
-  // joined.
+  // Divided by tp: two embeddings' and head's weight ... each block's q, k, v weights and biases,
+  // out, up and its bias, down. The rest is joined.
   const int divided = 2 + 2 * (6 + 1 + 2 + 1);
   EXPECT_EQ(counts["all-reduce"].sums, 1 + divided);
 }
 
 TEST(SplitStep, FusibleAreAddendsOverTheSameAxesOnOneMesh) {
   const auto mesh = std::make_shared<const ProcessMesh>(parse_mesh("dp2-tp2"));
-  const auto gradient = [&](const std::string& name, const std::string& text, const std::string& on = "all") {
+  const auto gradient = [&](const std::string& name, const std::string& text,
+                            const std::string& on = "all") {
     const DistType type = parse_dist_type(text, mesh);
     return MadeGradient{name, name + ".grad", type.type, type.attr, on, on};
   };
-  const auto groups = fusible({gradient("a", "f32[4, 2] {partial sum: dp}"), gradient("b", "f32[8@tp] {partial sum: dp}"),
+  const auto groups = fusible({gradient("a", "f32[4, 2] {partial sum: dp}"),
+                               gradient("b", "f32[8@tp] {partial sum: dp}"),
                                gradient("c", "f32[3] {partial sum: dp}"), gradient("d", "f32[3]"),
-                               gradient("e", "f32[3] {partial sum: dp, tp}"), gradient("f", "f32[3] {partial sum: dp}", "last")});
+                               gradient("e", "f32[3] {partial sum: dp, tp}"),
+                               gradient("f", "f32[3] {partial sum: dp}", "last")});
   std::vector<std::vector<std::string>> names;
   for (const auto& group : groups) {
     names.emplace_back();
@@ -213,7 +233,8 @@ TEST(SplitStep, AfterAnUpdateGradientsBeginAtZero) {
 
 TEST(SplitStep, WholeStepsAndStepsInPartsMayAlternate) {
   const RunConfig config = without_dropout("gpt", 6);
-  Engine whole(config, plan_of("gpt", "dp2"), small_text()), mixed(config, plan_of("gpt", "dp2"), small_text());
+  Engine whole(config, plan_of("gpt", "dp2"), small_text()),
+      mixed(config, plan_of("gpt", "dp2"), small_text());
   for (int i = 0; i < 4; ++i) {
     const double expected = whole.step().loss;
     if (i % 2 == 0) {
@@ -249,7 +270,9 @@ TEST(SplitStep, WithoutAccumulatedGradientsThereIsNothingToApply) {
 class CountParts : public Callback {
  public:
   void on_substep_end(const TrainingState&, TrainingControl&) override { ++substeps; }
-  void on_pre_optimizer_step(const TrainingState& state, TrainingControl&) override { before.push_back(state.step); }
+  void on_pre_optimizer_step(const TrainingState& state, TrainingControl&) override {
+    before.push_back(state.step);
+  }
   void on_optimizer_step(const TrainingState&, TrainingControl&) override { ++updates; }
   int substeps = 0, updates = 0;
   std::vector<int64_t> before;
@@ -259,13 +282,13 @@ TEST(Fit, StepsInPartsHaveSubstepAndOptimizerEventsAndCompiledStepsHaveNone) {
   const RunConfig config = without_dropout("gpt", 6);
   Engine engine(config, plan_of("gpt", "dp2"), small_text());
   CountParts parts;
-  const FitResult result = engine.fit({.steps = 2, .callbacks = {&parts}, .accumulate = 3});
+  const FitResult result = fit(engine, {.steps = 2, .callbacks = {&parts}, .accumulate = 3});
   EXPECT_EQ(parts.substeps, 6);
   EXPECT_EQ(parts.updates, 2);
   EXPECT_EQ(parts.before, (std::vector<int64_t>{0, 1}));
   EXPECT_EQ(result.steps[1].tokens, 3 * 6 * 8);
   CountParts none;
-  engine.fit({.steps = 2, .callbacks = {&none}});
+  fit(engine, {.steps = 2, .callbacks = {&none}});
   EXPECT_EQ(none.substeps + none.updates, 0);
 }
 

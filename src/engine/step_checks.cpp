@@ -11,28 +11,35 @@ void check_rows(const std::vector<Field>& wanted, const Batch& batch) {
   for (const auto& [name, type] : wanted) {
     const Tensor* given = batch.find(name);
     if (given && given->type() == type) continue;
-    throw UserError("a batch " + (given ? "of " + to_text(given->type()) : "without " + name) + " does not fit this training",
-                    "its step takes " + name + " " + to_text(type) + ": train.batch rows of samples",
-                    "give batches of train.batch rows, or set train.batch to the rows that you have", ExitCode::kBadData);
+    throw UserError(
+        "a batch " + (given ? "of " + to_text(given->type()) : "without " + name) +
+            " does not fit this training",
+        "its step takes " + name + " " + to_text(type) + ": train.batch rows of samples",
+        "give batches of train.batch rows, or set train.batch to the rows that you have",
+        ExitCode::kBadData);
   }
 }
 
 void check_is_a_number(double loss, int64_t step) {
   if (std::isfinite(loss)) return;
-  throw UserError("the loss of step " + std::to_string(step) + " is not a number",
-                  "training diverged: values grew until they left the range of f32",
-                  "lower optimizer.learning_rate, lengthen optimizer.warmup, or set optimizer.clip_norm", ExitCode::kDiverged);
+  throw UserError(
+      "the loss of step " + std::to_string(step) + " is not a number",
+      "training diverged: values grew until they left the range of f32",
+      "lower optimizer.learning_rate, lengthen optimizer.warmup, or set optimizer.clip_norm",
+      ExitCode::kDiverged);
 }
 
 void check_predicts(const ModelConfig& model) {
   if (objective_of(model) == Objective::kNextToken) return;
-  throw UserError("a model of kind " + model.kind + " does not go on from tokens", "it was made to predict something else",
+  throw UserError("a model of kind " + model.kind + " does not go on from tokens",
+                  "it was made to predict something else",
                   "use a model of the next token, such as gpt", ExitCode::kUsage);
 }
 
 void check_rests(int64_t under_way, const char* what) {
   if (under_way == 0) return;
-  throw UserError(std::string(what) + " came while a step was under way", "it belongs between steps, when none is begun and not ended",
+  throw UserError(std::string(what) + " came while a step was under way",
+                  "it belongs between steps, when none is begun and not ended",
                   "call end_step() for every begin_step() first", ExitCode::kUsage);
 }
 

@@ -8,7 +8,8 @@
 
 namespace tessera {
 
-/// throws  UserError (65) when a field of the batch is missing or is not of the type, rows included, that the step takes
+/// throws  UserError (65) when a field of the batch is missing or is not of the type, rows
+/// included, that the step takes
 void check_rows(const std::vector<Field>& wanted, const Batch& batch);
 
 /// throws  UserError (5) when the loss of `step` is not finite
@@ -17,7 +18,8 @@ void check_is_a_number(double loss, int64_t step);
 /// throws  UserError (2) when the model does not predict the next token
 void check_predicts(const ModelConfig& model);
 
-/// throws  UserError (2) when steps were begun and not ended; `what` was called and belongs between steps
+/// throws  UserError (2) when steps were begun and not ended; `what` was called and belongs between
+/// steps
 void check_rests(int64_t under_way, const char* what);
 
 }  // namespace tessera

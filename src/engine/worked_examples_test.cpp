@@ -14,11 +14,13 @@ struct Embedding {
   static constexpr int64_t kWidth = 3;
   Graph graph;
   Compiled compiled;
-  std::map<std::string, std::vector<std::vector<float>>> seen;  // by register, then rank: what it held
+  std::map<std::string, std::vector<std::vector<float>>>
+      seen;  // by register, then rank: what it held
 
   Embedding() {
     Builder builder(graph);
-    const ValueId table = builder.variable("table", {DType::kF32, {8, kWidth}}, Initializer::constant(0));
+    const ValueId table =
+        builder.variable("table", {DType::kF32, {8, kWidth}}, Initializer::constant(0));
     const ValueId ids = builder.input("ids", {DType::kI32, {4}});
     const ValueId rows = builder.gather(table, ids, "rows");
     const ValueId weights = builder.input("weights", {DType::kF32, {4, kWidth}});
@@ -36,18 +38,19 @@ struct Embedding {
     runtime.initialize(program, 1);
     Tensor table(TensorType{DType::kF32, {8, kWidth}});
     for (int64_t i = 0; i < 8 * kWidth; ++i)
-      table.values<float>()[static_cast<size_t>(i)] = static_cast<float>(10 * (i / kWidth) + i % kWidth);
+      table.values<float>()[i] = static_cast<float>(10 * (i / kWidth) + i % kWidth);
     runtime.set_variable("table", table);
     const Tensor ids = Tensor::of<int32_t>({4}, {0, 3, 4, 7});
     Tensor weights(TensorType{DType::kF32, {4, kWidth}});
     for (float& weight : weights.values<float>()) weight = 1;
     for (const Register& reg : compiled.tasks.registers) seen[reg.name].resize(2);
-    const Observer observer = [&](Rank rank, RegisterIndex index, const Coordinate& coordinate, const std::byte* data) {
-      const Register& reg = compiled.tasks.registers[static_cast<size_t>(index)];
+    const Observer observer = [&](Rank rank, RegisterIndex index, const Coordinate& coordinate,
+                                  const std::byte* data) {
+      const Register& reg = compiled.tasks.registers[index];
       const TensorType type = local_type(reg, coordinate);
       if (type.dtype != DType::kF32) return;
       const auto* values = reinterpret_cast<const float*>(data);
-      seen.at(reg.name)[static_cast<size_t>(rank)].assign(values, values + element_count(type.shape));
+      seen.at(reg.name)[rank].assign(values, values + element_count(type.shape));
     };
     TensorMap results;
     runtime.run(program, {{"ids", &ids}, {"weights", &weights}}, results, &observer);
@@ -59,11 +62,13 @@ TEST(WorkedExample, EachRankLooksUpItsRowsOfTheEmbeddingAndTheSumIsSerial) {
   Embedding embedding;
   const TensorMap results = embedding.run();
   const auto& rows = embedding.seen.at("rows");
-  // ids [0, 3 | 4, 7]: rank 0 holds rows 0-3 of the table, rank 1 rows 4-7, which are its local rows 0 and 3.
+  // ids [0, 3 | 4, 7]: rank 0 holds rows 0-3 of the table, rank 1 rows 4-7, which are its local
+  // rows 0 and 3.
   EXPECT_EQ(rows[0], (std::vector<float>{0, 1, 2, 30, 31, 32, 0, 0, 0, 0, 0, 0}));
   EXPECT_EQ(rows[1], (std::vector<float>{0, 0, 0, 0, 0, 0, 40, 41, 42, 70, 71, 72}));
   const auto sum = results.at("rows").values<float>();
-  EXPECT_EQ(std::vector<float>(sum.begin(), sum.end()), (std::vector<float>{0, 1, 2, 30, 31, 32, 40, 41, 42, 70, 71, 72}));
+  EXPECT_EQ(std::vector<float>(sum.begin(), sum.end()),
+            (std::vector<float>{0, 1, 2, 30, 31, 32, 40, 41, 42, 70, 71, 72}));
 }
 
 TEST(WorkedExample, TheGradientOfTheEmbeddingStaysShardedWithoutAnAllReduce) {
@@ -73,14 +78,17 @@ TEST(WorkedExample, TheGradientOfTheEmbeddingStaysShardedWithoutAnAllReduce) {
   for (const Task& task : embedding.compiled.tasks.tasks) {
     if (task.kind != Task::Kind::kExchange) continue;
     ++exchanges;
-    EXPECT_EQ(task.name.substr(0, 15), "all-reduce rows") << "the only exchange is the sum of the rows";
+    EXPECT_EQ(task.name.substr(0, 15), "all-reduce rows")
+        << "the only exchange is the sum of the rows";
   }
   EXPECT_EQ(exchanges, 1);
   const ValueId gradient = embedding.graph.output("gradient");
-  EXPECT_EQ(to_text(embedding.graph.type(gradient), embedding.compiled.sharded.of(gradient)), "f32[8@tp, 3]");
+  EXPECT_EQ(to_text(embedding.graph.type(gradient), embedding.compiled.sharded.of(gradient)),
+            "f32[8@tp, 3]");
   const auto values = results.at("gradient").values<float>();
   for (int64_t row = 0; row < 8; ++row)
-    EXPECT_EQ(values[static_cast<size_t>(row * 3)], row == 0 || row == 3 || row == 4 || row == 7 ? 1 : 0) << "row " << row;
+    EXPECT_EQ(values[row * 3], row == 0 || row == 3 || row == 4 || row == 7 ? 1 : 0)
+        << "row " << row;
 }
 
 }  // namespace

@@ -11,8 +11,8 @@ namespace tessera::fuzz {
 namespace {
 
 [[noreturn]] void refuse(std::string_view line, const std::string& expected) {
-  throw UserError("the case has a malformed line: " + std::string(line), "expected " + expected, "write it as a failing case is printed",
-                  ExitCode::kBadData);
+  throw UserError("the case has a malformed line: " + std::string(line), "expected " + expected,
+                  "write it as a failing case is printed", ExitCode::kBadData);
 }
 
 /// Cuts the first word off `rest`.
@@ -29,7 +29,8 @@ Number take_number(std::string_view line, std::string_view& rest) {
   const std::string word = take_word(rest);
   Number value = 0;
   const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
-  if (error != std::errc{} || end != word.data() + word.size()) refuse(line, "a number at '" + word + "'");
+  if (error != std::errc{} || end != word.data() + word.size())
+    refuse(line, "a number at '" + word + "'");
   return value;
 }
 
@@ -52,11 +53,13 @@ Mark read_mark(std::string_view line, std::string_view& rest) {
   refuse(line, "'tensor' or 'op'");
 }
 
-/// `first x=2 y=3 at 4`: processes 4 to 9; `... at 4 on fake`: each of them computes on a fake device.
+/// `first x=2 y=3 at 4`: processes 4 to 9; `... at 4 on fake`: each of them computes on a fake
+/// device.
 NamedMesh read_mesh(std::string_view line, std::string_view& rest) {
   const std::string name = take_word(rest);
   const size_t at = rest.rfind(" at ");
-  if (at == std::string_view::npos) refuse(line, "a name, axes and the first process: all x=2 y=2 at 0");
+  if (at == std::string_view::npos)
+    refuse(line, "a name, axes and the first process: all x=2 y=2 at 0");
   const ProcessMesh shape = parse_mesh(rest.substr(0, at));
   rest.remove_prefix(at + 4);
   NamedMesh mesh{name, consecutive_mesh(shape, take_number<Rank>(line, rest))};
@@ -70,20 +73,25 @@ Mark read_stage(std::string_view line, std::string_view& rest) {
   const std::string kind = take_word(rest);
   const std::string pattern = take_word(rest);
   if (kind != "tensor" && kind != "op") refuse(line, "'tensor' or 'op'");
-  return {kind == "op" ? Mark::Kind::kOp : Mark::Kind::kTensor, pattern, "", "case", take_word(rest)};
+  return {kind == "op" ? Mark::Kind::kOp : Mark::Kind::kTensor, pattern, "", "case",
+          take_word(rest)};
 }
 
 std::string line_of(const NamedMesh& named) {
   std::vector<std::string> axes;
   for (int axis = 0; axis < named.mesh->axis_count(); ++axis)
-    axes.push_back(named.mesh->axes()[static_cast<size_t>(axis)] + "=" + std::to_string(named.mesh->shape()[axis]));
-  return "mesh " + named.name + " " + join(axes, " ") + " at " + std::to_string(named.mesh->processes().front()) +
-         (named.device == DeviceKind::kHost ? "" : " on " + std::string(to_text(named.device))) + "\n";
+    axes.push_back(named.mesh->axes()[axis] + "=" + std::to_string(named.mesh->shape()[axis]));
+  return "mesh " + named.name + " " + join(axes, " ") + " at " +
+         std::to_string(named.mesh->processes().front()) +
+         (named.device == DeviceKind::kHost ? "" : " on " + std::string(to_text(named.device))) +
+         "\n";
 }
 
 std::string line_of(const Mark& mark) {
-  const std::string what = std::string(mark.kind == Mark::Kind::kTensor ? "tensor " : "op ") + mark.pattern + " ";
-  return mark.mesh.empty() ? "mark " + what + mark.placement + "\n" : "stage " + what + mark.mesh + "\n";
+  const std::string what =
+      std::string(mark.kind == Mark::Kind::kTensor ? "tensor " : "op ") + mark.pattern + " ";
+  return mark.mesh.empty() ? "mark " + what + mark.placement + "\n"
+                           : "stage " + what + mark.mesh + "\n";
 }
 
 void read_line(std::string_view line, FuzzCase& result) {
@@ -111,13 +119,15 @@ void read_line(std::string_view line, FuzzCase& result) {
   } else if (word == "mark") {
     result.marks.push_back(read_mark(line, rest));
   } else {
-    refuse(line, "seed, mode, steps, micro_batches, schedule, stripes, mesh, fill, stage, mark or graph");
+    refuse(line,
+           "seed, mode, steps, micro_batches, schedule, stripes, mesh, fill, stage, mark or graph");
   }
 }
 
 double element(const Fill& fill, DType dtype, double uniform) {
   if (dtype == DType::kBool) return uniform < 0.5 ? 0 : 1;
-  if (fill.whole || dtype == DType::kI32) return std::floor(fill.low + (fill.high - fill.low + 1) * uniform);
+  if (fill.whole || dtype == DType::kI32)
+    return std::floor(fill.low + (fill.high - fill.low + 1) * uniform);
   return fill.low + (fill.high - fill.low) * uniform;
 }
 
@@ -125,19 +135,24 @@ double element(const Fill& fill, DType dtype, double uniform) {
 
 MeshPtr consecutive_mesh(const ProcessMesh& shape, Rank first) {
   std::vector<Rank> processes;
-  for (Rank process = first; process < first + shape.size(); ++process) processes.push_back(process);
+  for (Rank process = first; process < first + shape.size(); ++process)
+    processes.push_back(process);
   return std::make_shared<const ProcessMesh>(shape.shape(), shape.axes(), std::move(processes));
 }
 
 std::string to_text(const FuzzCase& given) {
-  std::string text = "seed " + std::to_string(given.seed) + "\nmode " + (given.exact ? "exact" : "general") + "\nsteps " +
+  std::string text = "seed " + std::to_string(given.seed) + "\nmode " +
+                     (given.exact ? "exact" : "general") + "\nsteps " +
                      std::to_string(given.steps) + "\n";
-  if (given.micro_batches > 1) text += "micro_batches " + std::to_string(given.micro_batches) + "\n";
-  if (given.schedule != PipelineKind::kOneForwardOneBackward) text += "schedule " + std::string(to_text(given.schedule)) + "\n";
+  if (given.micro_batches > 1)
+    text += "micro_batches " + std::to_string(given.micro_batches) + "\n";
+  if (given.schedule != PipelineKind::kOneForwardOneBackward)
+    text += "schedule " + std::string(to_text(given.schedule)) + "\n";
   if (given.stripes > 1) text += "stripes " + std::to_string(given.stripes) + "\n";
   for (const NamedMesh& mesh : given.meshes) text += line_of(mesh);
   for (const auto& [name, fill] : given.fills)
-    text += "fill " + name + (fill.whole ? " whole " : " real ") + double_text(fill.low) + " " + double_text(fill.high) + "\n";
+    text += "fill " + name + (fill.whole ? " whole " : " real ") + double_text(fill.low) + " " +
+            double_text(fill.high) + "\n";
   for (const Mark& mark : given.marks) text += line_of(mark);
   return text + "graph\n" + tessera::to_text(given.graph);
 }

@@ -1,5 +1,6 @@
-// While and If, divided, against the judge: every register outside of regions, results, replicas bit for bit.
-#include "ops/control.h"
+// While and If, divided, against the judge: every register outside of regions, results, replicas
+// bit for bit.
+#include "ops/control/control.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,7 +8,7 @@
 #include <cmath>
 
 #include "autodiff/gradient.h"
-#include "autodiff/gradient_check.h"
+#include "autodiff/testing/gradient_check.h"
 #include "fuzz/fuzz.h"
 #include "fuzz/fuzz_case.h"
 #include "ops/interpreter.h"
@@ -28,7 +29,8 @@ std::string failure_of(FuzzCase given) {
   return failure ? failure->text : refused ? "refused in micro-batches" : "";
 }
 
-FuzzCase on_mesh(const Graph& graph, std::string_view mesh, std::vector<Mark> marks = {}, int64_t micro_batches = 1) {
+FuzzCase on_mesh(const Graph& graph, std::string_view mesh, std::vector<Mark> marks = {},
+                 int64_t micro_batches = 1) {
   FuzzCase given;
   given.graph = graph;
   given.meshes = one_mesh(std::make_shared<const ProcessMesh>(parse_mesh(mesh)));
@@ -43,17 +45,20 @@ Graph recurrent(int64_t trips) {
   Builder builder(graph);
   const ValueId x = builder.input("x", {DType::kF32, {8, 12}});
   const ValueId up = builder.variable("up", {DType::kF32, {12, 16}}, Initializer::normal(0, 0.3));
-  const ValueId down = builder.variable("down", {DType::kF32, {16, 12}}, Initializer::normal(0, 0.3));
-  const Loop loop = build_while(builder, {.carried = {x},
-                                          .captured = {up, down},
-                                          .body =
-                                              [](Builder& region, const RegionValues& values) {
-                                                const ValueId wide = region.dot(values.carried[0], values.captured[0], "bi,ij->bj");
-                                                const ValueId bent = region.unary("tanh", wide);
-                                                return std::vector{region.dot(bent, values.captured[1], "bj,ji->bi")};
-                                              },
-                                          .max_trips = trips,
-                                          .name = "loop"});
+  const ValueId down =
+      builder.variable("down", {DType::kF32, {16, 12}}, Initializer::normal(0, 0.3));
+  const Loop loop = build_while(
+      builder, {.carried = {x},
+                .captured = {up, down},
+                .body =
+                    [](Builder& region, const RegionValues& values) {
+                      const ValueId wide =
+                          region.dot(values.carried[0], values.captured[0], "bi,ij->bj");
+                      const ValueId bent = region.unary("tanh", wide);
+                      return std::vector{region.dot(bent, values.captured[1], "bj,ji->bi")};
+                    },
+                .max_trips = trips,
+                .name = "loop"});
   graph.add_output("h", loop.results[0]);
   graph.add_output("trips", loop.trips);
   const ValueId sum = builder.reduce_sum(loop.results[0], {0, 1}, "sum");
@@ -62,16 +67,22 @@ Graph recurrent(int64_t trips) {
 }
 
 TEST(While, OfAnyNumberOfTripsIsTheSerialOneOnOneProcess) {
-  for (int64_t trips : {0, 1, 5}) EXPECT_EQ(failure_of(on_mesh(recurrent(trips), "dp=1")), "") << trips;
+  for (int64_t trips : {0, 1, 5})
+    EXPECT_EQ(failure_of(on_mesh(recurrent(trips), "dp=1")), "") << trips;
 }
 
 TEST(While, RunsUnderDataAndTensorParallelPlans) {
   for (int64_t trips : {0, 1, 5}) {
     const Graph graph = recurrent(trips);
     EXPECT_EQ(failure_of(on_mesh(graph, "dp=3", {shard_tensor("x", "P(\"dp\")")})), "") << trips;
-    EXPECT_EQ(failure_of(on_mesh(graph, "tp=4", {shard_tensor("up", "P(None, \"tp\")")})), "") << trips;
-    EXPECT_EQ(failure_of(on_mesh(graph, "tp=3", {shard_tensor("x", "P(None, \"tp\")")})), "") << trips;
-    EXPECT_EQ(failure_of(on_mesh(graph, "dp=2 tp=2", {shard_tensor("x", "P(\"dp\")"), shard_tensor("up", "P(None, \"tp\")")})), "")
+    EXPECT_EQ(failure_of(on_mesh(graph, "tp=4", {shard_tensor("up", "P(None, \"tp\")")})), "")
+        << trips;
+    EXPECT_EQ(failure_of(on_mesh(graph, "tp=3", {shard_tensor("x", "P(None, \"tp\")")})), "")
+        << trips;
+    EXPECT_EQ(failure_of(
+                  on_mesh(graph, "dp=2 tp=2",
+                          {shard_tensor("x", "P(\"dp\")"), shard_tensor("up", "P(None, \"tp\")")})),
+              "")
         << trips;
   }
 }
@@ -80,7 +91,8 @@ TEST(While, RunsInMicroBatches) {
   EXPECT_EQ(failure_of(on_mesh(recurrent(3), "dp=2", {shard_tensor("x", "P(\"dp\")")}, 4)), "");
 }
 
-/// Halves x[6] as long as its norm is above 1: the number of trips is in the data, and the predicate in all parts of it.
+/// Halves x[6] as long as its norm is above 1: the number of trips is in the data, and the
+/// predicate in all parts of it.
 Graph until_small() {
   Graph graph;
   Builder builder(graph);
@@ -91,8 +103,12 @@ Graph until_small() {
     const ValueId norm = region.reduce_sum(square, {0}, "norm");
     return std::vector{region.compare("gt", norm, values.captured[0])};
   };
-  const auto halve = [](Builder& region, const RegionValues& values) { return std::vector{region.mul_scalar(values.carried[0], 0.5)}; };
-  const Loop loop = build_while(builder, {.carried = {x}, .captured = {floor}, .condition = goes_on, .body = halve, .max_trips = {}});
+  const auto halve = [](Builder& region, const RegionValues& values) {
+    return std::vector{region.mul_scalar(values.carried[0], 0.5)};
+  };
+  const Loop loop = build_while(
+      builder,
+      {.carried = {x}, .captured = {floor}, .condition = goes_on, .body = halve, .max_trips = {}});
   graph.add_output("small", loop.results[0]);
   graph.add_output("trips", loop.trips);
   return graph;
@@ -112,7 +128,10 @@ TEST(While, MakesAsManyTripsAsTheDataAskFor) {
   EXPECT_EQ(values.at("while:1").values, std::vector<double>(6, 0.25));
   for (double size : {0, 1, 8, 100})
     for (std::string_view mesh : {"dp=1", "dp=2", "dp=4"})
-      EXPECT_EQ(failure_of(exact(on_mesh(until_small(), mesh, {shard_tensor("x", "P(\"dp\")")}), size)), "") << mesh << " " << size;
+      EXPECT_EQ(
+          failure_of(exact(on_mesh(until_small(), mesh, {shard_tensor("x", "P(\"dp\")")}), size)),
+          "")
+          << mesh << " " << size;
 }
 
 TEST(While, WhosePredicateNeedsTheWholeBatchIsRefusedInMicroBatches) {
@@ -122,15 +141,18 @@ TEST(While, WhosePredicateNeedsTheWholeBatchIsRefusedInMicroBatches) {
     FAIL() << "it was compiled";
   } catch (const UserError& error) {
     EXPECT_STREQ(error.what(),
-                 "'while.condition.norm' inside a While or an If is needed for the whole batch at once (op 'while.condition.compare' needs "
+                 "'while.condition.norm' inside a While or an If is needed for the whole batch at "
+                 "once (op 'while.condition.compare' needs "
                  "[])\n"
                  "  why: the region is run for each micro-batch by itself\n"
-                 "  fix: use one micro-batch, or let 'while.condition.norm' not depend on all rows of the batch");
+                 "  fix: use one micro-batch, or let 'while.condition.norm' not depend on all rows "
+                 "of the batch");
     EXPECT_EQ(error.exit_code(), ExitCode::kBadConfig);
   }
 }
 
-/// a, b = b, a + b on vectors: what one trip makes from both, the next one takes in the place of the other.
+/// a, b = b, a + b on vectors: what one trip makes from both, the next one takes in the place of
+/// the other.
 TEST(While, MayExchangeWhatItCarries) {
   Graph graph;
   Builder builder(graph);
@@ -140,7 +162,8 @@ TEST(While, MayExchangeWhatItCarries) {
                                           .captured = {},
                                           .body =
                                               [](Builder& region, const RegionValues& values) {
-                                                const ValueId sum = region.add(values.carried[0], values.carried[1]);
+                                                const ValueId sum = region.add(values.carried[0],
+                                                                               values.carried[1]);
                                                 return std::vector{values.carried[1], sum};
                                               },
                                           .max_trips = 10});
@@ -155,17 +178,20 @@ TEST(While, ReshardsInEachTripWhatItsBodyTurns) {
   Graph graph;
   Builder builder(graph);
   const ValueId x = builder.input("x", {DType::kF32, {6, 6}});
-  const Loop loop = build_while(builder, {.carried = {x},
-                                          .captured = {x},
-                                          .body =
-                                              [](Builder& region, const RegionValues& values) {
-                                                const ValueId turned = region.transpose(values.carried[0], {1, 0});
-                                                return std::vector{region.sub(turned, values.captured[0])};
-                                              },
-                                          .max_trips = 50});
+  const Loop loop = build_while(
+      builder, {.carried = {x},
+                .captured = {x},
+                .body =
+                    [](Builder& region, const RegionValues& values) {
+                      const ValueId turned = region.transpose(values.carried[0], {1, 0});
+                      return std::vector{region.sub(turned, values.captured[0])};
+                    },
+                .max_trips = 50});
   graph.add_output("turned", loop.results[0]);
-  for (std::string_view spec : {"P(\"a\")", "P(None, \"a\")", "P(\"a\", \"b\")", "P((\"a\",\"b\"))"})
-    EXPECT_EQ(failure_of(on_mesh(graph, "a=2 b=3", {shard_tensor("x", std::string(spec))})), "") << spec;
+  for (std::string_view spec :
+       {"P(\"a\")", "P(None, \"a\")", "P(\"a\", \"b\")", "P((\"a\",\"b\"))"})
+    EXPECT_EQ(failure_of(on_mesh(graph, "a=2 b=3", {shard_tensor("x", std::string(spec))})), "")
+        << spec;
 }
 
 /// Two stages on meshes of their own, the second with a loop over what the first makes.
@@ -179,11 +205,15 @@ TEST(While, IsAStageOfAPipeline) {
     const ValueId bent = region.unary("tanh", values.carried[0]);
     return std::vector{region.dot(bent, values.captured[0], "bi,ij->bj")};
   };
-  const Loop loop = build_while(builder, {.carried = {first}, .captured = {w}, .body = body, .max_trips = 3, .name = "second"});
+  const Loop loop = build_while(
+      builder,
+      {.carried = {first}, .captured = {w}, .body = body, .max_trips = 3, .name = "second"});
   graph.add_output("y", loop.results[0]);
   for (int64_t micro_batches : {1, 2, 4}) {
     FuzzCase given =
-        on_mesh(graph, "dp=2", {stage("first", "one"), stage("second*", "two"), shard_tensor("x", "P(\"dp\")")}, micro_batches);
+        on_mesh(graph, "dp=2",
+                {stage("first", "one"), stage("second*", "two"), shard_tensor("x", "P(\"dp\")")},
+                micro_batches);
     const ProcessMesh pair = parse_mesh("dp=2");
     given.meshes = {{"one", consecutive_mesh(pair, 0)}, {"two", consecutive_mesh(pair, 2)}};
     EXPECT_EQ(failure_of(given), "") << micro_batches;
@@ -201,16 +231,18 @@ Graph by_sign() {
   const ValueId sum = builder.reduce_sum(x, {0, 1}, "sum");
   const ValueId zero = builder.constant(kScalar, 0, "zero");
   const ValueId predicate = builder.compare("ge", sum, zero, "positive");
-  const std::vector<ValueId> results =
-      build_if(builder, {.predicate = predicate,
-                         .captured = {x, w},
-                         .then_region = [](Builder&, const RegionValues& values) { return std::vector{values.captured[0]}; },
-                         .else_region =
-                             [](Builder& region, const RegionValues& values) {
-                               const ValueId square = region.mul(values.captured[0], values.captured[0]);
-                               return std::vector{region.dot(square, values.captured[1], "bi,ij->bj")};
-                             },
-                         .name = "choice"});
+  const std::vector<ValueId> results = build_if(
+      builder,
+      {.predicate = predicate,
+       .captured = {x, w},
+       .then_region = [](Builder&,
+                         const RegionValues& values) { return std::vector{values.captured[0]}; },
+       .else_region =
+           [](Builder& region, const RegionValues& values) {
+             const ValueId square = region.mul(values.captured[0], values.captured[0]);
+             return std::vector{region.dot(square, values.captured[1], "bi,ij->bj")};
+           },
+       .name = "choice"});
   graph.add_output("y", results[0]);
   return graph;
 }
@@ -245,24 +277,29 @@ Graph collatz() {
                              .captured = {values.carried[0], two},
                              .then_region =
                                  [](Builder& inner, const RegionValues& read) {
-                                   return std::vector{inner.op1("floordiv", {read.captured[0], read.captured[1]})};
+                                   return std::vector{
+                                       inner.op1("floordiv", {read.captured[0], read.captured[1]})};
                                  },
                              .else_region =
                                  [constant](Builder& inner, const RegionValues& read) {
-                                   const ValueId twice = inner.add(read.captured[0], read.captured[0]);
+                                   const ValueId twice =
+                                       inner.add(read.captured[0], read.captured[0]);
                                    const ValueId thrice = inner.add(twice, read.captured[0]);
                                    const ValueId more = constant(inner, 1, "more");
                                    return std::vector{inner.add(thrice, more)};
                                  }});
   };
-  const Loop loop = build_while(builder, {.carried = {n}, .captured = {}, .condition = goes_on, .body = body, .max_trips = {}});
+  const Loop loop = build_while(
+      builder,
+      {.carried = {n}, .captured = {}, .condition = goes_on, .body = body, .max_trips = {}});
   graph.add_output("trips", loop.trips);
   return graph;
 }
 
 TEST(If, InsideAWhileDecidesInEachTrip) {
   // 6, 3, 10, 5, 16, 8, 4, 2, 1.
-  EXPECT_EQ(interpret(collatz(), {{"n", {{DType::kI32, {}}, {6}}}}).at("while").values, std::vector{8.0});
+  EXPECT_EQ(interpret(collatz(), {{"n", {{DType::kI32, {}}, {6}}}}).at("while").values,
+            std::vector{8.0});
   for (double start : {1, 6, 27}) {
     FuzzCase given = on_mesh(collatz(), "dp=2");
     given.exact = true;
@@ -271,7 +308,8 @@ TEST(If, InsideAWhileDecidesInEachTrip) {
   }
 }
 
-// Found by fuzzing: each process has a piece of each of the parts that are merged; the If was asked for a kernel for such pieces.
+// Found by fuzzing: each process has a piece of each of the parts that are merged; the If was asked
+// for a kernel for such pieces.
 TEST(If, TakesInOnePieceWhatLiesInChunks) {
   Graph graph;
   Builder builder(graph);
@@ -279,9 +317,16 @@ TEST(If, TakesInOnePieceWhatLiesInChunks) {
   const ValueId parts = builder.reshape(x, {3, 2, 4}, "parts");
   const ValueId merged = builder.reshape(parts, {3, 8}, "merged");
   const ValueId predicate = builder.input("predicate", {DType::kBool, {}});
-  const auto bent = [](Builder& region, const RegionValues& values) { return std::vector{region.unary("tanh", values.captured[0])}; };
-  const auto turned = [](Builder& region, const RegionValues& values) { return std::vector{region.unary("neg", values.captured[0])}; };
-  graph.add_output("y", build_if(builder, {.predicate = predicate, .captured = {merged}, .then_region = bent, .else_region = turned})[0]);
+  const auto bent = [](Builder& region, const RegionValues& values) {
+    return std::vector{region.unary("tanh", values.captured[0])};
+  };
+  const auto turned = [](Builder& region, const RegionValues& values) {
+    return std::vector{region.unary("neg", values.captured[0])};
+  };
+  graph.add_output("y", build_if(builder, {.predicate = predicate,
+                                           .captured = {merged},
+                                           .then_region = bent,
+                                           .else_region = turned})[0]);
   const Mark inner = shard_tensor("parts", "P(None, None, \"tp\")");
   EXPECT_EQ(failure_of(on_mesh(graph, "tp=2", {inner})), "");
 }
@@ -294,9 +339,11 @@ TEST(While, DrawsOtherNumbersInEachTripAndTheSameOnAnyMesh) {
   const ValueId x = builder.input("x", {DType::kF32, {4, 6}});
   const ValueId step = builder.input("step", {DType::kI32, {}});
   const auto body = [](Builder& region, const RegionValues& values) {
-    return std::vector{region.random_uniform(values.captured[0], {4, 6}, "drawn", values.trip), values.carried[0]};
+    return std::vector{region.random_uniform(values.captured[0], {4, 6}, "drawn", values.trip),
+                       values.carried[0]};
   };
-  const Loop loop = build_while(builder, {.carried = {x, x}, .captured = {step}, .body = body, .max_trips = 3});
+  const Loop loop =
+      build_while(builder, {.carried = {x, x}, .captured = {step}, .body = body, .max_trips = 3});
   graph.add_output("last", loop.results[0]);
   graph.add_output("before", loop.results[1]);
   FuzzCase given = on_mesh(graph, "a=2 b=3", {shard_tensor("x", "P(\"a\", \"b\")")});
@@ -304,13 +351,15 @@ TEST(While, DrawsOtherNumbersInEachTripAndTheSameOnAnyMesh) {
   given.exact = true;
   EXPECT_EQ(failure_of(given), "");
   const ReferenceValues values =
-      interpret(graph, {{"x", {{DType::kF32, {4, 6}}, std::vector<double>(24, 0)}}, {"step", {{DType::kI32, {}}, {5}}}});
+      interpret(graph, {{"x", {{DType::kF32, {4, 6}}, std::vector<double>(24, 0)}},
+                        {"step", {{DType::kI32, {}}, {5}}}});
   EXPECT_NE(values.at("while:1").values, values.at("while:2").values);
 }
 
 // ---- gradients ----
 
-/// The loss of two graphs, one with a loop and one with its trips written one after the other, and the gradients of x, up and down.
+/// The loss of two graphs, one with a loop and one with its trips written one after the other, and
+/// the gradients of x, up and down.
 struct Trained {
   Graph graph;
   std::vector<ValueId> gradients;
@@ -332,12 +381,18 @@ Trained trained(bool unrolled, int64_t trips) {
   if (unrolled)
     for (int64_t i = 0; i < trips; ++i) h = trip(builder, {{}, {h}, {up, down}})[0];
   else
-    h = build_while(builder, {.carried = {x}, .captured = {up, down}, .body = trip, .max_trips = trips, .name = "loop"}).results[0];
+    h = build_while(builder, {.carried = {x},
+                              .captured = {up, down},
+                              .body = trip,
+                              .max_trips = trips,
+                              .name = "loop"})
+            .results[0];
   const ValueId square = builder.mul(h, h);
   const ValueId loss = builder.reduce_sum(square, {0, 1}, "loss");
   result.graph.add_output("loss", loss);
   result.gradients = differentiate(builder, loss, {x, up, down});
-  for (size_t i = 0; i < 3; ++i) result.graph.add_output("gradient" + std::to_string(i), result.gradients[i]);
+  for (size_t i = 0; i < 3; ++i)
+    result.graph.add_output("gradient" + std::to_string(i), result.gradients[i]);
   return result;
 }
 
@@ -362,7 +417,8 @@ TEST(WhileGradient, IsThatOfTheTripsOneAfterTheOther) {
 
 TEST(WhileGradient, RunsUnderDataAndTensorParallelPlansAndInMicroBatches) {
   const Graph graph = trained(false, 3).graph;
-  const std::vector<Mark> rows{shard_tensor("x", "P(\"dp\")")}, both{shard_tensor("x", "P(\"dp\")"), shard_tensor("up", "P(None, \"tp\")")};
+  const std::vector<Mark> rows{shard_tensor("x", "P(\"dp\")")},
+      both{shard_tensor("x", "P(\"dp\")"), shard_tensor("up", "P(None, \"tp\")")};
   EXPECT_EQ(failure_of(on_mesh(graph, "dp=1")), "");
   EXPECT_EQ(failure_of(on_mesh(graph, "dp=3", rows)), "");
   EXPECT_EQ(failure_of(on_mesh(graph, "dp=2 tp=2", both)), "");
@@ -370,17 +426,20 @@ TEST(WhileGradient, RunsUnderDataAndTensorParallelPlansAndInMicroBatches) {
   EXPECT_EQ(failure_of(on_mesh(graph, "dp=2 tp=2", both, 2)), "");
 }
 
-/// Data parallelism adds up the gradients of what the loop captures once, behind it: no trip exchanges anything.
+/// Data parallelism adds up the gradients of what the loop captures once, behind it: no trip
+/// exchanges anything.
 TEST(WhileGradient, AddsUpTheAddendsOfAllTripsOnceBehindTheLoop) {
-  const Compiled compiled = compile(trained(false, 3).graph, std::make_shared<const ProcessMesh>(parse_mesh("dp=2")),
-                                    {shard_tensor("x", "P(\"dp\")")}, {.dump = {}, .micro_batches = 2});
+  const Compiled compiled =
+      compile(trained(false, 3).graph, std::make_shared<const ProcessMesh>(parse_mesh("dp=2")),
+              {shard_tensor("x", "P(\"dp\")")}, {.dump = {}, .micro_batches = 2});
   int loops = 0;
   for (const Task& task : compiled.tasks.tasks)
     for (const KernelStep& step : task.steps) {
       if (!step.control) continue;
       ++loops;
       for (const TaskGraph& region : step.control->regions)
-        for (const Task& inner : region.tasks) EXPECT_NE(inner.kind, Task::Kind::kExchange) << inner.name;
+        for (const Task& inner : region.tasks)
+          EXPECT_NE(inner.kind, Task::Kind::kExchange) << inner.name;
     }
   EXPECT_EQ(loops, 6);  // forward, again and back, in two micro-batches
 }
@@ -395,7 +454,8 @@ TEST(WhileGradient, WithoutABoundOfTheTripsIsRefused) {
   } catch (const UserError& error) {
     EXPECT_STREQ(error.what(),
                  "no gradient passes through while 'while', which has no max_trips\n"
-                 "  why: what each trip begins with is kept for the way back, and there is room for so many trips\n"
+                 "  why: what each trip begins with is kept for the way back, and there is room "
+                 "for so many trips\n"
                  "  fix: set max_trips to a bound of its trips, or put a stop_gradient behind it");
     EXPECT_EQ(error.exit_code(), ExitCode::kBadData);
   }
@@ -415,7 +475,8 @@ TEST(IfGradient, IsThatOfTheRegionThatWasRun) {
     for (const GradientSample& sample : sample_gradients(forward, state, {"x", "w"}))
       EXPECT_NEAR(sample.analytic, sample.numeric, sample.tolerance) << sample.where << " " << sign;
   }
-  const std::vector<ValueId> gradients = differentiate(builder, loss, {*graph.find_value("x"), *graph.find_value("w")});
+  const std::vector<ValueId> gradients =
+      differentiate(builder, loss, {*graph.find_value("x"), *graph.find_value("w")});
   for (size_t i = 0; i < 2; ++i) graph.add_output("gradient" + std::to_string(i), gradients[i]);
   for (double size : {-1, 1}) {
     FuzzCase given = on_mesh(graph, "dp=2 tp=3", {shard_tensor("x", "P(\"dp\", \"tp\")")});
@@ -434,7 +495,8 @@ TEST(WhileGradient, IsThatOfFiniteDifferences) {
     const ValueId turned = region.unary("sin", mixed);
     return std::vector{turned, region.mul(values.carried[1], turned)};
   };
-  const Loop loop = build_while(builder, {.carried = {x, x}, .captured = {w}, .body = body, .max_trips = 3});
+  const Loop loop =
+      build_while(builder, {.carried = {x, x}, .captured = {w}, .body = body, .max_trips = 3});
   const ValueId loss = builder.reduce_sum(loop.results[1], {0, 1}, "loss");
   forward.add_output("loss", loss);
   ReferenceValues state = initial_variables(forward, 3);
@@ -451,7 +513,8 @@ void drop_reductions(TaskGraph& graph) {
       Control control = *step.control;
       for (TaskGraph& region : control.regions)
         for (Task& inner : region.tasks)
-          if (inner.kind == Task::Kind::kExchange && inner.exchange.to.partial.empty()) inner.exchange.from.partial.clear();
+          if (inner.kind == Task::Kind::kExchange && inner.exchange.to.partial.empty())
+            inner.exchange.from.partial.clear();
       step.control = std::make_shared<const Control>(std::move(control));
     }
 }
@@ -467,7 +530,8 @@ TEST(Regions, ThatLackAReductionAreFoundByFuzzingAndShrinkToTheirOp) {
   ASSERT_TRUE(found);
   const std::vector<Op>& ops = found->smallest.graph.ops();
   EXPECT_LE(ops.size(), 6u) << to_text(found->smallest);
-  EXPECT_TRUE(std::any_of(ops.begin(), ops.end(), [](const Op& op) { return !op.regions.empty(); })) << to_text(found->smallest);
+  EXPECT_TRUE(std::any_of(ops.begin(), ops.end(), [](const Op& op) { return !op.regions.empty(); }))
+      << to_text(found->smallest);
   EXPECT_EQ(to_text(parse_case(to_text(found->smallest))), to_text(found->smallest));
 }
 

@@ -1,4 +1,5 @@
-// Throws of dice by a seed: what a random program, mesh or placement is made of. The same seed throws the same on every machine.
+// Throws of dice by a seed: what a random program, mesh or placement is made of. The same seed
+// throws the same on every machine.
 #pragma once
 
 #include <cstdint>
@@ -17,20 +18,24 @@ class Dice {
 
   /// A whole number in [0, count).  requires  count >= 1
   int64_t below(int64_t count) {
-    return static_cast<int64_t>(static_cast<double>(stream_.uniform(thrown_++)) * static_cast<double>(count));
+    return static_cast<int64_t>(static_cast<double>(stream_.uniform(thrown_++)) *
+                                static_cast<double>(count));
   }
   /// A whole number in [low, high].
   int64_t between(int64_t low, int64_t high) { return low + below(high - low + 1); }
-  bool chance(double probability) { return static_cast<double>(stream_.uniform(thrown_++)) < probability; }
+  bool chance(double probability) {
+    return static_cast<double>(stream_.uniform(thrown_++)) < probability;
+  }
 
   template <typename T>
   const T& pick(const std::vector<T>& choices) {
     ensure(!choices.empty(), "dice need a choice");
-    return choices[static_cast<size_t>(below(static_cast<int64_t>(choices.size())))];
+    return choices[below(static_cast<int64_t>(choices.size()))];
   }
   template <typename T>
   void shuffle(std::vector<T>& list) {
-    for (size_t i = list.size(); i > 1; --i) std::swap(list[i - 1], list[static_cast<size_t>(below(static_cast<int64_t>(i)))]);
+    for (size_t i = list.size(); i > 1; --i)
+      std::swap(list[i - 1], list[below(static_cast<int64_t>(i))]);
   }
 
  private:

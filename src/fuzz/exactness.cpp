@@ -1,4 +1,5 @@
-// Which cases can be compared without tolerance, and which are fit to be compared at all. Both are proved on the data that the case draws.
+// Which cases can be compared without tolerance, and which are fit to be compared at all. Both are
+// proved on the data that the case draws.
 #include <algorithm>
 #include <cmath>
 
@@ -11,7 +12,8 @@ namespace {
 constexpr double kExactLimit = 0x1p24;
 constexpr double kTameLimit = 1e6;
 
-/// Calls visit(values) with every value of every step of the serial run; false from it ends the walk.
+/// Calls visit(values) with every value of every step of the serial run; false from it ends the
+/// walk.
 template <typename Visit>
 bool every_step(const FuzzCase& given, Visit visit) {
   const Graph& graph = given.graph;
@@ -31,8 +33,9 @@ bool every_step(const FuzzCase& given, Visit visit) {
   return true;
 }
 
-/// Bounds of the addends of every value under every placement: where an op is linear in an operand, the operand may be a sum of addends
-/// whose absolute values add up to its magnitude; every other operand is whole.
+/// Bounds of the addends of every value under every placement: where an op is linear in an operand,
+/// the operand may be a sum of addends whose absolute values add up to its magnitude; every other
+/// operand is whole.
 class Magnitudes {
  public:
   Magnitudes(const Graph& graph, const ReferenceValues& values) : graph_(graph), values_(values) {}
@@ -48,9 +51,10 @@ class Magnitudes {
 
   /// The operand as `op` may get it: magnitudes where it may be partial.
   ReferenceTensor operand(const Op& op, const ShardingRule& rule, size_t index) {
-    const bool linear = std::any_of(rule.linear.begin(), rule.linear.end(), [&](const std::vector<int>& set) {
-      return std::find(set.begin(), set.end(), static_cast<int>(index)) != set.end();
-    });
+    const bool linear =
+        std::any_of(rule.linear.begin(), rule.linear.end(), [&](const std::vector<int>& set) {
+          return std::find(set.begin(), set.end(), static_cast<int>(index)) != set.end();
+        });
     const ReferenceTensor& actual = value(op.inputs[index]);
     if (!linear || actual.type.dtype != DType::kF32) return actual;
     const auto known = magnitudes_.find(op.inputs[index].index);
@@ -66,7 +70,8 @@ class Magnitudes {
     std::vector<ReferenceTensor> inputs, outputs;
     for (size_t i = 0; i < op.inputs.size(); ++i) inputs.push_back(operand(op, rule, i));
     for (const TensorType& type : seen.outputs)
-      outputs.push_back({type, std::vector<double>(static_cast<size_t>(element_count(type.shape)))});
+      outputs.push_back(
+          {type, std::vector<double>(static_cast<size_t>(element_count(type.shape)))});
     // What is taken away adds to the magnitude, and so does what is scaled by a negative number.
     const Operator& definition = find_operator(op.kind == "sub" ? "add" : op.kind);
     ReferenceCall call{seen, {}, outputs};
@@ -83,7 +88,9 @@ class Magnitudes {
     for (size_t i = 0; i < magnitude.values.size(); ++i) {
       double& element = magnitude.values[i];
       element = std::max(std::abs(element), std::abs(actual.values[i]));
-      if (!(element < kExactLimit) || (actual.values[i] != std::floor(actual.values[i]) && !is_fraction(op))) return false;
+      if (!(element < kExactLimit) ||
+          (actual.values[i] != std::floor(actual.values[i]) && !is_fraction(op)))
+        return false;
     }
     magnitudes_.insert_or_assign(id.index, std::move(magnitude));
     return true;
@@ -107,7 +114,9 @@ class Magnitudes {
 }  // namespace
 
 bool in_exact_subset(const FuzzCase& given) {
-  return every_step(given, [&](const ReferenceValues& values) { return Magnitudes(given.graph, values).all_exact(); });
+  return every_step(given, [&](const ReferenceValues& values) {
+    return Magnitudes(given.graph, values).all_exact();
+  });
 }
 
 bool is_tame(const FuzzCase& given) {

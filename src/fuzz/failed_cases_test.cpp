@@ -1,4 +1,5 @@
-// Cases that failed once, in their smallest form as `tessera fuzz` printed it. Each was a fault of the compiler or of its judge.
+// Cases that failed once, in their smallest form as `tessera fuzz` printed it. Each was a fault of
+// the compiler or of its judge.
 #include <gtest/gtest.h>
 
 #include <ostream>
@@ -466,7 +467,8 @@ TEST_P(FailedCases, Agree) {
   EXPECT_FALSE(failure) << failure->text;
 }
 
-INSTANTIATE_TEST_SUITE_P(Fuzz, FailedCases, testing::ValuesIn(kFailedOnce), [](const auto& given) { return given.param.name; });
+INSTANTIATE_TEST_SUITE_P(Fuzz, FailedCases, testing::ValuesIn(kFailedOnce),
+                         [](const auto& given) { return given.param.name; });
 
 }  // namespace
 }  // namespace tessera::fuzz

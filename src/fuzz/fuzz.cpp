@@ -12,9 +12,11 @@ Seconds since(std::chrono::steady_clock::time_point start) {
   return Seconds(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
 }
 
-FuzzFinding finding_of(const FuzzCase& given, const CaseFailure& failure, const CaseFaults& faults) {
+FuzzFinding finding_of(const FuzzCase& given, const CaseFailure& failure,
+                       const CaseFaults& faults) {
   FuzzFinding finding{given.seed, failure, shrink_case(given, failure, faults), failure};
-  if (const auto smallest = run_case(finding.smallest, faults)) finding.smallest_failure = *smallest;
+  if (const auto smallest = run_case(finding.smallest, faults))
+    finding.smallest_failure = *smallest;
   return finding;
 }
 
@@ -22,19 +24,22 @@ FuzzFinding finding_of(const FuzzCase& given, const CaseFailure& failure, const 
 
 std::string to_text(const FuzzFinding& finding) {
   const std::string seed = std::to_string(finding.seed);
-  return "case " + seed + " failed: " + finding.failure.text + "\nrepeat it with: tessera fuzz --cases 1 --seed " + seed +
+  return "case " + seed + " failed: " + finding.failure.text +
+         "\nrepeat it with: tessera fuzz --cases 1 --seed " + seed +
          "\nits smallest form: " + finding.smallest_failure.text + "\n" + to_text(finding.smallest);
 }
 
 FuzzReport run_cases(const FuzzOptions& options) {
   if (options.cases <= 0 && options.minutes <= 0)
-    throw UserError("nothing to fuzz: 0 cases and 0 minutes", "a run ends after a number of cases or of minutes",
+    throw UserError("nothing to fuzz: 0 cases and 0 minutes",
+                    "a run ends after a number of cases or of minutes",
                     "give --cases N or --minutes M", ExitCode::kUsage);
   const auto start = std::chrono::steady_clock::now();
   FuzzReport report;
   FuzzProgress& total = report.total;
   const auto goes_on = [&] {
-    return (options.cases == 0 || total.cases < options.cases) && (options.minutes == 0 || total.time.value() < 60 * options.minutes) &&
+    return (options.cases == 0 || total.cases < options.cases) &&
+           (options.minutes == 0 || total.time.value() < 60 * options.minutes) &&
            total.failures < options.most_failures;
   };
   CaseFaults faults = options.faults;

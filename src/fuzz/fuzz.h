@@ -33,10 +33,10 @@ struct FuzzFinding {
 std::string to_text(const FuzzFinding& finding);
 
 struct FuzzOptions {
-  int64_t cases = 2000;                                       // 0: until the minutes are over
-  uint64_t seed = 1;                                          // of the first case; the next has the next number
-  double minutes = 0;                                         // 0: until all cases have run
-  int64_t most_failures = 5;                                  // then it stops
+  int64_t cases = 2000;       // 0: until the minutes are over
+  uint64_t seed = 1;          // of the first case; the next has the next number
+  double minutes = 0;         // 0: until all cases have run
+  int64_t most_failures = 5;  // then it stops
   std::function<void(const FuzzProgress&)> on_progress = {};  // after each case
   std::function<void(const FuzzFinding&)> on_failure = {};
   CaseFaults faults = {};

@@ -5,20 +5,23 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "judge/capture.h"
+#include "graph/initializer.h"
 #include "ops/interpreter.h"
 #include "runtime/runtime.h"
+#include "verify/capture.h"
 
 namespace tessera::fuzz {
 namespace {
 
-/// Rounding errors of a run are far below their bounds; the perturbed judge takes the bounds, with random signs. Four times its effect
-/// leaves room for signs that fall worse (the same as in `tessera verify`).
+/// Rounding errors of a run are far below their bounds; the perturbed judge takes the bounds, with
+/// random signs. Four times its effect leaves room for signs that fall worse (the same as in
+/// `tessera verify`).
 constexpr double kSafety = 4;
 
-/// Before a difference counts, the judge is rounded, and perturbed this many times more with other signs, every second time with equal signs
-/// along some dims: a comparison of values that are equal but for rounding may fall either way, rounding may make them equal, and what is
-/// broadcast is rounded alike everywhere.
+/// Before a difference counts, the judge is rounded, and perturbed this many times more with other
+/// signs, every second time with equal signs along some dims: a comparison of values that are equal
+/// but for rounding may fall either way, rounding may make them equal, and what is broadcast is
+/// rounded alike everywhere.
 constexpr int kMorePerturbations = 16;
 
 constexpr Seconds kDeadline{20};
@@ -30,12 +33,17 @@ class Judge {
  public:
   /// more_rounding  by value: what its addends may be off
   Judge(const FuzzCase& given, ReferenceValues state, std::map<std::string, double> more_rounding)
-      : given_(given), state_(std::move(state)), more_rounding_(std::move(more_rounding)), expected_(interpret(given.graph, state_)) {
+      : given_(given),
+        state_(std::move(state)),
+        more_rounding_(std::move(more_rounding)),
+        expected_(interpret(given.graph, state_)) {
     if (!given_.exact) widen({.perturb = 1});
   }
 
   const ReferenceTensor& expected(const std::string& name) const { return expected_.at(name); }
-  double tolerance(const std::string& name) const { return given_.exact ? 0 : kSafety * changes_.at(name); }
+  double tolerance(const std::string& name) const {
+    return given_.exact ? 0 : kSafety * changes_.at(name);
+  }
 
   /// Is the element within its tolerance, after a second look if need be?
   bool accepts(const std::string& name, DType dtype, double got, double wanted) {
@@ -44,7 +52,8 @@ class Judge {
     if (perturbations_ == 0) widen({.round = true});
     while (!within(name, dtype, got, wanted)) {
       if (perturbations_++ == kMorePerturbations) return false;
-      widen({.perturb = static_cast<uint64_t>(perturbations_) + 1, .alike = perturbations_ % 2 == 1});
+      widen(
+          {.perturb = static_cast<uint64_t>(perturbations_) + 1, .alike = perturbations_ % 2 == 1});
     }
     return true;
   }
@@ -65,22 +74,27 @@ class Judge {
     const ReferenceValues other = interpret(given_.graph, state_, rounding);
     for (const auto& [name, tolerance] : own) own_[name] = std::max(own_[name], tolerance);
     for (const auto& [name, tensor] : expected_)
-      changes_[name] = std::max(changes_[name], own_[name] + largest_change(tensor, other.at(name)));
+      changes_[name] =
+          std::max(changes_[name], own_[name] + largest_change(tensor, other.at(name)));
   }
 
   const FuzzCase& given_;
   ReferenceValues state_;
   std::map<std::string, double> more_rounding_;
   ReferenceValues expected_;
-  std::map<std::string, double> own_;      // by value: what its own op may do
-  std::map<std::string, double> changes_;  // by value: what the perturbation of all ops did to it, and what its own may do
+  std::map<std::string, double> own_;  // by value: what its own op may do
+  std::map<std::string, double>
+      changes_;  // by value: what the perturbation of all ops did to it, and what its own may do
   int perturbations_ = 0;
 };
 
 class CaseRun {
  public:
   CaseRun(const FuzzCase& given, std::shared_ptr<const TaskGraph> tasks)
-      : given_(given), tasks_(std::move(tasks)), capture_(*tasks_), order_(in_program_order(*tasks_)) {}
+      : given_(given),
+        tasks_(std::move(tasks)),
+        capture_(*tasks_),
+        order_(in_program_order(*tasks_)) {}
 
   std::optional<CaseFailure> run() {
     Runtime runtime(processes(*tasks_), {.deadline = kDeadline});
@@ -88,7 +102,8 @@ class CaseRun {
     runtime.initialize(program, given_.seed);
     for (const Variable& variable : given_.graph.variables()) begin_variable(runtime, variable);
     if (failure_) return failure_;
-    for (int64_t step = 0; step < given_.steps && !failure_; ++step) one_step(runtime, program, step);
+    for (int64_t step = 0; step < given_.steps && !failure_; ++step)
+      one_step(runtime, program, step);
     return failure_;
   }
 
@@ -103,7 +118,8 @@ class CaseRun {
       runtime.set_variable(name, drawn(given_, name, type, 0));
       return;
     }
-    const ReferenceTensor wanted = to_reference(initial_value(name, type, variable.initializer, given_.seed, whole_box(type.shape)));
+    const ReferenceTensor wanted = to_reference(
+        initial_value(name, type, variable.initializer, given_.seed, whole_box(type.shape)));
     if (to_reference(runtime.variable(name)).values != wanted.values)
       note(name, "variable '" + name + "' begins otherwise than in the serial run");
   }
@@ -114,7 +130,8 @@ class CaseRun {
     ReferenceValues state;
     for (ValueId input : given_.graph.inputs()) {
       const std::string& name = name_of(input);
-      const Tensor& tensor = inputs.emplace(name, drawn(given_, name, given_.graph.type(input), step)).first->second;
+      const Tensor& tensor =
+          inputs.emplace(name, drawn(given_, name, given_.graph.type(input), step)).first->second;
       pointers[name] = &tensor;
       state[name] = to_reference(tensor);
     }
@@ -130,18 +147,22 @@ class CaseRun {
     compare_variables(runtime, judge);
   }
 
-  /// The serial value of which a register holds addends; those of the first micro-batches together are called "y.sum".
+  /// The serial value of which a register holds addends; those of the first micro-batches together
+  /// are called "y.sum".
   std::string value_of_addend(const Register& reg) const {
     const std::string name = reg.name.substr(0, reg.name.find(' '));
-    return given_.graph.find_value(name) || !name.ends_with(".sum") ? value_name(given_.graph, reg) : name.substr(0, name.size() - 4);
+    return given_.graph.find_value(name) || !name.ends_with(".sum")
+               ? value_name(given_.graph, reg)
+               : name.substr(0, name.size() - 4);
   }
 
-  /// A linear op on addends rounds each of them, and adding n of them up rounds n times, by the size of the addends: their sum may be small.
+  /// A linear op on addends rounds each of them, and adding n of them up rounds n times, by the
+  /// size of the addends: their sum may be small.
   std::map<std::string, double> rounding_of_addends() const {
     std::map<std::string, double> rounding;
     if (given_.exact) return rounding;
     for (RegisterIndex index : order_) {
-      const Register& reg = tasks_->registers[static_cast<size_t>(index)];
+      const Register& reg = tasks_->registers[index];
       double addends = 1;
       bool are_rounded = is_addend_of_micro_batches(reg);
       for (const PartialAxis& p : reg.attr.partial) {
@@ -151,7 +172,8 @@ class CaseRun {
       }
       if (reg.type.dtype != DType::kF32 || !are_rounded) continue;
       const double magnitude = capture_.assemble(index).magnitude;
-      if (std::isfinite(magnitude)) rounding[value_of_addend(reg)] += (addends + 1) * kUnitRoundoff * magnitude;
+      if (std::isfinite(magnitude))
+        rounding[value_of_addend(reg)] += (addends + 1) * kUnitRoundoff * magnitude;
     }
     return rounding;
   }
@@ -163,14 +185,15 @@ class CaseRun {
 
   void compare_registers(Judge& judge) {
     for (RegisterIndex index : order_) {
-      const Register& reg = tasks_->registers[static_cast<size_t>(index)];
+      const Register& reg = tasks_->registers[index];
       if (is_addend_of_micro_batches(reg)) continue;  // an addend: its sum is compared
       const std::string name = value_name(given_.graph, reg);
       Capture::Whole whole = capture_.assemble(index);
       const ReferenceTensor wanted = rows_of(judge.expected(name), reg);
       for (size_t i = 0; i < whole.held.size(); ++i)
         if (!whole.held[i]) whole.tensor.values[i] = wanted.values[i];
-      const std::string what = "register '" + reg.name + "' " + tessera::to_text(reg.type, reg.attr) + " of " + op_of(name);
+      const std::string what = "register '" + reg.name + "' " +
+                               tessera::to_text(reg.type, reg.attr) + " of " + op_of(name);
       if (!whole.missing.empty())
         note(name, what + ": " + whole.missing);
       else if (whole.torn)
@@ -178,7 +201,8 @@ class CaseRun {
       else
         compare(name, what, whole.tensor, wanted, judge);
       for (const Capture::Whole::Copy& copy : whole.copies)
-        compare_element(name, what, reg.type.dtype, copy.at, copy.value, wanted.values[copy.at], judge);
+        compare_element(name, what, reg.type.dtype, copy.at, copy.value, wanted.values[copy.at],
+                        judge);
       if (failure_) return;
     }
   }
@@ -188,7 +212,8 @@ class CaseRun {
       if (failure_) return;
       // What each micro-batch has a part of is not handed out.
       if (const auto found = results_.find(name); found != results_.end())
-        compare(name_of(value), "output '" + name + "'", to_reference(found->second), judge.expected(name_of(value)), judge);
+        compare(name_of(value), "output '" + name + "'", to_reference(found->second),
+                judge.expected(name_of(value)), judge);
     }
   }
 
@@ -197,19 +222,23 @@ class CaseRun {
       if (failure_) return;
       const std::string& name = name_of(variable.value);
       const std::string& next = name_of(variable.next.value_or(variable.value));
-      compare(next, "variable '" + name + "' after the step", to_reference(runtime.variable(name)), judge.expected(next), judge);
+      compare(next, "variable '" + name + "' after the step", to_reference(runtime.variable(name)),
+              judge.expected(next), judge);
     }
   }
 
-  void compare(const std::string& name, const std::string& what, const ReferenceTensor& got, const ReferenceTensor& wanted, Judge& judge) {
+  void compare(const std::string& name, const std::string& what, const ReferenceTensor& got,
+               const ReferenceTensor& wanted, Judge& judge) {
     for (size_t i = 0; i < got.values.size() && !failure_; ++i)
       compare_element(name, what, got.type.dtype, i, got.values[i], wanted.values[i], judge);
   }
 
-  void compare_element(const std::string& name, const std::string& what, DType dtype, size_t at, double got, double wanted, Judge& judge) {
+  void compare_element(const std::string& name, const std::string& what, DType dtype, size_t at,
+                       double got, double wanted, Judge& judge) {
     if (judge.accepts(name, dtype, got, wanted)) return;
-    note(name, what + ": element " + std::to_string(at) + " is " + double_text(got) + ", the serial run has " + double_text(wanted) +
-                   ", tolerance " + double_text(judge.tolerance(name)));
+    note(name, what + ": element " + std::to_string(at) + " is " + double_text(got) +
+                   ", the serial run has " + double_text(wanted) + ", tolerance " +
+                   double_text(judge.tolerance(name)));
   }
 
   void note(const std::string& value, const std::string& text) {
@@ -238,7 +267,8 @@ std::optional<CaseFailure> guarded(CaseFailure::Stage stage, Work work) {
   }
 }
 
-TaskGraph compile_case(const FuzzCase& given, const CaseFaults& faults, int64_t micro_batches, PipelineKind schedule) {
+TaskGraph compile_case(const FuzzCase& given, const CaseFaults& faults, int64_t micro_batches,
+                       PipelineKind schedule) {
   CompileOptions options;
   options.schedule = schedule;
   options.rules = faults.rules;
@@ -247,18 +277,21 @@ TaskGraph compile_case(const FuzzCase& given, const CaseFaults& faults, int64_t 
   options.split_matmuls.stripes = given.stripes;
   options.bucket = Bytes(given.seed % 3 == 0 ? 1 : 64);
   if (given.seed % 2 == 0) options.overlap = Bytes(given.seed % 5 * 64);  // none, or few at a time
-  options.reshard.sums = static_cast<SumForm>(given.seed % 4);            // each way of adding up has its turn
+  options.reshard.sums =
+      static_cast<SumForm>(given.seed % 4);  // each way of adding up has its turn
   options.check_placements = faults.check_placements;
   return compile(given.graph, given.meshes, given.marks, options).tasks;
 }
 
 bool has_stripes(const TaskGraph& tasks) {
-  return std::any_of(tasks.registers.begin(), tasks.registers.end(), [](const Register& reg) { return reg.stripe.dim >= 0; });
+  return std::any_of(tasks.registers.begin(), tasks.registers.end(),
+                     [](const Register& reg) { return reg.stripe.dim >= 0; });
 }
 
 constexpr PipelineKind kAnyStages = PipelineKind::kOneForwardOneBackward;
 
-/// In its micro-batches, or in one when that is refused: what cannot be divided so is the user's matter, and no failure.
+/// In its micro-batches, or in one when that is refused: what cannot be divided so is the user's
+/// matter, and no failure.
 TaskGraph compile_under_1f1b(const FuzzCase& given, const CaseFaults& faults) {
   try {
     return compile_case(given, faults, given.micro_batches, kAnyStages);
@@ -270,7 +303,8 @@ TaskGraph compile_under_1f1b(const FuzzCase& given, const CaseFaults& faults) {
 }
 
 TaskGraph compile_case(const FuzzCase& given, const CaseFaults& faults) {
-  if (given.schedule == kAnyStages || given.micro_batches == 1) return compile_under_1f1b(given, faults);
+  if (given.schedule == kAnyStages || given.micro_batches == 1)
+    return compile_under_1f1b(given, faults);
   try {
     TaskGraph compiled = compile_case(given, faults, given.micro_batches, given.schedule);
     if (faults.on_scheduled) faults.on_scheduled();

@@ -1,5 +1,6 @@
-// One case: a serial program, the data that it gets, a mesh and marks. It is made from a seed, runs over threads, and is judged by the
-// plain reference. This room joins the compile half, the runtime and the interpreter; it knows no model and no user.
+// One case: a serial program, the data that it gets, a mesh and marks. It is made from a seed, runs
+// over threads, and is judged by the plain reference. This room joins the compile half, the runtime
+// and the interpreter; it knows no model and no user.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +19,8 @@
 
 namespace tessera::fuzz {
 
-/// Where the elements of an input or a variable are drawn: whole numbers low..high, or f32 in [low, high). A bool is a coin.
+/// Where the elements of an input or a variable are drawn: whole numbers low..high, or f32 in [low,
+/// high). A bool is a coin.
 struct Fill {
   bool whole = false;
   double low = -1;
@@ -46,7 +48,8 @@ MeshPtr consecutive_mesh(const ProcessMesh& shape, Rank first);
 /// The case of a seed: always the same.
 FuzzCase random_case(uint64_t seed);
 
-/// The text form: seed, mode, mesh, fills and marks a line each, then the graph. A failure prints it, a regression test parses it back.
+/// The text form: seed, mode, mesh, fills and marks a line each, then the graph. A failure prints
+/// it, a regression test parses it back.
 ///
 ///     seed 17
 ///     mode exact
@@ -66,8 +69,8 @@ std::string to_text(const FuzzCase& given);
 /// throws  UserError (65) that names the line
 FuzzCase parse_case(std::string_view text);
 
-/// The tensor that an input has in a step, or that a filled variable begins with: drawn under the case's seed and the name, so that it does
-/// not change when other parts of the case are removed.
+/// The tensor that an input has in a step, or that a filled variable begins with: drawn under the
+/// case's seed and the name, so that it does not change when other parts of the case are removed.
 Tensor drawn(const FuzzCase& given, const std::string& name, const TensorType& type, int64_t step);
 
 /// What went wrong first.
@@ -84,21 +87,25 @@ struct CaseFaults {
   HaloOptions halos = {};        // no fault: each form is to be right
   bool check_placements = true;  // false: only what runs may find the fault
   std::function<void(TaskGraph&)> tamper = {};
-  std::function<void()> on_refusal = {};    // called when the case is refused because of its micro-batches
+  std::function<void()> on_refusal =
+      {};  // called when the case is refused because of its micro-batches
   std::function<void()> on_scheduled = {};  // called when it runs under a schedule other than 1f1b
   std::function<void()> on_stripes = {};    // called when it runs with a product in stripes
 };
 
-/// Compiles the case, runs its steps over threads and compares with the plain reference: every register (put together; addends added), all
-/// replicas bit for bit, results, and variables after each step.
+/// Compiles the case, runs its steps over threads and compares with the plain reference: every
+/// register (put together; addends added), all replicas bit for bit, results, and variables after
+/// each step.
 ///   returns  the first difference in program order; nothing when all agree
 ///   throws   nothing: what a stage throws is a failure of the case
-///   refusals  a schedule that does not fit the stages is refused with a UserError: the case then runs under 1f1b. So is a program that
+///   refusals  a schedule that does not fit the stages is refused with a UserError: the case then
+///   runs under 1f1b. So is a program that
 ///             cannot run in micro-batches, or not under these marks: it then runs in one
 std::optional<CaseFailure> run_case(const FuzzCase& given, const CaseFaults& faults = {});
 
-/// Does every partial sum that any placement may form stay exact in f32? By the magnitudes of the data that the case draws: each sum, and
-/// each sum of absolute addends that a linear op may pass on, is a whole number below 2^24.
+/// Does every partial sum that any placement may form stay exact in f32? By the magnitudes of the
+/// data that the case draws: each sum, and each sum of absolute addends that a linear op may pass
+/// on, is a whole number below 2^24.
 bool in_exact_subset(const FuzzCase& given);
 
 /// Finite and below 1e6 at every element of every step of the plain reference.

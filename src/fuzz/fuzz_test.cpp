@@ -18,8 +18,8 @@ using testing::Ge;
 using testing::IsSupersetOf;
 using testing::Pair;
 
-// The law of the house: placements do not change results. Each case runs forward, often backward and an update, twice, on 2 to 8 ranks; it
-// takes some 5 milliseconds on two cores.
+// The law of the house: placements do not change results. Each case runs forward, often backward
+// and an update, twice, on 2 to 8 ranks; it takes some 5 milliseconds on two cores.
 TEST(Fuzz, TwoThousandRandomProgramsComputeWhatTheSerialProgramComputes) {
   std::string failures;
   FuzzOptions options;
@@ -33,12 +33,16 @@ TEST(Fuzz, TwoThousandRandomProgramsComputeWhatTheSerialProgramComputes) {
   const FuzzReport report = run_cases(options);
   EXPECT_EQ(failures, "");
   EXPECT_EQ(report.total.cases, 2000);
-  EXPECT_THAT(report.total.exact_cases, testing::AllOf(testing::Ge(800), testing::Le(1200)));  // half of them
-  for (const Operator* op : all_operators()) EXPECT_THAT(report.operators, Contains(Pair(std::string(op->name), Ge(20))));
-  for (const char* kind : {"while", "if"}) EXPECT_THAT(report.operators, Contains(Pair(kind, Ge(100))));
+  EXPECT_THAT(report.total.exact_cases,
+              testing::AllOf(testing::Ge(800), testing::Le(1200)));  // half of them
+  for (const Operator* op : all_operators())
+    EXPECT_THAT(report.operators, Contains(Pair(std::string(op->name), Ge(20))));
+  for (const char* kind : {"while", "if"})
+    EXPECT_THAT(report.operators, Contains(Pair(kind, Ge(100))));
   EXPECT_GE(report.total.micro_batched_cases, 100);
   EXPECT_GE(report.total.striped_cases, 20);
-  EXPECT_THAT(kinds, IsSupersetOf({ReshardKind::kSlice, ReshardKind::kAllGather, ReshardKind::kReduceScatter, ReshardKind::kAllReduce,
+  EXPECT_THAT(kinds, IsSupersetOf({ReshardKind::kSlice, ReshardKind::kAllGather,
+                                   ReshardKind::kReduceScatter, ReshardKind::kAllReduce,
                                    ReshardKind::kAllToAll, ReshardKind::kMessages}));
 }
 
@@ -65,34 +69,43 @@ TEST(FuzzCase, AMalformedLineIsNamed) {
 }
 
 TEST(FuzzCase, DataDependsOnTheSeedTheNameAndTheStepAlone) {
-  FuzzCase one = parse_case("seed 5\nmesh all x=2 at 0\nfill a whole 0 9\ngraph\ninput a: f32[64]\n");
-  FuzzCase two = parse_case("seed 5\nmesh all x=3 at 0\nfill a whole 0 9\ngraph\ninput b: f32[2]\ninput a: f32[64]\n");
-  const auto values = [](const FuzzCase& given, int64_t step) { return to_reference(drawn(given, "a", {DType::kF32, {64}}, step)).values; };
+  FuzzCase one =
+      parse_case("seed 5\nmesh all x=2 at 0\nfill a whole 0 9\ngraph\ninput a: f32[64]\n");
+  FuzzCase two = parse_case(
+      "seed 5\nmesh all x=3 at 0\nfill a whole 0 9\ngraph\ninput b: f32[2]\ninput a: f32[64]\n");
+  const auto values = [](const FuzzCase& given, int64_t step) {
+    return to_reference(drawn(given, "a", {DType::kF32, {64}}, step)).values;
+  };
   EXPECT_EQ(values(one, 0), values(two, 0));
   EXPECT_NE(values(one, 0), values(one, 1));
 }
 
 /// One product of 7 terms of numbers up to `most`.
 std::string product_case(const std::string& most) {
-  return "seed 1\nmode exact\nsteps 1\nmesh all x=2 at 0\nfill a whole " + most + " " + most + "\nfill b whole " + most + " " + most +
-         "\nmark tensor a P(None, \"x\")\ngraph\ninput a: f32[2,7]\ninput b: f32[7,3]\ny = dot_general(a, b) {spec=\"mk,kn->mn\"}: "
+  return "seed 1\nmode exact\nsteps 1\nmesh all x=2 at 0\nfill a whole " + most + " " + most +
+         "\nfill b whole " + most + " " + most +
+         "\nmark tensor a P(None, \"x\")\ngraph\ninput a: f32[2,7]\ninput b: f32[7,3]\ny = "
+         "dot_general(a, b) {spec=\"mk,kn->mn\"}: "
          "f32[2,3]\n";
 }
 
 TEST(ExactSubset, EndsWhereASumMayReachTwoToThe24) {
-  EXPECT_TRUE(in_exact_subset(parse_case(product_case("1548"))));   // 7 * 1548^2 = 16774128 < 16777216
+  EXPECT_TRUE(
+      in_exact_subset(parse_case(product_case("1548"))));  // 7 * 1548^2 = 16774128 < 16777216
   EXPECT_FALSE(in_exact_subset(parse_case(product_case("1549"))));  // 7 * 1549^2 = 16795807
 }
 
 TEST(ExactSubset, CountsTheAddendsThatALinearOpMayPassOn) {
-  // y is a sum of 2 addends on the axis, each up to 7 * 1500^2 / 2: it stays exact, but z = y - y, which is 0, may add up twice as much.
+  // y is a sum of 2 addends on the axis, each up to 7 * 1500^2 / 2: it stays exact, but z = y - y,
+  // which is 0, may add up twice as much.
   const std::string text = product_case("1500") + "z = sub(y, y): f32[2,3]\n";
   EXPECT_FALSE(in_exact_subset(parse_case(text)));  // 2 * 7 * 1500^2 = 31500000
 }
 
 TEST(ExactSubset, HoldsWholeNumbersOnly) {
   const std::string text =
-      "seed 1\nmode exact\nmesh all x=2 at 0\nfill a whole 1 1\ngraph\ninput a: f32[2]\ny = mul_scalar(a) {value=0.5}: f32[2]\n";
+      "seed 1\nmode exact\nmesh all x=2 at 0\nfill a whole 1 1\ngraph\ninput a: f32[2]\ny = "
+      "mul_scalar(a) {value=0.5}: f32[2]\n";
   EXPECT_FALSE(in_exact_subset(parse_case(text)));
 }
 
@@ -216,7 +229,8 @@ const BrokenRule kBrokenRules[] = {
      }},
     {"TransposeForgetsItsOrder",
      [](std::string_view kind, const OpView& op, ShardingRule& rule) {
-       if (kind == "transpose" && op.inputs[0].shape == op.outputs[0].shape) rule.outputs = rule.inputs;
+       if (kind == "transpose" && op.inputs[0].shape == op.outputs[0].shape)
+         rule.outputs = rule.inputs;
      }},
     {"GatherForgetsItsReduction",
      [](std::string_view kind, const OpView&, ShardingRule& rule) {
@@ -237,7 +251,8 @@ const BrokenRule kBrokenRules[] = {
      }},
     {"MasksForgetTheirReductions",
      [](std::string_view kind, const OpView&, ShardingRule& rule) {
-       if (kind == "take_along_dim" || kind == "gather_nd" || kind == "dynamic_slice" || kind == "grouped_matmul")
+       if (kind == "take_along_dim" || kind == "gather_nd" || kind == "dynamic_slice" ||
+           kind == "grouped_matmul")
          for (Factor& factor : rule.factors)
            if (factor.kind == FactorKind::kMaskedReduction) factor.kind = FactorKind::kParallel;
      }},
@@ -263,7 +278,8 @@ const BrokenRule kBrokenRules[] = {
 
 class BrokenRules : public testing::TestWithParam<BrokenRule> {};
 
-/// Has the case an op of which the broken rule says something else? Others show nothing, and most of their time is spent in running.
+/// Has the case an op of which the broken rule says something else? Others show nothing, and most
+/// of their time is spent in running.
 bool is_touched(const FuzzCase& given, Break apply) {
   return std::any_of(given.graph.ops().begin(), given.graph.ops().end(), [&](const Op& op) {
     const OpView seen = view(given.graph, op);
@@ -275,13 +291,16 @@ bool is_touched(const FuzzCase& given, Break apply) {
 }
 
 /// The first failures among the cases that a broken rule touches: up to `most`.
-std::vector<CaseFailure> failures_of(const BrokenRule& broken, const CaseFaults& faults, size_t most) {
+std::vector<CaseFailure> failures_of(const BrokenRule& broken, const CaseFaults& faults,
+                                     size_t most) {
   // Some show in one of a thousand cases only.
   constexpr uint64_t kMostCases = 8000;
   // Beyond these one failure is enough.
   constexpr uint64_t kFewCases = 40;
   std::vector<CaseFailure> failures;
-  for (uint64_t seed = 1; seed <= kMostCases && failures.size() < most && (seed <= kFewCases || failures.empty()); ++seed) {
+  for (uint64_t seed = 1;
+       seed <= kMostCases && failures.size() < most && (seed <= kFewCases || failures.empty());
+       ++seed) {
     const FuzzCase given = random_case(seed);
     if (!is_touched(given, broken.apply)) continue;
     if (const auto failure = run_case(given, faults)) failures.push_back(*failure);
@@ -299,19 +318,22 @@ TEST_P(BrokenRules, AreFoundBeforeAnythingRuns) {
   const std::vector<CaseFailure> failures = failures_of(GetParam(), faults, 40);
   EXPECT_FALSE(failures.empty());
   // What the check lets pass runs, and must agree.
-  for (const CaseFailure& failure : failures) EXPECT_EQ(failure.stage, CaseFailure::Stage::kCompile) << failure.text;
+  for (const CaseFailure& failure : failures)
+    EXPECT_EQ(failure.stage, CaseFailure::Stage::kCompile) << failure.text;
 }
 
-INSTANTIATE_TEST_SUITE_P(Fuzz, BrokenRules, testing::ValuesIn(kBrokenRules), [](const auto& given) { return given.param.name; });
+INSTANTIATE_TEST_SUITE_P(Fuzz, BrokenRules, testing::ValuesIn(kBrokenRules),
+                         [](const auto& given) { return given.param.name; });
 
 /// Changes the first exchange that `fits`.
-CaseFaults with_exchange(std::function<bool(const Exchange&)> fits, std::function<void(Exchange&)> change) {
+CaseFaults with_exchange(std::function<bool(const Exchange&)> fits,
+                         std::function<void(Exchange&)> change) {
   CaseFaults faults;
   faults.tamper = [=](TaskGraph& graph) {
     for (Task& task : graph.tasks) {
       if (task.kind != Task::Kind::kExchange || !fits(task.exchange)) continue;
       change(task.exchange);
-      graph.registers[static_cast<size_t>(task.inputs[0])].attr = task.exchange.from;
+      graph.registers[task.inputs[0]].attr = task.exchange.from;
       return;
     }
   };
@@ -327,27 +349,34 @@ int failures_of(const CaseFaults& faults) {
 }
 
 TEST(PlantedFaults, AMissingReductionIsFound) {
-  EXPECT_EQ(
-      failures_of(with_exchange([](const Exchange& exchange) { return !exchange.from.partial.empty() && exchange.to.partial.empty(); },
-                                [](Exchange& exchange) { exchange.from.partial.clear(); })),
-      1);
+  EXPECT_EQ(failures_of(with_exchange(
+                [](const Exchange& exchange) {
+                  return !exchange.from.partial.empty() && exchange.to.partial.empty();
+                },
+                [](Exchange& exchange) { exchange.from.partial.clear(); })),
+            1);
 }
 
 TEST(PlantedFaults, AWrongReductionIsFound) {
-  EXPECT_EQ(
-      failures_of(with_exchange([](const Exchange& exchange) { return !exchange.from.partial.empty() && exchange.to.partial.empty(); },
-                                [](Exchange& exchange) {
-                                  for (PartialAxis& axis : exchange.from.partial)
-                                    axis.reduce = axis.reduce == ReduceOp::kMax ? ReduceOp::kMin : ReduceOp::kMax;
-                                })),
-      1);
+  EXPECT_EQ(failures_of(with_exchange(
+                [](const Exchange& exchange) {
+                  return !exchange.from.partial.empty() && exchange.to.partial.empty();
+                },
+                [](Exchange& exchange) {
+                  for (PartialAxis& axis : exchange.from.partial)
+                    axis.reduce = axis.reduce == ReduceOp::kMax ? ReduceOp::kMin : ReduceOp::kMax;
+                })),
+            1);
 }
 
 TEST(PlantedFaults, ADoubleReductionIsFound) {
-  EXPECT_EQ(failures_of(with_exchange([](const Exchange& exchange) { return exchange.from.partial.empty() && !exchange.from.uses(0); },
-                                      [](Exchange& exchange) {
-                                        if (!exchange.to.uses(0)) exchange.from.partial = {{0, ReduceOp::kSum}};
-                                      })),
+  EXPECT_EQ(failures_of(with_exchange(
+                [](const Exchange& exchange) {
+                  return exchange.from.partial.empty() && !exchange.from.uses(0);
+                },
+                [](Exchange& exchange) {
+                  if (!exchange.to.uses(0)) exchange.from.partial = {{0, ReduceOp::kSum}};
+                })),
             1);
 }
 
@@ -377,14 +406,17 @@ TEST(Shrink, LeavesTheOpThatFailsAndTheMarkThatDividesIt) {
   options.on_failure = [&](const FuzzFinding& finding) { found = finding; };
   run_cases(options);
   ASSERT_TRUE(found);
-  // A sum of addends, the tanh of it, and the few ops that hand the division on from what is marked: a mark is not moved.
+  // A sum of addends, the tanh of it, and the few ops that hand the division on from what is
+  // marked: a mark is not moved.
   EXPECT_LE(found->smallest.graph.ops().size(), 5u) << to_text(found->smallest);
   EXPECT_LE(found->smallest.marks.size(), 2u);
   EXPECT_EQ(found->smallest.meshes.size(), 1u);
   EXPECT_EQ(found->smallest.meshes[0].mesh->size(), 2);
-  EXPECT_TRUE(run_case(parse_case(to_text(found->smallest)), faults)) << "the text repeats the failure";
+  EXPECT_TRUE(run_case(parse_case(to_text(found->smallest)), faults))
+      << "the text repeats the failure";
   EXPECT_FALSE(run_case(found->smallest)) << "without the fault there is none";
-  EXPECT_THAT(to_text(*found), testing::HasSubstr("tessera fuzz --cases 1 --seed " + std::to_string(found->seed)));
+  EXPECT_THAT(to_text(*found),
+              testing::HasSubstr("tessera fuzz --cases 1 --seed " + std::to_string(found->seed)));
 }
 
 // ---- a run of many ----

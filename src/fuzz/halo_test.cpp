@@ -13,7 +13,8 @@ namespace {
 constexpr HaloForm kForms[] = {HaloForm::kExchange, HaloForm::kRecompute, HaloForm::kAuto};
 
 /// What went wrong under any form of halo.
-std::string failure_of(const Graph& graph, std::string_view mesh, std::vector<Mark> marks, int64_t micro_batches = 1) {
+std::string failure_of(const Graph& graph, std::string_view mesh, std::vector<Mark> marks,
+                       int64_t micro_batches = 1) {
   FuzzCase given;
   given.seed = 5;
   given.graph = graph;
@@ -32,8 +33,10 @@ std::string failure_of(const Graph& graph, std::string_view mesh, std::vector<Ma
 const std::vector<Mark> kByHeight = {shard_tensor("x", "P(None, None, \"h\")")};
 const std::vector<Mark> kByBoth = {shard_tensor("x", "P(None, None, \"h\", \"w\")")};
 
-ValueId layer(Builder& b, ValueId x, int64_t channels, const SpatialOptions& options, const std::string& name) {
-  const ValueId w = b.variable(name + ".w", {DType::kF32, {channels, b.shape(x)[1], 3, 3}}, Initializer::normal(0, 0.3));
+ValueId layer(Builder& b, ValueId x, int64_t channels, const SpatialOptions& options,
+              const std::string& name) {
+  const ValueId w = b.variable(name + ".w", {DType::kF32, {channels, b.shape(x)[1], 3, 3}},
+                               Initializer::normal(0, 0.3));
   const ValueId y = convolution(b, x, w, options, name);
   return b.unary("tanh", y, name + ".tanh");
 }
@@ -64,7 +67,8 @@ TEST(HaloForms, GiveTheSerialResults) {
     EXPECT_EQ(failure_of(three_layers(8, trained), "h=2", kByHeight), "") << trained;
     EXPECT_EQ(failure_of(three_layers(7, trained), "h=2", kByHeight), "") << trained;
     EXPECT_EQ(failure_of(three_layers(5, trained), "h=3", kByHeight), "") << trained;
-    EXPECT_EQ(failure_of(three_layers(2, trained), "h=3", kByHeight), "") << trained;  // some have no row
+    EXPECT_EQ(failure_of(three_layers(2, trained), "h=3", kByHeight), "")
+        << trained;  // some have no row
     EXPECT_EQ(failure_of(three_layers(7, trained), "h=2 w=2", kByBoth), "") << trained;
     EXPECT_EQ(failure_of(three_layers(6, trained), "h=2", kByHeight, 2), "") << trained;
   }
@@ -78,7 +82,8 @@ Graph up_and_down() {
   const ValueId a = layer(b, x, 2, same_places({3, 3}), "a");
   const ValueId low = max_pool(b, a, {2, 2}, {}, "low");
   const ValueId c = layer(b, low, 2, same_places({3, 3}), "c");
-  const ValueId mean = average_pool(b, c, {3, 3}, {.stride = {1, 1}, .low = {1, 1}, .high = {1, 1}}, false, "mean");
+  const ValueId mean =
+      average_pool(b, c, {3, 3}, {.stride = {1, 1}, .low = {1, 1}, .high = {1, 1}}, false, "mean");
   const ValueId up = resize(b, mean, {9, 6}, ResizeMode::kLinear, Corners::kHalfPixel, "up");
   const ValueId both = b.add(up, a, "both");
   const ValueId d = layer(b, both, 2, same_places({3, 3}), "d");
@@ -97,7 +102,7 @@ bool makes_windows(const TaskGraph& tasks) {
   for (const Task& task : tasks.tasks)
     for (const KernelStep& step : task.steps)
       for (RegisterIndex reg : step.outputs)
-        if (tasks.registers[static_cast<size_t>(reg)].attr.has_windows()) return true;
+        if (tasks.registers[reg].attr.has_windows()) return true;
   return false;
 }
 
@@ -110,7 +115,9 @@ TEST(HaloForms, RandomProgramsComputeWhatTheSerialProgramComputes) {
     options.seed = 40000;
     options.faults.halos.form = form;
     options.on_failure = [&](const FuzzFinding& finding) { failures += to_text(finding) + "\n"; };
-    options.faults.tamper = [&](TaskGraph& tasks) { computed += makes_windows(tasks) ? 1 : 0; };  // looks, and plants nothing
+    options.faults.tamper = [&](TaskGraph& tasks) {
+      computed += makes_windows(tasks) ? 1 : 0;
+    };  // looks, and plants nothing
     run_cases(options);
     EXPECT_EQ(failures, "");
     if (form == HaloForm::kExchange)

@@ -1,4 +1,5 @@
-// An lstm over time, with its gradients: the loop against its cells one after the other, and divided against the judge.
+// An lstm over time, with its gradients: the loop against its cells one after the other, and
+// divided against the judge.
 #include "model/over_time.h"
 
 #include <gtest/gtest.h>
@@ -14,17 +15,21 @@ namespace {
 
 constexpr int64_t kBatch = 4, kPlaces = 3, kIn = 3, kWidth = 6, kGates = 4;
 
-/// State h, c [B, H]; captured w[I, 4, H], u[H, 4, H]: the gates are a dim of their own, so that the width can be divided.
-std::vector<ValueId> lstm(Builder& builder, ValueId x, const std::vector<ValueId>& state, const std::vector<ValueId>& captured) {
+/// State h, c [B, H]; captured w[I, 4, H], u[H, 4, H]: the gates are a dim of their own, so that
+/// the width can be divided.
+std::vector<ValueId> lstm(Builder& builder, ValueId x, const std::vector<ValueId>& state,
+                          const std::vector<ValueId>& captured) {
   const ValueId from_x = builder.dot(x, captured[0], "bi,igh->bgh");
   const ValueId from_h = builder.dot(state[0], captured[1], "bk,kgh->bgh");
   const ValueId gates = builder.add(from_x, from_h);
   const auto gate = [&](int64_t index, std::string_view bend) {
-    const ValueId part = builder.slice(gates, {0, index, 0}, {kBatch, index + 1, kWidth}, {1, 1, 1});
+    const ValueId part =
+        builder.slice(gates, {0, index, 0}, {kBatch, index + 1, kWidth}, {1, 1, 1});
     const ValueId row = builder.reshape(part, {kBatch, kWidth});
     return builder.unary(bend, row);
   };
-  const ValueId in = gate(0, "logistic"), forget = gate(1, "logistic"), out = gate(2, "logistic"), candidate = gate(3, "tanh");
+  const ValueId in = gate(0, "logistic"), forget = gate(1, "logistic"), out = gate(2, "logistic"),
+                candidate = gate(3, "tanh");
   const ValueId kept = builder.mul(forget, state[1]);
   const ValueId taken = builder.mul(in, candidate);
   const ValueId c = builder.add(kept, taken);
@@ -32,7 +37,8 @@ std::vector<ValueId> lstm(Builder& builder, ValueId x, const std::vector<ValueId
   return {builder.mul(out, bent), c};
 }
 
-OverTime unrolled(Builder& builder, ValueId x, std::vector<ValueId> state, const std::vector<ValueId>& captured) {
+OverTime unrolled(Builder& builder, ValueId x, std::vector<ValueId> state,
+                  const std::vector<ValueId>& captured) {
   std::vector<ValueId> rows;
   for (int64_t t = 0; t < kPlaces; ++t) {
     const ValueId part = builder.slice(x, {0, t, 0}, {kBatch, t + 1, kIn}, {1, 1, 1});
@@ -43,28 +49,36 @@ OverTime unrolled(Builder& builder, ValueId x, std::vector<ValueId> state, const
   return {builder.concat(rows, 1), state};
 }
 
-/// The sum of the squares of all outputs and of the last c; outputs loss and gradient0 to gradient4, of x, w, u, h and c.
+/// The sum of the squares of all outputs and of the last c; outputs loss and gradient0 to
+/// gradient4, of x, w, u, h and c.
 Graph trained(bool in_a_loop) {
   Graph graph;
   Builder builder(graph);
   const ValueId x = builder.input("x", {DType::kF32, {kBatch, kPlaces, kIn}});
   const ValueId h = builder.input("h", {DType::kF32, {kBatch, kWidth}});
   const ValueId c = builder.input("c", {DType::kF32, {kBatch, kWidth}});
-  const ValueId w = builder.variable("w", {DType::kF32, {kIn, kGates, kWidth}}, Initializer::normal(0, 0.5));
-  const ValueId u = builder.variable("u", {DType::kF32, {kWidth, kGates, kWidth}}, Initializer::normal(0, 0.5));
-  const OverTime run = in_a_loop ? over_time(builder, x, {h, c}, {w, u}, lstm) : unrolled(builder, x, {h, c}, {w, u});
-  const ValueId outputs = builder.mul(run.outputs, run.outputs), last = builder.mul(run.state[1], run.state[1]);
-  const ValueId of_outputs = builder.reduce_sum(outputs, {0, 1, 2}), of_last = builder.reduce_sum(last, {0, 1});
+  const ValueId w =
+      builder.variable("w", {DType::kF32, {kIn, kGates, kWidth}}, Initializer::normal(0, 0.5));
+  const ValueId u =
+      builder.variable("u", {DType::kF32, {kWidth, kGates, kWidth}}, Initializer::normal(0, 0.5));
+  const OverTime run = in_a_loop ? over_time(builder, x, {h, c}, {w, u}, lstm)
+                                 : unrolled(builder, x, {h, c}, {w, u});
+  const ValueId outputs = builder.mul(run.outputs, run.outputs),
+                last = builder.mul(run.state[1], run.state[1]);
+  const ValueId of_outputs = builder.reduce_sum(outputs, {0, 1, 2}),
+                of_last = builder.reduce_sum(last, {0, 1});
   const ValueId loss = builder.add(of_outputs, of_last, "loss");
   graph.add_output("loss", loss);
   const std::vector<ValueId> gradients = differentiate(builder, loss, {x, w, u, h, c});
-  for (size_t i = 0; i < gradients.size(); ++i) graph.add_output("gradient" + std::to_string(i), gradients[i]);
+  for (size_t i = 0; i < gradients.size(); ++i)
+    graph.add_output("gradient" + std::to_string(i), gradients[i]);
   return graph;
 }
 
 ReferenceTensor waves(const Shape& shape) {
   ReferenceTensor tensor{{DType::kF32, shape}, {}};
-  for (int64_t i = 0; i < element_count(shape); ++i) tensor.values.push_back(std::sin(static_cast<double>(i)));
+  for (int64_t i = 0; i < element_count(shape); ++i)
+    tensor.values.push_back(std::sin(static_cast<double>(i)));
   return tensor;
 }
 
@@ -92,12 +106,14 @@ struct Division {
 
 TEST(OverTimeGradient, RunsUnderDataAndTensorParallelPlansAndInMicroBatches) {
   const std::vector<Mark> rows{shard_tensor("x", "P(\"dp\")")};
-  const std::vector<Mark> width{shard_tensor("w", "P(None, None, \"tp\")"), shard_tensor("u", "P(None, None, \"tp\")")};
+  const std::vector<Mark> width{shard_tensor("w", "P(None, None, \"tp\")"),
+                                shard_tensor("u", "P(None, None, \"tp\")")};
   std::vector<Mark> both = rows;
   both.insert(both.end(), width.begin(), width.end());
   for (const auto& [mesh, marks, micro_batches] :
-       {Division{"dp=1", {}, 1}, Division{"dp=3", rows, 1}, Division{"tp=2", width, 1}, Division{"tp=4", width, 1},
-        Division{"dp=2 tp=2", both, 1}, Division{"dp=2", rows, 2}, Division{"dp=2 tp=2", both, 2}}) {
+       {Division{"dp=1", {}, 1}, Division{"dp=3", rows, 1}, Division{"tp=2", width, 1},
+        Division{"tp=4", width, 1}, Division{"dp=2 tp=2", both, 1}, Division{"dp=2", rows, 2},
+        Division{"dp=2 tp=2", both, 2}}) {
     FuzzCase given;
     given.seed = 7;
     given.graph = trained(true);
@@ -111,14 +127,16 @@ TEST(OverTimeGradient, RunsUnderDataAndTensorParallelPlansAndInMicroBatches) {
   }
 }
 
-// The results alone would agree, too, where each process computes all: the state of the cell is divided.
+// The results alone would agree, too, where each process computes all: the state of the cell is
+// divided.
 TEST(OverTimeGradient, DividesTheStateOfTheCell) {
   const MeshPtr mesh = std::make_shared<const ProcessMesh>(parse_mesh("dp=2 tp=2"));
   const Graph graph = trained(true);
   const ShardedGraph sharded =
-      propagate(graph, one_mesh(mesh), {shard_tensor("x", "P(\"dp\")"), shard_tensor("w", "P(None, None, \"tp\")")});
+      propagate(graph, one_mesh(mesh),
+                {shard_tensor("x", "P(\"dp\")"), shard_tensor("w", "P(None, None, \"tp\")")});
   const ValueId last = *graph.find_value("time:3");
-  EXPECT_EQ(tessera::to_text(graph.type(last), sharded.values[static_cast<size_t>(last.index)]), "f32[4@dp, 6@tp]");
+  EXPECT_EQ(tessera::to_text(graph.type(last), sharded.values[last.index]), "f32[4@dp, 6@tp]");
 }
 
 }  // namespace

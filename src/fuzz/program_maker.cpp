@@ -10,7 +10,8 @@ namespace tessera::fuzz {
 namespace {
 
 constexpr int64_t kMostElements = 400;
-// A few programs are wider than one vector of every kernel, and have sums that are reduced and gathered in two rounds.
+// A few programs are wider than one vector of every kernel, and have sums that are reduced and
+// gathered in two rounds.
 constexpr int64_t kMostElementsOfWide = 4000;
 constexpr double kWidePrograms = 0.06;
 constexpr double kExactLimit = 6;  // of one value: products of several stay far below 2^24
@@ -58,7 +59,8 @@ Known ProgramMaker::new_input(const TensorType& type) {
 Known ProgramMaker::new_input(const TensorType& type, const Fill& fill) {
   // What micro-batches cannot divide is kept from step to step.
   const bool divides = type.shape.empty() || type.shape[0] % micro_batches_ == 0;
-  const ValueId id = divides ? builder_.input("in", type) : builder_.variable("kept", type, Initializer::constant(0), false);
+  const ValueId id = divides ? builder_.input("in", type)
+                             : builder_.variable("kept", type, Initializer::constant(0), false);
   fills_[graph_.value(id).name] = fill;
   const Known x{id, {fill.low, fill.high}, fill.whole, false};
   add(x);
@@ -68,7 +70,8 @@ Known ProgramMaker::new_input(const TensorType& type, const Fill& fill) {
 Known ProgramMaker::new_variable(const TensorType& type) {
   const Fill fill = random_fill(type.dtype);
   Initializer initializer = Initializer::constant(static_cast<double>(dice_.between(0, 1)));
-  if (type.dtype == DType::kF32 && !exact_) initializer = dice_.chance(0.5) ? Initializer::normal(0, 0.5) : Initializer::uniform(-1, 1);
+  if (type.dtype == DType::kF32 && !exact_)
+    initializer = dice_.chance(0.5) ? Initializer::normal(0, 0.5) : Initializer::uniform(-1, 1);
   const ValueId id = builder_.variable("w", type, initializer, type.dtype == DType::kF32);
   Known x{id, {-3, 3}, type.dtype != DType::kF32 || exact_, type.dtype == DType::kF32};
   if (exact_ || type.dtype != DType::kF32) {
@@ -89,22 +92,24 @@ ValueId ProgramMaker::step() {
 bool ProgramMaker::add(const Known& x) {
   if (element_count(shape(x)) > most_elements_ || shape(x).size() > 5) return false;
   const double limit = exact_ ? kExactLimit : kGeneralLimit;
-  const bool wild = type(x).dtype != DType::kBool && x.bounds.magnitude() > limit * (type(x).dtype == DType::kI32 ? 4 : 1);
+  const bool wild = type(x).dtype != DType::kBool &&
+                    x.bounds.magnitude() > limit * (type(x).dtype == DType::kI32 ? 4 : 1);
   // A squeeze is not linear: where all results got one, no partial sum would be passed on.
   const bool stays = !wild || (x.bounds.magnitude() < limit * kRoom && dice_.chance(0.5));
   pool_.push_back(stays ? x : squeezed(x, limit));
   return true;
 }
 
-Known ProgramMaker::make(std::string_view kind, const std::vector<Known>& inputs, Attributes attributes, Bounds bounds, bool whole,
-                         bool flows) {
+Known ProgramMaker::make(std::string_view kind, const std::vector<Known>& inputs,
+                         Attributes attributes, Bounds bounds, bool whole, bool flows) {
   std::vector<ValueId> ids;
   bool trained = false;
   for (const Known& input : inputs) {
     ids.push_back(input.id);
     trained = trained || input.trained;
   }
-  return {builder_.op1(kind, std::move(ids), std::move(attributes)), bounds, whole, trained && flows};
+  return {builder_.op1(kind, std::move(ids), std::move(attributes)), bounds, whole,
+          trained && flows};
 }
 
 Known ProgramMaker::squeezed(const Known& x, double limit) {
@@ -117,19 +122,24 @@ Known ProgramMaker::squeezed(const Known& x, double limit) {
     if (dice_.chance(0.3)) return make("tanh", {x}, {}, {-1, 1}, false);
     if (dice_.chance(0.5)) {
       const double scale = limit / x.bounds.magnitude();
-      return make("mul_scalar", {x}, {{"value", scale}}, {x.bounds.low * scale, x.bounds.high * scale}, false);
+      return make("mul_scalar", {x}, {{"value", scale}},
+                  {x.bounds.low * scale, x.bounds.high * scale}, false);
     }
   }
   const Known above =
-      make("max_scalar", {x}, {{"value", -limit}}, {std::max(x.bounds.low, -limit), std::max(x.bounds.high, -limit)}, x.whole);
-  return make("min_scalar", {above}, {{"value", limit}}, {std::min(above.bounds.low, limit), std::min(above.bounds.high, limit)}, x.whole);
+      make("max_scalar", {x}, {{"value", -limit}},
+           {std::max(x.bounds.low, -limit), std::max(x.bounds.high, -limit)}, x.whole);
+  return make("min_scalar", {above}, {{"value", limit}},
+              {std::min(above.bounds.low, limit), std::min(above.bounds.high, limit)}, x.whole);
 }
 
 Known ProgramMaker::any_of_rank(DType dtype, int least, int most) {
   std::vector<Known> fitting;
   for (const Known& x : pool_)
-    if (type(x).dtype == dtype && shape(x).size() >= least && shape(x).size() <= most) fitting.push_back(x);
-  if (fitting.empty() || dice_.chance(0.05)) return new_input({dtype, random_shape(least, std::min(most, 4))});
+    if (type(x).dtype == dtype && shape(x).size() >= least && shape(x).size() <= most)
+      fitting.push_back(x);
+  if (fitting.empty() || dice_.chance(0.05))
+    return new_input({dtype, random_shape(least, std::min(most, 4))});
   // The youngest makes chains, along which partial sums are passed on; old ones make branches.
   if (dice_.chance(0.4)) return fitting.back();
   return dice_.pick(fitting);
@@ -168,19 +178,20 @@ Known ProgramMaker::positive(const Known& x) {
   if (x.bounds.low >= 0.25 && x.bounds.high <= 16) return x;
   const Known small = squeezed(x, 3);
   const double most = small.bounds.magnitude();
-  const Known above =
-      dice_.chance(0.5) ? make("square", {small}, {}, {0, most * most}, false) : make("logistic", {small}, {}, {0, 1}, false);
+  const Known above = dice_.chance(0.5) ? make("square", {small}, {}, {0, most * most}, false)
+                                        : make("logistic", {small}, {}, {0, 1}, false);
   return make("add_scalar", {above}, {{"value", 0.5}}, {0.5, above.bounds.high + 0.5}, false);
 }
 
-/// The element at the origin as a scalar, or x with as many dims as wanted: the leading ones merged into one, or new ones of extent 1 in
-/// front.
+/// The element at the origin as a scalar, or x with as many dims as wanted: the leading ones merged
+/// into one, or new ones of extent 1 in front.
 Known ProgramMaker::with_rank(const Known& x, int rank) {
   const Shape from = shape(x);
   if (from.size() == rank) return x;
   if (rank == 0) {
     const std::vector<int64_t> zeros(static_cast<size_t>(from.size()), 0), ones(zeros.size(), 1);
-    const Known first = make("slice", {x}, {{"start", zeros}, {"limit", ones}, {"stride", ones}}, x.bounds, x.whole);
+    const Known first = make("slice", {x}, {{"start", zeros}, {"limit", ones}, {"stride", ones}},
+                             x.bounds, x.whole);
     return make("reshape", {first}, {{"shape", std::vector<int64_t>{}}}, x.bounds, x.whole);
   }
   Shape wanted = Dims::filled(std::max(rank - from.size(), 0), 1);
@@ -204,7 +215,9 @@ Known ProgramMaker::fitted(const Known& x, const Shape& wanted) {
     if (cut[d] == 1 && dice_.chance(0.7)) grown[d] = 1;  // broadcast at the end
   }
   const std::vector<int64_t> zeros(rank, 0), ones(rank, 1);
-  if (cut != shape(y)) y = make("slice", {y}, {{"start", zeros}, {"limit", list(cut)}, {"stride", ones}}, y.bounds, y.whole);
+  if (cut != shape(y))
+    y = make("slice", {y}, {{"start", zeros}, {"limit", list(cut)}, {"stride", ones}}, y.bounds,
+             y.whole);
   if (grown != cut)
     y = make("pad", {y}, {{"low", zeros}, {"shape", list(grown)}, {"value", 0.0}},
              {std::min(y.bounds.low, 0.0), std::max(y.bounds.high, 0.0)}, y.whole);

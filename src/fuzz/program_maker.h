@@ -1,4 +1,5 @@
-// How a random program grows: a pool of values that may be used, with what is known of them, and recipes that add ops. Not for other rooms.
+// How a random program grows: a pool of values that may be used, with what is known of them, and
+// recipes that add ops. Not for other rooms.
 #pragma once
 
 #include <algorithm>
@@ -27,18 +28,21 @@ struct Bounds {
 template <typename Op>
 Bounds corners(const Bounds& x, const Bounds& y, Op op) {
   const double c[] = {op(x.low, y.low), op(x.low, y.high), op(x.high, y.low), op(x.high, y.high)};
-  return {*std::min_element(std::begin(c), std::end(c)), *std::max_element(std::begin(c), std::end(c))};
+  return {*std::min_element(std::begin(c), std::end(c)),
+          *std::max_element(std::begin(c), std::end(c))};
 }
 
 /// A value that later ops may use.
 struct Known {
   ValueId id;
   Bounds bounds;
-  bool whole = false;    // holds whole numbers, and rounding cannot make them others: fit for ops that jump
+  bool whole =
+      false;  // holds whole numbers, and rounding cannot make them others: fit for ops that jump
   bool trained = false;  // a gradient flows from it to a variable
 };
 
-/// What a recipe works with. A value that it adds is kept tame: large ones are squeezed by one more op.
+/// What a recipe works with. A value that it adds is kept tame: large ones are squeezed by one more
+/// op.
 class ProgramMaker {
  public:
   /// With several micro-batches dim 0 of every input is a multiple of their number.
@@ -67,11 +71,13 @@ class ProgramMaker {
   Known new_input(const TensorType& type);
   Known new_input(const TensorType& type, const Fill& fill);
   Known new_variable(const TensorType& type);
-  /// x with the elements that fit into `shape`, zeros elsewhere: by reshape, slice, pad and broadcast.
+  /// x with the elements that fit into `shape`, zeros elsewhere: by reshape, slice, pad and
+  /// broadcast.
   Known fitted(const Known& x, const Shape& shape);
 
   /// The result of `kind`; it is trained when an operand is and `flows`.
-  Known make(std::string_view kind, const std::vector<Known>& inputs, Attributes attributes, Bounds bounds, bool whole, bool flows = true);
+  Known make(std::string_view kind, const std::vector<Known>& inputs, Attributes attributes,
+             Bounds bounds, bool whole, bool flows = true);
   /// Makes a value available to later ops. False when it has too many elements.
   bool add(const Known& x);
 

@@ -25,8 +25,8 @@ class MarkMaker {
 
   std::vector<Mark> make() {
     const double sources = dice_.pick(std::vector<double>{0.3, 0.6, 0.9});
-    const double others =
-        micro_batches_ > 1 ? dice_.pick(std::vector<double>{0.0, 0.0, 0.02}) : dice_.pick(std::vector<double>{0.0, 0.05, 0.2});
+    const double others = micro_batches_ > 1 ? dice_.pick(std::vector<double>{0.0, 0.0, 0.02})
+                                             : dice_.pick(std::vector<double>{0.0, 0.05, 0.2});
     for (int i = 0; i < static_cast<int>(graph_.values().size()); ++i)
       if (dice_.chance(graph_.value({i}).producer.index < 0 ? sources : others)) mark_value({i});
     for (int i = 0; i < static_cast<int>(graph_.ops().size()); ++i)
@@ -37,26 +37,29 @@ class MarkMaker {
 
  private:
   int group_of(int value) {
-    while (group_[static_cast<size_t>(value)] != value) value = group_[static_cast<size_t>(value)];
+    while (group_[value] != value) value = group_[value];
     return value;
   }
-  void join_groups(int a, int b) { group_[static_cast<size_t>(group_of(a))] = group_of(b); }
+  void join_groups(int a, int b) { group_[group_of(a)] = group_of(b); }
 
   const ProcessMesh& mesh_of(const std::vector<int>& list, int index) const {
-    return *meshes_[static_cast<size_t>(list[static_cast<size_t>(index)])].mesh;
+    return *meshes_[list[index]].mesh;
   }
 
-  /// The ops from one on run on the next mesh, and so on; some ops, inputs and variables are elsewhere.
+  /// The ops from one on run on the next mesh, and so on; some ops, inputs and variables are
+  /// elsewhere.
   void mark_stages() {
     const auto count = static_cast<int64_t>(meshes_.size());
     const double elsewhere = dice_.pick(std::vector<double>{0.0, 0.0, 0.1, 0.4});
     const int forward =
-        static_cast<int>(std::count_if(graph_.ops().begin(), graph_.ops().end(), [](const Op& op) { return op.role == Role::kForward; }));
+        static_cast<int>(std::count_if(graph_.ops().begin(), graph_.ops().end(),
+                                       [](const Op& op) { return op.role == Role::kForward; }));
     for (const Op& op : graph_.ops()) {
       const int64_t place = graph_.find_op(op.name)->index;
       if (op.role != Role::kForward || dice_.chance(0.2)) continue;
-      const int64_t stage_index = dice_.chance(elsewhere) ? dice_.below(count) : place * count / std::max(forward, 1);
-      marks_.push_back(stage(op.name, meshes_[static_cast<size_t>(std::min(stage_index, count - 1))].name, "case"));
+      const int64_t stage_index =
+          dice_.chance(elsewhere) ? dice_.below(count) : place * count / std::max(forward, 1);
+      marks_.push_back(stage(op.name, meshes_[std::min(stage_index, count - 1)].name, "case"));
     }
     for (const Value& value : graph_.values())
       if (value.producer.index < 0 && dice_.chance(elsewhere))
@@ -64,7 +67,8 @@ class MarkMaker {
   }
 
   /// Each axis to one of `count` places or to none.
-  std::vector<std::vector<int>> scatter_axes(const ProcessMesh& mesh, int count, const std::vector<bool>& allowed) {
+  std::vector<std::vector<int>> scatter_axes(const ProcessMesh& mesh, int count,
+                                             const std::vector<bool>& allowed) {
     std::vector<std::vector<int>> places(static_cast<size_t>(count));
     std::vector<int> axes;
     for (int axis = 0; axis < mesh.axis_count(); ++axis) axes.push_back(axis);
@@ -78,8 +82,8 @@ class MarkMaker {
   }
 
   void mark_value(ValueId id) {
-    if (marked_[static_cast<size_t>(group_of(id.index))]) return;
-    marked_[static_cast<size_t>(group_of(id.index))] = true;
+    if (marked_[group_of(id.index)]) return;
+    marked_[group_of(id.index)] = true;
     const int rank = graph_.type(id).shape.size();
     const ProcessMesh& mesh = mesh_of(assignment_.values, id.index);
     const std::string& axis = dice_.pick(mesh.axes());
@@ -104,12 +108,15 @@ class MarkMaker {
     const std::vector<int>& set = dice_.pick(rule.linear);
     std::vector<std::string> inputs;
     for (int i = 0; i < static_cast<int>(op.inputs.size()); ++i)
-      inputs.push_back(std::find(set.begin(), set.end(), i) != set.end() ? axis + ": Partial(sum)" : "P()");
+      inputs.push_back(std::find(set.begin(), set.end(), i) != set.end() ? axis + ": Partial(sum)"
+                                                                         : "P()");
     marks_.push_back(shard_op(op.name, "[" + join(inputs, ", ") + "]", "case"));
   }
 
-  /// A mark names axes only: where an input has windows or chunks it may mean other factors, of which one excludes another.
-  static bool can_be_marked(const OpView& op, const ShardingRule& rule, const OpSharding& sharding) {
+  /// A mark names axes only: where an input has windows or chunks it may mean other factors, of
+  /// which one excludes another.
+  static bool can_be_marked(const OpView& op, const ShardingRule& rule,
+                            const OpSharding& sharding) {
     std::vector<DistAttr> inputs;
     for (size_t i = 0; i < op.inputs.size(); ++i) {
       inputs.push_back(input_attr(op, rule, sharding, static_cast<int>(i)));
@@ -127,7 +134,7 @@ class MarkMaker {
   void mark_op(OpId id) {
     const Op& op = graph_.op(id);
     if (op.inputs.empty()) return;
-    const MeshPtr& mesh_pointer = meshes_[static_cast<size_t>(assignment_.ops[static_cast<size_t>(id.index)])].mesh;
+    const MeshPtr& mesh_pointer = meshes_[assignment_.ops[id.index]].mesh;
     const ProcessMesh& mesh = *mesh_pointer;
     const OpView seen = view(graph_, op);
     const ShardingRule rule = rule_of(*seen.definition, seen);
@@ -140,12 +147,14 @@ class MarkMaker {
     OpSharding sharding = OpSharding::replicated(mesh_pointer, rule);
     const auto axes_of_factors = scatter_axes(mesh, static_cast<int>(rule.factors.size()), allowed);
     for (size_t f = 0; f < axes_of_factors.size(); ++f)
-      if (sharding.may_divide(rule, static_cast<int>(f))) sharding.factor_axes[f] = axes_of_factors[f];
+      if (sharding.may_divide(rule, static_cast<int>(f)))
+        sharding.factor_axes[f] = axes_of_factors[f];
     if (!can_be_marked(seen, rule, sharding)) return;
     std::vector<std::string> inputs;
     for (size_t i = 0; i < op.inputs.size(); ++i) {
       std::vector<std::vector<int>> axes;
-      for (const DimSharding& dim : input_attr(seen, rule, sharding, static_cast<int>(i)).dims) axes.push_back(dim.axes);
+      for (const DimSharding& dim : input_attr(seen, rule, sharding, static_cast<int>(i)).dims)
+        axes.push_back(dim.axes);
       inputs.push_back(spec_text(mesh, axes));
     }
     marks_.push_back(shard_op(op.name, "[" + join(inputs, ", ") + "]", "case"));
@@ -167,7 +176,7 @@ std::string spec_text(const ProcessMesh& mesh, const std::vector<std::vector<int
   std::vector<std::string> entries;
   for (const auto& axes : dim_axes) {
     std::vector<std::string> names;
-    for (int axis : axes) names.push_back("\"" + mesh.axes()[static_cast<size_t>(axis)] + "\"");
+    for (int axis : axes) names.push_back("\"" + mesh.axes()[axis] + "\"");
     if (names.empty())
       entries.emplace_back("None");
     else
@@ -182,17 +191,20 @@ Meshes random_meshes(uint64_t seed) {
     const char* shape;
     Rank first;
   };
-  static const std::vector<std::vector<Place>> kSingle{{{"all", "x=1 y=2", 0}},     {{"all", "x=2", 0}},     {{"all", "x=2 y=2", 0}},
-                                                       {{"all", "x=2 y=2", 0}},     {{"all", "x=2 y=3", 0}}, {{"all", "x=1 y=5", 0}},
-                                                       {{"all", "x=2 y=2 z=2", 0}}, {{"all", "x=4", 0}},     {{"all", "x=3", 0}}};
-  // Stages side by side, of other shapes and axes, and one that shares its processes with the others.
-  static const std::vector<std::vector<Place>> kStages{{{"first", "x=2", 0}, {"last", "x=2", 2}},
-                                                       {{"first", "x=2 y=2", 0}, {"last", "x=2", 4}},
-                                                       {{"first", "x=3", 0}, {"last", "z=2", 3}},
-                                                       {{"first", "x=1", 0}, {"last", "x=1", 1}},
-                                                       {{"first", "x=2", 0}, {"last", "x=2 y=2", 0}},
-                                                       {{"first", "x=2", 0}, {"middle", "y=2", 2}, {"last", "x=2 y=2", 0}},
-                                                       {{"first", "x=2", 0}, {"middle", "x=3", 2}, {"last", "x=1", 5}}};
+  static const std::vector<std::vector<Place>> kSingle{
+      {{"all", "x=1 y=2", 0}},     {{"all", "x=2", 0}},     {{"all", "x=2 y=2", 0}},
+      {{"all", "x=2 y=2", 0}},     {{"all", "x=2 y=3", 0}}, {{"all", "x=1 y=5", 0}},
+      {{"all", "x=2 y=2 z=2", 0}}, {{"all", "x=4", 0}},     {{"all", "x=3", 0}}};
+  // Stages side by side, of other shapes and axes, and one that shares its processes with the
+  // others.
+  static const std::vector<std::vector<Place>> kStages{
+      {{"first", "x=2", 0}, {"last", "x=2", 2}},
+      {{"first", "x=2 y=2", 0}, {"last", "x=2", 4}},
+      {{"first", "x=3", 0}, {"last", "z=2", 3}},
+      {{"first", "x=1", 0}, {"last", "x=1", 1}},
+      {{"first", "x=2", 0}, {"last", "x=2 y=2", 0}},
+      {{"first", "x=2", 0}, {"middle", "y=2", 2}, {"last", "x=2 y=2", 0}},
+      {{"first", "x=2", 0}, {"middle", "x=3", 2}, {"last", "x=1", 5}}};
   Dice dice(seed, "mesh");
   Meshes meshes;
   for (const Place& place : dice.pick(dice.chance(0.25) ? kStages : kSingle))
@@ -200,11 +212,13 @@ Meshes random_meshes(uint64_t seed) {
   return meshes;
 }
 
-std::vector<Mark> random_marks(uint64_t seed, const Graph& graph, const Meshes& meshes, int64_t micro_batches) {
+std::vector<Mark> random_marks(uint64_t seed, const Graph& graph, const Meshes& meshes,
+                               int64_t micro_batches) {
   return MarkMaker(seed, graph, meshes, micro_batches).make();
 }
 
-/// Any schedule; for some that want several stages on the same processes, such stages: in turn, or in a V.
+/// Any schedule; for some that want several stages on the same processes, such stages: in turn, or
+/// in a V.
 void draw_schedule(uint64_t seed, FuzzCase& result) {
   constexpr double kFolded = 0.4;
   Dice dice(seed, "schedule");
@@ -213,24 +227,31 @@ void draw_schedule(uint64_t seed, FuzzCase& result) {
   result.schedule = dice.pick(kinds);
   if (!dice.chance(kFolded)) return;
   const bool v = result.schedule != PipelineKind::kInterleaved;
-  const std::vector<Rank> places = v ? std::vector<Rank>{0, 1, 1, 0} : std::vector<Rank>{0, 1, 0, 1};
+  const std::vector<Rank> places =
+      v ? std::vector<Rank>{0, 1, 1, 0} : std::vector<Rank>{0, 1, 0, 1};
   result.meshes.clear();
   for (size_t i = 0; i < places.size(); ++i)
-    result.meshes.push_back({"part" + std::to_string(i), consecutive_mesh(parse_mesh("x=1"), places[i])});
+    result.meshes.push_back(
+        {"part" + std::to_string(i), consecutive_mesh(parse_mesh("x=1"), places[i])});
 }
 
-/// Some cases compute on fake devices: all of them, or of stages that share no process each or none. What runs regions stays on hosts.
+/// Some cases compute on fake devices: all of them, or of stages that share no process each or
+/// none. What runs regions stays on hosts.
 void draw_devices(uint64_t seed, FuzzCase& result) {
   constexpr double kOnDevices = 0.2;
   const auto has_regions = [](const Op& op) { return !op.regions.empty(); };
   Dice dice(seed, "devices");
-  if (!dice.chance(kOnDevices) || std::any_of(result.graph.ops().begin(), result.graph.ops().end(), has_regions)) return;
+  if (!dice.chance(kOnDevices) ||
+      std::any_of(result.graph.ops().begin(), result.graph.ops().end(), has_regions))
+    return;
   std::set<Rank> seen;
   bool are_apart = true;
   for (const NamedMesh& mesh : result.meshes)
-    for (Rank process : mesh.mesh->processes()) are_apart = seen.insert(process).second && are_apart;
+    for (Rank process : mesh.mesh->processes())
+      are_apart = seen.insert(process).second && are_apart;
   for (NamedMesh& mesh : result.meshes)
-    if (!are_apart || result.meshes.size() == 1 || dice.chance(0.5)) mesh.device = DeviceKind::kFake;
+    if (!are_apart || result.meshes.size() == 1 || dice.chance(0.5))
+      mesh.device = DeviceKind::kFake;
 }
 
 FuzzCase random_case(uint64_t seed) {
@@ -245,13 +266,15 @@ FuzzCase random_case(uint64_t seed) {
   if (result.micro_batches > 1) draw_schedule(seed, result);
   // Values that leave the range of their mode: another program of the same seed.
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
-    RandomProgram program = random_program(random_key(seed, "attempt " + std::to_string(attempt)), result.exact, result.micro_batches);
+    RandomProgram program = random_program(random_key(seed, "attempt " + std::to_string(attempt)),
+                                           result.exact, result.micro_batches);
     result.graph = std::move(program.graph);
     result.fills = std::move(program.fills);
     if (result.exact ? in_exact_subset(result) : is_tame(result)) {
       result.marks = random_marks(seed, result.graph, result.meshes, result.micro_batches);
       draw_devices(seed, result);
-      if (Dice stripes(seed, "stripes"); stripes.chance(0.9)) result.stripes = stripes.between(2, 3);
+      if (Dice stripes(seed, "stripes"); stripes.chance(0.9))
+        result.stripes = stripes.between(2, 3);
       return result;
     }
   }

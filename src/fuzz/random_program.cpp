@@ -14,8 +14,9 @@ namespace {
 class Cook {
  public:
   Cook() {
-    for (const auto family : {elementwise_recipes(), integer_recipes(), movement_recipes(), contraction_recipes(), dynamic_recipes(),
-                              spatial_recipes(), control_recipes()})
+    for (const auto family :
+         {elementwise_recipes(), integer_recipes(), movement_recipes(), contraction_recipes(),
+          dynamic_recipes(), spatial_recipes(), control_recipes()})
       for (const Recipe& recipe : family) {
         recipes_.push_back(&recipe);
         weights_ += recipe.weight;
@@ -37,8 +38,10 @@ class Cook {
 };
 
 void begin(ProgramMaker& maker) {
-  for (int64_t i = maker.dice().between(1, 3); i > 0; --i) maker.new_input({DType::kF32, maker.random_shape(1, 3)});
-  for (int64_t i = maker.dice().between(1, 3); i > 0; --i) maker.new_variable({DType::kF32, maker.random_shape(0, 3)});
+  for (int64_t i = maker.dice().between(1, 3); i > 0; --i)
+    maker.new_input({DType::kF32, maker.random_shape(1, 3)});
+  for (int64_t i = maker.dice().between(1, 3); i > 0; --i)
+    maker.new_variable({DType::kF32, maker.random_shape(0, 3)});
   if (maker.dice().chance(0.4)) maker.new_input({DType::kI32, maker.random_shape(0, 2)});
   if (maker.dice().chance(0.3)) maker.new_variable({DType::kI32, maker.random_shape(0, 2)});
   if (maker.dice().chance(0.2)) maker.new_variable({DType::kBool, maker.random_shape(1, 2)});
@@ -49,7 +52,8 @@ ValueId sum_of(ProgramMaker& maker, const Known& x) {
   std::iota(dims.begin(), dims.end(), 0);
   const ValueId sum = maker.builder().reduce_sum(x.id, dims);
   if (maker.exact()) return sum;
-  return maker.builder().mul_scalar(sum, 1.0 / static_cast<double>(std::max<int64_t>(element_count(maker.shape(x)), 1)));
+  return maker.builder().mul_scalar(
+      sum, 1.0 / static_cast<double>(std::max<int64_t>(element_count(maker.shape(x)), 1)));
 }
 
 /// A scalar through which gradients reach variables; none when no variable is in reach.
@@ -61,7 +65,8 @@ std::optional<ValueId> make_loss(ProgramMaker& maker) {
   std::optional<ValueId> loss;
   for (int64_t terms = maker.dice().between(1, maker.exact() ? 2 : 3); terms > 0; --terms) {
     const auto count = static_cast<int64_t>(trained.size());
-    const ValueId term = sum_of(maker, trained[static_cast<size_t>(std::max(maker.dice().below(count), maker.dice().below(count)))]);
+    const ValueId term =
+        sum_of(maker, trained[std::max(maker.dice().below(count), maker.dice().below(count))]);
     loss = loss ? maker.builder().add(*loss, term) : term;
   }
   maker.graph().add_output("loss", *loss);
@@ -84,16 +89,16 @@ void train_by_hand(ProgramMaker& maker, ValueId loss) {
   const std::vector<ValueId> gradients = differentiate(maker.builder(), loss, targets);
   maker.builder().derive(Role::kOptimizer, {});
   for (size_t i = 0; i < targets.size(); ++i) {
-    const ValueId next =
-        maker.exact() ? exact_step(maker.builder(), targets[i], gradients[i]) : small_step(maker.builder(), targets[i], gradients[i]);
+    const ValueId next = maker.exact() ? exact_step(maker.builder(), targets[i], gradients[i])
+                                       : small_step(maker.builder(), targets[i], gradients[i]);
     maker.graph().set_next(targets[i], next);
   }
 }
 
 void train_by_optimizer(ProgramMaker& maker, ValueId loss) {
   OptimizerConfig config;
-  config.kind = maker.dice().pick(
-      std::vector<OptimizerKind>{OptimizerKind::kSgd, OptimizerKind::kMomentum, OptimizerKind::kAdam, OptimizerKind::kAdamW});
+  config.kind = maker.dice().pick(std::vector<OptimizerKind>{
+      OptimizerKind::kSgd, OptimizerKind::kMomentum, OptimizerKind::kAdam, OptimizerKind::kAdamW});
   config.epsilon = 0.01;  // an update that a rounding error cannot turn round
   config.weight_decay = maker.dice().chance(0.5) ? 0.01 : 0;
   config.clip_norm = maker.dice().chance(0.4) ? 0.5 : 0;
@@ -102,7 +107,8 @@ void train_by_optimizer(ProgramMaker& maker, ValueId loss) {
   maker.fills()[std::string(kLearningRateInput)] = {false, 0.01, 0.1};
 }
 
-/// State that no gradient moves: it becomes any value of its type, such as another variable, or it trades places with one.
+/// State that no gradient moves: it becomes any value of its type, such as another variable, or it
+/// trades places with one.
 void move_other_state(ProgramMaker& maker) {
   Graph& graph = maker.graph();
   const std::vector<Variable> variables = graph.variables();
@@ -113,7 +119,8 @@ void move_other_state(ProgramMaker& maker) {
       if (graph.type({i}) == graph.type(variable.value)) fitting.push_back({i});
     const ValueId next = maker.dice().pick(fitting);
     graph.set_next(variable.value, next);
-    if (graph.variable_of(next) && next != variable.value && !graph.variable_of(next)->next && maker.dice().chance(0.5))
+    if (graph.variable_of(next) && next != variable.value && !graph.variable_of(next)->next &&
+        maker.dice().chance(0.5))
       graph.set_next(next, variable.value);
   }
 }

@@ -1,9 +1,10 @@
-// Recipes of While and If: regions of a few smooth ops, so that rounding changes little; predicates of whole numbers, which it cannot turn.
+// Recipes of While and If: regions of a few smooth ops, so that rounding changes little; predicates
+// of whole numbers, which it cannot turn.
 #include <algorithm>
 #include <numeric>
 
 #include "fuzz/program_maker.h"
-#include "ops/control.h"
+#include "ops/control/control.h"
 
 namespace tessera::fuzz {
 namespace {
@@ -21,7 +22,8 @@ std::vector<int64_t> all_dims(const Shape& shape) {
 /// Writes ops of a region.
 class RegionWriter {
  public:
-  RegionWriter(Dice& dice, Builder& region, std::vector<ValueId> readable) : dice_(dice), region_(region), readable_(std::move(readable)) {}
+  RegionWriter(Dice& dice, Builder& region, std::vector<ValueId> readable)
+      : dice_(dice), region_(region), readable_(std::move(readable)) {}
 
   /// One to three ops from x to a value of its type within [-kMostCarried, kMostCarried].
   ValueId chain(ValueId x) {
@@ -39,12 +41,16 @@ class RegionWriter {
   }
 
  private:
-  static std::string letters(int count) { return std::string("abcdefgh").substr(0, static_cast<size_t>(count)); }
+  static std::string letters(int count) {
+    return std::string("abcdefgh").substr(0, static_cast<size_t>(count));
+  }
 
   ValueId one_op(ValueId x) {
     const Shape shape = region_.shape(x);
     switch (dice_.below(6)) {
-      case 0: return region_.unary(dice_.pick(std::vector<std::string_view>{"tanh", "sin", "neg", "logistic"}), x);
+      case 0:
+        return region_.unary(
+            dice_.pick(std::vector<std::string_view>{"tanh", "sin", "neg", "logistic"}), x);
       case 1: return dice_.chance(0.5) ? region_.mul_scalar(x, 0.5) : region_.add_scalar(x, 0.25);
       case 2: return with_another(x);
       case 3: return shape.empty() ? with_another(x) : through_matrix(x);
@@ -82,7 +88,8 @@ class RegionWriter {
     std::vector<int64_t> others = all_dims(shape);
     std::erase(others, dim);
     const ValueId sum = region_.reduce_sum(x, {dim});
-    const ValueId mean = region_.mul_scalar(sum, 1.0 / static_cast<double>(std::max<int64_t>(shape[static_cast<int>(dim)], 1)));
+    const ValueId mean = region_.mul_scalar(
+        sum, 1.0 / static_cast<double>(std::max<int64_t>(shape[static_cast<int>(dim)], 1)));
     const ValueId wide = region_.broadcast(mean, shape, others);
     return region_.sub(x, wide);
   }
@@ -94,7 +101,7 @@ class RegionWriter {
     for (int a = 0; a < shape.size(); ++a)
       for (int b = a + 1; b < shape.size(); ++b)
         if (shape[a] == shape[b]) {
-          std::swap(order[static_cast<size_t>(a)], order[static_cast<size_t>(b)]);
+          std::swap(order[a], order[b]);
           return region_.transpose(x, order);
         }
     return with_another(x);
@@ -115,7 +122,8 @@ std::vector<ValueId> ids_of(const std::vector<Known>& list) {
 std::vector<Known> captured_for(ProgramMaker& maker, const Known& x) {
   std::vector<Known> captured;
   const Shape shape = maker.shape(x);
-  if (maker.dice().chance(0.6)) captured.push_back(maker.squeezed(maker.of_type(maker.type(x)), kMostCarried));
+  if (maker.dice().chance(0.6))
+    captured.push_back(maker.squeezed(maker.of_type(maker.type(x)), kMostCarried));
   if (!shape.empty() && maker.dice().chance(0.7)) {
     const int64_t last = shape[shape.size() - 1];
     captured.push_back(maker.squeezed(maker.of_type({DType::kF32, {last, last}}), kMostCarried));
@@ -134,14 +142,16 @@ Shape shape_of_sum(const Shape& shape) {
 }
 /// of values that a region gives
 Bounds bounds_of_sum(const Shape& shape) {
-  const double most = kMostCarried * kMostCarried * static_cast<double>(std::max<int64_t>(element_count(shape), 1));
+  const double most =
+      kMostCarried * kMostCarried * static_cast<double>(std::max<int64_t>(element_count(shape), 1));
   return {-most, most};
 }
 
 /// bool[]: is one of the whole numbers above `floor`?
 ValueId any_above(Builder& builder, ValueId whole, double floor) {
   const Shape shape = builder.shape(whole);
-  const ValueId top = shape.empty() ? whole : builder.reduce(ReduceOp::kMax, whole, all_dims(shape));
+  const ValueId top =
+      shape.empty() ? whole : builder.reduce(ReduceOp::kMax, whole, all_dims(shape));
   const ValueId bound = builder.constant({DType::kF32, {}}, floor);
   return builder.compare("gt", top, bound);
 }
@@ -149,29 +159,35 @@ ValueId any_above(Builder& builder, ValueId whole, double floor) {
 /// What ends a loop.
 enum class End { kMaxTrips, kCounter, kData };
 
-/// A While: x goes through a chain; a sum may be added up over the trips; whole numbers may count down until none is above 0.
+/// A While: x goes through a chain; a sum may be added up over the trips; whole numbers may count
+/// down until none is above 0.
 class RandomLoop {
  public:
   explicit RandomLoop(ProgramMaker& maker)
-      : maker_(maker), dice_(maker.dice()), end_(dice_.pick(std::vector{End::kMaxTrips, End::kCounter, End::kData})) {}
+      : maker_(maker),
+        dice_(maker.dice()),
+        end_(dice_.pick(std::vector{End::kMaxTrips, End::kCounter, End::kData})) {}
 
   bool cook() {
     const Known x = any_small(maker_);
     if (element_count(shape_of_sum(maker_.shape(x))) > maker_.most_elements()) return false;
     draw_operands(x);
-    const std::optional<int64_t> max_trips =
-        end_ == End::kMaxTrips || dice_.chance(0.6) ? std::optional(dice_.between(0, kMostTrips)) : std::nullopt;
+    const std::optional<int64_t> max_trips = end_ == End::kMaxTrips || dice_.chance(0.6)
+                                                 ? std::optional(dice_.between(0, kMostTrips))
+                                                 : std::nullopt;
     // Without a bound of the trips no gradient passes.
     const bool stops_before = !max_trips && dice_.chance(0.5);
     if (stops_before)
       for (auto* list : {&carried_, &captured_})
         for (Known& operand : *list) operand = maker_.still(operand);
     const Loop loop =
-        build_while(maker_.builder(), {.carried = ids_of(carried_),
-                                       .captured = ids_of(captured_),
-                                       .condition = condition(),
-                                       .body = [this](Builder& region, const RegionValues& values) { return body(region, values); },
-                                       .max_trips = max_trips});
+        build_while(maker_.builder(),
+                    {.carried = ids_of(carried_),
+                     .captured = ids_of(captured_),
+                     .condition = condition(),
+                     .body = [this](Builder& region,
+                                    const RegionValues& values) { return body(region, values); },
+                     .max_trips = max_trips});
     add_results(loop, max_trips.has_value());
     return true;
   }
@@ -200,8 +216,9 @@ class RandomLoop {
   RegionMaker condition() const {
     if (end_ == End::kMaxTrips) return nullptr;
     return [this](Builder& region, const RegionValues& values) {
-      return std::vector{end_ == End::kData ? any_above(region, values.carried[countdown_], 0)
-                                            : region.compare("lt", values.trip, values.captured[counter_])};
+      return std::vector{end_ == End::kData
+                             ? any_above(region, values.carried[countdown_], 0)
+                             : region.compare("lt", values.trip, values.captured[counter_])};
     };
   }
 
@@ -209,7 +226,8 @@ class RandomLoop {
     std::vector<ValueId> readable = values.captured, next = values.carried;
     readable.push_back(values.carried[0]);
     RegionWriter writer(dice_, region, readable);
-    next[0] = dice_.chance(0.2) ? one_of_two(region, values, readable) : writer.chain(values.carried[0]);
+    next[0] =
+        dice_.chance(0.2) ? one_of_two(region, values, readable) : writer.chain(values.carried[0]);
     if (sum_ > 0) {
       const ValueId addend = writer.sum_of(next[0]);
       next[sum_] = region.add(values.carried[sum_], addend);
@@ -221,12 +239,16 @@ class RandomLoop {
   /// An If in the loop: one trip goes another way.
   ValueId one_of_two(Builder& region, const RegionValues& values, std::vector<ValueId> readable) {
     std::rotate(readable.begin(), readable.end() - 1, readable.end());
-    const ValueId one = region.constant(kCount, static_cast<double>(dice_.between(0, kMostTrips - 1)));
+    const ValueId one =
+        region.constant(kCount, static_cast<double>(dice_.between(0, kMostTrips - 1)));
     const ValueId is_it = region.compare("eq", values.trip, one);
     const RegionMaker branch = [this](Builder& inner, const RegionValues& read) {
       return std::vector{RegionWriter(dice_, inner, read.captured).chain(read.captured[0])};
     };
-    return build_if(region, {.predicate = is_it, .captured = std::move(readable), .then_region = branch, .else_region = branch})[0];
+    return build_if(region, {.predicate = is_it,
+                             .captured = std::move(readable),
+                             .then_region = branch,
+                             .else_region = branch})[0];
   }
 
   void add_results(const Loop& loop, bool flows) {
@@ -237,7 +259,8 @@ class RandomLoop {
     for (size_t i = 0; i < carried_.size(); ++i) {
       Bounds bounds{-kMostCarried, kMostCarried};
       if (i == sum_ && sum_ > 0)
-        bounds = {-kMostCarried + kMostTrips * bounds_of_sum(shape_).low, kMostCarried + kMostTrips * bounds_of_sum(shape_).high};
+        bounds = {-kMostCarried + kMostTrips * bounds_of_sum(shape_).low,
+                  kMostCarried + kMostTrips * bounds_of_sum(shape_).high};
       if (i == countdown_ && countdown_ > 0) bounds = {-2 * kMostTrips, kMostTrips};
       Known result{loop.results[i], bounds, i == countdown_ && countdown_ > 0, trained};
       if (!flows) result = maker_.still(result);
@@ -278,13 +301,18 @@ bool cook_if(ProgramMaker& maker) {
     return [&, gives_zeros](Builder& region, const RegionValues& values) {
       RegionWriter writer(maker.dice(), region, values.captured);
       std::vector results{writer.chain(values.captured[0])};
-      if (sums) results.push_back(gives_zeros ? region.constant({DType::kF32, shape_of_sum(shape)}, 0) : writer.sum_of(results[0]));
+      if (sums)
+        results.push_back(gives_zeros ? region.constant({DType::kF32, shape_of_sum(shape)}, 0)
+                                      : writer.sum_of(results[0]));
       return results;
     };
   };
-  const std::vector<ValueId> results = build_if(
-      maker.builder(), {.predicate = predicate, .captured = ids_of(captured), .then_region = branch(false), .else_region = branch(zeros)});
-  const bool trained = std::any_of(captured.begin(), captured.end(), [](const Known& operand) { return operand.trained; });
+  const std::vector<ValueId> results = build_if(maker.builder(), {.predicate = predicate,
+                                                                  .captured = ids_of(captured),
+                                                                  .then_region = branch(false),
+                                                                  .else_region = branch(zeros)});
+  const bool trained = std::any_of(captured.begin(), captured.end(),
+                                   [](const Known& operand) { return operand.trained; });
   maker.add({results[0], {-kMostCarried, kMostCarried}, false, trained});
   if (sums) maker.add({results[1], bounds_of_sum(shape), false, trained});
   return true;

@@ -1,5 +1,5 @@
-// Recipes of ops whose places are operands, and of those along one dim: dynamic_slice, dynamic_update, take_along_dim, gather_nd and their
-// kin, orders, scans, grouped products.
+// Recipes of ops whose places are operands, and of those along one dim: dynamic_slice,
+// dynamic_update, take_along_dim, gather_nd and their kin, orders, scans, grouped products.
 #include <algorithm>
 
 #include "fuzz/program_maker.h"
@@ -8,7 +8,8 @@ namespace tessera::fuzz {
 namespace {
 
 DType random_dtype(ProgramMaker& maker) {
-  return maker.dice().pick(std::vector<DType>{DType::kF32, DType::kF32, DType::kF32, DType::kI32, DType::kBool});
+  return maker.dice().pick(
+      std::vector<DType>{DType::kF32, DType::kF32, DType::kF32, DType::kI32, DType::kBool});
 }
 
 /// From before the tensor to behind it, mostly inside.
@@ -42,19 +43,23 @@ bool cook_dynamic_slice(ProgramMaker& maker) {
   std::vector<Known> operands{x};
   operands.insert(operands.end(), window.starts.begin(), window.starts.end());
   const Bounds bounds{std::min(x.bounds.low, 0.0), std::max(x.bounds.high, 0.0)};
-  return maker.add(maker.make("dynamic_slice", operands, {{"dims", window.dims}, {"sizes", window.sizes}}, bounds, x.whole));
+  return maker.add(maker.make("dynamic_slice", operands,
+                              {{"dims", window.dims}, {"sizes", window.sizes}}, bounds, x.whole));
 }
 
 bool cook_dynamic_update(ProgramMaker& maker) {
   const Known x = maker.any_of_rank(random_dtype(maker), 1, 4);
   TensorType type = maker.type(x);
   const Window window = random_window(maker, type.shape);
-  for (size_t k = 0; k < window.dims.size(); ++k) type.shape[static_cast<int>(window.dims[k])] = window.sizes[k];
+  for (size_t k = 0; k < window.dims.size(); ++k)
+    type.shape[static_cast<int>(window.dims[k])] = window.sizes[k];
   const Known update = maker.of_type(type);
   std::vector<Known> operands{x, update};
   operands.insert(operands.end(), window.starts.begin(), window.starts.end());
-  const Bounds bounds{std::min(x.bounds.low, update.bounds.low), std::max(x.bounds.high, update.bounds.high)};
-  return maker.add(maker.make("dynamic_update", operands, {{"dims", window.dims}}, bounds, x.whole && update.whole));
+  const Bounds bounds{std::min(x.bounds.low, update.bounds.low),
+                      std::max(x.bounds.high, update.bounds.high)};
+  return maker.add(maker.make("dynamic_update", operands, {{"dims", window.dims}}, bounds,
+                              x.whole && update.whole));
 }
 
 /// Numbers of elements, from one before the first to one after the last.
@@ -75,7 +80,8 @@ bool cook_take_along_dim(ProgramMaker& maker) {
   shape[static_cast<int>(dim)] = maker.random_extent();
   if (element_count(shape) > maker.most_elements()) return false;
   const Known ids = random_ids(maker, extent, shape);
-  return maker.add(maker.make("take_along_dim", {x, ids}, {{"dim", dim}}, with_zero(x.bounds), x.whole));
+  return maker.add(
+      maker.make("take_along_dim", {x, ids}, {{"dim", dim}}, with_zero(x.bounds), x.whole));
 }
 
 bool cook_scatter_add_along_dim(ProgramMaker& maker) {
@@ -83,11 +89,14 @@ bool cook_scatter_add_along_dim(ProgramMaker& maker) {
   const Shape shape = maker.shape(updates);
   const int64_t dim = maker.dice().below(shape.size()), extent = maker.dice().between(1, 7);
   const Known ids = random_ids(maker, extent, shape);
-  const double most = updates.bounds.magnitude() * static_cast<double>(shape[static_cast<int>(dim)]);
-  return maker.add(maker.make("scatter_add_along_dim", {ids, updates}, {{"dim", dim}, {"extent", extent}}, {-most, most}, maker.exact()));
+  const double most =
+      updates.bounds.magnitude() * static_cast<double>(shape[static_cast<int>(dim)]);
+  return maker.add(maker.make("scatter_add_along_dim", {ids, updates},
+                              {{"dim", dim}, {"extent", extent}}, {-most, most}, maker.exact()));
 }
 
-/// A table, how many of its dims indices speak of, and the shapes of ids and updates that go with it.
+/// A table, how many of its dims indices speak of, and the shapes of ids and updates that go with
+/// it.
 struct Rows {
   int depth = 1;
   Shape ids, updates;
@@ -121,8 +130,10 @@ bool cook_scatter_nd(ProgramMaker& maker) {
   if (element_count(rows.updates) > maker.most_elements()) return false;
   const Known ids = random_ids(maker, largest_extent(type.shape), rows.ids);
   const Known updates = maker.of_type({type.dtype, rows.updates});
-  const Bounds bounds{std::min(table.bounds.low, updates.bounds.low), std::max(table.bounds.high, updates.bounds.high)};
-  return maker.add(maker.make("scatter_nd", {table, ids, updates}, {}, bounds, table.whole && updates.whole));
+  const Bounds bounds{std::min(table.bounds.low, updates.bounds.low),
+                      std::max(table.bounds.high, updates.bounds.high)};
+  return maker.add(
+      maker.make("scatter_nd", {table, ids, updates}, {}, bounds, table.whole && updates.whole));
 }
 
 bool cook_scatter_add_nd(ProgramMaker& maker) {
@@ -133,10 +144,12 @@ bool cook_scatter_add_nd(ProgramMaker& maker) {
   const Known ids = random_ids(maker, largest_extent(table), rows.ids);
   const std::vector<int64_t> extents(table.begin(), table.begin() + rows.depth);
   const double most = updates.bounds.magnitude() * static_cast<double>(element_count(rows.ids));
-  return maker.add(maker.make("scatter_add_nd", {ids, updates}, {{"rows", extents}}, {-most, most}, maker.exact()));
+  return maker.add(maker.make("scatter_add_nd", {ids, updates}, {{"rows", extents}}, {-most, most},
+                              maker.exact()));
 }
 
-/// What an order looks at: whole numbers, which rounding cannot exchange, through which no gradient flows.
+/// What an order looks at: whole numbers, which rounding cannot exchange, through which no gradient
+/// flows.
 Known ordered_operand(ProgramMaker& maker) {
   return maker.dice().chance(0.3) ? maker.any(DType::kI32) : maker.any_whole();
 }
@@ -147,10 +160,12 @@ bool cook_arg(ProgramMaker& maker) {
   if (element_count(shape) == 0 || shape.empty()) return false;
   const int64_t dim = maker.dice().below(shape.size());
   const auto kind = maker.dice().pick(std::vector<std::string_view>{"argmax", "argmin"});
-  return maker.add(maker.make(kind, {x}, {{"dim", dim}}, {0, static_cast<double>(shape[static_cast<int>(dim)])}, true, false));
+  return maker.add(maker.make(kind, {x}, {{"dim", dim}},
+                              {0, static_cast<double>(shape[static_cast<int>(dim)])}, true, false));
 }
 
-/// The indices of an order are jumps; its values are not, but their gradient goes where the indices say.
+/// The indices of an order are jumps; its values are not, but their gradient goes where the indices
+/// say.
 bool cook_order(ProgramMaker& maker) {
   const Known x = ordered_operand(maker);
   const Shape shape = maker.shape(x);
@@ -159,24 +174,30 @@ bool cook_order(ProgramMaker& maker) {
   const Attribute at = dim;
   const std::vector<ValueId> results =
       maker.dice().chance(0.5)
-          ? maker.builder().op("sort", {x.id}, {{"dim", at}, {"descending", maker.dice().chance(0.5)}})
-          : maker.builder().op("top_k", {x.id}, {{"dim", at}, {"k", maker.dice().between(std::min<int64_t>(extent, 1), extent)}});
+          ? maker.builder().op("sort", {x.id},
+                               {{"dim", at}, {"descending", maker.dice().chance(0.5)}})
+          : maker.builder().op(
+                "top_k", {x.id},
+                {{"dim", at}, {"k", maker.dice().between(std::min<int64_t>(extent, 1), extent)}});
   maker.add({results[1], {0, static_cast<double>(extent)}, true, false});
   return maker.add({results[0], x.bounds, x.whole, false});
 }
 
-/// Keys that rounding cannot exchange: whole numbers that differ along the dim, and at most a quarter more or less. A gradient flows.
+/// Keys that rounding cannot exchange: whole numbers that differ along the dim, and at most a
+/// quarter more or less. A gradient flows.
 bool cook_trained_order(ProgramMaker& maker) {
   if (maker.exact()) return false;
   const Known x = maker.any_of_rank(DType::kF32, 1, 3);
   const TensorType type = maker.type(x);
-  const int64_t dim = maker.dice().below(type.shape.size()), extent = type.shape[static_cast<int>(dim)];
+  const int64_t dim = maker.dice().below(type.shape.size()),
+                extent = type.shape[static_cast<int>(dim)];
   const double scale = 0.25 / std::max(x.bounds.magnitude(), 1.0);
   const ValueId small = maker.builder().mul_scalar(x.id, maker.dice().chance(0.5) ? scale : -scale);
   const ValueId numbers = maker.builder().iota(type, static_cast<int>(dim));
   const ValueId keys = maker.builder().add(small, numbers);
   const int64_t k = maker.dice().between(std::min<int64_t>(extent, 1), extent);
-  const std::vector<ValueId> results = maker.builder().op("top_k", {keys}, {{"dim", dim}, {"k", k}});
+  const std::vector<ValueId> results =
+      maker.builder().op("top_k", {keys}, {{"dim", dim}, {"k", k}});
   maker.add({results[1], {0, static_cast<double>(extent)}, true, false});
   return maker.add({results[0], {-1, static_cast<double>(extent)}, false, x.trained});
 }
@@ -184,15 +205,19 @@ bool cook_trained_order(ProgramMaker& maker) {
 bool cook_cumsum(ProgramMaker& maker) {
   const Known x = maker.any_of_rank(maker.dice().chance(0.8) ? DType::kF32 : DType::kI32, 1, 4);
   const int64_t dim = maker.dice().below(maker.shape(x).size());
-  const double most = x.bounds.magnitude() * static_cast<double>(maker.shape(x)[static_cast<int>(dim)]);
+  const double most =
+      x.bounds.magnitude() * static_cast<double>(maker.shape(x)[static_cast<int>(dim)]);
   const bool whole = x.whole && (maker.exact() || maker.type(x).dtype == DType::kI32);
   const bool exclusive = maker.dice().chance(0.4), reverse = maker.dice().chance(0.4);
-  return maker.add(maker.make("cumsum", {x}, {{"dim", dim}, {"exclusive", exclusive}, {"reverse", reverse}}, {-most, most}, whole));
+  return maker.add(maker.make("cumsum", {x},
+                              {{"dim", dim}, {"exclusive", exclusive}, {"reverse", reverse}},
+                              {-most, most}, whole));
 }
 
 bool cook_reverse(ProgramMaker& maker) {
   const Known x = maker.any_of_rank(random_dtype(maker), 1, 4);
-  return maker.add(maker.make("reverse", {x}, {{"dim", maker.dice().below(maker.shape(x).size())}}, x.bounds, x.whole));
+  return maker.add(maker.make("reverse", {x}, {{"dim", maker.dice().below(maker.shape(x).size())}},
+                              x.bounds, x.whole));
 }
 
 /// Sizes of groups: some empty, and together fewer rows or more than there are.
@@ -213,9 +238,11 @@ bool cook_grouped(ProgramMaker& maker) {
     return maker.add(maker.make("grouped_outer", {x, y, sizes}, {}, {-most, most}, maker.exact()));
   }
   const bool transposed = maker.dice().chance(0.5);
-  const Known w = maker.of_type({DType::kF32, transposed ? Shape{groups, columns, shape[1]} : Shape{groups, shape[1], columns}});
+  const Known w = maker.of_type({DType::kF32, transposed ? Shape{groups, columns, shape[1]}
+                                                         : Shape{groups, shape[1], columns}});
   const double most = x.bounds.magnitude() * w.bounds.magnitude() * static_cast<double>(shape[1]);
-  return maker.add(maker.make("grouped_matmul", {x, w, sizes}, {{"transposed", transposed}}, {-most, most}, maker.exact()));
+  return maker.add(maker.make("grouped_matmul", {x, w, sizes}, {{"transposed", transposed}},
+                              {-most, most}, maker.exact()));
 }
 
 constexpr Recipe kRecipes[] = {{"dynamic_slice", 2, cook_dynamic_slice},

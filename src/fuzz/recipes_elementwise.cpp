@@ -31,7 +31,8 @@ constexpr std::array<Unary, 19> kUnary{{
     {"exp", Domain::kSmall, false, [](const Bounds& x) { return by(x, std::exp); }},
     {"log", Domain::kPositive, false, [](const Bounds& x) { return by(x, std::log); }},
     {"sqrt", Domain::kPositive, false, [](const Bounds& x) { return by(x, std::sqrt); }},
-    {"rsqrt", Domain::kPositive, false, [](const Bounds& x) { return Bounds{1 / std::sqrt(x.high), 1 / std::sqrt(x.low)}; }},
+    {"rsqrt", Domain::kPositive, false,
+     [](const Bounds& x) { return Bounds{1 / std::sqrt(x.high), 1 / std::sqrt(x.low)}; }},
     {"tanh", Domain::kAny, false, unit},
     {"logistic", Domain::kAny, false, [](const Bounds&) { return Bounds{0, 1}; }},
     {"erf", Domain::kAny, false, unit},
@@ -42,7 +43,8 @@ constexpr std::array<Unary, 19> kUnary{{
     {"ceil", Domain::kWhole, true, [](const Bounds& x) { return by(x, std::ceil); }},
     {"round", Domain::kWhole, true, [](const Bounds& x) { return by(x, std::nearbyint); }},
     {"floor", Domain::kWhole, true, [](const Bounds& x) { return by(x, std::floor); }},
-    {"square", Domain::kSmall, true, [](const Bounds& x) { return Bounds{0, x.magnitude() * x.magnitude()}; }},
+    {"square", Domain::kSmall, true,
+     [](const Bounds& x) { return Bounds{0, x.magnitude() * x.magnitude()}; }},
     {"sign", Domain::kWhole, true, unit},
     {"stop_gradient", Domain::kAny, true, [](const Bounds& x) { return x; }},
 }};
@@ -57,13 +59,14 @@ Known operand_of(ProgramMaker& maker, Domain domain) {
   throw InternalError("unknown domain");
 }
 
-/// Does an op that moves or chooses keep x fit for jumps? A rounded one only in the exact subset, where nothing is rounded.
+/// Does an op that moves or chooses keep x fit for jumps? A rounded one only in the exact subset,
+/// where nothing is rounded.
 bool stays_whole(const ProgramMaker& maker, bool whole, bool rounds) {
   return whole && (maker.exact() || !rounds);
 }
 
 bool cook_unary(ProgramMaker& maker) {
-  const Unary& op = kUnary[static_cast<size_t>(maker.dice().below(kUnary.size()))];
+  const Unary& op = kUnary[maker.dice().below(kUnary.size())];
   if (maker.exact() && !op.exact) return false;
   const Known x = operand_of(maker, op.domain);
   const bool whole = op.exact && stays_whole(maker, x.whole, op.kind == "square");
@@ -72,17 +75,23 @@ bool cook_unary(ProgramMaker& maker) {
 }
 
 bool cook_scalar(ProgramMaker& maker) {
-  const auto kind = maker.dice().pick(std::vector<std::string_view>{"add_scalar", "mul_scalar", "max_scalar", "min_scalar"});
+  const auto kind = maker.dice().pick(
+      std::vector<std::string_view>{"add_scalar", "mul_scalar", "max_scalar", "min_scalar"});
   const Known x = maker.any(DType::kF32);
   const bool fraction = !maker.exact() && maker.dice().chance(0.7);
   const double c = static_cast<double>(maker.dice().between(-3, 3)) * (fraction ? 0.375 : 1.0);
   const Bounds number{c, c};
   Bounds bounds;
-  if (kind == "add_scalar") bounds = corners(x.bounds, number, [](double a, double b) { return a + b; });
-  if (kind == "mul_scalar") bounds = corners(x.bounds, number, [](double a, double b) { return a * b; });
-  if (kind == "max_scalar") bounds = corners(x.bounds, number, [](double a, double b) { return std::max(a, b); });
-  if (kind == "min_scalar") bounds = corners(x.bounds, number, [](double a, double b) { return std::min(a, b); });
-  const bool whole = !fraction && stays_whole(maker, x.whole, kind == "add_scalar" || kind == "mul_scalar");
+  if (kind == "add_scalar")
+    bounds = corners(x.bounds, number, [](double a, double b) { return a + b; });
+  if (kind == "mul_scalar")
+    bounds = corners(x.bounds, number, [](double a, double b) { return a * b; });
+  if (kind == "max_scalar")
+    bounds = corners(x.bounds, number, [](double a, double b) { return std::max(a, b); });
+  if (kind == "min_scalar")
+    bounds = corners(x.bounds, number, [](double a, double b) { return std::min(a, b); });
+  const bool whole =
+      !fraction && stays_whole(maker, x.whole, kind == "add_scalar" || kind == "mul_scalar");
   return maker.add(maker.make(kind, {x}, {{"value", c}}, bounds, whole));
 }
 
@@ -90,51 +99,63 @@ bool cook_pow_scalar(ProgramMaker& maker) {
   if (maker.exact()) return false;
   const Known x = maker.positive(maker.any(DType::kF32));
   const double c = 0.5 * static_cast<double>(maker.dice().between(-3, 4));
-  const Bounds bounds = corners(x.bounds, {c, c}, [](double a, double b) { return std::pow(a, b); });
+  const Bounds bounds =
+      corners(x.bounds, {c, c}, [](double a, double b) { return std::pow(a, b); });
   return maker.add(maker.make("pow_scalar", {x}, {{"value", c}}, bounds, false));
 }
 
 bool cook_binary(ProgramMaker& maker) {
-  const auto kind = maker.dice().pick(std::vector<std::string_view>{"add", "sub", "mul", "max", "min"});
+  const auto kind =
+      maker.dice().pick(std::vector<std::string_view>{"add", "sub", "mul", "max", "min"});
   const Known a = maker.any(DType::kF32);
   const Known b = maker.of_type(maker.type(a));
   Bounds bounds;
   if (kind == "add") bounds = corners(a.bounds, b.bounds, [](double x, double y) { return x + y; });
   if (kind == "sub") bounds = corners(a.bounds, b.bounds, [](double x, double y) { return x - y; });
   if (kind == "mul") bounds = corners(a.bounds, b.bounds, [](double x, double y) { return x * y; });
-  if (kind == "max") bounds = corners(a.bounds, b.bounds, [](double x, double y) { return std::max(x, y); });
-  if (kind == "min") bounds = corners(a.bounds, b.bounds, [](double x, double y) { return std::min(x, y); });
+  if (kind == "max")
+    bounds = corners(a.bounds, b.bounds, [](double x, double y) { return std::max(x, y); });
+  if (kind == "min")
+    bounds = corners(a.bounds, b.bounds, [](double x, double y) { return std::min(x, y); });
   const bool whole = stays_whole(maker, a.whole && b.whole, kind != "max" && kind != "min");
   const bool turned = maker.dice().chance(0.3);
   if (turned && kind == "sub") return false;
-  return maker.add(maker.make(kind, turned ? std::vector{b, a} : std::vector{a, b}, {}, bounds, whole));
+  return maker.add(
+      maker.make(kind, turned ? std::vector{b, a} : std::vector{a, b}, {}, bounds, whole));
 }
 
 bool cook_div(ProgramMaker& maker) {
   if (maker.exact()) return false;
   const Known a = maker.any(DType::kF32);
   const Known b = maker.positive(maker.of_type(maker.type(a)));
-  return maker.add(maker.make("div", {a, b}, {}, corners(a.bounds, b.bounds, [](double x, double y) { return x / y; }), false));
+  return maker.add(maker.make("div", {a, b}, {},
+                              corners(a.bounds, b.bounds, [](double x, double y) { return x / y; }),
+                              false));
 }
 
 bool cook_pow(ProgramMaker& maker) {
   if (maker.exact()) return false;
   const Known a = maker.positive(maker.any(DType::kF32));
   const Known b = maker.squeezed(maker.of_type(maker.type(a)), 2);
-  return maker.add(maker.make("pow", {a, b}, {}, corners(a.bounds, b.bounds, [](double x, double y) { return std::pow(x, y); }), false));
+  return maker.add(maker.make(
+      "pow", {a, b}, {},
+      corners(a.bounds, b.bounds, [](double x, double y) { return std::pow(x, y); }), false));
 }
 
 bool cook_compare(ProgramMaker& maker) {
   const bool integers = maker.dice().chance(0.4);
   const Known a = integers ? maker.any(DType::kI32) : maker.any_whole();
-  Known b = integers || maker.exact() ? maker.of_type(maker.type(a)) : maker.new_input(maker.type(a), {true, -3, 3});
+  Known b = integers || maker.exact() ? maker.of_type(maker.type(a))
+                                      : maker.new_input(maker.type(a), {true, -3, 3});
   if (!integers) b = maker.still(b);
-  const auto relation = maker.dice().pick(std::vector<std::string>{"eq", "ne", "lt", "le", "gt", "ge"});
+  const auto relation =
+      maker.dice().pick(std::vector<std::string>{"eq", "ne", "lt", "le", "gt", "ge"});
   return maker.add(maker.make("compare", {a, b}, {{"relation", relation}}, {0, 1}, true, false));
 }
 
 bool cook_select(ProgramMaker& maker) {
-  const DType dtype = maker.dice().pick(std::vector<DType>{DType::kF32, DType::kF32, DType::kF32, DType::kI32, DType::kBool});
+  const DType dtype = maker.dice().pick(
+      std::vector<DType>{DType::kF32, DType::kF32, DType::kF32, DType::kI32, DType::kBool});
   const Known a = maker.any(dtype);
   const Known b = maker.of_type(maker.type(a));
   const Known condition = maker.of_type({DType::kBool, maker.shape(a)});
@@ -147,9 +168,13 @@ std::vector<int64_t> list(const Shape& shape) {
 }
 
 bool cook_constant(ProgramMaker& maker) {
-  const DType dtype = maker.dice().pick(std::vector<DType>{DType::kF32, DType::kF32, DType::kI32, DType::kBool});
-  const auto value = static_cast<double>(maker.dice().between(dtype == DType::kBool ? 0 : -2, dtype == DType::kBool ? 1 : 3));
-  const Attributes attributes{{"dtype", std::string(to_text(dtype))}, {"shape", list(maker.random_shape(0, 3))}, {"value", value}};
+  const DType dtype =
+      maker.dice().pick(std::vector<DType>{DType::kF32, DType::kF32, DType::kI32, DType::kBool});
+  const auto value = static_cast<double>(
+      maker.dice().between(dtype == DType::kBool ? 0 : -2, dtype == DType::kBool ? 1 : 3));
+  const Attributes attributes{{"dtype", std::string(to_text(dtype))},
+                              {"shape", list(maker.random_shape(0, 3))},
+                              {"value", value}};
   return maker.add(maker.make("constant", {}, attributes, {value, value}, true));
 }
 
@@ -157,8 +182,10 @@ bool cook_iota(ProgramMaker& maker) {
   const Shape shape = maker.random_shape(1, 3);
   const DType dtype = maker.dice().chance(0.5) ? DType::kF32 : DType::kI32;
   const auto dim = maker.dice().below(shape.size());
-  const Attributes attributes{{"dtype", std::string(to_text(dtype))}, {"shape", list(shape)}, {"dim", dim}};
-  return maker.add(maker.make("iota", {}, attributes, {0, static_cast<double>(shape[static_cast<int>(dim)])}, true));
+  const Attributes attributes{
+      {"dtype", std::string(to_text(dtype))}, {"shape", list(shape)}, {"dim", dim}};
+  return maker.add(maker.make("iota", {}, attributes,
+                              {0, static_cast<double>(shape[static_cast<int>(dim)])}, true));
 }
 
 /// Random numbers; in the exact subset the whole numbers 0 to 7.
@@ -170,10 +197,11 @@ bool cook_random(ProgramMaker& maker) {
   return maker.add({maker.builder().unary("floor", eighths), {0, 7}, true, false});
 }
 
-constexpr Recipe kRecipes[] = {{"unary", 14, cook_unary},    {"scalar", 6, cook_scalar}, {"pow_scalar", 1, cook_pow_scalar},
-                               {"binary", 16, cook_binary},  {"div", 3, cook_div},       {"pow", 1, cook_pow},
-                               {"compare", 4, cook_compare}, {"select", 4, cook_select}, {"constant", 2, cook_constant},
-                               {"iota", 2, cook_iota},       {"random", 3, cook_random}};
+constexpr Recipe kRecipes[] = {
+    {"unary", 14, cook_unary},    {"scalar", 6, cook_scalar}, {"pow_scalar", 1, cook_pow_scalar},
+    {"binary", 16, cook_binary},  {"div", 3, cook_div},       {"pow", 1, cook_pow},
+    {"compare", 4, cook_compare}, {"select", 4, cook_select}, {"constant", 2, cook_constant},
+    {"iota", 2, cook_iota},       {"random", 3, cook_random}};
 
 }  // namespace
 

@@ -8,10 +8,12 @@ namespace tessera::fuzz {
 namespace {
 
 bool cook_integers(ProgramMaker& maker) {
-  const auto kind = maker.dice().pick(std::vector<std::string_view>{"add", "sub", "mul", "max", "min"});
+  const auto kind =
+      maker.dice().pick(std::vector<std::string_view>{"add", "sub", "mul", "max", "min"});
   const Known a = maker.any(DType::kI32);
   const Known b = maker.of_type(maker.type(a));
-  const double most = a.bounds.magnitude() + b.bounds.magnitude() + a.bounds.magnitude() * b.bounds.magnitude();
+  const double most =
+      a.bounds.magnitude() + b.bounds.magnitude() + a.bounds.magnitude() * b.bounds.magnitude();
   return maker.add(maker.make(kind, {a, b}, {}, {-most, most}, true));
 }
 
@@ -25,7 +27,8 @@ bool cook_division(ProgramMaker& maker) {
 }
 
 bool cook_integer(ProgramMaker& maker) {
-  const auto kind = maker.dice().pick(std::vector<std::string_view>{"neg", "abs", "square", "sign", "not"});
+  const auto kind =
+      maker.dice().pick(std::vector<std::string_view>{"neg", "abs", "square", "sign", "not"});
   const Known x = maker.any(DType::kI32);
   const double most = x.bounds.magnitude() * std::max(x.bounds.magnitude(), 1.0) + 1;
   return maker.add(maker.make(kind, {x}, {}, {-most, most}, true, false));
@@ -49,7 +52,8 @@ bool cook_shift(ProgramMaker& maker) {
   const auto kind = maker.dice().pick(std::vector<std::string_view>{"shift_left", "shift_right"});
   const Known a = maker.any(DType::kI32);
   const Known three{maker.builder().constant(maker.type(a), 3), {3, 3}, true, false};
-  const Known places = maker.make("min", {maker.of_type(maker.type(a)), three}, {}, {-64, 3}, true, false);
+  const Known places =
+      maker.make("min", {maker.of_type(maker.type(a)), three}, {}, {-64, 3}, true, false);
   const double most = 8 * a.bounds.magnitude() + 1;
   return maker.add(maker.make(kind, {a, places}, {}, {-most, most}, true, false));
 }
@@ -67,11 +71,13 @@ bool cook_cast(ProgramMaker& maker) {
   const bool jumps = from == DType::kF32 && to != DType::kF32;
   const Known x = jumps ? maker.any_whole() : maker.any(from);
   const Bounds bounds = to == DType::kBool ? Bounds{0, 1} : x.bounds;
-  return maker.add(maker.make("cast", {x}, {{"dtype", std::string(to_text(to))}}, bounds, x.whole, !jumps));
+  return maker.add(
+      maker.make("cast", {x}, {{"dtype", std::string(to_text(to))}}, bounds, x.whole, !jumps));
 }
 
-constexpr Recipe kRecipes[] = {{"integers", 5, cook_integers}, {"division", 3, cook_division}, {"integer", 2, cook_integer},
-                               {"bits", 2, cook_bits},         {"shift", 1, cook_shift},       {"logic", 4, cook_logic},
+constexpr Recipe kRecipes[] = {{"integers", 5, cook_integers}, {"division", 3, cook_division},
+                               {"integer", 2, cook_integer},   {"bits", 2, cook_bits},
+                               {"shift", 1, cook_shift},       {"logic", 4, cook_logic},
                                {"cast", 5, cook_cast}};
 
 }  // namespace

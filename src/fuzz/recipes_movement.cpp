@@ -12,7 +12,8 @@ std::vector<int64_t> list(const Shape& shape) {
 }
 
 DType random_dtype(ProgramMaker& maker) {
-  return maker.dice().pick(std::vector<DType>{DType::kF32, DType::kF32, DType::kF32, DType::kF32, DType::kI32, DType::kBool});
+  return maker.dice().pick(std::vector<DType>{DType::kF32, DType::kF32, DType::kF32, DType::kF32,
+                                              DType::kI32, DType::kBool});
 }
 
 Known moved(ProgramMaker& maker, std::string_view kind, const Known& x, Attributes attributes) {
@@ -26,7 +27,8 @@ bool cook_broadcast(ProgramMaker& maker) {
   std::vector<int64_t> dims;
   int next = 0;
   while (next < maker.shape(x).size() || (shape.size() < 4 && maker.dice().chance(0.4))) {
-    const bool is_new = next == maker.shape(x).size() || (shape.size() < 3 && maker.dice().chance(0.3));
+    const bool is_new =
+        next == maker.shape(x).size() || (shape.size() < 3 && maker.dice().chance(0.3));
     if (is_new) {
       shape.push_back(maker.random_extent());
       continue;
@@ -85,13 +87,17 @@ bool cook_slice(ProgramMaker& maker) {
   for (int64_t extent : maker.shape(x)) {
     const bool whole = extent == 0 || maker.dice().chance(0.5);
     start.push_back(whole || extent == 0 ? 0 : maker.dice().below(extent));
-    limit.push_back(whole ? extent : maker.dice().between(start.back() + (maker.dice().chance(0.01) ? 0 : 1), extent));  // rarely nothing
+    limit.push_back(whole ? extent
+                          : maker.dice().between(start.back() + (maker.dice().chance(0.01) ? 0 : 1),
+                                                 extent));  // rarely nothing
     stride.push_back(whole ? 1 : maker.dice().between(1, 3));
   }
-  return maker.add(moved(maker, "slice", x, {{"start", start}, {"limit", limit}, {"stride", stride}}));
+  return maker.add(
+      moved(maker, "slice", x, {{"start", start}, {"limit", limit}, {"stride", stride}}));
 }
 
-/// x, or sometimes its sum over a dim: what may arrive as addends, each of which would bring a value other than zero.
+/// x, or sometimes its sum over a dim: what may arrive as addends, each of which would bring a
+/// value other than zero.
 Known perhaps_summed(ProgramMaker& maker, const Known& x) {
   const Shape shape = maker.shape(x);
   if (maker.type(x).dtype != DType::kF32 || shape.size() < 2 || maker.dice().chance(0.6)) return x;
@@ -99,12 +105,15 @@ Known perhaps_summed(ProgramMaker& maker, const Known& x) {
   const auto count = static_cast<double>(shape[static_cast<int>(dim)]);
   if (x.bounds.magnitude() * count > 50) return x;
   const Bounds bounds{x.bounds.low * count, x.bounds.high * count};
-  return maker.make("reduce", {x}, {{"op", std::string("sum")}, {"dims", std::vector<int64_t>{dim}}}, bounds, x.whole && maker.exact());
+  return maker.make("reduce", {x},
+                    {{"op", std::string("sum")}, {"dims", std::vector<int64_t>{dim}}}, bounds,
+                    x.whole && maker.exact());
 }
 
 /// Room before and behind, or less of it: a negative low drops elements.
 bool cook_pad(ProgramMaker& maker) {
-  const Known x = perhaps_summed(maker, maker.any_of_rank(maker.dice().chance(0.8) ? DType::kF32 : DType::kI32, 1, kMaxRank));
+  const Known x = perhaps_summed(
+      maker, maker.any_of_rank(maker.dice().chance(0.8) ? DType::kF32 : DType::kI32, 1, kMaxRank));
   std::vector<int64_t> low;
   Shape shape;
   for (int64_t extent : maker.shape(x)) {
@@ -112,9 +121,11 @@ bool cook_pad(ProgramMaker& maker) {
     low.push_back(whole ? 0 : maker.dice().between(-2, 2));
     shape.push_back(whole ? extent : std::max<int64_t>(extent + maker.dice().between(-2, 3), 1));
   }
-  const auto value = static_cast<double>(maker.dice().chance(0.5) ? 0 : maker.dice().between(-2, 2));
+  const auto value =
+      static_cast<double>(maker.dice().chance(0.5) ? 0 : maker.dice().between(-2, 2));
   const Bounds bounds{std::min(x.bounds.low, value), std::max(x.bounds.high, value)};
-  return maker.add(maker.make("pad", {x}, {{"low", low}, {"shape", list(shape)}, {"value", value}}, bounds, x.whole));
+  return maker.add(maker.make("pad", {x}, {{"low", low}, {"shape", list(shape)}, {"value", value}},
+                              bounds, x.whole));
 }
 
 bool cook_concat(ProgramMaker& maker) {
@@ -135,8 +146,12 @@ bool cook_concat(ProgramMaker& maker) {
   return maker.add(maker.make("concat", parts, {{"dim", dim}}, bounds, whole));
 }
 
-constexpr Recipe kRecipes[] = {{"broadcast", 7, cook_broadcast}, {"reshape", 7, cook_reshape}, {"transpose", 5, cook_transpose},
-                               {"slice", 5, cook_slice},         {"pad", 4, cook_pad},         {"concat", 5, cook_concat}};
+constexpr Recipe kRecipes[] = {{"broadcast", 7, cook_broadcast},
+                               {"reshape", 7, cook_reshape},
+                               {"transpose", 5, cook_transpose},
+                               {"slice", 5, cook_slice},
+                               {"pad", 4, cook_pad},
+                               {"concat", 5, cook_concat}};
 
 }  // namespace
 

@@ -29,7 +29,8 @@ Slide random_slide(ProgramMaker& maker, const Integers& space, bool dense) {
   Slide slide;
   slide.in = space;
   for (int64_t in : space) {
-    const int64_t window = maker.dice().between(1, 3), dilation = dense || maker.dice().chance(0.7) ? 1 : 2;
+    const int64_t window = maker.dice().between(1, 3),
+                  dilation = dense || maker.dice().chance(0.7) ? 1 : 2;
     const int64_t most = dense ? window - 1 : 2, reach = (window - 1) * dilation + 1;
     const int64_t low = maker.dice().between(0, most), high = maker.dice().between(0, most);
     // What does not fit becomes a window of one element.
@@ -39,7 +40,11 @@ Slide random_slide(ProgramMaker& maker, const Integers& space, bool dense) {
     slide.low.push_back(fits ? low : 0);
     slide.high.push_back(fits ? high : 0);
     slide.stride.push_back(maker.dice().between(1, 3));
-    slide.out.push_back(in == 0 && !fits ? 0 : (in + slide.low.back() + slide.high.back() - (fits ? reach : 1)) / slide.stride.back() + 1);
+    slide.out.push_back(in == 0 && !fits
+                            ? 0
+                            : (in + slide.low.back() + slide.high.back() - (fits ? reach : 1)) /
+                                      slide.stride.back() +
+                                  1);
   }
   return slide;
 }
@@ -62,11 +67,16 @@ Integers space_of(const Shape& shape) {
 }
 
 Attributes attributes_of(const Slide& slide, int64_t groups) {
-  return {{"stride", slide.stride}, {"dilation", slide.dilation}, {"low", slide.low}, {"high", slide.high}, {"groups", groups}};
+  return {{"stride", slide.stride},
+          {"dilation", slide.dilation},
+          {"low", slide.low},
+          {"high", slide.high},
+          {"groups", groups}};
 }
 
 Known weight_of(ProgramMaker& maker, const Shape& shape) {
-  return maker.dice().chance(0.6) ? maker.new_variable({DType::kF32, shape}) : maker.of_type({DType::kF32, shape});
+  return maker.dice().chance(0.6) ? maker.new_variable({DType::kF32, shape})
+                                  : maker.of_type({DType::kF32, shape});
 }
 
 /// A divisor of `channels`, mostly 1.
@@ -87,12 +97,16 @@ bool cook_convolution(ProgramMaker& maker) {
   if (!x) return false;
   const Shape shape = maker.shape(*x);
   const Slide slide = random_slide(maker, space_of(shape), false);
-  const int64_t groups = random_groups(maker, shape[1]), out = groups * maker.dice().between(1, 3), in = shape[1] / groups;
+  const int64_t groups = random_groups(maker, shape[1]), out = groups * maker.dice().between(1, 3),
+                in = shape[1] / groups;
   const Shape w_shape = with_space(out, in, slide.window);
-  if (!is_small(maker, with_space(shape[0], out, slide.out)) || !is_small(maker, w_shape)) return false;
+  if (!is_small(maker, with_space(shape[0], out, slide.out)) || !is_small(maker, w_shape))
+    return false;
   const Known w = weight_of(maker, w_shape);
-  const double most = x->bounds.magnitude() * w.bounds.magnitude() * static_cast<double>(in) * slide.size();
-  return maker.add(maker.make("convolution", {*x, w}, attributes_of(slide, groups), {-most, most}, maker.exact()));
+  const double most =
+      x->bounds.magnitude() * w.bounds.magnitude() * static_cast<double>(in) * slide.size();
+  return maker.add(maker.make("convolution", {*x, w}, attributes_of(slide, groups), {-most, most},
+                              maker.exact()));
 }
 
 /// Used forward: a transposed convolution.
@@ -104,17 +118,21 @@ bool cook_transposed(ProgramMaker& maker) {
   slide.out = space_of(shape);
   for (size_t d = 0; d < slide.out.size(); ++d) {
     const int64_t reach = (slide.window[d] - 1) * slide.dilation[d] + 1;
-    slide.in[d] = (slide.out[d] - 1) * slide.stride[d] + reach - slide.low[d] - slide.high[d] + maker.dice().below(slide.stride[d]);
+    slide.in[d] = (slide.out[d] - 1) * slide.stride[d] + reach - slide.low[d] - slide.high[d] +
+                  maker.dice().below(slide.stride[d]);
     if (slide.in[d] < 1) return false;
   }
   const int64_t groups = random_groups(maker, shape[1]), in = maker.dice().between(1, 3);
   const Shape w_shape = with_space(shape[1], in, slide.window);
-  if (!is_small(maker, with_space(shape[0], groups * in, slide.in)) || !is_small(maker, w_shape)) return false;
+  if (!is_small(maker, with_space(shape[0], groups * in, slide.in)) || !is_small(maker, w_shape))
+    return false;
   const Known w = weight_of(maker, w_shape);
   Attributes attributes = attributes_of(slide, groups);
   attributes.set("extents", slide.in);
-  const double most = y->bounds.magnitude() * w.bounds.magnitude() * static_cast<double>(shape[1] / groups) * slide.size();
-  return maker.add(maker.make("convolution_grad_input", {*y, w}, attributes, {-most, most}, maker.exact()));
+  const double most = y->bounds.magnitude() * w.bounds.magnitude() *
+                      static_cast<double>(shape[1] / groups) * slide.size();
+  return maker.add(
+      maker.make("convolution_grad_input", {*y, w}, attributes, {-most, most}, maker.exact()));
 }
 
 /// Used forward: how an image and another go together.
@@ -125,16 +143,21 @@ bool cook_correlation(ProgramMaker& maker) {
   const Slide slide = random_slide(maker, space_of(shape), false);
   const int64_t groups = random_groups(maker, shape[1]), out = groups * maker.dice().between(1, 3);
   const Shape y_shape = with_space(shape[0], out, slide.out);
-  if (!is_small(maker, y_shape) || !is_small(maker, with_space(out, shape[1] / groups, slide.window))) return false;
+  if (!is_small(maker, y_shape) ||
+      !is_small(maker, with_space(out, shape[1] / groups, slide.window)))
+    return false;
   const Known y = maker.of_type({DType::kF32, y_shape});
   Attributes attributes = attributes_of(slide, groups);
   attributes.set("window", slide.window);
-  const double most = x->bounds.magnitude() * y.bounds.magnitude() * static_cast<double>(shape[0]) * slide.places();
-  return maker.add(maker.make("convolution_grad_weight", {*x, y}, attributes, {-most, most}, maker.exact()));
+  const double most =
+      x->bounds.magnitude() * y.bounds.magnitude() * static_cast<double>(shape[0]) * slide.places();
+  return maker.add(
+      maker.make("convolution_grad_weight", {*x, y}, attributes, {-most, most}, maker.exact()));
 }
 
 Attributes pooling_of(const Slide& slide) {
-  return {{"window", slide.window}, {"stride", slide.stride}, {"low", slide.low}, {"high", slide.high}};
+  return {
+      {"window", slide.window}, {"stride", slide.stride}, {"low", slide.low}, {"high", slide.high}};
 }
 
 bool cook_max_pool(ProgramMaker& maker) {
@@ -154,7 +177,9 @@ bool cook_average_pool(ProgramMaker& maker) {
   if (!is_small(maker, with_space(maker.shape(*x)[0], maker.shape(*x)[1], slide.out))) return false;
   Attributes attributes = pooling_of(slide);
   attributes.set("counts_padding", maker.dice().chance(0.5));
-  return maker.add(maker.make("average_pool", {*x}, attributes, {std::min(x->bounds.low, 0.0), std::max(x->bounds.high, 0.0)}, false));
+  return maker.add(maker.make("average_pool", {*x}, attributes,
+                              {std::min(x->bounds.low, 0.0), std::max(x->bounds.high, 0.0)},
+                              false));
 }
 
 /// Often by a whole factor, so that space may be divided. Only the nearest is in the exact subset.
@@ -165,20 +190,23 @@ bool cook_resize(ProgramMaker& maker) {
   Integers extents;
   for (int64_t in : space_of(shape)) {
     const bool grows = maker.dice().chance(0.5);
-    extents.push_back(maker.dice().chance(0.6) ? (grows ? in * maker.dice().between(1, 3) : std::max<int64_t>(in / 2, 1))
-                                               : maker.dice().between(1, 9));
+    extents.push_back(maker.dice().chance(0.6)
+                          ? (grows ? in * maker.dice().between(1, 3) : std::max<int64_t>(in / 2, 1))
+                          : maker.dice().between(1, 9));
   }
   if (!is_small(maker, with_space(shape[0], shape[1], extents))) return false;
   const bool is_nearest = maker.exact() || maker.dice().chance(0.4);
-  const Attributes attributes{{"mode", std::string(is_nearest ? "nearest" : "linear")},
-                              {"corners", std::string(maker.dice().chance(0.5) ? "half_pixel" : "align_corners")},
-                              {"extents", extents}};
+  const Attributes attributes{
+      {"mode", std::string(is_nearest ? "nearest" : "linear")},
+      {"corners", std::string(maker.dice().chance(0.5) ? "half_pixel" : "align_corners")},
+      {"extents", extents}};
   return maker.add(maker.make("resize", {*x}, attributes, x->bounds, x->whole && is_nearest));
 }
 
-constexpr Recipe kRecipes[] = {{"convolution", 8, cook_convolution},   {"transposed", 3, cook_transposed},
-                               {"correlation", 2, cook_correlation},   {"max_pool", 3, cook_max_pool},
-                               {"average_pool", 5, cook_average_pool}, {"resize", 4, cook_resize}};
+constexpr Recipe kRecipes[] = {
+    {"convolution", 8, cook_convolution},   {"transposed", 3, cook_transposed},
+    {"correlation", 2, cook_correlation},   {"max_pool", 3, cook_max_pool},
+    {"average_pool", 5, cook_average_pool}, {"resize", 4, cook_resize}};
 
 }  // namespace
 

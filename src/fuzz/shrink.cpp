@@ -26,7 +26,8 @@ Fill range_of(const ReferenceTensor& tensor) {
   const auto [low, high] = std::minmax_element(tensor.values.begin(), tensor.values.end());
   fill.low = *low;
   fill.high = *high;
-  fill.whole = std::all_of(tensor.values.begin(), tensor.values.end(), [](double value) { return value == std::floor(value); });
+  fill.whole = std::all_of(tensor.values.begin(), tensor.values.end(),
+                           [](double value) { return value == std::floor(value); });
   return fill;
 }
 
@@ -44,9 +45,16 @@ ReferenceValues first_step(const FuzzCase& given) {
 /// Writes the graph anew without what was removed, and what nobody needs then.
 class Rebuild {
  public:
-  /// `placements` of the values, to be kept by marks on the inputs that take their places; none: they are left open.
-  Rebuild(const FuzzCase& given, const ReferenceValues& values, const Removal& removal, const std::vector<DistAttr>& placements)
-      : given_(given), old_(given.graph), values_(values), removal_(removal), placements_(placements), id_of_(old_.values().size()) {}
+  /// `placements` of the values, to be kept by marks on the inputs that take their places; none:
+  /// they are left open.
+  Rebuild(const FuzzCase& given, const ReferenceValues& values, const Removal& removal,
+          const std::vector<DistAttr>& placements)
+      : given_(given),
+        old_(given.graph),
+        values_(values),
+        removal_(removal),
+        placements_(placements),
+        id_of_(old_.values().size()) {}
 
   FuzzCase run() {
     find_needed();
@@ -55,26 +63,31 @@ class Rebuild {
     for (const Variable& variable : old_.variables())
       if (needed(variable.value))
         id(variable.value) =
-            graph_.add_variable(name(variable.value), old_.type(variable.value), variable.initializer, variable.trainable, variable.origin);
+            graph_.add_variable(name(variable.value), old_.type(variable.value),
+                                variable.initializer, variable.trainable, variable.origin);
     for (int i = 0; i < static_cast<int>(old_.ops().size()); ++i) add_op(i);
     for (size_t i = 0; i < old_.outputs().size(); ++i)
-      if (!removal_.outputs.contains(static_cast<int>(i))) graph_.add_output(old_.outputs()[i].first, id(old_.outputs()[i].second));
+      if (!removal_.outputs.contains(static_cast<int>(i)))
+        graph_.add_output(old_.outputs()[i].first, id(old_.outputs()[i].second));
     for (size_t v = 0; v < old_.variables().size(); ++v)
-      if (keeps_next(v)) graph_.set_next(id(old_.variables()[v].value), id(*old_.variables()[v].next));
+      if (keeps_next(v))
+        graph_.set_next(id(old_.variables()[v].value), id(*old_.variables()[v].next));
     return finish();
   }
 
  private:
   const std::string& name(ValueId value) const { return old_.value(value).name; }
-  bool needed(ValueId value) const { return needed_[static_cast<size_t>(value.index)]; }
-  ValueId& id(ValueId value) { return id_of_[static_cast<size_t>(value.index)]; }
-  bool keeps_next(size_t variable) const { return old_.variables()[variable].next && !removal_.nexts.contains(static_cast<int>(variable)); }
+  bool needed(ValueId value) const { return needed_[value.index]; }
+  ValueId& id(ValueId value) { return id_of_[value.index]; }
+  bool keeps_next(size_t variable) const {
+    return old_.variables()[variable].next && !removal_.nexts.contains(static_cast<int>(variable));
+  }
 
-  /// Values that an op that stays, an output or a variable reads. An op stays until it is removed, whether or not its result is used: the
-  /// failure may be there.
+  /// Values that an op that stays, an output or a variable reads. An op stays until it is removed,
+  /// whether or not its result is used: the failure may be there.
   void find_needed() {
     needed_.assign(old_.values().size(), false);
-    const auto need = [&](ValueId value) { needed_[static_cast<size_t>(value.index)] = true; };
+    const auto need = [&](ValueId value) { needed_[value.index] = true; };
     for (size_t i = 0; i < old_.outputs().size(); ++i)
       if (!removal_.outputs.contains(static_cast<int>(i))) need(old_.outputs()[i].second);
     for (size_t v = 0; v < old_.variables().size(); ++v) {
@@ -90,14 +103,15 @@ class Rebuild {
   void add_input(ValueId value) {
     id(value) = graph_.add_input(name(value), old_.type(value));
     const auto found = given_.fills.find(name(value));
-    fills_[name(value)] = found != given_.fills.end() ? found->second : range_of(values_.at(name(value)));
+    fills_[name(value)] =
+        found != given_.fills.end() ? found->second : range_of(values_.at(name(value)));
   }
 
   /// An input in the place of a result, placed as the result was.
   void replace(ValueId value) {
     add_input(value);
     if (placements_.empty()) return;
-    const DistAttr& attr = placements_[static_cast<size_t>(value.index)];
+    const DistAttr& attr = placements_[value.index];
     std::vector<std::vector<int>> axes;
     for (const DimSharding& dim : attr.dims) axes.push_back(dim.axes);
     if (std::any_of(axes.begin(), axes.end(), [](const auto& list) { return !list.empty(); }))
@@ -115,7 +129,8 @@ class Rebuild {
     std::vector<TensorType> types;
     for (ValueId input : op.inputs) inputs.push_back(id(input));
     for (ValueId output : op.outputs) types.push_back(old_.type(output));
-    const OpId added = graph_.add_op(op.name, op.kind, op.attributes, inputs, types, op.role, op.origin, op.regions);
+    const OpId added = graph_.add_op(op.name, op.kind, op.attributes, inputs, types, op.role,
+                                     op.origin, op.regions);
     for (size_t i = 0; i < op.outputs.size(); ++i) id(op.outputs[i]) = graph_.op(added).outputs[i];
   }
 
@@ -126,11 +141,13 @@ class Rebuild {
       if (found != given_.fills.end()) fills_.insert(*found);
     }
     std::erase_if(result.marks, [&](const Mark& mark) {
-      return mark.kind == Mark::Kind::kTensor ? !graph_.find_value(mark.pattern) : !graph_.find_op(mark.pattern);
+      return mark.kind == Mark::Kind::kTensor ? !graph_.find_value(mark.pattern)
+                                              : !graph_.find_op(mark.pattern);
     });
     for (const Mark& mark : added_marks_) {
-      std::erase_if(result.marks,
-                    [&](const Mark& other) { return other.kind == mark.kind && other.pattern == mark.pattern && other.mesh.empty(); });
+      std::erase_if(result.marks, [&](const Mark& other) {
+        return other.kind == mark.kind && other.pattern == mark.pattern && other.mesh.empty();
+      });
       result.marks.push_back(mark);
     }
     result.fills = std::move(fills_);
@@ -152,13 +169,19 @@ class Rebuild {
 
 /// What stays alike while a case shrinks: the first words of what was thrown.
 std::string kind_of(const CaseFailure& failure) {
-  return failure.stage == CaseFailure::Stage::kCompare ? "" : failure.text.substr(0, failure.text.find('\''));
+  return failure.stage == CaseFailure::Stage::kCompare
+             ? ""
+             : failure.text.substr(0, failure.text.find('\''));
 }
 
 class Shrink {
  public:
   Shrink(FuzzCase failing, const CaseFailure& failure, const CaseFaults& faults, int runs)
-      : best_(std::move(failing)), stage_(failure.stage), kind_(kind_of(failure)), faults_(faults), runs_(runs) {}
+      : best_(std::move(failing)),
+        stage_(failure.stage),
+        kind_(kind_of(failure)),
+        faults_(faults),
+        runs_(runs) {}
 
   FuzzCase run() {
     bool smaller = true;
@@ -214,10 +237,13 @@ class Shrink {
   /// Runs of ops, the longest first, the last ones first.
   bool remove_ops() {
     bool smaller = false;
-    for (int length = std::max<int>(static_cast<int>(best_.graph.ops().size()) / 2, 1); length >= 1; length /= 2)
+    for (int length = std::max<int>(static_cast<int>(best_.graph.ops().size()) / 2, 1); length >= 1;
+         length /= 2)
       for (int end = static_cast<int>(best_.graph.ops().size()); end > 0; end -= length) {
         Removal removal;
-        for (int i = std::max(end - length, 0); i < std::min(end, static_cast<int>(best_.graph.ops().size())); ++i) removal.ops.insert(i);
+        for (int i = std::max(end - length, 0);
+             i < std::min(end, static_cast<int>(best_.graph.ops().size())); ++i)
+          removal.ops.insert(i);
         if (!removal.ops.empty()) smaller |= remove(removal);
       }
     return smaller;
@@ -236,9 +262,10 @@ class Shrink {
   /// Outputs and updates.
   bool remove_ends() {
     bool smaller = false;
-    for (int i = static_cast<int>(best_.graph.outputs().size()) - 1; i >= 0; --i) smaller |= remove({{}, {i}, {}});
+    for (int i = static_cast<int>(best_.graph.outputs().size()) - 1; i >= 0; --i)
+      smaller |= remove({{}, {i}, {}});
     for (int v = static_cast<int>(best_.graph.variables().size()) - 1; v >= 0; --v)
-      if (v < static_cast<int>(best_.graph.variables().size()) && best_.graph.variables()[static_cast<size_t>(v)].next)
+      if (v < static_cast<int>(best_.graph.variables().size()) && best_.graph.variables()[v].next)
         smaller |= remove({{}, {}, {v}});
     return smaller;
   }
@@ -261,7 +288,8 @@ class Shrink {
     Shape shape = mesh.shape();
     shape[axis] = extent;
     FuzzCase candidate = best_;
-    candidate.meshes[index].mesh = consecutive_mesh(ProcessMesh(shape, mesh.axes()), mesh.processes().front());
+    candidate.meshes[index].mesh =
+        consecutive_mesh(ProcessMesh(shape, mesh.axes()), mesh.processes().front());
     return try_case(std::move(candidate));
   }
 
@@ -329,7 +357,8 @@ class Shrink {
 
 }  // namespace
 
-FuzzCase shrink_case(FuzzCase failing, const CaseFailure& failure, const CaseFaults& faults, int runs) {
+FuzzCase shrink_case(FuzzCase failing, const CaseFailure& failure, const CaseFaults& faults,
+                     int runs) {
   return Shrink(std::move(failing), failure, faults, runs).run();
 }
 

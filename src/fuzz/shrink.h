@@ -5,12 +5,14 @@
 
 namespace tessera::fuzz {
 
-/// Removes marks, steps, outputs, updates, ops, variables, inputs and mesh axes as long as the case still fails. A removed op whose result
-/// is used leaves an input in its place, drawn in the range that the result had.
+/// Removes marks, steps, outputs, updates, ops, variables, inputs and mesh axes as long as the case
+/// still fails. A removed op whose result is used leaves an input in its place, drawn in the range
+/// that the result had.
 ///
 ///   requires  run_case(failing, faults) gives `failure`
 ///   ensures   the result fails at the same stage, and stays in the range of its mode
 ///   time      at most `runs` runs of a case
-FuzzCase shrink_case(FuzzCase failing, const CaseFailure& failure, const CaseFaults& faults = {}, int runs = 3000);
+FuzzCase shrink_case(FuzzCase failing, const CaseFailure& failure, const CaseFaults& faults = {},
+                     int runs = 3000);
 
 }  // namespace tessera::fuzz

@@ -1,4 +1,5 @@
-// Products in stripes, against the judge: every register, and against the plan whose products are whole.
+// Products in stripes, against the judge: every register, and against the plan whose products are
+// whole.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -11,7 +12,8 @@
 namespace tessera::fuzz {
 namespace {
 
-/// Two layers of a residual network as Megatron divides them: sequences between the products, columns and rows inside. All the sizes.
+/// Two layers of a residual network as Megatron divides them: sequences between the products,
+/// columns and rows inside. All the sizes.
 struct Sizes {
   int64_t batch = 4, sequence = 8, width = 4, inner = 8;
 };
@@ -41,7 +43,8 @@ Graph layers(const Sizes& sizes) {
 std::vector<Mark> by_sequence_and_columns(const std::string& rows) {
   std::vector<Mark> marks;
   for (const char* name : {"x", "layer*.{h,x}"}) marks.push_back(shard_tensor(name, rows));
-  for (const char* name : {"layer*.{gate,up}"}) marks.push_back(shard_tensor(name, "P(None, \"tp\")"));
+  for (const char* name : {"layer*.{gate,up}"})
+    marks.push_back(shard_tensor(name, "P(None, \"tp\")"));
   marks.push_back(shard_tensor("layer*.down", "P(\"tp\")"));
   return marks;
 }
@@ -70,8 +73,12 @@ const Division kDivisions[] = {
     {"tp=4", "P(None, \"tp\")", {.sequence = 32}},
     {"tp=3", "P(None, \"tp\")", {.sequence = 18, .width = 6, .inner = 9}},
     {"dp=2 tp=2", "P(\"dp\", \"tp\")"},
-    {"dp=2 tp=2", "P(\"dp\", \"tp\")", {.batch = 5, .sequence = 8, .width = 3, .inner = 5}},  // uneven in all but the cut dim
-    {"dp=2 tp=2", "P(None, (\"dp\", \"tp\"))", {.batch = 3, .sequence = 16}},                 // two axes on the cut dim
+    {"dp=2 tp=2",
+     "P(\"dp\", \"tp\")",
+     {.batch = 5, .sequence = 8, .width = 3, .inner = 5}},  // uneven in all but the cut dim
+    {"dp=2 tp=2",
+     "P(None, (\"dp\", \"tp\"))",
+     {.batch = 3, .sequence = 16}},  // two axes on the cut dim
     {"tp=2", "P(None, \"tp\")", {}, 2},
     {"dp=2 tp=2", "P(\"dp\", \"tp\")", {.batch = 12}, 3},
     {"tp=2", "P(\"tp\")", {.batch = 8}, 2},  // cut where micro-batches are
@@ -85,19 +92,22 @@ TEST(Stripes, ComputeWhatTheSerialProgramComputes) {
       CaseFaults faults;
       faults.on_stripes = [&] { ++in_stripes; };
       const auto failure = run_case(case_of(division, stripes), faults);
-      EXPECT_FALSE(failure) << division.mesh << " " << division.rows << " in " << stripes << " stripes: " << failure->text;
+      EXPECT_FALSE(failure) << division.mesh << " " << division.rows << " in " << stripes
+                            << " stripes: " << failure->text;
       EXPECT_EQ(in_stripes, stripes == 2 ? 1 : in_stripes) << division.mesh << " " << division.rows;
     }
 }
 
 /// All variables after a few steps.
-std::map<std::string, std::vector<double>> trained(const Division& division, int64_t stripes, SumForm sums) {
+std::map<std::string, std::vector<double>> trained(const Division& division, int64_t stripes,
+                                                   SumForm sums) {
   const FuzzCase given = case_of(division, stripes);
   CompileOptions options;
   options.micro_batches = given.micro_batches;
   options.split_matmuls.stripes = stripes;
   options.reshard.sums = sums;
-  const auto tasks = std::make_shared<const TaskGraph>(compile(given.graph, given.meshes, given.marks, options).tasks);
+  const auto tasks = std::make_shared<const TaskGraph>(
+      compile(given.graph, given.meshes, given.marks, options).tasks);
   Runtime runtime(processes(*tasks), {});
   LoadedProgram& program = runtime.load(tasks);
   runtime.initialize(program, given.seed);
@@ -107,7 +117,8 @@ std::map<std::string, std::vector<double>> trained(const Division& division, int
     std::map<std::string, const Tensor*> pointers;
     for (ValueId input : given.graph.inputs()) {
       const std::string& name = given.graph.value(input).name;
-      pointers[name] = &inputs.emplace(name, drawn(given, name, given.graph.type(input), step)).first->second;
+      pointers[name] =
+          &inputs.emplace(name, drawn(given, name, given.graph.type(input), step)).first->second;
     }
     runtime.run(program, pointers, results);
   }
@@ -120,46 +131,57 @@ std::map<std::string, std::vector<double>> trained(const Division& division, int
 }
 
 /// The first variable that differs, and where; "" when none does.
-std::string first_difference(const std::map<std::string, std::vector<double>>& a, const std::map<std::string, std::vector<double>>& b) {
+std::string first_difference(const std::map<std::string, std::vector<double>>& a,
+                             const std::map<std::string, std::vector<double>>& b) {
   for (const auto& [name, values] : a)
     for (size_t i = 0; i < values.size(); ++i)
       if (values[i] != b.at(name)[i])
-        return name + " element " + std::to_string(i) + ": " + double_text(values[i]) + " and " + double_text(b.at(name)[i]);
+        return name + " element " + std::to_string(i) + ": " + double_text(values[i]) + " and " +
+               double_text(b.at(name)[i]);
   return "";
 }
 
-/// Does the matrix library add up 32 rows of a product as it does 64, for the operands of these layers?
+/// Does the matrix library add up 32 rows of a product as it does 64, for the operands of these
+/// layers?
 bool adds_up_alike_for_fewer_rows(const Sizes& sizes) {
   const auto product = [](int64_t rows, int64_t inner, int64_t columns, const std::string& spec) {
     const TensorType a{DType::kF32, {rows, inner}}, out{DType::kF32, {rows, columns}};
-    const TensorType b{DType::kF32, spec == "mk,kn->mn" ? Shape{inner, columns} : Shape{columns, inner}};
+    const TensorType b{DType::kF32,
+                       spec == "mk,kn->mn" ? Shape{inner, columns} : Shape{columns, inner}};
     const BoundKernel kernel = bind_kernel({"dot_general", {}, {}, spec, {a, b}, {out}});
     Tensor left(a), right(b), result(out);
-    for (size_t i = 0; i < left.values<float>().size(); ++i) left.values<float>()[i] = 1.0f / static_cast<float>(i % 97 + 3);
-    for (size_t i = 0; i < right.values<float>().size(); ++i) right.values<float>()[i] = 1.0f / static_cast<float>(i % 89 + 7);
+    for (size_t i = 0; i < left.values<float>().size(); ++i)
+      left.values<float>()[i] = 1.0f / static_cast<float>(i % 97 + 3);
+    for (size_t i = 0; i < right.values<float>().size(); ++i)
+      right.values<float>()[i] = 1.0f / static_cast<float>(i % 89 + 7);
     AlignedBuffer workspace(kernel.workspace);
     const std::byte* inputs[] = {left.data(), right.data()};
     std::byte* outputs[] = {result.data()};
     kernel.run({inputs, outputs, workspace.data()});
-    const auto values = result.values<float>().first(static_cast<size_t>(32 * columns));
+    const auto values = result.values<float>().first(32 * columns);
     return std::vector<float>(values.begin(), values.end());
   };
   for (const char* spec : {"mk,kn->mn", "mk,nk->mn"})
-    for (const auto& [inner, columns] : {std::pair{sizes.width, sizes.inner / 2}, std::pair{sizes.inner / 2, sizes.width}})
+    for (const auto& [inner, columns] :
+         {std::pair{sizes.width, sizes.inner / 2}, std::pair{sizes.inner / 2, sizes.width}})
       if (product(32, inner, columns, spec) != product(64, inner, columns, spec)) return false;
   return true;
 }
 
-// A dim is cut that is not added up: every element is the same sum of the same products. Here rows are cut, since the weights are larger.
+// A dim is cut that is not added up: every element is the same sum of the same products. Here rows
+// are cut, since the weights are larger.
 TEST(Stripes, HaveTheBitsOfWholeProductsWhereTheLibraryAddsUpAlikeForFewerRows) {
   const Sizes sizes{.batch = 2, .sequence = 32, .width = 72, .inner = 16};
   if (!adds_up_alike_for_fewer_rows(sizes)) GTEST_SKIP() << "it does not on this processor";
   Sizes larger = sizes;
   larger.batch = 4;
-  for (const Division& division : {Division{"tp=2", "P(None, \"tp\")", sizes}, Division{"dp=2 tp=2", "P(\"dp\", \"tp\")", larger},
-                                   Division{"tp=2", "P(None, \"tp\")", larger, 2}, Division{"tp=2", "P()", sizes}})
+  for (const Division& division :
+       {Division{"tp=2", "P(None, \"tp\")", sizes},
+        Division{"dp=2 tp=2", "P(\"dp\", \"tp\")", larger},
+        Division{"tp=2", "P(None, \"tp\")", larger, 2}, Division{"tp=2", "P()", sizes}})
     for (SumForm sums : {SumForm::kDirect, SumForm::kScattered})
-      EXPECT_EQ(first_difference(trained(division, 2, sums), trained(division, 1, sums)), "") << division.mesh << " " << division.rows;
+      EXPECT_EQ(first_difference(trained(division, 2, sums), trained(division, 1, sums)), "")
+          << division.mesh << " " << division.rows;
 }
 
 }  // namespace

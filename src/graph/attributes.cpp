@@ -39,7 +39,8 @@ std::string to_text(const Attribute& attribute) {
   if (const auto* value = std::get_if<double>(&attribute)) return double_text(*value);
   if (const auto* value = std::get_if<std::string>(&attribute)) return '"' + *value + '"';
   std::vector<std::string> parts;
-  for (int64_t value : std::get<std::vector<int64_t>>(attribute)) parts.push_back(std::to_string(value));
+  for (int64_t value : std::get<std::vector<int64_t>>(attribute))
+    parts.push_back(std::to_string(value));
   return "[" + join(parts, ", ") + "]";
 }
 

@@ -30,8 +30,10 @@ std::string_view to_text(Role role) {
 std::string to_text(const Initializer& initializer) {
   switch (initializer.kind) {
     case Initializer::Kind::kConstant: return "constant(" + double_text(initializer.a) + ")";
-    case Initializer::Kind::kNormal: return "normal(" + double_text(initializer.a) + ", " + double_text(initializer.b) + ")";
-    case Initializer::Kind::kUniform: return "uniform(" + double_text(initializer.a) + ", " + double_text(initializer.b) + ")";
+    case Initializer::Kind::kNormal:
+      return "normal(" + double_text(initializer.a) + ", " + double_text(initializer.b) + ")";
+    case Initializer::Kind::kUniform:
+      return "uniform(" + double_text(initializer.a) + ", " + double_text(initializer.b) + ")";
   }
   throw InternalError("unknown initializer");
 }
@@ -49,22 +51,25 @@ ValueId Graph::add_input(const std::string& name, const TensorType& type) {
   return inputs_.back();
 }
 
-ValueId Graph::add_variable(const std::string& name, const TensorType& type, const Initializer& initializer, bool trainable,
-                            Origin origin) {
+ValueId Graph::add_variable(const std::string& name, const TensorType& type,
+                            const Initializer& initializer, bool trainable, Origin origin) {
   const ValueId value = add_value(name, type, {});
   variables_.push_back({value, std::nullopt, initializer, trainable, std::move(origin)});
   return value;
 }
 
-OpId Graph::add_op(std::string name, std::string kind, Attributes attributes, std::vector<ValueId> inputs,
-                   const std::vector<TensorType>& outputs, Role role, Origin origin, std::vector<GraphPtr> regions) {
+OpId Graph::add_op(std::string name, std::string kind, Attributes attributes,
+                   std::vector<ValueId> inputs, const std::vector<TensorType>& outputs, Role role,
+                   Origin origin, std::vector<GraphPtr> regions) {
   const OpId id{static_cast<int>(ops_.size())};
   ensure(op_by_name_.emplace(name, id.index).second, "the name '" + name + "' is taken");
   for (ValueId input : inputs) {
-    ensure(input.index >= 0 && input.index < static_cast<int>(values_.size()), "an operand of '" + name + "' does not exist");
-    values_[static_cast<size_t>(input.index)].users.push_back(id);
+    ensure(input.index >= 0 && input.index < static_cast<int>(values_.size()),
+           "an operand of '" + name + "' does not exist");
+    values_[input.index].users.push_back(id);
   }
-  Op op{name, std::move(kind), std::move(attributes), std::move(inputs), {}, role, std::move(origin), std::move(regions)};
+  Op op{name, std::move(kind),   std::move(attributes), std::move(inputs), {},
+        role, std::move(origin), std::move(regions)};
   for (size_t i = 0; i < outputs.size(); ++i)
     op.outputs.push_back(add_value(i == 0 ? name : name + ":" + std::to_string(i), outputs[i], id));
   ops_.push_back(std::move(op));
@@ -76,14 +81,16 @@ void Graph::add_output(const std::string& name, ValueId value) {
 }
 
 void Graph::remove_output(const std::string& name) {
-  const auto erased = std::erase_if(outputs_, [&](const auto& output) { return output.first == name; });
+  const auto erased =
+      std::erase_if(outputs_, [&](const auto& output) { return output.first == name; });
   ensure(erased > 0, "the graph has no output '" + name + "'");
 }
 
 void Graph::set_next(ValueId variable, ValueId next) {
   for (Variable& candidate : variables_) {
     if (candidate.value != variable) continue;
-    ensure(type(variable) == type(next), "the next value of '" + value(variable).name + "' has another type");
+    ensure(type(variable) == type(next),
+           "the next value of '" + value(variable).name + "' has another type");
     candidate.next = next;
     return;
   }
@@ -119,7 +126,9 @@ ValueId Graph::output(std::string_view name) const {
 }
 
 std::string Graph::unique_name(const std::string& name) const {
-  const auto taken = [&](const std::string& candidate) { return op_by_name_.contains(candidate) || value_by_name_.contains(candidate); };
+  const auto taken = [&](const std::string& candidate) {
+    return op_by_name_.contains(candidate) || value_by_name_.contains(candidate);
+  };
   if (!taken(name)) return name;
   for (int i = 1;; ++i) {
     std::string candidate = name + "_" + std::to_string(i);
@@ -132,18 +141,22 @@ void verify(const Graph& graph) {
   for (int index = 0; index < static_cast<int>(graph.ops().size()); ++index) {
     const Op& op = graph.op({index});
     for (ValueId input : op.inputs) {
-      ensure(graph.value(input).producer.index < index, "'" + op.name + "' uses '" + graph.value(input).name + "' before it is made");
-      users[static_cast<size_t>(input.index)].push_back({index});
+      ensure(graph.value(input).producer.index < index,
+             "'" + op.name + "' uses '" + graph.value(input).name + "' before it is made");
+      users[input.index].push_back({index});
     }
     for (ValueId output : op.outputs)
-      ensure(graph.value(output).producer == OpId{index}, "'" + op.name + "' does not make its result '" + graph.value(output).name + "'");
+      ensure(graph.value(output).producer == OpId{index},
+             "'" + op.name + "' does not make its result '" + graph.value(output).name + "'");
     for (const GraphPtr& region : op.regions) {
-      ensure(region && region->variables().empty(), "a region of '" + op.name + "' has variables of its own");
+      ensure(region && region->variables().empty(),
+             "a region of '" + op.name + "' has variables of its own");
       verify(*region);
     }
   }
   for (size_t i = 0; i < users.size(); ++i)
-    ensure(users[i] == graph.values()[i].users, "the users of '" + graph.values()[i].name + "' are not complete");
+    ensure(users[i] == graph.values()[i].users,
+           "the users of '" + graph.values()[i].name + "' are not complete");
   for (const Variable& variable : graph.variables())
     if (variable.next)
       ensure(graph.type(variable.value) == graph.type(*variable.next),

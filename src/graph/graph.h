@@ -1,5 +1,5 @@
-// The serial program: an SSA graph of operators on whole (logical) tensors. It knows nothing of devices, meshes or kernels, and not
-// what its operators mean: the catalogue in ops/ does.
+// The serial program: an SSA graph of operators on whole (logical) tensors. It knows nothing of
+// devices, meshes or kernels, and not what its operators mean: the catalogue in ops/ does.
 #pragma once
 
 #include <compare>
@@ -15,7 +15,8 @@
 
 namespace tessera {
 
-/// Index of an op or a value in its graph. Plans, checkpoints and random numbers key on names, never on these.
+/// Index of an op or a value in its graph. Plans, checkpoints and random numbers key on names,
+/// never on these.
 struct OpId {
   int index = -1;
   auto operator<=>(const OpId&) const = default;
@@ -31,14 +32,16 @@ std::string_view to_text(Role role);  // "forward", "backward", "optimizer"
 
 /// Where a thing comes from: the record that explanations, errors, verification and reports read.
 struct Origin {
-  std::string source;      // name of the op or variable that it was derived from; "" for what the user wrote
+  std::string
+      source;  // name of the op or variable that it was derived from; "" for what the user wrote
   std::string derivation;  // "gradient", "optimizer", ...; "" for what the user wrote
 
   bool operator==(const Origin&) const = default;
 };
 
 struct Value {
-  std::string name;  // unique scoped path, the name of its op; further results are "name:1", "name:2"
+  std::string
+      name;  // unique scoped path, the name of its op; further results are "name:1", "name:2"
   TensorType type;
   OpId producer;            // invalid for inputs and variables
   std::vector<OpId> users;  // in program order, an op once for each operand
@@ -55,11 +58,13 @@ struct Op {
   std::vector<ValueId> outputs;
   Role role = Role::kForward;
   Origin origin;
-  /// Of While and If: programs that the op runs, each with inputs and outputs and no variables. What they take and give: ops/control.h.
+  /// Of While and If: programs that the op runs, each with inputs and outputs and no variables.
+  /// What they take and give: ops/control/control.h.
   std::vector<GraphPtr> regions = {};
 };
 
-/// How a variable begins. Random ones are drawn at step 0 under the variable's name, so each rank can make its own slice.
+/// How a variable begins. Random ones are drawn at step 0 under the variable's name, so each rank
+/// can make its own slice.
 struct Initializer {
   enum class Kind { kConstant, kNormal, kUniform };
   Kind kind = Kind::kConstant;
@@ -67,7 +72,9 @@ struct Initializer {
   double b = 0;  // normal: deviation; uniform: high
 
   static Initializer constant(double value) { return {Kind::kConstant, value, 0}; }
-  static Initializer normal(double mean, double deviation) { return {Kind::kNormal, mean, deviation}; }
+  static Initializer normal(double mean, double deviation) {
+    return {Kind::kNormal, mean, deviation};
+  }
   static Initializer uniform(double low, double high) { return {Kind::kUniform, low, high}; }
   bool operator==(const Initializer&) const = default;
 };
@@ -88,9 +95,9 @@ using OperatorSetPtr = std::shared_ptr<const OperatorSet>;
 
 /// A program in SSA form.
 ///
-///   operators  what its kinds of ops mean beside the built-in ones (nullptr: nothing); this room only carries it
-///   invariant  ops stand in topological order; names are unique and made of letters, digits and _ . : -
-///   threads    reading from several at once is safe
+///   operators  what its kinds of ops mean beside the built-in ones (nullptr: nothing); this room
+///   only carries it invariant  ops stand in topological order; names are unique and made of
+///   letters, digits and _ . : - threads    reading from several at once is safe
 class Graph {
  public:
   Graph() = default;
@@ -100,23 +107,25 @@ class Graph {
 
   /// A value that is given anew at every step: data, labels, the learning rate, the step.
   ValueId add_input(const std::string& name, const TensorType& type);
-  ValueId add_variable(const std::string& name, const TensorType& type, const Initializer& initializer, bool trainable = true,
-                       Origin origin = {});
+  ValueId add_variable(const std::string& name, const TensorType& type,
+                       const Initializer& initializer, bool trainable = true, Origin origin = {});
   /// Appends an op with the given result types. Its name must be free: see unique_name().
   /// throws  InternalError when the name is taken or an operand does not exist
-  OpId add_op(std::string name, std::string kind, Attributes attributes, std::vector<ValueId> inputs,
-              const std::vector<TensorType>& outputs, Role role = Role::kForward, Origin origin = {}, std::vector<GraphPtr> regions = {});
+  OpId add_op(std::string name, std::string kind, Attributes attributes,
+              std::vector<ValueId> inputs, const std::vector<TensorType>& outputs,
+              Role role = Role::kForward, Origin origin = {}, std::vector<GraphPtr> regions = {});
   /// Names a result of the program, such as "loss".
   void add_output(const std::string& name, ValueId value);
-  /// The value stays; it is only not handed out.  throws  InternalError when there is none of this name
+  /// The value stays; it is only not handed out.  throws  InternalError when there is none of this
+  /// name
   void remove_output(const std::string& name);
   /// requires  same type; throws InternalError else
   void set_next(ValueId variable, ValueId next);
 
   const std::vector<Op>& ops() const { return ops_; }
   const std::vector<Value>& values() const { return values_; }
-  const Op& op(OpId id) const { return ops_.at(static_cast<size_t>(id.index)); }
-  const Value& value(ValueId id) const { return values_.at(static_cast<size_t>(id.index)); }
+  const Op& op(OpId id) const { return ops_.at(id.index); }
+  const Value& value(ValueId id) const { return values_.at(id.index); }
   const TensorType& type(ValueId id) const { return value(id).type; }
   const std::vector<ValueId>& inputs() const { return inputs_; }
   const std::vector<Variable>& variables() const { return variables_; }
@@ -154,8 +163,9 @@ class Graph {
 ///     output loss = y
 ///     next w = w.sgd
 ///
-/// An op of several results lists their types: `a = attention(q, k, v) {...}: f32[1,2,2,4], f32[1,2,2]`; its second result is `a:1`.
-/// The regions of an op stand below it, each a graph between `region` and `end`:
+/// An op of several results lists their types: `a = attention(q, k, v) {...}: f32[1,2,2,4],
+/// f32[1,2,2]`; its second result is `a:1`. The regions of an op stand below it, each a graph
+/// between `region` and `end`:
 ///
 ///     h = while(h0) {carried=1}: f32[4]
 ///       region
@@ -170,12 +180,13 @@ std::string to_text(const Graph& graph, OpId op);
 /// throws  UserError (65) with the line when the text is malformed
 Graph parse_graph(std::string_view text, OperatorSetPtr operators = nullptr);
 
-/// Checks what every graph must be: operands before uses, unique names, users complete, next of the variable's type; regions, too, and that
-/// they have no variables.
-/// throws  InternalError that names the first offence
+/// Checks what every graph must be: operands before uses, unique names, users complete, next of the
+/// variable's type; regions, too, and that they have no variables. throws  InternalError that names
+/// the first offence
 void verify(const Graph& graph);
 
-/// Hash of the text form: stamps plans and checkpoints. Of the user's own operators it sees the names only.
+/// Hash of the text form: stamps plans and checkpoints. Of the user's own operators it sees the
+/// names only.
 uint64_t fingerprint(const Graph& graph);
 
 }  // namespace tessera

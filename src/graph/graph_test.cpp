@@ -57,8 +57,9 @@ TEST(GraphText, PrintsWhatItParsed) {
 }
 
 TEST(GraphText, KeepsTheKindOfEveryAttribute) {
-  const Graph graph =
-      parse_graph("a = thing() {flag=false, count=3, big=9007199254740993, rate=3.0, word=\"3\", list=[1], none=[]}: f32[]\n");
+  const Graph graph = parse_graph(
+      "a = thing() {flag=false, count=3, big=9007199254740993, rate=3.0, word=\"3\", list=[1], "
+      "none=[]}: f32[]\n");
   const Attributes& attributes = graph.op({0}).attributes;
   EXPECT_FALSE(attributes.boolean("flag"));
   EXPECT_EQ(attributes.integer("count"), 3);
@@ -70,13 +71,17 @@ TEST(GraphText, KeepsTheKindOfEveryAttribute) {
 }
 
 TEST(GraphText, KeepsEveryBitOfANumber) {
-  const std::string line = "a = thing() {large=1e+300, small=4.9406564584124654e-324, third=0.3333333333333333}: f32[]\n";
+  const std::string line =
+      "a = thing() {large=1e+300, small=4.9406564584124654e-324, third=0.3333333333333333}: "
+      "f32[]\n";
   EXPECT_EQ(parse_graph(line).op({0}).attributes.number("third"), 1.0 / 3);
-  EXPECT_EQ(parse_graph(to_text(parse_graph(line))).op({0}).attributes, parse_graph(line).op({0}).attributes);
+  EXPECT_EQ(parse_graph(to_text(parse_graph(line))).op({0}).attributes,
+            parse_graph(line).op({0}).attributes);
 }
 
 TEST(GraphText, SkipsEmptyLinesAndSpacesAround) {
-  EXPECT_EQ(to_text(parse_graph("\n   input x: f32[2]   \n\n  y = neg( x ) : f32[2]\n")), "input x: f32[2]\ny = neg(x): f32[2]\n");
+  EXPECT_EQ(to_text(parse_graph("\n   input x: f32[2]   \n\n  y = neg( x ) : f32[2]\n")),
+            "input x: f32[2]\ny = neg(x): f32[2]\n");
 }
 
 TEST(GraphText, ReadsRolesOriginsAndState) {
@@ -121,16 +126,18 @@ TEST(GraphText, AnUnknownInitializerIsRefused) {
 }
 
 TEST(GraphText, ANameGivenTwiceIsRefused) {
-  EXPECT_EQ(message_of("input x: f32[2]\ninput x: f32[2]"),
-            "line 2 of the graph is malformed: input x: f32[2]\n"
-            "  why: expected a line that fits the graph (internal error: the name 'x' is taken) at ''\n"
-            "  fix: write the line as to_text() prints it");
+  EXPECT_EQ(
+      message_of("input x: f32[2]\ninput x: f32[2]"),
+      "line 2 of the graph is malformed: input x: f32[2]\n"
+      "  why: expected a line that fits the graph (internal error: the name 'x' is taken) at ''\n"
+      "  fix: write the line as to_text() prints it");
 }
 
 TEST(GraphText, ANextValueOfAnotherTypeIsRefused) {
   EXPECT_EQ(message_of("input x: f32[3]\nvariable w: f32[2] = constant(0.0)\nnext w = x"),
             "line 3 of the graph is malformed: next w = x\n"
-            "  why: expected a line that fits the graph (internal error: the next value of 'w' has another type) at ''\n"
+            "  why: expected a line that fits the graph (internal error: the next value of 'w' has "
+            "another type) at ''\n"
             "  fix: write the line as to_text() prints it");
 }
 
@@ -150,15 +157,18 @@ TEST_P(CutLine, IsRefusedWhereverItStops) {
   ASSERT_EQ(message_of(before + line), "no error");
   for (size_t length = 1; length < line.size(); ++length) {
     const std::string cut = line.substr(0, length);
-    const bool whole = cut.ends_with("}: f32[8]") || cut.ends_with("f32[8] ") || cut.ends_with("@backward") ||
-                       cut.ends_with("@backward ") || cut.find("<- g") != std::string::npos;
+    const bool whole = cut.ends_with("}: f32[8]") || cut.ends_with("f32[8] ") ||
+                       cut.ends_with("@backward") || cut.ends_with("@backward ") ||
+                       cut.find("<- g") != std::string::npos;
     if (whole) continue;  // a line of its own, which says less
     EXPECT_THAT(message_of(before + cut), HasSubstr("line 3 of the graph is malformed: ")) << cut;
   }
 }
-INSTANTIATE_TEST_SUITE_P(GraphText, CutLine,
-                         testing::Values("y = f(x, w) {a=[1, 2], b=\"c\", c=true}: f32[8] @backward <- gradient x", "output loss = x",
-                                         "next w = x", "input z: f32[8]", "variable z: f32[8] = normal(0.0, 0.5)"));
+INSTANTIATE_TEST_SUITE_P(
+    GraphText, CutLine,
+    testing::Values("y = f(x, w) {a=[1, 2], b=\"c\", c=true}: f32[8] @backward <- gradient x",
+                    "output loss = x", "next w = x", "input z: f32[8]",
+                    "variable z: f32[8] = normal(0.0, 0.5)"));
 
 TEST(Graph, UniqueNameAppendsTheFirstFreeNumber) {
   Graph graph;
@@ -178,7 +188,8 @@ TEST(Graph, AnOpWithoutResultsHoldsItsNameToo) {
 
 TEST(Graph, FurtherResultsAreNamedByTheirNumber) {
   Graph graph;
-  const Op& op = graph.op(graph.add_op("a", "thing", {}, {}, {kScalar, {DType::kI32, {2}}, kScalar}));
+  const Op& op =
+      graph.op(graph.add_op("a", "thing", {}, {}, {kScalar, {DType::kI32, {2}}, kScalar}));
   ASSERT_EQ(op.outputs.size(), 3u);
   EXPECT_EQ(graph.value(op.outputs[0]).name, "a");
   EXPECT_EQ(graph.value(op.outputs[1]).name, "a:1");
@@ -209,19 +220,24 @@ TEST(Graph, KnowsItsInputsVariablesAndOutputs) {
 TEST(Graph, ATakenNameIsABrokenPromise) {
   Graph graph;
   graph.add_input("a", kScalar);
-  EXPECT_EQ(broken_promise([&] { graph.add_op("a", "thing", {}, {}, {kScalar}); }), "internal error: the name 'a' is taken");
+  EXPECT_EQ(broken_promise([&] { graph.add_op("a", "thing", {}, {}, {kScalar}); }),
+            "internal error: the name 'a' is taken");
 }
 
 TEST(Graph, ANameOfOtherLettersIsABrokenPromise) {
   Graph graph;
-  EXPECT_EQ(broken_promise([&] { graph.add_input("a b", kScalar); }), "internal error: 'a b' is not a name");
-  EXPECT_EQ(broken_promise([&] { graph.add_input("", kScalar); }), "internal error: '' is not a name");
+  EXPECT_EQ(broken_promise([&] { graph.add_input("a b", kScalar); }),
+            "internal error: 'a b' is not a name");
+  EXPECT_EQ(broken_promise([&] { graph.add_input("", kScalar); }),
+            "internal error: '' is not a name");
 }
 
 TEST(Graph, AnOperandThatDoesNotExistIsABrokenPromise) {
   Graph graph;
-  EXPECT_EQ(broken_promise([&] { graph.add_op("a", "thing", {}, {{0}}, {kScalar}); }), "internal error: an operand of 'a' does not exist");
-  EXPECT_EQ(broken_promise([&] { graph.add_op("b", "thing", {}, {{-1}}, {kScalar}); }), "internal error: an operand of 'b' does not exist");
+  EXPECT_EQ(broken_promise([&] { graph.add_op("a", "thing", {}, {{0}}, {kScalar}); }),
+            "internal error: an operand of 'a' does not exist");
+  EXPECT_EQ(broken_promise([&] { graph.add_op("b", "thing", {}, {{-1}}, {kScalar}); }),
+            "internal error: an operand of 'b' does not exist");
 }
 
 TEST(Graph, NextIsForVariablesOnly) {
@@ -231,7 +247,8 @@ TEST(Graph, NextIsForVariablesOnly) {
 }
 
 TEST(Graph, AnAbsentOutputIsABrokenPromise) {
-  EXPECT_EQ(broken_promise([] { Graph().output("loss"); }), "internal error: the graph has no output 'loss'");
+  EXPECT_EQ(broken_promise([] { Graph().output("loss"); }),
+            "internal error: the graph has no output 'loss'");
 }
 
 TEST(Graph, AnEmptyGraphVerifiesAndPrintsNothing) {
@@ -241,8 +258,10 @@ TEST(Graph, AnEmptyGraphVerifiesAndPrintsNothing) {
 
 TEST(Attributes, AnAbsentOneOrOneOfAnotherKindIsABrokenPromise) {
   const Attributes attributes{{"dim", int64_t{1}}};
-  EXPECT_EQ(broken_promise([&] { attributes.integer("dims"); }), "internal error: attribute 'dims' is missing");
-  EXPECT_EQ(broken_promise([&] { attributes.number("dim"); }), "internal error: attribute 'dim' is of another kind");
+  EXPECT_EQ(broken_promise([&] { attributes.integer("dims"); }),
+            "internal error: attribute 'dims' is missing");
+  EXPECT_EQ(broken_promise([&] { attributes.number("dim"); }),
+            "internal error: attribute 'dim' is of another kind");
 }
 
 TEST(Fingerprint, ChangesWithAnyLineAndOnlyThen) {

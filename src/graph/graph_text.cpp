@@ -22,9 +22,10 @@ class LineReader {
   LineReader(std::string_view text, int line) : rest_(text), whole_(text), line_(line) {}
 
   [[noreturn]] void fail(const std::string& expected) const {
-    throw UserError("line " + std::to_string(line_) + " of the graph is malformed: " + std::string(whole_),
-                    "expected " + expected + " at '" + std::string(rest_.substr(0, 20)) + "'", "write the line as to_text() prints it",
-                    ExitCode::kBadData);
+    throw UserError(
+        "line " + std::to_string(line_) + " of the graph is malformed: " + std::string(whole_),
+        "expected " + expected + " at '" + std::string(rest_.substr(0, 20)) + "'",
+        "write the line as to_text() prints it", ExitCode::kBadData);
   }
   void skip_spaces() {
     while (rest_.starts_with(' ')) rest_.remove_prefix(1);
@@ -52,7 +53,8 @@ class LineReader {
   }
   std::string name() {
     std::string word = until(" ,()={}[]");
-    // The colon that ends a left-hand side is not part of the name; that of a result number ("a:1") is.
+    // The colon that ends a left-hand side is not part of the name; that of a result number ("a:1")
+    // is.
     if (word.ends_with(':')) {
       word.pop_back();
       rest_ = std::string_view(rest_.data() - 1, rest_.size() + 1);
@@ -73,7 +75,8 @@ class LineReader {
     const std::string word = until(" ,()}]");
     Number value = 0;
     const auto result = std::from_chars(word.data(), word.data() + word.size(), value);
-    if (result.ec != std::errc{} || result.ptr != word.data() + word.size()) fail(std::is_integral_v<Number> ? "an integer" : "a number");
+    if (result.ec != std::errc{} || result.ptr != word.data() + word.size())
+      fail(std::is_integral_v<Number> ? "an integer" : "a number");
     return value;
   }
   std::string quoted() {
@@ -116,9 +119,11 @@ Attribute read_attribute(LineReader& line) {
   const std::string word = line.until(" ,}");
   int64_t integer = 0;
   const char* end = word.data() + word.size();
-  if (auto r = std::from_chars(word.data(), end, integer); r.ec == std::errc{} && r.ptr == end) return integer;
+  if (auto r = std::from_chars(word.data(), end, integer); r.ec == std::errc{} && r.ptr == end)
+    return integer;
   double number = 0;
-  if (auto r = std::from_chars(word.data(), end, number); r.ec == std::errc{} && r.ptr == end) return number;
+  if (auto r = std::from_chars(word.data(), end, number); r.ec == std::errc{} && r.ptr == end)
+    return number;
   line.fail("a value");
 }
 
@@ -172,7 +177,8 @@ Role read_role(LineReader& line) {
   line.fail("backward or optimizer");
 }
 
-void read_op(Graph& graph, LineReader& line, const std::string& name, std::vector<GraphPtr> regions) {
+void read_op(Graph& graph, LineReader& line, const std::string& name,
+             std::vector<GraphPtr> regions) {
   line.expect("=");
   const std::string kind = line.until("(");
   line.expect("(");
@@ -187,7 +193,8 @@ void read_op(Graph& graph, LineReader& line, const std::string& name, std::vecto
   while (line.accept(",")) outputs.push_back(line.type());
   const Role role = read_role(line);
   Origin origin = read_origin(line);
-  graph.add_op(name, kind, std::move(attributes), std::move(inputs), outputs, role, std::move(origin), std::move(regions));
+  graph.add_op(name, kind, std::move(attributes), std::move(inputs), outputs, role,
+               std::move(origin), std::move(regions));
 }
 
 void read_variable(Graph& graph, LineReader& line) {
@@ -225,7 +232,8 @@ void read_line(Graph& graph, LineReader& line, std::vector<GraphPtr> regions) {
 /// Reads lines; the regions of an op stand below it.
 class GraphReader {
  public:
-  GraphReader(std::string_view text, OperatorSetPtr operators) : rows_(split_text(text, '\n')), operators_(std::move(operators)) {}
+  GraphReader(std::string_view text, OperatorSetPtr operators)
+      : rows_(split_text(text, '\n')), operators_(std::move(operators)) {}
 
   Graph read() {
     Graph graph = read_lines(0);
@@ -290,8 +298,8 @@ std::string to_text(const Graph& graph, OpId id) {
   std::vector<std::string> types;
   for (ValueId output : op.outputs) types.push_back(tessera::to_text(graph.type(output)));
   const std::string attributes = tessera::to_text(op.attributes);
-  std::string text = op.name + " = " + op.kind + "(" + names_of(graph, op.inputs) + ")" + (attributes.empty() ? "" : " " + attributes) +
-                     ": " + join(types, ", ");
+  std::string text = op.name + " = " + op.kind + "(" + names_of(graph, op.inputs) + ")" +
+                     (attributes.empty() ? "" : " " + attributes) + ": " + join(types, ", ");
   if (op.role != Role::kForward) text += " @" + std::string(tessera::to_text(op.role));
   return text + to_text(op.origin);
 }
@@ -314,14 +322,21 @@ std::string region_text(const Op& op) {
 
 std::string to_text(const Graph& graph) {
   std::string text;
-  for (ValueId input : graph.inputs()) text += "input " + graph.value(input).name + ": " + tessera::to_text(graph.type(input)) + "\n";
+  for (ValueId input : graph.inputs())
+    text += "input " + graph.value(input).name + ": " + tessera::to_text(graph.type(input)) + "\n";
   for (const Variable& variable : graph.variables())
-    text += "variable " + graph.value(variable.value).name + ": " + tessera::to_text(graph.type(variable.value)) + " = " +
-            tessera::to_text(variable.initializer) + (variable.trainable ? "" : " state") + to_text(variable.origin) + "\n";
-  for (int i = 0; i < static_cast<int>(graph.ops().size()); ++i) text += to_text(graph, OpId{i}) + "\n" + region_text(graph.op({i}));
-  for (const auto& [name, value] : graph.outputs()) text += "output " + name + " = " + graph.value(value).name + "\n";
+    text += "variable " + graph.value(variable.value).name + ": " +
+            tessera::to_text(graph.type(variable.value)) + " = " +
+            tessera::to_text(variable.initializer) + (variable.trainable ? "" : " state") +
+            to_text(variable.origin) + "\n";
+  for (int i = 0; i < static_cast<int>(graph.ops().size()); ++i)
+    text += to_text(graph, OpId{i}) + "\n" + region_text(graph.op({i}));
+  for (const auto& [name, value] : graph.outputs())
+    text += "output " + name + " = " + graph.value(value).name + "\n";
   for (const Variable& variable : graph.variables())
-    if (variable.next) text += "next " + graph.value(variable.value).name + " = " + graph.value(*variable.next).name + "\n";
+    if (variable.next)
+      text += "next " + graph.value(variable.value).name + " = " +
+              graph.value(*variable.next).name + "\n";
   return text;
 }
 

@@ -12,7 +12,8 @@ namespace {
 const CatalogueEntry& find_entry(std::string_view kernel) {
   for (const CatalogueEntry& entry : cpu_catalogue())
     if (entry.name == kernel) return entry;
-  throw InternalError("no kernel is called '" + std::string(kernel) + "'; the nearest is '" + nearest(kernel, kernel_names()) + "'");
+  throw InternalError("no kernel is called '" + std::string(kernel) + "'; the nearest is '" +
+                      nearest(kernel, kernel_names()) + "'");
 }
 
 const NamedKernel* find_own(const KernelSet* own, std::string_view kernel) {
@@ -21,7 +22,8 @@ const NamedKernel* find_own(const KernelSet* own, std::string_view kernel) {
 
 }  // namespace
 
-LocalCall localize(const KernelCall& call, const Coordinate& coordinate, std::vector<TensorType> inputs, std::vector<TensorType> outputs) {
+LocalCall localize(const KernelCall& call, const Coordinate& coordinate,
+                   std::vector<TensorType> inputs, std::vector<TensorType> outputs) {
   LocalCall local{call.kernel, {}, call.reals, call.text, std::move(inputs), std::move(outputs)};
   for (const LocalInt& value : call.ints) local.ints.push_back(value.at(coordinate));
   return local;
@@ -37,11 +39,13 @@ bool runs_in_place(std::string_view kernel, const KernelSet* own) {
   return find_entry(kernel).in_place == InPlace::kAnyInput;
 }
 
-bool may_write_over(std::string_view kernel, std::span<const int> inputs, int input, const KernelSet* own) {
+bool may_write_over(std::string_view kernel, std::span<const int> inputs, int input,
+                    const KernelSet* own) {
   const auto uses = std::count(inputs.begin(), inputs.end(), input);
   if (uses == 0) return false;
   if (runs_in_place(kernel, own)) return true;
-  const bool first_only = !find_own(own, kernel) && find_entry(kernel).in_place == InPlace::kFirstInput;
+  const bool first_only =
+      !find_own(own, kernel) && find_entry(kernel).in_place == InPlace::kFirstInput;
   return first_only && inputs.front() == input && uses == 1;
 }
 

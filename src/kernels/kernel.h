@@ -1,8 +1,10 @@
-// Numeric kernels on dense tensors in host memory. This room knows tensors; it knows no graph, no mesh and no threads.
+// Numeric kernels on dense tensors in host memory. This room knows tensors; it knows no graph, no
+// mesh and no threads.
 //
-// A kernel call is data: a name in the catalogue, plain parameters, and the types of its operands. Binding a call (once, when a
-// program is loaded) checks it, picks an implementation and returns a function to run (every step) on pointers; running allocates
-// nothing. A second kind of device is a second catalogue of the same names.
+// A kernel call is data: a name in the catalogue, plain parameters, and the types of its operands.
+// Binding a call (once, when a program is loaded) checks it, picks an implementation and returns a
+// function to run (every step) on pointers; running allocates nothing. A second kind of device is a
+// second catalogue of the same names.
 #pragma once
 
 #include <cstddef>
@@ -17,10 +19,12 @@
 
 namespace tessera {
 
-/// A call of a kernel as the compile half writes it: parameters may depend on the coordinate of the process.
+/// A call of a kernel as the compile half writes it: parameters may depend on the coordinate of the
+/// process.
 struct KernelCall {
-  std::string kernel;          // name in the catalogue, such as "dot_general"
-  std::vector<LocalInt> ints;  // meaning and order: the comment at the kernel's entry in the catalogue
+  std::string kernel;  // name in the catalogue, such as "dot_general"
+  std::vector<LocalInt>
+      ints;  // meaning and order: the comment at the kernel's entry in the catalogue
   std::vector<double> reals;
   std::string text;  // such as the einsum of dot_general
 
@@ -38,9 +42,11 @@ struct LocalCall {
 };
 
 /// `call` as the process at `coordinate` makes it.
-LocalCall localize(const KernelCall& call, const Coordinate& coordinate, std::vector<TensorType> inputs, std::vector<TensorType> outputs);
+LocalCall localize(const KernelCall& call, const Coordinate& coordinate,
+                   std::vector<TensorType> inputs, std::vector<TensorType> outputs);
 
-/// Memory of one run. Each pointer is aligned to kTensorAlignment; operands are dense and row-major.
+/// Memory of one run. Each pointer is aligned to kTensorAlignment; operands are dense and
+/// row-major.
 struct KernelBuffers {
   std::span<const std::byte* const> inputs;
   std::span<std::byte* const> outputs;
@@ -49,8 +55,9 @@ struct KernelBuffers {
 
 /// A kernel ready to run.
 ///
-///   run        threads: one at a time for one BoundKernel. memory: allocates nothing. Uses the calling thread only.
-///   workspace  bytes that the caller lends to each run; contents need not survive
+///   run        threads: one at a time for one BoundKernel. memory: allocates nothing. Uses the
+///   calling thread only. workspace  bytes that the caller lends to each run; contents need not
+///   survive
 struct BoundKernel {
   std::function<void(const KernelBuffers&)> run;
   Bytes workspace{0};
@@ -64,20 +71,25 @@ class KernelSet;  // kernels/kernel_set.h
 ///   throws    InternalError when the name is unknown or the operands do not fit
 BoundKernel bind_kernel(const LocalCall& call, const KernelSet* own = nullptr);
 
-/// May output 0 of this kernel use the memory of any input of the same type (element i depends on elements i only)?
+/// May output 0 of this kernel use the memory of any input of the same type (element i depends on
+/// elements i only)?
 bool runs_in_place(std::string_view kernel, const KernelSet* own = nullptr);
 
-/// May output 0 of this kernel use the memory of `input`, which has its type? `inputs` are numbers that tell which of them are the same.
-/// A kernel that changes parts of its first input, such as dynamic_update, may use that one alone, and not when it is another input, too.
-bool may_write_over(std::string_view kernel, std::span<const int> inputs, int input, const KernelSet* own = nullptr);
+/// May output 0 of this kernel use the memory of `input`, which has its type? `inputs` are numbers
+/// that tell which of them are the same. A kernel that changes parts of its first input, such as
+/// dynamic_update, may use that one alone, and not when it is another input, too.
+bool may_write_over(std::string_view kernel, std::span<const int> inputs, int input,
+                    const KernelSet* own = nullptr);
 
 /// Names of all built-in kernels, sorted.
 std::vector<std::string> kernel_names();
 
-/// The plain-loop twin of a built-in kernel: same operands, same meaning, written to be read; for tests and for doubts.
+/// The plain-loop twin of a built-in kernel: same operands, same meaning, written to be read; for
+/// tests and for doubts.
 BoundKernel bind_reference_kernel(const LocalCall& call);
 
-/// One thread per rank: call once at the start of every thread that runs kernels, so that libraries do not make teams of their own.
+/// One thread per rank: call once at the start of every thread that runs kernels, so that libraries
+/// do not make teams of their own.
 void use_one_thread_for_kernels();
 
 }  // namespace tessera

@@ -1,4 +1,5 @@
-// Kernels that a program brings along. They are asked before the built-in ones; there is no global list to register in.
+// Kernels that a program brings along. They are asked before the built-in ones; there is no global
+// list to register in.
 #pragma once
 
 #include <functional>
@@ -12,10 +13,12 @@ namespace tessera {
 
 /// A kernel of the user's own.
 ///
-///   bind      checks the call once (ensure() of base/error.h) and returns what runs: see BoundKernel.
-///             The compiler binds, too, at the process with the largest parts, to learn how much workspace to plan.
-///             threads: the ranks bind on their own threads, several at once
-///   in_place  may output 0 use the memory of any input of the same type? Only where element i depends on elements i only
+///   bind      checks the call once (ensure() of base/error.h) and returns what runs: see
+///   BoundKernel.
+///             The compiler binds, too, at the process with the largest parts, to learn how much
+///             workspace to plan. threads: the ranks bind on their own threads, several at once
+///   in_place  may output 0 use the memory of any input of the same type? Only where element i
+///   depends on elements i only
 struct NamedKernel {
   std::string name;
   std::function<BoundKernel(const LocalCall&)> bind;
@@ -27,7 +30,8 @@ struct NamedKernel {
 ///   threads  never changes, so that all ranks may read it
 class KernelSet {
  public:
-  /// throws  UserError (65) when one has no name or no binder, or a name occurs twice or is that of a built-in kernel
+  /// throws  UserError (65) when one has no name or no binder, or a name occurs twice or is that of
+  /// a built-in kernel
   explicit KernelSet(std::vector<NamedKernel> kernels);
 
   /// nullptr: it is not one of these.

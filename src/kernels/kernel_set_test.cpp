@@ -1,7 +1,7 @@
 #include "kernels/kernel_set.h"
 
-#include "base/error_testing.h"
-#include "kernels/kernel_testing.h"
+#include "base/testing/error.h"
+#include "kernels/testing/kernel_check.h"
 
 namespace tessera {
 namespace {

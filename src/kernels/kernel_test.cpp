@@ -6,7 +6,7 @@
 #include <sstream>
 
 #include "base/text.h"
-#include "kernels/kernel_testing.h"
+#include "kernels/testing/kernel_check.h"
 
 namespace tessera {
 namespace {
@@ -43,7 +43,8 @@ TEST(Kernels, AnUnknownNameIsRefusedWithTheNearest) {
     bind_kernel({"unary.tahn", {}, {}, "", {}, {}});
     FAIL() << "an unknown kernel was bound";
   } catch (const InternalError& error) {
-    EXPECT_STREQ(error.what(), "internal error: no kernel is called 'unary.tahn'; the nearest is 'unary.tanh'");
+    EXPECT_STREQ(error.what(),
+                 "internal error: no kernel is called 'unary.tahn'; the nearest is 'unary.tanh'");
   }
   EXPECT_THROW(bind_reference_kernel({"unary_tanh", {}, {}, "", {}, {}}), InternalError);
 }
@@ -58,9 +59,11 @@ TEST(Kernels, ARefusedCallIsShownWithItsTypesAndTheBrokenRule) {
 }
 
 TEST(Kernels, OnlyKernelsWithoutReorderingRunInPlace) {
-  for (const char* name : {"unary.exp", "binary.add", "scalar.mul", "not", "select", "cast", "copy"})
+  for (const char* name :
+       {"unary.exp", "binary.add", "scalar.mul", "not", "select", "cast", "copy"})
     EXPECT_TRUE(runs_in_place(name)) << name;
-  for (const char* name : {"transpose", "reduce.sum", "dot_general", "compare.lt", "gather", "attention"})
+  for (const char* name :
+       {"transpose", "reduce.sum", "dot_general", "compare.lt", "gather", "attention"})
     EXPECT_FALSE(runs_in_place(name)) << name;
   EXPECT_THROW(runs_in_place("nothing"), InternalError);
 }
@@ -69,7 +72,8 @@ TEST(Kernels, AnUpdateIsWrittenOverItsFirstInputAlone) {
   const std::vector<int> inputs{4, 5, 6}, twice{4, 4, 6};
   EXPECT_TRUE(may_write_over("dynamic_update", inputs, 4));
   EXPECT_FALSE(may_write_over("dynamic_update", inputs, 5));
-  EXPECT_FALSE(may_write_over("dynamic_update", twice, 4));  // the update would be read after x has been written over
+  EXPECT_FALSE(may_write_over("dynamic_update", twice,
+                              4));  // the update would be read after x has been written over
   EXPECT_FALSE(may_write_over("dynamic_update", inputs, 7));
   EXPECT_TRUE(may_write_over("select", inputs, 6));
   EXPECT_FALSE(may_write_over("dynamic_slice", inputs, 4));
@@ -98,7 +102,8 @@ TEST(Kernels, ABoundKernelCanBeCopiedAndRunAgain) {
   for (const BoundKernel* bound : {&kernel, &copy, &kernel}) {
     const Tensors out = run_bound(*bound, call, inputs);
     const auto values = out[0].values<float>();
-    EXPECT_EQ(std::vector<float>(values.begin(), values.end()), (std::vector<float>{3, 2, 7, 4}));  // 1*1 + 2*1, 1*0 + 2*1, ...
+    EXPECT_EQ(std::vector<float>(values.begin(), values.end()),
+              (std::vector<float>{3, 2, 7, 4}));  // 1*1 + 2*1, 1*0 + 2*1, ...
   }
 }
 

@@ -6,17 +6,18 @@
 #include "actors/run_check.h"
 #include "base/error.h"
 #include "base/text.h"
-#include "lower/device_copies.h"
-#include "lower/in_place.h"
-#include "lower/micro_batches.h"
-#include "lower/order.h"
 #include "lower/partition.h"
-#include "lower/placement_check.h"
+#include "lower/passes/device_copies.h"
+#include "lower/passes/in_place.h"
+#include "lower/passes/order.h"
+#include "placement_check/placement_check.h"
+#include "shard/micro_batches.h"
 
 namespace tessera {
 namespace {
 
-/// By mesh of the program.  throws  UserError (78) when a process is to compute on devices of two kinds
+/// By mesh of the program.  throws  UserError (78) when a process is to compute on devices of two
+/// kinds
 std::vector<DeviceKind> devices_of(const std::vector<int>& places, const Meshes& meshes) {
   std::map<Rank, std::pair<DeviceKind, std::string>> by_process;
   std::vector<DeviceKind> devices;
@@ -26,11 +27,14 @@ std::vector<DeviceKind> devices_of(const std::vector<int>& places, const Meshes&
     if (place >= devices.size()) devices.resize(place + 1);
     devices[place] = mesh.device;
     for (Rank process : mesh.mesh->processes()) {
-      const auto& [device, other] = by_process.try_emplace(process, mesh.device, mesh.name).first->second;
+      const auto& [device, other] =
+          by_process.try_emplace(process, mesh.device, mesh.name).first->second;
       if (device != mesh.device)
-        throw UserError("process " + std::to_string(process) + " is in mesh '" + other + "' of devices " + std::string(to_text(device)) +
-                            " and in mesh '" + mesh.name + "' of devices " + std::string(to_text(mesh.device)),
-                        "a process computes on devices of one kind", "give both meshes the same device, or one of them other processes",
+        throw UserError("process " + std::to_string(process) + " is in mesh '" + other +
+                            "' of devices " + std::string(to_text(device)) + " and in mesh '" +
+                            mesh.name + "' of devices " + std::string(to_text(mesh.device)),
+                        "a process computes on devices of one kind",
+                        "give both meshes the same device, or one of them other processes",
                         ExitCode::kBadConfig);
     }
   }
@@ -41,8 +45,8 @@ std::string arena_text(const Compiled& compiled) {
   const std::vector<ArenaPlan>& arenas = compiled.arenas;
   std::string text;
   for (size_t i = 0; i < arenas.size(); ++i)
-    text += "arena" + (arenas.size() > 1 ? " of " + compiled.mesh_names[i] : "") + " " + to_text(arenas[i].size) + ", alive at most " +
-            to_text(arenas[i].live_bound) + "\n";
+    text += "arena" + (arenas.size() > 1 ? " of " + compiled.mesh_names[i] : "") + " " +
+            to_text(arenas[i].size) + ", alive at most " + to_text(arenas[i].live_bound) + "\n";
   return text;
 }
 
@@ -57,9 +61,10 @@ std::string halos_text(const Graph& graph, const ShardedGraph& sharded) {
 
 std::string copies_text(const Program& program) {
   std::string text;
-  const auto name = [&](RegisterIndex reg) { return program.registers[static_cast<size_t>(reg)].name; };
+  const auto name = [&](RegisterIndex reg) { return program.registers[reg].name; };
   for (const Instruction& instruction : program.instructions)
-    if (instruction.is_copy) text += name(instruction.target) + " = copy(" + name(instruction.source) + ")\n";
+    if (instruction.is_copy)
+      text += name(instruction.target) + " = copy(" + name(instruction.source) + ")\n";
   return text.empty() ? "nothing lies on a device\n" : text;
 }
 
@@ -71,8 +76,10 @@ std::string moved_text(const Program& program) {
   std::string text;
   for (size_t i = 0; i < end; ++i) {
     const Instruction& instruction = program.instructions[i];
-    if (instruction.is_exchange && instruction.role == Role::kOptimizer && instruction.micro_batch < 0)
-      text += program.registers[static_cast<size_t>(instruction.target)].name + " " + to_text(instruction.exchange.to) + "\n";
+    if (instruction.is_exchange && instruction.role == Role::kOptimizer &&
+        instruction.micro_batch < 0)
+      text += program.registers[instruction.target].name + " " + to_text(instruction.exchange.to) +
+              "\n";
   }
   return text.empty() ? "no gradient travels before the end of the backward\n" : text;
 }
@@ -90,8 +97,10 @@ void check_divides(const Graph& graph, int64_t count) {
     std::vector<std::string> divisors;
     for (int64_t d = 1; d <= shape[0]; ++d)
       if (shape[0] % d == 0) divisors.push_back(std::to_string(d));
-    throw UserError(std::to_string(count) + " micro-batches do not divide the batch of " + std::to_string(shape[0]) + " rows",
-                    "each micro-batch has as many rows", "set micro_batches to one of " + join(divisors, ", "), ExitCode::kBadConfig);
+    throw UserError(std::to_string(count) + " micro-batches do not divide the batch of " +
+                        std::to_string(shape[0]) + " rows",
+                    "each micro-batch has as many rows",
+                    "set micro_batches to one of " + join(divisors, ", "), ExitCode::kBadConfig);
   }
 }
 
@@ -108,13 +117,16 @@ std::vector<std::string> names_of_places(const Program& program, const Meshes& m
 
 }  // namespace
 
-Compiled compile(const Graph& graph, const Meshes& meshes, const std::vector<Mark>& marks, const CompileOptions& options) {
+Compiled compile(const Graph& graph, const Meshes& meshes, const std::vector<Mark>& marks,
+                 const CompileOptions& options) {
   Compiled result;
   Program program;
   const auto stage = [&](std::string_view name, const auto& work, const auto& text) {
     const auto start = std::chrono::steady_clock::now();
     work();
-    result.stages.push_back({name, Seconds(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count())});
+    result.stages.push_back(
+        {name,
+         Seconds(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count())});
     if (options.dump) options.dump(name, text());
   };
 
@@ -122,28 +134,53 @@ Compiled compile(const Graph& graph, const Meshes& meshes, const std::vector<Mar
   const int64_t count = options.micro_batches;
   check_divides(graph, count);
   stage(
-      "propagate", [&] { result.sharded = propagate(graph, count > 1 ? with_micro_batches(meshes, count) : meshes, marks, options.rules); },
+      "propagate",
+      [&] {
+        result.sharded = propagate(graph, count > 1 ? with_micro_batches(meshes, count) : meshes,
+                                   marks, options.rules);
+      },
       [&] { return print_placements(graph, result.sharded); });
   stage(
-      "halos", [&] { result.sharded = choose_halos(graph, std::move(result.sharded), marks, options.halos); },
+      "halos",
+      [&] {
+        result.sharded = choose_halos(graph, std::move(result.sharded), marks, options.halos);
+      },
       [&] { return halos_text(graph, result.sharded); });
-  stage("partition", [&] { program = partition(graph, result.sharded, meshes, count, options.reshard); }, [&] { return to_text(program); });
+  stage(
+      "partition",
+      [&] { program = partition(graph, result.sharded, meshes, count, options.reshard); },
+      [&] { return to_text(program); });
   result.places = program.places;
   stage("in-place", [&] { update_variables_in_place(program); }, [&] { return to_text(program); });
   std::optional<PipelineOrder> pipeline;
   stage(
-      "order", [&] { pipeline = order_instructions(program, graph, {count, options.schedule, options.most_kept}); },
-      [&] { return order_text(program, names_of(meshes)) + (pipeline ? worth_text(*pipeline, names_of(meshes)) : ""); });
+      "order",
+      [&] {
+        pipeline = order_instructions(program, graph, {count, options.schedule, options.most_kept});
+      },
+      [&] {
+        return order_text(program, names_of(meshes)) +
+               (pipeline ? worth_text(*pipeline, names_of(meshes)) : "");
+      });
   std::string split;
   stage(
-      "split-matmuls", [&] { split = split_matmuls(program, options.split_matmuls, options.reshard); },
+      "split-matmuls",
+      [&] { split = split_matmuls(program, options.split_matmuls, options.reshard); },
       [&] { return split.empty() ? std::string("no product is taken apart\n") : split; });
-  stage("buckets", [&] { exchange_in_buckets(program, options.bucket); }, [&] { return moved_text(program); });
-  stage("copies", [&] { add_device_copies(program, devices_of(program.places, meshes)); }, [&] { return copies_text(program); });
+  stage(
+      "buckets", [&] { exchange_in_buckets(program, options.bucket); },
+      [&] { return moved_text(program); });
+  stage(
+      "copies", [&] { add_device_copies(program, devices_of(program.places, meshes)); },
+      [&] { return copies_text(program); });
   result.mesh_names = names_of_places(program, meshes);
-  stage("overlap", [&] { overlap_exchanges(program, options.overlap); }, [&] { return overlap_text(program); });
+  stage(
+      "overlap", [&] { overlap_exchanges(program, options.overlap); },
+      [&] { return overlap_text(program); });
   stage("arena", [&] { result.arenas = plan_arenas(program); }, [&] { return arena_text(result); });
-  stage("tasks", [&] { result.tasks = make_tasks(std::move(program), result.arenas); }, [&] { return to_text(result.tasks); });
+  stage(
+      "tasks", [&] { result.tasks = make_tasks(std::move(program), result.arenas); },
+      [&] { return to_text(result.tasks); });
   stage(
       "check",
       [&] {
@@ -158,8 +195,20 @@ Compiled compile(const Graph& graph, const Meshes& meshes, const std::vector<Mar
   return result;
 }
 
-Compiled compile(const Graph& graph, MeshPtr mesh, const std::vector<Mark>& marks, const CompileOptions& options) {
+Compiled compile(const Graph& graph, MeshPtr mesh, const std::vector<Mark>& marks,
+                 const CompileOptions& options) {
   return compile(graph, one_mesh(std::move(mesh)), marks, options);
+}
+
+CompileOptions compile_options(const Plan& plan) {
+  CompileOptions options;
+  options.micro_batches = plan.micro_batches;
+  options.schedule = plan.schedule;
+  options.most_kept = plan.most_kept;
+  options.reshard.sums = plan.sums;
+  options.split_matmuls.stripes = plan.split_matmuls;
+  options.overlap = Bytes(plan.overlap_mib << 20);
+  return options;
 }
 
 }  // namespace tessera

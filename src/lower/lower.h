@@ -1,4 +1,5 @@
-// The compile half: from a serial graph and a few decisions to the task graph. lower.cpp is its table of contents.
+// The compile half: from a serial graph and a few decisions to the task graph. lower.cpp is its
+// table of contents.
 #pragma once
 
 #include <functional>
@@ -6,11 +7,12 @@
 #include <string_view>
 #include <vector>
 
-#include "lower/arena.h"
-#include "lower/buckets.h"
-#include "lower/halo_choice.h"
-#include "lower/overlap.h"
-#include "lower/split_matmuls.h"
+#include "lower/passes/arena.h"
+#include "lower/passes/buckets.h"
+#include "lower/passes/halo_choice.h"
+#include "lower/passes/overlap.h"
+#include "lower/passes/split_matmuls.h"
+#include "plan/plan.h"
 #include "schedule/pipeline.h"
 #include "shard/propagate.h"
 #include "tasks/task_graph.h"
@@ -24,26 +26,36 @@ struct StageReport {
 };
 
 struct CompileOptions {
-  /// Called after each stage with its name and the text form of what it made, when set: `tessera explain --stages`, docs/tour.md.
+  /// Called after each stage with its name and the text form of what it made, when set: `tessera
+  /// explain --stages`, docs/tour.md.
   std::function<void(std::string_view stage, const std::string& text)> dump;
   RuleLookup rules = catalogue_rule;
   int64_t micro_batches = 1;  // of a step; divides dim 0 of every input
   PipelineKind schedule = PipelineKind::kOneForwardOneBackward;
-  int64_t most_kept = 0;            // of kAuto: micro-batches that a process keeps at most; 0: PipelineOptions says
-  ReshardOptions reshard = {};      // prices of links, and how sums are put together
-  Bytes bucket = kGradientBucket;   // of gradients that travel together during the backward
-  Bytes overlap = kOverlapWindow;   // of exchanges that are under way ahead of their turn; 0: none is
-  HaloOptions halos = {};           // exchanged or computed, and by which prices
-  SplitOptions split_matmuls = {};  // products taken apart with their exchanges: none, so many stripes, or where it pays
-  bool check_placements = true;     // false: for a rule that is broken on purpose, to see that the numbers show it
+  int64_t most_kept =
+      0;  // of kAuto: micro-batches that a process keeps at most; 0: PipelineOptions says
+  ReshardOptions reshard = {};     // prices of links, and how sums are put together
+  Bytes bucket = kGradientBucket;  // of gradients that travel together during the backward
+  Bytes overlap =
+      kOverlapWindow;      // of exchanges that are under way ahead of their turn; 0: none is
+  HaloOptions halos = {};  // exchanged or computed, and by which prices
+  SplitOptions split_matmuls =
+      {};  // products taken apart with their exchanges: none, so many stripes, or where it pays
+  bool check_placements =
+      true;  // false: for a rule that is broken on purpose, to see that the numbers show it
 };
+
+/// What the plan says of compiling a training step.
+CompileOptions compile_options(const Plan& plan);
 
 struct Compiled {
   ShardedGraph sharded;  // with several micro-batches on the meshes with the axis of time in front
   TaskGraph tasks;
-  std::vector<ArenaPlan> arenas;        // by mesh of `tasks`
-  std::vector<int> places;              // by stage (mesh of the plan): its mesh in `tasks`; stages on equal meshes have the same
-  std::vector<std::string> mesh_names;  // by mesh in `tasks`: those of its stages, "first+last"; "first on host" for the host of a device
+  std::vector<ArenaPlan> arenas;  // by mesh of `tasks`
+  std::vector<int> places;  // by stage (mesh of the plan): its mesh in `tasks`; stages on equal
+                            // meshes have the same
+  std::vector<std::string> mesh_names;  // by mesh in `tasks`: those of its stages, "first+last";
+                                        // "first on host" for the host of a device
   std::vector<StageReport> stages;
 };
 
@@ -52,11 +64,14 @@ struct Compiled {
 ///   requires  the graph is verified
 ///   ensures   check(tasks) and check_placements hold; the same inputs give the same result
 ///   throws    UserError (78) from the marks
-Compiled compile(const Graph& graph, const Meshes& meshes, const std::vector<Mark>& marks, const CompileOptions& options = {});
+Compiled compile(const Graph& graph, const Meshes& meshes, const std::vector<Mark>& marks,
+                 const CompileOptions& options = {});
 /// With everything on one mesh.
-Compiled compile(const Graph& graph, MeshPtr mesh, const std::vector<Mark>& marks, const CompileOptions& options = {});
+Compiled compile(const Graph& graph, MeshPtr mesh, const std::vector<Mark>& marks,
+                 const CompileOptions& options = {});
 
-/// Cuts a program into tasks: runs of kernels of one role and mesh between exchanges. Sets order, overwrite edges, producers and consumers.
+/// Cuts a program into tasks: runs of kernels of one role and mesh between exchanges. Sets order,
+/// overwrite edges, producers and consumers.
 TaskGraph make_tasks(Program program, const std::vector<ArenaPlan>& arenas);
 
 }  // namespace tessera

@@ -25,8 +25,8 @@ std::vector<std::string> exchanges(const Program& program) {
   std::vector<std::string> lines;
   for (const Instruction& i : program.instructions)
     if (i.is_exchange)
-      lines.push_back(std::string(to_text(i.exchange.kind)) + " " + program.registers[static_cast<size_t>(i.source)].name + " " +
-                      to_text(i.exchange.to));
+      lines.push_back(std::string(to_text(i.exchange.kind)) + " " +
+                      program.registers[i.source].name + " " + to_text(i.exchange.to));
   return lines;
 }
 
@@ -51,14 +51,16 @@ Graph two_matmuls() {
 // The worked example of docs/sharding.md.
 TEST(Partition, TwoMatmulsSplitByRowsAndThenByColumnsNeedTheseExchanges) {
   const Graph graph = two_matmuls();
-  const std::vector<Mark> marks = {shard_op("Y0", "[P(\"d\"), P()]"), shard_op("Y1", "[P(), P(None,\"d\")]")};
+  const std::vector<Mark> marks = {shard_op("Y0", "[P(\"d\"), P()]"),
+                                   shard_op("Y1", "[P(), P(None,\"d\")]")};
   const Program program = partition(graph, propagate(graph, mesh_of("d=2"), marks));
   std::vector<std::string> about_matmuls;
   for (const std::string& line : exchanges(program))
     if (line.find("loss") == std::string::npos) about_matmuls.push_back(line);
-  EXPECT_THAT(about_matmuls, testing::ElementsAre("all-gather Y0 [*, *]",                         // forward
-                                                  testing::StartsWith("reduce-scatter Y1.grad"),  // dY0
-                                                  testing::StartsWith("all-reduce Y0.grad")));    // dB0; none for dB1
+  EXPECT_THAT(about_matmuls, testing::ElementsAre(
+                                 "all-gather Y0 [*, *]",                         // forward
+                                 testing::StartsWith("reduce-scatter Y1.grad"),  // dY0
+                                 testing::StartsWith("all-reduce Y0.grad")));  // dB0; none for dB1
 }
 
 TEST(Partition, AValueIsReshardedToOnePlacementOnce) {
@@ -68,7 +70,8 @@ TEST(Partition, AValueIsReshardedToOnePlacementOnce) {
   const ValueId y = b.unary("tanh", x, "y");
   b.reduce(ReduceOp::kMax, b.slice(y, {0, 0}, {4, 8}, {1, 1}, "p"), {0, 1});
   b.slice(y, {0, 0}, {4, 8}, {1, 1}, "q");
-  const Program program = partition(graph, propagate(graph, mesh_of("d=2"), {shard_tensor("x", "P(\"d\")")}));
+  const Program program =
+      partition(graph, propagate(graph, mesh_of("d=2"), {shard_tensor("x", "P(\"d\")")}));
   EXPECT_THAT(exchanges(program), testing::ElementsAre("halo y [@d~4(+0:+0), *]"));
 }
 
@@ -117,7 +120,8 @@ TEST(InPlace, TwoVariablesThatTradePlacesAreKeptBeforeEitherIsWritten) {
   graph.set_next(v, w);
   graph.set_next(w, v);
   // v is kept apart; w is then copied into v, and what v was into w.
-  EXPECT_THAT(steps(compile(graph, mesh_of("d=2"), {})), testing::ElementsAre("v.before", "w.before", "w.next"));
+  EXPECT_THAT(steps(compile(graph, mesh_of("d=2"), {})),
+              testing::ElementsAre("v.before", "w.before", "w.next"));
 }
 
 TEST(InPlace, TheOldValueThatIsHandedOutIsKeptBeforeItsVariableIsWritten) {
@@ -126,7 +130,8 @@ TEST(InPlace, TheOldValueThatIsHandedOutIsKeptBeforeItsVariableIsWritten) {
   const ValueId w = b.variable("w", f32({4}), Initializer::constant(1));
   graph.set_next(w, b.mul_scalar(w, 2.0, "doubled"));
   graph.add_output("before", w);
-  EXPECT_THAT(steps(compile(graph, mesh_of("d=1"), {})), testing::ElementsAre("doubled", "w.before", "w.next"));
+  EXPECT_THAT(steps(compile(graph, mesh_of("d=1"), {})),
+              testing::ElementsAre("doubled", "w.before", "w.next"));
 }
 
 TEST(InPlace, AVariableThatBecomesTheOldValueOfAnotherGetsItBeforeTheUpdate) {
@@ -137,7 +142,8 @@ TEST(InPlace, AVariableThatBecomesTheOldValueOfAnotherGetsItBeforeTheUpdate) {
   graph.set_next(w, b.mul_scalar(w, 2.0, "doubled"));
   graph.set_next(last, w);
   // The old w is copied into `last` before w is written over.
-  EXPECT_THAT(steps(compile(graph, mesh_of("d=1"), {})), testing::ElementsAre("doubled", "w.before", "w.next"));
+  EXPECT_THAT(steps(compile(graph, mesh_of("d=1"), {})),
+              testing::ElementsAre("doubled", "w.before", "w.next"));
 }
 
 TEST(Tasks, AValueWithTwoOutputNamesIsFetchedOnce) {
@@ -155,7 +161,8 @@ TEST(Partition, AMarkOnALinearOpMakesAddendsOfAWholeTensor) {
   Graph graph;
   Builder b(graph);
   b.unary("neg", b.input("x", f32({4})), "y");
-  const Program program = partition(graph, propagate(graph, mesh_of("d=2"), {shard_op("y", "[d: Partial(sum)]")}));
+  const Program program =
+      partition(graph, propagate(graph, mesh_of("d=2"), {shard_op("y", "[d: Partial(sum)]")}));
   EXPECT_THAT(exchanges(program), testing::ElementsAre("slice x [*] {partial sum: d}"));
 }
 
@@ -163,15 +170,16 @@ TEST(MicroBatches, AreFedToAProgramWithoutOps) {
   Graph graph;
   Builder b(graph);
   graph.add_output("x", b.input("x", f32({4})));
-  const Compiled compiled =
-      compile(graph, mesh_of("d=2"), {shard_tensor("x", "P(\"d\")")}, {.dump = {}, .rules = catalogue_rule, .micro_batches = 2});
+  const Compiled compiled = compile(graph, mesh_of("d=2"), {shard_tensor("x", "P(\"d\")")},
+                                    {.dump = {}, .rules = catalogue_rule, .micro_batches = 2});
   EXPECT_EQ(compiled.tasks.inputs.size(), 2u);
 }
 
 /// What the user is told about `graph` in micro-batches; "" when it compiles.
 std::string refusal(const Graph& graph, const std::vector<Mark>& marks, int64_t micro_batches) {
   try {
-    compile(graph, mesh_of("d=2"), marks, {.dump = {}, .rules = catalogue_rule, .micro_batches = micro_batches});
+    compile(graph, mesh_of("d=2"), marks,
+            {.dump = {}, .rules = catalogue_rule, .micro_batches = micro_batches});
     return "";
   } catch (const UserError& error) {
     EXPECT_EQ(error.exit_code(), ExitCode::kBadConfig);
@@ -183,7 +191,8 @@ TEST(MicroBatches, DivideByThemselvesAndNotByMarks) {
   Graph graph;
   Builder b(graph);
   graph.add_output("y", b.unary("neg", b.input("x", f32({8, 4})), "y"));
-  EXPECT_EQ(refusal(graph, {shard_tensor("x", "P((\"mb\",\"d\"))")}, 2), "mark 'x' (code) divides by micro-batches itself");
+  EXPECT_EQ(refusal(graph, {shard_tensor("x", "P((\"mb\",\"d\"))")}, 2),
+            "mark 'x' (code) divides by micro-batches itself");
 }
 
 TEST(MicroBatches, CannotMakeTheNextValueOfAVariable) {
@@ -191,7 +200,8 @@ TEST(MicroBatches, CannotMakeTheNextValueOfAVariable) {
   Builder b(graph);
   const ValueId w = b.variable("w", f32({4}), Initializer::constant(1));
   graph.set_next(w, b.unary("tanh", b.input("x", f32({4})), "y"));
-  EXPECT_EQ(refusal(graph, {}, 2), "variable 'w' is kept once a step, and its next value is made by micro-batch");
+  EXPECT_EQ(refusal(graph, {}, 2),
+            "variable 'w' is kept once a step, and its next value is made by micro-batch");
 }
 
 TEST(MicroBatches, OfOneDimAreNotThoseOfAnother) {
@@ -207,7 +217,8 @@ TEST(MicroBatches, DoNotCutWhatTheyDoNotDivide) {
   Builder b(graph);
   // [6] -> [2, 3] may be cut in two: three micro-batches are no whole number of parts.
   b.reshape(b.input("x", f32({6})), {2, 3}, "y");
-  EXPECT_THAT(refusal(graph, {shard_tensor("x", "P(\"d\")")}, 3), testing::StartsWith("'x' is needed for the whole batch at once"));
+  EXPECT_THAT(refusal(graph, {shard_tensor("x", "P(\"d\")")}, 3),
+              testing::StartsWith("'x' is needed for the whole batch at once"));
   EXPECT_EQ(refusal(graph, {shard_tensor("x", "P(\"d\")")}, 2), "");
 }
 
@@ -219,7 +230,8 @@ TEST(InPlace, ACopyIsNamedAfterTheValueThatItHolds) {
   graph.set_next(b.variable("m", f32({4}), Initializer::constant(0)), a);
   graph.set_next(b.variable("w", f32({4}), Initializer::constant(0)), other);
   std::vector<std::string> names;
-  for (const Register& reg : compile(graph, mesh_of("d=1"), {}).tasks.registers) names.push_back(reg.name);
+  for (const Register& reg : compile(graph, mesh_of("d=1"), {}).tasks.registers)
+    names.push_back(reg.name);
   EXPECT_THAT(names, testing::IsSupersetOf({"a kept as m", "m.next kept as w"}));
 }
 
@@ -250,17 +262,20 @@ TEST(Arena, IsCloseToTheMostBytesAliveAtOnce) {
 TEST(Compile, GivesTheSameTaskGraphTwice) {
   const Graph graph = two_matmuls();
   const std::vector<Mark> marks = {shard_op("Y0", "[P(\"d\"), P()]")};
-  EXPECT_EQ(to_text(compile(graph, mesh_of("d=2"), marks).tasks), to_text(compile(graph, mesh_of("d=2"), marks).tasks));
+  EXPECT_EQ(to_text(compile(graph, mesh_of("d=2"), marks).tasks),
+            to_text(compile(graph, mesh_of("d=2"), marks).tasks));
 }
 
 TEST(Compile, DumpsEveryStage) {
   std::vector<std::string> stages;
-  compile(two_matmuls(), mesh_of("d=2"), {}, {.dump = [&](std::string_view stage, const std::string& text) {
+  compile(two_matmuls(), mesh_of("d=2"), {},
+          {.dump = [&](std::string_view stage, const std::string& text) {
             EXPECT_FALSE(text.empty());
             stages.emplace_back(stage);
           }});
-  EXPECT_THAT(stages, testing::ElementsAre("serial", "propagate", "halos", "partition", "in-place", "order", "split-matmuls", "buckets",
-                                           "copies", "overlap", "arena", "tasks", "check", "placements"));
+  EXPECT_THAT(stages, testing::ElementsAre("serial", "propagate", "halos", "partition", "in-place",
+                                           "order", "split-matmuls", "buckets", "copies", "overlap",
+                                           "arena", "tasks", "check", "placements"));
 }
 
 }  // namespace

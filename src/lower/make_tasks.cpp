@@ -18,7 +18,7 @@ class TaskMaker {
     is_waited_for_.assign(program_.instructions.size(), false);
     for (const Instruction& instruction : program_.instructions)
       if (instruction.after >= 0 && is_on(instruction.source, instruction.mesh))
-        is_waited_for_[static_cast<size_t>(instruction.after)] = true;
+        is_waited_for_[instruction.after] = true;
   }
 
   TaskGraph run() {
@@ -27,7 +27,8 @@ class TaskMaker {
     if (program_.instructions.empty())
       for (int mesh = 0; mesh < mesh_count(); ++mesh) make_feed_before(0, mesh, first_reads);
     for (size_t i = 0; i < program_.instructions.size(); ++i) {
-      for (int mesh = 0; mesh < mesh_count(); ++mesh) make_feed_before(static_cast<int>(i), mesh, first_reads);
+      for (int mesh = 0; mesh < mesh_count(); ++mesh)
+        make_feed_before(static_cast<int>(i), mesh, first_reads);
       Instruction& instruction = program_.instructions[i];
       ends_task_ = i > 0 && is_waited_for_[i - 1];
       if (instruction.is_exchange)
@@ -51,7 +52,7 @@ class TaskMaker {
 
  private:
   int mesh_count() const { return static_cast<int>(program_.meshes.size()); }
-  bool is_on(RegisterIndex reg, int mesh) const { return program_.registers[static_cast<size_t>(reg)].mesh == mesh; }
+  bool is_on(RegisterIndex reg, int mesh) const { return program_.registers[reg].mesh == mesh; }
 
   void make_feed(int mesh) {
     Task feed;
@@ -59,13 +60,16 @@ class TaskMaker {
     feed.kind = Task::Kind::kFeed;
     feed.mesh = mesh;
     for (const TaskInput& input : program_.inputs)
-      if (is_on(input.value, mesh) && micro_batch_of(input) < 0) feed.outputs.push_back(input.value);
+      if (is_on(input.value, mesh) && micro_batch_of(input) < 0)
+        feed.outputs.push_back(input.value);
     for (const TaskVariable& variable : program_.variables)
       if (is_on(variable.value, mesh)) feed.outputs.push_back(variable.value);
     graph_.tasks.push_back(std::move(feed));
   }
 
-  int micro_batch_of(const TaskInput& input) const { return program_.registers[static_cast<size_t>(input.value)].micro_batch.index; }
+  int micro_batch_of(const TaskInput& input) const {
+    return program_.registers[input.value].micro_batch.index;
+  }
 
   /// What the inputs have for one micro-batch comes right before it is read first.
   void make_feed_before(int instruction, int mesh, const std::vector<int>& first_reads) {
@@ -74,7 +78,8 @@ class TaskMaker {
     feed.mesh = mesh;
     for (size_t i = 0; i < program_.inputs.size(); ++i) {
       const TaskInput& input = program_.inputs[i];
-      if (first_reads[i] != instruction || !is_on(input.value, mesh) || micro_batch_of(input) < 0) continue;
+      if (first_reads[i] != instruction || !is_on(input.value, mesh) || micro_batch_of(input) < 0)
+        continue;
       feed.micro_batch = micro_batch_of(input);
       feed.outputs.push_back(input.value);
     }
@@ -89,13 +94,16 @@ class TaskMaker {
     fetch.kind = Task::Kind::kFetch;
     fetch.mesh = mesh;
     for (const auto& [name, reg] : program_.results)
-      if (is_on(reg, mesh) && std::find(fetch.inputs.begin(), fetch.inputs.end(), reg) == fetch.inputs.end()) fetch.inputs.push_back(reg);
+      if (is_on(reg, mesh) &&
+          std::find(fetch.inputs.begin(), fetch.inputs.end(), reg) == fetch.inputs.end())
+        fetch.inputs.push_back(reg);
     graph_.tasks.push_back(std::move(fetch));
   }
 
   void add_exchange(Instruction& instruction) {
     Task task;
-    task.name = std::string(to_text(instruction.exchange.kind)) + " " + program_.registers[static_cast<size_t>(instruction.target)].name;
+    task.name = std::string(to_text(instruction.exchange.kind)) + " " +
+                program_.registers[instruction.target].name;
     task.kind = Task::Kind::kExchange;
     task.role = instruction.role;
     task.micro_batch = instruction.micro_batch;
@@ -103,7 +111,7 @@ class TaskMaker {
     task.mesh = instruction.mesh;
     task.exchange = std::move(instruction.exchange);
     task.reason = std::move(instruction.reason);
-    if (instruction.after >= 0) task.after = task_of_[static_cast<size_t>(instruction.after)];
+    if (instruction.after >= 0) task.after = task_of_[instruction.after];
     task.inputs = {instruction.source};
     task.outputs = {instruction.target};
     graph_.tasks.push_back(std::move(task));
@@ -111,7 +119,7 @@ class TaskMaker {
 
   void add_copy(const Instruction& instruction) {
     Task task;
-    task.name = "copy " + program_.registers[static_cast<size_t>(instruction.target)].name;
+    task.name = "copy " + program_.registers[instruction.target].name;
     task.kind = Task::Kind::kCopy;
     task.role = instruction.role;
     task.micro_batch = instruction.micro_batch;
@@ -124,8 +132,9 @@ class TaskMaker {
 
   void add_kernel(Instruction& instruction) {
     const Task& last = graph_.tasks.back();
-    if (ends_task_ || last.kind != Task::Kind::kCompute || instruction.step.control || (!last.steps.empty() && last.steps.back().control) ||
-        last.role != instruction.role || last.mesh != instruction.mesh || last.micro_batch != instruction.micro_batch ||
+    if (ends_task_ || last.kind != Task::Kind::kCompute || instruction.step.control ||
+        (!last.steps.empty() && last.steps.back().control) || last.role != instruction.role ||
+        last.mesh != instruction.mesh || last.micro_batch != instruction.micro_batch ||
         last_stage_ != instruction.stage || last.pass != instruction.pass) {
       Task task;
       task.name = instruction.step.op;
@@ -143,17 +152,19 @@ class TaskMaker {
   /// Producers, consumers, and what each compute task takes in and gives out.
   void connect() {
     for (TaskId t = 0; t < static_cast<TaskId>(graph_.tasks.size()); ++t) {
-      Task& task = graph_.tasks[static_cast<size_t>(t)];
+      Task& task = graph_.tasks[t];
       for (const KernelStep& step : task.steps) {
         for (RegisterIndex reg : step.inputs) read(t, reg);
-        for (RegisterIndex reg : step.outputs) graph_.registers[static_cast<size_t>(reg)].producer = t;
-        if (step.workspace >= 0) graph_.registers[static_cast<size_t>(step.workspace)].producer = t;
-        // A copy of the old value may be under way beside the order list: the feed of this step says that it could begin.
+        for (RegisterIndex reg : step.outputs) graph_.registers[reg].producer = t;
+        if (step.workspace >= 0) graph_.registers[step.workspace].producer = t;
+        // A copy of the old value may be under way beside the order list: the feed of this step
+        // says that it could begin.
         for (RegisterIndex reg : step.outputs)
-          if (device_of(graph_, task.mesh) != DeviceKind::kHost && graph_.registers[static_cast<size_t>(reg)].variable >= 0)
-            read(t, graph_.variables[static_cast<size_t>(graph_.registers[static_cast<size_t>(reg)].variable)].value);
+          if (device_of(graph_, task.mesh) != DeviceKind::kHost &&
+              graph_.registers[reg].variable >= 0)
+            read(t, graph_.variables[graph_.registers[reg].variable].value);
       }
-      for (RegisterIndex reg : task.outputs) graph_.registers[static_cast<size_t>(reg)].producer = t;
+      for (RegisterIndex reg : task.outputs) graph_.registers[reg].producer = t;
       if (task.kind != Task::Kind::kCompute)
         for (RegisterIndex reg : task.inputs) read(t, reg);
     }
@@ -161,38 +172,41 @@ class TaskMaker {
       if (task.kind != Task::Kind::kCompute) continue;
       for (const KernelStep& step : task.steps)
         for (RegisterIndex reg : step.outputs)
-          if (!graph_.registers[static_cast<size_t>(reg)].consumers.empty()) task.outputs.push_back(reg);
+          if (!graph_.registers[reg].consumers.empty()) task.outputs.push_back(reg);
     }
   }
 
   void read(TaskId t, RegisterIndex index) {
-    Register& reg = graph_.registers[static_cast<size_t>(index)];
-    Task& task = graph_.tasks[static_cast<size_t>(t)];
+    Register& reg = graph_.registers[index];
+    Task& task = graph_.tasks[t];
     if (reg.producer == t) return;  // made by an earlier step of the same task
     if (std::find(reg.consumers.begin(), reg.consumers.end(), t) != reg.consumers.end()) return;
     reg.consumers.push_back(t);
     if (task.kind == Task::Kind::kCompute) task.inputs.push_back(index);
   }
 
-  /// Other processes may read a register that an exchange takes from long after this process has gone on: whoever writes over its bytes
-  /// waits for them. Also in the next step, for what comes earlier in the order.
+  /// Other processes may read a register that an exchange takes from long after this process has
+  /// gone on: whoever writes over its bytes waits for them. Also in the next step, for what comes
+  /// earlier in the order.
   void add_overwrites() {
     std::vector<RegisterIndex> remote;
     for (const Task& task : graph_.tasks)
-      if (task.kind == Task::Kind::kExchange || task.kind == Task::Kind::kCopy) remote.push_back(task.inputs.front());
+      if (task.kind == Task::Kind::kExchange || task.kind == Task::Kind::kCopy)
+        remote.push_back(task.inputs.front());
     std::sort(remote.begin(), remote.end());
     remote.erase(std::unique(remote.begin(), remote.end()), remote.end());
-    for (RegisterIndex written = 0; written < static_cast<RegisterIndex>(graph_.registers.size()); ++written) {
-      const Register& target = graph_.registers[static_cast<size_t>(written)];
+    for (RegisterIndex written = 0; written < static_cast<RegisterIndex>(graph_.registers.size());
+         ++written) {
+      const Register& target = graph_.registers[written];
       if (target.producer < 0) continue;
-      Task& writer = graph_.tasks[static_cast<size_t>(target.producer)];
+      Task& writer = graph_.tasks[target.producer];
       auto& overwrites = writer.overwrites;
       // A copy into a variable runs beside the kernels that read its old value.
       if (writer.kind == Task::Kind::kCopy && target.storage == Register::Storage::kVariable)
-        overwrites.push_back(graph_.variables[static_cast<size_t>(target.variable)].value);
+        overwrites.push_back(graph_.variables[target.variable].value);
       for (RegisterIndex reg : remote)
-        if (reg != written && target.mesh == graph_.registers[static_cast<size_t>(reg)].mesh &&
-            share_bytes(target, graph_.registers[static_cast<size_t>(reg)]) &&
+        if (reg != written && target.mesh == graph_.registers[reg].mesh &&
+            share_bytes(target, graph_.registers[reg]) &&
             std::find(overwrites.begin(), overwrites.end(), reg) == overwrites.end())
           overwrites.push_back(reg);
     }
@@ -200,7 +214,7 @@ class TaskMaker {
     for (Task& task : graph_.tasks)
       if (task.kind == Task::Kind::kFeed)
         std::erase_if(task.overwrites, [&](RegisterIndex reg) {
-          return graph_.registers[static_cast<size_t>(reg)].storage == Register::Storage::kVariable;
+          return graph_.registers[reg].storage == Register::Storage::kVariable;
         });
   }
 
@@ -212,8 +226,8 @@ class TaskMaker {
 
   Program program_;
   TaskGraph graph_;
-  /// By instruction: an exchange may begin behind it that pulls from its own mesh. What comes from another one has its passes to look at:
-  /// they are handed over as they end.
+  /// By instruction: an exchange may begin behind it that pulls from its own mesh. What comes from
+  /// another one has its passes to look at: they are handed over as they end.
   std::vector<bool> is_waited_for_;
   std::vector<TaskId> task_of_;  // by instruction
   bool ends_task_ = false;       // the instruction before the next one

@@ -5,9 +5,9 @@
 #include <set>
 
 #include "base/error.h"
-#include "lower/micro_batches.h"
 #include "lower/region.h"
 #include "ops/operator_set.h"
+#include "shard/micro_batches.h"
 
 namespace tessera {
 namespace {
@@ -20,8 +20,13 @@ struct Held {
 
 class Partition {
  public:
-  Partition(const Graph& graph, const ShardedGraph& sharded, const Meshes& meshes, int64_t micro_batches, const ReshardOptions& reshard)
-      : graph_(graph), sharded_(sharded), meshes_(meshes), count_(micro_batches), reshard_(reshard) {
+  Partition(const Graph& graph, const ShardedGraph& sharded, const Meshes& meshes,
+            int64_t micro_batches, const ReshardOptions& reshard)
+      : graph_(graph),
+        sharded_(sharded),
+        meshes_(meshes),
+        count_(micro_batches),
+        reshard_(reshard) {
     for (const NamedMesh& mesh : meshes) add_stage(mesh);
     program_.kernels = own_kernels(graph);
     held_.resize(graph.values().size());
@@ -43,8 +48,9 @@ class Partition {
     for (int i = 0; i < static_cast<int>(graph_.ops().size()); ++i) lower_op({i});
     for (size_t i = 0; i < graph_.outputs().size(); ++i) {
       const auto& [name, value] = graph_.outputs()[i];
-      const RegisterIndex reg = at(value, placed(frame.ends.outputs[i]), frame.micro_batch, Role::kForward,
-                                   "'" + name + "' leaves the region " + to_text(placed(frame.ends.outputs[i]).attr));
+      const RegisterIndex reg =
+          at(value, placed(frame.ends.outputs[i]), frame.micro_batch, Role::kForward,
+             "'" + name + "' leaves the region " + to_text(placed(frame.ends.outputs[i]).attr));
       if (frame.carries)
         program_.next[i] = reg;
       else
@@ -56,21 +62,25 @@ class Partition {
  private:
   // ---- stages and time ----
 
-  /// Stages on equal meshes of equal devices are in one place: they read each other's registers where these lie.
+  /// Stages on equal meshes of equal devices are in one place: they read each other's registers
+  /// where these lie.
   void add_stage(const NamedMesh& mesh) {
-    const auto is_like_it = [&](const NamedMesh& other) { return *other.mesh == *mesh.mesh && other.device == mesh.device; };
+    const auto is_like_it = [&](const NamedMesh& other) {
+      return *other.mesh == *mesh.mesh && other.device == mesh.device;
+    };
     const auto earlier = std::find_if(meshes_.begin(), meshes_.end(), is_like_it) - meshes_.begin();
     const bool is_new = earlier == static_cast<std::ptrdiff_t>(program_.places.size());
-    program_.places.push_back(is_new ? static_cast<int>(program_.meshes.size()) : place_of(static_cast<int>(earlier)));
+    program_.places.push_back(is_new ? static_cast<int>(program_.meshes.size())
+                                     : place_of(static_cast<int>(earlier)));
     if (is_new) program_.meshes.push_back(mesh.mesh);
   }
 
-  int place_of(int stage) const { return program_.places[static_cast<size_t>(stage)]; }
+  int place_of(int stage) const { return program_.places[stage]; }
 
   /// Of the first stage there.
   const std::string& name_of_place(int place) const {
     const auto first = std::find(program_.places.begin(), program_.places.end(), place);
-    return meshes_[static_cast<size_t>(first - program_.places.begin())].name;
+    return meshes_[first - program_.places.begin()].name;
   }
 
   int stage_of(const MeshPtr& mesh) const {
@@ -81,18 +91,21 @@ class Partition {
 
   /// A placement on the mesh of processes, and what it says of time.
   InTime placed(const DistAttr& attr) const {
-    const MeshPtr& mesh = program_.meshes[static_cast<size_t>(place_of(stage_of(attr.mesh)))];
+    const MeshPtr& mesh = program_.meshes[place_of(stage_of(attr.mesh))];
     if (count_ > 1) return in_time(attr, mesh);
     InTime always{false, -1, ReduceOp::kSum, attr};
     always.attr.mesh = mesh;
     return always;
   }
 
-  bool runs_by_micro_batch(const OpSharding& sharding) const { return count_ > 1 && sharding.uses(0); }
+  bool runs_by_micro_batch(const OpSharding& sharding) const {
+    return count_ > 1 && sharding.uses(0);
+  }
 
   // ---- registers ----
 
-  RegisterIndex add_register(const std::string& name, const TensorType& type, const DistAttr& attr, MicroBatch micro_batch = {}) {
+  RegisterIndex add_register(const std::string& name, const TensorType& type, const DistAttr& attr,
+                             MicroBatch micro_batch = {}) {
     Register reg;
     reg.name = name + (micro_batch.index >= 0 ? " #" + std::to_string(micro_batch.index) : "");
     reg.type = type;
@@ -115,26 +128,29 @@ class Partition {
     const TensorType type = of_one_micro_batch(graph_.type(value), time, count_);
     const MicroBatch part = part_of(graph_.type(value), time, index);
     const RegisterIndex reg = add_register(graph_.value(value).name, type, time.attr, part);
-    held_[static_cast<size_t>(value.index)].push_back({reg, part.index});
+    held_[value.index].push_back({reg, part.index});
     return reg;
   }
 
   void add_input(ValueId input) {
     const InTime time = placed(sharded_.of(input));
     for (int i = 0; i < (time.by_micro_batch ? static_cast<int>(count_) : 1); ++i)
-      program_.inputs.push_back({graph_.value(input).name, own_register(input, time, i), graph_.type(input)});
+      program_.inputs.push_back(
+          {graph_.value(input).name, own_register(input, time, i), graph_.type(input)});
   }
 
   // An input is fed on every mesh that wants it: it need not travel between them.
 
   bool is_input(ValueId value) const {
-    return std::any_of(graph_.inputs().begin(), graph_.inputs().end(), [&](ValueId input) { return input == value; });
+    return std::any_of(graph_.inputs().begin(), graph_.inputs().end(),
+                       [&](ValueId input) { return input == value; });
   }
 
   bool is_held_on(ValueId value, const MeshPtr& mesh) const {
-    const auto& list = held_[static_cast<size_t>(value.index)];
-    return std::any_of(list.begin(), list.end(),
-                       [&](const Held& held) { return program_.registers[static_cast<size_t>(held.reg)].attr.mesh == mesh; });
+    const auto& list = held_[value.index];
+    return std::any_of(list.begin(), list.end(), [&](const Held& held) {
+      return program_.registers[held.reg].attr.mesh == mesh;
+    });
   }
 
   void add_input_on(ValueId input, InTime wanted) {
@@ -145,7 +161,7 @@ class Partition {
     }
     for (int i = 0; i < (wanted.by_micro_batch ? static_cast<int>(count_) : 1); ++i) {
       const RegisterIndex reg = own_register(input, wanted, i);
-      Register& fed = program_.registers[static_cast<size_t>(reg)];
+      Register& fed = program_.registers[reg];
       fed.name += " on " + name_of_place(fed.mesh);
       program_.inputs.push_back({graph_.value(input).name, reg, graph_.type(input)});
     }
@@ -154,39 +170,48 @@ class Partition {
   void add_variable(const Variable& variable) {
     const InTime time = placed(sharded_.of(variable.value));
     if (time.by_micro_batch)
-      throw UserError("variable '" + graph_.value(variable.value).name + "' is kept once a step, and its next value is made by micro-batch",
-                      "each micro-batch makes a part of it, and they are not put together",
-                      "use one micro-batch, or make the next value from what is reduced over the batch", ExitCode::kBadConfig);
+      throw UserError(
+          "variable '" + graph_.value(variable.value).name +
+              "' is kept once a step, and its next value is made by micro-batch",
+          "each micro-batch makes a part of it, and they are not put together",
+          "use one micro-batch, or make the next value from what is reduced over the batch",
+          ExitCode::kBadConfig);
     keep(variable.value, own_register(variable.value, time, -1), variable.initializer);
   }
 
   void keep(ValueId variable, RegisterIndex value, const Initializer& initializer) {
-    program_.registers[static_cast<size_t>(value)].storage = Register::Storage::kVariable;
-    program_.registers[static_cast<size_t>(value)].variable = static_cast<int>(program_.variables.size());
+    program_.registers[value].storage = Register::Storage::kVariable;
+    program_.registers[value].variable = static_cast<int>(program_.variables.size());
     program_.variables.push_back({graph_.value(variable).name, value, initializer});
   }
 
   /// An operand of the region: the op keeps it.
-  void add_operand(ValueId input) { keep(input, own_register(input, placed(sharded_.of(input)), frame_->micro_batch), {}); }
+  void add_operand(ValueId input) {
+    keep(input, own_register(input, placed(sharded_.of(input)), frame_->micro_batch), {});
+  }
 
   // ---- ops ----
 
   void lower_op(OpId id) {
     const Op& op = graph_.op(id);
     const OpView op_view = view(graph_, op);
-    const ShardingRule& rule = sharded_.rules[static_cast<size_t>(id.index)];
+    const ShardingRule& rule = sharded_.rules[id.index];
     const OpSharding& sharding = sharded_.of(id);
-    const KernelCall call =
-        op.regions.empty() ? op_view.definition->kernel(op_view, factor_splits(rule, sharding)) : KernelCall{op.kind, {}, {}, ""};
+    const KernelCall call = op.regions.empty()
+                                ? op_view.definition->kernel(op_view, factor_splits(rule, sharding))
+                                : KernelCall{op.kind, {}, {}, ""};
     if (!runs_by_micro_batch(sharding)) {
-      lower_instance(op, op_view, rule, sharding, count_ == 1 ? call : in_micro_batch(call, -1), -1);
+      lower_instance(op, op_view, rule, sharding, count_ == 1 ? call : in_micro_batch(call, -1),
+                     -1);
       return;
     }
     std::vector<RegisterIndex> sums(op.outputs.size(), -1);
     const int only = frame_ ? frame_->micro_batch : -1;
     for (int i = std::max(only, 0); i < (only < 0 ? static_cast<int>(count_) : only + 1); ++i) {
-      const std::vector<RegisterIndex> outputs = lower_instance(op, op_view, rule, sharding, in_micro_batch(call, i), i);
-      for (size_t o = 0; o < outputs.size(); ++o) accumulate(op, op_view, rule, sharding, o, outputs[o], i, sums[o]);
+      const std::vector<RegisterIndex> outputs =
+          lower_instance(op, op_view, rule, sharding, in_micro_batch(call, i), i);
+      for (size_t o = 0; o < outputs.size(); ++o)
+        accumulate(op, op_view, rule, sharding, o, outputs[o], i, sums[o]);
     }
   }
 
@@ -196,7 +221,8 @@ class Partition {
     return call;
   }
 
-  std::vector<RegisterIndex> lower_instance(const Op& op, const OpView& op_view, const ShardingRule& rule, const OpSharding& sharding,
+  std::vector<RegisterIndex> lower_instance(const Op& op, const OpView& op_view,
+                                            const ShardingRule& rule, const OpSharding& sharding,
                                             KernelCall call, int index) {
     Instruction instruction;
     instruction.role = op.role;
@@ -207,29 +233,37 @@ class Partition {
     instruction.step.call = std::move(call);
     for (size_t i = 0; i < op.inputs.size(); ++i) {
       const InTime needed = placed(input_attr(op_view, rule, sharding, static_cast<int>(i)));
-      instruction.step.inputs.push_back(at(op.inputs[i], needed, index, op.role, "op '" + op.name + "' needs " + to_text(needed.attr)));
+      instruction.step.inputs.push_back(at(op.inputs[i], needed, index, op.role,
+                                           "op '" + op.name + "' needs " + to_text(needed.attr)));
     }
     for (size_t i = 0; i < op.outputs.size(); ++i)
-      instruction.step.outputs.push_back(
-          own_register(op.outputs[i], placed(output_attr(op_view, rule, sharding, static_cast<int>(i))), index));
-    if (!op.regions.empty()) instruction.step.control = make_control(op, op_view, rule, sharding, index);
-    instruction.step.workspace = add_workspace(instruction.step, program_.meshes[static_cast<size_t>(instruction.mesh)]);
+      instruction.step.outputs.push_back(own_register(
+          op.outputs[i], placed(output_attr(op_view, rule, sharding, static_cast<int>(i))), index));
+    if (!op.regions.empty())
+      instruction.step.control = make_control(op, op_view, rule, sharding, index);
+    instruction.step.workspace = add_workspace(instruction.step, program_.meshes[instruction.mesh]);
     const std::vector<RegisterIndex> outputs = instruction.step.outputs;
     program_.instructions.push_back(std::move(instruction));
     return outputs;
   }
 
-  std::shared_ptr<const Control> make_control(const Op& op, const OpView& op_view, const ShardingRule& rule, const OpSharding& sharding,
+  std::shared_ptr<const Control> make_control(const Op& op, const OpView& op_view,
+                                              const ShardingRule& rule, const OpSharding& sharding,
                                               int index) const {
-    RegionSite site{op, {}, {}, program_.meshes[static_cast<size_t>(place_of(stage_of(sharding.mesh)))], count_, index, reshard_};
-    for (int i = 0; i < static_cast<int>(op.inputs.size()); ++i) site.inputs.push_back(input_attr(op_view, rule, sharding, i));
-    for (int i = 0; i < static_cast<int>(op.outputs.size()); ++i) site.outputs.push_back(output_attr(op_view, rule, sharding, i));
+    RegionSite site{op,     {},    {},      program_.meshes[place_of(stage_of(sharding.mesh))],
+                    count_, index, reshard_};
+    for (int i = 0; i < static_cast<int>(op.inputs.size()); ++i)
+      site.inputs.push_back(input_attr(op_view, rule, sharding, i));
+    for (int i = 0; i < static_cast<int>(op.outputs.size()); ++i)
+      site.outputs.push_back(output_attr(op_view, rule, sharding, i));
     return lower_control(site);
   }
 
-  /// Adds the addend of one micro-batch to those before it, as soon as it is made; after the last one the value is there once a step.
-  void accumulate(const Op& op, const OpView& op_view, const ShardingRule& rule, const OpSharding& sharding, size_t output,
-                  RegisterIndex addend, int index, RegisterIndex& sum) {
+  /// Adds the addend of one micro-batch to those before it, as soon as it is made; after the last
+  /// one the value is there once a step.
+  void accumulate(const Op& op, const OpView& op_view, const ShardingRule& rule,
+                  const OpSharding& sharding, size_t output, RegisterIndex addend, int index,
+                  RegisterIndex& sum) {
     const InTime time = placed(output_attr(op_view, rule, sharding, static_cast<int>(output)));
     if (!time.by_micro_batch || time.dim >= 0) return;
     const ValueId value = op.outputs[output];
@@ -240,17 +274,19 @@ class Partition {
       return;
     }
     const std::string& name = graph_.value(value).name;
-    const RegisterIndex next = last ? add_register(name, graph_.type(value), time.attr)
-                                    : add_register(name + ".sum", graph_.type(value), time.attr, {index, -1, 0});
+    const RegisterIndex next =
+        last ? add_register(name, graph_.type(value), time.attr)
+             : add_register(name + ".sum", graph_.type(value), time.attr, {index, -1, 0});
     Instruction instruction;
     instruction.role = op.role;
     instruction.micro_batch = index;
     instruction.stage = stage_;
     instruction.mesh = place_of(stage_);
-    instruction.step = {{accumulating_kernel(time.reduce), {}, {}, ""}, {sum, addend}, {next}, -1, name + ".sum"};
+    instruction.step = {
+        {accumulating_kernel(time.reduce), {}, {}, ""}, {sum, addend}, {next}, -1, name + ".sum"};
     program_.instructions.push_back(std::move(instruction));
     sum = next;
-    if (last) held_[static_cast<size_t>(value.index)].push_back({next, -1});
+    if (last) held_[value.index].push_back({next, -1});
   }
 
   static std::string accumulating_kernel(ReduceOp op) {
@@ -268,19 +304,25 @@ class Partition {
   RegisterIndex add_workspace(const KernelStep& step, const MeshPtr& mesh) {
     const Bytes bytes = step.control ? step.control->workspace() : largest_workspace(step, *mesh);
     if (bytes.value() == 0) return -1;
-    return add_register(step.op + ".workspace", {DType::kBool, {bytes.value()}}, DistAttr::replicated(mesh, 1));
+    return add_register(step.op + ".workspace", {DType::kBool, {bytes.value()}},
+                        DistAttr::replicated(mesh, 1));
   }
 
   bool has_windows(const KernelStep& step) const {
-    const auto windowed = [&](RegisterIndex reg) { return program_.registers[static_cast<size_t>(reg)].attr.has_windows(); };
-    return std::any_of(step.inputs.begin(), step.inputs.end(), windowed) || std::any_of(step.outputs.begin(), step.outputs.end(), windowed);
+    const auto windowed = [&](RegisterIndex reg) {
+      return program_.registers[reg].attr.has_windows();
+    };
+    return std::any_of(step.inputs.begin(), step.inputs.end(), windowed) ||
+           std::any_of(step.outputs.begin(), step.outputs.end(), windowed);
   }
 
-  /// The process at the origin has the largest parts, but for windows: of those each different call is asked.
+  /// The process at the origin has the largest parts, but for windows: of those each different call
+  /// is asked.
   Bytes largest_workspace(const KernelStep& step, const ProcessMesh& mesh) const {
     const auto types = [&](const std::vector<RegisterIndex>& list, const Coordinate& coordinate) {
       std::vector<TensorType> local;
-      for (RegisterIndex reg : list) local.push_back(local_type(program_.registers[static_cast<size_t>(reg)], coordinate));
+      for (RegisterIndex reg : list)
+        local.push_back(local_type(program_.registers[reg], coordinate));
       return local;
     };
     Bytes most{0};
@@ -288,12 +330,14 @@ class Partition {
     const int processes = has_windows(step) ? mesh.size() : 1;
     for (int i = 0; i < processes; ++i) {
       const Coordinate coordinate = mesh.coordinate_at(i);
-      const LocalCall call = localize(step.call, coordinate, types(step.inputs, coordinate), types(step.outputs, coordinate));
+      const LocalCall call = localize(step.call, coordinate, types(step.inputs, coordinate),
+                                      types(step.outputs, coordinate));
       std::string text;
       for (int64_t value : call.ints) text += std::to_string(value) + " ";
       for (const auto* operands : {&call.inputs, &call.outputs})
         for (const TensorType& type : *operands) text += to_text(type);
-      if (asked.insert(std::move(text)).second) most = std::max(most, bind_kernel(call, program_.kernels.get()).workspace);
+      if (asked.insert(std::move(text)).second)
+        most = std::max(most, bind_kernel(call, program_.kernels.get()).workspace);
     }
     return most;
   }
@@ -309,16 +353,20 @@ class Partition {
     return most * size_of(type.dtype);
   }
 
-  /// The register that holds `value` as `wanted` in a micro-batch, or once a step; made by exchanges when there is none yet.
-  RegisterIndex at(ValueId value, const InTime& wanted, int index, Role role, const std::string& reason) {
+  /// The register that holds `value` as `wanted` in a micro-batch, or once a step; made by
+  /// exchanges when there is none yet.
+  RegisterIndex at(ValueId value, const InTime& wanted, int index, Role role,
+                   const std::string& reason) {
     const int micro_batch = wanted.by_micro_batch ? index : -1;
     if (is_input(value) && !is_held_on(value, wanted.attr.mesh)) add_input_on(value, wanted);
     RegisterIndex best = -1;
     int64_t best_bytes = 0;
-    for (const Held& held : held_[static_cast<size_t>(value.index)]) {
-      const Register& reg = program_.registers[static_cast<size_t>(held.reg)];
+    for (const Held& held : held_[value.index]) {
+      const Register& reg = program_.registers[held.reg];
       // Micro-batches of another dim hold other elements.
-      if (held.micro_batch != micro_batch || (micro_batch >= 0 && reg.micro_batch.dim != wanted.dim)) continue;
+      if (held.micro_batch != micro_batch ||
+          (micro_batch >= 0 && reg.micro_batch.dim != wanted.dim))
+        continue;
       if (reg.attr == wanted.attr) return held.reg;
       if (!may_become(reg.type.shape, reg.attr, wanted.attr)) continue;
       const int64_t bytes = travelling_bytes(reg.type, reg.attr, wanted.attr);
@@ -328,44 +376,56 @@ class Partition {
       }
     }
     if (best < 0) best = whole_to_become_partial(value, wanted, index, role, reason);
-    const Register source = program_.registers[static_cast<size_t>(best)];
+    const Register source = program_.registers[best];
     for (const Exchange& exchange : plan_reshard(source.type, source.attr, wanted.attr, reshard_))
       best = exchange_into(value, best, exchange, role, reason);
     return best;
   }
 
-  /// A mark wants addends of a tensor that is none: the first process of the axis gets it, the others the identity.
-  RegisterIndex whole_to_become_partial(ValueId value, InTime wanted, int index, Role role, const std::string& reason) {
+  /// A mark wants addends of a tensor that is none: the first process of the axis gets it, the
+  /// others the identity.
+  RegisterIndex whole_to_become_partial(ValueId value, InTime wanted, int index, Role role,
+                                        const std::string& reason) {
     if (wanted.attr.partial.empty() && frame_)
-      throw UserError("'" + graph_.value(value).name + "' inside a While or an If is needed for the whole batch at once (" + reason + ")",
+      throw UserError("'" + graph_.value(value).name +
+                          "' inside a While or an If is needed for the whole batch at once (" +
+                          reason + ")",
                       "the region is run for each micro-batch by itself",
-                      "use one micro-batch, or let '" + graph_.value(value).name + "' not depend on all rows of the batch",
+                      "use one micro-batch, or let '" + graph_.value(value).name +
+                          "' not depend on all rows of the batch",
                       ExitCode::kBadConfig);
     if (wanted.attr.partial.empty())
-      throw UserError("'" + graph_.value(value).name + "' is needed " +
-                          (wanted.by_micro_batch ? "by micro-batch" : "for the whole batch at once") + " (" + reason + ")",
-                      wanted.by_micro_batch ? "it is made once a step, or its micro-batches divide another dim"
-                                            : "each micro-batch makes a part of it, and they are not put together",
-                      "use one micro-batch, or remove the mark that keeps this tensor from following the batch", ExitCode::kBadConfig);
+      throw UserError(
+          "'" + graph_.value(value).name + "' is needed " +
+              (wanted.by_micro_batch ? "by micro-batch" : "for the whole batch at once") + " (" +
+              reason + ")",
+          wanted.by_micro_batch
+              ? "it is made once a step, or its micro-batches divide another dim"
+              : "each micro-batch makes a part of it, and they are not put together",
+          "use one micro-batch, or remove the mark that keeps this tensor from following the batch",
+          ExitCode::kBadConfig);
     wanted.attr.partial.clear();
     return at(value, wanted, index, role, reason);
   }
 
-  /// Partial sums are kept where they were made; windows may leave out what is wanted; a whole tensor becomes one only when a mark on an op asks for it.
+  /// Partial sums are kept where they were made; windows may leave out what is wanted; a whole
+  /// tensor becomes one only when a mark on an op asks for it.
   static bool may_become(const Shape& shape, const DistAttr& from, const DistAttr& to) {
     if (!to.partial.empty() && from.mesh != to.mesh) return false;
     if (!holds_all_of(shape, from, to)) return false;
-    return std::all_of(to.partial.begin(), to.partial.end(),
-                       [&](const PartialAxis& p) { return std::find(from.partial.begin(), from.partial.end(), p) != from.partial.end(); });
+    return std::all_of(to.partial.begin(), to.partial.end(), [&](const PartialAxis& p) {
+      return std::find(from.partial.begin(), from.partial.end(), p) != from.partial.end();
+    });
   }
 
-  RegisterIndex exchange_into(ValueId value, RegisterIndex source, const Exchange& exchange, Role role, const std::string& reason) {
-    const Register from = program_.registers[static_cast<size_t>(source)];
-    const RegisterIndex target =
-        add_register(graph_.value(value).name + " " + to_text(exchange.to), from.type, exchange.to, from.micro_batch);
-    Register& made = program_.registers[static_cast<size_t>(target)];
+  RegisterIndex exchange_into(ValueId value, RegisterIndex source, const Exchange& exchange,
+                              Role role, const std::string& reason) {
+    const Register from = program_.registers[source];
+    const RegisterIndex target = add_register(graph_.value(value).name + " " + to_text(exchange.to),
+                                              from.type, exchange.to, from.micro_batch);
+    Register& made = program_.registers[target];
     if (program_.meshes.size() > 1) made.name += " on " + name_of_place(made.mesh);
-    held_[static_cast<size_t>(value.index)].push_back({target, from.micro_batch.index});
+    held_[value.index].push_back({target, from.micro_batch.index});
     Instruction instruction;
     instruction.is_exchange = true;
     instruction.role = role;
@@ -375,7 +435,8 @@ class Partition {
     instruction.exchange = exchange;
     instruction.source = source;
     instruction.target = target;
-    instruction.reason = "'" + graph_.value(value).name + "' is " + to_text(exchange.from) + ", " + reason;
+    instruction.reason =
+        "'" + graph_.value(value).name + "' is " + to_text(exchange.from) + ", " + reason;
     program_.instructions.push_back(std::move(instruction));
     return target;
   }
@@ -394,7 +455,8 @@ class Partition {
     const InTime time = placed(attr);
     if (time.by_micro_batch) return;
     stage_ = stage_of(attr.mesh);
-    program_.results.emplace_back(name, at(value, time, -1, Role::kForward, "output '" + name + "' is handed out"));
+    program_.results.emplace_back(
+        name, at(value, time, -1, Role::kForward, "output '" + name + "' is handed out"));
   }
 
   const Graph& graph_;
@@ -410,8 +472,8 @@ class Partition {
 
 }  // namespace
 
-Program partition(const Graph& graph, const ShardedGraph& sharded, const Meshes& meshes, int64_t micro_batches,
-                  const ReshardOptions& reshard) {
+Program partition(const Graph& graph, const ShardedGraph& sharded, const Meshes& meshes,
+                  int64_t micro_batches, const ReshardOptions& reshard) {
   return Partition(graph, sharded, meshes, micro_batches, reshard).run();
 }
 
@@ -419,7 +481,8 @@ Program partition(const Graph& graph, const ShardedGraph& sharded) {
   return partition(graph, sharded, sharded.meshes, 1);
 }
 
-Program partition_region(const Graph& region, const ShardedGraph& sharded, const Meshes& meshes, const RegionFrame& frame) {
+Program partition_region(const Graph& region, const ShardedGraph& sharded, const Meshes& meshes,
+                         const RegionFrame& frame) {
   return Partition(region, sharded, meshes, frame.micro_batches, frame.reshard).run_region(frame);
 }
 

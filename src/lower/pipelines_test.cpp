@@ -1,4 +1,5 @@
-// Stages and micro-batches in what compile() makes: who holds what for how long, and what crosses from mesh to mesh.
+// Stages and micro-batches in what compile() makes: who holds what for how long, and what crosses
+// from mesh to mesh.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -21,7 +22,8 @@ TensorType f32(Shape shape) {
 }
 
 NamedMesh device(const std::string& name, Rank process) {
-  return {name, std::make_shared<const ProcessMesh>(Shape{1}, std::vector<std::string>{"dp"}, std::vector<Rank>{process})};
+  return {name, std::make_shared<const ProcessMesh>(Shape{1}, std::vector<std::string>{"dp"},
+                                                    std::vector<Rank>{process})};
 }
 
 constexpr int kStages = 4;
@@ -34,14 +36,16 @@ Graph layers() {
   ValueId h = b.unary("abs", b.input("x", f32({kRows, kWidth})), "stage.0.first");
   std::vector<ValueId> weights;
   for (int layer = 0; layer < kStages * kLayersOfAStage; ++layer) {
-    const auto scope = b.scope("stage." + std::to_string(layer / kLayersOfAStage) + ".layer." + std::to_string(layer % kLayersOfAStage));
+    const auto scope = b.scope("stage." + std::to_string(layer / kLayersOfAStage) + ".layer." +
+                               std::to_string(layer % kLayersOfAStage));
     weights.push_back(b.variable("w", f32({kWidth, kWidth}), Initializer::normal(0, 1)));
     h = b.unary("tanh", b.dot(h, weights.back(), "mk,kn->mn", "dot"), "tanh");
   }
   const ValueId loss = b.reduce_sum(h, {0, 1}, "loss");
   graph.add_output("loss", loss);
   const auto gradients = differentiate(b, loss, weights);
-  for (size_t i = 0; i < weights.size(); ++i) graph.set_next(weights[i], b.sub(weights[i], b.mul_scalar(gradients[i], 0.1)));
+  for (size_t i = 0; i < weights.size(); ++i)
+    graph.set_next(weights[i], b.sub(weights[i], b.mul_scalar(gradients[i], 0.1)));
   return graph;
 }
 
@@ -69,22 +73,24 @@ struct Kept {
 /// Is it made in the forward of a micro-batch and read in the backward?
 bool is_kept_for_backward(const TaskGraph& graph, const Register& reg) {
   if (reg.producer < 0) return false;
-  const Task& producer = graph.tasks[static_cast<size_t>(reg.producer)];
+  const Task& producer = graph.tasks[reg.producer];
   return producer.role == Role::kForward && producer.micro_batch >= 0 &&
          std::any_of(reg.consumers.begin(), reg.consumers.end(),
-                     [&](TaskId id) { return graph.tasks[static_cast<size_t>(id)].role == Role::kBackward; });
+                     [&](TaskId id) { return graph.tasks[id].role == Role::kBackward; });
 }
 
 Kept most_kept(const TaskGraph& graph, int mesh) {
   std::vector<size_t> place(graph.tasks.size());
-  for (size_t i = 0; i < graph.order.size(); ++i) place[static_cast<size_t>(graph.order[i])] = i;
+  for (size_t i = 0; i < graph.order.size(); ++i) place[graph.order[i]] = i;
   Kept most;
   for (size_t now = 0; now < graph.order.size(); ++now) {
     std::set<int> micro_batches;
     int64_t bytes = 0;
     for (const Register& reg : graph.registers) {
-      if (reg.mesh != mesh || !is_kept_for_backward(graph, reg) || place[static_cast<size_t>(reg.producer)] > now) continue;
-      if (std::none_of(reg.consumers.begin(), reg.consumers.end(), [&](TaskId id) { return place[static_cast<size_t>(id)] >= now; }))
+      if (reg.mesh != mesh || !is_kept_for_backward(graph, reg) || place[reg.producer] > now)
+        continue;
+      if (std::none_of(reg.consumers.begin(), reg.consumers.end(),
+                       [&](TaskId id) { return place[id] >= now; }))
         continue;
       micro_batches.insert(reg.micro_batch.index);
       bytes += reg.size.value();
@@ -106,7 +112,7 @@ KeptByStage kept_under(int64_t micro_batches, PipelineKind schedule) {
     const Kept most = most_kept(compiled.tasks, s);
     kept.micro_batches.push_back(most.micro_batches);
     kept.bytes.push_back(most.bytes);
-    kept.arena.push_back(compiled.tasks.arenas[static_cast<size_t>(s)].value());
+    kept.arena.push_back(compiled.tasks.arenas[s].value());
   }
   return kept;
 }
@@ -126,19 +132,24 @@ std::string words_of(const Compiled& compiled, Rank rank, char pass) {
 TEST(Pipelines, AutoKeepsNoMoreMicroBatchesThanItMay) {
   for (const int64_t limit : {1, 2, 3}) {
     const Compiled compiled = four_stages(8, PipelineKind::kAuto, limit);
-    for (int s = 0; s < kStages; ++s) EXPECT_LE(most_kept(compiled.tasks, s).micro_batches, limit) << "stage " << s;
+    for (int s = 0; s < kStages; ++s)
+      EXPECT_LE(most_kept(compiled.tasks, s).micro_batches, limit) << "stage " << s;
   }
-  const Compiled as_usual = four_stages(8, PipelineKind::kAuto), as_said = four_stages(8, PipelineKind::kAuto, kStages);
-  EXPECT_EQ(rank_order_text(as_usual.tasks, 0), rank_order_text(as_said.tasks, 0)) << "unsaid, it is the number of devices";
+  const Compiled as_usual = four_stages(8, PipelineKind::kAuto),
+                 as_said = four_stages(8, PipelineKind::kAuto, kStages);
+  EXPECT_EQ(rank_order_text(as_usual.tasks, 0), rank_order_text(as_said.tasks, 0))
+      << "unsaid, it is the number of devices";
 }
 
 TEST(Pipelines, TasksSayWhichPassOfTheScheduleTheyBelongTo) {
-  const Compiled split = four_stages(4, PipelineKind::kZeroBubbleH1), whole = four_stages(4, PipelineKind::kOneForwardOneBackward);
+  const Compiled split = four_stages(4, PipelineKind::kZeroBubbleH1),
+                 whole = four_stages(4, PipelineKind::kOneForwardOneBackward);
   for (Rank rank = 0; rank < kStages; ++rank) {
     for (const char pass : {'F', 'B', 'W'}) {
       const std::string each = {pass, '0', ' ', pass, '1', ' ', pass, '2', ' ', pass, '3', ' '};
       EXPECT_EQ(words_of(split, rank, pass), each) << "rank " << rank;
-      EXPECT_EQ(words_of(whole, rank, pass), pass == 'W' ? "" : each) << "rank " << rank << ": the backward is in one piece";
+      EXPECT_EQ(words_of(whole, rank, pass), pass == 'W' ? "" : each)
+          << "rank " << rank << ": the backward is in one piece";
     }
   }
 }
@@ -148,42 +159,47 @@ TEST(Pipelines, OneForwardOneBackwardKeepsMinOfMAndPMinusSMicroBatches) {
     const KeptByStage alternating = kept_under(m, PipelineKind::kOneForwardOneBackward),
                       all_first = kept_under(m, PipelineKind::kForwardThenBackward);
     for (int s = 0; s < kStages; ++s) {
-      EXPECT_EQ(alternating.micro_batches[static_cast<size_t>(s)], std::min<int64_t>(m, kStages - s)) << "m=" << m << " stage " << s;
-      EXPECT_EQ(all_first.micro_batches[static_cast<size_t>(s)], m) << "m=" << m << " stage " << s;
+      EXPECT_EQ(alternating.micro_batches[s], std::min<int64_t>(m, kStages - s))
+          << "m=" << m << " stage " << s;
+      EXPECT_EQ(all_first.micro_batches[s], m) << "m=" << m << " stage " << s;
       // Each micro-batch keeps as many bytes.
-      EXPECT_EQ(alternating.bytes[static_cast<size_t>(s)] * m,
-                all_first.bytes[static_cast<size_t>(s)] * alternating.micro_batches[static_cast<size_t>(s)]);
+      EXPECT_EQ(alternating.bytes[s] * m, all_first.bytes[s] * alternating.micro_batches[s]);
     }
   }
 }
 
-// The arena also has the step's input, what kernels work on, and, under 1F1B at its fullest, the gradients added up so far, which
-// F-then-B begins when it is at its fullest. A stage goes on while the next one takes what it made: under 1F1B that comes on top, under
-// F-then-B it is kept anyway.
+// The arena also has the step's input, what kernels work on, and, under 1F1B at its fullest, the
+// gradients added up so far, which F-then-B begins when it is at its fullest. A stage goes on while
+// the next one takes what it made: under 1F1B that comes on top, under F-then-B it is kept anyway.
 constexpr int64_t kGradientsOfAStage = kLayersOfAStage * kWidth * kWidth * 4;
 constexpr int64_t on_its_way(int64_t micro_batches) {
   return kRows / micro_batches * kWidth * 4;
 }
 
 TEST(Pipelines, OneForwardOneBackwardKeepsThreeEighthsLessOfFourMicroBatches) {
-  const KeptByStage one = kept_under(4, PipelineKind::kOneForwardOneBackward), all = kept_under(4, PipelineKind::kForwardThenBackward);
+  const KeptByStage one = kept_under(4, PipelineKind::kOneForwardOneBackward),
+                    all = kept_under(4, PipelineKind::kForwardThenBackward);
   EXPECT_EQ(sum(one.micro_batches), 4 + 3 + 2 + 1);
   EXPECT_EQ(sum(all.micro_batches), 16);
   EXPECT_EQ(sum(one.bytes) * 16, sum(all.bytes) * 10);
-  EXPECT_GE(sum(all.arena) - sum(one.arena),
-            sum(all.bytes) - sum(one.bytes) - kStages * kGradientsOfAStage - (kStages - 1) * on_its_way(4));
+  EXPECT_GE(sum(all.arena) - sum(one.arena), sum(all.bytes) - sum(one.bytes) -
+                                                 kStages * kGradientsOfAStage -
+                                                 (kStages - 1) * on_its_way(4));
 }
 
 TEST(Pipelines, OneForwardOneBackwardKeepsHalfOfEightMicroBatchesAtTheFullestStage) {
-  const KeptByStage one = kept_under(8, PipelineKind::kOneForwardOneBackward), all = kept_under(8, PipelineKind::kForwardThenBackward);
+  const KeptByStage one = kept_under(8, PipelineKind::kOneForwardOneBackward),
+                    all = kept_under(8, PipelineKind::kForwardThenBackward);
   EXPECT_EQ(*std::max_element(one.bytes.begin(), one.bytes.end()), one.bytes[0]);
   EXPECT_EQ(one.bytes[0] * 2, all.bytes[0]);
-  EXPECT_GE(all.arena[0] - one.arena[0], all.bytes[0] - one.bytes[0] - kGradientsOfAStage - on_its_way(8));
+  EXPECT_GE(all.arena[0] - one.arena[0],
+            all.bytes[0] - one.bytes[0] - kGradientsOfAStage - on_its_way(8));
 }
 
 int exchanges(const TaskGraph& graph) {
   return static_cast<int>(
-      std::count_if(graph.tasks.begin(), graph.tasks.end(), [](const Task& task) { return task.kind == Task::Kind::kExchange; }));
+      std::count_if(graph.tasks.begin(), graph.tasks.end(),
+                    [](const Task& task) { return task.kind == Task::Kind::kExchange; }));
 }
 
 TEST(Pipelines, ThreeOpsOnTwoDevicesNeedOneCopy) {
@@ -191,7 +207,8 @@ TEST(Pipelines, ThreeOpsOnTwoDevicesNeedOneCopy) {
   Builder b(graph);
   const ValueId y = b.unary("tanh", b.unary("exp", b.input("x", f32({8})), "one"), "two");
   graph.add_output("z", b.unary("abs", y, "three"));
-  const Compiled compiled = compile(graph, Meshes{device("zero", 0), device("one", 1)}, {stage("one", "zero"), stage("three", "one")});
+  const Compiled compiled = compile(graph, Meshes{device("zero", 0), device("one", 1)},
+                                    {stage("one", "zero"), stage("three", "one")});
   EXPECT_EQ(exchanges(compiled.tasks), 1);
 }
 
@@ -201,7 +218,8 @@ TEST(Pipelines, AnInputIsFedOnEveryMeshThatWantsIt) {
   const ValueId x = b.input("x", f32({8}));
   graph.add_output("y", b.unary("exp", x, "one"));
   graph.add_output("z", b.unary("abs", x, "two"));
-  const Compiled compiled = compile(graph, Meshes{device("zero", 0), device("one", 1)}, {stage("one", "zero"), stage("two", "one")});
+  const Compiled compiled = compile(graph, Meshes{device("zero", 0), device("one", 1)},
+                                    {stage("one", "zero"), stage("two", "one")});
   EXPECT_EQ(exchanges(compiled.tasks), 0);
   EXPECT_EQ(compiled.tasks.inputs.size(), 2u);
 }
@@ -212,14 +230,16 @@ TEST(Pipelines, MicroBatchesThatDoNotDivideTheBatchAreRefused) {
     FAIL() << "7 micro-batches of 512 rows were taken";
   } catch (const UserError& error) {
     EXPECT_STREQ(error.what(),
-                 "7 micro-batches do not divide the batch of 512 rows\n  why: each micro-batch has as many rows\n"
+                 "7 micro-batches do not divide the batch of 512 rows\n  why: each micro-batch has "
+                 "as many rows\n"
                  "  fix: set micro_batches to one of 1, 2, 4, 8, 16, 32, 64, 128, 256, 512");
   }
 }
 
 // ---- a parameter with two uses, on two stages ----
 
-/// Rows of a table, changed on the way, against all rows of the same table: the head of a language model that is tied to its embedding.
+/// Rows of a table, changed on the way, against all rows of the same table: the head of a language
+/// model that is tied to its embedding.
 Graph tied() {
   Graph graph;
   Builder b(graph);
@@ -237,14 +257,16 @@ TEST(Pipelines, ATiedWeightTravelsOnceAStepAndSoDoesItsGradient) {
   for (int64_t m : {1, 2, 4}) {
     CompileOptions options;
     options.micro_batches = m;
-    const Compiled compiled =
-        compile(tied(), Meshes{device("zero", 0), device("one", 1)}, {stage("rows", "zero"), stage("last", "one")}, options);
+    const Compiled compiled = compile(tied(), Meshes{device("zero", 0), device("one", 1)},
+                                      {stage("rows", "zero"), stage("last", "one")}, options);
     std::vector<std::string> travelling;
     for (const Task& task : compiled.tasks.tasks)
-      if (task.kind == Task::Kind::kExchange) travelling.push_back(compiled.tasks.registers[static_cast<size_t>(task.inputs[0])].name);
+      if (task.kind == Task::Kind::kExchange)
+        travelling.push_back(compiled.tasks.registers[task.inputs[0]].name);
     std::vector<std::string> expected = {"table", "logits.grad.b"};
     for (int64_t i = 0; i < m; ++i)
-      for (const std::string name : {"first", "last.grad.x"}) expected.push_back(m == 1 ? name : name + " #" + std::to_string(i));
+      for (const std::string name : {"first", "last.grad.x"})
+        expected.push_back(m == 1 ? name : name + " #" + std::to_string(i));
     EXPECT_THAT(travelling, testing::UnorderedElementsAreArray(expected)) << "m=" << m;
   }
 }
@@ -258,7 +280,8 @@ TEST(Pipelines, GradientsOfSeveralUsesAreSummedBeforeTheyTravel) {
   const ValueId loss = b.reduce_sum(b.add(left, right, "both"), {0}, "loss");
   graph.add_output("loss", loss);
   add_training(b, loss, {.kind = OptimizerKind::kSgd});
-  const Compiled compiled = compile(graph, Meshes{device("zero", 0), device("one", 1)}, {stage("y", "zero"), stage("left", "one")});
+  const Compiled compiled = compile(graph, Meshes{device("zero", 0), device("one", 1)},
+                                    {stage("y", "zero"), stage("left", "one")});
   EXPECT_EQ(exchanges(compiled.tasks), 2);  // y there, its gradient back
 }
 

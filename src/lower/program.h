@@ -1,5 +1,5 @@
-// The lowered program before it is cut into tasks: a list of instructions over registers. Each is on one mesh and the same for every
-// process of it.
+// The lowered program before it is cut into tasks: a list of instructions over registers. Each is
+// on one mesh and the same for every process of it.
 #pragma once
 
 #include <optional>
@@ -17,12 +17,14 @@ struct Instruction {
   bool is_copy = false;  // of all of `source` into `target`
   Role role = Role::kForward;
   int micro_batch = -1;  // -1: once a step
-  int stage = 0;         // index in Program::places: the part of a pipeline that it belongs to; an exchange is of the stage that receives
+  int stage = 0;         // index in Program::places: the part of a pipeline that it belongs to; an
+                         // exchange is of the stage that receives
   int mesh = 0;          // index in Program::meshes: the processes that execute it
   std::optional<PassKind> pass = std::nullopt;  // of a pipeline; set when it is ordered
   KernelStep step;                              // of a kernel
   Exchange exchange;                            // of an exchange: pulls from `source` into `target`
-  int after = -1;  // of an exchange: the instruction behind which it may begin, ahead of its turn; -1: at its turn
+  int after = -1;  // of an exchange: the instruction behind which it may begin, ahead of its turn;
+                   // -1: at its turn
   RegisterIndex source = -1;
   RegisterIndex target = -1;
   std::string reason;
@@ -32,9 +34,11 @@ struct Instruction {
 };
 
 struct Program {
-  std::vector<MeshPtr> meshes;           // each once, but for other devices
-  std::vector<int> places;               // by stage: index in meshes; stages on equal meshes of equal devices have the same
-  std::vector<DeviceKind> devices = {};  // by mesh, from lower/device_copies.h on; empty before
+  std::vector<MeshPtr> meshes;  // each once, but for other devices
+  std::vector<int>
+      places;  // by stage: index in meshes; stages on equal meshes of equal devices have the same
+  std::vector<DeviceKind> devices =
+      {};  // by mesh, from lower/passes/device_copies.h on; empty before
   std::vector<Register> registers;
   std::vector<Instruction> instructions;
   std::vector<TaskVariable> variables;
@@ -47,11 +51,12 @@ struct Program {
 /// By input: the first instruction that reads it; that of a part that nobody reads: 0.
 std::vector<int> first_readers_of_inputs(const Program& program);
 
-/// The text form of a graph (graph/graph.h) with kernels for operators, placements in the types, and exchanges with their reasons:
+/// The text form of a graph (graph/graph.h) with kernels for operators, placements in the types,
+/// and exchanges with their reasons:
 ///
 ///     y = dot_general(x, w): f32[4@dp, 2]
-///     g [*] = all-reduce(g): f32[6] @backward <- 'g' is [*] {partial sum: dp}, op 'w.next' needs [*]
-///     w.next = binary.sub(w, g [*]): f32[6] @optimizer in place of w
+///     g [*] = all-reduce(g): f32[6] @backward <- 'g' is [*] {partial sum: dp}, op 'w.next' needs
+///     [*] w.next = binary.sub(w, g [*]): f32[6] @optimizer in place of w
 std::string to_text(const Program& program);
 
 }  // namespace tessera

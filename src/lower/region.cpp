@@ -3,19 +3,21 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "lower/in_place.h"
 #include "lower/lower.h"
 #include "lower/partition.h"
-#include "ops/control.h"
+#include "lower/passes/in_place.h"
+#include "ops/control/control.h"
 
 namespace tessera {
 namespace {
 
-TaskGraph lower_region(const Graph& region, const RegionSite& site, const RegionEnds& ends, bool carries) {
+TaskGraph lower_region(const Graph& region, const RegionSite& site, const RegionEnds& ends,
+                       bool carries) {
   const MeshPtr& timed = ends.outputs.front().mesh;
   const ShardedGraph sharded = propagate_region(region, timed, ends);
   Program program =
-      partition_region(region, sharded, one_mesh(site.mesh), {site.micro_batches, site.micro_batch, carries, ends, site.reshard});
+      partition_region(region, sharded, one_mesh(site.mesh),
+                       {site.micro_batches, site.micro_batch, carries, ends, site.reshard});
   update_variables_in_place(program);
   const std::vector<ArenaPlan> arenas = plan_arenas(program);
   return make_tasks(std::move(program), arenas);
@@ -42,14 +44,16 @@ Control lower_while(const RegionSite& site) {
 Control lower_if(const RegionSite& site) {
   Control control{Control::Kind::kIf, {}, {0, 0}, -1};
   const RegionEnds ends{{site.inputs.begin() + 1, site.inputs.end()}, site.outputs};
-  for (const GraphPtr& region : site.op.regions) control.regions.push_back(lower_region(*region, site, ends, false));
+  for (const GraphPtr& region : site.op.regions)
+    control.regions.push_back(lower_region(*region, site, ends, false));
   return control;
 }
 
 }  // namespace
 
 std::shared_ptr<const Control> lower_control(const RegionSite& site) {
-  return std::make_shared<const Control>(site.op.kind == kWhileKind ? lower_while(site) : lower_if(site));
+  return std::make_shared<const Control>(site.op.kind == kWhileKind ? lower_while(site)
+                                                                    : lower_if(site));
 }
 
 }  // namespace tessera

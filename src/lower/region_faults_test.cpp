@@ -1,4 +1,5 @@
-// Faults that are planted into what a While or an If runs, and found before anything runs. Each is planted wherever it fits.
+// Faults that are planted into what a While or an If runs, and found before anything runs. Each is
+// planted wherever it fits.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -7,8 +8,8 @@
 
 #include "base/error.h"
 #include "lower/lower.h"
-#include "lower/placement_check.h"
-#include "ops/control.h"
+#include "ops/control/control.h"
+#include "placement_check/placement_check.h"
 
 namespace tessera {
 namespace {
@@ -32,7 +33,8 @@ std::vector<ValueId> trip(Builder& region, const RegionValues& values) {
   return {next, region.sub(values.carried[1], norm, "rest")};
 }
 
-/// x[8, 6] goes through two matrices as long as something is left in each row, at most 5 times; then by one of two ways.
+/// x[8, 6] goes through two matrices as long as something is left in each row, at most 5 times;
+/// then by one of two ways.
 Graph loop_and_branch() {
   Graph graph;
   Builder builder(graph);
@@ -45,8 +47,12 @@ Graph loop_and_branch() {
     const ValueId least = region.reduce(ReduceOp::kMin, values.carried[1], {0}, "least");
     return std::vector{region.compare("gt", least, values.captured[2], "goes_on")};
   };
-  const Loop loop = build_while(
-      builder, {.carried = {x, left}, .captured = {up, down, floor}, .condition = goes_on, .body = trip, .max_trips = 5, .name = "loop"});
+  const Loop loop = build_while(builder, {.carried = {x, left},
+                                          .captured = {up, down, floor},
+                                          .condition = goes_on,
+                                          .body = trip,
+                                          .max_trips = 5,
+                                          .name = "loop"});
   const ValueId predicate = builder.input("predicate", {DType::kBool, {}});
   const auto product = [](Builder& region, const RegionValues& values) {
     const ValueId wide = region.dot(values.captured[0], values.captured[1], "bi,ij->bj", "wide");
@@ -66,8 +72,12 @@ Graph loop_and_branch() {
 /// Rows over dp, the dim between the matrices over tp.
 Case make_divided() {
   Case made{loop_and_branch(), {}, 1};
-  const std::vector<Mark> marks{shard_tensor("x", "P(\"dp\")"), shard_tensor("up", "P(None, \"tp\")"), shard_tensor("down", "P(\"tp\")")};
-  made.tasks = compile(made.graph, std::make_shared<const ProcessMesh>(parse_mesh("dp=2 tp=2")), marks).tasks;
+  const std::vector<Mark> marks{shard_tensor("x", "P(\"dp\")"),
+                                shard_tensor("up", "P(None, \"tp\")"),
+                                shard_tensor("down", "P(\"tp\")")};
+  made.tasks =
+      compile(made.graph, std::make_shared<const ProcessMesh>(parse_mesh("dp=2 tp=2")), marks)
+          .tasks;
   return made;
 }
 const Case& divided() {
@@ -109,28 +119,34 @@ const Control& control_of(std::string_view name) {
 void read_instead(TaskGraph& tasks, RegisterIndex from, RegisterIndex to) {
   for (Task& task : tasks.tasks) {
     std::replace(task.inputs.begin(), task.inputs.end(), from, to);
-    for (KernelStep& step : task.steps) std::replace(step.inputs.begin(), step.inputs.end(), from, to);
+    for (KernelStep& step : task.steps)
+      std::replace(step.inputs.begin(), step.inputs.end(), from, to);
   }
   for (auto& [name, reg] : tasks.results)
     if (reg == from) reg = to;
 }
 
-/// Plants at each task that `fits`, one at a time, in all regions of `name`, and expects a finding that `says` so each time.
-void expect_found(std::string_view name, const std::function<bool(const Task&)>& fits, const std::function<void(TaskGraph&, Task&)>& plant,
+/// Plants at each task that `fits`, one at a time, in all regions of `name`, and expects a finding
+/// that `says` so each time.
+void expect_found(std::string_view name, const std::function<bool(const Task&)>& fits,
+                  const std::function<void(TaskGraph&, Task&)>& plant,
                   const testing::Matcher<std::string>& says) {
   int planted = 0;
   for (size_t r = 0; r < 2; ++r)
     for (size_t t = 0; t < control_of(name).regions[r].tasks.size(); ++t) {
       if (!fits(control_of(name).regions[r].tasks[t])) continue;
       ++planted;
-      const TaskGraph tasks = with_planted(name, [&](Control& control) { plant(control.regions[r], control.regions[r].tasks[t]); });
-      EXPECT_THAT(finding(tasks), says) << name << ", region " << r << ", task " << control_of(name).regions[r].tasks[t].name;
+      const TaskGraph tasks = with_planted(
+          name, [&](Control& control) { plant(control.regions[r], control.regions[r].tasks[t]); });
+      EXPECT_THAT(finding(tasks), says)
+          << name << ", region " << r << ", task " << control_of(name).regions[r].tasks[t].name;
     }
   EXPECT_GT(planted, 0) << "the fault has a place in " << name;
 }
 
 bool resolves(const Task& task) {
-  return task.kind == Task::Kind::kExchange && task.exchange.from.partial.size() > task.exchange.to.partial.size();
+  return task.kind == Task::Kind::kExchange &&
+         task.exchange.from.partial.size() > task.exchange.to.partial.size();
 }
 
 const auto kFound = HasSubstr("internal error: placements: ");
@@ -157,7 +173,7 @@ TEST(RegionFaults, AReductionThatIsDoneOtherwiseIsFound) {
         [](TaskGraph& region, Task& task) {
           PartialAxis& axis = task.exchange.from.partial.front();
           axis.reduce = axis.reduce == ReduceOp::kMax ? ReduceOp::kSum : ReduceOp::kMax;
-          region.registers[static_cast<size_t>(task.inputs.front())].attr = task.exchange.from;
+          region.registers[task.inputs.front()].attr = task.exchange.from;
         },
         kFound);
 }
@@ -171,14 +187,19 @@ TEST(RegionFaults, APredicateThatEachProcessTakesFromItsOwnRowsIsFound) {
       read_instead(condition, task.outputs.front(), task.inputs.front());
     }
   });
-  EXPECT_EQ(finding(tasks), "internal error: placements: op 'loop.condition.goes_on' takes input 0 before its min over dp is taken");
+  EXPECT_EQ(finding(tasks),
+            "internal error: placements: op 'loop.condition.goes_on' takes input 0 before its min "
+            "over dp is taken");
 }
 
 /// Plants into each kernel step that fits.
-void expect_found_in_steps(std::string_view name, const std::function<bool(const KernelStep&)>& fits,
-                           const std::function<void(TaskGraph&, KernelStep&)>& plant, const testing::Matcher<std::string>& says) {
+void expect_found_in_steps(std::string_view name,
+                           const std::function<bool(const KernelStep&)>& fits,
+                           const std::function<void(TaskGraph&, KernelStep&)>& plant,
+                           const testing::Matcher<std::string>& says) {
   expect_found(
-      name, [&](const Task& task) { return std::any_of(task.steps.begin(), task.steps.end(), fits); },
+      name,
+      [&](const Task& task) { return std::any_of(task.steps.begin(), task.steps.end(), fits); },
       [&](TaskGraph& region, Task& task) {
         for (KernelStep& step : task.steps)
           if (fits(step)) return plant(region, step);
@@ -189,39 +210,53 @@ void expect_found_in_steps(std::string_view name, const std::function<bool(const
 TEST(RegionFaults, OperandsThatTradePlacesAreFound) {
   for (const char* name : {"loop", "choice"})
     expect_found_in_steps(
-        name, [](const KernelStep& step) { return step.inputs.size() == 2 && step.inputs[0] != step.inputs[1]; },
-        [](TaskGraph&, KernelStep& step) { std::swap(step.inputs[0], step.inputs[1]); }, AllOf(kFound, HasSubstr("as input 0")));
+        name,
+        [](const KernelStep& step) {
+          return step.inputs.size() == 2 && step.inputs[0] != step.inputs[1];
+        },
+        [](TaskGraph&, KernelStep& step) { std::swap(step.inputs[0], step.inputs[1]); },
+        AllOf(kFound, HasSubstr("as input 0")));
 }
 
-// What a trip made is read where it is asked for what the trip began with: of the same type, at the same place.
+// What a trip made is read where it is asked for what the trip began with: of the same type, at the
+// same place.
 TEST(RegionFaults, AnOperandOfTheTripBeforeIsFound) {
   expect_found_in_steps(
       "loop", [](const KernelStep& step) { return step.op == "loop.body.norm"; },
       [](TaskGraph& region, KernelStep& step) { step.inputs[0] = region.variables[1].value; },
-      AllOf(kFound, HasSubstr("op 'loop.body.norm' takes 'loop.body.next' as input 0 and is given 'loop.body.x'")));
+      AllOf(
+          kFound,
+          HasSubstr(
+              "op 'loop.body.norm' takes 'loop.body.next' as input 0 and is given 'loop.body.x'")));
 }
 
 TEST(RegionFaults, AnotherKernelIsFound) {
   expect_found_in_steps(
       "loop", [](const KernelStep& step) { return step.call.kernel == "unary.tanh"; },
-      [](TaskGraph&, KernelStep& step) { step.call.kernel = "unary.exp"; }, AllOf(kFound, HasSubstr("loop.body.bent")));
+      [](TaskGraph&, KernelStep& step) { step.call.kernel = "unary.exp"; },
+      AllOf(kFound, HasSubstr("loop.body.bent")));
 }
 
 TEST(RegionFaults, AnotherNumberIsFound) {
   expect_found_in_steps(
       "loop", [](const KernelStep& step) { return step.op == "loop.body.half"; },
-      [](TaskGraph&, KernelStep& step) { step.call.reals.at(0) = 0.25; }, AllOf(kFound, HasSubstr("loop.body.half")));
+      [](TaskGraph&, KernelStep& step) { step.call.reals.at(0) = 0.25; },
+      AllOf(kFound, HasSubstr("loop.body.half")));
 }
 
 TEST(RegionFaults, CarriedValuesThatTradePlacesAreFound) {
   const TaskGraph tasks = with_planted("loop", [](Control& control) {
-    for (TaskGraph& region : control.regions) std::swap(region.variables[1].value, region.variables[2].value);
+    for (TaskGraph& region : control.regions)
+      std::swap(region.variables[1].value, region.variables[2].value);
   });
   EXPECT_THAT(finding(tasks), kFound);
 }
 
 TEST(RegionFaults, BranchesThatTradePlacesAreFound) {
-  EXPECT_THAT(finding(with_planted("choice", [](Control& control) { std::swap(control.regions[0], control.regions[1]); })), kFound);
+  EXPECT_THAT(
+      finding(with_planted(
+          "choice", [](Control& control) { std::swap(control.regions[0], control.regions[1]); })),
+      kFound);
 }
 
 TEST(RegionFaults, AnotherBoundOfTheTripsIsFound) {
@@ -230,15 +265,17 @@ TEST(RegionFaults, AnotherBoundOfTheTripsIsFound) {
 }
 
 TEST(RegionFaults, AnIfInThePlaceOfAWhileIsFound) {
-  EXPECT_EQ(finding(with_planted("loop", [](Control& control) { control.kind = Control::Kind::kIf; })),
-            "internal error: placements: op 'loop' does not run its regions");
+  EXPECT_EQ(
+      finding(with_planted("loop", [](Control& control) { control.kind = Control::Kind::kIf; })),
+      "internal error: placements: op 'loop' does not run its regions");
 }
 
 TEST(RegionFaults, ACarriedValueThatATripLeavesAsItWasIsFound) {
   size_t left_out = 0;
   const TaskGraph tasks = with_planted("loop", [&](Control& control) {
     for (Task& task : control.regions[1].tasks)
-      left_out += std::erase_if(task.steps, [](const KernelStep& step) { return step.op == "loop.body.rest"; });
+      left_out += std::erase_if(task.steps,
+                                [](const KernelStep& step) { return step.op == "loop.body.rest"; });
   });
   EXPECT_EQ(left_out, 1U);
   EXPECT_THAT(finding(tasks), kFound);

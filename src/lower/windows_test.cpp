@@ -1,4 +1,5 @@
-// Ops of which the operands have windows, compiled: which exchanges bring the halos, and faults planted into them.
+// Ops of which the operands have windows, compiled: which exchanges bring the halos, and faults
+// planted into them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -7,8 +8,8 @@
 #include "base/error.h"
 #include "lower/lower.h"
 #include "lower/partition.h"
-#include "lower/placement_check.h"
 #include "ops/builder.h"
+#include "placement_check/placement_check.h"
 
 namespace tessera {
 namespace {
@@ -22,7 +23,8 @@ MeshPtr three() {
   return std::make_shared<const ProcessMesh>(parse_mesh("h=3"));
 }
 
-/// A moving sum: x padded by a row on either side, three slices of that added up; then every other row of it.
+/// A moving sum: x padded by a row on either side, three slices of that added up; then every other
+/// row of it.
 Graph moving_sum() {
   Graph graph;
   Builder b(graph);
@@ -40,7 +42,8 @@ Graph moving_sum() {
 const std::vector<Mark> kByRows = {shard_tensor("x", "P(\"h\")")};
 
 TaskGraph compiled(const Graph& graph, const std::vector<Mark>& marks = kByRows) {
-  return compile(graph, one_mesh(three()), marks, {.dump = {}, .halos = {HaloForm::kExchange}}).tasks;
+  return compile(graph, one_mesh(three()), marks, {.dump = {}, .halos = {HaloForm::kExchange}})
+      .tasks;
 }
 
 /// "halo p [..]" of every exchange.
@@ -48,22 +51,27 @@ std::vector<std::string> exchanges_of(const TaskGraph& tasks) {
   std::vector<std::string> texts;
   for (const Task& task : tasks.tasks)
     if (task.kind == Task::Kind::kExchange)
-      texts.push_back(std::string(to_text(task.exchange.kind)) + " " + tasks.registers[static_cast<size_t>(task.outputs.front())].name);
+      texts.push_back(std::string(to_text(task.exchange.kind)) + " " +
+                      tasks.registers[task.outputs.front()].name);
   return texts;
 }
 
 TEST(WindowsInPrograms, HalosAreTheOnlyExchanges) {
-  // p has 14 rows, the slices 12: each needs some rows of its neighbours' parts. y has 6, rows 0, 2, .. 10 of sum: everyone has its own.
+  // p has 14 rows, the slices 12: each needs some rows of its neighbours' parts. y has 6, rows 0,
+  // 2, .. 10 of sum: everyone has its own.
   EXPECT_THAT(exchanges_of(compiled(moving_sum())),
-              ElementsAre("halo x [@h~14(-1:-1), *]", "halo p [@h~12(+0:+0), *]", "halo p [@h~12(+1:+1), *]", "halo p [@h~12(+2:+2), *]",
+              ElementsAre("halo x [@h~14(-1:-1), *]", "halo p [@h~12(+0:+0), *]",
+                          "halo p [@h~12(+1:+1), *]", "halo p [@h~12(+2:+2), *]",
                           "slice sum [@h~6(*2+0:+0), *]"));
 }
 
 TEST(WindowsInPrograms, TheArenaHoldsTheLargestPart) {
-  // x of 12 rows lies 4, 4, 4; of p's 14 rows, 5, 5 and 4, the first needs rows 0 to 3, the second 4 to 8 (5 of them), the last 9 to 11.
+  // x of 12 rows lies 4, 4, 4; of p's 14 rows, 5, 5 and 4, the first needs rows 0 to 3, the second
+  // 4 to 8 (5 of them), the last 9 to 11.
   const TaskGraph tasks = compiled(moving_sum());
   const auto x =
-      std::find_if(tasks.registers.begin(), tasks.registers.end(), [](const Register& reg) { return reg.name == "x [@h~14(-1:-1), *]"; });
+      std::find_if(tasks.registers.begin(), tasks.registers.end(),
+                   [](const Register& reg) { return reg.name == "x [@h~14(-1:-1), *]"; });
   ASSERT_NE(x, tasks.registers.end());
   EXPECT_EQ(x->size.value(), 5 * 2 * 4);
 }
@@ -83,7 +91,7 @@ std::string finding(const Graph& graph, const TaskGraph& tasks) {
 TaskGraph with_window(TaskGraph tasks, std::string_view name, const Window& window) {
   for (Task& task : tasks.tasks) {
     if (task.kind != Task::Kind::kExchange) continue;
-    Register& target = tasks.registers[static_cast<size_t>(task.outputs.front())];
+    Register& target = tasks.registers[task.outputs.front()];
     if (target.name != name) continue;
     target.attr.dims[0].windows = {window};
     task.exchange.to = target.attr;
@@ -95,11 +103,17 @@ TEST(WindowsInPrograms, FindsAHaloARowShortOrShifted) {
   const Graph graph = moving_sum();
   const TaskGraph tasks = compiled(graph);
   EXPECT_EQ(finding(graph, tasks), "");
-  const char* needs = "'y' needs of dim 0 of input 0 the window (*2+0:+0) of its part of factor d0, and it holds the window ";
+  const char* needs =
+      "'y' needs of dim 0 of input 0 the window (*2+0:+0) of its part of factor d0, and it holds "
+      "the window ";
   const std::string name = "sum [@h~6(*2+0:+0), *]";
-  EXPECT_THAT(finding(graph, with_window(tasks, name, {6, kRows, 2, 1, 0, -1})), HasSubstr(needs + std::string("(*2+0:-1)")));
-  EXPECT_THAT(finding(graph, with_window(tasks, name, {6, kRows, 2, 1, 1, 1})), HasSubstr(needs + std::string("(*2+1:+1)")));
-  EXPECT_THAT(finding(graph, with_window(tasks, "p [@h~12(+1:+1), *]", {12, kRows + 2, 1, 1, 2, 2})), HasSubstr("input 0"));
+  EXPECT_THAT(finding(graph, with_window(tasks, name, {6, kRows, 2, 1, 0, -1})),
+              HasSubstr(needs + std::string("(*2+0:-1)")));
+  EXPECT_THAT(finding(graph, with_window(tasks, name, {6, kRows, 2, 1, 1, 1})),
+              HasSubstr(needs + std::string("(*2+1:+1)")));
+  EXPECT_THAT(
+      finding(graph, with_window(tasks, "p [@h~12(+1:+1), *]", {12, kRows + 2, 1, 1, 2, 2})),
+      HasSubstr("input 0"));
 }
 
 TEST(WindowsInPrograms, FindsAPlainPartWhereAWindowIsNeeded) {
@@ -121,8 +135,11 @@ TEST(WindowsInPrograms, FindsAnOffsetThatForgetsTheHalo) {
   TaskGraph tasks = compiled(graph);
   for (Task& task : tasks.tasks)
     for (KernelStep& step : task.steps)
-      if (step.op == "p") step.call.ints[0] = 1;  // low of the whole, where only the first process has padding in front
-  EXPECT_THAT(finding(graph, tasks), HasSubstr("op 'p' calls pad with 1 as parameter 0 at 1, where its operator has 0"));
+      if (step.op == "p")
+        step.call.ints[0] =
+            1;  // low of the whole, where only the first process has padding in front
+  EXPECT_THAT(finding(graph, tasks),
+              HasSubstr("op 'p' calls pad with 1 as parameter 0 at 1, where its operator has 0"));
 }
 
 // ---- chunks ----
@@ -144,7 +161,8 @@ TEST(ChunksInPrograms, NothingIsExchanged) {
   const Graph graph = two_in_one();
   const TaskGraph tasks = compiled(graph, {shard_tensor("x", "Shard(2)")});
   EXPECT_THAT(exchanges_of(tasks), testing::IsEmpty());
-  const auto t = std::find_if(tasks.registers.begin(), tasks.registers.end(), [](const Register& reg) { return reg.name == "t"; });
+  const auto t = std::find_if(tasks.registers.begin(), tasks.registers.end(),
+                              [](const Register& reg) { return reg.name == "t"; });
   ASSERT_NE(t, tasks.registers.end());
   EXPECT_EQ(to_text(t->type, t->attr), "f32[12, 12@h/2]");
   EXPECT_EQ(finding(graph, tasks), "");
@@ -156,7 +174,8 @@ TEST(ChunksInPrograms, FindsAChunkThatIsTakenForAnother) {
   for (Task& task : tasks.tasks)
     for (KernelStep& step : task.steps)
       if (step.op == "k") step.call.ints[1] = 0;  // of a part of four columns the keys are 2 and 3
-  EXPECT_THAT(finding(graph, tasks), HasSubstr("op 'k' calls slice with 0 as parameter 1 at 0, where its operator has 2"));
+  EXPECT_THAT(finding(graph, tasks),
+              HasSubstr("op 'k' calls slice with 0 as parameter 1 at 0, where its operator has 2"));
 }
 
 TEST(ChunksInPrograms, FindsAPlainPartWhereChunksAreNeeded) {
@@ -183,8 +202,8 @@ TEST(WindowsInPrograms, AHaloMayBeRecomputedInsteadOfExchanged) {
   const Program program = partition(graph, sharded);
   std::vector<std::string> names;
   for (const Instruction& instruction : program.instructions)
-    names.push_back(instruction.is_exchange ? std::string(to_text(instruction.exchange.kind)) + " " +
-                                                  program.registers[static_cast<size_t>(instruction.target)].name
+    names.push_back(instruction.is_exchange ? std::string(to_text(instruction.exchange.kind)) +
+                                                  " " + program.registers[instruction.target].name
                                             : instruction.step.op);
   // The output is handed out as it lies.
   EXPECT_THAT(names, ElementsAre("halo x [@h~10(+2:+2), *]", "t", "y"));

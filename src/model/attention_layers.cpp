@@ -1,4 +1,5 @@
-// Attention with its projections: many heads or grouped ones, to itself or to another sequence, with or without rotary positions.
+// Attention with its projections: many heads or grouped ones, to itself or to another sequence,
+// with or without rotary positions.
 #include <cmath>
 #include <string>
 #include <vector>
@@ -18,10 +19,12 @@ struct Projection {
 
 ValueId project(Builder& builder, ValueId x, const Projection& projection, std::string_view name) {
   const auto scope = builder.scope(name);
-  const ValueId weight = builder.variable("weight", {DType::kF32, projection.weight}, Initializer::normal(0, projection.deviation));
+  const ValueId weight = builder.variable("weight", {DType::kF32, projection.weight},
+                                          Initializer::normal(0, projection.deviation));
   const ValueId y = builder.dot(x, weight, projection.spec, "dot");
   if (projection.bias.empty()) return y;
-  const ValueId bias = builder.variable("bias", {DType::kF32, projection.bias}, Initializer::constant(0));
+  const ValueId bias =
+      builder.variable("bias", {DType::kF32, projection.bias}, Initializer::constant(0));
   return builder.add(y, builder.broadcast_leading(bias, builder.shape(y), "bias_rows"), "biased");
 }
 
@@ -35,16 +38,20 @@ ValueId times_table(Builder& builder, ValueId x, ValueId table, const std::strin
   return builder.mul(x, builder.broadcast(table, builder.shape(x), {1, 3}, name + "_rows"), name);
 }
 
-/// The keys or values of all places: those that earlier steps left, and x[B,1,G,D] at the place of this one. Variable `cache`.
+/// The keys or values of all places: those that earlier steps left, and x[B,1,G,D] at the place of
+/// this one. Variable `cache`.
 ValueId with_earlier(LayerContext& context, ValueId x, std::string_view name) {
   Builder& builder = context.builder;
   const auto scope = builder.scope(name);
   const Shape one = builder.shape(x);
   const Shape all{one[0], context.decoding->places, one[2], one[3]};
-  const ValueId cache = builder.variable("cache", {DType::kF32, all}, Initializer::constant(0), false);
+  const ValueId cache =
+      builder.variable("cache", {DType::kF32, all}, Initializer::constant(0), false);
   const ValueId places = builder.iota({DType::kI32, all}, 1, "places");
-  const ValueId is_now = builder.compare("eq", places, builder.broadcast_leading(context.decoding->place, all, "place"), "is_now");
-  const ValueId next = builder.select(is_now, builder.broadcast(x, all, {0, 1, 2, 3}, "now"), cache, "next");
+  const ValueId is_now = builder.compare(
+      "eq", places, builder.broadcast_leading(context.decoding->place, all, "place"), "is_now");
+  const ValueId next =
+      builder.select(is_now, builder.broadcast(x, all, {0, 1, 2, 3}, "now"), cache, "next");
   builder.graph().set_next(cache, next);
   return next;
 }
@@ -53,10 +60,12 @@ ValueId with_earlier(LayerContext& context, ValueId x, std::string_view name) {
 ValueId mix_up_to_place(LayerContext& context, ValueId q, ValueId k, ValueId v, double scale) {
   Builder& builder = context.builder;
   const auto scope = builder.scope("mix");
-  const ValueId scores = builder.mul_scalar(builder.dot(q, k, "bshd,bthd->bhst", "dot"), scale, "scores");
+  const ValueId scores =
+      builder.mul_scalar(builder.dot(q, k, "bshd,bthd->bhst", "dot"), scale, "scores");
   const Shape shape = builder.shape(scores);
   const ValueId places = builder.iota({DType::kI32, shape}, 3, "places");
-  const ValueId is_seen = builder.compare("le", places, builder.broadcast_leading(context.decoding->place, shape, "place"), "is_seen");
+  const ValueId is_seen = builder.compare(
+      "le", places, builder.broadcast_leading(context.decoding->place, shape, "place"), "is_seen");
   const ValueId unseen = builder.constant({DType::kF32, shape}, -1e30, "unseen");
   const ValueId shares = softmax(context, builder.select(is_seen, scores, unseen, "masked"));
   return builder.dot(shares, v, "bhst,bthd->bshd", "out");
@@ -68,26 +77,32 @@ RotaryAngles rotary_angles(LayerContext& context, int64_t places, int64_t half, 
   Builder& builder = context.builder;
   const auto scope = builder.scope("angles");
   const TensorType type{DType::kF32, {places, half}};
-  const ValueId place = context.decoding
-                            ? builder.broadcast_leading(builder.cast(context.decoding->place, DType::kF32, "of_token"), type.shape, "place")
-                            : builder.iota(type, 0, "place");
+  const ValueId place =
+      context.decoding
+          ? builder.broadcast_leading(
+                builder.cast(context.decoding->place, DType::kF32, "of_token"), type.shape, "place")
+          : builder.iota(type, 0, "place");
   const ValueId channel = builder.iota(type, 1, "channel");
-  const ValueId frequency =
-      builder.unary("exp", builder.mul_scalar(channel, -std::log(base) / static_cast<double>(half), "exponent"), "frequency");
+  const ValueId frequency = builder.unary(
+      "exp", builder.mul_scalar(channel, -std::log(base) / static_cast<double>(half), "exponent"),
+      "frequency");
   const ValueId angle = builder.mul(place, frequency, "angle");
   const ValueId cos = builder.unary("cos", angle, "cos");
   return {cos, builder.unary("sin", angle, "sin")};
 }
 
-ValueId rotary(LayerContext& context, ValueId x, const RotaryAngles& angles, std::string_view name) {
+ValueId rotary(LayerContext& context, ValueId x, const RotaryAngles& angles,
+               std::string_view name) {
   Builder& builder = context.builder;
   const auto scope = builder.scope(name);
   const Shape shape = builder.shape(x);
   ensure(shape.size() == 4 && shape[3] % 2 == 0, "rotary takes x[B,S,H,D] with an even D");
   const int64_t half = shape[3] / 2;
   const std::vector<int64_t> every(4, 1);
-  const ValueId low = builder.slice(x, {0, 0, 0, 0}, {shape[0], shape[1], shape[2], half}, every, "low");
-  const ValueId high = builder.slice(x, {0, 0, 0, half}, {shape[0], shape[1], shape[2], shape[3]}, every, "high");
+  const ValueId low =
+      builder.slice(x, {0, 0, 0, 0}, {shape[0], shape[1], shape[2], half}, every, "low");
+  const ValueId high =
+      builder.slice(x, {0, 0, 0, half}, {shape[0], shape[1], shape[2], shape[3]}, every, "high");
   const ValueId low_cos = times_table(builder, low, angles.cos, "low_cos");
   const ValueId high_sin = times_table(builder, high, angles.sin, "high_sin");
   const ValueId high_cos = times_table(builder, high, angles.cos, "high_cos");
@@ -102,11 +117,13 @@ ValueId repeat_heads(LayerContext& context, ValueId x, int64_t times, std::strin
   Builder& builder = context.builder;
   const auto scope = builder.scope(name);
   const Shape shape = builder.shape(x);
-  const ValueId copies = builder.broadcast(x, {shape[0], shape[1], shape[2], times, shape[3]}, {0, 1, 2, 4}, "copies");
+  const ValueId copies =
+      builder.broadcast(x, {shape[0], shape[1], shape[2], times, shape[3]}, {0, 1, 2, 4}, "copies");
   return builder.reshape(copies, {shape[0], shape[1], shape[2] * times, shape[3]}, "heads");
 }
 
-ValueId attention(LayerContext& context, ValueId x, ValueId source, const AttentionOptions& options, std::string_view name) {
+ValueId attention(LayerContext& context, ValueId x, ValueId source, const AttentionOptions& options,
+                  std::string_view name) {
   Builder& builder = context.builder;
   const auto scope = builder.scope(name);
   const int64_t width = builder.shape(x)[2];
@@ -119,7 +136,8 @@ ValueId attention(LayerContext& context, ValueId x, ValueId source, const Attent
   ValueId v = project(builder, source, into_heads(width, kv_heads, head, options.bias), "v");
   if (options.rotary_base > 0) {
     ensure(x == source, "queries and keys have the same places");
-    const RotaryAngles angles = rotary_angles(context, builder.shape(x)[1], head / 2, options.rotary_base);
+    const RotaryAngles angles =
+        rotary_angles(context, builder.shape(x)[1], head / 2, options.rotary_base);
     q = rotary(context, q, angles, "q.rotary");
     k = rotary(context, k, angles, "k.rotary");
   }
@@ -131,10 +149,12 @@ ValueId attention(LayerContext& context, ValueId x, ValueId source, const Attent
   k = repeat_heads(context, k, heads / kv_heads, "k.repeated");
   v = repeat_heads(context, v, heads / kv_heads, "v.repeated");
   const double scale = 1 / std::sqrt(static_cast<double>(head));
-  const ValueId mixed =
-      context.decoding ? mix_up_to_place(context, q, k, v, scale) : builder.attention(q, k, v, options.causal, scale, "mix").out;
+  const ValueId mixed = context.decoding
+                            ? mix_up_to_place(context, q, k, v, scale)
+                            : builder.attention(q, k, v, options.causal, scale, "mix").out;
   const Shape bias = options.bias ? Shape{width} : Shape{};
-  return project(builder, mixed, {"bshd,hde->bse", {heads, head, width}, bias, options.out_deviation}, "out");
+  return project(builder, mixed,
+                 {"bshd,hde->bse", {heads, head, width}, bias, options.out_deviation}, "out");
 }
 
 }  // namespace tessera

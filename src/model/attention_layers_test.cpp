@@ -5,8 +5,8 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "model/bench_for_tests.h"
 #include "model/layers.h"
+#include "model/testing/bench.h"
 
 namespace tessera {
 namespace {
@@ -16,31 +16,42 @@ using testing::ElementsAre;
 TEST(SelfAttention, NamesItsProjectionsByHead) {
   Bench bench;
   const ValueId x = bench.input("x", f32({2, 3, 8}), std::vector<double>(48, 1));
-  const ValueId y = self_attention(bench.context, x, {.heads = 4, .causal = true, .out_deviation = 0.125}, "attn");
-  EXPECT_THAT(variable_lines(bench.graph),
-              ElementsAre("attn.q.weight f32[8,4,2] = normal(0.0, 0.02)", "attn.q.bias f32[4,2] = constant(0.0)",
-                          "attn.k.weight f32[8,4,2] = normal(0.0, 0.02)", "attn.k.bias f32[4,2] = constant(0.0)",
-                          "attn.v.weight f32[8,4,2] = normal(0.0, 0.02)", "attn.v.bias f32[4,2] = constant(0.0)",
-                          "attn.out.weight f32[4,2,8] = normal(0.0, 0.125)", "attn.out.bias f32[8] = constant(0.0)"));
+  const ValueId y = self_attention(bench.context, x,
+                                   {.heads = 4, .causal = true, .out_deviation = 0.125}, "attn");
+  EXPECT_THAT(
+      variable_lines(bench.graph),
+      ElementsAre(
+          "attn.q.weight f32[8,4,2] = normal(0.0, 0.02)", "attn.q.bias f32[4,2] = constant(0.0)",
+          "attn.k.weight f32[8,4,2] = normal(0.0, 0.02)", "attn.k.bias f32[4,2] = constant(0.0)",
+          "attn.v.weight f32[8,4,2] = normal(0.0, 0.02)", "attn.v.bias f32[4,2] = constant(0.0)",
+          "attn.out.weight f32[4,2,8] = normal(0.0, 0.125)",
+          "attn.out.bias f32[8] = constant(0.0)"));
   EXPECT_EQ(bench.builder.shape(y), (Shape{2, 3, 8}));
 }
 
-/// One head of width 2 whose projections are the identity, so that q = k = v = x, and the output adds (100, 200).
+/// One head of width 2 whose projections are the identity, so that q = k = v = x, and the output
+/// adds (100, 200).
 std::vector<double> identity_attention(bool causal) {
   Bench bench;
   const ValueId x = bench.input("x", f32({1, 2, 2}), {1, 0, 0, 1});
   const ValueId y = self_attention(bench.context, x, {.heads = 1, .causal = causal}, "attn");
-  for (const char* part : {"q", "k", "v", "out"}) bench.set("attn." + std::string(part) + ".weight", {1, 0, 0, 1});
+  for (const char* part : {"q", "k", "v", "out"})
+    bench.set("attn." + std::string(part) + ".weight", {1, 0, 0, 1});
   bench.set("attn.out.bias", {100, 200});
   return bench.value(y);
 }
 
 TEST(SelfAttention, MixesTheValuesByTheSoftmaxOfScaledProducts) {
-  // Scores of query i: 1/sqrt 2 with itself, 0 with the other; share s = e^(1/sqrt 2) / (e^(1/sqrt 2) + 1).
+  // Scores of query i: 1/sqrt 2 with itself, 0 with the other; share s = e^(1/sqrt 2) / (e^(1/sqrt
+  // 2) + 1).
   const double share = std::exp(1 / std::sqrt(2.0)) / (std::exp(1 / std::sqrt(2.0)) + 1);
-  const double tolerance = 200 * 0x1p-24 / 16;  // the scale is rounded to f32 and moves a share by less than 1/16 of that
-  expect_near(identity_attention(false), {100 + share, 201 - share, 101 - share, 200 + share}, tolerance);
-  expect_near(identity_attention(true), {101, 200, 101 - share, 200 + share}, tolerance);  // the first query sees itself alone
+  const double tolerance =
+      200 * 0x1p-24 /
+      16;  // the scale is rounded to f32 and moves a share by less than 1/16 of that
+  expect_near(identity_attention(false), {100 + share, 201 - share, 101 - share, 200 + share},
+              tolerance);
+  expect_near(identity_attention(true), {101, 200, 101 - share, 200 + share},
+              tolerance);  // the first query sees itself alone
 }
 
 TEST(SelfAttention, WithoutBiasesAndWithGroupedHeadsHasTheseVariables) {
@@ -48,8 +59,10 @@ TEST(SelfAttention, WithoutBiasesAndWithGroupedHeadsHasTheseVariables) {
   const ValueId x = bench.input("x", f32({2, 3, 8}), std::vector<double>(48, 1));
   self_attention(bench.context, x, {.heads = 4, .kv_heads = 2, .bias = false}, "attn");
   EXPECT_THAT(variable_lines(bench.graph),
-              ElementsAre("attn.q.weight f32[8,4,2] = normal(0.0, 0.02)", "attn.k.weight f32[8,2,2] = normal(0.0, 0.02)",
-                          "attn.v.weight f32[8,2,2] = normal(0.0, 0.02)", "attn.out.weight f32[4,2,8] = normal(0.0, 0.02)"));
+              ElementsAre("attn.q.weight f32[8,4,2] = normal(0.0, 0.02)",
+                          "attn.k.weight f32[8,2,2] = normal(0.0, 0.02)",
+                          "attn.v.weight f32[8,2,2] = normal(0.0, 0.02)",
+                          "attn.out.weight f32[4,2,8] = normal(0.0, 0.02)"));
 }
 
 TEST(SelfAttention, OfHeadsThatDoNotDivideIsABrokenPromise) {
@@ -65,14 +78,17 @@ struct Sizes {
   int64_t head() const { return width / heads; }
 };
 
-/// What attention() defines, in plain loops: no biases, no rotation; query head h uses key and value head h / (heads / kv_heads).
-std::vector<double> plain_attention(const Sizes& n, bool causal, const std::vector<double>& x, const std::vector<double>& source,
-                                    const std::vector<double>& wq, const std::vector<double>& wk, const std::vector<double>& wv,
-                                    const std::vector<double>& wo) {
-  const auto projected = [&](const std::vector<double>& in, int64_t row, const std::vector<double>& w, int64_t heads, int64_t h,
-                             int64_t d) {
+/// What attention() defines, in plain loops: no biases, no rotation; query head h uses key and
+/// value head h / (heads / kv_heads).
+std::vector<double> plain_attention(const Sizes& n, bool causal, const std::vector<double>& x,
+                                    const std::vector<double>& source,
+                                    const std::vector<double>& wq, const std::vector<double>& wk,
+                                    const std::vector<double>& wv, const std::vector<double>& wo) {
+  const auto projected = [&](const std::vector<double>& in, int64_t row,
+                             const std::vector<double>& w, int64_t heads, int64_t h, int64_t d) {
     double sum = 0;
-    for (int64_t e = 0; e < n.width; ++e) sum += in[row * n.width + e] * w[(e * heads + h) * n.head() + d];
+    for (int64_t e = 0; e < n.width; ++e)
+      sum += in[row * n.width + e] * w[(e * heads + h) * n.head() + d];
     return sum;
   };
   std::vector<double> y(static_cast<size_t>(n.batch * n.places * n.width), 0.0);
@@ -85,13 +101,17 @@ std::vector<double> plain_attention(const Sizes& n, bool causal, const std::vect
         for (int64_t t = 0; t < seen; ++t) {
           double score = 0;
           for (int64_t d = 0; d < n.head(); ++d)
-            score += projected(x, b * n.places + s, wq, n.heads, h, d) * projected(source, b * n.source + t, wk, n.kv_heads, group, d);
+            score += projected(x, b * n.places + s, wq, n.heads, h, d) *
+                     projected(source, b * n.source + t, wk, n.kv_heads, group, d);
           total += share.emplace_back(std::exp(score / std::sqrt(static_cast<double>(n.head()))));
         }
         for (int64_t d = 0; d < n.head(); ++d) {
           double mixed = 0;
-          for (int64_t t = 0; t < seen; ++t) mixed += share[t] / total * projected(source, b * n.source + t, wv, n.kv_heads, group, d);
-          for (int64_t e = 0; e < n.width; ++e) y[(b * n.places + s) * n.width + e] += mixed * wo[(h * n.head() + d) * n.width + e];
+          for (int64_t t = 0; t < seen; ++t)
+            mixed +=
+                share[t] / total * projected(source, b * n.source + t, wv, n.kv_heads, group, d);
+          for (int64_t e = 0; e < n.width; ++e)
+            y[(b * n.places + s) * n.width + e] += mixed * wo[(h * n.head() + d) * n.width + e];
         }
       }
   return y;
@@ -108,44 +128,52 @@ class AttentionLoops : public testing::TestWithParam<AttentionCase> {};
 TEST_P(AttentionLoops, AgreeWithTheLayer) {
   const Sizes n = GetParam().sizes;
   const int64_t kv = n.width * n.kv_heads * n.head();
-  const auto x = normal_numbers("x", n.batch * n.places * n.width), source = normal_numbers("source", n.batch * n.source * n.width);
-  auto wq = normal_numbers("q", n.width * n.width), wk = normal_numbers("k", kv), wv = normal_numbers("v", kv);
+  const auto x = normal_numbers("x", n.batch * n.places * n.width),
+             source = normal_numbers("source", n.batch * n.source * n.width);
+  auto wq = normal_numbers("q", n.width * n.width), wk = normal_numbers("k", kv),
+       wv = normal_numbers("v", kv);
   const auto wo = normal_numbers("o", n.width * n.width);
   for (auto* weights : {&wq, &wk, &wv})
     for (double& weight : *weights) weight *= 0.3;  // scores of about one
   Bench bench;
   const ValueId given = bench.input("x", f32({n.batch, n.places, n.width}), x);
   const ValueId other = bench.input("source", f32({n.batch, n.source, n.width}), source);
-  const AttentionOptions options{.heads = n.heads, .kv_heads = n.kv_heads, .causal = GetParam().causal, .bias = false};
+  const AttentionOptions options{
+      .heads = n.heads, .kv_heads = n.kv_heads, .causal = GetParam().causal, .bias = false};
   const ValueId y = attention(bench.context, given, other, options, "attn");
   bench.set("attn.q.weight", wq);
   bench.set("attn.k.weight", wk);
   bench.set("attn.v.weight", wv);
   bench.set("attn.out.weight", wo);
-  // The scale is rounded to f32: a score of at most ten moves by 10 * 2^-24, a share by at most a quarter of that, an output by as much for
-  // each of its 12 mixed channels of at most ten.
-  expect_near(bench.value(y), plain_attention(n, GetParam().causal, x, source, wq, wk, wv, wo), 10 * 0x1p-24 / 4 * 12 * 10);
+  // The scale is rounded to f32: a score of at most ten moves by 10 * 2^-24, a share by at most a
+  // quarter of that, an output by as much for each of its 12 mixed channels of at most ten.
+  expect_near(bench.value(y), plain_attention(n, GetParam().causal, x, source, wq, wk, wv, wo),
+              10 * 0x1p-24 / 4 * 12 * 10);
 }
 
-INSTANTIATE_TEST_SUITE_P(Attention, AttentionLoops,
-                         testing::Values(AttentionCase{"FullHeads", {.kv_heads = 6}, false}, AttentionCase{"Causal", {.kv_heads = 6}, true},
-                                         AttentionCase{"GroupsOfThree", {.kv_heads = 2}, true},
-                                         AttentionCase{"OneKeyHead", {.kv_heads = 1}, false},
-                                         AttentionCase{"ALongerSource", {.source = 5, .kv_heads = 3}, false},
-                                         AttentionCase{"AShorterSource", {.places = 4, .source = 2}, false}),
-                         [](const auto& given) { return given.param.name; });
+INSTANTIATE_TEST_SUITE_P(
+    Attention, AttentionLoops,
+    testing::Values(AttentionCase{"FullHeads", {.kv_heads = 6}, false},
+                    AttentionCase{"Causal", {.kv_heads = 6}, true},
+                    AttentionCase{"GroupsOfThree", {.kv_heads = 2}, true},
+                    AttentionCase{"OneKeyHead", {.kv_heads = 1}, false},
+                    AttentionCase{"ALongerSource", {.source = 5, .kv_heads = 3}, false},
+                    AttentionCase{"AShorterSource", {.places = 4, .source = 2}, false}),
+    [](const auto& given) { return given.param.name; });
 
 TEST(RepeatHeads, PutsTheCopiesOfAHeadInARow) {
   Bench bench;
-  const ValueId x = bench.input("x", f32({1, 2, 2, 1}), {1, 2, 3, 4});  // heads 1, 2 at place 0; 3, 4 at place 1
+  const ValueId x =
+      bench.input("x", f32({1, 2, 2, 1}), {1, 2, 3, 4});  // heads 1, 2 at place 0; 3, 4 at place 1
   EXPECT_EQ(repeat_heads(bench.context, x, 1, "once"), x);
   const ValueId y = repeat_heads(bench.context, x, 3, "thrice");
   EXPECT_EQ(bench.builder.shape(y), (Shape{1, 2, 6, 1}));
   EXPECT_THAT(bench.value(y), ElementsAre(1, 1, 1, 2, 2, 2, 3, 3, 3, 4, 4, 4));
 }
 
-// The interpreter works in doubles but for scalars, which are rounded to f32 as kernels have them: the exponent of the frequencies is off
-// by 2^-24 of itself, at most ln(base), and the angle by that times the place.
+// The interpreter works in doubles but for scalars, which are rounded to f32 as kernels have them:
+// the exponent of the frequencies is off by 2^-24 of itself, at most ln(base), and the angle by
+// that times the place.
 double angle_error(int64_t places, double base) {
   return static_cast<double>(places) * std::log(base) * 0x1p-24;
 }
@@ -165,12 +193,14 @@ TEST(Rotary, TurnsEachPairOfChannelsByItsAngle) {
   std::vector<double> expected(x.size());
   for (int64_t s = 0; s < places; ++s)
     for (int64_t c = 0; c < width / 2; ++c) {
-      const double angle = static_cast<double>(s) * std::pow(100.0, -2.0 * static_cast<double>(c) / width);
+      const double angle =
+          static_cast<double>(s) * std::pow(100.0, -2.0 * static_cast<double>(c) / width);
       const double a = x[s * width + c], b = x[s * width + c + width / 2];
       expected[s * width + c] = a * std::cos(angle) - b * std::sin(angle);
       expected[s * width + c + width / 2] = b * std::cos(angle) + a * std::sin(angle);
     }
-  expect_near(turned(x, places, 100), expected, 4 * angle_error(places, 100));  // |a| + |b| < 4 * sqrt 2 / 2 a pair
+  expect_near(turned(x, places, 100), expected,
+              4 * angle_error(places, 100));  // |a| + |b| < 4 * sqrt 2 / 2 a pair
 }
 
 TEST(Rotary, LeavesTheFirstPlaceAsItIs) {
@@ -186,15 +216,18 @@ TEST(Rotary, MakesProductsThatDependOnTheDifferenceOfPlacesOnly) {
     queries.insert(queries.end(), q.begin(), q.end());
     keys.insert(keys.end(), k.begin(), k.end());
   }
-  const std::vector<double> turned_q = turned(queries, places, 50), turned_k = turned(keys, places, 50);
+  const std::vector<double> turned_q = turned(queries, places, 50),
+                            turned_k = turned(keys, places, 50);
   const auto product = [&](int64_t s, int64_t t) {
     double sum = 0;
     for (int64_t c = 0; c < width; ++c) sum += turned_q[s * width + c] * turned_k[t * width + c];
     return sum;
   };
-  const double tolerance = 2 * 4 * 2 * 2 * angle_error(places, 50);  // two products of four channels of at most two
+  const double tolerance =
+      2 * 4 * 2 * 2 * angle_error(places, 50);  // two products of four channels of at most two
   for (int64_t s = 0; s + 1 < places; ++s)
-    for (int64_t t = 0; t + 1 < places; ++t) EXPECT_NEAR(product(s, t), product(s + 1, t + 1), tolerance) << s << " " << t;
+    for (int64_t t = 0; t + 1 < places; ++t)
+      EXPECT_NEAR(product(s, t), product(s + 1, t + 1), tolerance) << s << " " << t;
   EXPECT_GT(std::abs(product(3, 0) - product(0, 0)), 1000 * tolerance);
   EXPECT_GT(std::abs(product(3, 0) - product(0, 3)), 1000 * tolerance);  // before is not after
 }
@@ -207,12 +240,13 @@ TEST(Rotary, OfAnOddWidthIsABrokenPromise) {
 }
 
 TEST(SelfAttention, WithRotaryPositionsSeesHowFarApartTokensAre) {
-  // The same token everywhere: without positions each place gets the same; of two equal keys with different values the share depends on
-  // the distance.
+  // The same token everywhere: without positions each place gets the same; of two equal keys with
+  // different values the share depends on the distance.
   const auto mixed = [](double base) {
     Bench bench;
     const ValueId x = bench.input("x", f32({1, 3, 2}), {1, 1, 1, -1, 1, 1});
-    const ValueId y = self_attention(bench.context, x, {.heads = 1, .bias = false, .rotary_base = base}, "attn");
+    const ValueId y =
+        self_attention(bench.context, x, {.heads = 1, .bias = false, .rotary_base = base}, "attn");
     bench.set("attn.q.weight", {1, 0, 0, 0});  // q = k = (1, 0) everywhere
     bench.set("attn.k.weight", {1, 0, 0, 0});
     bench.set("attn.v.weight", {0, 0, 0, 1});  // v = (0, 1), (0, -1), (0, 1)
@@ -225,7 +259,8 @@ TEST(SelfAttention, WithRotaryPositionsSeesHowFarApartTokensAre) {
   const auto weight = [](double distance) { return std::exp(std::cos(distance) / std::sqrt(2.0)); };
   const double end = (weight(0) - weight(1) + weight(2)) / (weight(0) + weight(1) + weight(2));
   const double middle = (2 * weight(1) - weight(0)) / (2 * weight(1) + weight(0));
-  expect_near(mixed(10000), {0, end, 0, middle, 0, end}, 4 * 0x1p-24);  // the scale is rounded to f32
+  expect_near(mixed(10000), {0, end, 0, middle, 0, end},
+              4 * 0x1p-24);  // the scale is rounded to f32
 }
 
 }  // namespace

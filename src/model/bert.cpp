@@ -1,5 +1,6 @@
-// BERT's encoder, trained on masked tokens alone. Source: Devlin et al., arXiv 1810.04805; norms before the branches as of Xiong et al.,
-// arXiv 2002.04745. Segments and the next-sentence loss are left out (Liu et al., arXiv 1907.11692, section 4.2).
+// BERT's encoder, trained on masked tokens alone. Source: Devlin et al., arXiv 1810.04805; norms
+// before the branches as of Xiong et al., arXiv 2002.04745. Segments and the next-sentence loss are
+// left out (Liu et al., arXiv 1907.11692, section 4.2).
 #include "model/blocks.h"
 #include "model/families.h"
 
@@ -9,7 +10,8 @@ namespace {
 ValueId logits(LayerContext& context, ValueId tokens, const ModelConfig& config) {
   const ValueId rows = embedding(context, tokens, config.vocabulary, config.width, "tokens");
   const ValueId x = dropout(context, add_positions(context, rows), config.dropout, "dropout");
-  return linear(context, layer_norm(context, transformer_blocks(context, x, config, false), "norm"), config.vocabulary, "head");
+  return linear(context, layer_norm(context, transformer_blocks(context, x, config, false), "norm"),
+                config.vocabulary, "head");
 }
 
 }  // namespace

@@ -18,8 +18,11 @@ ValueId add_positions(LayerContext& context, ValueId x) {
   const auto scope = builder.scope("positions");
   const Shape shape = builder.shape(x);
   const int64_t places = context.decoding ? context.decoding->places : shape[1];
-  ValueId positions = builder.variable("weight", {DType::kF32, {places, shape[2]}}, Initializer::normal(0, 0.02));
-  if (context.decoding) positions = builder.gather(positions, builder.reshape(context.decoding->place, {1}, "place"), "row");
+  ValueId positions =
+      builder.variable("weight", {DType::kF32, {places, shape[2]}}, Initializer::normal(0, 0.02));
+  if (context.decoding)
+    positions =
+        builder.gather(positions, builder.reshape(context.decoding->place, {1}, "place"), "row");
   return builder.add(x, builder.broadcast_leading(positions, shape, "rows"), "added");
 }
 
@@ -35,22 +38,26 @@ ValueId feed_forward(LayerContext& context, ValueId x, double out_deviation) {
   return linear(context, hidden, width, "down", out_deviation);
 }
 
-ValueId hidden_layer(LayerContext& context, ValueId x, const ModelConfig& config, const std::string& name) {
+ValueId hidden_layer(LayerContext& context, ValueId x, const ModelConfig& config,
+                     const std::string& name) {
   const ValueId hidden = linear(context, x, config.width, name);
   const auto scope = context.builder.scope(name);
   return dropout(context, relu(context, hidden), config.dropout, "dropout");
 }
 
-ValueId transformer_block(LayerContext& context, ValueId x, const ModelConfig& config, bool causal) {
+ValueId transformer_block(LayerContext& context, ValueId x, const ModelConfig& config,
+                          bool causal) {
   const double deviation = residual_deviation(2 * config.layers);
-  const AttentionOptions attention{.heads = config.heads, .causal = causal, .out_deviation = deviation};
+  const AttentionOptions attention{
+      .heads = config.heads, .causal = causal, .out_deviation = deviation};
   const ValueId mixed = self_attention(context, layer_norm(context, x, "norm1"), attention, "attn");
   x = add_branch(context, x, mixed, config.dropout, 1);
   const ValueId fed = feed_forward(context, layer_norm(context, x, "norm2"), deviation);
   return add_branch(context, x, fed, config.dropout, 2);
 }
 
-ValueId transformer_blocks(LayerContext& context, ValueId x, const ModelConfig& config, bool causal) {
+ValueId transformer_blocks(LayerContext& context, ValueId x, const ModelConfig& config,
+                           bool causal) {
   for (int64_t layer = 0; layer < config.layers; ++layer) {
     const auto scope = context.builder.scope("blocks." + std::to_string(layer));
     x = transformer_block(context, x, config, causal);
@@ -65,7 +72,8 @@ ValueId columns(Builder& builder, ValueId ids, int64_t begin, int64_t end, std::
 
 ValueId last_label(Builder& builder, ValueId labels) {
   const Shape shape = builder.shape(labels);
-  return builder.reshape(columns(builder, labels, shape[1] - 1, shape[1], "labels.last"), {shape[0]}, "labels.next");
+  return builder.reshape(columns(builder, labels, shape[1] - 1, shape[1], "labels.last"),
+                         {shape[0]}, "labels.next");
 }
 
 ValueId all_labels(Builder&, ValueId labels) {
@@ -84,10 +92,10 @@ void check_nothing(const ModelConfig&, const std::string&) {}
 
 void check_heads(const ModelConfig& config, const std::string& file) {
   if (config.width % config.heads == 0) return;
-  throw UserError(
-      file + ": model.heads = " + std::to_string(config.heads) + " does not divide model.width = " + std::to_string(config.width),
-      "every head takes the same number of channels, width / heads", "set model.heads to one of " + divisors(config.width),
-      ExitCode::kBadConfig);
+  throw UserError(file + ": model.heads = " + std::to_string(config.heads) +
+                      " does not divide model.width = " + std::to_string(config.width),
+                  "every head takes the same number of channels, width / heads",
+                  "set model.heads to one of " + divisors(config.width), ExitCode::kBadConfig);
 }
 
 void check_halves(const ModelConfig& config, const std::string& file) {
@@ -95,7 +103,8 @@ void check_halves(const ModelConfig& config, const std::string& file) {
   if (config.context % 2 == 0) return;
   throw UserError(file + ": model.context = " + std::to_string(config.context) + " is odd",
                   "a model of kind " + config.kind + " takes the two halves of the context apart",
-                  "set model.context to " + std::to_string(config.context + 1), ExitCode::kBadConfig);
+                  "set model.context to " + std::to_string(config.context + 1),
+                  ExitCode::kBadConfig);
 }
 
 std::string divisors(int64_t number) {

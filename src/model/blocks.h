@@ -9,10 +9,12 @@
 
 namespace tessera {
 
-/// Initial deviation of a weight that ends one of `branches` residual branches, whose variances add up. Source: GPT-2, section 2.3.
+/// Initial deviation of a weight that ends one of `branches` residual branches, whose variances add
+/// up. Source: GPT-2, section 2.3.
 double residual_deviation(int64_t branches);
 
-/// x + positions: x[B,S,E], variable `positions.weight` [S,E]; when decoding the row of the place, of [places,E].
+/// x + positions: x[B,S,E], variable `positions.weight` [S,E]; when decoding the row of the place,
+/// of [places,E].
 ValueId add_positions(LayerContext& context, ValueId x);
 
 /// x + dropout(branch), named residual<number> and dropout<number>.
@@ -22,13 +24,15 @@ ValueId add_branch(LayerContext& context, ValueId x, ValueId branch, double rate
 ValueId feed_forward(LayerContext& context, ValueId x, double out_deviation);
 
 /// dropout(relu(x weight + bias)) of width config.width: variables `<name>.weight`, `<name>.bias`.
-ValueId hidden_layer(LayerContext& context, ValueId x, const ModelConfig& config, const std::string& name);
+ValueId hidden_layer(LayerContext& context, ValueId x, const ModelConfig& config,
+                     const std::string& name);
 
 /// x + attention(norm(x)), then x + feed_forward(norm(x)): `norm1`, `attn`, `norm2`, `ffn`.
 ValueId transformer_block(LayerContext& context, ValueId x, const ModelConfig& config, bool causal);
 
 /// config.layers of them, `blocks.I`.
-ValueId transformer_blocks(LayerContext& context, ValueId x, const ModelConfig& config, bool causal);
+ValueId transformer_blocks(LayerContext& context, ValueId x, const ModelConfig& config,
+                           bool causal);
 
 /// Columns [begin, end) of ids[batch, context].
 ValueId columns(Builder& builder, ValueId ids, int64_t begin, int64_t end, std::string_view name);
@@ -36,7 +40,8 @@ ValueId columns(Builder& builder, ValueId ids, int64_t begin, int64_t end, std::
 ValueId last_label(Builder& builder, ValueId labels);
 ValueId all_labels(Builder& builder, ValueId labels);
 
-/// Places of the next token: after the last known one, or the only one, whose known tokens stand at the end.
+/// Places of the next token: after the last known one, or the only one, whose known tokens stand at
+/// the end.
 NextToken next_of_causal(int64_t context, int64_t used);
 NextToken next_of_whole_context(int64_t context, int64_t used);
 

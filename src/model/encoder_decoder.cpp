@@ -1,5 +1,5 @@
-// The transformer as it was first: an encoder, and a decoder that attends to it. Source: Vaswani et al., arXiv 1706.03762; norms before
-// the branches as of Xiong et al., arXiv 2002.04745.
+// The transformer as it was first: an encoder, and a decoder that attends to it. Source: Vaswani et
+// al., arXiv 1706.03762; norms before the branches as of Xiong et al., arXiv 2002.04745.
 #include <algorithm>
 
 #include "base/error.h"
@@ -28,13 +28,15 @@ ValueId decoder_block(LayerContext& context, ValueId x, ValueId memory, const Mo
   const ValueId mixed = self_attention(context, layer_norm(context, x, "norm1"), attend, "self");
   x = add_branch(context, x, mixed, config.dropout, 1);
   attend.causal = false;
-  const ValueId looked_up = attention(context, layer_norm(context, x, "norm2"), memory, attend, "cross");
+  const ValueId looked_up =
+      attention(context, layer_norm(context, x, "norm2"), memory, attend, "cross");
   x = add_branch(context, x, looked_up, config.dropout, 2);
   const ValueId fed = feed_forward(context, layer_norm(context, x, "norm3"), deviation);
   return add_branch(context, x, fed, config.dropout, 3);
 }
 
-ValueId decode(LayerContext& context, ValueId tokens, ValueId table, ValueId memory, const ModelConfig& config) {
+ValueId decode(LayerContext& context, ValueId tokens, ValueId table, ValueId memory,
+               const ModelConfig& config) {
   const auto scope = context.builder.scope("decoder");
   const ValueId half = columns(context.builder, tokens, config.context / 2, config.context, "half");
   ValueId x = embedded(context, half, table, config);
@@ -58,10 +60,12 @@ ValueId labels_of_second_half(Builder& builder, ValueId labels) {
   return columns(builder, labels, context / 2, context, "labels.second_half");
 }
 
-/// The last known token stands in the second half: few tokens are moved there, with padding before them.
+/// The last known token stands in the second half: few tokens are moved there, with padding before
+/// them.
 NextToken next(int64_t context, int64_t used) {
   const int64_t half = context / 2;
-  return {.first = std::max<int64_t>(half + 1 - used, 0), .row = std::max<int64_t>(used - half - 1, 0)};
+  return {.first = std::max<int64_t>(half + 1 - used, 0),
+          .row = std::max<int64_t>(used - half - 1, 0)};
 }
 
 }  // namespace

@@ -27,36 +27,39 @@ struct ModelFamily {
   bool can_decode = false;
 };
 
-/// tokens.weight [V,E], positions.weight [context,E], blocks.I.{norm1, attn.{q,k,v,out}, norm2, ffn.{up,down}} (4 x width inside), norm,
-/// head.weight [E,V] unless tied.
+/// tokens.weight [V,E], positions.weight [context,E], blocks.I.{norm1, attn.{q,k,v,out}, norm2,
+/// ffn.{up,down}} (4 x width inside), norm, head.weight [E,V] unless tied.
 ModelFamily gpt_family();
 /// tokens.weight, hidden.I.{weight,bias}, head.{weight,bias}.
 ModelFamily mlp_family();
-/// tokens.weight [V,E], blocks.I.{norm1.weight, attn.{q,k,v,out}.weight, norm2.weight, ffn.{gate,up,down}.weight}, norm.weight,
-/// head.weight [E,V].
+/// tokens.weight [V,E], blocks.I.{norm1.weight, attn.{q,k,v,out}.weight, norm2.weight,
+/// ffn.{gate,up,down}.weight}, norm.weight, head.weight [E,V].
 ModelFamily llama_family();
-/// SIDE of left and right: SIDE.{tokens.weight, positions.weight [context/2,E], blocks.I as of gpt, norm}; joined.{weight [2E,E], bias},
-/// head.{weight,bias}. A tower attends in both directions and hands on its last place.
+/// SIDE of left and right: SIDE.{tokens.weight, positions.weight [context/2,E], blocks.I as of gpt,
+/// norm}; joined.{weight [2E,E], bias}, head.{weight,bias}. A tower attends in both directions and
+/// hands on its last place.
 ModelFamily two_tower_family();
-/// tokens.weight [V,E]; encoder.{positions.weight, blocks.I as of gpt, norm}; decoder.positions.weight,
-/// decoder.blocks.I.{norm1, self, norm2, cross, norm3, ffn}, as attn and ffn of gpt; norm, head.weight [E,V].
+/// tokens.weight [V,E]; encoder.{positions.weight, blocks.I as of gpt, norm};
+/// decoder.positions.weight, decoder.blocks.I.{norm1, self, norm2, cross, norm3, ffn}, as attn and
+/// ffn of gpt; norm, head.weight [E,V].
 ModelFamily encoder_decoder_family();
 
 /// As gpt, and attends in both directions; norm, head.{weight,bias}.
 ModelFamily bert_family();
-/// tokens.weight [V,E], rnn.I.{weight_ih [E or H,4,H], weight_hh [H,4,H], bias_ih, bias_hh [4,H]} with the gates i, f, g, o,
-/// head.{weight,bias}.
+/// tokens.weight [V,E], rnn.I.{weight_ih [E or H,4,H], weight_hh [H,4,H], bias_ih, bias_hh [4,H]}
+/// with the gates i, f, g, o, head.{weight,bias}.
 ModelFamily lstm_family();
 /// As lstm, with the three gates r, z, n.
 ModelFamily gru_family();
 /// hidden.I.{weight,bias}, head.{weight,bias}.
 ModelFamily image_mlp_family();
 
-/// As torchvision names them: conv1.weight, bn1, layerS.I.{convN.weight, bnN, downsample.0.weight, downsample.1}, fc.{weight,bias}; norms
-/// as of batch_norm.
+/// As torchvision names them: conv1.weight, bn1, layerS.I.{convN.weight, bnN, downsample.0.weight,
+/// downsample.1}, fc.{weight,bias}; norms as of batch_norm.
 ModelFamily resnet_family();
-/// {down.L, bottom, up.L.block}.{conv1,conv2}.weight with bn1, bn2; up.L.up.weight; head.{weight,bias}; `width` channels at the first of
-/// `layers` levels, twice as many at each further one.
+/// {down.L, bottom, up.L.block}.{conv1,conv2}.weight with bn1, bn2; up.L.up.weight;
+/// head.{weight,bias}; `width` channels at the first of `layers` levels, twice as many at each
+/// further one.
 ModelFamily unet_family();
 
 /// The family of that name, which is there.

@@ -1,4 +1,5 @@
-// GPT-2's transformer. Source: Radford et al., Language models are unsupervised multitask learners, 2019.
+// GPT-2's transformer. Source: Radford et al., Language models are unsupervised multitask learners,
+// 2019.
 #include "model/blocks.h"
 #include "model/families.h"
 
@@ -16,7 +17,8 @@ ValueId logits(LayerContext& context, ValueId tokens, const ModelConfig& config)
   const ValueId rows = context.builder.gather(table, tokens, "tokens.rows");
   ValueId x = dropout(context, add_positions(context, rows), config.dropout, "dropout");
   x = layer_norm(context, transformer_blocks(context, x, config, true), "norm");
-  return config.tied ? tied_head(context.builder, x, table) : linear(context, x, config.vocabulary, "head", 0.02, false);
+  return config.tied ? tied_head(context.builder, x, table)
+                     : linear(context, x, config.vocabulary, "head", 0.02, false);
 }
 
 }  // namespace

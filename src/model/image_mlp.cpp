@@ -9,7 +9,8 @@ ValueId logits(LayerContext& context, ValueId images, const ModelConfig& config)
   Builder& builder = context.builder;
   const Shape shape = builder.shape(images);
   ValueId x = builder.reshape(images, {shape[0], shape[1] * shape[2] * shape[3]}, "images.pixels");
-  for (int64_t layer = 0; layer < config.layers; ++layer) x = hidden_layer(context, x, config, "hidden." + std::to_string(layer));
+  for (int64_t layer = 0; layer < config.layers; ++layer)
+    x = hidden_layer(context, x, config, "hidden." + std::to_string(layer));
   return linear(context, x, config.classes, "head");
 }
 

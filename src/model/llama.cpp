@@ -1,4 +1,5 @@
-// LLaMA's transformer: RMS norms, rotary positions, grouped heads, SwiGLU, no biases. Source: Touvron et al., arXiv 2307.09288.
+// LLaMA's transformer: RMS norms, rotary positions, grouped heads, SwiGLU, no biases. Source:
+// Touvron et al., arXiv 2307.09288.
 #include "base/error.h"
 #include "model/blocks.h"
 #include "model/families.h"
@@ -15,7 +16,8 @@ ValueId block(LayerContext& context, ValueId x, const ModelConfig& config) {
                                    .out_deviation = residual_deviation(2 * config.layers)};
   const ValueId mixed = self_attention(context, rms_norm(context, x, "norm1"), attention, "attn");
   x = add_branch(context, x, mixed, config.dropout, 1);
-  const ValueId fed = swiglu(context, rms_norm(context, x, "norm2"), config.ffn, attention.out_deviation, "ffn");
+  const ValueId fed =
+      swiglu(context, rms_norm(context, x, "norm2"), config.ffn, attention.out_deviation, "ffn");
   return add_branch(context, x, fed, config.dropout, 2);
 }
 
@@ -33,15 +35,17 @@ void check(const ModelConfig& config, const std::string& file) {
   check_heads(config, file);
   const ModelConfig whole = with_defaults(config);
   if (config.heads % whole.kv_heads != 0)
-    throw UserError(
-        file + ": model.kv_heads = " + std::to_string(config.kv_heads) + " does not divide model.heads = " + std::to_string(config.heads),
-        "as many heads of queries share each head of keys and values, heads / kv_heads",
-        "set model.kv_heads to one of " + divisors(config.heads), ExitCode::kBadConfig);
+    throw UserError(file + ": model.kv_heads = " + std::to_string(config.kv_heads) +
+                        " does not divide model.heads = " + std::to_string(config.heads),
+                    "as many heads of queries share each head of keys and values, heads / kv_heads",
+                    "set model.kv_heads to one of " + divisors(config.heads), ExitCode::kBadConfig);
   if (config.width / config.heads % 2 != 0)
-    throw UserError(file + ": the heads of model.width = " + std::to_string(config.width) + " and model.heads = " +
-                        std::to_string(config.heads) + " have " + std::to_string(config.width / config.heads) + " channels",
+    throw UserError(file + ": the heads of model.width = " + std::to_string(config.width) +
+                        " and model.heads = " + std::to_string(config.heads) + " have " +
+                        std::to_string(config.width / config.heads) + " channels",
                     "rotary positions turn channels in pairs, so width / heads must be even",
-                    "set model.width to a multiple of " + std::to_string(2 * config.heads), ExitCode::kBadConfig);
+                    "set model.width to a multiple of " + std::to_string(2 * config.heads),
+                    ExitCode::kBadConfig);
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// Bengio's language model: the embedded context through hidden layers. Source: Bengio et al., J. Machine Learning Research 3, 2003.
+// Bengio's language model: the embedded context through hidden layers. Source: Bengio et al., J.
+// Machine Learning Research 3, 2003.
 #include "model/blocks.h"
 #include "model/families.h"
 
@@ -9,7 +10,8 @@ ValueId logits(LayerContext& context, ValueId tokens, const ModelConfig& config)
   Builder& builder = context.builder;
   ValueId x = embedding(context, tokens, config.vocabulary, config.embedding, "tokens");
   x = builder.reshape(x, {builder.shape(x)[0], config.context * config.embedding}, "tokens.joined");
-  for (int64_t layer = 0; layer < config.layers; ++layer) x = hidden_layer(context, x, config, "hidden." + std::to_string(layer));
+  for (int64_t layer = 0; layer < config.layers; ++layer)
+    x = hidden_layer(context, x, config, "hidden." + std::to_string(layer));
   return linear(context, x, config.vocabulary, "head");
 }
 

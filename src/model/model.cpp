@@ -12,8 +12,10 @@ namespace tessera {
 namespace {
 
 std::vector<ModelFamily> families() {
-  return {gpt_family(), mlp_family(),       llama_family(),  two_tower_family(), encoder_decoder_family(), bert_family(), lstm_family(),
-          gru_family(), image_mlp_family(), resnet_family(), unet_family()};
+  return {
+      gpt_family(),  mlp_family(),  llama_family(), two_tower_family(), encoder_decoder_family(),
+      bert_family(), lstm_family(), gru_family(),   image_mlp_family(), resnet_family(),
+      unet_family()};
 }
 
 /// Inputs of the model; all but tokens only when they are used.
@@ -24,20 +26,25 @@ struct ModelInputs {
   std::optional<Decoding> decoding;
 };
 
-ModelInputs add_inputs(Builder& builder, const ModelFamily& family, const ModelConfig& config, const BuildOptions& options) {
+ModelInputs add_inputs(Builder& builder, const ModelFamily& family, const ModelConfig& config,
+                       const BuildOptions& options) {
   const auto& [channels, rows, columns] = config.image;
   const TensorType tokens{DType::kI32, {options.batch, options.decode ? 1 : config.context}};
   const TensorType images{DType::kF32, {options.batch, channels, rows, columns}};
   ModelInputs inputs;
-  inputs.samples = is_of_images(family.objective) ? builder.input("images", images) : builder.input("tokens", tokens);
+  inputs.samples = is_of_images(family.objective) ? builder.input("images", images)
+                                                  : builder.input("tokens", tokens);
   if (options.loss)
     inputs.labels =
-        builder.input("labels", family.objective == Objective::kClassOfImage   ? TensorType{DType::kI32, {options.batch}}
-                                : family.objective == Objective::kClassOfPixel ? TensorType{DType::kI32, {options.batch, rows, columns}}
-                                                                               : tokens);
+        builder.input("labels", family.objective == Objective::kClassOfImage
+                                    ? TensorType{DType::kI32, {options.batch}}
+                                : family.objective == Objective::kClassOfPixel
+                                    ? TensorType{DType::kI32, {options.batch, rows, columns}}
+                                    : tokens);
   const bool draws = family.has_layers && family.has_dropout && config.dropout > 0;
   if (options.training && draws) inputs.step = builder.input("step", {DType::kI32, {}});
-  if (options.decode) inputs.decoding = Decoding{builder.input("place", {DType::kI32, {}}), config.context};
+  if (options.decode)
+    inputs.decoding = Decoding{builder.input("place", {DType::kI32, {}}), config.context};
   return inputs;
 }
 
@@ -57,7 +64,8 @@ std::vector<std::string> family_names() {
 
 Graph build_model(const ModelConfig& config, const BuildOptions& options) {
   const ModelFamily family = family_of(config.kind);
-  ensure(!options.decode || (family.can_decode && !options.loss && !options.training), "decoding is for causal models in use");
+  ensure(!options.decode || (family.can_decode && !options.loss && !options.training),
+         "decoding is for causal models in use");
   Graph graph;
   Builder builder(graph, options.seed);
   const ModelInputs inputs = add_inputs(builder, family, config, options);
@@ -65,7 +73,8 @@ Graph build_model(const ModelConfig& config, const BuildOptions& options) {
   const ValueId logits = family.logits(context, inputs.samples, with_defaults(config));
   graph.add_output("logits", logits);
   if (!options.loss) return graph;
-  const CrossEntropy entropy = cross_entropy(context, logits, family.labels(builder, inputs.labels), "loss");
+  const CrossEntropy entropy =
+      cross_entropy(context, logits, family.labels(builder, inputs.labels), "loss");
   graph.add_output("loss", entropy.loss);
   graph.add_output("count", entropy.count);
   return graph;

@@ -5,10 +5,10 @@
 
 #include <cmath>
 
-#include "autodiff/gradient_check.h"
 #include "autodiff/optimizer.h"
+#include "autodiff/testing/gradient_check.h"
 #include "base/random.h"
-#include "model/bench_for_tests.h"
+#include "model/testing/bench.h"
 
 namespace tessera {
 namespace {
@@ -17,7 +17,14 @@ using testing::ElementsAre;
 
 /// Four tokens of five, width 4, two heads.
 ModelConfig tiny(const std::string& kind) {
-  return {.kind = kind, .vocabulary = 5, .context = 4, .layers = 1, .width = 4, .heads = 2, .embedding = 2, .dropout = 0.25};
+  return {.kind = kind,
+          .vocabulary = 5,
+          .context = 4,
+          .layers = 1,
+          .width = 4,
+          .heads = 2,
+          .embedding = 2,
+          .dropout = 0.25};
 }
 ModelConfig tiny_gpt() {
   return tiny("gpt");
@@ -72,18 +79,21 @@ std::vector<std::string> parameter_names(const Graph& graph) {
 
 std::vector<std::string> input_lines(const Graph& graph) {
   std::vector<std::string> lines;
-  for (ValueId input : graph.inputs()) lines.push_back(graph.value(input).name + " " + to_text(graph.type(input)));
+  for (ValueId input : graph.inputs())
+    lines.push_back(graph.value(input).name + " " + to_text(graph.type(input)));
   return lines;
 }
 
 std::vector<std::string> output_lines(const Graph& graph) {
   std::vector<std::string> lines;
-  for (const auto& [name, value] : graph.outputs()) lines.push_back(name + " " + to_text(graph.type(value)));
+  for (const auto& [name, value] : graph.outputs())
+    lines.push_back(name + " " + to_text(graph.type(value)));
   return lines;
 }
 
 /// Lines under a prefix.
-void append(std::vector<std::string>& lines, const std::string& prefix, const std::vector<std::string>& more) {
+void append(std::vector<std::string>& lines, const std::string& prefix,
+            const std::vector<std::string>& more) {
   for (const std::string& line : more) lines.push_back(prefix + line);
 }
 std::vector<std::string> norm_lines(const std::string& name) {
@@ -93,13 +103,16 @@ std::vector<std::string> norm_lines(const std::string& name) {
 std::vector<std::string> attention_lines(const std::string& name, const std::string& out) {
   std::vector<std::string> lines;
   for (const std::string part : {"q", "k", "v"})
-    append(lines, name + "." + part, {".weight f32[8,4,2] = normal(0.0, 0.02)", ".bias f32[4,2] = constant(0.0)"});
-  append(lines, name + ".out", {".weight f32[4,2,8] = normal(0.0, " + out + ")", ".bias f32[8] = constant(0.0)"});
+    append(lines, name + "." + part,
+           {".weight f32[8,4,2] = normal(0.0, 0.02)", ".bias f32[4,2] = constant(0.0)"});
+  append(lines, name + ".out",
+         {".weight f32[4,2,8] = normal(0.0, " + out + ")", ".bias f32[8] = constant(0.0)"});
   return lines;
 }
 std::vector<std::string> ffn_lines(const std::string& out) {
   return {"ffn.up.weight f32[8,32] = normal(0.0, 0.02)", "ffn.up.bias f32[32] = constant(0.0)",
-          "ffn.down.weight f32[32,8] = normal(0.0, " + out + ")", "ffn.down.bias f32[8] = constant(0.0)"};
+          "ffn.down.weight f32[32,8] = normal(0.0, " + out + ")",
+          "ffn.down.bias f32[8] = constant(0.0)"};
 }
 /// A block of width 8 and four heads.
 std::vector<std::string> block_lines(const std::string& out) {
@@ -112,12 +125,19 @@ std::vector<std::string> block_lines(const std::string& out) {
 
 /// Eleven tokens, a context of six, two layers of width 8 with four heads.
 ModelConfig small(const std::string& kind) {
-  return {.kind = kind, .vocabulary = 11, .context = 6, .layers = 2, .width = 8, .heads = 4, .embedding = 3};
+  return {.kind = kind,
+          .vocabulary = 11,
+          .context = 6,
+          .layers = 2,
+          .width = 8,
+          .heads = 4,
+          .embedding = 3};
 }
 
 // The deviation of what ends a residual branch: 0.02 / sqrt(2 * 2 layers) = 0.01.
 std::vector<std::string> gpt_lines_without_head() {
-  std::vector<std::string> lines = {"tokens.weight f32[11,8] = normal(0.0, 0.02)", "positions.weight f32[6,8] = normal(0.0, 0.02)"};
+  std::vector<std::string> lines = {"tokens.weight f32[11,8] = normal(0.0, 0.02)",
+                                    "positions.weight f32[6,8] = normal(0.0, 0.02)"};
   append(lines, "blocks.0.", block_lines("0.01"));
   append(lines, "blocks.1.", block_lines("0.01"));
   append(lines, "", norm_lines("norm"));
@@ -143,26 +163,31 @@ TEST(Llama, ListsTheseParameters) {
   for (const std::string block : {"blocks.0.", "blocks.1."})
     append(expected, block,
            {"norm1.weight f32[8] = constant(1.0)", "attn.q.weight f32[8,4,2] = normal(0.0, 0.02)",
-            "attn.k.weight f32[8,2,2] = normal(0.0, 0.02)", "attn.v.weight f32[8,2,2] = normal(0.0, 0.02)",
+            "attn.k.weight f32[8,2,2] = normal(0.0, 0.02)",
+            "attn.v.weight f32[8,2,2] = normal(0.0, 0.02)",
             "attn.out.weight f32[4,2,8] = normal(0.0, 0.01)", "norm2.weight f32[8] = constant(1.0)",
             // 8/3 of 8 is 21.3: the next multiple of 8 is 24.
-            "ffn.gate.weight f32[8,24] = normal(0.0, 0.02)", "ffn.up.weight f32[8,24] = normal(0.0, 0.02)",
+            "ffn.gate.weight f32[8,24] = normal(0.0, 0.02)",
+            "ffn.up.weight f32[8,24] = normal(0.0, 0.02)",
             "ffn.down.weight f32[24,8] = normal(0.0, 0.01)"});
-  append(expected, "", {"norm.weight f32[8] = constant(1.0)", "head.weight f32[8,11] = normal(0.0, 0.02)"});
+  append(expected, "",
+         {"norm.weight f32[8] = constant(1.0)", "head.weight f32[8,11] = normal(0.0, 0.02)"});
   EXPECT_EQ(variable_lines(build_model(config, {.batch = 2})), expected);
 }
 
 TEST(TwoTower, ListsTheseParameters) {
   std::vector<std::string> expected;
   for (const std::string side : {"left.", "right."}) {
-    append(expected, side, {"tokens.weight f32[11,8] = normal(0.0, 0.02)", "positions.weight f32[3,8] = normal(0.0, 0.02)"});
+    append(expected, side,
+           {"tokens.weight f32[11,8] = normal(0.0, 0.02)",
+            "positions.weight f32[3,8] = normal(0.0, 0.02)"});
     append(expected, side + "blocks.0.", block_lines("0.01"));
     append(expected, side + "blocks.1.", block_lines("0.01"));
     append(expected, side, norm_lines("norm"));
   }
   append(expected, "",
-         {"joined.weight f32[16,8] = normal(0.0, 0.02)", "joined.bias f32[8] = constant(0.0)", "head.weight f32[8,11] = normal(0.0, 0.02)",
-          "head.bias f32[11] = constant(0.0)"});
+         {"joined.weight f32[16,8] = normal(0.0, 0.02)", "joined.bias f32[8] = constant(0.0)",
+          "head.weight f32[8,11] = normal(0.0, 0.02)", "head.bias f32[11] = constant(0.0)"});
   EXPECT_EQ(variable_lines(build_model(small("two_tower"), {.batch = 2})), expected);
 }
 
@@ -173,7 +198,8 @@ TEST(EncoderDecoder, ListsTheseParameters) {
   const std::string decoder = to_text(Attribute(0.02 / std::sqrt(9.0)));
   std::vector<std::string> expected = {"tokens.weight f32[11,8] = normal(0.0, 0.02)",
                                        "encoder.positions.weight f32[3,8] = normal(0.0, 0.02)"};
-  for (const std::string number : {"0.", "1.", "2."}) append(expected, "encoder.blocks." + number, block_lines(encoder));
+  for (const std::string number : {"0.", "1.", "2."})
+    append(expected, "encoder.blocks." + number, block_lines(encoder));
   append(expected, "encoder.", norm_lines("norm"));
   expected.emplace_back("decoder.positions.weight f32[3,8] = normal(0.0, 0.02)");
   for (const std::string number : {"0.", "1.", "2."}) {
@@ -191,30 +217,41 @@ TEST(EncoderDecoder, ListsTheseParameters) {
 }
 
 TEST(Mlp, ListsTheseParameters) {
-  const ModelConfig config{.kind = "mlp", .vocabulary = 11, .context = 6, .layers = 2, .width = 8, .embedding = 3};
+  const ModelConfig config{
+      .kind = "mlp", .vocabulary = 11, .context = 6, .layers = 2, .width = 8, .embedding = 3};
   EXPECT_THAT(variable_lines(build_model(config, {.batch = 2})),
-              ElementsAre("tokens.weight f32[11,3] = normal(0.0, 0.02)",                                            //
-                          "hidden.0.weight f32[18,8] = normal(0.0, 0.02)", "hidden.0.bias f32[8] = constant(0.0)",  // 6 * 3 = 18
-                          "hidden.1.weight f32[8,8] = normal(0.0, 0.02)", "hidden.1.bias f32[8] = constant(0.0)",   //
-                          "head.weight f32[8,11] = normal(0.0, 0.02)", "head.bias f32[11] = constant(0.0)"));
+              ElementsAre("tokens.weight f32[11,3] = normal(0.0, 0.02)",  //
+                          "hidden.0.weight f32[18,8] = normal(0.0, 0.02)",
+                          "hidden.0.bias f32[8] = constant(0.0)",  // 6 * 3 = 18
+                          "hidden.1.weight f32[8,8] = normal(0.0, 0.02)",
+                          "hidden.1.bias f32[8] = constant(0.0)",  //
+                          "head.weight f32[8,11] = normal(0.0, 0.02)",
+                          "head.bias f32[11] = constant(0.0)"));
 }
 
 TEST(Lstm, ListsTheseParameters) {
-  const ModelConfig config{.kind = "lstm", .vocabulary = 11, .context = 6, .layers = 2, .width = 4, .embedding = 3};
+  const ModelConfig config{
+      .kind = "lstm", .vocabulary = 11, .context = 6, .layers = 2, .width = 4, .embedding = 3};
   // 1 / sqrt(4) = 0.5, and the four gates i, f, g, o.
   EXPECT_THAT(variable_lines(build_model(config, {.batch = 2})),
-              ElementsAre("tokens.weight f32[11,3] = normal(0.0, 0.02)", "rnn.0.weight_ih f32[3,4,4] = uniform(-0.5, 0.5)",
-                          "rnn.0.weight_hh f32[4,4,4] = uniform(-0.5, 0.5)", "rnn.0.bias_ih f32[4,4] = uniform(-0.5, 0.5)",
-                          "rnn.0.bias_hh f32[4,4] = uniform(-0.5, 0.5)", "rnn.1.weight_ih f32[4,4,4] = uniform(-0.5, 0.5)",
-                          "rnn.1.weight_hh f32[4,4,4] = uniform(-0.5, 0.5)", "rnn.1.bias_ih f32[4,4] = uniform(-0.5, 0.5)",
-                          "rnn.1.bias_hh f32[4,4] = uniform(-0.5, 0.5)", "head.weight f32[4,11] = normal(0.0, 0.02)",
+              ElementsAre("tokens.weight f32[11,3] = normal(0.0, 0.02)",
+                          "rnn.0.weight_ih f32[3,4,4] = uniform(-0.5, 0.5)",
+                          "rnn.0.weight_hh f32[4,4,4] = uniform(-0.5, 0.5)",
+                          "rnn.0.bias_ih f32[4,4] = uniform(-0.5, 0.5)",
+                          "rnn.0.bias_hh f32[4,4] = uniform(-0.5, 0.5)",
+                          "rnn.1.weight_ih f32[4,4,4] = uniform(-0.5, 0.5)",
+                          "rnn.1.weight_hh f32[4,4,4] = uniform(-0.5, 0.5)",
+                          "rnn.1.bias_ih f32[4,4] = uniform(-0.5, 0.5)",
+                          "rnn.1.bias_hh f32[4,4] = uniform(-0.5, 0.5)",
+                          "head.weight f32[4,11] = normal(0.0, 0.02)",
                           "head.bias f32[11] = constant(0.0)"));
 }
 
 int64_t parameter_count(const ModelConfig& config) {
   const Graph graph = build_model(config, {.batch = 1});
   int64_t count = 0;
-  for (const Variable& variable : graph.variables()) count += element_count(graph.type(variable.value).shape);
+  for (const Variable& variable : graph.variables())
+    count += element_count(graph.type(variable.value).shape);
   return count;
 }
 
@@ -227,33 +264,47 @@ TEST(Model, HasAsManyParametersAsItsFormulaSays) {
   tied.tied = true;
   EXPECT_EQ(parameter_count(tied), v * e + c * e + l * block + norm);
   const int64_t embedding = 3;
-  EXPECT_EQ(parameter_count(small("mlp")), v * embedding + (c * embedding * e + e) + (e * e + e) + (e * v + v));
-  EXPECT_EQ(parameter_count(small("two_tower")), 2 * (v * e + c / 2 * e + l * block + norm) + (2 * e * e + e) + (e * v + v));
+  EXPECT_EQ(parameter_count(small("mlp")),
+            v * embedding + (c * embedding * e + e) + (e * e + e) + (e * v + v));
+  EXPECT_EQ(parameter_count(small("two_tower")),
+            2 * (v * e + c / 2 * e + l * block + norm) + (2 * e * e + e) + (e * v + v));
   EXPECT_EQ(parameter_count(small("encoder_decoder")),
-            v * e + (c / 2 * e + l * block + norm) + (c / 2 * e + l * (block + attention + norm)) + norm + e * v);
+            v * e + (c / 2 * e + l * block + norm) + (c / 2 * e + l * (block + attention + norm)) +
+                norm + e * v);
   ModelConfig llama = small("llama");
   llama.kv_heads = 1;
   llama.ffn = 20;
   const int64_t head = e / 4;
-  EXPECT_EQ(parameter_count(llama), v * e + l * (2 * e * e + 2 * e * head + 3 * e * 20 + 2 * e) + e + e * v);
+  EXPECT_EQ(parameter_count(llama),
+            v * e + l * (2 * e * e + 2 * e * head + 3 * e * 20 + 2 * e) + e + e * v);
 }
 
 TEST(Model, HasTheInputsThatItReadsAndNoOthers) {
   ModelConfig config = tiny_gpt();
-  EXPECT_THAT(input_lines(build_model(config, {.batch = 2})), ElementsAre("tokens i32[2,4]", "labels i32[2,4]", "step i32[]"));
-  EXPECT_THAT(input_lines(build_model(config, {.batch = 2, .training = false})), ElementsAre("tokens i32[2,4]", "labels i32[2,4]"));
-  EXPECT_THAT(input_lines(build_model(config, {.batch = 2, .training = false, .loss = false})), ElementsAre("tokens i32[2,4]"));
+  EXPECT_THAT(input_lines(build_model(config, {.batch = 2})),
+              ElementsAre("tokens i32[2,4]", "labels i32[2,4]", "step i32[]"));
+  EXPECT_THAT(input_lines(build_model(config, {.batch = 2, .training = false})),
+              ElementsAre("tokens i32[2,4]", "labels i32[2,4]"));
+  EXPECT_THAT(input_lines(build_model(config, {.batch = 2, .training = false, .loss = false})),
+              ElementsAre("tokens i32[2,4]"));
   config.dropout = 0;
-  EXPECT_THAT(input_lines(build_model(config, {.batch = 2})), ElementsAre("tokens i32[2,4]", "labels i32[2,4]"));
+  EXPECT_THAT(input_lines(build_model(config, {.batch = 2})),
+              ElementsAre("tokens i32[2,4]", "labels i32[2,4]"));
 }
 
 TEST(Model, HasTheseOutputs) {
-  const auto outputs = [](const ModelConfig& config, bool loss) { return output_lines(build_model(config, {.batch = 2, .loss = loss})); };
+  const auto outputs = [](const ModelConfig& config, bool loss) {
+    return output_lines(build_model(config, {.batch = 2, .loss = loss}));
+  };
   for (const ModelConfig& config : {tiny_gpt(), tiny_tied(), tiny_llama()})
-    EXPECT_THAT(outputs(config, true), ElementsAre("logits f32[2,4,5]", "loss f32[]", "count f32[]")) << config.kind;
+    EXPECT_THAT(outputs(config, true),
+                ElementsAre("logits f32[2,4,5]", "loss f32[]", "count f32[]"))
+        << config.kind;
   for (const ModelConfig& config : {tiny_mlp(), tiny_two_tower()})
-    EXPECT_THAT(outputs(config, true), ElementsAre("logits f32[2,5]", "loss f32[]", "count f32[]")) << config.kind;
-  EXPECT_THAT(outputs(tiny_encoder_decoder(), true), ElementsAre("logits f32[2,2,5]", "loss f32[]", "count f32[]"));
+    EXPECT_THAT(outputs(config, true), ElementsAre("logits f32[2,5]", "loss f32[]", "count f32[]"))
+        << config.kind;
+  EXPECT_THAT(outputs(tiny_encoder_decoder(), true),
+              ElementsAre("logits f32[2,2,5]", "loss f32[]", "count f32[]"));
   EXPECT_THAT(outputs(tiny_gpt(), false), ElementsAre("logits f32[2,4,5]"));
 }
 
@@ -272,7 +323,8 @@ ReferenceValues random_state(const Graph& graph) {
     const Value& value = graph.value(variable.value);
     const RandomStream stream(random_key(5, value.name), 0);
     ReferenceTensor tensor{value.type, {}};
-    for (int64_t i = 0; i < element_count(value.type.shape); ++i) tensor.values.push_back(0.5 * stream.normal(static_cast<uint64_t>(i)));
+    for (int64_t i = 0; i < element_count(value.type.shape); ++i)
+      tensor.values.push_back(0.5 * stream.normal(static_cast<uint64_t>(i)));
     state[value.name] = std::move(tensor);
   }
   state["tokens"] = {{DType::kI32, {2, 4}}, {0, 3, 1, 4, 4, 2, 0, 1}};
@@ -286,7 +338,8 @@ class WholeModel : public testing::TestWithParam<ModelConfig> {};
 TEST_P(WholeModel, GradientsAgreeWithFiniteDifferences) {
   const Graph graph = build_model(GetParam(), {.batch = 2});
   double largest = 0;
-  for (const GradientSample& sample : sample_gradients(graph, random_state(graph), parameter_names(graph))) {
+  for (const GradientSample& sample :
+       sample_gradients(graph, random_state(graph), parameter_names(graph))) {
     EXPECT_NEAR(sample.analytic, sample.numeric, sample.tolerance) << sample.where;
     EXPECT_LT(sample.tolerance, 1e-4) << sample.where << ": too near a kink to be judged";
     largest = std::max(largest, std::abs(sample.analytic));
@@ -317,7 +370,8 @@ TEST_P(WholeModel, LearnsABatchByHeart) {
   EXPECT_LT(losses.back(), 0.2 * losses.front());
 }
 
-INSTANTIATE_TEST_SUITE_P(Model, WholeModel, testing::ValuesIn(one_of_each()), [](const auto& config) { return name_of(config.param); });
+INSTANTIATE_TEST_SUITE_P(Model, WholeModel, testing::ValuesIn(one_of_each()),
+                         [](const auto& config) { return name_of(config.param); });
 
 /// Which tokens of row 0 the `row`-th logits of row 0 depend on; those of row 1 never do.
 std::vector<bool> tokens_seen(const ModelConfig& config, int64_t row) {
@@ -331,9 +385,12 @@ std::vector<bool> tokens_seen(const ModelConfig& config, int64_t row) {
     ReferenceValues other = state;
     other["tokens"].values[place] = 2;  // row 0 has no 2
     const std::vector<double> after = interpret(graph, other).at(logits).values;
-    const auto first = static_cast<std::ptrdiff_t>(row * config.vocabulary), last = first + config.vocabulary;
-    seen.push_back(!std::equal(before.begin() + first, before.begin() + last, after.begin() + first));
-    EXPECT_TRUE(std::equal(before.begin() + sample, before.end(), after.begin() + sample)) << "another sample changes";
+    const auto first = static_cast<std::ptrdiff_t>(row * config.vocabulary),
+               last = first + config.vocabulary;
+    seen.push_back(
+        !std::equal(before.begin() + first, before.begin() + last, after.begin() + first));
+    EXPECT_TRUE(std::equal(before.begin() + sample, before.end(), after.begin() + sample))
+        << "another sample changes";
   }
   return seen;
 }
@@ -342,7 +399,8 @@ TEST(Model, ATokenOfACausalModelDoesNotSeeThoseAfterIt) {
   for (const ModelConfig& config : {tiny_gpt(), tiny_tied(), tiny_llama()})
     for (int64_t row = 0; row < config.context; ++row)
       for (int64_t place = 0; place < config.context; ++place)
-        EXPECT_EQ(tokens_seen(config, row)[static_cast<size_t>(place)], place <= row) << name_of(config) << " " << row << " " << place;
+        EXPECT_EQ(tokens_seen(config, row)[place], place <= row)
+            << name_of(config) << " " << row << " " << place;
 }
 
 TEST(EncoderDecoder, SeesTheFirstHalfAndOfTheSecondNoneAfterIt) {
@@ -366,7 +424,9 @@ TEST(TwoTower, NeitherTowerSeesTheOther) {
 
 std::vector<ModelConfig> those_of_the_next_token() {
   std::vector<ModelConfig> configs = one_of_each();
-  std::erase_if(configs, [](const ModelConfig& config) { return objective_of(config) != Objective::kNextToken; });
+  std::erase_if(configs, [](const ModelConfig& config) {
+    return objective_of(config) != Objective::kNextToken;
+  });
   return configs;
 }
 
@@ -376,12 +436,14 @@ TEST(NextToken, IsSeenFromAllKnownTokensAndNoneAfterThem) {
       const NextToken next = next_token(config, used);
       const std::vector<bool> seen = tokens_seen(config, next.row);
       for (int64_t place = next.first; place < config.context; ++place)
-        EXPECT_EQ(seen[static_cast<size_t>(place)], place < next.first + used) << name_of(config) << " " << used << " " << place;
+        EXPECT_EQ(seen[place], place < next.first + used)
+            << name_of(config) << " " << used << " " << place;
     }
 }
 
 TEST(NextToken, OfNothingKnownIsStillARowOfTheLogits) {
-  for (const ModelConfig& config : those_of_the_next_token()) EXPECT_EQ(next_token(config, 0).row, 0) << name_of(config);
+  for (const ModelConfig& config : those_of_the_next_token())
+    EXPECT_EQ(next_token(config, 0).row, 0) << name_of(config);
 }
 
 TEST(TiedGpt, IsTheGptWhoseHeadIsTheTransposeOfItsEmbedding) {
@@ -390,11 +452,13 @@ TEST(TiedGpt, IsTheGptWhoseHeadIsTheTransposeOfItsEmbedding) {
   ReferenceValues state = random_state(free);
   const ReferenceTensor& table = state.at("tokens.weight");
   for (size_t token = 0; token < 5; ++token)
-    for (size_t channel = 0; channel < 4; ++channel) state["head.weight"].values[channel * 5 + token] = table.values[token * 4 + channel];
+    for (size_t channel = 0; channel < 4; ++channel)
+      state["head.weight"].values[channel * 5 + token] = table.values[token * 4 + channel];
   const std::string loss = free.value(free.output("loss")).name;
   const double expected = interpret(free, state).at(loss).values[0];
   state.erase("head.weight");
-  EXPECT_EQ(interpret(tied, state).at(loss).values[0], expected);  // the same doubles in the same order
+  EXPECT_EQ(interpret(tied, state).at(loss).values[0],
+            expected);  // the same doubles in the same order
 }
 
 /// The labels, by their index in two rows of four, that the loss depends on.
@@ -407,11 +471,12 @@ std::vector<int> labels_counted(const ModelConfig& config) {
   std::vector<int> counted;
   for (int i = 0; i < 8; ++i) {
     ReferenceValues other = state;
-    double& label = other["labels"].values[static_cast<size_t>(i)];
+    double& label = other["labels"].values[i];
     label = label == 4 ? 1 : 4;
     if (interpret(graph, other).at(loss).values[0] != before) counted.push_back(i);
   }
-  EXPECT_THAT(interpret(graph, state).at(graph.value(graph.output("count")).name).values, ElementsAre(static_cast<double>(counted.size())));
+  EXPECT_THAT(interpret(graph, state).at(graph.value(graph.output("count")).name).values,
+              ElementsAre(static_cast<double>(counted.size())));
   return counted;
 }
 

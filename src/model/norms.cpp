@@ -35,7 +35,9 @@ struct Statistics {
   ValueId mean(ValueId x, double factor, const std::string& name) const {
     return builder.mul_scalar(builder.reduce_sum(x, over, name + "_sum"), factor / count, name);
   }
-  ValueId spread(ValueId statistic, std::string_view name) const { return builder.broadcast(statistic, shape, of, name); }
+  ValueId spread(ValueId statistic, std::string_view name) const {
+    return builder.broadcast(statistic, shape, of, name);
+  }
 };
 
 /// Per-channel weight and bias of x.
@@ -57,11 +59,13 @@ ValueId along_channels(Builder& builder, ValueId value, ValueId x, std::string_v
 ValueId apply(Builder& builder, const Affine& affine, ValueId normal) {
   const ValueId weight = along_channels(builder, affine.weight, normal, "weight_space");
   const ValueId weighted = builder.mul(normal, weight, "weighted");
-  return builder.add(weighted, along_channels(builder, affine.bias, normal, "bias_space"), "biased");
+  return builder.add(weighted, along_channels(builder, affine.bias, normal, "bias_space"),
+                     "biased");
 }
 
 ValueId inverse_root(Builder& builder, ValueId variance) {
-  return builder.unary("rsqrt", builder.add_scalar(variance, kNormEpsilon, "variance_plus"), "scale");
+  return builder.unary("rsqrt", builder.add_scalar(variance, kNormEpsilon, "variance_plus"),
+                       "scale");
 }
 
 /// (x - mean) scale, with what was found on the way.
@@ -73,23 +77,30 @@ Normalised normalise(const Statistics& statistics, ValueId x) {
   Builder& builder = statistics.builder;
   // The mean is negated while it is small: a difference would negate its gradient at full size.
   const ValueId minus_mean = statistics.mean(x, -1, "minus_mean");
-  const ValueId centered = builder.add(x, statistics.spread(minus_mean, "minus_mean_space"), "centered");
-  const ValueId variance = statistics.mean(builder.unary("square", centered, "square"), 1, "variance");
+  const ValueId centered =
+      builder.add(x, statistics.spread(minus_mean, "minus_mean_space"), "centered");
+  const ValueId variance =
+      statistics.mean(builder.unary("square", centered, "square"), 1, "variance");
   const ValueId scale = inverse_root(builder, variance);
-  return {minus_mean, variance, builder.mul(centered, statistics.spread(scale, "scale_space"), "normal")};
+  return {minus_mean, variance,
+          builder.mul(centered, statistics.spread(scale, "scale_space"), "normal")};
 }
 
 /// old + momentum (factor found - old)
-ValueId follow(Builder& builder, ValueId old, ValueId found, double factor, double momentum, const std::string& name) {
+ValueId follow(Builder& builder, ValueId old, ValueId found, double factor, double momentum,
+               const std::string& name) {
   const ValueId still = builder.stop_gradient(found, name + "_found");
   const ValueId kept = builder.mul_scalar(old, 1 - momentum, name + "_kept");
-  return builder.add(kept, builder.mul_scalar(still, momentum * factor, name + "_step"), name + "_next");
+  return builder.add(kept, builder.mul_scalar(still, momentum * factor, name + "_step"),
+                     name + "_next");
 }
 
 void expect_channels(const Builder& builder, ValueId x, std::string_view layer) {
   if (builder.shape(x).size() > kChannelDim) return;
-  throw UserError(std::string(layer) + " '" + builder.scope_path() + "': x " + to_text(builder.type(x)) + " has no channels",
-                  "it takes [batch, channels] or [batch, channels, space...]", "reshape the operand", ExitCode::kBadData);
+  throw UserError(std::string(layer) + " '" + builder.scope_path() + "': x " +
+                      to_text(builder.type(x)) + " has no channels",
+                  "it takes [batch, channels] or [batch, channels, space...]",
+                  "reshape the operand", ExitCode::kBadData);
 }
 
 DimList dims_but_channels(const Builder& builder, ValueId x) {
@@ -107,18 +118,24 @@ ValueId batch_norm(LayerContext& context, ValueId x, std::string_view name, doub
   const int64_t channels = builder.shape(x)[kChannelDim];
   const TensorType per_channel{DType::kF32, {channels}};
   const Affine affine = affine_variables(builder, channels);
-  const ValueId running_mean = builder.variable("running_mean", per_channel, Initializer::constant(0), false);
-  const ValueId running_variance = builder.variable("running_variance", per_channel, Initializer::constant(1), false);
+  const ValueId running_mean =
+      builder.variable("running_mean", per_channel, Initializer::constant(0), false);
+  const ValueId running_variance =
+      builder.variable("running_variance", per_channel, Initializer::constant(1), false);
   if (!context.training) {
-    const ValueId centered = builder.sub(x, along_channels(builder, running_mean, x, "mean_space"), "centered");
-    const ValueId scale = along_channels(builder, inverse_root(builder, running_variance), x, "scale_space");
+    const ValueId centered =
+        builder.sub(x, along_channels(builder, running_mean, x, "mean_space"), "centered");
+    const ValueId scale =
+        along_channels(builder, inverse_root(builder, running_variance), x, "scale_space");
     return apply(builder, affine, builder.mul(centered, scale, "normal"));
   }
   const Statistics statistics(builder, x, dims_but_channels(builder, x));
   const Normalised found = normalise(statistics, x);
   const double unbiased = statistics.count > 1 ? statistics.count / (statistics.count - 1) : 1;
-  builder.graph().set_next(running_mean, follow(builder, running_mean, found.minus_mean, -1, momentum, "running_mean"));
-  builder.graph().set_next(running_variance, follow(builder, running_variance, found.variance, unbiased, momentum, "running_variance"));
+  builder.graph().set_next(
+      running_mean, follow(builder, running_mean, found.minus_mean, -1, momentum, "running_mean"));
+  builder.graph().set_next(running_variance, follow(builder, running_variance, found.variance,
+                                                    unbiased, momentum, "running_variance"));
   return apply(builder, affine, found.normal);
 }
 
@@ -141,7 +158,8 @@ ValueId group_norm(LayerContext& context, ValueId x, int64_t groups, std::string
 }
 
 ValueId instance_norm(LayerContext& context, ValueId x, std::string_view name) {
-  const int64_t channels = context.builder.shape(x).size() > kChannelDim ? context.builder.shape(x)[kChannelDim] : 1;
+  const int64_t channels =
+      context.builder.shape(x).size() > kChannelDim ? context.builder.shape(x)[kChannelDim] : 1;
   return group_norm(context, x, channels, name);
 }
 

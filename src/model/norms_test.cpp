@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "model/bench_for_tests.h"
+#include "model/testing/bench.h"
 
 namespace tessera {
 namespace {
@@ -29,13 +29,16 @@ TEST(BatchNorm, InTrainingUsesTheStatisticsOfTheBatch) {
   const ValueId y = batch_norm(bench.context, x, "norm");
   EXPECT_THAT(variable_lines(bench.graph),
               ElementsAre("norm.weight f32[2] = constant(1.0)", "norm.bias f32[2] = constant(0.0)",
-                          "norm.running_mean f32[2] = constant(0.0)", "norm.running_variance f32[2] = constant(1.0)"));
+                          "norm.running_mean f32[2] = constant(0.0)",
+                          "norm.running_variance f32[2] = constant(1.0)"));
   bench.set("norm.weight", {2, 1});
   bench.set("norm.bias", {0, 100});
-  // Channel 0 holds 1 3 5 7: mean 4, variance (9 + 1 + 1 + 9) / 4. Channel 1 holds 10 10 20 20: mean 15, variance 25.
+  // Channel 0 holds 1 3 5 7: mean 4, variance (9 + 1 + 1 + 9) / 4. Channel 1 holds 10 10 20 20:
+  // mean 15, variance 25.
   expect_near(bench.value(y),
-              {2 * normal(1, 4, 5), 2 * normal(3, 4, 5), 100 + normal(10, 15, 25), 100 + normal(10, 15, 25), 2 * normal(5, 4, 5),
-               2 * normal(7, 4, 5), 100 + normal(20, 15, 25), 100 + normal(20, 15, 25)},
+              {2 * normal(1, 4, 5), 2 * normal(3, 4, 5), 100 + normal(10, 15, 25),
+               100 + normal(10, 15, 25), 2 * normal(5, 4, 5), 2 * normal(7, 4, 5),
+               100 + normal(20, 15, 25), 100 + normal(20, 15, 25)},
               1e-12);
 }
 
@@ -83,16 +86,21 @@ TEST(GroupNorm, UsesTheStatisticsOfEachSampleAndGroup) {
   Bench bench;
   const ValueId x = bench.input("x", f32({1, 4, 1}), {1, 3, 10, 30});
   const ValueId y = group_norm(bench.context, x, 2, "norm");
-  EXPECT_THAT(variable_lines(bench.graph), ElementsAre("norm.weight f32[4] = constant(1.0)", "norm.bias f32[4] = constant(0.0)"));
+  EXPECT_THAT(variable_lines(bench.graph), ElementsAre("norm.weight f32[4] = constant(1.0)",
+                                                       "norm.bias f32[4] = constant(0.0)"));
   bench.set("norm.weight", {1, 2, 1, 1});
   bench.set("norm.bias", {0, 0, 5, 0});
-  expect_near(bench.value(y), {normal(1, 2, 1), 2 * normal(3, 2, 1), 5 + normal(10, 20, 100), normal(30, 20, 100)}, 1e-12);
+  expect_near(bench.value(y),
+              {normal(1, 2, 1), 2 * normal(3, 2, 1), 5 + normal(10, 20, 100), normal(30, 20, 100)},
+              1e-12);
 }
 
 TEST(InstanceNorm, UsesTheStatisticsOfEachSampleAndChannel) {
   Bench bench;
-  const ValueId y = instance_norm(bench.context, bench.input("x", f32({1, 2, 2}), {1, 3, 10, 30}), "norm");
-  expect_near(bench.value(y), {normal(1, 2, 1), normal(3, 2, 1), normal(10, 20, 100), normal(30, 20, 100)}, 1e-12);
+  const ValueId y =
+      instance_norm(bench.context, bench.input("x", f32({1, 2, 2}), {1, 3, 10, 30}), "norm");
+  expect_near(bench.value(y),
+              {normal(1, 2, 1), normal(3, 2, 1), normal(10, 20, 100), normal(30, 20, 100)}, 1e-12);
 }
 
 }  // namespace

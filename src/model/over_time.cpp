@@ -1,6 +1,6 @@
 #include "model/over_time.h"
 
-#include "ops/control.h"
+#include "ops/control/control.h"
 
 namespace tessera {
 namespace {
@@ -23,18 +23,20 @@ ValueId with_row(Builder& region, ValueId outputs, ValueId h, ValueId trip) {
 
 }  // namespace
 
-OverTime over_time(Builder& builder, ValueId x, const std::vector<ValueId>& state, const std::vector<ValueId>& captured, const Cell& cell,
-                   std::string_view name) {
+OverTime over_time(Builder& builder, ValueId x, const std::vector<ValueId>& state,
+                   const std::vector<ValueId>& captured, const Cell& cell, std::string_view name) {
   const Shape shape = builder.shape(x), first = builder.shape(state.at(0));
   LoopOptions loop;
-  loop.carried = {builder.constant({DType::kF32, {shape[0], shape[1], first[1]}}, 0, std::string(name) + ".outputs")};
+  loop.carried = {builder.constant({DType::kF32, {shape[0], shape[1], first[1]}}, 0,
+                                   std::string(name) + ".outputs")};
   loop.carried.insert(loop.carried.end(), state.begin(), state.end());
   loop.captured = {x};
   loop.captured.insert(loop.captured.end(), captured.begin(), captured.end());
   loop.body = [&cell](Builder& region, const RegionValues& values) {
     const ValueId place = row_at(region, values.captured[0], values.trip);
     std::vector<ValueId> next =
-        cell(region, place, {values.carried.begin() + 1, values.carried.end()}, {values.captured.begin() + 1, values.captured.end()});
+        cell(region, place, {values.carried.begin() + 1, values.carried.end()},
+             {values.captured.begin() + 1, values.captured.end()});
     next.insert(next.begin(), with_row(region, values.carried[0], next[0], values.trip));
     return next;
   };

@@ -12,15 +12,18 @@ namespace {
 constexpr int64_t kBatch = 2, kPlaces = 4, kIn = 3, kWidth = 5;
 
 /// An lstm cell: state h, c; captured w[I, 4H], u[H, 4H].
-std::vector<ValueId> lstm(Builder& builder, ValueId x, const std::vector<ValueId>& state, const std::vector<ValueId>& captured) {
+std::vector<ValueId> lstm(Builder& builder, ValueId x, const std::vector<ValueId>& state,
+                          const std::vector<ValueId>& captured) {
   const ValueId from_x = builder.dot(x, captured[0], "bi,ig->bg");
   const ValueId from_h = builder.dot(state[0], captured[1], "bh,hg->bg");
   const ValueId gates = builder.add(from_x, from_h);
   const auto gate = [&](int64_t index, std::string_view bend) {
-    const ValueId part = builder.slice(gates, {0, index * kWidth}, {kBatch, (index + 1) * kWidth}, {1, 1});
+    const ValueId part =
+        builder.slice(gates, {0, index * kWidth}, {kBatch, (index + 1) * kWidth}, {1, 1});
     return builder.unary(bend, part);
   };
-  const ValueId in = gate(0, "logistic"), forget = gate(1, "logistic"), out = gate(2, "logistic"), candidate = gate(3, "tanh");
+  const ValueId in = gate(0, "logistic"), forget = gate(1, "logistic"), out = gate(2, "logistic"),
+                candidate = gate(3, "tanh");
   const ValueId kept = builder.mul(forget, state[1]);
   const ValueId taken = builder.mul(in, candidate);
   const ValueId c = builder.add(kept, taken);
@@ -28,7 +31,8 @@ std::vector<ValueId> lstm(Builder& builder, ValueId x, const std::vector<ValueId
   return {builder.mul(out, bent), c};
 }
 
-OverTime unrolled(Builder& builder, ValueId x, std::vector<ValueId> state, const std::vector<ValueId>& captured) {
+OverTime unrolled(Builder& builder, ValueId x, std::vector<ValueId> state,
+                  const std::vector<ValueId>& captured) {
   std::vector<ValueId> rows;
   for (int64_t t = 0; t < kPlaces; ++t) {
     const ValueId part = builder.slice(x, {0, t, 0}, {kBatch, t + 1, kIn}, {1, 1, 1});
@@ -43,8 +47,10 @@ TEST(OverTime, IsTheCellsOneAfterTheOther) {
   Graph graph;
   Builder builder(graph);
   const ValueId x = builder.input("x", {DType::kF32, {kBatch, kPlaces, kIn}});
-  const ValueId w = builder.variable("w", {DType::kF32, {kIn, 4 * kWidth}}, Initializer::normal(0, 0.5));
-  const ValueId u = builder.variable("u", {DType::kF32, {kWidth, 4 * kWidth}}, Initializer::normal(0, 0.5));
+  const ValueId w =
+      builder.variable("w", {DType::kF32, {kIn, 4 * kWidth}}, Initializer::normal(0, 0.5));
+  const ValueId u =
+      builder.variable("u", {DType::kF32, {kWidth, 4 * kWidth}}, Initializer::normal(0, 0.5));
   const ValueId h = builder.constant({DType::kF32, {kBatch, kWidth}}, 0, "h");
   const ValueId c = builder.constant({DType::kF32, {kBatch, kWidth}}, 0, "c");
   const OverTime loop = over_time(builder, x, {h, c}, {w, u}, lstm);

@@ -1,7 +1,9 @@
-// Language models of recurrent cells, unrolled over the context: an op a place, so that plans divide them as any other program. The state
-// before the first place is zero, and nothing is carried from sample to sample. Sources: Hochreiter and Schmidhuber, Neural Computation
-// 9(8), 1997, with the forget gate of Gers et al., 2000; Cho et al., arXiv 1406.1078, with the reset gate behind the product as cuDNN has
-// it. Weights are drawn uniformly from +-1/sqrt(width), as is the custom of the field.
+// Language models of recurrent cells, unrolled over the context: an op a place, so that plans
+// divide them as any other program. The state before the first place is zero, and nothing is
+// carried from sample to sample. Sources: Hochreiter and Schmidhuber, Neural Computation 9(8),
+// 1997, with the forget gate of Gers et al., 2000; Cho et al., arXiv 1406.1078, with the reset gate
+// behind the product as cuDNN has it. Weights are drawn uniformly from +-1/sqrt(width), as is the
+// custom of the field.
 #include <cmath>
 #include <vector>
 
@@ -37,7 +39,8 @@ CellWeights cell_weights(Builder& builder, int64_t in, int64_t width, int64_t ga
 /// x[B,T,gates,H] at a place, [B,gates,H].
 ValueId at_place(Builder& builder, ValueId x, int64_t place) {
   const Shape shape = builder.shape(x);
-  const ValueId one = builder.slice(x, {0, place, 0, 0}, {shape[0], place + 1, shape[2], shape[3]}, {1, 1, 1, 1}, "place");
+  const ValueId one = builder.slice(x, {0, place, 0, 0}, {shape[0], place + 1, shape[2], shape[3]},
+                                    {1, 1, 1, 1}, "place");
   return builder.reshape(one, {shape[0], shape[2], shape[3]}, "inputs");
 }
 
@@ -45,7 +48,8 @@ ValueId at_place(Builder& builder, ValueId x, int64_t place) {
 ValueId gate(Builder& builder, ValueId gates, int64_t index, std::string_view name) {
   const auto scope = builder.scope(name);
   const Shape shape = builder.shape(gates);
-  const ValueId one = builder.slice(gates, {0, index, 0}, {shape[0], index + 1, shape[2]}, {1, 1, 1}, "slice");
+  const ValueId one =
+      builder.slice(gates, {0, index, 0}, {shape[0], index + 1, shape[2]}, {1, 1, 1}, "slice");
   return builder.reshape(one, {shape[0], shape[2]}, "sum");
 }
 
@@ -57,11 +61,13 @@ ValueId opened(Builder& builder, ValueId gates, int64_t index, std::string_view 
 ValueId from_hidden(Builder& builder, ValueId hidden, const CellWeights& weights) {
   const ValueId product = builder.dot(hidden, weights.hidden, "bh,hgk->bgk", "hidden");
   const Shape shape = builder.shape(product);
-  return builder.add(product, builder.broadcast_leading(weights.hidden_bias, shape, "hidden_bias"), "from_hidden");
+  return builder.add(product, builder.broadcast_leading(weights.hidden_bias, shape, "hidden_bias"),
+                     "from_hidden");
 }
 
 /// inputs[B,4,H] are those of the place, bias added. i, f, g, o: c' = f c + i g, h' = o tanh(c').
-CellState lstm_cell(Builder& builder, ValueId inputs, const CellState& state, const CellWeights& weights) {
+CellState lstm_cell(Builder& builder, ValueId inputs, const CellState& state,
+                    const CellWeights& weights) {
   const ValueId gates = builder.add(inputs, from_hidden(builder, state.hidden, weights), "gates");
   const ValueId in = opened(builder, gates, 0, "i");
   const ValueId forget = opened(builder, gates, 1, "f");
@@ -76,13 +82,15 @@ CellState lstm_cell(Builder& builder, ValueId inputs, const CellState& state, co
 }
 
 /// inputs[B,3,H]. r, z, n: n = tanh(input n + r (hidden n)), h' = (1 - z) n + z h = n + z (h - n).
-CellState gru_cell(Builder& builder, ValueId inputs, const CellState& state, const CellWeights& weights) {
+CellState gru_cell(Builder& builder, ValueId inputs, const CellState& state,
+                   const CellWeights& weights) {
   const ValueId from = from_hidden(builder, state.hidden, weights);
   const ValueId gates = builder.add(inputs, from, "gates");
   const ValueId reset = opened(builder, gates, 0, "r");
   const ValueId update = opened(builder, gates, 1, "z");
   const ValueId remembered = builder.mul(reset, gate(builder, from, 2, "n_hidden"), "remembered");
-  const ValueId candidate = builder.unary("tanh", builder.add(gate(builder, inputs, 2, "n_input"), remembered, "n_sum"), "n");
+  const ValueId candidate = builder.unary(
+      "tanh", builder.add(gate(builder, inputs, 2, "n_input"), remembered, "n_sum"), "n");
   const ValueId difference = builder.sub(state.hidden, candidate, "difference");
   return {builder.add(candidate, builder.mul(update, difference, "step"), "hidden_state"), {}};
 }
@@ -94,9 +102,11 @@ ValueId recurrent_layer(LayerContext& context, ValueId x, int64_t width, int64_t
   Builder& builder = context.builder;
   const Shape shape = builder.shape(x);
   const CellWeights weights = cell_weights(builder, shape[2], width, gates);
-  const ValueId product = builder.dot(x, weights.input, "bte,egh->btgh", "input");  // of all places at once
+  const ValueId product =
+      builder.dot(x, weights.input, "bte,egh->btgh", "input");  // of all places at once
   const Shape inner = builder.shape(product);
-  const ValueId inputs = builder.add(product, builder.broadcast_leading(weights.input_bias, inner, "input_bias"), "from_input");
+  const ValueId inputs = builder.add(
+      product, builder.broadcast_leading(weights.input_bias, inner, "input_bias"), "from_input");
   const ValueId zero = builder.constant({DType::kF32, {shape[0], width}}, 0, "start");
   CellState state{zero, zero};
   std::vector<ValueId> found;
@@ -108,12 +118,14 @@ ValueId recurrent_layer(LayerContext& context, ValueId x, int64_t width, int64_t
   return builder.concat(found, 1, "rows");
 }
 
-ValueId recurrent_logits(LayerContext& context, ValueId tokens, const ModelConfig& config, int64_t gates, Cell cell) {
+ValueId recurrent_logits(LayerContext& context, ValueId tokens, const ModelConfig& config,
+                         int64_t gates, Cell cell) {
   ValueId x = embedding(context, tokens, config.vocabulary, config.embedding, "tokens");
   x = dropout(context, x, config.dropout, "dropout");
   for (int64_t layer = 0; layer < config.layers; ++layer) {
     const auto scope = context.builder.scope("rnn." + std::to_string(layer));
-    x = dropout(context, recurrent_layer(context, x, config.width, gates, cell), config.dropout, "dropout");
+    x = dropout(context, recurrent_layer(context, x, config.width, gates, cell), config.dropout,
+                "dropout");
   }
   return linear(context, x, config.vocabulary, "head");
 }

@@ -22,7 +22,8 @@ struct ModelKey {
 constexpr double kMost = 1 << 20;
 
 const ModelKey kContextKey = {"context", &ModelConfig::context, 1, kMost};
-const ModelKey kLayerKeys[] = {{"layers", &ModelConfig::layers, 1, 1000}, {"width", &ModelConfig::width, 1, kMost}};
+const ModelKey kLayerKeys[] = {{"layers", &ModelConfig::layers, 1, 1000},
+                               {"width", &ModelConfig::width, 1, kMost}};
 const ModelKey kDropoutKey = {"dropout", &ModelConfig::dropout, 0, 0.99};
 
 const ModelKey kFamilyKeys[] = {
@@ -53,22 +54,26 @@ std::vector<ModelKey> keys_of(const ModelFamily& family) {
 
 void read(ConfigTable& table, const ModelKey& key, ModelConfig& config) {
   if (const auto* whole = std::get_if<int64_t ModelConfig::*>(&key.member))
-    config.** whole = table.integer(key.name, config.**whole, static_cast<int64_t>(key.least), static_cast<int64_t>(key.most));
+    config.** whole = table.integer(key.name, config.**whole, static_cast<int64_t>(key.least),
+                                    static_cast<int64_t>(key.most));
   else if (const auto* number = std::get_if<double ModelConfig::*>(&key.member))
     config.** number = table.number(key.name, config.**number, key.least, key.most);
   else if (const auto* flag = std::get_if<bool ModelConfig::*>(&key.member))
     config.** flag = table.boolean(key.name, config.**flag);
 }
 
-/// A key that other families read is no slip of the pen. Takes a copy of the table: what it asks for does not become legal.
+/// A key that other families read is no slip of the pen. Takes a copy of the table: what it asks
+/// for does not become legal.
 void refuse_keys_of_others(ConfigTable table, const ModelFamily& family) {
   for (const ModelKey& key : kFamilyKeys) {
     if (reads(family, key.name) || !table.raw(key.name)) continue;
     std::vector<std::string> readers;
     for (const std::string& kind : family_names())
       if (reads(family_of(kind), key.name)) readers.push_back(kind);
-    throw UserError(table.file() + ": model." + key.name + " is no setting of a model of kind " + std::string(family.name),
-                    "it is one of " + join(readers, ", "), "remove it, or choose another model.kind", ExitCode::kBadConfig);
+    throw UserError(table.file() + ": model." + key.name + " is no setting of a model of kind " +
+                        std::string(family.name),
+                    "it is one of " + join(readers, ", "),
+                    "remove it, or choose another model.kind", ExitCode::kBadConfig);
   }
 }
 
@@ -97,12 +102,14 @@ Document settings_of(const ModelConfig& config) {
   settings["kind"] = config.kind;
   if (is_of_images(objective_of(config))) {
     settings["classes"] = config.classes;
-    settings["image"] = Document::List{config.image.channels, config.image.rows, config.image.columns};
+    settings["image"] =
+        Document::List{config.image.channels, config.image.rows, config.image.columns};
   } else {
     settings["vocabulary"] = config.vocabulary;
   }
   for (const ModelKey& key : keys_of(family_of(config.kind)))
-    settings[key.name] = std::visit([&](auto member) { return Document(whole.*member); }, key.member);
+    settings[key.name] =
+        std::visit([&](auto member) { return Document(whole.*member); }, key.member);
   return settings;
 }
 

@@ -25,7 +25,8 @@ std::string message_of(const std::string& text) {
 TEST(ReadModelConfig, ReadsTheKeysOfEachFamily) {
   const std::string common = "context = 8\nlayers = 3\nwidth = 30\ndropout = 0.5\n";
   for (const std::string kind : {"gpt", "mlp", "llama", "two_tower", "encoder_decoder"}) {
-    const ModelConfig config = read("[model]\nkind = \"" + kind + "\"\n" + common + (kind == "mlp" ? "" : "heads = 5\n"));
+    const ModelConfig config =
+        read("[model]\nkind = \"" + kind + "\"\n" + common + (kind == "mlp" ? "" : "heads = 5\n"));
     EXPECT_EQ(config.kind, kind);
     EXPECT_EQ(config.context, 8);
     EXPECT_EQ(config.layers, 3);
@@ -36,7 +37,8 @@ TEST(ReadModelConfig, ReadsTheKeysOfEachFamily) {
   }
   EXPECT_EQ(read("[model]\nkind = \"mlp\"\nembedding = 9\n").embedding, 9);
   EXPECT_TRUE(read("[model]\ntied = true\n").tied);
-  const ModelConfig llama = read("[model]\nkind = \"llama\"\nkv_heads = 2\nffn = 50\nrope_base = 500.0\n");
+  const ModelConfig llama =
+      read("[model]\nkind = \"llama\"\nkv_heads = 2\nffn = 50\nrope_base = 500.0\n");
   EXPECT_EQ(llama.kv_heads, 2);
   EXPECT_EQ(llama.ffn, 50);
   EXPECT_EQ(llama.rope_base, 500);
@@ -59,7 +61,8 @@ TEST(ReadModelConfig, AnUnknownKeyIsRefusedWithTheNearest) {
 TEST(ReadModelConfig, AnUnknownKindIsRefused) {
   EXPECT_EQ(message_of("[model]\nkind = \"rnn\"\n"),
             "train.toml: model.kind = \"rnn\" is not possible\n"
-            "  why: model.kind must be one of gpt, mlp, llama, two_tower, encoder_decoder, bert, lstm, gru, image_mlp, resnet, unet\n"
+            "  why: model.kind must be one of gpt, mlp, llama, two_tower, encoder_decoder, bert, "
+            "lstm, gru, image_mlp, resnet, unet\n"
             "  fix: set model.kind to such a value");
 }
 
@@ -114,9 +117,16 @@ TEST(ReadModelConfig, AnOddContextHasNoHalves) {
 
 TEST(SettingsOf, ListsTheKeysOfTheFamilyWithTheirDefaultsFilledIn) {
   // 8/3 of 20 is 53.3: the next multiple of 8 is 56.
-  EXPECT_EQ(to_json(settings_of({.kind = "llama", .vocabulary = 11, .context = 8, .layers = 3, .width = 20, .heads = 5, .dropout = 0.5})),
-            R"({"kind":"llama","vocabulary":11,"context":8,"layers":3,"width":20,"dropout":0.5,"heads":5,"kv_heads":5,"ffn":56,)"
-            R"("rope_base":10000.0})");
+  EXPECT_EQ(
+      to_json(settings_of({.kind = "llama",
+                           .vocabulary = 11,
+                           .context = 8,
+                           .layers = 3,
+                           .width = 20,
+                           .heads = 5,
+                           .dropout = 0.5})),
+      R"({"kind":"llama","vocabulary":11,"context":8,"layers":3,"width":20,"dropout":0.5,"heads":5,"kv_heads":5,"ffn":56,)"
+      R"("rope_base":10000.0})");
 }
 
 }  // namespace

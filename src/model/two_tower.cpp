@@ -1,5 +1,5 @@
-// Two transformers that do not see each other, one for each half of the context, and a layer that joins what they found: a program that is
-// no chain.
+// Two transformers that do not see each other, one for each half of the context, and a layer that
+// joins what they found: a program that is no chain.
 #include "base/error.h"
 #include "model/blocks.h"
 #include "model/families.h"
@@ -10,18 +10,21 @@ namespace {
 /// x[B,S,E] at its last place, [B,E].
 ValueId last_place(Builder& builder, ValueId x) {
   const Shape shape = builder.shape(x);
-  const ValueId last = builder.slice(x, {0, shape[1] - 1, 0}, {shape[0], shape[1], shape[2]}, {1, 1, 1}, "last");
+  const ValueId last =
+      builder.slice(x, {0, shape[1] - 1, 0}, {shape[0], shape[1], shape[2]}, {1, 1, 1}, "last");
   return builder.reshape(last, {shape[0], shape[2]}, "summary");
 }
 
 /// What a tower finds in columns [begin, end) of the context, [B,E].
-ValueId tower(LayerContext& context, ValueId tokens, int64_t begin, int64_t end, const ModelConfig& config, std::string_view name) {
+ValueId tower(LayerContext& context, ValueId tokens, int64_t begin, int64_t end,
+              const ModelConfig& config, std::string_view name) {
   Builder& builder = context.builder;
   const auto scope = builder.scope(name);
   const ValueId half = columns(builder, tokens, begin, end, "half");
   const ValueId rows = embedding(context, half, config.vocabulary, config.width, "tokens");
   const ValueId x = dropout(context, add_positions(context, rows), config.dropout, "dropout");
-  return last_place(builder, layer_norm(context, transformer_blocks(context, x, config, false), "norm"));
+  return last_place(builder,
+                    layer_norm(context, transformer_blocks(context, x, config, false), "norm"));
 }
 
 ValueId join(LayerContext& context, ValueId left, ValueId right, const ModelConfig& config) {

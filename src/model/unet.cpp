@@ -1,6 +1,7 @@
-// A class for each pixel: down to small pictures of many channels, and up again with what was seen at each size. Source: Ronneberger et
-// al., arXiv 1505.04597; with padding, so that the places stay, batch norm behind each convolution, and nearest places with a convolution
-// in place of the transposed one (Odena et al., Distill 2016).
+// A class for each pixel: down to small pictures of many channels, and up again with what was seen
+// at each size. Source: Ronneberger et al., arXiv 1505.04597; with padding, so that the places
+// stay, batch norm behind each convolution, and nearest places with a convolution in place of the
+// transposed one (Odena et al., Distill 2016).
 #include <string>
 #include <vector>
 
@@ -17,18 +18,21 @@ namespace {
 ValueId twice(LayerContext& context, ValueId x, int64_t channels, const std::string& name) {
   const auto scope = context.builder.scope(name);
   for (const std::string number : {"1", "2"}) {
-    x = batch_norm(context, square_convolution(context, x, channels, 3, 1, "conv" + number), "bn" + number);
+    x = batch_norm(context, square_convolution(context, x, channels, 3, 1, "conv" + number),
+                   "bn" + number);
     const auto inner = context.builder.scope("relu" + number);
     x = relu(context, x);
   }
   return x;
 }
 
-ValueId up(LayerContext& context, ValueId x, ValueId seen, int64_t channels, const std::string& name) {
+ValueId up(LayerContext& context, ValueId x, ValueId seen, int64_t channels,
+           const std::string& name) {
   Builder& builder = context.builder;
   const auto scope = builder.scope(name);
   const Shape shape = builder.shape(seen);
-  const ValueId large = resize(builder, x, {shape[2], shape[3]}, ResizeMode::kNearest, Corners::kHalfPixel, "resize");
+  const ValueId large =
+      resize(builder, x, {shape[2], shape[3]}, ResizeMode::kNearest, Corners::kHalfPixel, "resize");
   const ValueId narrow = square_convolution(context, large, channels, 3, 1, "up");
   return twice(context, builder.concat({seen, narrow}, 1, "both"), channels, "block");
 }
@@ -39,20 +43,24 @@ ValueId logits(LayerContext& context, ValueId images, const ModelConfig& config)
   int64_t channels = config.width;
   for (int64_t level = 0; level < config.layers; ++level, channels *= 2) {
     seen.push_back(twice(context, x, channels, "down." + std::to_string(level)));
-    x = max_pool(context.builder, seen.back(), {2, 2}, {}, "down." + std::to_string(level) + ".pool");
+    x = max_pool(context.builder, seen.back(), {2, 2}, {},
+                 "down." + std::to_string(level) + ".pool");
   }
   x = twice(context, x, channels, "bottom");
   for (int64_t level = config.layers - 1; level >= 0; --level) {
     channels /= 2;
-    x = up(context, x, seen[static_cast<size_t>(level)], channels, "up." + std::to_string(level));
+    x = up(context, x, seen[level], channels, "up." + std::to_string(level));
   }
-  return linear(context, context.builder.transpose(x, {0, 2, 3, 1}, "pixels"), config.classes, "head");
+  return linear(context, context.builder.transpose(x, {0, 2, 3, 1}, "pixels"), config.classes,
+                "head");
 }
 
 void check(const ModelConfig& config, const std::string& file) {
   if (config.layers <= 6) return;
-  throw UserError(file + ": model.layers = " + std::to_string(config.layers) + " are too many levels of a unet",
-                  "each level halves the picture and doubles the channels", "set model.layers to 6 or less", ExitCode::kBadConfig);
+  throw UserError(
+      file + ": model.layers = " + std::to_string(config.layers) + " are too many levels of a unet",
+      "each level halves the picture and doubles the channels", "set model.layers to 6 or less",
+      ExitCode::kBadConfig);
 }
 
 }  // namespace

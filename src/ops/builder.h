@@ -1,4 +1,5 @@
-// Writes ops into a graph: infers their types by the catalogue and names them by scope. Layers, gradients and optimizers all use it.
+// Writes ops into a graph: infers their types by the catalogue and names them by scope. Layers,
+// gradients and optimizers all use it.
 #pragma once
 
 #include <optional>
@@ -13,8 +14,8 @@ namespace tessera {
 
 /// Appends ops to a graph.
 ///
-///   names   scope + "." + the given name, or the operator's kind when none is given; made unique by _1, _2, ...
-///   throws  UserError (65) when operands do not fit
+///   names   scope + "." + the given name, or the operator's kind when none is given; made unique
+///   by _1, _2, ... throws  UserError (65) when operands do not fit
 class Builder {
  public:
   explicit Builder(Graph& graph, uint64_t seed = 0) : graph_(graph), seed_(seed) {}
@@ -49,66 +50,83 @@ class Builder {
   Role role() const { return role_; }
   const Origin& origin() const { return origin_; }
 
-  /// Any op of the catalogue, or of the graph's own operators. `name` is not yet scoped; "" for the kind.
-  std::vector<ValueId> op(std::string_view kind, std::vector<ValueId> inputs, Attributes attributes = {}, std::string_view name = {},
+  /// Any op of the catalogue, or of the graph's own operators. `name` is not yet scoped; "" for the
+  /// kind.
+  std::vector<ValueId> op(std::string_view kind, std::vector<ValueId> inputs,
+                          Attributes attributes = {}, std::string_view name = {},
                           std::vector<GraphPtr> regions = {});
-  ValueId op1(std::string_view kind, std::vector<ValueId> inputs, Attributes attributes = {}, std::string_view name = {});
+  ValueId op1(std::string_view kind, std::vector<ValueId> inputs, Attributes attributes = {},
+              std::string_view name = {});
 
   ValueId input(std::string_view name, const TensorType& type);
-  ValueId variable(std::string_view name, const TensorType& type, const Initializer& initializer, bool trainable = true);
+  ValueId variable(std::string_view name, const TensorType& type, const Initializer& initializer,
+                   bool trainable = true);
 
   // The primitives. Element-wise ops take equal shapes: broadcasting is an op of its own.
-  ValueId dot(ValueId a, ValueId b, std::string_view spec, std::string_view name = {});  // einsum "bse,ehd->bshd"
+  ValueId dot(ValueId a, ValueId b, std::string_view spec,
+              std::string_view name = {});  // einsum "bse,ehd->bshd"
   ValueId add(ValueId a, ValueId b, std::string_view name = {});
   ValueId sub(ValueId a, ValueId b, std::string_view name = {});
   ValueId mul(ValueId a, ValueId b, std::string_view name = {});
   ValueId div(ValueId a, ValueId b, std::string_view name = {});
   ValueId maximum(ValueId a, ValueId b, std::string_view name = {});
   ValueId minimum(ValueId a, ValueId b, std::string_view name = {});
-  ValueId unary(std::string_view kind, ValueId x, std::string_view name = {});  // "exp", "neg", "tanh", ...
+  ValueId unary(std::string_view kind, ValueId x,
+                std::string_view name = {});  // "exp", "neg", "tanh", ...
   ValueId add_scalar(ValueId x, double c, std::string_view name = {});
   ValueId mul_scalar(ValueId x, double c, std::string_view name = {});
   ValueId max_scalar(ValueId x, double c, std::string_view name = {});
   ValueId min_scalar(ValueId x, double c, std::string_view name = {});
   ValueId pow_scalar(ValueId x, double c, std::string_view name = {});
-  ValueId compare(std::string_view relation, ValueId a, ValueId b, std::string_view name = {});  // "eq" "ne" "lt" "le" "gt" "ge"
+  ValueId compare(std::string_view relation, ValueId a, ValueId b,
+                  std::string_view name = {});  // "eq" "ne" "lt" "le" "gt" "ge"
   ValueId select(ValueId condition, ValueId a, ValueId b, std::string_view name = {});
   ValueId cast(ValueId x, DType dtype, std::string_view name = {});
   ValueId constant(const TensorType& type, double value, std::string_view name = {});
   ValueId iota(const TensorType& type, int dim, std::string_view name = {});
   /// Dim i of x becomes dim dims[i] of the result; an extent of 1 may grow.
-  ValueId broadcast(ValueId x, const Shape& shape, const std::vector<int64_t>& dims, std::string_view name = {});
+  ValueId broadcast(ValueId x, const Shape& shape, const std::vector<int64_t>& dims,
+                    std::string_view name = {});
   /// x, or its broadcast over the leading dims that it lacks, as numpy does.
   ValueId broadcast_leading(ValueId x, const Shape& shape, std::string_view name = {});
   ValueId reshape(ValueId x, const Shape& shape, std::string_view name = {});
   ValueId transpose(ValueId x, const std::vector<int64_t>& permutation, std::string_view name = {});
-  ValueId slice(ValueId x, const std::vector<int64_t>& start, const std::vector<int64_t>& limit, const std::vector<int64_t>& stride,
-                std::string_view name = {});
-  ValueId pad(ValueId x, const std::vector<int64_t>& low, const Shape& shape, double value, std::string_view name = {});
+  ValueId slice(ValueId x, const std::vector<int64_t>& start, const std::vector<int64_t>& limit,
+                const std::vector<int64_t>& stride, std::string_view name = {});
+  ValueId pad(ValueId x, const std::vector<int64_t>& low, const Shape& shape, double value,
+              std::string_view name = {});
   ValueId concat(const std::vector<ValueId>& parts, int dim, std::string_view name = {});
   /// The reduced dims vanish.
-  ValueId reduce(ReduceOp op, ValueId x, const std::vector<int64_t>& dims, std::string_view name = {});
+  ValueId reduce(ReduceOp op, ValueId x, const std::vector<int64_t>& dims,
+                 std::string_view name = {});
   ValueId reduce_sum(ValueId x, const std::vector<int64_t>& dims, std::string_view name = {}) {
     return reduce(ReduceOp::kSum, x, dims, name);
   }
-  ValueId gather(ValueId table, ValueId ids, std::string_view name = {});                       // rows of dim 0; out of range: zeros
-  ValueId scatter_add(ValueId ids, ValueId updates, int64_t rows, std::string_view name = {});  // [rows, ...]; out of range: dropped
-  /// The window of `sizes` that begins at the i32[] starts[k] in dims[k], all of the other dims; outside x: zeros.
-  ValueId dynamic_slice(ValueId x, const std::vector<ValueId>& starts, const std::vector<int64_t>& dims, const std::vector<int64_t>& sizes,
+  ValueId gather(ValueId table, ValueId ids,
+                 std::string_view name = {});  // rows of dim 0; out of range: zeros
+  ValueId scatter_add(ValueId ids, ValueId updates, int64_t rows,
+                      std::string_view name = {});  // [rows, ...]; out of range: dropped
+  /// The window of `sizes` that begins at the i32[] starts[k] in dims[k], all of the other dims;
+  /// outside x: zeros.
+  ValueId dynamic_slice(ValueId x, const std::vector<ValueId>& starts,
+                        const std::vector<int64_t>& dims, const std::vector<int64_t>& sizes,
                         std::string_view name = {});
   /// x with `update` written at the i32[] starts[k] in dims[k]; what falls outside x is dropped.
-  ValueId dynamic_update(ValueId x, ValueId update, const std::vector<ValueId>& starts, const std::vector<int64_t>& dims,
-                         std::string_view name = {});
-  /// Uniform in [0,1) of the given shape; the key is the seed and the op's name, the counter the step and the logical index.
-  /// In a region of a loop the trip is part of the counter, too: each trip draws other numbers.
-  ValueId random_uniform(ValueId step, const Shape& shape, std::string_view name = {}, std::optional<ValueId> trip = {});
+  ValueId dynamic_update(ValueId x, ValueId update, const std::vector<ValueId>& starts,
+                         const std::vector<int64_t>& dims, std::string_view name = {});
+  /// Uniform in [0,1) of the given shape; the key is the seed and the op's name, the counter the
+  /// step and the logical index. In a region of a loop the trip is part of the counter, too: each
+  /// trip draws other numbers.
+  ValueId random_uniform(ValueId step, const Shape& shape, std::string_view name = {},
+                         std::optional<ValueId> trip = {});
   ValueId stop_gradient(ValueId x, std::string_view name = {});
   struct Attention {
     ValueId out;
     ValueId log_sum_exp;
   };
   /// q[B,S,H,D], k[B,T,H,D], v[B,T,H,D].
-  Attention attention(ValueId q, ValueId k, ValueId v, bool causal, double scale, std::string_view name = {});
+  Attention attention(ValueId q, ValueId k, ValueId v, bool causal, double scale,
+                      std::string_view name = {});
 
  private:
   Graph& graph_;

@@ -2,8 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include "base/error_testing.h"
 #include "base/random.h"
+#include "base/testing/error.h"
 
 namespace tessera {
 namespace {
@@ -52,7 +52,8 @@ TEST(Builder, RefusesOperandsOfDifferentShapes) {
   EXPECT_EQ(message_of(ExitCode::kBadData, [&] { builder.add(a, b, "sum"); }),
             "add 'blocks.0.sum': a f32[8,16] does not fit b f32[4,16]\n"
             "  why: add works element by element on operands of one type and shape\n"
-            "  fix: broadcast or reshape the operand that is smaller, or check the layer that produces it");
+            "  fix: broadcast or reshape the operand that is smaller, or check the layer that "
+            "produces it");
   EXPECT_TRUE(graph.ops().empty());
 }
 
@@ -87,10 +88,12 @@ TEST(Builder, RefusesAWrongNumberOfOperands) {
 TEST(Builder, RefusesRandomBeginningsOfIntegers) {
   Graph graph;
   Builder builder(graph);
-  EXPECT_EQ(message_of(ExitCode::kBadData, [&] { builder.variable("count", {DType::kI32, {}}, Initializer::uniform(0, 9)); }),
-            "variable 'count': uniform(0.0, 9.0) cannot fill i32[]\n"
-            "  why: random numbers are f32\n"
-            "  fix: begin it with a constant, or make it f32");
+  EXPECT_EQ(
+      message_of(ExitCode::kBadData,
+                 [&] { builder.variable("count", {DType::kI32, {}}, Initializer::uniform(0, 9)); }),
+      "variable 'count': uniform(0.0, 9.0) cannot fill i32[]\n"
+      "  why: random numbers are f32\n"
+      "  fix: begin it with a constant, or make it f32");
 }
 
 TEST(Builder, BroadcastsOverTheLeadingDimsThatAreMissing) {
@@ -99,7 +102,8 @@ TEST(Builder, BroadcastsOverTheLeadingDimsThatAreMissing) {
   const ValueId bias = builder.input("bias", {kF32, {4}});
   EXPECT_EQ(builder.broadcast_leading(bias, {4}), bias);
   const ValueId wide = builder.broadcast_leading(bias, {2, 3, 4});
-  EXPECT_EQ(to_text(graph, graph.value(wide).producer), "broadcast = broadcast(bias) {dims=[2], shape=[2, 3, 4]}: f32[2,3,4]");
+  EXPECT_EQ(to_text(graph, graph.value(wide).producer),
+            "broadcast = broadcast(bias) {dims=[2], shape=[2, 3, 4]}: f32[2,3,4]");
   EXPECT_EQ(message_of(ExitCode::kBadData, [&] { builder.broadcast_leading(wide, {4}, "narrow"); }),
             "broadcast 'narrow': x f32[2,3,4] has more dims than [4]\n"
             "  why: broadcasting over leading dims adds dims and drops none\n"
@@ -111,8 +115,11 @@ TEST(Builder, KeysRandomOpsByTheSeedAndTheirNames) {
   Builder builder(graph, 7);
   const ValueId step = builder.input("step", {DType::kI32, {}});
   const auto scope = builder.scope("drop");
-  const ValueId first = builder.random_uniform(step, {3}), second = builder.random_uniform(step, {3});
-  const auto key_of = [&](ValueId value) { return graph.op(graph.value(value).producer).attributes.integer("key"); };
+  const ValueId first = builder.random_uniform(step, {3}),
+                second = builder.random_uniform(step, {3});
+  const auto key_of = [&](ValueId value) {
+    return graph.op(graph.value(value).producer).attributes.integer("key");
+  };
   EXPECT_EQ(key_of(first), static_cast<int64_t>(random_key(7, "drop.random_uniform")));
   EXPECT_EQ(key_of(second), static_cast<int64_t>(random_key(7, "drop.random_uniform_1")));
 }
@@ -120,7 +127,8 @@ TEST(Builder, KeysRandomOpsByTheSeedAndTheirNames) {
 TEST(Builder, WritesTheAttributesOfEveryPrimitive) {
   Graph graph;
   Builder builder(graph);
-  const ValueId x = builder.input("x", {kF32, {2, 3}}), ids = builder.input("ids", {DType::kI32, {4}});
+  const ValueId x = builder.input("x", {kF32, {2, 3}}),
+                ids = builder.input("ids", {DType::kI32, {4}});
   builder.dot(x, x, "mk,nk->mn");
   builder.compare("lt", x, x);
   builder.cast(x, DType::kI32);
@@ -156,7 +164,8 @@ TEST(Builder, WritesTheAttributesOfEveryPrimitive) {
 TEST(Builder, NamesBothResultsOfAttention) {
   Graph graph;
   Builder builder(graph);
-  const ValueId q = builder.input("q", {kF32, {1, 2, 3, 4}}), k = builder.input("k", {kF32, {1, 5, 3, 4}});
+  const ValueId q = builder.input("q", {kF32, {1, 2, 3, 4}}),
+                k = builder.input("k", {kF32, {1, 5, 3, 4}});
   const Builder::Attention result = builder.attention(q, k, k, true, 0.5, "attn");
   EXPECT_EQ(graph.value(result.out).name, "attn");
   EXPECT_EQ(graph.value(result.log_sum_exp).name, "attn:1");

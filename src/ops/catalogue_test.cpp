@@ -11,7 +11,8 @@ namespace {
 
 TEST(Catalogue, HasEveryKindOnce) {
   const std::vector<std::string> names = split_text(
-      "neg abs exp log sqrt rsqrt tanh logistic erf sin cos floor ceil round log1p expm1 square sign "
+      "neg abs exp log sqrt rsqrt tanh logistic erf sin cos floor ceil round log1p expm1 square "
+      "sign "
       "add_scalar mul_scalar max_scalar min_scalar pow_scalar "
       "add sub mul div max min pow floordiv mod and or xor shift_left shift_right "
       "compare not select cast stop_gradient "
@@ -34,13 +35,15 @@ TEST(Catalogue, HasEveryKindOnce) {
 
 TEST(Catalogue, DefinesEveryOperatorWhole) {
   for (const Operator* op : all_operators()) {
-    EXPECT_TRUE(op->infer && op->rule && op->work && op->kernel && op->reference && op->tolerance) << op->name;
+    EXPECT_TRUE(op->infer && op->rule && op->work && op->kernel && op->reference && op->tolerance)
+        << op->name;
     EXPECT_EQ(&find_operator(op->name), op);
   }
 }
 
 TEST(Catalogue, LetsNoGradientThroughWhatIsFlatOrStopped) {
-  for (std::string_view name : {"floor", "sign", "compare", "not", "stop_gradient", "constant", "iota", "random_uniform", "and", "mod"})
+  for (std::string_view name : {"floor", "sign", "compare", "not", "stop_gradient", "constant",
+                                "iota", "random_uniform", "and", "mod"})
     EXPECT_EQ(find_operator(name).gradient, nullptr) << name;
 }
 
@@ -49,9 +52,10 @@ TEST(Catalogue, NamesTheNearestOperator) {
     find_operator("logistik");
     FAIL() << "'logistik' was found";
   } catch (const UserError& error) {
-    EXPECT_EQ(std::string(error.what()), "'logistik' is not an operator\n  why: the catalogue has " +
-                                             std::to_string(all_operators().size()) +
-                                             " operators, none of this name\n  fix: did you mean 'logistic'?");
+    EXPECT_EQ(std::string(error.what()),
+              "'logistik' is not an operator\n  why: the catalogue has " +
+                  std::to_string(all_operators().size()) +
+                  " operators, none of this name\n  fix: did you mean 'logistic'?");
     EXPECT_EQ(error.exit_code(), ExitCode::kBadData);
   }
 }

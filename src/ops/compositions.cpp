@@ -11,9 +11,10 @@ ValueId where(Builder& builder, ValueId condition, ValueId a, ValueId b, std::st
 
 ValueId clamp(Builder& builder, ValueId x, double low, double high, std::string_view name) {
   if (!(low <= high))
-    throw UserError("clamp '" + builder.path(name.empty() ? "clamp" : name) + "': low " + to_text(Attribute(low)) +
-                        " is not at most high " + to_text(Attribute(high)),
-                    "no number lies between them", "exchange the two, or correct them", ExitCode::kBadData);
+    throw UserError(
+        "clamp '" + builder.path(name.empty() ? "clamp" : name) + "': low " +
+            to_text(Attribute(low)) + " is not at most high " + to_text(Attribute(high)),
+        "no number lies between them", "exchange the two, or correct them", ExitCode::kBadData);
   return builder.min_scalar(builder.max_scalar(x, low), high, name);
 }
 
@@ -39,12 +40,14 @@ ValueId is_finite(Builder& builder, ValueId x, std::string_view name) {
 }
 
 Ordered sort(Builder& builder, ValueId x, int dim, bool descending, std::string_view name) {
-  const std::vector<ValueId> results = builder.op("sort", {x}, {{"dim", int64_t{dim}}, {"descending", descending}}, name);
+  const std::vector<ValueId> results =
+      builder.op("sort", {x}, {{"dim", int64_t{dim}}, {"descending", descending}}, name);
   return {results.at(0), results.at(1)};
 }
 
 Ordered top_k(Builder& builder, ValueId x, int dim, int64_t k, std::string_view name) {
-  const std::vector<ValueId> results = builder.op("top_k", {x}, {{"dim", int64_t{dim}}, {"k", k}}, name);
+  const std::vector<ValueId> results =
+      builder.op("top_k", {x}, {{"dim", int64_t{dim}}, {"k", k}}, name);
   return {results.at(0), results.at(1)};
 }
 

@@ -1,4 +1,5 @@
-// Functions that models ask for by name and that are a few ops of the catalogue: each op brings its gradient and its sharding rule.
+// Functions that models ask for by name and that are a few ops of the catalogue: each op brings its
+// gradient and its sharding rule.
 #pragma once
 
 #include <string_view>
@@ -7,14 +8,18 @@
 
 namespace tessera {
 
-/// a where the condition holds, else b. A condition with fewer dims than a is broadcast over the leading ones.
-ValueId where(Builder& builder, ValueId condition, ValueId a, ValueId b, std::string_view name = {});
+/// a where the condition holds, else b. A condition with fewer dims than a is broadcast over the
+/// leading ones.
+ValueId where(Builder& builder, ValueId condition, ValueId a, ValueId b,
+              std::string_view name = {});
 
-/// x, at least `low` and at most `high`. The gradient goes through where x lies between them or on them.
+/// x, at least `low` and at most `high`. The gradient goes through where x lies between them or on
+/// them.
 ///   requires  low <= high; throws UserError (65) else
 ValueId clamp(Builder& builder, ValueId x, double low, double high, std::string_view name = {});
 
-/// f32 [.., classes] of ids i32[..]: 1 at the id, 0 elsewhere; a row of zeros for an id outside. Every dim may be divided.
+/// f32 [.., classes] of ids i32[..]: 1 at the id, 0 elsewhere; a row of zeros for an id outside.
+/// Every dim may be divided.
 ValueId one_hot(Builder& builder, ValueId ids, int64_t classes, std::string_view name = {});
 
 /// bool in the shape of x f32.

@@ -21,50 +21,66 @@ std::string operand(std::string_view letter, const TensorType& type) {
 
 }  // namespace
 
-void refuse(std::string_view kind, const OpView& op, const std::string& what, const std::string& why, const std::string& fix) {
-  throw UserError(std::string(kind) + " '" + std::string(op.name) + "': " + what, why, fix, ExitCode::kBadData);
+void refuse(std::string_view kind, const OpView& op, const std::string& what,
+            const std::string& why, const std::string& fix) {
+  throw UserError(std::string(kind) + " '" + std::string(op.name) + "': " + what, why, fix,
+                  ExitCode::kBadData);
 }
 
 void expect_operands(std::string_view kind, const OpView& op, int count) {
   const auto given = static_cast<int>(op.inputs.size());
   if (given == count) return;
-  refuse(kind, op, std::to_string(given) + (given == 1 ? " operand" : " operands") + " given: " + types_of(op),
-         std::string(kind) + " takes " + std::to_string(count), "give exactly " + std::to_string(count));
+  refuse(
+      kind, op,
+      std::to_string(given) + (given == 1 ? " operand" : " operands") + " given: " + types_of(op),
+      std::string(kind) + " takes " + std::to_string(count),
+      "give exactly " + std::to_string(count));
 }
 
-void expect_dtype(std::string_view kind, const OpView& op, int input, std::string_view letter, const std::vector<DType>& allowed) {
-  const TensorType& type = op.inputs[static_cast<size_t>(input)];
+void expect_dtype(std::string_view kind, const OpView& op, int input, std::string_view letter,
+                  const std::vector<DType>& allowed) {
+  const TensorType& type = op.inputs[input];
   if (std::find(allowed.begin(), allowed.end(), type.dtype) != allowed.end()) return;
   std::vector<std::string> names;
   for (DType dtype : allowed) names.emplace_back(to_text(dtype));
   refuse(kind, op, operand(letter, type) + " has an element type that does not fit",
-         std::string(kind) + " takes " + join(names, " or ") + " for " + std::string(letter), "cast the operand first");
+         std::string(kind) + " takes " + join(names, " or ") + " for " + std::string(letter),
+         "cast the operand first");
 }
 
-void expect_equal_types(std::string_view kind, const OpView& op, int a, std::string_view letter_a, int b, std::string_view letter_b) {
-  const TensorType& type_a = op.inputs[static_cast<size_t>(a)];
-  const TensorType& type_b = op.inputs[static_cast<size_t>(b)];
+void expect_equal_types(std::string_view kind, const OpView& op, int a, std::string_view letter_a,
+                        int b, std::string_view letter_b) {
+  const TensorType& type_a = op.inputs[a];
+  const TensorType& type_b = op.inputs[b];
   if (type_a == type_b) return;
-  refuse(kind, op, operand(letter_a, type_a) + " does not fit " + operand(letter_b, type_b),
-         std::string(kind) + " works element by element on operands of one type and shape",
-         type_a.dtype == type_b.dtype ? "broadcast or reshape the operand that is smaller, or check the layer that produces it"
-                                      : "cast one of them to the element type of the other");
+  refuse(
+      kind, op, operand(letter_a, type_a) + " does not fit " + operand(letter_b, type_b),
+      std::string(kind) + " works element by element on operands of one type and shape",
+      type_a.dtype == type_b.dtype
+          ? "broadcast or reshape the operand that is smaller, or check the layer that produces it"
+          : "cast one of them to the element type of the other");
 }
 
 Shape shape_attribute(std::string_view kind, const OpView& op, std::string_view attribute) {
   const std::vector<int64_t>& extents = op.attributes.integers(attribute);
-  const bool fits = extents.size() <= kMaxRank && std::all_of(extents.begin(), extents.end(), [](int64_t extent) { return extent >= 0; });
+  const bool fits =
+      extents.size() <= kMaxRank &&
+      std::all_of(extents.begin(), extents.end(), [](int64_t extent) { return extent >= 0; });
   if (!fits)
     refuse(kind, op, std::string(attribute) + " " + to_text(Attribute(extents)) + " is not a shape",
-           "a shape has at most " + std::to_string(kMaxRank) + " extents, none below 0", "correct the extents");
+           "a shape has at most " + std::to_string(kMaxRank) + " extents, none below 0",
+           "correct the extents");
   return Shape(std::span<const int64_t>(extents));
 }
 
 int dim_attribute(std::string_view kind, const OpView& op, int rank, std::string_view attribute) {
   const int64_t dim = op.attributes.integer(attribute);
   if (dim < 0 || dim >= rank)
-    refuse(kind, op, std::string(attribute) + " " + std::to_string(dim) + " is not a dim of a tensor of rank " + std::to_string(rank),
-           "dims count from 0, the outermost", rank == 0 ? "give it a tensor that has a dim" : "use 0 to " + std::to_string(rank - 1));
+    refuse(kind, op,
+           std::string(attribute) + " " + std::to_string(dim) +
+               " is not a dim of a tensor of rank " + std::to_string(rank),
+           "dims count from 0, the outermost",
+           rank == 0 ? "give it a tensor that has a dim" : "use 0 to " + std::to_string(rank - 1));
   return static_cast<int>(dim);
 }
 
@@ -72,14 +88,17 @@ DType dtype_attribute(std::string_view kind, const OpView& op) {
   const std::string& text = op.attributes.text("dtype");
   for (DType dtype : {DType::kF32, DType::kI32, DType::kBool})
     if (text == to_text(dtype)) return dtype;
-  refuse(kind, op, "'" + text + "' is not an element type", "tensors hold f32, i32 or bool", "use one of these");
+  refuse(kind, op, "'" + text + "' is not an element type", "tensors hold f32, i32 or bool",
+         "use one of these");
 }
 
-KernelCall kernel_call(std::string kernel, std::vector<LocalInt> ints, std::vector<double> reals, std::string text) {
+KernelCall kernel_call(std::string kernel, std::vector<LocalInt> ints, std::vector<double> reals,
+                       std::string text) {
   return {std::move(kernel), std::move(ints), std::move(reals), std::move(text)};
 }
 
-int add_factor(ShardingRule& rule, std::string name, int64_t extent, FactorKind kind, ReduceOp reduce) {
+int add_factor(ShardingRule& rule, std::string name, int64_t extent, FactorKind kind,
+               ReduceOp reduce) {
   rule.factors.push_back({std::move(name), extent, kind, reduce});
   return static_cast<int>(rule.factors.size()) - 1;
 }
@@ -87,13 +106,15 @@ int add_factor(ShardingRule& rule, std::string name, int64_t extent, FactorKind 
 OperandFactors add_factors(ShardingRule& rule, const Shape& shape, std::string_view prefix) {
   OperandFactors operand_factors;
   for (int d = 0; d < shape.size(); ++d)
-    operand_factors.push_back({add_factor(rule, std::string(prefix) + std::to_string(d), shape[d]), 1});
+    operand_factors.push_back(
+        {add_factor(rule, std::string(prefix) + std::to_string(d), shape[d]), 1});
   return operand_factors;
 }
 
 ShardingRule elementwise_rule(const OpView& op, LinearSets linear) {
   ShardingRule rule;
-  const OperandFactors factors = add_factors(rule, op.inputs.empty() ? op.outputs.at(0).shape : op.inputs[0].shape);
+  const OperandFactors factors =
+      add_factors(rule, op.inputs.empty() ? op.outputs.at(0).shape : op.inputs[0].shape);
   rule.inputs.assign(op.inputs.size(), factors);
   rule.outputs.assign(op.outputs.size(), factors);
   rule.linear = std::move(linear);
@@ -108,18 +129,20 @@ Bytes operand_bytes(const OpView& op) {
 }
 
 Work elementwise_work(const OpView& op, double flops_per_element) {
-  return {Flops(flops_per_element * static_cast<double>(element_count(op.outputs.at(0).shape))), operand_bytes(op)};
+  return {Flops(flops_per_element * static_cast<double>(element_count(op.outputs.at(0).shape))),
+          operand_bytes(op)};
 }
 
 std::vector<double> exact(const ReferenceCall& call, int output) {
-  return std::vector<double>(call.outputs[static_cast<size_t>(output)].values.size(), 0.0);
+  return std::vector<double>(call.outputs[output].values.size(), 0.0);
 }
 
 double rounding_error(double value, double roundings) {
   // An infinity or a NaN is what it is: f32 makes the same.
   if (roundings == 0 || !std::isfinite(value)) return 0;
   // What f32 cannot hold becomes an infinity there.
-  if (std::abs(value) * (1 + roundings * kUnitRoundoff) > std::numeric_limits<float>::max()) return std::numeric_limits<double>::infinity();
+  if (std::abs(value) * (1 + roundings * kUnitRoundoff) > std::numeric_limits<float>::max())
+    return std::numeric_limits<double>::infinity();
   return roundings * (std::abs(value) * kUnitRoundoff + kSmallestNormal);
 }
 
@@ -129,27 +152,14 @@ double integer_roundings(double value) {
 
 std::vector<double> rounded(const ReferenceCall& call, int output, double roundings) {
   std::vector<double> errors;
-  for (double value : call.outputs[static_cast<size_t>(output)].values) errors.push_back(rounding_error(value, roundings));
+  for (double value : call.outputs[output].values)
+    errors.push_back(rounding_error(value, roundings));
   return errors;
 }
 
 double summation_error(double terms, double absolute_sum) {
   const double share = terms * kUnitRoundoff;
   return absolute_sum * share / (1 - share) + terms * kSmallestNormal;
-}
-
-bool next_index(Dims& index, const Shape& shape) {
-  for (int d = shape.size() - 1; d >= 0; --d) {
-    if (++index[d] < shape[d]) return true;
-    index[d] = 0;
-  }
-  return false;
-}
-
-int64_t flat_index(const Dims& index, const Shape& shape) {
-  int64_t flat = 0;
-  for (int d = 0; d < shape.size(); ++d) flat = flat * shape[d] + index[d];
-  return flat;
 }
 
 }  // namespace tessera::detail

@@ -1,4 +1,5 @@
-// What definitions of operators share, built-in families and users' own alike: refusals, common sharding rules, work and tolerances.
+// What definitions of operators share, built-in families and users' own alike: refusals, common
+// sharding rules, work and tolerances.
 #pragma once
 
 #include <cstdint>
@@ -11,43 +12,53 @@
 
 namespace tessera::detail {
 
-using Gradients = std::vector<std::optional<ValueId>>;  // by input, as Operator::gradient gives them
-using LinearSets = std::vector<std::vector<int>>;       // as ShardingRule::linear
+using Gradients =
+    std::vector<std::optional<ValueId>>;           // by input, as Operator::gradient gives them
+using LinearSets = std::vector<std::vector<int>>;  // as ShardingRule::linear
 
 /// Throws UserError (65) whose first line is "KIND 'NAME': WHAT".
-[[noreturn]] void refuse(std::string_view kind, const OpView& op, const std::string& what, const std::string& why, const std::string& fix);
+[[noreturn]] void refuse(std::string_view kind, const OpView& op, const std::string& what,
+                         const std::string& why, const std::string& fix);
 
 /// Refuses an op that has not `count` operands.
 void expect_operands(std::string_view kind, const OpView& op, int count);
 
-/// Refuses operand `input` unless its element type is one of `allowed`. `letter` is what messages call it: "a", "x", "table".
-void expect_dtype(std::string_view kind, const OpView& op, int input, std::string_view letter, const std::vector<DType>& allowed);
+/// Refuses operand `input` unless its element type is one of `allowed`. `letter` is what messages
+/// call it: "a", "x", "table".
+void expect_dtype(std::string_view kind, const OpView& op, int input, std::string_view letter,
+                  const std::vector<DType>& allowed);
 
 /// Refuses operands whose types differ: "add 'sum': a f32[8,16] does not fit b f32[4,16]".
-void expect_equal_types(std::string_view kind, const OpView& op, int a, std::string_view letter_a, int b, std::string_view letter_b);
+void expect_equal_types(std::string_view kind, const OpView& op, int a, std::string_view letter_a,
+                        int b, std::string_view letter_b);
 
 /// The attribute as a shape; refuses negative extents and more than kMaxRank of them.
-Shape shape_attribute(std::string_view kind, const OpView& op, std::string_view attribute = "shape");
+Shape shape_attribute(std::string_view kind, const OpView& op,
+                      std::string_view attribute = "shape");
 
 /// The attribute as an index of one of `rank` dims; refuses others.
-int dim_attribute(std::string_view kind, const OpView& op, int rank, std::string_view attribute = "dim");
+int dim_attribute(std::string_view kind, const OpView& op, int rank,
+                  std::string_view attribute = "dim");
 
 /// The attribute "dtype"; refuses what names no element type.
 DType dtype_attribute(std::string_view kind, const OpView& op);
 
 /// A kernel call of which most parts are empty.
-KernelCall kernel_call(std::string kernel, std::vector<LocalInt> ints = {}, std::vector<double> reals = {}, std::string text = {});
+KernelCall kernel_call(std::string kernel, std::vector<LocalInt> ints = {},
+                       std::vector<double> reals = {}, std::string text = {});
 
 // Sharding rules.
 
 /// Appends a factor and returns its index.
-int add_factor(ShardingRule& rule, std::string name, int64_t extent, FactorKind kind = FactorKind::kParallel,
-               ReduceOp reduce = ReduceOp::kSum);
+int add_factor(ShardingRule& rule, std::string name, int64_t extent,
+               FactorKind kind = FactorKind::kParallel, ReduceOp reduce = ReduceOp::kSum);
 
-/// Appends one parallel factor for each dim of `shape`, named prefix0, prefix1, ..., and returns them as the factors of an operand.
+/// Appends one parallel factor for each dim of `shape`, named prefix0, prefix1, ..., and returns
+/// them as the factors of an operand.
 OperandFactors add_factors(ShardingRule& rule, const Shape& shape, std::string_view prefix = "d");
 
-/// The rule of element-wise ops: all operands share one parallel factor per dim, d0, d1, ...; every result too.
+/// The rule of element-wise ops: all operands share one parallel factor per dim, d0, d1, ...; every
+/// result too.
 ShardingRule elementwise_rule(const OpView& op, LinearSets linear);
 
 // Work.
@@ -74,8 +85,10 @@ inline constexpr double kSmallestNormal = 0x1p-126;
 // Roundings of f32 that a result may have seen.
 inline constexpr double kExact = 0;
 inline constexpr double kOneRounding = 1;
-inline constexpr double kFewRoundings = 4;      // such as a division by an approximate reciprocal, refined
-inline constexpr double kLibraryRoundings = 8;  // four units in the last place: what vector libraries of mathematics promise
+inline constexpr double kFewRoundings =
+    4;  // such as a division by an approximate reciprocal, refined
+inline constexpr double kLibraryRoundings =
+    8;  // four units in the last place: what vector libraries of mathematics promise
 
 /// Zeros: the result is exact.
 std::vector<double> exact(const ReferenceCall& call, int output);
@@ -89,16 +102,9 @@ double rounding_error(double value, double roundings);
 /// rounding_error of every element of a result.
 std::vector<double> rounded(const ReferenceCall& call, int output, double roundings);
 
-/// What a sum of `terms` products or numbers in any order may be off by, when their absolute values add up to `absolute_sum`:
-/// n u / (1 - n u) times it. Source: Higham, Accuracy and Stability of Numerical Algorithms, section 3.1.
+/// What a sum of `terms` products or numbers in any order may be off by, when their absolute values
+/// add up to `absolute_sum`: n u / (1 - n u) times it. Source: Higham, Accuracy and Stability of
+/// Numerical Algorithms, section 3.1.
 double summation_error(double terms, double absolute_sum);
-
-// Indices.
-
-/// Steps to the next index in row-major order; false (and all zeros) after the last.  requires  a shape that is not empty
-bool next_index(Dims& index, const Shape& shape);
-
-/// Position of an index in row-major order.
-int64_t flat_index(const Dims& index, const Shape& shape);
 
 }  // namespace tessera::detail

@@ -11,7 +11,8 @@ namespace {
 TEST(Tolerance, OfOneRoundingIsHalfAUnitInTheLastPlace) {
   // The largest error of rounding a number just above 1 is 2^-24.
   const double between = 1 + 0x1p-24;
-  EXPECT_LE(std::abs(static_cast<double>(static_cast<float>(between)) - between), rounding_error(between, 1));
+  EXPECT_LE(std::abs(static_cast<double>(static_cast<float>(between)) - between),
+            rounding_error(between, 1));
   EXPECT_EQ(rounding_error(-8, 1), 8 * 0x1p-24);
   EXPECT_EQ(rounding_error(8, 3), 3 * 8 * 0x1p-24);
 }
@@ -55,16 +56,16 @@ TEST(Index, StepsInRowMajorOrder) {
   Dims index{0, 0, 0};
   int64_t flat = 0;
   do {
-    EXPECT_EQ(flat_index(index, shape), flat++);
-  } while (next_index(index, shape));
+    EXPECT_EQ(row_major_index(index, shape), flat++);
+  } while (advance_index(index, shape));
   EXPECT_EQ(flat, 6);
   EXPECT_EQ(index, (Dims{0, 0, 0}));
 }
 
 TEST(Index, OfAScalarHasOneStep) {
   Dims index;
-  EXPECT_FALSE(next_index(index, {}));
-  EXPECT_EQ(flat_index(index, {}), 0);
+  EXPECT_FALSE(advance_index(index, {}));
+  EXPECT_EQ(row_major_index(index, {}), 0);
 }
 
 TEST(Work, CountsEveryOperandOnce) {

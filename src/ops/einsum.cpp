@@ -22,7 +22,8 @@ struct Request {
   std::string name;
   std::string spec;
 
-  [[noreturn]] void refuse(const std::string& what, const std::string& why, const std::string& fix) const {
+  [[noreturn]] void refuse(const std::string& what, const std::string& why,
+                           const std::string& fix) const {
     throw UserError("einsum '" + name + "': " + what, why, fix, ExitCode::kBadData);
   }
 };
@@ -38,7 +39,8 @@ void check_letters(const Request& request, const std::string& letters) {
   for (char c : letters)
     if (!((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z')))
       request.refuse("'" + std::string(1, c) + "' in \"" + request.spec + "\" is not a letter",
-                     "each dim has one letter; an ellipsis for several dims is not known here", "write a letter for every dim");
+                     "each dim has one letter; an ellipsis for several dims is not known here",
+                     "write a letter for every dim");
 }
 
 /// The letters that occur once in all operands together.
@@ -56,40 +58,49 @@ Spec parse(const Request& request) {
   const size_t arrow = request.spec.find("->");
   Spec spec{split_text(request.spec.substr(0, arrow), ','), {}};
   for (const std::string& operand : spec.operands) check_letters(request, operand);
-  spec.result = arrow == std::string::npos ? implied_result(spec.operands) : request.spec.substr(arrow + 2);
+  spec.result =
+      arrow == std::string::npos ? implied_result(spec.operands) : request.spec.substr(arrow + 2);
   check_letters(request, spec.result);
   for (size_t i = 0; i < spec.result.size(); ++i) {
     const char letter = spec.result[i];
     const bool known =
-        std::any_of(spec.operands.begin(), spec.operands.end(), [&](const std::string& operand) { return has(operand, letter); });
+        std::any_of(spec.operands.begin(), spec.operands.end(),
+                    [&](const std::string& operand) { return has(operand, letter); });
     if (!known || spec.result.find(letter, i + 1) != std::string::npos)
-      request.refuse("letter '" + std::string(1, letter) + "' of the result in \"" + request.spec + "\" " +
-                         (known ? "occurs twice" : "is in no operand"),
-                     "a dim of the result is one of an operand, once", "broadcast or write a diagonal with ops of their own");
+      request.refuse("letter '" + std::string(1, letter) + "' of the result in \"" + request.spec +
+                         "\" " + (known ? "occurs twice" : "is in no operand"),
+                     "a dim of the result is one of an operand, once",
+                     "broadcast or write a diagonal with ops of their own");
   }
   return spec;
 }
 
-void check_operands(const Request& request, Builder& builder, const Spec& spec, const std::vector<ValueId>& operands) {
+void check_operands(const Request& request, Builder& builder, const Spec& spec,
+                    const std::vector<ValueId>& operands) {
   if (spec.operands.size() != operands.size())
-    request.refuse("\"" + request.spec + "\" speaks of " + std::to_string(spec.operands.size()) + " operands and " +
-                       std::to_string(operands.size()) + " are given",
+    request.refuse("\"" + request.spec + "\" speaks of " + std::to_string(spec.operands.size()) +
+                       " operands and " + std::to_string(operands.size()) + " are given",
                    "operands are separated by commas", "write the dims of each operand");
   std::map<char, int64_t> extents;
   for (size_t i = 0; i < operands.size(); ++i) {
     const TensorType type = builder.type(operands[i]);
     const std::string who = "operand " + std::to_string(i) + " " + to_text(type);
-    if (type.dtype != DType::kF32) request.refuse(who + " is not f32", "an einsum multiplies and adds f32", "cast the operand first");
+    if (type.dtype != DType::kF32)
+      request.refuse(who + " is not f32", "an einsum multiplies and adds f32",
+                     "cast the operand first");
     if (static_cast<int>(spec.operands[i].size()) != type.shape.size())
       request.refuse(who + " does not fit '" + spec.operands[i] + "'", "each dim has one letter",
-                     "write " + std::to_string(type.shape.size()) + " letters, or check the layer that produces the operand");
+                     "write " + std::to_string(type.shape.size()) +
+                         " letters, or check the layer that produces the operand");
     for (int d = 0; d < type.shape.size(); ++d) {
-      const char letter = spec.operands[i][static_cast<size_t>(d)];
+      const char letter = spec.operands[i][d];
       const int64_t known = extents.emplace(letter, type.shape[d]).first->second;
       if (known != type.shape[d])
-        request.refuse(who + " has " + std::to_string(type.shape[d]) + " for '" + std::string(1, letter) + "', which is " +
-                           std::to_string(known) + " elsewhere",
-                       "a letter stands for one extent; none of 1 is broadcast", "correct the letters of \"" + request.spec + "\"");
+        request.refuse(who + " has " + std::to_string(type.shape[d]) + " for '" +
+                           std::string(1, letter) + "', which is " + std::to_string(known) +
+                           " elsewhere",
+                       "a letter stands for one extent; none of 1 is broadcast",
+                       "correct the letters of \"" + request.spec + "\"");
     }
   }
 }
@@ -107,11 +118,14 @@ class Writer {
 
   ValueId write(const std::vector<ValueId>& operands, std::string_view name) {
     std::vector<Term> terms;
-    for (size_t i = 0; i < operands.size(); ++i) terms.push_back(prepared({operands[i], spec_.operands[i]}, i));
+    for (size_t i = 0; i < operands.size(); ++i)
+      terms.push_back(prepared({operands[i], spec_.operands[i]}, i));
     Term product = terms[0];
     for (size_t i = 1; i < terms.size(); ++i) {
       const bool last = i + 1 == terms.size();
-      product = multiplied(product, terms[i], last ? spec_.result : kept_after(product, terms[i], i), last ? name : "");
+      product =
+          multiplied(product, terms[i], last ? spec_.result : kept_after(product, terms[i], i),
+                     last ? name : "");
     }
     return ordered(product, name);
   }
@@ -136,7 +150,8 @@ class Writer {
     return without(term, summed);
   }
 
-  /// x where both dims have the same index, zero elsewhere, summed over the second: exact, and each dim may be divided.
+  /// x where both dims have the same index, zero elsewhere, summed over the second: exact, and each
+  /// dim may be divided.
   Term diagonal(const Term& term, size_t first, size_t second) {
     const Shape shape = builder_.shape(term.value);
     const ValueId rows = builder_.iota({DType::kI32, shape}, static_cast<int>(first));
@@ -172,15 +187,18 @@ class Writer {
     return kept;
   }
 
-  /// A letter of one operand that the result lacks would have been summed before, so that dot_general knows all that is asked for.
+  /// A letter of one operand that the result lacks would have been summed before, so that
+  /// dot_general knows all that is asked for.
   Term multiplied(const Term& a, const Term& b, const std::string& letters, std::string_view name) {
-    return {builder_.dot(a.value, b.value, a.letters + "," + b.letters + "->" + letters, name), letters};
+    return {builder_.dot(a.value, b.value, a.letters + "," + b.letters + "->" + letters, name),
+            letters};
   }
 
   ValueId ordered(const Term& term, std::string_view name) {
     if (term.letters == spec_.result) return term.value;
     std::vector<int64_t> permutation;
-    for (char letter : spec_.result) permutation.push_back(static_cast<int64_t>(term.letters.find(letter)));
+    for (char letter : spec_.result)
+      permutation.push_back(static_cast<int64_t>(term.letters.find(letter)));
     return builder_.transpose(term.value, permutation, name);
   }
 
@@ -190,7 +208,8 @@ class Writer {
 
 }  // namespace
 
-ValueId einsum(Builder& builder, std::string_view spec, const std::vector<ValueId>& operands, std::string_view name) {
+ValueId einsum(Builder& builder, std::string_view spec, const std::vector<ValueId>& operands,
+               std::string_view name) {
   const Request request{builder.path(name.empty() ? "einsum" : name), without_blanks(spec)};
   const Spec parsed = parse(request);
   check_operands(request, builder, parsed, operands);

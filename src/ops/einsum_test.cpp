@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "base/error_testing.h"
+#include "base/testing/error.h"
 #include "ops/interpreter.h"
 
 namespace tessera {
@@ -31,7 +31,8 @@ struct Written {
   }
   ReferenceTensor run(const std::vector<std::vector<double>>& values) const {
     ReferenceValues state;
-    for (size_t i = 0; i < values.size(); ++i) state[graph.value(graph.inputs()[i]).name] = {graph.type(graph.inputs()[i]), values[i]};
+    for (size_t i = 0; i < values.size(); ++i)
+      state[graph.value(graph.inputs()[i]).name] = {graph.type(graph.inputs()[i]), values[i]};
     return interpret(graph, state).at(graph.value(result).name);
   }
 };
@@ -55,18 +56,22 @@ TEST(Einsum, SumsFirstWhatOneOperandAloneHas) {
   const Written y("ijk,j->i", {{2, 3, 2}, {3}});
   EXPECT_EQ(y.kinds(), "reduce dot_general");
   // Rows of sums over k: (1+2, 3+4, 5+6), (7+8, 9+10, 11+12); times (1, 10, 100).
-  EXPECT_EQ(y.run({{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}, {1, 10, 100}}).values, (std::vector<double>{3 + 70 + 1100, 15 + 190 + 2300}));
+  EXPECT_EQ(y.run({{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}, {1, 10, 100}}).values,
+            (std::vector<double>{3 + 70 + 1100, 15 + 190 + 2300}));
 }
 
 TEST(Einsum, OfOneOperandReducesAndTransposes) {
   const Written y("ijk->ki", {{2, 2, 2}});
   EXPECT_EQ(y.kinds(), "reduce transpose");
-  EXPECT_EQ(y.run({{1, 2, 3, 4, 5, 6, 7, 8}}).values, (std::vector<double>{1 + 3, 5 + 7, 2 + 4, 6 + 8}));
+  EXPECT_EQ(y.run({{1, 2, 3, 4, 5, 6, 7, 8}}).values,
+            (std::vector<double>{1 + 3, 5 + 7, 2 + 4, 6 + 8}));
 }
 
 TEST(Einsum, TakesTheDiagonalOfARepeatedLetter) {
-  EXPECT_EQ(Written("ii->i", {{3, 3}}).run({{1, 2, 3, 4, 5, 6, 7, 8, 9}}).values, (std::vector<double>{1, 5, 9}));
-  EXPECT_EQ(Written("ii->", {{3, 3}}).run({{1, 2, 3, 4, 5, 6, 7, 8, 9}}).values, (std::vector<double>{15}));
+  EXPECT_EQ(Written("ii->i", {{3, 3}}).run({{1, 2, 3, 4, 5, 6, 7, 8, 9}}).values,
+            (std::vector<double>{1, 5, 9}));
+  EXPECT_EQ(Written("ii->", {{3, 3}}).run({{1, 2, 3, 4, 5, 6, 7, 8, 9}}).values,
+            (std::vector<double>{15}));
   EXPECT_EQ(Written("iji,j->i", {{2, 2, 2}, {2}}).run({{1, 2, 3, 4, 5, 6, 7, 8}, {1, 10}}).values,
             (std::vector<double>{1 + 30, 6 + 80}));  // a[i, j, i]: 1, 3 and 6, 8
 }
@@ -80,7 +85,8 @@ TEST(Einsum, MultipliesSeveralOperandsFromLeftToRight) {
 
 TEST(Einsum, KeepsALetterThatALaterOperandNeeds) {
   // sum over j of a[j] b[j] c[j]: after two operands j must still be there.
-  EXPECT_EQ(Written("j,j,j->", {{2}, {2}, {2}}).run({{1, 2}, {3, 4}, {5, 6}}).values, (std::vector<double>{1 * 3 * 5 + 2 * 4 * 6}));
+  EXPECT_EQ(Written("j,j,j->", {{2}, {2}, {2}}).run({{1, 2}, {3, 4}, {5, 6}}).values,
+            (std::vector<double>{1 * 3 * 5 + 2 * 4 * 6}));
 }
 
 TEST(Einsum, RefusesAnEllipsis) {

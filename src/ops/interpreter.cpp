@@ -4,75 +4,88 @@
 #include <cmath>
 
 #include "base/random.h"
-#include "ops/control.h"
+#include "graph/initializer.h"
+#include "ops/control/control.h"
 #include "ops/detail.h"
 
 namespace tessera {
 namespace {
 
-const ReferenceTensor& given(const Graph& graph, const ReferenceValues& state, ValueId id, const std::string& what) {
+const ReferenceTensor& given(const Graph& graph, const ReferenceValues& state, ValueId id,
+                             const std::string& what) {
   const Value& value = graph.value(id);
   const auto found = state.find(value.name);
   if (found == state.end())
     throw UserError(what + " '" + value.name + "' " + to_text(value.type) + " has no value",
-                    "a step reads every input and every variable of the graph", "give '" + value.name + "' a value before the step",
-                    ExitCode::kMissingInput);
+                    "a step reads every input and every variable of the graph",
+                    "give '" + value.name + "' a value before the step", ExitCode::kMissingInput);
   const ReferenceTensor& tensor = found->second;
-  ensure(tensor.type == value.type, what + " '" + value.name + "' is " + to_text(value.type) + " but was given as " + to_text(tensor.type));
-  ensure(static_cast<int64_t>(tensor.values.size()) == element_count(value.type.shape), "'" + value.name + "' lacks elements");
+  ensure(tensor.type == value.type, what + " '" + value.name + "' is " + to_text(value.type) +
+                                        " but was given as " + to_text(tensor.type));
+  ensure(static_cast<int64_t>(tensor.values.size()) == element_count(value.type.shape),
+         "'" + value.name + "' lacks elements");
   return tensor;
 }
 
 /// What the interpreter starts from: the inputs and variables, and nothing else of `state`.
 ReferenceValues read_state(const Graph& graph, const ReferenceValues& state) {
   ReferenceValues values;
-  for (ValueId input : graph.inputs()) values.emplace(graph.value(input).name, given(graph, state, input, "input"));
+  for (ValueId input : graph.inputs())
+    values.emplace(graph.value(input).name, given(graph, state, input, "input"));
   for (const Variable& variable : graph.variables())
-    values.emplace(graph.value(variable.value).name, given(graph, state, variable.value, "variable"));
+    values.emplace(graph.value(variable.value).name,
+                   given(graph, state, variable.value, "variable"));
   return values;
 }
 
 std::vector<ReferenceTensor> zeros(const std::vector<TensorType>& types) {
   std::vector<ReferenceTensor> tensors;
-  for (const TensorType& type : types) tensors.push_back({type, std::vector<double>(static_cast<size_t>(element_count(type.shape)))});
+  for (const TensorType& type : types)
+    tensors.push_back({type, std::vector<double>(static_cast<size_t>(element_count(type.shape)))});
   return tensors;
 }
 
-/// What can only come from underflow (2^26 terms of the least normal f32, 2^-126) is not perturbed: it says nothing about later tensors,
-/// and would take the squares of almost nothing below zero.
+/// What can only come from underflow (2^26 terms of the least normal f32, 2^-126) is not perturbed:
+/// it says nothing about later tensors, and would take the squares of almost nothing below zero.
 constexpr double kUnderflow = 0x1p-100;
 
-/// Elements that move alike follow the first of them: along each dim that the key draws, the one at its begin.
+/// Elements that move alike follow the first of them: along each dim that the key draws, the one at
+/// its begin.
 std::vector<size_t> leaders_along_drawn_dims(const Shape& shape, uint64_t key) {
   const RandomStream dims(key, 1);
   std::vector<size_t> leaders;
   Dims index = Dims::filled(shape.size(), 0);
-  for (int64_t i = 0; i < element_count(shape); ++i, detail::next_index(index, shape)) {
+  for (int64_t i = 0; i < element_count(shape); ++i, advance_index(index, shape)) {
     Dims leader = index;
     for (int d = 0; d < shape.size(); ++d)
       if (dims.uniform(static_cast<uint64_t>(d)) < 0.5f) leader[d] = 0;
-    leaders.push_back(static_cast<size_t>(detail::flat_index(leader, shape)));
+    leaders.push_back(static_cast<size_t>(row_major_index(leader, shape)));
   }
   return leaders;
 }
 
-/// Moves every element by half to all of its tolerance, up or down: amounts that differ, so that they do not cancel along a chain of ops.
-/// The names of values, not their order, choose.
-void perturb(ReferenceTensor& tensor, const std::vector<double>& tolerance, uint64_t key, bool alike) {
+/// Moves every element by half to all of its tolerance, up or down: amounts that differ, so that
+/// they do not cancel along a chain of ops. The names of values, not their order, choose.
+void perturb(ReferenceTensor& tensor, const std::vector<double>& tolerance, uint64_t key,
+             bool alike) {
   std::vector<float> drawn(tensor.values.size());
   RandomStream(key, 0).uniform_run(0, static_cast<int64_t>(drawn.size()), drawn.data());
-  const std::vector<size_t> leaders = alike ? leaders_along_drawn_dims(tensor.type.shape, key) : std::vector<size_t>{};
+  const std::vector<size_t> leaders =
+      alike ? leaders_along_drawn_dims(tensor.type.shape, key) : std::vector<size_t>{};
   for (size_t i = 0; i < tensor.values.size(); ++i) {
     const float draw = drawn[alike ? leaders[i] : i];
-    if (tolerance[i] >= kUnderflow) tensor.values[i] += tolerance[i] * (draw < 0.5f ? -1.0 + draw : draw);
+    if (tolerance[i] >= kUnderflow)
+      tensor.values[i] += tolerance[i] * (draw < 0.5f ? -1.0 + draw : draw);
   }
 }
 
 /// Notes what the results may be off by, and moves them when asked to.
-void perturb_results(const Graph& graph, const Op& op, const ReferenceCall& call, const InterpreterOptions& options) {
+void perturb_results(const Graph& graph, const Op& op, const ReferenceCall& call,
+                     const InterpreterOptions& options) {
   // All tolerances first: one may read the other results, unperturbed.
   std::vector<std::vector<double>> tolerances;
-  for (int i = 0; i < static_cast<int>(op.outputs.size()); ++i) tolerances.push_back(find_operator(graph, op.kind).tolerance(call, i));
+  for (int i = 0; i < static_cast<int>(op.outputs.size()); ++i)
+    tolerances.push_back(find_operator(graph, op.kind).tolerance(call, i));
   for (size_t i = 0; i < op.outputs.size(); ++i) {
     const std::string& name = graph.value(op.outputs[i]).name;
     if (options.more_rounding)
@@ -85,7 +98,8 @@ void perturb_results(const Graph& graph, const Op& op, const ReferenceCall& call
   }
 }
 
-void interpret_op(const Graph& graph, const Op& op, const InterpreterOptions& options, ReferenceValues& values) {
+void interpret_op(const Graph& graph, const Op& op, const InterpreterOptions& options,
+                  ReferenceValues& values) {
   const OpView op_view = view(graph, op);
   std::vector<ReferenceTensor> outputs = zeros(op_view.outputs);
   ReferenceCall call{op_view, {}, outputs};
@@ -99,28 +113,14 @@ void interpret_op(const Graph& graph, const Op& op, const InterpreterOptions& op
     for (ReferenceTensor& output : outputs)
       if (output.type.dtype == DType::kF32)
         for (double& element : output.values) element = static_cast<float>(element);
-  for (size_t i = 0; i < outputs.size(); ++i) values.insert_or_assign(graph.value(op.outputs[i]).name, std::move(outputs[i]));
-}
-
-/// Element `index` of a variable. Each product of two f32 is exact in double, so every compiler and machine rounds alike, fused or not.
-float initial_element(const Initializer& initializer, const RandomStream& stream, uint64_t index) {
-  const auto a = static_cast<float>(initializer.a), b = static_cast<float>(initializer.b);
-  switch (initializer.kind) {
-    case Initializer::Kind::kConstant: return a;
-    case Initializer::Kind::kNormal: return static_cast<float>(a + double{b} * stream.normal(index));
-    case Initializer::Kind::kUniform: return static_cast<float>(a + double{b - a} * stream.uniform(index));
-  }
-  throw InternalError("unknown initializer");
-}
-
-/// A tensor of one value, of any element type.
-Tensor filled(const TensorType& type, double value) {
-  return from_reference({type, std::vector<double>(static_cast<size_t>(element_count(type.shape)), value)});
+  for (size_t i = 0; i < outputs.size(); ++i)
+    values.insert_or_assign(graph.value(op.outputs[i]).name, std::move(outputs[i]));
 }
 
 }  // namespace
 
-ReferenceValues interpret(const Graph& graph, const ReferenceValues& state, const InterpreterOptions& options) {
+ReferenceValues interpret(const Graph& graph, const ReferenceValues& state,
+                          const InterpreterOptions& options) {
   ReferenceValues values = read_state(graph, state);
   for (const Op& op : graph.ops()) interpret_op(graph, op, options, values);
   return values;
@@ -139,7 +139,8 @@ ReferenceValues initial_variables(const Graph& graph, uint64_t seed) {
   for (const Variable& variable : graph.variables()) {
     const Value& value = graph.value(variable.value);
     values.emplace(value.name,
-                   to_reference(initial_value(value.name, value.type, variable.initializer, seed, whole_box(value.type.shape))));
+                   to_reference(initial_value(value.name, value.type, variable.initializer, seed,
+                                              whole_box(value.type.shape))));
   }
   return values;
 }
@@ -148,28 +149,11 @@ ReferenceValues next_variables(const Graph& graph, const ReferenceValues& values
   ReferenceValues next;
   for (const Variable& variable : graph.variables()) {
     const auto found = values.find(graph.value(variable.next.value_or(variable.value)).name);
-    ensure(found != values.end(), "the step left no next value of '" + graph.value(variable.value).name + "'");
+    ensure(found != values.end(),
+           "the step left no next value of '" + graph.value(variable.value).name + "'");
     next.emplace(graph.value(variable.value).name, found->second);
   }
   return next;
-}
-
-Tensor initial_value(const std::string& name, const TensorType& type, const Initializer& initializer, uint64_t seed, const Box& box) {
-  ensure(intersect(box, whole_box(type.shape)).shape() == box.shape(), "the box lies outside '" + name + "'");
-  const TensorType part{type.dtype, box.shape()};
-  if (initializer.kind == Initializer::Kind::kConstant) return filled(part, initializer.a);
-  ensure(type.dtype == DType::kF32, "'" + name + "' is drawn, so it is f32");
-  Tensor tensor(part);
-  if (tensor.size() == 0) return tensor;
-  const RandomStream stream(random_key(seed, name), 0);
-  Dims index = Dims::filled(type.shape.size(), 0);
-  for (float& value : tensor.values<float>()) {
-    Dims global = index;
-    for (int d = 0; d < global.size(); ++d) global[d] += box.ranges[static_cast<size_t>(d)].begin;
-    value = initial_element(initializer, stream, static_cast<uint64_t>(detail::flat_index(global, type.shape)));
-    detail::next_index(index, part.shape);
-  }
-  return tensor;
 }
 
 }  // namespace tessera

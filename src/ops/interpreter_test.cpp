@@ -8,6 +8,7 @@
 #include <set>
 #include <string>
 
+#include "graph/initializer.h"
 #include "ops/builder.h"
 
 namespace tessera {
@@ -31,9 +32,12 @@ Graph least_squares() {
 }
 
 TEST(Interpreter, ComputesEveryValueOfAStep) {
-  const ReferenceValues values = interpret(least_squares(), {{"x", f32({2}, {2, -1})}, {"t", f32({2}, {3, 4})}, {"w", f32({2}, {1, 5})}});
+  const ReferenceValues values =
+      interpret(least_squares(),
+                {{"x", f32({2}, {2, -1})}, {"t", f32({2}, {3, 4})}, {"w", f32({2}, {1, 5})}});
   EXPECT_EQ(values.at("error").values, (std::vector<double>{-1, -9}));  // 1*2 - 3, 5*-1 - 4
-  EXPECT_EQ(values.at("moved").values, (std::vector<double>{2, 0.5}));  // 1 - 0.5*2*-1, 5 - 0.5*-1*-9
+  EXPECT_EQ(values.at("moved").values,
+            (std::vector<double>{2, 0.5}));  // 1 - 0.5*2*-1, 5 - 0.5*-1*-9
 }
 
 TEST(Interpreter, CarriesVariablesToTheNextStep) {
@@ -45,7 +49,8 @@ TEST(Interpreter, CarriesVariablesToTheNextStep) {
   state["t"] = f32({2}, {3, 4});
   const ReferenceValues next = next_variables(graph, interpret(graph, state));
   ASSERT_EQ(next.size(), 2u);
-  EXPECT_EQ(next.at("w").values, (std::vector<double>{2, -1.5}));  // 1 - 0.5*2*(2-3), 1 - 0.5*-1*(-1-4)
+  EXPECT_EQ(next.at("w").values,
+            (std::vector<double>{2, -1.5}));  // 1 - 0.5*2*(2-3), 1 - 0.5*-1*(-1-4)
   EXPECT_EQ(next.at("fixed").values, (std::vector<double>{3}));
 }
 
@@ -63,7 +68,8 @@ TEST(Interpreter, RefusesAMissingInput) {
 }
 
 TEST(Interpreter, RefusesAnInputOfAnotherType) {
-  const ReferenceValues state{{"x", f32({1}, {2})}, {"t", f32({2}, {3, 4})}, {"w", f32({2}, {1, 5})}};
+  const ReferenceValues state{
+      {"x", f32({1}, {2})}, {"t", f32({2}, {3, 4})}, {"w", f32({2}, {1, 5})}};
   EXPECT_THROW(interpret(least_squares(), state), InternalError);
 }
 
@@ -76,7 +82,8 @@ TEST(Interpreter, PerturbsEachResultByItsToleranceInBothDirections) {
   const ReferenceValues values = interpret(graph, state, {.perturb = 1});
   int up = 0;
   for (double y : values.at("y").values) {
-    // By half to all of one rounding of 9 (and of the smallest normal number, which is lost beside it).
+    // By half to all of one rounding of 9 (and of the smallest normal number, which is lost beside
+    // it).
     EXPECT_GE(std::abs(y - 9), 0.5 * 9 * 0x1p-24);
     EXPECT_LE(std::abs(y - 9), 9 * 0x1p-24 + 0x1p-49);
     up += y > 9;
@@ -93,10 +100,12 @@ TEST(Interpreter, PerturbsElementsAlikeAlongSomeDims) {
   Builder builder(graph);
   builder.unary("square", builder.input("x", {kF32, {4, 8}}), "y");
   const ReferenceValues state{{"x", f32({4, 8}, std::vector<double>(32, 3))}};
-  // By seed, which dims elements move alike along: each of the four ways must occur, and nothing between.
+  // By seed, which dims elements move alike along: each of the four ways must occur, and nothing
+  // between.
   std::set<std::pair<bool, bool>> ways;
   for (uint64_t seed = 1; seed <= 64; ++seed) {
-    const std::vector<double> y = interpret(graph, state, {.perturb = seed, .alike = true}).at("y").values;
+    const std::vector<double> y =
+        interpret(graph, state, {.perturb = seed, .alike = true}).at("y").values;
     bool along_rows = true, along_columns = true;
     for (size_t i = 0; i < 32; ++i) {
       along_rows = along_rows && y[i] == y[i % 8];
@@ -122,7 +131,8 @@ TEST(Interpreter, NeverPerturbsIntegers) {
   Builder builder(graph);
   const ValueId ids = builder.input("ids", {DType::kI32, {2}});
   builder.add(ids, ids, "twice");
-  const ReferenceValues values = interpret(graph, {{"ids", {{DType::kI32, {2}}, {7, 9}}}}, {.perturb = 5});
+  const ReferenceValues values =
+      interpret(graph, {{"ids", {{DType::kI32, {2}}, {7, 9}}}}, {.perturb = 5});
   EXPECT_EQ(values.at("twice").values, (std::vector<double>{14, 18}));
 }
 
@@ -140,30 +150,35 @@ TEST(Interpreter, RoundingMakesEqualWhatF32CannotTellApart) {
 
 TEST(InitialValue, OfABoxEqualsTheSameElementsOfTheWhole) {
   const TensorType type{kF32, {3, 5, 2}};
-  for (const Initializer& initializer : {Initializer::normal(0.5, 2), Initializer::uniform(-1, 3), Initializer::constant(0.1)}) {
+  for (const Initializer& initializer :
+       {Initializer::normal(0.5, 2), Initializer::uniform(-1, 3), Initializer::constant(0.1)}) {
     const Tensor whole = initial_value("w", type, initializer, 11, whole_box(type.shape));
     const Tensor part = initial_value("w", type, initializer, 11, {{{1, 3}, {2, 5}, {1, 2}}});
     ASSERT_EQ(part.shape(), (Shape{2, 3, 1}));
     for (int64_t i = 0; i < 2; ++i)
       for (int64_t j = 0; j < 3; ++j)
-        EXPECT_EQ(part.values<float>()[static_cast<size_t>(i * 3 + j)],
-                  whole.values<float>()[static_cast<size_t>((i + 1) * 10 + (j + 2) * 2 + 1)]);
+        EXPECT_EQ(part.values<float>()[i * 3 + j],
+                  whole.values<float>()[(i + 1) * 10 + (j + 2) * 2 + 1]);
   }
 }
 
 TEST(InitialValue, OfAnEmptyBoxIsEmpty) {
-  const Tensor part = initial_value("w", {kF32, {4, 2}}, Initializer::normal(0, 1), 1, {{{4, 4}, {0, 2}}});
+  const Tensor part =
+      initial_value("w", {kF32, {4, 2}}, Initializer::normal(0, 1), 1, {{{4, 4}, {0, 2}}});
   EXPECT_EQ(part.shape(), (Shape{0, 2}));
 }
 
 TEST(InitialValue, RefusesABoxThatLeavesTheTensor) {
-  EXPECT_THROW(initial_value("w", {kF32, {4}}, Initializer::constant(1), 1, {{{2, 5}}}), InternalError);
+  EXPECT_THROW(initial_value("w", {kF32, {4}}, Initializer::constant(1), 1, {{{2, 5}}}),
+               InternalError);
 }
 
 TEST(InitialValue, DependsOnTheSeedAndTheName) {
   const TensorType type{kF32, {8}};
   const auto draw = [&](const std::string& name, uint64_t seed) {
-    return to_reference(initial_value(name, type, Initializer::normal(0, 1), seed, whole_box(type.shape))).values;
+    return to_reference(
+               initial_value(name, type, Initializer::normal(0, 1), seed, whole_box(type.shape)))
+        .values;
   };
   EXPECT_EQ(draw("a", 1), draw("a", 1));
   EXPECT_NE(draw("a", 1), draw("b", 1));
@@ -172,20 +187,24 @@ TEST(InitialValue, DependsOnTheSeedAndTheName) {
 
 TEST(InitialValue, HasTheMeanAndDeviationAskedFor) {
   constexpr int kCount = 10000;
-  const Tensor tensor = initial_value("w", {kF32, {kCount}}, Initializer::normal(3, 0.5), 2, whole_box({kCount}));
+  const Tensor tensor =
+      initial_value("w", {kF32, {kCount}}, Initializer::normal(3, 0.5), 2, whole_box({kCount}));
   double sum = 0, squares = 0;
   for (float value : tensor.values<float>()) {
     sum += value - 3;
     squares += (value - 3) * (value - 3);
   }
-  // The mean of n draws deviates by 0.5 / sqrt(n), their mean square by 0.25 sqrt(2 / n): five deviations of each.
+  // The mean of n draws deviates by 0.5 / sqrt(n), their mean square by 0.25 sqrt(2 / n): five
+  // deviations of each.
   EXPECT_NEAR(sum / kCount, 0, 5 * 0.5 / std::sqrt(kCount));
   EXPECT_NEAR(squares / kCount, 0.25, 5 * 0.25 * std::sqrt(2.0 / kCount));
 }
 
 TEST(InitialValue, UniformStaysBetweenItsEnds) {
-  const Tensor tensor = initial_value("w", {kF32, {1000}}, Initializer::uniform(-2, 6), 2, whole_box({1000}));
-  const auto [low, high] = std::minmax_element(tensor.values<float>().begin(), tensor.values<float>().end());
+  const Tensor tensor =
+      initial_value("w", {kF32, {1000}}, Initializer::uniform(-2, 6), 2, whole_box({1000}));
+  const auto [low, high] =
+      std::minmax_element(tensor.values<float>().begin(), tensor.values<float>().end());
   EXPECT_GE(*low, -2);
   EXPECT_LE(*high, 6);
   // 1000 draws leave a gap of 8 x 2% at either end with chance 0.98^1000 < 2e-9.
@@ -194,7 +213,8 @@ TEST(InitialValue, UniformStaysBetweenItsEnds) {
 }
 
 TEST(InitialValue, FillsIntegersWithConstants) {
-  const Tensor tensor = initial_value("count", {DType::kI32, {2}}, Initializer::constant(4), 1, whole_box({2}));
+  const Tensor tensor =
+      initial_value("count", {DType::kI32, {2}}, Initializer::constant(4), 1, whole_box({2}));
   EXPECT_EQ(tensor.values<int32_t>()[1], 4);
 }
 

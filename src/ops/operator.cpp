@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "ops/discovery.h"
+#include "ops/discovery/discovery.h"
 
 namespace tessera {
 namespace {
@@ -44,14 +44,19 @@ ReferenceTensor to_reference(const Tensor& tensor) {
 Tensor from_reference(const ReferenceTensor& reference) {
   Tensor tensor(reference.type);
   const std::vector<double>& from = reference.values;
-  ensure(static_cast<int64_t>(from.size()) == tensor.size(), "as many values as the shape has elements");
+  ensure(static_cast<int64_t>(from.size()) == tensor.size(),
+         "as many values as the shape has elements");
   switch (tensor.dtype()) {
     case DType::kF32:
-      std::transform(from.begin(), from.end(), tensor.values<float>().begin(), [](double value) { return static_cast<float>(value); });
+      std::transform(from.begin(), from.end(), tensor.values<float>().begin(),
+                     [](double value) { return static_cast<float>(value); });
       break;
-    case DType::kI32: std::transform(from.begin(), from.end(), tensor.values<int32_t>().begin(), nearest_integer); break;
+    case DType::kI32:
+      std::transform(from.begin(), from.end(), tensor.values<int32_t>().begin(), nearest_integer);
+      break;
     case DType::kBool:
-      std::transform(from.begin(), from.end(), tensor.values<uint8_t>().begin(), [](double value) { return uint8_t{value != 0}; });
+      std::transform(from.begin(), from.end(), tensor.values<uint8_t>().begin(),
+                     [](double value) { return uint8_t{value != 0}; });
       break;
   }
   return tensor;

@@ -1,5 +1,6 @@
-// What an operator is. Each is defined whole in one file of its family: types, gradient, sharding rule, work, kernel call and plain
-// reference. The catalogue lists them; nothing else switches on their names.
+// What an operator is. Each is defined whole in one file of its family: types, gradient, sharding
+// rule, work, kernel call and plain reference. The catalogue lists them; nothing else switches on
+// their names.
 #pragma once
 
 #include <functional>
@@ -20,7 +21,8 @@ namespace tessera {
 class Builder;
 struct Operator;
 
-/// An op as its operator sees it: the types, not the graph. While types are inferred, `outputs` is empty.
+/// An op as its operator sees it: the types, not the graph. While types are inferred, `outputs` is
+/// empty.
 struct OpView {
   std::string_view name;
   const Attributes& attributes;
@@ -54,7 +56,8 @@ struct ReferenceCall {
   std::vector<ReferenceTensor>& outputs;
 };
 
-/// What a gradient function sees: the forward op, and for each of its results the gradient that flows in (none: it is zero).
+/// What a gradient function sees: the forward op, and for each of its results the gradient that
+/// flows in (none: it is zero).
 struct GradientCall {
   const Graph& graph;
   const Op& op;
@@ -62,42 +65,50 @@ struct GradientCall {
   std::vector<bool> wanted;                              // which inputs need a gradient
 };
 
-/// What users define for operators of their own, too: docs/add_an_operator.md. Parameters of an op are its attributes.
+/// What users define for operators of their own, too: docs/add_an_operator.md. Parameters of an op
+/// are its attributes.
 struct Operator {
   std::string_view name;  // a literal: definitions are copied, names are not
 
-  /// Result types.  throws  UserError (65) with the op's name and the types when the operands do not fit
+  /// Result types.  throws  UserError (65) with the op's name and the types when the operands do
+  /// not fit
   std::vector<TensorType> (*infer)(const OpView&) = nullptr;
 
-  /// throws nothing for an op that passed infer. nullptr: it is discovered by execution (ops/discovery.h)
+  /// throws nothing for an op that passed infer. nullptr: it is discovered by execution
+  /// (ops/discovery/discovery.h)
   ShardingRule (*rule)(const OpView&) = nullptr;
 
   Work (*work)(const OpView&) = nullptr;
 
-  /// The call that computes one process's part: `factors[f]` says how factor f of the rule is divided. Operands have the local shapes that
-  /// follow from the rule. Parameters that depend on where the part lies are LocalInts of these splits.
+  /// The call that computes one process's part: `factors[f]` says how factor f of the rule is
+  /// divided. Operands have the local shapes that follow from the rule. Parameters that depend on
+  /// where the part lies are LocalInts of these splits.
   KernelCall (*kernel)(const OpView&, std::span<const Split> factors) = nullptr;
 
   /// Plain loops over doubles, written to be read. The judge of everything else.
   void (*reference)(const ReferenceCall&) = nullptr;
 
-  /// Largest absolute error, element by element of result `output`, that one f32 evaluation on the same inputs may show: from the unit
-  /// roundoff 2^-24, the number of terms and the sum of their absolute values. `outputs` are the reference's. 0 for ops that only move.
+  /// Largest absolute error, element by element of result `output`, that one f32 evaluation on the
+  /// same inputs may show: from the unit roundoff 2^-24, the number of terms and the sum of their
+  /// absolute values. `outputs` are the reference's. 0 for ops that only move.
   std::vector<double> (*tolerance)(const ReferenceCall&, int output) = nullptr;
 
-  /// Gradients by input (none where not wanted, or zero), built with `builder` whose scope is the forward op's name + ".grad".
-  /// nullptr: no gradient flows through this operator.
+  /// Gradients by input (none where not wanted, or zero), built with `builder` whose scope is the
+  /// forward op's name + ".grad". nullptr: no gradient flows through this operator.
   std::vector<std::optional<ValueId>> (*gradient)(Builder& builder, const GradientCall&) = nullptr;
 };
 
-/// How an op of `definition` may be divided: by its rule, or as its execution shows when it has none. The latter takes milliseconds.
+/// How an op of `definition` may be divided: by its rule, or as its execution shows when it has
+/// none. The latter takes milliseconds.
 ShardingRule rule_of(const Operator& definition, const OpView& op);
 
 /// The built-in operator called `name`.  throws  UserError (65) that names the nearest one
 const Operator& find_operator(std::string_view name);
-/// The operator that `graph` means by `name`: one of its own, or built in.  throws  UserError (65) that names the nearest one
+/// The operator that `graph` means by `name`: one of its own, or built in.  throws  UserError (65)
+/// that names the nearest one
 const Operator& find_operator(const Graph& graph, std::string_view name);
-/// All built-in operators that kernels compute, in the order of docs/operators: all but those with regions (ops/control.h).
+/// All built-in operators that kernels compute, in the order of docs/operators: all but those with
+/// regions (ops/control/control.h).
 std::span<const Operator* const> all_operators();
 
 }  // namespace tessera

@@ -21,7 +21,8 @@ bool is_legal_kind(std::string_view name) {
 
 bool is_built_in(std::string_view name) {
   const auto all = all_operators();
-  return std::any_of(all.begin(), all.end(), [name](const Operator* op) { return op->name == name; });
+  return std::any_of(all.begin(), all.end(),
+                     [name](const Operator* op) { return op->name == name; });
 }
 
 std::vector<std::string> missing_members(const Operator& op) {
@@ -37,13 +38,14 @@ std::vector<std::string> missing_members(const Operator& op) {
 void check_operator(const Operator& op) {
   const std::string quoted = "operator '" + std::string(op.name) + "'";
   if (!is_legal_kind(op.name))
-    refuse(quoted + " has no name that can stand in the text of a graph", "names of operators are letters, digits, '_', '.' and '-'",
-           "rename it");
+    refuse(quoted + " has no name that can stand in the text of a graph",
+           "names of operators are letters, digits, '_', '.' and '-'", "rename it");
   if (is_built_in(op.name))
     refuse(quoted + " is built in", "a kind of op must mean the same in every program",
            "give yours another name, such as 'my." + std::string(op.name) + "'");
   if (const std::vector<std::string> missing = missing_members(op); !missing.empty())
-    refuse(quoted + " lacks " + join(missing, ", "), "only rule (it is discovered by execution) and gradient (none flows) may be left out",
+    refuse(quoted + " lacks " + join(missing, ", "),
+           "only rule (it is discovered by execution) and gradient (none flows) may be left out",
            "set them in its Operator");
 }
 
@@ -54,13 +56,15 @@ OperatorSet::OperatorSet(std::vector<Operator> operators, std::vector<NamedKerne
   for (const Operator& op : operators) {
     check_operator(op);
     if (find(op.name))
-      refuse("operator '" + std::string(op.name) + "' occurs twice", "ops find their operator by name", "rename or remove one of them");
+      refuse("operator '" + std::string(op.name) + "' occurs twice",
+             "ops find their operator by name", "rename or remove one of them");
     operators_.push_back(op);
   }
 }
 
 const Operator* OperatorSet::find(std::string_view name) const {
-  const auto found = std::find_if(operators_.begin(), operators_.end(), [name](const Operator& op) { return op.name == name; });
+  const auto found = std::find_if(operators_.begin(), operators_.end(),
+                                  [name](const Operator& op) { return op.name == name; });
   return found == operators_.end() ? nullptr : &*found;
 }
 

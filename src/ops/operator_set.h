@@ -1,4 +1,5 @@
-// Operators of the user's own program. A graph carries the set that its ops are from, so there is no global list to register in.
+// Operators of the user's own program. A graph carries the set that its ops are from, so there is
+// no global list to register in.
 #pragma once
 
 #include <memory>
@@ -13,15 +14,18 @@ namespace tessera {
 
 /// Operators, and the kernels that they call, beside the built-in ones.
 ///
-///     const auto own = std::make_shared<const OperatorSet>(std::vector{rms_scale}, std::vector{NamedKernel{"rms_scale", bind_rms_scale}});
-///     Graph graph(own);
+///     const auto own = std::make_shared<const OperatorSet>(std::vector{rms_scale},
+///     std::vector{NamedKernel{"rms_scale", bind_rms_scale}}); Graph graph(own);
 ///
-/// From there all else follows as for built-in ones: types, gradient, placements, local shapes, execution, and the judge.
+/// From there all else follows as for built-in ones: types, gradient, placements, local shapes,
+/// execution, and the judge.
 ///   threads  never changes, so that all may read it
 class OperatorSet {
  public:
-  /// throws  UserError (65) when an operator lacks what it must have (all but rule and gradient), when its name cannot stand in the text
-  ///         form of a graph, occurs twice or is that of a built-in operator; as KernelSet for kernels
+  /// throws  UserError (65) when an operator lacks what it must have (all but rule and gradient),
+  /// when its name cannot stand in the text
+  ///         form of a graph, occurs twice or is that of a built-in operator; as KernelSet for
+  ///         kernels
   OperatorSet(std::vector<Operator> operators, std::vector<NamedKernel> kernels);
 
   /// nullptr: it is not one of these.

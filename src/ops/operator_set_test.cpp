@@ -1,6 +1,6 @@
 #include "ops/operator_set.h"
 
-#include "base/error_testing.h"
+#include "base/testing/error.h"
 #include "ops/builder.h"
 #include "ops/detail.h"
 #include "ops/interpreter.h"
@@ -12,16 +12,19 @@ using error_testing::message_of;
 
 /// twice(x) = 2 x.
 Operator twice() {
-  return {.name = "twice",
-          .infer = [](const OpView& op) { return std::vector{op.inputs.at(0)}; },
-          .rule = [](const OpView& op) { return detail::elementwise_rule(op, {{0}}); },
-          .work = [](const OpView& op) { return detail::elementwise_work(op, detail::kCheap); },
-          .kernel = [](const OpView&, std::span<const Split>) { return detail::kernel_call("scalar.mul", {}, {2.0}); },
-          .reference =
-              [](const ReferenceCall& call) {
-                for (size_t i = 0; i < call.outputs[0].values.size(); ++i) call.outputs[0].values[i] = 2 * call.inputs[0]->values[i];
-              },
-          .tolerance = detail::exact};
+  return {
+      .name = "twice",
+      .infer = [](const OpView& op) { return std::vector{op.inputs.at(0)}; },
+      .rule = [](const OpView& op) { return detail::elementwise_rule(op, {{0}}); },
+      .work = [](const OpView& op) { return detail::elementwise_work(op, detail::kCheap); },
+      .kernel = [](const OpView&,
+                   std::span<const Split>) { return detail::kernel_call("scalar.mul", {}, {2.0}); },
+      .reference =
+          [](const ReferenceCall& call) {
+            for (size_t i = 0; i < call.outputs[0].values.size(); ++i)
+              call.outputs[0].values[i] = 2 * call.inputs[0]->values[i];
+          },
+      .tolerance = detail::exact};
 }
 
 OperatorSetPtr set_of(std::vector<Operator> operators) {
@@ -67,7 +70,8 @@ TEST(OperatorSet, IsGivenAgainToTheTextOfAGraph) {
       "y = twice(x): f32[2]\n";
   const Graph graph = parse_graph(text, own);
   EXPECT_EQ(to_text(graph), text);
-  EXPECT_EQ(interpret(graph, {{"x", {{DType::kF32, {2}}, {1, -4}}}}).at("y").values, (std::vector<double>{2, -8}));
+  EXPECT_EQ(interpret(graph, {{"x", {{DType::kF32, {2}}, {1, -4}}}}).at("y").values,
+            (std::vector<double>{2, -8}));
   EXPECT_EQ(fingerprint(graph), fingerprint(parse_graph(text)));
 }
 
@@ -75,10 +79,12 @@ TEST(OperatorSet, AnOperatorWithoutARuleIsDividedAsExecutionShows) {
   Operator unruled = twice();
   unruled.rule = nullptr;
   const Attributes none;
-  const ShardingRule rule = rule_of(unruled, {"y", none, {{DType::kF32, {4, 100}}}, {{DType::kF32, {4, 100}}}});
+  const ShardingRule rule =
+      rule_of(unruled, {"y", none, {{DType::kF32, {4, 100}}}, {{DType::kF32, {4, 100}}}});
   EXPECT_EQ(to_text(rule), "([f1, f2]) -> ([f1, f2]) {linear: 0}");
   EXPECT_EQ(rule.discovered, to_text(rule));
-  EXPECT_EQ(rule_of(twice(), {"y", none, {{DType::kF32, {4}}}, {{DType::kF32, {4}}}}).discovered, "");
+  EXPECT_EQ(rule_of(twice(), {"y", none, {{DType::kF32, {4}}}, {{DType::kF32, {4}}}}).discovered,
+            "");
 }
 
 TEST(OperatorSet, NamesTheNearestOperatorAlsoAmongItsOwn) {
@@ -120,10 +126,11 @@ TEST(OperatorSet, SaysWhatADefinitionLacks) {
   Operator unfinished = twice();
   unfinished.reference = nullptr;
   unfinished.tolerance = nullptr;
-  EXPECT_EQ(message_of(ExitCode::kBadData, [&] { set_of({unfinished}); }),
-            "operator 'twice' lacks reference, tolerance\n"
-            "  why: only rule (it is discovered by execution) and gradient (none flows) may be left out\n"
-            "  fix: set them in its Operator");
+  EXPECT_EQ(
+      message_of(ExitCode::kBadData, [&] { set_of({unfinished}); }),
+      "operator 'twice' lacks reference, tolerance\n"
+      "  why: only rule (it is discovered by execution) and gradient (none flows) may be left out\n"
+      "  fix: set them in its Operator");
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// docs/operators.md is made of the catalogue and of the cases by which it is tested. TESSERA_UPDATE_DOCS=1 writes it anew.
+// docs/operators.md is made of the catalogue and of the cases by which it is tested.
+// TESSERA_UPDATE_DOCS=1 writes it anew.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -23,30 +24,46 @@ struct Family {
 };
 
 std::vector<Family> families() {
-  return {
-      {"One operand", "Element by element, of f32; some of i32, too.", unary_operators()},
-      {"Two operands", "Element by element, of one type and shape. Bits and logic are and, or, xor of i32 and bool.", binary_operators()},
-      {"Choices and conversions", "compare takes eq, ne, lt, le, gt, ge; not turns a bool, or all bits of an i32.", choice_operators()},
-      {"Sources", "Values from nothing but where they lie.", source_operators()},
-      {"Contraction", "Any einsum of two operands; `einsum` of `ops/einsum.h` writes one of any number of operands.", dot_operators()},
-      {"Movement", "", movement_operators()},
-      {"Reduction", "op is sum, max, min, prod, any or all.", reduce_operators()},
-      {"Rows of a table", "An id outside the table reads zeros and adds nothing.", gather_operators()},
-      {"Elements of lanes", "As rows of a table, in each lane along one dim.", gather_along_operators()},
-      {"Rows by several indices",
-       "The last dim of ids holds one index for each of the first dims of the table. Of several updates of one row scatter_nd keeps the "
-       "last.",
-       gather_nd_operators()},
-      {"Order", "Ties go to the lowest index. A NaN is above all numbers in an order; argmax and argmin both point at the first one.",
-       order_operators()},
-      {"Along a dim", "", scan_operators()},
-      {"Groups of rows", "Rows are sorted by group; sizes is an operand. Rows left over give zeros.", grouped_operators()},
-      {"Windows at run time", "They begin at operands, one i32[] for each of dims. Outside: zeros are read, nothing is written.",
-       dynamic_operators()},
-      {"Attention", "", attention_operators()},
-      {"Convolution", "Of one, two or three dims in space.", convolution_operators()},
-      {"Pooling", "", pooling_operators()},
-      {"Resize", "", resize_operators()}};
+  return {{"One operand", "Element by element, of f32; some of i32, too.", unary_operators()},
+          {"Two operands",
+           "Element by element, of one type and shape. Bits and logic are and, or, xor of i32 and "
+           "bool.",
+           binary_operators()},
+          {"Choices and conversions",
+           "compare takes eq, ne, lt, le, gt, ge; not turns a bool, or all bits of an i32.",
+           choice_operators()},
+          {"Sources", "Values from nothing but where they lie.", source_operators()},
+          {"Contraction",
+           "Any einsum of two operands; `einsum` of `ops/einsum.h` writes one of any number of "
+           "operands.",
+           dot_operators()},
+          {"Movement", "", movement_operators()},
+          {"Reduction", "op is sum, max, min, prod, any or all.", reduce_operators()},
+          {"Rows of a table", "An id outside the table reads zeros and adds nothing.",
+           gather_operators()},
+          {"Elements of lanes", "As rows of a table, in each lane along one dim.",
+           gather_along_operators()},
+          {"Rows by several indices",
+           "The last dim of ids holds one index for each of the first dims of the table. Of "
+           "several updates of one row scatter_nd keeps the "
+           "last.",
+           gather_nd_operators()},
+          {"Order",
+           "Ties go to the lowest index. A NaN is above all numbers in an order; argmax and argmin "
+           "both point at the first one.",
+           order_operators()},
+          {"Along a dim", "", scan_operators()},
+          {"Groups of rows",
+           "Rows are sorted by group; sizes is an operand. Rows left over give zeros.",
+           grouped_operators()},
+          {"Windows at run time",
+           "They begin at operands, one i32[] for each of dims. Outside: zeros are read, nothing "
+           "is written.",
+           dynamic_operators()},
+          {"Attention", "", attention_operators()},
+          {"Convolution", "Of one, two or three dims in space.", convolution_operators()},
+          {"Pooling", "", pooling_operators()},
+          {"Resize", "", resize_operators()}};
 }
 
 OpView view_of(const Operator& op, const OperatorCase& given) {
@@ -73,7 +90,8 @@ std::string tolerance_words(const Operator& op, const OperatorCase& given) {
   if (tolerance == detail::exact(call, 0)) return "exact";
   if (tolerance == detail::rounded(call, 0, detail::kOneRounding)) return "one rounding";
   for (const double roundings : {detail::kFewRoundings, detail::kLibraryRoundings})
-    if (tolerance == detail::rounded(call, 0, roundings)) return std::to_string(static_cast<int>(roundings)) + " roundings";
+    if (tolerance == detail::rounded(call, 0, roundings))
+      return std::to_string(static_cast<int>(roundings)) + " roundings";
   return "by its terms";
 }
 
@@ -90,9 +108,11 @@ std::string row(const Operator& op, const std::vector<OperatorCase>& cases) {
   for (const TensorType& type : view_of(op, cases[0]).outputs) results.push_back(to_text(type));
   std::set<std::string> kernels;
   for (const OperatorCase& given : cases) kernels.insert(kernel_of(op, given));
-  return "| " + std::string(op.name) + " | `" + testing::to_text(cases[0]) + " -> " + join(results, ", ") + "` | `" +
-         to_text(op.rule(view_of(op, cases[0]))) + "` | " + (op.gradient ? "yes" : "no") + " | " +
-         join(std::vector<std::string>(kernels.begin(), kernels.end()), " ") + " | " + error_of(op, cases) + " |\n";
+  return "| " + std::string(op.name) + " | `" + testing::to_text(cases[0]) + " -> " +
+         join(results, ", ") + "` | `" + to_text(op.rule(view_of(op, cases[0]))) + "` | " +
+         (op.gradient ? "yes" : "no") + " | " +
+         join(std::vector<std::string>(kernels.begin(), kernels.end()), " ") + " | " +
+         error_of(op, cases) + " |\n";
 }
 
 constexpr std::string_view kIntroduction = R"(# Operators
@@ -118,7 +138,9 @@ std::string page() {
   for (const Family& family : families()) {
     text += "\n## " + std::string(family.title) + "\n\n";
     if (!family.text.empty()) text += std::string(family.text) + "\n\n";
-    text += "| operator | example | may be divided | gradient | kernels | error |\n|---|---|---|---|---|---|\n";
+    text +=
+        "| operator | example | may be divided | gradient | kernels | error "
+        "|\n|---|---|---|---|---|---|\n";
     for (const Operator& op : family.operators) text += row(op, cases.at(std::string(op.name)));
   }
   return text;

@@ -8,10 +8,8 @@
 namespace tessera {
 namespace {
 
-constexpr ReduceOp kReduceOps[] = {ReduceOp::kSum, ReduceOp::kMax, ReduceOp::kMin, ReduceOp::kProd, ReduceOp::kAny, ReduceOp::kAll};
-
 std::string text_of(const ShardingRule& rule, const DimFactor& dim) {
-  std::string text = rule.factors.at(static_cast<size_t>(dim.factor)).name;
+  std::string text = rule.factors.at(dim.factor).name;
   if (dim.unit != 1) text += "*" + std::to_string(dim.unit);
   if (dim.chunks != 1) text += "/" + std::to_string(dim.chunks);
   if (dim.window) text += "~" + to_text(*dim.window);
@@ -61,25 +59,6 @@ std::string text_of_linear(const ShardingRule& rule) {
 
 }  // namespace
 
-std::string_view to_text(ReduceOp op) {
-  switch (op) {
-    case ReduceOp::kSum: return "sum";
-    case ReduceOp::kMax: return "max";
-    case ReduceOp::kMin: return "min";
-    case ReduceOp::kProd: return "prod";
-    case ReduceOp::kAny: return "any";
-    case ReduceOp::kAll: return "all";
-  }
-  throw InternalError("unknown reduction");
-}
-
-ReduceOp parse_reduce_op(std::string_view text) {
-  for (ReduceOp op : kReduceOps)
-    if (text == to_text(op)) return op;
-  throw UserError("'" + std::string(text) + "' is not a reduction", "reductions are sum, max, min, prod, any and all", "use one of these",
-                  ExitCode::kBadData);
-}
-
 std::string_view to_text(FactorKind kind) {
   switch (kind) {
     case FactorKind::kParallel: return "parallel";
@@ -98,7 +77,8 @@ const DimFactor* find_factor(const DimFactor& dim, int factor) {
 }
 
 bool has_factor(const OperandFactors& operand, int factor) {
-  return std::any_of(operand.begin(), operand.end(), [&](const DimFactor& dim) { return find_factor(dim, factor) != nullptr; });
+  return std::any_of(operand.begin(), operand.end(),
+                     [&](const DimFactor& dim) { return find_factor(dim, factor) != nullptr; });
 }
 
 std::vector<DimFactor> choices_of(const DimFactor& dim) {
@@ -110,7 +90,8 @@ std::vector<DimFactor> choices_of(const DimFactor& dim) {
 }
 
 Split split_of(const DimFactor& dim, const Split& factor) {
-  ensure((dim.unit == 1 && dim.chunks == 1) || factor.windows.empty(), "what is cut in units or chunks has no windows");
+  ensure((dim.unit == 1 && dim.chunks == 1) || factor.windows.empty(),
+         "what is cut in units or chunks has no windows");
   ensure(factor.chunks == 1 || !dim.window, "chunks have no windows");
   Split split = factor;
   split.chunks *= dim.chunks;
@@ -126,9 +107,9 @@ int ShardingRule::find(std::string_view name) const {
 }
 
 bool ShardingRule::reduces(int factor, int output) const {
-  const Factor& f = factors[static_cast<size_t>(factor)];
+  const Factor& f = factors[factor];
   if (f.kind != FactorKind::kReduction && f.kind != FactorKind::kMaskedReduction) return false;
-  return !has_factor(outputs[static_cast<size_t>(output)], factor) &&
+  return !has_factor(outputs[output], factor) &&
          std::find(f.made_whole.begin(), f.made_whole.end(), output) == f.made_whole.end();
 }
 
@@ -142,7 +123,8 @@ bool ShardingRule::excludes(int a, int b) const {
 }
 
 std::string to_text(const ShardingRule& rule) {
-  return text_of(rule, rule.inputs) + " -> " + text_of(rule, rule.outputs) + text_of_kinds(rule) + text_of_linear(rule);
+  return text_of(rule, rule.inputs) + " -> " + text_of(rule, rule.outputs) + text_of_kinds(rule) +
+         text_of_linear(rule);
 }
 
 }  // namespace tessera

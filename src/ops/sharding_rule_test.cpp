@@ -8,7 +8,8 @@ namespace tessera {
 namespace {
 
 TEST(ShardingRule, PrintsItsReductionsAndItsLinearSets) {
-  // The rule of a matrix product: k is contracted, and the product is linear in a alone and in b alone.
+  // The rule of a matrix product: k is contracted, and the product is linear in a alone and in b
+  // alone.
   ShardingRule rule;
   rule.factors = {{"m", 4}, {"k", 6, FactorKind::kReduction}, {"n", 8}};
   rule.inputs = {{{0, 1}, {1, 1}}, {{1, 1}, {2, 1}}};
@@ -19,12 +20,16 @@ TEST(ShardingRule, PrintsItsReductionsAndItsLinearSets) {
 
 TEST(ShardingRule, PrintsUnitsWholeDimsAndEveryKindOfFactor) {
   ShardingRule rule;
-  rule.factors = {
-      {"h", 12}, {"v", 50, FactorKind::kMaskedReduction}, {"r", 3, FactorKind::kReduction, ReduceOp::kMax}, {"w", 5, FactorKind::kWhole}};
+  rule.factors = {{"h", 12},
+                  {"v", 50, FactorKind::kMaskedReduction},
+                  {"r", 3, FactorKind::kReduction, ReduceOp::kMax},
+                  {"w", 5, FactorKind::kWhole}};
   rule.inputs = {{{0, 64}, {}, {1, 1}}, {{2, 1}, {3, 1}}};
   rule.outputs = {{}};
   rule.linear = {{0, 1}};
-  EXPECT_EQ(to_text(rule), "([h*64, _, v], [r, w]) -> ([]) {v: masked reduction sum, r: reduction max, w: whole} {linear: 0, 1}");
+  EXPECT_EQ(to_text(rule),
+            "([h*64, _, v], [r, w]) -> ([]) {v: masked reduction sum, r: reduction max, w: whole} "
+            "{linear: 0, 1}");
 }
 
 TEST(ShardingRule, OfNoOperandsPrintsEmptyLists) {
@@ -39,7 +44,8 @@ TEST(ShardingRule, FindsFactorsByName) {
 }
 
 TEST(ReduceOp, ReadsWhatItPrints) {
-  for (ReduceOp op : {ReduceOp::kSum, ReduceOp::kMax, ReduceOp::kMin, ReduceOp::kProd, ReduceOp::kAny, ReduceOp::kAll})
+  for (ReduceOp op : {ReduceOp::kSum, ReduceOp::kMax, ReduceOp::kMin, ReduceOp::kProd,
+                      ReduceOp::kAny, ReduceOp::kAll})
     EXPECT_EQ(parse_reduce_op(to_text(op)), op);
 }
 

@@ -15,8 +15,11 @@ std::vector<int64_t> filled(const std::vector<int64_t>& given, size_t count, int
   return given.empty() ? std::vector<int64_t>(count, value) : given;
 }
 
-Attributes window_attributes(const SpatialOptions& options, const std::vector<int64_t>& stride, size_t count) {
-  return {{"stride", stride}, {"low", filled(options.low, count, 0)}, {"high", filled(options.high, count, 0)}};
+Attributes window_attributes(const SpatialOptions& options, const std::vector<int64_t>& stride,
+                             size_t count) {
+  return {{"stride", stride},
+          {"low", filled(options.low, count, 0)},
+          {"high", filled(options.high, count, 0)}};
 }
 
 Attributes convolution_attributes(const SpatialOptions& options, size_t count) {
@@ -27,8 +30,10 @@ Attributes convolution_attributes(const SpatialOptions& options, size_t count) {
 }
 
 Attributes pooling_attributes(const SpatialOptions& options, const std::vector<int64_t>& window) {
-  ensure(options.dilation.empty() && options.groups == 1, "a pooling has no dilation and no groups");
-  Attributes attributes = window_attributes(options, options.stride.empty() ? window : options.stride, window.size());
+  ensure(options.dilation.empty() && options.groups == 1,
+         "a pooling has no dilation and no groups");
+  Attributes attributes =
+      window_attributes(options, options.stride.empty() ? window : options.stride, window.size());
   attributes.set("window", window);
   return attributes;
 }
@@ -53,11 +58,14 @@ SpatialOptions same_places(const std::vector<int64_t>& window, SpatialOptions op
   return options;
 }
 
-ValueId convolution(Builder& builder, ValueId x, ValueId w, const SpatialOptions& options, std::string_view name) {
-  return builder.op1("convolution", {x, w}, convolution_attributes(options, space_count(builder, x)), name);
+ValueId convolution(Builder& builder, ValueId x, ValueId w, const SpatialOptions& options,
+                    std::string_view name) {
+  return builder.op1("convolution", {x, w},
+                     convolution_attributes(options, space_count(builder, x)), name);
 }
 
-ValueId transposed_convolution(Builder& builder, ValueId x, ValueId w, const SpatialOptions& options, std::vector<int64_t> more,
+ValueId transposed_convolution(Builder& builder, ValueId x, ValueId w,
+                               const SpatialOptions& options, std::vector<int64_t> more,
                                std::string_view name) {
   const size_t count = space_count(builder, x);
   Attributes attributes = convolution_attributes(options, count);
@@ -67,19 +75,22 @@ ValueId transposed_convolution(Builder& builder, ValueId x, ValueId w, const Spa
   for (size_t d = 0; d < count && window.size() == from.size(); ++d) {
     const int dim = static_cast<int>(d) + kFirstSpatialDim;
     const int64_t reach = attributes.integers("dilation").at(d) * (window[dim] - 1) + 1;
-    extents.push_back((from[dim] - 1) * attributes.integers("stride").at(d) + reach - attributes.integers("low").at(d) -
-                      attributes.integers("high").at(d) + more.at(d));
+    extents.push_back((from[dim] - 1) * attributes.integers("stride").at(d) + reach -
+                      attributes.integers("low").at(d) - attributes.integers("high").at(d) +
+                      more.at(d));
   }
   attributes.set("extents", extents);
-  return builder.op1("convolution_grad_input", {x, w}, attributes, name.empty() ? "transposed_convolution" : name);
+  return builder.op1("convolution_grad_input", {x, w}, attributes,
+                     name.empty() ? "transposed_convolution" : name);
 }
 
-ValueId max_pool(Builder& builder, ValueId x, const std::vector<int64_t>& window, const SpatialOptions& options, std::string_view name) {
+ValueId max_pool(Builder& builder, ValueId x, const std::vector<int64_t>& window,
+                 const SpatialOptions& options, std::string_view name) {
   return builder.op1("max_pool", {x}, pooling_attributes(options, window), name);
 }
 
-ValueId average_pool(Builder& builder, ValueId x, const std::vector<int64_t>& window, const SpatialOptions& options, bool counts_padding,
-                     std::string_view name) {
+ValueId average_pool(Builder& builder, ValueId x, const std::vector<int64_t>& window,
+                     const SpatialOptions& options, bool counts_padding, std::string_view name) {
   Attributes attributes = pooling_attributes(options, window);
   attributes.set("counts_padding", counts_padding);
   return builder.op1("average_pool", {x}, attributes, name);
@@ -89,19 +100,23 @@ ValueId global_average_pool(Builder& builder, ValueId x, std::string_view name) 
   const std::vector<int64_t> dims = spatial_dims(builder, x);
   double count = 1;
   for (int64_t dim : dims) count *= static_cast<double>(builder.shape(x)[static_cast<int>(dim)]);
-  return builder.mul_scalar(builder.reduce_sum(x, dims, "pool_sum"), 1 / count, name.empty() ? "global_average_pool" : name);
+  return builder.mul_scalar(builder.reduce_sum(x, dims, "pool_sum"), 1 / count,
+                            name.empty() ? "global_average_pool" : name);
 }
 
 ValueId global_max_pool(Builder& builder, ValueId x, std::string_view name) {
-  return builder.reduce(ReduceOp::kMax, x, spatial_dims(builder, x), name.empty() ? "global_max_pool" : name);
+  return builder.reduce(ReduceOp::kMax, x, spatial_dims(builder, x),
+                        name.empty() ? "global_max_pool" : name);
 }
 
-ValueId resize(Builder& builder, ValueId x, const std::vector<int64_t>& extents, ResizeMode mode, Corners corners, std::string_view name) {
-  return builder.op1("resize", {x},
-                     {{"mode", std::string(mode == ResizeMode::kNearest ? "nearest" : "linear")},
-                      {"corners", std::string(corners == Corners::kHalfPixel ? "half_pixel" : "align_corners")},
-                      {"extents", extents}},
-                     name);
+ValueId resize(Builder& builder, ValueId x, const std::vector<int64_t>& extents, ResizeMode mode,
+               Corners corners, std::string_view name) {
+  return builder.op1(
+      "resize", {x},
+      {{"mode", std::string(mode == ResizeMode::kNearest ? "nearest" : "linear")},
+       {"corners", std::string(corners == Corners::kHalfPixel ? "half_pixel" : "align_corners")},
+       {"extents", extents}},
+      name);
 }
 
 }  // namespace tessera

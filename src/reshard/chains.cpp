@@ -28,8 +28,13 @@ struct Step {
 /// Shortest path over the cuts of one tensor.
 class ChainSearch {
  public:
-  ChainSearch(const TensorType& type, const DistAttr& from, const DistAttr& to, const ReshardOptions& options)
-      : type_(type), from_(from), to_(to), options_(options), limit_(std::max(local_bytes(cut_of(from)), local_bytes(cut_of(to)))) {
+  ChainSearch(const TensorType& type, const DistAttr& from, const DistAttr& to,
+              const ReshardOptions& options)
+      : type_(type),
+        from_(from),
+        to_(to),
+        options_(options),
+        limit_(std::max(local_bytes(cut_of(from)), local_bytes(cut_of(to)))) {
     for (int axis = 0; axis < from.mesh->axis_count(); ++axis)
       if (!from.is_partial_on(axis) && size(axis) > 1) free_axes_.push_back(axis);
   }
@@ -69,13 +74,16 @@ class ChainSearch {
   }
 
   double local_bytes(const Cut& cut) const {
-    return static_cast<double>(byte_size({type_.dtype, attr_of(cut).largest_shape(type_.shape)}).value());
+    return static_cast<double>(
+        byte_size({type_.dtype, attr_of(cut).largest_shape(type_.shape)}).value());
   }
 
   static double seconds(const LinkCost& link, double peers, double bytes) {
     return peers * link.latency.value() + bytes / link.bytes_per_second;
   }
-  double seconds_on(int axis, double peers, double bytes) const { return seconds(options_.on(*from_.mesh, axis), peers, bytes); }
+  double seconds_on(int axis, double peers, double bytes) const {
+    return seconds(options_.on(*from_.mesh, axis), peers, bytes);
+  }
 
   void offer(const Cut& before, double seconds, const Cut& cut) {
     const auto found = known_.find(cut);
@@ -100,7 +108,8 @@ class ChainSearch {
         if (other == d) continue;
         Cut moved = without;
         moved[other].push_back(axis);
-        steps.push_back({moved, seconds_on(axis, parts - 1, bytes * (parts - 1) / parts)});  // all-to-all
+        steps.push_back(
+            {moved, seconds_on(axis, parts - 1, bytes * (parts - 1) / parts)});  // all-to-all
       }
     }
     add_permutes(cut, bytes, steps);
@@ -109,7 +118,9 @@ class ChainSearch {
 
   void add_slices(const Cut& cut, std::vector<Step>& steps) const {
     for (int axis : free_axes_) {
-      if (std::any_of(cut.begin(), cut.end(), [&](const auto& axes) { return std::find(axes.begin(), axes.end(), axis) != axes.end(); }))
+      if (std::any_of(cut.begin(), cut.end(), [&](const auto& axes) {
+            return std::find(axes.begin(), axes.end(), axis) != axes.end();
+          }))
         continue;
       for (size_t d = 0; d < cut.size(); ++d) {
         steps.push_back({cut, 0});
@@ -122,12 +133,13 @@ class ChainSearch {
   void add_permutes(const Cut& cut, double bytes, std::vector<Step>& steps) const {
     std::vector<int> order = free_axes_;
     do {
-      const bool fits = std::equal(order.begin(), order.end(), free_axes_.begin(), [&](int a, int b) { return size(a) == size(b); });
+      const bool fits = std::equal(order.begin(), order.end(), free_axes_.begin(),
+                                   [&](int a, int b) { return size(a) == size(b); });
       if (!fits || order == free_axes_) continue;
       Cut renamed = cut;
       for (auto& axes : renamed)
         for (int& axis : axes)
-          axis = order[static_cast<size_t>(std::find(free_axes_.begin(), free_axes_.end(), axis) - free_axes_.begin())];
+          axis = order[std::find(free_axes_.begin(), free_axes_.end(), axis) - free_axes_.begin()];
       double dearest = 0;
       for (size_t i = 0; i < order.size(); ++i)
         if (order[i] != free_axes_[i]) dearest = std::max(dearest, seconds_on(order[i], 1, bytes));
@@ -155,11 +167,14 @@ class ChainSearch {
   std::priority_queue<Entry, std::vector<Entry>, std::greater<>> queue_;
 };
 
-/// A chain cuts plainly. Units matter where a dim is cut at both ends; an axis of size 1 is no cut that a chain could make or undo.
+/// A chain cuts plainly. Units matter where a dim is cut at both ends; an axis of size 1 is no cut
+/// that a chain could make or undo.
 bool can_chain(const DistAttr& from, const DistAttr& to) {
   if (from.has_windows() || to.has_windows() || from.has_chunks() || to.has_chunks()) return false;
   for (size_t d = 0; d < from.dims.size(); ++d) {
-    if (!from.dims[d].axes.empty() && !to.dims[d].axes.empty() && from.dims[d].unit != to.dims[d].unit) return false;
+    if (!from.dims[d].axes.empty() && !to.dims[d].axes.empty() &&
+        from.dims[d].unit != to.dims[d].unit)
+      return false;
     for (const DistAttr* end : {&from, &to})
       for (int axis : end->dims[d].axes)
         if (end->mesh->shape()[axis] == 1) return false;
@@ -182,7 +197,8 @@ std::vector<PartialAxis> started_axes(const DistAttr& from, const DistAttr& to) 
     if (!from.is_partial_on(p.axis))
       axes.push_back(p);
     else
-      ensure(std::find(from.partial.begin(), from.partial.end(), p) != from.partial.end(), "a Partial keeps its reduction");
+      ensure(std::find(from.partial.begin(), from.partial.end(), p) != from.partial.end(),
+             "a Partial keeps its reduction");
   }
   return axes;
 }
@@ -191,8 +207,8 @@ bool on_one_mesh(const DistAttr& a, const DistAttr& b) {
   return a.mesh == b.mesh || *a.mesh == *b.mesh;
 }
 
-std::optional<std::vector<Exchange>> find_chain(const TensorType& type, const DistAttr& from, const DistAttr& to,
-                                                const ReshardOptions& options) {
+std::optional<std::vector<Exchange>> find_chain(const TensorType& type, const DistAttr& from,
+                                                const DistAttr& to, const ReshardOptions& options) {
   if (!can_chain(from, to)) return std::nullopt;
   return ChainSearch(type, from, to, options).run();
 }

@@ -9,14 +9,17 @@
 namespace tessera {
 namespace {
 
-/// A part of one dim: where its holders stand on the axes that divide the dim, and what it shares with what is wanted.
+/// A part of one dim: where its holders stand on the axes that divide the dim, and what it shares
+/// with what is wanted.
 struct DimPart {
   std::vector<int64_t> places;  // by axis of the dim, outermost first
   Range common;
 };
 
-/// The parts of a dim that share something with `wanted`, in ascending order. Only those are looked at.
-std::vector<DimPart> overlapping_parts(const DimSharding& dim, const ProcessMesh& mesh, int64_t extent, const Range& wanted) {
+/// The parts of a dim that share something with `wanted`, in ascending order. Only those are looked
+/// at.
+std::vector<DimPart> overlapping_parts(const DimSharding& dim, const ProcessMesh& mesh,
+                                       int64_t extent, const Range& wanted) {
   std::vector<DimPart> parts;
   std::vector<int64_t> places;
   int64_t chunk_begin = 0;
@@ -37,7 +40,8 @@ std::vector<DimPart> overlapping_parts(const DimSharding& dim, const ProcessMesh
     }
   };
   const int64_t chunks = dim.axes.empty() ? 1 : dim.chunks;
-  for (; chunk_begin < extent; chunk_begin += extent / chunks) divide({0, extent / chunks / dim.unit});
+  for (; chunk_begin < extent; chunk_begin += extent / chunks)
+    divide({0, extent / chunks / dim.unit});
   return parts;
 }
 
@@ -59,12 +63,14 @@ std::vector<DimPart> windowed_parts(const DimSharding& dim, const Split& split, 
   return parts;
 }
 
-/// Covers `wanted` with parts that may overlap: from each index on the part that reaches furthest, so that they are few.
+/// Covers `wanted` with parts that may overlap: from each index on the part that reaches furthest,
+/// so that they are few.
 void cover(const std::vector<DimPart>& parts, Range wanted, std::vector<DimPart>& chosen) {
   while (!wanted.empty()) {
     const DimPart* best = nullptr;
     for (const DimPart& part : parts)
-      if (part.common.begin <= wanted.begin && part.common.end > wanted.begin && (!best || part.common.end > best->common.end))
+      if (part.common.begin <= wanted.begin && part.common.end > wanted.begin &&
+          (!best || part.common.end > best->common.end))
         best = &part;
     ensure(best != nullptr, "the holders of a placement with windows have all that is wanted");
     const int64_t end = std::min(wanted.end, best->common.end);
@@ -73,9 +79,10 @@ void cover(const std::vector<DimPart>& parts, Range wanted, std::vector<DimPart>
   }
 }
 
-/// Like overlapping_parts where holders overlap: each index once, what the receiver holds itself from there. `own`: its place among the
-/// holders, if it is one.
-std::vector<DimPart> chosen_parts(const DimSharding& dim, const Split& split, const ProcessMesh& mesh, const Range& wanted,
+/// Like overlapping_parts where holders overlap: each index once, what the receiver holds itself
+/// from there. `own`: its place among the holders, if it is one.
+std::vector<DimPart> chosen_parts(const DimSharding& dim, const Split& split,
+                                  const ProcessMesh& mesh, const Range& wanted,
                                   const std::optional<Coordinate>& own) {
   const std::vector<DimPart> parts = windowed_parts(dim, split, mesh.axis_count());
   std::vector<DimPart> chosen;
@@ -100,7 +107,12 @@ bool shards(const DistAttr& attr, int axis) {
 class PullFinder {
  public:
   PullFinder(const Shape& shape, const Exchange& exchange, Rank receiver, Coordinate place)
-      : shape_(shape), from_(exchange.from), to_(exchange.to), receiver_(receiver), place_(place), resolved_(resolved_axes(from_, to_)) {}
+      : shape_(shape),
+        from_(exchange.from),
+        to_(exchange.to),
+        receiver_(receiver),
+        place_(place),
+        resolved_(resolved_axes(from_, to_)) {}
 
   std::vector<Pull> run() {
     for (const Piece& piece : to_.pieces(shape_, place_)) {
@@ -115,10 +127,11 @@ class PullFinder {
     parts_.clear();
     const auto own = from_.mesh->coordinate_of(receiver_);
     for (int d = 0; d < shape_.size(); ++d) {
-      const DimSharding& dim = from_.dims[static_cast<size_t>(d)];
-      const Range& range = wanted.ranges[static_cast<size_t>(d)];
-      parts_.push_back(dim.axes.empty() || dim.windows.empty() ? overlapping_parts(dim, *from_.mesh, shape_[d], range)
-                                                               : chosen_parts(dim, from_.split(d, shape_[d]), *from_.mesh, range, own));
+      const DimSharding& dim = from_.dims[d];
+      const Range& range = wanted.ranges[d];
+      parts_.push_back(dim.axes.empty() || dim.windows.empty()
+                           ? overlapping_parts(dim, *from_.mesh, shape_[d], range)
+                           : chosen_parts(dim, from_.split(d, shape_[d]), *from_.mesh, range, own));
     }
   }
 
@@ -134,8 +147,8 @@ class PullFinder {
     }
   }
 
-  /// Of those that hold the same: the receiver itself; on its own mesh who stands where it stands, so that replicas share the work; of
-  /// another mesh each in turn.
+  /// Of those that hold the same: the receiver itself; on its own mesh who stands where it stands,
+  /// so that replicas share the work; of another mesh each in turn.
   Coordinate with_replica(Coordinate coordinate) const {
     if (on_one_mesh(from_, to_)) {
       for (int axis = 0; axis < coordinate.size(); ++axis)
@@ -156,8 +169,8 @@ class PullFinder {
     return holds_itself ? *own : coordinate;
   }
 
-  /// A number that differs between those that want the same part: where the receiver stands on the axes on which the target is copied
-  /// first.
+  /// A number that differs between those that want the same part: where the receiver stands on the
+  /// axes on which the target is copied first.
   int64_t index_of_receiver() const {
     int64_t index = 0, stride = 1;
     for (bool copies : {true, false})
@@ -176,8 +189,10 @@ class PullFinder {
     }
     for (const PartialAxis& p : resolved_) coordinate[p.axis] = 0;
     for (bool more = true; more;) {
-      const bool first = std::all_of(resolved_.begin(), resolved_.end(), [&](const PartialAxis& p) { return coordinate[p.axis] == 0; });
-      result_.push_back({from_.mesh->process_at(coordinate), common, first, resolved_.front().reduce});
+      const bool first = std::all_of(resolved_.begin(), resolved_.end(),
+                                     [&](const PartialAxis& p) { return coordinate[p.axis] == 0; });
+      result_.push_back(
+          {from_.mesh->process_at(coordinate), common, first, resolved_.front().reduce});
       more = false;
       for (auto p = resolved_.rbegin(); p != resolved_.rend() && !more; ++p) {
         more = ++coordinate[p->axis] < from_.mesh->shape()[p->axis];
@@ -196,10 +211,13 @@ class PullFinder {
   std::vector<Pull> result_;
 };
 
-/// Sums of `wanted` elements over the resolved axes: the axes that divide the target scatter them, the others want them whole.
-int64_t least_of_sums(int64_t wanted, const std::vector<PartialAxis>& resolved, const DistAttr& to) {
+/// Sums of `wanted` elements over the resolved axes: the axes that divide the target scatter them,
+/// the others want them whole.
+int64_t least_of_sums(int64_t wanted, const std::vector<PartialAxis>& resolved,
+                      const DistAttr& to) {
   int64_t scattered = 1, whole = 1;
-  for (const PartialAxis& p : resolved) (shards(to, p.axis) ? scattered : whole) *= to.mesh->shape()[p.axis];
+  for (const PartialAxis& p : resolved)
+    (shards(to, p.axis) ? scattered : whole) *= to.mesh->shape()[p.axis];
   const int64_t addends = scattered * whole;
   return wanted * scattered * (addends - 1) / addends + wanted * (whole - 1) / whole;
 }
@@ -208,12 +226,14 @@ int64_t least_of_sums(int64_t wanted, const std::vector<PartialAxis>& resolved, 
 
 bool holds_all_of(const Shape& shape, const DistAttr& from, const DistAttr& to) {
   for (int d = 0; d < shape.size(); ++d) {
-    const DimSharding &held = from.dims[static_cast<size_t>(d)], &wanted = to.dims[static_cast<size_t>(d)];
+    const DimSharding &held = from.dims[d], &wanted = to.dims[d];
     if (held.axes.empty() || held.windows.empty() || held == wanted) continue;
-    const std::vector<DimPart> parts = windowed_parts(held, from.split(d, shape[d]), from.mesh->axis_count());
+    const std::vector<DimPart> parts =
+        windowed_parts(held, from.split(d, shape[d]), from.mesh->axis_count());
     // Chunks of it are taken for all of it.
     const Split split = wanted.chunks > 1 ? Split{shape[d], 1, {}} : to.split(d, shape[d]);
-    for (const DimPart& part : windowed_parts(wanted.chunks > 1 ? DimSharding{} : wanted, split, to.mesh->axis_count()))
+    for (const DimPart& part :
+         windowed_parts(wanted.chunks > 1 ? DimSharding{} : wanted, split, to.mesh->axis_count()))
       for (int64_t at = part.common.begin, reach = at; at < part.common.end; at = reach) {
         for (const DimPart& holder : parts)
           if (holder.common.begin <= at) reach = std::max(reach, holder.common.end);
@@ -231,7 +251,8 @@ std::vector<Pull> pulls(const Shape& shape, const Exchange& exchange, Rank recei
   return PullFinder(shape, exchange, receiver, *place).run();
 }
 
-int64_t received_elements(const Shape& shape, const std::vector<Exchange>& exchanges, Rank receiver) {
+int64_t received_elements(const Shape& shape, const std::vector<Exchange>& exchanges,
+                          Rank receiver) {
   int64_t count = 0;
   for (const Exchange& exchange : exchanges)
     for (const Pull& pull : pulls(shape, exchange, receiver))
@@ -239,16 +260,19 @@ int64_t received_elements(const Shape& shape, const std::vector<Exchange>& excha
   return count;
 }
 
-int64_t least_received_elements(const Shape& shape, const DistAttr& from, const DistAttr& to, Rank receiver) {
+int64_t least_received_elements(const Shape& shape, const DistAttr& from, const DistAttr& to,
+                                Rank receiver) {
   const auto place = to.mesh->coordinate_of(receiver);
   if (!place) return 0;
   int64_t all = 0;
   for (const Piece& wanted : to.pieces(shape, *place)) all += element_count(wanted.box.shape());
-  if (const auto resolved = resolved_axes(from, to); !resolved.empty()) return least_of_sums(all, resolved, to);
+  if (const auto resolved = resolved_axes(from, to); !resolved.empty())
+    return least_of_sums(all, resolved, to);
   const auto own = from.mesh->coordinate_of(receiver);
   if (!own) return all;
   for (const Piece& wanted : to.pieces(shape, *place))
-    for (const Piece& held : from.pieces(shape, *own)) all -= element_count(intersect(wanted.box, held.box).shape());
+    for (const Piece& held : from.pieces(shape, *own))
+      all -= element_count(intersect(wanted.box, held.box).shape());
   return all;
 }
 

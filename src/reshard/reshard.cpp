@@ -20,11 +20,12 @@ bool shards(const DistAttr& attr, int axis) {
 
 // ---- names ----
 
-/// Does every process hold what it wants? Dim by dim, over the places on the axes that divide it at either end.
+/// Does every process hold what it wants? Dim by dim, over the places on the axes that divide it at
+/// either end.
 bool is_local(const Shape& shape, const DistAttr& from, const DistAttr& to) {
   for (int d = 0; d < shape.size(); ++d) {
-    std::set<int> axes(from.dims[static_cast<size_t>(d)].axes.begin(), from.dims[static_cast<size_t>(d)].axes.end());
-    axes.insert(to.dims[static_cast<size_t>(d)].axes.begin(), to.dims[static_cast<size_t>(d)].axes.end());
+    std::set<int> axes(from.dims[d].axes.begin(), from.dims[d].axes.end());
+    axes.insert(to.dims[d].axes.begin(), to.dims[d].axes.end());
     const Split held = from.split(d, shape[d]), wanted = to.split(d, shape[d]);
     std::vector<Coordinate> places = {Dims::filled(from.mesh->axis_count(), 0)};
     for (int axis : axes) {
@@ -39,7 +40,9 @@ bool is_local(const Shape& shape, const DistAttr& from, const DistAttr& to) {
     for (const Coordinate& place : places) {
       const std::vector<Range> own = held.ranges_at(place);
       for (const Range& needed : wanted.ranges_at(place)) {
-        const auto has = [&](const Range& range) { return needed.begin >= range.begin && needed.end <= range.end; };
+        const auto has = [&](const Range& range) {
+          return needed.begin >= range.begin && needed.end <= range.end;
+        };
         if (!needed.empty() && std::none_of(own.begin(), own.end(), has)) return false;
       }
     }
@@ -63,24 +66,31 @@ bool divides_further(const DistAttr& a, const DistAttr& b) {
   for (size_t d = 0; d < a.dims.size(); ++d) {
     const auto& longer = a.dims[d].axes;
     const auto& shorter = b.dims[d].axes;
-    if (shorter.size() > longer.size() || !std::equal(shorter.begin(), shorter.end(), longer.begin())) return false;
+    if (shorter.size() > longer.size() ||
+        !std::equal(shorter.begin(), shorter.end(), longer.begin()))
+      return false;
     if (!shorter.empty() && a.dims[d].unit != b.dims[d].unit) return false;
     if (!shorter.empty() && a.dims[d].chunks != b.dims[d].chunks) return false;
-    const bool windowed = !a.dims[d].windows.empty() || (!shorter.empty() && !b.dims[d].windows.empty());
+    const bool windowed =
+        !a.dims[d].windows.empty() || (!shorter.empty() && !b.dims[d].windows.empty());
     if (windowed && !(a.dims[d] == b.dims[d])) return false;
   }
   return true;
 }
 
-/// Do the two cut every dim into the same parts, by other axes of the same sizes? Then each part wanted is one that someone holds.
+/// Do the two cut every dim into the same parts, by other axes of the same sizes? Then each part
+/// wanted is one that someone holds.
 bool has_the_same_parts(const DistAttr& from, const DistAttr& to) {
   for (size_t d = 0; d < from.dims.size(); ++d) {
     const auto& a = from.dims[d];
     const auto& b = to.dims[d];
     const auto size = [&](int axis) { return from.mesh->shape()[axis]; };
-    if (!std::equal(a.axes.begin(), a.axes.end(), b.axes.begin(), b.axes.end(), [&](int x, int y) { return size(x) == size(y); }))
+    if (!std::equal(a.axes.begin(), a.axes.end(), b.axes.begin(), b.axes.end(),
+                    [&](int x, int y) { return size(x) == size(y); }))
       return false;
-    if (!a.axes.empty() && (a.unit != b.unit || a.chunks != b.chunks || !has_equal_windows(from, to, d))) return false;
+    if (!a.axes.empty() &&
+        (a.unit != b.unit || a.chunks != b.chunks || !has_equal_windows(from, to, d)))
+      return false;
   }
   return true;
 }
@@ -92,7 +102,8 @@ bool moves_between_two_dims(const DistAttr& from, const DistAttr& to) {
   for (size_t d = 0; d < from.dims.size(); ++d)
     if (from.dims[d].axes != to.dims[d].axes) changed.push_back(d);
   if (changed.size() != 2) return false;
-  for (const auto& [loser, winner] : {std::pair{changed[0], changed[1]}, std::pair{changed[1], changed[0]}}) {
+  for (const auto& [loser, winner] :
+       {std::pair{changed[0], changed[1]}, std::pair{changed[1], changed[0]}}) {
     const auto &long_from = from.dims[loser].axes, &short_to = to.dims[loser].axes;
     const auto &short_from = from.dims[winner].axes, &long_to = to.dims[winner].axes;
     if (short_to.size() > long_from.size() || short_from.size() > long_to.size()) continue;
@@ -110,7 +121,8 @@ Exchange direct(const TensorType& type, const DistAttr& from, const DistAttr& to
 }
 
 /// The ways that there are: the direct one first.
-std::vector<Way> ways(const TensorType& type, const DistAttr& from, const DistAttr& to, const ReshardOptions& options) {
+std::vector<Way> ways(const TensorType& type, const DistAttr& from, const DistAttr& to,
+                      const ReshardOptions& options) {
   std::vector<Way> list = {{direct(type, from, to)}};
   const auto add = [&](std::optional<Way> way) {
     if (way) list.push_back(std::move(*way));
@@ -121,9 +133,11 @@ std::vector<Way> ways(const TensorType& type, const DistAttr& from, const DistAt
     if (options.sums == SumForm::kDirect) return list;
     if (options.sums != SumForm::kByAxis) add(through_scattered_sums(type, from, to));
     if (options.sums != SumForm::kScattered) add(through_sums_by_axis(type, from, to));
-    if (options.sums == SumForm::kByAxis && list.size() == 1) add(through_scattered_sums(type, from, to));
+    if (options.sums == SumForm::kByAxis && list.size() == 1)
+      add(through_scattered_sums(type, from, to));
     if (options.sums != SumForm::kAuto && list.size() > 1) list.erase(list.begin());
-  } else if (started_axes(from, to).empty() && list.front().front().kind == ReshardKind::kMessages) {
+  } else if (started_axes(from, to).empty() &&
+             list.front().front().kind == ReshardKind::kMessages) {
     add(find_chain(type, from, to, options));
   }
   return list;
@@ -136,7 +150,8 @@ double seconds_of(const TensorType& type, const Way& way, const ReshardOptions& 
 }
 
 /// Between the places of two processes on one mesh, or of two meshes.
-const LinkCost& link_between(const Exchange& exchange, Rank sender, Rank receiver, const ReshardOptions& options) {
+const LinkCost& link_between(const Exchange& exchange, Rank sender, Rank receiver,
+                             const ReshardOptions& options) {
   const LinkCost* dearest = &options.link;
   if (options.axes.empty() || !on_one_mesh(exchange.from, exchange.to)) return *dearest;
   const ProcessMesh& mesh = *exchange.to.mesh;
@@ -155,7 +170,8 @@ const LinkCost& link_between(const Exchange& exchange, Rank sender, Rank receive
 bool changes_a_reduction(const DistAttr& from, const DistAttr& to) {
   if (!on_one_mesh(from, to)) return false;
   return std::any_of(from.partial.begin(), from.partial.end(), [&](const PartialAxis& p) {
-    return to.is_partial_on(p.axis) && std::find(to.partial.begin(), to.partial.end(), p) == to.partial.end();
+    return to.is_partial_on(p.axis) &&
+           std::find(to.partial.begin(), to.partial.end(), p) == to.partial.end();
   });
 }
 
@@ -181,7 +197,8 @@ ReshardKind classify(const Shape& shape, const DistAttr& from, const DistAttr& t
   if (!on_one_mesh(from, to)) return ReshardKind::kMessages;
   const auto resolved = resolved_axes(from, to);
   if (!resolved.empty()) {
-    const bool all_scatter = std::all_of(resolved.begin(), resolved.end(), [&](const PartialAxis& p) { return shards(to, p.axis); });
+    const bool all_scatter = std::all_of(resolved.begin(), resolved.end(),
+                                         [&](const PartialAxis& p) { return shards(to, p.axis); });
     DistAttr summed = from;
     std::erase_if(summed.partial, [&](const PartialAxis& p) { return !to.is_partial_on(p.axis); });
     if (summed == to) return ReshardKind::kAllReduce;
@@ -206,12 +223,13 @@ std::string_view to_text(SumForm form) {
 }
 
 const LinkCost& ReshardOptions::on(const ProcessMesh& mesh, int axis) const {
-  const auto found = axes.find(mesh.axes()[static_cast<size_t>(axis)]);
+  const auto found = axes.find(mesh.axes()[axis]);
   return found == axes.end() ? link : found->second;
 }
 
 Seconds price(const TensorType& type, const Exchange& exchange, const ReshardOptions& options) {
-  if (exchange.kind == ReshardKind::kNone || exchange.kind == ReshardKind::kSlice) return Seconds(0);
+  if (exchange.kind == ReshardKind::kNone || exchange.kind == ReshardKind::kSlice)
+    return Seconds(0);
   const std::vector<Rank>& receivers = exchange.to.mesh->processes();
   const size_t stride = (receivers.size() + kPricedProcesses - 1) / kPricedProcesses;
   double most_latency = 0, most_transfer = 0;
@@ -222,7 +240,9 @@ Seconds price(const TensorType& type, const Exchange& exchange, const ReshardOpt
     for (const Pull& pull : pulls(type.shape, exchange, receivers[i])) {
       if (pull.sender == receivers[i]) continue;
       const LinkCost& link = link_between(exchange, pull.sender, receivers[i], options);
-      const double seconds = static_cast<double>(element_count(pull.box.shape()) * size_of(type.dtype)) / link.bytes_per_second;
+      const double seconds =
+          static_cast<double>(element_count(pull.box.shape()) * size_of(type.dtype)) /
+          link.bytes_per_second;
       receiving += seconds;
       sending[pull.sender] += seconds;
       if (peers.insert(pull.sender).second) latency += link.latency.value();
@@ -234,14 +254,17 @@ Seconds price(const TensorType& type, const Exchange& exchange, const ReshardOpt
   return Seconds(most_latency + most_transfer);
 }
 
-std::vector<Exchange> plan_reshard(const TensorType& type, const DistAttr& from, const DistAttr& to, const ReshardOptions& options) {
+std::vector<Exchange> plan_reshard(const TensorType& type, const DistAttr& from, const DistAttr& to,
+                                   const ReshardOptions& options) {
   if (from == to) return {};
   if ((!on_one_mesh(from, to) && !from.partial.empty()) || changes_a_reduction(from, to)) {
-    // Put together at home first: each addend would travel otherwise, and those of a maximum are none of a sum.
+    // Put together at home first: each addend would travel otherwise, and those of a maximum are
+    // none of a sum.
     DistAttr summed = from;
     summed.partial.clear();
     std::vector<Exchange> exchanges = plan_reshard(type, from, summed, options);
-    for (Exchange& exchange : plan_reshard(type, summed, to, options)) exchanges.push_back(std::move(exchange));
+    for (Exchange& exchange : plan_reshard(type, summed, to, options))
+      exchanges.push_back(std::move(exchange));
     return exchanges;
   }
   std::vector<Way> list = ways(type, from, to, options);

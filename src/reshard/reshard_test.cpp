@@ -15,16 +15,18 @@ MeshPtr mesh_of(std::string_view text) {
 using Values = std::vector<double>;
 
 int64_t offset_in(const Box& box, const Box& inner, int64_t i) {
-  const Dims inner_strides = row_major_strides(inner.shape()), strides = row_major_strides(box.shape());
+  const Dims inner_strides = row_major_strides(inner.shape()),
+             strides = row_major_strides(box.shape());
   int64_t at = 0;
   for (int d = 0; d < strides.size(); ++d) {
-    const int64_t index = i / inner_strides[d] % inner.shape()[d] + inner.ranges[static_cast<size_t>(d)].begin;
-    at += (index - box.ranges[static_cast<size_t>(d)].begin) * strides[d];
+    const int64_t index = i / inner_strides[d] % inner.shape()[d] + inner.ranges[d].begin;
+    at += (index - box.ranges[d].begin) * strides[d];
   }
   return at;
 }
 
-/// What each process holds of `whole` under `attr`; a Partial(sum) is spread so that the addends sum to it.
+/// What each process holds of `whole` under `attr`; a Partial(sum) is spread so that the addends
+/// sum to it.
 std::map<Rank, Values> distribute(const Values& whole, const Shape& shape, const DistAttr& attr) {
   std::map<Rank, Values> parts;
   for (Rank process : attr.mesh->processes()) {
@@ -35,8 +37,9 @@ std::map<Rank, Values> distribute(const Values& whole, const Shape& shape, const
     for (const PartialAxis& p : attr.partial) counts = counts && coordinate[p.axis] == 0;
     for (size_t i = 0; i < part.size(); ++i) {
       const int64_t at = offset_in(whole_box(shape), box, static_cast<int64_t>(i));
-      // Addends: process-dependent integers that cancel but for the whole value at the first coordinate.
-      double addend = counts ? whole[static_cast<size_t>(at)] : 0;
+      // Addends: process-dependent integers that cancel but for the whole value at the first
+      // coordinate.
+      double addend = counts ? whole[at] : 0;
       for (const PartialAxis& p : attr.partial) {
         const int64_t parts_on_axis = attr.mesh->shape()[p.axis];
         addend += static_cast<double>((coordinate[p.axis] * 2 - (parts_on_axis - 1)) * (at + 1));
@@ -48,7 +51,8 @@ std::map<Rank, Values> distribute(const Values& whole, const Shape& shape, const
   return parts;
 }
 
-std::map<Rank, Values> execute(const std::map<Rank, Values>& before, const Shape& shape, const Exchange& exchange) {
+std::map<Rank, Values> execute(const std::map<Rank, Values>& before, const Shape& shape,
+                               const Exchange& exchange) {
   std::map<Rank, Values> after;
   for (Rank receiver : exchange.to.mesh->processes()) {
     const Box target = exchange.to.box(shape, *exchange.to.mesh->coordinate_of(receiver));
@@ -57,18 +61,21 @@ std::map<Rank, Values> execute(const std::map<Rank, Values>& before, const Shape
     for (const Pull& pull : pulls(shape, exchange, receiver)) {
       const Box source = exchange.from.box(shape, *exchange.from.mesh->coordinate_of(pull.sender));
       for (int64_t i = 0; i < element_count(pull.box.shape()); ++i) {
-        const double value = before.at(pull.sender)[static_cast<size_t>(offset_in(source, pull.box, i))];
+        const double value = before.at(pull.sender)[offset_in(source, pull.box, i)];
         const auto at = static_cast<size_t>(offset_in(target, pull.box, i));
-        EXPECT_TRUE(pull.first || firsts[at] == 1) << "a contribution is added before the first one";
+        EXPECT_TRUE(pull.first || firsts[at] == 1)
+            << "a contribution is added before the first one";
         firsts[at] += pull.first;
         part[at] = pull.first ? value : part[at] + value;
       }
     }
     bool starts = false;
     for (const PartialAxis& p : exchange.to.partial)
-      starts = starts || (!exchange.from.is_partial_on(p.axis) && (*exchange.to.mesh->coordinate_of(receiver))[p.axis] != 0);
+      starts = starts || (!exchange.from.is_partial_on(p.axis) &&
+                          (*exchange.to.mesh->coordinate_of(receiver))[p.axis] != 0);
     if (!starts) {
-      EXPECT_TRUE(std::all_of(firsts.begin(), firsts.end(), [](int count) { return count == 1; })) << "the first pulls tile the target";
+      EXPECT_TRUE(std::all_of(firsts.begin(), firsts.end(), [](int count) { return count == 1; }))
+          << "the first pulls tile the target";
     }
     after[receiver] = std::move(part);
   }
@@ -85,21 +92,23 @@ Values numbered(const Shape& shape) {
   return values;
 }
 
-std::map<Rank, Values> execute_all(std::map<Rank, Values> parts, const Shape& shape, const std::vector<Exchange>& exchanges) {
+std::map<Rank, Values> execute_all(std::map<Rank, Values> parts, const Shape& shape,
+                                   const std::vector<Exchange>& exchanges) {
   for (const Exchange& exchange : exchanges) parts = execute(parts, shape, exchange);
   return parts;
 }
 
 /// Sums over the partial axes, or the part itself: what the processes hold, as whole values.
-void expect_same(const std::map<Rank, Values>& got, const Values& whole, const Shape& shape, const DistAttr& attr,
-                 const std::string& what) {
+void expect_same(const std::map<Rank, Values>& got, const Values& whole, const Shape& shape,
+                 const DistAttr& attr, const std::string& what) {
   std::vector<double> sums(whole.size(), 0.0);
   for (Rank process : attr.mesh->processes()) {
     const Coordinate coordinate = *attr.mesh->coordinate_of(process);
     const Box box = attr.box(shape, coordinate);
     if (attr.partial.empty()) {
       for (size_t i = 0; i < got.at(process).size(); ++i)
-        ASSERT_EQ(got.at(process)[i], whole[static_cast<size_t>(offset_in(whole_box(shape), box, static_cast<int64_t>(i)))])
+        ASSERT_EQ(got.at(process)[i],
+                  whole[offset_in(whole_box(shape), box, static_cast<int64_t>(i))])
             << what << " on process " << process;
       continue;
     }
@@ -109,7 +118,7 @@ void expect_same(const std::map<Rank, Values>& got, const Values& whole, const S
       if (!attr.uses(axis)) counts = counts && coordinate[axis] == 0;
     if (!counts) continue;
     for (size_t i = 0; i < got.at(process).size(); ++i)
-      sums[static_cast<size_t>(offset_in(whole_box(shape), box, static_cast<int64_t>(i)))] += got.at(process)[i];
+      sums[offset_in(whole_box(shape), box, static_cast<int64_t>(i))] += got.at(process)[i];
   }
   if (!attr.partial.empty()) {
     ASSERT_EQ(sums, whole) << what;
@@ -119,9 +128,11 @@ void expect_same(const std::map<Rank, Values>& got, const Values& whole, const S
 TEST(Reshard, WorkedExampleReceivesTheseElements) {
   const MeshPtr mesh = mesh_of("x=3 y=2");
   const Shape shape{6, 12};
-  const auto exchanges = plan_reshard({DType::kF32, shape}, from_spec(mesh, 2, {"x", "y"}), from_spec(mesh, 2, {"y", "x"}));
+  const auto exchanges = plan_reshard({DType::kF32, shape}, from_spec(mesh, 2, {"x", "y"}),
+                                      from_spec(mesh, 2, {"y", "x"}));
   std::vector<int64_t> received;
-  for (Rank process = 0; process < 6; ++process) received.push_back(received_elements(shape, exchanges, process));
+  for (Rank process = 0; process < 6; ++process)
+    received.push_back(received_elements(shape, exchanges, process));
   EXPECT_EQ(received, (std::vector<int64_t>{4, 12, 10, 10, 12, 4}));
 }
 
@@ -137,9 +148,11 @@ TEST(Reshard, RecognisesTheCollectives) {
   EXPECT_EQ(kind("tp=2", "f32[8] {partial sum: tp}", "f32[8]"), ReshardKind::kAllReduce);
   EXPECT_EQ(kind("tp=2", "f32[8] {partial sum: tp}", "f32[8@tp]"), ReshardKind::kReduceScatter);
   EXPECT_EQ(kind("tp=2", "f32[8@tp, 4]", "f32[8, 4@tp]"), ReshardKind::kAllToAll);
-  EXPECT_EQ(kind("dp=2 tp=2", "f32[8@dp, 4] {partial sum: tp}", "f32[8@dp, 4]"), ReshardKind::kAllReduce);
+  EXPECT_EQ(kind("dp=2 tp=2", "f32[8@dp, 4] {partial sum: tp}", "f32[8@dp, 4]"),
+            ReshardKind::kAllReduce);
   EXPECT_EQ(kind("dp=2 tp=2", "f32[8@dp@tp, 4]", "f32[8@dp, 4]"), ReshardKind::kAllGather);
-  EXPECT_EQ(kind("dp=2 tp=2", "f32[8@dp, 4@tp]", "f32[8@tp, 4@dp]"), ReshardKind::kPermute);  // (0,1) and (1,0) swap their parts
+  EXPECT_EQ(kind("dp=2 tp=2", "f32[8@dp, 4@tp]", "f32[8@tp, 4@dp]"),
+            ReshardKind::kPermute);  // (0,1) and (1,0) swap their parts
   EXPECT_EQ(kind("dp=2 tp=2", "f32[8@dp, 4]", "f32[8@tp, 4]"), ReshardKind::kPermute);
   EXPECT_EQ(kind("dp=2 tp=3", "f32[8@dp, 4@tp]", "f32[8@tp, 4@dp]"), ReshardKind::kMessages);
   EXPECT_EQ(kind("dp=2 tp=2", "f32[8@dp, 4]", "f32[8@dp, 4]"), ReshardKind::kNone);
@@ -147,7 +160,8 @@ TEST(Reshard, RecognisesTheCollectives) {
 
 TEST(Reshard, ALargeAllReduceIsAReduceScatterAndAnAllGatherAtTheByteBound) {
   const MeshPtr mesh = mesh_of("dp=4");
-  const DistType from = parse_dist_type("f32[64, 100] {partial sum: dp}", mesh), to = parse_dist_type("f32[64, 100]", mesh);
+  const DistType from = parse_dist_type("f32[64, 100] {partial sum: dp}", mesh),
+                 to = parse_dist_type("f32[64, 100]", mesh);
   const auto exchanges = plan_reshard(from.type, from.attr, to.attr);
   ASSERT_EQ(exchanges.size(), 2u);
   EXPECT_EQ(exchanges[0].kind, ReshardKind::kReduceScatter);
@@ -159,20 +173,24 @@ TEST(Reshard, ALargeAllReduceIsAReduceScatterAndAnAllGatherAtTheByteBound) {
 /// The kind of each exchange, and what it makes.
 std::vector<std::string> steps_of(const std::vector<Exchange>& exchanges) {
   std::vector<std::string> steps;
-  for (const Exchange& exchange : exchanges) steps.push_back(std::string(to_text(exchange.kind)) + " to " + to_text(exchange.to));
+  for (const Exchange& exchange : exchanges)
+    steps.push_back(std::string(to_text(exchange.kind)) + " to " + to_text(exchange.to));
   return steps;
 }
 
 TEST(Sums, OverNodesAndDevicesAreTwoLevels) {
   const MeshPtr mesh = mesh_of("node=2 gpu=4");
-  const DistType from = parse_dist_type("f32[64] {partial sum: node, gpu}", mesh), to = parse_dist_type("f32[64]", mesh);
+  const DistType from = parse_dist_type("f32[64] {partial sum: node, gpu}", mesh),
+                 to = parse_dist_type("f32[64]", mesh);
   // Links between nodes are slow: only a share of the tensor goes over them.
   ReshardOptions options;
   options.link = {Seconds(1e-6), 1e11};
   options.axes["node"] = {Seconds(1e-5), 1e9};
   const auto exchanges = plan_reshard(from.type, from.attr, to.attr, options);
-  EXPECT_THAT(steps_of(exchanges), testing::ElementsAre("reduce-scatter to [@gpu] {partial sum: node}", "reduce-scatter to [@gpu@node]",
-                                                        "all-gather to [@gpu]", "all-gather to [*]"));
+  EXPECT_THAT(steps_of(exchanges),
+              testing::ElementsAre("reduce-scatter to [@gpu] {partial sum: node}",
+                                   "reduce-scatter to [@gpu@node]", "all-gather to [@gpu]",
+                                   "all-gather to [*]"));
   int64_t between_nodes = 0;
   for (const Exchange& exchange : exchanges)
     for (const Pull& pull : pulls({64}, exchange, 0))
@@ -182,21 +200,27 @@ TEST(Sums, OverNodesAndDevicesAreTwoLevels) {
 
 TEST(Sums, OverAxesOfTwoAreHalvedAndDoubled) {
   const MeshPtr mesh = mesh_of("a=2 b=2 c=2");
-  const DistType from = parse_dist_type("f32[64] {partial sum: a, b, c}", mesh), to = parse_dist_type("f32[64]", mesh);
+  const DistType from = parse_dist_type("f32[64] {partial sum: a, b, c}", mesh),
+                 to = parse_dist_type("f32[64]", mesh);
   const auto exchanges = plan_reshard(from.type, from.attr, to.attr, {.sums = SumForm::kByAxis});
   ASSERT_EQ(exchanges.size(), 6u);
   for (Rank process = 0; process < 8; ++process) {
-    EXPECT_EQ(received_elements({64}, exchanges, process), 2 * 64 * 7 / 8);  // no more than by any way
+    EXPECT_EQ(received_elements({64}, exchanges, process),
+              2 * 64 * 7 / 8);  // no more than by any way
     std::vector<int64_t> received;
-    for (const Exchange& exchange : exchanges) received.push_back(received_elements({64}, {exchange}, process));
+    for (const Exchange& exchange : exchanges)
+      received.push_back(received_elements({64}, {exchange}, process));
     EXPECT_EQ(received, (std::vector<int64_t>{32, 16, 8, 8, 16, 32}));
   }
 }
 
 TEST(Sums, TheFormSaysHowManyRoundsThereAre) {
   const MeshPtr mesh = mesh_of("a=2 b=3");
-  const DistType from = parse_dist_type("f32[7, 30] {partial sum: a, b}", mesh), to = parse_dist_type("f32[7, 30]", mesh);
-  const auto rounds = [&](SumForm form) { return plan_reshard(from.type, from.attr, to.attr, {.sums = form}).size(); };
+  const DistType from = parse_dist_type("f32[7, 30] {partial sum: a, b}", mesh),
+                 to = parse_dist_type("f32[7, 30]", mesh);
+  const auto rounds = [&](SumForm form) {
+    return plan_reshard(from.type, from.attr, to.attr, {.sums = form}).size();
+  };
   EXPECT_EQ(rounds(SumForm::kDirect), 1u);
   EXPECT_EQ(rounds(SumForm::kScattered), 2u);
   EXPECT_EQ(rounds(SumForm::kByAxis), 4u);
@@ -204,7 +228,8 @@ TEST(Sums, TheFormSaysHowManyRoundsThereAre) {
 
 TEST(Reshard, ContributionsAreAddedInTheOrderOfTheirCoordinates) {
   const MeshPtr mesh = mesh_of("dp=3");
-  const DistType from = parse_dist_type("f32[4] {partial sum: dp}", mesh), to = parse_dist_type("f32[4]", mesh);
+  const DistType from = parse_dist_type("f32[4] {partial sum: dp}", mesh),
+                 to = parse_dist_type("f32[4]", mesh);
   const auto exchanges = plan_reshard(from.type, from.attr, to.attr);
   for (Rank process = 0; process < 3; ++process) {
     std::vector<Rank> senders;
@@ -237,7 +262,8 @@ std::vector<DistAttr> all_placements(const MeshPtr& mesh, int rank, Sums sums = 
 }
 
 /// Where messages are dear, chains and few peers win; where bytes are, the direct form.
-const ReshardOptions kDearMessages{.link = {Seconds(1), 1e12}, .axes = {}}, kDearBytes{.link = {Seconds(0), 1}, .axes = {}};
+const ReshardOptions kDearMessages{.link = {Seconds(1), 1e12}, .axes = {}},
+    kDearBytes{.link = {Seconds(0), 1}, .axes = {}};
 const ReshardOptions kByAxis{.sums = SumForm::kByAxis};
 
 class OnEveryLink : public testing::TestWithParam<ReshardOptions> {};
@@ -245,24 +271,29 @@ std::string link_name(const testing::TestParamInfo<ReshardOptions>& given) {
   const char* names[] = {"Threads", "DearMessages", "DearBytes", "ByAxis"};
   return names[given.index];
 }
-INSTANTIATE_TEST_SUITE_P(Links, OnEveryLink, testing::Values(ReshardOptions{}, kDearMessages, kDearBytes, kByAxis), link_name);
+INSTANTIATE_TEST_SUITE_P(Links, OnEveryLink,
+                         testing::Values(ReshardOptions{}, kDearMessages, kDearBytes, kByAxis),
+                         link_name);
 
 TEST_P(OnEveryLink, EveryPairOfPlacementsOnOneMeshGivesTheSameTensor) {
-  for (const auto& [mesh_text, shape] : std::vector<std::pair<std::string, Shape>>{{"a=2", {5, 3}},
-                                                                                   {"a=3", {7, 2}},
-                                                                                   {"a=2 b=2", {5, 3}},
-                                                                                   {"a=2 b=3", {4, 7}},
-                                                                                   {"a=5", {3}},
-                                                                                   {"a=2 b=3", {37, 41}},
-                                                                                   {"a=2 b=2", {0, 3}},
-                                                                                   {"a=2 b=2 c=2", {3, 9}}}) {
+  for (const auto& [mesh_text, shape] :
+       std::vector<std::pair<std::string, Shape>>{{"a=2", {5, 3}},
+                                                  {"a=3", {7, 2}},
+                                                  {"a=2 b=2", {5, 3}},
+                                                  {"a=2 b=3", {4, 7}},
+                                                  {"a=5", {3}},
+                                                  {"a=2 b=3", {37, 41}},
+                                                  {"a=2 b=2", {0, 3}},
+                                                  {"a=2 b=2 c=2", {3, 9}}}) {
     const MeshPtr mesh = mesh_of(mesh_text);
     const Values whole = numbered(shape);
     for (const DistAttr& from : all_placements(mesh, shape.size()))
       for (const DistAttr& to : all_placements(mesh, shape.size())) {
         const auto exchanges = plan_reshard({DType::kF32, shape}, from, to, GetParam());
-        const std::string what = to_text({DType::kF32, shape}, from) + " -> " + to_text({DType::kF32, shape}, to) + " on " + mesh_text;
-        expect_same(execute_all(distribute(whole, shape, from), shape, exchanges), whole, shape, to, what);
+        const std::string what = to_text({DType::kF32, shape}, from) + " -> " +
+                                 to_text({DType::kF32, shape}, to) + " on " + mesh_text;
+        expect_same(execute_all(distribute(whole, shape, from), shape, exchanges), whole, shape, to,
+                    what);
         if (HasFatalFailure()) return;
       }
   }
@@ -281,16 +312,19 @@ TEST(Reshard, NoPlaceOnTheWayHoldsMoreThanTheLargerEnd) {
       const auto exchanges = plan_reshard({DType::kF32, shape}, from, to, kDearMessages);
       some_way_is_a_chain = some_way_is_a_chain || exchanges.size() > 2;
       for (const Exchange& exchange : exchanges)
-        EXPECT_LE(local_elements(exchange.to, shape), std::max(local_elements(from, shape), local_elements(to, shape)))
+        EXPECT_LE(local_elements(exchange.to, shape),
+                  std::max(local_elements(from, shape), local_elements(to, shape)))
             << to_text(from) << " -> " << to_text(to) << " by " << to_text(exchange.to);
     }
   EXPECT_TRUE(some_way_is_a_chain);
 }
 
 /// Most elements that a process receives.
-int64_t most_received(const Shape& shape, const std::vector<Exchange>& exchanges, const MeshPtr& mesh) {
+int64_t most_received(const Shape& shape, const std::vector<Exchange>& exchanges,
+                      const MeshPtr& mesh) {
   int64_t most = 0;
-  for (Rank process : mesh->processes()) most = std::max(most, received_elements(shape, exchanges, process));
+  for (Rank process : mesh->processes())
+    most = std::max(most, received_elements(shape, exchanges, process));
   return most;
 }
 
@@ -300,8 +334,10 @@ struct MeshAndShape {
 };
 class ByteBound : public testing::TestWithParam<MeshAndShape> {};
 INSTANTIATE_TEST_SUITE_P(Meshes, ByteBound,
-                         testing::Values(MeshAndShape{"a=2 b=4", {64, 64}}, MeshAndShape{"a=4 b=4", {64, 64}},
-                                         MeshAndShape{"a=2 b=2 c=2", {64, 64, 64}}, MeshAndShape{"a=2 b=4 c=8", {64, 64, 64}}),
+                         testing::Values(MeshAndShape{"a=2 b=4", {64, 64}},
+                                         MeshAndShape{"a=4 b=4", {64, 64}},
+                                         MeshAndShape{"a=2 b=2 c=2", {64, 64, 64}},
+                                         MeshAndShape{"a=2 b=4 c=8", {64, 64, 64}}),
                          [](const auto& given) { return "m" + std::to_string(given.index); });
 
 TEST_P(ByteBound, TheDirectFormReceivesTheFewestBytesAndTheChosenFormNotManyMore) {
@@ -317,12 +353,14 @@ TEST_P(ByteBound, TheDirectFormReceivesTheFewestBytesAndTheChosenFormNotManyMore
       int64_t bound = 0;
       for (Rank process : mesh->processes()) {
         const int64_t least = least_received_elements(type.shape, from, to, process);
-        ASSERT_EQ(received_elements(type.shape, direct, process), least) << to_text(from) << " -> " << to_text(to) << " on " << process;
+        ASSERT_EQ(received_elements(type.shape, direct, process), least)
+            << to_text(from) << " -> " << to_text(to) << " on " << process;
         bound = std::max(bound, least);
       }
       const int64_t received = most_received(type.shape, plan_reshard(type, from, to), mesh);
       ++pairs;
-      sum_of_ratios += bound == 0 ? (received == 0 ? 1.0 : 1e9) : static_cast<double>(received) / static_cast<double>(bound);
+      sum_of_ratios += bound == 0 ? (received == 0 ? 1.0 : 1e9)
+                                  : static_cast<double>(received) / static_cast<double>(bound);
     }
   EXPECT_LE(sum_of_ratios / pairs, 1.25);
   RecordProperty("pairs", pairs);
@@ -336,7 +374,8 @@ TEST(Reshard, SumsReceiveTheFewestBytes) {
     const int64_t all = element_count(shape);
     const auto received = [&](const std::string& from, const std::string& to) {
       const DistAttr a = parse_spec_of(mesh, from), b = parse_spec_of(mesh, to);
-      EXPECT_EQ(most_received(shape, plan_reshard({DType::kF32, shape}, a, b), mesh), least_received_elements(shape, a, b, 0));
+      EXPECT_EQ(most_received(shape, plan_reshard({DType::kF32, shape}, a, b), mesh),
+                least_received_elements(shape, a, b, 0));
       return most_received(shape, plan_reshard({DType::kF32, shape}, a, b), mesh);
     };
     EXPECT_EQ(received("Partial(sum)", "Replicate()"), 2 * all * (n - 1) / n);
@@ -349,9 +388,11 @@ TEST(Reshard, SumsReceiveTheFewestBytes) {
 
 TEST(Reshard, BetweenMeshesAPieceWithManyReadersTravelsOnce) {
   const MeshPtr one = mesh_of("a=1");
-  const auto four = std::make_shared<const ProcessMesh>(Shape{4}, std::vector<std::string>{"b"}, std::vector<Rank>{1, 2, 3, 4});
+  const auto four = std::make_shared<const ProcessMesh>(Shape{4}, std::vector<std::string>{"b"},
+                                                        std::vector<Rank>{1, 2, 3, 4});
   const Shape shape{400, 100};
-  const auto way = plan_reshard({DType::kF32, shape}, DistAttr::replicated(one, 2), DistAttr::replicated(four, 2));
+  const auto way = plan_reshard({DType::kF32, shape}, DistAttr::replicated(one, 2),
+                                DistAttr::replicated(four, 2));
   ASSERT_EQ(way.size(), 2u);  // parts to all, then an all-gather among them
   int64_t sent_by_the_only_holder = 0;
   for (const Exchange& exchange : way)
@@ -363,18 +404,21 @@ TEST(Reshard, BetweenMeshesAPieceWithManyReadersTravelsOnce) {
 
 TEST(Reshard, BetweenMeshesHoldersShareTheReaders) {
   const MeshPtr two = mesh_of("a=2");
-  const auto four = std::make_shared<const ProcessMesh>(Shape{4}, std::vector<std::string>{"b"}, std::vector<Rank>{2, 3, 4, 5});
+  const auto four = std::make_shared<const ProcessMesh>(Shape{4}, std::vector<std::string>{"b"},
+                                                        std::vector<Rank>{2, 3, 4, 5});
   std::map<Rank, int> readers;
-  const Exchange exchange{ReshardKind::kMessages, DistAttr::replicated(two, 1), DistAttr::replicated(four, 1)};
+  const Exchange exchange{ReshardKind::kMessages, DistAttr::replicated(two, 1),
+                          DistAttr::replicated(four, 1)};
   for (Rank receiver : four->processes())
     for (const Pull& pull : pulls({8}, exchange, receiver)) ++readers[pull.sender];
   EXPECT_EQ(readers, (std::map<Rank, int>{{0, 2}, {1, 2}}));
 }
 
 TEST(Reshard, BetweenMeshesThatOverlapAProcessKeepsWhatItHas) {
-  const auto low = std::make_shared<const ProcessMesh>(Shape{6}, std::vector<std::string>{"a"}, std::vector<Rank>{0, 1, 2, 3, 4, 5});
-  const auto high =
-      std::make_shared<const ProcessMesh>(Shape{3, 2}, std::vector<std::string>{"b", "c"}, std::vector<Rank>{4, 5, 6, 7, 8, 9});
+  const auto low = std::make_shared<const ProcessMesh>(Shape{6}, std::vector<std::string>{"a"},
+                                                       std::vector<Rank>{0, 1, 2, 3, 4, 5});
+  const auto high = std::make_shared<const ProcessMesh>(
+      Shape{3, 2}, std::vector<std::string>{"b", "c"}, std::vector<Rank>{4, 5, 6, 7, 8, 9});
   const Shape shape{12, 6};
   for (const DistAttr& from : all_placements(low, 2, Sums::kWithout))
     for (const DistAttr& to : all_placements(high, 2, Sums::kWithout))
@@ -385,7 +429,8 @@ TEST(Reshard, BetweenMeshesThatOverlapAProcessKeepsWhatItHas) {
 }
 
 TEST(Reshard, NestedSplitsThatAreNotAFlatSplitLoseNoRow) {
-  // 5 rows over 2 x 2: nested halves are 2 1 | 1 1, a flat split of four 2 1 1 1; 6 rows: 2 1 | 2 1 against 2 2 1 1.
+  // 5 rows over 2 x 2: nested halves are 2 1 | 1 1, a flat split of four 2 1 1 1; 6 rows: 2 1 | 2 1
+  // against 2 2 1 1.
   const MeshPtr nested = mesh_of("a=2 b=2");
   const auto flat = std::make_shared<const ProcessMesh>(nested->reshape({4}, {"c"}));
   for (int64_t rows = 0; rows < 20; ++rows) {
@@ -393,11 +438,13 @@ TEST(Reshard, NestedSplitsThatAreNotAFlatSplitLoseNoRow) {
     const DistAttr from = from_spec(nested, 2, {"a,b"}), to = from_spec(flat, 2, {"c"});
     bool the_same = true;
     for (Rank process = 0; process < 4; ++process)
-      the_same = the_same && from.box(shape, *nested->coordinate_of(process)) == to.box(shape, *flat->coordinate_of(process));
+      the_same = the_same && from.box(shape, *nested->coordinate_of(process)) ==
+                                 to.box(shape, *flat->coordinate_of(process));
     EXPECT_EQ(the_same, rows % 4 == 0 || rows % 4 == 1 || rows % 4 == 3) << rows;
     const Values whole = numbered(shape);
-    expect_same(execute_all(distribute(whole, shape, from), shape, plan_reshard({DType::kF32, shape}, from, to)), whole, shape, to,
-                std::to_string(rows) + " rows");
+    expect_same(execute_all(distribute(whole, shape, from), shape,
+                            plan_reshard({DType::kF32, shape}, from, to)),
+                whole, shape, to, std::to_string(rows) + " rows");
   }
 }
 
@@ -405,26 +452,32 @@ TEST(Reshard, SeveralAxesOnOneDimInAnyOrder) {
   const MeshPtr mesh = mesh_of("a=2 b=3");
   const Shape shape{11, 4};
   const Values whole = numbered(shape);
-  const std::vector<std::string> forms = {"f32[11@a@b, 4]", "f32[11@b@a, 4]", "f32[11@a, 4@b]",
-                                          "f32[11, 4@b@a]", "f32[11, 4]",     "f32[11@b, 4] {partial sum: a}"};
+  const std::vector<std::string> forms = {"f32[11@a@b, 4]", "f32[11@b@a, 4]",
+                                          "f32[11@a, 4@b]", "f32[11, 4@b@a]",
+                                          "f32[11, 4]",     "f32[11@b, 4] {partial sum: a}"};
   for (const std::string& from_text : forms)
     for (const std::string& to_text_form : forms) {
-      const DistAttr from = parse_dist_type(from_text, mesh).attr, to = parse_dist_type(to_text_form, mesh).attr;
-      expect_same(execute_all(distribute(whole, shape, from), shape, plan_reshard({DType::kF32, shape}, from, to)), whole, shape, to,
-                  from_text + " -> " + to_text_form);
+      const DistAttr from = parse_dist_type(from_text, mesh).attr,
+                     to = parse_dist_type(to_text_form, mesh).attr;
+      expect_same(execute_all(distribute(whole, shape, from), shape,
+                              plan_reshard({DType::kF32, shape}, from, to)),
+                  whole, shape, to, from_text + " -> " + to_text_form);
       if (HasFatalFailure()) return;
     }
 }
 
 TEST(Reshard, BetweenMeshesOfOtherSizeEveryReceiverGetsExactlyItsBox) {
   const MeshPtr four = mesh_of("a=2 b=2");
-  const auto three = std::make_shared<const ProcessMesh>(Shape{3}, std::vector<std::string>{"c"}, std::vector<Rank>{2, 4, 5});
+  const auto three = std::make_shared<const ProcessMesh>(Shape{3}, std::vector<std::string>{"c"},
+                                                         std::vector<Rank>{2, 4, 5});
   const Shape shape{7, 5};
   const Values whole = numbered(shape);
   for (const DistAttr& from : all_placements(four, 2))
-    for (const DistAttr& to : {from_spec(three, 2, {"c"}), from_spec(three, 2, {"", "c"}), from_spec(three, 2, {})}) {
+    for (const DistAttr& to :
+         {from_spec(three, 2, {"c"}), from_spec(three, 2, {"", "c"}), from_spec(three, 2, {})}) {
       const auto exchanges = plan_reshard({DType::kF32, shape}, from, to);
-      expect_same(execute_all(distribute(whole, shape, from), shape, exchanges), whole, shape, to, to_text(from) + " -> " + to_text(to));
+      expect_same(execute_all(distribute(whole, shape, from), shape, exchanges), whole, shape, to,
+                  to_text(from) + " -> " + to_text(to));
       if (HasFatalFailure()) return;
     }
 }

@@ -44,7 +44,8 @@ TEST(Halo, TakesARowFromEachNeighbour) {
 TEST(Halo, WiderThanAPartReachesSeveralNeighbours) {
   // 5 rows over 4: 2, 1, 1, 1. Three rows on either side.
   const Given given = exchange_of("h=4", "f32[5@h]", "f32[5@h~5(-3:+3)]");
-  EXPECT_THAT(pulls_of(given, 3), ElementsAre("[1:2] from 0", "[2:3] from 1", "[3:4] from 2", "[4:5] from 3"));
+  EXPECT_THAT(pulls_of(given, 3),
+              ElementsAre("[1:2] from 0", "[2:3] from 1", "[3:4] from 2", "[4:5] from 3"));
 }
 
 TEST(Halo, OfAnEmptyPartIsNothing) {
@@ -55,7 +56,8 @@ TEST(Halo, OfAnEmptyPartIsNothing) {
 }
 
 TEST(Halo, OfOtherPartsPassesEmptyOnesBy) {
-  // x of 3 rows over 4 lies 1, 1, 1, 0; a pad by 3 in front makes 8 rows, 2 each: parts 1 and 2 see row 0, and rows 1 and 2.
+  // x of 3 rows over 4 lies 1, 1, 1, 0; a pad by 3 in front makes 8 rows, 2 each: parts 1 and 2 see
+  // row 0, and rows 1 and 2.
   const Given given = exchange_of("h=4", "f32[3@h]", "f32[3@h~8(-3:-3)]");
   EXPECT_TRUE(pulls_of(given, 0).empty());
   EXPECT_THAT(pulls_of(given, 1), ElementsAre("[0:1] from 0"));
@@ -76,9 +78,11 @@ TEST(Halo, WhatOverlapsIsTakenOnceAndTheOwnFirst) {
 }
 
 TEST(Halo, TheSumsOfOverlappingPartsAreThoseOfEachPart) {
-  // Addends over b of what overlaps over a: each element has one addend of each b, whoever of a gives it.
+  // Addends over b of what overlaps over a: each element has one addend of each b, whoever of a
+  // gives it.
   const Given given = exchange_of("a=2 b=2", "f32[4@a~4(-1:+1)] {partial sum: b}", "f32[4]");
-  EXPECT_THAT(pulls_of(given, 0), ElementsAre("[0:3] from 0", "[0:3] from 1", "[3:4] from 2", "[3:4] from 3"));
+  EXPECT_THAT(pulls_of(given, 0),
+              ElementsAre("[0:3] from 0", "[0:3] from 1", "[3:4] from 2", "[3:4] from 3"));
 }
 
 TEST(Halo, WindowsMayLeaveOutWhatIsWanted) {
@@ -97,13 +101,17 @@ void expect_exact(const Given& given, const std::string& what) {
   for (Rank receiver : exchange.to.mesh->processes()) {
     std::vector<int64_t> taken;
     for (const Pull& pull : pulls(given.shape, exchange, receiver)) {
-      const std::vector<int64_t> held = exchange.from.indices(given.shape, *exchange.from.mesh->coordinate_of(pull.sender))[0];
+      const std::vector<int64_t> held =
+          exchange.from.indices(given.shape, *exchange.from.mesh->coordinate_of(pull.sender))[0];
       for (int64_t i = pull.box.ranges[0].begin; i < pull.box.ranges[0].end; ++i) {
-        ASSERT_TRUE(std::find(held.begin(), held.end(), i) != held.end()) << what << ": process " << pull.sender << " has not " << i;
+        ASSERT_TRUE(std::find(held.begin(), held.end(), i) != held.end())
+            << what << ": process " << pull.sender << " has not " << i;
         taken.push_back(i);
       }
     }
-    ASSERT_EQ(taken, exchange.to.indices(given.shape, *exchange.to.mesh->coordinate_of(receiver))[0]) << what << ", process " << receiver;
+    ASSERT_EQ(taken,
+              exchange.to.indices(given.shape, *exchange.to.mesh->coordinate_of(receiver))[0])
+        << what << ", process " << receiver;
   }
 }
 
@@ -124,7 +132,8 @@ TEST(Halo, EveryPairOfPlacementsIsExact) {
   for (const std::string& from : placements)
     for (const std::string& to : placements) {
       const Given given = exchange_of("a=3 b=2", "f32[" + from + "]", "f32[" + to + "]");
-      if (holds_all_of(given.shape, given.exchange.from, given.exchange.to)) expect_exact(given, from + " -> " + to);
+      if (holds_all_of(given.shape, given.exchange.from, given.exchange.to))
+        expect_exact(given, from + " -> " + to);
     }
 }
 
@@ -133,15 +142,18 @@ TEST(Chunks, OfTwoEndsThatCutDifferentlyArePulledPieceByPiece) {
   const Given given = exchange_of("a=2", "f32[8@a]", "f32[8@a/2]");
   EXPECT_THAT(pulls_of(given, 0), ElementsAre("[0:2] from 0", "[4:6] from 1"));
   EXPECT_THAT(pulls_of(given, 1), ElementsAre("[2:4] from 0", "[6:8] from 1"));
-  EXPECT_EQ(received_elements({8}, {given.exchange}, 0), least_received_elements({8}, given.exchange.from, given.exchange.to, 0));
+  EXPECT_EQ(received_elements({8}, {given.exchange}, 0),
+            least_received_elements({8}, given.exchange.from, given.exchange.to, 0));
   const Given gather = exchange_of("a=2", "f32[8@a/2]", "f32[8]");
   EXPECT_EQ(gather.exchange.kind, ReshardKind::kAllGather);
-  EXPECT_THAT(pulls_of(gather, 0), ElementsAre("[0:2] from 0", "[2:4] from 1", "[4:6] from 0", "[6:8] from 1"));
+  EXPECT_THAT(pulls_of(gather, 0),
+              ElementsAre("[0:2] from 0", "[2:4] from 1", "[4:6] from 0", "[6:8] from 1"));
 }
 
 TEST(Chunks, AddendsAreReducedIntoEach) {
   const Given given = exchange_of("a=2", "f32[4] {partial sum: a}", "f32[4@a/2]");
-  EXPECT_THAT(pulls_of(given, 1), ElementsAre("[1:2] from 0", "[1:2] from 1", "[3:4] from 0", "[3:4] from 1"));
+  EXPECT_THAT(pulls_of(given, 1),
+              ElementsAre("[1:2] from 0", "[1:2] from 1", "[3:4] from 0", "[3:4] from 1"));
 }
 
 }  // namespace

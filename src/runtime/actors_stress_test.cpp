@@ -1,6 +1,7 @@
-// Actors and mailboxes without a program around them: random nets of actors over threads that never meet, so that records of many steps are
-// under way at once. Slots are plain memory: under the thread sanitizer credits alone must keep its readers and writers apart.
-// TESSERA_STRESS and TESSERA_STRESS_SEED as in stress_test.cpp.
+// Actors and mailboxes without a program around them: random nets of actors over threads that never
+// meet, so that records of many steps are under way at once. Slots are plain memory: under the
+// thread sanitizer credits alone must keep its readers and writers apart. TESSERA_STRESS and
+// TESSERA_STRESS_SEED as in stress_test.cpp.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -9,7 +10,8 @@
 #include <random>
 #include <thread>
 
-#include "runtime/mailbox.h"
+#include "base/worker.h"
+#include "comm/mailbox.h"
 #include "runtime/runtime.h"
 
 namespace tessera {
@@ -25,16 +27,21 @@ struct Net {
 
 Net random_net(unsigned seed) {
   std::mt19937 dice(seed);
-  const auto roll = [&](int low, int high) { return low + static_cast<int>(dice() % static_cast<unsigned>(high - low + 1)); };
+  const auto roll = [&](int low, int high) {
+    return low + static_cast<int>(dice() % static_cast<unsigned>(high - low + 1));
+  };
   Net net{{}, {}, roll(1, 4), roll(5, 30)};
   const int count = roll(2, 12);
   for (int id = 0; id < count; ++id) {
-    net.actors.push_back({.id = id, .name = "a" + std::to_string(id), .inputs = {}, .outputs = {{id, roll(1, 4), {}}}});
+    net.actors.push_back({.id = id,
+                          .name = "a" + std::to_string(id),
+                          .inputs = {},
+                          .outputs = {{id, roll(1, 4), {}}}});
     net.thread_of.push_back(roll(0, net.threads - 1));
     for (int producer = 0; producer < id; ++producer) {
       if (roll(0, 2) != 0) continue;
-      net.actors[static_cast<size_t>(id)].inputs.push_back({producer, producer});
-      net.actors[static_cast<size_t>(producer)].outputs[0].consumers.push_back(id);
+      net.actors[id].inputs.push_back({producer, producer});
+      net.actors[producer].outputs[0].consumers.push_back(id);
     }
   }
   return net;
@@ -52,7 +59,7 @@ std::vector<std::vector<uint64_t>> expected_of(const Net& net) {
     auto& row = values.emplace_back();
     for (const ActorDescription& actor : net.actors) {
       uint64_t sum = 0;
-      for (const InPort& in : actor.inputs) sum += row[static_cast<size_t>(in.producer)];
+      for (const InPort& in : actor.inputs) sum += row[in.producer];
       row.push_back(value_of(actor.id, record, sum));
     }
   }
@@ -68,7 +75,8 @@ class NetRun {
       slots_.emplace_back(static_cast<size_t>(actor.outputs[0].slots), 0);
       capacities[thread_of(actor.id)] += slots_.back().size() * actor.outputs[0].consumers.size();
       for (const InPort& in : actor.inputs)
-        capacities[thread_of(actor.id)] += static_cast<size_t>(net_.actors[static_cast<size_t>(in.producer)].outputs[0].slots);
+        capacities[thread_of(actor.id)] +=
+            static_cast<size_t>(net_.actors[in.producer].outputs[0].slots);
     }
     for (size_t capacity : capacities) mailboxes_.push_back(std::make_unique<Mailbox>(capacity));
   }
@@ -77,15 +85,16 @@ class NetRun {
   std::string run() {
     std::vector<std::unique_ptr<Worker>> workers;
     for (int thread = 0; thread < net_.threads; ++thread)
-      workers.push_back(std::make_unique<Worker>([this, thread] { work(static_cast<size_t>(thread)); }));
+      workers.push_back(
+          std::make_unique<Worker>([this, thread] { work(static_cast<size_t>(thread)); }));
     for (const auto& worker : workers) worker->join();
     if (timed_out_) return "a thread waited for ever";
     return wrong_ == 0 ? "" : std::to_string(wrong_) + " values are wrong";
   }
 
  private:
-  size_t thread_of(ActorId id) const { return static_cast<size_t>(net_.thread_of[static_cast<size_t>(id)]); }
-  Actor& actor(ActorId id) { return actors_[static_cast<size_t>(id)]; }
+  size_t thread_of(ActorId id) const { return static_cast<size_t>(net_.thread_of[id]); }
+  Actor& actor(ActorId id) { return actors_[id]; }
 
   void work(size_t thread) {
     std::mt19937 dice(seed_ * 31 + static_cast<unsigned>(thread));
@@ -95,8 +104,11 @@ class NetRun {
       while (mailboxes_[thread]->take(message)) actor(message.to).receive(message);
       if (is_done(thread)) return;
       if (act_where_possible(thread, sent, dice)) continue;
-      const Patience patience{.looks = static_cast<int>(dice() % 20), .offers = static_cast<int>(dice() % 3)};
-      if (mailboxes_[thread]->wait(stop_, patience, std::chrono::steady_clock::now() + std::chrono::seconds(60))) continue;
+      const Patience patience{.looks = static_cast<int>(dice() % 20),
+                              .offers = static_cast<int>(dice() % 3)};
+      if (mailboxes_[thread]->wait(stop_, patience,
+                                   std::chrono::steady_clock::now() + std::chrono::seconds(60)))
+        continue;
       timed_out_ = true;
       return;
     }
@@ -104,21 +116,26 @@ class NetRun {
 
   bool is_done(size_t thread) {
     for (Actor& one : actors_)
-      if (thread_of(one.description().id) == thread && (one.records() < net_.records || !one.drained())) return false;
+      if (thread_of(one.description().id) == thread &&
+          (one.records() < net_.records || !one.drained()))
+        return false;
     return true;
   }
 
   bool act_where_possible(size_t thread, std::vector<Message>& sent, std::mt19937& dice) {
     bool acted = false;
     for (Actor& one : actors_) {
-      if (thread_of(one.description().id) != thread || !one.ready() || one.records() == net_.records) continue;
+      if (thread_of(one.description().id) != thread || !one.ready() ||
+          one.records() == net_.records)
+        continue;
       acted = true;
       act(one);
       if (dice() % 4 == 0) std::this_thread::yield();
       if (dice() % 200 == 0) std::this_thread::sleep_for(std::chrono::microseconds(100));
       one.finish(sent);
       for (const Message& message : sent)
-        thread_of(message.to) == thread ? actor(message.to).receive(message) : mailboxes_[thread_of(message.to)]->push(message);
+        thread_of(message.to) == thread ? actor(message.to).receive(message)
+                                        : mailboxes_[thread_of(message.to)]->push(message);
       sent.clear();
     }
     return acted;
@@ -129,10 +146,10 @@ class NetRun {
     const Act& now = one.begin();
     uint64_t sum = 0;
     for (size_t port = 0; port < description.inputs.size(); ++port)
-      sum += slots_[static_cast<size_t>(description.inputs[port].producer)][static_cast<size_t>(now.input_slots[port])];
+      sum += slots_[description.inputs[port].producer][now.input_slots[port]];
     const uint64_t value = value_of(description.id, now.record, sum);
-    slots_[static_cast<size_t>(description.id)][static_cast<size_t>(now.output_slots[0])] = value;
-    if (value != expected_[static_cast<size_t>(now.record)][static_cast<size_t>(description.id)]) ++wrong_;
+    slots_[description.id][now.output_slots[0]] = value;
+    if (value != expected_[now.record][description.id]) ++wrong_;
   }
 
   Net net_;
@@ -151,7 +168,8 @@ TEST(Stress, ActorsOnThreadsThatNeverMeetGiveWhatASerialRunGives) {
   const auto begin = static_cast<unsigned>(first ? std::atoi(first) : 0);
   const auto count = static_cast<unsigned>(cases ? std::atoi(cases) : 150);
   for (unsigned seed = begin; seed < begin + count; ++seed)
-    ASSERT_EQ(NetRun(random_net(seed), seed).run(), "") << "TESSERA_STRESS=1 TESSERA_STRESS_SEED=" << seed;
+    ASSERT_EQ(NetRun(random_net(seed), seed).run(), "")
+        << "TESSERA_STRESS=1 TESSERA_STRESS_SEED=" << seed;
 }
 
 }  // namespace

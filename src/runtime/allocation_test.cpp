@@ -1,10 +1,11 @@
 // A step allocates nothing: counted by an operator new of our own, for the whole test program.
+#include "base/testing/allocation.h"
+
 #include <gtest/gtest.h>
 
 #include <atomic>
 
-#include "base/allocation_testing.h"
-#include "runtime/programs_for_tests.h"
+#include "runtime/testing/programs.h"
 
 namespace {
 
@@ -16,7 +17,8 @@ thread_local int last_filled = -1;
 }  // namespace
 
 void tessera::allocation_testing::on_allocation(const void*) {
-  if (is_counting.load(std::memory_order_relaxed) && allocations.fetch_add(1) == 0) register_before = last_filled;
+  if (is_counting.load(std::memory_order_relaxed) && allocations.fetch_add(1) == 0)
+    register_before = last_filled;
 }
 
 namespace tessera {
@@ -30,12 +32,15 @@ TEST(Allocation, AStepAllocatesNothingAfterTheSecond) {
     const RegisterIndex addend = feed_anything(made, "x", "f32[2000] {partial sum: dp}");
     const RegisterIndex w = made.variable("w", "f32[2000]");
     const RegisterIndex sum = made.reshard("sum", addend, "f32[2000]");
-    const RegisterIndex twice = made.compute("twice", {"scalar.mul", {}, {2}, ""}, {sum}, "f32[2000]");
+    const RegisterIndex twice =
+        made.compute("twice", {"scalar.mul", {}, {2}, ""}, {sum}, "f32[2000]");
     const RegisterIndex part = made.reshard("part", twice, "f32[2000@dp]");
     made.result("w", made.update("w.next", {"binary.sub", {}, {}, ""}, {w, twice}, w));
     made.result("part", part);
     Bench bench(std::move(made));
-    const Observer observer = [](Rank, RegisterIndex reg, const Coordinate&, const std::byte*) { last_filled = reg; };
+    const Observer observer = [](Rank, RegisterIndex reg, const Coordinate&, const std::byte*) {
+      last_filled = reg;
+    };
     for (int step = 0; step < 2; ++step) bench.step(&observer);
     allocations = 0;
     is_counting = true;
@@ -47,13 +52,14 @@ TEST(Allocation, AStepAllocatesNothingAfterTheSecond) {
     is_counting = false;
     const int reg = register_before;
     EXPECT_EQ(allocations, 0) << mesh << ": the first by a thread that had filled "
-                              << (reg < 0 ? "nothing" : bench.graph().registers[static_cast<size_t>(reg)].name);
+                              << (reg < 0 ? "nothing" : bench.graph().registers[reg].name);
   }
 }
 
 TEST(Allocation, AStepThatIsTracedAllocatesNothingEither) {
   HandMade made(mesh_of("dp=2"));
-  made.result("sum", made.reshard("sum", feed_anything(made, "x", "f32[200] {partial sum: dp}"), "f32[200]"));
+  made.result("sum", made.reshard("sum", feed_anything(made, "x", "f32[200] {partial sum: dp}"),
+                                  "f32[200]"));
   Bench bench(std::move(made));
   for (int step = 0; step < 2; ++step) bench.step();
   bench.runtime().start_trace(100);  // too few for the last ones

@@ -6,10 +6,12 @@
 namespace tessera {
 
 Crew::Crew(int size) {
-  for (Begun& job : jobs_) job.errors.resize(static_cast<size_t>(size));
+  for (Begun& job : jobs_) job.errors.resize(size);
   try {
-    for (int index = 0; index < size; ++index) threads_.emplace_back([this, index] { work(index); });
-  } catch (...) {  // the machine gives no more threads: those that run must end before this object does
+    for (int index = 0; index < size; ++index)
+      threads_.emplace_back([this, index] { work(index); });
+  } catch (
+      ...) {  // the machine gives no more threads: those that run must end before this object does
     dismiss();
     throw;
   }
@@ -74,7 +76,7 @@ void Crew::work(int index) {
       error = std::current_exception();
     }
     lock.lock();
-    mine.errors[static_cast<size_t>(index)] = error;
+    mine.errors[index] = error;
     if (--mine.busy == 0) done_.notify_one();
   }
 }

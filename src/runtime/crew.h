@@ -11,7 +11,8 @@
 
 namespace tessera {
 
-/// Threads that sleep until a job comes and do it each for its own index, job after job: none waits for the others to begin the next one.
+/// Threads that sleep until a job comes and do it each for its own index, job after job: none waits
+/// for the others to begin the next one.
 ///
 ///   threads  call begin(), end() and run() from one thread
 ///   memory   allocates nothing
@@ -31,7 +32,8 @@ class Crew {
   /// Every thread will run job(its index), after the jobs begun before.
   ///   requires  fewer than kMostJobs are begun and not ended; `job` stays until its end
   void begin(const Job& job);
-  /// Waits until the oldest job that was begun and not ended is done by all.  throws  what it threw on the lowest index
+  /// Waits until the oldest job that was begun and not ended is done by all.  throws  what it threw
+  /// on the lowest index
   void end();
   /// Both at once.  requires  every job that was begun is ended
   void run(const Job& job);

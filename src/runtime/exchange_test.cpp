@@ -3,7 +3,7 @@
 
 #include <limits>
 
-#include "runtime/programs_for_tests.h"
+#include "runtime/testing/programs.h"
 
 namespace tessera {
 namespace {
@@ -27,15 +27,17 @@ template <typename T>
 void reduce_leading(const Tensor& fed, ReduceOp reduce, Tensor& whole) {
   const int64_t count = whole.size();
   for (int64_t i = 0; i < count; ++i) {
-    T sum = fed.values<T>()[static_cast<size_t>(i)];
+    T sum = fed.values<T>()[i];
     // f32 rounds after each step: the sum of two f32 in double is rounded once.
     for (int64_t at = i + count; at < fed.size(); at += count)
-      sum = static_cast<T>(combine(reduce, static_cast<double>(sum), static_cast<double>(fed.values<T>()[static_cast<size_t>(at)])));
-    whole.values<T>()[static_cast<size_t>(i)] = sum;
+      sum = static_cast<T>(
+          combine(reduce, static_cast<double>(sum), static_cast<double>(fed.values<T>()[at])));
+    whole.values<T>()[i] = sum;
   }
 }
 
-/// What the fed tensor means: the addends of the partial axes, taken in the order of the coordinates.
+/// What the fed tensor means: the addends of the partial axes, taken in the order of the
+/// coordinates.
 Tensor meaning(const Tensor& fed, const DistType& from) {
   if (from.attr.partial.empty()) return fed.clone();
   Tensor whole(from.type);
@@ -67,8 +69,10 @@ TEST_P(Exchanged, EveryRankHoldsItsBoxBitForBit) {
   EXPECT_EQ(bytes_of(bench.result("x")), bytes_of(whole));
   const DistType wanted = parse_dist_type(to, bench.graph().meshes[0]);
   for (Rank rank : bench.graph().meshes[0]->processes()) {
-    const Box box = wanted.attr.box(wanted.type.shape, *bench.graph().meshes[0]->coordinate_of(rank));
-    EXPECT_EQ(bytes_of(seen.by_rank().at(rank)), bytes_of(part_of(whole, box))) << "rank " << rank << " " << to_text(box);
+    const Box box =
+        wanted.attr.box(wanted.type.shape, *bench.graph().meshes[0]->coordinate_of(rank));
+    EXPECT_EQ(bytes_of(seen.by_rank().at(rank)), bytes_of(part_of(whole, box)))
+        << "rank " << rank << " " << to_text(box);
   }
 }
 
@@ -113,7 +117,8 @@ const std::vector<Way>& ways() {
   return all;
 }
 
-INSTANTIATE_TEST_SUITE_P(Ways, Exchanged, testing::ValuesIn(ways()), [](const auto& given) { return "way" + std::to_string(given.index); });
+INSTANTIATE_TEST_SUITE_P(Ways, Exchanged, testing::ValuesIn(ways()),
+                         [](const auto& given) { return "way" + std::to_string(given.index); });
 
 TEST(Exchange, ANewPartialHoldsItsIdentityAwayFromCoordinateZero) {
   HandMade made(mesh_of("dp=3"));
@@ -132,7 +137,8 @@ TEST(Exchange, ANewPartialHoldsItsIdentityAwayFromCoordinateZero) {
 }
 
 TEST(Exchange, ProcessesOfAMeshMayHaveAnyNumbers) {
-  HandMade made(std::make_shared<ProcessMesh>(Shape{2}, std::vector<std::string>{"dp"}, std::vector<Rank>{7, 3}));
+  HandMade made(std::make_shared<ProcessMesh>(Shape{2}, std::vector<std::string>{"dp"},
+                                              std::vector<Rank>{7, 3}));
   const RegisterIndex x = made.input("x", "f32[3@dp]");
   const RegisterIndex all = made.exchange("gather", x, "f32[3]");
   made.result("x", all);

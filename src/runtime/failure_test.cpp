@@ -6,7 +6,7 @@
 #include <thread>
 
 #include "base/error.h"
-#include "runtime/programs_for_tests.h"
+#include "runtime/testing/programs.h"
 
 namespace tessera {
 namespace {
@@ -38,16 +38,19 @@ std::string failure_of(Bench& bench, const Observer* observer = nullptr) {
 }
 
 Observer at(Rank where, RegisterIndex what, std::function<void()> act) {
-  return [where, what, act = std::move(act)](Rank rank, RegisterIndex reg, const Coordinate&, const std::byte*) {
+  return [where, what, act = std::move(act)](Rank rank, RegisterIndex reg, const Coordinate&,
+                                             const std::byte*) {
     if (rank == where && reg == what) act();
   };
 }
 
-/// Keeps a rank busy until another has lost its patience, however late the machine lets that one run.
+/// Keeps a rank busy until another has lost its patience, however late the machine lets that one
+/// run.
 std::function<void()> until_failed(Bench& bench) {
   return [&bench] {
     const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
-    while (!bench.runtime().failed() && std::chrono::steady_clock::now() < end) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    while (!bench.runtime().failed() && std::chrono::steady_clock::now() < end)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
   };
 }
 
@@ -56,7 +59,8 @@ TEST(Failure, NamesRankTaskAndOpAndStopsAllRanks) {
     Bench bench(gathered(mesh));
     const Rank last = bench.runtime().ranks() - 1;
     const Observer observer = at(last, kY, [] { throw std::runtime_error("broken"); });
-    const std::string expected = "internal error: rank " + std::to_string(last) + ", task 'y', op 'mul_1': broken";
+    const std::string expected =
+        "internal error: rank " + std::to_string(last) + ", task 'y', op 'mul_1': broken";
     EXPECT_EQ(failure_of(bench, &observer), expected);
     EXPECT_EQ(failure_of(bench), expected) << "every later call throws too";
     EXPECT_THROW(bench.runtime().variable("w"), InternalError);
@@ -65,8 +69,10 @@ TEST(Failure, NamesRankTaskAndOpAndStopsAllRanks) {
 
 TEST(Failure, AUserErrorStaysWhatItWasAndSaysWhere) {
   Bench bench(gathered("dp=2"));
-  const Observer observer =
-      at(1, kY, [] { throw UserError("the value is not finite", "it overflowed", "lower the rate", ExitCode::kDiverged); });
+  const Observer observer = at(1, kY, [] {
+    throw UserError("the value is not finite", "it overflowed", "lower the rate",
+                    ExitCode::kDiverged);
+  });
   try {
     bench.step(&observer);
     FAIL() << "rank 1 threw";
@@ -103,7 +109,8 @@ TEST(Deadline, SaysWhoWaitsForWhom) {
   Bench bench(gathered("dp=2"), {.deadline = Seconds(0.05)});
   const Observer observer = at(1, kY, until_failed(bench));
   EXPECT_EQ(failure_of(bench, &observer),
-            "internal error: rank 0, task 'gather y': waited 50 ms: waits for register 'y' from 'y' of rank 1, which is at task 'y'");
+            "internal error: rank 0, task 'gather y': waited 50 ms: waits for register 'y' from "
+            "'y' of rank 1, which is at task 'y'");
 }
 
 TEST(Deadline, NamesWhoHoldsWhatAWriterWaitsFor) {
@@ -117,13 +124,15 @@ TEST(Deadline, NamesWhoHoldsWhatAWriterWaitsFor) {
   const Observer observer = at(1, delay, until_failed(bench));
   // Rank 1 made w readable before its delay, so rank 0 gathers; w is still held by the slower one.
   EXPECT_EQ(failure_of(bench, &observer),
-            "internal error: rank 0, task 'w.next': waited 50 ms: waits to write over register 'w', held by 'gather w' of rank 1, "
+            "internal error: rank 0, task 'w.next': waited 50 ms: waits to write over register "
+            "'w', held by 'gather w' of rank 1, "
             "which is at task 'delay'");
 }
 
 TEST(Deadline, AWaitInTimeIsNoFailure) {
   Bench bench(gathered("dp=4"), {.deadline = Seconds(20)});
-  const Observer observer = at(2, kY, [] { std::this_thread::sleep_for(std::chrono::milliseconds(30)); });
+  const Observer observer =
+      at(2, kY, [] { std::this_thread::sleep_for(std::chrono::milliseconds(30)); });
   for (int step = 0; step < 5; ++step) EXPECT_EQ(failure_of(bench, &observer), "");
 }
 

@@ -6,15 +6,17 @@ namespace tessera {
 namespace {
 
 /// The caller's tensor for an input, checked.
-const std::byte* find_input(const TaskInput& input, const std::map<std::string, const Tensor*>& given) {
+const std::byte* find_input(const TaskInput& input,
+                            const std::map<std::string, const Tensor*>& given) {
   const TensorType& type = input.type;
   const auto found = given.find(input.name);
   if (found == given.end() || !found->second)
     throw UserError("input '" + input.name + "' is missing", "the program reads it at every step",
                     "give a tensor " + to_text(type) + " of this name", ExitCode::kMissingInput);
   if (!(found->second->type() == type))
-    throw UserError("input '" + input.name + "' is " + to_text(found->second->type()), "the program was made for " + to_text(type),
-                    "give a tensor of that type", ExitCode::kBadData);
+    throw UserError("input '" + input.name + "' is " + to_text(found->second->type()),
+                    "the program was made for " + to_text(type), "give a tensor of that type",
+                    ExitCode::kBadData);
   return found->second->data();
 }
 
@@ -27,11 +29,12 @@ std::byte* find_result(const TensorType& type, const std::string& name, TensorMa
 
 }  // namespace
 
-void GivenTensors::find(const TaskGraph& graph, const std::map<std::string, const Tensor*>& given, TensorMap& made) {
+void GivenTensors::find(const TaskGraph& graph, const std::map<std::string, const Tensor*>& given,
+                        TensorMap& made) {
   for (size_t i = 0; i < graph.inputs.size(); ++i) inputs[i] = find_input(graph.inputs[i], given);
   for (size_t i = 0; i < graph.results.size(); ++i) {
     const auto& [name, reg] = graph.results[i];
-    results[i] = find_result(graph.registers[static_cast<size_t>(reg)].type, name, made);
+    results[i] = find_result(graph.registers[reg].type, name, made);
   }
 }
 

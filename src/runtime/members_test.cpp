@@ -1,14 +1,15 @@
-// Ranks on several members: what they compute is what the same ranks compute as threads of one program, bit for bit.
+// Ranks on several members: what they compute is what the same ranks compute as threads of one
+// program, bit for bit.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "base/error.h"
-#include "runtime/exchanges_for_tests.h"
-#include "runtime/liveness.h"
-#include "runtime/local_transport.h"
-#include "runtime/network.h"
-#include "runtime/programs_for_tests.h"
-#include "runtime/transport_for_tests.h"
+#include "comm/liveness.h"
+#include "comm/network.h"
+#include "comm/testing/local_transport.h"
+#include "comm/testing/transport_suite.h"
+#include "runtime/testing/exchange_programs.h"
+#include "runtime/testing/programs.h"
 
 namespace tessera {
 namespace {
@@ -26,22 +27,28 @@ class LocalTransports : public testing::TestWithParam<Members> {};
 
 TEST_P(LocalTransports, KeepTheContract) {
   const auto& [count, delays] = GetParam();
-  on_members(make_local_transports(count, delays, 1), [](std::unique_ptr<Transport> mine) { keeps_its_contract(*mine); });
+  on_members(make_local_transports(count, delays, 1),
+             [](std::unique_ptr<Transport> mine) { keeps_its_contract(*mine); });
 }
 
-INSTANTIATE_TEST_SUITE_P(Counts, LocalTransports, testing::Values(Members{1}, Members{2}, Members{4}, Members{3, 20}));
+INSTANTIATE_TEST_SUITE_P(Counts, LocalTransports,
+                         testing::Values(Members{1}, Members{2}, Members{4}, Members{3, 20}));
 
 /// work(network of a member) on each.
-void on_networks(const Members& members, const std::function<void(const std::shared_ptr<Network>&)>& work) {
-  on_members(make_local_transports(members.count, members.delays, 1),
-             [&](std::unique_ptr<Transport> mine) { work(std::make_shared<Network>(std::move(mine))); });
+void on_networks(const Members& members,
+                 const std::function<void(const std::shared_ptr<Network>&)>& work) {
+  on_members(
+      make_local_transports(members.count, members.delays, 1),
+      [&](std::unique_ptr<Transport> mine) { work(std::make_shared<Network>(std::move(mine))); });
 }
 
 TEST(Network, AMeetingGivesToEachWhatAllGave) {
   on_networks({3, 5}, [](const std::shared_ptr<Network>& network) {
     Meeting meeting;
     for (const size_t size : {0U, 1U, 5000U, 100000U}) {
-      const auto given = [&](int member) { return std::vector<std::byte>(size * static_cast<size_t>(member), std::byte(member)); };
+      const auto given = [&](int member) {
+        return std::vector<std::byte>(size * static_cast<size_t>(member), std::byte(member));
+      };
       network->meet(given(network->member()), meeting, Seconds(60));
       for (int member = 0; member < 3; ++member) {
         const auto got = meeting.of(member);
@@ -54,7 +61,8 @@ TEST(Network, AMeetingGivesToEachWhatAllGave) {
 TEST(Network, AMeetingThatOneDoesNotComeToEndsAtTheDeadline) {
   on_networks({2}, [](const std::shared_ptr<Network>& network) {
     if (network->member() == 1) {
-      EXPECT_TRUE(network->wait([] { return false; }, std::chrono::steady_clock::now() + std::chrono::seconds(60)) == false);
+      EXPECT_TRUE(network->wait([] { return false; }, std::chrono::steady_clock::now() +
+                                                          std::chrono::seconds(60)) == false);
       EXPECT_TRUE(network->stop().stopped());
       return;
     }
@@ -79,7 +87,8 @@ TEST(Network, AMemberThatIsAtWorkIsWaitedForBeyondTheDeadline) {
         const Network::AtWork at_work(*network, kDeadline);
         std::this_thread::sleep_for(std::chrono::milliseconds(1200));
       }
-      EXPECT_NO_THROW(network->meet({}, meeting, kDeadline)) << "member " << network->member() << " waits for " << busy;
+      EXPECT_NO_THROW(network->meet({}, meeting, kDeadline))
+          << "member " << network->member() << " waits for " << busy;
       network->meet({}, meeting, Seconds(60));
     });
 }
@@ -88,7 +97,9 @@ TEST(Network, TheFirstMemberGathersWhatAllGive) {
   on_networks({3, 5}, [](const std::shared_ptr<Network>& network) {
     Meeting meeting;
     for (const size_t size : {0U, 5000U}) {
-      const auto given = [&](int member) { return std::vector<std::byte>(size + static_cast<size_t>(member), std::byte(member)); };
+      const auto given = [&](int member) {
+        return std::vector<std::byte>(size + static_cast<size_t>(member), std::byte(member));
+      };
       network->gather(given(network->member()), meeting, Seconds(60));
       for (int member = 0; network->member() == 0 && member < 3; ++member) {
         const auto got = meeting.of(member);
@@ -136,7 +147,9 @@ TEST_P(OverMembers, ExchangesGiveTheBitsOfThreads) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Counts, OverMembers, testing::Values(Members{1}, Members{2}, Members{4}, Members{2, 10}, Members{4, 10}));
+INSTANTIATE_TEST_SUITE_P(Counts, OverMembers,
+                         testing::Values(Members{1}, Members{2}, Members{4}, Members{2, 10},
+                                         Members{4, 10}));
 
 TEST(FastReduction, GivesTheSumsUpToRoundingAndWhatIsNoSumBitForBit) {
   for (const int members : {2, 4})
@@ -157,11 +170,13 @@ TEST(FastReduction, LeavesSumsToTheTransport) {
   for (const Reduction reduction : {Reduction::kOrdered, Reduction::kFast})
     on_networks({3}, [&](const std::shared_ptr<Network>& network) {
       HandMade made(mesh_of("dp=3"));
-      made.result("x", made.exchange("sum", feed_anything(made, "x", "f32[1] {partial sum: dp}"), "f32[1]"));
+      made.result("x", made.exchange("sum", feed_anything(made, "x", "f32[1] {partial sum: dp}"),
+                                     "f32[1]"));
       Bench bench(std::move(made), {.network = network, .reduction = reduction});
       std::ranges::copy(std::array{1e8F, -1e8F, 1.0F}, bench.input("x").values<float>().begin());
       bench.step();
-      EXPECT_EQ(list<float>(bench.result("x")), std::vector<float>{reduction == Reduction::kOrdered ? 1.0F : 0.0F});
+      EXPECT_EQ(list<float>(bench.result("x")),
+                std::vector<float>{reduction == Reduction::kOrdered ? 1.0F : 0.0F});
     });
 }
 
@@ -171,7 +186,8 @@ TEST(FastReduction, AFailureEndsAWaitForTheOthers) {
     const RegisterIndex x = feed_anything(made, "x", "f32[4] {partial sum: dp}");
     made.result("x", made.exchange("sum", x, "f32[4]"));
     Bench bench(std::move(made), {.network = network, .reduction = Reduction::kFast});
-    const Observer observer = [&](Rank rank, RegisterIndex reg, const Coordinate&, const std::byte*) {
+    const Observer observer = [&](Rank rank, RegisterIndex reg, const Coordinate&,
+                                  const std::byte*) {
       if (rank == 1 && reg == x) throw std::runtime_error("broken");
     };
     try {
@@ -204,7 +220,8 @@ TEST(Members, EachHoldsItsPartsOfVariablesAndAllGetTheWhole) {
     for (int step = 0; step < 3; ++step) member.step();
     EXPECT_EQ(bytes_of(member.runtime().variable("w")), bytes_of(wanted));
     EXPECT_EQ(member.runtime().ranks(), 4);
-    EXPECT_EQ(member.runtime().local_ranks(), (network->member() == 0 ? std::vector<Rank>{0, 1} : std::vector<Rank>{2, 3}));
+    EXPECT_EQ(member.runtime().local_ranks(),
+              (network->member() == 0 ? std::vector<Rank>{0, 1} : std::vector<Rank>{2, 3}));
     EXPECT_NO_THROW(member.runtime().check_replicas());
     member.runtime().set_variable("w", Tensor({DType::kF32, {6}}));
     EXPECT_EQ(list<float>(member.runtime().variable("w")), std::vector<float>(6, 0.0F));
@@ -221,19 +238,21 @@ struct Ahead {
     const RegisterIndex x = feed_anything(made, "x", from);
     const RegisterIndex y = made.input("y", "f32[4@dp]");
     RegisterIndex k = first = made.compute("k", {"scalar.mul", {}, {2}, ""}, {y}, "f32[4@dp]");
-    for (int i = 1; i < kKernels; ++i) k = made.compute("k" + std::to_string(i), {"scalar.mul", {}, {0.5}, ""}, {k}, "f32[4@dp]");
+    for (int i = 1; i < kKernels; ++i)
+      k = made.compute("k" + std::to_string(i), {"scalar.mul", {}, {0.5}, ""}, {k}, "f32[4@dp]");
     last = k;
     exchanged = made.exchange("exchange", x, to);
     made.result("k", k);
     made.result("x", exchanged);
     TaskGraph& graph = made.graph();
-    if (may_begin) graph.tasks[static_cast<size_t>(graph.registers[static_cast<size_t>(exchanged)].producer)].after = 0;
+    if (may_begin) graph.tasks[graph.registers[exchanged].producer].after = 0;
     return made;
   }
 };
 
 TEST(Members, AnExchangeThatMayBeginAheadIsOverBeforeItsTurn) {
-  for (const auto& [from, to] : {std::pair("f32[8@dp, 3]", "f32[8, 3]"), std::pair("f32[300, 1001] {partial sum: dp}", "f32[300, 1001]")})
+  for (const auto& [from, to] : {std::pair("f32[8@dp, 3]", "f32[8, 3]"),
+                                 std::pair("f32[300, 1001] {partial sum: dp}", "f32[300, 1001]")})
     for (const bool may_begin : {true, false}) {
       Bench threads(Ahead().make(from, to, may_begin));
       threads.step();
@@ -242,10 +261,12 @@ TEST(Members, AnExchangeThatMayBeginAheadIsOverBeforeItsTurn) {
         Bench member(ahead.make(from, to, may_begin), {.network = network});
         bool is_over = false;
         int kernels_behind = 0;
-        const Observer observer = [&](Rank, RegisterIndex reg, const Coordinate&, const std::byte*) {
+        const Observer observer = [&](Rank, RegisterIndex reg, const Coordinate&,
+                                      const std::byte*) {
           if (reg == ahead.exchanged) is_over = true;
           if (reg < ahead.first || reg > ahead.last) return;
-          is_over ? static_cast<void>(++kernels_behind) : std::this_thread::sleep_for(std::chrono::milliseconds(may_begin ? 5 : 0));
+          is_over ? static_cast<void>(++kernels_behind)
+                  : std::this_thread::sleep_for(std::chrono::milliseconds(may_begin ? 5 : 0));
         };
         for (int step = 0; step < 2; ++step) {
           is_over = false, kernels_behind = 0;
@@ -260,8 +281,10 @@ TEST(Members, AnExchangeThatMayBeginAheadIsOverBeforeItsTurn) {
 TEST(Members, AFailureWhileSomethingIsUnderWayAheadEndsAll) {
   on_networks({2}, [](const std::shared_ptr<Network>& network) {
     Ahead ahead;
-    Bench member(ahead.make("f32[300, 1001] {partial sum: dp}", "f32[300, 1001]", true), {.network = network});
-    const Observer observer = [&](Rank rank, RegisterIndex reg, const Coordinate&, const std::byte*) {
+    Bench member(ahead.make("f32[300, 1001] {partial sum: dp}", "f32[300, 1001]", true),
+                 {.network = network});
+    const Observer observer = [&](Rank rank, RegisterIndex reg, const Coordinate&,
+                                  const std::byte*) {
       if (rank == 1 && reg == ahead.first + 3) throw std::runtime_error("broken");
     };
     try {
@@ -277,7 +300,8 @@ TEST(Members, ReplicasThatDifferBetweenMembersAreFoundOnAll) {
   on_networks({2}, [](const std::shared_ptr<Network>& network) {
     HandMade made(mesh_of("dp=2"));
     const RegisterIndex x = made.input("x", "f32[4@dp]"), w = made.variable("w", "f32[2]");
-    made.update("w.next", {"binary.add", {}, {}, ""}, {w, x}, w);  // each rank adds a part of its own to what should be one value
+    made.update("w.next", {"binary.add", {}, {}, ""}, {w, x},
+                w);  // each rank adds a part of its own to what should be one value
     Bench member(std::move(made), {.network = network});
     EXPECT_NO_THROW(member.runtime().check_replicas());
     member.step();
@@ -292,7 +316,8 @@ TEST(Members, WhatFailsOnOneFailsOnAll) {
     Bench member(std::move(made), {.network = network});
     try {
       member.runtime().together([&] {
-        if (network->member() == 1) throw UserError("the disk is full", "it has no room", "make room", ExitCode::kBadData);
+        if (network->member() == 1)
+          throw UserError("the disk is full", "it has no room", "make room", ExitCode::kBadData);
       });
       ADD_FAILURE() << "one failed";
     } catch (const UserError& error) {
@@ -312,7 +337,8 @@ TEST(Members, TheFirstFailureOfARankIsToldToAllWithRankTaskAndOp) {
     const RegisterIndex y = made.compute("y", {"scalar.mul", {}, {2}, ""}, {x}, "f32[32@dp]");
     made.result("all", made.exchange("gather y", y, "f32[32]"));
     Bench member(std::move(made), {.network = network});
-    const Observer observer = [&](Rank rank, RegisterIndex reg, const Coordinate&, const std::byte*) {
+    const Observer observer = [&](Rank rank, RegisterIndex reg, const Coordinate&,
+                                  const std::byte*) {
       if (rank == 2 && reg == y) throw std::runtime_error("broken");
     };
     try {

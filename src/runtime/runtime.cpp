@@ -9,31 +9,35 @@
 
 #include "actors/run_check.h"
 #include "base/error.h"
-#include "runtime/agreement.h"
+#include "comm/agreement.h"
+#include "comm/network.h"
+#include "executor/rank_program.h"
+#include "executor/trace_part.h"
 #include "runtime/crew.h"
 #include "runtime/given_tensors.h"
-#include "runtime/network.h"
-#include "runtime/rank_program.h"
 #include "runtime/shared_results.h"
 #include "runtime/steps_under_way.h"
-#include "runtime/trace_part.h"
 
 namespace tessera {
 namespace {
 
 Patience patience_for(int ranks) {
   constexpr Patience kOwnCore{.looks = 1000, .offers = 50}, kSharedCore{.looks = 0, .offers = 4};
-  return static_cast<unsigned>(ranks) <= std::thread::hardware_concurrency() ? kOwnCore : kSharedCore;
+  return static_cast<unsigned>(ranks) <= std::thread::hardware_concurrency() ? kOwnCore
+                                                                             : kSharedCore;
 }
 
-/// Each is a thread with a memory of its own, and every one meets every other: more of them are a mistake in a plan.
+/// Each is a thread with a memory of its own, and every one meets every other: more of them are a
+/// mistake in a plan.
 constexpr size_t kMostRanks = 1024;
 
 void check_count(const std::vector<Rank>& ranks) {
   if (ranks.size() <= kMostRanks) return;
   throw UserError(std::to_string(ranks.size()) + " ranks do not run in one process",
-                  "each is a thread with its own memory, and a process starts at most " + std::to_string(kMostRanks),
-                  "use a plan with smaller meshes, or start a process a rank with mpirun", ExitCode::kBadConfig);
+                  "each is a thread with its own memory, and a process starts at most " +
+                      std::to_string(kMostRanks),
+                  "use a plan with smaller meshes, or start a process a rank with mpirun",
+                  ExitCode::kBadConfig);
 }
 
 std::vector<Rank> ascending(std::vector<Rank> ranks) {
@@ -78,7 +82,8 @@ struct Runtime::State {
   StopState own_stop;
   StopState& stop;  // of several members the network's
   VariableStore variables;
-  std::vector<std::unique_ptr<RankDevice>> devices;  // by rank index; nullptr where no program needs one
+  std::vector<std::unique_ptr<RankDevice>>
+      devices;  // by rank index; nullptr where no program needs one
   std::vector<std::unique_ptr<LoadedProgram>> programs;
   Meeting meeting;
   std::vector<Recorder> recorders;  // by rank index; none: nothing is written down
@@ -96,7 +101,7 @@ struct Runtime::State {
         variables(processes, flags_here()),
         steps(crew, here, stop, network, options.deadline),
         crew(static_cast<int>(here.size())) {
-    for (int index : here) here_ranks.push_back(processes[static_cast<size_t>(index)]);
+    for (int index : here) here_ranks.push_back(processes[index]);
   }
 
   int member() const { return network ? network->member() : 0; }
@@ -115,7 +120,7 @@ struct Runtime::State {
   /// job(rank index), on the threads of the ranks that are here.  requires  they rest
   template <typename Job>
   void run_here(const Job& job) {
-    crew.run([this, &job](int thread) { job(here[static_cast<size_t>(thread)]); });
+    crew.run([this, &job](int thread) { job(here[thread]); });
   }
 
   /// What fails on one member fails on all.
@@ -128,7 +133,7 @@ struct Runtime::State {
   /// Whoever runs `program` from now on writes down what it does, or no longer does.
   void set_recorders(const BoundProgram& program) {
     for (int index : here)
-      program.ranks[static_cast<size_t>(index)]->record_into(recorders.empty() ? nullptr : &recorders[static_cast<size_t>(index)]);
+      program.ranks[index]->record_into(recorders.empty() ? nullptr : &recorders[index]);
   }
 
   /// A rank gets a device when a program has a mesh of devices that it is in.
@@ -136,8 +141,9 @@ struct Runtime::State {
     devices.resize(processes.size());
     for (size_t mesh = 0; mesh < graph.meshes.size(); ++mesh)
       for (size_t i = 0; i < here.size(); ++i)
-        if (auto& device = devices[static_cast<size_t>(here[i])];
-            !device && device_of(graph, static_cast<int>(mesh)) == DeviceKind::kFake && graph.meshes[mesh]->coordinate_of(here_ranks[i]))
+        if (auto& device = devices[here[i]];
+            !device && device_of(graph, static_cast<int>(mesh)) == DeviceKind::kFake &&
+            graph.meshes[mesh]->coordinate_of(here_ranks[i]))
           device = std::make_unique<RankDevice>(make_fake_device(options.fake_device));
   }
 
@@ -194,15 +200,16 @@ struct Runtime::State {
     return program;
   }
 
-  /// The ranks each make their part, meeting after every stage of which the next reads what others made.
+  /// The ranks each make their part, meeting after every stage of which the next reads what others
+  /// made.
   void make_ranks(BoundProgram& program) {
     add_regions(program);
     run_here([&program](int index) {
-      auto& rank = program.ranks[static_cast<size_t>(index)];
+      auto& rank = program.ranks[index];
       rank = std::make_unique<RankProgram>(program, index);
       rank->find_pulls();
     });
-    run_here([&program](int index) { program.ranks[static_cast<size_t>(index)]->bind(); });
+    run_here([&program](int index) { program.ranks[index]->bind(); });
     if (network) open_to_members(program);
   }
 
@@ -210,7 +217,7 @@ struct Runtime::State {
     int answers = 0;
     Bytes largest{0};
     for (int index : here) {
-      const auto [receivers, bytes] = program.ranks[static_cast<size_t>(index)]->packing();
+      const auto [receivers, bytes] = program.ranks[index]->packing();
       answers += receivers;
       largest = std::max(largest, bytes);
     }
@@ -223,16 +230,16 @@ struct Runtime::State {
   /// By rank index, of all members.
   std::vector<std::vector<uint64_t>> hashes() {
     std::vector<std::vector<uint64_t>> all(processes.size());
-    run_here([&](int index) { all[static_cast<size_t>(index)] = variables.hashes(index); });
+    run_here([&](int index) { all[index] = variables.hashes(index); });
     if (!network) return all;
     std::vector<uint64_t> mine;
-    for (int index : here) mine.insert(mine.end(), all[static_cast<size_t>(index)].begin(), all[static_cast<size_t>(index)].end());
+    for (int index : here) mine.insert(mine.end(), all[index].begin(), all[index].end());
     network->meet(std::as_bytes(std::span(mine)), meeting, options.deadline);
     std::vector<size_t> begins(static_cast<size_t>(network->members()), 0);
     const size_t count = variables.names().size();
     for (size_t i = 0; i < all.size(); ++i) {
       all[i].resize(count);
-      size_t& begin = begins[static_cast<size_t>(members[i])];
+      size_t& begin = begins[members[i]];
       std::memcpy(all[i].data(), meeting.of(members[i]).data() + begin, count * sizeof(uint64_t));
       begin += count * sizeof(uint64_t);
     }
@@ -242,7 +249,7 @@ struct Runtime::State {
   /// Of the ranks that are here.
   TracePart trace_part() const {
     std::vector<const Recorder*> written;
-    for (int index : here) written.push_back(&recorders[static_cast<size_t>(index)]);
+    for (int index : here) written.push_back(&recorders[index]);
     return trace_part_of(written, here_ranks, trace_start);
   }
 
@@ -251,14 +258,16 @@ struct Runtime::State {
     constexpr int kQuestions = 50;
     std::vector<Seconds> ahead(static_cast<size_t>(network->members()), Seconds(0));
     for (int member = 1; network->member() == 0 && member < network->members(); ++member) {
-      const Network::ClockReading clock = network->compare_clocks(member, kQuestions, options.deadline);
+      const Network::ClockReading clock =
+          network->compare_clocks(member, kQuestions, options.deadline);
       // Less than the error is most likely nothing: the members of one machine have one clock.
-      if (std::abs(clock.ahead.value()) > clock.error.value()) ahead[static_cast<size_t>(member)] = clock.ahead;
+      if (std::abs(clock.ahead.value()) > clock.error.value()) ahead[member] = clock.ahead;
     }
     network->gather(mine, meeting, options.deadline);
     if (network->member() != 0) return {};
     std::vector<TracePart> parts;
-    for (int member = 0; member < network->members(); ++member) parts.push_back(trace_part_from(meeting.of(member)));
+    for (int member = 0; member < network->members(); ++member)
+      parts.push_back(trace_part_from(meeting.of(member)));
     return joined(std::move(parts), ahead);
   }
 
@@ -271,8 +280,9 @@ struct Runtime::State {
     network->meet(mine, meeting, options.deadline);
     std::vector<size_t> begins(static_cast<size_t>(network->members()), 0);
     for (size_t i = 0; i < parts.size(); ++i) {
-      size_t& begin = begins[static_cast<size_t>(members[i])];
-      const auto size = static_cast<size_t>(variables.part_bytes(name, static_cast<int>(i)).value());
+      size_t& begin = begins[members[i]];
+      const auto size =
+          static_cast<size_t>(variables.part_bytes(name, static_cast<int>(i)).value());
       parts[i] = meeting.of(members[i]).subspan(begin, size);
       begin += size;
     }
@@ -281,11 +291,13 @@ struct Runtime::State {
 };
 
 Runtime::Runtime(std::vector<Rank> processes, RuntimeOptions options) {
-  ensure(std::is_sorted(processes.begin(), processes.end()), "processes are given in ascending order");
+  ensure(std::is_sorted(processes.begin(), processes.end()),
+         "processes are given in ascending order");
   check_count(processes);
   state_ = std::make_unique<State>(std::move(processes), options);
 }
-Runtime::Runtime(const MeshPtr& mesh, RuntimeOptions options) : Runtime(ascending(mesh->processes()), options) {}
+Runtime::Runtime(const MeshPtr& mesh, RuntimeOptions options)
+    : Runtime(ascending(mesh->processes()), options) {}
 Runtime::~Runtime() = default;
 
 LoadedProgram& Runtime::load(std::shared_ptr<const TaskGraph> graph) {
@@ -293,7 +305,8 @@ LoadedProgram& Runtime::load(std::shared_ptr<const TaskGraph> graph) {
   check(*graph);
   check_run(*graph, state_->processes);
   const std::vector<Rank> needed = processes(*graph);
-  ensure(std::includes(state_->processes.begin(), state_->processes.end(), needed.begin(), needed.end()),
+  ensure(std::includes(state_->processes.begin(), state_->processes.end(), needed.begin(),
+                       needed.end()),
          "a program runs on processes of its runtime");
   const Bytes arena = *std::max_element(graph->arenas.begin(), graph->arenas.end());
   auto loaded = std::make_unique<LoadedProgram::State>();
@@ -306,16 +319,18 @@ LoadedProgram& Runtime::load(std::shared_ptr<const TaskGraph> graph) {
       state_->make_ranks(loaded->program);
       state_->set_recorders(loaded->program);
     } catch (const std::bad_alloc&) {
-      throw UserError(
-          "the program does not fit into the memory of this machine",
-          "each of " + std::to_string(ranks()) + " ranks holds up to " + to_text(arena) + " of activations besides its variables",
-          "use a smaller batch, a plan that divides more, or more machines", ExitCode::kOutOfMemory);
+      throw UserError("the program does not fit into the memory of this machine",
+                      "each of " + std::to_string(ranks()) + " ranks holds up to " +
+                          to_text(arena) + " of activations besides its variables",
+                      "use a smaller batch, a plan that divides more, or more machines",
+                      ExitCode::kOutOfMemory);
     }
   });
   // Behind the agreement: whoever comes here, all others do.
   if (state_->network) {
-    for (int index : state_->here) loaded->program.ranks[static_cast<size_t>(index)]->join_groups();
-    loaded->shared = std::make_unique<SharedResults>(*loaded->program.graph, state_->processes, state_->members, *state_->network);
+    for (int index : state_->here) loaded->program.ranks[index]->join_groups();
+    loaded->shared = std::make_unique<SharedResults>(*loaded->program.graph, state_->processes,
+                                                     state_->members, *state_->network);
   }
   return *state_->programs.emplace_back(std::make_unique<LoadedProgram>(std::move(loaded)));
 }
@@ -333,21 +348,23 @@ void Runtime::initialize(const LoadedProgram& program, uint64_t seed) {
   for (const TaskVariable* variable : unset) state_->variables.mark_set(variable->name);
 }
 
-void Runtime::run(LoadedProgram& program, const std::map<std::string, const Tensor*>& inputs, TensorMap& results,
-                  const Observer* observer) {
+void Runtime::run(LoadedProgram& program, const std::map<std::string, const Tensor*>& inputs,
+                  TensorMap& results, const Observer* observer) {
   ensure(steps_under_way() == 0, "a step is run when no other is under way");
   begin_step(program, inputs, results, observer);
   end_step();
 }
 
-void Runtime::begin_step(LoadedProgram& program, const std::map<std::string, const Tensor*>& inputs, TensorMap& results,
-                         const Observer* observer) {
+void Runtime::begin_step(LoadedProgram& program, const std::map<std::string, const Tensor*>& inputs,
+                         TensorMap& results, const Observer* observer) {
   state_->throw_when_stopped();
-  ensure(steps_under_way() < kStepsUnderWay, "a step is begun when there is room for one more under way");
+  ensure(steps_under_way() < kStepsUnderWay,
+         "a step is begun when there is room for one more under way");
   LoadedProgram::State& loaded = program.state();
   GivenTensors& given = loaded.given[loaded.next_given];
   given.find(*loaded.program.graph, inputs, results);
-  state_->steps.begin({&loaded.program, loaded.shared.get()}, {given.inputs, given.results, observer});
+  state_->steps.begin({&loaded.program, loaded.shared.get()},
+                      {given.inputs, given.results, observer});
   loaded.next_given = (loaded.next_given + 1) % loaded.given.size();
 }
 
@@ -362,7 +379,8 @@ int Runtime::steps_under_way() const {
 void Runtime::start_trace(size_t events) {
   state_->steps.rest();
   state_->recorders.clear();
-  for (int of : state_->members) state_->recorders.emplace_back(of == state_->member() ? events : 0);
+  for (int of : state_->members)
+    state_->recorders.emplace_back(of == state_->member() ? events : 0);
   for (const auto& program : state_->programs) state_->set_recorders(program->state().program);
   state_->trace_start = Recorder::now();
 }
@@ -379,7 +397,8 @@ Timeline Runtime::stop_trace() {
     return state_->join_traces(told);
   } catch (...) {
     if (!state_->stop.stopped()) throw;
-    return joined({std::move(mine)}, {Seconds(0)});  // the failure is for those to tell who run the program
+    return joined({std::move(mine)},
+                  {Seconds(0)});  // the failure is for those to tell who run the program
   }
 }
 
@@ -387,7 +406,7 @@ bool Runtime::drained(LoadedProgram& program) {
   state_->steps.rest();
   std::atomic<bool> all{true};
   state_->run_here([&](int index) {
-    if (!program.state().program.ranks[static_cast<size_t>(index)]->drained()) all = false;
+    if (!program.state().program.ranks[index]->drained()) all = false;
   });
   return all;
 }
@@ -417,7 +436,8 @@ void Runtime::on_every_rank(const std::function<void(Rank, std::span<const Varia
   state_->steps.rest();
   state_->together([&] {
     state_->fetch_variables();
-    state_->run_here([&](int index) { work(state_->processes[static_cast<size_t>(index)], state_->variables.parts_of(index)); });
+    state_->run_here(
+        [&](int index) { work(state_->processes[index], state_->variables.parts_of(index)); });
     state_->store_variables();
   });
 }
@@ -428,10 +448,11 @@ void Runtime::check_replicas() {
   const std::vector<std::vector<uint64_t>> hashes = state_->hashes();
   const auto torn = state_->variables.find_torn(hashes);
   if (!torn) return;
-  throw UserError("the replicas of variable '" + torn->variable + "' differ",
-                  "rank " + std::to_string(torn->other) + " does not hold the bits that rank " + std::to_string(torn->first) +
-                      " holds, though both computed the same",
-                  "test the memory and the processors of their machines, and go on from a checkpoint before");
+  throw UserError(
+      "the replicas of variable '" + torn->variable + "' differ",
+      "rank " + std::to_string(torn->other) + " does not hold the bits that rank " +
+          std::to_string(torn->first) + " holds, though both computed the same",
+      "test the memory and the processors of their machines, and go on from a checkpoint before");
 }
 
 void Runtime::together(const std::function<void()>& work) {
@@ -469,9 +490,11 @@ Bytes Runtime::peak_bytes() const {
   Bytes most{0};
   for (int index : state_->here) {
     Bytes sum = state_->variables.bytes_of(index);
-    if (const auto& device = state_->devices; index < static_cast<int>(device.size()) && device[static_cast<size_t>(index)])
-      sum += device[static_cast<size_t>(index)]->variable_bytes();
-    for (const auto& program : state_->programs) sum += program->state().program.ranks[static_cast<size_t>(index)]->arena_bytes();
+    if (const auto& device = state_->devices;
+        index < static_cast<int>(device.size()) && device[index])
+      sum += device[index]->variable_bytes();
+    for (const auto& program : state_->programs)
+      sum += program->state().program.ranks[index]->arena_bytes();
     most = std::max(most, sum);
   }
   if (state_->network) most += state_->network->packing_bytes();

@@ -10,8 +10,9 @@
 #include <thread>
 
 #include "base/error.h"
-#include "ops/interpreter.h"
-#include "runtime/programs_for_tests.h"
+#include "base/worker.h"
+#include "graph/initializer.h"
+#include "runtime/testing/programs.h"
 
 namespace tessera {
 namespace {
@@ -39,8 +40,10 @@ TEST(Runtime, RunsAChainOfKernelsOnOneRank) {
 TEST(Runtime, AChainOnPartsIsTheChainOnTheWhole) {
   for (const std::string mesh : {"dp=2", "dp=4", "dp=16"}) {
     HandMade made(mesh_of(mesh));
-    const RegisterIndex x = made.input("x", "f32[13@dp, 3]");  // uneven; with 16 ranks some parts are empty
-    const RegisterIndex twice = made.compute("twice", call("scalar.mul", {2}), {x}, "f32[13@dp, 3]");
+    const RegisterIndex x =
+        made.input("x", "f32[13@dp, 3]");  // uneven; with 16 ranks some parts are empty
+    const RegisterIndex twice =
+        made.compute("twice", call("scalar.mul", {2}), {x}, "f32[13@dp, 3]");
     made.result("y", made.compute("y", call("binary.add"), {twice, x}, "f32[13@dp, 3]"));
     Bench bench(std::move(made));
     bench.step();
@@ -54,7 +57,8 @@ TEST(Runtime, ParametersFollowTheCoordinate) {
   // iota along a divided dim: its begin is that of the part. 7 over 3: 0..3, 3..5, 5..7.
   HandMade made(mesh_of("dp=3"));
   const Split split{7, 1, {{0, 3}}};
-  made.result("i", made.compute("i", {"iota", {LocalInt(0), LocalInt::begin_of(split)}, {}, ""}, {}, "i32[7@dp]"));
+  made.result("i", made.compute("i", {"iota", {LocalInt(0), LocalInt::begin_of(split)}, {}, ""}, {},
+                                "i32[7@dp]"));
   Bench bench(std::move(made));
   bench.step();
   EXPECT_THAT(list<int32_t>(bench.result("i")), ElementsAre(0, 1, 2, 3, 4, 5, 6));
@@ -64,17 +68,18 @@ TEST(Runtime, ARegisterOfSeveralSlotsGoesAroundThem) {
   HandMade made(mesh_of("dp=2"));
   const RegisterIndex x = made.input("x", "f32[6@dp]");
   const RegisterIndex y = made.compute("y", call("scalar.mul", {3}), {x}, "f32[6@dp]");
-  Register& reg = made.graph().registers[static_cast<size_t>(y)];
+  Register& reg = made.graph().registers[y];
   reg.slots = 3;
   made.graph().arenas[0] += Bytes(2 * slot_stride(reg).value());
   const RegisterIndex all = made.exchange("gather", y, "f32[6]");
-  made.graph().registers[static_cast<size_t>(all)].offset = 64 + 3 * 64;
+  made.graph().registers[all].offset = 64 + 3 * 64;
   made.result("all", all);
   Bench bench(std::move(made));
   std::vector<float> expected;
   for (float value : bench.input("x").values<float>()) expected.push_back(value * 3);
   std::atomic<const std::byte*> place{nullptr};
-  const Observer observer = [&](Rank rank, RegisterIndex index, const Coordinate&, const std::byte* data) {
+  const Observer observer = [&](Rank rank, RegisterIndex index, const Coordinate&,
+                                const std::byte* data) {
     if (rank == 0 && index == y) place = data;
   };
   std::vector<const std::byte*> places;
@@ -100,10 +105,12 @@ HandMade summed_update(const std::string& mesh, int64_t ranks) {
 }
 
 TEST(Runtime, VariablesAreUpdatedInPlaceStepByStep) {
-  for (const auto& [mesh, ranks] : std::vector<std::pair<std::string, int64_t>>{{"dp=1", 1}, {"dp=2", 2}, {"dp=4", 4}, {"dp=16", 16}}) {
+  for (const auto& [mesh, ranks] : std::vector<std::pair<std::string, int64_t>>{
+           {"dp=1", 1}, {"dp=2", 2}, {"dp=4", 4}, {"dp=16", 16}}) {
     Bench bench(summed_update(mesh, ranks));
     bench.runtime().initialize(bench.program(), 11);
-    const Tensor start = initial_value("w", {DType::kF32, {600}}, Initializer::normal(0, 1), 11, whole_box({600}));
+    const Tensor start =
+        initial_value("w", {DType::kF32, {600}}, Initializer::normal(0, 1), 11, whole_box({600}));
     EXPECT_EQ(bytes_of(bench.runtime().variable("w")), bytes_of(start));
     std::vector<float> w = list<float>(start);
     const auto x = bench.input("x").values<float>();
@@ -111,7 +118,8 @@ TEST(Runtime, VariablesAreUpdatedInPlaceStepByStep) {
       bench.step();
       for (size_t i = 0; i < w.size(); ++i) {
         float sum = x[i];
-        for (size_t rank = 1; rank < static_cast<size_t>(ranks); ++rank) sum += x[rank * w.size() + i];
+        for (size_t rank = 1; rank < static_cast<size_t>(ranks); ++rank)
+          sum += x[rank * w.size() + i];
         w[i] -= sum;
       }
       EXPECT_EQ(list<float>(bench.result("w")), w) << mesh;
@@ -126,7 +134,8 @@ TEST(Runtime, RanksDrawTheirPartsOfTheSameWhole) {
     made.variable("w", type, Initializer::uniform(-1, 1));
     Bench bench(std::move(made));
     bench.runtime().initialize(bench.program(), 5);
-    const Tensor whole = initial_value("w", {DType::kF32, {9, 5}}, Initializer::uniform(-1, 1), 5, whole_box({9, 5}));
+    const Tensor whole = initial_value("w", {DType::kF32, {9, 5}}, Initializer::uniform(-1, 1), 5,
+                                       whole_box({9, 5}));
     EXPECT_EQ(bytes_of(bench.runtime().variable("w")), bytes_of(whole)) << type;
   }
 }
@@ -134,14 +143,16 @@ TEST(Runtime, RanksDrawTheirPartsOfTheSameWhole) {
 TEST(Runtime, AVariableInAddendsIsTheirSum) {
   HandMade made(mesh_of("dp=3"));
   const RegisterIndex x = made.input("x", "f32[5]");
-  const RegisterIndex sum = made.variable("sum", "f32[5] {partial sum: dp}", Initializer::constant(0));
+  const RegisterIndex sum =
+      made.variable("sum", "f32[5] {partial sum: dp}", Initializer::constant(0));
   made.update("sum.next", call("binary.add"), {sum, x}, sum);
   Bench bench(std::move(made));
   bench.runtime().initialize(bench.program(), 1);
   EXPECT_EQ(list<float>(bench.runtime().variable("sum")), std::vector<float>(5, 0.0f));
   bench.step();
   std::vector<float> three;
-  for (float value : bench.input("x").values<float>()) three.push_back(value + value + value);  // what each rank has, three times
+  for (float value : bench.input("x").values<float>())
+    three.push_back(value + value + value);  // what each rank has, three times
   EXPECT_EQ(list<float>(bench.runtime().variable("sum")), three);
   const Tensor given = drawn("given", {DType::kF32, {5}});
   bench.runtime().set_variable("sum", given);
@@ -155,7 +166,8 @@ TEST(Runtime, AVariableThatWasSetIsNotDrawn) {
   bench.runtime().initialize(bench.program(), 3);
   EXPECT_EQ(bytes_of(bench.runtime().variable("w")), bytes_of(given));
   EXPECT_THAT(bench.runtime().variable_names(), ElementsAre("w"));
-  EXPECT_THROW(bench.runtime().set_variable("w", drawn("short", {DType::kF32, {599}})), InternalError);
+  EXPECT_THROW(bench.runtime().set_variable("w", drawn("short", {DType::kF32, {599}})),
+               InternalError);
   EXPECT_THROW(bench.runtime().variable("v"), InternalError);
 }
 
@@ -172,12 +184,14 @@ TEST(Runtime, EveryRankHandsOutItsPartsAndTheFirstHoldersTileTheWhole) {
     threads.insert(std::this_thread::get_id());
     for (const VariablePart& part : parts)
       if (part.first_holder)
-        seen.push_back(part.name + " " + to_text(part.whole) + " " + to_text(part.box) + " rank " + std::to_string(rank));
+        seen.push_back(part.name + " " + to_text(part.whole) + " " + to_text(part.box) + " rank " +
+                       std::to_string(rank));
   });
   EXPECT_EQ(threads.size(), 6u);
   // 7 over 3 is 3, 2, 2; ranks 3 to 5 hold copies.
-  EXPECT_THAT(seen, testing::UnorderedElementsAre("columns f32[4,7] [0:4, 0:3] rank 0", "columns f32[4,7] [0:4, 3:5] rank 1",
-                                                  "columns f32[4,7] [0:4, 5:7] rank 2", "whole i32[5] [0:5] rank 0"));
+  EXPECT_THAT(seen, testing::UnorderedElementsAre(
+                        "columns f32[4,7] [0:4, 0:3] rank 0", "columns f32[4,7] [0:4, 3:5] rank 1",
+                        "columns f32[4,7] [0:4, 5:7] rank 2", "whole i32[5] [0:5] rank 0"));
 }
 
 TEST(Runtime, WhatARankWritesIntoItsPartIsTheVariableAndIsNotDrawnOnceItIsMarked) {
@@ -186,7 +200,8 @@ TEST(Runtime, WhatARankWritesIntoItsPartIsTheVariableAndIsNotDrawnOnceItIsMarked
   Bench bench(std::move(made));
   bench.runtime().on_every_rank([&](Rank, std::span<const VariablePart> parts) {
     const Range range = parts[0].box.ranges[0];
-    for (int64_t i = range.begin; i < range.end; ++i) reinterpret_cast<float*>(parts[0].data)[i - range.begin] = static_cast<float>(10 * i);
+    for (int64_t i = range.begin; i < range.end; ++i)
+      reinterpret_cast<float*>(parts[0].data)[i - range.begin] = static_cast<float>(10 * i);
   });
   bench.runtime().mark_set("w");
   bench.runtime().initialize(bench.program(), 1);
@@ -198,7 +213,8 @@ TEST(Runtime, WhatARankThrowsOutsideOfAStepComesOutAndTheRuntimeGoesOn) {
   bench.runtime().initialize(bench.program(), 1);
   try {
     bench.runtime().on_every_rank([](Rank rank, std::span<const VariablePart>) {
-      if (rank >= 2) throw UserError("rank " + std::to_string(rank), "why", "fix", ExitCode::kBadData);
+      if (rank >= 2)
+        throw UserError("rank " + std::to_string(rank), "why", "fix", ExitCode::kBadData);
     });
     ADD_FAILURE() << "nothing was thrown";
   } catch (const UserError& error) {
@@ -212,7 +228,8 @@ TEST(Runtime, ReplicasThatDifferAreFound) {
   HandMade made(mesh_of("dp=2"));
   const RegisterIndex x = made.input("x", "f32[4@dp]");
   const RegisterIndex w = made.variable("w", "f32[2]");
-  made.update("w.next", call("binary.add"), {w, x}, w);  // each rank adds a part of its own to what should be one value
+  made.update("w.next", call("binary.add"), {w, x},
+              w);  // each rank adds a part of its own to what should be one value
   Bench bench(std::move(made));
   EXPECT_NO_THROW(bench.runtime().variable("w"));
   EXPECT_NO_THROW(bench.runtime().check_replicas());
@@ -223,7 +240,8 @@ TEST(Runtime, ReplicasThatDifferAreFound) {
     FAIL() << "rank 1 added another part";
   } catch (const UserError& error) {
     EXPECT_EQ(error.what_happened(), "the replicas of variable 'w' differ");
-    EXPECT_EQ(error.why(), "rank 1 does not hold the bits that rank 0 holds, though both computed the same");
+    EXPECT_EQ(error.why(),
+              "rank 1 does not hold the bits that rank 0 holds, though both computed the same");
   }
 }
 
@@ -274,12 +292,14 @@ TEST(Runtime, SixteenRanksOnFewCoresDoNotCrawl) {
   Bench bench(summed_update("dp=16", 16));
   const auto start = std::chrono::steady_clock::now();
   for (int step = 0; step < 200; ++step) bench.step();
-  // 600 f32 are reduced in one exchange: each rank tells 15 others that its addend is ready, and each of them hands it back. 480 messages a
-  // step, 96000 in all: even at 100 us each, ten seconds.
+  // 600 f32 are reduced in one exchange: each rank tells 15 others that its addend is ready, and
+  // each of them hands it back. 480 messages a step, 96000 in all: even at 100 us each, ten
+  // seconds.
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(20));
 }
 
-/// Gathers y = 2 x, and writes z = 3 gathered over the memory of y, which slower ranks have not read yet.
+/// Gathers y = 2 x, and writes z = 3 gathered over the memory of y, which slower ranks have not
+/// read yet.
 HandMade gathered_and_written_over() {
   HandMade made(mesh_of("dp=4"));
   const RegisterIndex x = made.input("x", "f32[64@dp]");
@@ -289,7 +309,7 @@ HandMade gathered_and_written_over() {
   const RegisterIndex mine = made.exchange("slice", all, "f32[64@dp]");
   const RegisterIndex z = made.compute("z", call("scalar.mul", {3}), {mine}, "f32[64@dp]");
   TaskGraph& graph = made.graph();
-  graph.registers[static_cast<size_t>(z)].offset = graph.registers[static_cast<size_t>(y)].offset;
+  graph.registers[z].offset = graph.registers[y].offset;
   graph.tasks.back().overwrites = {y};
   made.result("all", all);
   made.result("z", z);
@@ -323,9 +343,10 @@ TEST(Runtime, TheObserverSeesEveryFilledRegisterOfEveryRank) {
   made.result("all", made.exchange("gather", y, "f32[4]"));
   Bench bench(std::move(made));
   std::array<std::vector<RegisterIndex>, 2> seen;
-  const Observer observer = [&](Rank rank, RegisterIndex reg, const Coordinate& coordinate, const std::byte*) {
+  const Observer observer = [&](Rank rank, RegisterIndex reg, const Coordinate& coordinate,
+                                const std::byte*) {
     EXPECT_EQ(coordinate, (Coordinate{rank}));
-    seen[static_cast<size_t>(rank)].push_back(reg);
+    seen[rank].push_back(reg);
   };
   bench.step(&observer);
   EXPECT_THAT(seen[0], ElementsAre(0, 1, 2, 3));

@@ -3,7 +3,7 @@
 #include <array>
 
 #include "base/error.h"
-#include "runtime/variable_store.h"
+#include "executor/variable_store.h"
 
 namespace tessera {
 
@@ -16,17 +16,19 @@ int64_t aligned(int64_t bytes) {
 
 }  // namespace
 
-SharedResults::SharedResults(const TaskGraph& graph, const std::vector<Rank>& processes, const std::vector<int>& members, Network& network)
+SharedResults::SharedResults(const TaskGraph& graph, const std::vector<Rank>& processes,
+                             const std::vector<int>& members, Network& network)
     : network_(network) {
   int64_t own = 0;
   for (size_t rank = 0; rank < processes.size(); ++rank)
     for (size_t result = 0; result < graph.results.size(); ++result) {
-      const Register& reg = graph.registers[static_cast<size_t>(graph.results[result].second)];
+      const Register& reg = graph.registers[graph.results[result].second];
       const auto coordinate = reg.attr.mesh->coordinate_of(processes[rank]);
       if (!coordinate || !is_first_holder(reg.attr, *coordinate)) continue;
       const Box all = whole_box(reg.type.shape);
       for (const Piece& piece : reg.attr.pieces(reg.type.shape, *coordinate)) {
-        Part part{members[rank], result, aligned(element_count(piece.box.shape()) * size_of(reg.type.dtype)),
+        Part part{members[rank], result,
+                  aligned(element_count(piece.box.shape()) * size_of(reg.type.dtype)),
                   BoxCombine(reg.type.dtype, ReduceOp::kSum, piece.box, piece.box),
                   BoxCombine(reg.type.dtype, ReduceOp::kSum, piece.box, all)};
         part.pack.add_source(0, all);
@@ -37,7 +39,7 @@ SharedResults::SharedResults(const TaskGraph& graph, const std::vector<Rank>& pr
         parts_.push_back(std::move(part));
       }
     }
-  mine_.resize(static_cast<size_t>(own));
+  mine_.resize(own);
 }
 
 void SharedResults::exchange(std::span<std::byte* const> results, Seconds deadline) {

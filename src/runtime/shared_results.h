@@ -4,8 +4,8 @@
 #include <span>
 #include <vector>
 
-#include "runtime/box_combine.h"
-#include "runtime/network.h"
+#include "comm/network.h"
+#include "copy/box_combine.h"
 #include "tasks/task_graph.h"
 
 namespace tessera {
@@ -15,9 +15,11 @@ namespace tessera {
 class SharedResults {
  public:
   /// `members`: by index of the rank among `processes`.
-  SharedResults(const TaskGraph& graph, const std::vector<Rank>& processes, const std::vector<int>& members, Network& network);
+  SharedResults(const TaskGraph& graph, const std::vector<Rank>& processes,
+                const std::vector<int>& members, Network& network);
 
-  /// All members meet. `results`: whole tensors, in which each has its own boxes before, and all afterwards.
+  /// All members meet. `results`: whole tensors, in which each has its own boxes before, and all
+  /// afterwards.
   ///   throws  as Network::meet
   void exchange(std::span<std::byte* const> results, Seconds deadline);
 

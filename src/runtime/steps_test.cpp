@@ -1,4 +1,5 @@
-// Steps that follow each other without a pause: what each gives is what it gives alone, and whoever looks in between sees whole steps.
+// Steps that follow each other without a pause: what each gives is what it gives alone, and whoever
+// looks in between sees whole steps.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -8,10 +9,10 @@
 #include <thread>
 
 #include "base/error.h"
-#include "runtime/local_transport.h"
-#include "runtime/network.h"
-#include "runtime/programs_for_tests.h"
-#include "runtime/transport_for_tests.h"
+#include "comm/network.h"
+#include "comm/testing/local_transport.h"
+#include "comm/testing/transport_suite.h"
+#include "runtime/testing/programs.h"
 
 namespace tessera {
 namespace {
@@ -32,13 +33,15 @@ HandMade summing(const std::string& mesh) {
 /// y = 2 x, each rank for itself.
 HandMade doubling(const std::string& mesh) {
   HandMade made(mesh_of(mesh));
-  made.result("y", made.compute("y", {"scalar.mul", {}, {2}, ""}, {made.input("x", "f32[8@dp]")}, "f32[8@dp]"));
+  made.result("y", made.compute("y", {"scalar.mul", {}, {2}, ""}, {made.input("x", "f32[8@dp]")},
+                                "f32[8@dp]"));
   return made;
 }
 constexpr RegisterIndex kX = 0;
 
 Observer at(Rank where, RegisterIndex what, std::function<void()> act) {
-  return [where, what, act = std::move(act)](Rank rank, RegisterIndex reg, const Coordinate&, const std::byte*) {
+  return [where, what, act = std::move(act)](Rank rank, RegisterIndex reg, const Coordinate&,
+                                             const std::byte*) {
     if (rank == where && reg == what) act();
   };
 }
@@ -46,14 +49,16 @@ Observer at(Rank where, RegisterIndex what, std::function<void()> act) {
 /// However late the machine lets another thread run.
 bool comes_true(const std::function<bool()>& condition) {
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
-  while (!condition() && std::chrono::steady_clock::now() < end) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  while (!condition() && std::chrono::steady_clock::now() < end)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
   return condition();
 }
 
 TEST(Steps, ARankGoesOnWhileAnotherIsAtTheStepBefore) {
   Bench bench(doubling("dp=2"));
   std::atomic<bool> has_gone_on{false}, was_seen{false};
-  const Observer first = at(1, kX, [&] { was_seen = comes_true([&] { return has_gone_on.load(); }); });
+  const Observer first =
+      at(1, kX, [&] { was_seen = comes_true([&] { return has_gone_on.load(); }); });
   const Observer second = at(0, kX, [&] { has_gone_on = true; });
   bench.begin(&first);
   bench.begin(&second);
@@ -77,7 +82,8 @@ TEST(Steps, EachGivesWhatItGivesAlone) {
       found.push_back(bytes_of(together.result("w")));
     }
     EXPECT_EQ(found, expected) << mesh;
-    EXPECT_EQ(bytes_of(together.runtime().variable("w")), bytes_of(alone.runtime().variable("w"))) << mesh;
+    EXPECT_EQ(bytes_of(together.runtime().variable("w")), bytes_of(alone.runtime().variable("w")))
+        << mesh;
     EXPECT_TRUE(together.runtime().drained(together.program())) << mesh;
   }
 }
@@ -97,7 +103,8 @@ TEST(Steps, WhoLooksAtVariablesSeesAllStepsThatWereBegun) {
   bench.end();
   EXPECT_EQ(list<float>(bench.result("w")), std::vector<float>(6, 4)) << "of the second step";
   bench.end();
-  EXPECT_EQ(list<float>(bench.result("w")), std::vector<float>(6, 2)) << "of the third, from what was set";
+  EXPECT_EQ(list<float>(bench.result("w")), std::vector<float>(6, 2))
+      << "of the third, from what was set";
 }
 
 TEST(Steps, OfAnotherProgramBeginWhenAllBeforeAreDone) {
@@ -168,7 +175,8 @@ TEST(Steps, ATraceHoldsThemSideBySide) {
     }
     return std::pair(begin, end);
   };
-  EXPECT_LT(bounds(0, 1).first, bounds(1, 0).second) << "the second step of rank 0 began before the first one of rank 1 ended";
+  EXPECT_LT(bounds(0, 1).first, bounds(1, 0).second)
+      << "the second step of rank 0 began before the first one of rank 1 ended";
   EXPECT_LE(bounds(1, 0).second, bounds(1, 1).first) << "a rank does one step after the other";
 }
 
@@ -190,11 +198,13 @@ TEST(Steps, AFailureEndsAllThatAreUnderWay) {
     // Rank 0 fails at x of its first or its second step, while rank 1 is kept at the first.
     const Observer waits = at(1, kX, [&] { comes_true([&] { return bench.runtime().failed(); }); });
     const Observer fails = at(0, kX, [] { throw std::runtime_error("broken"); });
-    const Observer both = [&](Rank rank, RegisterIndex reg, const Coordinate& coordinate, const std::byte* data) {
+    const Observer both = [&](Rank rank, RegisterIndex reg, const Coordinate& coordinate,
+                              const std::byte* data) {
       waits(rank, reg, coordinate, data);
       if (!in_second) fails(rank, reg, coordinate, data);
     };
-    const Observer later = [&](Rank rank, RegisterIndex reg, const Coordinate& coordinate, const std::byte* data) {
+    const Observer later = [&](Rank rank, RegisterIndex reg, const Coordinate& coordinate,
+                               const std::byte* data) {
       if (rank == 1) ++acts_after;
       if (in_second) fails(rank, reg, coordinate, data);
     };
@@ -220,20 +230,22 @@ TEST(Steps, ADeadlineInALaterStepNamesWhoWaits) {
   Bench bench(std::move(made), {.deadline = Seconds(0.5)});
   const Observer slow = at(1, x, [&] { comes_true([&] { return bench.runtime().failed(); }); });
   bench.begin();
-  EXPECT_EQ(
-      failure_of([&] {
-        bench.begin(&slow);
-        bench.end();
-        bench.end();
-      }),
-      "internal error: rank 0, task 'gather x': waited 500 ms: waits for register 'x' from 'feed' of rank 1, which is at task 'feed'");
+  EXPECT_EQ(failure_of([&] {
+              bench.begin(&slow);
+              bench.end();
+              bench.end();
+            }),
+            "internal error: rank 0, task 'gather x': waited 500 ms: waits for register 'x' from "
+            "'feed' of rank 1, which is at task 'feed'");
 }
 
 // ---- several members ----
 
-void on_networks(int members, int delays, const std::function<void(const std::shared_ptr<Network>&)>& work) {
-  testing_transport::on_members(make_local_transports(members, delays, 1),
-                                [&](std::unique_ptr<Transport> mine) { work(std::make_shared<Network>(std::move(mine))); });
+void on_networks(int members, int delays,
+                 const std::function<void(const std::shared_ptr<Network>&)>& work) {
+  testing_transport::on_members(
+      make_local_transports(members, delays, 1),
+      [&](std::unique_ptr<Transport> mine) { work(std::make_shared<Network>(std::move(mine))); });
 }
 
 TEST(Steps, OfSeveralMembersGiveTheBitsOfThreads) {

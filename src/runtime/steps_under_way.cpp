@@ -6,11 +6,12 @@
 
 namespace tessera {
 
-StepsUnderWay::StepsUnderWay(Crew& crew, const std::vector<int>& here, StopState& stop, Network* network, Seconds deadline)
+StepsUnderWay::StepsUnderWay(Crew& crew, const std::vector<int>& here, StopState& stop,
+                             Network* network, Seconds deadline)
     : crew_(crew), here_(here), stop_(stop), network_(network), deadline_(deadline) {
   for (Step& step : steps_)
     step.job = [this, own = &step](int thread) {
-      own->plan.program->ranks[static_cast<size_t>(here_[static_cast<size_t>(thread)])]->run(own->call);
+      own->plan.program->ranks[here_[thread]]->run(own->call);
       if (own->busy.fetch_sub(1, std::memory_order_acq_rel) == 1) own->done = Clock::now();
     };
 }

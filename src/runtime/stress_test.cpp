@@ -1,9 +1,10 @@
+#include "runtime/testing/stress.h"
+
 #include <gtest/gtest.h>
 
-#include "runtime/local_transport.h"
-#include "runtime/network.h"
-#include "runtime/stress_for_tests.h"
-#include "runtime/transport_for_tests.h"
+#include "comm/network.h"
+#include "comm/testing/local_transport.h"
+#include "comm/testing/transport_suite.h"
 
 namespace tessera {
 namespace {
@@ -12,7 +13,8 @@ using namespace testing_stress;
 
 TEST(Stress, RandomProgramsWithRandomDelaysGiveWhatPlainLoopsGive) {
   const int cases = setting("TESSERA_STRESS", 150), first = setting("TESSERA_STRESS_SEED", 0);
-  for (int seed = first; seed < first + cases && !testing::Test::HasFailure(); ++seed) run_and_compare(static_cast<unsigned>(seed), {});
+  for (int seed = first; seed < first + cases && !testing::Test::HasFailure(); ++seed)
+    run_and_compare(static_cast<unsigned>(seed), {});
 }
 
 TEST(Stress, RandomProgramsOverMembersWithLateMessagesGiveWhatPlainLoopsGive) {
@@ -22,16 +24,19 @@ TEST(Stress, RandomProgramsOverMembersWithLateMessagesGiveWhatPlainLoopsGive) {
     testing_transport::on_members(make_local_transports(members, late, static_cast<uint64_t>(seed)),
                                   [seed](std::unique_ptr<Transport> mine) {
                                     try {
-                                      run_and_compare(static_cast<unsigned>(seed), {}, std::make_shared<Network>(std::move(mine)));
+                                      run_and_compare(static_cast<unsigned>(seed), {},
+                                                      std::make_shared<Network>(std::move(mine)));
                                     } catch (const std::exception& error) {
-                                      ADD_FAILURE() << reproducer(static_cast<unsigned>(seed)) << ": " << error.what();
+                                      ADD_FAILURE() << reproducer(static_cast<unsigned>(seed))
+                                                    << ": " << error.what();
                                     }
                                   });
   }
 }
 
 TEST(Stress, SixtyFourRanksOnFewCoresFinish) {
-  for (unsigned seed = 0; seed < 8; ++seed) run_and_compare(seed, {.processes = 64, .meshes = 4, .extent = 8, .works = 20});
+  for (unsigned seed = 0; seed < 8; ++seed)
+    run_and_compare(seed, {.processes = 64, .meshes = 4, .extent = 8, .works = 20});
 }
 
 }  // namespace

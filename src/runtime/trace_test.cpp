@@ -7,10 +7,10 @@
 #include <thread>
 
 #include "base/error.h"
-#include "runtime/local_transport.h"
-#include "runtime/network.h"
-#include "runtime/programs_for_tests.h"
-#include "runtime/transport_for_tests.h"
+#include "comm/network.h"
+#include "comm/testing/local_transport.h"
+#include "comm/testing/transport_suite.h"
+#include "runtime/testing/programs.h"
 
 namespace tessera {
 namespace {
@@ -35,7 +35,9 @@ bool is_act(const Span& span) {
 std::vector<std::string> acts_of(const Track& track) {
   std::vector<std::string> list;
   for (const Span& span : track.spans)
-    if (is_act(span)) list.push_back(std::string(to_text(span.kind)) + " " + span.name + " " + std::to_string(span.record));
+    if (is_act(span))
+      list.push_back(std::string(to_text(span.kind)) + " " + span.name + " " +
+                     std::to_string(span.record));
   return list;
 }
 
@@ -49,8 +51,10 @@ TEST(Trace, HasEveryActOfEveryRankInTheOrderOfTheProgram) {
   ASSERT_EQ(timeline.tracks.size(), 2U);
   EXPECT_EQ(timeline.lost, 0);
   for (const Track& track : timeline.tracks)
-    EXPECT_THAT(acts_of(track), ElementsAre("copy feed 1", "act x.addend 1", "copy sum y 1", "act z 1", "copy fetch 1",  //
-                                            "copy feed 2", "act x.addend 2", "copy sum y 2", "act z 2", "copy fetch 2"));
+    EXPECT_THAT(
+        acts_of(track),
+        ElementsAre("copy feed 1", "act x.addend 1", "copy sum y 1", "act z 1", "copy fetch 1",  //
+                    "copy feed 2", "act x.addend 2", "copy sum y 2", "act z 2", "copy fetch 2"));
 }
 
 TEST(Trace, SpansOfARankAreNestedOrApart) {
@@ -63,8 +67,10 @@ TEST(Trace, SpansOfARankAreNestedOrApart) {
       EXPECT_LE(span.begin, span.end);
       while (!open.empty() && open.back().end <= span.begin) open.pop_back();
       if (!open.empty()) {
-        EXPECT_LE(span.end, open.back().end) << span.name << " and " << open.back().name << " overlap";
-        EXPECT_EQ(span.kind, Span::Kind::kKernel) << span.name << ": only kernels stand inside of acts here";
+        EXPECT_LE(span.end, open.back().end)
+            << span.name << " and " << open.back().name << " overlap";
+        EXPECT_EQ(span.kind, Span::Kind::kKernel)
+            << span.name << ": only kernels stand inside of acts here";
       }
       open.push_back(span);
     }
@@ -75,8 +81,9 @@ TEST(Trace, SpansOfARankAreNestedOrApart) {
 void expect_messages_from_act_to_act(const Timeline& timeline) {
   const auto within = [&](size_t track, const std::string& name, Seconds time) {
     const std::vector<Span>& spans = timeline.tracks[track].spans;
-    return std::any_of(spans.begin(), spans.end(),
-                       [&](const Span& span) { return is_act(span) && span.name == name && span.begin <= time && time <= span.end; });
+    return std::any_of(spans.begin(), spans.end(), [&](const Span& span) {
+      return is_act(span) && span.name == name && span.begin <= time && time <= span.end;
+    });
   };
   int ready = 0, returned = 0;
   for (const TimedMessage& message : timeline.messages) {
@@ -94,7 +101,8 @@ void expect_messages_from_act_to_act(const Timeline& timeline) {
     EXPECT_LE(message.arrived, message.used);
   }
   EXPECT_EQ(ready, 2 * 5) << "each rank tells the other that its addend is there";
-  EXPECT_GE(returned, 2 * 4) << "and hands the other's back; of the last step perhaps behind its end";
+  EXPECT_GE(returned, 2 * 4)
+      << "and hands the other's back; of the last step perhaps behind its end";
 }
 
 TEST(Trace, AMessageGoesFromTheActThatMadeARegisterToTheActThatReadsIt) {
@@ -105,24 +113,26 @@ TEST(Trace, AMessageGoesFromTheActThatMadeARegisterToTheActThatReadsIt) {
 }
 
 TEST(Trace, OfSeveralMembersTheFirstGetsWhatAllDid) {
-  testing_transport::on_members(make_local_transports(2, 3, 1), [](std::unique_ptr<Transport> mine) {
-    Bench bench(sum_over_two(), {.network = std::make_shared<Network>(std::move(mine))});
-    bench.step();
-    bench.runtime().start_trace();
-    for (int step = 0; step < 5; ++step) bench.step();
-    const Timeline timeline = bench.runtime().stop_trace();
-    if (!bench.runtime().speaks()) {
-      EXPECT_TRUE(timeline.tracks.empty());
-      return;
-    }
-    ASSERT_EQ(timeline.tracks.size(), 2U);
-    for (Rank rank = 0; rank < 2; ++rank) {
-      const Track& track = timeline.tracks[static_cast<size_t>(rank)];
-      EXPECT_EQ(track.rank, rank);
-      EXPECT_THAT(acts_of(track), testing::SizeIs(5 * 5)) << "feed, x.addend, sum y, z and fetch";
-    }
-    expect_messages_from_act_to_act(timeline);
-  });
+  testing_transport::on_members(
+      make_local_transports(2, 3, 1), [](std::unique_ptr<Transport> mine) {
+        Bench bench(sum_over_two(), {.network = std::make_shared<Network>(std::move(mine))});
+        bench.step();
+        bench.runtime().start_trace();
+        for (int step = 0; step < 5; ++step) bench.step();
+        const Timeline timeline = bench.runtime().stop_trace();
+        if (!bench.runtime().speaks()) {
+          EXPECT_TRUE(timeline.tracks.empty());
+          return;
+        }
+        ASSERT_EQ(timeline.tracks.size(), 2U);
+        for (Rank rank = 0; rank < 2; ++rank) {
+          const Track& track = timeline.tracks[rank];
+          EXPECT_EQ(track.rank, rank);
+          EXPECT_THAT(acts_of(track), testing::SizeIs(5 * 5))
+              << "feed, x.addend, sum y, z and fetch";
+        }
+        expect_messages_from_act_to_act(timeline);
+      });
 }
 
 TEST(Trace, AfterAFailureEachMemberGetsItsOwn) {
@@ -143,16 +153,19 @@ TEST(Trace, AfterAFailureEachMemberGetsItsOwn) {
 
 TEST(Trace, AWaitIsNamedAfterTheTaskThatCouldNotBegin) {
   Bench bench(sum_over_two());
-  // Rank 0 is late with its addend. Only a rank that stands still longer than that itself does not have to wait for it.
+  // Rank 0 is late with its addend. Only a rank that stands still longer than that itself does not
+  // have to wait for it.
   const Observer late = [&](Rank rank, RegisterIndex reg, const Coordinate&, const std::byte*) {
-    if (rank == 0 && bench.graph().registers[static_cast<size_t>(reg)].name == "x.addend")
+    if (rank == 0 && bench.graph().registers[reg].name == "x.addend")
       std::this_thread::sleep_for(std::chrono::milliseconds(2));
   };
   const auto has_waited = [&] {
     bench.runtime().start_trace();
     bench.step(&late);
     const std::vector<Span> spans = bench.runtime().stop_trace().tracks[1].spans;
-    return std::any_of(spans.begin(), spans.end(), [](const Span& span) { return span.kind == Span::Kind::kWait && span.name == "sum y"; });
+    return std::any_of(spans.begin(), spans.end(), [](const Span& span) {
+      return span.kind == Span::Kind::kWait && span.name == "sum y";
+    });
   };
   bool seen = false;
   for (int step = 0; step < 500 && !seen; ++step) seen = has_waited();

@@ -39,18 +39,22 @@ DeviceOrders split_backwards(const DeviceOrders& orders) {
 void refuse_what_never_fits(const PipelineShape& shape) {
   if (shape.memory_limits.empty()) return;
   std::vector<double> kept(shape.memory_limits.size(), 0);
-  for (const PipelineStage& stage : shape.stages) kept[static_cast<size_t>(stage.device)] += stage.costs.kept;
+  for (const PipelineStage& stage : shape.stages) kept[stage.device] += stage.costs.kept;
   for (size_t d = 0; d < kept.size(); ++d)
     if (kept[d] > shape.memory_limits[d] + kSlack)
       throw UserError(
           fmt::format("no order of the pipeline fits the memory of device {}", d),
-          fmt::format("one micro-batch keeps {:.6g} there until its backward, and there is {:.6g}", kept[d], shape.memory_limits[d]),
-          fmt::format("give it {:.6g} more, or make micro-batches smaller", kept[d] - shape.memory_limits[d]), ExitCode::kNoPlan);
+          fmt::format("one micro-batch keeps {:.6g} there until its backward, and there is {:.6g}",
+                      kept[d], shape.memory_limits[d]),
+          fmt::format("give it {:.6g} more, or make micro-batches smaller",
+                      kept[d] - shape.memory_limits[d]),
+          ExitCode::kNoPlan);
 }
 
 class Search {
  public:
-  Search(const PipelineShape& shape, PipelineGoal goal) : shape_(shape), goal_(goal), clock_(shape) {}
+  Search(const PipelineShape& shape, PipelineGoal goal)
+      : shape_(shape), goal_(goal), clock_(shape) {}
 
   void take(const DeviceOrders& orders, const std::string& from) {
     DeviceOrders split = split_backwards(orders);
@@ -72,7 +76,8 @@ class Search {
       for (Fill fill : {Fill::kFits, Fill::kBalanced, Fill::kAlways})
         for (bool awaits : {false, true})
           for (double ahead : {0.0, 1.0, 2.0})
-            if (const auto orders = list_schedule(shape_, {prefer, fill, awaits, ahead})) take(*orders, "list");
+            if (const auto orders = list_schedule(shape_, {prefer, fill, awaits, ahead}))
+              take(*orders, "list");
   }
 
   void take_rounds() {
@@ -81,7 +86,8 @@ class Search {
     for (bool overshoot : {false, true})
       for (bool restrained : {false, true})
         for (bool greedy : {false, true})
-          if (const auto orders = zero_bubble_rounds(shape_, {overshoot, restrained, greedy})) take(*orders, "rounds");
+          if (const auto orders = zero_bubble_rounds(shape_, {overshoot, restrained, greedy}))
+            take(*orders, "rounds");
   }
 
   Candidate best() { return std::move(best_); }
@@ -105,7 +111,8 @@ AutoOrders auto_orders(const PipelineShape& shape, const AutoOptions& options) {
   search.take_listed();
   Candidate best = search.best();
   ensure(!best.orders.empty(), "the list scheduler finds an order where one micro-batch fits");
-  result.orders = polish(shape, std::move(best.orders), {.goal = options.goal, .enough = result.bound.time, .work = options.work});
+  result.orders = polish(shape, std::move(best.orders),
+                         {.goal = options.goal, .enough = result.bound.time, .work = options.work});
   PassClock clock(shape);
   ensure(clock.run(result.orders), "polished orders can be run");
   result.time = options.goal == PipelineGoal::kStep ? clock.duration() : clock.longest_span();

@@ -21,12 +21,13 @@ struct AutoOptions {
   int64_t work = 20'000'000;  // of the polish, as in PolishOptions
 };
 
-/// The best of the named schedules that fit the stages and the memory, of the list scheduler under each of its rules, and of the
-/// zero-bubble heuristic; polished.
+/// The best of the named schedules that fit the stages and the memory, of the list scheduler under
+/// each of its rules, and of the zero-bubble heuristic; polished.
 ///
 ///   ensures  first_fault is empty; no named schedule that fits is better
-///   throws   UserError (3) when one micro-batch does not fit the memory, with what is missing; (78) when stages wait in a circle
-///   source   the heuristic: Qi et al., Zero bubble pipeline parallelism (arXiv 2401.10241), section 3
+///   throws   UserError (3) when one micro-batch does not fit the memory, with what is missing;
+///   (78) when stages wait in a circle source   the heuristic: Qi et al., Zero bubble pipeline
+///   parallelism (arXiv 2401.10241), section 3
 AutoOrders auto_orders(const PipelineShape& shape, const AutoOptions& options = {});
 
 }  // namespace tessera

@@ -23,7 +23,8 @@ class Draw {
   std::mt19937 engine_;
 };
 
-/// A chain in one of the placements, or stages that need random ones before them, with random times and memory.
+/// A chain in one of the placements, or stages that need random ones before them, with random times
+/// and memory.
 PipelineShape random_shape(unsigned seed) {
   Draw draw(seed);
   const int p = 1 + draw.below(5), m = 1 + draw.below(3 * p + 3), kind = draw.below(4);
@@ -31,12 +32,13 @@ PipelineShape random_shape(unsigned seed) {
   PipelineShape shape = chain_of(p, kind == 0 ? 1 : 2, placement, m);
   if (kind == 3)
     for (int k = 1; k < static_cast<int>(shape.stages.size()); ++k) {
-      const int from = draw.below(k);  // a tree: instead of the stage before it, one of those before it
-      auto& stage = shape.stages[static_cast<size_t>(k)];
+      const int from =
+          draw.below(k);  // a tree: instead of the stage before it, one of those before it
+      auto& stage = shape.stages[k];
       stage.needs[0] = {{from, PassKind::kForward}};
-      auto& before = shape.stages[static_cast<size_t>(k - 1)].needs[1];
+      auto& before = shape.stages[k - 1].needs[1];
       std::erase(before, PassNeed{k, PassKind::kInputGradient});
-      shape.stages[static_cast<size_t>(from)].needs[1].push_back({k, PassKind::kInputGradient});
+      shape.stages[from].needs[1].push_back({k, PassKind::kInputGradient});
     }
   for (PipelineStage& stage : shape.stages) {
     stage.costs = {draw.time(), draw.time(), draw.time(), draw.time(), 0};
@@ -45,7 +47,7 @@ PipelineShape random_shape(unsigned seed) {
   shape.transfer = draw.below(3) * 0.25;
   if (draw.below(4) > 0) {
     std::vector<double> one(static_cast<size_t>(p), 0);
-    for (const PipelineStage& stage : shape.stages) one[static_cast<size_t>(stage.device)] += stage.costs.kept;
+    for (const PipelineStage& stage : shape.stages) one[stage.device] += stage.costs.kept;
     for (double kept : one) shape.memory_limits.push_back(kept * (1 + draw.below(2 * p + 1) / 2.0));
   }
   return shape;
@@ -56,11 +58,14 @@ TEST(AutoOrder, OfRandomStagesIsCompleteFitsMemoryAndIsNeverWorseThanANamedOne) 
     for (PipelineGoal goal : {PipelineGoal::kStep, PipelineGoal::kSpan}) {
       const PipelineShape shape = random_shape(seed);
       const AutoOrders made = auto_orders(shape, {.goal = goal, .work = 50'000});
-      const std::string where = "random_shape(" + std::to_string(seed) + "), goal " + std::to_string(static_cast<int>(goal));
+      const std::string where = "random_shape(" + std::to_string(seed) + "), goal " +
+                                std::to_string(static_cast<int>(goal));
       ASSERT_EQ(first_fault(shape, made.orders), "") << where;
       const auto timeline = run_on_clock(shape, made.orders);
       ASSERT_TRUE(timeline) << where;
-      const auto worth = [&](const PassTimeline& of) { return goal == PipelineGoal::kStep ? of.duration() : of.longest_span(); };
+      const auto worth = [&](const PassTimeline& of) {
+        return goal == PipelineGoal::kStep ? of.duration() : of.longest_span();
+      };
       EXPECT_NEAR(worth(*timeline), made.time, 1e-9) << where;
       EXPECT_LE(made.bound.time, made.time + 1e-9) << where << ": " << made.bound.why;
       for (const PipelineFacts& facts : pipeline_schedules()) {
@@ -81,8 +86,9 @@ TEST(AutoOrder, EveryRuleOfTheListSchedulerGetsThroughWithMemoryForOneMicroBatch
   using Fill = ListRule::Fill;
   for (unsigned seed = 0; seed < 100; ++seed) {
     PipelineShape shape = random_shape(seed);
-    shape.memory_limits.assign(static_cast<size_t>(shape.devices), 0);
-    for (const PipelineStage& stage : shape.stages) shape.memory_limits[static_cast<size_t>(stage.device)] += stage.costs.kept;
+    shape.memory_limits.assign(shape.devices, 0);
+    for (const PipelineStage& stage : shape.stages)
+      shape.memory_limits[stage.device] += stage.costs.kept;
     for (Prefer prefer : {Prefer::kBackward, Prefer::kForward, Prefer::kInTurn})
       for (Fill fill : {Fill::kFits, Fill::kBalanced, Fill::kAlways})
         for (bool awaits : {false, true}) {
@@ -95,11 +101,13 @@ TEST(AutoOrder, EveryRuleOfTheListSchedulerGetsThroughWithMemoryForOneMicroBatch
 }
 
 TEST(AutoOrder, ReachesTheBoundWhereOneDeviceIsAlwaysBusy) {
-  // The last of three stages has as much work as the others together: it begins when the first two are over and never waits again.
+  // The last of three stages has as much work as the others together: it begins when the first two
+  // are over and never waits again.
   PipelineShape shape = chain_of(3, 1, StagePlacement::kRoundRobin, 8);
   shape.stages[2].costs = {2, 2, 2, 1, 0};
   const AutoOrders made = auto_orders(shape);
-  // 2 forwards before it, 8 micro-batches of 6; its last W may come after the last B that the others wait for.
+  // 2 forwards before it, 8 micro-batches of 6; its last W may come after the last B that the
+  // others wait for.
   EXPECT_EQ(made.bound.time, 2 + 8 * 6);
   EXPECT_EQ(made.time, made.bound.time);
   EXPECT_EQ(made.bound.why, "device 2 is busy for 48, and 2 come before and after");

@@ -19,7 +19,8 @@ struct Slot {
 };
 using Block = std::vector<std::vector<Slot>>;  // by device
 
-/// What waits at the turns: forward at the point of the V, at the loss, backward at the point of the V.
+/// What waits at the turns: forward at the point of the V, at the loss, backward at the point of
+/// the V.
 struct Turns {
   int forward = 1, loss = 1, backward = 1;
 };
@@ -27,16 +28,20 @@ struct Turns {
 Block lay_out(const BuildingBlock& block, int devices, const Turns& turns) {
   const int rounds = static_cast<int>(block.forward_step.size()), stages = rounds * devices;
   Block slots(static_cast<size_t>(devices));
-  const auto device_of = [&](int stage) { return rounds == 1 ? stage : std::min(stage, 2 * devices - 1 - stage); };
+  const auto device_of = [&](int stage) {
+    return rounds == 1 ? stage : std::min(stage, 2 * devices - 1 - stage);
+  };
   int now = 0;
   for (int stage = 0; stage < stages; ++stage) {
-    if (stage > 0) now += stage == devices ? turns.forward : block.forward_step[static_cast<size_t>(stage / devices)];
-    slots[static_cast<size_t>(device_of(stage))].push_back({PassKind::kForward, stage, now});
+    if (stage > 0) now += stage == devices ? turns.forward : block.forward_step[stage / devices];
+    slots[device_of(stage)].push_back({PassKind::kForward, stage, now});
   }
   for (int stage = stages - 1; stage >= 0; --stage) {
     const bool is_point = stage + 1 == devices && rounds == 2;
-    now += stage == stages - 1 ? turns.loss : is_point ? turns.backward : block.backward_step[static_cast<size_t>(stage / devices)];
-    slots[static_cast<size_t>(device_of(stage))].push_back({PassKind::kInputGradient, stage, now});
+    now += stage == stages - 1 ? turns.loss
+           : is_point          ? turns.backward
+                               : block.backward_step[stage / devices];
+    slots[device_of(stage)].push_back({PassKind::kInputGradient, stage, now});
   }
   return slots;
 }
@@ -53,7 +58,8 @@ bool collides(const Block& slots, int period) {
   });
 }
 
-/// All ways to wait at the turns for less than a period each so that no two passes collide: that which waits least first.
+/// All ways to wait at the turns for less than a period each so that no two passes collide: that
+/// which waits least first.
 std::vector<Block> without_collisions(const BuildingBlock& block, int devices) {
   const int rounds = static_cast<int>(block.forward_step.size()), period = 3 * rounds;
   const int at_points = rounds == 2 ? period : 1;  // one round has none
@@ -61,10 +67,12 @@ std::vector<Block> without_collisions(const BuildingBlock& block, int devices) {
   for (int forward = 0; forward < at_points; ++forward)
     for (int backward = 0; backward < at_points; ++backward)
       for (int loss = 0; loss < period; ++loss)
-        if (Block slots = lay_out(block, devices, {1 + forward, 1 + loss, 1 + backward}); !collides(slots, period))
+        if (Block slots = lay_out(block, devices, {1 + forward, 1 + loss, 1 + backward});
+            !collides(slots, period))
           found.emplace_back(forward + backward + loss, std::move(slots));
   ensure(!found.empty(), "a building block can be repeated");
-  std::stable_sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::stable_sort(found.begin(), found.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
   std::vector<Block> blocks;
   for (auto& [waits, slots] : found) blocks.push_back(std::move(slots));
   return blocks;
@@ -99,7 +107,8 @@ class Squeeze {
     const size_t passes = static_cast<size_t>(3 * stages_ * count_);
     size_t done = 0;
     for (int now = 0; done < passes; ++now) {
-      ensure(now <= kIdleFactor * static_cast<int>(passes) + kIdleFactor, "a squeezed block goes on");
+      ensure(now <= kIdleFactor * static_cast<int>(passes) + kIdleFactor,
+             "a squeezed block goes on");
       for (Device& device : devices_) done += act(device, now) ? 1 : 0;
     }
   }
@@ -119,8 +128,10 @@ class Squeeze {
   Device repeat(const std::vector<Slot>& slots, int period) const {
     std::vector<std::pair<Slot, int>> all;
     for (int i = 0; i < count_; ++i)
-      for (const Slot& slot : slots) all.push_back({{slot.kind, slot.stage, slot.offset + i * period}, i});
-    std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.first.offset < b.first.offset; });
+      for (const Slot& slot : slots)
+        all.push_back({{slot.kind, slot.stage, slot.offset + i * period}, i});
+    std::sort(all.begin(), all.end(),
+              [](const auto& a, const auto& b) { return a.first.offset < b.first.offset; });
     Device device;
     for (const auto& [slot, micro_batch] : all) {
       device.sequence.push_back(slot);
@@ -132,7 +143,7 @@ class Squeeze {
   }
 
   int& end_of(PassKind kind, int stage, int micro_batch) {
-    return end_[static_cast<size_t>((static_cast<int>(kind) * stages_ + stage) * count_ + micro_batch)];
+    return end_[(static_cast<int>(kind) * stages_ + stage) * count_ + micro_batch];
   }
 
   bool is_over(PassKind kind, int stage, int micro_batch, int now) {
@@ -141,9 +152,11 @@ class Squeeze {
   }
 
   bool is_ready(const Slot& slot, int micro_batch, int now) {
-    if (slot.kind == PassKind::kForward) return slot.stage == 0 || is_over(PassKind::kForward, slot.stage - 1, micro_batch, now);
+    if (slot.kind == PassKind::kForward)
+      return slot.stage == 0 || is_over(PassKind::kForward, slot.stage - 1, micro_batch, now);
     return is_over(PassKind::kForward, slot.stage, micro_batch, now) &&
-           (slot.stage + 1 == stages_ || is_over(PassKind::kInputGradient, slot.stage + 1, micro_batch, now));
+           (slot.stage + 1 == stages_ ||
+            is_over(PassKind::kInputGradient, slot.stage + 1, micro_batch, now));
   }
 
   /// May the forward at `place` come before all that is left before it?
@@ -164,19 +177,21 @@ class Squeeze {
     size_t unseen = device.sequence.size() / static_cast<size_t>(count_);
     for (size_t i = device.first; i < device.sequence.size() && unseen > 0; ++i) {
       const Slot& slot = device.sequence[i];
-      bool& known = seen[static_cast<size_t>(slot.stage)][static_cast<size_t>(slot.kind)];
+      bool& known = seen[slot.stage][slot.kind];
       if (device.done[i] || known) continue;
       known = true;
       --unseen;
       if (!is_ready(slot, device.micro_batch[i], now)) continue;
       if (slot.kind == PassKind::kInputGradient || is_safe(device, i)) return i;
-      if (device.kept >= limit_ && device.next_w < device.waiting_w.size()) return std::nullopt;  // a W makes room for it
+      if (device.kept >= limit_ && device.next_w < device.waiting_w.size())
+        return std::nullopt;  // a W makes room for it
     }
     return std::nullopt;
   }
 
   bool act(Device& device, int now) {
-    const bool makes_room = room_first_ && device.kept >= limit_ && device.forwards_left > 0 && device.next_w < device.waiting_w.size();
+    const bool makes_room = room_first_ && device.kept >= limit_ && device.forwards_left > 0 &&
+                            device.next_w < device.waiting_w.size();
     if (const auto place = makes_room ? std::nullopt : choose(device, now)) {
       const Slot& slot = device.sequence[*place];
       const Pass pass{slot.kind, slot.stage, device.micro_batch[*place]};
@@ -188,7 +203,8 @@ class Squeeze {
         ++device.kept;
         --device.forwards_left;
       }
-      if (pass.kind == PassKind::kInputGradient) device.waiting_w.push_back({PassKind::kWeightGradient, pass.stage, pass.micro_batch});
+      if (pass.kind == PassKind::kInputGradient)
+        device.waiting_w.push_back({PassKind::kWeightGradient, pass.stage, pass.micro_batch});
       return true;
     }
     if (device.next_w == device.waiting_w.size()) return false;
@@ -207,7 +223,8 @@ class Squeeze {
   bool room_first_;  // a device that is full does a W before it goes on
   int count_;
   int longest_span_ = 0;
-  std::vector<int> end_;  // slot at which it is over, by kind (F, B), stage and micro-batch; negative: not done
+  std::vector<int>
+      end_;  // slot at which it is over, by kind (F, B), stage and micro-batch; negative: not done
   std::vector<Device> devices_;
 };
 
@@ -220,7 +237,8 @@ DeviceOrders repeat_block(const BuildingBlock& block, int devices, int micro_bat
     squeeze.run();
     return squeeze;
   };
-  // What comes after as many micro-batches as are under way repeats itself, so these say which is best.
+  // What comes after as many micro-batches as are under way repeats itself, so these say which is
+  // best.
   const int some = std::min(micro_batches, 2 * devices);
   const std::vector<Block> blocks = without_collisions(block, devices);
   int shortest = INT_MAX;
@@ -228,9 +246,11 @@ DeviceOrders repeat_block(const BuildingBlock& block, int devices, int micro_bat
   for (const Block& slots : blocks) {
     if (shortest == 3 * rounds * some) break;  // nobody waits
     for (const bool room_first : {false, true})
-      if (const int span = squeezed(slots, room_first, some).longest_span(); span < shortest) shortest = span, best = &slots;
+      if (const int span = squeezed(slots, room_first, some).longest_span(); span < shortest)
+        shortest = span, best = &slots;
   }
-  Squeeze late = squeezed(*best, false, micro_batches), early = squeezed(*best, true, micro_batches);
+  Squeeze late = squeezed(*best, false, micro_batches),
+          early = squeezed(*best, true, micro_batches);
   return early.longest_span() < late.longest_span() ? early.take() : late.take();
 }
 

@@ -1,5 +1,6 @@
-// Zero-bubble and V schedules from one building block: when the passes of a single micro-batch fall on each device, repeated for every
-// micro-batch, then squeezed. The span from F to W on a device, in periods of the repetition, is what the device keeps.
+// Zero-bubble and V schedules from one building block: when the passes of a single micro-batch fall
+// on each device, repeated for every micro-batch, then squeezed. The span from F to W on a device,
+// in periods of the repetition, is what the device keeps.
 #pragma once
 
 #include <vector>
@@ -8,21 +9,29 @@
 
 namespace tessera {
 
-/// The pace of one micro-batch through the stages: slots from one device to the next, forward and backward, on the way out and (in a V) on
-/// the way back. A slot is the time of any pass. The larger the steps, the more is kept and the smaller the bubble.
+/// The pace of one micro-batch through the stages: slots from one device to the next, forward and
+/// backward, on the way out and (in a V) on the way back. A slot is the time of any pass. The
+/// larger the steps, the more is kept and the smaller the bubble.
 struct BuildingBlock {
-  std::vector<int> forward_step, backward_step;  // by round: [0] the first stages of the devices, [1] the second ones
-  int limit = 1;                                 // passes F of which a device keeps what they made
+  std::vector<int> forward_step,
+      backward_step;  // by round: [0] the first stages of the devices, [1] the second ones
+  int limit = 1;      // passes F of which a device keeps what they made
 };
 
-/// Orders of `micro_batches` through the stages 0, 1, ... of chain_of(devices, rounds, V or round robin with one round, ...).
+/// Orders of `micro_batches` through the stages 0, 1, ... of chain_of(devices, rounds, V or round
+/// robin with one round, ...).
 ///
-///   repeats   the block every 3 slots a round: F, B and W of each; where the way turns it waits so that no two passes of a device fall on
-///             one slot of the period: of all ways to wait less than a period at each turn, that which squeezes best
-///   squeezes  by slots: a device does what the repeated block has first of what is ready, or a W; a forward comes early only where all
-///             that is left still fits the limit in the order of the block. A device that is full makes room with a W when a forward is
-///             next, or already before that: whichever makes the longest span of a device shorter
-///   source    Qi et al., Pipeline parallelism with controllable memory (arXiv 2405.15362); the safety of early forwards as in the
+///   repeats   the block every 3 slots a round: F, B and W of each; where the way turns it waits so
+///   that no two passes of a device fall on
+///             one slot of the period: of all ways to wait less than a period at each turn, that
+///             which squeezes best
+///   squeezes  by slots: a device does what the repeated block has first of what is ready, or a W;
+///   a forward comes early only where all
+///             that is left still fits the limit in the order of the block. A device that is full
+///             makes room with a W when a forward is next, or already before that: whichever makes
+///             the longest span of a device shorter
+///   source    Qi et al., Pipeline parallelism with controllable memory (arXiv 2405.15362); the
+///   safety of early forwards as in the
 ///             banker's algorithm (Dijkstra, EWD 623)
 ///   time      O(passes x devices)
 DeviceOrders repeat_block(const BuildingBlock& block, int devices, int micro_batches);

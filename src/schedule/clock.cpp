@@ -15,13 +15,14 @@ PassClock::PassClock(const PipelineShape& shape) : shape_(shape) {
   for (size_t k = 0; k < stages; ++k)
     for (PassKind kind : {PassKind::kForward, PassKind::kInputGradient, PassKind::kWeightGradient})
       for (const PassNeed& need : shape.stages[k].needs_of(kind)) {
-        const bool near = shape.stages[static_cast<size_t>(need.stage)].device == shape.stages[k].device;
+        const bool near = shape.stages[need.stage].device == shape.stages[k].device;
         const Need timed{need.stage, need.kind, near ? 0 : shape.transfer};
-        needs_[static_cast<size_t>(kind)][k].push_back(timed);
+        needs_[kind][k].push_back(timed);
         const bool inside = static_cast<size_t>(need.stage) == k && need.kind != PassKind::kForward;
-        if (kind != PassKind::kForward && !inside) needs_[static_cast<size_t>(PassKind::kBackward)][k].push_back(timed);
+        if (kind != PassKind::kForward && !inside) needs_[PassKind::kBackward][k].push_back(timed);
       }
-  const size_t passes = 3 * stages * static_cast<size_t>(shape.micro_batches), devices = static_cast<size_t>(shape.devices);
+  const size_t passes = 3 * stages * static_cast<size_t>(shape.micro_batches),
+               devices = static_cast<size_t>(shape.devices);
   start_.resize(passes);
   end_.resize(passes);
   waiting_.resize(passes);
@@ -34,8 +35,11 @@ PassClock::PassClock(const PipelineShape& shape) : shape_(shape) {
 
 /// BW stands where B stands, and where W stands.
 size_t PassClock::index(PassKind kind, int stage, int micro_batch) const {
-  const int of_kind = kind == PassKind::kBackward ? static_cast<int>(PassKind::kWeightGradient) : static_cast<int>(kind);
-  return static_cast<size_t>((of_kind * static_cast<int>(shape_.stages.size()) + stage) * shape_.micro_batches + micro_batch);
+  const int of_kind = kind == PassKind::kBackward ? static_cast<int>(PassKind::kWeightGradient)
+                                                  : static_cast<int>(kind);
+  return static_cast<size_t>((of_kind * static_cast<int>(shape_.stages.size()) + stage) *
+                                 shape_.micro_batches +
+                             micro_batch);
 }
 
 bool PassClock::run(const DeviceOrders& orders) {
@@ -46,22 +50,23 @@ bool PassClock::run(const DeviceOrders& orders) {
   std::fill(first_.begin(), first_.end(), 0);
   ready_.clear();
   for (int d = 0; d < shape_.devices; ++d) ready_.push_back(d);
-  for (size_t i = 0; i < ready_.size(); ++i) advance(ready_[i], orders[static_cast<size_t>(ready_[i])]);
+  for (size_t i = 0; i < ready_.size(); ++i) advance(ready_[i], orders[ready_[i]]);
   for (size_t d = 0; d < orders.size(); ++d)
     if (next_[d] < orders[d].size()) return false;
   return true;
 }
 
 void PassClock::advance(int device, const std::vector<Pass>& order) {
-  size_t& next = next_[static_cast<size_t>(device)];
-  double& free = free_[static_cast<size_t>(device)];
+  size_t& next = next_[device];
+  double& free = free_[device];
   for (; next < order.size(); ++next) {
     const Pass& pass = order[next];
     double start = free;
     if (!is_ready(device, pass, start)) return;
-    if (next == 0) first_[static_cast<size_t>(device)] = start;
-    free = start + time_of(shape_.stages[static_cast<size_t>(pass.stage)].costs, pass.kind);
-    if (pass.kind == PassKind::kBackward) finish(index(PassKind::kInputGradient, pass.stage, pass.micro_batch), start, free);
+    if (next == 0) first_[device] = start;
+    free = start + time_of(shape_.stages[pass.stage].costs, pass.kind);
+    if (pass.kind == PassKind::kBackward)
+      finish(index(PassKind::kInputGradient, pass.stage, pass.micro_batch), start, free);
     finish(index(pass), start, free);
   }
 }
@@ -70,7 +75,7 @@ bool PassClock::is_ready(int device, const Pass& pass, double& start) {
   for (const Need& need : needs_of(pass)) {
     const size_t needed = index(need.kind, need.stage, pass.micro_batch);
     if (end_[needed] == kUnknown) {
-      also_waiting_[static_cast<size_t>(device)] = waiting_[needed];
+      also_waiting_[device] = waiting_[needed];
       waiting_[needed] = device;
       return false;
     }
@@ -82,7 +87,8 @@ bool PassClock::is_ready(int device, const Pass& pass, double& start) {
 void PassClock::finish(size_t pass, double start, double end) {
   start_[pass] = start;
   end_[pass] = end;
-  for (int device = waiting_[pass]; device >= 0; device = also_waiting_[static_cast<size_t>(device)]) ready_.push_back(device);
+  for (int device = waiting_[pass]; device >= 0; device = also_waiting_[device])
+    ready_.push_back(device);
 }
 
 double PassClock::duration() const {
@@ -122,7 +128,7 @@ std::optional<PassTimeline> run_on_clock(const PipelineShape& shape, const Devic
     double kept = 0;
     timeline.passes.emplace_back();
     for (const Pass& pass : order) {
-      const StageCosts& costs = shape.stages[static_cast<size_t>(pass.stage)].costs;
+      const StageCosts& costs = shape.stages[pass.stage].costs;
       timeline.passes.back().push_back({pass, clock.start_of(pass), clock.end_of(pass)});
       use.busy += time_of(costs, pass.kind);
       kept += memory_of(costs, pass.kind);

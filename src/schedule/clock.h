@@ -1,4 +1,5 @@
-// The virtual clock of a pipeline: when each pass of given orders begins and ends, and what that makes of bubbles and memory.
+// The virtual clock of a pipeline: when each pass of given orders begins and ends, and what that
+// makes of bubbles and memory.
 #pragma once
 
 #include <optional>
@@ -16,7 +17,9 @@ struct DeviceUse {
   double most_kept = 0;  // the most memory at any time
 
   double span() const { return last_end - first_start; }
-  double bubble() const { return span() - busy; }  // time without work between its first and its last pass
+  double bubble() const {
+    return span() - busy;
+  }  // time without work between its first and its last pass
 };
 
 struct TimedPass {
@@ -33,8 +36,8 @@ struct PassTimeline {
   double most_kept() const;
 };
 
-/// Lets every pass begin as soon as the one before it in its device's order is over and what it needs is there. Transfers take no time of
-/// devices and are not in each other's way.
+/// Lets every pass begin as soon as the one before it in its device's order is over and what it
+/// needs is there. Transfers take no time of devices and are not in each other's way.
 ///
 ///   requires  first_fault(shape, orders) is empty but for memory
 ///   returns   nothing when passes wait for each other
@@ -62,7 +65,7 @@ class PassClock {
     double delay;
   };
   const std::vector<Need>& needs_of(const Pass& pass) const {
-    return needs_[static_cast<size_t>(pass.kind)][static_cast<size_t>(pass.stage)];
+    return needs_[pass.kind][pass.stage];
   }
 
  private:

@@ -7,13 +7,15 @@
 namespace tessera {
 namespace {
 
-constexpr PassKind F = PassKind::kForward, B = PassKind::kInputGradient, W = PassKind::kWeightGradient, BW = PassKind::kBackward;
+constexpr PassKind F = PassKind::kForward, B = PassKind::kInputGradient,
+                   W = PassKind::kWeightGradient, BW = PassKind::kBackward;
 
 TEST(PassClock, APassWaitsForItsDeviceAndForTransfers) {
   // Two stages; F 2, B 3, W 1, a transfer 0.5.
   PipelineShape shape = chain_of(2, 1, StagePlacement::kRoundRobin, 1, {2, 3, 1});
   shape.transfer = 0.5;
-  const auto timeline = run_on_clock(shape, {{{F, 0, 0}, {B, 0, 0}, {W, 0, 0}}, {{F, 1, 0}, {B, 1, 0}, {W, 1, 0}}});
+  const auto timeline =
+      run_on_clock(shape, {{{F, 0, 0}, {B, 0, 0}, {W, 0, 0}}, {{F, 1, 0}, {B, 1, 0}, {W, 1, 0}}});
   ASSERT_TRUE(timeline);
   const auto starts = [&](size_t device) {
     std::vector<double> list;
@@ -30,7 +32,8 @@ TEST(PassClock, APassWaitsForItsDeviceAndForTransfers) {
 
 TEST(PassClock, AWholeBackwardHandsOnItsGradientWhenItIsOver) {
   const PipelineShape shape = chain_of(2, 1, StagePlacement::kRoundRobin, 1);
-  const auto split = run_on_clock(shape, {{{F, 0, 0}, {B, 0, 0}, {W, 0, 0}}, {{F, 1, 0}, {B, 1, 0}, {W, 1, 0}}});
+  const auto split =
+      run_on_clock(shape, {{{F, 0, 0}, {B, 0, 0}, {W, 0, 0}}, {{F, 1, 0}, {B, 1, 0}, {W, 1, 0}}});
   const auto whole = run_on_clock(shape, {{{F, 0, 0}, {BW, 0, 0}}, {{F, 1, 0}, {BW, 1, 0}}});
   EXPECT_EQ(split->duration(), 5);
   EXPECT_EQ(whole->duration(), 6);
@@ -43,25 +46,33 @@ TEST(PassClock, StagesOfOneDeviceShareItsTimeAndNeedNoTransfer) {
 }
 
 TEST(PassClock, MemoryIsTakenByForwardAndGivenBackByBackward) {
-  PipelineShape shape = chain_of(1, 1, StagePlacement::kRoundRobin, 2, {.kept = 5, .freed_early = 2});
+  PipelineShape shape =
+      chain_of(1, 1, StagePlacement::kRoundRobin, 2, {.kept = 5, .freed_early = 2});
   // 5, 3 (B gave back 2), 8, 5 (W gave back 3), ...
-  EXPECT_EQ(run_on_clock(shape, {{{F, 0, 0}, {B, 0, 0}, {F, 0, 1}, {W, 0, 0}, {B, 0, 1}, {W, 0, 1}}})->most_kept(), 8);
+  EXPECT_EQ(
+      run_on_clock(shape, {{{F, 0, 0}, {B, 0, 0}, {F, 0, 1}, {W, 0, 0}, {B, 0, 1}, {W, 0, 1}}})
+          ->most_kept(),
+      8);
   EXPECT_EQ(run_on_clock(shape, {{{F, 0, 0}, {BW, 0, 0}, {F, 0, 1}, {BW, 0, 1}}})->most_kept(), 5);
 }
 
 TEST(PassClock, PassesThatWaitForEachOtherAreFound) {
   const PipelineShape shape = chain_of(2, 1, StagePlacement::kRoundRobin, 2);
-  // Device 0 wants the backward of micro-batch 0 before the forward of 1, device 1 the other way round.
-  EXPECT_FALSE(run_on_clock(shape, {{{F, 0, 0}, {BW, 0, 0}, {F, 0, 1}, {BW, 0, 1}}, {{F, 1, 0}, {F, 1, 1}, {BW, 1, 0}, {BW, 1, 1}}}));
+  // Device 0 wants the backward of micro-batch 0 before the forward of 1, device 1 the other way
+  // round.
+  EXPECT_FALSE(run_on_clock(shape, {{{F, 0, 0}, {BW, 0, 0}, {F, 0, 1}, {BW, 0, 1}},
+                                    {{F, 1, 0}, {F, 1, 1}, {BW, 1, 0}, {BW, 1, 1}}}));
 }
 
 TEST(Passes, AnOrderThatLeavesSomethingOutOrKeepsTooMuchIsAFault) {
   PipelineShape shape = chain_of(1, 1, StagePlacement::kRoundRobin, 2);
   EXPECT_EQ(first_fault(shape, {{{F, 0, 0}, {F, 0, 1}, {BW, 0, 0}, {B, 0, 1}, {W, 0, 1}}}), "");
-  EXPECT_EQ(first_fault(shape, {{{F, 0, 0}, {BW, 0, 0}, {F, 0, 1}, {B, 0, 1}}}), "stage 0 has 1 of 2 W passes");
+  EXPECT_EQ(first_fault(shape, {{{F, 0, 0}, {BW, 0, 0}, {F, 0, 1}, {B, 0, 1}}}),
+            "stage 0 has 1 of 2 W passes");
   EXPECT_EQ(first_fault(shape, {{{F, 0, 1}}}), "F0.1 on device 0 is not the next of its kind");
   shape.memory_limits = {1.5};
-  EXPECT_EQ(first_fault(shape, {{{F, 0, 0}, {F, 0, 1}, {BW, 0, 0}, {BW, 0, 1}}}), "F0.1 on device 0 keeps 2 of 1.5");
+  EXPECT_EQ(first_fault(shape, {{{F, 0, 0}, {F, 0, 1}, {BW, 0, 0}, {BW, 0, 1}}}),
+            "F0.1 on device 0 keeps 2 of 1.5");
 }
 
 }  // namespace

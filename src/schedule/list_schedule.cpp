@@ -17,7 +17,9 @@ constexpr double kSlack = 1e-9;
 struct Progress {
   int forward = 0, input_gradient = 0, weight_gradient = 0;
   int& of(PassKind kind) {
-    return kind == PassKind::kForward ? forward : kind == PassKind::kInputGradient ? input_gradient : weight_gradient;
+    return kind == PassKind::kForward         ? forward
+           : kind == PassKind::kInputGradient ? input_gradient
+                                              : weight_gradient;
   }
 };
 
@@ -45,13 +47,16 @@ class ListScheduler {
         progress_(shape.stages.size()),
         devices_(static_cast<size_t>(shape.devices)),
         end_(3 * shape.stages.size() * static_cast<size_t>(shape.micro_batches), kNever) {
-    for (size_t k = 0; k < shape.stages.size(); ++k) device_of(static_cast<int>(k)).stages.push_back(static_cast<int>(k));
+    for (size_t k = 0; k < shape.stages.size(); ++k)
+      device_of(static_cast<int>(k)).stages.push_back(static_cast<int>(k));
     if (!shape.memory_limits.empty())
-      for (size_t d = 0; d < devices_.size(); ++d) devices_[d].limit = shape.memory_limits[d] + kSlack;
+      for (size_t d = 0; d < devices_.size(); ++d)
+        devices_[d].limit = shape.memory_limits[d] + kSlack;
     find_waiting();
     const std::vector<int> to_end = distances_to_end(shape);
     for (int distance : to_end)
-      ahead_.push_back(rule.ahead > 0 ? std::max(1, static_cast<int>(rule.ahead * distance + 0.5)) : shape.micro_batches);
+      ahead_.push_back(rule.ahead > 0 ? std::max(1, static_cast<int>(rule.ahead * distance + 0.5))
+                                      : shape.micro_batches);
   }
 
   std::optional<DeviceOrders> run() {
@@ -60,7 +65,8 @@ class ListScheduler {
       for (int stage : device.stages) kept += costs(stage).kept;
       if (kept > device.limit) return std::nullopt;
     }
-    for (size_t left = 3 * shape_.stages.size() * static_cast<size_t>(shape_.micro_batches); left > 0; --left) {
+    for (size_t left = 3 * shape_.stages.size() * static_cast<size_t>(shape_.micro_batches);
+         left > 0; --left) {
       Choice first;
       for (Device& device : devices_) {
         if (device.is_open) device.choice = choose(device);
@@ -76,9 +82,9 @@ class ListScheduler {
   }
 
  private:
-  Device& device_of(int stage) { return devices_[static_cast<size_t>(shape_.stages[static_cast<size_t>(stage)].device)]; }
-  const StageCosts& costs(int stage) const { return shape_.stages[static_cast<size_t>(stage)].costs; }
-  Progress& progress(int stage) { return progress_[static_cast<size_t>(stage)]; }
+  Device& device_of(int stage) { return devices_[shape_.stages[stage].device]; }
+  const StageCosts& costs(int stage) const { return shape_.stages[stage].costs; }
+  Progress& progress(int stage) { return progress_[stage]; }
   double& end_of(PassKind kind, int stage, int micro_batch) {
     return end_[(static_cast<size_t>(kind) * shape_.stages.size() + static_cast<size_t>(stage)) *
                     static_cast<size_t>(shape_.micro_batches) +
@@ -104,7 +110,7 @@ class ListScheduler {
 
   bool may_begin_forward(const Device& device, int stage) {
     const Progress& done = progress(stage);
-    if (done.forward - done.input_gradient >= ahead_[static_cast<size_t>(stage)]) return false;
+    if (done.forward - done.input_gradient >= ahead_[stage]) return false;
     return device.limit == kNever || is_safe(device, stage);
   }
 
@@ -134,7 +140,8 @@ class ListScheduler {
   }
 
   bool is_better(const Device& device, const Choice& a, const Choice& b) const {
-    const bool a_forward = a.pass.kind == PassKind::kForward, b_forward = b.pass.kind == PassKind::kForward;
+    const bool a_forward = a.pass.kind == PassKind::kForward,
+               b_forward = b.pass.kind == PassKind::kForward;
     if (a_forward != b_forward) {
       if (rule_.prefer == ListRule::Prefer::kBackward) return b_forward;
       if (rule_.prefer == ListRule::Prefer::kForward) return a_forward;
@@ -148,7 +155,8 @@ class ListScheduler {
     std::optional<Choice> oldest;
     for (int stage : device.stages)
       if (auto choice = next(stage, PassKind::kWeightGradient);
-          choice && choice->start <= device.free + kSlack && (!oldest || choice->pass.micro_batch < oldest->pass.micro_batch))
+          choice && choice->start <= device.free + kSlack &&
+          (!oldest || choice->pass.micro_batch < oldest->pass.micro_batch))
         oldest = choice;
     return oldest;
   }
@@ -163,19 +171,22 @@ class ListScheduler {
         const std::optional<Choice> choice = next(stage, kind);
         if (!choice) continue;
         if (kind == PassKind::kForward && !may_begin_forward(device, stage)) continue;
-        if (kind == PassKind::kInputGradient) backward_comes = std::min(backward_comes, choice->start);
+        if (kind == PassKind::kInputGradient)
+          backward_comes = std::min(backward_comes, choice->start);
         if (choice->start > now + kSlack) {
           if (choice->start < soon.start) soon = *choice;
         } else if (!best || is_better(device, *choice, *best)) {
           best = choice;
         }
       }
-    if (best && rule_.awaits_backward && best->pass.kind == PassKind::kForward && backward_comes > now + kSlack &&
+    if (best && rule_.awaits_backward && best->pass.kind == PassKind::kForward &&
+        backward_comes > now + kSlack &&
         backward_comes < now + costs(best->pass.stage).forward - kSlack)
       best.reset();
     if (best) return {best->pass, now};
     const std::optional<Choice> w = next_weight_gradient(device);
-    if (w && fills(device, now, soon.start, costs(w->pass.stage).weight_gradient)) return {w->pass, now};
+    if (w && fills(device, now, soon.start, costs(w->pass.stage).weight_gradient))
+      return {w->pass, now};
     return soon;
   }
 
@@ -194,12 +205,13 @@ class ListScheduler {
     if (!device.order.empty()) device.idle += choice.start - device.free;
     device.free = choice.start + time_of(costs(pass.stage), pass.kind);
     device.kept += memory_of(costs(pass.stage), pass.kind);
-    if (pass.kind != PassKind::kWeightGradient) device.last_was_forward = pass.kind == PassKind::kForward;
+    if (pass.kind != PassKind::kWeightGradient)
+      device.last_was_forward = pass.kind == PassKind::kForward;
     ++progress(pass.stage).of(pass.kind);
     end_of(pass.kind, pass.stage, pass.micro_batch) = device.free;
     device.order.push_back(pass);
     device.is_open = true;
-    for (int stage : waiting_[static_cast<size_t>(pass.kind)][static_cast<size_t>(pass.stage)]) device_of(stage).is_open = true;
+    for (int stage : waiting_[pass.kind][pass.stage]) device_of(stage).is_open = true;
   }
 
   /// By pass, the stages some pass of which needs it.
@@ -208,7 +220,7 @@ class ListScheduler {
     for (size_t k = 0; k < shape_.stages.size(); ++k)
       for (const auto& needs : shape_.stages[k].needs)
         for (const PassNeed& need : needs)
-          waiting_[static_cast<size_t>(need.kind)][static_cast<size_t>(need.stage)].push_back(static_cast<int>(k));
+          waiting_[need.kind][need.stage].push_back(static_cast<int>(k));
   }
 
   const PipelineShape& shape_;

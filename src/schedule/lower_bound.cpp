@@ -12,7 +12,8 @@
 namespace tessera {
 namespace {
 
-constexpr PassKind kSplitKinds[] = {PassKind::kForward, PassKind::kInputGradient, PassKind::kWeightGradient};
+constexpr PassKind kSplitKinds[] = {PassKind::kForward, PassKind::kInputGradient,
+                                    PassKind::kWeightGradient};
 
 /// One micro-batch alone: how early each pass can begin, and what must come after it.
 class Paths {
@@ -26,46 +27,47 @@ class Paths {
   }
 
   int stages() const { return static_cast<int>(shape_.stages.size()); }
-  double time(PassKind kind, int stage) const { return time_of(shape_.stages[static_cast<size_t>(stage)].costs, kind); }
+  double time(PassKind kind, int stage) const { return time_of(shape_.stages[stage].costs, kind); }
   /// Start of the pass when nothing is in its way.
-  double early(PassKind kind, int stage) const { return early_[static_cast<size_t>(kind)][static_cast<size_t>(stage)]; }
+  double early(PassKind kind, int stage) const { return early_[kind][stage]; }
   /// From its end to the end of the last pass that needs it, directly or not.
-  double tail(PassKind kind, int stage) const { return tail_[static_cast<size_t>(kind)][static_cast<size_t>(stage)]; }
+  double tail(PassKind kind, int stage) const { return tail_[kind][stage]; }
 
   /// From the start of F of a stage to the end of another of its passes.
   double latency(PassKind kind, int stage) const {
     std::vector<std::vector<double>> from(3, std::vector<double>(shape_.stages.size(), -1));
-    from[0][static_cast<size_t>(stage)] = time(PassKind::kForward, stage);
+    from[0][stage] = time(PassKind::kForward, stage);
     for (const auto& [k, at] : order_) {
-      double& end = from[static_cast<size_t>(k)][static_cast<size_t>(at)];
+      double& end = from[k][at];
       for (const PassClock::Need& need : clock_.needs_of({k, at, 0})) {
-        const double needed = from[static_cast<size_t>(need.kind)][static_cast<size_t>(need.stage)];
+        const double needed = from[need.kind][need.stage];
         if (needed >= 0) end = std::max(end, needed + need.delay + time(k, at));
       }
     }
-    return std::max(0.0, from[static_cast<size_t>(kind)][static_cast<size_t>(stage)]);
+    return std::max(0.0, from[kind][stage]);
   }
 
  private:
   static constexpr double kOpen = -1, kInProgress = -2;
 
   double find_early(PassKind kind, int stage) {
-    double& early = early_[static_cast<size_t>(kind)][static_cast<size_t>(stage)];
+    double& early = early_[kind][stage];
     ensure(early != kInProgress, "passes of one micro-batch do not need each other in a circle");
     if (early >= 0) return early;
     early = kInProgress;
     double found = 0;
     for (const PassClock::Need& need : clock_.needs_of({kind, stage, 0}))
-      found = std::max(found, find_early(need.kind, need.stage) + time(need.kind, need.stage) + need.delay);
+      found = std::max(
+          found, find_early(need.kind, need.stage) + time(need.kind, need.stage) + need.delay);
     order_.emplace_back(kind, stage);
-    return early_[static_cast<size_t>(kind)][static_cast<size_t>(stage)] = found;
+    return early_[kind][stage] = found;
   }
 
   void find_tails() {
     for (size_t i = order_.size(); i-- > 0;) {
       const auto& [kind, stage] = order_[i];
       for (const PassClock::Need& need : clock_.needs_of({kind, stage, 0})) {
-        double& tail = tail_[static_cast<size_t>(need.kind)][static_cast<size_t>(need.stage)];
+        double& tail = tail_[need.kind][need.stage];
         tail = std::max(tail, need.delay + time(kind, stage) + this->tail(kind, stage));
       }
     }
@@ -84,15 +86,17 @@ void raise(PipelineBound& bound, double time, std::string why) {
 void bound_by_path(const Paths& paths, PipelineBound& bound) {
   for (PassKind kind : kSplitKinds)
     for (int k = 0; k < paths.stages(); ++k)
-      raise(bound, paths.early(kind, k) + paths.time(kind, k) + paths.tail(kind, k), "one micro-batch goes through all stages");
+      raise(bound, paths.early(kind, k) + paths.time(kind, k) + paths.tail(kind, k),
+            "one micro-batch goes through all stages");
 }
 
 /// Before the first, all of these passes, after the last.
-void bound_by_work(const PipelineShape& shape, const Paths& paths, bool of_step, bool with_w, PipelineBound& bound) {
+void bound_by_work(const PipelineShape& shape, const Paths& paths, bool of_step, bool with_w,
+                   PipelineBound& bound) {
   for (int device = 0; device < shape.devices; ++device) {
     double first = std::numeric_limits<double>::infinity(), last = first, busy = 0;
     for (int k = 0; k < paths.stages(); ++k) {
-      if (shape.stages[static_cast<size_t>(k)].device != device) continue;
+      if (shape.stages[k].device != device) continue;
       for (PassKind kind : kSplitKinds) {
         if (kind == PassKind::kWeightGradient && !with_w) continue;
         first = std::min(first, paths.early(kind, k));
@@ -102,42 +106,52 @@ void bound_by_work(const PipelineShape& shape, const Paths& paths, bool of_step,
     }
     if (busy == 0) continue;
     const double around = of_step ? first + last : 0;
-    raise(bound, around + busy,
-          fmt::format("device {} {} for {:.4g}{}", device, with_w ? "is busy" : "does F and B", busy,
-                      around > 0 ? fmt::format(", and {:.4g} come before and after", around) : ""));
+    raise(
+        bound, around + busy,
+        fmt::format("device {} {} for {:.4g}{}", device, with_w ? "is busy" : "does F and B", busy,
+                    around > 0 ? fmt::format(", and {:.4g} come before and after", around) : ""));
   }
 }
 
 /// The F of micro-batch i + N waits for the end of `until` of micro-batch i.
-void bound_by_memory(const PipelineShape& shape, const Paths& paths, bool of_step, PassKind until, PipelineBound& bound) {
+void bound_by_memory(const PipelineShape& shape, const Paths& paths, bool of_step, PassKind until,
+                     PipelineBound& bound) {
   if (shape.memory_limits.empty()) return;
   for (int k = 0; k < paths.stages(); ++k) {
-    const PipelineStage& stage = shape.stages[static_cast<size_t>(k)];
-    const double kept = until == PassKind::kWeightGradient ? stage.costs.kept - stage.costs.freed_early : stage.costs.kept;
+    const PipelineStage& stage = shape.stages[k];
+    const double kept = until == PassKind::kWeightGradient
+                            ? stage.costs.kept - stage.costs.freed_early
+                            : stage.costs.kept;
     if (kept <= 0) continue;
-    const auto fit = static_cast<int64_t>(std::floor(shape.memory_limits[static_cast<size_t>(stage.device)] / kept + 1e-9));
+    const auto fit =
+        static_cast<int64_t>(std::floor(shape.memory_limits[stage.device] / kept + 1e-9));
     if (fit < 1) continue;
     const double latency = paths.latency(until, k);
     const double rounds = static_cast<double>((shape.micro_batches - 1) / fit);
     const double around = of_step ? paths.early(PassKind::kForward, k) + paths.tail(until, k) : 0;
-    raise(bound, around + (rounds + 1) * latency, fmt::format("stage {} keeps at most {} micro-batches, each for {:.4g}", k, fit, latency));
+    raise(bound, around + (rounds + 1) * latency,
+          fmt::format("stage {} keeps at most {} micro-batches, each for {:.4g}", k, fit, latency));
   }
 }
 
-/// What the stages of a device keep together, each for its time, fits the memory of the device over its span.
+/// What the stages of a device keep together, each for its time, fits the memory of the device over
+/// its span.
 void bound_by_area(const PipelineShape& shape, const Paths& paths, PipelineBound& bound) {
   if (shape.memory_limits.empty()) return;
   std::vector<double> area(static_cast<size_t>(shape.devices), 0);
   for (int k = 0; k < paths.stages(); ++k) {
-    const PipelineStage& stage = shape.stages[static_cast<size_t>(k)];
+    const PipelineStage& stage = shape.stages[k];
     const StageCosts& costs = stage.costs;
-    area[static_cast<size_t>(stage.device)] +=
-        shape.micro_batches * (costs.freed_early * paths.latency(PassKind::kInputGradient, k) +
-                               (costs.kept - costs.freed_early) * paths.latency(PassKind::kWeightGradient, k));
+    area[stage.device] +=
+        shape.micro_batches *
+        (costs.freed_early * paths.latency(PassKind::kInputGradient, k) +
+         (costs.kept - costs.freed_early) * paths.latency(PassKind::kWeightGradient, k));
   }
   for (size_t d = 0; d < area.size(); ++d)
     if (const double limit = shape.memory_limits[d]; limit > 0)
-      raise(bound, area[d] / limit, fmt::format("device {} has memory for {:.4g} and keeps {:.4g} in time", d, limit, area[d]));
+      raise(bound, area[d] / limit,
+            fmt::format("device {} has memory for {:.4g} and keeps {:.4g} in time", d, limit,
+                        area[d]));
 }
 
 PipelineBound bound_of(const PipelineShape& shape, bool of_step) {

@@ -15,12 +15,14 @@ struct PipelineBound {
 
 /// Of the whole step. The largest of:
 ///   path    one micro-batch through all its passes
-///   busy    a device: what comes before its first pass, all its passes, what must come after the last of those that others wait for
-///   memory  a stage that keeps at most N micro-batches: N more begin only after N are given back, the time from F to W (or B) later
+///   busy    a device: what comes before its first pass, all its passes, what must come after the
+///   last of those that others wait for memory  a stage that keeps at most N micro-batches: N more
+///   begin only after N are given back, the time from F to W (or B) later
 ///           (a cycle of the marked graph with N tokens: T >= latency / N)
 PipelineBound bound_of_step(const PipelineShape& shape);
 
-/// Of the longest span. The same without what comes before the first pass of a device and after its last.
+/// Of the longest span. The same without what comes before the first pass of a device and after its
+/// last.
 PipelineBound bound_of_span(const PipelineShape& shape);
 
 }  // namespace tessera

@@ -16,7 +16,8 @@ DeviceOrders by_stage(PipelineKind kind, const PipelineShape& shape, int hidden)
   const std::vector<int> to_end = distances_to_end(shape);
   std::vector<std::vector<Pass>> lists;
   for (int k = 0; k < static_cast<int>(shape.stages.size()); ++k)
-    lists.push_back(alternate(k, shape.micro_batches, warm_up(kind, shape.micro_batches, to_end[static_cast<size_t>(k)], hidden)));
+    lists.push_back(
+        alternate(k, shape.micro_batches, warm_up(kind, shape.micro_batches, to_end[k], hidden)));
   return merge_stage_lists(shape, lists);
 }
 
@@ -24,7 +25,8 @@ DeviceOrders by_stage(PipelineKind kind, const PipelineShape& shape, int hidden)
 int hidden_periods(const PipelineShape& shape) {
   std::vector<double> busy(static_cast<size_t>(shape.devices), 0);
   for (const PipelineStage& stage : shape.stages)
-    busy[static_cast<size_t>(stage.device)] += time_of(stage.costs, PassKind::kForward) + time_of(stage.costs, PassKind::kBackward);
+    busy[stage.device] +=
+        time_of(stage.costs, PassKind::kForward) + time_of(stage.costs, PassKind::kBackward);
   const double period = *std::max_element(busy.begin(), busy.end());
   return period > 0 ? static_cast<int>(std::ceil(2 * shape.transfer / period - 1e-9)) : 0;
 }
@@ -35,15 +37,17 @@ struct RoundPass {
   int micro_batch = 0;
 };
 
-/// The forwards of every device: groups of p micro-batches, or of some more where p does not divide m, go through the rounds together. A group
-/// of less than p would come round before the devices have done with it.
+/// The forwards of every device: groups of p micro-batches, or of some more where p does not divide
+/// m, go through the rounds together. A group of less than p would come round before the devices
+/// have done with it.
 std::vector<RoundPass> rounds_of(int micro_batches, const Chain& chain) {
   const int p = static_cast<int>(chain.devices.size()), groups = std::max(1, micro_batches / p);
   std::vector<RoundPass> passes;
   for (int group = 0; group < groups; ++group) {
     const Range members = balanced_part(micro_batches, groups, group);
     for (int round = 0; round < chain.per_device; ++round)
-      for (int64_t m = members.begin; m < members.end; ++m) passes.push_back({round, static_cast<int>(m)});
+      for (int64_t m = members.begin; m < members.end; ++m)
+        passes.push_back({round, static_cast<int>(m)});
   }
   return passes;
 }
@@ -52,19 +56,20 @@ DeviceOrders interleaved(const PipelineShape& shape, const Chain& chain) {
   const int p = shape.devices, v = chain.per_device;
   const std::vector<RoundPass> rounds = rounds_of(shape.micro_batches, chain);
   const auto passes = static_cast<int>(rounds.size());
-  const auto largest = static_cast<int>(balanced_part(shape.micro_batches, std::max(1, shape.micro_batches / p), 0).size());
+  const auto largest = static_cast<int>(
+      balanced_part(shape.micro_batches, std::max(1, shape.micro_batches / p), 0).size());
   DeviceOrders orders(static_cast<size_t>(p));
   for (int place = 0; place < p; ++place) {
-    auto& order = orders[static_cast<size_t>(chain.devices[static_cast<size_t>(place)])];
-    const auto stage = [&](int round) { return chain.stages[static_cast<size_t>(round * p + place)]; };
+    auto& order = orders[chain.devices[place]];
+    const auto stage = [&](int round) { return chain.stages[round * p + place]; };
     const int ahead = std::min(passes, 2 * (p - place - 1) + (v - 1) * largest);
     for (int i = 0; i < passes + ahead; ++i) {
       if (i < passes) {
-        const RoundPass& pass = rounds[static_cast<size_t>(i)];
+        const RoundPass& pass = rounds[i];
         order.push_back({PassKind::kForward, stage(pass.round), pass.micro_batch});
       }
       if (i >= ahead) {
-        const RoundPass& pass = rounds[static_cast<size_t>(i - ahead)];
+        const RoundPass& pass = rounds[i - ahead];
         order.push_back({PassKind::kBackward, stage(v - 1 - pass.round), pass.micro_batch});
       }
     }
@@ -84,12 +89,13 @@ BuildingBlock block_of(PipelineKind kind, int p) {
 }
 
 DeviceOrders from_block(PipelineKind kind, const PipelineShape& shape, const Chain& chain) {
-  const DeviceOrders made = repeat_block(block_of(kind, shape.devices), shape.devices, shape.micro_batches);
+  const DeviceOrders made =
+      repeat_block(block_of(kind, shape.devices), shape.devices, shape.micro_batches);
   DeviceOrders orders(made.size());
   for (size_t place = 0; place < made.size(); ++place)
     for (Pass pass : made[place]) {
-      pass.stage = chain.stages[static_cast<size_t>(pass.stage)];
-      orders[static_cast<size_t>(chain.devices[place])].push_back(pass);
+      pass.stage = chain.stages[pass.stage];
+      orders[chain.devices[place]].push_back(pass);
     }
   return orders;
 }
@@ -103,19 +109,26 @@ const std::vector<PipelineFacts>& pipeline_schedules() {
       {PipelineKind::kEagerOneForwardOneBackward, "eager-1f1b", false, "any stages"},
       {PipelineKind::kInterleaved, "interleaved", false,
        "stages one after the other, on the processes in turn: stage k where stage k + p is"},
-      {PipelineKind::kZeroBubbleH1, "zb-h1", true, "stages one after the other, each on processes of its own"},
-      {PipelineKind::kZeroBubbleH2, "zb-h2", true, "stages one after the other, each on processes of its own"},
+      {PipelineKind::kZeroBubbleH1, "zb-h1", true,
+       "stages one after the other, each on processes of its own"},
+      {PipelineKind::kZeroBubbleH2, "zb-h2", true,
+       "stages one after the other, each on processes of its own"},
       {PipelineKind::kZeroBubbleV, "zb-v", true,
-       "stages one after the other, two on the same processes, in a V: the first where the last is"},
-      {PipelineKind::kVHalf, "v-half", true, "stages one after the other, two on the same processes, in a V: the first where the last is"},
-      {PipelineKind::kVMin, "v-min", true, "stages one after the other, two on the same processes, in a V: the first where the last is"},
+       "stages one after the other, two on the same processes, in a V: the first where the last "
+       "is"},
+      {PipelineKind::kVHalf, "v-half", true,
+       "stages one after the other, two on the same processes, in a V: the first where the last "
+       "is"},
+      {PipelineKind::kVMin, "v-min", true,
+       "stages one after the other, two on the same processes, in a V: the first where the last "
+       "is"},
       {PipelineKind::kAuto, "auto", true, "any stages"},
   };
   return schedules;
 }
 
 const PipelineFacts& facts_of(PipelineKind kind) {
-  return pipeline_schedules()[static_cast<size_t>(kind)];
+  return pipeline_schedules()[kind];
 }
 
 std::string_view to_text(PipelineKind kind) {
@@ -129,15 +142,17 @@ PipelineKind parse_pipeline_kind(std::string_view text) {
     names.emplace_back(facts.name);
   }
   const std::string near = nearest(text, names);
-  throw UserError("'" + std::string(text) + "' is not a schedule", "the schedules are " + join(names, ", "),
-                  near.empty() ? "use one of these" : "did you mean '" + near + "'?", ExitCode::kBadConfig);
+  throw UserError(
+      "'" + std::string(text) + "' is not a schedule", "the schedules are " + join(names, ", "),
+      near.empty() ? "use one of these" : "did you mean '" + near + "'?", ExitCode::kBadConfig);
 }
 
 int warm_up(PipelineKind kind, int micro_batches, int to_end, int hidden) {
   switch (kind) {
     case PipelineKind::kForwardThenBackward: return micro_batches;
     case PipelineKind::kOneForwardOneBackward: return std::min(micro_batches, to_end);
-    case PipelineKind::kEagerOneForwardOneBackward: return std::min(micro_batches, 1 + (to_end - 1) * (1 + hidden));
+    case PipelineKind::kEagerOneForwardOneBackward:
+      return std::min(micro_batches, 1 + (to_end - 1) * (1 + hidden));
     default: throw InternalError("the schedule has no warm-up of each stage");
   }
 }
@@ -146,17 +161,22 @@ std::string misfit(PipelineKind kind, const PipelineShape& shape) {
   if (facts_of(kind).wants == "any stages") return "";
   const Chain chain = find_chain(shape);
   if (chain.stages.empty()) return "the stages do not follow one after the other";
-  const bool v = kind == PipelineKind::kZeroBubbleV || kind == PipelineKind::kVHalf || kind == PipelineKind::kVMin;
+  const bool v = kind == PipelineKind::kZeroBubbleV || kind == PipelineKind::kVHalf ||
+                 kind == PipelineKind::kVMin;
   if (v) return chain.v_shaped ? "" : "the stages do not lie in a V";
   if (!chain.round_robin) return "the stages do not lie on the processes in turn";
-  return kind == PipelineKind::kInterleaved || chain.per_device == 1 ? "" : "several stages are on the same processes";
+  return kind == PipelineKind::kInterleaved || chain.per_device == 1
+             ? ""
+             : "several stages are on the same processes";
 }
 
 DeviceOrders named_orders(PipelineKind kind, const PipelineShape& shape) {
-  ensure(misfit(kind, shape).empty() && kind != PipelineKind::kAuto, "a schedule is made for stages that it takes");
+  ensure(misfit(kind, shape).empty() && kind != PipelineKind::kAuto,
+         "a schedule is made for stages that it takes");
   if (facts_of(kind).wants == "any stages") return by_stage(kind, shape, hidden_periods(shape));
   const Chain chain = find_chain(shape);
-  return kind == PipelineKind::kInterleaved ? interleaved(shape, chain) : from_block(kind, shape, chain);
+  return kind == PipelineKind::kInterleaved ? interleaved(shape, chain)
+                                            : from_block(kind, shape, chain);
 }
 
 }  // namespace tessera

@@ -9,7 +9,7 @@
 namespace tessera {
 
 std::vector<TaskId> program_order(const TaskGraph& graph) {
-  const auto at = [](auto& list, int index) -> auto& { return list[static_cast<size_t>(index)]; };
+  const auto at = [](auto& list, int index) -> auto& { return list[index]; };
   std::vector<int> missing(graph.tasks.size(), 0);  // registers that a task still waits for
   for (const Register& reg : graph.registers)
     for (TaskId consumer : reg.consumers)
@@ -20,7 +20,8 @@ std::vector<TaskId> program_order(const TaskGraph& graph) {
     if (at(missing, task) == 0) ready.push(task);
   std::vector<std::vector<RegisterIndex>> filled_by(graph.tasks.size());
   for (RegisterIndex reg = 0; reg < static_cast<RegisterIndex>(graph.registers.size()); ++reg)
-    if (at(graph.registers, reg).producer >= 0) at(filled_by, at(graph.registers, reg).producer).push_back(reg);
+    if (at(graph.registers, reg).producer >= 0)
+      at(filled_by, at(graph.registers, reg).producer).push_back(reg);
 
   std::vector<TaskId> order;
   while (!ready.empty()) {

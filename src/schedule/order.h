@@ -1,5 +1,6 @@
-// Order lists: in which order a stream executes its tasks. This room knows task graphs as data; it does not know what tasks compute.
-// Credits (slots) bound memory; the order is decided here and nowhere else.
+// Order lists: in which order a stream executes its tasks. This room knows task graphs as data; it
+// does not know what tasks compute. Credits (slots) bound memory; the order is decided here and
+// nowhere else.
 #pragma once
 
 #include <vector>
@@ -8,9 +9,9 @@
 
 namespace tessera {
 
-/// The tasks of a graph so that each comes after the tasks whose registers it reads; among those that may come next, the one that stands
-/// first in TaskGraph::tasks. The same on every process, so collectives of one group follow one order and no process waits for a task
-/// behind its own.
+/// The tasks of a graph so that each comes after the tasks whose registers it reads; among those
+/// that may come next, the one that stands first in TaskGraph::tasks. The same on every process, so
+/// collectives of one group follow one order and no process waits for a task behind its own.
 ///
 ///   requires  producers and consumers of the registers are set; `graph.order` is not read
 ///   throws    InternalError that names a circle of tasks

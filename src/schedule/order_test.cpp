@@ -8,7 +8,8 @@ namespace tessera {
 namespace {
 
 /// Tasks by name; register i is filled by edges[i].first and read by edges[i].second.
-TaskGraph tasks_with(const std::vector<std::string>& names, const std::vector<std::pair<TaskId, TaskId>>& edges) {
+TaskGraph tasks_with(const std::vector<std::string>& names,
+                     const std::vector<std::pair<TaskId, TaskId>>& edges) {
   TaskGraph graph;
   for (const std::string& name : names) {
     Task task;
@@ -30,7 +31,8 @@ TEST(ProgramOrder, KeepsTheOrderOfTheProgramWhereItMay) {
 
 TEST(ProgramOrder, PutsATaskAfterWhatItReads) {
   // d reads from c, a from d: c and d must come before a.
-  EXPECT_EQ(program_order(tasks_with({"a", "b", "c", "d"}, {{2, 3}, {3, 0}})), (std::vector<TaskId>{1, 2, 3, 0}));
+  EXPECT_EQ(program_order(tasks_with({"a", "b", "c", "d"}, {{2, 3}, {3, 0}})),
+            (std::vector<TaskId>{1, 2, 3, 0}));
 }
 
 TEST(ProgramOrder, NamesACircle) {

@@ -14,7 +14,8 @@ namespace {
 constexpr double kSlack = 1e-9;
 
 int device_of(StagePlacement placement, int devices, int stage) {
-  return placement == StagePlacement::kV ? std::min(stage, 2 * devices - 1 - stage) : stage % devices;
+  return placement == StagePlacement::kV ? std::min(stage, 2 * devices - 1 - stage)
+                                         : stage % devices;
 }
 
 bool has_need(const PipelineStage& stage, PassKind kind, PassNeed need) {
@@ -30,19 +31,19 @@ std::vector<int> forward_chain(const PipelineShape& shape) {
   while (static_cast<int>(chain.size()) < count) {
     int next = -1;
     for (int k = 0; k < count; ++k) {
-      if (placed[static_cast<size_t>(k)]) continue;
-      const auto& needs = shape.stages[static_cast<size_t>(k)].needs_of(PassKind::kForward);
+      if (placed[k]) continue;
+      const auto& needs = shape.stages[k].needs_of(PassKind::kForward);
       const bool ready = std::all_of(needs.begin(), needs.end(), [&](const PassNeed& need) {
-        return need.kind == PassKind::kForward && placed[static_cast<size_t>(need.stage)];
+        return need.kind == PassKind::kForward && placed[need.stage];
       });
       if (!ready) continue;
       if (next >= 0) return {};  // two ways on
       next = k;
     }
-    if (next < 0 ||
-        (!chain.empty() && !has_need(shape.stages[static_cast<size_t>(next)], PassKind::kForward, {chain.back(), PassKind::kForward})))
+    if (next < 0 || (!chain.empty() && !has_need(shape.stages[next], PassKind::kForward,
+                                                 {chain.back(), PassKind::kForward})))
       return {};
-    placed[static_cast<size_t>(next)] = true;
+    placed[next] = true;
     chain.push_back(next);
   }
   return chain;
@@ -51,12 +52,12 @@ std::vector<int> forward_chain(const PipelineShape& shape) {
 /// Does every backward need only what the chain does before it?
 bool backward_follows(const PipelineShape& shape, const std::vector<int>& chain) {
   std::vector<int> place(chain.size());
-  for (size_t i = 0; i < chain.size(); ++i) place[static_cast<size_t>(chain[i])] = static_cast<int>(i);
+  for (size_t i = 0; i < chain.size(); ++i) place[chain[i]] = static_cast<int>(i);
   for (size_t k = 0; k < shape.stages.size(); ++k)
     for (PassKind kind : {PassKind::kInputGradient, PassKind::kWeightGradient})
       for (const PassNeed& need : shape.stages[k].needs_of(kind)) {
         if (need.kind == PassKind::kForward) continue;
-        const int distance = place[static_cast<size_t>(need.stage)] - place[k];
+        const int distance = place[need.stage] - place[k];
         const bool own = distance == 0 && kind == PassKind::kWeightGradient;
         if (need.kind == PassKind::kWeightGradient || (distance <= 0 && !own)) return false;
       }
@@ -67,14 +68,15 @@ void find_placement(const PipelineShape& shape, Chain& chain) {
   const int count = static_cast<int>(chain.stages.size());
   if (count % shape.devices != 0) return;
   chain.per_device = count / shape.devices;
-  const auto device_at = [&](int place) { return shape.stages[static_cast<size_t>(chain.stages[static_cast<size_t>(place)])].device; };
+  const auto device_at = [&](int place) { return shape.stages[chain.stages[place]].device; };
   for (int i = 0; i < shape.devices; ++i) chain.devices.push_back(device_at(i));
   std::vector<int> sorted = chain.devices;
   std::sort(sorted.begin(), sorted.end());
   if (std::adjacent_find(sorted.begin(), sorted.end()) != sorted.end()) return;
   const auto lies = [&](StagePlacement placement) {
     for (int place = 0; place < count; ++place)
-      if (device_at(place) != chain.devices[static_cast<size_t>(device_of(placement, shape.devices, place))]) return false;
+      if (device_at(place) != chain.devices[device_of(placement, shape.devices, place)])
+        return false;
     return true;
   };
   chain.round_robin = lies(StagePlacement::kRoundRobin);
@@ -113,8 +115,10 @@ double memory_of(const StageCosts& costs, PassKind kind) {
   throw InternalError("unknown kind of pass");
 }
 
-PipelineShape chain_of(int devices, int per_device, StagePlacement placement, int micro_batches, const StageCosts& costs) {
-  ensure(devices >= 1 && per_device >= 1 && micro_batches >= 1, "a pipeline has devices, stages and micro-batches");
+PipelineShape chain_of(int devices, int per_device, StagePlacement placement, int micro_batches,
+                       const StageCosts& costs) {
+  ensure(devices >= 1 && per_device >= 1 && micro_batches >= 1,
+         "a pipeline has devices, stages and micro-batches");
   ensure(placement != StagePlacement::kV || per_device == 2, "a V has two stages a device");
   PipelineShape shape;
   shape.devices = devices;
@@ -124,8 +128,8 @@ PipelineShape chain_of(int devices, int per_device, StagePlacement placement, in
   for (int k = 0; k < count; ++k) {
     PipelineStage stage;
     stage.device = device_of(placement, devices, k);
-    stage.costs = {costs.forward * part, costs.input_gradient * part, costs.weight_gradient * part, costs.kept * part,
-                   costs.freed_early * part};
+    stage.costs = {costs.forward * part, costs.input_gradient * part, costs.weight_gradient * part,
+                   costs.kept * part, costs.freed_early * part};
     if (k > 0) stage.needs[0].push_back({k - 1, PassKind::kForward});
     stage.needs[1].push_back({k, PassKind::kForward});
     if (k + 1 < count) stage.needs[1].push_back({k + 1, PassKind::kInputGradient});
@@ -146,21 +150,27 @@ Chain find_chain(const PipelineShape& shape) {
 namespace {
 
 /// What is wrong with the order of one device, and how many passes of each stage it has.
-std::string fault_of(const PipelineShape& shape, int device, const std::vector<Pass>& order, std::vector<std::array<int, 3>>& done) {
+std::string fault_of(const PipelineShape& shape, int device, const std::vector<Pass>& order,
+                     std::vector<std::array<int, 3>>& done) {
   double memory = 0;
   for (const Pass& pass : order) {
-    const auto fault = [&](std::string_view what) { return fmt::format("{} on device {} {}", to_text(pass), device, what); };
-    if (pass.stage < 0 || pass.stage >= static_cast<int>(shape.stages.size())) return fault("is of no stage");
-    const PipelineStage& stage = shape.stages[static_cast<size_t>(pass.stage)];
+    const auto fault = [&](std::string_view what) {
+      return fmt::format("{} on device {} {}", to_text(pass), device, what);
+    };
+    if (pass.stage < 0 || pass.stage >= static_cast<int>(shape.stages.size()))
+      return fault("is of no stage");
+    const PipelineStage& stage = shape.stages[pass.stage];
     if (stage.device != device) return fault(fmt::format("belongs on device {}", stage.device));
-    auto& counts = done[static_cast<size_t>(pass.stage)];
-    const auto is_next = [&](PassKind kind) { return counts[static_cast<size_t>(kind)]++ == pass.micro_batch; };
+    auto& counts = done[pass.stage];
+    const auto is_next = [&](PassKind kind) { return counts[kind]++ == pass.micro_batch; };
     const bool whole = pass.kind == PassKind::kBackward;
-    const bool in_order = whole ? is_next(PassKind::kInputGradient) && is_next(PassKind::kWeightGradient) : is_next(pass.kind);
+    const bool in_order =
+        whole ? is_next(PassKind::kInputGradient) && is_next(PassKind::kWeightGradient)
+              : is_next(pass.kind);
     if (!in_order) return fault("is not the next of its kind");
     memory += memory_of(stage.costs, pass.kind);
-    if (!shape.memory_limits.empty() && memory > shape.memory_limits[static_cast<size_t>(device)] + kSlack)
-      return fault(fmt::format("keeps {} of {}", memory, shape.memory_limits[static_cast<size_t>(device)]));
+    if (!shape.memory_limits.empty() && memory > shape.memory_limits[device] + kSlack)
+      return fault(fmt::format("keeps {} of {}", memory, shape.memory_limits[device]));
   }
   return "";
 }
@@ -171,11 +181,11 @@ std::string first_fault(const PipelineShape& shape, const DeviceOrders& orders) 
   if (static_cast<int>(orders.size()) != shape.devices) return "there is not one order a device";
   std::vector<std::array<int, 3>> done(shape.stages.size());
   for (int d = 0; d < shape.devices; ++d)
-    if (std::string fault = fault_of(shape, d, orders[static_cast<size_t>(d)], done); !fault.empty()) return fault;
+    if (std::string fault = fault_of(shape, d, orders[d], done); !fault.empty()) return fault;
   for (size_t k = 0; k < done.size(); ++k)
     for (int kind = 0; kind < 3; ++kind)
-      if (done[k][static_cast<size_t>(kind)] != shape.micro_batches)
-        return fmt::format("stage {} has {} of {} {} passes", k, done[k][static_cast<size_t>(kind)], shape.micro_batches,
+      if (done[k][kind] != shape.micro_batches)
+        return fmt::format("stage {} has {} of {} {} passes", k, done[k][kind], shape.micro_batches,
                            to_text(static_cast<PassKind>(kind)));
   return "";
 }

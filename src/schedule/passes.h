@@ -1,8 +1,10 @@
-// A pipeline as its scheduler sees it: stages on devices, the passes of each micro-batch through them, who needs whom, how long a pass
-// takes and what it keeps. Numbers only: it knows neither graphs nor tasks.
+// A pipeline as its scheduler sees it: stages on devices, the passes of each micro-batch through
+// them, who needs whom, how long a pass takes and what it keeps. Numbers only: it knows neither
+// graphs nor tasks.
 //
-// A device does one pass at a time: it is the processes of a mesh, or of several meshes that share processes. A stage is on one device; a
-// device may have several stages. Times are in one unit of the caller's choice, memory in another.
+// A device does one pass at a time: it is the processes of a mesh, or of several meshes that share
+// processes. A stage is on one device; a device may have several stages. Times are in one unit of
+// the caller's choice, memory in another.
 #pragma once
 
 #include <array>
@@ -10,7 +12,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/pass_kind.h"
+#include "tasks/pass_kind.h"
 
 namespace tessera {
 
@@ -26,15 +28,17 @@ std::string to_text(const Pass& pass);  // "F1.0": stage 1, micro-batch 0
 
 /// What a pass of a stage takes, the same for every micro-batch.
 struct StageCosts {
-  double forward = 1, input_gradient = 1, weight_gradient = 1;  // times; that of BW is the sum of B and W
-  double kept = 1;                                              // memory that F takes, and W or BW gives back at its end
-  double freed_early = 0;                                       // of that, what B gives back at its end
+  double forward = 1, input_gradient = 1,
+         weight_gradient = 1;  // times; that of BW is the sum of B and W
+  double kept = 1;             // memory that F takes, and W or BW gives back at its end
+  double freed_early = 0;      // of that, what B gives back at its end
 };
 double time_of(const StageCosts& costs, PassKind kind);
 /// By how much the memory of the device grows.
 double memory_of(const StageCosts& costs, PassKind kind);
 
-/// A pass of the same micro-batch. One on the same device is there at once, others after a transfer.
+/// A pass of the same micro-batch. One on the same device is there at once, others after a
+/// transfer.
 struct PassNeed {
   int stage = 0;
   PassKind kind = PassKind::kForward;  // F, B or W; BW stands for B and for W
@@ -45,44 +49,51 @@ struct PassNeed {
 struct PipelineStage {
   int device = 0;
   StageCosts costs;
-  std::array<std::vector<PassNeed>, 3> needs;  // by kind, of F, B and W; those of BW are those of B and W
+  std::array<std::vector<PassNeed>, 3>
+      needs;  // by kind, of F, B and W; those of BW are those of B and W
 
-  const std::vector<PassNeed>& needs_of(PassKind kind) const { return needs[static_cast<size_t>(kind)]; }
+  const std::vector<PassNeed>& needs_of(PassKind kind) const { return needs[kind]; }
 };
 
 struct PipelineShape {
   int devices = 1;
   int micro_batches = 1;
-  double transfer = 0;                // time from the end of a pass to the start of what needs it on another device
+  double transfer =
+      0;  // time from the end of a pass to the start of what needs it on another device
   std::vector<double> memory_limits;  // by device; empty: none
   std::vector<PipelineStage> stages;
 };
 
-/// Where the stages of a chain lie: stage k on device k mod p; or with two a device, device min(k, 2p - 1 - k), so that the chain comes
-/// back to where it began.
+/// Where the stages of a chain lie: stage k on device k mod p; or with two a device, device min(k,
+/// 2p - 1 - k), so that the chain comes back to where it began.
 enum class StagePlacement { kRoundRobin, kV };
 
-/// A chain: F of a stage needs F of the one before; B needs its own F and B of the one after; W needs its own B.
+/// A chain: F of a stage needs F of the one before; B needs its own F and B of the one after; W
+/// needs its own B.
 ///   costs     of all stages of a device together: each stage has an equal part of it
 ///   requires  devices, per_device, micro_batches >= 1; a V has two stages a device
-PipelineShape chain_of(int devices, int per_device, StagePlacement placement, int micro_batches, const StageCosts& costs = {});
+PipelineShape chain_of(int devices, int per_device, StagePlacement placement, int micro_batches,
+                       const StageCosts& costs = {});
 
 /// A chain found in a shape: whatever a pass needs comes before it in the chain too.
 struct Chain {
   std::vector<int> stages;   // from first to last
   std::vector<int> devices;  // of the first stages, one each
   int per_device = 1;
-  bool round_robin = false, v_shaped = false;  // one stage a device is round robin; how they lie else may be neither
+  bool round_robin = false,
+       v_shaped = false;  // one stage a device is round robin; how they lie else may be neither
 };
 /// `stages` is empty when the forward passes do not need each other one after the other.
 Chain find_chain(const PipelineShape& shape);
 
-/// By device, the passes in the order in which it does them. The clock lets each wait for what it needs (schedule/clock.h).
+/// By device, the passes in the order in which it does them. The clock lets each wait for what it
+/// needs (schedule/clock.h).
 using DeviceOrders = std::vector<std::vector<Pass>>;
 std::string to_text(const std::vector<Pass>& order);  // "F0.0 F0.1 BW0.0 ..."
 
-/// Is every pass there once, on the device of its stage, the micro-batches of one stage and kind in ascending order (as sums over
-/// micro-batches are added up), and memory within its limits? "" or what is wrong first.
+/// Is every pass there once, on the device of its stage, the micro-batches of one stage and kind in
+/// ascending order (as sums over micro-batches are added up), and memory within its limits? "" or
+/// what is wrong first.
 std::string first_fault(const PipelineShape& shape, const DeviceOrders& orders);
 
 }  // namespace tessera

@@ -20,9 +20,11 @@ void check_fits(PipelineKind kind, const PipelineShape& shape) {
   std::vector<std::string> fitting;
   for (const PipelineFacts& facts : pipeline_schedules())
     if (misfit(facts.kind, shape).empty()) fitting.emplace_back(facts.name);
-  throw UserError("schedule '" + std::string(to_text(kind)) + "' does not fit the stages of the plan",
-                  why + "; it takes " + std::string(facts_of(kind).wants),
-                  "change the meshes, or use one that fits these: " + join(fitting, ", "), ExitCode::kBadConfig);
+  throw UserError(
+      "schedule '" + std::string(to_text(kind)) + "' does not fit the stages of the plan",
+      why + "; it takes " + std::string(facts_of(kind).wants),
+      "change the meshes, or use one that fits these: " + join(fitting, ", "),
+      ExitCode::kBadConfig);
 }
 
 DeviceOrders orders_of(const PipelineOptions& options, PipelineShape& shape) {
@@ -30,30 +32,32 @@ DeviceOrders orders_of(const PipelineOptions& options, PipelineShape& shape) {
   check_fits(options.kind, shape);
   if (options.kind != PipelineKind::kAuto) return named_orders(options.kind, shape);
   const double most = options.most_kept > 0 ? options.most_kept : shape.devices;
-  shape.memory_limits.assign(static_cast<size_t>(shape.devices), most);
+  shape.memory_limits.assign(shape.devices, most);
   return auto_orders(shape).orders;
 }
 
 /// Puts pieces into a list, each after what it needs.
 class Emitter {
  public:
-  explicit Emitter(const std::vector<PipelineStep>& work) : work_(work), done_(work.size(), false) {}
+  explicit Emitter(const std::vector<PipelineStep>& work)
+      : work_(work), done_(work.size(), false) {}
 
-  bool is_done(int piece) const { return done_[static_cast<size_t>(piece)]; }
+  bool is_done(int piece) const { return done_[piece]; }
 
   void emit(int piece) {
-    for (int needed : work_[static_cast<size_t>(piece)].needs)
+    for (int needed : work_[piece].needs)
       ensure(is_done(needed), "the order of a pipeline puts work after what it needs");
-    done_[static_cast<size_t>(piece)] = true;
+    done_[piece] = true;
     order_.push_back(piece);
   }
 
   /// May the pieces of a pass come next, in their order?
   bool may_emit(const std::vector<int>& pieces) const {
     return std::all_of(pieces.begin(), pieces.end(), [&](int piece) {
-      const auto& needs = work_[static_cast<size_t>(piece)].needs;
-      return std::all_of(needs.begin(), needs.end(),
-                         [&](int needed) { return is_done(needed) || std::binary_search(pieces.begin(), pieces.end(), needed); });
+      const auto& needs = work_[piece].needs;
+      return std::all_of(needs.begin(), needs.end(), [&](int needed) {
+        return is_done(needed) || std::binary_search(pieces.begin(), pieces.end(), needed);
+      });
     });
   }
 
@@ -76,7 +80,8 @@ void emit_passes(const PipelinePieces& pieces, const PassTimeline& timeline, Emi
       if (next[d] == timeline.passes[d].size()) continue;
       left = true;
       const TimedPass& pass = timeline.passes[d][next[d]];
-      if ((first && pass.start >= first->start) || !emitter.may_emit(pieces.of(pass.pass))) continue;
+      if ((first && pass.start >= first->start) || !emitter.may_emit(pieces.of(pass.pass)))
+        continue;
       first = &pass;
       device = d;
     }
@@ -91,11 +96,14 @@ void emit_passes(const PipelinePieces& pieces, const PassTimeline& timeline, Emi
 PipelineShape in_micro_batches(PipelineShape shape) {
   std::vector<double> busy(static_cast<size_t>(shape.devices), 0);
   for (const PipelineStage& stage : shape.stages)
-    busy[static_cast<size_t>(stage.device)] += time_of(stage.costs, PassKind::kForward) + time_of(stage.costs, PassKind::kBackward);
+    busy[stage.device] +=
+        time_of(stage.costs, PassKind::kForward) + time_of(stage.costs, PassKind::kBackward);
   const double unit = *std::max_element(busy.begin(), busy.end());
   if (unit <= 0) return shape;
   for (PipelineStage& stage : shape.stages)
-    for (double* time : {&stage.costs.forward, &stage.costs.input_gradient, &stage.costs.weight_gradient}) *time /= unit;
+    for (double* time :
+         {&stage.costs.forward, &stage.costs.input_gradient, &stage.costs.weight_gradient})
+      *time /= unit;
   shape.transfer /= unit;
   return shape;
 }
@@ -107,7 +115,8 @@ double percent(double part, double whole) {
 
 }  // namespace
 
-PipelineOrder pipeline_order(const std::vector<PipelineStep>& work, const PipelineOptions& options) {
+PipelineOrder pipeline_order(const std::vector<PipelineStep>& work,
+                             const PipelineOptions& options) {
   const PipelinePieces pieces(work, options);
   PipelineOrder result;
   result.shape = pieces.shape();
@@ -125,7 +134,7 @@ PipelineOrder pipeline_order(const std::vector<PipelineStep>& work, const Pipeli
   result.order = emitter.take();
 
   result.passes.resize(work.size());
-  for (int i = 0; i < count; ++i) result.passes[static_cast<size_t>(i)] = pieces.pass_of(i);
+  for (int i = 0; i < count; ++i) result.passes[i] = pieces.pass_of(i);
   if (!facts_of(options.kind).splits_backward)
     for (auto& pass : result.passes)
       if (pass && *pass != PassKind::kForward) pass = PassKind::kBackward;
@@ -142,12 +151,16 @@ std::string worth_text(const PipelineOrder& made, const std::vector<std::string>
     std::vector<std::string> names;
     for (size_t k = 0; k < shape.stages.size(); ++k)
       if (shape.stages[k].device == d) names.push_back(stage_names[k]);
-    const DeviceUse& use = timeline->devices[static_cast<size_t>(d)];
-    text += fmt::format("device {} ({}): busy {:.2f}, bubble {:.1f}% of its span, {:.1f}% of the step, keeps {:.3g}\n", d, join(names, "+"),
-                        use.busy, percent(use.bubble(), use.span()), percent(step - use.busy, step), use.most_kept);
+    const DeviceUse& use = timeline->devices[d];
+    text += fmt::format(
+        "device {} ({}): busy {:.2f}, bubble {:.1f}% of its span, {:.1f}% of the step, keeps "
+        "{:.3g}\n",
+        d, join(names, "+"), use.busy, percent(use.bubble(), use.span()),
+        percent(step - use.busy, step), use.most_kept);
   }
   const PipelineBound bound = bound_of_step(shape);
-  return text + fmt::format("step {:.2f}, no order is below {:.2f}: {}\n", step, bound.time, bound.why);
+  return text +
+         fmt::format("step {:.2f}, no order is below {:.2f}: {}\n", step, bound.time, bound.why);
 }
 
 }  // namespace tessera

@@ -9,19 +9,22 @@ bool is_backward(const PipelineStep& piece) {
   return piece.micro_batch >= 0 && piece.role != Role::kForward;
 }
 
-/// Nothing is known of links here: a transfer takes this part of what a micro-batch takes on the busiest device.
+/// Nothing is known of links here: a transfer takes this part of what a micro-batch takes on the
+/// busiest device.
 constexpr double kTransferPart = 0.01;
 
 double busiest(const PipelineShape& shape) {
   std::vector<double> busy(static_cast<size_t>(shape.devices), 0);
   for (const PipelineStage& stage : shape.stages)
-    busy[static_cast<size_t>(stage.device)] += time_of(stage.costs, PassKind::kForward) + time_of(stage.costs, PassKind::kBackward);
+    busy[stage.device] +=
+        time_of(stage.costs, PassKind::kForward) + time_of(stage.costs, PassKind::kBackward);
   return *std::max_element(busy.begin(), busy.end());
 }
 
 }  // namespace
 
-PipelinePieces::PipelinePieces(const std::vector<PipelineStep>& work, const PipelineOptions& options)
+PipelinePieces::PipelinePieces(const std::vector<PipelineStep>& work,
+                               const PipelineOptions& options)
     : work_(work), options_(options), stages_(static_cast<int>(options.devices.size())) {
   find_prologue();
   find_passes();
@@ -32,9 +35,11 @@ void PipelinePieces::find_prologue() {
   for (size_t i = work_.size(); i-- > 0;) {
     if (!prologue_[i] && work_[i].micro_batch < 0) continue;
     for (int needed : work_[i].needs) {
-      const int micro_batch = work_[static_cast<size_t>(needed)].micro_batch;
-      const bool of_all = micro_batch < 0 || micro_batch > work_[i].micro_batch;  // such as a sum over all micro-batches
-      if (prologue_[i] || of_all) prologue_[static_cast<size_t>(needed)] = true;
+      const int micro_batch = work_[needed].micro_batch;
+      const bool of_all =
+          micro_batch < 0 ||
+          micro_batch > work_[i].micro_batch;  // such as a sum over all micro-batches
+      if (prologue_[i] || of_all) prologue_[needed] = true;
     }
   }
 }
@@ -44,16 +49,17 @@ void PipelinePieces::find_passes() {
   for (size_t i = work_.size(); i-- > 0;) {
     if (!is_backward(work_[i])) continue;
     for (int needed : work_[i].needs)
-      if (leads[i] || work_[static_cast<size_t>(needed)].stage != work_[i].stage) leads[static_cast<size_t>(needed)] = true;
+      if (leads[i] || work_[needed].stage != work_[i].stage) leads[needed] = true;
   }
   std::vector<bool> has_leader(static_cast<size_t>(stages_), false);
   for (size_t i = 0; i < work_.size(); ++i)
-    if (leads[i] && is_backward(work_[i])) has_leader[static_cast<size_t>(work_[i].stage)] = true;
+    if (leads[i] && is_backward(work_[i])) has_leader[work_[i].stage] = true;
   for (int stage = 0; stage < stages_; ++stage)
-    for (int i = 0; i < options_.micro_batches && !has_leader[static_cast<size_t>(stage)]; ++i) mark_chain_to_the_last(stage, i, leads);
+    for (int i = 0; i < options_.micro_batches && !has_leader[stage]; ++i)
+      mark_chain_to_the_last(stage, i, leads);
 
   pass_.resize(work_.size());
-  lists_.resize(static_cast<size_t>(3 * stages_ * options_.micro_batches));
+  lists_.resize(3 * stages_ * options_.micro_batches);
   for (size_t i = 0; i < work_.size(); ++i) {
     const PipelineStep& piece = work_[i];
     if (piece.micro_batch < 0 || prologue_[i]) continue;
@@ -61,41 +67,44 @@ void PipelinePieces::find_passes() {
                           : leads[i]                   ? PassKind::kInputGradient
                                                        : PassKind::kWeightGradient;
     pass_[i] = kind;
-    lists_[static_cast<size_t>((static_cast<int>(kind) * stages_ + piece.stage) * options_.micro_batches + piece.micro_batch)].push_back(
-        static_cast<int>(i));
+    lists_[(static_cast<int>(kind) * stages_ + piece.stage) * options_.micro_batches +
+           piece.micro_batch]
+        .push_back(static_cast<int>(i));
   }
 }
 
-/// Marks what leads to the last link of the longest chain of backward pieces of one stage and micro-batch.
-void PipelinePieces::mark_chain_to_the_last(int stage, int micro_batch, std::vector<bool>& leads) const {
+/// Marks what leads to the last link of the longest chain of backward pieces of one stage and
+/// micro-batch.
+void PipelinePieces::mark_chain_to_the_last(int stage, int micro_batch,
+                                            std::vector<bool>& leads) const {
   const auto is_inside = [&](int i) {
-    const PipelineStep& piece = work_[static_cast<size_t>(i)];
+    const PipelineStep& piece = work_[i];
     return is_backward(piece) && piece.stage == stage && piece.micro_batch == micro_batch;
   };
   std::vector<int> depth(work_.size(), 0);
   int last = -1;
   for (int i = 0; i < static_cast<int>(work_.size()); ++i) {
     if (!is_inside(i)) continue;
-    int& own = depth[static_cast<size_t>(i)] = 1;
-    for (int needed : work_[static_cast<size_t>(i)].needs)
-      if (is_inside(needed)) own = std::max(own, depth[static_cast<size_t>(needed)] + 1);
-    if (last < 0 || own > depth[static_cast<size_t>(last)]) last = i;
+    int& own = depth[i] = 1;
+    for (int needed : work_[i].needs)
+      if (is_inside(needed)) own = std::max(own, depth[needed] + 1);
+    if (last < 0 || own > depth[last]) last = i;
   }
   std::vector<int> open;
   if (last >= 0) open.push_back(last);
   while (!open.empty()) {
     const int piece = open.back();
     open.pop_back();
-    for (int needed : work_[static_cast<size_t>(piece)].needs)
-      if (is_inside(needed) && !leads[static_cast<size_t>(needed)]) {
-        leads[static_cast<size_t>(needed)] = true;
+    for (int needed : work_[piece].needs)
+      if (is_inside(needed) && !leads[needed]) {
+        leads[needed] = true;
         open.push_back(needed);
       }
   }
 }
 
 const std::vector<int>& PipelinePieces::list(PassKind kind, int stage, int micro_batch) const {
-  return lists_[static_cast<size_t>((static_cast<int>(kind) * stages_ + stage) * options_.micro_batches + micro_batch)];
+  return lists_[(static_cast<int>(kind) * stages_ + stage) * options_.micro_batches + micro_batch];
 }
 
 std::vector<int> PipelinePieces::of(const Pass& pass) const {
@@ -113,25 +122,31 @@ PipelineShape PipelinePieces::shape() const {
   shape.devices = *std::max_element(options_.devices.begin(), options_.devices.end()) + 1;
   for (int k = 0; k < stages_; ++k) {
     PipelineStage stage;
-    stage.device = options_.devices[static_cast<size_t>(k)];
-    stage.costs = {0, 0, 0, 1.0 / static_cast<double>(std::count(options_.devices.begin(), options_.devices.end(), stage.device)), 0};
+    stage.device = options_.devices[k];
+    stage.costs = {0, 0, 0,
+                   1.0 / static_cast<double>(std::count(options_.devices.begin(),
+                                                        options_.devices.end(), stage.device)),
+                   0};
     stage.needs[1].push_back({k, PassKind::kForward});
     stage.needs[2].push_back({k, PassKind::kInputGradient});
     shape.stages.push_back(std::move(stage));
   }
   for (size_t i = 0; i < work_.size(); ++i) {
     if (!pass_[i]) continue;
-    PipelineStage& stage = shape.stages[static_cast<size_t>(work_[i].stage)];
+    PipelineStage& stage = shape.stages[work_[i].stage];
     double& time = *pass_[i] == PassKind::kForward         ? stage.costs.forward
                    : *pass_[i] == PassKind::kInputGradient ? stage.costs.input_gradient
                                                            : stage.costs.weight_gradient;
     time += work_[i].work / options_.micro_batches;
-    auto& needs = stage.needs[static_cast<size_t>(*pass_[i])];
+    auto& needs = stage.needs[*pass_[i]];
     for (int needed : work_[i].needs) {
-      const PipelineStep& other = work_[static_cast<size_t>(needed)];
-      const std::optional<PassKind> kind = pass_[static_cast<size_t>(needed)];
-      // What a pass needs of earlier micro-batches (a sum so far) is of its own stage and kind: those come in order.
-      if (!kind || other.micro_batch != work_[i].micro_batch || (other.stage == work_[i].stage && kind == pass_[i])) continue;
+      const PipelineStep& other = work_[needed];
+      const std::optional<PassKind> kind = pass_[needed];
+      // What a pass needs of earlier micro-batches (a sum so far) is of its own stage and kind:
+      // those come in order.
+      if (!kind || other.micro_batch != work_[i].micro_batch ||
+          (other.stage == work_[i].stage && kind == pass_[i]))
+        continue;
       const PassNeed need{other.stage, *kind};
       if (std::find(needs.begin(), needs.end(), need) == needs.end()) needs.push_back(need);
     }

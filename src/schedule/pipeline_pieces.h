@@ -14,12 +14,13 @@ class PipelinePieces {
   PipelinePieces(const std::vector<PipelineStep>& work, const PipelineOptions& options);
 
   /// Done once and needed by a micro-batch, directly or not.
-  bool is_prologue(int piece) const { return prologue_[static_cast<size_t>(piece)]; }
+  bool is_prologue(int piece) const { return prologue_[piece]; }
   /// F, B or W; none: done once a step, or prologue.
-  std::optional<PassKind> pass_of(int piece) const { return pass_[static_cast<size_t>(piece)]; }
+  std::optional<PassKind> pass_of(int piece) const { return pass_[piece]; }
   /// In program order. Those of BW are those of B and W.
   std::vector<int> of(const Pass& pass) const;
-  /// What passes of one micro-batch need of each other, and how long each takes: the mean over the micro-batches.
+  /// What passes of one micro-batch need of each other, and how long each takes: the mean over the
+  /// micro-batches.
   PipelineShape shape() const;
 
  private:

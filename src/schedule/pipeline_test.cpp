@@ -7,11 +7,12 @@
 namespace tessera {
 namespace {
 
-/// A chain of stages: forward of stage s needs that of s - 1, backward of s needs that of s + 1 and its own forward; then an optimizer
-/// each.
+/// A chain of stages: forward of stage s needs that of s - 1, backward of s needs that of s + 1 and
+/// its own forward; then an optimizer each.
 std::vector<PipelineStep> chain(int stages, int micro_batches) {
   std::vector<PipelineStep> work;
-  std::vector<std::vector<int>> forward(static_cast<size_t>(stages)), backward(static_cast<size_t>(stages));
+  std::vector<std::vector<int>> forward(static_cast<size_t>(stages)),
+      backward(static_cast<size_t>(stages));
   const auto add = [&](PipelineStep piece) {
     work.push_back(std::move(piece));
     return static_cast<int>(work.size()) - 1;
@@ -19,16 +20,16 @@ std::vector<PipelineStep> chain(int stages, int micro_batches) {
   for (int s = 0; s < stages; ++s)
     for (int i = 0; i < micro_batches; ++i) {
       std::vector<int> needs;
-      if (s > 0) needs.push_back(forward[static_cast<size_t>(s - 1)][static_cast<size_t>(i)]);
-      forward[static_cast<size_t>(s)].push_back(add({s, Role::kForward, i, needs}));
+      if (s > 0) needs.push_back(forward[s - 1][i]);
+      forward[s].push_back(add({s, Role::kForward, i, needs}));
     }
   for (int s = stages - 1; s >= 0; --s)
     for (int i = 0; i < micro_batches; ++i) {
-      std::vector<int> needs = {forward[static_cast<size_t>(s)][static_cast<size_t>(i)]};
-      if (s + 1 < stages) needs.push_back(backward[static_cast<size_t>(s + 1)][static_cast<size_t>(i)]);
-      backward[static_cast<size_t>(s)].push_back(add({s, Role::kBackward, i, needs}));
+      std::vector<int> needs = {forward[s][i]};
+      if (s + 1 < stages) needs.push_back(backward[s + 1][i]);
+      backward[s].push_back(add({s, Role::kBackward, i, needs}));
     }
-  for (int s = 0; s < stages; ++s) add({s, Role::kOptimizer, -1, backward[static_cast<size_t>(s)]});
+  for (int s = 0; s < stages; ++s) add({s, Role::kOptimizer, -1, backward[s]});
   return work;
 }
 
@@ -38,14 +39,16 @@ PipelineOptions each_alone(PipelineKind kind, int stages, int micro_batches) {
   return options;
 }
 
-std::vector<int> order_of(const std::vector<PipelineStep>& work, int stages, int micro_batches, PipelineKind kind) {
+std::vector<int> order_of(const std::vector<PipelineStep>& work, int stages, int micro_batches,
+                          PipelineKind kind) {
   return pipeline_order(work, each_alone(kind, stages, micro_batches)).order;
 }
 
-std::string of_stage(const std::vector<PipelineStep>& work, const std::vector<int>& order, int stage) {
+std::string of_stage(const std::vector<PipelineStep>& work, const std::vector<int>& order,
+                     int stage) {
   std::string text;
   for (int index : order) {
-    const PipelineStep& piece = work[static_cast<size_t>(index)];
+    const PipelineStep& piece = work[index];
     if (piece.stage != stage) continue;
     text += piece.role == Role::kForward ? "F" : piece.role == Role::kBackward ? "B" : "O";
     if (piece.micro_batch >= 0) text += std::to_string(piece.micro_batch);
@@ -63,25 +66,28 @@ TEST(Pipeline, OneForwardOneBackwardWarmsUpByTheDistanceToTheEnd) {
 
 TEST(Pipeline, ForwardThenBackwardDoesAllForwardsFirst) {
   const auto work = chain(2, 3);
-  EXPECT_EQ(of_stage(work, order_of(work, 2, 3, PipelineKind::kForwardThenBackward), 0), "F0F1F2B0B1B2O");
+  EXPECT_EQ(of_stage(work, order_of(work, 2, 3, PipelineKind::kForwardThenBackward), 0),
+            "F0F1F2B0B1B2O");
 }
 
 TEST(Pipeline, KeepsSoManyMicroBatchesAtEachStage) {
   for (const auto& [kind, micro_batches, expected] :
-       std::vector<std::tuple<PipelineKind, int, std::vector<int>>>{{PipelineKind::kOneForwardOneBackward, 4, {4, 3, 2, 1}},
-                                                                    {PipelineKind::kOneForwardOneBackward, 8, {4, 3, 2, 1}},
-                                                                    {PipelineKind::kOneForwardOneBackward, 2, {2, 2, 2, 1}},
-                                                                    {PipelineKind::kForwardThenBackward, 4, {4, 4, 4, 4}}}) {
+       std::vector<std::tuple<PipelineKind, int, std::vector<int>>>{
+           {PipelineKind::kOneForwardOneBackward, 4, {4, 3, 2, 1}},
+           {PipelineKind::kOneForwardOneBackward, 8, {4, 3, 2, 1}},
+           {PipelineKind::kOneForwardOneBackward, 2, {2, 2, 2, 1}},
+           {PipelineKind::kForwardThenBackward, 4, {4, 4, 4, 4}}}) {
     const auto work = chain(4, micro_batches);
     const auto order = order_of(work, 4, micro_batches, kind);
     for (int stage = 0; stage < 4; ++stage) {
       int alive = 0, most = 0;
       for (int index : order) {
-        const PipelineStep& piece = work[static_cast<size_t>(index)];
+        const PipelineStep& piece = work[index];
         if (piece.stage == stage && piece.role == Role::kForward) most = std::max(most, ++alive);
         if (piece.stage == stage && piece.role == Role::kBackward) --alive;
       }
-      EXPECT_EQ(most, expected[static_cast<size_t>(stage)]) << to_text(kind) << " m=" << micro_batches << " stage " << stage;
+      EXPECT_EQ(most, expected[stage])
+          << to_text(kind) << " m=" << micro_batches << " stage " << stage;
     }
   }
 }
@@ -93,18 +99,23 @@ TEST(Pipeline, WhatAMicroBatchNeedsOnceComesFirst) {
                                           {0, Role::kForward, -1, {0, 1}},
                                           {0, Role::kBackward, 0, {2}},
                                           {0, Role::kBackward, 1, {2}}};
-  EXPECT_EQ(order_of(work, 1, 2, PipelineKind::kOneForwardOneBackward), (std::vector<int>{0, 1, 2, 3, 4}));
+  EXPECT_EQ(order_of(work, 1, 2, PipelineKind::kOneForwardOneBackward),
+            (std::vector<int>{0, 1, 2, 3, 4}));
 }
 
 TEST(Pipeline, ASumOverAllMicroBatchesThatEachOfThemNeedsComesFirst) {
   // 0, 1: addends by micro-batch, 1 adds itself to 0; 2, 3: forward that needs the sum.
-  const std::vector<PipelineStep> work = {
-      {0, Role::kForward, 0, {}}, {0, Role::kForward, 1, {0}}, {0, Role::kForward, 0, {1}}, {0, Role::kForward, 1, {1}}};
-  EXPECT_EQ(order_of(work, 1, 2, PipelineKind::kOneForwardOneBackward), (std::vector<int>{0, 1, 2, 3}));
+  const std::vector<PipelineStep> work = {{0, Role::kForward, 0, {}},
+                                          {0, Role::kForward, 1, {0}},
+                                          {0, Role::kForward, 0, {1}},
+                                          {0, Role::kForward, 1, {1}}};
+  EXPECT_EQ(order_of(work, 1, 2, PipelineKind::kOneForwardOneBackward),
+            (std::vector<int>{0, 1, 2, 3}));
 }
 
-/// Backward of a stage as it is lowered: for each micro-batch the gradient from the stage after it (from 1 on stage 0), then a gradient
-/// of weights that branches off, then the gradient for the stage before it.
+/// Backward of a stage as it is lowered: for each micro-batch the gradient from the stage after it
+/// (from 1 on stage 0), then a gradient of weights that branches off, then the gradient for the
+/// stage before it.
 std::vector<PipelineStep> two_stages_with_weights(int micro_batches) {
   std::vector<PipelineStep> work;
   const auto add = [&](PipelineStep piece) {
@@ -114,31 +125,39 @@ std::vector<PipelineStep> two_stages_with_weights(int micro_batches) {
   for (int i = 0; i < micro_batches; ++i) {
     const int first = add({0, Role::kForward, i, {}, 1});
     const int last = add({1, Role::kForward, i, {first}, 1});
-    const int loss = add({1, Role::kBackward, i, {last}, 1});   // leads to stage 0
-    add({1, Role::kBackward, i, {loss}, 1});                    // weights
-    const int inner = add({0, Role::kBackward, i, {loss}, 1});  // of an activation inside of stage 0: the chain goes on
-    add({0, Role::kBackward, i, {inner}, 1});                   // weights, the last link
+    const int loss = add({1, Role::kBackward, i, {last}, 1});  // leads to stage 0
+    add({1, Role::kBackward, i, {loss}, 1});                   // weights
+    const int inner = add({0,
+                           Role::kBackward,
+                           i,
+                           {loss},
+                           1});  // of an activation inside of stage 0: the chain goes on
+    add({0, Role::kBackward, i, {inner}, 1});  // weights, the last link
   }
   return work;
 }
 
 TEST(Pipeline, BackwardIsSplitByWhoNeedsIt) {
-  const PipelineOrder made = pipeline_order(two_stages_with_weights(2), each_alone(PipelineKind::kZeroBubbleH1, 2, 2));
+  const PipelineOrder made =
+      pipeline_order(two_stages_with_weights(2), each_alone(PipelineKind::kZeroBubbleH1, 2, 2));
   std::string text;
-  for (int piece = 0; piece < 6; ++piece) text += std::string(to_text(*made.passes[static_cast<size_t>(piece)])) + " ";
+  for (int piece = 0; piece < 6; ++piece) text += std::string(to_text(*made.passes[piece])) + " ";
   EXPECT_EQ(text, "F F B W B W ");
-  // Stage 1 is done with the gradient of micro-batch 1 before the weights of 0: stage 0 does not wait for them.
+  // Stage 1 is done with the gradient of micro-batch 1 before the weights of 0: stage 0 does not
+  // wait for them.
   EXPECT_EQ(to_text(made.orders[1]), "F1.0 B1.0 F1.1 B1.1 W1.0 W1.1");
 }
 
 TEST(Pipeline, ABackwardThatIsNotSplitIsOnePass) {
-  const PipelineOrder made = pipeline_order(two_stages_with_weights(2), each_alone(PipelineKind::kOneForwardOneBackward, 2, 2));
+  const PipelineOrder made = pipeline_order(two_stages_with_weights(2),
+                                            each_alone(PipelineKind::kOneForwardOneBackward, 2, 2));
   EXPECT_EQ(made.passes[3], PassKind::kBackward);
   EXPECT_EQ(to_text(made.orders[1]), "F1.0 BW1.0 F1.1 BW1.1");
 }
 
 TEST(Pipeline, AStageUpdatesAsSoonAsItsOwnGradientsAreThere) {
-  // Its optimizer comes right after its own passes, and needs no other stage's: the last stage is done first.
+  // Its optimizer comes right after its own passes, and needs no other stage's: the last stage is
+  // done first.
   const auto work = chain(3, 4);
   const auto order = order_of(work, 3, 4, PipelineKind::kOneForwardOneBackward);
   for (int stage = 0; stage < 3; ++stage) EXPECT_EQ(of_stage(work, order, stage).back(), 'O');
@@ -146,7 +165,8 @@ TEST(Pipeline, AStageUpdatesAsSoonAsItsOwnGradientsAreThere) {
 }
 
 TEST(Pipeline, StagesOfOneDeviceTakeTurns) {
-  // Two stages on one device: micro-batch 0 goes all the way before 1 begins its backward; nothing overlaps, nothing is forgotten.
+  // Two stages on one device: micro-batch 0 goes all the way before 1 begins its backward; nothing
+  // overlaps, nothing is forgotten.
   const auto work = chain(2, 2);
   PipelineOptions options = each_alone(PipelineKind::kOneForwardOneBackward, 2, 2);
   options.devices = {0, 0};

@@ -15,7 +15,8 @@ struct Place {
   size_t device = 0, index = 0;
 };
 
-/// A small generator of its own: the same choices on every machine (splitmix64, Steele et al., OOPSLA 2014).
+/// A small generator of its own: the same choices on every machine (splitmix64, Steele et al.,
+/// OOPSLA 2014).
 class Draw {
  public:
   explicit Draw(uint64_t seed) : state_(seed) {}
@@ -34,7 +35,11 @@ class Draw {
 class Polish {
  public:
   Polish(const PipelineShape& shape, DeviceOrders orders, const PolishOptions& options)
-      : shape_(shape), orders_(std::move(orders)), options_(options), clock_(shape), draw_(options.seed) {}
+      : shape_(shape),
+        orders_(std::move(orders)),
+        options_(options),
+        clock_(shape),
+        draw_(options.seed) {}
 
   DeviceOrders run() {
     size_t passes = 0;
@@ -42,12 +47,16 @@ class Polish {
     ensure(clock_.run(orders_), "orders that are polished can be run");
     best_ = worth();
     find_path();
-    for (int64_t left = options_.work; left > 0 && best_ > options_.enough + kSlack; left -= static_cast<int64_t>(passes)) try_one();
+    for (int64_t left = options_.work; left > 0 && best_ > options_.enough + kSlack;
+         left -= static_cast<int64_t>(passes))
+      try_one();
     return std::move(orders_);
   }
 
  private:
-  double worth() const { return options_.goal == PipelineGoal::kStep ? clock_.duration() : clock_.longest_span(); }
+  double worth() const {
+    return options_.goal == PipelineGoal::kStep ? clock_.duration() : clock_.longest_span();
+  }
   const std::vector<Pass>& order(size_t device) const { return orders_[device]; }
 
   /// The device whose end (or span) counts.
@@ -57,7 +66,8 @@ class Polish {
     for (size_t d = 0; d < orders_.size(); ++d) {
       if (orders_[d].empty()) continue;
       const double end = clock_.end_of(orders_[d].back());
-      const double value = options_.goal == PipelineGoal::kStep ? end : end - clock_.start_of(orders_[d].front());
+      const double value =
+          options_.goal == PipelineGoal::kStep ? end : end - clock_.start_of(orders_[d].front());
       if (value <= most) continue;
       most = value;
       decisive = d;
@@ -66,12 +76,13 @@ class Polish {
   }
 
   Place place_of(const Pass& pass) const {
-    const auto device = static_cast<size_t>(shape_.stages[static_cast<size_t>(pass.stage)].device);
+    const auto device = static_cast<size_t>(shape_.stages[pass.stage].device);
     const auto found = std::find(orders_[device].begin(), orders_[device].end(), pass);
     return {device, static_cast<size_t>(found - orders_[device].begin())};
   }
 
-  /// The passes that decide when the last one ends, from the last back: each begins when the next one in the list ends.
+  /// The passes that decide when the last one ends, from the last back: each begins when the next
+  /// one in the list ends.
   void find_path() {
     path_.clear();
     const size_t device = decisive_device();
@@ -82,9 +93,11 @@ class Polish {
       const double start = clock_.start_of(pass);
       const auto& needs = clock_.needs_of(pass);
       const auto late = std::find_if(needs.begin(), needs.end(), [&](const PassClock::Need& need) {
-        return clock_.end_of({need.kind, need.stage, pass.micro_batch}) + need.delay >= start - kSlack;
+        return clock_.end_of({need.kind, need.stage, pass.micro_batch}) + need.delay >=
+               start - kSlack;
       });
-      const bool after_last = at.index > 0 && clock_.end_of(order(at.device)[at.index - 1]) >= start - kSlack;
+      const bool after_last =
+          at.index > 0 && clock_.end_of(order(at.device)[at.index - 1]) >= start - kSlack;
       if (after_last && (late == needs.end() || draw_.below(2) == 0))
         --at.index;
       else if (late != needs.end() && start > kSlack)
@@ -105,7 +118,8 @@ class Polish {
     const size_t far = 1 + draw_.below(kFarthest);
     const bool earlier = draw_.below(2) == 0;
     const size_t last = orders_[from.device].size() - 1;
-    const size_t to = earlier ? from.index - std::min(far, from.index) : std::min(last, from.index + far);
+    const size_t to =
+        earlier ? from.index - std::min(far, from.index) : std::min(last, from.index + far);
     if (to == from.index || !may_move(from, to)) return;
     move(from.device, from.index, to);
     const bool better = fits(from.device) && clock_.run(orders_) && worth() <= best_ + kSlack;
@@ -143,7 +157,7 @@ class Polish {
     if (shape_.memory_limits.empty()) return true;
     double kept = 0;
     for (const Pass& pass : order(device)) {
-      kept += memory_of(shape_.stages[static_cast<size_t>(pass.stage)].costs, pass.kind);
+      kept += memory_of(shape_.stages[pass.stage].costs, pass.kind);
       if (kept > shape_.memory_limits[device] + kSlack) return false;
     }
     return true;

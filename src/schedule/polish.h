@@ -7,13 +7,15 @@
 
 namespace tessera {
 
-/// What counts: the whole step, or the longest span of a device from its first to its last pass (steps that overlap).
+/// What counts: the whole step, or the longest span of a device from its first to its last pass
+/// (steps that overlap).
 enum class PipelineGoal { kStep, kSpan };
 
 struct PolishOptions {
   PipelineGoal goal = PipelineGoal::kStep;
-  double enough = 0;         // no need to be better
-  int64_t work = 2'000'000;  // passes that the clock may run: a bound that does not depend on the machine
+  double enough = 0;  // no need to be better
+  int64_t work =
+      2'000'000;  // passes that the clock may run: a bound that does not depend on the machine
   uint64_t seed = 1;
 };
 

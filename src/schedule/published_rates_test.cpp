@@ -1,8 +1,10 @@
-// The bubble rates that the authors of the zero-bubble schedules computed from times that they measured (arXiv 2401.10241, tables 5 and 9).
+// The bubble rates that the authors of the zero-bubble schedules computed from times that they
+// measured (arXiv 2401.10241, tables 5 and 9).
 //
-// Their simulator gives every stage the same times, although the first and the last have one layer less; the rate is that of the device
-// with the longest span, (span - m (F + B + W)) / span. Memory is that of their table 1: F keeps s b h (34 + 5 a s / h) bytes, of which W
-// still needs 32 s b h. ZB-1p and ZB-2p are their heuristic with p and 2 p micro-batches of memory: here it is `auto`.
+// Their simulator gives every stage the same times, although the first and the last have one layer
+// less; the rate is that of the device with the longest span, (span - m (F + B + W)) / span. Memory
+// is that of their table 1: F keeps s b h (34 + 5 a s / h) bytes, of which W still needs 32 s b h.
+// ZB-1p and ZB-2p are their heuristic with p and 2 p micro-batches of memory: here it is `auto`.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -37,7 +39,8 @@ std::vector<std::map<std::string, std::string>> rows_of(const std::filesystem::p
 std::filesystem::path measured_tables() {
   const std::filesystem::path root = TESSERA_SOURCE_DIR;
   for (const char* folder : {"../shared/data/measured", "../../shared/data/measured"})
-    if (std::filesystem::exists(root / folder / "zero_bubble_table9_pass_times.csv")) return root / folder;
+    if (std::filesystem::exists(root / folder / "zero_bubble_table9_pass_times.csv"))
+      return root / folder;
   return {};
 }
 
@@ -48,26 +51,33 @@ struct Row {
 };
 
 std::vector<Row> published_rows(const std::filesystem::path& folder) {
-  const auto key = [](const auto& row) { return row.at("model") + " p=" + row.at("pp") + " m=" + row.at("num_microbatches"); };
+  const auto key = [](const auto& row) {
+    return row.at("model") + " p=" + row.at("pp") + " m=" + row.at("num_microbatches");
+  };
   std::map<std::string, PipelineShape> shapes;
   for (const auto& row : rows_of(folder / "zero_bubble_table9_pass_times.csv")) {
     const auto number = [&](const std::string& column) { return std::stod(row.at(column)); };
     const double per_layer = 34 + 5 * number("heads") * number("seq") / number("hidden");
-    const StageCosts costs{number("T_F_ms"), number("T_B_ms"), number("T_W_ms"), 1, 1 - 32 / per_layer};
-    PipelineShape shape = chain_of(std::stoi(row.at("pp")), 1, StagePlacement::kRoundRobin, std::stoi(row.at("num_microbatches")), costs);
+    const StageCosts costs{number("T_F_ms"), number("T_B_ms"), number("T_W_ms"), 1,
+                           1 - 32 / per_layer};
+    PipelineShape shape = chain_of(std::stoi(row.at("pp")), 1, StagePlacement::kRoundRobin,
+                                   std::stoi(row.at("num_microbatches")), costs);
     shape.transfer = number("T_comm_ms");
     shapes[key(row)] = shape;
   }
   std::vector<Row> rows;
   for (const auto& row : rows_of(folder / "zero_bubble_table5_bubble_rates.csv"))
-    rows.push_back({key(row), row.at("schedule"), shapes.at(key(row)), std::stod(row.at("bubble_rate"))});
+    rows.push_back(
+        {key(row), row.at("schedule"), shapes.at(key(row)), std::stod(row.at("bubble_rate"))});
   return rows;
 }
 
 double rate_of(const PipelineShape& shape, const DeviceOrders& orders) {
   const StageCosts& costs = shape.stages[0].costs;
   const double span = run_on_clock(shape, orders)->longest_span();
-  return (span - shape.micro_batches * (costs.forward + costs.input_gradient + costs.weight_gradient)) / span;
+  return (span -
+          shape.micro_batches * (costs.forward + costs.input_gradient + costs.weight_gradient)) /
+         span;
 }
 
 /// Half of the last of four digits that are printed.
@@ -76,13 +86,15 @@ constexpr double kPrinted = 0.00005 + 1e-9;
 TEST(PublishedRates, OfNamedSchedulesAreReproducedToFourDigits) {
   const std::filesystem::path folder = measured_tables();
   if (folder.empty()) GTEST_SKIP() << "the measured tables are not here";
-  const std::map<std::string, PipelineKind> named = {
-      {"1F1B", PipelineKind::kOneForwardOneBackward}, {"ZB-H1", PipelineKind::kZeroBubbleH1}, {"ZB-H2", PipelineKind::kZeroBubbleH2}};
+  const std::map<std::string, PipelineKind> named = {{"1F1B", PipelineKind::kOneForwardOneBackward},
+                                                     {"ZB-H1", PipelineKind::kZeroBubbleH1},
+                                                     {"ZB-H2", PipelineKind::kZeroBubbleH2}};
   std::map<std::string, int> compared;
   for (const Row& row : published_rows(folder)) {
     const auto kind = named.find(row.schedule);
     if (kind == named.end()) continue;
-    EXPECT_NEAR(rate_of(row.shape, named_orders(kind->second, row.shape)), row.rate, kPrinted) << row.schedule << " " << row.name;
+    EXPECT_NEAR(rate_of(row.shape, named_orders(kind->second, row.shape)), row.rate, kPrinted)
+        << row.schedule << " " << row.name;
     ++compared[row.schedule];
   }
   EXPECT_EQ(compared, (std::map<std::string, int>{{"1F1B", 12}, {"ZB-H1", 12}, {"ZB-H2", 12}}));
@@ -94,11 +106,12 @@ TEST(PublishedRates, OfTheAutomaticScheduleAreReachedWithTheSameMemory) {
   int compared = 0;
   for (Row row : published_rows(folder)) {
     if (row.schedule != "ZB-1p" && row.schedule != "ZB-2p") continue;
-    row.shape.memory_limits.assign(static_cast<size_t>(row.shape.devices),
-                                   row.schedule == "ZB-1p" ? row.shape.devices : 2 * row.shape.devices);
+    row.shape.memory_limits.assign(
+        row.shape.devices, row.schedule == "ZB-1p" ? row.shape.devices : 2 * row.shape.devices);
     const AutoOrders made = auto_orders(row.shape, {.goal = PipelineGoal::kSpan, .work = 0});
     EXPECT_EQ(first_fault(row.shape, made.orders), "") << row.schedule << " " << row.name;
-    EXPECT_LE(rate_of(row.shape, made.orders), row.rate + kPrinted) << row.schedule << " " << row.name << " from " << made.from;
+    EXPECT_LE(rate_of(row.shape, made.orders), row.rate + kPrinted)
+        << row.schedule << " " << row.name << " from " << made.from;
     ++compared;
   }
   EXPECT_EQ(compared, 24);

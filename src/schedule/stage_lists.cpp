@@ -12,9 +12,12 @@ namespace {
 class Ends {
  public:
   explicit Ends(const PipelineShape& shape)
-      : stages_(shape.stages.size()), count_(static_cast<size_t>(shape.micro_batches)), end_(3 * stages_ * count_, -1) {}
+      : stages_(shape.stages.size()),
+        count_(static_cast<size_t>(shape.micro_batches)),
+        end_(3 * stages_ * count_, -1) {}
   double& of(PassKind kind, int stage, int micro_batch) {
-    return end_[(static_cast<size_t>(kind) * stages_ + static_cast<size_t>(stage)) * count_ + static_cast<size_t>(micro_batch)];
+    return end_[(static_cast<size_t>(kind) * stages_ + static_cast<size_t>(stage)) * count_ +
+                static_cast<size_t>(micro_batch)];
   }
 
  private:
@@ -25,7 +28,12 @@ class Ends {
 class Merge {
  public:
   Merge(const PipelineShape& shape, const std::vector<std::vector<Pass>>& lists)
-      : shape_(shape), lists_(lists), clock_(shape), ends_(shape), next_(lists.size(), 0), free_(static_cast<size_t>(shape.devices), 0) {}
+      : shape_(shape),
+        lists_(lists),
+        clock_(shape),
+        ends_(shape),
+        next_(lists.size(), 0),
+        free_(static_cast<size_t>(shape.devices), 0) {}
 
   DeviceOrders run() {
     DeviceOrders orders(static_cast<size_t>(shape_.devices));
@@ -34,9 +42,9 @@ class Merge {
     for (; left > 0; --left) {
       const int stage = first_to_begin();
       if (stage < 0) refuse_circle();
-      const Pass pass = lists_[static_cast<size_t>(stage)][next_[static_cast<size_t>(stage)]++];
+      const Pass pass = lists_[stage][next_[stage]++];
       finish(pass);
-      orders[static_cast<size_t>(shape_.stages[static_cast<size_t>(stage)].device)].push_back(pass);
+      orders[shape_.stages[stage].device].push_back(pass);
     }
     return orders;
   }
@@ -57,7 +65,7 @@ class Merge {
 
   /// Negative when it has to wait for a pass that is not done.
   double start_of(const Pass& pass) {
-    double start = free_[static_cast<size_t>(shape_.stages[static_cast<size_t>(pass.stage)].device)];
+    double start = free_[shape_.stages[pass.stage].device];
     for (const PassClock::Need& need : clock_.needs_of(pass)) {
       const double end = ends_.of(need.kind, need.stage, pass.micro_batch);
       if (end < 0) return -1;
@@ -67,14 +75,15 @@ class Merge {
   }
 
   void finish(const Pass& pass) {
-    const PipelineStage& stage = shape_.stages[static_cast<size_t>(pass.stage)];
+    const PipelineStage& stage = shape_.stages[pass.stage];
     const double end = start_of(pass) + time_of(stage.costs, pass.kind);
-    free_[static_cast<size_t>(stage.device)] = end;
+    free_[stage.device] = end;
     if (pass.kind != PassKind::kBackward) {
       ends_.of(pass.kind, pass.stage, pass.micro_batch) = end;
       return;
     }
-    for (PassKind kind : {PassKind::kInputGradient, PassKind::kWeightGradient}) ends_.of(kind, pass.stage, pass.micro_batch) = end;
+    for (PassKind kind : {PassKind::kInputGradient, PassKind::kWeightGradient})
+      ends_.of(kind, pass.stage, pass.micro_batch) = end;
   }
 
   const PipelineShape& shape_;
@@ -88,9 +97,12 @@ class Merge {
 }  // namespace
 
 void refuse_circle() {
-  throw UserError("the stages of the pipeline wait for each other in a circle",
-                  "a stage does the forward of a micro-batch in one piece, and one stage needs what another makes of what it made itself",
-                  "mark the ops so that values go from stage to stage one way only, or use one micro-batch", ExitCode::kBadConfig);
+  throw UserError(
+      "the stages of the pipeline wait for each other in a circle",
+      "a stage does the forward of a micro-batch in one piece, and one stage needs what another "
+      "makes of what it made itself",
+      "mark the ops so that values go from stage to stage one way only, or use one micro-batch",
+      ExitCode::kBadConfig);
 }
 
 void refuse_circles(const PipelineShape& shape) {
@@ -103,7 +115,7 @@ void refuse_circles(const PipelineShape& shape) {
       for (size_t kind = 0; kind < 3; ++kind) {
         const auto& needs = shape.stages[k].needs[kind];
         if (done[k][kind] || !std::all_of(needs.begin(), needs.end(), [&](const PassNeed& need) {
-              return done[static_cast<size_t>(need.stage)][static_cast<size_t>(need.kind)];
+              return done[need.stage][need.kind];
             }))
           continue;
         done[k][kind] = true;
@@ -119,7 +131,7 @@ std::vector<int> distances_to_end(const PipelineShape& shape) {
     bool changed = false;
     for (size_t k = 0; k < count; ++k)
       for (const PassNeed& need : shape.stages[k].needs_of(PassKind::kForward)) {
-        int& before = distance[static_cast<size_t>(need.stage)];
+        int& before = distance[need.stage];
         if (before >= distance[k] + 1) continue;
         before = distance[k] + 1;
         changed = true;
@@ -138,7 +150,8 @@ std::vector<Pass> alternate(int stage, int micro_batches, int ahead) {
   return list;
 }
 
-DeviceOrders merge_stage_lists(const PipelineShape& shape, const std::vector<std::vector<Pass>>& lists) {
+DeviceOrders merge_stage_lists(const PipelineShape& shape,
+                               const std::vector<std::vector<Pass>>& lists) {
   return Merge(shape, lists).run();
 }
 

@@ -16,11 +16,13 @@ void refuse_circles(const PipelineShape& shape);
 /// throws  UserError (78) when forward passes need each other in a circle
 std::vector<int> distances_to_end(const PipelineShape& shape);
 
-/// Forward and whole backward passes of one stage: `ahead` forwards, then one backward and one forward in turn.
+/// Forward and whole backward passes of one stage: `ahead` forwards, then one backward and one
+/// forward in turn.
 std::vector<Pass> alternate(int stage, int micro_batches, int ahead);
 
-/// One order a device from one list a stage: of the stages of a device always that goes on whose next pass can begin first.
-/// throws  UserError (78) when stages wait for each other in a circle
-DeviceOrders merge_stage_lists(const PipelineShape& shape, const std::vector<std::vector<Pass>>& lists);
+/// One order a device from one list a stage: of the stages of a device always that goes on whose
+/// next pass can begin first. throws  UserError (78) when stages wait for each other in a circle
+DeviceOrders merge_stage_lists(const PipelineShape& shape,
+                               const std::vector<std::vector<Pass>>& lists);
 
 }  // namespace tessera

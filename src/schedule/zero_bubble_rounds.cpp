@@ -26,11 +26,11 @@ class Rounds {
  public:
   Rounds(const PipelineShape& shape, const ZeroBubbleRule& rule) : shape_(shape), rule_(rule) {
     for (int number : find_chain(shape).stages) {
-      const PipelineStage& stage = shape.stages[static_cast<size_t>(number)];
+      const PipelineStage& stage = shape.stages[number];
       State state;
       state.number = number;
       state.costs = stage.costs;
-      if (!shape.memory_limits.empty()) state.limit = shape.memory_limits[static_cast<size_t>(stage.device)] + kSlack;
+      if (!shape.memory_limits.empty()) state.limit = shape.memory_limits[stage.device] + kSlack;
       states_.push_back(std::move(state));
     }
   }
@@ -46,17 +46,22 @@ class Rounds {
       while (state.weights < shape_.micro_batches) put_weight(state);
     DeviceOrders orders(static_cast<size_t>(shape_.devices));
     for (State& state : states_)
-      orders[static_cast<size_t>(shape_.stages[static_cast<size_t>(state.number)].device)] = std::move(state.order);
+      orders[shape_.stages[state.number].device] = std::move(state.order);
     return orders;
   }
 
  private:
-  State& at(int s) { return states_[static_cast<size_t>(s)]; }
+  State& at(int s) { return states_[s]; }
   int last() const { return static_cast<int>(states_.size()) - 1; }
 
-  /// When the next forward (or backward) of a stage could begin, but for what the stage itself does.
-  double forward_comes(int s) { return s == 0 ? 0 : at(s - 1).forward_ends[static_cast<size_t>(at(s).forwards)] + shape_.transfer; }
-  double backward_comes(int s) { return s == last() ? 0 : at(s + 1).backward_ends[static_cast<size_t>(at(s).backwards)] + shape_.transfer; }
+  /// When the next forward (or backward) of a stage could begin, but for what the stage itself
+  /// does.
+  double forward_comes(int s) {
+    return s == 0 ? 0 : at(s - 1).forward_ends[at(s).forwards] + shape_.transfer;
+  }
+  double backward_comes(int s) {
+    return s == last() ? 0 : at(s + 1).backward_ends[at(s).backwards] + shape_.transfer;
+  }
 
   void put(State& state, PassKind kind, int micro_batch, double comes) {
     const double begin = std::max(state.free, comes);
@@ -87,36 +92,42 @@ class Rounds {
     for (int s = 0; s <= last(); ++s) put_forward(s);
     const std::vector<int> more = forwards_ahead();
     for (int s = 0; s <= last(); ++s)
-      for (int i = 0; i < more[static_cast<size_t>(s)]; ++i) put_forward(s);
+      for (int i = 0; i < more[s]; ++i) put_forward(s);
     for (int s = last(); s >= 0; --s) put_backward(s);
   }
 
   /// How many forwards after the first one each stage does before its first backward.
   std::vector<int> forwards_ahead() {
     std::vector<int> more(states_.size(), 0);
-    double backward = at(last()).free + at(last()).costs.input_gradient;  // end of the first one of the stage after
+    double backward = at(last()).free +
+                      at(last()).costs.input_gradient;  // end of the first one of the stage after
     for (int s = last() - 1; s >= 0; --s) {
       const State& state = at(s);
       const double comes = backward + shape_.transfer;
       double kept = state.kept + state.costs.kept, end = state.free;
-      int& count = more[static_cast<size_t>(s)];
-      const auto in_time = [&] { return rule_.overshoot ? end < comes : end + state.costs.forward <= comes; };
-      for (; state.forwards + count < shape_.micro_batches && kept <= state.limit && in_time(); ++count) {
+      int& count = more[s];
+      const auto in_time = [&] {
+        return rule_.overshoot ? end < comes : end + state.costs.forward <= comes;
+      };
+      for (; state.forwards + count < shape_.micro_batches && kept <= state.limit && in_time();
+           ++count) {
         kept += state.costs.kept;
         end += state.costs.forward;
       }
       backward = std::max(end, comes) + state.costs.input_gradient;
     }
-    for (size_t s = 1; s < more.size(); ++s) more[s] = std::min(more[s], std::max(0, more[s - 1] - 1));
+    for (size_t s = 1; s < more.size(); ++s)
+      more[s] = std::min(more[s], std::max(0, more[s - 1] - 1));
     return more;
   }
 
   /// Which stages do a forward in this round: where one leaves it out, so do those before it.
   std::vector<bool> choose_forwards() {
     std::vector<bool> chosen(states_.size());
-    for (int s = 0; s <= last(); ++s) chosen[static_cast<size_t>(s)] = at(s).forwards < shape_.micro_batches && !leaves_out(s);
+    for (int s = 0; s <= last(); ++s)
+      chosen[s] = at(s).forwards < shape_.micro_batches && !leaves_out(s);
     for (int s = last() - 1; s >= 0; --s)
-      if (!chosen[static_cast<size_t>(s + 1)] && at(s + 1).forwards < shape_.micro_batches) chosen[static_cast<size_t>(s)] = false;
+      if (!chosen[s + 1] && at(s + 1).forwards < shape_.micro_batches) chosen[s] = false;
     return chosen;
   }
 
@@ -125,7 +136,8 @@ class Rounds {
     if (!rule_.restrained || s == last() || at(s).forwards < at(s + 1).forwards + 2) return false;
     const State& state = at(s);
     const State& next = at(s + 1);
-    const double next_goes_on = next.free + next.costs.forward + next.costs.input_gradient + shape_.transfer;
+    const double next_goes_on =
+        next.free + next.costs.forward + next.costs.input_gradient + shape_.transfer;
     if (state.free >= next_goes_on) return true;
     double kept = state.kept + state.costs.kept, end = state.free + state.costs.forward;
     for (int w = state.weights; kept > state.limit && w < state.backwards; ++w) {
@@ -144,8 +156,9 @@ class Rounds {
   void do_forwards(const std::vector<bool>& chosen) {
     for (int s = 0; s <= last() && fits_; ++s) {
       State& state = at(s);
-      if (!chosen[static_cast<size_t>(s)]) continue;
-      while (state.kept + state.costs.kept > state.limit && state.weights < state.backwards) put_weight(state);
+      if (!chosen[s]) continue;
+      while (state.kept + state.costs.kept > state.limit && state.weights < state.backwards)
+        put_weight(state);
       if (s > 0) fill_gap(state, forward_comes(s));
       put_forward(s);
     }
@@ -160,7 +173,8 @@ class Rounds {
   /// W before something that comes at `until`.
   void fill_gap(State& state, double until) {
     const auto is_left = [&] { return state.weights < state.backwards; };
-    while (is_left() && state.free + state.costs.weight_gradient <= until + kSlack) put_weight(state);
+    while (is_left() && state.free + state.costs.weight_gradient <= until + kSlack)
+      put_weight(state);
     if (!is_left() || state.free >= until - kSlack) return;
     if (rule_.greedy || until - state.free > most_lost() - state.lost) put_weight(state);
   }
@@ -173,9 +187,11 @@ class Rounds {
 
 }  // namespace
 
-std::optional<DeviceOrders> zero_bubble_rounds(const PipelineShape& shape, const ZeroBubbleRule& rule) {
+std::optional<DeviceOrders> zero_bubble_rounds(const PipelineShape& shape,
+                                               const ZeroBubbleRule& rule) {
   const Chain chain = find_chain(shape);
-  ensure(!chain.stages.empty() && chain.round_robin && chain.per_device == 1, "the heuristic takes a chain of one stage a device");
+  ensure(!chain.stages.empty() && chain.round_robin && chain.per_device == 1,
+         "the heuristic takes a chain of one stage a device");
   return Rounds(shape, rule).run();
 }
 

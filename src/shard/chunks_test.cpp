@@ -2,7 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "base/error_testing.h"
+#include "base/testing/error.h"
 #include "ops/builder.h"
 #include "shard/propagate.h"
 
@@ -25,7 +25,7 @@ std::vector<int> held(const std::vector<int>& whole, std::string_view text, int 
   const DistType given = parse_dist_type(text, mesh_of("tp=2"));
   const std::vector<int64_t> indices = given.attr.indices(given.type.shape, {i}).front();
   std::vector<int> part;
-  for (int64_t index : indices) part.push_back(whole[static_cast<size_t>(index)]);
+  for (int64_t index : indices) part.push_back(whole[index]);
   return part;
 }
 
@@ -61,7 +61,8 @@ TEST(Chunks, TextReadsBackTheSame) {
     return error_testing::message_of(ExitCode::kBadConfig, [&] { parse_dist_type(text, mesh); });
   };
   EXPECT_THAT(refusal_of("f32[8@tp/0]"), HasSubstr("there is at least one chunk"));
-  EXPECT_THAT(refusal_of("f32[8@tp/2~8(-1:+1)]"), HasSubstr("what is divided in chunks has no windows"));
+  EXPECT_THAT(refusal_of("f32[8@tp/2~8(-1:+1)]"),
+              HasSubstr("what is divided in chunks has no windows"));
 }
 
 std::string placements_of(const Graph& graph, const std::vector<Mark>& marks) {
@@ -90,7 +91,8 @@ TEST(Chunks, GoThroughElementwiseOpsAndProducts) {
   const ValueId x = b.input("x", f32({4, 3, 8}));
   const ValueId t = b.unary("tanh", b.reshape(x, {4, 24}, "flat"), "t");
   b.dot(t, b.input("w", f32({24, 5})), "mk,kn->mn", "y");
-  // The product adds over the indices that a process has, whichever they are; w lies in one piece, and its rows are exchanged.
+  // The product adds over the indices that a process has, whichever they are; w lies in one piece,
+  // and its rows are exchanged.
   const ShardedGraph sharded = propagate(graph, mesh_of("tp=2"), {shard_tensor("x", "Shard(2)")});
   EXPECT_EQ(print_placements(graph, sharded),
             "x f32[4, 3, 8@tp]\n"
@@ -101,7 +103,8 @@ TEST(Chunks, GoThroughElementwiseOpsAndProducts) {
   const OpView product = view(graph, graph.op(*graph.find_op("y")));
   EXPECT_EQ(to_text(input_attr(product, sharded.rules[2], sharded.ops[2], 0)), "[*, @tp/3]");
   EXPECT_EQ(to_text(input_attr(product, sharded.rules[2], sharded.ops[2], 1)), "[@tp/3, *]");
-  EXPECT_EQ(to_text(output_attr(product, sharded.rules[2], sharded.ops[2], 0)), "[*, *] {partial sum: tp}");
+  EXPECT_EQ(to_text(output_attr(product, sharded.rules[2], sharded.ops[2], 0)),
+            "[*, *] {partial sum: tp}");
 }
 
 TEST(Chunks, AreTheHeadsOfQueriesKeysAndValues) {
@@ -109,9 +112,11 @@ TEST(Chunks, AreTheHeadsOfQueriesKeysAndValues) {
   Builder b(graph);
   const ValueId x = b.input("x", f32({4, 24}));
   const ValueId t = b.unary("tanh", x, "t");
-  const ValueId q = b.slice(t, {0, 0}, {4, 8}, {1, 1}, "q"), k = b.slice(t, {0, 8}, {4, 16}, {1, 1}, "k");
+  const ValueId q = b.slice(t, {0, 0}, {4, 8}, {1, 1}, "q"),
+                k = b.slice(t, {0, 8}, {4, 16}, {1, 1}, "k");
   b.concat({q, k}, 1, "both");
-  // Marked is a part: what it is cut from lies in three chunks of it, what is made of two in two. Inputs lie in one piece.
+  // Marked is a part: what it is cut from lies in three chunks of it, what is made of two in two.
+  // Inputs lie in one piece.
   EXPECT_EQ(placements_of(graph, {shard_tensor("q", "Shard(1)")}),
             "x f32[4, 24@tp]\n"
             "t f32[4, 24@tp/3]\n"
@@ -126,8 +131,10 @@ TEST(Chunks, OfAKernelThatCountsFromItsPlaceAreOnePiece) {
   const ValueId i = b.iota(f32({4, 24}), 1, "i");
   b.slice(i, {0, 8}, {4, 16}, {1, 1}, "s");
   const ShardedGraph sharded = propagate(graph, mesh_of("tp=2"), {shard_tensor("s", "Shard(1)")});
-  EXPECT_EQ(to_text(output_attr(view(graph, graph.op({0})), sharded.rules[0], sharded.ops[0], 0)), "[*, @tp]");
-  EXPECT_EQ(to_text(input_attr(view(graph, graph.op({1})), sharded.rules[1], sharded.ops[1], 0)), "[*, @tp/3]");
+  EXPECT_EQ(to_text(output_attr(view(graph, graph.op({0})), sharded.rules[0], sharded.ops[0], 0)),
+            "[*, @tp]");
+  EXPECT_EQ(to_text(input_attr(view(graph, graph.op({1})), sharded.rules[1], sharded.ops[1], 0)),
+            "[*, @tp/3]");
 }
 
 TEST(Chunks, TwoFactorsOfOneDimAreNotDividedAtOnce) {
@@ -138,7 +145,9 @@ TEST(Chunks, TwoFactorsOfOneDimAreNotDividedAtOnce) {
   const ShardingRule rule = rule_of(*op.definition, op);
   EXPECT_EQ(to_text(rule), "([d0, d0_1]) -> ([d0*6 or d0_1/4]) {linear: 0}");
   const MeshPtr mesh = mesh_of("dp=2 tp=2");
-  EXPECT_EQ(error_testing::message_of(ExitCode::kBadConfig, [&] { sharding_for_inputs(op, rule, {from_spec(mesh, 2, {"dp", "tp"})}); }),
+  EXPECT_EQ(error_testing::message_of(
+                ExitCode::kBadConfig,
+                [&] { sharding_for_inputs(op, rule, {from_spec(mesh, 2, {"dp", "tp"})}); }),
             "op 'y': its operands divide factors 'd0' and 'd0_1'\n"
             "  why: both are of one dim, which is divided in one way\n"
             "  fix: leave one of the two whole");

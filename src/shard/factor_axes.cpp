@@ -8,7 +8,7 @@ namespace tessera {
 namespace {
 
 bool is_time(const ProcessMesh& mesh, int axis) {
-  return mesh.axes()[static_cast<size_t>(axis)] == kMicroBatchAxis;
+  return mesh.axes()[axis] == kMicroBatchAxis;
 }
 
 }  // namespace
@@ -20,21 +20,26 @@ bool stronger(const Wish& a, const Wish& b) {
   return a.operand < b.operand;
 }
 
-void take_chunks(const OpView& op, const ShardingRule& rule, int factor, int64_t chunks, OpSharding& sharding) {
+void take_chunks(const OpView& op, const ShardingRule& rule, int factor, int64_t chunks,
+                 OpSharding& sharding) {
   const auto f = static_cast<size_t>(factor);
   const Axes& axes = sharding.factor_axes[f];
   const FactorKind kind = rule.factors[f].kind;
-  const bool in_time = std::any_of(axes.begin(), axes.end(), [&](int axis) { return is_time(*sharding.mesh, axis); });
-  if (axes.empty() || in_time || (kind != FactorKind::kParallel && kind != FactorKind::kReduction)) return;
+  const bool in_time = std::any_of(axes.begin(), axes.end(),
+                                   [&](int axis) { return is_time(*sharding.mesh, axis); });
+  if (axes.empty() || in_time || (kind != FactorKind::kParallel && kind != FactorKind::kReduction))
+    return;
   OpSharding chunked = sharding;
   chunked.set_chunks(rule, f, chunks);
   if (!op.definition->kernel || !op.regions.empty()) return;
   const KernelCall call = op.definition->kernel(op, factor_splits(rule, chunked));
   const auto begins_in_chunks = [](const LocalInt& value) {
-    return std::any_of(value.terms.begin(), value.terms.end(),
-                       [](const LocalInt::Term& term) { return term.kind == LocalInt::Term::Kind::kBegin && term.split.chunks > 1; });
+    return std::any_of(value.terms.begin(), value.terms.end(), [](const LocalInt::Term& term) {
+      return term.kind == LocalInt::Term::Kind::kBegin && term.split.chunks > 1;
+    });
   };
-  if (std::none_of(call.ints.begin(), call.ints.end(), begins_in_chunks)) sharding = std::move(chunked);
+  if (std::none_of(call.ints.begin(), call.ints.end(), begins_in_chunks))
+    sharding = std::move(chunked);
 }
 
 bool may_be_cut_in_time(const ShardingRule& rule, int factor, int64_t count) {
@@ -44,20 +49,22 @@ bool may_be_cut_in_time(const ShardingRule& rule, int factor, int64_t count) {
       return found && (found->window || found->chunks > 1);
     });
   };
-  return rule.factors[static_cast<size_t>(factor)].extent % count == 0 &&
+  return rule.factors[factor].extent % count == 0 &&
          std::none_of(rule.inputs.begin(), rule.inputs.end(), has_several) &&
          std::none_of(rule.outputs.begin(), rule.outputs.end(), has_several);
 }
 
 int divided_factor(const DimFactor& dim, const OpSharding& sharding) {
   for (const DimFactor& choice : choices_of(dim))
-    if (!sharding.factor_axes[static_cast<size_t>(choice.factor)].empty()) return choice.factor;
+    if (!sharding.factor_axes[choice.factor].empty()) return choice.factor;
   return -1;
 }
 
 bool share_a_factor(const DimFactor& a, const DimFactor& b) {
   const std::vector<DimFactor> choices = choices_of(a);
-  return std::any_of(choices.begin(), choices.end(), [&](const DimFactor& choice) { return find_factor(b, choice.factor) != nullptr; });
+  return std::any_of(choices.begin(), choices.end(), [&](const DimFactor& choice) {
+    return find_factor(b, choice.factor) != nullptr;
+  });
 }
 
 }  // namespace tessera

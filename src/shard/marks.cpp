@@ -18,10 +18,12 @@ std::string quoted(const Mark& mark) {
   return "'" + mark.pattern + "' (" + mark.origin + ")";
 }
 
-/// Several placements of one operand stand in brackets, since commas part the operands of an op: (dp: Shard(0), tp: Partial(sum)).
+/// Several placements of one operand stand in brackets, since commas part the operands of an op:
+/// (dp: Shard(0), tp: Partial(sum)).
 std::string_view without_brackets(std::string_view text) {
   text = trim(text);
-  return text.starts_with("(") && text.ends_with(")") ? trim(text.substr(1, text.size() - 2)) : text;
+  return text.starts_with("(") && text.ends_with(")") ? trim(text.substr(1, text.size() - 2))
+                                                      : text;
 }
 
 DistAttr parse_one(std::string_view given, const MeshPtr& mesh, int rank) {
@@ -35,14 +37,16 @@ auto with_context(const Mark& mark, const std::string& thing, const Read& read) 
   try {
     return read();
   } catch (const UserError& error) {
-    refuse("mark " + quoted(mark) + " does not fit " + thing + ": " + error.what_happened(), error.why(), error.fix());
+    refuse("mark " + quoted(mark) + " does not fit " + thing + ": " + error.what_happened(),
+           error.why(), error.fix());
   }
 }
 
 std::vector<int64_t> read_parts(std::string_view item) {
   std::vector<int64_t> parts;
   if (!item.starts_with("(") || !item.ends_with(")"))
-    refuse("'" + std::string(item) + "' is not a list of parts", "parts look like (4,1)", "write one count a dim");
+    refuse("'" + std::string(item) + "' is not a list of parts", "parts look like (4,1)",
+           "write one count a dim");
   for (const std::string& word : split_text(item.substr(1, item.size() - 2), ',')) {
     const std::string_view count = trim(word);
     if (count.empty()) continue;
@@ -55,30 +59,35 @@ std::vector<int64_t> read_parts(std::string_view item) {
   return parts;
 }
 
-/// ((4,1),(1,1)): the counts say how many parts each factor has; its axes are then chosen once for all operands.
-OpSharding read_operand_parts(std::string_view text, const OpView& op, const ShardingRule& rule, const MeshPtr& mesh) {
-  const std::vector<std::string> items = split_outside_brackets(text.substr(1, text.size() - 2), ',');
+/// ((4,1),(1,1)): the counts say how many parts each factor has; its axes are then chosen once for
+/// all operands.
+OpSharding read_operand_parts(std::string_view text, const OpView& op, const ShardingRule& rule,
+                              const MeshPtr& mesh) {
+  const std::vector<std::string> items =
+      split_outside_brackets(text.substr(1, text.size() - 2), ',');
   if (items.size() != op.inputs.size())
-    refuse("it places " + std::to_string(items.size()) + " inputs", "the op has " + std::to_string(op.inputs.size()),
-           "write one placement an input");
+    refuse("it places " + std::to_string(items.size()) + " inputs",
+           "the op has " + std::to_string(op.inputs.size()), "write one placement an input");
   std::vector<int64_t> factor_parts(rule.factors.size(), 0);
   for (size_t i = 0; i < items.size(); ++i) {
     const std::vector<int64_t> parts = read_parts(items[i]);
     if (parts.size() != rule.inputs[i].size())
-      refuse("'" + items[i] + "' does not fit input " + std::to_string(i) + " " + to_text(op.inputs[i]), "each dim has one count",
-             "write 1 for a whole dim");
+      refuse("'" + items[i] + "' does not fit input " + std::to_string(i) + " " +
+                 to_text(op.inputs[i]),
+             "each dim has one count", "write 1 for a whole dim");
     for (size_t d = 0; d < parts.size(); ++d) {
       const int factor = choice_for(rule.inputs[i][d], rule, {}).factor;
-      if (factor < 0 || rule.factors[static_cast<size_t>(factor)].kind == FactorKind::kWhole) {
+      if (factor < 0 || rule.factors[factor].kind == FactorKind::kWhole) {
         if (parts[d] != 1)
-          refuse("dim " + std::to_string(d) + " of input " + std::to_string(i) + " cannot be divided", "the operator needs it whole",
-                 "write 1 there");
+          refuse(
+              "dim " + std::to_string(d) + " of input " + std::to_string(i) + " cannot be divided",
+              "the operator needs it whole", "write 1 there");
         continue;
       }
-      int64_t& known = factor_parts[static_cast<size_t>(factor)];
+      int64_t& known = factor_parts[factor];
       if (known != 0 && known != parts[d])
-        refuse("factor '" + rule.factors[static_cast<size_t>(factor)].name + "' is cut into " + std::to_string(known) + " and into " +
-                   std::to_string(parts[d]) + " parts",
+        refuse("factor '" + rule.factors[factor].name + "' is cut into " + std::to_string(known) +
+                   " and into " + std::to_string(parts[d]) + " parts",
                "all operands divide a factor alike", "give both dims the same count");
       known = parts[d];
     }
@@ -90,18 +99,22 @@ OpSharding read_operand_parts(std::string_view text, const OpView& op, const Sha
   return sharding;
 }
 
-OpSharding read_operands(std::string_view text, const OpView& op, const ShardingRule& rule, const MeshPtr& mesh) {
+OpSharding read_operands(std::string_view text, const OpView& op, const ShardingRule& rule,
+                         const MeshPtr& mesh) {
   const std::string_view trimmed = trim(text);
   if (trimmed.starts_with("((")) return read_operand_parts(trimmed, op, rule, mesh);
   if (!trimmed.starts_with("[") || !trimmed.ends_with("]"))
-    refuse("'" + std::string(trimmed) + "' does not place the inputs of an op", "an op needs a placement for each input",
+    refuse("'" + std::string(trimmed) + "' does not place the inputs of an op",
+           "an op needs a placement for each input",
            "write [P(\"dp\"), P(None,\"tp\")] or ((4,1),(1,1))");
   std::vector<DistAttr> attrs;
-  const std::vector<std::string> items = split_outside_brackets(trimmed.substr(1, trimmed.size() - 2), ',');
+  const std::vector<std::string> items =
+      split_outside_brackets(trimmed.substr(1, trimmed.size() - 2), ',');
   if (items.size() != op.inputs.size())
-    refuse("it places " + std::to_string(items.size()) + " inputs", "the op has " + std::to_string(op.inputs.size()),
-           "write one placement an input");
-  for (size_t i = 0; i < items.size(); ++i) attrs.push_back(parse_one(items[i], mesh, op.inputs[i].shape.size()));
+    refuse("it places " + std::to_string(items.size()) + " inputs",
+           "the op has " + std::to_string(op.inputs.size()), "write one placement an input");
+  for (size_t i = 0; i < items.size(); ++i)
+    attrs.push_back(parse_one(items[i], mesh, op.inputs[i].shape.size()));
   return sharding_for_inputs(op, rule, attrs);
 }
 
@@ -111,34 +124,41 @@ bool may_be_partial(const Graph& graph, ValueId value) {
   return !graph.is_input(value) && (!variable || variable->initializer == Initializer::constant(0));
 }
 
-void resolve_tensor(const Graph& graph, const MeshPtr& mesh, const Mark& mark, ValueId value, ResolvedMarks& result) {
+void resolve_tensor(const Graph& graph, const MeshPtr& mesh, const Mark& mark, ValueId value,
+                    ResolvedMarks& result) {
   const Value& v = graph.value(value);
   const std::string thing = "tensor '" + v.name + "' " + to_text(v.type);
-  DistAttr attr = with_context(mark, thing, [&] { return parse_one(mark.placement, mesh, v.type.shape.size()); });
+  DistAttr attr = with_context(
+      mark, thing, [&] { return parse_one(mark.placement, mesh, v.type.shape.size()); });
   if (!attr.partial.empty() && !may_be_partial(graph, value))
     refuse("mark " + quoted(mark) + " makes '" + v.name + "' partial",
-           "inputs are whole or divided, never addends; a variable may be kept as addends of a sum only when it begins as zero",
+           "inputs are whole or divided, never addends; a variable may be kept as addends of a sum "
+           "only when it begins as zero",
            "use Replicate() or Shard(dim)");
   for (const MarkedValue& other : result.values) {
     if (other.value != value) continue;
     if (other.attr == attr) return;
     refuse("two marks place '" + v.name + "' differently",
-           "mark " + quoted(*other.mark) + " says " + to_text(other.attr) + ", mark " + quoted(mark) + " says " + to_text(attr),
+           "mark " + quoted(*other.mark) + " says " + to_text(other.attr) + ", mark " +
+               quoted(mark) + " says " + to_text(attr),
            "remove one of them, or narrow its pattern");
   }
   result.values.push_back({value, std::move(attr), &mark});
 }
 
-void resolve_op(const Graph& graph, const MeshPtr& mesh, const Mark& mark, OpId id, const RuleLookup& rules, ResolvedMarks& result) {
+void resolve_op(const Graph& graph, const MeshPtr& mesh, const Mark& mark, OpId id,
+                const RuleLookup& rules, ResolvedMarks& result) {
   const Op& op = graph.op(id);
   const OpView op_view = view(graph, op);
-  OpSharding sharding =
-      with_context(mark, "op '" + op.name + "'", [&] { return read_operands(mark.placement, op_view, rules(op.kind, op_view), mesh); });
+  OpSharding sharding = with_context(mark, "op '" + op.name + "'", [&] {
+    return read_operands(mark.placement, op_view, rules(op.kind, op_view), mesh);
+  });
   for (const MarkedOp& other : result.ops) {
     if (other.op != id) continue;
     if (other.sharding == sharding) return;
     refuse("two marks place op '" + op.name + "' differently",
-           "mark " + quoted(*other.mark) + " says " + other.mark->placement + ", mark " + quoted(mark) + " says " + mark.placement,
+           "mark " + quoted(*other.mark) + " says " + other.mark->placement + ", mark " +
+               quoted(mark) + " says " + mark.placement,
            "remove one of them, or narrow its pattern");
   }
   result.ops.push_back({id, std::move(sharding), &mark});
@@ -153,18 +173,20 @@ void resolve_op(const Graph& graph, const MeshPtr& mesh, const Mark& mark, OpId 
     for (const Op& op : graph.ops()) names.push_back(op.name);
   }
   const std::string close = nearest(mark.pattern, names);
-  refuse("mark " + quoted(mark) + " names no " + (mark.kind == Mark::Kind::kTensor ? "tensor" : "op") + " of this model",
+  refuse("mark " + quoted(mark) + " names no " +
+             (mark.kind == Mark::Kind::kTensor ? "tensor" : "op") + " of this model",
          "the model has other names: the mark may be for another model",
          close.empty() ? "list the names with `tessera explain`" : "did you mean '" + close + "'?");
 }
 
 }  // namespace
 
-ResolvedMarks resolve_marks(const Graph& graph, const Meshes& meshes, const MeshAssignment& assignment, const std::vector<Mark>& marks,
+ResolvedMarks resolve_marks(const Graph& graph, const Meshes& meshes,
+                            const MeshAssignment& assignment, const std::vector<Mark>& marks,
                             const RuleLookup& rules) {
   ResolvedMarks result;
   const auto mesh_at = [&](const std::vector<int>& list, int index) -> const MeshPtr& {
-    return meshes[static_cast<size_t>(list[static_cast<size_t>(index)])].mesh;
+    return meshes[list[index]].mesh;
   };
   for (const Mark& mark : marks) {
     bool found = false;
@@ -172,13 +194,15 @@ ResolvedMarks resolve_marks(const Graph& graph, const Meshes& meshes, const Mesh
       for (int i = 0; i < static_cast<int>(graph.values().size()); ++i) {
         if (!matches(mark.pattern, graph.value({i}).name)) continue;
         found = true;
-        if (!mark.placement.empty()) resolve_tensor(graph, mesh_at(assignment.values, i), mark, {i}, result);
+        if (!mark.placement.empty())
+          resolve_tensor(graph, mesh_at(assignment.values, i), mark, {i}, result);
       }
     } else {
       for (int i = 0; i < static_cast<int>(graph.ops().size()); ++i) {
         if (!matches(mark.pattern, graph.op({i}).name)) continue;
         found = true;
-        if (!mark.placement.empty()) resolve_op(graph, mesh_at(assignment.ops, i), mark, {i}, rules, result);
+        if (!mark.placement.empty())
+          resolve_op(graph, mesh_at(assignment.ops, i), mark, {i}, rules, result);
       }
     }
     if (!found) refuse_unmatched(graph, mark);
@@ -186,8 +210,10 @@ ResolvedMarks resolve_marks(const Graph& graph, const Meshes& meshes, const Mesh
   return result;
 }
 
-ResolvedMarks resolve_marks(const Graph& graph, const MeshPtr& mesh, const std::vector<Mark>& marks) {
-  const MeshAssignment everything{std::vector<int>(graph.ops().size(), 0), std::vector<int>(graph.values().size(), 0)};
+ResolvedMarks resolve_marks(const Graph& graph, const MeshPtr& mesh,
+                            const std::vector<Mark>& marks) {
+  const MeshAssignment everything{std::vector<int>(graph.ops().size(), 0),
+                                  std::vector<int>(graph.values().size(), 0)};
   return resolve_marks(graph, one_mesh(mesh), everything, marks);
 }
 

@@ -14,7 +14,8 @@ namespace tessera {
 /// One mark. `placement` is text in any of the notations:
 ///
 ///   tensors  P("dp", None, "tp") | Shard(0), Replicate() | tp: Shard(1)
-///   ops      one of these for each input, in brackets: [P("dp"), P(None,"tp")], [(dp: Shard(0), tp: Partial(sum)), Replicate()], or the
+///   ops      one of these for each input, in brackets: [P("dp"), P(None,"tp")], [(dp: Shard(0),
+///   tp: Partial(sum)), Replicate()], or the
 ///            parts per dim of each input: ((4,1),(1,1))
 struct Mark {
   enum class Kind { kTensor, kOp };
@@ -56,13 +57,16 @@ struct ResolvedMarks {
 
 /// Finds what the marks name and reads their placements.
 ///
-///   note    what a mark leaves open (its placement) is passed over; its pattern must fit something all the same
-///   throws  UserError (78): a pattern that names nothing (with the nearest name), a dim or axis that is not there, an axis used twice, a
-///           tensor or op that two marks place differently (with both origins), a Partial on an input, or on a variable that does not begin
-///           as zero
-ResolvedMarks resolve_marks(const Graph& graph, const Meshes& meshes, const MeshAssignment& assignment, const std::vector<Mark>& marks,
+///   note    what a mark leaves open (its placement) is passed over; its pattern must fit something
+///   all the same throws  UserError (78): a pattern that names nothing (with the nearest name), a
+///   dim or axis that is not there, an axis used twice, a
+///           tensor or op that two marks place differently (with both origins), a Partial on an
+///           input, or on a variable that does not begin as zero
+ResolvedMarks resolve_marks(const Graph& graph, const Meshes& meshes,
+                            const MeshAssignment& assignment, const std::vector<Mark>& marks,
                             const RuleLookup& rules = catalogue_rule);
 /// With everything on one mesh.
-ResolvedMarks resolve_marks(const Graph& graph, const MeshPtr& mesh, const std::vector<Mark>& marks);
+ResolvedMarks resolve_marks(const Graph& graph, const MeshPtr& mesh,
+                            const std::vector<Mark>& marks);
 
 }  // namespace tessera

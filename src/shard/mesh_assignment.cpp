@@ -13,7 +13,8 @@ constexpr int kUnknown = -1;
 
 class Assignment {
  public:
-  Assignment(const Graph& graph, const Meshes& meshes, const std::vector<Mark>& marks) : graph_(graph), meshes_(meshes) {
+  Assignment(const Graph& graph, const Meshes& meshes, const std::vector<Mark>& marks)
+      : graph_(graph), meshes_(meshes) {
     result_.ops.assign(graph.ops().size(), kUnknown);
     result_.values.assign(graph.values().size(), kUnknown);
     for (const Mark& mark : marks) take_mark(mark);
@@ -21,7 +22,8 @@ class Assignment {
 
   MeshAssignment run() {
     for (int i = 0; i < op_count(); ++i)
-      if (of_op(i) == kUnknown && graph_.op({i}).role == Role::kForward) of_op(i) = mesh_of_operands(graph_.op({i}));
+      if (of_op(i) == kUnknown && graph_.op({i}).role == Role::kForward)
+        of_op(i) = mesh_of_operands(graph_.op({i}));
     fill_from_neighbours(Role::kForward);
     keep_values();
     for (int i = 0; i < op_count(); ++i) {
@@ -36,8 +38,8 @@ class Assignment {
 
  private:
   int op_count() const { return static_cast<int>(graph_.ops().size()); }
-  int& of_op(int index) { return result_.ops[static_cast<size_t>(index)]; }
-  int& of_value(ValueId value) { return result_.values[static_cast<size_t>(value.index)]; }
+  int& of_op(int index) { return result_.ops[index]; }
+  int& of_value(ValueId value) { return result_.values[value.index]; }
 
   int mesh_index(const Mark& mark) const {
     std::vector<std::string> names;
@@ -45,8 +47,10 @@ class Assignment {
       if (meshes_[i].name == mark.mesh) return static_cast<int>(i);
       names.push_back(meshes_[i].name);
     }
-    throw UserError("mark '" + mark.pattern + "' (" + mark.origin + ") names the mesh '" + mark.mesh + "', which is not there",
-                    "the meshes are " + join(names, ", "), "use one of these, or add the mesh to the plan", ExitCode::kBadConfig);
+    throw UserError("mark '" + mark.pattern + "' (" + mark.origin + ") names the mesh '" +
+                        mark.mesh + "', which is not there",
+                    "the meshes are " + join(names, ", "),
+                    "use one of these, or add the mesh to the plan", ExitCode::kBadConfig);
   }
 
   void take_mark(const Mark& mark) {
@@ -54,17 +58,21 @@ class Assignment {
     const int mesh = mesh_index(mark);
     if (mark.kind == Mark::Kind::kOp) {
       for (int i = 0; i < op_count(); ++i)
-        if (graph_.op({i}).role == Role::kForward && matches(mark.pattern, graph_.op({i}).name)) of_op(i) = mesh;
+        if (graph_.op({i}).role == Role::kForward && matches(mark.pattern, graph_.op({i}).name))
+          of_op(i) = mesh;
       return;
     }
     for (int i = 0; i < static_cast<int>(graph_.values().size()); ++i)
-      if (graph_.value({i}).producer.index < 0 && matches(mark.pattern, graph_.value({i}).name)) of_value({i}) = mesh;
+      if (graph_.value({i}).producer.index < 0 && matches(mark.pattern, graph_.value({i}).name))
+        of_value({i}) = mesh;
   }
 
   bool includes(int larger, int smaller) const {
-    const auto& all = meshes_[static_cast<size_t>(larger)].mesh->processes();
-    const auto& some = meshes_[static_cast<size_t>(smaller)].mesh->processes();
-    return std::all_of(some.begin(), some.end(), [&](Rank process) { return std::find(all.begin(), all.end(), process) != all.end(); });
+    const auto& all = meshes_[larger].mesh->processes();
+    const auto& some = meshes_[smaller].mesh->processes();
+    return std::all_of(some.begin(), some.end(), [&](Rank process) {
+      return std::find(all.begin(), all.end(), process) != all.end();
+    });
   }
 
   /// That of the marked operands, when one includes all others.
@@ -81,8 +89,8 @@ class Assignment {
     return mesh;
   }
 
-  /// Ops of a role without mesh take that of the nearest one before them, whatever its role; the first ones that of the nearest one after
-  /// them.
+  /// Ops of a role without mesh take that of the nearest one before them, whatever its role; the
+  /// first ones that of the nearest one after them.
   void fill_from_neighbours(Role role) {
     int nearest = kUnknown;
     for (int i = 0; i < op_count(); ++i) {
@@ -96,7 +104,8 @@ class Assignment {
     }
   }
 
-  /// A sum of gradients runs where its addends are, when one mesh has them all: then one sum travels to where the value was made.
+  /// A sum of gradients runs where its addends are, when one mesh has them all: then one sum
+  /// travels to where the value was made.
   int mesh_of_derived(const Op& op) {
     const int addends = op.origin.derivation == "gradient sum" ? mesh_of_operands(op) : kUnknown;
     return addends == kUnknown ? mesh_of_origin(op) : addends;
@@ -120,14 +129,17 @@ class Assignment {
     }
     for (const Variable& variable : graph_.variables()) {
       // Optimizer state lives with its parameter, also before its users are known.
-      if (const auto parameter = graph_.find_value(variable.origin.source); parameter && of_value(variable.value) == kUnknown)
+      if (const auto parameter = graph_.find_value(variable.origin.source);
+          parameter && of_value(variable.value) == kUnknown)
         of_value(variable.value) = of_value(*parameter);
     }
     for (int& mesh : result_.values)
       if (mesh == kUnknown && !has_unknown_ops()) mesh = 0;
   }
 
-  bool has_unknown_ops() const { return std::find(result_.ops.begin(), result_.ops.end(), kUnknown) != result_.ops.end(); }
+  bool has_unknown_ops() const {
+    return std::find(result_.ops.begin(), result_.ops.end(), kUnknown) != result_.ops.end();
+  }
 
   const Graph& graph_;
   const Meshes& meshes_;
@@ -140,7 +152,8 @@ Meshes one_mesh(MeshPtr mesh) {
   return {{"all", std::move(mesh)}};
 }
 
-MeshAssignment assign_meshes(const Graph& graph, const Meshes& meshes, const std::vector<Mark>& marks) {
+MeshAssignment assign_meshes(const Graph& graph, const Meshes& meshes,
+                             const std::vector<Mark>& marks) {
   return Assignment(graph, meshes, marks).run();
 }
 

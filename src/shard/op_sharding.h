@@ -1,4 +1,5 @@
-// How one op is divided over a mesh, and what follows for its operands. Everything is derived from the op's sharding rule.
+// How one op is divided over a mesh, and what follows for its operands. Everything is derived from
+// the op's sharding rule.
 #pragma once
 
 #include <span>
@@ -6,12 +7,12 @@
 #include <vector>
 
 #include "ops/operator.h"
-#include "shard/dist_attr.h"
+#include "shard/layout/dist_attr.h"
 
 namespace tessera {
 
-/// A mesh axis on which an op passes partial sums through: the inputs of set `set` of its rule are Partial(sum) on it, and so are its
-/// outputs.
+/// A mesh axis on which an op passes partial sums through: the inputs of set `set` of its rule are
+/// Partial(sum) on it, and so are its outputs.
 struct LinearAxis {
   int axis = 0;
   int set = 0;
@@ -19,17 +20,21 @@ struct LinearAxis {
   bool operator==(const LinearAxis&) const = default;
 };
 
-/// The op-side attribute: the axes of each factor, outermost first. A parallel factor may also be divided by windows: the axes divide the
-/// extent of a later op, and this one makes what that needs, in parts that overlap. So a halo is computed twice instead of exchanged.
+/// The op-side attribute: the axes of each factor, outermost first. A parallel factor may also be
+/// divided by windows: the axes divide the extent of a later op, and this one makes what that
+/// needs, in parts that overlap. So a halo is computed twice instead of exchanged.
 ///
-///   invariant  an axis serves one factor or one linear set of an op; only parallel factors have windows: of a reduction they would add
+///   invariant  an axis serves one factor or one linear set of an op; only parallel factors have
+///   windows: of a reduction they would add
 ///              what overlaps twice
 struct OpSharding {
   MeshPtr mesh;
   std::vector<std::vector<int>> factor_axes;
   std::vector<LinearAxis> linear;
-  std::vector<std::vector<Window>> factor_windows = {};  // by factor, the last to its extent; empty: none
-  std::vector<int64_t> factor_chunks = {};               // by factor: so many equal pieces are each divided so; empty: one
+  std::vector<std::vector<Window>> factor_windows =
+      {};  // by factor, the last to its extent; empty: none
+  std::vector<int64_t> factor_chunks =
+      {};  // by factor: so many equal pieces are each divided so; empty: one
 
   static OpSharding replicated(MeshPtr mesh, const ShardingRule& rule);
   bool uses(int axis) const;
@@ -45,14 +50,18 @@ struct OpSharding {
 };
 
 /// What the op needs of input `index`, and what it makes of output `index`.
-DistAttr input_attr(const OpView& op, const ShardingRule& rule, const OpSharding& sharding, int index);
-DistAttr output_attr(const OpView& op, const ShardingRule& rule, const OpSharding& sharding, int index);
+DistAttr input_attr(const OpView& op, const ShardingRule& rule, const OpSharding& sharding,
+                    int index);
+DistAttr output_attr(const OpView& op, const ShardingRule& rule, const OpSharding& sharding,
+                     int index);
 
-/// Which factor of a dim with several its division speaks of: one that gives exactly that, else one of which it may be chunks, else one with
-/// a window, else the first.
+/// Which factor of a dim with several its division speaks of: one that gives exactly that, else one
+/// of which it may be chunks, else one with a window, else the first.
 ///   requires  the dim has a factor and `held` axes
-const DimFactor& choice_for(const DimFactor& dim, const ShardingRule& rule, const DimSharding& held);
-/// The chunks that a factor has when a dim of it has so many; 1 where the dim lies otherwise than any chunks of the factor would.
+const DimFactor& choice_for(const DimFactor& dim, const ShardingRule& rule,
+                            const DimSharding& held);
+/// The chunks that a factor has when a dim of it has so many; 1 where the dim lies otherwise than
+/// any chunks of the factor would.
 int64_t chunks_of_factor(const DimFactor& dim, const ShardingRule& rule, const DimSharding& held);
 
 /// How each factor is divided, for the operator's kernel call.
@@ -60,14 +69,17 @@ int64_t chunks_of_factor(const DimFactor& dim, const ShardingRule& rule, const D
 std::vector<Split> factor_splits(const ShardingRule& rule, const OpSharding& sharding);
 
 /// The sharding under which the op has these inputs as they are.
-///   throws  UserError (78): the inputs give one factor different axes, one axis two uses, divide a whole factor, or are Partial where the
-///   op is not linear
-OpSharding sharding_for_inputs(const OpView& op, const ShardingRule& rule, const std::vector<DistAttr>& inputs);
+///   throws  UserError (78): the inputs give one factor different axes, one axis two uses, divide a
+///   whole factor, or are Partial where the op is not linear
+OpSharding sharding_for_inputs(const OpView& op, const ShardingRule& rule,
+                               const std::vector<DistAttr>& inputs);
 
-/// The reverse: the sharding under which the op makes these outputs as they are. Of an axis on which they are partial, the first reduction of
-/// that kind is divided, or else the first linear set passes it on.
+/// The reverse: the sharding under which the op makes these outputs as they are. Of an axis on
+/// which they are partial, the first reduction of that kind is divided, or else the first linear
+/// set passes it on.
 ///   throws  UserError (78): as sharding_for_inputs; a Partial that nothing makes
-OpSharding sharding_for_outputs(const OpView& op, const ShardingRule& rule, const std::vector<DistAttr>& outputs);
+OpSharding sharding_for_outputs(const OpView& op, const ShardingRule& rule,
+                                const std::vector<DistAttr>& outputs);
 
 /// A legal choice of placements on one axis.
 struct Signature {
@@ -75,9 +87,11 @@ struct Signature {
   std::vector<Placement> outputs;
   bool operator==(const Signature&) const = default;
 };
-/// All of them: one a factor that may be divided (reductions last), the replicated one, and one a linear set.
+/// All of them: one a factor that may be divided (reductions last), the replicated one, and one a
+/// linear set.
 std::vector<Signature> signatures(const OpView& op, const ShardingRule& rule);
-/// "(S0,B)->S0": S dim, B replicated ("broadcast"), P partial (with its reduction when it is not a sum: P(max)).
+/// "(S0,B)->S0": S dim, B replicated ("broadcast"), P partial (with its reduction when it is not a
+/// sum: P(max)).
 std::string to_text(const Signature& signature);
 
 }  // namespace tessera

@@ -12,7 +12,8 @@
 
 namespace tessera {
 
-/// Something that the user should know: a placement that could not be kept, and what was done instead; a rule that nobody wrote.
+/// Something that the user should know: a placement that could not be kept, and what was done
+/// instead; a rule that nobody wrote.
 struct ShardingNote {
   enum class Kind { kConflict, kFallback, kDiscovered };
   Kind kind = Kind::kFallback;
@@ -20,35 +21,41 @@ struct ShardingNote {
   std::string text;
 };
 
-/// A graph with a placement for each value (tensor side) and each op (op side). Where they differ, a reshard is due.
+/// A graph with a placement for each value (tensor side) and each op (op side). Where they differ,
+/// a reshard is due.
 struct ShardedGraph {
   Meshes meshes;
   MeshAssignment stages;                   // which of them each op and value is on
   std::vector<DistAttr> values;            // at home
-  std::vector<std::string> value_reasons;  // the mark, or the op and operand that it came from; "" when nothing divides it
+  std::vector<std::string> value_reasons;  // the mark, or the op and operand that it came from; ""
+                                           // when nothing divides it
   std::vector<OpSharding> ops;
   std::vector<ShardingRule> rules;  // of each op
   std::vector<ShardingNote> notes;
 
-  const DistAttr& of(ValueId value) const { return values[static_cast<size_t>(value.index)]; }
-  const OpSharding& of(OpId op) const { return ops[static_cast<size_t>(op.index)]; }
+  const DistAttr& of(ValueId value) const { return values[value.index]; }
+  const OpSharding& of(OpId op) const { return ops[op.index]; }
 };
 
 /// Chooses a placement for every value and op whose placement the user left open.
 ///
-///   ensures  marked tensors keep their placement and marked ops theirs; a variable and its next value lie alike; no axis serves two
-///            factors of one op; the result does not depend on the order of the marks; a second run changes nothing; partial sums are
-///            passed on only through linear ops whose input has no other use, and are otherwise reduced where they are made
+///   ensures  marked tensors keep their placement and marked ops theirs; a variable and its next
+///   value lie alike; no axis serves two
+///            factors of one op; the result does not depend on the order of the marks; a second run
+///            changes nothing; partial sums are passed on only through linear ops whose input has
+///            no other use, and are otherwise reduced where they are made
 ///   leaves   differences between producer and consumer: lowering reshards there
 ///   throws   UserError (78) from resolve_marks
 ///   time     O(ops x factors) a round; every round but the last gives an axis to a dim
-///   meshes   each op and value gets its mesh first (assign_meshes); an axis reaches another mesh only where that has an axis of the same
-///   name and size
-ShardedGraph propagate(const Graph& graph, const Meshes& meshes, const std::vector<Mark>& marks, const RuleLookup& rules = catalogue_rule);
+///   meshes   each op and value gets its mesh first (assign_meshes); an axis reaches another mesh
+///   only where that has an axis of the same name and size
+ShardedGraph propagate(const Graph& graph, const Meshes& meshes, const std::vector<Mark>& marks,
+                       const RuleLookup& rules = catalogue_rule);
 /// With everything on one mesh.
-ShardedGraph propagate(const Graph& graph, MeshPtr mesh, const std::vector<Mark>& marks, const RuleLookup& rules = catalogue_rule);
+ShardedGraph propagate(const Graph& graph, MeshPtr mesh, const std::vector<Mark>& marks,
+                       const RuleLookup& rules = catalogue_rule);
 
-/// Of a region of an op (ops/control.h), all on the op's mesh.
+/// Of a region of an op (ops/control/control.h), all on the op's mesh.
 ///
 ///   inputs, outputs  where each lies, as the op has it: kept
 struct RegionEnds {

@@ -38,7 +38,8 @@ TEST(Propagation, SplitOfTheContractedDimReachesTheOtherOperandAndLeavesAPartial
             "a f32[8, 16@tp]\n"
             "b f32[16@tp, 4]\n"
             "c f32[8, 4]\n");  // the tensor side: it is summed where it is made
-  EXPECT_EQ(to_text(output_attr(view(graph, graph.op({0})), sharded.rules[0], sharded.ops[0], 0)), "[*, *] {partial sum: tp}");
+  EXPECT_EQ(to_text(output_attr(view(graph, graph.op({0})), sharded.rules[0], sharded.ops[0], 0)),
+            "[*, *] {partial sum: tp}");
 }
 
 TEST(Propagation, SplitOfTheResultGoesBackToTheOperand) {
@@ -54,23 +55,26 @@ TEST(Propagation, MarksOnWhatTheStepMakesLeaveTimeToTheBatch) {
   Graph graph;
   Builder builder(graph);
   const ValueId a = builder.input("a", f32({8, 16}));
-  const ValueId c = builder.dot(a, builder.variable("b", f32({16, 4}), Initializer::constant(0)), "mk,kn->mn", "c");
+  const ValueId c = builder.dot(a, builder.variable("b", f32({16, 4}), Initializer::constant(0)),
+                                "mk,kn->mn", "c");
   builder.unary("tanh", c, "d");
   EXPECT_EQ(print_placements(graph, propagate(graph, timed, {shard_tensor("d", "P(\"tp\")")})),
             "a f32[8@mb@tp, 16]\n"
             "b f32[16, 4]\n"
             "c f32[8@mb@tp, 4]\n"
             "d f32[8@mb@tp, 4]\n");
-  EXPECT_EQ(print_placements(graph, propagate(graph, timed, {shard_tensor("c", "P(None, \"tp\")")})),
-            "a f32[8@mb, 16]\n"
-            "b f32[16, 4@tp]\n"
-            "c f32[8@mb, 4@tp]\n"
-            "d f32[8@mb, 4@tp]\n");
-  EXPECT_EQ(print_placements(graph, propagate(graph, timed, {shard_op("c", "[P(), P(None, \"tp\")]")})),
-            "a f32[8@mb, 16]\n"
-            "b f32[16, 4@tp]\n"
-            "c f32[8@mb, 4@tp]\n"
-            "d f32[8@mb, 4@tp]\n");
+  EXPECT_EQ(
+      print_placements(graph, propagate(graph, timed, {shard_tensor("c", "P(None, \"tp\")")})),
+      "a f32[8@mb, 16]\n"
+      "b f32[16, 4@tp]\n"
+      "c f32[8@mb, 4@tp]\n"
+      "d f32[8@mb, 4@tp]\n");
+  EXPECT_EQ(
+      print_placements(graph, propagate(graph, timed, {shard_op("c", "[P(), P(None, \"tp\")]")})),
+      "a f32[8@mb, 16]\n"
+      "b f32[16, 4@tp]\n"
+      "c f32[8@mb, 4@tp]\n"
+      "d f32[8@mb, 4@tp]\n");
 }
 
 /// Two layers as Megatron divides them: only the two weights are marked.
@@ -105,13 +109,16 @@ TEST(Propagation, ColumnThenRowSplitOfTwoLayersNeedsOneSum) {
 TEST(Propagation, DoesNotDependOnTheOrderOfMarksAndASecondRunChangesNothing) {
   const Graph graph = mlp();
   const MeshPtr mesh = mesh_of("dp=2 tp=2");
-  std::vector<Mark> marks = {shard_tensor("x", "P(\"dp\")"), shard_tensor("up", "P(None,\"tp\")"), shard_tensor("down", "P(\"tp\")"),
-                             shard_tensor("y", "P(\"dp\")")};
+  std::vector<Mark> marks = {shard_tensor("x", "P(\"dp\")"), shard_tensor("up", "P(None,\"tp\")"),
+                             shard_tensor("down", "P(\"tp\")"), shard_tensor("y", "P(\"dp\")")};
   const std::string expected = placed(graph, mesh, marks);
-  std::sort(marks.begin(), marks.end(), [](const Mark& a, const Mark& b) { return a.pattern < b.pattern; });
+  std::sort(marks.begin(), marks.end(),
+            [](const Mark& a, const Mark& b) { return a.pattern < b.pattern; });
   do {
     EXPECT_EQ(placed(graph, mesh, marks), expected);
-  } while (std::next_permutation(marks.begin(), marks.end(), [](const Mark& a, const Mark& b) { return a.pattern < b.pattern; }));
+  } while (std::next_permutation(marks.begin(), marks.end(), [](const Mark& a, const Mark& b) {
+    return a.pattern < b.pattern;
+  }));
 
   // What came out, given as marks on everything, comes out again.
   const ShardedGraph first = propagate(graph, mesh, marks);
@@ -119,8 +126,9 @@ TEST(Propagation, DoesNotDependOnTheOrderOfMarksAndASecondRunChangesNothing) {
   for (int i = 0; i < static_cast<int>(graph.values().size()); ++i) {
     std::string placements;
     for (const Placement& p : first.of(ValueId{i}).placements())
-      placements += (placements.empty() ? "" : ", ") +
-                    (p.kind == Placement::Kind::kShard ? "Shard(" + std::to_string(p.dim) + ")" : std::string("Replicate()"));
+      placements += (placements.empty() ? "" : ", ") + (p.kind == Placement::Kind::kShard
+                                                            ? "Shard(" + std::to_string(p.dim) + ")"
+                                                            : std::string("Replicate()"));
     all.push_back(shard_tensor(graph.value({i}).name, placements));
   }
   EXPECT_EQ(placed(graph, mesh, all), expected);
@@ -132,7 +140,8 @@ TEST(Propagation, AVariableAndItsNextValueLieAlike) {
   const ValueId w = b.variable("w", f32({8}), Initializer::constant(0));
   const ValueId g = b.input("g", f32({8}));
   graph.set_next(w, b.sub(w, g, "w_next"));
-  EXPECT_EQ(placed(graph, mesh_of("dp=2"), {shard_tensor("w", "P(\"dp\")")}), "w f32[8@dp]\ng f32[8@dp]\nw_next f32[8@dp]\n");
+  EXPECT_EQ(placed(graph, mesh_of("dp=2"), {shard_tensor("w", "P(\"dp\")")}),
+            "w f32[8@dp]\ng f32[8@dp]\nw_next f32[8@dp]\n");
 }
 
 TEST(Propagation, SumsOfPartialSumsAreReducedOnce) {
@@ -160,24 +169,28 @@ TEST(Propagation, ConflictsNameBothOriginsAndKeepBothMarks) {
   const ValueId x = b.input("x", f32({8, 8}));
   const ValueId y = b.input("y", f32({8, 8}));
   b.add(x, y, "s");
-  const ShardedGraph sharded =
-      propagate(graph, mesh_of("tp=2"), {shard_tensor("x", "P(\"tp\")", "a.json"), shard_tensor("y", "P(None,\"tp\")", "b.json")});
+  const ShardedGraph sharded = propagate(
+      graph, mesh_of("tp=2"),
+      {shard_tensor("x", "P(\"tp\")", "a.json"), shard_tensor("y", "P(None,\"tp\")", "b.json")});
   EXPECT_EQ(print_placements(graph, sharded), "x f32[8@tp, 8]\ny f32[8, 8@tp]\ns f32[8@tp, 8]\n");
   ASSERT_EQ(sharded.notes.size(), 1u);
   EXPECT_EQ(sharded.notes[0].kind, ShardingNote::Kind::kConflict);
   EXPECT_EQ(sharded.notes[0].text,
-            "add 's' cannot follow both: 'y' is divided by mark 'y' (b.json), 'x' by mark 'x' (a.json); 'y' is resharded for this op");
+            "add 's' cannot follow both: 'y' is divided by mark 'y' (b.json), 'x' by mark 'x' "
+            "(a.json); 'y' is resharded for this op");
 }
 
 TEST(Propagation, AFallbackToReplicateIsReported) {
   Graph graph;
   Builder b(graph);
   b.reshape(b.input("x", f32({5, 8})), {8, 5}, "s");
-  const ShardedGraph sharded = propagate(graph, mesh_of("tp=2"), {shard_tensor("x", "P(None,\"tp\")", "a.json")});
+  const ShardedGraph sharded =
+      propagate(graph, mesh_of("tp=2"), {shard_tensor("x", "P(None,\"tp\")", "a.json")});
   ASSERT_EQ(sharded.notes.size(), 1u);
   EXPECT_EQ(sharded.notes[0].kind, ShardingNote::Kind::kFallback);
   EXPECT_EQ(sharded.notes[0].text,
-            "reshape 's' needs dim 1 of 'x' whole, which mark 'x' (a.json) divides: it falls back to Replicate there");
+            "reshape 's' needs dim 1 of 'x' whole, which mark 'x' (a.json) divides: it falls back "
+            "to Replicate there");
 }
 
 TEST(Propagation, WindowsAreAnOpsOwnAndTensorsLiePlainly) {
@@ -185,11 +198,13 @@ TEST(Propagation, WindowsAreAnOpsOwnAndTensorsLiePlainly) {
   Builder b(graph);
   const ValueId x = b.input("x", f32({8, 8}));
   b.unary("tanh", b.slice(x, {0, 2}, {8, 6}, {1, 1}, "s"), "t");
-  const ShardedGraph sharded = propagate(graph, mesh_of("tp=2"), {shard_tensor("x", "P(None,\"tp\")", "a.json")});
+  const ShardedGraph sharded =
+      propagate(graph, mesh_of("tp=2"), {shard_tensor("x", "P(None,\"tp\")", "a.json")});
   EXPECT_EQ(print_placements(graph, sharded), "x f32[8, 8@tp]\ns f32[8, 4@tp]\nt f32[8, 4@tp]\n");
   EXPECT_TRUE(sharded.notes.empty());
   const OpView slice = view(graph, graph.op({0}));
-  EXPECT_EQ(to_text(f32({8, 8}), input_attr(slice, sharded.rules[0], sharded.ops[0], 0)), "f32[8, 8@tp~4(+2:+2)]");
+  EXPECT_EQ(to_text(f32({8, 8}), input_attr(slice, sharded.rules[0], sharded.ops[0], 0)),
+            "f32[8, 8@tp~4(+2:+2)]");
 }
 
 // Found by fuzzing: the axes of one mesh were taken for those of the other.
@@ -200,8 +215,9 @@ TEST(Propagation, AMarkOnANextValueHoldsOnTheMeshThatMakesIt) {
   const ValueId kept = b.unary("neg", w, "kept");
   graph.set_next(w, b.unary("tanh", kept, "next"));
   const Meshes meshes{{"first", mesh_of("a=2")}, {"last", mesh_of("a=2 b=2")}};
-  const ShardedGraph sharded =
-      propagate(graph, meshes, {stage("kept", "first"), stage("next", "last"), shard_tensor("next", "P(None,\"b\")")});
+  const ShardedGraph sharded = propagate(
+      graph, meshes,
+      {stage("kept", "first"), stage("next", "last"), shard_tensor("next", "P(None,\"b\")")});
   EXPECT_EQ(to_text(sharded.of(w)), "[*, *]");
   EXPECT_EQ(sharded.of(*graph.find_op("next")).factor_axes[1], std::vector<int>{1});
 }

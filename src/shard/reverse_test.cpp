@@ -2,7 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "base/error_testing.h"
+#include "base/testing/error.h"
 #include "base/text.h"
 #include "ops/builder.h"
 #include "shard/op_sharding.h"
@@ -20,11 +20,13 @@ TensorType f32(Shape shape) {
 std::string inputs_for(const Graph& graph, std::string_view output) {
   const OpView op = view(graph, graph.ops().back());
   const ShardingRule rule = rule_of(*op.definition, op);
-  const DistType wanted = parse_dist_type(output, std::make_shared<const ProcessMesh>(parse_mesh("dp=2 tp=2")));
+  const DistType wanted =
+      parse_dist_type(output, std::make_shared<const ProcessMesh>(parse_mesh("dp=2 tp=2")));
   const OpSharding sharding = sharding_for_outputs(op, rule, {wanted.attr});
   EXPECT_EQ(output_attr(op, rule, sharding, 0), wanted.attr);
   std::vector<std::string> texts;
-  for (size_t i = 0; i < op.inputs.size(); ++i) texts.push_back(to_text(input_attr(op, rule, sharding, static_cast<int>(i))));
+  for (size_t i = 0; i < op.inputs.size(); ++i)
+    texts.push_back(to_text(input_attr(op, rule, sharding, static_cast<int>(i))));
   return join(texts, " x ");
 }
 
@@ -54,7 +56,8 @@ TEST(ReverseInference, OfALinearOpPassesAddendsOn) {
   Graph graph;
   Builder b(graph);
   b.add(b.input("x", f32({4, 6})), b.input("y", f32({4, 6})), "s");
-  EXPECT_EQ(inputs_for(graph, "f32[4@dp, 6] {partial sum: tp}"), "[@dp, *] {partial sum: tp} x [@dp, *] {partial sum: tp}");
+  EXPECT_EQ(inputs_for(graph, "f32[4@dp, 6] {partial sum: tp}"),
+            "[@dp, *] {partial sum: tp} x [@dp, *] {partial sum: tp}");
 }
 
 TEST(ReverseInference, OfASliceAsksForItsWindowOrItsChunk) {
@@ -69,11 +72,14 @@ TEST(ReverseInference, RefusesAddendsThatNothingMakes) {
   Graph graph;
   Builder b(graph);
   b.unary("tanh", b.input("x", f32({4})), "t");
-  EXPECT_EQ(message_of(ExitCode::kBadConfig, [&] { inputs_for(graph, "f32[4] {partial sum: tp}"); }),
-            "op 't': its outputs are partial on axis 'tp' and nothing makes them so\n"
-            "  why: a Partial(sum) comes from a divided reduction of that kind, or passes through a linear op\n"
-            "  fix: use Replicate() or Shard(dim)");
-  EXPECT_THAT(message_of(ExitCode::kBadConfig, [&] { inputs_for(product(), "f32[8, 4] {partial max: tp}"); }),
+  EXPECT_EQ(
+      message_of(ExitCode::kBadConfig, [&] { inputs_for(graph, "f32[4] {partial sum: tp}"); }),
+      "op 't': its outputs are partial on axis 'tp' and nothing makes them so\n"
+      "  why: a Partial(sum) comes from a divided reduction of that kind, or passes through a "
+      "linear op\n"
+      "  fix: use Replicate() or Shard(dim)");
+  EXPECT_THAT(message_of(ExitCode::kBadConfig,
+                         [&] { inputs_for(product(), "f32[8, 4] {partial max: tp}"); }),
               testing::HasSubstr("a Partial(max) comes from a divided reduction of that kind"));
 }
 

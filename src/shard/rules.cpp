@@ -5,9 +5,11 @@
 namespace tessera {
 namespace {
 
-/// An op but for its name. Two programs may give one name to different operators: their functions differ.
+/// An op but for its name. Two programs may give one name to different operators: their functions
+/// differ.
 std::string key_of(std::string_view kind, const OpView& op) {
-  std::string key = fmt::format("{} {} {}", kind, fmt::ptr(op.definition->infer), fmt::ptr(op.definition->reference));
+  std::string key = fmt::format("{} {} {}", kind, fmt::ptr(op.definition->infer),
+                                fmt::ptr(op.definition->reference));
   for (const TensorType& type : op.inputs) key += " " + to_text(type);
   return key + " " + to_text(op.attributes);
 }
@@ -22,7 +24,8 @@ ShardingRule RuleCache::operator()(std::string_view kind, const OpView& op) cons
   if (!op.definition || op.definition->rule) return rules_(kind, op);
   const std::string key = key_of(kind, op);
   const auto known = known_->find(key);
-  return known != known_->end() ? known->second : known_->emplace(key, rules_(kind, op)).first->second;
+  return known != known_->end() ? known->second
+                                : known_->emplace(key, rules_(kind, op)).first->second;
 }
 
 }  // namespace tessera

@@ -11,7 +11,9 @@ struct Example {
   Attributes attributes;
   Shape extents{8};
 
-  OpView view() const { return {"y", attributes, {{DType::kF32, extents}}, {{DType::kF32, extents}}, &definition}; }
+  OpView view() const {
+    return {"y", attributes, {{DType::kF32, extents}}, {{DType::kF32, extents}}, &definition};
+  }
 };
 
 Example unruled() {

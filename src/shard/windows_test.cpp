@@ -2,7 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "base/error_testing.h"
+#include "base/testing/error.h"
 #include "ops/builder.h"
 #include "shard/op_sharding.h"
 
@@ -17,8 +17,10 @@ MeshPtr mesh_of(std::string_view text) {
 
 TEST(Windows, TextReadsBackTheSame) {
   const MeshPtr mesh = mesh_of("dp=2 h=3 tp=2");
-  for (const char* text : {"f32[34@h~32(+0:+2), 8]", "f32[64@h~32(*2-1:+1), 8@tp]", "f32[16@h~32(/2-1:+1)]", "f32[9@h~6(*3/2-1:+0)]",
-                           "f32[30@dp@h:5~40(-5:-5)] {partial sum: tp}", "f32[12@h~8(+0:+2)~10(+0:+2)]"}) {
+  for (const char* text :
+       {"f32[34@h~32(+0:+2), 8]", "f32[64@h~32(*2-1:+1), 8@tp]", "f32[16@h~32(/2-1:+1)]",
+        "f32[9@h~6(*3/2-1:+0)]", "f32[30@dp@h:5~40(-5:-5)] {partial sum: tp}",
+        "f32[12@h~8(+0:+2)~10(+0:+2)]"}) {
     const DistType read = parse_dist_type(text, mesh);
     EXPECT_EQ(to_text(read.type, read.attr), text);
     EXPECT_TRUE(read.attr.has_windows());
@@ -37,14 +39,16 @@ TEST(Windows, GiveEachProcessWhatItsPartNeeds) {
 }
 
 std::string refusal_of(std::string_view text) {
-  return error_testing::message_of(ExitCode::kBadConfig, [&] { parse_dist_type(text, mesh_of("h=2")); });
+  return error_testing::message_of(ExitCode::kBadConfig,
+                                   [&] { parse_dist_type(text, mesh_of("h=2")); });
 }
 
 TEST(Windows, RefusesTextThatIsNone) {
   EXPECT_EQ(refusal_of("f32[8@h~8(1:2)]"),
             "'f32[8@h~8(1:2)]' is not a placement\n"
             "  why: the ends of a window have a sign\n"
-            "  fix: write it as f32[64@h~32(*2-1:+1)]: rows 2b-1 to 2(e-1)+1 of 64 for each part [b, e) of 32");
+            "  fix: write it as f32[64@h~32(*2-1:+1)]: rows 2b-1 to 2(e-1)+1 of 64 for each part "
+            "[b, e) of 32");
   EXPECT_THAT(refusal_of("f32[8~8(+1:+2)]"), HasSubstr("a window is of what an axis divides"));
   EXPECT_THAT(refusal_of("f32[8@h~8]"), HasSubstr("'8' is not a window"));
   EXPECT_THAT(refusal_of("f32[8@h~8(*0+1:+1)]"), HasSubstr("multiplies and divides by 1 or more"));
@@ -89,7 +93,9 @@ TEST(OpSharding, OverlappingPartsOfAReductionAreRefused) {
   const auto [op, rule] = ruled(graph, "s");
   const DistType x = parse_dist_type("f32[8@h~8(-1:+1), 4]", mesh_of("h=2"));
   EXPECT_EQ(error_testing::message_of(ExitCode::kBadConfig,
-                                      [&, &the_op = op, &the_rule = rule] { sharding_for_inputs(the_op, the_rule, {x.attr}); }),
+                                      [&, &the_op = op, &the_rule = rule] {
+                                        sharding_for_inputs(the_op, the_rule, {x.attr});
+                                      }),
             "op 's': its operands hold overlapping parts of factor 'd0'\n"
             "  why: what overlaps would be reduced twice\n"
             "  fix: hold parts without windows");

@@ -1,5 +1,5 @@
-// Two answers to one question: how long does a step take when steps follow each other without meeting? The slowest cycle of the marked graph
-// says it, and so does a run on the virtual clock.
+// Two answers to one question: how long does a step take when steps follow each other without
+// meeting? The slowest cycle of the marked graph says it, and so does a run on the virtual clock.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -7,7 +7,7 @@
 
 #include "actors/run_check.h"
 #include "sim/simulate.h"
-#include "tasks/random_program_testing.h"
+#include "tasks/testing/random_program.h"
 
 namespace tessera {
 namespace {
@@ -28,17 +28,21 @@ TEST(Period, NoRunIsFasterThanTheSlowestCycleAndOnlyItsStartIsSlower) {
     std::mt19937 dice(seed);
     std::vector<double> times(static_cast<size_t>(actors.rank_count()) * graph->tasks.size(), 0);
     for (int rank = 0; rank < actors.rank_count(); ++rank)
-      for (TaskId task : actors.order_of(rank)) times[static_cast<size_t>(actors.actor_id(rank, task))] = dice() % 10 * 1e-3;
-    const SlowestCycle slowest = find_slowest_cycle(make_marked_graph(actors, orders_of(actors)), times);
+      for (TaskId task : actors.order_of(rank))
+        times[actors.actor_id(rank, task)] = dice() % 10 * 1e-3;
+    const SlowestCycle slowest =
+        find_slowest_cycle(make_marked_graph(actors, orders_of(actors)), times);
     const double all = std::accumulate(times.begin(), times.end(), 0.0);
     const auto time = [&](Rank rank, TaskId task) {
-      return Seconds(times[static_cast<size_t>(actors.actor_id(actors.index_of(rank), task))]);
+      return Seconds(times[actors.actor_id(actors.index_of(rank), task)]);
     };
-    const double end = end_of(simulate(graph, time, {.steps = kSteps, .steps_meet = false}).timeline);
+    const double end =
+        end_of(simulate(graph, time, {.steps = kSteps, .steps_meet = false}).timeline);
     int tokens = 0;
     for (const MarkedEdge& edge : slowest.edges) tokens += edge.tokens;
     ASSERT_LE(tokens, kMostTokens) << "seed " << seed;
-    // The cycle goes around once for its tokens: of so many steps all but the last, broken round are surely paid.
+    // The cycle goes around once for its tokens: of so many steps all but the last, broken round
+    // are surely paid.
     EXPECT_GE(end, slowest.period * static_cast<double>(kSteps - tokens) - 1e-9) << "seed " << seed;
     // An act waits for ways without cycles, besides: these take no more than all acts once.
     EXPECT_LE(end, slowest.period * static_cast<double>(kSteps) + all + 1e-9) << "seed " << seed;

@@ -21,7 +21,8 @@ Seconds seconds(int64_t count) {
 
 class Simulator {
  public:
-  Simulator(std::shared_ptr<const TaskGraph> graph, const ActTime& time, const SimulateOptions& options)
+  Simulator(std::shared_ptr<const TaskGraph> graph, const ActTime& time,
+            const SimulateOptions& options)
       : options_(options), actors_(find_actors(graph, processes(*graph))) {
     const auto tasks = static_cast<TaskId>(graph->tasks.size());
     for (int rank = 0; rank < actors_.rank_count(); ++rank) {
@@ -33,9 +34,13 @@ class Simulator {
       if (options.exchanges_ahead) bind_to_turns(rank);
     }
     setting_.records_meet = options.steps_meet;
-    setting_.duration = [this, &time](ActorId actor) { return nanoseconds(time(rank_of(actor), actors_.task_of(actor))); };
+    setting_.duration = [this, &time](ActorId actor) {
+      return nanoseconds(time(rank_of(actor), actors_.task_of(actor)));
+    };
     setting_.delay = [this](const Message& message) {
-      return actors_.rank_index_of(message.from) == actors_.rank_index_of(message.to) ? 0 : nanoseconds(options_.message);
+      return actors_.rank_index_of(message.from) == actors_.rank_index_of(message.to)
+                 ? 0
+                 : nanoseconds(options_.message);
     };
   }
 
@@ -45,69 +50,83 @@ class Simulator {
     for (const VirtualAct& act : run_.acts) add_act(act);
     for (const VirtualMessage& message : run_.messages) add_message(message);
     simulation_.step = seconds(end_of(options_.steps - 1) - end_of(options_.steps - 2));
-    for (int rank = 0; rank < actors_.rank_count(); ++rank) simulation_.ranks.push_back(times_of(rank));
+    for (int rank = 0; rank < actors_.rank_count(); ++rank)
+      simulation_.ranks.push_back(times_of(rank));
     return std::move(simulation_);
   }
 
  private:
-  Rank rank_of(ActorId actor) const { return actors_.processes()[static_cast<size_t>(actors_.rank_index_of(actor))]; }
-  const Task& task_of(ActorId actor) const { return actors_.graph().tasks[static_cast<size_t>(actors_.task_of(actor))]; }
+  Rank rank_of(ActorId actor) const { return actors_.processes()[actors_.rank_index_of(actor)]; }
+  const Task& task_of(ActorId actor) const { return actors_.graph().tasks[actors_.task_of(actor)]; }
 
   /// The thread of the process, and the streams of its device that do something.
   void add_streams(int rank) {
     std::array<std::vector<ActorId>, kTaskStreams> streams;
-    for (TaskId task : actors_.order_of(rank)) streams[stream_index(task)].push_back(actors_.actor_id(rank, task));
+    for (TaskId task : actors_.order_of(rank))
+      streams[stream_index(task)].push_back(actors_.actor_id(rank, task));
     auto& tracks = tracks_.emplace_back();
     for (size_t i = 0; i < streams.size(); ++i) {
       if (i > 0 && streams[i].empty()) continue;
       tracks[i] = simulation_.timeline.tracks.size();
       simulation_.timeline.tracks.push_back(
-          {actors_.processes()[static_cast<size_t>(rank)], std::string(to_text(static_cast<TaskStream>(i))), {}});
+          {actors_.processes()[rank], std::string(to_text(static_cast<TaskStream>(i))), {}});
       setting_.streams.push_back(std::move(streams[i]));
     }
   }
 
   size_t stream_index(TaskId id) const {
-    const Task& task = actors_.graph().tasks[static_cast<size_t>(id)];
-    return static_cast<size_t>(options_.exchanges_ahead && task.after >= 0 ? TaskStream::kAhead : stream_of(actors_.graph(), task));
+    const Task& task = actors_.graph().tasks[id];
+    return static_cast<size_t>(options_.exchanges_ahead && task.after >= 0
+                                   ? TaskStream::kAhead
+                                   : stream_of(actors_.graph(), task));
   }
 
-  /// An exchange on the stream of those ahead waits for the task behind which it may begin, and what comes after its turn waits for it: the
-  /// thread of the process says so by registers that only these actors know.
+  /// An exchange on the stream of those ahead waits for the task behind which it may begin, and
+  /// what comes after its turn waits for it: the thread of the process says so by registers that
+  /// only these actors know.
   void bind_to_turns(int rank) {
     const std::vector<TaskId> order = actors_.order_of(rank);
-    const auto on_host = [&](TaskId task) { return stream_index(task) == static_cast<size_t>(TaskStream::kHost); };
+    const auto on_host = [&](TaskId task) {
+      return stream_index(task) == static_cast<size_t>(TaskStream::kHost);
+    };
     std::vector<int> place(actors_.graph().tasks.size());
-    for (size_t i = 0; i < actors_.graph().order.size(); ++i) place[static_cast<size_t>(actors_.graph().order[i])] = static_cast<int>(i);
+    for (size_t i = 0; i < actors_.graph().order.size(); ++i)
+      place[actors_.graph().order[i]] = static_cast<int>(i);
     for (size_t i = 0; i < order.size(); ++i) {
       if (stream_index(order[i]) != static_cast<size_t>(TaskStream::kAhead)) continue;
-      const int from = place[static_cast<size_t>(actors_.graph().tasks[static_cast<size_t>(order[i])].after)];
+      const int from = place[actors_.graph().tasks[order[i]].after];
       TaskId before = -1;  // the last one of this thread up to there
-      for (size_t k = 0; k < i && place[static_cast<size_t>(order[k])] <= from; ++k)
+      for (size_t k = 0; k < i && place[order[k]] <= from; ++k)
         if (on_host(order[k])) before = order[k];
       if (before >= 0) add_edge(actors_.actor_id(rank, before), actors_.actor_id(rank, order[i]));
-      const auto next = std::find_if(order.begin() + static_cast<std::ptrdiff_t>(i), order.end(), on_host);
-      if (next != order.end()) add_edge(actors_.actor_id(rank, order[i]), actors_.actor_id(rank, *next));
+      const auto next =
+          std::find_if(order.begin() + static_cast<std::ptrdiff_t>(i), order.end(), on_host);
+      if (next != order.end())
+        add_edge(actors_.actor_id(rank, order[i]), actors_.actor_id(rank, *next));
     }
   }
   void add_edge(ActorId from, ActorId to) {
-    const RegisterId reg = actors_.rank_count() * static_cast<int>(actors_.graph().registers.size()) + edges_++;
-    descriptions_[static_cast<size_t>(from)].outputs.push_back({reg, 1, {to}});
-    descriptions_[static_cast<size_t>(to)].inputs.push_back({reg, from});
+    const RegisterId reg =
+        actors_.rank_count() * static_cast<int>(actors_.graph().registers.size()) + edges_++;
+    descriptions_[from].outputs.push_back({reg, 1, {to}});
+    descriptions_[to].inputs.push_back({reg, from});
   }
   size_t track_of(ActorId actor) const {
-    return tracks_[static_cast<size_t>(actors_.rank_index_of(actor))][stream_index(actors_.task_of(actor))];
+    return tracks_[actors_.rank_index_of(actor)][stream_index(actors_.task_of(actor))];
   }
 
   void add_act(const VirtualAct& act) {
     const Task& task = task_of(act.actor);
     std::vector<Span>& spans = simulation_.timeline.tracks[track_of(act.actor)].spans;
     const Seconds free = spans.empty() ? Seconds(0) : spans.back().end;
-    const bool steps_met = options_.steps_meet && (spans.empty() || spans.back().record != act.act.record);
+    const bool steps_met =
+        options_.steps_meet && (spans.empty() || spans.back().record != act.act.record);
     if (free < seconds(act.start) && !steps_met)
-      spans.push_back({Span::Kind::kWait, task.name, act.act.record, task.micro_batch, free, seconds(act.start), pass_text(task)});
-    spans.push_back({task.kind == Task::Kind::kCompute ? Span::Kind::kAct : Span::Kind::kCopy, task.name, act.act.record, task.micro_batch,
-                     seconds(act.start), seconds(act.end), pass_text(task)});
+      spans.push_back({Span::Kind::kWait, task.name, act.act.record, task.micro_batch, free,
+                       seconds(act.start), pass_text(task)});
+    spans.push_back({task.kind == Task::Kind::kCompute ? Span::Kind::kAct : Span::Kind::kCopy,
+                     task.name, act.act.record, task.micro_batch, seconds(act.start),
+                     seconds(act.end), pass_text(task)});
     begins_[{act.actor, act.act.record}] = act.start;
   }
 
@@ -115,11 +134,12 @@ class Simulator {
     const Message& message = sent.message;
     const int from = actors_.rank_index_of(message.from), to = actors_.rank_index_of(message.to);
     if (from == to) return;
-    const Register& reg = actors_.graph().registers[static_cast<size_t>(actors_.register_of(message.reg))];
+    const Register& reg = actors_.graph().registers[actors_.register_of(message.reg)];
     const bool is_ready = message.kind == Message::Kind::kReady;
-    simulation_.timeline.messages.push_back({is_ready ? TimedMessage::Kind::kReady : TimedMessage::Kind::kReturned, reg.name,
-                                             track_of(message.from), track_of(message.to), seconds(sent.sent), seconds(sent.arrived),
-                                             seconds(is_ready ? begins_.at({message.to, message.record}) : sent.arrived)});
+    simulation_.timeline.messages.push_back(
+        {is_ready ? TimedMessage::Kind::kReady : TimedMessage::Kind::kReturned, reg.name,
+         track_of(message.from), track_of(message.to), seconds(sent.sent), seconds(sent.arrived),
+         seconds(is_ready ? begins_.at({message.to, message.record}) : sent.arrived)});
   }
 
   /// When the last act of a step ends; 0 before the first.
@@ -131,12 +151,14 @@ class Simulator {
   }
 
   RankTimes times_of(int rank) const {
-    RankTimes times{actors_.processes()[static_cast<size_t>(rank)], {}, {}, {}, {}};
+    RankTimes times{actors_.processes()[rank], {}, {}, {}, {}};
     std::vector<VirtualAct> kernels;
     for (const VirtualAct& act : run_.acts) {
-      if (act.act.record != options_.steps - 1 || actors_.rank_index_of(act.actor) != rank) continue;
+      if (act.act.record != options_.steps - 1 || actors_.rank_index_of(act.actor) != rank)
+        continue;
       const Task::Kind kind = task_of(act.actor).kind;
-      if (kind == Task::Kind::kExchange || kind == Task::Kind::kCopy) times.exchange += seconds(act.end - act.start);
+      if (kind == Task::Kind::kExchange || kind == Task::Kind::kCopy)
+        times.exchange += seconds(act.end - act.start);
       if (kind != Task::Kind::kCompute) continue;
       times.compute += seconds(act.end - act.start);
       kernels.push_back(act);
@@ -147,7 +169,9 @@ class Simulator {
 
   /// kernels  of one process in one step, by begin
   void add_span(const std::vector<VirtualAct>& kernels, RankTimes& times) const {
-    const auto is_of_micro_batch = [&](const VirtualAct& act) { return task_of(act.actor).micro_batch >= 0; };
+    const auto is_of_micro_batch = [&](const VirtualAct& act) {
+      return task_of(act.actor).micro_batch >= 0;
+    };
     const bool any = std::any_of(kernels.begin(), kernels.end(), is_of_micro_batch);
     const auto bounds = [&](const VirtualAct& act) { return !any || is_of_micro_batch(act); };
     const auto first = std::find_if(kernels.begin(), kernels.end(), bounds);
@@ -179,7 +203,8 @@ double Simulation::bubble() const {
   return 1 - work / (step.value() * static_cast<double>(ranks.size()));
 }
 
-Simulation simulate(std::shared_ptr<const TaskGraph> graph, const ActTime& time, const SimulateOptions& options) {
+Simulation simulate(std::shared_ptr<const TaskGraph> graph, const ActTime& time,
+                    const SimulateOptions& options) {
   return Simulator(std::move(graph), time, options).run();
 }
 

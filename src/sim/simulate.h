@@ -1,5 +1,6 @@
-// A task graph on a virtual clock: the actors, order lists and waits of the runtime, with durations that are given instead of kernels that
-// run. This room sees task graphs and actors; it sees neither how they were derived nor the runtime, and it knows no prices.
+// A task graph on a virtual clock: the actors, order lists and waits of the runtime, with durations
+// that are given instead of kernels that run. This room sees task graphs and actors; it sees
+// neither how they were derived nor the runtime, and it knows no prices.
 #pragma once
 
 #include <functional>
@@ -12,18 +13,21 @@
 
 namespace tessera {
 
-/// How long an act of a task takes on a process; of an exchange, the time until all that it pulls is there. Whole nanoseconds count.
+/// How long an act of a task takes on a process; of an exchange, the time until all that it pulls
+/// is there. Whole nanoseconds count.
 using ActTime = std::function<Seconds(Rank, TaskId)>;
 
 struct SimulateOptions {
   int64_t steps = 3;
-  /// A step begins when all processes have ended the one before, as with Runtime::run; else each goes on as soon as it may, as with
-  /// Runtime::begin_step (where the streams of one process wait for each other at the end of a step).
+  /// A step begins when all processes have ended the one before, as with Runtime::run; else each
+  /// goes on as soon as it may, as with Runtime::begin_step (where the streams of one process wait
+  /// for each other at the end of a step).
   bool steps_meet = true;
   /// From the end of an act until another process knows of it.
   Seconds message{0};
-  /// Exchanges begin ahead of their turn where Task::after lets them, one after the other on a stream of their own: as between processes that
-  /// are members of their own. Else at their turn, as between threads.
+  /// Exchanges begin ahead of their turn where Task::after lets them, one after the other on a
+  /// stream of their own: as between processes that are members of their own. Else at their turn,
+  /// as between threads.
   bool exchanges_ahead = false;
 };
 
@@ -32,10 +36,13 @@ struct RankTimes {
   Rank rank = 0;
   Seconds compute{0};   // in acts of kernels
   Seconds exchange{0};  // in exchanges, and in copies between a device and its host
-  Seconds span{0};      // from the begin of its first act of kernels for a micro-batch to the end of the last; of any kernels without such
+  Seconds span{0};  // from the begin of its first act of kernels for a micro-batch to the end of
+                    // the last; of any kernels without such
   Seconds idle_in_span{0};
   /// The part of the span in which no kernels run: the bubble per stage span.
-  double bubble_of_span() const { return span.value() > 0 ? idle_in_span.value() / span.value() : 0; }
+  double bubble_of_span() const {
+    return span.value() > 0 ? idle_in_span.value() / span.value() : 0;
+  }
 };
 
 struct Simulation {
@@ -49,6 +56,7 @@ struct Simulation {
 /// Runs all processes of `graph` on a virtual clock.
 ///   requires  check(graph); options.steps >= 1
 ///   throws    InternalError that says who waits for whom when the graph cannot go on
-Simulation simulate(std::shared_ptr<const TaskGraph> graph, const ActTime& time, const SimulateOptions& options = {});
+Simulation simulate(std::shared_ptr<const TaskGraph> graph, const ActTime& time,
+                    const SimulateOptions& options = {});
 
 }  // namespace tessera

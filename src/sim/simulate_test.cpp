@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "tasks/hand_made.h"
+#include "tasks/testing/hand_made.h"
 
 namespace tessera {
 namespace {
@@ -28,7 +28,7 @@ std::shared_ptr<const TaskGraph> two_processes() {
 Simulation simulated(const SimulateOptions& options = {}) {
   const auto graph = two_processes();
   const auto time = [&](Rank rank, TaskId id) {
-    const std::string& name = graph->tasks[static_cast<size_t>(id)].name;
+    const std::string& name = graph->tasks[id].name;
     if (name == "y") return Seconds(rank == 0 ? 0.010 : 0.030);
     if (name == "gather") return Seconds(0.004);
     return Seconds(name == "w" ? 0.020 : 0);
@@ -57,7 +57,8 @@ TEST(Simulate, MessagesTakeTheirTime) {
   EXPECT_EQ(milliseconds(simulated({.message = Seconds(0.005)}).step), 30 + 5 + 4 + 20);
 }
 
-/// x is gathered, then three kernels know nothing of it, then one takes it; the gather may begin behind the feed.
+/// x is gathered, then three kernels know nothing of it, then one takes it; the gather may begin
+/// behind the feed.
 Simulation gathering_behind_kernels(bool ahead) {
   HandMade made(std::make_shared<ProcessMesh>(parse_mesh("dp=2")));
   const KernelCall call{"scalar.mul", {}, {2}, ""};
@@ -72,8 +73,10 @@ Simulation gathering_behind_kernels(bool ahead) {
     if (task.kind == Task::Kind::kExchange) task.after = 0;
   const auto shared = std::make_shared<const TaskGraph>(std::move(graph));
   const auto time = [&](Rank, TaskId id) {
-    const Task& task = shared->tasks[static_cast<size_t>(id)];
-    return Seconds(task.kind == Task::Kind::kCompute ? 0.010 : task.kind == Task::Kind::kExchange ? 0.025 : 0);
+    const Task& task = shared->tasks[id];
+    return Seconds(task.kind == Task::Kind::kCompute    ? 0.010
+                   : task.kind == Task::Kind::kExchange ? 0.025
+                                                        : 0);
   };
   return simulate(shared, time, {.exchanges_ahead = ahead});
 }
@@ -84,11 +87,14 @@ TEST(Simulate, WhatBeginsAheadRunsBehindKernels) {
 }
 
 TEST(Simulate, WithoutMeetingTheFasterProcessGoesAheadIntoTheNextStep) {
-  // Process 1 is never idle but in its exchange: 54 ms a step; process 0 makes its next y meanwhile.
+  // Process 1 is never idle but in its exchange: 54 ms a step; process 0 makes its next y
+  // meanwhile.
   const Simulation run = simulated({.steps = 4, .steps_meet = false});
   EXPECT_EQ(milliseconds(run.step), 54);
   const std::vector<Span>& spans = run.timeline.tracks[0].spans;
-  const auto second = std::find_if(spans.begin(), spans.end(), [](const Span& span) { return span.name == "y" && span.record == 1; });
+  const auto second = std::find_if(spans.begin(), spans.end(), [](const Span& span) {
+    return span.name == "y" && span.record == 1;
+  });
   ASSERT_NE(second, spans.end());
   EXPECT_EQ(milliseconds(second->begin), 54);
 }
@@ -97,10 +103,12 @@ TEST(Simulate, TheTimelineHasActsWaitsAndMessages) {
   const Simulation run = simulated({.steps = 1});
   std::vector<std::string> spans;
   for (const Span& span : run.timeline.tracks[0].spans)
-    spans.push_back(std::string(to_text(span.kind)) + " " + span.name + " " + std::to_string(milliseconds(span.begin)) + "-" +
+    spans.push_back(std::string(to_text(span.kind)) + " " + span.name + " " +
+                    std::to_string(milliseconds(span.begin)) + "-" +
                     std::to_string(milliseconds(span.end)));
-  EXPECT_EQ(spans, (std::vector<std::string>{"copy feed 0-0", "act y 0-10", "wait gather 10-30", "copy gather 30-34", "act w 34-54",
-                                             "copy fetch 54-54"}));
+  EXPECT_EQ(spans,
+            (std::vector<std::string>{"copy feed 0-0", "act y 0-10", "wait gather 10-30",
+                                      "copy gather 30-34", "act w 34-54", "copy fetch 54-54"}));
   int ready = 0;
   for (const TimedMessage& message : run.timeline.messages)
     if (message.kind == TimedMessage::Kind::kReady) {

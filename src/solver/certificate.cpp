@@ -28,7 +28,8 @@ Wide certified_bound(const Core& core, const Dual::Certificate& certificate) {
   for (int32_t i = 0; i < core.nodes(); ++i) {
     for (const double cost : core.costs_of(i)) own[i].push_back(scaled(cost));
     for (const Core::Piece& piece : core.pieces(i))
-      for (int32_t s = 0; s < core.strategies(i); ++s) own[i][s] += (until[piece.end] - until[piece.begin]) * core.usages(piece)[s];
+      for (int32_t s = 0; s < core.strategies(i); ++s)
+        own[i][s] += (until[piece.end] - until[piece.begin]) * core.usages(piece)[s];
   }
   for (size_t e = 0; e < core.edges.size(); ++e) {
     const Core::Edge& edge = core.edges[e];
@@ -36,11 +37,15 @@ Wide certified_bound(const Core& core, const Dual::Certificate& certificate) {
     for (int32_t s = 0; s < core.strategies(edge.a); ++s)
       for (int32_t t = 0; t < core.strategies(edge.b); ++t) {
         const double cost = core.row(edge.rows_of_a, s, core.strategies(edge.b))[t];
-        if (cost < kNever) least = std::min(least, scaled(cost) - kMessageUnit * (Wide{certificate.to_a[e][s]} + certificate.to_b[e][t]));
+        if (cost < kNever)
+          least = std::min(least, scaled(cost) - kMessageUnit * (Wide{certificate.to_a[e][s]} +
+                                                                 certificate.to_b[e][t]));
       }
     sum += least;
-    for (int32_t s = 0; s < core.strategies(edge.a); ++s) own[edge.a][s] += kMessageUnit * certificate.to_a[e][s];
-    for (int32_t t = 0; t < core.strategies(edge.b); ++t) own[edge.b][t] += kMessageUnit * certificate.to_b[e][t];
+    for (int32_t s = 0; s < core.strategies(edge.a); ++s)
+      own[edge.a][s] += kMessageUnit * certificate.to_a[e][s];
+    for (int32_t t = 0; t < core.strategies(edge.b); ++t)
+      own[edge.b][t] += kMessageUnit * certificate.to_b[e][t];
   }
   for (const std::vector<Wide>& costs : own) sum += std::ranges::min(costs);
   // Costs are whole: so is the least of them, and the bound is rounded up.

@@ -20,7 +20,9 @@ struct Rows {
   std::vector<size_t> starts{0};
 
   size_t size() const { return starts.size() - 1; }
-  std::span<const int64_t> operator[](size_t i) const { return {numbers.data() + starts[i], starts[i + 1] - starts[i]}; }
+  std::span<const int64_t> operator[](size_t i) const {
+    return {numbers.data() + starts[i], starts[i + 1] - starts[i]};
+  }
 };
 
 /// Goes once through a JSON text and takes numbers as they come: no tree of values is built.
@@ -54,27 +56,33 @@ class Scanner {
   }
 
   int64_t whole_number() {
-    constexpr uint64_t kLargest = std::numeric_limits<int64_t>::max();  // 19 digits fit an unsigned one
+    constexpr uint64_t kLargest =
+        std::numeric_limits<int64_t>::max();  // 19 digits fit an unsigned one
     skip_space();
     const char* const start = at_;
     const bool negative = at_ < end_ && *at_ == '-';
     if (negative) ++at_;
     uint64_t value = 0;
     const char* const digits = at_;
-    while (at_ < end_ && static_cast<unsigned char>(*at_ - '0') < 10) value = value * 10 + static_cast<uint64_t>(*at_++ - '0');
+    while (at_ < end_ && static_cast<unsigned char>(*at_ - '0') < 10)
+      value = value * 10 + static_cast<uint64_t>(*at_++ - '0');
     const bool ends_there = at_ >= end_ || (*at_ != '.' && *at_ != 'e' && *at_ != 'E');
-    if (at_ == digits || at_ - digits > 19 || value > kLargest || !ends_there) return unusual_number(start, digits, negative);
+    if (at_ == digits || at_ - digits > 19 || value > kLargest || !ends_there)
+      return unusual_number(start, digits, negative);
     return negative ? -static_cast<int64_t>(value) : static_cast<int64_t>(value);
   }
 
   void skip_value() {
     skip_space();
-    if (at_ >= end_) refuse("the text ends where a value is expected", "the file may be cut off: fetch it again");
+    if (at_ >= end_)
+      refuse("the text ends where a value is expected", "the file may be cut off: fetch it again");
     if (*at_ == '{') return object([this](const std::string&) { skip_value(); });
     if (*at_ == '"') return static_cast<void>(text());
     if (*at_ == '[') return skip_list();
     const char* const start = at_;
-    while (at_ < end_ && (std::isalnum(static_cast<unsigned char>(*at_)) || std::strchr("+-.", *at_))) ++at_;
+    while (at_ < end_ &&
+           (std::isalnum(static_cast<unsigned char>(*at_)) || std::strchr("+-.", *at_)))
+      ++at_;
     if (at_ == start) refuse("a value is expected", "write a number, a text, a list or an object");
   }
 
@@ -88,8 +96,9 @@ class Scanner {
     const auto line = 1 + std::count(begin_, place, '\n');
     const char* line_begin = place;
     while (line_begin > begin_ && line_begin[-1] != '\n') --line_begin;
-    throw UserError(fmt::format("'{}' is not a problem: line {}, column {}", name_, line, place - line_begin + 1), why, fix,
-                    ExitCode::kBadData);
+    throw UserError(fmt::format("'{}' is not a problem: line {}, column {}", name_, line,
+                                place - line_begin + 1),
+                    why, fix, ExitCode::kBadData);
   }
 
  private:
@@ -106,8 +115,11 @@ class Scanner {
 
   void expect(char letter, const std::string& what) {
     if (take(letter)) return;
-    if (at_ >= end_) refuse("the text ends where " + what + " is expected", "the file may be cut off: fetch it again");
-    refuse(fmt::format("{} is expected, and '{}' found", what, *at_), fmt::format("'{}' belongs here", letter));
+    if (at_ >= end_)
+      refuse("the text ends where " + what + " is expected",
+             "the file may be cut off: fetch it again");
+    refuse(fmt::format("{} is expected, and '{}' found", what, *at_),
+           fmt::format("'{}' belongs here", letter));
   }
 
   std::string text() {
@@ -117,7 +129,8 @@ class Scanner {
       if (*at_ == '\\') letters += *at_++;
       if (at_ < end_) letters += *at_;
     }
-    if (at_ >= end_) refuse("the text ends within quotes", "the file may be cut off: fetch it again");
+    if (at_ >= end_)
+      refuse("the text ends within quotes", "the file may be cut off: fetch it again");
     ++at_;
     return letters;
   }
@@ -144,11 +157,14 @@ class Scanner {
       at_ = start;
       refuse("a whole number is expected", "costs, usages and nodes are whole numbers");
     }
-    while (at_ < end_ && (std::isdigit(static_cast<unsigned char>(*at_)) || std::strchr("+-.eE", *at_))) ++at_;
+    while (at_ < end_ &&
+           (std::isdigit(static_cast<unsigned char>(*at_)) || std::strchr("+-.eE", *at_)))
+      ++at_;
     const long double value = std::strtold(std::string(digits, at_).c_str(), nullptr);
     if (!(value < 9.2e18L) || value != static_cast<long double>(static_cast<int64_t>(value))) {
       at_ = start;
-      refuse("this is not a whole number of 64 bits", "costs and usages are whole numbers below 9.2e18; 1e18 and above is forbidden");
+      refuse("this is not a whole number of 64 bits",
+             "costs and usages are whole numbers below 9.2e18; 1e18 and above is forbidden");
     }
     return negative ? -static_cast<int64_t>(value) : static_cast<int64_t>(value);
   }
@@ -197,7 +213,8 @@ void read_lists(Scanner& scanner, Lists& lists) {
   });
   scanner.finish();
   if (!found)
-    scanner.refuse("there is no key \"problem\"", "the whole file is one object: {\"problem\": {\"nodes\": ..., \"edges\": ...}}");
+    scanner.refuse("there is no key \"problem\"",
+                   "the whole file is one object: {\"problem\": {\"nodes\": ..., \"edges\": ...}}");
 }
 
 class Assembly {
@@ -210,11 +227,14 @@ class Assembly {
     same_length("nodes.usages", lists_.node_usages.size(), "nodes.costs", nodes);
     same_length("edges.nodes", lists_.edge_nodes.size(), "edges.costs", lists_.edge_costs.size());
     for (const Rows* optional : {&lists_.edge_intervals, &lists_.edge_usages})
-      if (optional->size() > 0) same_length("edges.intervals and edges.usages", optional->size(), "edges.costs", lists_.edge_costs.size());
+      if (optional->size() > 0)
+        same_length("edges.intervals and edges.usages", optional->size(), "edges.costs",
+                    lists_.edge_costs.size());
     const std::vector<std::vector<Cost>> extra = costs_of_lone_edges();
     Problem problem;
     for (size_t i = 0; i < nodes; ++i) {
-      const std::span<const Cost> costs = extra[i].empty() ? lists_.node_costs[i] : std::span<const Cost>(extra[i]);
+      const std::span<const Cost> costs =
+          extra[i].empty() ? lists_.node_costs[i] : std::span<const Cost>(extra[i]);
       problem.add_node(interval("nodes", lists_.node_intervals, i), costs, lists_.node_usages[i]);
     }
     for (size_t e = 0; e < lists_.edge_costs.size(); ++e) add_edge(problem, e);
@@ -223,18 +243,21 @@ class Assembly {
   }
 
  private:
-  [[noreturn]] void refuse(const std::string& where, const std::string& why, const std::string& fix) const {
+  [[noreturn]] void refuse(const std::string& where, const std::string& why,
+                           const std::string& fix) const {
     throw UserError("'" + name_ + "' is not a problem: " + where, why, fix, ExitCode::kBadData);
   }
 
   void same_length(const char* what, size_t length, const char* other, size_t expected) const {
     if (length != expected)
-      refuse(what, fmt::format("{} has {} entries, {} has {}", what, length, other, expected), "give as many of each");
+      refuse(what, fmt::format("{} has {} entries, {} has {}", what, length, other, expected),
+             "give as many of each");
   }
 
   Interval interval(const char* what, const Rows& intervals, size_t index) const {
     if (intervals[index].size() != 2)
-      refuse(fmt::format("{}.intervals[{}]", what, index), fmt::format("it has {} numbers", intervals[index].size()),
+      refuse(fmt::format("{}.intervals[{}]", what, index),
+             fmt::format("it has {} numbers", intervals[index].size()),
              "an interval is [begin, end]");
     return {intervals[index][0], intervals[index][1]};
   }
@@ -242,7 +265,8 @@ class Assembly {
   int32_t node_of(size_t edge, size_t place) const {
     const int64_t node = lists_.edge_nodes[edge][place];
     if (node < 0 || node >= static_cast<int64_t>(lists_.node_costs.size()))
-      refuse(fmt::format("edges.nodes[{}]", edge), fmt::format("it names node {} of {}", node, lists_.node_costs.size()),
+      refuse(fmt::format("edges.nodes[{}]", edge),
+             fmt::format("it names node {} of {}", node, lists_.node_costs.size()),
              "name nodes by their number, from 0");
     return static_cast<int32_t>(node);
   }
@@ -253,7 +277,8 @@ class Assembly {
     for (size_t e = 0; e < lists_.edge_costs.size(); ++e) {
       const size_t ends = lists_.edge_nodes[e].size();
       if (ends != 1 && ends != 2)
-        refuse(fmt::format("edges.nodes[{}]", e), fmt::format("it has {} nodes", ends), "an edge has two, or one");
+        refuse(fmt::format("edges.nodes[{}]", e), fmt::format("it has {} nodes", ends),
+               "an edge has two, or one");
       if (ends == 2) continue;
       const int32_t node = node_of(e, 0);
       const std::span<const Cost> costs = lists_.edge_costs[e];
@@ -261,8 +286,11 @@ class Assembly {
       if (sum.empty()) sum.assign(lists_.node_costs[node].begin(), lists_.node_costs[node].end());
       if (costs.size() != sum.size())
         refuse(fmt::format("edges.costs[{}]", e),
-               fmt::format("it has {} costs and node {} has {} strategies", costs.size(), node, sum.size()), "give one cost a strategy");
-      for (size_t s = 0; s < sum.size(); ++s) sum[s] = std::min(sum[s], kForbidden) + std::min(costs[s], kForbidden);
+               fmt::format("it has {} costs and node {} has {} strategies", costs.size(), node,
+                           sum.size()),
+               "give one cost a strategy");
+      for (size_t s = 0; s < sum.size(); ++s)
+        sum[s] = std::min(sum[s], kForbidden) + std::min(costs[s], kForbidden);
     }
     return sums;
   }
@@ -273,7 +301,9 @@ class Assembly {
     if (lists_.edge_usages.size() == 0 || lists_.edge_usages[e].empty()) {
       problem.add_edge(a, b, lists_.edge_costs[e]);
     } else {
-      const Interval held = lists_.edge_intervals.size() == 0 ? Interval{} : interval("edges", lists_.edge_intervals, e);
+      const Interval held = lists_.edge_intervals.size() == 0
+                                ? Interval{}
+                                : interval("edges", lists_.edge_intervals, e);
       problem.add_edge(a, b, lists_.edge_costs[e], held, lists_.edge_usages[e]);
     }
   }
@@ -289,21 +319,25 @@ std::string read_inflated(const std::filesystem::path& path) {
   errno = 0;
   std::error_code unknown;
   const bool is_folder = std::filesystem::is_directory(path, unknown);
-  const std::unique_ptr<gzFile_s, decltype(&gzclose)> file(is_folder ? nullptr : gzopen(path.c_str(), "rb"), gzclose);
+  const std::unique_ptr<gzFile_s, decltype(&gzclose)> file(
+      is_folder ? nullptr : gzopen(path.c_str(), "rb"), gzclose);
   if (!file)
-    throw UserError("cannot read '" + path.string() + "'", is_folder ? "it is a folder" : std::strerror(errno ? errno : ENOENT),
+    throw UserError("cannot read '" + path.string() + "'",
+                    is_folder ? "it is a folder" : std::strerror(errno ? errno : ENOENT),
                     "check the path and that the file may be read", ExitCode::kMissingInput);
   gzbuffer(file.get(), kBuffer);
   std::string text;
   size_t filled = 0;
   for (;;) {
     text.resize(std::max(filled + kPiece, filled * 2));
-    const int taken = gzread(file.get(), text.data() + filled, static_cast<unsigned>(std::min<size_t>(text.size() - filled, 1 << 30)));
+    const int taken =
+        gzread(file.get(), text.data() + filled,
+               static_cast<unsigned>(std::min<size_t>(text.size() - filled, 1 << 30)));
     int code = Z_OK;
     const char* message = gzerror(file.get(), &code);
     if (taken < 0 || code == Z_BUF_ERROR)
-      throw UserError("cannot decompress '" + path.string() + "'", message, "the file is damaged or cut off: fetch it again",
-                      ExitCode::kBadData);
+      throw UserError("cannot decompress '" + path.string() + "'", message,
+                      "the file is damaged or cut off: fetch it again", ExitCode::kBadData);
     filled += static_cast<size_t>(taken);
     if (taken == 0) break;
   }
@@ -341,26 +375,34 @@ Problem read_problem(const std::filesystem::path& path) {
 
 std::string to_json(const Problem& problem) {
   const auto of_node = [&](const auto& form) {
-    return list_text(problem.nodes(), [&](int32_t i) { return std::string(form(problem.node(i))); });
+    return list_text(problem.nodes(),
+                     [&](int32_t i) { return std::string(form(problem.node(i))); });
   };
   const auto of_edge = [&](const auto& form) {
-    return list_text(problem.edges(), [&](int32_t e) { return std::string(form(problem.edge(e))); });
+    return list_text(problem.edges(),
+                     [&](int32_t e) { return std::string(form(problem.edge(e))); });
   };
   using Node = Problem::Node;
   using Edge = Problem::Edge;
   const std::string nodes =
-      fmt::format(R"({{"intervals":{},"costs":{},"usages":{}}})", of_node([](const Node& node) { return interval_text(node.interval); }),
+      fmt::format(R"({{"intervals":{},"costs":{},"usages":{}}})",
+                  of_node([](const Node& node) { return interval_text(node.interval); }),
                   of_node([&](const Node& node) { return numbers_text(problem.costs(node)); }),
                   of_node([&](const Node& node) { return numbers_text(problem.usages(node)); }));
   std::string edges =
-      fmt::format(R"({{"nodes":{},"costs":{})", of_edge([](const Edge& edge) { return fmt::format("[{},{}]", edge.a, edge.b); }),
+      fmt::format(R"({{"nodes":{},"costs":{})",
+                  of_edge([](const Edge& edge) { return fmt::format("[{},{}]", edge.a, edge.b); }),
                   of_edge([&](const Edge& edge) { return numbers_text(problem.costs(edge)); }));
   bool any_held = false;
-  for (int32_t e = 0; e < problem.edges(); ++e) any_held |= !problem.usages(problem.edge(e)).empty();
+  for (int32_t e = 0; e < problem.edges(); ++e)
+    any_held |= !problem.usages(problem.edge(e)).empty();
   if (any_held)
-    edges += fmt::format(R"(,"intervals":{},"usages":{})", of_edge([](const Edge& edge) { return interval_text(edge.interval); }),
-                         of_edge([&](const Edge& edge) { return numbers_text(problem.usages(edge)); }));
-  const std::string limit = problem.usage_limit() ? fmt::format(R"(,"usage_limit":{})", *problem.usage_limit()) : "";
+    edges +=
+        fmt::format(R"(,"intervals":{},"usages":{})",
+                    of_edge([](const Edge& edge) { return interval_text(edge.interval); }),
+                    of_edge([&](const Edge& edge) { return numbers_text(problem.usages(edge)); }));
+  const std::string limit =
+      problem.usage_limit() ? fmt::format(R"(,"usage_limit":{})", *problem.usage_limit()) : "";
   return fmt::format(R"({{"problem":{{"nodes":{},"edges":{}}}{}}}}})", nodes, edges, limit);
 }
 

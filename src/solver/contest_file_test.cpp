@@ -8,7 +8,7 @@
 #include <fstream>
 
 #include "base/error.h"
-#include "solver/random_problems_testing.h"
+#include "solver/testing/random_problems.h"
 
 namespace tessera::solver {
 namespace {
@@ -49,7 +49,8 @@ TEST(ContestFile, KeysMayComeInAnyOrderAndUnknownOnesArePassedOver) {
 
 TEST(ContestFile, NumbersMayBeWrittenAsOthersDo) {
   const Problem problem = parse_problem(
-      R"({"problem": {"nodes": {"intervals": [[0, 1]], "costs": [[1e18, 2.0, 9000000000000000000]], "usages": [[0, 0, 0]]}}})", "p.json");
+      R"({"problem": {"nodes": {"intervals": [[0, 1]], "costs": [[1e18, 2.0, 9000000000000000000]], "usages": [[0, 0, 0]]}}})",
+      "p.json");
   EXPECT_EQ(problem.costs(problem.node(0))[0], kForbidden);
   EXPECT_EQ(problem.costs(problem.node(0))[1], 2);
   EXPECT_EQ(problem.costs(problem.node(0))[2], 9'000'000'000'000'000'000);
@@ -64,22 +65,31 @@ TEST(ContestFile, ReadsBackWhatItWrites) {
 }
 
 TEST(ContestFile, MalformedTextIsRefusedWithItsPlace) {
-  EXPECT_EQ(refused("[1]"), "'p.json' is not a problem: line 1, column 1 | an object is expected, and '[' found");
+  EXPECT_EQ(refused("[1]"),
+            "'p.json' is not a problem: line 1, column 1 | an object is expected, and '[' found");
   EXPECT_EQ(refused("{\"problem\": {\n \"nodes\": {\"costs\": [[1, x]]}}}"),
             "'p.json' is not a problem: line 2, column 26 | a whole number is expected");
   EXPECT_EQ(refused("{\"problem\": {\"nodes\": {\"costs\": [[1.5]]}}}"),
             "'p.json' is not a problem: line 1, column 35 | this is not a whole number of 64 bits");
   EXPECT_EQ(refused("{\"problem\": {\"nodes\": {\"costs\": [[1"),
-            "'p.json' is not a problem: line 1, column 36 | the text ends where a comma or the end of a list is expected");
-  EXPECT_EQ(refused("{\"nodes\": {}}"), "'p.json' is not a problem: line 1, column 14 | there is no key \"problem\"");
-  EXPECT_EQ(refused(std::string(kSmall) + "}"), "'p.json' is not a problem: line 4, column 22 | something follows the end of the problem");
+            "'p.json' is not a problem: line 1, column 36 | the text ends where a comma or the end "
+            "of a list is expected");
+  EXPECT_EQ(refused("{\"nodes\": {}}"),
+            "'p.json' is not a problem: line 1, column 14 | there is no key \"problem\"");
+  EXPECT_EQ(
+      refused(std::string(kSmall) + "}"),
+      "'p.json' is not a problem: line 4, column 22 | something follows the end of the problem");
 }
 
 TEST(ContestFile, NumbersThatDoNotFitAreRefusedWithTheirNodeOrEdge) {
-  EXPECT_EQ(refused(R"({"problem": {"nodes": {"intervals": [[0, 1]], "costs": [[1], [2]], "usages": [[1], [2]]}}})"),
-            "'p.json' is not a problem: nodes.intervals | nodes.intervals has 1 entries, nodes.costs has 2");
-  EXPECT_EQ(refused(R"({"problem": {"nodes": {"intervals": [[0]], "costs": [[1]], "usages": [[1]]}}})"),
-            "'p.json' is not a problem: nodes.intervals[0] | it has 1 numbers");
+  EXPECT_EQ(
+      refused(
+          R"({"problem": {"nodes": {"intervals": [[0, 1]], "costs": [[1], [2]], "usages": [[1], [2]]}}})"),
+      "'p.json' is not a problem: nodes.intervals | nodes.intervals has 1 entries, nodes.costs has "
+      "2");
+  EXPECT_EQ(
+      refused(R"({"problem": {"nodes": {"intervals": [[0]], "costs": [[1]], "usages": [[1]]}}})"),
+      "'p.json' is not a problem: nodes.intervals[0] | it has 1 numbers");
   EXPECT_EQ(
       refused(
           R"({"problem": {"nodes": {"intervals": [[0, 1]], "costs": [[1]], "usages": [[1]]}, "edges": {"nodes": [[0, 4]], "costs": [[1]]}}})"),
@@ -87,7 +97,8 @@ TEST(ContestFile, NumbersThatDoNotFitAreRefusedWithTheirNodeOrEdge) {
 }
 
 TEST(ContestFile, ReadsCompressedFilesAndRefusesThoseCutOff) {
-  const std::filesystem::path folder = std::filesystem::temp_directory_path() / "tessera_contest_file_test";
+  const std::filesystem::path folder =
+      std::filesystem::temp_directory_path() / "tessera_contest_file_test";
   std::filesystem::create_directories(folder);
   const std::filesystem::path path = folder / "small.json.gz";
   gzFile file = gzopen(path.c_str(), "wb");
@@ -95,8 +106,10 @@ TEST(ContestFile, ReadsCompressedFilesAndRefusesThoseCutOff) {
   gzclose(file);
   EXPECT_EQ(read_problem(path).nodes(), 2);
   std::filesystem::resize_file(path, std::filesystem::file_size(path) / 2);
-  EXPECT_THAT([&] { read_problem(path); }, testing::ThrowsMessage<UserError>(testing::HasSubstr("cannot decompress")));
-  EXPECT_THAT([&] { read_problem(folder / "absent.json"); }, testing::ThrowsMessage<UserError>(testing::HasSubstr("cannot read")));
+  EXPECT_THAT([&] { read_problem(path); },
+              testing::ThrowsMessage<UserError>(testing::HasSubstr("cannot decompress")));
+  EXPECT_THAT([&] { read_problem(folder / "absent.json"); },
+              testing::ThrowsMessage<UserError>(testing::HasSubstr("cannot read")));
   std::filesystem::remove_all(folder);
 }
 

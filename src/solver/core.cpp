@@ -18,11 +18,13 @@ class TablePlaces {
   explicit TablePlaces(std::vector<double>& table) : table_(table) {}
 
   std::pair<size_t, size_t> of(const Matrix& matrix) {
-    const auto [place, is_new] = known_.try_emplace(&matrix, table_.size(), table_.size() + matrix.costs.size());
+    const auto [place, is_new] =
+        known_.try_emplace(&matrix, table_.size(), table_.size() + matrix.costs.size());
     if (!is_new) return place->second;
     for (const Cost cost : matrix.costs) table_.push_back(inside(cost));
     for (int32_t column = 0; column < matrix.columns; ++column)
-      for (int32_t row = 0; row < matrix.rows; ++row) table_.push_back(inside(matrix.at(row, column)));
+      for (int32_t row = 0; row < matrix.rows; ++row)
+        table_.push_back(inside(matrix.at(row, column)));
     return place->second;
   }
 
@@ -52,14 +54,17 @@ void add_neighbours(Core& core) {
   core.neighbour_list.resize(count.back());
   for (size_t e = 0; e < core.edges.size(); ++e) {
     const Core::Edge& edge = core.edges[e];
-    core.neighbour_list[count[edge.a]++] = {edge.b, static_cast<int32_t>(e), edge.rows_of_a, edge.rows_of_b};
-    core.neighbour_list[count[edge.b]++] = {edge.a, static_cast<int32_t>(e), edge.rows_of_b, edge.rows_of_a};
+    core.neighbour_list[count[edge.a]++] = {edge.b, static_cast<int32_t>(e), edge.rows_of_a,
+                                            edge.rows_of_b};
+    core.neighbour_list[count[edge.b]++] = {edge.a, static_cast<int32_t>(e), edge.rows_of_b,
+                                            edge.rows_of_a};
   }
 }
 
 }  // namespace
 
-Core::Core(const Network& network) : first{0}, first_piece{0}, limits(network.limits), first_time(network.first_time) {
+Core::Core(const Network& network)
+    : first{0}, first_piece{0}, limits(network.limits), first_time(network.first_time) {
   ensure(!network.is_infeasible, "only what can have an answer is searched");
   first_time.resize(limits.size());
   Usage taken = 0;
@@ -84,7 +89,8 @@ Core::Core(const Network& network) : first{0}, first_piece{0}, limits(network.li
 
 Assignment Core::tags(const Network& network, const Assignment& assignment) const {
   Assignment result(network.nodes.size(), kNoStrategy);
-  for (int32_t i = 0; i < nodes(); ++i) result[network_node[i]] = network.nodes[network_node[i]].tags[assignment[i]];
+  for (int32_t i = 0; i < nodes(); ++i)
+    result[network_node[i]] = network.nodes[network_node[i]].tags[assignment[i]];
   return result;
 }
 
@@ -93,7 +99,8 @@ Assignment Core::from_tags(const Network& network, const Assignment& tags) const
   for (int32_t i = 0; i < nodes(); ++i) {
     const std::vector<int32_t>& known = network.nodes[network_node[i]].tags;
     const auto place = std::ranges::lower_bound(known, tags[network_node[i]]);
-    if (place != known.end() && *place == tags[network_node[i]]) result[i] = static_cast<int32_t>(place - known.begin());
+    if (place != known.end() && *place == tags[network_node[i]])
+      result[i] = static_cast<int32_t>(place - known.begin());
   }
   return result;
 }
@@ -102,7 +109,8 @@ double cost_of(const Core& core, const Assignment& assignment) {
   double cost = core.constant;
   for (int32_t i = 0; i < core.nodes(); ++i) cost += core.costs_of(i)[assignment[i]];
   for (const Core::Edge& edge : core.edges)
-    cost += core.row(edge.rows_of_a, assignment[edge.a], core.strategies(edge.b))[assignment[edge.b]];
+    cost +=
+        core.row(edge.rows_of_a, assignment[edge.a], core.strategies(edge.b))[assignment[edge.b]];
   return cost;
 }
 

@@ -1,4 +1,5 @@
-// What is left of a network, packed for search: it does not change, and everything that is read together lies together.
+// What is left of a network, packed for search: it does not change, and everything that is read
+// together lies together.
 #pragma once
 
 #include <span>
@@ -8,7 +9,8 @@
 
 namespace tessera::solver {
 
-/// Costs inside of searches: whole numbers, exact in a double (Core sees to it), or kNever and above.
+/// Costs inside of searches: whole numbers, exact in a double (Core sees to it), or kNever and
+/// above.
 constexpr double kNever = 1e18;
 
 struct Core {
@@ -18,7 +20,8 @@ struct Core {
   };
   struct Edge {
     int32_t a = 0, b = 0;
-    size_t rows_of_a = 0, rows_of_b = 0;  // places of the costs, by strategy of a and by strategy of b
+    size_t rows_of_a = 0,
+           rows_of_b = 0;  // places of the costs, by strategy of a and by strategy of b
   };
   /// An edge as one of its ends sees it.
   struct Neighbour {
@@ -32,18 +35,26 @@ struct Core {
 
   int32_t nodes() const { return static_cast<int32_t>(network_node.size()); }
   int32_t moments() const { return static_cast<int32_t>(limits.size()); }
-  int32_t strategies(int32_t node) const { return static_cast<int32_t>(first[node + 1] - first[node]); }
-  std::span<const double> costs_of(int32_t node) const { return {costs.data() + first[node], first[node + 1] - first[node]}; }
+  int32_t strategies(int32_t node) const {
+    return static_cast<int32_t>(first[node + 1] - first[node]);
+  }
+  std::span<const double> costs_of(int32_t node) const {
+    return {costs.data() + first[node], first[node + 1] - first[node]};
+  }
   std::span<const Neighbour> neighbours(int32_t node) const {
-    return {neighbour_list.data() + first_neighbour[node], first_neighbour[node + 1] - first_neighbour[node]};
+    return {neighbour_list.data() + first_neighbour[node],
+            first_neighbour[node + 1] - first_neighbour[node]};
   }
   std::span<const Piece> pieces(int32_t node) const {
     return {piece_list.data() + first_piece[node], first_piece[node + 1] - first_piece[node]};
   }
   const Usage* usages(const Piece& piece) const { return usage_list.data() + piece.usages; }
-  const double* row(size_t rows, int32_t row, int32_t columns) const { return table.data() + rows + static_cast<size_t>(row) * columns; }
+  const double* row(size_t rows, int32_t row, int32_t columns) const {
+    return table.data() + rows + static_cast<size_t>(row) * columns;
+  }
 
-  /// Strategies of the core's nodes as tags of the network's, and back; kNoStrategy where a node has lost the tag.
+  /// Strategies of the core's nodes as tags of the network's, and back; kNoStrategy where a node
+  /// has lost the tag.
   Assignment tags(const Network& network, const Assignment& assignment) const;
   Assignment from_tags(const Network& network, const Assignment& tags) const;
 
@@ -62,12 +73,14 @@ struct Core {
   double constant = 0;
 };
 
-/// Work of one sweep of messages, in entries of tables as eliminations count them: it takes a fifth of their time.
+/// Work of one sweep of messages, in entries of tables as eliminations count them: it takes a fifth
+/// of their time.
 inline int64_t work_of_sweep(const Core& core) {
   return (2 * core.pairs + core.moments()) / 5 + core.nodes() + 1000;
 }
 
-/// The cost of an assignment of the core, its constant included; kNever or more where it takes a forbidden pair.
+/// The cost of an assignment of the core, its constant included; kNever or more where it takes a
+/// forbidden pair.
 double cost_of(const Core& core, const Assignment& assignment);
 
 }  // namespace tessera::solver

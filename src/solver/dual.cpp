@@ -57,7 +57,8 @@ std::vector<double> Dual::priced_by(const std::vector<double>& prices) const {
       const double price = until[piece.end] - until[piece.begin];
       if (price == 0) continue;
       const Usage* usages = core_.usages(piece);
-      for (int32_t s = 0; s < core_.strategies(i); ++s) priced[core_.first[i] + s] += price * static_cast<double>(usages[s]);
+      for (int32_t s = 0; s < core_.strategies(i); ++s)
+        priced[core_.first[i] + s] += price * static_cast<double>(usages[s]);
     }
   return priced;
 }
@@ -65,11 +66,12 @@ std::vector<double> Dual::priced_by(const std::vector<double>& prices) const {
 void Dual::price_nodes() {
   priced_ = priced_by(prices_);
   price_part_ = 0;
-  for (size_t m = 0; m < prices_.size(); ++m) price_part_ += prices_[m] * static_cast<double>(core_.limits[m]);
+  for (size_t m = 0; m < prices_.size(); ++m)
+    price_part_ += prices_[m] * static_cast<double>(core_.limits[m]);
 }
 
-Dual::Around Dual::gather(int32_t node, const std::vector<double>& priced, const std::vector<double>& messages,
-                          std::vector<double>& belief) const {
+Dual::Around Dual::gather(int32_t node, const std::vector<double>& priced,
+                          const std::vector<double>& messages, std::vector<double>& belief) const {
   Around around;
   const int32_t count = core_.strategies(node);
   belief.assign(priced.data() + core_.first[node], priced.data() + core_.first[node + 1]);
@@ -94,7 +96,8 @@ double Dual::half_sweep(double sum_before) {
       forward_least_[i] = least;
       sum += least;
     } else {
-      // The nodes before it still have their minima of the way there: with these the sum is a bound at any moment of the way back.
+      // The nodes before it still have their minima of the way there: with these the sum is a bound
+      // at any moment of the way back.
       cheapest_[i] = static_cast<int32_t>(least_at - belief.begin());
       sum += least - forward_least_[i];
       for (int32_t s = 0; s < count; ++s) {
@@ -107,8 +110,8 @@ double Dual::half_sweep(double sum_before) {
       if ((neighbour.node > i) != kForward) continue;
       const double* incoming = messages_.data() + place_into(neighbour, i);
       for (int32_t s = 0; s < count; ++s) outgoing[s] = share * (belief[s] - least) - incoming[s];
-      min_plus(outgoing.data(), core_.table.data() + neighbour.my_rows, count, core_.strategies(neighbour.node),
-               messages_.data() + place_out_of(neighbour, i));
+      min_plus(outgoing.data(), core_.table.data() + neighbour.my_rows, count,
+               core_.strategies(neighbour.node), messages_.data() + place_out_of(neighbour, i));
     }
   }
   return sum;
@@ -150,7 +153,8 @@ void Dual::activate_worst() {
     int32_t worst = -1;
     for (int32_t m = 0; m < count; ++m) {
       if (mean_over_[m] <= 0 || (worst >= 0 && mean_over_[m] <= mean_over_[worst])) continue;
-      if (std::ranges::all_of(chosen, [&](int32_t other) { return std::abs(m - other) > apart; })) worst = m;
+      if (std::ranges::all_of(chosen, [&](int32_t other) { return std::abs(m - other) > apart; }))
+        worst = m;
     }
     if (worst < 0) break;
     chosen.push_back(worst);
@@ -162,7 +166,8 @@ void Dual::move_prices(double target) {
   if (prices_.empty()) return;
   constexpr double kNew = 0.2;
   const std::vector<double> over = usage_over_limits();
-  for (size_t m = 0; m < prices_.size(); ++m) mean_over_[m] = has_mean_ ? (1 - kNew) * mean_over_[m] + kNew * over[m] : over[m];
+  for (size_t m = 0; m < prices_.size(); ++m)
+    mean_over_[m] = has_mean_ ? (1 - kNew) * mean_over_[m] + kNew * over[m] : over[m];
   has_mean_ = true;
   activate_worst();
   if (bound_ >= best_) {
@@ -191,17 +196,20 @@ Assignment Dual::rounded() const {
     belief.assign(priced_.data() + core_.first[i], priced_.data() + core_.first[i + 1]);
     for (const Core::Neighbour& neighbour : core_.neighbours(i))
       add_row(belief.data(),
-              neighbour.node < i ? core_.row(neighbour.their_rows, assignment[neighbour.node], count)
-                                 : messages_.data() + place_into(neighbour, i),
+              neighbour.node < i
+                  ? core_.row(neighbour.their_rows, assignment[neighbour.node], count)
+                  : messages_.data() + place_into(neighbour, i),
               count);
-    assignment[i] = static_cast<int32_t>(std::min_element(belief.begin(), belief.end()) - belief.begin());
+    assignment[i] =
+        static_cast<int32_t>(std::min_element(belief.begin(), belief.end()) - belief.begin());
   }
   return assignment;
 }
 
 Dual::Certificate Dual::certificate() const {
   Certificate result;
-  for (const double price : best_prices_) result.prices.push_back(std::llround(std::ldexp(price, kPriceBits)));
+  for (const double price : best_prices_)
+    result.prices.push_back(std::llround(std::ldexp(price, kPriceBits)));
   const std::vector<double> priced = priced_by(best_prices_);
   constexpr double kLargest = 1e16;
   result.to_a.resize(core_.edges.size());
@@ -218,7 +226,8 @@ Dual::Certificate Dual::certificate() const {
       for (size_t s = 0; s < belief.size(); ++s) {
         const double given = neighbour.node < i ? share * (belief[s] - least) : 0;
         // Any message will do: one that a forbidden strategy made infinite is cut to what fits.
-        messages.push_back(std::llround(std::ldexp(std::clamp(incoming[s] - given, -kLargest, kLargest), kMessageBits)));
+        messages.push_back(std::llround(
+            std::ldexp(std::clamp(incoming[s] - given, -kLargest, kLargest), kMessageBits)));
       }
     }
   }

@@ -1,4 +1,5 @@
-// A lower bound: memory is priced by multipliers over time, what remains is bounded by messages along the edges.
+// A lower bound: memory is priced by multipliers over time, what remains is bounded by messages
+// along the edges.
 #pragma once
 
 #include <algorithm>
@@ -9,7 +10,8 @@
 
 namespace tessera::solver {
 
-/// Prices of memory at moments of the problem, ascending: what is left of them when a core gives way to a smaller one.
+/// Prices of memory at moments of the problem, ascending: what is left of them when a core gives
+/// way to a smaller one.
 using PricesOverTime = std::vector<std::pair<Moment, double>>;
 
 PricesOverTime over_time(const Core& core, const std::vector<double>& prices);
@@ -18,10 +20,13 @@ std::vector<double> on_moments(const Core& core, const PricesOverTime& prices);
 
 /// Multipliers and messages of one core, improved sweep by sweep.
 ///
-/// For any multipliers p >= 0 and messages M:  cost >= sum over nodes min(own costs + p * usages + messages in)
-///                                                   + sum over edges min(costs - messages out) - p * limits.
-/// Sweeps leave the minima of the edges at 0. Sources: Kolmogorov, Convergent tree-reweighted message passing, PAMI 28(10), 2006
-/// (the sweeps); Barahona and Anbil, The volume algorithm, Math. Programming 87, 2000 (the multipliers).
+/// For any multipliers p >= 0 and messages M:  cost >= sum over nodes min(own costs + p * usages +
+/// messages in)
+///                                                   + sum over edges min(costs - messages out) - p
+///                                                   * limits.
+/// Sweeps leave the minima of the edges at 0. Sources: Kolmogorov, Convergent tree-reweighted
+/// message passing, PAMI 28(10), 2006 (the sweeps); Barahona and Anbil, The volume algorithm, Math.
+/// Programming 87, 2000 (the multipliers).
 class Dual {
  public:
   explicit Dual(const Core& core);
@@ -29,7 +34,8 @@ class Dual {
   /// One sweep there and one back under the present multipliers.
   ///   returns  the bound, in doubles
   double sweep();
-  /// Moves the multipliers towards what the cheapest strategies exceed. `target`: a cost that the optimum does not exceed by much.
+  /// Moves the multipliers towards what the cheapest strategies exceed. `target`: a cost that the
+  /// optimum does not exceed by much.
   void move_prices(double target);
 
   double best_bound() const { return best_; }
@@ -40,12 +46,14 @@ class Dual {
   const std::vector<double>& best_prices() const { return best_prices_; }
   const std::vector<double>& prices() const { return prices_; }
   void set_prices(std::vector<double> prices);
-  /// A strategy a node, each the cheapest given those before it and the messages from those after it.
+  /// A strategy a node, each the cheapest given those before it and the messages from those after
+  /// it.
   Assignment rounded() const;
   /// Own costs and memory at the present prices, by strategy.
   const std::vector<double>& priced() const { return priced_; }
 
-  /// The messages into each end in 2^-kMessageBits, the prices in 2^-kPriceBits, as whole numbers: what certified_bound takes.
+  /// The messages into each end in 2^-kMessageBits, the prices in 2^-kPriceBits, as whole numbers:
+  /// what certified_bound takes.
   struct Certificate {
     std::vector<int64_t> prices;                   // by moment
     std::vector<std::vector<int64_t>> to_a, to_b;  // by edge
@@ -64,7 +72,8 @@ class Dual {
     double share() const { return 1.0 / std::max({later, earlier, 1}); }
   };
   /// The node's priced costs and the messages into it.
-  Around gather(int32_t node, const std::vector<double>& priced, const std::vector<double>& messages, std::vector<double>& belief) const;
+  Around gather(int32_t node, const std::vector<double>& priced,
+                const std::vector<double>& messages, std::vector<double>& belief) const;
   size_t place_into(const Core::Neighbour& neighbour, int32_t node) const {
     return (core_.edges[neighbour.edge].a == node ? to_a_ : to_b_)[neighbour.edge];
   }
@@ -91,7 +100,8 @@ class Dual {
   bool has_mean_ = false;
 };
 
-/// The bound that a certificate proves, in exact 128-bit arithmetic: the slow way, with nothing of the sweeps.
+/// The bound that a certificate proves, in exact 128-bit arithmetic: the slow way, with nothing of
+/// the sweeps.
 Wide certified_bound(const Core& core, const Dual::Certificate& certificate);
 
 }  // namespace tessera::solver

@@ -2,8 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include "solver/random_problems_testing.h"
 #include "solver/reduce.h"
+#include "solver/testing/random_problems.h"
 
 namespace tessera::solver {
 namespace {
@@ -18,7 +18,8 @@ TEST(Dual, TheCertifiedBoundIsNeverAboveTheLeastCost) {
     // Sweeps need every strategy to have a partner along each edge.
     for (bool changed = true; changed && !network.is_infeasible;) {
       std::vector<int32_t> touched;
-      for (int32_t i = 0; i < static_cast<int32_t>(network.nodes.size()) && !network.is_infeasible; ++i)
+      for (int32_t i = 0; i < static_cast<int32_t>(network.nodes.size()) && !network.is_infeasible;
+           ++i)
         drop_unsupported(network, i, touched);
       changed = !touched.empty();
     }
@@ -30,8 +31,11 @@ TEST(Dual, TheCertifiedBoundIsNeverAboveTheLeastCost) {
       dual.move_prices(static_cast<double>(*least));
     }
     ASSERT_LE(certified_bound(core, dual.certificate()), *least) << reproducer(problem, seed);
-    // What sums in doubles said is what the exact sum says, but for rounding of prices and messages.
-    ASSERT_NEAR(static_cast<double>(certified_bound(core, dual.certificate())), dual.best_bound(), 1.1) << reproducer(problem, seed);
+    // What sums in doubles said is what the exact sum says, but for rounding of prices and
+    // messages.
+    ASSERT_NEAR(static_cast<double>(certified_bound(core, dual.certificate())), dual.best_bound(),
+                1.1)
+        << reproducer(problem, seed);
     ++bounded;
   }
   EXPECT_GT(bounded, 100);
@@ -51,7 +55,9 @@ TEST(Dual, OnATreeWithoutALimitTheBoundIsTheLeastCost) {
     const Core core{Network(problem)};
     Dual dual(core);
     for (int sweep = 0; sweep < 10; ++sweep) dual.sweep();
-    EXPECT_EQ(to_text(certified_bound(core, dual.certificate())), text_of(least_cost_by_trying(problem))) << seed;
+    EXPECT_EQ(to_text(certified_bound(core, dual.certificate())),
+              text_of(least_cost_by_trying(problem)))
+        << seed;
   }
 }
 
@@ -77,7 +83,8 @@ TEST(Dual, BoundsOfStrategiesAreNeverAboveTheLeastCostWithThem) {
       if (with.is_infeasible) continue;
       const Core rest(with);
       if (rest.nodes() > 0) continue;
-      EXPECT_LE(dual.strategy_bounds()[core.first[0] + s], rest.constant + 1e-6) << reproducer(problem, seed);
+      EXPECT_LE(dual.strategy_bounds()[core.first[0] + s], rest.constant + 1e-6)
+          << reproducer(problem, seed);
     }
   }
 }

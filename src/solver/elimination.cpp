@@ -19,7 +19,8 @@ Around neighbours_among(const Core& core, const std::vector<int32_t>& nodes) {
   Around around(nodes.size());
   for (size_t i = 0; i < nodes.size(); ++i)
     for (const Core::Neighbour& neighbour : core.neighbours(nodes[i]))
-      if (const auto found = place.find(neighbour.node); found != place.end()) around[i].push_back(found->second);
+      if (const auto found = place.find(neighbour.node); found != place.end())
+        around[i].push_back(found->second);
   for (std::vector<int32_t>& list : around) {
     std::ranges::sort(list);  // edges between the same two nodes count once
     list.erase(std::unique(list.begin(), list.end()), list.end());
@@ -33,7 +34,8 @@ void remove(Around& around, int32_t node, bool eliminates) {
     std::erase(around[other], node);
     if (!eliminates) continue;
     for (const int32_t third : around[node])
-      if (third != other && std::ranges::find(around[other], third) == around[other].end()) around[other].push_back(third);
+      if (third != other && std::ranges::find(around[other], third) == around[other].end())
+        around[other].push_back(third);
   }
 }
 
@@ -43,15 +45,18 @@ struct Order {
   std::vector<char> is_fixed;
 };
 
-/// Smallest table next. Where the smallest is too large, the node with the most neighbours left is fixed instead.
-Order choose_order(const Core& core, const std::vector<int32_t>& nodes, int64_t largest_table, const std::vector<double>& weights) {
+/// Smallest table next. Where the smallest is too large, the node with the most neighbours left is
+/// fixed instead.
+Order choose_order(const Core& core, const std::vector<int32_t>& nodes, int64_t largest_table,
+                   const std::vector<double>& weights) {
   constexpr int64_t kGone = int64_t{1} << 62;
   constexpr int64_t kHuge = int64_t{1} << 40;
   Around around = neighbours_among(core, nodes);
   Order order{{}, std::vector<char>(nodes.size(), 0)};
   const auto table_of = [&](size_t i) {
     int64_t entries = core.strategies(nodes[i]);
-    for (const int32_t other : around[i]) entries = std::min(entries * core.strategies(nodes[other]), kHuge);
+    for (const int32_t other : around[i])
+      entries = std::min(entries * core.strategies(nodes[other]), kHuge);
     return entries;
   };
   std::vector<int64_t> entries(nodes.size());
@@ -60,7 +65,9 @@ Order choose_order(const Core& core, const std::vector<int32_t>& nodes, int64_t 
     auto next = static_cast<size_t>(std::ranges::min_element(entries) - entries.begin());
     const bool eliminates = entries[next] <= largest_table;
     if (!eliminates) {
-      const auto weight = [&](size_t i) { return static_cast<double>(around[i].size()) * (weights.empty() ? 1 : weights[i]); };
+      const auto weight = [&](size_t i) {
+        return static_cast<double>(around[i].size()) * (weights.empty() ? 1 : weights[i]);
+      };
       for (size_t i = 0; i < nodes.size(); ++i)
         if (entries[i] != kGone && weight(i) > weight(next)) next = i;
     }
@@ -77,7 +84,8 @@ Order choose_order(const Core& core, const std::vector<int32_t>& nodes, int64_t 
 
 }  // namespace
 
-Elimination::Elimination(const Core& core, std::vector<int32_t> nodes, int64_t largest_table, const std::vector<double>& weights) {
+Elimination::Elimination(const Core& core, std::vector<int32_t> nodes, int64_t largest_table,
+                         const std::vector<double>& weights) {
   const Order order = choose_order(core, nodes, largest_table, weights);
   std::vector<int32_t> number(nodes.size(), -1);
   for (size_t i = 0; i < nodes.size(); ++i) {
@@ -101,22 +109,27 @@ void Elimination::collect_factors(const Core& core) {
   std::unordered_map<int32_t, int32_t> place;
   for (size_t k = 0; k < steps_.size(); ++k) turn[steps_[k].node] = static_cast<int32_t>(k);
   for (size_t i = 0; i < nodes_.size(); ++i) place.emplace(nodes_[i], static_cast<int32_t>(i));
-  for (Step& step : steps_) std::ranges::sort(step.scope, std::greater<>(), [&](int32_t node) { return turn[node]; });
+  for (Step& step : steps_)
+    std::ranges::sort(step.scope, std::greater<>(), [&](int32_t node) { return turn[node]; });
   for (size_t k = 0; k < steps_.size(); ++k) {
     Step& step = steps_[k];
     step.table.resize(1);
     for (const int32_t other : step.scope) step.table.resize(step.table.size() * sizes_[other]);
     step.choice.resize(step.table.size());
     work_ += static_cast<int64_t>(step.table.size()) * sizes_[step.node];
-    const auto in_scope = [&](int32_t node) { return static_cast<size_t>(std::ranges::find(step.scope, node) - step.scope.begin()); };
+    const auto in_scope = [&](int32_t node) {
+      return static_cast<size_t>(std::ranges::find(step.scope, node) - step.scope.begin());
+    };
     for (const Core::Neighbour& neighbour : core.neighbours(nodes_[step.node])) {
       const auto found = place.find(neighbour.node);
       if (found == place.end() || turn[found->second] < static_cast<int32_t>(k)) continue;
-      Factor factor{core.table.data() + neighbour.their_rows, -1, std::vector<int64_t>(step.scope.size(), 0)};
+      Factor factor{core.table.data() + neighbour.their_rows, -1,
+                    std::vector<int64_t>(step.scope.size(), 0)};
       factor.strides[in_scope(found->second)] = sizes_[step.node];
       step.factors.push_back(std::move(factor));
     }
-    // The table that the step leaves goes to the one that eliminates the first of its scope, its last.
+    // The table that the step leaves goes to the one that eliminates the first of its scope, its
+    // last.
     if (step.scope.empty()) continue;
     Step& taker = steps_[turn[step.scope.back()]];
     Factor left{nullptr, static_cast<int32_t>(k), std::vector<int64_t>(taker.scope.size(), 0)};
@@ -132,7 +145,8 @@ void Elimination::collect_factors(const Core& core) {
 void Elimination::run(Step& step, const double* own) {
   const int32_t count = sizes_[step.node];
   std::vector<const double*> rows;
-  for (const Factor& factor : step.factors) rows.push_back(factor.step < 0 ? factor.edge : steps_[factor.step].table.data());
+  for (const Factor& factor : step.factors)
+    rows.push_back(factor.step < 0 ? factor.edge : steps_[factor.step].table.data());
   std::vector<int32_t> digits(step.scope.size(), 0);
   sum_.resize(count);
   for (size_t entry = 0; entry < step.table.size(); ++entry) {
@@ -151,7 +165,8 @@ void Elimination::run(Step& step, const double* own) {
   }
 }
 
-double Elimination::solve(const std::vector<double>& costs, const std::vector<size_t>& place, std::vector<int32_t>& strategies) {
+double Elimination::solve(const std::vector<double>& costs, const std::vector<size_t>& place,
+                          std::vector<int32_t>& strategies) {
   double least = 0;
   for (Step& step : steps_) {
     run(step, costs.data() + place[step.node]);

@@ -1,4 +1,5 @@
-// The cheapest strategies of some nodes at once, all others as they are: exact, by eliminating one node after the other.
+// The cheapest strategies of some nodes at once, all others as they are: exact, by eliminating one
+// node after the other.
 #pragma once
 
 #include <vector>
@@ -7,24 +8,30 @@
 
 namespace tessera::solver {
 
-/// An order in which to eliminate nodes, and the tables that this takes. Made once for some nodes, solved for many costs of theirs.
-/// Source: Bertele and Brioschi, Nonserial Dynamic Programming, 1972.
+/// An order in which to eliminate nodes, and the tables that this takes. Made once for some nodes,
+/// solved for many costs of theirs. Source: Bertele and Brioschi, Nonserial Dynamic Programming,
+/// 1972.
 class Elimination {
  public:
   /// Takes as many of the given nodes as tables of at most `largest_table` entries allow.
   ///   requires  the nodes differ
-  ///   weights  by place in `nodes`, or empty: of two nodes with as many neighbours the one with the larger weight is left out
-  Elimination(const Core& core, std::vector<int32_t> nodes, int64_t largest_table, const std::vector<double>& weights = {});
+  ///   weights  by place in `nodes`, or empty: of two nodes with as many neighbours the one with
+  ///   the larger weight is left out
+  Elimination(const Core& core, std::vector<int32_t> nodes, int64_t largest_table,
+              const std::vector<double>& weights = {});
 
-  /// The nodes that take part, ascending as given; those left out are fixed for whoever makes the costs.
+  /// The nodes that take part, ascending as given; those left out are fixed for whoever makes the
+  /// costs.
   const std::vector<int32_t>& nodes() const { return nodes_; }
   /// Entries of all tables: the work of one solve.
   int64_t work() const { return work_; }
-  /// Cheapest strategies for own costs `costs[place[i]...]` of nodes()[i] and the core's costs between the nodes.
+  /// Cheapest strategies for own costs `costs[place[i]...]` of nodes()[i] and the core's costs
+  /// between the nodes.
   ///   requires  place[i] + strategies(nodes()[i]) <= costs.size()
   ///   ensures   strategies[i] is that of nodes()[i]; ties go to the lower number
   ///   returns   the least cost
-  double solve(const std::vector<double>& costs, const std::vector<size_t>& place, std::vector<int32_t>& strategies);
+  double solve(const std::vector<double>& costs, const std::vector<size_t>& place,
+               std::vector<int32_t>& strategies);
 
  private:
   struct Factor {

@@ -11,26 +11,33 @@ namespace tessera::solver {
 /// The costs of the nodes of one neighbourhood while its prices are sought.
 struct Improver::Trial {
   std::vector<int32_t> nodes;
-  std::vector<size_t> place;                       // by node of it: place of its costs
-  std::vector<double> costs;                       // without prices
-  std::vector<double> priced;                      // with them
-  std::vector<std::pair<int32_t, double>> raised;  // moments with a price of their own beyond the known ones
-  double spread = 0;                               // of the costs of each node, summed
+  std::vector<size_t> place;   // by node of it: place of its costs
+  std::vector<double> costs;   // without prices
+  std::vector<double> priced;  // with them
+  std::vector<std::pair<int32_t, double>>
+      raised;         // moments with a price of their own beyond the known ones
+  double spread = 0;  // of the costs of each node, summed
   double unit_price = 0;
 };
 
 Improver::Improver(const Core& core, Assignment start, uint64_t seed)
-    : core_(core), position_(core, std::move(start)), dice_(seed), until_(core.limits.size() + 1, 0), mark_(core.nodes(), 0) {
+    : core_(core),
+      position_(core, std::move(start)),
+      dice_(seed),
+      until_(core.limits.size() + 1, 0),
+      mark_(core.nodes(), 0) {
   list_by_moment();
 }
 
-/// In blocks so large that the lists stay short: a piece stands in the list of each block that it touches.
+/// In blocks so large that the lists stay short: a piece stands in the list of each block that it
+/// touches.
 void Improver::list_by_moment() {
   const size_t most = 8 * core_.piece_list.size() + 64;
   size_t entries = most + 1;
   for (moments_of_block_ = 16; entries > most; moments_of_block_ *= 2) {
     entries = 0;
-    for (const Core::Piece& piece : core_.piece_list) entries += (piece.end - 1) / moments_of_block_ - piece.begin / moments_of_block_ + 1;
+    for (const Core::Piece& piece : core_.piece_list)
+      entries += (piece.end - 1) / moments_of_block_ - piece.begin / moments_of_block_ + 1;
     if (entries <= most) break;
   }
   const auto blocks = static_cast<size_t>(core_.moments() / moments_of_block_ + 1);
@@ -38,10 +45,13 @@ void Improver::list_by_moment() {
   const auto for_each = [this](const auto& visit) {
     for (int32_t i = 0; i < core_.nodes(); ++i)
       for (const Core::Piece& piece : core_.pieces(i))
-        for (int32_t block = piece.begin / moments_of_block_; block <= (piece.end - 1) / moments_of_block_; ++block) visit(block, i);
+        for (int32_t block = piece.begin / moments_of_block_;
+             block <= (piece.end - 1) / moments_of_block_; ++block)
+          visit(block, i);
   };
   for_each([this](int32_t block, int32_t) { ++first_of_block_[block + 1]; });
-  for (size_t block = 0; block < blocks; ++block) first_of_block_[block + 1] += first_of_block_[block];
+  for (size_t block = 0; block < blocks; ++block)
+    first_of_block_[block + 1] += first_of_block_[block];
   std::vector<size_t> place(first_of_block_);
   block_nodes_.resize(first_of_block_.back());
   for_each([&](int32_t block, int32_t node) { block_nodes_[place[block]++] = node; });
@@ -58,7 +68,8 @@ void Improver::restart(Assignment assignment) {
 /// Any node, or one that is alive at the tightest moment: there memory is traded.
 int32_t Improver::seed_node() {
   const int32_t any = dice_.below(core_.nodes());
-  if (position_.room().moments() == 0 || (position_.is_feasible() && dice_.below(3) > 0)) return any;
+  if (position_.room().moments() == 0 || (position_.is_feasible() && dice_.below(3) > 0))
+    return any;
   const int32_t block = position_.room().tightest() / moments_of_block_;
   const auto count = static_cast<int32_t>(first_of_block_[block + 1] - first_of_block_[block]);
   if (count > 0) return block_nodes_[first_of_block_[block] + dice_.below(count)];
@@ -83,7 +94,8 @@ std::vector<int32_t> Improver::gather(const Neighbourhood& neighbourhood) {
       const int32_t at = dice_.below(static_cast<int32_t>(border.size()));
       const auto neighbours = core_.neighbours(border[at]);
       const size_t before = nodes.size();
-      if (!neighbours.empty()) take(neighbours[dice_.below(static_cast<int32_t>(neighbours.size()))].node);
+      if (!neighbours.empty())
+        take(neighbours[dice_.below(static_cast<int32_t>(neighbours.size()))].node);
       if (nodes.size() > before || dice_.below(4) > 0) continue;
       border[at] = border.back();
       border.pop_back();
@@ -126,7 +138,8 @@ bool Improver::step(const Neighbourhood& neighbourhood) {
   return step_on(gather(neighbourhood), neighbourhood.largest_table);
 }
 
-/// Costs of the nodes with all others as they are, and a first guess of what memory is worth among them.
+/// Costs of the nodes with all others as they are, and a first guess of what memory is worth among
+/// them.
 Improver::Trial Improver::trial_of(const std::vector<int32_t>& nodes) {
   Trial trial;
   trial.nodes = nodes;
@@ -140,14 +153,16 @@ Improver::Trial Improver::trial_of(const std::vector<int32_t>& nodes) {
     double* const costs = trial.costs.data() + trial.place.back();
     const auto count = static_cast<int32_t>(own.size());
     for (const Core::Neighbour& neighbour : core_.neighbours(node))
-      if (mark_[neighbour.node] != round_) add_row(costs, core_.row(neighbour.their_rows, position_[neighbour.node], count), count);
+      if (mark_[neighbour.node] != round_)
+        add_row(costs, core_.row(neighbour.their_rows, position_[neighbour.node], count), count);
     const double least = *std::min_element(costs, costs + count);
     double most = least;
     for (int32_t s = 0; s < count; ++s)
       if (costs[s] < kNever) most = std::max(most, costs[s]);
     cost_spread += most - least;
     for (const Core::Piece& piece : core_.pieces(node))
-      usage_spread += static_cast<double>(*std::max_element(core_.usages(piece), core_.usages(piece) + count));
+      usage_spread +=
+          static_cast<double>(*std::max_element(core_.usages(piece), core_.usages(piece) + count));
   }
   trial.unit_price = cost_spread / usage_spread;
   return trial;
@@ -179,7 +194,9 @@ bool Improver::step_on(std::vector<int32_t> nodes, int64_t largest_table) {
       best = chosen;
     }
     // Prices only rise from here on: what fits, or is too dear already, will not become cheaper.
-    if (worth.missing == 0 || worth.forbidden > old.forbidden || (old.is_feasible() && worth.cost >= old.cost)) break;
+    if (worth.missing == 0 || worth.forbidden > old.forbidden ||
+        (old.is_feasible() && worth.cost >= old.cost))
+      break;
     raise_price(trial, position_.room().tightest());
   }
   apply(best);

@@ -1,4 +1,5 @@
-// Better assignments from known ones: some nodes are solved anew, exactly, with all others as they are and memory priced.
+// Better assignments from known ones: some nodes are solved anew, exactly, with all others as they
+// are and memory priced.
 #pragma once
 
 #include <functional>
@@ -15,7 +16,9 @@ class Dice {
  public:
   explicit Dice(uint64_t seed) : engine_(seed) {}
   /// 0, ..., count - 1
-  int32_t below(int32_t count) { return static_cast<int32_t>(engine_() % static_cast<uint64_t>(count)); }
+  int32_t below(int32_t count) {
+    return static_cast<int32_t>(engine_() % static_cast<uint64_t>(count));
+  }
   double unit() { return static_cast<double>(engine_() >> 11) * 0x1.0p-53; }
 
  private:
@@ -29,20 +32,24 @@ struct Neighbourhood {
   int64_t largest_table = 20'000;
 };
 
-/// One walk from assignment to assignment. Its result depends on the core, the start, the prices, the seed and the number of steps only.
+/// One walk from assignment to assignment. Its result depends on the core, the start, the prices,
+/// the seed and the number of steps only.
 class Improver {
  public:
   Improver(const Core& core, Assignment start, uint64_t seed);
 
   /// What memory is worth at each moment, as a dual sees it: where a neighbourhood starts from.
   void set_prices(const std::vector<double>& prices);
-  /// Solves one neighbourhood. A feasible position stays feasible and never gets dearer; in one that is not, what is missing never grows.
+  /// Solves one neighbourhood. A feasible position stays feasible and never gets dearer; in one
+  /// that is not, what is missing never grows.
   ///   returns  whether cost or what is missing became less
   bool step(const Neighbourhood& neighbourhood);
   /// Solves the nodes given anew, as `step` does.
   bool step_on(std::vector<int32_t> nodes, int64_t largest_table);
-  /// Moves some nodes to what would be cheapest if costs were a little different, wherever that leads.
-  ///   noise  how much is added to the cost of each strategy at most, in costs of a node at their mean
+  /// Moves some nodes to what would be cheapest if costs were a little different, wherever that
+  /// leads.
+  ///   noise  how much is added to the cost of each strategy at most, in costs of a node at their
+  ///   mean
   void push(const Neighbourhood& neighbourhood, double noise = 1);
   const Position& position() const { return position_; }
   void restart(Assignment assignment);
@@ -61,8 +68,9 @@ class Improver {
   const Core& core_;
   Position position_;
   Dice dice_;
-  std::vector<double> until_;         // sums of prices before each moment
-  std::vector<int32_t> block_nodes_;  // nodes that hold something in a block of moments, block after block
+  std::vector<double> until_;  // sums of prices before each moment
+  std::vector<int32_t>
+      block_nodes_;  // nodes that hold something in a block of moments, block after block
   std::vector<size_t> first_of_block_;
   int32_t moments_of_block_ = 1;
   std::vector<int32_t> mark_;  // by node: the last neighbourhood it was in

@@ -4,7 +4,7 @@
 
 #include <numeric>
 
-#include "solver/random_problems_testing.h"
+#include "solver/testing/random_problems.h"
 
 namespace tessera::solver {
 namespace {
@@ -35,13 +35,15 @@ TEST(Elimination, SolvesAllNodesExactlyWhereNoLimitBinds) {
 
 TEST(Elimination, LeavesOutNodesWhoseTablesWouldBeTooLarge) {
   Problem problem;
-  for (int i = 0; i < 8; ++i) problem.add_node({}, std::vector<Cost>(4, 0), std::vector<Usage>(4, 0));
+  for (int i = 0; i < 8; ++i)
+    problem.add_node({}, std::vector<Cost>(4, 0), std::vector<Usage>(4, 0));
   for (int i = 0; i < 8; ++i)
     for (int j = 0; j < i; ++j) problem.add_edge(j, i, std::vector<Cost>(16, 1));
   const Core core = core_of(problem);
   std::vector<int32_t> nodes(8);
   std::iota(nodes.begin(), nodes.end(), 0);
-  // Eight nodes that all know each other: with tables of 4^3 three of them can be eliminated together.
+  // Eight nodes that all know each other: with tables of 4^3 three of them can be eliminated
+  // together.
   EXPECT_EQ(Elimination(core, nodes, 64).nodes().size(), 3U);
 }
 
@@ -51,11 +53,13 @@ TEST(RoomOverTime, KeepsTheLeastOfRangesWhileTheyChange) {
   for (Usage& room : plain) room = draw(0, 1000);
   RoomOverTime room(plain);
   for (int step = 0; step < 500; ++step) {
-    const auto begin = static_cast<int32_t>(draw(0, 999)), end = static_cast<int32_t>(draw(begin, 1000));
+    const auto begin = static_cast<int32_t>(draw(0, 999)),
+               end = static_cast<int32_t>(draw(begin, 1000));
     const Usage change = draw(-300, 300);
     room.add(begin, end, change);
     for (int32_t m = begin; m < end; ++m) plain[m] += change;
-    const auto from = static_cast<int32_t>(draw(0, 998)), to = static_cast<int32_t>(draw(from + 1, 1000));
+    const auto from = static_cast<int32_t>(draw(0, 998)),
+               to = static_cast<int32_t>(draw(from + 1, 1000));
     ASSERT_EQ(room.least(from, to), *std::min_element(plain.begin() + from, plain.begin() + to));
     ASSERT_EQ(room.least(), *std::min_element(plain.begin(), plain.end()));
     ASSERT_EQ(plain[room.tightest()], room.least());

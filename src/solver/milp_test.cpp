@@ -8,13 +8,14 @@
 
 #include "base/file.h"
 #include "base/text.h"
-#include "solver/random_problems_testing.h"
 #include "solver/solve.h"
+#include "solver/testing/random_problems.h"
 
 namespace tessera::solver {
 namespace {
 
-/// The problem as a mixed integer program in the LP format: x_i_s is 1 where node i takes strategy s, y_e_s_t where edge e sees s and t.
+/// The problem as a mixed integer program in the LP format: x_i_s is 1 where node i takes strategy
+/// s, y_e_s_t where edge e sees s and t.
 class Program {
  public:
   explicit Program(const Problem& problem) : problem_(problem) {
@@ -24,12 +25,14 @@ class Program {
   }
 
   std::string text() const {
-    return "minimize\nobj: " + objective_ + " + 0 one\nsubject to\n" + rows_ + "one = 1\nbounds\n" + bounds_ + "binaries\n" + binaries_ +
-           "end\n";
+    return "minimize\nobj: " + objective_ + " + 0 one\nsubject to\n" + rows_ + "one = 1\nbounds\n" +
+           bounds_ + "binaries\n" + binaries_ + "end\n";
   }
 
  private:
-  static std::string x(int32_t node, int32_t strategy) { return fmt::format("x_{}_{}", node, strategy); }
+  static std::string x(int32_t node, int32_t strategy) {
+    return fmt::format("x_{}_{}", node, strategy);
+  }
 
   void pay(Cost cost, const std::string& variable) {
     if (cost >= kForbidden)
@@ -40,7 +43,8 @@ class Program {
 
   void hold(Interval interval, Usage usage, const std::string& variable) {
     if (usage > 0 && problem_.usage_limit())
-      for (Moment time = interval.begin; time < interval.end; ++time) held_[time] += fmt::format(" + {} {}\n", usage, variable);
+      for (Moment time = interval.begin; time < interval.end; ++time)
+        held_[time] += fmt::format(" + {} {}\n", usage, variable);
   }
 
   void add_node(int32_t i) {
@@ -68,12 +72,15 @@ class Program {
         of_b[t] += " + " + y;
       }
     if (edge.a == edge.b) return;
-    for (size_t s = 0; s < of_a.size(); ++s) rows_ += fmt::format("{} - {} = 0\n", of_a[s], x(edge.a, static_cast<int32_t>(s)));
-    for (size_t t = 0; t < of_b.size(); ++t) rows_ += fmt::format("{} - {} = 0\n", of_b[t], x(edge.b, static_cast<int32_t>(t)));
+    for (size_t s = 0; s < of_a.size(); ++s)
+      rows_ += fmt::format("{} - {} = 0\n", of_a[s], x(edge.a, static_cast<int32_t>(s)));
+    for (size_t t = 0; t < of_b.size(); ++t)
+      rows_ += fmt::format("{} - {} = 0\n", of_b[t], x(edge.b, static_cast<int32_t>(t)));
   }
 
   void add_limits() {
-    for (const auto& [time, sum] : held_) rows_ += fmt::format("{} <= {}\n", sum, *problem_.usage_limit());
+    for (const auto& [time, sum] : held_)
+      rows_ += fmt::format("{} <= {}\n", sum, *problem_.usage_limit());
   }
 
   const Problem& problem_;
@@ -81,12 +88,14 @@ class Program {
   std::map<Moment, std::string> held_;
 };
 
-/// What CBC proves: the least cost, "none" where there is no assignment, "" where it does not finish.
+/// What CBC proves: the least cost, "none" where there is no assignment, "" where it does not
+/// finish.
 std::string least_cost_by_cbc(const Problem& problem, const std::filesystem::path& folder) {
   const std::filesystem::path program = folder / "problem.lp", answer = folder / "answer.txt";
   write_file(program, Program(problem).text());
-  const std::string command = fmt::format("cbc {} -ratioGap 0 -allowableGap 0 -seconds 5 -solve -solution {} > {} 2>&1", program.string(),
-                                          answer.string(), (folder / "log").string());
+  const std::string command =
+      fmt::format("cbc {} -ratioGap 0 -allowableGap 0 -seconds 5 -solve -solution {} > {} 2>&1",
+                  program.string(), answer.string(), (folder / "log").string());
   if (std::system(command.c_str()) != 0 || !std::filesystem::exists(answer)) return "";
   const std::string first = split_text(read_file(answer), '\n').front();
   std::filesystem::remove(answer);

@@ -3,11 +3,12 @@
 namespace tessera::solver {
 namespace {
 
-// One body each, compiled for several instruction sets; which one runs is settled when the program starts. (target_clones would do the
-// same, but its resolvers run before a thread sanitizer is ready.)
+// One body each, compiled for several instruction sets; which one runs is settled when the program
+// starts. (target_clones would do the same, but its resolvers run before a thread sanitizer is
+// ready.)
 
-[[gnu::always_inline]] inline void min_plus_body(const double* x, const double* table, int32_t rows, int32_t columns,
-                                                 double* __restrict out) {
+[[gnu::always_inline]] inline void min_plus_body(const double* x, const double* table, int32_t rows,
+                                                 int32_t columns, double* __restrict out) {
   const double first = x[0];
   for (int32_t t = 0; t < columns; ++t) out[t] = first + table[t];
   for (int32_t s = 1; s < rows; ++s) {
@@ -20,7 +21,8 @@ namespace {
   }
 }
 
-[[gnu::always_inline]] inline void add_row_body(double* __restrict sum, const double* row, int32_t columns) {
+[[gnu::always_inline]] inline void add_row_body(double* __restrict sum, const double* row,
+                                                int32_t columns) {
   for (int32_t t = 0; t < columns; ++t) sum[t] += row[t];
 }
 
@@ -29,7 +31,8 @@ struct Loops {
   void (*add_row)(double*, const double*, int32_t);
 };
 
-void min_plus_any(const double* x, const double* table, int32_t rows, int32_t columns, double* out) {
+void min_plus_any(const double* x, const double* table, int32_t rows, int32_t columns,
+                  double* out) {
   min_plus_body(x, table, rows, columns, out);
 }
 void add_row_any(double* sum, const double* row, int32_t columns) {
@@ -37,14 +40,16 @@ void add_row_any(double* sum, const double* row, int32_t columns) {
 }
 
 #if defined(__x86_64__)
-[[gnu::target("avx2")]] void min_plus_avx2(const double* x, const double* table, int32_t rows, int32_t columns, double* out) {
+[[gnu::target("avx2")]] void min_plus_avx2(const double* x, const double* table, int32_t rows,
+                                           int32_t columns, double* out) {
   min_plus_body(x, table, rows, columns, out);
 }
 [[gnu::target("avx2")]] void add_row_avx2(double* sum, const double* row, int32_t columns) {
   add_row_body(sum, row, columns);
 }
 
-[[gnu::target("avx512f")]] void min_plus_avx512(const double* x, const double* table, int32_t rows, int32_t columns, double* out) {
+[[gnu::target("avx512f")]] void min_plus_avx512(const double* x, const double* table, int32_t rows,
+                                                int32_t columns, double* out) {
   min_plus_body(x, table, rows, columns, out);
 }
 [[gnu::target("avx512f")]] void add_row_avx512(double* sum, const double* row, int32_t columns) {

@@ -26,13 +26,16 @@ std::vector<Usage> most_by_moment(Network& network) {
   return most;
 }
 
-/// Which moments stay. Between two neighbours where nothing begins or nothing ends, the one with more live and no larger limit implies
-/// the other: walking along, a moment is kept only while no neighbour that stays implies it.
+/// Which moments stay. Between two neighbours where nothing begins or nothing ends, the one with
+/// more live and no larger limit implies the other: walking along, a moment is kept only while no
+/// neighbour that stays implies it.
 std::vector<char> binding_moments(Network& network) {
   const size_t count = network.limits.size();
   const std::vector<Usage> most = most_by_moment(network);
   std::vector<char> begins(count + 1, 0), ends(count + 1, 0), keep(count, 0);
-  for_each_holding(network, [&](int32_t, const Holding& holding) { begins[holding.begin] = ends[holding.end] = 1; });
+  for_each_holding(network, [&](int32_t, const Holding& holding) {
+    begins[holding.begin] = ends[holding.end] = 1;
+  });
   // What each live list at the last kept moment has lost and gained since, as flags.
   size_t last = count;
   bool gained = false, lost = false;
@@ -40,8 +43,10 @@ std::vector<char> binding_moments(Network& network) {
     gained |= begins[m] != 0;
     lost |= ends[m] != 0;
     if (most[m] <= network.limits[m]) continue;
-    if (last < count && !gained && network.limits[m] >= network.limits[last]) continue;      // the last one implies this
-    if (last < count && !lost && network.limits[m] <= network.limits[last]) keep[last] = 0;  // this implies the last one
+    if (last < count && !gained && network.limits[m] >= network.limits[last])
+      continue;  // the last one implies this
+    if (last < count && !lost && network.limits[m] <= network.limits[last])
+      keep[last] = 0;  // this implies the last one
     keep[m] = 1;
     last = m;
     gained = lost = false;
@@ -52,8 +57,10 @@ std::vector<char> binding_moments(Network& network) {
 /// The least of a range of numbers, in blocks.
 class RangeLeast {
  public:
-  explicit RangeLeast(const std::vector<Usage>& numbers) : numbers_(numbers), blocks_(numbers.size() / kBlock + 1, kNone) {
-    for (size_t i = 0; i < numbers.size(); ++i) blocks_[i / kBlock] = std::min(blocks_[i / kBlock], numbers[i]);
+  explicit RangeLeast(const std::vector<Usage>& numbers)
+      : numbers_(numbers), blocks_(numbers.size() / kBlock + 1, kNone) {
+    for (size_t i = 0; i < numbers.size(); ++i)
+      blocks_[i / kBlock] = std::min(blocks_[i / kBlock], numbers[i]);
   }
 
   Usage operator()(size_t begin, size_t end) const {
@@ -134,14 +141,16 @@ std::vector<int32_t> compress_moments(Network& network) {
   const RangeLeast least(network.limits);
   const Usage least_limit = std::ranges::min(network.limits);
   for (int32_t i = 0; i < count && !network.is_infeasible; ++i)
-    if (network.nodes[i].is_alive && !network.nodes[i].holdings.empty() && forbid_too_large(network, i, least_limit, least))
+    if (network.nodes[i].is_alive && !network.nodes[i].holdings.empty() &&
+        forbid_too_large(network, i, least_limit, least))
       changed.push_back(i);
   take_noted(network);
   if (network.is_infeasible) return {};
   const std::vector<char> keep = binding_moments(network);
   const std::vector<int32_t> number = renumbered(keep);
   for (int32_t i = 0; i < count; ++i)
-    if (network.nodes[i].is_alive && renumber_holdings(network.nodes[i], number)) changed.push_back(i);
+    if (network.nodes[i].is_alive && renumber_holdings(network.nodes[i], number))
+      changed.push_back(i);
   for (size_t m = 0; m < keep.size(); ++m) {
     if (!keep[m]) continue;
     network.limits[number[m]] = network.limits[m];

@@ -37,7 +37,8 @@ class Builder {
     if (problem_.usage_limit() && !network_.first_time.empty())
       network_.limits.assign(network_.first_time.size() - 1, *problem_.usage_limit());
     network_.taken.assign(network_.limits.size() + 1, 0);
-    if (problem_.usage_limit() && *problem_.usage_limit() < 0 && network_.limits.empty()) network_.is_infeasible = true;
+    if (problem_.usage_limit() && *problem_.usage_limit() < 0 && network_.limits.empty())
+      network_.is_infeasible = true;
     network_.nodes.resize(problem_.nodes());
     for (int32_t i = 0; i < problem_.nodes(); ++i) add_node(i);
     for (int32_t e = 0; e < problem_.edges(); ++e) add_edge(problem_.edge(e));
@@ -58,14 +59,16 @@ class Builder {
   void hold(Network::Node& node, Interval interval, std::vector<Usage> usages) {
     if (network_.limits.empty() || interval.is_empty()) return;
     const auto moment = [this](Moment time) {
-      return static_cast<int32_t>(std::ranges::lower_bound(network_.first_time, time) - network_.first_time.begin());
+      return static_cast<int32_t>(std::ranges::lower_bound(network_.first_time, time) -
+                                  network_.first_time.begin());
     };
     node.holdings.push_back({moment(interval.begin), moment(interval.end), std::move(usages)});
   }
 
   void add_edge(const Problem::Edge& from) {
     if (from.a == from.b) return add_loop(from);
-    if (!problem_.usages(from).empty() && !from.interval.is_empty() && !network_.limits.empty()) return add_pair_node(from);
+    if (!problem_.usages(from).empty() && !from.interval.is_empty() && !network_.limits.empty())
+      return add_pair_node(from);
     connect(from.a, from.b, matrix(from));
   }
 
@@ -78,7 +81,8 @@ class Builder {
 
   std::shared_ptr<const Matrix> matrix(const Problem::Edge& from) {
     const int32_t columns = problem_.strategies(from.b);
-    std::shared_ptr<const Matrix>& known = matrices_[(uint64_t{from.costs} << 32) + static_cast<uint64_t>(columns)];
+    std::shared_ptr<const Matrix>& known =
+        matrices_[(uint64_t{from.costs} << 32) + static_cast<uint64_t>(columns)];
     if (known) return known;
     auto made = std::make_shared<Matrix>(Matrix{problem_.strategies(from.a), columns, {}});
     for (const Cost cost : problem_.costs(from)) made->costs.push_back(inside(cost));
@@ -97,13 +101,16 @@ class Builder {
     if (!usages.empty()) hold(node, from.interval, std::move(usages));
   }
 
-  /// An edge that holds memory becomes a node whose strategies are the pairs; two edges make it agree with its ends.
+  /// An edge that holds memory becomes a node whose strategies are the pairs; two edges make it
+  /// agree with its ends.
   void add_pair_node(const Problem::Edge& from) {
     const int32_t rows = problem_.strategies(from.a), columns = problem_.strategies(from.b);
     const auto pair_node = static_cast<int32_t>(network_.nodes.size());
     Network::Node node;
-    Matrix with_a{rows, rows * columns, std::vector<Cost>(static_cast<size_t>(rows) * rows * columns, kInfinite)};
-    Matrix with_b{columns, rows * columns, std::vector<Cost>(static_cast<size_t>(columns) * rows * columns, kInfinite)};
+    Matrix with_a{rows, rows * columns,
+                  std::vector<Cost>(static_cast<size_t>(rows) * rows * columns, kInfinite)};
+    Matrix with_b{columns, rows * columns,
+                  std::vector<Cost>(static_cast<size_t>(columns) * rows * columns, kInfinite)};
     for (int32_t pair = 0; pair < rows * columns; ++pair) {
       node.costs.push_back(inside(problem_.costs(from)[pair]));
       node.tags.push_back(pair);
@@ -140,7 +147,8 @@ int32_t row_of(const std::vector<int32_t>& tags, int32_t tag) {
 Matrix transposed(const Matrix& matrix) {
   Matrix result{matrix.columns, matrix.rows, std::vector<Cost>(matrix.costs.size())};
   for (int32_t row = 0; row < matrix.rows; ++row)
-    for (int32_t column = 0; column < matrix.columns; ++column) result.at(column, row) = matrix.at(row, column);
+    for (int32_t column = 0; column < matrix.columns; ++column)
+      result.at(column, row) = matrix.at(row, column);
   return result;
 }
 
@@ -160,7 +168,8 @@ Assignment Network::expand(Assignment tags, int32_t problem_nodes) const {
 
 namespace {
 
-/// Overlapping holdings as disjoint ones, in order: what strategies hold together between each moment of change and the next.
+/// Overlapping holdings as disjoint ones, in order: what strategies hold together between each
+/// moment of change and the next.
 std::vector<Holding> disjoint(const std::vector<Holding>& holdings, size_t strategies) {
   struct Change {
     int32_t moment;
@@ -180,7 +189,8 @@ std::vector<Holding> disjoint(const std::vector<Holding>& holdings, size_t strat
   for (size_t i = 0; i < changes.size();) {
     const int32_t now = changes[i].moment;
     for (; i < changes.size() && changes[i].moment == now; ++i) {
-      for (size_t s = 0; s < strategies; ++s) held[s] += changes[i].sign * changes[i].holding->usages[s];
+      for (size_t s = 0; s < strategies; ++s)
+        held[s] += changes[i].sign * changes[i].holding->usages[s];
       live += changes[i].sign;
     }
     if (live > 0) result.push_back({now, changes[i].moment, held});
@@ -201,7 +211,8 @@ void settle_holdings(Network& network, Network::Node& node) {
     network.taken[holding.begin] += least;
     network.taken[holding.end] -= least;
     if (std::ranges::max(holding.usages) == 0) continue;
-    if (!settled.empty() && settled.back().end == holding.begin && settled.back().usages == holding.usages)
+    if (!settled.empty() && settled.back().end == holding.begin &&
+        settled.back().usages == holding.usages)
       settled.back().end = holding.end;
     else
       settled.push_back(std::move(holding));
@@ -211,7 +222,8 @@ void settle_holdings(Network& network, Network::Node& node) {
 
 void keep_strategies(Network& network, int32_t index, const std::vector<char>& keep) {
   Network::Node& node = network.nodes[index];
-  const auto kept = static_cast<int32_t>(std::ranges::count_if(keep, [](char flag) { return flag != 0; }));
+  const auto kept =
+      static_cast<int32_t>(std::ranges::count_if(keep, [](char flag) { return flag != 0; }));
   if (kept == 0) {
     network.is_infeasible = true;
     return;

@@ -24,7 +24,8 @@ void run_tasks(const std::vector<std::function<void()>>& tasks, int threads) {
   };
   {
     std::vector<std::jthread> helpers;
-    for (int thread = 1; thread < std::min(threads, static_cast<int>(tasks.size())); ++thread) helpers.emplace_back(take_tasks);
+    for (int thread = 1; thread < std::min(threads, static_cast<int>(tasks.size())); ++thread)
+      helpers.emplace_back(take_tasks);
     take_tasks();
   }
   if (first_failure) std::rethrow_exception(first_failure);

@@ -67,16 +67,20 @@ double RoomOverTime::missing() const {
   for (size_t block = 0; block < least_.size(); ++block) {
     if (least_[block] >= 0) continue;
     const auto begin = static_cast<int32_t>(block) * kBlock;
-    for (int32_t m = begin; m < std::min(begin + kBlock, moments()); ++m) sum -= static_cast<double>(std::min<Usage>(at(m), 0));
+    for (int32_t m = begin; m < std::min(begin + kBlock, moments()); ++m)
+      sum -= static_cast<double>(std::min<Usage>(at(m), 0));
   }
   return sum;
 }
 
-Position::Position(const Core& core, Assignment assignment) : core_(&core), assignment_(std::move(assignment)), room_(core.limits) {
+Position::Position(const Core& core, Assignment assignment)
+    : core_(&core), assignment_(std::move(assignment)), room_(core.limits) {
   cost_ = core.constant;
   for (int32_t i = 0; i < core.nodes(); ++i) count(core.costs_of(i)[assignment_[i]], 1);
   for (const Core::Edge& edge : core.edges)
-    count(core.row(edge.rows_of_a, assignment_[edge.a], core.strategies(edge.b))[assignment_[edge.b]], 1);
+    count(
+        core.row(edge.rows_of_a, assignment_[edge.a], core.strategies(edge.b))[assignment_[edge.b]],
+        1);
   std::vector<Usage> room(core.limits.size() + 1, 0);
   for (int32_t i = 0; i < core.nodes(); ++i)
     for (const Core::Piece& piece : core.pieces(i)) {
@@ -102,7 +106,8 @@ void Position::set(int32_t node, int32_t strategy) {
   count(core_->costs_of(node)[before], -1);
   count(core_->costs_of(node)[strategy], 1);
   for (const Core::Neighbour& neighbour : core_->neighbours(node)) {
-    const double* row = core_->row(neighbour.their_rows, assignment_[neighbour.node], core_->strategies(node));
+    const double* row =
+        core_->row(neighbour.their_rows, assignment_[neighbour.node], core_->strategies(node));
     count(row[before], -1);
     count(row[strategy], 1);
   }
@@ -117,7 +122,9 @@ void Position::costs_here(int32_t node, std::vector<double>& costs) const {
   const std::span<const double> own = core_->costs_of(node);
   costs.assign(own.begin(), own.end());
   for (const Core::Neighbour& neighbour : core_->neighbours(node))
-    add_row(costs.data(), core_->row(neighbour.their_rows, assignment_[neighbour.node], static_cast<int32_t>(own.size())),
+    add_row(costs.data(),
+            core_->row(neighbour.their_rows, assignment_[neighbour.node],
+                       static_cast<int32_t>(own.size())),
             static_cast<int32_t>(own.size()));
 }
 

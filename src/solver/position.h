@@ -1,4 +1,5 @@
-// An assignment of a core with what it costs and how much room it leaves at every moment, kept up to date as it changes.
+// An assignment of a core with what it costs and how much room it leaves at every moment, kept up
+// to date as it changes.
 #pragma once
 
 #include <vector>
@@ -7,7 +8,8 @@
 
 namespace tessera::solver {
 
-/// Numbers over moments: adding to a range and the least of a range, both in about the square root of their count.
+/// Numbers over moments: adding to a range and the least of a range, both in about the square root
+/// of their count.
 class RoomOverTime {
  public:
   explicit RoomOverTime(std::vector<Usage> room);

@@ -25,8 +25,8 @@ uint64_t hash_of(std::span<const int64_t> numbers) {
 void check_not_negative(const std::string& what, std::span<const int64_t> numbers) {
   for (size_t i = 0; i < numbers.size(); ++i)
     if (numbers[i] < 0)
-      refuse(fmt::format("{}: number {} is {}", what, i, numbers[i]), "costs and usages are at least 0",
-             "add a constant to all costs of the node or edge");
+      refuse(fmt::format("{}: number {} is {}", what, i, numbers[i]),
+             "costs and usages are at least 0", "add a constant to all costs of the node or edge");
 }
 
 struct Step {
@@ -48,19 +48,23 @@ std::string to_text(Wide number) {
 }
 
 uint32_t Problem::intern(std::span<const int64_t> numbers) {
-  const auto [place, is_new] = rows_.try_emplace(hash_of(numbers), static_cast<uint32_t>(starts_.size() - 1));
+  const auto [place, is_new] =
+      rows_.try_emplace(hash_of(numbers), static_cast<uint32_t>(starts_.size() - 1));
   if (!is_new && std::ranges::equal(row(place->second), numbers)) return place->second;
   pool_.insert(pool_.end(), numbers.begin(), numbers.end());
   starts_.push_back(pool_.size());
   return static_cast<uint32_t>(starts_.size() - 2);
 }
 
-int32_t Problem::add_node(Interval interval, std::span<const Cost> costs, std::span<const Usage> usages) {
+int32_t Problem::add_node(Interval interval, std::span<const Cost> costs,
+                          std::span<const Usage> usages) {
   const std::string name = fmt::format("node {}", nodes_.size());
-  if (costs.empty()) refuse(name + " has no strategy", "every node takes one of its strategies", "give it at least one cost");
+  if (costs.empty())
+    refuse(name + " has no strategy", "every node takes one of its strategies",
+           "give it at least one cost");
   if (costs.size() != usages.size())
-    refuse(fmt::format("{} has {} costs and {} usages", name, costs.size(), usages.size()), "each strategy has one of each",
-           "give as many usages as costs");
+    refuse(fmt::format("{} has {} costs and {} usages", name, costs.size(), usages.size()),
+           "each strategy has one of each", "give as many usages as costs");
   check_not_negative(name, costs);
   check_not_negative(name, usages);
   nodes_.push_back({interval, static_cast<int32_t>(costs.size()), intern(costs), 0});
@@ -68,18 +72,22 @@ int32_t Problem::add_node(Interval interval, std::span<const Cost> costs, std::s
   return nodes() - 1;
 }
 
-int32_t Problem::add_edge(int32_t a, int32_t b, std::span<const Cost> costs, Interval interval, std::span<const Usage> usages) {
+int32_t Problem::add_edge(int32_t a, int32_t b, std::span<const Cost> costs, Interval interval,
+                          std::span<const Usage> usages) {
   const std::string name = fmt::format("edge {}", edges_.size());
   for (const int32_t end : {a, b})
     if (end < 0 || end >= nodes())
-      refuse(fmt::format("{} names node {}", name, end), fmt::format("there are {} nodes", nodes()), "name nodes by their number, from 0");
+      refuse(fmt::format("{} names node {}", name, end), fmt::format("there are {} nodes", nodes()),
+             "name nodes by their number, from 0");
   const auto pairs = static_cast<size_t>(strategies(a)) * static_cast<size_t>(strategies(b));
   if (costs.size() != pairs)
     refuse(fmt::format("{} has {} costs", name, costs.size()),
-           fmt::format("its nodes {} and {} have {} and {} strategies: {} pairs", a, b, strategies(a), strategies(b), pairs),
+           fmt::format("its nodes {} and {} have {} and {} strategies: {} pairs", a, b,
+                       strategies(a), strategies(b), pairs),
            "give one cost a pair, the strategies of the second node varying fastest");
   if (!usages.empty() && usages.size() != pairs)
-    refuse(fmt::format("{} has {} usages", name, usages.size()), fmt::format("there are {} pairs of strategies", pairs),
+    refuse(fmt::format("{} has {} usages", name, usages.size()),
+           fmt::format("there are {} pairs of strategies", pairs),
            "give one usage a pair, or none");
   check_not_negative(name, costs);
   check_not_negative(name, usages);
@@ -90,7 +98,8 @@ int32_t Problem::add_edge(int32_t a, int32_t b, std::span<const Cost> costs, Int
 }
 
 Evaluation evaluate(const Problem& problem, const Assignment& assignment) {
-  ensure(static_cast<int32_t>(assignment.size()) == problem.nodes(), "an assignment has one strategy a node");
+  ensure(static_cast<int32_t>(assignment.size()) == problem.nodes(),
+         "an assignment has one strategy a node");
   Evaluation result;
   std::vector<Step> steps;
   const auto take = [&result](Cost cost) {
@@ -104,13 +113,15 @@ Evaluation evaluate(const Problem& problem, const Assignment& assignment) {
   };
   for (int32_t i = 0; i < problem.nodes(); ++i) {
     const Problem::Node& node = problem.node(i);
-    ensure(assignment[i] >= 0 && assignment[i] < node.strategies, "an assignment names strategies that there are");
+    ensure(assignment[i] >= 0 && assignment[i] < node.strategies,
+           "an assignment names strategies that there are");
     take(problem.costs(node)[assignment[i]]);
     hold(node.interval, problem.usages(node)[assignment[i]]);
   }
   for (int32_t e = 0; e < problem.edges(); ++e) {
     const Problem::Edge& edge = problem.edge(e);
-    const int64_t pair = int64_t{assignment[edge.a]} * problem.strategies(edge.b) + assignment[edge.b];
+    const int64_t pair =
+        int64_t{assignment[edge.a]} * problem.strategies(edge.b) + assignment[edge.b];
     take(problem.costs(edge)[pair]);
     if (edge.usages != Problem::Edge::kNothing) hold(edge.interval, problem.usages(edge)[pair]);
   }

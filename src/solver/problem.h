@@ -1,6 +1,8 @@
-// The intra-operator problem as plain data: which strategy each node takes, at what cost, holding how much memory when.
+// The intra-operator problem as plain data: which strategy each node takes, at what cost, holding
+// how much memory when.
 //
-// This room knows numbers only: no graph, no op, no mesh. What its problems mean is known to whoever makes them.
+// This room knows numbers only: no graph, no op, no mesh. What its problems mean is known to
+// whoever makes them.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +21,8 @@ using Moment = int64_t;
 /// Sums over all nodes and edges: a forbidden entry alone takes a sixteenth of what 64 bits hold.
 __extension__ typedef __int128 Wide;
 
-/// Entries from here on are forbidden, as in the contest's format. An assignment without them costs less than this each.
+/// Entries from here on are forbidden, as in the contest's format. An assignment without them costs
+/// less than this each.
 constexpr Cost kForbidden = 1'000'000'000'000'000'000;
 
 /// Decimal digits, of any size and sign.
@@ -38,10 +41,11 @@ struct Interval {
 using Assignment = std::vector<int32_t>;
 constexpr int32_t kNoStrategy = -1;
 
-/// Choose one strategy a node so that the costs of nodes and edges sum to the least, and at every moment the usages of what is live
-/// then sum to at most the limit.
+/// Choose one strategy a node so that the costs of nodes and edges sum to the least, and at every
+/// moment the usages of what is live then sum to at most the limit.
 ///
-/// Equal rows of numbers are stored once: a problem that repeats a layer a thousand times takes little more memory than the layer.
+/// Equal rows of numbers are stored once: a problem that repeats a layer a thousand times takes
+/// little more memory than the layer.
 class Problem {
  public:
   struct Node {
@@ -49,7 +53,8 @@ class Problem {
     int32_t strategies = 0;
     uint32_t costs = 0, usages = 0;  // rows of the pool
   };
-  /// The cost of each pair of strategies of a and b, those of b varying fastest; its usage too, where it holds memory of its own.
+  /// The cost of each pair of strategies of a and b, those of b varying fastest; its usage too,
+  /// where it holds memory of its own.
   struct Edge {
     static constexpr uint32_t kNothing = std::numeric_limits<uint32_t>::max();
     int32_t a = 0, b = 0;
@@ -61,9 +66,10 @@ class Problem {
   /// requires  as many usages as costs, at least one; none negative
   /// returns   the number of the node: 0, 1, ...
   int32_t add_node(Interval interval, std::span<const Cost> costs, std::span<const Usage> usages);
-  /// requires  two nodes that are there; strategies(a) * strategies(b) costs, and as many usages or none
-  /// An edge of a node with itself costs what its diagonal says.
-  int32_t add_edge(int32_t a, int32_t b, std::span<const Cost> costs, Interval interval = {}, std::span<const Usage> usages = {});
+  /// requires  two nodes that are there; strategies(a) * strategies(b) costs, and as many usages or
+  /// none An edge of a node with itself costs what its diagonal says.
+  int32_t add_edge(int32_t a, int32_t b, std::span<const Cost> costs, Interval interval = {},
+                   std::span<const Usage> usages = {});
   /// At every moment usages sum to at most this; without it there is no limit.
   void set_usage_limit(std::optional<Usage> limit) { usage_limit_ = limit; }
 
@@ -82,7 +88,9 @@ class Problem {
   std::optional<Usage> usage_limit() const { return usage_limit_; }
 
  private:
-  std::span<const int64_t> row(uint32_t index) const { return {pool_.data() + starts_[index], starts_[index + 1] - starts_[index]}; }
+  std::span<const int64_t> row(uint32_t index) const {
+    return {pool_.data() + starts_[index], starts_[index + 1] - starts_[index]};
+  }
   uint32_t intern(std::span<const int64_t> numbers);
 
   std::vector<Node> nodes_;

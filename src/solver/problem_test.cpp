@@ -39,7 +39,8 @@ TEST(Evaluate, AnEmptyIntervalHoldsNothing) {
 
 TEST(Evaluate, SumsOfForbiddenEntriesNeedMoreThan64Bits) {
   Problem problem;
-  for (int i = 0; i < 30; ++i) problem.add_node({}, std::vector<Cost>{kForbidden}, std::vector<Usage>{0});
+  for (int i = 0; i < 30; ++i)
+    problem.add_node({}, std::vector<Cost>{kForbidden}, std::vector<Usage>{0});
   const Evaluation evaluation = evaluate(problem, Assignment(30, 0));
   EXPECT_EQ(to_text(evaluation.cost), "30000000000000000000");
   EXPECT_TRUE(evaluation.forbidden);
@@ -57,8 +58,9 @@ TEST(Evaluate, AnEdgeMayHoldMemoryOfItsOwn) {
 TEST(Problem, RefusesWhatDoesNotFit) {
   Problem problem;
   problem.add_node({}, std::vector<Cost>{1, 2}, std::vector<Usage>{0, 0});
-  EXPECT_THAT([&] { problem.add_node({}, std::vector<Cost>{1, 2}, std::vector<Usage>{0}); },
-              testing::ThrowsMessage<UserError>(testing::HasSubstr("node 1 has 2 costs and 1 usages")));
+  EXPECT_THAT(
+      [&] { problem.add_node({}, std::vector<Cost>{1, 2}, std::vector<Usage>{0}); },
+      testing::ThrowsMessage<UserError>(testing::HasSubstr("node 1 has 2 costs and 1 usages")));
   EXPECT_THAT([&] { problem.add_edge(0, 3, std::vector<Cost>{1}); },
               testing::ThrowsMessage<UserError>(testing::HasSubstr("edge 0 names node 3")));
   EXPECT_THAT([&] { problem.add_edge(0, 0, std::vector<Cost>{1, 2, 3}); },

@@ -14,7 +14,8 @@ namespace {
 
 constexpr int kLanes = 4;
 
-/// Costs are whole: what is better than the best known costs at least 1 less. The margin covers sums in doubles.
+/// Costs are whole: what is better than the best known costs at least 1 less. The margin covers
+/// sums in doubles.
 double closing_limit(double best) {
   return best >= kNever ? kNever : best - 1 + std::max(1e-3, 1e-10 * std::abs(best));
 }
@@ -25,8 +26,8 @@ struct Division {
   std::vector<int32_t> first;
 };
 
-/// The node whose strategies the bounds tell apart best: dividing it lifts the bound of one half most. Among equals the one whose
-/// strategies differ most in what they hold, as it is priced.
+/// The node whose strategies the bounds tell apart best: dividing it lifts the bound of one half
+/// most. Among equals the one whose strategies differ most in what they hold, as it is priced.
 Division choose_division(const Network& network, const Core& core, const Dual& dual) {
   Division division;
   double best_score = -1;
@@ -46,7 +47,8 @@ Division choose_division(const Network& network, const Core& core, const Dual& d
     if (score <= best_score) continue;
     best_score = score;
     division = {core.network_node[i], {}};
-    for (int32_t at = 0; at < (count + 1) / 2; ++at) division.first.push_back(network.nodes[division.node].tags[order[at]]);
+    for (int32_t at = 0; at < (count + 1) / 2; ++at)
+      division.first.push_back(network.nodes[division.node].tags[order[at]]);
   }
   return division;
 }
@@ -57,7 +59,8 @@ int64_t drop_too_dear(Network& network, const Core& core, const Dual& dual, doub
   int64_t dropped = 0;
   for (int32_t i = 0; i < core.nodes() && !network.is_infeasible; ++i) {
     std::vector<char> keep;
-    for (int32_t s = 0; s < core.strategies(i); ++s) keep.push_back(dual.strategy_bounds()[core.first[i] + s] <= limit);
+    for (int32_t s = 0; s < core.strategies(i); ++s)
+      keep.push_back(dual.strategy_bounds()[core.first[i] + s] <= limit);
     const int64_t of_node = std::ranges::count(keep, 0);
     if (of_node > 0) keep_strategies(network, core.network_node[i], keep);
     dropped += of_node;
@@ -101,7 +104,8 @@ Network compacted(const Network& network, std::vector<int32_t>& original) {
   return result;
 }
 
-Prover::Prover(const Network& network, PricesOverTime prices) : network_nodes_(network.nodes.size()) {
+Prover::Prover(const Network& network, PricesOverTime prices)
+    : network_nodes_(network.nodes.size()) {
   open_.push_back({compacted(network, original_), -kNever, std::move(prices)});
 }
 
@@ -120,8 +124,8 @@ void Prover::keep(Lane& lane, const Part& part, const Assignment& tags, double c
   lane.found = std::move(result);
 }
 
-bool Prover::is_closed_by_sweeps(Lane& lane, const Part& part, const Core& core, Dual& dual, double best,
-                                 const std::function<bool()>& stop) const {
+bool Prover::is_closed_by_sweeps(Lane& lane, const Part& part, const Core& core, Dual& dual,
+                                 double best, const std::function<bool()>& stop) const {
   constexpr int kMostSweeps = 120;
   constexpr int kSweepsBetweenLooks = 20;
   double before = -kNever;
@@ -130,12 +134,16 @@ bool Prover::is_closed_by_sweeps(Lane& lane, const Part& part, const Core& core,
     lane.work += work_of_sweep(core);
     if (dual.bound() >= dual.best_bound()) {
       const Position rounded(core, dual.rounded());
-      if (rounded.is_feasible()) keep(lane, part, core.tags(part.network, rounded.assignment()), rounded.cost());
+      if (rounded.is_feasible())
+        keep(lane, part, core.tags(part.network, rounded.assignment()), rounded.cost());
     }
     const double limit = closing_limit(std::min(best, lane.found_cost));
     // Sums in doubles may err: what closes a part is the exact sum.
-    if (dual.best_bound() > limit && static_cast<double>(certified_bound(core, dual.certificate())) > limit) return true;
-    const double reach = std::min(limit, dual.best_bound() + std::max(1.0, 0.05 * std::abs(dual.best_bound())));
+    if (dual.best_bound() > limit &&
+        static_cast<double>(certified_bound(core, dual.certificate())) > limit)
+      return true;
+    const double reach =
+        std::min(limit, dual.best_bound() + std::max(1.0, 0.05 * std::abs(dual.best_bound())));
     if (sweep % kSweepsBetweenLooks == 0) {
       if (stop() || dual.best_bound() - before < 1e-3 * (reach - before)) break;
       before = dual.best_bound();
@@ -154,14 +162,16 @@ void Prover::look_at(Lane& lane, Part part, double best, const std::function<boo
     lane.work += kWorkOfReductions;
     if (part.network.is_infeasible) return;
     const Core core(part.network);
-    if (core.nodes() == 0) return keep(lane, part, Assignment(part.network.nodes.size(), kNoStrategy), core.constant);
+    if (core.nodes() == 0)
+      return keep(lane, part, Assignment(part.network.nodes.size(), kNoStrategy), core.constant);
     Dual dual(core);
     dual.set_prices(on_moments(core, part.prices));
     if (is_closed_by_sweeps(lane, part, core, dual, best, stop)) return;
     part.bound = std::max(part.bound, dual.best_bound());
     part.prices = over_time(core, dual.best_prices());
     const Division division = choose_division(part.network, core, dual);
-    const int64_t dropped = drop_too_dear(part.network, core, dual, closing_limit(std::min(best, lane.found_cost)));
+    const int64_t dropped =
+        drop_too_dear(part.network, core, dual, closing_limit(std::min(best, lane.found_cost)));
     if (part.network.is_infeasible) return;
     if (stop()) return lane.open.push_back(std::move(part));
     if (dropped * 10 > static_cast<int64_t>(core.costs.size()) && round < kMostRounds) continue;
@@ -176,7 +186,8 @@ void Prover::look_at(Lane& lane, Part part, double best, const std::function<boo
   }
 }
 
-void Prover::run_lane(Lane& lane, int64_t work, double best, const std::function<bool()>& stop) const {
+void Prover::run_lane(Lane& lane, int64_t work, double best,
+                      const std::function<bool()>& stop) const {
   while (!lane.open.empty() && lane.work < work && !stop()) {
     Part part = std::move(lane.open.back());
     lane.open.pop_back();
@@ -185,16 +196,19 @@ void Prover::run_lane(Lane& lane, int64_t work, double best, const std::function
   }
 }
 
-void Prover::round(int64_t work_of_lane, double best, int threads, const std::function<bool()>& stop) {
+void Prover::round(int64_t work_of_lane, double best, int threads,
+                   const std::function<bool()>& stop) {
   // The parts with the least bounds go to different lanes; each works on its own from the last.
   std::ranges::stable_sort(open_, std::greater<>(), &Part::bound);
   std::vector<Lane> lanes(kLanes);
   const size_t dealt = open_.size();
-  for (size_t i = 0; i < dealt; ++i) lanes[(dealt - 1 - i) % kLanes].open.push_back(std::move(open_[i]));
+  for (size_t i = 0; i < dealt; ++i)
+    lanes[(dealt - 1 - i) % kLanes].open.push_back(std::move(open_[i]));
   open_.clear();
   const double least = std::min(best, found_cost_);
   std::vector<std::function<void()>> tasks;
-  for (Lane& lane : lanes) tasks.push_back([&, this] { run_lane(lane, work_of_lane, least, stop); });
+  for (Lane& lane : lanes)
+    tasks.push_back([&, this] { run_lane(lane, work_of_lane, least, stop); });
   run_tasks(tasks, threads);
   for (Lane& lane : lanes) {
     work_ += lane.work;

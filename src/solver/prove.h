@@ -1,5 +1,5 @@
-// Proofs by branching: the strategies of one node are divided in two, both halves are reduced and bounded, and what cannot hold anything
-// better is closed.
+// Proofs by branching: the strategies of one node are divided in two, both halves are reduced and
+// bounded, and what cannot hold anything better is closed.
 #pragma once
 
 #include <functional>
@@ -10,11 +10,13 @@
 
 namespace tessera::solver {
 
-/// A copy of what is alive, numbered anew and without records. `original[i]` is the number that node i had.
+/// A copy of what is alive, numbered anew and without records. `original[i]` is the number that
+/// node i had.
 Network compacted(const Network& network, std::vector<int32_t>& original);
 
-/// A search through all that is left of a network, in pieces of work. Lanes take open parts in turn and share nothing while they run:
-/// the result depends on the rounds, not on the number of threads.
+/// A search through all that is left of a network, in pieces of work. Lanes take open parts in turn
+/// and share nothing while they run: the result depends on the rounds, not on the number of
+/// threads.
 class Prover {
  public:
   Prover(const Network& network, PricesOverTime prices);

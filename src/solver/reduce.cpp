@@ -20,14 +20,16 @@ using Node = Network::Node;
 class RowsOf {
  public:
   RowsOf(const Edge& edge, int32_t node)
-      : matrix_(edge.a == node ? *edge.costs : turned_), turned_(edge.a == node ? Matrix{} : transposed(*edge.costs)) {}
+      : matrix_(edge.a == node ? *edge.costs : turned_),
+        turned_(edge.a == node ? Matrix{} : transposed(*edge.costs)) {}
   RowsOf(const RowsOf&) = delete;
   RowsOf& operator=(const RowsOf&) = delete;
 
   const Matrix& operator*() const { return matrix_; }
   const Matrix* operator->() const { return &matrix_; }
   std::span<const Cost> row(int32_t s) const {
-    return std::span(matrix_.costs).subspan(static_cast<size_t>(s) * matrix_.columns, matrix_.columns);
+    return std::span(matrix_.costs)
+        .subspan(static_cast<size_t>(s) * matrix_.columns, matrix_.columns);
   }
 
  private:
@@ -63,18 +65,22 @@ void drop_infinite(Network& network, int32_t index) {
   if (std::ranges::find(keep, 0) != keep.end()) keep_strategies(network, index, keep);
 }
 
-bool keep_and_touch(Network& network, int32_t index, const std::vector<char>& keep, std::vector<int32_t>& touched) {
+bool keep_and_touch(Network& network, int32_t index, const std::vector<char>& keep,
+                    std::vector<int32_t>& touched) {
   if (std::ranges::find(keep, 0) == keep.end()) return false;
   keep_strategies(network, index, keep);
   if (network.is_infeasible) return true;
   touched.push_back(index);
-  for (const int32_t e : network.nodes[index].edges) touched.push_back(network.edges[e].other(index));
+  for (const int32_t e : network.nodes[index].edges)
+    touched.push_back(network.edges[e].other(index));
   return true;
 }
 
 /// Does r never hold more than s?
 bool holds_no_more(const Node& node, int32_t r, int32_t s) {
-  return std::ranges::all_of(node.holdings, [&](const Network::Holding& holding) { return holding.usages[r] <= holding.usages[s]; });
+  return std::ranges::all_of(node.holdings, [&](const Network::Holding& holding) {
+    return holding.usages[r] <= holding.usages[s];
+  });
 }
 
 /// How much more r can cost than s at the most; infinite where s is possible and r is not.
@@ -89,12 +95,14 @@ Cost worst_difference(std::span<const Cost> r, std::span<const Cost> s) {
 class Dominance {
  public:
   Dominance(const Network& network, int32_t index) : node_(network.nodes[index]) {
-    for (const int32_t e : node_.edges) rows_.push_back(std::make_unique<RowsOf>(network.edges[e], index));
+    for (const int32_t e : node_.edges)
+      rows_.push_back(std::make_unique<RowsOf>(network.edges[e], index));
     int64_t entries = 1;
     for (int32_t s = 0; s < node_.strategies(); ++s) least_.push_back(node_.costs[s]);
     for (const auto& rows : rows_) {
       entries += (*rows)->columns;
-      for (int32_t s = 0; s < node_.strategies(); ++s) least_[s] = plus(least_[s], std::ranges::min(rows->row(s)));
+      for (int32_t s = 0; s < node_.strategies(); ++s)
+        least_[s] = plus(least_[s], std::ranges::min(rows->row(s)));
     }
     most_rivals_ = std::max<int64_t>(1, kMostComparisons / (entries * node_.strategies()));
   }
@@ -104,10 +112,12 @@ class Dominance {
     for (size_t s = 0; s < order.size(); ++s) order[s] = static_cast<int32_t>(s);
     std::ranges::stable_sort(order, {}, [this](int32_t s) { return least_[s]; });
     std::vector<char> keep(order.size(), 1);
-    // A rival is at its best no dearer than what it dominates: it stands before it, or beside it with an equal least cost.
+    // A rival is at its best no dearer than what it dominates: it stands before it, or beside it
+    // with an equal least cost.
     for (size_t at = 0; at < order.size(); ++at) {
       int64_t rivals = 0;
-      for (size_t other = 0; other < order.size() && rivals < most_rivals_ && keep[order[at]]; ++other) {
+      for (size_t other = 0; other < order.size() && rivals < most_rivals_ && keep[order[at]];
+           ++other) {
         const int32_t r = order[other], s = order[at];
         if (least_[r] > least_[s]) break;
         if (r == s || !keep[r]) continue;
@@ -142,7 +152,8 @@ void add_into(Matrix& sum, const Matrix& addend) {
 
 bool merge_parallel(Network& network, int32_t index) {
   std::vector<int32_t> edges = network.nodes[index].edges;
-  std::ranges::sort(edges, {}, [&](int32_t e) { return std::pair(network.edges[e].other(index), e); });
+  std::ranges::sort(edges, {},
+                    [&](int32_t e) { return std::pair(network.edges[e].other(index), e); });
   bool merged = false;
   for (size_t i = 0; i + 1 < edges.size(); ++i) {
     const Edge& first = network.edges[edges[i]];
@@ -165,7 +176,8 @@ bool is_separable(const Matrix& matrix, std::vector<Cost>& f, std::vector<Cost>&
   for (int32_t row = 0; row < matrix.rows; ++row)
     for (int32_t column = 0; column < matrix.columns; ++column) {
       const Cost cost = matrix.at(row, column);
-      if (cost >= kInfinite || cost - matrix.at(row, 0) != matrix.at(0, column) - corner) return false;
+      if (cost >= kInfinite || cost - matrix.at(row, 0) != matrix.at(0, column) - corner)
+        return false;
     }
   f.clear();
   g.clear();
@@ -176,7 +188,8 @@ bool is_separable(const Matrix& matrix, std::vector<Cost>& f, std::vector<Cost>&
   return true;
 }
 
-/// The least cost of the node and its edges for each pair of strategies of its neighbours, and the strategy that gives it.
+/// The least cost of the node and its edges for each pair of strategies of its neighbours, and the
+/// strategy that gives it.
 struct Eliminated {
   Matrix costs;
   std::vector<int32_t> choice;
@@ -184,8 +197,9 @@ struct Eliminated {
 
 Eliminated eliminated(const Node& node, const RowsOf* a, const RowsOf* b) {
   const int32_t rows = a ? (*a)->columns : 1, columns = b ? (*b)->columns : 1;
-  Eliminated result{{rows, columns, std::vector<Cost>(static_cast<size_t>(rows) * columns, kInfinite)},
-                    std::vector<int32_t>(static_cast<size_t>(rows) * columns, node.tags[0])};
+  Eliminated result{
+      {rows, columns, std::vector<Cost>(static_cast<size_t>(rows) * columns, kInfinite)},
+      std::vector<int32_t>(static_cast<size_t>(rows) * columns, node.tags[0])};
   for (int32_t s = 0; s < node.strategies(); ++s)
     for (int32_t row = 0; row < rows; ++row) {
       const Cost before = plus(node.costs[s], a ? (*a)->at(s, row) : 0);
@@ -238,7 +252,8 @@ bool would_be_too_large(const Network& network, int32_t index, int32_t neighbour
   });
 }
 
-/// The neighbour's strategies, costs and holdings become part of the node's; its other edges move over.
+/// The neighbour's strategies, costs and holdings become part of the node's; its other edges move
+/// over.
 void absorb(Network& network, int32_t index, int32_t e, const std::vector<int32_t>& image) {
   const int32_t neighbour = network.edges[e].other(index);
   Node& node = network.nodes[index];
@@ -246,7 +261,8 @@ void absorb(Network& network, int32_t index, int32_t e, const std::vector<int32_
   Network::Record record{neighbour, index, -1, node.tags, {}, {}};
   for (int32_t s = 0; s < node.strategies(); ++s) {
     record.choice.push_back(joins.tags[image[s]]);
-    node.costs[s] = plus(node.costs[s], plus(joins.costs[image[s]], network.at(network.edges[e], index, s, image[s])));
+    node.costs[s] = plus(node.costs[s], plus(joins.costs[image[s]],
+                                             network.at(network.edges[e], index, s, image[s])));
   }
   for (const Network::Holding& holding : joins.holdings) {
     Network::Holding piece{holding.begin, holding.end, {}};
@@ -260,11 +276,13 @@ void absorb(Network& network, int32_t index, int32_t e, const std::vector<int32_
     Edge& moves = network.edges[m];
     if (moves.other(neighbour) == index) {
       // Beside the edge along which it joins: now both ends are one node.
-      for (int32_t s = 0; s < node.strategies(); ++s) node.costs[s] = plus(node.costs[s], network.at(moves, index, s, image[s]));
+      for (int32_t s = 0; s < node.strategies(); ++s)
+        node.costs[s] = plus(node.costs[s], network.at(moves, index, s, image[s]));
       disconnect(network, m);
       continue;
     }
-    moves = {index, moves.other(neighbour), std::make_shared<Matrix>(picked(*RowsOf(moves, neighbour), image))};
+    moves = {index, moves.other(neighbour),
+             std::make_shared<Matrix>(picked(*RowsOf(moves, neighbour), image))};
     node.edges.push_back(m);
   }
   joins.edges.clear();
@@ -272,12 +290,15 @@ void absorb(Network& network, int32_t index, int32_t e, const std::vector<int32_
   network.records.push_back(std::move(record));
 }
 
-/// Absorbs one of the two ends of an edge into the other where it is determined: the one with fewer edges where either could be.
+/// Absorbs one of the two ends of an edge into the other where it is determined: the one with fewer
+/// edges where either could be.
 bool absorb_along(Network& network, int32_t index, int32_t e) {
   Edge& edge = network.edges[e];
   const int32_t neighbour = edge.other(index);
-  const bool neighbour_is_busier = network.nodes[neighbour].edges.size() > network.nodes[index].edges.size();
-  for (const int32_t stays : {neighbour_is_busier ? neighbour : index, neighbour_is_busier ? index : neighbour}) {
+  const bool neighbour_is_busier =
+      network.nodes[neighbour].edges.size() > network.nodes[index].edges.size();
+  for (const int32_t stays :
+       {neighbour_is_busier ? neighbour : index, neighbour_is_busier ? index : neighbour}) {
     const std::vector<int32_t> image = determined(edge, stays);
     if (image.empty() || would_be_too_large(network, stays, edge.other(stays))) continue;
     absorb(network, stays, e, image);
@@ -303,7 +324,8 @@ bool drop_unsupported(Network& network, int32_t index, std::vector<int32_t>& tou
     const std::vector<char>& lives = edge.a == index ? row_lives : column_lives;
     const std::vector<char>& other_lives = edge.a == index ? column_lives : row_lives;
     for (size_t s = 0; s < keep.size(); ++s) keep[s] &= lives[s];
-    if (std::ranges::find(other_lives, 0) == other_lives.end()) edge.found_nothing |= Network::kSupport;
+    if (std::ranges::find(other_lives, 0) == other_lives.end())
+      edge.found_nothing |= Network::kSupport;
   }
   return keep_and_touch(network, index, keep, touched);
 }
@@ -345,12 +367,14 @@ bool settle_single(Network& network, int32_t index, std::vector<int32_t>& touche
     const Edge edge = network.edges[e];
     const int32_t other = edge.other(index);
     Node& neighbour = network.nodes[other];
-    for (int32_t t = 0; t < neighbour.strategies(); ++t) neighbour.costs[t] = plus(neighbour.costs[t], network.at(edge, index, 0, t));
+    for (int32_t t = 0; t < neighbour.strategies(); ++t)
+      neighbour.costs[t] = plus(neighbour.costs[t], network.at(edge, index, 0, t));
     disconnect(network, e);
     drop_infinite(network, other);
     if (network.is_infeasible) return true;
     touched.push_back(other);
-    for (const int32_t further : network.nodes[other].edges) touched.push_back(network.edges[further].other(other));
+    for (const int32_t further : network.nodes[other].edges)
+      touched.push_back(network.edges[further].other(other));
   }
   network.records.push_back({index, -1, -1, {}, {}, {network.nodes[index].tags[0]}});
   leave(network, index);
@@ -363,11 +387,15 @@ bool eliminate(Network& network, int32_t index, std::vector<int32_t>& touched) {
   std::vector<int32_t> around;
   for (const int32_t e : node.edges) around.push_back(network.edges[e].other(index));
   if (around.size() == 2 && around[0] == around[1]) return false;
-  if (around.size() == 2 && int64_t{network.nodes[around[0]].strategies()} * network.nodes[around[1]].strategies() > kLargestTable)
+  if (around.size() == 2 &&
+      int64_t{network.nodes[around[0]].strategies()} * network.nodes[around[1]].strategies() >
+          kLargestTable)
     return false;
   std::vector<std::unique_ptr<RowsOf>> rows;
-  for (const int32_t e : node.edges) rows.push_back(std::make_unique<RowsOf>(network.edges[e], index));
-  Eliminated result = eliminated(node, rows.empty() ? nullptr : rows[0].get(), rows.size() < 2 ? nullptr : rows[1].get());
+  for (const int32_t e : node.edges)
+    rows.push_back(std::make_unique<RowsOf>(network.edges[e], index));
+  Eliminated result = eliminated(node, rows.empty() ? nullptr : rows[0].get(),
+                                 rows.size() < 2 ? nullptr : rows[1].get());
   Network::Record record{index, -1, -1, {}, {}, std::move(result.choice)};
   if (!around.empty()) record.tags_a = network.nodes[record.a = around[0]].tags;
   if (around.size() == 2) record.tags_b = network.nodes[record.b = around[1]].tags;
@@ -378,7 +406,8 @@ bool eliminate(Network& network, int32_t index, std::vector<int32_t>& touched) {
     network.constant += result.costs.costs[0];
   } else if (around.size() == 1) {
     Node& neighbour = network.nodes[around[0]];
-    for (size_t s = 0; s < neighbour.costs.size(); ++s) neighbour.costs[s] = plus(neighbour.costs[s], result.costs.costs[s]);
+    for (size_t s = 0; s < neighbour.costs.size(); ++s)
+      neighbour.costs[s] = plus(neighbour.costs[s], result.costs.costs[s]);
     drop_infinite(network, around[0]);
   } else {
     connect(network, around[0], around[1], std::move(result.costs));
@@ -400,7 +429,8 @@ bool absorb_determined(Network& network, int32_t index, std::vector<int32_t>& to
   // What stays may have lost strategies and has new neighbours.
   const std::vector<int32_t> stay = touched;
   for (const int32_t node : stay)
-    for (const int32_t e : network.nodes[node].edges) touched.push_back(network.edges[e].other(node));
+    for (const int32_t e : network.nodes[node].edges)
+      touched.push_back(network.edges[e].other(node));
   return changed;
 }
 
@@ -435,10 +465,11 @@ bool take_step(Network& network, int32_t node, std::vector<int32_t>& touched, St
   return std::ranges::any_of(steps, [&](const auto step) { return step(network, node, touched); });
 }
 
-constexpr bool (*kQuickSteps[])(Network&, int32_t, std::vector<int32_t>&) = {settle_single, simplify_edges, drop_unsupported,
-                                                                             absorb_determined, eliminate};
+constexpr bool (*kQuickSteps[])(Network&, int32_t, std::vector<int32_t>&) = {
+    settle_single, simplify_edges, drop_unsupported, absorb_determined, eliminate};
 // Looking for dominated strategies takes long: nodes wait for it until nothing else is left.
-constexpr bool (*kSlowSteps[])(Network&, int32_t, std::vector<int32_t>&) = {drop_dominated, eliminate};
+constexpr bool (*kSlowSteps[])(Network&, int32_t, std::vector<int32_t>&) = {drop_dominated,
+                                                                            eliminate};
 
 }  // namespace
 

@@ -2,19 +2,22 @@
 
 #include <gtest/gtest.h>
 
-#include "solver/random_problems_testing.h"
+#include "solver/testing/random_problems.h"
 
 namespace tessera::solver {
 namespace {
 
 constexpr int kProblems = 400;
 
-/// What is left of a network as a problem of its own, whose usages are above the least. Moments stand one after the other.
+/// What is left of a network as a problem of its own, whose usages are above the least. Moments
+/// stand one after the other.
 Problem rest_of(const Network& network, std::vector<int32_t>& node_of) {
-  // Holdings of several pieces become further nodes that are tied to theirs; limits that differ become nodes that hold the difference.
+  // Holdings of several pieces become further nodes that are tied to theirs; limits that differ
+  // become nodes that hold the difference.
   Problem problem;
   std::vector<int32_t> number(network.nodes.size(), -1);
-  const Usage largest = network.limits.empty() ? 0 : *std::max_element(network.limits.begin(), network.limits.end());
+  const Usage largest =
+      network.limits.empty() ? 0 : *std::max_element(network.limits.begin(), network.limits.end());
   for (size_t i = 0; i < network.nodes.size(); ++i) {
     const Network::Node& node = network.nodes[i];
     if (!node.is_alive) continue;
@@ -25,7 +28,8 @@ Problem rest_of(const Network& network, std::vector<int32_t>& node_of) {
     const Network::Node& node = network.nodes[i];
     for (const Network::Holding& holding : node.holdings) {
       const size_t count = node.costs.size();
-      const int32_t piece = problem.add_node({holding.begin, holding.end}, std::vector<Cost>(count, 0), holding.usages);
+      const int32_t piece = problem.add_node({holding.begin, holding.end},
+                                             std::vector<Cost>(count, 0), holding.usages);
       std::vector<Cost> same(count * count, kForbidden);
       for (size_t s = 0; s < count; ++s) same[s * count + s] = 0;
       problem.add_edge(number[i], piece, same);
@@ -47,7 +51,8 @@ Problem rest_of(const Network& network, std::vector<int32_t>& node_of) {
   return problem;
 }
 
-/// The least cost of what is left is that of the whole, and undoing the steps gives an assignment of that cost.
+/// The least cost of what is left is that of the whole, and undoing the steps gives an assignment
+/// of that cost.
 void expect_equivalent(const Problem& problem, const Network& network, uint64_t seed) {
   const std::optional<Wide> least = least_cost_by_trying(problem);
   if (network.is_infeasible) {
@@ -152,14 +157,16 @@ TEST(Reduce, MomentsWhereEverythingFitsAreDropped) {
   problem.set_usage_limit(10);
   Network network(problem);
   compress_moments(network);
-  // Until 5 one node lives, with 6 at most; from 5 on 11 could be held. What exceeds the least may take 10 - 3 - 2.
+  // Until 5 one node lives, with 6 at most; from 5 on 11 could be held. What exceeds the least may
+  // take 10 - 3 - 2.
   EXPECT_EQ(network.first_time, std::vector<Moment>{5});
   EXPECT_EQ(network.limits, std::vector<Usage>{5});
 }
 
 TEST(Reduce, AMomentWhoseNodesAllLiveAtAnotherIsImplied) {
   Problem problem;
-  for (int i = 0; i < 4; ++i) problem.add_node({i, 4 + i}, std::vector<Cost>{1, 0}, std::vector<Usage>{0, 5});
+  for (int i = 0; i < 4; ++i)
+    problem.add_node({i, 4 + i}, std::vector<Cost>{1, 0}, std::vector<Usage>{0, 5});
   problem.set_usage_limit(9);
   Network network(problem);
   compress_moments(network);

@@ -24,7 +24,8 @@ Assignment completed(const Core& core, const Assignment& start) {
     costs.assign(own.begin(), own.end());
     for (const Core::Neighbour& neighbour : core.neighbours(i)) {
       if (assignment[neighbour.node] == kNoStrategy) continue;
-      const double* row = core.row(neighbour.their_rows, assignment[neighbour.node], core.strategies(i));
+      const double* row =
+          core.row(neighbour.their_rows, assignment[neighbour.node], core.strategies(i));
       for (size_t s = 0; s < costs.size(); ++s) costs[s] += row[s];
     }
     assignment[i] = static_cast<int32_t>(std::ranges::min_element(costs) - costs.begin());
@@ -32,7 +33,8 @@ Assignment completed(const Core& core, const Assignment& start) {
   return assignment;
 }
 
-/// What costs differ by among the strategies of a node, over what usages do: cost a unit of usage at one moment.
+/// What costs differ by among the strategies of a node, over what usages do: cost a unit of usage
+/// at one moment.
 double usual_price(const Core& core) {
   double costs = 1, usages = 1;
   for (int32_t i = 0; i < core.nodes(); ++i) {
@@ -40,7 +42,8 @@ double usual_price(const Core& core) {
     costs += std::ranges::max(own) - std::ranges::min(own);
     for (const Core::Piece& piece : core.pieces(i))
       usages += static_cast<double>(piece.end - piece.begin) *
-                static_cast<double>(*std::max_element(core.usages(piece), core.usages(piece) + core.strategies(i)));
+                static_cast<double>(
+                    *std::max_element(core.usages(piece), core.usages(piece) + core.strategies(i)));
   }
   return costs / usages;
 }
@@ -58,14 +61,15 @@ Neighbourhood random_neighbourhood(Dice& dice) {
 
 }  // namespace
 
-Search::Search(const Core& core, const Assignment& start, const std::vector<double>& prices, double target, uint64_t seed,
-               const std::function<bool()>& stop)
+Search::Search(const Core& core, const Assignment& start, const std::vector<double>& prices,
+               double target, uint64_t seed, const std::function<bool()>& stop)
     : core_(core), dual_(core), best_(completed(core, start)) {
   dual_.set_prices(prices);
   worth_ = Position(core, best_).worth();
   // Walks start well only where memory has its price: a few sweeps come first.
   improve_dual(kFirstWork, target, stop);
-  if (!worth_.is_feasible() && (!has_rounded_ || !rounded_worth_.is_feasible())) look_for_feasible(stop);
+  if (!worth_.is_feasible() && (!has_rounded_ || !rounded_worth_.is_feasible()))
+    look_for_feasible(stop);
   if (has_rounded_ && rounded_worth_ < worth_) {
     best_ = rounded_;
     worth_ = rounded_worth_;
@@ -97,7 +101,8 @@ void Search::improve_dual(int64_t work, double target, const std::function<bool(
   settled_rounds_ = grown > 1e-5 * std::abs(target - before) ? 0 : settled_rounds_ + 1;
 }
 
-/// Wherever the cheapest strategies exceed a limit memory becomes three times as dear, until they do not.
+/// Wherever the cheapest strategies exceed a limit memory becomes three times as dear, until they
+/// do not.
 void Search::look_for_feasible(const std::function<bool()>& stop) {
   constexpr int kRaises = 16;
   std::vector<double> prices = dual_.best_prices();
@@ -142,11 +147,13 @@ void Search::improve_lane(Lane& lane, int64_t work, const std::function<bool()>&
   }
 }
 
-void Search::round(int64_t work_of_lane, double target, int threads, const std::function<bool()>& stop) {
+void Search::round(int64_t work_of_lane, double target, int threads,
+                   const std::function<bool()>& stop) {
   dual_prices_ = dual_.best_prices();
   const int64_t before = work_of_lanes();
   std::vector<std::function<void()>> tasks;
-  if (!is_dual_settled()) tasks.push_back([&] { improve_dual(kShareOfDual * work_of_lane, target, stop); });
+  if (!is_dual_settled())
+    tasks.push_back([&] { improve_dual(kShareOfDual * work_of_lane, target, stop); });
   for (Lane& lane : lanes_) tasks.push_back([&] { improve_lane(lane, work_of_lane, stop); });
   run_tasks(tasks, threads);
   work_ += work_of_lanes() - before;
@@ -159,7 +166,8 @@ int64_t Search::work_of_lanes() const {
   return sum;
 }
 
-/// A lane that is behind and finds nothing goes on from the best, or far away from it; the last lane takes what the dual suggests while that is new.
+/// A lane that is behind and finds nothing goes on from the best, or far away from it; the last
+/// lane takes what the dual suggests while that is new.
 void Search::meet() {
   for (const Lane& lane : lanes_) {
     if (lane.worth >= worth_) continue;
@@ -169,10 +177,12 @@ void Search::meet() {
   ++rounds_;
   for (Lane& lane : lanes_) {
     const bool takes_rounded = &lane == &lanes_.back() && has_rounded_;
-    const bool is_behind = lane.worth != worth_ && (lane.pushes >= kMostPushes || (lane.pushes == 0 && lane.quiet_steps >= 200));
+    const bool is_behind = lane.worth != worth_ && (lane.pushes >= kMostPushes ||
+                                                    (lane.pushes == 0 && lane.quiet_steps >= 200));
     if (!takes_rounded && !is_behind) continue;
     if (!takes_rounded && lane.pushes > 0 && lane.dice.below(2) == 0)
-      lane.improver.push({.nodes = core_.nodes(), .seeds = 3, .largest_table = 3'000}, 3);  // elsewhere altogether
+      lane.improver.push({.nodes = core_.nodes(), .seeds = 3, .largest_table = 3'000},
+                         3);  // elsewhere altogether
     else
       lane.improver.restart(takes_rounded ? rounded_ : best_);
     lane.worth = lane.improver.position().worth();

@@ -1,4 +1,5 @@
-// The rounds of a search on one core: lanes of work that run side by side and meet at the end of each round.
+// The rounds of a search on one core: lanes of work that run side by side and meet at the end of
+// each round.
 #pragma once
 
 #include <functional>
@@ -12,15 +13,16 @@ namespace tessera::solver {
 
 /// Bounds and assignments of one core, improved round by round.
 ///
-/// A round gives each lane the same amount of work. Lanes share nothing while they run, and what they found is looked at in their order:
-/// the result depends on the seed and the rounds, not on the number of threads.
+/// A round gives each lane the same amount of work. Lanes share nothing while they run, and what
+/// they found is looked at in their order: the result depends on the seed and the rounds, not on
+/// the number of threads.
 class Search {
  public:
   ///   start   an assignment of the core, kNoStrategy where a node has none; empty: there is none
   ///   prices  of memory, by moment: where the dual begins
   ///   target  the least cost known; kNever: none is
-  Search(const Core& core, const Assignment& start, const std::vector<double>& prices, double target, uint64_t seed,
-         const std::function<bool()>& stop);
+  Search(const Core& core, const Assignment& start, const std::vector<double>& prices,
+         double target, uint64_t seed, const std::function<bool()>& stop);
 
   /// One round. `stop` is asked often, from all threads; once it says so lanes end early.
   ///   target  as above

@@ -31,14 +31,16 @@ void check_size(const Problem& problem) {
   for (int32_t i = 0; i < problem.nodes(); ++i) add_largest(problem.costs(problem.node(i)));
   for (int32_t e = 0; e < problem.edges(); ++e) add_largest(problem.costs(problem.edge(e)));
   if (sum < kLargest) return;
-  throw UserError(fmt::format("the costs of the problem sum to as much as {}", to_text(sum)),
-                  "the search adds whole numbers in doubles, which are exact below 9007199254740992", "give costs in a coarser unit",
-                  ExitCode::kBadData);
+  throw UserError(
+      fmt::format("the costs of the problem sum to as much as {}", to_text(sum)),
+      "the search adds whole numbers in doubles, which are exact below 9007199254740992",
+      "give costs in a coarser unit", ExitCode::kBadData);
 }
 
 class Solver {
  public:
-  Solver(const Problem& problem, const SolveOptions& options) : problem_(problem), options_(options) {}
+  Solver(const Problem& problem, const SolveOptions& options)
+      : problem_(problem), options_(options) {}
 
   Answer run() {
     check_size(problem_);
@@ -59,11 +61,14 @@ class Solver {
     if (lock && options_.cancel()) is_cancelled_ = true;
     return is_cancelled_;
   }
-  bool is_out_of_time() const { return is_cancelled() || (!options_.work && now() >= options_.time_limit.value()); }
+  bool is_out_of_time() const {
+    return is_cancelled() || (!options_.work && now() >= options_.time_limit.value());
+  }
   bool is_over() const {
     if (is_out_of_time() || (options_.work && work_ >= *options_.work * 1'000'000)) return true;
     if (!answer_.cost || !answer_.bound) return false;
-    return static_cast<double>(*answer_.cost - *answer_.bound) <= options_.target_gap * static_cast<double>(*answer_.cost);
+    return static_cast<double>(*answer_.cost - *answer_.bound) <=
+           options_.target_gap * static_cast<double>(*answer_.cost);
   }
 
   void search(Network& network) {
@@ -75,12 +80,14 @@ class Solver {
         Prover prover(network, prices_);
         if (prove(network, prover, kFirstQuantum)) return;
       }
-      Search rounds(core, known(network, core), on_moments(core, prices_), target(), options_.seed, [this] { return is_out_of_time(); });
+      Search rounds(core, known(network, core), on_moments(core, prices_), target(), options_.seed,
+                    [this] { return is_out_of_time(); });
       again = search_core(network, core, rounds);
     }
   }
 
-  /// Rounds until all is over, or until enough strategies are known to be too dear that a smaller core pays.
+  /// Rounds until all is over, or until enough strategies are known to be too dear that a smaller
+  /// core pays.
   bool search_core(Network& network, const Core& core, Search& rounds) {
     int64_t quantum = kFirstQuantum;
     std::optional<Prover> prover;
@@ -95,11 +102,14 @@ class Solver {
       prices_ = over_time(core, rounds.dual().best_prices());
       offer_from(network, core, rounds);
       if (is_over()) break;
-      if (!prover && round >= kRoundsBeforeProof && static_cast<int64_t>(core.costs.size()) <= kMostStrategiesToProve)
+      if (!prover && round >= kRoundsBeforeProof &&
+          static_cast<int64_t>(core.costs.size()) <= kMostStrategiesToProve)
         prover.emplace(network, prices_);
-      if (round % 3 == 0 && core.nodes() <= kMostNodesToRecombine) recombine(network, core, rounds, quantum, round);
+      if (round % 3 == 0 && core.nodes() <= kMostNodesToRecombine)
+        recombine(network, core, rounds, quantum, round);
       // Far from a proof most of the work is better spent on assignments.
-      if (prover && prove(network, *prover, is_far_from_proof() ? quantum / 3 : quantum)) return false;
+      if (prover && prove(network, *prover, is_far_from_proof() ? quantum / 3 : quantum))
+        return false;
       if (!prover && round % 4 == 0 && drop_too_dear(network, core, rounds.dual())) {
         reduce(network, [this] { return is_out_of_time(); });
         if (!network.is_infeasible) return true;
@@ -111,13 +121,16 @@ class Solver {
   }
 
   void offer_from(const Network& network, const Core& core, const Search& rounds) {
-    if (rounds.worth().is_feasible()) offer(network.expand(core.tags(network, rounds.best()), problem_.nodes()));
+    if (rounds.worth().is_feasible())
+      offer(network.expand(core.tags(network, rounds.best()), problem_.nodes()));
     offer_bound(core, rounds.dual());
   }
 
-  /// Path relinking, exactly: each node may take the strategies that good assignments give it, now and then a few that the bound
-  /// recommends too; what that leaves is reduced and searched by branching.
-  void recombine(const Network& network, const Core& core, Search& rounds, int64_t quantum, int round) {
+  /// Path relinking, exactly: each node may take the strategies that good assignments give it, now
+  /// and then a few that the bound recommends too; what that leaves is reduced and searched by
+  /// branching.
+  void recombine(const Network& network, const Core& core, Search& rounds, int64_t quantum,
+                 int round) {
     std::vector<int32_t> original;
     Network few = compacted(network, original);
     const std::vector<Assignment> bests = rounds.bests();
@@ -149,14 +162,16 @@ class Solver {
     const int64_t before = prover.work();
     prover.round(quantum, best, options_.threads, [this] { return is_out_of_time(); });
     work_ += prover.work() - before;
-    if (prover.found_cost() < std::min(best, known_before)) offer(network.expand(*prover.found(), problem_.nodes()));
+    if (prover.found_cost() < std::min(best, known_before))
+      offer(network.expand(*prover.found(), problem_.nodes()));
     if (!prover.is_done()) {
       raise_bound(static_cast<Wide>(std::floor(prover.bound())));
       return false;
     }
     branched_parts_ = prover.parts();
     if (!answer_.cost) {
-      infeasible(fmt::format("{} parts of the problem were searched, and none holds one", prover.parts()));
+      infeasible(
+          fmt::format("{} parts of the problem were searched, and none holds one", prover.parts()));
     } else {
       raise_bound(*answer_.cost);
     }
@@ -171,24 +186,30 @@ class Solver {
     note();
   }
 
-  /// Strategies whose bound exceeds the best cost take part in nothing better. Only when they are many.
+  /// Strategies whose bound exceeds the best cost take part in nothing better. Only when they are
+  /// many.
   bool drop_too_dear(Network& network, const Core& core, const Dual& dual) {
     if (!answer_.cost) return false;
     const double cost = static_cast<double>(*answer_.cost);
     const double limit = cost + std::max(0.5, 1e-9 * cost);
     const std::vector<double>& bounds = dual.strategy_bounds();
-    const auto dear = std::ranges::count_if(bounds, [limit](double bound) { return bound > limit; });
+    const auto dear =
+        std::ranges::count_if(bounds, [limit](double bound) { return bound > limit; });
     if (dear == 0 || dear * 50 < static_cast<std::ptrdiff_t>(bounds.size())) return false;
     for (int32_t i = 0; i < core.nodes(); ++i) {
       std::vector<char> keep;
-      for (int32_t s = 0; s < core.strategies(i); ++s) keep.push_back(bounds[core.first[i] + s] <= limit);
-      if (std::ranges::find(keep, 0) != keep.end()) keep_strategies(network, core.network_node[i], keep);
+      for (int32_t s = 0; s < core.strategies(i); ++s)
+        keep.push_back(bounds[core.first[i] + s] <= limit);
+      if (std::ranges::find(keep, 0) != keep.end())
+        keep_strategies(network, core.network_node[i], keep);
     }
     return true;
   }
 
   bool is_far_from_proof() const {
-    return answer_.cost && answer_.bound && static_cast<double>(*answer_.cost - *answer_.bound) > 0.02 * static_cast<double>(*answer_.cost);
+    return answer_.cost && answer_.bound &&
+           static_cast<double>(*answer_.cost - *answer_.bound) >
+               0.02 * static_cast<double>(*answer_.cost);
   }
 
   double target() const { return answer_.cost ? static_cast<double>(*answer_.cost) : kNever; }
@@ -221,9 +242,12 @@ class Solver {
   void offer_bound(const Core& core, const Dual& dual) {
     const double best = dual.best_bound();
     const double known_bound = answer_.bound ? static_cast<double>(*answer_.bound) : -kNever;
-    // Certifying takes as long as some sweeps: only for what is worth it, or what may end the search.
-    const double gap = (answer_.cost ? static_cast<double>(*answer_.cost) : target_of(best)) - known_bound;
-    if (best <= known_bound || (best - known_bound < 1e-3 * gap && !(answer_.cost && best > static_cast<double>(*answer_.cost) - 1.5)))
+    // Certifying takes as long as some sweeps: only for what is worth it, or what may end the
+    // search.
+    const double gap =
+        (answer_.cost ? static_cast<double>(*answer_.cost) : target_of(best)) - known_bound;
+    if (best <= known_bound || (best - known_bound < 1e-3 * gap &&
+                                !(answer_.cost && best > static_cast<double>(*answer_.cost) - 1.5)))
       return;
     raise_bound(certified_bound(core, dual.certificate()));
   }
@@ -247,8 +271,11 @@ class Solver {
     if (answer_.proof == Proof::kInfeasible) return answer_;
     if (answer_.cost && answer_.bound && *answer_.bound >= *answer_.cost) {
       answer_.proof = Proof::kOptimal;
-      answer_.proved = branched_parts_ > 0 ? fmt::format("no assignment costs less: {} parts of the problem were closed", branched_parts_)
-                                           : "no assignment costs less: the certified bound is the cost";
+      answer_.proved =
+          branched_parts_ > 0
+              ? fmt::format("no assignment costs less: {} parts of the problem were closed",
+                            branched_parts_)
+              : "no assignment costs less: the certified bound is the cost";
     } else if (answer_.bound) {
       answer_.proved = "no assignment costs less than the certified bound";
     } else {

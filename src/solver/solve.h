@@ -1,4 +1,5 @@
-// One entry: a problem in, the best assignment found out, with a bound that is certain and what was proved.
+// One entry: a problem in, the best assignment found out, with a bound that is certain and what was
+// proved.
 #pragma once
 
 #include <functional>
@@ -20,14 +21,15 @@ struct Improvement {
 
 struct SolveOptions {
   Seconds time_limit{60};
-  /// Work instead of time: entries of tables, in millions. The answer then depends on the problem, the seed and the work only, on any
-  /// number of threads and any machine.
+  /// Work instead of time: entries of tables, in millions. The answer then depends on the problem,
+  /// the seed and the work only, on any number of threads and any machine.
   std::optional<int64_t> work;
   int threads = 2;
   uint64_t seed = 1;
   std::optional<Assignment> start;  // a known assignment, feasible or not
   double target_gap = 0;            // stop when (cost - bound) / cost is no larger
-  std::function<bool()> cancel;     // asked now and then, by one thread at a time: true ends the search with what is known
+  std::function<bool()> cancel;     // asked now and then, by one thread at a time: true ends the
+                                    // search with what is known
   std::function<void(const Improvement&)> on_improvement;  // on the calling thread
 };
 

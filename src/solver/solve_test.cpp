@@ -7,7 +7,7 @@
 #include <filesystem>
 
 #include "base/error.h"
-#include "solver/random_problems_testing.h"
+#include "solver/testing/random_problems.h"
 
 namespace tessera::solver {
 namespace {
@@ -107,8 +107,10 @@ std::filesystem::path instance(const std::string& letter) {
 
 TEST(Solve, InstancesOfTheContestWithKnownOptimaAreProved) {
   // B was proved by others; A and G by exact reductions and a program for integer programs.
-  for (const auto& [letter, optimum] : {std::pair("A", "6548553650"), {"B", "532843"}, {"G", "217039"}}) {
-    if (!std::filesystem::exists(instance(letter))) GTEST_SKIP() << "the contest's instances are not here";
+  for (const auto& [letter, optimum] :
+       {std::pair("A", "6548553650"), {"B", "532843"}, {"G", "217039"}}) {
+    if (!std::filesystem::exists(instance(letter)))
+      GTEST_SKIP() << "the contest's instances are not here";
     const Answer answer = solve(read_problem(instance(letter)), with_work(2000));
     EXPECT_EQ(text_of(answer.cost), optimum) << letter;
     EXPECT_EQ(answer.proof, Proof::kOptimal) << letter;
@@ -140,8 +142,10 @@ TEST(Solve, AProblemWithoutNodesCostsNothing) {
 
 TEST(Solve, CostsTooLargeForExactSumsAreRefused) {
   Problem problem;
-  for (int i = 0; i < 20; ++i) problem.add_node({}, std::vector<Cost>{900'000'000'000'000'000}, std::vector<Usage>{0});
-  EXPECT_THAT([&] { solve(problem); }, testing::ThrowsMessage<UserError>(testing::HasSubstr("the costs of the problem sum to")));
+  for (int i = 0; i < 20; ++i)
+    problem.add_node({}, std::vector<Cost>{900'000'000'000'000'000}, std::vector<Usage>{0});
+  EXPECT_THAT([&] { solve(problem); }, testing::ThrowsMessage<UserError>(
+                                           testing::HasSubstr("the costs of the problem sum to")));
 }
 
 }  // namespace

@@ -26,30 +26,40 @@ void check_order(const TaskGraph& graph) {
   std::vector<TaskId> sorted = graph.order;
   std::sort(sorted.begin(), sorted.end());
   bool is_permutation = sorted.size() == graph.tasks.size();
-  for (size_t i = 0; is_permutation && i < sorted.size(); ++i) is_permutation = sorted[i] == static_cast<TaskId>(i);
-  ensure(is_permutation, "task graph: the order list names every task once: " + std::to_string(graph.order.size()) + " entries for " +
-                             std::to_string(graph.tasks.size()) + " tasks");
+  for (size_t i = 0; is_permutation && i < sorted.size(); ++i)
+    is_permutation = sorted[i] == static_cast<TaskId>(i);
+  ensure(is_permutation,
+         "task graph: the order list names every task once: " + std::to_string(graph.order.size()) +
+             " entries for " + std::to_string(graph.tasks.size()) + " tasks");
 }
 
 void check_register_indices(const TaskGraph& graph, const Register& reg) {
-  if (!names_one_of(reg.mesh, graph.meshes.size()) || !reg.attr.mesh || !(*reg.attr.mesh == *graph.meshes[static_cast<size_t>(reg.mesh)]))
+  if (!names_one_of(reg.mesh, graph.meshes.size()) || !reg.attr.mesh ||
+      !(*reg.attr.mesh == *graph.meshes[reg.mesh]))
     offence(reg, "lies on another mesh");
-  if (reg.attr.dims.size() != static_cast<size_t>(reg.type.shape.size())) offence(reg, "has placements of another number of dims");
+  if (reg.attr.dims.size() != static_cast<size_t>(reg.type.shape.size()))
+    offence(reg, "has placements of another number of dims");
   if (reg.slots < 1) offence(reg, "has no slot");
-  if (reg.producer != -1 && !names_one_of(reg.producer, graph.tasks.size())) offence(reg, "names a producer that does not exist");
+  if (reg.producer != -1 && !names_one_of(reg.producer, graph.tasks.size()))
+    offence(reg, "names a producer that does not exist");
   for (TaskId consumer : reg.consumers)
-    if (!names_one_of(consumer, graph.tasks.size())) offence(reg, "names a consumer that does not exist");
+    if (!names_one_of(consumer, graph.tasks.size()))
+      offence(reg, "names a consumer that does not exist");
   if (repeats(reg.consumers)) offence(reg, "names a consumer twice");
-  if (reg.storage == Register::Storage::kVariable && !names_one_of(reg.variable, graph.variables.size()))
+  if (reg.storage == Register::Storage::kVariable &&
+      !names_one_of(reg.variable, graph.variables.size()))
     offence(reg, "lies in a variable that does not exist");
 }
 
-/// A task acts on the mesh of what it reads and writes; only an exchange may read from another one, and a copy has one end on each of two.
+/// A task acts on the mesh of what it reads and writes; only an exchange may read from another one,
+/// and a copy has one end on each of two.
 void check_mesh(const TaskGraph& graph, const Task& task) {
-  if (!names_one_of(task.mesh, graph.meshes.size())) offence(task, "is on a mesh that does not exist");
+  if (!names_one_of(task.mesh, graph.meshes.size()))
+    offence(task, "is on a mesh that does not exist");
   const auto check_on_mesh = [&](const std::vector<RegisterIndex>& list) {
     for (RegisterIndex reg : list)
-      if (register_at(graph, reg).mesh != task.mesh) offence(task, "is on another mesh than " + register_at(graph, reg).name);
+      if (register_at(graph, reg).mesh != task.mesh)
+        offence(task, "is on another mesh than " + register_at(graph, reg).name);
   };
   const bool is_copy = task.kind == Task::Kind::kCopy;
   if (task.kind != Task::Kind::kExchange && !is_copy) check_on_mesh(task.inputs);
@@ -60,7 +70,8 @@ void check_mesh(const TaskGraph& graph, const Task& task) {
 void check_task_indices(const TaskGraph& graph, const Task& task) {
   const auto check_list = [&](const std::vector<RegisterIndex>& list, const char* role) {
     for (RegisterIndex reg : list)
-      if (!names_one_of(reg, graph.registers.size())) offence(task, std::string("names a register that does not exist as ") + role);
+      if (!names_one_of(reg, graph.registers.size()))
+        offence(task, std::string("names a register that does not exist as ") + role);
   };
   check_list(task.inputs, "input");
   check_list(task.outputs, "output");
@@ -70,7 +81,8 @@ void check_task_indices(const TaskGraph& graph, const Task& task) {
     check_list(step.outputs, "result");
     if (step.workspace != -1) check_list({step.workspace}, "workspace");
   }
-  if (task.after != -1 && (task.kind != Task::Kind::kExchange || !names_one_of(task.after, graph.tasks.size())))
+  if (task.after != -1 &&
+      (task.kind != Task::Kind::kExchange || !names_one_of(task.after, graph.tasks.size())))
     offence(task, "may begin after a task that does not exist, or is no exchange");
   check_mesh(graph, task);
   if (repeats(task.inputs)) offence(task, "names an input twice");
@@ -82,13 +94,15 @@ std::vector<TaskId> find_fillers(const TaskGraph& graph) {
   std::vector<TaskId> fillers(graph.registers.size(), -1);
   for (size_t t = 0; t < graph.tasks.size(); ++t) {
     const auto fill = [&](RegisterIndex reg) {
-      TaskId& filler = fillers[static_cast<size_t>(reg)];
+      TaskId& filler = fillers[reg];
       if (filler != -1)
-        offence(register_at(graph, reg), "is filled twice, by " + task_at(graph, filler).name + " and " + graph.tasks[t].name);
+        offence(register_at(graph, reg), "is filled twice, by " + task_at(graph, filler).name +
+                                             " and " + graph.tasks[t].name);
       filler = static_cast<TaskId>(t);
     };
     const Task& task = graph.tasks[t];
-    if (task.kind != Task::Kind::kCompute) std::for_each(task.outputs.begin(), task.outputs.end(), fill);
+    if (task.kind != Task::Kind::kCompute)
+      std::for_each(task.outputs.begin(), task.outputs.end(), fill);
     for (const KernelStep& step : task.steps) {
       std::for_each(step.outputs.begin(), step.outputs.end(), fill);
       if (step.workspace != -1) fill(step.workspace);
@@ -100,14 +114,18 @@ std::vector<TaskId> find_fillers(const TaskGraph& graph) {
 bool is_workspace(const TaskGraph& graph, RegisterIndex reg) {
   const TaskId producer = register_at(graph, reg).producer;
   const auto& steps = task_at(graph, producer).steps;
-  return std::any_of(steps.begin(), steps.end(), [reg](const KernelStep& step) { return step.workspace == reg; });
+  return std::any_of(steps.begin(), steps.end(),
+                     [reg](const KernelStep& step) { return step.workspace == reg; });
 }
 
 void check_filler(const TaskGraph& graph, RegisterIndex index, TaskId filler) {
   const Register& reg = register_at(graph, index);
   if (filler == -1) offence(reg, "is filled by no task");
-  if (reg.producer != filler) offence(reg, "is filled by " + task_at(graph, filler).name + ", which it does not name as its producer");
-  if (is_workspace(graph, index) && !reg.consumers.empty()) offence(reg, "is a workspace and has consumers");
+  if (reg.producer != filler)
+    offence(reg, "is filled by " + task_at(graph, filler).name +
+                     ", which it does not name as its producer");
+  if (is_workspace(graph, index) && !reg.consumers.empty())
+    offence(reg, "is a workspace and has consumers");
   if (!reg.consumers.empty() && !contains(task_at(graph, filler).outputs, index))
     offence(reg, "has consumers and is no output of " + task_at(graph, filler).name);
 }
@@ -117,13 +135,15 @@ void check_consumers(const TaskGraph& graph, const std::vector<size_t>& position
     const Register& reg = graph.registers[r];
     for (TaskId consumer : reg.consumers)
       if (!contains(task_at(graph, consumer).inputs, static_cast<int>(r)))
-        offence(reg, "names " + task_at(graph, consumer).name + " as a consumer, which does not take it");
+        offence(reg, "names " + task_at(graph, consumer).name +
+                         " as a consumer, which does not take it");
   }
   for (size_t t = 0; t < graph.tasks.size(); ++t) {
     for (RegisterIndex input : graph.tasks[t].inputs) {
       const Register& reg = register_at(graph, input);
-      if (!contains(reg.consumers, static_cast<int>(t))) offence(reg, "is taken by " + graph.tasks[t].name + ", which it does not name");
-      if (position[static_cast<size_t>(reg.producer)] >= position[t])
+      if (!contains(reg.consumers, static_cast<int>(t)))
+        offence(reg, "is taken by " + graph.tasks[t].name + ", which it does not name");
+      if (position[reg.producer] >= position[t])
         offence(reg, "is read by " + graph.tasks[t].name + " before it is filled");
     }
   }
@@ -136,7 +156,8 @@ void check_steps(const TaskGraph& graph, TaskId id) {
   for (const KernelStep& step : task.steps) {
     for (RegisterIndex input : step.inputs)
       if (!contains(filled, input))
-        offence(register_at(graph, input), "is read by a step of " + task.name + ", which neither takes nor filled it");
+        offence(register_at(graph, input),
+                "is read by a step of " + task.name + ", which neither takes nor filled it");
     filled.insert(filled.end(), step.outputs.begin(), step.outputs.end());
   }
   for (RegisterIndex output : task.outputs)
@@ -145,65 +166,83 @@ void check_steps(const TaskGraph& graph, TaskId id) {
 }
 
 void check_exchange(const TaskGraph& graph, const Task& task) {
-  if (task.inputs.size() != 1 || task.outputs.size() != 1) offence(task, "is an exchange and has not one input and one output");
+  if (task.inputs.size() != 1 || task.outputs.size() != 1)
+    offence(task, "is an exchange and has not one input and one output");
   const Register& from = register_at(graph, task.inputs[0]);
   const Register& to = register_at(graph, task.outputs[0]);
-  if (!(from.type == to.type)) offence(task, "turns " + to_text(from.type) + " into " + to_text(to.type));
-  if (!(task.exchange.from == from.attr)) offence(task, "takes " + to_text(from.attr) + " as " + to_text(task.exchange.from));
-  if (!(task.exchange.to == to.attr)) offence(task, "gives " + to_text(to.attr) + " as " + to_text(task.exchange.to));
+  if (!(from.type == to.type))
+    offence(task, "turns " + to_text(from.type) + " into " + to_text(to.type));
+  if (!(task.exchange.from == from.attr))
+    offence(task, "takes " + to_text(from.attr) + " as " + to_text(task.exchange.from));
+  if (!(task.exchange.to == to.attr))
+    offence(task, "gives " + to_text(to.attr) + " as " + to_text(task.exchange.to));
 }
 
 /// From a device to its host or back, and all of it.
 void check_copy(const TaskGraph& graph, const Task& task) {
-  if (task.inputs.size() != 1 || task.outputs.size() != 1) offence(task, "is a copy and has not one input and one output");
-  const Register &from = register_at(graph, task.inputs[0]), &to = register_at(graph, task.outputs[0]);
-  if (!(from.type == to.type && from.attr == to.attr && from.micro_batch == to.micro_batch && from.stripe == to.stripe))
+  if (task.inputs.size() != 1 || task.outputs.size() != 1)
+    offence(task, "is a copy and has not one input and one output");
+  const Register &from = register_at(graph, task.inputs[0]),
+                 &to = register_at(graph, task.outputs[0]);
+  if (!(from.type == to.type && from.attr == to.attr && from.micro_batch == to.micro_batch &&
+        from.stripe == to.stripe))
     offence(task, "copies " + to_text(from.type, from.attr) + " into " + to_text(to.type, to.attr));
   const DeviceKind a = device_of(graph, from.mesh), b = device_of(graph, to.mesh);
-  if ((a == DeviceKind::kHost) == (b == DeviceKind::kHost) || task.mesh != (a == DeviceKind::kHost ? to.mesh : from.mesh))
+  if ((a == DeviceKind::kHost) == (b == DeviceKind::kHost) ||
+      task.mesh != (a == DeviceKind::kHost ? to.mesh : from.mesh))
     offence(task, "is a copy and does not stand between a device and its host");
 }
 
 /// What is done by the thread of a rank lies in the memory of its host.
 void check_memory_of(const TaskGraph& graph, const Task& task) {
-  if (device_of(graph, task.mesh) == DeviceKind::kHost || task.kind == Task::Kind::kCompute || task.kind == Task::Kind::kCopy) return;
+  if (device_of(graph, task.mesh) == DeviceKind::kHost || task.kind == Task::Kind::kCompute ||
+      task.kind == Task::Kind::kCopy)
+    return;
   if (task.kind == Task::Kind::kExchange) offence(task, "exchanges what lies on devices");
   for (const std::vector<RegisterIndex>* list : {&task.inputs, &task.outputs})
     for (RegisterIndex reg : *list)
       if (register_at(graph, reg).storage != Register::Storage::kVariable)
-        offence(task, "takes or gives " + register_at(graph, reg).name + ", which lies on a device");
+        offence(task,
+                "takes or gives " + register_at(graph, reg).name + ", which lies on a device");
 }
 
 /// Only what a loop carries may be addends, of a sum that its trips add to.
 void check_carried(const TaskGraph& graph, const Task& task, const KernelStep& step) {
   for (size_t i = 0; i < step.outputs.size(); ++i) {
-    const Register &before = register_at(graph, step.inputs[i]), &after = register_at(graph, step.outputs[i]);
+    const Register &before = register_at(graph, step.inputs[i]),
+                   &after = register_at(graph, step.outputs[i]);
     if (before.type != after.type || before.attr.dims != after.attr.dims)
-      offence(task, "carries " + to_text(before.type, before.attr) + " as " + to_text(after.type, after.attr));
+      offence(task, "carries " + to_text(before.type, before.attr) + " as " +
+                        to_text(after.type, after.attr));
     for (const PartialAxis& partial : after.attr.partial)
-      if (partial.reduce != ReduceOp::kSum) offence(task, "carries '" + after.name + "', addends of no sum");
+      if (partial.reduce != ReduceOp::kSum)
+        offence(task, "carries '" + after.name + "', addends of no sum");
   }
 }
 
-void check_region(const TaskGraph& graph, const Task& task, const KernelStep& step, const TaskGraph& region) {
+void check_region(const TaskGraph& graph, const Task& task, const KernelStep& step,
+                  const TaskGraph& region) {
   check_indices(region);
   check_links(region);
   check_kinds(region, true);
   check_memory(region);
-  if (region.meshes.size() != 1 || !(*region.meshes.front() == *graph.meshes[static_cast<size_t>(task.mesh)]))
+  if (region.meshes.size() != 1 || !(*region.meshes.front() == *graph.meshes[task.mesh]))
     offence(task, "has a region on another mesh");
   const std::vector<RegisterIndex> outer = region_variables(step);
-  if (!region.inputs.empty() || region.variables.size() != outer.size()) offence(task, "has a region of other operands");
+  if (!region.inputs.empty() || region.variables.size() != outer.size())
+    offence(task, "has a region of other operands");
   const auto check_equal = [&](const Register& inside, RegisterIndex outside) {
     const Register& reg = register_at(graph, outside);
     if (inside.type != reg.type || !(inside.attr == reg.attr))
-      offence(task, "has '" + inside.name + "' " + to_text(inside.type, inside.attr) + " in a region in the place of " +
-                        to_text(reg.type, reg.attr));
+      offence(task, "has '" + inside.name + "' " + to_text(inside.type, inside.attr) +
+                        " in a region in the place of " + to_text(reg.type, reg.attr));
   };
-  for (size_t i = 0; i < outer.size(); ++i) check_equal(register_at(region, region.variables[i].value), outer[i]);
+  for (size_t i = 0; i < outer.size(); ++i)
+    check_equal(register_at(region, region.variables[i].value), outer[i]);
   if (step.control->kind == Control::Kind::kWhile) return;
   if (region.results.size() != step.outputs.size()) offence(task, "has a region of other results");
-  for (size_t i = 0; i < step.outputs.size(); ++i) check_equal(register_at(region, region.results[i].second), step.outputs[i]);
+  for (size_t i = 0; i < step.outputs.size(); ++i)
+    check_equal(register_at(region, region.results[i].second), step.outputs[i]);
 }
 
 /// The one bool by which all processes go the same way.
@@ -215,37 +254,47 @@ void check_control(const TaskGraph& graph, const Task& task, const KernelStep& s
   const Control& control = *step.control;
   if (device_of(graph, task.mesh) != DeviceKind::kHost) offence(task, "runs regions on a device");
   if (task.steps.size() != 1) offence(task, "does more than the one While or If");
-  if (control.regions.size() != 2 || control.offsets.size() != 2) offence(task, "has not two regions");
+  if (control.regions.size() != 2 || control.offsets.size() != 2)
+    offence(task, "has not two regions");
   const bool is_loop = control.kind == Control::Kind::kWhile;
-  if (is_loop ? step.inputs.size() < step.outputs.size() : step.inputs.empty()) offence(task, "has too few operands");
+  if (is_loop ? step.inputs.size() < step.outputs.size() : step.inputs.empty())
+    offence(task, "has too few operands");
   for (RegisterIndex input : step.inputs)
-    if (!register_at(graph, input).attr.partial.empty()) offence(task, "reads addends of '" + register_at(graph, input).name + "'");
+    if (!register_at(graph, input).attr.partial.empty())
+      offence(task, "reads addends of '" + register_at(graph, input).name + "'");
   if (is_loop) check_carried(graph, task, step);
   for (const TaskGraph& region : control.regions) check_region(graph, task, step, region);
   const TaskGraph& first = control.regions.front();
-  if (is_loop && (first.results.size() != 1 || !control.regions[1].results.empty())) offence(task, "has a region of other results");
-  if (!is_predicate(is_loop ? register_at(first, first.results[0].second) : register_at(graph, step.inputs[0])))
+  if (is_loop && (first.results.size() != 1 || !control.regions[1].results.empty()))
+    offence(task, "has a region of other results");
+  if (!is_predicate(is_loop ? register_at(first, first.results[0].second)
+                            : register_at(graph, step.inputs[0])))
     offence(task, "has no predicate that every process holds");
   const Bytes lent = step.workspace == -1 ? Bytes(0) : register_at(graph, step.workspace).size;
   if (control.workspace() > lent) offence(task, "has regions that do not fit into its workspace");
 }
 
 void check_task_kind(const TaskGraph& graph, const Task& task) {
-  if (task.kind != Task::Kind::kCompute && !task.steps.empty()) offence(task, "is no compute task and has steps");
+  if (task.kind != Task::Kind::kCompute && !task.steps.empty())
+    offence(task, "is no compute task and has steps");
   if (task.kind == Task::Kind::kExchange) check_exchange(graph, task);
   if (task.kind == Task::Kind::kCopy) check_copy(graph, task);
   check_memory_of(graph, task);
   for (const KernelStep& step : task.steps)
     if (step.control) check_control(graph, task, step);
-  if (task.kind == Task::Kind::kFeed && !task.inputs.empty()) offence(task, "is a feed and takes registers");
-  if (task.kind == Task::Kind::kFetch && !task.outputs.empty()) offence(task, "is a fetch and gives registers");
+  if (task.kind == Task::Kind::kFeed && !task.inputs.empty())
+    offence(task, "is a feed and takes registers");
+  if (task.kind == Task::Kind::kFetch && !task.outputs.empty())
+    offence(task, "is a fetch and gives registers");
 }
 
 /// What the feed fills: whole values, each process its own box.
 void check_fed(const TaskGraph& graph, const std::string& name, RegisterIndex index) {
-  ensure(names_one_of(index, graph.registers.size()), "task graph: '" + name + "' names a register that does not exist");
+  ensure(names_one_of(index, graph.registers.size()),
+         "task graph: '" + name + "' names a register that does not exist");
   const Register& reg = register_at(graph, index);
-  if (task_at(graph, reg.producer).kind != Task::Kind::kFeed) offence(reg, "is an input or a variable and is not filled by a feed");
+  if (task_at(graph, reg.producer).kind != Task::Kind::kFeed)
+    offence(reg, "is an input or a variable and is not filled by a feed");
 }
 
 void check_variable(const TaskGraph& graph, size_t index) {
@@ -262,27 +311,36 @@ void check_variable(const TaskGraph& graph, size_t index) {
 void check_feed_outputs(const TaskGraph& graph) {
   std::vector<bool> known(graph.registers.size(), false);
   for (const TaskInput& input : graph.inputs)
-    if (!register_at(graph, input.value).attr.partial.empty()) offence(register_at(graph, input.value), "is an input and Partial");
-  for (const TaskInput& input : graph.inputs) known[static_cast<size_t>(input.value)] = true;
-  for (const TaskVariable& variable : graph.variables) known[static_cast<size_t>(variable.value)] = true;
+    if (!register_at(graph, input.value).attr.partial.empty())
+      offence(register_at(graph, input.value), "is an input and Partial");
+  for (const TaskInput& input : graph.inputs) known[input.value] = true;
+  for (const TaskVariable& variable : graph.variables) known[variable.value] = true;
   for (const Task& task : graph.tasks)
     for (RegisterIndex output : task.outputs)
-      if (task.kind == Task::Kind::kFeed && !known[static_cast<size_t>(output)])
-        offence(task, "feeds " + register_at(graph, output).name + ", which is no input and no variable");
+      if (task.kind == Task::Kind::kFeed && !known[output])
+        offence(task,
+                "feeds " + register_at(graph, output).name + ", which is no input and no variable");
 }
 
-void check_result(const TaskGraph& graph, const std::string& name, RegisterIndex index, bool is_region) {
-  ensure(names_one_of(index, graph.registers.size()), "task graph: result '" + name + "' names a register that does not exist");
+void check_result(const TaskGraph& graph, const std::string& name, RegisterIndex index,
+                  bool is_region) {
+  ensure(names_one_of(index, graph.registers.size()),
+         "task graph: result '" + name + "' names a register that does not exist");
   const Register& reg = register_at(graph, index);
-  if (!reg.attr.partial.empty() && !is_region) offence(reg, "is the result " + name + " and Partial");
-  const auto is_fetch = [&](TaskId task) { return task_at(graph, task).kind == Task::Kind::kFetch; };
-  if (std::none_of(reg.consumers.begin(), reg.consumers.end(), is_fetch)) offence(reg, "is the result " + name + " and no fetch takes it");
+  if (!reg.attr.partial.empty() && !is_region)
+    offence(reg, "is the result " + name + " and Partial");
+  const auto is_fetch = [&](TaskId task) {
+    return task_at(graph, task).kind == Task::Kind::kFetch;
+  };
+  if (std::none_of(reg.consumers.begin(), reg.consumers.end(), is_fetch))
+    offence(reg, "is the result " + name + " and no fetch takes it");
 }
 
 }  // namespace
 
 void offence(const Task& task, const std::string& what) {
-  throw InternalError("task graph: " + std::string(to_text(task.kind)) + " '" + task.name + "' " + what);
+  throw InternalError("task graph: " + std::string(to_text(task.kind)) + " '" + task.name + "' " +
+                      what);
 }
 
 void offence(const Register& reg, const std::string& what) {
@@ -291,15 +349,17 @@ void offence(const Register& reg, const std::string& what) {
 
 std::vector<size_t> positions(const TaskGraph& graph) {
   std::vector<size_t> position(graph.tasks.size());
-  for (size_t i = 0; i < graph.order.size(); ++i) position[static_cast<size_t>(graph.order[i])] = i;
+  for (size_t i = 0; i < graph.order.size(); ++i) position[graph.order[i]] = i;
   return position;
 }
 
 void check_indices(const TaskGraph& graph) {
-  ensure(!graph.meshes.empty() && std::find(graph.meshes.begin(), graph.meshes.end(), nullptr) == graph.meshes.end(),
+  ensure(!graph.meshes.empty() &&
+             std::find(graph.meshes.begin(), graph.meshes.end(), nullptr) == graph.meshes.end(),
          "task graph: it has no mesh");
   ensure(graph.arenas.size() == graph.meshes.size(), "task graph: each mesh has an arena");
-  ensure(graph.devices.empty() || graph.devices.size() == graph.meshes.size(), "task graph: each mesh has a kind of device");
+  ensure(graph.devices.empty() || graph.devices.size() == graph.meshes.size(),
+         "task graph: each mesh has a kind of device");
   check_order(graph);
   for (const Register& reg : graph.registers) check_register_indices(graph, reg);
   for (const Task& task : graph.tasks) check_task_indices(graph, task);
@@ -307,7 +367,8 @@ void check_indices(const TaskGraph& graph) {
 
 void check_links(const TaskGraph& graph) {
   const std::vector<TaskId> fillers = find_fillers(graph);
-  for (size_t r = 0; r < fillers.size(); ++r) check_filler(graph, static_cast<RegisterIndex>(r), fillers[r]);
+  for (size_t r = 0; r < fillers.size(); ++r)
+    check_filler(graph, static_cast<RegisterIndex>(r), fillers[r]);
   check_consumers(graph, positions(graph));
   for (size_t t = 0; t < graph.tasks.size(); ++t) check_steps(graph, static_cast<TaskId>(t));
 }

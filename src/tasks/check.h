@@ -1,4 +1,5 @@
-// The parts of check(TaskGraph), one a promise. Each throws InternalError that names the first offence, and relies on the parts before it.
+// The parts of check(TaskGraph), one a promise. Each throws InternalError that names the first
+// offence, and relies on the parts before it.
 #pragma once
 
 #include <string>
@@ -8,15 +9,17 @@
 
 namespace tessera::task_checks {
 
-/// Every index names something, the order list names every task once, and attributes are of the graph's mesh and the register's rank.
+/// Every index names something, the order list names every task once, and attributes are of the
+/// graph's mesh and the register's rank.
 void check_indices(const TaskGraph& graph);
-/// Every register is filled by the one task that it names, and read by the tasks that it names, after it was filled.
+/// Every register is filled by the one task that it names, and read by the tasks that it names,
+/// after it was filled.
 void check_links(const TaskGraph& graph);
 /// Feeds, exchanges and fetches take and give what their kind says.
 ///   is_region  its results may be addends: its op puts nothing together
 void check_kinds(const TaskGraph& graph, bool is_region = false);
-/// Registers lie aligned inside their memory; two that share bytes are not alive together; what other processes read is written over only
-/// after they handed it back.
+/// Registers lie aligned inside their memory; two that share bytes are not alive together; what
+/// other processes read is written over only after they handed it back.
 ///   time  O(n log n) registers
 void check_memory(const TaskGraph& graph);
 
@@ -24,10 +27,10 @@ void check_memory(const TaskGraph& graph);
 std::vector<size_t> positions(const TaskGraph& graph);
 
 inline const Register& register_at(const TaskGraph& graph, RegisterIndex reg) {
-  return graph.registers[static_cast<size_t>(reg)];
+  return graph.registers[reg];
 }
 inline const Task& task_at(const TaskGraph& graph, TaskId task) {
-  return graph.tasks[static_cast<size_t>(task)];
+  return graph.tasks[task];
 }
 
 [[noreturn]] void offence(const Task& task, const std::string& what);

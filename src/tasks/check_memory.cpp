@@ -21,28 +21,32 @@ struct Write {
 
 /// What happens to each register, by instants and by places in the order list.
 struct Timeline {
-  std::vector<Write> writes;         // in order
-  std::vector<Instant> first, last;  // by register: filled, and read for the last time on its own process
-  std::vector<size_t> released;      // by register: place of the first task that waits until all its readers handed it back
+  std::vector<Write> writes;  // in order
+  std::vector<Instant> first,
+      last;  // by register: filled, and read for the last time on its own process
+  std::vector<size_t> released;  // by register: place of the first task that waits until all its
+                                 // readers handed it back
 };
 
 class TimelineMaker {
  public:
-  TimelineMaker(const TaskGraph& graph, const std::vector<size_t>& position) : graph_(graph), position_(position) {
+  TimelineMaker(const TaskGraph& graph, const std::vector<size_t>& position)
+      : graph_(graph), position_(position) {
     const size_t count = graph.registers.size();
     timeline_.first.assign(count, kNever);
     timeline_.last.assign(count, -1);
     timeline_.released.assign(count, std::numeric_limits<size_t>::max());
     for (size_t task = 0; task < graph.tasks.size(); ++task)
-      if (graph.tasks[task].after >= 0) ahead_[graph.tasks[task].after].push_back(static_cast<TaskId>(task));
+      if (graph.tasks[task].after >= 0)
+        ahead_[graph.tasks[task].after].push_back(static_cast<TaskId>(task));
   }
 
   Timeline make() {
     for (size_t place = 0; place < graph_.order.size(); ++place) {
       const Task& task = task_at(graph_, graph_.order[place]);
       for (RegisterIndex reg : task.overwrites) {
-        if (position_[static_cast<size_t>(register_at(graph_, reg).producer)] >= place) continue;  // of the step before
-        size_t& released = timeline_.released[static_cast<size_t>(reg)];
+        if (position_[register_at(graph_, reg).producer] >= place) continue;  // of the step before
+        size_t& released = timeline_.released[reg];
         released = std::min(released, place);
       }
       task.kind == Task::Kind::kCompute ? add_steps(task) : add_act(task);
@@ -72,11 +76,11 @@ class TimelineMaker {
     for (TaskId exchange : of_task->second) write(task_at(graph_, exchange).outputs[0], nullptr);
     ++now_;
   }
-  void read(RegisterIndex reg) { timeline_.last[static_cast<size_t>(reg)] = now_; }
+  void read(RegisterIndex reg) { timeline_.last[reg] = now_; }
   void write(RegisterIndex reg, const KernelStep* step) {
     timeline_.writes.push_back({now_, reg, step});
-    timeline_.first[static_cast<size_t>(reg)] = now_;
-    timeline_.last[static_cast<size_t>(reg)] = now_;
+    timeline_.first[reg] = now_;
+    timeline_.last[reg] = now_;
   }
 
   const TaskGraph& graph_;
@@ -86,7 +90,8 @@ class TimelineMaker {
   Instant now_ = 0;
 };
 
-/// Which register lies where: the arena and each variable are spaces of their own, of which each byte belongs to whom filled it last.
+/// Which register lies where: the arena and each variable are spaces of their own, of which each
+/// byte belongs to whom filled it last.
 class MemoryMap {
  public:
   /// The former owners of [begin, end), which is now `owner`'s.
@@ -96,7 +101,8 @@ class MemoryMap {
     std::vector<RegisterIndex> former;
     const auto first = pieces_.lower_bound(begin);
     auto after = first;
-    for (; after != pieces_.end() && after->first < end; ++after) former.push_back(after->second.owner);
+    for (; after != pieces_.end() && after->first < end; ++after)
+      former.push_back(after->second.owner);
     pieces_.erase(first, after);
     pieces_[begin] = {end, owner};
     return former;
@@ -121,33 +127,42 @@ class MemoryMap {
 
 void check_place(const TaskGraph& graph, const Register& reg) {
   const Bytes needed = byte_size({reg.type.dtype, reg.attr.largest_shape(reg.type.shape)});
-  if (reg.size < needed) offence(reg, "has " + std::to_string(reg.size.value()) + " bytes and needs " + std::to_string(needed.value()));
+  if (reg.size < needed)
+    offence(reg, "has " + std::to_string(reg.size.value()) + " bytes and needs " +
+                     std::to_string(needed.value()));
   if (reg.storage == Register::Storage::kVariable) {
-    const Register& value = register_at(graph, graph.variables[static_cast<size_t>(reg.variable)].value);
+    const Register& value = register_at(graph, graph.variables[reg.variable].value);
     if (reg.slots != 1) offence(reg, "lies in a variable and has several slots");
-    if (!(reg.type == value.type && reg.attr == value.attr)) offence(reg, "lies in a variable of another type or placement");
+    if (!(reg.type == value.type && reg.attr == value.attr))
+      offence(reg, "lies in a variable of another type or placement");
     return;
   }
-  if (reg.offset < 0 || reg.offset % kTensorAlignment != 0) offence(reg, "is not aligned: offset " + std::to_string(reg.offset));
+  if (reg.offset < 0 || reg.offset % kTensorAlignment != 0)
+    offence(reg, "is not aligned: offset " + std::to_string(reg.offset));
   const int64_t end = reg.offset + total_size(reg).value();
-  const int64_t arena = graph.arenas[static_cast<size_t>(reg.mesh)].value();
-  if (end > arena) offence(reg, "ends at byte " + std::to_string(end) + " of an arena of " + std::to_string(arena));
+  const int64_t arena = graph.arenas[reg.mesh].value();
+  if (end > arena)
+    offence(reg,
+            "ends at byte " + std::to_string(end) + " of an arena of " + std::to_string(arena));
 }
 
 /// Does the step read `old` at the very element that it writes?
 bool is_in_place(const TaskGraph& graph, RegisterIndex old, const Write& write) {
-  if (!write.step || write.step->outputs.empty() || write.step->outputs[0] != write.reg) return false;
+  if (!write.step || write.step->outputs.empty() || write.step->outputs[0] != write.reg)
+    return false;
   const Register& a = register_at(graph, old);
   const Register& b = register_at(graph, write.reg);
-  return a.type == b.type && a.attr == b.attr && a.offset == b.offset && a.slots == 1 && b.slots == 1 &&
-         may_write_over(*write.step, old, graph.kernels.get());
+  return a.type == b.type && a.attr == b.attr && a.offset == b.offset && a.slots == 1 &&
+         b.slots == 1 && may_write_over(*write.step, old, graph.kernels.get());
 }
 
-/// Do other processes read it, or another stream? They may be behind, so that the order list alone does not protect it.
+/// Do other processes read it, or another stream? They may be behind, so that the order list alone
+/// does not protect it.
 bool is_read_elsewhere(const TaskGraph& graph, const Register& reg) {
   return std::any_of(reg.consumers.begin(), reg.consumers.end(), [&](TaskId consumer) {
     const Task& task = task_at(graph, consumer);
-    return task.kind == Task::Kind::kCopy || (task.kind == Task::Kind::kExchange && task.exchange.kind != ReshardKind::kSlice);
+    return task.kind == Task::Kind::kCopy ||
+           (task.kind == Task::Kind::kExchange && task.exchange.kind != ReshardKind::kSlice);
   });
 }
 
@@ -155,25 +170,32 @@ bool is_read_elsewhere(const TaskGraph& graph, const Register& reg) {
 bool is_copied(const TaskGraph& graph, const Register& reg) {
   const auto is_copy = [&](TaskId task) { return task_at(graph, task).kind == Task::Kind::kCopy; };
   return reg.storage == Register::Storage::kArena &&
-         (is_copy(reg.producer) || std::any_of(reg.consumers.begin(), reg.consumers.end(), is_copy));
+         (is_copy(reg.producer) ||
+          std::any_of(reg.consumers.begin(), reg.consumers.end(), is_copy));
 }
 
-void check_sharing(const TaskGraph& graph, const Timeline& timeline, const std::vector<size_t>& position, RegisterIndex old,
-                   const Write& write) {
+void check_sharing(const TaskGraph& graph, const Timeline& timeline,
+                   const std::vector<size_t>& position, RegisterIndex old, const Write& write) {
   const Register& a = register_at(graph, old);
   const Register& b = register_at(graph, write.reg);
   const auto index = static_cast<size_t>(old);
-  const bool was_read_at_once = timeline.last[index] == write.instant && timeline.first[index] < write.instant;
-  const bool is_dead = timeline.last[index] < write.instant || (was_read_at_once && is_in_place(graph, old, write));
+  const bool was_read_at_once =
+      timeline.last[index] == write.instant && timeline.first[index] < write.instant;
+  const bool is_dead =
+      timeline.last[index] < write.instant || (was_read_at_once && is_in_place(graph, old, write));
   if (is_copied(graph, a) || is_copied(graph, b))
     offence(b, "shares bytes with '" + a.name + "', and one of them is copied beside the order");
   if (!is_dead) offence(b, "is written over '" + a.name + "', which is still alive");
   const Task& writer = task_at(graph, b.producer);
-  const bool waits_itself = std::find(writer.overwrites.begin(), writer.overwrites.end(), old) != writer.overwrites.end();
-  const size_t begins = position[static_cast<size_t>(writer.after < 0 ? b.producer : writer.after)];
-  const bool is_read_beside = is_read_elsewhere(graph, a) || (writer.kind == Task::Kind::kCopy && !a.consumers.empty());
+  const bool waits_itself =
+      std::find(writer.overwrites.begin(), writer.overwrites.end(), old) != writer.overwrites.end();
+  const size_t begins = position[writer.after < 0 ? b.producer : writer.after];
+  const bool is_read_beside =
+      is_read_elsewhere(graph, a) || (writer.kind == Task::Kind::kCopy && !a.consumers.empty());
   if (is_read_beside && !waits_itself && timeline.released[index] > begins)
-    offence(b, "is written over '" + a.name + "', which other processes or streams read, and no overwrite edge waits for them");
+    offence(b,
+            "is written over '" + a.name +
+                "', which other processes or streams read, and no overwrite edge waits for them");
 }
 
 /// A task that waits for a later reader would wait for ever.
@@ -181,10 +203,12 @@ void check_overwrites(const TaskGraph& graph, const std::vector<size_t>& positio
   for (size_t t = 0; t < graph.tasks.size(); ++t)
     for (RegisterIndex reg : graph.tasks[t].overwrites) {
       const Register& old = register_at(graph, reg);
-      if (position[static_cast<size_t>(old.producer)] >= position[t]) continue;  // it waits for the readers of the step before
+      if (position[old.producer] >= position[t])
+        continue;  // it waits for the readers of the step before
       for (TaskId consumer : old.consumers)
-        if (position[static_cast<size_t>(consumer)] > position[t])
-          offence(graph.tasks[t], "overwrites " + old.name + ", which " + task_at(graph, consumer).name + " reads later");
+        if (position[consumer] > position[t])
+          offence(graph.tasks[t], "overwrites " + old.name + ", which " +
+                                      task_at(graph, consumer).name + " reads later");
     }
 }
 
@@ -194,7 +218,7 @@ void check_memory(const TaskGraph& graph) {
   for (const Register& reg : graph.registers) check_place(graph, reg);
   const std::vector<size_t> position = positions(graph);
   for (size_t t = 0; t < graph.tasks.size(); ++t)
-    if (const Task& task = graph.tasks[t]; task.after >= 0 && position[static_cast<size_t>(task.after)] >= position[t])
+    if (const Task& task = graph.tasks[t]; task.after >= 0 && position[task.after] >= position[t])
       offence(task, "may begin after " + task_at(graph, task.after).name + ", which comes later");
   check_overwrites(graph, position);
   const Timeline timeline = TimelineMaker(graph, position).make();
@@ -204,7 +228,8 @@ void check_memory(const TaskGraph& graph) {
     if (total_size(reg) == Bytes(0)) continue;
     const bool in_arena = reg.storage == Register::Storage::kArena;
     const int64_t begin = in_arena ? reg.offset : 0;
-    for (RegisterIndex old : spaces[in_arena ? -1 - reg.mesh : reg.variable].take(begin, begin + total_size(reg).value(), write.reg))
+    for (RegisterIndex old : spaces[in_arena ? -1 - reg.mesh : reg.variable].take(
+             begin, begin + total_size(reg).value(), write.reg))
       check_sharing(graph, timeline, position, old, write);
   }
 }

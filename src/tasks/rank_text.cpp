@@ -16,7 +16,7 @@ class RankText {
   }
 
   std::string run() {
-    for (TaskId id : graph_.order) add_task(graph_.tasks.at(static_cast<size_t>(id)));
+    for (TaskId id : graph_.order) add_task(graph_.tasks.at(id));
     return text_;
   }
 
@@ -24,8 +24,8 @@ class RankText {
   /// What a process exchanges with another.
   using ByPeer = std::map<Rank, std::vector<std::string>>;
 
-  const Register& reg(RegisterIndex index) const { return graph_.registers.at(static_cast<size_t>(index)); }
-  const std::optional<Coordinate>& coordinate(int mesh) const { return coordinates_.at(static_cast<size_t>(mesh)); }
+  const Register& reg(RegisterIndex index) const { return graph_.registers.at(index); }
+  const std::optional<Coordinate>& coordinate(int mesh) const { return coordinates_.at(mesh); }
 
   /// "y #0: f32[2, 3]": the part of a register that lies here.
   std::string part(RegisterIndex index) const {
@@ -42,7 +42,8 @@ class RankText {
   void add_task(const Task& task) {
     add_own_act(task);
     for (RegisterIndex output : task.outputs)
-      for (TaskId consumer : reg(output).consumers) add_sends(task, graph_.tasks.at(static_cast<size_t>(consumer)), output);
+      for (TaskId consumer : reg(output).consumers)
+        add_sends(task, graph_.tasks.at(consumer), output);
   }
 
   void add_own_act(const Task& task) {
@@ -52,11 +53,14 @@ class RankText {
       case Task::Kind::kFetch: return add_parts(task, "fetch", task.inputs);
       case Task::Kind::kCompute: return add_steps(task);
       case Task::Kind::kExchange: return add_exchange(task);
-      case Task::Kind::kCopy: return add_line(task, part(task.outputs.at(0)) + " = copy(" + reg(task.inputs.at(0)).name + ")");
+      case Task::Kind::kCopy:
+        return add_line(task,
+                        part(task.outputs.at(0)) + " = copy(" + reg(task.inputs.at(0)).name + ")");
     }
   }
 
-  void add_parts(const Task& task, const std::string& verb, const std::vector<RegisterIndex>& registers) {
+  void add_parts(const Task& task, const std::string& verb,
+                 const std::vector<RegisterIndex>& registers) {
     std::vector<std::string> parts;
     for (RegisterIndex index : registers)
       if (coordinate(reg(index).mesh)) parts.push_back(part(index));
@@ -68,7 +72,8 @@ class RankText {
       std::vector<std::string> inputs, outputs;
       for (RegisterIndex index : step.inputs) inputs.push_back(reg(index).name);
       for (RegisterIndex index : step.outputs) outputs.push_back(part(index));
-      add_line(task, join(outputs, ", ") + " = " + step.call.kernel + "(" + join(inputs, ", ") + ")");
+      add_line(task,
+               join(outputs, ", ") + " = " + step.call.kernel + "(" + join(inputs, ", ") + ")");
       add_regions(step);
     }
   }
@@ -78,7 +83,8 @@ class RankText {
     if (!step.control) return;
     const bool is_loop = step.control->kind == Control::Kind::kWhile;
     for (size_t i = 0; i < step.control->regions.size(); ++i) {
-      text_ += std::string("    ") + (is_loop ? (i == 0 ? "while" : "do") : (i == 0 ? "then" : "else")) + "\n";
+      text_ += std::string("    ") +
+               (is_loop ? (i == 0 ? "while" : "do") : (i == 0 ? "then" : "else")) + "\n";
       for (const std::string& line : split_text(rank_text(step.control->regions[i], rank_), '\n'))
         if (!line.empty()) text_ += "      | " + line + "\n";
     }
@@ -108,14 +114,16 @@ class RankText {
 
   /// Is it one act of a group, to which this process belongs?
   bool is_collective(const Task& exchange) const {
-    return exchange.exchange.kind != ReshardKind::kMessages && coordinate(exchange.mesh).has_value();
+    return exchange.exchange.kind != ReshardKind::kMessages &&
+           coordinate(exchange.mesh).has_value();
   }
 
   /// Receivers pull: what a process gives is there for them as soon as it is made.
   void add_sends(const Task& maker, const Task& exchange, RegisterIndex output) {
     if (exchange.kind != Task::Kind::kExchange || is_collective(exchange)) return;
     for (const auto& [peer, boxes] : sent(exchange))
-      add_line(maker, "send " + reg(output).name + " " + join(boxes, ", ") + " to " + std::to_string(peer));
+      add_line(maker, "send " + reg(output).name + " " + join(boxes, ", ") + " to " +
+                          std::to_string(peer));
   }
 
   void add_exchange(const Task& task) {
@@ -123,7 +131,8 @@ class RankText {
     const ByPeer taken = received(task);
     if (!is_collective(task)) {
       for (const auto& [peer, boxes] : taken)
-        add_line(task, "receive " + source + " " + join(boxes, ", ") + " from " + std::to_string(peer));
+        add_line(task,
+                 "receive " + source + " " + join(boxes, ", ") + " from " + std::to_string(peer));
       return;
     }
     std::set<Rank> group;
@@ -131,8 +140,8 @@ class RankText {
       for (const auto& [peer, boxes] : pieces) group.insert(peer);
     std::vector<std::string> others;
     for (Rank peer : group) others.push_back(std::to_string(peer));
-    add_line(task, part(task.outputs.at(0)) + " = " + std::string(to_text(task.exchange.kind)) + "(" + source + ")" +
-                       (others.empty() ? "" : " with " + join(others, ", ")));
+    add_line(task, part(task.outputs.at(0)) + " = " + std::string(to_text(task.exchange.kind)) +
+                       "(" + source + ")" + (others.empty() ? "" : " with " + join(others, ", ")));
   }
 
   const TaskGraph& graph_;
@@ -150,9 +159,11 @@ std::string rank_text(const TaskGraph& graph, Rank rank) {
 std::string rank_order_text(const TaskGraph& graph, Rank rank) {
   std::vector<std::string> words;
   for (TaskId id : graph.order) {
-    const Task& task = graph.tasks.at(static_cast<size_t>(id));
-    const bool is_kernels = task.kind == Task::Kind::kCompute && graph.meshes.at(static_cast<size_t>(task.mesh))->coordinate_of(rank);
-    if (is_kernels && (words.empty() || words.back() != pass_text(task))) words.push_back(pass_text(task));
+    const Task& task = graph.tasks.at(id);
+    const bool is_kernels =
+        task.kind == Task::Kind::kCompute && graph.meshes.at(task.mesh)->coordinate_of(rank);
+    if (is_kernels && (words.empty() || words.back() != pass_text(task)))
+      words.push_back(pass_text(task));
   }
   return join(words, " ");
 }

@@ -6,7 +6,7 @@
 #include <functional>
 
 #include "base/error.h"
-#include "tasks/hand_made.h"
+#include "tasks/testing/hand_made.h"
 
 namespace tessera {
 namespace {
@@ -38,10 +38,10 @@ TaskGraph small() {
 }
 
 Register& reg(TaskGraph& graph, RegisterIndex index) {
-  return graph.registers[static_cast<size_t>(index)];
+  return graph.registers[index];
 }
 Task& task(TaskGraph& graph, TaskId index) {
-  return graph.tasks[static_cast<size_t>(index)];
+  return graph.tasks[index];
 }
 
 /// What check says; "" when it says nothing.
@@ -132,21 +132,31 @@ INSTANTIATE_TEST_SUITE_P(
     Indices, Offence,
     testing::Values(
         Case{"NoMesh", [](TaskGraph& g) { g.meshes[0] = nullptr; }, "it has no mesh"},
-        Case{"TaskMissingInOrder", [](TaskGraph& g) { g.order.pop_back(); }, "the order list names every task once: 4 entries for 5 tasks"},
-        Case{"TaskTwiceInOrder", [](TaskGraph& g) { g.order[1] = 0; }, "the order list names every task once"},
+        Case{"TaskMissingInOrder", [](TaskGraph& g) { g.order.pop_back(); },
+             "the order list names every task once: 4 entries for 5 tasks"},
+        Case{"TaskTwiceInOrder", [](TaskGraph& g) { g.order[1] = 0; },
+             "the order list names every task once"},
         Case{"OtherMesh",
-             [](TaskGraph& g) { reg(g, kX).attr.mesh = std::make_shared<ProcessMesh>(Shape{3}, std::vector<std::string>{"dp"}); },
+             [](TaskGraph& g) {
+               reg(g, kX).attr.mesh =
+                   std::make_shared<ProcessMesh>(Shape{3}, std::vector<std::string>{"dp"});
+             },
              "register 'x' lies on another mesh"},
-        Case{"OtherRank", [](TaskGraph& g) { reg(g, kX).type.shape = {4, 4}; }, "register 'x' has placements of another number of dims"},
+        Case{"OtherRank", [](TaskGraph& g) { reg(g, kX).type.shape = {4, 4}; },
+             "register 'x' has placements of another number of dims"},
         Case{"NoSlot", [](TaskGraph& g) { reg(g, kX).slots = 0; }, "register 'x' has no slot"},
-        Case{"NoSuchProducer", [](TaskGraph& g) { reg(g, kX).producer = 5; }, "register 'x' names a producer that does not exist"},
-        Case{"NoSuchConsumer", [](TaskGraph& g) { reg(g, kX).consumers = {-1}; }, "register 'x' names a consumer that does not exist"},
-        Case{"ConsumerTwice", [](TaskGraph& g) { reg(g, kX).consumers = {1, 1}; }, "register 'x' names a consumer twice"},
+        Case{"NoSuchProducer", [](TaskGraph& g) { reg(g, kX).producer = 5; },
+             "register 'x' names a producer that does not exist"},
+        Case{"NoSuchConsumer", [](TaskGraph& g) { reg(g, kX).consumers = {-1}; },
+             "register 'x' names a consumer that does not exist"},
+        Case{"ConsumerTwice", [](TaskGraph& g) { reg(g, kX).consumers = {1, 1}; },
+             "register 'x' names a consumer twice"},
         Case{"NoSuchVariable", [](TaskGraph& g) { reg(g, kNext).variable = 1; },
              "register 'w.next' lies in a variable that does not exist"},
         Case{"NoSuchInput", [](TaskGraph& g) { task(g, kGather).inputs = {9}; },
              "exchange 'gather' names a register that does not exist as input"},
-        Case{"NoSuchOutput", [](TaskGraph& g) { task(g, kGather).outputs = {9}; }, "names a register that does not exist as output"},
+        Case{"NoSuchOutput", [](TaskGraph& g) { task(g, kGather).outputs = {9}; },
+             "names a register that does not exist as output"},
         Case{"NoSuchOverwritten", [](TaskGraph& g) { task(g, kUpdate).overwrites = {9}; },
              "names a register that does not exist as overwritten"},
         Case{"NoSuchOperand", [](TaskGraph& g) { task(g, kUpdate).steps[0].inputs = {9}; },
@@ -155,41 +165,52 @@ INSTANTIATE_TEST_SUITE_P(
              "names a register that does not exist as result"},
         Case{"NoSuchWorkspace", [](TaskGraph& g) { task(g, kUpdate).steps[0].workspace = 9; },
              "names a register that does not exist as workspace"},
-        Case{"InputTwice", [](TaskGraph& g) { task(g, kUpdate).inputs = {kY, kY}; }, "compute 'w.next' names an input twice"},
-        Case{"OutputTwice", [](TaskGraph& g) { task(g, kUpdate).outputs = {kNext, kNext}; }, "compute 'w.next' names an output twice"}),
+        Case{"InputTwice", [](TaskGraph& g) { task(g, kUpdate).inputs = {kY, kY}; },
+             "compute 'w.next' names an input twice"},
+        Case{"OutputTwice", [](TaskGraph& g) { task(g, kUpdate).outputs = {kNext, kNext}; },
+             "compute 'w.next' names an output twice"}),
     [](const auto& given) { return given.param.name; });
 
 INSTANTIATE_TEST_SUITE_P(
     Links, Offence,
-    testing::Values(Case{"FilledTwice", [](TaskGraph& g) { task(g, kUpdate).steps.push_back({kDouble, {kY}, {kAll}, -1, "again"}); },
-                         "register 'gather [*]' is filled twice, by gather and w.next"},
-                    Case{"FilledByNone", [](TaskGraph& g) { task(g, kDoubleTask).steps.clear(); }, "register 'y' is filled by no task"},
-                    Case{"OtherProducer", [](TaskGraph& g) { reg(g, kY).producer = kFeed; },
-                         "register 'y' is filled by y, which it does not name as its producer"},
-                    Case{"NoOutput", [](TaskGraph& g) { task(g, kDoubleTask).outputs.clear(); },
-                         "register 'y' has consumers and is no output of y"},
-                    Case{"ConsumerThatDoesNotTakeIt", [](TaskGraph& g) { reg(g, kX).consumers.push_back(kUpdate); },
-                         "register 'x' names w.next as a consumer, which does not take it"},
-                    Case{"ConsumerThatIsNotNamed", [](TaskGraph& g) { reg(g, kX).consumers.clear(); },
-                         "register 'x' is taken by y, which it does not name"},
-                    Case{"ReadBeforeFilled", [](TaskGraph& g) { std::swap(g.order[1], g.order[2]); },
-                         "register 'y' is read by gather before it is filled"},
-                    Case{"StepReadsWhatItsTaskDoesNotTake", [](TaskGraph& g) { task(g, kUpdate).steps[0].inputs[1] = kX; },
-                         "register 'x' is read by a step of w.next, which neither takes nor filled it"},
-                    Case{"WorkspaceWithConsumers",
-                         [](TaskGraph& g) {
-                           task(g, kDoubleTask).steps[0].outputs.clear();
-                           task(g, kDoubleTask).steps[0].workspace = kY;
-                         },
-                         "register 'y' is a workspace and has consumers"}),
+    testing::Values(
+        Case{"FilledTwice",
+             [](TaskGraph& g) {
+               task(g, kUpdate).steps.push_back({kDouble, {kY}, {kAll}, -1, "again"});
+             },
+             "register 'gather [*]' is filled twice, by gather and w.next"},
+        Case{"FilledByNone", [](TaskGraph& g) { task(g, kDoubleTask).steps.clear(); },
+             "register 'y' is filled by no task"},
+        Case{"OtherProducer", [](TaskGraph& g) { reg(g, kY).producer = kFeed; },
+             "register 'y' is filled by y, which it does not name as its producer"},
+        Case{"NoOutput", [](TaskGraph& g) { task(g, kDoubleTask).outputs.clear(); },
+             "register 'y' has consumers and is no output of y"},
+        Case{"ConsumerThatDoesNotTakeIt",
+             [](TaskGraph& g) { reg(g, kX).consumers.push_back(kUpdate); },
+             "register 'x' names w.next as a consumer, which does not take it"},
+        Case{"ConsumerThatIsNotNamed", [](TaskGraph& g) { reg(g, kX).consumers.clear(); },
+             "register 'x' is taken by y, which it does not name"},
+        Case{"ReadBeforeFilled", [](TaskGraph& g) { std::swap(g.order[1], g.order[2]); },
+             "register 'y' is read by gather before it is filled"},
+        Case{"StepReadsWhatItsTaskDoesNotTake",
+             [](TaskGraph& g) { task(g, kUpdate).steps[0].inputs[1] = kX; },
+             "register 'x' is read by a step of w.next, which neither takes nor filled it"},
+        Case{"WorkspaceWithConsumers",
+             [](TaskGraph& g) {
+               task(g, kDoubleTask).steps[0].outputs.clear();
+               task(g, kDoubleTask).steps[0].workspace = kY;
+             },
+             "register 'y' is a workspace and has consumers"}),
     [](const auto& given) { return given.param.name; });
 
 INSTANTIATE_TEST_SUITE_P(
     Kinds, Offence,
     testing::Values(
-        Case{"ExchangeOfAnotherSource", [](TaskGraph& g) { task(g, kGather).exchange.from = task(g, kGather).exchange.to; },
+        Case{"ExchangeOfAnotherSource",
+             [](TaskGraph& g) { task(g, kGather).exchange.from = task(g, kGather).exchange.to; },
              "exchange 'gather' takes [@dp] as [*]"},
-        Case{"ExchangeOfAnotherTarget", [](TaskGraph& g) { task(g, kGather).exchange.to = task(g, kGather).exchange.from; },
+        Case{"ExchangeOfAnotherTarget",
+             [](TaskGraph& g) { task(g, kGather).exchange.to = task(g, kGather).exchange.from; },
              "exchange 'gather' gives [*] as [@dp]"},
         Case{"ExchangeOfAnotherType", [](TaskGraph& g) { reg(g, kAll).type.dtype = DType::kI32; },
              "exchange 'gather' turns f32[16] into i32[16]"},
@@ -199,12 +220,17 @@ INSTANTIATE_TEST_SUITE_P(
                reg(g, kX).consumers.push_back(kGather);
              },
              "exchange 'gather' is an exchange and has not one input and one output"},
-        Case{"VariableElsewhere", [](TaskGraph& g) { reg(g, kW).storage = Register::Storage::kArena; },
+        Case{"VariableElsewhere",
+             [](TaskGraph& g) { reg(g, kW).storage = Register::Storage::kArena; },
              "register 'w' is a variable and lies elsewhere"},
         Case{"InputThatNobodyFeeds", [](TaskGraph& g) { g.inputs[0].value = kY; },
              "register 'y' is an input or a variable and is not filled by a feed"},
-        Case{"NoSuchInputRegister", [](TaskGraph& g) { g.inputs[0].value = -1; }, "'x' names a register that does not exist"},
-        Case{"PartialInput", [](TaskGraph& g) { reg(g, kX).attr = parse_dist_type("f32[16] {partial sum: dp}", g.meshes[0]).attr; },
+        Case{"NoSuchInputRegister", [](TaskGraph& g) { g.inputs[0].value = -1; },
+             "'x' names a register that does not exist"},
+        Case{"PartialInput",
+             [](TaskGraph& g) {
+               reg(g, kX).attr = parse_dist_type("f32[16] {partial sum: dp}", g.meshes[0]).attr;
+             },
              "register 'x' is an input and Partial"},
         Case{"PartialVariableThatDoesNotBeginAsZero",
              [](TaskGraph& g) {
@@ -212,40 +238,48 @@ INSTANTIATE_TEST_SUITE_P(
                g.variables[0].initializer = Initializer::constant(1);
              },
              "register 'w' is a variable that does not begin as zero and Partial"},
-        Case{"FedWithoutName", [](TaskGraph& g) { g.inputs.clear(); }, "feed 'feed' feeds x, which is no input and no variable"},
+        Case{"FedWithoutName", [](TaskGraph& g) { g.inputs.clear(); },
+             "feed 'feed' feeds x, which is no input and no variable"},
         Case{"ResultThatNobodyTakes", [](TaskGraph& g) { g.results.emplace_back("y", kY); },
              "register 'y' is the result y and no fetch takes it"},
-        Case{"NoSuchResult", [](TaskGraph& g) { g.results[0].second = 17; }, "result 'all' names a register that does not exist"},
+        Case{"NoSuchResult", [](TaskGraph& g) { g.results[0].second = 17; },
+             "result 'all' names a register that does not exist"},
         Case{"PartialResult",
              [](TaskGraph& g) {
                reg(g, kAll).attr = parse_dist_type("f32[16] {partial sum: dp}", g.meshes[0]).attr;
                task(g, kGather).exchange.to = reg(g, kAll).attr;
              },
              "register 'gather [*]' is the result all and Partial"},
-        Case{"StepsOfAnExchange", [](TaskGraph& g) { task(g, kGather).steps.push_back({kDouble, {kY}, {}, -1, "y"}); },
+        Case{"StepsOfAnExchange",
+             [](TaskGraph& g) { task(g, kGather).steps.push_back({kDouble, {kY}, {}, -1, "y"}); },
              "exchange 'gather' is no compute task and has steps"},
-        Case{"FeedThatTakes", [](TaskGraph& g) { task(g, kFetch).kind = Task::Kind::kFeed; }, "feed 'fetch' is a feed and takes registers"},
+        Case{"FeedThatTakes", [](TaskGraph& g) { task(g, kFetch).kind = Task::Kind::kFeed; },
+             "feed 'fetch' is a feed and takes registers"},
         Case{"FetchThatGives", [](TaskGraph& g) { task(g, kFeed).kind = Task::Kind::kFetch; },
              "fetch 'feed' is a fetch and gives registers"}),
     [](const auto& given) { return given.param.name; });
 
 INSTANTIATE_TEST_SUITE_P(
     Memory, Offence,
-    testing::Values(Case{"TooSmall", [](TaskGraph& g) { reg(g, kX).size = Bytes(31); }, "register 'x' has 31 bytes and needs 32"},
-                    Case{"NotAligned", [](TaskGraph& g) { reg(g, kY).offset += 4; }, "register 'y' is not aligned: offset 68"},
-                    Case{"Negative", [](TaskGraph& g) { reg(g, kY).offset = -64; }, "register 'y' is not aligned: offset -64"},
-                    Case{"OutsideTheArena", [](TaskGraph& g) { g.arenas[0] = Bytes(191); },
-                         "register 'gather [*]' ends at byte 192 of an arena of 191"},
-                    Case{"SlotsOutsideTheArena", [](TaskGraph& g) { reg(g, kAll).slots = 3; },
-                         "register 'gather [*]' ends at byte 320 of an arena of 192"},
-                    Case{"SlotsOfAVariable", [](TaskGraph& g) { reg(g, kW).slots = 2; },
-                         "register 'w' lies in a variable and has several slots"},
-                    Case{"VariableOfAnotherType", [](TaskGraph& g) { reg(g, kNext).type.dtype = DType::kI32; },
-                         "register 'w.next' lies in a variable of another type or placement"},
-                    Case{"FedTogether", [](TaskGraph& g) { move_over(g, kAll, kX), move_over(g, kY, kAll); },
-                         "register 'gather [*]' is written over 'y', which is still alive"},
-                    Case{"OverwritesWhatIsReadLater", [](TaskGraph& g) { task(g, kGather).overwrites = {kW}; },
-                         "exchange 'gather' overwrites w, which w.next reads later"}),
+    testing::Values(
+        Case{"TooSmall", [](TaskGraph& g) { reg(g, kX).size = Bytes(31); },
+             "register 'x' has 31 bytes and needs 32"},
+        Case{"NotAligned", [](TaskGraph& g) { reg(g, kY).offset += 4; },
+             "register 'y' is not aligned: offset 68"},
+        Case{"Negative", [](TaskGraph& g) { reg(g, kY).offset = -64; },
+             "register 'y' is not aligned: offset -64"},
+        Case{"OutsideTheArena", [](TaskGraph& g) { g.arenas[0] = Bytes(191); },
+             "register 'gather [*]' ends at byte 192 of an arena of 191"},
+        Case{"SlotsOutsideTheArena", [](TaskGraph& g) { reg(g, kAll).slots = 3; },
+             "register 'gather [*]' ends at byte 320 of an arena of 192"},
+        Case{"SlotsOfAVariable", [](TaskGraph& g) { reg(g, kW).slots = 2; },
+             "register 'w' lies in a variable and has several slots"},
+        Case{"VariableOfAnotherType", [](TaskGraph& g) { reg(g, kNext).type.dtype = DType::kI32; },
+             "register 'w.next' lies in a variable of another type or placement"},
+        Case{"FedTogether", [](TaskGraph& g) { move_over(g, kAll, kX), move_over(g, kY, kAll); },
+             "register 'gather [*]' is written over 'y', which is still alive"},
+        Case{"OverwritesWhatIsReadLater", [](TaskGraph& g) { task(g, kGather).overwrites = {kW}; },
+             "exchange 'gather' overwrites w, which w.next reads later"}),
     [](const auto& given) { return given.param.name; });
 
 /// a = 2 x; b = 2 a; c = 2 b, where the memory of some may be shared.
@@ -287,7 +321,8 @@ TEST(Check, WhatMayBeginAheadHasItsPlaceToItself) {
   task(graph, kGathers).after = kMakesZ;
   EXPECT_NO_THROW(check(graph));
   task(graph, kGathers).after = kMakesY;
-  EXPECT_THAT(offence_of(graph), HasSubstr("register 'gather [*]' is written over 'x', which is still alive"));
+  EXPECT_THAT(offence_of(graph),
+              HasSubstr("register 'gather [*]' is written over 'x', which is still alive"));
 }
 
 TEST(Check, NothingThatIsFilledMeanwhileLiesWhereAnExchangeMayHaveBegun) {
@@ -295,18 +330,23 @@ TEST(Check, NothingThatIsFilledMeanwhileLiesWhereAnExchangeMayHaveBegun) {
   task(graph, kGathers).after = kMakesY;
   EXPECT_NO_THROW(check(graph));
   move_over(graph, kZ, kGathered);
-  EXPECT_THAT(offence_of(graph), HasSubstr("register 'z' is written over 'gather [*]', which is still alive"));
+  EXPECT_THAT(offence_of(graph),
+              HasSubstr("register 'z' is written over 'gather [*]', which is still alive"));
 }
 
 TEST(Check, AnExchangeBeginsBeforeItsTurn) {
   TaskGraph graph = gather_behind();
   task(graph, kGathers).after = kGathers + 1;
-  EXPECT_THAT(offence_of(graph), HasSubstr("exchange 'gather' may begin after all, which comes later"));
+  EXPECT_THAT(offence_of(graph),
+              HasSubstr("exchange 'gather' may begin after all, which comes later"));
   task(graph, kGathers).after = 99;
-  EXPECT_THAT(offence_of(graph), HasSubstr("exchange 'gather' may begin after a task that does not exist"));
+  EXPECT_THAT(offence_of(graph),
+              HasSubstr("exchange 'gather' may begin after a task that does not exist"));
   task(graph, kGathers).after = -1;
   task(graph, kMakesZ).after = kMakesY;
-  EXPECT_THAT(offence_of(graph), HasSubstr("compute 'z' may begin after a task that does not exist, or is no exchange"));
+  EXPECT_THAT(
+      offence_of(graph),
+      HasSubstr("compute 'z' may begin after a task that does not exist, or is no exchange"));
 }
 
 TEST(Check, AKernelThatRunsInPlaceMayWriteOverItsInput) {
@@ -346,7 +386,8 @@ TEST(Check, AWorkspaceIsAloneDuringItsStep) {
   EXPECT_THROW(check(graph), InternalError);
 }
 
-/// gather(2 x), then z = 2 gathered, in the memory of y = 2 x, which the other rank may not have read yet.
+/// gather(2 x), then z = 2 gathered, in the memory of y = 2 x, which the other rank may not have
+/// read yet.
 TaskGraph gathered_and_reused() {
   HandMade made(two_ranks());
   const RegisterIndex x = made.input("x", "f32[16@dp]");
@@ -367,7 +408,8 @@ TEST(Check, WhatOtherProcessesReadIsWrittenOverBehindAnOverwriteEdgeOnly) {
 
 TEST(Check, AnEarlierOverwriteEdgeProtectsLaterOnes) {
   TaskGraph graph = gathered_and_reused();
-  // The next task but one may write over y as well, once z waited for its readers and is dead itself.
+  // The next task but one may write over y as well, once z waited for its readers and is dead
+  // itself.
   Register later = reg(graph, 3);
   later.name = "later";
   later.producer = 4;

@@ -10,26 +10,30 @@ namespace {
 
 std::string names(const TaskGraph& graph, const std::vector<RegisterIndex>& list) {
   std::vector<std::string> parts;
-  for (RegisterIndex reg : list) parts.push_back(graph.registers.at(static_cast<size_t>(reg)).name);
+  for (RegisterIndex reg : list) parts.push_back(graph.registers.at(reg).name);
   return join(parts, ", ");
 }
 
 std::string place_text(const TaskGraph& graph, const Register& reg) {
-  if (reg.storage == Register::Storage::kVariable) return "variable " + graph.variables.at(static_cast<size_t>(reg.variable)).name;
+  if (reg.storage == Register::Storage::kVariable)
+    return "variable " + graph.variables.at(reg.variable).name;
   const std::string slots = reg.slots == 1 ? "" : std::to_string(reg.slots) + " x ";
   return "arena " + std::to_string(reg.offset) + " + " + slots + std::to_string(reg.size.value());
 }
 
 std::string register_line(const TaskGraph& graph, const Register& reg) {
-  return "  " + reg.name + ": " + to_text(reg.type, reg.attr) + " at " + place_text(graph, reg) + "\n";
+  return "  " + reg.name + ": " + to_text(reg.type, reg.attr) + " at " + place_text(graph, reg) +
+         "\n";
 }
 
-/// "begin(16@0/2)": where part of 16, axis 0 of two parts, begins; with the windows of the part as a placement writes them.
+/// "begin(16@0/2)": where part of 16, axis 0 of two parts, begins; with the windows of the part as
+/// a placement writes them.
 std::string term_text(const LocalInt::Term& term) {
   const Split& split = term.split;
   std::string text = term.kind == LocalInt::Term::Kind::kBegin ? "begin(" : "size(";
   text += std::to_string(split.extent);
-  for (const AxisPart& axis : split.axes) text += "@" + std::to_string(axis.axis) + "/" + std::to_string(axis.parts);
+  for (const AxisPart& axis : split.axes)
+    text += "@" + std::to_string(axis.axis) + "/" + std::to_string(axis.parts);
   if (split.unit != 1) text += ":" + std::to_string(split.unit);
   if (split.chunks != 1) text += "/" + std::to_string(split.chunks);
   for (const Window& window : split.windows) text += "~" + to_text(window);
@@ -38,9 +42,11 @@ std::string term_text(const LocalInt::Term& term) {
 
 /// "16": the same everywhere; "3 + begin(16@0/2) - 2 begin(8@0/2)".
 std::string int_text(const LocalInt& value) {
-  std::string text = value.is_constant() || value.constant != 0 ? std::to_string(value.constant) : "";
+  std::string text =
+      value.is_constant() || value.constant != 0 ? std::to_string(value.constant) : "";
   for (const LocalInt::Term& term : value.terms) {
-    if (!text.empty() || term.times < 0) text += std::string(text.empty() ? "" : " ") + (term.times < 0 ? "- " : "+ ");
+    if (!text.empty() || term.times < 0)
+      text += std::string(text.empty() ? "" : " ") + (term.times < 0 ? "- " : "+ ");
     if (std::abs(term.times) != 1) text += std::to_string(std::abs(term.times)) + " ";
     text += term_text(term);
   }
@@ -68,21 +74,24 @@ std::string region_lines(const KernelStep& step) {
 }
 
 std::string step_line(const TaskGraph& graph, const KernelStep& step) {
-  std::string line = "    " + names(graph, step.outputs) + " = " + call_text(step.call) + " (" + names(graph, step.inputs) + ")";
+  std::string line = "    " + names(graph, step.outputs) + " = " + call_text(step.call) + " (" +
+                     names(graph, step.inputs) + ")";
   if (step.workspace != -1) line += " workspace " + names(graph, {step.workspace});
   return line + (step.op.empty() ? "" : " of " + step.op) + "\n" + region_lines(step);
 }
 
 std::string task_lines(const TaskGraph& graph, const Task& task) {
-  std::string text = "  " + std::string(to_text(task.kind)) + " '" + task.name + "' @" + std::string(to_text(task.role));
+  std::string text = "  " + std::string(to_text(task.kind)) + " '" + task.name + "' @" +
+                     std::string(to_text(task.role));
   if (!task.inputs.empty()) text += " <- " + names(graph, task.inputs);
   if (!task.outputs.empty()) text += " -> " + names(graph, task.outputs);
   if (!task.overwrites.empty()) text += " over " + names(graph, task.overwrites);
   text += "\n";
   if (task.kind == Task::Kind::kExchange)
-    text += "    " + std::string(to_text(task.exchange.kind)) + " " + to_text(task.exchange.from) + " -> " + to_text(task.exchange.to) +
-            (task.reason.empty() ? "" : ": " + task.reason) +
-            (task.after < 0 ? "" : "; may begin after '" + graph.tasks[static_cast<size_t>(task.after)].name + "'") + "\n";
+    text += "    " + std::string(to_text(task.exchange.kind)) + " " + to_text(task.exchange.from) +
+            " -> " + to_text(task.exchange.to) + (task.reason.empty() ? "" : ": " + task.reason) +
+            (task.after < 0 ? "" : "; may begin after '" + graph.tasks[task.after].name + "'") +
+            "\n";
   for (const KernelStep& step : task.steps) text += step_line(graph, step);
   return text;
 }
@@ -123,15 +132,16 @@ std::string_view to_text(TaskStream stream) {
 }
 
 DeviceKind device_of(const TaskGraph& graph, int mesh) {
-  return graph.devices.empty() ? DeviceKind::kHost : graph.devices[static_cast<size_t>(mesh)];
+  return graph.devices.empty() ? DeviceKind::kHost : graph.devices[mesh];
 }
 
 TaskStream stream_of(const TaskGraph& graph, const Task& task) {
   if (task.kind == Task::Kind::kCopy) {
-    const int from = graph.registers[static_cast<size_t>(task.inputs.front())].mesh;
+    const int from = graph.registers[task.inputs.front()].mesh;
     return device_of(graph, from) == DeviceKind::kHost ? TaskStream::kCopyIn : TaskStream::kCopyOut;
   }
-  const bool is_on_device = task.kind == Task::Kind::kCompute && device_of(graph, task.mesh) != DeviceKind::kHost;
+  const bool is_on_device =
+      task.kind == Task::Kind::kCompute && device_of(graph, task.mesh) != DeviceKind::kHost;
   return is_on_device ? TaskStream::kCompute : TaskStream::kHost;
 }
 
@@ -139,14 +149,16 @@ std::string to_text(const TaskGraph& graph) {
   std::string text;
   for (size_t mesh = 0; mesh < graph.meshes.size(); ++mesh) {
     const DeviceKind device = device_of(graph, static_cast<int>(mesh));
-    text += "mesh " + to_text(*graph.meshes[mesh]) + (device == DeviceKind::kHost ? "" : " of devices " + std::string(to_text(device))) +
+    text += "mesh " + to_text(*graph.meshes[mesh]) +
+            (device == DeviceKind::kHost ? "" : " of devices " + std::string(to_text(device))) +
             ", arena " + std::to_string(graph.arenas[mesh].value()) + "\n";
   }
   text += "registers\n";
   for (const Register& reg : graph.registers) text += register_line(graph, reg);
   text += "tasks\n";
-  for (TaskId task : graph.order) text += task_lines(graph, graph.tasks.at(static_cast<size_t>(task)));
-  for (const auto& [name, reg] : graph.results) text += "result " + name + " = " + names(graph, {reg}) + "\n";
+  for (TaskId task : graph.order) text += task_lines(graph, graph.tasks.at(task));
+  for (const auto& [name, reg] : graph.results)
+    text += "result " + name + " = " + names(graph, {reg}) + "\n";
   return text;
 }
 
@@ -160,7 +172,8 @@ Bytes total_size(const Register& reg) {
 
 std::vector<Rank> processes(const TaskGraph& graph) {
   std::set<Rank> all;
-  for (const MeshPtr& mesh : graph.meshes) all.insert(mesh->processes().begin(), mesh->processes().end());
+  for (const MeshPtr& mesh : graph.meshes)
+    all.insert(mesh->processes().begin(), mesh->processes().end());
   return {all.begin(), all.end()};
 }
 
@@ -170,14 +183,17 @@ bool may_write_over(const KernelStep& step, RegisterIndex input, const KernelSet
 
 Bytes Control::workspace() const {
   Bytes end{0};
-  for (size_t i = 0; i < regions.size(); ++i) end = std::max(end, Bytes(offsets[i]) + regions[i].arenas.front());
+  for (size_t i = 0; i < regions.size(); ++i)
+    end = std::max(end, Bytes(offsets[i]) + regions[i].arenas.front());
   return end;
 }
 
 std::vector<RegisterIndex> region_variables(const KernelStep& step) {
   if (step.control->kind == Control::Kind::kIf) return {step.inputs.begin() + 1, step.inputs.end()};
   std::vector<RegisterIndex> variables = step.outputs;
-  variables.insert(variables.end(), step.inputs.begin() + static_cast<std::ptrdiff_t>(step.outputs.size()), step.inputs.end());
+  variables.insert(variables.end(),
+                   step.inputs.begin() + static_cast<std::ptrdiff_t>(step.outputs.size()),
+                   step.inputs.end());
   return variables;
 }
 

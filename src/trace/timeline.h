@@ -1,5 +1,5 @@
-// What happened when, rank by rank and stream by stream: of a real run as the runtime records it, or of a virtual one. This room knows names
-// and times; it does not know tasks, actors or kernels.
+// What happened when, rank by rank and stream by stream: of a real run as the runtime records it,
+// or of a virtual one. This room knows names and times; it does not know tasks, actors or kernels.
 #pragma once
 
 #include <cstdint>
@@ -37,8 +37,8 @@ struct Track {
   std::vector<Span> spans;  // by begin; two of them are nested or do not overlap
 };
 
-/// What one rank told another. A register that is ready is used when the act begins that reads it; a slot that is handed back is counted
-/// as soon as it arrives.
+/// What one rank told another. A register that is ready is used when the act begins that reads it;
+/// a slot that is handed back is counted as soon as it arrives.
 struct TimedMessage {
   enum class Kind : uint8_t { kReady, kReturned };
   Kind kind = Kind::kReady;
@@ -54,8 +54,9 @@ struct Timeline {
   int64_t lost = 0;  // events for which there was no room
 };
 
-/// The JSON of Chrome's trace events, which ui.perfetto.dev and chrome://tracing open: a process a rank, a thread a stream, a slice a span, a
-/// flow from the end of one act to the beginning of another a message, an instant a slot that was handed back. Times in microseconds.
+/// The JSON of Chrome's trace events, which ui.perfetto.dev and chrome://tracing open: a process a
+/// rank, a thread a stream, a slice a span, a flow from the end of one act to the beginning of
+/// another a message, an instant a slot that was handed back. Times in microseconds.
 std::string to_trace_json(const Timeline& timeline);
 
 }  // namespace tessera

@@ -18,8 +18,9 @@ class Writer {
     for (size_t track = 0; track < timeline_.tracks.size(); ++track)
       for (const Span& span : timeline_.tracks[track].spans) add_span(track, span);
     for (const TimedMessage& message : timeline_.messages) add_message(message);
-    return "{\"displayTimeUnit\":\"ms\",\"otherData\":" + to_json(Document::Table{{"lost_events", timeline_.lost}}) +
-           ",\"traceEvents\":[\n" + events_ + "\n]}\n";
+    return "{\"displayTimeUnit\":\"ms\",\"otherData\":" +
+           to_json(Document::Table{{"lost_events", timeline_.lost}}) + ",\"traceEvents\":[\n" +
+           events_ + "\n]}\n";
   }
 
  private:
@@ -27,7 +28,9 @@ class Writer {
 
   /// Event by event, so that the whole never stands in memory as a tree.
   void add(const char* phase, size_t track, Document::Table fields) {
-    Document event = Document::Table{{"ph", phase}, {"pid", timeline_.tracks.at(track).rank}, {"tid", static_cast<int64_t>(track)}};
+    Document event = Document::Table{{"ph", phase},
+                                     {"pid", timeline_.tracks.at(track).rank},
+                                     {"tid", static_cast<int64_t>(track)}};
     for (auto& [key, value] : fields) event[key] = std::move(value);
     events_ += (events_.empty() ? "" : ",\n") + to_json(event);
   }
@@ -37,8 +40,11 @@ class Writer {
     for (size_t track = 0; track < timeline_.tracks.size(); ++track) {
       const auto& [rank, stream, spans] = timeline_.tracks[track];
       if (named.insert(rank).second) {
-        add("M", track, {{"name", "process_name"}, {"args", Document::Table{{"name", "rank " + std::to_string(rank)}}}});
-        add("M", track, {{"name", "process_sort_index"}, {"args", Document::Table{{"sort_index", rank}}}});
+        add("M", track,
+            {{"name", "process_name"},
+             {"args", Document::Table{{"name", "rank " + std::to_string(rank)}}}});
+        add("M", track,
+            {{"name", "process_sort_index"}, {"args", Document::Table{{"sort_index", rank}}}});
       }
       add("M", track, {{"name", "thread_name"}, {"args", Document::Table{{"name", stream}}}});
     }
@@ -63,7 +69,8 @@ class Writer {
            {"cat", "returned"},
            {"ts", microseconds(message.arrived)},
            {"s", "t"},
-           {"args", Document::Table{{"from", timeline_.tracks.at(message.from).rank}, {"sent", microseconds(message.sent)}}}});
+           {"args", Document::Table{{"from", timeline_.tracks.at(message.from).rank},
+                                    {"sent", microseconds(message.sent)}}}});
       return;
     }
     const int64_t id = ++flows_;

@@ -20,7 +20,8 @@ TEST(Errors, AMatrixProductOfWrongShapesNamesTheOpBothTypesAndTheRule) {
     EXPECT_STREQ(error.what(),
                  "dot_general 'blocks.3.ffn.up': a f32[8,16] does not fit b f32[4,16]\n"
                  "  why: dim k of \"mk,kn->mn\" is 16 in a and 4 in b\n"
-                 "  fix: correct the spec if an operand is stored the other way, or check the size of the layer that produces it");
+                 "  fix: correct the spec if an operand is stored the other way, or check the size "
+                 "of the layer that produces it");
     EXPECT_EQ(error.exit_code(), ExitCode::kBadData);
   }
 }
@@ -37,7 +38,8 @@ TEST(Errors, AddingTensorsOfDifferentShapesNamesTheOpAndBothTypes) {
     EXPECT_STREQ(error.what(),
                  "add 'residual': a f32[8,16] does not fit b f32[16]\n"
                  "  why: add works element by element on operands of one type and shape\n"
-                 "  fix: broadcast or reshape the operand that is smaller, or check the layer that produces it");
+                 "  fix: broadcast or reshape the operand that is smaller, or check the layer that "
+                 "produces it");
     EXPECT_EQ(error.exit_code(), ExitCode::kBadData);
   }
 }

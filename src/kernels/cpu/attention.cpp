@@ -1,6 +1,8 @@
-// attention and its gradient: a block of queries at a time against all the keys that it sees, by matrix products.
+// attention and its gradient: a block of queries at a time against all the keys that it sees, by
+// matrix products.
 //
-// q [B,S,H,D] and k, v [B,T,H,D] are matrices of [S,D] and [T,D] for each batch and head, with rows H*D apart: nothing is packed.
+// q [B,S,H,D] and k, v [B,T,H,D] are matrices of [S,D] and [T,D] for each batch and head, with rows
+// H*D apart: nothing is packed.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -14,7 +16,8 @@
 namespace tessera {
 namespace {
 
-constexpr int64_t kQueryBlock = 64;  // with 1024 keys the scores of a block take 256 KiB: within the second-level cache
+constexpr int64_t kQueryBlock =
+    64;  // with 1024 keys the scores of a block take 256 KiB: within the second-level cache
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 struct AttentionPlan {
@@ -29,11 +32,15 @@ struct AttentionPlan {
 
   int64_t row_stride() const { return heads * depth; }
   // Query i sees keys [0, visible(i)).
-  int64_t visible(int64_t query) const { return causal ? std::clamp(first_position + query + 1, int64_t{0}, keys) : keys; }
+  int64_t visible(int64_t query) const {
+    return causal ? std::clamp(first_position + query + 1, int64_t{0}, keys) : keys;
+  }
   // Begin of a head in q, out and their gradients; and in k, v and theirs.
   int64_t query_head(int64_t b, int64_t h) const { return (b * queries * heads + h) * depth; }
   int64_t key_head(int64_t b, int64_t h) const { return (b * keys * heads + h) * depth; }
-  int64_t score_bytes() const { return aligned_size(std::min(kQueryBlock, queries) * keys * size_of(DType::kF32)); }
+  int64_t score_bytes() const {
+    return aligned_size(std::min(kQueryBlock, queries) * keys * size_of(DType::kF32));
+  }
 };
 
 // Queries [begin, begin + rows) of one head, and the keys that the last of them sees.
@@ -48,10 +55,12 @@ Block block_at(const AttentionPlan& plan, int64_t begin) {
 
 void check_attention(const LocalCall& call) {
   const TensorType &q = call.inputs[0], &k = call.inputs[1];
-  require(call, q.shape.size() == 4 && k.shape.size() == 4, "q is [B,S,H,D], k and v are [B,T,H,D]");
+  require(call, q.shape.size() == 4 && k.shape.size() == 4,
+          "q is [B,S,H,D], k and v are [B,T,H,D]");
   require(call, call.inputs[2] == k, "k and v have one type");
   require(call, q.dtype == DType::kF32 && k.dtype == DType::kF32, "takes f32");
-  require(call, k.shape == Shape({q.shape[0], k.shape[1], q.shape[2], q.shape[3]}), "q and k agree in batch, heads and depth");
+  require(call, k.shape == Shape({q.shape[0], k.shape[1], q.shape[2], q.shape[3]}),
+          "q and k agree in batch, heads and depth");
 }
 
 TensorType lse_type(const LocalCall& call) {
@@ -76,8 +85,10 @@ AttentionPlan plan_attention(const LocalCall& call) {
           .max = find_reduce_loops<float>("max")};
 }
 
-// Turns a row of scores into exp(score - max), hides what the query must not see, and returns the sum; writes the log-sum-exp.
-float soften_row(const AttentionPlan& plan, float* scores, int64_t visible, int64_t keys, float& lse) {
+// Turns a row of scores into exp(score - max), hides what the query must not see, and returns the
+// sum; writes the log-sum-exp.
+float soften_row(const AttentionPlan& plan, float* scores, int64_t visible, int64_t keys,
+                 float& lse) {
   std::fill(scores + visible, scores + keys, 0.0f);
   if (visible == 0) {
     lse = -kInfinity;
@@ -90,16 +101,18 @@ float soften_row(const AttentionPlan& plan, float* scores, int64_t visible, int6
   return sum;
 }
 
-void attend_block(const AttentionPlan& plan, const Block& block, const float* q, const float* k, const float* v, float* scores, float* out,
-                  float* lse) {
+void attend_block(const AttentionPlan& plan, const Block& block, const float* q, const float* k,
+                  const float* v, float* scores, float* out, float* lse) {
   const int64_t stride = plan.row_stride();
   float sums[kQueryBlock];
-  gemm({block.rows, block.keys, plan.depth}, plan.scale, {q + block.begin * stride, stride, false}, {k, stride, true}, false, scores,
-       block.keys);
+  gemm({block.rows, block.keys, plan.depth}, plan.scale, {q + block.begin * stride, stride, false},
+       {k, stride, true}, false, scores, block.keys);
   for (int64_t row = 0; row < block.rows; ++row)
-    sums[row] = soften_row(plan, scores + row * block.keys, plan.visible(block.begin + row), block.keys, lse[block.begin + row]);
+    sums[row] = soften_row(plan, scores + row * block.keys, plan.visible(block.begin + row),
+                           block.keys, lse[block.begin + row]);
   float* const out_rows = out + block.begin * stride;
-  gemm({block.rows, plan.depth, block.keys}, 1.0f, {scores, block.keys, false}, {v, stride, false}, false, out_rows, stride);
+  gemm({block.rows, plan.depth, block.keys}, 1.0f, {scores, block.keys, false}, {v, stride, false},
+       false, out_rows, stride);
   // Dividing by the sum here rather than in the scores touches depth instead of keys numbers.
   for (int64_t row = 0; row < block.rows; ++row) {
     if (plan.visible(block.begin + row) == 0) continue;
@@ -113,8 +126,10 @@ void run_attention(const AttentionPlan& plan, const KernelBuffers& buffers) {
     for (int64_t h = 0; h < plan.heads; ++h)
       for (int64_t begin = 0; begin < plan.queries; begin += kQueryBlock)
         attend_block(plan, block_at(plan, begin), input<float>(buffers, 0) + plan.query_head(b, h),
-                     input<float>(buffers, 1) + plan.key_head(b, h), input<float>(buffers, 2) + plan.key_head(b, h), scores,
-                     output<float>(buffers, 0) + plan.query_head(b, h), output<float>(buffers, 1) + (b * plan.heads + h) * plan.queries);
+                     input<float>(buffers, 1) + plan.key_head(b, h),
+                     input<float>(buffers, 2) + plan.key_head(b, h), scores,
+                     output<float>(buffers, 0) + plan.query_head(b, h),
+                     output<float>(buffers, 1) + (b * plan.heads + h) * plan.queries);
 }
 
 // The operands of one head.
@@ -136,7 +151,8 @@ Head head_at(const AttentionPlan& plan, const KernelBuffers& buffers, int64_t b,
           output<float>(buffers, 2) + key};
 }
 
-// sum over depth of dout * out for one query: what the softmax's gradient subtracts from every key's.
+// sum over depth of dout * out for one query: what the softmax's gradient subtracts from every
+// key's.
 float shared_gradient(const AttentionPlan& plan, const float* dout, const float* out) {
   float products[kReduceBlock];
   PairwiseTree<float> tree(plan.sum);
@@ -149,28 +165,37 @@ float shared_gradient(const AttentionPlan& plan, const float* dout, const float*
 }
 
 // probabilities: scores -> softmax. score_gradients: d/d probability -> d/d (q k^T).
-void soften_gradient_row(const AttentionPlan& plan, const Head& head, int64_t query, int64_t keys, float* probabilities,
-                         float* score_gradients) {
+void soften_gradient_row(const AttentionPlan& plan, const Head& head, int64_t query, int64_t keys,
+                         float* probabilities, float* score_gradients) {
   const float lse = head.lse[query];
   const int64_t visible = lse == -kInfinity ? 0 : plan.visible(query);
   plan.exp_minus(probabilities, lse, probabilities, visible);
   std::fill(probabilities + visible, probabilities + keys, 0.0f);
-  const float shared = shared_gradient(plan, head.dout + query * plan.row_stride(), head.out + query * plan.row_stride());
-  for (int64_t key = 0; key < visible; ++key) score_gradients[key] = plan.scale * probabilities[key] * (score_gradients[key] - shared);
+  const float shared = shared_gradient(plan, head.dout + query * plan.row_stride(),
+                                       head.out + query * plan.row_stride());
+  for (int64_t key = 0; key < visible; ++key)
+    score_gradients[key] = plan.scale * probabilities[key] * (score_gradients[key] - shared);
   std::fill(score_gradients + visible, score_gradients + keys, 0.0f);
 }
 
-void attend_gradient_block(const AttentionPlan& plan, const Head& head, const Block& block, float* probabilities, float* score_gradients) {
+void attend_gradient_block(const AttentionPlan& plan, const Head& head, const Block& block,
+                           float* probabilities, float* score_gradients) {
   const int64_t stride = plan.row_stride();
-  const MatrixView q{head.q + block.begin * stride, stride, false}, dout{head.dout + block.begin * stride, stride, false};
-  gemm({block.rows, block.keys, plan.depth}, plan.scale, q, {head.k, stride, true}, false, probabilities, block.keys);
-  gemm({block.rows, block.keys, plan.depth}, 1.0f, dout, {head.v, stride, true}, false, score_gradients, block.keys);
+  const MatrixView q{head.q + block.begin * stride, stride, false},
+      dout{head.dout + block.begin * stride, stride, false};
+  gemm({block.rows, block.keys, plan.depth}, plan.scale, q, {head.k, stride, true}, false,
+       probabilities, block.keys);
+  gemm({block.rows, block.keys, plan.depth}, 1.0f, dout, {head.v, stride, true}, false,
+       score_gradients, block.keys);
   for (int64_t row = 0; row < block.rows; ++row)
-    soften_gradient_row(plan, head, block.begin + row, block.keys, probabilities + row * block.keys, score_gradients + row * block.keys);
-  gemm({block.rows, plan.depth, block.keys}, 1.0f, {score_gradients, block.keys, false}, {head.k, stride, false}, false,
-       head.dq + block.begin * stride, stride);
-  gemm({block.keys, plan.depth, block.rows}, 1.0f, {score_gradients, block.keys, true}, q, true, head.dk, stride);
-  gemm({block.keys, plan.depth, block.rows}, 1.0f, {probabilities, block.keys, true}, dout, true, head.dv, stride);
+    soften_gradient_row(plan, head, block.begin + row, block.keys, probabilities + row * block.keys,
+                        score_gradients + row * block.keys);
+  gemm({block.rows, plan.depth, block.keys}, 1.0f, {score_gradients, block.keys, false},
+       {head.k, stride, false}, false, head.dq + block.begin * stride, stride);
+  gemm({block.keys, plan.depth, block.rows}, 1.0f, {score_gradients, block.keys, true}, q, true,
+       head.dk, stride);
+  gemm({block.keys, plan.depth, block.rows}, 1.0f, {probabilities, block.keys, true}, dout, true,
+       head.dv, stride);
 }
 
 void run_attention_grad(const AttentionPlan& plan, const KernelBuffers& buffers) {
@@ -182,7 +207,8 @@ void run_attention_grad(const AttentionPlan& plan, const KernelBuffers& buffers)
   for (int64_t b = 0; b < plan.batch; ++b)
     for (int64_t h = 0; h < plan.heads; ++h)
       for (int64_t begin = 0; begin < plan.queries; begin += kQueryBlock)
-        attend_gradient_block(plan, head_at(plan, buffers, b, h), block_at(plan, begin), probabilities, score_gradients);
+        attend_gradient_block(plan, head_at(plan, buffers, b, h), block_at(plan, begin),
+                              probabilities, score_gradients);
 }
 
 }  // namespace
@@ -190,19 +216,24 @@ void run_attention_grad(const AttentionPlan& plan, const KernelBuffers& buffers)
 BoundKernel bind_attention(const LocalCall& call) {
   require_operands(call, 3, 2, 2, 1);
   check_attention(call);
-  require(call, call.outputs[0] == call.inputs[0] && call.outputs[1] == lse_type(call), "gives q's type and lse f32[B,H,S]");
+  require(call, call.outputs[0] == call.inputs[0] && call.outputs[1] == lse_type(call),
+          "gives q's type and lse f32[B,H,S]");
   const AttentionPlan plan = plan_attention(call);
-  return {[plan](const KernelBuffers& buffers) { run_attention(plan, buffers); }, Bytes(plan.score_bytes())};
+  return {[plan](const KernelBuffers& buffers) { run_attention(plan, buffers); },
+          Bytes(plan.score_bytes())};
 }
 
 BoundKernel bind_attention_grad(const LocalCall& call) {
   require_operands(call, 6, 3, 2, 1);
   check_attention(call);
   const TensorType &q = call.inputs[0], &k = call.inputs[1];
-  require(call, call.inputs[3] == q && call.inputs[4] == lse_type(call) && call.inputs[5] == q, "takes out, lse and dout of attention");
-  require(call, call.outputs[0] == q && call.outputs[1] == k && call.outputs[2] == k, "gives the types of q, k and v");
+  require(call, call.inputs[3] == q && call.inputs[4] == lse_type(call) && call.inputs[5] == q,
+          "takes out, lse and dout of attention");
+  require(call, call.outputs[0] == q && call.outputs[1] == k && call.outputs[2] == k,
+          "gives the types of q, k and v");
   const AttentionPlan plan = plan_attention(call);
-  return {[plan](const KernelBuffers& buffers) { run_attention_grad(plan, buffers); }, Bytes(2 * plan.score_bytes())};
+  return {[plan](const KernelBuffers& buffers) { run_attention_grad(plan, buffers); },
+          Bytes(2 * plan.score_bytes())};
 }
 
 }  // namespace tessera

@@ -1,7 +1,7 @@
 #include <cmath>
 #include <limits>
 
-#include "kernels/kernel_testing.h"
+#include "kernels/testing/kernel_check.h"
 
 namespace tessera {
 namespace {
@@ -15,8 +15,9 @@ struct Sizes {
 };
 
 std::string text_of(const Sizes& n, bool causal, int64_t first) {
-  return "B" + std::to_string(n.batch) + " S" + std::to_string(n.queries) + " T" + std::to_string(n.keys) + " H" + std::to_string(n.heads) +
-         " D" + std::to_string(n.depth) + (causal ? " causal from " + std::to_string(first) : "");
+  return "B" + std::to_string(n.batch) + " S" + std::to_string(n.queries) + " T" +
+         std::to_string(n.keys) + " H" + std::to_string(n.heads) + " D" + std::to_string(n.depth) +
+         (causal ? " causal from " + std::to_string(first) : "");
 }
 
 TensorType query_type(const Sizes& n) {
@@ -30,7 +31,12 @@ TensorType lse_type(const Sizes& n) {
 }
 
 LocalCall forward_call(const Sizes& n, bool causal, int64_t first) {
-  return {"attention", {causal ? 1 : 0, first}, {0.7}, "", {query_type(n), key_type(n), key_type(n)}, {query_type(n), lse_type(n)}};
+  return {"attention",
+          {causal ? 1 : 0, first},
+          {0.7},
+          "",
+          {query_type(n), key_type(n), key_type(n)},
+          {query_type(n), lse_type(n)}};
 }
 
 LocalCall gradient_call(const Sizes& n, bool causal, int64_t first) {
@@ -44,21 +50,24 @@ LocalCall gradient_call(const Sizes& n, bool causal, int64_t first) {
 
 Tensors random_inputs(Generator& generator, const Sizes& n) {
   Tensors inputs;
-  for (const TensorType& type : {query_type(n), key_type(n), key_type(n)}) inputs.push_back(random_tensor(generator, type));
+  for (const TensorType& type : {query_type(n), key_type(n), key_type(n)})
+    inputs.push_back(random_tensor(generator, type));
   return inputs;
 }
 
-// Values lie in [-2, 2), so a score is at most 4 * 0.7 * depth, wrong by (depth + 2) roundings of that; the error of a score is the
-// relative error of its exponential. The weighted mean of v adds a rounding a key, twice for the mean's numerator and denominator, and exp
-// and the quotient a few. max_value bounds what is averaged.
+// Values lie in [-2, 2), so a score is at most 4 * 0.7 * depth, wrong by (depth + 2) roundings of
+// that; the error of a score is the relative error of its exponential. The weighted mean of v adds
+// a rounding a key, twice for the mean's numerator and denominator, and exp and the quotient a few.
+// max_value bounds what is averaged.
 double relative_error(const Sizes& n) {
   const double depth = static_cast<double>(n.depth), keys = static_cast<double>(n.keys);
   return kRoundoff * (2 * (depth + 2) * 4 * 0.7 * depth + 2 * keys + 16);
 }
 
-const std::vector<Sizes> kSizes = {{1, 1, 1, 1, 1},   {2, 3, 5, 2, 4},  {1, 7, 7, 3, 5},     {2, 8, 8, 1, 16},
-                                   {1, 0, 3, 2, 4},   {1, 3, 0, 2, 4},  {0, 3, 3, 2, 4},     {1, 3, 3, 2, 0},
-                                   {1, 70, 70, 1, 3}, {1, 65, 9, 2, 8}, {1, 130, 140, 1, 2}, {2, 1, 33, 2, 8}};
+const std::vector<Sizes> kSizes = {{1, 1, 1, 1, 1},  {2, 3, 5, 2, 4},     {1, 7, 7, 3, 5},
+                                   {2, 8, 8, 1, 16}, {1, 0, 3, 2, 4},     {1, 3, 0, 2, 4},
+                                   {0, 3, 3, 2, 4},  {1, 3, 3, 2, 0},     {1, 70, 70, 1, 3},
+                                   {1, 65, 9, 2, 8}, {1, 130, 140, 1, 2}, {2, 1, 33, 2, 8}};
 
 TEST(AttentionKernels, AttentionEqualsTheReference) {
   Generator generator(1);
@@ -69,9 +78,14 @@ TEST(AttentionKernels, AttentionEqualsTheReference) {
         const Tensors inputs = random_inputs(generator, n);
         const Tensors fast = run_fast(call, inputs), plain = run_plain(call, inputs);
         const double tolerance = 2.0 * relative_error(n);  // |v| < 2
-        expect_near(fast[0], plain[0], [&](size_t) { return tolerance; }, "out " + text_of(n, causal, first));
         expect_near(
-            fast[1], plain[1], [&](size_t i) { return relative_error(n) + 4 * kRoundoff * std::fabs(plain[1].values<float>()[i]); },
+            fast[0], plain[0], [&](size_t) { return tolerance; },
+            "out " + text_of(n, causal, first));
+        expect_near(
+            fast[1], plain[1],
+            [&](size_t i) {
+              return relative_error(n) + 4 * kRoundoff * std::fabs(plain[1].values<float>()[i]);
+            },
             "lse " + text_of(n, causal, first));
       }
 }
@@ -79,7 +93,9 @@ TEST(AttentionKernels, AttentionEqualsTheReference) {
 TEST(AttentionKernels, ARowThatSeesNothingGivesZerosAndMinusInfinity) {
   Generator generator(2);
   const Sizes n{1, 3, 4, 1, 2};
-  const Tensors out = run_fast(forward_call(n, true, -2), random_inputs(generator, n));  // positions -2, -1, 0: only the last sees key 0
+  const Tensors out =
+      run_fast(forward_call(n, true, -2),
+               random_inputs(generator, n));  // positions -2, -1, 0: only the last sees key 0
   for (size_t i = 0; i < 4; ++i) EXPECT_EQ(out[0].values<float>()[i], 0.0f);
   EXPECT_EQ(out[1].values<float>()[0], -kInfinity);
   EXPECT_EQ(out[1].values<float>()[1], -kInfinity);
@@ -108,7 +124,7 @@ TEST(AttentionKernels, ScoresFarApartDoNotOverflow) {
 Tensor query_rows(const Tensor& tensor, int64_t begin, int64_t count) {
   const Shape& shape = tensor.shape();
   const int64_t row = shape[2] * shape[3];
-  const auto values = tensor.values<float>().subspan(static_cast<size_t>(begin * row), static_cast<size_t>(count * row));
+  const auto values = tensor.values<float>().subspan(begin * row, static_cast<size_t>(count * row));
   return Tensor::of<float>({1, count, shape[2], shape[3]}, std::span<const float>(values));
 }
 
@@ -117,32 +133,35 @@ TEST(AttentionKernels, APartOfTheQueriesAtItsPositionGivesItsRowsOfTheWhole) {
   const Sizes whole{1, 150, 150, 2, 8};
   const Tensors inputs = random_inputs(generator, whole);
   const Tensors expected = run_fast(forward_call(whole, true, 0), inputs);
-  for (const auto& [begin, count] : std::vector<std::pair<int64_t, int64_t>>{{0, 50}, {50, 50}, {64, 64}, {149, 1}}) {
+  for (const auto& [begin, count] :
+       std::vector<std::pair<int64_t, int64_t>>{{0, 50}, {50, 50}, {64, 64}, {149, 1}}) {
     Tensors part;
     part.push_back(query_rows(inputs[0], begin, count));
     part.push_back(inputs[1].clone());
     part.push_back(inputs[2].clone());
     const Tensors rows = run_fast(forward_call({1, count, 150, 2, 8}, true, begin), part);
     expect_near(
-        rows[0], query_rows(expected[0], begin, count), [&](size_t) { return 2 * relative_error(whole); },
-        "queries from " + std::to_string(begin));
+        rows[0], query_rows(expected[0], begin, count),
+        [&](size_t) { return 2 * relative_error(whole); }, "queries from " + std::to_string(begin));
   }
 }
 
-Tensors with_gradient_inputs(Generator& generator, const Sizes& n, bool causal, int64_t first, Tensors inputs) {
+Tensors with_gradient_inputs(Generator& generator, const Sizes& n, bool causal, int64_t first,
+                             Tensors inputs) {
   Tensors forward = run_plain(forward_call(n, causal, first), inputs);
   for (Tensor& tensor : forward) inputs.push_back(std::move(tensor));
   inputs.push_back(random_tensor(generator, query_type(n)));
   return inputs;
 }
 
-// Error of a gradient whose probabilities sum to 1: p (dp - shared) with |dp| and |shared| at most 4 depth meets a factor below 2; all
-// carry the relative error of p.
+// Error of a gradient whose probabilities sum to 1: p (dp - shared) with |dp| and |shared| at most
+// 4 depth meets a factor below 2; all carry the relative error of p.
 double gradient_tolerance(const Sizes& n) {
   return relative_error(n) * 2 * 8 * static_cast<double>(n.depth + 1);
 }
 
-// For each element of k and v, the sum of p over the queries: the gradient of v when dout is 1 everywhere.
+// For each element of k and v, the sum of p over the queries: the gradient of v when dout is 1
+// everywhere.
 Tensor sums_of_probabilities(const LocalCall& call, const Tensors& inputs) {
   Tensors with_ones;
   for (const Tensor& tensor : inputs) with_ones.push_back(tensor.clone());
@@ -155,21 +174,26 @@ TEST(AttentionKernels, GradientsEqualTheReference) {
   for (const Sizes& n : kSizes)
     for (bool causal : {false, true})
       for (int64_t first : {0, 2, -2}) {
-        const Tensors inputs = with_gradient_inputs(generator, n, causal, first, random_inputs(generator, n));
+        const Tensors inputs =
+            with_gradient_inputs(generator, n, causal, first, random_inputs(generator, n));
         const LocalCall call = gradient_call(n, causal, first);
         const Tensors fast = run_fast(call, inputs), plain = run_plain(call, inputs);
         const Tensor attention_of_keys = sums_of_probabilities(call, inputs);
-        const auto of_keys = [&](size_t i) { return gradient_tolerance(n) * attention_of_keys.values<float>()[i]; };
+        const auto of_keys = [&](size_t i) {
+          return gradient_tolerance(n) * attention_of_keys.values<float>()[i];
+        };
         const std::string about = text_of(n, causal, first);
-        expect_near(fast[0], plain[0], [&](size_t) { return gradient_tolerance(n); }, "dq " + about);
+        expect_near(
+            fast[0], plain[0], [&](size_t) { return gradient_tolerance(n); }, "dq " + about);
         expect_near(fast[1], plain[1], of_keys, "dk " + about);
         expect_near(fast[2], plain[2], of_keys, "dv " + about);
       }
 }
 
 // Attention once more, in double from the definition, to differentiate numerically.
-std::vector<double> attention_in_double(const Sizes& n, bool causal, int64_t first, const std::vector<double>& q,
-                                        const std::vector<double>& k, const std::vector<double>& v) {
+std::vector<double> attention_in_double(const Sizes& n, bool causal, int64_t first,
+                                        const std::vector<double>& q, const std::vector<double>& k,
+                                        const std::vector<double>& v) {
   std::vector<double> out(q.size(), 0.0);
   const auto at = [&](int64_t b, int64_t row, int64_t rows, int64_t h, int64_t d) {
     return static_cast<size_t>(((b * rows + row) * n.heads + h) * n.depth + d);
@@ -182,12 +206,13 @@ std::vector<double> attention_in_double(const Sizes& n, bool causal, int64_t fir
         std::vector<double> weights;
         for (int64_t t = 0; t < visible; ++t) {
           double score = 0.0;
-          for (int64_t d = 0; d < n.depth; ++d) score += q[at(b, s, n.queries, h, d)] * k[at(b, t, n.keys, h, d)];
+          for (int64_t d = 0; d < n.depth; ++d)
+            score += q[at(b, s, n.queries, h, d)] * k[at(b, t, n.keys, h, d)];
           sum += weights.emplace_back(std::exp(0.7 * score));
         }
         for (int64_t t = 0; t < visible; ++t)
           for (int64_t d = 0; d < n.depth; ++d)
-            out[at(b, s, n.queries, h, d)] += weights[static_cast<size_t>(t)] / sum * v[at(b, t, n.keys, h, d)];
+            out[at(b, s, n.queries, h, d)] += weights[t] / sum * v[at(b, t, n.keys, h, d)];
       }
   return out;
 }
@@ -202,18 +227,22 @@ TEST(AttentionKernels, GradientsEqualFiniteDifferences) {
   const Sizes n{2, 3, 4, 2, 3};
   for (bool causal : {false, true}) {
     constexpr int64_t kFirst = -1;  // with the mask, the first query sees nothing
-    const Tensors inputs = with_gradient_inputs(generator, n, causal, kFirst, random_inputs(generator, n));
+    const Tensors inputs =
+        with_gradient_inputs(generator, n, causal, kFirst, random_inputs(generator, n));
     const std::vector<double> dout = in_double(inputs[5]);
-    std::vector<std::vector<double>> qkv = {in_double(inputs[0]), in_double(inputs[1]), in_double(inputs[2])};
+    std::vector<std::vector<double>> qkv = {in_double(inputs[0]), in_double(inputs[1]),
+                                            in_double(inputs[2])};
     const auto loss = [&] {
-      const std::vector<double> out = attention_in_double(n, causal, kFirst, qkv[0], qkv[1], qkv[2]);
+      const std::vector<double> out =
+          attention_in_double(n, causal, kFirst, qkv[0], qkv[1], qkv[2]);
       double sum = 0.0;
       for (size_t i = 0; i < out.size(); ++i) sum += out[i] * dout[i];
       return sum;
     };
     const LocalCall call = gradient_call(n, causal, kFirst);
     const Tensors fast = run_fast(call, inputs), plain = run_plain(call, inputs);
-    constexpr double kStep = 1e-5;  // the error of a central difference is about step^2 + 1e-16 / step = 1e-10
+    constexpr double kStep =
+        1e-5;  // the error of a central difference is about step^2 + 1e-16 / step = 1e-10
     for (size_t operand = 0; operand < 3; ++operand)
       for (size_t i = 0; i < qkv[operand].size(); ++i) {
         const double value = qkv[operand][i];
@@ -223,9 +252,12 @@ TEST(AttentionKernels, GradientsEqualFiniteDifferences) {
         const double below = loss();
         qkv[operand][i] = value;
         const double slope = (above - below) / (2 * kStep);
-        const double tolerance = 3 * gradient_tolerance(n) + 1e-8;  // the p of a key sum to at most 3 over the 3 queries
-        EXPECT_NEAR(plain[operand].values<float>()[i], slope, tolerance) << "reference, operand " << operand << " [" << i << "]";
-        EXPECT_NEAR(fast[operand].values<float>()[i], slope, tolerance) << "operand " << operand << " [" << i << "]";
+        const double tolerance =
+            3 * gradient_tolerance(n) + 1e-8;  // the p of a key sum to at most 3 over the 3 queries
+        EXPECT_NEAR(plain[operand].values<float>()[i], slope, tolerance)
+            << "reference, operand " << operand << " [" << i << "]";
+        EXPECT_NEAR(fast[operand].values<float>()[i], slope, tolerance)
+            << "operand " << operand << " [" << i << "]";
       }
   }
 }

@@ -1,6 +1,7 @@
 // What each family of the CPU's kernels offers to the catalogue: one binder for each kind of call.
 //
-// A binder checks the call (InternalError), does all planning, and returns a function that only runs loops.
+// A binder checks the call (InternalError), does all planning, and returns a function that only
+// runs loops.
 #pragma once
 
 #include "kernels/kernel.h"

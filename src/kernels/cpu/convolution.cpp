@@ -1,4 +1,5 @@
-// convolution, convolution_grad_input, convolution_grad_weight: checks of the calls, and what needs no products.
+// convolution, convolution_grad_input, convolution_grad_weight: checks of the calls, and what needs
+// no products.
 #include "kernels/cpu/convolution.h"
 
 #include <algorithm>
@@ -45,10 +46,14 @@ void check(const LocalCall& call, const Tensors& tensors, const std::vector<Loca
   const Shape &x = tensors.x.shape, &w = tensors.w.shape, &y = tensors.y.shape;
   require_operands(call, 2, 1, dims.size() * kIntsOfWindow);
   require(call, tensors.w.dtype == DType::kF32 && w.size() == x.size(), "w has the dims of x");
-  require(call, x[0] == y[0] && y[1] == w[0], "x and y have the same batch, y and w the same channels");
-  require(call, w[1] == 0 ? x[1] == 0 : x[1] % w[1] == 0 && w[0] % std::max<int64_t>(x[1] / w[1], 1) == 0, "channels fall into groups");
+  require(call, x[0] == y[0] && y[1] == w[0],
+          "x and y have the same batch, y and w the same channels");
+  require(call,
+          w[1] == 0 ? x[1] == 0 : x[1] % w[1] == 0 && w[0] % std::max<int64_t>(x[1] / w[1], 1) == 0,
+          "channels fall into groups");
   for (size_t d = 0; d < dims.size(); ++d)
-    require(call, w[static_cast<int>(d) + 2] == dims[d].window, "the window is that of the parameters");
+    require(call, w[static_cast<int>(d) + 2] == dims[d].window,
+            "the window is that of the parameters");
 }
 
 }  // namespace
@@ -60,14 +65,18 @@ BoundKernel bind_convolution(const LocalCall& call) {
   const std::vector<LocalWindow> dims = local_windows(call, tensors.x, tensors.y);
   check(call, tensors, dims);
   if (is_empty(tensors.x) || is_empty(tensors.w) || is_empty(tensors.y) || !has_products(dims)) {
-    const auto fill = [count = output_count(call)](const KernelBuffers& buffers) { std::fill_n(output<float>(buffers, 0), count, 0.0f); };
+    const auto fill = [count = output_count(call)](const KernelBuffers& buffers) {
+      std::fill_n(output<float>(buffers, 0), count, 0.0f);
+    };
     return {fill, Bytes(0)};
   }
   const int64_t groups = tensors.x.shape[1] / tensors.w.shape[1];
-  const ConvolutionShape shape{tensors.x.shape[0], groups, tensors.w.shape[1], tensors.w.shape[0] / groups, dims};
+  const ConvolutionShape shape{tensors.x.shape[0], groups, tensors.w.shape[1],
+                               tensors.w.shape[0] / groups, dims};
   const auto prepared = std::make_shared<PreparedConvolution>(shape, result);
   const auto run = [prepared](const KernelBuffers& buffers) {
-    prepared->run(input<float>(buffers, 0), input<float>(buffers, 1), output<float>(buffers, 0), buffers.workspace);
+    prepared->run(input<float>(buffers, 0), input<float>(buffers, 1), output<float>(buffers, 0),
+                  buffers.workspace);
   };
   return {run, prepared->workspace()};
 }

@@ -10,7 +10,8 @@ namespace tessera {
 /// The tensor that a convolution makes of the other two.
 enum class ConvolutionResult { kY, kX, kW };
 
-/// x[batch, groups * in, space...], w[groups * out, in, windows...], y[batch, groups * out, places...]: local extents, none 0.
+/// x[batch, groups * in, space...], w[groups * out, in, windows...], y[batch, groups * out,
+/// places...]: local extents, none 0.
 struct ConvolutionShape {
   int64_t batch = 1, groups = 1, in = 1, out = 1;
   std::vector<LocalWindow> dims;
@@ -18,9 +19,10 @@ struct ConvolutionShape {
 
 /// A convolution prepared for one shape: the library's code is made when it is constructed.
 ///
-///   workspace  copies of the three tensors in the library's layouts; its size grows with every extent, whichever layouts are chosen
-///   memory     also holds what the library wants as scratch for itself: little, but for groups of odd sizes and wide padding
-///   source     oneDNN, algorithm direct
+///   workspace  copies of the three tensors in the library's layouts; its size grows with every
+///   extent, whichever layouts are chosen memory     also holds what the library wants as scratch
+///   for itself: little, but for groups of odd sizes and wide padding source     oneDNN, algorithm
+///   direct
 class PreparedConvolution {
  public:
   PreparedConvolution(const ConvolutionShape& shape, ConvolutionResult result);

@@ -1,7 +1,8 @@
 // PreparedConvolution by oneDNN.
 //
-// The library computes in blocked layouts of its choice, so the operands are copied into these and the result out of them. Padding below
-// zero, which a part of a divided operand can have, is taken off the operand first: the library sees the positions that some window sees.
+// The library computes in blocked layouts of its choice, so the operands are copied into these and
+// the result out of them. Padding below zero, which a part of a divided operand can have, is taken
+// off the operand first: the library sees the positions that some window sees.
 #include <algorithm>
 #include <array>
 #include <optional>
@@ -24,7 +25,8 @@ using Extents = memory::dims;
 
 constexpr auto kF32 = memory::data_type::f32;
 
-/// The library divides its work by the threads that it sees while it prepares: one, wherever that happens.
+/// The library divides its work by the threads that it sees while it prepares: one, wherever that
+/// happens.
 class OneThread {
  public:
   OneThread() : before_(omp_get_max_threads()) { omp_set_num_threads(1); }
@@ -50,8 +52,8 @@ Seen seen_of(const LocalWindow& dim) {
 }
 
 struct Geometry {
-  Extents x, w, y;                        // w with a leading dim of groups when there are several
-  Extents whole_x, x_begin;               // of the local operand: what is seen of it lies at x_begin
+  Extents x, w, y;           // w with a leading dim of groups when there are several
+  Extents whole_x, x_begin;  // of the local operand: what is seen of it lies at x_begin
   Extents strides, dilations, low, high;  // the library counts a dilation from 0
 
   explicit Geometry(const ConvolutionShape& shape)
@@ -119,7 +121,8 @@ void point_to(dnnl::memory& tensor, const void* data) {
   if (tensor.get_data_handle() != data) tensor.set_data_handle(const_cast<void*>(data));
 }
 
-/// A tensor as the caller gives it and as the library wants it; a copy between the two where they differ.
+/// A tensor as the caller gives it and as the library wants it; a copy between the two where they
+/// differ.
 struct Operand {
   dnnl::memory given, wanted;
   int64_t offset = 0;  // of the wanted one, in the workspace
@@ -130,8 +133,10 @@ struct Operand {
 };
 
 template <size_t kCount>
-void execute(const dnnl::primitive& primitive, const dnnl::stream& stream, const std::array<dnnl_exec_arg_t, kCount>& arguments) {
-  const dnnl_status_t status = dnnl_primitive_execute(primitive.get(), stream.get(), static_cast<int>(kCount), arguments.data());
+void execute(const dnnl::primitive& primitive, const dnnl::stream& stream,
+             const std::array<dnnl_exec_arg_t, kCount>& arguments) {
+  const dnnl_status_t status = dnnl_primitive_execute(primitive.get(), stream.get(),
+                                                      static_cast<int>(kCount), arguments.data());
   ensure(status == dnnl_success, "oneDNN refused a convolution");
 }
 
@@ -154,7 +159,8 @@ std::array<int, 3> arguments_of(ConvolutionResult result) {
 }  // namespace
 
 struct PreparedConvolution::Parts {
-  Parts(const ConvolutionShape& shape, ConvolutionResult wanted) : result(index_of(wanted)), names(arguments_of(wanted)), geometry(shape) {
+  Parts(const ConvolutionShape& shape, ConvolutionResult wanted)
+      : result(index_of(wanted)), names(arguments_of(wanted)), geometry(shape) {
     const OneThread guard;
     prepare(wanted);
     place(shape);
@@ -167,24 +173,27 @@ struct PreparedConvolution::Parts {
     dnnl::primitive_attr attributes;
     attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
     const dnnl::convolution_forward::primitive_desc forward(
-        {dnnl::prop_kind::forward_training, kDirect, x, w, y, g.strides, g.dilations, g.low, g.high}, attributes, engine);
+        {dnnl::prop_kind::forward_training, kDirect, x, w, y, g.strides, g.dilations, g.low,
+         g.high},
+        attributes, engine);
     if (wanted == ConvolutionResult::kY) {
       primitive = dnnl::convolution_forward(forward);
       adopt(forward, forward.src_desc(), forward.weights_desc(), forward.dst_desc());
     } else if (wanted == ConvolutionResult::kX) {
-      const dnnl::convolution_backward_data::primitive_desc backward({kDirect, x, w, y, g.strides, g.dilations, g.low, g.high}, attributes,
-                                                                     engine, forward);
+      const dnnl::convolution_backward_data::primitive_desc backward(
+          {kDirect, x, w, y, g.strides, g.dilations, g.low, g.high}, attributes, engine, forward);
       primitive = dnnl::convolution_backward_data(backward);
       adopt(backward, backward.diff_src_desc(), backward.weights_desc(), backward.diff_dst_desc());
     } else {
-      const dnnl::convolution_backward_weights::primitive_desc backward({kDirect, x, w, y, g.strides, g.dilations, g.low, g.high},
-                                                                        attributes, engine, forward);
+      const dnnl::convolution_backward_weights::primitive_desc backward(
+          {kDirect, x, w, y, g.strides, g.dilations, g.low, g.high}, attributes, engine, forward);
       primitive = dnnl::convolution_backward_weights(backward);
       adopt(backward, backward.src_desc(), backward.diff_weights_desc(), backward.diff_dst_desc());
     }
   }
 
-  void adopt(const dnnl::primitive_desc_base& description, const memory::desc& x, const memory::desc& w, const memory::desc& y) {
+  void adopt(const dnnl::primitive_desc_base& description, const memory::desc& x,
+             const memory::desc& w, const memory::desc& y) {
     operands[kX].wanted = unset_memory(x, engine);
     operands[kW].wanted = unset_memory(w, engine);
     operands[kY].wanted = unset_memory(y, engine);
@@ -193,36 +202,43 @@ struct PreparedConvolution::Parts {
     scratch_memory = dnnl::memory(layout, engine, scratch.data());
   }
 
-  /// Room for all three, so that a part with fewer channels, for which the library may choose otherwise, never wants more.
+  /// Room for all three, so that a part with fewer channels, for which the library may choose
+  /// otherwise, never wants more.
   void place(const ConvolutionShape& shape) {
-    const std::array given{dense_layout(geometry.whole_x).submemory_desc(geometry.x, geometry.x_begin), dense_layout(geometry.w),
-                           dense_layout(geometry.y)};
-    const std::array most{most_bytes_of_image(geometry.whole_x), most_bytes_of_weights(shape, geometry.w), most_bytes_of_image(geometry.y)};
+    const std::array given{
+        dense_layout(geometry.whole_x).submemory_desc(geometry.x, geometry.x_begin),
+        dense_layout(geometry.w), dense_layout(geometry.y)};
+    const std::array most{most_bytes_of_image(geometry.whole_x),
+                          most_bytes_of_weights(shape, geometry.w),
+                          most_bytes_of_image(geometry.y)};
     for (size_t i = 0; i < operands.size(); ++i) {
       Operand& operand = operands[i];
       const memory::desc wanted = operand.wanted.get_desc();
       operand.given = unset_memory(given[i], engine);
       operand.offset = workspace;
       workspace += aligned_size(most[i]);
-      ensure(static_cast<int64_t>(wanted.get_size()) <= most[i], "the library's layout is larger than its blocks explain");
+      ensure(static_cast<int64_t>(wanted.get_size()) <= most[i],
+             "the library's layout is larger than its blocks explain");
       if (given[i] == wanted) continue;
-      const memory::desc &from = i == result ? wanted : given[i], &to = i == result ? given[i] : wanted;
+      const memory::desc &from = i == result ? wanted : given[i],
+                         &to = i == result ? given[i] : wanted;
       operand.copy = dnnl::reorder(dnnl::reorder::primitive_desc(engine, from, engine, to));
     }
   }
 
   /// Elements of x that no window sees get no gradient.
   void clear_unseen(float* made) const {
-    if (result == kX && geometry.x != geometry.whole_x) std::fill_n(made, product(geometry.whole_x, 0), 0.0f);
+    if (result == kX && geometry.x != geometry.whole_x)
+      std::fill_n(made, product(geometry.whole_x, 0), 0.0f);
   }
 
   void copy(size_t i) const {
     const Operand& operand = operands[i];
     if (!operand.copied()) return;
     const bool out = i == result;
-    execute<2>(
-        operand.copy, stream,
-        {{{DNNL_ARG_FROM, (out ? operand.wanted : operand.given).get()}, {DNNL_ARG_TO, (out ? operand.given : operand.wanted).get()}}});
+    execute<2>(operand.copy, stream,
+               {{{DNNL_ARG_FROM, (out ? operand.wanted : operand.given).get()},
+                 {DNNL_ARG_TO, (out ? operand.given : operand.wanted).get()}}});
   }
 
   void run(const std::array<const void*, 3>& data, std::byte* space) {

@@ -1,8 +1,9 @@
 // dot_general: an einsum of two operands as a loop of matrix products.
 //
-// Letters fall into four classes: batch (in a, b, out), rows (a, out), columns (b, out), inner (a, b). An operand whose memory is a matrix
-// of its two classes, plain or transposed, for each batch position, is used in place through a leading dim; otherwise it is packed by a
-// transposing copy. Classes with several letters need an order; the one that copies the fewest elements is taken.
+// Letters fall into four classes: batch (in a, b, out), rows (a, out), columns (b, out), inner (a,
+// b). An operand whose memory is a matrix of its two classes, plain or transposed, for each batch
+// position, is used in place through a leading dim; otherwise it is packed by a transposing copy.
+// Classes with several letters need an order; the one that copies the fewest elements is taken.
 #include <algorithm>
 #include <array>
 #include <optional>
@@ -24,8 +25,10 @@ struct Einsum {
 Einsum parse_einsum(const LocalCall& call) {
   const size_t comma = call.text.find(',');
   const size_t arrow = call.text.find("->");
-  require(call, comma != std::string::npos && arrow != std::string::npos && comma < arrow, "the text is an einsum such as \"mk,kn->mn\"");
-  return {call.text.substr(0, comma), call.text.substr(comma + 1, arrow - comma - 1), call.text.substr(arrow + 2)};
+  require(call, comma != std::string::npos && arrow != std::string::npos && comma < arrow,
+          "the text is an einsum such as \"mk,kn->mn\"");
+  return {call.text.substr(0, comma), call.text.substr(comma + 1, arrow - comma - 1),
+          call.text.substr(arrow + 2)};
 }
 
 bool has(const std::string& letters, char letter) {
@@ -53,25 +56,32 @@ struct Operands {
   Operand a, b, out;
 };
 
-void check_letters(const LocalCall& call, const Operand& operand, const Operand& other, const Operand& third) {
-  require(call, static_cast<int>(operand.letters.size()) == operand.shape.size(), "an operand has one letter for each dim");
+void check_letters(const LocalCall& call, const Operand& operand, const Operand& other,
+                   const Operand& third) {
+  require(call, static_cast<int>(operand.letters.size()) == operand.shape.size(),
+          "an operand has one letter for each dim");
   for (size_t i = 0; i < operand.letters.size(); ++i) {
     const char letter = operand.letters[i];
-    require(call, operand.letters.find(letter, i + 1) == std::string::npos, "a letter occurs once in an operand");
-    require(call, has(other.letters, letter) || has(third.letters, letter), "a letter occurs in two operands at least");
-    if (has(other.letters, letter)) require(call, operand.extent(letter) == other.extent(letter), "a letter has one extent");
+    require(call, operand.letters.find(letter, i + 1) == std::string::npos,
+            "a letter occurs once in an operand");
+    require(call, has(other.letters, letter) || has(third.letters, letter),
+            "a letter occurs in two operands at least");
+    if (has(other.letters, letter))
+      require(call, operand.extent(letter) == other.extent(letter), "a letter has one extent");
   }
 }
 
 // The letters of `order` which are in all of `in` and not in `not_in`.
-std::string letters_where(const std::string& order, const std::string& in, const std::string& not_in) {
+std::string letters_where(const std::string& order, const std::string& in,
+                          const std::string& not_in) {
   std::string chosen;
   for (char letter : order)
     if (has(in, letter) && !has(not_in, letter)) chosen += letter;
   return chosen;
 }
 
-// The stride at which a group of letters walks as one dim through an operand, or none. A group of one element walks at 0.
+// The stride at which a group of letters walks as one dim through an operand, or none. A group of
+// one element walks at 0.
 std::optional<int64_t> merged_stride(const Operand& operand, const std::string& group) {
   int64_t stride = 0, extent = 1;
   for (auto letter = group.rbegin(); letter != group.rend(); ++letter) {
@@ -90,8 +100,10 @@ struct Layout {
   Dims batch_strides;
 };
 
-// `group_rows` by `group_columns` of an operand in place: one of the two walks at 1 and the other steps over it.
-std::optional<Layout> layout_in_place(const Operand& operand, const std::string& batch, const std::string& group_rows,
+// `group_rows` by `group_columns` of an operand in place: one of the two walks at 1 and the other
+// steps over it.
+std::optional<Layout> layout_in_place(const Operand& operand, const std::string& batch,
+                                      const std::string& group_rows,
                                       const std::string& group_columns) {
   const std::optional<int64_t> row_stride = merged_stride(operand, group_rows);
   const std::optional<int64_t> column_stride = merged_stride(operand, group_columns);
@@ -112,7 +124,8 @@ std::optional<Layout> layout_in_place(const Operand& operand, const std::string&
 }
 
 // Dense [batch.., rows.., columns..].
-Layout packed_layout(const Operand& operand, const std::string& batch, int64_t rows, int64_t columns) {
+Layout packed_layout(const Operand& operand, const std::string& batch, int64_t rows,
+                     int64_t columns) {
   Shape extents;
   for (char letter : batch) extents.push_back(operand.extent(letter));
   Layout layout{columns, false, row_major_strides(extents)};
@@ -131,11 +144,13 @@ StridedBox packing_box(const Operand& operand, const std::string& order) {
   return box;
 }
 
-// The same copy backwards: from dense letters in `order` to the operand's memory, in the order of that memory.
+// The same copy backwards: from dense letters in `order` to the operand's memory, in the order of
+// that memory.
 StridedBox unpacking_box(const Operand& operand, const std::string& order) {
   const StridedBox packing = packing_box(operand, order);
   StridedBox box{operand.shape, {}, operand.strides};
-  for (char letter : operand.letters) box.source_strides.push_back(packing.target_strides[static_cast<int>(order.find(letter))]);
+  for (char letter : operand.letters)
+    box.source_strides.push_back(packing.target_strides[static_cast<int>(order.find(letter))]);
   return box;
 }
 
@@ -161,7 +176,8 @@ Placement place(const Operands& operands, const Classes& classes) {
           layout_in_place(operands.out, classes.batch, classes.rows, classes.columns)};
 }
 
-// A class of letters is shared by two operands: try the order of each, for each of the three classes.
+// A class of letters is shared by two operands: try the order of each, for each of the three
+// classes.
 Placement best_placement(const Operands& operands) {
   const std::string &a = operands.a.letters, &b = operands.b.letters, &out = operands.out.letters;
   const std::string batch = letters_where(letters_where(out, a, ""), b, "");
@@ -199,11 +215,15 @@ DotPlan plan_dot(const Operands& operands) {
   const Placement placement = best_placement(operands);
   const auto& [batch, rows, columns, inner] = placement.classes;
   DotPlan plan;
-  plan.shape = {operands.out.extent_of(rows), operands.out.extent_of(columns), operands.a.extent_of(inner)};
+  plan.shape = {operands.out.extent_of(rows), operands.out.extent_of(columns),
+                operands.a.extent_of(inner)};
   for (char letter : batch) plan.batch_extents.push_back(operands.out.extent(letter));
-  plan.a = placement.a.value_or(packed_layout(operands.a, batch, plan.shape.rows, plan.shape.inner));
-  plan.b = placement.b.value_or(packed_layout(operands.b, batch, plan.shape.inner, plan.shape.columns));
-  plan.out = placement.out.value_or(packed_layout(operands.out, batch, plan.shape.rows, plan.shape.columns));
+  plan.a =
+      placement.a.value_or(packed_layout(operands.a, batch, plan.shape.rows, plan.shape.inner));
+  plan.b =
+      placement.b.value_or(packed_layout(operands.b, batch, plan.shape.inner, plan.shape.columns));
+  plan.out = placement.out.value_or(
+      packed_layout(operands.out, batch, plan.shape.rows, plan.shape.columns));
   const int64_t element = size_of(DType::kF32);
   if (!placement.a) {
     plan.pack_a.emplace(packing_box(operands.a, batch + rows + inner), element);
@@ -220,7 +240,8 @@ DotPlan plan_dot(const Operands& operands) {
   return plan;
 }
 
-const float* packed(const std::optional<StridedCopy>& pack, const std::byte* operand, std::byte* space) {
+const float* packed(const std::optional<StridedCopy>& pack, const std::byte* operand,
+                    std::byte* space) {
   if (!pack) return reinterpret_cast<const float*>(operand);
   pack->run(operand, space);
   return reinterpret_cast<const float*>(space);
@@ -230,19 +251,24 @@ const float* packed(const std::optional<StridedCopy>& pack, const std::byte* ope
 void multiply(const DotPlan& plan, const float* a, const float* b, float* out) {
   const MatrixView left{a, plan.a.leading, plan.a.transposed};
   const MatrixView right{b, plan.b.leading, plan.b.transposed};
-  if (!plan.out.transposed) return gemm(plan.shape, 1.0f, left, right, false, out, plan.out.leading);
+  if (!plan.out.transposed)
+    return gemm(plan.shape, 1.0f, left, right, false, out, plan.out.leading);
   const GemmShape swapped{plan.shape.columns, plan.shape.rows, plan.shape.inner};
-  gemm(swapped, 1.0f, {b, plan.b.leading, !plan.b.transposed}, {a, plan.a.leading, !plan.a.transposed}, false, out, plan.out.leading);
+  gemm(swapped, 1.0f, {b, plan.b.leading, !plan.b.transposed},
+       {a, plan.a.leading, !plan.a.transposed}, false, out, plan.out.leading);
 }
 
 void run_dot(const DotPlan& plan, const KernelBuffers& buffers) {
   const float* a = packed(plan.pack_a, buffers.inputs[0], buffers.workspace + plan.packed_a);
   const float* b = packed(plan.pack_b, buffers.inputs[1], buffers.workspace + plan.packed_b);
-  std::byte* const product = plan.unpack_out ? buffers.workspace + plan.packed_out : buffers.outputs[0];
-  Odometer<3> position(plan.batch_extents, {plan.a.batch_strides, plan.b.batch_strides, plan.out.batch_strides});
+  std::byte* const product =
+      plan.unpack_out ? buffers.workspace + plan.packed_out : buffers.outputs[0];
+  Odometer<3> position(plan.batch_extents,
+                       {plan.a.batch_strides, plan.b.batch_strides, plan.out.batch_strides});
   const int64_t batches = element_count(plan.batch_extents);
   for (int64_t i = 0; i < batches; ++i, position.step())
-    multiply(plan, a + position.offset(0), b + position.offset(1), reinterpret_cast<float*>(product) + position.offset(2));
+    multiply(plan, a + position.offset(0), b + position.offset(1),
+             reinterpret_cast<float*>(product) + position.offset(2));
   if (plan.unpack_out) plan.unpack_out->run(product, buffers.outputs[0]);
 }
 
@@ -250,10 +276,12 @@ void run_dot(const DotPlan& plan, const KernelBuffers& buffers) {
 
 BoundKernel bind_dot_general(const LocalCall& call) {
   require_operands(call, 2, 1);
-  for (const TensorType& type : call.inputs) require(call, type.dtype == DType::kF32, "multiplies f32");
+  for (const TensorType& type : call.inputs)
+    require(call, type.dtype == DType::kF32, "multiplies f32");
   require(call, call.outputs[0].dtype == DType::kF32, "gives f32");
   const Einsum einsum = parse_einsum(call);
-  const Operands operands{Operand(einsum.a, call.inputs[0].shape), Operand(einsum.b, call.inputs[1].shape),
+  const Operands operands{Operand(einsum.a, call.inputs[0].shape),
+                          Operand(einsum.b, call.inputs[1].shape),
                           Operand(einsum.out, call.outputs[0].shape)};
   check_letters(call, operands.a, operands.b, operands.out);
   check_letters(call, operands.b, operands.out, operands.a);

@@ -2,7 +2,7 @@
 #include <cmath>
 #include <map>
 
-#include "kernels/kernel_testing.h"
+#include "kernels/testing/kernel_check.h"
 
 namespace tessera {
 namespace {
@@ -28,7 +28,12 @@ TensorType type_of(const std::string& letters, const Extents& extents) {
 }
 
 LocalCall dot_call(const Einsum& einsum, const Extents& extents) {
-  return {"dot_general", {}, {}, einsum.text(), {type_of(einsum.a, extents), type_of(einsum.b, extents)}, {type_of(einsum.out, extents)}};
+  return {"dot_general",
+          {},
+          {},
+          einsum.text(),
+          {type_of(einsum.a, extents), type_of(einsum.b, extents)},
+          {type_of(einsum.out, extents)}};
 }
 
 Tensor absolute(const Tensor& tensor) {
@@ -48,36 +53,44 @@ int64_t contracted_terms(const Einsum& einsum, const Extents& extents) {
 void check(Generator& generator, const Einsum& einsum, const Extents& extents) {
   const LocalCall call = dot_call(einsum, extents);
   Tensors inputs, sizes;
-  for (const TensorType& type : call.inputs) sizes.push_back(absolute(inputs.emplace_back(random_tensor(generator, type))));
+  for (const TensorType& type : call.inputs)
+    sizes.push_back(absolute(inputs.emplace_back(random_tensor(generator, type))));
   const Tensors expected = run_plain(call, inputs), sums = run_plain(call, sizes);
   const double roundings = static_cast<double>(contracted_terms(einsum, extents)) + 1.0;
-  const auto tolerance = [&](size_t i) { return roundings * kRoundoff * sums[0].values<float>()[i]; };
+  const auto tolerance = [&](size_t i) {
+    return roundings * kRoundoff * sums[0].values<float>()[i];
+  };
   expect_near(run_fast(call, inputs)[0], expected[0], tolerance,
               einsum.text() + " " + to_text(call.inputs[0]) + " " + to_text(call.inputs[1]));
 }
 
-Extents random_extents(Generator& generator, const Einsum& einsum, std::span<const int64_t> choices) {
+Extents random_extents(Generator& generator, const Einsum& einsum,
+                       std::span<const int64_t> choices) {
   Extents extents;
   for (char letter : einsum.a + einsum.b)
-    extents[letter] = choices[static_cast<size_t>(random_int(generator, 0, static_cast<int64_t>(choices.size()) - 1))];
+    extents[letter] = choices[random_int(generator, 0, static_cast<int64_t>(choices.size()) - 1)];
   return extents;
 }
 
 TEST(DotKernels, TheProductsOfModelsEqualTheReference) {
   Generator generator(1);
   constexpr int64_t kExtents[] = {1, 2, 3, 5, 7, 8};
-  for (const char* text : {"mk,kn->mn",       "bse,ehd->bshd", "bshd,hde->bse", "bshd,bse->ehd", "bshd,bse->hde",   "bshd,ehd->bse",
-                           "bij,bjk->bik",    "bij,bkj->bik",  "ij,kj->ki",     "ab,cb->ca",     "bshd,bthd->bhst", "bhst,bthd->bshd",
-                           "bhst,bshd->bthd", "mk,kn->nm",     "km,kn->mn",     "km,nk->nm",     "m,n->mn",         "m,n->nm",
-                           "k,k->",           "bk,bk->b",      "bk,kn->bn",     "k,kn->n",       "mk,k->m",         "bsh,bs->bsh",
-                           "i,i->i",          ",->",           "m,->m",         "abcd,dcba->",   "bse,ve->bsv"})
+  for (const char* text : {"mk,kn->mn",       "bse,ehd->bshd", "bshd,hde->bse",   "bshd,bse->ehd",
+                           "bshd,bse->hde",   "bshd,ehd->bse", "bij,bjk->bik",    "bij,bkj->bik",
+                           "ij,kj->ki",       "ab,cb->ca",     "bshd,bthd->bhst", "bhst,bthd->bshd",
+                           "bhst,bshd->bthd", "mk,kn->nm",     "km,kn->mn",       "km,nk->nm",
+                           "m,n->mn",         "m,n->nm",       "k,k->",           "bk,bk->b",
+                           "bk,kn->bn",       "k,kn->n",       "mk,k->m",         "bsh,bs->bsh",
+                           "i,i->i",          ",->",           "m,->m",           "abcd,dcba->",
+                           "bse,ve->bsv"})
     for (int round = 0; round < 12; ++round) {
       const Einsum einsum = einsum_of(text);
       check(generator, einsum, random_extents(generator, einsum, kExtents));
     }
 }
 
-// Every letter goes to two or all three of a, b, out; the letters of each operand stand in random order.
+// Every letter goes to two or all three of a, b, out; the letters of each operand stand in random
+// order.
 Einsum random_einsum(Generator& generator) {
   Einsum einsum;
   const int64_t letters = random_int(generator, 1, 6);
@@ -88,7 +101,8 @@ Einsum random_einsum(Generator& generator) {
     if (kind != 1) einsum.b += letter;
     if (kind != 2) einsum.out += letter;
   }
-  for (std::string* operand : {&einsum.a, &einsum.b, &einsum.out}) std::shuffle(operand->begin(), operand->end(), generator);
+  for (std::string* operand : {&einsum.a, &einsum.b, &einsum.out})
+    std::shuffle(operand->begin(), operand->end(), generator);
   return einsum;
 }
 
@@ -111,7 +125,8 @@ TEST(DotKernels, ExtentsOfZeroGiveEmptyResultsOrZeros) {
   Tensors inputs;
   inputs.emplace_back(TensorType{DType::kF32, {2, 0}});
   inputs.emplace_back(TensorType{DType::kF32, {0, 3}});
-  const Tensors out = run_fast(dot_call(einsum_of("mk,kn->mn"), {{'m', 2}, {'k', 0}, {'n', 3}}), inputs);
+  const Tensors out =
+      run_fast(dot_call(einsum_of("mk,kn->mn"), {{'m', 2}, {'k', 0}, {'n', 3}}), inputs);
   for (float x : out[0].values<float>()) EXPECT_EQ(x, 0.0f);
 }
 
@@ -119,23 +134,28 @@ TEST(DotKernels, ExtentsBeyondTheBlocksOfTheLibraryEqualTheReference) {
   Generator generator(4);
   check(generator, einsum_of("mk,kn->mn"), {{'m', 65}, {'k', 129}, {'n', 70}});
   check(generator, einsum_of("mk,nk->nm"), {{'m', 50}, {'k', 300}, {'n', 33}});
-  check(generator, einsum_of("bshd,bthd->bhst"), {{'b', 2}, {'s', 17}, {'t', 19}, {'h', 3}, {'d', 16}});
+  check(generator, einsum_of("bshd,bthd->bhst"),
+        {{'b', 2}, {'s', 17}, {'t', 19}, {'h', 3}, {'d', 16}});
 }
 
 TEST(DotKernels, OperandsInMatrixOrderNeedNoWorkspace) {
   const Extents extents = {{'a', 3}, {'b', 4}, {'c', 5}, {'s', 3}, {'t', 4}, {'h', 6}, {'d', 7},
                            {'e', 8}, {'m', 5}, {'k', 6}, {'n', 7}, {'i', 3}, {'j', 4}};
-  for (const char* text : {"mk,kn->mn", "km,nk->nm", "mk,nk->mn", "bse,ehd->bshd", "bshd,hde->bse", "bshd,bse->ehd", "bij,bjk->bik",
-                           "bshd,bthd->bhst", "bhst,bthd->bshd", "ab,cb->ca"})
+  for (const char* text :
+       {"mk,kn->mn", "km,nk->nm", "mk,nk->mn", "bse,ehd->bshd", "bshd,hde->bse", "bshd,bse->ehd",
+        "bij,bjk->bik", "bshd,bthd->bhst", "bhst,bthd->bshd", "ab,cb->ca"})
     EXPECT_EQ(bind_kernel(dot_call(einsum_of(text), extents)).workspace, Bytes(0)) << text;
-  // The rows b and s of a are apart in memory, and so are its inner letters h and d: a is packed, 4*3*6*7 floats = 2016 bytes in 2048.
+  // The rows b and s of a are apart in memory, and so are its inner letters h and d: a is packed,
+  // 4*3*6*7 floats = 2016 bytes in 2048.
   EXPECT_EQ(bind_kernel(dot_call(einsum_of("bhsd,hde->bse"), extents)).workspace, Bytes(2048));
 }
 
 TEST(DotKernels, IllFormedEinsumsAreRefusedWhenTheCallIsBound) {
   const Extents extents = {{'m', 2}, {'k', 3}, {'n', 4}, {'x', 5}};
-  EXPECT_THROW(bind_kernel(dot_call(einsum_of("mx,kn->mn"), extents)), InternalError);  // x occurs once
-  EXPECT_THROW(bind_kernel(dot_call(einsum_of("mm,mn->mn"), extents)), InternalError);  // m twice in one operand
+  EXPECT_THROW(bind_kernel(dot_call(einsum_of("mx,kn->mn"), extents)),
+               InternalError);  // x occurs once
+  EXPECT_THROW(bind_kernel(dot_call(einsum_of("mm,mn->mn"), extents)),
+               InternalError);  // m twice in one operand
   EXPECT_THROW(bind_kernel(dot_call(einsum_of("mk,kn->mnx"), extents)), InternalError);
   LocalCall call = dot_call(einsum_of("mk,kn->mn"), extents);
   call.inputs[1].shape[0] = 7;  // k is 3 in a

@@ -1,4 +1,4 @@
-#include "kernels/kernel_testing.h"
+#include "kernels/testing/kernel_check.h"
 
 namespace tessera {
 namespace {
@@ -19,11 +19,13 @@ struct RandomWindow {
 
 RandomWindow random_window(Generator& generator) {
   RandomWindow drawn;
-  drawn.tensor = drawn.window = random_shape(generator, static_cast<int>(random_int(generator, 0, 4)));
+  drawn.tensor = drawn.window =
+      random_shape(generator, static_cast<int>(random_int(generator, 0, 4)));
   for (int dim = 0; dim < drawn.tensor.size(); ++dim) {
     if (random_int(generator, 0, 1) == 0) continue;
     drawn.dims.push_back(dim);
-    drawn.window[dim] = random_int(generator, 0, drawn.tensor[dim] + 2);  // a part may be smaller than its window
+    drawn.window[dim] =
+        random_int(generator, 0, drawn.tensor[dim] + 2);  // a part may be smaller than its window
   }
   return drawn;
 }
@@ -42,7 +44,8 @@ TEST(DynamicKernels, SliceEqualsTheReferenceForEveryElementType) {
         inputs.push_back(start_at(begin + random_int(generator, -4, 20)));
       }
       call.inputs = types_of(inputs);
-      expect_equals_reference(call, inputs, to_text(call.inputs[0]) + " " + to_text(call.outputs[0]));
+      expect_equals_reference(call, inputs,
+                              to_text(call.inputs[0]) + " " + to_text(call.outputs[0]));
     }
 }
 
@@ -62,7 +65,8 @@ TEST(DynamicKernels, UpdateEqualsTheReferenceForEveryElementType) {
         inputs.push_back(start_at(begin + random_int(generator, -8, 20)));
       }
       call.inputs = types_of(inputs);
-      expect_equals_reference(call, inputs, to_text(call.inputs[0]) + " " + to_text(call.inputs[1]));
+      expect_equals_reference(call, inputs,
+                              to_text(call.inputs[0]) + " " + to_text(call.inputs[1]));
     }
 }
 
@@ -71,7 +75,8 @@ TEST(DynamicKernels, AStartFarOutsideNeitherReadsNorWrites) {
     Tensors inputs;
     inputs.push_back(Tensor::of<float>({3}, {1, 2, 3}));
     inputs.push_back(start_at(start));
-    const Tensors slice = run_fast({"dynamic_slice", {0, 0, 0}, {}, "", types_of(inputs), {{DType::kF32, {2}}}}, inputs);
+    const Tensors slice = run_fast(
+        {"dynamic_slice", {0, 0, 0}, {}, "", types_of(inputs), {{DType::kF32, {2}}}}, inputs);
     expect_same_bits(slice[0], Tensor::of<float>({2}, {0, 0}), std::to_string(start));
   }
 }
@@ -79,7 +84,8 @@ TEST(DynamicKernels, AStartFarOutsideNeitherReadsNorWrites) {
 TEST(DynamicKernels, AnUpdateInPlaceLeavesTheRestAlone) {
   Tensor x = Tensor::of<float>({2, 3}, {1, 2, 3, 4, 5, 6});
   const Tensor update = Tensor::of<float>({2, 1}, {7, 8}), start = start_at(1);
-  const BoundKernel kernel = bind_kernel({"dynamic_update", {1, 0}, {}, "", {x.type(), update.type(), kStart}, {x.type()}});
+  const BoundKernel kernel = bind_kernel(
+      {"dynamic_update", {1, 0}, {}, "", {x.type(), update.type(), kStart}, {x.type()}});
   const std::byte* inputs[] = {x.data(), update.data(), start.data()};
   std::byte* outputs[] = {x.data()};
   kernel.run({inputs, outputs, nullptr});

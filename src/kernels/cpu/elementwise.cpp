@@ -1,4 +1,5 @@
-// unary, binary, scalar, compare, not, select, cast. Float arithmetic is in simd_loops; the loops here the compiler vectorises by itself.
+// unary, binary, scalar, compare, not, select, cast. Float arithmetic is in simd_loops; the loops
+// here the compiler vectorises by itself.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -31,12 +32,14 @@ BoundKernel counted(CountedLoop loop, int64_t count) {
 }
 
 void require_one_shape(const LocalCall& call) {
-  for (const TensorType& type : call.inputs) require(call, type.shape == call.outputs[0].shape, "all operands have one shape");
+  for (const TensorType& type : call.inputs)
+    require(call, type.shape == call.outputs[0].shape, "all operands have one shape");
 }
 
 bool all_are(const LocalCall& call, DType dtype) {
   const auto is = [dtype](const TensorType& type) { return type.dtype == dtype; };
-  return std::all_of(call.inputs.begin(), call.inputs.end(), is) && std::all_of(call.outputs.begin(), call.outputs.end(), is);
+  return std::all_of(call.inputs.begin(), call.inputs.end(), is) &&
+         std::all_of(call.outputs.begin(), call.outputs.end(), is);
 }
 
 // i32 arithmetic wraps, as the machine's does; signed overflow in C++ would be undefined.
@@ -63,7 +66,8 @@ struct Smaller {
   int32_t operator()(int32_t a, int32_t b) const { return a < b ? a : b; }
 };
 
-// Toward minus infinity, in 64 bits so that the smallest number over -1 wraps; a division by zero gives 0.
+// Toward minus infinity, in 64 bits so that the smallest number over -1 wraps; a division by zero
+// gives 0.
 struct FloorDivide {
   int32_t operator()(int32_t a, int32_t b) const {
     if (b == 0) return 0;
@@ -76,13 +80,17 @@ struct FloorModulo {
   int32_t operator()(int32_t a, int32_t b) const {
     if (b == 0) return 0;
     const int64_t remainder = int64_t{a} % b;
-    return static_cast<int32_t>(remainder != 0 && (remainder < 0) != (b < 0) ? remainder + b : remainder);
+    return static_cast<int32_t>(remainder != 0 && (remainder < 0) != (b < 0) ? remainder + b
+                                                                             : remainder);
   }
 };
 
-// Toward the left with zeros, toward the right with the sign; a number of places that is no index of a bit moves all of them out.
+// Toward the left with zeros, toward the right with the sign; a number of places that is no index
+// of a bit moves all of them out.
 struct ShiftLeft {
-  int32_t operator()(int32_t a, int32_t b) const { return b < 0 || b > 31 ? 0 : wrap(bits(a) << b); }
+  int32_t operator()(int32_t a, int32_t b) const {
+    return b < 0 || b > 31 ? 0 : wrap(bits(a) << b);
+  }
 };
 struct ShiftRight {
   int32_t operator()(int32_t a, int32_t b) const { return a >> (b < 0 || b > 31 ? 31 : b); }
@@ -124,12 +132,18 @@ void binary_loop(const KernelBuffers& buffers, int64_t count) {
 }
 
 constexpr NamedLoop kIntLoops[] = {
-    {"add", binary_loop<int32_t, int32_t, WrappingAdd>},      {"sub", binary_loop<int32_t, int32_t, WrappingSubtract>},
-    {"mul", binary_loop<int32_t, int32_t, WrappingMultiply>}, {"max", binary_loop<int32_t, int32_t, Larger>},
-    {"min", binary_loop<int32_t, int32_t, Smaller>},          {"floordiv", binary_loop<int32_t, int32_t, FloorDivide>},
-    {"mod", binary_loop<int32_t, int32_t, FloorModulo>},      {"and", binary_loop<int32_t, int32_t, std::bit_and<>>},
-    {"or", binary_loop<int32_t, int32_t, std::bit_or<>>},     {"xor", binary_loop<int32_t, int32_t, std::bit_xor<>>},
-    {"shift_left", binary_loop<int32_t, int32_t, ShiftLeft>}, {"shift_right", binary_loop<int32_t, int32_t, ShiftRight>},
+    {"add", binary_loop<int32_t, int32_t, WrappingAdd>},
+    {"sub", binary_loop<int32_t, int32_t, WrappingSubtract>},
+    {"mul", binary_loop<int32_t, int32_t, WrappingMultiply>},
+    {"max", binary_loop<int32_t, int32_t, Larger>},
+    {"min", binary_loop<int32_t, int32_t, Smaller>},
+    {"floordiv", binary_loop<int32_t, int32_t, FloorDivide>},
+    {"mod", binary_loop<int32_t, int32_t, FloorModulo>},
+    {"and", binary_loop<int32_t, int32_t, std::bit_and<>>},
+    {"or", binary_loop<int32_t, int32_t, std::bit_or<>>},
+    {"xor", binary_loop<int32_t, int32_t, std::bit_xor<>>},
+    {"shift_left", binary_loop<int32_t, int32_t, ShiftLeft>},
+    {"shift_right", binary_loop<int32_t, int32_t, ShiftRight>},
 };
 
 constexpr NamedLoop kBoolLoops[] = {
@@ -140,9 +154,12 @@ constexpr NamedLoop kBoolLoops[] = {
 
 template <typename T>
 constexpr NamedLoop kCompareLoops[] = {
-    {"eq", binary_loop<T, uint8_t, std::equal_to<>>}, {"ne", binary_loop<T, uint8_t, std::not_equal_to<>>},
-    {"lt", binary_loop<T, uint8_t, std::less<>>},     {"le", binary_loop<T, uint8_t, std::less_equal<>>},
-    {"gt", binary_loop<T, uint8_t, std::greater<>>},  {"ge", binary_loop<T, uint8_t, std::greater_equal<>>},
+    {"eq", binary_loop<T, uint8_t, std::equal_to<>>},
+    {"ne", binary_loop<T, uint8_t, std::not_equal_to<>>},
+    {"lt", binary_loop<T, uint8_t, std::less<>>},
+    {"le", binary_loop<T, uint8_t, std::less_equal<>>},
+    {"gt", binary_loop<T, uint8_t, std::greater<>>},
+    {"ge", binary_loop<T, uint8_t, std::greater_equal<>>},
 };
 
 Run run_f32_binary(BinaryLoop loop, int64_t count) {
@@ -188,7 +205,8 @@ To converted(From x) {
 
 template <typename From, typename To>
 void cast_loop(const KernelBuffers& buffers, int64_t count) {
-  // Through memcpy, as the output may lie in the memory of an input of another type of the same size.
+  // Through memcpy, as the output may lie in the memory of an input of another type of the same
+  // size.
   const std::byte* in = buffers.inputs[0];
   std::byte* out = buffers.outputs[0];
   for (int64_t i = 0; i < count; ++i) {
@@ -247,7 +265,8 @@ BoundKernel bind_binary(const LocalCall& call) {
     require(call, loop != nullptr, "is not for f32");
     return {run_f32_binary(loop, output_count(call)), Bytes(0)};
   }
-  const CountedLoop loop = dtype == DType::kI32 ? find_loop(kIntLoops, operation_of(call)) : find_loop(kBoolLoops, operation_of(call));
+  const CountedLoop loop = dtype == DType::kI32 ? find_loop(kIntLoops, operation_of(call))
+                                                : find_loop(kBoolLoops, operation_of(call));
   require(call, loop != nullptr, "is not for this element type");
   return counted(loop, output_count(call));
 }
@@ -258,7 +277,8 @@ BoundKernel bind_scalar(const LocalCall& call) {
   require(call, all_are(call, DType::kF32), "takes f32");
   const ScalarLoop loop = find_scalar_loop(operation_of(call));
   require(call, loop != nullptr, "has no loop");
-  const auto run = [loop, c = static_cast<float>(call.reals[0]), count = output_count(call)](const KernelBuffers& buffers) {
+  const auto run = [loop, c = static_cast<float>(call.reals[0]),
+                    count = output_count(call)](const KernelBuffers& buffers) {
     loop(input<float>(buffers, 0), c, output<float>(buffers, 0), count);
   };
   return {run, Bytes(0)};
@@ -268,10 +288,12 @@ BoundKernel bind_compare(const LocalCall& call) {
   require_operands(call, 2, 1);
   require_one_shape(call);
   const DType dtype = call.inputs[0].dtype;
-  require(call, call.inputs[1].dtype == dtype && dtype != DType::kBool, "compares two of f32 or two of i32");
+  require(call, call.inputs[1].dtype == dtype && dtype != DType::kBool,
+          "compares two of f32 or two of i32");
   require(call, call.outputs[0].dtype == DType::kBool, "gives bool");
   const std::string_view relation = operation_of(call);
-  const CountedLoop loop = dtype == DType::kF32 ? find_loop(kCompareLoops<float>, relation) : find_loop(kCompareLoops<int32_t>, relation);
+  const CountedLoop loop = dtype == DType::kF32 ? find_loop(kCompareLoops<float>, relation)
+                                                : find_loop(kCompareLoops<int32_t>, relation);
   require(call, loop != nullptr, "has no loop");
   return counted(loop, output_count(call));
 }
@@ -289,8 +311,10 @@ BoundKernel bind_select(const LocalCall& call) {
   require_one_shape(call);
   const DType dtype = call.outputs[0].dtype;
   require(call, call.inputs[0].dtype == DType::kBool, "chooses by a bool");
-  require(call, call.inputs[1].dtype == dtype && call.inputs[2].dtype == dtype, "chooses between two of the output's type");
-  return counted(dtype == DType::kBool ? select_loop<uint8_t> : select_loop<uint32_t>, output_count(call));
+  require(call, call.inputs[1].dtype == dtype && call.inputs[2].dtype == dtype,
+          "chooses between two of the output's type");
+  return counted(dtype == DType::kBool ? select_loop<uint8_t> : select_loop<uint32_t>,
+                 output_count(call));
 }
 
 BoundKernel bind_cast(const LocalCall& call) {

@@ -1,4 +1,5 @@
-// gather, scatter_add: rows of a table chosen by numbers. A row that is not in this part of the table belongs to another process.
+// gather, scatter_add: rows of a table chosen by numbers. A row that is not in this part of the
+// table belongs to another process.
 #include <algorithm>
 #include <cstring>
 
@@ -24,10 +25,12 @@ struct RowPlan {
   int64_t element_size = 4;
 };
 
-RowPlan plan_rows(const LocalCall& call, const TensorType& ids, const TensorType& table, const TensorType& rows) {
+RowPlan plan_rows(const LocalCall& call, const TensorType& ids, const TensorType& table,
+                  const TensorType& rows) {
   require(call, ids.dtype == DType::kI32, "ids are i32");
   require(call, table.shape.size() >= 1, "the table has rows");
-  require(call, rows.dtype == table.dtype && rows.shape == rows_shape(ids.shape, table.shape), "there is one row for each id");
+  require(call, rows.dtype == table.dtype && rows.shape == rows_shape(ids.shape, table.shape),
+          "there is one row for each id");
   int64_t row_size = 1;
   for (int dim = 1; dim < table.shape.size(); ++dim) row_size *= table.shape[dim];
   return {element_count(ids.shape), table.shape[0], row_size, call.ints[0], size_of(table.dtype)};
@@ -46,7 +49,8 @@ void gather_rows(const RowPlan& plan, const std::byte* table, const int32_t* ids
   }
 }
 
-void scatter_rows(const RowPlan& plan, BinaryLoop add, const int32_t* ids, const float* updates, float* out) {
+void scatter_rows(const RowPlan& plan, BinaryLoop add, const int32_t* ids, const float* updates,
+                  float* out) {
   std::fill_n(out, plan.table_rows * plan.row_size, 0.0f);
   for (int64_t i = 0; i < plan.ids; ++i, updates += plan.row_size) {
     const int64_t row = int64_t{ids[i]} - plan.begin;
@@ -72,7 +76,8 @@ BoundKernel bind_scatter_add(const LocalCall& call) {
   require(call, call.inputs[1].dtype == DType::kF32, "adds f32");
   const RowPlan plan = plan_rows(call, call.inputs[0], call.outputs[0], call.inputs[1]);
   const auto run = [plan, add = find_binary_loop("add")](const KernelBuffers& buffers) {
-    scatter_rows(plan, add, input<int32_t>(buffers, 0), input<float>(buffers, 1), output<float>(buffers, 0));
+    scatter_rows(plan, add, input<int32_t>(buffers, 0), input<float>(buffers, 1),
+                 output<float>(buffers, 0));
   };
   return {run, Bytes(0)};
 }

@@ -1,4 +1,5 @@
-// take_along_dim, scatter_add_along_dim: elements of lanes by number. One that is not in this part belongs to another process.
+// take_along_dim, scatter_add_along_dim: elements of lanes by number. One that is not in this part
+// belongs to another process.
 #include <algorithm>
 
 #include "kernels/cpu/binders.h"
@@ -16,7 +17,8 @@ struct LanePlan {
 LanePlan plan_lanes(const LocalCall& call, const TensorType& tensor, const TensorType& ids) {
   require(call, ids.dtype == DType::kI32, "ids are i32");
   const Lanes lanes = lanes_of(call, tensor.shape, call.ints[0]);
-  require(call, equal_beside(tensor.shape, ids.shape, call.ints[0]), "ids differ from the tensor in one dim only");
+  require(call, equal_beside(tensor.shape, ids.shape, call.ints[0]),
+          "ids differ from the tensor in one dim only");
   return {lanes, ids.shape[static_cast<int>(call.ints[0])], call.ints[1]};
 }
 
@@ -56,7 +58,8 @@ BoundKernel run_take(const LanePlan& plan) {
 BoundKernel bind_take_along_dim(const LocalCall& call) {
   require_operands(call, 2, 1, 2);
   const LanePlan plan = plan_lanes(call, call.inputs[0], call.inputs[1]);
-  require(call, call.outputs[0] == TensorType{call.inputs[0].dtype, call.inputs[1].shape}, "gives an element for each id");
+  require(call, call.outputs[0] == TensorType{call.inputs[0].dtype, call.inputs[1].shape},
+          "gives an element for each id");
   return call.inputs[0].dtype == DType::kBool ? run_take<uint8_t>(plan) : run_take<uint32_t>(plan);
 }
 
@@ -64,9 +67,11 @@ BoundKernel bind_scatter_add_along_dim(const LocalCall& call) {
   require_operands(call, 2, 1, 2);
   const LanePlan plan = plan_lanes(call, call.outputs[0], call.inputs[0]);
   require(call, call.outputs[0].dtype == DType::kF32, "adds f32");
-  require(call, call.inputs[1] == TensorType{DType::kF32, call.inputs[0].shape}, "adds an update for each id");
+  require(call, call.inputs[1] == TensorType{DType::kF32, call.inputs[0].shape},
+          "adds an update for each id");
   const auto run = [plan](const KernelBuffers& buffers) {
-    scatter_add(plan, input<int32_t>(buffers, 0), input<float>(buffers, 1), output<float>(buffers, 0));
+    scatter_add(plan, input<int32_t>(buffers, 0), input<float>(buffers, 1),
+                output<float>(buffers, 0));
   };
   return {run, Bytes(0)};
 }

@@ -1,4 +1,5 @@
-// gather_nd, scatter_nd, scatter_add_nd: rows of a table of several leading dims. A row that is not in this part belongs to another process.
+// gather_nd, scatter_nd, scatter_add_nd: rows of a table of several leading dims. A row that is not
+// in this part belongs to another process.
 #include <algorithm>
 #include <cstring>
 
@@ -32,11 +33,13 @@ struct RowsPlan {
   }
 };
 
-RowsPlan plan_rows(const LocalCall& call, const TensorType& table, const TensorType& ids, const TensorType& updates) {
+RowsPlan plan_rows(const LocalCall& call, const TensorType& table, const TensorType& ids,
+                   const TensorType& updates) {
   require(call, ids.dtype == DType::kI32 && !ids.shape.empty(), "ids are i32 of one dim at least");
   RowsPlan plan;
   plan.depth = static_cast<int>(ids.shape[ids.shape.size() - 1]);
-  require(call, plan.depth <= table.shape.size() && static_cast<size_t>(plan.depth) == call.ints.size(),
+  require(call,
+          plan.depth <= table.shape.size() && static_cast<size_t>(plan.depth) == call.ints.size(),
           "there is an index and a begin for each of the first dims of the table");
   Shape expected;
   for (int d = 0; d + 1 < ids.shape.size(); ++d) expected.push_back(ids.shape[d]);
@@ -48,7 +51,7 @@ RowsPlan plan_rows(const LocalCall& call, const TensorType& table, const TensorT
       continue;
     }
     plan.extents.push_back(table.shape[d]);
-    plan.begins.push_back(call.ints[static_cast<size_t>(d)]);
+    plan.begins.push_back(call.ints[d]);
     plan.rows *= table.shape[d];
   }
   require(call, updates == TensorType{table.dtype, expected}, "there is one row for each index");
@@ -68,15 +71,18 @@ void gather(const RowsPlan& plan, const std::byte* table, const int32_t* ids, st
   }
 }
 
-void scatter(const RowsPlan& plan, const std::byte* table, const int32_t* ids, const std::byte* updates, std::byte* out) {
+void scatter(const RowsPlan& plan, const std::byte* table, const int32_t* ids,
+             const std::byte* updates, std::byte* out) {
   const int64_t bytes = plan.row_bytes();
   if (bytes * plan.rows == 0) return;
   if (table != out) std::memcpy(out, table, static_cast<size_t>(plan.rows * bytes));
   for (int64_t i = 0; i < plan.count; ++i, ids += plan.depth, updates += bytes)
-    if (const int64_t row = plan.row_of(ids); row >= 0) std::memcpy(out + row * bytes, updates, static_cast<size_t>(bytes));
+    if (const int64_t row = plan.row_of(ids); row >= 0)
+      std::memcpy(out + row * bytes, updates, static_cast<size_t>(bytes));
 }
 
-void scatter_add(const RowsPlan& plan, BinaryLoop add, const int32_t* ids, const float* updates, float* out) {
+void scatter_add(const RowsPlan& plan, BinaryLoop add, const int32_t* ids, const float* updates,
+                 float* out) {
   std::fill_n(out, plan.rows * plan.row_size, 0.0f);
   for (int64_t i = 0; i < plan.count; ++i, ids += plan.depth, updates += plan.row_size) {
     const int64_t row = plan.row_of(ids);
@@ -102,7 +108,8 @@ BoundKernel bind_scatter_nd(const LocalCall& call) {
   require(call, call.inputs[0] == call.outputs[0], "gives the type of input 0");
   const RowsPlan plan = plan_rows(call, call.outputs[0], call.inputs[1], call.inputs[2]);
   const auto run = [plan](const KernelBuffers& buffers) {
-    scatter(plan, buffers.inputs[0], input<int32_t>(buffers, 1), buffers.inputs[2], buffers.outputs[0]);
+    scatter(plan, buffers.inputs[0], input<int32_t>(buffers, 1), buffers.inputs[2],
+            buffers.outputs[0]);
   };
   return {run, Bytes(0)};
 }
@@ -112,7 +119,8 @@ BoundKernel bind_scatter_add_nd(const LocalCall& call) {
   require(call, call.inputs[1].dtype == DType::kF32, "adds f32");
   const RowsPlan plan = plan_rows(call, call.outputs[0], call.inputs[0], call.inputs[1]);
   const auto run = [plan, add = find_binary_loop("add")](const KernelBuffers& buffers) {
-    scatter_add(plan, add, input<int32_t>(buffers, 0), input<float>(buffers, 1), output<float>(buffers, 0));
+    scatter_add(plan, add, input<int32_t>(buffers, 0), input<float>(buffers, 1),
+                output<float>(buffers, 0));
   };
   return {run, Bytes(0)};
 }

@@ -5,8 +5,8 @@
 
 namespace tessera {
 
-/// A row-major matrix in memory, or one whose memory is row-major transposed: element (i, j) at data[i * leading + j], or with
-/// `transposed` at data[j * leading + i].
+/// A row-major matrix in memory, or one whose memory is row-major transposed: element (i, j) at
+/// data[i * leading + j], or with `transposed` at data[j * leading + i].
 struct MatrixView {
   const float* data = nullptr;
   int64_t leading = 1;
@@ -21,7 +21,8 @@ struct GemmShape {
 };
 
 /// out = scale a b, or with `accumulate` out += scale a b; out(i, j) at out[i * out_leading + j].
-void gemm(const GemmShape& shape, float scale, const MatrixView& a, const MatrixView& b, bool accumulate, float* out, int64_t out_leading);
+void gemm(const GemmShape& shape, float scale, const MatrixView& a, const MatrixView& b,
+          bool accumulate, float* out, int64_t out_leading);
 
 /// Must be called on each thread that calls gemm: keeps the library from making a team of threads.
 void use_one_thread_for_gemm();

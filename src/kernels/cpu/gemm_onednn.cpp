@@ -1,4 +1,5 @@
-// gemm by oneDNN. dnnl_sgemm rather than the matmul primitive: it needs no descriptors, takes any strides, and has no slow shapes.
+// gemm by oneDNN. dnnl_sgemm rather than the matmul primitive: it needs no descriptors, takes any
+// strides, and has no slow shapes.
 #include <algorithm>
 
 #include "base/error.h"
@@ -17,20 +18,24 @@ int64_t leading_of(const MatrixView& matrix, int64_t rows, int64_t columns) {
 }
 
 void fill_zeros(const GemmShape& shape, float* out, int64_t out_leading) {
-  for (int64_t row = 0; row < shape.rows; ++row) std::fill_n(out + row * out_leading, shape.columns, 0.0f);
+  for (int64_t row = 0; row < shape.rows; ++row)
+    std::fill_n(out + row * out_leading, shape.columns, 0.0f);
 }
 
 }  // namespace
 
-void gemm(const GemmShape& shape, float scale, const MatrixView& a, const MatrixView& b, bool accumulate, float* out, int64_t out_leading) {
+void gemm(const GemmShape& shape, float scale, const MatrixView& a, const MatrixView& b,
+          bool accumulate, float* out, int64_t out_leading) {
   if (shape.rows == 0 || shape.columns == 0) return;
   if (shape.inner == 0) {
     if (!accumulate) fill_zeros(shape, out, out_leading);
     return;
   }
-  const dnnl_status_t status = dnnl_sgemm(a.transposed ? 'T' : 'N', b.transposed ? 'T' : 'N', shape.rows, shape.columns, shape.inner, scale,
-                                          a.data, leading_of(a, shape.rows, shape.inner), b.data, leading_of(b, shape.inner, shape.columns),
-                                          accumulate ? 1.0f : 0.0f, out, std::max(out_leading, shape.columns));
+  const dnnl_status_t status =
+      dnnl_sgemm(a.transposed ? 'T' : 'N', b.transposed ? 'T' : 'N', shape.rows, shape.columns,
+                 shape.inner, scale, a.data, leading_of(a, shape.rows, shape.inner), b.data,
+                 leading_of(b, shape.inner, shape.columns), accumulate ? 1.0f : 0.0f, out,
+                 std::max(out_leading, shape.columns));
   ensure(status == dnnl_success, "oneDNN refused a matrix product");
 }
 

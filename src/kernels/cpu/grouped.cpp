@@ -1,4 +1,5 @@
-// grouped_matmul, grouped_outer: one matrix product for each group of rows. Parts of rows and of groups know where they begin.
+// grouped_matmul, grouped_outer: one matrix product for each group of rows. Parts of rows and of
+// groups know where they begin.
 #include <algorithm>
 
 #include "kernels/cpu/binders.h"
@@ -16,14 +17,16 @@ struct GroupPlan {
   int64_t group_begin = 0;  // in all groups
 };
 
-GroupPlan plan_groups(const LocalCall& call, int64_t rows, int64_t groups, int64_t row_begin, int64_t group_begin) {
+GroupPlan plan_groups(const LocalCall& call, int64_t rows, int64_t groups, int64_t row_begin,
+                      int64_t group_begin) {
   const TensorType& sizes = call.inputs[2];
   require(call, sizes.dtype == DType::kI32 && sizes.shape.size() == 1, "sizes are i32 of one dim");
   require(call, group_begin + groups <= sizes.shape[0], "there is a size for each group");
   return {sizes.shape[0], rows, row_begin, groups, group_begin};
 }
 
-/// Calls visit(group of this part, first row of this part, rows) for each group of this part, in order, also where it has no rows here.
+/// Calls visit(group of this part, first row of this part, rows) for each group of this part, in
+/// order, also where it has no rows here.
 template <typename Visit>
 void for_each_group(const GroupPlan& plan, const int32_t* sizes, Visit visit) {
   int64_t begin = 0;  // in all rows
@@ -37,8 +40,10 @@ void for_each_group(const GroupPlan& plan, const int32_t* sizes, Visit visit) {
 }
 
 void require_f32(const LocalCall& call) {
-  for (size_t i : {size_t{0}, size_t{1}}) require(call, call.inputs[i].dtype == DType::kF32, "multiplies f32");
-  require(call, call.outputs[0].dtype == DType::kF32 && call.inputs[0].shape.size() == 2, "gives f32, of rows");
+  for (size_t i : {size_t{0}, size_t{1}})
+    require(call, call.inputs[i].dtype == DType::kF32, "multiplies f32");
+  require(call, call.outputs[0].dtype == DType::kF32 && call.inputs[0].shape.size() == 2,
+          "gives f32, of rows");
 }
 
 }  // namespace
@@ -56,13 +61,16 @@ BoundKernel bind_grouped_matmul(const LocalCall& call) {
     const float *rows = input<float>(buffers, 0), *matrices = input<float>(buffers, 1);
     float* const result = output<float>(buffers, 0);
     int64_t done = 0;  // rows that are written
-    for_each_group(plan, input<int32_t>(buffers, 2), [&](int64_t group, int64_t first, int64_t count) {
-      if (count == 0) return;
-      std::fill(result + done * columns, result + first * columns, 0.0f);
-      const MatrixView matrix{matrices + group * inner * columns, transposed ? inner : columns, transposed};
-      gemm({count, columns, inner}, 1.0f, {rows + first * inner, inner, false}, matrix, false, result + first * columns, columns);
-      done = first + count;
-    });
+    for_each_group(plan, input<int32_t>(buffers, 2),
+                   [&](int64_t group, int64_t first, int64_t count) {
+                     if (count == 0) return;
+                     std::fill(result + done * columns, result + first * columns, 0.0f);
+                     const MatrixView matrix{matrices + group * inner * columns,
+                                             transposed ? inner : columns, transposed};
+                     gemm({count, columns, inner}, 1.0f, {rows + first * inner, inner, false},
+                          matrix, false, result + first * columns, columns);
+                     done = first + count;
+                   });
     std::fill(result + done * columns, result + plan.rows * columns, 0.0f);
   };
   return {run, Bytes(0)};
@@ -73,16 +81,19 @@ BoundKernel bind_grouped_outer(const LocalCall& call) {
   require_f32(call);
   const Shape &x = call.inputs[0].shape, &y = call.inputs[1].shape, &out = call.outputs[0].shape;
   require(call, y.size() == 2 && y[0] == x[0], "x and y have the same rows");
-  require(call, out.size() == 3 && out[1] == x[1] && out[2] == y[1], "gives a matrix for each group");
+  require(call, out.size() == 3 && out[1] == x[1] && out[2] == y[1],
+          "gives a matrix for each group");
   const int64_t inner = x[1], columns = y[1];
   const GroupPlan plan = plan_groups(call, x[0], out[0], call.ints[0], call.ints[1]);
   const auto run = [plan, inner, columns](const KernelBuffers& buffers) {
     const float *left = input<float>(buffers, 0), *right = input<float>(buffers, 1);
     float* const result = output<float>(buffers, 0);
-    for_each_group(plan, input<int32_t>(buffers, 2), [&](int64_t group, int64_t first, int64_t count) {
-      gemm({inner, columns, count}, 1.0f, {left + first * inner, inner, true}, {right + first * columns, columns, false}, false,
-           result + group * inner * columns, columns);
-    });
+    for_each_group(plan, input<int32_t>(buffers, 2),
+                   [&](int64_t group, int64_t first, int64_t count) {
+                     gemm({inner, columns, count}, 1.0f, {left + first * inner, inner, true},
+                          {right + first * columns, columns, false}, false,
+                          result + group * inner * columns, columns);
+                   });
   };
   return {run, Bytes(0)};
 }

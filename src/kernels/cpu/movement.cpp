@@ -1,4 +1,5 @@
-// constant, iota, broadcast, copy, transpose, slice, pad, concat, stripes: elements move or appear; none is computed.
+// constant, iota, broadcast, copy, transpose, slice, pad, concat, stripes: elements move or appear;
+// none is computed.
 #include <algorithm>
 #include <cstring>
 
@@ -10,7 +11,8 @@ namespace tessera {
 namespace {
 
 void require_one_element_type(const LocalCall& call) {
-  for (const TensorType& type : call.inputs) require(call, type.dtype == call.outputs[0].dtype, "all operands have one element type");
+  for (const TensorType& type : call.inputs)
+    require(call, type.dtype == call.outputs[0].dtype, "all operands have one element type");
 }
 
 BoundKernel run_copy(const StridedBox& box, DType dtype) {
@@ -23,14 +25,18 @@ BoundKernel run_copy(const StridedBox& box, DType dtype) {
 // Input i by copies[i].
 BoundKernel run_copies(std::vector<StridedCopy> copies) {
   const auto run = [copies = std::move(copies)](const KernelBuffers& buffers) {
-    for (size_t part = 0; part < copies.size(); ++part) copies[part].run(buffers.inputs[part], buffers.outputs[0]);
+    for (size_t part = 0; part < copies.size(); ++part)
+      copies[part].run(buffers.inputs[part], buffers.outputs[0]);
   };
   return {run, Bytes(0)};
 }
 
 template <typename T>
 BoundKernel fill_with(T value, int64_t count) {
-  return {[value, count](const KernelBuffers& buffers) { std::fill_n(output<T>(buffers, 0), count, value); }, Bytes(0)};
+  return {[value, count](const KernelBuffers& buffers) {
+            std::fill_n(output<T>(buffers, 0), count, value);
+          },
+          Bytes(0)};
 }
 
 // The bits of `value` as an element of 4 bytes.
@@ -61,25 +67,28 @@ BoundKernel run_iota(const IotaPlan& plan) {
   const auto run = [plan](const KernelBuffers& buffers) {
     T* out = output<T>(buffers, 0);
     for (int64_t block = 0; block < plan.outer; ++block)
-      for (int64_t i = 0; i < plan.extent; ++i, out += plan.inner) std::fill_n(out, plan.inner, static_cast<T>(plan.begin + i));
+      for (int64_t i = 0; i < plan.extent; ++i, out += plan.inner)
+        std::fill_n(out, plan.inner, static_cast<T>(plan.begin + i));
   };
   return {run, Bytes(0)};
 }
 
 // What of dim `dim` of a padded input lands inside the output: output indices [begin, end).
 Range landing(const LocalCall& call, int dim) {
-  const int64_t low = call.ints[static_cast<size_t>(dim)];
+  const int64_t low = call.ints[dim];
   const int64_t extent = call.outputs[0].shape[dim];
   const int64_t begin = std::clamp(low, int64_t{0}, extent);
   return {begin, std::max(begin, std::min(extent, low + call.inputs[0].shape[dim]))};
 }
 
-// Stripe `index` of a tensor as a copy of [outer, blocks, elements of a part] between the whole and the stripe.
+// Stripe `index` of a tensor as a copy of [outer, blocks, elements of a part] between the whole and
+// the stripe.
 struct StripePlan {
   int64_t outer = 1, blocks = 1, inner = 1;
   int64_t whole_extent = 0, part_extent = 0;  // of the dim
 
-  StripePlan(const LocalCall& call, const TensorType& whole, const TensorType& stripe) : blocks(call.ints[1]) {
+  StripePlan(const LocalCall& call, const TensorType& whole, const TensorType& stripe)
+      : blocks(call.ints[1]) {
     const int64_t cut = call.ints[0];
     require(call, cut >= 0 && cut < whole.shape.size(), "cuts a dim of its operands");
     const int dim = static_cast<int>(cut);
@@ -88,7 +97,8 @@ struct StripePlan {
     whole_extent = whole.shape[dim];
     part_extent = expected[dim] = stripe.shape[dim];
     require(call, stripe.shape == expected, "whole and stripe differ only in the cut dim");
-    require(call, blocks >= 1 && whole_extent % blocks == 0 && part_extent % blocks == 0, "the cut dim has as many blocks");
+    require(call, blocks >= 1 && whole_extent % blocks == 0 && part_extent % blocks == 0,
+            "the cut dim has as many blocks");
     for (int d = 0; d < whole.shape.size(); ++d) {
       if (d < dim) outer *= whole.shape[d];
       if (d > dim) inner *= whole.shape[d];
@@ -112,7 +122,8 @@ BoundKernel bind_iota(const LocalCall& call) {
   require_operands(call, 0, 1, 2);
   const TensorType& out = call.outputs[0];
   const int64_t counted_dim = call.ints[0];
-  require(call, counted_dim >= 0 && counted_dim < out.shape.size(), "counts along a dim of the output");
+  require(call, counted_dim >= 0 && counted_dim < out.shape.size(),
+          "counts along a dim of the output");
   require(call, out.dtype != DType::kBool, "counts in i32 or f32");
   IotaPlan plan{1, out.shape[static_cast<int>(counted_dim)], 1, call.ints[1]};
   for (int dim = 0; dim < out.shape.size(); ++dim) {
@@ -132,10 +143,12 @@ BoundKernel bind_broadcast(const LocalCall& call) {
   StridedBox box{out, Dims::filled(out.size(), 0), row_major_strides(out)};
   int64_t previous = -1;
   for (int dim = 0; dim < in.size(); ++dim) {
-    const int64_t target = call.ints[static_cast<size_t>(dim)];
-    require(call, target > previous && target < out.size(), "input dims become output dims in order");
+    const int64_t target = call.ints[dim];
+    require(call, target > previous && target < out.size(),
+            "input dims become output dims in order");
     const int to = static_cast<int>(target);
-    require(call, in[dim] == out[to] || in[dim] == 1, "an input dim has the extent of its output dim, or 1");
+    require(call, in[dim] == out[to] || in[dim] == 1,
+            "an input dim has the extent of its output dim, or 1");
     if (in[dim] == out[to]) box.source_strides[to] = in_strides[dim];
     previous = target;
   }
@@ -145,8 +158,10 @@ BoundKernel bind_broadcast(const LocalCall& call) {
 BoundKernel bind_copy(const LocalCall& call) {
   require_operands(call, 1, 1);
   require_one_element_type(call);
-  require(call, element_count(call.inputs[0].shape) == output_count(call), "input and output have as many elements");
-  const auto run = [bytes = static_cast<size_t>(byte_size(call.outputs[0]).value())](const KernelBuffers& buffers) {
+  require(call, element_count(call.inputs[0].shape) == output_count(call),
+          "input and output have as many elements");
+  const auto run = [bytes = static_cast<size_t>(byte_size(call.outputs[0]).value())](
+                       const KernelBuffers& buffers) {
     const bool in_place = buffers.inputs[0] == buffers.outputs[0];
     if (bytes > 0 && !in_place) std::memcpy(buffers.outputs[0], buffers.inputs[0], bytes);
   };
@@ -164,9 +179,9 @@ BoundKernel bind_transpose(const LocalCall& call) {
   StridedBox box{out, {}, row_major_strides(out)};
   std::vector<bool> used(static_cast<size_t>(in.size()), false);
   for (int dim = 0; dim < out.size(); ++dim) {
-    const int64_t from = call.ints[static_cast<size_t>(dim)];
-    require(call, from >= 0 && from < in.size() && !used[static_cast<size_t>(from)], "takes a permutation of the dims");
-    used[static_cast<size_t>(from)] = true;
+    const int64_t from = call.ints[dim];
+    require(call, from >= 0 && from < in.size() && !used[from], "takes a permutation of the dims");
+    used[from] = true;
     require(call, out[dim] == in[static_cast<int>(from)], "output dim i is input dim p[i]");
     box.source_strides.push_back(in_strides[static_cast<int>(from)]);
   }
@@ -183,8 +198,8 @@ BoundKernel bind_slice(const LocalCall& call) {
   const Dims in_strides = row_major_strides(in);
   StridedBox box{out, {}, row_major_strides(out)};
   for (int dim = 0; dim < out.size(); ++dim) {
-    const int64_t start = call.ints[static_cast<size_t>(dim)];
-    const int64_t stride = call.ints[static_cast<size_t>(dim + in.size())];
+    const int64_t start = call.ints[dim];
+    const int64_t stride = call.ints[dim + in.size()];
     const bool inside = out[dim] == 0 || (start >= 0 && start + (out[dim] - 1) * stride < in[dim]);
     require(call, stride >= 1 && inside, "every element of a slice lies in the input");
     box.source_begin += start * in_strides[dim];
@@ -204,7 +219,7 @@ BoundKernel bind_pad(const LocalCall& call) {
   for (int dim = 0; dim < in.size(); ++dim) {
     const Range inside = landing(call, dim);
     box.extents.push_back(inside.size());
-    box.source_begin += (inside.begin - call.ints[static_cast<size_t>(dim)]) * box.source_strides[dim];
+    box.source_begin += (inside.begin - call.ints[dim]) * box.source_strides[dim];
     box.target_begin += inside.begin * box.target_strides[dim];
   }
   const BoundKernel fill = fill_kernel(call.outputs[0].dtype, call.reals[0], output_count(call));
@@ -230,7 +245,8 @@ BoundKernel bind_concat(const LocalCall& call) {
     require(call, part.shape.size() == out.size(), "all operands have as many dims");
     expected[joined] = part.shape[joined];
     require(call, part.shape == expected, "parts differ only in the joined dim");
-    copies.emplace_back(StridedBox{part.shape, row_major_strides(part.shape), out_strides, 0, begin * out_strides[joined]},
+    copies.emplace_back(StridedBox{part.shape, row_major_strides(part.shape), out_strides, 0,
+                                   begin * out_strides[joined]},
                         size_of(part.dtype));
     begin += part.shape[joined];
   }
@@ -243,8 +259,11 @@ BoundKernel bind_take_stripe(const LocalCall& call) {
   require_one_element_type(call);
   const StripePlan plan(call, call.inputs[0], call.outputs[0]);
   const int64_t index = call.ints[2];
-  require(call, index >= 0 && (index + 1) * plan.part_extent <= plan.whole_extent, "the input has the stripe");
-  return run_copy({plan.extents(), plan.strides_of_whole(), plan.strides_of_stripe(), plan.begin_of(index), 0}, call.outputs[0].dtype);
+  require(call, index >= 0 && (index + 1) * plan.part_extent <= plan.whole_extent,
+          "the input has the stripe");
+  return run_copy(
+      {plan.extents(), plan.strides_of_whole(), plan.strides_of_stripe(), plan.begin_of(index), 0},
+      call.outputs[0].dtype);
 }
 
 BoundKernel bind_join_stripes(const LocalCall& call) {
@@ -254,12 +273,15 @@ BoundKernel bind_join_stripes(const LocalCall& call) {
   int64_t filled = 0;
   for (const TensorType& stripe : call.inputs) {
     const StripePlan plan(call, call.outputs[0], stripe);
-    copies.emplace_back(StridedBox{plan.extents(), plan.strides_of_stripe(), plan.strides_of_whole(), 0, filled / plan.blocks * plan.inner},
+    copies.emplace_back(StridedBox{plan.extents(), plan.strides_of_stripe(),
+                                   plan.strides_of_whole(), 0, filled / plan.blocks * plan.inner},
                         size_of(stripe.dtype));
     filled += plan.part_extent;
     require(call, filled <= plan.whole_extent, "the stripes fit into the output");
   }
-  require(call, !call.inputs.empty() && filled == call.outputs[0].shape[static_cast<int>(call.ints[0])], "the stripes fill the output");
+  require(call,
+          !call.inputs.empty() && filled == call.outputs[0].shape[static_cast<int>(call.ints[0])],
+          "the stripes fill the output");
   return run_copies(std::move(copies));
 }
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "kernels/kernel_testing.h"
+#include "kernels/testing/kernel_check.h"
 
 namespace tessera {
 namespace {
@@ -22,21 +22,27 @@ void check(Generator& generator, const LocalCall& call) {
   Tensors inputs;
   for (const TensorType& type : call.inputs) inputs.push_back(random_tensor(generator, type));
   const std::string from = call.inputs.empty() ? "" : to_text(call.inputs[0]);
-  expect_equals_reference(call, inputs, call.kernel + " " + from + " -> " + to_text(call.outputs[0]));
+  expect_equals_reference(call, inputs,
+                          call.kernel + " " + from + " -> " + to_text(call.outputs[0]));
 }
 
 TEST(MovementKernels, ConstantFillsEveryElementType) {
   Generator generator(1);
   for (int round = 0; round < kRounds; ++round)
-    check(generator,
-          {"constant", {}, {random_int(generator, -3, 3) * 1.0}, "", {}, {{random_dtype(generator), random_shape(generator, 2)}}});
+    check(generator, {"constant",
+                      {},
+                      {random_int(generator, -3, 3) * 1.0},
+                      "",
+                      {},
+                      {{random_dtype(generator), random_shape(generator, 2)}}});
 }
 
 TEST(MovementKernels, IotaCountsAlongADimFromItsBegin) {
   Tensors none;
   const Tensors out = run_fast({"iota", {1, 5}, {}, "", {}, {{DType::kI32, {2, 3}}}}, none);
   const auto values = out[0].values<int32_t>();
-  EXPECT_EQ(std::vector<int32_t>(values.begin(), values.end()), (std::vector<int32_t>{5, 6, 7, 5, 6, 7}));
+  EXPECT_EQ(std::vector<int32_t>(values.begin(), values.end()),
+            (std::vector<int32_t>{5, 6, 7, 5, 6, 7}));
   Generator generator(2);
   for (int round = 0; round < kRounds; ++round)
     check(generator, {"iota",
@@ -90,8 +96,14 @@ TEST(MovementKernels, TransposeTakesEveryPermutation) {
 
 TEST(MovementKernels, TransposeOfAMatrixLargerThanABlockReachesEveryElement) {
   Generator generator(6);
-  check(generator, {"transpose", {1, 0}, {}, "", {{DType::kF32, {67, 45}}}, {{DType::kF32, {45, 67}}}});
-  check(generator, {"transpose", {2, 0, 1}, {}, "", {{DType::kF32, {19, 33, 40}}}, {{DType::kF32, {40, 19, 33}}}});
+  check(generator,
+        {"transpose", {1, 0}, {}, "", {{DType::kF32, {67, 45}}}, {{DType::kF32, {45, 67}}}});
+  check(generator, {"transpose",
+                    {2, 0, 1},
+                    {},
+                    "",
+                    {{DType::kF32, {19, 33, 40}}},
+                    {{DType::kF32, {40, 19, 33}}}});
 }
 
 TEST(MovementKernels, SliceStartsAndStridesInEveryDim) {
@@ -115,7 +127,8 @@ TEST(MovementKernels, SliceStartsAndStridesInEveryDim) {
 TEST(MovementKernels, PadDropsWhatFallsOutsideTheOutput) {
   Tensors inputs;
   inputs.push_back(Tensor::of<int32_t>({3}, {1, 2, 3}));
-  const Tensors out = run_fast({"pad", {-1}, {7.0}, "", types_of(inputs), {{DType::kI32, {4}}}}, inputs);
+  const Tensors out =
+      run_fast({"pad", {-1}, {7.0}, "", types_of(inputs), {{DType::kI32, {4}}}}, inputs);
   const auto values = out[0].values<int32_t>();
   EXPECT_EQ(std::vector<int32_t>(values.begin(), values.end()), (std::vector<int32_t>{2, 3, 7, 7}));
   Generator generator(8);
@@ -152,16 +165,28 @@ TEST(MovementKernels, AStripeHasItsPartOfEachBlockAndStripesAreJoinedAgain) {
   for (int round = 0; round < kRounds; ++round) {
     const int rank = static_cast<int>(random_int(generator, 1, 4));
     const int dim = static_cast<int>(random_int(generator, 0, rank - 1));
-    const int64_t blocks = random_int(generator, 1, 3), count = random_int(generator, 1, 4), part = random_int(generator, 1, 3);
+    const int64_t blocks = random_int(generator, 1, 3), count = random_int(generator, 1, 4),
+                  part = random_int(generator, 1, 3);
     TensorType whole{random_dtype(generator), random_shape(generator, rank)}, stripe = whole;
     stripe.shape[dim] = blocks * part;
     whole.shape[dim] = blocks * part * count;
-    check(generator, {"take_stripe", {dim, blocks, random_int(generator, 0, count - 1)}, {}, "", {whole}, {stripe}});
-    check(generator, {"join_stripes", {dim, blocks}, {}, "", std::vector<TensorType>(static_cast<size_t>(count), stripe), {whole}});
+    check(generator, {"take_stripe",
+                      {dim, blocks, random_int(generator, 0, count - 1)},
+                      {},
+                      "",
+                      {whole},
+                      {stripe}});
+    check(generator, {"join_stripes",
+                      {dim, blocks},
+                      {},
+                      "",
+                      std::vector<TensorType>(static_cast<size_t>(count), stripe),
+                      {whole}});
   }
 }
 
-// Two blocks of 0 1 2 and 3 4 5: stripe 1 of three is 1 4; joined, stripes 0 3, 1 4 and 2 5 are in order again.
+// Two blocks of 0 1 2 and 3 4 5: stripe 1 of three is 1 4; joined, stripes 0 3, 1 4 and 2 5 are in
+// order again.
 TEST(MovementKernels, StripesOfTwoBlocks) {
   const TensorType whole{DType::kI32, {6}}, stripe{DType::kI32, {2}};
   Tensors inputs;
@@ -169,9 +194,11 @@ TEST(MovementKernels, StripesOfTwoBlocks) {
   std::iota(inputs[0].values<int32_t>().begin(), inputs[0].values<int32_t>().end(), 0);
   Tensors stripes;
   for (int64_t i = 0; i < 3; ++i)
-    stripes.push_back(std::move(run_fast({"take_stripe", {0, 2, i}, {}, "", {whole}, {stripe}}, inputs).front()));
+    stripes.push_back(
+        std::move(run_fast({"take_stripe", {0, 2, i}, {}, "", {whole}, {stripe}}, inputs).front()));
   EXPECT_THAT(stripes[1].values<int32_t>(), testing::ElementsAre(1, 4));
-  const Tensors joined = run_fast({"join_stripes", {0, 2}, {}, "", {stripe, stripe, stripe}, {whole}}, stripes);
+  const Tensors joined =
+      run_fast({"join_stripes", {0, 2}, {}, "", {stripe, stripe, stripe}, {whole}}, stripes);
   EXPECT_THAT(joined[0].values<int32_t>(), testing::ElementsAre(0, 1, 2, 3, 4, 5));
 }
 
@@ -183,8 +210,10 @@ TEST(MovementKernels, OperandsThatDoNotFitAreRefusedWhenTheCallIsBound) {
   EXPECT_THROW(bind_kernel({"broadcast", {1, 0}, {}, "", {wide}, {tall}}), InternalError);
   EXPECT_THROW(bind_kernel({"concat", {0}, {}, "", {wide, wide}, {wide}}), InternalError);
   EXPECT_THROW(bind_kernel({"copy", {}, {}, "", {wide}, {{DType::kF32, {5}}}}), InternalError);
-  EXPECT_THROW(bind_kernel({"take_stripe", {1, 2, 0}, {}, "", {wide}, {{DType::kF32, {2, 1}}}}), InternalError);
-  EXPECT_THROW(bind_kernel({"take_stripe", {0, 1, 2}, {}, "", {wide}, {{DType::kF32, {1, 3}}}}), InternalError);
+  EXPECT_THROW(bind_kernel({"take_stripe", {1, 2, 0}, {}, "", {wide}, {{DType::kF32, {2, 1}}}}),
+               InternalError);
+  EXPECT_THROW(bind_kernel({"take_stripe", {0, 1, 2}, {}, "", {wide}, {{DType::kF32, {1, 3}}}}),
+               InternalError);
   EXPECT_THROW(bind_kernel({"join_stripes", {0, 1}, {}, "", {wide, wide}, {wide}}), InternalError);
   EXPECT_THROW(bind_kernel({"iota", {2, 0}, {}, "", {}, {wide}}), InternalError);
 }

@@ -1,4 +1,5 @@
-// Walks the positions of a box in row-major order and keeps the offset of each in several strided layouts.
+// Walks the positions of a box in row-major order and keeps the offset of each in several strided
+// layouts.
 #pragma once
 
 #include <array>
@@ -7,11 +8,13 @@
 
 namespace tessera {
 
-/// Every step costs O(1) on average; a walk of a box with a zero extent has no positions, so its first offset must not be used.
+/// Every step costs O(1) on average; a walk of a box with a zero extent has no positions, so its
+/// first offset must not be used.
 template <size_t kLayouts>
 class Odometer {
  public:
-  Odometer(const Dims& extents, const std::array<Dims, kLayouts>& strides) : extents_(extents), strides_(strides) {
+  Odometer(const Dims& extents, const std::array<Dims, kLayouts>& strides)
+      : extents_(extents), strides_(strides) {
     index_ = Dims::filled(extents.size(), 0);
   }
 
@@ -30,7 +33,8 @@ class Odometer {
 
  private:
   void move(int dim, int64_t count) {
-    for (size_t layout = 0; layout < kLayouts; ++layout) offsets_[layout] += count * strides_[layout][dim];
+    for (size_t layout = 0; layout < kLayouts; ++layout)
+      offsets_[layout] += count * strides_[layout][dim];
   }
 
   Dims extents_;

@@ -20,11 +20,13 @@ std::string ints_text(const std::vector<int64_t>& ints) {
 void require(const LocalCall& call, bool fits, std::string_view rule) {
   if (fits) return;
   const std::string text = call.text.empty() ? "" : " \"" + call.text + "\"";
-  throw InternalError("kernel " + call.kernel + "(" + types_text(call.inputs) + ") -> " + types_text(call.outputs) + text +
-                      ints_text(call.ints) + ": " + std::string(rule));
+  throw InternalError("kernel " + call.kernel + "(" + types_text(call.inputs) + ") -> " +
+                      types_text(call.outputs) + text + ints_text(call.ints) + ": " +
+                      std::string(rule));
 }
 
-void require_operands(const LocalCall& call, size_t inputs, size_t outputs, size_t ints, size_t reals) {
+void require_operands(const LocalCall& call, size_t inputs, size_t outputs, size_t ints,
+                      size_t reals) {
   require(call, call.inputs.size() == inputs, "takes " + std::to_string(inputs) + " inputs");
   require(call, call.outputs.size() == outputs, "gives " + std::to_string(outputs) + " outputs");
   require(call, call.ints.size() == ints, "takes " + std::to_string(ints) + " integer parameters");

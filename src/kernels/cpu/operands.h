@@ -11,7 +11,8 @@ namespace tessera {
 void require(const LocalCall& call, bool fits, std::string_view rule);
 
 /// Throws InternalError unless the call has so many operands and integer parameters.
-void require_operands(const LocalCall& call, size_t inputs, size_t outputs, size_t ints = 0, size_t reals = 0);
+void require_operands(const LocalCall& call, size_t inputs, size_t outputs, size_t ints = 0,
+                      size_t reals = 0);
 
 /// What follows the dot of a kernel's name: "exp" of "unary.exp".
 std::string_view operation_of(const LocalCall& call);

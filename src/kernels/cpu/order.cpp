@@ -1,4 +1,5 @@
-// argmax, argmin, sort (and with fewer results top_k): elements of a lane compared with each other. Ties go to the lowest index.
+// argmax, argmin, sort (and with fewer results top_k): elements of a lane compared with each other.
+// Ties go to the lowest index.
 #include <algorithm>
 #include <cmath>
 
@@ -41,14 +42,16 @@ BoundKernel bind_arg(const LocalCall& call) {
   require_operands(call, 1, 1, 1);
   const TensorType& x = call.inputs[0];
   const Lanes lanes = lanes_of(call, x.shape, call.ints[0]);
-  require(call, x.dtype != DType::kBool && call.outputs[0].dtype == DType::kI32, "compares f32 or i32 and gives i32");
+  require(call, x.dtype != DType::kBool && call.outputs[0].dtype == DType::kI32,
+          "compares f32 or i32 and gives i32");
   require(call, output_count(call) == lanes.outer * lanes.inner, "gives one index for each lane");
   require(call, lanes.extent > 0 || output_count(call) == 0, "finds one of some elements");
   const auto run = [lanes, dtype = x.dtype](const KernelBuffers& buffers) {
     if (dtype == DType::kF32)
       find_extremes<float, kLargest>(lanes, input<float>(buffers, 0), output<int32_t>(buffers, 0));
     else
-      find_extremes<int32_t, kLargest>(lanes, input<int32_t>(buffers, 0), output<int32_t>(buffers, 0));
+      find_extremes<int32_t, kLargest>(lanes, input<int32_t>(buffers, 0),
+                                       output<int32_t>(buffers, 0));
   };
   return {run, Bytes(0)};
 }
@@ -78,11 +81,13 @@ void order_lane(Indexed<T>* lane, int64_t extent, int64_t count) {
 }
 
 template <typename T>
-void order_lanes(const Lanes& lanes, int64_t count, bool descending, const T* x, Indexed<T>* space, T* values, int32_t* indices) {
+void order_lanes(const Lanes& lanes, int64_t count, bool descending, const T* x, Indexed<T>* space,
+                 T* values, int32_t* indices) {
   for (int64_t o = 0; o < lanes.outer; ++o)
     for (int64_t n = 0; n < lanes.inner; ++n) {
       const int64_t from = o * lanes.extent * lanes.inner + n, to = o * count * lanes.inner + n;
-      for (int64_t i = 0; i < lanes.extent; ++i) space[i] = {x[from + i * lanes.inner], static_cast<int32_t>(i)};
+      for (int64_t i = 0; i < lanes.extent; ++i)
+        space[i] = {x[from + i * lanes.inner], static_cast<int32_t>(i)};
       if (descending)
         order_lane<T, true>(space, lanes.extent, count);
       else
@@ -98,7 +103,8 @@ template <typename T>
 BoundKernel bind_sort_of(const LocalCall& call, const Lanes& lanes) {
   const int64_t count = call.outputs[0].shape[static_cast<int>(call.ints[0])];
   const auto run = [lanes, count, descending = call.ints[1] != 0](const KernelBuffers& buffers) {
-    order_lanes(lanes, count, descending, input<T>(buffers, 0), reinterpret_cast<Indexed<T>*>(buffers.workspace), output<T>(buffers, 0),
+    order_lanes(lanes, count, descending, input<T>(buffers, 0),
+                reinterpret_cast<Indexed<T>*>(buffers.workspace), output<T>(buffers, 0),
                 output<int32_t>(buffers, 1));
   };
   return {run, Bytes(lanes.extent * static_cast<int64_t>(sizeof(Indexed<T>)))};
@@ -119,10 +125,13 @@ BoundKernel bind_sort(const LocalCall& call) {
   const TensorType &x = call.inputs[0], &values = call.outputs[0];
   const Lanes lanes = lanes_of(call, x.shape, call.ints[0]);
   require(call, x.dtype != DType::kBool && values.dtype == x.dtype, "sorts f32 or i32");
-  require(call, call.outputs[1] == TensorType{DType::kI32, values.shape}, "gives an i32 index for each value");
+  require(call, call.outputs[1] == TensorType{DType::kI32, values.shape},
+          "gives an i32 index for each value");
   require(call, equal_beside(x.shape, values.shape, call.ints[0]), "keeps the other dims");
-  require(call, values.shape[static_cast<int>(call.ints[0])] <= lanes.extent, "gives no more than it has");
-  return x.dtype == DType::kF32 ? bind_sort_of<float>(call, lanes) : bind_sort_of<int32_t>(call, lanes);
+  require(call, values.shape[static_cast<int>(call.ints[0])] <= lanes.extent,
+          "gives no more than it has");
+  return x.dtype == DType::kF32 ? bind_sort_of<float>(call, lanes)
+                                : bind_sort_of<int32_t>(call, lanes);
 }
 
 }  // namespace tessera

@@ -1,8 +1,9 @@
 // max_pool, average_pool and their gradients, by loops of our own.
 //
-// The library's maximum begins at the lowest finite number and drops NaN; ours keeps infinities and NaN, as reductions do. A plane of one
-// batch and channel is walked by rows of places: the rows that they see are combined first, element by element, then the elements of the
-// one row that is left.
+// The library's maximum begins at the lowest finite number and drops NaN; ours keeps infinities and
+// NaN, as reductions do. A plane of one batch and channel is walked by rows of places: the rows
+// that they see are combined first, element by element, then the elements of the one row that is
+// left.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -26,14 +27,17 @@ struct Pool {
 
 Pool pool_of(const LocalCall& call, const TensorType& in, const TensorType& out) {
   const std::vector<LocalWindow> windows = local_windows(call, in, out);
-  require(call, in.shape[0] == out.shape[0] && in.shape[1] == out.shape[1], "batch and channels stay");
+  require(call, in.shape[0] == out.shape[0] && in.shape[1] == out.shape[1],
+          "batch and channels stay");
   Pool pool{in.shape[0] * in.shape[1], {}};
   for (LocalWindow& dim : pool.dims) dim.extent = dim.in = dim.out = 1;
-  std::copy(windows.begin(), windows.end(), pool.dims.end() - static_cast<std::ptrdiff_t>(windows.size()));
+  std::copy(windows.begin(), windows.end(),
+            pool.dims.end() - static_cast<std::ptrdiff_t>(windows.size()));
   return pool;
 }
 
-/// Calls visit(elements before it in a plane) for each row of the operand that the windows of a row of places see, from the first on.
+/// Calls visit(elements before it in a plane) for each row of the operand that the windows of a row
+/// of places see, from the first on.
 template <typename Visit>
 void for_each_row_seen(const Pool& pool, int64_t od, int64_t oh, Visit visit) {
   const auto& [depth, height, width] = pool.dims;
@@ -53,13 +57,15 @@ void for_each_row_of_places(const Pool& pool, Visit visit) {
     for (int64_t oh = 0; oh < height.out; ++oh) visit(od, oh, (od * height.out + oh) * width.out);
 }
 
-/// Calls visit(place in its row, position in the operand's row) for all taps of a row, one element of the window after the other.
+/// Calls visit(place in its row, position in the operand's row) for all taps of a row, one element
+/// of the window after the other.
 template <typename Visit>
 void for_each_in_row(const LocalWindow& width, Visit visit) {
   for (int64_t w = 0; w < width.window; ++w) {
     const Range places = width.places_of(w);
     const int64_t offset = width.first() + w * width.dilation;
-    for (int64_t place = places.begin; place < places.end; ++place) visit(place, place * width.stride + offset);
+    for (int64_t place = places.begin; place < places.end; ++place)
+      visit(place, place * width.stride + offset);
   }
 }
 
@@ -101,7 +107,8 @@ void combine_plane(const Pool& pool, const float* x, float* row, float* y) {
   std::fill_n(y, pool.out_size(), Combine::kIdentity);
   for_each_row_of_places(pool, [&](int64_t od, int64_t oh, int64_t out_row) {
     std::fill_n(row, width.in, Combine::kIdentity);
-    for_each_row_seen(pool, od, oh, [&](int64_t in_row) { combine_row<Combine>(row, x + in_row, width.in, 1); });
+    for_each_row_seen(pool, od, oh,
+                      [&](int64_t in_row) { combine_row<Combine>(row, x + in_row, width.in, 1); });
     for (int64_t w = 0; w < width.window; ++w) {
       const Range places = width.places_of(w);
       const int64_t first = width.first() + w * width.dilation + places.begin * width.stride;
@@ -145,18 +152,22 @@ class Divisors {
   std::array<std::vector<int64_t>, 3> counts_;
 };
 
-/// Adds the share of each place to all elements that its window sees. `row` has room for a row of x.
+/// Adds the share of each place to all elements that its window sees. `row` has room for a row of
+/// x.
 void spread_plane(const Pool& pool, const float* shares, float* row, float* dx) {
   const LocalWindow& width = pool.dims[2];
   std::fill_n(dx, pool.in_size(), 0.0f);
   for_each_row_of_places(pool, [&](int64_t od, int64_t oh, int64_t out_row) {
     std::fill_n(row, width.in, 0.0f);
-    for_each_in_row(width, [&](int64_t place, int64_t position) { row[position] += shares[out_row + place]; });
-    for_each_row_seen(pool, od, oh, [&](int64_t in_row) { combine_row<Sum>(dx + in_row, row, width.in, 1); });
+    for_each_in_row(
+        width, [&](int64_t place, int64_t position) { row[position] += shares[out_row + place]; });
+    for_each_row_seen(pool, od, oh,
+                      [&](int64_t in_row) { combine_row<Sum>(dx + in_row, row, width.in, 1); });
   });
 }
 
-/// Where the largest element of each window lies in the plane of x: the first of equal ones; -1 in the padding.
+/// Where the largest element of each window lies in the plane of x: the first of equal ones; -1 in
+/// the padding.
 void find_largest(const Pool& pool, const float* x, int32_t* largest) {
   std::fill_n(largest, pool.out_size(), -1);
   for_each_row_of_places(pool, [&](int64_t od, int64_t oh, int64_t out_row) {
@@ -169,7 +180,8 @@ void find_largest(const Pool& pool, const float* x, int32_t* largest) {
   });
 }
 
-/// The part of a plane whose gradient the process makes: it may hold more of x, to see whole windows.
+/// The part of a plane whose gradient the process makes: it may hold more of x, to see whole
+/// windows.
 struct Part {
   std::array<int64_t, 3> begin{}, extent{1, 1, 1};  // begins are positions in the local x
 
@@ -195,7 +207,9 @@ int64_t row_bytes(const Pool& pool) {
 
 Part part_of(const LocalCall& call, const Pool& pool, const TensorType& dx) {
   const TensorType& x = call.inputs[0];
-  require(call, dx.dtype == DType::kF32 && dx.shape.size() == x.shape.size() && dx.shape[0] == x.shape[0] && dx.shape[1] == x.shape[1],
+  require(call,
+          dx.dtype == DType::kF32 && dx.shape.size() == x.shape.size() &&
+              dx.shape[0] == x.shape[0] && dx.shape[1] == x.shape[1],
           "the gradient has batch and channels of x");
   const auto count = static_cast<size_t>(x.shape.size() - 2);
   Part part;
@@ -227,7 +241,8 @@ BoundKernel bind_average_pool(const LocalCall& call) {
   const Pool pool = pool_of(call, x, y);
   const size_t ints = static_cast<size_t>(x.shape.size() - 2) * kIntsOfWindow;
   require_operands(call, 1, 1, ints + 1);
-  const auto run = [pool, divisors = Divisors(pool, call.ints[ints] != 0)](const KernelBuffers& buffers) {
+  const auto run = [pool,
+                    divisors = Divisors(pool, call.ints[ints] != 0)](const KernelBuffers& buffers) {
     auto* const row = reinterpret_cast<float*>(buffers.workspace);
     for (int64_t plane = 0; plane < pool.planes; ++plane) {
       float* const out = output<float>(buffers, 0) + plane * pool.out_size();
@@ -243,7 +258,8 @@ BoundKernel bind_average_pool_grad(const LocalCall& call) {
   const Pool pool = pool_of(call, dx, dy);
   const size_t ints = static_cast<size_t>(dx.shape.size() - 2) * kIntsOfWindow;
   require_operands(call, 1, 1, ints + 1);
-  const auto run = [pool, divisors = Divisors(pool, call.ints[ints] != 0)](const KernelBuffers& buffers) {
+  const auto run = [pool,
+                    divisors = Divisors(pool, call.ints[ints] != 0)](const KernelBuffers& buffers) {
     auto* const row = reinterpret_cast<float*>(buffers.workspace);
     auto* const shares = reinterpret_cast<float*>(buffers.workspace + row_bytes(pool));
     for (int64_t plane = 0; plane < pool.planes; ++plane) {
@@ -259,7 +275,8 @@ BoundKernel bind_max_pool_grad(const LocalCall& call) {
   const Pool pool = pool_of(call, x, dy);
   const auto count = static_cast<size_t>(x.shape.size() - 2);
   require_operands(call, 2, 1, count * (kIntsOfWindow + 1));
-  require(call, pool.in_size() <= std::numeric_limits<int32_t>::max(), "a plane has fewer than 2^31 elements");
+  require(call, pool.in_size() <= std::numeric_limits<int32_t>::max(),
+          "a plane has fewer than 2^31 elements");
   const Part part = part_of(call, pool, dx);
   const auto run = [pool, part](const KernelBuffers& buffers) {
     auto* const largest = reinterpret_cast<int32_t*>(buffers.workspace);
@@ -269,7 +286,8 @@ BoundKernel bind_max_pool_grad(const LocalCall& call) {
       float* const made = output<float>(buffers, 0) + plane * part.size();
       std::fill_n(made, part.size(), 0.0f);
       for (int64_t place = 0; place < pool.out_size(); ++place)
-        if (const int64_t position = part.position_of(largest[place], pool); position >= 0) made[position] += flow[place];
+        if (const int64_t position = part.position_of(largest[place], pool); position >= 0)
+          made[position] += flow[place];
     }
   };
   return {run, Bytes(aligned_size(pool.out_size() * size_of(DType::kI32)))};

@@ -1,4 +1,5 @@
-// random_uniform: the part of a random tensor that this process holds. What is drawn depends only on the place in the whole tensor.
+// random_uniform: the part of a random tensor that this process holds. What is drawn depends only
+// on the place in the whole tensor.
 #include "base/random.h"
 
 #include <algorithm>
@@ -25,9 +26,11 @@ RandomPlan plan_random(const LocalCall& call, const Shape& local) {
   const Dims begin(ints.subspan(1, rank)), whole(ints.subspan(1 + rank, rank));
   const Dims strides = row_major_strides(whole);
   RandomPlan plan{static_cast<uint64_t>(ints[0]), 0, 1, {}, {}};
-  bool runs_on = true;  // the dims further in are held whole, so that this dim's elements follow one another
+  bool runs_on =
+      true;  // the dims further in are held whole, so that this dim's elements follow one another
   for (int dim = local.size() - 1; dim >= 0; --dim) {
-    require(call, local[dim] == 0 || (begin[dim] >= 0 && begin[dim] + local[dim] <= whole[dim]), "the part lies in the whole");
+    require(call, local[dim] == 0 || (begin[dim] >= 0 && begin[dim] + local[dim] <= whole[dim]),
+            "the part lies in the whole");
     plan.first += begin[dim] * strides[dim];
     if (runs_on) {
       plan.run *= local[dim];
@@ -57,7 +60,8 @@ BoundKernel bind_random_uniform(const LocalCall& call) {
   const TensorType& out = call.outputs[0];
   const bool in_loop = call.inputs.size() == 2;
   require_operands(call, in_loop ? 2 : 1, 1, 1 + 2 * static_cast<size_t>(out.shape.size()));
-  for (const TensorType& type : call.inputs) require(call, type == TensorType{DType::kI32, {}}, "takes step and trip, each an i32[]");
+  for (const TensorType& type : call.inputs)
+    require(call, type == TensorType{DType::kI32, {}}, "takes step and trip, each an i32[]");
   require(call, out.dtype == DType::kF32, "gives f32");
   const auto run = [plan = plan_random(call, out.shape), in_loop](const KernelBuffers& buffers) {
     const int32_t trip = in_loop ? *input<int32_t>(buffers, 1) : 0;

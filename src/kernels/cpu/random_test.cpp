@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "kernels/kernel_testing.h"
+#include "kernels/testing/kernel_check.h"
 
 namespace tessera {
 namespace {
@@ -42,18 +42,22 @@ TEST(RandomKernels, AnyPartIsThatPartOfTheWhole) {
       begin.push_back(held_whole ? 0 : random_int(generator, 0, whole[dim]));
       local.push_back(held_whole ? whole[dim] : random_int(generator, 0, whole[dim] - begin[dim]));
     }
-    expect_equals_reference(uniform_call(local, begin, whole), at_step(round), to_text(local) + " of " + to_text(whole));
+    expect_equals_reference(uniform_call(local, begin, whole), at_step(round),
+                            to_text(local) + " of " + to_text(whole));
   }
 }
 
 TEST(RandomKernels, RowsOfASplitTensorAreTheRowsOfTheSerialOne) {
   const Tensors whole = run_fast(uniform_call({7, 6}, {0, 0}, {7, 6}), at_step(3));
   const Tensors part = run_fast(uniform_call({3, 6}, {2, 0}, {7, 6}), at_step(3));
-  expect_same_bits(part[0], Tensor::of<float>({3, 6}, std::as_const(whole[0]).values<float>().subspan(12, 18)), "rows 2 to 4");
+  expect_same_bits(
+      part[0], Tensor::of<float>({3, 6}, std::as_const(whole[0]).values<float>().subspan(12, 18)),
+      "rows 2 to 4");
 }
 
 TEST(RandomKernels, StepsDrawDifferentNumbers) {
-  const Tensors first = run_fast(uniform_call({50}, {0}, {50}), at_step(1)), second = run_fast(uniform_call({50}, {0}, {50}), at_step(2));
+  const Tensors first = run_fast(uniform_call({50}, {0}, {50}), at_step(1)),
+                second = run_fast(uniform_call({50}, {0}, {50}), at_step(2));
   const auto a = first[0].values<float>(), b = second[0].values<float>();
   EXPECT_FALSE(std::equal(a.begin(), a.end(), b.begin()));
 }

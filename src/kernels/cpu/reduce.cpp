@@ -2,7 +2,8 @@
 //
 //   runs      the reduced dims lie side by side in memory: each output combines one run
 //   columns   the innermost dim is kept: a tile of outputs combines row after row
-//   pieces    the innermost dim is reduced together with others further out: values are collected block by block
+//   pieces    the innermost dim is reduced together with others further out: values are collected
+//   block by block
 #include <algorithm>
 #include <array>
 
@@ -14,9 +15,11 @@
 namespace tessera {
 namespace {
 
-constexpr int64_t kTile = 256;  // outputs of a column tile: its lanes and levels stay in the first-level cache
+constexpr int64_t kTile =
+    256;  // outputs of a column tile: its lanes and levels stay in the first-level cache
 
-constexpr int64_t kRowsAhead = 8;  // a tile's rows are short and far apart, so that the hardware does not foresee the next ones
+constexpr int64_t kRowsAhead = 8;  // a tile's rows are short and far apart, so that the hardware
+                                   // does not foresee the next ones
 constexpr int64_t kLine = 16;      // elements of 4 bytes in a cache line
 
 struct StridedDims {
@@ -28,8 +31,8 @@ struct StridedDims {
     strides.push_back(stride);
   }
   void pop_back() {
-    extents = Dims(std::span<const int64_t>(extents).first(static_cast<size_t>(extents.size() - 1)));
-    strides = Dims(std::span<const int64_t>(strides).first(static_cast<size_t>(strides.size() - 1)));
+    extents = Dims(std::span<const int64_t>(extents).first(extents.size() - 1));
+    strides = Dims(std::span<const int64_t>(strides).first(strides.size() - 1));
   }
   int64_t count() const { return element_count(extents); }
 };
@@ -45,8 +48,8 @@ std::array<bool, kMaxRank> reduced_dims(const LocalCall& call) {
   std::array<bool, kMaxRank> reduced{};
   for (int64_t dim : call.ints) {
     require(call, dim >= 0 && dim < call.inputs[0].shape.size(), "reduces dims of the input");
-    require(call, !reduced[static_cast<size_t>(dim)], "reduces a dim once");
-    reduced[static_cast<size_t>(dim)] = true;
+    require(call, !reduced[dim], "reduces a dim once");
+    reduced[dim] = true;
   }
   return reduced;
 }
@@ -54,7 +57,7 @@ std::array<bool, kMaxRank> reduced_dims(const LocalCall& call) {
 void require_result_type(const LocalCall& call, const std::array<bool, kMaxRank>& reduced) {
   TensorType expected{call.inputs[0].dtype, {}};
   for (int dim = 0; dim < call.inputs[0].shape.size(); ++dim)
-    if (!reduced[static_cast<size_t>(dim)]) expected.shape.push_back(call.inputs[0].shape[dim]);
+    if (!reduced[dim]) expected.shape.push_back(call.inputs[0].shape[dim]);
   require(call, call.outputs[0] == expected, "gives the input without its reduced dims");
 }
 
@@ -68,7 +71,7 @@ ReducePlan plan_reduce(const LocalCall& call) {
   bool previous_reduced = false, first = true;
   for (int dim = 0; dim < in.size(); ++dim) {
     if (in[dim] == 1) continue;
-    const bool now_reduced = reduced[static_cast<size_t>(dim)];
+    const bool now_reduced = reduced[dim];
     StridedDims& group = now_reduced ? plan.reduced : plan.kept;
     if (!first && now_reduced == previous_reduced) {
       const int last = group.extents.size() - 1;
@@ -91,10 +94,12 @@ template <typename T>
 void reduce_runs(const ReducePlan& plan, const ReduceLoops<T>& loops, const T* in, T* out) {
   Odometer<1> position(plan.kept.extents, {plan.kept.strides});
   const int64_t outputs = plan.kept.count();
-  for (int64_t i = 0; i < outputs; ++i, position.step()) out[i] = reduce_run(loops, in + position.offset(0), plan.run);
+  for (int64_t i = 0; i < outputs; ++i, position.step())
+    out[i] = reduce_run(loops, in + position.offset(0), plan.run);
 }
 
-// Blocks are cut as if the values lay side by side: one that ends within a piece is collected in a copy.
+// Blocks are cut as if the values lay side by side: one that ends within a piece is collected in a
+// copy.
 template <typename T>
 T reduce_pieces_of_one(const ReducePlan& plan, const ReduceLoops<T>& loops, const T* in) {
   T block[kReduceBlock];
@@ -126,10 +131,12 @@ template <typename T>
 void reduce_pieces(const ReducePlan& plan, const ReduceLoops<T>& loops, const T* in, T* out) {
   Odometer<1> position(plan.kept.extents, {plan.kept.strides});
   const int64_t outputs = plan.kept.count();
-  for (int64_t i = 0; i < outputs; ++i, position.step()) out[i] = reduce_pieces_of_one(plan, loops, in + position.offset(0));
+  for (int64_t i = 0; i < outputs; ++i, position.step())
+    out[i] = reduce_pieces_of_one(plan, loops, in + position.offset(0));
 }
 
-// The lanes and the tree of one tile of columns: PairwiseTree and LaneVectors for many outputs at once.
+// The lanes and the tree of one tile of columns: PairwiseTree and LaneVectors for many outputs at
+// once.
 template <typename T>
 class ColumnTile {
  public:
@@ -152,7 +159,8 @@ class ColumnTile {
  private:
   void finish_block() {
     for (int64_t half = kReduceLanes / 2; half >= 1; half /= 2)
-      for (int64_t lane = 0; lane < half; ++lane) loops_.rows(lanes_[lane], lanes_[lane + half], width_);
+      for (int64_t lane = 0; lane < half; ++lane)
+        loops_.rows(lanes_[lane], lanes_[lane + half], width_);
     int level = 0;
     for (; (blocks_ >> level) & 1; ++level) combine_left(partial_[level], lanes_[0]);
     std::copy_n(lanes_[0], width_, partial_[level]);
@@ -175,15 +183,19 @@ class ColumnTile {
 };
 
 template <typename T>
-void reduce_tile(const ReducePlan& plan, const ReduceLoops<T>& loops, const T* in, int64_t width, T* out) {
+void reduce_tile(const ReducePlan& plan, const ReduceLoops<T>& loops, const T* in, int64_t width,
+                 T* out) {
   ColumnTile<T> tile(loops, width);
   Odometer<1> position(plan.reduced.extents, {plan.reduced.strides});
   const int64_t rows = plan.reduced.count();
-  const int64_t ahead = plan.reduced.extents.empty() ? 0 : kRowsAhead * plan.reduced.strides[plan.reduced.strides.size() - 1];
+  const int64_t ahead = plan.reduced.extents.empty()
+                            ? 0
+                            : kRowsAhead * plan.reduced.strides[plan.reduced.strides.size() - 1];
   for (int64_t row = 0; row < rows; ++row, position.step()) {
     const T* const values = in + position.offset(0);
     if (row + kRowsAhead < rows)
-      for (int64_t column = 0; column < width; column += kLine) __builtin_prefetch(values + ahead + column);
+      for (int64_t column = 0; column < width; column += kLine)
+        __builtin_prefetch(values + ahead + column);
     tile.add_row(values);
   }
   tile.result(out);
@@ -195,7 +207,8 @@ void reduce_columns(const ReducePlan& plan, const ReduceLoops<T>& loops, const T
   const int64_t groups = plan.kept.count();
   for (int64_t group = 0; group < groups; ++group, position.step(), out += plan.columns)
     for (int64_t column = 0; column < plan.columns; column += kTile)
-      reduce_tile(plan, loops, in + position.offset(0) + column, std::min(kTile, plan.columns - column), out + column);
+      reduce_tile(plan, loops, in + position.offset(0) + column,
+                  std::min(kTile, plan.columns - column), out + column);
 }
 
 template <typename T>
@@ -204,8 +217,12 @@ BoundKernel bind_reduce_of(const LocalCall& call) {
   require(call, loops.block != nullptr, "is not for this element type");
   const ReducePlan plan = plan_reduce(call);
   const bool whole_runs = plan.columns == 1 && plan.reduced.extents.empty();
-  const auto walk = whole_runs ? reduce_runs<T> : plan.columns == 1 && plan.run != 1 ? reduce_pieces<T> : reduce_columns<T>;
-  const auto run = [plan, loops, walk](const KernelBuffers& buffers) { walk(plan, loops, input<T>(buffers, 0), output<T>(buffers, 0)); };
+  const auto walk = whole_runs                           ? reduce_runs<T>
+                    : plan.columns == 1 && plan.run != 1 ? reduce_pieces<T>
+                                                         : reduce_columns<T>;
+  const auto run = [plan, loops, walk](const KernelBuffers& buffers) {
+    walk(plan, loops, input<T>(buffers, 0), output<T>(buffers, 0));
+  };
   return {run, Bytes(0)};
 }
 

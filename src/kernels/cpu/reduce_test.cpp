@@ -4,14 +4,15 @@
 #include <limits>
 #include <numeric>
 
-#include "kernels/kernel_testing.h"
+#include "kernels/testing/kernel_check.h"
 
 namespace tessera {
 namespace {
 
 using namespace kernel_testing;
 
-LocalCall reduce_call(const std::string& op, const TensorType& in, const std::vector<int64_t>& dims) {
+LocalCall reduce_call(const std::string& op, const TensorType& in,
+                      const std::vector<int64_t>& dims) {
   TensorType out{in.dtype, {}};
   for (int dim = 0; dim < in.shape.size(); ++dim)
     if (std::find(dims.begin(), dims.end(), dim) == dims.end()) out.shape.push_back(in.shape[dim]);
@@ -42,61 +43,78 @@ template <typename Visit>
 void for_each_case(Generator& generator, DType dtype, int rounds, const Visit& visit) {
   for (int rank = 0; rank <= 4; ++rank)
     for (int bits = 0; bits < (1 << rank); ++bits)
-      for (int round = 0; round < rounds; ++round) visit(TensorType{dtype, random_shape(generator, rank)}, subset(rank, bits));
+      for (int round = 0; round < rounds; ++round)
+        visit(TensorType{dtype, random_shape(generator, rank)}, subset(rank, bits));
 }
 
 TEST(ReduceKernels, SumsOverEverySetOfDimsAreWithinTheRoundingsOfTheirTerms) {
   Generator generator(1);
-  for_each_case(generator, DType::kF32, 6, [&](const TensorType& type, const std::vector<int64_t>& dims) {
-    const LocalCall call = reduce_call("sum", type, dims);
-    const Tensors inputs = one(random_tensor(generator, type));
-    const Tensors expected = run_plain(call, inputs), sums = run_plain(call, one(absolute(inputs[0])));
-    const double terms = element_count(call.outputs[0].shape) == 0 ? 0.0 : 1.0 * inputs[0].size() / element_count(call.outputs[0].shape);
-    const auto tolerance = [&](size_t i) { return (terms + 1) * kRoundoff * sums[0].values<float>()[i]; };
-    expect_near(run_fast(call, inputs)[0], expected[0], tolerance, "sum of " + to_text(type));
-  });
+  for_each_case(
+      generator, DType::kF32, 6, [&](const TensorType& type, const std::vector<int64_t>& dims) {
+        const LocalCall call = reduce_call("sum", type, dims);
+        const Tensors inputs = one(random_tensor(generator, type));
+        const Tensors expected = run_plain(call, inputs),
+                      sums = run_plain(call, one(absolute(inputs[0])));
+        const double terms = element_count(call.outputs[0].shape) == 0
+                                 ? 0.0
+                                 : 1.0 * inputs[0].size() / element_count(call.outputs[0].shape);
+        const auto tolerance = [&](size_t i) {
+          return (terms + 1) * kRoundoff * sums[0].values<float>()[i];
+        };
+        expect_near(run_fast(call, inputs)[0], expected[0], tolerance, "sum of " + to_text(type));
+      });
 }
 
 TEST(ReduceKernels, MaxAndMinEqualTheReference) {
   Generator generator(2);
   for (DType dtype : {DType::kF32, DType::kI32})
     for (const char* op : {"max", "min"})
-      for_each_case(generator, dtype, 2, [&](const TensorType& type, const std::vector<int64_t>& dims) {
-        expect_equals_reference(reduce_call(op, type, dims), one(random_tensor(generator, type)), op + to_text(type));
-      });
+      for_each_case(
+          generator, dtype, 2, [&](const TensorType& type, const std::vector<int64_t>& dims) {
+            expect_equals_reference(reduce_call(op, type, dims),
+                                    one(random_tensor(generator, type)), op + to_text(type));
+          });
 }
 
 TEST(ReduceKernels, IntegerSumsAndProductsWrapAndEqualTheReference) {
   Generator generator(3);
   for (const char* op : {"sum", "prod"})
-    for_each_case(generator, DType::kI32, 2, [&](const TensorType& type, const std::vector<int64_t>& dims) {
-      expect_equals_reference(reduce_call(op, type, dims), one(random_tensor(generator, type)), op + to_text(type));
-    });
+    for_each_case(
+        generator, DType::kI32, 2, [&](const TensorType& type, const std::vector<int64_t>& dims) {
+          expect_equals_reference(reduce_call(op, type, dims), one(random_tensor(generator, type)),
+                                  op + to_text(type));
+        });
 }
 
 TEST(ReduceKernels, AnyAndAllEqualTheReference) {
   Generator generator(4);
   for (const char* op : {"any", "all"})
-    for_each_case(generator, DType::kBool, 2, [&](const TensorType& type, const std::vector<int64_t>& dims) {
-      expect_equals_reference(reduce_call(op, type, dims), one(random_tensor(generator, type)), op + to_text(type));
-    });
+    for_each_case(
+        generator, DType::kBool, 2, [&](const TensorType& type, const std::vector<int64_t>& dims) {
+          expect_equals_reference(reduce_call(op, type, dims), one(random_tensor(generator, type)),
+                                  op + to_text(type));
+        });
 }
 
 TEST(ReduceKernels, ProductsAreWithinOneRoundingAFactor) {
   Generator generator(5);
-  for_each_case(generator, DType::kF32, 2, [&](const TensorType& type, const std::vector<int64_t>& dims) {
-    if (element_count(type.shape) > 60) return;  // larger products leave the range of f32
-    const LocalCall call = reduce_call("prod", type, dims);
-    const Tensors inputs = one(random_tensor(generator, type));
-    const Tensors expected = run_plain(call, inputs);
-    const auto tolerance = [&](size_t i) { return 61 * kRoundoff * std::fabs(expected[0].values<float>()[i]) + 0x1p-140; };
-    expect_near(run_fast(call, inputs)[0], expected[0], tolerance, "prod of " + to_text(type));
-  });
+  for_each_case(
+      generator, DType::kF32, 2, [&](const TensorType& type, const std::vector<int64_t>& dims) {
+        if (element_count(type.shape) > 60) return;  // larger products leave the range of f32
+        const LocalCall call = reduce_call("prod", type, dims);
+        const Tensors inputs = one(random_tensor(generator, type));
+        const Tensors expected = run_plain(call, inputs);
+        const auto tolerance = [&](size_t i) {
+          return 61 * kRoundoff * std::fabs(expected[0].values<float>()[i]) + 0x1p-140;
+        };
+        expect_near(run_fast(call, inputs)[0], expected[0], tolerance, "prod of " + to_text(type));
+      });
 }
 
 TEST(ReduceKernels, AnEmptyRangeGivesTheIdentity) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
-  const std::vector<std::pair<std::string, float>> identities = {{"sum", 0.0f}, {"prod", 1.0f}, {"max", -kInfinity}, {"min", kInfinity}};
+  const std::vector<std::pair<std::string, float>> identities = {
+      {"sum", 0.0f}, {"prod", 1.0f}, {"max", -kInfinity}, {"min", kInfinity}};
   for (const auto& [op, identity] : identities) {
     const TensorType tall{DType::kF32, {0, 3}};
     const Tensors columns = run_fast(reduce_call(op, tall, {0}), one(Tensor(tall)));
@@ -113,8 +131,10 @@ TEST(ReduceKernels, MaxAndMinOfNaNAreNaNInRowsAndColumns) {
       const TensorType type{DType::kF32, {40}};
       Tensor values(type);
       std::iota(values.values<float>().begin(), values.values<float>().end(), 0.0f);
-      values.values<float>()[static_cast<size_t>(place)] = std::numeric_limits<float>::quiet_NaN();
-      EXPECT_TRUE(std::isnan(run_fast(reduce_call(op, type, {0}), one(values.clone()))[0].values<float>()[0])) << op << place;
+      values.values<float>()[place] = std::numeric_limits<float>::quiet_NaN();
+      EXPECT_TRUE(std::isnan(
+          run_fast(reduce_call(op, type, {0}), one(values.clone()))[0].values<float>()[0]))
+          << op << place;
       Tensor column({DType::kF32, {40, 2}});
       for (size_t i = 0; i < 40; ++i) column.values<float>()[2 * i] = values.values<float>()[i];
       const Tensors out = run_fast(reduce_call(op, column.type(), {0}), one(column.clone()));
@@ -123,30 +143,39 @@ TEST(ReduceKernels, MaxAndMinOfNaNAreNaNInRowsAndColumns) {
     }
 }
 
-// The result must depend on nothing but the values that it combines: the same numbers as a row, as a column among others, and as pieces.
+// The result must depend on nothing but the values that it combines: the same numbers as a row, as
+// a column among others, and as pieces.
 TEST(ReduceKernels, OneSetOfValuesHasOneSumInEveryLayout) {
   Generator generator(6);
   for (int64_t count : {1, 2, 15, 16, 17, 30, 255, 256, 257, 510, 1000, 5000}) {
     const Tensor row = random_tensor(generator, {DType::kF32, {count}});
-    const float sum = run_fast(reduce_call("sum", row.type(), {0}), one(row.clone()))[0].values<float>()[0];
+    const float sum =
+        run_fast(reduce_call("sum", row.type(), {0}), one(row.clone()))[0].values<float>()[0];
     for (int64_t columns : {1, 2, 9, 130}) {
       Tensor matrix = random_tensor(generator, {DType::kF32, {count, columns}});
       const int64_t column = columns - 1;
       for (int64_t i = 0; i < count; ++i)
-        matrix.values<float>()[static_cast<size_t>(i * columns + column)] = row.values<float>()[static_cast<size_t>(i)];
+        matrix.values<float>()[i * columns + column] = row.values<float>()[i];
       const Tensors sums = run_fast(reduce_call("sum", matrix.type(), {0}), one(matrix.clone()));
-      EXPECT_EQ(sums[0].values<float>()[static_cast<size_t>(column)], sum) << count << " values in a column of " << columns;
+      EXPECT_EQ(sums[0].values<float>()[column], sum)
+          << count << " values in a column of " << columns;
     }
     if (count % 5 != 0) continue;
-    const int64_t run = count / 5;  // five pieces with other rows between them: [5, 2, run], reduced over dims 0 and 2
+    const int64_t run =
+        count /
+        5;  // five pieces with other rows between them: [5, 2, run], reduced over dims 0 and 2
     Tensor pieces = random_tensor(generator, {DType::kF32, {5, 2, run}});
     for (int64_t i = 0; i < count; ++i)
-      pieces.values<float>()[static_cast<size_t>((i / run * 2 + 1) * run + i % run)] = row.values<float>()[static_cast<size_t>(i)];
-    EXPECT_EQ(run_fast(reduce_call("sum", pieces.type(), {0, 2}), one(pieces.clone()))[0].values<float>()[1], sum) << count;
+      pieces.values<float>()[(i / run * 2 + 1) * run + i % run] = row.values<float>()[i];
+    EXPECT_EQ(run_fast(reduce_call("sum", pieces.type(), {0, 2}), one(pieces.clone()))[0]
+                  .values<float>()[1],
+              sum)
+        << count;
   }
 }
 
-// The order of combining has 16 lanes whatever the width of the machine's vectors is, so machines agree.
+// The order of combining has 16 lanes whatever the width of the machine's vectors is, so machines
+// agree.
 TEST(ReduceKernels, NarrowVectorsGiveTheSameBitsAsWideOnes) {
   Generator generator(7);
   for (const char* op : {"sum", "max", "prod"})
@@ -168,10 +197,14 @@ TEST(ReduceKernels, AMillionTermsLoseNoMoreThanTheirTreeIsDeep) {
   const double exact = kCount * static_cast<double>(0.1f);
   // 16 terms a lane (256 / 16), 4 levels of lanes, 12 levels of blocks (2^20 / 256 = 2^12).
   const double tolerance = (16 + 4 + 12) * kRoundoff * exact;
-  EXPECT_NEAR(run_fast(reduce_call("sum", values.type(), {0}), one(values.clone()))[0].values<float>()[0], exact, tolerance);
+  EXPECT_NEAR(
+      run_fast(reduce_call("sum", values.type(), {0}), one(values.clone()))[0].values<float>()[0],
+      exact, tolerance);
   Tensor column({DType::kF32, {kCount / 2, 2}});
   for (float& x : column.values<float>()) x = 0.1f;
-  EXPECT_NEAR(run_fast(reduce_call("sum", column.type(), {0}), one(column.clone()))[0].values<float>()[1], exact / 2, tolerance / 2);
+  EXPECT_NEAR(
+      run_fast(reduce_call("sum", column.type(), {0}), one(column.clone()))[0].values<float>()[1],
+      exact / 2, tolerance / 2);
 }
 
 TEST(ReduceKernels, OperandsThatDoNotFitAreRefusedWhenTheCallIsBound) {

@@ -1,6 +1,8 @@
-// resize and resize_grad: each element of the larger side is one element of the other, or a weighted mean of two along each dim.
+// resize and resize_grad: each element of the larger side is one element of the other, or a
+// weighted mean of two along each dim.
 //
-// Where the elements of a result look is exact: positions are fractions of whole numbers, rounded only when they become weights.
+// Where the elements of a result look is exact: positions are fractions of whole numbers, rounded
+// only when they become weights.
 #include <algorithm>
 #include <array>
 #include <vector>
@@ -11,7 +13,8 @@
 namespace tessera {
 namespace {
 
-/// The neighbours of one element of the result along a dim, as positions in the local operand. A weight of zero has no neighbour.
+/// The neighbours of one element of the result along a dim, as positions in the local operand. A
+/// weight of zero has no neighbour.
 struct Neighbours {
   int64_t low = 0, high = 0;
   float low_weight = 1, high_weight = 0;
@@ -38,7 +41,8 @@ Fraction source_of(const ResizeInts& ints, bool aligns_corners, int64_t place) {
   return {place * (ints.in - 1), ints.out - 1};
 }
 
-Neighbours neighbours_of(const ResizeInts& ints, bool is_linear, bool aligns_corners, int64_t place) {
+Neighbours neighbours_of(const ResizeInts& ints, bool is_linear, bool aligns_corners,
+                         int64_t place) {
   const Fraction source = source_of(ints, aligns_corners, place);
   const int64_t whole = source.denominator;
   const int64_t numerator = std::clamp<int64_t>(source.numerator, 0, (ints.in - 1) * whole);
@@ -51,7 +55,8 @@ Neighbours neighbours_of(const ResizeInts& ints, bool is_linear, bool aligns_cor
     return found;
   }
   ++found.high;
-  found.low_weight = static_cast<float>(static_cast<double>(whole - rest) / static_cast<double>(whole));
+  found.low_weight =
+      static_cast<float>(static_cast<double>(whole - rest) / static_cast<double>(whole));
   found.high_weight = static_cast<float>(static_cast<double>(rest) / static_cast<double>(whole));
   return found;
 }
@@ -68,11 +73,14 @@ struct Resize {
 
 Resize resize_of(const LocalCall& call, const TensorType& in, const TensorType& out) {
   require(call, in.dtype == DType::kF32 && out.dtype == DType::kF32, "resizes f32");
-  require(call, in.shape.size() >= 3 && in.shape.size() <= 5 && in.shape.size() == out.shape.size(), "has one to three dims of space");
-  require(call, in.shape[0] == out.shape[0] && in.shape[1] == out.shape[1], "batch and channels stay");
+  require(call, in.shape.size() >= 3 && in.shape.size() <= 5 && in.shape.size() == out.shape.size(),
+          "has one to three dims of space");
+  require(call, in.shape[0] == out.shape[0] && in.shape[1] == out.shape[1],
+          "batch and channels stay");
   const auto count = static_cast<size_t>(in.shape.size() - 2);
   require_operands(call, 1, 1, count * kIntsOfDim);
-  const bool is_linear = call.text.starts_with("linear "), aligns_corners = call.text.ends_with(" align_corners");
+  const bool is_linear = call.text.starts_with("linear "),
+             aligns_corners = call.text.ends_with(" align_corners");
   Resize resize{in.shape[0] * in.shape[1], {}};
   for (size_t d = 0; d < count; ++d) {
     const int64_t* given = call.ints.data() + d * kIntsOfDim;
@@ -81,13 +89,15 @@ Resize resize_of(const LocalCall& call, const TensorType& in, const TensorType& 
     dim = {in.shape[static_cast<int>(d) + 2], out.shape[static_cast<int>(d) + 2], {}};
     require(call, ints.in > 0 || dim.out == 0, "an operand that is empty has an empty result");
     for (int64_t place = 0; place < dim.out; ++place)
-      dim.neighbours.push_back(neighbours_of(ints, is_linear, aligns_corners, ints.out_begin + place));
+      dim.neighbours.push_back(
+          neighbours_of(ints, is_linear, aligns_corners, ints.out_begin + place));
   }
   return resize;
 }
 
-/// Calls visit(row of the operand, row of the result, weight) for each pair of rows that belong together, by row of the result. Rows are
-/// the elements before them in a plane. A neighbour that the process does not hold belongs to another.
+/// Calls visit(row of the operand, row of the result, weight) for each pair of rows that belong
+/// together, by row of the result. Rows are the elements before them in a plane. A neighbour that
+/// the process does not hold belongs to another.
 template <typename Visit>
 void for_each_rows(const Resize& resize, Visit visit) {
   const auto& [depth, height, width] = resize.dims;
@@ -110,7 +120,7 @@ void for_each_rows(const Resize& resize, Visit visit) {
 template <typename Visit>
 void for_each_in_row(const ResizedDim& width, Visit visit) {
   for (int64_t place = 0; place < width.out; ++place) {
-    const Neighbours& w = width.neighbours[static_cast<size_t>(place)];
+    const Neighbours& w = width.neighbours[place];
     if (w.low >= 0 && w.low < width.in) visit(w.low, place, w.low_weight);
     if (w.high_weight != 0 && w.high >= 0 && w.high < width.in) visit(w.high, place, w.high_weight);
   }
@@ -119,7 +129,8 @@ void for_each_in_row(const ResizedDim& width, Visit visit) {
 void resize_plane(const Resize& resize, const float* x, float* y) {
   std::fill_n(y, resize.out_size(), 0.0f);
   for_each_rows(resize, [&](int64_t in_row, int64_t out_row, float weight) {
-    for_each_in_row(resize.dims[2], [row = x + in_row, out = y + out_row, weight](int64_t position, int64_t place, float share) {
+    for_each_in_row(resize.dims[2], [row = x + in_row, out = y + out_row, weight](
+                                        int64_t position, int64_t place, float share) {
       out[place] += weight * share * row[position];
     });
   });
@@ -128,7 +139,8 @@ void resize_plane(const Resize& resize, const float* x, float* y) {
 void spread_plane(const Resize& resize, const float* dy, float* dx) {
   std::fill_n(dx, resize.in_size(), 0.0f);
   for_each_rows(resize, [&](int64_t in_row, int64_t out_row, float weight) {
-    for_each_in_row(resize.dims[2], [row = dx + in_row, flow = dy + out_row, weight](int64_t position, int64_t place, float share) {
+    for_each_in_row(resize.dims[2], [row = dx + in_row, flow = dy + out_row, weight](
+                                        int64_t position, int64_t place, float share) {
       row[position] += weight * share * flow[place];
     });
   });
@@ -137,18 +149,22 @@ void spread_plane(const Resize& resize, const float* dy, float* dx) {
 }  // namespace
 
 BoundKernel bind_resize(const LocalCall& call) {
-  const auto run = [resize = resize_of(call, call.inputs[0], call.outputs[0])](const KernelBuffers& buffers) {
-    for (int64_t plane = 0; plane < resize.planes; ++plane)
-      resize_plane(resize, input<float>(buffers, 0) + plane * resize.in_size(), output<float>(buffers, 0) + plane * resize.out_size());
-  };
+  const auto run =
+      [resize = resize_of(call, call.inputs[0], call.outputs[0])](const KernelBuffers& buffers) {
+        for (int64_t plane = 0; plane < resize.planes; ++plane)
+          resize_plane(resize, input<float>(buffers, 0) + plane * resize.in_size(),
+                       output<float>(buffers, 0) + plane * resize.out_size());
+      };
   return {run, Bytes(0)};
 }
 
 BoundKernel bind_resize_grad(const LocalCall& call) {
-  const auto run = [resize = resize_of(call, call.outputs[0], call.inputs[0])](const KernelBuffers& buffers) {
-    for (int64_t plane = 0; plane < resize.planes; ++plane)
-      spread_plane(resize, input<float>(buffers, 0) + plane * resize.out_size(), output<float>(buffers, 0) + plane * resize.in_size());
-  };
+  const auto run =
+      [resize = resize_of(call, call.outputs[0], call.inputs[0])](const KernelBuffers& buffers) {
+        for (int64_t plane = 0; plane < resize.planes; ++plane)
+          spread_plane(resize, input<float>(buffers, 0) + plane * resize.out_size(),
+                       output<float>(buffers, 0) + plane * resize.in_size());
+      };
   return {run, Bytes(0)};
 }
 

@@ -40,8 +40,10 @@ HWY_INLINE Vector exp_of(Vector x) {
 // Highway's Log is for positive finite numbers.
 HWY_INLINE Vector log_of(Vector x) {
   const Vector finite = hn::Log(Tag(), x);
-  const Vector below_infinity = hn::IfThenElse(hn::Lt(x, constant(kInfinity)), finite, x);  // infinity and NaN stay
-  const Vector not_zero = hn::IfThenElse(hn::Eq(x, constant(0.0f)), constant(-kInfinity), below_infinity);
+  const Vector below_infinity =
+      hn::IfThenElse(hn::Lt(x, constant(kInfinity)), finite, x);  // infinity and NaN stay
+  const Vector not_zero =
+      hn::IfThenElse(hn::Eq(x, constant(0.0f)), constant(-kInfinity), below_infinity);
   return hn::IfThenElse(hn::Lt(x, constant(0.0f)), constant(kNaN), not_zero);
 }
 
@@ -56,12 +58,15 @@ HWY_INLINE Vector expm1_of(Vector x) {
 // As Log, of 1 + x.
 HWY_INLINE Vector log1p_of(Vector x) {
   const Vector finite = hn::Log1p(Tag(), x);
-  const Vector below_infinity = hn::IfThenElse(hn::Lt(x, constant(kInfinity)), finite, x);  // infinity and NaN stay
-  const Vector above = hn::IfThenElse(hn::Eq(x, constant(-1.0f)), constant(-kInfinity), below_infinity);
+  const Vector below_infinity =
+      hn::IfThenElse(hn::Lt(x, constant(kInfinity)), finite, x);  // infinity and NaN stay
+  const Vector above =
+      hn::IfThenElse(hn::Eq(x, constant(-1.0f)), constant(-kInfinity), below_infinity);
   return hn::IfThenElse(hn::Lt(x, constant(-1.0f)), constant(kNaN), above);
 }
 
-// erf(x) for |x| > 0.927: 1 - exp(-p(|x|)), where p is a minimax polynomial. Above 4 the result is 1 in f32.
+// erf(x) for |x| > 0.927: 1 - exp(-p(|x|)), where p is a minimax polynomial. Above 4 the result is
+// 1 in f32.
 HWY_INLINE Vector erf_of_large(Vector x) {
   const Tag d;
   const Vector t = hn::IfThenElse(hn::Lt(hn::Abs(x), constant(4.0f)), hn::Abs(x), constant(4.0f));
@@ -97,7 +102,8 @@ HWY_INLINE Vector smaller(Vector a, Vector b) {
 
 HWY_INLINE Vector sign_of(Vector x) {
   const Vector one = hn::CopySign(constant(1.0f), x);
-  return hn::IfThenElse(hn::Or(hn::Gt(x, constant(0.0f)), hn::Lt(x, constant(0.0f))), one, x);  // zeros and NaN stay
+  return hn::IfThenElse(hn::Or(hn::Gt(x, constant(0.0f)), hn::Lt(x, constant(0.0f))), one,
+                        x);  // zeros and NaN stay
 }
 
 struct Negate {
@@ -122,11 +128,14 @@ struct HyperbolicTangent {
   static HWY_INLINE Vector of(Vector x) { return hn::Tanh(Tag(), x); }
 };
 struct Logistic {
-  static HWY_INLINE Vector of(Vector x) { return hn::Div(constant(1.0f), hn::Add(constant(1.0f), exp_of(hn::Neg(x)))); }
+  static HWY_INLINE Vector of(Vector x) {
+    return hn::Div(constant(1.0f), hn::Add(constant(1.0f), exp_of(hn::Neg(x))));
+  }
 };
 struct ErrorFunction {
   static HWY_INLINE Vector of(Vector x) {
-    return hn::IfThenElse(hn::Gt(hn::Abs(x), constant(0.927734375f)), erf_of_large(x), erf_of_small(x));
+    return hn::IfThenElse(hn::Gt(hn::Abs(x), constant(0.927734375f)), erf_of_large(x),
+                          erf_of_small(x));
   }
 };
 struct Floor {
@@ -183,23 +192,27 @@ struct Padded {
   Padded(const float* from, int64_t count) { std::copy(from, from + count, values); }
 };
 
-// Never inlined, so that bodies and tails run the very same instructions. requires: count is a multiple of the lanes
+// Never inlined, so that bodies and tails run the very same instructions. requires: count is a
+// multiple of the lanes
 template <class Operation>
 HWY_NOINLINE void unary_vectors(const float* x, float* out, int64_t count) {
   const Tag d;
-  for (int64_t i = 0; i < count; i += lanes()) hn::StoreU(Operation::of(hn::LoadU(d, x + i)), d, out + i);
+  for (int64_t i = 0; i < count; i += lanes())
+    hn::StoreU(Operation::of(hn::LoadU(d, x + i)), d, out + i);
 }
 
 template <class Operation>
 HWY_NOINLINE void binary_vectors(const float* a, const float* b, float* out, int64_t count) {
   const Tag d;
-  for (int64_t i = 0; i < count; i += lanes()) hn::StoreU(Operation::of(hn::LoadU(d, a + i), hn::LoadU(d, b + i)), d, out + i);
+  for (int64_t i = 0; i < count; i += lanes())
+    hn::StoreU(Operation::of(hn::LoadU(d, a + i), hn::LoadU(d, b + i)), d, out + i);
 }
 
 template <class Operation>
 HWY_NOINLINE void scalar_vectors(const float* x, float c, float* out, int64_t count) {
   const Tag d;
-  for (int64_t i = 0; i < count; i += lanes()) hn::StoreU(Operation::of(hn::LoadU(d, x + i), constant(c)), d, out + i);
+  for (int64_t i = 0; i < count; i += lanes())
+    hn::StoreU(Operation::of(hn::LoadU(d, x + i), constant(c)), d, out + i);
 }
 
 template <class Operation>
@@ -236,7 +249,8 @@ void scalar_loop(const float* x, float c, float* out, int64_t count) {
   std::copy(last.values, last.values + tail, out + body);
 }
 
-// Periodic functions need an exact reduction of large arguments, which the C library has; models call them rarely.
+// Periodic functions need an exact reduction of large arguments, which the C library has; models
+// call them rarely.
 void sin_loop(const float* x, float* out, int64_t count) {
   for (int64_t i = 0; i < count; ++i) out[i] = std::sin(x[i]);
 }
@@ -283,13 +297,19 @@ constexpr Named<UnaryLoop> kUnaryLoops[] = {
 };
 
 constexpr Named<BinaryLoop> kBinaryLoops[] = {
-    {"add", binary_loop<Plus>},    {"sub", binary_loop<Minus>},   {"mul", binary_loop<Times>}, {"div", binary_loop<Divide>},
-    {"max", binary_loop<Maximum>}, {"min", binary_loop<Minimum>}, {"pow", pow_loop},
+    {"add", binary_loop<Plus>},
+    {"sub", binary_loop<Minus>},
+    {"mul", binary_loop<Times>},
+    {"div", binary_loop<Divide>},
+    {"max", binary_loop<Maximum>},
+    {"min", binary_loop<Minimum>},
+    {"pow", pow_loop},
 };
 
 constexpr Named<ScalarLoop> kScalarLoops[] = {
-    {"add", scalar_loop<Plus>},    {"mul", scalar_loop<Times>}, {"max", scalar_loop<Maximum>},
-    {"min", scalar_loop<Minimum>}, {"pow", pow_scalar_loop},    {"exp_minus", scalar_loop<ExponentialOfDifference>},
+    {"add", scalar_loop<Plus>},    {"mul", scalar_loop<Times>},
+    {"max", scalar_loop<Maximum>}, {"min", scalar_loop<Minimum>},
+    {"pow", pow_scalar_loop},      {"exp_minus", scalar_loop<ExponentialOfDifference>},
 };
 
 template <typename Loop, size_t kCount>

@@ -1,7 +1,8 @@
 // Elementwise loops over f32 in the widest vectors that this machine has, chosen at run time.
 //
-// All vector arithmetic of the room is here and in simd_reduce. An element's result has the same bits wherever it stands in the buffer,
-// and whatever the length of the buffer is: a tail is padded to a whole vector and goes through the same code. `out` may be an input.
+// All vector arithmetic of the room is here and in simd_reduce. An element's result has the same
+// bits wherever it stands in the buffer, and whatever the length of the buffer is: a tail is padded
+// to a whole vector and goes through the same code. `out` may be an input.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +14,8 @@ using UnaryLoop = void (*)(const float* x, float* out, int64_t count);
 using BinaryLoop = void (*)(const float* a, const float* b, float* out, int64_t count);
 using ScalarLoop = void (*)(const float* x, float c, float* out, int64_t count);
 
-/// The loop of unary.OP, or nullptr. Errors against the real function: exp, expm1, log, log1p, tanh, logistic, erf within 4 ulp; the others exact or 1
-/// ulp.
+/// The loop of unary.OP, or nullptr. Errors against the real function: exp, expm1, log, log1p,
+/// tanh, logistic, erf within 4 ulp; the others exact or 1 ulp.
 UnaryLoop find_unary_loop(std::string_view operation);
 
 /// The loop of binary.OP, or nullptr. max and min give NaN when an operand is NaN.

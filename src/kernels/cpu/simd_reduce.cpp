@@ -25,7 +25,8 @@ using Tag = hn::CappedTag<T, kReduceLanes>;
 template <typename T>
 constexpr bool kIsFloat = std::numeric_limits<T>::has_infinity;
 
-// Each operation on vectors, on scalars with the same result, and its identity. `of` is unsigned inside where i32 wraps.
+// Each operation on vectors, on scalars with the same result, and its identity. `of` is unsigned
+// inside where i32 wraps.
 struct Sum {
   template <typename T>
   static constexpr T identity = T{0};
@@ -34,7 +35,9 @@ struct Sum {
     return hn::Add(a, b);
   }
   static HWY_INLINE float of(float a, float b) { return a + b; }
-  static HWY_INLINE int32_t of(int32_t a, int32_t b) { return static_cast<int32_t>(static_cast<uint32_t>(a) + static_cast<uint32_t>(b)); }
+  static HWY_INLINE int32_t of(int32_t a, int32_t b) {
+    return static_cast<int32_t>(static_cast<uint32_t>(a) + static_cast<uint32_t>(b));
+  }
 };
 
 struct Product {
@@ -45,13 +48,16 @@ struct Product {
     return hn::Mul(a, b);
   }
   static HWY_INLINE float of(float a, float b) { return a * b; }
-  static HWY_INLINE int32_t of(int32_t a, int32_t b) { return static_cast<int32_t>(static_cast<uint32_t>(a) * static_cast<uint32_t>(b)); }
+  static HWY_INLINE int32_t of(int32_t a, int32_t b) {
+    return static_cast<int32_t>(static_cast<uint32_t>(a) * static_cast<uint32_t>(b));
+  }
 };
 
 // NaN wins: in b because a > b is false, in a because it is asked for.
 struct Maximum {
   template <typename T>
-  static constexpr T identity = kIsFloat<T> ? -std::numeric_limits<T>::infinity() : std::numeric_limits<T>::lowest();
+  static constexpr T identity =
+      kIsFloat<T> ? -std::numeric_limits<T>::infinity() : std::numeric_limits<T>::lowest();
   template <class V>
   static HWY_INLINE V of_vectors(V a, V b) {
     if constexpr (kIsFloat<hn::TFromV<V>>)
@@ -67,7 +73,8 @@ struct Maximum {
 
 struct Minimum {
   template <typename T>
-  static constexpr T identity = kIsFloat<T> ? std::numeric_limits<T>::infinity() : std::numeric_limits<T>::max();
+  static constexpr T identity =
+      kIsFloat<T> ? std::numeric_limits<T>::infinity() : std::numeric_limits<T>::max();
   template <class V>
   static HWY_INLINE V of_vectors(V a, V b) {
     if constexpr (kIsFloat<hn::TFromV<V>>)
@@ -108,15 +115,18 @@ struct LaneVectors {
     for (auto& vector : vectors) vector = hn::Set(D(), Operation::template identity<T>);
   }
   HWY_INLINE void combine(const T* values) {
-    for (int64_t v = 0; v < kVectors; ++v) vectors[v] = Operation::of_vectors(vectors[v], hn::LoadU(D(), values + v * kWidth));
+    for (int64_t v = 0; v < kVectors; ++v)
+      vectors[v] = Operation::of_vectors(vectors[v], hn::LoadU(D(), values + v * kWidth));
   }
   HWY_INLINE T result() {
     for (int64_t half = kVectors / 2; half >= 1; half /= 2)
-      for (int64_t v = 0; v < half; ++v) vectors[v] = Operation::of_vectors(vectors[v], vectors[v + half]);
+      for (int64_t v = 0; v < half; ++v)
+        vectors[v] = Operation::of_vectors(vectors[v], vectors[v + half]);
     alignas(64) T lanes[kWidth];
     hn::Store(vectors[0], D(), lanes);
     for (int64_t half = kWidth / 2; half >= 1; half /= 2)
-      for (int64_t lane = 0; lane < half; ++lane) lanes[lane] = Operation::of(lanes[lane], lanes[lane + half]);
+      for (int64_t lane = 0; lane < half; ++lane)
+        lanes[lane] = Operation::of(lanes[lane], lanes[lane + half]);
     return lanes[0];
   }
 };
@@ -143,7 +153,8 @@ HWY_NOINLINE void reduce_rows(T* __restrict into, const T* __restrict values, in
 
 template <class Operation, typename T>
 ReduceLoops<T> loops_of() {
-  return {Operation::template identity<T>, reduce_pair<Operation, T>, reduce_block<Operation, T>, reduce_rows<Operation, T>};
+  return {Operation::template identity<T>, reduce_pair<Operation, T>, reduce_block<Operation, T>,
+          reduce_rows<Operation, T>};
 }
 
 template <typename T>

@@ -1,11 +1,13 @@
-// The inner loops of reductions, in the widest vectors that this machine has, and the order in which they combine values.
+// The inner loops of reductions, in the widest vectors that this machine has, and the order in
+// which they combine values.
 //
-// The order is one for all layouts, so that the result for an output element depends on nothing but the values v_0, v_1, ... that it
-// combines (in row-major order of the reduced dims):
-//   a block    kReduceBlock values; lane l of kReduceLanes combines v_l, v_(l + lanes), ...; then lanes l and l + lanes/2, and so on
-//   all        block results pairwise, as a tree whose left parts are full
-// The rounding error of a sum of n values is therefore at most (n/lanes for n up to a block, then 1 per doubling) + 4 roundings of the
-// sum of absolute values.
+// The order is one for all layouts, so that the result for an output element depends on nothing but
+// the values v_0, v_1, ... that it combines (in row-major order of the reduced dims):
+//   a block    kReduceBlock values; lane l of kReduceLanes combines v_l, v_(l + lanes), ...; then
+//   lanes l and l + lanes/2, and so on all        block results pairwise, as a tree whose left
+//   parts are full
+// The rounding error of a sum of n values is therefore at most (n/lanes for n up to a block, then 1
+// per doubling) + 4 roundings of the sum of absolute values.
 #pragma once
 
 #include <array>
@@ -19,7 +21,8 @@ inline constexpr int64_t kReduceBlock = 256;
 /// Levels of the tree above the blocks: enough for 2^40 values.
 inline constexpr int kReduceLevels = 32;
 
-/// One way to combine values of T. T is float, int32_t (wraps) or uint8_t (bool: max is any, min is all).
+/// One way to combine values of T. T is float, int32_t (wraps) or uint8_t (bool: max is any, min is
+/// all).
 template <typename T>
 struct ReduceLoops {
   T identity{};
@@ -67,7 +70,8 @@ T reduce_run(const ReduceLoops<T>& loops, const T* values, int64_t count) {
   if (count <= kReduceBlock) return loops.block(values, count);
   PairwiseTree<T> tree(loops);
   for (int64_t begin = 0; begin < count; begin += kReduceBlock)
-    tree.add(loops.block(values + begin, count - begin < kReduceBlock ? count - begin : kReduceBlock));
+    tree.add(
+        loops.block(values + begin, count - begin < kReduceBlock ? count - begin : kReduceBlock));
   return tree.result();
 }
 

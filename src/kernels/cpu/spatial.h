@@ -1,4 +1,5 @@
-// Parameters that the kernels of space share: how a window slides over one dim, where parts of the operand and of the result lie in it.
+// Parameters that the kernels of space share: how a window slides over one dim, where parts of the
+// operand and of the result lie in it.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +18,8 @@ struct LocalWindow {
   int64_t in = 0;         // local extents
   int64_t out = 0;
 
-  /// Where the window of local place 0 begins, in the local operand: negative where it begins in the padding.
+  /// Where the window of local place 0 begins, in the local operand: negative where it begins in
+  /// the padding.
   int64_t first() const { return out_begin * stride - low - in_begin; }
   /// The local places of the window whose element `w` lies at a position in [0, in).
   Range places_of(int64_t w) const;
@@ -26,7 +28,9 @@ struct LocalWindow {
 /// Integer parameters per dim of space.
 inline constexpr size_t kIntsOfWindow = 7;
 
-/// The dims of space of a call whose operand of the window is `in` and whose tensor of places is `out`.
-std::vector<LocalWindow> local_windows(const LocalCall& call, const TensorType& in, const TensorType& out);
+/// The dims of space of a call whose operand of the window is `in` and whose tensor of places is
+/// `out`.
+std::vector<LocalWindow> local_windows(const LocalCall& call, const TensorType& in,
+                                       const TensorType& out);
 
 }  // namespace tessera

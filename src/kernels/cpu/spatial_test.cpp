@@ -1,9 +1,10 @@
-// Kernels of space: random windows against the plain twin, and parts of a divided dim against the whole.
+// Kernels of space: random windows against the plain twin, and parts of a divided dim against the
+// whole.
 #include <algorithm>
 #include <array>
 
 #include "base/text.h"
-#include "kernels/kernel_testing.h"
+#include "kernels/testing/kernel_check.h"
 
 namespace tessera {
 namespace {
@@ -23,7 +24,8 @@ struct Dim {
 Range seen_by(const Dim& dim, const Range& places) {
   const int64_t first = places.begin * dim.stride - dim.low;
   const int64_t end = (places.end - 1) * dim.stride - dim.low + (dim.window - 1) * dim.dilation + 1;
-  if (places.empty()) return {std::clamp<int64_t>(first, 0, dim.in), std::clamp<int64_t>(first, 0, dim.in)};
+  if (places.empty())
+    return {std::clamp<int64_t>(first, 0, dim.in), std::clamp<int64_t>(first, 0, dim.in)};
   const int64_t begin = std::clamp<int64_t>(first, 0, dim.in);
   return {begin, std::clamp<int64_t>(end, begin, dim.in)};
 }
@@ -41,7 +43,12 @@ Range seeing(const Dim& dim, const Range& positions) {
 }
 
 Dim random_dim(Generator& generator, bool dense) {
-  Dim dim{random_int(generator, 1, 3), random_int(generator, 1, 3), dense ? 1 : random_int(generator, 1, 2), 0, 0, 0};
+  Dim dim{random_int(generator, 1, 3),
+          random_int(generator, 1, 3),
+          dense ? 1 : random_int(generator, 1, 2),
+          0,
+          0,
+          0};
   const int64_t reach = (dim.window - 1) * dim.dilation + 1, most = dense ? dim.window - 1 : 3;
   const int64_t high = random_int(generator, 0, most);
   dim.low = random_int(generator, 0, most);
@@ -59,7 +66,8 @@ struct Slide {
     std::vector<int64_t> list;
     for (size_t d = 0; d < dims.size(); ++d) {
       const Dim& dim = dims[d];
-      list.insert(list.end(), {dim.window, dim.stride, dim.dilation, dim.low, dim.in, d == 0 ? in_begin : 0, d == 0 ? out_begin : 0});
+      list.insert(list.end(), {dim.window, dim.stride, dim.dilation, dim.low, dim.in,
+                               d == 0 ? in_begin : 0, d == 0 ? out_begin : 0});
     }
     return list;
   }
@@ -72,7 +80,8 @@ struct Slide {
 
 Slide random_slide(Generator& generator, bool dense) {
   Slide slide;
-  for (int64_t count = random_int(generator, 1, 3); count > 0; --count) slide.dims.push_back(random_dim(generator, dense));
+  for (int64_t count = random_int(generator, 1, 3); count > 0; --count)
+    slide.dims.push_back(random_dim(generator, dense));
   return slide;
 }
 
@@ -84,8 +93,8 @@ Tensor rows_of(const Tensor& tensor, const Range& range) {
   Tensor part(f32(shape));
   const int64_t inner = rows == 0 ? 0 : tensor.size() / std::max<int64_t>(outer * rows, 1);
   for (int64_t o = 0; o < outer; ++o)
-    std::copy_n(tensor.values<float>().data() + (o * rows + range.begin) * inner, range.size() * inner,
-                part.values<float>().data() + o * range.size() * inner);
+    std::copy_n(tensor.values<float>().data() + (o * rows + range.begin) * inner,
+                range.size() * inner, part.values<float>().data() + o * range.size() * inner);
   return part;
 }
 
@@ -111,7 +120,8 @@ struct Trial {
 };
 
 void expect_twins_agree(const Trial& trial, const std::string& about) {
-  expect_near(run_fast(trial.call, trial.inputs)[0], run_plain(trial.call, trial.inputs)[0], within(trial.error), about);
+  expect_near(run_fast(trial.call, trial.inputs)[0], run_plain(trial.call, trial.inputs)[0],
+              within(trial.error), about);
 }
 
 /// A convolution of random channels, whole.
@@ -122,17 +132,26 @@ struct Convolution {
   Shape x() const { return slide.shape(batch, groups * in, &Dim::in); }
   Shape w() const { return slide.shape(groups * out, in, &Dim::window); }
   Shape y() const { return slide.shape(batch, groups * out, &Dim::out); }
-  double window() const { return static_cast<double>(element_count(slide.shape(1, 1, &Dim::window))); }
+  double window() const {
+    return static_cast<double>(element_count(slide.shape(1, 1, &Dim::window)));
+  }
   double places() const { return static_cast<double>(element_count(slide.shape(1, 1, &Dim::out))); }
 
   std::array<Trial, 3> trials(Generator& generator) const {
-    const Tensor tx = random_tensor(generator, f32(x())), tw = random_tensor(generator, f32(w())), ty = random_tensor(generator, f32(y()));
-    const auto b = static_cast<double>(batch), i = static_cast<double>(in), o = static_cast<double>(out);
+    const Tensor tx = random_tensor(generator, f32(x())), tw = random_tensor(generator, f32(w())),
+                 ty = random_tensor(generator, f32(y()));
+    const auto b = static_cast<double>(batch), i = static_cast<double>(in),
+               o = static_cast<double>(out);
     return {
-        Trial{{"convolution", slide.ints(), {}, "", {f32(x()), f32(w())}, {f32(y())}}, tensors(tx, tw), sum_error(i * window())},
-        Trial{{"convolution_grad_input", slide.ints(), {}, "", {f32(y()), f32(w())}, {f32(x())}}, tensors(ty, tw), sum_error(o * window())},
-        Trial{
-            {"convolution_grad_weight", slide.ints(), {}, "", {f32(x()), f32(y())}, {f32(w())}}, tensors(tx, ty), sum_error(b * places())}};
+        Trial{{"convolution", slide.ints(), {}, "", {f32(x()), f32(w())}, {f32(y())}},
+              tensors(tx, tw),
+              sum_error(i * window())},
+        Trial{{"convolution_grad_input", slide.ints(), {}, "", {f32(y()), f32(w())}, {f32(x())}},
+              tensors(ty, tw),
+              sum_error(o * window())},
+        Trial{{"convolution_grad_weight", slide.ints(), {}, "", {f32(x()), f32(y())}, {f32(w())}},
+              tensors(tx, ty),
+              sum_error(b * places())}};
   }
 
   static Tensors tensors(const Tensor& a, const Tensor& b) {
@@ -148,7 +167,8 @@ Convolution random_convolution(Generator& generator) {
   const auto channels = [&] { return kChannels[random_int(generator, 0, 6)]; };
   const int64_t groups = random_int(generator, 0, 2) > 0 ? 1 : random_int(generator, 2, 16);
   Slide slide = random_slide(generator, false);
-  return {slide, random_int(generator, 0, 3), groups, groups > 1 ? random_int(generator, 1, 3) : channels(),
+  return {slide, random_int(generator, 0, 3), groups,
+          groups > 1 ? random_int(generator, 1, 3) : channels(),
           groups > 1 ? random_int(generator, 1, 3) : channels()};
 }
 
@@ -162,7 +182,9 @@ TEST(Convolution, IsItsPlainTwin) {
 }
 
 TEST(Convolution, OfNoChannelsIsASumOfNothing) {
-  const LocalCall call{"convolution", {1, 1, 1, 0, 3, 0, 0}, {}, "", {f32({2, 0, 3}), f32({4, 0, 1})}, {f32({2, 4, 3})}};
+  const LocalCall call{
+      "convolution",   {1, 1, 1, 0, 3, 0, 0}, {}, "", {f32({2, 0, 3}), f32({4, 0, 1})},
+      {f32({2, 4, 3})}};
   Tensors inputs;
   for (const TensorType& type : call.inputs) inputs.emplace_back(type);
   const Tensors made = run_fast(call, inputs);
@@ -185,8 +207,10 @@ TEST(Convolution, OfAPartOfThePlacesIsThatPartOfTheWhole) {
       Tensors inputs;
       inputs.push_back(rows_of(forward.inputs[0], seen));
       inputs.push_back(forward.inputs[1].clone());
-      expect_near(run_fast(call, inputs)[0], rows_of(whole, places), within(forward.error), "seed " + std::to_string(seed));
-      expect_near(run_plain(call, inputs)[0], rows_of(whole, places), within(forward.error), "plain, seed " + std::to_string(seed));
+      expect_near(run_fast(call, inputs)[0], rows_of(whole, places), within(forward.error),
+                  "seed " + std::to_string(seed));
+      expect_near(run_plain(call, inputs)[0], rows_of(whole, places), within(forward.error),
+                  "plain, seed " + std::to_string(seed));
     }
   }
 }
@@ -207,7 +231,8 @@ TEST(Convolution, GradientOfAPartOfTheInputNeedsThePlacesThatSeeIt) {
       Tensors inputs;
       inputs.push_back(rows_of(backward.inputs[0], places));
       inputs.push_back(backward.inputs[1].clone());
-      expect_near(run_fast(call, inputs)[0], rows_of(whole, positions), within(backward.error), "seed " + std::to_string(seed));
+      expect_near(run_fast(call, inputs)[0], rows_of(whole, positions), within(backward.error),
+                  "seed " + std::to_string(seed));
     }
   }
 }
@@ -223,15 +248,16 @@ TEST(Convolution, GradientsOfTheWeightByPartsOfThePlacesAddUp) {
       const Range places = balanced_part(dim.out, 3, part), seen = seen_by(dim, places);
       LocalCall call = backward.call;
       call.ints = convolution.slide.ints(seen.begin, places.begin);
-      call.inputs = {with_rows(call.inputs[0], seen.size()), with_rows(call.inputs[1], places.size())};
+      call.inputs = {with_rows(call.inputs[0], seen.size()),
+                     with_rows(call.inputs[1], places.size())};
       Tensors inputs;
       inputs.push_back(rows_of(backward.inputs[0], seen));
       inputs.push_back(rows_of(backward.inputs[1], places));
       const Tensors made = run_fast(call, inputs);
-      for (int64_t i = 0; i < sum.size(); ++i)
-        sum.values<float>()[static_cast<size_t>(i)] += made[0].values<float>()[static_cast<size_t>(i)];
+      for (int64_t i = 0; i < sum.size(); ++i) sum.values<float>()[i] += made[0].values<float>()[i];
     }
-    expect_near(sum, run_plain(backward.call, backward.inputs)[0], within(2 * backward.error), "seed " + std::to_string(seed));
+    expect_near(sum, run_plain(backward.call, backward.inputs)[0], within(2 * backward.error),
+                "seed " + std::to_string(seed));
   }
 }
 
@@ -263,14 +289,19 @@ TEST(MaxPool, IsItsPlainTwinBitByBit) {
     const Pooling pooling = random_pooling(generator);
     Tensors inputs;
     inputs.push_back(tied_tensor(generator, f32(pooling.x)));
-    expect_near(run_fast({"max_pool", pooling.slide.ints(), {}, "", {f32(pooling.x)}, {f32(pooling.y)}}, inputs)[0],
-                run_plain({"max_pool", pooling.slide.ints(), {}, "", {f32(pooling.x)}, {f32(pooling.y)}}, inputs)[0], within(0),
-                "seed " + std::to_string(seed));
+    expect_near(
+        run_fast({"max_pool", pooling.slide.ints(), {}, "", {f32(pooling.x)}, {f32(pooling.y)}},
+                 inputs)[0],
+        run_plain({"max_pool", pooling.slide.ints(), {}, "", {f32(pooling.x)}, {f32(pooling.y)}},
+                  inputs)[0],
+        within(0), "seed " + std::to_string(seed));
     inputs.push_back(random_tensor(generator, f32(pooling.y)));
     std::vector<int64_t> ints = pooling.slide.ints();
     ints.resize(ints.size() + pooling.slide.dims.size(), 0);
     expect_twins_agree(
-        {{"max_pool_grad", ints, {}, "", {f32(pooling.x), f32(pooling.y)}, {f32(pooling.x)}}, std::move(inputs), sum_error(27)},
+        {{"max_pool_grad", ints, {}, "", {f32(pooling.x), f32(pooling.y)}, {f32(pooling.x)}},
+         std::move(inputs),
+         sum_error(27)},
         "gradient, seed " + std::to_string(seed));
   }
 }
@@ -280,7 +311,9 @@ TEST(MaxPool, OfTwoEqualElementsTheFirstGetsTheGradient) {
   inputs.push_back(Tensor::of<float>({1, 1, 4}, {1, 3, 3, 2}));
   inputs.push_back(Tensor::of<float>({1, 1, 2}, {5, 7}));
   // Places see 1 3 3 and 3 3 2, at a stride of 1.
-  const LocalCall call{"max_pool_grad", {3, 1, 1, 0, 4, 0, 0, 0}, {}, "", {f32({1, 1, 4}), f32({1, 1, 2})}, {f32({1, 1, 4})}};
+  const LocalCall call{
+      "max_pool_grad", {3, 1, 1, 0, 4, 0, 0, 0}, {}, "", {f32({1, 1, 4}), f32({1, 1, 2})},
+      {f32({1, 1, 4})}};
   const Tensors made = run_fast(call, inputs);
   const auto dx = made[0].values<float>();
   EXPECT_EQ(std::vector<float>(dx.begin(), dx.end()), (std::vector<float>{0, 12, 0, 0}));
@@ -296,8 +329,12 @@ TEST(Pools, OfAPartOfThePlacesAreThatPartOfTheWhole) {
     for (const std::string kernel : {"max_pool", "average_pool"})
       for (int64_t counts_padding : {0, 1}) {
         const auto call_of = [&](const Range& seen, const Range& places) {
-          LocalCall call{kernel, pooling.slide.ints(seen.begin, places.begin), {},
-                         "",     {with_rows(f32(pooling.x), seen.size())},     {with_rows(f32(pooling.y), places.size())}};
+          LocalCall call{kernel,
+                         pooling.slide.ints(seen.begin, places.begin),
+                         {},
+                         "",
+                         {with_rows(f32(pooling.x), seen.size())},
+                         {with_rows(f32(pooling.y), places.size())}};
           if (kernel == "average_pool") call.ints.push_back(counts_padding);
           return call;
         };
@@ -307,8 +344,10 @@ TEST(Pools, OfAPartOfThePlacesAreThatPartOfTheWhole) {
           Tensors rows;
           rows.push_back(rows_of(inputs[0], seen));
           const std::string about = kernel + ", seed " + std::to_string(seed);
-          expect_same_bits(run_fast(call_of(seen, places), rows)[0], rows_of(whole[0], places), about);
-          expect_near(run_plain(call_of(seen, places), rows)[0], rows_of(whole[0], places), within(sum_error(27)), about);
+          expect_same_bits(run_fast(call_of(seen, places), rows)[0], rows_of(whole[0], places),
+                           about);
+          expect_near(run_plain(call_of(seen, places), rows)[0], rows_of(whole[0], places),
+                      within(sum_error(27)), about);
         }
       }
   }
@@ -319,7 +358,8 @@ TEST(Pools, GradientsOfAPartOfTheInputAreThatPartOfTheWhole) {
     Generator generator(static_cast<unsigned>(seed));
     const Pooling pooling = random_pooling(generator);
     const Dim& dim = pooling.slide.dims[0];
-    const Tensor x = random_tensor(generator, f32(pooling.x)), dy = random_tensor(generator, f32(pooling.y));
+    const Tensor x = random_tensor(generator, f32(pooling.x)),
+                 dy = random_tensor(generator, f32(pooling.y));
     for (const std::string kernel : {"max_pool_grad", "average_pool_grad"})
       for (int64_t counts_padding : {0, 1}) {
         const bool is_max = kernel == "max_pool_grad";
@@ -330,7 +370,8 @@ TEST(Pools, GradientsOfAPartOfTheInputAreThatPartOfTheWhole) {
           Tensors inputs;
           if (is_max) {
             inputs.push_back(rows_of(x, seen));
-            for (size_t d = 0; d < pooling.slide.dims.size(); ++d) call.ints.push_back(d == 0 ? made.begin : 0);
+            for (size_t d = 0; d < pooling.slide.dims.size(); ++d)
+              call.ints.push_back(d == 0 ? made.begin : 0);
           } else {
             call.ints.push_back(counts_padding);
           }
@@ -341,7 +382,8 @@ TEST(Pools, GradientsOfAPartOfTheInputAreThatPartOfTheWhole) {
         const Tensor whole = run({0, dim.in}, {0, dim.out}, {0, dim.in});
         for (int64_t part = 0; part < 3; ++part) {
           const Range made = balanced_part(dim.in, 3, part), places = seeing(dim, made);
-          expect_same_bits(run(made, places, seen_by(dim, places)), rows_of(whole, made), kernel + ", seed " + std::to_string(seed));
+          expect_same_bits(run(made, places, seen_by(dim, places)), rows_of(whole, made),
+                           kernel + ", seed " + std::to_string(seed));
         }
       }
   }
@@ -358,8 +400,14 @@ TEST(AveragePool, IsItsPlainTwin) {
       x.push_back(random_tensor(generator, f32(pooling.x)));
       dy.push_back(random_tensor(generator, f32(pooling.y)));
       const std::string about = "seed " + std::to_string(seed);
-      expect_twins_agree({{"average_pool", ints, {}, "", {f32(pooling.x)}, {f32(pooling.y)}}, std::move(x), sum_error(27)}, about);
-      expect_twins_agree({{"average_pool_grad", ints, {}, "", {f32(pooling.y)}, {f32(pooling.x)}}, std::move(dy), sum_error(27)}, about);
+      expect_twins_agree({{"average_pool", ints, {}, "", {f32(pooling.x)}, {f32(pooling.y)}},
+                          std::move(x),
+                          sum_error(27)},
+                         about);
+      expect_twins_agree({{"average_pool_grad", ints, {}, "", {f32(pooling.y)}, {f32(pooling.x)}},
+                          std::move(dy),
+                          sum_error(27)},
+                         about);
     }
   }
 }
@@ -374,13 +422,18 @@ TEST(Resize, IsItsPlainTwin) {
       y.push_back(random_int(generator, 1, 9));
       ints.insert(ints.end(), {x[x.size() - 1], y[y.size() - 1], 0, 0});
     }
-    for (const char* mode : {"nearest half_pixel", "nearest align_corners", "linear half_pixel", "linear align_corners"}) {
+    for (const char* mode : {"nearest half_pixel", "nearest align_corners", "linear half_pixel",
+                             "linear align_corners"}) {
       Tensors to, back;
       to.push_back(random_tensor(generator, f32(x)));
       back.push_back(random_tensor(generator, f32(y)));
       const std::string about = std::string(mode) + ", seed " + std::to_string(seed);
-      expect_twins_agree({{"resize", ints, {}, mode, {f32(x)}, {f32(y)}}, std::move(to), sum_error(16)}, about);
-      expect_twins_agree({{"resize_grad", ints, {}, mode, {f32(y)}, {f32(x)}}, std::move(back), sum_error(9 * 9 * 9)}, about);
+      expect_twins_agree(
+          {{"resize", ints, {}, mode, {f32(x)}, {f32(y)}}, std::move(to), sum_error(16)}, about);
+      expect_twins_agree({{"resize_grad", ints, {}, mode, {f32(y)}, {f32(x)}},
+                          std::move(back),
+                          sum_error(9 * 9 * 9)},
+                         about);
     }
   }
 }
@@ -389,7 +442,8 @@ TEST(Resize, HalfWayTheLowerOneIsNearest) {
   Tensors x;
   x.push_back(Tensor::of<float>({1, 1, 4}, {1, 2, 3, 4}));
   // Centres of the two halves lie at 1/2 and 5/2.
-  const Tensors made = run_fast({"resize", {4, 2, 0, 0}, {}, "nearest half_pixel", {f32({1, 1, 4})}, {f32({1, 1, 2})}}, x);
+  const Tensors made = run_fast(
+      {"resize", {4, 2, 0, 0}, {}, "nearest half_pixel", {f32({1, 1, 4})}, {f32({1, 1, 2})}}, x);
   EXPECT_EQ(made[0].values<float>()[0], 1);
   EXPECT_EQ(made[0].values<float>()[1], 3);
 }

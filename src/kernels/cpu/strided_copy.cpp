@@ -8,7 +8,8 @@
 namespace tessera {
 namespace {
 
-// Edge of the square blocks in which a matrix is transposed: a block's lines stay in the first-level cache.
+// Edge of the square blocks in which a matrix is transposed: a block's lines stay in the
+// first-level cache.
 constexpr int64_t kBlock = 16;
 
 void push_dim(StridedBox& box, int64_t extent, int64_t source_stride, int64_t target_stride) {
@@ -17,14 +18,16 @@ void push_dim(StridedBox& box, int64_t extent, int64_t source_stride, int64_t ta
   box.target_strides.push_back(target_stride);
 }
 
-// Without the dims of extent 1, and with each dim merged into the one before it where memory runs on in both layouts.
+// Without the dims of extent 1, and with each dim merged into the one before it where memory runs
+// on in both layouts.
 StridedBox merged(const StridedBox& box) {
   StridedBox result{{}, {}, {}, box.source_begin, box.target_begin};
   for (int dim = 0; dim < box.extents.size(); ++dim) {
     const int64_t extent = box.extents[dim];
     if (extent == 1) continue;
     const int last = result.extents.size() - 1;
-    const bool runs_on = last >= 0 && result.source_strides[last] == box.source_strides[dim] * extent &&
+    const bool runs_on = last >= 0 &&
+                         result.source_strides[last] == box.source_strides[dim] * extent &&
                          result.target_strides[last] == box.target_strides[dim] * extent;
     if (!runs_on) {
       push_dim(result, extent, box.source_strides[dim], box.target_strides[dim]);
@@ -37,7 +40,8 @@ StridedBox merged(const StridedBox& box) {
   return result;
 }
 
-// The dim of a box (the last one aside) along which the source is contiguous; else the one before the last.
+// The dim of a box (the last one aside) along which the source is contiguous; else the one before
+// the last.
 int row_dim_of(const StridedBox& box) {
   const int last = box.extents.size() - 1;
   for (int dim = 0; dim < last; ++dim)
@@ -59,27 +63,35 @@ Quad load(const uint32_t* from) {
   return quad;
 }
 
-// Four by four elements: the columns of the source, contiguous along the rows, become the rows of the target.
-void transpose_quads(const uint32_t* source, int64_t source_stride, uint32_t* target, int64_t target_stride) {
+// Four by four elements: the columns of the source, contiguous along the rows, become the rows of
+// the target.
+void transpose_quads(const uint32_t* source, int64_t source_stride, uint32_t* target,
+                     int64_t target_stride) {
   const Quad a = load(source), b = load(source + source_stride);
   const Quad c = load(source + 2 * source_stride), d = load(source + 3 * source_stride);
-  const Quad ab_low = __builtin_shufflevector(a, b, 0, 4, 1, 5), ab_high = __builtin_shufflevector(a, b, 2, 6, 3, 7);
-  const Quad cd_low = __builtin_shufflevector(c, d, 0, 4, 1, 5), cd_high = __builtin_shufflevector(c, d, 2, 6, 3, 7);
-  const Quad rows[4] = {__builtin_shufflevector(ab_low, cd_low, 0, 1, 4, 5), __builtin_shufflevector(ab_low, cd_low, 2, 3, 6, 7),
-                        __builtin_shufflevector(ab_high, cd_high, 0, 1, 4, 5), __builtin_shufflevector(ab_high, cd_high, 2, 3, 6, 7)};
-  for (int64_t row = 0; row < 4; ++row) std::memcpy(target + row * target_stride, &rows[row], sizeof(Quad));
+  const Quad ab_low = __builtin_shufflevector(a, b, 0, 4, 1, 5),
+             ab_high = __builtin_shufflevector(a, b, 2, 6, 3, 7);
+  const Quad cd_low = __builtin_shufflevector(c, d, 0, 4, 1, 5),
+             cd_high = __builtin_shufflevector(c, d, 2, 6, 3, 7);
+  const Quad rows[4] = {__builtin_shufflevector(ab_low, cd_low, 0, 1, 4, 5),
+                        __builtin_shufflevector(ab_low, cd_low, 2, 3, 6, 7),
+                        __builtin_shufflevector(ab_high, cd_high, 0, 1, 4, 5),
+                        __builtin_shufflevector(ab_high, cd_high, 2, 3, 6, 7)};
+  for (int64_t row = 0; row < 4; ++row)
+    std::memcpy(target + row * target_stride, &rows[row], sizeof(Quad));
 }
 
 // A whole block in registers. requires: both layouts are contiguous along one of its edges
 void transpose_block(const Plane& plane, const uint32_t* source, uint32_t* target) {
   for (int64_t row = 0; row < kBlock; row += 4)
     for (int64_t column = 0; column < kBlock; column += 4)
-      transpose_quads(source + row + column * plane.source_column, plane.source_column, target + row * plane.target_row + column,
-                      plane.target_row);
+      transpose_quads(source + row + column * plane.source_column, plane.source_column,
+                      target + row * plane.target_row + column, plane.target_row);
 }
 
 template <typename T>
-void copy_block(const Plane& plane, int64_t row_begin, int64_t column_begin, const T* source, T* target) {
+void copy_block(const Plane& plane, int64_t row_begin, int64_t column_begin, const T* source,
+                T* target) {
   const int64_t row_end = std::min(plane.rows, row_begin + kBlock);
   const int64_t column_end = std::min(plane.columns, column_begin + kBlock);
   if constexpr (sizeof(T) == sizeof(uint32_t)) {
@@ -90,7 +102,8 @@ void copy_block(const Plane& plane, int64_t row_begin, int64_t column_begin, con
   }
   for (int64_t row = row_begin; row < row_end; ++row)
     for (int64_t column = column_begin; column < column_end; ++column)
-      target[row * plane.target_row + column * plane.target_column] = source[row * plane.source_row + column * plane.source_column];
+      target[row * plane.target_row + column * plane.target_column] =
+          source[row * plane.source_row + column * plane.source_column];
 }
 
 template <typename T>
@@ -100,7 +113,8 @@ void copy_row(const Plane& plane, const T* source, T* target) {
   } else if (plane.source_column == 0 && plane.target_column == 1) {
     std::fill_n(target, plane.columns, *source);
   } else {
-    for (int64_t column = 0; column < plane.columns; ++column) target[column * plane.target_column] = source[column * plane.source_column];
+    for (int64_t column = 0; column < plane.columns; ++column)
+      target[column * plane.target_column] = source[column * plane.source_column];
   }
 }
 
@@ -108,16 +122,19 @@ template <typename T>
 void copy_plane(const Plane& plane, const T* source, T* target) {
   const bool crosswise = plane.source_row == 1 && plane.source_column > 1;
   if (!crosswise) {
-    for (int64_t row = 0; row < plane.rows; ++row) copy_row(plane, source + row * plane.source_row, target + row * plane.target_row);
+    for (int64_t row = 0; row < plane.rows; ++row)
+      copy_row(plane, source + row * plane.source_row, target + row * plane.target_row);
     return;
   }
   for (int64_t row = 0; row < plane.rows; row += kBlock)
-    for (int64_t column = 0; column < plane.columns; column += kBlock) copy_block(plane, row, column, source, target);
+    for (int64_t column = 0; column < plane.columns; column += kBlock)
+      copy_block(plane, row, column, source, target);
 }
 
 }  // namespace
 
-StridedCopy::StridedCopy(const StridedBox& box, int64_t element_size) : element_size_(element_size) {
+StridedCopy::StridedCopy(const StridedBox& box, int64_t element_size)
+    : element_size_(element_size) {
   ensure(element_size == 1 || element_size == 4, "elements of a strided copy have 1 or 4 bytes");
   const StridedBox whole = merged(box);
   outer_.source_begin = whole.source_begin;
@@ -134,12 +151,14 @@ StridedCopy::StridedCopy(const StridedBox& box, int64_t element_size) : element_
     source_row_ = whole.source_strides[row];
     target_row_ = whole.target_strides[row];
     for (int dim = 0; dim < last; ++dim)
-      if (dim != row) push_dim(outer_, whole.extents[dim], whole.source_strides[dim], whole.target_strides[dim]);
+      if (dim != row)
+        push_dim(outer_, whole.extents[dim], whole.source_strides[dim], whole.target_strides[dim]);
   }
 }
 
 void StridedCopy::run(const std::byte* source, std::byte* target) const {
-  if (element_size_ == 1) return run_typed(reinterpret_cast<const uint8_t*>(source), reinterpret_cast<uint8_t*>(target));
+  if (element_size_ == 1)
+    return run_typed(reinterpret_cast<const uint8_t*>(source), reinterpret_cast<uint8_t*>(target));
   run_typed(reinterpret_cast<const uint32_t*>(source), reinterpret_cast<uint32_t*>(target));
 }
 
@@ -150,7 +169,8 @@ void StridedCopy::run_typed(const T* source, T* target) const {
   Odometer<2> position(outer_.extents, {outer_.source_strides, outer_.target_strides});
   const int64_t planes = element_count(outer_.extents);
   for (int64_t i = 0; i < planes; ++i, position.step())
-    copy_plane(plane, source + outer_.source_begin + position.offset(0), target + outer_.target_begin + position.offset(1));
+    copy_plane(plane, source + outer_.source_begin + position.offset(0),
+               target + outer_.target_begin + position.offset(1));
 }
 
 }  // namespace tessera

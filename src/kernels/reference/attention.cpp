@@ -18,21 +18,26 @@ Sizes sizes_of(const LocalCall& call) {
 }
 
 double at(const LocalCall& call, const KernelBuffers& buffers, size_t operand, Dims position) {
-  return read(call.inputs[operand], buffers.inputs[operand], flat_index(call.inputs[operand].shape, position));
+  return read(call.inputs[operand], buffers.inputs[operand],
+              flat_index(call.inputs[operand].shape, position));
 }
 
 bool sees(const LocalCall& call, int64_t query, int64_t key) {
   return call.ints[0] == 0 || key <= call.ints[1] + query;
 }
 
-double score(const LocalCall& call, const KernelBuffers& buffers, int64_t b, int64_t s, int64_t t, int64_t h) {
+double score(const LocalCall& call, const KernelBuffers& buffers, int64_t b, int64_t s, int64_t t,
+             int64_t h) {
   double sum = 0.0;
-  for (int64_t d = 0; d < sizes_of(call).D; ++d) sum += at(call, buffers, 0, {b, s, h, d}) * at(call, buffers, 1, {b, t, h, d});
+  for (int64_t d = 0; d < sizes_of(call).D; ++d)
+    sum += at(call, buffers, 0, {b, s, h, d}) * at(call, buffers, 1, {b, t, h, d});
   return sum * call.reals[0];
 }
 
-// log of the sum of exp(score) over the keys that the query sees; the largest score is taken out so that nothing overflows.
-double log_sum_exp(const LocalCall& call, const KernelBuffers& buffers, int64_t b, int64_t s, int64_t h) {
+// log of the sum of exp(score) over the keys that the query sees; the largest score is taken out so
+// that nothing overflows.
+double log_sum_exp(const LocalCall& call, const KernelBuffers& buffers, int64_t b, int64_t s,
+                   int64_t h) {
   double largest = -std::numeric_limits<double>::infinity(), sum = 0.0;
   for (int64_t t = 0; t < sizes_of(call).T; ++t)
     if (sees(call, s, t)) largest = std::fmax(largest, score(call, buffers, b, s, t, h));
@@ -42,7 +47,8 @@ double log_sum_exp(const LocalCall& call, const KernelBuffers& buffers, int64_t 
   return largest + std::log(sum);
 }
 
-void attend_row(const LocalCall& call, const KernelBuffers& buffers, int64_t b, int64_t s, int64_t h) {
+void attend_row(const LocalCall& call, const KernelBuffers& buffers, int64_t b, int64_t s,
+                int64_t h) {
   const Sizes n = sizes_of(call);
   const double lse = log_sum_exp(call, buffers, b, s, h);
   write(call.outputs[1], buffers.outputs[1], flat_index(call.outputs[1].shape, {b, h, s}), lse);
@@ -50,10 +56,11 @@ void attend_row(const LocalCall& call, const KernelBuffers& buffers, int64_t b, 
   for (int64_t t = 0; t < n.T; ++t) {
     if (!sees(call, s, t)) continue;
     const double probability = std::exp(score(call, buffers, b, s, t, h) - lse);
-    for (int64_t d = 0; d < n.D; ++d) sums[static_cast<size_t>(d)] += probability * at(call, buffers, 2, {b, t, h, d});
+    for (int64_t d = 0; d < n.D; ++d) sums[d] += probability * at(call, buffers, 2, {b, t, h, d});
   }
   for (int64_t d = 0; d < n.D; ++d)
-    write(call.outputs[0], buffers.outputs[0], flat_index(call.outputs[0].shape, {b, s, h, d}), sums[static_cast<size_t>(d)]);
+    write(call.outputs[0], buffers.outputs[0], flat_index(call.outputs[0].shape, {b, s, h, d}),
+          sums[d]);
 }
 
 struct Gradients {
@@ -61,13 +68,16 @@ struct Gradients {
 };
 
 // With p = softmax(scale q k^T), out = p v:  dv_t = sum_s p_st dout_s;  dp_st = dout_s v_t;
-// dscore_st = p_st (dp_st - dout_s out_s);  dq_s = scale sum_t dscore_st k_t;  dk_t = scale sum_s dscore_st q_s.
-void add_pair(const LocalCall& call, const KernelBuffers& buffers, int64_t b, int64_t s, int64_t t, int64_t h, Gradients& gradients) {
+// dscore_st = p_st (dp_st - dout_s out_s);  dq_s = scale sum_t dscore_st k_t;  dk_t = scale sum_s
+// dscore_st q_s.
+void add_pair(const LocalCall& call, const KernelBuffers& buffers, int64_t b, int64_t s, int64_t t,
+              int64_t h, Gradients& gradients) {
   const double lse = at(call, buffers, 4, {b, h, s});
   const double probability = std::exp(score(call, buffers, b, s, t, h) - lse);
   double difference = 0.0;
   for (int64_t d = 0; d < sizes_of(call).D; ++d)
-    difference += at(call, buffers, 5, {b, s, h, d}) * (at(call, buffers, 2, {b, t, h, d}) - at(call, buffers, 3, {b, s, h, d}));
+    difference += at(call, buffers, 5, {b, s, h, d}) *
+                  (at(call, buffers, 2, {b, t, h, d}) - at(call, buffers, 3, {b, s, h, d}));
   const double score_gradient = call.reals[0] * probability * difference;
   for (int64_t d = 0; d < sizes_of(call).D; ++d) {
     const auto query = static_cast<size_t>(flat_index(call.inputs[0].shape, {b, s, h, d}));
@@ -89,16 +99,21 @@ void for_each_pair(const LocalCall& call, const Visit& visit) {
           if (sees(call, s, t)) visit(b, s, t, h);
 }
 
-void write_all(const LocalCall& call, const KernelBuffers& buffers, size_t operand, const std::vector<double>& values) {
-  for (size_t i = 0; i < values.size(); ++i) write(call.outputs[operand], buffers.outputs[operand], static_cast<int64_t>(i), values[i]);
+void write_all(const LocalCall& call, const KernelBuffers& buffers, size_t operand,
+               const std::vector<double>& values) {
+  for (size_t i = 0; i < values.size(); ++i)
+    write(call.outputs[operand], buffers.outputs[operand], static_cast<int64_t>(i), values[i]);
 }
 
 void attend_gradient(const LocalCall& call, const KernelBuffers& buffers) {
   const auto zeros = [&call](size_t operand) {
-    return std::vector<double>(static_cast<size_t>(element_count(call.outputs[operand].shape)), 0.0);
+    return std::vector<double>(static_cast<size_t>(element_count(call.outputs[operand].shape)),
+                               0.0);
   };
   Gradients gradients{zeros(0), zeros(1), zeros(2)};
-  for_each_pair(call, [&](int64_t b, int64_t s, int64_t t, int64_t h) { add_pair(call, buffers, b, s, t, h, gradients); });
+  for_each_pair(call, [&](int64_t b, int64_t s, int64_t t, int64_t h) {
+    add_pair(call, buffers, b, s, t, h, gradients);
+  });
   write_all(call, buffers, 0, gradients.q);
   write_all(call, buffers, 1, gradients.k);
   write_all(call, buffers, 2, gradients.v);
@@ -114,8 +129,10 @@ void attend(const LocalCall& call, const KernelBuffers& buffers) {
 }  // namespace
 
 Run attention(const LocalCall& call) {
-  if (call.kernel == "attention") return [call](const KernelBuffers& buffers) { attend(call, buffers); };
-  if (call.kernel == "attention_grad") return [call](const KernelBuffers& buffers) { attend_gradient(call, buffers); };
+  if (call.kernel == "attention")
+    return [call](const KernelBuffers& buffers) { attend(call, buffers); };
+  if (call.kernel == "attention_grad")
+    return [call](const KernelBuffers& buffers) { attend_gradient(call, buffers); };
   return nullptr;
 }
 

@@ -51,13 +51,18 @@ int64_t binary_int(std::string_view op, int64_t x, int64_t y) {
   if (op == "mul") return x * y;
   if (op == "max") return x > y ? x : y;
   if (op == "min") return x < y ? x : y;
-  if (op == "floordiv") return y == 0 ? 0 : static_cast<int64_t>(std::floor(static_cast<double>(x) / static_cast<double>(y)));
+  if (op == "floordiv")
+    return y == 0
+               ? 0
+               : static_cast<int64_t>(std::floor(static_cast<double>(x) / static_cast<double>(y)));
   if (op == "mod") return y == 0 ? 0 : x - y * binary_int("floordiv", x, y);
   if (op == "and") return x & y;
   if (op == "or") return x | y;
   if (op == "xor") return x ^ y;
   if (op == "shift_left") return y < 0 || y > 31 ? 0 : x * (int64_t{1} << y);
-  if (op == "shift_right") return static_cast<int64_t>(std::floor(static_cast<double>(x) / std::pow(2.0, y < 0 || y > 31 ? 31 : y)));
+  if (op == "shift_right")
+    return static_cast<int64_t>(
+        std::floor(static_cast<double>(x) / std::pow(2.0, y < 0 || y > 31 ? 31 : y)));
   throw InternalError("no reference of binary." + std::string(op) + " for i32");
 }
 
@@ -82,7 +87,8 @@ double cast(DType to, double x) {
   if (to == DType::kBool) return x != 0.0;
   if (to == DType::kF32) return x;
   if (std::isnan(x)) return 0.0;
-  constexpr double kLow = std::numeric_limits<int32_t>::min(), kHigh = std::numeric_limits<int32_t>::max();
+  constexpr double kLow = std::numeric_limits<int32_t>::min(),
+                   kHigh = std::numeric_limits<int32_t>::max();
   return std::fmin(std::fmax(std::trunc(x), kLow), kHigh);
 }
 
@@ -95,26 +101,43 @@ using Element = std::function<double(const KernelBuffers& buffers, int64_t i)>;
 
 Element element_of(const LocalCall& call) {
   const size_t dot = call.kernel.find('.');
-  const std::string family = call.kernel.substr(0, dot), op = dot == std::string::npos ? "" : call.kernel.substr(dot + 1);
+  const std::string family = call.kernel.substr(0, dot),
+                    op = dot == std::string::npos ? "" : call.kernel.substr(dot + 1);
   const auto x = [call](const KernelBuffers& buffers, size_t operand, int64_t i) {
     return read(call.inputs[operand], buffers.inputs[operand], i);
   };
-  if (family == "unary") return [=](const KernelBuffers& in, int64_t i) { return unary(op, x(in, 0, i)); };
-  if (family == "not" && call.inputs[0].dtype == DType::kI32) return [=](const KernelBuffers& in, int64_t i) { return -1.0 - x(in, 0, i); };
+  if (family == "unary")
+    return [=](const KernelBuffers& in, int64_t i) { return unary(op, x(in, 0, i)); };
+  if (family == "not" && call.inputs[0].dtype == DType::kI32)
+    return [=](const KernelBuffers& in, int64_t i) { return -1.0 - x(in, 0, i); };
   if (family == "scalar") {
     const double c = static_cast<float>(call.reals[0]);
     return [=](const KernelBuffers& in, int64_t i) { return binary(op, x(in, 0, i), c); };
   }
-  if (family == "compare") return [=](const KernelBuffers& in, int64_t i) { return compare(op, x(in, 0, i), x(in, 1, i)); };
-  if (family == "not") return [=](const KernelBuffers& in, int64_t i) { return x(in, 0, i) == 0.0; };
-  if (family == "select") return [=](const KernelBuffers& in, int64_t i) { return x(in, 0, i) != 0.0 ? x(in, 1, i) : x(in, 2, i); };
-  if (family == "cast") return [=](const KernelBuffers& in, int64_t i) { return cast(call.outputs[0].dtype, x(in, 0, i)); };
+  if (family == "compare")
+    return
+        [=](const KernelBuffers& in, int64_t i) { return compare(op, x(in, 0, i), x(in, 1, i)); };
+  if (family == "not")
+    return [=](const KernelBuffers& in, int64_t i) { return x(in, 0, i) == 0.0; };
+  if (family == "select")
+    return [=](const KernelBuffers& in, int64_t i) {
+      return x(in, 0, i) != 0.0 ? x(in, 1, i) : x(in, 2, i);
+    };
+  if (family == "cast")
+    return [=](const KernelBuffers& in, int64_t i) {
+      return cast(call.outputs[0].dtype, x(in, 0, i));
+    };
   if (family != "binary") return nullptr;
   const DType dtype = call.inputs[0].dtype;
-  if (dtype == DType::kF32) return [=](const KernelBuffers& in, int64_t i) { return binary(op, x(in, 0, i), x(in, 1, i)); };
-  if (dtype == DType::kBool) return [=](const KernelBuffers& in, int64_t i) { return binary_bool(op, x(in, 0, i) != 0, x(in, 1, i) != 0); };
+  if (dtype == DType::kF32)
+    return [=](const KernelBuffers& in, int64_t i) { return binary(op, x(in, 0, i), x(in, 1, i)); };
+  if (dtype == DType::kBool)
+    return [=](const KernelBuffers& in, int64_t i) {
+      return binary_bool(op, x(in, 0, i) != 0, x(in, 1, i) != 0);
+    };
   return [=](const KernelBuffers& in, int64_t i) {
-    return wrapped(binary_int(op, static_cast<int64_t>(x(in, 0, i)), static_cast<int64_t>(x(in, 1, i))));
+    return wrapped(
+        binary_int(op, static_cast<int64_t>(x(in, 0, i)), static_cast<int64_t>(x(in, 1, i))));
   };
 }
 
@@ -124,7 +147,8 @@ Run elementwise(const LocalCall& call) {
   const Element element = element_of(call);
   if (!element) return nullptr;
   return [call, element](const KernelBuffers& buffers) {
-    for (int64_t i = 0; i < element_count(call.outputs[0].shape); ++i) write(call.outputs[0], buffers.outputs[0], i, element(buffers, i));
+    for (int64_t i = 0; i < element_count(call.outputs[0].shape); ++i)
+      write(call.outputs[0], buffers.outputs[0], i, element(buffers, i));
   };
 }
 

@@ -12,7 +12,8 @@ void gather_rows(const LocalCall& call, const KernelBuffers& buffers) {
     const int64_t row = static_cast<int64_t>(read(ids, buffers.inputs[1], i)) - call.ints[0];
     const bool inside = row >= 0 && row < table.shape[0];
     for (int64_t column = 0; column < row_size; ++column)
-      write(out, buffers.outputs[0], i * row_size + column, inside ? read(table, buffers.inputs[0], row * row_size + column) : 0.0);
+      write(out, buffers.outputs[0], i * row_size + column,
+            inside ? read(table, buffers.inputs[0], row * row_size + column) : 0.0);
   }
 }
 
@@ -27,7 +28,9 @@ void scatter_rows(const LocalCall& call, const KernelBuffers& buffers) {
     if (row < 0 || row >= out.shape[0]) continue;
     for (int64_t column = 0; column < row_size; ++column) {
       const int64_t place = row * row_size + column;
-      write(out, buffers.outputs[0], place, read(out, buffers.outputs[0], place) + read(updates, buffers.inputs[1], i * row_size + column));
+      write(out, buffers.outputs[0], place,
+            read(out, buffers.outputs[0], place) +
+                read(updates, buffers.inputs[1], i * row_size + column));
     }
   }
 }
@@ -35,8 +38,10 @@ void scatter_rows(const LocalCall& call, const KernelBuffers& buffers) {
 }  // namespace
 
 Run gather(const LocalCall& call) {
-  if (call.kernel == "gather") return [call](const KernelBuffers& buffers) { gather_rows(call, buffers); };
-  if (call.kernel == "scatter_add") return [call](const KernelBuffers& buffers) { scatter_rows(call, buffers); };
+  if (call.kernel == "gather")
+    return [call](const KernelBuffers& buffers) { gather_rows(call, buffers); };
+  if (call.kernel == "scatter_add")
+    return [call](const KernelBuffers& buffers) { scatter_rows(call, buffers); };
   return nullptr;
 }
 

@@ -22,12 +22,15 @@ void matmul(const LocalCall& call, const KernelBuffers& buffers) {
   const bool transposed = call.ints[0] != 0;
   for (int64_t row = 0; row < out.shape[0]; ++row) {
     const int64_t group = group_of(call, buffers, row + call.ints[1]) - call.ints[2];
-    const bool here = group >= 0 && group < w.shape[0] && group_of(call, buffers, row + call.ints[1]) >= 0;
+    const bool here =
+        group >= 0 && group < w.shape[0] && group_of(call, buffers, row + call.ints[1]) >= 0;
     for (int64_t column = 0; column < out.shape[1]; ++column) {
       double sum = 0;
       for (int64_t k = 0; here && k < x.shape[1]; ++k)
-        sum += read(x, buffers.inputs[0], flat_index(x.shape, {row, k})) *
-               read(w, buffers.inputs[1], flat_index(w.shape, transposed ? Dims{group, column, k} : Dims{group, k, column}));
+        sum +=
+            read(x, buffers.inputs[0], flat_index(x.shape, {row, k})) *
+            read(w, buffers.inputs[1],
+                 flat_index(w.shape, transposed ? Dims{group, column, k} : Dims{group, k, column}));
       write(out, buffers.outputs[0], flat_index(out.shape, {row, column}), sum);
     }
   }
@@ -40,8 +43,8 @@ void outer(const LocalCall& call, const KernelBuffers& buffers) {
     double sum = 0;
     for (int64_t row = 0; row < x.shape[0]; ++row)
       if (group_of(call, buffers, row + call.ints[0]) == at[0] + call.ints[1])
-        sum +=
-            read(x, buffers.inputs[0], flat_index(x.shape, {row, at[1]})) * read(y, buffers.inputs[1], flat_index(y.shape, {row, at[2]}));
+        sum += read(x, buffers.inputs[0], flat_index(x.shape, {row, at[1]})) *
+               read(y, buffers.inputs[1], flat_index(y.shape, {row, at[2]}));
     write(out, buffers.outputs[0], i, sum);
   }
 }
@@ -49,8 +52,10 @@ void outer(const LocalCall& call, const KernelBuffers& buffers) {
 }  // namespace
 
 Run grouped(const LocalCall& call) {
-  if (call.kernel == "grouped_matmul") return [call](const KernelBuffers& buffers) { matmul(call, buffers); };
-  if (call.kernel == "grouped_outer") return [call](const KernelBuffers& buffers) { outer(call, buffers); };
+  if (call.kernel == "grouped_matmul")
+    return [call](const KernelBuffers& buffers) { matmul(call, buffers); };
+  if (call.kernel == "grouped_outer")
+    return [call](const KernelBuffers& buffers) { outer(call, buffers); };
   return nullptr;
 }
 

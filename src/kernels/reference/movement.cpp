@@ -7,7 +7,7 @@ namespace tessera::reference {
 namespace {
 
 int64_t int_at(const LocalCall& call, int index) {
-  return call.ints[static_cast<size_t>(index)];
+  return call.ints[index];
 }
 
 // Where in the input the element at `out` of the output comes from.
@@ -26,7 +26,8 @@ Dims transpose_source(const LocalCall& call, const Dims& out) {
 
 Dims slice_source(const LocalCall& call, const Dims& out) {
   Dims in = out;
-  for (int dim = 0; dim < out.size(); ++dim) in[dim] = int_at(call, dim) + out[dim] * int_at(call, dim + out.size());
+  for (int dim = 0; dim < out.size(); ++dim)
+    in[dim] = int_at(call, dim) + out[dim] * int_at(call, dim + out.size());
   return in;
 }
 
@@ -42,14 +43,17 @@ std::optional<Dims> pad_source(const LocalCall& call, const Dims& out) {
 
 double pad_element(const LocalCall& call, const KernelBuffers& buffers, const Dims& out) {
   const std::optional<Dims> in = pad_source(call, out);
-  return in ? read(call.inputs[0], buffers.inputs[0], flat_index(call.inputs[0].shape, *in)) : call.reals[0];
+  return in ? read(call.inputs[0], buffers.inputs[0], flat_index(call.inputs[0].shape, *in))
+            : call.reals[0];
 }
 
 double concat_element(const LocalCall& call, const KernelBuffers& buffers, Dims position) {
   const int dim = static_cast<int>(call.ints[0]);
   size_t part = 0;
-  for (; position[dim] >= call.inputs[part].shape[dim]; ++part) position[dim] -= call.inputs[part].shape[dim];
-  return read(call.inputs[part], buffers.inputs[part], flat_index(call.inputs[part].shape, position));
+  for (; position[dim] >= call.inputs[part].shape[dim]; ++part)
+    position[dim] -= call.inputs[part].shape[dim];
+  return read(call.inputs[part], buffers.inputs[part],
+              flat_index(call.inputs[part].shape, position));
 }
 
 double take_stripe_element(const LocalCall& call, const KernelBuffers& buffers, Dims position) {
@@ -69,20 +73,24 @@ double join_stripes_element(const LocalCall& call, const KernelBuffers& buffers,
   const auto part = [&] { return call.inputs[stripe].shape[dim] / call.ints[1]; };
   for (; in_block >= begin + part(); ++stripe) begin += part();
   position[dim] = position[dim] / block * part() + in_block - begin;
-  return read(call.inputs[stripe], buffers.inputs[stripe], flat_index(call.inputs[stripe].shape, position));
+  return read(call.inputs[stripe], buffers.inputs[stripe],
+              flat_index(call.inputs[stripe].shape, position));
 }
 
 // The value of the output at a position.
-using Element = std::function<double(const LocalCall& call, const KernelBuffers& buffers, const Dims& position)>;
+using Element = std::function<double(const LocalCall& call, const KernelBuffers& buffers,
+                                     const Dims& position)>;
 
 Element from(Dims (*source)(const LocalCall&, const Dims&)) {
   return [source](const LocalCall& call, const KernelBuffers& buffers, const Dims& position) {
-    return read(call.inputs[0], buffers.inputs[0], flat_index(call.inputs[0].shape, source(call, position)));
+    return read(call.inputs[0], buffers.inputs[0],
+                flat_index(call.inputs[0].shape, source(call, position)));
   };
 }
 
 Element element_of(const std::string& kernel) {
-  if (kernel == "constant") return [](const LocalCall& call, const KernelBuffers&, const Dims&) { return call.reals[0]; };
+  if (kernel == "constant")
+    return [](const LocalCall& call, const KernelBuffers&, const Dims&) { return call.reals[0]; };
   if (kernel == "iota")
     return [](const LocalCall& call, const KernelBuffers&, const Dims& position) {
       return static_cast<double>(call.ints[1] + position[static_cast<int>(call.ints[0])]);

@@ -19,7 +19,8 @@ int64_t extent_of(const LocalCall& call) {
 // A position of the output with an index of 0 in the dim that has vanished.
 Dims lane_of(const LocalCall& call, const Dims& kept) {
   Dims position;
-  for (int dim = 0, next = 0; dim < call.inputs[0].shape.size(); ++dim) position.push_back(dim == call.ints[0] ? 0 : kept[next++]);
+  for (int dim = 0, next = 0; dim < call.inputs[0].shape.size(); ++dim)
+    position.push_back(dim == call.ints[0] ? 0 : kept[next++]);
   return position;
 }
 
@@ -29,7 +30,8 @@ void arg(const LocalCall& call, const KernelBuffers& buffers, bool largest) {
     const Dims lane = lane_of(call, position_of(out.shape, i));
     int64_t best = 0;
     for (int64_t index = 1; index < extent_of(call); ++index) {
-      const double value = element(call, buffers, lane, index), known = element(call, buffers, lane, best);
+      const double value = element(call, buffers, lane, index),
+                   known = element(call, buffers, lane, best);
       if (std::isnan(known)) break;
       if (std::isnan(value) || (largest ? value > known : value < known)) best = index;
     }
@@ -59,15 +61,18 @@ void sort(const LocalCall& call, const KernelBuffers& buffers) {
     if (place >= out.shape[dim]) continue;
     position[dim] = place;
     write(out, buffers.outputs[0], flat_index(out.shape, position), value);
-    write(call.outputs[1], buffers.outputs[1], flat_index(out.shape, position), static_cast<double>(own));
+    write(call.outputs[1], buffers.outputs[1], flat_index(out.shape, position),
+          static_cast<double>(own));
   }
 }
 
 }  // namespace
 
 Run order(const LocalCall& call) {
-  if (call.kernel == "argmax") return [call](const KernelBuffers& buffers) { arg(call, buffers, true); };
-  if (call.kernel == "argmin") return [call](const KernelBuffers& buffers) { arg(call, buffers, false); };
+  if (call.kernel == "argmax")
+    return [call](const KernelBuffers& buffers) { arg(call, buffers, true); };
+  if (call.kernel == "argmin")
+    return [call](const KernelBuffers& buffers) { arg(call, buffers, false); };
   if (call.kernel == "sort") return [call](const KernelBuffers& buffers) { sort(call, buffers); };
   return nullptr;
 }

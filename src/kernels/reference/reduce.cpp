@@ -11,8 +11,11 @@ double identity(const std::string& op, DType dtype) {
   const bool is_float = dtype == DType::kF32;
   if (op == "sum" || op == "any") return 0.0;
   if (op == "prod" || op == "all") return 1.0;
-  if (op == "max") return is_float ? -std::numeric_limits<double>::infinity() : std::numeric_limits<int32_t>::min();
-  if (op == "min") return is_float ? std::numeric_limits<double>::infinity() : std::numeric_limits<int32_t>::max();
+  if (op == "max")
+    return is_float ? -std::numeric_limits<double>::infinity()
+                    : std::numeric_limits<int32_t>::min();
+  if (op == "min")
+    return is_float ? std::numeric_limits<double>::infinity() : std::numeric_limits<int32_t>::max();
   throw InternalError("no reference of reduce." + op);
 }
 
@@ -48,12 +51,14 @@ Run reduce(const LocalCall& call) {
   if (!call.kernel.starts_with("reduce.")) return nullptr;
   return [call, op = call.kernel.substr(7)](const KernelBuffers& buffers) {
     const TensorType &in = call.inputs[0], &out = call.outputs[0];
-    std::vector<double> results(static_cast<size_t>(element_count(out.shape)), identity(op, in.dtype));
+    std::vector<double> results(static_cast<size_t>(element_count(out.shape)),
+                                identity(op, in.dtype));
     for (int64_t i = 0; i < element_count(in.shape); ++i) {
-      double& result = results[static_cast<size_t>(flat_index(out.shape, kept_part(call, position_of(in.shape, i))))];
+      double& result = results[flat_index(out.shape, kept_part(call, position_of(in.shape, i)))];
       result = wrapped(in.dtype, combine(op, result, read(in, buffers.inputs[0], i)));
     }
-    for (size_t i = 0; i < results.size(); ++i) write(out, buffers.outputs[0], static_cast<int64_t>(i), results[i]);
+    for (size_t i = 0; i < results.size(); ++i)
+      write(out, buffers.outputs[0], static_cast<int64_t>(i), results[i]);
   };
 }
 

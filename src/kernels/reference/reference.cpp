@@ -29,7 +29,9 @@ double read(const TensorType& type, const std::byte* data, int64_t index) {
 
 void write(const TensorType& type, std::byte* data, int64_t index, double value) {
   if (type.dtype == DType::kF32) return write_as(data, index, static_cast<float>(value));
-  if (type.dtype == DType::kI32) return write_as(data, index, static_cast<int32_t>(static_cast<uint32_t>(static_cast<int64_t>(value))));
+  if (type.dtype == DType::kI32)
+    return write_as(data, index,
+                    static_cast<int32_t>(static_cast<uint32_t>(static_cast<int64_t>(value))));
   write_as(data, index, static_cast<uint8_t>(value != 0.0));
 }
 
@@ -51,8 +53,9 @@ Dims position_of(const Shape& shape, int64_t flat) {
 }  // namespace reference
 
 BoundKernel bind_reference_kernel(const LocalCall& call) {
-  for (auto family : {reference::dot, reference::elementwise, reference::movement, reference::reduce, reference::gather,
-                      reference::gather_nd, reference::order, reference::scan, reference::grouped, reference::dynamic, reference::random,
+  for (auto family : {reference::dot, reference::elementwise, reference::movement,
+                      reference::reduce, reference::gather, reference::gather_nd, reference::order,
+                      reference::scan, reference::grouped, reference::dynamic, reference::random,
                       reference::attention, reference::spatial})
     if (reference::Run run = family(call)) return {run, Bytes(0)};
   throw InternalError("no reference kernel is called '" + call.kernel + "'");

@@ -1,4 +1,5 @@
-// The plain-loop twins of the kernels: one small function a kernel, indices written out, arithmetic in double, no thought of speed.
+// The plain-loop twins of the kernels: one small function a kernel, indices written out, arithmetic
+// in double, no thought of speed.
 //
 // They share no code with the fast kernels, so that an agreement of the two means something.
 #pragma once

@@ -17,11 +17,13 @@ void cumsum(const LocalCall& call, const KernelBuffers& buffers) {
   for (int64_t i = 0; i < element_count(type.shape); ++i) {
     const Dims position = position_of(type.shape, i);
     const int64_t own = position[static_cast<int>(dim)];
-    const int64_t before = reverse ? extent - 1 - own : own;  // elements that the sum holds beside its own
+    const int64_t before =
+        reverse ? extent - 1 - own : own;  // elements that the sum holds beside its own
     write(type, buffers.outputs[0], i, 0.0);
     for (int64_t step = 0; step < before + (exclusive ? 0 : 1); ++step) {
       const int64_t at = with_index(type.shape, position, dim, reverse ? extent - 1 - step : step);
-      write(type, buffers.outputs[0], i, read(type, buffers.outputs[0], i) + read(type, buffers.inputs[0], at));
+      write(type, buffers.outputs[0], i,
+            read(type, buffers.outputs[0], i) + read(type, buffers.inputs[0], at));
     }
   }
 }
@@ -31,7 +33,8 @@ void reverse(const LocalCall& call, const KernelBuffers& buffers) {
   const int64_t dim = call.ints[0], extent = type.shape[static_cast<int>(dim)];
   for (int64_t i = 0; i < element_count(type.shape); ++i) {
     const Dims position = position_of(type.shape, i);
-    const int64_t from = with_index(type.shape, position, dim, extent - 1 - position[static_cast<int>(dim)]);
+    const int64_t from =
+        with_index(type.shape, position, dim, extent - 1 - position[static_cast<int>(dim)]);
     write(type, buffers.outputs[0], i, read(type, buffers.inputs[0], from));
   }
 }
@@ -39,8 +42,10 @@ void reverse(const LocalCall& call, const KernelBuffers& buffers) {
 }  // namespace
 
 Run scan(const LocalCall& call) {
-  if (call.kernel == "cumsum") return [call](const KernelBuffers& buffers) { cumsum(call, buffers); };
-  if (call.kernel == "reverse") return [call](const KernelBuffers& buffers) { reverse(call, buffers); };
+  if (call.kernel == "cumsum")
+    return [call](const KernelBuffers& buffers) { cumsum(call, buffers); };
+  if (call.kernel == "reverse")
+    return [call](const KernelBuffers& buffers) { reverse(call, buffers); };
   return nullptr;
 }
 

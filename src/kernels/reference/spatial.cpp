@@ -1,4 +1,5 @@
-// convolution and its gradients, max_pool, average_pool, resize and theirs: every position of every tensor, written out.
+// convolution and its gradients, max_pool, average_pool, resize and theirs: every position of every
+// tensor, written out.
 #include <cmath>
 #include <limits>
 
@@ -24,21 +25,25 @@ Shape space_of(const TensorType& type) {
   return space;
 }
 
-/// The seven integers of each dim: window, stride, dilation, low, extent, begin of the operand, begin of the result.
+/// The seven integers of each dim: window, stride, dilation, low, extent, begin of the operand,
+/// begin of the result.
 struct Window {
   const LocalCall& call;
 
-  int64_t at(int d, int which) const { return call.ints[static_cast<size_t>(d * 7 + which)]; }
+  int64_t at(int d, int which) const { return call.ints[d * 7 + which]; }
   Shape extents(int count) const {
     Shape shape;
     for (int d = 0; d < count; ++d) shape.push_back(at(d, 0));
     return shape;
   }
   /// In the whole dim.
-  int64_t position(int d, int64_t place, int64_t w) const { return (place + at(d, 6)) * at(d, 1) - at(d, 3) + w * at(d, 2); }
+  int64_t position(int d, int64_t place, int64_t w) const {
+    return (place + at(d, 6)) * at(d, 1) - at(d, 3) + w * at(d, 2);
+  }
 };
 
-/// Calls visit(place, element of the window, position in the operand) for everything that lies in the local operand.
+/// Calls visit(place, element of the window, position in the operand) for everything that lies in
+/// the local operand.
 template <typename Visit>
 void for_each_tap(const LocalCall& call, const Shape& in, const Shape& out, Visit visit) {
   const Window window{call};
@@ -57,28 +62,34 @@ void for_each_tap(const LocalCall& call, const Shape& in, const Shape& out, Visi
 }
 
 void convolve(const LocalCall& call, const KernelBuffers& buffers) {
-  const bool gives_x = call.kernel == "convolution_grad_input", gives_w = call.kernel == "convolution_grad_weight";
+  const bool gives_x = call.kernel == "convolution_grad_input",
+             gives_w = call.kernel == "convolution_grad_weight";
   const TensorType& x = gives_x ? call.outputs[0] : call.inputs[0];
   const TensorType& w = gives_w ? call.outputs[0] : call.inputs[1];
   const TensorType& y = gives_x ? call.inputs[0] : gives_w ? call.inputs[1] : call.outputs[0];
-  const std::vector<double> a = read_all(call.inputs[0], buffers.inputs[0]), b = read_all(call.inputs[1], buffers.inputs[1]);
+  const std::vector<double> a = read_all(call.inputs[0], buffers.inputs[0]),
+                            b = read_all(call.inputs[1], buffers.inputs[1]);
   std::vector<double> sums(static_cast<size_t>(element_count(call.outputs[0].shape)), 0.0);
-  const int64_t in_size = element_count(space_of(x)), out_size = element_count(space_of(y)), window_size = element_count(space_of(w));
-  const int64_t ins = w.shape[1], groups = ins == 0 ? 1 : x.shape[1] / ins, outs = groups == 0 ? 0 : w.shape[0] / groups;
+  const int64_t in_size = element_count(space_of(x)), out_size = element_count(space_of(y)),
+                window_size = element_count(space_of(w));
+  const int64_t ins = w.shape[1], groups = ins == 0 ? 1 : x.shape[1] / ins,
+                outs = groups == 0 ? 0 : w.shape[0] / groups;
   for (int64_t n = 0; n < x.shape[0]; ++n)
     for (int64_t channel = 0; channel < groups * outs; ++channel)
       for (int64_t i = 0; i < ins; ++i)
-        for_each_tap(call, space_of(x), space_of(y), [&](int64_t place, int64_t element, int64_t position) {
-          const auto at_x = static_cast<size_t>((n * x.shape[1] + channel / outs * ins + i) * in_size + position);
-          const auto at_w = static_cast<size_t>((channel * ins + i) * window_size + element);
-          const auto at_y = static_cast<size_t>((n * y.shape[1] + channel) * out_size + place);
-          if (gives_x)
-            sums[at_x] += a[at_y] * b[at_w];
-          else if (gives_w)
-            sums[at_w] += a[at_x] * b[at_y];
-          else
-            sums[at_y] += a[at_x] * b[at_w];
-        });
+        for_each_tap(
+            call, space_of(x), space_of(y), [&](int64_t place, int64_t element, int64_t position) {
+              const auto at_x = static_cast<size_t>(
+                  (n * x.shape[1] + channel / outs * ins + i) * in_size + position);
+              const auto at_w = static_cast<size_t>((channel * ins + i) * window_size + element);
+              const auto at_y = static_cast<size_t>((n * y.shape[1] + channel) * out_size + place);
+              if (gives_x)
+                sums[at_x] += a[at_y] * b[at_w];
+              else if (gives_w)
+                sums[at_w] += a[at_x] * b[at_y];
+              else
+                sums[at_y] += a[at_x] * b[at_w];
+            });
   write_all(call.outputs[0], buffers.outputs[0], sums);
 }
 
@@ -87,10 +98,11 @@ bool exceeds(double x, double best) {
 }
 
 /// For each place the position of the largest element that its window sees, -1 for none.
-std::vector<int64_t> largest_of(const LocalCall& call, const Shape& in, const Shape& out, const double* x) {
+std::vector<int64_t> largest_of(const LocalCall& call, const Shape& in, const Shape& out,
+                                const double* x) {
   std::vector<int64_t> best(static_cast<size_t>(element_count(out)), -1);
   for_each_tap(call, in, out, [&](int64_t place, int64_t, int64_t position) {
-    int64_t& held = best[static_cast<size_t>(place)];
+    int64_t& held = best[place];
     if (held < 0 || exceeds(x[position], x[held])) held = position;
   });
   return best;
@@ -104,36 +116,41 @@ void max_pool(const LocalCall& call, const KernelBuffers& buffers) {
     const double* const held = values.data() + plane * in_size;
     const std::vector<int64_t> best = largest_of(call, space_of(x), space_of(y), held);
     for (int64_t place = 0; place < out_size; ++place) {
-      const int64_t position = best[static_cast<size_t>(place)];
-      write(y, buffers.outputs[0], plane * out_size + place, position < 0 ? -std::numeric_limits<double>::infinity() : held[position]);
+      const int64_t position = best[place];
+      write(y, buffers.outputs[0], plane * out_size + place,
+            position < 0 ? -std::numeric_limits<double>::infinity() : held[position]);
     }
   }
 }
 
 void max_pool_grad(const LocalCall& call, const KernelBuffers& buffers) {
   const TensorType &x = call.inputs[0], &dy = call.inputs[1], &dx = call.outputs[0];
-  const std::vector<double> values = read_all(x, buffers.inputs[0]), flow = read_all(dy, buffers.inputs[1]);
+  const std::vector<double> values = read_all(x, buffers.inputs[0]),
+                            flow = read_all(dy, buffers.inputs[1]);
   const Shape in = space_of(x), made = space_of(dx);
-  const int64_t in_size = element_count(in), out_size = element_count(space_of(dy)), made_size = element_count(made);
+  const int64_t in_size = element_count(in), out_size = element_count(space_of(dy)),
+                made_size = element_count(made);
   std::vector<double> sums(static_cast<size_t>(element_count(dx.shape)), 0.0);
   for (int64_t plane = 0; plane < x.shape[0] * x.shape[1]; ++plane) {
-    const std::vector<int64_t> best = largest_of(call, in, space_of(dy), values.data() + plane * in_size);
+    const std::vector<int64_t> best =
+        largest_of(call, in, space_of(dy), values.data() + plane * in_size);
     for (int64_t place = 0; place < out_size; ++place) {
-      if (best[static_cast<size_t>(place)] < 0) continue;
-      Dims position = position_of(in, best[static_cast<size_t>(place)]);
+      if (best[place] < 0) continue;
+      Dims position = position_of(in, best[place]);
       bool inside = true;
       for (int d = 0; d < in.size(); ++d) {
-        position[d] += Window{call}.at(d, 5) - call.ints[static_cast<size_t>(7 * in.size() + d)];
+        position[d] += Window{call}.at(d, 5) - call.ints[7 * in.size() + d];
         inside = inside && position[d] >= 0 && position[d] < made[d];
       }
       if (inside)
-        sums[static_cast<size_t>(plane * made_size + flat_index(made, position))] += flow[static_cast<size_t>(plane * out_size + place)];
+        sums[plane * made_size + flat_index(made, position)] += flow[plane * out_size + place];
     }
   }
   write_all(dx, buffers.outputs[0], sums);
 }
 
-/// How many elements the average of a place is of: those in the whole operand, or all of the window.
+/// How many elements the average of a place is of: those in the whole operand, or all of the
+/// window.
 int64_t count_at(const LocalCall& call, const Shape& out, int64_t place) {
   const Window window{call};
   const Dims index = position_of(out, place);
@@ -160,7 +177,8 @@ void average(const LocalCall& call, const KernelBuffers& buffers) {
   const int64_t in_size = element_count(space_of(x)), out_size = element_count(space_of(y));
   for (int64_t plane = 0; plane < x.shape[0] * x.shape[1]; ++plane)
     for_each_tap(call, space_of(x), space_of(y), [&](int64_t place, int64_t, int64_t position) {
-      const auto at_x = static_cast<size_t>(plane * in_size + position), at_y = static_cast<size_t>(plane * out_size + place);
+      const auto at_x = static_cast<size_t>(plane * in_size + position),
+                 at_y = static_cast<size_t>(plane * out_size + place);
       const auto count = static_cast<double>(count_at(call, space_of(y), place));
       if (is_gradient)
         sums[at_x] += values[at_y] / count;
@@ -170,18 +188,20 @@ void average(const LocalCall& call, const KernelBuffers& buffers) {
   write_all(call.outputs[0], buffers.outputs[0], sums);
 }
 
-/// How much of position `in` of one dim is in place `out`; ints are the four of the dim. A hat of height one, or the nearest, the lower of
-/// two.
+/// How much of position `in` of one dim is in place `out`; ints are the four of the dim. A hat of
+/// height one, or the nearest, the lower of two.
 double share_of(const LocalCall& call, int d, int64_t in, int64_t out) {
-  const auto at = [&](int which) { return call.ints[static_cast<size_t>(d * 4 + which)]; };
+  const auto at = [&](int which) { return call.ints[d * 4 + which]; };
   const int64_t ins = at(0), outs = at(1), position = in + at(2), place = out + at(3);
   const bool aligns_corners = call.text.ends_with(" align_corners");
   // All positions times `unit`, to stay among whole numbers.
   const int64_t unit = aligns_corners ? std::max<int64_t>(outs - 1, 1) : 2 * outs;
-  int64_t source = aligns_corners ? (outs == 1 ? 0 : place * (ins - 1)) : (2 * place + 1) * ins - outs;
+  int64_t source =
+      aligns_corners ? (outs == 1 ? 0 : place * (ins - 1)) : (2 * place + 1) * ins - outs;
   source = std::max<int64_t>(0, std::min(source, (ins - 1) * unit));
   const int64_t away = position * unit - source;
-  if (call.text.starts_with("linear ")) return std::max(0.0, 1 - std::abs(static_cast<double>(away)) / static_cast<double>(unit));
+  if (call.text.starts_with("linear "))
+    return std::max(0.0, 1 - std::abs(static_cast<double>(away)) / static_cast<double>(unit));
   return 2 * away >= -unit && 2 * away < unit ? 1 : 0;
 }
 
@@ -197,9 +217,11 @@ void resize(const LocalCall& call, const KernelBuffers& buffers) {
     for (int64_t o = 0; o < element_count(out); ++o)
       for (int64_t i = 0; i < element_count(in); ++i) {
         double share = 1;
-        for (int d = 0; d < in.size(); ++d) share *= share_of(call, d, position_of(in, i)[d], position_of(out, o)[d]);
+        for (int d = 0; d < in.size(); ++d)
+          share *= share_of(call, d, position_of(in, i)[d], position_of(out, o)[d]);
         if (share == 0) continue;
-        const auto at_x = static_cast<size_t>(plane * element_count(in) + i), at_y = static_cast<size_t>(plane * element_count(out) + o);
+        const auto at_x = static_cast<size_t>(plane * element_count(in) + i),
+                   at_y = static_cast<size_t>(plane * element_count(out) + o);
         if (is_gradient)
           sums[at_x] += share * values[at_y];
         else

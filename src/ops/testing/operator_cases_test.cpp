@@ -21,8 +21,10 @@ TensorType boolean(Shape shape) {
 const Shape kShape{5, 7};
 constexpr Fill kPositive{0.25, 4};
 
-/// Operators of which each result element is one operand element, or made of operand elements at its own place.
-OperatorCase exact_case(std::string kind, std::vector<TensorType> inputs, Attributes attributes = {}, std::vector<Fill> fills = {}) {
+/// Operators of which each result element is one operand element, or made of operand elements at
+/// its own place.
+OperatorCase exact_case(std::string kind, std::vector<TensorType> inputs,
+                        Attributes attributes = {}, std::vector<Fill> fills = {}) {
   return {.kind = std::move(kind),
           .inputs = std::move(inputs),
           .attributes = std::move(attributes),
@@ -32,11 +34,13 @@ OperatorCase exact_case(std::string kind, std::vector<TensorType> inputs, Attrib
 
 Cases unary_cases() {
   Cases cases;
-  for (const char* kind :
-       {"neg", "abs", "exp", "tanh", "logistic", "erf", "sin", "cos", "floor", "ceil", "round", "expm1", "square", "sign", "stop_gradient"})
+  for (const char* kind : {"neg", "abs", "exp", "tanh", "logistic", "erf", "sin", "cos", "floor",
+                           "ceil", "round", "expm1", "square", "sign", "stop_gradient"})
     cases.push_back(exact_case(kind, {f32(kShape)}, {}, {{-3, 3}}));
-  for (const char* kind : {"neg", "abs", "square", "sign"}) cases.push_back(exact_case(kind, {i32(kShape)}, {}, {{-9, 9}}));
-  for (const char* kind : {"log", "log1p", "sqrt", "rsqrt"}) cases.push_back(exact_case(kind, {f32(kShape)}, {}, {kPositive}));
+  for (const char* kind : {"neg", "abs", "square", "sign"})
+    cases.push_back(exact_case(kind, {i32(kShape)}, {}, {{-9, 9}}));
+  for (const char* kind : {"log", "log1p", "sqrt", "rsqrt"})
+    cases.push_back(exact_case(kind, {f32(kShape)}, {}, {kPositive}));
   for (const char* kind : {"add_scalar", "mul_scalar", "max_scalar", "min_scalar"})
     cases.push_back(exact_case(kind, {f32(kShape)}, {{"value", 0.375}}));
   cases.push_back(exact_case("pow_scalar", {f32(kShape)}, {{"value", -1.5}}, {kPositive}));
@@ -76,7 +80,8 @@ Cases choice_cases() {
   for (DType dtype : {DType::kF32, DType::kI32, DType::kBool})
     cases.push_back(exact_case("select", {boolean(kShape), {dtype, kShape}, {dtype, kShape}}));
   for (DType from : {DType::kF32, DType::kI32, DType::kBool})
-    for (const char* to : {"f32", "i32", "bool"}) cases.push_back(exact_case("cast", {{from, kShape}}, {{"dtype", to}}, {{-2, 2}}));
+    for (const char* to : {"f32", "i32", "bool"})
+      cases.push_back(exact_case("cast", {{from, kShape}}, {{"dtype", to}}, {{-2, 2}}));
   return cases;
 }
 
@@ -84,16 +89,20 @@ Cases source_cases() {
   const Integers shape{5, 7};
   Cases cases;
   for (const char* dtype : {"f32", "i32", "bool"})
-    cases.push_back(exact_case("constant", {}, {{"dtype", dtype}, {"shape", shape}, {"value", 1.0}}));
+    cases.push_back(
+        exact_case("constant", {}, {{"dtype", dtype}, {"shape", shape}, {"value", 1.0}}));
   for (const char* dtype : {"f32", "i32"})
-    for (int64_t dim : {0, 1}) cases.push_back(exact_case("iota", {}, {{"dtype", dtype}, {"shape", shape}, {"dim", dim}}));
-  cases.push_back(exact_case("random_uniform", {i32({})}, {{"shape", shape}, {"key", int64_t{12345}}}, {{0, 9}}));
+    for (int64_t dim : {0, 1})
+      cases.push_back(exact_case("iota", {}, {{"dtype", dtype}, {"shape", shape}, {"dim", dim}}));
+  cases.push_back(exact_case("random_uniform", {i32({})},
+                             {{"shape", shape}, {"key", int64_t{12345}}}, {{0, 9}}));
   return cases;
 }
 
 Cases dot_cases() {
   const auto dot = [](const char* spec, Shape a, Shape b) {
-    return OperatorCase{.kind = "dot_general", .inputs = {f32(a), f32(b)}, .attributes = {{"spec", spec}}};
+    return OperatorCase{
+        .kind = "dot_general", .inputs = {f32(a), f32(b)}, .attributes = {{"spec", spec}}};
   };
   return {dot("mk,kn->mn", {5, 7}, {7, 3}),
           dot("mk,nk->nm", {5, 7}, {3, 7}),
@@ -111,17 +120,23 @@ Cases broadcast_cases() {
   const auto broadcast = [](TensorType x, Integers shape, Integers dims) {
     return exact_case("broadcast", {x}, {{"shape", shape}, {"dims", dims}});
   };
-  return {broadcast(f32({5}), {3, 5}, {1}),          broadcast(f32({5}), {5, 3}, {0}),       broadcast(f32({}), {2, 3}, {}),
-          broadcast(f32({5, 1}), {2, 5, 3}, {1, 2}), broadcast(f32({1, 3}), {5, 3}, {0, 1}), broadcast(f32({1}), {1, 4}, {0}),
-          broadcast(f32({2, 3}), {2, 3}, {0, 1}),    broadcast(i32({3}), {2, 3}, {1}),       broadcast(boolean({3}), {3, 2}, {0})};
+  return {broadcast(f32({5}), {3, 5}, {1}),       broadcast(f32({5}), {5, 3}, {0}),
+          broadcast(f32({}), {2, 3}, {}),         broadcast(f32({5, 1}), {2, 5, 3}, {1, 2}),
+          broadcast(f32({1, 3}), {5, 3}, {0, 1}), broadcast(f32({1}), {1, 4}, {0}),
+          broadcast(f32({2, 3}), {2, 3}, {0, 1}), broadcast(i32({3}), {2, 3}, {1}),
+          broadcast(boolean({3}), {3, 2}, {0})};
 }
 
 Cases reshape_cases() {
-  const auto reshape = [](TensorType x, Integers shape) { return exact_case("reshape", {x}, {{"shape", shape}}); };
-  return {reshape(f32({5, 3}), {15}),         reshape(f32({15}), {5, 3}),       reshape(f32({6, 4}), {4, 6}),
-          reshape(f32({2, 1, 3}), {2, 3}),    reshape(f32({5}), {1, 5, 1}),     reshape(f32({2, 3, 4}), {6, 4}),
-          reshape(f32({6, 4}), {3, 2, 2, 2}), reshape(f32({1, 1}), {}),         reshape(f32({4, 9}), {2, 18}),
-          reshape(i32({4, 3}), {2, 6}),       reshape(boolean({3, 2}), {2, 3}), reshape(f32({3, 1, 4}), {3, 2, 1, 2})};
+  const auto reshape = [](TensorType x, Integers shape) {
+    return exact_case("reshape", {x}, {{"shape", shape}});
+  };
+  return {reshape(f32({5, 3}), {15}),         reshape(f32({15}), {5, 3}),
+          reshape(f32({6, 4}), {4, 6}),       reshape(f32({2, 1, 3}), {2, 3}),
+          reshape(f32({5}), {1, 5, 1}),       reshape(f32({2, 3, 4}), {6, 4}),
+          reshape(f32({6, 4}), {3, 2, 2, 2}), reshape(f32({1, 1}), {}),
+          reshape(f32({4, 9}), {2, 18}),      reshape(i32({4, 3}), {2, 6}),
+          reshape(boolean({3, 2}), {2, 3}),   reshape(f32({3, 1, 4}), {3, 2, 1, 2})};
 }
 
 Cases window_cases() {
@@ -131,29 +146,44 @@ Cases window_cases() {
   const auto pad = [](TensorType x, Integers low, Integers shape, double value) {
     return exact_case("pad", {x}, {{"low", low}, {"shape", shape}, {"value", value}});
   };
-  const auto concat = [](std::vector<TensorType> parts, int64_t dim) { return exact_case("concat", std::move(parts), {{"dim", dim}}); };
-  return {slice(f32({5, 7}), {0, 2}, {5, 6}, {1, 1}), slice(f32({5, 7}), {1, 1}, {4, 7}, {2, 3}),
-          slice(i32({5, 3}), {0, 0}, {5, 3}, {1, 1}), slice(boolean({5}), {3}, {3}, {1}),
-          pad(f32({5, 3}), {0, 2}, {5, 7}, 0),        pad(f32({5, 3}), {1, 0}, {8, 3}, -2.5),
-          pad(f32({5, 3}), {-2, -1}, {4, 7}, 0),      pad(i32({4}), {1}, {6}, 7),
-          concat({f32({5, 2}), f32({5, 3})}, 1),      concat({f32({2, 3}), f32({1, 3}), f32({4, 3})}, 0),
-          concat({i32({3, 2}), i32({3, 1})}, 1),      concat({boolean({3}), boolean({2})}, 0)};
+  const auto concat = [](std::vector<TensorType> parts, int64_t dim) {
+    return exact_case("concat", std::move(parts), {{"dim", dim}});
+  };
+  return {slice(f32({5, 7}), {0, 2}, {5, 6}, {1, 1}),
+          slice(f32({5, 7}), {1, 1}, {4, 7}, {2, 3}),
+          slice(i32({5, 3}), {0, 0}, {5, 3}, {1, 1}),
+          slice(boolean({5}), {3}, {3}, {1}),
+          pad(f32({5, 3}), {0, 2}, {5, 7}, 0),
+          pad(f32({5, 3}), {1, 0}, {8, 3}, -2.5),
+          pad(f32({5, 3}), {-2, -1}, {4, 7}, 0),
+          pad(i32({4}), {1}, {6}, 7),
+          concat({f32({5, 2}), f32({5, 3})}, 1),
+          concat({f32({2, 3}), f32({1, 3}), f32({4, 3})}, 0),
+          concat({i32({3, 2}), i32({3, 1})}, 1),
+          concat({boolean({3}), boolean({2})}, 0)};
 }
 
 Cases transpose_cases() {
-  const auto transpose = [](TensorType x, Integers permutation) { return exact_case("transpose", {x}, {{"permutation", permutation}}); };
-  return {transpose(f32({5, 7}), {1, 0}), transpose(f32({2, 5, 3}), {2, 0, 1}), transpose(f32({2, 3, 2, 5}), {0, 2, 1, 3}),
-          transpose(i32({3, 5}), {1, 0}), transpose(boolean({3, 5}), {1, 0})};
+  const auto transpose = [](TensorType x, Integers permutation) {
+    return exact_case("transpose", {x}, {{"permutation", permutation}});
+  };
+  return {transpose(f32({5, 7}), {1, 0}), transpose(f32({2, 5, 3}), {2, 0, 1}),
+          transpose(f32({2, 3, 2, 5}), {0, 2, 1, 3}), transpose(i32({3, 5}), {1, 0}),
+          transpose(boolean({3, 5}), {1, 0})};
 }
 
 Cases reduce_cases() {
   const auto reduce = [](const char* op, TensorType x, Integers dims, Fill fill) {
-    return OperatorCase{.kind = "reduce", .inputs = {x}, .attributes = {{"op", op}, {"dims", dims}}, .fills = {fill}};
+    return OperatorCase{.kind = "reduce",
+                        .inputs = {x},
+                        .attributes = {{"op", op}, {"dims", dims}},
+                        .fills = {fill}};
   };
   Cases cases;
   for (const char* op : {"sum", "max", "min", "prod"}) {
     const Fill fill = std::string(op) == "prod" ? Fill{0.5, 1.5} : Fill{};
-    for (const Integers& dims : {Integers{1}, Integers{0}, Integers{0, 2}, Integers{0, 1, 2}, Integers{}})
+    for (const Integers& dims :
+         {Integers{1}, Integers{0}, Integers{0, 2}, Integers{0, 1, 2}, Integers{}})
       cases.push_back(reduce(op, f32({3, 5, 4}), dims, fill));
     cases.push_back(reduce(op, i32({3, 5}), {1}, {-4, 4}));
   }
@@ -165,8 +195,10 @@ Cases reduce_cases() {
 Cases gather_cases() {
   const Fill ids{-1, 6};
   const auto scatter_add = [&](Shape id_shape, Shape updates) {
-    return OperatorCase{
-        .kind = "scatter_add", .inputs = {i32(id_shape), f32(updates)}, .attributes = {{"rows", int64_t{6}}}, .fills = {ids}};
+    return OperatorCase{.kind = "scatter_add",
+                        .inputs = {i32(id_shape), f32(updates)},
+                        .attributes = {{"rows", int64_t{6}}},
+                        .fills = {ids}};
   };
   return {exact_case("gather", {f32({6, 3}), i32({5})}, {}, {{-1, 1}, ids}),
           exact_case("gather", {f32({6}), i32({2, 5})}, {}, {{-1, 1}, ids}),
@@ -188,42 +220,59 @@ Cases gather_along_cases() {
                         .attributes = {{"dim", dim}, {"extent", extent}},
                         .fills = {ids}};
   };
-  return {take(f32({5, 7}), {5, 3}, 1), take(f32({7, 5}), {2, 5}, 0),     take(f32({2, 7, 3}), {2, 4, 3}, 1),
-          take(i32({7}), {5}, 0),       take(boolean({5, 7}), {5, 3}, 1), scatter_add({5, 3}, 1, 7),
-          scatter_add({3, 5}, 0, 6),    scatter_add({2, 4, 3}, 1, 5),     scatter_add({5}, 0, 3)};
+  return {take(f32({5, 7}), {5, 3}, 1),
+          take(f32({7, 5}), {2, 5}, 0),
+          take(f32({2, 7, 3}), {2, 4, 3}, 1),
+          take(i32({7}), {5}, 0),
+          take(boolean({5, 7}), {5, 3}, 1),
+          scatter_add({5, 3}, 1, 7),
+          scatter_add({3, 5}, 0, 6),
+          scatter_add({2, 4, 3}, 1, 5),
+          scatter_add({5}, 0, 3)};
 }
 
 Cases gather_nd_cases() {
   const Fill ids{-1, 4};
-  const auto gather = [&](TensorType table, Shape id_shape) { return exact_case("gather_nd", {table, i32(id_shape)}, {}, {{-9, 9}, ids}); };
+  const auto gather = [&](TensorType table, Shape id_shape) {
+    return exact_case("gather_nd", {table, i32(id_shape)}, {}, {{-9, 9}, ids});
+  };
   const auto scatter = [&](TensorType table, Shape id_shape, Shape updates) {
-    return exact_case("scatter_nd", {table, i32(id_shape), {table.dtype, updates}}, {}, {{-9, 9}, ids, {-9, 9}});
+    return exact_case("scatter_nd", {table, i32(id_shape), {table.dtype, updates}}, {},
+                      {{-9, 9}, ids, {-9, 9}});
   };
   const auto scatter_add = [&](Shape id_shape, Shape updates, Integers rows) {
-    return OperatorCase{.kind = "scatter_add_nd", .inputs = {i32(id_shape), f32(updates)}, .attributes = {{"rows", rows}}, .fills = {ids}};
+    return OperatorCase{.kind = "scatter_add_nd",
+                        .inputs = {i32(id_shape), f32(updates)},
+                        .attributes = {{"rows", rows}},
+                        .fills = {ids}};
   };
-  return {gather(f32({4, 5, 3}), {7, 2}),
-          gather(f32({4, 3}), {2, 3, 1}),
-          gather(f32({4, 3}), {5, 2}),
-          gather(i32({4, 3, 2}), {5, 3}),
-          gather(boolean({4, 3}), {5, 1}),
-          scatter(f32({4, 3, 2}), {3, 2}, {3, 2}),
-          scatter(f32({4, 3}), {2, 3, 1}, {2, 3, 3}),  // more updates than rows: some are written over
-          scatter(f32({5, 5}), {6, 2}, {6}),
-          scatter(i32({4, 3}), {5, 1}, {5, 3}),
-          scatter(boolean({4, 3}), {3, 2}, {3}),
-          scatter_add({7, 2}, {7, 3}, {4, 5}),
-          scatter_add({2, 3, 1}, {2, 3, 2}, {4}),
-          scatter_add({9, 2}, {9}, {3, 3})};
+  return {
+      gather(f32({4, 5, 3}), {7, 2}),
+      gather(f32({4, 3}), {2, 3, 1}),
+      gather(f32({4, 3}), {5, 2}),
+      gather(i32({4, 3, 2}), {5, 3}),
+      gather(boolean({4, 3}), {5, 1}),
+      scatter(f32({4, 3, 2}), {3, 2}, {3, 2}),
+      scatter(f32({4, 3}), {2, 3, 1}, {2, 3, 3}),  // more updates than rows: some are written over
+      scatter(f32({5, 5}), {6, 2}, {6}),
+      scatter(i32({4, 3}), {5, 1}, {5, 3}),
+      scatter(boolean({4, 3}), {3, 2}, {3}),
+      scatter_add({7, 2}, {7, 3}, {4, 5}),
+      scatter_add({2, 3, 1}, {2, 3, 2}, {4}),
+      scatter_add({9, 2}, {9}, {3, 3})};
 }
 
 Cases order_cases() {
   Cases cases;
-  for (const auto& [shape, dim] : std::vector<std::pair<Shape, int64_t>>{{{5, 7}, 1}, {{5, 7}, 0}, {{2, 5, 3}, 1}, {{7}, 0}, {{3, 2}, 1}}) {
+  for (const auto& [shape, dim] : std::vector<std::pair<Shape, int64_t>>{
+           {{5, 7}, 1}, {{5, 7}, 0}, {{2, 5, 3}, 1}, {{7}, 0}, {{3, 2}, 1}}) {
     for (const TensorType& x : {f32(shape), i32(shape)}) {
       const Fill fill = x.dtype == DType::kI32 ? Fill{-2, 2} : Fill{};  // few numbers: many ties
-      for (const char* kind : {"argmax", "argmin"}) cases.push_back(exact_case(kind, {x}, {{"dim", dim}}, {fill}));
-      for (bool descending : {false, true}) cases.push_back(exact_case("sort", {x}, {{"dim", dim}, {"descending", descending}}, {fill}));
+      for (const char* kind : {"argmax", "argmin"})
+        cases.push_back(exact_case(kind, {x}, {{"dim", dim}}, {fill}));
+      for (bool descending : {false, true})
+        cases.push_back(
+            exact_case("sort", {x}, {{"dim", dim}, {"descending", descending}}, {fill}));
       for (int64_t k : {int64_t{1}, shape[static_cast<int>(dim)] / 2 + 1})
         cases.push_back(exact_case("top_k", {x}, {{"dim", dim}, {"k", k}}, {fill}));
     }
@@ -233,15 +282,17 @@ Cases order_cases() {
 
 Cases scan_cases() {
   Cases cases;
-  for (const auto& [shape, dim] : std::vector<std::pair<Shape, int64_t>>{{{5, 7}, 1}, {{5, 7}, 0}, {{2, 5, 3}, 1}, {{7}, 0}}) {
+  for (const auto& [shape, dim] :
+       std::vector<std::pair<Shape, int64_t>>{{{5, 7}, 1}, {{5, 7}, 0}, {{2, 5, 3}, 1}, {{7}, 0}}) {
     for (const TensorType& x : {f32(shape), i32(shape)}) {
       const Fill fill = x.dtype == DType::kI32 ? Fill{-9, 9} : Fill{};
       for (bool exclusive : {false, true})
         for (bool reverse : {false, true})
-          cases.push_back({.kind = "cumsum",
-                           .inputs = {x},
-                           .attributes = {{"dim", dim}, {"exclusive", exclusive}, {"reverse", reverse}},
-                           .fills = {fill}});
+          cases.push_back(
+              {.kind = "cumsum",
+               .inputs = {x},
+               .attributes = {{"dim", dim}, {"exclusive", exclusive}, {"reverse", reverse}},
+               .fills = {fill}});
       cases.push_back(exact_case("reverse", {x}, {{"dim", dim}}, {fill}));
     }
     cases.push_back(exact_case("reverse", {boolean(shape)}, {{"dim", dim}}));
@@ -252,29 +303,37 @@ Cases scan_cases() {
 /// Sizes of which some are zero or below, and which leave rows over or ask for more than there are.
 Cases grouped_cases() {
   const auto matmul = [](int64_t rows, int64_t groups, bool transposed, Fill sizes) {
-    return OperatorCase{.kind = "grouped_matmul",
-                        .inputs = {f32({rows, 3}), f32(transposed ? Shape{groups, 5, 3} : Shape{groups, 3, 5}), i32({groups})},
-                        .attributes = {{"transposed", transposed}},
-                        .fills = {{}, {}, sizes}};
+    return OperatorCase{
+        .kind = "grouped_matmul",
+        .inputs = {f32({rows, 3}), f32(transposed ? Shape{groups, 5, 3} : Shape{groups, 3, 5}),
+                   i32({groups})},
+        .attributes = {{"transposed", transposed}},
+        .fills = {{}, {}, sizes}};
   };
   const auto outer = [](int64_t rows, int64_t groups, Fill sizes) {
-    return OperatorCase{.kind = "grouped_outer", .inputs = {f32({rows, 3}), f32({rows, 5}), i32({groups})}, .fills = {{}, {}, sizes}};
+    return OperatorCase{.kind = "grouped_outer",
+                        .inputs = {f32({rows, 3}), f32({rows, 5}), i32({groups})},
+                        .fills = {{}, {}, sizes}};
   };
-  return {matmul(7, 4, false, {-1, 3}), matmul(7, 4, true, {-1, 3}), matmul(5, 3, false, {2, 4}), matmul(9, 5, true, {0, 1}),
-          outer(7, 4, {-1, 3}),         outer(5, 3, {2, 4}),         outer(9, 5, {0, 1})};
+  return {matmul(7, 4, false, {-1, 3}), matmul(7, 4, true, {-1, 3}), matmul(5, 3, false, {2, 4}),
+          matmul(9, 5, true, {0, 1}),   outer(7, 4, {-1, 3}),        outer(5, 3, {2, 4}),
+          outer(9, 5, {0, 1})};
 }
 
 /// Starts from before the tensor to where the window reaches beyond it.
 Cases dynamic_cases() {
   const TensorType start = i32({});
   const auto slice = [&](TensorType x, Integers dims, Integers sizes, std::vector<double> starts) {
-    OperatorCase given = exact_case("dynamic_slice", {x}, {{"dims", dims}, {"sizes", sizes}}, {{-9, 9}});
+    OperatorCase given =
+        exact_case("dynamic_slice", {x}, {{"dims", dims}, {"sizes", sizes}}, {{-9, 9}});
     for (double at : starts) given.fills.push_back({at, at});
     given.inputs.insert(given.inputs.end(), starts.size(), start);
     return given;
   };
-  const auto update = [&](TensorType x, TensorType part, Integers dims, std::vector<double> starts) {
-    OperatorCase given = exact_case("dynamic_update", {x, part}, {{"dims", dims}}, {{-9, 9}, {-9, 9}});
+  const auto update = [&](TensorType x, TensorType part, Integers dims,
+                          std::vector<double> starts) {
+    OperatorCase given =
+        exact_case("dynamic_update", {x, part}, {{"dims", dims}}, {{-9, 9}, {-9, 9}});
     for (double at : starts) given.fills.push_back({at, at});
     given.inputs.insert(given.inputs.end(), starts.size(), start);
     return given;
@@ -296,9 +355,12 @@ Cases dynamic_cases() {
 
 /// Replaces out and lse by what attention gives, as attention_grad requires.
 void complete_attention(const OperatorCase& given, std::vector<ReferenceTensor>& inputs) {
-  OperatorCase forward{.kind = "attention", .inputs = {given.inputs.begin(), given.inputs.begin() + 3}, .attributes = given.attributes};
+  OperatorCase forward{.kind = "attention",
+                       .inputs = {given.inputs.begin(), given.inputs.begin() + 3},
+                       .attributes = given.attributes};
   const std::vector<ReferenceTensor> operands(inputs.begin(), inputs.begin() + 3);
-  const std::vector<ReferenceTensor> results = reference_results(find_operator("attention"), forward, operands);
+  const std::vector<ReferenceTensor> results =
+      reference_results(find_operator("attention"), forward, operands);
   for (size_t i = 0; i < 2; ++i) inputs[3 + i] = to_reference(from_reference(results[i]));
 }
 
@@ -307,15 +369,17 @@ Cases attention_cases() {
   Cases cases;
   for (bool causal : {false, true}) {
     const Attributes attributes{{"causal", causal}, {"scale", 0.5}};
-    cases.push_back({.kind = "attention", .inputs = {f32(q), f32(k), f32(k)}, .attributes = attributes});
+    cases.push_back(
+        {.kind = "attention", .inputs = {f32(q), f32(k), f32(k)}, .attributes = attributes});
     cases.push_back({.kind = "attention_grad",
                      .inputs = {f32(q), f32(k), f32(k), f32(q), f32(lse), f32(q)},
                      .attributes = attributes,
                      .complete = complete_attention});
   }
   // Fewer keys than queries.
-  cases.push_back(
-      {.kind = "attention", .inputs = {f32(q), f32({2, 3, 3, 4}), f32({2, 3, 3, 4})}, .attributes = {{"causal", true}, {"scale", 1.0}}});
+  cases.push_back({.kind = "attention",
+                   .inputs = {f32(q), f32({2, 3, 3, 4}), f32({2, 3, 3, 4})},
+                   .attributes = {{"causal", true}, {"scale", 1.0}}});
   return cases;
 }
 
@@ -324,8 +388,9 @@ Cases attention_cases() {
 std::vector<OperatorCase> operator_cases() {
   Cases all;
   for (const Cases& family :
-       {unary_cases(), binary_cases(), choice_cases(), source_cases(), dot_cases(), broadcast_cases(), reshape_cases(), window_cases(),
-        transpose_cases(), reduce_cases(), gather_cases(), gather_along_cases(), gather_nd_cases(), order_cases(), scan_cases(),
+       {unary_cases(), binary_cases(), choice_cases(), source_cases(), dot_cases(),
+        broadcast_cases(), reshape_cases(), window_cases(), transpose_cases(), reduce_cases(),
+        gather_cases(), gather_along_cases(), gather_nd_cases(), order_cases(), scan_cases(),
         grouped_cases(), dynamic_cases(), attention_cases(), spatial_cases()})
     all.insert(all.end(), family.begin(), family.end());
   return all;
@@ -334,7 +399,9 @@ std::vector<OperatorCase> operator_cases() {
 std::vector<OperatorCase> large_operator_cases() {
   const auto attention = [](bool causal, int64_t queries, int64_t keys, int64_t depth) {
     const Shape q{1, queries, 2, depth}, k{1, keys, 2, depth};
-    return OperatorCase{.kind = "attention", .inputs = {f32(q), f32(k), f32(k)}, .attributes = {{"causal", causal}, {"scale", 0.25}}};
+    return OperatorCase{.kind = "attention",
+                        .inputs = {f32(q), f32(k), f32(k)},
+                        .attributes = {{"causal", causal}, {"scale", 0.25}}};
   };
   const auto attention_grad = [](bool causal, int64_t queries, int64_t keys, int64_t depth) {
     const Shape q{1, queries, 2, depth}, k{1, keys, 2, depth};
@@ -343,12 +410,19 @@ std::vector<OperatorCase> large_operator_cases() {
                         .attributes = {{"causal", causal}, {"scale", 0.25}},
                         .complete = complete_attention};
   };
-  const OperatorCase product{.kind = "dot_general", .inputs = {f32({67, 133}), f32({133, 45})}, .attributes = {{"spec", "mk,kn->mn"}}};
-  const OperatorCase heads{
-      .kind = "dot_general", .inputs = {f32({3, 37, 65}), f32({3, 65, 4, 17})}, .attributes = {{"spec", "bse,behd->bhsd"}}};
-  const OperatorCase sum{.kind = "reduce", .inputs = {f32({130, 133})}, .attributes = {{"op", "sum"}, {"dims", Integers{0, 1}}}};
-  const OperatorCase rows{
-      .kind = "scatter_add", .inputs = {i32({301}), f32({301, 33})}, .attributes = {{"rows", int64_t{40}}}, .fills = {{-1, 40}}};
+  const OperatorCase product{.kind = "dot_general",
+                             .inputs = {f32({67, 133}), f32({133, 45})},
+                             .attributes = {{"spec", "mk,kn->mn"}}};
+  const OperatorCase heads{.kind = "dot_general",
+                           .inputs = {f32({3, 37, 65}), f32({3, 65, 4, 17})},
+                           .attributes = {{"spec", "bse,behd->bhsd"}}};
+  const OperatorCase sum{.kind = "reduce",
+                         .inputs = {f32({130, 133})},
+                         .attributes = {{"op", "sum"}, {"dims", Integers{0, 1}}}};
+  const OperatorCase rows{.kind = "scatter_add",
+                          .inputs = {i32({301}), f32({301, 33})},
+                          .attributes = {{"rows", int64_t{40}}},
+                          .fills = {{-1, 40}}};
   Cases all{product,
             heads,
             sum,

@@ -1,6 +1,8 @@
-// Checks an operator by its definition alone: kernel = plain reference, gradient = finite differences, every division = serial.
+// Checks an operator by its definition alone: kernel = plain reference, gradient = finite
+// differences, every division = serial.
 //
-// Test code: link tessera_operator_check. It knows no operator by name: what it checks is read from the definition and from a case.
+// Test code: link tessera_operator_check. It knows no operator by name: what it checks is read from
+// the definition and from a case.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -14,7 +16,8 @@
 
 namespace tessera::testing {
 
-/// Where the elements of an operand are drawn: f32 uniformly in [low, high), i32 in the whole numbers low..high, bool as by a coin.
+/// Where the elements of an operand are drawn: f32 uniformly in [low, high), i32 in the whole
+/// numbers low..high, bool as by a coin.
 struct Fill {
   double low = -1;
   double high = 1;
@@ -38,23 +41,28 @@ std::ostream& operator<<(std::ostream& stream, const OperatorCase& given);
 /// The operands of a case, representable in their element types.
 std::vector<ReferenceTensor> draw_inputs(const OperatorCase& given);
 /// The results of the plain reference.
-std::vector<ReferenceTensor> reference_results(const Operator& op, const OperatorCase& given, const std::vector<ReferenceTensor>& inputs);
+std::vector<ReferenceTensor> reference_results(const Operator& op, const OperatorCase& given,
+                                               const std::vector<ReferenceTensor>& inputs);
 
-/// The rule speaks of every dim of every operand: extent = factor extent x unit. Every result has every parallel factor.
+/// The rule speaks of every dim of every operand: extent = factor extent x unit. Every result has
+/// every parallel factor.
 ::testing::AssertionResult check_rule(const Operator& op, const OperatorCase& given);
 
-/// The kernel, and the plain twin of a built-in one, give the reference's results within the operator's tolerance.
+/// The kernel, and the plain twin of a built-in one, give the reference's results within the
+/// operator's tolerance.
 ::testing::AssertionResult check_kernel(const Operator& op, const OperatorCase& given);
 
-/// The gradient of sum(weights * result 0) is its central difference, for every element of every f32 operand.
-/// Passes when no gradient flows through the operator or its result is not f32.
+/// The gradient of sum(weights * result 0) is its central difference, for every element of every
+/// f32 operand. Passes when no gradient flows through the operator or its result is not f32.
 ::testing::AssertionResult check_gradient(const Operator& op, const OperatorCase& given);
 
-/// The parts that the processes of a mesh compute, put together, are the serial result: for every factor that may be divided, in 2 and 3
-/// parts and in more parts than it has units, and for any two factors (or one twice) on a mesh of 2 x 2.
+/// The parts that the processes of a mesh compute, put together, are the serial result: for every
+/// factor that may be divided, in 2 and 3 parts and in more parts than it has units, and for any
+/// two factors (or one twice) on a mesh of 2 x 2.
 ::testing::AssertionResult check_division(const Operator& op, const OperatorCase& given);
 
-/// For each linear set of the rule: op(x + y) = op(x) + op(y), where the operands of the set are x + y and the others are whole.
+/// For each linear set of the rule: op(x + y) = op(x) + op(y), where the operands of the set are x
+/// + y and the others are whole.
 ::testing::AssertionResult check_linearity(const Operator& op, const OperatorCase& given);
 
 /// All of these, of the operator that the case names; the first that fails speaks.

@@ -30,7 +30,8 @@ std::ostream& operator<<(std::ostream& stream, const OperatorCase& given) {
   return stream << to_text(given);
 }
 
-ReferenceTensor draw_tensor(const TensorType& type, const Fill& fill, const std::string& key, uint64_t stream_number) {
+ReferenceTensor draw_tensor(const TensorType& type, const Fill& fill, const std::string& key,
+                            uint64_t stream_number) {
   const RandomStream stream(stable_hash(key), stream_number);
   ReferenceTensor tensor{type, {}};
   for (int64_t i = 0; i < element_count(type.shape); ++i)
@@ -44,7 +45,8 @@ Fill fill_of(const OperatorCase& given, size_t input) {
 
 std::vector<ReferenceTensor> draw_inputs(const OperatorCase& given) {
   std::vector<ReferenceTensor> inputs;
-  for (size_t i = 0; i < given.inputs.size(); ++i) inputs.push_back(draw_tensor(given.inputs[i], fill_of(given, i), to_text(given), i));
+  for (size_t i = 0; i < given.inputs.size(); ++i)
+    inputs.push_back(draw_tensor(given.inputs[i], fill_of(given, i), to_text(given), i));
   if (given.complete) given.complete(given, inputs);
   return inputs;
 }
@@ -66,17 +68,20 @@ OpView view_of(const Operator& op, const OperatorCase& given) {
 std::vector<ReferenceTensor> empty_results(const OpView& view) {
   std::vector<ReferenceTensor> results;
   for (const TensorType& type : view.outputs)
-    results.push_back({type, std::vector<double>(static_cast<size_t>(element_count(type.shape)), 0.0)});
+    results.push_back(
+        {type, std::vector<double>(static_cast<size_t>(element_count(type.shape)), 0.0)});
   return results;
 }
 
-ReferenceCall call_of(const OpView& view, const std::vector<ReferenceTensor>& inputs, std::vector<ReferenceTensor>& outputs) {
+ReferenceCall call_of(const OpView& view, const std::vector<ReferenceTensor>& inputs,
+                      std::vector<ReferenceTensor>& outputs) {
   ReferenceCall call{view, {}, outputs};
   for (const ReferenceTensor& input : inputs) call.inputs.push_back(&input);
   return call;
 }
 
-std::vector<ReferenceTensor> reference_results(const Operator& op, const OperatorCase& given, const std::vector<ReferenceTensor>& inputs) {
+std::vector<ReferenceTensor> reference_results(const Operator& op, const OperatorCase& given,
+                                               const std::vector<ReferenceTensor>& inputs) {
   const OpView view = view_of(op, given);
   std::vector<ReferenceTensor> results = empty_results(view);
   op.reference(call_of(view, inputs, results));
@@ -89,7 +94,8 @@ std::vector<Split> undivided(const ShardingRule& rule) {
   return splits;
 }
 
-std::vector<Tensor> run_kernel(const BoundKernel& kernel, const std::vector<Tensor>& inputs, const std::vector<TensorType>& types) {
+std::vector<Tensor> run_kernel(const BoundKernel& kernel, const std::vector<Tensor>& inputs,
+                               const std::vector<TensorType>& types) {
   std::vector<Tensor> outputs;
   std::vector<const std::byte*> in;
   std::vector<std::byte*> out;
@@ -105,12 +111,13 @@ std::vector<Tensor> run_kernel(const BoundKernel& kernel, const std::vector<Tens
   return outputs;
 }
 
-std::string first_difference(const ReferenceTensor& actual, const std::vector<double>& expected, const std::vector<double>& tolerance) {
+std::string first_difference(const ReferenceTensor& actual, const std::vector<double>& expected,
+                             const std::vector<double>& tolerance) {
   for (size_t i = 0; i < expected.size(); ++i) {
     const double a = actual.values.at(i), e = expected[i];
     if (a == e || (std::isnan(a) && std::isnan(e)) || std::abs(a - e) <= tolerance[i]) continue;
-    return "element " + std::to_string(i) + " of " + tessera::to_text(actual.type) + " is " + double_text(a) + ", expected " +
-           double_text(e) + " within " + double_text(tolerance[i]);
+    return "element " + std::to_string(i) + " of " + tessera::to_text(actual.type) + " is " +
+           double_text(a) + ", expected " + double_text(e) + " within " + double_text(tolerance[i]);
   }
   return {};
 }

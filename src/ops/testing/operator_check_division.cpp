@@ -21,12 +21,14 @@ struct Division {
   std::string text;
 };
 
-Division divide(const ShardingRule& rule, const Shape& mesh, const std::vector<int>& factor_of_axis) {
+Division divide(const ShardingRule& rule, const Shape& mesh,
+                const std::vector<int>& factor_of_axis) {
   Division division{mesh, undivided(rule), {}};
   for (int axis = 0; axis < mesh.size(); ++axis) {
-    const auto factor = static_cast<size_t>(factor_of_axis[static_cast<size_t>(axis)]);
+    const auto factor = static_cast<size_t>(factor_of_axis[axis]);
     division.factors[factor].axes.push_back({axis, mesh[axis]});
-    division.text += (axis ? ", " : "") + rule.factors[factor].name + " in " + std::to_string(mesh[axis]);
+    division.text +=
+        (axis ? ", " : "") + rule.factors[factor].name + " in " + std::to_string(mesh[axis]);
   }
   return division;
 }
@@ -34,10 +36,10 @@ Division divide(const ShardingRule& rule, const Shape& mesh, const std::vector<i
 std::vector<Division> divisions_of(const ShardingRule& rule) {
   std::vector<int> free;
   for (int f = 0; f < static_cast<int>(rule.factors.size()); ++f)
-    if (rule.factors[static_cast<size_t>(f)].kind != FactorKind::kWhole) free.push_back(f);
+    if (rule.factors[f].kind != FactorKind::kWhole) free.push_back(f);
   std::vector<Division> divisions;
   for (int f : free)
-    for (int64_t parts : {int64_t{2}, int64_t{3}, rule.factors[static_cast<size_t>(f)].extent + 1})
+    for (int64_t parts : {int64_t{2}, int64_t{3}, rule.factors[f].extent + 1})
       divisions.push_back(divide(rule, {parts}, {f}));
   for (int f : free)
     for (int g : free)
@@ -54,12 +56,13 @@ Shape shape_of(const Held& held) {
   return shape;
 }
 
-Held held_by(const OperandFactors& operand, const Shape& shape, const Division& division, const Coordinate& coordinate) {
+Held held_by(const OperandFactors& operand, const Shape& shape, const Division& division,
+             const Coordinate& coordinate) {
   Held held;
   for (int d = 0; d < shape.size(); ++d) {
     std::vector<Range> ranges{{0, shape[d]}};
-    for (const DimFactor& dim : choices_of(operand[static_cast<size_t>(d)]))
-      if (const Split& factor = division.factors[static_cast<size_t>(dim.factor)]; !factor.axes.empty())
+    for (const DimFactor& dim : choices_of(operand[d]))
+      if (const Split& factor = division.factors[dim.factor]; !factor.axes.empty())
         ranges = split_of(dim, factor).ranges_at(coordinate);
     held.emplace_back();
     for (const Range& range : ranges)
@@ -76,23 +79,24 @@ void for_each_held(const Held& held, const Shape& shape, Visit visit) {
   Dims index = Dims::filled(shape.size(), 0);
   for (int64_t local = 0; local < count; ++local) {
     Dims global = index;
-    for (int d = 0; d < shape.size(); ++d) global[d] = held[static_cast<size_t>(d)][static_cast<size_t>(index[d])];
-    visit(static_cast<size_t>(detail::flat_index(global, shape)), static_cast<size_t>(local));
-    detail::next_index(index, extents);
+    for (int d = 0; d < shape.size(); ++d) global[d] = held[d][index[d]];
+    visit(static_cast<size_t>(row_major_index(global, shape)), static_cast<size_t>(local));
+    advance_index(index, extents);
   }
 }
 
 ReferenceTensor cut(const ReferenceTensor& tensor, const Held& held) {
   ReferenceTensor part{{tensor.type.dtype, shape_of(held)}, {}};
-  for_each_held(held, tensor.type.shape, [&](size_t global, size_t) { part.values.push_back(tensor.values[global]); });
+  for_each_held(held, tensor.type.shape,
+                [&](size_t global, size_t) { part.values.push_back(tensor.values[global]); });
   return part;
 }
 
 /// How the processes that hold parts of the same elements come together; none: they must agree.
-std::optional<ReduceOp> partial_of(const ShardingRule& rule, const OperandFactors& output, const Division& division) {
+std::optional<ReduceOp> partial_of(const ShardingRule& rule, const OperandFactors& output,
+                                   const Division& division) {
   for (int f = 0; f < static_cast<int>(rule.factors.size()); ++f) {
-    if (!has_factor(output, f) && !division.factors[static_cast<size_t>(f)].axes.empty())
-      return rule.factors[static_cast<size_t>(f)].reduce;
+    if (!has_factor(output, f) && !division.factors[f].axes.empty()) return rule.factors[f].reduce;
   }
   return std::nullopt;
 }
@@ -116,7 +120,8 @@ struct Assembly {
   std::string offence;
 
   explicit Assembly(const TensorType& type)
-      : tensor{type, std::vector<double>(static_cast<size_t>(element_count(type.shape)), std::nan(""))},
+      : tensor{type,
+               std::vector<double>(static_cast<size_t>(element_count(type.shape)), std::nan(""))},
         filled(tensor.values.size(), false) {}
 
   void place(const ReferenceTensor& part, const Held& held, std::optional<ReduceOp> partial) {
@@ -133,8 +138,10 @@ struct Assembly {
   }
 };
 
-std::vector<Assembly> run_divided(const Operator& op, const OperatorCase& given, const OpView& view, const ShardingRule& rule,
-                                  const std::vector<ReferenceTensor>& inputs, const Division& division) {
+std::vector<Assembly> run_divided(const Operator& op, const OperatorCase& given, const OpView& view,
+                                  const ShardingRule& rule,
+                                  const std::vector<ReferenceTensor>& inputs,
+                                  const Division& division) {
   const KernelCall call = op.kernel(view, division.factors);
   std::vector<Assembly> results;
   for (const TensorType& type : view.outputs) results.emplace_back(type);
@@ -143,7 +150,8 @@ std::vector<Assembly> run_divided(const Operator& op, const OperatorCase& given,
     std::vector<Tensor> parts;
     std::vector<TensorType> in, out;
     for (size_t i = 0; i < inputs.size(); ++i) {
-      parts.push_back(from_reference(cut(inputs[i], held_by(rule.inputs[i], view.inputs[i].shape, division, coordinate))));
+      parts.push_back(from_reference(
+          cut(inputs[i], held_by(rule.inputs[i], view.inputs[i].shape, division, coordinate))));
       in.push_back(parts.back().type());
     }
     std::vector<Held> held;
@@ -151,10 +159,11 @@ std::vector<Assembly> run_divided(const Operator& op, const OperatorCase& given,
       held.push_back(held_by(rule.outputs[o], view.outputs[o].shape, division, coordinate));
       out.push_back({view.outputs[o].dtype, shape_of(held[o])});
     }
-    const std::vector<Tensor> made = run_kernel(bind_for(given, localize(call, coordinate, in, out)), parts, out);
+    const std::vector<Tensor> made =
+        run_kernel(bind_for(given, localize(call, coordinate, in, out)), parts, out);
     for (size_t o = 0; o < results.size(); ++o)
       results[o].place(to_reference(made[o]), held[o], partial_of(rule, rule.outputs[o], division));
-  } while (detail::next_index(coordinate, division.mesh));
+  } while (advance_index(coordinate, division.mesh));
   return results;
 }
 
@@ -164,23 +173,28 @@ struct Expectation {
   std::vector<double> tolerance;
 };
 
-std::vector<Expectation> expectations(const Operator& op, const OperatorCase& given, const OpView& view, const ShardingRule& rule,
+std::vector<Expectation> expectations(const Operator& op, const OperatorCase& given,
+                                      const OpView& view, const ShardingRule& rule,
                                       const std::vector<ReferenceTensor>& inputs) {
   std::vector<ReferenceTensor> reference = reference_results(op, given, inputs);
-  const std::vector<Assembly> serial = run_divided(op, given, view, rule, inputs, {{1}, undivided(rule), "serial"});
+  const std::vector<Assembly> serial =
+      run_divided(op, given, view, rule, inputs, {{1}, undivided(rule), "serial"});
   std::vector<Expectation> expected;
   for (size_t o = 0; o < reference.size(); ++o) {
     if (given.bitwise)
-      expected.push_back({serial[o].tensor.values, std::vector<double>(reference[o].values.size(), 0.0)});
+      expected.push_back(
+          {serial[o].tensor.values, std::vector<double>(reference[o].values.size(), 0.0)});
     else
-      expected.push_back({reference[o].values, op.tolerance(call_of(view, inputs, reference), static_cast<int>(o))});
+      expected.push_back({reference[o].values,
+                          op.tolerance(call_of(view, inputs, reference), static_cast<int>(o))});
   }
   return expected;
 }
 
 std::string offence_of(const Assembly& result, const Expectation& expected) {
   if (!result.offence.empty()) return result.offence;
-  if (std::find(result.filled.begin(), result.filled.end(), false) != result.filled.end()) return "an element belongs to no process";
+  if (std::find(result.filled.begin(), result.filled.end(), false) != result.filled.end())
+    return "an element belongs to no process";
   return first_difference(result.tensor, expected.values, expected.tolerance);
 }
 
@@ -195,8 +209,8 @@ AssertionResult check_division(const Operator& op, const OperatorCase& given) {
     const std::vector<Assembly> results = run_divided(op, given, view, rule, inputs, division);
     for (size_t o = 0; o < results.size(); ++o)
       if (const std::string offence = offence_of(results[o], expected[o]); !offence.empty())
-        return AssertionFailure() << given << ": " << division.text << ", result " << o << ": " << offence << "\n  "
-                                  << tessera::to_text(rule);
+        return AssertionFailure() << given << ": " << division.text << ", result " << o << ": "
+                                  << offence << "\n  " << tessera::to_text(rule);
   }
   return AssertionSuccess();
 }

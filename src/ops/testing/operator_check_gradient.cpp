@@ -18,9 +18,11 @@ constexpr double kStep = 0x1p-17;
 /// Tolerances of operators speak of f32, with a unit roundoff of 2^-24; doubles have 2^-53.
 constexpr double kDoubleOfSingle = 0x1p-29;
 constexpr double kUnitRoundoff = 0x1p-53;
-/// The constants of scalar operators are f32: a gradient such as 2 / sqrt(pi) exp(-x^2) has one or two, each off by at most 2^-24 of it.
+/// The constants of scalar operators are f32: a gradient such as 2 / sqrt(pi) exp(-x^2) has one or
+/// two, each off by at most 2^-24 of it.
 constexpr double kConstants = 2 * 0x1p-24;
-/// Where two steps differ by more than this part, a kink or a pole is too near for a difference to be a derivative.
+/// Where two steps differ by more than this part, a kink or a pole is too near for a difference to
+/// be a derivative.
 constexpr double kSmooth = 0x1p-16;
 
 std::string input_name(size_t i) {
@@ -56,23 +58,28 @@ struct Differentiation {
     return loss;
   }
 
-  /// "" when `gradient` is the central difference D(h). Its truncation error is h^2 f'''/6, a third of D(2h) - D(h), and its rounding
-  /// error at most error / h.
+  /// "" when `gradient` is the central difference D(h). Its truncation error is h^2 f'''/6, a third
+  /// of D(2h) - D(h), and its rounding error at most error / h.
   std::string compare(size_t input, size_t element, double gradient) const {
     const Loss up = loss(input, element, kStep), down = loss(input, element, -kStep);
-    const Loss far_up = loss(input, element, 2 * kStep), far_down = loss(input, element, -2 * kStep);
+    const Loss far_up = loss(input, element, 2 * kStep),
+               far_down = loss(input, element, -2 * kStep);
     const double near = (up.value - down.value) / (2 * kStep);
     const double far = (far_up.value - far_down.value) / (4 * kStep);
-    const std::string where = "operand " + std::to_string(input) + ", element " + std::to_string(element) + ": ";
-    if (std::abs(far - near) > kSmooth * (1 + std::abs(near))) return where + "the case is not smooth here: draw other operands";
-    const double tolerance = std::abs(far - near) + (up.error + down.error) / kStep + kConstants * std::abs(gradient);
+    const std::string where =
+        "operand " + std::to_string(input) + ", element " + std::to_string(element) + ": ";
+    if (std::abs(far - near) > kSmooth * (1 + std::abs(near)))
+      return where + "the case is not smooth here: draw other operands";
+    const double tolerance =
+        std::abs(far - near) + (up.error + down.error) / kStep + kConstants * std::abs(gradient);
     if (std::abs(gradient - near) <= tolerance) return {};
-    return where + "the gradient is " + double_text(gradient) + ", the difference quotient " + double_text(near) + " within " +
-           double_text(tolerance);
+    return where + "the gradient is " + double_text(gradient) + ", the difference quotient " +
+           double_text(near) + " within " + double_text(tolerance);
   }
 };
 
-/// The gradients of the operands by the operator's gradient function: none for those that are not f32, zeros where it gives none.
+/// The gradients of the operands by the operator's gradient function: none for those that are not
+/// f32, zeros where it gives none.
 std::vector<std::optional<ReferenceTensor>> interpreted_gradients(const Differentiation& problem) {
   Graph graph = empty_graph(problem.given);
   Builder builder(graph);
@@ -90,14 +97,17 @@ std::vector<std::optional<ReferenceTensor>> interpreted_gradients(const Differen
   std::vector<std::optional<ValueId>> flow(forward.outputs.size());
   flow[0] = weights;
   const auto scope = builder.scope("y.grad");
-  const std::vector<std::optional<ValueId>> gradients = problem.op.gradient(builder, {graph, forward, flow, wanted});
+  const std::vector<std::optional<ValueId>> gradients =
+      problem.op.gradient(builder, {graph, forward, flow, wanted});
   const ReferenceValues values = interpret(graph, state);
   std::vector<std::optional<ReferenceTensor>> results(wanted.size());
   for (size_t i = 0; i < wanted.size(); ++i) {
     if (!wanted[i]) continue;
     const TensorType& type = problem.inputs[i].type;
-    results[i] = gradients.at(i) ? values.at(graph.value(*gradients[i]).name)
-                                 : ReferenceTensor{type, std::vector<double>(problem.inputs[i].values.size(), 0.0)};
+    results[i] =
+        gradients.at(i)
+            ? values.at(graph.value(*gradients[i]).name)
+            : ReferenceTensor{type, std::vector<double>(problem.inputs[i].values.size(), 0.0)};
   }
   return results;
 }
@@ -111,25 +121,31 @@ std::vector<Operands> split_operands(const OperatorCase& given, const std::vecto
   for (int input : set) {
     const auto i = static_cast<size_t>(input);
     part[i] = draw_tensor(given.inputs[i], fill_of(given, i), "part of " + to_text(given), i);
-    for (size_t e = 0; e < x[i].values.size(); ++e) rest[i].values[e] = x[i].values[e] - part[i].values[e];
+    for (size_t e = 0; e < x[i].values.size(); ++e)
+      rest[i].values[e] = x[i].values[e] - part[i].values[e];
   }
   return {x, part, rest};
 }
 
 /// A rounding of each of the three results and of the sum, and what the operator itself may round.
-std::vector<double> linearity_tolerance(const Operator& op, const OpView& view, const std::vector<Operands>& operands,
-                                        std::vector<std::vector<ReferenceTensor>>& results, size_t output) {
+std::vector<double> linearity_tolerance(const Operator& op, const OpView& view,
+                                        const std::vector<Operands>& operands,
+                                        std::vector<std::vector<ReferenceTensor>>& results,
+                                        size_t output) {
   std::vector<double> tolerance(results[0][output].values.size(), 0.0);
   for (size_t which = 0; which < operands.size(); ++which) {
-    const std::vector<double> single = op.tolerance(call_of(view, operands[which], results[which]), static_cast<int>(output));
+    const std::vector<double> single =
+        op.tolerance(call_of(view, operands[which], results[which]), static_cast<int>(output));
     for (size_t e = 0; e < tolerance.size(); ++e)
-      tolerance[e] += single[e] * kDoubleOfSingle + 4 * kUnitRoundoff * std::abs(results[which][output].values[e]);
+      tolerance[e] += single[e] * kDoubleOfSingle +
+                      4 * kUnitRoundoff * std::abs(results[which][output].values[e]);
   }
   return tolerance;
 }
 
 /// Drawn numbers have 24 bits, so that x - part is exact in doubles.
-std::string linearity_offence(const Operator& op, const OperatorCase& given, const std::vector<int>& set) {
+std::string linearity_offence(const Operator& op, const OperatorCase& given,
+                              const std::vector<int>& set) {
   const OpView view = view_of(op, given);
   const std::vector<Operands> operands = split_operands(given, set);
   std::vector<std::vector<ReferenceTensor>> results;
@@ -137,7 +153,8 @@ std::string linearity_offence(const Operator& op, const OperatorCase& given, con
   for (size_t o = 0; o < view.outputs.size(); ++o) {
     ReferenceTensor sum = results[1][o];
     for (size_t e = 0; e < sum.values.size(); ++e) sum.values[e] += results[2][o].values[e];
-    const std::string difference = first_difference(sum, results[0][o].values, linearity_tolerance(op, view, operands, results, o));
+    const std::string difference = first_difference(
+        sum, results[0][o].values, linearity_tolerance(op, view, operands, results, o));
     if (!difference.empty()) return "result " + std::to_string(o) + ": " + difference;
   }
   return {};
@@ -148,12 +165,15 @@ std::string linearity_offence(const Operator& op, const OperatorCase& given, con
 AssertionResult check_gradient(const Operator& op, const OperatorCase& given) {
   const OpView view = view_of(op, given);
   if (op.gradient == nullptr || view.outputs.at(0).dtype != DType::kF32) return AssertionSuccess();
-  const Differentiation problem{op, given, draw_inputs(given), draw_tensor(view.outputs[0], {}, "weights of " + to_text(given), 0)};
+  const Differentiation problem{
+      op, given, draw_inputs(given),
+      draw_tensor(view.outputs[0], {}, "weights of " + to_text(given), 0)};
   const std::vector<std::optional<ReferenceTensor>> gradients = interpreted_gradients(problem);
   for (size_t i = 0; i < gradients.size(); ++i) {
     if (!gradients[i]) continue;
     if (gradients[i]->type != given.inputs[i])
-      return AssertionFailure() << given << ": the gradient of operand " << i << " is " << tessera::to_text(gradients[i]->type);
+      return AssertionFailure() << given << ": the gradient of operand " << i << " is "
+                                << tessera::to_text(gradients[i]->type);
     for (size_t e = 0; e < gradients[i]->values.size(); ++e) {
       const std::string difference = problem.compare(i, e, gradients[i]->values[e]);
       if (!difference.empty()) return AssertionFailure() << given << ": " << difference;
@@ -167,11 +187,12 @@ AssertionResult check_linearity(const Operator& op, const OperatorCase& given) {
   for (const std::vector<int>& set : rule.linear) {
     // A sum of booleans is no boolean: a Partial(sum) of them does not occur.
     bool adds = true;
-    for (int input : set) adds = adds && given.inputs.at(static_cast<size_t>(input)).dtype != DType::kBool;
+    for (int input : set) adds = adds && given.inputs.at(input).dtype != DType::kBool;
     if (!adds) continue;
     const std::string offence = linearity_offence(op, given, set);
     if (!offence.empty())
-      return AssertionFailure() << given << ": not linear in its set " << ::testing::PrintToString(set) << ": " << offence;
+      return AssertionFailure() << given << ": not linear in its set "
+                                << ::testing::PrintToString(set) << ": " << offence;
   }
   return AssertionSuccess();
 }

@@ -11,12 +11,14 @@ using ::testing::AssertionResult;
 using ::testing::AssertionSuccess;
 
 std::string misfit(const ShardingRule& rule, const DimFactor& dim, int d, const Shape& shape) {
-  const Factor& factor = rule.factors.at(static_cast<size_t>(dim.factor));
+  const Factor& factor = rule.factors.at(dim.factor);
   const std::string what = "dim " + std::to_string(d) + " of [" + tessera::to_text(shape) + "] ";
   const int64_t extent = factor.extent * dim.unit * dim.chunks;
-  if (dim.window && (dim.window->from != extent || dim.window->to != shape[d])) return what + "has a window of other extents";
+  if (dim.window && (dim.window->from != extent || dim.window->to != shape[d]))
+    return what + "has a window of other extents";
   if (!dim.window && extent != shape[d])
-    return what + "is not " + std::to_string(factor.extent) + " units of " + std::to_string(dim.unit) +
+    return what + "is not " + std::to_string(factor.extent) + " units of " +
+           std::to_string(dim.unit) +
            (dim.chunks == 1 ? "" : " in " + std::to_string(dim.chunks) + " chunks");
   return {};
 }
@@ -24,9 +26,10 @@ std::string misfit(const ShardingRule& rule, const DimFactor& dim, int d, const 
 /// "" when the factors describe the shape.
 std::string misfit(const ShardingRule& rule, const OperandFactors& factors, const Shape& shape) {
   if (static_cast<int>(factors.size()) != shape.size())
-    return "the rule has " + std::to_string(factors.size()) + " dims for [" + tessera::to_text(shape) + "]";
+    return "the rule has " + std::to_string(factors.size()) + " dims for [" +
+           tessera::to_text(shape) + "]";
   for (int d = 0; d < shape.size(); ++d)
-    for (const DimFactor& choice : choices_of(factors[static_cast<size_t>(d)]))
+    for (const DimFactor& choice : choices_of(factors[d]))
       if (const std::string text = misfit(rule, choice, d, shape); !text.empty()) return text;
   return {};
 }
@@ -34,8 +37,8 @@ std::string misfit(const ShardingRule& rule, const OperandFactors& factors, cons
 std::string missing_parallel_factor(const ShardingRule& rule) {
   for (int f = 0; f < static_cast<int>(rule.factors.size()); ++f)
     for (const OperandFactors& output : rule.outputs)
-      if (rule.factors[static_cast<size_t>(f)].kind == FactorKind::kParallel && !has_factor(output, f))
-        return "factor " + rule.factors[static_cast<size_t>(f)].name + " is parallel, and a result has it not";
+      if (rule.factors[f].kind == FactorKind::kParallel && !has_factor(output, f))
+        return "factor " + rule.factors[f].name + " is parallel, and a result has it not";
   return {};
 }
 
@@ -46,7 +49,8 @@ std::string rule_offence(const OpView& view, const ShardingRule& rule) {
     if (const std::string text = misfit(rule, rule.inputs[i], view.inputs[i].shape); !text.empty())
       return "operand " + std::to_string(i) + ": " + text;
   for (size_t i = 0; i < rule.outputs.size(); ++i)
-    if (const std::string text = misfit(rule, rule.outputs[i], view.outputs[i].shape); !text.empty())
+    if (const std::string text = misfit(rule, rule.outputs[i], view.outputs[i].shape);
+        !text.empty())
       return "result " + std::to_string(i) + ": " + text;
   return missing_parallel_factor(rule);
 }
@@ -62,7 +66,9 @@ AssertionResult check_rule(const Operator& op, const OperatorCase& given) {
   const OpView view = view_of(op, given);
   const ShardingRule rule = rule_of(op, view);
   const std::string offence = rule_offence(view, rule);
-  return offence.empty() ? AssertionSuccess() : AssertionFailure() << given << ": " << offence << "\n  " << tessera::to_text(rule);
+  return offence.empty()
+             ? AssertionSuccess()
+             : AssertionFailure() << given << ": " << offence << "\n  " << tessera::to_text(rule);
 }
 
 AssertionResult check_kernel(const Operator& op, const OperatorCase& given) {
@@ -71,13 +77,17 @@ AssertionResult check_kernel(const Operator& op, const OperatorCase& given) {
   std::vector<ReferenceTensor> expected = reference_results(op, given, inputs);
   std::vector<Tensor> tensors;
   for (const ReferenceTensor& input : inputs) tensors.push_back(from_reference(input));
-  const LocalCall local = localize(op.kernel(view, undivided(rule_of(op, view))), {}, view.inputs, view.outputs);
+  const LocalCall local =
+      localize(op.kernel(view, undivided(rule_of(op, view))), {}, view.inputs, view.outputs);
   const auto compare = [&](const BoundKernel& kernel, const std::string& who) {
     const std::vector<Tensor> actual = run_kernel(kernel, tensors, view.outputs);
     for (size_t o = 0; o < actual.size(); ++o) {
-      const std::vector<double> tolerance = op.tolerance(call_of(view, inputs, expected), static_cast<int>(o));
-      const std::string difference = first_difference(to_reference(actual[o]), expected[o].values, tolerance);
-      if (!difference.empty()) return AssertionFailure() << given << ": " << who << ", result " << o << ": " << difference;
+      const std::vector<double> tolerance =
+          op.tolerance(call_of(view, inputs, expected), static_cast<int>(o));
+      const std::string difference =
+          first_difference(to_reference(actual[o]), expected[o].values, tolerance);
+      if (!difference.empty())
+        return AssertionFailure() << given << ": " << who << ", result " << o << ": " << difference;
     }
     return AssertionSuccess();
   };
@@ -88,7 +98,8 @@ AssertionResult check_kernel(const Operator& op, const OperatorCase& given) {
 
 AssertionResult check_operator(const OperatorCase& given) {
   const Operator& op = find_operator(empty_graph(given), given.kind);
-  for (const auto check : {check_rule, check_kernel, check_gradient, check_division, check_linearity})
+  for (const auto check :
+       {check_rule, check_kernel, check_gradient, check_division, check_linearity})
     if (const AssertionResult result = check(op, given); !result) return result;
   return AssertionSuccess();
 }

@@ -11,7 +11,8 @@ namespace tessera::testing {
 
 Fill fill_of(const OperatorCase& given, size_t input);
 /// Elements drawn under (key, stream).
-ReferenceTensor draw_tensor(const TensorType& type, const Fill& fill, const std::string& key, uint64_t stream);
+ReferenceTensor draw_tensor(const TensorType& type, const Fill& fill, const std::string& key,
+                            uint64_t stream);
 
 /// A graph that knows the operators of the case.
 Graph empty_graph(const OperatorCase& given);
@@ -23,13 +24,16 @@ OpView view_of(const Operator& op, const OperatorCase& given);
 /// Zeros of the types of the results.
 std::vector<ReferenceTensor> empty_results(const OpView& view);
 /// Lives no longer than its arguments.
-ReferenceCall call_of(const OpView& view, const std::vector<ReferenceTensor>& inputs, std::vector<ReferenceTensor>& outputs);
+ReferenceCall call_of(const OpView& view, const std::vector<ReferenceTensor>& inputs,
+                      std::vector<ReferenceTensor>& outputs);
 
 /// One process has all of every factor.
 std::vector<Split> undivided(const ShardingRule& rule);
-std::vector<Tensor> run_kernel(const BoundKernel& kernel, const std::vector<Tensor>& inputs, const std::vector<TensorType>& types);
+std::vector<Tensor> run_kernel(const BoundKernel& kernel, const std::vector<Tensor>& inputs,
+                               const std::vector<TensorType>& types);
 
 /// "" when they agree element by element.
-std::string first_difference(const ReferenceTensor& actual, const std::vector<double>& expected, const std::vector<double>& tolerance);
+std::string first_difference(const ReferenceTensor& actual, const std::vector<double>& expected,
+                             const std::vector<double>& tolerance);
 
 }  // namespace tessera::testing

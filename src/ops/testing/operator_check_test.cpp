@@ -1,4 +1,5 @@
-// Every operator of the catalogue, checked by its definition; and the checks themselves, against operators that are wrong.
+// Every operator of the catalogue, checked by its definition; and the checks themselves, against
+// operators that are wrong.
 #include "ops/testing/operator_check.h"
 
 #include <set>
@@ -32,7 +33,9 @@ TEST_P(EveryOperator, IsLinearInItsLinearSets) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Cases, EveryOperator, ::testing::ValuesIn(operator_cases()),
-                         [](const auto& given) { return std::to_string(given.index) + "_" + given.param.kind; });
+                         [](const auto& given) {
+                           return std::to_string(given.index) + "_" + given.param.kind;
+                         });
 
 class LargeOperator : public EveryOperator {};
 
@@ -44,7 +47,9 @@ TEST_P(LargeOperator, GivesTheSerialResultUnderEveryDivision) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Cases, LargeOperator, ::testing::ValuesIn(large_operator_cases()),
-                         [](const auto& given) { return std::to_string(given.index) + "_" + given.param.kind; });
+                         [](const auto& given) {
+                           return std::to_string(given.index) + "_" + given.param.kind;
+                         });
 
 TEST(OperatorCases, HoldEveryOperatorOfTheCatalogue) {
   std::set<std::string_view> missing;
@@ -54,8 +59,9 @@ TEST(OperatorCases, HoldEveryOperatorOfTheCatalogue) {
   EXPECT_THAT(missing, ::testing::IsEmpty());
 }
 
-const OperatorCase kProduct{
-    .kind = "dot_general", .inputs = {{DType::kF32, {5, 7}}, {DType::kF32, {7, 3}}}, .attributes = {{"spec", "mk,kn->mn"}}};
+const OperatorCase kProduct{.kind = "dot_general",
+                            .inputs = {{DType::kF32, {5, 7}}, {DType::kF32, {7, 3}}},
+                            .attributes = {{"spec", "mk,kn->mn"}}};
 
 TEST(OperatorCheck, FindsARuleWithAWrongExtent) {
   Operator broken = find_operator("dot_general");
@@ -71,7 +77,7 @@ TEST(OperatorCheck, FindsASumTakenForAParallelFactor) {
   Operator broken = find_operator("dot_general");
   broken.rule = [](const OpView& op) {
     ShardingRule rule = find_operator("dot_general").rule(op);
-    rule.factors[static_cast<size_t>(rule.find("k"))].kind = FactorKind::kParallel;
+    rule.factors[rule.find("k")].kind = FactorKind::kParallel;
     return rule;
   };
   EXPECT_FALSE(check_rule(broken, kProduct));
@@ -81,19 +87,22 @@ TEST(OperatorCheck, FindsAWrongReduction) {
   Operator broken = find_operator("dot_general");
   broken.rule = [](const OpView& op) {
     ShardingRule rule = find_operator("dot_general").rule(op);
-    rule.factors[static_cast<size_t>(rule.find("k"))].reduce = ReduceOp::kMax;
+    rule.factors[rule.find("k")].reduce = ReduceOp::kMax;
     return rule;
   };
   EXPECT_FALSE(check_division(broken, kProduct));
 }
 
 TEST(OperatorCheck, FindsAKernelThatForgetsWhereItsPartBegins) {
-  const OperatorCase given{.kind = "iota",
-                           .inputs = {},
-                           .attributes = {{"dtype", "i32"}, {"shape", std::vector<int64_t>{5}}, {"dim", int64_t{0}}},
-                           .bitwise = true};
+  const OperatorCase given{
+      .kind = "iota",
+      .inputs = {},
+      .attributes = {{"dtype", "i32"}, {"shape", std::vector<int64_t>{5}}, {"dim", int64_t{0}}},
+      .bitwise = true};
   Operator broken = find_operator("iota");
-  broken.kernel = [](const OpView&, std::span<const Split>) { return KernelCall{"iota", {0, 0}, {}, {}}; };
+  broken.kernel = [](const OpView&, std::span<const Split>) {
+    return KernelCall{"iota", {0, 0}, {}, {}};
+  };
   EXPECT_TRUE(check_kernel(broken, given));
   EXPECT_FALSE(check_division(broken, given));
 }
@@ -111,7 +120,8 @@ TEST(OperatorCheck, FindsAKernelThatComputesSomethingElse) {
 TEST(OperatorCheck, FindsAGradientThatIsSlightlyWrong) {
   Operator broken = find_operator("dot_general");
   broken.gradient = [](Builder& builder, const GradientCall& call) {
-    std::vector<std::optional<ValueId>> gradients = find_operator("dot_general").gradient(builder, call);
+    std::vector<std::optional<ValueId>> gradients =
+        find_operator("dot_general").gradient(builder, call);
     gradients[1] = builder.mul_scalar(*gradients[1], 1 + 0x1p-20);
     return gradients;
   };

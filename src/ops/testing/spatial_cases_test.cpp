@@ -26,26 +26,37 @@ Shape places_of(const Conv& conv) {
   Shape y{conv.x[0], conv.w[0]};
   for (size_t d = 0; d < conv.stride.size(); ++d) {
     const int dim = static_cast<int>(d) + 2;
-    y.push_back((conv.x[dim] + conv.low[d] + conv.high[d] - conv.dilation[d] * (conv.w[dim] - 1) - 1) / conv.stride[d] + 1);
+    y.push_back(
+        (conv.x[dim] + conv.low[d] + conv.high[d] - conv.dilation[d] * (conv.w[dim] - 1) - 1) /
+            conv.stride[d] +
+        1);
   }
   return y;
 }
 
 /// All three operators of one convolution.
 void add_convolution(Cases& cases, const Conv& conv) {
-  const Attributes attributes{
-      {"stride", conv.stride}, {"dilation", conv.dilation}, {"low", conv.low}, {"high", conv.high}, {"groups", conv.groups}};
+  const Attributes attributes{{"stride", conv.stride},
+                              {"dilation", conv.dilation},
+                              {"low", conv.low},
+                              {"high", conv.high},
+                              {"groups", conv.groups}};
   const Shape y = places_of(conv);
   Attributes to_input = attributes, to_weight = attributes;
   to_input.set("extents", space_of(conv.x));
   to_weight.set("window", space_of(conv.w));
-  cases.push_back({.kind = "convolution", .inputs = {f32(conv.x), f32(conv.w)}, .attributes = attributes});
-  cases.push_back({.kind = "convolution_grad_input", .inputs = {f32(y), f32(conv.w)}, .attributes = to_input});
-  cases.push_back({.kind = "convolution_grad_weight", .inputs = {f32(conv.x), f32(y)}, .attributes = to_weight});
+  cases.push_back(
+      {.kind = "convolution", .inputs = {f32(conv.x), f32(conv.w)}, .attributes = attributes});
+  cases.push_back(
+      {.kind = "convolution_grad_input", .inputs = {f32(y), f32(conv.w)}, .attributes = to_input});
+  cases.push_back({.kind = "convolution_grad_weight",
+                   .inputs = {f32(conv.x), f32(y)},
+                   .attributes = to_weight});
 }
 
 /// All four operators of one pooling.
-void add_pooling(Cases& cases, const Shape& x, const Integers& window, const Integers& stride, const Integers& low, const Integers& high) {
+void add_pooling(Cases& cases, const Shape& x, const Integers& window, const Integers& stride,
+                 const Integers& low, const Integers& high) {
   const Attributes attributes{{"window", window}, {"stride", stride}, {"low", low}, {"high", high}};
   const Shape y = places_of({x,
                              [&] {
@@ -54,7 +65,8 @@ void add_pooling(Cases& cases, const Shape& x, const Integers& window, const Int
                                return w;
                              }(),
                              stride, Integers(window.size(), 1), low, high});
-  cases.push_back({.kind = "max_pool", .inputs = {f32(x)}, .attributes = attributes, .bitwise = true});
+  cases.push_back(
+      {.kind = "max_pool", .inputs = {f32(x)}, .attributes = attributes, .bitwise = true});
   cases.push_back({.kind = "max_pool_grad", .inputs = {f32(x), f32(y)}, .attributes = attributes});
   for (bool counts_padding : {false, true}) {
     Attributes average = attributes;
@@ -88,7 +100,8 @@ std::vector<OperatorCase> spatial_cases() {
   add_convolution(cases, {{2, 3, 4, 4}, {5, 3, 1, 1}, {2, 2}, {1, 1}, {0, 0}, {0, 0}});
   add_convolution(cases, {{2, 6, 4, 3}, {3, 2, 2, 3}, {1, 1}, {1, 1}, {0, 1}, {1, 1}, 3});
   add_convolution(cases, {{2, 3, 4, 4}, {3, 1, 3, 3}, {1, 2}, {1, 1}, {1, 1}, {1, 1}, 3});
-  add_convolution(cases, {{1, 2, 3, 4, 3}, {2, 2, 2, 3, 2}, {1, 2, 1}, {1, 1, 2}, {1, 1, 0}, {0, 1, 1}});
+  add_convolution(cases,
+                  {{1, 2, 3, 4, 3}, {2, 2, 2, 3, 2}, {1, 2, 1}, {1, 1, 2}, {1, 1, 0}, {0, 1, 1}});
   // Padding wider than the window, so that whole places see nothing.
   add_convolution(cases, {{2, 2, 3}, {2, 2, 2}, {1}, {1}, {3}, {4}});
   add_pooling(cases, {2, 3, 7}, {3}, {2}, {1}, {1});
@@ -109,7 +122,8 @@ std::vector<OperatorCase> large_spatial_cases() {
   add_convolution(cases, {{2, 64, 8, 8}, {33, 64, 1, 1}, {2, 2}, {1, 1}, {0, 0}, {0, 0}});
   add_convolution(cases, {{2, 48, 7, 8}, {48, 1, 3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, 48});
   add_convolution(cases, {{2, 36, 7, 8}, {24, 18, 3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, 2});
-  add_convolution(cases, {{1, 17, 5, 6, 7}, {18, 17, 3, 3, 3}, {1, 1, 2}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}});
+  add_convolution(
+      cases, {{1, 17, 5, 6, 7}, {18, 17, 3, 3, 3}, {1, 1, 2}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}});
   add_convolution(cases, {{3, 33, 70}, {20, 33, 5}, {1}, {3}, {6}, {6}});
   add_pooling(cases, {2, 3, 33, 37}, {3, 3}, {2, 2}, {1, 1}, {1, 1});
   add_resize(cases, {2, 3, 17, 19}, {34, 41});

@@ -1,0 +1,77 @@
+# tessera_module(NAME DEPENDS modules... [LIBRARIES targets...])
+#   One folder of src/ as one library: every *.cpp below it, except tests, main.cpp, folders named testing
+#   and folders that are modules of their own (they have a CMakeLists.txt). NAME is the path below src/.
+#   DEPENDS names the modules that it may include directly; tests/layers_test.py checks it.
+#   Its *_test.cpp become the program NAME_test, and each of their test cases becomes a test of ctest.
+#   The sources of its testing/ folder become the library tessera_NAME_testing, which only tests link.
+function(tessera_module path)
+  cmake_parse_arguments(MODULE "" "" "DEPENDS;LIBRARIES" ${ARGN})
+  string(REPLACE "/" "_" name ${path})
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cpp)
+  file(GLOB_RECURSE nested RELATIVE ${CMAKE_CURRENT_SOURCE_DIR} ${CMAKE_CURRENT_SOURCE_DIR}/*/CMakeLists.txt)
+  foreach(list ${nested})
+    get_filename_component(folder ${list} DIRECTORY)
+    list(FILTER sources EXCLUDE REGEX "^${CMAKE_CURRENT_SOURCE_DIR}/${folder}/")
+  endforeach()
+  set(tests ${sources})
+  list(FILTER tests INCLUDE REGEX "_test\\.cpp$")
+  set(support ${sources})
+  list(FILTER support INCLUDE REGEX "/testing/[^/]*\\.cpp$")
+  list(FILTER support EXCLUDE REGEX "_test\\.cpp$")
+  list(FILTER sources EXCLUDE REGEX "(_test|/main|/testing/[^/]*)\\.cpp$")
+
+  if(sources)
+    add_library(tessera_${name} STATIC ${sources})
+    set(scope PUBLIC)
+  else()
+    add_library(tessera_${name} INTERFACE)  # headers only
+    set(scope INTERFACE)
+  endif()
+  set(modules ${MODULE_DEPENDS})
+  list(TRANSFORM modules REPLACE "/" "_")
+  list(TRANSFORM modules PREPEND tessera_)
+  target_include_directories(tessera_${name} ${scope} ${PROJECT_SOURCE_DIR}/src)
+  target_link_libraries(tessera_${name} ${scope} ${MODULE_LIBRARIES} Threads::Threads ${modules})
+  if(support AND TESSERA_BUILD_TESTS)
+    add_library(tessera_${name}_testing STATIC EXCLUDE_FROM_ALL ${support})
+    target_link_libraries(tessera_${name}_testing PUBLIC tessera_${name} GTest::gtest)
+  endif()
+  if(tests AND TESSERA_BUILD_TESTS)
+    tessera_test(${name} SOURCES ${tests} LIBRARIES tessera_${name})
+    if(support)
+      target_link_libraries(${name}_test PRIVATE tessera_${name}_testing)
+    endif()
+  endif()
+endfunction()
+
+# tessera_test(NAME SOURCES files... LIBRARIES targets... [TIMEOUT seconds]): the program NAME_test and the test NAME.
+function(tessera_test name)
+  cmake_parse_arguments(TEST "" "TIMEOUT" "SOURCES;LIBRARIES" ${ARGN})
+  if(NOT TEST_TIMEOUT)
+    set(TEST_TIMEOUT 300)
+  endif()
+  add_executable(${name}_test ${TEST_SOURCES})
+  target_link_libraries(${name}_test PRIVATE ${TEST_LIBRARIES})
+  tessera_test_flags(${name}_test)
+  target_precompile_headers(${name}_test REUSE_FROM tessera_test_header)
+  add_test(NAME ${name} COMMAND ${name}_test WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
+  set_tests_properties(${name} PROPERTIES TIMEOUT ${TEST_TIMEOUT})
+endfunction()
+
+# What all tests share: half of the time of a full build went into their headers and into optimising them.
+function(tessera_test_flags target)
+  target_link_libraries(${target} PRIVATE fmt::fmt spdlog::spdlog GTest::gtest GTest::gmock GTest::gtest_main)
+  target_compile_definitions(${target} PRIVATE TESSERA_SOURCE_DIR="${PROJECT_SOURCE_DIR}" TESSERA_BINARY_DIR="${PROJECT_BINARY_DIR}")
+  target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1> -Wno-conversion)
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    # At -O1 g++ 12 inlines a replaced operator delete but not its new, and takes them for a mismatched pair.
+    target_compile_options(${target} PRIVATE -Wno-mismatched-new-delete)
+  endif()
+endfunction()
+
+# One precompiled header serves them all; the compiler takes it only where the flags are the same.
+if(TESSERA_BUILD_TESTS)
+  add_library(tessera_test_header OBJECT ${CMAKE_CURRENT_LIST_DIR}/test_header.cpp)
+  tessera_test_flags(tessera_test_header)
+  target_precompile_headers(tessera_test_header PRIVATE <gtest/gtest.h> <gmock/gmock.h> <algorithm> <functional> <map> <memory> <optional> <string> <vector>)
+endif()

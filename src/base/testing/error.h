@@ -1,0 +1,35 @@
+// For tests of what users read.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <string>
+
+#include "base/error.h"
+
+namespace tessera::error_testing {
+
+/// The three parts of the UserError that `act` throws, which must end the program with `code`;
+/// "nothing was thrown".
+inline std::string message_of(ExitCode code, const std::function<void()>& act) {
+  try {
+    act();
+  } catch (const UserError& error) {
+    EXPECT_EQ(error.exit_code(), code);
+    return error.what();
+  }
+  return "nothing was thrown";
+}
+
+/// Exit code and message of the UserError that `act` throws, "78 what\n  why: ..."; "no error".
+inline std::string message_of(const std::function<void()>& act) {
+  try {
+    act();
+  } catch (const UserError& error) {
+    return std::to_string(static_cast<int>(error.exit_code())) + " " + error.what();
+  }
+  return "no error";
+}
+
+}  // namespace tessera::error_testing

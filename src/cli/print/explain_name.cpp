@@ -1,0 +1,183 @@
+#include "cli/print/explain_name.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/text.h"
+#include "cli/print/text_table.h"
+
+namespace tessera {
+namespace {
+
+constexpr size_t kNearestNames = 3;
+
+/// What a name stands for: an op with its results, or a value that no op makes.
+struct Match {
+  std::string name;
+  OpId op;        // invalid for inputs and variables
+  ValueId value;  // of inputs and variables
+};
+
+[[noreturn]] void refuse_unknown(const Graph& graph, const std::string& name) {
+  std::vector<std::pair<int, std::string>> ranked;
+  for (const Value& value : graph.values())
+    ranked.emplace_back(edit_distance(name, value.name), value.name);
+  const size_t count = std::min(kNearestNames, ranked.size());
+  std::partial_sort(ranked.begin(), ranked.begin() + static_cast<std::ptrdiff_t>(count),
+                    ranked.end());
+  std::vector<std::string> names;
+  for (size_t i = 0; i < count; ++i) names.push_back("'" + ranked[i].second + "'");
+  throw UserError("'" + name + "' names no value and no op of this model",
+                  "the nearest names are " + join(names, ", "),
+                  "use one of these, or a pattern such as 'blocks.*.attn.*'", ExitCode::kUsage);
+}
+
+std::vector<Match> find_matches(const Graph& graph, const std::string& pattern) {
+  std::vector<Match> list;
+  for (int i = 0; i < static_cast<int>(graph.values().size()); ++i)
+    if (graph.value({i}).producer.index < 0 && matches(pattern, graph.value({i}).name))
+      list.push_back({graph.value({i}).name, {}, {i}});
+  for (int i = 0; i < static_cast<int>(graph.ops().size()); ++i) {
+    const Op& op = graph.op({i});
+    const bool fits = matches(pattern, op.name) ||
+                      std::any_of(op.outputs.begin(), op.outputs.end(), [&](ValueId value) {
+                        return matches(pattern, graph.value(value).name);
+                      });
+    if (fits) list.push_back({op.name, {i}, {}});
+  }
+  if (list.empty()) refuse_unknown(graph, pattern);
+  return list;
+}
+
+std::vector<std::string> values_made(const Graph& graph, const Match& match) {
+  if (match.op.index < 0) return {match.name};
+  std::vector<std::string> names;
+  for (ValueId value : graph.op(match.op).outputs) names.push_back(graph.value(value).name);
+  return names;
+}
+
+/// The exchanges that carry one of `names`.
+std::vector<CommunicationFacts> communications_of_values(const std::vector<CommunicationFacts>& all,
+                                                         const std::vector<std::string>& names) {
+  std::vector<CommunicationFacts> list;
+  std::copy_if(all.begin(), all.end(), std::back_inserter(list),
+               [&](const CommunicationFacts& facts) {
+                 return std::find(names.begin(), names.end(), facts.value) != names.end();
+               });
+  return list;
+}
+
+std::string users_text(const Graph& graph, ValueId value) {
+  std::vector<std::string> users;
+  for (OpId user : graph.value(value).users)
+    if (users.empty() || users.back() != graph.op(user).name) users.push_back(graph.op(user).name);
+  return users.empty() ? "nobody" : join(users, ", ");
+}
+
+std::string source_text(const Graph& graph, const Match& match, const ShardedGraph& sharded) {
+  const ValueFacts facts = facts_of(graph, sharded, match.value);
+  const Variable* variable = graph.variable_of(match.value);
+  std::string text = fmt::format("{} {}: {}", variable ? "variable" : "input", match.name,
+                                 to_text(graph.type(match.value)));
+  if (variable) text += " = " + to_text(variable->initializer);
+  text += fmt::format("\n  placement  {}\n  at rank 0  {}, {}\n  why        {}\n  read by    {}\n",
+                      facts.placement, facts.local, to_text(facts.bytes),
+                      facts.reason.empty() ? "nothing divides it" : facts.reason,
+                      users_text(graph, match.value));
+  return text;
+}
+
+std::string op_text(const OpFacts& facts) {
+  TextTable table({"operand", "value", "lies as", "at rank 0", "the op uses it as", "reshard",
+                   "why it lies so"},
+                  "lllllll");
+  for (const OperandFacts& operand : facts.operands)
+    table.add({operand.role, operand.value.name, operand.value.placement, operand.value.local,
+               operand.wanted, operand.reshard.empty() ? "-" : operand.reshard,
+               operand.value.reason.empty() ? "nothing divides it" : operand.value.reason});
+  return facts.text + (facts.text.ends_with("\n") ? "" : "\n") + table.text();
+}
+
+std::string exchanges_text(const std::vector<CommunicationFacts>& list) {
+  if (list.empty()) return "  no process sends any of it to another\n";
+  std::string text;
+  for (const CommunicationFacts& facts : list)
+    text +=
+        fmt::format("  {} of '{}' from {} to {}: a rank receives {}\n    because {}\n", facts.kind,
+                    facts.value, facts.from, facts.to, to_text(facts.bytes), facts.reason);
+  return text;
+}
+
+Document to_document(const OpFacts& facts) {
+  Document document;
+  document["op"] = std::string(trim(facts.text));
+  document["operands"] = Document::List{};
+  for (const OperandFacts& operand : facts.operands) {
+    Document item = tessera::to_document(operand.value);
+    item["role"] = operand.role;
+    item["used_as"] = operand.wanted;
+    item["used_local"] = operand.wanted_local;
+    item["reshard"] = operand.reshard;
+    document["operands"].append(std::move(item));
+  }
+  return document;
+}
+
+}  // namespace
+
+std::string explain_name_text(const Graph& graph, const Compiled& compiled,
+                              const std::string& name) {
+  const std::vector<CommunicationFacts> communications = communications_of(compiled.tasks);
+  std::string text;
+  for (const Match& match : find_matches(graph, name)) {
+    text += text.empty() ? "" : "\n";
+    text += match.op.index < 0 ? source_text(graph, match, compiled.sharded)
+                               : op_text(facts_of(graph, compiled.sharded, match.op));
+    text += exchanges_text(communications_of_values(communications, values_made(graph, match)));
+  }
+  return text;
+}
+
+Document explain_name_document(const Graph& graph, const Compiled& compiled,
+                               const std::string& name) {
+  const std::vector<CommunicationFacts> communications = communications_of(compiled.tasks);
+  Document document;
+  document["matches"] = Document::List{};
+  for (const Match& match : find_matches(graph, name)) {
+    Document item = match.op.index < 0 ? to_document(facts_of(graph, compiled.sharded, match.value))
+                                       : to_document(facts_of(graph, compiled.sharded, match.op));
+    item["name"] = match.name;
+    item["communications"] = Document::List{};
+    for (const CommunicationFacts& facts :
+         communications_of_values(communications, values_made(graph, match)))
+      item["communications"].append(to_document(facts));
+    document["matches"].append(std::move(item));
+  }
+  return document;
+}
+
+Document to_document(const ValueFacts& facts) {
+  Document document;
+  document["name"] = facts.name;
+  document["placement"] = facts.placement;
+  document["local"] = facts.local;
+  document["bytes"] = facts.bytes.value();
+  document["reason"] = facts.reason;
+  return document;
+}
+
+Document to_document(const CommunicationFacts& facts) {
+  Document document;
+  document["role"] = std::string(to_text(facts.role));
+  document["kind"] = facts.kind;
+  document["value"] = facts.value;
+  document["from"] = facts.from;
+  document["to"] = facts.to;
+  document["bytes"] = facts.bytes.value();
+  document["least_bytes"] = facts.least.value();
+  document["reason"] = facts.reason;
+  return document;
+}
+
+}  // namespace tessera

@@ -1,0 +1,85 @@
+#include "cli/print/explanation.h"
+
+#include <algorithm>
+
+#include "ops/operator.h"
+
+namespace tessera {
+namespace {
+
+TensorType local_type_of(const TensorType& type, const DistAttr& attr) {
+  return {type.dtype, attr.local_shape(type.shape, attr.mesh->coordinate_at(0))};
+}
+
+Bytes received_bytes(const TensorType& type, const Exchange& exchange) {
+  int64_t most = 0;
+  for (Rank rank : exchange.to.mesh->processes())
+    most = std::max(most, received_elements(type.shape, {exchange}, rank));
+  return Bytes(most * size_of(type.dtype));
+}
+
+Bytes least_bytes(const TensorType& type, const Exchange& exchange) {
+  int64_t most = 0;
+  for (Rank rank : exchange.to.mesh->processes())
+    most = std::max(most, least_received_elements(type.shape, exchange.from, exchange.to, rank));
+  return Bytes(most * size_of(type.dtype));
+}
+
+/// The value of a register: "y [@dp, *]" is a resharded copy of y, and names have no spaces.
+std::string value_name(const Register& reg) {
+  return reg.name.substr(0, reg.name.find(' '));
+}
+
+OperandFacts operand_facts(const Graph& graph, const ShardedGraph& sharded, ValueId value,
+                           const DistAttr& wanted, std::string role, bool is_input) {
+  const TensorType& type = graph.type(value);
+  const DistAttr& lies = sharded.of(value);
+  OperandFacts facts{std::move(role), facts_of(graph, sharded, value), to_text(wanted),
+                     to_text(local_type_of(type, wanted)), ""};
+  if (!(lies == wanted))
+    facts.reshard = is_input ? to_text(classify(type.shape, lies, wanted))
+                             : to_text(classify(type.shape, wanted, lies));
+  return facts;
+}
+
+}  // namespace
+
+ValueFacts facts_of(const Graph& graph, const ShardedGraph& sharded, ValueId value) {
+  const TensorType& type = graph.type(value);
+  const TensorType local = local_type_of(type, sharded.of(value));
+  return {graph.value(value).name, to_text(type, sharded.of(value)), to_text(local),
+          byte_size(local), sharded.value_reasons[value.index]};
+}
+
+std::vector<CommunicationFacts> communications_of(const TaskGraph& tasks) {
+  std::vector<CommunicationFacts> list;
+  for (TaskId id : tasks.order) {
+    const Task& task = tasks.tasks[id];
+    if (task.kind != Task::Kind::kExchange) continue;
+    const Register& source = tasks.registers[task.inputs.front()];
+    list.push_back({task.role, std::string(to_text(task.exchange.kind)), value_name(source),
+                    to_text(task.exchange.from), to_text(task.exchange.to),
+                    received_bytes(source.type, task.exchange),
+                    least_bytes(source.type, task.exchange), task.reason});
+  }
+  return list;
+}
+
+OpFacts facts_of(const Graph& graph, const ShardedGraph& sharded, OpId id) {
+  const Op& op = graph.op(id);
+  const OpView op_view = view(graph, op);
+  const ShardingRule& rule = sharded.rules[id.index];
+  const OpSharding& sharding = sharded.of(id);
+  OpFacts facts{to_text(graph, id), {}};
+  for (int i = 0; i < static_cast<int>(op.inputs.size()); ++i)
+    facts.operands.push_back(operand_facts(graph, sharded, op.inputs[i],
+                                           input_attr(op_view, rule, sharding, i),
+                                           "input " + std::to_string(i), true));
+  for (int i = 0; i < static_cast<int>(op.outputs.size()); ++i)
+    facts.operands.push_back(operand_facts(graph, sharded, op.outputs[i],
+                                           output_attr(op_view, rule, sharding, i),
+                                           "result " + std::to_string(i), false));
+  return facts;
+}
+
+}  // namespace tessera

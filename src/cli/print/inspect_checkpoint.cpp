@@ -1,0 +1,96 @@
+#include "cli/print/inspect_checkpoint.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/text.h"
+#include "base/units.h"
+#include "checkpoint/checkpoint.h"
+#include "cli/print/text_table.h"
+
+namespace tessera {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+/// Where the checkpoints of a run lie.
+fs::path place_of(const fs::path& path) {
+  std::error_code unknown;
+  return fs::is_directory(path / "checkpoints", unknown) ? path / "checkpoints" : path;
+}
+
+std::string bytes_text(const Document& table) {
+  return to_text(Bytes(table.find("bytes")->as_int()));
+}
+
+std::string shape_text(const Document& shape) {
+  std::vector<std::string> extents;
+  for (const Document& extent : shape.as_list()) extents.push_back(std::to_string(extent.as_int()));
+  return "[" + join(extents, ",") + "]";
+}
+
+std::string tensors_text(const Document& tensors) {
+  const bool in_parts = !tensors.as_list().empty() && tensors.as_list().front().find("parts");
+  TextTable table({"tensor", "dtype", "shape", "bytes", in_parts ? "parts" : ""}, "lllrr");
+  for (const Document& tensor : tensors.as_list())
+    table.add({tensor.find("name")->as_string(), tensor.find("dtype")->as_string(),
+               shape_text(*tensor.find("shape")), grouped(tensor.find("bytes")->as_int()),
+               in_parts ? std::to_string(tensor.find("parts")->as_int()) : ""});
+  return table.text();
+}
+
+std::string checkpoint_text(const std::string& name, const Document& found) {
+  return fmt::format("{} is a checkpoint\n\nstep     {}\nstored   by {}, {} in {}\n\n{}", name,
+                     found.find("step")->as_int(), counted(found.find("ranks")->as_int(), "rank"),
+                     counted(found.find("tensor_count")->as_int(), "tensor"), bytes_text(found),
+                     tensors_text(*found.find("tensors")));
+}
+
+std::string file_text(const std::string& name, const Document& found) {
+  return fmt::format("{} is a safetensors file: {} in {}\n\n{}", name,
+                     counted(found.find("tensor_count")->as_int(), "tensor"), bytes_text(found),
+                     tensors_text(*found.find("tensors")));
+}
+
+std::string folder_text(const std::string& name, const Document& found) {
+  TextTable table({"checkpoint", "step", "state"}, "lrl");
+  for (const Document& checkpoint : found.find("checkpoints")->as_list()) {
+    const std::string& damage = checkpoint.find("damage")->as_string();
+    table.add({checkpoint.find("name")->as_string(),
+               std::to_string(checkpoint.find("step")->as_int()),
+               damage.empty() ? "complete" : damage});
+  }
+  const Document& latest = *found.find("latest");
+  return fmt::format("{} holds checkpoints\n\n{}\nlatest  {}\n", name, table.text(),
+                     latest.is_null() ? "none is complete" : latest.as_string());
+}
+
+}  // namespace
+
+bool is_stored(const fs::path& path) {
+  RealFileSystem files;
+  const fs::path place = place_of(path);
+  if (!files.is_folder(place)) return place.extension() == ".safetensors";
+  const std::vector<std::string> names = files.list(place);
+  return step_of_name((place / "").parent_path().filename().string()) ||
+         std::any_of(names.begin(), names.end(), [](const std::string& name) {
+           return name == "index.json" || step_of_name(name);
+         });
+}
+
+Document stored_document(const fs::path& path) {
+  RealFileSystem files;
+  return inspect_stored(files, place_of(path));
+}
+
+std::string stored_text(const fs::path& path, const Document& summary) {
+  const std::string& kind = summary.find("kind")->as_string();
+  const std::string name = place_of(path).string();
+  return kind == "checkpoint"    ? checkpoint_text(name, summary)
+         : kind == "checkpoints" ? folder_text(name, summary)
+                                 : file_text(name, summary);
+}
+
+}  // namespace tessera

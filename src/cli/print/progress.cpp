@@ -1,0 +1,108 @@
+#include "cli/print/progress.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <iostream>
+
+#include "cli/print/text_table.h"
+
+namespace tessera {
+namespace {
+
+constexpr int64_t kLines = 10;
+constexpr int64_t kBarWidth = 24;
+constexpr std::chrono::milliseconds kBarPeriod{
+    50};  // a terminal needs no more than twenty bars a second
+
+/// Whole seconds: tenths of a second of an estimate are noise.
+std::string whole_seconds(Seconds seconds) {
+  return to_text(Seconds(std::ceil(seconds.value())));
+}
+
+}  // namespace
+
+std::string step_line(const ProgressState& state) {
+  std::string line = fmt::format("step: {}", state.done);
+  if (!std::isnan(state.loss)) line += fmt::format("  loss: {:.4f}", state.loss);
+  if (state.grad_norm > 0) line += fmt::format("  grad_norm: {:.4f}", state.grad_norm);
+  if (state.tokens_per_second > 0)
+    line += "  tok/s: " + grouped(std::llround(state.tokens_per_second));
+  if (state.left.value() > 0) line += "  time left: " + whole_seconds(state.left);
+  return line;
+}
+
+std::string bar_line(const ProgressState& state) {
+  const int64_t full = state.steps == 0 ? kBarWidth : kBarWidth * state.done / state.steps;
+  const std::string bar = std::string(static_cast<size_t>(full), '#') +
+                          std::string(static_cast<size_t>(kBarWidth - full), '-');
+  std::string line = fmt::format("  {:>{}}/{} [{}]", state.done, std::to_string(state.steps).size(),
+                                 state.steps, bar);
+  if (!std::isnan(state.loss)) line += fmt::format("  loss {:.4f}", state.loss);
+  if (state.tokens_per_second > 0)
+    line += "  " + grouped(std::llround(state.tokens_per_second)) + " tok/s";
+  if (state.left.value() > 0) line += "  " + whole_seconds(state.left) + " left";
+  return line;
+}
+
+bool is_worth_a_line(int64_t done, int64_t steps) {
+  const int64_t stride = std::max<int64_t>(1, (steps + kLines - 1) / kLines);
+  return done == 1 || done == steps || done % stride == 0;
+}
+
+Progress::Form Progress::form_of_terminal() {
+  return isatty(STDERR_FILENO) != 0 ? Form::kBar : Form::kLines;
+}
+
+Progress::Progress(int64_t steps, Form form) : steps_(steps), form_(form) {}
+
+Progress::~Progress() {
+  erase_bar();
+}
+
+void Progress::step(int64_t done) {
+  step(done, std::nan(""), 0, 0);
+}
+
+void Progress::step(int64_t done, double loss, double grad_norm, int64_t tokens) {
+  const Clock::time_point now = Clock::now();
+  ProgressState state{.done = done, .steps = steps_, .loss = loss, .grad_norm = grad_norm};
+  if (first_done_ == 0) {
+    first_done_ = done;
+    first_end_ = now;
+  } else {
+    tokens_since_first_ += tokens;
+    const double passed = std::chrono::duration<double>(now - first_end_).count();
+    state.tokens_per_second = passed > 0 ? static_cast<double>(tokens_since_first_) / passed : 0;
+    state.left = Seconds(passed / static_cast<double>(done - first_done_) *
+                         static_cast<double>(steps_ - done));
+  }
+  show(state);
+}
+
+void Progress::show(ProgressState state) {
+  if (form_ == Form::kLines) {
+    if (is_worth_a_line(state.done, state.steps)) std::cerr << step_line(state) + "\n";
+    return;
+  }
+  const Clock::time_point now = Clock::now();
+  if (bar_shown_ && state.done != state.steps && now - last_shown_ < kBarPeriod) return;
+  std::cerr << "\r" + bar_line(state) + "\x1b[K" << std::flush;
+  bar_shown_ = true;
+  last_shown_ = now;
+}
+
+void Progress::note(const std::string& line) {
+  erase_bar();
+  std::cerr << line + "\n";
+}
+
+void Progress::erase_bar() {
+  if (bar_shown_) std::cerr << "\r\x1b[K" << std::flush;
+  bar_shown_ = false;
+}
+
+}  // namespace tessera

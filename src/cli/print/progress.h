@@ -1,0 +1,67 @@
+// What a person sees while steps go by: a bar on a terminal, some lines elsewhere. Always on
+// standard error: results are on standard output.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+
+#include "base/units.h"
+
+namespace tessera {
+
+/// How far a run is.
+struct ProgressState {
+  int64_t done = 0;   // steps
+  int64_t steps = 0;  // of the whole run
+  double loss = 0;
+  double grad_norm = 0;          // 0: not known, not shown
+  double tokens_per_second = 0;  // 0: not known, not shown
+  Seconds left{0};
+};
+
+/// "step: 10  loss: 4.1234  grad_norm: 1.2345  tok/s: 177,123  time left: 12 s": keys that scripts
+/// may look for.
+std::string step_line(const ProgressState& state);
+/// "  120/300 [########------------]  loss 2.1234  177,123 tok/s  12 s left".
+std::string bar_line(const ProgressState& state);
+/// Is the step one of about ten that are worth a line? The first and the last always are.
+bool is_worth_a_line(int64_t done, int64_t steps);
+
+/// The progress of one run of `steps` steps.
+class Progress {
+ public:
+  enum class Form { kBar, kLines };
+  /// A bar when standard error is a terminal.
+  static Form form_of_terminal();
+
+  explicit Progress(int64_t steps, Form form = form_of_terminal());
+  /// Takes the bar away.
+  ~Progress();
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+
+  /// After step number `done`, counted from 1. `tokens` are those of this step.
+  void step(int64_t done, double loss, double grad_norm, int64_t tokens);
+  /// After step number `done` of something that has no loss.
+  void step(int64_t done);
+  /// A line between the steps.
+  void note(const std::string& line);
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  void show(ProgressState state);
+  void erase_bar();
+
+  const int64_t steps_;
+  const Form form_;
+  bool bar_shown_ = false;
+  /// The first step binds and warms up: speed is counted from its end.
+  Clock::time_point first_end_;
+  Clock::time_point last_shown_;
+  int64_t first_done_ = 0;
+  int64_t tokens_since_first_ = 0;
+};
+
+}  // namespace tessera

@@ -1,0 +1,52 @@
+#include "cli/print/progress.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+namespace tessera {
+namespace {
+
+TEST(Progress, ALineHasTheKeysThatScriptsLookFor) {
+  EXPECT_EQ(step_line({.done = 10,
+                       .steps = 100,
+                       .loss = 4.12341,
+                       .grad_norm = 1.23449,
+                       .tokens_per_second = 177123.4,
+                       .left = Seconds(11.2)}),
+            "step: 10  loss: 4.1234  grad_norm: 1.2345  tok/s: 177,123  time left: 12 s");
+}
+
+TEST(Progress, WhatIsNotKnownIsLeftOut) {
+  EXPECT_EQ(step_line({.done = 1, .steps = 100, .loss = 4}), "step: 1  loss: 4.0000");
+  EXPECT_EQ(step_line({.done = 1, .steps = 100, .loss = std::nan("")}), "step: 1");
+}
+
+TEST(Progress, TheBarIsAsFullAsTheRun) {
+  // 24 places * 30 / 120 steps = 6 of them.
+  EXPECT_EQ(
+      bar_line(
+          {.done = 30, .steps = 120, .loss = 2, .tokens_per_second = 1500, .left = Seconds(65)}),
+      "   30/120 [######------------------]  loss 2.0000  1,500 tok/s  1m05s left");
+  EXPECT_EQ(bar_line({.done = 120, .steps = 120, .loss = 2}),
+            "  120/120 [########################]  loss 2.0000");
+  EXPECT_EQ(bar_line({.done = 0, .steps = 0, .loss = 2}),
+            "  0/0 [########################]  loss 2.0000");
+}
+
+TEST(Progress, ALongRunGetsTenLinesAndAShortOneALineAStep) {
+  const auto lines = [](int64_t steps) {
+    int64_t count = 0;
+    for (int64_t step = 1; step <= steps; ++step) count += is_worth_a_line(step, steps) ? 1 : 0;
+    return count;
+  };
+  EXPECT_EQ(lines(1), 1);
+  EXPECT_EQ(lines(7), 7);
+  EXPECT_EQ(lines(1000), 11);  // each hundredth, and the first
+  EXPECT_TRUE(is_worth_a_line(1, 1000));
+  EXPECT_TRUE(is_worth_a_line(1000, 1000));
+  EXPECT_TRUE(is_worth_a_line(7, 7));
+}
+
+}  // namespace
+}  // namespace tessera

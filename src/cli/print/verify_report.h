@@ -1,0 +1,17 @@
+// What `tessera verify` says: a report as text and as JSON.
+#pragma once
+
+#include <string>
+
+#include "base/document.h"
+#include "verify/verify.h"
+
+namespace tessera {
+
+/// A table of losses, what was compared, the verdict and, when it failed, the first difference.
+std::string report_text(const VerifyReport& report);
+/// {ok, max_error, first_difference, losses, serial_losses, ...}; steps count from 1, as people
+/// count them
+Document report_document(const VerifyReport& report);
+
+}  // namespace tessera

@@ -1,0 +1,47 @@
+#include "cli/run/run_checkpoints.h"
+
+namespace tessera {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+/// In what a run does with checkpoints, and for how long it goes on, no step changes.
+bool changes_no_step(const std::string& key) {
+  return key.starts_with("checkpoint.") || key.starts_with("train.evaluate_");
+}
+
+}  // namespace
+
+RunCheckpoints::RunCheckpoints(FileSystem& files, const fs::path& run, Engine& engine)
+    : engine_(engine), folder_(files, run / "checkpoints") {}
+
+void RunCheckpoints::save() {
+  if (saved_step_ == engine_.step_count()) return;
+  save_checkpoint(engine_, folder_, engine_.config().checkpoint.keep_last);
+  saved_step_ = engine_.step_count();
+}
+
+fs::path RunCheckpoints::last() const {
+  return folder_.path_of(saved_step_.value());
+}
+
+std::optional<fs::path> checkpoint_to_resume(FileSystem& files, const Arguments& arguments) {
+  if (!arguments.resume) return std::nullopt;
+  return find_checkpoint(files, arguments.resume->empty() ? arguments.out : *arguments.resume);
+}
+
+std::string changed_settings(const Document& stored, const Document& present) {
+  std::string lines;
+  for (const auto& [group, table] : present.as_table())
+    for (const auto& [key, value] : table.as_table()) {
+      const Document* before = stored.find(group) ? stored.find(group)->find(key) : nullptr;
+      const std::string name = group + "." + key;
+      if (changes_no_step(name) || (before && *before == value)) continue;
+      lines += name + " was " + (before ? to_json(*before) : "not there") + " and is " +
+               to_json(value) + "\n";
+    }
+  return lines;
+}
+
+}  // namespace tessera

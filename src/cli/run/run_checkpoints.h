@@ -1,0 +1,41 @@
+// The checkpoints that a run writes into its folder, and the one that it goes on from.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "cli/arguments.h"
+#include "engine/checkpointing.h"
+
+namespace tessera {
+
+/// Writes checkpoints of `engine` into the "checkpoints" of a run's folder; when, is for fit() to
+/// say.
+///
+///   throws  UserError (1) when one cannot be written; those before stay good
+class RunCheckpoints {
+ public:
+  /// `files` and `engine` outlive it.
+  RunCheckpoints(FileSystem& files, const std::filesystem::path& run, Engine& engine);
+  /// Now, unless this step is stored already.
+  void save();
+  /// The last one that is stored.
+  std::filesystem::path last() const;
+
+ private:
+  Engine& engine_;
+  CheckpointFolder folder_;
+  std::optional<int64_t> saved_step_;
+};
+
+/// The checkpoint that --resume asks for; none without it.  throws  UserError (66) when there is
+/// none to go on from
+std::optional<std::filesystem::path> checkpoint_to_resume(FileSystem& files,
+                                                          const Arguments& arguments);
+
+/// One line for each setting that is not as it was in the stored run: "optimizer.learning_rate was
+/// 0.002 and is 0.001".
+std::string changed_settings(const Document& stored, const Document& present);
+
+}  // namespace tessera

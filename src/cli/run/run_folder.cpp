@@ -1,0 +1,55 @@
+#include "cli/run/run_folder.h"
+
+#include <system_error>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "cli/run/kept_metrics.h"
+#include "cli/run/session.h"
+
+namespace tessera {
+namespace {
+
+constexpr int64_t kStepsBetweenLinesOfRanks = 10;
+
+/// Makes the folder and writes what is run.
+void begin(const std::filesystem::path& folder, const Engine& engine) {
+  std::error_code error;
+  if (engine.step_count() == 0 && std::filesystem::exists(folder / "metrics.jsonl", error))
+    throw UserError("'" + folder.string() + "' holds a run already",
+                    "a run that begins does not write over the metrics of another",
+                    "go on with it by --resume, choose another --out, or remove the folder when "
+                    "that run is not needed",
+                    ExitCode::kUsage);
+  std::filesystem::create_directories(folder, error);
+  if (error)
+    throw UserError(
+        "cannot write '" + folder.string() + "'", error.message(),
+        "check that the folder may be written and that the disk has room, or choose another --out");
+  write_file(folder / "plan.json", to_json(to_document(engine.plan(), engine.graph()), 2) + "\n");
+  write_file(folder / "config.json", to_json(resolved_settings(engine.config()), 2) + "\n");
+  keep_metrics_until(folder / "metrics.jsonl", engine.step_count());
+}
+
+}  // namespace
+
+RunFolder::RunFolder(const std::filesystem::path& folder, Engine& engine) {
+  Runtime& runtime = engine.runtime();
+  runtime.together([&] {
+    if (!runtime.speaks()) return;
+    begin(folder, engine);
+    metrics_.emplace(folder / "metrics.jsonl");
+    events_.emplace(folder);
+  });
+  runtime.together([&] { ranks_.emplace(folder / "logs", engine, kStepsBetweenLinesOfRanks); });
+}
+
+std::vector<Callback*> RunFolder::callbacks() {
+  std::vector<Callback*> writers;
+  if (metrics_) writers.push_back(&*metrics_);
+  writers.push_back(&*ranks_);
+  if (events_) writers.push_back(&*events_);
+  return writers;
+}
+
+}  // namespace tessera

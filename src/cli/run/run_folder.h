@@ -1,0 +1,35 @@
+// The folder of a run: what was run, and how it went.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+
+#include "training/run_logs.h"
+
+namespace tessera {
+
+/// Writes into a folder, which it makes:
+///
+///     plan.json, config.json       the plan stamped for the model, and every setting
+///     metrics.jsonl                a line a step and an evaluation (MetricsLog)
+///     logs/rank-00000.jsonl ...    a log a rank (RankLogs), with a line every ten steps; of
+///     several processes each writes those of its ranks events.out.tfevents.*        the same
+///     numbers for TensorBoard (EventLog)
+///
+///   go on   an engine that has done steps goes on: what the folder holds stays, and new lines come
+///   behind it throws  UserError: 2 a run that begins finds another run in the folder; 1 the folder
+///   cannot be made or written
+class RunFolder {
+ public:
+  RunFolder(const std::filesystem::path& folder, Engine& engine);
+
+  /// The callbacks that write into it, for FitOptions.
+  std::vector<Callback*> callbacks();
+
+ private:
+  std::optional<MetricsLog> metrics_;  // of the process that speaks
+  std::optional<RankLogs> ranks_;
+  std::optional<EventLog> events_;
+};
+
+}  // namespace tessera

@@ -1,0 +1,40 @@
+// What the commands share: the run that the command line describes, and where its words go.
+#pragma once
+
+#include <iosfwd>
+#include <memory>
+
+#include "cli/arguments.h"
+#include "engine/engine.h"
+
+namespace tessera {
+
+/// A configuration with its plan.
+struct Session {
+  RunConfig config;
+  Plan plan;
+};
+
+/// Reads CONFIG with the overrides of the command line, and the plan, which is that of the stored
+/// run when one is resumed and the command line has none; checks the number of ranks. throws
+/// UserError of the configuration, of the plan, or of ranks that the plan does not have
+Session open_session(const Arguments& arguments, const std::optional<Plan>& stored = {});
+
+/// The data of a configuration, whose model then gets its sizes.
+std::shared_ptr<const RunData> load_data_of(RunConfig& config);
+/// "; the bigram entropy of the held-out text is 2.3770", or "" without a bar.
+std::string bar_text(const RunData& data);
+/// Of results: nothing without a bar.
+void add_bar(Document& document, const RunData& data);
+
+/// The plan in a few words: "plan 'gpt.dp2-tp2' on mesh dp=2 tp=2, 4 ranks".
+std::string describe(const Plan& plan);
+
+/// Standard output, or standard error when that is kept for a JSON object.
+std::ostream& narration(const Arguments& arguments);
+/// Prints the result: the object with --json, else the text.
+void print_result(const Arguments& arguments, const Document& json, const std::string& text);
+
+Document to_document(const std::vector<double>& numbers);
+
+}  // namespace tessera

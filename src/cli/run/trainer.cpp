@@ -1,0 +1,113 @@
+#include "cli/run/trainer.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "cli/print/progress.h"
+#include "training/fit.h"
+
+namespace tessera {
+namespace {
+
+double speed_of(const std::vector<StepResult>& steps) {
+  double tokens = 0, seconds = 0;
+  for (size_t i = steps.size() > 1 ? 1 : 0; i < steps.size(); ++i) {
+    tokens += static_cast<double>(steps[i].tokens);
+    seconds += steps[i].time.value();
+  }
+  return seconds > 0 ? tokens / seconds : 0;
+}
+
+/// The bar or the lines on standard error; gone before the last evaluation, which may take as long
+/// as many steps.
+class ShowProgress : public Callback {
+ public:
+  Attention attention(int64_t) const override { return Attention::kNumbers; }
+  void on_train_begin(const TrainingState& state, TrainingControl&) override {
+    progress_.emplace(state.last_step);
+  }
+  void on_step_end(const TrainingState& state, TrainingControl& control) override {
+    progress_->step(state.step, state.result->loss, state.result->grad_norm, state.result->tokens);
+    const bool is_last = state.step == state.last_step ||
+                         (control.should_stop && state.engine.steps_under_way() == 0);
+    if (is_last) progress_.reset();
+  }
+  void on_evaluate(const TrainingState& state, TrainingControl&) override {
+    if (progress_)
+      progress_->note(
+          fmt::format("step: {}  val_loss: {:.4f}", state.step, state.evaluation->loss));
+  }
+  void on_train_end(const TrainingState&, TrainingControl&) override { progress_.reset(); }
+
+ private:
+  std::optional<Progress> progress_;
+};
+
+/// Ends the run after the step in which a signal came, and the one that had begun by then.
+class WatchSignals : public Callback {
+ public:
+  WatchSignals(StopSignals* signals, Runtime& runtime) : signals_(signals), runtime_(runtime) {}
+  Attention attention(int64_t) const override { return Attention::kNumbers; }
+  void on_step_end(const TrainingState&, TrainingControl& control) override {
+    if (!signals_ || received_)
+      return;  // of the step under way when it came there is nothing more to ask
+    received_ = signals_->received();
+    // Each process gets its signals by itself, but all end after the same step.
+    if (runtime_.any(received_.has_value()) && !received_) received_ = "SIGTERM";
+    if (received_) control.stop_at_once(*received_);
+  }
+  const std::optional<std::string>& received() const { return received_; }
+
+ private:
+  StopSignals* signals_;
+  Runtime& runtime_;
+  std::optional<std::string> received_;
+};
+
+/// Finds a machine that computes wrong in the step in which it does.
+class CheckReplicas : public Callback {
+ public:
+  explicit CheckReplicas(Runtime& runtime) : runtime_(runtime) {}
+  void on_step_end(const TrainingState&, TrainingControl&) override { runtime_.check_replicas(); }
+
+ private:
+  Runtime& runtime_;
+};
+
+}  // namespace
+
+std::vector<double> TrainedRun::losses() const {
+  std::vector<double> list;
+  for (const StepResult& step : fit.steps) list.push_back(step.loss);
+  return list;
+}
+
+TrainedRun train_to_end(Engine& engine, const RunKeepers& keepers) {
+  const TrainConfig& train = engine.config().train;
+  ShowProgress progress;
+  WatchSignals watch(keepers.signals, engine.runtime());
+  FitOptions options{.steps = std::max<int64_t>(train.steps - engine.step_count(), 0),
+                     .callbacks = {&watch, &progress},
+                     .evaluate_every = train.evaluate_every,
+                     .evaluate_batches = train.evaluate_batches,
+                     .evaluate_at_end = true};
+  CheckReplicas check_replicas(engine.runtime());
+  if (keepers.check_replicas) options.callbacks.push_back(&check_replicas);
+  if (keepers.folder)
+    for (Callback* writer : keepers.folder->callbacks()) options.callbacks.push_back(writer);
+  if (keepers.trace) options.callbacks.push_back(keepers.trace);
+  if (keepers.checkpoints) {
+    options.save_every = engine.config().checkpoint.every;
+    options.save = [&](Engine&) { keepers.checkpoints->save(); };
+  }
+  TrainedRun run;
+  run.fit = fit(engine, options);
+  run.stopped_by = watch.received();
+  if (!run.stopped_by) run.held_out = run.fit.evaluations.back().evaluation;
+  run.tokens_per_second = speed_of(run.fit.steps);
+  return run;
+}
+
+}  // namespace tessera

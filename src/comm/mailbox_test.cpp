@@ -1,0 +1,119 @@
+#include "comm/mailbox.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <thread>
+
+#include "base/error.h"
+#include "base/worker.h"
+
+namespace tessera {
+namespace {
+
+using std::chrono::steady_clock;
+
+Message numbered(ActorId from, int64_t record) {
+  return {Message::Kind::kReady, 0, 0, 0, record, from};
+}
+
+steady_clock::time_point in(std::chrono::milliseconds time) {
+  return steady_clock::now() + time;
+}
+
+constexpr std::chrono::seconds kLong{60};
+constexpr Patience kNone{};
+
+TEST(Mailbox, GivesMessagesInTheOrderInWhichTheyCame) {
+  Mailbox mailbox(2);
+  Message message;
+  EXPECT_FALSE(mailbox.take(message));
+  for (int64_t record = 0; record < 10; record += 2) {  // around the ring
+    mailbox.push(numbered(1, record));
+    mailbox.push(numbered(1, record + 1));
+    EXPECT_TRUE(mailbox.has_messages());
+    for (int64_t expected : {record, record + 1}) {
+      ASSERT_TRUE(mailbox.take(message));
+      EXPECT_EQ(message.record, expected);
+    }
+  }
+  EXPECT_FALSE(mailbox.has_messages());
+}
+
+TEST(Mailbox, RefusesAMessageForWhichThereIsNoRoom) {
+  Mailbox mailbox(2);
+  mailbox.push(numbered(1, 0));
+  mailbox.push(numbered(1, 1));
+  EXPECT_THROW(mailbox.push(numbered(1, 2)), InternalError);
+}
+
+TEST(Mailbox, AWaitEndsAtItsDeadline) {
+  Mailbox mailbox(2);
+  const StopState stop;
+  EXPECT_FALSE(mailbox.wait(stop, kNone, in(std::chrono::milliseconds(1))));
+  EXPECT_FALSE(mailbox.wait(stop, {.looks = 10, .offers = 10}, in(std::chrono::milliseconds(-1))));
+  mailbox.push(numbered(1, 0));
+  EXPECT_TRUE(
+      mailbox.wait(stop, kNone, in(std::chrono::milliseconds(-1))));  // what is there is there
+}
+
+TEST(Mailbox, ASleepingOwnerIsRousedByAMessage) {
+  Mailbox mailbox(2);
+  const StopState stop;
+  Worker other([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    mailbox.push(numbered(1, 0));
+  });
+  EXPECT_TRUE(mailbox.wait(stop, kNone, in(kLong)));
+  EXPECT_TRUE(mailbox.has_messages());
+  other.join();
+}
+
+TEST(Mailbox, ASleepingOwnerIsRousedByTheStopState) {
+  Mailbox mailbox(2);
+  StopState stop;
+  Worker other([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    stop.fail({0, "", "", nullptr});
+    mailbox.wake();
+  });
+  EXPECT_TRUE(mailbox.wait(stop, kNone, in(kLong)));
+  EXPECT_FALSE(mailbox.has_messages());
+  other.join();
+}
+
+/// Threads that push as many messages as they have credits; the owner gives a credit back with each
+/// message that it takes.
+void push_and_take(int threads, int64_t messages, Patience patience) {
+  constexpr int kCredits = 2;
+  Mailbox mailbox(static_cast<size_t>(threads) * kCredits);
+  const StopState stop;
+  std::vector<std::atomic<int64_t>> taken(static_cast<size_t>(threads));
+  std::vector<std::unique_ptr<Worker>> pushers;
+  for (int from = 0; from < threads; ++from)
+    pushers.push_back(std::make_unique<Worker>([&mailbox, &taken, from, messages] {
+      for (int64_t record = 0; record < messages; ++record) {
+        while (record - taken[from].load(std::memory_order_acquire) >= kCredits)
+          std::this_thread::yield();
+        mailbox.push(numbered(from, record));
+      }
+    }));
+  for (int64_t count = 0; count < threads * messages; ++count) {
+    Message message;
+    while (!mailbox.take(message))
+      ASSERT_TRUE(mailbox.wait(stop, patience, in(kLong))) << "after " << count << " messages";
+    ASSERT_EQ(message.record, taken[message.from].fetch_add(1, std::memory_order_acq_rel));
+  }
+  EXPECT_FALSE(mailbox.has_messages());
+  for (const auto& pusher : pushers) pusher->join();
+}
+
+TEST(Mailbox, NoMessageOfManyThreadsIsLostAndThoseOfEachComeInOrder) {
+  push_and_take(1, 5000, kNone);
+  push_and_take(3, 2000, kNone);
+  push_and_take(3, 2000, {.looks = 50, .offers = 2});
+}
+
+}  // namespace
+}  // namespace tessera

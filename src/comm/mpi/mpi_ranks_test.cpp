@@ -1,0 +1,83 @@
+// Run alone, and under mpirun with 2 and with 4 processes: each runs all tests, in the same order.
+#include <gtest/gtest.h>
+
+#include <optional>
+
+#include "base/error.h"
+#include "comm/mpi/mpi_process.h"
+#include "comm/network.h"
+#include "comm/testing/transport_suite.h"
+#include "runtime/testing/exchange_programs.h"
+#include "runtime/testing/stress.h"
+
+namespace tessera {
+namespace {
+
+using namespace testing_programs;
+
+/// MPI of this process, which main() starts and ends.
+MpiProcess& mpi() {
+  static std::optional<MpiProcess> process;
+  if (!process) process.emplace();
+  return *process;
+}
+
+class MpiTransport : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!MpiProcess::is_built_in()) GTEST_SKIP() << "built without MPI";
+  }
+};
+
+TEST_F(MpiTransport, KeepsTheContract) {
+  const auto transport = mpi().transport();
+  EXPECT_EQ(transport->member(), mpi().member());
+  EXPECT_EQ(transport->members(), mpi().members());
+  testing_transport::keeps_its_contract(*transport);
+}
+
+TEST_F(MpiTransport, ExchangesGiveTheBitsOfThreads) {
+  const auto network = std::make_shared<Network>(mpi().transport());
+  for (const Way& way : ways_between_members()) {
+    SCOPED_TRACE(way.mesh + ": " + way.from + " to " + way.to);
+    Bench threads(resharding(way));
+    threads.step();
+    Bench member(resharding(way), {.network = network});
+    for (int step = 0; step < 3; ++step) member.step();
+    EXPECT_EQ(bytes_of(member.result("x")), bytes_of(threads.result("x")));
+  }
+}
+
+TEST_F(MpiTransport, FastReductionGivesTheSumsUpToRounding) {
+  const auto network = std::make_shared<Network>(mpi().transport());
+  for (const Way& way : ways_of_the_transport(mpi().members())) {
+    SCOPED_TRACE(way.mesh + ": " + way.from + " to " + way.to);
+    Bench threads(resharding(way));
+    threads.step();
+    Bench member(resharding(way), {.network = network, .reduction = Reduction::kFast});
+    member.overlapping_steps(4);
+    expect_same_sums(member.result("x"), threads.result("x"), way);
+  }
+}
+
+TEST_F(MpiTransport, RandomProgramsWithRandomDelaysGiveWhatPlainLoopsGive) {
+  using namespace testing_stress;
+  const auto network = std::make_shared<Network>(mpi().transport());
+  const int cases = setting("TESSERA_STRESS", 40), first = setting("TESSERA_STRESS_SEED", 0);
+  for (int seed = first; seed < first + cases && !testing::Test::HasFailure(); ++seed)
+    run_and_compare(static_cast<unsigned>(seed), {}, network);
+}
+
+TEST_F(MpiTransport, WhatFailsOnOneProcessFailsOnAll) {
+  Runtime runtime({0, 1, 2, 3}, {.network = std::make_shared<Network>(mpi().transport())});
+  const bool is_last = mpi().member() == mpi().members() - 1;
+  EXPECT_THROW(runtime.together([&] {
+    if (is_last) throw UserError("the disk is full", "it has no room", "make room");
+  }),
+               UserError);
+  EXPECT_TRUE(runtime.any(is_last));
+  EXPECT_FALSE(runtime.any(false));
+}
+
+}  // namespace
+}  // namespace tessera

@@ -1,0 +1,171 @@
+#include "config/config.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/text.h"
+
+namespace tessera {
+namespace {
+
+constexpr int64_t kMany = int64_t{1} << 40;
+
+/// A batch is given for the whole step or for each data-parallel rank.
+void check_one_batch(ConfigTable& table) {
+  if (!table.raw("batch") || !table.raw("batch_per_rank")) return;
+  throw UserError(table.file() + ": train.batch and train.batch_per_rank are both set",
+                  "train.batch is the rows of a step over all ranks, train.batch_per_rank those of "
+                  "each data-parallel rank",
+                  "keep train.batch for the same training under every plan, or "
+                  "train.batch_per_rank for a batch that grows with the ranks",
+                  ExitCode::kBadConfig);
+}
+
+TrainConfig read_train(ConfigTable table) {
+  TrainConfig train;
+  check_one_batch(table);
+  train.batch_per_rank = table.integer("batch_per_rank", train.batch_per_rank, 1, 1 << 24);
+  const bool linear = table.choice("scale_learning_rate", "none", {"none", "linear"}) == "linear";
+  train.scale_learning_rate = linear ? RateScaling::kLinear : RateScaling::kNone;
+  train.batch = table.integer("batch", train.batch, 1, 1 << 24);
+  train.steps = table.integer("steps", train.steps, 0, kMany);
+  train.seed =
+      static_cast<uint64_t>(table.integer("seed", static_cast<int64_t>(train.seed), 0, kMany));
+  train.reduction = table.choice("reduction", "ordered", {"ordered", "fast"}) == "fast"
+                        ? Reduction::kFast
+                        : Reduction::kOrdered;
+  train.evaluate_every = table.integer("evaluate_every", train.evaluate_every, 0, kMany);
+  train.evaluate_batches = table.integer("evaluate_batches", train.evaluate_batches, 1, kMany);
+  table.finish();
+  return train;
+}
+
+OptimizerConfig read_optimizer(ConfigTable table, int64_t steps) {
+  OptimizerConfig optimizer;
+  const std::string kind = table.choice("kind", "adamw", {"sgd", "momentum", "adam", "adamw"});
+  for (OptimizerKind candidate :
+       {OptimizerKind::kSgd, OptimizerKind::kMomentum, OptimizerKind::kAdam, OptimizerKind::kAdamW})
+    if (kind == to_text(candidate)) optimizer.kind = candidate;
+  optimizer.momentum = table.number("momentum", optimizer.momentum, 0, 1);
+  optimizer.beta1 = table.number("beta1", optimizer.beta1, 0, 1);
+  optimizer.beta2 = table.number("beta2", optimizer.beta2, 0, 1);
+  optimizer.epsilon = table.number("epsilon", optimizer.epsilon, 0, 1);
+  optimizer.weight_decay = table.number("weight_decay", optimizer.weight_decay, 0, 10);
+  optimizer.clip_norm = table.number("clip_norm", optimizer.clip_norm, 0, 1e9);
+  optimizer.schedule.peak = table.number("learning_rate", optimizer.schedule.peak, 0, 1e3);
+  const std::string schedule =
+      table.choice("schedule", "constant", {"constant", "cosine", "linear"});
+  for (ScheduleKind candidate :
+       {ScheduleKind::kConstant, ScheduleKind::kCosine, ScheduleKind::kLinear})
+    if (schedule == to_text(candidate)) optimizer.schedule.kind = candidate;
+  optimizer.schedule.warmup = table.integer("warmup", 0, 0, kMany);
+  optimizer.schedule.warmup_start = table.number("warmup_start", 0, 0, 1);
+  optimizer.schedule.steps = steps;
+  optimizer.schedule.final = table.number("final", 0, 0, 1);
+  table.finish();
+  return optimizer;
+}
+
+CheckpointConfig read_checkpoint(ConfigTable table) {
+  CheckpointConfig checkpoint;
+  checkpoint.every = table.integer("every", checkpoint.every, 0, kMany);
+  checkpoint.keep_last =
+      static_cast<int>(table.integer("keep_last", checkpoint.keep_last, 0, 1 << 20));
+  table.finish();
+  return checkpoint;
+}
+
+/// [parallel] is a plan without its stamps: mesh = {dp = 2, tp = 2} and [[parallel.marks]].
+Plan read_parallel(const Document* table, const std::string& file) {
+  if (!table) return serial_plan();
+  Plan plan = parse_plan(*table, file + " [parallel]");
+  plan.name = "config";
+  return plan;
+}
+
+/// Sets `key = value` where key is a dotted path.
+void override_key(Document& document, const std::string& set) {
+  const size_t equals = set.find('=');
+  if (equals == std::string::npos || equals == 0)
+    throw UserError("--set " + set + " is not key=value",
+                    "an override names a key of the configuration and its value",
+                    "write --set train.steps=10", ExitCode::kUsage);
+  const std::string value(trim(std::string_view(set).substr(equals + 1)));
+  Document parsed;
+  try {
+    parsed = *parse_toml("value = " + value, "--set").find("value");
+  } catch (const UserError&) {
+    parsed = value;  // a text without quotes
+  }
+  Document* place = &document;
+  for (const std::string& key : split_text(trim(std::string_view(set).substr(0, equals)), '.')) {
+    if (!place->is_table() && !place->is_null())
+      throw UserError("--set " + set + " goes into a value",
+                      "a part of the key before '" + key + "' is not a table",
+                      "use a key such as train.steps", ExitCode::kBadConfig);
+    place = &(*place)[key];
+  }
+  *place = std::move(parsed);
+}
+
+RunConfig parse_config(Document document, const std::string& file,
+                       const std::vector<std::string>& sets) {
+  for (const std::string& set : sets) override_key(document, set);
+  ConfigTable table(&document, "", file);
+  RunConfig config;
+  config.file = file;
+  config.model = read_model_config(table.table("model"));
+  config.data = read_data_config(table.table("data"));
+  config.train = read_train(table.table("train"));
+  config.optimizer = read_optimizer(table.table("optimizer"), config.train.steps);
+  config.checkpoint = read_checkpoint(table.table("checkpoint"));
+  config.plan = read_parallel(table.raw("parallel"), file);
+  table.finish();
+  return config;
+}
+
+/// What resolved_settings says of the sizes that the data gives.
+void read_sizes(const Document& model, ModelConfig& sizes) {
+  if (const Document* vocabulary = model.find("vocabulary"); vocabulary && vocabulary->is_int())
+    sizes.vocabulary = vocabulary->as_int();
+  if (const Document* classes = model.find("classes"); classes && classes->is_int())
+    sizes.classes = classes->as_int();
+  const Document* image = model.find("image");
+  if (!image || !image->is_list() || image->as_list().size() != 3) return;
+  const Document::List& extents = image->as_list();
+  if (std::ranges::all_of(extents, [](const Document& extent) { return extent.is_int(); }))
+    sizes.image = {extents[0].as_int(), extents[1].as_int(), extents[2].as_int()};
+}
+
+}  // namespace
+
+std::string_view to_text(RateScaling scaling) {
+  return scaling == RateScaling::kLinear ? "linear" : "none";
+}
+
+RunConfig read_config(const std::filesystem::path& file, const std::vector<std::string>& sets) {
+  return parse_config(parse_toml(read_file(file), file.string()), file.string(), sets);
+}
+
+RunConfig read_settings(const Document& settings, const std::string& origin,
+                        const std::vector<std::string>& sets) {
+  Document document = settings;
+  ModelConfig sizes;  // follow from the data, so a configuration does not say them
+  if (Document* model = document.find("model"); model && model->is_table()) {
+    const Document given = *model;
+    Document::Table table = model->as_table();
+    std::erase_if(table, [](const auto& entry) {
+      return entry.first == "vocabulary" || entry.first == "classes" || entry.first == "image";
+    });
+    *model = std::move(table);
+    read_sizes(given, sizes);
+  }
+  RunConfig config = parse_config(std::move(document), origin, sets);
+  config.model.vocabulary = sizes.vocabulary;
+  config.model.classes = sizes.classes;
+  config.model.image = sizes.image;
+  return config;
+}
+
+}  // namespace tessera

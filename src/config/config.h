@@ -1,0 +1,59 @@
+// A run's configuration: what CONFIG.toml says.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "autodiff/optimizer.h"
+#include "base/reduction.h"
+#include "config/data_config.h"
+#include "model/model.h"
+#include "plan/plan.h"
+
+namespace tessera {
+
+enum class RateScaling { kNone, kLinear };
+std::string_view to_text(RateScaling scaling);  // "none", "linear"
+
+struct TrainConfig {
+  int64_t batch = 16;  // rows of the whole step's batch, over all ranks
+  int64_t batch_per_rank =
+      0;  // > 0: rows of each data-parallel rank, in place of `batch`; engine/batch_rule.h
+  RateScaling scale_learning_rate = RateScaling::kNone;
+  int64_t steps = 100;
+  uint64_t seed = 1;
+  Reduction reduction = Reduction::kOrdered;  // between processes: "ordered" or "fast"
+  int64_t evaluate_every = 0;  // steps between evaluations of the held-out loss; 0: only at the end
+  int64_t evaluate_batches = 8;  // batches of one evaluation
+};
+
+struct CheckpointConfig {
+  int64_t every = 0;  // steps between checkpoints; 0: only at the end
+  int keep_last = 3;  // older ones are removed; 0: none is
+};
+
+struct RunConfig {
+  std::string file;
+  ModelConfig model;
+  DataConfig data;
+  TrainConfig train;
+  OptimizerConfig optimizer;
+  CheckpointConfig checkpoint;
+  Plan plan;  // from [parallel]; the serial plan when there is none
+};
+
+/// Reads CONFIG.toml; `sets` are overrides such as "train.steps=10", "data.path=/usr/include", read
+/// as TOML values or else as texts. throws  UserError: 66 missing file; 78 malformed, unknown key
+/// with the nearest legal one, value out of range
+RunConfig read_config(const std::filesystem::path& file, const std::vector<std::string>& sets = {});
+
+/// Every setting of a run with its defaults filled in, but the plan.
+Document resolved_settings(const RunConfig& config);
+/// Inverse of resolved_settings, with overrides; the plan is the serial one.  throws  as
+/// read_config; `origin` is for messages
+RunConfig read_settings(const Document& settings, const std::string& origin,
+                        const std::vector<std::string>& sets = {});
+
+}  // namespace tessera

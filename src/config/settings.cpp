@@ -1,0 +1,57 @@
+// The settings of a run as a document.
+#include "config/config.h"
+
+namespace tessera {
+namespace {
+
+Document train_settings(const TrainConfig& train) {
+  Document table;
+  if (train.batch_per_rank > 0) {  // where no plan has settled it
+    table["batch_per_rank"] = train.batch_per_rank;
+    table["scale_learning_rate"] = std::string(to_text(train.scale_learning_rate));
+  } else {
+    table["batch"] = train.batch;
+  }
+  table["steps"] = train.steps;
+  table["seed"] = static_cast<int64_t>(train.seed);
+  table["reduction"] = std::string(to_text(train.reduction));
+  table["evaluate_every"] = train.evaluate_every;
+  table["evaluate_batches"] = train.evaluate_batches;
+  return table;
+}
+
+Document optimizer_settings(const OptimizerConfig& optimizer) {
+  const bool is_adam =
+      optimizer.kind == OptimizerKind::kAdam || optimizer.kind == OptimizerKind::kAdamW;
+  Document table;
+  table["kind"] = std::string(to_text(optimizer.kind));
+  if (optimizer.kind == OptimizerKind::kMomentum) table["momentum"] = optimizer.momentum;
+  if (is_adam) {
+    table["beta1"] = optimizer.beta1;
+    table["beta2"] = optimizer.beta2;
+    table["epsilon"] = optimizer.epsilon;
+  }
+  table["weight_decay"] = optimizer.weight_decay;
+  table["clip_norm"] = optimizer.clip_norm;
+  table["learning_rate"] = optimizer.schedule.peak;
+  table["schedule"] = std::string(to_text(optimizer.schedule.kind));
+  table["warmup"] = optimizer.schedule.warmup;
+  table["warmup_start"] = optimizer.schedule.warmup_start;
+  table["final"] = optimizer.schedule.final;
+  return table;
+}
+
+}  // namespace
+
+Document resolved_settings(const RunConfig& config) {
+  Document settings;
+  settings["model"] = settings_of(config.model);
+  settings["data"] = settings_of(config.data, config.model.context);
+  settings["train"] = train_settings(config.train);
+  settings["optimizer"] = optimizer_settings(config.optimizer);
+  settings["checkpoint"] = Document::Table{{"every", config.checkpoint.every},
+                                           {"keep_last", config.checkpoint.keep_last}};
+  return settings;
+}
+
+}  // namespace tessera

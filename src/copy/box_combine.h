@@ -1,0 +1,88 @@
+// Moves boxes between dense tensors of which each holds a box of one whole tensor: the arithmetic
+// of exchanges, feeds and fetches. It knows no ranks.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "base/reduce_op.h"
+#include "base/split.h"
+#include "base/tensor.h"
+
+namespace tessera {
+
+/// target[box] = source 0 (+) source 1 (+) ..., in this order; (+) is a reduction, and one source
+/// is a copy.
+///
+///   memory   planned once; run() allocates nothing
+///   time     long rows are taken in pieces that stay in the first-level cache, so each source is
+///   read once and the target written once; sums of
+///            two very long ones are written past the caches
+class BoxCombine {
+ public:
+  /// `box` and `target_holds` in the coordinates of the whole tensor.  requires  box lies inside
+  /// target_holds and is not empty
+  BoxCombine(DType dtype, ReduceOp reduce, const Box& box, const Box& target_holds);
+
+  /// Adds a contribution: the tensor at place `index` of run()'s sources, which holds `holds`.
+  /// requires  box lies inside holds
+  void add_source(size_t index, const Box& holds);
+  const Box& box() const { return box_; }
+
+  /// Call once after the last source: joins dims that are dense everywhere, so that rows are long.
+  void join_dims();
+
+  void run(std::byte* target, std::span<const std::byte* const> sources) const;
+
+ private:
+  /// Where a box lies in a dense tensor, in elements.
+  struct Layout {
+    Dims strides;
+    int64_t offset = 0;
+  };
+  struct Source {
+    size_t index = 0;
+    Layout layout;
+  };
+  struct Row {
+    std::byte* data = nullptr;
+    int64_t stride = 1;
+  };
+  struct ConstRow {
+    const std::byte* data = nullptr;
+    int64_t stride = 1;
+  };
+  using CopyFunction = void (*)(Row target, ConstRow source, int64_t count);
+  /// target = first (+) second; `first` may be the target itself.
+  using ReduceFunction = void (*)(Row target, ConstRow first, ConstRow second, int64_t count);
+
+  template <typename T>
+  static void copy_row(Row target, ConstRow source, int64_t count);
+  template <typename T, typename Combine>
+  static void reduce_rows(Row target, ConstRow first, ConstRow second, int64_t count);
+  static ReduceFunction reduce_function(DType dtype, ReduceOp reduce);
+  static void stream_rows(Row target, ConstRow first, ConstRow second, int64_t count);
+  bool may_stream() const;
+
+  Layout layout_in(const Box& holds) const;
+  bool can_join(int dim) const;
+  bool has_even_strides(const Layout& layout, int dim) const;
+  void erase_dim(int dim);
+  void run_row(std::byte* target, std::span<const std::byte* const> sources,
+               const Dims& index) const;
+
+  DType dtype_;
+  Box box_;
+  CopyFunction copy_;
+  ReduceFunction reduce_;
+  Dims extents_;
+  Layout target_;
+  std::vector<Source> sources_;
+};
+
+/// Fills `count` elements with what changes nothing in a reduction: 0 for a sum, minus infinity for
+/// a maximum, ...
+void fill_with_identity(DType dtype, ReduceOp reduce, std::byte* data, int64_t count);
+
+}  // namespace tessera

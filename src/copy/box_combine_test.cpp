@@ -1,0 +1,130 @@
+#include "copy/box_combine.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <limits>
+
+#include "base/error.h"
+#include "runtime/testing/programs.h"
+
+namespace tessera {
+namespace {
+
+using namespace testing_programs;
+
+TEST(BoxCombine, CopiesABoxBetweenTensorsThatHoldOtherBoxes) {
+  // Whole [4, 5]; the source holds rows 1..3 of columns 0..5, the target rows 0..2 of columns 2..5;
+  // they share row 1, columns 2..5.
+  const Tensor source = Tensor::of<float>({2, 5}, {10, 11, 12, 13, 14, 20, 21, 22, 23, 24});
+  Tensor target({DType::kF32, {2, 3}});
+  const Box source_holds{{{1, 3}, {0, 5}}}, target_holds{{{0, 2}, {2, 5}}};
+  BoxCombine copy(DType::kF32, ReduceOp::kSum, intersect(source_holds, target_holds), target_holds);
+  copy.add_source(0, source_holds);
+  copy.join_dims();
+  copy.run(target.data(), std::array{source.data()});
+  EXPECT_EQ(list<float>(target), (std::vector<float>{0, 0, 0, 12, 13, 14}));
+}
+
+TEST(BoxCombine, CopiesAColumnWithoutDenseRows) {
+  const Tensor source = Tensor::of<uint8_t>({3, 2}, {1, 0, 0, 1, 1, 1});
+  Tensor target({DType::kBool, {3, 1}});
+  const Box column{{{0, 3}, {1, 2}}};
+  BoxCombine copy(DType::kBool, ReduceOp::kSum, column, column);
+  copy.add_source(0, whole_box({3, 2}));
+  copy.join_dims();
+  copy.run(target.data(), std::array{source.data()});
+  EXPECT_EQ(list<uint8_t>(target), (std::vector<uint8_t>{0, 1, 1}));
+}
+
+template <typename T>
+std::vector<T> combined(ReduceOp reduce, std::initializer_list<T> a, std::initializer_list<T> b) {
+  const Shape shape{static_cast<int64_t>(a.size())};
+  const Tensor first = Tensor::of<T>(shape, a), second = Tensor::of<T>(shape, b);
+  Tensor target({dtype_of<T>(), shape});
+  BoxCombine combine(dtype_of<T>(), reduce, whole_box(shape), whole_box(shape));
+  combine.add_source(0, whole_box(shape));
+  combine.add_source(1, whole_box(shape));
+  combine.join_dims();
+  combine.run(target.data(), std::array{first.data(), second.data()});
+  return list<T>(target);
+}
+
+TEST(BoxCombine, ReducesEveryTypeByItsReductions) {
+  EXPECT_EQ(combined<float>(ReduceOp::kSum, {1, 2}, {0.5, -4}), (std::vector<float>{1.5, -2}));
+  EXPECT_EQ(combined<float>(ReduceOp::kProd, {1, 2}, {0.5, -4}), (std::vector<float>{0.5, -8}));
+  EXPECT_EQ(combined<float>(ReduceOp::kMax, {1, 2}, {0.5, 4}), (std::vector<float>{1, 4}));
+  EXPECT_EQ(combined<float>(ReduceOp::kMin, {1, 2}, {0.5, 4}), (std::vector<float>{0.5, 2}));
+  EXPECT_EQ(combined<int32_t>(ReduceOp::kSum, {1, 2}, {3, -4}), (std::vector<int32_t>{4, -2}));
+  EXPECT_EQ(combined<int32_t>(ReduceOp::kProd, {1, 2}, {3, -4}), (std::vector<int32_t>{3, -8}));
+  EXPECT_EQ(combined<int32_t>(ReduceOp::kMax, {1, 2}, {3, -4}), (std::vector<int32_t>{3, 2}));
+  EXPECT_EQ(combined<int32_t>(ReduceOp::kMin, {1, 2}, {3, -4}), (std::vector<int32_t>{1, -4}));
+  EXPECT_EQ(combined<uint8_t>(ReduceOp::kAny, {0, 0, 1, 1}, {0, 1, 0, 1}),
+            (std::vector<uint8_t>{0, 1, 1, 1}));
+  EXPECT_EQ(combined<uint8_t>(ReduceOp::kAll, {0, 0, 1, 1}, {0, 1, 0, 1}),
+            (std::vector<uint8_t>{0, 0, 0, 1}));
+}
+
+TEST(BoxCombine, AMaximumKeepsWhatIsNotANumber) {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  for (ReduceOp reduce : {ReduceOp::kMax, ReduceOp::kMin}) {
+    const auto values = combined<float>(reduce, {nan, 1}, {1, nan});
+    EXPECT_TRUE(values[0] != values[0]);
+    EXPECT_TRUE(values[1] != values[1]);
+  }
+}
+
+TEST(BoxCombine, RefusesAReductionThatTheTypeDoesNotHave) {
+  EXPECT_THROW(combined<uint8_t>(ReduceOp::kSum, {0}, {1}), InternalError);
+  EXPECT_THROW(combined<float>(ReduceOp::kAny, {0}, {1}), InternalError);
+}
+
+TEST(BoxCombine, LongRowsAreAddedInTheOrderOfTheirSources) {
+  const Shape shape{3, 5000};  // longer than a piece, and joined to one row of 15000
+  const Tensor a = drawn("a", {DType::kF32, shape}), b = drawn("b", {DType::kF32, shape}),
+               c = drawn("c", {DType::kF32, shape});
+  Tensor target({DType::kF32, shape});
+  BoxCombine combine(DType::kF32, ReduceOp::kSum, whole_box(shape), whole_box(shape));
+  for (size_t i : {0, 1, 2}) combine.add_source(i, whole_box(shape));
+  combine.join_dims();
+  combine.run(target.data(), std::array{a.data(), b.data(), c.data()});
+  std::vector<float> expected;
+  for (size_t i = 0; i < 15000; ++i)
+    expected.push_back((a.values<float>()[i] + b.values<float>()[i]) + c.values<float>()[i]);
+  EXPECT_EQ(list<float>(target), expected);
+}
+
+TEST(BoxCombine, TheIdentityChangesNothing) {
+  Tensor one({DType::kF32, {1}});
+  fill_with_identity(DType::kF32, ReduceOp::kMax, one.data(), 1);
+  EXPECT_EQ(one.values<float>()[0], -std::numeric_limits<float>::infinity());
+  fill_with_identity(DType::kF32, ReduceOp::kProd, one.data(), 1);
+  EXPECT_EQ(one.values<float>()[0], 1);
+  Tensor whole({DType::kI32, {1}});
+  fill_with_identity(DType::kI32, ReduceOp::kMin, whole.data(), 1);
+  EXPECT_EQ(whole.values<int32_t>()[0], std::numeric_limits<int32_t>::max());
+  Tensor bit({DType::kBool, {1}});
+  fill_with_identity(DType::kBool, ReduceOp::kAll, bit.data(), 1);
+  EXPECT_EQ(bit.values<uint8_t>()[0], 1);
+}
+
+TEST(BoxCombine, AVeryLongSumHasTheBitsOfAPlainLoop) {
+  // Three rows of 700 001 elements, a column cut off on the left: rows are apart and begin where no
+  // vector does; 8 MiB are reached.
+  const Shape shape{3, 700002};
+  const Box box{{{0, 3}, {1, 700002}}};
+  const Tensor a = drawn("a", {DType::kF32, shape}), b = drawn("b", {DType::kF32, shape});
+  Tensor target({DType::kF32, shape});
+  BoxCombine combine(DType::kF32, ReduceOp::kSum, box, whole_box(shape));
+  for (size_t i : {0, 1}) combine.add_source(i, whole_box(shape));
+  combine.join_dims();
+  combine.run(target.data(), std::array{a.data(), b.data()});
+  int64_t wrong = 0;
+  for (size_t i = 0; i < static_cast<size_t>(target.size()); ++i)
+    wrong += target.values<float>()[i] !=
+             (i % 700002 == 0 ? 0.0f : a.values<float>()[i] + b.values<float>()[i]);
+  EXPECT_EQ(wrong, 0);
+}
+
+}  // namespace
+}  // namespace tessera

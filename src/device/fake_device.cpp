@@ -1,0 +1,224 @@
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <cstring>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <new>
+#include <thread>
+#include <vector>
+
+#include "base/clock_time.h"
+#include "base/error.h"
+#include "device/device.h"
+
+namespace tessera {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+Clock::duration duration_of(double seconds) {
+  return clock_time(Seconds(seconds));
+}
+
+/// The operating system wakes a thread a little late: the last part is spent looking at the clock.
+void wait_until(Clock::time_point time) {
+  constexpr std::chrono::microseconds kLate{100};
+  if (time - Clock::now() > kLate) std::this_thread::sleep_until(time - kLate);
+  while (Clock::now() < time) std::this_thread::yield();
+}
+
+std::byte* map_pages(size_t size, int protection) {
+  void* pages = mmap(nullptr, size, protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (pages == MAP_FAILED) throw std::bad_alloc();
+  return static_cast<std::byte*>(pages);
+}
+
+/// Which memory stands behind which addresses. The addresses are pages that nobody may touch; the
+/// bytes lie elsewhere, where only streams know.
+///   threads  any
+class FakeMemory {
+ public:
+  std::byte* add(Bytes size) {
+    const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+    const size_t length = (static_cast<size_t>(size.value()) / page + 1) * page;
+    std::byte* address = map_pages(length, PROT_NONE);
+    std::byte* bytes = map_pages(length, PROT_READ | PROT_WRITE);
+    const std::lock_guard lock(mutex_);
+    blocks_[address] = {bytes, length};
+    return address;
+  }
+
+  void remove(std::byte* address) {
+    const std::lock_guard lock(mutex_);
+    const auto block = blocks_.find(address);
+    munmap(block->second.bytes, block->second.length);
+    munmap(address, block->second.length);
+    blocks_.erase(block);
+  }
+
+  /// Where the bytes of an address are; nullptr stays.
+  std::byte* find(const std::byte* address) const {
+    if (!address) return nullptr;
+    const std::lock_guard lock(mutex_);
+    auto block = blocks_.upper_bound(const_cast<std::byte*>(address));
+    const bool is_first = block == blocks_.begin();
+    if (!is_first) --block;
+    ensure(!is_first && address < block->first + block->second.length,
+           "a stream of a device works in the memory of its device");
+    return block->second.bytes + (address - block->first);
+  }
+
+ private:
+  struct Block {
+    std::byte* bytes = nullptr;
+    size_t length = 0;
+  };
+  mutable std::mutex mutex_;
+  std::map<std::byte*, Block> blocks_;
+};
+
+class FakeStream : public DeviceStream {
+ public:
+  FakeStream(std::shared_ptr<const FakeMemory> memory, const FakeDeviceOptions& options)
+      : memory_(std::move(memory)), options_(options), thread_([this] { work(); }) {}
+
+  ~FakeStream() override {
+    {
+      const std::lock_guard lock(mutex_);
+      dismissed_ = true;
+    }
+    given_.notify_one();
+    thread_.join();
+  }
+  FakeStream(const FakeStream&) = delete;
+  FakeStream& operator=(const FakeStream&) = delete;
+
+  void launch(const BoundKernel& kernel, const KernelBuffers& buffers) override {
+    give({.kernel = &kernel, .buffers = buffers});
+  }
+  void copy_in(std::byte* device, const std::byte* host, Bytes size) override {
+    give({.to = device, .from = host, .size = size});
+  }
+  void copy_out(std::byte* host, const std::byte* device, Bytes size) override {
+    give({.to = host, .from = device, .size = size, .is_out = true});
+  }
+  void record(DeviceEvent& event) override {
+    event.expect();
+    give({.event = &event});
+  }
+
+ private:
+  /// One of: a kernel, an event, or a copy.
+  struct Work {
+    const BoundKernel* kernel = nullptr;
+    KernelBuffers buffers = {};
+    DeviceEvent* event = nullptr;
+    std::byte* to = nullptr;
+    const std::byte* from = nullptr;
+    Bytes size{0};
+    bool is_out = false;
+    Clock::time_point given = {};
+  };
+
+  void give(Work work) {
+    work.given = Clock::now();
+    {
+      const std::lock_guard lock(mutex_);
+      waiting_.push_back(work);
+    }
+    given_.notify_one();
+  }
+
+  void work() {
+    use_one_thread_for_kernels();
+    std::vector<Work> list;
+    for (;;) {
+      {
+        std::unique_lock lock(mutex_);
+        given_.wait(lock, [this] { return dismissed_ || !waiting_.empty(); });
+        if (waiting_.empty()) return;
+        list.swap(waiting_);
+      }
+      for (const Work& one : list) run(one);
+      list.clear();
+    }
+  }
+
+  void run(const Work& work) {
+    if (work.event) {
+      work.event->reach(error_);
+    } else if (!error_) {
+      try {
+        wait_until(work.given + duration_of(options_.launch.value()));
+        work.kernel ? run_kernel(work) : run_copy(work);
+      } catch (...) {
+        error_ = std::current_exception();
+      }
+    }
+  }
+
+  void run_kernel(const Work& work) {
+    inputs_.clear();
+    outputs_.clear();
+    for (const std::byte* input : work.buffers.inputs) inputs_.push_back(memory_->find(input));
+    for (std::byte* output : work.buffers.outputs) outputs_.push_back(memory_->find(output));
+    const auto begin = Clock::now();
+    work.kernel->run({inputs_, outputs_, memory_->find(work.buffers.workspace)});
+    const auto taken = Clock::now() - begin;
+    if (options_.slowness > 1)
+      wait_until(begin +
+                 duration_of(std::chrono::duration<double>(taken).count() * options_.slowness));
+  }
+
+  void run_copy(const Work& work) const {
+    const auto size = static_cast<size_t>(work.size.value());
+    if (work.is_out)
+      std::memcpy(work.to, memory_->find(work.from), size);
+    else
+      std::memcpy(memory_->find(work.to), work.from, size);
+  }
+
+  const std::shared_ptr<const FakeMemory> memory_;
+  const FakeDeviceOptions options_;
+  std::exception_ptr error_;  // this and the next two: of the stream's thread
+  std::vector<const std::byte*> inputs_;
+  std::vector<std::byte*> outputs_;
+  std::mutex mutex_;
+  std::condition_variable given_;
+  std::vector<Work> waiting_;
+  bool dismissed_ = false;
+  std::thread thread_;  // last: it uses all of the above
+};
+
+class FakeDevice : public Device {
+ public:
+  explicit FakeDevice(const FakeDeviceOptions& options) : options_(options) {
+    ensure(options.slowness >= 1 && options.launch >= Seconds(0),
+           "a fake device is no faster than the host");
+  }
+  DeviceKind kind() const override { return DeviceKind::kFake; }
+  DeviceMemory allocate(Bytes size) override {
+    std::byte* address = memory_->add(size);
+    return {address, size, [memory = memory_, address] { memory->remove(address); }};
+  }
+  std::unique_ptr<DeviceStream> make_stream() override {
+    return std::make_unique<FakeStream>(memory_, options_);
+  }
+
+ private:
+  const FakeDeviceOptions options_;
+  const std::shared_ptr<FakeMemory> memory_ = std::make_shared<FakeMemory>();
+};
+
+}  // namespace
+
+std::unique_ptr<Device> make_fake_device(const FakeDeviceOptions& options) {
+  return std::make_unique<FakeDevice>(options);
+}
+
+}  // namespace tessera

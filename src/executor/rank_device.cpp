@@ -1,0 +1,60 @@
+#include "executor/rank_device.h"
+
+#include <condition_variable>
+#include <mutex>
+
+namespace tessera {
+
+RankDevice::RankDevice(std::unique_ptr<Device> device) : device_(std::move(device)) {
+  for (auto& stream : streams_) stream = device_->make_stream();
+}
+
+std::byte* RankDevice::keep(const std::string& variable, std::byte* host, Bytes size) {
+  const auto [found, is_new] = variables_.try_emplace(variable);
+  Kept& kept = found->second;
+  if (is_new) {
+    kept = {device_->allocate(size), host};
+    streams_.front()->copy_in(kept.memory.address(), host, size);
+    finish();
+  }
+  return kept.memory.address();
+}
+
+void RankDevice::fetch_variables() {
+  for (const auto& [name, kept] : variables_)
+    streams_.front()->copy_out(kept.host, kept.memory.address(), kept.memory.size());
+  finish();
+}
+
+void RankDevice::store_variables() {
+  for (const auto& [name, kept] : variables_)
+    streams_.front()->copy_in(kept.memory.address(), kept.host, kept.memory.size());
+  finish();
+}
+
+void RankDevice::copy_out(std::byte* host, const std::byte* address, Bytes size) {
+  streams_.front()->copy_out(host, address, size);
+  finish();
+}
+
+Bytes RankDevice::variable_bytes() const {
+  Bytes sum{0};
+  for (const auto& [name, kept] : variables_) sum += kept.memory.size();
+  return sum;
+}
+
+/// Waits for all that was given to the stream of the host.
+void RankDevice::finish() {
+  std::mutex mutex;
+  std::condition_variable changed;
+  DeviceEvent event([&] {
+    const std::lock_guard lock(mutex);
+    changed.notify_one();
+  });
+  streams_.front()->record(event);
+  std::unique_lock lock(mutex);
+  changed.wait(lock, [&] { return event.reached(); });
+  event.rethrow();
+}
+
+}  // namespace tessera

@@ -1,0 +1,71 @@
+// What one rank does, written down as it happens, into memory that was made before.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <vector>
+
+#include "actors/actor.h"
+#include "tasks/task_graph.h"
+#include "trace/timeline.h"
+
+namespace tessera {
+
+struct BoundProgram;
+
+/// The events of one rank.
+///
+///   threads  the thread of its rank writes; whoever reads does so while the rank rests
+///   memory   all of it in the constructor; an event that finds no room is counted
+class Recorder {
+ public:
+  using Clock = std::chrono::steady_clock;
+  using Time = Clock::time_point;
+
+  struct SpanEvent {
+    Span::Kind kind = Span::Kind::kAct;
+    TaskStream stream = TaskStream::kHost;
+    const Task* task = nullptr;
+    const KernelStep* step = nullptr;  // of a kernel
+    int64_t record = 0;
+    Time begin, end;
+  };
+  /// A message to or from another rank.
+  struct MessageEvent {
+    const BoundProgram* program = nullptr;
+    Message message;
+    Time time;
+  };
+
+  /// Room for so many spans, so many messages that were sent, and so many that arrived.
+  explicit Recorder(size_t capacity);
+
+  /// In seconds of its clock, whose zero is the machine's own.
+  static Seconds seconds_of(Time time) {
+    return Seconds(std::chrono::duration<double>(time.time_since_epoch()).count());
+  }
+  static Time now() { return Clock::now(); }
+  void add(const SpanEvent& event) { put(spans_, event); }
+  void add_sent(const MessageEvent& event) { put(sent_, event); }
+  void add_arrived(const MessageEvent& event) { put(arrived_, event); }
+
+  const std::vector<SpanEvent>& spans() const { return spans_; }
+  const std::vector<MessageEvent>& sent() const { return sent_; }
+  const std::vector<MessageEvent>& arrived() const { return arrived_; }
+  int64_t lost() const { return lost_; }
+
+ private:
+  template <typename Event>
+  void put(std::vector<Event>& events, const Event& event) {
+    if (events.size() < events.capacity())
+      events.push_back(event);
+    else
+      ++lost_;
+  }
+
+  std::vector<SpanEvent> spans_;
+  std::vector<MessageEvent> sent_, arrived_;
+  int64_t lost_ = 0;
+};
+
+}  // namespace tessera

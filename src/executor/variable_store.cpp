@@ -1,0 +1,248 @@
+#include "executor/variable_store.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstring>
+#include <utility>
+
+#include "copy/box_combine.h"
+#include "graph/initializer.h"
+
+namespace tessera {
+namespace {
+
+/// Copies `box` between two tensors that hold boxes of one whole.
+void copy_box(DType dtype, const Box& box, std::byte* target, const Box& target_holds,
+              const std::byte* source, const Box& source_holds) {
+  if (box.empty()) return;
+  BoxCombine copy(dtype, ReduceOp::kSum, box, target_holds);
+  copy.add_source(0, source_holds);
+  copy.join_dims();
+  copy.run(target, std::array<const std::byte*, 1>{source});
+}
+
+/// Of replicas, which are equal or not: eight bytes at a time, in four lanes that do not wait for
+/// each other.
+uint64_t hash_of(std::span<const std::byte> data) {
+  constexpr uint64_t kPrime = 0x9e3779b97f4a7c15ULL;
+  std::array<uint64_t, 4> lanes{1, 2, 3, 4};
+  for (size_t lane = 0; !data.empty(); lane = (lane + 1) % lanes.size()) {
+    uint64_t word = 0;
+    const size_t taken = std::min(sizeof word, data.size());
+    std::memcpy(&word, data.data(), taken);
+    data = data.subspan(taken);
+    lanes[lane] = std::rotl((lanes[lane] ^ word) * kPrime, 29);
+  }
+  uint64_t hash = 0;
+  for (const uint64_t lane : lanes) hash = (hash ^ lane) * kPrime;
+  return hash;
+}
+
+size_t bytes(const Tensor& tensor) {
+  return static_cast<size_t>(byte_size(tensor.type()).value());
+}
+
+}  // namespace
+
+bool is_first_holder(const DistAttr& attr, const Coordinate& coordinate) {
+  for (int axis = 0; axis < coordinate.size(); ++axis)
+    if (!attr.uses(axis) && coordinate[axis] != 0) return false;
+  return true;
+}
+
+void VariableStore::check_known(const TaskVariable& variable, const Register& reg) const {
+  const auto known = variables_.find(variable.name);
+  if (known == variables_.end()) return;
+  const Variable& old = known->second;
+  ensure(old.type == reg.type && old.attr == reg.attr,
+         "variable '" + variable.name + "' is " + to_text(old.type, old.attr) +
+             " in an earlier program and " + to_text(reg.type, reg.attr) + " in this one");
+}
+
+VariableStore::Variable VariableStore::make(const Register& reg) const {
+  for (const PartialAxis& axis : reg.attr.partial)
+    ensure(axis.reduce == ReduceOp::kSum,
+           "variable '" + reg.name + "' is kept as addends of a sum");
+  Variable made{reg.type, reg.attr, {}, {}, false};
+  for (int index = 0; index < rank_count(); ++index) {
+    const auto coordinate = place(reg.attr, index);
+    made.parts.push_back(coordinate && is_here(index) ? Tensor(local_type(reg, *coordinate))
+                                                      : Tensor());
+    made.bytes.push_back(coordinate ? byte_size(local_type(reg, *coordinate)) : Bytes(0));
+  }
+  return made;
+}
+
+void VariableStore::add(const TaskGraph& graph) {
+  const auto register_of = [&](const TaskVariable& variable) -> const Register& {
+    return graph.registers[variable.value];
+  };
+  for (const TaskVariable& variable : graph.variables) check_known(variable, register_of(variable));
+  for (const TaskVariable& variable : graph.variables)
+    if (!variables_.contains(variable.name))
+      variables_.emplace(variable.name, make(register_of(variable)));
+}
+
+const VariableStore::Variable& VariableStore::find(const std::string& name) const {
+  const auto found = variables_.find(name);
+  ensure(found != variables_.end(), "there is no variable '" + name + "'");
+  return found->second;
+}
+
+VariableStore::Variable& VariableStore::find(const std::string& name) {
+  return const_cast<Variable&>(std::as_const(*this).find(name));
+}
+
+std::byte* VariableStore::part(const std::string& name, int rank_index) {
+  return find(name).parts[rank_index].data();
+}
+
+std::vector<VariablePart> VariableStore::parts_of(int rank_index) {
+  std::vector<VariablePart> parts;
+  for (auto& [name, variable] : variables_) {
+    const auto coordinate = place(variable.attr, rank_index);
+    if (!coordinate) continue;
+    parts.push_back({name, variable.type, variable.attr.box(variable.type.shape, *coordinate),
+                     is_first_holder(variable.attr, *coordinate),
+                     variable.parts[rank_index].data()});
+  }
+  return parts;
+}
+
+void VariableStore::draw(const TaskVariable& variable, uint64_t seed, int rank_index) {
+  Variable& stored = find(variable.name);
+  Tensor& part = stored.parts[rank_index];
+  const auto coordinate = place(stored.attr, rank_index);
+  if (!coordinate || !is_here(rank_index)) return;
+  const Box box = stored.attr.box(stored.type.shape, *coordinate);
+  const Tensor drawn = initial_value(variable.name, stored.type, variable.initializer, seed, box);
+  ensure(drawn.type() == part.type(), "the drawn part of '" + variable.name + "' has its type");
+  std::memcpy(part.data(), drawn.data(),
+              bytes(part));  // programs hold the address of the part: its memory stays
+}
+
+VariableStore::Parts VariableStore::parts_here(const std::string& name) const {
+  Parts parts;
+  for (const Tensor& part : find(name).parts)
+    parts.push_back(part.data() ? std::span(part.data(), bytes(part))
+                                : std::span<const std::byte>());
+  return parts;
+}
+
+Bytes VariableStore::part_bytes(const std::string& name, int rank_index) const {
+  return find(name).bytes[rank_index];
+}
+
+std::vector<uint64_t> VariableStore::hashes(int rank_index) const {
+  std::vector<uint64_t> all;
+  for (const auto& [name, variable] : variables_) {
+    const Tensor& part = variable.parts[rank_index];
+    all.push_back(part.data() ? hash_of({part.data(), bytes(part)}) : 0);
+  }
+  return all;
+}
+
+std::optional<VariableStore::TornReplica> VariableStore::find_torn(
+    const std::vector<std::vector<uint64_t>>& hashes) const {
+  size_t number = 0;
+  for (const auto& [name, variable] : variables_) {
+    std::map<std::vector<int64_t>, int>
+        first_of;  // by the begins of a box: boxes of one variable that begin alike are the same
+    for (int index = 0; index < rank_count() && variable.attr.partial.empty(); ++index) {
+      const auto coordinate = place(variable.attr, index);
+      if (!coordinate) continue;
+      const Box box = variable.attr.box(variable.type.shape, *coordinate);
+      if (box.empty()) continue;
+      std::vector<int64_t> begins;
+      for (const Range& range : box.ranges) begins.push_back(range.begin);
+      const int first = first_of.emplace(begins, index).first->second;
+      if (hashes[first][number] != hashes[index][number])
+        return TornReplica{name, processes_[first], processes_[index]};
+    }
+    ++number;
+  }
+  return std::nullopt;
+}
+
+Tensor VariableStore::sum_of_addends(const Variable& variable, const Parts& parts) const {
+  const Box all = whole_box(variable.type.shape);
+  Tensor sum(variable.type);
+  for (int index = 0; index < rank_count(); ++index) {
+    const auto coordinate = place(variable.attr, index);
+    if (!coordinate || !is_first_holder(variable.attr, *coordinate)) continue;
+    const Box box = variable.attr.box(variable.type.shape, *coordinate);
+    if (box.empty()) continue;
+    Tensor before(sum.type());
+    std::memcpy(before.data(), sum.data(), bytes(sum));
+    BoxCombine add(variable.type.dtype, ReduceOp::kSum, box, all);
+    add.add_source(0, all);
+    add.add_source(1, box);
+    add.join_dims();
+    add.run(sum.data(), std::array<const std::byte*, 2>{before.data(), parts[index].data()});
+  }
+  return sum;
+}
+
+Tensor VariableStore::whole(const std::string& name, const Parts& parts) const {
+  const Variable& variable = find(name);
+  if (!variable.attr.partial.empty()) return sum_of_addends(variable, parts);
+  const Box all = whole_box(variable.type.shape);
+  Tensor result(variable.type);
+  for (bool copies : {true, false}) {  // first put together, then compare the replicas
+    for (int index = 0; index < rank_count(); ++index) {
+      const auto coordinate = place(variable.attr, index);
+      if (!coordinate || is_first_holder(variable.attr, *coordinate) != copies) continue;
+      const std::span<const std::byte> part = parts[index];
+      const Box box = variable.attr.box(variable.type.shape, *coordinate);
+      if (copies) {
+        copy_box(variable.type.dtype, box, result.data(), all, part.data(), box);
+        continue;
+      }
+      std::vector<std::byte> first(part.size());
+      copy_box(variable.type.dtype, box, first.data(), box, result.data(), all);
+      ensure(part.empty() || std::memcmp(first.data(), part.data(), part.size()) == 0,
+             "variable '" + name + "': the replica of rank " + std::to_string(processes_[index]) +
+                 " differs from the first");
+    }
+  }
+  return result;
+}
+
+void VariableStore::set(const std::string& name, const Tensor& value) {
+  Variable& variable = find(name);
+  ensure(variable.type == value.type(), "variable '" + name + "' is " + to_text(variable.type) +
+                                            " and is given " + to_text(value.type()));
+  for (int index = 0; index < rank_count(); ++index) {
+    const auto coordinate = place(variable.attr, index);
+    if (!coordinate || !is_here(index)) continue;
+    Tensor& part = variable.parts[index];
+    const bool first_addend =
+        std::all_of(variable.attr.partial.begin(), variable.attr.partial.end(),
+                    [&](const PartialAxis& axis) { return (*coordinate)[axis.axis] == 0; });
+    if (!first_addend) {
+      fill_with_identity(variable.type.dtype, ReduceOp::kSum, part.data(),
+                         element_count(part.shape()));
+      continue;
+    }
+    const Box box = variable.attr.box(variable.type.shape, *coordinate);
+    copy_box(variable.type.dtype, box, part.data(), box, value.data(),
+             whole_box(variable.type.shape));
+  }
+  variable.is_set = true;
+}
+
+std::vector<std::string> VariableStore::names() const {
+  std::vector<std::string> result;
+  for (const auto& [name, variable] : variables_) result.push_back(name);
+  return result;
+}
+
+Bytes VariableStore::bytes_of(int rank_index) const {
+  Bytes sum{0};
+  for (const auto& [name, variable] : variables_)
+    if (place(variable.attr, rank_index)) sum += byte_size(variable.parts[rank_index].type());
+  return sum;
+}
+
+}  // namespace tessera

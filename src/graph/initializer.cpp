@@ -1,0 +1,62 @@
+#include "graph/initializer.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+#include "base/random.h"
+
+namespace tessera {
+namespace {
+
+/// Element `index` of a variable. Each product of two f32 is exact in double, so every compiler and
+/// machine rounds alike, fused or not.
+float initial_element(const Initializer& initializer, const RandomStream& stream, uint64_t index) {
+  const auto a = static_cast<float>(initializer.a), b = static_cast<float>(initializer.b);
+  switch (initializer.kind) {
+    case Initializer::Kind::kConstant: return a;
+    case Initializer::Kind::kNormal:
+      return static_cast<float>(a + double{b} * stream.normal(index));
+    case Initializer::Kind::kUniform:
+      return static_cast<float>(a + double{b - a} * stream.uniform(index));
+  }
+  throw InternalError("unknown initializer");
+}
+
+/// A tensor of one value. Integers are rounded to the nearest one.
+Tensor filled(const TensorType& type, double value) {
+  Tensor tensor(type);
+  switch (type.dtype) {
+    case DType::kF32: std::ranges::fill(tensor.values<float>(), static_cast<float>(value)); break;
+    case DType::kI32:
+      std::ranges::fill(tensor.values<int32_t>(), static_cast<int32_t>(std::nearbyint(value)));
+      break;
+    case DType::kBool: std::ranges::fill(tensor.values<uint8_t>(), uint8_t{value != 0}); break;
+  }
+  return tensor;
+}
+
+}  // namespace
+
+Tensor initial_value(const std::string& name, const TensorType& type,
+                     const Initializer& initializer, uint64_t seed, const Box& box) {
+  ensure(intersect(box, whole_box(type.shape)).shape() == box.shape(),
+         "the box lies outside '" + name + "'");
+  const TensorType part{type.dtype, box.shape()};
+  if (initializer.kind == Initializer::Kind::kConstant) return filled(part, initializer.a);
+  ensure(type.dtype == DType::kF32, "'" + name + "' is drawn, so it is f32");
+  Tensor tensor(part);
+  if (tensor.size() == 0) return tensor;
+  const RandomStream stream(random_key(seed, name), 0);
+  Dims index = Dims::filled(type.shape.size(), 0);
+  for (float& value : tensor.values<float>()) {
+    Dims global = index;
+    for (int d = 0; d < global.size(); ++d) global[d] += box.ranges[d].begin;
+    value = initial_element(initializer, stream,
+                            static_cast<uint64_t>(row_major_index(global, type.shape)));
+    advance_index(index, part.shape);
+  }
+  return tensor;
+}
+
+}  // namespace tessera

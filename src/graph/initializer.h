@@ -1,0 +1,18 @@
+// The values that variables have before the first step.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "base/split.h"
+#include "base/tensor.h"
+#include "graph/graph.h"
+
+namespace tessera {
+
+/// Elements [box] of the initial value of a variable, as f32: any rank makes any part.
+///   ensures  bit-identical to the same elements of the whole
+Tensor initial_value(const std::string& name, const TensorType& type,
+                     const Initializer& initializer, uint64_t seed, const Box& box);
+
+}  // namespace tessera

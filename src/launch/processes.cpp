@@ -1,0 +1,125 @@
+#include "launch/processes.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <iostream>
+#include <thread>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "comm/liveness.h"
+#include "comm/mpi/mpi_process.h"
+#include "comm/network.h"
+#include "launch/start_watch.h"
+
+namespace tessera {
+namespace {
+
+/// Those that do not speak wait so long for the one that does to end them.
+constexpr auto kWaitForTheEnd = std::chrono::seconds(5);
+
+UserError lost_error(const LostMember& lost, Seconds deadline) {
+  const std::string who = fmt::format("rank {} was lost", lost.member);
+  const std::string where = fmt::format("its process {} on host {} ", lost.process, lost.host);
+  return {who,
+          where + (lost.is_gone ? "ended without a word"
+                                : "has given no sign of life for " + to_text(deadline)),
+          "look for what killed or stopped it, such as the memory limit of the machine; then go on "
+          "from the last checkpoint by --resume",
+          ExitCode::kRankLost};
+}
+
+}  // namespace
+
+Processes::Processes()
+    : launched_(find_launched([](const char* name) -> const char* { return std::getenv(name); })) {
+  if (!speaks()) set_silent(true);
+}
+
+Processes::~Processes() = default;
+
+bool Processes::speaks() const {
+  const int speaker = lost_.load() == 0 ? 1 : 0;
+  return !launched_ || launched_->member == speaker;
+}
+
+void Processes::set_silent(bool silent) {
+  for (std::ostream* stream : {&std::cout, &std::cerr})
+    stream->clear(silent ? std::ios::badbit : std::ios::goodbit);
+  set_log_level(silent ? LogLevel::kError : LogLevel::kInfo);
+}
+
+void Processes::check_plan(const Plan& plan) const {
+  if (!are_several() || plan.ranks() == count()) return;
+  throw UserError(fmt::format("plan '{}' has {} ranks, but {} started {} processes", plan.name,
+                              plan.ranks(), launched_->by, count()),
+                  "each process runs one rank, and the mesh of the plan is " + mesh_text(plan),
+                  fmt::format("start {} processes, use a plan of {} ranks, or start one process, "
+                              "in which the ranks are threads",
+                              plan.ranks(), count()),
+                  ExitCode::kBadConfig);
+}
+
+void Processes::refuse(const std::string& command) const {
+  if (!are_several()) return;
+  throw UserError(
+      fmt::format("tessera {} was started as {} processes by {}", command, count(), launched_->by),
+      "it works in one process, in which ranks are threads; train, eval and generate run in "
+      "several",
+      "start it once, without mpirun or srun", ExitCode::kUsage);
+}
+
+/// Without MPI, which has not begun: the launcher ends the others when one ends with an error.
+void Processes::end_before_the_start(const LostMember& lost, Seconds deadline) {
+  lost_.store(lost.member);
+  if (!speaks()) std::this_thread::sleep_for(kWaitForTheEnd);
+  std::fprintf(stderr, "%s\n", lost_error(lost, deadline).what());
+  std::_Exit(static_cast<int>(ExitCode::kRankLost));
+}
+
+RuntimeOptions Processes::connect(Seconds deadline) {
+  if (!are_several()) return {};
+  const StartWatch start(getppid(), deadline, [this, deadline](const LostMember& lost) {
+    end_before_the_start(lost, deadline);
+  });
+  mpi_ = std::make_unique<MpiProcess>();
+  if (mpi_->members() != count() || mpi_->member() != launched_->member)
+    throw UserError(
+        fmt::format("{} started {} processes, but MPI sees {}", launched_->by, count(),
+                    mpi_->members()),
+        "ranks talk over MPI, which knows the processes that its own mpirun or srun started",
+        fmt::format("start the program by the mpirun of the MPI that it was built with: mpirun -n "
+                    "{} tessera ...",
+                    count()),
+        ExitCode::kUsage);
+  network_ = std::make_shared<Network>(mpi_->transport());
+  liveness_ = std::make_unique<Liveness>(
+      *network_, deadline,
+      [this, deadline](const LostMember& lost) {
+        lost_.store(lost.member);
+        network_->stop().fail({-1, "", "", std::make_exception_ptr(lost_error(lost, deadline))});
+      },
+      [this] {
+        if (speaks()) std::fputs("a rank was lost, and this one does not stop by itself\n", stderr);
+        std::_Exit(static_cast<int>(ExitCode::kRankLost));
+      });
+  return {.network = network_};
+}
+
+void Processes::tell(const std::exception_ptr& error) {
+  if (network_) network_->fail({launched_->member, "", "", error});
+  if (speaks()) set_silent(false);
+}
+
+void Processes::end_all(int exit_code) {
+  std::cout.flush();
+  std::cerr.flush();
+  if (!mpi_) std::_Exit(exit_code);
+  if (!speaks()) std::this_thread::sleep_for(kWaitForTheEnd);
+  MpiProcess::abort(exit_code);
+}
+
+}  // namespace tessera

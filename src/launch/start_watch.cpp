@@ -1,0 +1,45 @@
+#include "launch/start_watch.h"
+
+#include <unistd.h>
+
+#include <array>
+#include <chrono>
+#include <thread>
+
+#include "base/clock_time.h"
+#include "launch/rank_watch.h"
+
+namespace tessera {
+namespace {
+
+using Clock = RankWatch::Clock;
+constexpr auto kBetweenLooks = std::chrono::milliseconds(100);
+
+LostMember lost_member(const RankWatch::Rank& rank, bool is_gone) {
+  std::array<char, 256> host{};
+  gethostname(host.data(), host.size() - 1);
+  return {rank.number, host.data(), rank.process, is_gone};
+}
+
+}  // namespace
+
+StartWatch::StartWatch(pid_t launcher, Seconds deadline, OnLost on_lost)
+    : thread_([this, launcher, deadline, on_lost = std::move(on_lost)] {
+        watch(launcher, deadline, on_lost);
+      }) {}
+
+void StartWatch::watch(pid_t launcher, Seconds deadline, const OnLost& on_lost) {
+  const auto patience = clock_time(deadline);
+  RankWatch ranks(launcher);
+  std::optional<Clock::time_point> lost_at;
+  for (; !is_ending_.load(); std::this_thread::sleep_for(kBetweenLooks)) {
+    ranks.look();
+    if (const auto stopped = ranks.stopped_for(patience))
+      return on_lost(lost_member(*stopped, false));
+    const auto lost = ranks.first_lost();
+    if (lost && !lost_at) lost_at = Clock::now();  // its launcher may end the others, and knows why
+    if (lost && Clock::now() - *lost_at > patience) return on_lost(lost_member(*lost, true));
+  }
+}
+
+}  // namespace tessera

@@ -1,0 +1,37 @@
+// While the processes of a run find each other, nobody watches over them yet: MPI waits for ever
+// for one that is stopped or killed then.
+#pragma once
+
+#include <sys/types.h>
+
+#include <atomic>
+#include <functional>
+
+#include "base/worker.h"
+#include "comm/liveness.h"
+
+namespace tessera {
+
+/// Watches over the other processes of this machine from its begin to its end, from a thread of its
+/// own.
+///
+///   launcher  the process that started them: they are its children
+///   deadline  a process that is stopped for so long is lost, and so is one that ended so long ago
+///   on_lost   is called once, from that thread
+///   limit     sees what RankWatch sees
+class StartWatch {
+ public:
+  using OnLost = std::function<void(const LostMember&)>;
+  StartWatch(pid_t launcher, Seconds deadline, OnLost on_lost);
+  ~StartWatch() { is_ending_.store(true); }
+  StartWatch(const StartWatch&) = delete;
+  StartWatch& operator=(const StartWatch&) = delete;
+
+ private:
+  void watch(pid_t launcher, Seconds deadline, const OnLost& on_lost);
+
+  std::atomic<bool> is_ending_{false};
+  Worker thread_;  // last: it ends before what it uses
+};
+
+}  // namespace tessera

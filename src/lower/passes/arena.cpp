@@ -1,0 +1,155 @@
+#include "lower/passes/arena.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace tessera {
+namespace {
+
+/// Registers that share one place, one after the other, and the instructions during which it is
+/// taken. Inputs live from before the first instruction (0), those of one micro-batch from their
+/// first reader, results until after the last.
+struct Block {
+  int64_t bytes = 0;
+  int begin = 0;
+  int end = 0;
+  int64_t offset = 0;
+};
+
+int64_t aligned(int64_t bytes) {
+  return (bytes + kTensorAlignment - 1) / kTensorAlignment * kTensorAlignment;
+}
+
+struct Lives {
+  std::vector<int> begin, end;  // by register, in instruction numbers from 1
+  std::vector<bool> is_shared;  // with other processes or another stream: an exchange reads it, or
+                                // a copy reads or fills it
+};
+
+Lives find_lives(const Program& program) {
+  const size_t count = program.registers.size();
+  Lives lives{std::vector<int>(count, -1), std::vector<int>(count, -1),
+              std::vector<bool>(count, false)};
+  const std::vector<int> first_reads = first_readers_of_inputs(program);
+  for (size_t i = 0; i < program.inputs.size(); ++i) {
+    const auto reg = static_cast<size_t>(program.inputs[i].value);
+    const bool once_a_step = program.registers[reg].micro_batch.index < 0;
+    lives.begin[reg] = lives.end[reg] = once_a_step ? 0 : first_reads[i] + 1;
+  }
+  for (int i = 0; i < static_cast<int>(program.instructions.size()); ++i) {
+    const Instruction& instruction = program.instructions[i];
+    const int begin = instruction.after < 0 ? i + 1 : instruction.after + 2;
+    for (RegisterIndex reg : instruction.writes()) lives.begin[reg] = begin, lives.end[reg] = i + 1;
+    for (RegisterIndex reg : instruction.reads()) {
+      lives.end[reg] = i + 1;
+      if (instruction.is_exchange) lives.is_shared[reg] = true;
+    }
+  }
+  const int last = static_cast<int>(program.instructions.size()) + 1;
+  for (const auto& [name, reg] : program.results) lives.end[reg] = last;
+  // Copies run on streams of their own, beside the order of the others: what they touch keeps its
+  // place to itself.
+  for (const Instruction& instruction : program.instructions)
+    if (instruction.is_copy)
+      for (RegisterIndex reg : {instruction.source, instruction.target}) {
+        lives.begin[reg] = 0;
+        lives.end[reg] = last;
+        lives.is_shared[reg] = true;
+      }
+  return lives;
+}
+
+/// The operand whose place the first result of instruction `at` may take, or -1.
+RegisterIndex dying_operand(const Program& program, const Lives& lives, int at) {
+  const Instruction& instruction = program.instructions[at];
+  if (instruction.is_exchange || instruction.is_copy || instruction.step.outputs.empty()) return -1;
+  const Register& result = program.registers[instruction.step.outputs.front()];
+  if (result.storage != Register::Storage::kArena) return -1;
+  for (RegisterIndex input : instruction.step.inputs) {
+    const Register& operand = program.registers[input];
+    if (operand.storage == Register::Storage::kArena && lives.end[input] == at + 1 &&
+        !lives.is_shared[input] && operand.type == result.type && operand.attr == result.attr &&
+        may_write_over(instruction.step, input, program.kernels.get()))
+      return input;
+  }
+  return -1;
+}
+
+void place(std::vector<Block>& blocks) {
+  std::vector<size_t> by_size(blocks.size());
+  std::iota(by_size.begin(), by_size.end(), size_t{0});
+  std::stable_sort(by_size.begin(), by_size.end(),
+                   [&](size_t a, size_t b) { return blocks[a].bytes > blocks[b].bytes; });
+  std::vector<size_t> placed;  // by offset
+  for (size_t index : by_size) {
+    Block& block = blocks[index];
+    int64_t offset = 0;
+    for (size_t other : placed) {
+      const Block& neighbour = blocks[other];
+      if (neighbour.end < block.begin || block.end < neighbour.begin) continue;
+      if (offset + block.bytes <= neighbour.offset) break;
+      offset = std::max(offset, neighbour.offset + neighbour.bytes);
+    }
+    block.offset = offset;
+    placed.insert(std::upper_bound(placed.begin(), placed.end(), offset,
+                                   [&](int64_t o, size_t i) { return o < blocks[i].offset; }),
+                  index);
+  }
+}
+
+Bytes most_alive(const std::vector<Block>& blocks, int instructions) {
+  std::vector<int64_t> change(static_cast<size_t>(instructions) + 4, 0);
+  for (const Block& block : blocks) {
+    change[block.begin] += block.bytes;
+    change[static_cast<size_t>(block.end) + 1] -= block.bytes;
+  }
+  int64_t alive = 0, most = 0;
+  for (int64_t c : change) most = std::max(most, alive += c);
+  return Bytes(most);
+}
+
+/// Plans the arena of one mesh. A register of another mesh that an exchange reads lies elsewhere.
+ArenaPlan plan_one(Program& program, const Lives& lives, int mesh) {
+  std::vector<int> block_of(program.registers.size(), -1);
+  std::vector<Block> blocks;
+  const auto add = [&](RegisterIndex index, RegisterIndex dying) {
+    const auto reg = static_cast<size_t>(index);
+    if (program.registers[reg].storage != Register::Storage::kArena ||
+        program.registers[reg].mesh != mesh)
+      return;
+    if (dying >= 0 && !lives.is_shared[reg]) {
+      block_of[reg] = block_of[dying];
+      Block& block = blocks[block_of[reg]];
+      block.end = std::max(block.end, lives.end[reg]);
+    } else {
+      block_of[reg] = static_cast<int>(blocks.size());
+      blocks.push_back({aligned(std::max<int64_t>(program.registers[reg].size.value(), 1)),
+                        lives.begin[reg], lives.end[reg], 0});
+    }
+  };
+  for (const TaskInput& input : program.inputs) add(input.value, -1);
+  for (int at = 0; at < static_cast<int>(program.instructions.size()); ++at) {
+    const RegisterIndex dying = dying_operand(program, lives, at);
+    const auto written = program.instructions[at].writes();
+    for (size_t i = 0; i < written.size(); ++i) add(written[i], i == 0 ? dying : -1);
+  }
+  place(blocks);
+  ArenaPlan plan{Bytes(0), most_alive(blocks, static_cast<int>(program.instructions.size()))};
+  for (const Block& block : blocks)
+    plan.size = std::max(plan.size, Bytes(block.offset + block.bytes));
+  for (size_t reg = 0; reg < program.registers.size(); ++reg)
+    if (block_of[reg] >= 0) program.registers[reg].offset = blocks[block_of[reg]].offset;
+  return plan;
+}
+
+}  // namespace
+
+std::vector<ArenaPlan> plan_arenas(Program& program) {
+  const Lives lives = find_lives(program);
+  std::vector<ArenaPlan> plans;
+  for (int mesh = 0; mesh < static_cast<int>(program.meshes.size()); ++mesh)
+    plans.push_back(plan_one(program, lives, mesh));
+  return plans;
+}
+
+}  // namespace tessera

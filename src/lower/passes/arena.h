@@ -1,0 +1,24 @@
+// The arena: where each register lies. Registers whose lives do not touch share bytes.
+#pragma once
+
+#include "lower/program.h"
+
+namespace tessera {
+
+/// The arena of one mesh.
+struct ArenaPlan {
+  Bytes size{0};        // high-water mark
+  Bytes live_bound{0};  // most bytes alive at once: no plan can be smaller
+};
+
+/// Sets the offset of every register in the arena of its mesh, for the process at the origin, whose
+/// parts are the largest.
+///
+///   ensures  registers that are alive at one instruction do not share bytes, but for an
+///   element-wise result that takes the place of an
+///            operand with no later reader; offsets are multiples of kTensorAlignment
+///   time     O(n^2) for n registers
+///   source   greedy by size (Pisarchyk and Lee, arXiv 2001.03288)
+std::vector<ArenaPlan> plan_arenas(Program& program);
+
+}  // namespace tessera

@@ -1,0 +1,68 @@
+#include "lower/passes/buckets.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "lower/lower.h"
+#include "lower/testing/layers.h"
+
+namespace tessera {
+namespace {
+
+Compiled compiled_with(Bytes bucket) {
+  CompileOptions options;
+  options.bucket = bucket;
+  options.overlap = Bytes(0);  // their turns stay where the buckets put them
+  return compile(testing_layers::square_layers(3, 8, 64),
+                 std::make_shared<const ProcessMesh>(parse_mesh("dp=4")),
+                 {shard_tensor("x", "P(\"dp\")")}, options);
+}
+
+/// "make w1" and "reduce-scatter w1" in the order in which they are done: gradients made, and added
+/// up over the processes.
+std::vector<std::string> story_of(const TaskGraph& tasks) {
+  std::vector<std::string> story;
+  for (TaskId id : tasks.order) {
+    const Task& task = tasks.tasks[id];
+    const auto tell = [&](const std::string& verb, RegisterIndex reg) {
+      const std::string& name = tasks.registers[reg].name;
+      for (const char* weight : {"w0", "w1", "w2"})
+        if (name.starts_with("y." + std::string(weight) + ".grad.b"))
+          story.push_back(verb + " " + weight);
+    };
+    if (task.kind == Task::Kind::kExchange)
+      tell(std::string(to_text(task.exchange.kind)), task.outputs[0]);
+    for (const KernelStep& step : task.steps)
+      for (RegisterIndex reg : step.outputs) tell("make", reg);
+  }
+  return story;
+}
+
+TEST(Buckets, GradientsTravelWhileTheBackwardGoesOn) {
+  EXPECT_THAT(story_of(compiled_with(Bytes(1)).tasks),
+              testing::ElementsAre("make w2", "reduce-scatter w2", "make w1", "reduce-scatter w1",
+                                   "make w0", "reduce-scatter w0",  //
+                                   "all-gather w0", "all-gather w1", "all-gather w2"));
+}
+
+TEST(Buckets, ABucketIsFullWhenItsGradientsAreAsLarge) {
+  EXPECT_THAT(story_of(compiled_with(Bytes(2 * 64 * 64 * 4)).tasks),
+              testing::ElementsAre(
+                  "make w2", "make w1", "reduce-scatter w2", "reduce-scatter w1", "make w0",  //
+                  "reduce-scatter w0", "all-gather w0", "all-gather w1", "all-gather w2"));
+}
+
+TEST(Buckets, ASmallModelHasOneRoundAtTheEnd) {
+  const Compiled plain = compiled_with(kGradientBucket);
+  const std::vector<std::string> story = story_of(plain.tasks);
+  ASSERT_EQ(story.size(), 9u);
+  for (size_t i = 0; i < 3; ++i) EXPECT_THAT(story[i], testing::StartsWith("make"));
+}
+
+TEST(Buckets, BetweenItsTwoStepsOnlyAShareOfAGradientIsHeld) {
+  EXPECT_LT(compiled_with(Bytes(1)).arenas[0].live_bound,
+            compiled_with(kGradientBucket).arenas[0].live_bound);
+}
+
+}  // namespace
+}  // namespace tessera

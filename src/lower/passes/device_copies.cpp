@@ -1,0 +1,157 @@
+#include "lower/passes/device_copies.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "base/error.h"
+
+namespace tessera {
+namespace {
+
+class CopyMaker {
+ public:
+  explicit CopyMaker(Program& program) : program_(program) {}
+
+  void run() {
+    add_host_meshes();
+    take_inputs();
+    for (Instruction& instruction : std::exchange(program_.instructions, {}))
+      add(std::move(instruction));
+    give_results();
+  }
+
+ private:
+  const Register& reg(RegisterIndex index) const { return program_.registers[index]; }
+  bool is_on_device(RegisterIndex index) const {
+    return program_.devices[reg(index).mesh] != DeviceKind::kHost;
+  }
+
+  void add_host_meshes() {
+    const size_t count = program_.meshes.size();
+    for (size_t mesh = 0; mesh < count; ++mesh) {
+      host_mesh_.push_back(static_cast<int>(program_.meshes.size()));
+      if (program_.devices[mesh] == DeviceKind::kHost) continue;
+      program_.meshes.push_back(MeshPtr(program_.meshes[mesh]));
+      program_.devices.push_back(DeviceKind::kHost);
+    }
+  }
+
+  /// The same register in the memory of the host.
+  RegisterIndex add_host_register(RegisterIndex on_device) {
+    Register copy = reg(on_device);
+    copy.name += " on host";
+    copy.mesh = host_mesh_[copy.mesh];
+    copy.storage = Register::Storage::kArena;
+    copy.variable = -1;
+    program_.registers.push_back(std::move(copy));
+    return static_cast<RegisterIndex>(program_.registers.size()) - 1;
+  }
+
+  /// `like` says when it is done.
+  void copy(RegisterIndex source, RegisterIndex target, const Instruction& like) {
+    Instruction copy;
+    copy.is_copy = true;
+    copy.role = like.role;
+    copy.micro_batch = like.micro_batch;
+    copy.pass = like.pass;
+    copy.mesh = is_on_device(source) ? reg(source).mesh : reg(target).mesh;
+    copy.source = source;
+    copy.target = target;
+    program_.instructions.push_back(std::move(copy));
+  }
+
+  void take_inputs() {
+    std::set<RegisterIndex> read;
+    for (const Instruction& instruction : program_.instructions)
+      for (RegisterIndex index : instruction.reads()) read.insert(index);
+    for (TaskInput& input : program_.inputs) {
+      const RegisterIndex fed = input.value;
+      if (!is_on_device(fed)) continue;
+      if (read.contains(fed))
+        fed_[fed] = input.value = add_host_register(fed);
+      else  // no kernel wants it: it may be a result all the same
+        program_.registers[fed].mesh = host_mesh_[reg(fed).mesh];
+    }
+  }
+
+  /// What is fed is copied before its first reader.
+  void copy_fed(const Instruction& reader) {
+    for (RegisterIndex read : reader.reads())
+      if (const auto fed = fed_.find(read); fed != fed_.end()) {
+        copy(fed->second, read, reader);
+        fed_.erase(fed);
+      }
+  }
+
+  /// A register of the host that holds the same.
+  RegisterIndex on_host(RegisterIndex index, const Instruction& reader) {
+    if (!is_on_device(index)) return index;
+    const auto [found, is_new] = on_host_.try_emplace(index, -1);
+    if (is_new) {
+      const RegisterIndex host = add_host_register(index);
+      found->second = host;
+      copy(index, host, reader);
+    }
+    return found->second;
+  }
+
+  void add(Instruction instruction) {
+    copy_fed(instruction);
+    if (!instruction.is_exchange) {
+      refuse_control(instruction);
+      program_.instructions.push_back(std::move(instruction));
+      return;
+    }
+    instruction.source = on_host(instruction.source, instruction);
+    const RegisterIndex target = instruction.target;
+    if (is_on_device(target)) {
+      instruction.target = add_host_register(target);
+      instruction.mesh = reg(instruction.target).mesh;
+    }
+    program_.instructions.push_back(instruction);
+    if (instruction.target != target) copy(instruction.target, target, instruction);
+  }
+
+  void refuse_control(const Instruction& instruction) const {
+    if (!instruction.step.control || program_.devices[instruction.mesh] == DeviceKind::kHost)
+      return;
+    throw UserError(
+        "op '" + instruction.step.op + "' is a " + instruction.step.call.kernel +
+            " on a mesh of devices",
+        "the thread of a rank runs what a while or an if holds, in the memory of the host",
+        "put the op on a mesh of the device kind host", ExitCode::kBadConfig);
+  }
+
+  void give_results() {
+    Instruction last;
+    if (!program_.instructions.empty()) last.role = program_.instructions.back().role;
+    for (auto& [name, result] : program_.results) result = on_host(result, last);
+  }
+
+  Program& program_;
+  std::vector<int> host_mesh_;  // by mesh of devices
+  std::map<RegisterIndex, RegisterIndex>
+      fed_;  // by register of a device: where the feed puts it, until it is copied
+  std::map<RegisterIndex, RegisterIndex> on_host_;  // by register of a device: its copy
+};
+
+}  // namespace
+
+void add_device_copies(Program& program, const std::vector<DeviceKind>& devices) {
+  ensure(devices.size() == program.meshes.size(), "each mesh has a kind of device");
+  program.devices = devices;
+  if (std::any_of(devices.begin(), devices.end(),
+                  [](DeviceKind kind) { return kind != DeviceKind::kHost; }))
+    CopyMaker(program).run();
+}
+
+std::vector<std::string> with_host_names(const Program& program, std::vector<std::string> names) {
+  const std::vector<std::string> of_meshes = names;
+  for (size_t mesh = 0; mesh < of_meshes.size(); ++mesh)
+    if (program.devices[mesh] != DeviceKind::kHost) names.push_back(of_meshes[mesh] + " on host");
+  return names;
+}
+
+}  // namespace tessera

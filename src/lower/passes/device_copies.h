@@ -1,0 +1,29 @@
+// What crosses between the memory of a device and that of its host.
+#pragma once
+
+#include <vector>
+
+#include "lower/program.h"
+#include "shard/layout/device_kind.h"
+
+namespace tessera {
+
+/// Gives each mesh of devices a second one in front of it: the same processes with the memory of
+/// their hosts. Inputs arrive there and results leave from there, and so does everything that
+/// processes exchange, since no device reads the memory of another one: a copy stands between each
+/// such register and the one in the memory of the device. One exchange between two devices becomes
+/// copy, exchange, copy.
+///
+///   devices  by mesh of `program`
+///   requires the order of the instructions is final
+///   ensures  what a kernel on a device touches lies in the device's memory, all else lies in that
+///   of the host. Nothing changes where every
+///            mesh is of hosts
+///   throws   UserError (78) when a While or an If is on a device: the thread of its rank runs its
+///   regions
+void add_device_copies(Program& program, const std::vector<DeviceKind>& devices);
+
+/// Names by mesh of `program`: those of the meshes, then "NAME on host".
+std::vector<std::string> with_host_names(const Program& program, std::vector<std::string> names);
+
+}  // namespace tessera

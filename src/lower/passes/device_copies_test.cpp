@@ -1,0 +1,172 @@
+// Where copies stand in a program, and what lies in which memory.
+#include "lower/passes/device_copies.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "autodiff/gradient.h"
+#include "base/testing/error.h"
+#include "lower/lower.h"
+#include "ops/builder.h"
+
+namespace tessera {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+TensorType f32(Shape shape) {
+  return {DType::kF32, std::move(shape)};
+}
+
+NamedMesh mesh_of(const std::string& name, std::vector<Rank> processes, DeviceKind device) {
+  const auto size = static_cast<int64_t>(processes.size());
+  return {name,
+          std::make_shared<const ProcessMesh>(Shape{size}, std::vector<std::string>{"dp"},
+                                              std::move(processes)),
+          device};
+}
+
+/// y = x w on the first mesh, loss = sum of tanh(y) on the last; w is trained.
+Graph two_stages() {
+  Graph graph;
+  Builder b(graph);
+  const ValueId x = b.input("x", f32({4, 8}));
+  const ValueId w = b.variable("w", f32({8, 6}), Initializer::normal(0, 1));
+  const ValueId y = b.dot(x, w, "mk,kn->mn", "first.y");
+  const ValueId z = b.unary("tanh", y, "last.z");
+  const ValueId loss = b.reduce_sum(z, {0, 1}, "last.loss");
+  graph.add_output("loss", loss);
+  const auto gradients = differentiate(b, loss, {w});
+  const ValueId change = b.mul_scalar(gradients.front(), 0.1, "first.change");
+  graph.set_next(w, b.sub(w, change, "first.next"));
+  return graph;
+}
+
+Compiled compiled(DeviceKind first, DeviceKind last, std::vector<Rank> processes = {0, 1}) {
+  return compile(
+      two_stages(),
+      {mesh_of("first", {processes.front()}, first), mesh_of("last", {processes.back()}, last)},
+      {stage("first.*", "first"), stage("last.*", "last")});
+}
+
+/// "exchange last.z <- first.y": the tasks between kernels, with what they read.
+std::vector<std::string> moves(const TaskGraph& graph) {
+  std::vector<std::string> list;
+  for (TaskId id : graph.order) {
+    const Task& task = graph.tasks[id];
+    if (task.kind != Task::Kind::kExchange && task.kind != Task::Kind::kCopy) continue;
+    const auto name = [&](RegisterIndex reg) { return graph.registers[reg].name; };
+    list.push_back(std::string(to_text(task.kind)) + " " + name(task.outputs[0]) + " <- " +
+                   name(task.inputs[0]));
+  }
+  return list;
+}
+
+TEST(DeviceCopies, NothingIsCopiedBetweenHosts) {
+  const TaskGraph graph = compiled(DeviceKind::kHost, DeviceKind::kHost).tasks;
+  EXPECT_EQ(graph.meshes.size(), 2U);
+  for (const std::string& move : moves(graph)) EXPECT_THAT(move, testing::Not(HasSubstr("copy")));
+}
+
+TEST(DeviceCopies, BetweenTwoDevicesStandCopyExchangeCopy) {
+  const TaskGraph graph = compiled(DeviceKind::kFake, DeviceKind::kFake).tasks;
+  // x in; y out, over, and in; the gradient of y back; the loss out.
+  EXPECT_THAT(moves(graph),
+              ElementsAre("copy x <- x on host",  //
+                          "copy first.y on host <- first.y",
+                          "exchange first.y [*, *] on last on host <- first.y on host",     //
+                          "copy first.y [*, *] on last <- first.y [*, *] on last on host",  //
+                          testing::StartsWith("copy "), testing::StartsWith("exchange "),
+                          testing::StartsWith("copy "), "copy last.loss on host <- last.loss"));
+}
+
+TEST(DeviceCopies, AHostTakesAndGivesWithoutACopy) {
+  const TaskGraph graph = compiled(DeviceKind::kHost, DeviceKind::kFake).tasks;
+  EXPECT_EQ(moves(graph).front(), "exchange first.y [*, *] on last on host <- first.y");
+  EXPECT_EQ(moves(graph)[1], "copy first.y [*, *] on last <- first.y [*, *] on last on host");
+}
+
+TEST(DeviceCopies, KernelsTouchTheDeviceAndTheThreadOfTheRankTheHost) {
+  const TaskGraph graph = compiled(DeviceKind::kFake, DeviceKind::kFake).tasks;
+  EXPECT_THAT(graph.devices, ElementsAre(DeviceKind::kFake, DeviceKind::kFake, DeviceKind::kHost,
+                                         DeviceKind::kHost));
+  for (const Task& task : graph.tasks)
+    for (const KernelStep& step : task.steps)
+      for (const auto* list : {&step.inputs, &step.outputs})
+        for (RegisterIndex reg : *list)
+          EXPECT_EQ(device_of(graph, graph.registers[reg].mesh), DeviceKind::kFake) << step.op;
+  for (const TaskInput& input : graph.inputs)
+    EXPECT_EQ(device_of(graph, graph.registers[input.value].mesh), DeviceKind::kHost);
+  for (const TaskVariable& variable : graph.variables)
+    EXPECT_EQ(device_of(graph, graph.registers[variable.value].mesh), DeviceKind::kFake);
+}
+
+TEST(DeviceCopies, CopiesAndKernelsAreOnStreamsOfTheirOwn) {
+  const TaskGraph graph = compiled(DeviceKind::kFake, DeviceKind::kHost).tasks;
+  for (const Task& task : graph.tasks) {
+    const TaskStream stream = stream_of(graph, task);
+    if (task.kind == Task::Kind::kCompute)
+      EXPECT_EQ(stream, task.mesh == 0 ? TaskStream::kCompute : TaskStream::kHost) << task.name;
+    else if (task.kind == Task::Kind::kCopy)
+      EXPECT_EQ(stream,
+                task.name.ends_with(" on host") ? TaskStream::kCopyOut : TaskStream::kCopyIn)
+          << task.name;
+    else
+      EXPECT_EQ(stream, TaskStream::kHost) << task.name;
+  }
+}
+
+TEST(DeviceCopies, AnInputThatNoKernelWantsStaysOnTheHost) {
+  Graph graph;
+  Builder b(graph);
+  graph.add_output("same", b.input("x", f32({4})));
+  const TaskGraph tasks = compile(graph, {mesh_of("all", {0}, DeviceKind::kFake)}, {}).tasks;
+  EXPECT_THAT(moves(tasks), testing::IsEmpty());
+  EXPECT_EQ(device_of(tasks, tasks.registers[tasks.inputs.front().value].mesh), DeviceKind::kHost);
+}
+
+TEST(DeviceCopies, AProcessOnDevicesOfTwoKindsIsRefused) {
+  EXPECT_THAT(
+      [] { compiled(DeviceKind::kHost, DeviceKind::kFake, {0, 0}); },
+      testing::ThrowsMessage<UserError>(HasSubstr(
+          "process 0 is in mesh 'first' of devices host and in mesh 'last' of devices fake")));
+}
+
+/// Its next value comes over the hosts, while a kernel of the device reads the old one.
+TEST(DeviceCopies, ACopyIntoAVariableWaitsForTheKernelsThatReadItsOldValue) {
+  Graph graph;
+  Builder b(graph);
+  const ValueId x = b.input("x", f32({4, 3}));
+  const ValueId w = b.variable("w", f32({3, 3}), Initializer::normal(0, 1));
+  graph.set_next(w, b.dot(x, x, "km,kn->mn", "products"));
+  graph.add_output("sum", b.reduce_sum(w, {0, 1}, "sum"));
+  TaskGraph tasks =
+      compile(graph, {mesh_of("all", {0, 1}, DeviceKind::kFake)}, {shard_tensor("x", "P(\"dp\")")})
+          .tasks;
+  const RegisterIndex old_value = tasks.variables.front().value;
+  const auto copy = std::find_if(tasks.tasks.begin(), tasks.tasks.end(), [&](const Task& task) {
+    return task.kind == Task::Kind::kCopy && tasks.registers[task.outputs.front()].variable == 0;
+  });
+  ASSERT_NE(copy, tasks.tasks.end());
+  EXPECT_THAT(copy->overwrites, testing::Contains(old_value));
+  copy->overwrites.clear();
+  EXPECT_THAT([&] { check(tasks); },
+              testing::ThrowsMessage<InternalError>(HasSubstr("other processes or streams read")));
+}
+
+TEST(DeviceCopies, ARegisterThatIsCopiedThatSharesItsBytesIsFound) {
+  TaskGraph graph = compiled(DeviceKind::kFake, DeviceKind::kFake).tasks;
+  const auto at = [&](const std::string& name) -> Register& {
+    return *std::find_if(graph.registers.begin(), graph.registers.end(),
+                         [&](const Register& reg) { return reg.name == name; });
+  };
+  at("last.z").offset = at("first.y [*, *] on last").offset;
+  EXPECT_THAT([&] { check(graph); },
+              testing::ThrowsMessage<InternalError>(HasSubstr("is copied beside the order")));
+}
+
+}  // namespace
+}  // namespace tessera

@@ -1,0 +1,62 @@
+// Halos, exchanged or computed: what an op needs beyond its own part of an operand either comes
+// from the neighbours, or the op that makes the operand makes that, too. This pass chooses between
+// the two by cost. It knows placements and prices, nothing of tasks.
+#pragma once
+
+#include <vector>
+
+#include "graph/graph.h"
+#include "reshard/reshard.h"
+#include "shard/propagate.h"
+
+namespace tessera {
+
+enum class HaloForm {
+  kExchange,   // every halo
+  kRecompute,  // every one that may be computed, as many layers back as that goes
+  kAuto,       // the cheaper
+};
+
+/// What both forms are priced with.
+struct HaloCost {
+  ReshardOptions reshard;
+  double flops_per_second = 2e10;  // of one process
+  double bytes_per_second =
+      1e10;  // of its memory: operands of ops, and what an exchange puts together
+};
+
+struct HaloOptions {
+  HaloForm form = HaloForm::kAuto;
+  HaloCost cost = {};
+};
+
+/// Divides ops by the windows that their readers need of their results, where that costs less than
+/// to exchange those halos.
+///
+///     x [@h] -> c1 -> y1 -> c2 -> y2 [@h], two convolutions of three rows, H rows in all
+///     exchanged  x [@h~H(-1:+1)]           one row from each neighbour
+///                y1 [@h~H(-1:+1)]          and again
+///     computed   x [@h~H(-1:+1)~H(-1:+1)]  two rows from each neighbour
+///                y1 is made as [@h~H(-1:+1)]: c1 makes a row more on either side, and nothing of
+///                it travels
+///
+/// From the last op back, each value with a halo is the begin of a chain: its producer is widened,
+/// then the producers of what that lacks, and so on, layer by layer. After each layer it is known
+/// what the chain has saved: exchanges that are gone, less those that have become wider, less the
+/// work on rows that several processes make (`work` of the operator, by the largest part). Of all
+/// lengths the one that saves most is kept, or none. So ops between two convolutions are passed
+/// through, and the latencies of several layers become one.
+///
+///   requires  `sharded` is of propagate(graph, ..., marks)
+///   ensures   ops are divided over the axes that they had, some by windows: every reader of such a
+///   result finds all that it needs in its own
+///             process, so nothing that was computed twice is ever sent or reduced; value_reasons
+///             say which form a value with a halo has; the same inputs give the same result
+///   leaves    marked tensors and ops, results of the program, next values of variables, random
+///   numbers, and ops with regions, as they are;
+///             what is added up over processes; dims that are cut in units, chunks or micro-batches
+///   time      O(ops) without halos; each chain at most kMostLayers layers
+ShardedGraph choose_halos(const Graph& graph, ShardedGraph sharded, const std::vector<Mark>& marks,
+                          const HaloOptions& options = {});
+
+}  // namespace tessera

@@ -1,0 +1,31 @@
+// The order of the instructions of a step: which micro-batch of which stage when.
+#pragma once
+
+#include "lower/program.h"
+#include "schedule/pipeline.h"
+
+namespace tessera {
+
+struct OrderOptions {
+  int64_t micro_batches = 1;
+  PipelineKind kind = PipelineKind::kOneForwardOneBackward;
+  int64_t most_kept = 0;  // of `auto`: PipelineOptions
+};
+
+/// Sorts the instructions by the schedule of their stages, and notes of each the pass that it is
+/// part of. Meshes that share processes are stages of one device.
+///
+///   ensures  each comes after those whose registers it reads, and after those that read a variable
+///   before it is written over; with one
+///            micro-batch nothing changes
+///   times    of the schedule `auto`: estimated from the work that operators give, divided as their
+///   operands are returns  what the order was made from; nothing with one micro-batch throws
+///   UserError (78) when the schedule does not fit the meshes
+std::optional<PipelineOrder> order_instructions(Program& program, const Graph& graph,
+                                                const OrderOptions& options);
+
+/// The order of each stage: "first: F0 F1 B0 B1 O": forward and backward by micro-batch, what is
+/// done once without a number. Where the backward is split, W0 is what it does for the weights.
+std::string order_text(const Program& program, const std::vector<std::string>& stage_names);
+
+}  // namespace tessera

@@ -1,0 +1,453 @@
+// Products in stripes: what is made of a program, when it pays, and faults that the check of
+// placements finds in it. That the numbers are those of the serial run is for
+// src/fuzz/stripes_test.cpp.
+#include "lower/passes/split_matmuls.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <sstream>
+
+#include "autodiff/gradient.h"
+#include "base/error.h"
+#include "base/text.h"
+#include "lower/lower.h"
+#include "lower/partition.h"
+#include "ops/builder.h"
+#include "placement_check/placement_check.h"
+
+namespace tessera {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+MeshPtr mesh_of(std::string_view text) {
+  return std::make_shared<const ProcessMesh>(parse_mesh(text));
+}
+TensorType f32(Shape shape) {
+  return {DType::kF32, shape};
+}
+
+SplitOptions stripes(int64_t count) {
+  return {.stripes = count};
+}
+
+/// The instructions, without reasons.
+std::vector<std::string> lines_of(const Program& program) {
+  std::vector<std::string> lines;
+  std::istringstream text(to_text(program));
+  for (std::string line; std::getline(text, line);)
+    if (line.find(" = ") != std::string::npos && !line.starts_with("output "))
+      lines.push_back(line.substr(0, line.find(" <- ")));
+  return lines;
+}
+
+struct Split {
+  std::vector<std::string> lines;
+  std::string report;
+};
+
+Split split(const Graph& graph, std::string_view mesh, const std::vector<Mark>& marks,
+            const SplitOptions& options, const ReshardOptions& links = {}) {
+  Program program = partition(graph, propagate(graph, mesh_of(mesh), marks));
+  const std::string report = split_matmuls(program, options, links);
+  return {lines_of(program), report};
+}
+
+/// Rows divided, then a product divided by columns: h is gathered before it.
+Graph gather_then_product(Shape shape = {8, 6}) {
+  Graph graph;
+  Builder b(graph);
+  const int64_t inner = shape[1];
+  const ValueId h = b.unary("tanh", b.input("x", f32(shape)), "h");
+  graph.add_output(
+      "y", b.dot(h, b.variable("w", f32({inner, 4}), Initializer::normal(0, 1)), "mk,kn->mn", "y"));
+  return graph;
+}
+const std::vector<Mark> kByRowsThenColumns = {shard_tensor("x", "P(\"tp\")"),
+                                              shard_tensor("w", "P(None, \"tp\")"),
+                                              shard_op("y", "[P(), P(None,\"tp\")]")};
+
+TEST(SplitMatmuls, AGatherBeforeAProductTravelsInStripesOfItsRows) {
+  const Split made = split(gather_then_product(), "tp=2", kByRowsThenColumns, stripes(2));
+  EXPECT_THAT(
+      made.lines,
+      ElementsAre("h = unary.tanh(x): f32[8@tp, 6]",                                         //
+                  "h stripe 0 of 2 = take_stripe(h): f32[4@tp, 6]",                          //
+                  "h stripe 1 of 2 = take_stripe(h): f32[4@tp, 6]",                          //
+                  "h [*, *] stripe 0 of 2 = all-gather(h stripe 0 of 2): f32[4, 6]",         //
+                  "y stripe 0 of 2 = dot_general(h [*, *] stripe 0 of 2, w): f32[4, 4@tp]",  //
+                  "h [*, *] stripe 1 of 2 = all-gather(h stripe 1 of 2): f32[4, 6]",         //
+                  "y stripe 1 of 2 = dot_general(h [*, *] stripe 1 of 2, w): f32[4, 4@tp]",  //
+                  "y = join_stripes(y stripe 0 of 2, y stripe 1 of 2): f32[8, 4@tp]"));
+}
+
+/// The contracted dim divided, the result by rows: addends are scattered behind it.
+Graph product_then_scatter(Shape shape = {8, 6}) {
+  Graph graph;
+  Builder b(graph);
+  const ValueId x = b.input("x", f32(shape));
+  const ValueId y =
+      b.dot(x, b.variable("w", f32({shape[1], 16}), Initializer::normal(0, 1)), "mk,kn->mn", "y");
+  graph.add_output("z", b.unary("tanh", y, "z"));
+  return graph;
+}
+const std::vector<Mark> kContracted = {shard_tensor("x", "P(None, \"tp\")"),
+                                       shard_tensor("w", "P(\"tp\")"),
+                                       shard_tensor("z", "P(\"tp\")")};
+
+TEST(SplitMatmuls, AddendsAreScatteredInStripesAfterAllTheirProducts) {
+  const Split made = split(product_then_scatter(), "tp=2", kContracted, stripes(2));
+  EXPECT_THAT(
+      made.lines,
+      ElementsAre(
+          "x stripe 0 of 2 = take_stripe(x): f32[4, 6@tp]",                                   //
+          "y stripe 0 of 2 = dot_general(x stripe 0 of 2, w): f32[4, 16] {partial sum: tp}",  //
+          "x stripe 1 of 2 = take_stripe(x): f32[4, 6@tp]",                                   //
+          "y stripe 1 of 2 = dot_general(x stripe 1 of 2, w): f32[4, 16] {partial sum: tp}",  //
+          "y [@tp, *] stripe 0 of 2 = reduce-scatter(y stripe 0 of 2): f32[4@tp, 16]",        //
+          "y [@tp, *] stripe 1 of 2 = reduce-scatter(y stripe 1 of 2): f32[4@tp, 16]",        //
+          "y [@tp, *] = join_stripes(y [@tp, *] stripe 0 of 2, y [@tp, *] stripe 1 of 2): "
+          "f32[8@tp, 16]",  //
+          StartsWith("z = unary.tanh(y [@tp, *])")));
+}
+
+/// The numbers that calls of `kernel` have.
+std::vector<std::vector<int64_t>> numbers_of(const TaskGraph& tasks, std::string_view kernel) {
+  std::vector<std::vector<int64_t>> numbers;
+  for (const Task& task : tasks.tasks)
+    for (const KernelStep& step : task.steps)
+      if (step.call.kernel == kernel) {
+        numbers.emplace_back();
+        for (const LocalInt& value : step.call.ints) numbers.back().push_back(value.constant);
+      }
+  return numbers;
+}
+
+CompileOptions compile_options(int64_t count, int64_t micro_batches = 1) {
+  CompileOptions options;
+  options.split_matmuls.stripes = count;
+  options.micro_batches = micro_batches;
+  return options;
+}
+
+// Of h each process has one of two blocks, of the gathered tensor and of y both: dim, blocks (,
+// index).
+TEST(SplitMatmuls, AStripeIsThePartOfEveryBlockThatAProcessHas) {
+  const TaskGraph tasks =
+      compile(gather_then_product(), mesh_of("tp=2"), kByRowsThenColumns, compile_options(2)).tasks;
+  EXPECT_THAT(numbers_of(tasks, "take_stripe"),
+              ElementsAre(ElementsAre(0, 1, 0), ElementsAre(0, 1, 1)));
+  EXPECT_THAT(numbers_of(tasks, "join_stripes"), ElementsAre(ElementsAre(0, 2)));
+  const TaskGraph scattered =
+      compile(product_then_scatter(), mesh_of("tp=2"), kContracted, compile_options(2)).tasks;
+  EXPECT_THAT(numbers_of(scattered, "take_stripe"),
+              ElementsAre(ElementsAre(0, 2, 0), ElementsAre(0, 2, 1)));
+  EXPECT_THAT(numbers_of(scattered, "join_stripes"), ElementsAre(ElementsAre(0, 1)));
+}
+
+TEST(SplitMatmuls, WhatAProductMadeMayTravelWhileTheNextOneRuns) {
+  const TaskGraph tasks =
+      compile(product_then_scatter(), mesh_of("tp=2"), kContracted, compile_options(2)).tasks;
+  std::vector<std::string> products;
+  for (const Task& task : tasks.tasks) {
+    int in_task = 0;
+    for (const KernelStep& step : task.steps) in_task += step.call.kernel == "dot_general" ? 1 : 0;
+    if (in_task > 0) products.push_back(task.name + " " + std::to_string(in_task));
+  }
+  EXPECT_THAT(products, ElementsAre("take x 1", "take x 1"));
+}
+
+/// q, k and v of one h; and the sum of h.
+Graph three_readers() {
+  Graph graph;
+  Builder b(graph);
+  const ValueId h = b.unary("tanh", b.input("x", f32({8, 6})), "h");
+  for (const char* name : {"q", "k", "v"}) {
+    const ValueId w = b.variable(std::string("w") + name, f32({6, 4}), Initializer::normal(0, 1));
+    b.unary("tanh", b.dot(h, w, "mk,kn->mn", name), std::string(name) + ".tanh");
+  }
+  graph.add_output("all", b.reduce(ReduceOp::kMax, b.unary("square", h, "squares"), {0, 1}, "all"));
+  return graph;
+}
+
+TEST(SplitMatmuls, AllProductsOfWhatIsGatheredAreCutTogetherAndOthersGetItWhole) {
+  std::vector<Mark> marks = {shard_tensor("x", "P(\"tp\")"), shard_op("squares", "[P()]")};
+  for (const char* name : {"q", "k", "v"}) {
+    marks.push_back(shard_tensor(std::string("w") + name, "P(None, \"tp\")"));
+    marks.push_back(shard_op(name, "[P(), P(None,\"tp\")]"));
+  }
+  const Split made = split(three_readers(), "tp=2", marks, stripes(2));
+  std::vector<std::string> kernels;
+  for (const std::string& line : made.lines) kernels.push_back(line.substr(0, line.find('(')));
+  EXPECT_THAT(
+      kernels,
+      ElementsAre(
+          "h = unary.tanh", "h stripe 0 of 2 = take_stripe", "h stripe 1 of 2 = take_stripe",     //
+          "h [*, *] stripe 0 of 2 = all-gather", "q stripe 0 of 2 = dot_general",                 //
+          "k stripe 0 of 2 = dot_general", "v stripe 0 of 2 = dot_general",                       //
+          "h [*, *] stripe 1 of 2 = all-gather", "q stripe 1 of 2 = dot_general",                 //
+          "k stripe 1 of 2 = dot_general", "v stripe 1 of 2 = dot_general",                       //
+          "q = join_stripes", "k = join_stripes", "v = join_stripes", "h [*, *] = join_stripes",  //
+          "q.tanh = unary.tanh", "k.tanh = unary.tanh", "v.tanh = unary.tanh",
+          "squares = unary.square", "all = reduce.max"));
+  EXPECT_THAT(made.report, StartsWith("q, k, v with all-gather h [*, *]: 2 stripes of dim 0, "));
+}
+
+TEST(SplitMatmuls, ASumInTwoStepsGoesAlongToItsEnd) {
+  Graph graph;
+  Builder b(graph);
+  const ValueId x = b.input("x", f32({8, 6}));
+  const ValueId y =
+      b.dot(x, b.variable("w", f32({6, 16}), Initializer::normal(0, 1)), "mk,kn->mn", "y");
+  graph.add_output("z", b.unary("tanh", y, "z"));
+  Program program = partition(graph,
+                              propagate(graph, mesh_of("tp=2"),
+                                        {shard_tensor("x", "P(None, \"tp\")"),
+                                         shard_tensor("w", "P(\"tp\")"), shard_tensor("z", "P()")}),
+                              one_mesh(mesh_of("tp=2")), 1, {.sums = SumForm::kScattered});
+  split_matmuls(program, stripes(2), {});
+  std::vector<std::string> kernels;
+  for (const std::string& line : lines_of(program))
+    kernels.push_back(line.substr(0, line.find('(')));
+  EXPECT_THAT(kernels, ElementsAre("x stripe 0 of 2 = take_stripe", "y stripe 0 of 2 = dot_general",
+                                   "x stripe 1 of 2 = take_stripe", "y stripe 1 of 2 = dot_general",
+                                   "y [@tp, *] stripe 0 of 2 = reduce-scatter",
+                                   "y [*, *] stripe 0 of 2 = all-gather",
+                                   "y [@tp, *] stripe 1 of 2 = reduce-scatter",
+                                   "y [*, *] stripe 1 of 2 = all-gather", "y [*, *] = join_stripes",
+                                   "z = unary.tanh"));
+}
+
+TEST(SplitMatmuls, ProductsWhoseResultsAreAddedUpTravelTogether) {
+  Graph graph;
+  Builder b(graph);
+  std::vector<ValueId> products;
+  for (const std::string name : {"p", "q", "r"}) {
+    const ValueId x = b.input("x" + name, f32({8, 6}));
+    products.push_back(b.dot(x, b.variable("w" + name, f32({6, 16}), Initializer::normal(0, 1)),
+                             "mk,kn->mn", name));
+  }
+  const ValueId two = b.add(products[0], products[1], "two");
+  graph.add_output("z", b.unary("tanh", b.add(two, products[2], "three"), "z"));
+  const Split made = split(graph, "tp=2",
+                           {shard_tensor("x*", "P(None, \"tp\")"), shard_tensor("w*", "P(\"tp\")"),
+                            shard_tensor("z", "P()")},
+                           stripes(2));
+  std::vector<std::string> kernels;
+  for (const std::string& line : made.lines)
+    if (line.find("take_stripe") == std::string::npos)
+      kernels.push_back(line.substr(0, line.find('(')));
+  EXPECT_THAT(kernels,
+              ElementsAre("p stripe 0 of 2 = dot_general", "q stripe 0 of 2 = dot_general",
+                          "r stripe 0 of 2 = dot_general",                                       //
+                          "two stripe 0 of 2 = binary.add", "three stripe 0 of 2 = binary.add",  //
+                          "p stripe 1 of 2 = dot_general", "q stripe 1 of 2 = dot_general",
+                          "r stripe 1 of 2 = dot_general",                                       //
+                          "two stripe 1 of 2 = binary.add", "three stripe 1 of 2 = binary.add",  //
+                          "three [*, *] stripe 0 of 2 = all-reduce",
+                          "three [*, *] stripe 1 of 2 = all-reduce", "three [*, *] = join_stripes",
+                          "z = unary.tanh"));
+  EXPECT_THAT(made.report,
+              StartsWith("p, q, r with all-reduce three [*, *]: 2 stripes of dim 0, "));
+}
+
+TEST(SplitMatmuls, UnevenPartsStayWhole) {
+  // 10 rows over two processes are 5 and 5, which no 2 divides; 7 are 4 and 3. The other dim of h
+  // is added up.
+  for (int64_t rows : {10, 7}) {
+    const Split made =
+        split(gather_then_product({rows, 6}), "tp=2", kByRowsThenColumns, stripes(2));
+    EXPECT_EQ(made.report,
+              "y with all-gather h [*, *]: whole, no dim that could be cut is divided evenly\n")
+        << rows << " rows";
+    EXPECT_THAT(made.lines, Not(testing::Contains(HasSubstr("stripe")))) << rows << " rows";
+  }
+}
+
+TEST(SplitMatmuls, OfAWantedNumberTheLargestThatFitsIsTaken) {
+  // 12 rows over two processes: 6 each, in 4 stripes no, in 3 yes.
+  const Split made = split(gather_then_product({12, 6}), "tp=2", kByRowsThenColumns, stripes(4));
+  EXPECT_THAT(made.report, StartsWith("y with all-gather h [*, *]: 3 stripes of dim 0, "));
+}
+
+// ---- when it pays ----
+
+TEST(SplitTime, IsThatOfAllButOneTransferBehindKernels) {
+  const SplitTimes of_stripe{Seconds(2), Seconds(3), Seconds(0.5)};
+  EXPECT_EQ(split_time(1, of_stripe), Seconds(0.5 + 2 + 3));
+  EXPECT_EQ(split_time(4, of_stripe), Seconds(0.5 + 2 + 3 * 3 + 3));  // the kernels are slower
+  EXPECT_EQ(split_time(4, {Seconds(3), Seconds(2), Seconds(0)}),
+            Seconds(3 + 3 * 3 + 2));  // the transfers are
+}
+
+/// Nothing but the bytes of links and the flops of products counts.
+SplitOptions auto_without_losses() {
+  return {.stripes = kStripesThatPay,
+          .cost = {.flops_per_second = 1, .bytes_per_second = 1e30, .kernel = Seconds(0)}};
+}
+
+TEST(SplitMatmuls, AsManyStripesAreTakenAsPay) {
+  // The gather: 4 rows of 6 elements from the other process, 96 bytes; the product: 2 x 8 x 6 x 2 =
+  // 192 operations. At one operation a second and one byte in 2 s both take 192 s; in 4 stripes of
+  // 48 s each 48 + 3 x 48 + 48 = 240 s, for 384 s.
+  const ReshardOptions slow{.link = {.latency = Seconds(0), .bytes_per_second = 0.5}};
+  EXPECT_EQ(
+      split(gather_then_product(), "tp=2", kByRowsThenColumns, auto_without_losses(), slow).report,
+      "y with all-gather h [*, *]: 4 stripes of dim 0, 4m00s; whole 6m24s\n");
+  // A latency of 60 s makes of it 252 + 192 = 444 s; in 2 stripes 156 + 156 + 96 = 408 s, in 4 of
+  // 108 and 48 s 4 x 108 + 48 = 480 s.
+  const ReshardOptions late{.link = {.latency = Seconds(60), .bytes_per_second = 0.5}};
+  EXPECT_EQ(
+      split(gather_then_product(), "tp=2", kByRowsThenColumns, auto_without_losses(), late).report,
+      "y with all-gather h [*, *]: 2 stripes of dim 0, 6m48s; whole 7m24s\n");
+  // One of 100 s: 292 + 192 = 484 s whole, 196 + 196 + 96 = 488 s in two.
+  const ReshardOptions too_late{.link = {.latency = Seconds(100), .bytes_per_second = 0.5}};
+  EXPECT_EQ(
+      split(gather_then_product(), "tp=2", kByRowsThenColumns, auto_without_losses(), too_late)
+          .report,
+      "y with all-gather h [*, *]: whole, 8m04s; 2 stripes of dim 0 8m08s\n");
+}
+
+TEST(SplitMatmuls, NothingIsDoneUnlessAskedFor) {
+  const Split made = split(gather_then_product(), "tp=2", kByRowsThenColumns, {});
+  EXPECT_EQ(made.report, "");
+  EXPECT_THAT(made.lines, Not(testing::Contains(HasSubstr("stripe"))));
+}
+
+// ---- faults ----
+
+/// A layer forward and backward on dp=2 tp=2, rows of sequences over tp, in `micro_batches`:
+/// gathers, scatters and all-reduces.
+Graph trained_layer() {
+  Graph graph;
+  Builder b(graph);
+  const ValueId first = b.variable("first", f32({4, 4}), Initializer::normal(0, 1));
+  const ValueId h =
+      b.unary("tanh", b.dot(b.input("x", f32({8, 8, 4})), first, "bsk,kn->bsn", "f"), "h");
+  const ValueId up = b.variable("up", f32({4, 8}), Initializer::normal(0, 1)),
+                down = b.variable("down", f32({8, 4}), Initializer::normal(0, 1));
+  const ValueId u = b.unary("tanh", b.dot(h, up, "bsk,kn->bsn", "u"), "u.tanh");
+  const ValueId y = b.add(h, b.dot(u, down, "bsk,kn->bsn", "d"), "y");
+  const ValueId loss = b.reduce_sum(b.unary("square", y, "squares"), {0, 1, 2}, "loss");
+  graph.add_output("loss", loss);
+  const auto gradients = differentiate(b, loss, {up, down, first});
+  graph.set_next(up, b.sub(up, gradients[0], "up.next"));
+  graph.set_next(down, b.sub(down, gradients[1], "down.next"));
+  graph.set_next(first, b.sub(first, gradients[2], "first.next"));
+  return graph;
+}
+const std::vector<Mark> kSequence = {
+    shard_tensor("x", "P(\"dp\", \"tp\")"), shard_tensor("up", "P(None, \"tp\")"),
+    shard_tensor("down", "P(\"tp\")"), shard_tensor("y", "P(\"dp\", \"tp\")")};
+
+TEST(SplitMatmuls, EveryMicroBatchAndTheBackwardAreInStripes) {
+  for (int64_t micro_batches : {1, 2}) {
+    std::string report;
+    CompileOptions options = compile_options(2, micro_batches);
+    options.dump = [&](std::string_view stage, const std::string& text) {
+      if (stage == "split-matmuls") report = text;
+    };
+    const TaskGraph tasks =
+        compile(trained_layer(), mesh_of("dp=2 tp=2"), kSequence, options).tasks;
+    std::vector<std::string> heads;
+    for (const std::string& line : split_text(report, '\n'))
+      heads.push_back(line.substr(0, line.find(':')));
+    const std::string of_first = micro_batches == 1 ? "" : " #0";
+    EXPECT_THAT(heads, testing::Contains("u with all-gather h [@dp, *, *]" + of_first));
+    EXPECT_THAT(heads, testing::Contains("d with reduce-scatter d [@dp, @tp, *]" + of_first));
+    EXPECT_THAT(heads, testing::Contains(AllOf(HasSubstr("grad"), HasSubstr("all-gather"))));
+    EXPECT_THAT(heads, testing::Contains(AllOf(HasSubstr("grad"), HasSubstr("reduce-scatter"))));
+    std::vector<int64_t> by_micro_batch(static_cast<size_t>(micro_batches), 0);
+    for (const Task& task : tasks.tasks)
+      for (const KernelStep& step : task.steps)
+        if (step.call.kernel == "join_stripes") ++by_micro_batch[std::max(task.micro_batch, 0)];
+    EXPECT_THAT(by_micro_batch, testing::Each(by_micro_batch.front())) << report;
+    EXPECT_EQ(by_micro_batch.front(), 6);  // u, d.grad.a and what they read whole, d, u.grad.a
+  }
+}
+
+/// What the check of placements says of a compiled layer in which `plant` changed a thing.
+std::string finding(const std::function<bool(TaskGraph&)>& plant) {
+  const Graph graph = trained_layer();
+  TaskGraph tasks = compile(graph, mesh_of("dp=2 tp=2"), kSequence, compile_options(2)).tasks;
+  if (!plant(tasks)) return "nowhere to plant it";
+  try {
+    check_placements(graph, tasks, 1);
+    return "";
+  } catch (const InternalError& error) {
+    return error.what();
+  }
+}
+
+/// Changes the first step that calls `kernel`.
+std::function<bool(TaskGraph&)> in_first(
+    const std::string& kernel, const std::function<void(TaskGraph&, KernelStep&)>& change) {
+  return [=](TaskGraph& tasks) {
+    for (Task& task : tasks.tasks)
+      for (KernelStep& step : task.steps)
+        if (step.call.kernel == kernel) {
+          change(tasks, step);
+          return true;
+        }
+    return false;
+  };
+}
+
+TEST(StripesCheck, LetsAProgramInStripesPass) {
+  EXPECT_EQ(finding([](TaskGraph&) { return true; }), "");
+}
+
+TEST(StripesCheck, FindsStripesThatAreJoinedInAnotherOrder) {
+  EXPECT_THAT(finding(in_first(
+                  "join_stripes",
+                  [](TaskGraph&, KernelStep& step) { std::swap(step.inputs[0], step.inputs[1]); })),
+              HasSubstr("as stripe 0 of"));
+}
+
+TEST(StripesCheck, FindsOneThatIsMissing) {
+  EXPECT_THAT(finding(in_first("join_stripes",
+                               [](TaskGraph&, KernelStep& step) { step.inputs.pop_back(); })),
+              HasSubstr("joins 1 of 2 stripes"));
+}
+
+TEST(StripesCheck, FindsAnotherStripeThanIsDeclared) {
+  EXPECT_THAT(finding(in_first("take_stripe",
+                               [](TaskGraph&, KernelStep& step) { step.call.ints.back() = 1; })),
+              HasSubstr("for other stripes"));
+  EXPECT_THAT(
+      finding(in_first("take_stripe", [](TaskGraph&, KernelStep& step) { step.call.ints[1] = 2; })),
+      HasSubstr("for other stripes"));
+}
+
+TEST(StripesCheck, FindsBlocksThatAreNotThePartsOfProcesses) {
+  // As if the gathered tensor were one block: its first stripe would be the rows of the first
+  // processes.
+  const auto plant = [](TaskGraph& tasks) {
+    for (Register& reg : tasks.registers)
+      if (reg.stripe.dim >= 0) reg.stripe.blocks = 1;
+    return true;
+  };
+  EXPECT_THAT(finding(plant), AllOf(HasSubstr("placements"), HasSubstr("stripe")));
+}
+
+TEST(StripesCheck, FindsAProductOfTwoDifferentStripes) {
+  const auto other_result = [](TaskGraph& tasks) {
+    for (const Task& task : tasks.tasks)
+      for (const KernelStep& step : task.steps)
+        if (Register& result = tasks.registers[step.outputs.front()];
+            step.call.kernel == "dot_general" && result.stripe.dim >= 0) {
+          result.stripe.index = 1 - result.stripe.index;
+          return true;
+        }
+    return false;
+  };
+  EXPECT_THAT(finding(other_result), HasSubstr("works on a stripe, and"));
+}
+
+}  // namespace
+}  // namespace tessera

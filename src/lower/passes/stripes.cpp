@@ -1,0 +1,158 @@
+#include "lower/passes/stripes.h"
+
+#include <algorithm>
+
+namespace tessera {
+namespace {
+
+const Register& at(const Program& program, RegisterIndex index) {
+  return program.registers[index];
+}
+
+/// The name of the value that a register holds: what it became follows a space.
+std::string value_of(const Register& reg) {
+  return reg.name.substr(0, reg.name.find(' '));
+}
+
+int64_t parts_of(const DistAttr& attr, int dim) {
+  int64_t parts = 1;
+  for (int axis : attr.dims[dim].axes) parts *= attr.mesh->shape()[axis];
+  return parts;
+}
+
+/// An instruction of the same pass without anything to do.
+Instruction beside(const Instruction& like) {
+  Instruction made;
+  made.role = like.role;
+  made.micro_batch = like.micro_batch;
+  made.stage = like.stage;
+  made.mesh = like.mesh;
+  made.pass = like.pass;
+  return made;
+}
+
+Bytes workspace_of(const Program& program, const KernelStep& step) {
+  const auto types = [&](const std::vector<RegisterIndex>& list) {
+    std::vector<TensorType> local;
+    for (RegisterIndex reg : list) local.push_back(largest_type(at(program, reg)));
+    return local;
+  };
+  const Coordinate origin = at(program, step.outputs.front()).attr.mesh->coordinate_at(0);
+  return bind_kernel(localize(step.call, origin, types(step.inputs), types(step.outputs)),
+                     program.kernels.get())
+      .workspace;
+}
+
+}  // namespace
+
+TensorType largest_type(const Register& reg) {
+  return {reg.type.dtype, reg.attr.largest_shape(reg.type.shape)};
+}
+
+std::optional<int64_t> common_blocks(const Program& program, std::span<const StripedDim> dims) {
+  std::vector<int> finest;
+  for (const StripedDim& striped : dims) {
+    const Register& reg = at(program, striped.reg);
+    const DimSharding& dim = reg.attr.dims[striped.dim];
+    if (reg.attr.has_windows() || reg.attr.has_chunks()) return std::nullopt;
+    const auto& [shorter, longer] = std::minmax(
+        finest, dim.axes, [](const auto& a, const auto& b) { return a.size() < b.size(); });
+    if (!std::equal(shorter.begin(), shorter.end(), longer.begin())) return std::nullopt;
+    finest = std::vector<int>(longer);
+  }
+  int64_t blocks = 1;
+  for (int axis : finest) blocks *= at(program, dims.front().reg).attr.mesh->shape()[axis];
+  return blocks;
+}
+
+bool divides_evenly(const Program& program, std::span<const StripedDim> dims, int64_t blocks,
+                    int64_t count) {
+  return std::all_of(dims.begin(), dims.end(), [&](const StripedDim& striped) {
+    const Register& reg = at(program, striped.reg);
+    const int64_t extent = reg.type.shape[striped.dim];
+    return extent > 0 && extent % (blocks * count * reg.attr.dims[striped.dim].unit) == 0;
+  });
+}
+
+RegisterIndex StripeMaker::add(Register reg) {
+  if (free_.empty()) {
+    program_.registers.push_back(std::move(reg));
+    return static_cast<RegisterIndex>(program_.registers.size()) - 1;
+  }
+  const RegisterIndex index = free_.back();
+  free_.pop_back();
+  program_.registers[index] = std::move(reg);
+  return index;
+}
+
+RegisterIndex StripeMaker::stripe_of(Register reg, int dim, int64_t index) {
+  reg.name += " stripe " + std::to_string(index) + " of " + std::to_string(count_);
+  reg.type.shape[dim] /= count_;
+  reg.stripe = {dim, blocks_, count_, index};
+  reg.size = byte_size(largest_type(reg));
+  reg.storage = Register::Storage::kArena;
+  reg.variable = -1;
+  return add(std::move(reg));
+}
+
+std::vector<RegisterIndex> StripeMaker::stripes_of(const Register& whole, int dim) {
+  const Register copy = whole;
+  std::vector<RegisterIndex> stripes;
+  for (int64_t index = 0; index < count_; ++index) stripes.push_back(stripe_of(copy, dim, index));
+  return stripes;
+}
+
+/// Of the blocks those that one process has.
+int64_t StripeMaker::blocks_here(const StripedDim& whole) const {
+  return blocks_ / parts_of(at(whole.reg).attr, whole.dim);
+}
+
+Instruction StripeMaker::take(const StripedDim& whole, RegisterIndex stripe,
+                              const Instruction& like) const {
+  Instruction made = beside(like);
+  made.step = {{"take_stripe", {whole.dim, blocks_here(whole), at(stripe).stripe.index}, {}, ""},
+               {whole.reg},
+               {stripe},
+               -1,
+               "take " + value_of(at(whole.reg))};
+  return made;
+}
+
+Instruction StripeMaker::join(const std::vector<RegisterIndex>& stripes, const StripedDim& whole,
+                              const Instruction& like) const {
+  Instruction made = beside(like);
+  made.step = {{"join_stripes", {whole.dim, blocks_here(whole)}, {}, ""},
+               stripes,
+               {whole.reg},
+               -1,
+               "join " + value_of(at(whole.reg))};
+  return made;
+}
+
+Instruction StripeMaker::kernel_of(const Instruction& kernel, size_t input, RegisterIndex source,
+                                   RegisterIndex target) {
+  Instruction made = kernel;
+  made.step.inputs[input] = source;
+  made.step.outputs.front() = target;
+  made.step.workspace = -1;
+  if (const Bytes bytes = workspace_of(program_, made.step); bytes > Bytes(0)) {
+    Register space;
+    space.name = made.step.op + ".workspace";
+    space.type = {DType::kBool, {bytes.value()}};
+    space.attr = DistAttr::replicated(at(target).attr.mesh, 1);
+    space.mesh = at(target).mesh;
+    space.size = bytes;
+    made.step.workspace = add(std::move(space));
+  }
+  return made;
+}
+
+Instruction StripeMaker::exchange_of(const Instruction& exchange, RegisterIndex source,
+                                     RegisterIndex target) {
+  Instruction made = exchange;
+  made.source = source;
+  made.target = target;
+  return made;
+}
+
+}  // namespace tessera

@@ -1,0 +1,67 @@
+// Registers and instructions of stripes: what a program needs to work on a tensor part by part. It
+// does not know why, nor which.
+#pragma once
+
+#include <optional>
+#include <span>
+
+#include "lower/program.h"
+
+namespace tessera {
+
+/// A register and the dim of it that is cut.
+struct StripedDim {
+  RegisterIndex reg = -1;
+  int dim = -1;
+};
+
+/// The blocks of a dim that several registers have in common: as many as the processes that divide
+/// it most finely.
+///   returns  nothing when the axes of one do not continue those of another, or one has windows or
+///   chunks
+std::optional<int64_t> common_blocks(const Program& program, std::span<const StripedDim> dims);
+
+/// Do so many stripes of so many blocks cut each of them evenly, and between units?
+bool divides_evenly(const Program& program, std::span<const StripedDim> dims, int64_t blocks,
+                    int64_t count);
+
+/// Makes what stripes consist of.
+///
+///   blocks, count  hold for all that one of these makes
+class StripeMaker {
+ public:
+  /// free  registers that no instruction names any more: their places in the list are taken first,
+  /// so that none is left that nothing fills
+  StripeMaker(Program& program, int64_t blocks, int64_t count, std::vector<RegisterIndex>& free)
+      : program_(program), blocks_(blocks), count_(count), free_(free) {}
+
+  /// A register for stripe `index` of what `whole` would hold. A copy of it: its place in the list
+  /// may be among the free ones.
+  RegisterIndex stripe_of(Register whole, int dim, int64_t index);
+  std::vector<RegisterIndex> stripes_of(const Register& whole, int dim);
+
+  // Instructions of the pass that `like` is in.
+  Instruction take(const StripedDim& whole, RegisterIndex stripe, const Instruction& like) const;
+  Instruction join(const std::vector<RegisterIndex>& stripes, const StripedDim& whole,
+                   const Instruction& like) const;
+  /// `kernel` with stripes for one operand and the first result, and a workspace of its own.
+  Instruction kernel_of(const Instruction& kernel, size_t input, RegisterIndex source,
+                        RegisterIndex target);
+  static Instruction exchange_of(const Instruction& exchange, RegisterIndex source,
+                                 RegisterIndex target);
+
+ private:
+  const Register& at(RegisterIndex index) const { return program_.registers[index]; }
+  RegisterIndex add(Register reg);
+  int64_t blocks_here(const StripedDim& whole) const;
+
+  Program& program_;
+  int64_t blocks_, count_;
+  std::vector<RegisterIndex>& free_;
+};
+
+/// The largest part of a register that a process has, which is that at the origin.  requires  no
+/// windows
+TensorType largest_type(const Register& reg);
+
+}  // namespace tessera

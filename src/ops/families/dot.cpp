@@ -1,0 +1,257 @@
+// dot_general: a product of two tensors in which each letter of an einsum is a dim.
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <cmath>
+
+#include "ops/builder.h"
+#include "ops/detail.h"
+#include "ops/families.h"
+
+namespace tessera {
+namespace {
+
+/// "bse,ehd->bshd": the dims of a, of b and of the result, a letter each.
+struct Einsum {
+  std::string a, b, out;
+};
+
+Einsum parse_einsum(const std::string& spec) {
+  const size_t comma = spec.find(',');
+  const size_t arrow = spec.find("->");
+  if (comma == std::string::npos || arrow == std::string::npos || arrow < comma) return {};
+  return {spec.substr(0, comma), spec.substr(comma + 1, arrow - comma - 1), spec.substr(arrow + 2)};
+}
+
+Einsum einsum_of(const OpView& op) {
+  return parse_einsum(op.attributes.text("spec"));
+}
+
+bool has(const std::string& text, char letter) {
+  return text.find(letter) != std::string::npos;
+}
+
+/// All letters, in the order of a, then b.
+std::string letters_of(const Einsum& einsum) {
+  std::string letters = einsum.a;
+  for (char letter : einsum.b)
+    if (!has(letters, letter)) letters += letter;
+  return letters;
+}
+
+int64_t extent_of(const Einsum& einsum, const OpView& op, char letter) {
+  const size_t in_a = einsum.a.find(letter);
+  if (in_a != std::string::npos) return op.inputs[0].shape[static_cast<int>(in_a)];
+  return op.inputs[1].shape[static_cast<int>(einsum.b.find(letter))];
+}
+
+/// Product of the extents of the letters for which `counts` holds.
+template <typename Predicate>
+double extent_product(const Einsum& einsum, const OpView& op, Predicate counts) {
+  double product = 1;
+  for (char letter : letters_of(einsum))
+    if (counts(letter)) product *= static_cast<double>(extent_of(einsum, op, letter));
+  return product;
+}
+
+bool repeats_a_letter(std::string text) {
+  std::sort(text.begin(), text.end());
+  return std::adjacent_find(text.begin(), text.end()) != text.end();
+}
+
+void check_letters(const OpView& op, const std::string& spec, const Einsum& einsum) {
+  for (const std::string* text : {&einsum.a, &einsum.b, &einsum.out})
+    if (repeats_a_letter(*text))
+      detail::refuse("dot_general", op, "'" + *text + "' of \"" + spec + "\" repeats a letter",
+                     "each letter is one dim of an operand",
+                     "give every dim of an operand a letter of its own");
+  for (char letter : einsum.a + einsum.b + einsum.out)
+    if (has(einsum.a, letter) + has(einsum.b, letter) + has(einsum.out, letter) < 2)
+      detail::refuse("dot_general", op,
+                     std::string("letter ") + letter + " occurs once in \"" + spec + "\"",
+                     "every letter stands in at least two of a, b and the result",
+                     "sum a dim of one operand by reduce, make a new dim by broadcast");
+}
+
+void check_spec(const OpView& op, const std::string& spec, const Einsum& einsum) {
+  const std::string letters = einsum.a + einsum.b + einsum.out;
+  const bool only_letters = std::all_of(letters.begin(), letters.end(), [](char c) {
+    return std::isalpha(static_cast<unsigned char>(c)) != 0;
+  });
+  if (letters.empty() && spec != ",->")
+    detail::refuse("dot_general", op, "\"" + spec + "\" is not a product of two operands",
+                   "a spec lists the dims of a, of b and of the result",
+                   "write it as \"mk,kn->mn\"");
+  if (!only_letters)
+    detail::refuse("dot_general", op, "\"" + spec + "\" names a dim by a sign that is no letter",
+                   "dims are the letters a to z and A to Z", "write it as \"mk,kn->mn\"");
+  check_letters(op, spec, einsum);
+}
+
+void check_rank(const OpView& op, int input, std::string_view operand, const std::string& letters) {
+  const TensorType& type = op.inputs[input];
+  if (type.shape.size() == static_cast<int>(letters.size())) return;
+  detail::refuse("dot_general", op,
+                 std::string(operand) + " " + to_text(type) + " does not fit '" + letters + "'",
+                 "the spec \"" + op.attributes.text("spec") + "\" names " +
+                     std::to_string(letters.size()) + " dims and the operand has " +
+                     std::to_string(type.shape.size()),
+                 "give one letter for each dim");
+}
+
+void check_extents(const OpView& op, const Einsum& einsum) {
+  for (size_t i = 0; i < einsum.a.size(); ++i) {
+    const size_t j = einsum.b.find(einsum.a[i]);
+    if (j == std::string::npos) continue;
+    const int64_t in_a = op.inputs[0].shape[static_cast<int>(i)];
+    const int64_t in_b = op.inputs[1].shape[static_cast<int>(j)];
+    if (in_a != in_b)
+      detail::refuse("dot_general", op,
+                     "a " + to_text(op.inputs[0]) + " does not fit b " + to_text(op.inputs[1]),
+                     std::string("dim ") + einsum.a[i] + " of \"" + op.attributes.text("spec") +
+                         "\" is " + std::to_string(in_a) + " in a and " + std::to_string(in_b) +
+                         " in b",
+                     "correct the spec if an operand is stored the other way, or check the size of "
+                     "the layer that produces it");
+  }
+}
+
+std::vector<TensorType> infer(const OpView& op) {
+  detail::expect_operands("dot_general", op, 2);
+  detail::expect_dtype("dot_general", op, 0, "a", {DType::kF32});
+  detail::expect_dtype("dot_general", op, 1, "b", {DType::kF32});
+  const std::string& spec = op.attributes.text("spec");
+  const Einsum einsum = parse_einsum(spec);
+  check_spec(op, spec, einsum);
+  check_rank(op, 0, "a", einsum.a);
+  check_rank(op, 1, "b", einsum.b);
+  check_extents(op, einsum);
+  Shape shape;
+  for (char letter : einsum.out) shape.push_back(extent_of(einsum, op, letter));
+  return {{DType::kF32, shape}};
+}
+
+ShardingRule rule(const OpView& op) {
+  const Einsum einsum = einsum_of(op);
+  const std::string letters = letters_of(einsum);
+  ShardingRule result;
+  for (char letter : letters)
+    detail::add_factor(result, std::string(1, letter), extent_of(einsum, op, letter),
+                       has(einsum.out, letter) ? FactorKind::kParallel : FactorKind::kReduction);
+  const auto factors = [&](const std::string& dims) {
+    OperandFactors operand;
+    for (char letter : dims) operand.push_back({static_cast<int>(letters.find(letter)), 1});
+    return operand;
+  };
+  result.inputs = {factors(einsum.a), factors(einsum.b)};
+  result.outputs = {factors(einsum.out)};
+  result.linear = {{0}, {1}};
+  return result;
+}
+
+/// A multiplication and an addition for each point of the loops over all letters.
+Work work(const OpView& op) {
+  return {Flops(2 * extent_product(einsum_of(op), op, [](char) { return true; })),
+          detail::operand_bytes(op)};
+}
+
+KernelCall kernel(const OpView& op, std::span<const Split>) {
+  return detail::kernel_call("dot_general", {}, {}, op.attributes.text("spec"));
+}
+
+/// One loop of the nest: its extent, and how far a step moves in a, in b and in the result.
+struct Loop {
+  int64_t extent = 1;
+  int64_t step_a = 0, step_b = 0, step_out = 0;
+};
+
+int64_t step_of(const std::string& dims, const Shape& shape, char letter) {
+  const size_t dim = dims.find(letter);
+  return dim == std::string::npos ? 0 : row_major_strides(shape)[static_cast<int>(dim)];
+}
+
+/// The letters of b stand innermost, in b's order: the last loop walks b element by element.
+std::vector<Loop> loops_of(const OpView& op) {
+  const Einsum einsum = einsum_of(op);
+  std::string order;
+  for (char letter : einsum.a)
+    if (!has(einsum.b, letter)) order += letter;
+  order += einsum.b;
+  std::vector<Loop> loops;
+  for (char letter : order)
+    loops.push_back({extent_of(einsum, op, letter), step_of(einsum.a, op.inputs[0].shape, letter),
+                     step_of(einsum.b, op.inputs[1].shape, letter),
+                     step_of(einsum.out, op.outputs[0].shape, letter)});
+  return loops;
+}
+
+void multiply_add(std::span<const Loop> loops, const double* a, const double* b, double* out) {
+  if (loops.empty()) {
+    *out += *a * *b;
+    return;
+  }
+  const Loop& loop = loops.front();
+  if (loops.size() == 1) {
+    for (int64_t i = 0; i < loop.extent; ++i)
+      out[i * loop.step_out] += a[i * loop.step_a] * b[i * loop.step_b];
+    return;
+  }
+  for (int64_t i = 0; i < loop.extent; ++i)
+    multiply_add(loops.subspan(1), a + i * loop.step_a, b + i * loop.step_b,
+                 out + i * loop.step_out);
+}
+
+void reference(const ReferenceCall& call) {
+  multiply_add(loops_of(call.op), call.inputs[0]->values.data(), call.inputs[1]->values.data(),
+               call.outputs[0].values.data());
+}
+
+std::vector<double> magnitudes(const std::vector<double>& values) {
+  std::vector<double> result(values.size());
+  std::transform(values.begin(), values.end(), result.begin(),
+                 [](double value) { return std::abs(value); });
+  return result;
+}
+
+/// A sum of n products: n - 1 additions in any order, a rounding of each product, and one more
+/// where parts are added.
+std::vector<double> tolerance(const ReferenceCall& call, int) {
+  const Einsum einsum = einsum_of(call.op);
+  const double terms =
+      extent_product(einsum, call.op, [&](char letter) { return !has(einsum.out, letter); });
+  std::vector<double> errors(call.outputs[0].values.size(), 0.0);
+  multiply_add(loops_of(call.op), magnitudes(call.inputs[0]->values).data(),
+               magnitudes(call.inputs[1]->values).data(), errors.data());
+  for (double& error : errors) error = detail::summation_error(terms + 2, error);
+  return errors;
+}
+
+/// Again a product: the letters of the operand that is asked for are all found in the result and
+/// the other operand.
+std::vector<std::optional<ValueId>> gradient(Builder& builder, const GradientCall& call) {
+  const Einsum einsum = parse_einsum(call.op.attributes.text("spec"));
+  const ValueId a = call.op.inputs[0], b = call.op.inputs[1],
+                flow = call.output_gradients.at(0).value();
+  std::vector<std::optional<ValueId>> gradients(2);
+  if (call.wanted[0])
+    gradients[0] = builder.dot(flow, b, einsum.out + "," + einsum.b + "->" + einsum.a, "a");
+  if (call.wanted[1])
+    gradients[1] = builder.dot(a, flow, einsum.a + "," + einsum.out + "->" + einsum.b, "b");
+  return gradients;
+}
+
+}  // namespace
+
+std::span<const Operator> dot_operators() {
+  static const std::array operators{Operator{.name = "dot_general",
+                                             .infer = infer,
+                                             .rule = rule,
+                                             .work = work,
+                                             .kernel = kernel,
+                                             .reference = reference,
+                                             .tolerance = tolerance,
+                                             .gradient = gradient}};
+  return operators;
+}
+
+}  // namespace tessera

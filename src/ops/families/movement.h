@@ -1,0 +1,42 @@
+// What the sources of the movement family share. Not for other rooms.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "ops/detail.h"
+
+namespace tessera::detail {
+
+/// The half of movement_operators() that takes or places a window of a tensor: movement_window.cpp.
+Operator slice_operator();
+Operator pad_operator();
+Operator concat_operator();
+
+/// The attribute "shape" of an op that passed infer.
+inline Shape result_shape(const OpView& op) {
+  return Shape(std::span<const int64_t>(op.attributes.integers("shape")));
+}
+
+/// Moves operands once; computes nothing.
+inline Work movement_work(const OpView& op) {
+  return {Flops(0), operand_bytes(op)};
+}
+
+/// Fills the result, element by element, with what source(index of the result) reads.
+template <typename Source>
+void fill_result(const ReferenceCall& call, Source source) {
+  ReferenceTensor& out = call.outputs[0];
+  Dims index = Dims::filled(out.type.shape.size(), 0);
+  for (double& value : out.values) {
+    value = source(index);
+    advance_index(index, out.type.shape);
+  }
+}
+
+/// Refuses a list that has not one entry for each dim of x.
+void expect_entry_per_dim(std::string_view kind, const OpView& op, std::string_view attribute);
+
+}  // namespace tessera::detail

@@ -1,0 +1,531 @@
+// Faults that are planted into compiled programs, and found before anything runs. Each is planted
+// at many places: wherever it fits, or at a spread of those.
+#include "placement_check/placement_check.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+
+#include "autodiff/optimizer.h"
+#include "base/error.h"
+#include "lower/lower.h"
+#include "model/model.h"
+#include "ops/builder.h"
+
+namespace tessera {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+struct Case {
+  Graph graph;
+  TaskGraph tasks;
+  int64_t micro_batches = 1;
+};
+
+/// Two blocks of a language model with dropout, loss, clipping and AdamW.
+Graph training() {
+  const ModelConfig model{
+      .kind = "gpt", .vocabulary = 21, .context = 6, .layers = 2, .width = 16, .heads = 4};
+  Graph graph = build_model(model, {.batch = 6});
+  Builder b(graph);
+  OptimizerConfig optimizer;
+  optimizer.clip_norm = 1;
+  add_training(b, graph.output("loss"), optimizer);
+  return graph;
+}
+
+Case compiled(Graph graph, const Meshes& meshes, const std::vector<Mark>& marks,
+              int64_t micro_batches) {
+  CompileOptions options;
+  options.micro_batches = micro_batches;
+  TaskGraph tasks = compile(graph, meshes, marks, options).tasks;
+  return {std::move(graph), std::move(tasks), micro_batches};
+}
+
+std::vector<Mark> batch_over_dp() {
+  return {shard_tensor("tokens", "P(\"dp\")"), shard_tensor("labels", "P(\"dp\")")};
+}
+
+/// dp=2 tp=2 on one mesh.
+Case make_divided() {
+  std::vector<Mark> marks = batch_over_dp();
+  for (const char* by_rows :
+       {"tokens.weight", "blocks.*.attn.out.weight", "blocks.*.ffn.down.weight"})
+    marks.push_back(shard_tensor(by_rows, "P(\"tp\")"));
+  for (const char* by_columns :
+       {"head.weight", "blocks.*.attn.{q,k,v}.weight", "blocks.*.ffn.up.weight"})
+    marks.push_back(shard_tensor(by_columns, "P(None, \"tp\")"));
+  return compiled(training(),
+                  one_mesh(std::make_shared<const ProcessMesh>(parse_mesh("dp=2 tp=2"))), marks, 1);
+}
+
+/// A block a stage, each on dp=2, in three micro-batches.
+Case make_pipelined() {
+  std::vector<Mark> marks = batch_over_dp();
+  marks.push_back(stage("blocks.0.*", "first"));
+  marks.push_back(stage("blocks.1.*", "last"));
+  const auto mesh = [](Rank begin) {
+    return std::make_shared<const ProcessMesh>(Shape{2}, std::vector<std::string>{"dp"},
+                                               std::vector<Rank>{begin, begin + 1});
+  };
+  return compiled(training(), {{"first", mesh(0)}, {"last", mesh(2)}}, marks, 3);
+}
+
+/// y = tanh(x w) with the contracted dim divided.
+Case one_product(std::string_view mesh = "tp=2") {
+  Graph graph;
+  Builder b(graph);
+  const TensorType square{DType::kF32, {4, 4}};
+  const ValueId x = b.input("x", square);
+  const ValueId w = b.variable("w", square, Initializer::normal(0, 1));
+  graph.add_output("y", b.unary("tanh", b.dot(x, w, "mk,kn->mn", "product"), "y"));
+  return compiled(std::move(graph), one_mesh(std::make_shared<const ProcessMesh>(parse_mesh(mesh))),
+                  {shard_tensor("w", "P(\"tp\")")}, 1);
+}
+
+const Case& divided() {
+  static const Case made = make_divided();
+  return made;
+}
+const Case& pipelined() {
+  static const Case made = make_pipelined();
+  return made;
+}
+
+/// What the check says; "" when it lets the task graph pass.
+std::string finding(const Case& given, const TaskGraph& tasks) {
+  try {
+    check_placements(given.graph, tasks, given.micro_batches);
+    return "";
+  } catch (const InternalError& error) {
+    return error.what();
+  }
+}
+
+// ---- planting ----
+
+using Places =
+    std::vector<std::pair<size_t, size_t>>;  // task and step of it; of an exchange step 0
+
+Places exchanges_where(const TaskGraph& tasks, const std::function<bool(const Task&)>& fits) {
+  Places places;
+  for (size_t t = 0; t < tasks.tasks.size(); ++t)
+    if (tasks.tasks[t].kind == Task::Kind::kExchange && fits(tasks.tasks[t]))
+      places.emplace_back(t, 0);
+  return places;
+}
+
+Places steps_where(const TaskGraph& tasks, const std::function<bool(const KernelStep&)>& fits) {
+  Places places;
+  for (size_t t = 0; t < tasks.tasks.size(); ++t)
+    for (size_t s = 0; s < tasks.tasks[t].steps.size(); ++s)
+      if (fits(tasks.tasks[t].steps[s])) places.emplace_back(t, s);
+  return places;
+}
+
+Register& reg_of(TaskGraph& tasks, RegisterIndex reg) {
+  return tasks.registers[reg];
+}
+const Register& reg_of(const TaskGraph& tasks, RegisterIndex reg) {
+  return tasks.registers[reg];
+}
+
+constexpr size_t kMostPlaces = 20;
+
+/// Plants at each of `places` in turn, or at a spread of them, and expects a finding that `says` so
+/// each time.
+void expect_found(const Case& given, const Places& places,
+                  const std::function<void(TaskGraph&, Task&, size_t step)>& plant,
+                  const testing::Matcher<std::string>& says) {
+  EXPECT_FALSE(places.empty()) << "the fault has a place";
+  const size_t stride = (places.size() + kMostPlaces - 1) / kMostPlaces;
+  for (size_t i = 0; i < places.size(); i += stride) {
+    const auto& [task, step] = places[i];
+    TaskGraph tasks = given.tasks;
+    plant(tasks, tasks.tasks[task], step);
+    EXPECT_THAT(finding(given, tasks), says)
+        << "planted in task " << task << " '" << given.tasks.tasks[task].name << "', step " << step;
+  }
+}
+
+void expect_found_in_steps(const Case& given, const std::function<bool(const KernelStep&)>& fits,
+                           const std::function<void(TaskGraph&, KernelStep&)>& plant,
+                           const testing::Matcher<std::string>& says) {
+  expect_found(
+      given, steps_where(given.tasks, fits),
+      [&](TaskGraph& tasks, Task& task, size_t step) { plant(tasks, task.steps[step]); }, says);
+}
+
+/// All that read `from` read `to`.
+void read_instead(TaskGraph& tasks, RegisterIndex from, RegisterIndex to) {
+  for (Task& task : tasks.tasks) {
+    std::replace(task.inputs.begin(), task.inputs.end(), from, to);
+    for (KernelStep& step : task.steps)
+      std::replace(step.inputs.begin(), step.inputs.end(), from, to);
+  }
+  for (auto& [name, reg] : tasks.results)
+    if (reg == from) reg = to;
+}
+
+void drop(TaskGraph& tasks, Task& exchange) {
+  exchange.kind = Task::Kind::kCompute;
+  read_instead(tasks, exchange.outputs.front(), exchange.inputs.front());
+}
+
+bool resolves(const Task& task) {
+  return task.exchange.from.partial.size() > task.exchange.to.partial.size();
+}
+
+/// An axis that neither end of the exchange uses, or -1.
+int idle_axis(const Task& task) {
+  for (int axis = 0; axis < task.exchange.from.mesh->axis_count(); ++axis)
+    if (!task.exchange.from.uses(axis) && !task.exchange.to.uses(axis)) return axis;
+  return -1;
+}
+
+const auto kFound = HasSubstr("internal error: placements: ");
+
+TEST(PlacementCheck, PassesWhatIsCompiled) {
+  for (const Case& given : {std::cref(divided()), std::cref(pipelined())})
+    EXPECT_EQ(finding(given, given.tasks), "");
+}
+
+TEST(PlacementCheck, PassesPartsThatAreUnevenOrEmpty) {
+  for (const char* mesh : {"tp=3", "tp=64", "a=2 tp=40"}) {
+    const Case given = one_product(mesh);
+    EXPECT_EQ(finding(given, given.tasks), "") << mesh;
+  }
+}
+
+// Found by fuzzing: the rows of an input are fed to one stage by micro-batch, and all of them to
+// another.
+TEST(PlacementCheck, PassesAnOutputThatEachMicroBatchHasAPartOf) {
+  Graph graph;
+  Builder b(graph);
+  const ValueId x = b.input("x", {DType::kF32, {4}});
+  b.unary("exp", x, "by_rows");
+  b.slice(x, {0}, {1}, {1}, "whole");
+  graph.add_output("x", x);
+  const auto device = [](Rank process) {
+    return std::make_shared<const ProcessMesh>(Shape{1}, std::vector<std::string>{"dp"},
+                                               std::vector<Rank>{process});
+  };
+  const Case given = compiled(std::move(graph), {{"first", device(0)}, {"last", device(1)}},
+                              {stage("by_rows", "first"), stage("whole", "last")}, 2);
+  EXPECT_EQ(given.tasks.inputs.size(), 3u) << "two micro-batches, and the whole";
+  EXPECT_TRUE(given.tasks.results.empty());
+  EXPECT_EQ(finding(given, given.tasks), "");
+}
+
+// ---- reductions over processes ----
+
+TEST(PlacementCheck, FindsAMissingReduction) {
+  for (const Case& given : {std::cref(divided()), std::cref(pipelined())})
+    expect_found(
+        given, exchanges_where(given.tasks, resolves),
+        [](TaskGraph& tasks, Task& task, size_t) { drop(tasks, task); }, kFound);
+}
+
+TEST(PlacementCheck, FindsAMissingReductionThatTheDeclarationsDeny) {
+  for (const Case& given : {std::cref(divided()), std::cref(pipelined())})
+    expect_found(
+        given, exchanges_where(given.tasks, resolves),
+        [](TaskGraph& tasks, Task& task, size_t) {
+          reg_of(tasks, task.inputs.front()).attr.partial.clear();
+          drop(tasks, task);
+        },
+        AllOf(kFound, HasSubstr("addends")));
+}
+
+TEST(PlacementCheck, FindsAReductionThatIsDoneAgain) {
+  const Case& given = divided();
+  expect_found(
+      given, exchanges_where(given.tasks, resolves),
+      [](TaskGraph& tasks, Task& task, size_t) {
+        const auto again = static_cast<RegisterIndex>(tasks.registers.size());
+        const TaskId id = static_cast<TaskId>(&task - tasks.tasks.data());
+        Task second = task;
+        second.inputs = task.outputs;
+        second.outputs = {again};
+        read_instead(tasks, task.outputs.front(), again);
+        tasks.registers.push_back(reg_of(tasks, task.outputs.front()));
+        tasks.order.insert(std::find(tasks.order.begin(), tasks.order.end(), id) + 1,
+                           static_cast<TaskId>(tasks.tasks.size()));
+        tasks.tasks.push_back(std::move(second));
+      },
+      AllOf(kFound, HasSubstr("takes '"), HasSubstr("{partial ")));
+}
+
+TEST(PlacementCheck, FindsCopiesThatAreAddedUp) {
+  const Case& given = divided();
+  const auto has_copies = [](const Task& task) { return resolves(task) && idle_axis(task) >= 0; };
+  for (const bool declared : {false, true})
+    expect_found(
+        given, exchanges_where(given.tasks, has_copies),
+        [&](TaskGraph& tasks, Task& task, size_t) {
+          auto& partial = task.exchange.from.partial;
+          partial.push_back({idle_axis(task), partial.front().reduce});
+          std::sort(partial.begin(), partial.end(),
+                    [](const PartialAxis& a, const PartialAxis& b) { return a.axis < b.axis; });
+          if (declared) reg_of(tasks, task.inputs.front()).attr = task.exchange.from;
+        },
+        kFound);
+}
+
+TEST(PlacementCheck, FindsAReductionOverTheWrongAxis) {
+  const Case& given = divided();
+  const auto has_another = [](const Task& task) { return resolves(task) && idle_axis(task) >= 0; };
+  for (const bool declared : {false, true})
+    expect_found(
+        given, exchanges_where(given.tasks, has_another),
+        [&](TaskGraph& tasks, Task& task, size_t) {
+          task.exchange.from.partial.front().axis = idle_axis(task);
+          if (declared) reg_of(tasks, task.inputs.front()).attr = task.exchange.from;
+        },
+        kFound);
+}
+
+TEST(PlacementCheck, FindsTheWrongReduction) {
+  const Case& given = divided();
+  expect_found(
+      given, exchanges_where(given.tasks, resolves),
+      [](TaskGraph& tasks, Task& task, size_t) {
+        PartialAxis& axis = task.exchange.from.partial.front();
+        axis.reduce = axis.reduce == ReduceOp::kMax ? ReduceOp::kSum : ReduceOp::kMax;
+        reg_of(tasks, task.inputs.front()).attr = task.exchange.from;
+      },
+      AllOf(kFound, HasSubstr("addends")));
+}
+
+TEST(PlacementCheck, FindsAReshardTheWrongWayRound) {
+  const Case& given = divided();
+  expect_found(
+      given, exchanges_where(given.tasks, [](const Task&) { return true; }),
+      [](TaskGraph&, Task& task, size_t) { std::swap(task.exchange.from, task.exchange.to); },
+      AllOf(kFound, HasSubstr("exchange '")));
+}
+
+TEST(PlacementCheck, SaysWhichOpTakesAddends) {
+  const Case given = one_product();
+  TaskGraph tasks = given.tasks;
+  for (const auto& [task, step] : exchanges_where(tasks, resolves)) drop(tasks, tasks.tasks[task]);
+  // The first half of a reduction (reduce-scatter) is dropped; what gathers the parts stays.
+  for (const auto& [task, step] :
+       exchanges_where(tasks, [](const Task& t) { return t.exchange.from.partial.empty(); }))
+    if (tasks.tasks[task].name.find("product") != std::string::npos) drop(tasks, tasks.tasks[task]);
+  EXPECT_EQ(finding(given, tasks),
+            "internal error: placements: op 'y' takes addends over tp as input 0 and is not linear "
+            "in exactly that");
+}
+
+// ---- operands ----
+
+TEST(PlacementCheck, FindsOperandsThatTradePlaces) {
+  const Case& given = divided();
+  expect_found_in_steps(
+      given,
+      [](const KernelStep& step) {
+        return step.inputs.size() == 2 && step.inputs[0] != step.inputs[1];
+      },
+      [](TaskGraph&, KernelStep& step) { std::swap(step.inputs[0], step.inputs[1]); },
+      AllOf(kFound, HasSubstr("as input 0")));
+}
+
+TEST(PlacementCheck, FindsTheOpOfAnotherName) {
+  const Case& given = divided();
+  expect_found_in_steps(
+      given, [](const KernelStep& step) { return step.op == "blocks.0.ffn.up.dot"; },
+      [](TaskGraph&, KernelStep& step) { step.op = "blocks.1.ffn.up.dot"; },
+      HasSubstr("op 'blocks.1.ffn.up.dot' takes 'blocks.1.norm2"));
+}
+
+TEST(PlacementCheck, FindsARegisterThatIsDeclaredToLieElsewhere) {
+  const Case& given = divided();
+  int planted = 0;
+  for (size_t r = 0; r < given.tasks.registers.size(); r += 17) {
+    TaskGraph tasks = given.tasks;
+    Register& reg = tasks.registers[r];
+    const bool is_workspace = !steps_where(tasks, [&](const KernelStep& step) {
+                                 return step.workspace == static_cast<RegisterIndex>(r);
+                               }).empty();
+    if (is_workspace || reg.attr.dims.empty() || reg.attr.uses(1)) continue;
+    reg.attr.dims.back().axes.push_back(1);
+    ++planted;
+    EXPECT_THAT(finding(given, tasks), kFound) << reg.name;
+  }
+  EXPECT_GT(planted, 15);
+}
+
+TEST(PlacementCheck, FindsADimThatIsCutInsideItsUnits) {
+  Graph graph;
+  Builder b(graph);
+  graph.add_output("y", b.reshape(b.input("x", {DType::kF32, {12}}), {3, 4}, "y"));
+  // Of three heads of four elements the first process has two: [0, 8).
+  const Case given =
+      compiled(std::move(graph), one_mesh(std::make_shared<const ProcessMesh>(parse_mesh("tp=2"))),
+               {shard_tensor("x", "P(\"tp\")"), shard_tensor("y", "P(\"tp\")")}, 1);
+  const auto divides_by_units = [](const Task& task) {
+    return !task.exchange.to.dims.empty() && task.exchange.to.dims[0].unit == 4;
+  };
+  expect_found(
+      given, exchanges_where(given.tasks, divides_by_units),
+      [](TaskGraph& tasks, Task& task, size_t) {
+        task.exchange.to.dims[0].unit = 1;
+        reg_of(tasks, task.outputs.front()).attr.dims[0].unit = 1;
+      },
+      HasSubstr("op 'y' has indices [0, 8) of factor"));
+}
+
+// ---- parameters ----
+
+TEST(PlacementCheck, FindsAWrongScale) {
+  for (const Case& given : {std::cref(divided()), std::cref(pipelined())})
+    expect_found_in_steps(
+        given,
+        [](const KernelStep& step) { return !step.call.reals.empty() && step.call.reals[0] != 0; },
+        [](TaskGraph&, KernelStep& step) { step.call.reals[0] /= 2; },
+        AllOf(kFound, HasSubstr("with other numbers than its operator")));
+}
+
+/// Has it a parameter that depends on where the process stands?
+bool is_placed(const KernelStep& step) {
+  return std::any_of(step.call.ints.begin(), step.call.ints.end(),
+                     [](const LocalInt& i) { return !i.is_constant(); });
+}
+
+TEST(PlacementCheck, FindsAWrongOffset) {
+  for (const Case& given : {std::cref(divided()), std::cref(pipelined())})
+    expect_found_in_steps(
+        given, is_placed,
+        [](TaskGraph&, KernelStep& step) {
+          for (LocalInt& value : step.call.ints)
+            if (!value.is_constant())
+              value = value.at(Coordinate{0, 0});  // as the first process has it
+        },
+        AllOf(kFound, HasSubstr("as parameter")));
+}
+
+TEST(PlacementCheck, FindsTheOffsetOfAnotherMicroBatch) {
+  const Case& given = pipelined();
+  expect_found_in_steps(
+      given, is_placed,
+      [](TaskGraph&, KernelStep& step) {
+        for (LocalInt& value : step.call.ints)
+          if (!value.is_constant()) value.constant += 2 * value.terms.front().split.unit;
+      },
+      AllOf(kFound, HasSubstr("as parameter")));
+}
+
+TEST(PlacementCheck, FindsAnotherKernel) {
+  const Case& given = divided();
+  expect_found_in_steps(
+      given, [](const KernelStep& step) { return step.call.kernel == "binary.add"; },
+      [](TaskGraph&, KernelStep& step) { step.call.kernel = "binary.sub"; },
+      AllOf(kFound, HasSubstr("calls binary.sub")));
+}
+
+// ---- micro-batches ----
+
+bool is_sum_over_micro_batches(const Case& given, const KernelStep& step) {
+  return step.op.ends_with(".sum") && !given.graph.find_op(step.op);
+}
+
+TEST(PlacementCheck, FindsAMicroBatchThatIsLeftOut) {
+  const Case& given = pipelined();
+  const auto is_last = [&](const KernelStep& step) {
+    return is_sum_over_micro_batches(given, step) &&
+           reg_of(given.tasks, step.outputs[0]).micro_batch.index < 0;
+  };
+  expect_found_in_steps(
+      given, is_last,
+      [&](TaskGraph& tasks, KernelStep& step) {
+        // (0 + 1) + 2 becomes 0 + 2.
+        for (const Task& task : tasks.tasks)
+          for (const KernelStep& before : task.steps)
+            if (before.outputs.front() == step.inputs[0]) {
+              step.inputs[0] = before.inputs[0];
+              return;
+            }
+      },
+      AllOf(kFound, HasSubstr("is declared once a step and holds addends of micro-batches that are "
+                              "not all added")));
+}
+
+TEST(PlacementCheck, FindsAMicroBatchThatIsAddedTwice) {
+  const Case& given = pipelined();
+  expect_found_in_steps(
+      given, [&](const KernelStep& step) { return is_sum_over_micro_batches(given, step); },
+      [](TaskGraph&, KernelStep& step) { step.inputs[1] = step.inputs[0]; },
+      AllOf(kFound, HasSubstr("twice")));
+}
+
+TEST(PlacementCheck, FindsASumOverMicroBatchesThatTakesTheMaximum) {
+  const Case& given = pipelined();
+  expect_found_in_steps(
+      given, [&](const KernelStep& step) { return is_sum_over_micro_batches(given, step); },
+      [](TaskGraph&, KernelStep& step) { step.call.kernel = "binary.max"; },
+      HasSubstr("takes the sum over micro-batches and calls binary.max"));
+}
+
+TEST(PlacementCheck, FindsTheRowsOfAnotherMicroBatch) {
+  const Case& given = pipelined();
+  const auto reads_the_second = [&](const KernelStep& step) {
+    return !step.inputs.empty() && reg_of(given.tasks, step.inputs[0]).micro_batch.index == 1 &&
+           !is_sum_over_micro_batches(given, step);
+  };
+  expect_found_in_steps(
+      given, reads_the_second,
+      [](TaskGraph& tasks, KernelStep& step) {
+        const Register& own = reg_of(tasks, step.inputs[0]);
+        const std::string stale = own.name.substr(0, own.name.find(" #")) + " #0" +
+                                  own.name.substr(own.name.find(" #") + 3);
+        for (size_t r = 0; r < tasks.registers.size(); ++r)
+          if (tasks.registers[r].name == stale) step.inputs[0] = static_cast<RegisterIndex>(r);
+      },
+      kFound);
+}
+
+TEST(PlacementCheck, FindsAnInputThatBeginsAtOtherRows) {
+  const Case& given = pipelined();
+  for (size_t i = 0; i < given.tasks.inputs.size(); ++i) {
+    TaskGraph tasks = given.tasks;
+    Register& reg = reg_of(tasks, tasks.inputs[i].value);
+    if (reg.micro_batch.index < 0) continue;
+    reg.micro_batch.begin += 1;
+    EXPECT_THAT(finding(given, tasks), HasSubstr("is declared to begin at row")) << reg.name;
+  }
+}
+
+// ---- the end of a step ----
+
+TEST(PlacementCheck, FindsAVariableThatDoesNotBecomeItsNextValue) {
+  const Case& given = divided();
+  for (size_t v = 0; v < given.tasks.variables.size(); v += 5) {
+    TaskGraph tasks = given.tasks;
+    for (size_t r = 0; r < tasks.registers.size(); ++r)
+      if (tasks.registers[r].variable == static_cast<int>(v) &&
+          static_cast<RegisterIndex>(r) != tasks.variables[v].value)
+        tasks.registers[r].storage = Register::Storage::kArena;
+    EXPECT_THAT(finding(given, tasks),
+                HasSubstr("variable '" + tasks.variables[v].name + "' ends the step as '" +
+                          tasks.variables[v].name + "'"));
+  }
+}
+
+TEST(PlacementCheck, FindsAResultThatIsOnlyAPart) {
+  const Case given = one_product();
+  TaskGraph tasks = given.tasks;
+  tasks.tasks.back().inputs.clear();
+  tasks.results[0].second = tasks.inputs[0].value;
+  EXPECT_EQ(finding(given, tasks),
+            "internal error: placements: output 'y' is 'y' and hands out 'x'");
+  tasks.results.clear();
+  EXPECT_EQ(finding(given, tasks), "internal error: placements: output 'y' is not handed out");
+}
+
+}  // namespace
+}  // namespace tessera

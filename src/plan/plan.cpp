@@ -1,0 +1,335 @@
+#include "plan/plan.h"
+
+#include <fmt/format.h>
+
+#include <set>
+
+#include "base/config_table.h"
+#include "base/error.h"
+#include "base/file.h"
+#include "base/text.h"
+
+namespace tessera {
+namespace {
+
+constexpr int64_t kFormat = 1;
+
+[[noreturn]] void refuse(const std::string& what, const std::string& why, const std::string& fix) {
+  throw UserError(what, why, fix, ExitCode::kBadConfig);
+}
+
+ProcessMesh read_mesh(const Document& mesh, const std::string& origin,
+                      std::vector<Rank> processes) {
+  if (!mesh.is_table())
+    refuse(origin + ": 'mesh' is " + kind_of(mesh), "a mesh is a table of axes and their sizes",
+           "write it as {\"dp\": 2, \"tp\": 2}");
+  Shape shape;
+  std::vector<std::string> axes;
+  for (const auto& [axis, size] : mesh.as_table()) {
+    if (!size.is_int() || size.as_int() < 1)
+      refuse(origin + ": mesh axis '" + axis + "' has size " + to_json(size),
+             "a size is an integer of at least 1", "write it as {\"" + axis + "\": 2}");
+    shape.push_back(size.as_int());
+    axes.push_back(axis);
+  }
+  return ProcessMesh(shape, std::move(axes), std::move(processes));
+}
+
+std::vector<Rank> read_processes(const Document* list, const std::string& origin) {
+  std::vector<Rank> processes;
+  if (!list) return processes;
+  if (!list->is_list())
+    refuse(origin + ": 'processes' is " + kind_of(*list),
+           "the processes of a mesh are a list of numbers", "write them as [0, 1]");
+  for (const Document& item : list->as_list()) {
+    if (!item.is_int() || item.as_int() < 0)
+      refuse(origin + ": " + to_json(item) + " is not a process", "processes are numbered from 0",
+             "write them as [0, 1]");
+    processes.push_back(static_cast<Rank>(item.as_int()));
+  }
+  return processes;
+}
+
+DeviceKind read_device(ConfigTable& table) {
+  std::vector<std::string> kinds;
+  for (DeviceKind kind : all_device_kinds()) kinds.emplace_back(to_text(kind));
+  return parse_device_kind(table.choice("device", "host", kinds));
+}
+
+/// "dp=2 {0,1} of devices fake".
+std::string place_text(const NamedMesh& mesh) {
+  return to_text(*mesh.mesh) + (mesh.device == DeviceKind::kHost
+                                    ? ""
+                                    : " of devices " + std::string(to_text(mesh.device)));
+}
+
+NamedMesh read_stage(const Document& item, const std::string& origin, size_t index) {
+  const std::string place = "meshes[" + std::to_string(index) + "]";
+  ConfigTable table(&item, place, origin);
+  const std::string name = table.text("name", "");
+  const Document* mesh = table.raw("mesh");
+  std::vector<Rank> processes = read_processes(table.raw("processes"), origin + " " + place);
+  const DeviceKind device = read_device(table);
+  table.finish();
+  if (name.empty() || !mesh || processes.empty())
+    refuse(origin + ": " + place + " is not a mesh",
+           "one of several meshes has a name, its axes and its processes",
+           "write {\"name\": \"first\", \"mesh\": {\"dp\": 2}, \"processes\": [0, 1]}");
+  return {name,
+          std::make_shared<const ProcessMesh>(
+              read_mesh(*mesh, origin + " " + place, std::move(processes))),
+          device};
+}
+
+void read_meshes(const Document* one, const Document* several, const std::string& origin,
+                 Plan& plan) {
+  if (one && several)
+    refuse(origin + " has 'mesh' and 'meshes'", "a plan has one mesh or several",
+           "keep one of the two");
+  if (one && !(one->is_table() && one->as_table().empty()))
+    plan.meshes = one_mesh(std::make_shared<const ProcessMesh>(read_mesh(*one, origin, {})));
+  if (!several) return;
+  if (!several->is_list())
+    refuse(origin + ": 'meshes' is " + kind_of(*several), "the meshes of a plan are a list",
+           "write them in [ ]");
+  for (size_t i = 0; i < several->as_list().size(); ++i)
+    plan.meshes.push_back(read_stage(several->as_list()[i], origin, i));
+  const std::vector<Rank> processes = plan.processes();
+  for (size_t i = 0; i < processes.size(); ++i)
+    if (processes[i] != static_cast<Rank>(i))
+      refuse(origin + " has no mesh with process " + std::to_string(i),
+             "the processes of all meshes are numbered 0, 1, 2, ... without a gap",
+             "number them anew, or put process " + std::to_string(i) + " into a mesh");
+}
+
+Mark read_mark(const Document& item, const std::string& origin, size_t index) {
+  const std::string place = "marks[" + std::to_string(index) + "]";
+  ConfigTable table(&item, place, origin);
+  const std::string tensor = table.text("tensor", "");
+  const std::string op = table.text("op", "");
+  const std::string placement = table.text("placement", "");
+  const std::string mesh = table.text("mesh", "");
+  table.finish();
+  if (tensor.empty() == op.empty() || (placement.empty() && mesh.empty()))
+    refuse(origin + ": " + place + " is not a mark",
+           "a mark names a tensor or an op, and its placement or its mesh",
+           "write {\"tensor\": \"*.weight\", \"placement\": \"P(\\\"tp\\\")\"}");
+  return {op.empty() ? Mark::Kind::kTensor : Mark::Kind::kOp, op.empty() ? tensor : op, placement,
+          origin + " " + place, mesh};
+}
+
+/// "off", "auto" or a number of stripes.
+int64_t read_split(const Document* value, const std::string& origin) {
+  if (!value || *value == Document("off")) return 1;
+  if (*value == Document("auto")) return kStripesThatPay;
+  if (!value->is_int() || value->as_int() < 2 || value->as_int() > kMostStripes)
+    refuse(origin + ": split_matmuls is " + to_json(*value),
+           "products are taken apart where it pays, not at all, or into a number of stripes",
+           "write \"auto\", \"off\" or a number from 2 to " + std::to_string(kMostStripes));
+  return value->as_int();
+}
+
+void write_split(int64_t stripes, Document& document) {
+  if (stripes != 1)
+    document["split_matmuls"] = stripes == kStripesThatPay ? Document("auto") : Document(stripes);
+}
+
+std::optional<PlanFingerprint> read_fingerprint(ConfigTable table, const Document* present) {
+  if (!present) return std::nullopt;
+  PlanFingerprint fingerprint;
+  fingerprint.graph = table.text("graph", "");
+  fingerprint.version = table.text("version", "");
+  if (const Document* parameters = table.raw("parameters"))
+    for (const auto& [name, type] : parameters->as_table())
+      fingerprint.parameters[name] = type.is_string() ? type.as_string() : to_json(type);
+  table.finish();
+  return fingerprint;
+}
+
+std::map<std::string, std::string> parameters_of(const Graph& graph) {
+  std::map<std::string, std::string> parameters;
+  for (const Variable& variable : graph.variables())
+    if (variable.trainable)
+      parameters[graph.value(variable.value).name] = to_text(graph.type(variable.value));
+  return parameters;
+}
+
+Document axes_of(const ProcessMesh& mesh) {
+  Document::Table axes;
+  for (int i = 0; i < mesh.axis_count(); ++i)
+    axes.emplace_back(mesh.axes()[i], Document(mesh.shape()[i]));
+  return axes;
+}
+
+void write_device(const NamedMesh& mesh, Document& document) {
+  if (mesh.device != DeviceKind::kHost) document["device"] = std::string(to_text(mesh.device));
+}
+
+void write_meshes(const Plan& plan, Document& document) {
+  if (plan.meshes.size() <= 1) {
+    document["mesh"] =
+        plan.meshes.empty() ? Document(Document::Table{}) : axes_of(*plan.meshes[0].mesh);
+    if (!plan.meshes.empty()) write_device(plan.meshes[0], document);
+    return;
+  }
+  for (const NamedMesh& mesh : plan.meshes) {
+    Document item;
+    item["name"] = mesh.name;
+    item["mesh"] = axes_of(*mesh.mesh);
+    for (Rank process : mesh.mesh->processes()) item["processes"].append(process);
+    write_device(mesh, item);
+    document["meshes"].append(std::move(item));
+  }
+}
+
+std::string hash_of(const Graph& graph) {
+  return fmt::format("{:016x}", fingerprint(graph));
+}
+
+/// At most a few lines: "- head.weight f32[128,256]" is in the plan only, "+ ..." in the model
+/// only.
+std::string diff(const std::map<std::string, std::string>& planned,
+                 const std::map<std::string, std::string>& present) {
+  std::vector<std::string> lines;
+  for (const auto& [name, type] : planned)
+    if (const auto found = present.find(name); found == present.end() || found->second != type)
+      lines.push_back("- " + name + " " + type);
+  for (const auto& [name, type] : present)
+    if (const auto found = planned.find(name); found == planned.end() || found->second != type)
+      lines.push_back("+ " + name + " " + type);
+  if (lines.empty()) return "the parameters are the same; the ops, the batch or the seed differ";
+  const size_t all = lines.size();
+  if (all > 8) lines.resize(8);
+  return "parameters of the plan (-) and of the model (+):\n    " + join(lines, "\n    ") +
+         (all > 8 ? "\n    and " + std::to_string(all - 8) + " more" : "");
+}
+
+}  // namespace
+
+Meshes Plan::placed() const {
+  if (!meshes.empty()) return meshes;
+  return one_mesh(std::make_shared<const ProcessMesh>(Shape{1}, std::vector<std::string>{"all"}));
+}
+
+std::vector<Rank> Plan::processes() const {
+  std::set<Rank> all;
+  for (const NamedMesh& mesh : placed())
+    all.insert(mesh.mesh->processes().begin(), mesh.mesh->processes().end());
+  return {all.begin(), all.end()};
+}
+
+std::string mesh_text(const Plan& plan) {
+  if (plan.meshes.empty()) return "one process";
+  if (plan.meshes.size() == 1) return place_text(plan.meshes[0]);
+  std::vector<std::string> texts;
+  for (const NamedMesh& mesh : plan.meshes) texts.push_back(mesh.name + ": " + place_text(mesh));
+  return join(texts, ", ");
+}
+
+Plan serial_plan() {
+  return {};
+}
+
+Plan read_plan(const std::filesystem::path& file) {
+  Plan plan = parse_plan(parse_json(read_file(file), file.string()), file.string());
+  plan.name = file.stem().string();
+  return plan;
+}
+
+Plan parse_plan(const Document& document, const std::string& origin) {
+  ConfigTable table(&document, "", origin);
+  Plan plan;
+  plan.name = origin;
+  const int64_t format = table.integer("format", kFormat, 0, 1000000);
+  if (format != kFormat)
+    refuse(origin + " has format " + std::to_string(format),
+           "this program reads format " + std::to_string(kFormat),
+           "make the plan anew with this version");
+  const Document* one = table.raw("mesh");
+  const Document* several = table.raw("meshes");
+  read_meshes(one, several, origin, plan);
+  if (const DeviceKind device = read_device(table); device != DeviceKind::kHost) {
+    if (several)
+      refuse(origin + " has 'meshes' and 'device'",
+             "each of several meshes has a device kind of its own", "write 'device' into them");
+    plan.meshes = plan.placed();
+    plan.meshes.front().device = device;
+  }
+  plan.micro_batches = table.integer("micro_batches", 1, 1, 1 << 20);
+  std::vector<std::string> schedules;
+  for (const PipelineFacts& facts : pipeline_schedules()) schedules.emplace_back(facts.name);
+  plan.schedule = parse_pipeline_kind(table.choice("schedule", "1f1b", schedules));
+  plan.most_kept = table.integer("most_kept", 0, 0, 1 << 20);
+  if (plan.most_kept > 0 && plan.schedule != PipelineKind::kAuto)
+    refuse(origin + " has 'most_kept' and schedule '" + std::string(to_text(plan.schedule)) + "'",
+           "what a process keeps at most is a limit for the schedule 'auto'; the others keep what "
+           "their order says",
+           "remove one of the two");
+  const std::string sums = table.choice("sums", "auto", {"auto", "direct", "scattered", "by-axis"});
+  for (SumForm form : {SumForm::kAuto, SumForm::kDirect, SumForm::kScattered, SumForm::kByAxis})
+    if (sums == to_text(form)) plan.sums = form;
+  plan.split_matmuls = read_split(table.raw("split_matmuls"), origin);
+  plan.overlap_mib = table.integer("overlap_mib", plan.overlap_mib, 0, 1 << 20);
+  if (const Document* marks = table.raw("marks")) {
+    if (!marks->is_list())
+      refuse(origin + ": 'marks' is " + kind_of(*marks), "marks are a list", "write them in [ ]");
+    for (size_t i = 0; i < marks->as_list().size(); ++i)
+      plan.marks.push_back(read_mark(marks->as_list()[i], origin, i));
+  }
+  const Document* stamp = table.raw("fingerprint");
+  plan.fingerprint = read_fingerprint(table.table("fingerprint"), stamp);
+  table.finish();
+  return plan;
+}
+
+Document to_document(const Plan& plan, const Graph& graph) {
+  Document document;
+  document["format"] = kFormat;
+  write_meshes(plan, document);
+  document["micro_batches"] = plan.micro_batches;
+  document["schedule"] = std::string(to_text(plan.schedule));
+  if (plan.most_kept > 0) document["most_kept"] = plan.most_kept;
+  if (plan.sums != SumForm::kAuto) document["sums"] = std::string(to_text(plan.sums));
+  write_split(plan.split_matmuls, document);
+  if (plan.overlap_mib != Plan{}.overlap_mib) document["overlap_mib"] = plan.overlap_mib;
+  document["marks"] = Document::List{};
+  for (const Mark& mark : plan.marks) {
+    Document item;
+    item[mark.kind == Mark::Kind::kTensor ? "tensor" : "op"] = mark.pattern;
+    if (!mark.placement.empty()) item["placement"] = mark.placement;
+    if (!mark.mesh.empty()) item["mesh"] = mark.mesh;
+    document["marks"].append(std::move(item));
+  }
+  Document& stamp = document["fingerprint"];
+  stamp["graph"] = hash_of(graph);
+  stamp["version"] = std::string(version());
+  Document::Table parameters;
+  for (const auto& [name, type] : parameters_of(graph))
+    parameters.emplace_back(name, Document(type));
+  stamp["parameters"] = std::move(parameters);
+  return document;
+}
+
+void check_fits(const Plan& plan, const Graph& graph) {
+  if (!plan.fingerprint || plan.fingerprint->graph == hash_of(graph)) return;
+  refuse("plan '" + plan.name + "' was made for another model",
+         diff(plan.fingerprint->parameters, parameters_of(graph)),
+         "use the configuration that the plan was made for, or remove its 'fingerprint' to apply "
+         "its marks here");
+}
+
+void check_ranks(const Plan& plan, int ranks) {
+  if (plan.ranks() == ranks) return;
+  refuse("plan '" + plan.name + "' needs " + std::to_string(plan.ranks()) +
+             " ranks but there are " + std::to_string(ranks),
+         (plan.meshes.size() > 1 ? "its meshes are " : "its mesh is ") + mesh_text(plan) +
+             ", and each place of a mesh is one rank",
+         "run with --ranks " + std::to_string(plan.ranks()) + ", or use a plan whose mesh has " +
+             std::to_string(ranks) + " places");
+}
+
+std::string_view version() {
+  return "0.1.0";
+}
+
+}  // namespace tessera

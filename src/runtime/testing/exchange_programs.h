@@ -1,0 +1,78 @@
+// Exchanges that are run with ranks as threads and over every transport: gathers, sums, transposes;
+// rows and columns, even and uneven, small ones and such that travel in pieces.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "runtime/testing/programs.h"
+
+namespace tessera::testing_programs {
+
+struct Way {
+  std::string mesh, from, to;
+};
+
+inline const std::vector<Way>& ways_between_members() {
+  static const std::vector<Way> all{
+      {"dp=4", "f32[8@dp, 3]", "f32[8, 3]"},
+      {"dp=4", "f32[3, 8@dp]", "f32[3, 8]"},
+      {"dp=4", "f32[5@dp, 2]", "f32[5, 2]"},
+      {"dp=4", "f32[9] {partial sum: dp}", "f32[9]"},
+      {"dp=4", "f32[300, 1001] {partial sum: dp}", "f32[300, 1001]"},
+      {"dp=4", "f32[700, 1001] {partial sum: dp}", "f32[700, 1001@dp]"},
+      {"dp=4", "f32[300, 999@dp]", "f32[300@dp, 999]"},
+      {"dp=4", "bool[5] {partial any: dp}", "bool[5]"},
+      {"dp=4", "i32[5] {partial min: dp}", "i32[5]"},
+      {"dp=2 tp=2", "f32[8@dp, 6@tp]", "f32[8@tp, 6@dp]"},
+      {"dp=2 tp=2", "f32[500@dp, 600] {partial sum: tp}", "f32[500@dp, 600@tp]"},
+      {"dp=3 tp=2", "f32[8@dp, 6] {partial sum: tp}", "f32[8@tp, 6@dp]"},
+  };
+  return all;
+}
+
+/// What Reduction::kFast leaves to the transport, where each of so many members has a rank, and
+/// what only looks like it: uneven parts are all right, columns are not dense.
+inline std::vector<Way> ways_of_the_transport(int members) {
+  std::vector<Way> all{
+      {"dp=4", "f32[9] {partial sum: dp}", "f32[9]"},
+      {"dp=4", "f32[300, 1001] {partial sum: dp}", "f32[300, 1001]"},
+      {"dp=4", "f32[301, 70] {partial sum: dp}", "f32[301@dp, 70]"},
+      {"dp=4", "f32[301@dp, 70]", "f32[301, 70]"},
+      {"dp=4", "bool[5@dp]", "bool[5]"},
+      {"dp=4", "f32[3@dp]", "f32[3]"},
+      {"dp=4", "f32[7, 80] {partial sum: dp}", "f32[7, 80@dp]"},
+      {"dp=2", "f32[301, 70] {partial sum: dp}", "f32[301, 70]"},
+      {"dp=2", "f32[301, 70] {partial sum: dp}", "f32[301@dp, 70]"},
+      {"dp=2", "f32[301@dp, 70]", "f32[301, 70]"},
+      {"dp=2 tp=2", "f32[50@dp, 6] {partial sum: tp}", "f32[50@dp, 6]"},
+      {"dp=2 tp=2", "f32[50@tp, 6] {partial sum: dp}", "f32[50@tp, 6]"},
+  };
+  std::erase_if(all, [members](const Way& way) {
+    return mesh_of(way.mesh)->processes().size() != static_cast<size_t>(members);
+  });
+  return all;
+}
+
+inline HandMade resharding(const Way& way) {
+  HandMade made(mesh_of(way.mesh));
+  const RegisterIndex source = feed_anything(made, "x", way.from);
+  made.result("x", made.reshard("x", source, way.to));
+  return made;
+}
+
+/// Sums of up to four numbers below 1 in any order: three roundings of at most 4 x 2^-24 each; all
+/// else bit for bit.
+inline void expect_same_sums(const Tensor& found, const Tensor& expected, const Way& way) {
+  if (way.from.find("partial") == std::string::npos) {
+    EXPECT_EQ(bytes_of(found), bytes_of(expected));
+    return;
+  }
+  const auto a = found.values<float>(), b = expected.values<float>();
+  for (size_t i = 0; i < a.size(); ++i)
+    ASSERT_NEAR(a[i], b[i], 2 * 3 * 4 * 0x1p-24F) << "element " << i;
+}
+
+}  // namespace tessera::testing_programs

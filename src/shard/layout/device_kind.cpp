@@ -1,0 +1,32 @@
+#include "shard/layout/device_kind.h"
+
+#include <string>
+
+#include "base/error.h"
+#include "base/text.h"
+
+namespace tessera {
+
+std::string_view to_text(DeviceKind kind) {
+  switch (kind) {
+    case DeviceKind::kHost: return "host";
+    case DeviceKind::kFake: return "fake";
+  }
+  throw InternalError("unknown kind of device");
+}
+
+DeviceKind parse_device_kind(std::string_view text) {
+  std::vector<std::string> known;
+  for (DeviceKind kind : all_device_kinds()) {
+    if (text == to_text(kind)) return kind;
+    known.emplace_back(to_text(kind));
+  }
+  throw UserError("'" + std::string(text) + "' is not a kind of device",
+                  "the kinds are " + join(known, ", "), "use one of these", ExitCode::kBadConfig);
+}
+
+std::vector<DeviceKind> all_device_kinds() {
+  return {DeviceKind::kHost, DeviceKind::kFake};
+}
+
+}  // namespace tessera

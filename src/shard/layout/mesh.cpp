@@ -1,0 +1,158 @@
+#include "shard/layout/mesh.h"
+
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+#include <numeric>
+#include <set>
+
+#include "base/text.h"
+
+namespace tessera {
+namespace {
+
+[[noreturn]] void refuse(const std::string& what, const std::string& why, const std::string& fix) {
+  throw UserError(what, why, fix, ExitCode::kBadConfig);
+}
+
+bool is_name(std::string_view text) {
+  return !text.empty() && std::isalpha(static_cast<unsigned char>(text[0])) &&
+         std::all_of(text.begin(), text.end(),
+                     [](unsigned char c) { return std::isalnum(c) || c == '_'; });
+}
+
+void check_axes(const Shape& shape, const std::vector<std::string>& axes) {
+  if (static_cast<int>(axes.size()) != shape.size())
+    refuse("a mesh of shape [" + to_text(shape) + "] has " + std::to_string(axes.size()) +
+               " axis names",
+           "each axis needs one name",
+           "give " + std::to_string(shape.size()) + " names, such as dp, tp, cp, ep");
+  std::set<std::string> seen;
+  for (int i = 0; i < shape.size(); ++i) {
+    const std::string& axis = axes[i];
+    if (!is_name(axis))
+      refuse("'" + axis + "' cannot name a mesh axis",
+             "a name is a letter and then letters, digits or _", "call it dp, tp, ...");
+    if (!seen.insert(axis).second)
+      refuse("the mesh axis '" + axis + "' occurs twice", "an axis is named once",
+             "rename or merge one of them");
+    if (shape[i] < 1)
+      refuse("the mesh axis '" + axis + "' has size " + std::to_string(shape[i]),
+             "an axis has at least one process", "set it to 1 or more");
+  }
+}
+
+}  // namespace
+
+ProcessMesh::ProcessMesh(Shape shape, std::vector<std::string> axes, std::vector<Rank> processes)
+    : shape_(shape), axes_(std::move(axes)), processes_(std::move(processes)) {
+  check_axes(shape_, axes_);
+  const auto count = static_cast<size_t>(element_count(shape_));
+  if (processes_.empty()) {
+    processes_.resize(count);
+    std::iota(processes_.begin(), processes_.end(), 0);
+  }
+  if (processes_.size() != count)
+    refuse("a mesh of shape [" + to_text(shape_) + "] has " + std::to_string(processes_.size()) +
+               " processes",
+           "it needs " + std::to_string(count), "list as many processes as the axes have places");
+  if (std::set<Rank>(processes_.begin(), processes_.end()).size() != count)
+    refuse("a process occurs twice in a mesh", "each place of a mesh is another process",
+           "list each process once");
+}
+
+int ProcessMesh::axis(std::string_view name) const {
+  const auto found = std::find(axes_.begin(), axes_.end(), name);
+  if (found == axes_.end())
+    refuse("the mesh " + to_text(*this) + " has no axis '" + std::string(name) + "'",
+           "its axes are " + join(axes_, ", "), "use one of these, or add the axis to the mesh");
+  return static_cast<int>(found - axes_.begin());
+}
+
+Rank ProcessMesh::process_at(const Coordinate& coordinate) const {
+  const Dims strides = row_major_strides(shape_);
+  int64_t index = 0;
+  for (int i = 0; i < shape_.size(); ++i) index += coordinate[i] * strides[i];
+  return processes_[index];
+}
+
+std::optional<Coordinate> ProcessMesh::coordinate_of(Rank process) const {
+  const auto found = std::find(processes_.begin(), processes_.end(), process);
+  if (found == processes_.end()) return std::nullopt;
+  return coordinate_at(static_cast<int>(found - processes_.begin()));
+}
+
+Coordinate ProcessMesh::coordinate_at(int index) const {
+  Coordinate coordinate = Dims::filled(shape_.size(), 0);
+  int64_t rest = index;
+  for (int i = shape_.size() - 1; i >= 0; --i) {
+    coordinate[i] = rest % shape_[i];
+    rest /= shape_[i];
+  }
+  return coordinate;
+}
+
+ProcessMesh ProcessMesh::reshape(Shape shape, std::vector<std::string> axes) const {
+  if (element_count(shape) != size())
+    refuse("a mesh of " + std::to_string(size()) + " processes cannot take the shape [" +
+               to_text(shape) + "]",
+           "that shape has " + std::to_string(element_count(shape)) + " places",
+           "choose extents whose product is " + std::to_string(size()));
+  return ProcessMesh(shape, std::move(axes), processes_);
+}
+
+ProcessMesh ProcessMesh::slice(std::string_view name, int64_t index) const {
+  const int dropped = axis(name);
+  if (index < 0 || index >= shape_[dropped])
+    refuse("axis '" + std::string(name) + "' has no index " + std::to_string(index),
+           "its size is " + std::to_string(shape_[dropped]),
+           "use an index from 0 to " + std::to_string(shape_[dropped] - 1));
+  Shape shape;
+  std::vector<std::string> axes;
+  for (int i = 0; i < shape_.size(); ++i) {
+    if (i == dropped) continue;
+    shape.push_back(shape_[i]);
+    axes.push_back(axes_[i]);
+  }
+  std::vector<Rank> processes;
+  for (int i = 0; i < size(); ++i)
+    if (coordinate_at(i)[dropped] == index) processes.push_back(processes_[i]);
+  return ProcessMesh(shape, std::move(axes), std::move(processes));
+}
+
+std::string to_text(const ProcessMesh& mesh) {
+  std::vector<std::string> parts;
+  for (int i = 0; i < mesh.axis_count(); ++i)
+    parts.push_back(mesh.axes()[i] + "=" + std::to_string(mesh.shape()[i]));
+  std::vector<std::string> processes;
+  bool counted = true;
+  for (int i = 0; i < mesh.size(); ++i) {
+    processes.push_back(std::to_string(mesh.processes()[i]));
+    counted = counted && mesh.processes()[i] == i;
+  }
+  return join(parts, " ") +
+         (counted ? "" : (parts.empty() ? "{" : " {") + join(processes, ",") + "}");
+}
+
+ProcessMesh parse_mesh(std::string_view text) {
+  std::string spaced(text);
+  for (char& letter : spaced)
+    if (letter == ',' || letter == '-') letter = ' ';
+  Shape shape;
+  std::vector<std::string> axes;
+  for (const std::string& word : split_text(spaced, ' ')) {
+    if (word.empty()) continue;
+    const size_t digits = word.find_first_of("0123456789");
+    int64_t extent = 0;
+    const char* begin = word.data() + std::min(digits, word.size());
+    const auto [end, error] = std::from_chars(begin, word.data() + word.size(), extent);
+    if (digits == std::string::npos || error != std::errc{} || end != word.data() + word.size())
+      refuse("'" + std::string(text) + "' is not a mesh",
+             "'" + word + "' is not an axis and its size", "write it as dp=2 tp=4");
+    axes.push_back(word.substr(0, word[digits - (digits > 0)] == '=' ? digits - 1 : digits));
+    shape.push_back(extent);
+  }
+  return ProcessMesh(shape, std::move(axes));
+}
+
+}  // namespace tessera

@@ -1,0 +1,100 @@
+#include "shard/micro_batches.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace tessera {
+namespace {
+
+constexpr int kTime = 0;  // the micro-batch axis is the first of its mesh
+
+std::vector<int> without_time(const std::vector<int>& axes) {
+  std::vector<int> rest;
+  for (int axis : axes)
+    if (axis != kTime) rest.push_back(axis - 1);
+  return rest;
+}
+
+}  // namespace
+
+Meshes with_micro_batches(const Meshes& meshes, int64_t count) {
+  Meshes result;
+  for (const NamedMesh& named : meshes) {
+    Shape shape{count};
+    std::vector<std::string> axes{std::string(kMicroBatchAxis)};
+    for (int64_t extent : named.mesh->shape()) shape.push_back(extent);
+    axes.insert(axes.end(), named.mesh->axes().begin(), named.mesh->axes().end());
+    const Rank stride =
+        *std::max_element(named.mesh->processes().begin(), named.mesh->processes().end()) + 1;
+    std::vector<Rank> processes;
+    for (int64_t i = 0; i < count; ++i)
+      for (Rank process : named.mesh->processes())
+        processes.push_back(static_cast<Rank>(i) * stride + process);
+    result.push_back({named.name, std::make_shared<const ProcessMesh>(shape, std::move(axes),
+                                                                      std::move(processes))});
+  }
+  return result;
+}
+
+InTime in_time(const DistAttr& attr, const MeshPtr& mesh) {
+  InTime time;
+  time.attr.mesh = mesh;
+  for (size_t d = 0; d < attr.dims.size(); ++d) {
+    const auto& axes = attr.dims[d].axes;
+    const auto found = std::find(axes.begin(), axes.end(), kTime);
+    ensure(found == axes.end() || found == axes.begin(),
+           "micro-batches divide a dim before the mesh does");
+    if (found != axes.end()) {
+      time.by_micro_batch = true;
+      time.dim = static_cast<int>(d);
+    }
+    ensure(found == axes.end() || (attr.dims[d].windows.empty() && attr.dims[d].chunks == 1),
+           "a micro-batch is one range of rows");
+    time.attr.dims.push_back(
+        {without_time(axes), attr.dims[d].unit, attr.dims[d].windows, attr.dims[d].chunks});
+  }
+  for (const PartialAxis& p : attr.partial) {
+    if (p.axis == kTime) {
+      time.by_micro_batch = true;
+      time.reduce = p.reduce;
+    } else {
+      time.attr.partial.push_back({p.axis - 1, p.reduce});
+    }
+  }
+  return time;
+}
+
+TensorType of_one_micro_batch(const TensorType& type, const InTime& time, int64_t count) {
+  TensorType result = type;
+  if (time.dim < 0) return result;
+  ensure(type.shape[time.dim] % count == 0, "the number of micro-batches divides the batch");
+  result.shape[time.dim] /= count;
+  return result;
+}
+
+LocalInt in_micro_batch(const LocalInt& value, int64_t count, int64_t index) {
+  LocalInt result(value.constant);
+  for (const LocalInt::Term& term : value.terms) {
+    Split split = term.split;
+    split.axes.clear();
+    int64_t begin = 0;
+    for (const AxisPart& part : term.split.axes) {
+      if (part.axis != kTime) {
+        split.axes.push_back({part.axis - 1, part.parts});
+        continue;
+      }
+      ensure(split.windows.empty() && split.chunks == 1, "a micro-batch is one range of rows");
+      const Range rows = balanced_part(term.split.extent, count, index);
+      split.extent = rows.size();
+      begin = rows.begin * split.unit;
+    }
+    const bool is_begin = term.kind == LocalInt::Term::Kind::kBegin;
+    const LocalInt inside = is_begin ? LocalInt(begin) + LocalInt::begin_of(std::move(split))
+                                     : LocalInt::size_of(std::move(split));
+    result = result + term.times * inside;
+  }
+  return result;
+}
+
+}  // namespace tessera

@@ -1,0 +1,154 @@
+#include "tasks/testing/hand_made.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace tessera {
+
+namespace {
+
+/// Each once, in the order of their first places.
+std::vector<RegisterIndex> without_repeats(const std::vector<RegisterIndex>& list) {
+  std::vector<RegisterIndex> found;
+  for (RegisterIndex reg : list)
+    if (std::find(found.begin(), found.end(), reg) == found.end()) found.push_back(reg);
+  return found;
+}
+
+}  // namespace
+
+HandMade::HandMade(MeshPtr mesh) {
+  place_on(mesh);
+}
+
+int HandMade::find_mesh(const ProcessMesh& mesh) const {
+  for (size_t i = 0; i < graph_.meshes.size(); ++i)
+    if (*graph_.meshes[i] == mesh) return static_cast<int>(i);
+  return -1;
+}
+
+void HandMade::place_on(const MeshPtr& mesh) {
+  mesh_ = find_mesh(*mesh);
+  if (mesh_ >= 0) return;
+  mesh_ = static_cast<int>(graph_.meshes.size());
+  graph_.meshes.push_back(mesh);
+  graph_.arenas.emplace_back(0);
+  feeds_.push_back(add_task("feed", Task::Kind::kFeed, mesh_, {}));
+}
+
+TaskId HandMade::add_task(const std::string& name, Task::Kind kind, int mesh,
+                          std::vector<RegisterIndex> inputs) {
+  const auto id = static_cast<TaskId>(graph_.tasks.size());
+  Task& task = graph_.tasks.emplace_back();
+  task.name = name;
+  task.kind = kind;
+  task.mesh = mesh;
+  task.inputs = std::move(inputs);
+  graph_.order.push_back(id);
+  return id;
+}
+
+RegisterIndex HandMade::add_register(const std::string& name, const TensorType& type,
+                                     const DistAttr& attr, TaskId producer, int variable) {
+  Register reg;
+  reg.name = name;
+  reg.type = type;
+  reg.attr = attr;
+  reg.size = byte_size({type.dtype, attr.largest_shape(type.shape)});
+  reg.producer = producer;
+  reg.mesh = graph_.tasks[producer].mesh;
+  reg.variable = variable;
+  if (variable >= 0) {
+    reg.storage = Register::Storage::kVariable;
+  } else {
+    Bytes& arena = graph_.arenas[reg.mesh];
+    reg.offset = arena.value();
+    arena += slot_stride(reg);
+  }
+  const auto index = static_cast<RegisterIndex>(graph_.registers.size());
+  graph_.registers.push_back(std::move(reg));
+  graph_.tasks[producer].outputs.push_back(index);
+  return index;
+}
+
+RegisterIndex HandMade::input(const std::string& name, const std::string& type) {
+  const DistType parsed = parse_dist_type(type, mesh());
+  const RegisterIndex value = add_register(name, parsed.type, parsed.attr, feeds_[mesh_]);
+  graph_.inputs.push_back({name, value, parsed.type});
+  return value;
+}
+
+RegisterIndex HandMade::variable(const std::string& name, const std::string& type,
+                                 const Initializer& initializer) {
+  const DistType parsed = parse_dist_type(type, mesh());
+  const TaskId feed = feeds_[mesh_];
+  const RegisterIndex value =
+      add_register(name, parsed.type, parsed.attr, feed, static_cast<int>(graph_.variables.size()));
+  graph_.variables.push_back({name, value, initializer});
+  return value;
+}
+
+RegisterIndex HandMade::add_compute(const std::string& name, KernelCall call,
+                                    std::vector<RegisterIndex> inputs, const DistType& type,
+                                    int variable) {
+  const TaskId id = add_task(name, Task::Kind::kCompute, mesh_, without_repeats(inputs));
+  const RegisterIndex result = add_register(name, type.type, type.attr, id, variable);
+  graph_.tasks.back().steps.push_back({std::move(call), std::move(inputs), {result}, -1, name});
+  return result;
+}
+
+RegisterIndex HandMade::compute(const std::string& name, KernelCall call,
+                                std::vector<RegisterIndex> inputs, const std::string& type) {
+  return add_compute(name, std::move(call), std::move(inputs), parse_dist_type(type, mesh()), -1);
+}
+
+RegisterIndex HandMade::update(const std::string& name, KernelCall call,
+                               std::vector<RegisterIndex> inputs, RegisterIndex variable) {
+  const Register old = graph_.registers[variable];
+  const RegisterIndex result =
+      add_compute(name, std::move(call), std::move(inputs), {old.type, old.attr}, old.variable);
+  graph_.tasks.back().overwrites.push_back(variable);
+  return result;
+}
+
+RegisterIndex HandMade::exchange_to(const std::string& name, RegisterIndex from,
+                                    const Exchange& exchange) {
+  const TensorType type = graph_.registers[from].type;
+  const TaskId id = add_task(name, Task::Kind::kExchange, find_mesh(*exchange.to.mesh), {from});
+  graph_.tasks.back().exchange = exchange;
+  return add_register(name + " " + to_text(exchange.to), type, exchange.to, id);
+}
+
+RegisterIndex HandMade::exchange(const std::string& name, RegisterIndex from,
+                                 const std::string& type) {
+  const DistType parsed = parse_dist_type(type, mesh());
+  const DistAttr attr = graph_.registers[from].attr;
+  return exchange_to(name, from,
+                     {classify(parsed.type.shape, attr, parsed.attr), attr, parsed.attr});
+}
+
+RegisterIndex HandMade::reshard(const std::string& name, RegisterIndex from,
+                                const std::string& type) {
+  const DistType parsed = parse_dist_type(type, mesh());
+  const DistAttr attr = graph_.registers[from].attr;
+  for (const Exchange& exchange : plan_reshard(parsed.type, attr, parsed.attr))
+    from = exchange_to(name, from, exchange);
+  return from;
+}
+
+void HandMade::result(const std::string& name, RegisterIndex reg) {
+  graph_.results.emplace_back(name, reg);
+}
+
+TaskGraph HandMade::finish() {
+  std::vector<std::vector<RegisterIndex>> taken(graph_.meshes.size());
+  for (const auto& [name, reg] : graph_.results) taken[graph_.registers[reg].mesh].push_back(reg);
+  for (size_t mesh = 0; mesh < taken.size(); ++mesh)
+    add_task("fetch", Task::Kind::kFetch, static_cast<int>(mesh), without_repeats(taken[mesh]));
+  for (size_t t = 0; t < graph_.tasks.size(); ++t)
+    for (RegisterIndex input : graph_.tasks[t].inputs)
+      graph_.registers[input].consumers.push_back(static_cast<TaskId>(t));
+  return std::exchange(graph_, {});
+}
+
+}  // namespace tessera

@@ -1,0 +1,61 @@
+// Task graphs written by hand, a line a task: for tests and small programs of this room's users.
+// Real ones are derived by lower.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tasks/task_graph.h"
+
+namespace tessera {
+
+/// Builds a task graph whose registers lie one after the other in the arena.
+///
+///   HandMade made(mesh);                                        placements in the text form of
+///   dist_attr.h const auto x = made.input("x", "f32[8@dp]"); const auto y = made.compute("y",
+///   {"scalar.mul", {}, {2}, ""}, {x}, "f32[8@dp]"); const auto z = made.exchange("gather y", y,
+///   "f32[8]"); made.result("z", z); run(made.finish());
+class HandMade {
+ public:
+  explicit HandMade(MeshPtr mesh);
+
+  /// What is made from here on lies on this mesh: one that it has already, or a new one.
+  void place_on(const MeshPtr& mesh);
+
+  RegisterIndex input(const std::string& name, const std::string& type);
+  RegisterIndex variable(const std::string& name, const std::string& type,
+                         const Initializer& initializer = {});
+  /// One kernel as a task; its op has the task's name.
+  RegisterIndex compute(const std::string& name, KernelCall call, std::vector<RegisterIndex> inputs,
+                        const std::string& type);
+  /// The same, writing over the memory of the variable that `variable` reads.
+  RegisterIndex update(const std::string& name, KernelCall call, std::vector<RegisterIndex> inputs,
+                       RegisterIndex variable);
+  /// `from` may lie on another mesh.
+  RegisterIndex exchange(const std::string& name, RegisterIndex from, const std::string& type);
+  /// The exchanges of plan_reshard, one after the other.
+  RegisterIndex reshard(const std::string& name, RegisterIndex from, const std::string& type);
+  void result(const std::string& name, RegisterIndex reg);
+
+  /// What is made so far, to change it by hand.
+  TaskGraph& graph() { return graph_; }
+  /// Adds a fetch for each mesh and writes down who consumes what.
+  TaskGraph finish();
+
+ private:
+  RegisterIndex add_register(const std::string& name, const TensorType& type, const DistAttr& attr,
+                             TaskId producer, int variable = -1);
+  RegisterIndex add_compute(const std::string& name, KernelCall call,
+                            std::vector<RegisterIndex> inputs, const DistType& type, int variable);
+  TaskId add_task(const std::string& name, Task::Kind kind, int mesh,
+                  std::vector<RegisterIndex> inputs);
+  const MeshPtr& mesh() const { return graph_.meshes[mesh_]; }
+  int find_mesh(const ProcessMesh& mesh) const;  // -1: not one of them
+  RegisterIndex exchange_to(const std::string& name, RegisterIndex from, const Exchange& exchange);
+
+  TaskGraph graph_;
+  int mesh_ = -1;
+  std::vector<TaskId> feeds_;  // by mesh
+};
+
+}  // namespace tessera

@@ -1,0 +1,52 @@
+#include "training/callbacks.h"
+
+#include <fmt/format.h>
+
+#include <limits>
+
+#include "base/error.h"
+
+namespace tessera {
+
+EarlyStop::EarlyStop(Options options)
+    : options_(options), best_loss_(std::numeric_limits<double>::infinity()) {
+  if (options.patience >= 1 && options.min_delta >= 0) return;
+  throw UserError(fmt::format("early stop with patience {} and min_delta {} is not possible",
+                              options.patience, options.min_delta),
+                  "it waits for at least one evaluation, and an improvement is a fall",
+                  "give a patience of at least 1 and a min_delta of at least 0",
+                  ExitCode::kBadConfig);
+}
+
+void EarlyStop::on_train_begin(const TrainingState&, TrainingControl&) {
+  best_loss_ = std::numeric_limits<double>::infinity();
+  best_step_ = 0;
+  without_improvement_ = 0;
+}
+
+void EarlyStop::on_evaluate(const TrainingState& state, TrainingControl& control) {
+  if (state.evaluation->loss < best_loss_ - options_.min_delta) {
+    best_loss_ = state.evaluation->loss;
+    best_step_ = state.step;
+    without_improvement_ = 0;
+    return;
+  }
+  if (++without_improvement_ < options_.patience) return;
+  control.stop(fmt::format("the held-out loss has not fallen since step {}, where it was {:.4f}",
+                           best_step_, best_loss_));
+}
+
+void PrintProgress::on_log(const TrainingState& state, TrainingControl&) {
+  out_ << fmt::format("step: {}  loss: {:.4f}", state.step, state.result->loss);
+  if (state.result->grad_norm > 0)
+    out_ << fmt::format("  grad_norm: {:.4f}", state.result->grad_norm);
+  out_ << "\n" << std::flush;
+}
+
+void PrintProgress::on_evaluate(const TrainingState& state, TrainingControl&) {
+  out_ << fmt::format("step: {}  val_loss: {:.4f}  val_accuracy: {:.4f}\n", state.step,
+                      state.evaluation->loss, state.evaluation->accuracy)
+       << std::flush;
+}
+
+}  // namespace tessera

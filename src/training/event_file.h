@@ -1,0 +1,50 @@
+// Scalars in the format of TensorBoard, so that its pages show a run. Written by hand: of protocol
+// buffers it needs five kinds of field.
+//
+//     file    records, one after the other; the first says "brain.Event:2"
+//     record  u64 length, u32 masked checksum of the length's bytes, data, u32 masked checksum of
+//     the data; little-endian data    Event {1: double wall_time, 2: int64 step, 3: string
+//     file_version, 5: Summary}, Summary {1: repeated Value},
+//             Value {1: string tag, 2: float simple_value}
+//
+// Source: tensorflow/core/util/event.proto, summary.proto and lib/io/record_writer.cc.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tessera {
+
+/// A value of a step under a tag such as "train/loss".
+struct EventScalar {
+  std::string_view tag;
+  double value = 0;
+};
+
+/// The bytes of one record around `data`.
+std::string event_record(std::string_view data);
+/// The data of the first record.  unit  seconds since 1970
+std::string version_event(double wall_time);
+std::string scalars_event(double wall_time, int64_t step, const std::vector<EventScalar>& scalars);
+
+/// A new file events.out.tfevents.SECONDS.HOST.PID in `folder`, as TensorBoard looks for it.
+///   throws  UserError (1) when it cannot be written
+class EventFile {
+ public:
+  explicit EventFile(const std::filesystem::path& folder);
+  /// Readers see it at once.
+  void add(int64_t step, const std::vector<EventScalar>& scalars);
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  void write(const std::string& data);
+
+  std::filesystem::path path_;
+  std::ofstream out_;
+};
+
+}  // namespace tessera

@@ -1,0 +1,237 @@
+#include "training/fit.h"
+
+#include <algorithm>
+#include <exception>
+
+#include "base/error.h"
+#include "base/log.h"
+
+namespace tessera {
+namespace {
+
+using Event = void (Callback::*)(const TrainingState&, TrainingControl&);
+
+void check_options(const FitOptions& options) {
+  for (const auto& [name, value] :
+       {std::pair{"steps", options.steps}, std::pair{"accumulate", options.accumulate},
+        std::pair{"log_every", options.log_every},
+        std::pair{"evaluate_every", options.evaluate_every},
+        std::pair{"evaluate_batches", options.evaluate_batches},
+        std::pair{"save_every", options.save_every}})
+    if (value < 0)
+      throw UserError(
+          "fit with " + std::string(name) + " = " + std::to_string(value) + " is not possible",
+          "numbers of steps and batches are at least 0", "give 0 or more", ExitCode::kBadConfig);
+}
+
+std::string message_of(const std::exception_ptr& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const std::exception& known) {
+    return known.what();
+  } catch (...) {
+    return "an unknown error";
+  }
+}
+
+class Fit {
+ public:
+  Fit(Engine& engine, const FitOptions& options)
+      : engine_(engine),
+        options_(options),
+        first_step_(engine.step_count()),
+        state_{.engine = engine,
+               .step = first_step_,
+               .last_step = first_step_ + options.steps,
+               .steps_per_epoch = engine.steps_per_epoch()} {}
+
+  FitResult run() {
+    try {
+      tell(&Callback::on_train_begin);
+      while (engine_.steps_under_way() > 0 ||
+             (state_.step < state_.last_step && !control_.should_stop))
+        one_step();
+      if (state_.step < state_.last_step)
+        state_.stop_reason =
+            control_.stop_reason.empty() ? "a callback asked for it" : control_.stop_reason;
+      if (options_.evaluate_at_end) evaluate();
+      if (options_.save) save();
+    } catch (...) {
+      end_after(std::current_exception());
+    }
+    end();
+    result_.stop_reason = state_.stop_reason;
+    return std::move(result_);
+  }
+
+ private:
+  void one_step() {
+    state_.epoch = state_.step / state_.steps_per_epoch;
+    const bool first_of_epoch =
+        state_.step % state_.steps_per_epoch == 0 || state_.step == first_step_;
+    if (first_of_epoch) tell(&Callback::on_epoch_begin);
+    tell(&Callback::on_step_begin);
+    result_.steps.push_back(options_.accumulate > 0 ? step_in_parts() : whole_step());
+    state_.result = &result_.steps.back();
+    state_.step = engine_.step_count();
+    tell(&Callback::on_step_end);
+    if (state_.step % state_.steps_per_epoch == 0) tell(&Callback::on_epoch_end);
+    if (is_due(options_.log_every) || (options_.log_every > 0 && (state_.step == first_step_ + 1 ||
+                                                                  state_.step == state_.last_step)))
+      tell(&Callback::on_log);
+    if (engine_.steps_under_way() > 0) return;  // what was asked for is done after the last of them
+    if (is_due(options_.evaluate_every) || control_.should_evaluate) evaluate();
+    if (options_.save && (is_due(options_.save_every) || control_.should_save)) save();
+    control_.should_evaluate = control_.should_save = false;
+  }
+
+  /// The step that is told of next. The one after it is begun before it ends, where nobody minds.
+  StepResult whole_step() {
+    if (begin_error_) std::rethrow_exception(begin_error_);
+    if (engine_.steps_under_way() == 0) engine_.begin_step();
+    if (may_begin_another()) {
+      try {
+        engine_.begin_step();
+      } catch (...) {  // the step before it is told of first
+        begin_error_ = std::current_exception();
+      }
+    }
+    return engine_.end_step();
+  }
+
+  /// After the step that ends next, is there another, and nobody who does anything before it?
+  bool may_begin_another() const {
+    const int64_t done = state_.step + 1;
+    if (done == state_.last_step || control_.should_stop || control_.should_evaluate ||
+        control_.should_save)
+      return false;
+    if (is_multiple(done, options_.evaluate_every) ||
+        (options_.save && is_multiple(done, options_.save_every)))
+      return false;
+    return std::ranges::all_of(options_.callbacks, [&](const Callback* callback) {
+      return callback->attention(done) == Attention::kNumbers;
+    });
+  }
+
+  StepResult step_in_parts() {
+    for (int64_t i = 0; i < options_.accumulate; ++i) {
+      engine_.accumulate(engine_.next_batch());
+      tell(&Callback::on_substep_end);
+    }
+    engine_.all_reduce_gradients();
+    tell(&Callback::on_pre_optimizer_step);
+    const StepResult result = engine_.apply_gradients();
+    tell(&Callback::on_optimizer_step);
+    return result;
+  }
+
+  static bool is_multiple(int64_t steps, int64_t every) { return every > 0 && steps % every == 0; }
+  bool is_due(int64_t every) const { return is_multiple(state_.step, every); }
+
+  void evaluate() {
+    if (control_.should_hurry) return;
+    if (!result_.evaluations.empty() && result_.evaluations.back().step == state_.step) return;
+    result_.evaluations.push_back({state_.step, engine_.evaluate(options_.evaluate_batches)});
+    state_.evaluation = &result_.evaluations.back().evaluation;
+    tell(&Callback::on_evaluate);
+  }
+
+  void save() {
+    if (saved_step_ == state_.step) return;
+    options_.save(engine_);
+    saved_step_ = state_.step;
+    tell(&Callback::on_save);
+  }
+
+  void tell(Event event) {
+    for (Callback* callback : options_.callbacks) {
+      telling_ = callback;
+      (callback->*event)(state_, control_);
+    }
+    telling_ = nullptr;
+  }
+
+  /// Everyone hears the end, also when one of them throws there; the first error is thrown then.
+  void end() {
+    std::exception_ptr first;
+    for (Callback* callback : options_.callbacks) {
+      try {
+        callback->on_train_end(state_, control_);
+      } catch (const std::exception& error) {
+        if (first)
+          log_warning("a callback failed at the end of training: " + std::string(error.what()));
+        if (!first) first = std::current_exception();
+      }
+    }
+    if (first) std::rethrow_exception(first);
+  }
+
+  /// Steps under way end, and nobody hears of them: what they meet, such as a loss that is still
+  /// not a number, is not the first error.
+  void let_steps_end() {
+    while (engine_.steps_under_way() > 0) {
+      try {
+        engine_.end_step();
+      } catch (const std::exception&) {
+        continue;
+      }
+    }
+  }
+
+  [[noreturn]] void end_after(const std::exception_ptr& error) {
+    let_steps_end();
+    state_.stop_reason = "an error ended training";
+    state_.error = message_of(error);
+    for (Callback* callback : options_.callbacks) {
+      if (callback == telling_) continue;  // it threw
+      try {
+        callback->on_train_end(state_, control_);
+      } catch (const std::exception& later) {
+        log_warning("a callback failed after an error had ended training: " +
+                    std::string(later.what()));
+      }
+    }
+    std::rethrow_exception(error);
+  }
+
+  Engine& engine_;
+  const FitOptions& options_;
+  const int64_t first_step_;
+  FitResult result_;
+  TrainingState state_;
+  TrainingControl control_;
+  const Callback* telling_ = nullptr;
+  std::exception_ptr begin_error_;  // of the step after the one that ended last
+  int64_t saved_step_ = -1;
+};
+
+/// Calls a function after each step, and ends when it returns false.
+class AfterStep : public Callback {
+ public:
+  explicit AfterStep(const std::function<bool(const StepResult&)>& on_step) : on_step_(on_step) {}
+  Attention attention(int64_t) const override {
+    return on_step_ ? Attention::kWholeRun : Attention::kNumbers;
+  }
+  void on_step_end(const TrainingState& state, TrainingControl& control) override {
+    if (on_step_ && !on_step_(*state.result))
+      control.stop("the function after the step asked for it");
+  }
+
+ private:
+  const std::function<bool(const StepResult&)>& on_step_;
+};
+
+}  // namespace
+
+FitResult fit(Engine& engine, const FitOptions& options) {
+  check_options(options);
+  return Fit(engine, options).run();
+}
+
+std::vector<StepResult> fit(Engine& engine, int64_t steps,
+                            const std::function<bool(const StepResult&)>& on_step) {
+  AfterStep after(on_step);
+  return fit(engine, {.steps = steps, .callbacks = {&after}, .log_every = 0}).steps;
+}
+
+}  // namespace tessera

@@ -1,0 +1,175 @@
+#include "training/run_logs.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "base/error.h"
+#include "training/process_info.h"
+
+namespace tessera {
+namespace {
+
+[[noreturn]] void cannot_write(const std::filesystem::path& path) {
+  throw UserError("cannot write '" + path.string() + "'", "writing failed",
+                  "check that the folder may be written and that the disk has room");
+}
+
+/// Arithmetic of forward and backward on whole tensors: what the model asks for, however it is
+/// divided.
+double model_flops(const Graph& graph) {
+  double sum = 0;
+  for (const Op& op : graph.ops())
+    if (op.role != Role::kOptimizer)
+      sum += static_cast<double>(find_operator(op.kind).work(view(graph, op)).flops.value());
+  return sum;
+}
+
+double per_second(double amount, Seconds time) {
+  return time.value() > 0 ? amount / time.value() : 0;
+}
+
+}  // namespace
+
+JsonLines::JsonLines(std::filesystem::path path)
+    : path_(std::move(path)), out_(path_, std::ios::app) {
+  if (!out_) cannot_write(path_);
+}
+
+void JsonLines::append(const Document& line) {
+  out_ << to_json(line) << std::endl;
+  if (!out_) cannot_write(path_);
+}
+
+// ---- metrics ----
+
+void MetricsLog::on_train_begin(const TrainingState& state, TrainingControl&) {
+  flops_of_step_ =
+      model_flops(state.engine.graph()) /
+      static_cast<double>(state.engine.config().train.batch * state.engine.config().model.context);
+}
+
+void MetricsLog::on_step_end(const TrainingState& state, TrainingControl&) {
+  const StepResult& result = *state.result;
+  const double ranks = state.engine.plan().ranks();
+  const auto tokens = static_cast<double>(result.tokens);
+  const double speed = per_second(tokens, result.time);
+  Document line;
+  line["step"] = state.step;
+  line["loss"] = result.loss;
+  line["lr"] = result.learning_rate;
+  line["grad_norm"] =
+      state.engine.config().optimizer.clip_norm > 0 ? Document(result.grad_norm) : Document();
+  line["step_time_ms"] = result.time.value() * 1e3;
+  line["tokens"] = result.tokens;
+  line["tokens_per_s"] = speed;
+  line["tokens_per_s_per_device"] = speed / ranks;
+  line["tflops_per_device"] = flops_of_step_ * speed / ranks / 1e12;
+  line["mfu"] = Document();
+  line["hfu"] = Document();
+  line["mem_peak_bytes"] = state.engine.runtime().peak_bytes().value();
+  line["data_wait_ms"] = result.data_wait.value() * 1e3;
+  line["comm_exposed_ms"] = Document();
+  line["bubble_ms"] = Document();
+  line["skipped"] = 0;
+  line["nan"] = 0;
+  lines_.append(line);
+}
+
+void MetricsLog::on_evaluate(const TrainingState& state, TrainingControl&) {
+  Document line;
+  line["step"] = state.step;
+  for (const Metric& metric : metrics())
+    line["val_" + std::string(metric.name)] = metric.of(*state.evaluation);
+  lines_.append(line);
+}
+
+// ---- ranks ----
+
+RankLogs::RankLogs(const std::filesystem::path& folder, const Engine& engine, int64_t every)
+    : every_(every) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error) cannot_write(folder);
+  for (Rank rank : engine.runtime().local_ranks())
+    files_.emplace_back(folder / fmt::format("rank-{:05}.jsonl", rank));
+}
+
+void RankLogs::append(const TrainingState& state, const std::string& event, const Document& value) {
+  const double now = seconds_since_1970();
+  Document line;
+  line["rank"] = 0;
+  line["local_rank"] = 0;
+  line["host_name"] = host_name();
+  line["pid"] = process_id();
+  line["source"] = "tessera";
+  line["step"] = state.step;
+  line["relative_step"] = state.step - first_step_;
+  line["time_us"] = static_cast<int64_t>(now * 1e6);
+  line["log_type_name"] = event;
+  line["value"] = value;
+  line["delta_ms"] = lines_ == 0 ? 0.0 : (now - last_time_) * 1e3;
+  line["seq_id"] = lines_++;
+  last_time_ = now;
+  const std::vector<Rank>& ranks = state.engine.runtime().local_ranks();
+  for (size_t i = 0; i < files_.size(); ++i) {
+    line["rank"] = static_cast<int64_t>(ranks[i]);
+    line["local_rank"] = static_cast<int64_t>(ranks[i]);
+    files_[i].append(line);
+  }
+}
+
+void RankLogs::on_train_begin(const TrainingState& state, TrainingControl&) {
+  first_step_ = state.step;
+  append(state, "start", Document());
+  Document program;
+  program["tasks"] = static_cast<int64_t>(state.engine.compiled().tasks.tasks.size());
+  program["peak_bytes"] = state.engine.runtime().peak_bytes().value();
+  append(state, "program_loaded", program);
+}
+
+void RankLogs::on_step_end(const TrainingState& state, TrainingControl&) {
+  if (state.step % every_ != 0 && state.step != first_step_ + 1 && state.step != state.last_step)
+    return;
+  append(state, "step_end", state.result->loss);
+}
+
+void RankLogs::on_evaluate(const TrainingState& state, TrainingControl&) {
+  append(state, "evaluate", state.evaluation->loss);
+}
+
+void RankLogs::on_save(const TrainingState& state, TrainingControl&) {
+  append(state, "save", Document());
+}
+
+void RankLogs::on_train_end(const TrainingState& state, TrainingControl&) {
+  if (!state.error.empty()) append(state, "failure", state.error);
+  append(state, "end", state.stop_reason);
+}
+
+// ---- events ----
+
+void EventLog::on_step_end(const TrainingState& state, TrainingControl&) {
+  const StepResult& result = *state.result;
+  std::vector<EventScalar> scalars{
+      {"train/loss", result.loss},
+      {"train/lr", result.learning_rate},
+      {"perf/step_time_ms", result.time.value() * 1e3},
+      {"perf/tokens_per_s", per_second(static_cast<double>(result.tokens), result.time)},
+      {"mem/peak_gib",
+       std::ldexp(static_cast<double>(state.engine.runtime().peak_bytes().value()), -30)}};
+  if (state.engine.config().optimizer.clip_norm > 0)
+    scalars.push_back({"train/grad_norm", result.grad_norm});
+  file_.add(state.step, scalars);
+}
+
+void EventLog::on_evaluate(const TrainingState& state, TrainingControl&) {
+  std::vector<std::string> tags;
+  std::vector<EventScalar> scalars;
+  for (const Metric& metric : metrics()) tags.push_back("val/" + std::string(metric.name));
+  for (size_t i = 0; i < tags.size(); ++i)
+    scalars.push_back({tags[i], metrics()[i].of(*state.evaluation)});
+  file_.add(state.step, scalars);
+}
+
+}  // namespace tessera

@@ -1,0 +1,95 @@
+// What a run writes while it goes on: callbacks for fit().
+#pragma once
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "base/document.h"
+#include "training/callbacks.h"
+#include "training/event_file.h"
+
+namespace tessera {
+
+/// A file of JSON objects, one a line; each is in the file when append() returns, so that it can be
+/// followed.
+///   throws  UserError (1) when it cannot be written
+class JsonLines {
+ public:
+  /// Goes on behind what the file holds.
+  explicit JsonLines(std::filesystem::path path);
+  void append(const Document& line);
+
+ private:
+  std::filesystem::path path_;
+  std::ofstream out_;
+};
+
+/// metrics.jsonl: a line a step and a line an evaluation.
+///
+///   step        step, loss, lr, grad_norm, step_time_ms, tokens, tokens_per_s,
+///   tokens_per_s_per_device, tflops_per_device, mfu, hfu,
+///               mem_peak_bytes, data_wait_ms, comm_exposed_ms, bubble_ms, skipped, nan
+///   evaluation  step, val_loss, val_perplexity, val_accuracy, val_bits_per_byte
+///   null        what this version does not know: mfu and hfu (the peak of the devices),
+///   comm_exposed_ms, bubble_ms; grad_norm without clipping units       lr as the optimizer took
+///   it; tflops_per_device counts forward and backward of the serial program, nothing twice;
+///               skipped and nan count steps: a loss that is not a number ends the run, so both are
+///               0. Numbers that JSON lacks are texts: "NaN", "Infinity"
+class MetricsLog : public Callback {
+ public:
+  explicit MetricsLog(std::filesystem::path path) : lines_(std::move(path)) {}
+  Attention attention(int64_t) const override { return Attention::kNumbers; }
+  void on_train_begin(const TrainingState& state, TrainingControl&) override;
+  void on_step_end(const TrainingState& state, TrainingControl&) override;
+  void on_evaluate(const TrainingState& state, TrainingControl&) override;
+
+ private:
+  JsonLines lines_;
+  double flops_of_step_ = 0;
+};
+
+/// rank-00003.jsonl a rank in `folder`: start, program_loaded, step_end (every `every` steps, the
+/// first and the last), evaluate, save, failure, end.
+///
+///   fields  rank, local_rank, host_name, pid, source, step, relative_step (from the start of this
+///   process), time_us (since 1970),
+///           log_type_name, value, delta_ms (since the line before), seq_id
+///   limit   lines of ranks that are threads of one process differ in rank and memory alone; each
+///   process writes those of its own
+class RankLogs : public Callback {
+ public:
+  RankLogs(const std::filesystem::path& folder, const Engine& engine, int64_t every);
+  Attention attention(int64_t) const override { return Attention::kNumbers; }
+  void on_train_begin(const TrainingState& state, TrainingControl&) override;
+  void on_step_end(const TrainingState& state, TrainingControl&) override;
+  void on_evaluate(const TrainingState& state, TrainingControl&) override;
+  void on_save(const TrainingState& state, TrainingControl&) override;
+  void on_train_end(const TrainingState& state, TrainingControl&) override;
+
+ private:
+  void append(const TrainingState& state, const std::string& event, const Document& value);
+
+  std::vector<JsonLines> files_;  // by rank of this process
+  int64_t every_;
+  int64_t first_step_ = 0;
+  int64_t lines_ = 0;
+  double last_time_ = 0;
+};
+
+/// A TensorBoard file in `folder`: train/loss, train/lr, train/grad_norm (with clipping),
+/// perf/step_time_ms, perf/tokens_per_s, mem/peak_gib a step; val/loss, val/perplexity,
+/// val/accuracy, val/bits_per_byte an evaluation.
+class EventLog : public Callback {
+ public:
+  explicit EventLog(const std::filesystem::path& folder) : file_(folder) {}
+  Attention attention(int64_t) const override { return Attention::kNumbers; }
+  void on_step_end(const TrainingState& state, TrainingControl&) override;
+  void on_evaluate(const TrainingState& state, TrainingControl&) override;
+
+ private:
+  EventFile file_;
+};
+
+}  // namespace tessera

@@ -1,0 +1,225 @@
+#include "verify/capture.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <map>
+#include <optional>
+
+#include "base/error.h"
+
+namespace tessera {
+namespace {
+
+double combine(ReduceOp op, double a, double b) {
+  switch (op) {
+    case ReduceOp::kSum: return a + b;
+    case ReduceOp::kProd: return a * b;
+    case ReduceOp::kMax:
+    case ReduceOp::kAny: return std::max(a, b);
+    case ReduceOp::kMin:
+    case ReduceOp::kAll: return std::min(a, b);
+  }
+  throw InternalError("unknown reduction");
+}
+
+double identity(ReduceOp op) {
+  switch (op) {
+    case ReduceOp::kSum:
+    case ReduceOp::kAny: return 0;
+    case ReduceOp::kProd:
+    case ReduceOp::kAll: return 1;
+    case ReduceOp::kMax: return -std::numeric_limits<double>::infinity();
+    case ReduceOp::kMin: return std::numeric_limits<double>::infinity();
+  }
+  throw InternalError("unknown reduction");
+}
+
+Tensor local_tensor(const TensorType& type, const std::vector<std::byte>& bytes) {
+  Tensor tensor(type);
+  if (!bytes.empty()) std::memcpy(tensor.data(), bytes.data(), bytes.size());
+  return tensor;
+}
+
+/// Calls visit(position in the part, position in the whole tensor).
+template <typename Visit>
+void for_each_element(const Shape& local, const std::vector<std::vector<int64_t>>& indices,
+                      const Shape& whole, Visit visit) {
+  const Dims strides = row_major_strides(whole), local_strides = row_major_strides(local);
+  for (int64_t i = 0; i < element_count(local); ++i) {
+    int64_t at = 0;
+    for (int d = 0; d < local.size(); ++d)
+      at += indices[d][i / local_strides[d] % local[d]] * strides[d];
+    visit(static_cast<size_t>(i), static_cast<size_t>(at));
+  }
+}
+
+int64_t first_differing_byte(const std::vector<std::byte>& a, const std::vector<std::byte>& b) {
+  return std::mismatch(a.begin(), a.end(), b.begin(), b.end()).first - a.begin();
+}
+
+}  // namespace
+
+Capture::Capture(const TaskGraph& graph)
+    : graph_(graph), processes_(processes(graph)), parts_(processes_.size()) {
+  for (auto& registers : parts_) registers.resize(graph.registers.size());
+  clear();
+}
+
+void Capture::clear() {
+  // A list a process: two threads never write into one vector<bool>.
+  filled_.assign(parts_.size(), std::vector<bool>(graph_.registers.size(), false));
+}
+
+size_t Capture::index_of(Rank rank) const {
+  return static_cast<size_t>(std::lower_bound(processes_.begin(), processes_.end(), rank) -
+                             processes_.begin());
+}
+
+Observer Capture::observer() {
+  return [this](Rank rank, RegisterIndex reg, const Coordinate& coordinate, const std::byte* data) {
+    const auto size =
+        static_cast<size_t>(byte_size(local_type(graph_.registers[reg], coordinate)).value());
+    parts_[index_of(rank)][reg].assign(data, data + size);
+    filled_[index_of(rank)][reg] = true;
+  };
+}
+
+Capture::Part Capture::part_of(const Register& reg, int process) {
+  const ProcessMesh& mesh = *reg.attr.mesh;
+  Part part;
+  part.coordinate = mesh.coordinate_at(process);
+  part.indices = reg.attr.indices(reg.type.shape, part.coordinate);
+  for (int axis = 0; axis < mesh.axis_count(); ++axis)
+    if (reg.attr.is_partial_on(axis))
+      part.addend = part.addend * mesh.shape()[axis] + part.coordinate[axis];
+  for (int axis = 0; axis < mesh.axis_count(); ++axis)
+    if (reg.attr.uses(axis)) part.place = part.place * mesh.shape()[axis] + part.coordinate[axis];
+  return part;
+}
+
+Capture::Whole::Torn Capture::find_torn(const Register& reg, const Part& part, Rank first,
+                                        Rank second, int64_t byte) {
+  Whole::Torn torn{first, second, byte / size_of(reg.type.dtype), 0};
+  for_each_element(local_type(reg, part.coordinate).shape, part.indices, reg.type.shape,
+                   [&](size_t from, size_t at) {
+                     if (static_cast<int64_t>(from) == torn.local_element) torn.at = at;
+                   });
+  return torn;
+}
+
+Capture::Whole Capture::assemble(RegisterIndex index) const {
+  const auto number = static_cast<size_t>(index);
+  const Register& reg = graph_.registers[number];
+  const bool partial = !reg.attr.partial.empty();
+  const ReduceOp op = partial ? reg.attr.partial.front().reduce : ReduceOp::kSum;
+  Whole whole{{reg.type, std::vector<double>(static_cast<size_t>(element_count(reg.type.shape)),
+                                             identity(op))},
+              {},
+              {},
+              0,
+              {},
+              ""};
+  whole.held.assign(whole.tensor.values.size(), false);
+  std::vector<double> magnitudes(whole.tensor.values.size(), 0.0);
+  // Parts with windows overlap: each addend of an element counts once.
+  std::map<int64_t, std::vector<std::optional<double>>> addends;
+  // Axes that only replicate do not count: the first process of each place gives its part, the
+  // others must equal it.
+  std::map<int64_t, Rank> first_of_place;
+  for (int process = 0; process < reg.attr.mesh->size(); ++process) {
+    const Part part = part_of(reg, process);
+    const Rank rank = reg.attr.mesh->process_at(part.coordinate);
+    if (!filled_[index_of(rank)][number]) {
+      whole.missing = "process " + std::to_string(rank) + " never filled it";
+      return whole;
+    }
+    const std::vector<std::byte>& bytes = parts_[index_of(rank)][number];
+    const auto [found, is_first] = first_of_place.try_emplace(part.place, rank);
+    if (!is_first) {
+      const std::vector<std::byte>& other = parts_[index_of(found->second)][number];
+      if (bytes != other && !whole.torn)
+        whole.torn = find_torn(reg, part, found->second, rank, first_differing_byte(bytes, other));
+      continue;
+    }
+    const TensorType type = local_type(reg, part.coordinate);
+    const ReferenceTensor local = to_reference(local_tensor(type, bytes));
+    auto& of_place = addends[part.addend];
+    of_place.resize(reg.attr.has_windows() ? whole.tensor.values.size() : 0);
+    for_each_element(type.shape, part.indices, reg.type.shape, [&](size_t from, size_t at) {
+      whole.held[at] = true;
+      if (!of_place.empty() && of_place[at]) {
+        const bool equal = *of_place[at] == local.values[from] ||
+                           (std::isnan(*of_place[at]) && std::isnan(local.values[from]));
+        if (!equal) whole.copies.push_back({at, local.values[from]});
+        return;
+      }
+      if (!of_place.empty()) of_place[at] = local.values[from];
+      double& element = whole.tensor.values[at];
+      element = partial ? combine(op, element, local.values[from]) : local.values[from];
+      magnitudes[at] += std::abs(local.values[from]);
+    });
+  }
+  if (!magnitudes.empty())
+    whole.magnitude = *std::max_element(magnitudes.begin(), magnitudes.end());
+  return whole;
+}
+
+std::string to_text(const Capture::Whole::Torn& torn) {
+  return "processes " + std::to_string(torn.first) + " and " + std::to_string(torn.second) +
+         " differ in local element " + std::to_string(torn.local_element);
+}
+
+std::vector<RegisterIndex> in_program_order(const TaskGraph& tasks) {
+  std::vector<RegisterIndex> order;
+  for (TaskId id : tasks.order) {
+    const Task& task = tasks.tasks[id];
+    if (task.kind == Task::Kind::kCompute)
+      for (const KernelStep& step : task.steps)
+        order.insert(order.end(), step.outputs.begin(), step.outputs.end());
+    else
+      order.insert(order.end(), task.outputs.begin(), task.outputs.end());
+  }
+  return order;
+}
+
+bool is_addend_of_micro_batches(const Register& reg) {
+  return reg.micro_batch.index >= 0 && reg.micro_batch.dim < 0;
+}
+
+namespace {
+
+/// Of index `i` of dim `dim` of a stripe the index in the tensor, or in its micro-batch, that is
+/// cut.
+int64_t index_in_tensor(const Register& reg, int dim, int64_t i) {
+  const Stripe& stripe = reg.stripe;
+  if (stripe.dim != dim) return i;
+  const int64_t part = reg.type.shape[dim] / stripe.blocks;
+  return (i / part * stripe.count + stripe.index) * part + i % part;
+}
+
+}  // namespace
+
+ReferenceTensor rows_of(const ReferenceTensor& whole, const Register& reg) {
+  if (reg.micro_batch.dim < 0 && reg.stripe.dim < 0) return whole;
+  ReferenceTensor part{reg.type, {}};
+  const Dims strides = row_major_strides(whole.type.shape),
+             part_strides = row_major_strides(reg.type.shape);
+  for (int64_t i = 0; i < element_count(reg.type.shape); ++i) {
+    int64_t at = reg.micro_batch.dim < 0 ? 0 : reg.micro_batch.begin * strides[reg.micro_batch.dim];
+    for (int d = 0; d < reg.type.shape.size(); ++d)
+      at += index_in_tensor(reg, d, i / part_strides[d] % reg.type.shape[d]) * strides[d];
+    part.values.push_back(whole.values[at]);
+  }
+  return part;
+}
+
+std::string value_name(const Graph& graph, const Register& reg) {
+  const std::string name = reg.name.substr(0, reg.name.find(' '));
+  ensure(graph.find_value(name).has_value(),
+         "register '" + reg.name + "' holds a value of the graph");
+  return name;
+}
+
+}  // namespace tessera

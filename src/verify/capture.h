@@ -1,0 +1,81 @@
+// What every rank held in every register, put together to whole tensors: what is compared with the
+// serial run.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ops/operator.h"
+#include "runtime/runtime.h"
+
+namespace tessera {
+
+class Capture {
+ public:
+  /// `graph` outlives it.
+  explicit Capture(const TaskGraph& graph);
+
+  /// To be given to Runtime::run; each rank writes its own part.
+  Observer observer();
+  void clear();
+
+  struct Whole {
+    ReferenceTensor tensor;  // addends of a partial one are put together
+    std::vector<bool> held;  // by element: does a process hold it? windows may leave some out
+    struct Copy {
+      size_t at = 0;
+      double value = 0;
+    };
+    /// Elements that windows give to a further process, where it has another value: computed anew,
+    /// so rounded anew.
+    std::vector<Copy> copies;
+    double magnitude = 0;  // the largest sum of absolute addends of an element, or element
+    /// Two replicas that differ.
+    struct Torn {
+      Rank first = 0, second = 0;
+      int64_t local_element = 0;  // the first in which they differ
+      size_t at = 0;              // the same in the whole
+    };
+    std::optional<Torn> torn;
+    std::string missing;  // a process that never filled it
+  };
+  Whole assemble(RegisterIndex index) const;
+
+ private:
+  struct Part {
+    Coordinate coordinate;
+    std::vector<std::vector<int64_t>> indices;  // by dim, of the whole
+    int64_t place = 0;   // index over the axes that divide or are partial: equal for replicas
+    int64_t addend = 0;  // index over those that are partial
+  };
+  static Part part_of(const Register& reg, int process);
+  static Whole::Torn find_torn(const Register& reg, const Part& part, Rank first, Rank second,
+                               int64_t byte);
+
+  size_t index_of(Rank rank) const;
+
+  const TaskGraph& graph_;
+  std::vector<Rank> processes_;
+  std::vector<std::vector<std::vector<std::byte>>> parts_;  // by process and register
+  std::vector<std::vector<bool>> filled_;
+};
+
+/// "processes 0 and 2 differ in local element 3"
+std::string to_text(const Capture::Whole::Torn& torn);
+
+/// Registers in the order in which they are filled.
+std::vector<RegisterIndex> in_program_order(const TaskGraph& tasks);
+
+/// Does it hold an addend over the micro-batches? Their sum is what can be compared.
+bool is_addend_of_micro_batches(const Register& reg);
+
+/// What a register holds of a whole tensor: the rows of its micro-batch, or a stripe of them.
+ReferenceTensor rows_of(const ReferenceTensor& whole, const Register& reg);
+
+/// Name of the serial value that a register holds: copies add a space and what they became.
+///   throws  InternalError when the graph has no such value
+std::string value_name(const Graph& graph, const Register& reg);
+
+}  // namespace tessera
