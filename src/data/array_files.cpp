@@ -157,12 +157,12 @@ std::optional<StoredType> idx_type(uint8_t code) {
 std::string_view to_text(StoredType type) {
   constexpr std::array<std::string_view, 7> kNames = {"u8",  "i8",  "i16", "i32",
                                                       "i64", "f32", "f64"};
-  return kNames[type];
+  return kNames[static_cast<size_t>(type)];
 }
 
 int64_t size_of(StoredType type) {
   constexpr std::array<int64_t, 7> kSizes = {1, 1, 2, 4, 8, 4, 8};
-  return kSizes[type];
+  return kSizes[static_cast<size_t>(type)];
 }
 
 StoredArray::StoredArray(std::string file, std::string bytes, size_t offset, StoredType type,

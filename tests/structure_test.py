@@ -1,0 +1,305 @@
+#!/usr/bin/env python3
+"""Sizes that keep the code readable, measured, printed and bounded.
+
+    structure_test.py [ROOT]       measures the project in ROOT (by default the one that this file is in)
+    structure_test.py --self-test  plants one offence of each kind into a small project and expects to find it
+
+Bounds: columns of a line, lines of a function, explicit arithmetic casts in 1,000 lines, sources of a folder, methods of a
+class. Python's standard library only: the sources are read as text, without a compiler.
+"""
+
+import re
+import sys
+import tempfile
+from pathlib import Path
+
+MAX_COLUMNS = 100
+MAX_FUNCTION_LINES = 60
+MAX_CASTS_PER_1000_LINES = 15
+MAX_SOURCES_OF_A_FOLDER = 25
+MAX_METHODS = 25
+
+PARTS = ["src", "tests", "examples", "bench"]
+ENDINGS = {".h", ".cpp"}
+
+# Classes that may have more methods, each with the reason.
+LARGE_CLASSES = {}
+
+ARITHMETIC = (
+    r"(?:std::)?(?:u?int(?:8|16|32|64)?_t|s?size_t|ptrdiff_t|u?intptr_t|streamsize|streamoff)"
+    r"|(?:unsigned|signed)(?: (?:char|short|int|long(?: long)?))?"
+    r"|char|short|int|long(?: long)?(?: double)?|float|double|bool|(?:unsigned )?__int128"
+)
+NAMED_CAST = re.compile(r"\bstatic_cast<\s*(?![^<>]*[*&])(?!void\b)")
+FUNCTIONAL_CAST = re.compile(rf"\b(?:{ARITHMETIC})\s*([({{])(?!\s*[)}}*&])")
+C_STYLE_CAST = re.compile(rf"\(\s*(?:{ARITHMETIC})\s*\)\s*[\w(~!+-]")
+COMMENT_OR_LITERAL = re.compile(r'//[^\n]*|/\*.*?\*/|R"(\w*)\((.*?)\)\1"|"(?:\\.|[^"\\\n])*"|(?<![\w])\'(?:\\.|[^\'\\\n])+\'', re.DOTALL)
+
+
+def blank_out(match):
+    """A comment or literal, replaced so that lines and columns stay where they are."""
+    text = match.group(0)
+    blank = re.sub(r"[^\n]", " ", text)
+    return blank if text.startswith("/") else '"' + blank[1:-1] + '"'
+
+
+def code_of(text):
+    """The text without comments, literals and preprocessor lines; of equal length."""
+    text = COMMENT_OR_LITERAL.sub(blank_out, text)
+    return re.sub(r"^[ \t]*#(?:[^\n]*\\\n)*[^\n]*", lambda match: re.sub(r"[^\n]", " ", match.group(0)), text, flags=re.MULTILINE)
+
+
+def is_test(path):
+    return path.stem.endswith("_test") or "testing" in path.parts or path.parts[0] != "src"
+
+
+def files_of(root, parts=PARTS):
+    for part in parts:
+        for path in sorted((root / part).rglob("*")):
+            if path.is_file() and path.suffix in ENDINGS:
+                yield path
+
+
+# ---- casts ----
+
+
+def count_casts(code):
+    count = len(NAMED_CAST.findall(code))
+    for match in FUNCTIONAL_CAST.finditer(code):
+        before = code[: match.start()].rstrip()
+        is_declaration = re.search(r"(?:[\w>&*\])]|<|::)$", before) and not re.search(r"\b(?:return|case|else|throw|co_return|and|or|not)$", before)
+        count += not is_declaration
+    for match in C_STYLE_CAST.finditer(code):
+        before = code[: match.start()].rstrip()
+        is_call = re.search(r"[\w>\])]$", before) and not re.search(r"\b(?:return|case|else|throw)$", before)
+        count += not is_call
+    return count
+
+
+# ---- functions and classes ----
+
+
+class Scopes:
+    """The functions and classes of a source, found by its braces."""
+
+    def __init__(self, code):
+        self.functions = []  # (name, lines, line)
+        self.classes = []  # (name, methods, line)
+        self.walk(code)
+
+    def walk(self, code):
+        stack = []  # [kind, name, start, end of the last statement]
+        start = 0  # where the statement begins that is read now
+        parens = 0
+        for at, char in enumerate(code):
+            if char in "([":
+                parens += 1
+            elif char in ")]":
+                parens = max(0, parens - 1)
+            elif char == "{" and parens:
+                stack.append(["inner", "", at, parens])
+                parens = 0
+            elif char == "{":
+                kind, name = self.kind_of(code[start:at], stack)
+                if kind == "function" and self.is_member_initializer(code[start:at]):
+                    kind = "other"
+                stack.append([kind, name, self.first_line(code, start), 0])
+                if kind == "function" and stack[:-1] and stack[-2][0] == "class":
+                    stack[-2][3] += 1
+                if kind in ("namespace", "class"):
+                    start = at + 1
+                elif kind == "other" and not self.is_in_function(stack[:-1]):
+                    pass
+                else:
+                    start = at + 1
+            elif char == "}" and stack:
+                kind, name, begin, count = stack.pop()
+                if kind == "inner":
+                    parens = count
+                    continue
+                if kind == "function":
+                    last = code.count("\n", 0, at) + 1
+                    self.functions.append((name, last - begin + 1, begin))
+                if kind == "class":
+                    self.classes.append((name, count, begin))
+                if kind != "other" or self.is_in_function(stack):
+                    start = at + 1
+            elif char == ";" and not parens:
+                if stack and stack[-1][0] == "class" and self.is_method(code[start:at]):
+                    stack[-1][3] += 1
+                start = at + 1
+            elif char == ":" and stack and stack[-1][0] == "class" and re.search(r"^\s*(?:public|private|protected)$", code[start:at]):
+                start = at + 1
+
+    @staticmethod
+    def first_line(code, start):
+        blank = len(code[start:]) - len(code[start:].lstrip())
+        return code.count("\n", 0, start + blank) + 1
+
+    @staticmethod
+    def is_in_function(stack):
+        return any(scope[0] in ("function", "inner") for scope in stack)
+
+    def kind_of(self, head, stack):
+        head = re.sub(r"\b(?:public|private|protected)\s*:", "", head).strip()
+        head = re.sub(r"\[\[.*?\]\]", "", head).strip()
+        head = re.sub(r"^template\s*<(?:[^<>]|<(?:[^<>]|<[^<>]*>)*>)*>\s*(?:requires\s+[^{]*?(?=\b(?:class|struct|auto|void)\b))?", "", head).strip()
+        if self.is_in_function(stack):
+            return "other", ""
+        if re.match(r"(?:inline\s+)?namespace\b|extern\b\s*\"", head):
+            return "namespace", ""
+        if match := re.match(r"(?:class|struct|union)\s+([\w:<>, ]*?)\s*(?:final)?\s*(?::(?!:).*)?$", head, re.DOTALL):
+            return "class", match.group(1)
+        if re.match(r"enum\b", head) or "(" not in head or re.match(r"[^(]*[^=!<>]=[^=]", head) and "operator" not in head:
+            return "other", ""
+        name = re.search(r"([\w:~<>]+|operator\s*\S+)\s*\(", head)
+        return "function", name.group(1) if name else "?"
+
+    @staticmethod
+    def is_member_initializer(head):
+        """Is this the brace of `a_{1}` in `A() : a_{1} {`, and not that of the body?"""
+        return re.search(r"\)\s*(?:noexcept)?\s*(?<!:):(?!:)", head) and re.search(r"[\w>]\s*$", head)
+
+    @staticmethod
+    def is_method(statement):
+        statement = re.sub(r"\[\[.*?\]\]", "", statement).strip()
+        if re.match(r"(?:friend|using|typedef|static_assert)\b", statement) or statement.endswith("= delete"):
+            return False
+        statement = re.sub(r"<(?:[^<>()]|<[^<>]*>|\([^()]*\))*>", "", statement)
+        return re.match(r"[^=]*[\w~]\s*\(|.*\boperator\b", statement) is not None
+
+
+# ---- the measures ----
+
+
+def long_lines(root):
+    for path in files_of(root):
+        for number, line in enumerate(path.read_text().splitlines(), 1):
+            if len(line) > MAX_COLUMNS:
+                yield f"{path.relative_to(root)}:{number}: {len(line)} columns, at most {MAX_COLUMNS}"
+
+
+def long_functions(root, scopes):
+    for path, found in scopes.items():
+        for name, lines, number in found.functions:
+            if lines > MAX_FUNCTION_LINES:
+                yield f"{path}:{number}: function {name} has {lines} lines, at most {MAX_FUNCTION_LINES}"
+
+
+def large_classes(root, scopes):
+    for path, found in scopes.items():
+        for name, methods, number in found.classes:
+            if methods > MAX_METHODS and name not in LARGE_CLASSES and not is_test(path):
+                yield f"{path}:{number}: class {name} has {methods} methods, at most {MAX_METHODS}: divide it, or give the reason in LARGE_CLASSES"
+
+
+def casts_by_module(root):
+    """(casts, lines) of each module of src/, without tests."""
+    modules = {}
+    for path in files_of(root, ["src"]):
+        if not is_test(path.relative_to(root)):
+            text = path.read_text()
+            module = path.relative_to(root / "src").parts[0]
+            casts, lines = modules.get(module, (0, 0))
+            modules[module] = (casts + count_casts(code_of(text)), lines + text.count("\n"))
+    return modules
+
+
+def too_many_casts(modules):
+    casts, lines = (sum(column) for column in zip(*modules.values())) if modules else (0, 0)
+    if casts * 1000 > MAX_CASTS_PER_1000_LINES * max(lines, 1):
+        yield f"src: {casts} explicit arithmetic casts in {lines} lines, at most {MAX_CASTS_PER_1000_LINES} in 1,000"
+
+
+def crowded_folders(root):
+    folders = {}
+    for path in files_of(root, ["src"]):
+        if path.suffix == ".cpp" and not path.stem.endswith("_test"):
+            folders.setdefault(path.parent.relative_to(root).as_posix(), []).append(path.name)
+    for folder, names in sorted(folders.items()):
+        if len(names) > MAX_SOURCES_OF_A_FOLDER:
+            yield f"{folder}: {len(names)} sources, at most {MAX_SOURCES_OF_A_FOLDER}"
+
+
+def scopes_of(root):
+    return {path.relative_to(root): Scopes(code_of(path.read_text())) for path in files_of(root)}
+
+
+def offences(root):
+    scopes = scopes_of(root)
+    checks = [long_lines(root), long_functions(root, scopes), large_classes(root, scopes), too_many_casts(casts_by_module(root)), crowded_folders(root)]
+    return [offence for check in checks for offence in check]
+
+
+def print_measures(root):
+    modules = casts_by_module(root)
+    casts, lines = (sum(column) for column in zip(*modules.values()))
+    scopes = scopes_of(root)
+    functions = sorted(((length, f"{path}:{number} {name}") for path, found in scopes.items() if not is_test(path)
+                        for name, length, number in found.functions), reverse=True)
+    methods = sorted(((count, f"{path}:{number} {name}") for path, found in scopes.items() if not is_test(path)
+                      for name, count, number in found.classes), reverse=True)
+    print(f"src without tests: {lines} lines, {len(functions)} functions, {casts} casts: {1000 * casts / lines:.1f} in 1,000 lines")
+    by_density = sorted(modules.items(), key=lambda item: -item[1][0] / item[1][1])
+    print("casts in 1,000 lines by module:", ", ".join(f"{name} {1000 * count / size:.0f}" for name, (count, size) in by_density))
+    print("longest functions:", ", ".join(f"{where} {length}" for length, where in functions[:5]))
+    print("classes with the most methods:", ", ".join(f"{where} {count}" for count, where in methods[:5]))
+
+
+# ---- the self-test ----
+
+METHODS = "".join(f"  void f{n}(int a = 3);\n" for n in range(MAX_METHODS + 1))
+CLEAN = {
+    "src/base/a.h": "#pragma once\n// A comment with int(3), (int)x and { a brace.\nnamespace t {\nclass Small {\n public:\n  Small() : a_{1} {}\n"
+                    "  int f() const { return a_; }\n\n private:\n  std::function<int(int)> g_ = {};\n  int a_ = 0;\n};\nint h(int, double);\n}\n",
+}
+PLANTED = [
+    ({"src/base/wide.cpp": "// " + "x" * 98 + "\n"}, "src/base/wide.cpp:1: 101 columns"),
+    ({"tests/wide.cpp": "// " + "x" * 98 + "\n"}, "tests/wide.cpp:1: 101 columns"),
+    ({"src/base/long.cpp": "namespace t {\n\nint f(int x) {\n" + "  ++x;\n" * 60 + "  return x;\n}\n}\n"}, "src/base/long.cpp:3: function f has 63 lines"),
+    ({"src/base/method.h": "class A {\n public:\n  A() : a_{2} {\n" + "  ++a_;\n" * 60 + "  }\n  int a_;\n};\n"}, "function A has 62 lines"),
+    ({"src/base/large.h": "class Large : public Base {\n public:\n" + METHODS + "};\n"}, f"class Large has {MAX_METHODS + 1} methods"),
+    ({"src/base/casts.cpp": "auto a = static_cast<int>(b);\n"}, "src: 1 explicit arithmetic casts"),
+    ({"src/base/casts.cpp": "auto a = (double)b;\n"}, "src: 1 explicit arithmetic casts"),
+    ({"src/base/casts.cpp": "auto a = f(int64_t{b}, std::size_t(c), unsigned(d));\n"}, "src: 3 explicit arithmetic casts"),
+    ({f"src/base/s{n}.cpp": "" for n in range(MAX_SOURCES_OF_A_FOLDER + 1)}, f"src/base: {MAX_SOURCES_OF_A_FOLDER + 1} sources"),
+]
+HARMLESS = [
+    {"src/base/plain.cpp": "double f(double);\nint (*g)(int);\nint a{3};\nauto b = static_cast<Base*>(c);\nauto d = sizeof(int);\n"
+                           "std::vector<int> e(3);\nstruct Op { operator bool() const; };\nvoid h(int) {}\n"},
+    {"src/base/table.cpp": "const Row kRows[] = {\n" + "  {f(1), 2},\n" * 80 + "};\n"},
+    {"src/base/casts_test.cpp": "auto a = (double)b;\n"},
+]
+
+
+def offences_of(files):
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder)
+        for name, text in {**CLEAN, **files}.items():
+            (root / name).parent.mkdir(parents=True, exist_ok=True)
+            (root / name).write_text(text)
+        return offences(root)
+
+
+def self_test():
+    failures = [f"{list(files)} is legal, but: {found}" for files in [{}, *HARMLESS] if (found := offences_of(files))]
+    for files, expected in PLANTED:
+        found = offences_of(files)
+        if not any(expected in offence for offence in found):
+            failures.append(f"{list(files)}: expected '{expected}', found {found}")
+    print("\n".join(failures) or f"{len(PLANTED)} planted offences found, {len(HARMLESS) + 1} legal projects passed")
+    return 1 if failures else 0
+
+
+def main(arguments):
+    if arguments == ["--self-test"]:
+        return self_test()
+    root = Path(arguments[0] if arguments else Path(__file__).parent.parent).resolve()
+    print_measures(root)
+    found = offences(root)
+    print("\n".join(found) or "every measure is within its bound")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
