@@ -14,7 +14,7 @@ constexpr int64_t kSmallestBlock = 4096;
 constexpr int64_t kMostBlocks = 512;
 constexpr const char* kUseAnother = "use another checkpoint";
 
-Document list_of(std::span<const int64_t> values) {
+Document list_of(const Shape& values) {
   return Document::List(values.begin(), values.end());
 }
 
