@@ -61,7 +61,8 @@ class MarkedGraphMaker {
 
   void add_order(int party) {
     std::array<std::vector<TaskId>, kTaskStreams> streams;
-    for (TaskId task : order(party)) streams[stream_of(graph_, task_at(task))].push_back(task);
+    for (TaskId task : order(party))
+      streams[static_cast<size_t>(stream_of(graph_, task_at(task)))].push_back(task);
     for (const std::vector<TaskId>& tasks : streams)
       for (size_t i = 0; i < tasks.size(); ++i) {
         const bool is_last = i + 1 == tasks.size();

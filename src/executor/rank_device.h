@@ -20,7 +20,7 @@ class RankDevice {
   DeviceKind kind() const { return device_->kind(); }
   DeviceMemory allocate(Bytes size) { return device_->allocate(size); }
   /// requires  not kHost: that is the thread of the rank
-  DeviceStream& stream(TaskStream stream) { return *streams_[stream]; }
+  DeviceStream& stream(TaskStream stream) { return *streams_[static_cast<size_t>(stream)]; }
 
   /// Memory for a variable whose part on the host is at `host`, and stays there; it begins as that.
   /// The second call with a name gives the same address.

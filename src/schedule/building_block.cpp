@@ -177,7 +177,7 @@ class Squeeze {
     size_t unseen = device.sequence.size() / static_cast<size_t>(count_);
     for (size_t i = device.first; i < device.sequence.size() && unseen > 0; ++i) {
       const Slot& slot = device.sequence[i];
-      bool& known = seen[slot.stage][slot.kind];
+      bool& known = seen[slot.stage][static_cast<size_t>(slot.kind)];
       if (device.done[i] || known) continue;
       known = true;
       --unseen;

@@ -17,9 +17,10 @@ PassClock::PassClock(const PipelineShape& shape) : shape_(shape) {
       for (const PassNeed& need : shape.stages[k].needs_of(kind)) {
         const bool near = shape.stages[need.stage].device == shape.stages[k].device;
         const Need timed{need.stage, need.kind, near ? 0 : shape.transfer};
-        needs_[kind][k].push_back(timed);
+        needs_[static_cast<size_t>(kind)][k].push_back(timed);
         const bool inside = static_cast<size_t>(need.stage) == k && need.kind != PassKind::kForward;
-        if (kind != PassKind::kForward && !inside) needs_[PassKind::kBackward][k].push_back(timed);
+        if (kind != PassKind::kForward && !inside)
+          needs_[static_cast<size_t>(PassKind::kBackward)][k].push_back(timed);
       }
   const size_t passes = 3 * stages * static_cast<size_t>(shape.micro_batches),
                devices = static_cast<size_t>(shape.devices);

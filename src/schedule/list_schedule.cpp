@@ -211,7 +211,8 @@ class ListScheduler {
     end_of(pass.kind, pass.stage, pass.micro_batch) = device.free;
     device.order.push_back(pass);
     device.is_open = true;
-    for (int stage : waiting_[pass.kind][pass.stage]) device_of(stage).is_open = true;
+    for (int stage : waiting_[static_cast<size_t>(pass.kind)][pass.stage])
+      device_of(stage).is_open = true;
   }
 
   /// By pass, the stages some pass of which needs it.
@@ -220,7 +221,7 @@ class ListScheduler {
     for (size_t k = 0; k < shape_.stages.size(); ++k)
       for (const auto& needs : shape_.stages[k].needs)
         for (const PassNeed& need : needs)
-          waiting_[need.kind][need.stage].push_back(static_cast<int>(k));
+          waiting_[static_cast<size_t>(need.kind)][need.stage].push_back(static_cast<int>(k));
   }
 
   const PipelineShape& shape_;

@@ -128,7 +128,7 @@ const std::vector<PipelineFacts>& pipeline_schedules() {
 }
 
 const PipelineFacts& facts_of(PipelineKind kind) {
-  return pipeline_schedules()[kind];
+  return pipeline_schedules()[static_cast<size_t>(kind)];
 }
 
 std::string_view to_text(PipelineKind kind) {

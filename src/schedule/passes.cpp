@@ -162,7 +162,9 @@ std::string fault_of(const PipelineShape& shape, int device, const std::vector<P
     const PipelineStage& stage = shape.stages[pass.stage];
     if (stage.device != device) return fault(fmt::format("belongs on device {}", stage.device));
     auto& counts = done[pass.stage];
-    const auto is_next = [&](PassKind kind) { return counts[kind]++ == pass.micro_batch; };
+    const auto is_next = [&](PassKind kind) {
+      return counts[static_cast<size_t>(kind)]++ == pass.micro_batch;
+    };
     const bool whole = pass.kind == PassKind::kBackward;
     const bool in_order =
         whole ? is_next(PassKind::kInputGradient) && is_next(PassKind::kWeightGradient)

@@ -52,7 +52,9 @@ struct PipelineStage {
   std::array<std::vector<PassNeed>, 3>
       needs;  // by kind, of F, B and W; those of BW are those of B and W
 
-  const std::vector<PassNeed>& needs_of(PassKind kind) const { return needs[kind]; }
+  const std::vector<PassNeed>& needs_of(PassKind kind) const {
+    return needs[static_cast<size_t>(kind)];
+  }
 };
 
 struct PipelineShape {

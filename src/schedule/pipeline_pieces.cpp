@@ -138,7 +138,7 @@ PipelineShape PipelinePieces::shape() const {
                    : *pass_[i] == PassKind::kInputGradient ? stage.costs.input_gradient
                                                            : stage.costs.weight_gradient;
     time += work_[i].work / options_.micro_batches;
-    auto& needs = stage.needs[*pass_[i]];
+    auto& needs = stage.needs[static_cast<size_t>(*pass_[i])];
     for (int needed : work_[i].needs) {
       const PipelineStep& other = work_[needed];
       const std::optional<PassKind> kind = pass_[needed];

@@ -115,7 +115,7 @@ void refuse_circles(const PipelineShape& shape) {
       for (size_t kind = 0; kind < 3; ++kind) {
         const auto& needs = shape.stages[k].needs[kind];
         if (done[k][kind] || !std::all_of(needs.begin(), needs.end(), [&](const PassNeed& need) {
-              return done[need.stage][need.kind];
+              return done[need.stage][static_cast<size_t>(need.kind)];
             }))
           continue;
         done[k][kind] = true;

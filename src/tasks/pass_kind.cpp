@@ -6,7 +6,7 @@ namespace tessera {
 
 std::string_view to_text(PassKind kind) {
   constexpr std::string_view names[] = {"F", "B", "W", "BW"};
-  return names[kind];
+  return names[static_cast<size_t>(kind)];
 }
 
 }  // namespace tessera
