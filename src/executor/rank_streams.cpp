@@ -28,7 +28,8 @@ void RankProgram::make_streams() {
   const std::vector<TaskId>& order = program_.graph->order;
   for (size_t place = 0; place < order.size(); ++place)
     if (const Task& task = program_.task(order[place]); acts_in(task))
-      places[stream_of(*program_.graph, task)].push_back(static_cast<int>(place));
+      places[static_cast<size_t>(stream_of(*program_.graph, task))].push_back(
+          static_cast<int>(place));
   for (int i = 0; i < kTaskStreams; ++i) {
     if (i > 0 && places[i].empty()) continue;
     auto stream = std::make_unique<RankStream>(static_cast<TaskStream>(i), std::move(places[i]),

@@ -56,7 +56,9 @@ class PartMaker {
     }
   }
 
-  size_t track_of(size_t rank, TaskStream stream) const { return tracks_[rank][stream]; }
+  size_t track_of(size_t rank, TaskStream stream) const {
+    return tracks_[rank][static_cast<size_t>(stream)];
+  }
 
   void add_spans(size_t rank) {
     for (const Recorder::SpanEvent& event : recorders_[rank]->spans()) {
