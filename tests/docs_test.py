@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
-"""The documentation, checked: every command runs, every path and name exists, every quoted line of code stands in a source.
+"""Checks the documentation: every command runs, every path, name and quoted line of code exists,
+and no former word of docs/glossary.md comes back.
 
-    docs_test.py --program TESSERA --build DIR [ROOT]   checks README.md and docs/*.md of the project in ROOT
-    docs_test.py --self-test                            plants one offence of each kind into small pages
+    docs_test.py --program TESSERA --build DIR [ROOT]  checks README.md and docs of the project ROOT
+    docs_test.py --words PART...                       lists former words in files and folders
+    docs_test.py --self-test                           plants one offence of each kind
 
-Commands are the lines of ```sh blocks. `./dev tessera ...` is run with TESSERA as it stands, in the project's folder; the others must be in
-RUN_ELSEWHERE or SHORTENED. Python's standard library only.
+Commands are the lines of ```sh blocks. `./dev tessera ...` is run with TESSERA as it is written, in
+the project's folder; the others must be in RUN_ELSEWHERE or SHORTENED. Python's standard library
+only.
 """
 
 import argparse
@@ -20,17 +23,24 @@ from pathlib import Path
 # Commands that would run this very test again, and who runs them instead.
 RUN_ELSEWHERE = {
     "./dev test": ".ci/run",
-    # mpirun starts nothing for root, and no more processes than there are cores, unless its environment says so.
-    "mpirun -n 4 build/release/src/cli/tessera train configs/gpt.toml --plan configs/plans/gpt.dp2-tp2.json --out build/mpi_run": "tests/mpi_test.py",
-    "build/release/src/cli/tessera launch -n 4 --restarts 1 -- train configs/gpt.toml --plan configs/plans/gpt.dp2-tp2.json --out build/launched":
-        "tests/faults_test.py",
+    # mpirun starts nothing for root, and no more processes than cores, unless told otherwise.
+    "mpirun -n 4 build/release/src/cli/tessera train configs/gpt.toml "
+    "--plan configs/plans/gpt.dp2-tp2.json --out build/mpi_run": "tests/mpi_test.py",
+    "build/release/src/cli/tessera launch -n 4 --restarts 1 -- train configs/gpt.toml "
+    "--plan configs/plans/gpt.dp2-tp2.json --out build/launched": "tests/faults_test.py",
+    # Times on a shared machine are printed, not compared.
+    "./dev bench kernels": "bench/CMakeLists.txt",
+    "./dev bench actors": "bench/CMakeLists.txt",
 }
 
 # Commands that are run with fewer steps than a reader would see.
 SHORTENED = {"./dev demo": ["demo", "--steps", "3"]}
 
 DEADLINE_SECONDS = 250
-MOST_LINES_OF_A_LESSON = 60
+MAX_LINES_OF_A_LESSON = 60
+# Where former words are looked for.
+WORDS_SCOPE = ["README.md", "docs"]
+
 PROJECT_PARTS = ("src/", "docs/", "tests/", "examples/", "configs/", "cmake/", "bench/", ".ci/")
 
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -58,7 +68,12 @@ def prose(page):
 
 
 def sources(root):
-    return {path: path.read_text() for part in ("src", "examples") for ending in ("*.h", "*.cpp") for path in (root / part).rglob(ending)}
+    return {
+        path: path.read_text()
+        for part in ("src", "examples")
+        for ending in ("*.h", "*.cpp")
+        for path in (root / part).rglob(ending)
+    }
 
 
 # ---- what is written ----
@@ -71,13 +86,15 @@ def check_links(root, page):
 
 
 def is_path(text):
-    return bool(re.fullmatch(r"[\w./-]+", text)) and (text.startswith(PROJECT_PARTS) or re.search(r"/\w+\.(?:h|cpp|md)$", text))
+    if not re.fullmatch(r"[\w./-]+", text):
+        return False
+    return text.startswith(PROJECT_PARTS) or bool(re.search(r"/\w+\.(?:h|cpp|md)$", text))
 
 
 def check_paths(root, page):
-    """A path begins at the project, or at src/ where it names a room: `ops/operator.h`."""
-    in_blocks = [word for body in blocks(page, "text") for word in re.findall(r"(?<!\S)[\w./]+(?!\S)", body)]
-    for text in CODE.findall(prose(page)) + in_blocks:
+    """A path begins at the project, or at src/ where it names a module: `ops/operator.h`."""
+    words = [re.findall(r"(?<!\S)[\w./]+(?!\S)", body) for body in blocks(page, "text")]
+    for text in CODE.findall(prose(page)) + [word for block in words for word in block]:
         if is_path(text) and not (root / text).exists() and not (root / "src" / text).exists():
             yield f"names {text}, which does not exist"
 
@@ -87,8 +104,9 @@ def check_names(root, page, all_sources):
     for text in CODE.findall(prose(page)):
         if not NAME.fullmatch(text) or not re.search(r"_|::|[a-z][A-Z]", text):
             continue
-        if not any(re.search(rf"\b{word}\b", source) for word in [text.split("::")[-1]] for source in all_sources.values()):
-            yield f"names {text}, which stands in no source"
+        word = re.compile(rf"\b{text.split('::')[-1]}\b")
+        if not any(word.search(source) for source in all_sources.values()):
+            yield f"names {text}, which is in no source"
 
 
 def check_quotes(root, page, all_sources):
@@ -96,40 +114,190 @@ def check_quotes(root, page, all_sources):
     for body in blocks(page, "cpp"):
         for line in body.splitlines():
             if line.strip() not in lines:
-                yield f"quotes '{line.strip()}', which stands in no source"
+                yield f"quotes '{line.strip()}', which is in no source"
 
 
 def check_lessons(root):
     for path in sorted((root / "examples").glob("*/main.cpp")):
         lines = path.read_text().count("\n")
-        if lines > MOST_LINES_OF_A_LESSON:
-            yield f"{path.relative_to(root)}: {lines} lines, at most {MOST_LINES_OF_A_LESSON}: a lesson fits on a page"
+        if lines > MAX_LINES_OF_A_LESSON:
+            limit = f"at most {MAX_LINES_OF_A_LESSON}: a lesson fits on a page"
+            yield f"{path.relative_to(root)}: {lines} lines, {limit}"
 
 
-def check_rooms(root):
-    """The page on the architecture has a row for each room."""
+def check_modules(root):
+    """The page on the architecture has a row for each module."""
     page = root / "docs" / "architecture.md"
-    rows = set(re.findall(r"^\| (\w+) \|", page.read_text(), re.MULTILINE)) if page.is_file() else set()
-    for path in sorted((root / "src").glob("*/CMakeLists.txt")):
-        if path.parent.name not in rows:
-            yield f"docs/architecture.md: has no row for the room {path.parent.name}"
+    text = page.read_text() if page.is_file() else ""
+    rows = set(re.findall(r"^\| `?([\w/]+)`? \|", text, re.MULTILINE))
+    for path in sorted((root / "src").rglob("CMakeLists.txt")):
+        module = path.parent.relative_to(root / "src").as_posix()
+        if "tessera_module(" in path.read_text() and module not in rows:
+            yield f"docs/architecture.md: has no row for the module {module}"
 
 
 def written_offences(root):
     all_sources = sources(root)
     for page in pages(root):
-        checks = [check_links(root, page), check_paths(root, page), check_names(root, page, all_sources), check_quotes(root, page, all_sources)]
+        checks = [
+            check_links(root, page),
+            check_paths(root, page),
+            check_names(root, page, all_sources),
+            check_quotes(root, page, all_sources),
+        ]
         for check in checks:
             yield from (f"{page.relative_to(root)}: {offence}" for offence in check)
-    yield from check_rooms(root)
+    yield from check_modules(root)
     yield from check_lessons(root)
+    yield from word_offences(root, WORDS_SCOPE)
+
+
+# ---- former words ----
+
+# Words of prose: a pattern, what to say instead, and the contexts or files where it is right.
+# A context is searched in the 20 characters before the word, the word, and the 20 after it.
+FORMER_WORDS = [
+    (r"crews?", "thread pool", None, None),
+    (r"under ?way", "in flight", None, None),
+    (r"ahead of (?:its|their|the) turn", "prefetched", None, None),
+    (r"begins? ahead|exchanges ahead", "prefetched", None, None),
+    (r"whoever|nobody", "the subject that is meant", None, None),
+    (r"addends?", "partial value", None, None),
+    (r"torn", "replica mismatch", r"torn (?:write|file|page)", None),
+    (r"patience", "spin policy", None, r"training/|examples/06|docs/training\.md|cli/"),
+    (r"t(?:ake|aken|akes|aking|ook) apart", "decomposed", None, None),
+    (r"wish(?:es)?", "candidate", None, None),
+    (r"standings?", "symbolic placement", None, None),
+    (r"trips?", "iteration", r"round.trip|trip count", None),
+    (r"h(?:and|ands|anded|anding) back", "release", None, None),
+    (r"circles?", "cycle", None, r"data/|docs/data\.md|configs/unet|model/unet"),
+    (r"go(?:es)? without saying", "the default", None, None),
+    (r"far pulls?", "remote receive", None, None),
+    (r"signs? of life", "heartbeat", None, None),
+    (r"judge[sd]?", "reference interpreter", None, None),
+    (r"rooms?", "module", r"(?:no|enough|more|much|leaves?|makes?) room|room for", None),
+    (
+        r"floors?",
+        "layer",
+        r"floor\(|[\"'`.]floor|price.{0,12}floor|ceil",
+        r"ops/|kernels/|operators\.md",
+    ),
+    (r"house", "project", None, None),
+    (r"meetings?", "host all-gather", None, None),
+    (
+        r"(?:each|every|other|another|several|all|between|of the|over|any|one) members?",
+        "process",
+        r"members? (?:function|variable|init)|data member",
+        r"base/",
+    ),
+    (r"members of (?:a|one|the|this) (?:run|program)", "processes", None, None),
+    (r"stripes?", "chunk", None, None),
+    (r"lies", "is, is stored", None, None),
+    (r"travels?|travell?ed|travell?ing", "is sent", r"time.travel", None),
+    (r"foretells?|foretold", "simulates, predicts", None, None),
+    (r"virtual clocks?", "simulated clock", None, None),
+    (r"dying|lent memory|relief", "last use, staging buffer, progress", None, None),
+    (r"mend(?:s|ed|ing)?", "fix", None, None),
+    (r"draws?|drew|drawn|undrawn", "initialize, sample", None, r"data/|docs/data\.md"),
+    (r"are the likeliest|bar to beat|of one's own", "accuracy, baseline, custom", None, None),
+    (r"sums? forms?|by.axis form", "all-reduce algorithm", None, None),
+]
+
+# Names of code and keys of plans: searched everywhere.
+FORMER_NAMES = re.compile(
+    r"\b(?:most_\w+|kMost[A-Z]\w*|split_matmuls?|overlap_mib|SumForm|Stripe|take_stripe"
+    r"|join_stripes|kStripesThatPay|kOverlapWindow|Standings?|Lives|Wish|InTime|kStepsUnderWay|StepsUnderWay"
+    r"|BegunStep|Crew|FarPulls|AheadExchange|Patience|speaks|max_trips|kWholeRun|kNumbers"
+    r"|tessera_room)\b"
+)
+
+CPP_PROSE = re.compile(
+    r"//(?P<line>[^\n]*)|/\*(?P<block>.*?)\*/"
+    r"|R\"(?P<mark>[^(\s]*)\((?P<raw>.*?)\)(?P=mark)\""
+    r"|\"(?P<text>(?:\\.|[^\"\\\n])*)\"|'(?:\\.|[^'\\\n])'",
+    re.DOTALL,
+)
+WORD_PATTERNS = [
+    (
+        re.compile(rf"(?<![\w-])(?:{word})(?![\w-])", re.IGNORECASE),
+        say,
+        context and re.compile(context),
+        files and re.compile(files),
+    )
+    for word, say, context, files in FORMER_WORDS
+]
+WORD_ENDINGS = {".h", ".cpp", ".md", ".py", ".toml", ".json", ".txt", ".cmake", ".pml"}
+
+
+def only_prose(path, text):
+    """The text with all that is not prose blanked: of C++ the code, of comments their marks.
+    Of the glossary the former names, which are its subject. Line breaks stay where they are."""
+    if path.name == "glossary.md":
+        return text.split("\n## Former names")[0]
+    if path.suffix in (".py", ".toml", ".cmake", ".txt"):
+        return re.sub(r"(?m)^[ \t]*#", lambda mark: " " * len(mark.group()), text)
+    if path.suffix not in (".h", ".cpp"):
+        return text
+    blanked = [character if character == "\n" else " " for character in text]
+    for match in CPP_PROSE.finditer(text):
+        group = next((name for name in ("line", "block", "raw", "text") if match.group(name)), None)
+        line = text[text.rfind("\n", 0, match.start()) + 1 : match.start()]
+        if group and not re.match(r"\s*#\s*include", line):
+            begin, end = match.span(group)
+            while group == "line" and begin < end and text[begin] in "/!":
+                begin += 1
+            blanked[begin:end] = text[begin:end]
+    return "".join(blanked)
+
+
+def former_words(path, text):
+    """(line, word, what to say) for each former word of a file."""
+    prose_text = only_prose(path, text)
+    squeezed, offsets = [], []  # a phrase may go over two lines
+    for offset, character in enumerate(prose_text):
+        if not character.isspace():
+            squeezed.append(character)
+            offsets.append(offset)
+        elif not squeezed or squeezed[-1] != " ":
+            squeezed.append(" ")
+            offsets.append(offset)
+    line_text = "".join(squeezed)
+    for pattern, say, context, files in WORD_PATTERNS:
+        if files and files.search(path.as_posix()):
+            continue
+        for match in pattern.finditer(line_text):
+            around = line_text[max(0, match.start() - 20) : match.end() + 20]
+            if not (context and context.search(around)):
+                yield text.count("\n", 0, offsets[match.start()]) + 1, match.group(), say
+    names_in = prose_text if path.name == "glossary.md" else text
+    for match in FORMER_NAMES.finditer(names_in):
+        line = names_in.count("\n", 0, match.start()) + 1
+        yield line, match.group(), "the name in docs/glossary.md"
+
+
+def files_of(root, parts):
+    for part in parts:
+        start = root / part
+        paths = [start] if start.is_file() else sorted(start.rglob("*"))
+        for path in paths:
+            own = path.resolve() == Path(__file__).resolve() or path.name == Path(__file__).name
+            if path.is_file() and path.suffix in WORD_ENDINGS and not own:
+                yield path
+
+
+def word_offences(root, parts):
+    for path in files_of(root, parts):
+        text = path.read_text(errors="replace")
+        for line, word, say in sorted(former_words(path, text)):
+            where = f"{path.relative_to(root)}:{line}"
+            yield f"{where}: '{' '.join(word.split())}' is a former word, say: {say}"
 
 
 # ---- what is run ----
 
 
 def program_arguments(command):
-    """The arguments of the program that the command runs, or None when it is no command of the program."""
+    """The arguments of the program in a command, or None for a command of another program."""
     if command in SHORTENED:
         return SHORTENED[command]
     words = shlex.split(command)
@@ -137,8 +305,16 @@ def program_arguments(command):
 
 
 def run(words, root):
-    # A model of bytes may write bytes that are no text.
-    done = subprocess.run(words, cwd=root, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", timeout=DEADLINE_SECONDS)
+    # A model of bytes may write bytes that are not text.
+    done = subprocess.run(
+        words,
+        cwd=root,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        timeout=DEADLINE_SECONDS,
+    )
     return done.returncode, done.stdout + done.stderr
 
 
@@ -167,18 +343,21 @@ def run_offences(root, program, build, report=lambda command: None):
             if command not in done:
                 done.add(command)
                 report(command)
-                yield from (f"{page.relative_to(root)}: {offence}" for offence in check_command(root, command, program, build))
+                found = check_command(root, command, program, build)
+                yield from (f"{page.relative_to(root)}: {offence}" for offence in found)
 
 
 # ---- the self-test ----
 
 CLEAN = {
-    "README.md": "# Name\n\nSee [more](docs/more.md), `src/ops/add.cpp`, `ops/add.cpp`, `add_two` and `--flag`.\n\n```sh\n./dev test\n./dev tessera hello\n```\n",
+    "README.md": "# Name\n\nSee [more](docs/more.md), `src/ops/add.cpp`, `ops/add.cpp`, "
+    "`add_two`.\n\n```sh\n./dev test\n./dev tessera hello\n```\n",
+    "docs/glossary.md": "Words.\n\n## Former names\n\naddend\n",
     "docs/more.md": "```cpp\nint add_two(int x);\n```\n",
     "docs/architecture.md": "| ops | adds |\n",
-    "src/ops/CMakeLists.txt": "tessera_room(ops)\n",
+    "src/ops/CMakeLists.txt": "tessera_module(ops)\n",
     "src/ops/add.cpp": "int add_two(int x);\n",
-    "examples/01/main.cpp": "\n" * MOST_LINES_OF_A_LESSON,
+    "examples/01/main.cpp": "\n" * MAX_LINES_OF_A_LESSON,
     ".ci/run": "",
 }
 
@@ -188,10 +367,25 @@ PLANTED = [
     ({"docs/more.md": "`ops/gone.h`\n"}, "docs/more.md: names ops/gone.h"),
     ({"docs/more.md": "`add_three`\n"}, "docs/more.md: names add_three"),
     ({"docs/more.md": "```cpp\nint add_two(int y);\n```\n"}, "quotes 'int add_two(int y);'"),
-    ({"docs/more.md": "```sh\nmake install\n```\n"}, "docs/more.md: 'make install' is run by no test"),
-    ({"docs/more.md": "```sh\n./dev tessera fail\n```\n"}, "'./dev tessera fail' ends with 3:\nsorry"),
-    ({"src/attic/CMakeLists.txt": ""}, "docs/architecture.md: has no row for the room attic"),
-    ({"examples/01/main.cpp": "\n" * (MOST_LINES_OF_A_LESSON + 1)}, "a lesson fits on a page"),
+    ({"docs/more.md": "```sh\nmake all\n```\n"}, "docs/more.md: 'make all' is run by no test"),
+    ({"docs/more.md": "```sh\n./dev tessera fail\n```\n"}, "fail' ends with 3:\nsorry"),
+    (
+        {"src/ops/attic/CMakeLists.txt": "tessera_module(ops/attic)"},
+        "docs/architecture.md: has no row for the module ops/attic",
+    ),
+    ({"docs/more.md": "Exchanges are\nunder\nway.\n"}, "docs/more.md:2: 'under way'"),
+    ({"docs/more.md": "The key `most_kept`.\n"}, "docs/more.md:1: 'most_kept'"),
+    ({"docs/glossary.md": "An addend.\n"}, "docs/glossary.md:1: 'addend'"),
+    ({"examples/01/main.cpp": "\n" * (MAX_LINES_OF_A_LESSON + 1)}, "a lesson fits on a page"),
+]
+
+# What former_words finds in sources: the text, and its offences.
+SOURCES_WITH_WORDS = [
+    ("int crew = 1;  // a crew", [(1, "crew")]),
+    ("/// All that is under\n/// way.\nint x;", [(1, "under way")]),
+    ('void f() { fail("no process speaks of a trip"); }', [(1, "speaks"), (1, "trip")]),
+    ('#include "ops/judge.h"\nint round_trip;  // a round trip; the trip count', []),
+    ("SumForm form;", [(1, "SumForm")]),
 ]
 
 # Stands for the program: ends with 3 when it is told to.
@@ -208,30 +402,52 @@ def offences_of(files):
         return [*written_offences(root), *run_offences(root, root / "program", root)]
 
 
+def word_failures():
+    for text, expected in SOURCES_WITH_WORDS:
+        path = Path("src/a.cpp")
+        words = sorted(former_words(path, text))
+        found = [(line, " ".join(word.split())) for line, word, _ in words]
+        if found != expected:
+            yield f"{text!r}: expected {expected}, found {found}"
+
+
 def self_test():
     failures = [f"the clean project has: {found}"] if (found := offences_of({})) else []
     for files, expected in PLANTED:
         found = offences_of(files)
         if not any(expected in offence for offence in found):
             failures.append(f"{list(files)}: expected '{expected}', found {found}")
+    failures += word_failures()
     print("\n".join(failures) or f"{len(PLANTED)} planted offences found")
     return 1 if failures else 0
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("root", nargs="?", default=Path(__file__).parent.parent)
     parser.add_argument("--program", help="the program tessera; without it nothing is run")
     parser.add_argument("--build", help="the build folder, for ctest")
+    parser.add_argument("--words", nargs="+", metavar="PART", help="list former words in these")
     parser.add_argument("--self-test", action="store_true")
     options = parser.parse_args()
     if options.self_test:
         return self_test()
     root = Path(options.root).resolve()
+    if options.words:
+        found = list(word_offences(root, options.words))
+        print("\n".join(found))
+        return 1 if found else 0
     found = list(written_offences(root))
     if options.program:
-        shutil.rmtree(root / "build/docs_run", ignore_errors=True)  # where pages let a run write: a run does not begin over another
-        found += run_offences(root, options.program, options.build, lambda command: print("running", command, flush=True))
+        # The run folder of the pages: a run is not written over another.
+        shutil.rmtree(root / "build/docs_run", ignore_errors=True)
+
+        def report(command):
+            print("running", command, flush=True)
+
+        found += run_offences(root, options.program, options.build, report)
     print("\n".join(found) or "the documentation says what is")
     return 1 if found else 0
 
