@@ -61,7 +61,7 @@ double foretold(const Timed& timed, double transfer, bool ahead) {
 /// With and without in turn, so that others on the machine disturb both alike.
 void compare(const std::shared_ptr<Network>& network, double unit, double transfer, int steps) {
   Runtime runtime(std::vector<Rank>{0, 1}, {.network = network});
-  Timed at_turn{pipeline(unit, Bytes(0))}, ahead{pipeline(unit, kOverlapWindow)};
+  Timed at_turn{pipeline(unit, Bytes(0))}, ahead{pipeline(unit, kPrefetchWindow)};
   for (Timed* timed : {&at_turn, &ahead}) {
     timed->program = &runtime.load(timed->graph);
     runtime.initialize(*timed->program, 1);

@@ -434,7 +434,7 @@ std::string sums_text() {
   std::string text;
   for (const SumForm form : {SumForm::kDirect, SumForm::kScattered, SumForm::kByAxis}) {
     const auto exchanges = plan_reshard(from.type, from.attr, to.attr, {.sums = form});
-    text += fmt::format("{:10}", to_text(form));
+    text += fmt::format("{}\n ", to_text(form));
     for (size_t i = 0; i < exchanges.size(); ++i)
       text += fmt::format("{} {} to {}", i > 0 ? ", then" : "", to_text(exchanges[i].kind),
                           to_text(exchanges[i].to));
@@ -443,7 +443,7 @@ std::string sums_text() {
       for (const Pull& pull : pulls(from.type.shape, exchange, 0))
         if (pull.sender >= 4) between_nodes += element_count(pull.box.shape());
     text +=
-        fmt::format("\n           process 0 receives {} elements, {} of them from the other node\n",
+        fmt::format("\n  process 0 receives {} elements, {} of them from the other node\n",
                     received_elements(from.type.shape, exchanges, 0), between_nodes);
   }
   return text;

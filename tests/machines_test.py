@@ -28,8 +28,8 @@ ENVIRONMENT = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_R
 # Each stage on devices of its own machine: what goes from one to the other is copied to the host, sent, and copied to the other device.
 PLAN = {
     "meshes": [
-        {"name": "near", "mesh": {"dp": 2}, "processes": [0, 1], "device": "fake"},
-        {"name": "far", "mesh": {"dp": 2}, "processes": [2, 3], "device": "fake"},
+        {"name": "near", "mesh": {"dp": 2}, "ranks": [0, 1], "device": "fake"},
+        {"name": "far", "mesh": {"dp": 2}, "ranks": [2, 3], "device": "fake"},
     ],
     "marks": [
         {"op": "blocks.0.*", "mesh": "near"},

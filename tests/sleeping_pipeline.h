@@ -31,7 +31,7 @@ struct SleepingPlaces {
   std::vector<Rank> processes = {};
   bool mixed = false;
   int64_t width = 8;
-  Bytes overlap = kOverlapWindow;
+  Bytes overlap = kPrefetchWindow;
 };
 /// Where a schedule wants stages on `devices` processes: one each, or two each, in turn or in a V.
 std::vector<Rank> processes_for(PipelineKind kind, int devices);

@@ -58,9 +58,16 @@ std::string ConfigTable::text(const std::string& key, const std::string& fallbac
 }
 
 std::string ConfigTable::choice(const std::string& key, const std::string& fallback,
-                                const std::vector<std::string>& choices) {
+                                const std::vector<std::string>& choices,
+                                std::span<const Renamed> renamed) {
   const Document* found = raw(key);
   if (!found) return fallback;
+  for (const auto& [before, now] : renamed)
+    if (*found == Document(std::string(before)))
+      throw UserError(file_ + ": " + full(key) + " = " + to_json(*found) + " has a new name",
+                      "the value '" + std::string(before) + "' is now called '" +
+                          std::string(now) + "'",
+                      "set " + full(key) + " to '" + std::string(now) + "'", ExitCode::kBadConfig);
   if (!found->is_string() ||
       std::find(choices.begin(), choices.end(), found->as_string()) == choices.end())
     refuse(key, *found, "one of " + join(choices, ", "));
@@ -83,6 +90,17 @@ std::vector<std::string> ConfigTable::texts(const std::string& key,
 
 ConfigTable ConfigTable::table(const std::string& key) {
   return ConfigTable(raw(key), full(key), file_);
+}
+
+void ConfigTable::refuse_renamed(std::span<const Renamed> keys) const {
+  if (!table_) return;
+  for (const auto& [before, now] : keys) {
+    if (!table_->find(std::string(before))) continue;
+    const std::string name = full(std::string(now));
+    throw UserError(file_ + ": the key '" + full(std::string(before)) + "' has a new name",
+                    "it is now called '" + name + "'", "write '" + name + "' instead",
+                    ExitCode::kBadConfig);
+  }
 }
 
 void ConfigTable::finish() const {

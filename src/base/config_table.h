@@ -2,6 +2,7 @@
 #pragma once
 
 #include <set>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -9,6 +10,11 @@
 #include "base/document.h"
 
 namespace tessera {
+
+/// A key or a value of former versions, and its name today.
+struct Renamed {
+  std::string_view before, now;
+};
 
 /// One table of a configuration file. Ask for every key, then call finish().
 ///
@@ -25,8 +31,10 @@ class ConfigTable {
   double number(const std::string& key, double fallback, double least, double most);
   bool boolean(const std::string& key, bool fallback);
   std::string text(const std::string& key, const std::string& fallback);
+  /// `renamed` values are refused with their name today in the fix.
   std::string choice(const std::string& key, const std::string& fallback,
-                     const std::vector<std::string>& choices);
+                     const std::vector<std::string>& choices,
+                     std::span<const Renamed> renamed = {});
   /// One text counts as a list of one.
   std::vector<std::string> texts(const std::string& key, const std::vector<std::string>& fallback);
   /// A table inside this one; empty when absent.
@@ -34,6 +42,8 @@ class ConfigTable {
   /// The value as it stands, or nullptr.
   const Document* raw(const std::string& key);
 
+  /// Refuses keys of former versions with their name today in the fix. Call it before finish().
+  void refuse_renamed(std::span<const Renamed> keys) const;
   void finish() const;
   const std::string& file() const { return file_; }
 

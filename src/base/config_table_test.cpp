@@ -149,6 +149,26 @@ TEST(ConfigTable, AKeyThatNobodyAskedForIsRefusedWithTheNearest) {
   }
 }
 
+TEST(ConfigTable, AFormerKeyIsRefusedWithItsNewName) {
+  EXPECT_EQ(message_of([](ConfigTable& table) {
+              const Renamed keys[] = {{"speed", "pace"}, {"rate", "learning_rate"}};
+              table.refuse_renamed(keys);
+            }),
+            "train.toml: the key 'train.rate' has a new name\n"
+            "  why: it is now called 'train.learning_rate'\n"
+            "  fix: write 'train.learning_rate' instead");
+}
+
+TEST(ConfigTable, AFormerValueIsRefusedWithItsNewName) {
+  EXPECT_EQ(message_of([](ConfigTable& table) {
+              const Renamed values[] = {{"adamw", "adam-w"}};
+              table.choice("kind", "sgd", {"sgd", "adam-w"}, values);
+            }),
+            "train.toml: train.kind = \"adamw\" has a new name\n"
+            "  why: the value 'adamw' is now called 'adam-w'\n"
+            "  fix: set train.kind to 'adam-w'");
+}
+
 TEST(ConfigTable, AKeyLikeNoOtherIsRefusedWithoutAGuess) {
   const Document whole = parse_toml("colour = 8\n", "a.toml");
   ConfigTable table(&whole, "", "a.toml");

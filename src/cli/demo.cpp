@@ -185,7 +185,7 @@ class Demo {
     say("3. Trains the first steps twice: serially, and under {}.\n", describe(session_.plan));
     comparison_ = compare_first_steps(*serial_, *divided_);
     say("{}   {}: the largest relative difference is {:.1e}, {:.2g} of what rounding may do.\n\n",
-        comparison_text(comparison_, config(), session_.plan.ranks()),
+        comparison_text(comparison_, config(), session_.plan.rank_count()),
         comparison_.agree() ? "They agree" : "THEY DO NOT AGREE", comparison_.largest_difference,
         comparison_.largest_fraction);
     document_["ok"] = comparison_.agree();
@@ -197,7 +197,7 @@ class Demo {
 
   void train() {
     if (divided_->step_count() < config().train.steps)
-      say("4. Goes on with {} to step {}.\n", counted(session_.plan.ranks(), "rank"),
+      say("4. Goes on with {} to step {}.\n", counted(session_.plan.rank_count(), "rank"),
           config().train.steps);
     else
       say("4. Ends here: the run has {} only.\n", counted(config().train.steps, "step"));
@@ -243,7 +243,7 @@ class Demo {
         "  ./dev tessera train   configs/gpt.toml --plan configs/plans/gpt.dp4.json --out runs/1   "
         "train, with metrics in a folder\n",
         counted(static_cast<int64_t>(session_.plan.marks.size()), "mark"),
-        counted(session_.plan.ranks(), "rank"),
+        counted(session_.plan.rank_count(), "rank"),
         counted(static_cast<int64_t>(comparison_.serial.size()), "step"),
         comparison_.agree() ? "were the serial ones up to rounding" : "WERE NOT the serial ones");
   }

@@ -30,7 +30,7 @@ ExitCode run_eval(const Arguments& arguments, Processes& processes) {
   document["tokens"] = result.tokens;
   document["accuracy"] = result.accuracy;
   add_bar(document, *data);
-  document["ranks"] = engine.plan().ranks();
+  document["ranks"] = engine.plan().rank_count();
   const std::string text = fmt::format(
       "held out    {:.4f} nats per {} over {} {}s{}\nperplexity  {:.4f}, {:.1f}% of the {}s are "
       "the likeliest\n",

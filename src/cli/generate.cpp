@@ -50,7 +50,7 @@ ExitCode run_generate(const Arguments& arguments, Processes& processes) {
   document["prompt"] = arguments.prompt;
   document["text"] = text;
   document["tokens"] = Document::List(tokens.begin(), tokens.end());
-  document["ranks"] = engine.plan().ranks();
+  document["ranks"] = engine.plan().rank_count();
   print_result(arguments, document, arguments.prompt + text + "\n");
   return ExitCode::kDone;
 }

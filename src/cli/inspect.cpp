@@ -38,7 +38,7 @@ Findings inspect_plan(const std::string& file) {
   Findings findings;
   findings.document["kind"] = "plan";
   findings.document["mesh"] = plan.meshes.empty() ? "" : mesh_text(plan);
-  findings.document["ranks"] = plan.ranks();
+  findings.document["ranks"] = plan.rank_count();
   findings.document["micro_batches"] = plan.micro_batches;
   findings.document["marks"] = Document::List{};
   for (const Mark& mark : plan.marks) {
@@ -50,7 +50,7 @@ Findings inspect_plan(const std::string& file) {
       plan.fingerprint ? Document(plan.fingerprint->graph) : Document();
   findings.text =
       fmt::format("{} is a plan\n\nmesh   {}\nranks  {}\n", file,
-                  plan.meshes.empty() ? "none: one process" : mesh_text(plan), plan.ranks()) +
+                  plan.meshes.empty() ? "none: one process" : mesh_text(plan), plan.rank_count()) +
       stamp_text(plan) +
       (marks.empty() ? "marks  none: everything is whole on every rank\n" : "\n" + marks.text());
   return findings;

@@ -45,7 +45,7 @@ Document result_document(const Arguments& arguments, const Training& training) {
   add_bar(document, training.data);
   document["tokens_per_s"] = run.tokens_per_second;
   document["peak_bytes"] = engine.runtime().peak_bytes().value();
-  document["ranks"] = engine.plan().ranks();
+  document["ranks"] = engine.plan().rank_count();
   document["step"] = engine.step_count();
   document["resumed_from"] = training.resumed_from ? Document(*training.resumed_from) : Document();
   document["checkpoint"] = optional_text(training.checkpoint.string());
@@ -96,7 +96,7 @@ std::string result_text(const Arguments& arguments, const Training& training) {
   text += held_out_text(training);
   text += fmt::format("speed      {} tok/s, {} tok/s/dev\n",
                       grouped(std::llround(run.tokens_per_second)),
-                      grouped(std::llround(run.tokens_per_second / plan.ranks())));
+                      grouped(std::llround(run.tokens_per_second / plan.rank_count())));
   text += fmt::format("memory     {} at the peak of a rank\n",
                       to_text(training.engine.runtime().peak_bytes()));
   if (!training.trace.empty()) text += "trace      " + training.trace + "\n";

@@ -6,7 +6,7 @@
 namespace tessera {
 
 int64_t data_parallel_ranks(const RunConfig& config, const Plan& plan) {
-  const int64_t rows = std::max<int64_t>(config.train.batch_per_rank, 1) * plan.ranks();
+  const int64_t rows = std::max<int64_t>(config.train.batch_per_rank, 1) * plan.rank_count();
   const Graph graph = build_model(
       config.model, {.batch = rows, .training = false, .loss = true, .seed = config.train.seed});
   const ShardedGraph sharded = propagate(graph, plan.placed(), marks_for(graph, plan.marks));

@@ -229,7 +229,7 @@ Engine::Engine(RunConfig config, Plan plan, std::shared_ptr<const RunData> data,
   check_fits(s.plan, s.graph);
   if (s.data->train) check_fits(s.graph, s.config.model, *s.data->train);
   options.runtime.reduction = s.config.train.reduction;
-  s.runtime = std::make_unique<Runtime>(s.plan.processes(), options.runtime);
+  s.runtime = std::make_unique<Runtime>(s.plan.ranks(), options.runtime);
   if (s.purpose == Purpose::kTrain)
     s.compile_training();
   else

@@ -134,7 +134,7 @@ std::map<std::string, Exchanges> exchanges_of_parts(const std::string& model,
   const Plan plan = plan_of(model, plan_name);
   const Graph graph = training_graph(config);
   const Compiled compiled = compile(graph, plan.placed(), plan.marks);
-  Runtime runtime(plan.processes());
+  Runtime runtime(plan.ranks());
   runtime.initialize(runtime.load(std::make_shared<const TaskGraph>(compiled.tasks)), 1);
   std::map<std::string, Exchanges> counts;
   const SplitStep split(
@@ -144,7 +144,7 @@ std::map<std::string, Exchanges> exchanges_of_parts(const std::string& model,
           if (task.kind != Task::Kind::kExchange) continue;
           const Register& source = made.tasks.registers[task.inputs.front()];
           int64_t received = 0;
-          for (Rank rank : plan.processes())
+          for (Rank rank : plan.ranks())
             received += received_elements(source.type.shape, {task.exchange}, rank);
           if (received == 0 || source.name == "loss" || source.name.starts_with("loss."))
             continue;  // the loss is handed out

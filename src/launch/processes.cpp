@@ -53,13 +53,13 @@ void Processes::set_silent(bool silent) {
 }
 
 void Processes::check_plan(const Plan& plan) const {
-  if (!are_several() || plan.ranks() == count()) return;
+  if (!are_several() || plan.rank_count() == count()) return;
   throw UserError(fmt::format("plan '{}' has {} ranks, but {} started {} processes", plan.name,
-                              plan.ranks(), launched_->by, count()),
+                              plan.rank_count(), launched_->by, count()),
                   "each process runs one rank, and the mesh of the plan is " + mesh_text(plan),
                   fmt::format("start {} processes, use a plan of {} ranks, or start one process, "
                               "in which the ranks are threads",
-                              plan.ranks(), count()),
+                              plan.rank_count(), count()),
                   ExitCode::kBadConfig);
 }
 

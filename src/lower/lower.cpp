@@ -204,10 +204,10 @@ CompileOptions compile_options(const Plan& plan) {
   CompileOptions options;
   options.micro_batches = plan.micro_batches;
   options.schedule = plan.schedule;
-  options.most_kept = plan.most_kept;
-  options.reshard.sums = plan.sums;
-  options.split_matmuls.stripes = plan.split_matmuls;
-  options.overlap = Bytes(plan.overlap_mib << 20);
+  options.most_kept = plan.max_in_flight;
+  options.reshard.sums = plan.all_reduce;
+  options.split_matmuls.stripes = plan.collective_matmul;
+  options.overlap = Bytes(plan.prefetch_mib << 20);
   return options;
 }
 

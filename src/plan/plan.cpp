@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <iterator>
 #include <set>
 
 #include "base/config_table.h"
@@ -14,12 +16,22 @@ namespace {
 
 constexpr int64_t kFormat = 1;
 
+// Names of former versions, which are refused with the new ones.
+constexpr Renamed kRenamedKeys[] = {{"sums", "all_reduce"},
+                                    {"most_kept", "max_in_flight"},
+                                    {"split_matmuls", "collective_matmul"},
+                                    {"overlap_mib", "prefetch_mib"}};
+constexpr Renamed kRenamedMeshKeys[] = {{"processes", "ranks"}};
+constexpr Renamed kRenamedAlgorithms[] = {{"direct", "one-shot"},
+                                          {"scattered", "reduce-scatter-all-gather"},
+                                          {"by-axis", "hierarchical"}};
+
 [[noreturn]] void refuse(const std::string& what, const std::string& why, const std::string& fix) {
   throw UserError(what, why, fix, ExitCode::kBadConfig);
 }
 
 ProcessMesh read_mesh(const Document& mesh, const std::string& origin,
-                      std::vector<Rank> processes) {
+                      std::vector<Rank> ranks) {
   if (!mesh.is_table())
     refuse(origin + ": 'mesh' is " + kind_of(mesh), "a mesh is a table of axes and their sizes",
            "write it as {\"dp\": 2, \"tp\": 2}");
@@ -32,22 +44,22 @@ ProcessMesh read_mesh(const Document& mesh, const std::string& origin,
     shape.push_back(size.as_int());
     axes.push_back(axis);
   }
-  return ProcessMesh(shape, std::move(axes), std::move(processes));
+  return ProcessMesh(shape, std::move(axes), std::move(ranks));
 }
 
-std::vector<Rank> read_processes(const Document* list, const std::string& origin) {
-  std::vector<Rank> processes;
-  if (!list) return processes;
+std::vector<Rank> read_ranks(const Document* list, const std::string& origin) {
+  std::vector<Rank> ranks;
+  if (!list) return ranks;
   if (!list->is_list())
-    refuse(origin + ": 'processes' is " + kind_of(*list),
-           "the processes of a mesh are a list of numbers", "write them as [0, 1]");
+    refuse(origin + ": 'ranks' is " + kind_of(*list), "the ranks of a mesh are a list of numbers",
+           "write them as [0, 1]");
   for (const Document& item : list->as_list()) {
     if (!item.is_int() || item.as_int() < 0)
-      refuse(origin + ": " + to_json(item) + " is not a process", "processes are numbered from 0",
+      refuse(origin + ": " + to_json(item) + " is not a rank", "ranks are numbered from 0",
              "write them as [0, 1]");
-    processes.push_back(static_cast<Rank>(item.as_int()));
+    ranks.push_back(static_cast<Rank>(item.as_int()));
   }
-  return processes;
+  return ranks;
 }
 
 DeviceKind read_device(ConfigTable& table) {
@@ -57,27 +69,28 @@ DeviceKind read_device(ConfigTable& table) {
 }
 
 /// "dp=2 {0,1} of devices fake".
-std::string place_text(const NamedMesh& mesh) {
+std::string mesh_text(const NamedMesh& mesh) {
   return to_text(*mesh.mesh) + (mesh.device == DeviceKind::kHost
                                     ? ""
                                     : " of devices " + std::string(to_text(mesh.device)));
 }
 
 NamedMesh read_stage(const Document& item, const std::string& origin, size_t index) {
-  const std::string place = "meshes[" + std::to_string(index) + "]";
-  ConfigTable table(&item, place, origin);
+  const std::string position = "meshes[" + std::to_string(index) + "]";
+  ConfigTable table(&item, position, origin);
   const std::string name = table.text("name", "");
   const Document* mesh = table.raw("mesh");
-  std::vector<Rank> processes = read_processes(table.raw("processes"), origin + " " + place);
+  std::vector<Rank> ranks = read_ranks(table.raw("ranks"), origin + " " + position);
   const DeviceKind device = read_device(table);
+  table.refuse_renamed(kRenamedMeshKeys);
   table.finish();
-  if (name.empty() || !mesh || processes.empty())
-    refuse(origin + ": " + place + " is not a mesh",
-           "one of several meshes has a name, its axes and its processes",
-           "write {\"name\": \"first\", \"mesh\": {\"dp\": 2}, \"processes\": [0, 1]}");
+  if (name.empty() || !mesh || ranks.empty())
+    refuse(origin + ": " + position + " is not a mesh",
+           "one of several meshes has a name, its axes and its ranks",
+           "write {\"name\": \"first\", \"mesh\": {\"dp\": 2}, \"ranks\": [0, 1]}");
   return {name,
           std::make_shared<const ProcessMesh>(
-              read_mesh(*mesh, origin + " " + place, std::move(processes))),
+              read_mesh(*mesh, origin + " " + position, std::move(ranks))),
           device};
 }
 
@@ -94,44 +107,54 @@ void read_meshes(const Document* one, const Document* several, const std::string
            "write them in [ ]");
   for (size_t i = 0; i < several->as_list().size(); ++i)
     plan.meshes.push_back(read_stage(several->as_list()[i], origin, i));
-  const std::vector<Rank> processes = plan.processes();
-  for (size_t i = 0; i < processes.size(); ++i)
-    if (processes[i] != static_cast<Rank>(i))
-      refuse(origin + " has no mesh with process " + std::to_string(i),
-             "the processes of all meshes are numbered 0, 1, 2, ... without a gap",
-             "number them anew, or put process " + std::to_string(i) + " into a mesh");
+  const std::vector<Rank> ranks = plan.ranks();
+  for (Rank rank = 0; rank < std::ssize(ranks); ++rank)
+    if (ranks[rank] != rank)
+      refuse(origin + " has no mesh with rank " + std::to_string(rank),
+             "the ranks of all meshes are numbered 0, 1, 2, ... without a gap",
+             "number them anew, or put rank " + std::to_string(rank) + " into a mesh");
 }
 
 Mark read_mark(const Document& item, const std::string& origin, size_t index) {
-  const std::string place = "marks[" + std::to_string(index) + "]";
-  ConfigTable table(&item, place, origin);
+  const std::string position = "marks[" + std::to_string(index) + "]";
+  ConfigTable table(&item, position, origin);
   const std::string tensor = table.text("tensor", "");
   const std::string op = table.text("op", "");
   const std::string placement = table.text("placement", "");
   const std::string mesh = table.text("mesh", "");
   table.finish();
   if (tensor.empty() == op.empty() || (placement.empty() && mesh.empty()))
-    refuse(origin + ": " + place + " is not a mark",
+    refuse(origin + ": " + position + " is not a mark",
            "a mark names a tensor or an op, and its placement or its mesh",
            "write {\"tensor\": \"*.weight\", \"placement\": \"P(\\\"tp\\\")\"}");
   return {op.empty() ? Mark::Kind::kTensor : Mark::Kind::kOp, op.empty() ? tensor : op, placement,
-          origin + " " + place, mesh};
+          origin + " " + position, mesh};
 }
 
-/// "off", "auto" or a number of stripes.
-int64_t read_split(const Document* value, const std::string& origin) {
+SumForm read_all_reduce(ConfigTable& table) {
+  const std::vector<SumForm> forms = {SumForm::kAuto, SumForm::kDirect, SumForm::kScattered,
+                                      SumForm::kByAxis};
+  std::vector<std::string> names;
+  for (SumForm form : forms) names.emplace_back(to_text(form));
+  const std::string chosen = table.choice("all_reduce", names.front(), names, kRenamedAlgorithms);
+  return forms[std::find(names.begin(), names.end(), chosen) - names.begin()];
+}
+
+/// "off", "auto" or a number of chunks.
+int64_t read_chunks(const Document* value, const std::string& origin) {
   if (!value || *value == Document("off")) return 1;
-  if (*value == Document("auto")) return kStripesThatPay;
-  if (!value->is_int() || value->as_int() < 2 || value->as_int() > kMostStripes)
-    refuse(origin + ": split_matmuls is " + to_json(*value),
-           "products are taken apart where it pays, not at all, or into a number of stripes",
-           "write \"auto\", \"off\" or a number from 2 to " + std::to_string(kMostStripes));
+  if (*value == Document("auto")) return kAutoChunks;
+  if (!value->is_int() || value->as_int() < 2 || value->as_int() > kMaxChunks)
+    refuse(origin + ": collective_matmul is " + to_json(*value),
+           "matmuls next to a collective are decomposed where costs say so, not at all, or into a "
+           "number of chunks",
+           "write \"auto\", \"off\" or a number from 2 to " + std::to_string(kMaxChunks));
   return value->as_int();
 }
 
-void write_split(int64_t stripes, Document& document) {
-  if (stripes != 1)
-    document["split_matmuls"] = stripes == kStripesThatPay ? Document("auto") : Document(stripes);
+void write_chunks(int64_t chunks, Document& document) {
+  if (chunks != 1)
+    document["collective_matmul"] = chunks == kAutoChunks ? Document("auto") : Document(chunks);
 }
 
 std::optional<PlanFingerprint> read_fingerprint(ConfigTable table, const Document* present) {
@@ -176,7 +199,7 @@ void write_meshes(const Plan& plan, Document& document) {
     Document item;
     item["name"] = mesh.name;
     item["mesh"] = axes_of(*mesh.mesh);
-    for (Rank process : mesh.mesh->processes()) item["processes"].append(process);
+    for (Rank rank : mesh.mesh->processes()) item["ranks"].append(rank);
     write_device(mesh, item);
     document["meshes"].append(std::move(item));
   }
@@ -211,7 +234,7 @@ Meshes Plan::placed() const {
   return one_mesh(std::make_shared<const ProcessMesh>(Shape{1}, std::vector<std::string>{"all"}));
 }
 
-std::vector<Rank> Plan::processes() const {
+std::vector<Rank> Plan::ranks() const {
   std::set<Rank> all;
   for (const NamedMesh& mesh : placed())
     all.insert(mesh.mesh->processes().begin(), mesh.mesh->processes().end());
@@ -219,10 +242,10 @@ std::vector<Rank> Plan::processes() const {
 }
 
 std::string mesh_text(const Plan& plan) {
-  if (plan.meshes.empty()) return "one process";
-  if (plan.meshes.size() == 1) return place_text(plan.meshes[0]);
+  if (plan.meshes.empty()) return "one rank";
+  if (plan.meshes.size() == 1) return mesh_text(plan.meshes[0]);
   std::vector<std::string> texts;
-  for (const NamedMesh& mesh : plan.meshes) texts.push_back(mesh.name + ": " + place_text(mesh));
+  for (const NamedMesh& mesh : plan.meshes) texts.push_back(mesh.name + ": " + mesh_text(mesh));
   return join(texts, ", ");
 }
 
@@ -259,17 +282,16 @@ Plan parse_plan(const Document& document, const std::string& origin) {
   std::vector<std::string> schedules;
   for (const PipelineFacts& facts : pipeline_schedules()) schedules.emplace_back(facts.name);
   plan.schedule = parse_pipeline_kind(table.choice("schedule", "1f1b", schedules));
-  plan.most_kept = table.integer("most_kept", 0, 0, 1 << 20);
-  if (plan.most_kept > 0 && plan.schedule != PipelineKind::kAuto)
-    refuse(origin + " has 'most_kept' and schedule '" + std::string(to_text(plan.schedule)) + "'",
-           "what a process keeps at most is a limit for the schedule 'auto'; the others keep what "
-           "their order says",
+  plan.max_in_flight = table.integer("max_in_flight", 0, 0, 1 << 20);
+  if (plan.max_in_flight > 0 && plan.schedule != PipelineKind::kAuto)
+    refuse(origin + " has 'max_in_flight' and schedule '" + std::string(to_text(plan.schedule)) +
+               "'",
+           "max_in_flight limits the schedule 'auto'; every other schedule has a fixed number of "
+           "micro-batches in flight",
            "remove one of the two");
-  const std::string sums = table.choice("sums", "auto", {"auto", "direct", "scattered", "by-axis"});
-  for (SumForm form : {SumForm::kAuto, SumForm::kDirect, SumForm::kScattered, SumForm::kByAxis})
-    if (sums == to_text(form)) plan.sums = form;
-  plan.split_matmuls = read_split(table.raw("split_matmuls"), origin);
-  plan.overlap_mib = table.integer("overlap_mib", plan.overlap_mib, 0, 1 << 20);
+  plan.all_reduce = read_all_reduce(table);
+  plan.collective_matmul = read_chunks(table.raw("collective_matmul"), origin);
+  plan.prefetch_mib = table.integer("prefetch_mib", plan.prefetch_mib, 0, 1 << 20);
   if (const Document* marks = table.raw("marks")) {
     if (!marks->is_list())
       refuse(origin + ": 'marks' is " + kind_of(*marks), "marks are a list", "write them in [ ]");
@@ -278,6 +300,7 @@ Plan parse_plan(const Document& document, const std::string& origin) {
   }
   const Document* stamp = table.raw("fingerprint");
   plan.fingerprint = read_fingerprint(table.table("fingerprint"), stamp);
+  table.refuse_renamed(kRenamedKeys);
   table.finish();
   return plan;
 }
@@ -288,10 +311,11 @@ Document to_document(const Plan& plan, const Graph& graph) {
   write_meshes(plan, document);
   document["micro_batches"] = plan.micro_batches;
   document["schedule"] = std::string(to_text(plan.schedule));
-  if (plan.most_kept > 0) document["most_kept"] = plan.most_kept;
-  if (plan.sums != SumForm::kAuto) document["sums"] = std::string(to_text(plan.sums));
-  write_split(plan.split_matmuls, document);
-  if (plan.overlap_mib != Plan{}.overlap_mib) document["overlap_mib"] = plan.overlap_mib;
+  if (plan.max_in_flight > 0) document["max_in_flight"] = plan.max_in_flight;
+  if (plan.all_reduce != SumForm::kAuto)
+    document["all_reduce"] = std::string(to_text(plan.all_reduce));
+  write_chunks(plan.collective_matmul, document);
+  if (plan.prefetch_mib != Plan{}.prefetch_mib) document["prefetch_mib"] = plan.prefetch_mib;
   document["marks"] = Document::List{};
   for (const Mark& mark : plan.marks) {
     Document item;
@@ -319,13 +343,14 @@ void check_fits(const Plan& plan, const Graph& graph) {
 }
 
 void check_ranks(const Plan& plan, int ranks) {
-  if (plan.ranks() == ranks) return;
-  refuse("plan '" + plan.name + "' needs " + std::to_string(plan.ranks()) +
+  const int needed = plan.rank_count();
+  if (needed == ranks) return;
+  refuse("plan '" + plan.name + "' needs " + std::to_string(needed) +
              " ranks but there are " + std::to_string(ranks),
          (plan.meshes.size() > 1 ? "its meshes are " : "its mesh is ") + mesh_text(plan) +
-             ", and each place of a mesh is one rank",
-         "run with --ranks " + std::to_string(plan.ranks()) + ", or use a plan whose mesh has " +
-             std::to_string(ranks) + " places");
+             ", and each of its positions is one rank",
+         "run with --ranks " + std::to_string(needed) + ", or use a plan of " +
+             std::to_string(ranks) + " ranks");
 }
 
 std::string_view version() {

@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
+
+#include "base/error.h"
 #include "lower/lower.h"
 
 namespace tessera {
@@ -13,19 +16,51 @@ Plan plan_of(const std::string& keys) {
       "plan.json");
 }
 
-/// What the plan says of products, written and read again.
+/// collective_matmul of a plan that was written and read again.
 int64_t written_and_read(const std::string& keys) {
-  return parse_plan(to_document(plan_of(keys), Graph()), "plan.json").split_matmuls;
+  return parse_plan(to_document(plan_of(keys), Graph()), "plan.json").collective_matmul;
 }
 
-TEST(Plan, SaysIntoHowManyStripesProductsAreTaken) {
-  EXPECT_EQ(plan_of("").split_matmuls, 1);
-  EXPECT_EQ(plan_of("\"split_matmuls\": \"off\", ").split_matmuls, 1);
-  EXPECT_EQ(plan_of("\"split_matmuls\": \"auto\", ").split_matmuls, kStripesThatPay);
-  EXPECT_EQ(plan_of("\"split_matmuls\": 4, ").split_matmuls, 4);
-  for (const char* keys : {"", "\"split_matmuls\": \"auto\", ", "\"split_matmuls\": 4, "})
-    EXPECT_EQ(written_and_read(keys), plan_of(keys).split_matmuls) << keys;
-  EXPECT_EQ(compile_options(plan_of("\"split_matmuls\": 4, ")).split_matmuls.stripes, 4);
+TEST(Plan, CollectiveMatmulIsOffAutoOrANumberOfChunks) {
+  EXPECT_EQ(plan_of("").collective_matmul, 1);
+  EXPECT_EQ(plan_of("\"collective_matmul\": \"off\", ").collective_matmul, 1);
+  EXPECT_EQ(plan_of("\"collective_matmul\": \"auto\", ").collective_matmul, kAutoChunks);
+  EXPECT_EQ(plan_of("\"collective_matmul\": 4, ").collective_matmul, 4);
+  for (const char* keys : {"", "\"collective_matmul\": \"auto\", ", "\"collective_matmul\": 4, "})
+    EXPECT_EQ(written_and_read(keys), plan_of(keys).collective_matmul) << keys;
+  EXPECT_EQ(compile_options(plan_of("\"collective_matmul\": 4, ")).split_matmuls.stripes, 4);
+}
+
+TEST(Plan, AllReduceNamesAnAlgorithm) {
+  EXPECT_EQ(plan_of("").all_reduce, SumForm::kAuto);
+  EXPECT_EQ(plan_of("\"all_reduce\": \"hierarchical\", ").all_reduce, SumForm::kByAxis);
+  EXPECT_EQ(to_document(plan_of("\"all_reduce\": \"one-shot\", "), Graph())["all_reduce"],
+            Document("one-shot"));
+}
+
+std::string message_of(const std::string& keys) {
+  try {
+    plan_of(keys);
+  } catch (const UserError& error) {
+    EXPECT_EQ(error.exit_code(), ExitCode::kBadConfig);
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(Plan, KeysAndValuesOfFormerVersionsAreRefusedWithTheirNewNames) {
+  EXPECT_EQ(message_of("\"most_kept\": 4, "),
+            "plan.json: the key 'most_kept' has a new name\n"
+            "  why: it is now called 'max_in_flight'\n"
+            "  fix: write 'max_in_flight' instead");
+  EXPECT_EQ(message_of("\"sums\": \"direct\", "),
+            "plan.json: the key 'sums' has a new name\n"
+            "  why: it is now called 'all_reduce'\n"
+            "  fix: write 'all_reduce' instead");
+  EXPECT_EQ(message_of("\"all_reduce\": \"scattered\", "),
+            "plan.json: all_reduce = \"scattered\" has a new name\n"
+            "  why: the value 'scattered' is now called 'reduce-scatter-all-gather'\n"
+            "  fix: set all_reduce to 'reduce-scatter-all-gather'");
 }
 
 }  // namespace

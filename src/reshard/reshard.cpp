@@ -215,9 +215,9 @@ ReshardKind classify(const Shape& shape, const DistAttr& from, const DistAttr& t
 std::string_view to_text(SumForm form) {
   switch (form) {
     case SumForm::kAuto: return "auto";
-    case SumForm::kDirect: return "direct";
-    case SumForm::kScattered: return "scattered";
-    case SumForm::kByAxis: return "by-axis";
+    case SumForm::kDirect: return "one-shot";
+    case SumForm::kScattered: return "reduce-scatter-all-gather";
+    case SumForm::kByAxis: return "hierarchical";
   }
   throw InternalError("unknown form of sums");
 }

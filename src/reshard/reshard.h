@@ -65,7 +65,7 @@ enum class SumForm {
   kByAxis,  // a reduce-scatter an axis, the innermost first, and all-gathers back: over nodes and
             // devices the two-level sum, over axes of two processes recursive halving and doubling
 };
-std::string_view to_text(SumForm form);  // "auto", "direct", "scattered", "by-axis"
+std::string_view to_text(SumForm form);  // "auto", "one-shot", ...
 
 struct ReshardOptions {
   LinkCost link = {};                         // between any two processes

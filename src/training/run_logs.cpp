@@ -51,7 +51,7 @@ void MetricsLog::on_train_begin(const TrainingState& state, TrainingControl&) {
 
 void MetricsLog::on_step_end(const TrainingState& state, TrainingControl&) {
   const StepResult& result = *state.result;
-  const double ranks = state.engine.plan().ranks();
+  const double ranks = state.engine.plan().rank_count();
   const auto tokens = static_cast<double>(result.tokens);
   const double speed = per_second(tokens, result.time);
   Document line;

@@ -52,7 +52,7 @@ void add_bar(Document& document, const RunData& data) {
 std::string describe(const Plan& plan) {
   if (plan.meshes.empty()) return "plan '" + plan.name + "', one process";
   return "plan '" + plan.name + "' on mesh " + mesh_text(plan) + ", " +
-         counted(plan.ranks(), "rank");
+         counted(plan.rank_count(), "rank");
 }
 
 std::ostream& narration(const Arguments& arguments) {

@@ -23,7 +23,7 @@ namespace tessera {
 ///   their turn as before; nothing changes
 ///             with a window of 0
 ///   memory    at most 2 * window more at one time
-void overlap_exchanges(Program& program, Bytes window = kOverlapWindow);
+void overlap_exchanges(Program& program, Bytes window = kPrefetchWindow);
 inline constexpr int kMostUnderWay = 4;
 
 /// "dw #1 may begin 5 kernels ahead", a line each.

@@ -80,7 +80,7 @@ Made two_stages(Bytes overlap) {
 }
 
 TEST(Overlap, TheSumOfABucketIsDueWhenTheNextOneIsFull) {
-  const Made now = data_parallel(kWeight, Bytes(0)), late = data_parallel(kWeight, kOverlapWindow);
+  const Made now = data_parallel(kWeight, Bytes(0)), late = data_parallel(kWeight, kPrefetchWindow);
   const auto kernels_behind = [](const Made& made, TaskId exchange) {
     int count = 0;
     for (int at = made.place(made.maker_of_source(exchange)) + 1; at < made.place(exchange); ++at)
@@ -110,7 +110,7 @@ TEST(Overlap, SumsWaitOnlyForAsManyBytesAsTheWindow) {
 }
 
 TEST(Overlap, AParameterIsGatheredWhileTheLayersBeforeAreComputed) {
-  const Made made = sharded_parameters(kOverlapWindow), plain = sharded_parameters(Bytes(0));
+  const Made made = sharded_parameters(kPrefetchWindow), plain = sharded_parameters(Bytes(0));
   const std::vector<TaskId> gathers = made.exchanges("all-gather w");
   ASSERT_EQ(gathers.size(), 4u);
   EXPECT_EQ(made.kernels_ahead(gathers[0]), 0) << "nothing comes before the first layer";
@@ -120,7 +120,7 @@ TEST(Overlap, AParameterIsGatheredWhileTheLayersBeforeAreComputed) {
 }
 
 TEST(Overlap, WhatComesFromAnotherStageMayComeWhileTheMicroBatchBeforeIsComputed) {
-  const Made made = two_stages(kOverlapWindow);
+  const Made made = two_stages(kPrefetchWindow);
   int received = 0;
   for (TaskId exchange : made.exchanges("")) {
     const Register& source = made.tasks().registers[made.task(exchange).inputs[0]];

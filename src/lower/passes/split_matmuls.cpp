@@ -155,8 +155,8 @@ class MatmulSplit {
   /// largest that fits.
   std::vector<int64_t> counts(const std::vector<StripedDim>& dims, int64_t blocks) const {
     std::vector<int64_t> list;
-    const bool is_wanted = options_.stripes != kStripesThatPay;
-    for (int64_t stripes = is_wanted ? options_.stripes : kMostStripes; stripes > 1; --stripes)
+    const bool is_wanted = options_.stripes != kAutoChunks;
+    for (int64_t stripes = is_wanted ? options_.stripes : kMaxChunks; stripes > 1; --stripes)
       if (divides_evenly(program_, dims, blocks, stripes)) {
         list.push_back(stripes);
         if (is_wanted) break;
@@ -177,7 +177,7 @@ class MatmulSplit {
   /// Says what was found, and whether it is done.
   bool decide(const std::optional<Cut>& best, const std::vector<int>& products,
               const std::vector<int>& exchanges, Seconds whole) {
-    const bool pays = best && (options_.stripes != kStripesThatPay || best->seconds < whole);
+    const bool pays = best && (options_.stripes != kAutoChunks || best->seconds < whole);
     if (at(products.front()).micro_batch > 0) return pays;
     std::vector<std::string> ops, names;
     for (int product : products) ops.push_back(at(product).step.op);

@@ -287,7 +287,7 @@ TEST(SplitTime, IsThatOfAllButOneTransferBehindKernels) {
 
 /// Nothing but the bytes of links and the flops of products counts.
 SplitOptions auto_without_losses() {
-  return {.stripes = kStripesThatPay,
+  return {.stripes = kAutoChunks,
           .cost = {.flops_per_second = 1, .bytes_per_second = 1e30, .kernel = Seconds(0)}};
 }
 
