@@ -442,9 +442,8 @@ std::string sums_text() {
     for (const Exchange& exchange : exchanges)
       for (const Pull& pull : pulls(from.type.shape, exchange, 0))
         if (pull.sender >= 4) between_nodes += element_count(pull.box.shape());
-    text +=
-        fmt::format("\n  process 0 receives {} elements, {} of them from the other node\n",
-                    received_elements(from.type.shape, exchanges, 0), between_nodes);
+    text += fmt::format("\n  process 0 receives {} elements, {} of them from the other node\n",
+                        received_elements(from.type.shape, exchanges, 0), between_nodes);
   }
   return text;
 }

@@ -64,10 +64,10 @@ std::string ConfigTable::choice(const std::string& key, const std::string& fallb
   if (!found) return fallback;
   for (const auto& [before, now] : renamed)
     if (*found == Document(std::string(before)))
-      throw UserError(file_ + ": " + full(key) + " = " + to_json(*found) + " has a new name",
-                      "the value '" + std::string(before) + "' is now called '" +
-                          std::string(now) + "'",
-                      "set " + full(key) + " to '" + std::string(now) + "'", ExitCode::kBadConfig);
+      throw UserError(
+          file_ + ": " + full(key) + " = " + to_json(*found) + " has a new name",
+          "the value '" + std::string(before) + "' is now called '" + std::string(now) + "'",
+          "set " + full(key) + " to '" + std::string(now) + "'", ExitCode::kBadConfig);
   if (!found->is_string() ||
       std::find(choices.begin(), choices.end(), found->as_string()) == choices.end())
     refuse(key, *found, "one of " + join(choices, ", "));

@@ -37,7 +37,7 @@ struct CompileOptions {
   ReshardOptions reshard = {};     // prices of links, and how sums are put together
   Bytes bucket = kGradientBucket;  // of gradients that travel together during the backward
   Bytes overlap =
-      kPrefetchWindow;      // of exchanges that are under way ahead of their turn; 0: none is
+      kPrefetchWindow;     // of exchanges that are under way ahead of their turn; 0: none is
   HaloOptions halos = {};  // exchanged or computed, and by which prices
   SplitOptions split_matmuls =
       {};  // products taken apart with their exchanges: none, so many stripes, or where it pays

@@ -30,8 +30,7 @@ constexpr Renamed kRenamedAlgorithms[] = {{"direct", "one-shot"},
   throw UserError(what, why, fix, ExitCode::kBadConfig);
 }
 
-ProcessMesh read_mesh(const Document& mesh, const std::string& origin,
-                      std::vector<Rank> ranks) {
+ProcessMesh read_mesh(const Document& mesh, const std::string& origin, std::vector<Rank> ranks) {
   if (!mesh.is_table())
     refuse(origin + ": 'mesh' is " + kind_of(mesh), "a mesh is a table of axes and their sizes",
            "write it as {\"dp\": 2, \"tp\": 2}");
@@ -284,11 +283,11 @@ Plan parse_plan(const Document& document, const std::string& origin) {
   plan.schedule = parse_pipeline_kind(table.choice("schedule", "1f1b", schedules));
   plan.max_in_flight = table.integer("max_in_flight", 0, 0, 1 << 20);
   if (plan.max_in_flight > 0 && plan.schedule != PipelineKind::kAuto)
-    refuse(origin + " has 'max_in_flight' and schedule '" + std::string(to_text(plan.schedule)) +
-               "'",
-           "max_in_flight limits the schedule 'auto'; every other schedule has a fixed number of "
-           "micro-batches in flight",
-           "remove one of the two");
+    refuse(
+        origin + " has 'max_in_flight' and schedule '" + std::string(to_text(plan.schedule)) + "'",
+        "max_in_flight limits the schedule 'auto'; every other schedule has a fixed number of "
+        "micro-batches in flight",
+        "remove one of the two");
   plan.all_reduce = read_all_reduce(table);
   plan.collective_matmul = read_chunks(table.raw("collective_matmul"), origin);
   plan.prefetch_mib = table.integer("prefetch_mib", plan.prefetch_mib, 0, 1 << 20);
@@ -345,8 +344,8 @@ void check_fits(const Plan& plan, const Graph& graph) {
 void check_ranks(const Plan& plan, int ranks) {
   const int needed = plan.rank_count();
   if (needed == ranks) return;
-  refuse("plan '" + plan.name + "' needs " + std::to_string(needed) +
-             " ranks but there are " + std::to_string(ranks),
+  refuse("plan '" + plan.name + "' needs " + std::to_string(needed) + " ranks but there are " +
+             std::to_string(ranks),
          (plan.meshes.size() > 1 ? "its meshes are " : "its mesh is ") + mesh_text(plan) +
              ", and each of its positions is one rank",
          "run with --ranks " + std::to_string(needed) + ", or use a plan of " +
