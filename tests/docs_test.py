@@ -44,6 +44,7 @@ WORDS_SCOPE = ["README.md", "docs"]
 PROJECT_PARTS = ("src/", "docs/", "tests/", "examples/", "configs/", "cmake/", "bench/", ".ci/")
 
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+FILE_BLOCK = re.compile(r"^<!-- file: (\S+) -->\n```\w+\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
 CODE = re.compile(r"`([^`\n]+)`")
 NAME = re.compile(r"[A-Za-z]\w*(?:::\w+)?")
@@ -117,6 +118,13 @@ def check_quotes(root, page, all_sources):
                 yield f"quotes '{line.strip()}', which is in no source"
 
 
+def check_files(root, page):
+    """A block behind <!-- file: PATH --> is that file."""
+    for path, body in FILE_BLOCK.findall(page.read_text()):
+        if not (root / path).is_file() or (root / path).read_text() != body:
+            yield f"quotes {path}, which reads otherwise"
+
+
 def check_lessons(root):
     for path in sorted((root / "examples").glob("*/main.cpp")):
         lines = path.read_text().count("\n")
@@ -144,6 +152,7 @@ def written_offences(root):
             check_paths(root, page),
             check_names(root, page, all_sources),
             check_quotes(root, page, all_sources),
+            check_files(root, page),
         ]
         for check in checks:
             yield from (f"{page.relative_to(root)}: {offence}" for offence in check)
@@ -372,6 +381,10 @@ PLANTED = [
     (
         {"src/ops/attic/CMakeLists.txt": "tessera_module(ops/attic)"},
         "docs/architecture.md: has no row for the module ops/attic",
+    ),
+    (
+        {"docs/more.md": "<!-- file: src/ops/add.cpp -->\n```text\nother\n```\n"},
+        "docs/more.md: quotes src/ops/add.cpp",
     ),
     ({"docs/more.md": "Exchanges are\nunder\nway.\n"}, "docs/more.md:2: 'under way'"),
     ({"docs/more.md": "The key `most_kept`.\n"}, "docs/more.md:1: 'most_kept'"),
