@@ -1,11 +1,11 @@
-# tessera_module(NAME DEPENDS modules... [LIBRARIES targets...])
+# tessera_module(NAME DEPENDS modules... [LIBRARIES targets...] [SLOW patterns of tests...])
 #   One folder of src/ as one library: every *.cpp below it, except tests, main.cpp, folders named testing
 #   and folders that are modules of their own (they have a CMakeLists.txt). NAME is the path below src/.
 #   DEPENDS names the modules that it may include directly; tests/layers_test.py checks it.
 #   Its *_test.cpp become the program NAME_test, and each of their test cases becomes a test of ctest.
 #   The sources of its testing/ folder become the library tessera_NAME_testing, which only tests link.
 function(tessera_module path)
-  cmake_parse_arguments(MODULE "" "" "DEPENDS;LIBRARIES" ${ARGN})
+  cmake_parse_arguments(MODULE "" "" "DEPENDS;LIBRARIES;SLOW" ${ARGN})
   string(REPLACE "/" "_" name ${path})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cpp)
   file(GLOB_RECURSE nested RELATIVE ${CMAKE_CURRENT_SOURCE_DIR} ${CMAKE_CURRENT_SOURCE_DIR}/*/CMakeLists.txt)
@@ -37,25 +37,40 @@ function(tessera_module path)
     target_link_libraries(tessera_${name}_testing PUBLIC tessera_${name} GTest::gtest)
   endif()
   if(tests AND TESSERA_BUILD_TESTS)
-    tessera_test(${name} SOURCES ${tests} LIBRARIES tessera_${name})
+    tessera_test(${name} SOURCES ${tests} LIBRARIES tessera_${name} SLOW ${MODULE_SLOW})
     if(support)
       target_link_libraries(${name}_test PRIVATE tessera_${name}_testing)
     endif()
   endif()
 endfunction()
 
-# tessera_test(NAME SOURCES files... LIBRARIES targets... [TIMEOUT seconds]): the program NAME_test and the test NAME.
+# tessera_test(NAME SOURCES files... LIBRARIES targets... [SLOW patterns...]): the program NAME_test. Each of its test
+#   cases becomes the test NAME.Suite.Case of ctest, with a time limit of its own and the label `quick`; those that match
+#   one of the patterns SLOW (as of --gtest_filter) have a longer limit and the label `slow`. ./dev test --quick runs the
+#   quick ones.
+set(TESSERA_TEST_TIMEOUT 30)
+set(TESSERA_SLOW_TEST_TIMEOUT 300)
+if(TESSERA_SANITIZE)
+  set(TESSERA_TEST_TIMEOUT 300)
+  set(TESSERA_SLOW_TEST_TIMEOUT 1500)
+endif()
+include(GoogleTest)
 function(tessera_test name)
-  cmake_parse_arguments(TEST "" "TIMEOUT" "SOURCES;LIBRARIES" ${ARGN})
-  if(NOT TEST_TIMEOUT)
-    set(TEST_TIMEOUT 300)
-  endif()
+  cmake_parse_arguments(TEST "" "" "SOURCES;LIBRARIES;SLOW" ${ARGN})
   add_executable(${name}_test ${TEST_SOURCES})
   target_link_libraries(${name}_test PRIVATE ${TEST_LIBRARIES})
   tessera_test_flags(${name}_test)
   target_precompile_headers(${name}_test REUSE_FROM tessera_test_header)
-  add_test(NAME ${name} COMMAND ${name}_test WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
-  set_tests_properties(${name} PROPERTIES TIMEOUT ${TEST_TIMEOUT})
+  string(REPLACE ";" ":" slow "${TEST_SLOW}")
+  set(options TEST_PREFIX ${name}. WORKING_DIRECTORY ${PROJECT_SOURCE_DIR} DISCOVERY_TIMEOUT 60)
+  if(slow)
+    gtest_discover_tests(${name}_test ${options} TEST_FILTER "-${slow}" TEST_LIST ${name}_quick
+                         PROPERTIES TIMEOUT ${TESSERA_TEST_TIMEOUT} LABELS quick)
+    gtest_discover_tests(${name}_test ${options} TEST_FILTER "${slow}" TEST_LIST ${name}_slow
+                         PROPERTIES TIMEOUT ${TESSERA_SLOW_TEST_TIMEOUT} LABELS slow)
+  else()
+    gtest_discover_tests(${name}_test ${options} PROPERTIES TIMEOUT ${TESSERA_TEST_TIMEOUT} LABELS quick)
+  endif()
 endfunction()
 
 # What all tests share: half of the time of a full build went into their headers and into optimising them.
