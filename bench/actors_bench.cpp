@@ -120,8 +120,8 @@ Times time_acts() {
   return times;
 }
 
-MeshPtr line_of(int processes) {
-  return std::make_shared<ProcessMesh>(parse_mesh("dp=" + std::to_string(processes)));
+MeshPtr line_of(int ranks) {
+  return std::make_shared<Mesh>(parse_mesh("dp=" + std::to_string(ranks)));
 }
 
 /// A program and its runtime.
@@ -280,7 +280,7 @@ Times time_steps() {
   return times;
 }
 
-/// Open MPI's, of two processes: microseconds of the calls, printed by a program of its own. Empty
+/// Open MPI's, of two ranks: microseconds of the calls, printed by a program of its own. Empty
 /// without it.
 std::vector<double> mpi_times(int64_t elements) {
   std::vector<double> times;

@@ -89,7 +89,7 @@ void compare(Network& network, size_t bytes) {
 /// The exchange alone, of a sum of `bytes` on each of two ranks.
 double time_of_exchange(const std::shared_ptr<Network>& network, const std::string& from,
                         const std::string& to, int64_t count, Reduction reduction) {
-  const auto mesh = std::make_shared<const ProcessMesh>(parse_mesh("dp=2"));
+  const auto mesh = std::make_shared<const Mesh>(parse_mesh("dp=2"));
   HandMade made(mesh);
   const std::string size = std::to_string(count);
   const bool is_sum = from.find("partial") != std::string::npos;

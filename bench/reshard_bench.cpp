@@ -1,5 +1,5 @@
 // How far reshards are from the fewest bytes: for all ordered pairs of placements of a mesh, the
-// most that a process receives, as a multiple of what it must. Counted, not timed; beside it what
+// most that a rank receives, as a multiple of what it must. Counted, not timed; beside it what
 // other ways of doing it cost by published algorithms (their figures were counted over the same
 // pairs and are quoted, not run here).
 #include <algorithm>
@@ -56,9 +56,9 @@ Ratios ratios(const MeshPtr& mesh, const TensorType& type, Form form) {
                            ? std::vector<Exchange>{{ReshardKind::kMessages, from, to}}
                            : plan_reshard(type, from, to);
       int64_t received = 0, bound = 0;
-      for (Rank process : mesh->processes()) {
-        received = std::max(received, received_elements(type.shape, way, process));
-        bound = std::max(bound, least_received_elements(type.shape, from, to, process));
+      for (Rank rank : mesh->ranks()) {
+        received = std::max(received, received_elements(type.shape, way, rank));
+        bound = std::max(bound, least_received_elements(type.shape, from, to, rank));
       }
       result.add(received, bound, way.size() > 1);
     }
@@ -85,7 +85,7 @@ int run() {
   std::printf("%-12s %-15s %6s  %-12s %-28s  %s\n", "mesh", "tensor", "pairs", "direct",
               "chosen by cost (chains)", "published: mean/worst");
   for (const Row& row : rows) {
-    const auto mesh = std::make_shared<const ProcessMesh>(parse_mesh(row.mesh));
+    const auto mesh = std::make_shared<const Mesh>(parse_mesh(row.mesh));
     for (int64_t extent : {int64_t{64}, row.rank == 2 ? int64_t{4096} : int64_t{256}}) {
       const TensorType type{DType::kF32, Dims::filled(row.rank, extent)};
       const Ratios direct = ratios(mesh, type, Form::kDirect),

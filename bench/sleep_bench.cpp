@@ -28,7 +28,7 @@ double median(std::vector<double> times) {
 constexpr FakeDeviceOptions kFake{.launch = Seconds(0.0005), .slowness = 1.5};
 
 double measured_step(const std::shared_ptr<const TaskGraph>& graph, int steps) {
-  Runtime runtime(processes(*graph), {.fake_device = kFake});
+  Runtime runtime(ranks(*graph), {.fake_device = kFake});
   LoadedProgram& program = runtime.load(graph);
   const Tensor x(graph->inputs.front().type);
   TensorMap results;
@@ -45,8 +45,8 @@ double measured_step(const std::shared_ptr<const TaskGraph>& graph, int steps) {
 
 /// The same when steps follow each other without a pause.
 double measured_period(const std::shared_ptr<const TaskGraph>& graph, int steps) {
-  constexpr int kFirst = 2;  // until each process has its place in the rhythm
-  Runtime runtime(processes(*graph));
+  constexpr int kFirst = 2;  // until each rank has its place in the rhythm
+  Runtime runtime(ranks(*graph));
   LoadedProgram& program = runtime.load(graph);
   const Tensor x(graph->inputs.front().type);
   std::array<TensorMap, kStepsUnderWay> results;
@@ -66,7 +66,7 @@ double measured_period(const std::shared_ptr<const TaskGraph>& graph, int steps)
 
 /// What no run of steps can be below: the slowest circle of waits.
 double least_period(const std::shared_ptr<const TaskGraph>& graph) {
-  const TaskActors actors = find_actors(graph, processes(*graph));
+  const TaskActors actors = find_actors(graph, ranks(*graph));
   std::vector<double> times(static_cast<size_t>(actors.rank_count()) * graph->tasks.size(), 0);
   for (int rank = 0; rank < actors.rank_count(); ++rank)
     for (TaskId task : actors.order_of(rank))
@@ -76,7 +76,7 @@ double least_period(const std::shared_ptr<const TaskGraph>& graph) {
 
 struct Setup {
   PipelineKind kind;
-  int processes = 2;
+  int ranks = 2;
   bool equal = true;
   bool mixed = false;
 };
@@ -85,7 +85,7 @@ struct Setup {
 /// of the backward.
 std::vector<StageWork> stages_of(const Setup& setup, double unit) {
   std::vector<StageWork> stages;
-  const int count = static_cast<int>(processes_for(setup.kind, setup.processes).size());
+  const int count = static_cast<int>(ranks_for(setup.kind, setup.ranks).size());
   for (int s = 0; s < count; ++s) {
     const double slow = !setup.equal && s == count / 2 ? 1.6 : 1;
     const double tilt = setup.equal ? 0 : 0.2 * (s % 3);
@@ -95,11 +95,10 @@ std::vector<StageWork> stages_of(const Setup& setup, double unit) {
 }
 
 double compare(const Setup& setup, double unit, int steps) {
-  const int64_t micro_batches = 2 * setup.processes;
+  const int64_t micro_batches = 2 * setup.ranks;
   const auto graph = std::make_shared<const TaskGraph>(
-      sleeping_pipeline(stages_of(setup, unit),
-                        {processes_for(setup.kind, setup.processes), setup.mixed}, micro_batches,
-                        setup.kind)
+      sleeping_pipeline(stages_of(setup, unit), {ranks_for(setup.kind, setup.ranks), setup.mixed},
+                        micro_batches, setup.kind)
           .tasks);
   const Simulation foretold = simulate_sleep(graph, 2, kFake);
   const double measured = measured_step(graph, steps), ratio = measured / foretold.step.value();
@@ -108,8 +107,8 @@ double compare(const Setup& setup, double unit, int steps) {
     span_bubble = std::max(span_bubble, rank.bubble_of_span());
   fmt::print(
       "{:12} p={} m={} {:8} {:15} foretold {:7.1f} ms, measured {:7.1f} ms, ratio {:.4f}; bubble "
-      "of the step {:.3f}, of a process {:.3f}\n",
-      to_text(setup.kind), setup.processes, micro_batches, setup.equal ? "equal" : "unequal",
+      "of the step {:.3f}, of a rank {:.3f}\n",
+      to_text(setup.kind), setup.ranks, micro_batches, setup.equal ? "equal" : "unequal",
       setup.mixed ? "hosts + devices" : "hosts", 1e3 * foretold.step.value(), 1e3 * measured, ratio,
       foretold.bubble(), span_bubble);
   std::fflush(stdout);
@@ -118,22 +117,21 @@ double compare(const Setup& setup, double unit, int steps) {
 
 /// Steps that meet, and steps that do not.
 double compare_periods(const Setup& setup, double unit, int steps) {
-  const int64_t micro_batches = 2 * setup.processes;
+  const int64_t micro_batches = 2 * setup.ranks;
   const std::vector<StageWork> stages = stages_of(setup, unit);
   const auto graph = std::make_shared<const TaskGraph>(
-      sleeping_pipeline(stages, {processes_for(setup.kind, setup.processes)}, micro_batches,
-                        setup.kind)
+      sleeping_pipeline(stages, {ranks_for(setup.kind, setup.ranks)}, micro_batches, setup.kind)
           .tasks);
   const Simulation meeting = simulate_sleep(graph, 2);
   const double least = least_period(graph), measured = measured_period(graph, steps),
                ratio = measured / least;
   double work = 0;
-  for (const RankTimes& rank : meeting.ranks) work += rank.compute.value() / setup.processes;
+  for (const RankTimes& rank : meeting.ranks) work += rank.compute.value() / setup.ranks;
   fmt::print(
       "{:12} p={} m={} {:8} a step {:7.1f} ms; without a pause: least {:7.1f} ms, measured {:7.1f} "
       "ms, ratio {:.4f}; bubble {:.3f}, not "
       "{:.3f}\n",
-      to_text(setup.kind), setup.processes, micro_batches, setup.equal ? "equal" : "unequal",
+      to_text(setup.kind), setup.ranks, micro_batches, setup.equal ? "equal" : "unequal",
       1e3 * meeting.step.value(), 1e3 * least, 1e3 * measured, ratio, 1 - work / least,
       meeting.bubble());
   std::fflush(stdout);
@@ -157,10 +155,9 @@ int main(int argc, char** argv) {
   double worst = 0;
   const std::string_view only = argc > 3 ? argv[3] : "";
   for (const PipelineFacts& facts : pipeline_schedules())
-    for (int processes :
-         only.empty() || only == facts.name ? std::vector{2, 4} : std::vector<int>{})
+    for (int ranks : only.empty() || only == facts.name ? std::vector{2, 4} : std::vector<int>{})
       for (bool equal : {true, false})
         for (bool mixed : {false, true})
-          worst = std::max(worst, compare({facts.kind, processes, equal, mixed}, unit, steps));
+          worst = std::max(worst, compare({facts.kind, ranks, equal, mixed}, unit, steps));
   fmt::print("the largest difference is {:.2f}%\n", 100 * worst);
 }

@@ -58,8 +58,7 @@ std::shared_ptr<const TaskGraph> sleeping_layers(int64_t stripes, Seconds produc
       shard_tensor("{x,h*}", "P(\"tp\")"), shard_tensor("up*", "P(None, \"tp\")"),
       shard_tensor("down*", "P(\"tp\")"), shard_op("u*", "[P(), P(None, \"tp\")]")};
   auto tasks = std::make_shared<TaskGraph>(
-      compile(layers(), std::make_shared<const ProcessMesh>(parse_mesh("tp=2")), marks, options)
-          .tasks);
+      compile(layers(), std::make_shared<const Mesh>(parse_mesh("tp=2")), marks, options).tasks);
   tasks->kernels =
       std::make_shared<const KernelSet>(std::vector<NamedKernel>{{"sleeping_product", bind_sleep}});
   const double of_a_multiplication =

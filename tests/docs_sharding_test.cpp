@@ -17,7 +17,7 @@ namespace tessera {
 namespace {
 
 MeshPtr mesh_of(std::string_view text) {
-  return std::make_shared<const ProcessMesh>(parse_mesh(text));
+  return std::make_shared<const Mesh>(parse_mesh(text));
 }
 TensorType f32(Shape shape) {
   return {DType::kF32, shape};
@@ -52,22 +52,22 @@ struct SixByTwelve {
 
 std::string boxes_text() {
   const SixByTwelve example;
-  std::string text = "mesh " + to_text(*example.mesh) + ", processes";
+  std::string text = "mesh " + to_text(*example.mesh) + ", ranks";
   for (int i = 0; i < example.mesh->size(); ++i)
     text +=
         fmt::format("{}{}", to_text(example.mesh->coordinate_at(i)).ends_with(",0") ? " | " : " ",
-                    example.mesh->processes()[i]);
+                    example.mesh->ranks()[i]);
   text += "\n";
   for (const auto& [written, spec] : std::vector<std::pair<std::string, std::vector<std::string>>>{
            {"[None, None]", {"", ""}}, {"['x', 'y']", {"x", "y"}}, {"['y', 'x']", {"y", "x"}}}) {
     const DistAttr attr = example.placed(spec);
     text += fmt::format("\n{} = {}\n", written, to_text(f32(example.shape), attr));
-    for (Rank process : example.mesh->processes()) {
-      const Coordinate at = *example.mesh->coordinate_of(process);
+    for (Rank rank : example.mesh->ranks()) {
+      const Coordinate at = *example.mesh->coordinate_of(rank);
       const Box box = attr.box(example.shape, at);
       const int64_t first = 12 * box.ranges[0].begin + box.ranges[1].begin,
                     last = 12 * (box.ranges[0].end - 1) + box.ranges[1].end - 1;
-      text += fmt::format("  process {} at ({})  holds {:12}  {:4}  first {:2}  last {}\n", process,
+      text += fmt::format("  rank {} at ({})  holds {:12}  {:4}  first {:2}  last {}\n", rank,
                           to_text(at), to_text(box), extents(box.shape()), first, last);
     }
   }
@@ -84,8 +84,8 @@ std::string uneven_text() {
     const MeshPtr mesh = mesh_of(mesh_text);
     const DistType tensor = parse_dist_type(type_text, mesh);
     std::vector<std::string> boxes;
-    for (Rank process : mesh->processes())
-      boxes.push_back(to_text(tensor.attr.box(tensor.type.shape, *mesh->coordinate_of(process))));
+    for (Rank rank : mesh->ranks())
+      boxes.push_back(to_text(tensor.attr.box(tensor.type.shape, *mesh->coordinate_of(rank))));
     text += fmt::format("{:13} on {:9}  {}\n", type_text, mesh_text, join(boxes, " "));
   }
   return text;
@@ -267,7 +267,7 @@ std::string notes_text() {
                                            shard_tensor("z", "P(None,\"tp\")", "b.json")}));
 }
 
-/// What each process of `mesh` holds, on one line.
+/// What each rank of `mesh` holds, on one line.
 std::string ranges_text(const std::string& mesh, const std::string& text) {
   const DistType given = parse_dist_type(text, mesh_of(mesh));
   std::string line = fmt::format("{:28} on {:4}", text, mesh);
@@ -307,10 +307,10 @@ std::string windows_text() {
                  to = parse_dist_type("f32[8@h~8(-1:+1)]", mesh).attr;
   const Exchange exchange{classify({8}, from, to), from, to};
   text += std::string(to_text(exchange.kind)) + " from " + to_text(from) + " to " + to_text(to) +
-          ", as process 1 sees it\n";
+          ", as rank 1 sees it\n";
   for (const Pull& pull : pulls({8}, exchange, 1))
     if (pull.sender != 1)
-      text += fmt::format("  {:6} from process {}\n", to_text(pull.box), pull.sender);
+      text += fmt::format("  {:6} from rank {}\n", to_text(pull.box), pull.sender);
   return text;
 }
 
@@ -333,7 +333,7 @@ std::string halos_text() {
       if (task.kind != Task::Kind::kExchange) continue;
       const Register& target = made.tasks.registers[task.outputs.front()];
       const int64_t elements = received_elements(target.type.shape, {task.exchange}, 0);
-      text += fmt::format("  process 0 receives {} bytes for {}\n",
+      text += fmt::format("  rank 0 receives {} bytes for {}\n",
                           elements * size_of(target.type.dtype), target.name);
     }
   }
@@ -373,16 +373,16 @@ std::string reshard_text() {
   const auto exchanges =
       plan_reshard(f32(example.shape), example.placed({"x", "y"}), example.placed({"y", "x"}));
   std::string text = "elements received:";
-  for (Rank process : example.mesh->processes())
-    text += fmt::format("{} {}", process == 0 ? "" : ",",
-                        received_elements(example.shape, exchanges, process));
+  for (Rank rank : example.mesh->ranks())
+    text += fmt::format("{} {}", rank == 0 ? "" : ",",
+                        received_elements(example.shape, exchanges, rank));
   text += "\n";
   for (const Exchange& exchange : exchanges) {
-    text += fmt::format("{} {} -> {}, as process 1 sees it\n", to_text(exchange.kind),
+    text += fmt::format("{} {} -> {}, as rank 1 sees it\n", to_text(exchange.kind),
                         to_text(exchange.from), to_text(exchange.to));
     for (const Pull& pull : pulls(example.shape, exchange, 1))
       text += fmt::format("  {:12} from {}\n", to_text(pull.box),
-                          pull.sender == 1 ? "itself" : "process " + std::to_string(pull.sender));
+                          pull.sender == 1 ? "itself" : "rank " + std::to_string(pull.sender));
   }
   return text;
 }
@@ -428,7 +428,7 @@ Graph two_matmuls() {
 }
 
 std::string sums_text() {
-  const MeshPtr mesh = std::make_shared<const ProcessMesh>(parse_mesh("node=2 gpu=4"));
+  const MeshPtr mesh = std::make_shared<const Mesh>(parse_mesh("node=2 gpu=4"));
   const DistType from = parse_dist_type("f32[64, 100] {partial sum: node, gpu}", mesh),
                  to = parse_dist_type("f32[64, 100]", mesh);
   std::string text;
@@ -442,7 +442,7 @@ std::string sums_text() {
     for (const Exchange& exchange : exchanges)
       for (const Pull& pull : pulls(from.type.shape, exchange, 0))
         if (pull.sender >= 4) between_nodes += element_count(pull.box.shape());
-    text += fmt::format("\n  process 0 receives {} elements, {} of them from the other node\n",
+    text += fmt::format("\n  rank 0 receives {} elements, {} of them from the other node\n",
                         received_elements(from.type.shape, exchanges, 0), between_nodes);
   }
   return text;
@@ -544,7 +544,7 @@ std::string stripes_text() {
 TEST(ShardingPage, ShowsWhatTheProgramPrints) {
   expect_examples(
       "docs/sharding.md",
-      {{"boxes", boxes_text, {"process 3 at (1,1)  holds [2:4, 6:12]   2x6   first 30  last 47"}},
+      {{"boxes", boxes_text, {"rank 3 at (1,1)  holds [2:4, 6:12]   2x6   first 30  last 47"}},
        {"uneven", uneven_text},
        {"rules", rules_text},
        {"signatures",

@@ -42,7 +42,7 @@ struct Tour {
   Tensor rate = Tensor::scalar(1.0f / 128);
 
   Tour() {
-    const auto mesh = std::make_shared<const ProcessMesh>(parse_mesh("dp=2"));
+    const auto mesh = std::make_shared<const Mesh>(parse_mesh("dp=2"));
     compiled = compile(graph, mesh, {shard_tensor("x", "P(\"dp\")")},
                        {.dump = [&](std::string_view stage, const std::string& text) {
                          stages[std::string(stage)] = text;

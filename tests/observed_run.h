@@ -26,7 +26,7 @@ struct ObservedStep {
 };
 
 /// Runs one step.
-///   requires  variables are set, processes are 0, 1, ...
+///   requires  variables are set, ranks are 0, 1, ...
 ObservedStep run_observed(Runtime& runtime, LoadedProgram& program,
                           const std::map<std::string, const Tensor*>& inputs);
 

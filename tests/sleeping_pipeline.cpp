@@ -197,11 +197,10 @@ Compiled sleeping_pipeline(const std::vector<StageWork>& stages, const SleepingP
   std::vector<Mark> marks;
   for (size_t s = 0; s < stages.size(); ++s) {
     const std::string name = "stage" + std::to_string(s);
-    const Rank process = places.processes.empty() ? static_cast<Rank>(s) : places.processes[s];
-    meshes.push_back(
-        {name, std::make_shared<const ProcessMesh>(Shape{1}, std::vector<std::string>{"dp"},
-                                                   std::vector<Rank>{process})});
-    if (places.mixed && process % 2 == 1) meshes.back().device = DeviceKind::kFake;
+    const Rank rank = places.ranks.empty() ? static_cast<Rank>(s) : places.ranks[s];
+    meshes.push_back({name, std::make_shared<const Mesh>(Shape{1}, std::vector<std::string>{"dp"},
+                                                         std::vector<Rank>{rank})});
+    if (places.mixed && rank % 2 == 1) meshes.back().device = DeviceKind::kFake;
     marks.push_back(stage("stage." + std::to_string(s) + "*", name));
   }
   CompileOptions options;
@@ -211,14 +210,14 @@ Compiled sleeping_pipeline(const std::vector<StageWork>& stages, const SleepingP
   return compile(sleeping_graph(stages, micro_batches, places.width), meshes, marks, options);
 }
 
-std::vector<Rank> processes_for(PipelineKind kind, int devices) {
+std::vector<Rank> ranks_for(PipelineKind kind, int devices) {
   const bool v = kind == PipelineKind::kZeroBubbleV || kind == PipelineKind::kVHalf ||
                  kind == PipelineKind::kVMin;
-  std::vector<Rank> processes;
-  for (Rank rank = 0; rank < devices; ++rank) processes.push_back(rank);
-  if (!v && kind != PipelineKind::kInterleaved) return processes;
-  for (Rank rank = 0; rank < devices; ++rank) processes.push_back(v ? devices - 1 - rank : rank);
-  return processes;
+  std::vector<Rank> ranks;
+  for (Rank rank = 0; rank < devices; ++rank) ranks.push_back(rank);
+  if (!v && kind != PipelineKind::kInterleaved) return ranks;
+  for (Rank rank = 0; rank < devices; ++rank) ranks.push_back(v ? devices - 1 - rank : rank);
+  return ranks;
 }
 
 Seconds time_asleep(const Task& task) {

@@ -25,16 +25,16 @@ struct StageWork {
 Graph sleeping_graph(const std::vector<StageWork>& stages, int64_t micro_batches,
                      int64_t width = 8);
 
-/// Where the stages run: stage s on processes[s], or on process s; those of odd number compute on
+/// Where the stages run: stage s on ranks[s], or on rank s; those of odd number compute on
 /// fake devices when `mixed`.
 struct SleepingPlaces {
-  std::vector<Rank> processes = {};
+  std::vector<Rank> ranks = {};
   bool mixed = false;
   int64_t width = 8;
   Bytes overlap = kPrefetchWindow;
 };
-/// Where a schedule wants stages on `devices` processes: one each, or two each, in turn or in a V.
-std::vector<Rank> processes_for(PipelineKind kind, int devices);
+/// Where a schedule wants stages on `devices` ranks: one each, or two each, in turn or in a V.
+std::vector<Rank> ranks_for(PipelineKind kind, int devices);
 
 /// The graph with a row a micro-batch.
 Compiled sleeping_pipeline(const std::vector<StageWork>& stages, const SleepingPlaces& places,

@@ -28,7 +28,7 @@ std::shared_ptr<const TaskGraph> graph_of(const std::vector<StageWork>& stages,
       sleeping_pipeline(stages, places, micro_batches, kind).tasks);
 }
 
-/// Stage s on process s, all of them hosts.
+/// Stage s on rank s, all of them hosts.
 Simulation simulated(const std::vector<StageWork>& stages, int64_t micro_batches,
                      PipelineKind kind) {
   return simulate_sleep(graph_of(stages, {}, micro_batches, kind), 2);
@@ -66,11 +66,11 @@ TEST(SleepingPipeline, UnequalStagesUnderForwardThenBackwardAreTwoFlowShops) {
 
 /// The stages as the scheduler sees them, in units, and what their passes take in the order of
 /// `kind`.
-double time_of_passes(const std::vector<StageWork>& stages, const std::vector<Rank>& processes,
+double time_of_passes(const std::vector<StageWork>& stages, const std::vector<Rank>& ranks,
                       int64_t micro_batches, PipelineKind kind) {
-  const int devices = *std::max_element(processes.begin(), processes.end()) + 1,
+  const int devices = *std::max_element(ranks.begin(), ranks.end()) + 1,
             rounds = static_cast<int>(stages.size()) / devices;
-  const bool v = rounds == 2 && processes.front() == processes.back();
+  const bool v = rounds == 2 && ranks.front() == ranks.back();
   PipelineShape shape =
       chain_of(devices, rounds, v ? StagePlacement::kV : StagePlacement::kRoundRobin,
                static_cast<int>(micro_batches));
@@ -90,17 +90,17 @@ TEST(SleepingPipeline, EveryScheduleTakesAsLongAsItsPasses) {
     if (facts.kind == PipelineKind::kAuto ||
         facts.kind == PipelineKind::kEagerOneForwardOneBackward)
       continue;
-    const std::vector<Rank> processes = processes_for(facts.kind, kDevices);
+    const std::vector<Rank> ranks = ranks_for(facts.kind, kDevices);
     for (bool equal : {true, false}) {
       std::vector<StageWork> stages;
-      for (size_t s = 0; s < processes.size(); ++s) {
+      for (size_t s = 0; s < ranks.size(); ++s) {
         const double slow = equal ? 1 : 1 + static_cast<double>(s % 2);
         stages.push_back(units(slow, equal ? 1 : slow + static_cast<double>(s % 3), 1));
       }
       const auto graph = std::make_shared<const TaskGraph>(
-          sleeping_pipeline(stages, {.processes = processes}, kMicroBatches, facts.kind).tasks);
+          sleeping_pipeline(stages, {.ranks = ranks}, kMicroBatches, facts.kind).tasks);
       EXPECT_EQ(thousandths(simulate_sleep(graph, 2).step),
-                std::llround(1000 * time_of_passes(stages, processes, kMicroBatches, facts.kind)))
+                std::llround(1000 * time_of_passes(stages, ranks, kMicroBatches, facts.kind)))
           << facts.name << (equal ? " equal" : " unequal");
     }
   }
@@ -113,9 +113,9 @@ TEST(SleepingPipeline, StepsThatDoNotMeetFillWhatSchedulesLeaveAtTheEndsOfAStep)
   // A stage updates its own weight alone.
   constexpr int64_t kSteps = 6;
   const auto times = [](PipelineKind kind) {
-    const std::vector<Rank> processes = processes_for(kind, 4);
-    const auto graph = graph_of(std::vector<StageWork>(processes.size(), units(1, 1, 1)),
-                                {.processes = processes}, 8, kind);
+    const std::vector<Rank> ranks = ranks_for(kind, 4);
+    const auto graph =
+        graph_of(std::vector<StageWork>(ranks.size(), units(1, 1, 1)), {.ranks = ranks}, 8, kind);
     return std::pair(thousandths(simulate_sleep(graph, kSteps).step),
                      thousandths(simulate_sleep(graph, kSteps, {}, false).step));
   };
@@ -123,7 +123,7 @@ TEST(SleepingPipeline, StepsThatDoNotMeetFillWhatSchedulesLeaveAtTheEndsOfAStep)
             (std::pair(int64_t{33000}, int64_t{33000})));
   EXPECT_EQ(times(PipelineKind::kZeroBubbleH2), (std::pair(int64_t{27000}, int64_t{24000})));
   EXPECT_EQ(times(PipelineKind::kZeroBubbleV), (std::pair(int64_t{51000}, int64_t{48000})))
-      << "of two stages a process";
+      << "of two stages a rank";
 }
 
 TEST(SleepingPipeline, TheAutomaticScheduleIsNoSlowerThanOthersOnUnequalStages) {
@@ -137,7 +137,7 @@ TEST(SleepingPipeline, TheAutomaticScheduleIsNoSlowerThanOthersOnUnequalStages) 
 }
 
 TEST(SleepingPipeline, ADeviceThatIsSlowerIsASlowerStage) {
-  // The second of three processes is a device half as fast; copies and launches take no time here.
+  // The second of three ranks is a device half as fast; copies and launches take no time here.
   const auto graph = graph_of(std::vector<StageWork>(3, units(1, 1, 1)), {.mixed = true}, 5,
                               PipelineKind::kForwardThenBackward);
   const int64_t forward = (1 + 2 + 1) + 4 * 2, backward = (2 + 4 + 2) + 4 * 4;
@@ -172,10 +172,10 @@ std::vector<std::string> acts_of(const Track& track, int64_t record) {
 TEST(SleepingPipeline, RanksActStreamByStreamInTheOrderOfTheVirtualClock) {
   for (const PipelineFacts& facts : pipeline_schedules())
     for (bool mixed : {false, true}) {
-      const std::vector<Rank> places = processes_for(facts.kind, 2);
+      const std::vector<Rank> places = ranks_for(facts.kind, 2);
       const auto graph = graph_of(std::vector<StageWork>(places.size()),
-                                  {.processes = places, .mixed = mixed}, 6, facts.kind);
-      Runtime runtime(processes(*graph));
+                                  {.ranks = places, .mixed = mixed}, 6, facts.kind);
+      Runtime runtime(ranks(*graph));
       LoadedProgram& program = runtime.load(graph);
       const Tensor x(graph->inputs.front().type);
       std::array<TensorMap, 2> results;

@@ -26,9 +26,8 @@ Graph two_layers() {
 }
 
 Meshes two_meshes() {
-  const auto mesh = [](std::vector<Rank> processes) {
-    return std::make_shared<const ProcessMesh>(Shape{2}, std::vector<std::string>{"tp"},
-                                               std::move(processes));
+  const auto mesh = [](std::vector<Rank> ranks) {
+    return std::make_shared<const Mesh>(Shape{2}, std::vector<std::string>{"tp"}, std::move(ranks));
   };
   return {{"first", mesh({0, 1})}, {"last", mesh({2, 3})}};
 }
@@ -63,7 +62,7 @@ std::vector<DocumentExample> examples_of(const TwoLayers& layers) {
        {"y f32[8@mb, 4@tp]\n", "z f32[8@mb, 2]"}},
       {"two-layers-order", [&] { return layers.stages.at("order"); }}};
   for (Rank rank = 0; rank < 4; ++rank)
-    examples.push_back({"two-layers-process-" + std::to_string(rank),
+    examples.push_back({"two-layers-rank-" + std::to_string(rank),
                         [&layers, rank] { return rank_text(layers.compiled.tasks, rank); }});
   return examples;
 }

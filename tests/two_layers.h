@@ -1,4 +1,4 @@
-// Two layers on two meshes: the first column cut on processes 0 and 1, the second row cut on 2
+// Two layers on two meshes: the first column cut on ranks 0 and 1, the second row cut on 2
 // and 3. docs/tour.md shows its four programs.
 #pragma once
 

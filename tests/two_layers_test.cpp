@@ -9,7 +9,7 @@
 namespace tessera {
 namespace {
 
-/// What crosses between processes: the exchange, and for each message "0->2 16": sender, receiver,
+/// What crosses between ranks: the exchange, and for each message "0->2 16": sender, receiver,
 /// elements.
 std::string traffic(const TaskGraph& tasks) {
   std::string text;
@@ -18,7 +18,7 @@ std::string traffic(const TaskGraph& tasks) {
     if (task.kind != Task::Kind::kExchange) continue;
     const Register& source = tasks.registers[task.inputs[0]];
     text += source.name + " " + std::string(to_text(task.exchange.kind));
-    for (Rank receiver : task.exchange.to.mesh->processes())
+    for (Rank receiver : task.exchange.to.mesh->ranks())
       for (const Pull& pull : pulls(source.type.shape, task.exchange, receiver))
         if (pull.sender != receiver)
           text += " " + std::to_string(pull.sender) + "->" + std::to_string(receiver) + " " +
@@ -32,7 +32,7 @@ TEST(TwoLayers, OnTwoMeshesExchangeWhatTheyMust) {
   const TwoLayers layers;
   // From the definition: the halves of y and of its gradient, B*H/2 elements each, and one sum of
   // B*O elements on the second mesh; the gradients of the weights need nothing, the loss is of one
-  // mesh whose processes all have it.
+  // mesh whose ranks all have it.
   const std::string half = std::to_string(TwoLayers::kRows * TwoLayers::kHidden / 2),
                     whole = std::to_string(TwoLayers::kRows * TwoLayers::kOut);
   std::vector<std::string> expected;

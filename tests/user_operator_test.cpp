@@ -24,7 +24,7 @@ TensorType f32(Shape shape) {
   return {DType::kF32, shape};
 }
 MeshPtr mesh_of(std::string_view text) {
-  return std::make_shared<const ProcessMesh>(parse_mesh(text));
+  return std::make_shared<const Mesh>(parse_mesh(text));
 }
 
 OperatorSetPtr rms_scale_set(std::vector<Operator> operators = rms_scale_operators(),
@@ -141,7 +141,7 @@ Tensor drawn(const std::string& name, const TensorType& type) {
 /// and the loss must become, within four times what the rounding of all ops may do (as `tessera
 /// verify`).
 void expect_serial(const Graph& graph, const Compiled& compiled, int steps) {
-  Runtime runtime(processes(compiled.tasks));
+  Runtime runtime(ranks(compiled.tasks));
   LoadedProgram& program = runtime.load(std::make_shared<const TaskGraph>(compiled.tasks));
   runtime.initialize(program, 1);
   TensorMap results;
@@ -235,7 +235,7 @@ TEST(UserOperator, MayRunInPlace) {
       return int64_t{-1};
     };
     EXPECT_EQ(offset_of("halved") == offset_of("negated"), in_place);
-    Runtime runtime(processes(tasks));
+    Runtime runtime(ranks(tasks));
     LoadedProgram& program = runtime.load(std::make_shared<const TaskGraph>(tasks));
     Tensor given(f32({8, 6}));
     for (size_t i = 0; i < 48; ++i) given.values<float>()[i] = static_cast<float>(i) - 10;
@@ -255,7 +255,7 @@ TEST(UserOperator, IsDividedByItsRule) {
     if (task.kind == Task::Kind::kExchange &&
         task.name.find("scaled.grad.x:1") != std::string::npos)
       about_gain.push_back(task.name);
-  // The rows of the batch are divided over dp, so that each process has an addend of the gradient
+  // The rows of the batch are divided over dp, so that each rank has an addend of the gradient
   // of the gain.
   EXPECT_THAT(about_gain, UnorderedElementsAre("all-reduce second.scaled.grad.x:1 [*]",
                                                "all-reduce first.scaled.grad.x:1 [*]"));

@@ -1,6 +1,6 @@
 // Lesson 2: two marks divide a whole network.
 //
-// A mesh gives the processes named axes. We mark the batch on dp and the first weight on tp;
+// A mesh gives the ranks named axes. We mark the batch on dp and the first weight on tp;
 // propagation finds the placement of everything else from the sharding rules of the operators.
 #include <cstdio>
 
@@ -30,9 +30,8 @@ Graph two_layers() {
 int main() {
   const Graph graph = two_layers();
 
-  // Four processes: [[0, 1], [2, 3]]. Rows of the grid share no data, columns share no weights.
-  const auto mesh =
-      std::make_shared<const ProcessMesh>(Shape{2, 2}, std::vector<std::string>{"dp", "tp"});
+  // Four ranks: [[0, 1], [2, 3]]. Rows of the grid share no data, columns share no weights.
+  const auto mesh = std::make_shared<const Mesh>(Shape{2, 2}, std::vector<std::string>{"dp", "tp"});
 
   // P("dp"): dim 0 is divided over dp. P(None, "tp"): dim 1 is divided over tp, dim 0 is whole.
   const std::vector<Mark> marks = {shard_tensor("x", "P(\"dp\")"),
@@ -42,7 +41,7 @@ int main() {
   // down follows up: its rows belong to the columns of up.
   std::printf("%s\n%s\n", to_text(*mesh).c_str(), print_placements(graph, sharded).c_str());
 
-  // y is a sum over the rows of down, so each tp process makes an addend: a partial sum. The graph
+  // y is a sum over the rows of down, so each tp rank makes an addend: a partial sum. The graph
   // wants it whole: an all-reduce is due.
   const Op& op = graph.op(*graph.find_op("y"));
   const OpView op_view = view(graph, op);
@@ -56,7 +55,7 @@ int main() {
   for (size_t i = 0; i < graph.values().size(); ++i)
     std::printf("%-7s %s\n", graph.values()[i].name.c_str(), sharded.value_reasons[i].c_str());
 
-  // What one process holds: process 3 stands at dp 1, tp 1.
+  // What one rank holds: rank 3 stands at dp 1, tp 1.
   const Box box = sharded.of(*graph.find_value("up")).box({16, 64}, *mesh->coordinate_of(3));
-  std::printf("\nprocess 3 holds %s of up\n", to_text(box).c_str());
+  std::printf("\nrank 3 holds %s of up\n", to_text(box).c_str());
 }

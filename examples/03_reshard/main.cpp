@@ -14,7 +14,7 @@ namespace {
 const TensorType kType = parse_tensor_type("f32[6,12]");
 
 /// Prints what the way from one placement to the other is called, its exchanges, and what one
-/// process receives in each.
+/// rank receives in each.
 void show(const MeshPtr& mesh, const char* from_text, const char* to_text_form, Rank receiver) {
   const DistAttr from = parse_dist_type(from_text, mesh).attr;
   const DistAttr to = parse_dist_type(to_text_form, mesh).attr;
@@ -25,39 +25,37 @@ void show(const MeshPtr& mesh, const char* from_text, const char* to_text_form, 
     std::printf("  %s to %s\n", std::string(to_text(exchange.kind)).c_str(),
                 to_text(exchange.to).c_str());
     for (const Pull& pull : pulls(kType.shape, exchange, receiver))
-      std::printf("    process %d takes %s of process %d\n", receiver, to_text(pull.box).c_str(),
+      std::printf("    rank %d takes %s of rank %d\n", receiver, to_text(pull.box).c_str(),
                   pull.sender);
   }
-  std::printf("  %lld elements come from other processes\n\n",
+  std::printf("  %lld elements come from other ranks\n\n",
               static_cast<long long>(received_elements(kType.shape, exchanges, receiver)));
 }
 
 }  // namespace
 
 int main() {
-  // Six processes: [[0, 1], [2, 3], [4, 5]]. Process 3 stands at x 1, y 1.
-  const auto mesh =
-      std::make_shared<const ProcessMesh>(Shape{3, 2}, std::vector<std::string>{"x", "y"});
+  // Six ranks: [[0, 1], [2, 3], [4, 5]]. Rank 3 stands at x 1, y 1.
+  const auto mesh = std::make_shared<const Mesh>(Shape{3, 2}, std::vector<std::string>{"x", "y"});
 
-  // Rows over x, columns over y: each process holds 2 x 6. To have whole rows it needs the 2 x 6 of
+  // Rows over x, columns over y: each rank holds 2 x 6. To have whole rows it needs the 2 x 6 of
   // its neighbour on y.
   show(mesh, "f32[6@x, 12@y]", "f32[6@x, 12]", 3);
 
-  // The axes change dims: 12 / 3 = 4 columns and 6 / 2 = 3 rows. Part of them process 3 holds
+  // The axes change dims: 12 / 3 = 4 columns and 6 / 2 = 3 rows. Part of them rank 3 holds
   // already.
   show(mesh, "f32[6@x, 12@y]", "f32[6@y, 12@x]", 3);
 
   // Cutting what one holds costs nothing.
   show(mesh, "f32[6@x, 12]", "f32[6@x, 12@y]", 3);
 
-  // A partial sum over y: each process adds the two addends of its own rows.
+  // A partial sum over y: each rank adds the two addends of its own rows.
   show(mesh, "f32[6, 12@x] {partial sum: y}", "f32[6@y, 12@x]", 3);
 
   // 6 rows do not divide by 4: the first two parts are larger. Uneven is normal.
-  const auto line = std::make_shared<const ProcessMesh>(Shape{4}, std::vector<std::string>{"z"});
-  for (Rank process : line->processes()) {
+  const auto line = std::make_shared<const Mesh>(Shape{4}, std::vector<std::string>{"z"});
+  for (Rank rank : line->ranks()) {
     const DistAttr rows = parse_dist_type("f32[6@z, 12]", line).attr;
-    std::printf("process %d of z=4 holds %s\n", process,
-                to_text(rows.box(kType.shape, {process})).c_str());
+    std::printf("rank %d of z=4 holds %s\n", rank, to_text(rows.box(kType.shape, {rank})).c_str());
   }
 }

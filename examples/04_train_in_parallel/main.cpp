@@ -48,8 +48,8 @@ int main() {
   // The batch is divided over dp, the heads of the attention and the wide layer of the feed-forward
   // over tp: the rest follows.
   Plan plan;
-  plan.meshes = one_mesh(
-      std::make_shared<const ProcessMesh>(Shape{2, 2}, std::vector<std::string>{"dp", "tp"}));
+  plan.meshes =
+      one_mesh(std::make_shared<const Mesh>(Shape{2, 2}, std::vector<std::string>{"dp", "tp"}));
   plan.marks = {shard_tensor("tokens", "P(\"dp\")"), shard_tensor("labels", "P(\"dp\")"),
                 shard_tensor("blocks.*.attn.q.weight", "P(None, \"tp\")"),
                 shard_tensor("blocks.*.ffn.up.weight", "P(None, \"tp\")")};

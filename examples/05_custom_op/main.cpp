@@ -36,7 +36,7 @@ Graph training_graph() {
 }
 
 std::vector<float> train(const TaskGraph& tasks) {
-  Runtime runtime(processes(tasks));
+  Runtime runtime(ranks(tasks));
   LoadedProgram& program = runtime.load(std::make_shared<const TaskGraph>(tasks));
   runtime.initialize(program, 1);
   std::vector<float> losses;
@@ -56,8 +56,8 @@ int main() {
   std::printf("%s\n%s\n", to_text(graph, *graph.find_op("scaled")).c_str(),
               to_text(graph, *graph.find_op("scaled.grad.x")).c_str());
   const TaskGraph alone =
-      compile(graph, std::make_shared<const ProcessMesh>(parse_mesh("dp=1")), {}).tasks;
-  const TaskGraph both = compile(graph, std::make_shared<const ProcessMesh>(parse_mesh("dp=2")),
+      compile(graph, std::make_shared<const Mesh>(parse_mesh("dp=1")), {}).tasks;
+  const TaskGraph both = compile(graph, std::make_shared<const Mesh>(parse_mesh("dp=2")),
                                  {shard_tensor("x", "P(\"dp\")")})
                              .tasks;
   for (const Task& task : both.tasks)

@@ -46,8 +46,7 @@ class UntilLearned : public Callback {
 int main() {
   const auto data = generated_text(16);
   Plan plan;  // data parallel on two ranks
-  plan.meshes =
-      one_mesh(std::make_shared<const ProcessMesh>(Shape{2}, std::vector<std::string>{"dp"}));
+  plan.meshes = one_mesh(std::make_shared<const Mesh>(Shape{2}, std::vector<std::string>{"dp"}));
   plan.marks = {shard_tensor("{tokens,labels}", "P(\"dp\")")};
 
   Engine engine(small_gpt(), plan, data);

@@ -111,22 +111,22 @@ Parties ranks_of(const TaskActors& actors, const Orders& orders) {
           [&actors](TaskId exchange, int receiver) { return actors.senders(exchange, receiver); }};
 }
 
-/// One process of each set that is in the same meshes.
-std::vector<Rank> one_of_each(const TaskGraph& graph, const std::vector<Rank>& processes) {
+/// One rank of each set that is in the same meshes.
+std::vector<Rank> one_of_each(const TaskGraph& graph, const std::vector<Rank>& ranks) {
   std::map<std::vector<bool>, Rank> first;
-  for (Rank process : processes) {
+  for (Rank rank : ranks) {
     std::vector<bool> meshes;
     for (const MeshPtr& mesh : graph.meshes)
-      meshes.push_back(mesh->coordinate_of(process).has_value());
-    first.try_emplace(meshes, process);
+      meshes.push_back(mesh->coordinate_of(rank).has_value());
+    first.try_emplace(meshes, rank);
   }
-  std::vector<Rank> ranks;
-  for (const auto& [meshes, process] : first) ranks.push_back(process);
-  std::sort(ranks.begin(), ranks.end());
-  return ranks;
+  std::vector<Rank> chosen;
+  for (const auto& [meshes, rank] : first) chosen.push_back(rank);
+  std::sort(chosen.begin(), chosen.end());
+  return chosen;
 }
 
-/// As if all processes of a mesh sent to all receivers.
+/// As if all ranks of a mesh sent to all receivers.
 Parties sets_of(const TaskActors& actors) {
   const auto senders = [&actors](TaskId exchange, int) {
     const int mesh = actors.graph().registers[actors.graph().tasks[exchange].inputs[0]].mesh;
@@ -139,7 +139,7 @@ Parties sets_of(const TaskActors& actors) {
 }
 
 std::string actor_text(const TaskActors& actors, ActorId actor) {
-  const Rank rank = actors.processes()[actors.rank_index_of(actor)];
+  const Rank rank = actors.ranks()[actors.rank_index_of(actor)];
   return "'" + actors.graph().tasks[actors.task_of(actor)].name + "' of rank " +
          std::to_string(rank);
 }
@@ -150,7 +150,7 @@ void check_complete(const TaskActors& actors, const Orders& orders) {
     std::vector<TaskId> wanted = actors.order_of(index), given = orders[index];
     std::sort(wanted.begin(), wanted.end());
     std::sort(given.begin(), given.end());
-    ensure(wanted == given, "the order list of rank " + std::to_string(actors.processes()[index]) +
+    ensure(wanted == given, "the order list of rank " + std::to_string(actors.ranks()[index]) +
                                 " has " + std::to_string(given.size()) + " tasks: each of the " +
                                 std::to_string(wanted.size()) +
                                 " that it acts in belongs in it once");
@@ -170,7 +170,7 @@ void check_exchange_order(const TaskActors& actors, const Orders& orders) {
   }
   std::string circle;
   for (const MarkedEdge& edge : find_stuck_cycle(sequence))
-    circle += "\n  rank " + std::to_string(actors.processes()[edge.label]) + " does '" +
+    circle += "\n  rank " + std::to_string(actors.ranks()[edge.label]) + " does '" +
               actors.graph().tasks[edge.from].name + "' before '" +
               actors.graph().tasks[edge.to].name + "'";
   ensure(circle.empty(), "task graph: ranks do the same exchanges in different orders:" + circle);
@@ -212,16 +212,16 @@ void check_run(const TaskActors& actors, const Orders& orders) {
   check_exchange_order(actors, orders);
 }
 
-void check_run(const TaskGraph& graph, const std::vector<Rank>& processes) {
+void check_run(const TaskGraph& graph, const std::vector<Rank>& ranks) {
   for (const Task& task : graph.tasks)
     for (const KernelStep& step : task.steps)
       if (step.control)
-        for (const TaskGraph& region : step.control->regions) check_run(region, processes);
+        for (const TaskGraph& region : step.control->regions) check_run(region, ranks);
   const std::shared_ptr<const TaskGraph> lent(std::shared_ptr<const TaskGraph>(), &graph);
-  const TaskActors sets(lent, one_of_each(graph, processes));
+  const TaskActors sets(lent, one_of_each(graph, ranks));
   const Parties parties = sets_of(sets);
   if (find_stuck_cycle(MarkedGraphMaker(graph, parties).make()).empty()) return;
-  const TaskActors actors = find_actors(lent, processes);
+  const TaskActors actors = find_actors(lent, ranks);
   check_run(actors, orders_of(actors));
 }
 

@@ -31,12 +31,12 @@ std::string edge_text(const TaskActors& actors, const MarkedEdge& edge);
 ///   time    O(tasks x ranks x senders)
 void check_run(const TaskActors& actors, const Orders& orders);
 
-/// The same for the orders of the order list, whatever the number of processes. Processes that are
-/// in the same meshes do the same: a graph with one process for each set of meshes, in which an
+/// The same for the orders of the order list, whatever the number of ranks. Ranks that are
+/// in the same meshes do the same: a graph with one rank for each set of meshes, in which an
 /// exchange takes from all of the sending mesh and gives to all of the receiving one, has a circle
-/// without token whenever the whole graph has. Only when it has one, every process is looked at.
+/// without token whenever the whole graph has. Only when it has one, every rank is looked at.
 /// Regions are checked, too.
 ///   time    O(tasks x sets of meshes), rarely more
-void check_run(const TaskGraph& graph, const std::vector<Rank>& processes);
+void check_run(const TaskGraph& graph, const std::vector<Rank>& ranks);
 
 }  // namespace tessera

@@ -16,7 +16,7 @@ using testing::HasSubstr;
 using testing::ThrowsMessage;
 
 MeshPtr mesh_of(const std::string& text) {
-  return std::make_shared<ProcessMesh>(parse_mesh(text));
+  return std::make_shared<Mesh>(parse_mesh(text));
 }
 
 std::shared_ptr<TaskGraph> graph_of(HandMade made) {
@@ -105,13 +105,13 @@ TEST(RunCheck, TheMarkedGraphPredictsTheTimeOfAStep) {
   EXPECT_DOUBLE_EQ(find_slowest_cycle(graph, times).period, 15);
 }
 
-TEST(RunCheck, ASecondSlotLetsAProcessGoAheadOfTheOneThatReads) {
-  // Process 0 makes y in 10, process 1 takes 10 to pull it. With one slot they take turns, with two
+TEST(RunCheck, ASecondSlotLetsARankGoAheadOfTheOneThatReads) {
+  // Rank 0 makes y in 10, rank 1 takes 10 to pull it. With one slot they take turns, with two
   // they work at once.
   const auto period = [](int slots) {
-    const auto stage = [](Rank process) {
-      return std::make_shared<const ProcessMesh>(Shape{1}, std::vector<std::string>{"dp"},
-                                                 std::vector{process});
+    const auto stage = [](Rank rank) {
+      return std::make_shared<const Mesh>(Shape{1}, std::vector<std::string>{"dp"},
+                                          std::vector{rank});
     };
     HandMade made(stage(0));
     const RegisterIndex y =
@@ -132,15 +132,15 @@ TEST(RunCheck, ASecondSlotLetsAProcessGoAheadOfTheOneThatReads) {
   EXPECT_DOUBLE_EQ(period(2), 10);
 }
 
-TEST(RunCheck, ManyProcessesAreCheckedThroughOneOfEachKind) {
-  // 4096 processes: the gather alone would have 16 million links.
+TEST(RunCheck, ManyRanksAreCheckedThroughOneOfEachKind) {
+  // 4096 ranks: the gather alone would have 16 million links.
   HandMade made(mesh_of("dp=4096"));
   const RegisterIndex x = made.input("x", "f32[4096@dp]");
   made.result("x", made.exchange("gather", x, "f32[4096]"));
   const auto graph = graph_of(std::move(made));
-  std::vector<Rank> processes(4096);
-  for (size_t i = 0; i < processes.size(); ++i) processes[i] = static_cast<Rank>(i);
-  EXPECT_NO_THROW(check_run(*graph, processes));
+  std::vector<Rank> ranks(4096);
+  for (size_t i = 0; i < ranks.size(); ++i) ranks[i] = static_cast<Rank>(i);
+  EXPECT_NO_THROW(check_run(*graph, ranks));
 }
 
 }  // namespace

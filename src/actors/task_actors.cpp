@@ -15,22 +15,21 @@ bool contains(const List& list, const Item& item) {
 
 }  // namespace
 
-TaskActors::TaskActors(std::shared_ptr<const TaskGraph> graph, std::vector<Rank> processes)
-    : graph_(std::move(graph)), processes_(std::move(processes)) {
-  ensure(std::is_sorted(processes_.begin(), processes_.end()),
-         "processes are given in ascending order");
-  for (Rank process : processes_) {
+TaskActors::TaskActors(std::shared_ptr<const TaskGraph> graph, std::vector<Rank> ranks)
+    : graph_(std::move(graph)), ranks_(std::move(ranks)) {
+  ensure(std::is_sorted(ranks_.begin(), ranks_.end()), "ranks are given in ascending order");
+  for (Rank rank : ranks_) {
     auto& places = coordinates_.emplace_back();
-    for (const MeshPtr& mesh : graph_->meshes) places.push_back(mesh->coordinate_of(process));
+    for (const MeshPtr& mesh : graph_->meshes) places.push_back(mesh->coordinate_of(rank));
   }
-  links_.assign(processes_.size(), std::vector<Links>(graph_->tasks.size()));
+  links_.assign(ranks_.size(), std::vector<Links>(graph_->tasks.size()));
 }
 
-int TaskActors::index_of(Rank process) const {
-  const auto found = std::lower_bound(processes_.begin(), processes_.end(), process);
-  ensure(found != processes_.end() && *found == process,
-         "rank " + std::to_string(process) + " is one of the run's");
-  return static_cast<int>(found - processes_.begin());
+int TaskActors::index_of(Rank rank) const {
+  const auto found = std::lower_bound(ranks_.begin(), ranks_.end(), rank);
+  ensure(found != ranks_.end() && *found == rank,
+         "rank " + std::to_string(rank) + " is one of the run's");
+  return static_cast<int>(found - ranks_.begin());
 }
 
 std::vector<TaskId> TaskActors::order_of(int rank_index) const {
@@ -41,12 +40,12 @@ std::vector<TaskId> TaskActors::order_of(int rank_index) const {
 }
 
 void TaskActors::find_pulls(int rank_index) {
-  const Rank process = processes_[rank_index];
+  const Rank rank = ranks_[rank_index];
   for (TaskId id = 0; id < task_count(); ++id) {
     const Task& task = task_at(id);
     if (task.kind != Task::Kind::kExchange) continue;
     Links& found = links_[rank_index][id];
-    found.pulls = tessera::pulls(register_at(task.inputs[0]).type.shape, task.exchange, process);
+    found.pulls = tessera::pulls(register_at(task.inputs[0]).type.shape, task.exchange, rank);
     for (const Pull& pull : found.pulls)
       if (const int sender = index_of(pull.sender); !contains(found.senders, sender))
         found.senders.push_back(sender);
@@ -104,8 +103,8 @@ std::vector<Overwrite> TaskActors::overwrites(int rank_index, TaskId id) const {
   return found;
 }
 
-TaskActors find_actors(std::shared_ptr<const TaskGraph> graph, std::vector<Rank> processes) {
-  TaskActors actors(std::move(graph), std::move(processes));
+TaskActors find_actors(std::shared_ptr<const TaskGraph> graph, std::vector<Rank> ranks) {
+  TaskActors actors(std::move(graph), std::move(ranks));
   for (int rank_index = 0; rank_index < actors.rank_count(); ++rank_index)
     actors.find_pulls(rank_index);
   return actors;

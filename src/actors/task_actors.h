@@ -1,8 +1,8 @@
-// The actors of a task graph: which actor of which process talks to whom. A pure function of the
-// graph and the processes, so that the runtime, the checks before a run and a virtual clock all see
+// The actors of a task graph: which actor of which rank talks to whom. A pure function of the
+// graph and the ranks, so that the runtime, the checks before a run and a virtual clock all see
 // the same ones.
 //
-// A process is named by its rank index: its place in the ascending list of all processes of a run.
+// A rank is named by its rank index: its place in the ascending list of all ranks of a run.
 #pragma once
 
 #include <memory>
@@ -18,25 +18,25 @@ namespace tessera {
 /// handed back every slot before it acts. So what was written over in place counts as returned only
 /// when the readers of the result are done with the bytes.
 struct Overwrite {
-  ActorId producer = 0;  // of the same process
+  ActorId producer = 0;  // of the same rank
   RegisterId reg = 0;
 };
 
-/// Every process has one actor a task; of a task on meshes that it is not in, an actor that nobody
+/// Every rank has one actor a task; of a task on meshes that it is not in, an actor that nobody
 /// talks to.
 ///
 ///   threads  find_pulls() of different ranks at the same time; all else after that, from any
 ///   thread
 class TaskActors {
  public:
-  /// requires  `processes` ascend and hold those of the meshes of `graph`
-  TaskActors(std::shared_ptr<const TaskGraph> graph, std::vector<Rank> processes);
+  /// requires  `ranks` ascend and hold those of the meshes of `graph`
+  TaskActors(std::shared_ptr<const TaskGraph> graph, std::vector<Rank> ranks);
 
   const TaskGraph& graph() const { return *graph_; }
-  const std::vector<Rank>& processes() const { return processes_; }
-  int rank_count() const { return static_cast<int>(processes_.size()); }
-  /// throws  InternalError when it is not one of the processes
-  int index_of(Rank process) const;
+  const std::vector<Rank>& ranks() const { return ranks_; }
+  int rank_count() const { return static_cast<int>(ranks_.size()); }
+  /// throws  InternalError when it is not one of the ranks
+  int index_of(Rank rank) const;
 
   ActorId actor_id(int rank_index, TaskId task) const { return rank_index * task_count() + task; }
   RegisterId register_id(int rank_index, RegisterIndex reg) const {
@@ -46,7 +46,7 @@ class TaskActors {
   TaskId task_of(ActorId actor) const { return actor % task_count(); }
   RegisterIndex register_of(RegisterId reg) const { return reg % register_count(); }
 
-  /// Where a process stands in mesh `mesh` of the graph; nullopt when it is not in it.
+  /// Where a rank stands in mesh `mesh` of the graph; nullopt when it is not in it.
   const std::optional<Coordinate>& coordinate(int rank_index, int mesh) const {
     return coordinates_[rank_index][mesh];
   }
@@ -56,11 +56,11 @@ class TaskActors {
   /// The tasks that it acts in, in the order of the order list.
   std::vector<TaskId> order_of(int rank_index) const;
 
-  /// Finds what the exchanges of a process pull. Once for every rank index, before any of the
+  /// Finds what the exchanges of a rank pull. Once for every rank index, before any of the
   /// questions below.
   void find_pulls(int rank_index);
 
-  /// What the process pulls in the exchange `task`; nothing in tasks of another kind.
+  /// What the rank pulls in the exchange `task`; nothing in tasks of another kind.
   const std::vector<Pull>& pulls(TaskId task, int rank_index) const {
     return links(task, rank_index).pulls;
   }
@@ -90,12 +90,12 @@ class TaskActors {
   OutPort output_port(int rank_index, RegisterIndex reg) const;
 
   std::shared_ptr<const TaskGraph> graph_;
-  std::vector<Rank> processes_;
+  std::vector<Rank> ranks_;
   std::vector<std::vector<std::optional<Coordinate>>> coordinates_;  // by rank index and mesh
   std::vector<std::vector<Links>> links_;                            // by rank index and task
 };
 
 /// The actors of a task graph with all that is to be found found: for who has one thread.
-TaskActors find_actors(std::shared_ptr<const TaskGraph> graph, std::vector<Rank> processes);
+TaskActors find_actors(std::shared_ptr<const TaskGraph> graph, std::vector<Rank> ranks);
 
 }  // namespace tessera

@@ -18,7 +18,7 @@ std::shared_ptr<const TaskGraph> graph_of(HandMade made) {
 }
 
 MeshPtr mesh_of(const std::string& text) {
-  return std::make_shared<ProcessMesh>(parse_mesh(text));
+  return std::make_shared<Mesh>(parse_mesh(text));
 }
 
 /// "1 'y': takes 0 from 0; gives 1 x2 to 2, 5".
@@ -53,7 +53,7 @@ HandMade gathering(const std::string& mesh) {
 
 TEST(TaskActors, AnExchangeTakesARegisterOfEverySenderAndTheSendersKnow) {
   const TaskActors actors = find_actors(graph_of(gathering("dp=2")), {0, 1});
-  // Actors 0 to 3 and registers 0 to 2 are of the first process, 4 to 7 and 3 to 5 of the second.
+  // Actors 0 to 3 and registers 0 to 2 are of the first rank, 4 to 7 and 3 to 5 of the second.
   EXPECT_THAT(texts_of(actors, 0),
               ElementsAre("0 'feed': gives 0 to 1", "1 'double': takes 0 from 0; gives 1 to 2, 6",
                           "2 'gather': takes 1 from 1; takes 4 from 5; gives 2 to 3",
@@ -74,7 +74,7 @@ TEST(TaskActors, NumbersLeadBackToRanksTasksAndRegisters) {
 }
 
 TEST(TaskActors, WhoHoldsAnEmptyPartSendsNothing) {
-  // 2 rows over 3 processes: the third has none.
+  // 2 rows over 3 ranks: the third has none.
   HandMade made(mesh_of("dp=3"));
   const RegisterIndex x = made.input("x", "f32[2@dp]");
   made.result("all", made.exchange("gather", x, "f32[2]"));
@@ -84,7 +84,7 @@ TEST(TaskActors, WhoHoldsAnEmptyPartSendsNothing) {
   EXPECT_TRUE(actors.describe(2, 0).outputs[0].consumers.empty());
 }
 
-TEST(TaskActors, AProcessOutsideOfTheMeshHasActorsThatNobodyTalksTo) {
+TEST(TaskActors, ARankOutsideOfTheMeshHasActorsThatNobodyTalksTo) {
   const TaskActors actors = find_actors(graph_of(gathering("dp=2")), {0, 1, 7});
   EXPECT_FALSE(actors.acts_in(2, 0));
   EXPECT_TRUE(actors.order_of(2).empty());

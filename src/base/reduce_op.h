@@ -5,7 +5,7 @@
 
 namespace tessera {
 
-/// How values of several processes that each hold a part of a sum (or maximum, ...) come together.
+/// How values of several ranks that each hold a part of a sum (or maximum, ...) come together.
 enum class ReduceOp { kSum, kMax, kMin, kProd, kAny, kAll };
 std::string_view to_text(ReduceOp op);  // "sum", "max", "min", "prod", "any", "all"
 /// Throws UserError when `text` names none.

@@ -27,7 +27,7 @@ struct Range {
 ///   example   balanced_part(10, 4, 1) = [3,6), of sizes 3, 3, 2, 2
 Range balanced_part(int64_t extent, int64_t parts, int64_t index);
 
-/// Where a process stands in its mesh: one index per axis.
+/// Where a rank stands in its mesh: one index per axis.
 using Coordinate = Dims;
 
 /// One mesh axis that divides an extent: which axis of the coordinate, and into how many parts.
@@ -85,13 +85,13 @@ struct Split {
   std::vector<Window> windows = {};
   int64_t chunks = 1;
 
-  /// The elements (not units) that the process at `coordinate` holds. Nobody's windows count where
+  /// The elements (not units) that the rank at `coordinate` holds. Nobody's windows count where
   /// nothing is divided: all of the dim.
   ///   requires  one chunk, or no axes
   Range range_at(const Coordinate& coordinate) const;
   /// The range of each chunk, in order; one range where nothing is divided.
   std::vector<Range> ranges_at(const Coordinate& coordinate) const;
-  /// Largest number of elements that any process holds: that of the process at the origin, but for
+  /// Largest number of elements that any rank holds: that of the rank at the origin, but for
   /// windows.
   ///   time  with windows O(parts)
   int64_t largest() const;
@@ -101,7 +101,7 @@ struct Split {
 };
 
 /// An integer of a local program: a constant plus multiples of the begins and sizes of splits at
-/// the process's coordinate.
+/// the rank's coordinate.
 struct LocalInt {
   struct Term {
     enum class Kind { kBegin, kSize };
@@ -134,7 +134,7 @@ struct Box {
   bool operator==(const Box&) const = default;
 };
 
-/// A box of what a process holds. Several lie in one dense tensor, so that the indices of each
+/// A box of what a rank holds. Several lie in one dense tensor, so that the indices of each
 /// begin elsewhere than they would alone:
 ///   frame  holds the box, has the extents of the dense tensor, and an index i of the whole is i -
 ///   begin of the frame there

@@ -64,7 +64,7 @@ TEST(BalancedPart, RefusesAPartThatIsNotThere) {
   EXPECT_THROW(balanced_part(10, 4, -1), InternalError);
 }
 
-TEST(Split, WithoutAxesEveryProcessHoldsAll) {
+TEST(Split, WithoutAxesEveryRankHoldsAll) {
   const Split split{.extent = 6, .unit = 4, .axes = {}};
   EXPECT_EQ(split.range_at({}), (Range{0, 24}));
   EXPECT_EQ(split.range_at({3, 1}), (Range{0, 24}));
@@ -84,7 +84,7 @@ TEST(Split, ALaterAxisDividesThePartOfAnEarlierOne) {
 }
 
 TEST(Split, AUnitIsNeverCut) {
-  // Three heads of 64 elements over two processes: two heads and one.
+  // Three heads of 64 elements over two ranks: two heads and one.
   const Split split{.extent = 3, .unit = 64, .axes = {{0, 2}}};
   EXPECT_EQ(split.range_at({0}), (Range{0, 128}));
   EXPECT_EQ(split.range_at({1}), (Range{128, 192}));

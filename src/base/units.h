@@ -30,7 +30,7 @@ using Bytes = Quantity<struct BytesTag, int64_t>;
 using Flops = Quantity<struct FlopsTag, double>;
 using Seconds = Quantity<struct SecondsTag, double>;
 
-/// The number of a process among all the processes of a run, from 0.
+/// A participant of a run, numbered from 0; a mesh gives each of its ranks a coordinate.
 using Rank = int;
 
 /// "1.5 GiB", "12 KiB", "7 B": at most one decimal.

@@ -153,7 +153,7 @@ std::string plan_text(const Graph& graph, const Compiled& compiled, const Plan& 
 
 /// What one rank does in a step.
 ExitCode explain_rank(const Arguments& arguments, const Compiled& compiled, Rank rank) {
-  const std::vector<Rank> ranks = processes(compiled.tasks);
+  const std::vector<Rank> ranks = tessera::ranks(compiled.tasks);
   if (std::find(ranks.begin(), ranks.end(), rank) == ranks.end())
     throw UserError(
         "--rank " + std::to_string(rank) + " is not a rank of this plan",

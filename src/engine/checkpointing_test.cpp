@@ -207,7 +207,7 @@ Plan rows_over(int ranks) {
   plan.name = "rows" + std::to_string(ranks);
   if (ranks == 1) return plan;
   plan.meshes =
-      one_mesh(std::make_shared<const ProcessMesh>(Shape{ranks}, std::vector<std::string>{"tp"}));
+      one_mesh(std::make_shared<const Mesh>(Shape{ranks}, std::vector<std::string>{"tp"}));
   for (const char* name : {"hidden.0.weight", "hidden.1.weight", "head.weight"})
     plan.marks.push_back(shard_tensor(name, "P(\"tp\")"));
   return plan;

@@ -65,7 +65,7 @@ TEST(Configs, PlansInSpaceDivideTheRowsOfEveryConvolution) {
   }
 }
 
-TEST(Configs, HaveAPlanForOneProcess) {
+TEST(Configs, HaveAPlanForOneRank) {
   for (const std::string& model : names_in(kConfigs, ".toml"))
     EXPECT_THAT(names_in(kConfigs / "plans", ".json"), testing::Contains(model + ".serial"));
 }

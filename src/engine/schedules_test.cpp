@@ -10,16 +10,16 @@ namespace {
 
 constexpr int64_t kMicroBatches = 8;
 
-/// Four stages of a gpt of two blocks, on four processes or folded on two.
+/// Four stages of a gpt of two blocks, on four ranks or folded on two.
 Plan plan_under(PipelineKind kind) {
   Plan plan = plan_of("gpt", "pp4-m" + std::to_string(kMicroBatches));
   plan.schedule = kind;
-  std::vector<Rank> processes = {0, 1, 2, 3};
-  if (kind == PipelineKind::kInterleaved) processes = {0, 1, 0, 1};
-  if (facts_of(kind).wants.find("in a V") != std::string_view::npos) processes = {0, 1, 1, 0};
-  for (size_t i = 0; i < processes.size(); ++i)
-    plan.meshes[i].mesh = std::make_shared<const ProcessMesh>(
-        Shape{1}, std::vector<std::string>{"all"}, std::vector<Rank>{processes[i]});
+  std::vector<Rank> ranks = {0, 1, 2, 3};
+  if (kind == PipelineKind::kInterleaved) ranks = {0, 1, 0, 1};
+  if (facts_of(kind).wants.find("in a V") != std::string_view::npos) ranks = {0, 1, 1, 0};
+  for (size_t i = 0; i < ranks.size(); ++i)
+    plan.meshes[i].mesh = std::make_shared<const Mesh>(Shape{1}, std::vector<std::string>{"all"},
+                                                       std::vector<Rank>{ranks[i]});
   return plan;
 }
 
@@ -74,13 +74,13 @@ TEST(Schedules, OneThatDoesNotFitTheMeshesIsRefusedWithThoseThatDo) {
   plan.schedule = PipelineKind::kZeroBubbleV;
   try {
     Engine engine(tiny_gpt(), plan, small_text());
-    FAIL() << "zb-v was taken for four stages on four processes";
+    FAIL() << "zb-v was taken for four stages on four ranks";
   } catch (const UserError& error) {
     EXPECT_STREQ(
         error.what(),
         "schedule 'zb-v' does not fit the stages of the plan\n"
         "  why: the stages do not lie in a V; it takes stages one after the other, two on the same "
-        "processes, in a V: the first where "
+        "ranks, in a V: the first where "
         "the last is\n"
         "  fix: change the meshes, or use one that fits these: f-then-b, 1f1b, eager-1f1b, "
         "interleaved, zb-h1, zb-h2, auto");

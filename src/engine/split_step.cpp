@@ -93,7 +93,7 @@ Backward backward_of(const RunConfig& config) {
 std::vector<MadeGradient> made_gradients(const Backward& backward, const Plan& plan,
                                          const Graph& training, const Compiled& compiled) {
   const ShardedGraph& sharded = compiled.sharded;
-  const Meshes meshes = plan.placed();  // of processes: those of `sharded` have the axis of time in
+  const Meshes meshes = plan.placed();  // of ranks: those of `sharded` have the axis of time in
                                         // front when there are micro-batches
   std::vector<MadeGradient> made;
   for (size_t i = 0; i < backward.gradients.size(); ++i) {

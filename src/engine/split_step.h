@@ -24,7 +24,7 @@ struct MadeGradient {
   std::string parameter;  // name of the variable
   std::string gradient;   // name of its gradient's value
   TensorType type;
-  DistAttr attr;          // on a mesh of processes
+  DistAttr attr;          // on a mesh of ranks
   std::string mesh;       // where it is made
   std::string home_mesh;  // where the parameter is kept
 };

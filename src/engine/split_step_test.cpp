@@ -180,7 +180,7 @@ TEST(SplitStep, GradientsThatTheModelParallelAxisDividesStayApart) {
 }
 
 TEST(SplitStep, FusibleAreAddendsOverTheSameAxesOnOneMesh) {
-  const auto mesh = std::make_shared<const ProcessMesh>(parse_mesh("dp2-tp2"));
+  const auto mesh = std::make_shared<const Mesh>(parse_mesh("dp2-tp2"));
   const auto gradient = [&](const std::string& name, const std::string& text,
                             const std::string& on = "all") {
     const DistType type = parse_dist_type(text, mesh);

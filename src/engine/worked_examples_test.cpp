@@ -28,7 +28,7 @@ struct Embedding {
     graph.add_output("rows", rows);
     graph.add_output("gradient", differentiate(builder, loss, {table})[0]);
     graph.set_next(table, builder.sub(table, graph.output("gradient"), "next_table"));
-    const auto mesh = std::make_shared<const ProcessMesh>(Shape{2}, std::vector<std::string>{"tp"});
+    const auto mesh = std::make_shared<const Mesh>(Shape{2}, std::vector<std::string>{"tp"});
     compiled = compile(graph, mesh, {shard_tensor("table", "P(\"tp\")")});
   }
 

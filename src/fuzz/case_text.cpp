@@ -53,14 +53,14 @@ Mark read_mark(std::string_view line, std::string_view& rest) {
   refuse(line, "'tensor' or 'op'");
 }
 
-/// `first x=2 y=3 at 4`: processes 4 to 9; `... at 4 on fake`: each of them computes on a fake
+/// `first x=2 y=3 at 4`: ranks 4 to 9; `... at 4 on fake`: each of them computes on a fake
 /// device.
 NamedMesh read_mesh(std::string_view line, std::string_view& rest) {
   const std::string name = take_word(rest);
   const size_t at = rest.rfind(" at ");
   if (at == std::string_view::npos)
-    refuse(line, "a name, axes and the first process: all x=2 y=2 at 0");
-  const ProcessMesh shape = parse_mesh(rest.substr(0, at));
+    refuse(line, "a name, axes and the first rank: all x=2 y=2 at 0");
+  const Mesh shape = parse_mesh(rest.substr(0, at));
   rest.remove_prefix(at + 4);
   NamedMesh mesh{name, consecutive_mesh(shape, take_number<Rank>(line, rest))};
   if (trim(rest).empty()) return mesh;
@@ -82,7 +82,7 @@ std::string line_of(const NamedMesh& named) {
   for (int axis = 0; axis < named.mesh->axis_count(); ++axis)
     axes.push_back(named.mesh->axes()[axis] + "=" + std::to_string(named.mesh->shape()[axis]));
   return "mesh " + named.name + " " + join(axes, " ") + " at " +
-         std::to_string(named.mesh->processes().front()) +
+         std::to_string(named.mesh->ranks().front()) +
          (named.device == DeviceKind::kHost ? "" : " on " + std::string(to_text(named.device))) +
          "\n";
 }
@@ -133,11 +133,10 @@ double element(const Fill& fill, DType dtype, double uniform) {
 
 }  // namespace
 
-MeshPtr consecutive_mesh(const ProcessMesh& shape, Rank first) {
-  std::vector<Rank> processes;
-  for (Rank process = first; process < first + shape.size(); ++process)
-    processes.push_back(process);
-  return std::make_shared<const ProcessMesh>(shape.shape(), shape.axes(), std::move(processes));
+MeshPtr consecutive_mesh(const Mesh& shape, Rank first) {
+  std::vector<Rank> ranks;
+  for (Rank rank = first; rank < first + shape.size(); ++rank) ranks.push_back(rank);
+  return std::make_shared<const Mesh>(shape.shape(), shape.axes(), std::move(ranks));
 }
 
 std::string to_text(const FuzzCase& given) {

@@ -33,7 +33,7 @@ FuzzCase on_mesh(const Graph& graph, std::string_view mesh, std::vector<Mark> ma
                  int64_t micro_batches = 1) {
   FuzzCase given;
   given.graph = graph;
-  given.meshes = one_mesh(std::make_shared<const ProcessMesh>(parse_mesh(mesh)));
+  given.meshes = one_mesh(std::make_shared<const Mesh>(parse_mesh(mesh)));
   given.marks = std::move(marks);
   given.micro_batches = micro_batches;
   return given;
@@ -66,7 +66,7 @@ Graph recurrent(int64_t trips) {
   return graph;
 }
 
-TEST(While, OfAnyNumberOfTripsIsTheSerialOneOnOneProcess) {
+TEST(While, OfAnyNumberOfTripsIsTheSerialOneOnOneRank) {
   for (int64_t trips : {0, 1, 5})
     EXPECT_EQ(failure_of(on_mesh(recurrent(trips), "dp=1")), "") << trips;
 }
@@ -173,7 +173,7 @@ TEST(While, MayExchangeWhatItCarries) {
   EXPECT_EQ(failure_of(exact(on_mesh(graph, "dp=3", {shard_tensor("x", "P(\"dp\")")}), 1)), "");
 }
 
-/// The matrix is turned in every trip: its rows become columns, which other processes hold.
+/// The matrix is turned in every trip: its rows become columns, which other ranks hold.
 TEST(While, ReshardsInEachTripWhatItsBodyTurns) {
   Graph graph;
   Builder builder(graph);
@@ -214,7 +214,7 @@ TEST(While, IsAStageOfAPipeline) {
         on_mesh(graph, "dp=2",
                 {stage("first", "one"), stage("second*", "two"), shard_tensor("x", "P(\"dp\")")},
                 micro_batches);
-    const ProcessMesh pair = parse_mesh("dp=2");
+    const Mesh pair = parse_mesh("dp=2");
     given.meshes = {{"one", consecutive_mesh(pair, 0)}, {"two", consecutive_mesh(pair, 2)}};
     EXPECT_EQ(failure_of(given), "") << micro_batches;
   }
@@ -247,7 +247,7 @@ Graph by_sign() {
   return graph;
 }
 
-TEST(If, RunsTheSameRegionOnAllProcesses) {
+TEST(If, RunsTheSameRegionOnAllRanks) {
   for (double size : {-1, 1})
     for (std::string_view spec : {"P(\"dp\")", "P(None, \"tp\")", "P(\"dp\", \"tp\")"}) {
       FuzzCase given = on_mesh(by_sign(), "dp=2 tp=3", {shard_tensor("x", std::string(spec))});
@@ -308,7 +308,7 @@ TEST(If, InsideAWhileDecidesInEachTrip) {
   }
 }
 
-// Found by fuzzing: each process has a piece of each of the parts that are merged; the If was asked
+// Found by fuzzing: each rank has a piece of each of the parts that are merged; the If was asked
 // for a kernel for such pieces.
 TEST(If, TakesInOnePieceWhatLiesInChunks) {
   Graph graph;
@@ -430,7 +430,7 @@ TEST(WhileGradient, RunsUnderDataAndTensorParallelPlansAndInMicroBatches) {
 /// exchanges anything.
 TEST(WhileGradient, AddsUpTheAddendsOfAllTripsOnceBehindTheLoop) {
   const Compiled compiled =
-      compile(trained(false, 3).graph, std::make_shared<const ProcessMesh>(parse_mesh("dp=2")),
+      compile(trained(false, 3).graph, std::make_shared<const Mesh>(parse_mesh("dp=2")),
               {shard_tensor("x", "P(\"dp\")")}, {.dump = {}, .micro_batches = 2});
   int loops = 0;
   for (const Task& task : compiled.tasks.tasks)

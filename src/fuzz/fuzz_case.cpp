@@ -97,7 +97,7 @@ class CaseRun {
         order_(in_program_order(*tasks_)) {}
 
   std::optional<CaseFailure> run() {
-    Runtime runtime(processes(*tasks_), {.deadline = kDeadline});
+    Runtime runtime(ranks(*tasks_), {.deadline = kDeadline});
     LoadedProgram& program = runtime.load(tasks_);
     runtime.initialize(program, given_.seed);
     for (const Variable& variable : given_.graph.variables()) begin_variable(runtime, variable);

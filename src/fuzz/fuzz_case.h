@@ -42,8 +42,8 @@ struct FuzzCase {
   Graph graph;
 };
 
-/// A mesh of the processes first, first + 1, ...
-MeshPtr consecutive_mesh(const ProcessMesh& shape, Rank first);
+/// A mesh of the ranks first, first + 1, ...
+MeshPtr consecutive_mesh(const Mesh& shape, Rank first);
 
 /// The case of a seed: always the same.
 FuzzCase random_case(uint64_t seed);
@@ -57,8 +57,8 @@ FuzzCase random_case(uint64_t seed);
 ///     micro_batches 2                    when there are several
 ///     schedule zb-h1                     when it is not 1f1b
 ///     stripes 2                          when products are taken apart
-///     mesh first x=2 y=3 at 0            processes 0 to 5
-///     mesh last x=2 at 6                 processes 6 and 7
+///     mesh first x=2 y=3 at 0            ranks 0 to 5
+///     mesh last x=2 at 6                 ranks 6 and 7
 ///     fill x whole -3.0 3.0
 ///     stage op y last
 ///     mark tensor x P("x")

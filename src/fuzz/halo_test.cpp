@@ -18,7 +18,7 @@ std::string failure_of(const Graph& graph, std::string_view mesh, std::vector<Ma
   FuzzCase given;
   given.seed = 5;
   given.graph = graph;
-  given.meshes = one_mesh(std::make_shared<const ProcessMesh>(parse_mesh(mesh)));
+  given.meshes = one_mesh(std::make_shared<const Mesh>(parse_mesh(mesh)));
   given.marks = std::move(marks);
   given.micro_batches = micro_batches;
   std::string text;

@@ -117,7 +117,7 @@ TEST(OverTimeGradient, RunsUnderDataAndTensorParallelPlansAndInMicroBatches) {
     FuzzCase given;
     given.seed = 7;
     given.graph = trained(true);
-    given.meshes = one_mesh(std::make_shared<const ProcessMesh>(parse_mesh(mesh)));
+    given.meshes = one_mesh(std::make_shared<const Mesh>(parse_mesh(mesh)));
     given.marks = marks;
     given.micro_batches = micro_batches;
     CaseFaults faults;
@@ -127,10 +127,10 @@ TEST(OverTimeGradient, RunsUnderDataAndTensorParallelPlansAndInMicroBatches) {
   }
 }
 
-// The results alone would agree, too, where each process computes all: the state of the cell is
+// The results alone would agree, too, where each rank computes all: the state of the cell is
 // divided.
 TEST(OverTimeGradient, DividesTheStateOfTheCell) {
-  const MeshPtr mesh = std::make_shared<const ProcessMesh>(parse_mesh("dp=2 tp=2"));
+  const MeshPtr mesh = std::make_shared<const Mesh>(parse_mesh("dp=2 tp=2"));
   const Graph graph = trained(true);
   const ShardedGraph sharded =
       propagate(graph, one_mesh(mesh),

@@ -42,7 +42,7 @@ class MarkMaker {
   }
   void join_groups(int a, int b) { group_[group_of(a)] = group_of(b); }
 
-  const ProcessMesh& mesh_of(const std::vector<int>& list, int index) const {
+  const Mesh& mesh_of(const std::vector<int>& list, int index) const {
     return *meshes_[list[index]].mesh;
   }
 
@@ -67,7 +67,7 @@ class MarkMaker {
   }
 
   /// Each axis to one of `count` places or to none.
-  std::vector<std::vector<int>> scatter_axes(const ProcessMesh& mesh, int count,
+  std::vector<std::vector<int>> scatter_axes(const Mesh& mesh, int count,
                                              const std::vector<bool>& allowed) {
     std::vector<std::vector<int>> places(static_cast<size_t>(count));
     std::vector<int> axes;
@@ -85,7 +85,7 @@ class MarkMaker {
     if (marked_[group_of(id.index)]) return;
     marked_[group_of(id.index)] = true;
     const int rank = graph_.type(id).shape.size();
-    const ProcessMesh& mesh = mesh_of(assignment_.values, id.index);
+    const Mesh& mesh = mesh_of(assignment_.values, id.index);
     const std::string& axis = dice_.pick(mesh.axes());
     if (may_be_partial(id) && dice_.chance(0.1)) {
       marks_.push_back(shard_tensor(graph_.value(id).name, axis + ": Partial(sum)", "case"));
@@ -103,7 +103,7 @@ class MarkMaker {
   }
 
   /// The inputs of a linear set as addends on one axis, the others whole.
-  void mark_linear_op(const ProcessMesh& mesh, const Op& op, const ShardingRule& rule) {
+  void mark_linear_op(const Mesh& mesh, const Op& op, const ShardingRule& rule) {
     const std::string& axis = dice_.pick(mesh.axes());
     const std::vector<int>& set = dice_.pick(rule.linear);
     std::vector<std::string> inputs;
@@ -135,7 +135,7 @@ class MarkMaker {
     const Op& op = graph_.op(id);
     if (op.inputs.empty()) return;
     const MeshPtr& mesh_pointer = meshes_[assignment_.ops[id.index]].mesh;
-    const ProcessMesh& mesh = *mesh_pointer;
+    const Mesh& mesh = *mesh_pointer;
     const OpView seen = view(graph_, op);
     const ShardingRule rule = rule_of(*seen.definition, seen);
     if (!rule.linear.empty() && seen.outputs[0].dtype == DType::kF32 && dice_.chance(0.1)) {
@@ -172,7 +172,7 @@ class MarkMaker {
 
 }  // namespace
 
-std::string spec_text(const ProcessMesh& mesh, const std::vector<std::vector<int>>& dim_axes) {
+std::string spec_text(const Mesh& mesh, const std::vector<std::vector<int>>& dim_axes) {
   std::vector<std::string> entries;
   for (const auto& axes : dim_axes) {
     std::vector<std::string> names;
@@ -195,7 +195,7 @@ Meshes random_meshes(uint64_t seed) {
       {{"all", "x=1 y=2", 0}},     {{"all", "x=2", 0}},     {{"all", "x=2 y=2", 0}},
       {{"all", "x=2 y=2", 0}},     {{"all", "x=2 y=3", 0}}, {{"all", "x=1 y=5", 0}},
       {{"all", "x=2 y=2 z=2", 0}}, {{"all", "x=4", 0}},     {{"all", "x=3", 0}}};
-  // Stages side by side, of other shapes and axes, and one that shares its processes with the
+  // Stages side by side, of other shapes and axes, and one that shares its ranks with the
   // others.
   static const std::vector<std::vector<Place>> kStages{
       {{"first", "x=2", 0}, {"last", "x=2", 2}},
@@ -217,7 +217,7 @@ std::vector<Mark> random_marks(uint64_t seed, const Graph& graph, const Meshes& 
   return MarkMaker(seed, graph, meshes, micro_batches).make();
 }
 
-/// Any schedule; for some that want several stages on the same processes, such stages: in turn, or
+/// Any schedule; for some that want several stages on the same ranks, such stages: in turn, or
 /// in a V.
 void draw_schedule(uint64_t seed, FuzzCase& result) {
   constexpr double kFolded = 0.4;
@@ -235,7 +235,7 @@ void draw_schedule(uint64_t seed, FuzzCase& result) {
         {"part" + std::to_string(i), consecutive_mesh(parse_mesh("x=1"), places[i])});
 }
 
-/// Some cases compute on fake devices: all of them, or of stages that share no process each or
+/// Some cases compute on fake devices: all of them, or of stages that share no rank each or
 /// none. What runs regions stays on hosts.
 void draw_devices(uint64_t seed, FuzzCase& result) {
   constexpr double kOnDevices = 0.2;
@@ -247,8 +247,7 @@ void draw_devices(uint64_t seed, FuzzCase& result) {
   std::set<Rank> seen;
   bool are_apart = true;
   for (const NamedMesh& mesh : result.meshes)
-    for (Rank process : mesh.mesh->processes())
-      are_apart = seen.insert(process).second && are_apart;
+    for (Rank rank : mesh.mesh->ranks()) are_apart = seen.insert(rank).second && are_apart;
   for (NamedMesh& mesh : result.meshes)
     if (!are_apart || result.meshes.size() == 1 || dice.chance(0.5))
       mesh.device = DeviceKind::kFake;

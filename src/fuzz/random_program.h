@@ -19,9 +19,9 @@ struct RandomProgram {
 RandomProgram random_program(uint64_t seed, bool exact, int64_t micro_batches);
 
 /// `P("x", None, ("y","z"))`: the axes of each dim.
-std::string spec_text(const ProcessMesh& mesh, const std::vector<std::vector<int>>& dim_axes);
+std::string spec_text(const Mesh& mesh, const std::vector<std::vector<int>>& dim_axes);
 
-/// What the cases run on: mostly one mesh; else two or three stages, with processes of their own or
+/// What the cases run on: mostly one mesh; else two or three stages, with ranks of their own or
 /// shared.
 Meshes random_meshes(uint64_t seed);
 

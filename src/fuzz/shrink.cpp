@@ -270,7 +270,7 @@ class Shrink {
     return smaller;
   }
 
-  /// Smaller axes; an axis of one process divides nothing.
+  /// Smaller axes; an axis of one rank divides nothing.
   bool shrink_meshes() {
     bool smaller = false;
     for (size_t index = 0; index < best_.meshes.size(); ++index)
@@ -284,12 +284,11 @@ class Shrink {
   }
 
   bool try_extent(size_t index, int axis, int64_t extent) {
-    const ProcessMesh& mesh = *best_.meshes[index].mesh;
+    const Mesh& mesh = *best_.meshes[index].mesh;
     Shape shape = mesh.shape();
     shape[axis] = extent;
     FuzzCase candidate = best_;
-    candidate.meshes[index].mesh =
-        consecutive_mesh(ProcessMesh(shape, mesh.axes()), mesh.processes().front());
+    candidate.meshes[index].mesh = consecutive_mesh(Mesh(shape, mesh.axes()), mesh.ranks().front());
     return try_case(std::move(candidate));
   }
 

@@ -60,7 +60,7 @@ FuzzCase case_of(const Division& division, int64_t stripes) {
   FuzzCase given;
   given.seed = 5;
   given.graph = layers(division.sizes);
-  given.meshes = one_mesh(std::make_shared<const ProcessMesh>(parse_mesh(division.mesh)));
+  given.meshes = one_mesh(std::make_shared<const Mesh>(parse_mesh(division.mesh)));
   given.marks = by_sequence_and_columns(division.rows);
   given.micro_batches = division.micro_batches;
   given.stripes = stripes;
@@ -108,7 +108,7 @@ std::map<std::string, std::vector<double>> trained(const Division& division, int
   options.reshard.sums = sums;
   const auto tasks = std::make_shared<const TaskGraph>(
       compile(given.graph, given.meshes, given.marks, options).tasks);
-  Runtime runtime(processes(*tasks), {});
+  Runtime runtime(ranks(*tasks), {});
   LoadedProgram& program = runtime.load(tasks);
   runtime.initialize(program, given.seed);
   TensorMap results;

@@ -20,7 +20,7 @@
 namespace tessera {
 
 /// A call of a kernel as the compile half writes it: parameters may depend on the coordinate of the
-/// process.
+/// rank.
 struct KernelCall {
   std::string kernel;  // name in the catalogue, such as "dot_general"
   std::vector<LocalInt>
@@ -41,7 +41,7 @@ struct LocalCall {
   std::vector<TensorType> outputs;
 };
 
-/// `call` as the process at `coordinate` makes it.
+/// `call` as the rank at `coordinate` makes it.
 LocalCall localize(const KernelCall& call, const Coordinate& coordinate,
                    std::vector<TensorType> inputs, std::vector<TensorType> outputs);
 

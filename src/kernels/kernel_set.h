@@ -15,7 +15,7 @@ namespace tessera {
 ///
 ///   bind      checks the call once (ensure() of base/error.h) and returns what runs: see
 ///   BoundKernel.
-///             The compiler binds, too, at the process with the largest parts, to learn how much
+///             The compiler binds, too, at the rank with the largest parts, to learn how much
 ///             workspace to plan. threads: the ranks bind on their own threads, several at once
 ///   in_place  may output 0 use the memory of any input of the same type? Only where element i
 ///   depends on elements i only

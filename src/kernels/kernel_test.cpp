@@ -80,7 +80,7 @@ TEST(Kernels, AnUpdateIsWrittenOverItsFirstInputAlone) {
 }
 
 TEST(Kernels, LocalizePutsTheBeginOfASplitIntoTheParameters) {
-  // 10 columns over 4 processes are 3, 3, 2, 2; the third begins at 6.
+  // 10 columns over 4 ranks are 3, 3, 2, 2; the third begins at 6.
   const Split split{10, 1, {{0, 4}}};
   const KernelCall call{"iota", {1, LocalInt::begin_of(split)}, {}, ""};
   const LocalCall local = localize(call, {2}, {}, {{DType::kI32, {2, 2}}});

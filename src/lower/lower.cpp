@@ -16,25 +16,24 @@
 namespace tessera {
 namespace {
 
-/// By mesh of the program.  throws  UserError (78) when a process is to compute on devices of two
+/// By mesh of the program.  throws  UserError (78) when a rank is to compute on devices of two
 /// kinds
 std::vector<DeviceKind> devices_of(const std::vector<int>& places, const Meshes& meshes) {
-  std::map<Rank, std::pair<DeviceKind, std::string>> by_process;
+  std::map<Rank, std::pair<DeviceKind, std::string>> by_rank;
   std::vector<DeviceKind> devices;
   for (size_t stage = 0; stage < meshes.size(); ++stage) {
     const NamedMesh& mesh = meshes[stage];
     const auto place = static_cast<size_t>(places[stage]);
     if (place >= devices.size()) devices.resize(place + 1);
     devices[place] = mesh.device;
-    for (Rank process : mesh.mesh->processes()) {
-      const auto& [device, other] =
-          by_process.try_emplace(process, mesh.device, mesh.name).first->second;
+    for (Rank rank : mesh.mesh->ranks()) {
+      const auto& [device, other] = by_rank.try_emplace(rank, mesh.device, mesh.name).first->second;
       if (device != mesh.device)
-        throw UserError("process " + std::to_string(process) + " is in mesh '" + other +
-                            "' of devices " + std::string(to_text(device)) + " and in mesh '" +
-                            mesh.name + "' of devices " + std::string(to_text(mesh.device)),
-                        "a process computes on devices of one kind",
-                        "give both meshes the same device, or one of them other processes",
+        throw UserError("rank " + std::to_string(rank) + " is in mesh '" + other + "' of devices " +
+                            std::string(to_text(device)) + " and in mesh '" + mesh.name +
+                            "' of devices " + std::string(to_text(mesh.device)),
+                        "a rank computes on devices of one kind",
+                        "give both meshes the same device, or one of them other ranks",
                         ExitCode::kBadConfig);
     }
   }
@@ -185,7 +184,7 @@ Compiled compile(const Graph& graph, const Meshes& meshes, const std::vector<Mar
       "check",
       [&] {
         check(result.tasks);
-        check_run(result.tasks, processes(result.tasks));
+        check_run(result.tasks, ranks(result.tasks));
       },
       [&] { return std::string("every promise of the task graph holds\n"); });
   if (options.check_placements)

@@ -33,7 +33,7 @@ struct CompileOptions {
   int64_t micro_batches = 1;  // of a step; divides dim 0 of every input
   PipelineKind schedule = PipelineKind::kOneForwardOneBackward;
   int64_t most_kept =
-      0;  // of kAuto: micro-batches that a process keeps at most; 0: PipelineOptions says
+      0;  // of kAuto: micro-batches that a rank keeps at most; 0: PipelineOptions says
   ReshardOptions reshard = {};     // prices of links, and how sums are put together
   Bytes bucket = kGradientBucket;  // of gradients that travel together during the backward
   Bytes overlap =

@@ -14,7 +14,7 @@ namespace tessera {
 namespace {
 
 MeshPtr mesh_of(std::string_view text) {
-  return std::make_shared<const ProcessMesh>(parse_mesh(text));
+  return std::make_shared<const Mesh>(parse_mesh(text));
 }
 TensorType f32(Shape shape) {
   return {DType::kF32, shape};

@@ -185,7 +185,7 @@ class TaskMaker {
     if (task.kind == Task::Kind::kCompute) task.inputs.push_back(index);
   }
 
-  /// Other processes may read a register that an exchange takes from long after this process has
+  /// Other ranks may read a register that an exchange takes from long after this rank has
   /// gone on: whoever writes over its bytes waits for them. Also in the next step, for what comes
   /// earlier in the order.
   void add_overwrites() {

@@ -89,7 +89,7 @@ class Partition {
     throw InternalError("a placement names a mesh of the program");
   }
 
-  /// A placement on the mesh of processes, and what it says of time.
+  /// A placement on the mesh of ranks, and what it says of time.
   InTime placed(const DistAttr& attr) const {
     const MeshPtr& mesh = program_.meshes[place_of(stage_of(attr.mesh))];
     if (count_ > 1) return in_time(attr, mesh);
@@ -316,9 +316,9 @@ class Partition {
            std::any_of(step.outputs.begin(), step.outputs.end(), windowed);
   }
 
-  /// The process at the origin has the largest parts, but for windows: of those each different call
+  /// The rank at the origin has the largest parts, but for windows: of those each different call
   /// is asked.
-  Bytes largest_workspace(const KernelStep& step, const ProcessMesh& mesh) const {
+  Bytes largest_workspace(const KernelStep& step, const Mesh& mesh) const {
     const auto types = [&](const std::vector<RegisterIndex>& list, const Coordinate& coordinate) {
       std::vector<TensorType> local;
       for (RegisterIndex reg : list)
@@ -327,8 +327,8 @@ class Partition {
     };
     Bytes most{0};
     std::set<std::string> asked;
-    const int processes = has_windows(step) ? mesh.size() : 1;
-    for (int i = 0; i < processes; ++i) {
+    const int ranks = has_windows(step) ? mesh.size() : 1;
+    for (int i = 0; i < ranks; ++i) {
       const Coordinate coordinate = mesh.coordinate_at(i);
       const LocalCall call = localize(step.call, coordinate, types(step.inputs, coordinate),
                                       types(step.outputs, coordinate));
@@ -345,11 +345,11 @@ class Partition {
   // ---- resharding ----
 
   int64_t travelling_bytes(const TensorType& type, const DistAttr& from, const DistAttr& to) const {
-    // The process at the origin holds the largest parts; a process apart from it would do as well.
+    // The rank at the origin holds the largest parts; a rank apart from it would do as well.
     const std::vector<Exchange> exchanges = plan_reshard(type, from, to, reshard_);
     int64_t most = 0;
-    for (Rank process : {to.mesh->processes().front(), to.mesh->processes().back()})
-      most = std::max(most, received_elements(type.shape, exchanges, process));
+    for (Rank rank : {to.mesh->ranks().front(), to.mesh->ranks().back()})
+      most = std::max(most, received_elements(type.shape, exchanges, rank));
     return most * size_of(type.dtype);
   }
 
@@ -382,7 +382,7 @@ class Partition {
     return best;
   }
 
-  /// A mark wants addends of a tensor that is none: the first process of the axis gets it, the
+  /// A mark wants addends of a tensor that is none: the first rank of the axis gets it, the
   /// others the identity.
   RegisterIndex whole_to_become_partial(ValueId value, InTime wanted, int index, Role role,
                                         const std::string& reason) {
@@ -461,7 +461,7 @@ class Partition {
 
   const Graph& graph_;
   const ShardedGraph& sharded_;
-  const Meshes& meshes_;  // of processes: without time
+  const Meshes& meshes_;  // of ranks: without time
   int64_t count_;
   ReshardOptions reshard_;
   Program program_;

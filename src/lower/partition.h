@@ -1,4 +1,4 @@
-// Partition: from a sharded serial graph to one program for every process of the mesh.
+// Partition: from a sharded serial graph to one program for every rank of the mesh.
 #pragma once
 
 #include "lower/program.h"
@@ -13,7 +13,7 @@ namespace tessera {
 ///   placement once, however many ops want it,
 ///             from that of its registers from which the fewest bytes travel; the next value of a
 ///             variable lies as the variable does
-///   meshes    of processes; with several micro-batches `sharded` is on the same meshes with the
+///   meshes    of ranks; with several micro-batches `sharded` is on the same meshes with the
 ///   axis of time in front time      what micro-batches divide is made once for each, with the
 ///   numbers of its kernels moved there; addends over time are added up
 ///             as they are made

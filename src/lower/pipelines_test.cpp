@@ -21,9 +21,9 @@ TensorType f32(Shape shape) {
   return {DType::kF32, std::move(shape)};
 }
 
-NamedMesh device(const std::string& name, Rank process) {
-  return {name, std::make_shared<const ProcessMesh>(Shape{1}, std::vector<std::string>{"dp"},
-                                                    std::vector<Rank>{process})};
+NamedMesh device(const std::string& name, Rank rank) {
+  return {name, std::make_shared<const Mesh>(Shape{1}, std::vector<std::string>{"dp"},
+                                             std::vector<Rank>{rank})};
 }
 
 constexpr int kStages = 4;

@@ -1,5 +1,5 @@
 // The lowered program before it is cut into tasks: a list of instructions over registers. Each is
-// on one mesh and the same for every process of it.
+// on one mesh and the same for every rank of it.
 #pragma once
 
 #include <optional>
@@ -19,7 +19,7 @@ struct Instruction {
   int micro_batch = -1;  // -1: once a step
   int stage = 0;         // index in Program::places: the part of a pipeline that it belongs to; an
                          // exchange is of the stage that receives
-  int mesh = 0;          // index in Program::meshes: the processes that execute it
+  int mesh = 0;          // index in Program::meshes: the ranks that execute it
   std::optional<PassKind> pass = std::nullopt;  // of a pipeline; set when it is ordered
   KernelStep step;                              // of a kernel
   Exchange exchange;                            // of an exchange: pulls from `source` into `target`

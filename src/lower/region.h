@@ -13,7 +13,7 @@ struct RegionSite {
   std::vector<DistAttr>
       inputs;  // of the op; with several micro-batches on the mesh with time in front
   std::vector<DistAttr> outputs;
-  const MeshPtr& mesh;  // of processes
+  const MeshPtr& mesh;  // of ranks
   int64_t micro_batches = 1;
   int micro_batch = -1;  // -1: once a step
   ReshardOptions reshard = {};
@@ -21,7 +21,7 @@ struct RegionSite {
 
 /// Makes the task graphs of the op's regions.
 ///
-///   ensures  check() holds for each; a predicate is made whole on every process; carried values
+///   ensures  check() holds for each; a predicate is made whole on every rank; carried values
 ///   are left where and as they were taken throws   UserError (78) when an op inside needs the
 ///   whole batch at once
 std::shared_ptr<const Control> lower_control(const RegionSite& site);

@@ -76,8 +76,7 @@ Case make_divided() {
                                 shard_tensor("up", "P(None, \"tp\")"),
                                 shard_tensor("down", "P(\"tp\")")};
   made.tasks =
-      compile(made.graph, std::make_shared<const ProcessMesh>(parse_mesh("dp=2 tp=2")), marks)
-          .tasks;
+      compile(made.graph, std::make_shared<const Mesh>(parse_mesh("dp=2 tp=2")), marks).tasks;
   return made;
 }
 const Case& divided() {
@@ -178,7 +177,7 @@ TEST(RegionFaults, AReductionThatIsDoneOtherwiseIsFound) {
         kFound);
 }
 
-TEST(RegionFaults, APredicateThatEachProcessTakesFromItsOwnRowsIsFound) {
+TEST(RegionFaults, APredicateThatEachRankTakesFromItsOwnRowsIsFound) {
   const TaskGraph tasks = with_planted("loop", [](Control& control) {
     TaskGraph& condition = control.regions[0];
     for (Task& task : condition.tasks) {

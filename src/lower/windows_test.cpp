@@ -20,7 +20,7 @@ using testing::HasSubstr;
 constexpr int kRows = 12;
 
 MeshPtr three() {
-  return std::make_shared<const ProcessMesh>(parse_mesh("h=3"));
+  return std::make_shared<const Mesh>(parse_mesh("h=3"));
 }
 
 /// A moving sum: x padded by a row on either side, three slices of that added up; then every other
@@ -136,8 +136,7 @@ TEST(WindowsInPrograms, FindsAnOffsetThatForgetsTheHalo) {
   for (Task& task : tasks.tasks)
     for (KernelStep& step : task.steps)
       if (step.op == "p")
-        step.call.ints[0] =
-            1;  // low of the whole, where only the first process has padding in front
+        step.call.ints[0] = 1;  // low of the whole, where only the first rank has padding in front
   EXPECT_THAT(finding(graph, tasks),
               HasSubstr("op 'p' calls pad with 1 as parameter 0 at 1, where its operator has 0"));
 }

@@ -80,7 +80,7 @@ struct Operator {
 
   Work (*work)(const OpView&) = nullptr;
 
-  /// The call that computes one process's part: `factors[f]` says how factor f of the rule is
+  /// The call that computes one rank's part: `factors[f]` says how factor f of the rule is
   /// divided. Operands have the local shapes that follow from the rule. Parameters that depend on
   /// where the part lies are LocalInts of these splits.
   KernelCall (*kernel)(const OpView&, std::span<const Split> factors) = nullptr;

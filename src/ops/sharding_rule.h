@@ -28,7 +28,7 @@ enum class FactorKind {
                // is needed whole
   kReduction,  // like parallel, but outputs without the factor become Partial(reduce), those of
                // made_whole excepted
-  kMaskedReduction,  // like reduction, where each process leaves out what lies outside its index
+  kMaskedReduction,  // like reduction, where each rank leaves out what lies outside its index
                      // range: vocabulary lookup
   kWhole,            // never divided; written so that a refusal can name it
 };

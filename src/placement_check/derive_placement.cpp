@@ -181,7 +181,7 @@ class Derivation {
 
   const OpView& op_;
   const ShardingRule& rule_;
-  const ProcessMesh& mesh_;
+  const Mesh& mesh_;
   std::vector<std::optional<std::vector<int>>>
       taken_;  // by factor: its axes, once an operand says so
   std::vector<std::optional<std::vector<Window>>> windows_;  // by factor, likewise
@@ -276,13 +276,13 @@ std::vector<Range> derive_indices(const DimFactor& dim, int64_t extent, const Op
   return parts;
 }
 
-std::string axes_text(const ProcessMesh& mesh, const std::vector<int>& axes) {
+std::string axes_text(const Mesh& mesh, const std::vector<int>& axes) {
   std::vector<std::string> names;
   for (int axis : axes) names.push_back(mesh.axes()[axis]);
   return names.empty() ? "no axis" : join(names, ", ");
 }
 
-std::string partial_text(const ProcessMesh& mesh, const std::vector<PartialAxis>& partial) {
+std::string partial_text(const Mesh& mesh, const std::vector<PartialAxis>& partial) {
   std::vector<std::string> texts;
   for (const PartialAxis& p : partial)
     texts.push_back(std::string(to_text(p.reduce)) + " over " + axes_text(mesh, {p.axis}));

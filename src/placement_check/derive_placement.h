@@ -33,8 +33,8 @@ std::vector<Range> derive_indices(const DimFactor& dim, int64_t extent, const Op
                                   const Coordinate& coordinate);
 
 /// "dp, tp", or "no axis".
-std::string axes_text(const ProcessMesh& mesh, const std::vector<int>& axes);
+std::string axes_text(const Mesh& mesh, const std::vector<int>& axes);
 /// "sum over dp, max over tp", or "nothing".
-std::string partial_text(const ProcessMesh& mesh, const std::vector<PartialAxis>& partial);
+std::string partial_text(const Mesh& mesh, const std::vector<PartialAxis>& partial);
 
 }  // namespace tessera

@@ -11,7 +11,7 @@ namespace {
 
 /// Meshes up to this size are looked at everywhere.
 constexpr int kSmallMesh = 32;
-/// Of larger ones so many places are spread over the processes, and at most so many are corners.
+/// Of larger ones so many places are spread over the ranks, and at most so many are corners.
 constexpr int kSampled = 16;
 
 const PartialAxis* find_partial(const DistAttr& attr, int axis) {
@@ -79,7 +79,7 @@ class PullCheck {
  private:
   [[noreturn]] void refuse(const std::string& what) const {
     throw InternalError("placements: in the exchange from " + to_text(from_) + " to " +
-                        to_text(to_) + " process " + std::to_string(receiver_) + " " + what);
+                        to_text(to_) + " rank " + std::to_string(receiver_) + " " + what);
   }
 
   bool wants_nothing() const {
@@ -103,7 +103,7 @@ class PullCheck {
         refuse("takes the " + std::string(to_text(pull.reduce)) + " of contributions to " +
                to_text(box));
       if (!seen.insert(contribution_of(pull)).second)
-        refuse("takes the same addend of " + to_text(box) + " twice, from process " +
+        refuse("takes the same addend of " + to_text(box) + " twice, from rank " +
                std::to_string(pull.sender));
     }
     if (static_cast<int64_t>(seen.size()) != contributions_)
@@ -115,20 +115,18 @@ class PullCheck {
   /// Where the sender stands on the resolved axes, as one number.
   int64_t contribution_of(const Pull& pull) const {
     const auto sender = from_.mesh->coordinate_of(pull.sender);
-    if (!sender)
-      refuse("pulls from process " + std::to_string(pull.sender) + ", which has no part");
+    if (!sender) refuse("pulls from rank " + std::to_string(pull.sender) + ", which has no part");
     std::vector<Box> held;
     for (const Piece& piece : from_.pieces(shape_, *sender)) held.push_back(piece.box);
     if (!is_inside_one(pull.box, held))
-      refuse("pulls " + to_text(pull.box) + " from process " + std::to_string(pull.sender) +
+      refuse("pulls " + to_text(pull.box) + " from rank " + std::to_string(pull.sender) +
              ", which holds " + text_of(held));
     int64_t number = 0;
     for (const PartialAxis& p : resolved_)
       number = number * from_.mesh->shape()[p.axis] + (*sender)[p.axis];
     for (const PartialAxis& p : to_.partial)
       if (find_partial(from_, p.axis) && (*sender)[p.axis] != place_[p.axis])
-        refuse("pulls from process " + std::to_string(pull.sender) +
-               " an addend that is not its own");
+        refuse("pulls from rank " + std::to_string(pull.sender) + " an addend that is not its own");
     return number;
   }
 
@@ -167,7 +165,7 @@ class PullCheck {
 
 }  // namespace
 
-std::vector<Coordinate> sampled_coordinates(const ProcessMesh& mesh) {
+std::vector<Coordinate> sampled_coordinates(const Mesh& mesh) {
   std::set<int> places;
   const bool is_small = mesh.size() <= kSmallMesh;
   // An odd stride does not stay at one index of an axis of even size.

@@ -10,7 +10,7 @@ namespace tessera {
 
 /// Of a small mesh every coordinate; of a larger one its corners and a spread sample: their number
 /// does not grow with the mesh.
-std::vector<Coordinate> sampled_coordinates(const ProcessMesh& mesh);
+std::vector<Coordinate> sampled_coordinates(const Mesh& mesh);
 
 /// What `exchange` may do at all: addends keep their reduction, do not change their mesh, and are
 /// all of one reduction.

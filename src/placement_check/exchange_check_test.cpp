@@ -12,7 +12,7 @@ namespace tessera {
 namespace {
 
 MeshPtr mesh_of(std::string_view text) {
-  return std::make_shared<const ProcessMesh>(parse_mesh(text));
+  return std::make_shared<const Mesh>(parse_mesh(text));
 }
 
 /// f32[4, 6] on dp=2 tp=3, "(from) -> (to)" in the text form.
@@ -75,8 +75,8 @@ TEST(ExchangeCheck, PassesThePullsOfEveryPairOfPlacements) {
 }
 
 TEST(ExchangeCheck, SamplesCornersOfLargeMeshesAndAllOfSmallOnes) {
-  EXPECT_EQ(sampled_coordinates(ProcessMesh({4, 8}, {"a", "b"})).size(), 32u);
-  const auto sample = sampled_coordinates(ProcessMesh({64, 32}, {"a", "b"}));
+  EXPECT_EQ(sampled_coordinates(Mesh({4, 8}, {"a", "b"})).size(), 32u);
+  const auto sample = sampled_coordinates(Mesh({64, 32}, {"a", "b"}));
   EXPECT_LE(sample.size(), 20u);  // 16 and 4 corners
   EXPECT_THAT(sample, testing::IsSupersetOf({Coordinate{0, 0}, Coordinate{0, 31}, Coordinate{63, 0},
                                              Coordinate{63, 31}}));
@@ -93,7 +93,7 @@ TEST(ExchangeCheck, FindsAnAddendThatIsNotTaken) {
   list.pop_back();
   EXPECT_EQ(finding(given, 4, list),
             "internal error: placements: in the exchange from [*, *] {partial sum: tp} to [*, *] "
-            "process 4 takes 2 of 3 addends of "
+            "rank 4 takes 2 of 3 addends of "
             "[0:4, 0:6]");
 }
 
@@ -101,14 +101,12 @@ TEST(ExchangeCheck, FindsAnAddendThatIsTakenTwice) {
   const Given given = exchange_of("f32[4, 6] {partial sum: tp}", "f32[4, 6]");
   std::vector<Pull> list = pulls_of(given, 4);
   list.push_back(list.back());
-  EXPECT_THAT(
-      finding(given, 4, list),
-      testing::EndsWith("process 4 takes the same addend of [0:4, 0:6] twice, from process 5"));
-  // Of a replica: another process, the same addend.
+  EXPECT_THAT(finding(given, 4, list),
+              testing::EndsWith("rank 4 takes the same addend of [0:4, 0:6] twice, from rank 5"));
+  // Of a replica: another rank, the same addend.
   list.back().sender = 2;
-  EXPECT_THAT(
-      finding(given, 4, list),
-      testing::EndsWith("process 4 takes the same addend of [0:4, 0:6] twice, from process 2"));
+  EXPECT_THAT(finding(given, 4, list),
+              testing::EndsWith("rank 4 takes the same addend of [0:4, 0:6] twice, from rank 2"));
 }
 
 TEST(ExchangeCheck, FindsAnotherReduction) {
@@ -116,7 +114,7 @@ TEST(ExchangeCheck, FindsAnotherReduction) {
   std::vector<Pull> list = pulls_of(given, 0);
   list.back().reduce = ReduceOp::kMax;
   EXPECT_THAT(finding(given, 0, list),
-              testing::EndsWith("process 0 takes the max of contributions to [0:4, 0:6]"));
+              testing::EndsWith("rank 0 takes the max of contributions to [0:4, 0:6]"));
 }
 
 TEST(ExchangeCheck, FindsASumWithoutAFirstTerm) {
@@ -124,7 +122,7 @@ TEST(ExchangeCheck, FindsASumWithoutAFirstTerm) {
   std::vector<Pull> list = pulls_of(given, 0);
   list.front().first = false;
   EXPECT_THAT(finding(given, 0, list),
-              testing::EndsWith("process 0 reduces into [0:4, 0:6] what nothing was copied to"));
+              testing::EndsWith("rank 0 reduces into [0:4, 0:6] what nothing was copied to"));
 }
 
 TEST(ExchangeCheck, FindsAnAddendOfAnotherGroup) {
@@ -132,16 +130,15 @@ TEST(ExchangeCheck, FindsAnAddendOfAnotherGroup) {
   std::vector<Pull> list = pulls_of(given, 0);
   list.back().sender += 3;  // the same place of tp, the other of dp
   EXPECT_THAT(finding(given, 0, list),
-              testing::EndsWith("process 0 pulls from process 5 an addend that is not its own"));
+              testing::EndsWith("rank 0 pulls from rank 5 an addend that is not its own"));
 }
 
 TEST(ExchangeCheck, FindsAPartThatTheSenderDoesNotHold) {
   const Given given = exchange_of("f32[4, 6@tp]", "f32[4, 6]");
   std::vector<Pull> list = pulls_of(given, 0);
   list.back().sender = 1;
-  EXPECT_THAT(
-      finding(given, 0, list),
-      testing::EndsWith("process 0 pulls [0:4, 4:6] from process 1, which holds [0:4, 2:4]"));
+  EXPECT_THAT(finding(given, 0, list),
+              testing::EndsWith("rank 0 pulls [0:4, 4:6] from rank 1, which holds [0:4, 2:4]"));
 }
 
 TEST(ExchangeCheck, FindsAPartThatIsMissing) {
@@ -149,7 +146,7 @@ TEST(ExchangeCheck, FindsAPartThatIsMissing) {
   std::vector<Pull> list = pulls_of(given, 0);
   list.pop_back();
   EXPECT_THAT(finding(given, 0, list),
-              testing::EndsWith("process 0 pulls 16 of the 24 elements of [0:4, 0:6]"));
+              testing::EndsWith("rank 0 pulls 16 of the 24 elements of [0:4, 0:6]"));
 }
 
 TEST(ExchangeCheck, FindsAPartThatComesTwice) {
@@ -157,7 +154,7 @@ TEST(ExchangeCheck, FindsAPartThatComesTwice) {
   std::vector<Pull> list = pulls_of(given, 0);
   list[1] = list[0];
   EXPECT_THAT(finding(given, 0, list),
-              testing::EndsWith("process 0 pulls [0:4, 0:2] and again [0:4, 0:2]"));
+              testing::EndsWith("rank 0 pulls [0:4, 0:2] and again [0:4, 0:2]"));
 }
 
 TEST(ExchangeCheck, FindsAPartThatIsNotWanted) {
@@ -165,15 +162,14 @@ TEST(ExchangeCheck, FindsAPartThatIsNotWanted) {
   std::vector<Pull> list = pulls_of(given, 0);
   list[0].box.ranges[0] = {0, 4};
   EXPECT_THAT(finding(given, 0, list),
-              testing::EndsWith("process 0 pulls [0:4, 0:6] and wants [0:2, 0:6]"));
+              testing::EndsWith("rank 0 pulls [0:4, 0:6] and wants [0:2, 0:6]"));
 }
 
 TEST(ExchangeCheck, FindsAWholeTensorThatEveryoneTakesForItsAddend) {
   const Given given = exchange_of("f32[4, 6]", "f32[4, 6] {partial sum: tp}");
   EXPECT_EQ(finding(given, 0, pulls_of(given, 0)), "");
-  EXPECT_THAT(
-      finding(given, 1, pulls_of(given, 0)),
-      testing::EndsWith("process 1 pulls [0:4, 0:6] where it holds nothing or the identity"));
+  EXPECT_THAT(finding(given, 1, pulls_of(given, 0)),
+              testing::EndsWith("rank 1 pulls [0:4, 0:6] where it holds nothing or the identity"));
 }
 
 TEST(ExchangeCheck, FindsAddendsThatBecomeThoseOfAnotherReduction) {

@@ -154,7 +154,7 @@ class PlacementCheck {
       results[i].partial =
           derive_partial(judged(*graph_.find_op(op.name)).view,
                          judged(*graph_.find_op(op.name)).rule, sharding, static_cast<int>(i));
-    // A sum of trips begins as addends: the first process has what it began with, the others zeros.
+    // A sum of trips begins as addends: the first rank has what it began with, the others zeros.
     if (is_loop) region.inputs = results;
     for (size_t i = is_loop ? outputs.size() : 1; i < inputs.size(); ++i)
       region.inputs.push_back(*inputs[i]);
@@ -284,7 +284,7 @@ class PlacementCheck {
              text_of(reg) + ", which has the addends of other micro-batches");
   }
 
-  /// Does an operand hold the indices of its factors that this process has?
+  /// Does an operand hold the indices of its factors that this rank has?
   void check_parts(const Op& op, const ShardingRule& rule, const OpSharding& sharding,
                    const OperandFactors& factors, RegisterIndex index, int micro_batch) const {
     for (size_t d = 0; d < factors.size(); ++d)
@@ -487,7 +487,7 @@ class PlacementCheck {
       return;
     check_ends(exchange);
     for (const Coordinate& coordinate : coordinates_[task.mesh]) {
-      const Rank receiver = exchange.to.mesh->process_at(coordinate);
+      const Rank receiver = exchange.to.mesh->rank_at(coordinate);
       check_pulls(shape, exchange, receiver, pulls(shape, exchange, receiver));
     }
   }

@@ -17,7 +17,7 @@ namespace tessera {
 ///   ensures   every kernel has the operands that the serial op has, of its own micro-batch,
 ///   divided as one choice of axes for the factors
 ///             of its rule allows, with the parameters of its operator there; what is an addend,
-///             over processes or over micro-batches, is reduced exactly once, over the right axes,
+///             over ranks or over micro-batches, is reduced exactly once, over the right axes,
 ///             and before an op that is not linear in it; exchanges bring the boxes that their
 ///             placements say; every result and every next value of a variable is there, whole,
 ///             where it belongs

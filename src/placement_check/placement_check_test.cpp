@@ -59,8 +59,8 @@ Case make_divided() {
   for (const char* by_columns :
        {"head.weight", "blocks.*.attn.{q,k,v}.weight", "blocks.*.ffn.up.weight"})
     marks.push_back(shard_tensor(by_columns, "P(None, \"tp\")"));
-  return compiled(training(),
-                  one_mesh(std::make_shared<const ProcessMesh>(parse_mesh("dp=2 tp=2"))), marks, 1);
+  return compiled(training(), one_mesh(std::make_shared<const Mesh>(parse_mesh("dp=2 tp=2"))),
+                  marks, 1);
 }
 
 /// A block a stage, each on dp=2, in three micro-batches.
@@ -69,8 +69,8 @@ Case make_pipelined() {
   marks.push_back(stage("blocks.0.*", "first"));
   marks.push_back(stage("blocks.1.*", "last"));
   const auto mesh = [](Rank begin) {
-    return std::make_shared<const ProcessMesh>(Shape{2}, std::vector<std::string>{"dp"},
-                                               std::vector<Rank>{begin, begin + 1});
+    return std::make_shared<const Mesh>(Shape{2}, std::vector<std::string>{"dp"},
+                                        std::vector<Rank>{begin, begin + 1});
   };
   return compiled(training(), {{"first", mesh(0)}, {"last", mesh(2)}}, marks, 3);
 }
@@ -83,7 +83,7 @@ Case one_product(std::string_view mesh = "tp=2") {
   const ValueId x = b.input("x", square);
   const ValueId w = b.variable("w", square, Initializer::normal(0, 1));
   graph.add_output("y", b.unary("tanh", b.dot(x, w, "mk,kn->mn", "product"), "y"));
-  return compiled(std::move(graph), one_mesh(std::make_shared<const ProcessMesh>(parse_mesh(mesh))),
+  return compiled(std::move(graph), one_mesh(std::make_shared<const Mesh>(parse_mesh(mesh))),
                   {shard_tensor("w", "P(\"tp\")")}, 1);
 }
 
@@ -210,9 +210,9 @@ TEST(PlacementCheck, PassesAnOutputThatEachMicroBatchHasAPartOf) {
   b.unary("exp", x, "by_rows");
   b.slice(x, {0}, {1}, {1}, "whole");
   graph.add_output("x", x);
-  const auto device = [](Rank process) {
-    return std::make_shared<const ProcessMesh>(Shape{1}, std::vector<std::string>{"dp"},
-                                               std::vector<Rank>{process});
+  const auto device = [](Rank rank) {
+    return std::make_shared<const Mesh>(Shape{1}, std::vector<std::string>{"dp"},
+                                        std::vector<Rank>{rank});
   };
   const Case given = compiled(std::move(graph), {{"first", device(0)}, {"last", device(1)}},
                               {stage("by_rows", "first"), stage("whole", "last")}, 2);
@@ -221,7 +221,7 @@ TEST(PlacementCheck, PassesAnOutputThatEachMicroBatchHasAPartOf) {
   EXPECT_EQ(finding(given, given.tasks), "");
 }
 
-// ---- reductions over processes ----
+// ---- reductions over ranks ----
 
 TEST(PlacementCheck, FindsAMissingReduction) {
   for (const Case& given : {std::cref(divided()), std::cref(pipelined())})
@@ -364,9 +364,9 @@ TEST(PlacementCheck, FindsADimThatIsCutInsideItsUnits) {
   Graph graph;
   Builder b(graph);
   graph.add_output("y", b.reshape(b.input("x", {DType::kF32, {12}}), {3, 4}, "y"));
-  // Of three heads of four elements the first process has two: [0, 8).
+  // Of three heads of four elements the first rank has two: [0, 8).
   const Case given =
-      compiled(std::move(graph), one_mesh(std::make_shared<const ProcessMesh>(parse_mesh("tp=2"))),
+      compiled(std::move(graph), one_mesh(std::make_shared<const Mesh>(parse_mesh("tp=2"))),
                {shard_tensor("x", "P(\"tp\")"), shard_tensor("y", "P(\"tp\")")}, 1);
   const auto divides_by_units = [](const Task& task) {
     return !task.exchange.to.dims.empty() && task.exchange.to.dims[0].unit == 4;
@@ -391,7 +391,7 @@ TEST(PlacementCheck, FindsAWrongScale) {
         AllOf(kFound, HasSubstr("with other numbers than its operator")));
 }
 
-/// Has it a parameter that depends on where the process stands?
+/// Has it a parameter that depends on where the rank stands?
 bool is_placed(const KernelStep& step) {
   return std::any_of(step.call.ints.begin(), step.call.ints.end(),
                      [](const LocalInt& i) { return !i.is_constant(); });
@@ -404,7 +404,7 @@ TEST(PlacementCheck, FindsAWrongOffset) {
         [](TaskGraph&, KernelStep& step) {
           for (LocalInt& value : step.call.ints)
             if (!value.is_constant())
-              value = value.at(Coordinate{0, 0});  // as the first process has it
+              value = value.at(Coordinate{0, 0});  // as the first rank has it
         },
         AllOf(kFound, HasSubstr("as parameter")));
 }

@@ -11,7 +11,7 @@ namespace tessera {
 namespace {
 
 /// "addends (sum over tp)" or "no addends".
-std::string addends_text(const std::vector<PartialAxis>& partial, const ProcessMesh& mesh) {
+std::string addends_text(const std::vector<PartialAxis>& partial, const Mesh& mesh) {
   return partial.empty() ? "no addends" : "addends (" + partial_text(mesh, partial) + ")";
 }
 
@@ -61,11 +61,11 @@ std::vector<PartialAxis> Standings::declared_partial(const Register& reg) const 
 
 void Standings::fill(RegisterIndex index, Standing standing) {
   const Register& reg = tasks_.registers[index];
-  const ProcessMesh& mesh = *standing.attr.mesh;
-  const std::vector<PartialAxis> over_processes = without_time(standing.attr.partial),
+  const Mesh& mesh = *standing.attr.mesh;
+  const std::vector<PartialAxis> over_ranks = without_time(standing.attr.partial),
                                  declared = declared_partial(reg);
-  if (over_processes != declared)
-    refuse("'" + reg.name + "' holds " + addends_text(over_processes, mesh) +
+  if (over_ranks != declared)
+    refuse("'" + reg.name + "' holds " + addends_text(over_ranks, mesh) +
            " and is declared to hold " + addends_text(declared, mesh));
   check_time(reg, standing.attr);
   check_stripe(reg, standing.stripe);
@@ -87,7 +87,7 @@ void Standings::check_time(const Register& reg, const DistAttr& attr) const {
                                    : "what is made once a step"));
 }
 
-/// Does every process have its part of the stripe, as its part of the whole says?
+/// Does every rank have its part of the stripe, as its part of the whole says?
 void Standings::check_stripe(const Register& reg, const Stripe& stripe) {
   if (!(reg.stripe == stripe))
     refuse("'" + reg.name + "' is declared another stripe than it holds");
@@ -100,7 +100,7 @@ void Standings::check_stripe(const Register& reg, const Stripe& stripe) {
   if (!dim.windows.empty() || dim.chunks != 1 || stripe.blocks % parts != 0 ||
       reg.type.shape[stripe.dim] % (stripe.blocks * dim.unit) != 0)
     refuse("'" + reg.name + "' is a stripe of " + std::to_string(stripe.blocks) +
-           " blocks, and processes have other parts: " + to_text(reg.type, reg.attr));
+           " blocks, and ranks have other parts: " + to_text(reg.type, reg.attr));
 }
 
 /// The extent in time: one micro-batch has its own rows.

@@ -15,13 +15,13 @@ namespace tessera {
 void check_stripes(const Op& op, const ShardingRule& rule, const TaskGraph& tasks,
                    const KernelStep& step);
 
-/// Does `step` call take_stripe or join_stripes for the blocks that a process has of `whole`?
+/// Does `step` call take_stripe or join_stripes for the blocks that a rank has of `whole`?
 /// `rest`: its parameters behind the blocks.
 ///   throws  InternalError
 void check_stripe_call(const KernelStep& step, const Register& whole, const Stripe& stripe,
                        const std::vector<LocalInt>& rest);
 
-/// How many parts processes have of a dim.
+/// How many parts ranks have of a dim.
 int64_t parts_of_dim(const DistAttr& attr, int dim);
 
 }  // namespace tessera

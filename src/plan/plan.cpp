@@ -30,7 +30,7 @@ constexpr Renamed kRenamedAlgorithms[] = {{"direct", "one-shot"},
   throw UserError(what, why, fix, ExitCode::kBadConfig);
 }
 
-ProcessMesh read_mesh(const Document& mesh, const std::string& origin, std::vector<Rank> ranks) {
+Mesh read_mesh(const Document& mesh, const std::string& origin, std::vector<Rank> ranks) {
   if (!mesh.is_table())
     refuse(origin + ": 'mesh' is " + kind_of(mesh), "a mesh is a table of axes and their sizes",
            "write it as {\"dp\": 2, \"tp\": 2}");
@@ -43,7 +43,7 @@ ProcessMesh read_mesh(const Document& mesh, const std::string& origin, std::vect
     shape.push_back(size.as_int());
     axes.push_back(axis);
   }
-  return ProcessMesh(shape, std::move(axes), std::move(ranks));
+  return Mesh(shape, std::move(axes), std::move(ranks));
 }
 
 std::vector<Rank> read_ranks(const Document* list, const std::string& origin) {
@@ -88,8 +88,7 @@ NamedMesh read_stage(const Document& item, const std::string& origin, size_t ind
            "one of several meshes has a name, its axes and its ranks",
            "write {\"name\": \"first\", \"mesh\": {\"dp\": 2}, \"ranks\": [0, 1]}");
   return {name,
-          std::make_shared<const ProcessMesh>(
-              read_mesh(*mesh, origin + " " + position, std::move(ranks))),
+          std::make_shared<const Mesh>(read_mesh(*mesh, origin + " " + position, std::move(ranks))),
           device};
 }
 
@@ -99,7 +98,7 @@ void read_meshes(const Document* one, const Document* several, const std::string
     refuse(origin + " has 'mesh' and 'meshes'", "a plan has one mesh or several",
            "keep one of the two");
   if (one && !(one->is_table() && one->as_table().empty()))
-    plan.meshes = one_mesh(std::make_shared<const ProcessMesh>(read_mesh(*one, origin, {})));
+    plan.meshes = one_mesh(std::make_shared<const Mesh>(read_mesh(*one, origin, {})));
   if (!several) return;
   if (!several->is_list())
     refuse(origin + ": 'meshes' is " + kind_of(*several), "the meshes of a plan are a list",
@@ -176,7 +175,7 @@ std::map<std::string, std::string> parameters_of(const Graph& graph) {
   return parameters;
 }
 
-Document axes_of(const ProcessMesh& mesh) {
+Document axes_of(const Mesh& mesh) {
   Document::Table axes;
   for (int i = 0; i < mesh.axis_count(); ++i)
     axes.emplace_back(mesh.axes()[i], Document(mesh.shape()[i]));
@@ -198,7 +197,7 @@ void write_meshes(const Plan& plan, Document& document) {
     Document item;
     item["name"] = mesh.name;
     item["mesh"] = axes_of(*mesh.mesh);
-    for (Rank rank : mesh.mesh->processes()) item["ranks"].append(rank);
+    for (Rank rank : mesh.mesh->ranks()) item["ranks"].append(rank);
     write_device(mesh, item);
     document["meshes"].append(std::move(item));
   }
@@ -230,13 +229,13 @@ std::string diff(const std::map<std::string, std::string>& planned,
 
 Meshes Plan::placed() const {
   if (!meshes.empty()) return meshes;
-  return one_mesh(std::make_shared<const ProcessMesh>(Shape{1}, std::vector<std::string>{"all"}));
+  return one_mesh(std::make_shared<const Mesh>(Shape{1}, std::vector<std::string>{"all"}));
 }
 
 std::vector<Rank> Plan::ranks() const {
   std::set<Rank> all;
   for (const NamedMesh& mesh : placed())
-    all.insert(mesh.mesh->processes().begin(), mesh.mesh->processes().end());
+    all.insert(mesh.mesh->ranks().begin(), mesh.mesh->ranks().end());
   return {all.begin(), all.end()};
 }
 

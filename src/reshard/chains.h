@@ -18,7 +18,7 @@ bool on_one_mesh(const DistAttr& a, const DistAttr& b);
 /// when the two cut a dim in other units or by windows.
 ///
 ///   requires  on_one_mesh; no Partial is resolved or started
-///   ensures   no placement on the way holds more on a process than the larger of both ends
+///   ensures   no placement on the way holds more on a rank than the larger of both ends
 ///   time      shortest path over the placements of the mesh's axes: at most a few thousand
 std::optional<std::vector<Exchange>> find_chain(const TensorType& type, const DistAttr& from,
                                                 const DistAttr& to, const ReshardOptions& options);

@@ -18,8 +18,8 @@ struct DimPart {
 
 /// The parts of a dim that share something with `wanted`, in ascending order. Only those are looked
 /// at.
-std::vector<DimPart> overlapping_parts(const DimSharding& dim, const ProcessMesh& mesh,
-                                       int64_t extent, const Range& wanted) {
+std::vector<DimPart> overlapping_parts(const DimSharding& dim, const Mesh& mesh, int64_t extent,
+                                       const Range& wanted) {
   std::vector<DimPart> parts;
   std::vector<int64_t> places;
   int64_t chunk_begin = 0;
@@ -81,9 +81,8 @@ void cover(const std::vector<DimPart>& parts, Range wanted, std::vector<DimPart>
 
 /// Like overlapping_parts where holders overlap: each index once, what the receiver holds itself
 /// from there. `own`: its place among the holders, if it is one.
-std::vector<DimPart> chosen_parts(const DimSharding& dim, const Split& split,
-                                  const ProcessMesh& mesh, const Range& wanted,
-                                  const std::optional<Coordinate>& own) {
+std::vector<DimPart> chosen_parts(const DimSharding& dim, const Split& split, const Mesh& mesh,
+                                  const Range& wanted, const std::optional<Coordinate>& own) {
   const std::vector<DimPart> parts = windowed_parts(dim, split, mesh.axis_count());
   std::vector<DimPart> chosen;
   const Range held = own ? split.range_at(*own) : Range{};
@@ -184,15 +183,14 @@ class PullFinder {
 
   void add_contributions(const Box& common, Coordinate coordinate) {
     if (resolved_.empty()) {
-      result_.push_back({from_.mesh->process_at(coordinate), common, true, ReduceOp::kSum});
+      result_.push_back({from_.mesh->rank_at(coordinate), common, true, ReduceOp::kSum});
       return;
     }
     for (const PartialAxis& p : resolved_) coordinate[p.axis] = 0;
     for (bool more = true; more;) {
       const bool first = std::all_of(resolved_.begin(), resolved_.end(),
                                      [&](const PartialAxis& p) { return coordinate[p.axis] == 0; });
-      result_.push_back(
-          {from_.mesh->process_at(coordinate), common, first, resolved_.front().reduce});
+      result_.push_back({from_.mesh->rank_at(coordinate), common, first, resolved_.front().reduce});
       more = false;
       for (auto p = resolved_.rbegin(); p != resolved_.rend() && !more; ++p) {
         more = ++coordinate[p->axis] < from_.mesh->shape()[p->axis];

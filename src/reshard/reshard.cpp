@@ -11,8 +11,8 @@
 namespace tessera {
 namespace {
 
-/// Processes of which a price is the largest.
-constexpr int kPricedProcesses = 64;
+/// Ranks of which a price is the largest.
+constexpr int kPricedRanks = 64;
 
 bool shards(const DistAttr& attr, int axis) {
   return attr.uses(axis) && !attr.is_partial_on(axis);
@@ -20,7 +20,7 @@ bool shards(const DistAttr& attr, int axis) {
 
 // ---- names ----
 
-/// Does every process hold what it wants? Dim by dim, over the places on the axes that divide it at
+/// Does every rank hold what it wants? Dim by dim, over the places on the axes that divide it at
 /// either end.
 bool is_local(const Shape& shape, const DistAttr& from, const DistAttr& to) {
   for (int d = 0; d < shape.size(); ++d) {
@@ -149,12 +149,12 @@ double seconds_of(const TensorType& type, const Way& way, const ReshardOptions& 
   return sum;
 }
 
-/// Between the places of two processes on one mesh, or of two meshes.
+/// Between the places of two ranks on one mesh, or of two meshes.
 const LinkCost& link_between(const Exchange& exchange, Rank sender, Rank receiver,
                              const ReshardOptions& options) {
   const LinkCost* dearest = &options.link;
   if (options.axes.empty() || !on_one_mesh(exchange.from, exchange.to)) return *dearest;
-  const ProcessMesh& mesh = *exchange.to.mesh;
+  const Mesh& mesh = *exchange.to.mesh;
   const Coordinate a = *mesh.coordinate_of(sender), b = *mesh.coordinate_of(receiver);
   bool found = false;
   for (int axis = 0; axis < mesh.axis_count(); ++axis) {
@@ -222,7 +222,7 @@ std::string_view to_text(SumForm form) {
   throw InternalError("unknown form of sums");
 }
 
-const LinkCost& ReshardOptions::on(const ProcessMesh& mesh, int axis) const {
+const LinkCost& ReshardOptions::on(const Mesh& mesh, int axis) const {
   const auto found = axes.find(mesh.axes()[axis]);
   return found == axes.end() ? link : found->second;
 }
@@ -230,8 +230,8 @@ const LinkCost& ReshardOptions::on(const ProcessMesh& mesh, int axis) const {
 Seconds price(const TensorType& type, const Exchange& exchange, const ReshardOptions& options) {
   if (exchange.kind == ReshardKind::kNone || exchange.kind == ReshardKind::kSlice)
     return Seconds(0);
-  const std::vector<Rank>& receivers = exchange.to.mesh->processes();
-  const size_t stride = (receivers.size() + kPricedProcesses - 1) / kPricedProcesses;
+  const std::vector<Rank>& receivers = exchange.to.mesh->ranks();
+  const size_t stride = (receivers.size() + kPricedRanks - 1) / kPricedRanks;
   double most_latency = 0, most_transfer = 0;
   std::map<Rank, double> sending;
   for (size_t i = 0; i < receivers.size(); i += stride) {

@@ -1,6 +1,6 @@
-// From one placement to another: which process receives which box from whom. Everything is exact
+// From one placement to another: which rank receives which box from whom. Everything is exact
 // overlaps of boxes; the collectives are recognised cases of it. Functions of the receiver, never
-// tables over all pairs of processes.
+// tables over all pairs of ranks.
 #pragma once
 
 #include <map>
@@ -17,13 +17,13 @@ namespace tessera {
 
 enum class ReshardKind {
   kNone,
-  kSlice,          // every process has what it needs
+  kSlice,          // every rank has what it needs
   kAllGather,      // the innermost axes of dims are taken away
-  kReduceScatter,  // addends are summed, each process its own part
-  kAllReduce,      // addends are summed, every process all
+  kReduceScatter,  // addends are summed, each rank its own part
+  kAllReduce,      // addends are summed, every rank all
   kAllToAll,       // an axis goes from the end of one dim to the end of another
-  kPermute,        // every process takes the part of one other
-  kHalo,  // windows widen: every process takes what its own part lacks, mostly from its neighbours
+  kPermute,        // every rank takes the part of one other
+  kHalo,      // windows widen: every rank takes what its own part lacks, mostly from its neighbours
   kMessages,  // anything else: exact overlaps
 };
 std::string_view to_text(
@@ -50,7 +50,7 @@ struct Pull {
   bool operator==(const Pull&) const = default;
 };
 
-/// What an exchange is priced with: a latency for each process that the busiest one talks to, and
+/// What an exchange is priced with: a latency for each rank that the busiest one talks to, and
 /// the bytes that it receives or sends.
 struct LinkCost {
   Seconds latency{1e-6};  // those of threads of one machine
@@ -60,26 +60,26 @@ struct LinkCost {
 /// How addends over several axes are put together.
 enum class SumForm {
   kAuto,       // the cheapest of these
-  kDirect,     // in one round: each process takes all addends of what it wants
-  kScattered,  // each process takes all addends of its share; then the shares are gathered
+  kDirect,     // in one round: each rank takes all addends of what it wants
+  kScattered,  // each rank takes all addends of its share; then the shares are gathered
   kByAxis,  // a reduce-scatter an axis, the innermost first, and all-gathers back: over nodes and
-            // devices the two-level sum, over axes of two processes recursive halving and doubling
+            // devices the two-level sum, over axes of two ranks recursive halving and doubling
 };
 std::string_view to_text(SumForm form);  // "auto", "one-shot", ...
 
 struct ReshardOptions {
-  LinkCost link = {};                         // between any two processes
-  std::map<std::string, LinkCost> axes = {};  // by name of a mesh axis: between processes of one
+  LinkCost link = {};                         // between any two ranks
+  std::map<std::string, LinkCost> axes = {};  // by name of a mesh axis: between ranks of one
                                               // mesh that differ on it; of several the dearest
   SumForm sums = SumForm::kAuto;
 
-  /// Between processes that differ on `axis`.
-  const LinkCost& on(const ProcessMesh& mesh, int axis) const;
+  /// Between ranks that differ on `axis`.
+  const LinkCost& on(const Mesh& mesh, int axis) const;
 };
 
 /// The exchanges that turn `from` into `to`, in order; none when they are equal. Of several ways
 /// the cheapest: messages in one round, which receive the fewest bytes; a chain of collectives over
-/// one axis each, which talk to fewer processes; for addends those of SumForm; onto a mesh that
+/// one axis each, which talk to fewer ranks; for addends those of SumForm; onto a mesh that
 /// wants copies, one copy in parts and an all-gather there.
 ///
 ///   ensures  the result is `to`; no intermediate is larger than the larger of source and target,
@@ -90,7 +90,7 @@ struct ReshardOptions {
 std::vector<Exchange> plan_reshard(const TensorType& type, const DistAttr& from, const DistAttr& to,
                                    const ReshardOptions& options = {});
 
-/// Seconds of one exchange: of the processes of both meshes the busiest; of more than 64 a spread
+/// Seconds of one exchange: of the ranks of both meshes the busiest; of more than 64 a spread
 /// sample.
 Seconds price(const TensorType& type, const Exchange& exchange, const ReshardOptions& options = {});
 
@@ -98,26 +98,26 @@ Seconds price(const TensorType& type, const Exchange& exchange, const ReshardOpt
 /// all-gather.
 ReshardKind classify(const Shape& shape, const DistAttr& from, const DistAttr& to);
 
-/// Do the processes of `from` together hold what each of `to` wants? Always, unless a window of
+/// Do the ranks of `from` together hold what each of `to` wants? Always, unless a window of
 /// `from` leaves something out.
 bool holds_all_of(const Shape& shape, const DistAttr& from, const DistAttr& to);
 
 /// What `receiver` pulls, its own part too, ordered by box and then by contribution.
 ///   requires holds_all_of(shape, exchange.from, exchange.to)
 ///   ensures  the boxes whose `first` is set tile the receiver's box of `to`; of holders that
-///   overlap the receiver itself is taken first; nothing is pulled by a process that starts a new
+///   overlap the receiver itself is taken first; nothing is pulled by a rank that starts a new
 ///   Partial at a
 ///            coordinate other than 0: it holds the identity
 std::vector<Pull> pulls(const Shape& shape, const Exchange& exchange, Rank receiver);
 
 /// Elements that `receiver` must get from others whatever the way: those of its target part that it
-/// does not hold. Of sums over n processes that end in parts, (n-1)/n of what the group holds each;
+/// does not hold. Of sums over n ranks that end in parts, (n-1)/n of what the group holds each;
 /// the same again for what all of them want whole.
 ///   source   reference text in docs/sharding.md; Patarasuk and Yuan 2009 for sums
 int64_t least_received_elements(const Shape& shape, const DistAttr& from, const DistAttr& to,
                                 Rank receiver);
 
-/// Elements that `receiver` gets from other processes.
+/// Elements that `receiver` gets from other ranks.
 int64_t received_elements(const Shape& shape, const std::vector<Exchange>& exchanges,
                           Rank receiver);
 

@@ -9,7 +9,7 @@ namespace tessera {
 namespace {
 
 MeshPtr mesh_of(std::string_view text) {
-  return std::make_shared<const ProcessMesh>(parse_mesh(text));
+  return std::make_shared<const Mesh>(parse_mesh(text));
 }
 
 using Values = std::vector<double>;
@@ -25,19 +25,19 @@ int64_t offset_in(const Box& box, const Box& inner, int64_t i) {
   return at;
 }
 
-/// What each process holds of `whole` under `attr`; a Partial(sum) is spread so that the addends
+/// What each rank holds of `whole` under `attr`; a Partial(sum) is spread so that the addends
 /// sum to it.
 std::map<Rank, Values> distribute(const Values& whole, const Shape& shape, const DistAttr& attr) {
   std::map<Rank, Values> parts;
-  for (Rank process : attr.mesh->processes()) {
-    const Coordinate coordinate = *attr.mesh->coordinate_of(process);
+  for (Rank rank : attr.mesh->ranks()) {
+    const Coordinate coordinate = *attr.mesh->coordinate_of(rank);
     const Box box = attr.box(shape, coordinate);
     Values part(static_cast<size_t>(element_count(box.shape())));
     bool counts = true;
     for (const PartialAxis& p : attr.partial) counts = counts && coordinate[p.axis] == 0;
     for (size_t i = 0; i < part.size(); ++i) {
       const int64_t at = offset_in(whole_box(shape), box, static_cast<int64_t>(i));
-      // Addends: process-dependent integers that cancel but for the whole value at the first
+      // Addends: rank-dependent integers that cancel but for the whole value at the first
       // coordinate.
       double addend = counts ? whole[at] : 0;
       for (const PartialAxis& p : attr.partial) {
@@ -46,7 +46,7 @@ std::map<Rank, Values> distribute(const Values& whole, const Shape& shape, const
       }
       part[i] = addend;
     }
-    parts[process] = std::move(part);
+    parts[rank] = std::move(part);
   }
   return parts;
 }
@@ -54,7 +54,7 @@ std::map<Rank, Values> distribute(const Values& whole, const Shape& shape, const
 std::map<Rank, Values> execute(const std::map<Rank, Values>& before, const Shape& shape,
                                const Exchange& exchange) {
   std::map<Rank, Values> after;
-  for (Rank receiver : exchange.to.mesh->processes()) {
+  for (Rank receiver : exchange.to.mesh->ranks()) {
     const Box target = exchange.to.box(shape, *exchange.to.mesh->coordinate_of(receiver));
     Values part(static_cast<size_t>(element_count(target.shape())), 0.0);
     std::vector<int> firsts(part.size(), 0);
@@ -98,18 +98,17 @@ std::map<Rank, Values> execute_all(std::map<Rank, Values> parts, const Shape& sh
   return parts;
 }
 
-/// Sums over the partial axes, or the part itself: what the processes hold, as whole values.
+/// Sums over the partial axes, or the part itself: what the ranks hold, as whole values.
 void expect_same(const std::map<Rank, Values>& got, const Values& whole, const Shape& shape,
                  const DistAttr& attr, const std::string& what) {
   std::vector<double> sums(whole.size(), 0.0);
-  for (Rank process : attr.mesh->processes()) {
-    const Coordinate coordinate = *attr.mesh->coordinate_of(process);
+  for (Rank rank : attr.mesh->ranks()) {
+    const Coordinate coordinate = *attr.mesh->coordinate_of(rank);
     const Box box = attr.box(shape, coordinate);
     if (attr.partial.empty()) {
-      for (size_t i = 0; i < got.at(process).size(); ++i)
-        ASSERT_EQ(got.at(process)[i],
-                  whole[offset_in(whole_box(shape), box, static_cast<int64_t>(i))])
-            << what << " on process " << process;
+      for (size_t i = 0; i < got.at(rank).size(); ++i)
+        ASSERT_EQ(got.at(rank)[i], whole[offset_in(whole_box(shape), box, static_cast<int64_t>(i))])
+            << what << " on rank " << rank;
       continue;
     }
     // One replica of each addend.
@@ -117,8 +116,8 @@ void expect_same(const std::map<Rank, Values>& got, const Values& whole, const S
     for (int axis = 0; axis < attr.mesh->axis_count(); ++axis)
       if (!attr.uses(axis)) counts = counts && coordinate[axis] == 0;
     if (!counts) continue;
-    for (size_t i = 0; i < got.at(process).size(); ++i)
-      sums[offset_in(whole_box(shape), box, static_cast<int64_t>(i))] += got.at(process)[i];
+    for (size_t i = 0; i < got.at(rank).size(); ++i)
+      sums[offset_in(whole_box(shape), box, static_cast<int64_t>(i))] += got.at(rank)[i];
   }
   if (!attr.partial.empty()) {
     ASSERT_EQ(sums, whole) << what;
@@ -131,8 +130,8 @@ TEST(Reshard, WorkedExampleReceivesTheseElements) {
   const auto exchanges = plan_reshard({DType::kF32, shape}, from_spec(mesh, 2, {"x", "y"}),
                                       from_spec(mesh, 2, {"y", "x"}));
   std::vector<int64_t> received;
-  for (Rank process = 0; process < 6; ++process)
-    received.push_back(received_elements(shape, exchanges, process));
+  for (Rank rank = 0; rank < 6; ++rank)
+    received.push_back(received_elements(shape, exchanges, rank));
   EXPECT_EQ(received, (std::vector<int64_t>{4, 12, 10, 10, 12, 4}));
 }
 
@@ -166,8 +165,8 @@ TEST(Reshard, ALargeAllReduceIsAReduceScatterAndAnAllGatherAtTheByteBound) {
   ASSERT_EQ(exchanges.size(), 2u);
   EXPECT_EQ(exchanges[0].kind, ReshardKind::kReduceScatter);
   EXPECT_EQ(exchanges[1].kind, ReshardKind::kAllGather);
-  for (Rank process = 0; process < 4; ++process)
-    EXPECT_EQ(received_elements({64, 100}, exchanges, process), 2 * 6400 * 3 / 4);  // 2 L (n-1)/n
+  for (Rank rank = 0; rank < 4; ++rank)
+    EXPECT_EQ(received_elements({64, 100}, exchanges, rank), 2 * 6400 * 3 / 4);  // 2 L (n-1)/n
 }
 
 /// The kind of each exchange, and what it makes.
@@ -204,12 +203,12 @@ TEST(Sums, OverAxesOfTwoAreHalvedAndDoubled) {
                  to = parse_dist_type("f32[64]", mesh);
   const auto exchanges = plan_reshard(from.type, from.attr, to.attr, {.sums = SumForm::kByAxis});
   ASSERT_EQ(exchanges.size(), 6u);
-  for (Rank process = 0; process < 8; ++process) {
-    EXPECT_EQ(received_elements({64}, exchanges, process),
+  for (Rank rank = 0; rank < 8; ++rank) {
+    EXPECT_EQ(received_elements({64}, exchanges, rank),
               2 * 64 * 7 / 8);  // no more than by any way
     std::vector<int64_t> received;
     for (const Exchange& exchange : exchanges)
-      received.push_back(received_elements({64}, {exchange}, process));
+      received.push_back(received_elements({64}, {exchange}, rank));
     EXPECT_EQ(received, (std::vector<int64_t>{32, 16, 8, 8, 16, 32}));
   }
 }
@@ -231,9 +230,9 @@ TEST(Reshard, ContributionsAreAddedInTheOrderOfTheirCoordinates) {
   const DistType from = parse_dist_type("f32[4] {partial sum: dp}", mesh),
                  to = parse_dist_type("f32[4]", mesh);
   const auto exchanges = plan_reshard(from.type, from.attr, to.attr);
-  for (Rank process = 0; process < 3; ++process) {
+  for (Rank rank = 0; rank < 3; ++rank) {
     std::vector<Rank> senders;
-    for (const Pull& pull : pulls({4}, exchanges[0], process)) senders.push_back(pull.sender);
+    for (const Pull& pull : pulls({4}, exchanges[0], rank)) senders.push_back(pull.sender);
     EXPECT_EQ(senders, (std::vector<Rank>{0, 1, 2}));
   }
 }
@@ -319,12 +318,11 @@ TEST(Reshard, NoPlaceOnTheWayHoldsMoreThanTheLargerEnd) {
   EXPECT_TRUE(some_way_is_a_chain);
 }
 
-/// Most elements that a process receives.
+/// Most elements that a rank receives.
 int64_t most_received(const Shape& shape, const std::vector<Exchange>& exchanges,
                       const MeshPtr& mesh) {
   int64_t most = 0;
-  for (Rank process : mesh->processes())
-    most = std::max(most, received_elements(shape, exchanges, process));
+  for (Rank rank : mesh->ranks()) most = std::max(most, received_elements(shape, exchanges, rank));
   return most;
 }
 
@@ -351,10 +349,10 @@ TEST_P(ByteBound, TheDirectFormReceivesTheFewestBytesAndTheChosenFormNotManyMore
       if (from == to) continue;
       const std::vector<Exchange> direct = {{classify(type.shape, from, to), from, to}};
       int64_t bound = 0;
-      for (Rank process : mesh->processes()) {
-        const int64_t least = least_received_elements(type.shape, from, to, process);
-        ASSERT_EQ(received_elements(type.shape, direct, process), least)
-            << to_text(from) << " -> " << to_text(to) << " on " << process;
+      for (Rank rank : mesh->ranks()) {
+        const int64_t least = least_received_elements(type.shape, from, to, rank);
+        ASSERT_EQ(received_elements(type.shape, direct, rank), least)
+            << to_text(from) << " -> " << to_text(to) << " on " << rank;
         bound = std::max(bound, least);
       }
       const int64_t received = most_received(type.shape, plan_reshard(type, from, to), mesh);
@@ -388,15 +386,15 @@ TEST(Reshard, SumsReceiveTheFewestBytes) {
 
 TEST(Reshard, BetweenMeshesAPieceWithManyReadersTravelsOnce) {
   const MeshPtr one = mesh_of("a=1");
-  const auto four = std::make_shared<const ProcessMesh>(Shape{4}, std::vector<std::string>{"b"},
-                                                        std::vector<Rank>{1, 2, 3, 4});
+  const auto four = std::make_shared<const Mesh>(Shape{4}, std::vector<std::string>{"b"},
+                                                 std::vector<Rank>{1, 2, 3, 4});
   const Shape shape{400, 100};
   const auto way = plan_reshard({DType::kF32, shape}, DistAttr::replicated(one, 2),
                                 DistAttr::replicated(four, 2));
   ASSERT_EQ(way.size(), 2u);  // parts to all, then an all-gather among them
   int64_t sent_by_the_only_holder = 0;
   for (const Exchange& exchange : way)
-    for (Rank receiver : four->processes())
+    for (Rank receiver : four->ranks())
       for (const Pull& pull : pulls(shape, exchange, receiver))
         if (pull.sender == 0) sent_by_the_only_holder += element_count(pull.box.shape());
   EXPECT_EQ(sent_by_the_only_holder, element_count(shape));
@@ -404,42 +402,42 @@ TEST(Reshard, BetweenMeshesAPieceWithManyReadersTravelsOnce) {
 
 TEST(Reshard, BetweenMeshesHoldersShareTheReaders) {
   const MeshPtr two = mesh_of("a=2");
-  const auto four = std::make_shared<const ProcessMesh>(Shape{4}, std::vector<std::string>{"b"},
-                                                        std::vector<Rank>{2, 3, 4, 5});
+  const auto four = std::make_shared<const Mesh>(Shape{4}, std::vector<std::string>{"b"},
+                                                 std::vector<Rank>{2, 3, 4, 5});
   std::map<Rank, int> readers;
   const Exchange exchange{ReshardKind::kMessages, DistAttr::replicated(two, 1),
                           DistAttr::replicated(four, 1)};
-  for (Rank receiver : four->processes())
+  for (Rank receiver : four->ranks())
     for (const Pull& pull : pulls({8}, exchange, receiver)) ++readers[pull.sender];
   EXPECT_EQ(readers, (std::map<Rank, int>{{0, 2}, {1, 2}}));
 }
 
-TEST(Reshard, BetweenMeshesThatOverlapAProcessKeepsWhatItHas) {
-  const auto low = std::make_shared<const ProcessMesh>(Shape{6}, std::vector<std::string>{"a"},
-                                                       std::vector<Rank>{0, 1, 2, 3, 4, 5});
-  const auto high = std::make_shared<const ProcessMesh>(
-      Shape{3, 2}, std::vector<std::string>{"b", "c"}, std::vector<Rank>{4, 5, 6, 7, 8, 9});
+TEST(Reshard, BetweenMeshesThatOverlapARankKeepsWhatItHas) {
+  const auto low = std::make_shared<const Mesh>(Shape{6}, std::vector<std::string>{"a"},
+                                                std::vector<Rank>{0, 1, 2, 3, 4, 5});
+  const auto high = std::make_shared<const Mesh>(Shape{3, 2}, std::vector<std::string>{"b", "c"},
+                                                 std::vector<Rank>{4, 5, 6, 7, 8, 9});
   const Shape shape{12, 6};
   for (const DistAttr& from : all_placements(low, 2, Sums::kWithout))
     for (const DistAttr& to : all_placements(high, 2, Sums::kWithout))
-      for (Rank process : high->processes())
-        EXPECT_EQ(received_elements(shape, {{ReshardKind::kMessages, from, to}}, process),
-                  least_received_elements(shape, from, to, process))
-            << to_text(from) << " -> " << to_text(to) << " on " << process;
+      for (Rank rank : high->ranks())
+        EXPECT_EQ(received_elements(shape, {{ReshardKind::kMessages, from, to}}, rank),
+                  least_received_elements(shape, from, to, rank))
+            << to_text(from) << " -> " << to_text(to) << " on " << rank;
 }
 
 TEST(Reshard, NestedSplitsThatAreNotAFlatSplitLoseNoRow) {
   // 5 rows over 2 x 2: nested halves are 2 1 | 1 1, a flat split of four 2 1 1 1; 6 rows: 2 1 | 2 1
   // against 2 2 1 1.
   const MeshPtr nested = mesh_of("a=2 b=2");
-  const auto flat = std::make_shared<const ProcessMesh>(nested->reshape({4}, {"c"}));
+  const auto flat = std::make_shared<const Mesh>(nested->reshape({4}, {"c"}));
   for (int64_t rows = 0; rows < 20; ++rows) {
     const Shape shape{rows, 3};
     const DistAttr from = from_spec(nested, 2, {"a,b"}), to = from_spec(flat, 2, {"c"});
     bool the_same = true;
-    for (Rank process = 0; process < 4; ++process)
-      the_same = the_same && from.box(shape, *nested->coordinate_of(process)) ==
-                                 to.box(shape, *flat->coordinate_of(process));
+    for (Rank rank = 0; rank < 4; ++rank)
+      the_same = the_same && from.box(shape, *nested->coordinate_of(rank)) ==
+                                 to.box(shape, *flat->coordinate_of(rank));
     EXPECT_EQ(the_same, rows % 4 == 0 || rows % 4 == 1 || rows % 4 == 3) << rows;
     const Values whole = numbered(shape);
     expect_same(execute_all(distribute(whole, shape, from), shape,
@@ -468,8 +466,8 @@ TEST(Reshard, SeveralAxesOnOneDimInAnyOrder) {
 
 TEST(Reshard, BetweenMeshesOfOtherSizeEveryReceiverGetsExactlyItsBox) {
   const MeshPtr four = mesh_of("a=2 b=2");
-  const auto three = std::make_shared<const ProcessMesh>(Shape{3}, std::vector<std::string>{"c"},
-                                                         std::vector<Rank>{2, 4, 5});
+  const auto three = std::make_shared<const Mesh>(Shape{3}, std::vector<std::string>{"c"},
+                                                  std::vector<Rank>{2, 4, 5});
   const Shape shape{7, 5};
   const Values whole = numbered(shape);
   for (const DistAttr& from : all_placements(four, 2))

@@ -102,7 +102,7 @@ std::optional<Way> through_one_copy(const TensorType& type, const DistAttr& from
 
 std::optional<Way> through_sums_by_axis(const TensorType& type, const DistAttr& from,
                                         const DistAttr& to) {
-  // The innermost axis first: its processes are the nearest, and what goes over the others is its
+  // The innermost axis first: its ranks are the nearest, and what goes over the others is its
   // share.
   std::vector<int> scattered, kept;
   for (const PartialAxis& p : resolved_axes(from, to))

@@ -17,7 +17,7 @@ struct Given {
 };
 
 Given exchange_of(std::string_view mesh_text, std::string_view from, std::string_view to) {
-  const auto mesh = std::make_shared<const ProcessMesh>(parse_mesh(mesh_text));
+  const auto mesh = std::make_shared<const Mesh>(parse_mesh(mesh_text));
   const DistType a = parse_dist_type(from, mesh), b = parse_dist_type(to, mesh);
   return {a.type.shape, {classify(a.type.shape, a.attr, b.attr), a.attr, b.attr}};
 }
@@ -49,7 +49,7 @@ TEST(Halo, WiderThanAPartReachesSeveralNeighbours) {
 }
 
 TEST(Halo, OfAnEmptyPartIsNothing) {
-  // 2 rows over 3: the last process has none, and needs none.
+  // 2 rows over 3: the last rank has none, and needs none.
   const Given given = exchange_of("h=3", "f32[2@h]", "f32[2@h~2(-1:+1)]");
   EXPECT_THAT(pulls_of(given, 0), ElementsAre("[0:1] from 0", "[1:2] from 1"));
   EXPECT_TRUE(pulls_of(given, 2).empty());
@@ -86,7 +86,7 @@ TEST(Halo, TheSumsOfOverlappingPartsAreThoseOfEachPart) {
 }
 
 TEST(Halo, WindowsMayLeaveOutWhatIsWanted) {
-  const auto mesh = std::make_shared<const ProcessMesh>(parse_mesh("h=2"));
+  const auto mesh = std::make_shared<const Mesh>(parse_mesh("h=2"));
   const auto attr = [&](std::string_view text) { return parse_dist_type(text, mesh).attr; };
   // Rows 1 to 8 of 10.
   EXPECT_FALSE(holds_all_of({10}, attr("f32[10@h~8(+1:+1)]"), attr("f32[10]")));
@@ -95,23 +95,23 @@ TEST(Halo, WindowsMayLeaveOutWhatIsWanted) {
   EXPECT_FALSE(holds_all_of({10}, attr("f32[10@h~5(*2+0:+0)]"), attr("f32[10@h~8(+1:+1)]")));
 }
 
-/// Each process finds exactly what it wants, once, with those that hold it.
+/// Each rank finds exactly what it wants, once, with those that hold it.
 void expect_exact(const Given& given, const std::string& what) {
   const Exchange& exchange = given.exchange;
-  for (Rank receiver : exchange.to.mesh->processes()) {
+  for (Rank receiver : exchange.to.mesh->ranks()) {
     std::vector<int64_t> taken;
     for (const Pull& pull : pulls(given.shape, exchange, receiver)) {
       const std::vector<int64_t> held =
           exchange.from.indices(given.shape, *exchange.from.mesh->coordinate_of(pull.sender))[0];
       for (int64_t i = pull.box.ranges[0].begin; i < pull.box.ranges[0].end; ++i) {
         ASSERT_TRUE(std::find(held.begin(), held.end(), i) != held.end())
-            << what << ": process " << pull.sender << " has not " << i;
+            << what << ": rank " << pull.sender << " has not " << i;
         taken.push_back(i);
       }
     }
     ASSERT_EQ(taken,
               exchange.to.indices(given.shape, *exchange.to.mesh->coordinate_of(receiver))[0])
-        << what << ", process " << receiver;
+        << what << ", rank " << receiver;
   }
 }
 
@@ -138,7 +138,7 @@ TEST(Halo, EveryPairOfPlacementsIsExact) {
 }
 
 TEST(Chunks, OfTwoEndsThatCutDifferentlyArePulledPieceByPiece) {
-  // Two chunks of 4 over two processes: 0, 1, 4 and 5, and the others. Plainly: 0 to 3, and 4 to 7.
+  // Two chunks of 4 over two ranks: 0, 1, 4 and 5, and the others. Plainly: 0 to 3, and 4 to 7.
   const Given given = exchange_of("a=2", "f32[8@a]", "f32[8@a/2]");
   EXPECT_THAT(pulls_of(given, 0), ElementsAre("[0:2] from 0", "[4:6] from 1"));
   EXPECT_THAT(pulls_of(given, 1), ElementsAre("[2:4] from 0", "[6:8] from 1"));

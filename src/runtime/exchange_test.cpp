@@ -68,7 +68,7 @@ TEST_P(Exchanged, EveryRankHoldsItsBoxBitForBit) {
   const Tensor whole = meaning(bench.input("x"), parse_dist_type(from, bench.graph().meshes[0]));
   EXPECT_EQ(bytes_of(bench.result("x")), bytes_of(whole));
   const DistType wanted = parse_dist_type(to, bench.graph().meshes[0]);
-  for (Rank rank : bench.graph().meshes[0]->processes()) {
+  for (Rank rank : bench.graph().meshes[0]->ranks()) {
     const Box box =
         wanted.attr.box(wanted.type.shape, *bench.graph().meshes[0]->coordinate_of(rank));
     EXPECT_EQ(bytes_of(seen.by_rank().at(rank)), bytes_of(part_of(whole, box)))
@@ -137,8 +137,8 @@ TEST(Exchange, ANewPartialHoldsItsIdentityAwayFromCoordinateZero) {
 }
 
 TEST(Exchange, ProcessesOfAMeshMayHaveAnyNumbers) {
-  HandMade made(std::make_shared<ProcessMesh>(Shape{2}, std::vector<std::string>{"dp"},
-                                              std::vector<Rank>{7, 3}));
+  HandMade made(
+      std::make_shared<Mesh>(Shape{2}, std::vector<std::string>{"dp"}, std::vector<Rank>{7, 3}));
   const RegisterIndex x = made.input("x", "f32[3@dp]");
   const RegisterIndex all = made.exchange("gather", x, "f32[3]");
   made.result("x", all);

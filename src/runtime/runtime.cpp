@@ -297,14 +297,14 @@ Runtime::Runtime(std::vector<Rank> processes, RuntimeOptions options) {
   state_ = std::make_unique<State>(std::move(processes), options);
 }
 Runtime::Runtime(const MeshPtr& mesh, RuntimeOptions options)
-    : Runtime(ascending(mesh->processes()), options) {}
+    : Runtime(ascending(mesh->ranks()), options) {}
 Runtime::~Runtime() = default;
 
 LoadedProgram& Runtime::load(std::shared_ptr<const TaskGraph> graph) {
   state_->steps.rest();
   check(*graph);
   check_run(*graph, state_->processes);
-  const std::vector<Rank> needed = processes(*graph);
+  const std::vector<Rank> needed = tessera::ranks(*graph);
   ensure(std::includes(state_->processes.begin(), state_->processes.end(), needed.begin(),
                        needed.end()),
          "a program runs on processes of its runtime");

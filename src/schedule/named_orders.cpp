@@ -108,19 +108,19 @@ const std::vector<PipelineFacts>& pipeline_schedules() {
       {PipelineKind::kOneForwardOneBackward, "1f1b", false, "any stages"},
       {PipelineKind::kEagerOneForwardOneBackward, "eager-1f1b", false, "any stages"},
       {PipelineKind::kInterleaved, "interleaved", false,
-       "stages one after the other, on the processes in turn: stage k where stage k + p is"},
+       "stages one after the other, on the ranks in turn: stage k where stage k + p is"},
       {PipelineKind::kZeroBubbleH1, "zb-h1", true,
-       "stages one after the other, each on processes of its own"},
+       "stages one after the other, each on ranks of its own"},
       {PipelineKind::kZeroBubbleH2, "zb-h2", true,
-       "stages one after the other, each on processes of its own"},
+       "stages one after the other, each on ranks of its own"},
       {PipelineKind::kZeroBubbleV, "zb-v", true,
-       "stages one after the other, two on the same processes, in a V: the first where the last "
+       "stages one after the other, two on the same ranks, in a V: the first where the last "
        "is"},
       {PipelineKind::kVHalf, "v-half", true,
-       "stages one after the other, two on the same processes, in a V: the first where the last "
+       "stages one after the other, two on the same ranks, in a V: the first where the last "
        "is"},
       {PipelineKind::kVMin, "v-min", true,
-       "stages one after the other, two on the same processes, in a V: the first where the last "
+       "stages one after the other, two on the same ranks, in a V: the first where the last "
        "is"},
       {PipelineKind::kAuto, "auto", true, "any stages"},
   };
@@ -164,10 +164,10 @@ std::string misfit(PipelineKind kind, const PipelineShape& shape) {
   const bool v = kind == PipelineKind::kZeroBubbleV || kind == PipelineKind::kVHalf ||
                  kind == PipelineKind::kVMin;
   if (v) return chain.v_shaped ? "" : "the stages do not lie in a V";
-  if (!chain.round_robin) return "the stages do not lie on the processes in turn";
+  if (!chain.round_robin) return "the stages do not lie on the ranks in turn";
   return kind == PipelineKind::kInterleaved || chain.per_device == 1
              ? ""
-             : "several stages are on the same processes";
+             : "several stages are on the same ranks";
 }
 
 DeviceOrders named_orders(PipelineKind kind, const PipelineShape& shape) {

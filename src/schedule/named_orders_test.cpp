@@ -174,11 +174,11 @@ TEST(NamedOrders, WithoutTransfersEagerIsOneForwardOneBackward) {
 
 TEST(NamedOrders, StagesThatDoNotFitAreRefusedWithTheReason) {
   EXPECT_EQ(misfit(PipelineKind::kInterleaved, chain_of(4, 2, StagePlacement::kV, 8)),
-            "the stages do not lie on the processes in turn");
+            "the stages do not lie on the ranks in turn");
   EXPECT_EQ(misfit(PipelineKind::kZeroBubbleV, chain_of(4, 2, StagePlacement::kRoundRobin, 8)),
             "the stages do not lie in a V");
   EXPECT_EQ(misfit(PipelineKind::kZeroBubbleH1, chain_of(4, 2, StagePlacement::kRoundRobin, 8)),
-            "several stages are on the same processes");
+            "several stages are on the same ranks");
   PipelineShape split = chain_of(3, 1, StagePlacement::kRoundRobin, 4);
   split.stages[1].needs[0].clear();  // stages 0 and 1 begin side by side
   split.stages[2].needs[0].push_back({0, PassKind::kForward});

@@ -10,8 +10,8 @@
 namespace tessera {
 
 /// The tasks of a graph so that each comes after the tasks whose registers it reads; among those
-/// that may come next, the one that stands first in TaskGraph::tasks. The same on every process, so
-/// collectives of one group follow one order and no process waits for a task behind its own.
+/// that may come next, the one that stands first in TaskGraph::tasks. The same on every rank, so
+/// collectives of one group follow one order and no rank waits for a task behind its own.
 ///
 ///   requires  producers and consumers of the registers are set; `graph.order` is not read
 ///   throws    InternalError that names a circle of tasks

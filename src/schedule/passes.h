@@ -2,8 +2,8 @@
 // them, who needs whom, how long a pass takes and what it keeps. Numbers only: it knows neither
 // graphs nor tasks.
 //
-// A device does one pass at a time: it is the processes of a mesh, or of several meshes that share
-// processes. A stage is on one device; a device may have several stages. Times are in one unit of
+// A device does one pass at a time: it is the ranks of a mesh, or of several meshes that share
+// ranks. A stage is on one device; a device may have several stages. Times are in one unit of
 // the caller's choice, memory in another.
 #pragma once
 

@@ -24,8 +24,7 @@ struct PipelineStep {
 struct PipelineOptions {
   PipelineKind kind = PipelineKind::kOneForwardOneBackward;
   int micro_batches = 1;
-  std::vector<int> devices =
-      {};             // by stage: of stages that share processes the same; numbered from 0
+  std::vector<int> devices = {};  // by stage: of stages that share ranks the same; numbered from 0
   int most_kept = 0;  // of `auto`: micro-batches that a device keeps at most; 0: as many as there
                       // are devices, as 1F1B's first
 };

@@ -13,14 +13,14 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 
 MeshPtr mesh_of(std::string_view text) {
-  return std::make_shared<const ProcessMesh>(parse_mesh(text));
+  return std::make_shared<const Mesh>(parse_mesh(text));
 }
 
 TensorType f32(Shape shape) {
   return {DType::kF32, shape};
 }
 
-/// What the i-th process holds of the list `whole`.
+/// What the i-th rank holds of the list `whole`.
 std::vector<int> held(const std::vector<int>& whole, std::string_view text, int i) {
   const DistType given = parse_dist_type(text, mesh_of("tp=2"));
   const std::vector<int64_t> indices = given.attr.indices(given.type.shape, {i}).front();
@@ -91,7 +91,7 @@ TEST(Chunks, GoThroughElementwiseOpsAndProducts) {
   const ValueId x = b.input("x", f32({4, 3, 8}));
   const ValueId t = b.unary("tanh", b.reshape(x, {4, 24}, "flat"), "t");
   b.dot(t, b.input("w", f32({24, 5})), "mk,kn->mn", "y");
-  // The product adds over the indices that a process has, whichever they are; w lies in one piece,
+  // The product adds over the indices that a rank has, whichever they are; w lies in one piece,
   // and its rows are exchanged.
   const ShardedGraph sharded = propagate(graph, mesh_of("tp=2"), {shard_tensor("x", "Shard(2)")});
   EXPECT_EQ(print_placements(graph, sharded),

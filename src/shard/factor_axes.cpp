@@ -7,7 +7,7 @@
 namespace tessera {
 namespace {
 
-bool is_time(const ProcessMesh& mesh, int axis) {
+bool is_time(const Mesh& mesh, int axis) {
   return mesh.axes()[axis] == kMicroBatchAxis;
 }
 

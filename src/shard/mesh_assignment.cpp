@@ -68,10 +68,10 @@ class Assignment {
   }
 
   bool includes(int larger, int smaller) const {
-    const auto& all = meshes_[larger].mesh->processes();
-    const auto& some = meshes_[smaller].mesh->processes();
-    return std::all_of(some.begin(), some.end(), [&](Rank process) {
-      return std::find(all.begin(), all.end(), process) != all.end();
+    const auto& all = meshes_[larger].mesh->ranks();
+    const auto& some = meshes_[smaller].mesh->ranks();
+    return std::all_of(some.begin(), some.end(), [&](Rank rank) {
+      return std::find(all.begin(), all.end(), rank) != all.end();
     });
   }
 

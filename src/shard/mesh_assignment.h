@@ -17,7 +17,7 @@ struct Mark;
 struct NamedMesh {
   std::string name;
   MeshPtr mesh;
-  DeviceKind device = DeviceKind::kHost;  // what each of its processes computes on
+  DeviceKind device = DeviceKind::kHost;  // what each of its ranks computes on
 };
 using Meshes = std::vector<NamedMesh>;
 

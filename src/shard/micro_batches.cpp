@@ -26,13 +26,12 @@ Meshes with_micro_batches(const Meshes& meshes, int64_t count) {
     for (int64_t extent : named.mesh->shape()) shape.push_back(extent);
     axes.insert(axes.end(), named.mesh->axes().begin(), named.mesh->axes().end());
     const Rank stride =
-        *std::max_element(named.mesh->processes().begin(), named.mesh->processes().end()) + 1;
-    std::vector<Rank> processes;
+        *std::max_element(named.mesh->ranks().begin(), named.mesh->ranks().end()) + 1;
+    std::vector<Rank> ranks;
     for (int64_t i = 0; i < count; ++i)
-      for (Rank process : named.mesh->processes())
-        processes.push_back(static_cast<Rank>(i) * stride + process);
-    result.push_back({named.name, std::make_shared<const ProcessMesh>(shape, std::move(axes),
-                                                                      std::move(processes))});
+      for (Rank rank : named.mesh->ranks()) ranks.push_back(static_cast<Rank>(i) * stride + rank);
+    result.push_back(
+        {named.name, std::make_shared<const Mesh>(shape, std::move(axes), std::move(ranks))});
   }
   return result;
 }

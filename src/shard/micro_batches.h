@@ -8,8 +8,8 @@
 
 namespace tessera {
 
-/// The meshes with the axis kMicroBatchAxis of size `count` in front. Its processes are stand-ins:
-/// (micro-batch, process).
+/// The meshes with the axis kMicroBatchAxis of size `count` in front. Its ranks are stand-ins:
+/// (micro-batch, rank).
 Meshes with_micro_batches(const Meshes& meshes, int64_t count);
 
 /// What a placement on a mesh with micro-batches says of one of them.

@@ -343,7 +343,7 @@ OpSharding sharding_for_outputs(const OpView& op, const ShardingRule& rule,
 }
 
 std::vector<Signature> signatures(const OpView& op, const ShardingRule& rule) {
-  const auto mesh = std::make_shared<const ProcessMesh>(Shape{2}, std::vector<std::string>{"x"});
+  const auto mesh = std::make_shared<const Mesh>(Shape{2}, std::vector<std::string>{"x"});
   const auto of = [&](const OpSharding& sharding) {
     Signature signature;
     for (size_t i = 0; i < op.inputs.size(); ++i)

@@ -13,7 +13,7 @@ namespace {
 using error_testing::message_of;
 
 MeshPtr mesh_of(std::string_view text) {
-  return std::make_shared<const ProcessMesh>(parse_mesh(text));
+  return std::make_shared<const Mesh>(parse_mesh(text));
 }
 
 struct OneOp {

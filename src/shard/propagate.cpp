@@ -121,9 +121,7 @@ class Propagation {
         s = {ends.outputs[i], true, "result " + std::to_string(i)};
   }
 
-  bool is_time(const ProcessMesh& mesh, int axis) const {
-    return mesh.axes()[axis] == kMicroBatchAxis;
-  }
+  bool is_time(const Mesh& mesh, int axis) const { return mesh.axes()[axis] == kMicroBatchAxis; }
 
   /// The batch is divided by time first, by the mesh inside it.
   void divide_by_micro_batches(Slot& s) {
@@ -248,7 +246,7 @@ class Propagation {
     return sharding;
   }
 
-  // ---- marks and time: marks place processes, so that whatever the batch divides by micro-batches
+  // ---- marks and time: marks place ranks, so that whatever the batch divides by micro-batches
   // keeps that beside them ----
 
   bool starts_with_time(const Axes& axes) const {
@@ -350,7 +348,7 @@ class Propagation {
     return changed;
   }
 
-  /// Inputs and variables lie in one piece a process, as loaders and checkpoints know them.
+  /// Inputs and variables lie in one piece a rank, as loaders and checkpoints know them.
   bool is_leaf(ValueId value) const {
     return graph_.value({slot_of_[value.index]}).producer.index < 0;
   }

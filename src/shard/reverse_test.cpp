@@ -21,7 +21,7 @@ std::string inputs_for(const Graph& graph, std::string_view output) {
   const OpView op = view(graph, graph.ops().back());
   const ShardingRule rule = rule_of(*op.definition, op);
   const DistType wanted =
-      parse_dist_type(output, std::make_shared<const ProcessMesh>(parse_mesh("dp=2 tp=2")));
+      parse_dist_type(output, std::make_shared<const Mesh>(parse_mesh("dp=2 tp=2")));
   const OpSharding sharding = sharding_for_outputs(op, rule, {wanted.attr});
   EXPECT_EQ(output_attr(op, rule, sharding, 0), wanted.attr);
   std::vector<std::string> texts;

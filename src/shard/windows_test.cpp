@@ -12,7 +12,7 @@ namespace {
 using testing::HasSubstr;
 
 MeshPtr mesh_of(std::string_view text) {
-  return std::make_shared<const ProcessMesh>(parse_mesh(text));
+  return std::make_shared<const Mesh>(parse_mesh(text));
 }
 
 TEST(Windows, TextReadsBackTheSame) {
@@ -28,8 +28,8 @@ TEST(Windows, TextReadsBackTheSame) {
   EXPECT_EQ(to_text(parse_dist_type("f32[34@h~32(+0:+2), 8]", mesh).attr), "[@h~32(+0:+2), *]");
 }
 
-TEST(Windows, GiveEachProcessWhatItsPartNeeds) {
-  // 8 rows over 3 processes are 3, 3 and 2, each with a row on either side.
+TEST(Windows, GiveEachRankWhatItsPartNeeds) {
+  // 8 rows over 3 ranks are 3, 3 and 2, each with a row on either side.
   const MeshPtr mesh = mesh_of("h=3");
   const DistType given = parse_dist_type("f32[8@h~8(-1:+1)]", mesh);
   EXPECT_EQ(to_text(given.attr.box({8}, {0})), "[0:4]");

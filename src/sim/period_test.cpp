@@ -24,7 +24,7 @@ TEST(Period, NoRunIsFasterThanTheSlowestCycleAndOnlyItsStartIsSlower) {
   constexpr int kMostTokens = 8;  // more than any cycle that is the slowest has here
   for (unsigned seed = 0; seed < 40; ++seed) {
     const auto graph = random_programs::RandomProgram(seed, {}).graph();
-    const TaskActors actors = find_actors(graph, processes(*graph));
+    const TaskActors actors = find_actors(graph, ranks(*graph));
     std::mt19937 dice(seed);
     std::vector<double> times(static_cast<size_t>(actors.rank_count()) * graph->tasks.size(), 0);
     for (int rank = 0; rank < actors.rank_count(); ++rank)

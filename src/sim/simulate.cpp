@@ -23,7 +23,7 @@ class Simulator {
  public:
   Simulator(std::shared_ptr<const TaskGraph> graph, const ActTime& time,
             const SimulateOptions& options)
-      : options_(options), actors_(find_actors(graph, processes(*graph))) {
+      : options_(options), actors_(find_actors(graph, ranks(*graph))) {
     const auto tasks = static_cast<TaskId>(graph->tasks.size());
     for (int rank = 0; rank < actors_.rank_count(); ++rank) {
       for (TaskId task = 0; task < tasks; ++task) {
@@ -56,10 +56,10 @@ class Simulator {
   }
 
  private:
-  Rank rank_of(ActorId actor) const { return actors_.processes()[actors_.rank_index_of(actor)]; }
+  Rank rank_of(ActorId actor) const { return actors_.ranks()[actors_.rank_index_of(actor)]; }
   const Task& task_of(ActorId actor) const { return actors_.graph().tasks[actors_.task_of(actor)]; }
 
-  /// The thread of the process, and the streams of its device that do something.
+  /// The thread of the rank, and the streams of its device that do something.
   void add_streams(int rank) {
     std::array<std::vector<ActorId>, kTaskStreams> streams;
     for (TaskId task : actors_.order_of(rank))
@@ -69,7 +69,7 @@ class Simulator {
       if (i > 0 && streams[i].empty()) continue;
       tracks[i] = simulation_.timeline.tracks.size();
       simulation_.timeline.tracks.push_back(
-          {actors_.processes()[rank], std::string(to_text(static_cast<TaskStream>(i))), {}});
+          {actors_.ranks()[rank], std::string(to_text(static_cast<TaskStream>(i))), {}});
       setting_.streams.push_back(std::move(streams[i]));
     }
   }
@@ -82,7 +82,7 @@ class Simulator {
   }
 
   /// An exchange on the stream of those ahead waits for the task behind which it may begin, and
-  /// what comes after its turn waits for it: the thread of the process says so by registers that
+  /// what comes after its turn waits for it: the thread of the rank says so by registers that
   /// only these actors know.
   void bind_to_turns(int rank) {
     const std::vector<TaskId> order = actors_.order_of(rank);
@@ -151,7 +151,7 @@ class Simulator {
   }
 
   RankTimes times_of(int rank) const {
-    RankTimes times{actors_.processes()[rank], {}, {}, {}, {}};
+    RankTimes times{actors_.ranks()[rank], {}, {}, {}, {}};
     std::vector<VirtualAct> kernels;
     for (const VirtualAct& act : run_.acts) {
       if (act.act.record != options_.steps - 1 || actors_.rank_index_of(act.actor) != rank)
@@ -167,7 +167,7 @@ class Simulator {
     return times;
   }
 
-  /// kernels  of one process in one step, by begin
+  /// kernels  of one rank in one step, by begin
   void add_span(const std::vector<VirtualAct>& kernels, RankTimes& times) const {
     const auto is_of_micro_batch = [&](const VirtualAct& act) {
       return task_of(act.actor).micro_batch >= 0;

@@ -14,9 +14,9 @@ int64_t milliseconds(Seconds time) {
   return std::llround(time.value() * 1e3);
 }
 
-/// x on two processes; y made of it, z the sum of both y, w made of z.
-std::shared_ptr<const TaskGraph> two_processes() {
-  HandMade made(std::make_shared<ProcessMesh>(parse_mesh("dp=2")));
+/// x on two ranks; y made of it, z the sum of both y, w made of z.
+std::shared_ptr<const TaskGraph> two_ranks() {
+  HandMade made(std::make_shared<Mesh>(parse_mesh("dp=2")));
   const RegisterIndex x = made.input("x", "f32[8@dp]");
   const RegisterIndex y = made.compute("y", {"scalar.mul", {}, {2}, ""}, {x}, "f32[8@dp]");
   const RegisterIndex z = made.exchange("gather", y, "f32[8]");
@@ -24,9 +24,9 @@ std::shared_ptr<const TaskGraph> two_processes() {
   return std::make_shared<const TaskGraph>(made.finish());
 }
 
-/// y takes 10 ms on process 0 and 30 ms on process 1, the exchange 4 ms, w 20 ms.
+/// y takes 10 ms on rank 0 and 30 ms on rank 1, the exchange 4 ms, w 20 ms.
 Simulation simulated(const SimulateOptions& options = {}) {
-  const auto graph = two_processes();
+  const auto graph = two_ranks();
   const auto time = [&](Rank rank, TaskId id) {
     const std::string& name = graph->tasks[id].name;
     if (name == "y") return Seconds(rank == 0 ? 0.010 : 0.030);
@@ -40,7 +40,7 @@ TEST(Simulate, AStepTakesAsLongAsItsLongestWay) {
   EXPECT_EQ(milliseconds(simulated().step), 30 + 4 + 20);
 }
 
-TEST(Simulate, AProcessWorksExchangesOrIsIdle) {
+TEST(Simulate, ARankWorksExchangesOrIsIdle) {
   const Simulation run = simulated();
   ASSERT_EQ(run.ranks.size(), 2U);
   EXPECT_EQ(milliseconds(run.ranks[0].compute), 10 + 20);
@@ -60,7 +60,7 @@ TEST(Simulate, MessagesTakeTheirTime) {
 /// x is gathered, then three kernels know nothing of it, then one takes it; the gather may begin
 /// behind the feed.
 Simulation gathering_behind_kernels(bool ahead) {
-  HandMade made(std::make_shared<ProcessMesh>(parse_mesh("dp=2")));
+  HandMade made(std::make_shared<Mesh>(parse_mesh("dp=2")));
   const KernelCall call{"scalar.mul", {}, {2}, ""};
   const RegisterIndex x = made.input("x", "f32[8@dp]");
   RegisterIndex y = x;
@@ -86,8 +86,8 @@ TEST(Simulate, WhatBeginsAheadRunsBehindKernels) {
   EXPECT_EQ(milliseconds(gathering_behind_kernels(true).step), 3 * 10 + 10);
 }
 
-TEST(Simulate, WithoutMeetingTheFasterProcessGoesAheadIntoTheNextStep) {
-  // Process 1 is never idle but in its exchange: 54 ms a step; process 0 makes its next y
+TEST(Simulate, WithoutMeetingTheFasterRankGoesAheadIntoTheNextStep) {
+  // Rank 1 is never idle but in its exchange: 54 ms a step; rank 0 makes its next y
   // meanwhile.
   const Simulation run = simulated({.steps = 4, .steps_meet = false});
   EXPECT_EQ(milliseconds(run.step), 54);

@@ -245,7 +245,7 @@ void check_region(const TaskGraph& graph, const Task& task, const KernelStep& st
     check_equal(register_at(region, region.results[i].second), step.outputs[i]);
 }
 
-/// The one bool by which all processes go the same way.
+/// The one bool by which all ranks go the same way.
 bool is_predicate(const Register& reg) {
   return reg.type == TensorType{DType::kBool, {}} && reg.attr.is_replicated();
 }
@@ -269,7 +269,7 @@ void check_control(const TaskGraph& graph, const Task& task, const KernelStep& s
     offence(task, "has a region of other results");
   if (!is_predicate(is_loop ? register_at(first, first.results[0].second)
                             : register_at(graph, step.inputs[0])))
-    offence(task, "has no predicate that every process holds");
+    offence(task, "has no predicate that every rank holds");
   const Bytes lent = step.workspace == -1 ? Bytes(0) : register_at(graph, step.workspace).size;
   if (control.workspace() > lent) offence(task, "has regions that do not fit into its workspace");
 }
@@ -288,7 +288,7 @@ void check_task_kind(const TaskGraph& graph, const Task& task) {
     offence(task, "is a fetch and gives registers");
 }
 
-/// What the feed fills: whole values, each process its own box.
+/// What the feed fills: whole values, each rank its own box.
 void check_fed(const TaskGraph& graph, const std::string& name, RegisterIndex index) {
   ensure(names_one_of(index, graph.registers.size()),
          "task graph: '" + name + "' names a register that does not exist");

@@ -19,7 +19,7 @@ void check_links(const TaskGraph& graph);
 ///   is_region  its results may be addends: its op puts nothing together
 void check_kinds(const TaskGraph& graph, bool is_region = false);
 /// Registers lie aligned inside their memory; two that share bytes are not alive together; what
-/// other processes read is written over only after they handed it back.
+/// other ranks read is written over only after they handed it back.
 ///   time  O(n log n) registers
 void check_memory(const TaskGraph& graph);
 

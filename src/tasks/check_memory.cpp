@@ -23,7 +23,7 @@ struct Write {
 struct Timeline {
   std::vector<Write> writes;  // in order
   std::vector<Instant> first,
-      last;  // by register: filled, and read for the last time on its own process
+      last;                      // by register: filled, and read for the last time on its own rank
   std::vector<size_t> released;  // by register: place of the first task that waits until all its
                                  // readers handed it back
 };
@@ -156,7 +156,7 @@ bool is_in_place(const TaskGraph& graph, RegisterIndex old, const Write& write) 
          b.slots == 1 && may_write_over(*write.step, old, graph.kernels.get());
 }
 
-/// Do other processes read it, or another stream? They may be behind, so that the order list alone
+/// Do other ranks read it, or another stream? They may be behind, so that the order list alone
 /// does not protect it.
 bool is_read_elsewhere(const TaskGraph& graph, const Register& reg) {
   return std::any_of(reg.consumers.begin(), reg.consumers.end(), [&](TaskId consumer) {
@@ -193,9 +193,8 @@ void check_sharing(const TaskGraph& graph, const Timeline& timeline,
   const bool is_read_beside =
       is_read_elsewhere(graph, a) || (writer.kind == Task::Kind::kCopy && !a.consumers.empty());
   if (is_read_beside && !waits_itself && timeline.released[index] > begins)
-    offence(b,
-            "is written over '" + a.name +
-                "', which other processes or streams read, and no overwrite edge waits for them");
+    offence(b, "is written over '" + a.name +
+                   "', which other ranks or streams read, and no overwrite edge waits for them");
 }
 
 /// A task that waits for a later reader would wait for ever.

@@ -1,4 +1,4 @@
-// What one process does in a step, as text.
+// What one rank does in a step, as text.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -21,7 +21,7 @@ class RankText {
   }
 
  private:
-  /// What a process exchanges with another.
+  /// What a rank exchanges with another.
   using ByPeer = std::map<Rank, std::vector<std::string>>;
 
   const Register& reg(RegisterIndex index) const { return graph_.registers.at(index); }
@@ -90,10 +90,10 @@ class RankText {
     }
   }
 
-  /// The boxes of `exchange` that this process gives to others.
+  /// The boxes of `exchange` that this rank gives to others.
   ByPeer sent(const Task& exchange) const {
     ByPeer boxes;
-    for (Rank receiver : exchange.exchange.to.mesh->processes())
+    for (Rank receiver : exchange.exchange.to.mesh->ranks())
       if (receiver != rank_)
         for (const Pull& pull : pulls_of(exchange, receiver))
           if (pull.sender == rank_) boxes[receiver].push_back(to_text(pull.box));
@@ -112,13 +112,13 @@ class RankText {
     return pulls(reg(exchange.inputs.at(0)).type.shape, exchange.exchange, receiver);
   }
 
-  /// Is it one act of a group, to which this process belongs?
+  /// Is it one act of a group, to which this rank belongs?
   bool is_collective(const Task& exchange) const {
     return exchange.exchange.kind != ReshardKind::kMessages &&
            coordinate(exchange.mesh).has_value();
   }
 
-  /// Receivers pull: what a process gives is there for them as soon as it is made.
+  /// Receivers pull: what a rank gives is there for them as soon as it is made.
   void add_sends(const Task& maker, const Task& exchange, RegisterIndex output) {
     if (exchange.kind != Task::Kind::kExchange || is_collective(exchange)) return;
     for (const auto& [peer, boxes] : sent(exchange))
@@ -146,7 +146,7 @@ class RankText {
 
   const TaskGraph& graph_;
   const Rank rank_;
-  std::vector<std::optional<Coordinate>> coordinates_;  // by mesh; none: the process is not in it
+  std::vector<std::optional<Coordinate>> coordinates_;  // by mesh; none: the rank is not in it
   std::string text_;
 };
 

@@ -1,8 +1,8 @@
 // The task graph: all that a run needs to know, as data. The compile half makes it, the run half
 // and the simulator take it; they meet nowhere else.
 //
-// Its size does not grow with the processes: each task and each register lies on one mesh and is
-// the same for every process of it; shapes, peers and parameters are functions of the process's
+// Its size does not grow with the ranks: each task and each register lies on one mesh and is
+// the same for every rank of it; shapes, peers and parameters are functions of the rank's
 // coordinate. Stages of a pipeline are several meshes in one task graph.
 #pragma once
 
@@ -37,7 +37,7 @@ struct MicroBatch {
 /// Which part of a tensor a register has that is worked on in stripes
 /// (lower/passes/split_matmuls.h): its dim `dim` is `blocks` equal blocks, each of `count` equal
 /// parts, and the stripe is the index-th part of every block. Blocks lie inside of the parts of
-/// processes, so that a process has its part of every stripe.
+/// ranks, so that a rank has its part of every stripe.
 struct Stripe {
   int dim = -1;  // -1: the register has the whole tensor, or the whole of its micro-batch
   int64_t blocks = 1;
@@ -60,13 +60,13 @@ struct Register {
   int slots = 1;  // records that may be alive at once
   Storage storage = Storage::kArena;
   int64_t offset = 0;  // arena: bytes from the start of its mesh's arena, the same for every
-                       // process; planned for the process at the origin
+                       // rank; planned for the rank at the origin
   Bytes size{0};       // at the origin: the largest
   int variable = -1;   // index in TaskGraph::variables of kVariable; the next value of a variable
                        // may share its memory
   Stripe stripe = {};
   TaskId producer = -1;
-  std::vector<TaskId> consumers;  // other tasks that read it, on this or on other processes (an
+  std::vector<TaskId> consumers;  // other tasks that read it, on this or on other ranks (an
                                   // exchange reads the registers of its senders)
 };
 /// Bytes from one slot of a register to the next: its size, up to the next aligned offset.
@@ -104,18 +104,18 @@ struct Task {
   int micro_batch = -1;  // -1: once a step
   std::optional<PassKind> pass =
       std::nullopt;  // of a pipeline that has an order; none: it is done once a step
-  int mesh = 0;      // index in TaskGraph::meshes: the processes that act; an exchange acts on the
+  int mesh = 0;      // index in TaskGraph::meshes: the ranks that act; an exchange acts on the
                      // receivers' mesh
   std::vector<KernelStep> steps;
   Exchange exchange;
   std::string reason;  // of an exchange: who wants what
-  /// Of an exchange from other processes: once a process has come past this task in the order list
+  /// Of an exchange from other ranks: once a rank has come past this task in the order list
   /// it may begin, ahead of its turn, and its output takes its place; -1: at its turn. At its turn
-  /// a process waits until it is done.
+  /// a rank waits until it is done.
   TaskId after = -1;
   std::vector<RegisterIndex> inputs;   // registers filled by other tasks
   std::vector<RegisterIndex> outputs;  // registers that other tasks read, or nobody
-  /// Registers whose bytes this task writes over: all their other readers, on every process, must
+  /// Registers whose bytes this task writes over: all their other readers, on every rank, must
   /// have handed them back before it acts. Only a register that an exchange or another stream reads
   /// needs it: the order list protects the others. One that is filled later in the order list
   /// counts as the step before left it.
@@ -147,19 +147,19 @@ struct TaskGraph {
       devices;  // by mesh: in whose memory its arena and its variables lie; empty: all on hosts
   std::vector<Register> registers;
   std::vector<Task> tasks;
-  std::vector<TaskId> order;  // the order list: each stream of a process acts in its tasks of the
-                              // process's meshes, in this order
+  std::vector<TaskId> order;  // the order list: each stream of a rank acts in its tasks of the
+                              // rank's meshes, in this order
   std::vector<TaskVariable> variables;
   std::vector<TaskInput> inputs;
   std::vector<std::pair<std::string, RegisterIndex>> results;  // what the fetch hands over
-  std::vector<Bytes> arenas;  // by mesh: a process has the arena of each mesh that it is in
+  std::vector<Bytes> arenas;  // by mesh: a rank has the arena of each mesh that it is in
   std::shared_ptr<const KernelSet>
       kernels;  // what calls mean beside the built-in ones; nullptr: nothing
 };
 
 DeviceKind device_of(const TaskGraph& graph, int mesh);
 
-/// Each stream of a process takes its tasks in the order of the order list, one at a time, whatever
+/// Each stream of a rank takes its tasks in the order of the order list, one at a time, whatever
 /// the others do.
 enum class TaskStream {
   kHost,     // the thread of the rank: feeds, fetches, exchanges, and the kernels of hosts
@@ -178,7 +178,7 @@ TaskStream stream_of(const TaskGraph& graph, const Task& task);
 /// its step. Values of the step are their variables, in order, where they lie: of a While the
 /// results, which hold what the loop carries, then the operands that it only reads; of an If the
 /// operands after the predicate. A result of a While may be addends of a sum to which the trips
-/// add: then the first process begins with the operand, and in the first micro-batch, the others
+/// add: then the first rank begins with the operand, and in the first micro-batch, the others
 /// with zeros. So a trip is to a loop what a step is to a program: a body makes the next values of
 /// what is carried in their place, and hands nothing out.
 struct Control {
@@ -197,7 +197,7 @@ std::vector<RegisterIndex> region_variables(const KernelStep& step);
 /// The text form: registers, then tasks in order.
 std::string to_text(const TaskGraph& graph);
 
-/// What one process does in a step, a line an act, with the shapes of its own parts, behind the
+/// What one rank does in a step, a line an act, with the shapes of its own parts, behind the
 /// pass that it belongs to:
 ///
 ///     F0  y #0: f32[2,3] = dot_general(x #0, w)
@@ -205,20 +205,20 @@ std::string to_text(const TaskGraph& graph);
 ///     B0  dz #0 [*]: f32[2,4] = all-reduce(dz #0) with 3
 std::string rank_text(const TaskGraph& graph, Rank rank);
 
-/// The order list of one process in short, by the passes of its kernels: "F0 F1 B0 F2 B1 B2 W0 O".
+/// The order list of one rank in short, by the passes of its kernels: "F0 F1 B0 F2 B1 B2 W0 O".
 std::string rank_order_text(const TaskGraph& graph, Rank rank);
 
 /// Checks what every task graph must be: each register is filled by one task before it is read in
 /// the order list; producers and consumers agree; no two registers that are alive together share
-/// bytes, but for the input and the output of a kernel that runs in place; what other processes
+/// bytes, but for the input and the output of a kernel that runs in place; what other ranks
 /// read is written over behind an overwrite edge only; every offset is aligned and inside the
 /// arena. throws  InternalError that names the first offence
 void check(const TaskGraph& graph);
 
-/// All the processes of its meshes, in ascending order.
-std::vector<Rank> processes(const TaskGraph& graph);
+/// All the ranks of its meshes, in ascending order.
+std::vector<Rank> ranks(const TaskGraph& graph);
 
-/// The local type of a register on the process at `coordinate`.
+/// The local type of a register on the rank at `coordinate`.
 TensorType local_type(const Register& reg, const Coordinate& coordinate);
 
 }  // namespace tessera

@@ -14,7 +14,7 @@ namespace {
 using testing::HasSubstr;
 
 MeshPtr two_ranks() {
-  return std::make_shared<ProcessMesh>(Shape{2}, std::vector<std::string>{"dp"});
+  return std::make_shared<Mesh>(Shape{2}, std::vector<std::string>{"dp"});
 }
 
 const KernelCall kDouble{"scalar.mul", {}, {2}, ""};
@@ -139,7 +139,7 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"OtherMesh",
              [](TaskGraph& g) {
                reg(g, kX).attr.mesh =
-                   std::make_shared<ProcessMesh>(Shape{3}, std::vector<std::string>{"dp"});
+                   std::make_shared<Mesh>(Shape{3}, std::vector<std::string>{"dp"});
              },
              "register 'x' lies on another mesh"},
         Case{"OtherRank", [](TaskGraph& g) { reg(g, kX).type.shape = {4, 4}; },
@@ -399,7 +399,7 @@ TaskGraph gathered_and_reused() {
   return made.finish();
 }
 
-TEST(Check, WhatOtherProcessesReadIsWrittenOverBehindAnOverwriteEdgeOnly) {
+TEST(Check, WhatOtherRanksReadIsWrittenOverBehindAnOverwriteEdgeOnly) {
   TaskGraph graph = gathered_and_reused();
   EXPECT_THROW(check(graph), InternalError);
   task(graph, 3).overwrites = {1};

@@ -170,10 +170,9 @@ Bytes total_size(const Register& reg) {
   return Bytes((reg.slots - 1) * slot_stride(reg).value() + reg.size.value());
 }
 
-std::vector<Rank> processes(const TaskGraph& graph) {
+std::vector<Rank> ranks(const TaskGraph& graph) {
   std::set<Rank> all;
-  for (const MeshPtr& mesh : graph.meshes)
-    all.insert(mesh->processes().begin(), mesh->processes().end());
+  for (const MeshPtr& mesh : graph.meshes) all.insert(mesh->ranks().begin(), mesh->ranks().end());
   return {all.begin(), all.end()};
 }
 

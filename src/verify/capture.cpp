@@ -62,19 +62,18 @@ int64_t first_differing_byte(const std::vector<std::byte>& a, const std::vector<
 }  // namespace
 
 Capture::Capture(const TaskGraph& graph)
-    : graph_(graph), processes_(processes(graph)), parts_(processes_.size()) {
+    : graph_(graph), ranks_(ranks(graph)), parts_(ranks_.size()) {
   for (auto& registers : parts_) registers.resize(graph.registers.size());
   clear();
 }
 
 void Capture::clear() {
-  // A list a process: two threads never write into one vector<bool>.
+  // A list a rank: two threads never write into one vector<bool>.
   filled_.assign(parts_.size(), std::vector<bool>(graph_.registers.size(), false));
 }
 
 size_t Capture::index_of(Rank rank) const {
-  return static_cast<size_t>(std::lower_bound(processes_.begin(), processes_.end(), rank) -
-                             processes_.begin());
+  return static_cast<size_t>(std::lower_bound(ranks_.begin(), ranks_.end(), rank) - ranks_.begin());
 }
 
 Observer Capture::observer() {
@@ -86,10 +85,10 @@ Observer Capture::observer() {
   };
 }
 
-Capture::Part Capture::part_of(const Register& reg, int process) {
-  const ProcessMesh& mesh = *reg.attr.mesh;
+Capture::Part Capture::part_of(const Register& reg, int position) {
+  const Mesh& mesh = *reg.attr.mesh;
   Part part;
-  part.coordinate = mesh.coordinate_at(process);
+  part.coordinate = mesh.coordinate_at(position);
   part.indices = reg.attr.indices(reg.type.shape, part.coordinate);
   for (int axis = 0; axis < mesh.axis_count(); ++axis)
     if (reg.attr.is_partial_on(axis))
@@ -125,14 +124,14 @@ Capture::Whole Capture::assemble(RegisterIndex index) const {
   std::vector<double> magnitudes(whole.tensor.values.size(), 0.0);
   // Parts with windows overlap: each addend of an element counts once.
   std::map<int64_t, std::vector<std::optional<double>>> addends;
-  // Axes that only replicate do not count: the first process of each place gives its part, the
+  // Axes that only replicate do not count: the first rank of each place gives its part, the
   // others must equal it.
   std::map<int64_t, Rank> first_of_place;
-  for (int process = 0; process < reg.attr.mesh->size(); ++process) {
-    const Part part = part_of(reg, process);
-    const Rank rank = reg.attr.mesh->process_at(part.coordinate);
+  for (int position = 0; position < reg.attr.mesh->size(); ++position) {
+    const Part part = part_of(reg, position);
+    const Rank rank = reg.attr.mesh->rank_at(part.coordinate);
     if (!filled_[index_of(rank)][number]) {
-      whole.missing = "process " + std::to_string(rank) + " never filled it";
+      whole.missing = "rank " + std::to_string(rank) + " never filled it";
       return whole;
     }
     const std::vector<std::byte>& bytes = parts_[index_of(rank)][number];
@@ -167,7 +166,7 @@ Capture::Whole Capture::assemble(RegisterIndex index) const {
 }
 
 std::string to_text(const Capture::Whole::Torn& torn) {
-  return "processes " + std::to_string(torn.first) + " and " + std::to_string(torn.second) +
+  return "ranks " + std::to_string(torn.first) + " and " + std::to_string(torn.second) +
          " differ in local element " + std::to_string(torn.local_element);
 }
 

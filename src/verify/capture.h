@@ -23,12 +23,12 @@ class Capture {
 
   struct Whole {
     ReferenceTensor tensor;  // addends of a partial one are put together
-    std::vector<bool> held;  // by element: does a process hold it? windows may leave some out
+    std::vector<bool> held;  // by element: does a rank hold it? windows may leave some out
     struct Copy {
       size_t at = 0;
       double value = 0;
     };
-    /// Elements that windows give to a further process, where it has another value: computed anew,
+    /// Elements that windows give to a further rank, where it has another value: computed anew,
     /// so rounded anew.
     std::vector<Copy> copies;
     double magnitude = 0;  // the largest sum of absolute addends of an element, or element
@@ -39,7 +39,7 @@ class Capture {
       size_t at = 0;              // the same in the whole
     };
     std::optional<Torn> torn;
-    std::string missing;  // a process that never filled it
+    std::string missing;  // a rank that never filled it
   };
   Whole assemble(RegisterIndex index) const;
 
@@ -50,19 +50,19 @@ class Capture {
     int64_t place = 0;   // index over the axes that divide or are partial: equal for replicas
     int64_t addend = 0;  // index over those that are partial
   };
-  static Part part_of(const Register& reg, int process);
+  static Part part_of(const Register& reg, int position);
   static Whole::Torn find_torn(const Register& reg, const Part& part, Rank first, Rank second,
                                int64_t byte);
 
   size_t index_of(Rank rank) const;
 
   const TaskGraph& graph_;
-  std::vector<Rank> processes_;
-  std::vector<std::vector<std::vector<std::byte>>> parts_;  // by process and register
+  std::vector<Rank> ranks_;
+  std::vector<std::vector<std::vector<std::byte>>> parts_;  // by rank and register
   std::vector<std::vector<bool>> filled_;
 };
 
-/// "processes 0 and 2 differ in local element 3"
+/// "ranks 0 and 2 differ in local element 3"
 std::string to_text(const Capture::Whole::Torn& torn);
 
 /// Registers in the order in which they are filled.

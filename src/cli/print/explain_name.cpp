@@ -100,7 +100,7 @@ std::string op_text(const OpFacts& facts) {
 }
 
 std::string exchanges_text(const std::vector<CommunicationFacts>& list) {
-  if (list.empty()) return "  no process sends any of it to another\n";
+  if (list.empty()) return "  no rank sends any of it to another\n";
   std::string text;
   for (const CommunicationFacts& facts : list)
     text +=

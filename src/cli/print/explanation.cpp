@@ -13,14 +13,14 @@ TensorType local_type_of(const TensorType& type, const DistAttr& attr) {
 
 Bytes received_bytes(const TensorType& type, const Exchange& exchange) {
   int64_t most = 0;
-  for (Rank rank : exchange.to.mesh->processes())
+  for (Rank rank : exchange.to.mesh->ranks())
     most = std::max(most, received_elements(type.shape, {exchange}, rank));
   return Bytes(most * size_of(type.dtype));
 }
 
 Bytes least_bytes(const TensorType& type, const Exchange& exchange) {
   int64_t most = 0;
-  for (Rank rank : exchange.to.mesh->processes())
+  for (Rank rank : exchange.to.mesh->ranks())
     most = std::max(most, least_received_elements(type.shape, exchange.from, exchange.to, rank));
   return Bytes(most * size_of(type.dtype));
 }

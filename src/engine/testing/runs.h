@@ -75,14 +75,14 @@ inline std::vector<std::string> stages_of(const std::string& model, int64_t coun
 }
 
 /// A mesh for each stage, of the axes but "pp", and the marks that put its ops there.
-inline void add_stages(Plan& plan, const std::string& model, const ProcessMesh& mesh) {
+inline void add_stages(Plan& plan, const std::string& model, const Mesh& mesh) {
   plan.meshes.clear();
   const std::vector<std::string> stages = stages_of(model, mesh.shape()[mesh.axis("pp")]);
   for (size_t s = 0; s < stages.size(); ++s) {
-    ProcessMesh part = mesh.slice("pp", static_cast<int64_t>(s));
-    if (part.axis_count() == 0) part = ProcessMesh({1}, {"all"}, part.processes());
+    Mesh part = mesh.slice("pp", static_cast<int64_t>(s));
+    if (part.axis_count() == 0) part = Mesh({1}, {"all"}, part.ranks());
     const std::string name = "stage" + std::to_string(s);
-    plan.meshes.push_back({name, std::make_shared<const ProcessMesh>(part)});
+    plan.meshes.push_back({name, std::make_shared<const Mesh>(part)});
     plan.marks.push_back(stage(stages[s], name));
   }
 }
@@ -118,8 +118,8 @@ inline Plan plan_of(const std::string& model, std::string name) {
     name.resize(m);
   }
   if (name == "serial") return plan;
-  const ProcessMesh mesh = parse_mesh(name);
-  plan.meshes = one_mesh(std::make_shared<const ProcessMesh>(mesh));
+  const Mesh mesh = parse_mesh(name);
+  plan.meshes = one_mesh(std::make_shared<const Mesh>(mesh));
   if (name.find("pp") != std::string::npos) add_stages(plan, model, mesh);
   if (name.find("dp") != std::string::npos)
     plan.marks.push_back(shard_tensor("{tokens,labels}", "P(\"dp\")"));

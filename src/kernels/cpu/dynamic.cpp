@@ -1,5 +1,5 @@
 // dynamic_slice, dynamic_update: windows that begin at numbers known when the kernel runs. What of
-// a window lies outside the tensor, or in the part of another process, reads as zero and is not
+// a window lies outside the tensor, or in the part of another rank, reads as zero and is not
 // written.
 #include <algorithm>
 #include <cstring>

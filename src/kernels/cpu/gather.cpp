@@ -1,5 +1,5 @@
 // gather, scatter_add: rows of a table chosen by numbers. A row that is not in this part of the
-// table belongs to another process.
+// table belongs to another rank.
 #include <algorithm>
 #include <cstring>
 

@@ -1,5 +1,5 @@
 // take_along_dim, scatter_add_along_dim: elements of lanes by number. One that is not in this part
-// belongs to another process.
+// belongs to another rank.
 #include <algorithm>
 
 #include "kernels/cpu/binders.h"

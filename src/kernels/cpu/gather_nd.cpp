@@ -1,5 +1,5 @@
 // gather_nd, scatter_nd, scatter_add_nd: rows of a table of several leading dims. A row that is not
-// in this part belongs to another process.
+// in this part belongs to another rank.
 #include <algorithm>
 #include <cstring>
 

@@ -10,7 +10,7 @@ namespace tessera {
 namespace {
 
 struct GroupPlan {
-  int64_t sizes = 0;        // of all processes
+  int64_t sizes = 0;        // of all ranks
   int64_t rows = 0;         // of this part
   int64_t row_begin = 0;    // in all rows
   int64_t groups = 0;       // of this part

@@ -138,7 +138,7 @@ class Divisors {
   }
 
  private:
-  // By positions in the whole dim: a process need not hold them.
+  // By positions in the whole dim: a rank need not hold them.
   static int64_t inside(const LocalWindow& dim, int64_t place) {
     const int64_t begin = (dim.out_begin + place) * dim.stride - dim.low;
     int64_t count = 0;
@@ -180,7 +180,7 @@ void find_largest(const Pool& pool, const float* x, int32_t* largest) {
   });
 }
 
-/// The part of a plane whose gradient the process makes: it may hold more of x, to see whole
+/// The part of a plane whose gradient the rank makes: it may hold more of x, to see whole
 /// windows.
 struct Part {
   std::array<int64_t, 3> begin{}, extent{1, 1, 1};  // begins are positions in the local x

@@ -97,7 +97,7 @@ Resize resize_of(const LocalCall& call, const TensorType& in, const TensorType& 
 
 /// Calls visit(row of the operand, row of the result, weight) for each pair of rows that belong
 /// together, by row of the result. Rows are the elements before them in a plane. A neighbour that
-/// the process does not hold belongs to another.
+/// the rank does not hold belongs to another.
 template <typename Visit>
 void for_each_rows(const Resize& resize, Visit visit) {
   const auto& [depth, height, width] = resize.dims;

@@ -9,7 +9,7 @@
 
 namespace tessera {
 
-/// One dim of space, as the process at hand sees it. All begins are positions in the whole dim.
+/// One dim of space, as the rank at hand sees it. All begins are positions in the whole dim.
 struct LocalWindow {
   int64_t window = 1, stride = 1, dilation = 1, low = 0;
   int64_t extent = 0;     // of the whole operand

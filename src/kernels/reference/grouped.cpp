@@ -6,7 +6,7 @@
 namespace tessera::reference {
 namespace {
 
-// The group of a row, counted over all processes, or -1.
+// The group of a row, counted over all ranks, or -1.
 int64_t group_of(const LocalCall& call, const KernelBuffers& buffers, int64_t row) {
   const TensorType& sizes = call.inputs[2];
   int64_t end = 0;

@@ -22,7 +22,7 @@ int64_t aligned(int64_t bytes) {
 
 struct Lives {
   std::vector<int> begin, end;  // by register, in instruction numbers from 1
-  std::vector<bool> is_shared;  // with other processes or another stream: an exchange reads it, or
+  std::vector<bool> is_shared;  // with other ranks or another stream: an exchange reads it, or
                                 // a copy reads or fills it
 };
 

@@ -11,7 +11,7 @@ struct ArenaPlan {
   Bytes live_bound{0};  // most bytes alive at once: no plan can be smaller
 };
 
-/// Sets the offset of every register in the arena of its mesh, for the process at the origin, whose
+/// Sets the offset of every register in the arena of its mesh, for the rank at the origin, whose
 /// parts are the largest.
 ///
 ///   ensures  registers that are alive at one instruction do not share bytes, but for an

@@ -14,12 +14,12 @@ Compiled compiled_with(Bytes bucket) {
   options.bucket = bucket;
   options.overlap = Bytes(0);  // their turns stay where the buckets put them
   return compile(testing_layers::square_layers(3, 8, 64),
-                 std::make_shared<const ProcessMesh>(parse_mesh("dp=4")),
-                 {shard_tensor("x", "P(\"dp\")")}, options);
+                 std::make_shared<const Mesh>(parse_mesh("dp=4")), {shard_tensor("x", "P(\"dp\")")},
+                 options);
 }
 
 /// "make w1" and "reduce-scatter w1" in the order in which they are done: gradients made, and added
-/// up over the processes.
+/// up over the ranks.
 std::vector<std::string> story_of(const TaskGraph& tasks) {
   std::vector<std::string> story;
   for (TaskId id : tasks.order) {

@@ -8,9 +8,9 @@
 
 namespace tessera {
 
-/// Gives each mesh of devices a second one in front of it: the same processes with the memory of
+/// Gives each mesh of devices a second one in front of it: the same ranks with the memory of
 /// their hosts. Inputs arrive there and results leave from there, and so does everything that
-/// processes exchange, since no device reads the memory of another one: a copy stands between each
+/// ranks exchange, since no device reads the memory of another one: a copy stands between each
 /// such register and the one in the memory of the device. One exchange between two devices becomes
 /// copy, exchange, copy.
 ///

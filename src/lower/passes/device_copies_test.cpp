@@ -21,12 +21,12 @@ TensorType f32(Shape shape) {
   return {DType::kF32, std::move(shape)};
 }
 
-NamedMesh mesh_of(const std::string& name, std::vector<Rank> processes, DeviceKind device) {
-  const auto size = static_cast<int64_t>(processes.size());
-  return {name,
-          std::make_shared<const ProcessMesh>(Shape{size}, std::vector<std::string>{"dp"},
-                                              std::move(processes)),
-          device};
+NamedMesh mesh_of(const std::string& name, std::vector<Rank> ranks, DeviceKind device) {
+  const auto size = static_cast<int64_t>(ranks.size());
+  return {
+      name,
+      std::make_shared<const Mesh>(Shape{size}, std::vector<std::string>{"dp"}, std::move(ranks)),
+      device};
 }
 
 /// y = x w on the first mesh, loss = sum of tanh(y) on the last; w is trained.
@@ -45,11 +45,10 @@ Graph two_stages() {
   return graph;
 }
 
-Compiled compiled(DeviceKind first, DeviceKind last, std::vector<Rank> processes = {0, 1}) {
-  return compile(
-      two_stages(),
-      {mesh_of("first", {processes.front()}, first), mesh_of("last", {processes.back()}, last)},
-      {stage("first.*", "first"), stage("last.*", "last")});
+Compiled compiled(DeviceKind first, DeviceKind last, std::vector<Rank> ranks = {0, 1}) {
+  return compile(two_stages(),
+                 {mesh_of("first", {ranks.front()}, first), mesh_of("last", {ranks.back()}, last)},
+                 {stage("first.*", "first"), stage("last.*", "last")});
 }
 
 /// "exchange last.z <- first.y": the tasks between kernels, with what they read.
@@ -128,11 +127,10 @@ TEST(DeviceCopies, AnInputThatNoKernelWantsStaysOnTheHost) {
   EXPECT_EQ(device_of(tasks, tasks.registers[tasks.inputs.front().value].mesh), DeviceKind::kHost);
 }
 
-TEST(DeviceCopies, AProcessOnDevicesOfTwoKindsIsRefused) {
-  EXPECT_THAT(
-      [] { compiled(DeviceKind::kHost, DeviceKind::kFake, {0, 0}); },
-      testing::ThrowsMessage<UserError>(HasSubstr(
-          "process 0 is in mesh 'first' of devices host and in mesh 'last' of devices fake")));
+TEST(DeviceCopies, ARankOnDevicesOfTwoKindsIsRefused) {
+  EXPECT_THAT([] { compiled(DeviceKind::kHost, DeviceKind::kFake, {0, 0}); },
+              testing::ThrowsMessage<UserError>(HasSubstr(
+                  "rank 0 is in mesh 'first' of devices host and in mesh 'last' of devices fake")));
 }
 
 /// Its next value comes over the hosts, while a kernel of the device reads the old one.
@@ -154,7 +152,7 @@ TEST(DeviceCopies, ACopyIntoAVariableWaitsForTheKernelsThatReadItsOldValue) {
   EXPECT_THAT(copy->overwrites, testing::Contains(old_value));
   copy->overwrites.clear();
   EXPECT_THAT([&] { check(tasks); },
-              testing::ThrowsMessage<InternalError>(HasSubstr("other processes or streams read")));
+              testing::ThrowsMessage<InternalError>(HasSubstr("other ranks or streams read")));
 }
 
 TEST(DeviceCopies, ARegisterThatIsCopiedThatSharesItsBytesIsFound) {

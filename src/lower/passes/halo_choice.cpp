@@ -338,7 +338,7 @@ class HaloChoice {
   const HaloOptions& options_;
   std::vector<OpView> views_;
   std::vector<bool> is_kept_;  // by op
-  std::map<std::tuple<const ProcessMesh*, const ProcessMesh*, std::string>, double> exchange_times_;
+  std::map<std::tuple<const Mesh*, const Mesh*, std::string>, double> exchange_times_;
 };
 
 }  // namespace

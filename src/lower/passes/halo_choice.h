@@ -20,7 +20,7 @@ enum class HaloForm {
 /// What both forms are priced with.
 struct HaloCost {
   ReshardOptions reshard;
-  double flops_per_second = 2e10;  // of one process
+  double flops_per_second = 2e10;  // of one rank
   double bytes_per_second =
       1e10;  // of its memory: operands of ops, and what an exchange puts together
 };
@@ -43,18 +43,18 @@ struct HaloOptions {
 /// From the last op back, each value with a halo is the begin of a chain: its producer is widened,
 /// then the producers of what that lacks, and so on, layer by layer. After each layer it is known
 /// what the chain has saved: exchanges that are gone, less those that have become wider, less the
-/// work on rows that several processes make (`work` of the operator, by the largest part). Of all
+/// work on rows that several ranks make (`work` of the operator, by the largest part). Of all
 /// lengths the one that saves most is kept, or none. So ops between two convolutions are passed
 /// through, and the latencies of several layers become one.
 ///
 ///   requires  `sharded` is of propagate(graph, ..., marks)
 ///   ensures   ops are divided over the axes that they had, some by windows: every reader of such a
 ///   result finds all that it needs in its own
-///             process, so nothing that was computed twice is ever sent or reduced; value_reasons
+///             rank, so nothing that was computed twice is ever sent or reduced; value_reasons
 ///             say which form a value with a halo has; the same inputs give the same result
 ///   leaves    marked tensors and ops, results of the program, next values of variables, random
 ///   numbers, and ops with regions, as they are;
-///             what is added up over processes; dims that are cut in units, chunks or micro-batches
+///             what is added up over ranks; dims that are cut in units, chunks or micro-batches
 ///   time      O(ops) without halos; each chain at most kMostLayers layers
 ShardedGraph choose_halos(const Graph& graph, ShardedGraph sharded, const std::vector<Mark>& marks,
                           const HaloOptions& options = {});

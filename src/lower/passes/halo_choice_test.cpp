@@ -18,7 +18,7 @@ using testing::ElementsAre;
 using testing::EndsWith;
 
 MeshPtr mesh_of(std::string_view text) {
-  return std::make_shared<const ProcessMesh>(parse_mesh(text));
+  return std::make_shared<const Mesh>(parse_mesh(text));
 }
 
 const std::vector<Mark> kByHeight = {shard_tensor("x", "P(None, None, \"h\")")};
@@ -44,9 +44,9 @@ Compiled compiled(const Graph& graph, std::string_view mesh, HaloForm form,
   return compiled(graph, mesh, HaloOptions{form}, marks);
 }
 
-/// Bytes of `value` that each process gets from others.
+/// Bytes of `value` that each rank gets from others.
 std::vector<int64_t> received(const Compiled& made, const std::string& value) {
-  std::vector<int64_t> bytes(made.tasks.meshes.front()->processes().size(), 0);
+  std::vector<int64_t> bytes(made.tasks.meshes.front()->ranks().size(), 0);
   for (const Task& task : made.tasks.tasks) {
     if (task.kind != Task::Kind::kExchange) continue;
     const Register& source = made.tasks.registers[task.inputs.front()];
@@ -58,10 +58,10 @@ std::vector<int64_t> received(const Compiled& made, const std::string& value) {
   return bytes;
 }
 
-/// Elements of dim 2 that each process makes of the result of `op`.
+/// Elements of dim 2 that each rank makes of the result of `op`.
 std::vector<int64_t> rows_made(const Compiled& made, std::string_view op) {
   std::vector<int64_t> rows;
-  const ProcessMesh& mesh = *made.tasks.meshes.front();
+  const Mesh& mesh = *made.tasks.meshes.front();
   for (const Task& task : made.tasks.tasks)
     for (const KernelStep& step : task.steps)
       for (int i = 0; step.op == op && i < mesh.size(); ++i)
@@ -73,7 +73,7 @@ std::vector<int64_t> rows_made(const Compiled& made, std::string_view op) {
 // ---- counts ----
 
 TEST(Halos, ExchangedEachLayerReceivesOneRow) {
-  // 8 rows on 2 processes: 4 and 4, each with one neighbour. A row of x has 2 images x 3 channels x
+  // 8 rows on 2 ranks: 4 and 4, each with one neighbour. A row of x has 2 images x 3 channels x
   // 5 columns x 4 bytes = 120 bytes, a row of y1 2 x 4 x 5 x 4 = 160.
   const Compiled made = compiled(two_convolutions(), "h=2", HaloForm::kExchange);
   EXPECT_THAT(received(made, "x"), ElementsAre(120, 120));
@@ -93,7 +93,7 @@ TEST(Halos, ComputedTheFirstLayerReceivesTwoRowsAndTheSecondNone) {
 }
 
 TEST(Halos, HeightsNeedNotBeEqual) {
-  // 7 rows on 3 processes: 3, 2 and 2, [0:3] [3:5] [5:7]. Of y1 the first needs [0:4], the second
+  // 7 rows on 3 ranks: 3, 2 and 2, [0:3] [3:5] [5:7]. Of y1 the first needs [0:4], the second
   // [2:6], the last [4:7]; of x [0:5], [1:7] and [3:7]: 2 rows more, 2 above and 2 below, and 2.
   const Compiled computed = compiled(two_convolutions(7), "h=3", HaloForm::kRecompute);
   EXPECT_THAT(rows_made(computed, "y1"), ElementsAre(4, 4, 3));
@@ -125,7 +125,7 @@ Graph three_layers(int64_t rows) {
 }
 
 TEST(Halos, AChainGoesThroughTheOpsBetweenAndThroughStrides) {
-  // 7 rows, of which c2 makes (7 - 1) / 2 + 1 = 4, on 2 processes 2 and 2. Of c2 they need [0:3]
+  // 7 rows, of which c2 makes (7 - 1) / 2 + 1 = 4, on 2 ranks 2 and 2. Of c2 they need [0:3]
   // and [1:4], of r1 rows 2 o - 1 to 2 o + 1 of those: [0:6] and [1:7], and of x [0:7] twice. x
   // lies as [0:4] and [4:7]: a row has 2 channels x 4 columns x 4 bytes = 32.
   const Compiled made = compiled(three_layers(7), "h=2", HaloForm::kRecompute);
@@ -197,7 +197,7 @@ TEST(Halos, WhatIsMarkedOrHandedOutIsExchanged) {
 }
 
 TEST(Halos, WhatAnotherReaderWantsWholeIsExchanged) {
-  // Each process would gather rows that two of them made.
+  // Each rank would gather rows that two of them made.
   Graph graph;
   Builder b(graph);
   const ValueId x = b.input("x", {DType::kF32, {8, 4}});

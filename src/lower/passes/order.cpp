@@ -32,13 +32,13 @@ std::vector<std::vector<int>> find_needs(const Program& program) {
   return needs;
 }
 
-bool share_processes(const ProcessMesh& a, const ProcessMesh& b) {
-  return std::any_of(a.processes().begin(), a.processes().end(), [&](Rank process) {
-    return std::find(b.processes().begin(), b.processes().end(), process) != b.processes().end();
+bool share_ranks(const Mesh& a, const Mesh& b) {
+  return std::any_of(a.ranks().begin(), a.ranks().end(), [&](Rank rank) {
+    return std::find(b.ranks().begin(), b.ranks().end(), rank) != b.ranks().end();
   });
 }
 
-/// By stage, a number that it has in common with those that share processes with it.
+/// By stage, a number that it has in common with those that share ranks with it.
 std::vector<int> devices_of(const Program& program) {
   std::vector<MeshPtr> meshes;
   for (int mesh : program.places) meshes.push_back(program.meshes[mesh]);
@@ -47,7 +47,7 @@ std::vector<int> devices_of(const Program& program) {
   for (size_t i = 0; i < meshes.size(); ++i) {
     device[i] = count++;
     for (size_t j = 0; j < i; ++j) {
-      if (device[j] == device[i] || !share_processes(*meshes[i], *meshes[j])) continue;
+      if (device[j] == device[i] || !share_ranks(*meshes[i], *meshes[j])) continue;
       const int from = device[i], to = device[j];
       for (size_t k = 0; k <= i; ++k)
         if (device[k] == from) device[k] = to;
@@ -92,7 +92,7 @@ class WorkEstimate {
     return bytes;
   }
 
-  /// The smallest part that a process has of any operand.
+  /// The smallest part that a rank has of any operand.
   double local_part(const Instruction& instruction) const {
     double part = 1;
     for (const auto& list : {instruction.step.inputs, instruction.step.outputs})

@@ -13,7 +13,7 @@ struct OrderOptions {
 };
 
 /// Sorts the instructions by the schedule of their stages, and notes of each the pass that it is
-/// part of. Meshes that share processes are stages of one device.
+/// part of. Meshes that share ranks are stages of one device.
 ///
 ///   ensures  each comes after those whose registers it reads, and after those that read a variable
 ///   before it is written over; with one

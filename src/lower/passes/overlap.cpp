@@ -5,9 +5,9 @@
 namespace tessera {
 namespace {
 
-bool share_processes(const ProcessMesh& a, const ProcessMesh& b) {
-  return std::any_of(a.processes().begin(), a.processes().end(), [&](Rank process) {
-    return std::find(b.processes().begin(), b.processes().end(), process) != b.processes().end();
+bool share_ranks(const Mesh& a, const Mesh& b) {
+  return std::any_of(a.ranks().begin(), a.ranks().end(), [&](Rank rank) {
+    return std::find(b.ranks().begin(), b.ranks().end(), rank) != b.ranks().end();
   });
 }
 
@@ -25,7 +25,7 @@ class Overlapper {
   const Instruction& at(int index) const { return program_.instructions[index]; }
   const Register& reg(RegisterIndex index) const { return program_.registers[index]; }
 
-  /// Another process has something of it, and nothing but its own readers and its own maker look at
+  /// Another rank has something of it, and nothing but its own readers and its own maker look at
   /// its ends.
   bool is_transfer(const Instruction& instruction) const {
     return instruction.is_exchange && instruction.exchange.kind != ReshardKind::kSlice &&
@@ -119,7 +119,7 @@ class Overlapper {
   bool computes_between(int begin, int end, int mesh) const {
     for (int i = begin; i < end; ++i)
       if (!at(i).is_exchange && !at(i).is_copy &&
-          share_processes(*program_.meshes[at(i).mesh], *program_.meshes[mesh]))
+          share_ranks(*program_.meshes[at(i).mesh], *program_.meshes[mesh]))
         return true;
     return false;
   }

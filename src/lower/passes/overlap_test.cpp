@@ -33,7 +33,7 @@ struct Made {
   TaskId maker_of_source(TaskId exchange) const {
     return tasks().registers[task(exchange).inputs[0]].producer;
   }
-  /// Kernels of its processes between the place from which it may begin and its turn.
+  /// Kernels of its ranks between the place from which it may begin and its turn.
   int kernels_ahead(TaskId exchange) const {
     int count = 0;
     const int begin = task(exchange).after < 0 ? place(exchange) : place(task(exchange).after) + 1;
@@ -49,11 +49,11 @@ Made data_parallel(Bytes bucket, Bytes overlap) {
   options.bucket = bucket;
   options.overlap = overlap;
   return {compile(testing_layers::square_layers(4, 8, kWidth),
-                  std::make_shared<const ProcessMesh>(parse_mesh("dp=4")),
+                  std::make_shared<const Mesh>(parse_mesh("dp=4")),
                   {shard_tensor("x", "P(\"dp\")")}, options)};
 }
 
-/// Each process holds a part of every weight and needs all of it for its rows.
+/// Each rank holds a part of every weight and needs all of it for its rows.
 Made sharded_parameters(Bytes overlap) {
   CompileOptions options;
   options.overlap = overlap;
@@ -61,15 +61,15 @@ Made sharded_parameters(Bytes overlap) {
   for (int i = 0; i < 4; ++i)
     marks.push_back(shard_op("y.w" + std::to_string(i), "[P(\"dp\"), P()]"));
   return {compile(testing_layers::square_layers(4, 8, kWidth),
-                  std::make_shared<const ProcessMesh>(parse_mesh("dp=4")), marks, options)};
+                  std::make_shared<const Mesh>(parse_mesh("dp=4")), marks, options)};
 }
 
 Made two_stages(Bytes overlap) {
   Meshes meshes;
   for (Rank rank : {0, 1})
     meshes.push_back({"stage" + std::to_string(rank),
-                      std::make_shared<const ProcessMesh>(Shape{1}, std::vector<std::string>{"dp"},
-                                                          std::vector{rank})});
+                      std::make_shared<const Mesh>(Shape{1}, std::vector<std::string>{"dp"},
+                                                   std::vector{rank})});
   CompileOptions options;
   options.micro_batches = 4;
   options.overlap = overlap;

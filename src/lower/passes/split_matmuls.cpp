@@ -72,7 +72,7 @@ class MatmulSplit {
       if (at(i).is_exchange && at(i).exchange.kind == ReshardKind::kAllGather)
         split_behind_gather(i);
     for (int i = 0; i < count(); ++i)
-      if (sums_processes(i)) split_before_sum(i);
+      if (sums_over_ranks(i)) split_before_sum(i);
     std::vector<Instruction> instructions;
     for (int i = 0; i < count(); ++i) {
       if (!is_replaced_[i]) instructions.push_back(std::move(program_.instructions[i]));
@@ -318,7 +318,7 @@ class MatmulSplit {
     replaced_[place] = std::move(block);
   }
 
-  // ---- before a sum over processes ----
+  // ---- before a sum over ranks ----
 
   /// Products whose results are added up, and the additions, in order; of one product none.
   struct Addends {
@@ -326,7 +326,7 @@ class MatmulSplit {
     std::vector<int> additions;
   };
 
-  bool sums_processes(int index) const {
+  bool sums_over_ranks(int index) const {
     const ReshardKind kind = at(index).exchange.kind;
     return at(index).is_exchange &&
            (kind == ReshardKind::kReduceScatter || kind == ReshardKind::kAllReduce) &&
@@ -512,7 +512,7 @@ class MatmulSplit {
   std::vector<bool> leaves_;       // by register: is it a result, or the next value of a variable?
   std::vector<bool> is_replaced_;  // by instruction
   std::vector<std::vector<Instruction>> replaced_;  // by instruction: what comes in its place
-  std::map<std::pair<const ProcessMesh*, std::string>, Seconds> prices_;
+  std::map<std::pair<const Mesh*, std::string>, Seconds> prices_;
   std::string report_;
 };
 

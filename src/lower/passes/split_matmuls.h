@@ -13,7 +13,7 @@ namespace tessera {
 
 /// What a product in stripes is priced with, beside the links (ReshardOptions).
 struct SplitCost {
-  double flops_per_second = 2e10;  // of one process
+  double flops_per_second = 2e10;  // of one rank
   double bytes_per_second = 1e10;  // of its memory: copies of stripes
   Seconds kernel{2e-6};            // that each further kernel loses
 };
@@ -56,8 +56,8 @@ Seconds split_time(int64_t stripes, const SplitTimes& of_stripe);
 ///                                                   dot_general y = join_stripes(y, stripes 0 and
 ///                                                   1)
 ///
-/// A stripe is one part of what every process has (Stripe in tasks/task_graph.h), so all links are
-/// busy with each, and no process does anything in another order than the others. Only a dim is cut
+/// A stripe is one part of what every rank has (Stripe in tasks/task_graph.h), so all links are
+/// busy with each, and no rank does anything in another order than the others. Only a dim is cut
 /// that one operand has and the result keeps: sums stay whole, and each element is the same sum of
 /// the same products. All products that read what is gathered, and that could run with the first of
 /// them, are cut with it; other readers get it put together.

@@ -26,7 +26,7 @@ using testing::HasSubstr;
 using testing::StartsWith;
 
 MeshPtr mesh_of(std::string_view text) {
-  return std::make_shared<const ProcessMesh>(parse_mesh(text));
+  return std::make_shared<const Mesh>(parse_mesh(text));
 }
 TensorType f32(Shape shape) {
   return {DType::kF32, shape};
@@ -135,9 +135,9 @@ CompileOptions compile_options(int64_t count, int64_t micro_batches = 1) {
   return options;
 }
 
-// Of h each process has one of two blocks, of the gathered tensor and of y both: dim, blocks (,
+// Of h each rank has one of two blocks, of the gathered tensor and of y both: dim, blocks (,
 // index).
-TEST(SplitMatmuls, AStripeIsThePartOfEveryBlockThatAProcessHas) {
+TEST(SplitMatmuls, AStripeIsThePartOfEveryBlockThatARankHas) {
   const TaskGraph tasks =
       compile(gather_then_product(), mesh_of("tp=2"), kByRowsThenColumns, compile_options(2)).tasks;
   EXPECT_THAT(numbers_of(tasks, "take_stripe"),
@@ -257,7 +257,7 @@ TEST(SplitMatmuls, ProductsWhoseResultsAreAddedUpTravelTogether) {
 }
 
 TEST(SplitMatmuls, UnevenPartsStayWhole) {
-  // 10 rows over two processes are 5 and 5, which no 2 divides; 7 are 4 and 3. The other dim of h
+  // 10 rows over two ranks are 5 and 5, which no 2 divides; 7 are 4 and 3. The other dim of h
   // is added up.
   for (int64_t rows : {10, 7}) {
     const Split made =
@@ -270,7 +270,7 @@ TEST(SplitMatmuls, UnevenPartsStayWhole) {
 }
 
 TEST(SplitMatmuls, OfAWantedNumberTheLargestThatFitsIsTaken) {
-  // 12 rows over two processes: 6 each, in 4 stripes no, in 3 yes.
+  // 12 rows over two ranks: 6 each, in 4 stripes no, in 3 yes.
   const Split made = split(gather_then_product({12, 6}), "tp=2", kByRowsThenColumns, stripes(4));
   EXPECT_THAT(made.report, StartsWith("y with all-gather h [*, *]: 3 stripes of dim 0, "));
 }
@@ -292,7 +292,7 @@ SplitOptions auto_without_losses() {
 }
 
 TEST(SplitMatmuls, AsManyStripesAreTakenAsPay) {
-  // The gather: 4 rows of 6 elements from the other process, 96 bytes; the product: 2 x 8 x 6 x 2 =
+  // The gather: 4 rows of 6 elements from the other rank, 96 bytes; the product: 2 x 8 x 6 x 2 =
   // 192 operations. At one operation a second and one byte in 2 s both take 192 s; in 4 stripes of
   // 48 s each 48 + 3 x 48 + 48 = 240 s, for 384 s.
   const ReshardOptions slow{.link = {.latency = Seconds(0), .bytes_per_second = 0.5}};
@@ -424,9 +424,9 @@ TEST(StripesCheck, FindsAnotherStripeThanIsDeclared) {
       HasSubstr("for other stripes"));
 }
 
-TEST(StripesCheck, FindsBlocksThatAreNotThePartsOfProcesses) {
+TEST(StripesCheck, FindsBlocksThatAreNotThePartsOfRanks) {
   // As if the gathered tensor were one block: its first stripe would be the rows of the first
-  // processes.
+  // ranks.
   const auto plant = [](TaskGraph& tasks) {
     for (Register& reg : tasks.registers)
       if (reg.stripe.dim >= 0) reg.stripe.blocks = 1;

@@ -102,7 +102,7 @@ std::vector<RegisterIndex> StripeMaker::stripes_of(const Register& whole, int di
   return stripes;
 }
 
-/// Of the blocks those that one process has.
+/// Of the blocks those that one rank has.
 int64_t StripeMaker::blocks_here(const StripedDim& whole) const {
   return blocks_ / parts_of(at(whole.reg).attr, whole.dim);
 }

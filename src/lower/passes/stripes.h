@@ -15,7 +15,7 @@ struct StripedDim {
   int dim = -1;
 };
 
-/// The blocks of a dim that several registers have in common: as many as the processes that divide
+/// The blocks of a dim that several registers have in common: as many as the ranks that divide
 /// it most finely.
 ///   returns  nothing when the axes of one do not continue those of another, or one has windows or
 ///   chunks
@@ -60,7 +60,7 @@ class StripeMaker {
   std::vector<RegisterIndex>& free_;
 };
 
-/// The largest part of a register that a process has, which is that at the origin.  requires  no
+/// The largest part of a register that a rank has, which is that at the origin.  requires  no
 /// windows
 TensorType largest_type(const Register& reg);
 

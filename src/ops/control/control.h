@@ -15,7 +15,7 @@
 // Divided, each is one task on one mesh. Dims that an op of a region ties together are one factor
 // of the whole op (region_rule), so the carried values lie alike before, between and after the
 // trips; what differs inside is exchanged inside, in each trip. A predicate is needed whole by
-// every process: all take the same way. Gradients: autodiff/control_gradient.h.
+// every rank: all take the same way. Gradients: autodiff/control_gradient.h.
 //
 // A carried value to which each trip only adds may be held as addends in the loop (gradients of
 // what the loop captures are), and is added up once behind it.

@@ -2,7 +2,7 @@
 // position of a key-value cache.
 //
 // As gather does, a window that reaches beyond its tensor reads zeros there, and what it writes
-// there is dropped: so a process that holds a range of a dim treats all else as outside, and its
+// there is dropped: so a rank that holds a range of a dim treats all else as outside, and its
 // part needs no other. Each operator is in the other's gradient.
 #include <algorithm>
 #include <array>
@@ -123,7 +123,7 @@ std::vector<TensorType> infer_slice(const OpView& op) {
   return {type};
 }
 
-/// A process that holds a range of a dim finds what of the window lies there and leaves zeros
+/// A rank that holds a range of a dim finds what of the window lies there and leaves zeros
 /// elsewhere; one at most has each element, so the parts add up exactly. The window may be divided,
 /// too: a part of it is a window that begins later.
 ShardingRule rule_slice(const OpView& op) {

@@ -274,7 +274,7 @@ std::vector<TensorType> infer_scatter(const OpView& op) {
   return {op.inputs[0]};
 }
 
-/// Of two updates of one row the later one stays, which only a process that has both can see: ids
+/// Of two updates of one row the later one stays, which only a rank that has both can see: ids
 /// stay whole.
 ShardingRule rule_scatter(const OpView& op) {
   ShardingRule rule;

@@ -100,7 +100,7 @@ std::vector<TensorType> infer_matmul(const OpView& op) {
 // Where the parts of rows and groups begin, the kernel must know.
 constexpr size_t kRowFactor = 0, kGroupFactor = 1;
 
-/// A process that holds some of the groups leaves zeros for the rows of others. It counts through
+/// A rank that holds some of the groups leaves zeros for the rows of others. It counts through
 /// all sizes to find its own, so these are whole.
 ShardingRule rule_matmul(const OpView& op) {
   const Extents e = matmul_extents(op);

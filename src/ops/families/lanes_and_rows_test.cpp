@@ -37,7 +37,7 @@ std::string refusal(const Call& call) {
   return error_testing::message_of(ExitCode::kBadData, [&] { view_of(call); });
 }
 
-/// The kernel's integers at the second of two processes that share factor `factor`.
+/// The kernel's integers at the second of two ranks that share factor `factor`.
 std::vector<int64_t> ints_at_second(const Call& call, std::string_view factor) {
   const OpView view = view_of(call);
   const ShardingRule rule = find_operator(call.kind).rule(view);

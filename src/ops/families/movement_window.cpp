@@ -2,7 +2,7 @@
 //
 // A dim of the result is one factor. Where it is no dim of the operand as it stands, the operand
 // has a window of it: what a part of the result needs lies elsewhere, and parts of the operand and
-// of the result need not lie on the same process. Where the longer of the two is made of a few
+// of the result need not lie on the same rank. Where the longer of the two is made of a few
 // pieces as long as the shorter, such as q, k and v, a second factor divides all pieces alike: then
 // nothing moves.
 #include <algorithm>

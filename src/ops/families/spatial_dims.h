@@ -62,7 +62,7 @@ Shape out_space(const std::vector<SpatialDim>& dims);
 /// Every tap that lies in the operand, by place of the window, then by position in the operand.
 std::vector<Tap> taps_of(const std::vector<SpatialDim>& dims);
 
-/// Where a process's part of the dim begins, when the factors are divided as given.
+/// Where a rank's part of the dim begins, when the factors are divided as given.
 LocalInt begin_of(const DimFactor& dim, std::span<const Split> factors);
 
 /// Parameters of the kernels: for each dim window, stride, dilation, low, extent of the operand,

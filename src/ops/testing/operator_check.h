@@ -56,7 +56,7 @@ std::vector<ReferenceTensor> reference_results(const Operator& op, const Operato
 /// f32 operand. Passes when no gradient flows through the operator or its result is not f32.
 ::testing::AssertionResult check_gradient(const Operator& op, const OperatorCase& given);
 
-/// The parts that the processes of a mesh compute, put together, are the serial result: for every
+/// The parts that the ranks of a mesh compute, put together, are the serial result: for every
 /// factor that may be divided, in 2 and 3 parts and in more parts than it has units, and for any
 /// two factors (or one twice) on a mesh of 2 x 2.
 ::testing::AssertionResult check_division(const Operator& op, const OperatorCase& given);

@@ -1,4 +1,4 @@
-// check_division: the processes of a small mesh, one after the other.
+// check_division: the ranks of a small mesh, one after the other.
 #include <algorithm>
 #include <cmath>
 #include <optional>
@@ -47,7 +47,7 @@ std::vector<Division> divisions_of(const ShardingRule& rule) {
   return divisions;
 }
 
-/// The indices of each dim that a process holds, in the order in which it holds them.
+/// The indices of each dim that a rank holds, in the order in which it holds them.
 using Held = std::vector<std::vector<int64_t>>;
 
 Shape shape_of(const Held& held) {
@@ -92,7 +92,7 @@ ReferenceTensor cut(const ReferenceTensor& tensor, const Held& held) {
   return part;
 }
 
-/// How the processes that hold parts of the same elements come together; none: they must agree.
+/// How the ranks that hold parts of the same elements come together; none: they must agree.
 std::optional<ReduceOp> partial_of(const ShardingRule& rule, const OperandFactors& output,
                                    const Division& division) {
   for (int f = 0; f < static_cast<int>(rule.factors.size()); ++f) {
@@ -113,7 +113,7 @@ double join_parts(ReduceOp reduce, double a, double b) {
   throw InternalError("unknown reduction");
 }
 
-/// A result, put together from the parts of the processes.
+/// A result, put together from the parts of the ranks.
 struct Assembly {
   ReferenceTensor tensor;
   std::vector<bool> filled;
@@ -132,7 +132,7 @@ struct Assembly {
       else if (partial)
         value = join_parts(*partial, value, part.values[local]);
       else if (value != part.values[local])
-        offence = "two processes disagree on element " + std::to_string(global);
+        offence = "two ranks disagree on element " + std::to_string(global);
       filled[global] = true;
     });
   }
@@ -194,7 +194,7 @@ std::vector<Expectation> expectations(const Operator& op, const OperatorCase& gi
 std::string offence_of(const Assembly& result, const Expectation& expected) {
   if (!result.offence.empty()) return result.offence;
   if (std::find(result.filled.begin(), result.filled.end(), false) != result.filled.end())
-    return "an element belongs to no process";
+    return "an element belongs to no rank";
   return first_difference(result.tensor, expected.values, expected.tolerance);
 }
 

@@ -27,7 +27,7 @@ std::vector<ReferenceTensor> empty_results(const OpView& view);
 ReferenceCall call_of(const OpView& view, const std::vector<ReferenceTensor>& inputs,
                       std::vector<ReferenceTensor>& outputs);
 
-/// One process has all of every factor.
+/// One rank has all of every factor.
 std::vector<Split> undivided(const ShardingRule& rule);
 std::vector<Tensor> run_kernel(const BoundKernel& kernel, const std::vector<Tensor>& inputs,
                                const std::vector<TensorType>& types);

@@ -51,7 +51,7 @@ inline std::vector<Way> ways_of_the_transport(int members) {
       {"dp=2 tp=2", "f32[50@tp, 6] {partial sum: dp}", "f32[50@tp, 6]"},
   };
   std::erase_if(all, [members](const Way& way) {
-    return mesh_of(way.mesh)->processes().size() != static_cast<size_t>(members);
+    return mesh_of(way.mesh)->ranks().size() != static_cast<size_t>(members);
   });
   return all;
 }

@@ -18,7 +18,7 @@
 namespace tessera::testing_programs {
 
 inline MeshPtr mesh_of(const std::string& text) {
-  return std::make_shared<ProcessMesh>(parse_mesh(text));
+  return std::make_shared<Mesh>(parse_mesh(text));
 }
 
 /// Numbers in [-1, 1) whose sums depend on their order; small integers and bits for the other

@@ -1,4 +1,4 @@
-// What a process computes on.
+// What a rank computes on.
 #pragma once
 
 #include <string_view>

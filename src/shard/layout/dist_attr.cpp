@@ -165,7 +165,7 @@ DistAttr from_spec(MeshPtr mesh, int rank, const std::vector<std::string>& spec)
 namespace {
 
 /// Mesh axes, in order and from `first` on, whose sizes multiply to `count`.
-bool choose_axes(const ProcessMesh& mesh, const DistAttr& attr, int first, int64_t count,
+bool choose_axes(const Mesh& mesh, const DistAttr& attr, int first, int64_t count,
                  std::vector<int>& chosen) {
   if (count == 1) return true;
   for (int axis = first; axis < mesh.axis_count(); ++axis) {

@@ -25,7 +25,7 @@ Placement Replicate();                                // NOLINT
 Placement Partial(ReduceOp reduce = ReduceOp::kSum);  // NOLINT
 
 /// The mesh axes that divide one dim, outermost first, and the unit inside which it is never cut.
-/// With windows the axes divide another extent, and each process holds what its part of that needs
+/// With windows the axes divide another extent, and each rank holds what its part of that needs
 /// of this dim: such parts may overlap, and may leave something out.
 struct DimSharding {
   std::vector<int> axes;
@@ -37,7 +37,7 @@ struct DimSharding {
   bool operator==(const DimSharding&) const = default;
 };
 
-/// A mesh axis over which the processes hold addends (or candidates of a maximum, ...).
+/// A mesh axis over which the ranks hold addends (or candidates of a maximum, ...).
 struct PartialAxis {
   int axis = 0;
   ReduceOp reduce = ReduceOp::kSum;
@@ -65,7 +65,7 @@ struct DistAttr {
 
   /// How dim `dim` of extent `extent` is divided.
   Split split(int dim, int64_t extent) const;
-  /// What the process at `coordinate` holds of a tensor of this shape; a Partial holds addends of
+  /// What the rank at `coordinate` holds of a tensor of this shape; a Partial holds addends of
   /// that box.
   ///   requires  no chunks
   Box box(const Shape& shape, const Coordinate& coordinate) const;
@@ -74,7 +74,7 @@ struct DistAttr {
   Shape local_shape(const Shape& shape, const Coordinate& coordinate) const;
   /// By dim the indices of the whole that the local ones stand for.
   std::vector<std::vector<int64_t>> indices(const Shape& shape, const Coordinate& coordinate) const;
-  /// In every dim the largest that a process holds; without windows that is the process at the
+  /// In every dim the largest that a rank holds; without windows that is the rank at the
   /// origin of the mesh.
   Shape largest_shape(const Shape& shape) const;
   /// The placement of each axis, in the order of the mesh's axes.
@@ -85,7 +85,7 @@ struct DistAttr {
 ///
 ///     f32[32@dp, 4096@tp] {partial sum: ep}     several axes on one dim: 32@dp@cp (dp outermost),
 ///     units of 64: 512@tp:64 f32[34@h~32(+0:+2)]                       windows: h divides 32 rows,
-///     and each process holds rows b to e + 2 of 34 for its [b, e) f32[64@h~32(*2-1:+1)] rows 2b -
+///     and each rank holds rows b to e + 2 of 34 for its [b, e) f32[64@h~32(*2-1:+1)] rows 2b -
 ///     1 to 2(e - 1) + 1 of 64; (/2-1:+1) halves, and rounds inwards f32[32@h~32(-1:+1)~32(-1:+1)]
 ///     a window of a window: the rows of the first, and one more on either side f32[3072@tp/3]
 ///     three chunks of 1024, each divided by tp: q, k and v; units are of a chunk: 3072@tp:64/3

@@ -10,7 +10,7 @@ namespace {
 using error_testing::message_of;
 
 MeshPtr mesh_of(std::string_view text) {
-  return std::make_shared<const ProcessMesh>(parse_mesh(text));
+  return std::make_shared<const Mesh>(parse_mesh(text));
 }
 
 // The worked example of docs/sharding.md: a 6x12 tensor of values 12 i + j on the mesh
@@ -19,8 +19,8 @@ struct Example {
   MeshPtr mesh = mesh_of("x=3 y=2");
   Shape shape{6, 12};
   DistAttr of(const std::vector<std::string>& spec) const { return from_spec(mesh, 2, spec); }
-  Box box(const std::vector<std::string>& spec, Rank process) const {
-    return of(spec).box(shape, *mesh->coordinate_of(process));
+  Box box(const std::vector<std::string>& spec, Rank rank) const {
+    return of(spec).box(shape, *mesh->coordinate_of(rank));
   }
   int64_t first(const Box& box) const { return 12 * box.ranges[0].begin + box.ranges[1].begin; }
   int64_t last(const Box& box) const {
@@ -28,10 +28,10 @@ struct Example {
   }
 };
 
-TEST(DistAttr, WithoutAxesEveryProcessHoldsTheWhole) {
+TEST(DistAttr, WithoutAxesEveryRankHoldsTheWhole) {
   const Example example;
-  for (Rank process = 0; process < 6; ++process)
-    EXPECT_EQ(to_text(example.box({"", ""}, process)), "[0:6, 0:12]");
+  for (Rank rank = 0; rank < 6; ++rank)
+    EXPECT_EQ(to_text(example.box({"", ""}, rank)), "[0:6, 0:12]");
 }
 
 TEST(DistAttr, RowsOverXAndColumnsOverYGiveTwoBySix) {
@@ -40,14 +40,14 @@ TEST(DistAttr, RowsOverXAndColumnsOverYGiveTwoBySix) {
   EXPECT_EQ(to_text(box), "[2:4, 6:12]");
   EXPECT_EQ(example.first(box), 30);  // 12 * 2 + 6
   EXPECT_EQ(example.last(box), 47);   // 12 * 3 + 11
-  for (Rank process = 0; process < 6; ++process)
-    EXPECT_EQ(example.box({"x", "y"}, process).shape(), (Shape{2, 6}));
+  for (Rank rank = 0; rank < 6; ++rank)
+    EXPECT_EQ(example.box({"x", "y"}, rank).shape(), (Shape{2, 6}));
 }
 
 TEST(DistAttr, RowsOverYAndColumnsOverXGiveThreeByFour) {
   const Example example;
-  for (Rank process = 0; process < 6; ++process)
-    EXPECT_EQ(example.box({"y", "x"}, process).shape(), (Shape{3, 4}));
+  for (Rank rank = 0; rank < 6; ++rank)
+    EXPECT_EQ(example.box({"y", "x"}, rank).shape(), (Shape{3, 4}));
 }
 
 TEST(DistAttr, SeveralAxesOnOneDimCutOneAfterTheOther) {
@@ -55,8 +55,8 @@ TEST(DistAttr, SeveralAxesOnOneDimCutOneAfterTheOther) {
   const DistAttr attr = parse_spec("P((\"dp\",\"cp\"))", mesh, 1);
   // 10 = 5 + 5 over dp, each 5 = 2 + 2 + 1 over cp.
   std::string boxes;
-  for (Rank process = 0; process < 6; ++process)
-    boxes += to_text(attr.box({10}, *mesh->coordinate_of(process)));
+  for (Rank rank = 0; rank < 6; ++rank)
+    boxes += to_text(attr.box({10}, *mesh->coordinate_of(rank)));
   EXPECT_EQ(boxes, "[0:2][2:4][4:5][5:7][7:9][9:10]");
   EXPECT_EQ(attr.largest_shape({10}), (Shape{2}));
 }
@@ -70,7 +70,7 @@ TEST(DistAttr, PartsMayBeEmpty) {
 TEST(DistAttr, ADimThatFusesSeveralIsCutBetweenUnits) {
   const MeshPtr mesh = mesh_of("tp=2");
   const DistType type =
-      parse_dist_type("f32[12@tp:4]", mesh);  // three units of four over two processes: 8 and 4
+      parse_dist_type("f32[12@tp:4]", mesh);  // three units of four over two ranks: 8 and 4
   EXPECT_EQ(to_text(type.attr.box(type.type.shape, {0})), "[0:8]");
   EXPECT_EQ(to_text(type.attr.box(type.type.shape, {1})), "[8:12]");
 }

@@ -38,30 +38,30 @@ void check_axes(const Shape& shape, const std::vector<std::string>& axes) {
              "rename or merge one of them");
     if (shape[i] < 1)
       refuse("the mesh axis '" + axis + "' has size " + std::to_string(shape[i]),
-             "an axis has at least one process", "set it to 1 or more");
+             "an axis has at least one rank", "set it to 1 or more");
   }
 }
 
 }  // namespace
 
-ProcessMesh::ProcessMesh(Shape shape, std::vector<std::string> axes, std::vector<Rank> processes)
-    : shape_(shape), axes_(std::move(axes)), processes_(std::move(processes)) {
+Mesh::Mesh(Shape shape, std::vector<std::string> axes, std::vector<Rank> ranks)
+    : shape_(shape), axes_(std::move(axes)), ranks_(std::move(ranks)) {
   check_axes(shape_, axes_);
   const auto count = static_cast<size_t>(element_count(shape_));
-  if (processes_.empty()) {
-    processes_.resize(count);
-    std::iota(processes_.begin(), processes_.end(), 0);
+  if (ranks_.empty()) {
+    ranks_.resize(count);
+    std::iota(ranks_.begin(), ranks_.end(), 0);
   }
-  if (processes_.size() != count)
-    refuse("a mesh of shape [" + to_text(shape_) + "] has " + std::to_string(processes_.size()) +
-               " processes",
-           "it needs " + std::to_string(count), "list as many processes as the axes have places");
-  if (std::set<Rank>(processes_.begin(), processes_.end()).size() != count)
-    refuse("a process occurs twice in a mesh", "each place of a mesh is another process",
-           "list each process once");
+  if (ranks_.size() != count)
+    refuse(
+        "a mesh of shape [" + to_text(shape_) + "] has " + std::to_string(ranks_.size()) + " ranks",
+        "it needs " + std::to_string(count), "list as many ranks as the axes have places");
+  if (std::set<Rank>(ranks_.begin(), ranks_.end()).size() != count)
+    refuse("a rank occurs twice in a mesh", "each place of a mesh is another rank",
+           "list each rank once");
 }
 
-int ProcessMesh::axis(std::string_view name) const {
+int Mesh::axis(std::string_view name) const {
   const auto found = std::find(axes_.begin(), axes_.end(), name);
   if (found == axes_.end())
     refuse("the mesh " + to_text(*this) + " has no axis '" + std::string(name) + "'",
@@ -69,20 +69,20 @@ int ProcessMesh::axis(std::string_view name) const {
   return static_cast<int>(found - axes_.begin());
 }
 
-Rank ProcessMesh::process_at(const Coordinate& coordinate) const {
+Rank Mesh::rank_at(const Coordinate& coordinate) const {
   const Dims strides = row_major_strides(shape_);
   int64_t index = 0;
   for (int i = 0; i < shape_.size(); ++i) index += coordinate[i] * strides[i];
-  return processes_[index];
+  return ranks_[index];
 }
 
-std::optional<Coordinate> ProcessMesh::coordinate_of(Rank process) const {
-  const auto found = std::find(processes_.begin(), processes_.end(), process);
-  if (found == processes_.end()) return std::nullopt;
-  return coordinate_at(static_cast<int>(found - processes_.begin()));
+std::optional<Coordinate> Mesh::coordinate_of(Rank rank) const {
+  const auto found = std::find(ranks_.begin(), ranks_.end(), rank);
+  if (found == ranks_.end()) return std::nullopt;
+  return coordinate_at(static_cast<int>(found - ranks_.begin()));
 }
 
-Coordinate ProcessMesh::coordinate_at(int index) const {
+Coordinate Mesh::coordinate_at(int index) const {
   Coordinate coordinate = Dims::filled(shape_.size(), 0);
   int64_t rest = index;
   for (int i = shape_.size() - 1; i >= 0; --i) {
@@ -92,16 +92,16 @@ Coordinate ProcessMesh::coordinate_at(int index) const {
   return coordinate;
 }
 
-ProcessMesh ProcessMesh::reshape(Shape shape, std::vector<std::string> axes) const {
+Mesh Mesh::reshape(Shape shape, std::vector<std::string> axes) const {
   if (element_count(shape) != size())
-    refuse("a mesh of " + std::to_string(size()) + " processes cannot take the shape [" +
+    refuse("a mesh of " + std::to_string(size()) + " ranks cannot take the shape [" +
                to_text(shape) + "]",
            "that shape has " + std::to_string(element_count(shape)) + " places",
            "choose extents whose product is " + std::to_string(size()));
-  return ProcessMesh(shape, std::move(axes), processes_);
+  return Mesh(shape, std::move(axes), ranks_);
 }
 
-ProcessMesh ProcessMesh::slice(std::string_view name, int64_t index) const {
+Mesh Mesh::slice(std::string_view name, int64_t index) const {
   const int dropped = axis(name);
   if (index < 0 || index >= shape_[dropped])
     refuse("axis '" + std::string(name) + "' has no index " + std::to_string(index),
@@ -114,27 +114,26 @@ ProcessMesh ProcessMesh::slice(std::string_view name, int64_t index) const {
     shape.push_back(shape_[i]);
     axes.push_back(axes_[i]);
   }
-  std::vector<Rank> processes;
+  std::vector<Rank> ranks;
   for (int i = 0; i < size(); ++i)
-    if (coordinate_at(i)[dropped] == index) processes.push_back(processes_[i]);
-  return ProcessMesh(shape, std::move(axes), std::move(processes));
+    if (coordinate_at(i)[dropped] == index) ranks.push_back(ranks_[i]);
+  return Mesh(shape, std::move(axes), std::move(ranks));
 }
 
-std::string to_text(const ProcessMesh& mesh) {
+std::string to_text(const Mesh& mesh) {
   std::vector<std::string> parts;
   for (int i = 0; i < mesh.axis_count(); ++i)
     parts.push_back(mesh.axes()[i] + "=" + std::to_string(mesh.shape()[i]));
-  std::vector<std::string> processes;
+  std::vector<std::string> ranks;
   bool counted = true;
   for (int i = 0; i < mesh.size(); ++i) {
-    processes.push_back(std::to_string(mesh.processes()[i]));
-    counted = counted && mesh.processes()[i] == i;
+    ranks.push_back(std::to_string(mesh.ranks()[i]));
+    counted = counted && mesh.ranks()[i] == i;
   }
-  return join(parts, " ") +
-         (counted ? "" : (parts.empty() ? "{" : " {") + join(processes, ",") + "}");
+  return join(parts, " ") + (counted ? "" : (parts.empty() ? "{" : " {") + join(ranks, ",") + "}");
 }
 
-ProcessMesh parse_mesh(std::string_view text) {
+Mesh parse_mesh(std::string_view text) {
   std::string spaced(text);
   for (char& letter : spaced)
     if (letter == ',' || letter == '-') letter = ' ';
@@ -152,7 +151,7 @@ ProcessMesh parse_mesh(std::string_view text) {
     axes.push_back(word.substr(0, word[digits - (digits > 0)] == '=' ? digits - 1 : digits));
     shape.push_back(extent);
   }
-  return ProcessMesh(shape, std::move(axes));
+  return Mesh(shape, std::move(axes));
 }
 
 }  // namespace tessera

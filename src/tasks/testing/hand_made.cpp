@@ -21,7 +21,7 @@ HandMade::HandMade(MeshPtr mesh) {
   place_on(mesh);
 }
 
-int HandMade::find_mesh(const ProcessMesh& mesh) const {
+int HandMade::find_mesh(const Mesh& mesh) const {
   for (size_t i = 0; i < graph_.meshes.size(); ++i)
     if (*graph_.meshes[i] == mesh) return static_cast<int>(i);
   return -1;

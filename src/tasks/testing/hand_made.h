@@ -50,7 +50,7 @@ class HandMade {
   TaskId add_task(const std::string& name, Task::Kind kind, int mesh,
                   std::vector<RegisterIndex> inputs);
   const MeshPtr& mesh() const { return graph_.meshes[mesh_]; }
-  int find_mesh(const ProcessMesh& mesh) const;  // -1: not one of them
+  int find_mesh(const Mesh& mesh) const;  // -1: not one of them
   RegisterIndex exchange_to(const std::string& name, RegisterIndex from, const Exchange& exchange);
 
   TaskGraph graph_;

@@ -19,7 +19,7 @@ namespace tessera::random_programs {
 
 /// How large the programs are.
 struct Size {
-  int processes = 6;  // 0 up to, of which meshes are drawn
+  int ranks = 6;  // 0 up to, of which meshes are drawn
   int meshes = 3;
   int extent = 4;  // of each of one or two axes
   int works = 14;  // things to do: an input, a computation, a reshard, a variable
@@ -82,17 +82,17 @@ class RandomProgram {
   size_t pick(size_t count) { return dice_() % count; }
 
   MeshPtr random_mesh() {
-    std::vector<Rank> processes(static_cast<size_t>(size_.processes));
-    for (size_t i = 0; i < processes.size(); ++i) processes[i] = static_cast<Rank>(i);
-    std::shuffle(processes.begin(), processes.end(), dice_);
-    Shape shape{roll(1, std::min(size_.extent, size_.processes))};
+    std::vector<Rank> ranks(static_cast<size_t>(size_.ranks));
+    for (size_t i = 0; i < ranks.size(); ++i) ranks[i] = static_cast<Rank>(i);
+    std::shuffle(ranks.begin(), ranks.end(), dice_);
+    Shape shape{roll(1, std::min(size_.extent, size_.ranks))};
     std::vector<std::string> axes{"x"};
-    if (const int most = size_.processes / static_cast<int>(shape[0]); most > 1 && roll(0, 1)) {
+    if (const int most = size_.ranks / static_cast<int>(shape[0]); most > 1 && roll(0, 1)) {
       shape.push_back(roll(1, std::min(size_.extent, most)));
       axes.push_back("y");
     }
-    processes.resize(element_count(shape));
-    return std::make_shared<const ProcessMesh>(shape, axes, processes);
+    ranks.resize(element_count(shape));
+    return std::make_shared<const Mesh>(shape, axes, ranks);
   }
 
   DistAttr random_attr(const MeshPtr& mesh, int rank, bool may_be_partial) {
