@@ -36,7 +36,7 @@ TEST(Stress, RandomProgramsOverMembersWithLateMessagesGiveWhatPlainLoopsGive) {
 
 TEST(Stress, SixtyFourRanksOnFewCoresFinish) {
   for (unsigned seed = 0; seed < 8; ++seed)
-    run_and_compare(seed, {.processes = 64, .meshes = 4, .extent = 8, .works = 20});
+    run_and_compare(seed, {.ranks = 64, .meshes = 4, .extent = 8, .works = 20});
 }
 
 }  // namespace

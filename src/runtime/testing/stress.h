@@ -69,7 +69,7 @@ inline void run_and_compare(unsigned seed, Size size,
   constexpr std::chrono::seconds kLong{60};
   constexpr int64_t kSteps = 8, kThatMeet = 3;
   RandomProgram program(seed, size);
-  Runtime runtime(ranks_up_to(size.processes), {.deadline = Seconds(60), .network = network});
+  Runtime runtime(ranks_up_to(size.ranks), {.deadline = Seconds(60), .network = network});
   LoadedProgram& loaded = runtime.load(program.graph());
   runtime.initialize(loaded, 1);
   std::vector<std::unique_ptr<GivenStep>> steps;
