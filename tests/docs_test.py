@@ -74,7 +74,7 @@ def prose(page):
 def sources(root):
     return {
         path: path.read_text()
-        for part in ("src", "examples", "bench")
+        for part in ("src", "examples", "tests", "bench")
         for ending in ("*.h", "*.cpp", "CMakeLists.txt")
         for path in (root / part).rglob(ending)
     }
