@@ -16,26 +16,6 @@ namespace {
 
 }  // namespace
 
-int64_t size_of(DType dtype) {
-  return dtype == DType::kBool ? 1 : 4;
-}
-
-std::string_view to_text(DType dtype) {
-  switch (dtype) {
-    case DType::kF32: return "f32";
-    case DType::kI32: return "i32";
-    case DType::kBool: return "bool";
-  }
-  throw InternalError("unknown element type");
-}
-
-DType parse_dtype(std::string_view text) {
-  for (DType dtype : {DType::kF32, DType::kI32, DType::kBool})
-    if (text == to_text(dtype)) return dtype;
-  throw UserError("'" + std::string(text) + "' is not an element type",
-                  "tensors hold f32, i32 or bool", "use one of these");
-}
-
 std::string to_text(const TensorType& type) {
   return std::string(to_text(type.dtype)) + "[" + to_text(type.shape) + "]";
 }

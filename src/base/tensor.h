@@ -1,4 +1,4 @@
-// Element types, tensor types and tensors in host memory. No device, no graph, no mesh.
+// Tensor types and tensors in host memory. No device, no graph, no mesh.
 #pragma once
 
 #include <algorithm>
@@ -8,35 +8,14 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "base/dims.h"
+#include "base/dtype.h"
+#include "base/error.h"
 #include "base/units.h"
 
 namespace tessera {
-
-/// Element types. A bool is one byte, 0 or 1.
-enum class DType : uint8_t { kF32, kI32, kBool };
-
-int64_t size_of(DType dtype);
-/// "f32", "i32", "bool".
-std::string_view to_text(DType dtype);
-/// Throws UserError when `text` names no element type.
-DType parse_dtype(std::string_view text);
-
-template <typename T>
-constexpr DType dtype_of();
-template <>
-constexpr DType dtype_of<float>() {
-  return DType::kF32;
-}
-template <>
-constexpr DType dtype_of<int32_t>() {
-  return DType::kI32;
-}
-template <>
-constexpr DType dtype_of<uint8_t>() {
-  return DType::kBool;
-}
 
 /// Element type and shape: `f32[8,16]`, a scalar `f32[]`.
 struct TensorType {
@@ -97,15 +76,15 @@ class Tensor {
   std::byte* data() { return buffer_.data(); }
   const std::byte* data() const { return buffer_.data(); }
 
-  /// requires  T is the element type
+  /// requires  elements are stored as T: see is_stored_as
   template <typename T>
   std::span<T> values() {
-    ensure(dtype_of<T>() == type_.dtype, "element type of a tensor");
+    ensure(is_stored_as<T>(type_.dtype), "element type of a tensor");
     return {reinterpret_cast<T*>(data()), static_cast<size_t>(size())};
   }
   template <typename T>
   std::span<const T> values() const {
-    ensure(dtype_of<T>() == type_.dtype, "element type of a tensor");
+    ensure(is_stored_as<T>(type_.dtype), "element type of a tensor");
     return {reinterpret_cast<const T*>(data()), static_cast<size_t>(size())};
   }
 

@@ -61,7 +61,7 @@ DType parse_file_dtype(const std::string& text, const std::string& file, const s
   const std::optional<DType> ours = dtype ? to_dtype(*dtype) : std::nullopt;
   if (!ours)
     throw bad_data("'" + file + "': " + where + " has the element type '" + text + "'",
-                   "checkpoints hold F32, I32 or BOOL", kUseAnother);
+                   "checkpoints hold F32, I32, BOOL, F64, I64, I8, U8, F16 or BF16", kUseAnother);
   return *ours;
 }
 

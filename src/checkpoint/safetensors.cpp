@@ -23,7 +23,7 @@ struct DTypeRow {
   int bits;
 };
 
-constexpr std::array<DTypeRow, 20> kDTypes = {{
+constexpr std::array<DTypeRow, 20> kFileDTypes = {{
     {FileDType::kBool, "BOOL", 8},      {FileDType::kF4, "F4", 4},
     {FileDType::kF6E2M3, "F6_E2M3", 6}, {FileDType::kF6E3M2, "F6_E3M2", 6},
     {FileDType::kU8, "U8", 8},          {FileDType::kI8, "I8", 8},
@@ -37,7 +37,7 @@ constexpr std::array<DTypeRow, 20> kDTypes = {{
 }};
 
 const DTypeRow& row_of(FileDType dtype) {
-  return *std::find_if(kDTypes.begin(), kDTypes.end(),
+  return *std::find_if(kFileDTypes.begin(), kFileDTypes.end(),
                        [&](const DTypeRow& row) { return row.dtype == dtype; });
 }
 
@@ -56,23 +56,18 @@ int bits_of(FileDType dtype) {
 }
 
 std::optional<FileDType> find_file_dtype(std::string_view text) {
-  for (const DTypeRow& row : kDTypes)
+  for (const DTypeRow& row : kFileDTypes)
     if (row.name == text) return row.dtype;
   return std::nullopt;
 }
 
 FileDType to_file_dtype(DType dtype) {
-  switch (dtype) {
-    case DType::kF32: return FileDType::kF32;
-    case DType::kI32: return FileDType::kI32;
-    case DType::kBool: return FileDType::kBool;
-  }
-  throw InternalError("unknown element type");
+  return find_file_dtype(traits(dtype).safetensors).value();
 }
 
 std::optional<DType> to_dtype(FileDType dtype) {
-  for (DType ours : {DType::kF32, DType::kI32, DType::kBool})
-    if (to_file_dtype(ours) == dtype) return ours;
+  for (const DTypeTraits& ours : kDTypes)
+    if (ours.safetensors == to_text(dtype)) return ours.dtype;
   return std::nullopt;
 }
 
@@ -148,7 +143,7 @@ FileTensor parse_tensor(const std::string& name, const Document& table, const st
   const std::optional<FileDType> dtype = find_file_dtype(dtype_name);
   if (!dtype) {
     std::string names;
-    for (const DTypeRow& row : kDTypes)
+    for (const DTypeRow& row : kFileDTypes)
       names += (names.empty() ? "" : ", ") + std::string(row.name);
     throw bad_data(start + " has the unknown element type '" + dtype_name + "'",
                    "those of the format are " + names, "convert the tensor to one of them");
@@ -248,7 +243,7 @@ Tensor SafetensorsFile::read(std::string_view name) const {
   if (!dtype)
     throw bad_data("'" + file_->path().string() + "': tensor '" + std::string(name) + "' is of " +
                        std::string(to_text(found.dtype)),
-                   "tensors in memory are of F32, I32 or BOOL",
+                   "tensors in memory are of F32, I32, BOOL, F64, I64, I8, U8, F16 or BF16",
                    "convert the tensor to one of these");
   Tensor result(TensorType{*dtype, found.shape});
   read(found, 0, {result.data(), static_cast<size_t>(found.bytes())});

@@ -120,23 +120,26 @@ TEST(Safetensors, EveryElementTypeHasItsNameAndSize) {
     EXPECT_EQ(bits_of(*find_file_dtype(name)), bits) << name;
     EXPECT_EQ(to_text(*find_file_dtype(name)), name);
   }
-  for (DType dtype : {DType::kF32, DType::kI32, DType::kBool})
-    EXPECT_EQ(to_dtype(to_file_dtype(dtype)), dtype);
-  EXPECT_EQ(to_dtype(FileDType::kBF16), std::nullopt);
+  for (const DTypeTraits& row : kDTypes) {
+    EXPECT_EQ(to_dtype(to_file_dtype(row.dtype)), row.dtype);
+    EXPECT_EQ(bits_of(to_file_dtype(row.dtype)), 8 * row.size);
+  }
+  EXPECT_EQ(to_dtype(FileDType::kC64), std::nullopt);
 }
 
 TEST(Safetensors, AnElementTypeThatWeDoNotHaveIsRefusedOnlyWhenItIsRead) {
   SimulatedDisk disk;
   write_synced(disk, "t",
-               with_length(R"({"h":{"dtype":"BF16","shape":[2],"data_offsets":[0,4]}})") + "data");
+               with_length(R"({"h":{"dtype":"I16","shape":[2],"data_offsets":[0,4]}})") + "data");
   const SafetensorsFile file(disk, "t");
-  EXPECT_EQ(file.tensor("h").dtype, FileDType::kBF16);
+  EXPECT_EQ(file.tensor("h").dtype, FileDType::kI16);
   EXPECT_THAT(
       [&] { file.read("h"); },
       testing::Throws<UserError>(testing::Property(
           &UserError::what,
           testing::StrEq(
-              "'t': tensor 'h' is of BF16\n  why: tensors in memory are of F32, I32 or BOOL\n"
+              "'t': tensor 'h' is of I16\n"
+              "  why: tensors in memory are of F32, I32, BOOL, F64, I64, I8, U8, F16 or BF16\n"
               "  fix: convert the tensor to one of these"))));
   EXPECT_THAT(
       [&] { file.tensor("g.weight"); },

@@ -156,15 +156,27 @@ BoxCombine::ReduceFunction BoxCombine::reduce_function(DType dtype, ReduceOp red
   throw InternalError("unknown reduction");
 }
 
+BoxCombine::CopyFunction BoxCombine::copy_function(int64_t element_size) {
+  switch (element_size) {
+    case 1: return copy_row<uint8_t>;
+    case 2: return copy_row<uint16_t>;
+    case 4: return copy_row<float>;
+    case 8: return copy_row<double>;
+    default: throw InternalError("no element has such a size");
+  }
+}
+
 BoxCombine::BoxCombine(DType dtype, ReduceOp reduce, const Box& box, const Box& target_holds)
     : dtype_(dtype),
       box_(box),
-      copy_(size_of(dtype) == 4 ? copy_row<float> : copy_row<uint8_t>),
+      copy_(copy_function(size_of(dtype))),
       reduce_(nullptr),
       extents_(box.shape()) {
   // A copy has no reduction: bool has no sum, and copies come with one by default.
   const bool is_arithmetic = reduce != ReduceOp::kAny && reduce != ReduceOp::kAll;
-  if (is_arithmetic != (dtype == DType::kBool)) reduce_ = reduce_function(dtype, reduce);
+  const bool has_reductions =
+      dtype == DType::kF32 || dtype == DType::kI32 || dtype == DType::kBool;
+  if (has_reductions && is_arithmetic != (dtype == DType::kBool)) reduce_ = reduce_function(dtype, reduce);
   target_ = layout_in(target_holds);
 }
 
@@ -253,6 +265,7 @@ void fill_with_identity(DType dtype, ReduceOp reduce, std::byte* data, int64_t c
     case DType::kF32: return fill<float>(reduce, data, count);
     case DType::kI32: return fill<int32_t>(reduce, data, count);
     case DType::kBool: return fill<uint8_t>(reduce, data, count);
+    default: no_reduction(dtype, reduce);
   }
 }
 

@@ -61,6 +61,7 @@ class BoxCombine {
   static void copy_row(Row target, ConstRow source, int64_t count);
   template <typename T, typename Combine>
   static void reduce_rows(Row target, ConstRow first, ConstRow second, int64_t count);
+  static CopyFunction copy_function(int64_t element_size);
   static ReduceFunction reduce_function(DType dtype, ReduceOp reduce);
   static void stream_rows(Row target, ConstRow first, ConstRow second, int64_t count);
   bool may_stream() const;

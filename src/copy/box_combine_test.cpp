@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
+#include <cstddef>
 #include <limits>
 
 #include "base/error.h"
@@ -35,6 +37,21 @@ TEST(BoxCombine, CopiesAColumnWithoutDenseRows) {
   copy.join_dims();
   copy.run(target.data(), std::array{source.data()});
   EXPECT_EQ(list<uint8_t>(target), (std::vector<uint8_t>{0, 1, 1}));
+}
+
+TEST(BoxCombine, CopiesElementsOfEverySize) {
+  const Box row{{{1, 2}, {0, 3}}};
+  for (const DTypeTraits& type : kDTypes) {
+    Tensor source({type.dtype, {2, 3}}), target({type.dtype, {3}});
+    for (int64_t i = 0; i < 6 * type.size; ++i) source.data()[i] = std::byte(i);
+    BoxCombine copy(type.dtype, ReduceOp::kSum, row, row);
+    copy.add_source(0, whole_box({2, 3}));
+    copy.join_dims();
+    copy.run(target.data(), std::array<const std::byte*, 1>{source.data()});
+    EXPECT_TRUE(std::equal(target.data(), target.data() + 3 * type.size,
+                           source.data() + 3 * type.size))
+        << type.text;
+  }
 }
 
 template <typename T>

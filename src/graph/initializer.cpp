@@ -1,8 +1,8 @@
 #include "graph/initializer.h"
 
 #include <algorithm>
-#include <cmath>
 
+#include "base/element.h"
 #include "base/error.h"
 #include "base/random.h"
 
@@ -26,13 +26,9 @@ float initial_element(const Initializer& initializer, const RandomStream& stream
 /// A tensor of one value. Integers are rounded to the nearest one.
 Tensor filled(const TensorType& type, double value) {
   Tensor tensor(type);
-  switch (type.dtype) {
-    case DType::kF32: std::ranges::fill(tensor.values<float>(), static_cast<float>(value)); break;
-    case DType::kI32:
-      std::ranges::fill(tensor.values<int32_t>(), static_cast<int32_t>(std::nearbyint(value)));
-      break;
-    case DType::kBool: std::ranges::fill(tensor.values<uint8_t>(), uint8_t{value != 0}); break;
-  }
+  visit_element(type.dtype, [&]<typename E>(E) {
+    std::ranges::fill(tensor.values<typename E::Stored>(), E::nearest(value));
+  });
   return tensor;
 }
 

@@ -20,6 +20,16 @@ const NamedKernel* find_own(const KernelSet* own, std::string_view kernel) {
   return own ? own->find(kernel) : nullptr;
 }
 
+void refuse_types_without_kernels(const LocalCall& call) {
+  for (const auto* types : {&call.inputs, &call.outputs})
+    for (const TensorType& type : *types)
+      if (!has_kernels(type.dtype))
+        throw UserError("kernel '" + call.kernel + "': an operand is " + to_text(type),
+                        "built-in kernels compute with f32, i32 and bool; tensors of other element "
+                        "types are stored and moved only",
+                        "use one of these types, or bring a kernel of your own", ExitCode::kBadData);
+}
+
 }  // namespace
 
 LocalCall localize(const KernelCall& call, const Coordinate& coordinate,
@@ -31,7 +41,9 @@ LocalCall localize(const KernelCall& call, const Coordinate& coordinate,
 
 BoundKernel bind_kernel(const LocalCall& call, const KernelSet* own) {
   if (const NamedKernel* kernel = find_own(own, call.kernel)) return kernel->bind(call);
-  return find_entry(call.kernel).bind(call);
+  const CatalogueEntry& entry = find_entry(call.kernel);
+  refuse_types_without_kernels(call);
+  return entry.bind(call);
 }
 
 bool runs_in_place(std::string_view kernel, const KernelSet* own) {

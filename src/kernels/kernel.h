@@ -7,6 +7,8 @@
 // second catalogue of the same names.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <cstddef>
 #include <functional>
 #include <span>
@@ -63,12 +65,20 @@ struct BoundKernel {
   Bytes workspace{0};
 };
 
+/// The element types that the built-in kernels compute with. Tensors of other types are stored and
+/// moved only.
+inline constexpr std::array kKernelDTypes{DType::kF32, DType::kI32, DType::kBool};
+constexpr bool has_kernels(DType dtype) {
+  return std::ranges::find(kKernelDTypes, dtype) != kKernelDTypes.end();
+}
+
 class KernelSet;  // kernels/kernel_set.h
 
 /// Binds a call to a kernel of `own` (none: nullptr), else to the CPU's kernels.
 ///
 ///   requires  the call was made by an operator, so its operands fit
-///   throws    InternalError when the name is unknown or the operands do not fit
+///   throws    InternalError when the name is unknown or the operands do not fit; UserError (65)
+///             when a built-in kernel would need an element type without kernels
 BoundKernel bind_kernel(const LocalCall& call, const KernelSet* own = nullptr);
 
 /// May output 0 of this kernel use the memory of any input of the same type (element i depends on

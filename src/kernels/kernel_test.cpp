@@ -1,5 +1,7 @@
 #include "kernels/kernel.h"
 
+#include <gmock/gmock.h>
+
 #include <algorithm>
 #include <fstream>
 #include <set>
@@ -77,6 +79,16 @@ TEST(Kernels, AnUpdateIsWrittenOverItsFirstInputAlone) {
   EXPECT_FALSE(may_write_over("dynamic_update", inputs, 7));
   EXPECT_TRUE(may_write_over("select", inputs, 6));
   EXPECT_FALSE(may_write_over("dynamic_slice", inputs, 4));
+}
+
+TEST(Kernels, RefuseElementTypesThatTheyDoNotCompute) {
+  const TensorType type{DType::kI64, {2}};
+  EXPECT_THAT([&] { bind_kernel({"copy", {}, {}, "", {type}, {type}}); },
+              testing::ThrowsMessage<UserError>(
+                  "kernel 'copy': an operand is i64[2]\n"
+                  "  why: built-in kernels compute with f32, i32 and bool; tensors of other element "
+                  "types are stored and moved only\n"
+                  "  fix: use one of these types, or bring a kernel of your own"));
 }
 
 TEST(Kernels, LocalizePutsTheBeginOfASplitIntoTheParameters) {

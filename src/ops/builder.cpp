@@ -4,6 +4,9 @@
 #include <numeric>
 
 #include "base/random.h"
+#include "kernels/kernel.h"
+#include "ops/detail.h"
+#include "ops/operator_set.h"
 
 namespace tessera {
 namespace {
@@ -25,6 +28,17 @@ std::vector<int64_t> extents_of(const Shape& shape) {
                       to_text(shape) + "]",
                   "broadcasting over leading dims adds dims and drops none",
                   "reduce or reshape the operand first", ExitCode::kBadData);
+}
+
+void refuse_types_without_kernels(const OpView& op, const std::vector<TensorType>& types,
+                                  const std::string& what) {
+  for (size_t i = 0; i < types.size(); ++i)
+    if (!has_kernels(types[i].dtype))
+      detail::refuse(op.definition->name, op,
+                     what + " " + std::to_string(i) + " is " + to_text(types[i]),
+                     "built-in operators compute with f32, i32 and bool; tensors of other element "
+                     "types are stored and moved only",
+                     "use one of these types, or bring an operator of your own");
 }
 
 }  // namespace
@@ -50,6 +64,10 @@ std::vector<ValueId> Builder::op(std::string_view kind, std::vector<ValueId> inp
   OpView view{full, attributes, {}, {}, &definition, regions};
   for (ValueId input : inputs) view.inputs.push_back(type(input));
   const std::vector<TensorType> outputs = definition.infer(view);
+  if (!graph_.operators() || !graph_.operators()->find(kind)) {
+    refuse_types_without_kernels(view, view.inputs, "operand");
+    refuse_types_without_kernels(view, outputs, "result");
+  }
   const OpId id = graph_.add_op(full, std::string(kind), std::move(attributes), std::move(inputs),
                                 outputs, role_, origin_, std::move(regions));
   return graph_.op(id).outputs;

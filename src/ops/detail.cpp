@@ -9,6 +9,9 @@
 namespace tessera::detail {
 namespace {
 
+/// Kernels compute in f32.
+constexpr double kUnitRoundoff = unit_roundoff(DType::kF32);
+
 std::string types_of(const OpView& op) {
   std::vector<std::string> types;
   for (const TensorType& type : op.inputs) types.push_back(to_text(type));
@@ -86,9 +89,9 @@ int dim_attribute(std::string_view kind, const OpView& op, int rank, std::string
 
 DType dtype_attribute(std::string_view kind, const OpView& op) {
   const std::string& text = op.attributes.text("dtype");
-  for (DType dtype : {DType::kF32, DType::kI32, DType::kBool})
-    if (text == to_text(dtype)) return dtype;
-  refuse(kind, op, "'" + text + "' is not an element type", "tensors hold f32, i32 or bool",
+  for (const DTypeTraits& row : kDTypes)
+    if (text == row.text) return row.dtype;
+  refuse(kind, op, "'" + text + "' is not an element type", "tensors hold " + dtype_names(),
          "use one of these");
 }
 

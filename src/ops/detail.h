@@ -76,9 +76,6 @@ Work elementwise_work(const OpView& op, double flops_per_element);
 
 // Tolerances (see Operator::tolerance).
 
-/// Unit roundoff of f32: one rounding moves a normal number by at most this part of it.
-inline constexpr double kUnitRoundoff = 0x1p-24;
-
 /// Smallest normal f32: below it a kernel may round to zero.
 inline constexpr double kSmallestNormal = 0x1p-126;
 

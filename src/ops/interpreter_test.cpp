@@ -4,9 +4,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <set>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "graph/initializer.h"
 #include "ops/builder.h"
@@ -173,6 +176,14 @@ TEST(InitialValue, RefusesABoxThatLeavesTheTensor) {
                InternalError);
 }
 
+TEST(InitialValue, AConstantFillsEveryElementType) {
+  for (const DTypeTraits& row : kDTypes) {
+    const Tensor w =
+        initial_value("w", {row.dtype, {3}}, Initializer::constant(1), 1, whole_box({3}));
+    EXPECT_EQ(to_reference(w).values, (std::vector<double>{1, 1, 1})) << row.text;
+  }
+}
+
 TEST(InitialValue, DependsOnTheSeedAndTheName) {
   const TensorType type{kF32, {8}};
   const auto draw = [&](const std::string& name, uint64_t seed) {
@@ -228,6 +239,25 @@ TEST(ReferenceTensor, RoundsToTheElementTypeOnTheWayBack) {
   const Tensor b = from_reference({{DType::kBool, {2}}, {0, 5}});
   EXPECT_EQ(b.values<uint8_t>()[0], 0);
   EXPECT_EQ(b.values<uint8_t>()[1], 1);
+}
+
+TEST(ReferenceTensor, EveryElementTypeRoundsToItsNearestNumber) {
+  const double near = 1 + 0x1p-30;
+  for (const auto& [dtype, rounded] : std::vector<std::pair<DType, std::vector<double>>>{
+           {DType::kF32, {1, -2.75, 300, 70000}},
+           {DType::kF64, {near, -2.75, 300, 70000}},
+           {DType::kI64, {1, -3, 300, 70000}},
+           {DType::kI32, {1, -3, 300, 70000}},
+           {DType::kI8, {1, -3, 127, 127}},
+           {DType::kU8, {1, 0, 255, 255}},
+           {DType::kBool, {1, 1, 1, 1}},
+           {DType::kF16, {1, -2.75, 300, std::numeric_limits<double>::infinity()}},
+           {DType::kBF16, {1, -2.75, 300, 70144}}}) {
+    const TensorType type{dtype, {4}};
+    const ReferenceTensor back = to_reference(from_reference({type, {near, -2.75, 300, 70000}}));
+    EXPECT_EQ(back.type, type);
+    EXPECT_EQ(back.values, rounded) << to_text(dtype);
+  }
 }
 
 TEST(ReferenceTensor, HoldsWhatTheTensorHeld) {

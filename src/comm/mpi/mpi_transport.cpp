@@ -6,6 +6,8 @@
 #include <array>
 #include <cstring>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
@@ -53,11 +55,13 @@ class Communicator {
 };
 
 MPI_Datatype type_of(DType dtype) {
-  switch (dtype) {
-    case DType::kF32: return MPI_FLOAT;
-    case DType::kI32: return MPI_INT32_T;
-    case DType::kBool: return MPI_BYTE;
-  }
+  const std::pair<std::string_view, MPI_Datatype> types[] = {
+      {"MPI_FLOAT", MPI_FLOAT},     {"MPI_DOUBLE", MPI_DOUBLE},   {"MPI_INT32_T", MPI_INT32_T},
+      {"MPI_INT64_T", MPI_INT64_T}, {"MPI_INT8_T", MPI_INT8_T},   {"MPI_UINT8_T", MPI_UINT8_T},
+      {"MPI_BYTE", MPI_BYTE},
+  };
+  for (const auto& [name, type] : types)
+    if (name == traits(dtype).mpi) return type;
   throw InternalError("an element type that MPI does not know");
 }
 

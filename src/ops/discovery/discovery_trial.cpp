@@ -18,15 +18,15 @@ constexpr int64_t kMostSingleUnits = 16;
 /// one after the last of `extent`.
 double draw(DType dtype, uint64_t kind, int64_t extent, double uniform) {
   constexpr double kTrue[] = {0.5, 0.125, 0.875};
-  switch (dtype) {
-    case DType::kF32:
+  switch (traits(dtype).kind) {
+    case NumberKind::kFloat:
       return kind == 0   ? 4 * uniform - 2
              : kind == 1 ? std::floor(5 * uniform) - 2
                          : 0.25 + 3.75 * uniform;
-    case DType::kI32:
+    case NumberKind::kInteger:
       return kind == 2 ? 1 + std::floor(static_cast<double>(extent) * uniform)
                        : std::floor(static_cast<double>(extent + 2) * uniform) - 1;
-    case DType::kBool: return uniform < kTrue[kind] ? 1 : 0;
+    case NumberKind::kBool: return uniform < kTrue[kind] ? 1 : 0;
   }
   throw InternalError("unknown element type");
 }

@@ -16,7 +16,6 @@ namespace tessera {
 namespace {
 
 using detail::Gradients;
-using detail::kUnitRoundoff;
 
 // Places of the operands; attention has the first three.
 constexpr size_t kQuery = 0, kKey = 1, kValue = 2, kOut = 3, kLogSumExp = 4, kOutGradient = 5;
@@ -288,6 +287,7 @@ void reference_gradient(const ReferenceCall& call) {
 //
 // To first order in the unit roundoff u, times 4: for the terms of second order and for
 // exponentials that are worse than two roundings.
+constexpr double kUnitRoundoff = unit_roundoff(DType::kF32);
 constexpr double kSafety = 4;
 constexpr double kExponentialRoundings = 4;
 

@@ -142,13 +142,11 @@ KernelCall cast_kernel(const OpView&, std::span<const Split>) {
 void cast_reference(const ReferenceCall& call) {
   const std::vector<double>& x = call.inputs[0]->values;
   ReferenceTensor& y = call.outputs[0];
-  for (size_t i = 0; i < x.size(); ++i) {
-    switch (y.type.dtype) {
-      case DType::kF32: y.values[i] = x[i]; break;
-      case DType::kI32: y.values[i] = std::trunc(x[i]); break;
-      case DType::kBool: y.values[i] = x[i] != 0 ? 1 : 0; break;
-    }
-  }
+  const NumberKind kind = traits(y.type.dtype).kind;
+  for (size_t i = 0; i < x.size(); ++i)
+    y.values[i] = kind == NumberKind::kBool      ? x[i] != 0
+                  : kind == NumberKind::kInteger ? std::trunc(x[i])
+                                                 : x[i];
 }
 
 std::vector<double> cast_tolerance(const ReferenceCall& call, int output) {

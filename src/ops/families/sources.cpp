@@ -2,6 +2,7 @@
 // made from where it lies alone.
 #include <cmath>
 
+#include "base/element.h"
 #include "base/random.h"
 #include "ops/detail.h"
 #include "ops/families.h"
@@ -37,12 +38,9 @@ KernelCall constant_kernel(const OpView& op, std::span<const Split>) {
 
 /// The value as its element type holds it.
 double held(double value, DType dtype) {
-  switch (dtype) {
-    case DType::kF32: return static_cast<float>(value);
-    case DType::kI32: return std::trunc(value);
-    case DType::kBool: return value != 0 ? 1 : 0;
-  }
-  throw InternalError("unknown element type");
+  return visit_element(dtype, [value]<typename E>(E) {
+    return E::to_number(E::nearest(is_integer(E::kDType) ? std::trunc(value) : value));
+  });
 }
 
 void constant_reference(const ReferenceCall& call) {

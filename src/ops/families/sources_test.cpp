@@ -56,11 +56,11 @@ TEST(Constant, RefusesWhatIsNoShapeOrElementType) {
                        [&] {
                          builder.op(
                              "constant", {},
-                             {{"dtype", "f64"}, {"shape", std::vector<int64_t>{}}, {"value", 1.0}},
+                             {{"dtype", "f80"}, {"shape", std::vector<int64_t>{}}, {"value", 1.0}},
                              "c");
                        }),
-            "constant 'c': 'f64' is not an element type\n"
-            "  why: tensors hold f32, i32 or bool\n"
+            "constant 'c': 'f80' is not an element type\n"
+            "  why: tensors hold f32, i32, bool, f64, i64, i8, u8, f16 or bf16\n"
             "  fix: use one of these");
 }
 

@@ -9,10 +9,10 @@ namespace tessera::testing {
 namespace {
 
 double draw(const Fill& fill, DType dtype, double uniform) {
-  switch (dtype) {
-    case DType::kF32: return static_cast<float>(fill.low + (fill.high - fill.low) * uniform);
-    case DType::kI32: return std::floor(fill.low + (fill.high - fill.low + 1) * uniform);
-    case DType::kBool: return uniform < 0.5 ? 0 : 1;
+  switch (traits(dtype).kind) {
+    case NumberKind::kFloat: return static_cast<float>(fill.low + (fill.high - fill.low) * uniform);
+    case NumberKind::kInteger: return std::floor(fill.low + (fill.high - fill.low + 1) * uniform);
+    case NumberKind::kBool: return uniform < 0.5 ? 0 : 1;
   }
   throw InternalError("unknown element type");
 }
