@@ -223,8 +223,8 @@ CountedLoop cast_loop_to(DType to) {
     case DType::kF32: return cast_loop<From, float>;
     case DType::kI32: return cast_loop<From, int32_t>;
     case DType::kBool: return cast_loop<From, uint8_t>;
+    default: return nullptr;
   }
-  return nullptr;
 }
 
 CountedLoop find_cast_loop(DType from, DType to) {
@@ -232,8 +232,8 @@ CountedLoop find_cast_loop(DType from, DType to) {
     case DType::kF32: return cast_loop_to<float>(to);
     case DType::kI32: return cast_loop_to<int32_t>(to);
     case DType::kBool: return cast_loop_to<uint8_t>(to);
+    default: return nullptr;
   }
-  return nullptr;
 }
 
 }  // namespace

@@ -234,8 +234,8 @@ BoundKernel bind_reduce(const LocalCall& call) {
     case DType::kF32: return bind_reduce_of<float>(call);
     case DType::kI32: return bind_reduce_of<int32_t>(call);
     case DType::kBool: return bind_reduce_of<uint8_t>(call);
+    default: throw InternalError("a reduction of an element type without kernels");
   }
-  throw InternalError("a reduction of an unknown element type");
 }
 
 }  // namespace tessera
