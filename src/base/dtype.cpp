@@ -37,8 +37,8 @@ constexpr uint64_t kDoubleFractionMask = (uint64_t{1} << kDoubleFraction) - 1;
 /// carries into the exponent where the fraction overflows.
 uint32_t magnitude_bits(const Format& format, double magnitude) {
   if (std::isinf(magnitude)) return format.infinity();
-  const int exponent =
-      magnitude == 0 ? format.min_exponent() : std::max(std::ilogb(magnitude), format.min_exponent());
+  const int exponent = magnitude == 0 ? format.min_exponent()
+                                      : std::max(std::ilogb(magnitude), format.min_exponent());
   if (exponent > format.bias()) return format.infinity();
   const auto units =
       static_cast<uint32_t>(std::nearbyint(std::ldexp(magnitude, format.fraction_bits - exponent)));

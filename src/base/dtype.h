@@ -17,12 +17,12 @@ enum class NumberKind : uint8_t { kBool, kInteger, kFloat };
 
 struct DTypeTraits {
   DType dtype;
-  std::string_view text;         // in types, attributes and configs
-  int64_t size;                  // bytes of an element
+  std::string_view text;  // in types, attributes and configs
+  int64_t size;           // bytes of an element
   NumberKind kind;
-  double unit_roundoff;          // relative error of one rounding; 0 for exact types
-  DType accumulator;             // the type that sums of many elements are kept in
-  std::string_view mpi;          // MPI_BYTE: MPI moves it, but does not compute with it
+  double unit_roundoff;  // relative error of one rounding; 0 for exact types
+  DType accumulator;     // the type that sums of many elements are kept in
+  std::string_view mpi;  // MPI_BYTE: MPI moves it, but does not compute with it
   std::string_view safetensors;
 };
 

@@ -34,11 +34,11 @@ TEST(DType, ComesBackFromItsName) {
 }
 
 TEST(DType, RefusesOtherNames) {
-  EXPECT_THAT([] { parse_dtype("f80"); },
-              ThrowsMessage<UserError>(
-                  "'f80' is not an element type\n"
-                  "  why: tensors hold f32, i32, bool, f64, i64, i8, u8, f16 or bf16\n"
-                  "  fix: use one of these"));
+  EXPECT_THAT(
+      [] { parse_dtype("f80"); },
+      ThrowsMessage<UserError>("'f80' is not an element type\n"
+                               "  why: tensors hold f32, i32, bool, f64, i64, i8, u8, f16 or bf16\n"
+                               "  fix: use one of these"));
 }
 
 TEST(DType, SizesAndRoundoffsAreThoseOfTheStoredTypes) {

@@ -129,11 +129,10 @@ TEST(Index, MalformedFieldsAreRefused) {
             "65 'i': tensor 'w' has 0 checksums\n  why: 24 bytes in blocks of 4096 have 1" + fix);
   EXPECT_EQ(message_with("\"block_bytes\":4096", "\"block_bytes\":0"),
             "65 'i': tensor 'w' has 1 checksums\n  why: 24 bytes in blocks of 0 have 0" + fix);
-  EXPECT_EQ(
-      message_with("\"F32\"", "\"C64\""),
-      "65 'i': tensor 'w' has the element type 'C64'\n"
-      "  why: checkpoints hold F32, I32, BOOL, F64, I64, I8, U8, F16 or BF16" +
-          fix);
+  EXPECT_EQ(message_with("\"F32\"", "\"C64\""),
+            "65 'i': tensor 'w' has the element type 'C64'\n"
+            "  why: checkpoints hold F32, I32, BOOL, F64, I64, I8, U8, F16 or BF16" +
+                fix);
   EXPECT_EQ(message_with("\"shape\":[4,2]", "\"shape\":[4611686018427387904,2]"),
             "65 'i': tensor 'w' has too large a shape\n  why: a tensor has at most 8 dims and 2^60 "
             "elements" +

@@ -174,9 +174,9 @@ BoxCombine::BoxCombine(DType dtype, ReduceOp reduce, const Box& box, const Box& 
       extents_(box.shape()) {
   // A copy has no reduction: bool has no sum, and copies come with one by default.
   const bool is_arithmetic = reduce != ReduceOp::kAny && reduce != ReduceOp::kAll;
-  const bool has_reductions =
-      dtype == DType::kF32 || dtype == DType::kI32 || dtype == DType::kBool;
-  if (has_reductions && is_arithmetic != (dtype == DType::kBool)) reduce_ = reduce_function(dtype, reduce);
+  const bool has_reductions = dtype == DType::kF32 || dtype == DType::kI32 || dtype == DType::kBool;
+  if (has_reductions && is_arithmetic != (dtype == DType::kBool))
+    reduce_ = reduce_function(dtype, reduce);
   target_ = layout_in(target_holds);
 }
 

@@ -48,8 +48,8 @@ TEST(BoxCombine, CopiesElementsOfEverySize) {
     copy.add_source(0, whole_box({2, 3}));
     copy.join_dims();
     copy.run(target.data(), std::array<const std::byte*, 1>{source.data()});
-    EXPECT_TRUE(std::equal(target.data(), target.data() + 3 * type.size,
-                           source.data() + 3 * type.size))
+    EXPECT_TRUE(
+        std::equal(target.data(), target.data() + 3 * type.size, source.data() + 3 * type.size))
         << type.text;
   }
 }

@@ -27,7 +27,8 @@ void refuse_types_without_kernels(const LocalCall& call) {
         throw UserError("kernel '" + call.kernel + "': an operand is " + to_text(type),
                         "built-in kernels compute with f32, i32 and bool; tensors of other element "
                         "types are stored and moved only",
-                        "use one of these types, or bring a kernel of your own", ExitCode::kBadData);
+                        "use one of these types, or bring a kernel of your own",
+                        ExitCode::kBadData);
 }
 
 }  // namespace

@@ -83,12 +83,13 @@ TEST(Kernels, AnUpdateIsWrittenOverItsFirstInputAlone) {
 
 TEST(Kernels, RefuseElementTypesThatTheyDoNotCompute) {
   const TensorType type{DType::kI64, {2}};
-  EXPECT_THAT([&] { bind_kernel({"copy", {}, {}, "", {type}, {type}}); },
-              testing::ThrowsMessage<UserError>(
-                  "kernel 'copy': an operand is i64[2]\n"
-                  "  why: built-in kernels compute with f32, i32 and bool; tensors of other element "
-                  "types are stored and moved only\n"
-                  "  fix: use one of these types, or bring a kernel of your own"));
+  EXPECT_THAT(
+      [&] { bind_kernel({"copy", {}, {}, "", {type}, {type}}); },
+      testing::ThrowsMessage<UserError>(
+          "kernel 'copy': an operand is i64[2]\n"
+          "  why: built-in kernels compute with f32, i32 and bool; tensors of other element "
+          "types are stored and moved only\n"
+          "  fix: use one of these types, or bring a kernel of your own"));
 }
 
 TEST(Kernels, LocalizePutsTheBeginOfASplitIntoTheParameters) {

@@ -171,8 +171,7 @@ TEST(Builder, RefusesElementTypesWithoutKernels) {
       "  fix: use one of these types, or bring an operator of your own";
   EXPECT_EQ(message_of(ExitCode::kBadData, [&] { builder.reshape(wide, {2, 1}, "r"); }),
             "reshape 'r': operand 0 is f64[2]\n" + rest);
-  EXPECT_EQ(message_of(ExitCode::kBadData,
-                       [&] { builder.constant({DType::kBF16, {}}, 1, "c"); }),
+  EXPECT_EQ(message_of(ExitCode::kBadData, [&] { builder.constant({DType::kBF16, {}}, 1, "c"); }),
             "constant 'c': result 0 is bf16[]\n" + rest);
   EXPECT_EQ(message_of(ExitCode::kBadData, [&] { builder.unary("exp", wide, "e"); }),
             "exp 'e': x f64[2] has an element type that does not fit\n"

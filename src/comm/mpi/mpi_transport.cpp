@@ -56,8 +56,8 @@ class Communicator {
 
 MPI_Datatype type_of(DType dtype) {
   const std::pair<std::string_view, MPI_Datatype> types[] = {
-      {"MPI_FLOAT", MPI_FLOAT},     {"MPI_DOUBLE", MPI_DOUBLE},   {"MPI_INT32_T", MPI_INT32_T},
-      {"MPI_INT64_T", MPI_INT64_T}, {"MPI_INT8_T", MPI_INT8_T},   {"MPI_UINT8_T", MPI_UINT8_T},
+      {"MPI_FLOAT", MPI_FLOAT},     {"MPI_DOUBLE", MPI_DOUBLE}, {"MPI_INT32_T", MPI_INT32_T},
+      {"MPI_INT64_T", MPI_INT64_T}, {"MPI_INT8_T", MPI_INT8_T}, {"MPI_UINT8_T", MPI_UINT8_T},
       {"MPI_BYTE", MPI_BYTE},
   };
   for (const auto& [name, type] : types)
