@@ -427,7 +427,7 @@ Graph two_matmuls() {
   return graph;
 }
 
-std::string sums_text() {
+std::string all_reduce_text() {
   const MeshPtr mesh = std::make_shared<const Mesh>(parse_mesh("node=2 gpu=4"));
   const DistType from = parse_dist_type("f32[64, 100] {partial sum: node, gpu}", mesh),
                  to = parse_dist_type("f32[64, 100]", mesh);
@@ -519,10 +519,10 @@ std::string embedding_text() {
   return text;
 }
 
-// ---- products in stripes ----
+// ---- collective matmul ----
 
 /// Columns, then rows, between rows of x that are divided, too.
-std::string stripes_text() {
+std::string collective_matmul_text() {
   Graph graph;
   Builder b(graph);
   const ValueId x = b.input("x", f32({8, 4}));
@@ -562,7 +562,7 @@ TEST(ShardingPage, ShowsWhatTheProgramPrints) {
        {"partial-sums", partial_text},
        {"reshard", reshard_text, {"elements received: 4, 12, 10, 10, 12, 4\n"}},
        {"collectives", collectives_text},
-       {"sums", sums_text},
+       {"all-reduce", all_reduce_text},
        {"two-matmuls",
         two_matmuls_text,
         {"Y0   f32[8@d, 4]                     all-gather to",
@@ -578,8 +578,8 @@ TEST(ShardingPage, ShowsWhatTheProgramPrints) {
          "rank 1  0 0 0 | 0 0 0 | 40 41 42 | 70 71 72\n", "rows.grad.table f32[8@tp, 3]\n",
          "exchanges\n  all-reduce rows [*, *]"}},
        {"discovery", discovery_text},
-       {"stripes",
-        stripes_text,
+       {"collective-matmul",
+        collective_matmul_text,
         {"u stripe 1 of 2 = dot_general(x [*, *] stripe 1 of 2, up): f32[4, 32@tp]\n",
          "d [@tp, *] stripe 0 of 2 = reduce-scatter(d stripe 0 of 2): f32[4@tp, 16]\n"}}});
 }
