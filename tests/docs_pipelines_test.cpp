@@ -34,7 +34,7 @@ DeviceOrders orders_of(PipelineKind kind, PipelineShape& shape) {
 /// Bubbles in parts of the span, and of the step.
 std::string schedules_table() {
   std::string text = fmt::format("{:<12} {:>9} {:>12} {:>12} {:>14}\n", "schedule", "stages",
-                                 "span bubble", "step bubble", "kept at most");
+                                 "span bubble", "step bubble", "in flight");
   for (const PipelineFacts& facts : pipeline_schedules()) {
     PipelineShape shape = shape_for(facts.kind);
     const PassTimeline timeline = *run_on_clock(shape, orders_of(facts.kind, shape));
