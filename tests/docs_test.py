@@ -45,6 +45,7 @@ PROJECT_PARTS = ("src/", "docs/", "tests/", "examples/", "configs/", "cmake/", "
 
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 FILE_BLOCK = re.compile(r"^<!-- file: (\S+) -->\n```\w+\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+NAME_IN_FILE = re.compile(r"`([A-Za-z][\w:]*)`\s+in\s+`([\w./]+\.(?:h|cpp))`")
 LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
 CODE = re.compile(r"`([^`\n]+)`")
 NAME = re.compile(r"[A-Za-z]\w*(?:::\w+)?")
@@ -113,6 +114,15 @@ def check_names(root, page, all_sources):
             yield f"names {text}, which is in no source"
 
 
+def check_places(root, page):
+    """`NAME` in `FILE`: the file has the name."""
+    for name, file in NAME_IN_FILE.findall(prose(page)):
+        paths = [path for path in (root / file, root / "src" / file) if path.is_file()]
+        word = re.compile(rf"\b{name.split('::')[-1]}\b")
+        if paths and not word.search(paths[0].read_text()):
+            yield f"names {name} in {file}, which does not have it"
+
+
 def check_quotes(root, page, all_sources):
     lines = {line.strip() for source in all_sources.values() for line in source.splitlines()}
     for body in blocks(page, "cpp"):
@@ -154,6 +164,7 @@ def written_offences(root):
             check_links(root, page),
             check_paths(root, page),
             check_names(root, page, all_sources),
+            check_places(root, page),
             check_quotes(root, page, all_sources),
             check_files(root, page),
         ]
@@ -389,6 +400,7 @@ PLANTED = [
         {"docs/more.md": "<!-- file: src/ops/add.cpp -->\n```text\nother\n```\n"},
         "docs/more.md: quotes src/ops/add.cpp",
     ),
+    ({"docs/more.md": "`add_two` in\n`ops/b.cpp`\n", "src/ops/b.cpp": ""}, "add_two in ops/b.cpp"),
     ({"docs/more.md": "Exchanges are\nunder\nway.\n"}, "docs/more.md:2: 'under way'"),
     ({"docs/more.md": "The key `most_kept`.\n"}, "docs/more.md:1: 'most_kept'"),
     ({"docs/glossary.md": "An addend.\n"}, "docs/glossary.md:1: 'addend'"),

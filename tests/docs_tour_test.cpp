@@ -64,7 +64,7 @@ struct Tour {
     return steps;
   }
 
-  /// The losses of the judge.
+  /// The losses of the reference interpreter.
   std::vector<double> run_serially() const {
     ReferenceValues state = initial_variables(graph, 1);
     std::vector<double> losses;
@@ -80,7 +80,7 @@ struct Tour {
   }
 };
 
-/// The lines in which two texts of equally many lines differ: "- before", "+ after".
+/// The lines in which two texts of equal length differ: "- before", "+ after".
 std::string changed_lines(const std::string& before, const std::string& after) {
   const std::vector<std::string> a = split_text(before, '\n'), b = split_text(after, '\n');
   ensure(a.size() == b.size(), "the stage adds no lines");
@@ -90,7 +90,7 @@ std::string changed_lines(const std::string& before, const std::string& after) {
   return text;
 }
 
-/// What is found when the update reads the addends of its step, as if there were no all-reduce.
+/// The error when the update reads its step unreduced, as if there were no all-reduce.
 std::string missing_reduction_text(const Tour& tour) {
   TaskGraph tasks = tour.compiled.tasks;
   RegisterIndex addends = -1;
@@ -121,7 +121,7 @@ std::string first_step_text(const ObservedStep& step) {
 }
 
 std::string losses_text(const std::vector<ObservedStep>& steps, const std::vector<double>& serial) {
-  std::string text = "step  loss of two ranks  loss of the judge\n";
+  std::string text = "step  loss of two ranks   serial reference\n";
   for (size_t i = 0; i < steps.size(); ++i)
     text += fmt::format("{:4}  {:17.4f}  {:17.4f}\n", i,
                         steps[i].results.at("loss").values<float>()[0], serial[i]);
