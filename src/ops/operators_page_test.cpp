@@ -1,5 +1,5 @@
-// docs/operators.md is made of the catalogue and of the cases by which it is tested.
-// TESSERA_UPDATE_DOCS=1 writes it anew.
+// docs/operators.md is generated from the catalogue and from the cases of its tests.
+// TESSERA_UPDATE_DOCS=1 writes it.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -24,15 +24,14 @@ struct Family {
 };
 
 std::vector<Family> families() {
-  return {{"One operand", "Element by element, of f32; some of i32, too.", unary_operators()},
+  return {{"One operand", "Element-wise, of f32; some also of i32.", unary_operators()},
           {"Two operands",
-           "Element by element, of one type and shape. Bits and logic are and, or, xor of i32 and "
-           "bool.",
+           "Element-wise, of one type and shape. Bits and logic are and, or, xor of i32 and bool.",
            binary_operators()},
           {"Choices and conversions",
            "compare takes eq, ne, lt, le, gt, ge; not turns a bool, or all bits of an i32.",
            choice_operators()},
-          {"Sources", "Values from nothing but where they lie.", source_operators()},
+          {"Sources", "Values that depend only on their position.", source_operators()},
           {"Contraction",
            "Any einsum of two operands; `einsum` of `ops/einsum.h` writes one of any number of "
            "operands.",
@@ -41,7 +40,7 @@ std::vector<Family> families() {
           {"Reduction", "op is sum, max, min, prod, any or all.", reduce_operators()},
           {"Rows of a table", "An id outside the table reads zeros and adds nothing.",
            gather_operators()},
-          {"Elements of lanes", "As rows of a table, in each lane along one dim.",
+          {"Elements of lanes", "Like rows of a table, in each lane along one dim.",
            gather_along_operators()},
           {"Rows by several indices",
            "The last dim of ids holds one index for each of the first dims of the table. Of "
@@ -57,8 +56,8 @@ std::vector<Family> families() {
            "Rows are sorted by group; sizes is an operand. Rows left over give zeros.",
            grouped_operators()},
           {"Windows at run time",
-           "They begin at operands, one i32[] for each of dims. Outside: zeros are read, nothing "
-           "is written.",
+           "Their starts are operands, one i32[] for each of dims. Outside, zeros are read and "
+           "nothing is written.",
            dynamic_operators()},
           {"Attention", "", attention_operators()},
           {"Convolution", "Of one, two or three dims in space.", convolution_operators()},
@@ -79,7 +78,7 @@ std::string kernel_of(const Operator& op, const OperatorCase& given) {
   return op.kernel(view, splits).kernel;
 }
 
-/// What a tolerance says of results, found out by evaluating it.
+/// The words for a tolerance, found by evaluating it.
 std::string tolerance_words(const Operator& op, const OperatorCase& given) {
   const OpView view = view_of(op, given);
   const std::vector<ReferenceTensor> inputs = testing::draw_inputs(given);
@@ -95,7 +94,7 @@ std::string tolerance_words(const Operator& op, const OperatorCase& given) {
   return "by its terms";
 }
 
-/// The most that any case shows: f32 rounds where i32 does not.
+/// The largest error of all cases: f32 rounds where i32 does not.
 std::string error_of(const Operator& op, const std::vector<OperatorCase>& cases) {
   std::string words = "exact";
   for (const OperatorCase& given : cases)
@@ -117,18 +116,23 @@ std::string row(const Operator& op, const std::vector<OperatorCase>& cases) {
 
 constexpr std::string_view kIntroduction = R"(# Operators
 
-Made of the catalogue (`src/ops/families.h`) by a test of it, which also compares this page: `TESSERA_UPDATE_DOCS=1` writes it anew.
+A test generates this page from the catalogue (`src/ops/families.h`) and compares it;
+`TESSERA_UPDATE_DOCS=1` writes it.
 
-- **example** is one op with its attributes: the element types and dims that it takes and gives.
-- **may be divided** is its sharding rule on the example ([sharding](sharding.md)): a letter or name for each dim, `_` for one that stays whole.
-  A factor of which nothing is said in braces is parallel; `linear` lists the operands in which partial sums may pass through.
-- **gradient**: does one flow to f32 operands?
+- **example** is one op with its attributes and the types of its operands and results.
+- **sharding rule** is its rule on the example ([sharding](sharding.md)): a letter or name for each
+  dim, `_` for a dim that stays whole. A factor without an annotation in braces is parallel;
+  `linear` lists the operands through which partial values may pass.
+- **gradient** says whether a gradient flows to f32 operands.
 - **kernels** are names of `src/kernels/README.md`, each with a fast form and a plain twin.
-- **error** of an f32 result against exact arithmetic on the same operands: none, so many roundings of 2^-24 of the result, or by the number and the
-  absolute sum of the terms that were added. Results of i32 and bool are exact; i32 wraps. Whole numbers above 2^24 round when cast and iota make f32 of them.
+- **error** bounds an f32 result against exact arithmetic on the same operands: exact; a number of
+  roundings of 2^-24 of the result; or by the number and the absolute sum of the added terms.
+  Results of i32 and bool are exact; i32 wraps. Whole numbers above 2^24 round when cast and iota
+  convert them to f32.
 
-Functions that models ask for by name and that are a few of these ops: `where`, `clamp`, `one_hot`, `is_nan`, `is_finite`, `sort`, `top_k`
-(`ops/compositions.h`), `einsum` (`ops/einsum.h`), and the layers of `model/layers.h`.
+Some functions are compositions of these ops: `where`, `clamp`, `one_hot`, `is_nan`, `is_finite`,
+`sort`, `top_k` (`ops/compositions.h`), `einsum` (`ops/einsum.h`), and the layers of
+`model/layers.h`.
 )";
 
 std::string page() {
@@ -139,7 +143,7 @@ std::string page() {
     text += "\n## " + std::string(family.title) + "\n\n";
     if (!family.text.empty()) text += std::string(family.text) + "\n\n";
     text +=
-        "| operator | example | may be divided | gradient | kernels | error "
+        "| operator | example | sharding rule | gradient | kernels | error "
         "|\n|---|---|---|---|---|---|\n";
     for (const Operator& op : family.operators) text += row(op, cases.at(std::string(op.name)));
   }
