@@ -43,21 +43,20 @@ std::vector<Family> families() {
           {"Elements of lanes", "Like rows of a table, in each lane along one dim.",
            gather_along_operators()},
           {"Rows by several indices",
-           "The last dim of ids holds one index for each of the first dims of the table. Of "
-           "several updates of one row scatter_nd keeps the "
-           "last.",
+           "The last dim of ids holds one index for each of the first dims of the table.\n"
+           "Of several updates of one row scatter_nd keeps the last.",
            gather_nd_operators()},
           {"Order",
-           "Ties go to the lowest index. A NaN is above all numbers in an order; argmax and argmin "
-           "both point at the first one.",
+           "Ties go to the lowest index. A NaN is above all numbers in an order;\n"
+           "argmax and argmin both point at the first one.",
            order_operators()},
           {"Along a dim", "", scan_operators()},
           {"Groups of rows",
            "Rows are sorted by group; sizes is an operand. Rows left over give zeros.",
            grouped_operators()},
           {"Windows at run time",
-           "Their starts are operands, one i32[] for each of dims. Outside, zeros are read and "
-           "nothing is written.",
+           "Their starts are operands, one i32[] for each of dims.\n"
+           "Outside, zeros are read and nothing is written.",
            dynamic_operators()},
           {"Attention", "", attention_operators()},
           {"Convolution", "Of one, two or three dims in space.", convolution_operators()},
