@@ -354,12 +354,15 @@ TEST(Checkpoint, IsSummarisedFromAFileAFolderOrARun) {
   Document checkpoint = inspect_stored(disk, "c/step-00000002/");
   EXPECT_EQ(
       to_json(checkpoint),
-      R"({"kind":"checkpoint","version":1,"step":2,"ranks":2,"bytes":280,"files":["shard-00000-model-00001-of-00001.safetensors",)"
-      R"("shard-00001-model-00001-of-00001.safetensors"],"tensor_count":1,"tensors":[{"name":"w","dtype":"F32","shape":[10,7],)"
+      R"({"kind":"checkpoint","version":1,"step":2,"ranks":2,"bytes":280,)"
+      R"("files":["shard-00000-model-00001-of-00001.safetensors",)"
+      R"("shard-00001-model-00001-of-00001.safetensors"],"tensor_count":1,"tensors":[{"name":"w",)"
+      R"("dtype":"F32","shape":[10,7],)"
       R"("bytes":280,"parts":2}],"state":{"step":2,"data_position":16}})");
   EXPECT_EQ(
       to_json(inspect_stored(disk, "c")),
-      R"({"kind":"checkpoints","latest":"step-00000002","checkpoints":[{"name":"step-00000001","step":1,"complete":false,)"
+      R"({"kind":"checkpoints","latest":"step-00000002","checkpoints":[{"name":"step-00000001",)"
+      R"("step":1,"complete":false,)"
       R"("damage":"cannot read 'c/step-00000001/plan.json': No such file or directory"},)"
       R"({"name":"step-00000002","step":2,"complete":true,"damage":""}]})");
   EXPECT_THAT(message_of([&] { inspect_stored(disk, "none"); }),

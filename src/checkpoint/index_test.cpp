@@ -43,8 +43,10 @@ TEST(Index, IsWrittenAsJsonAndReadsBackTheSame) {
       R"({"format":"tessera.checkpoint","version":1,"step":5,"ranks":1,)"
       R"("files":{"f":{"bytes":132,"header_bytes":100,"header_checksum":"abcdef01"}},)"
       R"("tensors":{"w":{"dtype":"F32","shape":[4,2],"parts":[)"
-      R"({"file":"f","entry":"w","offset":100,"offsets":[0,0],"shape":[3,2],"block_bytes":4096,"checksums":"00000001"},)"
-      R"({"file":"f","entry":"w#1","offset":124,"offsets":[3,0],"shape":[1,2],"block_bytes":4096,"checksums":"ffffffff"}]}}})");
+      R"({"file":"f","entry":"w","offset":100,"offsets":[0,0],"shape":[3,2],"block_bytes":4096,)"
+      R"("checksums":"00000001"},)"
+      R"({"file":"f","entry":"w#1","offset":124,"offsets":[3,0],"shape":[1,2],"block_bytes":4096,)"
+      R"("checksums":"ffffffff"}]}}})");
   EXPECT_EQ(to_document(parse_index(document, "index.json")), document);
 }
 

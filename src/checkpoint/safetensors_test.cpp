@@ -60,7 +60,8 @@ TEST(Safetensors, AHandWrittenFileByteByByte) {
   const std::vector<uint8_t> mask{1, 0, 1};
   // 142 letters and 2 spaces are 144 = 0x90 bytes, a multiple of eight.
   const std::string header =
-      R"({"__metadata__":{"format":"pt"},"w":{"dtype":"F32","shape":[1,2],"data_offsets":[0,8]},"a":{"dtype":"BOOL","shape":[3],"data_offsets":[8,11]}}  )";
+      R"({"__metadata__":{"format":"pt"},"w":{"dtype":"F32","shape":[1,2],"data_offsets":[0,8]},)"
+      R"("a":{"dtype":"BOOL","shape":[3],"data_offsets":[8,11]}}  )";
   // 1.0 = 0x3f800000, -2.0 = 0xc0000000, little endian.
   const std::string data = std::string("\0\0\x80\x3f\0\0\0\xc0", 8) + std::string("\1\0\1", 3);
   EXPECT_EQ(
@@ -105,7 +106,8 @@ TEST(Safetensors, TensorsInAnyOrderWithoutPaddingAreRead) {
   // As some writers do: not sorted, header not a multiple of eight, an empty tensor between two
   // others.
   const std::string header =
-      R"({"b":{"dtype":"U8","shape":[2],"data_offsets":[1,3]},"e":{"shape":[0],"dtype":"F32","data_offsets":[1,1]},"a":{"dtype":"I8","shape":[1],"data_offsets":[0,1]}})";
+      R"({"b":{"dtype":"U8","shape":[2],"data_offsets":[1,3]},"e":{"shape":[0],"dtype":"F32",)"
+      R"("data_offsets":[1,1]},"a":{"dtype":"I8","shape":[1],"data_offsets":[0,1]}})";
   write_synced(disk, "t", with_length(header) + "xyz");
   EXPECT_THAT(names_of(SafetensorsFile(disk, "t")), ElementsAre("a", "e", "b"));
 }
@@ -206,9 +208,9 @@ TEST(Safetensors, NamesGivenTwiceAreRefused) {
           kRewrite);
   // The same key in two tables, and keys in quotes inside of strings, are none.
   EXPECT_EQ(
-      message_of_header(
-          R"({"__metadata__":{"a":"\"a\":1","b":"}{"},"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}})",
-          1),
+      message_of_header(R"({"__metadata__":{"a":"\"a\":1","b":"}{"},"a":{"dtype":"U8","shape":[1],)"
+                        R"("data_offsets":[0,1]}})",
+                        1),
       "no error");
 }
 

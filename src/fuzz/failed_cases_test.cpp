@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <ostream>
+#include <string>
+#include <string_view>
 
 #include "fuzz/fuzz_case.h"
 
@@ -88,7 +90,8 @@ variable kept: f32[7,6,2] = constant(0.0) state
 variable w_1: i32[7,6,2] = constant(0.0) state
 scatter_add_along_dim = scatter_add_along_dim(w_1, kept) {dim=2, extent=2}: f32[7,6,2]
 reduce = reduce(kept) {dims=[0, 1], op="min"}: f32[2]
-convolution = convolution(scatter_add_along_dim, in_2) {dilation=[1], groups=1, high=[0], low=[1], stride=[3]}: f32[7,3,1]
+convolution = convolution(scatter_add_along_dim, in_2) {dilation=[1], groups=1, high=[0], low=[1],
+    stride=[3]}: f32[7,3,1]
 next kept = scatter_add_along_dim
 )"},
 
@@ -187,9 +190,11 @@ mark op gather_1.grad.sum [y: Partial(sum), y: Partial(sum)]
 graph
 input in_1: f32[4,3]
 input tanh.grad.x: f32[3,6,4,4]
-dot_general.grad.b = dot_general(in_1, tanh.grad.x) {spec="ab,bdac->cd"}: f32[4,6] @backward <- gradient dot_general
+dot_general.grad.b = dot_general(in_1, tanh.grad.x) {spec="ab,bdac->cd"}: f32[4,6] @backward <-
+    gradient dot_general
 sub_1.grad.b = neg(dot_general.grad.b): f32[4,6] @backward <- gradient sub_1
-gather_1.grad.sum = add(dot_general.grad.b, sub_1.grad.b): f32[4,6] @backward <- gradient sum gather_1
+gather_1.grad.sum = add(dot_general.grad.b, sub_1.grad.b): f32[4,6] @backward <- gradient sum
+    gather_1
 )"},
 
 {"AMinimumOverRanksIsNotRounded", R"(seed 3002115
@@ -214,16 +219,23 @@ variable w: f32[2] = uniform(-1.0, 1.0)
 variable w_3: f32[3,4,1,1] = uniform(-1.0, 1.0)
 reduce = reduce(w) {dims=[0], op="min"}: f32[]
 attention = attention(pad, broadcast, w_3) {causal=false, scale=0.5}: f32[3,2,1,1], f32[3,1,2]
-attention.grad.qkv = attention_grad(pad, broadcast, w_3, attention, attention:1, reduce_1.grad.x) {causal=false, scale=0.5}: f32[3,2,1,1], f32[3,4,1,1], f32[3,4,1,1] @backward <- gradient attention
-broadcast.grad.sum = reduce(attention.grad.qkv:1) {dims=[0, 1], op="sum"}: f32[1,1] @backward <- gradient broadcast
-broadcast.grad.x = reshape(broadcast.grad.sum) {shape=[1, 1, 1, 1]}: f32[1,1,1,1] @backward <- gradient broadcast
+attention.grad.qkv = attention_grad(pad, broadcast, w_3, attention, attention:1, reduce_1.grad.x)
+    {causal=false, scale=0.5}: f32[3,2,1,1], f32[3,4,1,1], f32[3,4,1,1] @backward <- gradient
+    attention
+broadcast.grad.sum = reduce(attention.grad.qkv:1) {dims=[0, 1], op="sum"}: f32[1,1] @backward <-
+    gradient broadcast
+broadcast.grad.x = reshape(broadcast.grad.sum) {shape=[1, 1, 1, 1]}: f32[1,1,1,1] @backward <-
+    gradient broadcast
 reshape_1.grad.x = reshape(broadcast.grad.x) {shape=[]}: f32[] @backward <- gradient reshape_1
 reduce.grad.sum = add(mul_scalar.grad.x, reshape_1.grad.x): f32[] @backward <- gradient sum reduce
 reduce.grad.broadcast = broadcast(reduce) {dims=[], shape=[2]}: f32[2] @backward <- gradient reduce
-reduce.grad.compare = compare(w, reduce.grad.broadcast) {relation="eq"}: bool[2] @backward <- gradient reduce
+reduce.grad.compare = compare(w, reduce.grad.broadcast) {relation="eq"}: bool[2] @backward <-
+    gradient reduce
 reduce.grad.share = div(reduce.grad.sum, reduce.grad.count): f32[] @backward <- gradient reduce
-reduce.grad.broadcast_1 = broadcast(reduce.grad.share) {dims=[], shape=[2]}: f32[2] @backward <- gradient reduce
-reduce.grad.x = select(reduce.grad.compare, reduce.grad.broadcast_1, reduce.grad.constant): f32[2] @backward <- gradient reduce
+reduce.grad.broadcast_1 = broadcast(reduce.grad.share) {dims=[], shape=[2]}: f32[2] @backward <-
+    gradient reduce
+reduce.grad.x = select(reduce.grad.compare, reduce.grad.broadcast_1, reduce.grad.constant): f32[2]
+    @backward <- gradient reduce
 )"},
 
 {"WhatIsBroadcastIsRoundedAlike", R"(seed 3010839
@@ -246,15 +258,22 @@ input broadcast_1: f32[3,3,3,3]
 input reduce.grad.constant: f32[3,5,3,3]
 input reduce.grad.broadcast_1: f32[3,5,3,3]
 input add: f32[3,5,3,3]
-attention = attention(in_2, broadcast, broadcast_1) {causal=true, scale=0.5}: f32[3,5,3,3], f32[3,3,5]
+attention = attention(in_2, broadcast, broadcast_1) {causal=true, scale=0.5}: f32[3,5,3,3],
+    f32[3,3,5]
 mul = mul(attention, add): f32[3,5,3,3]
 reduce = reduce(attention) {dims=[0], op="max"}: f32[5,3,3]
 div = div(add, add_scalar_1): f32[3,5,3,3]
-reduce.grad.broadcast = broadcast(reduce) {dims=[1, 2, 3], shape=[3, 5, 3, 3]}: f32[3,5,3,3] @backward <- gradient reduce
-reduce.grad.compare = compare(attention, reduce.grad.broadcast) {relation="eq"}: bool[3,5,3,3] @backward <- gradient reduce
-reduce.grad.x = select(reduce.grad.compare, reduce.grad.broadcast_1, reduce.grad.constant): f32[3,5,3,3] @backward <- gradient reduce
-attention.grad.qkv = attention_grad(in_2, broadcast, broadcast_1, attention, attention:1, reduce.grad.x) {causal=true, scale=0.5}: f32[3,5,3,3], f32[3,3,3,3], f32[3,3,3,3] @backward <- gradient attention
-broadcast.grad.sum = reduce(attention.grad.qkv:1) {dims=[0, 1, 2], op="sum"}: f32[3] @backward <- gradient broadcast
+reduce.grad.broadcast = broadcast(reduce) {dims=[1, 2, 3], shape=[3, 5, 3, 3]}: f32[3,5,3,3]
+    @backward <- gradient reduce
+reduce.grad.compare = compare(attention, reduce.grad.broadcast) {relation="eq"}: bool[3,5,3,3]
+    @backward <- gradient reduce
+reduce.grad.x = select(reduce.grad.compare, reduce.grad.broadcast_1, reduce.grad.constant):
+    f32[3,5,3,3] @backward <- gradient reduce
+attention.grad.qkv = attention_grad(in_2, broadcast, broadcast_1, attention, attention:1,
+    reduce.grad.x) {causal=true, scale=0.5}: f32[3,5,3,3], f32[3,3,3,3], f32[3,3,3,3] @backward <-
+    gradient attention
+broadcast.grad.sum = reduce(attention.grad.qkv:1) {dims=[0, 1, 2], op="sum"}: f32[3] @backward <-
+    gradient broadcast
 )"},
 
 {"RoundingMakesTwoMinimaEqual", R"(seed 3041219
@@ -274,12 +293,18 @@ input pad_1: f32[1,1,1,3]
 input reduce_1.grad.constant: f32[3,2,1,3]
 input reduce_1.grad.broadcast_1: f32[3,2,1,3]
 broadcast_3 = broadcast(pad_1) {dims=[0, 1, 2, 3], shape=[3, 4, 1, 3]}: f32[3,4,1,3]
-attention = attention(broadcast_1, broadcast_2, broadcast_3) {causal=false, scale=0.5}: f32[3,2,1,3], f32[3,1,2]
+attention = attention(broadcast_1, broadcast_2, broadcast_3) {causal=false, scale=0.5}:
+    f32[3,2,1,3], f32[3,1,2]
 reduce_1 = reduce(attention) {dims=[0, 3], op="min"}: f32[2,1]
-reduce_1.grad.broadcast = broadcast(reduce_1) {dims=[1, 2], shape=[3, 2, 1, 3]}: f32[3,2,1,3] @backward <- gradient reduce_1
-reduce_1.grad.compare = compare(attention, reduce_1.grad.broadcast) {relation="eq"}: bool[3,2,1,3] @backward <- gradient reduce_1
-reduce_1.grad.x = select(reduce_1.grad.compare, reduce_1.grad.broadcast_1, reduce_1.grad.constant): f32[3,2,1,3] @backward <- gradient reduce_1
-attention.grad.qkv = attention_grad(broadcast_1, broadcast_2, broadcast_3, attention, attention:1, reduce_1.grad.x) {causal=false, scale=0.5}: f32[3,2,1,3], f32[3,4,1,3], f32[3,4,1,3] @backward <- gradient attention
+reduce_1.grad.broadcast = broadcast(reduce_1) {dims=[1, 2], shape=[3, 2, 1, 3]}: f32[3,2,1,3]
+    @backward <- gradient reduce_1
+reduce_1.grad.compare = compare(attention, reduce_1.grad.broadcast) {relation="eq"}: bool[3,2,1,3]
+    @backward <- gradient reduce_1
+reduce_1.grad.x = select(reduce_1.grad.compare, reduce_1.grad.broadcast_1, reduce_1.grad.constant):
+    f32[3,2,1,3] @backward <- gradient reduce_1
+attention.grad.qkv = attention_grad(broadcast_1, broadcast_2, broadcast_3, attention, attention:1,
+    reduce_1.grad.x) {causal=false, scale=0.5}: f32[3,2,1,3], f32[3,4,1,3], f32[3,4,1,3] @backward
+    <- gradient attention
 )"},
 
 {"AMinimumChoosesWhereACancelledGradientGoes", R"(seed 3060965
@@ -304,15 +329,23 @@ input logistic: f32[3,4]
 input reduce.grad.constant: f32[3,4]
 reduce = reduce(logistic) {dims=[0, 1], op="min"}: f32[]
 attention_1 = attention(pad, broadcast_1, in_9) {causal=true, scale=0.5}: f32[3,3,2,2], f32[3,2,3]
-attention_1.grad.qkv = attention_grad(pad, broadcast_1, in_9, attention_1, attention_1:1, attention_1.grad.sum) {causal=true, scale=0.5}: f32[3,3,2,2], f32[3,3,2,2], f32[3,3,2,2] @backward <- gradient attention_1
-broadcast_1.grad.sum = reduce(attention_1.grad.qkv:1) {dims=[0, 1, 2, 3], op="sum"}: f32[] @backward <- gradient broadcast_1
-broadcast_1.grad.x = reshape(broadcast_1.grad.sum) {shape=[1, 1, 1, 1]}: f32[1,1,1,1] @backward <- gradient broadcast_1
+attention_1.grad.qkv = attention_grad(pad, broadcast_1, in_9, attention_1, attention_1:1,
+    attention_1.grad.sum) {causal=true, scale=0.5}: f32[3,3,2,2], f32[3,3,2,2], f32[3,3,2,2]
+    @backward <- gradient attention_1
+broadcast_1.grad.sum = reduce(attention_1.grad.qkv:1) {dims=[0, 1, 2, 3], op="sum"}: f32[]
+    @backward <- gradient broadcast_1
+broadcast_1.grad.x = reshape(broadcast_1.grad.sum) {shape=[1, 1, 1, 1]}: f32[1,1,1,1] @backward <-
+    gradient broadcast_1
 reshape_1.grad.x = reshape(broadcast_1.grad.x) {shape=[]}: f32[] @backward <- gradient reshape_1
-reduce.grad.broadcast = broadcast(reduce) {dims=[], shape=[3, 4]}: f32[3,4] @backward <- gradient reduce
-reduce.grad.compare = compare(logistic, reduce.grad.broadcast) {relation="eq"}: bool[3,4] @backward <- gradient reduce
+reduce.grad.broadcast = broadcast(reduce) {dims=[], shape=[3, 4]}: f32[3,4] @backward <- gradient
+    reduce
+reduce.grad.compare = compare(logistic, reduce.grad.broadcast) {relation="eq"}: bool[3,4] @backward
+    <- gradient reduce
 reduce.grad.share = div(reshape_1.grad.x, reduce.grad.count): f32[] @backward <- gradient reduce
-reduce.grad.broadcast_1 = broadcast(reduce.grad.share) {dims=[], shape=[3, 4]}: f32[3,4] @backward <- gradient reduce
-reduce.grad.x = select(reduce.grad.compare, reduce.grad.broadcast_1, reduce.grad.constant): f32[3,4] @backward <- gradient reduce
+reduce.grad.broadcast_1 = broadcast(reduce.grad.share) {dims=[], shape=[3, 4]}: f32[3,4] @backward
+    <- gradient reduce
+reduce.grad.x = select(reduce.grad.compare, reduce.grad.broadcast_1, reduce.grad.constant):
+    f32[3,4] @backward <- gradient reduce
 )"},
 
 {"TheSquareOfACancelledGradient", R"(seed 3067089
@@ -337,17 +370,26 @@ input broadcast: f32[1,3,3,2]
 input reduce.grad.constant: f32[3]
 variable w: f32[3] = uniform(-1.0, 1.0)
 reduce = reduce(w) {dims=[0], op="max"}: f32[]
-attention = attention(broadcast, broadcast_1, in_3) {causal=false, scale=0.5}: f32[1,3,3,2], f32[1,3,3]
-attention.grad.qkv = attention_grad(broadcast, broadcast_1, in_3, attention, attention:1, attention.grad.sum) {causal=false, scale=0.5}: f32[1,3,3,2], f32[1,3,3,2], f32[1,3,3,2] @backward <- gradient attention
-broadcast.grad.sum = reduce(attention.grad.qkv) {dims=[1, 3], op="sum"}: f32[1,3] @backward <- gradient broadcast
-broadcast.grad.x = reshape(broadcast.grad.sum) {shape=[1, 1, 3, 1]}: f32[1,1,3,1] @backward <- gradient broadcast
-pad.grad.x = pad(broadcast.grad.x) {low=[0, 0, 0, 0], shape=[1, 1, 1, 1], value=0.0}: f32[1,1,1,1] @backward <- gradient pad
+attention = attention(broadcast, broadcast_1, in_3) {causal=false, scale=0.5}: f32[1,3,3,2],
+    f32[1,3,3]
+attention.grad.qkv = attention_grad(broadcast, broadcast_1, in_3, attention, attention:1,
+    attention.grad.sum) {causal=false, scale=0.5}: f32[1,3,3,2], f32[1,3,3,2], f32[1,3,3,2]
+    @backward <- gradient attention
+broadcast.grad.sum = reduce(attention.grad.qkv) {dims=[1, 3], op="sum"}: f32[1,3] @backward <-
+    gradient broadcast
+broadcast.grad.x = reshape(broadcast.grad.sum) {shape=[1, 1, 3, 1]}: f32[1,1,3,1] @backward <-
+    gradient broadcast
+pad.grad.x = pad(broadcast.grad.x) {low=[0, 0, 0, 0], shape=[1, 1, 1, 1], value=0.0}: f32[1,1,1,1]
+    @backward <- gradient pad
 reshape_1.grad.x = reshape(pad.grad.x) {shape=[]}: f32[] @backward <- gradient reshape_1
 reduce.grad.broadcast = broadcast(reduce) {dims=[], shape=[3]}: f32[3] @backward <- gradient reduce
-reduce.grad.compare = compare(w, reduce.grad.broadcast) {relation="eq"}: bool[3] @backward <- gradient reduce
+reduce.grad.compare = compare(w, reduce.grad.broadcast) {relation="eq"}: bool[3] @backward <-
+    gradient reduce
 reduce.grad.share = div(reshape_1.grad.x, reduce.grad.count): f32[] @backward <- gradient reduce
-reduce.grad.broadcast_1 = broadcast(reduce.grad.share) {dims=[], shape=[3]}: f32[3] @backward <- gradient reduce
-reduce.grad.x = select(reduce.grad.compare, reduce.grad.broadcast_1, reduce.grad.constant): f32[3] @backward <- gradient reduce
+reduce.grad.broadcast_1 = broadcast(reduce.grad.share) {dims=[], shape=[3]}: f32[3] @backward <-
+    gradient reduce
+reduce.grad.x = select(reduce.grad.compare, reduce.grad.broadcast_1, reduce.grad.constant): f32[3]
+    @backward <- gradient reduce
 clip.w.square = square(reduce.grad.x): f32[3] @optimizer <- optimizer w
 next w = w.adamw.next
 )"},
@@ -380,8 +422,10 @@ graph
 input dot_general.grad.sum: f32[2,2]
 variable w: f32[2,7,2] = constant(1.0)
 variable w_4: f32[7] = constant(1.0)
-dot_general.grad.a = dot_general(dot_general.grad.sum, w_4) {spec="ac,b->abc"}: f32[2,7,2] @backward <- gradient dot_general
-dot_general.grad.b = dot_general(w, dot_general.grad.sum) {spec="abc,ac->b"}: f32[7] @backward <- gradient dot_general
+dot_general.grad.a = dot_general(dot_general.grad.sum, w_4) {spec="ac,b->abc"}: f32[2,7,2]
+    @backward <- gradient dot_general
+dot_general.grad.b = dot_general(w, dot_general.grad.sum) {spec="abc,ac->b"}: f32[7] @backward <-
+    gradient dot_general
 )"},
     {"TheOperandOfAPadLiesInAWindow", R"(seed 5002601
 mode general
@@ -407,8 +451,10 @@ graph
 input in_2: f32[4,4,4]
 variable w_3: f32[6,2,2] = normal(0.0, 0.5)
 variable w_4: f32[6,1,3] = uniform(-1.0, 1.0)
-convolution = convolution(in_2, w_3) {dilation=[1], groups=2, high=[0], low=[2], stride=[1]}: f32[4,6,5]
-convolution_1 = convolution(convolution, w_4) {dilation=[1], groups=6, high=[1], low=[1], stride=[1]}: f32[4,6,5]
+convolution = convolution(in_2, w_3) {dilation=[1], groups=2, high=[0], low=[2], stride=[1]}:
+    f32[4,6,5]
+convolution_1 = convolution(convolution, w_4) {dilation=[1], groups=6, high=[1], low=[1],
+    stride=[1]}: f32[4,6,5]
 )"},
 
 {"AMinimumOverRanksBecomesASum", R"(seed 8016383
@@ -422,8 +468,10 @@ graph
 input log1p: f32[5,5]
 reduce = reduce(log1p) {dims=[0], op="min"}: f32[5]
 pad_1 = pad(reduce) {low=[-1], shape=[8], value=0.0}: f32[8]
-reduce.grad.broadcast = broadcast(reduce) {dims=[1], shape=[5, 5]}: f32[5,5] @backward <- gradient reduce
-reduce.grad.compare = compare(log1p, reduce.grad.broadcast) {relation="eq"}: bool[5,5] @backward <- gradient reduce
+reduce.grad.broadcast = broadcast(reduce) {dims=[1], shape=[5, 5]}: f32[5,5] @backward <- gradient
+    reduce
+reduce.grad.compare = compare(log1p, reduce.grad.broadcast) {relation="eq"}: bool[5,5] @backward <-
+    gradient reduce
 reduce.grad.cast = cast(reduce.grad.compare) {dtype="f32"}: f32[5,5] @backward <- gradient reduce
 )"},
 
@@ -437,9 +485,11 @@ graph
 input in_3: f32[4,3,3]
 variable w_3: f32[4,2,2] = normal(0.0, 0.5)
 variable w_5: f32[4,1,2] = uniform(-1.0, 1.0)
-convolution = convolution(w_3, w_5) {dilation=[1], groups=2, high=[1], low=[0], stride=[1]}: f32[4,4,2]
+convolution = convolution(w_3, w_5) {dilation=[1], groups=2, high=[1], low=[0], stride=[1]}:
+    f32[4,4,2]
 tanh_1 = tanh(convolution): f32[4,4,2]
-convolution_grad_input = convolution_grad_input(tanh_1, in_3) {dilation=[1], extents=[4], groups=1, high=[1], low=[0], stride=[2]}: f32[4,3,4]
+convolution_grad_input = convolution_grad_input(tanh_1, in_3) {dilation=[1], extents=[4], groups=1,
+    high=[1], low=[0], stride=[2]}: f32[4,3,4]
 )"},
 
 {"WhatIsComputedTwiceInGroupsIsRoundedTwice", R"(seed 8045329
@@ -453,17 +503,27 @@ graph
 input slice: f32[1,1,2,2]
 input min_scalar: f32[1,2,3,5]
 variable w_4: f32[1,2,1,2] = normal(0.0, 0.5)
-convolution = convolution(min_scalar, w_4) {dilation=[2, 2], groups=1, high=[0, 0], low=[2, 2], stride=[2, 1]}: f32[1,1,3,5]
+convolution = convolution(min_scalar, w_4) {dilation=[2, 2], groups=1, high=[0, 0], low=[2, 2],
+    stride=[2, 1]}: f32[1,1,3,5]
 mul_scalar = mul_scalar(convolution) {value=0.08333333333333333}: f32[1,1,3,5]
-convolution_1 = convolution(mul_scalar, slice) {dilation=[2, 1], groups=1, high=[1, 1], low=[1, 1], stride=[1, 1]}: f32[1,1,3,6]
+convolution_1 = convolution(mul_scalar, slice) {dilation=[2, 1], groups=1, high=[1, 1], low=[1, 1],
+    stride=[1, 1]}: f32[1,1,3,6]
 )"},
 };
 // clang-format on
 
+/// The text of a case, in which a line that begins with four spaces continues the one before.
+std::string unwrapped(std::string text) {
+  constexpr std::string_view kContinued = "\n    ";
+  for (size_t at = text.find(kContinued); at != std::string::npos; at = text.find(kContinued, at))
+    text.replace(at, kContinued.size(), " ");
+  return text;
+}
+
 class FailedCases : public testing::TestWithParam<FailedOnce> {};
 
 TEST_P(FailedCases, Agree) {
-  const auto failure = run_case(parse_case(GetParam().text));
+  const auto failure = run_case(parse_case(unwrapped(GetParam().text)));
   EXPECT_FALSE(failure) << failure->text;
 }
 

@@ -117,16 +117,16 @@ TEST(ReadModelConfig, AnOddContextHasNoHalves) {
 
 TEST(SettingsOf, ListsTheKeysOfTheFamilyWithTheirDefaultsFilledIn) {
   // 8/3 of 20 is 53.3: the next multiple of 8 is 56.
-  EXPECT_EQ(
-      to_json(settings_of({.kind = "llama",
-                           .vocabulary = 11,
-                           .context = 8,
-                           .layers = 3,
-                           .width = 20,
-                           .heads = 5,
-                           .dropout = 0.5})),
-      R"({"kind":"llama","vocabulary":11,"context":8,"layers":3,"width":20,"dropout":0.5,"heads":5,"kv_heads":5,"ffn":56,)"
-      R"("rope_base":10000.0})");
+  EXPECT_EQ(to_json(settings_of({.kind = "llama",
+                                 .vocabulary = 11,
+                                 .context = 8,
+                                 .layers = 3,
+                                 .width = 20,
+                                 .heads = 5,
+                                 .dropout = 0.5})),
+            R"({"kind":"llama","vocabulary":11,"context":8,"layers":3,"width":20,"dropout":0.5,)"
+            R"("heads":5,"kv_heads":5,"ffn":56,)"
+            R"("rope_base":10000.0})");
 }
 
 }  // namespace

@@ -41,16 +41,18 @@ TEST(ContestFile, ReadsNodesEdgesAndTheLimit) {
 
 TEST(ContestFile, KeysMayComeInAnyOrderAndUnknownOnesArePassedOver) {
   const Problem problem = parse_problem(
-      R"({"version": [1, {"a": "}"}], "problem": {"edges": {"costs": [], "nodes": []}, "more": null, "nodes": {"usages": [[0]], "costs": [[4]], "intervals": [[0, 1]]}}})",
+      R"({"version": [1, {"a": "}"}], "problem": {"edges": {"costs": [], "nodes": []}, "more": )"
+      R"(null, "nodes": {"usages": [[0]], "costs": [[4]], "intervals": [[0, 1]]}}})",
       "p.json");
   EXPECT_EQ(problem.nodes(), 1);
   EXPECT_EQ(problem.usage_limit(), std::nullopt);
 }
 
 TEST(ContestFile, NumbersMayBeWrittenAsOthersDo) {
-  const Problem problem = parse_problem(
-      R"({"problem": {"nodes": {"intervals": [[0, 1]], "costs": [[1e18, 2.0, 9000000000000000000]], "usages": [[0, 0, 0]]}}})",
-      "p.json");
+  const Problem problem =
+      parse_problem(R"({"problem": {"nodes": {"intervals": [[0, 1]], "costs": [[1e18, 2.0, )"
+                    R"(9000000000000000000]], "usages": [[0, 0, 0]]}}})",
+                    "p.json");
   EXPECT_EQ(problem.costs(problem.node(0))[0], kForbidden);
   EXPECT_EQ(problem.costs(problem.node(0))[1], 2);
   EXPECT_EQ(problem.costs(problem.node(0))[2], 9'000'000'000'000'000'000);
@@ -84,15 +86,16 @@ TEST(ContestFile, MalformedTextIsRefusedWithItsPlace) {
 TEST(ContestFile, NumbersThatDoNotFitAreRefusedWithTheirNodeOrEdge) {
   EXPECT_EQ(
       refused(
-          R"({"problem": {"nodes": {"intervals": [[0, 1]], "costs": [[1], [2]], "usages": [[1], [2]]}}})"),
+          R"({"problem": {"nodes": {"intervals": [[0, 1]], "costs": [[1], [2]], "usages": [[1], )"
+          R"([2]]}}})"),
       "'p.json' is not a problem: nodes.intervals | nodes.intervals has 1 entries, nodes.costs has "
       "2");
   EXPECT_EQ(
       refused(R"({"problem": {"nodes": {"intervals": [[0]], "costs": [[1]], "usages": [[1]]}}})"),
       "'p.json' is not a problem: nodes.intervals[0] | it has 1 numbers");
   EXPECT_EQ(
-      refused(
-          R"({"problem": {"nodes": {"intervals": [[0, 1]], "costs": [[1]], "usages": [[1]]}, "edges": {"nodes": [[0, 4]], "costs": [[1]]}}})"),
+      refused(R"({"problem": {"nodes": {"intervals": [[0, 1]], "costs": [[1]], "usages": [[1]]}, )"
+              R"("edges": {"nodes": [[0, 4]], "costs": [[1]]}}})"),
       "'p.json' is not a problem: edges.nodes[0] | it names node 4 of 1");
 }
 

@@ -16,8 +16,8 @@ TEST(ChangedSettings, AreListedWithWhatTheyWere) {
   EXPECT_EQ(
       changed_settings(
           stored,
-          settings(
-              R"({"train": {"batch": 4, "steps": 9}, "optimizer": {"kind": "adam", "beta1": 0.9}})")),
+          settings(R"({"train": {"batch": 4, "steps": 9}, "optimizer": {"kind": "adam", "beta1": )"
+                   R"(0.9}})")),
       "train.steps was 6 and is 9\noptimizer.kind was \"sgd\" and is \"adam\"\noptimizer.beta1 was "
       "not there and is 0.9\n");
 }
