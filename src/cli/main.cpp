@@ -5,41 +5,20 @@
 #include <optional>
 
 #include "base/document.h"
-#include "cli/commands.h"
+#include "cli/command_line.h"
 
 namespace tessera {
 namespace {
 
-ExitCode run_in_one_process(const Arguments& arguments) {
-  switch (arguments.command) {
-    case Command::kTrain:
-    case Command::kEval:
-    case Command::kGenerate: break;
-    case Command::kVerify: return run_verify(arguments);
-    case Command::kExplain: return run_explain(arguments);
-    case Command::kInspect: return run_inspect(arguments);
-    case Command::kFuzz: return run_fuzz(arguments);
-    case Command::kSolve: return run_solve(arguments);
-    case Command::kLaunch: return run_launch(arguments);
-    case Command::kDemo: return run_demo(arguments);
-  }
-  throw InternalError("unknown command");
-}
-
-ExitCode run(const Arguments& arguments, const std::string& command, Processes& processes) {
-  if (arguments.command == Command::kTrain) return run_train(arguments, processes);
-  if (arguments.command == Command::kEval) return run_eval(arguments, processes);
-  if (arguments.command == Command::kGenerate) return run_generate(arguments, processes);
-  processes.refuse(command);
-  return run_in_one_process(arguments);
-}
-
 ExitCode run(const std::vector<std::string>& words, Processes& processes) {
   const CommandLine line = parse_command_line(words);
-  if (const auto* arguments = std::get_if<Arguments>(&line))
-    return run(*arguments, words.front(), processes);
-  std::cout << std::get<std::string>(line);
-  return ExitCode::kDone;
+  if (const auto* text = std::get_if<std::string>(&line)) {
+    std::cout << *text;
+    return ExitCode::kDone;
+  }
+  const auto& [entry, command] = std::get<ParsedCommand>(line);
+  if (!entry->in_several_processes) processes.refuse(entry->name);
+  return command->run(processes);
 }
 
 /// Tells people on standard error and, when they asked for JSON, scripts on standard output.

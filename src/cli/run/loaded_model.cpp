@@ -1,12 +1,12 @@
 #include "cli/run/loaded_model.h"
 
+#include "cli/run/session.h"
+
 namespace tessera {
 
-StoredRun open_stored_run(const Checkpoint& checkpoint, const Arguments& arguments) {
-  StoredRun run = stored_run(checkpoint, arguments.sets);
-  if (arguments.plan)
-    run.plan = *arguments.plan == "serial" ? serial_plan() : read_plan(*arguments.plan);
-  if (arguments.ranks) check_ranks(run.plan, *arguments.ranks);
+StoredRun open_stored_run(const Checkpoint& checkpoint, const CheckpointOptions& options) {
+  StoredRun run = stored_run(checkpoint, options.overrides.sets);
+  run.plan = chosen_plan(options.plan, run.plan);
   return run;
 }
 

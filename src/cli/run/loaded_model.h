@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "cli/arguments.h"
+#include "cli/shared_options.h"
 #include "engine/checkpointing.h"
 
 namespace tessera {
@@ -11,7 +11,7 @@ namespace tessera {
 /// The run of a checkpoint with the overrides and the plan of the command line; checks the number
 /// of ranks. throws  UserError of the checkpoint, the overrides, the plan, or of ranks that the
 /// plan does not have
-StoredRun open_stored_run(const Checkpoint& checkpoint, const Arguments& arguments);
+StoredRun open_stored_run(const Checkpoint& checkpoint, const CheckpointOptions& options);
 
 /// An engine that evaluates, with the variables of the checkpoint.
 ///   throws  UserError (78) when the plan was made for another model

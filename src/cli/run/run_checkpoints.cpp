@@ -26,9 +26,11 @@ fs::path RunCheckpoints::last() const {
   return folder_.path_of(saved_step_.value());
 }
 
-std::optional<fs::path> checkpoint_to_resume(FileSystem& files, const Arguments& arguments) {
-  if (!arguments.resume) return std::nullopt;
-  return find_checkpoint(files, arguments.resume->empty() ? arguments.out : *arguments.resume);
+std::optional<fs::path> checkpoint_to_resume(FileSystem& files,
+                                             const std::optional<std::string>& resume,
+                                             const std::string& out) {
+  if (!resume) return std::nullopt;
+  return find_checkpoint(files, resume->empty() ? out : *resume);
 }
 
 std::string changed_settings(const Document& stored, const Document& present) {

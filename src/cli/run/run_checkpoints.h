@@ -5,7 +5,6 @@
 #include <optional>
 #include <string>
 
-#include "cli/arguments.h"
 #include "engine/checkpointing.h"
 
 namespace tessera {
@@ -29,10 +28,12 @@ class RunCheckpoints {
   std::optional<int64_t> saved_step_;
 };
 
-/// The checkpoint that --resume asks for; none without it.  throws  UserError (66) when there is
-/// none to go on from
+/// The checkpoint that --resume asks for: the latest in the run folder `out` when its value is "".
+/// None without the option.
+///   throws  UserError (66) when there is no such checkpoint
 std::optional<std::filesystem::path> checkpoint_to_resume(FileSystem& files,
-                                                          const Arguments& arguments);
+                                                          const std::optional<std::string>& resume,
+                                                          const std::string& out);
 
 /// One line for each setting that is not as it was in the stored run: "optimizer.learning_rate was
 /// 0.002 and is 0.001".

@@ -9,29 +9,27 @@
 #include "engine/batch_rule.h"
 
 namespace tessera {
-namespace {
 
-Plan chosen_plan(const Arguments& arguments, const RunConfig& config,
-                 const std::optional<Plan>& stored) {
-  if (!arguments.plan) return stored ? *stored : config.plan;
-  return *arguments.plan == "serial" ? serial_plan() : read_plan(*arguments.plan);
+Plan chosen_plan(const PlanOptions& options, const Plan& otherwise) {
+  const Plan plan = !options.plan              ? otherwise
+                    : *options.plan == "serial" ? serial_plan()
+                                                : read_plan(*options.plan);
+  if (options.ranks) check_ranks(plan, *options.ranks);
+  return plan;
 }
 
-}  // namespace
-
-Session open_session(const Arguments& arguments, const std::optional<Plan>& stored) {
-  std::vector<std::string> sets = arguments.sets;
-  const bool sets_the_length =
-      arguments.command == Command::kTrain || arguments.command == Command::kDemo;
-  if (sets_the_length && arguments.steps)
-    sets.push_back("train.steps=" + std::to_string(*arguments.steps));
+Session open_session(const ConfigOptions& options, const std::optional<Plan>& stored) {
   Session session;
-  session.config = read_config(arguments.file, sets);
+  session.config = read_config(options.file, options.overrides.sets);
   check_fits(session.config);
-  session.plan = chosen_plan(arguments, session.config, stored);
-  if (arguments.ranks) check_ranks(session.plan, *arguments.ranks);
+  session.plan = chosen_plan(options.plan, stored.value_or(session.config.plan));
   session.config = resolved_for(std::move(session.config), session.plan);
   return session;
+}
+
+ConfigOptions with_steps(ConfigOptions options, const std::optional<int64_t>& steps) {
+  if (steps) options.overrides.sets.push_back("train.steps=" + std::to_string(*steps));
+  return options;
 }
 
 std::shared_ptr<const RunData> load_data_of(RunConfig& config) {
@@ -49,18 +47,18 @@ void add_bar(Document& document, const RunData& data) {
   if (data.bar) document[data.bar->key] = data.bar->nats;
 }
 
-std::string describe(const Plan& plan) {
+std::string plan_summary(const Plan& plan) {
   if (plan.meshes.empty()) return "plan '" + plan.name + "', one process";
   return "plan '" + plan.name + "' on mesh " + mesh_text(plan) + ", " +
          counted(plan.rank_count(), "rank");
 }
 
-std::ostream& narration(const Arguments& arguments) {
-  return arguments.json ? std::cerr : std::cout;
+std::ostream& narration(const OutputOptions& output) {
+  return output.json ? std::cerr : std::cout;
 }
 
-void print_result(const Arguments& arguments, const Document& json, const std::string& text) {
-  std::cout << (arguments.json ? to_json(json, 2) + "\n" : text) << std::flush;
+void print_result(const OutputOptions& output, const Document& json, const std::string& text) {
+  std::cout << (output.json ? to_json(json, 2) + "\n" : text) << std::flush;
 }
 
 Document to_document(const std::vector<double>& numbers) {

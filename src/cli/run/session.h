@@ -4,7 +4,7 @@
 #include <iosfwd>
 #include <memory>
 
-#include "cli/arguments.h"
+#include "cli/shared_options.h"
 #include "engine/engine.h"
 
 namespace tessera {
@@ -18,7 +18,12 @@ struct Session {
 /// Reads CONFIG with the overrides of the command line, and the plan, which is that of the stored
 /// run when one is resumed and the command line has none; checks the number of ranks. throws
 /// UserError of the configuration, of the plan, or of ranks that the plan does not have
-Session open_session(const Arguments& arguments, const std::optional<Plan>& stored = {});
+Session open_session(const ConfigOptions& options, const std::optional<Plan>& stored = {});
+/// The options with train.steps overridden, where the command line gives a number of steps.
+ConfigOptions with_steps(ConfigOptions options, const std::optional<int64_t>& steps);
+/// The plan that --plan names; `otherwise` without the option. Checks the number of ranks.
+///   throws  UserError of the plan, or of ranks that the plan does not have
+Plan chosen_plan(const PlanOptions& options, const Plan& otherwise);
 
 /// The data of a configuration, whose model then gets its sizes.
 std::shared_ptr<const RunData> load_data_of(RunConfig& config);
@@ -28,12 +33,12 @@ std::string bar_text(const RunData& data);
 void add_bar(Document& document, const RunData& data);
 
 /// The plan in a few words: "plan 'gpt.dp2-tp2' on mesh dp=2 tp=2, 4 ranks".
-std::string describe(const Plan& plan);
+std::string plan_summary(const Plan& plan);
 
 /// Standard output, or standard error when that is kept for a JSON object.
-std::ostream& narration(const Arguments& arguments);
+std::ostream& narration(const OutputOptions& output);
 /// Prints the result: the object with --json, else the text.
-void print_result(const Arguments& arguments, const Document& json, const std::string& text);
+void print_result(const OutputOptions& output, const Document& json, const std::string& text);
 
 Document to_document(const std::vector<double>& numbers);
 

@@ -1,10 +1,11 @@
+#include "cli/commands/inspect.h"
+
 #include <fmt/format.h>
 
 #include <filesystem>
 
 #include "base/file.h"
 #include "base/text.h"
-#include "cli/commands.h"
 #include "cli/print/inspect_checkpoint.h"
 #include "cli/print/text_table.h"
 #include "cli/run/session.h"
@@ -111,8 +112,8 @@ std::string settings_text(const Document& settings) {
   return table.text();
 }
 
-Findings inspect_config(const Arguments& arguments) {
-  Session session = open_session(arguments);
+Findings inspect_config(const InspectCommand& command) {
+  Session session = open_session({.file = command.file, .overrides = command.overrides});
   const auto data = load_data_of(session.config);
   const Graph graph = training_graph(session.config);
   const int64_t parameters = parameter_count(graph);
@@ -125,8 +126,8 @@ Findings inspect_config(const Arguments& arguments) {
   findings.document["train_" + data->unit + "s"] = data->train_units;
   findings.document["held_out_" + data->unit + "s"] = data->held_out_units;
   add_bar(findings.document, *data);
-  findings.document["plan"] = describe(session.plan);
-  findings.text = fmt::format("{} is a configuration\n\n{}\n", arguments.file,
+  findings.document["plan"] = plan_summary(session.plan);
+  findings.text = fmt::format("{} is a configuration\n\n{}\n", command.file,
                               settings_text(*findings.document.find("settings")));
   findings.text +=
       fmt::format("model  {} parameters; the training step has {} ops\n", grouped(parameters),
@@ -135,12 +136,12 @@ Findings inspect_config(const Arguments& arguments) {
       fmt::format("data   {} {}s to train on, {} held out, {} {}{}\n", grouped(data->train_units),
                   data->unit, grouped(data->held_out_units),
                   data->unit == "token" ? "vocabulary" : "classes", data->classes, bar_text(*data));
-  findings.text += "run    under " + describe(session.plan) + "\n";
+  findings.text += "run    under " + plan_summary(session.plan) + "\n";
   return findings;
 }
 
-Findings inspect_any(const Arguments& arguments) {
-  const std::filesystem::path file(arguments.file);
+Findings inspect_any(const InspectCommand& command) {
+  const std::filesystem::path file(command.file);
   std::error_code unknown;
   if (!std::filesystem::exists(file, unknown)) read_file(file);  // says what is missing
   if (is_stored(file)) {
@@ -148,16 +149,24 @@ Findings inspect_any(const Arguments& arguments) {
     return {stored_text(file, found), found};
   }
   const bool is_folder = std::filesystem::is_directory(file, unknown);
-  if (!is_folder && file.extension() == ".json") return inspect_plan(arguments.file);
-  if (!is_folder && file.extension() == ".toml") return inspect_config(arguments);
-  return inspect_text(arguments.file);
+  if (!is_folder && file.extension() == ".json") return inspect_plan(command.file);
+  if (!is_folder && file.extension() == ".toml") return inspect_config(command);
+  return inspect_text(command.file);
 }
 
 }  // namespace
 
-ExitCode run_inspect(const Arguments& arguments) {
-  const Findings findings = inspect_any(arguments);
-  print_result(arguments, findings.document, findings.text);
+void InspectCommand::describe(OptionParser& parser) {
+  parser.argument("FILE",
+                  "A plan.json, a CONFIG.toml, a checkpoint or a run, a safetensors file, or text",
+                  file);
+  add_options(parser, overrides);
+  add_options(parser, output);
+}
+
+ExitCode InspectCommand::run(Processes&) {
+  const Findings findings = inspect_any(*this);
+  print_result(output, findings.document, findings.text);
   return ExitCode::kDone;
 }
 

@@ -1,3 +1,5 @@
+#include "cli/commands/fuzz.h"
+
 #include "fuzz/fuzz.h"
 
 #include <fmt/format.h>
@@ -6,7 +8,6 @@
 
 #include "base/document.h"
 #include "base/file.h"
-#include "cli/commands.h"
 #include "cli/print/text_table.h"
 #include "cli/run/session.h"
 
@@ -16,15 +17,15 @@ namespace {
 constexpr int64_t kCases = 2000;
 
 /// A case from a file, as a failure prints it.
-ExitCode run_one(const Arguments& arguments) {
-  const fuzz::FuzzCase given = fuzz::parse_case(read_file(arguments.file));
+ExitCode run_one(const std::string& file, const OutputOptions& output) {
+  const fuzz::FuzzCase given = fuzz::parse_case(read_file(file));
   const auto failure = fuzz::run_case(given);
   Document document;
   document["ok"] = !failure;
   document["failure"] = failure ? Document(failure->text) : Document();
-  print_result(arguments, document,
+  print_result(output, document,
                failure ? failure->text + "\n"
-                       : arguments.file + ": computes what the serial program computes\n");
+                       : file + ": computes what the serial program computes\n");
   return failure ? ExitCode::kVerificationFailed : ExitCode::kDone;
 }
 
@@ -61,12 +62,24 @@ std::string to_text(const fuzz::FuzzReport& report, uint64_t seed) {
 
 }  // namespace
 
-ExitCode run_fuzz(const Arguments& arguments) {
-  if (!arguments.file.empty()) return run_one(arguments);
+void FuzzCommand::describe(OptionParser& parser) {
+  parser.optional_argument(
+      "CASE", "A case in a file, as a failure prints it; default: random cases", file);
+  parser.number({"--cases", "N",
+                 "Random programs to run; default: 2000, or as many as --minutes allows"},
+                cases, int64_t{1});
+  parser.number({"--seed", "N", "Seed of the first case; the next case has the next number"}, seed,
+                uint64_t{0});
+  parser.real({"--minutes", "X", "Stop after this time"}, minutes, 0);
+  add_options(parser, output);
+}
+
+ExitCode FuzzCommand::run(Processes&) {
+  if (!file.empty()) return run_one(file, output);
   fuzz::FuzzOptions options;
-  options.cases = arguments.cases.value_or(arguments.minutes > 0 ? 0 : kCases);
-  options.minutes = arguments.minutes;
-  options.seed = arguments.sampling.seed;
+  options.cases = cases.value_or(minutes > 0 ? 0 : kCases);
+  options.minutes = minutes;
+  options.seed = seed;
   options.on_failure = [](const fuzz::FuzzFinding& finding) {
     std::cerr << fuzz::to_text(finding) << std::endl;
   };
@@ -76,7 +89,7 @@ ExitCode run_fuzz(const Arguments& arguments) {
                                progress.failures);
   };
   const fuzz::FuzzReport report = fuzz::run_cases(options);
-  print_result(arguments, to_document(report, options.seed), to_text(report, options.seed));
+  print_result(output, to_document(report, options.seed), to_text(report, options.seed));
   return report.total.failures == 0 ? ExitCode::kDone : ExitCode::kVerificationFailed;
 }
 

@@ -1,4 +1,5 @@
-// The whole of a plan: where the parameters lie, what a step communicates, and why.
+#include "cli/commands/explain.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -6,7 +7,6 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "cli/commands.h"
 #include "cli/print/explain_name.h"
 #include "cli/print/explanation.h"
 #include "cli/print/text_table.h"
@@ -146,13 +146,13 @@ std::string memory_text(const std::vector<MeshMemory>& list) {
 
 std::string plan_text(const Graph& graph, const Compiled& compiled, const Plan& plan) {
   const ShardedGraph& sharded = compiled.sharded;
-  return describe(plan) + "\n" + notes_text(sharded) + parameters_text(graph, sharded) +
+  return plan_summary(plan) + "\n" + notes_text(sharded) + parameters_text(graph, sharded) +
          communications_text(communications_of(compiled.tasks)) +
          memory_text(memory_of(graph, compiled));
 }
 
 /// What one rank does in a step.
-ExitCode explain_rank(const Arguments& arguments, const Compiled& compiled, Rank rank) {
+ExitCode explain_rank(const OutputOptions& output, const Compiled& compiled, Rank rank) {
   const std::vector<Rank> ranks = tessera::ranks(compiled.tasks);
   if (std::find(ranks.begin(), ranks.end(), rank) == ranks.end())
     throw UserError(
@@ -167,35 +167,44 @@ ExitCode explain_rank(const Arguments& arguments, const Compiled& compiled, Rank
   document["acts"] = Document::List{};
   for (const std::string& line : split_text(text, '\n'))
     if (!line.empty()) document["acts"].append(line);
-  print_result(arguments, document, "order  " + order + "\n\n" + text);
+  print_result(output, document, "order  " + order + "\n\n" + text);
   return ExitCode::kDone;
 }
 
 }  // namespace
 
-ExitCode run_explain(const Arguments& arguments) {
-  Session session = open_session(arguments);
+void ExplainCommand::describe(OptionParser& parser) {
+  add_options(parser, config);
+  parser.optional_argument(
+      "NAME", "Values and ops to explain: a name or a pattern such as 'blocks.*.attn.q'", name);
+  parser.flag({"--stages", "", "Print the output of every compiler pass"}, stages);
+  parser.number({"--rank", "N", "Print the program of this rank, one task a line"}, rank, 0);
+  add_options(parser, output);
+}
+
+ExitCode ExplainCommand::run(Processes&) {
+  Session session = open_session(config);
   set_sizes(session.config.model, session.config.data);
   const Graph graph = training_graph(session.config);
   check_fits(session.plan, graph);
   CompileOptions options = compile_options(session.plan);
-  Document::List stages;
-  if (arguments.stages)
+  Document::List outputs;
+  if (stages)
     options.dump = [&](std::string_view stage, const std::string& text) {
-      if (arguments.json)
-        stages.push_back(Document::Table{{"name", std::string(stage)}, {"text", text}});
+      if (output.json)
+        outputs.push_back(Document::Table{{"name", std::string(stage)}, {"text", text}});
       else
         std::cout << "== " << stage << " ==\n" << text << "\n";
     };
   const Compiled compiled = compile(graph, session.plan.placed(), session.plan.marks, options);
-  if (arguments.rank) return explain_rank(arguments, compiled, *arguments.rank);
-  Document document = arguments.name.empty()
+  if (rank) return explain_rank(output, compiled, *rank);
+  Document document = name.empty()
                           ? plan_document(graph, compiled, session.plan)
-                          : explain_name_document(graph, compiled, arguments.name);
-  if (arguments.stages) document["stages"] = stages;
-  print_result(arguments, document,
-               arguments.name.empty() ? plan_text(graph, compiled, session.plan)
-                                      : explain_name_text(graph, compiled, arguments.name));
+                          : explain_name_document(graph, compiled, name);
+  if (stages) document["stages"] = outputs;
+  print_result(output, document,
+               name.empty() ? plan_text(graph, compiled, session.plan)
+                                      : explain_name_text(graph, compiled, name));
   return ExitCode::kDone;
 }
 

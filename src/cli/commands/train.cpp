@@ -1,9 +1,10 @@
+#include "cli/commands/train.h"
+
 #include <fmt/format.h>
 
 #include <iostream>
 #include <optional>
 
-#include "cli/commands.h"
 #include "cli/print/progress.h"
 #include "cli/print/text_table.h"
 #include "cli/run/run_checkpoints.h"
@@ -29,7 +30,7 @@ Document optional_text(const std::string& text) {
   return text.empty() ? Document() : Document(text);
 }
 
-Document result_document(const Arguments& arguments, const Training& training) {
+Document result_document(const TrainCommand& command, const Training& training) {
   const TrainedRun& run = training.run;
   Engine& engine = training.engine;
   Document document;
@@ -49,7 +50,7 @@ Document result_document(const Arguments& arguments, const Training& training) {
   document["step"] = engine.step_count();
   document["resumed_from"] = training.resumed_from ? Document(*training.resumed_from) : Document();
   document["checkpoint"] = optional_text(training.checkpoint.string());
-  document["trace"] = optional_text(arguments.trace);
+  document["trace"] = optional_text(command.trace);
   document["stopped_by"] = optional_text(training.run.stopped_by.value_or(""));
   document["plan"] = to_document(engine.plan(), engine.graph());
   return document;
@@ -71,25 +72,25 @@ std::string held_out_text(const Training& training) {
          fmt::format("{:.1f}% of the {}s are the likeliest\n", 100 * held_out.accuracy, unit);
 }
 
-std::string written_text(const Arguments& arguments, const Training& training) {
-  if (arguments.out.empty()) return "";
+std::string written_text(const TrainCommand& command, const Training& training) {
+  if (command.out.empty()) return "";
   std::string text = fmt::format(
       "written    {0}/plan.json, config.json, metrics.jsonl, logs/rank-*.jsonl, "
       "events.out.tfevents.*\n           {1}\n",
-      arguments.out, training.checkpoint.string());
+      command.out, training.checkpoint.string());
   if (training.run.stopped_by)
-    text += fmt::format("go on      tessera train {} --out {} --resume\n", arguments.file,
-                        arguments.out);
+    text += fmt::format("go on      tessera train {} --out {} --resume\n", command.config.file,
+                        command.out);
   return text;
 }
 
-std::string result_text(const Arguments& arguments, const Training& training) {
+std::string result_text(const TrainCommand& command, const Training& training) {
   const TrainedRun& run = training.run;
   const Plan& plan = training.engine.plan();
   const auto& steps = run.fit.steps;
   std::string text =
       fmt::format("trained    {} under {}\n", counted(static_cast<int64_t>(steps.size()), "step"),
-                  describe(plan));
+                  plan_summary(plan));
   if (!steps.empty())
     text += fmt::format("loss       {:.4f} at the first step, {:.4f} at the last\n",
                         steps.front().loss, steps.back().loss);
@@ -100,12 +101,12 @@ std::string result_text(const Arguments& arguments, const Training& training) {
   text += fmt::format("memory     {} at the peak of a rank\n",
                       to_text(training.engine.runtime().peak_bytes()));
   if (!training.trace.empty()) text += "trace      " + training.trace + "\n";
-  return text + written_text(arguments, training);
+  return text + written_text(command, training);
 }
 
 /// The checkpoint that a run goes on from, open.
-std::unique_ptr<Checkpoint> open_resumed(FileSystem& disk, const Arguments& arguments) {
-  const auto path = checkpoint_to_resume(disk, arguments);
+std::unique_ptr<Checkpoint> open_resumed(FileSystem& disk, const TrainCommand& command) {
+  const auto path = checkpoint_to_resume(disk, command.resume, command.out);
   return path ? std::make_unique<Checkpoint>(disk, *path) : nullptr;
 }
 
@@ -115,50 +116,81 @@ std::filesystem::path trace_path(const std::string& wanted, const Engine& engine
   return fmt::format("{}.rank-{:05}", wanted, engine.runtime().local_ranks().front());
 }
 
-void resume(Engine& engine, const Checkpoint& checkpoint) {
+void restore_and_tell(Engine& engine, const Checkpoint& checkpoint) {
   restore(engine, checkpoint);
   std::cerr << fmt::format("resume {}: step {}\n", checkpoint.folder().string(), checkpoint.step())
             << changed_settings(*checkpoint.state().find("settings"),
                                 resolved_settings(engine.config()));
 }
 
+void check_resume(const TrainCommand& command) {
+  if (!command.resume || !command.resume->empty() || !command.out.empty()) return;
+  refuse_usage("--resume does not say from where",
+               "it continues from the latest checkpoint in the folder of --out",
+               "add --out DIR of the run to continue, or name a checkpoint: "
+               "--resume=DIR/checkpoints/step-00000100");
+}
+
 }  // namespace
 
-ExitCode run_train(const Arguments& arguments, Processes& processes) {
+void TrainCommand::describe(OptionParser& parser) {
+  add_options(parser, config);
+  add_options(parser, liveness);
+  parser.number({"--steps", "N", "Length of the run; default: train.steps"}, steps, int64_t{0});
+  parser.text({"--out", "DIR",
+               "Folder for plan.json, config.json, metrics.jsonl, logs, TensorBoard events and "
+               "checkpoints"},
+              out);
+  parser.flag_with_value({"--resume", "",
+                          "Continue from the latest checkpoint in --out, or from "
+                          "--resume=CHECKPOINT, under its plan unless --plan is given"},
+                         resume);
+  parser.check([this] { check_resume(*this); });
+  parser.text({"--trace", "FILE",
+               "File for a trace of what every rank does when: open it in ui.perfetto.dev"},
+              trace);
+  parser.number({"--trace-steps", "N", "Steps in the trace, after two warm-up steps; default: 3"},
+                trace_steps, int64_t{1});
+  parser.flag({"--check-replicas", "",
+               "After each step compare a hash of every variable with those of its replicas"},
+              check_replicas);
+  add_options(parser, output);
+}
+
+ExitCode TrainCommand::run(Processes& processes) {
   // Without a folder there is nothing to save, and signals end the run as they end any program; but
   // of several processes each first says what ended them.
   std::optional<StopSignals> signals;
-  if (!arguments.out.empty() || processes.are_several()) signals.emplace();
+  if (!out.empty() || processes.are_several()) signals.emplace();
   RealFileSystem disk;
-  const auto resumed = open_resumed(disk, arguments);
-  Session session =
-      open_session(arguments, resumed ? std::optional(stored_run(*resumed).plan) : std::nullopt);
+  const auto resumed = open_resumed(disk, *this);
+  Session session = open_session(
+      with_steps(config, steps), resumed ? std::optional(stored_run(*resumed).plan) : std::nullopt);
   const auto data = load_data_of(session.config);
   processes.check_plan(session.plan);
   Engine engine(session.config, session.plan, data,
-                {.runtime = processes.connect(arguments.rank_deadline), .draw = !resumed});
-  std::cerr << fmt::format("train {}: {} {}s, {}\n", arguments.file, grouped(data->train_units),
-                           data->unit, describe(engine.plan()));
-  if (resumed) resume(engine, *resumed);
+                {.runtime = processes.connect(liveness.deadline()), .draw = !resumed});
+  std::cerr << fmt::format("train {}: {} {}s, {}\n", config.file, grouped(data->train_units),
+                           data->unit, plan_summary(engine.plan()));
+  if (resumed) restore_and_tell(engine, *resumed);
   std::optional<RunFolder> folder;
   std::optional<RunCheckpoints> checkpoints;
-  if (!arguments.out.empty()) {
-    folder.emplace(arguments.out, engine);
-    checkpoints.emplace(disk, arguments.out, engine);
+  if (!out.empty()) {
+    folder.emplace(out, engine);
+    checkpoints.emplace(disk, out, engine);
   }
   Training training{engine, *data, {}, resumed ? std::optional(resumed->step()) : std::nullopt,
                     {},     {}};
-  std::optional<TraceFile> trace;
-  if (!arguments.trace.empty())
-    trace.emplace(engine, trace_path(arguments.trace, engine), arguments.trace_steps);
+  std::optional<TraceFile> trace_file;
+  if (!trace.empty()) trace_file.emplace(engine, trace_path(trace, engine), trace_steps);
   training.run = train_to_end(engine, {.folder = folder ? &*folder : nullptr,
                                        .checkpoints = checkpoints ? &*checkpoints : nullptr,
-                                       .signals = arguments.out.empty() ? nullptr : &*signals,
-                                       .trace = trace ? &*trace : nullptr,
-                                       .check_replicas = arguments.check_replicas});
-  if (trace) training.trace = trace->summary();
+                                       .signals = out.empty() ? nullptr : &*signals,
+                                       .trace = trace_file ? &*trace_file : nullptr,
+                                       .check_replicas = check_replicas});
+  if (trace_file) training.trace = trace_file->summary();
   if (checkpoints) training.checkpoint = checkpoints->last();
-  print_result(arguments, result_document(arguments, training), result_text(arguments, training));
+  print_result(output, result_document(*this, training), result_text(*this, training));
   return training.run.stopped_by ? ExitCode::kPreempted : ExitCode::kDone;
 }
 

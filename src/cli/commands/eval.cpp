@@ -1,30 +1,37 @@
+#include "cli/commands/eval.h"
+
 #include <fmt/format.h>
 
 #include <cmath>
 #include <iostream>
 
-#include "cli/commands.h"
 #include "cli/print/text_table.h"
 #include "cli/run/loaded_model.h"
 #include "cli/run/session.h"
 
 namespace tessera {
 
-ExitCode run_eval(const Arguments& arguments, Processes& processes) {
+void EvalCommand::describe(OptionParser& parser) {
+  add_options(parser, checkpoint);
+  add_options(parser, liveness);
+  add_options(parser, output);
+}
+
+ExitCode EvalCommand::run(Processes& processes) {
   RealFileSystem disk;
-  const Checkpoint checkpoint(disk, find_checkpoint(disk, arguments.file));
-  StoredRun run = open_stored_run(checkpoint, arguments);
+  const Checkpoint stored(disk, find_checkpoint(disk, checkpoint.path));
+  StoredRun run = open_stored_run(stored, checkpoint);
   const RunConfig& config = run.config;
   const auto data = std::make_shared<const RunData>(
       load_data(config.data, {.context = config.model.context, .vocabulary = run.vocabulary}));
   processes.check_plan(run.plan);
-  Engine engine = load_model(checkpoint, run, data, processes.connect(arguments.rank_deadline));
-  std::cerr << fmt::format("eval {}: step {}, {}\n", checkpoint.folder().string(),
-                           checkpoint.step(), describe(engine.plan()));
+  Engine engine = load_model(stored, run, data, processes.connect(liveness.deadline()));
+  std::cerr << fmt::format("eval {}: step {}, {}\n", stored.folder().string(),
+                           stored.step(), plan_summary(engine.plan()));
   const Engine::Evaluation result = engine.evaluate(config.train.evaluate_batches);
   Document document;
-  document["checkpoint"] = checkpoint.folder().string();
-  document["step"] = checkpoint.step();
+  document["checkpoint"] = stored.folder().string();
+  document["step"] = stored.step();
   document["loss"] = result.loss;
   document["perplexity"] = std::exp(result.loss);
   document["tokens"] = result.tokens;
@@ -36,7 +43,7 @@ ExitCode run_eval(const Arguments& arguments, Processes& processes) {
       "the likeliest\n",
       result.loss, data->unit, grouped(result.tokens), data->unit, bar_text(*data),
       std::exp(result.loss), 100 * result.accuracy, data->unit);
-  print_result(arguments, document, text);
+  print_result(output, document, text);
   return ExitCode::kDone;
 }
 

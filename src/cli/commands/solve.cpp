@@ -1,3 +1,5 @@
+#include "cli/commands/solve.h"
+
 #include "solver/solve.h"
 
 #include <fmt/format.h>
@@ -7,7 +9,6 @@
 
 #include "base/document.h"
 #include "base/text.h"
-#include "cli/commands.h"
 #include "cli/print/text_table.h"
 #include "cli/run/session.h"
 #include "launch/stop_signals.h"
@@ -97,20 +98,33 @@ std::string to_text(const solver::Problem& problem, const solver::Answer& answer
 
 }  // namespace
 
-ExitCode run_solve(const Arguments& arguments) {
+void SolveCommand::describe(OptionParser& parser) {
+  parser.argument("PROBLEM", "A problem in the contest's format, .json or .json.gz", file);
+  parser.real({"--time-limit", "S", "Seconds, including reading the file; default: 60"},
+              time_limit, 0);
+  parser.number({"--work", "N",
+                 "Millions of table entries to compute, instead of a time limit: the answer is then "
+                 "the same on any number of threads"},
+                work, int64_t{1});
+  parser.number({"--threads", "N", "Default: 2"}, threads, 1);
+  parser.number({"--seed", "N", "Seed of the random numbers; default: 1"}, seed, uint64_t{0});
+  add_options(parser, output);
+}
+
+ExitCode SolveCommand::run(Processes&) {
   using Clock = std::chrono::steady_clock;
   const auto start = Clock::now();
   const auto seconds = [start] {
     return std::chrono::duration<double>(Clock::now() - start).count();
   };
   StopSignals signals;
-  const solver::Problem problem = solver::read_problem(arguments.file);
+  const solver::Problem problem = solver::read_problem(file);
   const double reading = seconds();
   solver::SolveOptions options;
-  options.time_limit = Seconds(arguments.time_limit - reading);
-  options.work = arguments.work;
-  options.threads = arguments.threads.value_or(options.threads);
-  options.seed = arguments.sampling.seed;
+  options.time_limit = Seconds(time_limit - reading);
+  options.work = work;
+  options.threads = threads.value_or(options.threads);
+  options.seed = seed;
   options.cancel = [&signals] { return signals.received().has_value(); };
   double last = -1;
   options.on_improvement = [&last](const solver::Improvement& improvement) {
@@ -119,12 +133,12 @@ ExitCode run_solve(const Arguments& arguments) {
     last = improvement.at.value();
     std::cerr << line_of(improvement) << std::endl;
   };
-  std::cerr << fmt::format("{}: {} nodes, {} edges, read in {:.2f} s", arguments.file,
+  std::cerr << fmt::format("{}: {} nodes, {} edges, read in {:.2f} s", file,
                            grouped(problem.nodes()), grouped(problem.edges()), reading)
             << std::endl;
   solver::Answer answer = solver::solve(problem, options);
   answer.to_best += Seconds(reading);
-  print_result(arguments, to_document(problem, answer, seconds()),
+  print_result(output, to_document(problem, answer, seconds()),
                to_text(problem, answer, seconds()));
   if (answer.proof == solver::Proof::kInfeasible) return ExitCode::kNoPlan;
   return answer.assignment ? ExitCode::kDone : ExitCode::kFailure;

@@ -1,5 +1,5 @@
-// The demo: placements do not change results, and the model learns. A line to each thing that it
-// does.
+#include "cli/commands/demo.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,7 +9,6 @@
 #include <ostream>
 
 #include "base/text.h"
-#include "cli/commands.h"
 #include "cli/print/text_table.h"
 #include "cli/run/session.h"
 #include "cli/run/trainer.h"
@@ -38,11 +37,11 @@ std::filesystem::path find_configs() {
       ExitCode::kMissingInput);
 }
 
-Session open_demo(const Arguments& arguments) {
+Session open_demo(const DemoCommand& command) {
   const std::filesystem::path configs = find_configs();
-  Arguments of_demo = arguments;
-  of_demo.file = (configs / "gpt.toml").string();
-  Session session = open_session(of_demo);
+  const ConfigOptions config{.file = (configs / "gpt.toml").string(),
+                             .overrides = command.overrides};
+  Session session = open_session(with_steps(config, command.steps));
   session.plan = read_plan(configs / "plans" / (session.config.model.kind + ".dp2-tp2.json"));
   return session;
 }
@@ -138,17 +137,17 @@ int64_t parameter_count(const Graph& graph) {
 /// The demo, a chapter a function.
 class Demo {
  public:
-  explicit Demo(const Arguments& arguments)
-      : out_(narration(arguments)), session_(open_demo(arguments)) {}
+  explicit Demo(const DemoCommand& command)
+      : out_(narration(command.output)), session_(open_demo(command)) {}
 
-  ExitCode run(const Arguments& arguments) {
+  ExitCode run(const OutputOptions& output) {
     read_text();
     build_model();
     compare();
     train();
     write_text();
     end();
-    print_result(arguments, document_, "");
+    print_result(output, document_, "");
     return comparison_.agree() ? ExitCode::kDone : ExitCode::kVerificationFailed;
   }
 
@@ -182,7 +181,7 @@ class Demo {
   }
 
   void compare() {
-    say("3. Trains the first steps twice: serially, and under {}.\n", describe(session_.plan));
+    say("3. Trains the first steps twice: serially, and under {}.\n", plan_summary(session_.plan));
     comparison_ = compare_first_steps(*serial_, *divided_);
     say("{}   {}: the largest relative difference is {:.1e}, {:.2g} of what rounding may do.\n\n",
         comparison_text(comparison_, config(), session_.plan.rank_count()),
@@ -258,8 +257,15 @@ class Demo {
 
 }  // namespace
 
-ExitCode run_demo(const Arguments& arguments) {
-  return Demo(arguments).run(arguments);
+void DemoCommand::describe(OptionParser& parser) {
+  add_options(parser, overrides);
+  parser.number({"--steps", "N", "Length of the run; default: train.steps of configs/gpt.toml"},
+                steps, int64_t{0});
+  add_options(parser, output);
+}
+
+ExitCode DemoCommand::run(Processes&) {
+  return Demo(*this).run(output);
 }
 
 }  // namespace tessera

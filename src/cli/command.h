@@ -1,0 +1,39 @@
+// What a command of the program is, and the table of all of them.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "cli/option_parser.h"
+#include "launch/processes.h"
+
+namespace tessera {
+
+/// A command and its options, which are its members.
+class Command {
+ public:
+  virtual ~Command() = default;
+  /// Adds the options; parsing writes their values into the members.
+  virtual void describe(OptionParser& parser) = 0;
+  /// Does what the options ask for and prints the result.
+  ///   returns  kDone, or the code of an answer that is no error, such as a failed verification
+  ///   throws   UserError, InternalError
+  virtual ExitCode run(Processes& processes) = 0;
+};
+
+/// A line of the table of commands.
+struct CommandEntry {
+  const char* name;
+  const char* help;
+  bool in_several_processes;  // may mpirun or srun start it?
+  std::unique_ptr<Command> (*make)();
+};
+
+/// The table, in the order of the help.
+std::span<const CommandEntry> commands();
+
+}  // namespace tessera

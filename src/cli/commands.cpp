@@ -1,0 +1,52 @@
+// The table of commands. A new command is a file in commands/ and a line here.
+#include "cli/command.h"
+#include "cli/commands/demo.h"
+#include "cli/commands/eval.h"
+#include "cli/commands/explain.h"
+#include "cli/commands/fuzz.h"
+#include "cli/commands/generate.h"
+#include "cli/commands/inspect.h"
+#include "cli/commands/launch.h"
+#include "cli/commands/solve.h"
+#include "cli/commands/train.h"
+#include "cli/commands/verify.h"
+
+namespace tessera {
+namespace {
+
+template <typename AnyCommand>
+std::unique_ptr<Command> make() {
+  return std::make_unique<AnyCommand>();
+}
+
+constexpr bool kOneProcess = false, kSeveralProcesses = true;
+
+constexpr CommandEntry kCommands[] = {
+    {"train", "Train a model, serially or on the ranks of a plan", kSeveralProcesses,
+     make<TrainCommand>},
+    {"eval", "Measure the validation loss of a checkpoint", kSeveralProcesses, make<EvalCommand>},
+    {"generate", "Continue a text with the model of a checkpoint", kSeveralProcesses,
+     make<GenerateCommand>},
+    {"verify", "Compare a plan with the serial program, tensor by tensor", kOneProcess,
+     make<VerifyCommand>},
+    {"explain", "Show the placement of every tensor, what is communicated, and why", kOneProcess,
+     make<ExplainCommand>},
+    {"inspect", "Describe a plan, a configuration, a checkpoint or a text", kOneProcess,
+     make<InspectCommand>},
+    {"fuzz", "Compare random programs under random placements with the serial programs",
+     kOneProcess, make<FuzzCommand>},
+    {"solve", "Solve an intra-operator problem in the public contest's format", kOneProcess,
+     make<SolveCommand>},
+    {"launch", "Run a command on several processes, and restart it when one is lost", kOneProcess,
+     make<LaunchCommand>},
+    {"demo", "Train a small GPT serially and on four ranks, compare, and generate text",
+     kOneProcess, make<DemoCommand>},
+};
+
+}  // namespace
+
+std::span<const CommandEntry> commands() {
+  return kCommands;
+}
+
+}  // namespace tessera

@@ -1,0 +1,18 @@
+// tessera eval: the validation loss of a checkpoint.
+#pragma once
+
+#include "cli/command.h"
+#include "cli/shared_options.h"
+
+namespace tessera {
+
+struct EvalCommand : Command {
+  void describe(OptionParser& parser) override;
+  ExitCode run(Processes& processes) override;
+
+  CheckpointOptions checkpoint;
+  ProcessOptions liveness;
+  OutputOptions output;
+};
+
+}  // namespace tessera

@@ -1,0 +1,23 @@
+// tessera explain: the placements and the communication of a plan, with their reasons.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "cli/command.h"
+#include "cli/shared_options.h"
+
+namespace tessera {
+
+struct ExplainCommand : Command {
+  void describe(OptionParser& parser) override;
+  ExitCode run(Processes&) override;
+
+  ConfigOptions config;
+  OutputOptions output;
+  std::string name;         // of values and ops, or a pattern; "": explains the whole plan
+  std::optional<int> rank;  // prints the program of this rank instead
+  bool stages = false;
+};
+
+}  // namespace tessera

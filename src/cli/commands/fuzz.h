@@ -1,0 +1,24 @@
+// tessera fuzz: random programs under random placements against the serial programs.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "cli/command.h"
+#include "cli/shared_options.h"
+
+namespace tessera {
+
+struct FuzzCommand : Command {
+  void describe(OptionParser& parser) override;
+  ExitCode run(Processes&) override;
+
+  std::string file;  // of one case; "": random cases
+  std::optional<int64_t> cases;
+  uint64_t seed = 1;
+  double minutes = 0;  // 0: no limit
+  OutputOptions output;
+};
+
+}  // namespace tessera

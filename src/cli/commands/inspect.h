@@ -1,0 +1,20 @@
+// tessera inspect: what a file or folder is.
+#pragma once
+
+#include <string>
+
+#include "cli/command.h"
+#include "cli/shared_options.h"
+
+namespace tessera {
+
+struct InspectCommand : Command {
+  void describe(OptionParser& parser) override;
+  ExitCode run(Processes&) override;
+
+  std::string file;
+  OverrideOptions overrides;
+  OutputOptions output;
+};
+
+}  // namespace tessera

@@ -1,0 +1,28 @@
+// tessera train: trains a model, with a run folder, checkpoints and a trace.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "cli/command.h"
+#include "cli/shared_options.h"
+
+namespace tessera {
+
+struct TrainCommand : Command {
+  void describe(OptionParser& parser) override;
+  ExitCode run(Processes& processes) override;
+
+  ConfigOptions config;
+  ProcessOptions liveness;
+  OutputOptions output;
+  std::optional<int64_t> steps;
+  std::string out;                    // the folder of the run; "": none
+  std::optional<std::string> resume;  // a checkpoint; "": the latest in `out`
+  std::string trace;                  // the file for a trace; "": none
+  int64_t trace_steps = 3;
+  bool check_replicas = false;
+};
+
+}  // namespace tessera

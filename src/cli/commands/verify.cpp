@@ -1,0 +1,37 @@
+#include "cli/commands/verify.h"
+
+#include <fmt/format.h>
+
+#include <iostream>
+
+#include "cli/print/progress.h"
+#include "cli/print/text_table.h"
+#include "cli/print/verify_report.h"
+#include "cli/run/session.h"
+
+namespace tessera {
+
+void VerifyCommand::describe(OptionParser& parser) {
+  add_options(parser, config);
+  parser.number({"--steps", "N", "Steps to compare; default: 20"}, steps, int64_t{0});
+  add_options(parser, output);
+}
+
+ExitCode VerifyCommand::run(Processes&) {
+  Session session = open_session(config);
+  const auto data = load_data_of(session.config);
+  VerifyOptions options;
+  if (steps) options.steps = *steps;
+  std::cerr << fmt::format("verify {}: {} against the serial program, {}\n", config.file,
+                           plan_summary(session.plan), counted(options.steps, "step"));
+  VerifyReport report;
+  {
+    Progress progress(options.steps);
+    options.on_step = [&, done = int64_t{0}](int64_t) mutable { progress.step(++done); };
+    report = verify_plan(session.config, session.plan, data, options);
+  }
+  print_result(output, report_document(report), report_text(report));
+  return report.ok ? ExitCode::kDone : ExitCode::kVerificationFailed;
+}
+
+}  // namespace tessera

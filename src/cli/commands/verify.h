@@ -1,0 +1,21 @@
+// tessera verify: a plan against the serial program.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "cli/command.h"
+#include "cli/shared_options.h"
+
+namespace tessera {
+
+struct VerifyCommand : Command {
+  void describe(OptionParser& parser) override;
+  ExitCode run(Processes&) override;
+
+  ConfigOptions config;
+  OutputOptions output;
+  std::optional<int64_t> steps;
+};
+
+}  // namespace tessera

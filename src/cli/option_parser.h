@@ -1,0 +1,98 @@
+// The options and arguments of one command: their help, and the variables that take their values.
+#pragma once
+
+#include <algorithm>
+#include <charconv>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace tessera {
+
+/// throws  UserError (2): the command line is wrong
+[[noreturn]] void refuse_usage(const std::string& what, const std::string& why,
+                               const std::string& fix);
+
+/// One option as the help shows it.
+struct OptionText {
+  std::string name;  // "--plan", or "-n,--processes" for two spellings of one option
+  std::string type;  // "FILE"; "" for a flag
+  std::string help;
+};
+
+/// Reads the words of one command line into variables. The variables must outlive the parser.
+///
+///     OptionParser parser("train", "Train a model");
+///     parser.argument("CONFIG", "The configuration", config);
+///     parser.number({"--ranks", "N", "Number of ranks"}, ranks, 1);
+///     parser.parse({"gpt.toml", "--ranks", "4"});
+class OptionParser {
+ public:
+  OptionParser(std::string command, const std::string& description);
+  ~OptionParser();
+  OptionParser(const OptionParser&) = delete;
+  OptionParser& operator=(const OptionParser&) = delete;
+
+  /// A positional argument, and one that may be left out.
+  void argument(const std::string& name, const std::string& help, std::string& target);
+  void optional_argument(const std::string& name, const std::string& help, std::string& target);
+  /// All words behind "--". The usage line of the help shows them as "-- NAME".
+  void command_after_dashes(const std::string& name, std::vector<std::string>& target);
+
+  void flag(const OptionText& option, bool& target);
+  /// A flag that may have a value, written --resume=VALUE: "" without one.
+  void flag_with_value(const OptionText& option, std::optional<std::string>& target);
+  void text(const OptionText& option, std::string& target);
+  void text(const OptionText& option, std::optional<std::string>& target);
+  void required_text(const OptionText& option, std::string& target);
+  /// An option that may be repeated and that takes several "key=value" words at once.
+  void assignments(const OptionText& option, std::vector<std::string>& target);
+  /// A whole number of at least `min`. `target` is a number or a std::optional of one.
+  template <typename Target, typename Number>
+  void number(const OptionText& option, Target& target, Number min);
+  /// A number of at least `min`.
+  void real(const OptionText& option, double& target, double min);
+
+  /// Calls `check` after the words were read. It throws what refuse_usage throws.
+  void check(std::function<void()> check);
+
+  /// throws  UserError (2): an unknown option with the nearest legal one, a missing or malformed
+  ///         argument
+  void parse(std::vector<std::string> words);
+  /// The text that `--help` prints.
+  std::string help() const;
+
+ private:
+  struct State;
+
+  /// Calls `read` with the value of the option.
+  void value(const OptionText& option, std::function<void(const std::string&)> read);
+  [[noreturn]] void refuse_number(const std::string& option, const std::string& value,
+                                  const std::string& legal, const std::string& example) const;
+  void take_command(std::vector<std::string>& words);
+  void check_values_are_given(const std::vector<std::string>& words) const;
+  std::vector<std::string> repeat_assignment_options(const std::vector<std::string>& words) const;
+  [[noreturn]] void refuse_extra(const std::vector<std::string>& words) const;
+  std::string arguments_text() const;
+
+  std::unique_ptr<State> state_;
+};
+
+/// Does `words` ask for the help? Words behind "--" belong to another command.
+bool asks_for_help(const std::vector<std::string>& words);
+
+template <typename Target, typename Number>
+void OptionParser::number(const OptionText& option, Target& target, Number min) {
+  value(option, [this, name = option.name, &target, min](const std::string& text) {
+    Number number = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+    if (error != std::errc{} || end != text.data() + text.size() || number < min)
+      refuse_number(name, text, "a whole number of at least " + std::to_string(min),
+                    std::to_string(std::max<Number>(min, 1)));
+    target = number;
+  });
+}
+
+}  // namespace tessera

@@ -1,0 +1,58 @@
+#include "cli/shared_options.h"
+
+namespace tessera {
+namespace {
+
+void refuse_automatic_plan(const PlanOptions& options) {
+  if (options.plan != "auto") return;
+  refuse_usage(
+      "--plan auto is not supported", "this version of tessera does not search for a plan",
+      "give a plan file such as configs/plans/gpt.dp2-tp2.json, or --plan serial");
+}
+
+}  // namespace
+
+void add_options(OptionParser& parser, OutputOptions& options) {
+  parser.flag({"--json", "",
+               "Print one JSON object on standard output; everything else goes to standard error"},
+              options.json);
+}
+
+void add_options(OptionParser& parser, OverrideOptions& options) {
+  parser.assignments(
+      {"--set", "key=value", "Override keys of the configuration: --set train.steps=10"},
+      options.sets);
+}
+
+void add_options(OptionParser& parser, PlanOptions& options) {
+  parser.text({"--plan", "FILE|serial",
+               "A plan file, or 'serial'; default: that of the checkpoint, or the configuration's "
+               "[parallel], else serial"},
+              options.plan);
+  parser.number({"--ranks", "N",
+                 "Ranks, as threads of this process; default: as many as the plan needs"},
+                options.ranks, 1);
+  parser.check([&options] { refuse_automatic_plan(options); });
+}
+
+void add_options(OptionParser& parser, ConfigOptions& options) {
+  parser.argument("CONFIG", "The configuration, a TOML file", options.file);
+  add_options(parser, options.plan);
+  add_options(parser, options.overrides);
+}
+
+void add_options(OptionParser& parser, CheckpointOptions& options) {
+  parser.argument("CHECKPOINT", "A checkpoint, or the --out folder of a run: its latest",
+                  options.path);
+  add_options(parser, options.plan);
+  add_options(parser, options.overrides);
+}
+
+void add_options(OptionParser& parser, ProcessOptions& options) {
+  parser.real({"--rank-deadline", "S",
+               "In runs of several processes: a process that sends no heartbeat for S seconds is "
+               "lost; default: 10"},
+              options.rank_deadline, 1);
+}
+
+}  // namespace tessera

@@ -1,0 +1,55 @@
+// Groups of options that several commands have in common.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/units.h"
+#include "cli/option_parser.h"
+
+namespace tessera {
+
+/// --json: print the result as one JSON object.
+struct OutputOptions {
+  bool json = false;
+};
+void add_options(OptionParser& parser, OutputOptions& options);
+
+/// --set key=value ...: overrides of the configuration.
+struct OverrideOptions {
+  std::vector<std::string> sets;  // "train.steps=10"
+};
+void add_options(OptionParser& parser, OverrideOptions& options);
+
+/// --plan and --ranks.
+struct PlanOptions {
+  std::optional<std::string> plan;  // a file, or "serial"
+  std::optional<int> ranks;
+};
+void add_options(OptionParser& parser, PlanOptions& options);
+
+/// CONFIG with --set, --plan and --ranks: a run that a configuration describes.
+struct ConfigOptions {
+  std::string file;
+  OverrideOptions overrides = {};
+  PlanOptions plan = {};
+};
+void add_options(OptionParser& parser, ConfigOptions& options);
+
+/// CHECKPOINT with --set, --plan and --ranks: a run that a checkpoint describes.
+struct CheckpointOptions {
+  std::string path;
+  OverrideOptions overrides = {};
+  PlanOptions plan = {};
+};
+void add_options(OptionParser& parser, CheckpointOptions& options);
+
+/// --rank-deadline: of the commands that run in several processes.
+struct ProcessOptions {
+  double rank_deadline = 10;
+  Seconds deadline() const { return Seconds(rank_deadline); }
+};
+void add_options(OptionParser& parser, ProcessOptions& options);
+
+}  // namespace tessera

@@ -1,0 +1,39 @@
+// A program that this process starts.
+#pragma once
+
+#include <sys/types.h>
+
+#include <string>
+#include <vector>
+
+namespace tessera {
+
+/// A program with an empty standard input, whose standard output can be read.
+class ChildProcess {
+ public:
+  /// Starts `words[0]`, found on PATH, with the other words as its arguments.
+  ///   throws  UserError (66): it cannot be started
+  explicit ChildProcess(const std::vector<std::string>& words);
+  ~ChildProcess();
+  ChildProcess(const ChildProcess&) = delete;
+  ChildProcess& operator=(const ChildProcess&) = delete;
+
+  pid_t id() const { return id_; }
+  void send(int signal) const;
+
+  /// Appends what the program has written, and waits a short time when there is nothing yet.
+  ///   returns  false when it writes no more
+  bool read_output(std::string& output) const;
+
+  /// Waits for its end.
+  ///   returns  its exit code, or 128 + the signal that ended it
+  int wait() const;
+
+ private:
+  bool has_ended() const;
+
+  pid_t id_ = 0;
+  int output_ = -1;
+};
+
+}  // namespace tessera
