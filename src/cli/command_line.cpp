@@ -69,8 +69,7 @@ CommandLine parse_command_line(std::vector<std::string> words) {
   if (!words.empty() && words[0] == "--json")
     std::rotate(words.begin(), words.begin() + 1, words.end());
   if (words.empty() || words[0] == "--json")
-    refuse_usage("tessera was given no command",
-                 "the commands are " + join(command_names(), ", "),
+    refuse_usage("tessera was given no command", "the commands are " + join(command_names(), ", "),
                  "start with tessera demo; tessera help says what each does");
   if (words[0] == "--version") return "tessera " + std::string(version()) + "\n";
   if (is_help(words[0])) {

@@ -15,7 +15,8 @@ namespace {
 std::string count_text(size_t required, size_t all) {
   constexpr const char* kNumbers[] = {"no", "one", "two", "three"};
   if (all == required) return fmt::format("{} argument{}", kNumbers[all], all == 1 ? "" : "s");
-  if (required == 0) return fmt::format("at most {} argument{}", kNumbers[all], all == 1 ? "" : "s");
+  if (required == 0)
+    return fmt::format("at most {} argument{}", kNumbers[all], all == 1 ? "" : "s");
   return fmt::format("{} or {} arguments", kNumbers[required], kNumbers[all]);
 }
 
@@ -50,8 +51,7 @@ OptionParser::OptionParser(std::string command, const std::string& description)
 
 OptionParser::~OptionParser() = default;
 
-void OptionParser::argument(const std::string& name, const std::string& help,
-                            std::string& target) {
+void OptionParser::argument(const std::string& name, const std::string& help, std::string& target) {
   state_->app.add_option(name, target, help)->required();
   state_->required.push_back(name);
 }
@@ -62,8 +62,7 @@ void OptionParser::optional_argument(const std::string& name, const std::string&
   state_->optional.push_back(name);
 }
 
-void OptionParser::command_after_dashes(const std::string& name,
-                                        std::vector<std::string>& target) {
+void OptionParser::command_after_dashes(const std::string& name, std::vector<std::string>& target) {
   state_->rest_name = name;
   state_->rest = &target;
 }
@@ -116,7 +115,8 @@ void OptionParser::refuse_number(const std::string& option, const std::string& v
                                  const std::string& legal, const std::string& example) const {
   const std::string name = long_name(option);
   refuse_usage(fmt::format("tessera {}: {} {} is not valid", state_->command, name, value),
-               fmt::format("{} must be {}", name, legal), fmt::format("write {} {}", name, example));
+               fmt::format("{} must be {}", name, legal),
+               fmt::format("write {} {}", name, example));
 }
 
 void OptionParser::check(std::function<void()> check) {

@@ -5,9 +5,8 @@ namespace {
 
 void refuse_automatic_plan(const PlanOptions& options) {
   if (options.plan != "auto") return;
-  refuse_usage(
-      "--plan auto is not supported", "this version of tessera does not search for a plan",
-      "give a plan file such as configs/plans/gpt.dp2-tp2.json, or --plan serial");
+  refuse_usage("--plan auto is not supported", "this version of tessera does not search for a plan",
+               "give a plan file such as configs/plans/gpt.dp2-tp2.json, or --plan serial");
 }
 
 }  // namespace
@@ -29,9 +28,9 @@ void add_options(OptionParser& parser, PlanOptions& options) {
                "A plan file, or 'serial'; default: that of the checkpoint, or the configuration's "
                "[parallel], else serial"},
               options.plan);
-  parser.number({"--ranks", "N",
-                 "Ranks, as threads of this process; default: as many as the plan needs"},
-                options.ranks, 1);
+  parser.number(
+      {"--ranks", "N", "Ranks, as threads of this process; default: as many as the plan needs"},
+      options.ranks, 1);
   parser.check([&options] { refuse_automatic_plan(options); });
 }
 

@@ -26,8 +26,8 @@ ExitCode EvalCommand::run(Processes& processes) {
       load_data(config.data, {.context = config.model.context, .vocabulary = run.vocabulary}));
   processes.check_plan(run.plan);
   Engine engine = load_model(stored, run, data, processes.connect(liveness.deadline()));
-  std::cerr << fmt::format("eval {}: step {}, {}\n", stored.folder().string(),
-                           stored.step(), plan_summary(engine.plan()));
+  std::cerr << fmt::format("eval {}: step {}, {}\n", stored.folder().string(), stored.step(),
+                           plan_summary(engine.plan()));
   const Engine::Evaluation result = engine.evaluate(config.train.evaluate_batches);
   Document document;
   document["checkpoint"] = stored.folder().string();

@@ -198,13 +198,12 @@ ExitCode ExplainCommand::run(Processes&) {
     };
   const Compiled compiled = compile(graph, session.plan.placed(), session.plan.marks, options);
   if (rank) return explain_rank(output, compiled, *rank);
-  Document document = name.empty()
-                          ? plan_document(graph, compiled, session.plan)
-                          : explain_name_document(graph, compiled, name);
+  Document document = name.empty() ? plan_document(graph, compiled, session.plan)
+                                   : explain_name_document(graph, compiled, name);
   if (stages) document["stages"] = outputs;
   print_result(output, document,
                name.empty() ? plan_text(graph, compiled, session.plan)
-                                      : explain_name_text(graph, compiled, name));
+                            : explain_name_text(graph, compiled, name));
   return ExitCode::kDone;
 }
 

@@ -1,7 +1,5 @@
 #include "cli/commands/fuzz.h"
 
-#include "fuzz/fuzz.h"
-
 #include <fmt/format.h>
 
 #include <iostream>
@@ -10,6 +8,7 @@
 #include "base/file.h"
 #include "cli/print/text_table.h"
 #include "cli/run/session.h"
+#include "fuzz/fuzz.h"
 
 namespace tessera {
 namespace {
@@ -23,9 +22,9 @@ ExitCode run_one(const std::string& file, const OutputOptions& output) {
   Document document;
   document["ok"] = !failure;
   document["failure"] = failure ? Document(failure->text) : Document();
-  print_result(output, document,
-               failure ? failure->text + "\n"
-                       : file + ": computes what the serial program computes\n");
+  print_result(
+      output, document,
+      failure ? failure->text + "\n" : file + ": computes what the serial program computes\n");
   return failure ? ExitCode::kVerificationFailed : ExitCode::kDone;
 }
 
@@ -63,11 +62,11 @@ std::string to_text(const fuzz::FuzzReport& report, uint64_t seed) {
 }  // namespace
 
 void FuzzCommand::describe(OptionParser& parser) {
-  parser.optional_argument(
-      "CASE", "A case in a file, as a failure prints it; default: random cases", file);
-  parser.number({"--cases", "N",
-                 "Random programs to run; default: 2000, or as many as --minutes allows"},
-                cases, int64_t{1});
+  parser.optional_argument("CASE",
+                           "A case in a file, as a failure prints it; default: random cases", file);
+  parser.number(
+      {"--cases", "N", "Random programs to run; default: 2000, or as many as --minutes allows"},
+      cases, int64_t{1});
   parser.number({"--seed", "N", "Seed of the first case; the next case has the next number"}, seed,
                 uint64_t{0});
   parser.real({"--minutes", "X", "Stop after this time"}, minutes, 0);

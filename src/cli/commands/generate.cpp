@@ -35,9 +35,9 @@ void GenerateCommand::describe(OptionParser& parser) {
   add_options(parser, liveness);
   parser.required_text({"--prompt", "TEXT", "The text to continue"}, prompt);
   parser.number({"--tokens", "N", "Tokens to sample; default: 100"}, tokens, int64_t{0});
-  parser.real({"--temperature", "X",
-               "Divides the logits; 0: always the most probable token; default: 1"},
-              sampling.temperature, 0);
+  parser.real(
+      {"--temperature", "X", "Divides the logits; 0: always the most probable token; default: 1"},
+      sampling.temperature, 0);
   parser.number({"--top-k", "N", "Samples from the N most probable tokens; 0, the default: all"},
                 sampling.top_k, int64_t{0});
   parser.real({"--top-p", "X",
@@ -63,8 +63,8 @@ ExitCode GenerateCommand::run(Processes& processes) {
   const std::vector<int32_t> prompt_tokens = data->vocabulary.encode(prompt);
   processes.check_plan(run.plan);
   Engine engine = load_model(stored, run, data, processes.connect(liveness.deadline()));
-  std::cerr << fmt::format("generate {}: step {}, {}\n", stored.folder().string(),
-                           stored.step(), plan_summary(engine.plan()));
+  std::cerr << fmt::format("generate {}: step {}, {}\n", stored.folder().string(), stored.step(),
+                           plan_summary(engine.plan()));
   const std::vector<int32_t> sampled = engine.generate(prompt_tokens, tokens, sampling);
   const std::string text = data->vocabulary.decode(sampled);
   Document document;

@@ -56,8 +56,7 @@ std::string prepare_next(std::vector<std::string>& words) {
 }
 
 std::string lost_text(const Attempt& attempt, const std::string& launcher) {
-  if (!attempt.launcher_hung)
-    return fmt::format("launch: rank {} was lost\n", *attempt.first_lost);
+  if (!attempt.launcher_hung) return fmt::format("launch: rank {} was lost\n", *attempt.first_lost);
   return fmt::format(
       "launch: {} did not end after its processes; rank {} was the first of this machine to end\n",
       launcher, *attempt.first_lost);
@@ -72,9 +71,9 @@ ExitCode exit_code_of(const Attempt& attempt) {
 
 void LaunchCommand::describe(OptionParser& parser) {
   parser.command_after_dashes("COMMAND ARGUMENTS...", command);
-  parser.number({"-n,--processes", "N",
-                 "Processes to start, by srun in a Slurm job and by mpirun elsewhere"},
-                process_count, 1);
+  parser.number(
+      {"-n,--processes", "N", "Processes to start, by srun in a Slurm job and by mpirun elsewhere"},
+      process_count, 1);
   parser.number({"--restarts", "N",
                  "Restart up to N times when a process is lost, from the last checkpoint in --out; "
                  "default: 0"},

@@ -1,7 +1,5 @@
 #include "cli/commands/solve.h"
 
-#include "solver/solve.h"
-
 #include <fmt/format.h>
 
 #include <chrono>
@@ -13,6 +11,7 @@
 #include "cli/run/session.h"
 #include "launch/stop_signals.h"
 #include "solver/contest_file.h"
+#include "solver/solve.h"
 
 namespace tessera {
 namespace {
@@ -100,12 +99,13 @@ std::string to_text(const solver::Problem& problem, const solver::Answer& answer
 
 void SolveCommand::describe(OptionParser& parser) {
   parser.argument("PROBLEM", "A problem in the contest's format, .json or .json.gz", file);
-  parser.real({"--time-limit", "S", "Seconds, including reading the file; default: 60"},
-              time_limit, 0);
-  parser.number({"--work", "N",
-                 "Millions of table entries to compute, instead of a time limit: the answer is then "
-                 "the same on any number of threads"},
-                work, int64_t{1});
+  parser.real({"--time-limit", "S", "Seconds, including reading the file; default: 60"}, time_limit,
+              0);
+  parser.number(
+      {"--work", "N",
+       "Millions of table entries to compute, instead of a time limit: the answer is then "
+       "the same on any number of threads"},
+      work, int64_t{1});
   parser.number({"--threads", "N", "Default: 2"}, threads, 1);
   parser.number({"--seed", "N", "Seed of the random numbers; default: 1"}, seed, uint64_t{0});
   add_options(parser, output);

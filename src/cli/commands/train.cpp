@@ -164,8 +164,8 @@ ExitCode TrainCommand::run(Processes& processes) {
   if (!out.empty() || processes.are_several()) signals.emplace();
   RealFileSystem disk;
   const auto resumed = open_resumed(disk, *this);
-  Session session = open_session(
-      with_steps(config, steps), resumed ? std::optional(stored_run(*resumed).plan) : std::nullopt);
+  Session session = open_session(with_steps(config, steps),
+                                 resumed ? std::optional(stored_run(*resumed).plan) : std::nullopt);
   const auto data = load_data_of(session.config);
   processes.check_plan(session.plan);
   Engine engine(session.config, session.plan, data,

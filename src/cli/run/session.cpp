@@ -11,7 +11,7 @@
 namespace tessera {
 
 Plan chosen_plan(const PlanOptions& options, const Plan& otherwise) {
-  const Plan plan = !options.plan              ? otherwise
+  const Plan plan = !options.plan               ? otherwise
                     : *options.plan == "serial" ? serial_plan()
                                                 : read_plan(*options.plan);
   if (options.ranks) check_ranks(plan, *options.ranks);
