@@ -1,7 +1,7 @@
 // Lesson 1: a program is a graph of operators on whole tensors.
 //
-// We write y = x w with the Builder, print the graph, and run it with the interpreter: plain loops
-// over doubles, the judge of everything that comes later. Nothing here knows of devices.
+// We write y = x w with the Builder, print the graph, and run it with the reference interpreter:
+// plain loops over doubles, with which everything later is compared. Nothing here knows devices.
 #include <cstdio>
 
 #include "ops/builder.h"
@@ -13,7 +13,7 @@ int main() {
   Graph graph;
   Builder builder(graph);
 
-  // An input is given anew at every step. A variable is state that lives from step to step.
+  // Every step receives new inputs. A variable is state that persists between steps.
   const ValueId x = builder.input("x", parse_tensor_type("f32[2,3]"));
   const ValueId w = builder.variable("w", parse_tensor_type("f32[3,2]"), Initializer::constant(0));
 
@@ -22,7 +22,7 @@ int main() {
   graph.add_output("y", y);
   std::printf("%s\n", to_text(graph).c_str());
 
-  // The interpreter takes the inputs and variables by name and gives every value by name.
+  // The interpreter takes the inputs and variables by name and returns every value by name.
   ReferenceValues state;
   state["x"] = to_reference(Tensor::of<float>({2, 3}, {1, 2, 3, 4, 5, 6}));
   state["w"] = to_reference(Tensor::of<float>({3, 2}, {1, 0, 0, 1, 1, 1}));

@@ -1,4 +1,4 @@
-// Lesson 2: two marks divide a whole network.
+// Lesson 2: two marks shard a whole network.
 //
 // A mesh gives the ranks named axes. We mark the batch on dp and the first weight on tp;
 // propagation finds the placement of everything else from the sharding rules of the operators.
@@ -33,7 +33,7 @@ int main() {
   // Four ranks: [[0, 1], [2, 3]]. Rows of the grid share no data, columns share no weights.
   const auto mesh = std::make_shared<const Mesh>(Shape{2, 2}, std::vector<std::string>{"dp", "tp"});
 
-  // P("dp"): dim 0 is divided over dp. P(None, "tp"): dim 1 is divided over tp, dim 0 is whole.
+  // P("dp"): dim 0 is sharded over dp. P(None, "tp"): dim 1 is sharded over tp, dim 0 is whole.
   const std::vector<Mark> marks = {shard_tensor("x", "P(\"dp\")"),
                                    shard_tensor("up", "P(None, \"tp\")")};
   const ShardedGraph sharded = propagate(graph, mesh, marks);
@@ -41,8 +41,8 @@ int main() {
   // down follows up: its rows belong to the columns of up.
   std::printf("%s\n%s\n", to_text(*mesh).c_str(), print_placements(graph, sharded).c_str());
 
-  // y is a sum over the rows of down, so each tp rank makes an addend: a partial sum. The graph
-  // wants it whole: an all-reduce is due.
+  // y is a sum over the rows of down, so each tp rank computes a partial value. The graph needs the
+  // sum: an all-reduce follows.
   const Op& op = graph.op(*graph.find_op("y"));
   const OpView op_view = view(graph, op);
   const ShardingRule rule = find_operator(op.kind).rule(op_view);
@@ -51,11 +51,11 @@ int main() {
               to_text(graph.type(op.outputs[0]), made).c_str(),
               to_text(graph.type(op.outputs[0]), sharded.of(op.outputs[0])).c_str());
 
-  // Every placement has a reason: a mark, or the op that asked for it.
+  // Every placement has a reason: a mark, or the op that caused it.
   for (size_t i = 0; i < graph.values().size(); ++i)
     std::printf("%-7s %s\n", graph.values()[i].name.c_str(), sharded.value_reasons[i].c_str());
 
-  // What one rank holds: rank 3 stands at dp 1, tp 1.
+  // The part of one rank: rank 3 is at coordinate dp 1, tp 1.
   const Box box = sharded.of(*graph.find_value("up")).box({16, 64}, *mesh->coordinate_of(3));
   std::printf("\nrank 3 holds %s of up\n", to_text(box).c_str());
 }

@@ -1,8 +1,8 @@
 // Lesson 3: from one placement to another.
 //
-// Two operators may want one tensor in different placements. A reshard moves exactly the boxes that
-// are missing; all-gather, all-to-all and their kin are names for common cases of it, messages what
-// has no such name.
+// Two operators may need one tensor in different placements. A reshard sends exactly the boxes that
+// are missing. All-gather, all-to-all and others are names of common cases; any other case is
+// called messages.
 #include <cstdio>
 
 #include "reshard/reshard.h"
@@ -13,8 +13,8 @@ namespace {
 
 const TensorType kType = parse_tensor_type("f32[6,12]");
 
-/// Prints what the way from one placement to the other is called, its exchanges, and what one
-/// rank receives in each.
+/// Prints the name of the reshard between two placements, its exchanges, and what one rank receives
+/// in each.
 void show(const MeshPtr& mesh, const char* from_text, const char* to_text_form, Rank receiver) {
   const DistAttr from = parse_dist_type(from_text, mesh).attr;
   const DistAttr to = parse_dist_type(to_text_form, mesh).attr;
@@ -35,21 +35,21 @@ void show(const MeshPtr& mesh, const char* from_text, const char* to_text_form, 
 }  // namespace
 
 int main() {
-  // Six ranks: [[0, 1], [2, 3], [4, 5]]. Rank 3 stands at x 1, y 1.
+  // Six ranks: [[0, 1], [2, 3], [4, 5]]. Rank 3 is at x 1, y 1.
   const auto mesh = std::make_shared<const Mesh>(Shape{3, 2}, std::vector<std::string>{"x", "y"});
 
-  // Rows over x, columns over y: each rank holds 2 x 6. To have whole rows it needs the 2 x 6 of
-  // its neighbour on y.
+  // Rows over x, columns over y: each rank holds 2 x 6. For whole rows it needs the 2 x 6 of its
+  // neighbour on y.
   show(mesh, "f32[6@x, 12@y]", "f32[6@x, 12]", 3);
 
   // The axes change dims: 12 / 3 = 4 columns and 6 / 2 = 3 rows. Part of them rank 3 holds
   // already.
   show(mesh, "f32[6@x, 12@y]", "f32[6@y, 12@x]", 3);
 
-  // Cutting what one holds costs nothing.
+  // A slice of a held tensor needs no communication.
   show(mesh, "f32[6@x, 12]", "f32[6@x, 12@y]", 3);
 
-  // A partial sum over y: each rank adds the two addends of its own rows.
+  // Partial over y: each rank adds the two partial values of its own rows.
   show(mesh, "f32[6, 12@x] {partial sum: y}", "f32[6@y, 12@x]", 3);
 
   // 6 rows do not divide by 4: the first two parts are larger. Uneven is normal.

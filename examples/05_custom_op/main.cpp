@@ -1,8 +1,8 @@
 // Lesson 5: an operator of your own, with its own gradient and kernel.
 //
-// rms_scale.cpp defines it, and a graph that is given the set knows it. Backward, placements,
-// communication and memory follow as for the built-in operators: here on two ranks, each with half
-// of the rows, so that the gradient of the gain is a sum over both.
+// rms_scale.cpp defines it, and a graph receives it in an operator set. Backward, placements,
+// communication and memory follow as for built-in operators: here on two ranks, each with half of
+// the rows, so that the gradient of the gain is a sum over both. mish.cpp has a smaller operator.
 #include <cmath>
 #include <cstdio>
 
@@ -15,8 +15,7 @@ using namespace tessera;
 
 namespace {
 
-/// Learns the sign of a sum, which does not depend on how large a row is: rms_scale takes the size
-/// out.
+/// Learns the sign of a sum, which does not depend on the scale of a row: rms_scale removes it.
 Graph training_graph() {
   Graph graph(std::make_shared<const OperatorSet>(rms_scale_operators(), rms_scale_kernels()));
   Builder b(graph);

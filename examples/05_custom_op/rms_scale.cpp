@@ -9,7 +9,7 @@ using namespace tessera;
 
 namespace {
 
-// Places of the operands; rms_scale has the first two.
+// Positions of the operands; rms_scale has the first two.
 constexpr size_t kX = 0, kGain = 1, kFlow = 2;
 
 /// x as rows of one width.
@@ -101,7 +101,7 @@ KernelCall kernel_gradient(const OpView& op, std::span<const Split>) {
   return detail::kernel_call("rms_scale_grad", {}, {op.attributes.number("epsilon")});
 }
 
-// The formulas, in the precision of the kernels and in that of the judge
+// The formulas, in the precision of the kernels and in that of the reference
 
 template <typename T>
 T inverse_root(const T* x, size_t width, T epsilon) {
@@ -198,7 +198,7 @@ detail::Gradients gradient(Builder& builder, const GradientCall& call) {
   return gradients;
 }
 
-// Kernels: what is known of the call is worked out once, the loops run every step.
+// Kernels: the binder computes what depends on the call alone; the loops run every step.
 
 const float* input(const KernelBuffers& buffers, size_t index) {
   return reinterpret_cast<const float*>(buffers.inputs[index]);

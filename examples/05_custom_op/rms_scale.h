@@ -1,5 +1,4 @@
-// An operator of a user's own program, with its gradient: what the program adds to the built-in
-// ones.
+// An operator of a user's own program, with its gradient.
 //
 //     rms_scale(x f32[N..., E], gain f32[E]) {epsilon}  =  y f32[N..., E]
 //
