@@ -1,4 +1,4 @@
-# What the rooms link against. Each library is used by one room, behind a narrow header.
+# The libraries that modules link. Each is used by one module, behind a narrow header.
 find_package(Threads REQUIRED)
 find_package(fmt REQUIRED)
 find_package(spdlog REQUIRED)

@@ -1,1 +1,1 @@
-// Gives the precompiled header of the tests a target to belong to: see rooms.cmake.
+// The target of the precompiled header of the tests: see modules.cmake.

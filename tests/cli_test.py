@@ -75,7 +75,7 @@ class Train(unittest.TestCase):
     def test_every_plan_starts_at_the_serial_loss(self):
         for model, config in (("gpt", SMALL_GPT), ("mlp", SMALL_MLP)):
             serial = run_json("train", *config, "--plan", f"configs/plans/{model}.serial.json")["losses"]
-            # A mean of sums of at most `terms` addends each: sqrt(terms) roundings of 2^-24, four times for signs that fall worse. Later steps
+            # A mean of sums of at most `terms` terms each: sqrt(terms) roundings of 2^-24, four times for signs that fall worse. Later steps
             # carry what the steps before left in the weights.
             terms = 256
             for plan in ("dp4", "tp4", "dp2-tp2"):

@@ -1,5 +1,4 @@
-// docs/pipelines.md: what its table says of the schedules is what the virtual clock says of their
-// orders.
+// docs/pipelines.md: its table of schedules is what the clock computes for their orders.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 

@@ -249,6 +249,8 @@ WORD_PATTERNS = [
     )
     for word, say, context, files in FORMER_WORDS
 ]
+# Files that refuse former names, and so name them.
+REFUSALS = re.compile(r"src/plan/plan(?:_test)?\.cpp|tests/errors/")
 WORD_ENDINGS = {".h", ".cpp", ".md", ".py", ".toml", ".json", ".txt", ".cmake", ".pml"}
 
 
@@ -304,7 +306,8 @@ def files_of(root, parts):
         paths = [start] if start.is_file() else sorted(start.rglob("*"))
         for path in paths:
             own = path.resolve() == Path(__file__).resolve() or path.name == Path(__file__).name
-            if path.is_file() and path.suffix in WORD_ENDINGS and not own:
+            refuses = REFUSALS.search(path.as_posix())
+            if path.is_file() and path.suffix in WORD_ENDINGS and not own and not refuses:
                 yield path
 
 

@@ -24,7 +24,7 @@ CASES = {
     "resnet20": (["dp2", "dp2-m2", "tp2", "sp2", "pp2"], ("val_accuracy", 0.95)),
     "unet": (["dp2", "tp2", "sp2", "pp2"], ("val_intersection_over_union", 0.9)),
 }
-SMALL = ["train.batch=8"]  # for the judge, which is slow
+SMALL = ["train.batch=8"]  # for the reference interpreter, which is slow
 
 
 def run(program, command, config, plan, *more):

@@ -70,7 +70,7 @@ class OverMpi(unittest.TestCase):
             self.assertEqual(processes_of_mpi["ranks"], processes)
 
     def test_losses_of_fast_reductions_are_those_of_threads_up_to_rounding(self):
-        # An addend more or less of 2^-24 in each sum of a gradient: after four steps far below the fourth digit of a loss.
+        # A rounding more or less of 2^-24 in each sum of a gradient: after four steps far below the fourth digit of a loss.
         with tempfile.TemporaryDirectory() as folder:
             of_two = pathlib.Path(folder) / "mlp.dp2.json"
             of_two.write_text((ROOT / "configs/plans/mlp.dp4.json").read_text().replace('"dp": 4', '"dp": 2'))

@@ -10,8 +10,8 @@
 
 namespace tessera {
 
-/// What one rank held: its box of the tensor, and the values in it. A partial register holds
-/// addends.
+/// What one rank held: its box of the tensor, and the values in it. Those of a partial register are
+/// not reduced.
 struct Held {
   Box box;
   std::vector<float> values;

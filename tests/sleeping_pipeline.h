@@ -1,5 +1,5 @@
-// Pipelines whose kernels sleep: what the virtual clock says of them can be held against a clock on
-// the wall, since ranks that sleep do not need cores.
+// Pipelines whose kernels sleep: simulated times can be compared with measured ones on any machine,
+// because sleeping ranks need no cores.
 #pragma once
 
 #include <vector>
@@ -43,8 +43,7 @@ Compiled sleeping_pipeline(const std::vector<StageWork>& stages, const SleepingP
 /// How long the kernels of a task sleep on a host.
 Seconds time_asleep(const Task& task);
 
-/// The virtual clock in which nothing but sleep takes time, and what `fake` says of work on a
-/// device.
+/// The simulation in which only sleep takes time, and work on a device what `fake` says.
 Simulation simulate_sleep(const std::shared_ptr<const TaskGraph>& graph, int64_t steps,
                           const FakeDeviceOptions& fake = {}, bool steps_meet = true);
 

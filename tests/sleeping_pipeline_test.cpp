@@ -1,5 +1,5 @@
-// The virtual clock on pipelines that lower makes, and the same pipelines on ranks: both do the
-// same in the same order. What the two clocks show is compared by bench/sleep_bench.cpp.
+// Compiled pipelines in the simulator and on ranks: both do the same in the same order.
+// bench/sleep_bench.cpp compares their times.
 #include "sleeping_pipeline.h"
 
 #include <gtest/gtest.h>

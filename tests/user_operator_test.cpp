@@ -1,6 +1,5 @@
-// An operator that a program brings along (examples/05_custom_op) through the whole system: checked
-// by its definition, differentiated, divided, lowered and run on ranks, and judged tensor by
-// tensor.
+// An operator of a user's program (examples/05_custom_op) through the whole system: checked by its
+// definition, differentiated, sharded, lowered, run on ranks, and compared tensor by tensor.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -137,9 +136,9 @@ Tensor drawn(const std::string& name, const TensorType& type) {
   return initial_value(name, type, Initializer::normal(0, 2), 3, whole_box(type.shape));
 }
 
-/// Trains on ranks; before each step the judge takes over the state and says what every variable
-/// and the loss must become, within four times what the rounding of all ops may do (as `tessera
-/// verify`).
+/// Trains on ranks. Before each step the reference interpreter takes the state and computes every
+/// variable and the loss, which must agree within four times the rounding error of all ops (as in
+/// `tessera verify`).
 void expect_serial(const Graph& graph, const Compiled& compiled, int steps) {
   Runtime runtime(ranks(compiled.tasks));
   LoadedProgram& program = runtime.load(std::make_shared<const TaskGraph>(compiled.tasks));
@@ -255,8 +254,8 @@ TEST(UserOperator, IsDividedByItsRule) {
     if (task.kind == Task::Kind::kExchange &&
         task.name.find("scaled.grad.x:1") != std::string::npos)
       about_gain.push_back(task.name);
-  // The rows of the batch are divided over dp, so that each rank has an addend of the gradient
-  // of the gain.
+  // The rows of the batch are sharded over dp, so that each rank has a partial value of the
+  // gradient of the gain.
   EXPECT_THAT(about_gain, UnorderedElementsAre("all-reduce second.scaled.grad.x:1 [*]",
                                                "all-reduce first.scaled.grad.x:1 [*]"));
 }
