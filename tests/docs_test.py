@@ -46,7 +46,7 @@ PROJECT_PARTS = ("src/", "docs/", "tests/", "examples/", "configs/", "cmake/", "
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 FILE_BLOCK = re.compile(r"^<!-- file: (\S+) -->\n```\w+\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 NAME_IN_FILE = re.compile(r"`([A-Za-z][\w:]*)`\s+in\s+`([\w./]+\.(?:h|cpp))`")
-LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
+LINK = re.compile(r"\]\(([^)#\s]*)(?:#([^)]*))?\)")
 CODE = re.compile(r"`([^`\n]+)`")
 NAME = re.compile(r"[A-Za-z]\w*(?:::\w+)?")
 
@@ -84,10 +84,21 @@ def sources(root):
 # ---- what is written ----
 
 
+def anchors(page):
+    """The anchors that a heading of a page has on GitHub."""
+    for heading in re.findall(r"^#+ (.*)$", page.read_text(), re.MULTILINE):
+        yield re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+
+
 def check_links(root, page):
-    for target in LINK.findall(prose(page)):
-        if "://" not in target and not (page.parent / target).exists():
+    for target, anchor in LINK.findall(prose(page)):
+        path = page.parent / target if target else page
+        if "://" in target:
+            continue
+        if not path.exists():
             yield f"links to {target}, which does not exist"
+        elif anchor and path.suffix == ".md" and anchor not in anchors(path):
+            yield f"links to {target}#{anchor}, a heading that does not exist"
 
 
 def is_path(text):
@@ -390,6 +401,7 @@ CLEAN = {
 
 PLANTED = [
     ({"docs/more.md": "[gone](gone.md)\n"}, "docs/more.md: links to gone.md"),
+    ({"docs/more.md": "# A\n\n[b](#b)\n"}, "docs/more.md: links to #b"),
     ({"docs/more.md": "`src/ops/gone.cpp`\n"}, "docs/more.md: names src/ops/gone.cpp"),
     ({"docs/more.md": "`ops/gone.h`\n"}, "docs/more.md: names ops/gone.h"),
     ({"docs/more.md": "`add_three`\n"}, "docs/more.md: names add_three"),
