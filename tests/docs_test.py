@@ -60,7 +60,8 @@ def blocks(page, language):
 
 
 def commands(page):
-    lines = [line.strip() for body in blocks(page, "sh") for line in body.splitlines()]
+    joined = [re.sub(r"\s*\\\n\s*", " ", body) for body in blocks(page, "sh")]
+    lines = [line.strip() for body in joined for line in body.splitlines()]
     return [line for line in lines if line and not line.startswith("#")]
 
 
@@ -408,6 +409,7 @@ PLANTED = [
     ({"docs/more.md": "```cpp\nint add_two(int y);\n```\n"}, "quotes 'int add_two(int y);'"),
     ({"docs/more.md": "```sh\nmake all\n```\n"}, "docs/more.md: 'make all' is run by no test"),
     ({"docs/more.md": "```sh\n./dev tessera fail\n```\n"}, "fail' ends with 3:\nsorry"),
+    ({"docs/more.md": "```sh\n./dev tessera \\\n  fail\n```\n"}, "tessera fail' ends with 3"),
     (
         {"src/ops/attic/CMakeLists.txt": "tessera_module(ops/attic)"},
         "docs/architecture.md: has no row for the module ops/attic",
