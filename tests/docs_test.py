@@ -210,12 +210,12 @@ FORMER_WORDS = [
     (r"far pulls?", "remote receive", None, None),
     (r"signs? of life", "heartbeat", None, None),
     (r"judge[sd]?", "reference interpreter", None, None),
-    (r"rooms?", "module", r"(?:no|enough|more|much|leaves?|makes?) room|room for", None),
+    (r"rooms?", "module", r"(?:no|enough|more|much|has|leaves?|makes?) room|room for", None),
     (
         r"floors?",
         "layer",
         r"floor\(|[\"'`.]floor|price.{0,12}floor|ceil",
-        r"ops/|kernels/|operators\.md",
+        r"ops/|kernels/|autodiff/|operators\.md",
     ),
     (r"house", "project", None, None),
     (r"meetings?", "host all-gather", None, None),
@@ -273,13 +273,14 @@ def only_prose(path, text):
         return text.split("\n## Former names")[0]
     if path.suffix in (".py", ".toml", ".cmake", ".txt"):
         return re.sub(r"(?m)^[ \t]*#", lambda mark: " " * len(mark.group()), text)
-    if path.suffix not in (".h", ".cpp"):
+    if path.suffix not in (".h", ".cpp", ".pml"):
         return text
     blanked = [character if character == "\n" else " " for character in text]
     for match in CPP_PROSE.finditer(text):
         group = next((name for name in ("line", "block", "raw", "text") if match.group(name)), None)
         line = text[text.rfind("\n", 0, match.start()) + 1 : match.start()]
-        if group and not re.match(r"\s*#\s*include", line):
+        is_name = group == "text" and not re.search(r"\s", match.group(group))
+        if group and not is_name and not re.match(r"\s*#\s*include", line):
             begin, end = match.span(group)
             while group == "line" and begin < end and text[begin] in "/!":
                 begin += 1
