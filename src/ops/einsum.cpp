@@ -2,20 +2,14 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
+#include <string>
 
+#include "base/einsum.h"
 #include "base/text.h"
 
 namespace tessera {
 namespace {
-
-bool has(std::string_view letters, char letter) {
-  return letters.find(letter) != std::string_view::npos;
-}
-
-struct Spec {
-  std::vector<std::string> operands;
-  std::string result;
-};
 
 /// What messages speak of, and what they say first.
 struct Request {
@@ -54,18 +48,20 @@ std::string implied_result(const std::vector<std::string>& operands) {
   return result;
 }
 
-Spec parse(const Request& request) {
-  const size_t arrow = request.spec.find("->");
-  Spec spec{split_text(request.spec.substr(0, arrow), ','), {}};
+Einsum parse(const Request& request) {
+  std::optional<Einsum> parsed = parse_einsum(request.spec);
+  if (!parsed) {
+    const std::vector<std::string> operands = split_text(request.spec, ',');
+    parsed = Einsum{operands, implied_result(operands)};
+  }
+  const Einsum& spec = *parsed;
   for (const std::string& operand : spec.operands) check_letters(request, operand);
-  spec.result =
-      arrow == std::string::npos ? implied_result(spec.operands) : request.spec.substr(arrow + 2);
   check_letters(request, spec.result);
   for (size_t i = 0; i < spec.result.size(); ++i) {
     const char letter = spec.result[i];
     const bool known =
         std::any_of(spec.operands.begin(), spec.operands.end(),
-                    [&](const std::string& operand) { return has(operand, letter); });
+                    [&](const std::string& operand) { return has_letter(operand, letter); });
     if (!known || spec.result.find(letter, i + 1) != std::string::npos)
       request.refuse("letter '" + std::string(1, letter) + "' of the result in \"" + request.spec +
                          "\" " + (known ? "occurs twice" : "is in no operand"),
@@ -75,7 +71,7 @@ Spec parse(const Request& request) {
   return spec;
 }
 
-void check_operands(const Request& request, Builder& builder, const Spec& spec,
+void check_operands(const Request& request, Builder& builder, const Einsum& spec,
                     const std::vector<ValueId>& operands) {
   if (spec.operands.size() != operands.size())
     request.refuse("\"" + request.spec + "\" speaks of " + std::to_string(spec.operands.size()) +
@@ -114,7 +110,7 @@ struct Term {
 /// Writes the ops of one einsum.
 class Writer {
  public:
-  Writer(Builder& builder, const Spec& spec) : builder_(builder), spec_(spec) {}
+  Writer(Builder& builder, const Einsum& spec) : builder_(builder), spec_(spec) {}
 
   ValueId write(const std::vector<ValueId>& operands, std::string_view name) {
     std::vector<Term> terms;
@@ -132,9 +128,9 @@ class Writer {
 
  private:
   bool is_needed_beside(char letter, size_t operand) const {
-    if (has(spec_.result, letter)) return true;
+    if (has_letter(spec_.result, letter)) return true;
     for (size_t i = 0; i < spec_.operands.size(); ++i)
-      if (i != operand && has(spec_.operands[i], letter)) return true;
+      if (i != operand && has_letter(spec_.operands[i], letter)) return true;
     return false;
   }
 
@@ -169,7 +165,7 @@ class Writer {
     std::vector<int64_t> dims;
     std::string letters;
     for (size_t d = 0; d < term.letters.size(); ++d) {
-      if (has(summed, term.letters[d]))
+      if (has_letter(summed, term.letters[d]))
         dims.push_back(static_cast<int64_t>(d));
       else
         letters += term.letters[d];
@@ -183,7 +179,7 @@ class Writer {
     for (size_t i = operand + 1; i < spec_.operands.size(); ++i) later += spec_.operands[i];
     std::string kept;
     for (char letter : a.letters + b.letters)
-      if (has(later, letter) && !has(kept, letter)) kept += letter;
+      if (has_letter(later, letter) && !has_letter(kept, letter)) kept += letter;
     return kept;
   }
 
@@ -203,7 +199,7 @@ class Writer {
   }
 
   Builder& builder_;
-  const Spec& spec_;
+  const Einsum& spec_;
 };
 
 }  // namespace
@@ -211,7 +207,7 @@ class Writer {
 ValueId einsum(Builder& builder, std::string_view spec, const std::vector<ValueId>& operands,
                std::string_view name) {
   const Request request{builder.path(name.empty() ? "einsum" : name), without_blanks(spec)};
-  const Spec parsed = parse(request);
+  const Einsum parsed = parse(request);
   check_operands(request, builder, parsed, operands);
   return Writer(builder, parsed).write(operands, name);
 }

@@ -6,9 +6,11 @@
 // Classes with several letters need an order; the one that copies the fewest elements is taken.
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <optional>
 #include <string>
 
+#include "base/einsum.h"
 #include "kernels/cpu/binders.h"
 #include "kernels/cpu/gemm.h"
 #include "kernels/cpu/odometer.h"
@@ -18,21 +20,11 @@
 namespace tessera {
 namespace {
 
-struct Einsum {
-  std::string a, b, out;
-};
-
-Einsum parse_einsum(const LocalCall& call) {
-  const size_t comma = call.text.find(',');
-  const size_t arrow = call.text.find("->");
-  require(call, comma != std::string::npos && arrow != std::string::npos && comma < arrow,
+Einsum einsum_of(const LocalCall& call) {
+  const std::optional<Einsum> einsum = parse_einsum(call.text);
+  require(call, einsum && einsum->operands.size() == 2,
           "the text is an einsum such as \"mk,kn->mn\"");
-  return {call.text.substr(0, comma), call.text.substr(comma + 1, arrow - comma - 1),
-          call.text.substr(arrow + 2)};
-}
-
-bool has(const std::string& letters, char letter) {
-  return letters.find(letter) != std::string::npos;
+  return *einsum;
 }
 
 // An operand's extents and strides by letter.
@@ -43,8 +35,8 @@ struct Operand {
 
   Operand(std::string letters_of_dims, const Shape& extents)
       : letters(std::move(letters_of_dims)), shape(extents), strides(row_major_strides(extents)) {}
-  int64_t extent(char letter) const { return shape[static_cast<int>(letters.find(letter))]; }
-  int64_t stride(char letter) const { return strides[static_cast<int>(letters.find(letter))]; }
+  int64_t extent(char letter) const { return shape[dim_of_letter(letters, letter)]; }
+  int64_t stride(char letter) const { return strides[dim_of_letter(letters, letter)]; }
   int64_t extent_of(const std::string& group) const {
     int64_t product = 1;
     for (char letter : group) product *= extent(letter);
@@ -58,15 +50,15 @@ struct Operands {
 
 void check_letters(const LocalCall& call, const Operand& operand, const Operand& other,
                    const Operand& third) {
-  require(call, static_cast<int>(operand.letters.size()) == operand.shape.size(),
+  require(call, std::ssize(operand.letters) == operand.shape.size(),
           "an operand has one letter for each dim");
   for (size_t i = 0; i < operand.letters.size(); ++i) {
     const char letter = operand.letters[i];
     require(call, operand.letters.find(letter, i + 1) == std::string::npos,
             "a letter occurs once in an operand");
-    require(call, has(other.letters, letter) || has(third.letters, letter),
+    require(call, has_letter(other.letters, letter) || has_letter(third.letters, letter),
             "a letter occurs in two operands at least");
-    if (has(other.letters, letter))
+    if (has_letter(other.letters, letter))
       require(call, operand.extent(letter) == other.extent(letter), "a letter has one extent");
   }
 }
@@ -76,7 +68,7 @@ std::string letters_where(const std::string& order, const std::string& in,
                           const std::string& not_in) {
   std::string chosen;
   for (char letter : order)
-    if (has(in, letter) && !has(not_in, letter)) chosen += letter;
+    if (has_letter(in, letter) && !has_letter(not_in, letter)) chosen += letter;
   return chosen;
 }
 
@@ -150,7 +142,7 @@ StridedBox unpacking_box(const Operand& operand, const std::string& order) {
   const StridedBox packing = packing_box(operand, order);
   StridedBox box{operand.shape, {}, operand.strides};
   for (char letter : operand.letters)
-    box.source_strides.push_back(packing.target_strides[static_cast<int>(order.find(letter))]);
+    box.source_strides.push_back(packing.target_strides[dim_of_letter(order, letter)]);
   return box;
 }
 
@@ -279,10 +271,10 @@ BoundKernel bind_dot_general(const LocalCall& call) {
   for (const TensorType& type : call.inputs)
     require(call, type.dtype == DType::kF32, "multiplies f32");
   require(call, call.outputs[0].dtype == DType::kF32, "gives f32");
-  const Einsum einsum = parse_einsum(call);
-  const Operands operands{Operand(einsum.a, call.inputs[0].shape),
-                          Operand(einsum.b, call.inputs[1].shape),
-                          Operand(einsum.out, call.outputs[0].shape)};
+  const Einsum einsum = einsum_of(call);
+  const Operands operands{Operand(einsum.a(), call.inputs[0].shape),
+                          Operand(einsum.b(), call.inputs[1].shape),
+                          Operand(einsum.result, call.outputs[0].shape)};
   check_letters(call, operands.a, operands.b, operands.out);
   check_letters(call, operands.b, operands.out, operands.a);
   check_letters(call, operands.out, operands.a, operands.b);

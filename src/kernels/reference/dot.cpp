@@ -1,4 +1,5 @@
-// dot_general
+// dot_general. The text of the einsum is parsed here again, so that the plain kernel shares nothing
+// with the fast one.
 #include "kernels/reference/reference.h"
 
 namespace tessera::reference {

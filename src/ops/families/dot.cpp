@@ -3,7 +3,14 @@
 #include <array>
 #include <cctype>
 #include <cmath>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
 
+#include "base/einsum.h"
 #include "ops/builder.h"
 #include "ops/detail.h"
 #include "ops/families.h"
@@ -11,38 +18,21 @@
 namespace tessera {
 namespace {
 
-/// "bse,ehd->bshd": the dims of a, of b and of the result, a letter each.
-struct Einsum {
-  std::string a, b, out;
-};
-
-Einsum parse_einsum(const std::string& spec) {
-  const size_t comma = spec.find(',');
-  const size_t arrow = spec.find("->");
-  if (comma == std::string::npos || arrow == std::string::npos || arrow < comma) return {};
-  return {spec.substr(0, comma), spec.substr(comma + 1, arrow - comma - 1), spec.substr(arrow + 2)};
-}
-
 Einsum einsum_of(const OpView& op) {
-  return parse_einsum(op.attributes.text("spec"));
-}
-
-bool has(const std::string& text, char letter) {
-  return text.find(letter) != std::string::npos;
+  return parse_einsum(op.attributes.text("spec")).value();
 }
 
 /// All letters, in the order of a, then b.
 std::string letters_of(const Einsum& einsum) {
-  std::string letters = einsum.a;
-  for (char letter : einsum.b)
-    if (!has(letters, letter)) letters += letter;
+  std::string letters = einsum.a();
+  for (char letter : einsum.b())
+    if (!has_letter(letters, letter)) letters += letter;
   return letters;
 }
 
 int64_t extent_of(const Einsum& einsum, const OpView& op, char letter) {
-  const size_t in_a = einsum.a.find(letter);
-  if (in_a != std::string::npos) return op.inputs[0].shape[static_cast<int>(in_a)];
-  return op.inputs[1].shape[static_cast<int>(einsum.b.find(letter))];
+  const int operand = has_letter(einsum.a(), letter) ? 0 : 1;
+  return op.inputs[operand].shape[dim_of_letter(einsum.operands[operand], letter)];
 }
 
 /// Product of the extents of the letters for which `counts` holds.
@@ -60,32 +50,37 @@ bool repeats_a_letter(std::string text) {
 }
 
 void check_letters(const OpView& op, const std::string& spec, const Einsum& einsum) {
-  for (const std::string* text : {&einsum.a, &einsum.b, &einsum.out})
+  for (const std::string* text : {&einsum.a(), &einsum.b(), &einsum.result})
     if (repeats_a_letter(*text))
       detail::refuse("dot_general", op, "'" + *text + "' of \"" + spec + "\" repeats a letter",
                      "each letter is one dim of an operand",
                      "give every dim of an operand a letter of its own");
-  for (char letter : einsum.a + einsum.b + einsum.out)
-    if (has(einsum.a, letter) + has(einsum.b, letter) + has(einsum.out, letter) < 2)
+  for (char letter : einsum.a() + einsum.b() + einsum.result)
+    if (has_letter(einsum.a(), letter) + has_letter(einsum.b(), letter) + has_letter(einsum.result, letter) < 2)
       detail::refuse("dot_general", op,
                      std::string("letter ") + letter + " occurs once in \"" + spec + "\"",
                      "every letter stands in at least two of a, b and the result",
                      "sum a dim of one operand by reduce, make a new dim by broadcast");
 }
 
-void check_spec(const OpView& op, const std::string& spec, const Einsum& einsum) {
-  const std::string letters = einsum.a + einsum.b + einsum.out;
-  const bool only_letters = std::all_of(letters.begin(), letters.end(), [](char c) {
-    return std::isalpha(static_cast<unsigned char>(c)) != 0;
-  });
-  if (letters.empty() && spec != ",->")
+/// The einsum of a product of two operands; refuses other texts.
+Einsum checked_einsum(const OpView& op) {
+  const std::string& spec = op.attributes.text("spec");
+  const std::optional<Einsum> parsed = parse_einsum(spec);
+  if (!parsed || parsed->operands.size() != 2)
     detail::refuse("dot_general", op, "\"" + spec + "\" is not a product of two operands",
                    "a spec lists the dims of a, of b and of the result",
                    "write it as \"mk,kn->mn\"");
+  const Einsum& einsum = *parsed;
+  const std::string letters = einsum.a() + einsum.b() + einsum.result;
+  const bool only_letters = std::all_of(letters.begin(), letters.end(), [](char c) {
+    return std::isalpha(static_cast<unsigned char>(c)) != 0;
+  });
   if (!only_letters)
     detail::refuse("dot_general", op, "\"" + spec + "\" names a dim by a sign that is no letter",
                    "dims are the letters a to z and A to Z", "write it as \"mk,kn->mn\"");
   check_letters(op, spec, einsum);
+  return einsum;
 }
 
 void check_rank(const OpView& op, int input, std::string_view operand, const std::string& letters) {
@@ -100,15 +95,15 @@ void check_rank(const OpView& op, int input, std::string_view operand, const std
 }
 
 void check_extents(const OpView& op, const Einsum& einsum) {
-  for (size_t i = 0; i < einsum.a.size(); ++i) {
-    const size_t j = einsum.b.find(einsum.a[i]);
-    if (j == std::string::npos) continue;
-    const int64_t in_a = op.inputs[0].shape[static_cast<int>(i)];
-    const int64_t in_b = op.inputs[1].shape[static_cast<int>(j)];
+  for (int i = 0; i < op.inputs[0].shape.size(); ++i) {
+    const char letter = einsum.a()[i];
+    if (!has_letter(einsum.b(), letter)) continue;
+    const int64_t in_a = op.inputs[0].shape[i];
+    const int64_t in_b = op.inputs[1].shape[dim_of_letter(einsum.b(), letter)];
     if (in_a != in_b)
       detail::refuse("dot_general", op,
                      "a " + to_text(op.inputs[0]) + " does not fit b " + to_text(op.inputs[1]),
-                     std::string("dim ") + einsum.a[i] + " of \"" + op.attributes.text("spec") +
+                     std::string("dim ") + letter + " of \"" + op.attributes.text("spec") +
                          "\" is " + std::to_string(in_a) + " in a and " + std::to_string(in_b) +
                          " in b",
                      "correct the spec if an operand is stored the other way, or check the size of "
@@ -120,14 +115,12 @@ std::vector<TensorType> infer(const OpView& op) {
   detail::expect_operands("dot_general", op, 2);
   detail::expect_dtype("dot_general", op, 0, "a", {DType::kF32});
   detail::expect_dtype("dot_general", op, 1, "b", {DType::kF32});
-  const std::string& spec = op.attributes.text("spec");
-  const Einsum einsum = parse_einsum(spec);
-  check_spec(op, spec, einsum);
-  check_rank(op, 0, "a", einsum.a);
-  check_rank(op, 1, "b", einsum.b);
+  const Einsum einsum = checked_einsum(op);
+  check_rank(op, 0, "a", einsum.a());
+  check_rank(op, 1, "b", einsum.b());
   check_extents(op, einsum);
   Shape shape;
-  for (char letter : einsum.out) shape.push_back(extent_of(einsum, op, letter));
+  for (char letter : einsum.result) shape.push_back(extent_of(einsum, op, letter));
   return {{DType::kF32, shape}};
 }
 
@@ -137,14 +130,14 @@ ShardingRule rule(const OpView& op) {
   ShardingRule result;
   for (char letter : letters)
     detail::add_factor(result, std::string(1, letter), extent_of(einsum, op, letter),
-                       has(einsum.out, letter) ? FactorKind::kParallel : FactorKind::kReduction);
+                       has_letter(einsum.result, letter) ? FactorKind::kParallel : FactorKind::kReduction);
   const auto factors = [&](const std::string& dims) {
     OperandFactors operand;
-    for (char letter : dims) operand.push_back({static_cast<int>(letters.find(letter)), 1});
+    for (char letter : dims) operand.push_back({dim_of_letter(letters, letter), 1});
     return operand;
   };
-  result.inputs = {factors(einsum.a), factors(einsum.b)};
-  result.outputs = {factors(einsum.out)};
+  result.inputs = {factors(einsum.a()), factors(einsum.b())};
+  result.outputs = {factors(einsum.result)};
   result.linear = {{0}, {1}};
   return result;
 }
@@ -166,22 +159,21 @@ struct Loop {
 };
 
 int64_t step_of(const std::string& dims, const Shape& shape, char letter) {
-  const size_t dim = dims.find(letter);
-  return dim == std::string::npos ? 0 : row_major_strides(shape)[static_cast<int>(dim)];
+  return has_letter(dims, letter) ? row_major_strides(shape)[dim_of_letter(dims, letter)] : 0;
 }
 
 /// The letters of b stand innermost, in b's order: the last loop walks b element by element.
 std::vector<Loop> loops_of(const OpView& op) {
   const Einsum einsum = einsum_of(op);
   std::string order;
-  for (char letter : einsum.a)
-    if (!has(einsum.b, letter)) order += letter;
-  order += einsum.b;
+  for (char letter : einsum.a())
+    if (!has_letter(einsum.b(), letter)) order += letter;
+  order += einsum.b();
   std::vector<Loop> loops;
   for (char letter : order)
-    loops.push_back({extent_of(einsum, op, letter), step_of(einsum.a, op.inputs[0].shape, letter),
-                     step_of(einsum.b, op.inputs[1].shape, letter),
-                     step_of(einsum.out, op.outputs[0].shape, letter)});
+    loops.push_back({extent_of(einsum, op, letter), step_of(einsum.a(), op.inputs[0].shape, letter),
+                     step_of(einsum.b(), op.inputs[1].shape, letter),
+                     step_of(einsum.result, op.outputs[0].shape, letter)});
   return loops;
 }
 
@@ -218,7 +210,7 @@ std::vector<double> magnitudes(const std::vector<double>& values) {
 std::vector<double> tolerance(const ReferenceCall& call, int) {
   const Einsum einsum = einsum_of(call.op);
   const double terms =
-      extent_product(einsum, call.op, [&](char letter) { return !has(einsum.out, letter); });
+      extent_product(einsum, call.op, [&](char letter) { return !has_letter(einsum.result, letter); });
   std::vector<double> errors(call.outputs[0].values.size(), 0.0);
   multiply_add(loops_of(call.op), magnitudes(call.inputs[0]->values).data(),
                magnitudes(call.inputs[1]->values).data(), errors.data());
@@ -229,14 +221,14 @@ std::vector<double> tolerance(const ReferenceCall& call, int) {
 /// Again a product: the letters of the operand that is asked for are all found in the result and
 /// the other operand.
 std::vector<std::optional<ValueId>> gradient(Builder& builder, const GradientCall& call) {
-  const Einsum einsum = parse_einsum(call.op.attributes.text("spec"));
+  const Einsum einsum = parse_einsum(call.op.attributes.text("spec")).value();
   const ValueId a = call.op.inputs[0], b = call.op.inputs[1],
                 flow = call.output_gradients.at(0).value();
   std::vector<std::optional<ValueId>> gradients(2);
   if (call.wanted[0])
-    gradients[0] = builder.dot(flow, b, einsum.out + "," + einsum.b + "->" + einsum.a, "a");
+    gradients[0] = builder.dot(flow, b, to_text(Einsum{{einsum.result, einsum.b()}, einsum.a()}), "a");
   if (call.wanted[1])
-    gradients[1] = builder.dot(a, flow, einsum.a + "," + einsum.out + "->" + einsum.b, "b");
+    gradients[1] = builder.dot(a, flow, to_text(Einsum{{einsum.a(), einsum.result}, einsum.b()}), "b");
   return gradients;
 }
 
