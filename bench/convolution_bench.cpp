@@ -14,6 +14,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "kernels/bind.h"
 #include "kernels/kernel.h"
 #include "oneapi/dnnl/dnnl.hpp"
 

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <limits>
 
+#include "kernels/bind.h"
 #include "kernels/kernel.h"
 #include "oneapi/dnnl/dnnl.h"
 

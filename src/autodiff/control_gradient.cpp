@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "autodiff/gradient.h"
+#include "autodiff/reach.h"
 #include "base/error.h"
 #include "ops/control/control.h"
 
@@ -44,10 +44,12 @@ std::vector<ValueId> replay(Builder& builder, const Graph& region,
   return outputs;
 }
 
-/// The gradients of `targets` when `flows` come in at `outputs`: of the sum of their products.
+/// The gradients of `targets` for the gradients `flows` of `outputs`: those of the sum of the
+/// products of both.
 std::vector<ValueId> vector_jacobian(Builder& builder, const std::vector<ValueId>& outputs,
                                      const std::vector<ValueId>& flows,
-                                     const std::vector<ValueId>& targets) {
+                                     const std::vector<ValueId>& targets,
+                                     Differentiate differentiate) {
   const auto scope = builder.scope("flow");
   std::optional<ValueId> sum;
   for (size_t i = 0; i < outputs.size(); ++i) {
@@ -88,7 +90,7 @@ std::vector<size_t> real_outputs(const Graph& region) {
   return list;
 }
 
-Gradients if_gradient(Builder& builder, const GradientCall& call) {
+Gradients if_gradient(Builder& builder, const GradientCall& call, Differentiate differentiate) {
   const Op op = call.op;
   const size_t count = op.inputs.size() - 1;
   std::vector<size_t> wanted;
@@ -102,13 +104,14 @@ Gradients if_gradient(Builder& builder, const GradientCall& call) {
   BranchOptions options{op.inputs[0], {op.inputs.begin() + 1, op.inputs.end()}, {}, {}, "branch"};
   for (size_t i : flowing) options.captured.push_back(*call.output_gradients[i]);
   const auto region_gradient = [&](const Graph& region, std::string_view name) -> RegionMaker {
-    return [&, name](Builder& inner, const RegionValues& values) {
+    return [&, name, differentiate](Builder& inner, const RegionValues& values) {
       const auto middle = values.captured.begin() + static_cast<std::ptrdiff_t>(count);
       const std::vector<ValueId> operands(values.captured.begin(), middle),
           flows(middle, values.captured.end());
       const std::vector<ValueId> outputs =
           select_values(replay(inner, region, operands, scope_of(op, name)), flowing);
-      return vector_jacobian(inner, outputs, flows, select_values(operands, wanted));
+      return vector_jacobian(inner, outputs, flows, select_values(operands, wanted),
+                             differentiate);
     };
   };
   options.then_region = region_gradient(*op.regions[0], "then");
@@ -120,24 +123,25 @@ Gradients if_gradient(Builder& builder, const GradientCall& call) {
 
 // ---- while ----
 
-Shape stacked(const Shape& shape, int64_t trips) {
-  Shape stack{trips};
+Shape stacked(const Shape& shape, int64_t iterations) {
+  Shape stack{iterations};
   for (int64_t extent : shape) stack.push_back(extent);
   return stack;
 }
 
 class WhileGradient {
  public:
-  WhileGradient(Builder& builder, const GradientCall& call)
+  WhileGradient(Builder& builder, const GradientCall& call, Differentiate differentiate)
       : builder_(builder),
         call_(call),
+        differentiate_(differentiate),
         op_(call.op),
         loop_(while_view(op_.regions, op_.attributes)) {
-    if (!loop_.max_trips)
-      throw UserError("no gradient passes through while '" + op_.name + "', which has no max_trips",
-                      "what each trip begins with is kept for the way back, and there is room for "
-                      "so many trips",
-                      "set max_trips to a bound of its trips, or put a stop_gradient behind it",
+    if (!loop_.max_iterations)
+      throw UserError("no gradient passes through while '" + op_.name + "', which has no max_iterations",
+                      "what each iteration begins with is kept for the way back, and there is room for "
+                      "so many iterations",
+                      "set max_iterations to a bound of its iterations, or put a stop_gradient behind it",
                       ExitCode::kBadData);
     find_active();
   }
@@ -160,7 +164,7 @@ class WhileGradient {
   }
 
  private:
-  /// Carried values that depend on what is wanted, through any number of trips; and the captured
+  /// Carried values that depend on what is wanted, through any number of iterations; and the captured
   /// ones that are wanted.
   void find_active() {
     std::vector<bool> active(loop_.carried, false);
@@ -187,7 +191,7 @@ class WhileGradient {
       if (active[i]) active_.push_back(i);
   }
 
-  /// Carried values that the way back reads: of these each trip's is kept. It is written once aside
+  /// Carried values that the way back reads: of these each iteration's is kept. It is written once aside
   /// to see which.
   std::vector<size_t> find_kept() const {
     Graph aside(builder_.graph().operators());
@@ -218,7 +222,7 @@ class WhileGradient {
     for (size_t i : kept_) {
       const TensorType type = builder_.type(op_.inputs[i]);
       options.carried.push_back(builder_.constant(
-          {type.dtype, stacked(type.shape, std::max<int64_t>(*loop_.max_trips, 1))}, 0, "stack"));
+          {type.dtype, stacked(type.shape, std::max<int64_t>(*loop_.max_iterations, 1))}, 0, "stack"));
     }
     options.captured = captured();
     const auto first = [&](const RegionValues& values) {
@@ -235,29 +239,29 @@ class WhileGradient {
       std::vector<ValueId> next = replay(region, loop_.body, first(values), scope_of(op_, "body"));
       for (size_t k = 0; k < kept_.size(); ++k)
         next.push_back(
-            push(region, values.carried[loop_.carried + k], values.carried[kept_[k]], values.trip));
+            push(region, values.carried[loop_.carried + k], values.carried[kept_[k]], values.iteration));
       return next;
     };
-    options.max_trips = loop_.max_trips;
+    options.max_iterations = loop_.max_iterations;
     options.name = "again";
     return build_while(builder_, options);
   }
 
-  static ValueId push(Builder& region, ValueId stack, ValueId value, ValueId trip) {
+  static ValueId push(Builder& region, ValueId stack, ValueId value, ValueId iteration) {
     const ValueId row = region.reshape(value, stacked(region.shape(value), 1));
-    return region.dynamic_update(stack, row, {trip}, {0}, "push");
+    return region.dynamic_update(stack, row, {iteration}, {0}, "push");
   }
 
-  static ValueId top(Builder& region, ValueId stack, const Shape& shape, ValueId trip) {
-    const ValueId row = region.dynamic_slice(stack, {trip}, {0}, {1}, "top");
+  static ValueId top(Builder& region, ValueId stack, const Shape& shape, ValueId iteration) {
+    const ValueId row = region.dynamic_slice(stack, {iteration}, {0}, {1}, "top");
     return region.reshape(row, shape);
   }
 
-  /// Carries: how many trips are left, the gradients of the carried values that are active, the
+  /// Carries: how many iterations are left, the gradients of the carried values that are active, the
   /// sums of those of captured ones.
   Loop run_back(const Loop& forward) {
     LoopOptions options;
-    options.carried = {forward.trips};
+    options.carried = {forward.iterations};
     for (size_t i : active_) options.carried.push_back(flow_or_zero(builder_, call_, i));
     for (size_t i : wanted_)
       options.carried.push_back(
@@ -273,24 +277,24 @@ class WhileGradient {
     options.body = [&](Builder& region, const RegionValues& values) {
       return step_back(region, values);
     };
-    options.max_trips = loop_.max_trips;
+    options.max_iterations = loop_.max_iterations;
     options.name = "back";
     return build_while(builder_, options);
   }
 
   std::vector<ValueId> step_back(Builder& region, const RegionValues& values) const {
     const ValueId one = region.constant({DType::kI32, {}}, 1, "one");
-    const ValueId trip = region.sub(values.carried[0], one, "trip");
-    const std::vector<ValueId> inputs = inputs_of_trip(region, values, trip);
+    const ValueId iteration = region.sub(values.carried[0], one, "iteration");
+    const std::vector<ValueId> inputs = inputs_of_iteration(region, values, iteration);
     const auto flows = values.carried.begin() + 1,
                sums = flows + static_cast<std::ptrdiff_t>(active_.size());
     std::vector<ValueId> next =
         flow_back(region, inputs, {flows, sums}, {sums, values.carried.end()});
-    next.insert(next.begin(), trip);
+    next.insert(next.begin(), iteration);
     return next;
   }
 
-  /// Through the body of one trip: the flows into its carried values, and the sums with what it
+  /// Through the body of one iteration: the flows into its carried values, and the sums with what it
   /// adds to them.
   std::vector<ValueId> flow_back(Builder& region, const std::vector<ValueId>& inputs,
                                  const std::vector<ValueId>& flows,
@@ -299,7 +303,7 @@ class WhileGradient {
     std::vector<ValueId> targets = select_values(inputs, active_);
     append(targets, select_values(inputs, wanted_));
     std::vector<ValueId> next =
-        vector_jacobian(region, select_values(outputs, active_), flows, targets);
+        vector_jacobian(region, select_values(outputs, active_), flows, targets, differentiate_);
     for (size_t k = 0; k < wanted_.size(); ++k) {
       ValueId& sum = next[active_.size() + k];
       sum = region.add(sums[k], sum, "sum");
@@ -309,14 +313,14 @@ class WhileGradient {
 
   /// What the body began with: from the stacks, and what is captured. What it never reads is left
   /// zero.
-  std::vector<ValueId> inputs_of_trip(Builder& region, const RegionValues& values,
-                                      ValueId trip) const {
+  std::vector<ValueId> inputs_of_iteration(Builder& region, const RegionValues& values,
+                                      ValueId iteration) const {
     std::vector<ValueId> inputs;
     size_t stack = op_.inputs.size() - loop_.carried;
     for (size_t i = 0; i < loop_.carried; ++i) {
       const TensorType type = loop_.body.type(loop_.body.inputs()[i]);
       const bool is_kept = std::find(kept_.begin(), kept_.end(), i) != kept_.end();
-      inputs.push_back(is_kept ? top(region, values.captured[stack++], type.shape, trip)
+      inputs.push_back(is_kept ? top(region, values.captured[stack++], type.shape, iteration)
                                : region.constant(type, 0, "unread"));
     }
     inputs.insert(
@@ -327,6 +331,7 @@ class WhileGradient {
 
   Builder& builder_;
   const GradientCall& call_;
+  Differentiate differentiate_;
   const Op op_;  // a copy: the builder appends to the list that holds it
   const WhileView loop_;
   std::vector<size_t> active_, wanted_, kept_;  // operands
@@ -334,8 +339,10 @@ class WhileGradient {
 
 }  // namespace
 
-Gradients control_gradient(Builder& builder, const GradientCall& call) {
-  return call.op.kind == kIfKind ? if_gradient(builder, call) : WhileGradient(builder, call).run();
+Gradients control_gradient(Builder& builder, const GradientCall& call,
+                           Differentiate differentiate) {
+  return call.op.kind == kIfKind ? if_gradient(builder, call, differentiate)
+                                 : WhileGradient(builder, call, differentiate).run();
 }
 
 }  // namespace tessera

@@ -1,39 +1,24 @@
 #include "autodiff/gradient.h"
 
 #include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "autodiff/control_gradient.h"
+#include "autodiff/reach.h"
 #include "base/error.h"
 
 namespace tessera {
 namespace {
 
-/// Zeros are meant behind it: it is the only operator without gradient that is not a mistake on the
-/// way from a target to the loss.
-constexpr std::string_view kStopGradient = "stop_gradient";
-
-bool stops(const Op& op) {
-  return op.kind == kStopGradient;
-}
-
-std::vector<bool> mark(const Graph& graph, const std::vector<ValueId>& values) {
-  std::vector<bool> marked(graph.values().size(), false);
-  for (ValueId value : values) marked[value.index] = true;
-  return marked;
-}
-
-bool any_of(const std::vector<bool>& marked, const std::vector<ValueId>& values) {
-  return std::any_of(values.begin(), values.end(),
-                     [&](ValueId value) { return marked[value.index]; });
-}
-
 /// The values that `loss` depends on, through any operator but stop_gradient: backward in program
 /// order.
 std::vector<bool> values_before(const Graph& graph, ValueId loss) {
-  std::vector<bool> marked = mark(graph, {loss});
+  std::vector<bool> marked = mark_values(graph, {loss});
   for (int index = graph.value(loss).producer.index; index >= 0; --index) {
     const Op& op = graph.op({index});
-    if (!any_of(marked, op.outputs) || stops(op)) continue;
+    if (!any_marked(marked, op.outputs) || stops_gradient(op)) continue;
     for (ValueId input : op.inputs) marked[input.index] = true;
   }
   return marked;
@@ -43,10 +28,10 @@ std::vector<bool> values_before(const Graph& graph, ValueId loss) {
 /// ends every way.
 const Op* blocking_op(const Graph& graph, ValueId target, ValueId loss) {
   const std::vector<bool> before_loss = values_before(graph, loss);
-  std::vector<bool> reached = mark(graph, {target});
+  std::vector<bool> reached = mark_values(graph, {target});
   for (int index = 0; index <= graph.value(loss).producer.index; ++index) {
     const Op& op = graph.op({index});
-    if (!any_of(reached, op.inputs) || stops(op) || !any_of(before_loss, op.outputs)) continue;
+    if (!any_marked(reached, op.inputs) || stops_gradient(op) || !any_marked(before_loss, op.outputs)) continue;
     if (!has_gradient(graph, op)) return &op;
     for (ValueId output : op.outputs) reached[output.index] = true;
   }
@@ -101,7 +86,7 @@ class ReverseSweep {
   void visit(OpId id) {
     // A copy: the gradient function appends to the list that holds the op.
     const Op op = graph_.op(id);
-    if (!any_of(needed_, op.outputs)) return;
+    if (!any_marked(needed_, op.outputs)) return;
     GradientCall call{graph_, op, {}, {}};
     for (ValueId output : op.outputs) call.output_gradients.push_back(gradient(output));
     for (ValueId input : op.inputs) call.wanted.push_back(needed_[input.index]);
@@ -117,7 +102,7 @@ class ReverseSweep {
     const auto scope = builder.scope(call.op.name + ".grad");
     const auto gradients = call.op.regions.empty()
                                ? find_operator(graph_, call.op.kind).gradient(builder, call)
-                               : control_gradient(builder, call);
+                               : control_gradient(builder, call, differentiate);
     ensure(gradients.size() == call.op.inputs.size(),
            "the gradient of '" + call.op.name + "' has an entry for each operand");
     for (size_t i = gradients.size(); i-- > 0;) {
@@ -146,21 +131,6 @@ class ReverseSweep {
 }
 
 }  // namespace
-
-bool has_gradient(const Graph& graph, const Op& op) {
-  return !op.regions.empty() || find_operator(graph, op.kind).gradient != nullptr;
-}
-
-/// Forward in program order.
-std::vector<bool> values_with_gradient(const Graph& graph, const std::vector<ValueId>& targets) {
-  std::vector<bool> marked = mark(graph, targets);
-  for (const Op& op : graph.ops()) {
-    if (!any_of(marked, op.inputs) || stops(op) || !has_gradient(graph, op)) continue;
-    for (ValueId output : op.outputs)
-      if (graph.type(output).dtype == DType::kF32) marked[output.index] = true;
-  }
-  return marked;
-}
 
 std::vector<ValueId> differentiate(Builder& builder, ValueId loss,
                                    const std::vector<ValueId>& targets) {

@@ -15,6 +15,7 @@
 #include "base/clock_time.h"
 #include "base/error.h"
 #include "device/device.h"
+#include "kernels/bind.h"
 
 namespace tessera {
 namespace {

@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "executor/rank_program.h"
+#include "kernels/bind.h"
 
 namespace tessera {
 namespace {

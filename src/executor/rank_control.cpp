@@ -1,4 +1,4 @@
-// While and If: a rank runs their regions as it runs programs, a trip as a step, inside of one act.
+// While and If: a rank runs their regions as it runs programs, a iteration as a step, inside of one act.
 #include <algorithm>
 #include <cstring>
 
@@ -15,7 +15,7 @@ bool RankProgram::run_control(Step& step) {
   return went_on;
 }
 
-/// The carried values live in the results, in which each trip leaves the next ones.
+/// The carried values live in the results, in which each iteration leaves the next ones.
 bool RankProgram::run_while(Step& step) {
   const Control& control = *step.source->control;
   const size_t carried = step.outputs.size();
@@ -35,7 +35,7 @@ bool RankProgram::run_while(Step& step) {
   RankProgram &condition = *step.regions[0], &body = *step.regions[1];
   std::byte holds{};
   std::byte* const predicate = &holds;
-  for (int64_t trip = 0; control.max_trips < 0 || trip < control.max_trips; ++trip) {
+  for (int64_t iteration = 0; control.max_iterations < 0 || iteration < control.max_iterations; ++iteration) {
     region_ = &condition;
     // The body writes over carried values that slower ranks may still read for their predicate.
     if (!condition.act_in_order({{}, {&predicate, 1}, nullptr}) || !condition.drain()) return false;

@@ -135,7 +135,7 @@ class RankProgram {
   /// A value that a While carries.
   struct Carried {
     int64_t bytes = 0;
-    bool begins_as_zero = false;  // of a sum of trips: another process, or another micro-batch, has
+    bool begins_as_zero = false;  // of a sum of iterations: another process, or another micro-batch, has
                                   // what it began with
   };
   struct Step {

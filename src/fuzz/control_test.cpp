@@ -39,8 +39,8 @@ FuzzCase on_mesh(const Graph& graph, std::string_view mesh, std::vector<Mark> ma
   return given;
 }
 
-/// h[8, 12] goes through two matrices and tanh, `trips` times: what a recurrent layer does.
-Graph recurrent(int64_t trips) {
+/// h[8, 12] goes through two matrices and tanh, `iterations` times: what a recurrent layer does.
+Graph recurrent(int64_t iterations) {
   Graph graph;
   Builder builder(graph);
   const ValueId x = builder.input("x", {DType::kF32, {8, 12}});
@@ -57,33 +57,33 @@ Graph recurrent(int64_t trips) {
                       const ValueId bent = region.unary("tanh", wide);
                       return std::vector{region.dot(bent, values.captured[1], "bj,ji->bi")};
                     },
-                .max_trips = trips,
+                .max_iterations = iterations,
                 .name = "loop"});
   graph.add_output("h", loop.results[0]);
-  graph.add_output("trips", loop.trips);
+  graph.add_output("iterations", loop.iterations);
   const ValueId sum = builder.reduce_sum(loop.results[0], {0, 1}, "sum");
   graph.add_output("sum", sum);
   return graph;
 }
 
-TEST(While, OfAnyNumberOfTripsIsTheSerialOneOnOneRank) {
-  for (int64_t trips : {0, 1, 5})
-    EXPECT_EQ(failure_of(on_mesh(recurrent(trips), "dp=1")), "") << trips;
+TEST(While, OfAnyNumberOfIterationsIsTheSerialOneOnOneRank) {
+  for (int64_t iterations : {0, 1, 5})
+    EXPECT_EQ(failure_of(on_mesh(recurrent(iterations), "dp=1")), "") << iterations;
 }
 
 TEST(While, RunsUnderDataAndTensorParallelPlans) {
-  for (int64_t trips : {0, 1, 5}) {
-    const Graph graph = recurrent(trips);
-    EXPECT_EQ(failure_of(on_mesh(graph, "dp=3", {shard_tensor("x", "P(\"dp\")")})), "") << trips;
+  for (int64_t iterations : {0, 1, 5}) {
+    const Graph graph = recurrent(iterations);
+    EXPECT_EQ(failure_of(on_mesh(graph, "dp=3", {shard_tensor("x", "P(\"dp\")")})), "") << iterations;
     EXPECT_EQ(failure_of(on_mesh(graph, "tp=4", {shard_tensor("up", "P(None, \"tp\")")})), "")
-        << trips;
+        << iterations;
     EXPECT_EQ(failure_of(on_mesh(graph, "tp=3", {shard_tensor("x", "P(None, \"tp\")")})), "")
-        << trips;
+        << iterations;
     EXPECT_EQ(failure_of(
                   on_mesh(graph, "dp=2 tp=2",
                           {shard_tensor("x", "P(\"dp\")"), shard_tensor("up", "P(None, \"tp\")")})),
               "")
-        << trips;
+        << iterations;
   }
 }
 
@@ -91,7 +91,7 @@ TEST(While, RunsInMicroBatches) {
   EXPECT_EQ(failure_of(on_mesh(recurrent(3), "dp=2", {shard_tensor("x", "P(\"dp\")")}, 4)), "");
 }
 
-/// Halves x[6] as long as its norm is above 1: the number of trips is in the data, and the
+/// Halves x[6] as long as its norm is above 1: the number of iterations is in the data, and the
 /// predicate in all parts of it.
 Graph until_small() {
   Graph graph;
@@ -108,9 +108,9 @@ Graph until_small() {
   };
   const Loop loop = build_while(
       builder,
-      {.carried = {x}, .captured = {floor}, .condition = goes_on, .body = halve, .max_trips = {}});
+      {.carried = {x}, .captured = {floor}, .condition = goes_on, .body = halve, .max_iterations = {}});
   graph.add_output("small", loop.results[0]);
-  graph.add_output("trips", loop.trips);
+  graph.add_output("iterations", loop.iterations);
   return graph;
 }
 
@@ -120,8 +120,8 @@ FuzzCase exact(FuzzCase given, double size) {
   return given;
 }
 
-TEST(While, MakesAsManyTripsAsTheDataAskFor) {
-  // 6 x 8^2 = 384 > 1, and a quarter of it after each trip: 96, 24, 6, 1.5, 0.375.
+TEST(While, MakesAsManyIterationsAsTheDataAskFor) {
+  // 6 x 8^2 = 384 > 1, and a quarter of it after each iteration: 96, 24, 6, 1.5, 0.375.
   const ReferenceTensor x{{DType::kF32, {6}}, std::vector<double>(6, 8.0)};
   const ReferenceValues values = interpret(until_small(), {{"x", x}});
   EXPECT_EQ(values.at("while").values, std::vector{5.0});
@@ -151,7 +151,7 @@ TEST(While, WhosePredicateNeedsTheWholeBatchIsRefusedInMicroBatches) {
   }
 }
 
-/// a, b = b, a + b on vectors: what one trip makes from both, the next one takes in the place of
+/// a, b = b, a + b on vectors: what one iteration makes from both, the next one takes in the place of
 /// the other.
 TEST(While, MayExchangeWhatItCarries) {
   Graph graph;
@@ -166,15 +166,15 @@ TEST(While, MayExchangeWhatItCarries) {
                                                                                values.carried[1]);
                                                 return std::vector{values.carried[1], sum};
                                               },
-                                          .max_trips = 10});
+                                          .max_iterations = 10});
   graph.add_output("fibonacci", loop.results[0]);
   const ReferenceTensor ones{{DType::kF32, {4}}, std::vector<double>(4, 1.0)};
   EXPECT_EQ(interpret(graph, {{"x", ones}}).at("while:1").values, std::vector<double>(4, 55.0));
   EXPECT_EQ(failure_of(exact(on_mesh(graph, "dp=3", {shard_tensor("x", "P(\"dp\")")}), 1)), "");
 }
 
-/// The matrix is turned in every trip: its rows become columns, which other ranks hold.
-TEST(While, ReshardsInEachTripWhatItsBodyTurns) {
+/// The matrix is turned in every iteration: its rows become columns, which other ranks hold.
+TEST(While, ReshardsInEachIterationWhatItsBodyTurns) {
   Graph graph;
   Builder builder(graph);
   const ValueId x = builder.input("x", {DType::kF32, {6, 6}});
@@ -186,7 +186,7 @@ TEST(While, ReshardsInEachTripWhatItsBodyTurns) {
                       const ValueId turned = region.transpose(values.carried[0], {1, 0});
                       return std::vector{region.sub(turned, values.captured[0])};
                     },
-                .max_trips = 50});
+                .max_iterations = 50});
   graph.add_output("turned", loop.results[0]);
   for (std::string_view spec :
        {"P(\"a\")", "P(None, \"a\")", "P(\"a\", \"b\")", "P((\"a\",\"b\"))"})
@@ -207,7 +207,7 @@ TEST(While, IsAStageOfAPipeline) {
   };
   const Loop loop = build_while(
       builder,
-      {.carried = {first}, .captured = {w}, .body = body, .max_trips = 3, .name = "second"});
+      {.carried = {first}, .captured = {w}, .body = body, .max_iterations = 3, .name = "second"});
   graph.add_output("y", loop.results[0]);
   for (int64_t micro_batches : {1, 2, 4}) {
     FuzzCase given =
@@ -291,12 +291,12 @@ Graph collatz() {
   };
   const Loop loop = build_while(
       builder,
-      {.carried = {n}, .captured = {}, .condition = goes_on, .body = body, .max_trips = {}});
-  graph.add_output("trips", loop.trips);
+      {.carried = {n}, .captured = {}, .condition = goes_on, .body = body, .max_iterations = {}});
+  graph.add_output("iterations", loop.iterations);
   return graph;
 }
 
-TEST(If, InsideAWhileDecidesInEachTrip) {
+TEST(If, InsideAWhileDecidesInEachIteration) {
   // 6, 3, 10, 5, 16, 8, 4, 2, 1.
   EXPECT_EQ(interpret(collatz(), {{"n", {{DType::kI32, {}}, {6}}}}).at("while").values,
             std::vector{8.0});
@@ -333,17 +333,17 @@ TEST(If, TakesInOnePieceWhatLiesInChunks) {
 
 // ---- random numbers ----
 
-TEST(While, DrawsOtherNumbersInEachTripAndTheSameOnAnyMesh) {
+TEST(While, DrawsOtherNumbersInEachIterationAndTheSameOnAnyMesh) {
   Graph graph;
   Builder builder(graph);
   const ValueId x = builder.input("x", {DType::kF32, {4, 6}});
   const ValueId step = builder.input("step", {DType::kI32, {}});
   const auto body = [](Builder& region, const RegionValues& values) {
-    return std::vector{region.random_uniform(values.captured[0], {4, 6}, "drawn", values.trip),
+    return std::vector{region.random_uniform(values.captured[0], {4, 6}, "drawn", values.iteration),
                        values.carried[0]};
   };
   const Loop loop =
-      build_while(builder, {.carried = {x, x}, .captured = {step}, .body = body, .max_trips = 3});
+      build_while(builder, {.carried = {x, x}, .captured = {step}, .body = body, .max_iterations = 3});
   graph.add_output("last", loop.results[0]);
   graph.add_output("before", loop.results[1]);
   FuzzCase given = on_mesh(graph, "a=2 b=3", {shard_tensor("x", "P(\"a\", \"b\")")});
@@ -358,20 +358,20 @@ TEST(While, DrawsOtherNumbersInEachTripAndTheSameOnAnyMesh) {
 
 // ---- gradients ----
 
-/// The loss of two graphs, one with a loop and one with its trips written one after the other, and
+/// The loss of two graphs, one with a loop and one with its iterations written one after the other, and
 /// the gradients of x, up and down.
 struct Trained {
   Graph graph;
   std::vector<ValueId> gradients;
 };
 
-Trained trained(bool unrolled, int64_t trips) {
+Trained trained(bool unrolled, int64_t iterations) {
   Trained result;
   Builder builder(result.graph);
   const ValueId x = builder.input("x", {DType::kF32, {8, 6}});
   const ValueId up = builder.variable("up", {DType::kF32, {6, 8}}, Initializer::normal(0, 0.5));
   const ValueId down = builder.variable("down", {DType::kF32, {8, 6}}, Initializer::normal(0, 0.5));
-  const RegionMaker trip = [](Builder& region, const RegionValues& values) {
+  const RegionMaker iteration = [](Builder& region, const RegionValues& values) {
     const ValueId wide = region.dot(values.carried[0], values.captured[0], "bi,ij->bj");
     const ValueId bent = region.unary("tanh", wide);
     const ValueId next = region.dot(bent, values.captured[1], "bj,ji->bi");
@@ -379,12 +379,12 @@ Trained trained(bool unrolled, int64_t trips) {
   };
   ValueId h = x;
   if (unrolled)
-    for (int64_t i = 0; i < trips; ++i) h = trip(builder, {{}, {h}, {up, down}})[0];
+    for (int64_t i = 0; i < iterations; ++i) h = iteration(builder, {{}, {h}, {up, down}})[0];
   else
     h = build_while(builder, {.carried = {x},
                               .captured = {up, down},
-                              .body = trip,
-                              .max_trips = trips,
+                              .body = iteration,
+                              .max_iterations = iterations,
                               .name = "loop"})
             .results[0];
   const ValueId square = builder.mul(h, h);
@@ -396,9 +396,9 @@ Trained trained(bool unrolled, int64_t trips) {
   return result;
 }
 
-TEST(WhileGradient, IsThatOfTheTripsOneAfterTheOther) {
-  for (int64_t trips : {0, 1, 4}) {
-    const Trained loop = trained(false, trips), rows = trained(true, trips);
+TEST(WhileGradient, IsThatOfTheIterationsOneAfterTheOther) {
+  for (int64_t iterations : {0, 1, 4}) {
+    const Trained loop = trained(false, iterations), rows = trained(true, iterations);
     ReferenceValues state = initial_variables(rows.graph, 3);
     ReferenceTensor x{{DType::kF32, {8, 6}}, {}};
     for (int i = 0; i < 48; ++i) x.values.push_back(std::sin(i));
@@ -410,7 +410,7 @@ TEST(WhileGradient, IsThatOfTheTripsOneAfterTheOther) {
       double size = 1;
       for (double value : wanted.values) size = std::max(size, std::abs(value));
       // Both in doubles: a few thousand roundings of 2^-53.
-      EXPECT_LE(largest_change(got, wanted), size * 0x1p-40) << trips << " " << g;
+      EXPECT_LE(largest_change(got, wanted), size * 0x1p-40) << iterations << " " << g;
     }
   }
 }
@@ -426,9 +426,9 @@ TEST(WhileGradient, RunsUnderDataAndTensorParallelPlansAndInMicroBatches) {
   EXPECT_EQ(failure_of(on_mesh(graph, "dp=2 tp=2", both, 2)), "");
 }
 
-/// Data parallelism adds up the gradients of what the loop captures once, behind it: no trip
+/// Data parallelism adds up the gradients of what the loop captures once, behind it: no iteration
 /// exchanges anything.
-TEST(WhileGradient, AddsUpTheAddendsOfAllTripsOnceBehindTheLoop) {
+TEST(WhileGradient, AddsUpTheAddendsOfAllIterationsOnceBehindTheLoop) {
   const Compiled compiled =
       compile(trained(false, 3).graph, std::make_shared<const Mesh>(parse_mesh("dp=2")),
               {shard_tensor("x", "P(\"dp\")")}, {.dump = {}, .micro_batches = 2});
@@ -444,7 +444,7 @@ TEST(WhileGradient, AddsUpTheAddendsOfAllTripsOnceBehindTheLoop) {
   EXPECT_EQ(loops, 6);  // forward, again and back, in two micro-batches
 }
 
-TEST(WhileGradient, WithoutABoundOfTheTripsIsRefused) {
+TEST(WhileGradient, WithoutABoundOfTheIterationsIsRefused) {
   Graph graph = until_small();
   Builder builder(graph);
   const ValueId loss = builder.reduce_sum(graph.output("small"), {0}, "loss");
@@ -453,10 +453,10 @@ TEST(WhileGradient, WithoutABoundOfTheTripsIsRefused) {
     FAIL() << "it was differentiated";
   } catch (const UserError& error) {
     EXPECT_STREQ(error.what(),
-                 "no gradient passes through while 'while', which has no max_trips\n"
-                 "  why: what each trip begins with is kept for the way back, and there is room "
-                 "for so many trips\n"
-                 "  fix: set max_trips to a bound of its trips, or put a stop_gradient behind it");
+                 "no gradient passes through while 'while', which has no max_iterations\n"
+                 "  why: what each iteration begins with is kept for the way back, and there is room "
+                 "for so many iterations\n"
+                 "  fix: set max_iterations to a bound of its iterations, or put a stop_gradient behind it");
     EXPECT_EQ(error.exit_code(), ExitCode::kBadData);
   }
 }
@@ -496,7 +496,7 @@ TEST(WhileGradient, IsThatOfFiniteDifferences) {
     return std::vector{turned, region.mul(values.carried[1], turned)};
   };
   const Loop loop =
-      build_while(builder, {.carried = {x, x}, .captured = {w}, .body = body, .max_trips = 3});
+      build_while(builder, {.carried = {x, x}, .captured = {w}, .body = body, .max_iterations = 3});
   const ValueId loss = builder.reduce_sum(loop.results[1], {0, 1}, "loss");
   forward.add_output("loss", loss);
   ReferenceValues state = initial_variables(forward, 3);

@@ -5,6 +5,7 @@
 
 #include "fuzz/fuzz_case.h"
 #include "ops/interpreter.h"
+#include "ops/operator_rule.h"
 
 namespace tessera::fuzz {
 namespace {

@@ -5,6 +5,7 @@
 #include "base/text.h"
 #include "fuzz/dice.h"
 #include "fuzz/random_program.h"
+#include "ops/operator_rule.h"
 
 namespace tessera::fuzz {
 namespace {

@@ -9,7 +9,7 @@
 namespace tessera::fuzz {
 namespace {
 
-constexpr int64_t kMostTrips = 3;
+constexpr int64_t kMostIterations = 3;
 constexpr double kMostCarried = 2;  // of what a region gives: it is squeezed at its end
 constexpr TensorType kCount{DType::kI32, {}};
 
@@ -157,26 +157,26 @@ ValueId any_above(Builder& builder, ValueId whole, double floor) {
 }
 
 /// What ends a loop.
-enum class End { kMaxTrips, kCounter, kData };
+enum class End { kMaxIterations, kCounter, kData };
 
-/// A While: x goes through a chain; a sum may be added up over the trips; whole numbers may count
+/// A While: x goes through a chain; a sum may be added up over the iterations; whole numbers may count
 /// down until none is above 0.
 class RandomLoop {
  public:
   explicit RandomLoop(ProgramMaker& maker)
       : maker_(maker),
         dice_(maker.dice()),
-        end_(dice_.pick(std::vector{End::kMaxTrips, End::kCounter, End::kData})) {}
+        end_(dice_.pick(std::vector{End::kMaxIterations, End::kCounter, End::kData})) {}
 
   bool cook() {
     const Known x = any_small(maker_);
     if (element_count(shape_of_sum(maker_.shape(x))) > maker_.most_elements()) return false;
     draw_operands(x);
-    const std::optional<int64_t> max_trips = end_ == End::kMaxTrips || dice_.chance(0.6)
-                                                 ? std::optional(dice_.between(0, kMostTrips))
+    const std::optional<int64_t> max_iterations = end_ == End::kMaxIterations || dice_.chance(0.6)
+                                                 ? std::optional(dice_.between(0, kMostIterations))
                                                  : std::nullopt;
-    // Without a bound of the trips no gradient passes.
-    const bool stops_before = !max_trips && dice_.chance(0.5);
+    // Without a bound of the iterations no gradient passes.
+    const bool stops_before = !max_iterations && dice_.chance(0.5);
     if (stops_before)
       for (auto* list : {&carried_, &captured_})
         for (Known& operand : *list) operand = maker_.still(operand);
@@ -187,8 +187,8 @@ class RandomLoop {
                      .condition = condition(),
                      .body = [this](Builder& region,
                                     const RegionValues& values) { return body(region, values); },
-                     .max_trips = max_trips});
-    add_results(loop, max_trips.has_value());
+                     .max_iterations = max_iterations});
+    add_results(loop, max_iterations.has_value());
     return true;
   }
 
@@ -205,20 +205,20 @@ class RandomLoop {
     }
     if (end_ == End::kData) {
       countdown_ = carried_.size();
-      carried_.push_back(maker_.squeezed(maker_.any_whole(), kMostTrips));
+      carried_.push_back(maker_.squeezed(maker_.any_whole(), kMostIterations));
     }
     if (end_ == End::kCounter) {
       counter_ = captured_.size();
-      captured_.push_back(maker_.new_input(kCount, {true, 0, kMostTrips}));
+      captured_.push_back(maker_.new_input(kCount, {true, 0, kMostIterations}));
     }
   }
 
   RegionMaker condition() const {
-    if (end_ == End::kMaxTrips) return nullptr;
+    if (end_ == End::kMaxIterations) return nullptr;
     return [this](Builder& region, const RegionValues& values) {
       return std::vector{end_ == End::kData
                              ? any_above(region, values.carried[countdown_], 0)
-                             : region.compare("lt", values.trip, values.captured[counter_])};
+                             : region.compare("lt", values.iteration, values.captured[counter_])};
     };
   }
 
@@ -236,12 +236,12 @@ class RandomLoop {
     return next;
   }
 
-  /// An If in the loop: one trip goes another way.
+  /// An If in the loop: one iteration goes another way.
   ValueId one_of_two(Builder& region, const RegionValues& values, std::vector<ValueId> readable) {
     std::rotate(readable.begin(), readable.end() - 1, readable.end());
     const ValueId one =
-        region.constant(kCount, static_cast<double>(dice_.between(0, kMostTrips - 1)));
-    const ValueId is_it = region.compare("eq", values.trip, one);
+        region.constant(kCount, static_cast<double>(dice_.between(0, kMostIterations - 1)));
+    const ValueId is_it = region.compare("eq", values.iteration, one);
     const RegionMaker branch = [this](Builder& inner, const RegionValues& read) {
       return std::vector{RegionWriter(dice_, inner, read.captured).chain(read.captured[0])};
     };
@@ -255,13 +255,13 @@ class RandomLoop {
     bool trained = false;
     for (const auto* list : {&carried_, &captured_})
       for (const Known& operand : *list) trained = trained || operand.trained;
-    maker_.add({loop.trips, {0, kMostTrips}, true});
+    maker_.add({loop.iterations, {0, kMostIterations}, true});
     for (size_t i = 0; i < carried_.size(); ++i) {
       Bounds bounds{-kMostCarried, kMostCarried};
       if (i == sum_ && sum_ > 0)
-        bounds = {-kMostCarried + kMostTrips * bounds_of_sum(shape_).low,
-                  kMostCarried + kMostTrips * bounds_of_sum(shape_).high};
-      if (i == countdown_ && countdown_ > 0) bounds = {-2 * kMostTrips, kMostTrips};
+        bounds = {-kMostCarried + kMostIterations * bounds_of_sum(shape_).low,
+                  kMostCarried + kMostIterations * bounds_of_sum(shape_).high};
+      if (i == countdown_ && countdown_ > 0) bounds = {-2 * kMostIterations, kMostIterations};
       Known result{loop.results[i], bounds, i == countdown_ && countdown_ > 0, trained};
       if (!flows) result = maker_.still(result);
       maker_.add(result);

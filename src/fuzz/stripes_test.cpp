@@ -6,6 +6,7 @@
 #include "autodiff/optimizer.h"
 #include "base/text.h"
 #include "fuzz/fuzz.h"
+#include "kernels/bind.h"
 #include "ops/builder.h"
 #include "runtime/runtime.h"
 

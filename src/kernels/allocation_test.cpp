@@ -8,6 +8,7 @@
 #include <cstring>
 #include <thread>
 
+#include "kernels/bind.h"
 #include "kernels/testing/kernel_check.h"
 
 namespace {

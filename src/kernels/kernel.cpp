@@ -1,76 +1,14 @@
 #include "kernels/kernel.h"
 
-#include <algorithm>
-
-#include "kernels/cpu/catalogue.h"
-#include "kernels/cpu/gemm.h"
-#include "kernels/kernel_set.h"
+#include <utility>
 
 namespace tessera {
-namespace {
-
-const CatalogueEntry& find_entry(std::string_view kernel) {
-  for (const CatalogueEntry& entry : cpu_catalogue())
-    if (entry.name == kernel) return entry;
-  throw InternalError("no kernel is called '" + std::string(kernel) + "'; the nearest is '" +
-                      nearest(kernel, kernel_names()) + "'");
-}
-
-const NamedKernel* find_own(const KernelSet* own, std::string_view kernel) {
-  return own ? own->find(kernel) : nullptr;
-}
-
-void refuse_types_without_kernels(const LocalCall& call) {
-  for (const auto* types : {&call.inputs, &call.outputs})
-    for (const TensorType& type : *types)
-      if (!has_kernels(type.dtype))
-        throw UserError("kernel '" + call.kernel + "': an operand is " + to_text(type),
-                        "built-in kernels compute with f32, i32 and bool; tensors of other element "
-                        "types are stored and moved only",
-                        "use one of these types, or bring a kernel of your own",
-                        ExitCode::kBadData);
-}
-
-}  // namespace
 
 LocalCall localize(const KernelCall& call, const Coordinate& coordinate,
                    std::vector<TensorType> inputs, std::vector<TensorType> outputs) {
   LocalCall local{call.kernel, {}, call.reals, call.text, std::move(inputs), std::move(outputs)};
   for (const LocalInt& value : call.ints) local.ints.push_back(value.at(coordinate));
   return local;
-}
-
-BoundKernel bind_kernel(const LocalCall& call, const KernelSet* own) {
-  if (const NamedKernel* kernel = find_own(own, call.kernel)) return kernel->bind(call);
-  const CatalogueEntry& entry = find_entry(call.kernel);
-  refuse_types_without_kernels(call);
-  return entry.bind(call);
-}
-
-bool runs_in_place(std::string_view kernel, const KernelSet* own) {
-  if (const NamedKernel* found = find_own(own, kernel)) return found->in_place;
-  return find_entry(kernel).in_place == InPlace::kAnyInput;
-}
-
-bool may_write_over(std::string_view kernel, std::span<const int> inputs, int input,
-                    const KernelSet* own) {
-  const auto uses = std::count(inputs.begin(), inputs.end(), input);
-  if (uses == 0) return false;
-  if (runs_in_place(kernel, own)) return true;
-  const bool first_only =
-      !find_own(own, kernel) && find_entry(kernel).in_place == InPlace::kFirstInput;
-  return first_only && inputs.front() == input && uses == 1;
-}
-
-std::vector<std::string> kernel_names() {
-  std::vector<std::string> names;
-  for (const CatalogueEntry& entry : cpu_catalogue()) names.emplace_back(entry.name);
-  std::sort(names.begin(), names.end());
-  return names;
-}
-
-void use_one_thread_for_kernels() {
-  use_one_thread_for_gemm();
 }
 
 }  // namespace tessera

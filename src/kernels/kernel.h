@@ -72,34 +72,4 @@ constexpr bool has_kernels(DType dtype) {
   return std::ranges::find(kKernelDTypes, dtype) != kKernelDTypes.end();
 }
 
-class KernelSet;  // kernels/kernel_set.h
-
-/// Binds a call to a kernel of `own` (none: nullptr), else to the CPU's kernels.
-///
-///   requires  the call was made by an operator, so its operands fit
-///   throws    InternalError when the name is unknown or the operands do not fit; UserError (65)
-///             when a built-in kernel would need an element type without kernels
-BoundKernel bind_kernel(const LocalCall& call, const KernelSet* own = nullptr);
-
-/// May output 0 of this kernel use the memory of any input of the same type (element i depends on
-/// elements i only)?
-bool runs_in_place(std::string_view kernel, const KernelSet* own = nullptr);
-
-/// May output 0 of this kernel use the memory of `input`, which has its type? `inputs` are numbers
-/// that tell which of them are the same. A kernel that changes parts of its first input, such as
-/// dynamic_update, may use that one alone, and not when it is another input, too.
-bool may_write_over(std::string_view kernel, std::span<const int> inputs, int input,
-                    const KernelSet* own = nullptr);
-
-/// Names of all built-in kernels, sorted.
-std::vector<std::string> kernel_names();
-
-/// The plain-loop twin of a built-in kernel: same operands, same meaning, written to be read; for
-/// tests and for doubts.
-BoundKernel bind_reference_kernel(const LocalCall& call);
-
-/// One thread per rank: call once at the start of every thread that runs kernels, so that libraries
-/// do not make teams of their own.
-void use_one_thread_for_kernels();
-
 }  // namespace tessera

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "kernels/cpu/catalogue.h"
 
 namespace tessera {
 namespace {

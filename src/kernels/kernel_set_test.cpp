@@ -1,3 +1,4 @@
+#include "kernels/bind.h"
 #include "kernels/kernel_set.h"
 
 #include "base/testing/error.h"

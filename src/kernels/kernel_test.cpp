@@ -1,4 +1,7 @@
+#include "kernels/bind.h"
+#include "kernels/cpu/catalogue.h"
 #include "kernels/kernel.h"
+#include "kernels/reference/reference.h"
 
 #include <gmock/gmock.h>
 

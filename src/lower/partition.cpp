@@ -5,6 +5,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "kernels/bind.h"
 #include "lower/region.h"
 #include "ops/operator_set.h"
 #include "shard/micro_batches.h"

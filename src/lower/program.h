@@ -2,10 +2,12 @@
 // on one mesh and the same for every rank of it.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "kernels/kernel_set.h"
 #include "schedule/passes.h"
 #include "tasks/task_graph.h"
 

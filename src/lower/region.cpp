@@ -29,14 +29,14 @@ int64_t aligned(Bytes bytes) {
 
 Control lower_while(const RegionSite& site) {
   const WhileView loop = while_view(site.op.regions, site.op.attributes);
-  Control control{Control::Kind::kWhile, {}, {}, loop.max_trips.value_or(-1)};
+  Control control{Control::Kind::kWhile, {}, {}, loop.max_iterations.value_or(-1)};
   const DistAttr everywhere = DistAttr::replicated(site.outputs.front().mesh, 0);
   // What is carried lies as the results do: of a sum there are addends from the beginning.
   std::vector<DistAttr> inputs = site.inputs;
   std::copy(site.outputs.begin(), site.outputs.end(), inputs.begin());
   control.regions.push_back(lower_region(loop.condition, site, {inputs, {everywhere}}, false));
   control.regions.push_back(lower_region(loop.body, site, {inputs, site.outputs}, true));
-  // Who makes a trip may be ahead of who still reads the predicate's addends: they share no bytes.
+  // Who makes a iteration may be ahead of who still reads the predicate's addends: they share no bytes.
   control.offsets = {0, aligned(control.regions[0].arenas.front())};
   return control;
 }

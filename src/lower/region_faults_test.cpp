@@ -23,7 +23,7 @@ struct Case {
   int64_t micro_batches = 1;
 };
 
-std::vector<ValueId> trip(Builder& region, const RegionValues& values) {
+std::vector<ValueId> iteration(Builder& region, const RegionValues& values) {
   const ValueId wide = region.dot(values.carried[0], values.captured[0], "bi,ij->bj", "wide");
   const ValueId bent = region.unary("tanh", wide, "bent");
   const ValueId narrow = region.dot(bent, values.captured[1], "bj,ji->bi", "narrow");
@@ -50,8 +50,8 @@ Graph loop_and_branch() {
   const Loop loop = build_while(builder, {.carried = {x, left},
                                           .captured = {up, down, floor},
                                           .condition = goes_on,
-                                          .body = trip,
-                                          .max_trips = 5,
+                                          .body = iteration,
+                                          .max_iterations = 5,
                                           .name = "loop"});
   const ValueId predicate = builder.input("predicate", {DType::kBool, {}});
   const auto product = [](Builder& region, const RegionValues& values) {
@@ -217,9 +217,9 @@ TEST(RegionFaults, OperandsThatTradePlacesAreFound) {
         AllOf(kFound, HasSubstr("as input 0")));
 }
 
-// What a trip made is read where it is asked for what the trip began with: of the same type, at the
+// What a iteration made is read where it is asked for what the iteration began with: of the same type, at the
 // same place.
-TEST(RegionFaults, AnOperandOfTheTripBeforeIsFound) {
+TEST(RegionFaults, AnOperandOfTheIterationBeforeIsFound) {
   expect_found_in_steps(
       "loop", [](const KernelStep& step) { return step.op == "loop.body.norm"; },
       [](TaskGraph& region, KernelStep& step) { step.inputs[0] = region.variables[1].value; },
@@ -258,9 +258,9 @@ TEST(RegionFaults, BranchesThatTradePlacesAreFound) {
       kFound);
 }
 
-TEST(RegionFaults, AnotherBoundOfTheTripsIsFound) {
-  EXPECT_EQ(finding(with_planted("loop", [](Control& control) { control.max_trips = 4; })),
-            "internal error: placements: op 'loop' makes another number of trips");
+TEST(RegionFaults, AnotherBoundOfTheIterationsIsFound) {
+  EXPECT_EQ(finding(with_planted("loop", [](Control& control) { control.max_iterations = 4; })),
+            "internal error: placements: op 'loop' makes another number of iterations");
 }
 
 TEST(RegionFaults, AnIfInThePlaceOfAWhileIsFound) {
@@ -269,7 +269,7 @@ TEST(RegionFaults, AnIfInThePlaceOfAWhileIsFound) {
       "internal error: placements: op 'loop' does not run its regions");
 }
 
-TEST(RegionFaults, ACarriedValueThatATripLeavesAsItWasIsFound) {
+TEST(RegionFaults, ACarriedValueThatAIterationLeavesAsItWasIsFound) {
   size_t left_out = 0;
   const TaskGraph tasks = with_planted("loop", [&](Control& control) {
     for (Task& task : control.regions[1].tasks)

@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "model/layers.h"
-#include "model/model.h"
+#include "model/model_config.h"
 
 namespace tessera {
 

@@ -1,20 +1,22 @@
-// The families of models, one source each. Not for other rooms: they use model.h.
+// The families of models, one source each. Other modules use model.h.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "graph/graph.h"
 #include "model/layers.h"
-#include "model/model.h"
+#include "model/model_config.h"
 
 namespace tessera {
 
-/// What is particular to one family. All read kind, those of tokens context too.
+/// The settings and functions of one family. All read `kind`; families of tokens read `context` too.
 struct ModelFamily {
   std::string_view name;
   Objective objective = Objective::kNextToken;
-  std::vector<std::string_view> keys;  // further ones of the [model] table
+  std::vector<std::string_view> keys;  // further keys of the [model] table
   bool has_layers = true;              // reads layers, width and dropout
   bool has_dropout = true;             // reads dropout
   /// Throws the UserError of a configuration that cannot be built; `file` is for its message.
@@ -37,7 +39,7 @@ ModelFamily mlp_family();
 ModelFamily llama_family();
 /// SIDE of left and right: SIDE.{tokens.weight, positions.weight [context/2,E], blocks.I as of gpt,
 /// norm}; joined.{weight [2E,E], bias}, head.{weight,bias}. A tower attends in both directions and
-/// hands on its last place.
+/// passes on its last position.
 ModelFamily two_tower_family();
 /// tokens.weight [V,E]; encoder.{positions.weight, blocks.I as of gpt, norm};
 /// decoder.positions.weight, decoder.blocks.I.{norm1, self, norm2, cross, norm3, ffn}, as attn and
@@ -62,11 +64,11 @@ ModelFamily resnet_family();
 /// further one.
 ModelFamily unet_family();
 
-/// The family of that name, which is there.
+/// requires  a family has that name
 ModelFamily family_of(std::string_view kind);
 std::vector<std::string> family_names();
 
-/// Zeros filled in with what they stand for.
+/// Replaces zeros by the defaults that they mean.
 ModelConfig with_defaults(ModelConfig config);
 
 }  // namespace tessera

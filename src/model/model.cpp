@@ -11,13 +11,6 @@
 namespace tessera {
 namespace {
 
-std::vector<ModelFamily> families() {
-  return {
-      gpt_family(),  mlp_family(),  llama_family(), two_tower_family(), encoder_decoder_family(),
-      bert_family(), lstm_family(), gru_family(),   image_mlp_family(), resnet_family(),
-      unet_family()};
-}
-
 /// Inputs of the model; all but tokens only when they are used.
 struct ModelInputs {
   ValueId samples;
@@ -49,18 +42,6 @@ ModelInputs add_inputs(Builder& builder, const ModelFamily& family, const ModelC
 }
 
 }  // namespace
-
-ModelFamily family_of(std::string_view kind) {
-  for (const ModelFamily& family : families())
-    if (family.name == kind) return family;
-  throw InternalError("there is no family of models called '" + std::string(kind) + "'");
-}
-
-std::vector<std::string> family_names() {
-  std::vector<std::string> names;
-  for (const ModelFamily& family : families()) names.emplace_back(family.name);
-  return names;
-}
 
 Graph build_model(const ModelConfig& config, const BuildOptions& options) {
   const ModelFamily family = family_of(config.kind);

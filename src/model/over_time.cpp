@@ -7,18 +7,18 @@ namespace {
 
 constexpr int64_t kTimeDim = 1;
 
-/// x[B, trip, I] as [B, I].
-ValueId row_at(Builder& region, ValueId x, ValueId trip) {
+/// x[B, iteration, I] as [B, I].
+ValueId row_at(Builder& region, ValueId x, ValueId iteration) {
   const Shape shape = region.shape(x);
-  const ValueId row = region.dynamic_slice(x, {trip}, {kTimeDim}, {1}, "at");
+  const ValueId row = region.dynamic_slice(x, {iteration}, {kTimeDim}, {1}, "at");
   return region.reshape(row, {shape[0], shape[2]}, "x");
 }
 
-/// outputs[B, T, H] with h[B, H] at `trip`.
-ValueId with_row(Builder& region, ValueId outputs, ValueId h, ValueId trip) {
+/// outputs[B, T, H] with h[B, H] at `iteration`.
+ValueId with_row(Builder& region, ValueId outputs, ValueId h, ValueId iteration) {
   const Shape shape = region.shape(h);
   const ValueId row = region.reshape(h, {shape[0], 1, shape[1]}, "row");
-  return region.dynamic_update(outputs, row, {trip}, {kTimeDim}, "outputs");
+  return region.dynamic_update(outputs, row, {iteration}, {kTimeDim}, "outputs");
 }
 
 }  // namespace
@@ -33,14 +33,14 @@ OverTime over_time(Builder& builder, ValueId x, const std::vector<ValueId>& stat
   loop.captured = {x};
   loop.captured.insert(loop.captured.end(), captured.begin(), captured.end());
   loop.body = [&cell](Builder& region, const RegionValues& values) {
-    const ValueId place = row_at(region, values.captured[0], values.trip);
+    const ValueId place = row_at(region, values.captured[0], values.iteration);
     std::vector<ValueId> next =
         cell(region, place, {values.carried.begin() + 1, values.carried.end()},
              {values.captured.begin() + 1, values.captured.end()});
-    next.insert(next.begin(), with_row(region, values.carried[0], next[0], values.trip));
+    next.insert(next.begin(), with_row(region, values.carried[0], next[0], values.iteration));
     return next;
   };
-  loop.max_trips = shape[1];
+  loop.max_iterations = shape[1];
   loop.name = name;
   const Loop run = build_while(builder, loop);
   return {run.results[0], {run.results.begin() + 1, run.results.end()}};

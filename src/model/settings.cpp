@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "model/families.h"
+#include "model/model.h"
 
 namespace tessera {
 namespace {

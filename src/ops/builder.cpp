@@ -229,11 +229,11 @@ ValueId Builder::dynamic_update(ValueId x, ValueId update, const std::vector<Val
 }
 
 ValueId Builder::random_uniform(ValueId step, const Shape& shape, std::string_view name,
-                                std::optional<ValueId> trip) {
+                                std::optional<ValueId> iteration) {
   const std::string_view given = name.empty() ? "random_uniform" : name;
   const uint64_t key = random_key(seed_, graph_.unique_name(path(given)));
   std::vector<ValueId> counter{step};
-  if (trip) counter.push_back(*trip);
+  if (iteration) counter.push_back(*iteration);
   return op1("random_uniform", std::move(counter),
              {{"shape", extents_of(shape)}, {"key", static_cast<int64_t>(key)}}, given);
 }

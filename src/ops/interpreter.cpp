@@ -98,6 +98,29 @@ void perturb_results(const Graph& graph, const Op& op, const ReferenceCall& call
   }
 }
 
+/// The options inside of a region. Each iteration is perturbed by a key of its own. What is known by
+/// name is known of the whole program only.
+InterpreterOptions options_inside(const InterpreterOptions& options, int64_t iteration) {
+  InterpreterOptions inner;
+  inner.round = options.round;
+  inner.alike = options.alike;
+  if (options.perturb != 0) inner.perturb = random_key(options.perturb, std::to_string(iteration));
+  return inner;
+}
+
+std::vector<ReferenceTensor> interpret_region(const Graph& region,
+                                              const std::vector<const ReferenceTensor*>& operands,
+                                              const InterpreterOptions& options) {
+  ReferenceValues state;
+  for (size_t i = 0; i < operands.size(); ++i)
+    state.emplace(region.value(region.inputs()[i]).name, *operands[i]);
+  const ReferenceValues values = interpret(region, state, options);
+  std::vector<ReferenceTensor> results;
+  for (const auto& [name, value] : region.outputs())
+    results.push_back(values.at(region.value(value).name));
+  return results;
+}
+
 void interpret_op(const Graph& graph, const Op& op, const InterpreterOptions& options,
                   ReferenceValues& values) {
   const OpView op_view = view(graph, op);
@@ -107,7 +130,9 @@ void interpret_op(const Graph& graph, const Op& op, const InterpreterOptions& op
   if (op.regions.empty())
     find_operator(graph, op.kind).reference(call);
   else
-    interpret_control(call, options);
+    interpret_control(call, [&](const Graph& region, const auto& operands, int64_t iteration) {
+      return interpret_region(region, operands, options_inside(options, iteration));
+    });
   if (options.perturb != 0 || options.tolerances) perturb_results(graph, op, call, options);
   if (options.round)
     for (ReferenceTensor& output : outputs)

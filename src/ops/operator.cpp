@@ -4,7 +4,6 @@
 #include <iterator>
 
 #include "base/element.h"
-#include "ops/discovery/discovery.h"
 
 namespace tessera {
 
@@ -13,10 +12,6 @@ OpView view(const Graph& graph, const Op& op) {
   for (ValueId input : op.inputs) view.inputs.push_back(graph.type(input));
   for (ValueId output : op.outputs) view.outputs.push_back(graph.type(output));
   return view;
-}
-
-ShardingRule rule_of(const Operator& definition, const OpView& op) {
-  return definition.rule ? definition.rule(op) : discover_rule(definition, op).rule;
 }
 
 ReferenceTensor to_reference(const Tensor& tensor) {

@@ -98,10 +98,6 @@ struct Operator {
   std::vector<std::optional<ValueId>> (*gradient)(Builder& builder, const GradientCall&) = nullptr;
 };
 
-/// How an op of `definition` may be divided: by its rule, or as its execution shows when it has
-/// none. The latter takes milliseconds.
-ShardingRule rule_of(const Operator& definition, const OpView& op);
-
 /// The built-in operator called `name`.  throws  UserError (65) that names the nearest one
 const Operator& find_operator(std::string_view name);
 /// The operator that `graph` means by `name`: one of its own, or built in.  throws  UserError (65)

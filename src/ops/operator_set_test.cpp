@@ -1,3 +1,4 @@
+#include "ops/operator_rule.h"
 #include "ops/operator_set.h"
 
 #include "base/testing/error.h"

@@ -144,17 +144,17 @@ class PlacementCheck {
     if (!step.control || (step.control->kind == Control::Kind::kWhile) != is_loop ||
         step.control->regions.size() != op.regions.size())
       refuse("op '" + op.name + "' does not run its regions");
-    const int64_t max_trips =
-        op.attributes.has("max_trips") ? op.attributes.integer("max_trips") : -1;
-    if (is_loop && step.control->max_trips != max_trips)
-      refuse("op '" + op.name + "' makes another number of trips");
+    const int64_t max_iterations =
+        op.attributes.has("max_iterations") ? op.attributes.integer("max_iterations") : -1;
+    if (is_loop && step.control->max_iterations != max_iterations)
+      refuse("op '" + op.name + "' makes another number of iterations");
     RegionStanding region;
     std::vector<DistAttr> results = outputs;
     for (size_t i = 0; i < results.size(); ++i)
       results[i].partial =
           derive_partial(judged(*graph_.find_op(op.name)).view,
                          judged(*graph_.find_op(op.name)).rule, sharding, static_cast<int>(i));
-    // A sum of trips begins as addends: the first rank has what it began with, the others zeros.
+    // A sum of iterations begins as addends: the first rank has what it began with, the others zeros.
     if (is_loop) region.inputs = results;
     for (size_t i = is_loop ? outputs.size() : 1; i < inputs.size(); ++i)
       region.inputs.push_back(*inputs[i]);

@@ -1,6 +1,7 @@
 #include "runtime/crew.h"
 
 #include "base/error.h"
+#include "kernels/bind.h"
 #include "kernels/kernel.h"
 
 namespace tessera {

@@ -4,6 +4,7 @@
 
 #include "base/testing/error.h"
 #include "ops/builder.h"
+#include "ops/operator_rule.h"
 #include "shard/propagate.h"
 
 namespace tessera {

@@ -5,6 +5,7 @@
 #include "base/testing/error.h"
 #include "base/text.h"
 #include "ops/builder.h"
+#include "ops/operator_rule.h"
 #include "shard/op_sharding.h"
 
 namespace tessera {

@@ -1,4 +1,5 @@
 #include "shard/rules.h"
+#include "ops/operator_rule.h"
 
 #include <fmt/format.h>
 

@@ -206,7 +206,7 @@ void check_memory_of(const TaskGraph& graph, const Task& task) {
                 "takes or gives " + register_at(graph, reg).name + ", which lies on a device");
 }
 
-/// Only what a loop carries may be addends, of a sum that its trips add to.
+/// Only what a loop carries may be addends, of a sum that its iterations add to.
 void check_carried(const TaskGraph& graph, const Task& task, const KernelStep& step) {
   for (size_t i = 0; i < step.outputs.size(); ++i) {
     const Register &before = register_at(graph, step.inputs[i]),

@@ -3,6 +3,7 @@
 #include <set>
 
 #include "base/text.h"
+#include "kernels/bind.h"
 #include "tasks/task_graph.h"
 
 namespace tessera {

@@ -8,10 +8,10 @@
 #include <limits>
 
 #include "kernels/cpu/binders.h"
-#include "kernels/cpu/gemm.h"
-#include "kernels/cpu/operands.h"
-#include "kernels/cpu/simd_loops.h"
-#include "kernels/cpu/simd_reduce.h"
+#include "kernels/cpu/common/gemm.h"
+#include "kernels/cpu/common/operands.h"
+#include "kernels/cpu/common/simd_loops.h"
+#include "kernels/cpu/common/simd_reduce.h"
 
 namespace tessera {
 namespace {

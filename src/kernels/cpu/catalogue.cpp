@@ -1,5 +1,7 @@
 #include "kernels/cpu/catalogue.h"
 
+#include <algorithm>
+
 #include "kernels/cpu/binders.h"
 
 namespace tessera {
@@ -105,6 +107,13 @@ constexpr CatalogueEntry kCatalogue[] = {
 
 std::span<const CatalogueEntry> cpu_catalogue() {
   return kCatalogue;
+}
+
+std::vector<std::string> kernel_names() {
+  std::vector<std::string> names;
+  for (const CatalogueEntry& entry : kCatalogue) names.emplace_back(entry.name);
+  std::ranges::sort(names);
+  return names;
 }
 
 }  // namespace tessera

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <span>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "kernels/kernel.h"
 
@@ -23,5 +25,8 @@ struct CatalogueEntry {
 
 /// In the order of the table in kernels/README.md.
 std::span<const CatalogueEntry> cpu_catalogue();
+
+/// The names of all built-in kernels, sorted.
+std::vector<std::string> kernel_names();
 
 }  // namespace tessera

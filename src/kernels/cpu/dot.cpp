@@ -12,10 +12,10 @@
 
 #include "base/einsum.h"
 #include "kernels/cpu/binders.h"
-#include "kernels/cpu/gemm.h"
-#include "kernels/cpu/odometer.h"
-#include "kernels/cpu/operands.h"
-#include "kernels/cpu/strided_copy.h"
+#include "kernels/cpu/common/gemm.h"
+#include "kernels/cpu/common/odometer.h"
+#include "kernels/cpu/common/operands.h"
+#include "kernels/cpu/common/strided_copy.h"
 
 namespace tessera {
 namespace {

@@ -2,6 +2,7 @@
 #include <cmath>
 #include <map>
 
+#include "kernels/bind.h"
 #include "kernels/testing/kernel_check.h"
 
 namespace tessera {

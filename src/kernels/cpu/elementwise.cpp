@@ -7,8 +7,8 @@
 #include <limits>
 
 #include "kernels/cpu/binders.h"
-#include "kernels/cpu/operands.h"
-#include "kernels/cpu/simd_loops.h"
+#include "kernels/cpu/common/operands.h"
+#include "kernels/cpu/common/simd_loops.h"
 
 namespace tessera {
 namespace {

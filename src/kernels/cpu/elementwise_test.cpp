@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 
+#include "kernels/bind.h"
 #include "kernels/testing/kernel_check.h"
 
 namespace tessera {

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "kernels/cpu/binders.h"
-#include "kernels/cpu/gemm.h"
-#include "kernels/cpu/operands.h"
+#include "kernels/cpu/common/gemm.h"
+#include "kernels/cpu/common/operands.h"
 
 namespace tessera {
 namespace {

@@ -4,8 +4,8 @@
 #include <cstring>
 
 #include "kernels/cpu/binders.h"
-#include "kernels/cpu/operands.h"
-#include "kernels/cpu/strided_copy.h"
+#include "kernels/cpu/common/operands.h"
+#include "kernels/cpu/common/strided_copy.h"
 
 namespace tessera {
 namespace {

@@ -5,8 +5,8 @@
 #include <algorithm>
 
 #include "kernels/cpu/binders.h"
-#include "kernels/cpu/odometer.h"
-#include "kernels/cpu/operands.h"
+#include "kernels/cpu/common/odometer.h"
+#include "kernels/cpu/common/operands.h"
 
 namespace tessera {
 namespace {
@@ -61,11 +61,11 @@ BoundKernel bind_random_uniform(const LocalCall& call) {
   const bool in_loop = call.inputs.size() == 2;
   require_operands(call, in_loop ? 2 : 1, 1, 1 + 2 * static_cast<size_t>(out.shape.size()));
   for (const TensorType& type : call.inputs)
-    require(call, type == TensorType{DType::kI32, {}}, "takes step and trip, each an i32[]");
+    require(call, type == TensorType{DType::kI32, {}}, "takes step and iteration, each an i32[]");
   require(call, out.dtype == DType::kF32, "gives f32");
   const auto run = [plan = plan_random(call, out.shape), in_loop](const KernelBuffers& buffers) {
-    const int32_t trip = in_loop ? *input<int32_t>(buffers, 1) : 0;
-    draw(plan, random_step(*input<int32_t>(buffers, 0), trip), output<float>(buffers, 0));
+    const int32_t iteration = in_loop ? *input<int32_t>(buffers, 1) : 0;
+    draw(plan, random_step(*input<int32_t>(buffers, 0), iteration), output<float>(buffers, 0));
   };
   return {run, Bytes(0)};
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "kernels/bind.h"
 #include "kernels/testing/kernel_check.h"
 
 namespace tessera {

@@ -8,9 +8,9 @@
 #include <array>
 
 #include "kernels/cpu/binders.h"
-#include "kernels/cpu/odometer.h"
-#include "kernels/cpu/operands.h"
-#include "kernels/cpu/simd_reduce.h"
+#include "kernels/cpu/common/odometer.h"
+#include "kernels/cpu/common/operands.h"
+#include "kernels/cpu/common/simd_reduce.h"
 
 namespace tessera {
 namespace {

@@ -4,6 +4,7 @@
 #include <limits>
 #include <numeric>
 
+#include "kernels/bind.h"
 #include "kernels/testing/kernel_check.h"
 
 namespace tessera {

@@ -8,6 +8,14 @@
 
 #include "kernels/kernel.h"
 
+namespace tessera {
+
+/// Binds a call to the plain kernel of that name. It has the operands and the meaning of the fast
+/// one; tests compare the two.
+BoundKernel bind_reference_kernel(const LocalCall& call);
+
+}  // namespace tessera
+
 namespace tessera::reference {
 
 using Run = std::function<void(const KernelBuffers&)>;

@@ -8,7 +8,9 @@
 #include <functional>
 #include <random>
 
+#include "kernels/bind.h"
 #include "kernels/kernel.h"
+#include "kernels/reference/reference.h"
 
 namespace tessera::kernel_testing {
 

@@ -1,4 +1,5 @@
 #include "lower/passes/arena.h"
+#include "kernels/bind.h"
 
 #include <algorithm>
 #include <numeric>

@@ -1,4 +1,5 @@
 #include "lower/passes/in_place.h"
+#include "kernels/bind.h"
 
 #include <algorithm>
 

@@ -1,4 +1,5 @@
 #include "lower/passes/stripes.h"
+#include "kernels/bind.h"
 
 #include <algorithm>
 

@@ -3,11 +3,9 @@
 
 #include <algorithm>
 
-#include "base/random.h"
 #include "base/text.h"
 #include "ops/detail.h"
 #include "ops/families.h"
-#include "ops/interpreter.h"
 
 namespace tessera {
 namespace {
@@ -77,7 +75,7 @@ size_t carried_attribute(const OpView& op) {
         kWhileKind, op,
         "carries " + std::to_string(carried) + " of its " + ordinal(op.inputs.size()) + " operands",
         "a loop that carries nothing never changes its condition",
-        "set carried to the number of operands that each trip makes anew");
+        "set carried to the number of operands that each iteration makes anew");
   return static_cast<size_t>(carried);
 }
 
@@ -95,12 +93,12 @@ std::vector<TensorType> infer_while(const OpView& op) {
   if (const auto after = output_types(*op.regions[1]); after != before)
     refuse(kWhileKind, op,
            "carries " + types_text(before) + " and its body gives " + types_text(after),
-           "what a trip makes is what the next one takes: shapes are fixed",
+           "what a iteration makes is what the next one takes: shapes are fixed",
            "let the body give the carried values in their order and types");
-  if (op.attributes.has("max_trips") && op.attributes.integer("max_trips") < 0)
+  if (op.attributes.has("max_iterations") && op.attributes.integer("max_iterations") < 0)
     refuse(kWhileKind, op,
-           "makes at most " + std::to_string(op.attributes.integer("max_trips")) + " trips",
-           "trips are counted from 0", "set max_trips to 0 or more, or leave it out");
+           "makes at most " + std::to_string(op.attributes.integer("max_iterations")) + " iterations",
+           "iterations are counted from 0", "set max_iterations to 0 or more, or leave it out");
   return before;
 }
 
@@ -137,13 +135,13 @@ Work region_work(const Graph& region) {
   return sum;
 }
 
-/// Of max_trips trips, or of one where nothing bounds them.
+/// Of max_iterations iterations, or of one where nothing bounds them.
 Work while_work(const OpView& op) {
   const WhileView loop = while_view(op.regions, op.attributes);
   const Work condition = region_work(loop.condition), body = region_work(loop.body);
-  const auto trips = loop.max_trips.value_or(1);
-  return {Flops((condition.flops.value() + body.flops.value()) * static_cast<double>(trips)),
-          Bytes((condition.bytes.value() + body.bytes.value()) * trips)};
+  const auto iterations = loop.max_iterations.value_or(1);
+  return {Flops((condition.flops.value() + body.flops.value()) * static_cast<double>(iterations)),
+          Bytes((condition.bytes.value() + body.bytes.value()) * iterations)};
 }
 
 /// Of the dearer region.
@@ -158,51 +156,27 @@ KernelCall no_kernel(const OpView& op, std::span<const Split>) {
 
 // ---- plain meaning ----
 
-using Operands = std::vector<const ReferenceTensor*>;
-
-std::vector<ReferenceTensor> run_region(const Graph& region, const Operands& operands,
-                                        const InterpreterOptions& options) {
-  ReferenceValues state;
-  for (size_t i = 0; i < operands.size(); ++i)
-    state.emplace(region.value(region.inputs()[i]).name, *operands[i]);
-  const ReferenceValues values = interpret(region, state, options);
-  std::vector<ReferenceTensor> results;
-  for (const auto& [name, value] : region.outputs())
-    results.push_back(values.at(region.value(value).name));
-  return results;
-}
-
-/// Each trip is moved by rounding in its own way. What is known by name is known of the whole
-/// program only.
-InterpreterOptions of_trip(const InterpreterOptions& options, int64_t trip) {
-  InterpreterOptions inner;
-  inner.round = options.round;
-  inner.alike = options.alike;
-  if (options.perturb != 0) inner.perturb = random_key(options.perturb, std::to_string(trip));
-  return inner;
-}
-
-void interpret_while(const ReferenceCall& call, const InterpreterOptions& options) {
+void interpret_while(const ReferenceCall& call, const RunRegion& run_region) {
   const WhileView loop = while_view(call.op.regions, call.op.attributes);
   for (size_t i = 0; i < loop.carried; ++i) call.outputs[i] = *call.inputs[i];
-  Operands operands = call.inputs;
+  std::vector<const ReferenceTensor*> operands = call.inputs;
   for (size_t i = 0; i < loop.carried; ++i) operands[i] = &call.outputs[i];
-  for (int64_t trip = 0; !loop.max_trips || trip < *loop.max_trips; ++trip) {
-    const InterpreterOptions inner = of_trip(options, trip);
-    if (run_region(loop.condition, operands, inner)[0].values[0] == 0) return;
-    std::vector<ReferenceTensor> next = run_region(loop.body, operands, inner);
+  for (int64_t iteration = 0; !loop.max_iterations || iteration < *loop.max_iterations;
+       ++iteration) {
+    if (run_region(loop.condition, operands, iteration)[0].values[0] == 0) return;
+    std::vector<ReferenceTensor> next = run_region(loop.body, operands, iteration);
     std::move(next.begin(), next.end(), call.outputs.begin());
   }
 }
 
-void interpret_if(const ReferenceCall& call, const InterpreterOptions& options) {
+void interpret_if(const ReferenceCall& call, const RunRegion& run_region) {
   const bool holds = call.inputs[0]->values[0] != 0;
-  call.outputs = run_region(*call.op.regions[holds ? 0 : 1],
-                            {call.inputs.begin() + 1, call.inputs.end()}, of_trip(options, 0));
+  call.outputs =
+      run_region(*call.op.regions[holds ? 0 : 1], {call.inputs.begin() + 1, call.inputs.end()}, 0);
 }
 
-void control_reference(const ReferenceCall& call) {
-  interpret_control(call, {});
+void no_reference(const ReferenceCall& call) {
+  throw InternalError("'" + std::string(call.op.name) + "' runs its regions: interpret_control");
 }
 
 // ---- builders ----
@@ -261,7 +235,7 @@ GraphPtr make_region(
   return std::make_shared<const Graph>(without_unused_ops(graph));
 }
 
-/// Operands of a loop, as its regions see them: trip, carried, captured.
+/// Operands of a loop, as its regions see them: iteration, carried, captured.
 RegionValues loop_values(const std::vector<ValueId>& inputs, size_t carried) {
   const auto begin = inputs.begin() + 1, middle = begin + static_cast<std::ptrdiff_t>(carried);
   return {inputs[0], {begin, middle}, {middle, inputs.end()}};
@@ -274,9 +248,9 @@ std::vector<ValueId> joined(std::vector<ValueId> first, const std::vector<ValueI
 
 std::vector<Operator> list_operators() {
   return {
-      {kWhileKind, infer_while, region_rule, while_work, no_kernel, control_reference, exact,
+      {kWhileKind, infer_while, region_rule, while_work, no_kernel, no_reference, exact,
        nullptr},
-      {kIfKind, infer_if, region_rule, if_work, no_kernel, control_reference, exact, nullptr},
+      {kIfKind, infer_if, region_rule, if_work, no_kernel, no_reference, exact, nullptr},
   };
 }
 
@@ -297,21 +271,21 @@ std::vector<bool> needed_for(const Graph& graph, const std::vector<ValueId>& res
 WhileView while_view(const std::vector<GraphPtr>& regions, const Attributes& attributes) {
   WhileView loop{
       *regions.at(0), *regions.at(1), static_cast<size_t>(attributes.integer("carried")), {}};
-  if (attributes.has("max_trips")) loop.max_trips = attributes.integer("max_trips");
+  if (attributes.has("max_iterations")) loop.max_iterations = attributes.integer("max_iterations");
   return loop;
 }
 
-void interpret_control(const ReferenceCall& call, const InterpreterOptions& options) {
-  call.op.definition->name == kWhileKind ? interpret_while(call, options)
-                                         : interpret_if(call, options);
+void interpret_control(const ReferenceCall& call, const RunRegion& run_region) {
+  call.op.definition->name == kWhileKind ? interpret_while(call, run_region)
+                                         : interpret_if(call, run_region);
 }
 
 Loop build_while(Builder& builder, const LoopOptions& options) {
   const std::string path = builder.graph().unique_name(builder.path(options.name));
-  if (!options.condition && !options.max_trips)
-    throw UserError("while '" + path + "' has no condition and no max_trips",
+  if (!options.condition && !options.max_iterations)
+    throw UserError("while '" + path + "' has no condition and no max_iterations",
                     "nothing would end it", "give it one of them", ExitCode::kBadData);
-  const ValueId zero = builder.constant(kCount, 0, std::string(options.name) + ".trip");
+  const ValueId zero = builder.constant(kCount, 0, std::string(options.name) + ".iteration");
   const std::vector<ValueId> operands = joined(joined({zero}, options.carried), options.captured);
   const auto condition = make_region(
       builder, path + ".condition", operands, "predicate", [&](Builder& region, auto inputs) {
@@ -324,10 +298,10 @@ Loop build_while(Builder& builder, const LoopOptions& options) {
         const std::vector<ValueId> next =
             options.body(region, loop_values(inputs, options.carried.size()));
         const ValueId one = region.constant(kCount, 1, "one");
-        return joined({region.add(inputs[0], one, "next_trip")}, next);
+        return joined({region.add(inputs[0], one, "next_iteration")}, next);
       });
   Attributes attributes{{"carried", static_cast<int64_t>(1 + options.carried.size())}};
-  if (options.max_trips) attributes.set("max_trips", *options.max_trips);
+  if (options.max_iterations) attributes.set("max_iterations", *options.max_iterations);
   const std::vector<ValueId> results =
       builder.op(kWhileKind, operands, std::move(attributes), options.name, {condition, body});
   return {results.front(), {results.begin() + 1, results.end()}};

@@ -6,7 +6,7 @@
 //     ones; results: the n carried values at the
 //       condition(carried, captured)     end. The condition has one output, bool[]; the body n, of
 //       the types of the carried values. The body(carried, captured)          body runs as long as
-//       the condition holds, and at most max_trips times where that is given.
+//       the condition holds, and at most max_iterations times where that is given.
 //     if                                 operands: bool[], then captured values; results: those of
 //     the region that is run. Both have the
 //       then(captured)                   same outputs.
@@ -14,10 +14,10 @@
 //
 // Divided, each is one task on one mesh. Dims that an op of a region ties together are one factor
 // of the whole op (region_rule), so the carried values lie alike before, between and after the
-// trips; what differs inside is exchanged inside, in each trip. A predicate is needed whole by
+// iterations; what differs inside is exchanged inside, in each iteration. A predicate is needed whole by
 // every rank: all take the same way. Gradients: autodiff/control_gradient.h.
 //
-// A carried value to which each trip only adds may be held as addends in the loop (gradients of
+// A carried value to which each iteration only adds may be held as addends in the loop (gradients of
 // what the loop captures are), and is added up once behind it.
 //
 // Limits: marks do not name ops inside regions; inside, no op may need the rows of another
@@ -38,7 +38,7 @@ inline constexpr std::string_view kIfKind = "if";
 
 /// What the ops of a region may read, as values of the region's graph, which its builder writes.
 struct RegionValues {
-  ValueId trip;                   // of a loop: i32[], 0 in the first
+  ValueId iteration;                   // of a loop: i32[], 0 in the first
   std::vector<ValueId> carried;   // of a loop
   std::vector<ValueId> captured;  // what the op was given to read
 };
@@ -49,15 +49,15 @@ using RegionMaker =
 struct LoopOptions {
   std::vector<ValueId> carried;   // as they begin
   std::vector<ValueId> captured;  // what condition and body read besides
-  /// One bool[]: goes the loop on? None: it makes max_trips trips.
+  /// One bool[]: goes the loop on? None: it makes max_iterations iterations.
   RegionMaker condition = nullptr;
-  RegionMaker body;  // the carried values after a trip
-  /// The most trips. A gradient through the loop needs it.
-  std::optional<int64_t> max_trips = {};
+  RegionMaker body;  // the carried values after a iteration
+  /// The most iterations. A gradient through the loop needs it.
+  std::optional<int64_t> max_iterations = {};
   std::string_view name = kWhileKind;
 };
 struct Loop {
-  ValueId trips;  // i32[]: how many were made; the op carries its count as the first of its values
+  ValueId iterations;  // i32[]: how many were made; the op carries its count as the first of its values
   std::vector<ValueId> results;
 };
 /// throws  UserError (65) when a region does not fit
@@ -78,7 +78,7 @@ struct WhileView {
   const Graph& condition;
   const Graph& body;
   size_t carried;
-  std::optional<int64_t> max_trips;
+  std::optional<int64_t> max_iterations;
 };
 /// requires  a while that passed infer
 WhileView while_view(const std::vector<GraphPtr>& regions, const Attributes& attributes);
@@ -89,7 +89,7 @@ WhileView while_view(const std::vector<GraphPtr>& regions, const Attributes& att
 ///
 ///   ensures  a carried value has the same factors before and after; no set is linear; a factor is
 ///   a reduction for results that are sums
-///            over it, which are left as addends: of a loop those to which every trip adds and that
+///            over it, which are left as addends: of a loop those to which every iteration adds and that
 ///            nothing else reads, as the gradients of what it captures
 ///   source   a closure by union-find over (value, dim): the fixed point of propagation over all
 ///   placements at once
@@ -98,8 +98,11 @@ ShardingRule region_rule(const OpView& op);
 /// The values on which `results` depend, by index.
 std::vector<bool> needed_for(const Graph& graph, const std::vector<ValueId>& results);
 
-/// Runs the regions of a while or an if in plain loops.
-struct InterpreterOptions;
-void interpret_control(const ReferenceCall& call, const InterpreterOptions& options);
+/// Runs a region of a while or an if on `operands` and returns its outputs. `iteration` is that of
+/// the while; 0 in an if.
+using RunRegion = std::function<std::vector<ReferenceTensor>(
+    const Graph& region, const std::vector<const ReferenceTensor*>& operands, int64_t iteration)>;
+/// The plain meaning of a while or an if, whose regions `run_region` runs.
+void interpret_control(const ReferenceCall& call, const RunRegion& run_region);
 
 }  // namespace tessera

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "ops/control/control.h"
+#include "ops/operator_rule.h"
 
 namespace tessera {
 namespace {
@@ -188,7 +189,7 @@ class RegionRule {
  private:
   const Graph& region(int index) const { return *op_.regions[index]; }
 
-  /// Both regions take the same operands. What the body gives, the next trip takes; what one branch
+  /// Both regions take the same operands. What the body gives, the next iteration takes; what one branch
   /// gives, the other would give.
   void tie_ends() {
     for (size_t i = 0; i < region(0).inputs().size(); ++i)
@@ -200,9 +201,9 @@ class RegionRule {
   }
 
   /// A result that is a sum over a class is left as addends: they are added up once, behind the op.
-  /// Of a loop only what the trips add up.
+  /// Of a loop only what the iterations add up.
   void mark_reductions(ShardingRule& rule) {
-    std::vector<Sums> of_outputs = is_loop_ ? sums_of_trips() : sums_of_branches();
+    std::vector<Sums> of_outputs = is_loop_ ? sums_of_iterations() : sums_of_branches();
     for (const auto& [root, f] : factors_) {
       Factor& factor = rule.factors[f];
       for (int i = 0; i < static_cast<int>(rule.outputs.size()); ++i) {
@@ -235,19 +236,19 @@ class RegionRule {
     return list;
   }
 
-  /// A carried value to which each trip adds, and which nothing else reads, is a sum over what the
+  /// A carried value to which each iteration adds, and which nothing else reads, is a sum over what the
   /// addend is one over.
-  std::vector<Sums> sums_of_trips() {
+  std::vector<Sums> sums_of_iterations() {
     const std::vector<Sums> sums = find_sums(classes_, 1, region(1));
     std::vector<Sums> list;
     for (size_t i = 0; i < region(1).outputs().size(); ++i) {
-      const std::optional<ValueId> addend = addend_of_trip(i);
+      const std::optional<ValueId> addend = addend_of_iteration(i);
       list.push_back(addend ? sums[addend->index] : Sums{});
     }
     return list;
   }
 
-  std::optional<ValueId> addend_of_trip(size_t index) const {
+  std::optional<ValueId> addend_of_iteration(size_t index) const {
     const ValueId before = region(1).inputs()[index], after = region(1).outputs()[index].second;
     const Value &first = region(1).value(before), &last = region(1).value(after);
     const int times =

@@ -1,105 +1,45 @@
 // Discovery: how an operator may be divided, found by running it. Its plain reference is executed
-// on small tensors, whole and in parts; what puts the parts together again is the rule. It gives a
-// rule to an operator that has none, and judges those that are written down.
+// on small tensors, whole and in parts. What restores the whole from the parts is the rule. Discovery
+// gives a rule to an operator that has none, and checks the rules that are written down.
 //
-//     dot_general "mk,kn->mn":          [[1, 2], [2, 3]]; 1: join(0); 2: sum; 3: join(1)
-//     reshape [128,3,32,32] -> [128,3072]:  [[1, 2, 3, 4]]; 1: join(0); 2: join(1*1024); 3:
-//     join(1*32 in 3 chunks); ...
+// It cannot find factors of an op whose parts must know their position (iota, random numbers, a
+// causal mask): a reference has no such parameter.
 //
-// What it cannot see: an op whose parts must know where they lie (iota, random numbers, a causal
-// mask). A reference has no such parameter. Source: EasyDist's metashard (alibaba/easydist):
-// annotations, combination functions, chunks and halos.
+// Source: EasyDist's metashard (alibaba/easydist): annotations, combination functions, chunks and
+// halos.
 #pragma once
 
-#include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
+#include "ops/discovery/discovered.h"
 #include "ops/operator.h"
+#include "ops/sharding_rule.h"
 
 namespace tessera {
-
-/// How a factor goes through one dim of an operand: dim extent = chunks x factor extent x unit.
-/// Indices [b, e) of the factor are, in each chunk, its units [b, e). With one chunk that is a
-/// plain split.
-struct DiscoveredDim {
-  int dim = -1;  // -1: the operand has not the factor
-  int64_t unit = 1;
-  int64_t chunks = 1;
-
-  bool operator==(const DiscoveredDim&) const = default;
-};
-
-/// What makes a result of the whole op out of the results of its parts.
-struct DiscoveredResult {
-  enum class Restore {
-    kSame,    // each part has it already
-    kJoin,    // put side by side along a dim
-    kReduce,  // added, or maximised, ...
-  };
-  Restore restore = Restore::kSame;
-  DiscoveredDim along;               // of kJoin
-  ReduceOp reduce = ReduceOp::kSum;  // of kReduce
-
-  bool operator==(const DiscoveredResult&) const = default;
-};
-
-/// An integer among the attributes that grows with a dim, such as an entry of the shape of reshape:
-/// a part has its part of it.
-struct SizeAttribute {
-  std::string name;
-  int entry = -1;  // of a list; -1: the attribute is one integer
-
-  bool operator==(const SizeAttribute&) const = default;
-};
-
-struct DiscoveredFactor {
-  int64_t extent = 1;
-  std::vector<DiscoveredDim> inputs;
-  std::vector<DiscoveredResult> outputs;
-  std::optional<SizeAttribute> attribute;
-  /// Elements that a part needs beside its own: they overlap those of its neighbours, and what they
-  /// add to the result is cut off.
-  int64_t halo_before = 0, halo_after = 0;
-  /// Integer operands without the factor count from the beginning of the part, as ids in a divided
-  /// vocabulary do.
-  bool counts_from_part = false;
-
-  bool operator==(const DiscoveredFactor&) const = default;
-};
-
-struct Discovery {
-  std::vector<DiscoveredFactor> factors;  // by first operand and dim
-  std::vector<std::vector<int>> linear;   // the smallest sets, as ShardingRule::linear
-  std::string nothing_because;            // why the op was not tried; "" when it was
-};
-/// `[[1, 2], [2, 3]]; 1: join(0); 2: sum; 3: join(1)`: the factor of each dim of each input (0:
-/// none), then what restores the results.
-std::string to_text(const Discovery& discovery);
 
 /// Finds factors and linear sets of an op by execution. Large extents are replaced by small ones
 /// where the types allow it, and what is found there is confirmed on the large ones.
 ///
 ///   requires  inputs and attributes of `op` passed infer. The reference accepts any operands that
-///   infer accepts: empty ones too, and
-///             integers outside the range of an index, as those of the built-in operators do
-///   ensures   what is found held for six draws of operands, in two parts, in three, in all single
-///   units, and beside an empty part;
-///             and again on each large extent, or on the largest that can be afforded where many
-///             dims have it Fixed seeds: the same op gives the same discovery
-///   time      some hundred executions of the small op; one that stays above 2^20 operations or
-///   elements is not tried
+///             infer accepts: also empty ones, and integers outside the range of an index, as those
+///             of the built-in operators do
+///   ensures   what is found held for six samples of operands, in two parts, in three, in all
+///             single units, and beside an empty part; and again on each large extent, or on the
+///             largest that can be afforded where many dims have it. Fixed seeds: the same op gives
+///             the same discovery
+///   time      some hundred executions of the small op; an op that stays above 2^20 operations or
+///             elements is not tried
 Discovery discover(const Operator& definition, const OpView& op);
 
 /// A rule made of what was found.
 struct DiscoveredRule {
   ShardingRule rule;
-  std::vector<std::string> left_whole;  // what was found, and why the rule does not say it
+  std::vector<std::string> left_whole;  // what was found, and why the rule cannot express it
 };
-/// What a rule cannot say stays whole: halos that the operator would have to cut off, results that
-/// each part has already, parts that must count from where they begin; and factors whose kernel
-/// call for a part is another than that of an op as small as the part.
+/// A rule cannot express everything that is found. These dims stay whole: halos that the operator
+/// would have to cut off, results that each part has already, parts that must count from where they
+/// begin, and factors whose kernel call for a part differs from that of an op as small as the part.
 DiscoveredRule discover_rule(const Operator& definition, const OpView& op);
 
 }  // namespace tessera

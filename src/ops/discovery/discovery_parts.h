@@ -1,11 +1,13 @@
-// Parts of tensors and ops for discovery. Not for other rooms.
+// Parts of tensors and ops for discovery. For discovery only.
 #pragma once
 
 #include <map>
 #include <string>
 #include <vector>
 
-#include "ops/discovery/discovery.h"
+#include "base/split.h"
+#include "ops/discovery/discovered.h"
+#include "ops/operator.h"
 
 namespace tessera::detail {
 

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "ops/detail.h"
+#include "ops/discovery/discovery.h"
 #include "ops/discovery/discovery_parts.h"
 
 namespace tessera {

@@ -1,8 +1,10 @@
 // The text of a discovery.
 #include <algorithm>
 
+#include "base/error.h"
+#include "base/dims.h"
 #include "base/text.h"
-#include "ops/discovery/discovery.h"
+#include "ops/discovery/discovered.h"
 
 namespace tessera {
 namespace {

@@ -1,5 +1,5 @@
-// One trial of discovery: an op on drawn operands, whole and in parts, and whether the parts make
-// the whole. Not for other rooms.
+// One trial of discovery: an op on sampled operands, whole and in parts, and whether the parts
+// make the whole. For discovery only.
 #pragma once
 
 #include <optional>

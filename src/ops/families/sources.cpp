@@ -88,9 +88,9 @@ std::vector<double> iota_tolerance(const ReferenceCall& call, int output) {
 std::vector<TensorType> infer_random_uniform(const OpView& op) {
   if (op.inputs.size() != 2) expect_operands("random_uniform", op, 1);
   if (op.inputs.size() == 2 && op.inputs[1] != TensorType{DType::kI32, {}})
-    refuse("random_uniform", op, "trip " + to_text(op.inputs[1]) + " is not i32[]",
-           "inside a loop the numbers are addressed by the trip, too, one integer",
-           "give it the trip of the loop's region");
+    refuse("random_uniform", op, "iteration " + to_text(op.inputs[1]) + " is not i32[]",
+           "inside a loop the numbers are addressed by the iteration, too, one integer",
+           "give it the iteration of the loop's region");
   if (op.inputs[0] != TensorType{DType::kI32, {}})
     refuse("random_uniform", op, "step " + to_text(op.inputs[0]) + " is not i32[]",
            "the numbers are addressed by the step of the training run, one integer",

@@ -3,6 +3,7 @@
 
 #include "base/random.h"
 #include "base/text.h"
+#include "kernels/bind.h"
 #include "ops/testing/operator_check_run.h"
 
 namespace tessera::testing {

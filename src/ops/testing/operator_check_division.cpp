@@ -5,6 +5,7 @@
 
 #include "base/text.h"
 #include "ops/detail.h"
+#include "ops/operator_rule.h"
 #include "ops/testing/operator_check_run.h"
 
 namespace tessera::testing {

@@ -4,6 +4,7 @@
 #include "base/text.h"
 #include "ops/builder.h"
 #include "ops/interpreter.h"
+#include "ops/operator_rule.h"
 #include "ops/testing/operator_check_run.h"
 
 namespace tessera::testing {

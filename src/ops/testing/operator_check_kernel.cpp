@@ -1,6 +1,8 @@
 // check_rule, check_kernel and check_operator.
 #include <algorithm>
 
+#include "kernels/reference/reference.h"
+#include "ops/operator_rule.h"
 #include "ops/testing/operator_check_run.h"
 
 namespace tessera::testing {

@@ -3,7 +3,7 @@
 #include <cstring>
 
 #include "kernels/cpu/binders.h"
-#include "kernels/cpu/lanes.h"
+#include "kernels/cpu/common/lanes.h"
 
 namespace tessera {
 namespace {

@@ -1,4 +1,4 @@
-#include "kernels/cpu/operands.h"
+#include "kernels/cpu/common/operands.h"
 
 namespace tessera {
 namespace {

@@ -1,9 +1,9 @@
-#include "kernels/cpu/strided_copy.h"
+#include "kernels/cpu/common/strided_copy.h"
 
 #include <algorithm>
 #include <cstring>
 
-#include "kernels/cpu/odometer.h"
+#include "kernels/cpu/common/odometer.h"
 
 namespace tessera {
 namespace {

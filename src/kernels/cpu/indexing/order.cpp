@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "kernels/cpu/binders.h"
-#include "kernels/cpu/lanes.h"
+#include "kernels/cpu/common/lanes.h"
 
 namespace tessera {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "kernels/cpu/gemm.h"
+#include "kernels/cpu/common/gemm.h"
 #include "oneapi/dnnl/dnnl.h"
 
 // From omp.h, which clang's packages do not bring along.

@@ -1,3 +1,4 @@
+#include "kernels/bind.h"
 #include "kernels/testing/kernel_check.h"
 
 namespace tessera {

@@ -10,8 +10,8 @@
 #include <limits>
 
 #include "kernels/cpu/binders.h"
-#include "kernels/cpu/operands.h"
-#include "kernels/cpu/spatial.h"
+#include "kernels/cpu/common/operands.h"
+#include "kernels/cpu/spatial/spatial.h"
 
 namespace tessera {
 namespace {

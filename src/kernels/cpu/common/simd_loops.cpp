@@ -1,13 +1,13 @@
-#include "kernels/cpu/simd_loops.h"
+#include "kernels/cpu/common/simd_loops.h"
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
-#include "kernels/cpu/simd_targets.h"
+#include "kernels/cpu/common/simd_targets.h"
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/cpu/simd_loops.cpp"
+#define HWY_TARGET_INCLUDE "kernels/cpu/common/simd_loops.cpp"
 #include <hwy/foreach_target.h>
 // The math header must come after foreach_target.
 #include <hwy/contrib/math/math-inl.h>

@@ -4,8 +4,8 @@
 #include <cstring>
 
 #include "kernels/cpu/binders.h"
-#include "kernels/cpu/operands.h"
-#include "kernels/cpu/simd_loops.h"
+#include "kernels/cpu/common/operands.h"
+#include "kernels/cpu/common/simd_loops.h"
 
 namespace tessera {
 namespace {

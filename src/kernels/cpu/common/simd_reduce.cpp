@@ -1,12 +1,12 @@
-#include "kernels/cpu/simd_reduce.h"
+#include "kernels/cpu/common/simd_reduce.h"
 
 #include <algorithm>
 #include <limits>
 
-#include "kernels/cpu/simd_targets.h"
+#include "kernels/cpu/common/simd_targets.h"
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/cpu/simd_reduce.cpp"
+#define HWY_TARGET_INCLUDE "kernels/cpu/common/simd_reduce.cpp"
 #include <hwy/foreach_target.h>
 // The main header must come after foreach_target.
 #include <hwy/highway.h>

@@ -1,7 +1,7 @@
 // A tensor around one of its dims, for kernels along a dim.
 #pragma once
 
-#include "kernels/cpu/operands.h"
+#include "kernels/cpu/common/operands.h"
 
 namespace tessera {
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "kernels/cpu/binders.h"
-#include "kernels/cpu/operands.h"
+#include "kernels/cpu/common/operands.h"
 
 namespace tessera {
 namespace {

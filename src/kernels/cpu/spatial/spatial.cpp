@@ -1,8 +1,8 @@
-#include "kernels/cpu/spatial.h"
+#include "kernels/cpu/spatial/spatial.h"
 
 #include <algorithm>
 
-#include "kernels/cpu/operands.h"
+#include "kernels/cpu/common/operands.h"
 
 namespace tessera {
 namespace {

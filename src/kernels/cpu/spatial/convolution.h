@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "kernels/cpu/spatial.h"
+#include "kernels/cpu/spatial/spatial.h"
 
 namespace tessera {
 

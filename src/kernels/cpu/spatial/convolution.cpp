@@ -1,11 +1,11 @@
 // convolution, convolution_grad_input, convolution_grad_weight: checks of the calls, and what needs
 // no products.
-#include "kernels/cpu/convolution.h"
+#include "kernels/cpu/spatial/convolution.h"
 
 #include <algorithm>
 
 #include "kernels/cpu/binders.h"
-#include "kernels/cpu/operands.h"
+#include "kernels/cpu/common/operands.h"
 
 namespace tessera {
 namespace {

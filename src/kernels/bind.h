@@ -1,0 +1,33 @@
+// Finds the kernel of a call, built in or the user's own, and binds it.
+#pragma once
+
+#include <span>
+#include <string_view>
+
+#include "kernels/kernel.h"
+#include "kernels/kernel_set.h"
+
+namespace tessera {
+
+/// Binds a call to a kernel of `own` (none: nullptr), otherwise to a built-in kernel.
+///
+///   requires  an operator made the call, so its operands fit
+///   throws    InternalError when the name is unknown or the operands do not fit; UserError (65)
+///             when a built-in kernel would need an element type without kernels
+BoundKernel bind_kernel(const LocalCall& call, const KernelSet* own = nullptr);
+
+/// Returns true when output 0 of this kernel may use the memory of any input of the same type:
+/// element i depends on elements i only.
+bool runs_in_place(std::string_view kernel, const KernelSet* own = nullptr);
+
+/// Returns true when output 0 of this kernel may use the memory of `input`, which has its type.
+/// Equal numbers in `inputs` mean the same input. A kernel that changes parts of its first input,
+/// such as dynamic_update, may use only that one, and only when no other operand is the same input.
+bool may_write_over(std::string_view kernel, std::span<const int> inputs, int input,
+                    const KernelSet* own = nullptr);
+
+/// Keeps libraries from starting threads of their own. Every thread that runs kernels calls it once
+/// when it starts: each rank has one thread.
+void use_one_thread_for_kernels();
+
+}  // namespace tessera
