@@ -110,8 +110,7 @@ Gradients if_gradient(Builder& builder, const GradientCall& call, Differentiate 
           flows(middle, values.captured.end());
       const std::vector<ValueId> outputs =
           select_values(replay(inner, region, operands, scope_of(op, name)), flowing);
-      return vector_jacobian(inner, outputs, flows, select_values(operands, wanted),
-                             differentiate);
+      return vector_jacobian(inner, outputs, flows, select_values(operands, wanted), differentiate);
     };
   };
   options.then_region = region_gradient(*op.regions[0], "then");
@@ -138,11 +137,12 @@ class WhileGradient {
         op_(call.op),
         loop_(while_view(op_.regions, op_.attributes)) {
     if (!loop_.max_iterations)
-      throw UserError("no gradient passes through while '" + op_.name + "', which has no max_iterations",
-                      "what each iteration begins with is kept for the way back, and there is room for "
-                      "so many iterations",
-                      "set max_iterations to a bound of its iterations, or put a stop_gradient behind it",
-                      ExitCode::kBadData);
+      throw UserError(
+          "no gradient passes through while '" + op_.name + "', which has no max_iterations",
+          "what each iteration begins with is kept for the way back, and there is room for "
+          "so many iterations",
+          "set max_iterations to a bound of its iterations, or put a stop_gradient behind it",
+          ExitCode::kBadData);
     find_active();
   }
 
@@ -164,8 +164,8 @@ class WhileGradient {
   }
 
  private:
-  /// Carried values that depend on what is wanted, through any number of iterations; and the captured
-  /// ones that are wanted.
+  /// Carried values that depend on what is wanted, through any number of iterations; and the
+  /// captured ones that are wanted.
   void find_active() {
     std::vector<bool> active(loop_.carried, false);
     for (size_t i = 0; i < op_.inputs.size(); ++i) {
@@ -191,8 +191,8 @@ class WhileGradient {
       if (active[i]) active_.push_back(i);
   }
 
-  /// Carried values that the way back reads: of these each iteration's is kept. It is written once aside
-  /// to see which.
+  /// Carried values that the way back reads: of these each iteration's is kept. It is written once
+  /// aside to see which.
   std::vector<size_t> find_kept() const {
     Graph aside(builder_.graph().operators());
     Builder region(aside);
@@ -222,7 +222,8 @@ class WhileGradient {
     for (size_t i : kept_) {
       const TensorType type = builder_.type(op_.inputs[i]);
       options.carried.push_back(builder_.constant(
-          {type.dtype, stacked(type.shape, std::max<int64_t>(*loop_.max_iterations, 1))}, 0, "stack"));
+          {type.dtype, stacked(type.shape, std::max<int64_t>(*loop_.max_iterations, 1))}, 0,
+          "stack"));
     }
     options.captured = captured();
     const auto first = [&](const RegionValues& values) {
@@ -238,8 +239,8 @@ class WhileGradient {
     options.body = [&](Builder& region, const RegionValues& values) {
       std::vector<ValueId> next = replay(region, loop_.body, first(values), scope_of(op_, "body"));
       for (size_t k = 0; k < kept_.size(); ++k)
-        next.push_back(
-            push(region, values.carried[loop_.carried + k], values.carried[kept_[k]], values.iteration));
+        next.push_back(push(region, values.carried[loop_.carried + k], values.carried[kept_[k]],
+                            values.iteration));
       return next;
     };
     options.max_iterations = loop_.max_iterations;
@@ -257,8 +258,8 @@ class WhileGradient {
     return region.reshape(row, shape);
   }
 
-  /// Carries: how many iterations are left, the gradients of the carried values that are active, the
-  /// sums of those of captured ones.
+  /// Carries: how many iterations are left, the gradients of the carried values that are active,
+  /// the sums of those of captured ones.
   Loop run_back(const Loop& forward) {
     LoopOptions options;
     options.carried = {forward.iterations};
@@ -294,8 +295,8 @@ class WhileGradient {
     return next;
   }
 
-  /// Through the body of one iteration: the flows into its carried values, and the sums with what it
-  /// adds to them.
+  /// Through the body of one iteration: the flows into its carried values, and the sums with what
+  /// it adds to them.
   std::vector<ValueId> flow_back(Builder& region, const std::vector<ValueId>& inputs,
                                  const std::vector<ValueId>& flows,
                                  const std::vector<ValueId>& sums) const {
@@ -314,7 +315,7 @@ class WhileGradient {
   /// What the body began with: from the stacks, and what is captured. What it never reads is left
   /// zero.
   std::vector<ValueId> inputs_of_iteration(Builder& region, const RegionValues& values,
-                                      ValueId iteration) const {
+                                           ValueId iteration) const {
     std::vector<ValueId> inputs;
     size_t stack = op_.inputs.size() - loop_.carried;
     for (size_t i = 0; i < loop_.carried; ++i) {

@@ -31,7 +31,9 @@ const Op* blocking_op(const Graph& graph, ValueId target, ValueId loss) {
   std::vector<bool> reached = mark_values(graph, {target});
   for (int index = 0; index <= graph.value(loss).producer.index; ++index) {
     const Op& op = graph.op({index});
-    if (!any_marked(reached, op.inputs) || stops_gradient(op) || !any_marked(before_loss, op.outputs)) continue;
+    if (!any_marked(reached, op.inputs) || stops_gradient(op) ||
+        !any_marked(before_loss, op.outputs))
+      continue;
     if (!has_gradient(graph, op)) return &op;
     for (ValueId output : op.outputs) reached[output.index] = true;
   }

@@ -1,4 +1,5 @@
-// While and If: a rank runs their regions as it runs programs, a iteration as a step, inside of one act.
+// While and If: a rank runs their regions as it runs programs, a iteration as a step, inside of one
+// act.
 #include <algorithm>
 #include <cstring>
 
@@ -35,7 +36,8 @@ bool RankProgram::run_while(Step& step) {
   RankProgram &condition = *step.regions[0], &body = *step.regions[1];
   std::byte holds{};
   std::byte* const predicate = &holds;
-  for (int64_t iteration = 0; control.max_iterations < 0 || iteration < control.max_iterations; ++iteration) {
+  for (int64_t iteration = 0; control.max_iterations < 0 || iteration < control.max_iterations;
+       ++iteration) {
     region_ = &condition;
     // The body writes over carried values that slower ranks may still read for their predicate.
     if (!condition.act_in_order({{}, {&predicate, 1}, nullptr}) || !condition.drain()) return false;

@@ -135,8 +135,8 @@ class RankProgram {
   /// A value that a While carries.
   struct Carried {
     int64_t bytes = 0;
-    bool begins_as_zero = false;  // of a sum of iterations: another process, or another micro-batch, has
-                                  // what it began with
+    bool begins_as_zero = false;  // of a sum of iterations: another process, or another
+                                  // micro-batch, has what it began with
   };
   struct Step {
     BoundKernel kernel;  // nothing to run when all results are empty here

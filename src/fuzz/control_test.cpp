@@ -74,7 +74,8 @@ TEST(While, OfAnyNumberOfIterationsIsTheSerialOneOnOneRank) {
 TEST(While, RunsUnderDataAndTensorParallelPlans) {
   for (int64_t iterations : {0, 1, 5}) {
     const Graph graph = recurrent(iterations);
-    EXPECT_EQ(failure_of(on_mesh(graph, "dp=3", {shard_tensor("x", "P(\"dp\")")})), "") << iterations;
+    EXPECT_EQ(failure_of(on_mesh(graph, "dp=3", {shard_tensor("x", "P(\"dp\")")})), "")
+        << iterations;
     EXPECT_EQ(failure_of(on_mesh(graph, "tp=4", {shard_tensor("up", "P(None, \"tp\")")})), "")
         << iterations;
     EXPECT_EQ(failure_of(on_mesh(graph, "tp=3", {shard_tensor("x", "P(None, \"tp\")")})), "")
@@ -106,9 +107,11 @@ Graph until_small() {
   const auto halve = [](Builder& region, const RegionValues& values) {
     return std::vector{region.mul_scalar(values.carried[0], 0.5)};
   };
-  const Loop loop = build_while(
-      builder,
-      {.carried = {x}, .captured = {floor}, .condition = goes_on, .body = halve, .max_iterations = {}});
+  const Loop loop = build_while(builder, {.carried = {x},
+                                          .captured = {floor},
+                                          .condition = goes_on,
+                                          .body = halve,
+                                          .max_iterations = {}});
   graph.add_output("small", loop.results[0]);
   graph.add_output("iterations", loop.iterations);
   return graph;
@@ -151,8 +154,8 @@ TEST(While, WhosePredicateNeedsTheWholeBatchIsRefusedInMicroBatches) {
   }
 }
 
-/// a, b = b, a + b on vectors: what one iteration makes from both, the next one takes in the place of
-/// the other.
+/// a, b = b, a + b on vectors: what one iteration makes from both, the next one takes in the place
+/// of the other.
 TEST(While, MayExchangeWhatItCarries) {
   Graph graph;
   Builder builder(graph);
@@ -342,8 +345,8 @@ TEST(While, DrawsOtherNumbersInEachIterationAndTheSameOnAnyMesh) {
     return std::vector{region.random_uniform(values.captured[0], {4, 6}, "drawn", values.iteration),
                        values.carried[0]};
   };
-  const Loop loop =
-      build_while(builder, {.carried = {x, x}, .captured = {step}, .body = body, .max_iterations = 3});
+  const Loop loop = build_while(
+      builder, {.carried = {x, x}, .captured = {step}, .body = body, .max_iterations = 3});
   graph.add_output("last", loop.results[0]);
   graph.add_output("before", loop.results[1]);
   FuzzCase given = on_mesh(graph, "a=2 b=3", {shard_tensor("x", "P(\"a\", \"b\")")});
@@ -358,8 +361,8 @@ TEST(While, DrawsOtherNumbersInEachIterationAndTheSameOnAnyMesh) {
 
 // ---- gradients ----
 
-/// The loss of two graphs, one with a loop and one with its iterations written one after the other, and
-/// the gradients of x, up and down.
+/// The loss of two graphs, one with a loop and one with its iterations written one after the other,
+/// and the gradients of x, up and down.
 struct Trained {
   Graph graph;
   std::vector<ValueId> gradients;
@@ -452,11 +455,12 @@ TEST(WhileGradient, WithoutABoundOfTheIterationsIsRefused) {
     differentiate(builder, loss, {*graph.find_value("x")});
     FAIL() << "it was differentiated";
   } catch (const UserError& error) {
-    EXPECT_STREQ(error.what(),
-                 "no gradient passes through while 'while', which has no max_iterations\n"
-                 "  why: what each iteration begins with is kept for the way back, and there is room "
-                 "for so many iterations\n"
-                 "  fix: set max_iterations to a bound of its iterations, or put a stop_gradient behind it");
+    EXPECT_STREQ(
+        error.what(),
+        "no gradient passes through while 'while', which has no max_iterations\n"
+        "  why: what each iteration begins with is kept for the way back, and there is room "
+        "for so many iterations\n"
+        "  fix: set max_iterations to a bound of its iterations, or put a stop_gradient behind it");
     EXPECT_EQ(error.exit_code(), ExitCode::kBadData);
   }
 }

@@ -159,8 +159,8 @@ ValueId any_above(Builder& builder, ValueId whole, double floor) {
 /// What ends a loop.
 enum class End { kMaxIterations, kCounter, kData };
 
-/// A While: x goes through a chain; a sum may be added up over the iterations; whole numbers may count
-/// down until none is above 0.
+/// A While: x goes through a chain; a sum may be added up over the iterations; whole numbers may
+/// count down until none is above 0.
 class RandomLoop {
  public:
   explicit RandomLoop(ProgramMaker& maker)
@@ -172,9 +172,10 @@ class RandomLoop {
     const Known x = any_small(maker_);
     if (element_count(shape_of_sum(maker_.shape(x))) > maker_.most_elements()) return false;
     draw_operands(x);
-    const std::optional<int64_t> max_iterations = end_ == End::kMaxIterations || dice_.chance(0.6)
-                                                 ? std::optional(dice_.between(0, kMostIterations))
-                                                 : std::nullopt;
+    const std::optional<int64_t> max_iterations =
+        end_ == End::kMaxIterations || dice_.chance(0.6)
+            ? std::optional(dice_.between(0, kMostIterations))
+            : std::nullopt;
     // Without a bound of the iterations no gradient passes.
     const bool stops_before = !max_iterations && dice_.chance(0.5);
     if (stops_before)

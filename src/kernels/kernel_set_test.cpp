@@ -1,7 +1,7 @@
-#include "kernels/bind.h"
 #include "kernels/kernel_set.h"
 
 #include "base/testing/error.h"
+#include "kernels/bind.h"
 #include "kernels/testing/kernel_check.h"
 
 namespace tessera {

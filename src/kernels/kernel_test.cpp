@@ -1,7 +1,4 @@
-#include "kernels/bind.h"
-#include "kernels/cpu/catalogue.h"
 #include "kernels/kernel.h"
-#include "kernels/reference/reference.h"
 
 #include <gmock/gmock.h>
 
@@ -11,6 +8,9 @@
 #include <sstream>
 
 #include "base/text.h"
+#include "kernels/bind.h"
+#include "kernels/cpu/catalogue.h"
+#include "kernels/reference/reference.h"
 #include "kernels/testing/kernel_check.h"
 
 namespace tessera {

@@ -36,7 +36,8 @@ Control lower_while(const RegionSite& site) {
   std::copy(site.outputs.begin(), site.outputs.end(), inputs.begin());
   control.regions.push_back(lower_region(loop.condition, site, {inputs, {everywhere}}, false));
   control.regions.push_back(lower_region(loop.body, site, {inputs, site.outputs}, true));
-  // Who makes a iteration may be ahead of who still reads the predicate's addends: they share no bytes.
+  // Who makes a iteration may be ahead of who still reads the predicate's addends: they share no
+  // bytes.
   control.offsets = {0, aligned(control.regions[0].arenas.front())};
   return control;
 }

@@ -217,8 +217,8 @@ TEST(RegionFaults, OperandsThatTradePlacesAreFound) {
         AllOf(kFound, HasSubstr("as input 0")));
 }
 
-// What a iteration made is read where it is asked for what the iteration began with: of the same type, at the
-// same place.
+// What a iteration made is read where it is asked for what the iteration began with: of the same
+// type, at the same place.
 TEST(RegionFaults, AnOperandOfTheIterationBeforeIsFound) {
   expect_found_in_steps(
       "loop", [](const KernelStep& step) { return step.op == "loop.body.norm"; },

@@ -12,7 +12,8 @@
 
 namespace tessera {
 
-/// The settings and functions of one family. All read `kind`; families of tokens read `context` too.
+/// The settings and functions of one family. All read `kind`; families of tokens read `context`
+/// too.
 struct ModelFamily {
   std::string_view name;
   Objective objective = Objective::kNextToken;

@@ -12,7 +12,8 @@ namespace tessera {
 
 /// Reads and checks the [model] table. It has the keys of its family except vocabulary, classes and
 /// image, which come from the data.
-///   throws  UserError (78): an unknown key, with the nearest legal one; a value out of range; heads
+///   throws  UserError (78): an unknown key, with the nearest legal one; a value out of range;
+///   heads
 ///           that do not divide width, with the divisors; an odd context where halves are needed
 ModelConfig read_model_config(ConfigTable table);
 

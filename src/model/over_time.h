@@ -19,8 +19,8 @@ struct OverTime {
   ValueId outputs;             // [B, T, H]: the first state after each place
   std::vector<ValueId> state;  // after the last one
 };
-/// Runs a cell from the first place of x[B, T, I] to the last, in T iterations of one loop whose body is
-/// planned once.
+/// Runs a cell from the first place of x[B, T, I] to the last, in T iterations of one loop whose
+/// body is planned once.
 ///
 ///   requires  state is not empty; state[0] is f32[B, H]
 ///   equals    the T cells written one after the other, gradients, too; those compute each cell

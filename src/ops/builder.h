@@ -115,8 +115,8 @@ class Builder {
   ValueId dynamic_update(ValueId x, ValueId update, const std::vector<ValueId>& starts,
                          const std::vector<int64_t>& dims, std::string_view name = {});
   /// Uniform in [0,1) of the given shape; the key is the seed and the op's name, the counter the
-  /// step and the logical index. In a region of a loop the iteration is part of the counter, too: each
-  /// iteration draws other numbers.
+  /// step and the logical index. In a region of a loop the iteration is part of the counter, too:
+  /// each iteration draws other numbers.
   ValueId random_uniform(ValueId step, const Shape& shape, std::string_view name = {},
                          std::optional<ValueId> iteration = {});
   ValueId stop_gradient(ValueId x, std::string_view name = {});

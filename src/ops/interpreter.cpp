@@ -98,8 +98,8 @@ void perturb_results(const Graph& graph, const Op& op, const ReferenceCall& call
   }
 }
 
-/// The options inside of a region. Each iteration is perturbed by a key of its own. What is known by
-/// name is known of the whole program only.
+/// The options inside of a region. Each iteration is perturbed by a key of its own. What is known
+/// by name is known of the whole program only.
 InterpreterOptions options_inside(const InterpreterOptions& options, int64_t iteration) {
   InterpreterOptions inner;
   inner.round = options.round;

@@ -1,10 +1,10 @@
-#include "ops/operator_rule.h"
 #include "ops/operator_set.h"
 
 #include "base/testing/error.h"
 #include "ops/builder.h"
 #include "ops/detail.h"
 #include "ops/interpreter.h"
+#include "ops/operator_rule.h"
 
 namespace tessera {
 namespace {

@@ -154,7 +154,8 @@ class PlacementCheck {
       results[i].partial =
           derive_partial(judged(*graph_.find_op(op.name)).view,
                          judged(*graph_.find_op(op.name)).rule, sharding, static_cast<int>(i));
-    // A sum of iterations begins as addends: the first rank has what it began with, the others zeros.
+    // A sum of iterations begins as addends: the first rank has what it began with, the others
+    // zeros.
     if (is_loop) region.inputs = results;
     for (size_t i = is_loop ? outputs.size() : 1; i < inputs.size(); ++i)
       region.inputs.push_back(*inputs[i]);

@@ -1,7 +1,8 @@
 #include "shard/rules.h"
-#include "ops/operator_rule.h"
 
 #include <fmt/format.h>
+
+#include "ops/operator_rule.h"
 
 namespace tessera {
 namespace {

@@ -178,17 +178,17 @@ TaskStream stream_of(const TaskGraph& graph, const Task& task);
 /// What a While or an If runs: task graphs of their own on the mesh of its task, in the memory of
 /// its step. Values of the step are their variables, in order, where they lie: of a While the
 /// results, which hold what the loop carries, then the operands that it only reads; of an If the
-/// operands after the predicate. A result of a While may be addends of a sum to which the iterations
-/// add: then the first rank begins with the operand, and in the first micro-batch, the others
-/// with zeros. So a iteration is to a loop what a step is to a program: a body makes the next values of
-/// what is carried in their place, and hands nothing out.
+/// operands after the predicate. A result of a While may be addends of a sum to which the
+/// iterations add: then the first rank begins with the operand, and in the first micro-batch, the
+/// others with zeros. So a iteration is to a loop what a step is to a program: a body makes the
+/// next values of what is carried in their place, and hands nothing out.
 struct Control {
   enum class Kind { kWhile, kIf };
   Kind kind = Kind::kWhile;
   std::vector<TaskGraph>
       regions;  // condition and body; what is done when the predicate holds, and else
   std::vector<int64_t> offsets;  // by region: of its arena in the workspace of the step
-  int64_t max_iterations = -1;        // of a While; -1: as many as the condition holds
+  int64_t max_iterations = -1;   // of a While; -1: as many as the condition holds
   /// Bytes of workspace that the regions take.
   Bytes workspace() const;
 };

@@ -1,8 +1,9 @@
 #include "lower/passes/arena.h"
-#include "kernels/bind.h"
 
 #include <algorithm>
 #include <numeric>
+
+#include "kernels/bind.h"
 
 namespace tessera {
 namespace {

@@ -1,7 +1,8 @@
 #include "lower/passes/stripes.h"
-#include "kernels/bind.h"
 
 #include <algorithm>
+
+#include "kernels/bind.h"
 
 namespace tessera {
 namespace {

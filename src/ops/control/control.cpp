@@ -96,9 +96,10 @@ std::vector<TensorType> infer_while(const OpView& op) {
            "what a iteration makes is what the next one takes: shapes are fixed",
            "let the body give the carried values in their order and types");
   if (op.attributes.has("max_iterations") && op.attributes.integer("max_iterations") < 0)
-    refuse(kWhileKind, op,
-           "makes at most " + std::to_string(op.attributes.integer("max_iterations")) + " iterations",
-           "iterations are counted from 0", "set max_iterations to 0 or more, or leave it out");
+    refuse(
+        kWhileKind, op,
+        "makes at most " + std::to_string(op.attributes.integer("max_iterations")) + " iterations",
+        "iterations are counted from 0", "set max_iterations to 0 or more, or leave it out");
   return before;
 }
 
@@ -248,8 +249,7 @@ std::vector<ValueId> joined(std::vector<ValueId> first, const std::vector<ValueI
 
 std::vector<Operator> list_operators() {
   return {
-      {kWhileKind, infer_while, region_rule, while_work, no_kernel, no_reference, exact,
-       nullptr},
+      {kWhileKind, infer_while, region_rule, while_work, no_kernel, no_reference, exact, nullptr},
       {kIfKind, infer_if, region_rule, if_work, no_kernel, no_reference, exact, nullptr},
   };
 }

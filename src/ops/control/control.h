@@ -14,11 +14,11 @@
 //
 // Divided, each is one task on one mesh. Dims that an op of a region ties together are one factor
 // of the whole op (region_rule), so the carried values lie alike before, between and after the
-// iterations; what differs inside is exchanged inside, in each iteration. A predicate is needed whole by
-// every rank: all take the same way. Gradients: autodiff/control_gradient.h.
+// iterations; what differs inside is exchanged inside, in each iteration. A predicate is needed
+// whole by every rank: all take the same way. Gradients: autodiff/control_gradient.h.
 //
-// A carried value to which each iteration only adds may be held as addends in the loop (gradients of
-// what the loop captures are), and is added up once behind it.
+// A carried value to which each iteration only adds may be held as addends in the loop (gradients
+// of what the loop captures are), and is added up once behind it.
 //
 // Limits: marks do not name ops inside regions; inside, no op may need the rows of another
 // micro-batch.
@@ -38,7 +38,7 @@ inline constexpr std::string_view kIfKind = "if";
 
 /// What the ops of a region may read, as values of the region's graph, which its builder writes.
 struct RegionValues {
-  ValueId iteration;                   // of a loop: i32[], 0 in the first
+  ValueId iteration;              // of a loop: i32[], 0 in the first
   std::vector<ValueId> carried;   // of a loop
   std::vector<ValueId> captured;  // what the op was given to read
 };
@@ -57,7 +57,8 @@ struct LoopOptions {
   std::string_view name = kWhileKind;
 };
 struct Loop {
-  ValueId iterations;  // i32[]: how many were made; the op carries its count as the first of its values
+  ValueId
+      iterations;  // i32[]: how many were made; the op carries its count as the first of its values
   std::vector<ValueId> results;
 };
 /// throws  UserError (65) when a region does not fit
@@ -89,8 +90,8 @@ WhileView while_view(const std::vector<GraphPtr>& regions, const Attributes& att
 ///
 ///   ensures  a carried value has the same factors before and after; no set is linear; a factor is
 ///   a reduction for results that are sums
-///            over it, which are left as addends: of a loop those to which every iteration adds and that
-///            nothing else reads, as the gradients of what it captures
+///            over it, which are left as addends: of a loop those to which every iteration adds and
+///            that nothing else reads, as the gradients of what it captures
 ///   source   a closure by union-find over (value, dim): the fixed point of propagation over all
 ///   placements at once
 ShardingRule region_rule(const OpView& op);

@@ -189,8 +189,8 @@ class RegionRule {
  private:
   const Graph& region(int index) const { return *op_.regions[index]; }
 
-  /// Both regions take the same operands. What the body gives, the next iteration takes; what one branch
-  /// gives, the other would give.
+  /// Both regions take the same operands. What the body gives, the next iteration takes; what one
+  /// branch gives, the other would give.
   void tie_ends() {
     for (size_t i = 0; i < region(0).inputs().size(); ++i)
       classes_.tie_values({0, region(0).inputs()[i]}, {1, region(1).inputs()[i]});
@@ -236,8 +236,8 @@ class RegionRule {
     return list;
   }
 
-  /// A carried value to which each iteration adds, and which nothing else reads, is a sum over what the
-  /// addend is one over.
+  /// A carried value to which each iteration adds, and which nothing else reads, is a sum over what
+  /// the addend is one over.
   std::vector<Sums> sums_of_iterations() {
     const std::vector<Sums> sums = find_sums(classes_, 1, region(1));
     std::vector<Sums> list;

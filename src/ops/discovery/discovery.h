@@ -1,6 +1,6 @@
 // Discovery: how an operator may be divided, found by running it. Its plain reference is executed
-// on small tensors, whole and in parts. What restores the whole from the parts is the rule. Discovery
-// gives a rule to an operator that has none, and checks the rules that are written down.
+// on small tensors, whole and in parts. What restores the whole from the parts is the rule.
+// Discovery gives a rule to an operator that has none, and checks the rules that are written down.
 //
 // It cannot find factors of an op whose parts must know their position (iota, random numbers, a
 // causal mask): a reference has no such parameter.

@@ -1,8 +1,8 @@
 // The text of a discovery.
 #include <algorithm>
 
-#include "base/error.h"
 #include "base/dims.h"
+#include "base/error.h"
 #include "base/text.h"
 #include "ops/discovery/discovered.h"
 

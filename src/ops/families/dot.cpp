@@ -56,7 +56,9 @@ void check_letters(const OpView& op, const std::string& spec, const Einsum& eins
                      "each letter is one dim of an operand",
                      "give every dim of an operand a letter of its own");
   for (char letter : einsum.a() + einsum.b() + einsum.result)
-    if (has_letter(einsum.a(), letter) + has_letter(einsum.b(), letter) + has_letter(einsum.result, letter) < 2)
+    if (has_letter(einsum.a(), letter) + has_letter(einsum.b(), letter) +
+            has_letter(einsum.result, letter) <
+        2)
       detail::refuse("dot_general", op,
                      std::string("letter ") + letter + " occurs once in \"" + spec + "\"",
                      "every letter stands in at least two of a, b and the result",
@@ -129,8 +131,9 @@ ShardingRule rule(const OpView& op) {
   const std::string letters = letters_of(einsum);
   ShardingRule result;
   for (char letter : letters)
-    detail::add_factor(result, std::string(1, letter), extent_of(einsum, op, letter),
-                       has_letter(einsum.result, letter) ? FactorKind::kParallel : FactorKind::kReduction);
+    detail::add_factor(
+        result, std::string(1, letter), extent_of(einsum, op, letter),
+        has_letter(einsum.result, letter) ? FactorKind::kParallel : FactorKind::kReduction);
   const auto factors = [&](const std::string& dims) {
     OperandFactors operand;
     for (char letter : dims) operand.push_back({dim_of_letter(letters, letter), 1});
@@ -209,8 +212,8 @@ std::vector<double> magnitudes(const std::vector<double>& values) {
 /// where parts are added.
 std::vector<double> tolerance(const ReferenceCall& call, int) {
   const Einsum einsum = einsum_of(call.op);
-  const double terms =
-      extent_product(einsum, call.op, [&](char letter) { return !has_letter(einsum.result, letter); });
+  const double terms = extent_product(
+      einsum, call.op, [&](char letter) { return !has_letter(einsum.result, letter); });
   std::vector<double> errors(call.outputs[0].values.size(), 0.0);
   multiply_add(loops_of(call.op), magnitudes(call.inputs[0]->values).data(),
                magnitudes(call.inputs[1]->values).data(), errors.data());
@@ -226,9 +229,11 @@ std::vector<std::optional<ValueId>> gradient(Builder& builder, const GradientCal
                 flow = call.output_gradients.at(0).value();
   std::vector<std::optional<ValueId>> gradients(2);
   if (call.wanted[0])
-    gradients[0] = builder.dot(flow, b, to_text(Einsum{{einsum.result, einsum.b()}, einsum.a()}), "a");
+    gradients[0] =
+        builder.dot(flow, b, to_text(Einsum{{einsum.result, einsum.b()}, einsum.a()}), "a");
   if (call.wanted[1])
-    gradients[1] = builder.dot(a, flow, to_text(Einsum{{einsum.a(), einsum.result}, einsum.b()}), "b");
+    gradients[1] =
+        builder.dot(a, flow, to_text(Einsum{{einsum.a(), einsum.result}, einsum.b()}), "b");
   return gradients;
 }
 

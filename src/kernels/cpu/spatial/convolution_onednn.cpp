@@ -9,8 +9,8 @@
 
 #include "base/error.h"
 #include "base/tensor.h"
-#include "kernels/cpu/spatial/convolution.h"
 #include "kernels/cpu/common/operands.h"
+#include "kernels/cpu/spatial/convolution.h"
 #include "oneapi/dnnl/dnnl.hpp"
 
 // From omp.h, which clang's packages do not bring along.
