@@ -43,6 +43,15 @@ WORDS_SCOPE = ["README.md", "docs"]
 
 PROJECT_PARTS = ("src/", "docs/", "tests/", "examples/", "configs/", "cmake/", "bench/", ".ci/")
 
+# The pages that list the keys which a source reads.
+PAGES_OF_KEYS = {
+    "docs/plans.md": "src/plan/plan.cpp",
+    "docs/training.md": "src/config/config.cpp",
+    "docs/data.md": "src/config/data_config.cpp",
+    "docs/models.md": "src/model/settings.cpp",
+}
+
+KEY = re.compile(r"table\.\w+\(\s*\"(\w+)\"|\{\"(\w+)\",\s*&\w+Config::")
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 FILE_BLOCK = re.compile(r"^<!-- file: (\S+) -->\n```\w+\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 NAME_IN_FILE = re.compile(r"`([A-Za-z][\w:]*)`\s+in\s+`([\w./]+\.(?:h|cpp))`")
@@ -150,6 +159,19 @@ def check_files(root, page):
             yield f"quotes {path}, which reads otherwise"
 
 
+def check_keys(root):
+    """The page on plans, and those on configurations, have every key that the program reads."""
+    for name, source in PAGES_OF_KEYS.items():
+        page, path = root / name, root / source
+        if not page.is_file() or not path.is_file():
+            continue
+        words = set(re.findall(r"`\"?(\w+)\"?[:`]", page.read_text()))
+        words |= set(re.findall(r"`(?:\w+\.|\[)(\w+)\]?`", page.read_text()))
+        for key in dict.fromkeys(key for found in KEY.findall(path.read_text()) for key in found):
+            if key and key not in words:
+                yield f"{name}: lacks the key {key} of {source}"
+
+
 def check_lessons(root):
     for path in sorted((root / "examples").glob("*/main.cpp")):
         lines = path.read_text().count("\n")
@@ -183,6 +205,7 @@ def written_offences(root):
         for check in checks:
             yield from (f"{page.relative_to(root)}: {offence}" for offence in check)
     yield from check_modules(root)
+    yield from check_keys(root)
     yield from check_lessons(root)
     yield from word_offences(root, WORDS_SCOPE)
 
@@ -420,6 +443,10 @@ PLANTED = [
         "docs/more.md: quotes src/ops/add.cpp",
     ),
     ({"docs/more.md": "`add_two` in\n`ops/b.cpp`\n", "src/ops/b.cpp": ""}, "add_two in ops/b.cpp"),
+    (
+        {"docs/plans.md": "`mesh`\n", "src/plan/plan.cpp": 'table.raw("mesh"); table.text("axis", "")'},
+        "docs/plans.md: lacks the key axis of src/plan/plan.cpp",
+    ),
     ({"docs/more.md": "Exchanges are\nunder\nway.\n"}, "docs/more.md:2: 'under way'"),
     ({"docs/more.md": "The key `most_kept`.\n"}, "docs/more.md:1: 'most_kept'"),
     ({"docs/glossary.md": "An addend.\n"}, "docs/glossary.md:1: 'addend'"),
