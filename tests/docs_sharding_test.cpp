@@ -1,4 +1,4 @@
-// Makes the examples of docs/sharding.md.
+// Prints the examples of docs/sharding.md.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -467,7 +467,7 @@ std::string two_matmuls_text() {
          line("dB1", "Y1.grad.b") + line("dY0", "Y1.grad.a") + line("dB0", "Y0.grad.b");
 }
 
-/// Rows 0, 3, 4 and 7 of a table of 8 rows that is divided over two ranks; table[i][j] = 10 i + j,
+/// Rows 0, 3, 4 and 7 of a table of 8 rows that is sharded over two ranks; table[i][j] = 10 i + j,
 /// and every row counts once in the loss.
 struct Embedding {
   static constexpr int64_t kWidth = 3;
@@ -521,7 +521,7 @@ std::string embedding_text() {
 
 // ---- collective matmul ----
 
-/// Columns, then rows, between rows of x that are divided, too.
+/// Column-parallel, then row-parallel, between values that are sharded by rows.
 std::string collective_matmul_text() {
   Graph graph;
   Builder b(graph);

@@ -1,5 +1,5 @@
-// Makes what docs/tour.md shows: one matmul, its gradient and its update, from the serial graph to
-// two ranks; then two layers on two meshes.
+// Prints the examples of docs/tour.md: one matmul, its gradient and its update, from the serial
+// graph to two ranks; then two layers on two meshes.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 

@@ -23,7 +23,7 @@ bool is_updating() {
   return value && std::string_view(value) == "1";
 }
 
-/// Where the text of an example stands in its page.
+/// The range of the text of an example in its page.
 Range text_range(std::string_view page, std::string_view name) {
   const std::string head =
       std::string(kMark) + std::string(name) + std::string(kMarkEnd) + std::string(kOpen);
@@ -31,7 +31,7 @@ Range text_range(std::string_view page, std::string_view name) {
   ensure(begin != std::string_view::npos, "the page has no block of the example '" +
                                               std::string(name) + "': it begins with\n" + head);
   const size_t first = begin + head.size();
-  // The block may be empty: its end then follows at once.
+  // The block may be empty.
   const size_t end = page.substr(first).starts_with(kClose)
                          ? first
                          : page.find("\n" + std::string(kClose), first) + 1;

@@ -1,5 +1,5 @@
-// Examples in pages of docs/ that programs print: a test makes each text anew and compares it with
-// the block in the page.
+// Examples in pages of docs/ that programs print: a test prints each text again and compares it
+// with the block in the page.
 //
 //     <!-- example: boxes -->
 //     ```text
@@ -21,19 +21,19 @@ namespace tessera {
 struct DocumentExample {
   std::string name;
   std::function<std::string()> print;  // its text; ends with a newline
-  std::vector<std::string> says = {};  // what the text must hold, whatever the page says
+  std::vector<std::string> says = {};  // what the text must contain in any case
 };
 
-/// The names of the examples in a page, in its order.
+/// The names of the examples in a page, in order.
 std::vector<std::string> example_names(std::string_view page);
 /// The text of an example.  throws  InternalError when the page has no block of this name
 std::string example_text(std::string_view page, std::string_view name);
-/// The page with another text for this example.  throws  InternalError when the page has no block
-/// of this name
+/// The page with `text` as this example.  throws  InternalError when the page has no block of this
+/// name
 std::string with_example(std::string page, std::string_view name, std::string_view text);
 
-/// Expects that each of `examples` stands in the page `file` (below the project's folder) as it is
-/// printed, and that the page has no others.
+/// Expects that the page `file` (relative to the project's folder) has each of `examples` as it is
+/// printed, and no others.
 void expect_examples(const std::string& file, const std::vector<DocumentExample>& examples);
 
 }  // namespace tessera

@@ -7,7 +7,7 @@ namespace tessera {
 ObservedStep run_observed(Runtime& runtime, LoadedProgram& program,
                           const std::map<std::string, const Tensor*>& inputs) {
   ObservedStep step;
-  // Every place exists before the ranks' threads fill theirs.
+  // All entries exist before the threads of the ranks fill theirs.
   for (const Register& reg : program.graph().registers) step.held[reg.name].resize(runtime.ranks());
   const Observer observer = [&](Rank rank, RegisterIndex index, const Coordinate& coordinate,
                                 const std::byte* data) {

@@ -30,7 +30,7 @@ struct ObservedStep {
 ObservedStep run_observed(Runtime& runtime, LoadedProgram& program,
                           const std::map<std::string, const Tensor*>& inputs);
 
-/// "3.5 4.5 | 5.5 4.5": rows of the last dim, apart by bars; to four digits.
+/// "3.5 4.5 | 5.5 4.5": rows of the last dim between bars, to four digits.
 std::string values_text(const Held& held);
 
 }  // namespace tessera

@@ -7,7 +7,7 @@
 namespace tessera {
 namespace {
 
-/// y = x w1; z = y w2; loss = sum of z squared; both weights moved against their gradients.
+/// y = x w1; z = y w2; loss = sum of z squared; both weights updated by SGD.
 Graph two_layers() {
   const auto f32 = [](const Shape& shape) { return TensorType{DType::kF32, shape}; };
   Graph graph;

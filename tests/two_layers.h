@@ -1,5 +1,5 @@
-// Two layers on two meshes: the first column cut on ranks 0 and 1, the second row cut on 2
-// and 3. docs/tour.md shows its four programs.
+// Two layers on two meshes: the first column-parallel on ranks 0 and 1, the second row-parallel on
+// 2 and 3. docs/tour.md shows its four programs.
 #pragma once
 
 #include <map>
@@ -23,7 +23,7 @@ struct TwoLayers {
   TwoLayers();
 };
 
-/// The examples in docs/tour.md, in its order.
+/// The examples in docs/tour.md, in order.
 std::vector<DocumentExample> examples_of(const TwoLayers& layers);
 
 }  // namespace tessera
