@@ -90,9 +90,13 @@ class Train(unittest.TestCase):
 
     def test_progress_goes_to_standard_error_and_the_result_to_standard_output(self):
         result = run("train", *SMALL_GPT)
-        self.assertRegex(result.stderr, r"(?m)^step: 6  loss: \d+\.\d{4}  grad_norm: \d+\.\d{4}  tok/s: [\d,]+$")
+        self.assertRegex(result.stderr, r"(?m)^step: 6  loss: \d+\.\d{4}  grad_norm: \d+\.\d{4}  tokens/s: [\d,]+$")
         self.assertNotIn("step: 6", result.stdout)
-        self.assertRegex(result.stdout, r"(?m)^trained    6 steps under plan 'serial', one process$")
+        self.assertRegex(result.stdout, r"(?m)^trained          6 steps under plan 'serial', 1 rank$")
+        self.assertRegex(result.stdout, r"(?m)^validation loss  \d\.\d{4} on \d+ of \d+ tokens \(8 batches\); ")
+        self.assertRegex(result.stdout, r"(?m)^                 accuracy \d+\.\d%, perplexity \d+\.\d\d, \d\.\d{3} bits per byte$")
+        self.assertRegex(result.stdout, r"(?m)^speed            ([\d,]+) tokens/s, \1 tokens/s per rank$")
+        self.assertRegex(result.stdout, r"(?m)^peak memory      [\d.]+ [KM]iB per rank$")
 
     def test_out_holds_what_was_run_and_how_it_went(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -224,7 +228,7 @@ class Checkpoints(unittest.TestCase):
         earlier = run_json("eval", self.out / "checkpoints" / "step-00000002")
         self.assertEqual(earlier["step"], 2)
         self.assertGreater(earlier["loss"], result["loss"])
-        self.assertIn("perplexity", run("eval", self.out).stdout)
+        self.assertRegex(run("eval", self.out).stdout, r"^validation loss  \d\.\d{4} on .*\n +accuracy \d+\.\d%, perplexity ")
 
     def test_eval_reads_other_text_with_the_vocabulary_of_the_model(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -433,7 +437,7 @@ class Fuzz(unittest.TestCase):
             case = pathlib.Path(folder) / "case.txt"
             case.write_text("seed 1\nsteps 1\nmesh all x=2 at 0\nmark tensor a P(\"x\")\nfill a whole 1 9\ngraph\n"
                             "input a: f32[5]\ny = tanh(a): f32[5]\n")
-            self.assertIn("computes what the serial program computes", run("fuzz", case).stdout)
+            self.assertIn("the results equal those of the serial program", run("fuzz", case).stdout)
 
 
 class Solve(unittest.TestCase):

@@ -21,8 +21,7 @@ constexpr int64_t kComparedSteps = 10;
 constexpr int64_t kSampleTokens = 300;
 constexpr double kTemperature = 0.8;
 
-/// The configurations of the source folder that this program was built from, or else those that lie
-/// beside the program.
+/// The folder of configurations: that of the sources of this program, else the one beside it.
 std::filesystem::path find_configs() {
   std::error_code unknown;
   const std::filesystem::path built(std::filesystem::path(TESSERA_SOURCE_DIR) / "configs");
@@ -46,7 +45,7 @@ Session open_demo(const DemoCommand& command) {
   return session;
 }
 
-/// Losses of the same steps, serially and divided, and how far apart they may be.
+/// Losses of the same steps, serially and divided, and their difference.
 struct Comparison {
   std::vector<double> serial;
   std::vector<double> divided;
@@ -57,12 +56,12 @@ struct Comparison {
 
 /// What rounding may do to the loss of step `step` (from 0), relative to it.
 ///
-/// Dividing a sum changes the order of its additions and nothing else. A sum of n terms in f32 is
-/// off by about sqrt(n) 2^-24 of their size, as roundings of random sign add up (Higham, Accuracy
-/// and Stability, section 2.8). The longest sums here are those of a weight's gradient over the
-/// tokens of the batch, of the feed-forward's 4 width channels, and of the vocabulary. What a step
-/// adds stays in the weights, so that step t has had t + 1 of them; four times that leaves room for
-/// signs that fall worse. `tessera verify` measures tighter tolerances, tensor by tensor.
+/// Dividing a sum changes only the order of its additions. A sum of n terms in f32 has an error of
+/// about sqrt(n) 2^-24 of their size, since roundings of random sign add up (Higham, Accuracy and
+/// Stability, section 2.8). The longest sums here are those of a weight's gradient over the tokens
+/// of the batch, of the feed-forward's 4 width channels, and of the vocabulary. The errors of a
+/// step stay in the weights, so step t has t + 1 of them; the factor 4 is a safety margin. `tessera
+/// verify` measures tighter tolerances, tensor by tensor.
 double loss_tolerance(const RunConfig& config, int64_t step) {
   const int64_t terms = std::max(
       {config.train.batch * config.model.context, 4 * config.model.width, config.model.vocabulary});
@@ -95,8 +94,7 @@ std::string comparison_text(const Comparison& comparison, const RunConfig& confi
   return table.text(5);
 }
 
-/// As a terminal may see it: control characters and what is not UTF-8 become '?', and each line is
-/// set in.
+/// Indented text that is safe for a terminal: control characters and invalid UTF-8 become '?'.
 std::string framed(std::string_view text) {
   std::string framed = "   | ";
   while (!text.empty()) {
@@ -114,7 +112,7 @@ std::string framed(std::string_view text) {
   return framed + "\n";
 }
 
-/// The first tokens of the held-out text, of which the model has seen nothing.
+/// The first tokens of the held-out text, which the model was not trained on.
 std::vector<int32_t> held_out_start(const RunData& data) {
   const Sampler sampler({.samples = data.held_out->samples(),
                          .batch = 1,
@@ -134,7 +132,7 @@ int64_t parameter_count(const Graph& graph) {
   return count;
 }
 
-/// The demo, a chapter a function.
+/// The demo; one function for each numbered paragraph.
 class Demo {
  public:
   explicit Demo(const DemoCommand& command)
@@ -154,7 +152,7 @@ class Demo {
  private:
   const RunConfig& config() const { return session_.config; }
 
-  /// Prints at once: what is being waited for is on the screen.
+  /// Prints and flushes, so that the current activity is on the screen.
   template <typename... Values>
   void say(fmt::format_string<Values...> text, Values&&... values) {
     out_ << fmt::format(text, std::forward<Values>(values)...) << std::flush;
@@ -196,15 +194,16 @@ class Demo {
 
   void train() {
     if (divided_->step_count() < config().train.steps)
-      say("4. Goes on with {} to step {}.\n", counted(session_.plan.rank_count(), "rank"),
+      say("4. Continues with {} to step {}.\n", counted(session_.plan.rank_count(), "rank"),
           config().train.steps);
     else
       say("4. Ends here: the run has {} only.\n", counted(config().train.steps, "step"));
     const TrainedRun run = train_to_end(*divided_);
-    say("{}\n", run.fit.steps.empty()
-                    ? ""
-                    : "   " + grouped(std::llround(run.tokens_per_second)) + " tokens a second.\n");
-    say("5. Measures the held-out text.\n   The loss is {:.3f} nats a token over {} tokens, {} "
+    say("{}\n", run.fit.steps.empty() ? ""
+                                      : "   " + grouped(std::llround(run.tokens_per_second)) +
+                                            " tokens per second.\n");
+    say("5. Measures the held-out text.\n   The validation loss is {:.3f} nats per token on {} "
+        "tokens, {} "
         "their bigram entropy of {:.3f}.\n\n",
         run.held_out->loss, grouped(run.held_out->tokens),
         run.held_out->loss < data_->bar->nats ? "below" : "not yet below", data_->bar->nats);
@@ -218,7 +217,7 @@ class Demo {
   void write_text() {
     const std::vector<int32_t> prompt = held_out_start(*data_);
     const std::string given = data_->vocabulary.decode(prompt);
-    say("6. Lets the model go on from the first {} tokens of the held-out text.\n\n   given\n{}\n",
+    say("6. Lets the model continue the first {} tokens of the held-out text.\n\n   given\n{}\n",
         prompt.size(), framed(given));
     const std::string text = data_->vocabulary.decode(divided_->generate(
         prompt, kSampleTokens, {.temperature = kTemperature, .seed = config().train.seed}));
@@ -228,15 +227,15 @@ class Demo {
   }
 
   void end() {
-    say("What was shown: the model was written once, for one process; {} divided it over {}, and "
+    say("What was shown: the model was written once, as a serial program; {} divided it over {}, "
+        "and "
         "in the first {} its losses {}.\n\n"
         "Try next\n"
         "  ./dev tessera verify  configs/mlp.toml --plan configs/plans/mlp.dp2-tp2.json            "
         "every tensor against the serial "
         "program\n"
         "  ./dev tessera explain configs/gpt.toml --plan configs/plans/gpt.dp2-tp2.json            "
-        "where everything lies, what is sent, "
-        "and why\n"
+        "every placement, what is sent, and why\n"
         "  ./dev tessera explain configs/gpt.toml --plan configs/plans/gpt.tp4.json "
         "'blocks.0.ffn.*'\n"
         "  ./dev tessera train   configs/gpt.toml --plan configs/plans/gpt.dp4.json --out runs/1   "

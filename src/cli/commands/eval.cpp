@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <cmath>
 #include <iostream>
 
 #include "cli/print/text_table.h"
@@ -33,16 +32,13 @@ ExitCode EvalCommand::run(Processes& processes) {
   document["checkpoint"] = stored.folder().string();
   document["step"] = stored.step();
   document["loss"] = result.loss;
-  document["perplexity"] = std::exp(result.loss);
-  document["tokens"] = result.tokens;
+  if (data->unit == "token") document["perplexity"] = perplexity(result);
+  document[data->unit + "s"] = result.tokens;
   document["accuracy"] = result.accuracy;
   add_bar(document, *data);
   document["ranks"] = engine.plan().rank_count();
-  const std::string text = fmt::format(
-      "held out    {:.4f} nats per {} over {} {}s{}\nperplexity  {:.4f}, {:.1f}% of the {}s are "
-      "the likeliest\n",
-      result.loss, data->unit, grouped(result.tokens), data->unit, bar_text(*data),
-      std::exp(result.loss), 100 * result.accuracy, data->unit);
+  const std::string text =
+      "validation loss  " + evaluation_text(result, *data, config.train.evaluate_batches);
   print_result(output, document, text);
   return ExitCode::kDone;
 }

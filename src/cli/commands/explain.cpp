@@ -33,10 +33,10 @@ std::vector<ValueFacts> parameters_of(const Graph& graph, const ShardedGraph& sh
   return list;
 }
 
-/// What a rank of one mesh holds.
+/// Memory of a rank of one mesh.
 struct MeshMemory {
   std::string mesh;
-  Bytes state{0};  // of all variables, optimizer state too
+  Bytes state{0};  // of all variables, with optimizer state
   Bytes arena{0};
 };
 
@@ -102,43 +102,43 @@ Document plan_document(const Graph& graph, const Compiled& compiled, const Plan&
 
 std::string notes_text(const ShardedGraph& sharded) {
   if (sharded.notes.empty()) return "";
-  TextTable table({"note", "op", "what"}, "lll");
+  TextTable table({"note", "op", "text"}, "lll");
   for (const ShardingNote& note : sharded.notes)
     table.add({std::string(to_text(note.kind)), note.op, note.text});
-  return "\nWhat could not be kept\n" + table.text();
+  return "\nNotes on the placements\n" + table.text();
 }
 
 std::string parameters_text(const Graph& graph, const ShardedGraph& sharded) {
-  TextTable table({"parameter", "placement", "at rank 0", "bytes a rank", "why"}, "lllrl");
+  TextTable table({"parameter", "placement", "at rank 0", "bytes per rank", "why"}, "lllrl");
   for (const ValueFacts& facts : parameters_of(graph, sharded))
-    table.add({facts.name, facts.placement, facts.local, to_text(facts.bytes),
-               facts.reason.empty() ? "nothing divides it" : facts.reason});
+    table.add({facts.name, facts.placement, facts.local, to_text(facts.bytes), reason_text(facts)});
   return "\nParameters\n" + table.text();
 }
 
 std::string communications_text(const std::vector<CommunicationFacts>& list) {
   if (list.empty()) return "\nCommunication of a step: none\n";
-  TextTable table(
-      {"role", "kind", "value", "from", "to", "bytes a rank receives", "at least", "why"},
-      "lllllrrl");
+  TextTable table({"role", "kind", "value", "from", "to", "bytes per rank", "minimum", "why"},
+                  "lllllrrl");
   for (const CommunicationFacts& facts : list)
-    table.add({std::string(to_text(facts.role)), facts.kind, facts.value, facts.from, facts.to,
-               to_text(facts.bytes), to_text(facts.least), facts.reason});
-  TextTable totals({"role", "exchanges", "bytes a rank receives"}, "lrr");
+    table.add({std::string(to_text(facts.role)), kind_text(facts), facts.value, facts.from,
+               facts.to, to_text(facts.bytes), to_text(facts.least), facts.reason});
+  TextTable totals({"role", "exchanges", "bytes per rank"}, "lrr");
   for (Role role : kRoles) {
     const Total total = total_of(list, role);
     totals.add({std::string(to_text(role)), std::to_string(total.count), to_text(total.bytes)});
   }
-  return "\nCommunication of a step\n" + table.text() + "\nTotals of a step\n" + totals.text();
+  return "\nCommunication of a step, in bytes received\n" + table.text() + "\nTotals of a step\n" +
+         totals.text();
 }
 
 std::string memory_text(const std::vector<MeshMemory>& list) {
-  std::string text = "\nMemory of a rank\n";
+  std::string text = "\nMemory per rank\n";
   if (list.size() == 1)
     return text + "  variables  " + to_text(list[0].state) +
            " with optimizer state\n  arena      " + to_text(list[0].arena) +
-           " for everything that lives within a step\n";
-  TextTable table({"mesh", "variables with optimizer state", "arena of a step"}, "lrr");
+           " for activations, gradients and buffers\n";
+  TextTable table({"mesh", "variables with optimizer state", "activations, gradients, buffers"},
+                  "lrr");
   for (const MeshMemory& memory : list)
     table.add({memory.mesh, to_text(memory.state), to_text(memory.arena)});
   return text + table.text();
@@ -151,7 +151,7 @@ std::string plan_text(const Graph& graph, const Compiled& compiled, const Plan& 
          memory_text(memory_of(graph, compiled));
 }
 
-/// What one rank does in a step.
+/// The program of one rank.
 ExitCode explain_rank(const OutputOptions& output, const Compiled& compiled, Rank rank) {
   const std::vector<Rank> ranks = tessera::ranks(compiled.tasks);
   if (std::find(ranks.begin(), ranks.end(), rank) == ranks.end())

@@ -24,7 +24,7 @@ ExitCode run_one(const std::string& file, const OutputOptions& output) {
   document["failure"] = failure ? Document(failure->text) : Document();
   print_result(
       output, document,
-      failure ? failure->text + "\n" : file + ": computes what the serial program computes\n");
+      failure ? failure->text + "\n" : file + ": the results equal those of the serial program\n");
   return failure ? ExitCode::kVerificationFailed : ExitCode::kDone;
 }
 
@@ -50,10 +50,11 @@ std::string to_text(const fuzz::FuzzReport& report, uint64_t seed) {
   std::string text =
       fmt::format("{} random programs (seeds {} to {}) in {}: {}\n", grouped(total.cases), seed,
                   last, to_text(total.time),
-                  total.failures == 0 ? "each computed what the serial program computes"
+                  total.failures == 0 ? "all results equal those of the serial programs"
                                       : counted(total.failures, "failure"));
   text += fmt::format(
-      "  {} without any tolerance, {} in micro-batches, {} only in one; {} kinds of operators\n",
+      "  {} compared bit for bit; {} with micro-batches; {} could not be split; {} kinds of "
+      "operators\n",
       grouped(total.exact_cases), grouped(total.micro_batched_cases), grouped(total.refused_cases),
       report.operators.size());
   return text;

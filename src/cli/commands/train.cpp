@@ -56,31 +56,23 @@ Document result_document(const TrainCommand& command, const Training& training) 
   return document;
 }
 
-std::string held_out_text(const Training& training) {
+std::string validation_text(const Training& training) {
   if (training.run.stopped_by)
-    return fmt::format("stopped    by {} after step {}\n", *training.run.stopped_by,
+    return fmt::format("stopped          by {} after step {}\n", *training.run.stopped_by,
                        training.engine.step_count());
-  const Evaluation& held_out = *training.run.held_out;
-  const std::string& unit = training.data.unit;
-  std::string text = fmt::format(
-      "held out   {:.4f} nats per {} over {} {}s{}\n           perplexity {:.2f}, ", held_out.loss,
-      unit, grouped(held_out.tokens), unit, bar_text(training.data), perplexity(held_out));
-  if (held_out.bytes > 0) text += fmt::format("{:.3f} bits a byte, ", bits_per_byte(held_out));
-  if (held_out.intersection_over_union)
-    text += fmt::format("intersection over union {:.3f}, ", *held_out.intersection_over_union);
-  return text +
-         fmt::format("{:.1f}% of the {}s are the likeliest\n", 100 * held_out.accuracy, unit);
+  return "validation loss  " + evaluation_text(*training.run.held_out, training.data,
+                                               training.engine.config().train.evaluate_batches);
 }
 
 std::string written_text(const TrainCommand& command, const Training& training) {
   if (command.out.empty()) return "";
   std::string text = fmt::format(
-      "written    {0}/plan.json, config.json, metrics.jsonl, logs/rank-*.jsonl, "
-      "events.out.tfevents.*\n           {1}\n",
+      "written          {0}/plan.json, config.json, metrics.jsonl, logs/rank-*.jsonl, "
+      "events.out.tfevents.*\n                 {1}\n",
       command.out, training.checkpoint.string());
   if (training.run.stopped_by)
-    text += fmt::format("go on      tessera train {} --out {} --resume\n", command.config.file,
-                        command.out);
+    text += fmt::format("to continue      tessera train {} --out {} --resume\n",
+                        command.config.file, command.out);
   return text;
 }
 
@@ -89,18 +81,19 @@ std::string result_text(const TrainCommand& command, const Training& training) {
   const Plan& plan = training.engine.plan();
   const auto& steps = run.fit.steps;
   std::string text =
-      fmt::format("trained    {} under {}\n", counted(static_cast<int64_t>(steps.size()), "step"),
-                  plan_summary(plan));
+      fmt::format("trained          {} under {}\n",
+                  counted(static_cast<int64_t>(steps.size()), "step"), plan_summary(plan));
   if (!steps.empty())
-    text += fmt::format("loss       {:.4f} at the first step, {:.4f} at the last\n",
+    text += fmt::format("loss             {:.4f} at the first step, {:.4f} at the last\n",
                         steps.front().loss, steps.back().loss);
-  text += held_out_text(training);
-  text += fmt::format("speed      {} tok/s, {} tok/s/dev\n",
+  text += validation_text(training);
+  text += fmt::format("speed            {0} {2}s/s, {1} {2}s/s per rank\n",
                       grouped(std::llround(run.tokens_per_second)),
-                      grouped(std::llround(run.tokens_per_second / plan.rank_count())));
-  text += fmt::format("memory     {} at the peak of a rank\n",
+                      grouped(std::llround(run.tokens_per_second / plan.rank_count())),
+                      training.data.unit);
+  text += fmt::format("peak memory      {} per rank\n",
                       to_text(training.engine.runtime().peak_bytes()));
-  if (!training.trace.empty()) text += "trace      " + training.trace + "\n";
+  if (!training.trace.empty()) text += "trace            " + training.trace + "\n";
   return text + written_text(command, training);
 }
 
@@ -187,7 +180,8 @@ ExitCode TrainCommand::run(Processes& processes) {
                                        .checkpoints = checkpoints ? &*checkpoints : nullptr,
                                        .signals = out.empty() ? nullptr : &*signals,
                                        .trace = trace_file ? &*trace_file : nullptr,
-                                       .check_replicas = check_replicas});
+                                       .check_replicas = check_replicas,
+                                       .unit = data->unit});
   if (trace_file) training.trace = trace_file->summary();
   if (checkpoints) training.checkpoint = checkpoints->last();
   print_result(output, result_document(*this, training), result_text(*this, training));

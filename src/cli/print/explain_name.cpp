@@ -12,7 +12,7 @@ namespace {
 
 constexpr size_t kNearestNames = 3;
 
-/// What a name stands for: an op with its results, or a value that no op makes.
+/// An op with its results, or an input or a variable.
 struct Match {
   std::string name;
   OpId op;        // invalid for inputs and variables
@@ -57,7 +57,7 @@ std::vector<std::string> values_made(const Graph& graph, const Match& match) {
   return names;
 }
 
-/// The exchanges that carry one of `names`.
+/// The exchanges of the values called `names`.
 std::vector<CommunicationFacts> communications_of_values(const std::vector<CommunicationFacts>& all,
                                                          const std::vector<std::string>& names) {
   std::vector<CommunicationFacts> list;
@@ -72,7 +72,7 @@ std::string users_text(const Graph& graph, ValueId value) {
   std::vector<std::string> users;
   for (OpId user : graph.value(value).users)
     if (users.empty() || users.back() != graph.op(user).name) users.push_back(graph.op(user).name);
-  return users.empty() ? "nobody" : join(users, ", ");
+  return users.empty() ? "nothing" : join(users, ", ");
 }
 
 std::string source_text(const Graph& graph, const Match& match, const ShardedGraph& sharded) {
@@ -82,30 +82,29 @@ std::string source_text(const Graph& graph, const Match& match, const ShardedGra
                                  to_text(graph.type(match.value)));
   if (variable) text += " = " + to_text(variable->initializer);
   text += fmt::format("\n  placement  {}\n  at rank 0  {}, {}\n  why        {}\n  read by    {}\n",
-                      facts.placement, facts.local, to_text(facts.bytes),
-                      facts.reason.empty() ? "nothing divides it" : facts.reason,
+                      facts.placement, facts.local, to_text(facts.bytes), reason_text(facts),
                       users_text(graph, match.value));
   return text;
 }
 
 std::string op_text(const OpFacts& facts) {
-  TextTable table({"operand", "value", "lies as", "at rank 0", "the op uses it as", "reshard",
-                   "why it lies so"},
-                  "lllllll");
+  TextTable table(
+      {"operand", "value", "placement", "at rank 0", "the op uses it as", "reshard", "why"},
+      "lllllll");
   for (const OperandFacts& operand : facts.operands)
     table.add({operand.role, operand.value.name, operand.value.placement, operand.value.local,
                operand.wanted, operand.reshard.empty() ? "-" : operand.reshard,
-               operand.value.reason.empty() ? "nothing divides it" : operand.value.reason});
+               reason_text(operand.value)});
   return facts.text + (facts.text.ends_with("\n") ? "" : "\n") + table.text();
 }
 
 std::string exchanges_text(const std::vector<CommunicationFacts>& list) {
-  if (list.empty()) return "  no rank sends any of it to another\n";
+  if (list.empty()) return "  no communication\n";
   std::string text;
   for (const CommunicationFacts& facts : list)
-    text +=
-        fmt::format("  {} of '{}' from {} to {}: a rank receives {}\n    because {}\n", facts.kind,
-                    facts.value, facts.from, facts.to, to_text(facts.bytes), facts.reason);
+    text += fmt::format("  {} of '{}', because {}\n    from {} to {}: a rank receives {}\n",
+                        kind_text(facts), facts.value, facts.reason, facts.from, facts.to,
+                        to_text(facts.bytes));
   return text;
 }
 
@@ -172,6 +171,7 @@ Document to_document(const CommunicationFacts& facts) {
   document["role"] = std::string(to_text(facts.role));
   document["kind"] = facts.kind;
   document["value"] = facts.value;
+  document["axes"] = facts.axes;
   document["from"] = facts.from;
   document["to"] = facts.to;
   document["bytes"] = facts.bytes.value();

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/text.h"
 #include "ops/operator.h"
 
 namespace tessera {
@@ -25,6 +26,31 @@ Bytes least_bytes(const TensorType& type, const Exchange& exchange) {
   return Bytes(most * size_of(type.dtype));
 }
 
+/// The mesh axes over which the placement changes.
+std::string changed_axes(const Exchange& exchange) {
+  if (!(*exchange.from.mesh == *exchange.to.mesh)) return "";
+  const std::vector<Placement> from = exchange.from.placements(), to = exchange.to.placements();
+  std::vector<std::string> names;
+  for (size_t axis = 0; axis < from.size(); ++axis)
+    if (!(from[axis] == to[axis])) names.push_back(exchange.from.mesh->axes()[axis]);
+  return join(names, ",");
+}
+
+/// What needs the exchange. The task's reason is "'y' is FROM, op 'z' needs TO": FROM is printed on
+/// its own, and the result of an all-reduce is "the full sum".
+std::string need_text(const Task& task, const std::string& value) {
+  const Exchange& exchange = task.exchange;
+  const std::string source = "'" + value + "' is " + to_text(exchange.from) + ", ";
+  std::string text =
+      task.reason.starts_with(source) ? task.reason.substr(source.size()) : task.reason;
+  const std::string target = "needs " + to_text(exchange.to);
+  const bool is_all_reduce = !exchange.from.partial.empty() && exchange.to.partial.empty() &&
+                             exchange.from.dims == exchange.to.dims;
+  if (is_all_reduce && text.ends_with(target))
+    text.replace(text.size() - target.size(), target.size(), "needs the full sum");
+  return text;
+}
+
 /// The value of a register: "y [@dp, *]" is a resharded copy of y, and names have no spaces.
 std::string value_name(const Register& reg) {
   return reg.name.substr(0, reg.name.find(' '));
@@ -33,16 +59,24 @@ std::string value_name(const Register& reg) {
 OperandFacts operand_facts(const Graph& graph, const ShardedGraph& sharded, ValueId value,
                            const DistAttr& wanted, std::string role, bool is_input) {
   const TensorType& type = graph.type(value);
-  const DistAttr& lies = sharded.of(value);
+  const DistAttr& attr = sharded.of(value);
   OperandFacts facts{std::move(role), facts_of(graph, sharded, value), to_text(wanted),
                      to_text(local_type_of(type, wanted)), ""};
-  if (!(lies == wanted))
-    facts.reshard = is_input ? to_text(classify(type.shape, lies, wanted))
-                             : to_text(classify(type.shape, wanted, lies));
+  if (!(attr == wanted))
+    facts.reshard = is_input ? to_text(classify(type.shape, attr, wanted))
+                             : to_text(classify(type.shape, wanted, attr));
   return facts;
 }
 
 }  // namespace
+
+std::string reason_text(const ValueFacts& facts) {
+  return facts.reason.empty() ? "replicated: no mark reaches it" : facts.reason;
+}
+
+std::string kind_text(const CommunicationFacts& facts) {
+  return facts.axes.empty() ? facts.kind : facts.kind + " over " + facts.axes;
+}
 
 ValueFacts facts_of(const Graph& graph, const ShardedGraph& sharded, ValueId value) {
   const TensorType& type = graph.type(value);
@@ -57,10 +91,11 @@ std::vector<CommunicationFacts> communications_of(const TaskGraph& tasks) {
     const Task& task = tasks.tasks[id];
     if (task.kind != Task::Kind::kExchange) continue;
     const Register& source = tasks.registers[task.inputs.front()];
-    list.push_back({task.role, std::string(to_text(task.exchange.kind)), value_name(source),
+    const std::string value = value_name(source);
+    list.push_back({task.role, std::string(to_text(task.exchange.kind)), value,
                     to_text(task.exchange.from), to_text(task.exchange.to),
-                    received_bytes(source.type, task.exchange),
-                    least_bytes(source.type, task.exchange), task.reason});
+                    changed_axes(task.exchange), received_bytes(source.type, task.exchange),
+                    least_bytes(source.type, task.exchange), need_text(task, value)});
   }
   return list;
 }

@@ -1,5 +1,4 @@
-// What there is to say about a compiled plan, gathered as data: the printers of text and of JSON
-// read the same.
+// The facts that `tessera explain` prints about a compiled plan, for text and for JSON.
 #pragma once
 
 #include <string>
@@ -9,14 +8,16 @@
 
 namespace tessera {
 
-/// How a value lies.
+/// The placement of a value.
 struct ValueFacts {
   std::string name;
   std::string placement;  // "f32[32@dp, 4096@tp]"
   std::string local;      // the type at rank 0
   Bytes bytes{0};         // at rank 0, which holds the largest part
-  std::string reason;     // "" when nothing divides it
+  std::string reason;     // "" when it is replicated because no mark reaches it
 };
+/// The reason for people.
+std::string reason_text(const ValueFacts& facts);
 ValueFacts facts_of(const Graph& graph, const ShardedGraph& sharded, ValueId value);
 
 /// One exchange of a step.
@@ -25,10 +26,14 @@ struct CommunicationFacts {
   std::string kind;  // "all-reduce", ...
   std::string value;
   std::string from, to;  // "[@dp, *]"
-  Bytes bytes{0};        // that a rank receives: of all ranks the most
-  Bytes least{0};        // that it would have to receive by any way
-  std::string reason;
+  std::string axes;      // the mesh axes over which the placement changes: "tp", "dp,tp"; "" when
+                         // the meshes differ
+  Bytes bytes{0};        // received by a rank; the maximum over the ranks
+  Bytes least{0};        // the minimum that any algorithm would have to receive
+  std::string reason;    // "op 'y' needs the full sum"
 };
+/// "all-reduce over tp".
+std::string kind_text(const CommunicationFacts& facts);
 /// In the order of the step.
 std::vector<CommunicationFacts> communications_of(const TaskGraph& tasks);
 
@@ -36,12 +41,12 @@ std::vector<CommunicationFacts> communications_of(const TaskGraph& tasks);
 struct OperandFacts {
   std::string role;  // "input 0", "result 0"
   ValueFacts value;
-  std::string wanted;  // the placement that the op takes or makes: "[@dp, *]"
+  std::string wanted;  // the placement that the op reads or writes: "[@dp, *]"
   std::string wanted_local;
   std::string reshard;  // kind of the reshard between the two; "" when they are the same
 };
 struct OpFacts {
-  std::string text;  // as it stands in the serial graph
+  std::string text;  // of the serial graph
   std::vector<OperandFacts> operands;
 };
 OpFacts facts_of(const Graph& graph, const ShardedGraph& sharded, OpId op);

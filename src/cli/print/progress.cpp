@@ -29,8 +29,8 @@ std::string step_line(const ProgressState& state) {
   std::string line = fmt::format("step: {}", state.done);
   if (!std::isnan(state.loss)) line += fmt::format("  loss: {:.4f}", state.loss);
   if (state.grad_norm > 0) line += fmt::format("  grad_norm: {:.4f}", state.grad_norm);
-  if (state.tokens_per_second > 0)
-    line += "  tok/s: " + grouped(std::llround(state.tokens_per_second));
+  if (state.per_second > 0)
+    line += fmt::format("  {}s/s: {}", state.unit, grouped(std::llround(state.per_second)));
   if (state.left.value() > 0) line += "  time left: " + whole_seconds(state.left);
   return line;
 }
@@ -42,8 +42,8 @@ std::string bar_line(const ProgressState& state) {
   std::string line = fmt::format("  {:>{}}/{} [{}]", state.done, std::to_string(state.steps).size(),
                                  state.steps, bar);
   if (!std::isnan(state.loss)) line += fmt::format("  loss {:.4f}", state.loss);
-  if (state.tokens_per_second > 0)
-    line += "  " + grouped(std::llround(state.tokens_per_second)) + " tok/s";
+  if (state.per_second > 0)
+    line += fmt::format("  {} {}s/s", grouped(std::llround(state.per_second)), state.unit);
   if (state.left.value() > 0) line += "  " + whole_seconds(state.left) + " left";
   return line;
 }
@@ -57,7 +57,8 @@ Progress::Form Progress::form_of_terminal() {
   return isatty(STDERR_FILENO) != 0 ? Form::kBar : Form::kLines;
 }
 
-Progress::Progress(int64_t steps, Form form) : steps_(steps), form_(form) {}
+Progress::Progress(int64_t steps, std::string unit, Form form)
+    : steps_(steps), unit_(std::move(unit)), form_(form) {}
 
 Progress::~Progress() {
   erase_bar();
@@ -67,16 +68,17 @@ void Progress::step(int64_t done) {
   step(done, std::nan(""), 0, 0);
 }
 
-void Progress::step(int64_t done, double loss, double grad_norm, int64_t tokens) {
+void Progress::step(int64_t done, double loss, double grad_norm, int64_t units) {
   const Clock::time_point now = Clock::now();
-  ProgressState state{.done = done, .steps = steps_, .loss = loss, .grad_norm = grad_norm};
+  ProgressState state{
+      .done = done, .steps = steps_, .loss = loss, .grad_norm = grad_norm, .unit = unit_};
   if (first_done_ == 0) {
     first_done_ = done;
     first_end_ = now;
   } else {
-    tokens_since_first_ += tokens;
+    units_since_first_ += units;
     const double passed = std::chrono::duration<double>(now - first_end_).count();
-    state.tokens_per_second = passed > 0 ? static_cast<double>(tokens_since_first_) / passed : 0;
+    state.per_second = passed > 0 ? static_cast<double>(units_since_first_) / passed : 0;
     state.left = Seconds(passed / static_cast<double>(done - first_done_) *
                          static_cast<double>(steps_ - done));
   }

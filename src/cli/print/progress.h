@@ -15,15 +15,16 @@ struct ProgressState {
   int64_t done = 0;   // steps
   int64_t steps = 0;  // of the whole run
   double loss = 0;
-  double grad_norm = 0;          // 0: not known, not shown
-  double tokens_per_second = 0;  // 0: not known, not shown
+  double grad_norm = 0;        // 0: not known, not shown
+  double per_second = 0;       // 0: not known, not shown
+  std::string unit = "token";  // of per_second
   Seconds left{0};
 };
 
-/// "step: 10  loss: 4.1234  grad_norm: 1.2345  tok/s: 177,123  time left: 12 s": keys that scripts
-/// may look for.
+/// "step: 10  loss: 4.1234  grad_norm: 1.2345  tokens/s: 177,123  time left: 12 s": keys that
+/// scripts may look for.
 std::string step_line(const ProgressState& state);
-/// "  120/300 [########------------]  loss 2.1234  177,123 tok/s  12 s left".
+/// "  120/300 [########------------]  loss 2.1234  177,123 tokens/s  12 s left".
 std::string bar_line(const ProgressState& state);
 /// Is the step one of about ten that are worth a line? The first and the last always are.
 bool is_worth_a_line(int64_t done, int64_t steps);
@@ -35,14 +36,15 @@ class Progress {
   /// A bar when standard error is a terminal.
   static Form form_of_terminal();
 
-  explicit Progress(int64_t steps, Form form = form_of_terminal());
+  /// `unit` is what steps count: "token", "image", "pixel".
+  explicit Progress(int64_t steps, std::string unit = "token", Form form = form_of_terminal());
   /// Takes the bar away.
   ~Progress();
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  /// After step number `done`, counted from 1. `tokens` are those of this step.
-  void step(int64_t done, double loss, double grad_norm, int64_t tokens);
+  /// After step number `done`, counted from 1. It processed `units`.
+  void step(int64_t done, double loss, double grad_norm, int64_t units);
   /// After step number `done` of something that has no loss.
   void step(int64_t done);
   /// A line between the steps.
@@ -55,13 +57,14 @@ class Progress {
   void erase_bar();
 
   const int64_t steps_;
+  const std::string unit_;
   const Form form_;
   bool bar_shown_ = false;
   /// The first step binds and warms up: speed is counted from its end.
   Clock::time_point first_end_;
   Clock::time_point last_shown_;
   int64_t first_done_ = 0;
-  int64_t tokens_since_first_ = 0;
+  int64_t units_since_first_ = 0;
 };
 
 }  // namespace tessera

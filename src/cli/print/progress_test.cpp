@@ -12,9 +12,9 @@ TEST(Progress, ALineHasTheKeysThatScriptsLookFor) {
                        .steps = 100,
                        .loss = 4.12341,
                        .grad_norm = 1.23449,
-                       .tokens_per_second = 177123.4,
+                       .per_second = 177123.4,
                        .left = Seconds(11.2)}),
-            "step: 10  loss: 4.1234  grad_norm: 1.2345  tok/s: 177,123  time left: 12 s");
+            "step: 10  loss: 4.1234  grad_norm: 1.2345  tokens/s: 177,123  time left: 12 s");
 }
 
 TEST(Progress, WhatIsNotKnownIsLeftOut) {
@@ -25,9 +25,8 @@ TEST(Progress, WhatIsNotKnownIsLeftOut) {
 TEST(Progress, TheBarIsAsFullAsTheRun) {
   // 24 places * 30 / 120 steps = 6 of them.
   EXPECT_EQ(
-      bar_line(
-          {.done = 30, .steps = 120, .loss = 2, .tokens_per_second = 1500, .left = Seconds(65)}),
-      "   30/120 [######------------------]  loss 2.0000  1,500 tok/s  1m05s left");
+      bar_line({.done = 30, .steps = 120, .loss = 2, .per_second = 1500, .left = Seconds(65)}),
+      "   30/120 [######------------------]  loss 2.0000  1,500 tokens/s  1m05s left");
   EXPECT_EQ(bar_line({.done = 120, .steps = 120, .loss = 2}),
             "  120/120 [########################]  loss 2.0000");
   EXPECT_EQ(bar_line({.done = 0, .steps = 0, .loss = 2}),

@@ -52,7 +52,8 @@ std::string grouped(int64_t number) {
 }
 
 std::string counted(int64_t number, const std::string& noun) {
-  return grouped(number) + " " + noun + (number == 1 ? "" : "s");
+  const bool hisses = noun.ends_with("s") || noun.ends_with("ch") || noun.ends_with("sh");
+  return grouped(number) + " " + noun + (number == 1 ? "" : hisses ? "es" : "s");
 }
 
 }  // namespace tessera

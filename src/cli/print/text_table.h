@@ -27,7 +27,8 @@ class TextTable {
 /// "1,234,567".
 std::string grouped(int64_t number);
 
-/// A count with its noun: counted(1, "rank") = "1 rank", counted(4, "rank") = "4 ranks".
+/// A count with its noun: counted(1, "rank") = "1 rank", counted(4, "rank") = "4 ranks",
+/// counted(8, "batch") = "8 batches".
 std::string counted(int64_t number, const std::string& noun);
 
 }  // namespace tessera

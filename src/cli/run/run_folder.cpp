@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
-#include "cli/run/kept_metrics.h"
+#include "cli/run/metrics_file.h"
 #include "cli/run/session.h"
 
 namespace tessera {
@@ -28,7 +28,7 @@ void begin(const std::filesystem::path& folder, const Engine& engine) {
         "check that the folder may be written and that the disk has room, or choose another --out");
   write_file(folder / "plan.json", to_json(to_document(engine.plan(), engine.graph()), 2) + "\n");
   write_file(folder / "config.json", to_json(resolved_settings(engine.config()), 2) + "\n");
-  keep_metrics_until(folder / "metrics.jsonl", engine.step_count());
+  truncate_metrics(folder / "metrics.jsonl", engine.step_count());
 }
 
 }  // namespace

@@ -39,6 +39,21 @@ std::shared_ptr<const RunData> load_data_of(RunConfig& config) {
   return data;
 }
 
+std::string evaluation_text(const Evaluation& evaluation, const RunData& data, int64_t batches) {
+  std::string count = grouped(evaluation.tokens) + " " + data.unit + "s";
+  if (evaluation.tokens < data.held_out_units)
+    count = fmt::format("{} of {} {}s ({})", grouped(evaluation.tokens),
+                        grouped(data.held_out_units), data.unit, counted(batches, "batch"));
+  std::string text = fmt::format("{:.4f} on {}{}\n", evaluation.loss, count, bar_text(data));
+  text += fmt::format("                 accuracy {:.1f}%", 100 * evaluation.accuracy);
+  if (data.unit == "token") text += fmt::format(", perplexity {:.2f}", perplexity(evaluation));
+  if (evaluation.bytes > 0)
+    text += fmt::format(", {:.3f} bits per byte", bits_per_byte(evaluation));
+  if (evaluation.intersection_over_union)
+    text += fmt::format(", intersection over union {:.3f}", *evaluation.intersection_over_union);
+  return text + "\n";
+}
+
 std::string bar_text(const RunData& data) {
   return data.bar ? fmt::format("; the {} is {:.4f}", data.bar->words, data.bar->nats) : "";
 }
@@ -48,7 +63,7 @@ void add_bar(Document& document, const RunData& data) {
 }
 
 std::string plan_summary(const Plan& plan) {
-  if (plan.meshes.empty()) return "plan '" + plan.name + "', one process";
+  if (plan.meshes.empty()) return "plan '" + plan.name + "', 1 rank";
   return "plan '" + plan.name + "' on mesh " + mesh_text(plan) + ", " +
          counted(plan.rank_count(), "rank");
 }

@@ -27,6 +27,12 @@ Plan chosen_plan(const PlanOptions& options, const Plan& otherwise);
 
 /// The data of a configuration, whose model then gets its sizes.
 std::shared_ptr<const RunData> load_data_of(RunConfig& config);
+/// The loss and what is read from it, for people:
+///
+///     3.0092 on 16,384 of 200,000 tokens (8 batches); the bigram entropy of the held-out text
+///     is 2.3770
+///                      accuracy 28.1%, perplexity 20.27, 4.341 bits per byte
+std::string evaluation_text(const Evaluation& evaluation, const RunData& data, int64_t batches);
 /// "; the bigram entropy of the held-out text is 2.3770", or "" without a bar.
 std::string bar_text(const RunData& data);
 /// Of results: nothing without a bar.

@@ -20,13 +20,13 @@ double speed_of(const std::vector<StepResult>& steps) {
   return seconds > 0 ? tokens / seconds : 0;
 }
 
-/// The bar or the lines on standard error; gone before the last evaluation, which may take as long
-/// as many steps.
+/// Shows the progress until the last step is done: the last evaluation may take long.
 class ShowProgress : public Callback {
  public:
+  explicit ShowProgress(std::string unit) : unit_(std::move(unit)) {}
   Attention attention(int64_t) const override { return Attention::kNumbers; }
   void on_train_begin(const TrainingState& state, TrainingControl&) override {
-    progress_.emplace(state.last_step);
+    progress_.emplace(state.last_step, unit_);
   }
   void on_step_end(const TrainingState& state, TrainingControl& control) override {
     progress_->step(state.step, state.result->loss, state.result->grad_norm, state.result->tokens);
@@ -42,19 +42,20 @@ class ShowProgress : public Callback {
   void on_train_end(const TrainingState&, TrainingControl&) override { progress_.reset(); }
 
  private:
+  std::string unit_;
   std::optional<Progress> progress_;
 };
 
-/// Ends the run after the step in which a signal came, and the one that had begun by then.
+/// Ends the run after the step in which a signal arrives; a step that has already begun is
+/// finished.
 class WatchSignals : public Callback {
  public:
   WatchSignals(StopSignals* signals, Runtime& runtime) : signals_(signals), runtime_(runtime) {}
   Attention attention(int64_t) const override { return Attention::kNumbers; }
   void on_step_end(const TrainingState&, TrainingControl& control) override {
-    if (!signals_ || received_)
-      return;  // of the step under way when it came there is nothing more to ask
+    if (!signals_ || received_) return;
     received_ = signals_->received();
-    // Each process gets its signals by itself, but all end after the same step.
+    // A signal may reach some processes only, but all must end after the same step.
     if (runtime_.any(received_.has_value()) && !received_) received_ = "SIGTERM";
     if (received_) control.stop_at_once(*received_);
   }
@@ -66,7 +67,7 @@ class WatchSignals : public Callback {
   std::optional<std::string> received_;
 };
 
-/// Finds a machine that computes wrong in the step in which it does.
+/// Compares replicas after every step, to detect a machine that computes wrong results.
 class CheckReplicas : public Callback {
  public:
   explicit CheckReplicas(Runtime& runtime) : runtime_(runtime) {}
@@ -84,23 +85,23 @@ std::vector<double> TrainedRun::losses() const {
   return list;
 }
 
-TrainedRun train_to_end(Engine& engine, const RunKeepers& keepers) {
+TrainedRun train_to_end(Engine& engine, const RunServices& services) {
   const TrainConfig& train = engine.config().train;
-  ShowProgress progress;
-  WatchSignals watch(keepers.signals, engine.runtime());
+  ShowProgress progress(services.unit);
+  WatchSignals watch(services.signals, engine.runtime());
   FitOptions options{.steps = std::max<int64_t>(train.steps - engine.step_count(), 0),
                      .callbacks = {&watch, &progress},
                      .evaluate_every = train.evaluate_every,
                      .evaluate_batches = train.evaluate_batches,
                      .evaluate_at_end = true};
   CheckReplicas check_replicas(engine.runtime());
-  if (keepers.check_replicas) options.callbacks.push_back(&check_replicas);
-  if (keepers.folder)
-    for (Callback* writer : keepers.folder->callbacks()) options.callbacks.push_back(writer);
-  if (keepers.trace) options.callbacks.push_back(keepers.trace);
-  if (keepers.checkpoints) {
+  if (services.check_replicas) options.callbacks.push_back(&check_replicas);
+  if (services.folder)
+    for (Callback* writer : services.folder->callbacks()) options.callbacks.push_back(writer);
+  if (services.trace) options.callbacks.push_back(services.trace);
+  if (services.checkpoints) {
     options.save_every = engine.config().checkpoint.every;
-    options.save = [&](Engine&) { keepers.checkpoints->save(); };
+    options.save = [&](Engine&) { services.checkpoints->save(); };
   }
   TrainedRun run;
   run.fit = fit(engine, options);

@@ -1,5 +1,4 @@
-// A run of the program: fit() with progress, evaluations, a run folder and checkpoints. Training
-// and the demo share it.
+// fit() with progress, evaluations, a run folder and checkpoints, for training and the demo.
 #pragma once
 
 #include <optional>
@@ -15,27 +14,26 @@ namespace tessera {
 
 struct TrainedRun {
   FitResult fit;                          // the steps that were run here, and the evaluations
-  std::optional<Evaluation> held_out;     // at the end, over as much of the held-out text as
-                                          // train.evaluate_batches says; none when it stopped
+  std::optional<Evaluation> held_out;     // after the last step; none when a signal stopped it
   std::optional<std::string> stopped_by;  // a signal
-  double tokens_per_second =
-      0;  // without the first step, which binds and warms up, unless it is the only one
+  double tokens_per_second = 0;           // without the warm-up step, unless it is the only one
 
   std::vector<double> losses() const;
 };
 
-/// What surrounds a run of the command; each may be null.
-struct RunKeepers {
+/// What writes and watches a run; every pointer may be null.
+struct RunServices {
   RunFolder* folder = nullptr;
   RunCheckpoints* checkpoints = nullptr;
   StopSignals* signals = nullptr;
   TraceFile* trace = nullptr;
   bool check_replicas = false;
+  std::string unit = "token";  // of the speed that is shown: "token", "image", "pixel"
 };
 
-/// Runs the steps of `engine` that are left of config().train.steps, evaluates and saves as its
-/// configuration says and at the end. A signal ends it after the step under way, with a checkpoint
-/// and without an evaluation.
-TrainedRun train_to_end(Engine& engine, const RunKeepers& keepers = {});
+/// Runs the remaining steps of config().train.steps, evaluates and saves as the configuration says
+/// and at the end. A signal ends the run after the current step, with a checkpoint and without an
+/// evaluation.
+TrainedRun train_to_end(Engine& engine, const RunServices& services = {});
 
 }  // namespace tessera

@@ -1,4 +1,4 @@
-#include "cli/run/kept_metrics.h"
+#include "cli/run/metrics_file.h"
 
 #include "base/document.h"
 #include "base/error.h"
@@ -8,7 +8,7 @@
 namespace tessera {
 namespace {
 
-/// The step of a line; none when it is no whole line of metrics.
+/// The step of a line; INT64_MAX when the line is incomplete.
 int64_t step_of(const std::string& line) try {
   const Document document = parse_json(line, "metrics");
   const Document* step = document.is_table() ? document.find("step") : nullptr;
@@ -19,7 +19,7 @@ int64_t step_of(const std::string& line) try {
 
 }  // namespace
 
-void keep_metrics_until(const std::filesystem::path& file, int64_t step) {
+void truncate_metrics(const std::filesystem::path& file, int64_t step) {
   std::error_code unknown;
   if (!std::filesystem::exists(file, unknown)) return;
   std::string kept;

@@ -1,4 +1,4 @@
-#include "cli/run/kept_metrics.h"
+#include "cli/run/metrics_file.h"
 
 #include <gtest/gtest.h>
 
@@ -7,18 +7,18 @@
 namespace tessera {
 namespace {
 
-TEST(KeptMetrics, WhatCameAfterTheCheckpointAndACutOffLineAreRemoved) {
+TEST(TruncateMetrics, RemovesLaterStepsAndAnIncompleteLine) {
   const std::filesystem::path file =
-      std::filesystem::path(testing::TempDir()) / "kept_metrics.jsonl";
+      std::filesystem::path(testing::TempDir()) / "truncated_metrics.jsonl";
   write_file(file,
              "{\"step\":1,\"loss\":3.5}\n{\"step\":2,\"loss\":3.25}\n{\"step\":2,\"val_loss\":3.0}"
              "\n{\"step\":3,\"loss\":3.0}\n{\"step\":4,\"lo");
-  keep_metrics_until(file, 2);
+  truncate_metrics(file, 2);
   EXPECT_EQ(
       read_file(file),
       "{\"step\":1,\"loss\":3.5}\n{\"step\":2,\"loss\":3.25}\n{\"step\":2,\"val_loss\":3.0}\n");
   std::filesystem::remove(file);
-  keep_metrics_until(file, 2);
+  truncate_metrics(file, 2);
   EXPECT_FALSE(std::filesystem::exists(file));
 }
 
