@@ -8,6 +8,7 @@
 #include <iostream>
 #include <thread>
 
+#include "base/count_text.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "comm/liveness.h"
@@ -54,13 +55,14 @@ void Processes::set_silent(bool silent) {
 
 void Processes::check_plan(const Plan& plan) const {
   if (!are_several() || plan.rank_count() == count()) return;
-  throw UserError(fmt::format("plan '{}' has {} ranks, but {} started {} processes", plan.name,
-                              plan.rank_count(), launched_->by, count()),
-                  "each process runs one rank, and the mesh of the plan is " + mesh_text(plan),
-                  fmt::format("start {} processes, use a plan of {} ranks, or start one process, "
-                              "in which the ranks are threads",
-                              plan.rank_count(), count()),
-                  ExitCode::kBadConfig);
+  throw UserError(
+      fmt::format("plan '{}' has {}, but {} started {}", plan.name,
+                  counted(plan.rank_count(), "rank"), launched_->by, counted(count(), "process")),
+      "each process runs one rank, and the mesh of the plan is " + mesh_text(plan),
+      fmt::format("start {}, use a plan of {}, or start one process, in which the ranks "
+                  "are threads",
+                  counted(plan.rank_count(), "process"), counted(count(), "rank")),
+      ExitCode::kBadConfig);
 }
 
 void Processes::refuse(const std::string& command) const {

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/config_table.h"
+#include "base/count_text.h"
 #include "base/error.h"
 #include "base/file.h"
 #include "base/text.h"
@@ -343,12 +344,12 @@ void check_fits(const Plan& plan, const Graph& graph) {
 void check_ranks(const Plan& plan, int ranks) {
   const int needed = plan.rank_count();
   if (needed == ranks) return;
-  refuse("plan '" + plan.name + "' needs " + std::to_string(needed) + " ranks but there are " +
+  refuse("plan '" + plan.name + "' needs " + counted(needed, "rank") + " but there are " +
              std::to_string(ranks),
          (plan.meshes.size() > 1 ? "its meshes are " : "its mesh is ") + mesh_text(plan) +
              ", and each of its positions is one rank",
          "run with --ranks " + std::to_string(needed) + ", or use a plan of " +
-             std::to_string(ranks) + " ranks");
+             counted(ranks, "rank"));
 }
 
 std::string_view version() {

@@ -8,6 +8,7 @@
 #include <optional>
 #include <ostream>
 
+#include "base/count_text.h"
 #include "base/text.h"
 #include "cli/print/text_table.h"
 #include "cli/run/session.h"

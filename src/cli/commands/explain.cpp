@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <iostream>
 
+#include "base/count_text.h"
 #include "base/error.h"
 #include "base/text.h"
 #include "cli/print/explain_name.h"

@@ -4,9 +4,9 @@
 
 #include <iostream>
 
+#include "base/count_text.h"
 #include "base/document.h"
 #include "base/file.h"
-#include "cli/print/text_table.h"
 #include "cli/run/session.h"
 #include "fuzz/fuzz.h"
 

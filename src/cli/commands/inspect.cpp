@@ -4,6 +4,7 @@
 
 #include <filesystem>
 
+#include "base/count_text.h"
 #include "base/file.h"
 #include "base/text.h"
 #include "cli/print/inspect_checkpoint.h"

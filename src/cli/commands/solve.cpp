@@ -5,9 +5,9 @@
 #include <chrono>
 #include <iostream>
 
+#include "base/count_text.h"
 #include "base/document.h"
 #include "base/text.h"
-#include "cli/print/text_table.h"
 #include "cli/run/session.h"
 #include "launch/stop_signals.h"
 #include "solver/contest_file.h"

@@ -5,8 +5,8 @@
 #include <iostream>
 #include <optional>
 
+#include "base/count_text.h"
 #include "cli/print/progress.h"
-#include "cli/print/text_table.h"
 #include "cli/run/run_checkpoints.h"
 #include "cli/run/run_folder.h"
 #include "cli/run/session.h"

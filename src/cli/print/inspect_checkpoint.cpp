@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/count_text.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "checkpoint/checkpoint.h"

@@ -8,7 +8,7 @@
 #include <cstdio>
 #include <iostream>
 
-#include "cli/print/text_table.h"
+#include "base/count_text.h"
 
 namespace tessera {
 namespace {

@@ -44,16 +44,4 @@ std::string TextTable::text(int indent) const {
   return text;
 }
 
-std::string grouped(int64_t number) {
-  std::string text = std::to_string(number);
-  const size_t first = number < 0 ? 1 : 0;
-  for (size_t place = text.size(); place > first + 3; place -= 3) text.insert(place - 3, ",");
-  return text;
-}
-
-std::string counted(int64_t number, const std::string& noun) {
-  const bool hisses = noun.ends_with("s") || noun.ends_with("ch") || noun.ends_with("sh");
-  return grouped(number) + " " + noun + (number == 1 ? "" : hisses ? "es" : "s");
-}
-
 }  // namespace tessera

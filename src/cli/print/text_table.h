@@ -1,7 +1,6 @@
 // Aligned columns for people.
 #pragma once
 
-#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -23,12 +22,5 @@ class TextTable {
   std::vector<std::vector<std::string>> rows_;
   std::string alignment_;
 };
-
-/// "1,234,567".
-std::string grouped(int64_t number);
-
-/// A count with its noun: counted(1, "rank") = "1 rank", counted(4, "rank") = "4 ranks",
-/// counted(8, "batch") = "8 batches".
-std::string counted(int64_t number, const std::string& noun);
 
 }  // namespace tessera

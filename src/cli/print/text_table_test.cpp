@@ -23,19 +23,5 @@ TEST(TextTable, ARowHasACellAColumn) {
   EXPECT_THROW(table.add({"only one"}), InternalError);
 }
 
-TEST(TextTable, DigitsAreGroupedByThree) {
-  EXPECT_EQ(grouped(0), "0");
-  EXPECT_EQ(grouped(999), "999");
-  EXPECT_EQ(grouped(1000), "1,000");
-  EXPECT_EQ(grouped(-1234567), "-1,234,567");
-  EXPECT_EQ(grouped(-123), "-123");
-}
-
-TEST(TextTable, ACountAgreesWithItsNoun) {
-  EXPECT_EQ(counted(1, "rank"), "1 rank");
-  EXPECT_EQ(counted(0, "rank"), "0 ranks");
-  EXPECT_EQ(counted(4000, "step"), "4,000 steps");
-}
-
 }  // namespace
 }  // namespace tessera

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/count_text.h"
 #include "cli/print/progress.h"
 #include "cli/print/text_table.h"
 #include "cli/run/session.h"

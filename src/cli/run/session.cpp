@@ -4,8 +4,8 @@
 
 #include <iostream>
 
+#include "base/count_text.h"
 #include "base/error.h"
-#include "cli/print/text_table.h"
 #include "engine/batch_rule.h"
 
 namespace tessera {

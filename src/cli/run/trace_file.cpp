@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
+#include "base/count_text.h"
 #include "base/file.h"
-#include "cli/print/text_table.h"
 
 namespace tessera {
 namespace {

@@ -1,0 +1,16 @@
+// Counts as text for people.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace tessera {
+
+/// "1,234,567".
+std::string grouped(int64_t number);
+
+/// A count with its noun: counted(1, "rank") = "1 rank", counted(4, "rank") = "4 ranks",
+/// counted(8, "batch") = "8 batches", counted(2, "process") = "2 processes".
+std::string counted(int64_t number, const std::string& noun);
+
+}  // namespace tessera
