@@ -31,8 +31,8 @@ class Dims {
 
   int size() const { return size_; }
   bool empty() const { return size_ == 0; }
-  int64_t& operator[](int i) { return values_[i]; }
-  int64_t operator[](int i) const { return values_[i]; }
+  int64_t& operator[](int64_t i) { return values_[i]; }
+  int64_t operator[](int64_t i) const { return values_[i]; }
   int64_t* begin() { return values_.data(); }
   int64_t* end() { return values_.data() + size_; }
   const int64_t* begin() const { return values_.data(); }
@@ -41,7 +41,9 @@ class Dims {
     ensure(size_ < kMaxRank, "a tensor has at most 8 dims");
     values_[size_++] = value;
   }
-  operator std::span<const int64_t>() const { return {values_.data(), static_cast<size_t>(size_)}; }
+  operator std::span<const int64_t>() const {
+    return std::span<const int64_t>(values_.data(), size_);
+  }
 
   friend bool operator==(const Dims& a, const Dims& b) {
     if (a.size_ != b.size_) return false;

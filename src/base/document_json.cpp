@@ -20,7 +20,7 @@ Document from_json(const Json& json, const std::string& file, int depth) {
                     "lists and tables may be nested " + std::to_string(kDeepest) + " deep",
                     "make the file flatter", ExitCode::kBadConfig);
   if (json.is_number_unsigned() &&
-      json.get<uint64_t>() > static_cast<uint64_t>(std::numeric_limits<int64_t>::max()))
+      json.get<uint64_t>() > uint64_t{std::numeric_limits<int64_t>::max()})
     throw UserError(file + ": " + json.dump() + " is too large",
                     "integers go up to 9223372036854775807",
                     "write a smaller one, or a number with a point", ExitCode::kBadConfig);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 #include <vector>
 
 namespace tessera {
@@ -17,8 +18,7 @@ int edit_distance(std::string_view a, std::string_view b) {
   std::vector<int> row(b.size() + 1);
   std::iota(row.begin(), row.end(), 0);
   for (size_t i = 0; i < a.size(); ++i) {
-    int diagonal = row[0];
-    row[0] = static_cast<int>(i) + 1;
+    int diagonal = row[0]++;
     for (size_t j = 0; j < b.size(); ++j) {
       const int replace = diagonal + (a[i] == b[j] ? 0 : 1);
       diagonal = row[j + 1];

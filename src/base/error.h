@@ -5,6 +5,8 @@
 // purpose.
 #pragma once
 
+#include <cstdint>
+#include <iterator>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -58,13 +60,13 @@ class InternalError : public std::logic_error {
       : std::logic_error("internal error: " + message) {}
 };
 
-/// Throws InternalError with `message` unless `condition` holds. For promises between our own
-/// rooms, never for user input.
+/// Throws InternalError with `message` unless `condition` holds. For promises between
+/// modules, never for user input.
 inline void ensure(bool condition, std::string_view message) {
   if (!condition) throw InternalError(std::string(message));
 }
 
-/// The member of `choices` nearest to `word` by edit distance, or "" when none is within half of
+/// The choice nearest to `word` by edit distance, or "" when none is within half of
 /// its letters.
 template <typename Choices>
 std::string nearest(std::string_view word, const Choices& choices);
@@ -75,7 +77,7 @@ int edit_distance(std::string_view a, std::string_view b);
 template <typename Choices>
 std::string nearest(std::string_view word, const Choices& choices) {
   std::string best;
-  int best_distance = static_cast<int>(word.size()) / 2 + 1;
+  int64_t best_distance = std::ssize(word) / 2 + 1;
   for (const auto& choice : choices) {
     const int distance = edit_distance(word, choice);
     if (distance < best_distance) {

@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
+#include <iterator>
 #include <sstream>
 #include <system_error>
 
@@ -39,7 +40,7 @@ void write_file(const std::filesystem::path& path, std::string_view text) {
   errno = 0;
   {
     std::ofstream stream(aside, std::ios::binary | std::ios::trunc);
-    stream.write(text.data(), static_cast<std::streamsize>(text.size()));
+    stream.write(text.data(), std::ssize(text));
     stream.flush();
     if (!stream) cannot_write(path, std::strerror(errno ? errno : EIO));
   }

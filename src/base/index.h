@@ -90,7 +90,7 @@ class IndexedVector {
   IndexedVector() = default;
   /// `count` copies of `value`.
   explicit IndexedVector(int count, const T& value = T())
-      : elements_(static_cast<std::size_t>(count), value) {}
+      : elements_(count, value) {}
   IndexedVector(std::initializer_list<T> elements) : elements_(elements) {}
   explicit IndexedVector(Vector elements) : elements_(std::move(elements)) {}
 
@@ -121,13 +121,13 @@ class IndexedVector {
   }
   decltype(auto) back() { return elements_.back(); }
   decltype(auto) back() const { return elements_.back(); }
-  void reserve(int count) { elements_.reserve(static_cast<std::size_t>(count)); }
-  void resize(int count) { elements_.resize(static_cast<std::size_t>(count)); }
+  void reserve(int count) { elements_.reserve(count); }
+  void resize(int count) { elements_.resize(count); }
   void resize(int count, const T& value) {
-    elements_.resize(static_cast<std::size_t>(count), value);
+    elements_.resize(count, value);
   }
   void assign(int count, const T& value) {
-    elements_.assign(static_cast<std::size_t>(count), value);
+    elements_.assign(count, value);
   }
   void clear() { elements_.clear(); }
 
@@ -143,7 +143,7 @@ class IndexedVector {
   bool operator==(const IndexedVector&) const = default;
 
  private:
-  static std::size_t position(IndexType index) { return static_cast<std::size_t>(index.value()); }
+  static std::size_t position(IndexType index) { return index.value(); }
 
   Vector elements_;
 };

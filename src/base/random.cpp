@@ -11,10 +11,16 @@ float to_unit(uint32_t word) {
   return static_cast<float>(word >> 8) * kTwoToMinus24;
 }
 
+uint32_t low_word(uint64_t value) {
+  return static_cast<uint32_t>(value);
+}
+uint32_t high_word(uint64_t value) {
+  return low_word(value >> 32);
+}
+
 std::array<uint32_t, 4> block(uint64_t key, uint64_t step, uint64_t index) {
-  return philox4x32({static_cast<uint32_t>(index), static_cast<uint32_t>(index >> 32),
-                     static_cast<uint32_t>(step), static_cast<uint32_t>(step >> 32)},
-                    {static_cast<uint32_t>(key), static_cast<uint32_t>(key >> 32)});
+  return philox4x32({low_word(index), high_word(index), low_word(step), high_word(step)},
+                    {low_word(key), high_word(key)});
 }
 
 }  // namespace
@@ -25,8 +31,7 @@ std::array<uint32_t, 4> philox4x32(std::array<uint32_t, 4> c, std::array<uint32_
   for (int round = 0; round < 10; ++round) {
     const uint64_t p0 = kMultiply0 * c[0];
     const uint64_t p1 = kMultiply1 * c[2];
-    c = {static_cast<uint32_t>(p1 >> 32) ^ c[1] ^ k[0], static_cast<uint32_t>(p1),
-         static_cast<uint32_t>(p0 >> 32) ^ c[3] ^ k[1], static_cast<uint32_t>(p0)};
+    c = {high_word(p1) ^ c[1] ^ k[0], low_word(p1), high_word(p0) ^ c[3] ^ k[1], low_word(p0)};
     k[0] += kWeyl0;
     k[1] += kWeyl1;
   }
@@ -61,7 +66,7 @@ float RandomStream::normal(uint64_t index) const {
 void RandomStream::uniform_run(uint64_t first, int64_t count, float* out) const {
   int64_t i = 0;
   while (i < count) {
-    const uint64_t index = first + static_cast<uint64_t>(i);
+    const uint64_t index = first + i;
     const auto words = block(key_, step_, index / 4);
     for (uint64_t word = index % 4; word < 4 && i < count; ++word) out[i++] = to_unit(words[word]);
   }

@@ -1,6 +1,7 @@
 #include "base/split.h"
 
 #include <algorithm>
+#include <iterator>
 
 namespace tessera {
 
@@ -48,7 +49,7 @@ LocalInt of_split(LocalInt::Term::Kind kind, Split split) {
 
 Range Window::of(const Range& range) const {
   ensure(num >= 1 && den >= 1, "a window keeps the order of what it is of");
-  const int64_t begin = std::clamp(ceil_divide(num * range.begin + before, den), int64_t{0}, to);
+  const int64_t begin = std::clamp<int64_t>(ceil_divide(num * range.begin + before, den), 0, to);
   if (range.empty()) return {begin, begin};
   const int64_t end = floor_divide(num * (range.end - 1) + after, den) + 1;
   return {begin, std::clamp(end, begin, to)};
@@ -147,11 +148,11 @@ std::vector<Piece> pieces_at(const std::vector<Split>& dims, const Coordinate& c
   std::vector<Piece> pieces{{}};
   for (const Split& dim : dims) {
     const std::vector<Range> ranges = dim.ranges_at(coordinate);
-    const int64_t extent = static_cast<int64_t>(ranges.size()) * ranges.front().size();
+    const int64_t extent = std::ssize(ranges) * ranges.front().size();
     std::vector<Piece> longer;
     for (const Piece& piece : pieces)
-      for (size_t i = 0; i < ranges.size(); ++i) {
-        const int64_t begin = ranges[i].begin - static_cast<int64_t>(i) * ranges[i].size();
+      for (int64_t i = 0; i < std::ssize(ranges); ++i) {
+        const int64_t begin = ranges[i].begin - i * ranges[i].size();
         longer.push_back(piece);
         longer.back().box.ranges.push_back(ranges[i]);
         longer.back().frame.ranges.push_back({begin, begin + extent});

@@ -30,7 +30,7 @@ TensorType parse_tensor_type(std::string_view text) {
     int64_t extent = 0;
     const auto [end, error] = std::from_chars(list.data(), list.data() + list.size(), extent);
     if (error != std::errc{} || extent < 0 || type.shape.size() == kMaxRank) bad_type(text);
-    list.remove_prefix(static_cast<size_t>(end - list.data()));
+    list.remove_prefix(end - list.data());
     if (!list.empty() && list.front() != ',') bad_type(text);
     if (list == ",") bad_type(text);
     if (!list.empty()) list.remove_prefix(1);
@@ -44,7 +44,7 @@ Bytes byte_size(const TensorType& type) {
 }
 
 AlignedBuffer::AlignedBuffer(Bytes size) : size_(size) {
-  const auto bytes = static_cast<size_t>(std::max<int64_t>(size.value(), 1));
+  const size_t bytes = std::max<int64_t>(size.value(), 1);
   data_.reset(static_cast<std::byte*>(::operator new(bytes, std::align_val_t(kTensorAlignment))));
   std::memset(data_.get(), 0, bytes);
 }
@@ -56,7 +56,7 @@ void AlignedBuffer::Free::operator()(std::byte* data) const {
 Tensor Tensor::clone() const {
   if (data() == nullptr) return {};
   Tensor copy(type_);
-  std::memcpy(copy.data(), data(), static_cast<size_t>(byte_size(type_).value()));
+  std::memcpy(copy.data(), data(), byte_size(type_).value());
   return copy;
 }
 

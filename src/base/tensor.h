@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <memory>
 #include <span>
 #include <string>
@@ -80,12 +81,12 @@ class Tensor {
   template <typename T>
   std::span<T> values() {
     ensure(is_stored_as<T>(type_.dtype), "element type of a tensor");
-    return {reinterpret_cast<T*>(data()), static_cast<size_t>(size())};
+    return std::span(reinterpret_cast<T*>(data()), size());
   }
   template <typename T>
   std::span<const T> values() const {
     ensure(is_stored_as<T>(type_.dtype), "element type of a tensor");
-    return {reinterpret_cast<const T*>(data()), static_cast<size_t>(size())};
+    return std::span(reinterpret_cast<const T*>(data()), size());
   }
 
  private:
@@ -96,7 +97,7 @@ class Tensor {
 template <typename T>
 Tensor Tensor::of(Shape shape, std::span<const T> values) {
   Tensor tensor(TensorType{dtype_of<T>(), shape});
-  ensure(static_cast<int64_t>(values.size()) == tensor.size(),
+  ensure(std::ssize(values) == tensor.size(),
          "as many values as the shape has elements");
   std::copy(values.begin(), values.end(), tensor.values<T>().begin());
   return tensor;

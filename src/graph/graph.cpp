@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <iterator>
 
 #include "base/error.h"
 #include "base/random.h"
@@ -64,7 +65,7 @@ OpId Graph::add_op(std::string name, std::string kind, Attributes attributes,
   const OpId id{static_cast<int>(ops_.size())};
   ensure(op_by_name_.emplace(name, id.index).second, "the name '" + name + "' is taken");
   for (ValueId input : inputs) {
-    ensure(input.index >= 0 && input.index < static_cast<int>(values_.size()),
+    ensure(input.index >= 0 && input.index < std::ssize(values_),
            "an operand of '" + name + "' does not exist");
     values_[input.index].users.push_back(id);
   }
@@ -138,7 +139,7 @@ std::string Graph::unique_name(const std::string& name) const {
 
 void verify(const Graph& graph) {
   std::vector<std::vector<OpId>> users(graph.values().size());
-  for (int index = 0; index < static_cast<int>(graph.ops().size()); ++index) {
+  for (int index = 0; index < std::ssize(graph.ops()); ++index) {
     const Op& op = graph.op({index});
     for (ValueId input : op.inputs) {
       ensure(graph.value(input).producer.index < index,

@@ -1,6 +1,7 @@
 // The text form of a graph: printing and reading back.
 #include <algorithm>
 #include <charconv>
+#include <iterator>
 #include <type_traits>
 
 #include "base/error.h"
@@ -329,7 +330,7 @@ std::string to_text(const Graph& graph) {
             tessera::to_text(graph.type(variable.value)) + " = " +
             tessera::to_text(variable.initializer) + (variable.trainable ? "" : " state") +
             to_text(variable.origin) + "\n";
-  for (int i = 0; i < static_cast<int>(graph.ops().size()); ++i)
+  for (int i = 0; i < std::ssize(graph.ops()); ++i)
     text += to_text(graph, OpId{i}) + "\n" + region_text(graph.op({i}));
   for (const auto& [name, value] : graph.outputs())
     text += "output " + name + " = " + graph.value(value).name + "\n";

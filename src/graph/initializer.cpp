@@ -49,7 +49,7 @@ Tensor initial_value(const std::string& name, const TensorType& type,
     Dims global = index;
     for (int d = 0; d < global.size(); ++d) global[d] += box.ranges[d].begin;
     value = initial_element(initializer, stream,
-                            static_cast<uint64_t>(row_major_index(global, type.shape)));
+                            row_major_index(global, type.shape));
     advance_index(index, part.shape);
   }
   return tensor;
