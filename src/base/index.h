@@ -89,8 +89,7 @@ class IndexedVector {
 
   IndexedVector() = default;
   /// `count` copies of `value`.
-  explicit IndexedVector(int count, const T& value = T())
-      : elements_(count, value) {}
+  explicit IndexedVector(int count, const T& value = T()) : elements_(count, value) {}
   IndexedVector(std::initializer_list<T> elements) : elements_(elements) {}
   explicit IndexedVector(Vector elements) : elements_(std::move(elements)) {}
 
@@ -123,12 +122,8 @@ class IndexedVector {
   decltype(auto) back() const { return elements_.back(); }
   void reserve(int count) { elements_.reserve(count); }
   void resize(int count) { elements_.resize(count); }
-  void resize(int count, const T& value) {
-    elements_.resize(count, value);
-  }
-  void assign(int count, const T& value) {
-    elements_.assign(count, value);
-  }
+  void resize(int count, const T& value) { elements_.resize(count, value); }
+  void assign(int count, const T& value) { elements_.assign(count, value); }
   void clear() { elements_.clear(); }
 
   auto begin() { return elements_.begin(); }

@@ -97,8 +97,7 @@ class Tensor {
 template <typename T>
 Tensor Tensor::of(Shape shape, std::span<const T> values) {
   Tensor tensor(TensorType{dtype_of<T>(), shape});
-  ensure(std::ssize(values) == tensor.size(),
-         "as many values as the shape has elements");
+  ensure(std::ssize(values) == tensor.size(), "as many values as the shape has elements");
   std::copy(values.begin(), values.end(), tensor.values<T>().begin());
   return tensor;
 }

@@ -48,8 +48,7 @@ Tensor initial_value(const std::string& name, const TensorType& type,
   for (float& value : tensor.values<float>()) {
     Dims global = index;
     for (int d = 0; d < global.size(); ++d) global[d] += box.ranges[d].begin;
-    value = initial_element(initializer, stream,
-                            row_major_index(global, type.shape));
+    value = initial_element(initializer, stream, row_major_index(global, type.shape));
     advance_index(index, part.shape);
   }
   return tensor;
