@@ -1,6 +1,6 @@
-// What the run half costs beside the work: a message, an act, a message between threads, an
-// all-reduce. Figures are the least and the median of many rounds: on a machine that others use
-// too, the least says what the code costs, the median what one gets.
+// Overhead of the run half: a message, an act, a message between threads, an all-reduce. Prints the
+// minimum and the median of many rounds. On a shared machine the minimum is the cost of the code,
+// the median what a user sees.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -26,7 +26,7 @@ double nanoseconds(Clock::duration duration) {
   return std::chrono::duration<double, std::nano>(duration).count();
 }
 
-/// Times of one thing, a round each.
+/// Times of one operation, one per round.
 struct Times {
   std::vector<double> rounds;
 
@@ -66,7 +66,7 @@ void deliver(std::vector<Actor>& actors, std::vector<Message>& messages) {
   messages.clear();
 }
 
-/// Saying and hearing a message: the act of a source of many readers, and what they hand back.
+/// Sending and receiving a message: the act of a source of many readers, and their releases.
 Times time_messages() {
   constexpr int kReaders = 64, kRecords = 200, kRounds = 50;
   std::vector<Actor> actors = make_fan(kReaders);
@@ -93,7 +93,7 @@ Times time_messages() {
   return times;
 }
 
-/// A whole act with its two messages, of a chain.
+/// A whole act with its two messages, in a chain.
 Times time_acts() {
   constexpr int kActors = 100, kRecords = 100, kRounds = 50;
   std::vector<Actor> actors;
@@ -144,8 +144,8 @@ struct Loaded {
   TensorMap results;
 };
 
-/// A task of a program, its kernel on one element counted: half of a long chain is taken away, and
-/// with it what a step costs besides.
+/// A task of a program with a kernel on one element: the difference of a long chain and half of it,
+/// without the fixed cost of a step.
 Times time_tasks() {
   constexpr int kTasks = 2000, kRounds = 100;
   const auto chain = [](int tasks) {
@@ -196,7 +196,7 @@ Times time_ping_pong() {
   return times;
 }
 
-/// What two threads must at least do for an all-reduce: each adds one half and copies the other.
+/// The minimal work of two threads for an all-reduce: each adds one half and copies the other.
 class Roofline {
  public:
   explicit Roofline(int64_t elements) : elements_(elements) {
@@ -261,7 +261,7 @@ class Roofline {
   std::unique_ptr<Worker> worker_;
 };
 
-/// A program that is one all-reduce of a variable, and nothing else.
+/// A program with one all-reduce of a variable and nothing else.
 HandMade all_reduce(int64_t elements) {
   HandMade made(line_of(2));
   const std::string type = "f32[" + std::to_string(elements) + "]";
@@ -270,7 +270,7 @@ HandMade all_reduce(int64_t elements) {
   return made;
 }
 
-/// What a step costs that does nothing: two threads are woken, and wake the caller.
+/// The cost of an empty step: two threads are woken, and wake the caller.
 Times time_steps() {
   HandMade made(line_of(2));
   made.variable("x", "f32[1]");
@@ -323,7 +323,7 @@ void compare_all_reduce(int64_t elements) {
 }
 
 int run() {
-  std::printf("%-46s %9s %9s %9s\n", "nanoseconds", "least", "median", "wanted");
+  std::printf("%-46s %9s %9s %9s\n", "nanoseconds", "minimum", "median", "target");
   print_nanoseconds("message on one thread", time_messages(), 20);
   print_nanoseconds("act with two messages", time_acts(), 100);
   print_nanoseconds("task of a program, kernel of one element", time_tasks(), 100);

@@ -1,8 +1,8 @@
 // Convolution and pooling beside oneDNN driven directly.
 //
-// The peer of a convolution runs the same primitive on operands that already lie in the library's
-// own layouts: what our kernel takes beyond it are the copies into these and out of them. The peer
-// of a pooling runs the library's on plain layouts. Both are run in turn; medians.
+// The peer of a convolution runs the same primitive on operands in the library's own layouts; the
+// difference is the copies into and out of these. The peer of a pooling runs the library on plain
+// layouts. Both run in turn; medians.
 //
 //     convolution_bench [rounds]
 #include <algorithm>

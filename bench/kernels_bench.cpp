@@ -1,8 +1,8 @@
-// Speed of the kernels beside what bounds them, measured in the same run.
+// Speed of the kernels beside a bound, measured in the same run.
 //
 // Each benchmark alternates between the kernel and its peer, and reports in the column `of_peer`
 // the kernel's speed as a fraction of the peer's: raw dnnl_sgemm for products, memcpy of as many
-// bytes for what is bound by memory. Fractions stay meaningful on a busy machine.
+// bytes for kernels bound by memory. Ratios stay meaningful on a busy machine.
 #include <benchmark/benchmark.h>
 
 #include <chrono>

@@ -2,9 +2,9 @@
 //
 //     mpirun -n 2 mpi_bench
 //
-// Ours: each receiver posts its memory and asks, each sender answers out of its own (Network).
-// Bare: MPI_Sendrecv of the same bytes. Then sums and gathers in the compiled order, and left to
-// MPI's collectives (Reduction::kFast).
+// Ours: each receiver posts its memory and requests, each sender answers from its own (Network).
+// Bare: MPI_Sendrecv of the same bytes. Then sums and gathers in the compiled order, and by MPI's
+// collectives (Reduction::kFast).
 #include <mpi.h>
 
 #include <algorithm>
@@ -30,13 +30,13 @@ double seconds_of(const std::function<void()>& work) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-/// The quarter below which a machine with others on it is not to blame.
+/// The lower quartile, which other jobs on the machine hardly disturb.
 double lower_quartile(std::vector<double> times) {
   std::sort(times.begin(), times.end());
   return times[times.size() / 4];
 }
 
-/// Has one piece of memory that the other side may ask for.
+/// Has one piece of memory that the other side may request.
 class OnePiece : public ProgramPort {
  public:
   explicit OnePiece(std::span<const std::byte> memory)
@@ -74,7 +74,7 @@ void compare(Network& network, size_t bytes) {
     network.meet({}, meeting, Seconds(60));
     our_times.push_back(seconds_of(ours));
     network.meet({}, meeting, Seconds(60));
-    // Bare MPI has the library for itself.
+    // Bare MPI uses the library alone.
     const Network::Relief relief(network);
     bare_times.push_back(seconds_of(bare));
   }
@@ -119,7 +119,7 @@ double time_of_exchange(const std::shared_ptr<Network>& network, const std::stri
   return list.empty() ? 0 : lower_quartile(list);  // the first process has the trace of all
 }
 
-/// Sums and gathers in the compiled order, and left to MPI.
+/// Sums and gathers in the compiled order, and by MPI.
 void compare_reductions(const std::shared_ptr<Network>& network, size_t bytes) {
   struct Kind {
     const char *name, *from, *to;

@@ -1,7 +1,6 @@
-// What it is worth that transfers run behind computation: pipelines of two processes over MPI whose
-// kernels sleep and whose stages send to each other over a link that takes its time; the same plan
-// with and without exchanges ahead of their turn, in one run, and what the virtual clock says of
-// both. Neither needs cores, so the ratio says something on any machine.
+// The effect of prefetch: pipelines of two processes over MPI whose kernels sleep and whose stages
+// send over a slow link; the same plan with and without prefetch, in one run, and the simulated
+// time of both. Neither needs cores, so the ratio is meaningful on any machine.
 //
 //     mpirun -n 2 overlap_bench [MILLISECONDS OF A KERNEL] [STEPS]
 #include <fmt/format.h>
@@ -23,7 +22,7 @@ namespace {
 constexpr int64_t kMicroBatches = 8;
 constexpr int64_t kWidth = (1 << 20) / 4;  // a megabyte goes from stage to stage
 
-/// A program and what its steps took.
+/// A program and the times of its steps.
 struct Timed {
   std::shared_ptr<const TaskGraph> graph;
   LoadedProgram* program = nullptr;
@@ -37,8 +36,8 @@ struct Timed {
   }
 };
 
-/// Eager: under 1F1B itself a stage needs each micro-batch just when the one before has made it,
-/// and nothing is there to run behind.
+/// Eager: under plain 1F1B a stage needs each micro-batch just when the previous stage has produced
+/// it, so there is nothing to overlap.
 std::shared_ptr<const TaskGraph> pipeline(double unit, Bytes overlap) {
   const std::vector<StageWork> stages(2, StageWork{Seconds(unit), Seconds(unit), Seconds(unit)});
   return std::make_shared<const TaskGraph>(
@@ -47,8 +46,8 @@ std::shared_ptr<const TaskGraph> pipeline(double unit, Bytes overlap) {
           .tasks);
 }
 
-/// On the virtual clock.
-double foretold(const Timed& timed, double transfer, bool ahead) {
+/// In the simulator.
+double simulated(const Timed& timed, double transfer, bool ahead) {
   const auto time = [&](Rank, TaskId id) {
     const Task& task = timed.graph->tasks[id];
     const bool is_large = task.kind == Task::Kind::kExchange &&
@@ -58,7 +57,7 @@ double foretold(const Timed& timed, double transfer, bool ahead) {
   return simulate(timed.graph, time, {.steps = 2, .exchanges_ahead = ahead}).step.value();
 }
 
-/// With and without in turn, so that others on the machine disturb both alike.
+/// With and without in turn, so that other jobs disturb both alike.
 void compare(const std::shared_ptr<Network>& network, double unit, double transfer, int steps) {
   Runtime runtime(std::vector<Rank>{0, 1}, {.network = network});
   Timed at_turn{pipeline(unit, Bytes(0))}, ahead{pipeline(unit, kPrefetchWindow)};
@@ -78,10 +77,10 @@ void compare(const std::shared_ptr<Network>& network, double unit, double transf
     }
   if (network->member() != 0) return;
   fmt::print(
-      "transfers of {:4.1f} ms: each at its turn {:6.1f} ms (foretold {:6.1f}), ahead {:6.1f} ms "
-      "(foretold {:6.1f}), ratio {:.3f}\n",
-      1e3 * transfer, 1e3 * at_turn.median(), 1e3 * foretold(at_turn, transfer, false),
-      1e3 * ahead.median(), 1e3 * foretold(ahead, transfer, true),
+      "transfers of {:4.1f} ms: without prefetch {:6.1f} ms (simulated {:6.1f}), with {:6.1f} ms "
+      "(simulated {:6.1f}), ratio {:.3f}\n",
+      1e3 * transfer, 1e3 * at_turn.median(), 1e3 * simulated(at_turn, transfer, false),
+      1e3 * ahead.median(), 1e3 * simulated(ahead, transfer, true),
       ahead.median() / at_turn.median());
   std::fflush(stdout);
 }
@@ -92,7 +91,7 @@ int run(int argc, char** argv) {
   MpiProcess process;
   if (process.members() != 2) {
     if (process.member() == 0)
-      std::printf("overlap_bench wants two processes: mpirun -n 2 overlap_bench\n");
+      std::printf("overlap_bench needs two processes: mpirun -n 2 overlap_bench\n");
     return 0;
   }
   std::unique_ptr<Transport> fast = process.transport();

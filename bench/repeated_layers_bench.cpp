@@ -47,7 +47,7 @@ class Layer {
     if (number > 0) problem.add_edge(first - 1, first, to_next_);
   }
 
-  /// What its weights take when all hold the least, and the most.
+  /// The memory of its weights when all hold the minimum, and the maximum.
   std::pair<Usage, Usage> usages_of_weights() const {
     Usage least = 0, most = 0;
     for (size_t i = 0; i < nodes_.size(); i += 5) {

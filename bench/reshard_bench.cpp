@@ -1,7 +1,7 @@
-// How far reshards are from the fewest bytes: for all ordered pairs of placements of a mesh, the
-// most that a rank receives, as a multiple of what it must. Counted, not timed; beside it what
-// other ways of doing it cost by published algorithms (their figures were counted over the same
-// pairs and are quoted, not run here).
+// Distance of reshards from the lower bound of bytes: for all ordered pairs of placements of a
+// mesh, the largest number of bytes that a rank receives, relative to the bound. Counted, not
+// timed; beside it the figures of published algorithms over the same pairs, which are quoted, not
+// run here.
 #include <algorithm>
 #include <cstdio>
 #include <memory>
@@ -13,7 +13,7 @@
 namespace tessera {
 namespace {
 
-/// Every placement without addends, axis by axis.
+/// Every placement without partial values, axis by axis.
 std::vector<DistAttr> placements_of(const MeshPtr& mesh, int rank) {
   std::vector<std::vector<Placement>> lists = {{}};
   for (int axis = 0; axis < mesh->axis_count(); ++axis) {
@@ -69,7 +69,7 @@ struct Row {
   const char* mesh;
   int rank;
   const char* published;  // mean, worst: greedy by axis | shortest chain | that with permutes |
-                          // gather all and cut
+                          // gather all and slice
 };
 
 int run() {

@@ -1,6 +1,6 @@
-// Steps of pipelines whose kernels sleep, against the virtual clock: the ratio of the measured step
-// to the one that is foretold, a line a schedule. Sleeping ranks need no cores, so any number of
-// them runs on any machine.
+// Steps of pipelines whose kernels sleep, against the simulator: the ratio of the measured to the
+// simulated step, one line per schedule. Sleeping ranks need no cores, so any number of them runs
+// on any machine.
 //
 //     sleep_bench [MILLISECONDS OF A FORWARD [STEPS [SCHEDULE]]]
 #include <fmt/format.h>
@@ -43,7 +43,7 @@ double measured_step(const std::shared_ptr<const TaskGraph>& graph, int steps) {
   return median(times);
 }
 
-/// The same when steps follow each other without a pause.
+/// The same when steps overlap.
 double measured_period(const std::shared_ptr<const TaskGraph>& graph, int steps) {
   constexpr int kFirst = 2;  // until each rank has its place in the rhythm
   Runtime runtime(ranks(*graph));
@@ -64,7 +64,7 @@ double measured_period(const std::shared_ptr<const TaskGraph>& graph, int steps)
   return median(times);
 }
 
-/// What no run of steps can be below: the slowest circle of waits.
+/// A lower bound of the time per step: the slowest cycle of waits.
 double least_period(const std::shared_ptr<const TaskGraph>& graph) {
   const TaskActors actors = find_actors(graph, ranks(*graph));
   std::vector<double> times(static_cast<size_t>(actors.rank_count()) * graph->tasks.size(), 0);
@@ -81,8 +81,8 @@ struct Setup {
   bool mixed = false;
 };
 
-/// Forward and both gradients take `unit` each; or one stage is slower and each has another share
-/// of the backward.
+/// Forward and both gradients take `unit` each; or one stage is slower and each has a different
+/// share of the backward.
 std::vector<StageWork> stages_of(const Setup& setup, double unit) {
   std::vector<StageWork> stages;
   const int count = static_cast<int>(ranks_for(setup.kind, setup.ranks).size());
@@ -100,22 +100,22 @@ double compare(const Setup& setup, double unit, int steps) {
       sleeping_pipeline(stages_of(setup, unit), {ranks_for(setup.kind, setup.ranks), setup.mixed},
                         micro_batches, setup.kind)
           .tasks);
-  const Simulation foretold = simulate_sleep(graph, 2, kFake);
-  const double measured = measured_step(graph, steps), ratio = measured / foretold.step.value();
+  const Simulation simulated = simulate_sleep(graph, 2, kFake);
+  const double measured = measured_step(graph, steps), ratio = measured / simulated.step.value();
   double span_bubble = 0;
-  for (const RankTimes& rank : foretold.ranks)
+  for (const RankTimes& rank : simulated.ranks)
     span_bubble = std::max(span_bubble, rank.bubble_of_span());
   fmt::print(
-      "{:12} p={} m={} {:8} {:15} foretold {:7.1f} ms, measured {:7.1f} ms, ratio {:.4f}; bubble "
+      "{:12} p={} m={} {:8} {:15} simulated {:7.1f} ms, measured {:7.1f} ms, ratio {:.4f}; bubble "
       "of the step {:.3f}, of a rank {:.3f}\n",
       to_text(setup.kind), setup.ranks, micro_batches, setup.equal ? "equal" : "unequal",
-      setup.mixed ? "hosts + devices" : "hosts", 1e3 * foretold.step.value(), 1e3 * measured, ratio,
-      foretold.bubble(), span_bubble);
+      setup.mixed ? "hosts + devices" : "hosts", 1e3 * simulated.step.value(), 1e3 * measured,
+      ratio, simulated.bubble(), span_bubble);
   std::fflush(stdout);
   return std::abs(ratio - 1);
 }
 
-/// Steps that meet, and steps that do not.
+/// Synchronised steps, and overlapping steps.
 double compare_periods(const Setup& setup, double unit, int steps) {
   const int64_t micro_batches = 2 * setup.ranks;
   const std::vector<StageWork> stages = stages_of(setup, unit);
@@ -145,13 +145,13 @@ int main(int argc, char** argv) {
   using namespace tessera;
   const double unit = (argc > 1 ? std::atof(argv[1]) : 20) * 1e-3;  // a forward, in milliseconds
   const int steps = argc > 2 ? std::atoi(argv[2]) : 3;
-  fmt::print("steps that follow each other without a pause\n");
+  fmt::print("overlapping steps\n");
   double worst_period = 0;
   for (const PipelineFacts& facts : pipeline_schedules())
     for (bool equal : argc > 3 ? std::vector<bool>{} : std::vector<bool>{true, false})
       worst_period =
           std::max(worst_period, compare_periods({facts.kind, 4, equal}, unit, 2 * steps));
-  fmt::print("the largest difference is {:.2f}%\n\nsteps that meet\n", 100 * worst_period);
+  fmt::print("the largest difference is {:.2f}%\n\nsynchronised steps\n", 100 * worst_period);
   double worst = 0;
   const std::string_view only = argc > 3 ? argv[3] : "";
   for (const PipelineFacts& facts : pipeline_schedules())

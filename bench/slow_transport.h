@@ -1,5 +1,4 @@
-// A network that is slower than this machine's memory, for benchmarks of what runs behind
-// transfers.
+// A network that is slower than this machine's memory, for benchmarks of overlap.
 #pragma once
 
 #include <algorithm>
@@ -13,13 +12,13 @@
 
 namespace tessera {
 
-/// A link that sends one piece after the other, so many bytes a second.
+/// A link that sends one piece after the other at a given bandwidth.
 class SlowTransport : public Transport {
  public:
   SlowTransport(std::unique_ptr<Transport> inner, double bytes_per_second)
       : inner_(std::move(inner)), speed_(bytes_per_second) {}
 
-  /// requires  nothing is under way
+  /// requires  nothing is in flight
   void set_speed(double bytes_per_second) { speed_ = bytes_per_second; }
 
   int member() const override { return inner_->member(); }

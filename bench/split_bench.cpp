@@ -1,7 +1,6 @@
-// Products in stripes against whole ones: two processes, layers of Megatron's kind with rows
-// divided between them. Products sleep for as long as an accelerator would take, and what the
-// processes send arrives as late as a network would bring it: neither needs cores, so the ratio
-// says something on any machine.
+// Collective matmul in chunks against whole matmuls: two processes, Megatron layers with sequence
+// parallelism. Matmuls sleep for as long as an accelerator would take, and data arrives after the
+// delay of a network: neither needs cores, so the ratio is meaningful on any machine.
 //
 //     mpirun -n 2 split_bench [MILLISECONDS a product [MILLISECONDS a transfer]]
 #include <algorithm>
@@ -42,7 +41,7 @@ Graph layers() {
   return graph;
 }
 
-/// Sleeps in the place of a product; a stripe of it sleeps for its part of the time.
+/// Sleeps instead of a matmul; a chunk of it sleeps for its part of the time.
 BoundKernel bind_sleep(const LocalCall& call) {
   double products = static_cast<double>(element_count(call.outputs[0].shape));
   products *= static_cast<double>(element_count(call.inputs[0].shape)) /
@@ -92,7 +91,7 @@ int run(Seconds product, Seconds transfer) {
   MpiProcess process;
   if (process.members() != 2) {
     if (process.member() == 0)
-      std::printf("split_bench wants two processes: mpirun -n 2 split_bench\n");
+      std::printf("split_bench needs two processes: mpirun -n 2 split_bench\n");
     return 0;
   }
   const double bytes =
@@ -101,17 +100,17 @@ int run(Seconds product, Seconds transfer) {
       std::make_unique<SlowTransport>(process.transport(), bytes / transfer.value()));
   const double whole = median_step(network, 1, product);
   if (process.member() == 0)
-    std::printf("%d products of %.1f ms, each with a transfer of %.1f ms: %.1f ms a step\n",
+    std::printf("%d matmuls of %.1f ms, each with a transfer of %.1f ms: %.1f ms a step\n",
                 2 * kLayers, 1e3 * product.value(), 1e3 * transfer.value(), 1e3 * whole);
   for (const int64_t stripes : {2, 4, 8}) {
     const double time = median_step(network, stripes, product);
     const auto parts = static_cast<double>(stripes);
-    const Seconds foretold = split_time(
+    const Seconds predicted = split_time(
         stripes, {Seconds(transfer.value() / parts), Seconds(product.value() / parts), Seconds(0)});
     if (process.member() == 0)
-      std::printf("%d stripes: %.1f ms, %.2f of whole; without copies it could be %.2f\n",
+      std::printf("%d chunks: %.1f ms, %.2f of whole; without copies %.2f\n",
                   static_cast<int>(stripes), 1e3 * time, time / whole,
-                  foretold.value() / (product + transfer).value());
+                  predicted.value() / (product + transfer).value());
   }
   return 0;
 }

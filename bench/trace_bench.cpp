@@ -1,4 +1,4 @@
-// What a trace costs: steps of a small GPT with and without one, in turns.
+// The cost of a trace: steps of a small GPT with and without one, in turn.
 #include <fmt/format.h>
 
 #include <algorithm>
