@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/tensor.h"
+#include "base/worker.h"
 #include "comm/mailbox.h"
 #include "runtime/runtime.h"
 #include "tasks/testing/hand_made.h"
