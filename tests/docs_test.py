@@ -28,9 +28,6 @@ RUN_ELSEWHERE = {
     "--plan configs/plans/gpt.dp2-tp2.json --out build/mpi_run": "tests/mpi_test.py",
     "build/release/src/cli/tessera launch -n 4 --restarts 1 -- train configs/gpt.toml "
     "--plan configs/plans/gpt.dp2-tp2.json --out build/launched": "tests/faults_test.py",
-    # Times on a shared machine are printed, not compared.
-    "./dev bench kernels": "bench/CMakeLists.txt",
-    "./dev bench actors": "bench/CMakeLists.txt",
 }
 
 # Commands that are run with fewer steps than a reader would see.
