@@ -178,11 +178,11 @@ Times time_ping_pong() {
   constexpr int kTrips = 5000, kRounds = 60;
   Mailbox here(16), there(16);
   const StopState stop;
-  const Patience patience{.looks = 1 << 20, .offers = 0};
+  const SpinPolicy spin_policy{.spins = 1 << 20, .yields = 0};
   const auto take = [&](Mailbox& mailbox) {
     Message message;
     while (!mailbox.take(message))
-      mailbox.wait(stop, patience, Clock::now() + std::chrono::seconds(60));
+      mailbox.wait(stop, spin_policy, Clock::now() + std::chrono::seconds(60));
     return message;
   };
   Times times;

@@ -43,7 +43,7 @@ class OnePiece : public ProgramPort {
       : memory_(memory), pieces_{{0, static_cast<int64_t>(memory.size()), std::nullopt, true}} {}
   void take(const Message&) override {}
   void note_filled(const Message&) override {}
-  std::optional<Answer> answer(const Ask&) override { return Answer{&pieces_, memory_.data()}; }
+  std::optional<Answer> answer(const FetchRequest&) override { return Answer{&pieces_, memory_.data()}; }
 
  private:
   std::span<const std::byte> memory_;
@@ -51,16 +51,16 @@ class OnePiece : public ProgramPort {
 };
 
 void compare(Network& network, size_t bytes) {
-  const int other = 1 - network.member();
+  const int other = 1 - network.process();
   std::vector<std::byte> mine(bytes, std::byte{1}), theirs(bytes);
   OnePiece piece(mine);
-  const int program = network.new_program(), tag = network.new_tags(2);
-  network.open(program, piece);
+  const int program = network.programs().new_program(), tag = network.fetch().new_tags(2);
+  network.programs().open(program, piece);
   const auto ours = [&] {
     Countdown under_way{1};
-    network.receive(other, tag, theirs, under_way);
-    network.ask(other, {program, 0, 0, tag, 0});
-    network.wait([&] { return under_way.load(std::memory_order_acquire) == 0; },
+    network.fetch().receive(other, tag, theirs, under_way);
+    network.fetch().request(other, {program, 0, 0, tag, 0});
+    network.channel().wait_until([&] { return under_way.load(std::memory_order_acquire) == 0; },
                  std::chrono::steady_clock::now() + std::chrono::seconds(60));
   };
   const auto bare = [&] {
@@ -69,19 +69,18 @@ void compare(Network& network, size_t bytes) {
                  MPI_COMM_WORLD, MPI_STATUS_IGNORE);
   };
   std::vector<double> our_times, bare_times;
-  Meeting meeting;
   for (int round = 0; round < kRounds; ++round) {
-    network.meet({}, meeting, Seconds(60));
+    network.host().barrier(Seconds(60));
     our_times.push_back(seconds_of(ours));
-    network.meet({}, meeting, Seconds(60));
-    // Bare MPI uses the library alone.
-    const Network::Relief relief(network);
+    network.host().barrier(Seconds(60));
+    // Bare MPI has the library for itself.
+    const FrameChannel::WaitScope relief(network.channel());
     bare_times.push_back(seconds_of(bare));
   }
-  network.meet({}, meeting, Seconds(60));
-  network.close(program);
+  network.host().barrier(Seconds(60));
+  network.programs().close(program);
   const double our = lower_quartile(our_times), plain = lower_quartile(bare_times);
-  if (network.member() == 0)
+  if (network.process() == 0)
     std::printf("%3zu MB each way: ours %8.1f us, MPI_Sendrecv %8.1f us, ratio %.2f\n", bytes >> 20,
                 our * 1e6, plain * 1e6, our / plain);
 }
@@ -131,7 +130,7 @@ void compare_reductions(const std::shared_ptr<Network>& network, size_t bytes) {
     const double ordered =
         time_of_exchange(network, kind.from, kind.to, count, Reduction::kOrdered);
     const double fast = time_of_exchange(network, kind.from, kind.to, count, Reduction::kFast);
-    if (network->member() == 0)
+    if (network->process() == 0)
       std::printf("%3zu MB %-14s ordered %8.1f us, fast (MPI's own) %8.1f us, ratio %.2f\n",
                   bytes >> 20, kind.name, ordered * 1e6, fast * 1e6, fast / ordered);
   }
@@ -139,8 +138,8 @@ void compare_reductions(const std::shared_ptr<Network>& network, size_t bytes) {
 
 int run() {
   MpiProcess process;
-  if (process.members() != 2) {
-    if (process.member() == 0)
+  if (process.size() != 2) {
+    if (process.process() == 0)
       std::printf("mpi_bench compares two processes: mpirun -n 2 mpi_bench\n");
     return 0;
   }

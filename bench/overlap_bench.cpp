@@ -75,7 +75,7 @@ void compare(const std::shared_ptr<Network>& network, double unit, double transf
         timed->seconds.push_back(
             std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
     }
-  if (network->member() != 0) return;
+  if (network->process() != 0) return;
   fmt::print(
       "transfers of {:4.1f} ms: without prefetch {:6.1f} ms (simulated {:6.1f}), with {:6.1f} ms "
       "(simulated {:6.1f}), ratio {:.3f}\n",
@@ -89,9 +89,9 @@ int run(int argc, char** argv) {
   const double unit = (argc > 1 ? std::atof(argv[1]) : 20) * 1e-3;
   const int steps = argc > 2 ? std::atoi(argv[2]) : 9;
   MpiProcess process;
-  if (process.members() != 2) {
-    if (process.member() == 0)
-      std::printf("overlap_bench needs two processes: mpirun -n 2 overlap_bench\n");
+  if (process.size() != 2) {
+    if (process.process() == 0)
+      std::printf("overlap_bench wants two processes: mpirun -n 2 overlap_bench\n");
     return 0;
   }
   std::unique_ptr<Transport> fast = process.transport();

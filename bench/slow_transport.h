@@ -1,4 +1,5 @@
-// A network that is slower than this machine's memory, for benchmarks of overlap.
+// A transport that is slower than the memory of this machine, for benchmarks that overlap transfers
+// with computation.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +13,7 @@
 
 namespace tessera {
 
-/// A link that sends one piece after the other at a given bandwidth.
+/// A link that sends one piece after the other with a given bandwidth.
 class SlowTransport : public Transport {
  public:
   SlowTransport(std::unique_ptr<Transport> inner, double bytes_per_second)
@@ -21,22 +22,22 @@ class SlowTransport : public Transport {
   /// requires  nothing is in flight
   void set_speed(double bytes_per_second) { speed_ = bytes_per_second; }
 
-  int member() const override { return inner_->member(); }
-  int members() const override { return inner_->members(); }
+  int process() const override { return inner_->process(); }
+  int size() const override { return inner_->size(); }
   int tags() const override { return inner_->tags(); }
   void send(int to, std::span<const std::byte> message) override { inner_->send(to, message); }
-  void send_data(int to, int tag, std::span<const std::byte> data, Countdown& under_way) override {
+  void send_data(int to, int tag, std::span<const std::byte> data, Countdown& in_flight) override {
     const auto takes = std::chrono::duration<double>(static_cast<double>(data.size()) / speed_);
     free_ = std::max(free_, Clock::now()) + std::chrono::duration_cast<Clock::duration>(takes);
-    pieces_.push_back({to, tag, data, &under_way, free_});
+    pieces_.push_back({to, tag, data, &in_flight, free_});
   }
-  void receive(int from, int tag, std::span<std::byte> data, Countdown& under_way) override {
-    inner_->receive(from, tag, data, under_way);
+  void recv_data(int from, int tag, std::span<std::byte> data, Countdown& in_flight) override {
+    inner_->recv_data(from, tag, data, in_flight);
   }
-  int new_group(std::span<const int> members) override { return inner_->new_group(members); }
-  void begin(const Collective& what, int group, const std::byte* source, std::byte* target,
-             Countdown& under_way) override {
-    inner_->begin(what, group, source, target, under_way);
+  int split(std::span<const int> processes) override { return inner_->split(processes); }
+  void start(const Collective& what, GroupStream on, const std::byte* source, std::byte* target,
+             Countdown& in_flight) override {
+    inner_->start(what, on, source, target, in_flight);
   }
   void abandon() override {
     pieces_.clear();
@@ -45,7 +46,7 @@ class SlowTransport : public Transport {
   bool poll(const OnMessage& on_message) override {
     for (; !pieces_.empty() && pieces_.front().due <= Clock::now(); pieces_.pop_front())
       inner_->send_data(pieces_.front().to, pieces_.front().tag, pieces_.front().data,
-                        *pieces_.front().under_way);
+                        *pieces_.front().in_flight);
     return inner_->poll(on_message);
   }
 
@@ -54,7 +55,7 @@ class SlowTransport : public Transport {
   struct Piece {
     int to, tag;
     std::span<const std::byte> data;
-    Countdown* under_way;
+    Countdown* in_flight;
     Clock::time_point due;
   };
   std::unique_ptr<Transport> inner_;

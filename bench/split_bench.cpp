@@ -89,9 +89,9 @@ double median_step(const std::shared_ptr<Network>& network, int64_t stripes, Sec
 
 int run(Seconds product, Seconds transfer) {
   MpiProcess process;
-  if (process.members() != 2) {
-    if (process.member() == 0)
-      std::printf("split_bench needs two processes: mpirun -n 2 split_bench\n");
+  if (process.size() != 2) {
+    if (process.process() == 0)
+      std::printf("split_bench wants two processes: mpirun -n 2 split_bench\n");
     return 0;
   }
   const double bytes =
@@ -99,16 +99,16 @@ int run(Seconds product, Seconds transfer) {
   const auto network = std::make_shared<Network>(
       std::make_unique<SlowTransport>(process.transport(), bytes / transfer.value()));
   const double whole = median_step(network, 1, product);
-  if (process.member() == 0)
-    std::printf("%d matmuls of %.1f ms, each with a transfer of %.1f ms: %.1f ms a step\n",
+  if (process.process() == 0)
+    std::printf("%d products of %.1f ms, each with a transfer of %.1f ms: %.1f ms a step\n",
                 2 * kLayers, 1e3 * product.value(), 1e3 * transfer.value(), 1e3 * whole);
   for (const int64_t stripes : {2, 4, 8}) {
     const double time = median_step(network, stripes, product);
     const auto parts = static_cast<double>(stripes);
     const Seconds predicted = split_time(
         stripes, {Seconds(transfer.value() / parts), Seconds(product.value() / parts), Seconds(0)});
-    if (process.member() == 0)
-      std::printf("%d chunks: %.1f ms, %.2f of whole; without copies %.2f\n",
+    if (process.process() == 0)
+      std::printf("%d stripes: %.1f ms, %.2f of whole; without copies it could be %.2f\n",
                   static_cast<int>(stripes), 1e3 * time, time / whole,
                   predicted.value() / (product + transfer).value());
   }

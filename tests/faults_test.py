@@ -25,7 +25,7 @@ TEXT = ROOT / "tests" / "errors" / "inputs" / "text.txt"
 RANKS = 4
 STEPS = 120
 START = 0.1  # of a run
-DEADLINE = 3.0  # seconds without a sign of life
+DEADLINE = 3.0  # seconds without a heartbeat
 SOON = 10.0     # seconds
 RANK_LOST, KILLED = 69, 128 + signal.SIGKILL
 TRAIN = ["train", "configs/gpt.toml", "--plan", "configs/plans/gpt.dp2-tp2.json", "--rank-deadline", str(DEADLINE), "--set", f"data.path={TEXT}",

@@ -22,7 +22,7 @@ MPIRUN = ""
 TEXT = ROOT / "tests" / "errors" / "inputs" / "text.txt"
 RANKS = 4
 RANK_LOST = 69
-SILENT = 2.0  # seconds without a sign of life
+SILENT = 2.0  # seconds without a heartbeat
 PATIENCE = 60  # seconds
 ENVIRONMENT = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1"}
 # Each stage on devices of its own machine: what goes from one to the other is copied to the host, sent, and copied to the other device.
@@ -145,7 +145,7 @@ class TwoMachines(unittest.TestCase):
         # The launcher gives mpirun three seconds, which waits for ever for its own process on the other machine.
         code = run.wait(timeout=PATIENCE)
         self.assertEqual(code, RANK_LOST, self.said("stderr"))
-        self.assertRegex(self.said("stderr"), rf"rank [23] was lost\n  why: its process \d+ on host {self.machines.names[1]} has given no sign of life for 2 s")
+        self.assertRegex(self.said("stderr"), rf"rank [23] was lost\n  why: its process \d+ on host {self.machines.names[1]} has sent no heartbeat for 2 s")
         end = time.time() + PATIENCE
         while self.machines.ranks(1) and time.time() < end:
             time.sleep(0.05)

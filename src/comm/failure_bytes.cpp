@@ -9,31 +9,33 @@
 namespace tessera {
 namespace {
 
-constexpr size_t kMostText = 600;
-constexpr std::string_view kMarkOfInternal = "internal error: ";
+constexpr size_t kMaxText = 600;
+constexpr std::string_view kInternalPrefix = "internal error: ";
 
 void put_cut(std::vector<std::byte>& bytes, std::string_view text) {
-  put_text(bytes, text.substr(0, kMostText));
+  put_text(bytes, text.substr(0, kMaxText));
 }
 
 }  // namespace
 
 std::vector<std::byte> to_bytes(const Failure& failure) {
   std::string what, why, fix;
-  int32_t code = -1;  // of what is no UserError
+  int32_t code = -1;  // not a UserError
   try {
     std::rethrow_exception(failure.error);
   } catch (const UserError& error) {
-    what = error.what_happened(), why = error.why(), fix = error.fix(),
+    what = error.what_happened();
+    why = error.why();
+    fix = error.fix();
     code = static_cast<int32_t>(error.exit_code());
   } catch (const std::exception& error) {
     what = error.what();
-    if (what.starts_with(kMarkOfInternal)) what.erase(0, kMarkOfInternal.size());
+    if (what.starts_with(kInternalPrefix)) what.erase(0, kInternalPrefix.size());
   } catch (...) {
     what = "something that is not an exception was thrown";
   }
   std::vector<std::byte> bytes;
-  put(bytes, static_cast<int32_t>(failure.rank));
+  put<int32_t>(bytes, failure.rank);
   put(bytes, code);
   for (const std::string_view text :
        {std::string_view(failure.task), std::string_view(failure.op), std::string_view(what),

@@ -1,4 +1,4 @@
-// A failure as bytes, so that other members of a run can be told of it.
+// A failure as bytes, to send it to the other processes of a run.
 #pragma once
 
 #include <cstddef>
@@ -9,10 +9,10 @@
 
 namespace tessera {
 
-/// Long texts are cut, so that it fits into one message of a transport.
+/// Long texts are cut, so that the failure fits into one message of a transport.
 std::vector<std::byte> to_bytes(const Failure& failure);
-/// The error is a UserError if it was one, else an InternalError.  throws  InternalError when these
-/// are no such bytes
+/// The error is a UserError if it was one, else an InternalError.
+///   throws  InternalError when the bytes are not those of a failure
 Failure failure_from(std::span<const std::byte> bytes);
 
 }  // namespace tessera

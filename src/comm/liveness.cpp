@@ -18,34 +18,34 @@
 
 #include "base/clock_time.h"
 #include "base/error.h"
+#include "comm/plain_bytes.h"
 
 namespace tessera {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-constexpr auto kBeat = std::chrono::milliseconds(200);
-/// So long may the ranks take to notice that the run stops.
-constexpr auto kPatienceAfterALoss = std::chrono::seconds(5);
+constexpr auto kHeartbeat = std::chrono::milliseconds(200);
+/// The time that ranks have to notice that the run stops.
+constexpr auto kTimeToStop = std::chrono::seconds(5);
 
-/// What goes over a connection: signs of life, the good-bye of a member that leaves, the news of
-/// one that is lost.
-enum class Sign : uint8_t { kAlive, kLeaves, kLost };
-struct SignMessage {
-  Sign sign = Sign::kAlive;
-  uint8_t is_gone = 0;
-  int32_t member = 0;
+/// A message over a connection: a heartbeat, that the sender leaves, or that a process was lost.
+struct WatchMessage {
+  enum class Kind : uint8_t { kHeartbeat, kLeaves, kLost };
+  Kind kind = Kind::kHeartbeat;
+  uint8_t has_ended = 0;  // of kLost
+  int32_t process = 0;    // of kLost
 };
 
-/// What each member tells at the meeting.
+/// What each process tells all others before it connects.
 struct Introduction {
   std::array<char, 256> host{};
-  int64_t process = 0;
-  uint64_t secret = 0;  // of member 0: who connects says it
-  uint16_t port = 0;    // of member 0
+  int64_t pid = 0;
+  uint64_t secret = 0;  // of process 0: a process that connects sends it
+  uint16_t port = 0;    // of process 0
 };
 struct Hello {
   uint64_t secret = 0;
-  int32_t member = 0;
+  int32_t process = 0;
 };
 
 class Socket {
@@ -68,7 +68,7 @@ class Socket {
 
 [[noreturn]] void cannot_connect(const std::string& what) {
   throw UserError(
-      "the processes of this run cannot watch over each other: " + what, std::strerror(errno),
+      "the processes of this run cannot connect to watch each other: " + what, std::strerror(errno),
       "check that the machines reach each other over TCP, by the names that hostname prints");
 }
 
@@ -78,9 +78,9 @@ std::string this_host() {
   return name.data();
 }
 
-uint64_t drawn_secret() {
+uint64_t make_secret() {
   uint64_t secret = 0;
-  if (getentropy(&secret, sizeof secret) != 0) cannot_connect("there is no secret");
+  if (getentropy(&secret, sizeof secret) != 0) cannot_connect("the system gives no random bytes");
   return secret;
 }
 
@@ -94,7 +94,7 @@ Socket listen_anywhere(uint16_t& port) {
       bind(listener.get(), reinterpret_cast<sockaddr*>(&address), size) != 0 ||
       listen(listener.get(), 1024) != 0 ||
       getsockname(listener.get(), reinterpret_cast<sockaddr*>(&address), &size) != 0)
-    cannot_connect("member 0 cannot listen");
+    cannot_connect("process 0 cannot listen");
   port = ntohs(address.sin_port);
   return listener;
 }
@@ -104,8 +104,8 @@ Socket connect_to(const Introduction& first) {
   addrinfo hints{}, *found = nullptr;
   hints.ai_family = AF_INET;
   hints.ai_socktype = SOCK_STREAM;
-  const std::string where = host == this_host() ? "127.0.0.1" : host;
-  if (getaddrinfo(where.c_str(), std::to_string(first.port).c_str(), &hints, &found) != 0)
+  const std::string address_text = host == this_host() ? "127.0.0.1" : host;
+  if (getaddrinfo(address_text.c_str(), std::to_string(first.port).c_str(), &hints, &found) != 0)
     cannot_connect("no address of '" + host + "'");
   const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> addresses(found, &freeaddrinfo);
   for (const addrinfo* address = found; address; address = address->ai_next) {
@@ -127,18 +127,18 @@ bool send_plain(const Socket& to, const Plain& plain) {
 struct Liveness::State {
   /// One end of a connection.
   struct Peer {
-    int member = 0;
+    int process = 0;
     Socket socket;
-    Clock::time_point heard = Clock::now();
+    Clock::time_point last_heard = Clock::now();
     bool has_left = false;
-    std::array<std::byte, sizeof(SignMessage)> partial{};
-    size_t have = 0;
+    std::array<std::byte, sizeof(WatchMessage)> partial{};
+    size_t have = 0;  // bytes in `partial`
   };
 
-  int member = 0;
+  int process = 0;
   Clock::duration deadline{};
   OnLost on_lost;
-  std::vector<Introduction> members;
+  std::vector<Introduction> processes;
   std::vector<Peer> peers;
   std::function<void()> still_here;
   bool has_lost = false;
@@ -146,39 +146,39 @@ struct Liveness::State {
   std::atomic<bool> is_ending{false};
   std::thread thread;
 
-  void report(int lost, bool is_gone) {
+  void report(int lost, bool has_ended) {
     if (has_lost) return;
     has_lost = true;
     lost_at = Clock::now();
     for (const Peer& peer : peers)
-      if (!peer.has_left && peer.member != lost)
-        send_plain(peer.socket, SignMessage{Sign::kLost, is_gone, lost});
-    const Introduction& known = members[lost];
-    on_lost({lost, known.host.data(), known.process, is_gone});
+      if (!peer.has_left && peer.process != lost)
+        send_plain(peer.socket, WatchMessage{WatchMessage::Kind::kLost, has_ended, lost});
+    const Introduction& known = processes[lost];
+    on_lost({lost, known.host.data(), known.pid, has_ended});
   }
 
-  void take(Peer& peer, const SignMessage& message) {
-    if (message.sign == Sign::kLeaves) peer.has_left = true;
-    if (message.sign == Sign::kLost) report(message.member, message.is_gone != 0);
+  void take(Peer& peer, const WatchMessage& message) {
+    if (message.kind == WatchMessage::Kind::kLeaves) peer.has_left = true;
+    if (message.kind == WatchMessage::Kind::kLost) report(message.process, message.has_ended != 0);
   }
 
-  /// What has come over a connection, or its end.
+  /// Takes the messages that have arrived, or the end of the connection.
   void read(Peer& peer) {
     for (;;) {
       const ssize_t count = recv(peer.socket.get(), peer.partial.data() + peer.have,
                                  peer.partial.size() - peer.have, MSG_DONTWAIT);
       if (count < 0 && (errno == EAGAIN || errno == EINTR)) return;
       if (count <= 0) {
-        const bool has_said_so = peer.has_left;
+        const bool is_expected = peer.has_left;
         peer.has_left = true;
-        if (!has_said_so) report(peer.member, true);
+        if (!is_expected) report(peer.process, true);
         return;
       }
-      peer.heard = Clock::now();
-      peer.have += static_cast<size_t>(count);
+      peer.last_heard = Clock::now();
+      peer.have += count;
       if (peer.have < peer.partial.size()) continue;
       peer.have = 0;
-      SignMessage message;
+      WatchMessage message;
       std::memcpy(&message, peer.partial.data(), sizeof message);
       take(peer, message);
     }
@@ -186,44 +186,44 @@ struct Liveness::State {
 
   void watch() {
     std::vector<pollfd> descriptors;
-    Clock::time_point looked = Clock::now(), beat = looked;
+    Clock::time_point last_round = Clock::now(), last_sent = last_round;
     while (!is_ending.load()) {
       descriptors.clear();
       for (const Peer& peer : peers)
         descriptors.push_back({peer.has_left ? -1 : peer.socket.get(), POLLIN, 0});
-      poll(descriptors.data(), descriptors.size(), static_cast<int>(kBeat.count()));
+      poll(descriptors.data(), descriptors.size(), static_cast<int>(kHeartbeat.count()));
       const auto now = Clock::now();
-      // Whoever was stopped itself has heard nobody for as long.
-      const bool was_stopped = now - looked > deadline / 2;
-      looked = now;
-      const bool is_time_to_beat = now - beat >= kBeat;
-      if (is_time_to_beat) beat = now;
+      // If this process itself was stopped, heartbeats of others were sent and not received.
+      const bool was_stopped = now - last_round > deadline / 2;
+      last_round = now;
+      const bool is_time_to_send = now - last_sent >= kHeartbeat;
+      if (is_time_to_send) last_sent = now;
       for (Peer& peer : peers) {
-        if (was_stopped) peer.heard = now;
+        if (was_stopped) peer.last_heard = now;
         if (peer.has_left) continue;
         read(peer);
-        if (!peer.has_left && now - peer.heard > deadline) report(peer.member, false);
-        if (!peer.has_left && is_time_to_beat) send_plain(peer.socket, SignMessage{});
+        if (!peer.has_left && now - peer.last_heard > deadline) report(peer.process, false);
+        if (!peer.has_left && is_time_to_send) send_plain(peer.socket, WatchMessage{});
       }
-      if (has_lost && now - lost_at > kPatienceAfterALoss) return still_here();
+      if (has_lost && now - lost_at > kTimeToStop) return still_here();
     }
     for (const Peer& peer : peers)
-      if (!peer.has_left) send_plain(peer.socket, SignMessage{Sign::kLeaves, 0, 0});
+      if (!peer.has_left) send_plain(peer.socket, WatchMessage{WatchMessage::Kind::kLeaves, 0, 0});
   }
 
   void accept_all(const Socket& listener, uint64_t secret) {
-    while (peers.size() + 1 < members.size()) {
+    while (peers.size() + 1 < processes.size()) {
       pollfd waiting{listener.get(), POLLIN, 0};
-      if (poll(&waiting, 1, 30'000) <= 0) cannot_connect("not all have connected");
+      if (poll(&waiting, 1, 30'000) <= 0) cannot_connect("not all processes have connected");
       Socket connection(accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
-      const timeval patience{5, 0};
-      setsockopt(connection.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+      const timeval timeout{5, 0};
+      setsockopt(connection.get(), SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout);
       Hello hello;
       if (recv(connection.get(), &hello, sizeof hello, MSG_WAITALL) !=
               static_cast<ssize_t>(sizeof hello) ||
           hello.secret != secret)
         continue;
-      peers.push_back({hello.member, std::move(connection)});
+      peers.push_back({hello.process, std::move(connection)});
     }
   }
 };
@@ -232,29 +232,30 @@ Liveness::Liveness(Network& network, Seconds deadline, OnLost on_lost,
                    std::function<void()> still_here)
     : state_(std::make_unique<State>()) {
   State& s = *state_;
-  s.member = network.member();
+  s.process = network.process();
   s.deadline = clock_time(deadline);
   s.on_lost = std::move(on_lost);
   s.still_here = std::move(still_here);
   Introduction mine;
   const std::string host = this_host();
   std::memcpy(mine.host.data(), host.data(), host.size());
-  mine.process = getpid();
+  mine.pid = getpid();
   Socket listener;
-  if (s.member == 0) {
+  if (s.process == 0) {
     listener = listen_anywhere(mine.port);
-    mine.secret = drawn_secret();
+    mine.secret = make_secret();
   }
-  Meeting meeting;
-  network.meet(std::as_bytes(std::span(&mine, 1)), meeting, Seconds(60));
-  for (int member = 0; member < network.members(); ++member)
-    std::memcpy(&s.members.emplace_back(), meeting.of(member).data(), sizeof(Introduction));
-  if (s.member == 0) {
+  GatheredBytes introductions;
+  network.host().all_gather(bytes_of_plain(mine), introductions, Seconds(60));
+  for (int process = 0; process < network.size(); ++process)
+    std::memcpy(&s.processes.emplace_back(), introductions.of(process).data(),
+                sizeof(Introduction));
+  if (s.process == 0) {
     s.accept_all(listener, mine.secret);
   } else {
-    s.peers.push_back({0, connect_to(s.members[0])});
-    if (!send_plain(s.peers[0].socket, Hello{s.members[0].secret, s.member}))
-      cannot_connect("member 0 does not answer");
+    s.peers.push_back({0, connect_to(s.processes[0])});
+    if (!send_plain(s.peers[0].socket, Hello{s.processes[0].secret, s.process}))
+      cannot_connect("process 0 does not answer");
   }
   s.thread = std::thread([&s] { s.watch(); });
 }

@@ -1,5 +1,5 @@
-// Who is still there? A channel of its own between the members of a run, since a wait for a message
-// never ends when its sender is gone.
+// Detects processes of a run that ended or do not respond. It has connections of its own, since a
+// wait for a message never ends when the sender is gone.
 #pragma once
 
 #include <functional>
@@ -10,27 +10,28 @@
 
 namespace tessera {
 
-/// A member that is gone, or of which nothing was heard for too long.
-struct LostMember {
-  int member = 0;
+/// A process that ended, or that has sent no heartbeat for too long.
+struct LostProcess {
+  int process = 0;
   std::string host;
-  int64_t process = 0;  // its number on the host
-  bool is_gone = true;  // else it is only silent
+  int64_t pid = 0;
+  bool has_ended = true;  // else it only does not respond
 };
 
-/// Every member is connected with member 0 and sends a sign of life several times a second, from a
-/// thread of its own. Member 0 hears of everyone that ends or is silent, and tells all; they hear
-/// of member 0.
+/// Every process has a connection with process 0 and sends a heartbeat several times a second, from
+/// a thread of its own. Process 0 detects every process that ends or does not respond and tells all
+/// others; these detect the loss of process 0.
 ///
-///   on_lost     is called once, from that thread, for the first member that is lost; not for those
-///   that leave still_here  is called some seconds later, if this lives still: the run did not stop
-///   by itself limit       the first that fails is named; what happens after that is not watched
+///   on_lost     is called once, from that thread, for the first process that is lost; a process
+///               that leaves is not lost
+///   still_here  is called some seconds later, if the run did not stop by itself
+///   limit       only the first loss is reported
 class Liveness {
  public:
-  using OnLost = std::function<void(const LostMember&)>;
-  /// All members make it together.  throws  UserError when they do not reach each other
+  using OnLost = std::function<void(const LostProcess&)>;
+  /// All processes make it together.  throws  UserError when they do not reach each other
   Liveness(Network& network, Seconds deadline, OnLost on_lost, std::function<void()> still_here);
-  /// Leaves: what happens to the others from here on is not watched.
+  /// Leaves: later losses are not detected here, and this process is not lost.
   ~Liveness();
   Liveness(const Liveness&) = delete;
   Liveness& operator=(const Liveness&) = delete;

@@ -8,7 +8,7 @@
 namespace tessera {
 namespace {
 
-/// Tells the core that it waits in a loop.
+/// Tells the core that this is a spin loop.
 void pause() {
 #if defined(__x86_64__)
   __builtin_ia32_pause();
@@ -22,14 +22,14 @@ Mailbox::Mailbox(size_t capacity) : cells_(std::bit_ceil(capacity)) {
 }
 
 void Mailbox::push(const Message& message) {
-  const uint64_t drawn = drawn_.fetch_add(2, std::memory_order_acq_rel);
-  const uint64_t number = drawn / 2;
+  const uint64_t pushed = pushed_.fetch_add(2, std::memory_order_acq_rel);
+  const uint64_t number = pushed / 2;
   Cell& mine = cell(number);
   ensure(mine.turn.load(std::memory_order_acquire) == number,
-         "a mailbox holds all messages that can be under way");
+         "a mailbox holds all messages that can be in flight");
   mine.message = message;
   mine.turn.store(number + 1, std::memory_order_release);
-  if (drawn & kAsleep) rouse();
+  if (pushed & kAsleep) wake_if_asleep();
 }
 
 bool Mailbox::take(Message& message) {
@@ -41,14 +41,14 @@ bool Mailbox::take(Message& message) {
   return true;
 }
 
-bool Mailbox::wait(const StopState& stop, Patience patience,
+bool Mailbox::wait(const StopState& stop, SpinPolicy policy,
                    std::chrono::steady_clock::time_point deadline) {
   const auto is_over = [&] { return has_messages() || stop.stopped(); };
-  for (int look = 0; look < patience.looks; ++look) {
+  for (int spin = 0; spin < policy.spins; ++spin) {
     if (is_over()) return true;
     pause();
   }
-  for (int offer = 0; offer < patience.offers; ++offer) {
+  for (int yield = 0; yield < policy.yields; ++yield) {
     if (is_over()) return true;
     std::this_thread::yield();
   }
@@ -59,13 +59,13 @@ bool Mailbox::wait(const StopState& stop, Patience patience,
 
 /// returns  false at the deadline
 ///
-/// Whoever draws a number after the owner said that it sleeps rouses it once its message is in; and
-/// of a number drawn before the owner knows, so that it does not sleep. Both changes are to one
-/// word: there is no third case.
+/// The number of pushes and kAsleep are one word, so there are two cases. A sender that takes its
+/// number after kAsleep was set wakes the owner once its message is in the cell. A number that was
+/// taken before is seen by the owner, which then does not sleep.
 bool Mailbox::sleep(const StopState& stop, std::chrono::steady_clock::time_point deadline) {
   std::unique_lock lock(mutex_);
-  if (drawn_.fetch_or(kAsleep, std::memory_order_acq_rel) / 2 != taken_) {
-    lock.unlock();  // a message is being put in
+  if (pushed_.fetch_or(kAsleep, std::memory_order_acq_rel) / 2 != taken_) {
+    lock.unlock();  // a sender is filling its cell
     std::this_thread::yield();
     return std::chrono::steady_clock::now() < deadline;
   }
@@ -73,13 +73,13 @@ bool Mailbox::sleep(const StopState& stop, std::chrono::steady_clock::time_point
   return arrived_.wait_until(lock, deadline) == std::cv_status::no_timeout;
 }
 
-void Mailbox::rouse() {
-  const bool is_first = drawn_.fetch_and(~kAsleep, std::memory_order_acq_rel) & kAsleep;
+void Mailbox::wake_if_asleep() {
+  const bool is_first = pushed_.fetch_and(~kAsleep, std::memory_order_acq_rel) & kAsleep;
   if (is_first) wake();
 }
 
 void Mailbox::wake() {
-  // Behind the lock the owner either has not looked yet or sleeps: the call cannot fall between.
+  // After the lock was free, the owner has either not checked yet or it sleeps: it cannot miss this.
   {
     const std::lock_guard lock(mutex_);
   }

@@ -1,4 +1,4 @@
-// Where the messages of other ranks wait for a rank.
+// The queue of messages that other ranks have sent to a rank.
 #pragma once
 
 #include <atomic>
@@ -12,24 +12,24 @@
 
 namespace tessera {
 
-/// How long a rank looks for a message before it sleeps. A look is a few nanoseconds and keeps the
-/// core; between the later ones the core is offered to others. When ranks share cores, looking
-/// keeps those from working that one waits for.
-struct Patience {
-  int looks = 0;
-  int offers = 0;
+/// How a rank waits for a message before it sleeps: it checks `spins` times, a few nanoseconds each,
+/// and then `yields` times, each after it has offered its core to other threads. When ranks share
+/// cores, a rank that spins delays the ranks it waits for.
+struct SpinPolicy {
+  int spins = 0;
+  int yields = 0;
 };
 
-/// A ring. Who pushes draws a number and fills the cell of that number; the owner takes the cells
-/// in turn. Nobody holds a lock but who wakes a sleeping owner.
+/// A ring buffer of messages. A sender takes the next number and fills the cell of that number; the
+/// owner empties the cells in the same order. No lock is taken except to wake an owner that sleeps.
 ///
-///   threads  anyone pushes and wakes; one owner takes and waits
-///   memory   made in the constructor
-///   order    that of the pushes of each thread
+///   threads  any push and wake; one owner takes and waits
+///   memory   allocated in the constructor
+///   order    messages of one thread are taken in the order in which it pushed them
 ///   source   cells that carry their turn: Vyukov, Bounded MPMC queue (1024cores.net)
 class Mailbox {
  public:
-  /// requires  never more than `capacity` messages are in it: the slots of the actors see to that
+  /// requires  never more than `capacity` messages are in it: the slots of the actors bound them
   explicit Mailbox(size_t capacity);
 
   /// throws  InternalError when it is full
@@ -43,20 +43,19 @@ class Mailbox {
     return cell(taken_).turn.load(std::memory_order_acquire) == taken_ + 1;
   }
 
-  /// Looks for a message, then sleeps until there is one or the run stops.  returns  false at the
-  /// deadline
-  bool wait(const StopState& stop, Patience patience,
+  /// Spins, then sleeps until there is a message or the run stops.  returns  false at the deadline
+  bool wait(const StopState& stop, SpinPolicy policy,
             std::chrono::steady_clock::time_point deadline);
 
-  /// Makes the owner look at the stop state again.
+  /// Makes the owner check the stop state again.
   void wake();
 
  private:
-  static constexpr size_t kLine = 64;  // bytes that cores hand each other at once
+  static constexpr size_t kLine = 64;  // bytes of a cache line
   static constexpr uint64_t kAsleep = 1;
 
   struct alignas(kLine) Cell {
-    /// Number of the message that belongs in here next; one more when that one is in it.
+    /// The number of the next message of this cell; one more once that message is in it.
     std::atomic<uint64_t> turn{0};
     Message message;
   };
@@ -64,12 +63,12 @@ class Mailbox {
   Cell& cell(uint64_t number) { return cells_[number & (cells_.size() - 1)]; }
   const Cell& cell(uint64_t number) const { return cells_[number & (cells_.size() - 1)]; }
   bool sleep(const StopState& stop, std::chrono::steady_clock::time_point deadline);
-  void rouse();
+  void wake_if_asleep();
 
-  std::vector<Cell> cells_;                        // as many as a power of two
-  alignas(kLine) std::atomic<uint64_t> drawn_{0};  // twice how many numbers were drawn; and kAsleep
-  alignas(kLine) uint64_t taken_ = 0;              // the owner's
-  std::mutex mutex_;                               // of the sleep
+  std::vector<Cell> cells_;                         // a power of two
+  alignas(kLine) std::atomic<uint64_t> pushed_{0};  // twice the number of pushes; and kAsleep
+  alignas(kLine) uint64_t taken_ = 0;               // of the owner
+  std::mutex mutex_;  // guards the step from "no message" to sleeping, against wake()
   std::condition_variable arrived_;
 };
 

@@ -23,7 +23,7 @@ steady_clock::time_point in(std::chrono::milliseconds time) {
 }
 
 constexpr std::chrono::seconds kLong{60};
-constexpr Patience kNone{};
+constexpr SpinPolicy kNone{};
 
 TEST(Mailbox, GivesMessagesInTheOrderInWhichTheyCame) {
   Mailbox mailbox(2);
@@ -52,7 +52,7 @@ TEST(Mailbox, AWaitEndsAtItsDeadline) {
   Mailbox mailbox(2);
   const StopState stop;
   EXPECT_FALSE(mailbox.wait(stop, kNone, in(std::chrono::milliseconds(1))));
-  EXPECT_FALSE(mailbox.wait(stop, {.looks = 10, .offers = 10}, in(std::chrono::milliseconds(-1))));
+  EXPECT_FALSE(mailbox.wait(stop, {.spins = 10, .yields = 10}, in(std::chrono::milliseconds(-1))));
   mailbox.push(numbered(1, 0));
   EXPECT_TRUE(
       mailbox.wait(stop, kNone, in(std::chrono::milliseconds(-1))));  // what is there is there
@@ -85,7 +85,7 @@ TEST(Mailbox, ASleepingOwnerIsRousedByTheStopState) {
 
 /// Threads that push as many messages as they have credits; the owner gives a credit back with each
 /// message that it takes.
-void push_and_take(int threads, int64_t messages, Patience patience) {
+void push_and_take(int threads, int64_t messages, SpinPolicy spin_policy) {
   constexpr int kCredits = 2;
   Mailbox mailbox(static_cast<size_t>(threads) * kCredits);
   const StopState stop;
@@ -102,7 +102,7 @@ void push_and_take(int threads, int64_t messages, Patience patience) {
   for (int64_t count = 0; count < threads * messages; ++count) {
     Message message;
     while (!mailbox.take(message))
-      ASSERT_TRUE(mailbox.wait(stop, patience, in(kLong))) << "after " << count << " messages";
+      ASSERT_TRUE(mailbox.wait(stop, spin_policy, in(kLong))) << "after " << count << " messages";
     ASSERT_EQ(message.record, taken[message.from].fetch_add(1, std::memory_order_acq_rel));
   }
   EXPECT_FALSE(mailbox.has_messages());
@@ -112,7 +112,7 @@ void push_and_take(int threads, int64_t messages, Patience patience) {
 TEST(Mailbox, NoMessageOfManyThreadsIsLostAndThoseOfEachComeInOrder) {
   push_and_take(1, 5000, kNone);
   push_and_take(3, 2000, kNone);
-  push_and_take(3, 2000, {.looks = 50, .offers = 2});
+  push_and_take(3, 2000, {.spins = 50, .yields = 2});
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Plain values and texts as bytes, for what members tell each other; all of them run the same
-// program on the same kind of machine.
+// Plain values and texts as bytes of messages between processes, which all run the same program on
+// the same kind of machine.
 #pragma once
 
 #include <cstddef>
@@ -15,6 +15,13 @@
 
 namespace tessera {
 
+/// The value as the bytes of a message.
+template <typename Plain>
+  requires std::is_trivially_copyable_v<Plain>
+std::span<const std::byte> bytes_of_plain(const Plain& value) {
+  return std::as_bytes(std::span(&value, 1));
+}
+
 template <typename Plain>
   requires std::is_trivially_copyable_v<Plain>
 void put(std::vector<std::byte>& bytes, const Plain& value) {
@@ -28,8 +35,8 @@ inline void put_text(std::vector<std::byte>& bytes, std::string_view text) {
   bytes.insert(bytes.end(), begin, begin + text.size());
 }
 
-/// Takes them out in the order in which they were put in.  throws  InternalError when there are too
-/// few bytes
+/// Reads values and texts in the order in which they were put in.
+///   throws  InternalError when there are too few bytes
 class PlainReader {
  public:
   explicit PlainReader(std::span<const std::byte> bytes) : bytes_(bytes) {}
@@ -48,7 +55,7 @@ class PlainReader {
 
  private:
   std::span<const std::byte> take(size_t count) {
-    ensure(count <= bytes_.size(), "what a member tells is whole");
+    ensure(count <= bytes_.size(), "a message of a process is complete");
     const auto taken = bytes_.first(count);
     bytes_ = bytes_.subspan(count);
     return taken;

@@ -7,17 +7,17 @@
 namespace tessera {
 namespace {
 
-std::string place_text(const Failure& failure) {
+std::string location_text(const Failure& failure) {
   if (failure.rank < 0) return "";
   if (failure.task.empty()) return "rank " + std::to_string(failure.rank);
   return "rank " + std::to_string(failure.rank) + ", task '" + failure.task + "'" +
          (failure.op.empty() ? "" : ", op '" + failure.op + "'");
 }
 
-/// InternalError puts its mark in front of every message: once is enough.
-std::string without_mark(std::string_view message) {
-  constexpr std::string_view kMark = "internal error: ";
-  if (message.starts_with(kMark)) message.remove_prefix(kMark.size());
+/// InternalError puts its prefix before every message, also before one that has it already.
+std::string without_prefix(std::string_view message) {
+  constexpr std::string_view kPrefix = "internal error: ";
+  if (message.starts_with(kPrefix)) message.remove_prefix(kPrefix.size());
   return std::string(message);
 }
 
@@ -31,16 +31,16 @@ void StopState::fail(Failure failure) {
 
 void StopState::rethrow() const {
   const std::lock_guard lock(mutex_);
-  const std::string place = place_text(failure_.value());
+  const std::string location = location_text(failure_.value());
   try {
     std::rethrow_exception(failure_->error);
   } catch (const UserError& error) {
-    throw UserError(error.what_happened(), error.why() + (place.empty() ? "" : " (" + place + ")"),
+    throw UserError(error.what_happened(), error.why() + (location.empty() ? "" : " (" + location + ")"),
                     error.fix(), error.exit_code());
   } catch (const std::exception& error) {
-    throw InternalError((place.empty() ? "" : place + ": ") + without_mark(error.what()));
+    throw InternalError((location.empty() ? "" : location + ": ") + without_prefix(error.what()));
   } catch (...) {
-    throw InternalError((place.empty() ? "" : place + ": ") +
+    throw InternalError((location.empty() ? "" : location + ": ") +
                         "something that is not an exception was thrown");
   }
 }

@@ -1,4 +1,4 @@
-// The first failure of a run, shared by all ranks: a value until the caller's thread throws it.
+// The first failure of a run, shared by all ranks. It is a value until the caller's thread throws it.
 #pragma once
 
 #include <atomic>
@@ -11,9 +11,9 @@
 
 namespace tessera {
 
-/// Who failed, at what, and how.
+/// The rank, the task and the op that failed, and the error.
 struct Failure {
-  Rank rank = 0;     // -1: the error says who
+  Rank rank = 0;     // -1: the error names the rank
   std::string task;  // "" between steps
   std::string op;    // "" outside of kernels
   std::exception_ptr error;
@@ -24,16 +24,17 @@ class StopState {
  public:
   bool stopped() const { return stopped_.load(std::memory_order_acquire); }
 
-  /// Keeps the first failure. Who waits must be woken by the caller.
+  /// Keeps the first failure. The caller must wake the threads that wait.
   void fail(Failure failure);
 
-  /// Throws the failure: a UserError as it was with rank, task and op added to its reason, others
-  /// as InternalError.  requires  stopped()
+  /// Throws the failure: a UserError with rank, task and op added to its reason, any other error as
+  /// an InternalError.
+  ///   requires  stopped()
   [[noreturn]] void rethrow() const;
 
  private:
   std::atomic<bool> stopped_{false};
-  mutable std::mutex mutex_;
+  mutable std::mutex mutex_;  // guards failure_
   std::optional<Failure> failure_;
 };
 

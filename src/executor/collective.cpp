@@ -96,8 +96,8 @@ std::optional<Collective> find_collective(const TensorType& type, const Exchange
   const std::vector<Part> group = group_of(type.shape, exchange, receiver);
   if (group.empty()) return std::nullopt;
   Collective found{.dtype = type.dtype};
-  for (Rank process : group.front().senders) found.members.push_back(member_of(process));
-  if (!std::is_sorted(found.members.begin(), found.members.end())) return std::nullopt;
+  for (Rank process : group.front().senders) found.processes.push_back(member_of(process));
+  if (!std::is_sorted(found.processes.begin(), found.processes.end())) return std::nullopt;
   const auto all = [&](const auto& holds) {
     return std::all_of(group.begin(), group.end(), holds);
   };

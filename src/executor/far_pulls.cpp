@@ -75,8 +75,8 @@ TravellingPulls travelling(const TensorType& type, const Exchange& exchange,
   return result;
 }
 
-void FarPulls::add_lane(size_t port, int member, const Ask& ask) {
-  lanes_.push_back({port, member, ask});
+void FarPulls::add_lane(size_t port, int member, const FetchRequest& request) {
+  lanes_.push_back({port, member, request});
 }
 
 size_t FarPulls::lane_of(size_t port) const {
@@ -100,7 +100,7 @@ void FarPulls::add_staged(size_t port, size_t box, size_t source, int64_t bytes)
 void FarPulls::finish_plan(size_t boxes) {
   boxes_ = boxes;
   for (const StagedBox& staged : staged_) slot_bytes_ = std::max(slot_bytes_, staged.bytes);
-  under_way_ = std::make_unique<Countdown[]>(static_cast<size_t>(slots()) + 1);
+  in_flight_ = std::make_unique<Countdown[]>(static_cast<size_t>(slots()) + 1);
 }
 
 std::byte* FarPulls::slot(size_t staged) const {
@@ -109,38 +109,38 @@ std::byte* FarPulls::slot(size_t staged) const {
 
 void FarPulls::post(size_t staged) {
   const StagedBox& box = staged_[staged];
-  Countdown& countdown = under_way(staged);
+  Countdown& countdown = in_flight(staged);
   countdown.store(static_cast<int>(box.pieces.size()), std::memory_order_relaxed);
   for (const Piece& piece : box.pieces) {
     const Lane& lane = lanes_[piece.lane];
-    network_->receive(lane.member, lane.ask.tag + 1,
+    fetch_->receive(lane.member, lane.request.tag + 1,
                       {slot(staged) + piece.offset, static_cast<size_t>(piece.bytes)}, countdown);
   }
 }
 
-void FarPulls::ask_for(int64_t record, Network& network, std::byte* target, std::byte* staging) {
-  network_ = &network;
+void FarPulls::ask_for(int64_t record, RemoteFetch& fetch, std::byte* target, std::byte* staging) {
+  fetch_ = &fetch;
   target_ = target;
   staging_ = staging;
   next_box_ = next_staged_ = 0;
-  Countdown& countdown = under_way_[slots()];
+  Countdown& countdown = in_flight_[slots()];
   countdown.store(static_cast<int>(in_place_.size()), std::memory_order_relaxed);
   for (const Piece& piece : in_place_) {
     const Lane& lane = lanes_[piece.lane];
-    network.receive(lane.member, lane.ask.tag,
+    fetch.receive(lane.member, lane.request.tag,
                     {target + piece.offset, static_cast<size_t>(piece.bytes)}, countdown);
   }
   for (size_t i = 0; i < static_cast<size_t>(slots()); ++i) post(i);
   for (Lane& lane : lanes_) {
-    lane.ask.record = record;
-    network.ask(lane.member, lane.ask);
+    lane.request.record = record;
+    fetch.request(lane.member, lane.request);
   }
 }
 
 /// Are the contributions of other members to `box` there?
 bool FarPulls::is_here(size_t box) const {
   const bool is_staged = next_staged_ < staged_.size() && staged_[next_staged_].box == box;
-  return !is_staged || has_arrived(under_way(next_staged_));
+  return !is_staged || has_arrived(in_flight(next_staged_));
 }
 
 bool FarPulls::go_on(const std::vector<BoxCombine>& boxes, std::vector<const std::byte*>& sources) {
@@ -159,7 +159,7 @@ bool FarPulls::go_on(const std::vector<BoxCombine>& boxes, std::vector<const std
 }
 
 bool FarPulls::is_over() const {
-  return next_box_ == boxes_ && has_arrived(under_way_[slots()]);
+  return next_box_ == boxes_ && has_arrived(in_flight_[slots()]);
 }
 
 bool FarPulls::has_news() const {

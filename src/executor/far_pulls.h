@@ -37,7 +37,7 @@ std::optional<int64_t> dense_offset(const Box& box, const Box& frame);
 class FarPulls {
  public:
   /// `port`: the input port of the sender.
-  void add_lane(size_t port, int member, const Ask& ask);
+  void add_lane(size_t port, int member, const FetchRequest& request);
   void add_in_place(size_t port, int64_t offset, int64_t bytes);
   /// A contribution to box `box`, which BoxCombine takes from source `source`. In the order of the
   /// pulls.
@@ -51,7 +51,7 @@ class FarPulls {
   /// Posts memory for what comes first, and asks for all.
   ///   requires  the bytes of the target and of the staging memory are free until the record is
   ///   over
-  void ask_for(int64_t record, Network& network, std::byte* target, std::byte* staging);
+  void ask_for(int64_t record, RemoteFetch& fetch, std::byte* target, std::byte* staging);
   /// Puts together the boxes of which all contributions are there, as far as they go without one
   /// that is not.
   ///   boxes     by number, as they were planned
@@ -66,7 +66,7 @@ class FarPulls {
   struct Lane {
     size_t port = 0;
     int member = 0;
-    Ask ask;
+    FetchRequest request;
   };
   struct Piece {
     size_t lane = 0;
@@ -84,8 +84,8 @@ class FarPulls {
   size_t lane_of(size_t port) const;
   int slots() const { return std::min(kMostSlots, static_cast<int>(staged_.size())); }
   std::byte* slot(size_t staged) const;
-  Countdown& under_way(size_t staged) const {
-    return under_way_[staged % static_cast<size_t>(slots())];
+  Countdown& in_flight(size_t staged) const {
+    return in_flight_[staged % static_cast<size_t>(slots())];
   }
   bool has_arrived(const Countdown& countdown) const {
     return countdown.load(std::memory_order_acquire) == 0;
@@ -98,8 +98,8 @@ class FarPulls {
   std::vector<StagedBox> staged_;
   int64_t slot_bytes_ = 0;
   std::unique_ptr<Countdown[]>
-      under_way_;               // by slot of the staging memory, and last those in place
-  Network* network_ = nullptr;  // of the record
+      in_flight_;               // by slot of the staging memory, and last those in place
+  RemoteFetch* fetch_ = nullptr;  // of the record
   std::byte *target_ = nullptr, *staging_ = nullptr;
   size_t boxes_ = 0;        // that are put together
   size_t next_box_ = 0;     // of them

@@ -11,7 +11,7 @@ namespace tessera {
 /// Only where each member has one rank: several threads of one would begin what their groups do in
 /// any order. Regions run within an act, and as often as their predicate says.
 std::optional<Collective> RankProgram::plan_collective(TaskId id) const {
-  const bool one_each = program_.network->members() == program_.actors->rank_count();
+  const bool one_each = program_.network->size() == program_.actors->rank_count();
   if (program_.options.reduction != Reduction::kFast || !one_each || program_.is_region)
     return std::nullopt;
   const auto member_of = [this](Rank process) {
@@ -24,7 +24,7 @@ std::optional<Collective> RankProgram::plan_collective(TaskId id) const {
 void RankProgram::join_groups() {
   for (Plan& plan : plans_)
     if (plan.pulling.collective)
-      plan.pulling.group = program_.network->group(plan.pulling.collective->members);
+      plan.pulling.group = program_.network->groups().group_of(plan.pulling.collective->processes);
 }
 
 /// returns  false when the run stops
@@ -34,7 +34,7 @@ bool RankProgram::run_collective(const Task& task, Plan& plan, std::byte* target
   const auto own =
       std::find(pulling.senders.begin(), pulling.senders.end(), index_) - pulling.senders.begin();
   together_.store(1, std::memory_order_relaxed);
-  program_.network->begin(*pulling.collective, pulling.group, pulling.sources[own], target,
+  program_.network->groups().start(*pulling.collective, {pulling.group}, pulling.sources[own], target,
                           together_);
   const auto is_over = [this] { return together_.load(std::memory_order_acquire) == 0; };
   return await(task, call, "the ranks that do it together", is_over, is_over);

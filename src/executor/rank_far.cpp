@@ -8,14 +8,14 @@
 namespace tessera {
 
 OpenProgram::OpenProgram(BoundProgram& program)
-    : program_(program), number_(program.network->new_program()) {}
+    : program_(program), number_(program.network->programs().new_program()) {}
 
 OpenProgram::~OpenProgram() {
-  program_.network->close(number_);
+  program_.network->programs().close(number_);
 }
 
 void OpenProgram::open() {
-  program_.network->open(number_, *this);
+  program_.network->programs().open(number_, *this);
 }
 
 void OpenProgram::take(const Message& message) {
@@ -26,8 +26,8 @@ void OpenProgram::note_filled(const Message& ready) {
   program_.ranks[program_.actors->rank_index_of(ready.from)]->note_filled(ready);
 }
 
-std::optional<ProgramPort::Answer> OpenProgram::answer(const Ask& ask) {
-  return program_.ranks[ask.sender]->answer(ask);
+std::optional<ProgramPort::Answer> OpenProgram::answer(const FetchRequest& request) {
+  return program_.ranks[request.sender]->answer(request);
 }
 
 /// Its own; of ranks on other members every rank of this one finds a share.
@@ -58,7 +58,7 @@ void RankProgram::plan_far(TaskId id, Pulling& pulling) const {
     if (program_.is_here(sender)) continue;
     far->add_lane(port, program_.members[sender],
                   {program_.open->number(), program_.actors->actor_id(index_, id), sender,
-                   program_.network->new_tags(2), 0});
+                   program_.network->fetch().new_tags(2), 0});
   }
   const std::vector<Piece> mine = task.exchange.to.pieces(type.shape, *coordinates_[task.mesh]);
   size_t source = 0;  // of the next contribution that is staged
@@ -136,11 +136,11 @@ void RankProgram::note_filled(const Message& ready) {
   answers_.at(ready.to).filled = ready.record + 1;
 }
 
-std::optional<ProgramPort::Answer> RankProgram::answer(const Ask& ask) const {
-  const Sent& sent = answers_.at(ask.exchange);
-  if (ask.record >= sent.filled) return std::nullopt;
+std::optional<ProgramPort::Answer> RankProgram::answer(const FetchRequest& request) const {
+  const Sent& sent = answers_.at(request.exchange);
+  if (request.record >= sent.filled) return std::nullopt;
   const auto slot = static_cast<int>(
-      ask.record % program_.reg(sent.from).slots);  // records go around (actors/actor.h)
+      request.record % program_.reg(sent.from).slots);  // records go around (actors/actor.h)
   return ProgramPort::Answer{&sent.pieces, slot_data(sent.from, slot)};
 }
 
@@ -168,7 +168,7 @@ bool RankProgram::combine_far(const Task& task, Plan& plan, std::byte* target,
                               const StepCall& call) {
   FarPulls& far = *plan.pulling.far;
   Pulling& pulling = plan.pulling;
-  far.ask_for(plan.actor.act().record, *program_.network, target, staging_.data());
+  far.ask_for(plan.actor.act().record, program_.network->fetch(), target, staging_.data());
   return await(
       task, call, "bytes of ranks of other processes", [&far] { return far.has_news(); },
       [&far, &pulling] {
@@ -188,7 +188,7 @@ bool RankProgram::await(const Task& task, const StepCall& call, std::string_view
   while (!go_on()) {
     receive_messages();
     if (go_ahead(place, call)) continue;
-    const bool in_time = program_.network->wait(
+    const bool in_time = program_.network->channel().wait_until(
         [this, &has_news] { return has_news() || mailbox_->has_messages() || has_news_ahead(); },
         end);
     if (program_.stop->stopped()) return false;
@@ -201,8 +201,8 @@ bool RankProgram::await(const Task& task, const StepCall& call, std::string_view
 
 /// returns  false at the end
 bool RankProgram::wait_for_message(std::chrono::steady_clock::time_point end) const {
-  if (!program_.network) return mailbox_->wait(*program_.stop, program_.patience, end);
-  return program_.network->wait([this] { return mailbox_->has_messages() || has_news_ahead(); },
+  if (!program_.network) return mailbox_->wait(*program_.stop, program_.spin_policy, end);
+  return program_.network->channel().wait_until([this] { return mailbox_->has_messages() || has_news_ahead(); },
                                 end) ||
          program_.stop->stopped();
 }

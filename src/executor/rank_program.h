@@ -41,7 +41,7 @@ class OpenProgram : public ProgramPort {
 
   void take(const Message& message) override;
   void note_filled(const Message& ready) override;
-  std::optional<Answer> answer(const Ask& ask) override;
+  std::optional<Answer> answer(const FetchRequest& request) override;
 
  private:
   BoundProgram& program_;
@@ -57,7 +57,7 @@ struct BoundProgram {
   VariableStore* variables = nullptr;
   std::vector<std::unique_ptr<RankDevice>>* devices =
       nullptr;  // by rank index; nullptr where a rank has none
-  Patience patience;
+  SpinPolicy spin_policy;
   std::unique_ptr<TaskActors> actors;  // of all ranks
   std::vector<std::unique_ptr<RankProgram>> ranks;
   /// The regions of each While and If: programs of the same ranks, whose variables lie in registers
@@ -70,7 +70,7 @@ struct BoundProgram {
   std::unique_ptr<OpenProgram> open = nullptr;
 
   bool is_here(int rank_index) const {
-    return !network || members[rank_index] == network->member();
+    return !network || members[rank_index] == network->process();
   }
   /// Keeps a failure and tells all ranks, here and on other members.
   void fail(const Failure& failure);
@@ -88,7 +88,7 @@ struct StepCall {
   const Observer* observer = nullptr;
 };
 
-/// threads  made and run by the thread of its rank, with a meeting of all ranks after each of:
+/// threads  made and run by the thread of its rank, with a barrier of all ranks after each of:
 /// constructor, find_pulls, bind, run
 class RankProgram {
  public:
@@ -116,7 +116,7 @@ class RankProgram {
   /// Of all that the network fills and empties, its own too.
   Bytes arena_bytes() const;
   /// The pieces of an ask and the slot that they lie in.
-  std::optional<ProgramPort::Answer> answer(const Ask& ask) const;
+  std::optional<ProgramPort::Answer> answer(const FetchRequest& request) const;
   /// `ready` goes to another member.
   void note_filled(const Message& ready);
   /// A message from another rank.  threads  any

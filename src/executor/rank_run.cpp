@@ -211,7 +211,7 @@ void RankProgram::send(const Message& message) {
   if (program_.is_here(owner))
     program_.ranks[owner]->mailbox_->push(message);
   else
-    program_.network->send(program_.members[owner], program_.open->number(), message);
+    program_.network->programs().send(program_.members[owner], program_.open->number(), message);
 }
 
 }  // namespace tessera

@@ -27,8 +27,8 @@ Attempt run_attempt(const std::vector<std::string>& words, StopSignals& signals)
   Attempt attempt;
   RankWatch ranks(launcher.id());
   while (launcher.read_output(attempt.output)) {
-    ranks.look();
-    if (ranks.is_left_alone(kLauncherGrace)) {
+    ranks.update();
+    if (ranks.is_without_processes(kLauncherGrace)) {
       attempt.launcher_hung = true;
       launcher.send(SIGKILL);
     }

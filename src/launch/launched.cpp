@@ -10,11 +10,11 @@ namespace {
 
 struct LauncherVariables {
   const char* by;
-  const char* member;
-  const char* members;
+  const char* process;
+  const char* count;
 };
 
-/// From the innermost. A Slurm job's own script has SLURM_PROCID too, but no step: it is one
+/// From the innermost. The script of a Slurm job has SLURM_PROCID too, but it is no step: one
 /// process.
 constexpr LauncherVariables kLaunchers[] = {
     {"Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
@@ -24,9 +24,9 @@ constexpr LauncherVariables kLaunchers[] = {
 };
 
 [[noreturn]] void refuse(const LauncherVariables& launcher, const std::string& why) {
-  throw UserError(std::string(launcher.by) + " says nonsense about its processes", why,
-                  std::string("start the program by mpirun or srun, or unset ") + launcher.member +
-                      " and " + launcher.members,
+  throw UserError(std::string(launcher.by) + " set variables that contradict each other or are no numbers", why,
+                  std::string("start the program by mpirun or srun, or unset ") + launcher.process +
+                      " and " + launcher.count,
                   ExitCode::kUsage);
 }
 
@@ -35,7 +35,7 @@ int number(const LauncherVariables& launcher, const char* name, std::string_view
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc{} || end != text.data() + text.size() || value < 0)
     refuse(launcher,
-           std::string(name) + " is '" + std::string(text) + "', which is no number of a process");
+           std::string(name) + " is '" + std::string(text) + "', which is not the number of a process");
   return value;
 }
 
@@ -43,17 +43,17 @@ int number(const LauncherVariables& launcher, const char* name, std::string_view
 
 std::optional<Launched> find_launched(const LookUp& variable) {
   for (const LauncherVariables& launcher : kLaunchers) {
-    const char* member = variable(launcher.member);
-    const char* members = variable(launcher.members);
-    if (!members) continue;
-    if (!member)
-      refuse(launcher, std::string(launcher.members) + " is '" + members + "' but " +
-                           launcher.member + " is not set");
-    const Launched launched{launcher.by, number(launcher, launcher.member, member),
-                            number(launcher, launcher.members, members)};
-    if (launched.member >= launched.members)
-      refuse(launcher, std::string(launcher.member) + " is " + member + " and " + launcher.members +
-                           " is " + members);
+    const char* process = variable(launcher.process);
+    const char* count = variable(launcher.count);
+    if (!count) continue;
+    if (!process)
+      refuse(launcher, std::string(launcher.count) + " is '" + count + "' but " +
+                           launcher.process + " is not set");
+    const Launched launched{launcher.by, number(launcher, launcher.process, process),
+                            number(launcher, launcher.count, count)};
+    if (launched.process >= launched.count)
+      refuse(launcher, std::string(launcher.process) + " is " + process + " and " +
+                           launcher.count + " is " + count);
     return launched;
   }
   return std::nullopt;

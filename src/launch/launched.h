@@ -1,4 +1,4 @@
-// How many processes a launcher started together, as it told each of them.
+// How many processes a launcher started, as its environment variables say.
 #pragma once
 
 #include <functional>
@@ -9,15 +9,15 @@ namespace tessera {
 
 struct Launched {
   std::string by;  // "Open MPI", "MPICH", "Slurm" or "torchrun"
-  int member = 0;
-  int members = 1;
+  int process = 0;
+  int count = 1;
 };
 
 /// Looks up an environment variable; null: it is not set.
 using LookUp = std::function<const char*(const char* name)>;
 
-/// Of several launchers around each other the innermost: mpirun inside of a Slurm job counts. None
-/// when no launcher says anything. throws  UserError (2) when what it says makes no sense
+/// Finds the innermost launcher: mpirun in a Slurm job counts, not Slurm. nullopt: no launcher.
+///   throws  UserError (2) when the variables of the launcher make no sense
 std::optional<Launched> find_launched(const LookUp& variable);
 
 }  // namespace tessera

@@ -34,8 +34,8 @@ TEST(Launched, EveryLauncherIsKnownByItsVariables) {
     const auto found = launched(environment);
     ASSERT_TRUE(found) << by;
     EXPECT_EQ(found->by, by);
-    EXPECT_EQ(found->member, 2);
-    EXPECT_EQ(found->members, 4);
+    EXPECT_EQ(found->process, 2);
+    EXPECT_EQ(found->count, 4);
   }
 }
 
@@ -45,7 +45,7 @@ TEST(Launched, MpirunInsideOfASlurmJobCounts) {
                                {"OMPI_COMM_WORLD_RANK", "3"},
                                {"OMPI_COMM_WORLD_SIZE", "4"}});
   EXPECT_EQ(found->by, "Open MPI");
-  EXPECT_EQ(found->members, 4);
+  EXPECT_EQ(found->count, 4);
 }
 
 TEST(Launched, NonsenseIsRefused) {
@@ -61,7 +61,7 @@ TEST(Launched, NonsenseIsRefused) {
   EXPECT_EQ(why({{"PMI_SIZE", "4"}}), "PMI_SIZE is '4' but PMI_RANK is not set");
   EXPECT_EQ(why({{"PMI_SIZE", "4"}, {"PMI_RANK", "4"}}), "PMI_RANK is 4 and PMI_SIZE is 4");
   EXPECT_EQ(why({{"WORLD_SIZE", "four"}, {"RANK", "0"}}),
-            "WORLD_SIZE is 'four', which is no number of a process");
+            "WORLD_SIZE is 'four', which is not the number of a process");
 }
 
 }  // namespace

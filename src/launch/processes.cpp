@@ -19,15 +19,15 @@
 namespace tessera {
 namespace {
 
-/// Those that do not speak wait so long for the one that does to end them.
-constexpr auto kWaitForTheEnd = std::chrono::seconds(5);
+/// The other processes wait so long for the leader to end them.
+constexpr auto kWaitForLeader = std::chrono::seconds(5);
 
-UserError lost_error(const LostMember& lost, Seconds deadline) {
-  const std::string who = fmt::format("rank {} was lost", lost.member);
-  const std::string where = fmt::format("its process {} on host {} ", lost.process, lost.host);
-  return {who,
-          where + (lost.is_gone ? "ended without a word"
-                                : "has given no sign of life for " + to_text(deadline)),
+UserError lost_error(const LostProcess& lost, Seconds deadline) {
+  const std::string what = fmt::format("rank {} was lost", lost.process);
+  const std::string subject = fmt::format("its process {} on host {} ", lost.pid, lost.host);
+  return {what,
+          subject + (lost.has_ended ? "ended without a message"
+                                  : "has sent no heartbeat for " + to_text(deadline)),
           "look for what killed or stopped it, such as the memory limit of the machine; then go on "
           "from the last checkpoint by --resume",
           ExitCode::kRankLost};
@@ -37,14 +37,14 @@ UserError lost_error(const LostMember& lost, Seconds deadline) {
 
 Processes::Processes()
     : launched_(find_launched([](const char* name) -> const char* { return std::getenv(name); })) {
-  if (!speaks()) set_silent(true);
+  if (!is_leader()) set_silent(true);
 }
 
 Processes::~Processes() = default;
 
-bool Processes::speaks() const {
-  const int speaker = lost_.load() == 0 ? 1 : 0;
-  return !launched_ || launched_->member == speaker;
+bool Processes::is_leader() const {
+  const int leader = lost_.load() == 0 ? 1 : 0;
+  return !launched_ || launched_->process == leader;
 }
 
 void Processes::set_silent(bool silent) {
@@ -74,25 +74,25 @@ void Processes::refuse(const std::string& command) const {
       "start it once, without mpirun or srun", ExitCode::kUsage);
 }
 
-/// Without MPI, which has not begun: the launcher ends the others when one ends with an error.
-void Processes::end_before_the_start(const LostMember& lost, Seconds deadline) {
-  lost_.store(lost.member);
-  if (!speaks()) std::this_thread::sleep_for(kWaitForTheEnd);
+/// Before MPI is initialized, the launcher ends the other processes when one ends with an error.
+void Processes::end_before_the_start(const LostProcess& lost, Seconds deadline) {
+  lost_.store(lost.process);
+  if (!is_leader()) std::this_thread::sleep_for(kWaitForLeader);
   std::fprintf(stderr, "%s\n", lost_error(lost, deadline).what());
   std::_Exit(static_cast<int>(ExitCode::kRankLost));
 }
 
 RuntimeOptions Processes::connect(Seconds deadline) {
   if (!are_several()) return {};
-  const StartWatch start(getppid(), deadline, [this, deadline](const LostMember& lost) {
+  const StartWatch start(getppid(), deadline, [this, deadline](const LostProcess& lost) {
     end_before_the_start(lost, deadline);
   });
   mpi_ = std::make_unique<MpiProcess>();
-  if (mpi_->members() != count() || mpi_->member() != launched_->member)
+  if (mpi_->size() != count() || mpi_->process() != launched_->process)
     throw UserError(
         fmt::format("{} started {} processes, but MPI sees {}", launched_->by, count(),
-                    mpi_->members()),
-        "ranks talk over MPI, which knows the processes that its own mpirun or srun started",
+                    mpi_->size()),
+        "ranks communicate over MPI, which knows only processes that its own mpirun or srun started",
         fmt::format("start the program by the mpirun of the MPI that it was built with: mpirun -n "
                     "{} tessera ...",
                     count()),
@@ -100,27 +100,27 @@ RuntimeOptions Processes::connect(Seconds deadline) {
   network_ = std::make_shared<Network>(mpi_->transport());
   liveness_ = std::make_unique<Liveness>(
       *network_, deadline,
-      [this, deadline](const LostMember& lost) {
-        lost_.store(lost.member);
+      [this, deadline](const LostProcess& lost) {
+        lost_.store(lost.process);
         network_->stop().fail({-1, "", "", std::make_exception_ptr(lost_error(lost, deadline))});
       },
       [this] {
-        if (speaks()) std::fputs("a rank was lost, and this one does not stop by itself\n", stderr);
+        if (is_leader()) std::fputs("a rank was lost, and this process did not stop by itself\n", stderr);
         std::_Exit(static_cast<int>(ExitCode::kRankLost));
       });
   return {.network = network_};
 }
 
-void Processes::tell(const std::exception_ptr& error) {
-  if (network_) network_->fail({launched_->member, "", "", error});
-  if (speaks()) set_silent(false);
+void Processes::report_failure(const std::exception_ptr& error) {
+  if (network_) network_->fail({launched_->process, "", "", error});
+  if (is_leader()) set_silent(false);
 }
 
 void Processes::end_all(int exit_code) {
   std::cout.flush();
   std::cerr.flush();
   if (!mpi_) std::_Exit(exit_code);
-  if (!speaks()) std::this_thread::sleep_for(kWaitForTheEnd);
+  if (!is_leader()) std::this_thread::sleep_for(kWaitForLeader);
   MpiProcess::abort(exit_code);
 }
 

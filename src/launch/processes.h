@@ -1,5 +1,4 @@
-// The processes that run a command together, when mpirun or srun started several; else this one
-// alone.
+// The processes that run a command: those that mpirun or srun started, else this one alone.
 #pragma once
 
 #include <atomic>
@@ -15,10 +14,10 @@ namespace tessera {
 
 class Liveness;
 class MpiProcess;
-struct LostMember;
+struct LostProcess;
 
-/// Only the first process speaks: on the others standard output and standard error are silent from
-/// the constructor on.
+/// Only the leader writes: from the constructor on, standard output and standard error of the other
+/// processes are silent.
 class Processes {
  public:
   /// throws  UserError (2) when a launcher contradicts itself
@@ -27,36 +26,36 @@ class Processes {
   Processes(const Processes&) = delete;
   Processes& operator=(const Processes&) = delete;
 
-  int count() const { return launched_ ? launched_->members : 1; }
+  int count() const { return launched_ ? launched_->count : 1; }
   bool are_several() const { return count() > 1; }
-  /// The first one, or the second when the first is lost.
-  bool speaks() const;
+  /// Process 0 is the leader, or process 1 when process 0 is lost.
+  bool is_leader() const;
 
-  /// throws  UserError (78) when the plan has not as many ranks as there are processes; one process
-  /// runs any plan, its ranks as threads
+  /// One process runs any plan, with its ranks as threads.
+  ///   throws  UserError (78) when several processes are not as many as the ranks of the plan
   void check_plan(const Plan& plan) const;
-  /// throws  UserError (2): `command` runs in one process
+  /// For a command that runs in one process.  throws  UserError (2) when there are several
   void refuse(const std::string& command) const;
 
-  /// Connects with the others and begins to watch over them; nothing of it for one process.
-  ///   deadline  a process of which nothing is heard for so long is lost
-  ///   threads   StopSignals is made before
+  /// Connects with the other processes and begins to watch them; does nothing for one process.
+  ///   deadline  a process that sends no heartbeat for so long is lost
+  ///   threads   make StopSignals before
   ///   throws    UserError: this program has no MPI; MPI sees other processes than the launcher
   RuntimeOptions connect(Seconds deadline);
 
   bool are_connected() const { return network_ != nullptr; }
 
-  /// After a failure: tells the others what this process met. Who speaks may then say so.
-  void tell(const std::exception_ptr& error);
-  /// Ends all processes: the one that speaks does it, the others wait for that.
+  /// After a failure: sends it to the other processes. Only the leader writes what follows.
+  void report_failure(const std::exception_ptr& error);
+  /// Ends all processes: the leader does it, the others wait for that.
   [[noreturn]] void end_all(int exit_code);
 
  private:
   static void set_silent(bool silent);
-  [[noreturn]] void end_before_the_start(const LostMember& lost, Seconds deadline);
+  [[noreturn]] void end_before_the_start(const LostProcess& lost, Seconds deadline);
 
   std::optional<Launched> launched_;
-  std::atomic<int> lost_{-1};  // the first member that was lost
+  std::atomic<int> lost_{-1};  // the first process that was lost
   std::unique_ptr<MpiProcess> mpi_;
   std::shared_ptr<Network> network_;
   std::unique_ptr<Liveness> liveness_;

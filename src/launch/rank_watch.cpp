@@ -49,31 +49,30 @@ std::optional<int> rank_of(pid_t process) {
   return std::nullopt;
 }
 
-enum class Standing { kGone, kStopped, kAlive };
+enum class ProcessState { kExited, kStopped, kAlive };
 
-/// A process that only waits to be buried is gone.
-Standing standing_of(pid_t process) {
+/// A zombie has exited.
+ProcessState state_of(pid_t process) {
   const std::string status = text_of("/proc/" + std::to_string(process) + "/stat");
   const size_t name_end = status.rfind(')');
   if (name_end == std::string::npos || name_end + 2 >= status.size() || status[name_end + 2] == 'Z')
-    return Standing::kGone;
-  return status[name_end + 2] == 'T' ? Standing::kStopped : Standing::kAlive;
+    return ProcessState::kExited;
+  return status[name_end + 2] == 'T' ? ProcessState::kStopped : ProcessState::kAlive;
 }
 
 }  // namespace
 
-/// Those that are gone.
-void RankWatch::take_leave() {
+void RankWatch::remove_exited() {
   std::vector<Rank> lost;
   for (auto at = ranks_.begin(); at != ranks_.end();) {
-    const Standing standing = standing_of(at->first);
+    const ProcessState state = state_of(at->first);
     Seen& seen = at->second;
-    if (standing != Standing::kStopped)
+    if (state != ProcessState::kStopped)
       seen.stopped_since.reset();
     else if (!seen.stopped_since)
       seen.stopped_since = Clock::now();
-    if (standing == Standing::kGone) lost.push_back({seen.rank, at->first});
-    at = standing == Standing::kGone ? ranks_.erase(at) : std::next(at);
+    if (state == ProcessState::kExited) lost.push_back({seen.rank, at->first});
+    at = state == ProcessState::kExited ? ranks_.erase(at) : std::next(at);
   }
   if (lost.empty() || has_lost_) return;
   has_lost_ = true;
@@ -81,15 +80,15 @@ void RankWatch::take_leave() {
 }
 
 /// Those that are new.
-void RankWatch::greet() {
+void RankWatch::add_new() {
   for (pid_t child : children_of(launcher_))
-    if (!ranks_.contains(child) && standing_of(child) != Standing::kGone)
+    if (!ranks_.contains(child) && state_of(child) != ProcessState::kExited)
       if (const auto rank = rank_of(child)) ranks_.emplace(child, Seen{*rank});
 }
 
-void RankWatch::look() {
-  take_leave();
-  greet();
+void RankWatch::update() {
+  remove_exited();
+  add_new();
   if (!has_lost_ || !ranks_.empty())
     empty_since_.reset();
   else if (!empty_since_)
@@ -103,7 +102,7 @@ std::optional<RankWatch::Rank> RankWatch::stopped_for(Clock::duration time) cons
   return std::nullopt;
 }
 
-bool RankWatch::is_left_alone(std::chrono::seconds grace) const {
+bool RankWatch::is_without_processes(std::chrono::seconds grace) const {
   return empty_since_ && Clock::now() - *empty_since_ > grace;
 }
 

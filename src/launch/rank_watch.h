@@ -1,5 +1,5 @@
-// The processes that a launcher has started on this machine, as the system shows them: for
-// launchers that do not say what became of them.
+// The processes that a launcher has started on this machine, as /proc shows them: for launchers that
+// do not report how their processes ended.
 #pragma once
 
 #include <sys/types.h>
@@ -10,39 +10,38 @@
 
 namespace tessera {
 
-/// limit  sees what runs on this machine, on systems with /proc/PID/task/TID/children; elsewhere it
-/// sees nothing
+/// limit  processes of this machine, on systems with /proc/PID/task/TID/children; elsewhere none
 class RankWatch {
  public:
   using Clock = std::chrono::steady_clock;
 
   explicit RankWatch(pid_t launcher) : launcher_(launcher) {}
 
-  /// Call often.
-  void look();
+  /// Reads the states of the processes; call it several times a second.
+  void update();
 
   struct Rank {
     int number = 0;
-    pid_t process = 0;
+    pid_t pid = 0;
   };
-  /// The rank that ended before all others; none when none did, or several between two looks.
+  /// The rank that ended first; nullopt when none did, or several between two updates.
   std::optional<Rank> first_lost() const { return first_lost_; }
-  /// A rank that has been stopped, as by SIGSTOP, for so long.
+  /// A rank that has been stopped, for example by SIGSTOP, for longer than `time`.
   std::optional<Rank> stopped_for(Clock::duration time) const;
-  /// Has it outlived all its processes for `grace`? mpirun of Open MPI 4.1 may wait for ever when
-  /// one is killed while it starts.
-  bool is_left_alone(std::chrono::seconds grace) const;
+  /// Have all processes of the launcher ended more than `grace` ago? mpirun of Open MPI 4.1 may wait
+  /// for ever when one is killed during start-up.
+  bool is_without_processes(std::chrono::seconds grace) const;
 
  private:
   struct Seen {
     int rank = 0;
     std::optional<Clock::time_point> stopped_since = std::nullopt;
   };
-  void take_leave();
-  void greet();
+  void remove_exited();
+  void add_new();
 
   pid_t launcher_;
-  std::map<pid_t, Seen> ranks_;  // of the processes that lived at the last look
+  std::map<pid_t, Seen> ranks_;  // of the processes that were alive at the last update
   bool has_lost_ = false;
   std::optional<Rank> first_lost_;
   std::optional<Clock::time_point> empty_since_;

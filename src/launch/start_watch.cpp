@@ -13,12 +13,12 @@ namespace tessera {
 namespace {
 
 using Clock = RankWatch::Clock;
-constexpr auto kBetweenLooks = std::chrono::milliseconds(100);
+constexpr auto kInterval = std::chrono::milliseconds(100);
 
-LostMember lost_member(const RankWatch::Rank& rank, bool is_gone) {
+LostProcess lost_process(const RankWatch::Rank& rank, bool has_ended) {
   std::array<char, 256> host{};
   gethostname(host.data(), host.size() - 1);
-  return {rank.number, host.data(), rank.process, is_gone};
+  return {rank.number, host.data(), rank.pid, has_ended};
 }
 
 }  // namespace
@@ -29,16 +29,16 @@ StartWatch::StartWatch(pid_t launcher, Seconds deadline, OnLost on_lost)
       }) {}
 
 void StartWatch::watch(pid_t launcher, Seconds deadline, const OnLost& on_lost) {
-  const auto patience = clock_time(deadline);
+  const auto max_time = clock_time(deadline);
   RankWatch ranks(launcher);
   std::optional<Clock::time_point> lost_at;
-  for (; !is_ending_.load(); std::this_thread::sleep_for(kBetweenLooks)) {
-    ranks.look();
-    if (const auto stopped = ranks.stopped_for(patience))
-      return on_lost(lost_member(*stopped, false));
+  for (; !is_ending_.load(); std::this_thread::sleep_for(kInterval)) {
+    ranks.update();
+    if (const auto stopped = ranks.stopped_for(max_time))
+      return on_lost(lost_process(*stopped, false));
     const auto lost = ranks.first_lost();
-    if (lost && !lost_at) lost_at = Clock::now();  // its launcher may end the others, and knows why
-    if (lost && Clock::now() - *lost_at > patience) return on_lost(lost_member(*lost, true));
+    if (lost && !lost_at) lost_at = Clock::now();  // the launcher may end the others and report why
+    if (lost && Clock::now() - *lost_at > max_time) return on_lost(lost_process(*lost, true));
   }
 }
 

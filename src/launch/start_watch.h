@@ -1,5 +1,5 @@
-// While the processes of a run find each other, nobody watches over them yet: MPI waits for ever
-// for one that is stopped or killed then.
+// Watches the processes of a run during start-up, before Liveness does: MPI waits for ever for one
+// that is stopped or killed then.
 #pragma once
 
 #include <sys/types.h>
@@ -12,16 +12,15 @@
 
 namespace tessera {
 
-/// Watches over the other processes of this machine from its begin to its end, from a thread of its
-/// own.
+/// Watches the processes of this machine during its lifetime, from a thread of its own.
 ///
-///   launcher  the process that started them: they are its children
+///   launcher  the process that started them; they are its children
 ///   deadline  a process that is stopped for so long is lost, and so is one that ended so long ago
 ///   on_lost   is called once, from that thread
 ///   limit     sees what RankWatch sees
 class StartWatch {
  public:
-  using OnLost = std::function<void(const LostMember&)>;
+  using OnLost = std::function<void(const LostProcess&)>;
   StartWatch(pid_t launcher, Seconds deadline, OnLost on_lost);
   ~StartWatch() { is_ending_.store(true); }
   StartWatch(const StartWatch&) = delete;

@@ -39,17 +39,17 @@ class StartWatchOf : public testing::TestWithParam<int> {};
 
 TEST_P(StartWatchOf, NamesTheRankThatIsStoppedOrKilledWhileTheOthersLive) {
   const Sleeper first(0), second(1), third(2);
-  std::promise<LostMember> lost;
-  std::future<LostMember> told = lost.get_future();
+  std::promise<LostProcess> lost;
+  std::future<LostProcess> told = lost.get_future();
   const StartWatch watch(getpid(), Seconds(0.3),
-                         [&](const LostMember& member) { lost.set_value(member); });
+                         [&](const LostProcess& found) { lost.set_value(found); });
   std::this_thread::sleep_for(std::chrono::milliseconds(300));  // it has seen them
   second.send(GetParam());
   ASSERT_EQ(told.wait_for(std::chrono::seconds(60)), std::future_status::ready);
-  const LostMember member = told.get();
-  EXPECT_EQ(member.member, 1);
-  EXPECT_EQ(member.process, second.process());
-  EXPECT_EQ(member.is_gone, GetParam() == SIGKILL);
+  const LostProcess found = told.get();
+  EXPECT_EQ(found.process, 1);
+  EXPECT_EQ(found.pid, second.process());
+  EXPECT_EQ(found.has_ended, GetParam() == SIGKILL);
 }
 
 INSTANTIATE_TEST_SUITE_P(Signals, StartWatchOf, testing::Values(SIGSTOP, SIGKILL));
@@ -58,7 +58,7 @@ TEST(StartWatch, SaysNothingOfProcessesThatLiveNorOfOneThatGoesOnInTime) {
   const Sleeper first(0), second(1);
   std::atomic<int> calls{0};
   {
-    const StartWatch watch(getpid(), Seconds(30), [&](const LostMember&) { ++calls; });
+    const StartWatch watch(getpid(), Seconds(30), [&](const LostProcess&) { ++calls; });
     second.send(SIGSTOP);
     std::this_thread::sleep_for(std::chrono::milliseconds(300));
     second.send(SIGCONT);

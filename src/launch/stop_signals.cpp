@@ -5,26 +5,26 @@
 namespace tessera {
 
 StopSignals::StopSignals() {
-  sigemptyset(&waiting_);
-  sigaddset(&waiting_, SIGTERM);
-  sigaddset(&waiting_, SIGINT);
-  pthread_sigmask(SIG_BLOCK, &waiting_, &before_);
+  sigemptyset(&blocked_);
+  sigaddset(&blocked_, SIGTERM);
+  sigaddset(&blocked_, SIGINT);
+  pthread_sigmask(SIG_BLOCK, &blocked_, &before_);
 }
 
 StopSignals::~StopSignals() {
   received();
-  stop_waiting();
+  unblock();
 }
 
-void StopSignals::stop_waiting() {
+void StopSignals::unblock() {
   pthread_sigmask(SIG_SETMASK, &before_, nullptr);
 }
 
 std::optional<std::string> StopSignals::received() {
   const timespec at_once{};
-  const int signal = sigtimedwait(&waiting_, nullptr, &at_once);
+  const int signal = sigtimedwait(&blocked_, nullptr, &at_once);
   if (signal != SIGTERM && signal != SIGINT) return std::nullopt;
-  stop_waiting();
+  unblock();
   return signal == SIGTERM ? "SIGTERM" : "SIGINT";
 }
 

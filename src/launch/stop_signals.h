@@ -1,5 +1,5 @@
-// SIGTERM and SIGINT as a question that the loop of a run asks, instead of an end in the middle of
-// a step.
+// SIGTERM and SIGINT, which the training loop polls, so that a run never ends in the middle of a
+// step.
 #pragma once
 
 #include <csignal>
@@ -8,10 +8,10 @@
 
 namespace tessera {
 
-/// While it lives, the two signals wait to be asked for. One that nobody asked for in the end is
-/// dropped: there is nothing left to stop.
+/// Blocks the two signals during its lifetime, until received() takes one. A signal that was not
+/// taken at the end is dropped, since there is nothing left to stop.
 ///
-///   threads  make it before any other thread: those made later inherit that the signals wait
+///   threads  make it before any other thread; later threads inherit the signal mask
 class StopSignals {
  public:
   StopSignals();
@@ -19,14 +19,14 @@ class StopSignals {
   StopSignals(const StopSignals&) = delete;
   StopSignals& operator=(const StopSignals&) = delete;
 
-  /// The signal that came, once: "SIGTERM" or "SIGINT". From then on the next one ends the program
+  /// The signal that has arrived, once: "SIGTERM" or "SIGINT". The next signal then ends the program
   /// at once.
   std::optional<std::string> received();
 
  private:
-  void stop_waiting();
+  void unblock();
 
-  sigset_t waiting_{}, before_{};
+  sigset_t blocked_{}, before_{};
 };
 
 }  // namespace tessera

@@ -104,9 +104,9 @@ class NetRun {
       while (mailboxes_[thread]->take(message)) actor(message.to).receive(message);
       if (is_done(thread)) return;
       if (act_where_possible(thread, sent, dice)) continue;
-      const Patience patience{.looks = static_cast<int>(dice() % 20),
-                              .offers = static_cast<int>(dice() % 3)};
-      if (mailboxes_[thread]->wait(stop_, patience,
+      const SpinPolicy spin_policy{.spins = static_cast<int>(dice() % 20),
+                              .yields = static_cast<int>(dice() % 3)};
+      if (mailboxes_[thread]->wait(stop_, spin_policy,
                                    std::chrono::steady_clock::now() + std::chrono::seconds(60)))
         continue;
       timed_out_ = true;

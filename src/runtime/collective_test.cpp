@@ -25,7 +25,7 @@ std::string found(const std::string& mesh_text, const std::string& from_text,
     return join(texts, " ");
   };
   const std::vector<std::string> names{"all-reduce", "reduce-scatter", "all-gather"};
-  return names[collective->kind] + " of " + numbers(collective->members) + ": " +
+  return names[static_cast<size_t>(collective->kind)] + " of " + numbers(collective->processes) + ": " +
          numbers(collective->counts);
 }
 

@@ -27,7 +27,7 @@ class LocalTransports : public testing::TestWithParam<Members> {};
 
 TEST_P(LocalTransports, KeepTheContract) {
   const auto& [count, delays] = GetParam();
-  on_members(make_local_transports(count, delays, 1),
+  on_processes(make_local_transports(count, delays, 1),
              [](std::unique_ptr<Transport> mine) { keeps_its_contract(*mine); });
 }
 
@@ -37,21 +37,21 @@ INSTANTIATE_TEST_SUITE_P(Counts, LocalTransports,
 /// work(network of a member) on each.
 void on_networks(const Members& members,
                  const std::function<void(const std::shared_ptr<Network>&)>& work) {
-  on_members(
+  on_processes(
       make_local_transports(members.count, members.delays, 1),
       [&](std::unique_ptr<Transport> mine) { work(std::make_shared<Network>(std::move(mine))); });
 }
 
 TEST(Network, AMeetingGivesToEachWhatAllGave) {
   on_networks({3, 5}, [](const std::shared_ptr<Network>& network) {
-    Meeting meeting;
+    GatheredBytes gathered;
     for (const size_t size : {0U, 1U, 5000U, 100000U}) {
       const auto given = [&](int member) {
         return std::vector<std::byte>(size * static_cast<size_t>(member), std::byte(member));
       };
-      network->meet(given(network->member()), meeting, Seconds(60));
+      network->host().all_gather(given(network->process()), gathered, Seconds(60));
       for (int member = 0; member < 3; ++member) {
-        const auto got = meeting.of(member);
+        const auto got = gathered.of(member);
         EXPECT_EQ(std::vector<std::byte>(got.begin(), got.end()), given(member));
       }
     }
@@ -60,15 +60,15 @@ TEST(Network, AMeetingGivesToEachWhatAllGave) {
 
 TEST(Network, AMeetingThatOneDoesNotComeToEndsAtTheDeadline) {
   on_networks({2}, [](const std::shared_ptr<Network>& network) {
-    if (network->member() == 1) {
-      EXPECT_TRUE(network->wait([] { return false; }, std::chrono::steady_clock::now() +
+    if (network->process() == 1) {
+      EXPECT_TRUE(network->channel().wait_until([] { return false; }, std::chrono::steady_clock::now() +
                                                           std::chrono::seconds(60)) == false);
       EXPECT_TRUE(network->stop().stopped());
       return;
     }
-    Meeting meeting;
+    GatheredBytes gathered;
     try {
-      network->meet({}, meeting, Seconds(0.05));
+      network->host().barrier(Seconds(0.05));
       ADD_FAILURE() << "process 1 never came";
     } catch (const InternalError& error) {
       EXPECT_THAT(error.what(), HasSubstr("waited 50 ms for process 1"));
@@ -81,28 +81,28 @@ TEST(Network, AMemberThatIsAtWorkIsWaitedForBeyondTheDeadline) {
   for (const int busy : {0, 2})
     on_networks({3}, [busy](const std::shared_ptr<Network>& network) {
       constexpr Seconds kDeadline{0.5};
-      Meeting meeting;
-      network->meet({}, meeting, Seconds(60));  // all begin together
-      if (network->member() == busy) {
-        const Network::AtWork at_work(*network, kDeadline);
+      GatheredBytes gathered;
+      network->host().barrier(Seconds(60));  // all begin together
+      if (network->process() == busy) {
+        const KeepAlive::BusyScope busy(network->keep_alive(), kDeadline);
         std::this_thread::sleep_for(std::chrono::milliseconds(1200));
       }
-      EXPECT_NO_THROW(network->meet({}, meeting, kDeadline))
-          << "member " << network->member() << " waits for " << busy;
-      network->meet({}, meeting, Seconds(60));
+      EXPECT_NO_THROW(network->host().barrier(kDeadline))
+          << "member " << network->process() << " waits for " << busy;
+      network->host().barrier(Seconds(60));
     });
 }
 
 TEST(Network, TheFirstMemberGathersWhatAllGive) {
   on_networks({3, 5}, [](const std::shared_ptr<Network>& network) {
-    Meeting meeting;
+    GatheredBytes gathered;
     for (const size_t size : {0U, 5000U}) {
       const auto given = [&](int member) {
         return std::vector<std::byte>(size + static_cast<size_t>(member), std::byte(member));
       };
-      network->gather(given(network->member()), meeting, Seconds(60));
-      for (int member = 0; network->member() == 0 && member < 3; ++member) {
-        const auto got = meeting.of(member);
+      network->host().gather(given(network->process()), gathered, Seconds(60));
+      for (int member = 0; network->process() == 0 && member < 3; ++member) {
+        const auto got = gathered.of(member);
         EXPECT_EQ(std::vector<std::byte>(got.begin(), got.end()), given(member));
       }
     }
@@ -111,14 +111,14 @@ TEST(Network, TheFirstMemberGathersWhatAllGive) {
 
 TEST(Network, ClocksThatAreOneDifferByNoMoreThanTheErrorThatItSays) {
   on_networks({3, 5}, [](const std::shared_ptr<Network>& network) {
-    Meeting meeting;
+    GatheredBytes gathered;
     for (int with = 0; with < 3; ++with) {
-      if (with == network->member()) continue;
-      const Network::ClockReading clock = network->compare_clocks(with, 20, Seconds(60));
+      if (with == network->process()) continue;
+      const ClockReading clock = network->clocks().compare(with, 20, Seconds(60));
       EXPECT_LE(std::abs(clock.ahead.value()), clock.error.value());
       EXPECT_LT(clock.error, Seconds(60));
     }
-    network->meet({}, meeting, Seconds(60));
+    network->host().barrier(Seconds(60));
   });
 }
 
@@ -126,8 +126,8 @@ TEST(Network, ClocksThatAreOneDifferByNoMoreThanTheErrorThatItSays) {
 TEST(Liveness, MembersThatLeaveOneAfterTheOtherAreNotLost) {
   std::atomic<int> lost{0};
   on_networks({4}, [&](const std::shared_ptr<Network>& network) {
-    Liveness liveness(*network, Seconds(30), [&](const LostMember&) { ++lost; }, [] {});
-    std::this_thread::sleep_for(std::chrono::milliseconds(100 * network->member()));
+    Liveness liveness(*network, Seconds(30), [&](const LostProcess&) { ++lost; }, [] {});
+    std::this_thread::sleep_for(std::chrono::milliseconds(100 * network->process()));
   });
   EXPECT_EQ(lost, 0);
 }
@@ -221,7 +221,7 @@ TEST(Members, EachHoldsItsPartsOfVariablesAndAllGetTheWhole) {
     EXPECT_EQ(bytes_of(member.runtime().variable("w")), bytes_of(wanted));
     EXPECT_EQ(member.runtime().ranks(), 4);
     EXPECT_EQ(member.runtime().local_ranks(),
-              (network->member() == 0 ? std::vector<Rank>{0, 1} : std::vector<Rank>{2, 3}));
+              (network->process() == 0 ? std::vector<Rank>{0, 1} : std::vector<Rank>{2, 3}));
     EXPECT_NO_THROW(member.runtime().check_replicas());
     member.runtime().set_variable("w", Tensor({DType::kF32, {6}}));
     EXPECT_EQ(list<float>(member.runtime().variable("w")), std::vector<float>(6, 0.0F));
@@ -316,7 +316,7 @@ TEST(Members, WhatFailsOnOneFailsOnAll) {
     Bench member(std::move(made), {.network = network});
     try {
       member.runtime().together([&] {
-        if (network->member() == 1)
+        if (network->process() == 1)
           throw UserError("the disk is full", "it has no room", "make room", ExitCode::kBadData);
       });
       ADD_FAILURE() << "one failed";
@@ -324,7 +324,7 @@ TEST(Members, WhatFailsOnOneFailsOnAll) {
       EXPECT_EQ(error.what_happened(), "the disk is full");
       EXPECT_EQ(error.exit_code(), ExitCode::kBadData);
     }
-    EXPECT_TRUE(member.runtime().any(network->member() == 2));
+    EXPECT_TRUE(member.runtime().any(network->process() == 2));
     EXPECT_FALSE(member.runtime().any(false));
     member.step();  // and it goes on
   });

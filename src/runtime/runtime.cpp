@@ -9,7 +9,7 @@
 
 #include "actors/run_check.h"
 #include "base/error.h"
-#include "comm/agreement.h"
+#include "comm/on_all_processes.h"
 #include "comm/network.h"
 #include "executor/rank_program.h"
 #include "executor/trace_part.h"
@@ -21,8 +21,8 @@
 namespace tessera {
 namespace {
 
-Patience patience_for(int ranks) {
-  constexpr Patience kOwnCore{.looks = 1000, .offers = 50}, kSharedCore{.looks = 0, .offers = 4};
+SpinPolicy spin_policy_for(int ranks) {
+  constexpr SpinPolicy kOwnCore{.spins = 1000, .yields = 50}, kSharedCore{.spins = 0, .yields = 4};
   return static_cast<unsigned>(ranks) <= std::thread::hardware_concurrency() ? kOwnCore
                                                                              : kSharedCore;
 }
@@ -49,9 +49,9 @@ std::vector<Rank> ascending(std::vector<Rank> ranks) {
 std::vector<int> members_of(size_t ranks, const Network* network) {
   std::vector<int> members(ranks, 0);
   if (!network) return members;
-  ensure(static_cast<int>(ranks) >= network->members(), "every member has a rank");
-  for (int member = 0; member < network->members(); ++member) {
-    const Range block = balanced_part(static_cast<int64_t>(ranks), network->members(), member);
+  ensure(static_cast<int>(ranks) >= network->size(), "every member has a rank");
+  for (int member = 0; member < network->size(); ++member) {
+    const Range block = balanced_part(static_cast<int64_t>(ranks), network->size(), member);
     std::fill(members.begin() + block.begin, members.begin() + block.end, member);
   }
   return members;
@@ -85,7 +85,7 @@ struct Runtime::State {
   std::vector<std::unique_ptr<RankDevice>>
       devices;  // by rank index; nullptr where no program needs one
   std::vector<std::unique_ptr<LoadedProgram>> programs;
-  Meeting meeting;
+  GatheredBytes gathered;
   std::vector<Recorder> recorders;  // by rank index; none: nothing is written down
   Recorder::Time trace_start;
   StepsUnderWay steps;
@@ -104,7 +104,7 @@ struct Runtime::State {
     for (int index : here) here_ranks.push_back(processes[index]);
   }
 
-  int member() const { return network ? network->member() : 0; }
+  int member() const { return network ? network->process() : 0; }
   std::vector<int> indices_here() const {
     std::vector<int> indices;
     for (size_t i = 0; i < members.size(); ++i)
@@ -127,7 +127,7 @@ struct Runtime::State {
   template <typename Work>
   void together(const Work& work) {
     if (!network) return work();
-    agree(*network, here_ranks.front(), options.deadline, meeting, work);
+    on_all_processes(*network, here_ranks.front(), options.deadline, gathered, work);
   }
 
   /// Whoever runs `program` from now on writes down what it does, or no longer does.
@@ -194,13 +194,13 @@ struct Runtime::State {
     program.stop = &stop;
     program.variables = &variables;
     program.devices = &devices;
-    program.patience = patience_for(static_cast<int>(here.size()));
+    program.spin_policy = spin_policy_for(static_cast<int>(here.size()));
     program.network = network;
     program.members = members;
     return program;
   }
 
-  /// The ranks each make their part, meeting after every stage of which the next reads what others
+  /// The ranks each make their part, with a barrier after every stage of which the next reads what others
   /// made.
   void make_ranks(BoundProgram& program) {
     add_regions(program);
@@ -221,7 +221,7 @@ struct Runtime::State {
       answers += receivers;
       largest = std::max(largest, bytes);
     }
-    network->reserve_packing(answers, largest);
+    network->fetch().reserve_staging(answers, largest);
     program.open->open();
     for (const auto& [control, regions] : program.regions)
       for (const auto& region : regions) open_to_members(*region);
@@ -234,13 +234,13 @@ struct Runtime::State {
     if (!network) return all;
     std::vector<uint64_t> mine;
     for (int index : here) mine.insert(mine.end(), all[index].begin(), all[index].end());
-    network->meet(std::as_bytes(std::span(mine)), meeting, options.deadline);
-    std::vector<size_t> begins(static_cast<size_t>(network->members()), 0);
+    network->host().all_gather(std::as_bytes(std::span(mine)), gathered, options.deadline);
+    std::vector<size_t> begins(static_cast<size_t>(network->size()), 0);
     const size_t count = variables.names().size();
     for (size_t i = 0; i < all.size(); ++i) {
       all[i].resize(count);
       size_t& begin = begins[members[i]];
-      std::memcpy(all[i].data(), meeting.of(members[i]).data() + begin, count * sizeof(uint64_t));
+      std::memcpy(all[i].data(), gathered.of(members[i]).data() + begin, count * sizeof(uint64_t));
       begin += count * sizeof(uint64_t);
     }
     return all;
@@ -256,18 +256,18 @@ struct Runtime::State {
   /// On the first member what all give; on the others nothing.
   Timeline join_traces(std::span<const std::byte> mine) {
     constexpr int kQuestions = 50;
-    std::vector<Seconds> ahead(static_cast<size_t>(network->members()), Seconds(0));
-    for (int member = 1; network->member() == 0 && member < network->members(); ++member) {
-      const Network::ClockReading clock =
-          network->compare_clocks(member, kQuestions, options.deadline);
+    std::vector<Seconds> ahead(static_cast<size_t>(network->size()), Seconds(0));
+    for (int member = 1; network->process() == 0 && member < network->size(); ++member) {
+      const ClockReading clock =
+          network->clocks().compare(member, kQuestions, options.deadline);
       // Less than the error is most likely nothing: the members of one machine have one clock.
       if (std::abs(clock.ahead.value()) > clock.error.value()) ahead[member] = clock.ahead;
     }
-    network->gather(mine, meeting, options.deadline);
-    if (network->member() != 0) return {};
+    network->host().gather(mine, gathered, options.deadline);
+    if (network->process() != 0) return {};
     std::vector<TracePart> parts;
-    for (int member = 0; member < network->members(); ++member)
-      parts.push_back(trace_part_from(meeting.of(member)));
+    for (int member = 0; member < network->size(); ++member)
+      parts.push_back(trace_part_from(gathered.of(member)));
     return joined(std::move(parts), ahead);
   }
 
@@ -277,13 +277,13 @@ struct Runtime::State {
     if (!network) return variables.whole(name, parts);
     std::vector<std::byte> mine;
     for (const auto& part : parts) mine.insert(mine.end(), part.begin(), part.end());
-    network->meet(mine, meeting, options.deadline);
-    std::vector<size_t> begins(static_cast<size_t>(network->members()), 0);
+    network->host().all_gather(mine, gathered, options.deadline);
+    std::vector<size_t> begins(static_cast<size_t>(network->size()), 0);
     for (size_t i = 0; i < parts.size(); ++i) {
       size_t& begin = begins[members[i]];
       const auto size =
           static_cast<size_t>(variables.part_bytes(name, static_cast<int>(i)).value());
-      parts[i] = meeting.of(members[i]).subspan(begin, size);
+      parts[i] = gathered.of(members[i]).subspan(begin, size);
       begin += size;
     }
     return variables.whole(name, parts);
@@ -464,9 +464,9 @@ bool Runtime::any(bool mine) {
   if (!state_->network) return mine;
   state_->throw_when_stopped();
   const auto said = static_cast<std::byte>(mine);
-  state_->network->meet({&said, 1}, state_->meeting, state_->options.deadline);
-  for (int member = 0; member < state_->network->members(); ++member)
-    if (state_->meeting.of(member)[0] != std::byte{0}) return true;
+  state_->network->host().all_gather({&said, 1}, state_->gathered, state_->options.deadline);
+  for (int member = 0; member < state_->network->size(); ++member)
+    if (state_->gathered.of(member)[0] != std::byte{0}) return true;
   return false;
 }
 
@@ -497,7 +497,7 @@ Bytes Runtime::peak_bytes() const {
       sum += program->state().program.ranks[index]->arena_bytes();
     most = std::max(most, sum);
   }
-  if (state_->network) most += state_->network->packing_bytes();
+  if (state_->network) most += state_->network->fetch().staging_bytes();
   return most;
 }
 

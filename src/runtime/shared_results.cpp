@@ -35,7 +35,7 @@ SharedResults::SharedResults(const TaskGraph& graph, const std::vector<Rank>& pr
         part.unpack.add_source(0, piece.box);
         part.pack.join_dims();
         part.unpack.join_dims();
-        if (part.member == network.member()) own += part.bytes;
+        if (part.member == network.process()) own += part.bytes;
         parts_.push_back(std::move(part));
       }
     }
@@ -45,14 +45,14 @@ SharedResults::SharedResults(const TaskGraph& graph, const std::vector<Rank>& pr
 void SharedResults::exchange(std::span<std::byte* const> results, Seconds deadline) {
   std::byte* end = mine_.data();
   for (const Part& part : parts_) {
-    if (part.member != network_.member()) continue;
+    if (part.member != network_.process()) continue;
     part.pack.run(end, std::array<const std::byte*, 1>{results[part.result]});
     end += part.bytes;
   }
-  network_.meet(mine_, meeting_, deadline);
-  for (int member = 0; member < network_.members(); ++member) {
-    if (member == network_.member()) continue;
-    const std::byte* begin = meeting_.of(member).data();
+  network_.host().all_gather(mine_, gathered_, deadline);
+  for (int member = 0; member < network_.size(); ++member) {
+    if (member == network_.process()) continue;
+    const std::byte* begin = gathered_.of(member).data();
     for (const Part& part : parts_) {
       if (part.member != member) continue;
       part.unpack.run(results[part.result], std::array<const std::byte*, 1>{begin});

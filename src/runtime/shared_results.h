@@ -20,7 +20,7 @@ class SharedResults {
 
   /// All members meet. `results`: whole tensors, in which each has its own boxes before, and all
   /// afterwards.
-  ///   throws  as Network::meet
+  ///   throws  as HostCollectives::all_gather
   void exchange(std::span<std::byte* const> results, Seconds deadline);
 
  private:
@@ -34,7 +34,7 @@ class SharedResults {
   Network& network_;
   std::vector<Part> parts_;  // in the order in which each member gives its own
   std::vector<std::byte> mine_;
-  Meeting meeting_;
+  GatheredBytes gathered_;
 };
 
 }  // namespace tessera

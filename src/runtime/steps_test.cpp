@@ -243,7 +243,7 @@ TEST(Steps, ADeadlineInALaterStepNamesWhoWaits) {
 
 void on_networks(int members, int delays,
                  const std::function<void(const std::shared_ptr<Network>&)>& work) {
-  testing_transport::on_members(
+  testing_transport::on_processes(
       make_local_transports(members, delays, 1),
       [&](std::unique_ptr<Transport> mine) { work(std::make_shared<Network>(std::move(mine))); });
 }
@@ -266,7 +266,7 @@ TEST(Steps, OfSeveralMembersGiveTheBitsOfThreads) {
         bench.end();
         found.push_back(bytes_of(bench.result("w")));
       }
-      EXPECT_EQ(found, expected) << "on member " << network->member();
+      EXPECT_EQ(found, expected) << "on member " << network->process();
     });
 }
 

@@ -113,7 +113,7 @@ TEST(Trace, AMessageGoesFromTheActThatMadeARegisterToTheActThatReadsIt) {
 }
 
 TEST(Trace, OfSeveralMembersTheFirstGetsWhatAllDid) {
-  testing_transport::on_members(
+  testing_transport::on_processes(
       make_local_transports(2, 3, 1), [](std::unique_ptr<Transport> mine) {
         Bench bench(sum_over_two(), {.network = std::make_shared<Network>(std::move(mine))});
         bench.step();
@@ -136,7 +136,7 @@ TEST(Trace, OfSeveralMembersTheFirstGetsWhatAllDid) {
 }
 
 TEST(Trace, AfterAFailureEachMemberGetsItsOwn) {
-  testing_transport::on_members(make_local_transports(2), [](std::unique_ptr<Transport> mine) {
+  testing_transport::on_processes(make_local_transports(2), [](std::unique_ptr<Transport> mine) {
     const auto network = std::make_shared<Network>(std::move(mine));
     Bench bench(sum_over_two(), {.network = network});
     bench.step();
@@ -147,7 +147,7 @@ TEST(Trace, AfterAFailureEachMemberGetsItsOwn) {
     EXPECT_THROW(bench.step(&broken), InternalError);
     const Timeline timeline = bench.runtime().stop_trace();
     ASSERT_EQ(timeline.tracks.size(), 1U);
-    EXPECT_EQ(timeline.tracks[0].rank, network->member());
+    EXPECT_EQ(timeline.tracks[0].rank, network->process());
   });
 }
 

@@ -31,16 +31,16 @@ MpiProcess::~MpiProcess() {
   MPI_Finalize();
 }
 
-int MpiProcess::member() const {
-  int member = 0;
-  MPI_Comm_rank(MPI_COMM_WORLD, &member);
-  return member;
+int MpiProcess::process() const {
+  int process = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &process);
+  return process;
 }
 
-int MpiProcess::members() const {
-  int members = 1;
-  MPI_Comm_size(MPI_COMM_WORLD, &members);
-  return members;
+int MpiProcess::size() const {
+  int size = 1;
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  return size;
 }
 
 std::unique_ptr<Transport> MpiProcess::transport() {

@@ -31,8 +31,8 @@ class MpiTransport : public testing::Test {
 
 TEST_F(MpiTransport, KeepsTheContract) {
   const auto transport = mpi().transport();
-  EXPECT_EQ(transport->member(), mpi().member());
-  EXPECT_EQ(transport->members(), mpi().members());
+  EXPECT_EQ(transport->process(), mpi().process());
+  EXPECT_EQ(transport->size(), mpi().size());
   testing_transport::keeps_its_contract(*transport);
 }
 
@@ -50,7 +50,7 @@ TEST_F(MpiTransport, ExchangesGiveTheBitsOfThreads) {
 
 TEST_F(MpiTransport, FastReductionGivesTheSumsUpToRounding) {
   const auto network = std::make_shared<Network>(mpi().transport());
-  for (const Way& way : ways_of_the_transport(mpi().members())) {
+  for (const Way& way : ways_of_the_transport(mpi().size())) {
     SCOPED_TRACE(way.mesh + ": " + way.from + " to " + way.to);
     Bench threads(resharding(way));
     threads.step();
@@ -70,7 +70,7 @@ TEST_F(MpiTransport, RandomProgramsWithRandomDelaysGiveWhatPlainLoopsGive) {
 
 TEST_F(MpiTransport, WhatFailsOnOneProcessFailsOnAll) {
   Runtime runtime({0, 1, 2, 3}, {.network = std::make_shared<Network>(mpi().transport())});
-  const bool is_last = mpi().member() == mpi().members() - 1;
+  const bool is_last = mpi().process() == mpi().size() - 1;
   EXPECT_THROW(runtime.together([&] {
     if (is_last) throw UserError("the disk is full", "it has no room", "make room");
   }),

@@ -15,10 +15,10 @@
 namespace tessera {
 namespace {
 
-/// Messages that may come in before anybody looks; more wait in the library.
-constexpr size_t kReceives = 32;
+/// Receives of messages that are posted at once; further messages wait in the library.
+constexpr size_t kPostedReceives = 32;
 /// MPI counts bytes in an int.
-constexpr size_t kMostBytesOfACall = 1 << 30;
+constexpr size_t kMaxBytesPerCall = 1 << 30;
 
 void check(int result, const char* call) {
   if (result == MPI_SUCCESS) return;
@@ -34,11 +34,11 @@ class Communicator {
     check(MPI_Comm_dup(MPI_COMM_WORLD, &comm_), "MPI_Comm_dup");
     check(MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
   }
-  /// Of some of the processes of `all`, each of which calls it.
-  Communicator(const Communicator& all, std::span<const int> members) {
+  /// Of some of the processes of `all`; each of them calls it.
+  Communicator(const Communicator& all, std::span<const int> processes) {
     MPI_Group group = MPI_GROUP_NULL, some = MPI_GROUP_NULL;
     check(MPI_Comm_group(all.get(), &group), "MPI_Comm_group");
-    check(MPI_Group_incl(group, static_cast<int>(members.size()), members.data(), &some),
+    check(MPI_Group_incl(group, static_cast<int>(processes.size()), processes.data(), &some),
           "MPI_Group_incl");
     check(MPI_Comm_create_group(all.get(), some, 0, &comm_), "MPI_Comm_create_group");
     check(MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
@@ -68,14 +68,14 @@ MPI_Datatype type_of(DType dtype) {
 class MpiTransport : public Transport {
  public:
   MpiTransport() {
-    check(MPI_Comm_rank(messages_.get(), &member_), "MPI_Comm_rank");
-    check(MPI_Comm_size(messages_.get(), &members_), "MPI_Comm_size");
+    check(MPI_Comm_rank(messages_.get(), &process_), "MPI_Comm_rank");
+    check(MPI_Comm_size(messages_.get(), &size_), "MPI_Comm_size");
     int has_limit = 0;
     int* limit = nullptr;
     check(MPI_Comm_get_attr(data_.get(), MPI_TAG_UB, &limit, &has_limit), "MPI_Comm_get_attr");
     tags_ = has_limit ? *limit : 32767;
-    for (Incoming& incoming : incoming_) {
-      check(MPI_Recv_init(incoming.bytes.data(), static_cast<int>(kMostMessageBytes), MPI_BYTE,
+    for (MessageBuffer& incoming : incoming_) {
+      check(MPI_Recv_init(incoming.bytes.data(), static_cast<int>(kMaxMessageBytes), MPI_BYTE,
                           MPI_ANY_SOURCE, 0, messages_.get(), &incoming.request),
             "MPI_Recv_init");
       check(MPI_Start(&incoming.request), "MPI_Start");
@@ -84,21 +84,21 @@ class MpiTransport : public Transport {
 
   ~MpiTransport() override {
     if (is_abandoned_) return;
-    for (Incoming& incoming : incoming_) {
+    for (MessageBuffer& incoming : incoming_) {
       MPI_Cancel(&incoming.request);
       MPI_Wait(&incoming.request, MPI_STATUS_IGNORE);
       MPI_Request_free(&incoming.request);
     }
   }
 
-  int member() const override { return member_; }
-  int members() const override { return members_; }
+  int process() const override { return process_; }
+  int size() const override { return size_; }
   int tags() const override { return tags_; }
 
   void send(int to, std::span<const std::byte> message) override {
-    ensure(message.size() <= kMostMessageBytes && to != member_,
-           "a message is small and goes to another member");
-    Outgoing& outgoing = free_outgoing();
+    ensure(message.size() <= kMaxMessageBytes && to != process_,
+           "a message is small and goes to another process");
+    MessageBuffer& outgoing = free_outgoing();
     std::memcpy(outgoing.bytes.data(), message.data(), message.size());
     check(MPI_Isend(outgoing.bytes.data(), static_cast<int>(message.size()), MPI_BYTE, to, 0,
                     messages_.get(), &outgoing.request),
@@ -106,33 +106,34 @@ class MpiTransport : public Transport {
     test(outgoing);
   }
 
-  void send_data(int to, int tag, std::span<const std::byte> data, Countdown& under_way) override {
-    in_calls(data, under_way, [&](std::span<const std::byte> part, MPI_Request& request) {
+  void send_data(int to, int tag, std::span<const std::byte> data, Countdown& in_flight) override {
+    post(data, in_flight, [&](std::span<const std::byte> part, MPI_Request& request) {
       check(MPI_Isend(part.data(), static_cast<int>(part.size()), MPI_BYTE, to, tag, data_.get(),
                       &request),
             "MPI_Isend");
     });
   }
 
-  void receive(int from, int tag, std::span<std::byte> data, Countdown& under_way) override {
-    in_calls(data, under_way, [&](std::span<std::byte> part, MPI_Request& request) {
+  void recv_data(int from, int tag, std::span<std::byte> data, Countdown& in_flight) override {
+    post(data, in_flight, [&](std::span<std::byte> part, MPI_Request& request) {
       check(MPI_Irecv(part.data(), static_cast<int>(part.size()), MPI_BYTE, from, tag, data_.get(),
                       &request),
             "MPI_Irecv");
     });
   }
 
-  int new_group(std::span<const int> members) override {
-    groups_.push_back(std::make_unique<Communicator>(data_, members));
+  int split(std::span<const int> processes) override {
+    groups_.push_back(std::make_unique<Communicator>(data_, processes));
     return static_cast<int>(groups_.size()) - 1;
   }
 
-  void begin(const Collective& what, int group, const std::byte* source, std::byte* target,
-             Countdown& under_way) override {
-    const MPI_Comm comm = groups_[group]->get();
+  void start(const Collective& what, GroupStream on, const std::byte* source, std::byte* target,
+             Countdown& in_flight) override {
+    ensure(on.stream == nullptr, "MPI runs collectives on host memory");
+    const MPI_Comm comm = groups_[on.group]->get();
     const MPI_Datatype type = type_of(what.dtype);
     MPI_Request& request = requests_.emplace_back();
-    countdowns_.push_back(&under_way);
+    countdowns_.push_back(&in_flight);
     switch (what.kind) {
       case Collective::Kind::kAllReduce:
         return check(
@@ -143,17 +144,17 @@ class MpiTransport : public Transport {
             MPI_Ireduce_scatter(source, target, what.counts.data(), type, MPI_SUM, comm, &request),
             "MPI_Ireduce_scatter");
       case Collective::Kind::kAllGather: {
-        const auto place =
-            std::find(what.members.begin(), what.members.end(), member_) - what.members.begin();
-        return check(MPI_Iallgatherv(source, what.counts[place], type, target, what.counts.data(),
+        const auto own = std::find(what.processes.begin(), what.processes.end(), process_) -
+                         what.processes.begin();
+        return check(MPI_Iallgatherv(source, what.counts[own], type, target, what.counts.data(),
                                      what.begins.data(), type, comm, &request),
                      "MPI_Iallgatherv");
       }
     }
   }
 
-  /// Requests of data are left alone: what has begun cannot be called back, and without polling
-  /// nothing more begins.
+  /// Leaves the requests of data alone: MPI cannot cancel what has begun, and without poll() nothing
+  /// more begins.
   void abandon() override { is_abandoned_ = true; }
 
   bool poll(const OnMessage& on_message) override {
@@ -165,43 +166,39 @@ class MpiTransport : public Transport {
   }
 
  private:
-  struct Incoming {
-    std::array<std::byte, kMostMessageBytes> bytes;
-    MPI_Request request = MPI_REQUEST_NULL;
-  };
-  struct Outgoing {
-    std::array<std::byte, kMostMessageBytes> bytes;
+  struct MessageBuffer {
+    std::array<std::byte, kMaxMessageBytes> bytes;
     MPI_Request request = MPI_REQUEST_NULL;
   };
 
-  static void test(Outgoing& outgoing) {
+  static void test(MessageBuffer& outgoing) {
     int is_done = 0;
     check(MPI_Test(&outgoing.request, &is_done, MPI_STATUS_IGNORE), "MPI_Test");
   }
 
-  Outgoing& free_outgoing() {
+  MessageBuffer& free_outgoing() {
     for (const auto& outgoing : outgoing_)
       if (outgoing->request == MPI_REQUEST_NULL) return *outgoing;
-    return *outgoing_.emplace_back(std::make_unique<Outgoing>());
+    return *outgoing_.emplace_back(std::make_unique<MessageBuffer>());
   }
 
   template <typename Byte, typename Call>
-  void in_calls(std::span<Byte> data, Countdown& under_way, const Call& call) {
+  void post(std::span<Byte> data, Countdown& in_flight, const Call& call) {
     for (bool is_first = true; is_first || !data.empty(); is_first = false) {
-      const auto part = data.first(std::min(data.size(), kMostBytesOfACall));
+      const auto part = data.first(std::min(data.size(), kMaxBytesPerCall));
       data = data.subspan(part.size());
-      if (!is_first) under_way.fetch_add(1, std::memory_order_relaxed);
+      if (!is_first) in_flight.fetch_add(1, std::memory_order_relaxed);
       call(part, requests_.emplace_back());
-      countdowns_.push_back(&under_way);
+      countdowns_.push_back(&in_flight);
     }
   }
 
-  /// Messages match the receives in the order in which these were posted: the oldest one holds the
-  /// oldest message.
+  /// Messages match the receives in the order in which these were posted, so the oldest receive has
+  /// the oldest message.
   bool take_messages(const OnMessage& on_message) {
     bool moved = false;
     for (;;) {
-      Incoming& oldest = incoming_[oldest_];
+      MessageBuffer& oldest = incoming_[oldest_];
       int is_there = 0;
       MPI_Status status;
       check(MPI_Test(&oldest.request, &is_there, &status), "MPI_Test");
@@ -210,7 +207,7 @@ class MpiTransport : public Transport {
       check(MPI_Get_count(&status, MPI_BYTE, &size), "MPI_Get_count");
       on_message(status.MPI_SOURCE, std::span(oldest.bytes).first(size));
       check(MPI_Start(&oldest.request), "MPI_Start");
-      oldest_ = (oldest_ + 1) % kReceives;
+      oldest_ = (oldest_ + 1) % kPostedReceives;
       moved = true;
     }
   }
@@ -236,12 +233,12 @@ class MpiTransport : public Transport {
   }
 
   Communicator messages_, data_;
-  int member_ = 0, members_ = 1, tags_ = 0;
-  std::array<Incoming, kReceives> incoming_;
+  int process_ = 0, size_ = 1, tags_ = 0;
+  std::array<MessageBuffer, kPostedReceives> incoming_;
   size_t oldest_ = 0;
   bool is_abandoned_ = false;
   std::vector<std::unique_ptr<Communicator>> groups_;
-  std::vector<std::unique_ptr<Outgoing>> outgoing_;
+  std::vector<std::unique_ptr<MessageBuffer>> outgoing_;
   std::vector<MPI_Request> requests_;  // of data
   std::vector<Countdown*> countdowns_;
   std::vector<int> done_;

@@ -1,4 +1,4 @@
-// The transport over MPI. Used by MpiProcess alone.
+// The transport over MPI; only MpiProcess uses it.
 #pragma once
 
 #include <memory>
@@ -7,7 +7,7 @@
 
 namespace tessera {
 
-/// Over two communicators of its own, one for messages and one for data, of all processes.
+/// Uses two communicators of its own, of all processes: one for messages and one for data.
 ///   requires  MPI is started; all processes call it together
 std::unique_ptr<Transport> make_mpi_transport();
 

@@ -1,4 +1,4 @@
-// The room where there is no MPI.
+// MpiProcess where MPI was not found: every use is refused.
 #include <cstdlib>
 
 #include "base/error.h"
@@ -23,11 +23,11 @@ MpiProcess::MpiProcess() {
 
 MpiProcess::~MpiProcess() = default;
 
-int MpiProcess::member() const {
+int MpiProcess::process() const {
   return 0;
 }
 
-int MpiProcess::members() const {
+int MpiProcess::size() const {
   return 1;
 }
 

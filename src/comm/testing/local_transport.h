@@ -1,5 +1,4 @@
-// Members inside of one program: the transport without processes, for tests of all that goes
-// between them.
+// A transport whose processes are threads of one program, for tests of everything above it.
 #pragma once
 
 #include <memory>
@@ -9,13 +8,12 @@
 
 namespace tessera {
 
-/// One for each of `members`; each lives as long as it is used, whatever becomes of the others.
+/// One transport for each process. Their lifetimes are independent.
 ///
-///   delays   above 0: a message or a piece arrives only after up to so many further polls of its
-///   receiver, drawn from `seed`; the order
-///            within a pair stays
-///   threads  different members may be used at the same time
-std::vector<std::unique_ptr<Transport>> make_local_transports(int members, int delays = 0,
+///   delays   above 0: a message or a piece arrives after at most so many further polls of its
+///            receiver, a number sampled with `seed`; the order within a pair stays
+///   threads  each transport may be used by a thread of its own
+std::vector<std::unique_ptr<Transport>> make_local_transports(int processes, int delays = 0,
                                                               uint64_t seed = 0);
 
 }  // namespace tessera

@@ -1,5 +1,5 @@
-// The contract of a transport, as what every member does and sees; run over each implementation.
-// And members as threads of a test.
+// The contract of a transport, checked by all processes together for each implementation; and
+// processes that are threads of a test.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -19,20 +19,20 @@
 namespace tessera::testing_transport {
 
 /// One side of the contract: keeps what has come in, by sender.
-class ContractMember {
+class ContractProcess {
  public:
-  explicit ContractMember(Transport& transport)
-      : transport_(transport), inbox_(static_cast<size_t>(transport.members())) {}
+  explicit ContractProcess(Transport& transport)
+      : transport_(transport), inbox_(static_cast<size_t>(transport.size())) {}
 
   Transport& transport() { return transport_; }
   std::vector<int> others() const {
     std::vector<int> list;
-    for (int member = 0; member < transport_.members(); ++member)
-      if (member != transport_.member()) list.push_back(member);
+    for (int process = 0; process < transport_.size(); ++process)
+      if (process != transport_.process()) list.push_back(process);
     return list;
   }
 
-  /// Polls until it is so; a minute is for ever.
+  /// Polls until it is so, for at most a minute.
   bool poll_until(const std::function<bool()>& is_so) {
     const auto end = std::chrono::steady_clock::now() + std::chrono::minutes(1);
     while (!is_so()) {
@@ -50,13 +50,12 @@ class ContractMember {
   }
   std::string next_from(int from) {
     auto& inbox = inbox_[from];
-    if (!poll_until([&] { return !inbox.empty(); })) return "nothing came";
+    if (!poll_until([&] { return !inbox.empty(); })) return "no message arrived";
     const std::string message = inbox.front();
     inbox.pop_front();
     return message;
   }
-  /// All are here.
-  void meet() {
+  void barrier() {
     for (int to : others()) send(to, "here");
     for (int from : others()) ASSERT_EQ(next_from(from), "here");
   }
@@ -66,27 +65,27 @@ class ContractMember {
   std::vector<std::deque<std::string>> inbox_;
 };
 
-/// What `from` tells `to` as its message `number`, of a size of its own.
-inline std::string told(int from, int to, int number) {
+/// Message `number` of a pair; sizes differ.
+inline std::string message_text(int from, int to, int number) {
   std::string text =
       std::to_string(from) + ">" + std::to_string(to) + " " + std::to_string(number) + ":";
-  text.resize(number % 7 == 6 ? Transport::kMostMessageBytes
+  text.resize(number % 7 == 6 ? Transport::kMaxMessageBytes
                               : text.size() + static_cast<size_t>(number) % 97,
               static_cast<char>('a' + number % 26));
   return number == 3 ? "" : text;
 }
 
-/// Messages of a pair arrive once and in order, also when nobody looks for a while.
-inline void messages_arrive_once_and_in_order(ContractMember& me) {
+/// Messages of a pair arrive once and in order, also when the receiver does not poll for a while.
+inline void messages_arrive_once_and_in_order(ContractProcess& me) {
   constexpr int kCount = 400;
-  const int self = me.transport().member();
+  const int self = me.transport().process();
   for (int number = 0; number < kCount; ++number)
-    for (int to : me.others()) me.send(to, told(self, to, number));
+    for (int to : me.others()) me.send(to, message_text(self, to, number));
   for (int number = 0; number < kCount; ++number)
     for (int from : me.others())
-      ASSERT_EQ(me.next_from(from), told(from, self, number))
+      ASSERT_EQ(me.next_from(from), message_text(from, self, number))
           << "from " << from << ", message " << number;
-  me.meet();
+  me.barrier();
 }
 
 inline std::vector<std::byte> piece(int from, int to, int tag, int number, size_t size) {
@@ -97,11 +96,11 @@ inline std::vector<std::byte> piece(int from, int to, int tag, int number, size_
   return bytes;
 }
 
-/// Pieces of memory go to the receive of their pair and tag, in order, whatever their sizes.
-inline void pieces_go_where_their_tag_says(ContractMember& me) {
+/// Pieces of memory match the receives of their pair and tag in order, for all sizes.
+inline void pieces_match_by_pair_and_tag(ContractProcess& me) {
   const std::vector<size_t> sizes{1, 64, 4095, 70000, (1 << 20) + 3, 12};
   constexpr int kTags = 3;
-  const int self = me.transport().member();
+  const int self = me.transport().process();
   Countdown received{0}, sent{0};
   std::vector<std::vector<std::byte>> targets, sources;
   const auto for_each_piece = [&](const auto& act) {
@@ -116,7 +115,7 @@ inline void pieces_go_where_their_tag_says(ContractMember& me) {
   received = sent = static_cast<int>(targets.size());
   size_t at = 0;
   for_each_piece([&](int from, int tag, int, size_t) {
-    me.transport().receive(from, tag, targets[at++], received);
+    me.transport().recv_data(from, tag, targets[at++], received);
   });
   for (int to : me.others()) me.send(to, "ready");
   for (int from : me.others()) ASSERT_EQ(me.next_from(from), "ready");
@@ -131,27 +130,27 @@ inline void pieces_go_where_their_tag_says(ContractMember& me) {
     EXPECT_TRUE(targets[at++] == piece(from, self, tag, number, size))
         << "from " << from << ", tag " << tag << ", piece " << number;
   });
-  me.meet();
+  me.barrier();
 }
 
-/// Of small integers, whose sums no order changes.
-inline float given_by(int member, int element) {
-  return static_cast<float>((member * 7 + element * 3) % 11);
+/// Small integers: their sums are exact in any order.
+inline float given_by(int process, int element) {
+  return static_cast<float>((process * 7 + element * 3) % 11);
 }
 
-/// Groups do together what the names say: all members, and each pair of neighbours; several at a
-/// time, begun in one order.
-inline void groups_do_together_what_the_names_say(ContractMember& me) {
-  const int self = me.transport().member(), members = me.transport().members();
+/// Collectives of all processes and of each pair of neighbours; several in flight, started in one
+/// order.
+inline void collectives_are_those_of_mpi(ContractProcess& me) {
+  const int self = me.transport().process(), size = me.transport().size();
   std::vector<std::vector<int>> groups(1);
-  for (int member = 0; member < members; ++member) groups[0].push_back(member);
-  for (int first = 0; first + 1 < members; ++first) groups.push_back({first, first + 1});
+  for (int process = 0; process < size; ++process) groups[0].push_back(process);
+  for (int first = 0; first + 1 < size; ++first) groups.push_back({first, first + 1});
   for (const std::vector<int>& group : groups) {
     const auto at = std::find(group.begin(), group.end(), self);
     if (at == group.end()) continue;
-    const auto place = static_cast<size_t>(at - group.begin());
-    const int number = me.transport().new_group(group);
-    Collective scatter{.kind = Collective::Kind::kReduceScatter, .members = group};
+    const auto own = static_cast<size_t>(at - group.begin());
+    const int number = me.transport().split(group);
+    Collective scatter{.kind = Collective::Kind::kReduceScatter, .processes = group};
     int whole = 0;
     for (size_t i = 0; i < group.size(); ++i) {  // uneven
       scatter.begins.push_back(whole);
@@ -159,10 +158,10 @@ inline void groups_do_together_what_the_names_say(ContractMember& me) {
       whole += scatter.counts.back();
     }
     Collective gather = scatter,
-               sum{.kind = Collective::Kind::kAllReduce, .members = group, .counts = {whole}};
+               sum{.kind = Collective::Kind::kAllReduce, .processes = group, .counts = {whole}};
     gather.kind = Collective::Kind::kAllGather;
     std::vector<float> mine, sums(static_cast<size_t>(whole)),
-        part(static_cast<size_t>(scatter.counts[place])), all(sums.size());
+        part(static_cast<size_t>(scatter.counts[own])), all(sums.size());
     for (int i = 0; i < whole; ++i) mine.push_back(given_by(self, i));
     const auto in = [](const std::vector<float>& list) {
       return reinterpret_cast<const std::byte*>(list.data());
@@ -170,37 +169,37 @@ inline void groups_do_together_what_the_names_say(ContractMember& me) {
     const auto out = [](std::vector<float>& list) {
       return reinterpret_cast<std::byte*>(list.data());
     };
-    Countdown under_way{3};
-    me.transport().begin(sum, number, in(mine), out(sums), under_way);
-    me.transport().begin(scatter, number, in(mine), out(part), under_way);
-    me.transport().begin(gather, number, in(mine), out(all), under_way);
-    ASSERT_TRUE(me.poll_until([&] { return under_way == 0; })) << under_way << " are missing";
+    Countdown in_flight{3};
+    me.transport().start(sum, {number}, in(mine), out(sums), in_flight);
+    me.transport().start(scatter, {number}, in(mine), out(part), in_flight);
+    me.transport().start(gather, {number}, in(mine), out(all), in_flight);
+    ASSERT_TRUE(me.poll_until([&] { return in_flight == 0; })) << in_flight << " are missing";
     std::vector<float> expected_sums(sums.size(), 0), expected_all;
     for (size_t i = 0; i < group.size(); ++i) {
       for (size_t e = 0; e < sums.size(); ++e)
         expected_sums[e] += given_by(group[i], static_cast<int>(e));
       for (int e = 0; e < gather.counts[i]; ++e) expected_all.push_back(given_by(group[i], e));
     }
-    const auto begin = expected_sums.begin() + scatter.begins[place];
+    const auto begin = expected_sums.begin() + scatter.begins[own];
     EXPECT_EQ(sums, expected_sums);
-    EXPECT_EQ(part, std::vector<float>(begin, begin + scatter.counts[place]));
+    EXPECT_EQ(part, std::vector<float>(begin, begin + scatter.counts[own]));
     EXPECT_EQ(all, expected_all);
   }
-  me.meet();
+  me.barrier();
 }
 
-/// All of it, one after the other.
+/// All parts of the contract, one after the other.
 inline void keeps_its_contract(Transport& transport) {
-  ContractMember me(transport);
+  ContractProcess me(transport);
   EXPECT_GE(transport.tags(), 32768);
   messages_arrive_once_and_in_order(me);
-  pieces_go_where_their_tag_says(me);
-  groups_do_together_what_the_names_say(me);
+  pieces_match_by_pair_and_tag(me);
+  collectives_are_those_of_mpi(me);
   messages_arrive_once_and_in_order(me);
 }
 
-/// Members as threads: work(its transport) for each.
-inline void on_members(std::vector<std::unique_ptr<Transport>> transports,
+/// Processes as threads: work(its transport) for each.
+inline void on_processes(std::vector<std::unique_ptr<Transport>> transports,
                        const std::function<void(std::unique_ptr<Transport>)>& work) {
   std::vector<std::thread> threads;
   for (auto& transport : transports)

@@ -1,0 +1,50 @@
+// By how much the clocks of two processes differ, so that a trace of all processes has one time.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <span>
+#include <vector>
+
+#include "base/units.h"
+#include "comm/frame_channel.h"
+#include "comm/keep_alive.h"
+
+namespace tessera {
+
+struct ClockReading {
+  Seconds ahead{0};  // of the other clock
+  Seconds error{0};  // at most
+};
+
+class ClockComparison {
+ public:
+  ClockComparison(FrameChannel& channel, KeepAlive& keep_alive);
+
+  /// Asks another process `tries` times for its time and takes the answer with the shortest round
+  /// trip: the other clock was read during the round trip, so half of it bounds the error.
+  ///   throws  as KeepAlive::wait_until
+  ///   source  Cristian, Probabilistic clock synchronization, Distributed Computing 3, 1989
+  ClockReading compare(int with, int tries, Seconds deadline);
+
+ private:
+  using Clock = FrameChannel::Clock;
+  struct Question {
+    int from = 0;
+    Clock::time_point arrived;
+  };
+  struct Answer {
+    FrameKind kind = FrameKind::kClockAnswer;
+    Clock::time_point time;
+  };
+  bool answer_questions();
+  void take_answer(std::span<const std::byte> frame);
+
+  FrameChannel& channel_;
+  KeepAlive& keep_alive_;
+  std::vector<Question> questions_;  // with the lock of the channel
+  Clock::time_point told_, arrived_;  // of the last answer
+  std::atomic<bool> has_answer_{false};
+};
+
+}  // namespace tessera

@@ -1,0 +1,63 @@
+// Collectives of groups of processes, as a communication library runs them. A backend is a folder:
+// comm/mpi runs them on host memory. A GPU library such as NCCL would be a folder beside it with
+// one class that implements CollectiveBackend:
+//
+//   split  makes a communicator of the processes and returns its number (ncclCommSplit)
+//   start  enqueues the collective on `on.stream`, behind the work that is already there, and lowers
+//          `in_flight` when the stream has reached its end; source and target are addresses of the
+//          device to which the stream belongs
+//
+// Small messages, and pieces that are not part of a collective, stay with the Transport.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "base/tensor.h"
+
+namespace tessera {
+
+class DeviceStream;
+
+/// Operations that are still in flight. The owner sets it, a transport or a backend counts it down,
+/// and at 0 the owner may use the memory.
+using Countdown = std::atomic<int>;
+
+/// A collective of a group, with the names of MPI. Every process gives a dense part and gets one.
+struct Collective {
+  enum class Kind { kAllReduce, kReduceScatter, kAllGather };
+  Kind kind = Kind::kAllReduce;
+  DType dtype = DType::kF32;
+  std::vector<int> processes = {};  // ascending
+  /// Elements: one number for an all-reduce, else those of the part of each process.
+  std::vector<int> counts = {};
+  /// Where the part of each process begins in the whole; empty for an all-reduce.
+  std::vector<int> begins = {};
+};
+
+/// The group that runs a collective, and the stream that orders it.
+struct GroupStream {
+  int group = 0;                   // as split() numbered it
+  DeviceStream* stream = nullptr;  // nullptr: host memory, and the collective starts at once
+};
+
+class CollectiveBackend {
+ public:
+  virtual ~CollectiveBackend() = default;
+
+  /// Makes a group of processes.  returns  its number in this process
+  ///   requires  every process of the group calls it, and processes that share two groups call for
+  ///             these in the same order
+  ///   waits     for the other processes of the group
+  virtual int split(std::span<const int> processes) = 0;
+
+  /// Never waits. Sums are added in any order.
+  ///   requires  the processes of a group start its collectives in one order; `what`, `source` and
+  ///             `target` stay until `in_flight` was lowered
+  virtual void start(const Collective& what, GroupStream on, const std::byte* source,
+                     std::byte* target, Countdown& in_flight) = 0;
+};
+
+}  // namespace tessera

@@ -1,0 +1,65 @@
+#include "comm/keep_alive.h"
+
+#include <algorithm>
+
+#include "base/clock_time.h"
+#include "base/error.h"
+#include "comm/plain_bytes.h"
+
+namespace tessera {
+namespace {
+
+constexpr auto kMaxInterval = std::chrono::seconds(1);
+constexpr int kHeartbeatsPerDeadline = 10;
+
+}  // namespace
+
+KeepAlive::KeepAlive(FrameChannel& channel, const StopState& stop)
+    : channel_(channel), stop_(stop), interval_(Clock::duration(kMaxInterval).count()) {
+  channel.on_frame(FrameKind::kHeartbeat, [this](int, std::span<const std::byte>) {
+    last_heard_.store(Clock::now().time_since_epoch().count(), std::memory_order_relaxed);
+  });
+}
+
+KeepAlive::BusyScope::BusyScope(KeepAlive& keep_alive, Seconds deadline) : keep_alive_(keep_alive) {
+  keep_alive.limit_interval(deadline);
+  keep_alive.busy_.fetch_add(1, std::memory_order_relaxed);
+}
+
+void KeepAlive::limit_interval(Seconds deadline) {
+  const auto interval =
+      std::min<Clock::duration>(kMaxInterval, clock_time(deadline) / kHeartbeatsPerDeadline);
+  interval_.store(interval.count(), std::memory_order_relaxed);
+}
+
+KeepAlive::Clock::time_point KeepAlive::last_heard() const {
+  return Clock::time_point(Clock::duration(last_heard_.load(std::memory_order_relaxed)));
+}
+
+void KeepAlive::send_heartbeat() {
+  const bool is_first = channel_.process() == 0;
+  const bool must_forward = is_first && last_heard() > last_sent_;
+  if ((busy_.load(std::memory_order_relaxed) == 0 && !must_forward) || stop_.stopped()) return;
+  const auto now = Clock::now();
+  if (now - last_sent_ < Clock::duration(interval_.load(std::memory_order_relaxed))) return;
+  last_sent_ = now;
+  constexpr FrameKind kHeartbeat = FrameKind::kHeartbeat;
+  is_first ? channel_.send_to_others(bytes_of_plain(kHeartbeat))
+           : channel_.send(0, bytes_of_plain(kHeartbeat));
+}
+
+void KeepAlive::wait_until(const std::function<bool()>& is_over, Seconds deadline,
+                           const std::function<std::string()>& describe) {
+  limit_interval(deadline);
+  auto end = Clock::now() + clock_time(deadline);
+  bool in_time = channel_.wait_until(is_over, end);
+  while (!in_time && !stop_.stopped()) {
+    end = last_heard() + clock_time(deadline);
+    if (end <= Clock::now()) break;
+    in_time = channel_.wait_until(is_over, end);
+  }
+  if (!in_time && stop_.stopped()) stop_.rethrow();
+  if (!in_time) throw InternalError("waited " + to_text(deadline) + " for " + describe());
+}
+
+}  // namespace tessera

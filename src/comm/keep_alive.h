@@ -1,0 +1,57 @@
+// Heartbeats of processes that work for longer than a deadline, such as one that writes a
+// checkpoint, and waits for other processes that respect them.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <string>
+
+#include "base/units.h"
+#include "comm/frame_channel.h"
+#include "comm/stop_state.h"
+
+namespace tessera {
+
+/// Processes wait for process 0, which waits for all others. So a process sends its heartbeats to
+/// process 0, and process 0 forwards them to all.
+class KeepAlive {
+ public:
+  KeepAlive(FrameChannel& channel, const StopState& stop);
+
+  /// As long as it lives, the process sends heartbeats and the others wait for it.
+  class BusyScope {
+   public:
+    /// `deadline`: of the processes that may wait
+    BusyScope(KeepAlive& keep_alive, Seconds deadline);
+    ~BusyScope() { keep_alive_.busy_.fetch_sub(1, std::memory_order_relaxed); }
+    BusyScope(const BusyScope&) = delete;
+    BusyScope& operator=(const BusyScope&) = delete;
+
+   private:
+    KeepAlive& keep_alive_;
+  };
+
+  /// Sends a heartbeat when one is due.  threads  the progress thread
+  void send_heartbeat();
+
+  /// Waits for another process until `is_over()`. The deadline counts from the last heartbeat.
+  ///   describe  completes "waited 2 s for ..."
+  ///   throws    the failure that stops the run; InternalError at the deadline
+  void wait_until(const std::function<bool()>& is_over, Seconds deadline,
+                  const std::function<std::string()>& describe);
+
+ private:
+  using Clock = FrameChannel::Clock;
+  void limit_interval(Seconds deadline);
+  Clock::time_point last_heard() const;
+
+  FrameChannel& channel_;
+  const StopState& stop_;
+  std::atomic<int> busy_{0};
+  std::atomic<Clock::rep> last_heard_{0};
+  std::atomic<Clock::rep> interval_;  // between two heartbeats
+  Clock::time_point last_sent_;       // of the progress thread
+};
+
+}  // namespace tessera

@@ -1,0 +1,31 @@
+// Work that all processes of a run do: it fails on all of them or on none.
+#pragma once
+
+#include <exception>
+
+#include "base/units.h"
+#include "comm/network.h"
+
+namespace tessera {
+
+/// All-gathers the failures of the processes: throws the failure of the first process that has one,
+/// in all of them.
+///   mine    what was thrown in this process; nullptr: nothing
+///   throws  as HostCollectives::all_gather, too
+void rethrow_first_failure(Network& network, Rank rank, const std::exception_ptr& mine,
+                           Seconds deadline, GatheredBytes& scratch);
+
+template <typename Work>
+void on_all_processes(Network& network, Rank rank, Seconds deadline, GatheredBytes& scratch,
+                      const Work& work) {
+  std::exception_ptr mine;
+  try {
+    const KeepAlive::BusyScope busy(network.keep_alive(), deadline);
+    work();
+  } catch (...) {
+    mine = std::current_exception();
+  }
+  rethrow_first_failure(network, rank, mine, deadline, scratch);
+}
+
+}  // namespace tessera

@@ -1,0 +1,39 @@
+// What ranks send to ranks of other processes. Programs have the same numbers in all processes.
+#pragma once
+
+#include <cstdint>
+
+#include "actors/actor.h"
+
+namespace tessera {
+
+/// The first byte of every message between processes. Each kind has one handler.
+enum class FrameKind : uint8_t {
+  kActorMessage,
+  kFetchRequest,
+  kHostBytes,
+  kStop,
+  kHeartbeat,
+  kClockQuestion,
+  kClockAnswer,
+};
+constexpr int kFrameKinds = 7;
+
+/// A receiver requests all pieces of a record that one sender has for it. The sender keeps the
+/// record until it is released. A request may come before the sender has filled the record.
+struct FetchRequest {
+  int program = 0;
+  ActorId exchange = 0;  // of the receiver
+  int sender = 0;        // rank index
+  int tag = 0;           // of pieces that are received in place; staged ones have the next tag
+  int64_t record = 0;
+};
+
+struct RankFrame {
+  FrameKind kind = FrameKind::kActorMessage;
+  int program = 0;
+  Message message;      // of kActorMessage
+  FetchRequest request;  // of kFetchRequest
+};
+
+}  // namespace tessera

@@ -1,0 +1,114 @@
+// Pieces of registers between processes: the receiver posts memory and sends a request, the sender
+// answers with the pieces, which it packs into staging buffers where they are not dense.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "base/tensor.h"
+#include "comm/frame_channel.h"
+#include "comm/rank_frame.h"
+#include "copy/box_combine.h"
+
+namespace tessera {
+
+/// A piece of a register that is sent to another process: dense in the slot, or packed.
+struct SentPiece {
+  int64_t offset = 0;  // in the slot, when the piece is dense there
+  int64_t bytes = 0;
+  std::optional<BoxCombine> pack;  // from the slot
+  bool in_place = false;           // the receiver has it where it belongs; else it is staged
+};
+
+/// A program as other processes reach it.
+///   threads  the thread that makes progress, one at a time
+class ProgramPort {
+ public:
+  virtual ~ProgramPort() = default;
+  virtual void take(const Message& message) = 0;
+  /// `ready`, which says that a rank has filled a slot, was sent to another process.
+  virtual void note_filled(const Message& ready) = 0;
+  /// The requested pieces, and the slot that has them.
+  struct Answer {
+    const std::vector<SentPiece>* pieces = nullptr;
+    const std::byte* slot = nullptr;
+  };
+  /// nullopt: the slot is not filled yet
+  virtual std::optional<Answer> answer(const FetchRequest& request) = 0;
+};
+
+/// threads  any
+class RemoteFetch {
+ public:
+  explicit RemoteFetch(FrameChannel& channel);
+
+  // The receiver.
+  /// `count` tags that no other exchange of this process has.
+  int new_tags(int count);
+  void receive(int from, int tag, std::span<std::byte> data, Countdown& in_flight);
+  void request(int to, const FetchRequest& request) {
+    channel_.post(to, {FrameKind::kFetchRequest, request.program, {}, request});
+  }
+
+  // The sender.
+  /// Allocates staging buffers for so many answers at a time, with pieces of at most `largest`.
+  void reserve_staging(int answers, Bytes largest);
+  Bytes staging_bytes() const;
+
+  // For ProgramRouter, with the lock of the channel.
+  void take_request(int from, const FetchRequest& request, ProgramPort& port);
+  /// Delivers the message. A credit is kept back while the transport still sends pieces of its slot.
+  void take_message(int program, const Message& message, ProgramPort& port);
+  /// A slot for `exchange` was filled: answers the requests that waited for it.
+  void answer_waiting(int program, ActorId exchange);
+  void close(int program);
+
+ private:
+  struct Request {
+    int from = 0;
+    FetchRequest request;
+    ProgramPort* port = nullptr;
+  };
+  struct Credit {
+    int program = 0;
+    Message message;
+    ProgramPort* port = nullptr;
+  };
+  /// The answer to a request.
+  struct ActiveSend {
+    int to = 0;
+    FetchRequest request;
+    ProgramPort::Answer answer;
+    size_t next = 0;         // piece
+    Countdown in_flight{0};  // pieces that are sent out of the slot
+    bool is_over = true;
+  };
+  struct StagingBuffer {
+    AlignedBuffer memory;
+    Countdown in_use{0};
+    const ActiveSend* user = nullptr;
+  };
+  bool start_sending(const Request& waiting);
+  bool is_sending_to(int program, ActorId exchange) const;
+  bool push_sends();
+  bool push_piece(ActiveSend& send);
+  int64_t staged_pieces(const ActiveSend& send) const;
+  StagingBuffer* free_buffer(int64_t bytes);
+  bool release_credits();
+
+  FrameChannel& channel_;
+  std::vector<Request> waiting_;  // for slots that are not filled yet
+  std::vector<Credit> credits_;   // for slots of which the transport still sends pieces
+  std::vector<std::unique_ptr<ActiveSend>> sends_;
+  std::vector<std::unique_ptr<StagingBuffer>> buffers_;
+  int max_answers_ = 0;
+  Bytes max_piece_{0};
+  std::atomic<int> next_tag_{0};
+};
+
+}  // namespace tessera
