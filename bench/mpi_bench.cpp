@@ -43,7 +43,9 @@ class OnePiece : public ProgramPort {
       : memory_(memory), pieces_{{0, static_cast<int64_t>(memory.size()), std::nullopt, true}} {}
   void take(const Message&) override {}
   void note_filled(const Message&) override {}
-  std::optional<Answer> answer(const FetchRequest&) override { return Answer{&pieces_, memory_.data()}; }
+  std::optional<Answer> answer(const FetchRequest&) override {
+    return Answer{&pieces_, memory_.data()};
+  }
 
  private:
   std::span<const std::byte> memory_;
@@ -61,7 +63,7 @@ void compare(Network& network, size_t bytes) {
     network.fetch().receive(other, tag, theirs, under_way);
     network.fetch().request(other, {program, 0, 0, tag, 0});
     network.channel().wait_until([&] { return under_way.load(std::memory_order_acquire) == 0; },
-                 std::chrono::steady_clock::now() + std::chrono::seconds(60));
+                                 std::chrono::steady_clock::now() + std::chrono::seconds(60));
   };
   const auto bare = [&] {
     const auto count = static_cast<int>(bytes);

@@ -1,4 +1,4 @@
-// How sums go between the members of a run.
+// How sums of several processes are computed.
 #pragma once
 
 #include <cstdint>
@@ -7,9 +7,9 @@
 namespace tessera {
 
 enum class Reduction : uint8_t {
-  kOrdered,  // in the order that was compiled: the same bits whatever the transport
-  kFast,     // exchanges that are all-reduces, reduce-scatters and all-gathers of the transport are
-             // left to it, and with them the order
+  kOrdered,  // in the compiled order: the same bits over every transport
+  kFast,     // all-reduces, reduce-scatters and all-gathers by the library of the transport, which
+             // chooses the order
 };
 constexpr std::string_view to_text(Reduction reduction) {
   return reduction == Reduction::kFast ? "fast" : "ordered";

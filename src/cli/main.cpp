@@ -58,7 +58,8 @@ UserError as_user_error(const std::exception_ptr& thrown) {
 int end_after(const std::exception_ptr& thrown, bool json, Processes& processes) {
   const UserError error = as_user_error(thrown);
   processes.report_failure(std::make_exception_ptr(error));
-  const int code = processes.is_leader() ? report(error, json) : static_cast<int>(error.exit_code());
+  const int code =
+      processes.is_leader() ? report(error, json) : static_cast<int>(error.exit_code());
   if (processes.are_connected()) processes.end_all(code);
   return code;
 }

@@ -42,7 +42,7 @@ class ClockComparison {
 
   FrameChannel& channel_;
   KeepAlive& keep_alive_;
-  std::vector<Question> questions_;  // with the lock of the channel
+  std::vector<Question> questions_;   // with the lock of the channel
   Clock::time_point told_, arrived_;  // of the last answer
   std::atomic<bool> has_answer_{false};
 };

@@ -3,9 +3,9 @@
 // one class that implements CollectiveBackend:
 //
 //   split  makes a communicator of the processes and returns its number (ncclCommSplit)
-//   start  enqueues the collective on `on.stream`, behind the work that is already there, and lowers
-//          `in_flight` when the stream has reached its end; source and target are addresses of the
-//          device to which the stream belongs
+//   start  enqueues the collective on `on.stream`, behind the work that is already there; lowers
+//          `in_flight` when the stream has reached its end. Source and target are addresses of the
+//          device of the stream.
 //
 // Small messages, and pieces that are not part of a collective, stay with the Transport.
 #pragma once

@@ -11,7 +11,7 @@
 namespace tessera {
 
 void GatheredBytes::assign(std::span<const std::byte> table, int processes) {
-  begins_.resize(static_cast<size_t>(processes) + 1);
+  begins_.resize(processes + 1);
   for (size_t i = 0; i < begins_.size(); ++i) {
     uint64_t begin = 0;
     std::memcpy(&begin, table.data() + i * sizeof begin, sizeof begin);
@@ -23,13 +23,9 @@ void GatheredBytes::assign(std::span<const std::byte> table, int processes) {
 
 HostCollectives::HostCollectives(FrameChannel& channel, KeepAlive& keep_alive,
                                  const StopState& stop)
-    : channel_(channel),
-      keep_alive_(keep_alive),
-      stop_(stop),
-      inboxes_(static_cast<size_t>(channel.size())) {
-  channel.on_frame(FrameKind::kHostBytes, [this](int from, std::span<const std::byte> frame) {
-    take(from, frame);
-  });
+    : channel_(channel), keep_alive_(keep_alive), stop_(stop), inboxes_(channel.size()) {
+  channel.on_frame(FrameKind::kHostBytes,
+                   [this](int from, std::span<const std::byte> frame) { take(from, frame); });
 }
 
 /// In as many messages as it takes, at least one.

@@ -67,9 +67,9 @@ class HostCollectives {
   FrameChannel& channel_;
   KeepAlive& keep_alive_;
   const StopState& stop_;
-  std::vector<Inbox> inboxes_;     // by process; with the lock of the channel
-  std::vector<std::byte> table_;   // what all gave, as GatheredBytes::assign reads it
-  GatheredBytes nothing_;          // of barriers
+  std::vector<Inbox> inboxes_;    // by process; with the lock of the channel
+  std::vector<std::byte> table_;  // what all gave, as GatheredBytes::assign reads it
+  GatheredBytes nothing_;         // of barriers
 };
 
 }  // namespace tessera

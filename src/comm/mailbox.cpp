@@ -79,7 +79,7 @@ void Mailbox::wake_if_asleep() {
 }
 
 void Mailbox::wake() {
-  // After the lock was free, the owner has either not checked yet or it sleeps: it cannot miss this.
+  // Once the lock was free, the owner has not checked yet or it sleeps: it cannot miss this.
   {
     const std::lock_guard lock(mutex_);
   }

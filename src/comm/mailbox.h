@@ -12,9 +12,9 @@
 
 namespace tessera {
 
-/// How a rank waits for a message before it sleeps: it checks `spins` times, a few nanoseconds each,
-/// and then `yields` times, each after it has offered its core to other threads. When ranks share
-/// cores, a rank that spins delays the ranks it waits for.
+/// How a rank waits for a message before it sleeps: it checks `spins` times, a few nanoseconds
+/// each, and then `yields` times, each after it has offered its core to other threads. When ranks
+/// share cores, a rank that spins delays the ranks it waits for.
 struct SpinPolicy {
   int spins = 0;
   int yields = 0;

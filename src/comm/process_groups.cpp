@@ -5,8 +5,9 @@ namespace tessera {
 int ProcessGroups::group_of(const std::vector<int>& processes) {
   const auto lock = channel_.lock();
   const auto found = groups_.find(processes);
-  return found != groups_.end() ? found->second
-                                : groups_.emplace(processes, backend_.split(processes)).first->second;
+  return found != groups_.end()
+             ? found->second
+             : groups_.emplace(processes, backend_.split(processes)).first->second;
 }
 
 void ProcessGroups::start(const Collective& what, GroupStream on, const std::byte* source,

@@ -15,7 +15,7 @@ ProgramRouter::ProgramRouter(FrameChannel& channel, const StopState& stop, Remot
 }
 
 void ProgramRouter::make_entry(int program) {
-  const size_t count = static_cast<size_t>(program) + 1;
+  const size_t count = program + 1;
   if (open_.size() < count) open_.resize(count), closed_.resize(count);
 }
 

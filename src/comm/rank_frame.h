@@ -32,7 +32,7 @@ struct FetchRequest {
 struct RankFrame {
   FrameKind kind = FrameKind::kActorMessage;
   int program = 0;
-  Message message;      // of kActorMessage
+  Message message;       // of kActorMessage
   FetchRequest request;  // of kFetchRequest
 };
 

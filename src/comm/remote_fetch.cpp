@@ -17,7 +17,7 @@ constexpr size_t kWaitingPerProcess = 64;
 }  // namespace
 
 RemoteFetch::RemoteFetch(FrameChannel& channel) : channel_(channel) {
-  waiting_.reserve(kWaitingPerProcess * static_cast<size_t>(channel.size()));
+  waiting_.reserve(kWaitingPerProcess * channel.size());
   channel.on_progress([this] {
     const bool sent = push_sends();
     return release_credits() || sent;
@@ -152,8 +152,7 @@ bool RemoteFetch::push_sends() {
 /// Does the transport still send pieces of a slot to this exchange, as this side sees it?
 bool RemoteFetch::is_sending_to(int program, ActorId exchange) const {
   return std::any_of(sends_.begin(), sends_.end(), [&](const auto& send) {
-    return !send->is_over && send->request.program == program &&
-           send->request.exchange == exchange;
+    return !send->is_over && send->request.program == program && send->request.exchange == exchange;
   });
 }
 

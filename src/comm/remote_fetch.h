@@ -62,7 +62,7 @@ class RemoteFetch {
 
   // For ProgramRouter, with the lock of the channel.
   void take_request(int from, const FetchRequest& request, ProgramPort& port);
-  /// Delivers the message. A credit is kept back while the transport still sends pieces of its slot.
+  /// Delivers the message; a credit only once the transport has sent all pieces of its slot.
   void take_message(int program, const Message& message, ProgramPort& port);
   /// A slot for `exchange` was filled: answers the requests that waited for it.
   void answer_waiting(int program, ActorId exchange);

@@ -35,8 +35,9 @@ void StopState::rethrow() const {
   try {
     std::rethrow_exception(failure_->error);
   } catch (const UserError& error) {
-    throw UserError(error.what_happened(), error.why() + (location.empty() ? "" : " (" + location + ")"),
-                    error.fix(), error.exit_code());
+    throw UserError(error.what_happened(),
+                    error.why() + (location.empty() ? "" : " (" + location + ")"), error.fix(),
+                    error.exit_code());
   } catch (const std::exception& error) {
     throw InternalError((location.empty() ? "" : location + ": ") + without_prefix(error.what()));
   } catch (...) {

@@ -1,4 +1,4 @@
-// The first failure of a run, shared by all ranks. It is a value until the caller's thread throws it.
+// The first failure of a run, shared by all ranks: a value until the caller's thread throws it.
 #pragma once
 
 #include <atomic>

@@ -2,15 +2,18 @@
 
 #include <algorithm>
 #include <cstring>
-#include <limits>
+#include <string>
+#include <type_traits>
 
+#include "base/element.h"
 #include "base/error.h"
+#include "base/reduce.h"
 #include "copy/streamed_sum.h"
 
 namespace tessera {
 namespace {
 
-/// Elements of a piece of a row: 16 KiB of f32, half of a usual first-level cache.
+/// Elements of a piece of a row: 16 KiB of f32, half of a typical first-level cache.
 constexpr int64_t kPiece = 4096;
 
 int64_t flat_offset(const Dims& index, const Dims& strides, int64_t start) {
@@ -25,7 +28,7 @@ Dims without(const Dims& dims, int dim) {
   return rest;
 }
 
-/// Steps to the next index of all dims but the last; false after the last.
+/// Advances to the next row, an index of all dims except the last one; false after the last row.
 bool next_row(Dims& index, const Dims& extents) {
   for (int d = extents.size() - 2; d >= 0; --d) {
     if (++index[d] < extents[d]) return true;
@@ -34,62 +37,17 @@ bool next_row(Dims& index, const Dims& extents) {
   return false;
 }
 
-struct Add {
-  float operator()(float a, float b) const { return a + b; }
-  int32_t operator()(int32_t a, int32_t b) const {
-    return static_cast<int32_t>(static_cast<uint32_t>(a) + static_cast<uint32_t>(b));
-  }
-};
-struct Multiply {
-  float operator()(float a, float b) const { return a * b; }
-  int32_t operator()(int32_t a, int32_t b) const {
-    return static_cast<int32_t>(static_cast<uint32_t>(a) * static_cast<uint32_t>(b));
-  }
-};
-/// The larger one; what is not a number stays, wherever it stands.
-struct Larger {
-  template <typename T>
-  T operator()(T a, T b) const {
-    return a < b || b != b ? b : a;
-  }
-};
-struct Smaller {
-  template <typename T>
-  T operator()(T a, T b) const {
-    return b < a || b != b ? b : a;
-  }
-};
-struct Or {
-  uint8_t operator()(uint8_t a, uint8_t b) const { return a | b; }
-};
-struct And {
-  uint8_t operator()(uint8_t a, uint8_t b) const { return a & b; }
-};
-
-[[noreturn]] void no_reduction(DType dtype, ReduceOp reduce) {
-  throw InternalError("no reduction " + std::string(to_text(reduce)) + " of " +
-                      std::string(to_text(dtype)));
+/// The types whose reductions have kernels. All other types are only copied.
+bool has_reductions(DType dtype) {
+  return dtype == DType::kF32 || dtype == DType::kI32 || dtype == DType::kBool;
 }
 
-template <typename T>
-T identity(ReduceOp reduce) {
-  constexpr bool has_infinity = std::numeric_limits<T>::has_infinity;
-  switch (reduce) {
-    case ReduceOp::kProd:
-    case ReduceOp::kAll: return T{1};
-    case ReduceOp::kMax:
-      return has_infinity ? -std::numeric_limits<T>::infinity() : std::numeric_limits<T>::lowest();
-    case ReduceOp::kMin:
-      return has_infinity ? std::numeric_limits<T>::infinity() : std::numeric_limits<T>::max();
-    case ReduceOp::kSum:
-    case ReduceOp::kAny: return T{0};
-  }
-  throw InternalError("unknown reduction");
-}
-
-template <typename T>
-void fill(ReduceOp reduce, std::byte* data, int64_t count) {
-  std::fill_n(reinterpret_cast<T*>(data), count, identity<T>(reduce));
+[[noreturn]] void refuse_reduction(DType dtype) {
+  const std::string type(to_text(dtype));
+  throw UserError(
+      "parts of a partial value of type " + type + " cannot be combined",
+      "reductions have kernels for f32, i32 and bool; " + type + " is only stored and moved",
+      "convert the value to f32 or i32 before it is reduced across ranks", ExitCode::kBadConfig);
 }
 
 }  // namespace
@@ -97,7 +55,7 @@ void fill(ReduceOp reduce, std::byte* data, int64_t count) {
 template <typename T>
 void BoxCombine::copy_row(Row target, ConstRow source, int64_t count) {
   if (target.stride == 1 && source.stride == 1) {
-    std::memcpy(target.data, source.data, static_cast<size_t>(count) * sizeof(T));
+    std::memcpy(target.data, source.data, count * sizeof(T));
     return;
   }
   T* to = reinterpret_cast<T*>(target.data);
@@ -105,19 +63,18 @@ void BoxCombine::copy_row(Row target, ConstRow source, int64_t count) {
   for (int64_t i = 0; i < count; ++i) to[i * target.stride] = from[i * source.stride];
 }
 
-template <typename T, typename Combine>
+template <typename T, ReduceOp kOp>
 void BoxCombine::reduce_rows(Row target, ConstRow first, ConstRow second, int64_t count) {
   T* to = reinterpret_cast<T*>(target.data);
   const T* a = reinterpret_cast<const T*>(first.data);
   const T* b = reinterpret_cast<const T*>(second.data);
-  const Combine combine;
   if (target.stride != 1 || first.stride != 1 || second.stride != 1) {
     for (int64_t i = 0; i < count; ++i)
-      to[i * target.stride] = combine(a[i * first.stride], b[i * second.stride]);
-  } else if (to == a) {  // loops of their own, which the compiler turns into vector code
-    for (int64_t i = 0; i < count; ++i) to[i] = combine(to[i], b[i]);
+      to[i * target.stride] = combine<kOp>(a[i * first.stride], b[i * second.stride]);
+  } else if (to == a) {  // the compiler vectorizes each of these loops
+    for (int64_t i = 0; i < count; ++i) to[i] = combine<kOp>(to[i], b[i]);
   } else {
-    for (int64_t i = 0; i < count; ++i) to[i] = combine(a[i], b[i]);
+    for (int64_t i = 0; i < count; ++i) to[i] = combine<kOp>(a[i], b[i]);
   }
 }
 
@@ -126,34 +83,27 @@ void BoxCombine::stream_rows(Row target, ConstRow first, ConstRow second, int64_
              reinterpret_cast<const float*>(second.data), count);
 }
 
-/// Two dense addends, with rows that make a vector's start and end cheap.
+/// A sum of two dense sources whose rows are so long that the ends of vectors cost little.
 bool BoxCombine::may_stream() const {
   constexpr int64_t kLongRow = 4096;
   const int last = extents_.size() - 1;
   const auto is_dense = [last](const Layout& layout) { return layout.strides[last] == 1; };
-  return reduce_ == reduce_rows<float, Add> && sources_.size() == 2 && extents_[last] >= kLongRow &&
+  return reduce_ == reduce_rows<float, ReduceOp::kSum> && sources_.size() == 2 &&
+         extents_[last] >= kLongRow &&
          element_count(extents_) * size_of(dtype_) >= kStreamedBytes && is_dense(target_) &&
          is_dense(sources_[0].layout) && is_dense(sources_[1].layout);
 }
 
+/// nullptr where the type has no such reduction: bool has the logical ones, numbers the others.
 BoxCombine::ReduceFunction BoxCombine::reduce_function(DType dtype, ReduceOp reduce) {
-  if (dtype == DType::kBool) {
-    if (reduce == ReduceOp::kAny) return reduce_rows<uint8_t, Or>;
-    if (reduce == ReduceOp::kAll) return reduce_rows<uint8_t, And>;
-    no_reduction(dtype, reduce);
-  }
-  const bool is_f32 = dtype == DType::kF32;
-  switch (reduce) {
-    case ReduceOp::kSum: return is_f32 ? reduce_rows<float, Add> : reduce_rows<int32_t, Add>;
-    case ReduceOp::kProd:
-      return is_f32 ? reduce_rows<float, Multiply> : reduce_rows<int32_t, Multiply>;
-    case ReduceOp::kMax: return is_f32 ? reduce_rows<float, Larger> : reduce_rows<int32_t, Larger>;
-    case ReduceOp::kMin:
-      return is_f32 ? reduce_rows<float, Smaller> : reduce_rows<int32_t, Smaller>;
-    case ReduceOp::kAny:
-    case ReduceOp::kAll: no_reduction(dtype, reduce);
-  }
-  throw InternalError("unknown reduction");
+  return visit_reduce_op(reduce, [dtype](auto op) -> ReduceFunction {
+    if constexpr (traits(op.value).is_logical) {
+      return dtype == DType::kBool ? reduce_rows<uint8_t, op.value> : nullptr;
+    } else {
+      if (dtype == DType::kF32) return reduce_rows<float, op.value>;
+      return dtype == DType::kI32 ? reduce_rows<int32_t, op.value> : nullptr;
+    }
+  });
 }
 
 BoxCombine::CopyFunction BoxCombine::copy_function(int64_t element_size) {
@@ -170,31 +120,26 @@ BoxCombine::BoxCombine(DType dtype, ReduceOp reduce, const Box& box, const Box& 
     : dtype_(dtype),
       box_(box),
       copy_(copy_function(size_of(dtype))),
-      reduce_(nullptr),
+      reduce_(reduce_function(dtype, reduce)),
       extents_(box.shape()) {
-  // A copy has no reduction: bool has no sum, and copies come with one by default.
-  const bool is_arithmetic = reduce != ReduceOp::kAny && reduce != ReduceOp::kAll;
-  const bool has_reductions = dtype == DType::kF32 || dtype == DType::kI32 || dtype == DType::kBool;
-  if (has_reductions && is_arithmetic != (dtype == DType::kBool))
-    reduce_ = reduce_function(dtype, reduce);
   target_ = layout_in(target_holds);
 }
 
 BoxCombine::Layout BoxCombine::layout_in(const Box& holds) const {
   ensure(!box_.empty() && intersect(holds, box_) == box_,
-         "a box lies inside the tensor that it is taken from");
+         "a box is inside the tensor that it is taken from");
   Layout layout{row_major_strides(holds.shape()), 0};
   for (int d = 0; d < layout.strides.size(); ++d) {
-    const auto dim = static_cast<size_t>(d);
-    layout.offset += (box_.ranges[dim].begin - holds.ranges[dim].begin) * layout.strides[d];
+    layout.offset += (box_.ranges[d].begin - holds.ranges[d].begin) * layout.strides[d];
   }
   return layout;
 }
 
 void BoxCombine::add_source(size_t index, const Box& holds) {
   sources_.push_back({index, layout_in(holds)});
-  ensure(sources_.size() == 1 || reduce_ != nullptr,
-         "contributions have a reduction of their element type");
+  if (sources_.size() == 1) return;  // a copy needs no reduction
+  if (!has_reductions(dtype_)) refuse_reduction(dtype_);
+  ensure(reduce_ != nullptr, "contributions have a reduction of their element type");
 }
 
 bool BoxCombine::has_even_strides(const Layout& layout, int dim) const {
@@ -222,7 +167,7 @@ void BoxCombine::join_dims() {
     erase_dim(d);
   }
   if (extents_.empty()) {
-    extents_ = {1};  // one element: a row all the same
+    extents_ = {1};  // one element is a row, too
     target_.strides = {1};
     for (Source& source : sources_) source.layout.strides = {1};
   }
@@ -261,12 +206,13 @@ void BoxCombine::run(std::byte* target, std::span<const std::byte* const> source
 }
 
 void fill_with_identity(DType dtype, ReduceOp reduce, std::byte* data, int64_t count) {
-  switch (dtype) {
-    case DType::kF32: return fill<float>(reduce, data, count);
-    case DType::kI32: return fill<int32_t>(reduce, data, count);
-    case DType::kBool: return fill<uint8_t>(reduce, data, count);
-    default: no_reduction(dtype, reduce);
-  }
+  visit_element(dtype, [&]<typename E>(E) {
+    using T = typename E::Stored;
+    if constexpr (std::is_arithmetic_v<T>)
+      std::fill_n(reinterpret_cast<T*>(data), count, identity_of<T>(reduce));
+    else
+      std::fill_n(reinterpret_cast<T*>(data), count, E::nearest(identity_of<double>(reduce)));
+  });
 }
 
 }  // namespace tessera

@@ -1,5 +1,5 @@
-// Moves boxes between dense tensors of which each holds a box of one whole tensor: the arithmetic
-// of exchanges, feeds and fetches. It knows no ranks.
+// Copies and reduces boxes between dense tensors, each of which has a box of one whole tensor: the
+// arithmetic of exchanges, feeds and fetches. It knows no ranks.
 #pragma once
 
 #include <cstddef>
@@ -12,31 +12,32 @@
 
 namespace tessera {
 
-/// target[box] = source 0 (+) source 1 (+) ..., in this order; (+) is a reduction, and one source
-/// is a copy.
+/// target[box] = source 0 (+) source 1 (+) ..., in this order. (+) is a reduction; one source is
+/// copied. Elements of every type are copied; f32, i32 and bool are reduced.
 ///
 ///   memory   planned once; run() allocates nothing
-///   time     long rows are taken in pieces that stay in the first-level cache, so each source is
-///   read once and the target written once; sums of
-///            two very long ones are written past the caches
+///   time     long rows are processed in pieces that stay in the first-level cache, so each source
+///            is read once and the target written once; the sum of two very long sources is written
+///            past the caches
 class BoxCombine {
  public:
-  /// `box` and `target_holds` in the coordinates of the whole tensor.  requires  box lies inside
-  /// target_holds and is not empty
+  /// `box` and `target_holds` are in the coordinates of the whole tensor.
+  ///   requires  box is inside target_holds and is not empty
   BoxCombine(DType dtype, ReduceOp reduce, const Box& box, const Box& target_holds);
 
-  /// Adds a contribution: the tensor at place `index` of run()'s sources, which holds `holds`.
-  /// requires  box lies inside holds
+  /// Adds a contribution: source `index` of run(), which has the box `holds`.
+  ///   requires  box is inside holds
+  ///   throws    UserError when a second source is added and the type has no reductions
   void add_source(size_t index, const Box& holds);
   const Box& box() const { return box_; }
 
-  /// Call once after the last source: joins dims that are dense everywhere, so that rows are long.
+  /// Call once after the last source: joins dims that are dense in all tensors into long rows.
   void join_dims();
 
   void run(std::byte* target, std::span<const std::byte* const> sources) const;
 
  private:
-  /// Where a box lies in a dense tensor, in elements.
+  /// The position of a box in a dense tensor, in elements.
   struct Layout {
     Dims strides;
     int64_t offset = 0;
@@ -54,12 +55,12 @@ class BoxCombine {
     int64_t stride = 1;
   };
   using CopyFunction = void (*)(Row target, ConstRow source, int64_t count);
-  /// target = first (+) second; `first` may be the target itself.
+  /// target = first (+) second; `first` may be the target.
   using ReduceFunction = void (*)(Row target, ConstRow first, ConstRow second, int64_t count);
 
   template <typename T>
   static void copy_row(Row target, ConstRow source, int64_t count);
-  template <typename T, typename Combine>
+  template <typename T, ReduceOp kOp>
   static void reduce_rows(Row target, ConstRow first, ConstRow second, int64_t count);
   static CopyFunction copy_function(int64_t element_size);
   static ReduceFunction reduce_function(DType dtype, ReduceOp reduce);
@@ -82,8 +83,8 @@ class BoxCombine {
   std::vector<Source> sources_;
 };
 
-/// Fills `count` elements with what changes nothing in a reduction: 0 for a sum, minus infinity for
-/// a maximum, ...
+/// Fills `count` elements with the identity of a reduction: 0 for a sum, minus infinity for a
+/// maximum, ...
 void fill_with_identity(DType dtype, ReduceOp reduce, std::byte* data, int64_t count);
 
 }  // namespace tessera

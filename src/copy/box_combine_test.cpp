@@ -8,12 +8,25 @@
 #include <limits>
 
 #include "base/error.h"
-#include "runtime/testing/programs.h"
+#include "base/random.h"
 
 namespace tessera {
 namespace {
 
-using namespace testing_programs;
+/// Uniform numbers in [-1, 1).
+Tensor random_tensor(const std::string& name, const TensorType& type) {
+  Tensor tensor(type);
+  RandomStream random(random_key(1, name), 0);
+  uint64_t at = 0;
+  for (float& value : tensor.values<float>()) value = 2 * random.uniform(at++) - 1;
+  return tensor;
+}
+
+template <typename T>
+std::vector<T> list(const Tensor& tensor) {
+  const auto values = tensor.values<T>();
+  return {values.begin(), values.end()};
+}
 
 TEST(BoxCombine, CopiesABoxBetweenTensorsThatHoldOtherBoxes) {
   // Whole [4, 5]; the source holds rows 1..3 of columns 0..5, the target rows 0..2 of columns 2..5;
@@ -96,10 +109,28 @@ TEST(BoxCombine, RefusesAReductionThatTheTypeDoesNotHave) {
   EXPECT_THROW(combined<float>(ReduceOp::kAny, {0}, {1}), InternalError);
 }
 
+TEST(BoxCombine, ATypeWithoutKernelsIsCopiedAndNotCombined) {
+  const Box box = whole_box({2});
+  for (const DTypeTraits& type : kDTypes) {
+    if (type.dtype == DType::kF32 || type.dtype == DType::kI32 || type.dtype == DType::kBool)
+      continue;
+    BoxCombine combine(type.dtype, ReduceOp::kSum, box, box);
+    EXPECT_NO_THROW(combine.add_source(0, box)) << type.text;
+    try {
+      combine.add_source(1, box);
+      ADD_FAILURE() << type.text;
+    } catch (const UserError& error) {
+      EXPECT_EQ(error.what_happened(), "parts of a partial value of type " +
+                                           std::string(type.text) + " cannot be combined");
+    }
+  }
+}
+
 TEST(BoxCombine, LongRowsAreAddedInTheOrderOfTheirSources) {
   const Shape shape{3, 5000};  // longer than a piece, and joined to one row of 15000
-  const Tensor a = drawn("a", {DType::kF32, shape}), b = drawn("b", {DType::kF32, shape}),
-               c = drawn("c", {DType::kF32, shape});
+  const Tensor a = random_tensor("a", {DType::kF32, shape}),
+               b = random_tensor("b", {DType::kF32, shape}),
+               c = random_tensor("c", {DType::kF32, shape});
   Tensor target({DType::kF32, shape});
   BoxCombine combine(DType::kF32, ReduceOp::kSum, whole_box(shape), whole_box(shape));
   for (size_t i : {0, 1, 2}) combine.add_source(i, whole_box(shape));
@@ -130,7 +161,8 @@ TEST(BoxCombine, AVeryLongSumHasTheBitsOfAPlainLoop) {
   // vector does; 8 MiB are reached.
   const Shape shape{3, 700002};
   const Box box{{{0, 3}, {1, 700002}}};
-  const Tensor a = drawn("a", {DType::kF32, shape}), b = drawn("b", {DType::kF32, shape});
+  const Tensor a = random_tensor("a", {DType::kF32, shape}),
+               b = random_tensor("b", {DType::kF32, shape});
   Tensor target({DType::kF32, shape});
   BoxCombine combine(DType::kF32, ReduceOp::kSum, box, whole_box(shape));
   for (size_t i : {0, 1}) combine.add_source(i, whole_box(shape));

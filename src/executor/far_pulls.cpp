@@ -114,7 +114,7 @@ void FarPulls::post(size_t staged) {
   for (const Piece& piece : box.pieces) {
     const Lane& lane = lanes_[piece.lane];
     fetch_->receive(lane.member, lane.request.tag + 1,
-                      {slot(staged) + piece.offset, static_cast<size_t>(piece.bytes)}, countdown);
+                    {slot(staged) + piece.offset, static_cast<size_t>(piece.bytes)}, countdown);
   }
 }
 
@@ -128,7 +128,7 @@ void FarPulls::ask_for(int64_t record, RemoteFetch& fetch, std::byte* target, st
   for (const Piece& piece : in_place_) {
     const Lane& lane = lanes_[piece.lane];
     fetch.receive(lane.member, lane.request.tag,
-                    {target + piece.offset, static_cast<size_t>(piece.bytes)}, countdown);
+                  {target + piece.offset, static_cast<size_t>(piece.bytes)}, countdown);
   }
   for (size_t i = 0; i < static_cast<size_t>(slots()); ++i) post(i);
   for (Lane& lane : lanes_) {

@@ -98,7 +98,7 @@ class FarPulls {
   std::vector<StagedBox> staged_;
   int64_t slot_bytes_ = 0;
   std::unique_ptr<Countdown[]>
-      in_flight_;               // by slot of the staging memory, and last those in place
+      in_flight_;                 // by slot of the staging memory, and last those in place
   RemoteFetch* fetch_ = nullptr;  // of the record
   std::byte *target_ = nullptr, *staging_ = nullptr;
   size_t boxes_ = 0;        // that are put together

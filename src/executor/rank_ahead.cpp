@@ -95,7 +95,8 @@ bool RankProgram::ask_ahead(AheadExchange& exchange, Plan& plan, TaskStream stre
   exchange.area = has_area ? static_cast<int>(free - ahead_.area_is_taken.begin()) : -1;
   if (has_area) *free = true;
   const RegisterIndex output = program_.task(exchange.task).outputs[0];
-  far.ask_for(plan.actor.records(), program_.network->fetch(), slot_data(output, plan.actor.next_slot(0)),
+  far.ask_for(plan.actor.records(), program_.network->fetch(),
+              slot_data(output, plan.actor.next_slot(0)),
               staging_.data() + staging_stride_ * (exchange.area + 1));
   exchange.state = AheadExchange::State::kAsked;
   return true;

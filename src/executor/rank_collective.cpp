@@ -34,8 +34,8 @@ bool RankProgram::run_collective(const Task& task, Plan& plan, std::byte* target
   const auto own =
       std::find(pulling.senders.begin(), pulling.senders.end(), index_) - pulling.senders.begin();
   together_.store(1, std::memory_order_relaxed);
-  program_.network->groups().start(*pulling.collective, {pulling.group}, pulling.sources[own], target,
-                          together_);
+  program_.network->groups().start(*pulling.collective, {pulling.group}, pulling.sources[own],
+                                   target, together_);
   const auto is_over = [this] { return together_.load(std::memory_order_acquire) == 0; };
   return await(task, call, "the ranks that do it together", is_over, is_over);
 }

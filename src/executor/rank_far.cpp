@@ -202,8 +202,8 @@ bool RankProgram::await(const Task& task, const StepCall& call, std::string_view
 /// returns  false at the end
 bool RankProgram::wait_for_message(std::chrono::steady_clock::time_point end) const {
   if (!program_.network) return mailbox_->wait(*program_.stop, program_.spin_policy, end);
-  return program_.network->channel().wait_until([this] { return mailbox_->has_messages() || has_news_ahead(); },
-                                end) ||
+  return program_.network->channel().wait_until(
+             [this] { return mailbox_->has_messages() || has_news_ahead(); }, end) ||
          program_.stop->stopped();
 }
 

@@ -24,18 +24,19 @@ constexpr LauncherVariables kLaunchers[] = {
 };
 
 [[noreturn]] void refuse(const LauncherVariables& launcher, const std::string& why) {
-  throw UserError(std::string(launcher.by) + " set variables that contradict each other or are no numbers", why,
-                  std::string("start the program by mpirun or srun, or unset ") + launcher.process +
-                      " and " + launcher.count,
-                  ExitCode::kUsage);
+  throw UserError(
+      std::string(launcher.by) + " set variables that contradict each other or are no numbers", why,
+      std::string("start the program by mpirun or srun, or unset ") + launcher.process + " and " +
+          launcher.count,
+      ExitCode::kUsage);
 }
 
 int number(const LauncherVariables& launcher, const char* name, std::string_view text) {
   int value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc{} || end != text.data() + text.size() || value < 0)
-    refuse(launcher,
-           std::string(name) + " is '" + std::string(text) + "', which is not the number of a process");
+    refuse(launcher, std::string(name) + " is '" + std::string(text) +
+                         "', which is not the number of a process");
   return value;
 }
 
@@ -47,13 +48,13 @@ std::optional<Launched> find_launched(const LookUp& variable) {
     const char* count = variable(launcher.count);
     if (!count) continue;
     if (!process)
-      refuse(launcher, std::string(launcher.count) + " is '" + count + "' but " +
-                           launcher.process + " is not set");
+      refuse(launcher, std::string(launcher.count) + " is '" + count + "' but " + launcher.process +
+                           " is not set");
     const Launched launched{launcher.by, number(launcher, launcher.process, process),
                             number(launcher, launcher.count, count)};
     if (launched.process >= launched.count)
-      refuse(launcher, std::string(launcher.process) + " is " + process + " and " +
-                           launcher.count + " is " + count);
+      refuse(launcher, std::string(launcher.process) + " is " + process + " and " + launcher.count +
+                           " is " + count);
     return launched;
   }
   return std::nullopt;

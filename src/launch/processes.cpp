@@ -27,7 +27,7 @@ UserError lost_error(const LostProcess& lost, Seconds deadline) {
   const std::string subject = fmt::format("its process {} on host {} ", lost.pid, lost.host);
   return {what,
           subject + (lost.has_ended ? "ended without a message"
-                                  : "has sent no heartbeat for " + to_text(deadline)),
+                                    : "has sent no heartbeat for " + to_text(deadline)),
           "look for what killed or stopped it, such as the memory limit of the machine; then go on "
           "from the last checkpoint by --resume",
           ExitCode::kRankLost};
@@ -92,7 +92,8 @@ RuntimeOptions Processes::connect(Seconds deadline) {
     throw UserError(
         fmt::format("{} started {} processes, but MPI sees {}", launched_->by, count(),
                     mpi_->size()),
-        "ranks communicate over MPI, which knows only processes that its own mpirun or srun started",
+        "ranks communicate over MPI, which knows only processes that its own mpirun or srun "
+        "started",
         fmt::format("start the program by the mpirun of the MPI that it was built with: mpirun -n "
                     "{} tessera ...",
                     count()),
@@ -105,7 +106,8 @@ RuntimeOptions Processes::connect(Seconds deadline) {
         network_->stop().fail({-1, "", "", std::make_exception_ptr(lost_error(lost, deadline))});
       },
       [this] {
-        if (is_leader()) std::fputs("a rank was lost, and this process did not stop by itself\n", stderr);
+        if (is_leader())
+          std::fputs("a rank was lost, and this process did not stop by itself\n", stderr);
         std::_Exit(static_cast<int>(ExitCode::kRankLost));
       });
   return {.network = network_};

@@ -1,5 +1,5 @@
-// The processes that a launcher has started on this machine, as /proc shows them: for launchers that
-// do not report how their processes ended.
+// The processes that a launcher has started on this machine, as /proc shows them: for launchers
+// that do not report how their processes ended.
 #pragma once
 
 #include <sys/types.h>
@@ -28,8 +28,8 @@ class RankWatch {
   std::optional<Rank> first_lost() const { return first_lost_; }
   /// A rank that has been stopped, for example by SIGSTOP, for longer than `time`.
   std::optional<Rank> stopped_for(Clock::duration time) const;
-  /// Have all processes of the launcher ended more than `grace` ago? mpirun of Open MPI 4.1 may wait
-  /// for ever when one is killed during start-up.
+  /// Have all processes of the launcher ended more than `grace` ago? mpirun of Open MPI 4.1 may
+  /// wait for ever when one is killed during start-up.
   bool is_without_processes(std::chrono::seconds grace) const;
 
  private:

@@ -19,8 +19,8 @@ class StopSignals {
   StopSignals(const StopSignals&) = delete;
   StopSignals& operator=(const StopSignals&) = delete;
 
-  /// The signal that has arrived, once: "SIGTERM" or "SIGINT". The next signal then ends the program
-  /// at once.
+  /// The signal that has arrived, once: "SIGTERM" or "SIGINT". The next signal then ends the
+  /// program at once.
   std::optional<std::string> received();
 
  private:

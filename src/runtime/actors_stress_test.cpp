@@ -105,7 +105,7 @@ class NetRun {
       if (is_done(thread)) return;
       if (act_where_possible(thread, sent, dice)) continue;
       const SpinPolicy spin_policy{.spins = static_cast<int>(dice() % 20),
-                              .yields = static_cast<int>(dice() % 3)};
+                                   .yields = static_cast<int>(dice() % 3)};
       if (mailboxes_[thread]->wait(stop_, spin_policy,
                                    std::chrono::steady_clock::now() + std::chrono::seconds(60)))
         continue;

@@ -25,8 +25,8 @@ std::string found(const std::string& mesh_text, const std::string& from_text,
     return join(texts, " ");
   };
   const std::vector<std::string> names{"all-reduce", "reduce-scatter", "all-gather"};
-  return names[static_cast<size_t>(collective->kind)] + " of " + numbers(collective->processes) + ": " +
-         numbers(collective->counts);
+  return names[static_cast<size_t>(collective->kind)] + " of " + numbers(collective->processes) +
+         ": " + numbers(collective->counts);
 }
 
 TEST(Collective, SumsAndGathersOfDensePartsAreSome) {

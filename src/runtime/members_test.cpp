@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
-#include "comm/liveness.h"
 #include "comm/network.h"
 #include "comm/testing/local_transport.h"
 #include "comm/testing/transport_suite.h"
@@ -23,113 +22,12 @@ struct Members {
   int delays = 0;
 };
 
-class LocalTransports : public testing::TestWithParam<Members> {};
-
-TEST_P(LocalTransports, KeepTheContract) {
-  const auto& [count, delays] = GetParam();
-  on_processes(make_local_transports(count, delays, 1),
-             [](std::unique_ptr<Transport> mine) { keeps_its_contract(*mine); });
-}
-
-INSTANTIATE_TEST_SUITE_P(Counts, LocalTransports,
-                         testing::Values(Members{1}, Members{2}, Members{4}, Members{3, 20}));
-
 /// work(network of a member) on each.
 void on_networks(const Members& members,
                  const std::function<void(const std::shared_ptr<Network>&)>& work) {
   on_processes(
       make_local_transports(members.count, members.delays, 1),
       [&](std::unique_ptr<Transport> mine) { work(std::make_shared<Network>(std::move(mine))); });
-}
-
-TEST(Network, AMeetingGivesToEachWhatAllGave) {
-  on_networks({3, 5}, [](const std::shared_ptr<Network>& network) {
-    GatheredBytes gathered;
-    for (const size_t size : {0U, 1U, 5000U, 100000U}) {
-      const auto given = [&](int member) {
-        return std::vector<std::byte>(size * static_cast<size_t>(member), std::byte(member));
-      };
-      network->host().all_gather(given(network->process()), gathered, Seconds(60));
-      for (int member = 0; member < 3; ++member) {
-        const auto got = gathered.of(member);
-        EXPECT_EQ(std::vector<std::byte>(got.begin(), got.end()), given(member));
-      }
-    }
-  });
-}
-
-TEST(Network, AMeetingThatOneDoesNotComeToEndsAtTheDeadline) {
-  on_networks({2}, [](const std::shared_ptr<Network>& network) {
-    if (network->process() == 1) {
-      EXPECT_TRUE(network->channel().wait_until([] { return false; }, std::chrono::steady_clock::now() +
-                                                          std::chrono::seconds(60)) == false);
-      EXPECT_TRUE(network->stop().stopped());
-      return;
-    }
-    GatheredBytes gathered;
-    try {
-      network->host().barrier(Seconds(0.05));
-      ADD_FAILURE() << "process 1 never came";
-    } catch (const InternalError& error) {
-      EXPECT_THAT(error.what(), HasSubstr("waited 50 ms for process 1"));
-      network->fail({0, "", "", std::current_exception()});
-    }
-  });
-}
-
-TEST(Network, AMemberThatIsAtWorkIsWaitedForBeyondTheDeadline) {
-  for (const int busy : {0, 2})
-    on_networks({3}, [busy](const std::shared_ptr<Network>& network) {
-      constexpr Seconds kDeadline{0.5};
-      GatheredBytes gathered;
-      network->host().barrier(Seconds(60));  // all begin together
-      if (network->process() == busy) {
-        const KeepAlive::BusyScope busy(network->keep_alive(), kDeadline);
-        std::this_thread::sleep_for(std::chrono::milliseconds(1200));
-      }
-      EXPECT_NO_THROW(network->host().barrier(kDeadline))
-          << "member " << network->process() << " waits for " << busy;
-      network->host().barrier(Seconds(60));
-    });
-}
-
-TEST(Network, TheFirstMemberGathersWhatAllGive) {
-  on_networks({3, 5}, [](const std::shared_ptr<Network>& network) {
-    GatheredBytes gathered;
-    for (const size_t size : {0U, 5000U}) {
-      const auto given = [&](int member) {
-        return std::vector<std::byte>(size + static_cast<size_t>(member), std::byte(member));
-      };
-      network->host().gather(given(network->process()), gathered, Seconds(60));
-      for (int member = 0; network->process() == 0 && member < 3; ++member) {
-        const auto got = gathered.of(member);
-        EXPECT_EQ(std::vector<std::byte>(got.begin(), got.end()), given(member));
-      }
-    }
-  });
-}
-
-TEST(Network, ClocksThatAreOneDifferByNoMoreThanTheErrorThatItSays) {
-  on_networks({3, 5}, [](const std::shared_ptr<Network>& network) {
-    GatheredBytes gathered;
-    for (int with = 0; with < 3; ++with) {
-      if (with == network->process()) continue;
-      const ClockReading clock = network->clocks().compare(with, 20, Seconds(60));
-      EXPECT_LE(std::abs(clock.ahead.value()), clock.error.value());
-      EXPECT_LT(clock.error, Seconds(60));
-    }
-    network->host().barrier(Seconds(60));
-  });
-}
-
-/// What becomes of processes that end or stop is tried with real ones: tests/faults_test.py.
-TEST(Liveness, MembersThatLeaveOneAfterTheOtherAreNotLost) {
-  std::atomic<int> lost{0};
-  on_networks({4}, [&](const std::shared_ptr<Network>& network) {
-    Liveness liveness(*network, Seconds(30), [&](const LostProcess&) { ++lost; }, [] {});
-    std::this_thread::sleep_for(std::chrono::milliseconds(100 * network->process()));
-  });
-  EXPECT_EQ(lost, 0);
 }
 
 class OverMembers : public testing::TestWithParam<Members> {};

@@ -9,8 +9,8 @@
 
 #include "actors/run_check.h"
 #include "base/error.h"
-#include "comm/on_all_processes.h"
 #include "comm/network.h"
+#include "comm/on_all_processes.h"
 #include "executor/rank_program.h"
 #include "executor/trace_part.h"
 #include "runtime/crew.h"
@@ -200,8 +200,8 @@ struct Runtime::State {
     return program;
   }
 
-  /// The ranks each make their part, with a barrier after every stage of which the next reads what others
-  /// made.
+  /// The ranks each make their part, with a barrier after every stage of which the next reads what
+  /// others made.
   void make_ranks(BoundProgram& program) {
     add_regions(program);
     run_here([&program](int index) {
@@ -258,8 +258,7 @@ struct Runtime::State {
     constexpr int kQuestions = 50;
     std::vector<Seconds> ahead(static_cast<size_t>(network->size()), Seconds(0));
     for (int member = 1; network->process() == 0 && member < network->size(); ++member) {
-      const ClockReading clock =
-          network->clocks().compare(member, kQuestions, options.deadline);
+      const ClockReading clock = network->clocks().compare(member, kQuestions, options.deadline);
       // Less than the error is most likely nothing: the members of one machine have one clock.
       if (std::abs(clock.ahead.value()) > clock.error.value()) ahead[member] = clock.ahead;
     }

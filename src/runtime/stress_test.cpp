@@ -21,16 +21,16 @@ TEST(Stress, RandomProgramsOverMembersWithLateMessagesGiveWhatPlainLoopsGive) {
   const int cases = setting("TESSERA_STRESS", 50), first = setting("TESSERA_STRESS_SEED", 0);
   for (int seed = first; seed < first + cases && !testing::Test::HasFailure(); ++seed) {
     const int members = 2 + seed % 3, late = seed % 4 == 0 ? 0 : seed % 12;
-    testing_transport::on_processes(make_local_transports(members, late, static_cast<uint64_t>(seed)),
-                                  [seed](std::unique_ptr<Transport> mine) {
-                                    try {
-                                      run_and_compare(static_cast<unsigned>(seed), {},
-                                                      std::make_shared<Network>(std::move(mine)));
-                                    } catch (const std::exception& error) {
-                                      ADD_FAILURE() << reproducer(static_cast<unsigned>(seed))
-                                                    << ": " << error.what();
-                                    }
-                                  });
+    testing_transport::on_processes(
+        make_local_transports(members, late, static_cast<uint64_t>(seed)),
+        [seed](std::unique_ptr<Transport> mine) {
+          try {
+            run_and_compare(static_cast<unsigned>(seed), {},
+                            std::make_shared<Network>(std::move(mine)));
+          } catch (const std::exception& error) {
+            ADD_FAILURE() << reproducer(static_cast<unsigned>(seed)) << ": " << error.what();
+          }
+        });
   }
 }
 

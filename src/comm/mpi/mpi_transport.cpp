@@ -153,8 +153,8 @@ class MpiTransport : public Transport {
     }
   }
 
-  /// Leaves the requests of data alone: MPI cannot cancel what has begun, and without poll() nothing
-  /// more begins.
+  /// Leaves the requests of data alone: MPI cannot cancel what has begun, and without poll()
+  /// nothing more begins.
   void abandon() override { is_abandoned_ = true; }
 
   bool poll(const OnMessage& on_message) override {

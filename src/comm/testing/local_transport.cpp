@@ -136,9 +136,8 @@ class LocalTransport : public Transport {
         shared_->groups.begin(), shared_->groups.end(),
         [&](const LocalGroup& group) { return std::ranges::equal(group.processes, processes); });
     if (found != shared_->groups.end()) return static_cast<int>(found - shared_->groups.begin());
-    shared_->groups.push_back(
-        {{processes.begin(), processes.end()},
-         std::vector<std::deque<Contribution>>(processes.size())});
+    shared_->groups.push_back({{processes.begin(), processes.end()},
+                               std::vector<std::deque<Contribution>>(processes.size())});
     return static_cast<int>(shared_->groups.size()) - 1;
   }
 

@@ -200,7 +200,7 @@ inline void keeps_its_contract(Transport& transport) {
 
 /// Processes as threads: work(its transport) for each.
 inline void on_processes(std::vector<std::unique_ptr<Transport>> transports,
-                       const std::function<void(std::unique_ptr<Transport>)>& work) {
+                         const std::function<void(std::unique_ptr<Transport>)>& work) {
   std::vector<std::thread> threads;
   for (auto& transport : transports)
     threads.emplace_back([&work, mine = std::move(transport)]() mutable { work(std::move(mine)); });

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/random.h"
+#include "base/reduce.h"
 
 namespace tessera::detail {
 
@@ -43,18 +44,6 @@ Cut balanced(int64_t extent, int64_t parts) {
   Cut cut;
   for (int64_t i = 0; i < parts; ++i) cut.push_back(balanced_part(extent, parts, i));
   return cut;
-}
-
-double combine(ReduceOp reduce, double a, double b) {
-  switch (reduce) {
-    case ReduceOp::kSum: return a + b;
-    case ReduceOp::kProd: return a * b;
-    case ReduceOp::kMax: return std::isnan(b) || b > a ? b : a;
-    case ReduceOp::kMin: return std::isnan(b) || b < a ? b : a;
-    case ReduceOp::kAny: return a != 0 || b != 0 ? 1 : 0;
-    case ReduceOp::kAll: return a != 0 && b != 0 ? 1 : 0;
-  }
-  throw InternalError("unknown reduction");
 }
 
 bool equal(const ReferenceTensor& actual, const ReferenceTensor& expected,

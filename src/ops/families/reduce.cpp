@@ -1,8 +1,9 @@
 // reduce: dims that vanish into a sum, maximum, minimum, product, any or all.
+#include "base/reduce.h"
+
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <limits>
 #include <numeric>
 
 #include "ops/builder.h"
@@ -82,33 +83,9 @@ KernelCall kernel(const OpView& op, std::span<const Split>) {
   return call;
 }
 
-/// What the reduction of nothing is.
-double identity_of(ReduceOp reduction, DType dtype) {
-  switch (reduction) {
-    case ReduceOp::kSum:
-    case ReduceOp::kAny: return 0;
-    case ReduceOp::kProd:
-    case ReduceOp::kAll: return 1;
-    case ReduceOp::kMax:
-      return dtype == DType::kI32 ? std::numeric_limits<int32_t>::min()
-                                  : -std::numeric_limits<double>::infinity();
-    case ReduceOp::kMin:
-      return dtype == DType::kI32 ? std::numeric_limits<int32_t>::max()
-                                  : std::numeric_limits<double>::infinity();
-  }
-  throw InternalError("unknown reduction");
-}
-
-double combine(ReduceOp reduction, double a, double b) {
-  switch (reduction) {
-    case ReduceOp::kSum: return a + b;
-    case ReduceOp::kProd: return a * b;
-    case ReduceOp::kMax:
-    case ReduceOp::kAny: return std::isnan(b) || b > a ? b : a;
-    case ReduceOp::kMin:
-    case ReduceOp::kAll: return std::isnan(b) || b < a ? b : a;
-  }
-  throw InternalError("unknown reduction");
+/// The reduction of no elements.
+double empty_reduction(ReduceOp reduction, DType dtype) {
+  return dtype == DType::kI32 ? identity_of<int32_t>(reduction) : identity_of<double>(reduction);
 }
 
 /// Calls visit(position in x, position in the result) for every element of x, in row-major order.
@@ -132,7 +109,7 @@ void for_each_element(const ReferenceCall& call, Visit visit) {
 void reference(const ReferenceCall& call) {
   const ReduceOp reduction = reduction_of(call.op);
   std::vector<double>& out = call.outputs[0].values;
-  std::fill(out.begin(), out.end(), identity_of(reduction, call.op.inputs[0].dtype));
+  std::fill(out.begin(), out.end(), empty_reduction(reduction, call.op.inputs[0].dtype));
   for_each_element(call, [&](size_t i, size_t o) {
     out[o] = combine(reduction, out[o], call.inputs[0]->values[i]);
   });

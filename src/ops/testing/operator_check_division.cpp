@@ -3,6 +3,7 @@
 #include <cmath>
 #include <optional>
 
+#include "base/reduce.h"
 #include "base/text.h"
 #include "ops/detail.h"
 #include "ops/operator_rule.h"
@@ -102,16 +103,11 @@ std::optional<ReduceOp> partial_of(const ShardingRule& rule, const OperandFactor
   return std::nullopt;
 }
 
+/// Sums and products are those of f32.
 double join_parts(ReduceOp reduce, double a, double b) {
-  switch (reduce) {
-    case ReduceOp::kSum: return static_cast<float>(a + b);
-    case ReduceOp::kProd: return static_cast<float>(a * b);
-    case ReduceOp::kMax: return std::max(a, b);
-    case ReduceOp::kMin: return std::min(a, b);
-    case ReduceOp::kAny: return a != 0 || b != 0 ? 1 : 0;
-    case ReduceOp::kAll: return a != 0 && b != 0 ? 1 : 0;
-  }
-  throw InternalError("unknown reduction");
+  const double joined = combine(reduce, a, b);
+  const bool is_rounded = reduce == ReduceOp::kSum || reduce == ReduceOp::kProd;
+  return is_rounded ? static_cast<float>(joined) : joined;
 }
 
 /// A result, put together from the parts of the ranks.
