@@ -43,9 +43,9 @@ void KeepAlive::send_heartbeat() {
   const auto now = Clock::now();
   if (now - last_sent_ < Clock::duration(interval_.load(std::memory_order_relaxed))) return;
   last_sent_ = now;
-  constexpr FrameKind kHeartbeat = FrameKind::kHeartbeat;
-  is_first ? channel_.send_to_others(bytes_of_plain(kHeartbeat))
-           : channel_.send(0, bytes_of_plain(kHeartbeat));
+  constexpr FrameKind kKind = FrameKind::kHeartbeat;
+  is_first ? channel_.send_to_others(bytes_of_plain(kKind))
+           : channel_.send(0, bytes_of_plain(kKind));
 }
 
 void KeepAlive::wait_until(const std::function<bool()>& is_over, Seconds deadline,

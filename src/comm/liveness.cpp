@@ -24,7 +24,7 @@ namespace tessera {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-constexpr auto kHeartbeat = std::chrono::milliseconds(200);
+constexpr auto kInterval = std::chrono::milliseconds(200);
 /// The time that ranks have to notice that the run stops.
 constexpr auto kTimeToStop = std::chrono::seconds(5);
 
@@ -191,12 +191,12 @@ struct Liveness::State {
       descriptors.clear();
       for (const Peer& peer : peers)
         descriptors.push_back({peer.has_left ? -1 : peer.socket.get(), POLLIN, 0});
-      poll(descriptors.data(), descriptors.size(), static_cast<int>(kHeartbeat.count()));
+      poll(descriptors.data(), descriptors.size(), static_cast<int>(kInterval.count()));
       const auto now = Clock::now();
       // If this process itself was stopped, heartbeats of others were sent and not received.
       const bool was_stopped = now - last_round > deadline / 2;
       last_round = now;
-      const bool is_time_to_send = now - last_sent >= kHeartbeat;
+      const bool is_time_to_send = now - last_sent >= kInterval;
       if (is_time_to_send) last_sent = now;
       for (Peer& peer : peers) {
         if (was_stopped) peer.last_heard = now;
