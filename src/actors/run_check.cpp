@@ -16,7 +16,7 @@ enum class Why { kOrder, kReady, kReturned, kOverwrite };
 constexpr int kWhys = 4;
 
 int label_of(Why why, RegisterIndex reg) {
-  return reg * kWhys + static_cast<int>(why);
+  return reg.value() * kWhys + static_cast<int>(why);
 }
 
 /// Who acts, and from whom each takes: ranks, or sets of ranks that do the same.
@@ -29,7 +29,7 @@ class MarkedGraphMaker {
  public:
   MarkedGraphMaker(const TaskGraph& graph, const Parties& parties)
       : graph_(graph), parties_(parties) {
-    made_.vertices = static_cast<int>(parties.orders.size() * graph.tasks.size());
+    made_.vertices = static_cast<int>(parties.orders.size()) * graph.tasks.size();
     for (const std::vector<TaskId>& order : parties.orders) {
       auto& position = positions_.emplace_back(graph.tasks.size(), -1);
       for (size_t place = 0; place < order.size(); ++place)
@@ -56,7 +56,7 @@ class MarkedGraphMaker {
   const Register& register_at(RegisterIndex reg) const { return graph_.registers[reg]; }
   int position(int party, TaskId task) const { return positions_[party][task]; }
   int vertex(int party, TaskId task) const {
-    return party * static_cast<int>(graph_.tasks.size()) + task;
+    return party * graph_.tasks.size() + task.value();
   }
 
   void add_order(int party) {
@@ -67,7 +67,7 @@ class MarkedGraphMaker {
       for (size_t i = 0; i < tasks.size(); ++i) {
         const bool is_last = i + 1 == tasks.size();
         made_.edges.push_back({vertex(party, tasks[i]), vertex(party, tasks[is_last ? 0 : i + 1]),
-                               is_last ? 1 : 0, label_of(Why::kOrder, 0)});
+                               is_last ? 1 : 0, label_of(Why::kOrder, RegisterIndex(0))});
       }
   }
 
@@ -101,7 +101,7 @@ class MarkedGraphMaker {
 
   const TaskGraph& graph_;
   const Parties& parties_;
-  std::vector<std::vector<int>> positions_;  // by party and task
+  std::vector<IndexedVector<TaskId, int>> positions_;  // by party
   std::map<Holding, std::vector<int>> readers_;
   MarkedGraph made_;
 };
@@ -129,7 +129,7 @@ std::vector<Rank> one_of_each(const TaskGraph& graph, const std::vector<Rank>& r
 /// As if all ranks of a mesh sent to all receivers.
 Parties sets_of(const TaskActors& actors) {
   const auto senders = [&actors](TaskId exchange, int) {
-    const int mesh = actors.graph().registers[actors.graph().tasks[exchange].inputs[0]].mesh;
+    const MeshIndex mesh = actors.graph().registers[actors.graph().tasks[exchange].inputs[0]].mesh;
     std::vector<int> found;
     for (int index = 0; index < actors.rank_count(); ++index)
       if (actors.coordinate(index, mesh)) found.push_back(index);
@@ -159,20 +159,21 @@ void check_complete(const TaskActors& actors, const Orders& orders) {
 
 /// Exchanges as vertices, an edge from each to the next one of a rank.
 void check_exchange_order(const TaskActors& actors, const Orders& orders) {
-  MarkedGraph sequence{static_cast<int>(actors.graph().tasks.size()), {}};
+  MarkedGraph sequence{actors.graph().tasks.size(), {}};
   for (size_t index = 0; index < orders.size(); ++index) {
-    TaskId last = -1;
+    TaskId last;
     for (TaskId task : orders[index]) {
       if (actors.graph().tasks[task].kind != Task::Kind::kExchange) continue;
-      if (last != -1) sequence.edges.push_back({last, task, 0, static_cast<int>(index)});
+      if (!last.is_none())
+        sequence.edges.push_back({last.value(), task.value(), 0, static_cast<int>(index)});
       last = task;
     }
   }
   std::string circle;
   for (const MarkedEdge& edge : find_stuck_cycle(sequence))
     circle += "\n  rank " + std::to_string(actors.ranks()[edge.label]) + " does '" +
-              actors.graph().tasks[edge.from].name + "' before '" +
-              actors.graph().tasks[edge.to].name + "'";
+              actors.graph().tasks[TaskId(edge.from)].name + "' before '" +
+              actors.graph().tasks[TaskId(edge.to)].name + "'";
   ensure(circle.empty(), "task graph: ranks do the same exchanges in different orders:" + circle);
 }
 
@@ -190,7 +191,7 @@ MarkedGraph make_marked_graph(const TaskActors& actors, const Orders& orders) {
 }
 
 std::string edge_text(const TaskActors& actors, const MarkedEdge& edge) {
-  const std::string& reg = actors.graph().registers[edge.label / kWhys].name;
+  const std::string& reg = actors.graph().registers[RegisterIndex(edge.label / kWhys)].name;
   const std::string before = actor_text(actors, edge.from), after = actor_text(actors, edge.to);
   switch (static_cast<Why>(edge.label % kWhys)) {
     case Why::kOrder: return after + " comes after " + before + " in the order list";

@@ -22,7 +22,7 @@ TaskActors::TaskActors(std::shared_ptr<const TaskGraph> graph, std::vector<Rank>
     auto& places = coordinates_.emplace_back();
     for (const MeshPtr& mesh : graph_->meshes) places.push_back(mesh->coordinate_of(rank));
   }
-  links_.assign(ranks_.size(), std::vector<Links>(graph_->tasks.size()));
+  links_.assign(ranks_.size(), IndexedVector<TaskId, Links>(graph_->tasks.size()));
 }
 
 int TaskActors::index_of(Rank rank) const {
@@ -41,7 +41,7 @@ std::vector<TaskId> TaskActors::order_of(int rank_index) const {
 
 void TaskActors::find_pulls(int rank_index) {
   const Rank rank = ranks_[rank_index];
-  for (TaskId id = 0; id < task_count(); ++id) {
+  for (TaskId id : graph_->tasks.indices()) {
     const Task& task = task_at(id);
     if (task.kind != Task::Kind::kExchange) continue;
     Links& found = links_[rank_index][id];

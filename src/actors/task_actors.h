@@ -38,16 +38,16 @@ class TaskActors {
   /// throws  InternalError when it is not one of the ranks
   int index_of(Rank rank) const;
 
-  ActorId actor_id(int rank_index, TaskId task) const { return rank_index * task_count() + task; }
+  ActorId actor_id(int rank_index, TaskId task) const { return rank_index * task_count() + task.value(); }
   RegisterId register_id(int rank_index, RegisterIndex reg) const {
-    return rank_index * register_count() + reg;
+    return rank_index * register_count() + reg.value();
   }
   int rank_index_of(ActorId actor) const { return actor / task_count(); }
-  TaskId task_of(ActorId actor) const { return actor % task_count(); }
-  RegisterIndex register_of(RegisterId reg) const { return reg % register_count(); }
+  TaskId task_of(ActorId actor) const { return TaskId(actor % task_count()); }
+  RegisterIndex register_of(RegisterId reg) const { return RegisterIndex(reg % register_count()); }
 
   /// Where a rank stands in mesh `mesh` of the graph; nullopt when it is not in it.
-  const std::optional<Coordinate>& coordinate(int rank_index, int mesh) const {
+  const std::optional<Coordinate>& coordinate(int rank_index, MeshIndex mesh) const {
     return coordinates_[rank_index][mesh];
   }
   bool acts_in(int rank_index, TaskId task) const {
@@ -81,8 +81,8 @@ class TaskActors {
     std::vector<int> senders;
   };
 
-  int task_count() const { return static_cast<int>(graph_->tasks.size()); }
-  int register_count() const { return static_cast<int>(graph_->registers.size()); }
+  int task_count() const { return graph_->tasks.size(); }
+  int register_count() const { return graph_->registers.size(); }
   const Task& task_at(TaskId task) const { return graph_->tasks[task]; }
   const Register& register_at(RegisterIndex reg) const { return graph_->registers[reg]; }
   const Links& links(TaskId task, int rank_index) const { return links_[rank_index][task]; }
@@ -91,8 +91,8 @@ class TaskActors {
 
   std::shared_ptr<const TaskGraph> graph_;
   std::vector<Rank> ranks_;
-  std::vector<std::vector<std::optional<Coordinate>>> coordinates_;  // by rank index and mesh
-  std::vector<std::vector<Links>> links_;                            // by rank index and task
+  std::vector<IndexedVector<MeshIndex, std::optional<Coordinate>>> coordinates_;  // by rank index
+  std::vector<IndexedVector<TaskId, Links>> links_;                               // by rank index
 };
 
 /// The actors of a task graph with all that is to be found found: for who has one thread.

@@ -118,6 +118,13 @@ class IndexedVector {
     elements_.push_back(std::move(element));
     return IndexType(size() - 1);
   }
+  /// Appends an element and returns it.
+  template <class... Arguments>
+  decltype(auto) emplace_back(Arguments&&... arguments) {
+    return elements_.emplace_back(std::forward<Arguments>(arguments)...);
+  }
+  decltype(auto) front() { return elements_.front(); }
+  decltype(auto) front() const { return elements_.front(); }
   decltype(auto) back() { return elements_.back(); }
   decltype(auto) back() const { return elements_.back(); }
   void reserve(int count) { elements_.reserve(count); }

@@ -18,16 +18,15 @@ namespace {
 
 /// By mesh of the program.  throws  UserError (78) when a rank is to compute on devices of two
 /// kinds
-std::vector<DeviceKind> devices_of(const std::vector<int>& places, const Meshes& meshes) {
+IndexedVector<MeshIndex, DeviceKind> devices_of(const Program& program, const Meshes& meshes) {
   std::map<Rank, std::pair<DeviceKind, std::string>> by_rank;
-  std::vector<DeviceKind> devices;
-  for (size_t stage = 0; stage < meshes.size(); ++stage) {
-    const NamedMesh& mesh = meshes[stage];
-    const auto place = static_cast<size_t>(places[stage]);
-    if (place >= devices.size()) devices.resize(place + 1);
-    devices[place] = mesh.device;
+  IndexedVector<MeshIndex, DeviceKind> devices(program.meshes.size());
+  for (StageIndex stage : program.mesh_of_stage.indices()) {
+    const NamedMesh& mesh = meshes[stage.value()];
+    devices[program.mesh_of_stage[stage]] = mesh.device;
     for (Rank rank : mesh.mesh->ranks()) {
-      const auto& [device, other] = by_rank.try_emplace(rank, mesh.device, mesh.name).first->second;
+      const auto& [device, other] =
+          by_rank.try_emplace(rank, mesh.device, mesh.name).first->second;
       if (device != mesh.device)
         throw UserError("rank " + std::to_string(rank) + " is in mesh '" + other + "' of devices " +
                             std::string(to_text(device)) + " and in mesh '" + mesh.name +
@@ -41,9 +40,9 @@ std::vector<DeviceKind> devices_of(const std::vector<int>& places, const Meshes&
 }
 
 std::string arena_text(const Compiled& compiled) {
-  const std::vector<ArenaPlan>& arenas = compiled.arenas;
+  const ArenaPlans& arenas = compiled.arenas;
   std::string text;
-  for (size_t i = 0; i < arenas.size(); ++i)
+  for (MeshIndex i : arenas.indices())
     text += "arena" + (arenas.size() > 1 ? " of " + compiled.mesh_names[i] : "") + " " +
             to_text(arenas[i].size) + ", alive at most " + to_text(arenas[i].live_bound) + "\n";
   return text;
@@ -104,12 +103,12 @@ void check_divides(const Graph& graph, int64_t count) {
 }
 
 /// Of the stages there, "first+last"; then those of the hosts of devices.
-std::vector<std::string> names_of_places(const Program& program, const Meshes& meshes) {
-  std::vector<std::string> names;
-  for (size_t stage = 0; stage < meshes.size(); ++stage) {
-    const auto place = static_cast<size_t>(program.places[stage]);
-    if (place >= names.size()) names.resize(place + 1);
-    names[place] += (names[place].empty() ? "" : "+") + meshes[stage].name;
+MeshNames mesh_names(const Program& program, const Meshes& meshes) {
+  MeshNames names;
+  for (StageIndex stage : program.mesh_of_stage.indices()) {
+    const MeshIndex mesh = program.mesh_of_stage[stage];
+    if (!names.contains(mesh)) names.resize(mesh.value() + 1);
+    names[mesh] += (names[mesh].empty() ? "" : "+") + meshes[stage.value()].name;
   }
   return with_host_names(program, std::move(names));
 }
@@ -149,7 +148,7 @@ Compiled compile(const Graph& graph, const Meshes& meshes, const std::vector<Mar
       "partition",
       [&] { program = partition(graph, result.sharded, meshes, count, options.reshard); },
       [&] { return to_text(program); });
-  result.places = program.places;
+  result.mesh_of_stage = program.mesh_of_stage;
   stage("in-place", [&] { update_variables_in_place(program); }, [&] { return to_text(program); });
   std::optional<PipelineOrder> pipeline;
   stage(
@@ -170,9 +169,9 @@ Compiled compile(const Graph& graph, const Meshes& meshes, const std::vector<Mar
       "buckets", [&] { exchange_in_buckets(program, options.bucket); },
       [&] { return moved_text(program); });
   stage(
-      "copies", [&] { add_device_copies(program, devices_of(program.places, meshes)); },
+      "copies", [&] { add_device_copies(program, devices_of(program, meshes)); },
       [&] { return copies_text(program); });
-  result.mesh_names = names_of_places(program, meshes);
+  result.mesh_names = mesh_names(program, meshes);
   stage(
       "overlap", [&] { overlap_exchanges(program, options.overlap); },
       [&] { return overlap_text(program); });

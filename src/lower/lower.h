@@ -9,6 +9,7 @@
 
 #include "lower/passes/arena.h"
 #include "lower/passes/buckets.h"
+#include "lower/passes/device_copies.h"
 #include "lower/passes/halo_choice.h"
 #include "lower/passes/overlap.h"
 #include "lower/passes/split_matmuls.h"
@@ -51,10 +52,10 @@ CompileOptions compile_options(const Plan& plan);
 struct Compiled {
   ShardedGraph sharded;  // with several micro-batches on the meshes with the axis of time in front
   TaskGraph tasks;
-  std::vector<ArenaPlan> arenas;  // by mesh of `tasks`
-  std::vector<int> places;  // by stage (mesh of the plan): its mesh in `tasks`; stages on equal
-                            // meshes have the same
-  std::vector<std::string> mesh_names;  // by mesh in `tasks`: those of its stages, "first+last";
+  ArenaPlans arenas;
+  IndexedVector<StageIndex, MeshIndex> mesh_of_stage;  // of the plan's meshes; stages on equal
+                                                       // meshes have the same
+  MeshNames mesh_names;  // those of its stages, "first+last";
                                         // "first on host" for the host of a device
   std::vector<StageReport> stages;
 };
@@ -72,6 +73,6 @@ Compiled compile(const Graph& graph, MeshPtr mesh, const std::vector<Mark>& mark
 
 /// Cuts a program into tasks: runs of kernels of one role and mesh between exchanges. Sets order,
 /// overwrite edges, producers and consumers.
-TaskGraph make_tasks(Program program, const std::vector<ArenaPlan>& arenas);
+TaskGraph make_tasks(Program program, const ArenaPlans& arenas);
 
 }  // namespace tessera

@@ -10,7 +10,7 @@ namespace {
 
 class TaskMaker {
  public:
-  TaskMaker(Program program, const std::vector<ArenaPlan>& arenas) : program_(std::move(program)) {
+  TaskMaker(Program program, const ArenaPlans& arenas) : program_(std::move(program)) {
     graph_.meshes = program_.meshes;
     graph_.devices = program_.devices;
     graph_.kernels = program_.kernels;
@@ -22,12 +22,12 @@ class TaskMaker {
   }
 
   TaskGraph run() {
-    for (int mesh = 0; mesh < mesh_count(); ++mesh) make_feed(mesh);
+    for (MeshIndex mesh : program_.meshes.indices()) make_feed(mesh);
     const std::vector<int> first_reads = first_readers_of_inputs(program_);
     if (program_.instructions.empty())
-      for (int mesh = 0; mesh < mesh_count(); ++mesh) make_feed_before(0, mesh, first_reads);
+      for (MeshIndex mesh : program_.meshes.indices()) make_feed_before(0, mesh, first_reads);
     for (size_t i = 0; i < program_.instructions.size(); ++i) {
-      for (int mesh = 0; mesh < mesh_count(); ++mesh)
+      for (MeshIndex mesh : program_.meshes.indices())
         make_feed_before(static_cast<int>(i), mesh, first_reads);
       Instruction& instruction = program_.instructions[i];
       ends_task_ = i > 0 && is_waited_for_[i - 1];
@@ -37,9 +37,9 @@ class TaskMaker {
         add_copy(instruction);
       else
         add_kernel(instruction);
-      task_of_.push_back(static_cast<TaskId>(graph_.tasks.size()) - 1);
+      task_of_.push_back(graph_.tasks.end_index() - 1);
     }
-    for (int mesh = 0; mesh < mesh_count(); ++mesh) make_fetch(mesh);
+    for (MeshIndex mesh : program_.meshes.indices()) make_fetch(mesh);
     graph_.registers = std::move(program_.registers);
     graph_.variables = std::move(program_.variables);
     graph_.inputs = std::move(program_.inputs);
@@ -51,10 +51,9 @@ class TaskMaker {
   }
 
  private:
-  int mesh_count() const { return static_cast<int>(program_.meshes.size()); }
-  bool is_on(RegisterIndex reg, int mesh) const { return program_.registers[reg].mesh == mesh; }
+  bool is_on(RegisterIndex reg, MeshIndex mesh) const { return program_.registers[reg].mesh == mesh; }
 
-  void make_feed(int mesh) {
+  void make_feed(MeshIndex mesh) {
     Task feed;
     feed.name = "feed";
     feed.kind = Task::Kind::kFeed;
@@ -72,7 +71,7 @@ class TaskMaker {
   }
 
   /// What the inputs have for one micro-batch comes right before it is read first.
-  void make_feed_before(int instruction, int mesh, const std::vector<int>& first_reads) {
+  void make_feed_before(int instruction, MeshIndex mesh, const std::vector<int>& first_reads) {
     Task feed;
     feed.kind = Task::Kind::kFeed;
     feed.mesh = mesh;
@@ -88,7 +87,7 @@ class TaskMaker {
     graph_.tasks.push_back(std::move(feed));
   }
 
-  void make_fetch(int mesh) {
+  void make_fetch(MeshIndex mesh) {
     Task fetch;
     fetch.name = "fetch";
     fetch.kind = Task::Kind::kFetch;
@@ -151,12 +150,12 @@ class TaskMaker {
 
   /// Producers, consumers, and what each compute task takes in and gives out.
   void connect() {
-    for (TaskId t = 0; t < static_cast<TaskId>(graph_.tasks.size()); ++t) {
+    for (TaskId t : graph_.tasks.indices()) {
       Task& task = graph_.tasks[t];
       for (const KernelStep& step : task.steps) {
         for (RegisterIndex reg : step.inputs) read(t, reg);
         for (RegisterIndex reg : step.outputs) graph_.registers[reg].producer = t;
-        if (step.workspace >= 0) graph_.registers[step.workspace].producer = t;
+        if (!step.workspace.is_none()) graph_.registers[step.workspace].producer = t;
         // A copy of the old value may be under way beside the order list: the feed of this step
         // says that it could begin.
         for (RegisterIndex reg : step.outputs)
@@ -195,10 +194,9 @@ class TaskMaker {
         remote.push_back(task.inputs.front());
     std::sort(remote.begin(), remote.end());
     remote.erase(std::unique(remote.begin(), remote.end()), remote.end());
-    for (RegisterIndex written = 0; written < static_cast<RegisterIndex>(graph_.registers.size());
-         ++written) {
+    for (RegisterIndex written : graph_.registers.indices()) {
       const Register& target = graph_.registers[written];
-      if (target.producer < 0) continue;
+      if (target.producer.is_none()) continue;
       Task& writer = graph_.tasks[target.producer];
       auto& overwrites = writer.overwrites;
       // A copy into a variable runs beside the kernels that read its old value.
@@ -231,12 +229,12 @@ class TaskMaker {
   std::vector<bool> is_waited_for_;
   std::vector<TaskId> task_of_;  // by instruction
   bool ends_task_ = false;       // the instruction before the next one
-  int last_stage_ = 0;
+  StageIndex last_stage_{0};
 };
 
 }  // namespace
 
-TaskGraph make_tasks(Program program, const std::vector<ArenaPlan>& arenas) {
+TaskGraph make_tasks(Program program, const ArenaPlans& arenas) {
   return TaskMaker(std::move(program), arenas).run();
 }
 

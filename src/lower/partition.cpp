@@ -15,7 +15,7 @@ namespace {
 
 /// A register that holds a value: as it was made, or as it was resharded to.
 struct Held {
-  RegisterIndex reg = -1;
+  RegisterIndex reg;
   int micro_batch = -1;  // -1: once a step
 };
 
@@ -45,7 +45,7 @@ class Partition {
   Program run_region(const RegionFrame& frame) {
     frame_ = &frame;
     for (ValueId input : graph_.inputs()) add_operand(input);
-    program_.next.assign(program_.variables.size(), -1);
+    program_.next.assign(program_.variables.size(), RegisterIndex());
     for (int i = 0; i < static_cast<int>(graph_.ops().size()); ++i) lower_op({i});
     for (size_t i = 0; i < graph_.outputs().size(); ++i) {
       const auto& [name, value] = graph_.outputs()[i];
@@ -70,29 +70,29 @@ class Partition {
       return *other.mesh == *mesh.mesh && other.device == mesh.device;
     };
     const auto earlier = std::find_if(meshes_.begin(), meshes_.end(), is_like_it) - meshes_.begin();
-    const bool is_new = earlier == static_cast<std::ptrdiff_t>(program_.places.size());
-    program_.places.push_back(is_new ? static_cast<int>(program_.meshes.size())
-                                     : place_of(static_cast<int>(earlier)));
+    const StageIndex stage(static_cast<int>(earlier));
+    const bool is_new = stage == program_.mesh_of_stage.end_index();
+    program_.mesh_of_stage.push_back(is_new ? program_.meshes.end_index() : mesh_of(stage));
     if (is_new) program_.meshes.push_back(mesh.mesh);
   }
 
-  int place_of(int stage) const { return program_.places[stage]; }
+  MeshIndex mesh_of(StageIndex stage) const { return program_.mesh_of_stage[stage]; }
 
-  /// Of the first stage there.
-  const std::string& name_of_place(int place) const {
-    const auto first = std::find(program_.places.begin(), program_.places.end(), place);
-    return meshes_[first - program_.places.begin()].name;
+  /// That of its first stage.
+  const std::string& name_of(MeshIndex mesh) const {
+    const auto& stages = program_.mesh_of_stage;
+    return meshes_[std::find(stages.begin(), stages.end(), mesh) - stages.begin()].name;
   }
 
-  int stage_of(const MeshPtr& mesh) const {
+  StageIndex stage_of(const MeshPtr& mesh) const {
     for (size_t i = 0; i < sharded_.meshes.size(); ++i)
-      if (sharded_.meshes[i].mesh == mesh) return static_cast<int>(i);
+      if (sharded_.meshes[i].mesh == mesh) return StageIndex(static_cast<int>(i));
     throw InternalError("a placement names a mesh of the program");
   }
 
   /// A placement on the mesh of ranks, and what it says of time.
   InTime placed(const DistAttr& attr) const {
-    const MeshPtr& mesh = program_.meshes[place_of(stage_of(attr.mesh))];
+    const MeshPtr& mesh = program_.meshes[mesh_of(stage_of(attr.mesh))];
     if (count_ > 1) return in_time(attr, mesh);
     InTime always{false, -1, ReduceOp::kSum, attr};
     always.attr.mesh = mesh;
@@ -112,11 +112,10 @@ class Partition {
     reg.type = type;
     reg.attr = attr;
     reg.micro_batch = micro_batch;
-    for (size_t i = 0; i < program_.meshes.size(); ++i)
-      if (program_.meshes[i] == attr.mesh) reg.mesh = static_cast<int>(i);
+    for (MeshIndex i : program_.meshes.indices())
+      if (program_.meshes[i] == attr.mesh) reg.mesh = i;
     reg.size = byte_size({type.dtype, attr.largest_shape(type.shape)});
-    program_.registers.push_back(std::move(reg));
-    return static_cast<RegisterIndex>(program_.registers.size()) - 1;
+    return program_.registers.push_back(std::move(reg));
   }
 
   MicroBatch part_of(const TensorType& whole, const InTime& time, int index) const {
@@ -163,7 +162,7 @@ class Partition {
     for (int i = 0; i < (wanted.by_micro_batch ? static_cast<int>(count_) : 1); ++i) {
       const RegisterIndex reg = own_register(input, wanted, i);
       Register& fed = program_.registers[reg];
-      fed.name += " on " + name_of_place(fed.mesh);
+      fed.name += " on " + name_of(fed.mesh);
       program_.inputs.push_back({graph_.value(input).name, reg, graph_.type(input)});
     }
   }
@@ -206,7 +205,7 @@ class Partition {
                      -1);
       return;
     }
-    std::vector<RegisterIndex> sums(op.outputs.size(), -1);
+    std::vector<RegisterIndex> sums(op.outputs.size());
     const int only = frame_ ? frame_->micro_batch : -1;
     for (int i = std::max(only, 0); i < (only < 0 ? static_cast<int>(count_) : only + 1); ++i) {
       const std::vector<RegisterIndex> outputs =
@@ -230,7 +229,7 @@ class Partition {
     instruction.micro_batch = index;
     instruction.step.op = op.name;
     instruction.stage = stage_ = stage_of(sharding.mesh);
-    instruction.mesh = place_of(stage_);
+    instruction.mesh = mesh_of(stage_);
     instruction.step.call = std::move(call);
     for (size_t i = 0; i < op.inputs.size(); ++i) {
       const InTime needed = placed(input_attr(op_view, rule, sharding, static_cast<int>(i)));
@@ -251,7 +250,7 @@ class Partition {
   std::shared_ptr<const Control> make_control(const Op& op, const OpView& op_view,
                                               const ShardingRule& rule, const OpSharding& sharding,
                                               int index) const {
-    RegionSite site{op,     {},    {},      program_.meshes[place_of(stage_of(sharding.mesh))],
+    RegionSite site{op,     {},    {},      program_.meshes[mesh_of(stage_of(sharding.mesh))],
                     count_, index, reshard_};
     for (int i = 0; i < static_cast<int>(op.inputs.size()); ++i)
       site.inputs.push_back(input_attr(op_view, rule, sharding, i));
@@ -282,9 +281,9 @@ class Partition {
     instruction.role = op.role;
     instruction.micro_batch = index;
     instruction.stage = stage_;
-    instruction.mesh = place_of(stage_);
+    instruction.mesh = mesh_of(stage_);
     instruction.step = {
-        {accumulating_kernel(time.reduce), {}, {}, ""}, {sum, addend}, {next}, -1, name + ".sum"};
+        {accumulating_kernel(time.reduce), {}, {}, ""}, {sum, addend}, {next}, {}, name + ".sum"};
     program_.instructions.push_back(std::move(instruction));
     sum = next;
     if (last) held_[value.index].push_back({next, -1});
@@ -304,7 +303,7 @@ class Partition {
 
   RegisterIndex add_workspace(const KernelStep& step, const MeshPtr& mesh) {
     const Bytes bytes = step.control ? step.control->workspace() : largest_workspace(step, *mesh);
-    if (bytes.value() == 0) return -1;
+    if (bytes.value() == 0) return {};
     return add_register(step.op + ".workspace", {DType::kBool, {bytes.value()}},
                         DistAttr::replicated(mesh, 1));
   }
@@ -360,7 +359,7 @@ class Partition {
                    const std::string& reason) {
     const int micro_batch = wanted.by_micro_batch ? index : -1;
     if (is_input(value) && !is_held_on(value, wanted.attr.mesh)) add_input_on(value, wanted);
-    RegisterIndex best = -1;
+    RegisterIndex best;
     int64_t best_bytes = 0;
     for (const Held& held : held_[value.index]) {
       const Register& reg = program_.registers[held.reg];
@@ -371,12 +370,12 @@ class Partition {
       if (reg.attr == wanted.attr) return held.reg;
       if (!may_become(reg.type.shape, reg.attr, wanted.attr)) continue;
       const int64_t bytes = travelling_bytes(reg.type, reg.attr, wanted.attr);
-      if (best < 0 || bytes < best_bytes) {
+      if (best.is_none() || bytes < best_bytes) {
         best = held.reg;
         best_bytes = bytes;
       }
     }
-    if (best < 0) best = whole_to_become_partial(value, wanted, index, role, reason);
+    if (best.is_none()) best = whole_to_become_partial(value, wanted, index, role, reason);
     const Register source = program_.registers[best];
     for (const Exchange& exchange : plan_reshard(source.type, source.attr, wanted.attr, reshard_))
       best = exchange_into(value, best, exchange, role, reason);
@@ -425,7 +424,7 @@ class Partition {
     const RegisterIndex target = add_register(graph_.value(value).name + " " + to_text(exchange.to),
                                               from.type, exchange.to, from.micro_batch);
     Register& made = program_.registers[target];
-    if (program_.meshes.size() > 1) made.name += " on " + name_of_place(made.mesh);
+    if (program_.meshes.size() > 1) made.name += " on " + name_of(made.mesh);
     held_[value.index].push_back({target, from.micro_batch.index});
     Instruction instruction;
     instruction.is_exchange = true;
@@ -443,7 +442,7 @@ class Partition {
   }
 
   RegisterIndex next_of(const Variable& variable) {
-    if (!variable.next) return -1;
+    if (!variable.next) return {};
     stage_ = stage_of(sharded_.of(variable.value).mesh);
     return at(*variable.next, placed(sharded_.of(variable.value)), -1, Role::kOptimizer,
               "variable '" + graph_.value(variable.value).name + "' keeps its placement");
@@ -466,7 +465,7 @@ class Partition {
   int64_t count_;
   ReshardOptions reshard_;
   Program program_;
-  int stage_ = 0;                        // for which something is lowered
+  StageIndex stage_{0};                  // for which something is lowered
   const RegionFrame* frame_ = nullptr;   // of a region
   std::vector<std::vector<Held>> held_;  // by value: as it was made first, then as resharded
 };

@@ -55,12 +55,12 @@ std::vector<RegisterIndex> Instruction::reads() const {
 std::vector<RegisterIndex> Instruction::writes() const {
   if (is_exchange || is_copy) return {target};
   std::vector<RegisterIndex> list = step.outputs;
-  if (step.workspace >= 0) list.push_back(step.workspace);
+  if (!step.workspace.is_none()) list.push_back(step.workspace);
   return list;
 }
 
 std::vector<int> first_readers_of_inputs(const Program& program) {
-  std::vector<int> first(program.registers.size(), 0);
+  IndexedVector<RegisterIndex, int> first(program.registers.size(), 0);
   for (int i = static_cast<int>(program.instructions.size()) - 1; i >= 0; --i)
     for (RegisterIndex reg : program.instructions[i].reads()) first[reg] = i;
   std::vector<int> readers;
@@ -79,7 +79,7 @@ std::string to_text(const Program& program) {
   for (const auto& [name, reg] : program.results)
     text += "output " + name + " = " + names(program, {reg}) + "\n";
   for (size_t v = 0; v < program.variables.size(); ++v)
-    if (program.next[v] >= 0)
+    if (!program.next[v].is_none())
       text +=
           "next " + program.variables[v].name + " = " + names(program, {program.next[v]}) + "\n";
   return text;

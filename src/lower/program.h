@@ -13,22 +13,24 @@
 
 namespace tessera {
 
+using StageIndex = Index<struct StageTag>;  // of a pipeline: in Program::mesh_of_stage
+
 /// One kernel, one exchange, or one copy between a device and its host.
 struct Instruction {
   bool is_exchange = false;
   bool is_copy = false;  // of all of `source` into `target`
   Role role = Role::kForward;
   int micro_batch = -1;  // -1: once a step
-  int stage = 0;         // index in Program::places: the part of a pipeline that it belongs to; an
-                         // exchange is of the stage that receives
-  int mesh = 0;          // index in Program::meshes: the ranks that execute it
+  StageIndex stage{0};   // the part of a pipeline that it belongs to; an exchange is of the stage
+                         // that receives
+  MeshIndex mesh{0};     // the ranks that execute it
   std::optional<PassKind> pass = std::nullopt;  // of a pipeline; set when it is ordered
   KernelStep step;                              // of a kernel
   Exchange exchange;                            // of an exchange: pulls from `source` into `target`
   int after = -1;  // of an exchange: the instruction behind which it may begin, ahead of its turn;
                    // -1: at its turn
-  RegisterIndex source = -1;
-  RegisterIndex target = -1;
+  RegisterIndex source;
+  RegisterIndex target;
   std::string reason;
 
   std::vector<RegisterIndex> reads() const;
@@ -36,15 +38,15 @@ struct Instruction {
 };
 
 struct Program {
-  std::vector<MeshPtr> meshes;  // each once, but for other devices
-  std::vector<int>
-      places;  // by stage: index in meshes; stages on equal meshes of equal devices have the same
-  std::vector<DeviceKind> devices =
-      {};  // by mesh, from lower/passes/device_copies.h on; empty before
-  std::vector<Register> registers;
+  IndexedVector<MeshIndex, MeshPtr> meshes;  // each once, but for other devices
+  IndexedVector<StageIndex, MeshIndex>
+      mesh_of_stage;  // stages on equal meshes of equal devices have the same
+  IndexedVector<MeshIndex, DeviceKind> devices =
+      {};  // from lower/passes/device_copies.h on; empty before
+  IndexedVector<RegisterIndex, Register> registers;
   std::vector<Instruction> instructions;
   std::vector<TaskVariable> variables;
-  std::vector<RegisterIndex> next;  // per variable: the register of its next value, or -1
+  std::vector<RegisterIndex> next;  // per variable: the register of its next value, or none
   std::vector<TaskInput> inputs;
   std::vector<std::pair<std::string, RegisterIndex>> results;
   std::shared_ptr<const KernelSet> kernels;  // of the graph's own operators

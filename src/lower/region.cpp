@@ -19,7 +19,7 @@ TaskGraph lower_region(const Graph& region, const RegionSite& site, const Region
       partition_region(region, sharded, one_mesh(site.mesh),
                        {site.micro_batches, site.micro_batch, carries, ends, site.reshard});
   update_variables_in_place(program);
-  const std::vector<ArenaPlan> arenas = plan_arenas(program);
+  const ArenaPlans arenas = plan_arenas(program);
   return make_tasks(std::move(program), arenas);
 }
 

@@ -480,10 +480,10 @@ class PlacementCheck {
   /// Equal exchanges are judged once.
   void check_exchange(const Shape& shape, const Task& task) {
     const Exchange& exchange = task.exchange;
-    const int sender_mesh = reg_at(task.inputs.front()).mesh;
+    const MeshIndex sender_mesh = reg_at(task.inputs.front()).mesh;
     if (!judged_exchanges_
-             .insert(to_text(shape) + to_text(exchange.from) + std::to_string(sender_mesh) +
-                     to_text(exchange.to) + std::to_string(task.mesh))
+             .insert(to_text(shape) + to_text(exchange.from) + std::to_string(sender_mesh.value()) +
+                     to_text(exchange.to) + std::to_string(task.mesh.value()))
              .second)
       return;
     check_ends(exchange);
@@ -549,8 +549,8 @@ class PlacementCheck {
   const Graph& graph_;
   const TaskGraph& tasks_;
   Standings known_;
-  std::vector<std::vector<Coordinate>>
-      coordinates_;                            // by mesh: where parts and parameters are compared
+  IndexedVector<MeshIndex, std::vector<Coordinate>>
+      coordinates_;                            // where parts and parameters are compared
   std::vector<std::optional<Judged>> judged_;  // by op
   RuleCache rules_{catalogue_rule};
   std::set<std::string> judged_exchanges_;

@@ -47,7 +47,7 @@ class Standings {
   // ---- registers ----
 
   const Standing& at(RegisterIndex reg) const { return standing_[reg]; }
-  const std::vector<Standing>& all() const { return standing_; }
+  const IndexedVector<RegisterIndex, Standing>& all() const { return standing_; }
   /// The register that was written to the memory of a variable last.
   RegisterIndex last_in_variable(int variable) const { return last_in_variable_.at(variable); }
   /// The dims of a register as they are declared, on its mesh with time in front.
@@ -67,8 +67,8 @@ class Standings {
   const Graph& graph_;
   const TaskGraph& tasks_;
   int64_t count_;
-  std::vector<MeshPtr> timed_;  // by mesh: with time in front
-  std::vector<Standing> standing_;
+  IndexedVector<MeshIndex, MeshPtr> timed_;  // with time in front
+  IndexedVector<RegisterIndex, Standing> standing_;
   std::map<int, RegisterIndex> last_in_variable_;
 };
 

@@ -24,9 +24,8 @@ class Simulator {
   Simulator(std::shared_ptr<const TaskGraph> graph, const ActTime& time,
             const SimulateOptions& options)
       : options_(options), actors_(find_actors(graph, ranks(*graph))) {
-    const auto tasks = static_cast<TaskId>(graph->tasks.size());
     for (int rank = 0; rank < actors_.rank_count(); ++rank) {
-      for (TaskId task = 0; task < tasks; ++task) {
+      for (TaskId task : graph->tasks.indices()) {
         descriptions_.push_back(actors_.describe(rank, task));
         setting_.overwrites.push_back(actors_.overwrites(rank, task));
       }
@@ -76,7 +75,7 @@ class Simulator {
 
   size_t stream_index(TaskId id) const {
     const Task& task = actors_.graph().tasks[id];
-    return static_cast<size_t>(options_.exchanges_ahead && task.after >= 0
+    return static_cast<size_t>(options_.exchanges_ahead && !task.after.is_none()
                                    ? TaskStream::kAhead
                                    : stream_of(actors_.graph(), task));
   }
@@ -89,16 +88,16 @@ class Simulator {
     const auto on_host = [&](TaskId task) {
       return stream_index(task) == static_cast<size_t>(TaskStream::kHost);
     };
-    std::vector<int> place(actors_.graph().tasks.size());
-    for (size_t i = 0; i < actors_.graph().order.size(); ++i)
-      place[actors_.graph().order[i]] = static_cast<int>(i);
+    IndexedVector<TaskId, int> place(actors_.graph().tasks.size());
+    int next_place = 0;
+    for (TaskId task : actors_.graph().order) place[task] = next_place++;
     for (size_t i = 0; i < order.size(); ++i) {
       if (stream_index(order[i]) != static_cast<size_t>(TaskStream::kAhead)) continue;
       const int from = place[actors_.graph().tasks[order[i]].after];
-      TaskId before = -1;  // the last one of this thread up to there
+      TaskId before;  // the last one of this thread up to there
       for (size_t k = 0; k < i && place[order[k]] <= from; ++k)
         if (on_host(order[k])) before = order[k];
-      if (before >= 0) add_edge(actors_.actor_id(rank, before), actors_.actor_id(rank, order[i]));
+      if (!before.is_none()) add_edge(actors_.actor_id(rank, before), actors_.actor_id(rank, order[i]));
       const auto next =
           std::find_if(order.begin() + static_cast<std::ptrdiff_t>(i), order.end(), on_host);
       if (next != order.end())
@@ -107,7 +106,7 @@ class Simulator {
   }
   void add_edge(ActorId from, ActorId to) {
     const RegisterId reg =
-        actors_.rank_count() * static_cast<int>(actors_.graph().registers.size()) + edges_++;
+        actors_.rank_count() * actors_.graph().registers.size() + edges_++;
     descriptions_[from].outputs.push_back({reg, 1, {to}});
     descriptions_[to].inputs.push_back({reg, from});
   }

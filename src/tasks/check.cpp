@@ -8,53 +8,48 @@ namespace tessera {
 namespace task_checks {
 namespace {
 
-template <typename List>
-bool contains(const List& list, int index) {
+template <typename T>
+bool contains(const std::vector<T>& list, T index) {
   return std::find(list.begin(), list.end(), index) != list.end();
 }
 
-bool repeats(std::vector<int> list) {
+template <typename T>
+bool repeats(std::vector<T> list) {
   std::sort(list.begin(), list.end());
   return std::adjacent_find(list.begin(), list.end()) != list.end();
-}
-
-bool names_one_of(int index, size_t count) {
-  return index >= 0 && static_cast<size_t>(index) < count;
 }
 
 void check_order(const TaskGraph& graph) {
   std::vector<TaskId> sorted = graph.order;
   std::sort(sorted.begin(), sorted.end());
-  bool is_permutation = sorted.size() == graph.tasks.size();
-  for (size_t i = 0; is_permutation && i < sorted.size(); ++i)
-    is_permutation = sorted[i] == static_cast<TaskId>(i);
-  ensure(is_permutation,
+  const auto all = graph.tasks.indices();
+  ensure(std::equal(sorted.begin(), sorted.end(), all.begin(), all.end()),
          "task graph: the order list names every task once: " + std::to_string(graph.order.size()) +
              " entries for " + std::to_string(graph.tasks.size()) + " tasks");
 }
 
 void check_register_indices(const TaskGraph& graph, const Register& reg) {
-  if (!names_one_of(reg.mesh, graph.meshes.size()) || !reg.attr.mesh ||
+  if (!graph.meshes.contains(reg.mesh) || !reg.attr.mesh ||
       !(*reg.attr.mesh == *graph.meshes[reg.mesh]))
     offence(reg, "lies on another mesh");
   if (reg.attr.dims.size() != static_cast<size_t>(reg.type.shape.size()))
     offence(reg, "has placements of another number of dims");
   if (reg.slots < 1) offence(reg, "has no slot");
-  if (reg.producer != -1 && !names_one_of(reg.producer, graph.tasks.size()))
+  if (!reg.producer.is_none() && !graph.tasks.contains(reg.producer))
     offence(reg, "names a producer that does not exist");
   for (TaskId consumer : reg.consumers)
-    if (!names_one_of(consumer, graph.tasks.size()))
+    if (!graph.tasks.contains(consumer))
       offence(reg, "names a consumer that does not exist");
   if (repeats(reg.consumers)) offence(reg, "names a consumer twice");
   if (reg.storage == Register::Storage::kVariable &&
-      !names_one_of(reg.variable, graph.variables.size()))
+      (reg.variable < 0 || reg.variable >= std::ssize(graph.variables)))
     offence(reg, "lies in a variable that does not exist");
 }
 
 /// A task acts on the mesh of what it reads and writes; only an exchange may read from another one,
 /// and a copy has one end on each of two.
 void check_mesh(const TaskGraph& graph, const Task& task) {
-  if (!names_one_of(task.mesh, graph.meshes.size()))
+  if (!graph.meshes.contains(task.mesh))
     offence(task, "is on a mesh that does not exist");
   const auto check_on_mesh = [&](const std::vector<RegisterIndex>& list) {
     for (RegisterIndex reg : list)
@@ -70,7 +65,7 @@ void check_mesh(const TaskGraph& graph, const Task& task) {
 void check_task_indices(const TaskGraph& graph, const Task& task) {
   const auto check_list = [&](const std::vector<RegisterIndex>& list, const char* role) {
     for (RegisterIndex reg : list)
-      if (!names_one_of(reg, graph.registers.size()))
+      if (!graph.registers.contains(reg))
         offence(task, std::string("names a register that does not exist as ") + role);
   };
   check_list(task.inputs, "input");
@@ -79,33 +74,33 @@ void check_task_indices(const TaskGraph& graph, const Task& task) {
   for (const KernelStep& step : task.steps) {
     check_list(step.inputs, "operand");
     check_list(step.outputs, "result");
-    if (step.workspace != -1) check_list({step.workspace}, "workspace");
+    if (!step.workspace.is_none()) check_list({step.workspace}, "workspace");
   }
-  if (task.after != -1 &&
-      (task.kind != Task::Kind::kExchange || !names_one_of(task.after, graph.tasks.size())))
+  if (!task.after.is_none() &&
+      (task.kind != Task::Kind::kExchange || !graph.tasks.contains(task.after)))
     offence(task, "may begin after a task that does not exist, or is no exchange");
   check_mesh(graph, task);
   if (repeats(task.inputs)) offence(task, "names an input twice");
   if (repeats(task.outputs)) offence(task, "names an output twice");
 }
 
-/// The task that fills each register, or -1; a workspace counts as filled by its task.
-std::vector<TaskId> find_fillers(const TaskGraph& graph) {
-  std::vector<TaskId> fillers(graph.registers.size(), -1);
-  for (size_t t = 0; t < graph.tasks.size(); ++t) {
+/// The task that fills each register, or none; a workspace counts as filled by its task.
+IndexedVector<RegisterIndex, TaskId> find_fillers(const TaskGraph& graph) {
+  IndexedVector<RegisterIndex, TaskId> fillers(graph.registers.size());
+  for (TaskId t : graph.tasks.indices()) {
     const auto fill = [&](RegisterIndex reg) {
       TaskId& filler = fillers[reg];
-      if (filler != -1)
+      if (!filler.is_none())
         offence(register_at(graph, reg), "is filled twice, by " + task_at(graph, filler).name +
                                              " and " + graph.tasks[t].name);
-      filler = static_cast<TaskId>(t);
+      filler = t;
     };
     const Task& task = graph.tasks[t];
     if (task.kind != Task::Kind::kCompute)
       std::for_each(task.outputs.begin(), task.outputs.end(), fill);
     for (const KernelStep& step : task.steps) {
       std::for_each(step.outputs.begin(), step.outputs.end(), fill);
-      if (step.workspace != -1) fill(step.workspace);
+      if (!step.workspace.is_none()) fill(step.workspace);
     }
   }
   return fillers;
@@ -120,7 +115,7 @@ bool is_workspace(const TaskGraph& graph, RegisterIndex reg) {
 
 void check_filler(const TaskGraph& graph, RegisterIndex index, TaskId filler) {
   const Register& reg = register_at(graph, index);
-  if (filler == -1) offence(reg, "is filled by no task");
+  if (filler.is_none()) offence(reg, "is filled by no task");
   if (reg.producer != filler)
     offence(reg, "is filled by " + task_at(graph, filler).name +
                      ", which it does not name as its producer");
@@ -130,18 +125,18 @@ void check_filler(const TaskGraph& graph, RegisterIndex index, TaskId filler) {
     offence(reg, "has consumers and is no output of " + task_at(graph, filler).name);
 }
 
-void check_consumers(const TaskGraph& graph, const std::vector<size_t>& position) {
-  for (size_t r = 0; r < graph.registers.size(); ++r) {
+void check_consumers(const TaskGraph& graph, const TaskPositions& position) {
+  for (RegisterIndex r : graph.registers.indices()) {
     const Register& reg = graph.registers[r];
     for (TaskId consumer : reg.consumers)
-      if (!contains(task_at(graph, consumer).inputs, static_cast<int>(r)))
+      if (!contains(task_at(graph, consumer).inputs, r))
         offence(reg, "names " + task_at(graph, consumer).name +
                          " as a consumer, which does not take it");
   }
-  for (size_t t = 0; t < graph.tasks.size(); ++t) {
+  for (TaskId t : graph.tasks.indices()) {
     for (RegisterIndex input : graph.tasks[t].inputs) {
       const Register& reg = register_at(graph, input);
-      if (!contains(reg.consumers, static_cast<int>(t)))
+      if (!contains(reg.consumers, t))
         offence(reg, "is taken by " + graph.tasks[t].name + ", which it does not name");
       if (position[reg.producer] >= position[t])
         offence(reg, "is read by " + graph.tasks[t].name + " before it is filled");
@@ -270,7 +265,7 @@ void check_control(const TaskGraph& graph, const Task& task, const KernelStep& s
   if (!is_predicate(is_loop ? register_at(first, first.results[0].second)
                             : register_at(graph, step.inputs[0])))
     offence(task, "has no predicate that every rank holds");
-  const Bytes lent = step.workspace == -1 ? Bytes(0) : register_at(graph, step.workspace).size;
+  const Bytes lent = step.workspace.is_none() ? Bytes(0) : register_at(graph, step.workspace).size;
   if (control.workspace() > lent) offence(task, "has regions that do not fit into its workspace");
 }
 
@@ -290,7 +285,7 @@ void check_task_kind(const TaskGraph& graph, const Task& task) {
 
 /// What the feed fills: whole values, each rank its own box.
 void check_fed(const TaskGraph& graph, const std::string& name, RegisterIndex index) {
-  ensure(names_one_of(index, graph.registers.size()),
+  ensure(graph.registers.contains(index),
          "task graph: '" + name + "' names a register that does not exist");
   const Register& reg = register_at(graph, index);
   if (task_at(graph, reg.producer).kind != Task::Kind::kFeed)
@@ -309,7 +304,7 @@ void check_variable(const TaskGraph& graph, size_t index) {
 }
 
 void check_feed_outputs(const TaskGraph& graph) {
-  std::vector<bool> known(graph.registers.size(), false);
+  IndexedVector<RegisterIndex, bool> known(graph.registers.size(), false);
   for (const TaskInput& input : graph.inputs)
     if (!register_at(graph, input.value).attr.partial.empty())
       offence(register_at(graph, input.value), "is an input and Partial");
@@ -324,7 +319,7 @@ void check_feed_outputs(const TaskGraph& graph) {
 
 void check_result(const TaskGraph& graph, const std::string& name, RegisterIndex index,
                   bool is_region) {
-  ensure(names_one_of(index, graph.registers.size()),
+  ensure(graph.registers.contains(index),
          "task graph: result '" + name + "' names a register that does not exist");
   const Register& reg = register_at(graph, index);
   if (!reg.attr.partial.empty() && !is_region)
@@ -347,9 +342,10 @@ void offence(const Register& reg, const std::string& what) {
   throw InternalError("task graph: register '" + reg.name + "' " + what);
 }
 
-std::vector<size_t> positions(const TaskGraph& graph) {
-  std::vector<size_t> position(graph.tasks.size());
-  for (size_t i = 0; i < graph.order.size(); ++i) position[graph.order[i]] = i;
+TaskPositions positions(const TaskGraph& graph) {
+  TaskPositions position(graph.tasks.size());
+  int next = 0;
+  for (TaskId task : graph.order) position[task] = next++;
   return position;
 }
 
@@ -366,11 +362,10 @@ void check_indices(const TaskGraph& graph) {
 }
 
 void check_links(const TaskGraph& graph) {
-  const std::vector<TaskId> fillers = find_fillers(graph);
-  for (size_t r = 0; r < fillers.size(); ++r)
-    check_filler(graph, static_cast<RegisterIndex>(r), fillers[r]);
+  const IndexedVector<RegisterIndex, TaskId> fillers = find_fillers(graph);
+  for (RegisterIndex reg : fillers.indices()) check_filler(graph, reg, fillers[reg]);
   check_consumers(graph, positions(graph));
-  for (size_t t = 0; t < graph.tasks.size(); ++t) check_steps(graph, static_cast<TaskId>(t));
+  for (TaskId task : graph.tasks.indices()) check_steps(graph, task);
 }
 
 void check_kinds(const TaskGraph& graph, bool is_region) {

@@ -23,8 +23,9 @@ void check_kinds(const TaskGraph& graph, bool is_region = false);
 ///   time  O(n log n) registers
 void check_memory(const TaskGraph& graph);
 
-/// Place of each task in the order list.
-std::vector<size_t> positions(const TaskGraph& graph);
+/// Position of each task in the order list.
+using TaskPositions = IndexedVector<TaskId, int>;
+TaskPositions positions(const TaskGraph& graph);
 
 inline const Register& register_at(const TaskGraph& graph, RegisterIndex reg) {
   return graph.registers[reg];

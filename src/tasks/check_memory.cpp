@@ -15,42 +15,43 @@ constexpr Instant kNever = std::numeric_limits<Instant>::max();
 /// One filling of a register: when, and by which step (none of a feed or an exchange).
 struct Write {
   Instant instant = 0;
-  RegisterIndex reg = -1;
+  RegisterIndex reg;
   const KernelStep* step = nullptr;
 };
 
 /// What happens to each register, by instants and by places in the order list.
 struct Timeline {
   std::vector<Write> writes;  // in order
-  std::vector<Instant> first,
-      last;                      // by register: filled, and read for the last time on its own rank
-  std::vector<size_t> released;  // by register: place of the first task that waits until all its
+  IndexedVector<RegisterIndex, Instant> first,
+      last;  // filled, and read for the last time on its own rank
+  IndexedVector<RegisterIndex, int> released;  // by register: place of the first task that waits until all its
                                  // readers handed it back
 };
 
 class TimelineMaker {
  public:
-  TimelineMaker(const TaskGraph& graph, const std::vector<size_t>& position)
+  TimelineMaker(const TaskGraph& graph, const TaskPositions& position)
       : graph_(graph), position_(position) {
-    const size_t count = graph.registers.size();
+    const int count = graph.registers.size();
     timeline_.first.assign(count, kNever);
     timeline_.last.assign(count, -1);
-    timeline_.released.assign(count, std::numeric_limits<size_t>::max());
-    for (size_t task = 0; task < graph.tasks.size(); ++task)
-      if (graph.tasks[task].after >= 0)
-        ahead_[graph.tasks[task].after].push_back(static_cast<TaskId>(task));
+    timeline_.released.assign(count, std::numeric_limits<int>::max());
+    for (TaskId task : graph.tasks.indices())
+      if (const TaskId after = graph.tasks[task].after; !after.is_none())
+        ahead_[after].push_back(task);
   }
 
   Timeline make() {
-    for (size_t place = 0; place < graph_.order.size(); ++place) {
-      const Task& task = task_at(graph_, graph_.order[place]);
+    for (TaskId id : graph_.order) {
+      const Task& task = task_at(graph_, id);
       for (RegisterIndex reg : task.overwrites) {
-        if (position_[register_at(graph_, reg).producer] >= place) continue;  // of the step before
-        size_t& released = timeline_.released[reg];
-        released = std::min(released, place);
+        if (position_[register_at(graph_, reg).producer] >= position_[id])
+          continue;  // of the step before
+        int& released = timeline_.released[reg];
+        released = std::min(released, position_[id]);
       }
       task.kind == Task::Kind::kCompute ? add_steps(task) : add_act(task);
-      add_ahead(graph_.order[place]);
+      add_ahead(id);
     }
     return std::move(timeline_);
   }
@@ -60,13 +61,13 @@ class TimelineMaker {
     for (const KernelStep& step : task.steps) {
       for (RegisterIndex reg : step.inputs) read(reg);
       for (RegisterIndex reg : step.outputs) write(reg, &step);
-      if (step.workspace != -1) write(step.workspace, &step);
+      if (!step.workspace.is_none()) write(step.workspace, &step);
       ++now_;
     }
   }
   void add_act(const Task& task) {
     for (RegisterIndex reg : task.inputs) read(reg);
-    for (RegisterIndex reg : task.outputs) task.after < 0 ? write(reg, nullptr) : read(reg);
+    for (RegisterIndex reg : task.outputs) task.after.is_none() ? write(reg, nullptr) : read(reg);
     ++now_;
   }
   /// From here on the bytes of exchanges that may begin behind `task` belong to them.
@@ -84,7 +85,7 @@ class TimelineMaker {
   }
 
   const TaskGraph& graph_;
-  const std::vector<size_t>& position_;
+  const TaskPositions& position_;
   std::map<TaskId, std::vector<TaskId>> ahead_;  // by task: the exchanges that may begin behind it
   Timeline timeline_;
   Instant now_ = 0;
@@ -111,7 +112,7 @@ class MemoryMap {
  private:
   struct Piece {
     int64_t end = 0;
-    RegisterIndex owner = -1;
+    RegisterIndex owner;
   };
   void split_at(int64_t at) {
     auto after = pieces_.lower_bound(at);
@@ -175,31 +176,31 @@ bool is_copied(const TaskGraph& graph, const Register& reg) {
 }
 
 void check_sharing(const TaskGraph& graph, const Timeline& timeline,
-                   const std::vector<size_t>& position, RegisterIndex old, const Write& write) {
+                   const TaskPositions& position, RegisterIndex old, const Write& write) {
   const Register& a = register_at(graph, old);
   const Register& b = register_at(graph, write.reg);
-  const auto index = static_cast<size_t>(old);
   const bool was_read_at_once =
-      timeline.last[index] == write.instant && timeline.first[index] < write.instant;
+      timeline.last[old] == write.instant && timeline.first[old] < write.instant;
   const bool is_dead =
-      timeline.last[index] < write.instant || (was_read_at_once && is_in_place(graph, old, write));
+      timeline.last[old] < write.instant || (was_read_at_once && is_in_place(graph, old, write));
   if (is_copied(graph, a) || is_copied(graph, b))
     offence(b, "shares bytes with '" + a.name + "', and one of them is copied beside the order");
   if (!is_dead) offence(b, "is written over '" + a.name + "', which is still alive");
   const Task& writer = task_at(graph, b.producer);
   const bool waits_itself =
       std::find(writer.overwrites.begin(), writer.overwrites.end(), old) != writer.overwrites.end();
-  const size_t begins = position[writer.after < 0 ? b.producer : writer.after];
+  const int begins = position[writer.after.is_none() ? b.producer : writer.after];
   const bool is_read_beside =
       is_read_elsewhere(graph, a) || (writer.kind == Task::Kind::kCopy && !a.consumers.empty());
-  if (is_read_beside && !waits_itself && timeline.released[index] > begins)
-    offence(b, "is written over '" + a.name +
-                   "', which other ranks or streams read, and no overwrite edge waits for them");
+  if (is_read_beside && !waits_itself && timeline.released[old] > begins)
+    offence(b,
+            "is written over '" + a.name +
+                "', which other ranks or streams read, and no overwrite edge waits for them");
 }
 
 /// A task that waits for a later reader would wait for ever.
-void check_overwrites(const TaskGraph& graph, const std::vector<size_t>& position) {
-  for (size_t t = 0; t < graph.tasks.size(); ++t)
+void check_overwrites(const TaskGraph& graph, const TaskPositions& position) {
+  for (TaskId t : graph.tasks.indices())
     for (RegisterIndex reg : graph.tasks[t].overwrites) {
       const Register& old = register_at(graph, reg);
       if (position[old.producer] >= position[t])
@@ -215,9 +216,9 @@ void check_overwrites(const TaskGraph& graph, const std::vector<size_t>& positio
 
 void check_memory(const TaskGraph& graph) {
   for (const Register& reg : graph.registers) check_place(graph, reg);
-  const std::vector<size_t> position = positions(graph);
-  for (size_t t = 0; t < graph.tasks.size(); ++t)
-    if (const Task& task = graph.tasks[t]; task.after >= 0 && position[task.after] >= position[t])
+  const TaskPositions position = positions(graph);
+  for (TaskId t : graph.tasks.indices())
+    if (const Task& task = graph.tasks[t]; !task.after.is_none() && position[task.after] >= position[t])
       offence(task, "may begin after " + task_at(graph, task.after).name + ", which comes later");
   check_overwrites(graph, position);
   const Timeline timeline = TimelineMaker(graph, position).make();
@@ -227,7 +228,7 @@ void check_memory(const TaskGraph& graph) {
     if (total_size(reg) == Bytes(0)) continue;
     const bool in_arena = reg.storage == Register::Storage::kArena;
     const int64_t begin = in_arena ? reg.offset : 0;
-    for (RegisterIndex old : spaces[in_arena ? -1 - reg.mesh : reg.variable].take(
+    for (RegisterIndex old : spaces[in_arena ? -1 - reg.mesh.value() : reg.variable].take(
              begin, begin + total_size(reg).value(), write.reg))
       check_sharing(graph, timeline, position, old, write);
   }

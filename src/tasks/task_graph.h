@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/index.h"
 #include "base/units.h"
 #include "graph/graph.h"
 #include "kernels/kernel.h"
@@ -22,8 +23,9 @@
 
 namespace tessera {
 
-using TaskId = int;         // index in TaskGraph::tasks
-using RegisterIndex = int;  // index in TaskGraph::registers
+using TaskId = Index<struct TaskTag>;             // in TaskGraph::tasks
+using RegisterIndex = Index<struct RegisterTag>;  // in TaskGraph::registers
+using MeshIndex = Index<struct MeshTag>;          // in TaskGraph::meshes
 
 /// Which micro-batch of a step a thing belongs to.
 struct MicroBatch {
@@ -57,7 +59,7 @@ struct Register {
   TensorType type;   // of the whole tensor, of one micro-batch of it, or of a stripe of either
   MicroBatch micro_batch;
   DistAttr attr;
-  int mesh = 0;   // index in TaskGraph::meshes: that of attr
+  MeshIndex mesh{0};  // that of attr
   int slots = 1;  // records that may be alive at once
   Storage storage = Storage::kArena;
   int64_t offset = 0;  // arena: bytes from the start of its mesh's arena, the same for every
@@ -66,7 +68,7 @@ struct Register {
   int variable = -1;   // index in TaskGraph::variables of kVariable; the next value of a variable
                        // may share its memory
   Stripe stripe = {};
-  TaskId producer = -1;
+  TaskId producer;
   std::vector<TaskId> consumers;  // other tasks that read it, on this or on other ranks (an
                                   // exchange reads the registers of its senders)
 };
@@ -82,7 +84,7 @@ struct KernelStep {
   KernelCall call;  // of a While or an If: only its name, "while" or "if"
   std::vector<RegisterIndex> inputs;
   std::vector<RegisterIndex> outputs;
-  RegisterIndex workspace = -1;  // a register that only this step uses; its task is its producer
+  RegisterIndex workspace;  // none, or a register that only this step uses; its task is its producer
   std::string op;                // the op that it computes
   std::shared_ptr<const Control> control = nullptr;  // of a While or an If
 };
@@ -105,15 +107,15 @@ struct Task {
   int micro_batch = -1;  // -1: once a step
   std::optional<PassKind> pass =
       std::nullopt;  // of a pipeline that has an order; none: it is done once a step
-  int mesh = 0;      // index in TaskGraph::meshes: the ranks that act; an exchange acts on the
+  MeshIndex mesh{0};  // the ranks that act; an exchange acts on the
                      // receivers' mesh
   std::vector<KernelStep> steps;
   Exchange exchange;
   std::string reason;  // of an exchange: who wants what
   /// Of an exchange from other ranks: once a rank has come past this task in the order list
-  /// it may begin, ahead of its turn, and its output takes its place; -1: at its turn. At its turn
+  /// it may begin, ahead of its turn, and its output takes its place; none: at its turn. At its turn
   /// a rank waits until it is done.
-  TaskId after = -1;
+  TaskId after;
   std::vector<RegisterIndex> inputs;   // registers filled by other tasks
   std::vector<RegisterIndex> outputs;  // registers that other tasks read, or nobody
   /// Registers whose bytes this task writes over: all their other readers, on every rank, must
@@ -130,35 +132,34 @@ std::string_view to_text(Task::Kind kind);  // "feed", "compute", "exchange", "f
 
 struct TaskVariable {
   std::string name;
-  RegisterIndex value = -1;  // filled by the feed
+  RegisterIndex value;  // filled by the feed
   Initializer initializer;
 };
 
 struct TaskInput {
   std::string name;
-  RegisterIndex value =
-      -1;           // holds the whole input, or the rows of one micro-batch: one entry each
+  RegisterIndex value;  // holds the whole input, or the rows of one micro-batch: one entry each
   TensorType type;  // of the whole input
 };
 
 struct TaskGraph {
-  std::vector<MeshPtr>
+  IndexedVector<MeshIndex, MeshPtr>
       meshes;  // one, or one a stage; and a second one, of their hosts, for each of devices
-  std::vector<DeviceKind>
+  IndexedVector<MeshIndex, DeviceKind>
       devices;  // by mesh: in whose memory its arena and its variables lie; empty: all on hosts
-  std::vector<Register> registers;
-  std::vector<Task> tasks;
+  IndexedVector<RegisterIndex, Register> registers;
+  IndexedVector<TaskId, Task> tasks;
   std::vector<TaskId> order;  // the order list: each stream of a rank acts in its tasks of the
                               // rank's meshes, in this order
   std::vector<TaskVariable> variables;
   std::vector<TaskInput> inputs;
   std::vector<std::pair<std::string, RegisterIndex>> results;  // what the fetch hands over
-  std::vector<Bytes> arenas;  // by mesh: a rank has the arena of each mesh that it is in
+  IndexedVector<MeshIndex, Bytes> arenas;  // by mesh: a rank has the arena of each mesh that it is in
   std::shared_ptr<const KernelSet>
       kernels;  // what calls mean beside the built-in ones; nullptr: nothing
 };
 
-DeviceKind device_of(const TaskGraph& graph, int mesh);
+DeviceKind device_of(const TaskGraph& graph, MeshIndex mesh);
 
 /// Each stream of a rank takes its tasks in the order of the order list, one at a time, whatever
 /// the others do.

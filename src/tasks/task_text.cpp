@@ -77,7 +77,7 @@ std::string region_lines(const KernelStep& step) {
 std::string step_line(const TaskGraph& graph, const KernelStep& step) {
   std::string line = "    " + names(graph, step.outputs) + " = " + call_text(step.call) + " (" +
                      names(graph, step.inputs) + ")";
-  if (step.workspace != -1) line += " workspace " + names(graph, {step.workspace});
+  if (!step.workspace.is_none()) line += " workspace " + names(graph, {step.workspace});
   return line + (step.op.empty() ? "" : " of " + step.op) + "\n" + region_lines(step);
 }
 
@@ -91,7 +91,7 @@ std::string task_lines(const TaskGraph& graph, const Task& task) {
   if (task.kind == Task::Kind::kExchange)
     text += "    " + std::string(to_text(task.exchange.kind)) + " " + to_text(task.exchange.from) +
             " -> " + to_text(task.exchange.to) + (task.reason.empty() ? "" : ": " + task.reason) +
-            (task.after < 0 ? "" : "; may begin after '" + graph.tasks[task.after].name + "'") +
+            (task.after.is_none() ? "" : "; may begin after '" + graph.tasks[task.after].name + "'") +
             "\n";
   for (const KernelStep& step : task.steps) text += step_line(graph, step);
   return text;
@@ -132,13 +132,13 @@ std::string_view to_text(TaskStream stream) {
   throw InternalError("unknown stream");
 }
 
-DeviceKind device_of(const TaskGraph& graph, int mesh) {
+DeviceKind device_of(const TaskGraph& graph, MeshIndex mesh) {
   return graph.devices.empty() ? DeviceKind::kHost : graph.devices[mesh];
 }
 
 TaskStream stream_of(const TaskGraph& graph, const Task& task) {
   if (task.kind == Task::Kind::kCopy) {
-    const int from = graph.registers[task.inputs.front()].mesh;
+    const MeshIndex from = graph.registers[task.inputs.front()].mesh;
     return device_of(graph, from) == DeviceKind::kHost ? TaskStream::kCopyIn : TaskStream::kCopyOut;
   }
   const bool is_on_device =
@@ -148,8 +148,8 @@ TaskStream stream_of(const TaskGraph& graph, const Task& task) {
 
 std::string to_text(const TaskGraph& graph) {
   std::string text;
-  for (size_t mesh = 0; mesh < graph.meshes.size(); ++mesh) {
-    const DeviceKind device = device_of(graph, static_cast<int>(mesh));
+  for (MeshIndex mesh : graph.meshes.indices()) {
+    const DeviceKind device = device_of(graph, mesh);
     text += "mesh " + to_text(*graph.meshes[mesh]) +
             (device == DeviceKind::kHost ? "" : " of devices " + std::string(to_text(device))) +
             ", arena " + std::to_string(graph.arenas[mesh].value()) + "\n";
@@ -178,7 +178,10 @@ std::vector<Rank> ranks(const TaskGraph& graph) {
 }
 
 bool may_write_over(const KernelStep& step, RegisterIndex input, const KernelSet* own) {
-  return !step.control && may_write_over(step.call.kernel, step.inputs, input, own);
+  if (step.control) return false;
+  std::vector<int> inputs;
+  for (RegisterIndex reg : step.inputs) inputs.push_back(reg.value());
+  return may_write_over(step.call.kernel, inputs, input.value(), own);
 }
 
 Bytes Control::workspace() const {

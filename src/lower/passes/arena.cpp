@@ -23,18 +23,20 @@ int64_t aligned(int64_t bytes) {
 }
 
 struct Lives {
-  std::vector<int> begin, end;  // by register, in instruction numbers from 1
-  std::vector<bool> is_shared;  // with other ranks or another stream: an exchange reads it, or
+  IndexedVector<RegisterIndex, int> begin, end;  // in instruction numbers from 1
+  IndexedVector<RegisterIndex, bool> is_shared;  // with other ranks or another stream: an exchange reads it, or
                                 // a copy reads or fills it
 };
 
 Lives find_lives(const Program& program) {
-  const size_t count = program.registers.size();
-  Lives lives{std::vector<int>(count, -1), std::vector<int>(count, -1),
-              std::vector<bool>(count, false)};
+  const int count = program.registers.size();
+  Lives lives;
+  lives.begin.assign(count, -1);
+  lives.end.assign(count, -1);
+  lives.is_shared.assign(count, false);
   const std::vector<int> first_reads = first_readers_of_inputs(program);
   for (size_t i = 0; i < program.inputs.size(); ++i) {
-    const auto reg = static_cast<size_t>(program.inputs[i].value);
+    const RegisterIndex reg = program.inputs[i].value;
     const bool once_a_step = program.registers[reg].micro_batch.index < 0;
     lives.begin[reg] = lives.end[reg] = once_a_step ? 0 : first_reads[i] + 1;
   }
@@ -61,12 +63,12 @@ Lives find_lives(const Program& program) {
   return lives;
 }
 
-/// The operand whose place the first result of instruction `at` may take, or -1.
+/// The operand whose place the first result of instruction `at` may take, or none.
 RegisterIndex dying_operand(const Program& program, const Lives& lives, int at) {
   const Instruction& instruction = program.instructions[at];
-  if (instruction.is_exchange || instruction.is_copy || instruction.step.outputs.empty()) return -1;
+  if (instruction.is_exchange || instruction.is_copy || instruction.step.outputs.empty()) return {};
   const Register& result = program.registers[instruction.step.outputs.front()];
-  if (result.storage != Register::Storage::kArena) return -1;
+  if (result.storage != Register::Storage::kArena) return {};
   for (RegisterIndex input : instruction.step.inputs) {
     const Register& operand = program.registers[input];
     if (operand.storage == Register::Storage::kArena && lives.end[input] == at + 1 &&
@@ -74,7 +76,7 @@ RegisterIndex dying_operand(const Program& program, const Lives& lives, int at) 
         may_write_over(instruction.step, input, program.kernels.get()))
       return input;
   }
-  return -1;
+  return {};
 }
 
 void place(std::vector<Block>& blocks) {
@@ -111,15 +113,14 @@ Bytes most_alive(const std::vector<Block>& blocks, int instructions) {
 }
 
 /// Plans the arena of one mesh. A register of another mesh that an exchange reads lies elsewhere.
-ArenaPlan plan_one(Program& program, const Lives& lives, int mesh) {
-  std::vector<int> block_of(program.registers.size(), -1);
+ArenaPlan plan_one(Program& program, const Lives& lives, MeshIndex mesh) {
+  IndexedVector<RegisterIndex, int> block_of(program.registers.size(), -1);
   std::vector<Block> blocks;
-  const auto add = [&](RegisterIndex index, RegisterIndex dying) {
-    const auto reg = static_cast<size_t>(index);
+  const auto add = [&](RegisterIndex reg, RegisterIndex dying) {
     if (program.registers[reg].storage != Register::Storage::kArena ||
         program.registers[reg].mesh != mesh)
       return;
-    if (dying >= 0 && !lives.is_shared[reg]) {
+    if (!dying.is_none() && !lives.is_shared[reg]) {
       block_of[reg] = block_of[dying];
       Block& block = blocks[block_of[reg]];
       block.end = std::max(block.end, lives.end[reg]);
@@ -129,27 +130,27 @@ ArenaPlan plan_one(Program& program, const Lives& lives, int mesh) {
                         lives.begin[reg], lives.end[reg], 0});
     }
   };
-  for (const TaskInput& input : program.inputs) add(input.value, -1);
+  for (const TaskInput& input : program.inputs) add(input.value, {});
   for (int at = 0; at < static_cast<int>(program.instructions.size()); ++at) {
     const RegisterIndex dying = dying_operand(program, lives, at);
     const auto written = program.instructions[at].writes();
-    for (size_t i = 0; i < written.size(); ++i) add(written[i], i == 0 ? dying : -1);
+    for (size_t i = 0; i < written.size(); ++i) add(written[i], i == 0 ? dying : RegisterIndex());
   }
   place(blocks);
   ArenaPlan plan{Bytes(0), most_alive(blocks, static_cast<int>(program.instructions.size()))};
   for (const Block& block : blocks)
     plan.size = std::max(plan.size, Bytes(block.offset + block.bytes));
-  for (size_t reg = 0; reg < program.registers.size(); ++reg)
+  for (RegisterIndex reg : program.registers.indices())
     if (block_of[reg] >= 0) program.registers[reg].offset = blocks[block_of[reg]].offset;
   return plan;
 }
 
 }  // namespace
 
-std::vector<ArenaPlan> plan_arenas(Program& program) {
+ArenaPlans plan_arenas(Program& program) {
   const Lives lives = find_lives(program);
-  std::vector<ArenaPlan> plans;
-  for (int mesh = 0; mesh < static_cast<int>(program.meshes.size()); ++mesh)
+  ArenaPlans plans;
+  for (MeshIndex mesh : program.meshes.indices())
     plans.push_back(plan_one(program, lives, mesh));
   return plans;
 }

@@ -11,6 +11,8 @@ struct ArenaPlan {
   Bytes live_bound{0};  // most bytes alive at once: no plan can be smaller
 };
 
+using ArenaPlans = IndexedVector<MeshIndex, ArenaPlan>;
+
 /// Sets the offset of every register in the arena of its mesh, for the rank at the origin, whose
 /// parts are the largest.
 ///
@@ -19,6 +21,6 @@ struct ArenaPlan {
 ///            operand with no later reader; offsets are multiples of kTensorAlignment
 ///   time     O(n^2) for n registers
 ///   source   greedy by size (Pisarchyk and Lee, arXiv 2001.03288)
-std::vector<ArenaPlan> plan_arenas(Program& program);
+ArenaPlans plan_arenas(Program& program);
 
 }  // namespace tessera

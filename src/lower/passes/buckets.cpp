@@ -23,8 +23,7 @@ class Buckets {
     // As their gradients are made: those of one chain stay together.
     std::stable_sort(movable.begin(), movable.end(),
                      [&](int a, int b) { return root(a) < root(b); });
-    for (size_t mesh = 0; mesh < program_.meshes.size(); ++mesh)
-      fill_buckets(static_cast<int>(mesh), movable);
+    for (MeshIndex mesh : program_.meshes.indices()) fill_buckets(mesh, movable);
     reorder();
   }
 
@@ -53,7 +52,7 @@ class Buckets {
     return at(maker).is_exchange && may_move(maker) ? root(maker) : maker;
   }
 
-  void fill_buckets(int mesh, const std::vector<int>& movable) {
+  void fill_buckets(MeshIndex mesh, const std::vector<int>& movable) {
     std::vector<int> open;
     Bytes bytes{0};
     for (size_t i = 0; i < movable.size(); ++i) {
@@ -87,7 +86,7 @@ class Buckets {
 
   Program& program_;
   Bytes bucket_;
-  std::vector<int> made_at_;  // by register: the instruction that writes it last
+  IndexedVector<RegisterIndex, int> made_at_;  // the instruction that writes it last
   std::vector<std::pair<int, int>>
       place_;  // by instruction: behind which one it comes, and as the how many-th
 };

@@ -29,9 +29,8 @@ class CopyMaker {
   }
 
   void add_host_meshes() {
-    const size_t count = program_.meshes.size();
-    for (size_t mesh = 0; mesh < count; ++mesh) {
-      host_mesh_.push_back(static_cast<int>(program_.meshes.size()));
+    for (MeshIndex mesh : program_.meshes.indices()) {
+      host_mesh_.push_back(program_.meshes.end_index());
       if (program_.devices[mesh] == DeviceKind::kHost) continue;
       program_.meshes.push_back(MeshPtr(program_.meshes[mesh]));
       program_.devices.push_back(DeviceKind::kHost);
@@ -45,8 +44,7 @@ class CopyMaker {
     copy.mesh = host_mesh_[copy.mesh];
     copy.storage = Register::Storage::kArena;
     copy.variable = -1;
-    program_.registers.push_back(std::move(copy));
-    return static_cast<RegisterIndex>(program_.registers.size()) - 1;
+    return program_.registers.push_back(std::move(copy));
   }
 
   /// `like` says when it is done.
@@ -88,7 +86,7 @@ class CopyMaker {
   /// A register of the host that holds the same.
   RegisterIndex on_host(RegisterIndex index, const Instruction& reader) {
     if (!is_on_device(index)) return index;
-    const auto [found, is_new] = on_host_.try_emplace(index, -1);
+    const auto [found, is_new] = on_host_.try_emplace(index);
     if (is_new) {
       const RegisterIndex host = add_host_register(index);
       found->second = host;
@@ -131,7 +129,7 @@ class CopyMaker {
   }
 
   Program& program_;
-  std::vector<int> host_mesh_;  // by mesh of devices
+  IndexedVector<MeshIndex, MeshIndex> host_mesh_;  // by mesh of devices
   std::map<RegisterIndex, RegisterIndex>
       fed_;  // by register of a device: where the feed puts it, until it is copied
   std::map<RegisterIndex, RegisterIndex> on_host_;  // by register of a device: its copy
@@ -139,7 +137,8 @@ class CopyMaker {
 
 }  // namespace
 
-void add_device_copies(Program& program, const std::vector<DeviceKind>& devices) {
+void add_device_copies(Program& program,
+                       const IndexedVector<MeshIndex, DeviceKind>& devices) {
   ensure(devices.size() == program.meshes.size(), "each mesh has a kind of device");
   program.devices = devices;
   if (std::any_of(devices.begin(), devices.end(),
@@ -147,10 +146,9 @@ void add_device_copies(Program& program, const std::vector<DeviceKind>& devices)
     CopyMaker(program).run();
 }
 
-std::vector<std::string> with_host_names(const Program& program, std::vector<std::string> names) {
-  const std::vector<std::string> of_meshes = names;
-  for (size_t mesh = 0; mesh < of_meshes.size(); ++mesh)
-    if (program.devices[mesh] != DeviceKind::kHost) names.push_back(of_meshes[mesh] + " on host");
+MeshNames with_host_names(const Program& program, MeshNames names) {
+  for (MeshIndex mesh : names.indices())
+    if (program.devices[mesh] != DeviceKind::kHost) names.push_back(names[mesh] + " on host");
   return names;
 }
 

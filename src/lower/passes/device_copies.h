@@ -21,9 +21,11 @@ namespace tessera {
 ///            mesh is of hosts
 ///   throws   UserError (78) when a While or an If is on a device: the thread of its rank runs its
 ///   regions
-void add_device_copies(Program& program, const std::vector<DeviceKind>& devices);
+void add_device_copies(Program& program,
+                       const IndexedVector<MeshIndex, DeviceKind>& devices);
 
 /// Names by mesh of `program`: those of the meshes, then "NAME on host".
-std::vector<std::string> with_host_names(const Program& program, std::vector<std::string> names);
+using MeshNames = IndexedVector<MeshIndex, std::string>;
+MeshNames with_host_names(const Program& program, MeshNames names);
 
 }  // namespace tessera

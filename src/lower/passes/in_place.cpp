@@ -40,9 +40,8 @@ RegisterIndex add_copy(Program& program, RegisterIndex source, Register target, 
   Instruction instruction;
   instruction.role = Role::kOptimizer;
   instruction.mesh = target.mesh;
-  program.registers.push_back(std::move(target));
-  const auto index = static_cast<RegisterIndex>(program.registers.size()) - 1;
-  instruction.step = {{"copy", {}, {}, ""}, {source}, {index}, -1, std::move(op)};
+  const RegisterIndex index = program.registers.push_back(std::move(target));
+  instruction.step = {{"copy", {}, {}, ""}, {source}, {index}, {}, std::move(op)};
   program.instructions.push_back(std::move(instruction));
   return index;
 }
@@ -60,7 +59,7 @@ void append_copy(Program& program, size_t variable, RegisterIndex next) {
 void keep_old_values(Program& program) {
   for (size_t v = 0; v < program.variables.size(); ++v) {
     const RegisterIndex value = program.variables[v].value;
-    if (program.next[v] < 0 || program.next[v] == value) continue;
+    if (program.next[v].is_none() || program.next[v] == value) continue;
     std::vector<RegisterIndex*> uses;
     for (auto& [name, result] : program.results)
       if (result == value) uses.push_back(&result);
@@ -84,7 +83,7 @@ void update_variables_in_place(Program& program) {
   for (size_t v = 0; v < program.variables.size(); ++v) {
     const RegisterIndex next = program.next[v];
     const RegisterIndex value = program.variables[v].value;
-    if (next < 0 || next == value) continue;
+    if (next.is_none() || next == value) continue;
     if (!may_write_over(program, value, next)) {
       append_copy(program, v, next);
       continue;

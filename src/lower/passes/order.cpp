@@ -11,8 +11,8 @@ namespace {
 /// Indices of the earlier instructions that make what each one reads; and, for one that writes over
 /// a variable, those that read its old value.
 std::vector<std::vector<int>> find_needs(const Program& program) {
-  std::vector<int> maker(program.registers.size(), -1);
-  std::vector<std::vector<int>> readers(program.registers.size());
+  IndexedVector<RegisterIndex, int> maker(program.registers.size(), -1);
+  IndexedVector<RegisterIndex, std::vector<int>> readers(program.registers.size());
   std::vector<std::vector<int>> needs;
   for (int i = 0; i < static_cast<int>(program.instructions.size()); ++i) {
     const Instruction& instruction = program.instructions[i];
@@ -41,7 +41,7 @@ bool share_ranks(const Mesh& a, const Mesh& b) {
 /// By stage, a number that it has in common with those that share ranks with it.
 std::vector<int> devices_of(const Program& program) {
   std::vector<MeshPtr> meshes;
-  for (int mesh : program.places) meshes.push_back(program.meshes[mesh]);
+  for (MeshIndex mesh : program.mesh_of_stage) meshes.push_back(program.meshes[mesh]);
   std::vector<int> device(meshes.size());
   int count = 0;
   for (size_t i = 0; i < meshes.size(); ++i) {
@@ -117,7 +117,7 @@ std::optional<PipelineOrder> order_instructions(Program& program, const Graph& g
   std::vector<PipelineStep> work;
   for (size_t i = 0; i < program.instructions.size(); ++i) {
     const Instruction& instruction = program.instructions[i];
-    work.push_back({instruction.stage, instruction.role, instruction.micro_batch,
+    work.push_back({instruction.stage.value(), instruction.role, instruction.micro_batch,
                     std::move(needs[i]), estimate.of(instruction)});
   }
   PipelineOrder made =
@@ -136,11 +136,11 @@ std::optional<PipelineOrder> order_instructions(Program& program, const Graph& g
 
 std::string order_text(const Program& program, const std::vector<std::string>& stage_names) {
   std::string text;
-  for (size_t stage = 0; stage < program.places.size(); ++stage) {
-    text += stage_names[stage] + ":";
+  for (StageIndex stage : program.mesh_of_stage.indices()) {
+    text += stage_names[stage.value()] + ":";
     std::string last;
     for (const Instruction& instruction : program.instructions) {
-      if (instruction.stage != static_cast<int>(stage)) continue;
+      if (instruction.stage != stage) continue;
       const std::string word =
           pass_text(instruction.role, instruction.pass, instruction.micro_batch);
       if (word != last) text += " " + word;

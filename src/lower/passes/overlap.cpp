@@ -40,10 +40,10 @@ class Overlapper {
   };
 
   void delay_turns() {
-    std::vector<int> first_reader(program_.registers.size(), -1);
+    IndexedVector<RegisterIndex, int> first_reader(program_.registers.size(), -1);
     for (int i = count() - 1; i >= 0; --i)
       for (RegisterIndex read : at(i).reads()) first_reader[read] = i;
-    std::vector<std::vector<Waiting>> waiting(program_.meshes.size());  // oldest first
+    IndexedVector<MeshIndex, std::vector<Waiting>> waiting(program_.meshes.size());  // oldest first
     std::vector<int> order;
     const auto take_turn = [&](std::vector<Waiting>& list, size_t which) {
       order.push_back(list[which].index);
@@ -70,7 +70,7 @@ class Overlapper {
     program_.instructions = std::move(ordered);
   }
 
-  bool may_wait(const Instruction& instruction, const std::vector<int>& first_reader,
+  bool may_wait(const Instruction& instruction, const IndexedVector<RegisterIndex, int>& first_reader,
                 int index) const {
     return is_transfer(instruction) &&
            reg(instruction.source).storage == Register::Storage::kArena &&
@@ -92,8 +92,8 @@ class Overlapper {
   };
 
   void allow_begins() {
-    std::vector<int> made_at(program_.registers.size(), -1);
-    std::vector<std::vector<UnderWay>> under_way(
+    IndexedVector<RegisterIndex, int> made_at(program_.registers.size(), -1);
+    IndexedVector<MeshIndex, std::vector<UnderWay>> under_way(
         program_.meshes.size(), std::vector<UnderWay>(program_.instructions.size()));
     for (int i = 0; i < count(); ++i) {
       for (RegisterIndex written : at(i).writes()) made_at[written] = i;
@@ -116,7 +116,7 @@ class Overlapper {
     return under_way.count < kMostUnderWay && under_way.bytes + bytes <= window_;
   }
 
-  bool computes_between(int begin, int end, int mesh) const {
+  bool computes_between(int begin, int end, MeshIndex mesh) const {
     for (int i = begin; i < end; ++i)
       if (!at(i).is_exchange && !at(i).is_copy &&
           share_ranks(*program_.meshes[at(i).mesh], *program_.meshes[mesh]))

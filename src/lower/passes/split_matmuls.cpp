@@ -64,7 +64,7 @@ class MatmulSplit {
     }
     for (const auto& [name, reg] : program.results) leaves_[reg] = true;
     for (RegisterIndex reg : program.next)
-      if (reg >= 0) leaves_[reg] = true;
+      if (!reg.is_none()) leaves_[reg] = true;
   }
 
   std::string run() {
@@ -287,7 +287,7 @@ class MatmulSplit {
     std::vector<RegisterIndex> free;
     if (!join_target) free.push_back(target.reg);
     for (const Product& product : cut.products)
-      if (at(product.at).step.workspace >= 0) free.push_back(at(product.at).step.workspace);
+      if (!at(product.at).step.workspace.is_none()) free.push_back(at(product.at).step.workspace);
     StripeMaker maker(program_, cut.blocks, cut.count, free);
     const std::vector<RegisterIndex> received = maker.stripes_of(reg(target.reg), target.dim);
     const std::vector<RegisterIndex> sent = maker.stripes_of(reg(source.reg), source.dim);
@@ -461,7 +461,7 @@ class MatmulSplit {
     const auto replace_whole = [&](int index, RegisterIndex made) {
       wholes[made] = reg(made);
       if (made != last.reg) free.push_back(made);
-      if (at(index).step.workspace >= 0) free.push_back(at(index).step.workspace);
+      if (!at(index).step.workspace.is_none()) free.push_back(at(index).step.workspace);
       replace(index, {});
     };
     for (int product : addends.products) replace_whole(product, at(product).step.outputs.front());
@@ -507,9 +507,9 @@ class MatmulSplit {
   Program& program_;
   const SplitOptions& options_;
   const ReshardOptions& links_;
-  std::vector<int> maker_;                 // by register: the instruction that fills it, -1: a feed
-  std::vector<std::vector<int>> readers_;  // by register
-  std::vector<bool> leaves_;       // by register: is it a result, or the next value of a variable?
+  IndexedVector<RegisterIndex, int> maker_;                 // the instruction that fills it, -1: a feed
+  IndexedVector<RegisterIndex, std::vector<int>> readers_;
+  IndexedVector<RegisterIndex, bool> leaves_;       // is it a result, or the next value of a variable?
   std::vector<bool> is_replaced_;  // by instruction
   std::vector<std::vector<Instruction>> replaced_;  // by instruction: what comes in its place
   std::map<std::pair<const Mesh*, std::string>, Seconds> prices_;

@@ -78,8 +78,7 @@ bool divides_evenly(const Program& program, std::span<const StripedDim> dims, in
 
 RegisterIndex StripeMaker::add(Register reg) {
   if (free_.empty()) {
-    program_.registers.push_back(std::move(reg));
-    return static_cast<RegisterIndex>(program_.registers.size()) - 1;
+    return program_.registers.push_back(std::move(reg));
   }
   const RegisterIndex index = free_.back();
   free_.pop_back();
@@ -136,7 +135,7 @@ Instruction StripeMaker::kernel_of(const Instruction& kernel, size_t input, Regi
   Instruction made = kernel;
   made.step.inputs[input] = source;
   made.step.outputs.front() = target;
-  made.step.workspace = -1;
+  made.step.workspace = {};
   if (const Bytes bytes = workspace_of(program_, made.step); bytes > Bytes(0)) {
     Register space;
     space.name = made.step.op + ".workspace";

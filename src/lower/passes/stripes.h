@@ -11,7 +11,7 @@ namespace tessera {
 
 /// A register and the dim of it that is cut.
 struct StripedDim {
-  RegisterIndex reg = -1;
+  RegisterIndex reg;
   int dim = -1;
 };
 

@@ -21,24 +21,23 @@ HandMade::HandMade(MeshPtr mesh) {
   place_on(mesh);
 }
 
-int HandMade::find_mesh(const Mesh& mesh) const {
-  for (size_t i = 0; i < graph_.meshes.size(); ++i)
-    if (*graph_.meshes[i] == mesh) return static_cast<int>(i);
-  return -1;
+MeshIndex HandMade::find_mesh(const Mesh& mesh) const {
+  for (MeshIndex i : graph_.meshes.indices())
+    if (*graph_.meshes[i] == mesh) return i;
+  return MeshIndex();
 }
 
 void HandMade::place_on(const MeshPtr& mesh) {
   mesh_ = find_mesh(*mesh);
-  if (mesh_ >= 0) return;
-  mesh_ = static_cast<int>(graph_.meshes.size());
-  graph_.meshes.push_back(mesh);
+  if (!mesh_.is_none()) return;
+  mesh_ = graph_.meshes.push_back(mesh);
   graph_.arenas.emplace_back(0);
   feeds_.push_back(add_task("feed", Task::Kind::kFeed, mesh_, {}));
 }
 
-TaskId HandMade::add_task(const std::string& name, Task::Kind kind, int mesh,
+TaskId HandMade::add_task(const std::string& name, Task::Kind kind, MeshIndex mesh,
                           std::vector<RegisterIndex> inputs) {
-  const auto id = static_cast<TaskId>(graph_.tasks.size());
+  const TaskId id = graph_.tasks.end_index();
   Task& task = graph_.tasks.emplace_back();
   task.name = name;
   task.kind = kind;
@@ -65,8 +64,7 @@ RegisterIndex HandMade::add_register(const std::string& name, const TensorType& 
     reg.offset = arena.value();
     arena += slot_stride(reg);
   }
-  const auto index = static_cast<RegisterIndex>(graph_.registers.size());
-  graph_.registers.push_back(std::move(reg));
+  const RegisterIndex index = graph_.registers.push_back(std::move(reg));
   graph_.tasks[producer].outputs.push_back(index);
   return index;
 }
@@ -93,7 +91,7 @@ RegisterIndex HandMade::add_compute(const std::string& name, KernelCall call,
                                     int variable) {
   const TaskId id = add_task(name, Task::Kind::kCompute, mesh_, without_repeats(inputs));
   const RegisterIndex result = add_register(name, type.type, type.attr, id, variable);
-  graph_.tasks.back().steps.push_back({std::move(call), std::move(inputs), {result}, -1, name});
+  graph_.tasks.back().steps.push_back({std::move(call), std::move(inputs), {result}, {}, name});
   return result;
 }
 
@@ -141,13 +139,13 @@ void HandMade::result(const std::string& name, RegisterIndex reg) {
 }
 
 TaskGraph HandMade::finish() {
-  std::vector<std::vector<RegisterIndex>> taken(graph_.meshes.size());
+  IndexedVector<MeshIndex, std::vector<RegisterIndex>> taken(graph_.meshes.size());
   for (const auto& [name, reg] : graph_.results) taken[graph_.registers[reg].mesh].push_back(reg);
-  for (size_t mesh = 0; mesh < taken.size(); ++mesh)
-    add_task("fetch", Task::Kind::kFetch, static_cast<int>(mesh), without_repeats(taken[mesh]));
-  for (size_t t = 0; t < graph_.tasks.size(); ++t)
+  for (MeshIndex mesh : taken.indices())
+    add_task("fetch", Task::Kind::kFetch, mesh, without_repeats(taken[mesh]));
+  for (TaskId t : graph_.tasks.indices())
     for (RegisterIndex input : graph_.tasks[t].inputs)
-      graph_.registers[input].consumers.push_back(static_cast<TaskId>(t));
+      graph_.registers[input].consumers.push_back(t);
   return std::exchange(graph_, {});
 }
 

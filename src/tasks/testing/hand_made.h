@@ -47,15 +47,15 @@ class HandMade {
                              TaskId producer, int variable = -1);
   RegisterIndex add_compute(const std::string& name, KernelCall call,
                             std::vector<RegisterIndex> inputs, const DistType& type, int variable);
-  TaskId add_task(const std::string& name, Task::Kind kind, int mesh,
+  TaskId add_task(const std::string& name, Task::Kind kind, MeshIndex mesh,
                   std::vector<RegisterIndex> inputs);
   const MeshPtr& mesh() const { return graph_.meshes[mesh_]; }
-  int find_mesh(const Mesh& mesh) const;  // -1: not one of them
+  MeshIndex find_mesh(const Mesh& mesh) const;  // none: not one of them
   RegisterIndex exchange_to(const std::string& name, RegisterIndex from, const Exchange& exchange);
 
   TaskGraph graph_;
-  int mesh_ = -1;
-  std::vector<TaskId> feeds_;  // by mesh
+  MeshIndex mesh_;
+  IndexedVector<MeshIndex, TaskId> feeds_;
 };
 
 }  // namespace tessera

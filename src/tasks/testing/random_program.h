@@ -67,7 +67,7 @@ class RandomProgram {
   struct Value {
     enum Kind { kInput, kVariable, kSame, kSum, kLarger, kUpdate } kind = kInput;
     std::string name;
-    RegisterIndex reg = -1;
+    RegisterIndex reg;
     DistType type;
     size_t a = 0, b = 0;         // operands
     std::vector<int32_t> state;  // of a variable
@@ -119,14 +119,14 @@ class RandomProgram {
   void add_input() {
     Shape shape{roll(1, 9)};
     if (roll(0, 1)) shape.push_back(roll(1, 5));
-    Value value{Value::kInput, next_name("x"), -1, random_type(shape, false), 0, 0, {}};
+    Value value{Value::kInput, next_name("x"), {}, random_type(shape, false), 0, 0, {}};
     value.reg = made_->input(value.name, text(value.type));
     values_.push_back(std::move(value));
   }
 
   void add_variable() {
     const Shape shape = values_[pick(values_.size())].type.type.shape;
-    Value value{Value::kVariable, next_name("v"), -1, random_type(shape, false), 0, 0, {}};
+    Value value{Value::kVariable, next_name("v"), {}, random_type(shape, false), 0, 0, {}};
     value.reg = made_->variable(value.name, text(value.type), Initializer::constant(3));
     value.state.assign(element_count(shape), 3);
     values_.push_back(std::move(value));
@@ -148,7 +148,7 @@ class RandomProgram {
       wanted = random_type(values_[from].type.type.shape, true);
     if (wanted.attr == values_[from].type.attr) return from;
     made_->place_on(wanted.attr.mesh);
-    Value value{Value::kSame, next_name("r"), -1, wanted, from, 0, {}};
+    Value value{Value::kSame, next_name("r"), {}, wanted, from, 0, {}};
     value.reg = made_->reshard(value.name, values_[from].reg, text(wanted));
     values_.push_back(std::move(value));
     return values_.size() - 1;
@@ -163,7 +163,7 @@ class RandomProgram {
     const bool larger = values_[a].type.attr.partial.empty() && roll(0, 2) == 0;
     made_->place_on(values_[a].type.attr.mesh);
     Value value{
-        larger ? Value::kLarger : Value::kSum, next_name("c"), -1, values_[a].type, a, b, {}};
+        larger ? Value::kLarger : Value::kSum, next_name("c"), {}, values_[a].type, a, b, {}};
     std::vector<RegisterIndex> operands{values_[a].reg, values_[b].reg};
     value.reg = made_->compute(value.name, {larger ? "binary.max" : "binary.add", {}, {}, ""},
                                std::move(operands), text(value.type));
@@ -184,7 +184,7 @@ class RandomProgram {
       if (alike.empty()) continue;
       const size_t by = reshard(alike[pick(alike.size())], values_[v].type);
       made_->place_on(values_[v].type.attr.mesh);
-      Value next{Value::kUpdate, next_name("u"), -1, values_[v].type, v, by, {}};
+      Value next{Value::kUpdate, next_name("u"), {}, values_[v].type, v, by, {}};
       next.reg = made_->update(next.name, {"binary.add", {}, {}, ""},
                                {values_[v].reg, values_[by].reg}, values_[v].reg);
       values_.push_back(std::move(next));
@@ -208,31 +208,31 @@ class RandomProgram {
   /// Some computations go to fake devices: their operands are copied there, and what they make is
   /// copied back.
   void put_on_devices(TaskGraph& graph) {
-    const size_t tasks = graph.tasks.size(), meshes = graph.meshes.size();
-    graph.devices.assign(meshes, DeviceKind::kHost);
-    for (size_t mesh = 0; mesh < meshes; ++mesh) {
-      graph.meshes.push_back(graph.meshes[mesh]);
+    const auto tasks = graph.tasks.indices();
+    const auto meshes = graph.meshes.indices();
+    const int count = graph.meshes.size();
+    graph.devices.assign(count, DeviceKind::kHost);
+    for (MeshIndex mesh : meshes) {
+      graph.meshes.push_back(MeshPtr(graph.meshes[mesh]));
       graph.arenas.emplace_back(0);
       graph.devices.push_back(DeviceKind::kFake);
     }
-    for (size_t task = 0; task < tasks; ++task)
+    for (TaskId task : tasks)
       if (graph.tasks[task].kind == Task::Kind::kCompute && graph.tasks[task].overwrites.empty() &&
           roll(0, 1))
-        put_on_device(graph, static_cast<TaskId>(task), static_cast<int>(meshes));
+        put_on_device(graph, task, count);
   }
 
   /// `host_meshes`: the mesh of the devices is so many behind that of their hosts.
   static void put_on_device(TaskGraph& graph, TaskId id, int host_meshes) {
-    const auto at = static_cast<size_t>(id);
-    const int mesh = graph.tasks[at].mesh + host_meshes;
-    graph.tasks[at].mesh = mesh;
+    const MeshIndex mesh = graph.tasks[id].mesh + host_meshes;
+    graph.tasks[id].mesh = mesh;
     // The twin of a register on the device, and the task that copies one into the other.
     const auto add_twin = [&](RegisterIndex host) {
       Register twin = graph.registers[host];
       twin.name += " on the device";
       twin.mesh = mesh;
-      graph.registers.push_back(std::move(twin));
-      return static_cast<RegisterIndex>(graph.registers.size()) - 1;
+      return graph.registers.push_back(std::move(twin));
     };
     const auto add_copy = [&](RegisterIndex from, RegisterIndex to) {
       Task copy;
@@ -241,11 +241,10 @@ class RandomProgram {
       copy.mesh = mesh;
       copy.inputs = {from};
       copy.outputs = {to};
-      graph.tasks.push_back(std::move(copy));
-      return static_cast<TaskId>(graph.tasks.size()) - 1;
+      return graph.tasks.push_back(std::move(copy));
     };
     std::map<RegisterIndex, RegisterIndex> twins;
-    for (RegisterIndex host : graph.tasks[at].inputs) {
+    for (RegisterIndex host : graph.tasks[id].inputs) {
       const RegisterIndex twin = twins[host] = add_twin(host);
       Register& device = graph.registers[twin];
       device.storage = Register::Storage::kArena;
@@ -255,13 +254,13 @@ class RandomProgram {
       auto& readers = graph.registers[host].consumers;
       std::replace(readers.begin(), readers.end(), id, graph.registers[twin].producer);
     }
-    for (RegisterIndex host : graph.tasks[at].outputs) {
+    for (RegisterIndex host : graph.tasks[id].outputs) {
       const RegisterIndex twin = twins[host] = add_twin(host);
       const TaskId copy = add_copy(twin, host);
       graph.registers[twin].consumers = {copy};
       graph.registers[host].producer = copy;
     }
-    Task& task = graph.tasks[at];
+    Task& task = graph.tasks[id];
     for (std::vector<RegisterIndex>* list :
          {&task.inputs, &task.outputs, &task.steps[0].inputs, &task.steps[0].outputs})
       for (RegisterIndex& reg : *list) reg = twins.at(reg);
@@ -270,29 +269,29 @@ class RandomProgram {
   /// Any order in which registers are filled before they are read, and variables are written over
   /// after they were read.
   void shuffle_order(TaskGraph& graph) {
-    const size_t count = graph.tasks.size();
-    std::vector<std::vector<size_t>> later(count);
-    std::vector<int> waits(count, 0);
+    const int count = graph.tasks.size();
+    IndexedVector<TaskId, std::vector<TaskId>> later(count);
+    IndexedVector<TaskId, int> waits(count, 0);
     const auto add = [&](TaskId before, TaskId after) {
       if (before == after) return;
-      later[before].push_back(static_cast<size_t>(after));
+      later[before].push_back(after);
       ++waits[after];
     };
     for (const Register& reg : graph.registers)
       for (TaskId consumer : reg.consumers) add(reg.producer, consumer);
-    for (size_t t = 0; t < count; ++t)
+    for (TaskId t : graph.tasks.indices())
       for (RegisterIndex reg : graph.tasks[t].overwrites)
-        for (TaskId reader : graph.registers[reg].consumers) add(reader, static_cast<TaskId>(t));
-    std::vector<size_t> ready;
-    for (size_t t = 0; t < count; ++t)
+        for (TaskId reader : graph.registers[reg].consumers) add(reader, t);
+    std::vector<TaskId> ready;
+    for (TaskId t : graph.tasks.indices())
       if (waits[t] == 0) ready.push_back(t);
     graph.order.clear();
     while (!ready.empty()) {
       std::swap(ready[pick(ready.size())], ready.back());
-      const size_t task = ready.back();
+      const TaskId task = ready.back();
       ready.pop_back();
-      graph.order.push_back(static_cast<TaskId>(task));
-      for (size_t next : later[task])
+      graph.order.push_back(task);
+      for (TaskId next : later[task])
         if (--waits[next] == 0) ready.push_back(next);
     }
   }
