@@ -133,7 +133,7 @@ MeshPtr line_of(int ranks) {
 struct Loaded {
   explicit Loaded(HandMade made)
       : graph(std::make_shared<TaskGraph>(made.finish())),
-        runtime(graph->meshes[0]),
+        runtime(graph->meshes.front()),
         program(&runtime.load(graph)) {
     runtime.initialize(*program, 0);
   }

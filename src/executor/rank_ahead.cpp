@@ -20,15 +20,16 @@ void AheadExchanges::begin_step() {
 void RankProgram::make_ahead() {
   if (!program_.network) return;
   const std::vector<TaskId>& order = program_.graph->order;
-  std::vector<int> place(order.size());
-  for (size_t i = 0; i < order.size(); ++i) place[order[i]] = static_cast<int>(i);
+  IndexedVector<TaskId, int> place(program_.graph->tasks.size());
+  int next_place = 0;
+  for (TaskId id : order) place[id] = next_place++;
   for (TaskId id : order)
     if (const Task& task = program_.task(id);
-        task.after >= 0 && plan(id).pulling.far && !plan(id).pulling.identity)
+        !task.after.is_none() && plan(id).pulling.far && !plan(id).pulling.identity)
       ahead_.all.push_back({id, place[task.after] + 1});
   std::stable_sort(ahead_.all.begin(), ahead_.all.end(),
                    [](const auto& a, const auto& b) { return a.from < b.from; });
-  ahead_.of_task.assign(order.size(), -1);
+  ahead_.of_task.assign(program_.graph->tasks.size(), -1);
   for (size_t i = 0; i < ahead_.all.size(); ++i)
     ahead_.of_task[ahead_.all[i].task] = static_cast<int>(i);
   ahead_.open.reserve(ahead_.all.size());

@@ -21,7 +21,7 @@ struct AheadExchange {
     kActing,  // they have told that they did; what has come is put together
     kDone,
   };
-  TaskId task = -1;
+  TaskId task;
   int from = 0;   // it may begin when so many places of the order list are over
   int area = -1;  // of the staging memory; -1: it needs none, or has none now
   State state = State::kNotAsked;
@@ -32,7 +32,7 @@ struct AheadExchange {
 /// little.
 struct AheadExchanges {
   std::vector<AheadExchange> all;  // by `from`
-  std::vector<int> of_task;        // by task: index in all, or -1
+  IndexedVector<TaskId, int> of_task;        // index in all, or -1
   std::vector<size_t> open;  // of all: their places are over and they are not done; in that order
   size_t next = 0;           // of all: the first that is not open yet
   Recorder::Time last_end = {};     // of one that was over ahead of its turn

@@ -31,11 +31,11 @@ void BoundProgram::fail(const Failure& failure) {
 
 RankProgram::RankProgram(BoundProgram& program, int rank_index)
     : program_(program), index_(rank_index), rank_(program.processes[rank_index]) {
-  for (size_t mesh = 0; mesh < program.graph->meshes.size(); ++mesh) {
+  for (MeshIndex mesh : program.graph->meshes.indices()) {
     coordinates_.push_back(program.graph->meshes[mesh]->coordinate_of(rank_));
     const Bytes size = coordinates_.back() ? program.graph->arenas[mesh] : Bytes(0);
     const bool on_host =
-        size == Bytes(0) || device_of(*program.graph, static_cast<int>(mesh)) == DeviceKind::kHost;
+        size == Bytes(0) || device_of(*program.graph, mesh) == DeviceKind::kHost;
     arenas_.push_back(on_host ? AlignedBuffer(size) : AlignedBuffer());
     device_arenas_.push_back(on_host ? DeviceMemory() : device().allocate(size));
   }
@@ -55,7 +55,7 @@ RankProgram::RankProgram(BoundProgram& program, int rank_index, std::byte* arena
 
 void RankProgram::find_registers() {
   for (const Register& reg : program_.graph->registers) {
-    const auto mesh = static_cast<size_t>(reg.mesh);
+    const MeshIndex mesh = reg.mesh;
     if (!coordinates_[mesh])
       base_.push_back(nullptr);
     else if (reg.storage == Register::Storage::kArena && is_on_device(reg))
@@ -88,7 +88,7 @@ void RankProgram::make_regions() {
     for (const KernelStep& step : task.steps) {
       if (!step.control) continue;
       const auto& bound = program_.regions.at(step.control.get());
-      std::byte* workspace = step.workspace == -1 ? nullptr : base_[step.workspace];
+      std::byte* workspace = step.workspace.is_none() ? nullptr : base_[step.workspace];
       for (size_t i = 0; i < bound.size(); ++i) {
         auto& rank = bound[i]->ranks[index_];
         rank = std::make_unique<RankProgram>(
@@ -117,9 +117,8 @@ void RankProgram::find_pulls() {
 void RankProgram::bind() {
   for (const auto& [control, regions] : regions_)
     for (RankProgram* region : regions) region->bind();
-  const auto count = static_cast<TaskId>(program_.graph->tasks.size());
-  plans_.reserve(count);
-  for (TaskId id = 0; id < count; ++id) plans_.push_back(make_plan(id));
+  plans_.reserve(program_.graph->tasks.size());
+  for (TaskId id : program_.graph->tasks.indices()) plans_.push_back(make_plan(id));
   plan_answers();
   make_ahead();
   make_staging();
@@ -184,7 +183,7 @@ RankProgram::Step RankProgram::bind_step(const KernelStep& step) const {
   const Coordinate& place = coordinate(program_.reg(step.outputs.front()));
   bound.kernel = bind_kernel(localize(step.call, place, types(step.inputs), outputs),
                              program_.graph->kernels.get());
-  const Bytes lent = step.workspace == -1 ? Bytes(0) : program_.reg(step.workspace).size;
+  const Bytes lent = step.workspace.is_none() ? Bytes(0) : program_.reg(step.workspace).size;
   ensure(bound.kernel.workspace <= lent,
          "kernel " + step.call.kernel + " of op '" + step.op + "' wants a workspace of " +
              to_text(bound.kernel.workspace) + " and is lent " + to_text(lent));

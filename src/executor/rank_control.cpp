@@ -56,8 +56,8 @@ bool RankProgram::run_if(Step& step) {
 }
 
 void RankProgram::lend(int variable, std::byte* memory) {
-  for (size_t i = 0; i < base_.size(); ++i) {
-    const Register& reg = program_.reg(static_cast<RegisterIndex>(i));
+  for (RegisterIndex i : base_.indices()) {
+    const Register& reg = program_.reg(i);
     if (reg.storage == Register::Storage::kVariable && reg.variable == variable)
       base_[i] = current_[i] = memory;
   }

@@ -122,8 +122,7 @@ std::vector<SentPiece> RankProgram::pieces_for(TaskId id, int receiver) const {
 
 void RankProgram::plan_answers() {
   if (!program_.network) return;
-  const auto count = static_cast<TaskId>(program_.graph->tasks.size());
-  for (TaskId id = 0; id < count; ++id) {
+  for (TaskId id : program_.graph->tasks.indices()) {
     if (program_.task(id).kind != Task::Kind::kExchange) continue;
     for (int receiver = 0; receiver < program_.actors->rank_count(); ++receiver)
       if (!program_.is_here(receiver) && program_.actors->pulls_from(id, receiver, index_))
@@ -154,7 +153,7 @@ std::pair<int, Bytes> RankProgram::packing() const {
     for (const SentPiece& piece : sent.pieces)
       if (piece.pack) largest = std::max(largest, Bytes(piece.bytes));
     int& count = answers[program_.actors->rank_index_of(exchange)];
-    const bool may_be_ahead = program_.task(program_.actors->task_of(exchange)).after >= 0;
+    const bool may_be_ahead = !program_.task(program_.actors->task_of(exchange)).after.is_none();
     count = std::max(count, 1);
     if (may_be_ahead) count = std::min(count + 1, 1 + kMostAskedAhead);
   }

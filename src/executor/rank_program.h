@@ -148,7 +148,7 @@ class RankProgram {
   };
   /// A box between a register and a tensor of the caller.
   struct Transfer {
-    RegisterIndex reg = -1;
+    RegisterIndex reg;
     size_t tensor = 0;  // place among the inputs or results of the step
     BoxCombine copy;
   };
@@ -166,7 +166,7 @@ class RankProgram {
   /// What an exchange of another member gets of this rank.
   struct Sent {
     std::vector<SentPiece> pieces;
-    RegisterIndex from = -1;
+    RegisterIndex from;
     int64_t filled = 0;  // records; guarded by the network, which asks and tells one at a time
   };
   struct Plan {
@@ -287,14 +287,14 @@ class RankProgram {
   BoundProgram& program_;
   int index_;
   Rank rank_;
-  std::vector<std::optional<Coordinate>>
-      coordinates_;                          // by mesh: none where this rank is not in it
-  std::vector<AlignedBuffer> arenas_;        // by mesh: none of a region, nor of devices
-  std::vector<DeviceMemory> device_arenas_;  // by mesh: of devices
+  IndexedVector<MeshIndex, std::optional<Coordinate>>
+      coordinates_;                          // none where this rank is not in it
+  IndexedVector<MeshIndex, AlignedBuffer> arenas_;        // none of a region, nor of devices
+  IndexedVector<MeshIndex, DeviceMemory> device_arenas_;  // of devices
   std::byte* lent_arena_ = nullptr;          // of a region
-  std::vector<std::byte*> base_;             // by register: its first slot
-  std::vector<std::byte*> current_;          // by register: the slot of the act that runs
-  std::vector<Plan> plans_;                  // by task
+  IndexedVector<RegisterIndex, std::byte*> base_;             // its first slot
+  IndexedVector<RegisterIndex, std::byte*> current_;          // the slot of the act that runs
+  IndexedVector<TaskId, Plan> plans_;
   std::map<const Control*, std::vector<RankProgram*>> regions_;
   AlignedBuffer staging_;            // of the exchange whose turn it is, and of those ahead of it
   int64_t staging_stride_ = 0;       // bytes of one of them

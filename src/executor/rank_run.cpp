@@ -139,7 +139,7 @@ bool RankProgram::run_steps(const Task& task, Plan& plan, const StepCall& call) 
     for (size_t i = 0; i < source.inputs.size(); ++i) step.inputs[i] = current_[source.inputs[i]];
     for (size_t i = 0; i < source.outputs.size(); ++i)
       step.outputs[i] = current_[source.outputs[i]];
-    std::byte* workspace = source.workspace == -1 ? nullptr : base_[source.workspace];
+    std::byte* workspace = source.workspace.is_none() ? nullptr : base_[source.workspace];
     if (step.kernel.run) step.kernel.run({step.inputs, step.outputs, workspace});
     if (source.control && !run_control(step)) return false;
     if (recorder_) begin = record_kernel(task, source, plan, begin);

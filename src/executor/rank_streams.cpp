@@ -153,7 +153,7 @@ void RankProgram::launch_steps(RankStream& stream, Plan& plan, const StepCall& c
     for (size_t i = 0; i < source.inputs.size(); ++i) step.inputs[i] = current_[source.inputs[i]];
     for (size_t i = 0; i < source.outputs.size(); ++i)
       step.outputs[i] = current_[source.outputs[i]];
-    std::byte* workspace = source.workspace == -1 ? nullptr : base_[source.workspace];
+    std::byte* workspace = source.workspace.is_none() ? nullptr : base_[source.workspace];
     if (step.kernel.run) stream.device->launch(step.kernel, {step.inputs, step.outputs, workspace});
     if (!call.observer) continue;
     for (size_t i = 0; i < source.outputs.size(); ++i) {

@@ -14,7 +14,7 @@ namespace tessera {
 struct RankStream {
   /// What an observer is to see of the act: copies on the host, by register.
   struct Seen {
-    RegisterIndex reg = -1;
+    RegisterIndex reg;
     std::vector<std::byte> bytes;
   };
 

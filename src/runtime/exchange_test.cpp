@@ -65,12 +65,12 @@ TEST_P(Exchanged, EveryRankHoldsItsBoxBitForBit) {
   const Observer observer = seen.observer();
   bench.step(&observer);
 
-  const Tensor whole = meaning(bench.input("x"), parse_dist_type(from, bench.graph().meshes[0]));
+  const Tensor whole = meaning(bench.input("x"), parse_dist_type(from, bench.graph().meshes.front()));
   EXPECT_EQ(bytes_of(bench.result("x")), bytes_of(whole));
-  const DistType wanted = parse_dist_type(to, bench.graph().meshes[0]);
-  for (Rank rank : bench.graph().meshes[0]->ranks()) {
+  const DistType wanted = parse_dist_type(to, bench.graph().meshes.front());
+  for (Rank rank : bench.graph().meshes.front()->ranks()) {
     const Box box =
-        wanted.attr.box(wanted.type.shape, *bench.graph().meshes[0]->coordinate_of(rank));
+        wanted.attr.box(wanted.type.shape, *bench.graph().meshes.front()->coordinate_of(rank));
     EXPECT_EQ(bytes_of(seen.by_rank().at(rank)), bytes_of(part_of(whole, box)))
         << "rank " << rank << " " << to_text(box);
   }

@@ -95,7 +95,7 @@ TEST(Failure, AKernelThatCannotBeBoundFailsTheLoadAlone) {
   const RegisterIndex x = made.input("x", "f32[4@dp]");
   made.result("y", made.compute("y", {"no_such_kernel", {}, {}, ""}, {x}, "f32[4@dp]"));
   const auto graph = std::make_shared<TaskGraph>(made.finish());
-  Runtime runtime(graph->meshes[0]);
+  Runtime runtime(graph->meshes.front());
   EXPECT_THROW(runtime.load(graph), InternalError);
   EXPECT_NO_THROW(runtime.load(std::make_shared<TaskGraph>(gathered("dp=2").finish())));
 }

@@ -139,10 +139,10 @@ struct Runtime::State {
   /// A rank gets a device when a program has a mesh of devices that it is in.
   void make_devices(const TaskGraph& graph) {
     devices.resize(processes.size());
-    for (size_t mesh = 0; mesh < graph.meshes.size(); ++mesh)
+    for (MeshIndex mesh : graph.meshes.indices())
       for (size_t i = 0; i < here.size(); ++i)
         if (auto& device = devices[here[i]];
-            !device && device_of(graph, static_cast<int>(mesh)) == DeviceKind::kFake &&
+            !device && device_of(graph, mesh) == DeviceKind::kFake &&
             graph.meshes[mesh]->coordinate_of(here_ranks[i]))
           device = std::make_unique<RankDevice>(make_fake_device(options.fake_device));
   }

@@ -100,7 +100,7 @@ HandMade summed_update(const std::string& mesh, int64_t ranks) {
   const RegisterIndex w = made.variable("w", "f32[600]", Initializer::normal(0, 1));
   const RegisterIndex sum = made.reshard("sum", addend, "f32[600]");
   made.result("w", made.update("w.next", call("binary.sub"), {w, sum}, w));
-  ensure(made.graph().meshes[0]->size() == ranks, "as many ranks as the caller expects");
+  ensure(made.graph().meshes.front()->size() == ranks, "as many ranks as the caller expects");
   return made;
 }
 
@@ -249,7 +249,7 @@ TEST(Runtime, ProgramsShareVariablesByName) {
   Bench bench(summed_update("dp=2", 2));
   bench.runtime().initialize(bench.program(), 1);
   bench.step();
-  HandMade reader(bench.graph().meshes[0]);
+  HandMade reader(bench.graph().meshes.front());
   const RegisterIndex w = reader.variable("w", "f32[600]", Initializer::normal(0, 1));
   reader.result("twice", reader.compute("twice", call("scalar.mul", {2}), {w}, "f32[600]"));
   LoadedProgram& read = bench.runtime().load(std::make_shared<TaskGraph>(reader.finish()));
@@ -262,7 +262,7 @@ TEST(Runtime, ProgramsShareVariablesByName) {
     EXPECT_EQ(list<float>(results.at("twice")), expected);
     bench.step();  // the programs take turns
   }
-  HandMade other(bench.graph().meshes[0]);
+  HandMade other(bench.graph().meshes.front());
   other.variable("w", "f32[600@dp]");
   EXPECT_THROW(bench.runtime().load(std::make_shared<TaskGraph>(other.finish())), InternalError);
 }

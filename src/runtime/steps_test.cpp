@@ -150,7 +150,7 @@ TEST(Steps, ARuntimeThatGoesLetsThemEnd) {
   const Tensor x = drawn("x", {DType::kF32, {8}});
   std::array<TensorMap, 2> results;
   {
-    Runtime runtime(graph->meshes[0]);
+    Runtime runtime(graph->meshes.front());
     LoadedProgram& program = runtime.load(graph);
     for (TensorMap& given : results) runtime.begin_step(program, {{"x", &x}}, given, &counts);
   }

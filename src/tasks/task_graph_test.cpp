@@ -131,7 +131,7 @@ void move_over(TaskGraph& graph, RegisterIndex moved, RegisterIndex over) {
 INSTANTIATE_TEST_SUITE_P(
     Indices, Offence,
     testing::Values(
-        Case{"NoMesh", [](TaskGraph& g) { g.meshes[0] = nullptr; }, "it has no mesh"},
+        Case{"NoMesh", [](TaskGraph& g) { g.meshes.front() = nullptr; }, "it has no mesh"},
         Case{"TaskMissingInOrder", [](TaskGraph& g) { g.order.pop_back(); },
              "the order list names every task once: 4 entries for 5 tasks"},
         Case{"TaskTwiceInOrder", [](TaskGraph& g) { g.order[1] = 0; },
@@ -229,12 +229,12 @@ INSTANTIATE_TEST_SUITE_P(
              "'x' names a register that does not exist"},
         Case{"PartialInput",
              [](TaskGraph& g) {
-               reg(g, kX).attr = parse_dist_type("f32[16] {partial sum: dp}", g.meshes[0]).attr;
+               reg(g, kX).attr = parse_dist_type("f32[16] {partial sum: dp}", g.meshes.front()).attr;
              },
              "register 'x' is an input and Partial"},
         Case{"PartialVariableThatDoesNotBeginAsZero",
              [](TaskGraph& g) {
-               reg(g, kW).attr = parse_dist_type("f32[16] {partial sum: dp}", g.meshes[0]).attr;
+               reg(g, kW).attr = parse_dist_type("f32[16] {partial sum: dp}", g.meshes.front()).attr;
                g.variables[0].initializer = Initializer::constant(1);
              },
              "register 'w' is a variable that does not begin as zero and Partial"},
@@ -246,7 +246,7 @@ INSTANTIATE_TEST_SUITE_P(
              "result 'all' names a register that does not exist"},
         Case{"PartialResult",
              [](TaskGraph& g) {
-               reg(g, kAll).attr = parse_dist_type("f32[16] {partial sum: dp}", g.meshes[0]).attr;
+               reg(g, kAll).attr = parse_dist_type("f32[16] {partial sum: dp}", g.meshes.front()).attr;
                task(g, kGather).exchange.to = reg(g, kAll).attr;
              },
              "register 'gather [*]' is the result all and Partial"},

@@ -69,7 +69,7 @@ Capture::Capture(const TaskGraph& graph)
 
 void Capture::clear() {
   // A list a rank: two threads never write into one vector<bool>.
-  filled_.assign(parts_.size(), std::vector<bool>(graph_.registers.size(), false));
+  filled_.assign(parts_.size(), IndexedVector<RegisterIndex, bool>(graph_.registers.size(), false));
 }
 
 size_t Capture::index_of(Rank rank) const {
@@ -108,8 +108,7 @@ Capture::Whole::Torn Capture::find_torn(const Register& reg, const Part& part, R
   return torn;
 }
 
-Capture::Whole Capture::assemble(RegisterIndex index) const {
-  const auto number = static_cast<size_t>(index);
+Capture::Whole Capture::assemble(RegisterIndex number) const {
   const Register& reg = graph_.registers[number];
   const bool partial = !reg.attr.partial.empty();
   const ReduceOp op = partial ? reg.attr.partial.front().reduce : ReduceOp::kSum;

@@ -41,7 +41,7 @@ class Capture {
     std::optional<Torn> torn;
     std::string missing;  // a rank that never filled it
   };
-  Whole assemble(RegisterIndex index) const;
+  Whole assemble(RegisterIndex number) const;
 
  private:
   struct Part {
@@ -58,8 +58,8 @@ class Capture {
 
   const TaskGraph& graph_;
   std::vector<Rank> ranks_;
-  std::vector<std::vector<std::vector<std::byte>>> parts_;  // by rank and register
-  std::vector<std::vector<bool>> filled_;
+  std::vector<IndexedVector<RegisterIndex, std::vector<std::byte>>> parts_;  // by rank
+  std::vector<IndexedVector<RegisterIndex, bool>> filled_;                   // by rank
 };
 
 /// "ranks 0 and 2 differ in local element 3"

@@ -43,11 +43,11 @@ struct MeshMemory {
 
 std::vector<MeshMemory> memory_of(const Graph& graph, const Compiled& compiled) {
   std::vector<MeshMemory> list;
-  for (size_t i = 0; i < compiled.arenas.size(); ++i)
+  for (MeshIndex i : compiled.arenas.indices())
     list.push_back({compiled.mesh_names[i], Bytes(0), compiled.arenas[i].size});
   for (const Variable& variable : graph.variables()) {
-    const int stage = compiled.sharded.stages.values[variable.value.index];
-    list[compiled.places[stage]].state += facts_of(graph, compiled.sharded, variable.value).bytes;
+    const StageIndex stage(compiled.sharded.stages.values[variable.value.index]);
+    list[compiled.mesh_of_stage[stage].value()].state += facts_of(graph, compiled.sharded, variable.value).bytes;
   }
   return list;
 }

@@ -114,7 +114,7 @@ Instruction StripeMaker::take(const StripedDim& whole, RegisterIndex stripe,
   made.step = {{"take_stripe", {whole.dim, blocks_here(whole), at(stripe).stripe.index}, {}, ""},
                {whole.reg},
                {stripe},
-               -1,
+               {},
                "take " + value_of(at(whole.reg))};
   return made;
 }
@@ -125,7 +125,7 @@ Instruction StripeMaker::join(const std::vector<RegisterIndex>& stripes, const S
   made.step = {{"join_stripes", {whole.dim, blocks_here(whole)}, {}, ""},
                stripes,
                {whole.reg},
-               -1,
+               {},
                "join " + value_of(at(whole.reg))};
   return made;
 }

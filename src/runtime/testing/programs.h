@@ -89,7 +89,7 @@ class Seen {
 class Bench {
  public:
   explicit Bench(HandMade made, RuntimeOptions options = {})
-      : graph_(std::make_shared<TaskGraph>(made.finish())), runtime_(graph_->meshes[0], options) {
+      : graph_(std::make_shared<TaskGraph>(made.finish())), runtime_(graph_->meshes.front(), options) {
     program_ = &runtime_.load(graph_);
     for (const TaskInput& input : graph_->inputs) {
       tensors_[input.name] = drawn(input.name, graph_->registers[input.value].type);
@@ -141,10 +141,10 @@ class Bench {
 /// changes.
 inline RegisterIndex feed_anything(HandMade& made, const std::string& name,
                                    const std::string& type) {
-  const DistType wanted = parse_dist_type(type, made.graph().meshes[0]);
-  DistType fed{{wanted.type.dtype, {}}, DistAttr::replicated(made.graph().meshes[0], 0)};
+  const DistType wanted = parse_dist_type(type, made.graph().meshes.front());
+  DistType fed{{wanted.type.dtype, {}}, DistAttr::replicated(made.graph().meshes.front(), 0)};
   for (const PartialAxis& partial : wanted.attr.partial) {
-    fed.type.shape.push_back(made.graph().meshes[0]->shape()[partial.axis]);
+    fed.type.shape.push_back(made.graph().meshes.front()->shape()[partial.axis]);
     fed.attr.dims.push_back({{partial.axis}, 1});
   }
   for (int64_t extent : wanted.type.shape) fed.type.shape.push_back(extent);
