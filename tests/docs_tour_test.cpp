@@ -93,7 +93,7 @@ std::string changed_lines(const std::string& before, const std::string& after) {
 /// The error when the update reads its step unreduced, as if there were no all-reduce.
 std::string missing_reduction_text(const Tour& tour) {
   TaskGraph tasks = tour.compiled.tasks;
-  RegisterIndex addends = -1;
+  RegisterIndex addends;
   for (const Task& task : tasks.tasks)
     for (const KernelStep& step : task.steps)
       if (step.op == "w.sgd.step") addends = step.outputs[0];

@@ -23,6 +23,13 @@ std::shared_ptr<TaskGraph> graph_of(HandMade made) {
   return std::make_shared<TaskGraph>(made.finish());
 }
 
+/// The order list of one rank.
+std::vector<TaskId> order(std::initializer_list<int> tasks) {
+  std::vector<TaskId> ids;
+  for (int task : tasks) ids.emplace_back(task);
+  return ids;
+}
+
 /// Tasks 0 to 5: feed, 'a', 'b', 'gather a', 'gather b', fetch.
 HandMade two_gathers() {
   HandMade made(mesh_of("dp=2"));
@@ -44,7 +51,7 @@ TEST(RunCheck, AProgramInItsOrderRuns) {
 TEST(RunCheck, ACircleOfWaitsIsPrintedEdgeByEdge) {
   const TaskActors actors = find_actors(graph_of(two_gathers()), {0, 1});
   // Rank 0 wants b of rank 1 before it makes a, rank 1 wants a of rank 0 before it makes b.
-  const Orders orders{{0, 2, 4, 1, 3, 5}, {0, 1, 3, 2, 4, 5}};
+  const Orders orders{order({0, 2, 4, 1, 3, 5}), order({0, 1, 3, 2, 4, 5})};
   const std::string circle =
       "task graph: acts wait for each other in a circle, and none can begin:"
       "\n  'a' of rank 0 comes after 'gather b' of rank 0 in the order list"
@@ -61,7 +68,7 @@ TEST(RunCheck, ExchangesThatAreSwappedOnOneRankAreNamed) {
   const TaskActors actors = find_actors(graph_of(two_gathers()), {0, 1});
   // Both have made a and b before, so nobody waits for ever here; a library that matches calls by
   // their order would.
-  const Orders orders{{0, 1, 2, 3, 4, 5}, {0, 1, 2, 4, 3, 5}};
+  const Orders orders{order({0, 1, 2, 3, 4, 5}), order({0, 1, 2, 4, 3, 5})};
   EXPECT_THAT([&] { check_run(actors, orders); },
               ThrowsMessage<InternalError>(
                   "internal error: task graph: ranks do the same exchanges in different orders:"
@@ -71,7 +78,7 @@ TEST(RunCheck, ExchangesThatAreSwappedOnOneRankAreNamed) {
 
 TEST(RunCheck, ARegisterWithoutSlotIsACircleOfTwo) {
   const auto graph = graph_of(two_gathers());
-  graph->registers[1].slots = 0;  // 'a'
+  graph->registers[RegisterIndex(1)].slots = 0;  // 'a'
   EXPECT_THAT(
       [&] { check_run(*graph, {0, 1}); },
       ThrowsMessage<InternalError>(HasSubstr("has no free slot of 'a' before 'gather a' of rank")));
@@ -89,7 +96,7 @@ TEST(RunCheck, WhoWritesOverWhatAReaderNeedsLaterWaitsForEver) {
 
 TEST(RunCheck, AnOrderListNamesEveryTaskOnce) {
   const TaskActors actors = find_actors(graph_of(two_gathers()), {0, 1});
-  EXPECT_THAT([&] { check_run(actors, {{0, 1, 2, 3, 4, 5}, {0, 1, 2, 3, 5}}); },
+  EXPECT_THAT([&] { check_run(actors, {order({0, 1, 2, 3, 4, 5}), order({0, 1, 2, 3, 5})}); },
               ThrowsMessage<InternalError>(
                   HasSubstr("the order list of rank 1 has 5 tasks: each of the 6")));
 }
@@ -121,7 +128,7 @@ TEST(RunCheck, ASecondSlotLetsARankGoAheadOfTheOneThatReads) {
     const auto graph = graph_of(std::move(made));
     graph->registers[y].slots = slots;
     const TaskActors actors = find_actors(graph, {0, 1});
-    std::vector<double> times(2 * graph->tasks.size(), 0);
+    std::vector<double> times(static_cast<size_t>(2 * graph->tasks.size()), 0);
     for (int rank : {0, 1})
       for (TaskId task : actors.order_of(rank))
         if (graph->tasks[task].name != "feed" && graph->tasks[task].name != "fetch")

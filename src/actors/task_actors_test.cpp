@@ -36,8 +36,8 @@ std::string text_of(const ActorDescription& actor) {
 
 std::vector<std::string> texts_of(const TaskActors& actors, int rank_index) {
   std::vector<std::string> texts;
-  for (size_t t = 0; t < actors.graph().tasks.size(); ++t)
-    texts.push_back(text_of(actors.describe(rank_index, static_cast<TaskId>(t))));
+  for (TaskId task : actors.graph().tasks.indices())
+    texts.push_back(text_of(actors.describe(rank_index, task)));
   return texts;
 }
 
@@ -67,10 +67,10 @@ TEST(TaskActors, AnExchangeTakesARegisterOfEverySenderAndTheSendersKnow) {
 TEST(TaskActors, NumbersLeadBackToRanksTasksAndRegisters) {
   const TaskActors actors = find_actors(graph_of(gathering("dp=2")), {0, 1});
   EXPECT_EQ(actors.rank_index_of(6), 1);
-  EXPECT_EQ(actors.task_of(6), 2);
-  EXPECT_EQ(actors.register_of(4), 1);
-  EXPECT_EQ(actors.actor_id(1, 2), 6);
-  EXPECT_EQ(actors.register_id(1, 1), 4);
+  EXPECT_EQ(actors.task_of(6), TaskId(2));
+  EXPECT_EQ(actors.register_of(4), RegisterIndex(1));
+  EXPECT_EQ(actors.actor_id(1, TaskId(2)), 6);
+  EXPECT_EQ(actors.register_id(1, RegisterIndex(1)), 4);
 }
 
 TEST(TaskActors, WhoHoldsAnEmptyPartSendsNothing) {
@@ -79,14 +79,14 @@ TEST(TaskActors, WhoHoldsAnEmptyPartSendsNothing) {
   const RegisterIndex x = made.input("x", "f32[2@dp]");
   made.result("all", made.exchange("gather", x, "f32[2]"));
   const TaskActors actors = find_actors(graph_of(std::move(made)), {0, 1, 2});
-  EXPECT_THAT(actors.senders(1, 2), ElementsAre(0, 1));
-  EXPECT_FALSE(actors.pulls_from(1, 0, 2));
-  EXPECT_TRUE(actors.describe(2, 0).outputs[0].consumers.empty());
+  EXPECT_THAT(actors.senders(TaskId(1), 2), ElementsAre(0, 1));
+  EXPECT_FALSE(actors.pulls_from(TaskId(1), 0, 2));
+  EXPECT_TRUE(actors.describe(2, TaskId(0)).outputs[0].consumers.empty());
 }
 
 TEST(TaskActors, ARankOutsideOfTheMeshHasActorsThatNobodyTalksTo) {
   const TaskActors actors = find_actors(graph_of(gathering("dp=2")), {0, 1, 7});
-  EXPECT_FALSE(actors.acts_in(2, 0));
+  EXPECT_FALSE(actors.acts_in(2, TaskId(0)));
   EXPECT_TRUE(actors.order_of(2).empty());
   EXPECT_THAT(texts_of(actors, 2),
               ElementsAre("8 'feed': ", "9 'double': ", "10 'gather': ", "11 'fetch': "));
@@ -99,17 +99,17 @@ TEST(TaskActors, AnUpdateWaitsForTheReadersOfWhatItWritesOver) {
   const RegisterIndex w = made.variable("w", "f32[4]");
   made.update("double w", {"scalar.mul", {}, {2}, ""}, {w}, w);
   const TaskActors actors = find_actors(graph_of(std::move(made)), {0, 1});
-  ASSERT_EQ(actors.overwrites(1, 1).size(), 1u);
-  EXPECT_EQ(actors.overwrites(1, 1)[0].producer, actors.actor_id(1, 0));
-  EXPECT_EQ(actors.overwrites(1, 1)[0].reg, actors.register_id(1, w));
-  EXPECT_TRUE(actors.overwrites(1, 0).empty());
+  ASSERT_EQ(actors.overwrites(1, TaskId(1)).size(), 1u);
+  EXPECT_EQ(actors.overwrites(1, TaskId(1))[0].producer, actors.actor_id(1, TaskId(0)));
+  EXPECT_EQ(actors.overwrites(1, TaskId(1))[0].reg, actors.register_id(1, w));
+  EXPECT_TRUE(actors.overwrites(1, TaskId(0)).empty());
 }
 
 TEST(TaskActors, TogetherTheyRunRecordAfterRecord) {
   const TaskActors actors = find_actors(graph_of(gathering("dp=4")), {0, 1, 2, 3});
   std::vector<ActorDescription> all;
   for (int rank = 0; rank < 4; ++rank)
-    for (TaskId task = 0; task < 4; ++task) all.push_back(actors.describe(rank, task));
+    for (TaskId task : actors.graph().tasks.indices()) all.push_back(actors.describe(rank, task));
   const VirtualRun run = run_virtually(all, 5);
   EXPECT_EQ(run.acts.size(), 16u * 5u);
   EXPECT_TRUE(run.drained);

@@ -242,8 +242,8 @@ TEST(Arena, AChainOfElementWiseOpsUsesOnePlace) {
   for (int i = 0; i < 10; ++i) x = b.unary("tanh", x);
   graph.add_output("y", x);
   const Compiled compiled = compile(graph, mesh_of("d=1"), {});
-  EXPECT_EQ(compiled.tasks.arenas[0], Bytes(4096));
-  EXPECT_EQ(compiled.arenas[0].live_bound, compiled.arenas[0].size);
+  EXPECT_EQ(compiled.tasks.arenas.front(), Bytes(4096));
+  EXPECT_EQ(compiled.arenas.front().live_bound, compiled.arenas.front().size);
 }
 
 TEST(Arena, IsCloseToTheMostBytesAliveAtOnce) {
@@ -256,7 +256,7 @@ TEST(Arena, IsCloseToTheMostBytesAliveAtOnce) {
   graph.add_output("loss", loss);
   graph.add_output("dx", differentiate(b, loss, {x})[0]);
   const Compiled compiled = compile(graph, mesh_of("d=1"), {});
-  EXPECT_LE(compiled.arenas[0].size.value(), compiled.arenas[0].live_bound.value() * 11 / 10);
+  EXPECT_LE(compiled.arenas.front().size.value(), compiled.arenas.front().live_bound.value() * 11 / 10);
 }
 
 TEST(Compile, GivesTheSameTaskGraphTwice) {

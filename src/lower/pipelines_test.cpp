@@ -72,15 +72,15 @@ struct Kept {
 
 /// Is it made in the forward of a micro-batch and read in the backward?
 bool is_kept_for_backward(const TaskGraph& graph, const Register& reg) {
-  if (reg.producer < 0) return false;
+  if (reg.producer.is_none()) return false;
   const Task& producer = graph.tasks[reg.producer];
   return producer.role == Role::kForward && producer.micro_batch >= 0 &&
          std::any_of(reg.consumers.begin(), reg.consumers.end(),
                      [&](TaskId id) { return graph.tasks[id].role == Role::kBackward; });
 }
 
-Kept most_kept(const TaskGraph& graph, int mesh) {
-  std::vector<size_t> place(graph.tasks.size());
+Kept most_kept(const TaskGraph& graph, MeshIndex mesh) {
+  IndexedVector<TaskId, size_t> place(graph.tasks.size());
   for (size_t i = 0; i < graph.order.size(); ++i) place[graph.order[i]] = i;
   Kept most;
   for (size_t now = 0; now < graph.order.size(); ++now) {
@@ -109,10 +109,10 @@ KeptByStage kept_under(int64_t micro_batches, PipelineKind schedule) {
   const Compiled compiled = four_stages(micro_batches, schedule);
   KeptByStage kept;
   for (int s = 0; s < kStages; ++s) {
-    const Kept most = most_kept(compiled.tasks, s);
+    const Kept most = most_kept(compiled.tasks, MeshIndex(s));
     kept.micro_batches.push_back(most.micro_batches);
     kept.bytes.push_back(most.bytes);
-    kept.arena.push_back(compiled.tasks.arenas[s].value());
+    kept.arena.push_back(compiled.tasks.arenas[MeshIndex(s)].value());
   }
   return kept;
 }
@@ -133,7 +133,7 @@ TEST(Pipelines, AutoKeepsNoMoreMicroBatchesThanItMay) {
   for (const int64_t limit : {1, 2, 3}) {
     const Compiled compiled = four_stages(8, PipelineKind::kAuto, limit);
     for (int s = 0; s < kStages; ++s)
-      EXPECT_LE(most_kept(compiled.tasks, s).micro_batches, limit) << "stage " << s;
+      EXPECT_LE(most_kept(compiled.tasks, MeshIndex(s)).micro_batches, limit) << "stage " << s;
   }
   const Compiled as_usual = four_stages(8, PipelineKind::kAuto),
                  as_said = four_stages(8, PipelineKind::kAuto, kStages);

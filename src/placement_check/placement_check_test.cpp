@@ -109,11 +109,11 @@ std::string finding(const Case& given, const TaskGraph& tasks) {
 // ---- planting ----
 
 using Places =
-    std::vector<std::pair<size_t, size_t>>;  // task and step of it; of an exchange step 0
+    std::vector<std::pair<TaskId, size_t>>;  // task and step of it; of an exchange step 0
 
 Places exchanges_where(const TaskGraph& tasks, const std::function<bool(const Task&)>& fits) {
   Places places;
-  for (size_t t = 0; t < tasks.tasks.size(); ++t)
+  for (TaskId t : tasks.tasks.indices())
     if (tasks.tasks[t].kind == Task::Kind::kExchange && fits(tasks.tasks[t]))
       places.emplace_back(t, 0);
   return places;
@@ -121,7 +121,7 @@ Places exchanges_where(const TaskGraph& tasks, const std::function<bool(const Ta
 
 Places steps_where(const TaskGraph& tasks, const std::function<bool(const KernelStep&)>& fits) {
   Places places;
-  for (size_t t = 0; t < tasks.tasks.size(); ++t)
+  for (TaskId t : tasks.tasks.indices())
     for (size_t s = 0; s < tasks.tasks[t].steps.size(); ++s)
       if (fits(tasks.tasks[t].steps[s])) places.emplace_back(t, s);
   return places;
@@ -148,7 +148,7 @@ void expect_found(const Case& given, const Places& places,
     TaskGraph tasks = given.tasks;
     plant(tasks, tasks.tasks[task], step);
     EXPECT_THAT(finding(given, tasks), says)
-        << "planted in task " << task << " '" << given.tasks.tasks[task].name << "', step " << step;
+        << "planted in task " << task.value() << " '" << given.tasks.tasks[task].name << "', step " << step;
   }
 }
 
@@ -246,15 +246,15 @@ TEST(PlacementCheck, FindsAReductionThatIsDoneAgain) {
   expect_found(
       given, exchanges_where(given.tasks, resolves),
       [](TaskGraph& tasks, Task& task, size_t) {
-        const auto again = static_cast<RegisterIndex>(tasks.registers.size());
-        const TaskId id = static_cast<TaskId>(&task - tasks.tasks.data());
+        const RegisterIndex again = tasks.registers.end_index();
+        const TaskId id(static_cast<int>(&task - tasks.tasks.elements().data()));
         Task second = task;
         second.inputs = task.outputs;
         second.outputs = {again};
         read_instead(tasks, task.outputs.front(), again);
         tasks.registers.push_back(reg_of(tasks, task.outputs.front()));
         tasks.order.insert(std::find(tasks.order.begin(), tasks.order.end(), id) + 1,
-                           static_cast<TaskId>(tasks.tasks.size()));
+                           tasks.tasks.end_index());
         tasks.tasks.push_back(std::move(second));
       },
       AllOf(kFound, HasSubstr("takes '"), HasSubstr("{partial ")));
@@ -346,11 +346,11 @@ TEST(PlacementCheck, FindsTheOpOfAnotherName) {
 TEST(PlacementCheck, FindsARegisterThatIsDeclaredToLieElsewhere) {
   const Case& given = divided();
   int planted = 0;
-  for (size_t r = 0; r < given.tasks.registers.size(); r += 17) {
+  for (RegisterIndex r(0); r < given.tasks.registers.end_index(); r = r + 17) {
     TaskGraph tasks = given.tasks;
     Register& reg = tasks.registers[r];
     const bool is_workspace = !steps_where(tasks, [&](const KernelStep& step) {
-                                 return step.workspace == static_cast<RegisterIndex>(r);
+                                 return step.workspace == r;
                                }).empty();
     if (is_workspace || reg.attr.dims.empty() || reg.attr.uses(1)) continue;
     reg.attr.dims.back().axes.push_back(1);
@@ -483,21 +483,24 @@ TEST(PlacementCheck, FindsTheRowsOfAnotherMicroBatch) {
         const Register& own = reg_of(tasks, step.inputs[0]);
         const std::string stale = own.name.substr(0, own.name.find(" #")) + " #0" +
                                   own.name.substr(own.name.find(" #") + 3);
-        for (size_t r = 0; r < tasks.registers.size(); ++r)
-          if (tasks.registers[r].name == stale) step.inputs[0] = static_cast<RegisterIndex>(r);
+        for (RegisterIndex r : tasks.registers.indices())
+          if (tasks.registers[r].name == stale) step.inputs[0] = r;
       },
       kFound);
 }
 
 TEST(PlacementCheck, FindsAnInputThatBeginsAtOtherRows) {
   const Case& given = pipelined();
+  int planted = 0;
   for (size_t i = 0; i < given.tasks.inputs.size(); ++i) {
     TaskGraph tasks = given.tasks;
     Register& reg = reg_of(tasks, tasks.inputs[i].value);
     if (reg.micro_batch.index < 0) continue;
     reg.micro_batch.begin += 1;
+    ++planted;
     EXPECT_THAT(finding(given, tasks), HasSubstr("is declared to begin at row")) << reg.name;
   }
+  EXPECT_GT(planted, 0);
 }
 
 // ---- the end of a step ----
@@ -506,9 +509,9 @@ TEST(PlacementCheck, FindsAVariableThatDoesNotBecomeItsNextValue) {
   const Case& given = divided();
   for (size_t v = 0; v < given.tasks.variables.size(); v += 5) {
     TaskGraph tasks = given.tasks;
-    for (size_t r = 0; r < tasks.registers.size(); ++r)
+    for (RegisterIndex r : tasks.registers.indices())
       if (tasks.registers[r].variable == static_cast<int>(v) &&
-          static_cast<RegisterIndex>(r) != tasks.variables[v].value)
+          r != tasks.variables[v].value)
         tasks.registers[r].storage = Register::Storage::kArena;
     EXPECT_THAT(finding(given, tasks),
                 HasSubstr("variable '" + tasks.variables[v].name + "' ends the step as '" +

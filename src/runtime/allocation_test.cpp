@@ -39,7 +39,7 @@ TEST(Allocation, AStepAllocatesNothingAfterTheSecond) {
     made.result("part", part);
     Bench bench(std::move(made));
     const Observer observer = [](Rank, RegisterIndex reg, const Coordinate&, const std::byte*) {
-      last_filled = reg;
+      last_filled = reg.value();
     };
     for (int step = 0; step < 2; ++step) bench.step(&observer);
     allocations = 0;
@@ -50,9 +50,9 @@ TEST(Allocation, AStepAllocatesNothingAfterTheSecond) {
     is_counting = true;
     bench.overlapping_steps(20, &observer);
     is_counting = false;
-    const int reg = register_before;
+    const RegisterIndex reg(register_before);
     EXPECT_EQ(allocations, 0) << mesh << ": the first by a thread that had filled "
-                              << (reg < 0 ? "nothing" : bench.graph().registers[reg].name);
+                              << (reg.is_none() ? "nothing" : bench.graph().registers[reg].name);
   }
 }
 

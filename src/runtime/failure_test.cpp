@@ -15,7 +15,7 @@ using namespace testing_programs;
 using testing::AllOf;
 using testing::HasSubstr;
 
-constexpr RegisterIndex kY = 1;
+constexpr RegisterIndex kY(1);
 
 /// y = 2 x; gather y.
 HandMade gathered(const std::string& mesh) {
@@ -86,7 +86,7 @@ TEST(Failure, AUserErrorStaysWhatItWasAndSaysWhere) {
 
 TEST(Failure, OutsideOfKernelsThereIsNoOp) {
   Bench bench(gathered("dp=2"));
-  const Observer observer = at(0, 0, [] { throw InternalError("odd"); });
+  const Observer observer = at(0, RegisterIndex(0), [] { throw InternalError("odd"); });
   EXPECT_EQ(failure_of(bench, &observer), "internal error: rank 0, task 'feed': odd");
 }
 

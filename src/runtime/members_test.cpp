@@ -129,7 +129,7 @@ TEST(Members, EachHoldsItsPartsOfVariablesAndAllGetTheWhole) {
 /// Many small kernels, and an exchange that has its turn behind all of them and may begin before.
 struct Ahead {
   static constexpr int kKernels = 400;
-  RegisterIndex first = -1, last = -1, exchanged = -1;
+  RegisterIndex first, last, exchanged;
 
   HandMade make(const std::string& from, const std::string& to, bool may_begin) {
     HandMade made(mesh_of("dp=2"));
@@ -143,7 +143,7 @@ struct Ahead {
     made.result("k", k);
     made.result("x", exchanged);
     TaskGraph& graph = made.graph();
-    if (may_begin) graph.tasks[graph.registers[exchanged].producer].after = 0;
+    if (may_begin) graph.tasks[graph.registers[exchanged].producer].after = TaskId(0);
     return made;
   }
 };

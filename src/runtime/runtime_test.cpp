@@ -70,7 +70,7 @@ TEST(Runtime, ARegisterOfSeveralSlotsGoesAroundThem) {
   const RegisterIndex y = made.compute("y", call("scalar.mul", {3}), {x}, "f32[6@dp]");
   Register& reg = made.graph().registers[y];
   reg.slots = 3;
-  made.graph().arenas[0] += Bytes(2 * slot_stride(reg).value());
+  made.graph().arenas.front() += Bytes(2 * slot_stride(reg).value());
   const RegisterIndex all = made.exchange("gather", y, "f32[6]");
   made.graph().registers[all].offset = 64 + 3 * 64;
   made.result("all", all);
@@ -325,7 +325,7 @@ TEST(Runtime, WhatOthersStillReadIsNotWrittenOver) {
   }
   int slow = 0;
   const Observer observer = [&](Rank rank, RegisterIndex reg, const Coordinate&, const std::byte*) {
-    if (rank == slow && reg == 2) std::this_thread::sleep_for(std::chrono::milliseconds(3));
+    if (rank == slow && reg == y) std::this_thread::sleep_for(std::chrono::milliseconds(3));
   };
   for (int step = 0; step < 12; ++step) {
     slow = step % 4;
@@ -349,7 +349,7 @@ TEST(Runtime, TheObserverSeesEveryFilledRegisterOfEveryRank) {
     seen[rank].push_back(reg);
   };
   bench.step(&observer);
-  EXPECT_THAT(seen[0], ElementsAre(0, 1, 2, 3));
+  EXPECT_THAT(seen[0], ElementsAre(RegisterIndex(0), RegisterIndex(1), RegisterIndex(2), RegisterIndex(3)));
   EXPECT_EQ(seen[0], seen[1]);
 }
 

@@ -37,7 +37,7 @@ HandMade doubling(const std::string& mesh) {
                                 "f32[8@dp]"));
   return made;
 }
-constexpr RegisterIndex kX = 0;
+constexpr RegisterIndex kX(0);
 
 Observer at(Rank where, RegisterIndex what, std::function<void()> act) {
   return [where, what, act = std::move(act)](Rank rank, RegisterIndex reg, const Coordinate&,

@@ -21,9 +21,9 @@ const KernelCall kDouble{"scalar.mul", {}, {2}, ""};
 const KernelCall kSubtract{"binary.sub", {}, {}, ""};
 
 /// Registers of small(), in the order in which it makes them.
-enum : RegisterIndex { kX, kW, kY, kAll, kNext };
+constexpr RegisterIndex kX(0), kW(1), kY(2), kAll(3), kNext(4);
 /// Tasks of small().
-enum : TaskId { kFeed, kDoubleTask, kGather, kUpdate, kFetch };
+constexpr TaskId kFeed(0), kDoubleTask(1), kGather(2), kUpdate(3), kFetch(4);
 
 /// y = 2 x; gather y; w = w - y, with w of 16 elements over two ranks.
 TaskGraph small() {
@@ -40,8 +40,14 @@ TaskGraph small() {
 Register& reg(TaskGraph& graph, RegisterIndex index) {
   return graph.registers[index];
 }
+Register& reg(TaskGraph& graph, int index) {
+  return graph.registers[RegisterIndex(index)];
+}
 Task& task(TaskGraph& graph, TaskId index) {
   return graph.tasks[index];
+}
+Task& task(TaskGraph& graph, int index) {
+  return graph.tasks[TaskId(index)];
 }
 
 /// What check says; "" when it says nothing.
@@ -124,7 +130,8 @@ TEST_P(Offence, IsNamed) {
   EXPECT_THAT(offence_after(GetParam().change), HasSubstr(GetParam().says));
 }
 
-void move_over(TaskGraph& graph, RegisterIndex moved, RegisterIndex over) {
+template <class Moved, class Over>
+void move_over(TaskGraph& graph, Moved moved, Over over) {
   reg(graph, moved).offset = reg(graph, over).offset;
 }
 
@@ -134,7 +141,7 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"NoMesh", [](TaskGraph& g) { g.meshes.front() = nullptr; }, "it has no mesh"},
         Case{"TaskMissingInOrder", [](TaskGraph& g) { g.order.pop_back(); },
              "the order list names every task once: 4 entries for 5 tasks"},
-        Case{"TaskTwiceInOrder", [](TaskGraph& g) { g.order[1] = 0; },
+        Case{"TaskTwiceInOrder", [](TaskGraph& g) { g.order[1] = kFeed; },
              "the order list names every task once"},
         Case{"OtherMesh",
              [](TaskGraph& g) {
@@ -145,25 +152,25 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"OtherRank", [](TaskGraph& g) { reg(g, kX).type.shape = {4, 4}; },
              "register 'x' has placements of another number of dims"},
         Case{"NoSlot", [](TaskGraph& g) { reg(g, kX).slots = 0; }, "register 'x' has no slot"},
-        Case{"NoSuchProducer", [](TaskGraph& g) { reg(g, kX).producer = 5; },
+        Case{"NoSuchProducer", [](TaskGraph& g) { reg(g, kX).producer = TaskId(5); },
              "register 'x' names a producer that does not exist"},
-        Case{"NoSuchConsumer", [](TaskGraph& g) { reg(g, kX).consumers = {-1}; },
+        Case{"NoSuchConsumer", [](TaskGraph& g) { reg(g, kX).consumers = {TaskId()}; },
              "register 'x' names a consumer that does not exist"},
-        Case{"ConsumerTwice", [](TaskGraph& g) { reg(g, kX).consumers = {1, 1}; },
+        Case{"ConsumerTwice", [](TaskGraph& g) { reg(g, kX).consumers = {kDoubleTask, kDoubleTask}; },
              "register 'x' names a consumer twice"},
         Case{"NoSuchVariable", [](TaskGraph& g) { reg(g, kNext).variable = 1; },
              "register 'w.next' lies in a variable that does not exist"},
-        Case{"NoSuchInput", [](TaskGraph& g) { task(g, kGather).inputs = {9}; },
+        Case{"NoSuchInput", [](TaskGraph& g) { task(g, kGather).inputs = {RegisterIndex(9)}; },
              "exchange 'gather' names a register that does not exist as input"},
-        Case{"NoSuchOutput", [](TaskGraph& g) { task(g, kGather).outputs = {9}; },
+        Case{"NoSuchOutput", [](TaskGraph& g) { task(g, kGather).outputs = {RegisterIndex(9)}; },
              "names a register that does not exist as output"},
-        Case{"NoSuchOverwritten", [](TaskGraph& g) { task(g, kUpdate).overwrites = {9}; },
+        Case{"NoSuchOverwritten", [](TaskGraph& g) { task(g, kUpdate).overwrites = {RegisterIndex(9)}; },
              "names a register that does not exist as overwritten"},
-        Case{"NoSuchOperand", [](TaskGraph& g) { task(g, kUpdate).steps[0].inputs = {9}; },
+        Case{"NoSuchOperand", [](TaskGraph& g) { task(g, kUpdate).steps[0].inputs = {RegisterIndex(9)}; },
              "names a register that does not exist as operand"},
-        Case{"NoSuchStepResult", [](TaskGraph& g) { task(g, kUpdate).steps[0].outputs = {9}; },
+        Case{"NoSuchStepResult", [](TaskGraph& g) { task(g, kUpdate).steps[0].outputs = {RegisterIndex(9)}; },
              "names a register that does not exist as result"},
-        Case{"NoSuchWorkspace", [](TaskGraph& g) { task(g, kUpdate).steps[0].workspace = 9; },
+        Case{"NoSuchWorkspace", [](TaskGraph& g) { task(g, kUpdate).steps[0].workspace = RegisterIndex(9); },
              "names a register that does not exist as workspace"},
         Case{"InputTwice", [](TaskGraph& g) { task(g, kUpdate).inputs = {kY, kY}; },
              "compute 'w.next' names an input twice"},
@@ -176,7 +183,7 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(
         Case{"FilledTwice",
              [](TaskGraph& g) {
-               task(g, kUpdate).steps.push_back({kDouble, {kY}, {kAll}, -1, "again"});
+               task(g, kUpdate).steps.push_back({kDouble, {kY}, {kAll}, {}, "again"});
              },
              "register 'gather [*]' is filled twice, by gather and w.next"},
         Case{"FilledByNone", [](TaskGraph& g) { task(g, kDoubleTask).steps.clear(); },
@@ -225,7 +232,7 @@ INSTANTIATE_TEST_SUITE_P(
              "register 'w' is a variable and lies elsewhere"},
         Case{"InputThatNobodyFeeds", [](TaskGraph& g) { g.inputs[0].value = kY; },
              "register 'y' is an input or a variable and is not filled by a feed"},
-        Case{"NoSuchInputRegister", [](TaskGraph& g) { g.inputs[0].value = -1; },
+        Case{"NoSuchInputRegister", [](TaskGraph& g) { g.inputs[0].value = {}; },
              "'x' names a register that does not exist"},
         Case{"PartialInput",
              [](TaskGraph& g) {
@@ -242,7 +249,7 @@ INSTANTIATE_TEST_SUITE_P(
              "feed 'feed' feeds x, which is no input and no variable"},
         Case{"ResultThatNobodyTakes", [](TaskGraph& g) { g.results.emplace_back("y", kY); },
              "register 'y' is the result y and no fetch takes it"},
-        Case{"NoSuchResult", [](TaskGraph& g) { g.results[0].second = 17; },
+        Case{"NoSuchResult", [](TaskGraph& g) { g.results[0].second = RegisterIndex(17); },
              "result 'all' names a register that does not exist"},
         Case{"PartialResult",
              [](TaskGraph& g) {
@@ -251,7 +258,7 @@ INSTANTIATE_TEST_SUITE_P(
              },
              "register 'gather [*]' is the result all and Partial"},
         Case{"StepsOfAnExchange",
-             [](TaskGraph& g) { task(g, kGather).steps.push_back({kDouble, {kY}, {}, -1, "y"}); },
+             [](TaskGraph& g) { task(g, kGather).steps.push_back({kDouble, {kY}, {}, {}, "y"}); },
              "exchange 'gather' is no compute task and has steps"},
         Case{"FeedThatTakes", [](TaskGraph& g) { task(g, kFetch).kind = Task::Kind::kFeed; },
              "feed 'fetch' is a feed and takes registers"},
@@ -268,7 +275,7 @@ INSTANTIATE_TEST_SUITE_P(
              "register 'y' is not aligned: offset 68"},
         Case{"Negative", [](TaskGraph& g) { reg(g, kY).offset = -64; },
              "register 'y' is not aligned: offset -64"},
-        Case{"OutsideTheArena", [](TaskGraph& g) { g.arenas[0] = Bytes(191); },
+        Case{"OutsideTheArena", [](TaskGraph& g) { g.arenas.front() = Bytes(191); },
              "register 'gather [*]' ends at byte 192 of an arena of 191"},
         Case{"SlotsOutsideTheArena", [](TaskGraph& g) { reg(g, kAll).slots = 3; },
              "register 'gather [*]' ends at byte 320 of an arena of 192"},
@@ -311,8 +318,8 @@ TaskGraph gather_behind() {
   made.result("all", made.compute("all", call, {gathered}, "f32[16]"));
   return made.finish();
 }
-constexpr TaskId kMakesY = 1, kMakesZ = 2, kGathers = 3;
-constexpr RegisterIndex kZ = 2, kGathered = 3;
+constexpr TaskId kMakesY(1), kMakesZ(2), kGathers(3);
+constexpr RegisterIndex kZ(2), kGathered(3);
 
 TEST(Check, WhatMayBeginAheadHasItsPlaceToItself) {
   TaskGraph graph = gather_behind();
@@ -339,10 +346,10 @@ TEST(Check, AnExchangeBeginsBeforeItsTurn) {
   task(graph, kGathers).after = kGathers + 1;
   EXPECT_THAT(offence_of(graph),
               HasSubstr("exchange 'gather' may begin after all, which comes later"));
-  task(graph, kGathers).after = 99;
+  task(graph, kGathers).after = TaskId(99);
   EXPECT_THAT(offence_of(graph),
               HasSubstr("exchange 'gather' may begin after a task that does not exist"));
-  task(graph, kGathers).after = -1;
+  task(graph, kGathers).after = {};
   task(graph, kMakesZ).after = kMakesY;
   EXPECT_THAT(
       offence_of(graph),
@@ -360,9 +367,9 @@ TEST(Check, AKernelThatRunsInPlaceMayWriteOverItsInput) {
 
 TEST(Check, AnInputThatIsReadAgainLaterIsNotWrittenOver) {
   TaskGraph graph = chain("scalar.mul");
-  task(graph, 3).inputs.push_back(0);  // c reads x too
-  task(graph, 3).steps[0].inputs.push_back(0);
-  reg(graph, 0).consumers.push_back(3);
+  task(graph, 3).inputs.push_back(RegisterIndex(0));  // c reads x too
+  task(graph, 3).steps[0].inputs.push_back(RegisterIndex(0));
+  reg(graph, 0).consumers.push_back(TaskId(3));
   EXPECT_NO_THROW(check(graph));
   move_over(graph, 1, 0);
   EXPECT_THROW(check(graph), InternalError);
@@ -370,13 +377,13 @@ TEST(Check, AnInputThatIsReadAgainLaterIsNotWrittenOver) {
 
 TEST(Check, AWorkspaceIsAloneDuringItsStep) {
   TaskGraph graph = chain("scalar.mul");
-  Register workspace = graph.registers[2];
+  Register workspace = reg(graph, 2);
   workspace.name = "workspace";
   workspace.consumers.clear();
-  workspace.offset = graph.arenas[0].value();
-  graph.arenas[0] += Bytes(64);
+  workspace.offset = graph.arenas.front().value();
+  graph.arenas.front() += Bytes(64);
   graph.registers.push_back(workspace);
-  task(graph, 2).steps[0].workspace = 4;  // of b = 2 a
+  task(graph, 2).steps[0].workspace = RegisterIndex(4);  // of b = 2 a
   EXPECT_NO_THROW(check(graph));
   move_over(graph, 4, 3);  // c comes later
   EXPECT_NO_THROW(check(graph));
@@ -402,7 +409,7 @@ TaskGraph gathered_and_reused() {
 TEST(Check, WhatOtherRanksReadIsWrittenOverBehindAnOverwriteEdgeOnly) {
   TaskGraph graph = gathered_and_reused();
   EXPECT_THROW(check(graph), InternalError);
-  task(graph, 3).overwrites = {1};
+  task(graph, 3).overwrites = {RegisterIndex(1)};
   EXPECT_NO_THROW(check(graph));
 }
 
@@ -412,23 +419,23 @@ TEST(Check, AnEarlierOverwriteEdgeProtectsLaterOnes) {
   // itself.
   Register later = reg(graph, 3);
   later.name = "later";
-  later.producer = 4;
-  later.consumers = {5};
+  later.producer = TaskId(4);
+  later.consumers = {TaskId(5)};
   graph.registers.push_back(later);
   reg(graph, 3).offset = 192;
-  reg(graph, 3).consumers = {4};
+  reg(graph, 3).consumers = {TaskId(4)};
   Task compute = task(graph, 3);
   compute.name = "later";
-  compute.inputs = {3};
-  compute.outputs = {4};
-  compute.steps[0].inputs = {3};
-  compute.steps[0].outputs = {4};
-  graph.tasks.insert(graph.tasks.begin() + 4, compute);
-  graph.order.push_back(5);
-  task(graph, 5).inputs = {4};
-  graph.results[0].second = 4;
+  compute.inputs = {RegisterIndex(3)};
+  compute.outputs = {RegisterIndex(4)};
+  compute.steps[0].inputs = {RegisterIndex(3)};
+  compute.steps[0].outputs = {RegisterIndex(4)};
+  graph.tasks.elements().insert(graph.tasks.begin() + 4, compute);
+  graph.order.push_back(TaskId(5));
+  task(graph, 5).inputs = {RegisterIndex(4)};
+  graph.results[0].second = RegisterIndex(4);
   EXPECT_THROW(check(graph), InternalError);
-  task(graph, 3).overwrites = {1};
+  task(graph, 3).overwrites = {RegisterIndex(1)};
   EXPECT_NO_THROW(check(graph));
 }
 

@@ -60,8 +60,8 @@ TEST(Buckets, ASmallModelHasOneRoundAtTheEnd) {
 }
 
 TEST(Buckets, BetweenItsTwoStepsOnlyAShareOfAGradientIsHeld) {
-  EXPECT_LT(compiled_with(Bytes(1)).arenas[0].live_bound,
-            compiled_with(kGradientBucket).arenas[0].live_bound);
+  EXPECT_LT(compiled_with(Bytes(1)).arenas.front().live_bound,
+            compiled_with(kGradientBucket).arenas.front().live_bound);
 }
 
 }  // namespace

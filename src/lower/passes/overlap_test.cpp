@@ -36,7 +36,8 @@ struct Made {
   /// Kernels of its ranks between the place from which it may begin and its turn.
   int kernels_ahead(TaskId exchange) const {
     int count = 0;
-    const int begin = task(exchange).after < 0 ? place(exchange) : place(task(exchange).after) + 1;
+    const TaskId after = task(exchange).after;
+    const int begin = after.is_none() ? place(exchange) : place(after) + 1;
     for (int at = begin; at < place(exchange); ++at)
       if (const Task& other = task(tasks().order[at]); other.mesh == task(exchange).mesh)
         count += static_cast<int>(other.steps.size());
@@ -116,7 +117,7 @@ TEST(Overlap, AParameterIsGatheredWhileTheLayersBeforeAreComputed) {
   EXPECT_EQ(made.kernels_ahead(gathers[0]), 0) << "nothing comes before the first layer";
   for (size_t i = 1; i < gathers.size(); ++i)
     EXPECT_GT(made.kernels_ahead(gathers[i]), 0) << "layer " << i;
-  for (TaskId gather : plain.exchanges("all-gather w")) EXPECT_EQ(plain.task(gather).after, -1);
+  for (TaskId gather : plain.exchanges("all-gather w")) EXPECT_TRUE(plain.task(gather).after.is_none());
 }
 
 TEST(Overlap, WhatComesFromAnotherStageMayComeWhileTheMicroBatchBeforeIsComputed) {
@@ -126,6 +127,7 @@ TEST(Overlap, WhatComesFromAnotherStageMayComeWhileTheMicroBatchBeforeIsComputed
     const Register& source = made.tasks().registers[made.task(exchange).inputs[0]];
     if (source.mesh == made.task(exchange).mesh || made.task(exchange).micro_batch < 1) continue;
     ++received;
+    ASSERT_FALSE(made.task(exchange).after.is_none());
     EXPECT_GE(made.place(made.task(exchange).after), made.place(source.producer))
         << "nobody can send before";
   }
@@ -136,7 +138,7 @@ TEST(Overlap, TakesAtMostTwoWindowsOfMemory) {
   for (const int64_t window : {0L, 4096L, 16384L, 50000L, 1L << 25}) {
     for (const auto& make : {sharded_parameters, two_stages}) {
       const Made plain = make(Bytes(0)), made = make(Bytes(window));
-      for (size_t mesh = 0; mesh < plain.compiled.arenas.size(); ++mesh)
+      for (MeshIndex mesh : plain.compiled.arenas.indices())
         EXPECT_LE(made.compiled.arenas[mesh].live_bound,
                   plain.compiled.arenas[mesh].live_bound + Bytes(2 * window))
             << window;

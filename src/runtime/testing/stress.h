@@ -33,7 +33,7 @@ inline Observer delays(unsigned seed, int64_t step) {
   return [=](Rank rank, RegisterIndex reg, const Coordinate&, const std::byte*) {
     const RandomStream stream(seed, static_cast<uint64_t>(step));
     const float chance =
-        stream.uniform(static_cast<uint64_t>(rank) * 1000 + static_cast<uint64_t>(reg));
+        stream.uniform(static_cast<uint64_t>(rank) * 1000 + static_cast<uint64_t>(reg.value()));
     if (chance < 0.02f) std::this_thread::sleep_for(std::chrono::microseconds(200));
     if (chance > 0.7f) std::this_thread::yield();
   };
