@@ -55,9 +55,7 @@ class MarkedGraphMaker {
   const Task& task_at(TaskId task) const { return graph_.tasks[task]; }
   const Register& register_at(RegisterIndex reg) const { return graph_.registers[reg]; }
   int position(int party, TaskId task) const { return positions_[party][task]; }
-  int vertex(int party, TaskId task) const {
-    return party * graph_.tasks.size() + task.value();
-  }
+  int vertex(int party, TaskId task) const { return party * graph_.tasks.size() + task.value(); }
 
   void add_order(int party) {
     std::array<std::vector<TaskId>, kTaskStreams> streams;

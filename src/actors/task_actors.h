@@ -38,7 +38,9 @@ class TaskActors {
   /// throws  InternalError when it is not one of the ranks
   int index_of(Rank rank) const;
 
-  ActorId actor_id(int rank_index, TaskId task) const { return rank_index * task_count() + task.value(); }
+  ActorId actor_id(int rank_index, TaskId task) const {
+    return rank_index * task_count() + task.value();
+  }
   RegisterId register_id(int rank_index, RegisterIndex reg) const {
     return rank_index * register_count() + reg.value();
   }

@@ -31,8 +31,8 @@ struct AheadExchange {
 /// Those of a rank. Only a few are under way, so that what is looked at between two kernels is
 /// little.
 struct AheadExchanges {
-  std::vector<AheadExchange> all;  // by `from`
-  IndexedVector<TaskId, int> of_task;        // index in all, or -1
+  std::vector<AheadExchange> all;      // by `from`
+  IndexedVector<TaskId, int> of_task;  // index in all, or -1
   std::vector<size_t> open;  // of all: their places are over and they are not done; in that order
   size_t next = 0;           // of all: the first that is not open yet
   Recorder::Time last_end = {};     // of one that was over ahead of its turn

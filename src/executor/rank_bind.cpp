@@ -34,8 +34,7 @@ RankProgram::RankProgram(BoundProgram& program, int rank_index)
   for (MeshIndex mesh : program.graph->meshes.indices()) {
     coordinates_.push_back(program.graph->meshes[mesh]->coordinate_of(rank_));
     const Bytes size = coordinates_.back() ? program.graph->arenas[mesh] : Bytes(0);
-    const bool on_host =
-        size == Bytes(0) || device_of(*program.graph, mesh) == DeviceKind::kHost;
+    const bool on_host = size == Bytes(0) || device_of(*program.graph, mesh) == DeviceKind::kHost;
     arenas_.push_back(on_host ? AlignedBuffer(size) : AlignedBuffer());
     device_arenas_.push_back(on_host ? DeviceMemory() : device().allocate(size));
   }

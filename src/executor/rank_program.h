@@ -288,12 +288,12 @@ class RankProgram {
   int index_;
   Rank rank_;
   IndexedVector<MeshIndex, std::optional<Coordinate>>
-      coordinates_;                          // none where this rank is not in it
+      coordinates_;                                       // none where this rank is not in it
   IndexedVector<MeshIndex, AlignedBuffer> arenas_;        // none of a region, nor of devices
   IndexedVector<MeshIndex, DeviceMemory> device_arenas_;  // of devices
-  std::byte* lent_arena_ = nullptr;          // of a region
-  IndexedVector<RegisterIndex, std::byte*> base_;             // its first slot
-  IndexedVector<RegisterIndex, std::byte*> current_;          // the slot of the act that runs
+  std::byte* lent_arena_ = nullptr;                       // of a region
+  IndexedVector<RegisterIndex, std::byte*> base_;         // its first slot
+  IndexedVector<RegisterIndex, std::byte*> current_;      // the slot of the act that runs
   IndexedVector<TaskId, Plan> plans_;
   std::map<const Control*, std::vector<RankProgram*>> regions_;
   AlignedBuffer staging_;            // of the exchange whose turn it is, and of those ahead of it

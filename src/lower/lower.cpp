@@ -25,8 +25,7 @@ IndexedVector<MeshIndex, DeviceKind> devices_of(const Program& program, const Me
     const NamedMesh& mesh = meshes[stage.value()];
     devices[program.mesh_of_stage[stage]] = mesh.device;
     for (Rank rank : mesh.mesh->ranks()) {
-      const auto& [device, other] =
-          by_rank.try_emplace(rank, mesh.device, mesh.name).first->second;
+      const auto& [device, other] = by_rank.try_emplace(rank, mesh.device, mesh.name).first->second;
       if (device != mesh.device)
         throw UserError("rank " + std::to_string(rank) + " is in mesh '" + other + "' of devices " +
                             std::string(to_text(device)) + " and in mesh '" + mesh.name +

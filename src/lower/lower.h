@@ -55,8 +55,8 @@ struct Compiled {
   ArenaPlans arenas;
   IndexedVector<StageIndex, MeshIndex> mesh_of_stage;  // of the plan's meshes; stages on equal
                                                        // meshes have the same
-  MeshNames mesh_names;  // those of its stages, "first+last";
-                                        // "first on host" for the host of a device
+  MeshNames mesh_names;                                // those of its stages, "first+last";
+                                                       // "first on host" for the host of a device
   std::vector<StageReport> stages;
 };
 

@@ -256,7 +256,8 @@ TEST(Arena, IsCloseToTheMostBytesAliveAtOnce) {
   graph.add_output("loss", loss);
   graph.add_output("dx", differentiate(b, loss, {x})[0]);
   const Compiled compiled = compile(graph, mesh_of("d=1"), {});
-  EXPECT_LE(compiled.arenas.front().size.value(), compiled.arenas.front().live_bound.value() * 11 / 10);
+  EXPECT_LE(compiled.arenas.front().size.value(),
+            compiled.arenas.front().live_bound.value() * 11 / 10);
 }
 
 TEST(Compile, GivesTheSameTaskGraphTwice) {

@@ -51,7 +51,9 @@ class TaskMaker {
   }
 
  private:
-  bool is_on(RegisterIndex reg, MeshIndex mesh) const { return program_.registers[reg].mesh == mesh; }
+  bool is_on(RegisterIndex reg, MeshIndex mesh) const {
+    return program_.registers[reg].mesh == mesh;
+  }
 
   void make_feed(MeshIndex mesh) {
     Task feed;

@@ -147,8 +147,8 @@ void expect_found(const Case& given, const Places& places,
     const auto& [task, step] = places[i];
     TaskGraph tasks = given.tasks;
     plant(tasks, tasks.tasks[task], step);
-    EXPECT_THAT(finding(given, tasks), says)
-        << "planted in task " << task.value() << " '" << given.tasks.tasks[task].name << "', step " << step;
+    EXPECT_THAT(finding(given, tasks), says) << "planted in task " << task.value() << " '"
+                                             << given.tasks.tasks[task].name << "', step " << step;
   }
 }
 
@@ -349,9 +349,8 @@ TEST(PlacementCheck, FindsARegisterThatIsDeclaredToLieElsewhere) {
   for (RegisterIndex r(0); r < given.tasks.registers.end_index(); r = r + 17) {
     TaskGraph tasks = given.tasks;
     Register& reg = tasks.registers[r];
-    const bool is_workspace = !steps_where(tasks, [&](const KernelStep& step) {
-                                 return step.workspace == r;
-                               }).empty();
+    const bool is_workspace =
+        !steps_where(tasks, [&](const KernelStep& step) { return step.workspace == r; }).empty();
     if (is_workspace || reg.attr.dims.empty() || reg.attr.uses(1)) continue;
     reg.attr.dims.back().axes.push_back(1);
     ++planted;
@@ -510,8 +509,7 @@ TEST(PlacementCheck, FindsAVariableThatDoesNotBecomeItsNextValue) {
   for (size_t v = 0; v < given.tasks.variables.size(); v += 5) {
     TaskGraph tasks = given.tasks;
     for (RegisterIndex r : tasks.registers.indices())
-      if (tasks.registers[r].variable == static_cast<int>(v) &&
-          r != tasks.variables[v].value)
+      if (tasks.registers[r].variable == static_cast<int>(v) && r != tasks.variables[v].value)
         tasks.registers[r].storage = Register::Storage::kArena;
     EXPECT_THAT(finding(given, tasks),
                 HasSubstr("variable '" + tasks.variables[v].name + "' ends the step as '" +

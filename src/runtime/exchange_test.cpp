@@ -65,7 +65,8 @@ TEST_P(Exchanged, EveryRankHoldsItsBoxBitForBit) {
   const Observer observer = seen.observer();
   bench.step(&observer);
 
-  const Tensor whole = meaning(bench.input("x"), parse_dist_type(from, bench.graph().meshes.front()));
+  const Tensor whole =
+      meaning(bench.input("x"), parse_dist_type(from, bench.graph().meshes.front()));
   EXPECT_EQ(bytes_of(bench.result("x")), bytes_of(whole));
   const DistType wanted = parse_dist_type(to, bench.graph().meshes.front());
   for (Rank rank : bench.graph().meshes.front()->ranks()) {

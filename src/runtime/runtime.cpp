@@ -141,9 +141,9 @@ struct Runtime::State {
     devices.resize(processes.size());
     for (MeshIndex mesh : graph.meshes.indices())
       for (size_t i = 0; i < here.size(); ++i)
-        if (auto& device = devices[here[i]];
-            !device && device_of(graph, mesh) == DeviceKind::kFake &&
-            graph.meshes[mesh]->coordinate_of(here_ranks[i]))
+        if (auto& device = devices[here[i]]; !device &&
+                                             device_of(graph, mesh) == DeviceKind::kFake &&
+                                             graph.meshes[mesh]->coordinate_of(here_ranks[i]))
           device = std::make_unique<RankDevice>(make_fake_device(options.fake_device));
   }
 

@@ -349,7 +349,8 @@ TEST(Runtime, TheObserverSeesEveryFilledRegisterOfEveryRank) {
     seen[rank].push_back(reg);
   };
   bench.step(&observer);
-  EXPECT_THAT(seen[0], ElementsAre(RegisterIndex(0), RegisterIndex(1), RegisterIndex(2), RegisterIndex(3)));
+  EXPECT_THAT(seen[0],
+              ElementsAre(RegisterIndex(0), RegisterIndex(1), RegisterIndex(2), RegisterIndex(3)));
   EXPECT_EQ(seen[0], seen[1]);
 }
 

@@ -9,7 +9,8 @@
 namespace tessera {
 
 std::vector<TaskId> program_order(const TaskGraph& graph) {
-  IndexedVector<TaskId, int> missing(graph.tasks.size(), 0);  // registers that a task still waits for
+  IndexedVector<TaskId, int> missing(graph.tasks.size(),
+                                     0);  // registers that a task still waits for
   for (const Register& reg : graph.registers)
     for (TaskId consumer : reg.consumers)
       if (!reg.producer.is_none() && consumer != reg.producer) ++missing[consumer];

@@ -97,7 +97,8 @@ class Simulator {
       TaskId before;  // the last one of this thread up to there
       for (size_t k = 0; k < i && place[order[k]] <= from; ++k)
         if (on_host(order[k])) before = order[k];
-      if (!before.is_none()) add_edge(actors_.actor_id(rank, before), actors_.actor_id(rank, order[i]));
+      if (!before.is_none())
+        add_edge(actors_.actor_id(rank, before), actors_.actor_id(rank, order[i]));
       const auto next =
           std::find_if(order.begin() + static_cast<std::ptrdiff_t>(i), order.end(), on_host);
       if (next != order.end())
@@ -105,8 +106,7 @@ class Simulator {
     }
   }
   void add_edge(ActorId from, ActorId to) {
-    const RegisterId reg =
-        actors_.rank_count() * actors_.graph().registers.size() + edges_++;
+    const RegisterId reg = actors_.rank_count() * actors_.graph().registers.size() + edges_++;
     descriptions_[from].outputs.push_back({reg, 1, {to}});
     descriptions_[to].inputs.push_back({reg, from});
   }

@@ -38,8 +38,7 @@ void check_register_indices(const TaskGraph& graph, const Register& reg) {
   if (!reg.producer.is_none() && !graph.tasks.contains(reg.producer))
     offence(reg, "names a producer that does not exist");
   for (TaskId consumer : reg.consumers)
-    if (!graph.tasks.contains(consumer))
-      offence(reg, "names a consumer that does not exist");
+    if (!graph.tasks.contains(consumer)) offence(reg, "names a consumer that does not exist");
   if (repeats(reg.consumers)) offence(reg, "names a consumer twice");
   if (reg.storage == Register::Storage::kVariable &&
       (reg.variable < 0 || reg.variable >= std::ssize(graph.variables)))
@@ -49,8 +48,7 @@ void check_register_indices(const TaskGraph& graph, const Register& reg) {
 /// A task acts on the mesh of what it reads and writes; only an exchange may read from another one,
 /// and a copy has one end on each of two.
 void check_mesh(const TaskGraph& graph, const Task& task) {
-  if (!graph.meshes.contains(task.mesh))
-    offence(task, "is on a mesh that does not exist");
+  if (!graph.meshes.contains(task.mesh)) offence(task, "is on a mesh that does not exist");
   const auto check_on_mesh = [&](const std::vector<RegisterIndex>& list) {
     for (RegisterIndex reg : list)
       if (register_at(graph, reg).mesh != task.mesh)

@@ -23,9 +23,9 @@ struct Write {
 struct Timeline {
   std::vector<Write> writes;  // in order
   IndexedVector<RegisterIndex, Instant> first,
-      last;  // filled, and read for the last time on its own rank
-  IndexedVector<RegisterIndex, int> released;  // by register: place of the first task that waits until all its
-                                 // readers handed it back
+      last;                                    // filled, and read for the last time on its own rank
+  IndexedVector<RegisterIndex, int> released;  // by register: place of the first task that waits
+                                               // until all its readers handed it back
 };
 
 class TimelineMaker {
@@ -175,8 +175,8 @@ bool is_copied(const TaskGraph& graph, const Register& reg) {
           std::any_of(reg.consumers.begin(), reg.consumers.end(), is_copy));
 }
 
-void check_sharing(const TaskGraph& graph, const Timeline& timeline,
-                   const TaskPositions& position, RegisterIndex old, const Write& write) {
+void check_sharing(const TaskGraph& graph, const Timeline& timeline, const TaskPositions& position,
+                   RegisterIndex old, const Write& write) {
   const Register& a = register_at(graph, old);
   const Register& b = register_at(graph, write.reg);
   const bool was_read_at_once =
@@ -193,9 +193,8 @@ void check_sharing(const TaskGraph& graph, const Timeline& timeline,
   const bool is_read_beside =
       is_read_elsewhere(graph, a) || (writer.kind == Task::Kind::kCopy && !a.consumers.empty());
   if (is_read_beside && !waits_itself && timeline.released[old] > begins)
-    offence(b,
-            "is written over '" + a.name +
-                "', which other ranks or streams read, and no overwrite edge waits for them");
+    offence(b, "is written over '" + a.name +
+                   "', which other ranks or streams read, and no overwrite edge waits for them");
 }
 
 /// A task that waits for a later reader would wait for ever.
@@ -218,7 +217,8 @@ void check_memory(const TaskGraph& graph) {
   for (const Register& reg : graph.registers) check_place(graph, reg);
   const TaskPositions position = positions(graph);
   for (TaskId t : graph.tasks.indices())
-    if (const Task& task = graph.tasks[t]; !task.after.is_none() && position[task.after] >= position[t])
+    if (const Task& task = graph.tasks[t];
+        !task.after.is_none() && position[task.after] >= position[t])
       offence(task, "may begin after " + task_at(graph, task.after).name + ", which comes later");
   check_overwrites(graph, position);
   const Timeline timeline = TimelineMaker(graph, position).make();

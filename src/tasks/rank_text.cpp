@@ -25,7 +25,9 @@ class RankText {
   using ByPeer = std::map<Rank, std::vector<std::string>>;
 
   const Register& reg(RegisterIndex index) const { return graph_.registers.at(index); }
-  const std::optional<Coordinate>& coordinate(MeshIndex mesh) const { return coordinates_.at(mesh); }
+  const std::optional<Coordinate>& coordinate(MeshIndex mesh) const {
+    return coordinates_.at(mesh);
+  }
 
   /// "y #0: f32[2, 3]": the part of a register that lies here.
   std::string part(RegisterIndex index) const {
@@ -146,7 +148,8 @@ class RankText {
 
   const TaskGraph& graph_;
   const Rank rank_;
-  IndexedVector<MeshIndex, std::optional<Coordinate>> coordinates_;  // by mesh; none: the rank is not in it
+  IndexedVector<MeshIndex, std::optional<Coordinate>>
+      coordinates_;  // by mesh; none: the rank is not in it
   std::string text_;
 };
 

@@ -60,7 +60,7 @@ struct Register {
   MicroBatch micro_batch;
   DistAttr attr;
   MeshIndex mesh{0};  // that of attr
-  int slots = 1;  // records that may be alive at once
+  int slots = 1;      // records that may be alive at once
   Storage storage = Storage::kArena;
   int64_t offset = 0;  // arena: bytes from the start of its mesh's arena, the same for every
                        // rank; planned for the rank at the origin
@@ -84,8 +84,9 @@ struct KernelStep {
   KernelCall call;  // of a While or an If: only its name, "while" or "if"
   std::vector<RegisterIndex> inputs;
   std::vector<RegisterIndex> outputs;
-  RegisterIndex workspace;  // none, or a register that only this step uses; its task is its producer
-  std::string op;                // the op that it computes
+  RegisterIndex
+      workspace;   // none, or a register that only this step uses; its task is its producer
+  std::string op;  // the op that it computes
   std::shared_ptr<const Control> control = nullptr;  // of a While or an If
 };
 /// May its first result take the place of `input`, which has its type?
@@ -106,15 +107,15 @@ struct Task {
   Role role = Role::kForward;
   int micro_batch = -1;  // -1: once a step
   std::optional<PassKind> pass =
-      std::nullopt;  // of a pipeline that has an order; none: it is done once a step
+      std::nullopt;   // of a pipeline that has an order; none: it is done once a step
   MeshIndex mesh{0};  // the ranks that act; an exchange acts on the
-                     // receivers' mesh
+                      // receivers' mesh
   std::vector<KernelStep> steps;
   Exchange exchange;
   std::string reason;  // of an exchange: who wants what
   /// Of an exchange from other ranks: once a rank has come past this task in the order list
-  /// it may begin, ahead of its turn, and its output takes its place; none: at its turn. At its turn
-  /// a rank waits until it is done.
+  /// it may begin, ahead of its turn, and its output takes its place; none: at its turn. At its
+  /// turn a rank waits until it is done.
   TaskId after;
   std::vector<RegisterIndex> inputs;   // registers filled by other tasks
   std::vector<RegisterIndex> outputs;  // registers that other tasks read, or nobody
@@ -139,7 +140,7 @@ struct TaskVariable {
 struct TaskInput {
   std::string name;
   RegisterIndex value;  // holds the whole input, or the rows of one micro-batch: one entry each
-  TensorType type;  // of the whole input
+  TensorType type;      // of the whole input
 };
 
 struct TaskGraph {
@@ -154,7 +155,8 @@ struct TaskGraph {
   std::vector<TaskVariable> variables;
   std::vector<TaskInput> inputs;
   std::vector<std::pair<std::string, RegisterIndex>> results;  // what the fetch hands over
-  IndexedVector<MeshIndex, Bytes> arenas;  // by mesh: a rank has the arena of each mesh that it is in
+  IndexedVector<MeshIndex, Bytes>
+      arenas;  // by mesh: a rank has the arena of each mesh that it is in
   std::shared_ptr<const KernelSet>
       kernels;  // what calls mean beside the built-in ones; nullptr: nothing
 };

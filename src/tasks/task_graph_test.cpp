@@ -156,7 +156,8 @@ INSTANTIATE_TEST_SUITE_P(
              "register 'x' names a producer that does not exist"},
         Case{"NoSuchConsumer", [](TaskGraph& g) { reg(g, kX).consumers = {TaskId()}; },
              "register 'x' names a consumer that does not exist"},
-        Case{"ConsumerTwice", [](TaskGraph& g) { reg(g, kX).consumers = {kDoubleTask, kDoubleTask}; },
+        Case{"ConsumerTwice",
+             [](TaskGraph& g) { reg(g, kX).consumers = {kDoubleTask, kDoubleTask}; },
              "register 'x' names a consumer twice"},
         Case{"NoSuchVariable", [](TaskGraph& g) { reg(g, kNext).variable = 1; },
              "register 'w.next' lies in a variable that does not exist"},
@@ -164,13 +165,17 @@ INSTANTIATE_TEST_SUITE_P(
              "exchange 'gather' names a register that does not exist as input"},
         Case{"NoSuchOutput", [](TaskGraph& g) { task(g, kGather).outputs = {RegisterIndex(9)}; },
              "names a register that does not exist as output"},
-        Case{"NoSuchOverwritten", [](TaskGraph& g) { task(g, kUpdate).overwrites = {RegisterIndex(9)}; },
+        Case{"NoSuchOverwritten",
+             [](TaskGraph& g) { task(g, kUpdate).overwrites = {RegisterIndex(9)}; },
              "names a register that does not exist as overwritten"},
-        Case{"NoSuchOperand", [](TaskGraph& g) { task(g, kUpdate).steps[0].inputs = {RegisterIndex(9)}; },
+        Case{"NoSuchOperand",
+             [](TaskGraph& g) { task(g, kUpdate).steps[0].inputs = {RegisterIndex(9)}; },
              "names a register that does not exist as operand"},
-        Case{"NoSuchStepResult", [](TaskGraph& g) { task(g, kUpdate).steps[0].outputs = {RegisterIndex(9)}; },
+        Case{"NoSuchStepResult",
+             [](TaskGraph& g) { task(g, kUpdate).steps[0].outputs = {RegisterIndex(9)}; },
              "names a register that does not exist as result"},
-        Case{"NoSuchWorkspace", [](TaskGraph& g) { task(g, kUpdate).steps[0].workspace = RegisterIndex(9); },
+        Case{"NoSuchWorkspace",
+             [](TaskGraph& g) { task(g, kUpdate).steps[0].workspace = RegisterIndex(9); },
              "names a register that does not exist as workspace"},
         Case{"InputTwice", [](TaskGraph& g) { task(g, kUpdate).inputs = {kY, kY}; },
              "compute 'w.next' names an input twice"},
@@ -236,12 +241,14 @@ INSTANTIATE_TEST_SUITE_P(
              "'x' names a register that does not exist"},
         Case{"PartialInput",
              [](TaskGraph& g) {
-               reg(g, kX).attr = parse_dist_type("f32[16] {partial sum: dp}", g.meshes.front()).attr;
+               reg(g, kX).attr =
+                   parse_dist_type("f32[16] {partial sum: dp}", g.meshes.front()).attr;
              },
              "register 'x' is an input and Partial"},
         Case{"PartialVariableThatDoesNotBeginAsZero",
              [](TaskGraph& g) {
-               reg(g, kW).attr = parse_dist_type("f32[16] {partial sum: dp}", g.meshes.front()).attr;
+               reg(g, kW).attr =
+                   parse_dist_type("f32[16] {partial sum: dp}", g.meshes.front()).attr;
                g.variables[0].initializer = Initializer::constant(1);
              },
              "register 'w' is a variable that does not begin as zero and Partial"},
@@ -253,7 +260,8 @@ INSTANTIATE_TEST_SUITE_P(
              "result 'all' names a register that does not exist"},
         Case{"PartialResult",
              [](TaskGraph& g) {
-               reg(g, kAll).attr = parse_dist_type("f32[16] {partial sum: dp}", g.meshes.front()).attr;
+               reg(g, kAll).attr =
+                   parse_dist_type("f32[16] {partial sum: dp}", g.meshes.front()).attr;
                task(g, kGather).exchange.to = reg(g, kAll).attr;
              },
              "register 'gather [*]' is the result all and Partial"},

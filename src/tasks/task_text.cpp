@@ -89,10 +89,11 @@ std::string task_lines(const TaskGraph& graph, const Task& task) {
   if (!task.overwrites.empty()) text += " over " + names(graph, task.overwrites);
   text += "\n";
   if (task.kind == Task::Kind::kExchange)
-    text += "    " + std::string(to_text(task.exchange.kind)) + " " + to_text(task.exchange.from) +
-            " -> " + to_text(task.exchange.to) + (task.reason.empty() ? "" : ": " + task.reason) +
-            (task.after.is_none() ? "" : "; may begin after '" + graph.tasks[task.after].name + "'") +
-            "\n";
+    text +=
+        "    " + std::string(to_text(task.exchange.kind)) + " " + to_text(task.exchange.from) +
+        " -> " + to_text(task.exchange.to) + (task.reason.empty() ? "" : ": " + task.reason) +
+        (task.after.is_none() ? "" : "; may begin after '" + graph.tasks[task.after].name + "'") +
+        "\n";
   for (const KernelStep& step : task.steps) text += step_line(graph, step);
   return text;
 }

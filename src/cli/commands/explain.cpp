@@ -47,7 +47,8 @@ std::vector<MeshMemory> memory_of(const Graph& graph, const Compiled& compiled) 
     list.push_back({compiled.mesh_names[i], Bytes(0), compiled.arenas[i].size});
   for (const Variable& variable : graph.variables()) {
     const StageIndex stage(compiled.sharded.stages.values[variable.value.index]);
-    list[compiled.mesh_of_stage[stage].value()].state += facts_of(graph, compiled.sharded, variable.value).bytes;
+    list[compiled.mesh_of_stage[stage].value()].state +=
+        facts_of(graph, compiled.sharded, variable.value).bytes;
   }
   return list;
 }

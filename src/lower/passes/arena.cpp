@@ -24,8 +24,8 @@ int64_t aligned(int64_t bytes) {
 
 struct Lives {
   IndexedVector<RegisterIndex, int> begin, end;  // in instruction numbers from 1
-  IndexedVector<RegisterIndex, bool> is_shared;  // with other ranks or another stream: an exchange reads it, or
-                                // a copy reads or fills it
+  IndexedVector<RegisterIndex, bool> is_shared;  // with other ranks or another stream: an exchange
+                                                 // reads it, or a copy reads or fills it
 };
 
 Lives find_lives(const Program& program) {
@@ -150,8 +150,7 @@ ArenaPlan plan_one(Program& program, const Lives& lives, MeshIndex mesh) {
 ArenaPlans plan_arenas(Program& program) {
   const Lives lives = find_lives(program);
   ArenaPlans plans;
-  for (MeshIndex mesh : program.meshes.indices())
-    plans.push_back(plan_one(program, lives, mesh));
+  for (MeshIndex mesh : program.meshes.indices()) plans.push_back(plan_one(program, lives, mesh));
   return plans;
 }
 

@@ -137,8 +137,7 @@ class CopyMaker {
 
 }  // namespace
 
-void add_device_copies(Program& program,
-                       const IndexedVector<MeshIndex, DeviceKind>& devices) {
+void add_device_copies(Program& program, const IndexedVector<MeshIndex, DeviceKind>& devices) {
   ensure(devices.size() == program.meshes.size(), "each mesh has a kind of device");
   program.devices = devices;
   if (std::any_of(devices.begin(), devices.end(),

@@ -21,8 +21,7 @@ namespace tessera {
 ///            mesh is of hosts
 ///   throws   UserError (78) when a While or an If is on a device: the thread of its rank runs its
 ///   regions
-void add_device_copies(Program& program,
-                       const IndexedVector<MeshIndex, DeviceKind>& devices);
+void add_device_copies(Program& program, const IndexedVector<MeshIndex, DeviceKind>& devices);
 
 /// Names by mesh of `program`: those of the meshes, then "NAME on host".
 using MeshNames = IndexedVector<MeshIndex, std::string>;

@@ -108,7 +108,8 @@ TEST(DeviceCopies, CopiesAndKernelsAreOnStreamsOfTheirOwn) {
   for (const Task& task : graph.tasks) {
     const TaskStream stream = stream_of(graph, task);
     if (task.kind == Task::Kind::kCompute)
-      EXPECT_EQ(stream, task.mesh == MeshIndex(0) ? TaskStream::kCompute : TaskStream::kHost) << task.name;
+      EXPECT_EQ(stream, task.mesh == MeshIndex(0) ? TaskStream::kCompute : TaskStream::kHost)
+          << task.name;
     else if (task.kind == Task::Kind::kCopy)
       EXPECT_EQ(stream,
                 task.name.ends_with(" on host") ? TaskStream::kCopyOut : TaskStream::kCopyIn)

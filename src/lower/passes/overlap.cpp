@@ -70,8 +70,8 @@ class Overlapper {
     program_.instructions = std::move(ordered);
   }
 
-  bool may_wait(const Instruction& instruction, const IndexedVector<RegisterIndex, int>& first_reader,
-                int index) const {
+  bool may_wait(const Instruction& instruction,
+                const IndexedVector<RegisterIndex, int>& first_reader, int index) const {
     return is_transfer(instruction) &&
            reg(instruction.source).storage == Register::Storage::kArena &&
            first_reader[instruction.target] > index + 1;

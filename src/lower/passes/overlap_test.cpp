@@ -117,7 +117,8 @@ TEST(Overlap, AParameterIsGatheredWhileTheLayersBeforeAreComputed) {
   EXPECT_EQ(made.kernels_ahead(gathers[0]), 0) << "nothing comes before the first layer";
   for (size_t i = 1; i < gathers.size(); ++i)
     EXPECT_GT(made.kernels_ahead(gathers[i]), 0) << "layer " << i;
-  for (TaskId gather : plain.exchanges("all-gather w")) EXPECT_TRUE(plain.task(gather).after.is_none());
+  for (TaskId gather : plain.exchanges("all-gather w"))
+    EXPECT_TRUE(plain.task(gather).after.is_none());
 }
 
 TEST(Overlap, WhatComesFromAnotherStageMayComeWhileTheMicroBatchBeforeIsComputed) {

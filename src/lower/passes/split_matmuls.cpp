@@ -507,10 +507,10 @@ class MatmulSplit {
   Program& program_;
   const SplitOptions& options_;
   const ReshardOptions& links_;
-  IndexedVector<RegisterIndex, int> maker_;                 // the instruction that fills it, -1: a feed
+  IndexedVector<RegisterIndex, int> maker_;  // the instruction that fills it, -1: a feed
   IndexedVector<RegisterIndex, std::vector<int>> readers_;
-  IndexedVector<RegisterIndex, bool> leaves_;       // is it a result, or the next value of a variable?
-  std::vector<bool> is_replaced_;  // by instruction
+  IndexedVector<RegisterIndex, bool> leaves_;  // is it a result, or the next value of a variable?
+  std::vector<bool> is_replaced_;              // by instruction
   std::vector<std::vector<Instruction>> replaced_;  // by instruction: what comes in its place
   std::map<std::pair<const Mesh*, std::string>, Seconds> prices_;
   std::string report_;

@@ -89,7 +89,8 @@ class Seen {
 class Bench {
  public:
   explicit Bench(HandMade made, RuntimeOptions options = {})
-      : graph_(std::make_shared<TaskGraph>(made.finish())), runtime_(graph_->meshes.front(), options) {
+      : graph_(std::make_shared<TaskGraph>(made.finish())),
+        runtime_(graph_->meshes.front(), options) {
     program_ = &runtime_.load(graph_);
     for (const TaskInput& input : graph_->inputs) {
       tensors_[input.name] = drawn(input.name, graph_->registers[input.value].type);
