@@ -325,7 +325,8 @@ TEST(Runtime, WhatOthersStillReadIsNotWrittenOver) {
   }
   int slow = 0;
   const Observer observer = [&](Rank rank, RegisterIndex reg, const Coordinate&, const std::byte*) {
-    if (rank == slow && reg == RegisterIndex(2)) std::this_thread::sleep_for(std::chrono::milliseconds(3));
+    if (rank == slow && reg == RegisterIndex(2))
+      std::this_thread::sleep_for(std::chrono::milliseconds(3));
   };
   for (int step = 0; step < 12; ++step) {
     slow = step % 4;
