@@ -132,7 +132,7 @@ void expect_found(std::string_view name, const std::function<bool(const Task&)>&
                   const testing::Matcher<std::string>& says) {
   int planted = 0;
   for (size_t r = 0; r < 2; ++r)
-    for (size_t t = 0; t < control_of(name).regions[r].tasks.size(); ++t) {
+    for (TaskId t : control_of(name).regions[r].tasks.indices()) {
       if (!fits(control_of(name).regions[r].tasks[t])) continue;
       ++planted;
       const TaskGraph tasks = with_planted(

@@ -120,7 +120,7 @@ TEST(WindowsInPrograms, FindsAPlainPartWhereAWindowIsNeeded) {
   const Graph graph = moving_sum();
   TaskGraph tasks = compiled(graph);
   // y reads sum as it was made.
-  RegisterIndex made = -1;
+  RegisterIndex made;
   for (const Task& task : tasks.tasks)
     for (const KernelStep& step : task.steps)
       if (step.op == "sum") made = step.outputs.front();
