@@ -56,7 +56,7 @@ void Actor::add_output(const OutPort& port) {
                       .first = static_cast<int>(out_records_.size()),
                       .first_held = static_cast<int>(held_.size()),
                       .slots = port.slots});
-  const auto slots = static_cast<size_t>(port.slots);
+  const size_t slots = port.slots;
   out_records_.resize(out_records_.size() + slots, kEmpty);
   holders_.resize(holders_.size() + slots, 0);
   held_.resize(held_.size() + slots * port.consumers.size(), 0);
@@ -250,8 +250,7 @@ std::string Actor::waits_for() const {
 
 std::string Actor::blocked_text(size_t port) const {
   const OutPort& out = description_.outputs[port];
-  const auto first = static_cast<size_t>(outputs_[port].first_held) +
-                     static_cast<size_t>(outputs_[port].next) * out.consumers.size();
+  const size_t first = outputs_[port].first_held + outputs_[port].next * out.consumers.size();
   std::vector<std::string> holders;
   for (size_t consumer = 0; consumer < out.consumers.size(); ++consumer)
     if (held_[first + consumer]) holders.push_back(std::to_string(out.consumers[consumer]));

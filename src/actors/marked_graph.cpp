@@ -29,7 +29,7 @@ class PolicyIteration {
  public:
   PolicyIteration(const MarkedGraph& graph, std::span<const double> times)
       : graph_(graph), times_(times) {
-    const auto count = static_cast<size_t>(graph.vertices);
+    const size_t count = graph.vertices;
     policy_.assign(count, kNone);
     period_.assign(count, -1);
     length_.assign(count, 0);
@@ -68,7 +68,7 @@ class PolicyIteration {
       for (size_t before : in[ended[i]])
         if (--ways[before] == 0) ended.push_back(before);
     for (size_t e = 0; e < graph_.edges.size(); ++e) {
-      const auto from = static_cast<size_t>(edge(e).from);
+      const size_t from = edge(e).from;
       if (ways[from] == 0 || ways[edge(e).to] == 0) continue;
       live_.push_back(e);
       if (policy_[from] == kNone) policy_[from] = e;
@@ -80,12 +80,12 @@ class PolicyIteration {
   void evaluate() {
     std::vector<int> walk_of(policy_.size(), -1);
     std::vector<bool> is_known(policy_.size(), false);
-    for (size_t start = 0; start < policy_.size(); ++start) {
+    for (int start = 0; start < std::ssize(policy_); ++start) {
       if (policy_[start] == kNone) continue;
       std::vector<size_t> walk;
       size_t v = start;
       for (; walk_of[v] == -1; v = next_of(v)) {
-        walk_of[v] = static_cast<int>(start);
+        walk_of[v] = start;
         walk.push_back(v);
       }
       if (!is_known[v]) {  // the walk bites its tail: a new cycle
@@ -118,14 +118,14 @@ class PolicyIteration {
     length_[v] = length_over(policy_[v]);
   }
   double length_over(size_t place) const {
-    const auto to = static_cast<size_t>(edge(place).to);
+    const size_t to = edge(place).to;
     return times_[edge(place).from] - period_[to] * edge(place).tokens + length_[to];
   }
 
   bool improve() {
     bool changed = false;
     for (size_t e : live_) {
-      const auto from = static_cast<size_t>(edge(e).from), to = static_cast<size_t>(edge(e).to);
+      const size_t from = edge(e).from, to = edge(e).to;
       if (period_[to] <= period_[from] + tolerance_ ||
           period_[to] <= period_[next_of(from)] + tolerance_)
         continue;
@@ -134,7 +134,7 @@ class PolicyIteration {
     }
     if (changed) return true;
     for (size_t e : live_) {
-      const auto from = static_cast<size_t>(edge(e).from), to = static_cast<size_t>(edge(e).to);
+      const size_t from = edge(e).from, to = edge(e).to;
       if (std::abs(period_[to] - period_[from]) > tolerance_) continue;
       if (length_over(e) <= std::max(length_[from], length_over(policy_[from])) + tolerance_)
         continue;
@@ -177,7 +177,7 @@ std::vector<MarkedEdge> find_stuck_cycle(const MarkedGraph& graph) {
                [](const MarkedEdge& edge) { return edge.tokens == 0; });
   const OutEdges out(bare);
   enum class State : uint8_t { kNew, kOpen, kDone };
-  std::vector<State> state(static_cast<size_t>(bare.vertices), State::kNew);
+  std::vector<State> state(bare.vertices, State::kNew);
   std::vector<size_t> next = out.first;  // by vertex: the edge to look at
   std::vector<size_t> path;              // edges from the root of the search to where it is
   for (size_t root = 0; root < state.size(); ++root) {
@@ -193,7 +193,7 @@ std::vector<MarkedEdge> find_stuck_cycle(const MarkedGraph& graph) {
         continue;
       }
       const size_t e = out.places[next[v]++];
-      const auto to = static_cast<size_t>(bare.edges[e].to);
+      const size_t to = bare.edges[e].to;
       if (state[to] == State::kDone) continue;
       path.push_back(e);
       if (state[to] == State::kOpen) {

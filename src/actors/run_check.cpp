@@ -32,8 +32,8 @@ class MarkedGraphMaker {
     made_.vertices = static_cast<int>(parties.orders.size()) * graph.tasks.size();
     for (const std::vector<TaskId>& order : parties.orders) {
       auto& position = positions_.emplace_back(graph.tasks.size(), -1);
-      for (size_t place = 0; place < order.size(); ++place)
-        position[order[place]] = static_cast<int>(place);
+      for (int place = 0; place < std::ssize(order); ++place)
+        position[order[place]] = place;
     }
   }
 
@@ -157,13 +157,12 @@ void check_complete(const TaskActors& actors, const Orders& orders) {
 
 /// Exchanges as vertices, an edge from each to the next one of a rank.
 void check_exchange_order(const TaskActors& actors, const Orders& orders) {
-  MarkedGraph sequence{actors.graph().tasks.size(), {}};
-  for (size_t index = 0; index < orders.size(); ++index) {
-    TaskId last;
+  MarkedGraph sequence{static_cast<int>(actors.graph().tasks.size()), {}};
+  for (int index = 0; index < std::ssize(orders); ++index) {
+    TaskId last = -1;
     for (TaskId task : orders[index]) {
       if (actors.graph().tasks[task].kind != Task::Kind::kExchange) continue;
-      if (!last.is_none())
-        sequence.edges.push_back({last.value(), task.value(), 0, static_cast<int>(index)});
+      if (last != -1) sequence.edges.push_back({last, task, 0, index});
       last = task;
     }
   }

@@ -79,7 +79,7 @@ class Clockwork {
   }
 
   void begin_acts() {
-    for (size_t i = 0; i < streams_.size(); ++i) {
+    for (int i = 0; i < std::ssize(streams_); ++i) {
       Stream& stream = streams_[i];
       if (stream.acting || stream.record == records_ || is_held_by_others(stream) ||
           !may_act(stream.order[stream.place]))
@@ -89,7 +89,7 @@ class Clockwork {
       ensure(duration >= 0, "an act takes no negative time");
       run_.acts.push_back({now_, now_ + duration, id, actor(id).begin()});
       stream.acting = true;
-      events_.push({now_ + duration, ++foreseen_, static_cast<int>(i), {}});
+      events_.push({now_ + duration, ++foreseen_, i, {}});
     }
   }
 

@@ -26,8 +26,8 @@ struct Turns {
 };
 
 Block lay_out(const BuildingBlock& block, int devices, const Turns& turns) {
-  const int rounds = static_cast<int>(block.forward_step.size()), stages = rounds * devices;
-  Block slots(static_cast<size_t>(devices));
+  const int rounds = block.rounds(), stages = rounds * devices;
+  Block slots(devices);
   const auto device_of = [&](int stage) {
     return rounds == 1 ? stage : std::min(stage, 2 * devices - 1 - stage);
   };
@@ -61,7 +61,7 @@ bool collides(const Block& slots, int period) {
 /// All ways to wait at the turns for less than a period each so that no two passes collide: that
 /// which waits least first.
 std::vector<Block> without_collisions(const BuildingBlock& block, int devices) {
-  const int rounds = static_cast<int>(block.forward_step.size()), period = 3 * rounds;
+  const int rounds = block.rounds(), period = 3 * rounds;
   const int at_points = rounds == 2 ? period : 1;  // one round has none
   std::vector<std::pair<int, Block>> found;
   for (int forward = 0; forward < at_points; ++forward)
@@ -90,6 +90,8 @@ struct Device {
   int forwards_left = 0;
   int begin = 0;  // slot of its first pass
   std::vector<Pass> order;
+
+  int weight_gradients_waiting() const { return static_cast<int>(waiting_w.size() - next_w); }
 };
 
 class Squeeze {
@@ -99,15 +101,15 @@ class Squeeze {
         stages_(stages),
         room_first_(room_first),
         count_(micro_batches),
-        end_(2 * static_cast<size_t>(stages * micro_batches), -1) {
+        end_(stages, micro_batches, -1) {
     for (const std::vector<Slot>& slots : block) devices_.push_back(repeat(slots, period));
   }
 
   void run() {
-    const size_t passes = static_cast<size_t>(3 * stages_ * count_);
-    size_t done = 0;
+    const int passes = 3 * stages_ * count_;
+    int done = 0;
     for (int now = 0; done < passes; ++now) {
-      ensure(now <= kIdleFactor * static_cast<int>(passes) + kIdleFactor,
+      ensure(now <= kIdleFactor * passes + kIdleFactor,
              "a squeezed block goes on");
       for (Device& device : devices_) done += act(device, now) ? 1 : 0;
     }
@@ -143,7 +145,7 @@ class Squeeze {
   }
 
   int& end_of(PassKind kind, int stage, int micro_batch) {
-    return end_[(static_cast<int>(kind) * stages_ + stage) * count_ + micro_batch];
+    return end_.at(kind, stage, micro_batch);
   }
 
   bool is_over(PassKind kind, int stage, int micro_batch, int now) {
@@ -162,7 +164,7 @@ class Squeeze {
   /// May the forward at `place` come before all that is left before it?
   bool is_safe(const Device& device, size_t place) const {
     if (device.kept >= limit_) return false;
-    int kept = device.kept + 1 - static_cast<int>(device.waiting_w.size() - device.next_w);
+    int kept = device.kept + 1 - device.weight_gradients_waiting();
     for (size_t i = device.first; i < place; ++i) {
       if (device.done[i]) continue;
       kept += device.sequence[i].kind == PassKind::kForward ? 1 : -1;
@@ -173,11 +175,11 @@ class Squeeze {
 
   /// The first of what is left that is ready; of each stage and kind only the next one can be.
   std::optional<size_t> choose(const Device& device, int now) {
-    std::vector<std::array<bool, 2>> seen(static_cast<size_t>(stages_));
-    size_t unseen = device.sequence.size() / static_cast<size_t>(count_);
+    std::vector<std::array<bool, 2>> seen(stages_);
+    size_t unseen = device.sequence.size() / count_;
     for (size_t i = device.first; i < device.sequence.size() && unseen > 0; ++i) {
       const Slot& slot = device.sequence[i];
-      bool& known = seen[slot.stage][static_cast<size_t>(slot.kind)];
+      bool& known = seen[slot.stage][index_of(slot.kind)];
       if (device.done[i] || known) continue;
       known = true;
       --unseen;
@@ -223,15 +225,14 @@ class Squeeze {
   bool room_first_;  // a device that is full does a W before it goes on
   int count_;
   int longest_span_ = 0;
-  std::vector<int>
-      end_;  // slot at which it is over, by kind (F, B), stage and micro-batch; negative: not done
+  PassTable<int> end_;  // slot at which an F or B is over; negative: not done
   std::vector<Device> devices_;
 };
 
 }  // namespace
 
 DeviceOrders repeat_block(const BuildingBlock& block, int devices, int micro_batches) {
-  const int rounds = static_cast<int>(block.forward_step.size());
+  const int rounds = block.rounds();
   const auto squeezed = [&](const Block& slots, bool room_first, int count) {
     Squeeze squeeze(slots, 3 * rounds, block.limit, rounds * devices, count, room_first);
     squeeze.run();

@@ -13,9 +13,11 @@ namespace tessera {
 /// backward, on the way out and (in a V) on the way back. A slot is the time of any pass. The
 /// larger the steps, the more is kept and the smaller the bubble.
 struct BuildingBlock {
-  std::vector<int> forward_step,
-      backward_step;  // by round: [0] the first stages of the devices, [1] the second ones
-  int limit = 1;      // passes F of which a device keeps what they made
+  std::vector<int> forward_step = {};   // by round: [0] the first stages of the devices,
+  std::vector<int> backward_step = {};  // [1] the second ones
+  int limit = 1;                        // of micro-batches in flight on a device, by stage
+
+  int rounds() const { return static_cast<int>(forward_step.size()); }
 };
 
 /// Orders of `micro_batches` through the stages 0, 1, ... of chain_of(devices, rounds, V or round

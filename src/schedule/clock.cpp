@@ -10,20 +10,19 @@ constexpr double kUnknown = -1;
 }  // namespace
 
 PassClock::PassClock(const PipelineShape& shape) : shape_(shape) {
-  const size_t stages = shape.stages.size();
+  const int stages = shape.stage_count();
   for (auto& needs : needs_) needs.resize(stages);
-  for (size_t k = 0; k < stages; ++k)
+  for (int k = 0; k < stages; ++k)
     for (PassKind kind : {PassKind::kForward, PassKind::kInputGradient, PassKind::kWeightGradient})
       for (const PassNeed& need : shape.stages[k].needs_of(kind)) {
         const bool near = shape.stages[need.stage].device == shape.stages[k].device;
         const Need timed{need.stage, need.kind, near ? 0 : shape.transfer};
-        needs_[static_cast<size_t>(kind)][k].push_back(timed);
-        const bool inside = static_cast<size_t>(need.stage) == k && need.kind != PassKind::kForward;
+        needs_[index_of(kind)][k].push_back(timed);
+        const bool inside = need.stage == k && need.kind != PassKind::kForward;
         if (kind != PassKind::kForward && !inside)
-          needs_[static_cast<size_t>(PassKind::kBackward)][k].push_back(timed);
+          needs_[index_of(PassKind::kBackward)][k].push_back(timed);
       }
-  const size_t passes = 3 * stages * static_cast<size_t>(shape.micro_batches),
-               devices = static_cast<size_t>(shape.devices);
+  const int64_t passes = int64_t{3} * stages * shape.micro_batches, devices = shape.devices;
   start_.resize(passes);
   end_.resize(passes);
   waiting_.resize(passes);
@@ -36,11 +35,9 @@ PassClock::PassClock(const PipelineShape& shape) : shape_(shape) {
 
 /// BW stands where B stands, and where W stands.
 size_t PassClock::index(PassKind kind, int stage, int micro_batch) const {
-  const int of_kind = kind == PassKind::kBackward ? static_cast<int>(PassKind::kWeightGradient)
-                                                  : static_cast<int>(kind);
-  return static_cast<size_t>((of_kind * static_cast<int>(shape_.stages.size()) + stage) *
-                                 shape_.micro_batches +
-                             micro_batch);
+  const size_t of_kind =
+      index_of(kind == PassKind::kBackward ? PassKind::kWeightGradient : kind);
+  return (of_kind * shape_.stages.size() + stage) * shape_.micro_batches + micro_batch;
 }
 
 bool PassClock::run(const DeviceOrders& orders) {

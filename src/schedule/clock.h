@@ -65,7 +65,7 @@ class PassClock {
     double delay;
   };
   const std::vector<Need>& needs_of(const Pass& pass) const {
-    return needs_[static_cast<size_t>(pass.kind)][pass.stage];
+    return needs_[index_of(pass.kind)][pass.stage];
   }
 
  private:

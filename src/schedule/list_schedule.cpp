@@ -45,10 +45,10 @@ class ListScheduler {
         rule_(rule),
         clock_(shape),
         progress_(shape.stages.size()),
-        devices_(static_cast<size_t>(shape.devices)),
-        end_(3 * shape.stages.size() * static_cast<size_t>(shape.micro_batches), kNever) {
-    for (size_t k = 0; k < shape.stages.size(); ++k)
-      device_of(static_cast<int>(k)).stages.push_back(static_cast<int>(k));
+        devices_(shape.devices),
+        end_(shape.stage_count(), shape.micro_batches, kNever) {
+    for (int k = 0; k < std::ssize(shape.stages); ++k)
+      device_of(k).stages.push_back(k);
     if (!shape.memory_limits.empty())
       for (size_t d = 0; d < devices_.size(); ++d)
         devices_[d].limit = shape.memory_limits[d] + kSlack;
@@ -65,8 +65,7 @@ class ListScheduler {
       for (int stage : device.stages) kept += costs(stage).kept;
       if (kept > device.limit) return std::nullopt;
     }
-    for (size_t left = 3 * shape_.stages.size() * static_cast<size_t>(shape_.micro_batches);
-         left > 0; --left) {
+    for (int left = 3 * shape_.stage_count() * shape_.micro_batches; left > 0; --left) {
       Choice first;
       for (Device& device : devices_) {
         if (device.is_open) device.choice = choose(device);
@@ -86,9 +85,7 @@ class ListScheduler {
   const StageCosts& costs(int stage) const { return shape_.stages[stage].costs; }
   Progress& progress(int stage) { return progress_[stage]; }
   double& end_of(PassKind kind, int stage, int micro_batch) {
-    return end_[(static_cast<size_t>(kind) * shape_.stages.size() + static_cast<size_t>(stage)) *
-                    static_cast<size_t>(shape_.micro_batches) +
-                static_cast<size_t>(micro_batch)];
+    return end_.at(kind, stage, micro_batch);
   }
 
   /// When all that it needs is there; never, as far as is known, when something has not begun.
@@ -211,17 +208,17 @@ class ListScheduler {
     end_of(pass.kind, pass.stage, pass.micro_batch) = device.free;
     device.order.push_back(pass);
     device.is_open = true;
-    for (int stage : waiting_[static_cast<size_t>(pass.kind)][pass.stage])
+    for (int stage : waiting_[index_of(pass.kind)][pass.stage])
       device_of(stage).is_open = true;
   }
 
   /// By pass, the stages some pass of which needs it.
   void find_waiting() {
     for (auto& of_kind : waiting_) of_kind.resize(shape_.stages.size());
-    for (size_t k = 0; k < shape_.stages.size(); ++k)
+    for (int k = 0; k < std::ssize(shape_.stages); ++k)
       for (const auto& needs : shape_.stages[k].needs)
         for (const PassNeed& need : needs)
-          waiting_[static_cast<size_t>(need.kind)][need.stage].push_back(static_cast<int>(k));
+          waiting_[index_of(need.kind)][need.stage].push_back(k);
   }
 
   const PipelineShape& shape_;
@@ -230,7 +227,7 @@ class ListScheduler {
   std::array<std::vector<std::vector<int>>, 3> waiting_;
   std::vector<Progress> progress_;
   std::vector<Device> devices_;
-  std::vector<double> end_;
+  PassTable<double> end_;  // kNever: has not begun
   std::vector<int> ahead_;  // by stage
   double now_ = 0;          // start of the last pass that was chosen
 };

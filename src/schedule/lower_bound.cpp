@@ -26,32 +26,32 @@ class Paths {
     find_tails();
   }
 
-  int stages() const { return static_cast<int>(shape_.stages.size()); }
+  int stages() const { return shape_.stage_count(); }
   double time(PassKind kind, int stage) const { return time_of(shape_.stages[stage].costs, kind); }
   /// Start of the pass when nothing is in its way.
-  double early(PassKind kind, int stage) const { return early_[static_cast<size_t>(kind)][stage]; }
+  double early(PassKind kind, int stage) const { return early_[index_of(kind)][stage]; }
   /// From its end to the end of the last pass that needs it, directly or not.
-  double tail(PassKind kind, int stage) const { return tail_[static_cast<size_t>(kind)][stage]; }
+  double tail(PassKind kind, int stage) const { return tail_[index_of(kind)][stage]; }
 
   /// From the start of F of a stage to the end of another of its passes.
   double latency(PassKind kind, int stage) const {
     std::vector<std::vector<double>> from(3, std::vector<double>(shape_.stages.size(), -1));
     from[0][stage] = time(PassKind::kForward, stage);
     for (const auto& [k, at] : order_) {
-      double& end = from[static_cast<size_t>(k)][at];
+      double& end = from[index_of(k)][at];
       for (const PassClock::Need& need : clock_.needs_of({k, at, 0})) {
-        const double needed = from[static_cast<size_t>(need.kind)][need.stage];
+        const double needed = from[index_of(need.kind)][need.stage];
         if (needed >= 0) end = std::max(end, needed + need.delay + time(k, at));
       }
     }
-    return std::max(0.0, from[static_cast<size_t>(kind)][stage]);
+    return std::max(0.0, from[index_of(kind)][stage]);
   }
 
  private:
   static constexpr double kOpen = -1, kInProgress = -2;
 
   double find_early(PassKind kind, int stage) {
-    double& early = early_[static_cast<size_t>(kind)][stage];
+    double& early = early_[index_of(kind)][stage];
     ensure(early != kInProgress, "passes of one micro-batch do not need each other in a circle");
     if (early >= 0) return early;
     early = kInProgress;
@@ -60,14 +60,14 @@ class Paths {
       found = std::max(
           found, find_early(need.kind, need.stage) + time(need.kind, need.stage) + need.delay);
     order_.emplace_back(kind, stage);
-    return early_[static_cast<size_t>(kind)][stage] = found;
+    return early_[index_of(kind)][stage] = found;
   }
 
   void find_tails() {
     for (size_t i = order_.size(); i-- > 0;) {
       const auto& [kind, stage] = order_[i];
       for (const PassClock::Need& need : clock_.needs_of({kind, stage, 0})) {
-        double& tail = tail_[static_cast<size_t>(need.kind)][need.stage];
+        double& tail = tail_[index_of(need.kind)][need.stage];
         tail = std::max(tail, need.delay + time(kind, stage) + this->tail(kind, stage));
       }
     }
@@ -138,7 +138,7 @@ void bound_by_memory(const PipelineShape& shape, const Paths& paths, bool of_ste
 /// its span.
 void bound_by_area(const PipelineShape& shape, const Paths& paths, PipelineBound& bound) {
   if (shape.memory_limits.empty()) return;
-  std::vector<double> area(static_cast<size_t>(shape.devices), 0);
+  std::vector<double> area(shape.devices, 0);
   for (int k = 0; k < paths.stages(); ++k) {
     const PipelineStage& stage = shape.stages[k];
     const StageCosts& costs = stage.costs;

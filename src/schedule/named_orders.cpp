@@ -15,7 +15,7 @@ namespace {
 DeviceOrders by_stage(PipelineKind kind, const PipelineShape& shape, int hidden) {
   const std::vector<int> to_end = distances_to_end(shape);
   std::vector<std::vector<Pass>> lists;
-  for (int k = 0; k < static_cast<int>(shape.stages.size()); ++k)
+  for (int k = 0; k < std::ssize(shape.stages); ++k)
     lists.push_back(
         alternate(k, shape.micro_batches, warm_up(kind, shape.micro_batches, to_end[k], hidden)));
   return merge_stage_lists(shape, lists);
@@ -23,7 +23,7 @@ DeviceOrders by_stage(PipelineKind kind, const PipelineShape& shape, int hidden)
 
 /// Periods that a transfer there and one back take.
 int hidden_periods(const PipelineShape& shape) {
-  std::vector<double> busy(static_cast<size_t>(shape.devices), 0);
+  std::vector<double> busy(shape.devices, 0);
   for (const PipelineStage& stage : shape.stages)
     busy[stage.device] +=
         time_of(stage.costs, PassKind::kForward) + time_of(stage.costs, PassKind::kBackward);
@@ -40,11 +40,11 @@ struct RoundPass {
 /// The forwards of every device: groups of p micro-batches, or of some more where p does not divide
 /// m, go through the rounds together. A group of less than p would come round before the devices
 /// have done with it.
-std::vector<RoundPass> rounds_of(int micro_batches, const Chain& chain) {
-  const int p = static_cast<int>(chain.devices.size()), groups = std::max(1, micro_batches / p);
+std::vector<RoundPass> rounds_of(const PipelineShape& shape, const Chain& chain) {
+  const int p = shape.devices, groups = std::max(1, shape.micro_batches / p);
   std::vector<RoundPass> passes;
   for (int group = 0; group < groups; ++group) {
-    const Range members = balanced_part(micro_batches, groups, group);
+    const Range members = balanced_part(shape.micro_batches, groups, group);
     for (int round = 0; round < chain.per_device; ++round)
       for (int64_t m = members.begin; m < members.end; ++m)
         passes.push_back({round, static_cast<int>(m)});
@@ -54,11 +54,11 @@ std::vector<RoundPass> rounds_of(int micro_batches, const Chain& chain) {
 
 DeviceOrders interleaved(const PipelineShape& shape, const Chain& chain) {
   const int p = shape.devices, v = chain.per_device;
-  const std::vector<RoundPass> rounds = rounds_of(shape.micro_batches, chain);
-  const auto passes = static_cast<int>(rounds.size());
+  const std::vector<RoundPass> rounds = rounds_of(shape, chain);
+  const int passes = shape.micro_batches * v;
   const auto largest = static_cast<int>(
       balanced_part(shape.micro_batches, std::max(1, shape.micro_batches / p), 0).size());
-  DeviceOrders orders(static_cast<size_t>(p));
+  DeviceOrders orders(p);
   for (int place = 0; place < p; ++place) {
     auto& order = orders[chain.devices[place]];
     const auto stage = [&](int round) { return chain.stages[round * p + place]; };

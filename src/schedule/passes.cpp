@@ -25,10 +25,10 @@ bool has_need(const PipelineStage& stage, PassKind kind, PassNeed need) {
 
 /// The stages in the one order in which each forward needs that of the one before, or nothing.
 std::vector<int> forward_chain(const PipelineShape& shape) {
-  const int count = static_cast<int>(shape.stages.size());
+  const int count = shape.stage_count();
   std::vector<int> chain;
   std::vector<bool> placed(shape.stages.size(), false);
-  while (static_cast<int>(chain.size()) < count) {
+  while (std::ssize(chain) < count) {
     int next = -1;
     for (int k = 0; k < count; ++k) {
       if (placed[k]) continue;
@@ -52,7 +52,7 @@ std::vector<int> forward_chain(const PipelineShape& shape) {
 /// Does every backward need only what the chain does before it?
 bool backward_follows(const PipelineShape& shape, const std::vector<int>& chain) {
   std::vector<int> place(chain.size());
-  for (size_t i = 0; i < chain.size(); ++i) place[chain[i]] = static_cast<int>(i);
+  for (int i = 0; i < std::ssize(chain); ++i) place[chain[i]] = i;
   for (size_t k = 0; k < shape.stages.size(); ++k)
     for (PassKind kind : {PassKind::kInputGradient, PassKind::kWeightGradient})
       for (const PassNeed& need : shape.stages[k].needs_of(kind)) {
@@ -65,7 +65,7 @@ bool backward_follows(const PipelineShape& shape, const std::vector<int>& chain)
 }
 
 void find_placement(const PipelineShape& shape, Chain& chain) {
-  const int count = static_cast<int>(chain.stages.size());
+  const int count = shape.stage_count();
   if (count % shape.devices != 0) return;
   chain.per_device = count / shape.devices;
   const auto device_at = [&](int place) { return shape.stages[chain.stages[place]].device; };
@@ -157,13 +157,13 @@ std::string fault_of(const PipelineShape& shape, int device, const std::vector<P
     const auto fault = [&](std::string_view what) {
       return fmt::format("{} on device {} {}", to_text(pass), device, what);
     };
-    if (pass.stage < 0 || pass.stage >= static_cast<int>(shape.stages.size()))
+    if (pass.stage < 0 || pass.stage >= shape.stage_count())
       return fault("is of no stage");
     const PipelineStage& stage = shape.stages[pass.stage];
     if (stage.device != device) return fault(fmt::format("belongs on device {}", stage.device));
     auto& counts = done[pass.stage];
     const auto is_next = [&](PassKind kind) {
-      return counts[static_cast<size_t>(kind)]++ == pass.micro_batch;
+      return counts[index_of(kind)]++ == pass.micro_batch;
     };
     const bool whole = pass.kind == PassKind::kBackward;
     const bool in_order =
@@ -180,15 +180,16 @@ std::string fault_of(const PipelineShape& shape, int device, const std::vector<P
 }  // namespace
 
 std::string first_fault(const PipelineShape& shape, const DeviceOrders& orders) {
-  if (static_cast<int>(orders.size()) != shape.devices) return "there is not one order a device";
+  if (std::ssize(orders) != shape.devices) return "there is not one order a device";
   std::vector<std::array<int, 3>> done(shape.stages.size());
   for (int d = 0; d < shape.devices; ++d)
     if (std::string fault = fault_of(shape, d, orders[d], done); !fault.empty()) return fault;
   for (size_t k = 0; k < done.size(); ++k)
-    for (int kind = 0; kind < 3; ++kind)
-      if (done[k][kind] != shape.micro_batches)
-        return fmt::format("stage {} has {} of {} {} passes", k, done[k][kind], shape.micro_batches,
-                           to_text(static_cast<PassKind>(kind)));
+    for (PassKind kind :
+         {PassKind::kForward, PassKind::kInputGradient, PassKind::kWeightGradient})
+      if (const int count = done[k][index_of(kind)]; count != shape.micro_batches)
+        return fmt::format("stage {} has {} of {} {} passes", k, count, shape.micro_batches,
+                           to_text(kind));
   return "";
 }
 

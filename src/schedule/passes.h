@@ -8,6 +8,8 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -46,6 +48,31 @@ struct PassNeed {
   bool operator==(const PassNeed&) const = default;
 };
 
+/// Where a kind of pass has its entry in a table by kind: F, B, W, BW.
+constexpr size_t index_of(PassKind kind) {
+  return static_cast<size_t>(kind);
+}
+
+/// An entry for each pass F, B and W of every stage and micro-batch.
+template <typename T>
+class PassTable {
+ public:
+  PassTable() = default;
+  PassTable(int64_t stages, int64_t micro_batches, const T& value = T())
+      : stages_(stages), micro_batches_(micro_batches), entries_(3 * stages * micro_batches, value) {}
+
+  T& at(PassKind kind, int64_t stage, int64_t micro_batch) {
+    return entries_[(index_of(kind) * stages_ + stage) * micro_batches_ + micro_batch];
+  }
+  const T& at(PassKind kind, int64_t stage, int64_t micro_batch) const {
+    return entries_[(index_of(kind) * stages_ + stage) * micro_batches_ + micro_batch];
+  }
+
+ private:
+  int64_t stages_ = 0, micro_batches_ = 0;
+  std::vector<T> entries_;
+};
+
 struct PipelineStage {
   int device = 0;
   StageCosts costs;
@@ -53,7 +80,7 @@ struct PipelineStage {
       needs;  // by kind, of F, B and W; those of BW are those of B and W
 
   const std::vector<PassNeed>& needs_of(PassKind kind) const {
-    return needs[static_cast<size_t>(kind)];
+    return needs[index_of(kind)];
   }
 };
 
@@ -64,6 +91,8 @@ struct PipelineShape {
       0;  // time from the end of a pass to the start of what needs it on another device
   std::vector<double> memory_limits;  // by device; empty: none
   std::vector<PipelineStage> stages;
+
+  int stage_count() const { return static_cast<int>(stages.size()); }
 };
 
 /// Where the stages of a chain lie: stage k on device k mod p; or with two a device, device min(k,

@@ -94,7 +94,7 @@ void emit_passes(const PipelinePieces& pieces, const PassTimeline& timeline, Emi
 
 /// With a micro-batch on the busiest device as the unit of time.
 PipelineShape in_micro_batches(PipelineShape shape) {
-  std::vector<double> busy(static_cast<size_t>(shape.devices), 0);
+  std::vector<double> busy(shape.devices, 0);
   for (const PipelineStage& stage : shape.stages)
     busy[stage.device] +=
         time_of(stage.costs, PassKind::kForward) + time_of(stage.costs, PassKind::kBackward);
@@ -125,7 +125,7 @@ PipelineOrder pipeline_order(const std::vector<PipelineStep>& work,
   ensure(timeline.has_value(), "the passes of a schedule do not wait for each other in a circle");
 
   Emitter emitter(work);
-  const int count = static_cast<int>(work.size());
+  const int64_t count = std::ssize(work);
   for (int i = 0; i < count; ++i)
     if (pieces.is_prologue(i)) emitter.emit(i);
   emit_passes(pieces, *timeline, emitter);

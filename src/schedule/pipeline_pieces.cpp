@@ -14,7 +14,7 @@ bool is_backward(const PipelineStep& piece) {
 constexpr double kTransferPart = 0.01;
 
 double busiest(const PipelineShape& shape) {
-  std::vector<double> busy(static_cast<size_t>(shape.devices), 0);
+  std::vector<double> busy(shape.devices, 0);
   for (const PipelineStage& stage : shape.stages)
     busy[stage.device] +=
         time_of(stage.costs, PassKind::kForward) + time_of(stage.costs, PassKind::kBackward);
@@ -51,7 +51,7 @@ void PipelinePieces::find_passes() {
     for (int needed : work_[i].needs)
       if (leads[i] || work_[needed].stage != work_[i].stage) leads[needed] = true;
   }
-  std::vector<bool> has_leader(static_cast<size_t>(stages_), false);
+  std::vector<bool> has_leader(stages_, false);
   for (size_t i = 0; i < work_.size(); ++i)
     if (leads[i] && is_backward(work_[i])) has_leader[work_[i].stage] = true;
   for (int stage = 0; stage < stages_; ++stage)
@@ -59,17 +59,15 @@ void PipelinePieces::find_passes() {
       mark_chain_to_the_last(stage, i, leads);
 
   pass_.resize(work_.size());
-  lists_.resize(3 * stages_ * options_.micro_batches);
-  for (size_t i = 0; i < work_.size(); ++i) {
+  lists_ = PassTable<std::vector<int>>(stages_, options_.micro_batches);
+  for (int i = 0; i < std::ssize(work_); ++i) {
     const PipelineStep& piece = work_[i];
     if (piece.micro_batch < 0 || prologue_[i]) continue;
     const PassKind kind = piece.role == Role::kForward ? PassKind::kForward
                           : leads[i]                   ? PassKind::kInputGradient
                                                        : PassKind::kWeightGradient;
     pass_[i] = kind;
-    lists_[(static_cast<int>(kind) * stages_ + piece.stage) * options_.micro_batches +
-           piece.micro_batch]
-        .push_back(static_cast<int>(i));
+    lists_.at(kind, piece.stage, piece.micro_batch).push_back(i);
   }
 }
 
@@ -83,7 +81,7 @@ void PipelinePieces::mark_chain_to_the_last(int stage, int micro_batch,
   };
   std::vector<int> depth(work_.size(), 0);
   int last = -1;
-  for (int i = 0; i < static_cast<int>(work_.size()); ++i) {
+  for (int i = 0; i < std::ssize(work_); ++i) {
     if (!is_inside(i)) continue;
     int& own = depth[i] = 1;
     for (int needed : work_[i].needs)
@@ -103,14 +101,13 @@ void PipelinePieces::mark_chain_to_the_last(int stage, int micro_batch,
   }
 }
 
-const std::vector<int>& PipelinePieces::list(PassKind kind, int stage, int micro_batch) const {
-  return lists_[(static_cast<int>(kind) * stages_ + stage) * options_.micro_batches + micro_batch];
-}
-
 std::vector<int> PipelinePieces::of(const Pass& pass) const {
-  if (pass.kind != PassKind::kBackward) return list(pass.kind, pass.stage, pass.micro_batch);
-  const std::vector<int>& first = list(PassKind::kInputGradient, pass.stage, pass.micro_batch);
-  const std::vector<int>& second = list(PassKind::kWeightGradient, pass.stage, pass.micro_batch);
+  const auto list = [&](PassKind kind) -> const std::vector<int>& {
+    return lists_.at(kind, pass.stage, pass.micro_batch);
+  };
+  if (pass.kind != PassKind::kBackward) return list(pass.kind);
+  const std::vector<int>& first = list(PassKind::kInputGradient);
+  const std::vector<int>& second = list(PassKind::kWeightGradient);
   std::vector<int> both;
   std::merge(first.begin(), first.end(), second.begin(), second.end(), std::back_inserter(both));
   return both;
@@ -123,10 +120,9 @@ PipelineShape PipelinePieces::shape() const {
   for (int k = 0; k < stages_; ++k) {
     PipelineStage stage;
     stage.device = options_.devices[k];
-    stage.costs = {0, 0, 0,
-                   1.0 / static_cast<double>(std::count(options_.devices.begin(),
-                                                        options_.devices.end(), stage.device)),
-                   0};
+    int neighbours = 0;  // stages of this device
+    for (int device : options_.devices) neighbours += device == stage.device ? 1 : 0;
+    stage.costs = {0, 0, 0, 1.0 / neighbours, 0};
     stage.needs[1].push_back({k, PassKind::kForward});
     stage.needs[2].push_back({k, PassKind::kInputGradient});
     shape.stages.push_back(std::move(stage));
@@ -138,7 +134,7 @@ PipelineShape PipelinePieces::shape() const {
                    : *pass_[i] == PassKind::kInputGradient ? stage.costs.input_gradient
                                                            : stage.costs.weight_gradient;
     time += work_[i].work / options_.micro_batches;
-    auto& needs = stage.needs[static_cast<size_t>(*pass_[i])];
+    auto& needs = stage.needs[index_of(*pass_[i])];
     for (int needed : work_[i].needs) {
       const PipelineStep& other = work_[needed];
       const std::optional<PassKind> kind = pass_[needed];

@@ -27,14 +27,13 @@ class PipelinePieces {
   void find_prologue();
   void find_passes();
   void mark_chain_to_the_last(int stage, int micro_batch, std::vector<bool>& leads) const;
-  const std::vector<int>& list(PassKind kind, int stage, int micro_batch) const;
 
   const std::vector<PipelineStep>& work_;
   const PipelineOptions& options_;
   int stages_;
   std::vector<bool> prologue_;
   std::vector<std::optional<PassKind>> pass_;
-  std::vector<std::vector<int>> lists_;  // by kind, stage and micro-batch
+  PassTable<std::vector<int>> lists_;  // the pieces of each pass, in program order
 };
 
 }  // namespace tessera

@@ -42,13 +42,13 @@ class Polish {
         draw_(options.seed) {}
 
   DeviceOrders run() {
-    size_t passes = 0;
-    for (const auto& order : orders_) passes += order.size();
+    int64_t passes = 0;
+    for (const auto& order : orders_) passes += std::ssize(order);
     ensure(clock_.run(orders_), "orders that are polished can be run");
     best_ = worth();
     find_path();
     for (int64_t left = options_.work; left > 0 && best_ > options_.enough + kSlack;
-         left -= static_cast<int64_t>(passes))
+         left -= passes)
       try_one();
     return std::move(orders_);
   }
@@ -76,7 +76,7 @@ class Polish {
   }
 
   Place place_of(const Pass& pass) const {
-    const auto device = static_cast<size_t>(shape_.stages[pass.stage].device);
+    const size_t device = shape_.stages[pass.stage].device;
     const auto found = std::find(orders_[device].begin(), orders_[device].end(), pass);
     return {device, static_cast<size_t>(found - orders_[device].begin())};
   }

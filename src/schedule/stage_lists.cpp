@@ -8,35 +8,18 @@
 namespace tessera {
 namespace {
 
-/// Ends of passes by kind (F, B, W), stage and micro-batch; negative: not done yet.
-class Ends {
- public:
-  explicit Ends(const PipelineShape& shape)
-      : stages_(shape.stages.size()),
-        count_(static_cast<size_t>(shape.micro_batches)),
-        end_(3 * stages_ * count_, -1) {}
-  double& of(PassKind kind, int stage, int micro_batch) {
-    return end_[(static_cast<size_t>(kind) * stages_ + static_cast<size_t>(stage)) * count_ +
-                static_cast<size_t>(micro_batch)];
-  }
-
- private:
-  size_t stages_, count_;
-  std::vector<double> end_;
-};
-
 class Merge {
  public:
   Merge(const PipelineShape& shape, const std::vector<std::vector<Pass>>& lists)
       : shape_(shape),
         lists_(lists),
         clock_(shape),
-        ends_(shape),
+        ends_(shape.stage_count(), shape.micro_batches, -1),
         next_(lists.size(), 0),
-        free_(static_cast<size_t>(shape.devices), 0) {}
+        free_(shape.devices, 0) {}
 
   DeviceOrders run() {
-    DeviceOrders orders(static_cast<size_t>(shape_.devices));
+    DeviceOrders orders(shape_.devices);
     size_t left = 0;
     for (const auto& list : lists_) left += list.size();
     for (; left > 0; --left) {
@@ -53,11 +36,11 @@ class Merge {
   int first_to_begin() {
     int best = -1;
     double best_start = 0;
-    for (size_t k = 0; k < lists_.size(); ++k) {
+    for (int k = 0; k < std::ssize(lists_); ++k) {
       if (next_[k] == lists_[k].size()) continue;
       const double start = start_of(lists_[k][next_[k]]);
       if (start < 0 || (best >= 0 && start >= best_start)) continue;
-      best = static_cast<int>(k);
+      best = k;
       best_start = start;
     }
     return best;
@@ -67,7 +50,7 @@ class Merge {
   double start_of(const Pass& pass) {
     double start = free_[shape_.stages[pass.stage].device];
     for (const PassClock::Need& need : clock_.needs_of(pass)) {
-      const double end = ends_.of(need.kind, need.stage, pass.micro_batch);
+      const double end = ends_.at(need.kind, need.stage, pass.micro_batch);
       if (end < 0) return -1;
       start = std::max(start, end + need.delay);
     }
@@ -79,17 +62,17 @@ class Merge {
     const double end = start_of(pass) + time_of(stage.costs, pass.kind);
     free_[stage.device] = end;
     if (pass.kind != PassKind::kBackward) {
-      ends_.of(pass.kind, pass.stage, pass.micro_batch) = end;
+      ends_.at(pass.kind, pass.stage, pass.micro_batch) = end;
       return;
     }
     for (PassKind kind : {PassKind::kInputGradient, PassKind::kWeightGradient})
-      ends_.of(kind, pass.stage, pass.micro_batch) = end;
+      ends_.at(kind, pass.stage, pass.micro_batch) = end;
   }
 
   const PipelineShape& shape_;
   const std::vector<std::vector<Pass>>& lists_;
   PassClock clock_;  // knows the needs
-  Ends ends_;
+  PassTable<double> ends_;  // negative: not done yet
   std::vector<size_t> next_;
   std::vector<double> free_;
 };
@@ -115,7 +98,7 @@ void refuse_circles(const PipelineShape& shape) {
       for (size_t kind = 0; kind < 3; ++kind) {
         const auto& needs = shape.stages[k].needs[kind];
         if (done[k][kind] || !std::all_of(needs.begin(), needs.end(), [&](const PassNeed& need) {
-              return done[need.stage][static_cast<size_t>(need.kind)];
+              return done[need.stage][index_of(need.kind)];
             }))
           continue;
         done[k][kind] = true;

@@ -44,7 +44,7 @@ class Rounds {
     if (!fits_) return std::nullopt;
     for (State& state : states_)
       while (state.weights < shape_.micro_batches) put_weight(state);
-    DeviceOrders orders(static_cast<size_t>(shape_.devices));
+    DeviceOrders orders(shape_.devices);
     for (State& state : states_)
       orders[shape_.stages[state.number].device] = std::move(state.order);
     return orders;

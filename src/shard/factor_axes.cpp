@@ -22,7 +22,7 @@ bool stronger(const Wish& a, const Wish& b) {
 
 void take_chunks(const OpView& op, const ShardingRule& rule, int factor, int64_t chunks,
                  OpSharding& sharding) {
-  const auto f = static_cast<size_t>(factor);
+  const size_t f = factor;
   const Axes& axes = sharding.factor_axes[f];
   const FactorKind kind = rule.factors[f].kind;
   const bool in_time = std::any_of(axes.begin(), axes.end(),

@@ -191,14 +191,14 @@ ResolvedMarks resolve_marks(const Graph& graph, const Meshes& meshes,
   for (const Mark& mark : marks) {
     bool found = false;
     if (mark.kind == Mark::Kind::kTensor) {
-      for (int i = 0; i < static_cast<int>(graph.values().size()); ++i) {
+      for (int i = 0; i < std::ssize(graph.values()); ++i) {
         if (!matches(mark.pattern, graph.value({i}).name)) continue;
         found = true;
         if (!mark.placement.empty())
           resolve_tensor(graph, mesh_at(assignment.values, i), mark, {i}, result);
       }
     } else {
-      for (int i = 0; i < static_cast<int>(graph.ops().size()); ++i) {
+      for (int i = 0; i < std::ssize(graph.ops()); ++i) {
         if (!matches(mark.pattern, graph.op({i}).name)) continue;
         found = true;
         if (!mark.placement.empty())

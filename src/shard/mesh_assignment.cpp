@@ -43,8 +43,8 @@ class Assignment {
 
   int mesh_index(const Mark& mark) const {
     std::vector<std::string> names;
-    for (size_t i = 0; i < meshes_.size(); ++i) {
-      if (meshes_[i].name == mark.mesh) return static_cast<int>(i);
+    for (int i = 0; i < std::ssize(meshes_); ++i) {
+      if (meshes_[i].name == mark.mesh) return i;
       names.push_back(meshes_[i].name);
     }
     throw UserError("mark '" + mark.pattern + "' (" + mark.origin + ") names the mesh '" +
@@ -62,7 +62,7 @@ class Assignment {
           of_op(i) = mesh;
       return;
     }
-    for (int i = 0; i < static_cast<int>(graph_.values().size()); ++i)
+    for (int i = 0; i < std::ssize(graph_.values()); ++i)
       if (graph_.value({i}).producer.index < 0 && matches(mark.pattern, graph_.value({i}).name))
         of_value({i}) = mesh;
   }
@@ -121,7 +121,7 @@ class Assignment {
   void keep_values() {
     for (int i = 0; i < op_count(); ++i)
       for (ValueId output : graph_.op({i}).outputs) of_value(output) = of_op(i);
-    for (int i = 0; i < static_cast<int>(graph_.values().size()); ++i) {
+    for (int i = 0; i < std::ssize(graph_.values()); ++i) {
       const Value& value = graph_.value({i});
       if (value.producer.index >= 0 || of_value({i}) != kUnknown) continue;
       for (OpId user : value.users)

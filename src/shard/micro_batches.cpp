@@ -39,14 +39,14 @@ Meshes with_micro_batches(const Meshes& meshes, int64_t count) {
 InTime in_time(const DistAttr& attr, const MeshPtr& mesh) {
   InTime time;
   time.attr.mesh = mesh;
-  for (size_t d = 0; d < attr.dims.size(); ++d) {
+  for (int d = 0; d < std::ssize(attr.dims); ++d) {
     const auto& axes = attr.dims[d].axes;
     const auto found = std::find(axes.begin(), axes.end(), kTime);
     ensure(found == axes.end() || found == axes.begin(),
            "micro-batches divide a dim before the mesh does");
     if (found != axes.end()) {
       time.by_micro_batch = true;
-      time.dim = static_cast<int>(d);
+      time.dim = d;
     }
     ensure(found == axes.end() || (attr.dims[d].windows.empty() && attr.dims[d].chunks == 1),
            "a micro-batch is one range of rows");

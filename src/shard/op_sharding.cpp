@@ -45,7 +45,7 @@ DistAttr operand_attr(const TensorType& type, const OperandFactors& operand,
   const std::vector<Split> factors = factor_splits(rule, sharding);
   for (size_t d = 0; d < operand.size(); ++d)
     for (const DimFactor& dim : choices_of(operand[d])) {
-      const auto f = static_cast<size_t>(dim.factor);
+      const size_t f = dim.factor;
       if (sharding.factor_axes[f].empty()) continue;
       Split split = split_of(dim, factors[f]);
       attr.dims[d] = {sharding.factor_axes[f], canonical_unit(split), std::move(split.windows),
@@ -76,8 +76,8 @@ void take_factor(const OpView& op, const ShardingRule& rule, OpSharding& shardin
     refuse(op, "factor '" + f.name + "' cannot be divided", "the operator needs it whole",
            "leave that dim whole on every axis");
   if (taken == axes) return;
-  for (size_t other = 0; other < rule.factors.size(); ++other)
-    if (!sharding.factor_axes[other].empty() && rule.excludes(factor, static_cast<int>(other)))
+  for (int other = 0; other < std::ssize(rule.factors); ++other)
+    if (!sharding.factor_axes[other].empty() && rule.excludes(factor, other))
       refuse(op,
              "its operands divide factors '" + rule.factors[other].name + "' and '" + f.name + "'",
              "both are of one dim, which is divided in one way", "leave one of the two whole");
@@ -98,7 +98,7 @@ void take_windows(const OpView& op, const ShardingRule& rule, OpSharding& shardi
                   const DimFactor& dim, std::vector<Window> windows) {
   if (dim.window && !windows.empty() && windows.back() == *dim.window) windows.pop_back();
   if (windows.empty()) return;
-  const auto f = static_cast<size_t>(dim.factor);
+  const size_t f = dim.factor;
   const std::string name = "factor '" + rule.factors[f].name + "'";
   if (rule.factors[f].kind != FactorKind::kParallel)
     refuse(op, "its operands hold overlapping parts of " + name,
@@ -118,12 +118,12 @@ void take_windows(const OpView& op, const ShardingRule& rule, OpSharding& shardi
 void take_partial(const OpView& op, const ShardingRule& rule, OpSharding& sharding, int axis,
                   const std::vector<DistAttr>& inputs) {
   std::vector<int> partial;
-  for (size_t i = 0; i < inputs.size(); ++i)
-    if (inputs[i].is_partial_on(axis)) partial.push_back(static_cast<int>(i));
-  for (size_t set = 0; set < rule.linear.size(); ++set) {
+  for (int i = 0; i < std::ssize(inputs); ++i)
+    if (inputs[i].is_partial_on(axis)) partial.push_back(i);
+  for (int set = 0; set < std::ssize(rule.linear); ++set) {
     if (rule.linear[set] != partial) continue;
     if (sharding.uses(axis)) break;
-    sharding.linear.push_back({axis, static_cast<int>(set)});
+    sharding.linear.push_back({axis, set});
     return;
   }
   refuse(op,
@@ -154,13 +154,13 @@ void take_dims(const OpView& op, const ShardingRule& rule, OpSharding& sharding,
 /// Addends over an axis are what a divided reduction leaves, or what came in.
 void make_partial(const OpView& op, const ShardingRule& rule, OpSharding& sharding,
                   const PartialAxis& partial) {
-  for (size_t f = 0; f < rule.factors.size(); ++f) {
+  for (int f = 0; f < std::ssize(rule.factors); ++f) {
     const bool reduces =
         is_reduction(rule.factors[f]) && rule.factors[f].reduce == partial.reduce &&
         std::none_of(rule.outputs.begin(), rule.outputs.end(), [&](const OperandFactors& output) {
-          return has_factor(output, static_cast<int>(f));
+          return has_factor(output, f);
         });
-    if (!reduces || !sharding.may_divide(rule, static_cast<int>(f)) || sharding.uses(partial.axis))
+    if (!reduces || !sharding.may_divide(rule, f) || sharding.uses(partial.axis))
       continue;
     sharding.factor_axes[f].push_back(partial.axis);
     return;
@@ -196,8 +196,8 @@ int64_t OpSharding::chunks_of(size_t factor) const {
 
 bool OpSharding::may_divide(const ShardingRule& rule, int factor) const {
   if (rule.factors[factor].kind == FactorKind::kWhole) return false;
-  for (size_t other = 0; other < factor_axes.size(); ++other)
-    if (!factor_axes[other].empty() && rule.excludes(factor, static_cast<int>(other))) return false;
+  for (int other = 0; other < std::ssize(factor_axes); ++other)
+    if (!factor_axes[other].empty() && rule.excludes(factor, other)) return false;
   return true;
 }
 
@@ -234,7 +234,7 @@ const DimFactor& choice_for(const DimFactor& dim, const ShardingRule& rule,
 }
 
 int64_t chunks_of_factor(const DimFactor& dim, const ShardingRule& rule, const DimSharding& held) {
-  const auto f = static_cast<size_t>(dim.factor);
+  const size_t f = dim.factor;
   if (held.chunks % dim.chunks != 0 || has_windows(rule, f)) return 1;
   const int64_t chunks = held.chunks / dim.chunks;
   return rule.factors[f].extent % chunks == 0 ? chunks : 1;
@@ -279,8 +279,8 @@ DistAttr output_attr(const OpView& op, const ShardingRule& rule, const OpShardin
                      int index) {
   const OperandFactors& operand = rule.outputs[index];
   DistAttr attr = operand_attr(op.outputs[index], operand, rule, sharding);
-  for (size_t f = 0; f < rule.factors.size(); ++f) {
-    if (!rule.reduces(static_cast<int>(f), index)) continue;
+  for (int f = 0; f < std::ssize(rule.factors); ++f) {
+    if (!rule.reduces(f, index)) continue;
     for (int axis : sharding.factor_axes[f]) attr.partial.push_back({axis, rule.factors[f].reduce});
   }
   for (const LinearAxis& l : sharding.linear) attr.partial.push_back({l.axis, ReduceOp::kSum});
@@ -315,13 +315,13 @@ OpSharding sharding_for_inputs(const OpView& op, const ShardingRule& rule,
     if (std::any_of(inputs.begin(), inputs.end(),
                     [&](const DistAttr& a) { return a.is_partial_on(axis); }))
       take_partial(op, rule, sharding, axis, inputs);
-  for (size_t i = 0; i < inputs.size(); ++i)
-    if (input_attr(op, rule, sharding, static_cast<int>(i)).placements() != inputs[i].placements())
+  for (int i = 0; i < std::ssize(inputs); ++i)
+    if (input_attr(op, rule, sharding, i).placements() != inputs[i].placements())
       refuse(op,
              "input " + std::to_string(i) + " is " + to_text(inputs[i]) +
                  " while the other inputs divide its factors",
              "all operands divide a factor alike",
-             "give " + to_text(input_attr(op, rule, sharding, static_cast<int>(i))));
+             "give " + to_text(input_attr(op, rule, sharding, i)));
   return sharding;
 }
 
@@ -332,8 +332,8 @@ OpSharding sharding_for_outputs(const OpView& op, const ShardingRule& rule,
   for (size_t i = 0; i < outputs.size(); ++i)
     take_dims(op, rule, sharding, "output " + std::to_string(i), rule.outputs[i], outputs[i]);
   for (const PartialAxis& p : outputs.front().partial) make_partial(op, rule, sharding, p);
-  for (size_t i = 0; i < outputs.size(); ++i)
-    if (const DistAttr made = output_attr(op, rule, sharding, static_cast<int>(i));
+  for (int i = 0; i < std::ssize(outputs); ++i)
+    if (const DistAttr made = output_attr(op, rule, sharding, i);
         made.placements() != outputs[i].placements())
       refuse(op,
              "output " + std::to_string(i) + " is " + to_text(outputs[i]) +
@@ -346,12 +346,12 @@ std::vector<Signature> signatures(const OpView& op, const ShardingRule& rule) {
   const auto mesh = std::make_shared<const Mesh>(Shape{2}, std::vector<std::string>{"x"});
   const auto of = [&](const OpSharding& sharding) {
     Signature signature;
-    for (size_t i = 0; i < op.inputs.size(); ++i)
+    for (int i = 0; i < std::ssize(op.inputs); ++i)
       signature.inputs.push_back(
-          input_attr(op, rule, sharding, static_cast<int>(i)).placements().front());
-    for (size_t i = 0; i < op.outputs.size(); ++i)
+          input_attr(op, rule, sharding, i).placements().front());
+    for (int i = 0; i < std::ssize(op.outputs); ++i)
       signature.outputs.push_back(
-          output_attr(op, rule, sharding, static_cast<int>(i)).placements().front());
+          output_attr(op, rule, sharding, i).placements().front());
     return signature;
   };
   std::vector<Signature> result;
@@ -365,9 +365,9 @@ std::vector<Signature> signatures(const OpView& op, const ShardingRule& rule) {
     }
   }
   result.push_back(of(OpSharding::replicated(mesh, rule)));
-  for (size_t set = 0; set < rule.linear.size(); ++set) {
+  for (int set = 0; set < std::ssize(rule.linear); ++set) {
     OpSharding sharding = OpSharding::replicated(mesh, rule);
-    sharding.linear = {{0, static_cast<int>(set)}};
+    sharding.linear = {{0, set}};
     result.push_back(of(sharding));
   }
   return result;

@@ -82,7 +82,7 @@ class Propagation {
 
   void make_slots() {
     slot_of_.resize(graph_.values().size());
-    for (size_t i = 0; i < slot_of_.size(); ++i) slot_of_[i] = static_cast<int>(i);
+    for (int i = 0; i < std::ssize(slot_of_); ++i) slot_of_[i] = i;
     for (const Variable& variable : graph_.variables())
       if (variable.next) slot_of_[variable.next->index] = variable.value.index;
     for (const Value& value : graph_.values()) {
@@ -214,11 +214,11 @@ class Propagation {
     if (state.mark) return with_time(op_index, state.mark->sharding);
     OpSharding sharding = OpSharding::replicated(mesh_of(stage_of(op_index)), state.rule);
     std::vector<std::pair<Wish, int>> strongest;
-    for (size_t f = 0; f < state.rule.factors.size(); ++f) {
+    for (int f = 0; f < std::ssize(state.rule.factors); ++f) {
       if (state.rule.factors[f].kind == FactorKind::kWhole) continue;
-      std::vector<Wish> list = wishes(op_index, static_cast<int>(f));
+      std::vector<Wish> list = wishes(op_index, f);
       if (list.empty()) continue;
-      if (lacks_time(op_index, static_cast<int>(f), list))
+      if (lacks_time(op_index, f, list))
         list.front().axes.insert(list.front().axes.begin(), 0);
       // What cannot lie in chunks does not keep the others from it.
       const auto chunked =
@@ -228,7 +228,7 @@ class Propagation {
       for (const Wish& wish : list)
         if (is_prefix(list.front().axes, wish.axes) && wish.chunks == list.front().chunks)
           list.front().axes = wish.axes;
-      strongest.emplace_back(list.front(), static_cast<int>(f));
+      strongest.emplace_back(list.front(), f);
     }
     std::stable_sort(strongest.begin(), strongest.end(),
                      [](const auto& a, const auto& b) { return stronger(a.first, b.first); });
@@ -363,7 +363,7 @@ class Propagation {
   void report(int op_index) {
     const Op& op = graph_.op({op_index});
     const OpState& state = ops_[op_index];
-    for (int i = 0; i < static_cast<int>(op.inputs.size()); ++i) {
+    for (int i = 0; i < std::ssize(op.inputs); ++i) {
       const ValueId value = operand(op, i);
       const Slot& s = slot_of_operand(op_index, i);
       const DistAttr needed = input_attr(state.view, state.rule, state.sharding, i);
@@ -469,18 +469,18 @@ class Propagation {
       // In a region it cannot be.
       if (state.sharding.uses(axis) || (is_time(*state.sharding.mesh, axis) && !is_region_))
         continue;
-      for (size_t set = 0; set < state.rule.linear.size(); ++set) {
+      for (int set = 0; set < std::ssize(state.rule.linear); ++set) {
         const auto& members = state.rule.linear[set];
         in_elements = 0;
         bool all = true;
-        for (int i = 0; i < static_cast<int>(op.inputs.size()); ++i) {
+        for (int i = 0; i < std::ssize(op.inputs); ++i) {
           const bool member = std::find(members.begin(), members.end(), i) != members.end();
           all = all && member == may_stay_partial(op.inputs[i], axis);
           if (member)
             in_elements = std::max(in_elements, element_count(state.view.inputs[i].shape));
         }
         if (!all || members.empty() || out_elements > in_elements) continue;
-        state.sharding.linear.push_back({axis, static_cast<int>(set)});
+        state.sharding.linear.push_back({axis, set});
         for (int i : members) stay_partial(op.inputs[i], axis);
         break;
       }
@@ -499,7 +499,7 @@ class Propagation {
     ShardedGraph sharded;
     sharded.meshes = meshes_;
     sharded.stages = stages_;
-    for (int i = 0; i < static_cast<int>(graph_.values().size()); ++i) {
+    for (int i = 0; i < std::ssize(graph_.values()); ++i) {
       sharded.values.push_back(home({i}).attr);
       sharded.value_reasons.push_back(home({i}).reason);
     }
@@ -543,7 +543,7 @@ ShardedGraph propagate_region(const Graph& region, MeshPtr mesh, const RegionEnd
 
 std::string print_placements(const Graph& graph, const ShardedGraph& sharded) {
   std::string text;
-  for (int i = 0; i < static_cast<int>(graph.values().size()); ++i)
+  for (int i = 0; i < std::ssize(graph.values()); ++i)
     text += graph.value({i}).name + " " + to_text(graph.type({i}), sharded.of(ValueId{i})) + "\n";
   return text;
 }

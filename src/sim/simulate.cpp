@@ -88,9 +88,9 @@ class Simulator {
     const auto on_host = [&](TaskId task) {
       return stream_index(task) == static_cast<size_t>(TaskStream::kHost);
     };
-    IndexedVector<TaskId, int> place(actors_.graph().tasks.size());
-    int next_place = 0;
-    for (TaskId task : actors_.graph().order) place[task] = next_place++;
+    std::vector<int> place(actors_.graph().tasks.size());
+    for (int i = 0; i < std::ssize(actors_.graph().order); ++i)
+      place[actors_.graph().order[i]] = i;
     for (size_t i = 0; i < order.size(); ++i) {
       if (stream_index(order[i]) != static_cast<size_t>(TaskStream::kAhead)) continue;
       const int from = place[actors_.graph().tasks[order[i]].after];

@@ -85,7 +85,7 @@ Shape DistAttr::local_shape(const Shape& shape, const Coordinate& coordinate) co
 
 std::vector<std::vector<int64_t>> DistAttr::indices(const Shape& shape,
                                                     const Coordinate& coordinate) const {
-  std::vector<std::vector<int64_t>> by_dim(static_cast<size_t>(shape.size()));
+  std::vector<std::vector<int64_t>> by_dim(shape.size());
   for (int d = 0; d < shape.size(); ++d)
     for (const Range& range : split(d, shape[d]).ranges_at(coordinate))
       for (int64_t i = range.begin; i < range.end; ++i) by_dim[d].push_back(i);
@@ -110,9 +110,9 @@ bool DistAttr::has_chunks() const {
 }
 
 std::vector<Placement> DistAttr::placements() const {
-  std::vector<Placement> result(static_cast<size_t>(mesh->axis_count()));
-  for (size_t d = 0; d < dims.size(); ++d)
-    for (int axis : dims[d].axes) result[axis] = Shard(static_cast<int>(d));
+  std::vector<Placement> result(mesh->axis_count());
+  for (int d = 0; d < std::ssize(dims); ++d)
+    for (int axis : dims[d].axes) result[axis] = Shard(d);
   for (const PartialAxis& p : partial) result[p.axis] = Partial(p.reduce);
   return result;
 }
@@ -121,10 +121,10 @@ DistAttr from_placements(MeshPtr mesh, int rank, const std::vector<Placement>& p
   ensure(static_cast<int>(placements.size()) <= mesh->axis_count(),
          "at most one placement an axis");
   DistAttr attr = DistAttr::replicated(mesh, rank);
-  for (size_t axis = 0; axis < placements.size(); ++axis) {
+  for (int axis = 0; axis < std::ssize(placements); ++axis) {
     const Placement& placement = placements[axis];
     if (placement.kind == Placement::Kind::kPartial)
-      attr.partial.push_back({static_cast<int>(axis), placement.reduce});
+      attr.partial.push_back({axis, placement.reduce});
     if (placement.kind != Placement::Kind::kShard) continue;
     if (placement.dim < 0 || placement.dim >= rank)
       throw UserError("Shard(" + std::to_string(placement.dim) + ") on axis '" +
@@ -132,7 +132,7 @@ DistAttr from_placements(MeshPtr mesh, int rank, const std::vector<Placement>& p
                       rank == 0 ? "the tensor is a scalar"
                                 : "the tensor has dims 0 to " + std::to_string(rank - 1),
                       "use one of its dims", ExitCode::kBadConfig);
-    attr.dims[placement.dim].axes.push_back(static_cast<int>(axis));
+    attr.dims[placement.dim].axes.push_back(axis);
   }
   return attr;
 }

@@ -162,8 +162,8 @@ Placement read_placement(std::string_view item, std::string_view whole) {
 
 std::string to_text(const TensorType& type, const DistAttr& attr) {
   std::vector<std::string> dims;
-  for (size_t d = 0; d < attr.dims.size(); ++d)
-    dims.push_back(std::to_string(type.shape[static_cast<int>(d)]) + dim_text(attr, d));
+  for (int d = 0; d < std::ssize(attr.dims); ++d)
+    dims.push_back(std::to_string(type.shape[d]) + dim_text(attr, d));
   return std::string(to_text(type.dtype)) + "[" + join(dims, ", ") + "]" + partial_text(attr);
 }
 
@@ -188,7 +188,7 @@ DistType parse_dist_type(std::string_view text, MeshPtr mesh) {
 }
 
 DistAttr parse_placements(std::string_view text, MeshPtr mesh, int rank) {
-  std::vector<Placement> placements(static_cast<size_t>(mesh->axis_count()));
+  std::vector<Placement> placements(mesh->axis_count());
   const std::vector<std::string> items = split_outside_brackets(text, ',');
   for (size_t i = 0; i < items.size(); ++i) {
     const size_t colon = items[i].find(':');

@@ -48,7 +48,7 @@ void check_axes(const Shape& shape, const std::vector<std::string>& axes) {
 Mesh::Mesh(Shape shape, std::vector<std::string> axes, std::vector<Rank> ranks)
     : shape_(shape), axes_(std::move(axes)), ranks_(std::move(ranks)) {
   check_axes(shape_, axes_);
-  const auto count = static_cast<size_t>(element_count(shape_));
+  const size_t count = element_count(shape_);
   if (ranks_.empty()) {
     ranks_.resize(count);
     std::iota(ranks_.begin(), ranks_.end(), 0);
