@@ -1,6 +1,7 @@
-// The effect of prefetch: pipelines of two processes over MPI whose kernels sleep and whose stages
-// send over a slow link; the same plan with and without prefetch, in one run, and the simulated
-// time of both. Neither needs cores, so the ratio is meaningful on any machine.
+// What it is worth that transfers run behind computation: pipelines of two processes over MPI whose
+// kernels sleep and whose stages send to each other over a link that takes its time; the same plan
+// with and without exchanges ahead of their turn, in one run, and what the simulated clock says of
+// both. Neither needs cores, so the ratio says something on any machine.
 //
 //     mpirun -n 2 overlap_bench [MILLISECONDS OF A KERNEL] [STEPS]
 #include <fmt/format.h>
@@ -46,15 +47,15 @@ std::shared_ptr<const TaskGraph> pipeline(double unit, Bytes overlap) {
           .tasks);
 }
 
-/// In the simulator.
-double simulated(const Timed& timed, double transfer, bool ahead) {
+/// On the simulated clock.
+double foretold(const Timed& timed, double transfer, bool ahead) {
   const auto time = [&](Rank, TaskId id) {
     const Task& task = timed.graph->tasks[id];
     const bool is_large = task.kind == Task::Kind::kExchange &&
                           byte_size(timed.graph->registers[task.outputs[0]].type) >= Bytes(1 << 20);
     return is_large ? Seconds(transfer) : time_asleep(task);
   };
-  return simulate(timed.graph, time, {.steps = 2, .exchanges_ahead = ahead}).step.value();
+  return simulate(timed.graph, time, {.steps = 2, .prefetch_exchanges = ahead}).step.value();
 }
 
 /// With and without in turn, so that other jobs disturb both alike.

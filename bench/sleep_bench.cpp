@@ -1,6 +1,6 @@
-// Steps of pipelines whose kernels sleep, against the simulator: the ratio of the measured to the
-// simulated step, one line per schedule. Sleeping ranks need no cores, so any number of them runs
-// on any machine.
+// Steps of pipelines whose kernels sleep, against the simulated clock: the ratio of the measured
+// step to the one that is foretold, a line a schedule. Sleeping ranks need no cores, so any number
+// of them runs on any machine.
 //
 //     sleep_bench [MILLISECONDS OF A FORWARD [STEPS [SCHEDULE]]]
 #include <fmt/format.h>
@@ -64,7 +64,7 @@ double measured_period(const std::shared_ptr<const TaskGraph>& graph, int steps)
   return median(times);
 }
 
-/// A lower bound of the time per step: the slowest cycle of waits.
+/// What no run of steps can be below: the slowest cycle of waits.
 double least_period(const std::shared_ptr<const TaskGraph>& graph) {
   const TaskActors actors = find_actors(graph, ranks(*graph));
   std::vector<double> times(static_cast<size_t>(actors.rank_count()) * graph->tasks.size(), 0);

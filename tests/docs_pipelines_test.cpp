@@ -41,10 +41,10 @@ std::string schedules_table() {
     for (const DeviceUse& use : timeline.devices)
       bubble = std::max(bubble, use.bubble() / use.span());
     const double busy = timeline.devices.front().busy;  // the same on all
-    text +=
-        fmt::format("{:<12} {:>9} {:>11.1f}% {:>11.1f}% {:>14.3g}\n", facts.name,
-                    shape.stages.size(), 100 * bubble,
-                    100 * (timeline.duration() - busy) / timeline.duration(), timeline.most_kept());
+    text += fmt::format("{:<12} {:>9} {:>11.1f}% {:>11.1f}% {:>14.3g}\n", facts.name,
+                        shape.stages.size(), 100 * bubble,
+                        100 * (timeline.duration() - busy) / timeline.duration(),
+                        timeline.max_memory());
   }
   return text;
 }

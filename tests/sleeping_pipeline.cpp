@@ -228,7 +228,7 @@ Seconds time_asleep(const Task& task) {
 }
 
 Simulation simulate_sleep(const std::shared_ptr<const TaskGraph>& graph, int64_t steps,
-                          const FakeDeviceOptions& fake, bool steps_meet) {
+                          const FakeDeviceOptions& fake, bool barrier_between_steps) {
   const auto time = [&](Rank, TaskId id) {
     const Task& task = graph->tasks[id];
     const Seconds asleep = time_asleep(task);
@@ -236,7 +236,7 @@ Simulation simulate_sleep(const std::shared_ptr<const TaskGraph>& graph, int64_t
     // All kernels of a task are launched at once: only the first one keeps the stream waiting.
     return Seconds(fake.launch.value() + fake.slowness * asleep.value());
   };
-  return simulate(graph, time, {.steps = steps, .steps_meet = steps_meet});
+  return simulate(graph, time, {.steps = steps, .barrier_between_steps = barrier_between_steps});
 }
 
 }  // namespace tessera

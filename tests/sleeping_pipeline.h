@@ -45,6 +45,6 @@ Seconds time_asleep(const Task& task);
 
 /// The simulation in which only sleep takes time, and work on a device what `fake` says.
 Simulation simulate_sleep(const std::shared_ptr<const TaskGraph>& graph, int64_t steps,
-                          const FakeDeviceOptions& fake = {}, bool steps_meet = true);
+                          const FakeDeviceOptions& fake = {}, bool barrier_between_steps = true);
 
 }  // namespace tessera

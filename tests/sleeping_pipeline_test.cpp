@@ -169,7 +169,7 @@ std::vector<std::string> acts_of(const Track& track, int64_t record) {
   return names;
 }
 
-TEST(SleepingPipeline, RanksActStreamByStreamInTheOrderOfTheVirtualClock) {
+TEST(SleepingPipeline, RanksActStreamByStreamInTheOrderOfTheSimulatedClock) {
   for (const PipelineFacts& facts : pipeline_schedules())
     for (bool mixed : {false, true}) {
       const std::vector<Rank> places = ranks_for(facts.kind, 2);

@@ -8,8 +8,7 @@
 namespace tessera {
 namespace {
 
-/// Slots for which an input has room before it has seen any: the usual numbers of slots never make
-/// it grow.
+/// Slots that an input is created with: the usual numbers of slots never make it grow.
 constexpr int kUsualSlots = 8;
 
 template <typename Port>
@@ -42,22 +41,21 @@ Actor::Actor(ActorDescription description) : description_(std::move(description)
   for (const OutPort& port : description_.outputs) add_output(port);
   act_.input_slots.resize(inputs_.size());
   act_.output_slots.resize(outputs_.size());
-  missing_inputs_ = static_cast<int>(inputs_.size());
 }
 
 void Actor::add_input(const InPort& port) {
-  inputs_.push_back(
-      {.reg = port.reg, .first = static_cast<int>(in_records_.size()), .slots = kUsualSlots});
-  in_records_.resize(in_records_.size() + kUsualSlots, kEmpty);
+  inputs_.push_back({.reg = port.reg, .first = in_iterations_.size(), .slots = kUsualSlots});
+  ++missing_inputs_;
+  in_iterations_.resize(in_iterations_.size() + kUsualSlots, kEmpty);
 }
 
 void Actor::add_output(const OutPort& port) {
   outputs_.push_back({.reg = port.reg,
-                      .first = static_cast<int>(out_records_.size()),
-                      .first_held = static_cast<int>(held_.size()),
+                      .first = out_iterations_.size(),
+                      .first_held = held_.size(),
                       .slots = port.slots});
   const size_t slots = port.slots;
-  out_records_.resize(out_records_.size() + slots, kEmpty);
+  out_iterations_.resize(out_iterations_.size() + slots, kEmpty);
   holders_.resize(holders_.size() + slots, 0);
   held_.resize(held_.size() + slots * port.consumers.size(), 0);
 }
@@ -77,42 +75,42 @@ void Actor::receive(const Message& message) {
   if (message.kind == Message::Kind::kReady)
     take_ready(message);
   else
-    take_returned(message);
+    take_released(message);
 }
 
 void Actor::take_ready(const Message& message) {
   const size_t port = port_of(inputs_, message.reg);
   if (port == inputs_.size()) fail("does not consume register " + std::to_string(message.reg));
   Input& input = inputs_[port];
-  if (message.record < next_record_ ||
-      (input.filled > 0 && find_record(input, message.record) >= 0))
-    fail("got record " + std::to_string(message.record) + " of register " +
+  if (message.iteration < next_iteration_ ||
+      (input.filled > 0 && find_iteration(input, message.iteration) >= 0))
+    fail("got iteration " + std::to_string(message.iteration) + " of register " +
          std::to_string(message.reg) + " twice");
   if (message.slot < 0)
     fail("got slot " + std::to_string(message.slot) + " of register " +
          std::to_string(message.reg));
   if (message.slot >= input.slots) grow(port, message.slot + 1);
-  int64_t& record = record_in(input, message.slot);
-  if (record != kEmpty)
+  int64_t& iteration = iteration_in(input, message.slot);
+  if (iteration != kEmpty)
     fail("got slot " + std::to_string(message.slot) + " of register " +
          std::to_string(message.reg) + " while it is full");
-  record = message.record;
+  iteration = message.iteration;
   ++input.filled;
-  if (message.record != next_record_) return;
+  if (message.iteration != next_iteration_) return;
   input.next = message.slot;
   --missing_inputs_;
 }
 
-/// Makes room for a producer with more slots than any before.
+/// Adds slots for a producer with more slots than any before.
 void Actor::grow(size_t port, int slots) {
   const int more = slots - inputs_[port].slots;
-  const auto end = in_records_.begin() + inputs_[port].first + inputs_[port].slots;
-  in_records_.insert(end, static_cast<size_t>(more), kEmpty);
+  const auto end = in_iterations_.begin() + inputs_[port].first + inputs_[port].slots;
+  in_iterations_.insert(end, more, kEmpty);
   inputs_[port].slots = slots;
   for (size_t later = port + 1; later < inputs_.size(); ++later) inputs_[later].first += more;
 }
 
-void Actor::take_returned(const Message& message) {
+void Actor::take_released(const Message& message) {
   const size_t port = port_of(outputs_, message.reg);
   if (port == outputs_.size()) fail("does not produce register " + std::to_string(message.reg));
   const std::vector<ActorId>& consumers = description_.outputs[port].consumers;
@@ -121,34 +119,34 @@ void Actor::take_returned(const Message& message) {
   while (consumer < consumers.size() && consumers[consumer] != message.from) ++consumer;
   const bool slot_exists = message.slot >= 0 && message.slot < output.slots;
   const int slot = slot_exists ? message.slot : 0;
-  const size_t held = static_cast<size_t>(output.first_held) +
-                      static_cast<size_t>(slot) * consumers.size() + consumer;
-  if (!slot_exists || consumer == consumers.size() || record_in(output, slot) != message.record ||
-      message.record == kEmpty || !held_[held])
+  const size_t held = output.first_held + slot * consumers.size() + consumer;
+  if (!slot_exists || consumer == consumers.size() ||
+      iteration_in(output, slot) != message.iteration || message.iteration == kEmpty ||
+      !held_[held])
     fail("got back slot " + std::to_string(message.slot) + " of register " +
-         std::to_string(message.reg) + " with record " + std::to_string(message.record) +
+         std::to_string(message.reg) + " with iteration " + std::to_string(message.iteration) +
          " from actor " + std::to_string(message.from) + ", which does not hold it");
   held_[held] = 0;
   if (--holders_[output.first + slot] > 0) return;
-  record_in(output, slot) = kEmpty;
+  iteration_in(output, slot) = kEmpty;
   --output.out;
   if (slot == output.next) --blocked_outputs_;
 }
 
-int Actor::find_record(const Input& input, int64_t record) const {
+int Actor::find_iteration(const Input& input, int64_t iteration) const {
   for (int slot = 0; slot < input.slots; ++slot)
-    if (record_in(input, slot) == record) return slot;
+    if (iteration_in(input, slot) == iteration) return slot;
   return -1;
 }
 
 const Act& Actor::begin() {
   if (!ready()) fail("begins while it " + waits_for());
-  act_.record = next_record_++;
+  act_.iteration = next_iteration_++;
   acting_ = true;
   for (size_t port = 0; port < inputs_.size(); ++port) {
     Input& input = inputs_[port];
     act_.input_slots[port] = input.next;
-    input.next = input.filled > 1 ? find_record(input, next_record_) : -1;
+    input.next = input.filled > 1 ? find_iteration(input, next_iteration_) : -1;
     missing_inputs_ += input.next < 0;
   }
   for (size_t port = 0; port < outputs_.size(); ++port) {
@@ -164,7 +162,7 @@ void Actor::finish(std::vector<Message>& messages) {
   if (!acting_) fail("ends an act that it did not begin");
   acting_ = false;
   for (size_t port = 0; port < outputs_.size(); ++port) send_ready(port, messages);
-  for (size_t port = 0; port < inputs_.size(); ++port) send_returned(port, messages);
+  for (size_t port = 0; port < inputs_.size(); ++port) send_released(port, messages);
 }
 
 void Actor::send_ready(size_t port, std::vector<Message>& messages) {
@@ -173,24 +171,23 @@ void Actor::send_ready(size_t port, std::vector<Message>& messages) {
   if (out.consumers.empty()) return;
   const int slot = act_.output_slots[port];
   const size_t count = out.consumers.size();
-  record_in(output, slot) = act_.record;
+  iteration_in(output, slot) = act_.iteration;
   ++output.out;
   if (slot == output.next) ++blocked_outputs_;
-  holders_[output.first + slot] = static_cast<int>(count);
-  std::fill_n(held_.begin() + output.first_held + slot * static_cast<int>(count), count,
-              uint8_t{1});
+  holders_[output.first + slot] = count;
+  std::fill_n(&held_[output.first_held + slot * count], count, true);
   for (ActorId consumer : out.consumers)
     messages.push_back(
-        {Message::Kind::kReady, consumer, out.reg, slot, act_.record, description_.id});
+        {Message::Kind::kReady, consumer, out.reg, slot, act_.iteration, description_.id});
 }
 
-void Actor::send_returned(size_t port, std::vector<Message>& messages) {
+void Actor::send_released(size_t port, std::vector<Message>& messages) {
   const InPort& in = description_.inputs[port];
   const int slot = act_.input_slots[port];
-  record_in(inputs_[port], slot) = kEmpty;
+  iteration_in(inputs_[port], slot) = kEmpty;
   --inputs_[port].filled;
   messages.push_back(
-      {Message::Kind::kReturned, in.producer, in.reg, slot, act_.record, description_.id});
+      {Message::Kind::kReleased, in.producer, in.reg, slot, act_.iteration, description_.id});
 }
 
 size_t Actor::output_of(RegisterId reg) const {
@@ -203,13 +200,11 @@ bool Actor::holds(size_t port, size_t consumer) const {
   const size_t count = description_.outputs[port].consumers.size();
   const Output& output = outputs_[port];
   for (int slot = 0; slot < output.slots; ++slot)
-    if (held_[static_cast<size_t>(output.first_held) + static_cast<size_t>(slot) * count +
-              consumer])
-      return true;
+    if (held_[output.first_held + slot * count + consumer]) return true;
   return false;
 }
 
-bool Actor::handed_back(RegisterId reg, ActorId except) const {
+bool Actor::is_released(RegisterId reg, ActorId except) const {
   const size_t port = output_of(reg);
   if (outputs_[port].out == 0) return true;
   const std::vector<ActorId>& consumers = description_.outputs[port].consumers;
@@ -227,21 +222,22 @@ std::vector<ActorId> Actor::holders(RegisterId reg) const {
   return found;
 }
 
-bool Actor::drained() const {
+bool Actor::is_quiescent() const {
   const auto is_empty = [](const Input& input) { return input.filled == 0; };
-  const auto is_home = [](const Output& output) { return output.out == 0; };
+  const auto is_free = [](const Output& output) { return output.out == 0; };
   return !acting_ && std::all_of(inputs_.begin(), inputs_.end(), is_empty) &&
-         std::all_of(outputs_.begin(), outputs_.end(), is_home);
+         std::all_of(outputs_.begin(), outputs_.end(), is_free);
 }
 
 std::string Actor::waits_for() const {
-  if (acting_) return "acts on record " + std::to_string(act_.record);
+  if (acting_) return "acts on iteration " + std::to_string(act_.iteration);
   std::vector<std::string> reasons;
   for (size_t port = 0; port < inputs_.size(); ++port) {
     if (has_input(port)) continue;
     const InPort& in = description_.inputs[port];
     reasons.push_back("waits for register " + std::to_string(in.reg) + " of actor " +
-                      std::to_string(in.producer) + ", record " + std::to_string(next_record_));
+                      std::to_string(in.producer) + ", iteration " +
+                      std::to_string(next_iteration_));
   }
   for (size_t port = 0; port < outputs_.size(); ++port)
     if (is_blocked(outputs_[port])) reasons.push_back(blocked_text(port));

@@ -32,11 +32,11 @@ ActorDescription middle(int slots, std::vector<ActorId> consumers) {
           .outputs = {{20, slots, std::move(consumers)}}};
 }
 
-Message ready(RegisterId reg, int slot, int64_t record) {
-  return {Kind::kReady, 1, reg, slot, record, 0};
+Message ready(RegisterId reg, int slot, int64_t iteration) {
+  return {Kind::kReady, 1, reg, slot, iteration, 0};
 }
-Message returned(RegisterId reg, int slot, int64_t record, ActorId from) {
-  return {Kind::kReturned, 1, reg, slot, record, from};
+Message returned(RegisterId reg, int slot, int64_t iteration, ActorId from) {
+  return {Kind::kReleased, 1, reg, slot, iteration, from};
 }
 
 /// One whole act; what it says.
@@ -60,10 +60,10 @@ TEST(Actor, AnActNamesItsRecordAndItsSlots) {
   act(actor);
   actor.receive(ready(10, 1, 1));
   const Act& second = actor.begin();
-  EXPECT_EQ(second.record, 1);
+  EXPECT_EQ(second.iteration, 1);
   EXPECT_THAT(second.input_slots, ElementsAre(1));
   EXPECT_THAT(second.output_slots, ElementsAre(1));
-  EXPECT_EQ(actor.records(), 2);
+  EXPECT_EQ(actor.iterations(), 2);
 }
 
 TEST(Actor, AnActTellsItsConsumersAndThenHandsBackWhatItRead) {
@@ -71,7 +71,7 @@ TEST(Actor, AnActTellsItsConsumersAndThenHandsBackWhatItRead) {
   actor.receive(ready(10, 3, 0));
   EXPECT_THAT(act(actor), ElementsAre(Message{Kind::kReady, 2, 20, 0, 0, 1},
                                       Message{Kind::kReady, 5, 20, 0, 0, 1},
-                                      Message{Kind::kReturned, 0, 10, 3, 0, 1}));
+                                      Message{Kind::kReleased, 0, 10, 3, 0, 1}));
 }
 
 TEST(Actor, ASlotIsFreeWhenAllItsConsumersHandedItBack) {
@@ -88,24 +88,24 @@ TEST(Actor, ASlotIsFreeWhenAllItsConsumersHandedItBack) {
 
 TEST(Actor, ARegisterWithoutConsumersHasItsSlotFreeAtOnce) {
   Actor actor(middle(1, {}));
-  for (int64_t record = 0; record < 3; ++record) {
-    actor.receive(ready(10, 0, record));
-    EXPECT_THAT(act(actor), ElementsAre(Message{Kind::kReturned, 0, 10, 0, record, 1}));
+  for (int64_t iteration = 0; iteration < 3; ++iteration) {
+    actor.receive(ready(10, 0, iteration));
+    EXPECT_THAT(act(actor), ElementsAre(Message{Kind::kReleased, 0, 10, 0, iteration, 1}));
   }
-  EXPECT_TRUE(actor.drained());
+  EXPECT_TRUE(actor.is_quiescent());
 }
 
 TEST(Actor, RecordsAreTakenInOrderEvenWhenTheyArriveOutOfOrder) {
   Actor actor(middle(3, {2}));
   actor.receive(ready(10, 1, 1));
   EXPECT_FALSE(actor.ready());
-  EXPECT_EQ(actor.waits_for(), "waits for register 10 of actor 0, record 0");
+  EXPECT_EQ(actor.waits_for(), "waits for register 10 of actor 0, iteration 0");
   actor.receive(ready(10, 0, 0));
-  EXPECT_EQ(actor.begin().record, 0);
+  EXPECT_EQ(actor.begin().iteration, 0);
   std::vector<Message> messages;
   actor.finish(messages);
   EXPECT_TRUE(actor.ready());
-  EXPECT_EQ(actor.begin().record, 1);
+  EXPECT_EQ(actor.begin().iteration, 1);
 }
 
 TEST(Actor, SlotsAreUsedInTurnAlsoWhenALaterOneComesHomeFirst) {
@@ -129,7 +129,7 @@ TEST(Actor, AnActIsNotFollowedByAnotherBeforeItEnds) {
   actor.receive(ready(10, 1, 1));
   actor.begin();
   EXPECT_FALSE(actor.ready());
-  EXPECT_EQ(actor.waits_for(), "acts on record 0");
+  EXPECT_EQ(actor.waits_for(), "acts on iteration 0");
   std::vector<Message> messages;
   actor.finish(messages);
   EXPECT_TRUE(actor.ready());
@@ -162,17 +162,18 @@ TEST(Actor, SaysWhatItWaitsFor) {
                .name = "join",
                .inputs = {{7, 1}, {8, 2}},
                .outputs = {{4, 1, {5, 6}}, {9, 1, {}}}});
-  EXPECT_EQ(actor.waits_for(),
-            "waits for register 7 of actor 1, record 0; waits for register 8 of actor 2, record 0");
+  EXPECT_EQ(
+      actor.waits_for(),
+      "waits for register 7 of actor 1, iteration 0; waits for register 8 of actor 2, iteration 0");
   actor.receive({Kind::kReady, 3, 7, 0, 0, 1});
-  EXPECT_EQ(actor.waits_for(), "waits for register 8 of actor 2, record 0");
+  EXPECT_EQ(actor.waits_for(), "waits for register 8 of actor 2, iteration 0");
   actor.receive({Kind::kReady, 3, 8, 0, 0, 2});
   EXPECT_EQ(actor.waits_for(), "ready");
   act(actor);
   actor.receive({Kind::kReady, 3, 7, 0, 1, 1});
   actor.receive({Kind::kReady, 3, 8, 0, 1, 2});
   EXPECT_EQ(actor.waits_for(), "waits for a free slot of register 4, held by actors 5, 6");
-  actor.receive({Kind::kReturned, 3, 4, 0, 0, 5});
+  actor.receive({Kind::kReleased, 3, 4, 0, 0, 5});
   EXPECT_EQ(actor.waits_for(), "waits for a free slot of register 4, held by actor 6");
 }
 
@@ -192,36 +193,36 @@ TEST(Actor, SaysWhoHoldsSlotsOfARegister) {
 
 TEST(Actor, ARegisterIsHandedBackWhenAllReadersButTheOneThatAsksReturnedEverySlot) {
   Actor actor(middle(2, {2, 5}));
-  EXPECT_TRUE(actor.handed_back(20, 5));
+  EXPECT_TRUE(actor.is_released(20, 5));
   actor.receive(ready(10, 0, 0));
   act(actor);
-  EXPECT_FALSE(actor.handed_back(20, 5));
+  EXPECT_FALSE(actor.is_released(20, 5));
   actor.receive(returned(20, 0, 0, 2));
-  EXPECT_TRUE(actor.handed_back(20, 5));
-  EXPECT_FALSE(actor.handed_back(20, 2));  // 5 has it
-  EXPECT_THROW(actor.handed_back(10, 2), InternalError);
+  EXPECT_TRUE(actor.is_released(20, 5));
+  EXPECT_FALSE(actor.is_released(20, 2));  // 5 has it
+  EXPECT_THROW(actor.is_released(10, 2), InternalError);
 }
 
 TEST(Actor, SaysWhichInputIsThere) {
   Actor actor({.id = 3, .name = "join", .inputs = {{7, 1}, {8, 2}}, .outputs = {}});
   actor.receive({Kind::kReady, 3, 8, 0, 0, 2});
-  actor.receive({Kind::kReady, 3, 7, 1, 1, 1});  // the record after the next
+  actor.receive({Kind::kReady, 3, 7, 1, 1, 1});  // the iteration after the next
   EXPECT_FALSE(actor.has_input(0));
   EXPECT_TRUE(actor.has_input(1));
 }
 
 TEST(Actor, IsDrainedWhenAllSlotsAreHomeAndNothingWaits) {
   Actor actor(middle(2, {2}));
-  EXPECT_TRUE(actor.drained());
+  EXPECT_TRUE(actor.is_quiescent());
   actor.receive(ready(10, 0, 0));
-  EXPECT_FALSE(actor.drained());  // an input waits
+  EXPECT_FALSE(actor.is_quiescent());  // an input waits
   actor.begin();
-  EXPECT_FALSE(actor.drained());  // an act is under way
+  EXPECT_FALSE(actor.is_quiescent());  // an act is under way
   std::vector<Message> messages;
   actor.finish(messages);
-  EXPECT_FALSE(actor.drained());  // slot 0 is out
+  EXPECT_FALSE(actor.is_quiescent());  // slot 0 is out
   actor.receive(returned(20, 0, 0, 2));
-  EXPECT_TRUE(actor.drained());
+  EXPECT_TRUE(actor.is_quiescent());
 }
 
 TEST(Actor, RefusesADescriptionThatNamesAPortTwiceOrHasNoSlot) {
@@ -241,7 +242,7 @@ TEST(Actor, RefusesADescriptionThatNamesAPortTwiceOrHasNoSlot) {
                   "internal error: actor 1 'x' register 7 names a consumer twice"));
 }
 
-/// An actor in whose output slot 0 record 0 is out, in the hands of 2 and 5; record 1 of register
+/// An actor in whose output slot 0 iteration 0 is held by 2 and 5; iteration 1 of register
 /// 10 waits in slot 1.
 Actor used_actor() {
   Actor actor(middle(2, {2, 5}));
@@ -264,8 +265,8 @@ TEST(Actor, RefusesMessagesThatAreNotForIt) {
 }
 
 TEST(Actor, RefusesARepeatedRecordAndAFullSlot) {
-  expect_refused(ready(10, 0, 0), "got record 0 of register 10 twice");  // used and handed back
-  expect_refused(ready(10, 0, 1), "got record 1 of register 10 twice");  // waits
+  expect_refused(ready(10, 0, 0), "got iteration 0 of register 10 twice");  // used and released
+  expect_refused(ready(10, 0, 1), "got iteration 1 of register 10 twice");  // waits
   expect_refused(ready(10, 1, 2), "got slot 1 of register 10 while it is full");
   expect_refused(ready(10, -1, 2), "got slot -1 of register 10");
 }
@@ -274,21 +275,21 @@ TEST(Actor, RefusesASlotFromAnActorThatDoesNotHoldIt) {
   const std::string rest = ", which does not hold it";
   expect_refused(
       returned(20, 1, 1, 2),
-      "got back slot 1 of register 20 with record 1 from actor 2" + rest);  // never went out
+      "got back slot 1 of register 20 with iteration 1 from actor 2" + rest);  // never went out
   expect_refused(
       returned(20, 1, -1, 2),
-      "got back slot 1 of register 20 with record -1 from actor 2" + rest);  // never went out
+      "got back slot 1 of register 20 with iteration -1 from actor 2" + rest);  // never went out
   expect_refused(
       returned(20, 2, 0, 2),
-      "got back slot 2 of register 20 with record 0 from actor 2" + rest);  // there is no slot 2
+      "got back slot 2 of register 20 with iteration 0 from actor 2" + rest);  // there is no slot 2
   expect_refused(returned(20, -1, 0, 2),
-                 "got back slot -1 of register 20 with record 0 from actor 2" + rest);
+                 "got back slot -1 of register 20 with iteration 0 from actor 2" + rest);
   expect_refused(
       returned(20, 0, 2, 2),
-      "got back slot 0 of register 20 with record 2 from actor 2" + rest);  // another record
+      "got back slot 0 of register 20 with iteration 2 from actor 2" + rest);  // another iteration
   expect_refused(
       returned(20, 0, 0, 4),
-      "got back slot 0 of register 20 with record 0 from actor 4" + rest);  // not a consumer
+      "got back slot 0 of register 20 with iteration 0 from actor 4" + rest);  // not a consumer
   Actor actor = used_actor();
   actor.receive(returned(20, 0, 0, 2));
   EXPECT_THAT([&] { actor.receive(returned(20, 0, 0, 2)); },
@@ -300,7 +301,7 @@ TEST(Actor, RefusesToBeginWhenItIsNotReadyAndToEndWhatDidNotBegin) {
   std::vector<Message> messages;
   EXPECT_THAT([&] { actor.begin(); },
               ThrowsMessage<InternalError>("internal error: actor 1 'middle' begins while it waits "
-                                           "for register 10 of actor 0, record 0"));
+                                           "for register 10 of actor 0, iteration 0"));
   EXPECT_THAT([&] { actor.finish(messages); },
               ThrowsMessage<InternalError>(
                   "internal error: actor 1 'middle' ends an act that it did not begin"));
@@ -309,20 +310,20 @@ TEST(Actor, RefusesToBeginWhenItIsNotReadyAndToEndWhatDidNotBegin) {
   actor.begin();
   EXPECT_THAT([&] { actor.begin(); },
               ThrowsMessage<InternalError>(
-                  "internal error: actor 1 'middle' begins while it acts on record 0"));
+                  "internal error: actor 1 'middle' begins while it acts on iteration 0"));
 }
 
 /// Allocations of `acts` acts of an actor whose producer uses `in_slots` slots.
 int64_t allocations_of(Actor& actor, std::vector<Message>& messages, int in_slots, int64_t first,
                        int64_t acts) {
   const int64_t before = allocations;
-  for (int64_t record = first; record < first + acts; ++record) {
-    actor.receive(ready(10, static_cast<int>(record % in_slots), record));
+  for (int64_t iteration = first; iteration < first + acts; ++iteration) {
+    actor.receive(ready(10, static_cast<int>(iteration % in_slots), iteration));
     actor.begin();
     messages.clear();
     actor.finish(messages);
     for (ActorId consumer : {2, 5})
-      actor.receive(returned(20, static_cast<int>(record % 2), record, consumer));
+      actor.receive(returned(20, static_cast<int>(iteration % 2), iteration, consumer));
   }
   return allocations - before;
 }
@@ -330,7 +331,7 @@ int64_t allocations_of(Actor& actor, std::vector<Message>& messages, int in_slot
 TEST(Actor, AllocatesNothingAfterItsConstructor) {
   Actor actor(middle(2, {2, 5}));
   std::vector<Message> messages;
-  messages.reserve(3);  // two kReady and a kReturned
+  messages.reserve(3);  // two kReady and a kReleased
   EXPECT_EQ(allocations_of(actor, messages, 2, 0, 100), 0);
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "base/error.h"
 
@@ -14,17 +15,17 @@ struct OutEdges {
   std::vector<size_t> places;
 
   explicit OutEdges(const MarkedGraph& graph)
-      : first(static_cast<size_t>(graph.vertices) + 1, 0), places(graph.edges.size()) {
-    for (const MarkedEdge& edge : graph.edges) ++first[static_cast<size_t>(edge.from) + 1];
+      : first(graph.vertices + 1, 0), places(graph.edges.size()) {
+    for (const MarkedEdge& edge : graph.edges) ++first[edge.from + 1];
     for (size_t v = 1; v < first.size(); ++v) first[v] += first[v - 1];
     std::vector<size_t> next = first;
     for (size_t e = 0; e < graph.edges.size(); ++e) places[next[graph.edges[e].from]++] = e;
   }
 };
 
-/// Policy iteration. Every vertex follows one of its edges, so that each walk ends in a cycle;
-/// vertices change to edges that lead to slower cycles, or to the same one on a longer way, until
-/// none wants to.
+/// Policy iteration. Every vertex follows one of its edges, so that each walk ends in a cycle.
+/// Vertices change to edges that lead to slower cycles, or to the same cycle on a longer path,
+/// until no vertex changes.
 class PolicyIteration {
  public:
   PolicyIteration(const MarkedGraph& graph, std::span<const double> times)
@@ -46,37 +47,36 @@ class PolicyIteration {
   }
 
  private:
-  static constexpr size_t kNone = static_cast<size_t>(-1);
+  static constexpr size_t kNone = std::numeric_limits<size_t>::max();
 
   const MarkedEdge& edge(size_t place) const { return graph_.edges[place]; }
-  size_t next_of(size_t v) const { return static_cast<size_t>(edge(policy_[v]).to); }
+  size_t next_of(size_t v) const { return edge(policy_[v]).to; }
 
-  /// Vertices from which no cycle is reached take no part: all others follow the first edge that
-  /// stays among them.
+  /// Drops the vertices that reach no cycle. Each other vertex follows its first edge to a vertex
+  /// that is left.
   void drop_dead_ends() {
     const OutEdges out(graph_);
-    std::vector<size_t> ways(policy_.size(), 0);
+    std::vector<size_t> degree(policy_.size(), 0);  // edges to vertices that are left
     std::vector<std::vector<size_t>> in(policy_.size());
     for (size_t e = 0; e < graph_.edges.size(); ++e) {
-      ++ways[edge(e).from];
-      in[edge(e).to].push_back(static_cast<size_t>(edge(e).from));
+      ++degree[edge(e).from];
+      in[edge(e).to].push_back(edge(e).from);
     }
     std::vector<size_t> ended;
-    for (size_t v = 0; v < ways.size(); ++v)
-      if (ways[v] == 0) ended.push_back(v);
+    for (size_t v = 0; v < degree.size(); ++v)
+      if (degree[v] == 0) ended.push_back(v);
     for (size_t i = 0; i < ended.size(); ++i)
       for (size_t before : in[ended[i]])
-        if (--ways[before] == 0) ended.push_back(before);
+        if (--degree[before] == 0) ended.push_back(before);
     for (size_t e = 0; e < graph_.edges.size(); ++e) {
       const size_t from = edge(e).from;
-      if (ways[from] == 0 || ways[edge(e).to] == 0) continue;
+      if (degree[from] == 0 || degree[edge(e).to] == 0) continue;
       live_.push_back(e);
       if (policy_[from] == kNone) policy_[from] = e;
     }
   }
 
-  /// Where each vertex's walk leads: the period of its cycle, and how much longer than so many
-  /// periods the way there is.
+  /// Finds the period of the cycle that each vertex's walk ends in, and the relative time to it.
   void evaluate() {
     std::vector<int> walk_of(policy_.size(), -1);
     std::vector<bool> is_known(policy_.size(), false);
@@ -88,7 +88,7 @@ class PolicyIteration {
         walk_of[v] = start;
         walk.push_back(v);
       }
-      if (!is_known[v]) {  // the walk bites its tail: a new cycle
+      if (!is_known[v]) {  // the walk has returned to itself: a new cycle
         period_[v] = period_of_cycle(v);
         length_[v] = 0;
         is_known[v] = true;
@@ -149,7 +149,7 @@ class PolicyIteration {
     const auto best = std::max_element(period_.begin(), period_.end());
     if (best == period_.end() || *best < 0) return found;
     found.period = *best;
-    auto v = static_cast<size_t>(best - period_.begin());
+    size_t v = best - period_.begin();
     for (size_t steps = 0; steps < policy_.size(); ++steps)
       v = next_of(v);  // now surely on the cycle
     const size_t root = v;
@@ -162,9 +162,9 @@ class PolicyIteration {
 
   const MarkedGraph& graph_;
   std::span<const double> times_;
-  std::vector<size_t> live_;    // edges that may lie on a way to a cycle
+  std::vector<size_t> live_;    // edges on a path to a cycle
   std::vector<size_t> policy_;  // by vertex: the edge that it follows, or kNone
-  std::vector<double> period_;  // by vertex: of the cycle that it comes to
+  std::vector<double> period_;  // by vertex: of the cycle that it reaches
   std::vector<double> length_;  // by vertex: relative time to a vertex of that cycle
   double tolerance_ = 0;
 };
@@ -188,19 +188,18 @@ std::vector<MarkedEdge> find_stuck_cycle(const MarkedGraph& graph) {
       if (next[v] == out.first[v + 1]) {
         state[v] = State::kDone;
         if (path.empty()) break;
-        v = static_cast<size_t>(bare.edges[path.back()].from);
+        v = bare.edges[path.back()].from;
         path.pop_back();
         continue;
       }
       const size_t e = out.places[next[v]++];
-      const size_t to = bare.edges[e].to;
+      const int to = bare.edges[e].to;
       if (state[to] == State::kDone) continue;
       path.push_back(e);
       if (state[to] == State::kOpen) {
         std::vector<MarkedEdge> cycle;
-        const auto first = std::find_if(path.begin(), path.end(), [&](size_t at) {
-          return static_cast<size_t>(bare.edges[at].from) == to;
-        });
+        const auto first = std::find_if(path.begin(), path.end(),
+                                        [&](size_t at) { return bare.edges[at].from == to; });
         for (auto at = first; at != path.end(); ++at) cycle.push_back(bare.edges[*at]);
         return cycle;
       }
@@ -212,7 +211,7 @@ std::vector<MarkedEdge> find_stuck_cycle(const MarkedGraph& graph) {
 }
 
 SlowestCycle find_slowest_cycle(const MarkedGraph& graph, std::span<const double> times) {
-  ensure(times.size() == static_cast<size_t>(graph.vertices), "every act has a time");
+  ensure(std::ssize(times) == graph.vertices, "every act has a time");
   return PolicyIteration(graph, times).run();
 }
 

@@ -1,9 +1,9 @@
-// Marked graphs: who must have acted how many records ago before somebody may act. Pure graphs;
-// what the vertices are is known elsewhere.
+// Marked graphs: which vertices must have acted, and how many iterations ago, before a vertex may
+// act. This file knows graphs only, not what the vertices are.
 //
-// Every edge from a to b with t tokens says: record r of b waits for record r - t of a. A cycle
-// whose edges have no token waits for itself; and no run is faster than its slowest cycle: as much
-// time as its vertices take together, for as many records as it has tokens.
+// An edge from a to b with t tokens means: iteration i of b waits for iteration i - t of a. A cycle
+// without a token is a deadlock. No run is faster than its slowest cycle: the times of the cycle's
+// vertices together, divided by its tokens.
 //
 // Source: Commoner, Holt, Even, Pnueli, Marked directed graphs, 1971; Ramamoorthy and Ho, 1980 (the
 // rate).
@@ -30,18 +30,19 @@ struct MarkedGraph {
 ///   time  O(vertices + edges)
 std::vector<MarkedEdge> find_stuck_cycle(const MarkedGraph& graph);
 
-/// The cycle with the most time a token.
+/// The cycle with the largest time per token.
 struct SlowestCycle {
-  double period = 0;  // time a record: 0 when there is no cycle
+  double period = 0;  // time per iteration; 0 when there is no cycle
   std::vector<MarkedEdge> edges;
 };
 
-/// How long a record takes at least, and at most when nobody else is waited for.
+/// The least time of an iteration in the steady state; it is reached when acts wait for nothing
+/// else.
 ///
 ///   times     of the acts, by vertex; >= 0
 ///   requires  every cycle has a token
-///   source    Howard's policy iteration for the maximal cycle ratio (Cochet-Terrasson et al.,
-///   1998)
+///   source    Howard's policy iteration for the maximum cycle ratio (Cochet-Terrasson et al.,
+///             1998)
 SlowestCycle find_slowest_cycle(const MarkedGraph& graph, std::span<const double> times);
 
 }  // namespace tessera

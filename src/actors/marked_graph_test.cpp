@@ -19,7 +19,7 @@ std::vector<int> vertices_of(const std::vector<MarkedEdge>& cycle) {
 }
 
 TEST(MarkedGraph, ACycleWithoutTokenIsStuck) {
-  // 0 -> 1 -> 2 -> 1: the first edge leads into the circle and is none of it.
+  // 0 -> 1 -> 2 -> 1: the first edge leads into the cycle and is not part of it.
   const std::vector<MarkedEdge> cycle =
       find_stuck_cycle({3, {{0, 1, 0, 0}, {1, 2, 0, 0}, {2, 1, 0, 7}}});
   EXPECT_THAT(vertices_of(cycle), ElementsAre(1, 2));
@@ -43,8 +43,8 @@ TEST(MarkedGraph, WithoutCyclesThereIsNoPeriod) {
 }
 
 TEST(MarkedGraph, ASlotMoreLetsProducerAndReaderOverlap) {
-  // A producer of 2 and a reader of 3 units; each does one act at a time. One slot: 2 + 3 a record.
-  // Two slots: the slower of (2 + 3) / 2, 2, 3.
+  // A producer of 2 and a reader of 3 units; each does one act at a time. One slot: 2 + 3 an
+  // iteration. Two slots: the slower of (2 + 3) / 2, 2, 3.
   const std::vector<double> times{2, 3};
   const auto with_slots = [](int slots) {
     return MarkedGraph{2, {{0, 0, 1, 0}, {1, 1, 1, 0}, {0, 1, 0, 0}, {1, 0, slots, 0}}};

@@ -11,15 +11,15 @@
 namespace tessera {
 namespace {
 
-/// Why an act waits for another; with a register it is the label of an edge.
-enum class Why { kOrder, kReady, kReturned, kOverwrite };
+/// Why an act waits for another. Together with a register it is the label of an edge.
+enum class Why { kOrder, kReady, kReleased, kOverwrite };
 constexpr int kWhys = 4;
 
 int label_of(Why why, RegisterIndex reg) {
   return reg.value() * kWhys + static_cast<int>(why);
 }
 
-/// Who acts, and from whom each takes: ranks, or sets of ranks that do the same.
+/// The acting parties and the senders of their exchanges: ranks, or sets of ranks that do the same.
 struct Parties {
   Orders orders;
   std::function<std::vector<int>(TaskId exchange, int receiver)> senders;
@@ -32,8 +32,7 @@ class MarkedGraphMaker {
     made_.vertices = static_cast<int>(parties.orders.size()) * graph.tasks.size();
     for (const std::vector<TaskId>& order : parties.orders) {
       auto& position = positions_.emplace_back(graph.tasks.size(), -1);
-      for (int place = 0; place < std::ssize(order); ++place)
-        position[order[place]] = place;
+      for (int place = 0; place < std::ssize(order); ++place) position[order[place]] = place;
     }
   }
 
@@ -81,12 +80,12 @@ class MarkedGraphMaker {
   void add_link(int owner, RegisterIndex reg, int reader, TaskId task) {
     const int from = vertex(owner, register_at(reg).producer), to = vertex(reader, task);
     made_.edges.push_back({from, to, 0, label_of(Why::kReady, reg)});
-    made_.edges.push_back({to, from, register_at(reg).slots, label_of(Why::kReturned, reg)});
+    made_.edges.push_back({to, from, register_at(reg).slots, label_of(Why::kReleased, reg)});
     readers_[{owner, reg}].push_back(to);
   }
 
-  /// Of a register that is filled later in the order the act waits for the readers of the record
-  /// before.
+  /// If the register is filled later in the order, the act waits for the readers of the previous
+  /// iteration.
   void add_overwrites(int party, TaskId task) {
     for (RegisterIndex reg : task_at(task).overwrites) {
       const int tokens = position(party, register_at(reg).producer) < position(party, task) ? 0 : 1;
@@ -143,7 +142,7 @@ std::string actor_text(const TaskActors& actors, ActorId actor) {
 }
 
 void check_complete(const TaskActors& actors, const Orders& orders) {
-  ensure(static_cast<int>(orders.size()) == actors.rank_count(), "every rank has an order list");
+  ensure(std::ssize(orders) == actors.rank_count(), "every rank has an order list");
   for (int index = 0; index < actors.rank_count(); ++index) {
     std::vector<TaskId> wanted = actors.order_of(index), given = orders[index];
     std::sort(wanted.begin(), wanted.end());
@@ -166,12 +165,12 @@ void check_exchange_order(const TaskActors& actors, const Orders& orders) {
       last = task;
     }
   }
-  std::string circle;
+  std::string cycle;
   for (const MarkedEdge& edge : find_stuck_cycle(sequence))
-    circle += "\n  rank " + std::to_string(actors.ranks()[edge.label]) + " does '" +
-              actors.graph().tasks[TaskId(edge.from)].name + "' before '" +
-              actors.graph().tasks[TaskId(edge.to)].name + "'";
-  ensure(circle.empty(), "task graph: ranks do the same exchanges in different orders:" + circle);
+    cycle += "\n  rank " + std::to_string(actors.ranks()[edge.label]) + " does '" +
+             actors.graph().tasks[edge.from].name + "' before '" +
+             actors.graph().tasks[edge.to].name + "'";
+  ensure(cycle.empty(), "task graph: ranks do the same exchanges in different orders:" + cycle);
 }
 
 }  // namespace
@@ -193,20 +192,19 @@ std::string edge_text(const TaskActors& actors, const MarkedEdge& edge) {
   switch (static_cast<Why>(edge.label % kWhys)) {
     case Why::kOrder: return after + " comes after " + before + " in the order list";
     case Why::kReady: return after + " reads '" + reg + "' of " + before;
-    case Why::kReturned:
-      return after + " has no free slot of '" + reg + "' before " + before + " hands one back";
-    case Why::kOverwrite: return after + " writes over '" + reg + "', which " + before + " reads";
+    case Why::kReleased:
+      return after + " has no free slot of '" + reg + "' before " + before + " releases one";
+    case Why::kOverwrite: return after + " overwrites '" + reg + "', which " + before + " reads";
   }
   throw InternalError("unknown reason to wait");
 }
 
 void check_run(const TaskActors& actors, const Orders& orders) {
   check_complete(actors, orders);
-  std::string circle;
+  std::string cycle;
   for (const MarkedEdge& edge : find_stuck_cycle(make_marked_graph(actors, orders)))
-    circle += "\n  " + edge_text(actors, edge);
-  ensure(circle.empty(),
-         "task graph: acts wait for each other in a circle, and none can begin:" + circle);
+    cycle += "\n  " + edge_text(actors, edge);
+  ensure(cycle.empty(), "task graph: acts wait for each other in a cycle (deadlock):" + cycle);
   check_exchange_order(actors, orders);
 }
 

@@ -1,6 +1,6 @@
-// Checks of a task graph before it runs: that nobody will wait for ever, and that everybody does
-// what they do together in one order. Beyond these, how fast it can run. Bytes under way need no
-// check here: they are slots of registers, which check() of tasks/task_graph.h has found to fit.
+// Checks of a task graph before it runs: it has no deadlock, and all ranks do their exchanges in
+// one order. It also bounds how fast the graph can run. Bytes in flight need no check here: they
+// are slots of registers, which check() of tasks/task_graph.h has found to fit.
 #pragma once
 
 #include <string>
@@ -11,15 +11,15 @@
 
 namespace tessera {
 
-/// By rank index: the tasks that it acts in, in the order in which it does.
+/// By rank index: the tasks that the rank acts in, in order.
 using Orders = std::vector<std::vector<TaskId>>;
-/// Those of the order list.
+/// The orders that the order list gives.
 Orders orders_of(const TaskActors& actors);
 
-/// What waits for what when the task graph runs over and over: a vertex an actor, with its number;
-/// edges from acts to acts that wait for them because they come later on their stream (which does
-/// one thing at a time), because they read what was filled, because they fill a slot again, or
-/// because they write over what was read.
+/// The dependences of a task graph that runs repeatedly. A vertex is an actor, numbered by its id.
+/// An edge goes from an act to an act that waits for it: because it comes later on the same stream,
+/// reads what the other filled, fills a slot that the other released, or overwrites what the other
+/// read.
 ///   labels  what edge_text() makes a line of
 MarkedGraph make_marked_graph(const TaskActors& actors, const Orders& orders);
 
@@ -27,15 +27,15 @@ MarkedGraph make_marked_graph(const TaskActors& actors, const Orders& orders);
 std::string edge_text(const TaskActors& actors, const MarkedEdge& edge);
 
 /// Checks that every cycle carries a token and that no two ranks do exchanges in opposite orders.
-///   throws  InternalError that prints the circle, a line an edge
+///   throws  InternalError that prints the cycle, a line an edge
 ///   time    O(tasks x ranks x senders)
 void check_run(const TaskActors& actors, const Orders& orders);
 
-/// The same for the orders of the order list, whatever the number of ranks. Ranks that are
-/// in the same meshes do the same: a graph with one rank for each set of meshes, in which an
-/// exchange takes from all of the sending mesh and gives to all of the receiving one, has a circle
-/// without token whenever the whole graph has. Only when it has one, every rank is looked at.
-/// Regions are checked, too.
+/// The same for the order list, in a time that does not depend on the number of ranks. Ranks in the
+/// same meshes execute the same tasks, so one rank is checked for each set of meshes, with
+/// exchanges from all ranks of the sending mesh to all ranks of the receiving one: that graph has a
+/// cycle without tokens whenever the whole graph has one. Only if it has one is every rank checked.
+/// Regions are checked too.
 ///   time    O(tasks x sets of meshes), rarely more
 void check_run(const TaskGraph& graph, const std::vector<Rank>& ranks);
 

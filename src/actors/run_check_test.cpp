@@ -51,17 +51,17 @@ TEST(RunCheck, AProgramInItsOrderRuns) {
 TEST(RunCheck, ACircleOfWaitsIsPrintedEdgeByEdge) {
   const TaskActors actors = find_actors(graph_of(two_gathers()), {0, 1});
   // Rank 0 wants b of rank 1 before it makes a, rank 1 wants a of rank 0 before it makes b.
-  const Orders orders{order({0, 2, 4, 1, 3, 5}), order({0, 1, 3, 2, 4, 5})};
-  const std::string circle =
-      "task graph: acts wait for each other in a circle, and none can begin:"
+  const Orders orders{{0, 2, 4, 1, 3, 5}, {0, 1, 3, 2, 4, 5}};
+  const std::string cycle =
+      "task graph: acts wait for each other in a cycle (deadlock):"
       "\n  'a' of rank 0 comes after 'gather b' of rank 0 in the order list"
       "\n  'gather a' of rank 1 reads 'a' of 'a' of rank 0"
       "\n  'b' of rank 1 comes after 'gather a' of rank 1 in the order list"
       "\n  'gather b' of rank 0 reads 'b' of 'b' of rank 1";
   EXPECT_THAT([&] { check_run(actors, orders); },
-              ThrowsMessage<InternalError>("internal error: " + circle));
+              ThrowsMessage<InternalError>("internal error: " + cycle));
   EXPECT_THAT(read_file(std::filesystem::path(TESSERA_SOURCE_DIR) / "docs" / "runtime.md"),
-              HasSubstr(circle + "\n"));
+              HasSubstr(cycle + "\n"));
 }
 
 TEST(RunCheck, ExchangesThatAreSwappedOnOneRankAreNamed) {

@@ -19,8 +19,8 @@ TaskActors::TaskActors(std::shared_ptr<const TaskGraph> graph, std::vector<Rank>
     : graph_(std::move(graph)), ranks_(std::move(ranks)) {
   ensure(std::is_sorted(ranks_.begin(), ranks_.end()), "ranks are given in ascending order");
   for (Rank rank : ranks_) {
-    auto& places = coordinates_.emplace_back();
-    for (const MeshPtr& mesh : graph_->meshes) places.push_back(mesh->coordinate_of(rank));
+    auto& coordinates = coordinates_.emplace_back();
+    for (const MeshPtr& mesh : graph_->meshes) coordinates.push_back(mesh->coordinate_of(rank));
   }
   links_.assign(ranks_.size(), IndexedVector<TaskId, Links>(graph_->tasks.size()));
 }

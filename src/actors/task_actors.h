@@ -1,8 +1,7 @@
-// The actors of a task graph: which actor of which rank talks to whom. A pure function of the
-// graph and the ranks, so that the runtime, the checks before a run and a virtual clock all see
-// the same ones.
+// The actors of a task graph and the messages between them: a pure function of the graph and the
+// ranks, which the runtime, the checks before a run and the simulation share.
 //
-// A rank is named by its rank index: its place in the ascending list of all ranks of a run.
+// A rank is named by its rank index: its index in the ascending list of all ranks of a run.
 #pragma once
 
 #include <memory>
@@ -14,22 +13,22 @@
 
 namespace tessera {
 
-/// A register whose bytes an act writes over: but for the actor itself, all its readers must have
-/// handed back every slot before it acts. So what was written over in place counts as returned only
-/// when the readers of the result are done with the bytes.
+/// A register whose bytes an act overwrites. All its readers except the actor itself must have
+/// released every slot before the actor acts. So a register that is updated in place counts as
+/// released only when the readers of the result are done with the bytes.
 struct Overwrite {
   ActorId producer = 0;  // of the same rank
   RegisterId reg = 0;
 };
 
-/// Every rank has one actor a task; of a task on meshes that it is not in, an actor that nobody
-/// talks to.
+/// Every rank has one actor for each task. The actor of a task on a mesh that does not include the
+/// rank receives no messages.
 ///
-///   threads  find_pulls() of different ranks at the same time; all else after that, from any
-///   thread
+///   threads  find_pulls() may run for different ranks at the same time; everything else after
+///            that, from any thread
 class TaskActors {
  public:
-  /// requires  `ranks` ascend and hold those of the meshes of `graph`
+  /// requires  `ranks` are ascending and include those of the meshes of `graph`
   TaskActors(std::shared_ptr<const TaskGraph> graph, std::vector<Rank> ranks);
 
   const TaskGraph& graph() const { return *graph_; }
@@ -48,8 +47,9 @@ class TaskActors {
   TaskId task_of(ActorId actor) const { return TaskId(actor % task_count()); }
   RegisterIndex register_of(RegisterId reg) const { return RegisterIndex(reg % register_count()); }
 
-  /// Where a rank stands in mesh `mesh` of the graph; nullopt when it is not in it.
-  const std::optional<Coordinate>& coordinate(int rank_index, MeshIndex mesh) const {
+  /// The coordinate of a rank in mesh `mesh` of the graph; nullopt when the mesh does not include
+  /// it.
+  const std::optional<Coordinate>& coordinate(int rank_index, int mesh) const {
     return coordinates_[rank_index][mesh];
   }
   bool acts_in(int rank_index, TaskId task) const {
@@ -58,15 +58,15 @@ class TaskActors {
   /// The tasks that it acts in, in the order of the order list.
   std::vector<TaskId> order_of(int rank_index) const;
 
-  /// Finds what the exchanges of a rank pull. Once for every rank index, before any of the
-  /// questions below.
+  /// Finds what the exchanges of a rank receive. Called once for every rank index, before the
+  /// functions below.
   void find_pulls(int rank_index);
 
-  /// What the rank pulls in the exchange `task`; nothing in tasks of another kind.
+  /// What the rank receives in the exchange `task`; empty for tasks of other kinds.
   const std::vector<Pull>& pulls(TaskId task, int rank_index) const {
     return links(task, rank_index).pulls;
   }
-  /// Rank indices from which it pulls, in the order of the first pull: the input ports of its
+  /// Rank indices from which it receives, in the order of the first pull: the input ports of its
   /// actor.
   const std::vector<int>& senders(TaskId task, int rank_index) const {
     return links(task, rank_index).senders;
@@ -74,7 +74,7 @@ class TaskActors {
   bool pulls_from(TaskId task, int receiver, int sender) const;
 
   ActorDescription describe(int rank_index, TaskId task) const;
-  /// Only of registers that somebody reads.
+  /// Only registers that have readers.
   std::vector<Overwrite> overwrites(int rank_index, TaskId task) const;
 
  private:
@@ -97,7 +97,7 @@ class TaskActors {
   std::vector<IndexedVector<TaskId, Links>> links_;                               // by rank index
 };
 
-/// The actors of a task graph with all that is to be found found: for who has one thread.
+/// The actors of a task graph after find_pulls() of every rank, for callers with one thread.
 TaskActors find_actors(std::shared_ptr<const TaskGraph> graph, std::vector<Rank> ranks);
 
 }  // namespace tessera

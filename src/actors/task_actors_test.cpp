@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "actors/virtual_run.h"
+#include "actors/simulated_run.h"
 #include "base/error.h"
 #include "base/text.h"
 #include "tasks/testing/hand_made.h"
@@ -109,10 +109,10 @@ TEST(TaskActors, TogetherTheyRunRecordAfterRecord) {
   const TaskActors actors = find_actors(graph_of(gathering("dp=4")), {0, 1, 2, 3});
   std::vector<ActorDescription> all;
   for (int rank = 0; rank < 4; ++rank)
-    for (TaskId task : actors.graph().tasks.indices()) all.push_back(actors.describe(rank, task));
-  const VirtualRun run = run_virtually(all, 5);
+    for (TaskId task = 0; task < 4; ++task) all.push_back(actors.describe(rank, task));
+  const SimulatedRun run = simulate_actors(all, 5);
   EXPECT_EQ(run.acts.size(), 16u * 5u);
-  EXPECT_TRUE(run.drained);
+  EXPECT_TRUE(run.is_quiescent);
 }
 
 }  // namespace

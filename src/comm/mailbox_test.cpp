@@ -35,7 +35,7 @@ TEST(Mailbox, GivesMessagesInTheOrderInWhichTheyCame) {
     EXPECT_TRUE(mailbox.has_messages());
     for (int64_t expected : {record, record + 1}) {
       ASSERT_TRUE(mailbox.take(message));
-      EXPECT_EQ(message.record, expected);
+      EXPECT_EQ(message.iteration, expected);
     }
   }
   EXPECT_FALSE(mailbox.has_messages());
@@ -102,8 +102,8 @@ void push_and_take(int threads, int64_t messages, SpinPolicy spin_policy) {
   for (int64_t count = 0; count < threads * messages; ++count) {
     Message message;
     while (!mailbox.take(message))
-      ASSERT_TRUE(mailbox.wait(stop, spin_policy, in(kLong))) << "after " << count << " messages";
-    ASSERT_EQ(message.record, taken[message.from].fetch_add(1, std::memory_order_acq_rel));
+      ASSERT_TRUE(mailbox.wait(stop, patience, in(kLong))) << "after " << count << " messages";
+    ASSERT_EQ(message.iteration, taken[message.from].fetch_add(1, std::memory_order_acq_rel));
   }
   EXPECT_FALSE(mailbox.has_messages());
   for (const auto& pusher : pushers) pusher->join();

@@ -107,7 +107,7 @@ std::vector<MadeGradient> made_gradients(const Backward& backward, const Plan& p
     DistAttr attr = output_attr(view(training, training.op(producer)),
                                 sharded.rules[producer.index], sharded.of(producer), output);
     const NamedMesh& mesh = meshes[sharded.stages.ops[producer.index]];
-    if (plan.micro_batches > 1) attr = in_time(attr, mesh.mesh).attr;
+    if (plan.micro_batches > 1) attr = micro_batch_placement(attr, mesh.mesh).attr;
     made.push_back({parameter, name, training.type(gradient), std::move(attr), mesh.name,
                     home_of(sharded, *training.find_value(parameter))});
   }

@@ -86,7 +86,7 @@ bool RankProgram::advance(AheadExchange& exchange, const StepCall& call, TaskStr
 
 /// returns  false when what it fills is not free yet
 bool RankProgram::ask_ahead(AheadExchange& exchange, Plan& plan, TaskStream stream) {
-  if (!plan.actor.has_room() || !are_handed_back(plan)) return false;
+  if (!plan.actor.has_free_slots() || !are_handed_back(plan)) return false;
   FarPulls& far = *plan.pulling.far;
   const auto free = std::find(ahead_.area_is_taken.begin(), ahead_.area_is_taken.end(), false);
   const bool is_staged = far.staging_bytes() > Bytes(0),
@@ -96,7 +96,7 @@ bool RankProgram::ask_ahead(AheadExchange& exchange, Plan& plan, TaskStream stre
   exchange.area = has_area ? static_cast<int>(free - ahead_.area_is_taken.begin()) : -1;
   if (has_area) *free = true;
   const RegisterIndex output = program_.task(exchange.task).outputs[0];
-  far.ask_for(plan.actor.records(), program_.network->fetch(),
+  far.ask_for(plan.actor.iterations(), *program_.network,
               slot_data(output, plan.actor.next_slot(0)),
               staging_.data() + staging_stride_ * (exchange.area + 1));
   exchange.state = AheadExchange::State::kAsked;

@@ -67,7 +67,7 @@ bool RankProgram::has_drained() const {
   return std::all_of(plans_.begin(), plans_.end(), [](const Plan& plan) {
     const auto& outputs = plan.actor.description().outputs;
     return std::all_of(outputs.begin(), outputs.end(),
-                       [&](const OutPort& port) { return plan.actor.handed_back(port.reg, -1); });
+                       [&](const OutPort& port) { return plan.actor.is_released(port.reg, -1); });
   });
 }
 

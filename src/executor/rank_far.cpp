@@ -132,7 +132,7 @@ void RankProgram::plan_answers() {
 }
 
 void RankProgram::note_filled(const Message& ready) {
-  answers_.at(ready.to).filled = ready.record + 1;
+  answers_.at(ready.to).filled = ready.iteration + 1;
 }
 
 std::optional<ProgramPort::Answer> RankProgram::answer(const FetchRequest& request) const {
@@ -167,7 +167,7 @@ bool RankProgram::combine_far(const Task& task, Plan& plan, std::byte* target,
                               const StepCall& call) {
   FarPulls& far = *plan.pulling.far;
   Pulling& pulling = plan.pulling;
-  far.ask_for(plan.actor.act().record, program_.network->fetch(), target, staging_.data());
+  far.ask_for(plan.actor.act().iteration, *program_.network, target, staging_.data());
   return await(
       task, call, "bytes of ranks of other processes", [&far] { return far.has_news(); },
       [&far, &pulling] {

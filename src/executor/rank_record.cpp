@@ -12,7 +12,7 @@ void RankProgram::record_into(Recorder* recorder) {
 
 void RankProgram::record_wait(const Task& task, const Plan& plan, Recorder::Time begin) {
   if (recorder_)
-    recorder_->add({Span::Kind::kWait, TaskStream::kHost, &task, nullptr, plan.actor.records(),
+    recorder_->add({Span::Kind::kWait, TaskStream::kHost, &task, nullptr, plan.actor.iterations(),
                     begin, Recorder::now()});
 }
 
@@ -29,8 +29,8 @@ Recorder::Time RankProgram::record_kernel(const Task& task, const KernelStep& st
                                           const Plan& plan, Recorder::Time begin) {
   const auto end = now();
   if (recorder_)
-    recorder_->add({Span::Kind::kKernel, TaskStream::kHost, &task, &step, plan.actor.records() - 1,
-                    begin, end});
+    recorder_->add({Span::Kind::kKernel, TaskStream::kHost, &task, &step,
+                    plan.actor.iterations() - 1, begin, end});
   return end;
 }
 

@@ -49,7 +49,7 @@ bool RankProgram::may_act(const Plan& plan) const {
 bool RankProgram::are_handed_back(const Plan& plan) const {
   for (const Overwrite& overwrite : plan.overwrites)
     if (!this->plan(program_.actors->task_of(overwrite.producer))
-             .actor.handed_back(overwrite.reg, plan.actor.description().id))
+             .actor.is_released(overwrite.reg, plan.actor.description().id))
       return false;
   return true;
 }
@@ -86,7 +86,7 @@ void RankProgram::receive_messages() {
 bool RankProgram::drained() {
   receive_messages();
   return std::all_of(plans_.begin(), plans_.end(),
-                     [](const Plan& plan) { return plan.actor.drained(); });
+                     [](const Plan& plan) { return plan.actor.is_quiescent(); });
 }
 
 /// returns  false when the run stops inside
@@ -114,7 +114,7 @@ void RankProgram::end_act(const Task& task, Plan& plan, Recorder::Time begin, Ta
   plan.actor.finish(sent_);
   for (const Message& message : sent_) send(message);
   sent_.clear();
-  if (recorder_) record_act(task, plan.actor.act().record, begin, stream);
+  if (recorder_) record_act(task, plan.actor.act().iteration, begin, stream);
 }
 
 std::byte* RankProgram::slot_data(RegisterIndex reg, int slot) const {

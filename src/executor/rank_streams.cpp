@@ -182,7 +182,7 @@ void RankProgram::end_on_device(RankStream& stream, const StepCall& call) {
   ended.actor.finish(sent_);
   for (const Message& message : sent_) send(message);
   sent_.clear();
-  if (recorder_) record_act(task, ended.actor.records() - 1, stream.begin, stream.stream);
+  if (recorder_) record_act(task, ended.actor.iterations() - 1, stream.begin, stream.stream);
 }
 
 /// Named after what comes next in the order.

@@ -87,12 +87,8 @@ class PartMaker {
 
   TracePart::MessageId id_of(const Recorder::MessageEvent& event) {
     const Message& message = event.message;
-    return {number_of(*event.program),
-            message.kind,
-            message.from,
-            message.to,
-            message.reg,
-            message.record};
+    return {number_of(*event.program), message.kind, message.from, message.to, message.reg,
+            message.iteration};
   }
 
   static const Task& task_of(const Recorder::MessageEvent& event, ActorId actor) {
@@ -103,7 +99,7 @@ class PartMaker {
     const TaskGraph& graph = *event.program->graph;
     const Register& reg = graph.registers[event.program->actors->register_of(event.message.reg)];
     const Task& sender = task_of(event, event.message.from);
-    const auto act = acts_.find({rank, &sender, event.message.record});
+    const auto act = acts_.find({rank, &sender, event.message.iteration});
     const size_t track =
         act == acts_.end() ? track_of(rank, stream_of(graph, sender)) : act->second.track;
     part_.sent.push_back({id_of(event), reg.name, track, since_start(event.time)});
@@ -111,7 +107,7 @@ class PartMaker {
 
   void add_arrived(size_t rank, const Recorder::MessageEvent& event) {
     const Task& reader = task_of(event, event.message.to);
-    const auto act = acts_.find({rank, &reader, event.message.record});
+    const auto act = acts_.find({rank, &reader, event.message.iteration});
     Seconds used = since_start(event.time);
     if (event.message.kind == Message::Kind::kReady) {
       if (act == acts_.end()) return;

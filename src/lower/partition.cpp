@@ -91,10 +91,10 @@ class Partition {
   }
 
   /// A placement on the mesh of ranks, and what it says of time.
-  InTime placed(const DistAttr& attr) const {
-    const MeshPtr& mesh = program_.meshes[mesh_of(stage_of(attr.mesh))];
-    if (count_ > 1) return in_time(attr, mesh);
-    InTime always{false, -1, ReduceOp::kSum, attr};
+  MicroBatchPlacement placed(const DistAttr& attr) const {
+    const MeshPtr& mesh = program_.meshes[place_of(stage_of(attr.mesh))];
+    if (count_ > 1) return micro_batch_placement(attr, mesh);
+    MicroBatchPlacement always{false, -1, ReduceOp::kSum, attr};
     always.attr.mesh = mesh;
     return always;
   }
@@ -118,13 +118,13 @@ class Partition {
     return program_.registers.push_back(std::move(reg));
   }
 
-  MicroBatch part_of(const TensorType& whole, const InTime& time, int index) const {
+  MicroBatch part_of(const TensorType& whole, const MicroBatchPlacement& time, int index) const {
     if (!time.by_micro_batch) return {};
     if (time.dim < 0) return {index, -1, 0};
     return {index, time.dim, balanced_part(whole.shape[time.dim], count_, index).begin};
   }
 
-  RegisterIndex own_register(ValueId value, const InTime& time, int index) {
+  RegisterIndex own_register(ValueId value, const MicroBatchPlacement& time, int index) {
     const TensorType type = of_one_micro_batch(graph_.type(value), time, count_);
     const MicroBatch part = part_of(graph_.type(value), time, index);
     const RegisterIndex reg = add_register(graph_.value(value).name, type, time.attr, part);
@@ -133,7 +133,7 @@ class Partition {
   }
 
   void add_input(ValueId input) {
-    const InTime time = placed(sharded_.of(input));
+    const MicroBatchPlacement time = placed(sharded_.of(input));
     for (int i = 0; i < (time.by_micro_batch ? static_cast<int>(count_) : 1); ++i)
       program_.inputs.push_back(
           {graph_.value(input).name, own_register(input, time, i), graph_.type(input)});
@@ -153,7 +153,7 @@ class Partition {
     });
   }
 
-  void add_input_on(ValueId input, InTime wanted) {
+  void add_input_on(ValueId input, MicroBatchPlacement wanted) {
     wanted.attr.partial.clear();
     for (DimSharding& dim : wanted.attr.dims) {
       dim.windows.clear();  // others may want what this one leaves out
@@ -168,7 +168,7 @@ class Partition {
   }
 
   void add_variable(const Variable& variable) {
-    const InTime time = placed(sharded_.of(variable.value));
+    const MicroBatchPlacement time = placed(sharded_.of(variable.value));
     if (time.by_micro_batch)
       throw UserError(
           "variable '" + graph_.value(variable.value).name +
@@ -232,7 +232,8 @@ class Partition {
     instruction.mesh = mesh_of(stage_);
     instruction.step.call = std::move(call);
     for (size_t i = 0; i < op.inputs.size(); ++i) {
-      const InTime needed = placed(input_attr(op_view, rule, sharding, static_cast<int>(i)));
+      const MicroBatchPlacement needed =
+          placed(input_attr(op_view, rule, sharding, static_cast<int>(i)));
       instruction.step.inputs.push_back(at(op.inputs[i], needed, index, op.role,
                                            "op '" + op.name + "' needs " + to_text(needed.attr)));
     }
@@ -264,7 +265,8 @@ class Partition {
   void accumulate(const Op& op, const OpView& op_view, const ShardingRule& rule,
                   const OpSharding& sharding, size_t output, RegisterIndex addend, int index,
                   RegisterIndex& sum) {
-    const InTime time = placed(output_attr(op_view, rule, sharding, static_cast<int>(output)));
+    const MicroBatchPlacement time =
+        placed(output_attr(op_view, rule, sharding, static_cast<int>(output)));
     if (!time.by_micro_batch || time.dim >= 0) return;
     const ValueId value = op.outputs[output];
     if (frame_) return;  // addends leave a region as they are
@@ -355,7 +357,7 @@ class Partition {
 
   /// The register that holds `value` as `wanted` in a micro-batch, or once a step; made by
   /// exchanges when there is none yet.
-  RegisterIndex at(ValueId value, const InTime& wanted, int index, Role role,
+  RegisterIndex at(ValueId value, const MicroBatchPlacement& wanted, int index, Role role,
                    const std::string& reason) {
     const int micro_batch = wanted.by_micro_batch ? index : -1;
     if (is_input(value) && !is_held_on(value, wanted.attr.mesh)) add_input_on(value, wanted);
@@ -384,8 +386,8 @@ class Partition {
 
   /// A mark wants addends of a tensor that is none: the first rank of the axis gets it, the
   /// others the identity.
-  RegisterIndex whole_to_become_partial(ValueId value, InTime wanted, int index, Role role,
-                                        const std::string& reason) {
+  RegisterIndex whole_to_become_partial(ValueId value, MicroBatchPlacement wanted, int index,
+                                        Role role, const std::string& reason) {
     if (wanted.attr.partial.empty() && frame_)
       throw UserError("'" + graph_.value(value).name +
                           "' inside a While or an If is needed for the whole batch at once (" +
@@ -452,7 +454,7 @@ class Partition {
   void add_result(const std::string& name, ValueId value) {
     DistAttr attr = sharded_.of(value);
     attr.partial.clear();
-    const InTime time = placed(attr);
+    const MicroBatchPlacement time = placed(attr);
     if (time.by_micro_batch) return;
     stage_ = stage_of(attr.mesh);
     program_.results.emplace_back(

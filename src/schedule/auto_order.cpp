@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "schedule/clock.h"
 #include "schedule/list_schedule.h"
+#include "schedule/named_orders.h"
 #include "schedule/zero_bubble_rounds.h"
 
 namespace tessera {
@@ -111,10 +112,11 @@ AutoOrders auto_orders(const PipelineShape& shape, const AutoOptions& options) {
   search.take_listed();
   Candidate best = search.best();
   ensure(!best.orders.empty(), "the list scheduler finds an order where one micro-batch fits");
-  result.orders = polish(shape, std::move(best.orders),
-                         {.goal = options.goal, .enough = result.bound.time, .work = options.work});
+  result.orders =
+      local_search(shape, std::move(best.orders),
+                   {.goal = options.goal, .enough = result.bound.time, .work = options.work});
   PassClock clock(shape);
-  ensure(clock.run(result.orders), "polished orders can be run");
+  ensure(clock.run(result.orders), "the orders of a local search can be run");
   result.time = options.goal == PipelineGoal::kStep ? clock.duration() : clock.longest_span();
   result.from = std::move(best.from);
   return result;

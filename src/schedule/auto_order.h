@@ -3,9 +3,8 @@
 
 #include <string>
 
+#include "schedule/local_search.h"
 #include "schedule/lower_bound.h"
-#include "schedule/named_orders.h"
-#include "schedule/polish.h"
 
 namespace tessera {
 
@@ -18,16 +17,17 @@ struct AutoOrders {
 
 struct AutoOptions {
   PipelineGoal goal = PipelineGoal::kStep;
-  int64_t work = 20'000'000;  // of the polish, as in PolishOptions
+  int64_t work = 20'000'000;  // of the local search, as in LocalSearchOptions
 };
 
 /// The best of the named schedules that fit the stages and the memory, of the list scheduler under
-/// each of its rules, and of the zero-bubble heuristic; polished.
+/// each of its rules, and of the zero-bubble heuristic, improved by local search.
 ///
 ///   ensures  first_fault is empty; no named schedule that fits is better
 ///   throws   UserError (3) when one micro-batch does not fit the memory, with what is missing;
-///   (78) when stages wait in a circle source   the heuristic: Qi et al., Zero bubble pipeline
-///   parallelism (arXiv 2401.10241), section 3
+///            (78) when stages wait for each other in a cycle
+///   source   the heuristic: Qi et al., Zero bubble pipeline parallelism (arXiv 2401.10241),
+///            section 3
 AutoOrders auto_orders(const PipelineShape& shape, const AutoOptions& options = {});
 
 }  // namespace tessera

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "schedule/clock.h"
 #include "schedule/list_schedule.h"
+#include "schedule/named_orders.h"
 
 namespace tessera {
 namespace {

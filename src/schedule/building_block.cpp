@@ -19,8 +19,8 @@ struct Slot {
 };
 using Block = std::vector<std::vector<Slot>>;  // by device
 
-/// What waits at the turns: forward at the point of the V, at the loss, backward at the point of
-/// the V.
+/// Slots of waiting at the turns: forward at the point of the V, at the loss, backward at the point
+/// of the V.
 struct Turns {
   int forward = 1, loss = 1, backward = 1;
 };
@@ -58,8 +58,8 @@ bool collides(const Block& slots, int period) {
   });
 }
 
-/// All ways to wait at the turns for less than a period each so that no two passes collide: that
-/// which waits least first.
+/// All waits at the turns of less than a period each for which no two passes collide, the shortest
+/// first.
 std::vector<Block> without_collisions(const BuildingBlock& block, int devices) {
   const int rounds = block.rounds(), period = 3 * rounds;
   const int at_points = rounds == 2 ? period : 1;  // one round has none
@@ -78,7 +78,7 @@ std::vector<Block> without_collisions(const BuildingBlock& block, int devices) {
   return blocks;
 }
 
-/// One device while the repeated block is squeezed.
+/// One device while the repeated block is compressed.
 struct Device {
   std::vector<Slot> sequence;  // the repeated block in its order; `offset` is when it falls due
   std::vector<int> micro_batch;
@@ -94,12 +94,14 @@ struct Device {
   int weight_gradients_waiting() const { return static_cast<int>(waiting_w.size() - next_w); }
 };
 
-class Squeeze {
+/// Executes the repeated block slot by slot, each pass as early as the limit allows.
+class PeriodCompression {
  public:
-  Squeeze(const Block& block, int period, int limit, int stages, int micro_batches, bool room_first)
+  PeriodCompression(const Block& block, int period, int limit, int stages, int micro_batches,
+                    bool weights_first)
       : limit_(limit),
         stages_(stages),
-        room_first_(room_first),
+        weights_first_(weights_first),
         count_(micro_batches),
         end_(stages, micro_batches, -1) {
     for (const std::vector<Slot>& slots : block) devices_.push_back(repeat(slots, period));
@@ -110,7 +112,7 @@ class Squeeze {
     int done = 0;
     for (int now = 0; done < passes; ++now) {
       ensure(now <= kIdleFactor * passes + kIdleFactor,
-             "a squeezed block goes on");
+             "the compression of a block makes progress");
       for (Device& device : devices_) done += act(device, now) ? 1 : 0;
     }
   }
@@ -161,7 +163,7 @@ class Squeeze {
             is_over(PassKind::kInputGradient, slot.stage + 1, micro_batch, now));
   }
 
-  /// May the forward at `place` come before all that is left before it?
+  /// Whether the forward at `place` may be executed before all that is left before it.
   bool is_safe(const Device& device, size_t place) const {
     if (device.kept >= limit_) return false;
     int kept = device.kept + 1 - device.weight_gradients_waiting();
@@ -173,7 +175,8 @@ class Squeeze {
     return true;
   }
 
-  /// The first of what is left that is ready; of each stage and kind only the next one can be.
+  /// The first ready pass of those that are left; of each stage and kind only the next can be
+  /// ready.
   std::optional<size_t> choose(const Device& device, int now) {
     std::vector<std::array<bool, 2>> seen(stages_);
     size_t unseen = device.sequence.size() / count_;
@@ -186,15 +189,15 @@ class Squeeze {
       if (!is_ready(slot, device.micro_batch[i], now)) continue;
       if (slot.kind == PassKind::kInputGradient || is_safe(device, i)) return i;
       if (device.kept >= limit_ && device.next_w < device.waiting_w.size())
-        return std::nullopt;  // a W makes room for it
+        return std::nullopt;  // a W has to free memory for it
     }
     return std::nullopt;
   }
 
   bool act(Device& device, int now) {
-    const bool makes_room = room_first_ && device.kept >= limit_ && device.forwards_left > 0 &&
-                            device.next_w < device.waiting_w.size();
-    if (const auto place = makes_room ? std::nullopt : choose(device, now)) {
+    const bool must_free = weights_first_ && device.kept >= limit_ && device.forwards_left > 0 &&
+                           device.next_w < device.waiting_w.size();
+    if (const auto place = must_free ? std::nullopt : choose(device, now)) {
       const Slot& slot = device.sequence[*place];
       const Pass pass{slot.kind, slot.stage, device.micro_batch[*place]};
       end_of(pass.kind, pass.stage, pass.micro_batch) = now + 1;
@@ -222,7 +225,7 @@ class Squeeze {
   }
 
   int limit_, stages_;
-  bool room_first_;  // a device that is full does a W before it goes on
+  bool weights_first_;  // a device at its limit executes a W before anything else
   int count_;
   int longest_span_ = 0;
   PassTable<int> end_;  // slot at which an F or B is over; negative: not done
@@ -233,25 +236,27 @@ class Squeeze {
 
 DeviceOrders repeat_block(const BuildingBlock& block, int devices, int micro_batches) {
   const int rounds = block.rounds();
-  const auto squeezed = [&](const Block& slots, bool room_first, int count) {
-    Squeeze squeeze(slots, 3 * rounds, block.limit, rounds * devices, count, room_first);
-    squeeze.run();
-    return squeeze;
+  const auto compress_period = [&](const Block& slots, bool weights_first, int count) {
+    PeriodCompression compression(slots, 3 * rounds, block.limit, rounds * devices, count,
+                                  weights_first);
+    compression.run();
+    return compression;
   };
-  // What comes after as many micro-batches as are under way repeats itself, so these say which is
-  // best.
+  // The order repeats itself after as many micro-batches as are in flight, so these decide which
+  // block is best.
   const int some = std::min(micro_batches, 2 * devices);
   const std::vector<Block> blocks = without_collisions(block, devices);
   int shortest = INT_MAX;
   const Block* best = nullptr;
   for (const Block& slots : blocks) {
-    if (shortest == 3 * rounds * some) break;  // nobody waits
-    for (const bool room_first : {false, true})
-      if (const int span = squeezed(slots, room_first, some).longest_span(); span < shortest)
+    if (shortest == 3 * rounds * some) break;  // no device waits
+    for (const bool weights_first : {false, true})
+      if (const int span = compress_period(slots, weights_first, some).longest_span();
+          span < shortest)
         shortest = span, best = &slots;
   }
-  Squeeze late = squeezed(*best, false, micro_batches),
-          early = squeezed(*best, true, micro_batches);
+  PeriodCompression late = compress_period(*best, false, micro_batches),
+                    early = compress_period(*best, true, micro_batches);
   return early.longest_span() < late.longest_span() ? early.take() : late.take();
 }
 

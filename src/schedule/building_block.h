@@ -1,6 +1,6 @@
 // Zero-bubble and V schedules from one building block: when the passes of a single micro-batch fall
-// on each device, repeated for every micro-batch, then squeezed. The span from F to W on a device,
-// in periods of the repetition, is what the device keeps.
+// on each device, repeated for every micro-batch, then compressed. The span from F to W on a
+// device, in periods of the repetition, is the number of micro-batches in flight on the device.
 #pragma once
 
 #include <vector>
@@ -23,18 +23,17 @@ struct BuildingBlock {
 /// Orders of `micro_batches` through the stages 0, 1, ... of chain_of(devices, rounds, V or round
 /// robin with one round, ...).
 ///
-///   repeats   the block every 3 slots a round: F, B and W of each; where the way turns it waits so
-///   that no two passes of a device fall on
-///             one slot of the period: of all ways to wait less than a period at each turn, that
-///             which squeezes best
-///   squeezes  by slots: a device does what the repeated block has first of what is ready, or a W;
-///   a forward comes early only where all
-///             that is left still fits the limit in the order of the block. A device that is full
-///             makes room with a W when a forward is next, or already before that: whichever makes
-///             the longest span of a device shorter
-///   source    Qi et al., Pipeline parallelism with controllable memory (arXiv 2405.15362); the
-///   safety of early forwards as in the
-///             banker's algorithm (Dijkstra, EWD 623)
+///   repeats     the block every 3 slots a round: F, B and W of each. At the turns of the V and at
+///   the
+///               loss it waits so that no two passes of a device fall on one slot of the period. Of
+///               all waits of less than a period at each turn, those are taken that compress best
+///   compresses  slot by slot: a device executes the first ready pass of the repeated block, or a
+///   W.
+///               A forward is moved forward only where all that is left still fits the limit in the
+///               order of the block. A device that is at its limit executes a W when a forward is
+///               next, or already before that: whichever makes the longest span of a device shorter
+///   source      Qi et al., Pipeline parallelism with controllable memory (arXiv 2405.15362); the
+///               safety of early forwards as in the banker's algorithm (Dijkstra, EWD 623)
 ///   time      O(passes x devices)
 DeviceOrders repeat_block(const BuildingBlock& block, int devices, int micro_batches);
 

@@ -35,8 +35,7 @@ PassClock::PassClock(const PipelineShape& shape) : shape_(shape) {
 
 /// BW stands where B stands, and where W stands.
 size_t PassClock::index(PassKind kind, int stage, int micro_batch) const {
-  const size_t of_kind =
-      index_of(kind == PassKind::kBackward ? PassKind::kWeightGradient : kind);
+  const size_t of_kind = index_of(kind == PassKind::kBackward ? PassKind::kWeightGradient : kind);
   return (of_kind * shape_.stages.size() + stage) * shape_.micro_batches + micro_batch;
 }
 
@@ -111,9 +110,9 @@ double PassTimeline::longest_span() const {
   return most;
 }
 
-double PassTimeline::most_kept() const {
+double PassTimeline::max_memory() const {
   double most = 0;
-  for (const DeviceUse& use : devices) most = std::max(most, use.most_kept);
+  for (const DeviceUse& use : devices) most = std::max(most, use.max_memory);
   return most;
 }
 
@@ -130,7 +129,7 @@ std::optional<PassTimeline> run_on_clock(const PipelineShape& shape, const Devic
       timeline.passes.back().push_back({pass, clock.start_of(pass), clock.end_of(pass)});
       use.busy += time_of(costs, pass.kind);
       kept += memory_of(costs, pass.kind);
-      use.most_kept = std::max(use.most_kept, kept);
+      use.max_memory = std::max(use.max_memory, kept);
     }
     if (!order.empty()) {
       use.first_start = timeline.passes.back().front().start;

@@ -1,5 +1,5 @@
-// The virtual clock of a pipeline: when each pass of given orders begins and ends, and what that
-// makes of bubbles and memory.
+// The simulated clock of a pipeline: when each pass of given orders begins and ends, and the
+// bubbles and memory that follow.
 #pragma once
 
 #include <optional>
@@ -10,11 +10,11 @@
 
 namespace tessera {
 
-/// What one device does in a step.
+/// The use of one device in a step.
 struct DeviceUse {
   double first_start = 0, last_end = 0;
-  double busy = 0;       // sum of its passes
-  double most_kept = 0;  // the most memory at any time
+  double busy = 0;        // sum of its passes
+  double max_memory = 0;  // the largest memory in use at any time
 
   double span() const { return last_end - first_start; }
   double bubble() const {
@@ -33,7 +33,7 @@ struct PassTimeline {
 
   double duration() const;      // of the whole step: to the end of the last pass anywhere
   double longest_span() const;  // of one device: what a step adds when steps overlap
-  double most_kept() const;
+  double max_memory() const;
 };
 
 /// Lets every pass begin as soon as the one before it in its device's order is over and what it

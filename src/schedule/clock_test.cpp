@@ -51,9 +51,9 @@ TEST(PassClock, MemoryIsTakenByForwardAndGivenBackByBackward) {
   // 5, 3 (B gave back 2), 8, 5 (W gave back 3), ...
   EXPECT_EQ(
       run_on_clock(shape, {{{F, 0, 0}, {B, 0, 0}, {F, 0, 1}, {W, 0, 0}, {B, 0, 1}, {W, 0, 1}}})
-          ->most_kept(),
+          ->max_memory(),
       8);
-  EXPECT_EQ(run_on_clock(shape, {{{F, 0, 0}, {BW, 0, 0}, {F, 0, 1}, {BW, 0, 1}}})->most_kept(), 5);
+  EXPECT_EQ(run_on_clock(shape, {{{F, 0, 0}, {BW, 0, 0}, {F, 0, 1}, {BW, 0, 1}}})->max_memory(), 5);
 }
 
 TEST(PassClock, PassesThatWaitForEachOtherAreFound) {

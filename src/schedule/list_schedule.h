@@ -34,9 +34,9 @@ struct ListRule {
 ///
 ///   memory   an F begins only when every micro-batch can still be finished within the limits, the
 ///   oldest first (the banker's algorithm,
-///            Dijkstra, EWD 623): so passes never wait for memory in a circle
+///            Dijkstra, EWD 623): so passes never wait for memory in a cycle
 ///   returns  nothing when one micro-batch alone does not fit its limits
-///   throws   UserError (78) when stages wait for each other in a circle
+///   throws   UserError (78) when stages wait for each other in a cycle
 ///   time     O(passes x devices)
 std::optional<DeviceOrders> list_schedule(const PipelineShape& shape, const ListRule& rule);
 

@@ -52,7 +52,7 @@ class Paths {
 
   double find_early(PassKind kind, int stage) {
     double& early = early_[index_of(kind)][stage];
-    ensure(early != kInProgress, "passes of one micro-batch do not need each other in a circle");
+    ensure(early != kInProgress, "passes of one micro-batch do not need each other in a cycle");
     if (early >= 0) return early;
     early = kInProgress;
     double found = 0;

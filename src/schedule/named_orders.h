@@ -10,9 +10,9 @@
 namespace tessera {
 
 enum class PipelineKind {
-  kForwardThenBackward,  // all forwards, then all backwards: every stage keeps all m micro-batches
+  kForwardThenBackward,    // all forwards, then all backwards: all m micro-batches are in flight
   kOneForwardOneBackward,  // stage s of p starts backward after min(m, p - s) forwards and then
-                           // alternates: it keeps so many
+                           // alternates: so many micro-batches are in flight
   kEagerOneForwardOneBackward,  // more forwards ahead, so that transfers hide behind passes
   kInterleaved,   // several stages a device, one round after the other: a smaller bubble, more
                   // transfers. Of m = q p + r micro-batches, q groups go round, the first of them

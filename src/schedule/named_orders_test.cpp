@@ -52,8 +52,8 @@ TEST(NamedOrders, OneForwardOneBackwardAndForwardThenBackwardLoseAMicroBatchForE
         EXPECT_EQ(longest_bubble(*timeline), (p - 1) * kMicroBatch) << "p=" << p << " m=" << m;
       }
       for (int s = 0; s < p; ++s) {
-        EXPECT_EQ(one.devices[s].most_kept, p - s) << "p=" << p << " m=" << m << " stage " << s;
-        EXPECT_EQ(all.devices[s].most_kept, m) << "p=" << p << " m=" << m << " stage " << s;
+        EXPECT_EQ(one.devices[s].max_memory, p - s) << "p=" << p << " m=" << m << " stage " << s;
+        EXPECT_EQ(all.devices[s].max_memory, m) << "p=" << p << " m=" << m << " stage " << s;
       }
     }
 }
@@ -68,7 +68,7 @@ TEST(NamedOrders, InterleavedDividesTheBubbleByTheStagesOfADevice) {
             << "v=" << v << " p=" << p << " m=" << m;
         // p (1 + (p - 1) / (p v)) where there are as many micro-batches as that takes
         if (m > p) {
-          EXPECT_NEAR(timeline.most_kept(), p + (p - 1.0) / v, 1e-9)
+          EXPECT_NEAR(timeline.max_memory(), p + (p - 1.0) / v, 1e-9)
               << "v=" << v << " p=" << p << " m=" << m;
         }
       }
@@ -87,7 +87,7 @@ TEST(NamedOrders, InterleavedDoesSoForAnyNumberOfMicroBatches) {
         // 2 (p - 1) + (v - 1) n stages ahead, where n are in the largest group, and the one that it
         // alternates with.
         const int groups = std::max(1, m / p), largest = (m + groups - 1) / groups;
-        EXPECT_LE(timeline.most_kept(),
+        EXPECT_LE(timeline.max_memory(),
                   std::min<double>(m, (2 * (p - 1) + (v - 1) * largest + 1.0) / v) + 1e-9)
             << "v=" << v << " p=" << p << " m=" << m;
       }
@@ -99,7 +99,7 @@ TEST(NamedOrders, ZeroBubbleH1LosesAThirdOfWhatOneForwardOneBackwardLoses) {
       const PassTimeline timeline =
           timeline_of(PipelineKind::kZeroBubbleH1, shape_for(PipelineKind::kZeroBubbleH1, p, m));
       EXPECT_EQ(longest_bubble(timeline), p - 1) << "p=" << p << " m=" << m;  // (p - 1)(F + B - W)
-      EXPECT_EQ(timeline.most_kept(), p) << "p=" << p << " m=" << m;
+      EXPECT_EQ(timeline.max_memory(), p) << "p=" << p << " m=" << m;
     }
 }
 
@@ -109,7 +109,7 @@ TEST(NamedOrders, ZeroBubbleH2LosesNothingForTwiceTheMemory) {
       const PassTimeline timeline =
           timeline_of(PipelineKind::kZeroBubbleH2, shape_for(PipelineKind::kZeroBubbleH2, p, m));
       EXPECT_EQ(longest_bubble(timeline), 0) << "p=" << p << " m=" << m;  // (p - 1)(F + B - 2 W)
-      EXPECT_EQ(timeline.most_kept(), 2 * p - 1) << "p=" << p << " m=" << m;
+      EXPECT_EQ(timeline.max_memory(), 2 * p - 1) << "p=" << p << " m=" << m;
     }
 }
 
@@ -119,7 +119,7 @@ TEST(NamedOrders, ZeroBubbleVLosesNothingForTheMemoryOfOneForwardOneBackward) {
       const PassTimeline timeline =
           timeline_of(PipelineKind::kZeroBubbleV, shape_for(PipelineKind::kZeroBubbleV, p, m));
       EXPECT_NEAR(longest_bubble(timeline), 0, 1e-9) << "p=" << p << " m=" << m;
-      EXPECT_NEAR(timeline.most_kept(), p, 1e-9) << "p=" << p << " m=" << m;
+      EXPECT_NEAR(timeline.max_memory(), p, 1e-9) << "p=" << p << " m=" << m;
     }
 }
 
@@ -131,8 +131,8 @@ TEST(NamedOrders, VHalfAndVMinKeepAHalfAndAThird) {
           timeline_of(PipelineKind::kVHalf, shape_for(PipelineKind::kVHalf, p, m));
       const PassTimeline third =
           timeline_of(PipelineKind::kVMin, shape_for(PipelineKind::kVMin, p, m));
-      EXPECT_EQ(std::ceil(half.most_kept() - 1e-9), (p + 2) / 2) << "p=" << p << " m=" << m;
-      EXPECT_EQ(std::ceil(third.most_kept() - 1e-9), (p + 4) / 3) << "p=" << p << " m=" << m;
+      EXPECT_EQ(std::ceil(half.max_memory() - 1e-9), (p + 2) / 2) << "p=" << p << " m=" << m;
+      EXPECT_EQ(std::ceil(third.max_memory() - 1e-9), (p + 4) / 3) << "p=" << p << " m=" << m;
       // 1F1B loses p - 1 micro-batches.
       EXPECT_LE(longest_bubble(half), (p - 1) * kMicroBatch / 2) << "p=" << p << " m=" << m;
       EXPECT_LE(longest_bubble(third), (p - 1) * kMicroBatch * 3 / 4) << "p=" << p << " m=" << m;
@@ -162,7 +162,7 @@ TEST(NamedOrders, EagerForwardsHideTransfers) {
       EXPECT_NEAR(eager.duration() - m * kMicroBatch, (p - 1) * (kMicroBatch + 2 * c), 1e-9)
           << "p=" << p << " m=" << m;
       EXPECT_GT(plain.duration(), eager.duration()) << "p=" << p << " m=" << m;
-      for (int s = 0; s < p; ++s) EXPECT_EQ(eager.devices[s].most_kept, 1 + (p - 1 - s) * 2);
+      for (int s = 0; s < p; ++s) EXPECT_EQ(eager.devices[s].max_memory, 1 + (p - 1 - s) * 2);
     }
 }
 

@@ -36,7 +36,7 @@ std::vector<TaskId> program_order(const TaskGraph& graph) {
   std::vector<std::string> stuck;
   for (TaskId task : graph.tasks.indices())
     if (missing[task] > 0) stuck.push_back("'" + graph.tasks[task].name + "'");
-  throw InternalError("tasks wait for each other in a circle: " + join(stuck, ", "));
+  throw InternalError("tasks wait for each other in a cycle: " + join(stuck, ", "));
 }
 
 }  // namespace tessera

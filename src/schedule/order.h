@@ -14,7 +14,7 @@ namespace tessera {
 /// collectives of one group follow one order and no rank waits for a task behind its own.
 ///
 ///   requires  producers and consumers of the registers are set; `graph.order` is not read
-///   throws    InternalError that names a circle of tasks
+///   throws    InternalError that names a cycle of tasks
 ///   time      O((tasks + reads) log tasks)
 ///   source    Kahn, Topological sorting of large networks, CACM 5(11), 1962
 std::vector<TaskId> program_order(const TaskGraph& graph);

@@ -41,12 +41,12 @@ TEST(ProgramOrder, PutsATaskAfterWhatItReads) {
   EXPECT_EQ(order_text(tasks_with({"a", "b", "c", "d"}, {{2, 3}, {3, 0}})), "b c d a");
 }
 
-TEST(ProgramOrder, NamesACircle) {
+TEST(ProgramOrder, NamesACycle) {
   try {
     program_order(tasks_with({"a", "b", "c"}, {{0, 1}, {1, 0}}));
-    FAIL() << "a circle was ordered";
+    FAIL() << "a cycle was ordered";
   } catch (const InternalError& error) {
-    EXPECT_STREQ(error.what(), "internal error: tasks wait for each other in a circle: 'a', 'b'");
+    EXPECT_STREQ(error.what(), "internal error: tasks wait for each other in a cycle: 'a', 'b'");
   }
 }
 

@@ -1,6 +1,6 @@
 // A pipeline as its scheduler sees it: stages on devices, the passes of each micro-batch through
-// them, who needs whom, how long a pass takes and what it keeps. Numbers only: it knows neither
-// graphs nor tasks.
+// them, their dependences, how long a pass takes and what memory it holds. It is numbers only: it
+// knows neither graphs nor tasks.
 //
 // A device does one pass at a time: it is the ranks of a mesh, or of several meshes that share
 // ranks. A stage is on one device; a device may have several stages. Times are in one unit of
@@ -18,7 +18,7 @@
 
 namespace tessera {
 
-/// One micro-batch through one stage, one way.
+/// One micro-batch through one stage, forward or backward.
 struct Pass {
   PassKind kind = PassKind::kForward;
   int stage = 0;
@@ -32,11 +32,11 @@ std::string to_text(const Pass& pass);  // "F1.0": stage 1, micro-batch 0
 struct StageCosts {
   double forward = 1, input_gradient = 1,
          weight_gradient = 1;  // times; that of BW is the sum of B and W
-  double kept = 1;             // memory that F takes, and W or BW gives back at its end
-  double freed_early = 0;      // of that, what B gives back at its end
+  double kept = 1;             // memory that F allocates, and W or BW frees at its end
+  double freed_early = 0;      // of that, what B frees at its end
 };
 double time_of(const StageCosts& costs, PassKind kind);
-/// By how much the memory of the device grows.
+/// The change of the device's memory in use.
 double memory_of(const StageCosts& costs, PassKind kind);
 
 /// A pass of the same micro-batch. One on the same device is there at once, others after a
@@ -59,7 +59,9 @@ class PassTable {
  public:
   PassTable() = default;
   PassTable(int64_t stages, int64_t micro_batches, const T& value = T())
-      : stages_(stages), micro_batches_(micro_batches), entries_(3 * stages * micro_batches, value) {}
+      : stages_(stages),
+        micro_batches_(micro_batches),
+        entries_(3 * stages * micro_batches, value) {}
 
   T& at(PassKind kind, int64_t stage, int64_t micro_batch) {
     return entries_[(index_of(kind) * stages_ + stage) * micro_batches_ + micro_batch];
@@ -79,9 +81,7 @@ struct PipelineStage {
   std::array<std::vector<PassNeed>, 3>
       needs;  // by kind, of F, B and W; those of BW are those of B and W
 
-  const std::vector<PassNeed>& needs_of(PassKind kind) const {
-    return needs[index_of(kind)];
-  }
+  const std::vector<PassNeed>& needs_of(PassKind kind) const { return needs[index_of(kind)]; }
 };
 
 struct PipelineShape {
@@ -95,8 +95,8 @@ struct PipelineShape {
   int stage_count() const { return static_cast<int>(stages.size()); }
 };
 
-/// Where the stages of a chain lie: stage k on device k mod p; or with two a device, device min(k,
-/// 2p - 1 - k), so that the chain comes back to where it began.
+/// The placement of the stages of a chain: stage k on device k mod p; or with two a device, device
+/// min(k, 2p - 1 - k), so that the chain ends on the device where it begins.
 enum class StagePlacement { kRoundRobin, kV };
 
 /// A chain: F of a stage needs F of the one before; B needs its own F and B of the one after; W

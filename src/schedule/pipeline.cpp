@@ -28,11 +28,11 @@ void check_fits(PipelineKind kind, const PipelineShape& shape) {
 }
 
 DeviceOrders orders_of(const PipelineOptions& options, PipelineShape& shape) {
-  refuse_circles(shape);
+  refuse_cyclic_needs(shape);
   check_fits(options.kind, shape);
   if (options.kind != PipelineKind::kAuto) return named_orders(options.kind, shape);
-  const double most = options.most_kept > 0 ? options.most_kept : shape.devices;
-  shape.memory_limits.assign(shape.devices, most);
+  const double limit = options.max_in_flight > 0 ? options.max_in_flight : shape.devices;
+  shape.memory_limits.assign(shape.devices, limit);
   return auto_orders(shape).orders;
 }
 
@@ -86,7 +86,7 @@ void emit_passes(const PipelinePieces& pieces, const PassTimeline& timeline, Emi
       device = d;
     }
     if (!left) return;
-    if (!first) refuse_circle();
+    if (!first) refuse_cycle();
     for (int piece : pieces.of(first->pass)) emitter.emit(piece);
     ++next[device];
   }
@@ -122,7 +122,7 @@ PipelineOrder pipeline_order(const std::vector<PipelineStep>& work,
   result.shape = pieces.shape();
   result.orders = orders_of(options, result.shape);
   const auto timeline = run_on_clock(result.shape, result.orders);
-  ensure(timeline.has_value(), "the passes of a schedule do not wait for each other in a circle");
+  ensure(timeline.has_value(), "the passes of a schedule have no cycle");
 
   Emitter emitter(work);
   const int64_t count = std::ssize(work);
@@ -153,10 +153,10 @@ std::string worth_text(const PipelineOrder& made, const std::vector<std::string>
       if (shape.stages[k].device == d) names.push_back(stage_names[k]);
     const DeviceUse& use = timeline->devices[d];
     text += fmt::format(
-        "device {} ({}): busy {:.2f}, bubble {:.1f}% of its span, {:.1f}% of the step, keeps "
-        "{:.3g}\n",
+        "device {} ({}): busy {:.2f}, bubble {:.1f}% of its span, {:.1f}% of the step, max in "
+        "flight {:.3g}\n",
         d, join(names, "+"), use.busy, percent(use.bubble(), use.span()),
-        percent(step - use.busy, step), use.most_kept);
+        percent(step - use.busy, step), use.max_memory);
   }
   const PipelineBound bound = bound_of_step(shape);
   return text +

@@ -4,7 +4,8 @@
 #include <optional>
 #include <vector>
 
-#include "schedule/pipeline.h"
+#include "schedule/passes.h"
+#include "schedule/pipeline_step.h"
 
 namespace tessera {
 

@@ -24,7 +24,7 @@ class Merge {
     for (const auto& list : lists_) left += list.size();
     for (; left > 0; --left) {
       const int stage = first_to_begin();
-      if (stage < 0) refuse_circle();
+      if (stage < 0) refuse_cycle();
       const Pass pass = lists_[stage][next_[stage]++];
       finish(pass);
       orders[shape_.stages[stage].device].push_back(pass);
@@ -71,7 +71,7 @@ class Merge {
 
   const PipelineShape& shape_;
   const std::vector<std::vector<Pass>>& lists_;
-  PassClock clock_;  // knows the needs
+  PassClock clock_;         // knows the needs
   PassTable<double> ends_;  // negative: not done yet
   std::vector<size_t> next_;
   std::vector<double> free_;
@@ -79,20 +79,20 @@ class Merge {
 
 }  // namespace
 
-void refuse_circle() {
+void refuse_cycle() {
   throw UserError(
-      "the stages of the pipeline wait for each other in a circle",
+      "the stages of the pipeline wait for each other in a cycle",
       "a stage does the forward of a micro-batch in one piece, and one stage needs what another "
       "makes of what it made itself",
       "mark the ops so that values go from stage to stage one way only, or use one micro-batch",
       ExitCode::kBadConfig);
 }
 
-void refuse_circles(const PipelineShape& shape) {
+void refuse_cyclic_needs(const PipelineShape& shape) {
   const size_t stages = shape.stages.size();
   std::vector<std::array<bool, 3>> done(stages, {false, false, false});
   for (size_t left = 3 * stages, before = left + 1; left > 0;) {
-    if (left == before) refuse_circle();
+    if (left == before) refuse_cycle();
     before = left;
     for (size_t k = 0; k < stages; ++k)
       for (size_t kind = 0; kind < 3; ++kind) {
@@ -121,7 +121,7 @@ std::vector<int> distances_to_end(const PipelineShape& shape) {
       }
     if (!changed) return distance;
   }
-  refuse_circle();
+  refuse_cycle();
 }
 
 std::vector<Pass> alternate(int stage, int micro_batches, int ahead) {

@@ -36,8 +36,8 @@ Meshes with_micro_batches(const Meshes& meshes, int64_t count) {
   return result;
 }
 
-InTime in_time(const DistAttr& attr, const MeshPtr& mesh) {
-  InTime time;
+MicroBatchPlacement micro_batch_placement(const DistAttr& attr, const MeshPtr& mesh) {
+  MicroBatchPlacement time;
   time.attr.mesh = mesh;
   for (int d = 0; d < std::ssize(attr.dims); ++d) {
     const auto& axes = attr.dims[d].axes;
@@ -64,7 +64,8 @@ InTime in_time(const DistAttr& attr, const MeshPtr& mesh) {
   return time;
 }
 
-TensorType of_one_micro_batch(const TensorType& type, const InTime& time, int64_t count) {
+TensorType of_one_micro_batch(const TensorType& type, const MicroBatchPlacement& time,
+                              int64_t count) {
   TensorType result = type;
   if (time.dim < 0) return result;
   ensure(type.shape[time.dim] % count == 0, "the number of micro-batches divides the batch");

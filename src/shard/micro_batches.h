@@ -1,5 +1,5 @@
-// Time as an axis: the micro-batches of a step are one more axis of every mesh while placements are
-// decided, and are unrolled when the program is made.
+// Micro-batches as a mesh axis: they are one more axis of every mesh while placements are decided,
+// and are unrolled when the program is made.
 #pragma once
 
 #include "base/split.h"
@@ -8,24 +8,25 @@
 
 namespace tessera {
 
-/// The meshes with the axis kMicroBatchAxis of size `count` in front. Its ranks are stand-ins:
-/// (micro-batch, rank).
+/// The meshes with the axis kMicroBatchAxis of size `count` in front. Their ranks are pairs
+/// (micro-batch, rank), numbered as ranks.
 Meshes with_micro_batches(const Meshes& meshes, int64_t count);
 
-/// What a placement on a mesh with micro-batches says of one of them.
-struct InTime {
-  bool by_micro_batch = false;  // divided by micro-batches (dim), or addends of them (dim -1)
+/// What a placement on a mesh with the axis of micro-batches means for one micro-batch.
+struct MicroBatchPlacement {
+  bool by_micro_batch = false;  // divided by micro-batches (dim), or partial over them (dim -1)
   int dim = -1;
   ReduceOp reduce = ReduceOp::kSum;
   DistAttr attr;  // on the mesh without that axis
 };
-/// requires  where an axis list of a dim has the micro-batch axis, that comes first
-InTime in_time(const DistAttr& attr, const MeshPtr& mesh);
+/// requires  the axis of micro-batches comes first in the axis list of a dim
+MicroBatchPlacement micro_batch_placement(const DistAttr& attr, const MeshPtr& mesh);
 
 /// The type of one micro-batch.
-TensorType of_one_micro_batch(const TensorType& type, const InTime& time, int64_t count);
+TensorType of_one_micro_batch(const TensorType& type, const MicroBatchPlacement& time,
+                              int64_t count);
 
-/// A parameter of a kernel as it is in micro-batch `index` of `count`.
+/// A parameter of a kernel in micro-batch `index` of `count`.
 LocalInt in_micro_batch(const LocalInt& value, int64_t count, int64_t index);
 
 }  // namespace tessera

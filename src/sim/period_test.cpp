@@ -1,5 +1,5 @@
 // Two answers to one question: how long does a step take when steps follow each other without
-// meeting? The slowest cycle of the marked graph says it, and so does a run on the virtual clock.
+// meeting? The slowest cycle of the marked graph says it, and so does a run on the simulated clock.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -37,7 +37,7 @@ TEST(Period, NoRunIsFasterThanTheSlowestCycleAndOnlyItsStartIsSlower) {
       return Seconds(times[actors.actor_id(actors.index_of(rank), task)]);
     };
     const double end =
-        end_of(simulate(graph, time, {.steps = kSteps, .steps_meet = false}).timeline);
+        end_of(simulate(graph, time, {.steps = kSteps, .barrier_between_steps = false}).timeline);
     int tokens = 0;
     for (const MarkedEdge& edge : slowest.edges) tokens += edge.tokens;
     ASSERT_LE(tokens, kMostTokens) << "seed " << seed;

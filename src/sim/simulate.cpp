@@ -5,7 +5,7 @@
 #include <cmath>
 #include <map>
 
-#include "actors/virtual_run.h"
+#include "actors/simulated_run.h"
 #include "base/error.h"
 
 namespace tessera {
@@ -30,9 +30,9 @@ class Simulator {
         setting_.overwrites.push_back(actors_.overwrites(rank, task));
       }
       add_streams(rank);
-      if (options.exchanges_ahead) bind_to_turns(rank);
+      if (options.prefetch_exchanges) bind_to_issue_points(rank);
     }
-    setting_.records_meet = options.steps_meet;
+    setting_.barrier_between_iterations = options.barrier_between_steps;
     setting_.duration = [this, &time](ActorId actor) {
       return nanoseconds(time(rank_of(actor), actors_.task_of(actor)));
     };
@@ -45,9 +45,9 @@ class Simulator {
 
   Simulation run() {
     ensure(options_.steps >= 1, "a simulation has a step");
-    run_ = run_virtually(descriptions_, options_.steps, setting_);
-    for (const VirtualAct& act : run_.acts) add_act(act);
-    for (const VirtualMessage& message : run_.messages) add_message(message);
+    run_ = simulate_actors(descriptions_, options_.steps, setting_);
+    for (const SimulatedAct& act : run_.acts) add_act(act);
+    for (const SimulatedMessage& message : run_.messages) add_message(message);
     simulation_.step = seconds(end_of(options_.steps - 1) - end_of(options_.steps - 2));
     for (int rank = 0; rank < actors_.rank_count(); ++rank)
       simulation_.ranks.push_back(times_of(rank));
@@ -73,34 +73,29 @@ class Simulator {
     }
   }
 
-  size_t stream_index(TaskId id) const {
+  TaskStream stream_of_task(TaskId id) const {
     const Task& task = actors_.graph().tasks[id];
-    return static_cast<size_t>(options_.exchanges_ahead && !task.after.is_none()
-                                   ? TaskStream::kAhead
-                                   : stream_of(actors_.graph(), task));
+    return options_.prefetch_exchanges && task.after >= 0 ? TaskStream::kAhead
+                                                          : stream_of(actors_.graph(), task);
   }
+  size_t stream_index(TaskId id) const { return static_cast<size_t>(stream_of_task(id)); }
 
-  /// An exchange on the stream of those ahead waits for the task behind which it may begin, and
-  /// what comes after its turn waits for it: the thread of the rank says so by registers that
-  /// only these actors know.
-  void bind_to_turns(int rank) {
+  /// A prefetched exchange waits for the task at its issue point, and the tasks after its turn wait
+  /// for the exchange. Both dependences are registers that only the simulated actors have.
+  void bind_to_issue_points(int rank) {
     const std::vector<TaskId> order = actors_.order_of(rank);
-    const auto on_host = [&](TaskId task) {
-      return stream_index(task) == static_cast<size_t>(TaskStream::kHost);
-    };
-    std::vector<int> place(actors_.graph().tasks.size());
+    const auto on_host = [&](TaskId task) { return stream_of_task(task) == TaskStream::kHost; };
+    std::vector<int> position(actors_.graph().tasks.size());
     for (int i = 0; i < std::ssize(actors_.graph().order); ++i)
-      place[actors_.graph().order[i]] = i;
+      position[actors_.graph().order[i]] = i;
     for (size_t i = 0; i < order.size(); ++i) {
-      if (stream_index(order[i]) != static_cast<size_t>(TaskStream::kAhead)) continue;
-      const int from = place[actors_.graph().tasks[order[i]].after];
-      TaskId before;  // the last one of this thread up to there
-      for (size_t k = 0; k < i && place[order[k]] <= from; ++k)
+      if (stream_of_task(order[i]) != TaskStream::kAhead) continue;
+      const int from = position[actors_.graph().tasks[order[i]].after];
+      TaskId before = -1;  // the last one of this thread up to the issue point
+      for (size_t k = 0; k < i && position[order[k]] <= from; ++k)
         if (on_host(order[k])) before = order[k];
-      if (!before.is_none())
-        add_edge(actors_.actor_id(rank, before), actors_.actor_id(rank, order[i]));
-      const auto next =
-          std::find_if(order.begin() + static_cast<std::ptrdiff_t>(i), order.end(), on_host);
+      if (before >= 0) add_edge(actors_.actor_id(rank, before), actors_.actor_id(rank, order[i]));
+      const auto next = std::find_if(order.begin() + i, order.end(), on_host);
       if (next != order.end())
         add_edge(actors_.actor_id(rank, order[i]), actors_.actor_id(rank, *next));
     }
@@ -114,22 +109,22 @@ class Simulator {
     return tracks_[actors_.rank_index_of(actor)][stream_index(actors_.task_of(actor))];
   }
 
-  void add_act(const VirtualAct& act) {
+  void add_act(const SimulatedAct& act) {
     const Task& task = task_of(act.actor);
     std::vector<Span>& spans = simulation_.timeline.tracks[track_of(act.actor)].spans;
     const Seconds free = spans.empty() ? Seconds(0) : spans.back().end;
-    const bool steps_met =
-        options_.steps_meet && (spans.empty() || spans.back().record != act.act.record);
+    const bool steps_met = options_.barrier_between_steps &&
+                           (spans.empty() || spans.back().record != act.act.iteration);
     if (free < seconds(act.start) && !steps_met)
-      spans.push_back({Span::Kind::kWait, task.name, act.act.record, task.micro_batch, free,
+      spans.push_back({Span::Kind::kWait, task.name, act.act.iteration, task.micro_batch, free,
                        seconds(act.start), pass_text(task)});
     spans.push_back({task.kind == Task::Kind::kCompute ? Span::Kind::kAct : Span::Kind::kCopy,
-                     task.name, act.act.record, task.micro_batch, seconds(act.start),
+                     task.name, act.act.iteration, task.micro_batch, seconds(act.start),
                      seconds(act.end), pass_text(task)});
-    begins_[{act.actor, act.act.record}] = act.start;
+    begins_[{act.actor, act.act.iteration}] = act.start;
   }
 
-  void add_message(const VirtualMessage& sent) {
+  void add_message(const SimulatedMessage& sent) {
     const Message& message = sent.message;
     const int from = actors_.rank_index_of(message.from), to = actors_.rank_index_of(message.to);
     if (from == to) return;
@@ -138,22 +133,22 @@ class Simulator {
     simulation_.timeline.messages.push_back(
         {is_ready ? TimedMessage::Kind::kReady : TimedMessage::Kind::kReturned, reg.name,
          track_of(message.from), track_of(message.to), seconds(sent.sent), seconds(sent.arrived),
-         seconds(is_ready ? begins_.at({message.to, message.record}) : sent.arrived)});
+         seconds(is_ready ? begins_.at({message.to, message.iteration}) : sent.arrived)});
   }
 
   /// When the last act of a step ends; 0 before the first.
   int64_t end_of(int64_t step) const {
     int64_t end = 0;
-    for (const VirtualAct& act : run_.acts)
-      if (act.act.record == step) end = std::max(end, act.end);
+    for (const SimulatedAct& act : run_.acts)
+      if (act.act.iteration == step) end = std::max(end, act.end);
     return end;
   }
 
   RankTimes times_of(int rank) const {
     RankTimes times{actors_.ranks()[rank], {}, {}, {}, {}};
-    std::vector<VirtualAct> kernels;
-    for (const VirtualAct& act : run_.acts) {
-      if (act.act.record != options_.steps - 1 || actors_.rank_index_of(act.actor) != rank)
+    std::vector<SimulatedAct> kernels;
+    for (const SimulatedAct& act : run_.acts) {
+      if (act.act.iteration != options_.steps - 1 || actors_.rank_index_of(act.actor) != rank)
         continue;
       const Task::Kind kind = task_of(act.actor).kind;
       if (kind == Task::Kind::kExchange || kind == Task::Kind::kCopy)
@@ -167,12 +162,12 @@ class Simulator {
   }
 
   /// kernels  of one rank in one step, by begin
-  void add_span(const std::vector<VirtualAct>& kernels, RankTimes& times) const {
-    const auto is_of_micro_batch = [&](const VirtualAct& act) {
+  void add_span(const std::vector<SimulatedAct>& kernels, RankTimes& times) const {
+    const auto is_of_micro_batch = [&](const SimulatedAct& act) {
       return task_of(act.actor).micro_batch >= 0;
     };
     const bool any = std::any_of(kernels.begin(), kernels.end(), is_of_micro_batch);
-    const auto bounds = [&](const VirtualAct& act) { return !any || is_of_micro_batch(act); };
+    const auto bounds = [&](const SimulatedAct& act) { return !any || is_of_micro_batch(act); };
     const auto first = std::find_if(kernels.begin(), kernels.end(), bounds);
     if (first == kernels.end()) return;
     const auto last = std::find_if(kernels.rbegin(), kernels.rend(), bounds);
@@ -186,9 +181,9 @@ class Simulator {
   const TaskActors actors_;
   std::vector<std::array<size_t, kTaskStreams>> tracks_;  // by rank index and stream
   std::vector<ActorDescription> descriptions_;
-  int edges_ = 0;  // of bind_to_turns
-  VirtualSetting setting_;
-  VirtualRun run_;
+  int edges_ = 0;  // of bind_to_issue_points
+  SimulatedSetting setting_;
+  SimulatedRun run_;
   std::map<std::pair<ActorId, int64_t>, int64_t> begins_;  // of acts, by record
   Simulation simulation_;
 };
@@ -198,8 +193,12 @@ class Simulator {
 double Simulation::bubble() const {
   if (step.value() <= 0) return 0;
   double work = 0;
-  for (const RankTimes& times : ranks) work += times.compute.value();
-  return 1 - work / (step.value() * static_cast<double>(ranks.size()));
+  int count = 0;
+  for (const RankTimes& times : ranks) {
+    work += times.compute.value();
+    ++count;
+  }
+  return 1 - work / (step.value() * count);
 }
 
 Simulation simulate(std::shared_ptr<const TaskGraph> graph, const ActTime& time,

@@ -78,7 +78,7 @@ Simulation gathering_behind_kernels(bool ahead) {
                    : task.kind == Task::Kind::kExchange ? 0.025
                                                         : 0);
   };
-  return simulate(shared, time, {.exchanges_ahead = ahead});
+  return simulate(shared, time, {.prefetch_exchanges = ahead});
 }
 
 TEST(Simulate, WhatBeginsAheadRunsBehindKernels) {
@@ -89,7 +89,7 @@ TEST(Simulate, WhatBeginsAheadRunsBehindKernels) {
 TEST(Simulate, WithoutMeetingTheFasterRankGoesAheadIntoTheNextStep) {
   // Rank 1 is never idle but in its exchange: 54 ms a step; rank 0 makes its next y
   // meanwhile.
-  const Simulation run = simulated({.steps = 4, .steps_meet = false});
+  const Simulation run = simulated({.steps = 4, .barrier_between_steps = false});
   EXPECT_EQ(milliseconds(run.step), 54);
   const std::vector<Span>& spans = run.timeline.tracks[0].spans;
   const auto second = std::find_if(spans.begin(), spans.end(), [](const Span& span) {

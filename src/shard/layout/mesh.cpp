@@ -62,11 +62,17 @@ Mesh::Mesh(Shape shape, std::vector<std::string> axes, std::vector<Rank> ranks)
 }
 
 int Mesh::axis(std::string_view name) const {
-  const auto found = std::find(axes_.begin(), axes_.end(), name);
-  if (found == axes_.end())
+  const std::optional<int> found = find_axis(name);
+  if (!found)
     refuse("the mesh " + to_text(*this) + " has no axis '" + std::string(name) + "'",
            "its axes are " + join(axes_, ", "), "use one of these, or add the axis to the mesh");
-  return static_cast<int>(found - axes_.begin());
+  return *found;
+}
+
+std::optional<int> Mesh::find_axis(std::string_view name) const {
+  for (int axis = 0; axis < axis_count(); ++axis)
+    if (axes_[axis] == name) return axis;
+  return std::nullopt;
 }
 
 Rank Mesh::rank_at(const Coordinate& coordinate) const {

@@ -31,6 +31,8 @@ class Mesh {
 
   /// Index of the axis called `name`.  throws  UserError (78) that lists the axes
   int axis(std::string_view name) const;
+  /// nullopt when no axis has this name.
+  std::optional<int> find_axis(std::string_view name) const;
   Rank rank_at(const Coordinate& coordinate) const;
   /// nullopt when the rank is not in the mesh.
   std::optional<Coordinate> coordinate_of(Rank rank) const;

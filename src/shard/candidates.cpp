@@ -1,19 +1,20 @@
-#include "shard/factor_axes.h"
+#include "shard/candidates.h"
 
 #include <algorithm>
 
 #include "shard/mesh_assignment.h"
 
 namespace tessera {
-namespace {
-
 bool is_time(const Mesh& mesh, int axis) {
   return mesh.axes()[axis] == kMicroBatchAxis;
 }
 
-}  // namespace
+bool is_prefix(const Axes& shorter, const Axes& longer) {
+  return shorter.size() <= longer.size() &&
+         std::equal(shorter.begin(), shorter.end(), longer.begin());
+}
 
-bool stronger(const Wish& a, const Wish& b) {
+bool has_priority(const ShardingCandidate& a, const ShardingCandidate& b) {
   if (a.is_input != b.is_input) return a.is_input;
   if (a.fixed != b.fixed) return a.fixed;
   if (a.bytes != b.bytes) return a.bytes > b.bytes;
@@ -42,7 +43,7 @@ void take_chunks(const OpView& op, const ShardingRule& rule, int factor, int64_t
     sharding = std::move(chunked);
 }
 
-bool may_be_cut_in_time(const ShardingRule& rule, int factor, int64_t count) {
+bool may_divide_by_micro_batches(const ShardingRule& rule, int factor, int64_t count) {
   const auto has_several = [&](const OperandFactors& operand) {
     return std::any_of(operand.begin(), operand.end(), [&](const DimFactor& dim) {
       const DimFactor* found = find_factor(dim, factor);

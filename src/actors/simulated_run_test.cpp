@@ -1,4 +1,4 @@
-#include "actors/virtual_run.h"
+#include "actors/simulated_run.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -18,19 +18,19 @@ std::vector<ActorDescription> chain_of_three(int slots) {
           {.id = 2, .name = "c", .inputs = {{1, 1}}, .outputs = {{2, slots, {}}}}};
 }
 
-std::string chart(const std::vector<ActorDescription>& actors, int64_t records) {
-  return print_chart(run_virtually(actors, records), actors);
+std::string chart(const std::vector<ActorDescription>& actors, int64_t iterations) {
+  return print_chart(simulate_actors(actors, iterations), actors);
 }
 
-/// Slots that `actor` writes, record by record.
-std::vector<int> slots_written(const VirtualRun& run, ActorId actor) {
+/// Slots that `actor` writes, iteration by iteration.
+std::vector<int> slots_written(const SimulatedRun& run, ActorId actor) {
   std::vector<int> slots;
-  for (const VirtualAct& act : run.acts)
+  for (const SimulatedAct& act : run.acts)
     if (act.actor == actor) slots.push_back(act.act.output_slots.at(0));
   return slots;
 }
 
-TEST(VirtualRun, ThreeActorsWithTwoSlotsWorkAtOnce) {
+TEST(SimulatedRun, ThreeActorsWithTwoSlotsWorkAtOnce) {
   EXPECT_EQ(chart(chain_of_three(2), 4),
             "0: a0\n"
             "1: a1 b0\n"
@@ -40,13 +40,13 @@ TEST(VirtualRun, ThreeActorsWithTwoSlotsWorkAtOnce) {
             "5: c3\n");
 }
 
-TEST(VirtualRun, TheThirdRecordIsWrittenIntoTheSlotThatTheFirstReturned) {
-  // b0 ends at time 2 and hands slot 0 back: a2 begins at time 2 and writes it.
-  const VirtualRun run = run_virtually(chain_of_three(2), 4);
+TEST(SimulatedRun, TheThirdRecordIsWrittenIntoTheSlotThatTheFirstReturned) {
+  // b0 ends at time 2 and releases slot 0: a2 begins at time 2 and writes it.
+  const SimulatedRun run = simulate_actors(chain_of_three(2), 4);
   EXPECT_THAT(slots_written(run, 0), ElementsAre(0, 1, 0, 1));
 }
 
-TEST(VirtualRun, WithOneSlotAnActorWaitsForItsConsumer) {
+TEST(SimulatedRun, WithOneSlotAnActorWaitsForItsConsumer) {
   // a0 is in the only slot until b0 ends at time 2: a works in the even units, b in the odd ones.
   EXPECT_EQ(chart(chain_of_three(1), 3),
             "0: a0\n"
@@ -58,23 +58,23 @@ TEST(VirtualRun, WithOneSlotAnActorWaitsForItsConsumer) {
             "6: c2\n");
 }
 
-TEST(VirtualRun,
+TEST(SimulatedRun,
      BatchesTakeTwoMoreUnitsThanTheirNumberWithTwoSlotsAndTwiceTheirNumberPlusOneWithOne) {
   for (int64_t batches = 1; batches <= 20; ++batches) {
-    EXPECT_EQ(run_virtually(chain_of_three(2), batches).duration, batches + 2);
-    EXPECT_EQ(run_virtually(chain_of_three(1), batches).duration, 2 * batches + 1);
+    EXPECT_EQ(simulate_actors(chain_of_three(2), batches).duration, batches + 2);
+    EXPECT_EQ(simulate_actors(chain_of_three(1), batches).duration, 2 * batches + 1);
   }
 }
 
-TEST(VirtualRun, MoreThanTwoSlotsGainNothingWhenAllTakeTheSameTime) {
+TEST(SimulatedRun, MoreThanTwoSlotsGainNothingWhenAllTakeTheSameTime) {
   for (int slots : {3, 8}) EXPECT_EQ(chart(chain_of_three(slots), 6), chart(chain_of_three(2), 6));
 }
 
-TEST(VirtualRun, EverySlotComesHome) {
-  for (int slots : {1, 2, 5}) EXPECT_TRUE(run_virtually(chain_of_three(slots), 7).drained);
+TEST(SimulatedRun, EverySlotComesHome) {
+  for (int slots : {1, 2, 5}) EXPECT_TRUE(simulate_actors(chain_of_three(slots), 7).is_quiescent);
 }
 
-TEST(VirtualRun, ARecordIsReadBySeveralConsumersAndTheSlowestHoldsTheSlot) {
+TEST(SimulatedRun, ARecordIsReadBySeveralConsumersAndTheSlowestHoldsTheSlot) {
   // a feeds b and, through b, d: d reads register 0 as well, one unit after b. With two slots a2
   // waits until d0 ends, at time 3.
   const std::vector<ActorDescription> actors = {
@@ -90,7 +90,7 @@ TEST(VirtualRun, ARecordIsReadBySeveralConsumersAndTheSlowestHoldsTheSlot) {
             "5: d2\n");
 }
 
-TEST(VirtualRun, AControlRegisterOrdersActorsThatShareNoData) {
+TEST(SimulatedRun, AControlRegisterOrdersActorsThatShareNoData) {
   // A register of one slot without a tensor: y acts after x, and x not again before y has.
   const std::vector<ActorDescription> free = {{0, "x", {}, {}}, {1, "y", {}, {}}};
   EXPECT_EQ(chart(free, 2), "0: x0 y0\n1: x1 y1\n");
@@ -99,78 +99,78 @@ TEST(VirtualRun, AControlRegisterOrdersActorsThatShareNoData) {
   EXPECT_EQ(chart(ordered, 2), "0: x0\n1: y0\n2: x1\n3: y1\n");
 }
 
-/// "a0 [0,3)": the acts by name and record with their times.
-std::string times(const VirtualRun& run, const std::vector<ActorDescription>& actors) {
+/// "a0 [0,3)": the acts by name and iteration with their times.
+std::string times(const SimulatedRun& run, const std::vector<ActorDescription>& actors) {
   std::string text;
-  for (const VirtualAct& act : run.acts)
-    text += actors[act.actor].name + std::to_string(act.act.record) + " [" +
+  for (const SimulatedAct& act : run.acts)
+    text += actors[act.actor].name + std::to_string(act.act.iteration) + " [" +
             std::to_string(act.start) + "," + std::to_string(act.end) + ") ";
   return text;
 }
 
-TEST(VirtualRun, ActsTakeTheirTimes) {
+TEST(SimulatedRun, ActsTakeTheirTimes) {
   // b takes three units and a one: a is one slot ahead and then waits for b.
-  const VirtualSetting setting{.duration = [](ActorId actor) { return actor == 1 ? 3 : 1; }};
-  const VirtualRun run = run_virtually(chain_of_three(2), 3, setting);
+  const SimulatedSetting setting{.duration = [](ActorId actor) { return actor == 1 ? 3 : 1; }};
+  const SimulatedRun run = simulate_actors(chain_of_three(2), 3, setting);
   EXPECT_EQ(times(run, chain_of_three(2)),
             "a0 [0,1) a1 [1,2) b0 [1,4) a2 [4,5) b1 [4,7) c0 [4,5) b2 [7,10) c1 [7,8) c2 [10,11) ");
   EXPECT_EQ(run.duration, 11);
 }
 
-TEST(VirtualRun, AnActThatTakesNoTimeIsSeenAtOnce) {
-  const VirtualSetting setting{.duration = [](ActorId actor) { return actor == 1 ? 0 : 1; }};
-  EXPECT_EQ(times(run_virtually(chain_of_three(2), 2, setting), chain_of_three(2)),
+TEST(SimulatedRun, AnActThatTakesNoTimeIsSeenAtOnce) {
+  const SimulatedSetting setting{.duration = [](ActorId actor) { return actor == 1 ? 0 : 1; }};
+  EXPECT_EQ(times(simulate_actors(chain_of_three(2), 2, setting), chain_of_three(2)),
             "a0 [0,1) a1 [1,2) b0 [1,1) c0 [1,2) b1 [2,2) c1 [2,3) ");
 }
 
-TEST(VirtualRun, AStreamDoesOneActAtATimeInItsOrder) {
+TEST(SimulatedRun, AStreamDoesOneActAtATimeInItsOrder) {
   // a and c on one stream, b on another.
-  const VirtualSetting setting{.streams = {{0, 2}, {1}}};
-  EXPECT_EQ(print_chart(run_virtually(chain_of_three(2), 2, setting), chain_of_three(2)),
+  const SimulatedSetting setting{.streams = {{0, 2}, {1}}};
+  EXPECT_EQ(print_chart(simulate_actors(chain_of_three(2), 2, setting), chain_of_three(2)),
             "0: a0\n1: b0\n2: c0\n3: a1\n4: b1\n5: c1\n");
 }
 
-TEST(VirtualRun, AMessageMayTakeTime) {
+TEST(SimulatedRun, AMessageMayTakeTime) {
   // From a to b two units: the slot comes back without delay, since only messages to b are slow.
-  const VirtualSetting setting{
+  const SimulatedSetting setting{
       .delay = [](const Message& message) { return message.to == 1 ? 2 : 0; }};
-  const VirtualRun run = run_virtually(chain_of_three(2), 1, setting);
+  const SimulatedRun run = simulate_actors(chain_of_three(2), 1, setting);
   EXPECT_EQ(times(run, chain_of_three(2)), "a0 [0,1) b0 [3,4) c0 [4,5) ");
   EXPECT_EQ(run.messages.front().sent, 1);
   EXPECT_EQ(run.messages.front().arrived, 3);
 }
 
-TEST(VirtualRun, RecordsMayMeet) {
-  const VirtualSetting setting{.records_meet = true};
-  EXPECT_EQ(print_chart(run_virtually(chain_of_three(2), 2, setting), chain_of_three(2)),
+TEST(SimulatedRun, RecordsMayMeet) {
+  const SimulatedSetting setting{.barrier_between_iterations = true};
+  EXPECT_EQ(print_chart(simulate_actors(chain_of_three(2), 2, setting), chain_of_three(2)),
             "0: a0\n1: b0\n2: c0\n3: a1\n4: b1\n5: c1\n");
 }
 
-TEST(VirtualRun, WhoWritesOverARegisterWaitsForItsReaders) {
-  // y writes over what x gave to z, on another stream: it waits until z handed it back.
+TEST(SimulatedRun, WhoWritesOverARegisterWaitsForItsReaders) {
+  // y writes over what x gave to z, on another stream: it waits until z released it.
   const std::vector<ActorDescription> actors = {
       {0, "x", {}, {{0, 1, {2}}}}, {1, "y", {}, {}}, {2, "z", {{0, 0}}, {}}};
-  const VirtualSetting setting{.streams = {{0, 1}, {2}},
-                               .overwrites = {{}, {{0, 0}}, {}},
-                               .duration = [](ActorId actor) { return actor == 2 ? 5 : 1; }};
-  EXPECT_EQ(times(run_virtually(actors, 1, setting), actors), "x0 [0,1) z0 [1,6) y0 [6,7) ");
+  const SimulatedSetting setting{.streams = {{0, 1}, {2}},
+                                 .overwrites = {{}, {{0, 0}}, {}},
+                                 .duration = [](ActorId actor) { return actor == 2 ? 5 : 1; }};
+  EXPECT_EQ(times(simulate_actors(actors, 1, setting), actors), "x0 [0,1) z0 [1,6) y0 [6,7) ");
 }
 
-TEST(VirtualRun, ARunOfNoRecordsTakesNoTime) {
-  const VirtualRun run = run_virtually(chain_of_three(2), 0);
+TEST(SimulatedRun, ARunOfNoRecordsTakesNoTime) {
+  const SimulatedRun run = simulate_actors(chain_of_three(2), 0);
   EXPECT_EQ(run.duration, 0);
   EXPECT_EQ(print_chart(run, chain_of_three(2)), "");
-  EXPECT_TRUE(run.drained);
+  EXPECT_TRUE(run.is_quiescent);
 }
 
-TEST(VirtualRun, ActorsThatWaitForEachOtherAreNamed) {
+TEST(SimulatedRun, ActorsThatWaitForEachOtherAreNamed) {
   const std::vector<ActorDescription> ring = {{0, "x", {{1, 1}}, {{0, 1, {1}}}},
                                               {1, "y", {{0, 0}}, {{1, 1, {0}}}}};
   EXPECT_THAT(
-      [&] { run_virtually(ring, 1); },
-      ThrowsMessage<InternalError>("internal error: no actor can go on:\n"
-                                   "  actor 0 'x' waits for register 1 of actor 1, record 0\n"
-                                   "  actor 1 'y' waits for register 0 of actor 0, record 0"));
+      [&] { simulate_actors(ring, 1); },
+      ThrowsMessage<InternalError>("internal error: no actor can act:\n"
+                                   "  actor 0 'x' waits for register 1 of actor 1, iteration 0\n"
+                                   "  actor 1 'y' waits for register 0 of actor 0, iteration 0"));
 }
 
 }  // namespace

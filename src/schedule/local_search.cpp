@@ -1,4 +1,4 @@
-#include "schedule/polish.h"
+#include "schedule/local_search.h"
 
 #include <algorithm>
 
@@ -8,60 +8,58 @@ namespace tessera {
 namespace {
 
 constexpr double kSlack = 1e-9;
-constexpr int kFarthest = 12;  // places that a pass is moved at most
+constexpr int kMaxDistance = 12;  // positions that a pass is moved at most
 
-/// Place of a pass: device, index in its order.
-struct Place {
+/// Where a pass is: its device, and its index in the device's order.
+struct Position {
   size_t device = 0, index = 0;
 };
 
-/// A small generator of its own: the same choices on every machine (splitmix64, Steele et al.,
-/// OOPSLA 2014).
-class Draw {
+/// splitmix64 (Steele et al., OOPSLA 2014): the same choices on every machine.
+class Sampler {
  public:
-  explicit Draw(uint64_t seed) : state_(seed) {}
+  explicit Sampler(uint64_t seed) : state_(seed) {}
   size_t below(size_t count) {
     state_ += 0x9e3779b97f4a7c15u;
     uint64_t z = state_;
     z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
     z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-    return static_cast<size_t>((z ^ (z >> 31)) % count);
+    return (z ^ (z >> 31)) % count;
   }
 
  private:
   uint64_t state_;
 };
 
-class Polish {
+class LocalSearch {
  public:
-  Polish(const PipelineShape& shape, DeviceOrders orders, const PolishOptions& options)
+  LocalSearch(const PipelineShape& shape, DeviceOrders orders, const LocalSearchOptions& options)
       : shape_(shape),
         orders_(std::move(orders)),
         options_(options),
         clock_(shape),
-        draw_(options.seed) {}
+        sampler_(options.seed) {}
 
   DeviceOrders run() {
     int64_t passes = 0;
     for (const auto& order : orders_) passes += std::ssize(order);
-    ensure(clock_.run(orders_), "orders that are polished can be run");
-    best_ = worth();
+    ensure(clock_.run(orders_), "the orders of a local search can be run");
+    best_ = objective();
     find_path();
-    for (int64_t left = options_.work; left > 0 && best_ > options_.enough + kSlack;
-         left -= passes)
-      try_one();
+    for (int64_t left = options_.work; left > 0 && best_ > options_.enough + kSlack; left -= passes)
+      try_move();
     return std::move(orders_);
   }
 
  private:
-  double worth() const {
+  double objective() const {
     return options_.goal == PipelineGoal::kStep ? clock_.duration() : clock_.longest_span();
   }
   const std::vector<Pass>& order(size_t device) const { return orders_[device]; }
 
-  /// The device whose end (or span) counts.
-  size_t decisive_device() const {
-    size_t decisive = 0;
+  /// The device with the latest end (or the longest span).
+  size_t critical_device() const {
+    size_t critical = 0;
     double most = -1;
     for (size_t d = 0; d < orders_.size(); ++d) {
       if (orders_[d].empty()) continue;
@@ -70,23 +68,24 @@ class Polish {
           options_.goal == PipelineGoal::kStep ? end : end - clock_.start_of(orders_[d].front());
       if (value <= most) continue;
       most = value;
-      decisive = d;
+      critical = d;
     }
-    return decisive;
+    return critical;
   }
 
-  Place place_of(const Pass& pass) const {
+  Position position_of(const Pass& pass) const {
     const size_t device = shape_.stages[pass.stage].device;
     const auto found = std::find(orders_[device].begin(), orders_[device].end(), pass);
-    return {device, static_cast<size_t>(found - orders_[device].begin())};
+    const size_t index = found - orders_[device].begin();
+    return {device, index};
   }
 
-  /// The passes that decide when the last one ends, from the last back: each begins when the next
-  /// one in the list ends.
+  /// The critical path, from the last pass back: each pass begins when the next one in the list
+  /// ends.
   void find_path() {
     path_.clear();
-    const size_t device = decisive_device();
-    Place at{device, orders_[device].size() - 1};
+    const size_t device = critical_device();
+    Position at{device, orders_[device].size() - 1};
     while (true) {
       path_.push_back(at);
       const Pass& pass = order(at.device)[at.index];
@@ -98,41 +97,42 @@ class Polish {
       });
       const bool after_last =
           at.index > 0 && clock_.end_of(order(at.device)[at.index - 1]) >= start - kSlack;
-      if (after_last && (late == needs.end() || draw_.below(2) == 0))
+      if (after_last && (late == needs.end() || sampler_.below(2) == 0))
         --at.index;
       else if (late != needs.end() && start > kSlack)
-        at = place_of({late->kind, late->stage, pass.micro_batch});
+        at = position_of({late->kind, late->stage, pass.micro_batch});
       else
         return;
     }
   }
 
-  /// Moves one pass of the path, or any, to another place of its device.
-  void try_one() {
-    Place from = path_[draw_.below(path_.size())];
-    if (draw_.below(4) == 0) {
-      from.device = draw_.below(orders_.size());
+  /// Moves one pass, mostly of the critical path, to another position of its device.
+  void try_move() {
+    Position from = path_[sampler_.below(path_.size())];
+    if (sampler_.below(4) == 0) {
+      from.device = sampler_.below(orders_.size());
       if (orders_[from.device].empty()) return;
-      from.index = draw_.below(orders_[from.device].size());
+      from.index = sampler_.below(orders_[from.device].size());
     }
-    const size_t far = 1 + draw_.below(kFarthest);
-    const bool earlier = draw_.below(2) == 0;
+    const size_t distance = 1 + sampler_.below(kMaxDistance);
+    const bool earlier = sampler_.below(2) == 0;
     const size_t last = orders_[from.device].size() - 1;
-    const size_t to =
-        earlier ? from.index - std::min(far, from.index) : std::min(last, from.index + far);
+    const size_t to = earlier ? from.index - std::min(distance, from.index)
+                              : std::min(last, from.index + distance);
     if (to == from.index || !may_move(from, to)) return;
     move(from.device, from.index, to);
-    const bool better = fits(from.device) && clock_.run(orders_) && worth() <= best_ + kSlack;
+    const bool better = fits(from.device) && clock_.run(orders_) && objective() <= best_ + kSlack;
     if (!better) {
       move(from.device, to, from.index);
       return;
     }
-    best_ = std::min(best_, worth());
+    best_ = std::min(best_, objective());
     find_path();
   }
 
-  /// Would it pass one that it needs, or another of its stage and kind?
-  bool may_move(const Place& from, size_t to) const {
+  /// Whether the move keeps the pass after its needs and in order among those of its stage and
+  /// kind.
+  bool may_move(const Position& from, size_t to) const {
     const auto& list = order(from.device);
     const Pass& moved = list[from.index];
     const auto [low, high] = std::minmax(from.index, to);
@@ -146,11 +146,10 @@ class Polish {
   void move(size_t device, size_t from, size_t to) {
     auto& list = orders_[device];
     const auto begin = list.begin();
-    const auto f = static_cast<std::ptrdiff_t>(from), t = static_cast<std::ptrdiff_t>(to);
     if (from < to)
-      std::rotate(begin + f, begin + f + 1, begin + t + 1);
+      std::rotate(begin + from, begin + from + 1, begin + to + 1);
     else
-      std::rotate(begin + t, begin + f, begin + f + 1);
+      std::rotate(begin + to, begin + from, begin + from + 1);
   }
 
   bool fits(size_t device) const {
@@ -165,17 +164,18 @@ class Polish {
 
   const PipelineShape& shape_;
   DeviceOrders orders_;
-  const PolishOptions options_;
+  const LocalSearchOptions options_;
   PassClock clock_;  // holds the times of orders_ whenever find_path begins
-  Draw draw_;
+  Sampler sampler_;
   double best_ = 0;
-  std::vector<Place> path_;
+  std::vector<Position> path_;
 };
 
 }  // namespace
 
-DeviceOrders polish(const PipelineShape& shape, DeviceOrders orders, const PolishOptions& options) {
-  return Polish(shape, std::move(orders), options).run();
+DeviceOrders local_search(const PipelineShape& shape, DeviceOrders orders,
+                          const LocalSearchOptions& options) {
+  return LocalSearch(shape, std::move(orders), options).run();
 }
 
 }  // namespace tessera

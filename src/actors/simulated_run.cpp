@@ -1,4 +1,4 @@
-#include "actors/virtual_run.h"
+#include "actors/simulated_run.h"
 
 #include <algorithm>
 #include <queue>
@@ -9,14 +9,13 @@
 namespace tessera {
 namespace {
 
-class Clockwork {
+class ActorSimulator {
  public:
-  Clockwork(const std::vector<ActorDescription>& descriptions, int64_t records,
-            const VirtualSetting& setting)
-      : setting_(setting), records_(records) {
+  ActorSimulator(const std::vector<ActorDescription>& descriptions, int64_t iterations,
+                 const SimulatedSetting& setting)
+      : setting_(setting), iterations_(iterations) {
     for (const ActorDescription& description : descriptions) {
-      ensure(description.id == static_cast<ActorId>(actors_.size()),
-             "the id of an actor is its place in the list");
+      ensure(description.id == std::ssize(actors_), "the id of an actor is its index in the list");
       actors_.emplace_back(description);
     }
     for (const auto& order : setting.streams)
@@ -26,7 +25,7 @@ class Clockwork {
         streams_.push_back({{description.id}});
   }
 
-  VirtualRun run() {
+  SimulatedRun run() {
     for (begin_acts(); !events_.empty(); begin_acts()) {
       now_ = events_.top().time;
       while (!events_.empty() && events_.top().time == now_) {
@@ -36,23 +35,23 @@ class Clockwork {
       }
     }
     check_that_all_are_done();
-    for (const VirtualAct& act : run_.acts) run_.duration = std::max(run_.duration, act.end);
-    run_.drained = std::all_of(actors_.begin(), actors_.end(),
-                               [](const Actor& actor) { return actor.drained(); });
+    for (const SimulatedAct& act : run_.acts) run_.duration = std::max(run_.duration, act.end);
+    run_.is_quiescent = std::all_of(actors_.begin(), actors_.end(),
+                                    [](const Actor& actor) { return actor.is_quiescent(); });
     return std::move(run_);
   }
 
  private:
   struct Stream {
     std::vector<ActorId> order;
-    size_t place = 0;
-    int64_t record = 0;
+    size_t next = 0;  // index of its next actor in `order`
+    int64_t iteration = 0;
     bool acting = false;
   };
   /// The end of the act of a stream, or else a message that arrives.
   struct Event {
     int64_t time = 0;
-    int64_t number = 0;  // of two at the same time the one that was foreseen first
+    int64_t number = 0;  // of two events at the same time, the one that was scheduled first
     int stream = -1;
     Message message;
     bool operator>(const Event& other) const {
@@ -67,45 +66,45 @@ class Clockwork {
     if (setting_.overwrites.empty()) return true;
     const std::vector<Overwrite>& list = setting_.overwrites[id];
     return std::all_of(list.begin(), list.end(), [&](const Overwrite& overwrite) {
-      return actor(overwrite.producer).handed_back(overwrite.reg, id);
+      return actor(overwrite.producer).is_released(overwrite.reg, id);
     });
   }
 
-  bool is_held_by_others(const Stream& stream) const {
-    return setting_.records_meet &&
+  bool waits_at_barrier(const Stream& stream) const {
+    return setting_.barrier_between_iterations &&
            std::any_of(streams_.begin(), streams_.end(), [&](const Stream& other) {
-             return other.record < stream.record;  // has not ended the record before
+             return other.iteration < stream.iteration;  // has not ended the previous iteration
            });
   }
 
   void begin_acts() {
     for (int i = 0; i < std::ssize(streams_); ++i) {
       Stream& stream = streams_[i];
-      if (stream.acting || stream.record == records_ || is_held_by_others(stream) ||
-          !may_act(stream.order[stream.place]))
+      if (stream.acting || stream.iteration == iterations_ || waits_at_barrier(stream) ||
+          !may_act(stream.order[stream.next]))
         continue;
-      const ActorId id = stream.order[stream.place];
+      const ActorId id = stream.order[stream.next];
       const int64_t duration = setting_.duration ? setting_.duration(id) : 1;
       ensure(duration >= 0, "an act takes no negative time");
       run_.acts.push_back({now_, now_ + duration, id, actor(id).begin()});
       stream.acting = true;
-      events_.push({now_ + duration, ++foreseen_, i, {}});
+      events_.push({now_ + duration, ++scheduled_, i, {}});
     }
   }
 
   void end_act(Stream& stream) {
     std::vector<Message> messages;
-    actor(stream.order[stream.place]).finish(messages);
+    actor(stream.order[stream.next]).finish(messages);
     stream.acting = false;
-    stream.place = (stream.place + 1) % stream.order.size();
-    if (stream.place == 0) ++stream.record;
+    stream.next = (stream.next + 1) % stream.order.size();
+    if (stream.next == 0) ++stream.iteration;
     for (const Message& message : messages) {
       const int64_t arrival = now_ + (setting_.delay ? setting_.delay(message) : 0);
       run_.messages.push_back({message, now_, arrival});
       if (arrival == now_)
         deliver(message);
       else
-        events_.push({arrival, ++foreseen_, -1, message});
+        events_.push({arrival, ++scheduled_, -1, message});
     }
   }
 
@@ -114,38 +113,38 @@ class Clockwork {
   void check_that_all_are_done() const {
     std::string waiting;
     for (const Stream& stream : streams_) {
-      if (stream.record == records_) continue;
-      const Actor& next = actors_[stream.order[stream.place]];
-      waiting += "\n  actor " + std::to_string(next.description().id) + " '" +
-                 next.description().name + "' " + next.waits_for();
+      if (stream.iteration == iterations_) continue;
+      const Actor& actor = actors_[stream.order[stream.next]];
+      waiting += "\n  actor " + std::to_string(actor.description().id) + " '" +
+                 actor.description().name + "' " + actor.waits_for();
     }
-    ensure(waiting.empty(), "no actor can go on:" + waiting);
+    ensure(waiting.empty(), "no actor can act:" + waiting);
   }
 
-  const VirtualSetting& setting_;
-  const int64_t records_;
+  const SimulatedSetting& setting_;
+  const int64_t iterations_;
   std::vector<Actor> actors_;
   std::vector<Stream> streams_;
   std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
-  int64_t foreseen_ = 0;
+  int64_t scheduled_ = 0;
   int64_t now_ = 0;
-  VirtualRun run_;
+  SimulatedRun run_;
 };
 
 }  // namespace
 
-VirtualRun run_virtually(const std::vector<ActorDescription>& actors, int64_t records,
-                         const VirtualSetting& setting) {
-  return Clockwork(actors, records, setting).run();
+SimulatedRun simulate_actors(const std::vector<ActorDescription>& actors, int64_t iterations,
+                             const SimulatedSetting& setting) {
+  return ActorSimulator(actors, iterations, setting).run();
 }
 
-std::string print_chart(const VirtualRun& run, const std::vector<ActorDescription>& actors) {
+std::string print_chart(const SimulatedRun& run, const std::vector<ActorDescription>& actors) {
   std::string text;
   int64_t line = -1;
-  for (const VirtualAct& act : run.acts) {
+  for (const SimulatedAct& act : run.acts) {
     if (act.start != line) text += (line < 0 ? "" : "\n") + std::to_string(act.start) + ":";
     line = act.start;
-    text += " " + actors[act.actor].name + std::to_string(act.act.record);
+    text += " " + actors[act.actor].name + std::to_string(act.act.iteration);
   }
   return text.empty() ? text : text + "\n";
 }

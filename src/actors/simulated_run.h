@@ -1,0 +1,62 @@
+// Actors on a simulated clock: it shows what pipelining does, without hardware.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "actors/task_actors.h"
+
+namespace tessera {
+
+/// The streams, times and dependences of a simulation. Times are whole units of the caller's
+/// choice.
+struct SimulatedSetting {
+  /// A stream executes its actors in this order, in every iteration, one act at a time. Empty: each
+  /// actor has a stream of its own.
+  std::vector<std::vector<ActorId>> streams = {};
+  /// By actor: registers that must have been released before it acts. Empty: none.
+  std::vector<std::vector<Overwrite>> overwrites = {};
+  /// How long an act takes, >= 0. Without it: one unit.
+  std::function<int64_t(ActorId)> duration = {};
+  /// How long a message is in flight, >= 0. Without it: no time.
+  std::function<int64_t(const Message&)> delay = {};
+  /// No stream begins an iteration before all streams have ended the previous one.
+  bool barrier_between_iterations = false;
+};
+
+/// One act of a simulated run, in [start, end).
+struct SimulatedAct {
+  int64_t start = 0, end = 0;
+  ActorId actor = 0;
+  Act act;
+};
+
+struct SimulatedMessage {
+  Message message;
+  int64_t sent = 0, arrived = 0;
+};
+
+/// The result of a simulation.
+struct SimulatedRun {
+  std::vector<SimulatedAct> acts;  // by start, then by stream
+  std::vector<SimulatedMessage> messages;
+  int64_t duration = 0;       // units until the last act ended
+  bool is_quiescent = false;  // every slot was released
+};
+
+/// Simulates `iterations` acts of every actor that is in a stream, each as early as it may begin.
+///
+/// At each time the acts that end then and the messages that arrive then are handled first. Acts
+/// that begin at the same time see their results.
+///
+///   requires  the id of an actor is its index in `actors`
+///   throws    InternalError that names what each actor waits for when no actor can act
+SimulatedRun simulate_actors(const std::vector<ActorDescription>& actors, int64_t iterations,
+                             const SimulatedSetting& setting = {});
+
+/// A line for each time, the acts by name and iteration: "2: a2 b1 c0".
+std::string print_chart(const SimulatedRun& run, const std::vector<ActorDescription>& actors);
+
+}  // namespace tessera

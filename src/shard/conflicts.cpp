@@ -1,0 +1,75 @@
+#include "shard/conflicts.h"
+
+#include <algorithm>
+
+#include "shard/candidates.h"
+
+namespace tessera {
+namespace {
+
+/// The operand that uses an axis of this dim, or divides its factor, otherwise; a marked one rather
+/// than another. -1: none.
+int rival_of(PropagationState& state, OpId id, int loser, size_t dim) {
+  const Axes axes = state.placement_of_operand(id, loser).attr.dims[dim].axes;
+  const DimFactor& lost = state.factors_of_operand(id, loser)[dim];
+  int rival = -1;
+  for (int i = 0; i < state.operand_count(id); ++i) {
+    const TensorPlacement& other = state.placement_of_operand(id, i);
+    if (i == loser || other.reason.empty() || (rival >= 0 && !other.fixed)) continue;
+    bool disagrees =
+        std::any_of(axes.begin(), axes.end(), [&](int axis) { return other.attr.uses(axis); });
+    const OperandFactors& dims = state.factors_of_operand(id, i);
+    for (size_t d = 0; d < dims.size(); ++d)
+      disagrees = disagrees || (share_a_factor(dims[d], lost) && !other.attr.dims[d].axes.empty());
+    if (disagrees) rival = i;
+  }
+  return rival;
+}
+
+std::string conflict_text(PropagationState& state, OpId id, int loser, size_t dim) {
+  const auto name_of = [&](int index) {
+    return "'" + state.graph().value(state.operand(id, index)).name + "'";
+  };
+  const Op& op = state.graph().op(id);
+  const std::string name = name_of(loser);
+  const int rival = rival_of(state, id, loser, dim);
+  const std::string other =
+      rival < 0 ? "the op is divided otherwise"
+                : name_of(rival) + " by " + state.placement_of_operand(id, rival).reason;
+  return op.kind + " '" + op.name + "' cannot follow both: " + name + " is divided by " +
+         state.placement_of_operand(id, loser).reason + ", " + other + "; " + name +
+         " is resharded for this op";
+}
+
+/// Whether the operator needs the dim whole.
+bool is_whole(const ShardingRule& rule, const DimFactor& dim) {
+  const std::vector<DimFactor> choices = choices_of(dim);
+  return std::all_of(choices.begin(), choices.end(), [&](const DimFactor& choice) {
+    return rule.factors[choice.factor].kind == FactorKind::kWhole;
+  });
+}
+
+}  // namespace
+
+void note_conflicts(PropagationState& state, OpId id) {
+  const Op& op = state.graph().op(id);
+  const OpState& decided = state.op(id);
+  for (int i = 0; i < std::ssize(op.inputs); ++i) {
+    const TensorPlacement& placed = state.placement_of_operand(id, i);
+    const DistAttr needed = input_attr(decided.view, decided.rule, decided.sharding, i);
+    for (size_t d = 0; d < needed.dims.size(); ++d) {
+      const Axes& held = placed.attr.dims[d].axes;
+      if (held.empty() || held == needed.dims[d].axes) continue;
+      if (is_whole(decided.rule, state.factors_of_operand(id, i)[d])) {
+        state.add_note({ShardingNote::Kind::kFallback, op.name,
+                        op.kind + " '" + op.name + "' needs dim " + std::to_string(d) + " of '" +
+                            state.graph().value(op.inputs[i]).name + "' whole, which " +
+                            placed.reason + " divides: it falls back to Replicate there"});
+      } else if (placed.fixed) {
+        state.add_note({ShardingNote::Kind::kConflict, op.name, conflict_text(state, id, i, d)});
+      }
+    }
+  }
+}
+
+}  // namespace tessera

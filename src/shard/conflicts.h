@@ -1,0 +1,12 @@
+// Conflicts: divisions of operands that an op could not follow.
+#pragma once
+
+#include "shard/propagation_state.h"
+
+namespace tessera {
+
+/// Notes the divisions of operands that the sharding of the op does not follow: marked ones, and
+/// dims that the operator needs whole.
+void note_conflicts(PropagationState& state, OpId id);
+
+}  // namespace tessera

@@ -1,0 +1,113 @@
+#include "shard/propagate_step.h"
+
+#include <algorithm>
+
+#include "shard/candidates.h"
+#include "shard/op_decision.h"
+
+namespace tessera {
+namespace {
+
+/// True when a marked tensor that the step makes got the micro-batches of the op.
+bool propagate_time(PropagationState& state, OpId id, int index, TensorPlacement& placed) {
+  if (!state.has_time() || placed.attr.uses(0) || state.is_leaf(state.operand(id, index)))
+    return false;
+  const OpSharding& sharding = state.op(id).sharding;
+  const OperandFactors& dims = state.factors_of_operand(id, index);
+  for (size_t d = 0; d < dims.size(); ++d) {
+    const int factor = divided_factor(dims[d], sharding);
+    DimSharding& held = placed.attr.dims[d];
+    if (factor < 0 || !starts_with_time(state, sharding.factor_axes[factor]) ||
+        !held.windows.empty() || held.chunks > 1)
+      continue;
+    held.axes.insert(held.axes.begin(), 0);
+    return true;
+  }
+  return false;
+}
+
+/// The placement that the op's sharding implies for an operand.
+DistAttr implied_attr(const PropagationState& state, OpId id, int index) {
+  const OpState& op = state.op(id);
+  const int inputs = static_cast<int>(op.rule.inputs.size());
+  return index < inputs ? input_attr(op.view, op.rule, op.sharding, index)
+                        : output_attr(op.view, op.rule, op.sharding, index - inputs);
+}
+
+/// Whether the axes of a factor extend those of the dim by axes that the tensor does not use yet.
+bool extends(const Axes& axes, const DistAttr& attr, size_t dim) {
+  const Axes& held = attr.dims[dim].axes;
+  if (axes.size() <= held.size() || !is_prefix(held, axes)) return false;
+  return std::none_of(axes.begin() + held.size(), axes.end(),
+                      [&](int axis) { return attr.uses(axis); });
+}
+
+/// Gives an open operand the axes of the op. True when a dim got one.
+bool propagate_to_operand(PropagationState& state, OpId id, int index, TensorPlacement& placed) {
+  const OpState& op = state.op(id);
+  const OperandFactors& dims = state.factors_of_operand(id, index);
+  bool changed = false;
+  for (size_t d = 0; d < dims.size(); ++d) {
+    const int factor = divided_factor(dims[d], op.sharding);
+    if (factor < 0 || !extends(op.sharding.factor_axes[factor], placed.attr, d)) continue;
+    const DimSharding asked = implied_attr(state, id, index).dims[d];
+    const bool in_chunks = asked.chunks > 1 && !state.is_leaf(state.operand(id, index));
+    const int64_t chunks = in_chunks ? asked.chunks : 1;
+    DimSharding& held = placed.attr.dims[d];
+    if (!held.axes.empty() && held.chunks != chunks) continue;
+    // Windows belong to one op: the tensor is divided by the same axes without windows, and each op
+    // gets its halo by an exchange.
+    const bool has_unit = asked.windows.empty() && (in_chunks || asked.chunks == 1);
+    held = {asked.axes, has_unit ? asked.unit : 1, {}, chunks};
+    if (placed.reason.empty())
+      placed.reason = "op '" + std::string(op.view.name) + "' divides factor " +
+                      op.rule.factors[factor].name + (op.mark ? " (marked)" : "");
+    changed = true;
+  }
+  return changed;
+}
+
+/// The axes of `to`'s mesh with the names and sizes of those that divide a dim of `from`. Empty
+/// when the mesh lacks one of them or `to` uses it already.
+Axes same_axes(const DistAttr& from, size_t dim, const DistAttr& to) {
+  Axes axes;
+  for (int axis : from.dims[dim].axes) {
+    const std::optional<int> index = to.mesh->find_axis(from.mesh->axes()[axis]);
+    if (!index || to.mesh->shape()[*index] != from.mesh->shape()[axis] || to.uses(*index))
+      return {};
+    axes.push_back(*index);
+  }
+  return axes;
+}
+
+}  // namespace
+
+bool propagate_step(PropagationState& state, OpId id) {
+  state.op(id).sharding = decide_sharding(state, id);
+  bool changed = false;
+  for (int i = 0; i < state.operand_count(id); ++i) {
+    TensorPlacement& placed = state.placement_of_operand(id, i);
+    changed |= placed.fixed ? propagate_time(state, id, i, placed)
+                            : propagate_to_operand(state, id, i, placed);
+  }
+  return changed;
+}
+
+bool propagate_between_meshes(std::vector<TensorPlacement>& placements) {
+  bool changed = false;
+  for (const TensorPlacement& from : placements)
+    for (TensorPlacement& to : placements) {
+      if (&from == &to || to.fixed) continue;
+      for (size_t d = 0; d < from.attr.dims.size(); ++d) {
+        if (from.attr.dims[d].axes.empty() || !to.attr.dims[d].axes.empty()) continue;
+        const Axes axes = same_axes(from.attr, d, to.attr);
+        if (axes.empty()) continue;
+        to.attr.dims[d] = {axes, from.attr.dims[d].unit, {}, from.attr.dims[d].chunks};
+        if (to.reason.empty()) to.reason = from.reason + ", on another mesh";
+        changed = true;
+      }
+    }
+  return changed;
+}
+
+}  // namespace tessera

@@ -1,0 +1,18 @@
+// One step of propagation: between an op and its operands, and between the meshes of a tensor.
+#pragma once
+
+#include <vector>
+
+#include "shard/propagation_state.h"
+
+namespace tessera {
+
+/// Decides the sharding of the op and gives its axes to the dims of its open operands. True when a
+/// dim got an axis.
+bool propagate_step(PropagationState& state, OpId id);
+
+/// Gives the dims of a tensor the axes of the same name and size that they have on another mesh.
+/// True when a dim got an axis.
+bool propagate_between_meshes(std::vector<TensorPlacement>& placements);
+
+}  // namespace tessera

@@ -1,0 +1,127 @@
+#include "shard/propagation_state.h"
+
+#include "base/error.h"
+#include "shard/candidates.h"
+
+namespace tessera {
+
+PropagationState::PropagationState(const Graph& graph, const Meshes& meshes,
+                                   const std::vector<Mark>& marks, const RuleLookup& rules,
+                                   const RegionEnds* ends)
+    : graph_(graph),
+      is_region_(ends != nullptr),
+      has_time_(ends == nullptr && is_time(*meshes.front().mesh, 0)),
+      meshes_(meshes),
+      rules_(rules),
+      stages_(assign_meshes(graph, meshes, marks)),
+      marks_(resolve_marks(graph, meshes, stages_, marks, rules_)) {
+  place_replicated();
+  place_marked();
+  if (ends)
+    fix_ends(*ends);
+  else
+    for (ValueId input : graph_.inputs()) divide_by_micro_batches(canonical(input));
+  for (const Op& op : graph_.ops()) add_op(op, OpId{op_count()});
+  for (const MarkedOp& marked : marks_.ops) ops_[marked.op.index].mark = &marked;
+}
+
+void PropagationState::place_replicated() {
+  for (int i = 0; i < std::ssize(graph_.values()); ++i) shared_.push_back({i});
+  for (const Variable& variable : graph_.variables())
+    if (variable.next) shared_[variable.next->index] = variable.value;
+  for (const Value& value : graph_.values()) {
+    placements_.emplace_back();
+    for (const NamedMesh& mesh : meshes_)
+      placements_.back().push_back(
+          {DistAttr::replicated(mesh.mesh, value.type.shape.size()), false, ""});
+  }
+}
+
+void PropagationState::place_marked() {
+  for (const MarkedValue& marked : marks_.values) {
+    if (is_time(*marked.attr.mesh, 0) && marked.attr.uses(0))
+      throw UserError("mark '" + marked.mark->pattern + "' (" + marked.mark->origin +
+                          ") divides by micro-batches itself",
+                      "dim 0 of every input is divided by '" + std::string(kMicroBatchAxis) +
+                          "' first, whatever the marks say",
+                      "leave '" + std::string(kMicroBatchAxis) + "' out of the mark",
+                      ExitCode::kBadConfig);
+    // On the mesh for which the mark was read: the next value of a variable may be made on another
+    // mesh than the variable is kept on.
+    TensorPlacement& placed = placement(marked.value, stages_.values[marked.value.index]);
+    if (placed.fixed && !(placed.attr == marked.attr))
+      throw UserError("two marks place '" + graph_.value(marked.value).name +
+                          "' and the variable that it becomes differently",
+                      "the state has the same placement before and after a step: " +
+                          to_text(placed.attr) + " and " + to_text(marked.attr),
+                      "mark only the variable", ExitCode::kBadConfig);
+    placed = {marked.attr, true,
+              "mark '" + marked.mark->pattern + "' (" + marked.mark->origin + ")"};
+  }
+}
+
+/// The inputs and outputs of a region are placed as its op has them.
+void PropagationState::fix_ends(const RegionEnds& ends) {
+  for (size_t i = 0; i < ends.inputs.size(); ++i)
+    canonical(graph_.inputs()[i]) = {ends.inputs[i], true, "operand " + std::to_string(i)};
+  for (size_t i = 0; i < ends.outputs.size(); ++i)
+    if (TensorPlacement& end = canonical(graph_.outputs()[i].second); !end.fixed)
+      end = {ends.outputs[i], true, "result " + std::to_string(i)};
+}
+
+/// The micro-batches divide the batch first, the mesh divides each of them.
+void PropagationState::divide_by_micro_batches(TensorPlacement& placement) {
+  if (placement.attr.dims.empty() || !is_time(*placement.attr.mesh, 0)) return;
+  auto& axes = placement.attr.dims.front().axes;
+  axes.insert(axes.begin(), 0);
+  if (placement.reason.empty()) placement.reason = "micro-batches";
+}
+
+void PropagationState::add_op(const Op& op, OpId id) {
+  OpView op_view = view(graph_, op);
+  ShardingRule rule = rules_(op.kind, op_view);
+  // Ops of one kind and rule share a note.
+  const std::string what = "brings no rule; discovered by execution: " + rule.discovered;
+  if (!rule.discovered.empty() && discovered_.insert(op.kind + " " + what).second)
+    add_note({ShardingNote::Kind::kDiscovered, op.name, op.kind + " '" + op.name + "' " + what});
+  OpSharding sharding = OpSharding::replicated(mesh_of(id), rule);
+  ops_.push_back({std::move(op_view), std::move(rule), nullptr, std::move(sharding)});
+}
+
+ValueId PropagationState::operand(OpId id, int index) const {
+  const Op& op = graph_.op(id);
+  return is_input(id, index) ? op.inputs[index] : op.outputs[index - op.inputs.size()];
+}
+
+int PropagationState::operand_count(OpId id) const {
+  const Op& op = graph_.op(id);
+  return static_cast<int>(op.inputs.size() + op.outputs.size());
+}
+
+bool PropagationState::is_input(OpId id, int index) const {
+  return index < std::ssize(graph_.op(id).inputs);
+}
+
+const OperandFactors& PropagationState::factors_of_operand(OpId id, int index) const {
+  const ShardingRule& rule = op(id).rule;
+  return index < std::ssize(rule.inputs) ? rule.inputs[index]
+                                         : rule.outputs[index - rule.inputs.size()];
+}
+
+ShardedGraph PropagationState::take_result() {
+  ShardedGraph sharded;
+  for (int i = 0; i < std::ssize(graph_.values()); ++i) {
+    sharded.values.push_back(canonical({i}).attr);
+    sharded.value_reasons.push_back(canonical({i}).reason);
+  }
+  for (OpState& state : ops_) {
+    sharded.ops.push_back(std::move(state.sharding));
+    sharded.rules.push_back(std::move(state.rule));
+  }
+  sharded.meshes = std::move(meshes_);
+  sharded.stages = std::move(stages_);
+  sharded.notes = std::move(notes_);
+  return sharded;
+}
+
+}  // namespace tessera

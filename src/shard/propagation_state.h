@@ -1,0 +1,103 @@
+// What propagation knows while it runs: the placement of every tensor on every mesh, and the
+// sharding of every op.
+#pragma once
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "graph/graph.h"
+#include "shard/marks.h"
+#include "shard/mesh_assignment.h"
+#include "shard/op_sharding.h"
+#include "shard/rules.h"
+#include "shard/sharded_graph.h"
+
+namespace tessera {
+
+/// The placement of a tensor on one mesh.
+struct TensorPlacement {
+  DistAttr attr;
+  bool fixed = false;  // by a mark
+  std::string reason;  // the mark, or the op and operand that it came from
+};
+
+struct OpState {
+  OpView view;
+  ShardingRule rule;
+  const MarkedOp* mark = nullptr;
+  OpSharding sharding;
+};
+
+/// Operands of an op are numbered: its inputs first, then its outputs.
+class PropagationState {
+ public:
+  /// Places what the marks, the ends of a region and the micro-batches fix; everything else is
+  /// replicated.
+  ///   throws  UserError (78) when the marks contradict each other
+  PropagationState(const Graph& graph, const Meshes& meshes, const std::vector<Mark>& marks,
+                   const RuleLookup& rules, const RegionEnds* ends);
+
+  const Graph& graph() const { return graph_; }
+  bool is_region() const { return is_region_; }
+  /// Whether the first axis of the meshes is that of the micro-batches, and may be propagated.
+  bool has_time() const { return has_time_; }
+
+  OpState& op(OpId id) { return ops_[id.index]; }
+  const OpState& op(OpId id) const { return ops_[id.index]; }
+  int op_count() const { return static_cast<int>(ops_.size()); }
+  int stage_of(OpId id) const { return stages_.ops[id.index]; }
+  const MeshPtr& mesh_of(OpId id) const { return meshes_[stage_of(id)].mesh; }
+
+  /// A variable and its next value share their placements: those of the variable.
+  ValueId shared(ValueId value) const { return shared_[value.index]; }
+  /// The placement that the ops of one stage see.
+  TensorPlacement& placement(ValueId value, int stage) {
+    return placements_[shared(value).index][stage];
+  }
+  /// The placement on the mesh that the value is assigned to.
+  TensorPlacement& canonical(ValueId value) {
+    return placement(value, stages_.values[shared(value).index]);
+  }
+  const TensorPlacement& canonical(ValueId value) const {
+    return placements_[shared(value).index][stages_.values[shared(value).index]];
+  }
+  /// By value, the placements on all meshes.
+  std::vector<std::vector<TensorPlacement>>& placements() { return placements_; }
+
+  ValueId operand(OpId id, int index) const;
+  int operand_count(OpId id) const;
+  bool is_input(OpId id, int index) const;
+  TensorPlacement& placement_of_operand(OpId id, int index) {
+    return placement(operand(id, index), stage_of(id));
+  }
+  const OperandFactors& factors_of_operand(OpId id, int index) const;
+  /// Inputs and variables have one piece per rank, which loaders and checkpoints rely on.
+  bool is_leaf(ValueId value) const { return graph_.value(shared(value)).producer.index < 0; }
+
+  void add_note(ShardingNote note) { notes_.push_back(std::move(note)); }
+  /// requires  the state is not used afterwards
+  ShardedGraph take_result();
+
+ private:
+  void place_replicated();
+  void place_marked();
+  void fix_ends(const RegionEnds& ends);
+  void divide_by_micro_batches(TensorPlacement& placement);
+  void add_op(const Op& op, OpId id);
+
+  const Graph& graph_;
+  const bool is_region_;
+  const bool has_time_;
+  Meshes meshes_;
+  RuleCache rules_;
+  MeshAssignment stages_;
+  ResolvedMarks marks_;
+  std::vector<ValueId> shared_;
+  std::vector<std::vector<TensorPlacement>> placements_;  // by value and stage
+  std::vector<OpState> ops_;
+  std::vector<ShardingNote> notes_;
+  std::set<std::string> discovered_;  // notes about discovered rules, by kind and rule
+};
+
+}  // namespace tessera

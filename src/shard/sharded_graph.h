@@ -1,0 +1,47 @@
+// A graph with the placements that propagation has chosen.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "graph/graph.h"
+#include "ops/sharding_rule.h"
+#include "shard/layout/dist_attr.h"
+#include "shard/mesh_assignment.h"
+#include "shard/op_sharding.h"
+
+namespace tessera {
+
+/// A note for the user: a placement that could not be kept and what was done instead, or a rule
+/// that was discovered by execution.
+struct ShardingNote {
+  enum class Kind { kConflict, kFallback, kDiscovered };
+  Kind kind = Kind::kFallback;
+  std::string op;
+  std::string text;
+};
+
+/// A placement for each value (tensor side) and a sharding for each op (op side). Where the two
+/// differ, lowering inserts a reshard.
+struct ShardedGraph {
+  Meshes meshes;
+  MeshAssignment stages;                   // the mesh of each op and value
+  std::vector<DistAttr> values;            // on the mesh that the value is assigned to
+  std::vector<std::string> value_reasons;  // the mark, or the op and operand that it came from; ""
+                                           // when nothing divides it
+  std::vector<OpSharding> ops;
+  std::vector<ShardingRule> rules;  // of each op
+  std::vector<ShardingNote> notes;
+
+  const DistAttr& of(ValueId value) const { return values[value.index]; }
+  const OpSharding& of(OpId op) const { return ops[op.index]; }
+};
+
+/// The placements of the inputs and outputs of a region (ops/control/control.h), all on the mesh of
+/// the region's op. Propagation keeps them.
+struct RegionEnds {
+  std::vector<DistAttr> inputs;
+  std::vector<DistAttr> outputs;
+};
+
+}  // namespace tessera
