@@ -106,7 +106,7 @@ TEST(SleepingPipeline, EveryScheduleTakesAsLongAsItsPasses) {
   }
 }
 
-TEST(SleepingPipeline, StepsThatDoNotMeetFillWhatSchedulesLeaveAtTheEndsOfAStep) {
+TEST(SleepingPipeline, WithoutABarrierConsecutiveStepsFillTheBubbles) {
   // Four stages, eight micro-batches of 1 + 1 + 1: 24 of work. Under 1F1B the first stage begins a
   // step and ends it, 3 x 3 later than its work takes. Under ZB-H2 and ZB-V every stage works
   // without a pause, but begins later than the one before it: that is lost once, not in each step.
@@ -136,7 +136,7 @@ TEST(SleepingPipeline, TheAutomaticScheduleIsNoSlowerThanOthersOnUnequalStages) 
   EXPECT_GE(automatic, (4 + kMicroBatches * 7) * 1000);
 }
 
-TEST(SleepingPipeline, ADeviceThatIsSlowerIsASlowerStage) {
+TEST(SleepingPipeline, ASlowDeviceIsASlowStage) {
   // The second of three ranks is a device half as fast; copies and launches take no time here.
   const auto graph = graph_of(std::vector<StageWork>(3, units(1, 1, 1)), {.mixed = true}, 5,
                               PipelineKind::kForwardThenBackward);
@@ -145,7 +145,7 @@ TEST(SleepingPipeline, ADeviceThatIsSlowerIsASlowerStage) {
             (forward + backward) * 1000);
 }
 
-TEST(SleepingPipeline, LaunchesAreInTheWayOfEveryActOfADevice) {
+TEST(SleepingPipeline, LaunchTimeDelaysEveryActOfADevice) {
   // Two stages and one micro-batch; the second stage's forward and backward are one task, that
   // begins a launch of a tenth later. Before it its input is copied in, and after it its gradient
   // out, each a launch later too; and its weight's update is one more.

@@ -54,7 +54,7 @@ TEST(Actor, ActsWhenItsInputIsFilledAndItsOutputIsFree) {
   EXPECT_TRUE(actor.ready());
 }
 
-TEST(Actor, AnActNamesItsRecordAndItsSlots) {
+TEST(Actor, AnActNamesItsIterationAndItsSlots) {
   Actor actor(middle(2, {2}));
   actor.receive(ready(10, 0, 0));
   act(actor);
@@ -66,7 +66,7 @@ TEST(Actor, AnActNamesItsRecordAndItsSlots) {
   EXPECT_EQ(actor.iterations(), 2);
 }
 
-TEST(Actor, AnActTellsItsConsumersAndThenHandsBackWhatItRead) {
+TEST(Actor, AnActNotifiesConsumersAndThenReleasesItsInputs) {
   Actor actor(middle(2, {2, 5}));
   actor.receive(ready(10, 3, 0));
   EXPECT_THAT(act(actor), ElementsAre(Message{Kind::kReady, 2, 20, 0, 0, 1},
@@ -74,7 +74,7 @@ TEST(Actor, AnActTellsItsConsumersAndThenHandsBackWhatItRead) {
                                       Message{Kind::kReleased, 0, 10, 3, 0, 1}));
 }
 
-TEST(Actor, ASlotIsFreeWhenAllItsConsumersHandedItBack) {
+TEST(Actor, ASlotIsFreeWhenAllConsumersHaveReleasedIt) {
   Actor actor(middle(1, {2, 5}));
   actor.receive(ready(10, 0, 0));
   act(actor);
@@ -95,7 +95,7 @@ TEST(Actor, ARegisterWithoutConsumersHasItsSlotFreeAtOnce) {
   EXPECT_TRUE(actor.is_quiescent());
 }
 
-TEST(Actor, RecordsAreTakenInOrderEvenWhenTheyArriveOutOfOrder) {
+TEST(Actor, IterationsAreExecutedInOrderEvenIfTheyArriveOutOfOrder) {
   Actor actor(middle(3, {2}));
   actor.receive(ready(10, 1, 1));
   EXPECT_FALSE(actor.ready());
@@ -108,7 +108,7 @@ TEST(Actor, RecordsAreTakenInOrderEvenWhenTheyArriveOutOfOrder) {
   EXPECT_EQ(actor.begin().iteration, 1);
 }
 
-TEST(Actor, SlotsAreUsedInTurnAlsoWhenALaterOneComesHomeFirst) {
+TEST(Actor, SlotsAreUsedInTurnEvenIfALaterOneIsReleasedFirst) {
   // Records 0 and 1 stand in slots 0 and 1. Record 2 belongs in slot 0: that slot 1 is home does
   // not help it.
   Actor actor(middle(2, {2}));
@@ -123,7 +123,7 @@ TEST(Actor, SlotsAreUsedInTurnAlsoWhenALaterOneComesHomeFirst) {
   EXPECT_THAT(actor.begin().output_slots, ElementsAre(0));
 }
 
-TEST(Actor, AnActIsNotFollowedByAnotherBeforeItEnds) {
+TEST(Actor, AnActorRunsOneActAtATime) {
   Actor actor(middle(2, {2}));
   actor.receive(ready(10, 0, 0));
   actor.receive(ready(10, 1, 1));
@@ -191,7 +191,7 @@ TEST(Actor, SaysWhoHoldsSlotsOfARegister) {
   EXPECT_THROW(actor.holders(10), InternalError);  // read, not written
 }
 
-TEST(Actor, ARegisterIsHandedBackWhenAllReadersButTheOneThatAsksReturnedEverySlot) {
+TEST(Actor, ARegisterIsReleasedWhenAllReadersExceptOneHaveReleasedEverySlot) {
   Actor actor(middle(2, {2, 5}));
   EXPECT_TRUE(actor.is_released(20, 5));
   actor.receive(ready(10, 0, 0));
@@ -203,7 +203,7 @@ TEST(Actor, ARegisterIsHandedBackWhenAllReadersButTheOneThatAsksReturnedEverySlo
   EXPECT_THROW(actor.is_released(10, 2), InternalError);
 }
 
-TEST(Actor, SaysWhichInputIsThere) {
+TEST(Actor, SaysWhichInputHasArrived) {
   Actor actor({.id = 3, .name = "join", .inputs = {{7, 1}, {8, 2}}, .outputs = {}});
   actor.receive({Kind::kReady, 3, 8, 0, 0, 2});
   actor.receive({Kind::kReady, 3, 7, 1, 1, 1});  // the iteration after the next
@@ -211,7 +211,7 @@ TEST(Actor, SaysWhichInputIsThere) {
   EXPECT_TRUE(actor.has_input(1));
 }
 
-TEST(Actor, IsDrainedWhenAllSlotsAreHomeAndNothingWaits) {
+TEST(Actor, IsQuiescentWhenAllSlotsAreReleasedAndNoInputWaits) {
   Actor actor(middle(2, {2}));
   EXPECT_TRUE(actor.is_quiescent());
   actor.receive(ready(10, 0, 0));
@@ -264,7 +264,7 @@ TEST(Actor, RefusesMessagesThatAreNotForIt) {
   expect_refused(returned(10, 0, 0, 2), "does not produce register 10");
 }
 
-TEST(Actor, RefusesARepeatedRecordAndAFullSlot) {
+TEST(Actor, RefusesARepeatedIterationAndAFullSlot) {
   expect_refused(ready(10, 0, 0), "got iteration 0 of register 10 twice");  // used and released
   expect_refused(ready(10, 0, 1), "got iteration 1 of register 10 twice");  // waits
   expect_refused(ready(10, 1, 2), "got slot 1 of register 10 while it is full");
@@ -296,7 +296,7 @@ TEST(Actor, RefusesASlotFromAnActorThatDoesNotHoldIt) {
               ThrowsMessage<InternalError>(HasSubstr("from actor 2" + rest)));
 }
 
-TEST(Actor, RefusesToBeginWhenItIsNotReadyAndToEndWhatDidNotBegin) {
+TEST(Actor, RefusesToBeginWhenNotReadyAndToFinishWithoutBegin) {
   Actor actor(middle(1, {2}));
   std::vector<Message> messages;
   EXPECT_THAT([&] { actor.begin(); },
@@ -335,7 +335,7 @@ TEST(Actor, AllocatesNothingAfterItsConstructor) {
   EXPECT_EQ(allocations_of(actor, messages, 2, 0, 100), 0);
 }
 
-TEST(Actor, AProducerWithVeryManySlotsCostsAllocationsOnlyInItsFirstRound) {
+TEST(Actor, ManySlotsAllocateOnlyInTheFirstRound) {
   Actor actor(middle(2, {2, 5}));
   std::vector<Message> messages;
   messages.reserve(3);

@@ -41,14 +41,14 @@ HandMade two_gathers() {
   return made;
 }
 
-TEST(RunCheck, AProgramInItsOrderRuns) {
+TEST(RunCheck, ProgramOrderHasNoDeadlock) {
   const auto graph = graph_of(two_gathers());
   const TaskActors actors = find_actors(graph, {0, 1});
   EXPECT_NO_THROW(check_run(actors, orders_of(actors)));
   EXPECT_NO_THROW(check_run(*graph, {0, 1}));
 }
 
-TEST(RunCheck, ACircleOfWaitsIsPrintedEdgeByEdge) {
+TEST(RunCheck, ADeadlockIsPrintedEdgeByEdge) {
   const TaskActors actors = find_actors(graph_of(two_gathers()), {0, 1});
   // Rank 0 wants b of rank 1 before it makes a, rank 1 wants a of rank 0 before it makes b.
   const Orders orders{{0, 2, 4, 1, 3, 5}, {0, 1, 3, 2, 4, 5}};
@@ -76,7 +76,7 @@ TEST(RunCheck, ExchangesThatAreSwappedOnOneRankAreNamed) {
                   "\n  rank 1 does 'gather b' before 'gather a'"));
 }
 
-TEST(RunCheck, ARegisterWithoutSlotIsACircleOfTwo) {
+TEST(RunCheck, ARegisterWithoutSlotIsACycleOfTwo) {
   const auto graph = graph_of(two_gathers());
   graph->registers[RegisterIndex(1)].slots = 0;  // 'a'
   EXPECT_THAT(
@@ -84,7 +84,7 @@ TEST(RunCheck, ARegisterWithoutSlotIsACircleOfTwo) {
       ThrowsMessage<InternalError>(HasSubstr("has no free slot of 'a' before 'gather a' of rank")));
 }
 
-TEST(RunCheck, WhoWritesOverWhatAReaderNeedsLaterWaitsForEver) {
+TEST(RunCheck, OverwritingBeforeALaterReaderIsADeadlock) {
   HandMade made(mesh_of("dp=2"));
   const RegisterIndex w = made.variable("w", "f32[4@dp]");
   made.update("update w", {"scalar.mul", {}, {2}, ""}, {w}, w);
@@ -112,7 +112,7 @@ TEST(RunCheck, TheMarkedGraphPredictsTheTimeOfAStep) {
   EXPECT_DOUBLE_EQ(find_slowest_cycle(graph, times).period, 15);
 }
 
-TEST(RunCheck, ASecondSlotLetsARankGoAheadOfTheOneThatReads) {
+TEST(RunCheck, ASecondSlotOverlapsProducerAndReaderOnTwoRanks) {
   // Rank 0 makes y in 10, rank 1 takes 10 to pull it. With one slot they take turns, with two
   // they work at once.
   const auto period = [](int slots) {
@@ -139,7 +139,7 @@ TEST(RunCheck, ASecondSlotLetsARankGoAheadOfTheOneThatReads) {
   EXPECT_DOUBLE_EQ(period(2), 10);
 }
 
-TEST(RunCheck, ManyRanksAreCheckedThroughOneOfEachKind) {
+TEST(RunCheck, ManyRanksAreCheckedByOneRankPerSetOfMeshes) {
   // 4096 ranks: the gather alone would have 16 million links.
   HandMade made(mesh_of("dp=4096"));
   const RegisterIndex x = made.input("x", "f32[4096@dp]");

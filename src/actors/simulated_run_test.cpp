@@ -40,7 +40,7 @@ TEST(SimulatedRun, ThreeActorsWithTwoSlotsWorkAtOnce) {
             "5: c3\n");
 }
 
-TEST(SimulatedRun, TheThirdRecordIsWrittenIntoTheSlotThatTheFirstReturned) {
+TEST(SimulatedRun, TheThirdIterationUsesTheSlotThatTheFirstReleased) {
   // b0 ends at time 2 and releases slot 0: a2 begins at time 2 and writes it.
   const SimulatedRun run = simulate_actors(chain_of_three(2), 4);
   EXPECT_THAT(slots_written(run, 0), ElementsAre(0, 1, 0, 1));
@@ -70,11 +70,11 @@ TEST(SimulatedRun, MoreThanTwoSlotsGainNothingWhenAllTakeTheSameTime) {
   for (int slots : {3, 8}) EXPECT_EQ(chart(chain_of_three(slots), 6), chart(chain_of_three(2), 6));
 }
 
-TEST(SimulatedRun, EverySlotComesHome) {
+TEST(SimulatedRun, EverySlotIsReleased) {
   for (int slots : {1, 2, 5}) EXPECT_TRUE(simulate_actors(chain_of_three(slots), 7).is_quiescent);
 }
 
-TEST(SimulatedRun, ARecordIsReadBySeveralConsumersAndTheSlowestHoldsTheSlot) {
+TEST(SimulatedRun, SeveralConsumersReadAnIterationAndTheSlowestHoldsTheSlot) {
   // a feeds b and, through b, d: d reads register 0 as well, one unit after b. With two slots a2
   // waits until d0 ends, at time 3.
   const std::vector<ActorDescription> actors = {
@@ -140,13 +140,13 @@ TEST(SimulatedRun, AMessageMayTakeTime) {
   EXPECT_EQ(run.messages.front().arrived, 3);
 }
 
-TEST(SimulatedRun, RecordsMayMeet) {
+TEST(SimulatedRun, ABarrierSeparatesIterations) {
   const SimulatedSetting setting{.barrier_between_iterations = true};
   EXPECT_EQ(print_chart(simulate_actors(chain_of_three(2), 2, setting), chain_of_three(2)),
             "0: a0\n1: b0\n2: c0\n3: a1\n4: b1\n5: c1\n");
 }
 
-TEST(SimulatedRun, WhoWritesOverARegisterWaitsForItsReaders) {
+TEST(SimulatedRun, AnOverwriteWaitsForTheReaders) {
   // y writes over what x gave to z, on another stream: it waits until z released it.
   const std::vector<ActorDescription> actors = {
       {0, "x", {}, {{0, 1, {2}}}}, {1, "y", {}, {}}, {2, "z", {{0, 0}}, {}}};
@@ -156,7 +156,7 @@ TEST(SimulatedRun, WhoWritesOverARegisterWaitsForItsReaders) {
   EXPECT_EQ(times(simulate_actors(actors, 1, setting), actors), "x0 [0,1) z0 [1,6) y0 [6,7) ");
 }
 
-TEST(SimulatedRun, ARunOfNoRecordsTakesNoTime) {
+TEST(SimulatedRun, ARunOfNoIterationsTakesNoTime) {
   const SimulatedRun run = simulate_actors(chain_of_three(2), 0);
   EXPECT_EQ(run.duration, 0);
   EXPECT_EQ(print_chart(run, chain_of_three(2)), "");

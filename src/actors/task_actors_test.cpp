@@ -64,7 +64,7 @@ TEST(TaskActors, AnExchangeTakesARegisterOfEverySenderAndTheSendersKnow) {
                           "7 'fetch': takes 5 from 6"));
 }
 
-TEST(TaskActors, NumbersLeadBackToRanksTasksAndRegisters) {
+TEST(TaskActors, IdsMapBackToRanksTasksAndRegisters) {
   const TaskActors actors = find_actors(graph_of(gathering("dp=2")), {0, 1});
   EXPECT_EQ(actors.rank_index_of(6), 1);
   EXPECT_EQ(actors.task_of(6), TaskId(2));
@@ -73,7 +73,7 @@ TEST(TaskActors, NumbersLeadBackToRanksTasksAndRegisters) {
   EXPECT_EQ(actors.register_id(1, RegisterIndex(1)), 4);
 }
 
-TEST(TaskActors, WhoHoldsAnEmptyPartSendsNothing) {
+TEST(TaskActors, ARankWithAnEmptyPartSendsNothing) {
   // 2 rows over 3 ranks: the third has none.
   HandMade made(mesh_of("dp=3"));
   const RegisterIndex x = made.input("x", "f32[2@dp]");
@@ -84,7 +84,7 @@ TEST(TaskActors, WhoHoldsAnEmptyPartSendsNothing) {
   EXPECT_TRUE(actors.describe(2, TaskId(0)).outputs[0].consumers.empty());
 }
 
-TEST(TaskActors, ARankOutsideOfTheMeshHasActorsThatNobodyTalksTo) {
+TEST(TaskActors, ARankOutsideOfTheMeshReceivesNoMessages) {
   const TaskActors actors = find_actors(graph_of(gathering("dp=2")), {0, 1, 7});
   EXPECT_FALSE(actors.acts_in(2, TaskId(0)));
   EXPECT_TRUE(actors.order_of(2).empty());
@@ -94,7 +94,7 @@ TEST(TaskActors, ARankOutsideOfTheMeshHasActorsThatNobodyTalksTo) {
   EXPECT_THROW(actors.index_of(3), InternalError);
 }
 
-TEST(TaskActors, AnUpdateWaitsForTheReadersOfWhatItWritesOver) {
+TEST(TaskActors, AnUpdateWaitsForTheReadersOfWhatItOverwrites) {
   HandMade made(mesh_of("dp=2"));
   const RegisterIndex w = made.variable("w", "f32[4]");
   made.update("double w", {"scalar.mul", {}, {2}, ""}, {w}, w);
@@ -105,7 +105,7 @@ TEST(TaskActors, AnUpdateWaitsForTheReadersOfWhatItWritesOver) {
   EXPECT_TRUE(actors.overwrites(1, TaskId(0)).empty());
 }
 
-TEST(TaskActors, TogetherTheyRunRecordAfterRecord) {
+TEST(TaskActors, AllActorsRunIterationAfterIteration) {
   const TaskActors actors = find_actors(graph_of(gathering("dp=4")), {0, 1, 2, 3});
   std::vector<ActorDescription> all;
   for (int rank = 0; rank < 4; ++rank)

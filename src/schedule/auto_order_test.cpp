@@ -54,7 +54,7 @@ PipelineShape random_shape(unsigned seed) {
   return shape;
 }
 
-TEST(AutoOrder, OfRandomStagesIsCompleteFitsMemoryAndIsNeverWorseThanANamedOne) {
+TEST(AutoOrder, ForRandomStagesIsCompleteFitsMemoryAndIsNotWorseThanNamedSchedules) {
   for (unsigned seed = 0; seed < 400; ++seed)
     for (PipelineGoal goal : {PipelineGoal::kStep, PipelineGoal::kSpan}) {
       const PipelineShape shape = random_shape(seed);
@@ -82,7 +82,7 @@ TEST(AutoOrder, OfRandomStagesIsCompleteFitsMemoryAndIsNeverWorseThanANamedOne) 
     }
 }
 
-TEST(AutoOrder, EveryRuleOfTheListSchedulerGetsThroughWithMemoryForOneMicroBatch) {
+TEST(AutoOrder, EveryListRuleFinishesWithMemoryForOneMicroBatch) {
   using Prefer = ListRule::Prefer;
   using Fill = ListRule::Fill;
   for (unsigned seed = 0; seed < 100; ++seed) {
@@ -124,7 +124,7 @@ TEST(AutoOrder, MemoryBoundsTheStepByACycleOfTheGraph) {
   EXPECT_EQ(auto_orders(shape).time, 4 * 5);
 }
 
-TEST(AutoOrder, WhatNeverFitsIsRefusedWithWhatIsMissing) {
+TEST(AutoOrder, AMicroBatchThatNeverFitsIsRefusedWithTheMissingMemory) {
   PipelineShape shape = chain_of(2, 2, StagePlacement::kV, 4, {.kept = 3});
   shape.memory_limits = {4, 2.5};
   try {

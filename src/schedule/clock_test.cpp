@@ -30,7 +30,7 @@ TEST(PassClock, APassWaitsForItsDeviceAndForTransfers) {
   EXPECT_EQ(timeline->longest_span(), 12);
 }
 
-TEST(PassClock, AWholeBackwardHandsOnItsGradientWhenItIsOver) {
+TEST(PassClock, AnUnsplitBackwardSendsItsGradientAtItsEnd) {
   const PipelineShape shape = chain_of(2, 1, StagePlacement::kRoundRobin, 1);
   const auto split =
       run_on_clock(shape, {{{F, 0, 0}, {B, 0, 0}, {W, 0, 0}}, {{F, 1, 0}, {B, 1, 0}, {W, 1, 0}}});
@@ -45,7 +45,7 @@ TEST(PassClock, StagesOfOneDeviceShareItsTimeAndNeedNoTransfer) {
   EXPECT_EQ(run_on_clock(shape, {{{F, 0, 0}, {F, 1, 0}, {BW, 1, 0}, {BW, 0, 0}}})->duration(), 6);
 }
 
-TEST(PassClock, MemoryIsTakenByForwardAndGivenBackByBackward) {
+TEST(PassClock, ForwardAllocatesMemoryAndBackwardFreesIt) {
   PipelineShape shape =
       chain_of(1, 1, StagePlacement::kRoundRobin, 2, {.kept = 5, .freed_early = 2});
   // 5, 3 (B gave back 2), 8, 5 (W gave back 3), ...
@@ -64,7 +64,7 @@ TEST(PassClock, PassesThatWaitForEachOtherAreFound) {
                                     {{F, 1, 0}, {F, 1, 1}, {BW, 1, 0}, {BW, 1, 1}}}));
 }
 
-TEST(Passes, AnOrderThatLeavesSomethingOutOrKeepsTooMuchIsAFault) {
+TEST(Passes, AnIncompleteOrderOrOneAboveTheMemoryLimitIsAFault) {
   PipelineShape shape = chain_of(1, 1, StagePlacement::kRoundRobin, 2);
   EXPECT_EQ(first_fault(shape, {{{F, 0, 0}, {F, 0, 1}, {BW, 0, 0}, {B, 0, 1}, {W, 0, 1}}}), "");
   EXPECT_EQ(first_fault(shape, {{{F, 0, 0}, {BW, 0, 0}, {F, 0, 1}, {B, 0, 1}}}),

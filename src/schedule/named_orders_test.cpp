@@ -40,7 +40,7 @@ double longest_bubble(const PassTimeline& timeline) {
 // F = B = W = 1 and no transfer time: a micro-batch is 3 on each device.
 constexpr double kMicroBatch = 3;
 
-TEST(NamedOrders, OneForwardOneBackwardAndForwardThenBackwardLoseAMicroBatchForEachOtherStage) {
+TEST(NamedOrders, BubbleOf1F1BAndGPipeIsOneMicroBatchPerOtherStage) {
   for (int p = 2; p <= 16; ++p)
     for (int m = p; m <= 8 * p; ++m) {
       const PipelineShape shape = shape_for(PipelineKind::kOneForwardOneBackward, p, m);
@@ -93,7 +93,7 @@ TEST(NamedOrders, InterleavedDoesSoForAnyNumberOfMicroBatches) {
       }
 }
 
-TEST(NamedOrders, ZeroBubbleH1LosesAThirdOfWhatOneForwardOneBackwardLoses) {
+TEST(NamedOrders, ZeroBubbleH1HasAThirdOfTheBubbleOf1F1B) {
   for (int p = 2; p <= 16; ++p)
     for (int m = 2 * p; m <= 8 * p; ++m) {
       const PassTimeline timeline =
@@ -103,7 +103,7 @@ TEST(NamedOrders, ZeroBubbleH1LosesAThirdOfWhatOneForwardOneBackwardLoses) {
     }
 }
 
-TEST(NamedOrders, ZeroBubbleH2LosesNothingForTwiceTheMemory) {
+TEST(NamedOrders, ZeroBubbleH2HasNoBubbleForTwiceTheMemory) {
   for (int p = 2; p <= 16; ++p)
     for (int m = 2 * p; m <= 8 * p; ++m) {
       const PassTimeline timeline =
@@ -113,7 +113,7 @@ TEST(NamedOrders, ZeroBubbleH2LosesNothingForTwiceTheMemory) {
     }
 }
 
-TEST(NamedOrders, ZeroBubbleVLosesNothingForTheMemoryOfOneForwardOneBackward) {
+TEST(NamedOrders, ZeroBubbleVHasNoBubbleForTheMemoryOf1F1B) {
   for (int p = 2; p <= 16; ++p)
     for (int m = 2 * p; m <= 8 * p; ++m) {
       const PassTimeline timeline =
@@ -123,7 +123,7 @@ TEST(NamedOrders, ZeroBubbleVLosesNothingForTheMemoryOfOneForwardOneBackward) {
     }
 }
 
-TEST(NamedOrders, VHalfAndVMinKeepAHalfAndAThird) {
+TEST(NamedOrders, VHalfAndVMinNeedAHalfAndAThirdOfTheMemory) {
   for (int p = 4; p <= 12; ++p) {
     std::vector<double> bubbles;
     for (int m : {2 * p, 4 * p, 8 * p}) {

@@ -70,7 +70,7 @@ TEST(Pipeline, ForwardThenBackwardDoesAllForwardsFirst) {
             "F0F1F2B0B1B2O");
 }
 
-TEST(Pipeline, KeepsSoManyMicroBatchesAtEachStage) {
+TEST(Pipeline, EachStageHasItsNumberOfMicroBatchesInFlight) {
   for (const auto& [kind, micro_batches, expected] :
        std::vector<std::tuple<PipelineKind, int, std::vector<int>>>{
            {PipelineKind::kOneForwardOneBackward, 4, {4, 3, 2, 1}},
@@ -92,7 +92,7 @@ TEST(Pipeline, KeepsSoManyMicroBatchesAtEachStage) {
   }
 }
 
-TEST(Pipeline, WhatAMicroBatchNeedsOnceComesFirst) {
+TEST(Pipeline, ThePrologueComesFirst) {
   // 0, 1: parts of a count by micro-batch; 2: their sum, once; 3, 4: backward that needs it.
   const std::vector<PipelineStep> work = {{0, Role::kForward, 0, {}},
                                           {0, Role::kForward, 1, {}},
@@ -103,7 +103,7 @@ TEST(Pipeline, WhatAMicroBatchNeedsOnceComesFirst) {
             (std::vector<int>{0, 1, 2, 3, 4}));
 }
 
-TEST(Pipeline, ASumOverAllMicroBatchesThatEachOfThemNeedsComesFirst) {
+TEST(Pipeline, ASumOverAllMicroBatchesIsPartOfThePrologue) {
   // 0, 1: addends by micro-batch, 1 adds itself to 0; 2, 3: forward that needs the sum.
   const std::vector<PipelineStep> work = {{0, Role::kForward, 0, {}},
                                           {0, Role::kForward, 1, {0}},
@@ -137,7 +137,7 @@ std::vector<PipelineStep> two_stages_with_weights(int micro_batches) {
   return work;
 }
 
-TEST(Pipeline, BackwardIsSplitByWhoNeedsIt) {
+TEST(Pipeline, BackwardIsSplitByItsConsumers) {
   const PipelineOrder made =
       pipeline_order(two_stages_with_weights(2), each_alone(PipelineKind::kZeroBubbleH1, 2, 2));
   std::string text;
@@ -155,7 +155,7 @@ TEST(Pipeline, ABackwardThatIsNotSplitIsOnePass) {
   EXPECT_EQ(to_text(made.orders[1]), "F1.0 BW1.0 F1.1 BW1.1");
 }
 
-TEST(Pipeline, AStageUpdatesAsSoonAsItsOwnGradientsAreThere) {
+TEST(Pipeline, AStageUpdatesAsSoonAsItsOwnGradientsAreComplete) {
   // Its optimizer comes right after its own passes, and needs no other stage's: the last stage is
   // done first.
   const auto work = chain(3, 4);

@@ -30,7 +30,7 @@ std::vector<int> held(const std::vector<int>& whole, std::string_view text, int 
   return part;
 }
 
-TEST(Chunks, EachIsDividedAlike) {
+TEST(Chunks, EachChunkIsDividedAlike) {
   EXPECT_THAT(held({1, 1, 2, 2}, "i32[4@tp/2]", 0), ElementsAre(1, 2));
   EXPECT_THAT(held({1, 1, 2, 2}, "i32[4@tp/2]", 1), ElementsAre(1, 2));
   EXPECT_THAT(held({1, 1, 2, 2}, "i32[4@tp]", 0), ElementsAre(1, 1));
@@ -126,7 +126,7 @@ TEST(Chunks, AreTheHeadsOfQueriesKeysAndValues) {
             "both f32[4, 16@tp/2]\n");
 }
 
-TEST(Chunks, OfAKernelThatCountsFromItsPlaceAreOnePiece) {
+TEST(Chunks, KernelsThatDependOnTheirPositionGetOnePiece) {
   Graph graph;
   Builder b(graph);
   const ValueId i = b.iota(f32({4, 24}), 1, "i");

@@ -151,7 +151,7 @@ TEST(Marks, ThatNameNothingOrContradictEachOtherAreRefused) {
             "  fix: give at most one entry a dim");
 }
 
-TEST(Marks, OnlyAVariableThatBeginsAsZeroMayBeKeptAsAddends) {
+TEST(Marks, OnlyAZeroInitializedVariableMayBePartial) {
   const MeshPtr mesh = mesh_of("x=2 y=2");
   Graph graph;
   graph.add_input("x", {DType::kF32, {4}});

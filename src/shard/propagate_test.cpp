@@ -50,7 +50,7 @@ TEST(Propagation, SplitOfTheResultGoesBackToTheOperand) {
 }
 
 // x w, and the tanh of it: what the mark says of rows and columns holds in each micro-batch.
-TEST(Propagation, MarksOnWhatTheStepMakesLeaveTimeToTheBatch) {
+TEST(Propagation, MarksOnIntermediateTensorsKeepTheMicroBatchAxis) {
   const Meshes timed = {{"all", mesh_of("mb=2 tp=2")}};
   Graph graph;
   Builder builder(graph);
@@ -134,7 +134,7 @@ TEST(Propagation, DoesNotDependOnTheOrderOfMarksAndASecondRunChangesNothing) {
   EXPECT_EQ(placed(graph, mesh, all), expected);
 }
 
-TEST(Propagation, AVariableAndItsNextValueLieAlike) {
+TEST(Propagation, AVariableAndItsNextValueShareOnePlacement) {
   Graph graph;
   Builder b(graph);
   const ValueId w = b.variable("w", f32({8}), Initializer::constant(0));
@@ -193,7 +193,7 @@ TEST(Propagation, AFallbackToReplicateIsReported) {
             "to Replicate there");
 }
 
-TEST(Propagation, WindowsAreAnOpsOwnAndTensorsLiePlainly) {
+TEST(Propagation, WindowsBelongToOpsAndNotToTensors) {
   Graph graph;
   Builder b(graph);
   const ValueId x = b.input("x", f32({8, 8}));

@@ -38,7 +38,7 @@ Graph product() {
   return graph;
 }
 
-TEST(ReverseInference, OfAProductTakesRowsColumnsAndAddends) {
+TEST(ReverseInference, OfAMatmulTakesRowsColumnsAndPartialSums) {
   const Graph graph = product();
   EXPECT_EQ(inputs_for(graph, "f32[8@dp, 4@tp]"), "[@dp, *] x [*, @tp]");
   EXPECT_EQ(inputs_for(graph, "f32[8@tp@dp, 4]"), "[@tp@dp, *] x [*, *]");
@@ -53,7 +53,7 @@ TEST(ReverseInference, OfALookupDividesItsRows) {
   EXPECT_EQ(inputs_for(graph, "f32[6@dp, 3] {partial sum: tp}"), "[@tp, *] x [@dp]");
 }
 
-TEST(ReverseInference, OfALinearOpPassesAddendsOn) {
+TEST(ReverseInference, OfALinearOpPassesPartialSumsOn) {
   Graph graph;
   Builder b(graph);
   b.add(b.input("x", f32({4, 6})), b.input("y", f32({4, 6})), "s");
@@ -69,7 +69,7 @@ TEST(ReverseInference, OfASliceAsksForItsWindowOrItsChunk) {
   EXPECT_EQ(inputs_for(graph, "f32[4, 3@tp]"), "[*, @tp/2]");
 }
 
-TEST(ReverseInference, RefusesAddendsThatNothingMakes) {
+TEST(ReverseInference, RefusesPartialOutputsThatNothingMakes) {
   Graph graph;
   Builder b(graph);
   b.unary("tanh", b.input("x", f32({4})), "t");

@@ -36,7 +36,7 @@ Simulation simulated(const SimulateOptions& options = {}) {
   return simulate(graph, time, options);
 }
 
-TEST(Simulate, AStepTakesAsLongAsItsLongestWay) {
+TEST(Simulate, AStepTakesAsLongAsItsLongestPath) {
   EXPECT_EQ(milliseconds(simulated().step), 30 + 4 + 20);
 }
 
@@ -81,12 +81,12 @@ Simulation gathering_behind_kernels(bool ahead) {
   return simulate(shared, time, {.prefetch_exchanges = ahead});
 }
 
-TEST(Simulate, WhatBeginsAheadRunsBehindKernels) {
+TEST(Simulate, PrefetchedExchangesOverlapKernels) {
   EXPECT_EQ(milliseconds(gathering_behind_kernels(false).step), 3 * 10 + 25 + 10);
   EXPECT_EQ(milliseconds(gathering_behind_kernels(true).step), 3 * 10 + 10);
 }
 
-TEST(Simulate, WithoutMeetingTheFasterRankGoesAheadIntoTheNextStep) {
+TEST(Simulate, WithoutABarrierTheFasterRankBeginsTheNextStep) {
   // Rank 1 is never idle but in its exchange: 54 ms a step; rank 0 makes its next y
   // meanwhile.
   const Simulation run = simulated({.steps = 4, .barrier_between_steps = false});

@@ -264,7 +264,7 @@ class Assembly {
 
   int32_t node_of(size_t edge, size_t place) const {
     const int64_t node = lists_.edge_nodes[edge][place];
-    if (node < 0 || node >= static_cast<int64_t>(lists_.node_costs.size()))
+    if (node < 0 || node >= std::ssize(lists_.node_costs))
       refuse(fmt::format("edges.nodes[{}]", edge),
              fmt::format("it names node {} of {}", node, lists_.node_costs.size()),
              "name nodes by their number, from 0");

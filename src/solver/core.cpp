@@ -9,7 +9,7 @@ namespace tessera::solver {
 namespace {
 
 double inside(Cost cost) {
-  return cost >= kInfinite ? kNever : static_cast<double>(cost);
+  return cost >= kInfinite ? kNever : to_double(cost);
 }
 
 /// Places of the costs of matrices in the table: equal ones stand there once.
@@ -52,12 +52,10 @@ void add_neighbours(Core& core) {
   for (size_t i = 1; i < count.size(); ++i) count[i] += count[i - 1];
   core.first_neighbour = count;
   core.neighbour_list.resize(count.back());
-  for (size_t e = 0; e < core.edges.size(); ++e) {
+  for (int32_t e = 0; e < std::ssize(core.edges); ++e) {
     const Core::Edge& edge = core.edges[e];
-    core.neighbour_list[count[edge.a]++] = {edge.b, static_cast<int32_t>(e), edge.rows_of_a,
-                                            edge.rows_of_b};
-    core.neighbour_list[count[edge.b]++] = {edge.a, static_cast<int32_t>(e), edge.rows_of_b,
-                                            edge.rows_of_a};
+    core.neighbour_list[count[edge.a]++] = {edge.b, e, edge.rows_of_a, edge.rows_of_b};
+    core.neighbour_list[count[edge.b]++] = {edge.a, e, edge.rows_of_b, edge.rows_of_a};
   }
 }
 
@@ -70,10 +68,10 @@ Core::Core(const Network& network)
   Usage taken = 0;
   for (size_t m = 0; m < limits.size(); ++m) limits[m] -= taken += network.taken[m];
   std::vector<int32_t> number(network.nodes.size(), -1);
-  for (size_t i = 0; i < network.nodes.size(); ++i) {
+  for (int32_t i = 0; i < std::ssize(network.nodes); ++i) {
     if (!network.nodes[i].is_alive) continue;
     number[i] = nodes();
-    network_node.push_back(static_cast<int32_t>(i));
+    network_node.push_back(i);
     add_node(*this, network.nodes[i]);
   }
   TablePlaces places(table);
@@ -81,10 +79,10 @@ Core::Core(const Network& network)
     if (!edge.is_alive) continue;
     const auto [rows, columns] = places.of(*edge.costs);
     edges.push_back({number[edge.a], number[edge.b], rows, columns});
-    pairs += static_cast<int64_t>(edge.costs->costs.size());
+    pairs += std::ssize(edge.costs->costs);
   }
   add_neighbours(*this);
-  constant = static_cast<double>(network.constant);
+  constant = to_double(network.constant);
 }
 
 Assignment Core::tags(const Network& network, const Assignment& assignment) const {

@@ -33,8 +33,8 @@ struct Core {
 
   explicit Core(const Network& network);
 
-  int32_t nodes() const { return static_cast<int32_t>(network_node.size()); }
-  int32_t moments() const { return static_cast<int32_t>(limits.size()); }
+  int32_t nodes() const { return count_of(network_node); }
+  int32_t moments() const { return count_of(limits); }
   int32_t strategies(int32_t node) const {
     return static_cast<int32_t>(first[node + 1] - first[node]);
   }

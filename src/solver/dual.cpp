@@ -58,7 +58,7 @@ std::vector<double> Dual::priced_by(const std::vector<double>& prices) const {
       if (price == 0) continue;
       const Usage* usages = core_.usages(piece);
       for (int32_t s = 0; s < core_.strategies(i); ++s)
-        priced[core_.first[i] + s] += price * static_cast<double>(usages[s]);
+        priced[core_.first[i] + s] += price * to_double(usages[s]);
     }
   return priced;
 }
@@ -67,7 +67,7 @@ void Dual::price_nodes() {
   priced_ = priced_by(prices_);
   price_part_ = 0;
   for (size_t m = 0; m < prices_.size(); ++m)
-    price_part_ += prices_[m] * static_cast<double>(core_.limits[m]);
+    price_part_ += prices_[m] * to_double(core_.limits[m]);
 }
 
 Dual::Around Dual::gather(int32_t node, const std::vector<double>& priced,
@@ -133,20 +133,20 @@ std::vector<double> Dual::usage_over_limits() const {
   std::vector<double> over(prices_.size() + 1, 0);
   for (int32_t i = 0; i < core_.nodes(); ++i)
     for (const Core::Piece& piece : core_.pieces(i)) {
-      const auto held = static_cast<double>(core_.usages(piece)[cheapest_[i]]);
+      const auto held = to_double(core_.usages(piece)[cheapest_[i]]);
       over[piece.begin] += held;
       over[piece.end] -= held;
     }
   for (size_t m = 1; m < over.size(); ++m) over[m] += over[m - 1];
   over.pop_back();
-  for (size_t m = 0; m < over.size(); ++m) over[m] -= static_cast<double>(core_.limits[m]);
+  for (size_t m = 0; m < over.size(); ++m) over[m] -= to_double(core_.limits[m]);
   return over;
 }
 
 /// The worst moments, some way apart: prices of neighbours would do the same work.
 void Dual::activate_worst() {
   constexpr int kMostAtOnce = 4;
-  const auto count = static_cast<int32_t>(prices_.size());
+  const auto count = count_of(prices_);
   const int32_t apart = count / 128;
   std::vector<int32_t> chosen;
   for (int round = 0; round < kMostAtOnce; ++round) {
@@ -200,8 +200,7 @@ Assignment Dual::rounded() const {
                   ? core_.row(neighbour.their_rows, assignment[neighbour.node], count)
                   : messages_.data() + place_into(neighbour, i),
               count);
-    assignment[i] =
-        static_cast<int32_t>(std::min_element(belief.begin(), belief.end()) - belief.begin());
+    assignment[i] = index_of_least(belief);
   }
   return assignment;
 }

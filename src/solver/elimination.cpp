@@ -15,7 +15,7 @@ using Around = std::vector<std::vector<int32_t>>;
 /// Who is whose neighbour among the given nodes, by their places.
 Around neighbours_among(const Core& core, const std::vector<int32_t>& nodes) {
   std::unordered_map<int32_t, int32_t> place;
-  for (size_t i = 0; i < nodes.size(); ++i) place.emplace(nodes[i], static_cast<int32_t>(i));
+  for (int32_t i = 0; i < std::ssize(nodes); ++i) place.emplace(nodes[i], i);
   Around around(nodes.size());
   for (size_t i = 0; i < nodes.size(); ++i)
     for (const Core::Neighbour& neighbour : core.neighbours(nodes[i]))
@@ -62,11 +62,11 @@ Order choose_order(const Core& core, const std::vector<int32_t>& nodes, int64_t 
   std::vector<int64_t> entries(nodes.size());
   for (size_t i = 0; i < nodes.size(); ++i) entries[i] = table_of(i);
   for (size_t left = nodes.size(); left > 0; --left) {
-    auto next = static_cast<size_t>(std::ranges::min_element(entries) - entries.begin());
+    size_t next = index_of_least(entries);
     const bool eliminates = entries[next] <= largest_table;
     if (!eliminates) {
       const auto weight = [&](size_t i) {
-        return static_cast<double>(around[i].size()) * (weights.empty() ? 1 : weights[i]);
+        return to_double(std::ssize(around[i])) * (weights.empty() ? 1 : weights[i]);
       };
       for (size_t i = 0; i < nodes.size(); ++i)
         if (entries[i] != kGone && weight(i) > weight(next)) next = i;
@@ -90,7 +90,7 @@ Elimination::Elimination(const Core& core, std::vector<int32_t> nodes, int64_t l
   std::vector<int32_t> number(nodes.size(), -1);
   for (size_t i = 0; i < nodes.size(); ++i) {
     if (order.is_fixed[i]) continue;
-    number[i] = static_cast<int32_t>(nodes_.size());
+    number[i] = count_of(nodes_);
     nodes_.push_back(nodes[i]);
     sizes_.push_back(core.strategies(nodes[i]));
   }
@@ -107,22 +107,22 @@ Elimination::Elimination(const Core& core, std::vector<int32_t> nodes, int64_t l
 void Elimination::collect_factors(const Core& core) {
   std::vector<int32_t> turn(nodes_.size());
   std::unordered_map<int32_t, int32_t> place;
-  for (size_t k = 0; k < steps_.size(); ++k) turn[steps_[k].node] = static_cast<int32_t>(k);
-  for (size_t i = 0; i < nodes_.size(); ++i) place.emplace(nodes_[i], static_cast<int32_t>(i));
+  for (int32_t k = 0; k < std::ssize(steps_); ++k) turn[steps_[k].node] = k;
+  for (int32_t i = 0; i < std::ssize(nodes_); ++i) place.emplace(nodes_[i], i);
   for (Step& step : steps_)
     std::ranges::sort(step.scope, std::greater<>(), [&](int32_t node) { return turn[node]; });
-  for (size_t k = 0; k < steps_.size(); ++k) {
+  for (int32_t k = 0; k < std::ssize(steps_); ++k) {
     Step& step = steps_[k];
     step.table.resize(1);
     for (const int32_t other : step.scope) step.table.resize(step.table.size() * sizes_[other]);
     step.choice.resize(step.table.size());
-    work_ += static_cast<int64_t>(step.table.size()) * sizes_[step.node];
+    work_ += std::ssize(step.table) * sizes_[step.node];
     const auto in_scope = [&](int32_t node) {
       return static_cast<size_t>(std::ranges::find(step.scope, node) - step.scope.begin());
     };
     for (const Core::Neighbour& neighbour : core.neighbours(nodes_[step.node])) {
       const auto found = place.find(neighbour.node);
-      if (found == place.end() || turn[found->second] < static_cast<int32_t>(k)) continue;
+      if (found == place.end() || turn[found->second] < k) continue;
       Factor factor{core.table.data() + neighbour.their_rows, -1,
                     std::vector<int64_t>(step.scope.size(), 0)};
       factor.strides[in_scope(found->second)] = sizes_[step.node];
@@ -132,7 +132,7 @@ void Elimination::collect_factors(const Core& core) {
     // last.
     if (step.scope.empty()) continue;
     Step& taker = steps_[turn[step.scope.back()]];
-    Factor left{nullptr, static_cast<int32_t>(k), std::vector<int64_t>(taker.scope.size(), 0)};
+    Factor left{nullptr, k, std::vector<int64_t>(taker.scope.size(), 0)};
     int64_t stride = sizes_[step.scope.back()];
     for (size_t at = step.scope.size() - 1; at-- > 0;) {
       left.strides[std::ranges::find(taker.scope, step.scope[at]) - taker.scope.begin()] = stride;

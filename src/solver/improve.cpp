@@ -40,7 +40,7 @@ void Improver::list_by_moment() {
       entries += (piece.end - 1) / moments_of_block_ - piece.begin / moments_of_block_ + 1;
     if (entries <= most) break;
   }
-  const auto blocks = static_cast<size_t>(core_.moments() / moments_of_block_ + 1);
+  const size_t blocks = core_.moments() / moments_of_block_ + 1;
   first_of_block_.assign(blocks + 1, 0);
   const auto for_each = [this](const auto& visit) {
     for (int32_t i = 0; i < core_.nodes(); ++i)
@@ -68,9 +68,9 @@ void Improver::restart(Assignment assignment) {
 /// Any node, or one that is alive at the tightest moment: there memory is traded.
 int32_t Improver::seed_node() {
   const int32_t any = dice_.below(core_.nodes());
-  if (position_.room().moments() == 0 || (position_.is_feasible() && dice_.below(3) > 0))
+  if (position_.slack().moments() == 0 || (position_.is_feasible() && dice_.below(3) > 0))
     return any;
-  const int32_t block = position_.room().tightest() / moments_of_block_;
+  const int32_t block = position_.slack().tightest() / moments_of_block_;
   const auto count = static_cast<int32_t>(first_of_block_[block + 1] - first_of_block_[block]);
   if (count > 0) return block_nodes_[first_of_block_[block] + dice_.below(count)];
   return any;
@@ -85,17 +85,16 @@ std::vector<int32_t> Improver::gather(const Neighbourhood& neighbourhood) {
     nodes.push_back(node);
     border.push_back(node);
   };
-  const auto wanted = static_cast<size_t>(std::min(neighbourhood.nodes, core_.nodes()));
+  const size_t wanted = std::min(neighbourhood.nodes, core_.nodes());
   for (int32_t seed = 0; seed < neighbourhood.seeds; ++seed) {
     border.clear();
     take(seed_node());
     const size_t until = wanted * (seed + 1) / neighbourhood.seeds;
     while (nodes.size() < until && !border.empty()) {
-      const int32_t at = dice_.below(static_cast<int32_t>(border.size()));
+      const int32_t at = dice_.below(count_of(border));
       const auto neighbours = core_.neighbours(border[at]);
       const size_t before = nodes.size();
-      if (!neighbours.empty())
-        take(neighbours[dice_.below(static_cast<int32_t>(neighbours.size()))].node);
+      if (!neighbours.empty()) take(neighbours[dice_.below(count_of(neighbours))].node);
       if (nodes.size() > before || dice_.below(4) > 0) continue;
       border[at] = border.back();
       border.pop_back();
@@ -114,7 +113,7 @@ void Improver::price(Trial& trial, double factor) const {
       if (price == 0) continue;
       const Usage* usages = core_.usages(piece);
       for (int32_t s = 0; s < core_.strategies(trial.nodes[i]); ++s)
-        trial.priced[trial.place[i] + s] += price * static_cast<double>(usages[s]);
+        trial.priced[trial.place[i] + s] += price * to_double(usages[s]);
     }
 }
 
@@ -130,7 +129,7 @@ void Improver::raise_price(Trial& trial, int32_t moment) const {
       if (moment < piece.begin || moment >= piece.end) continue;
       const Usage* usages = core_.usages(piece);
       for (int32_t s = 0; s < core_.strategies(trial.nodes[i]); ++s)
-        trial.priced[trial.place[i] + s] += more * static_cast<double>(usages[s]);
+        trial.priced[trial.place[i] + s] += more * to_double(usages[s]);
     }
 }
 
@@ -151,7 +150,7 @@ Improver::Trial Improver::trial_of(const std::vector<int32_t>& nodes) {
     const std::span<const double> own = core_.costs_of(node);
     trial.costs.insert(trial.costs.end(), own.begin(), own.end());
     double* const costs = trial.costs.data() + trial.place.back();
-    const auto count = static_cast<int32_t>(own.size());
+    const auto count = count_of(own);
     for (const Core::Neighbour& neighbour : core_.neighbours(node))
       if (mark_[neighbour.node] != round_)
         add_row(costs, core_.row(neighbour.their_rows, position_[neighbour.node], count), count);
@@ -162,7 +161,7 @@ Improver::Trial Improver::trial_of(const std::vector<int32_t>& nodes) {
     cost_spread += most - least;
     for (const Core::Piece& piece : core_.pieces(node))
       usage_spread +=
-          static_cast<double>(*std::max_element(core_.usages(piece), core_.usages(piece) + count));
+          to_double(*std::max_element(core_.usages(piece), core_.usages(piece) + count));
   }
   trial.unit_price = cost_spread / usage_spread;
   return trial;
@@ -197,7 +196,7 @@ bool Improver::step_on(std::vector<int32_t> nodes, int64_t largest_table) {
     if (worth.missing == 0 || worth.forbidden > old.forbidden ||
         (old.is_feasible() && worth.cost >= old.cost))
       break;
-    raise_price(trial, position_.room().tightest());
+    raise_price(trial, position_.slack().tightest());
   }
   apply(best);
   return least < old;
@@ -208,7 +207,7 @@ void Improver::push(const Neighbourhood& neighbourhood, double noise) {
   if (elimination.nodes().empty()) return;
   Trial trial = trial_of(elimination.nodes());
   price(trial, 1);
-  const double mean = std::abs(position_.cost()) / static_cast<double>(core_.nodes());
+  const double mean = std::abs(position_.cost()) / core_.nodes();
   for (double& cost : trial.priced) cost += noise * mean * dice_.unit();
   std::vector<int32_t> chosen;
   elimination.solve(trial.priced, trial.place, chosen);

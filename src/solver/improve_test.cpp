@@ -47,29 +47,29 @@ TEST(Elimination, LeavesOutNodesWhoseTablesWouldBeTooLarge) {
   EXPECT_EQ(Elimination(core, nodes, 64).nodes().size(), 3U);
 }
 
-TEST(RoomOverTime, KeepsTheLeastOfRangesWhileTheyChange) {
+TEST(SlackOverTime, KeepsTheLeastOfRangesWhileTheyChange) {
   Draw draw(3);
   std::vector<Usage> plain(1000);
-  for (Usage& room : plain) room = draw(0, 1000);
-  RoomOverTime room(plain);
+  for (Usage& slack : plain) slack = draw(0, 1000);
+  SlackOverTime slack(plain);
   for (int step = 0; step < 500; ++step) {
     const auto begin = static_cast<int32_t>(draw(0, 999)),
                end = static_cast<int32_t>(draw(begin, 1000));
     const Usage change = draw(-300, 300);
-    room.add(begin, end, change);
+    slack.add(begin, end, change);
     for (int32_t m = begin; m < end; ++m) plain[m] += change;
     const auto from = static_cast<int32_t>(draw(0, 998)),
                to = static_cast<int32_t>(draw(from + 1, 1000));
-    ASSERT_EQ(room.least(from, to), *std::min_element(plain.begin() + from, plain.begin() + to));
-    ASSERT_EQ(room.least(), *std::min_element(plain.begin(), plain.end()));
-    ASSERT_EQ(plain[room.tightest()], room.least());
+    ASSERT_EQ(slack.least(from, to), *std::min_element(plain.begin() + from, plain.begin() + to));
+    ASSERT_EQ(slack.least(), *std::min_element(plain.begin(), plain.end()));
+    ASSERT_EQ(plain[slack.tightest()], slack.least());
     double missing = 0;
     for (const Usage at : plain) missing += at < 0 ? static_cast<double>(-at) : 0;
-    ASSERT_EQ(room.missing(), missing);
+    ASSERT_EQ(slack.missing(), missing);
   }
 }
 
-TEST(Position, IsTheSameAfterManyChangesAsMadeAnew) {
+TEST(Position, ManyChangesGiveTheStateOfANewPosition) {
   for (uint64_t seed = 1; seed <= 100; ++seed) {
     const Problem problem = random_problem(seed, 4, 12, 4);
     const Network network(problem);
@@ -86,7 +86,7 @@ TEST(Position, IsTheSameAfterManyChangesAsMadeAnew) {
   }
 }
 
-TEST(Improver, AFeasiblePositionStaysFeasibleAndNeverGetsDearer) {
+TEST(Improver, AFeasiblePositionStaysFeasibleAndNeverCostsMore) {
   for (uint64_t seed = 1; seed <= 60; ++seed) {
     const Problem problem = random_problem(seed, 10, 30, 4);
     const Network network(problem);

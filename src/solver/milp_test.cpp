@@ -105,7 +105,7 @@ std::string least_cost_by_cbc(const Problem& problem, const std::filesystem::pat
   return fmt::format("{:.0f}", std::strtod(first.c_str() + value + 15, nullptr));
 }
 
-TEST(Solve, FindsWhatAProgramForIntegerProgramsProves) {
+TEST(Solve, FindsTheOptimumThatAMilpSolverProves) {
   if (std::system("command -v cbc > /dev/null") != 0) GTEST_SKIP() << "cbc is not installed";
   const std::filesystem::path folder = std::filesystem::temp_directory_path() / "tessera_milp_test";
   std::filesystem::create_directories(folder);

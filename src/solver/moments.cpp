@@ -9,7 +9,7 @@ using Holding = Network::Holding;
 
 template <typename Visit>
 void for_each_holding(Network& network, const Visit& visit) {
-  for (int32_t i = 0; i < static_cast<int32_t>(network.nodes.size()); ++i)
+  for (int32_t i = 0; i < std::ssize(network.nodes); ++i)
     if (network.nodes[i].is_alive)
       for (Holding& holding : network.nodes[i].holdings) visit(i, holding);
 }
@@ -137,7 +137,7 @@ std::vector<int32_t> compress_moments(Network& network) {
   for (Network::Node& node : network.nodes)
     if (node.is_alive) settle_holdings(network, node);
   take_noted(network);
-  const auto count = static_cast<int32_t>(network.nodes.size());
+  const auto count = count_of(network.nodes);
   const RangeLeast least(network.limits);
   const Usage least_limit = std::ranges::min(network.limits);
   for (int32_t i = 0; i < count && !network.is_infeasible; ++i)

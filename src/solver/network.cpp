@@ -42,7 +42,7 @@ class Builder {
     network_.nodes.resize(problem_.nodes());
     for (int32_t i = 0; i < problem_.nodes(); ++i) add_node(i);
     for (int32_t e = 0; e < problem_.edges(); ++e) add_edge(problem_.edge(e));
-    for (int32_t i = 0; i < static_cast<int32_t>(network_.nodes.size()); ++i) drop_forbidden(i);
+    for (int32_t i = 0; i < std::ssize(network_.nodes); ++i) drop_forbidden(i);
   }
 
  private:
@@ -73,7 +73,7 @@ class Builder {
   }
 
   void connect(int32_t a, int32_t b, std::shared_ptr<const Matrix> costs) {
-    const auto edge = static_cast<int32_t>(network_.edges.size());
+    const auto edge = count_of(network_.edges);
     network_.edges.push_back({a, b, std::move(costs)});
     network_.nodes[a].edges.push_back(edge);
     network_.nodes[b].edges.push_back(edge);
@@ -105,7 +105,7 @@ class Builder {
   /// agree with its ends.
   void add_pair_node(const Problem::Edge& from) {
     const int32_t rows = problem_.strategies(from.a), columns = problem_.strategies(from.b);
-    const auto pair_node = static_cast<int32_t>(network_.nodes.size());
+    const auto pair_node = count_of(network_.nodes);
     Network::Node node;
     Matrix with_a{rows, rows * columns,
                   std::vector<Cost>(static_cast<size_t>(rows) * rows * columns, kInfinite)};
@@ -232,7 +232,7 @@ void keep_strategies(Network& network, int32_t index, const std::vector<char>& k
     size_t filled = 0;
     for (size_t s = 0; s < keep.size(); ++s)
       if (keep[s]) list[filled++] = list[s];
-    list.erase(list.begin() + static_cast<std::ptrdiff_t>(filled), list.end());
+    list.erase(list.begin() + filled, list.end());
   };
   filter(node.costs);
   filter(node.tags);

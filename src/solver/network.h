@@ -51,7 +51,7 @@ struct Network {
     bool is_settled = false;
     bool is_alive = true;
 
-    int32_t strategies() const { return static_cast<int32_t>(costs.size()); }
+    int32_t strategies() const { return count_of(costs); }
   };
   enum EdgeLook : uint8_t { kSeparable = 1, kSupport = 2, kDeterminedByA = 4, kDeterminedByB = 8 };
   struct Edge {

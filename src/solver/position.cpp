@@ -6,20 +6,20 @@
 
 namespace tessera::solver {
 
-RoomOverTime::RoomOverTime(std::vector<Usage> room) : room_(std::move(room)) {
-  const size_t blocks = (room_.size() + kBlock - 1) / kBlock;
+SlackOverTime::SlackOverTime(std::vector<Usage> slack) : slack_(std::move(slack)) {
+  const int64_t blocks = (slack_.size() + kBlock - 1) / kBlock;
   added_.assign(blocks, 0);
   least_.assign(blocks, 0);
-  for (size_t block = 0; block < blocks; ++block) settle(static_cast<int32_t>(block));
+  for (int32_t block = 0; block < blocks; ++block) settle(block);
 }
 
-void RoomOverTime::settle(int32_t block) {
-  const auto begin = room_.begin() + int64_t{block} * kBlock;
-  const auto end = room_.begin() + std::min<int64_t>(int64_t{block + 1} * kBlock, moments());
+void SlackOverTime::settle(int32_t block) {
+  const auto begin = slack_.begin() + int64_t{block} * kBlock;
+  const auto end = slack_.begin() + std::min<int64_t>(int64_t{block + 1} * kBlock, moments());
   least_[block] = *std::min_element(begin, end) + added_[block];
 }
 
-void RoomOverTime::add(int32_t begin, int32_t end, Usage change) {
+void SlackOverTime::add(int32_t begin, int32_t end, Usage change) {
   while (begin < end) {
     const int32_t block = begin / kBlock;
     const int32_t stop = std::min(end, (block + 1) * kBlock);
@@ -27,14 +27,14 @@ void RoomOverTime::add(int32_t begin, int32_t end, Usage change) {
       added_[block] += change;
       least_[block] += change;
     } else {
-      for (int32_t m = begin; m < stop; ++m) room_[m] += change;
+      for (int32_t m = begin; m < stop; ++m) slack_[m] += change;
       settle(block);
     }
     begin = stop;
   }
 }
 
-Usage RoomOverTime::least(int32_t begin, int32_t end) const {
+Usage SlackOverTime::least(int32_t begin, int32_t end) const {
   Usage least = kPlenty;
   while (begin < end) {
     const int32_t block = begin / kBlock;
@@ -48,49 +48,49 @@ Usage RoomOverTime::least(int32_t begin, int32_t end) const {
   return least;
 }
 
-Usage RoomOverTime::least() const {
+Usage SlackOverTime::least() const {
   Usage least = kPlenty;
   for (const Usage of_block : least_) least = std::min(least, of_block);
   return least;
 }
 
-int32_t RoomOverTime::tightest() const {
-  if (room_.empty()) return -1;
-  const auto block = static_cast<int32_t>(std::ranges::min_element(least_) - least_.begin());
+int32_t SlackOverTime::tightest() const {
+  if (slack_.empty()) return -1;
+  const auto block = index_of_least(least_);
   for (int32_t m = block * kBlock; m < moments(); ++m)
     if (at(m) == least_[block]) return m;
   return -1;
 }
 
-double RoomOverTime::missing() const {
+double SlackOverTime::missing() const {
   double sum = 0;
-  for (size_t block = 0; block < least_.size(); ++block) {
+  for (int32_t block = 0; block < std::ssize(least_); ++block) {
     if (least_[block] >= 0) continue;
-    const auto begin = static_cast<int32_t>(block) * kBlock;
+    const auto begin = block * kBlock;
     for (int32_t m = begin; m < std::min(begin + kBlock, moments()); ++m)
-      sum -= static_cast<double>(std::min<Usage>(at(m), 0));
+      sum -= to_double(std::min<Usage>(at(m), 0));
   }
   return sum;
 }
 
 Position::Position(const Core& core, Assignment assignment)
-    : core_(&core), assignment_(std::move(assignment)), room_(core.limits) {
+    : core_(&core), assignment_(std::move(assignment)), slack_(core.limits) {
   cost_ = core.constant;
   for (int32_t i = 0; i < core.nodes(); ++i) count(core.costs_of(i)[assignment_[i]], 1);
   for (const Core::Edge& edge : core.edges)
     count(
         core.row(edge.rows_of_a, assignment_[edge.a], core.strategies(edge.b))[assignment_[edge.b]],
         1);
-  std::vector<Usage> room(core.limits.size() + 1, 0);
+  std::vector<Usage> slack(core.limits.size() + 1, 0);
   for (int32_t i = 0; i < core.nodes(); ++i)
     for (const Core::Piece& piece : core.pieces(i)) {
-      room[piece.begin] -= core.usages(piece)[assignment_[i]];
-      room[piece.end] += core.usages(piece)[assignment_[i]];
+      slack[piece.begin] -= core.usages(piece)[assignment_[i]];
+      slack[piece.end] += core.usages(piece)[assignment_[i]];
     }
-  for (size_t m = 1; m < room.size(); ++m) room[m] += room[m - 1];
-  room.pop_back();
-  for (size_t m = 0; m < room.size(); ++m) room[m] += core.limits[m];
-  room_ = RoomOverTime(std::move(room));
+  for (size_t m = 1; m < slack.size(); ++m) slack[m] += slack[m - 1];
+  slack.pop_back();
+  for (size_t m = 0; m < slack.size(); ++m) slack[m] += core.limits[m];
+  slack_ = SlackOverTime(std::move(slack));
 }
 
 void Position::count(double cost, int sign) {
@@ -113,7 +113,7 @@ void Position::set(int32_t node, int32_t strategy) {
   }
   for (const Core::Piece& piece : core_->pieces(node)) {
     const Usage change = core_->usages(piece)[strategy] - core_->usages(piece)[before];
-    if (change != 0) room_.add(piece.begin, piece.end, -change);
+    if (change != 0) slack_.add(piece.begin, piece.end, -change);
   }
   assignment_[node] = strategy;
 }
@@ -123,9 +123,8 @@ void Position::costs_here(int32_t node, std::vector<double>& costs) const {
   costs.assign(own.begin(), own.end());
   for (const Core::Neighbour& neighbour : core_->neighbours(node))
     add_row(costs.data(),
-            core_->row(neighbour.their_rows, assignment_[neighbour.node],
-                       static_cast<int32_t>(own.size())),
-            static_cast<int32_t>(own.size()));
+            core_->row(neighbour.their_rows, assignment_[neighbour.node], count_of(own)),
+            count_of(own));
 }
 
 }  // namespace tessera::solver

@@ -1,4 +1,4 @@
-// An assignment of a core with what it costs and how much room it leaves at every moment, kept up
+// An assignment of a core with what it costs and how much slack it leaves at every moment, kept up
 // to date as it changes.
 #pragma once
 
@@ -10,9 +10,9 @@ namespace tessera::solver {
 
 /// Numbers over moments: adding to a range and the least of a range, both in about the square root
 /// of their count.
-class RoomOverTime {
+class SlackOverTime {
  public:
-  explicit RoomOverTime(std::vector<Usage> room);
+  explicit SlackOverTime(std::vector<Usage> slack);
 
   void add(int32_t begin, int32_t end, Usage change);
   /// The least of begin, ..., end - 1; kPlenty where the range is empty.
@@ -20,8 +20,8 @@ class RoomOverTime {
   /// The least of all, and the first moment that has it (-1 where there are no moments).
   Usage least() const;
   int32_t tightest() const;
-  Usage at(int32_t moment) const { return room_[moment] + added_[moment / kBlock]; }
-  int32_t moments() const { return static_cast<int32_t>(room_.size()); }
+  Usage at(int32_t moment) const { return slack_[moment] + added_[moment / kBlock]; }
+  int32_t moments() const { return count_of(slack_); }
   /// How much is missing, summed over the moments.
   double missing() const;
 
@@ -31,7 +31,7 @@ class RoomOverTime {
   static constexpr int32_t kBlock = 128;
   void settle(int32_t block);
 
-  std::vector<Usage> room_;           // without what was added to whole blocks
+  std::vector<Usage> slack_;          // without what was added to whole blocks
   std::vector<Usage> added_, least_;  // by block
 };
 
@@ -54,9 +54,9 @@ class Position {
   int32_t operator[](int32_t node) const { return assignment_[node]; }
   /// kNever or more where a forbidden pair is taken.
   double cost() const { return forbidden_ > 0 ? kNever : cost_; }
-  Worth worth() const { return {forbidden_, room_.missing(), cost_}; }
-  bool is_feasible() const { return forbidden_ == 0 && room_.least() >= 0; }
-  const RoomOverTime& room() const { return room_; }
+  Worth worth() const { return {forbidden_, slack_.missing(), cost_}; }
+  bool is_feasible() const { return forbidden_ == 0 && slack_.least() >= 0; }
+  const SlackOverTime& slack() const { return slack_; }
 
   void set(int32_t node, int32_t strategy);
   /// What each strategy of the node would cost among its neighbours as they are.
@@ -69,7 +69,7 @@ class Position {
   Assignment assignment_;
   double cost_ = 0;  // of what is not forbidden
   int64_t forbidden_ = 0;
-  RoomOverTime room_;
+  SlackOverTime slack_;
 };
 
 }  // namespace tessera::solver

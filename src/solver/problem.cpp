@@ -67,7 +67,7 @@ int32_t Problem::add_node(Interval interval, std::span<const Cost> costs,
            "each strategy has one of each", "give as many usages as costs");
   check_not_negative(name, costs);
   check_not_negative(name, usages);
-  nodes_.push_back({interval, static_cast<int32_t>(costs.size()), intern(costs), 0});
+  nodes_.push_back({interval, count_of(costs), intern(costs), 0});
   nodes_.back().usages = intern(usages);
   return nodes() - 1;
 }
@@ -79,7 +79,7 @@ int32_t Problem::add_edge(int32_t a, int32_t b, std::span<const Cost> costs, Int
     if (end < 0 || end >= nodes())
       refuse(fmt::format("{} names node {}", name, end), fmt::format("there are {} nodes", nodes()),
              "name nodes by their number, from 0");
-  const auto pairs = static_cast<size_t>(strategies(a)) * static_cast<size_t>(strategies(b));
+  const size_t pairs = int64_t{strategies(a)} * strategies(b);
   if (costs.size() != pairs)
     refuse(fmt::format("{} has {} costs", name, costs.size()),
            fmt::format("its nodes {} and {} have {} and {} strategies: {} pairs", a, b,
@@ -98,8 +98,7 @@ int32_t Problem::add_edge(int32_t a, int32_t b, std::span<const Cost> costs, Int
 }
 
 Evaluation evaluate(const Problem& problem, const Assignment& assignment) {
-  ensure(static_cast<int32_t>(assignment.size()) == problem.nodes(),
-         "an assignment has one strategy a node");
+  ensure(count_of(assignment) == problem.nodes(), "an assignment has one strategy a node");
   Evaluation result;
   std::vector<Step> steps;
   const auto take = [&result](Cost cost) {

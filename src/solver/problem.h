@@ -1,10 +1,10 @@
 // The intra-operator problem as plain data: which strategy each node takes, at what cost, holding
 // how much memory when.
 //
-// This room knows numbers only: no graph, no op, no mesh. What its problems mean is known to
-// whoever makes them.
+// This module knows numbers only: no graph, no op, no mesh. The caller knows what a problem means.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <optional>
@@ -24,6 +24,26 @@ __extension__ typedef __int128 Wide;
 /// Entries from here on are forbidden, as in the contest's format. An assignment without them costs
 /// less than this each.
 constexpr Cost kForbidden = 1'000'000'000'000'000'000;
+
+/// As a double; exact for costs and usages below 2^53, which Core sees to.
+inline double to_double(int64_t number) {
+  return static_cast<double>(number);
+}
+inline double to_double(Wide number) {
+  return static_cast<double>(number);
+}
+
+/// The number of elements of a table: a problem has fewer than 2^31 of anything.
+template <typename Table>
+int32_t count_of(const Table& table) {
+  return static_cast<int32_t>(table.size());
+}
+
+/// The index of the first of the least elements.
+template <typename Table>
+int32_t index_of_least(const Table& table) {
+  return static_cast<int32_t>(std::min_element(table.begin(), table.end()) - table.begin());
+}
 
 /// Decimal digits, of any size and sign.
 std::string to_text(Wide number);

@@ -23,7 +23,7 @@ TEST(Evaluate, SumsCostsOfNodesAndEdgesAndFindsThePeak) {
   EXPECT_FALSE(evaluate(problem, {0, 0}).feasible());  // 17 at moment 2
 }
 
-TEST(Evaluate, WhatEndsMakesRoomForWhatBeginsAtThatMoment) {
+TEST(Evaluate, MemoryOfWhatEndsIsFreeForWhatBeginsAtThatMoment) {
   Problem problem;
   problem.add_node({0, 2}, std::vector<Cost>{0}, std::vector<Usage>{8});
   problem.add_node({2, 3}, std::vector<Cost>{0}, std::vector<Usage>{9});

@@ -85,16 +85,16 @@ Network compacted(const Network& network, std::vector<int32_t>& original) {
   result.edges.clear();
   original.clear();
   std::vector<int32_t> number(network.nodes.size(), -1);
-  for (size_t i = 0; i < network.nodes.size(); ++i) {
+  for (int32_t i = 0; i < std::ssize(network.nodes); ++i) {
     if (!network.nodes[i].is_alive) continue;
-    number[i] = static_cast<int32_t>(original.size());
-    original.push_back(static_cast<int32_t>(i));
+    number[i] = count_of(original);
+    original.push_back(i);
     result.nodes.push_back(network.nodes[i]);
     result.nodes.back().edges.clear();
   }
   for (const Network::Edge& edge : network.edges) {
     if (!edge.is_alive) continue;
-    const auto e = static_cast<int32_t>(result.edges.size());
+    const auto e = count_of(result.edges);
     result.edges.push_back(edge);
     result.edges.back().a = number[edge.a];
     result.edges.back().b = number[edge.b];
@@ -118,7 +118,7 @@ double Prover::bound() const {
 void Prover::keep(Lane& lane, const Part& part, const Assignment& tags, double cost) const {
   if (cost >= lane.found_cost) return;
   lane.found_cost = cost;
-  const Assignment expanded = part.network.expand(tags, static_cast<int32_t>(original_.size()));
+  const Assignment expanded = part.network.expand(tags, count_of(original_));
   Assignment result(network_nodes_, kNoStrategy);
   for (size_t i = 0; i < original_.size(); ++i) result[original_[i]] = expanded[i];
   lane.found = std::move(result);
@@ -139,8 +139,7 @@ bool Prover::is_closed_by_sweeps(Lane& lane, const Part& part, const Core& core,
     }
     const double limit = closing_limit(std::min(best, lane.found_cost));
     // Sums in doubles may err: what closes a part is the exact sum.
-    if (dual.best_bound() > limit &&
-        static_cast<double>(certified_bound(core, dual.certificate())) > limit)
+    if (dual.best_bound() > limit && to_double(certified_bound(core, dual.certificate())) > limit)
       return true;
     const double reach =
         std::min(limit, dual.best_bound() + std::max(1.0, 0.05 * std::abs(dual.best_bound())));
@@ -174,7 +173,7 @@ void Prover::look_at(Lane& lane, Part part, double best, const std::function<boo
         drop_too_dear(part.network, core, dual, closing_limit(std::min(best, lane.found_cost)));
     if (part.network.is_infeasible) return;
     if (stop()) return lane.open.push_back(std::move(part));
-    if (dropped * 10 > static_cast<int64_t>(core.costs.size()) && round < kMostRounds) continue;
+    if (dropped * 10 > std::ssize(core.costs) && round < kMostRounds) continue;
     ensure(division.node >= 0, "reductions leave no node with a single strategy");
     // The more promising half is next.
     Part other = part;

@@ -45,7 +45,7 @@ void disconnect(Network& network, int32_t e) {
 }
 
 void connect(Network& network, int32_t a, int32_t b, Matrix costs) {
-  const auto e = static_cast<int32_t>(network.edges.size());
+  const auto e = count_of(network.edges);
   network.edges.push_back({a, b, std::make_shared<Matrix>(std::move(costs))});
   network.nodes[a].edges.push_back(e);
   network.nodes[b].edges.push_back(e);
@@ -109,7 +109,7 @@ class Dominance {
 
   std::vector<char> undominated() const {
     std::vector<int32_t> order(node_.costs.size());
-    for (size_t s = 0; s < order.size(); ++s) order[s] = static_cast<int32_t>(s);
+    for (int32_t s = 0; s < std::ssize(order); ++s) order[s] = s;
     std::ranges::stable_sort(order, {}, [this](int32_t s) { return least_[s]; });
     std::vector<char> keep(order.size(), 1);
     // A rival is at its best no dearer than what it dominates: it stands before it, or beside it
@@ -237,7 +237,7 @@ std::vector<int32_t> determined(Edge& edge, int32_t node) {
 }
 
 Matrix picked(const Matrix& rows, const std::vector<int32_t>& image) {
-  Matrix result{static_cast<int32_t>(image.size()), rows.columns, {}};
+  Matrix result{count_of(image), rows.columns, {}};
   for (const int32_t row : image)
     result.costs.insert(result.costs.end(), rows.costs.begin() + int64_t{row} * rows.columns,
                         rows.costs.begin() + int64_t{row + 1} * rows.columns);
@@ -480,7 +480,7 @@ void reduce(Network& network, const std::function<bool()>& stop) {
     quick.add(node);
     slow.add(node);
   };
-  for (size_t i = 0; i < network.nodes.size(); ++i) add(static_cast<int32_t>(i));
+  for (int32_t i = 0; i < std::ssize(network.nodes); ++i) add(i);
   std::vector<int32_t> touched;
   for (int64_t turns = 1;; ++turns) {
     if (network.is_infeasible || (turns % 64 == 0 && stop())) return;

@@ -28,7 +28,7 @@ Assignment completed(const Core& core, const Assignment& start) {
           core.row(neighbour.their_rows, assignment[neighbour.node], core.strategies(i));
       for (size_t s = 0; s < costs.size(); ++s) costs[s] += row[s];
     }
-    assignment[i] = static_cast<int32_t>(std::ranges::min_element(costs) - costs.begin());
+    assignment[i] = index_of_least(costs);
   }
   return assignment;
 }
@@ -41,9 +41,9 @@ double usual_price(const Core& core) {
     const std::span<const double> own = core.costs_of(i);
     costs += std::ranges::max(own) - std::ranges::min(own);
     for (const Core::Piece& piece : core.pieces(i))
-      usages += static_cast<double>(piece.end - piece.begin) *
-                static_cast<double>(
-                    *std::max_element(core.usages(piece), core.usages(piece) + core.strategies(i)));
+      usages +=
+          (piece.end - piece.begin) *
+          to_double(*std::max_element(core.usages(piece), core.usages(piece) + core.strategies(i)));
   }
   return costs / usages;
 }
@@ -118,9 +118,9 @@ void Search::look_for_feasible(const std::function<bool()>& stop) {
       rounded_ = std::move(rounded);
       rounded_worth_ = position.worth();
     }
-    if (position.room().least() >= 0) break;
+    if (position.slack().least() >= 0) break;
     for (int32_t m = 0; m < core_.moments(); ++m)
-      if (position.room().at(m) < 0) prices[m] = std::max(3 * prices[m], unit);
+      if (position.slack().at(m) < 0) prices[m] = std::max(3 * prices[m], unit);
   }
   dual_.set_prices(dual_.best_prices());
 }

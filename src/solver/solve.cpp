@@ -67,15 +67,15 @@ class Solver {
   bool is_over() const {
     if (is_out_of_time() || (options_.work && work_ >= *options_.work * 1'000'000)) return true;
     if (!answer_.cost || !answer_.bound) return false;
-    return static_cast<double>(*answer_.cost - *answer_.bound) <=
-           options_.target_gap * static_cast<double>(*answer_.cost);
+    return to_double(*answer_.cost - *answer_.bound) <=
+           options_.target_gap * to_double(*answer_.cost);
   }
 
   void search(Network& network) {
     for (bool again = true; again && !is_over();) {
       const Core core(network);
       if (core.nodes() == 0) return decided(network);
-      if (static_cast<int64_t>(core.costs.size()) <= kFewStrategies) {
+      if (std::ssize(core.costs) <= kFewStrategies) {
         // Often quicker than a search, and then with a proof.
         Prover prover(network, prices_);
         if (prove(network, prover, kFirstQuantum)) return;
@@ -103,7 +103,7 @@ class Solver {
       offer_from(network, core, rounds);
       if (is_over()) break;
       if (!prover && round >= kRoundsBeforeProof &&
-          static_cast<int64_t>(core.costs.size()) <= kMostStrategiesToProve)
+          std::ssize(core.costs) <= kMostStrategiesToProve)
         prover.emplace(network, prices_);
       if (round % 3 == 0 && core.nodes() <= kMostNodesToRecombine)
         recombine(network, core, rounds, quantum, round);
@@ -134,12 +134,12 @@ class Solver {
     std::vector<int32_t> original;
     Network few = compacted(network, original);
     const std::vector<Assignment> bests = rounds.bests();
-    const auto recommended = static_cast<size_t>((round / 3) % 4);
+    const size_t recommended = (round / 3) % 4;
     for (int32_t i = 0; i < core.nodes() && !few.is_infeasible; ++i) {
       std::vector<char> keep(core.strategies(i), 0);
       for (const Assignment& assignment : bests) keep[assignment[i]] = 1;
       std::vector<int32_t> order(keep.size());
-      for (size_t s = 0; s < order.size(); ++s) order[s] = static_cast<int32_t>(s);
+      for (int32_t s = 0; s < std::ssize(order); ++s) order[s] = s;
       const double* bounds = rounds.dual().strategy_bounds().data() + core.first[i];
       std::ranges::stable_sort(order, {}, [bounds](int32_t s) { return bounds[s]; });
       for (size_t at = 0; at < std::min(recommended, order.size()); ++at) keep[order[at]] = 1;
@@ -190,7 +190,7 @@ class Solver {
   /// many.
   bool drop_too_dear(Network& network, const Core& core, const Dual& dual) {
     if (!answer_.cost) return false;
-    const double cost = static_cast<double>(*answer_.cost);
+    const double cost = to_double(*answer_.cost);
     const double limit = cost + std::max(0.5, 1e-9 * cost);
     const std::vector<double>& bounds = dual.strategy_bounds();
     const auto dear =
@@ -208,11 +208,10 @@ class Solver {
 
   bool is_far_from_proof() const {
     return answer_.cost && answer_.bound &&
-           static_cast<double>(*answer_.cost - *answer_.bound) >
-               0.02 * static_cast<double>(*answer_.cost);
+           to_double(*answer_.cost - *answer_.bound) > 0.02 * to_double(*answer_.cost);
   }
 
-  double target() const { return answer_.cost ? static_cast<double>(*answer_.cost) : kNever; }
+  double target() const { return answer_.cost ? to_double(*answer_.cost) : kNever; }
 
   /// Nothing is left to choose: what is left is best, or the best known is.
   void decided(const Network& network) {
@@ -241,13 +240,12 @@ class Solver {
 
   void offer_bound(const Core& core, const Dual& dual) {
     const double best = dual.best_bound();
-    const double known_bound = answer_.bound ? static_cast<double>(*answer_.bound) : -kNever;
+    const double known_bound = answer_.bound ? to_double(*answer_.bound) : -kNever;
     // Certifying takes as long as some sweeps: only for what is worth it, or what may end the
     // search.
-    const double gap =
-        (answer_.cost ? static_cast<double>(*answer_.cost) : target_of(best)) - known_bound;
+    const double gap = (answer_.cost ? to_double(*answer_.cost) : target_of(best)) - known_bound;
     if (best <= known_bound || (best - known_bound < 1e-3 * gap &&
-                                !(answer_.cost && best > static_cast<double>(*answer_.cost) - 1.5)))
+                                !(answer_.cost && best > to_double(*answer_.cost) - 1.5)))
       return;
     raise_bound(certified_bound(core, dual.certificate()));
   }

@@ -43,7 +43,7 @@ Problem hard_problem() {
   return problem;
 }
 
-TEST(Solve, FindsAndProvesWhatTryingEverythingFinds) {
+TEST(Solve, FindsAndProvesTheOptimumOfExhaustiveSearch) {
   int infeasible = 0, proved = 0;
   for (uint64_t seed = 1; seed <= 2000; ++seed) {
     const Problem problem = random_problem(seed, 1, 12, seed % 4 == 0 ? 4 : 3);
