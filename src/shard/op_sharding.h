@@ -1,5 +1,5 @@
-// How one op is divided over a mesh, and what follows for its operands. Everything is derived from
-// the op's sharding rule.
+// The sharding of one op over a mesh, and the placements of its operands that follow. Everything is
+// derived from the op's sharding rule.
 #pragma once
 
 #include <span>
@@ -21,26 +21,25 @@ struct LinearAxis {
 };
 
 /// The op-side attribute: the axes of each factor, outermost first. A parallel factor may also be
-/// divided by windows: the axes divide the extent of a later op, and this one makes what that
-/// needs, in parts that overlap. So a halo is computed twice instead of exchanged.
+/// divided by windows: the axes divide the extent of a later op, and this op makes what that needs,
+/// in parts that overlap. So a halo is computed twice instead of exchanged.
 ///
-///   invariant  an axis serves one factor or one linear set of an op; only parallel factors have
-///   windows: of a reduction they would add
-///              what overlaps twice
+///   invariant  an axis divides one factor or belongs to one linear set of an op; only parallel
+///              factors have windows: a reduction would add what overlaps twice
 struct OpSharding {
   MeshPtr mesh;
   std::vector<std::vector<int>> factor_axes;
   std::vector<LinearAxis> linear;
-  std::vector<std::vector<Window>> factor_windows =
-      {};  // by factor, the last to its extent; empty: none
-  std::vector<int64_t> factor_chunks =
-      {};  // by factor: so many equal pieces are each divided so; empty: one
+  /// By factor, the last window is to its extent; empty: none.
+  std::vector<std::vector<Window>> factor_windows = {};
+  /// By factor: the number of equal pieces, each divided by the axes; empty: one.
+  std::vector<int64_t> factor_chunks = {};
 
   static OpSharding replicated(MeshPtr mesh, const ShardingRule& rule);
   bool uses(int axis) const;
   std::span<const Window> windows_of(size_t factor) const;
   int64_t chunks_of(size_t factor) const;
-  /// May this factor be divided, and no other that shares a dim with it is?
+  /// Whether this factor may be divided: no other that shares a dim with it is.
   bool may_divide(const ShardingRule& rule, int factor) const;
   /// throws InternalError for windows of a factor that is not parallel
   void set_windows(const ShardingRule& rule, size_t factor, std::vector<Window> windows);
@@ -55,13 +54,13 @@ DistAttr input_attr(const OpView& op, const ShardingRule& rule, const OpSharding
 DistAttr output_attr(const OpView& op, const ShardingRule& rule, const OpSharding& sharding,
                      int index);
 
-/// Which factor of a dim with several its division speaks of: one that gives exactly that, else one
-/// of which it may be chunks, else one with a window, else the first.
+/// The factor of a dim with several that its division belongs to: one that gives exactly that
+/// division, else one of which it may be chunks, else one with a window, else the first.
 ///   requires  the dim has a factor and `held` axes
 const DimFactor& choice_for(const DimFactor& dim, const ShardingRule& rule,
                             const DimSharding& held);
-/// The chunks that a factor has when a dim of it has so many; 1 where the dim lies otherwise than
-/// any chunks of the factor would.
+/// The chunks of a factor that the placement of a dim implies; 1 if no chunks of the factor give
+/// that placement.
 int64_t chunks_of_factor(const DimFactor& dim, const ShardingRule& rule, const DimSharding& held);
 
 /// How each factor is divided, for the operator's kernel call.
@@ -70,7 +69,7 @@ std::vector<Split> factor_splits(const ShardingRule& rule, const OpSharding& sha
 
 /// The sharding under which the op has these inputs as they are.
 ///   throws  UserError (78): the inputs give one factor different axes, one axis two uses, divide a
-///   whole factor, or are Partial where the op is not linear
+///           whole factor, or are Partial where the op is not linear
 OpSharding sharding_for_inputs(const OpView& op, const ShardingRule& rule,
                                const std::vector<DistAttr>& inputs);
 

@@ -19,8 +19,9 @@ namespace tessera {
 class Mesh {
  public:
   /// `ranks` in row-major order; empty: 0, 1, 2, ...
-  /// throws  UserError (78): an axis named twice or without name, an extent below 1, a rank
-  /// twice, as many names as axes wanted
+  ///   throws  UserError (78): an axis named twice or without name, an extent below 1, a rank
+  ///   twice,
+  ///           other than one name an axis or one rank a coordinate
   Mesh(Shape shape, std::vector<std::string> axes, std::vector<Rank> ranks = {});
 
   const Shape& shape() const { return shape_; }
@@ -41,7 +42,7 @@ class Mesh {
   /// The same ranks in row-major order under other axes.  throws  UserError (78) when the sizes
   /// differ
   Mesh reshape(Shape shape, std::vector<std::string> axes) const;
-  /// The ranks with `index` on `axis`; that axis vanishes.
+  /// The ranks with `index` on `axis`, as a mesh without that axis.
   Mesh slice(std::string_view axis, int64_t index) const;
 
   bool operator==(const Mesh&) const = default;

@@ -42,12 +42,12 @@ TEST(Mesh, RefusesWithThreeParts) {
             "the mesh x=3 y=2 has no axis 'tp'\n  why: its axes are x, y\n  fix: use one of these, "
             "or add the axis to the mesh");
   EXPECT_EQ(message_of(ExitCode::kBadConfig, [] { three_by_two().reshape({4}, {"x"}); }),
-            "a mesh of 6 ranks cannot take the shape [4]\n  why: that shape has 4 places\n  "
+            "a mesh of 6 ranks cannot take the shape [4]\n  why: that shape has 4 coordinates\n  "
             "fix: choose extents whose product is 6");
   EXPECT_EQ(message_of(ExitCode::kBadConfig, [] { three_by_two().slice("y", 2); }),
             "axis 'y' has no index 2\n  why: its size is 2\n  fix: use an index from 0 to 1");
   EXPECT_EQ(message_of(ExitCode::kBadConfig, [] { Mesh({2}, {"x"}, {1, 1}); }),
-            "a rank occurs twice in a mesh\n  why: each place of a mesh is another rank\n  "
+            "a rank occurs twice in a mesh\n  why: each coordinate of a mesh is another rank\n  "
             "fix: list each rank once");
   EXPECT_EQ(message_of(ExitCode::kBadConfig, [] { parse_mesh("dp=two"); }),
             "'dp=two' is not a mesh\n  why: 'dp=two' is not an axis and its size\n  fix: write it "
