@@ -45,7 +45,7 @@ double measured_step(const std::shared_ptr<const TaskGraph>& graph, int steps) {
 
 /// The same when steps overlap.
 double measured_period(const std::shared_ptr<const TaskGraph>& graph, int steps) {
-  constexpr int kFirst = 2;  // until each rank has its place in the rhythm
+  constexpr int kFirst = 2;  // steps until the steady state
   Runtime runtime(ranks(*graph));
   LoadedProgram& program = runtime.load(graph);
   const Tensor x(graph->inputs.front().type);
@@ -115,25 +115,25 @@ double compare(const Setup& setup, double unit, int steps) {
   return std::abs(ratio - 1);
 }
 
-/// Synchronised steps, and overlapping steps.
+/// Steps with and without a barrier between them.
 double compare_periods(const Setup& setup, double unit, int steps) {
   const int64_t micro_batches = 2 * setup.ranks;
   const std::vector<StageWork> stages = stages_of(setup, unit);
   const auto graph = std::make_shared<const TaskGraph>(
       sleeping_pipeline(stages, {ranks_for(setup.kind, setup.ranks)}, micro_batches, setup.kind)
           .tasks);
-  const Simulation meeting = simulate_sleep(graph, 2);
+  const Simulation barrier = simulate_sleep(graph, 2);
   const double least = least_period(graph), measured = measured_period(graph, steps),
                ratio = measured / least;
   double work = 0;
-  for (const RankTimes& rank : meeting.ranks) work += rank.compute.value() / setup.ranks;
+  for (const RankTimes& rank : barrier.ranks) work += rank.compute.value() / setup.ranks;
   fmt::print(
       "{:12} p={} m={} {:8} a step {:7.1f} ms; without a pause: least {:7.1f} ms, measured {:7.1f} "
       "ms, ratio {:.4f}; bubble {:.3f}, not "
       "{:.3f}\n",
       to_text(setup.kind), setup.ranks, micro_batches, setup.equal ? "equal" : "unequal",
-      1e3 * meeting.step.value(), 1e3 * least, 1e3 * measured, ratio, 1 - work / least,
-      meeting.bubble());
+      1e3 * barrier.step.value(), 1e3 * least, 1e3 * measured, ratio, 1 - work / least,
+      barrier.bubble());
   std::fflush(stdout);
   return std::abs(ratio - 1);
 }
@@ -151,7 +151,7 @@ int main(int argc, char** argv) {
     for (bool equal : argc > 3 ? std::vector<bool>{} : std::vector<bool>{true, false})
       worst_period =
           std::max(worst_period, compare_periods({facts.kind, 4, equal}, unit, 2 * steps));
-  fmt::print("the largest difference is {:.2f}%\n\nsynchronised steps\n", 100 * worst_period);
+  fmt::print("the largest difference is {:.2f}%\n\nsteps with a barrier\n", 100 * worst_period);
   double worst = 0;
   const std::string_view only = argc > 3 ? argv[3] : "";
   for (const PipelineFacts& facts : pipeline_schedules())

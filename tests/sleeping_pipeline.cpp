@@ -191,23 +191,23 @@ Graph sleeping_graph(const std::vector<StageWork>& stages, int64_t micro_batches
   return graph;
 }
 
-Compiled sleeping_pipeline(const std::vector<StageWork>& stages, const SleepingPlaces& places,
+Compiled sleeping_pipeline(const std::vector<StageWork>& stages, const SleepingStages& placed,
                            int64_t micro_batches, PipelineKind kind) {
   Meshes meshes;
   std::vector<Mark> marks;
   for (size_t s = 0; s < stages.size(); ++s) {
     const std::string name = "stage" + std::to_string(s);
-    const Rank rank = places.ranks.empty() ? static_cast<Rank>(s) : places.ranks[s];
+    const Rank rank = placed.ranks.empty() ? static_cast<Rank>(s) : placed.ranks[s];
     meshes.push_back({name, std::make_shared<const Mesh>(Shape{1}, std::vector<std::string>{"dp"},
                                                          std::vector<Rank>{rank})});
-    if (places.mixed && rank % 2 == 1) meshes.back().device = DeviceKind::kFake;
+    if (placed.mixed && rank % 2 == 1) meshes.back().device = DeviceKind::kFake;
     marks.push_back(stage("stage." + std::to_string(s) + "*", name));
   }
   CompileOptions options;
   options.micro_batches = micro_batches;
   options.schedule = kind;
-  options.overlap = places.overlap;
-  return compile(sleeping_graph(stages, micro_batches, places.width), meshes, marks, options);
+  options.overlap = placed.overlap;
+  return compile(sleeping_graph(stages, micro_batches, placed.width), meshes, marks, options);
 }
 
 std::vector<Rank> ranks_for(PipelineKind kind, int devices) {

@@ -27,7 +27,7 @@ Graph sleeping_graph(const std::vector<StageWork>& stages, int64_t micro_batches
 
 /// Where the stages run: stage s on ranks[s], or on rank s; those of odd number compute on
 /// fake devices when `mixed`.
-struct SleepingPlaces {
+struct SleepingStages {
   std::vector<Rank> ranks = {};
   bool mixed = false;
   int64_t width = 8;
@@ -37,7 +37,7 @@ struct SleepingPlaces {
 std::vector<Rank> ranks_for(PipelineKind kind, int devices);
 
 /// The graph with a row a micro-batch.
-Compiled sleeping_pipeline(const std::vector<StageWork>& stages, const SleepingPlaces& places,
+Compiled sleeping_pipeline(const std::vector<StageWork>& stages, const SleepingStages& placed,
                            int64_t micro_batches, PipelineKind kind);
 
 /// How long the kernels of a task sleep on a host.

@@ -22,7 +22,7 @@ StageWork units(double forward, double input_gradient, double weight_gradient) {
 }
 
 std::shared_ptr<const TaskGraph> graph_of(const std::vector<StageWork>& stages,
-                                          const SleepingPlaces& places, int64_t micro_batches,
+                                          const SleepingStages& placed, int64_t micro_batches,
                                           PipelineKind kind) {
   return std::make_shared<const TaskGraph>(
       sleeping_pipeline(stages, places, micro_batches, kind).tasks);
@@ -173,7 +173,7 @@ TEST(SleepingPipeline, RanksActStreamByStreamInTheOrderOfTheSimulatedClock) {
   for (const PipelineFacts& facts : pipeline_schedules())
     for (bool mixed : {false, true}) {
       const std::vector<Rank> places = ranks_for(facts.kind, 2);
-      const auto graph = graph_of(std::vector<StageWork>(places.size()),
+      const auto graph = graph_of(std::vector<StageWork>(placed.size()),
                                   {.ranks = places, .mixed = mixed}, 6, facts.kind);
       Runtime runtime(ranks(*graph));
       LoadedProgram& program = runtime.load(graph);
@@ -182,7 +182,7 @@ TEST(SleepingPipeline, RanksActStreamByStreamInTheOrderOfTheSimulatedClock) {
       runtime.start_trace();
       runtime.run(program, {{"x", &x}}, results[0]);
       for (TensorMap& given : results)
-        runtime.begin_step(program, {{"x", &x}}, given);  // these two do not meet
+        runtime.begin_step(program, {{"x", &x}}, given);  // there is no barrier between these two
       for (size_t ended = 0; ended < results.size(); ++ended) runtime.end_step();
       const Timeline real = runtime.stop_trace(), virtual_one = simulate_sleep(graph, 3).timeline;
       ASSERT_EQ(real.tracks.size(), virtual_one.tracks.size()) << facts.name;

@@ -109,8 +109,8 @@ TEST(Actor, IterationsAreExecutedInOrderEvenIfTheyArriveOutOfOrder) {
 }
 
 TEST(Actor, SlotsAreUsedInTurnEvenIfALaterOneIsReleasedFirst) {
-  // Records 0 and 1 stand in slots 0 and 1. Record 2 belongs in slot 0: that slot 1 is home does
-  // not help it.
+  // Iterations 0 and 1 use slots 0 and 1. Iteration 2 needs slot 0, so it waits although slot 1 is
+  // released.
   Actor actor(middle(2, {2}));
   for (int slot : {0, 1}) {
     actor.receive(ready(10, slot, slot));
@@ -217,7 +217,7 @@ TEST(Actor, IsQuiescentWhenAllSlotsAreReleasedAndNoInputWaits) {
   actor.receive(ready(10, 0, 0));
   EXPECT_FALSE(actor.is_quiescent());  // an input waits
   actor.begin();
-  EXPECT_FALSE(actor.is_quiescent());  // an act is under way
+  EXPECT_FALSE(actor.is_quiescent());  // an act is in flight
   std::vector<Message> messages;
   actor.finish(messages);
   EXPECT_FALSE(actor.is_quiescent());  // slot 0 is out

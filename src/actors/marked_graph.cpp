@@ -9,17 +9,17 @@
 namespace tessera {
 namespace {
 
-/// The edges out of each vertex: those of v are places[first[v]] to places[first[v + 1]].
+/// The edges out of each vertex: those of v are edges[first[v]] to edges[first[v + 1]].
 struct OutEdges {
   std::vector<size_t> first;
-  std::vector<size_t> places;
+  std::vector<size_t> edges;  // indices in MarkedGraph::edges
 
   explicit OutEdges(const MarkedGraph& graph)
-      : first(graph.vertices + 1, 0), places(graph.edges.size()) {
+      : first(graph.vertices + 1, 0), edges(graph.edges.size()) {
     for (const MarkedEdge& edge : graph.edges) ++first[edge.from + 1];
     for (size_t v = 1; v < first.size(); ++v) first[v] += first[v - 1];
     std::vector<size_t> next = first;
-    for (size_t e = 0; e < graph.edges.size(); ++e) places[next[graph.edges[e].from]++] = e;
+    for (size_t e = 0; e < graph.edges.size(); ++e) edges[next[graph.edges[e].from]++] = e;
   }
 };
 
@@ -49,7 +49,7 @@ class PolicyIteration {
  private:
   static constexpr size_t kNone = std::numeric_limits<size_t>::max();
 
-  const MarkedEdge& edge(size_t place) const { return graph_.edges[place]; }
+  const MarkedEdge& edge(size_t index) const { return graph_.edges[index]; }
   size_t next_of(size_t v) const { return edge(policy_[v]).to; }
 
   /// Drops the vertices that reach no cycle. Each other vertex follows its first edge to a vertex
@@ -117,9 +117,9 @@ class PolicyIteration {
     period_[v] = period_[next_of(v)];
     length_[v] = length_over(policy_[v]);
   }
-  double length_over(size_t place) const {
-    const size_t to = edge(place).to;
-    return times_[edge(place).from] - period_[to] * edge(place).tokens + length_[to];
+  double length_over(size_t e) const {
+    const size_t to = edge(e).to;
+    return times_[edge(e).from] - period_[to] * edge(e).tokens + length_[to];
   }
 
   bool improve() {
@@ -192,7 +192,7 @@ std::vector<MarkedEdge> find_stuck_cycle(const MarkedGraph& graph) {
         path.pop_back();
         continue;
       }
-      const size_t e = out.places[next[v]++];
+      const size_t e = out.edges[next[v]++];
       const int to = bare.edges[e].to;
       if (state[to] == State::kDone) continue;
       path.push_back(e);

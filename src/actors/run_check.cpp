@@ -32,7 +32,7 @@ class MarkedGraphMaker {
     made_.vertices = static_cast<int>(parties.orders.size()) * graph.tasks.size();
     for (const std::vector<TaskId>& order : parties.orders) {
       auto& position = positions_.emplace_back(graph.tasks.size(), -1);
-      for (int place = 0; place < std::ssize(order); ++place) position[order[place]] = place;
+      for (int i = 0; i < std::ssize(order); ++i) position[order[i]] = i;
     }
   }
 

@@ -66,9 +66,9 @@ TEST(RunCheck, ADeadlockIsPrintedEdgeByEdge) {
 
 TEST(RunCheck, ExchangesThatAreSwappedOnOneRankAreNamed) {
   const TaskActors actors = find_actors(graph_of(two_gathers()), {0, 1});
-  // Both have made a and b before, so nobody waits for ever here; a library that matches calls by
-  // their order would.
-  const Orders orders{order({0, 1, 2, 3, 4, 5}), order({0, 1, 2, 4, 3, 5})};
+  // Both ranks have made a and b before, so this is no deadlock; in a library that matches calls by
+  // their order it would be one.
+  const Orders orders{{0, 1, 2, 3, 4, 5}, {0, 1, 2, 4, 3, 5}};
   EXPECT_THAT([&] { check_run(actors, orders); },
               ThrowsMessage<InternalError>(
                   "internal error: task graph: ranks do the same exchanges in different orders:"

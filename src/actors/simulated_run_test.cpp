@@ -11,7 +11,7 @@ namespace {
 using testing::ElementsAre;
 using testing::ThrowsMessage;
 
-/// a -> b -> c with `slots` slots on each register. c writes a register that nobody reads.
+/// a -> b -> c with `slots` slots on each register. c writes a register without readers.
 std::vector<ActorDescription> chain_of_three(int slots) {
   return {{.id = 0, .name = "a", .inputs = {}, .outputs = {{0, slots, {1}}}},
           {.id = 1, .name = "b", .inputs = {{0, 0}}, .outputs = {{1, slots, {2}}}},

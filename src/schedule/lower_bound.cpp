@@ -28,7 +28,7 @@ class Paths {
 
   int stages() const { return shape_.stage_count(); }
   double time(PassKind kind, int stage) const { return time_of(shape_.stages[stage].costs, kind); }
-  /// Start of the pass when nothing is in its way.
+  /// The earliest start of the pass, if no device is busy.
   double early(PassKind kind, int stage) const { return early_[index_of(kind)][stage]; }
   /// From its end to the end of the last pass that needs it, directly or not.
   double tail(PassKind kind, int stage) const { return tail_[index_of(kind)][stage]; }

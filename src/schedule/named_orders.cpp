@@ -44,9 +44,9 @@ std::vector<RoundPass> rounds_of(const PipelineShape& shape, const Chain& chain)
   const int p = shape.devices, groups = std::max(1, shape.micro_batches / p);
   std::vector<RoundPass> passes;
   for (int group = 0; group < groups; ++group) {
-    const Range members = balanced_part(shape.micro_batches, groups, group);
+    const Range group_range = balanced_part(shape.micro_batches, groups, group);
     for (int round = 0; round < chain.per_device; ++round)
-      for (int64_t m = members.begin; m < members.end; ++m)
+      for (int64_t m = group_range.begin; m < group_range.end; ++m)
         passes.push_back({round, static_cast<int>(m)});
   }
   return passes;
@@ -59,10 +59,10 @@ DeviceOrders interleaved(const PipelineShape& shape, const Chain& chain) {
   const auto largest = static_cast<int>(
       balanced_part(shape.micro_batches, std::max(1, shape.micro_batches / p), 0).size());
   DeviceOrders orders(p);
-  for (int place = 0; place < p; ++place) {
-    auto& order = orders[chain.devices[place]];
-    const auto stage = [&](int round) { return chain.stages[round * p + place]; };
-    const int ahead = std::min(passes, 2 * (p - place - 1) + (v - 1) * largest);
+  for (int position = 0; position < p; ++position) {
+    auto& order = orders[chain.devices[position]];
+    const auto stage = [&](int round) { return chain.stages[round * p + position]; };
+    const int ahead = std::min(passes, 2 * (p - position - 1) + (v - 1) * largest);
     for (int i = 0; i < passes + ahead; ++i) {
       if (i < passes) {
         const RoundPass& pass = rounds[i];
@@ -92,10 +92,10 @@ DeviceOrders from_block(PipelineKind kind, const PipelineShape& shape, const Cha
   const DeviceOrders made =
       repeat_block(block_of(kind, shape.devices), shape.devices, shape.micro_batches);
   DeviceOrders orders(made.size());
-  for (size_t place = 0; place < made.size(); ++place)
-    for (Pass pass : made[place]) {
+  for (size_t position = 0; position < made.size(); ++position)
+    for (Pass pass : made[position]) {
       pass.stage = chain.stages[pass.stage];
-      orders[chain.devices[place]].push_back(pass);
+      orders[chain.devices[position]].push_back(pass);
     }
   return orders;
 }
@@ -163,8 +163,8 @@ std::string misfit(PipelineKind kind, const PipelineShape& shape) {
   if (chain.stages.empty()) return "the stages do not follow one after the other";
   const bool v = kind == PipelineKind::kZeroBubbleV || kind == PipelineKind::kVHalf ||
                  kind == PipelineKind::kVMin;
-  if (v) return chain.v_shaped ? "" : "the stages do not lie in a V";
-  if (!chain.round_robin) return "the stages do not lie on the ranks in turn";
+  if (v) return chain.v_shaped ? "" : "the stages are not placed in a V";
+  if (!chain.round_robin) return "the stages are not placed on the ranks in turn";
   return kind == PipelineKind::kInterleaved || chain.per_device == 1
              ? ""
              : "several stages are on the same ranks";

@@ -174,9 +174,9 @@ TEST(NamedOrders, WithoutTransfersEagerIsOneForwardOneBackward) {
 
 TEST(NamedOrders, StagesThatDoNotFitAreRefusedWithTheReason) {
   EXPECT_EQ(misfit(PipelineKind::kInterleaved, chain_of(4, 2, StagePlacement::kV, 8)),
-            "the stages do not lie on the ranks in turn");
+            "the stages are not placed on the ranks in turn");
   EXPECT_EQ(misfit(PipelineKind::kZeroBubbleV, chain_of(4, 2, StagePlacement::kRoundRobin, 8)),
-            "the stages do not lie in a V");
+            "the stages are not placed in a V");
   EXPECT_EQ(misfit(PipelineKind::kZeroBubbleH1, chain_of(4, 2, StagePlacement::kRoundRobin, 8)),
             "several stages are on the same ranks");
   PipelineShape split = chain_of(3, 1, StagePlacement::kRoundRobin, 4);

@@ -1,6 +1,5 @@
-// Order lists: in which order a stream executes its tasks. This room knows task graphs as data; it
-// does not know what tasks compute. Credits (slots) bound memory; the order is decided here and
-// nowhere else.
+// Order lists: the order in which a stream executes its tasks. This module knows task graphs as
+// data and not what tasks compute. Credits (slots) bound memory; the order is decided here.
 #pragma once
 
 #include <vector>
@@ -9,9 +8,9 @@
 
 namespace tessera {
 
-/// The tasks of a graph so that each comes after the tasks whose registers it reads; among those
-/// that may come next, the one that stands first in TaskGraph::tasks. The same on every rank, so
-/// collectives of one group follow one order and no rank waits for a task behind its own.
+/// The tasks of a graph, each after the tasks whose registers it reads. Of several tasks that may
+/// come next, the first in TaskGraph::tasks is taken. The order is the same on every rank, so the
+/// collectives of a group run in one order.
 ///
 ///   requires  producers and consumers of the registers are set; `graph.order` is not read
 ///   throws    InternalError that names a cycle of tasks

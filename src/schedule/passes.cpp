@@ -37,7 +37,7 @@ std::vector<int> forward_chain(const PipelineShape& shape) {
         return need.kind == PassKind::kForward && placed[need.stage];
       });
       if (!ready) continue;
-      if (next >= 0) return {};  // two ways on
+      if (next >= 0) return {};  // two successors
       next = k;
     }
     if (next < 0 || (!chain.empty() && !has_need(shape.stages[next], PassKind::kForward,
@@ -51,13 +51,13 @@ std::vector<int> forward_chain(const PipelineShape& shape) {
 
 /// Does every backward need only what the chain does before it?
 bool backward_follows(const PipelineShape& shape, const std::vector<int>& chain) {
-  std::vector<int> place(chain.size());
-  for (int i = 0; i < std::ssize(chain); ++i) place[chain[i]] = i;
+  std::vector<int> position(chain.size());
+  for (int i = 0; i < std::ssize(chain); ++i) position[chain[i]] = i;
   for (size_t k = 0; k < shape.stages.size(); ++k)
     for (PassKind kind : {PassKind::kInputGradient, PassKind::kWeightGradient})
       for (const PassNeed& need : shape.stages[k].needs_of(kind)) {
         if (need.kind == PassKind::kForward) continue;
-        const int distance = place[need.stage] - place[k];
+        const int distance = position[need.stage] - position[k];
         const bool own = distance == 0 && kind == PassKind::kWeightGradient;
         if (need.kind == PassKind::kWeightGradient || (distance <= 0 && !own)) return false;
       }
@@ -68,19 +68,18 @@ void find_placement(const PipelineShape& shape, Chain& chain) {
   const int count = shape.stage_count();
   if (count % shape.devices != 0) return;
   chain.per_device = count / shape.devices;
-  const auto device_at = [&](int place) { return shape.stages[chain.stages[place]].device; };
+  const auto device_at = [&](int position) { return shape.stages[chain.stages[position]].device; };
   for (int i = 0; i < shape.devices; ++i) chain.devices.push_back(device_at(i));
   std::vector<int> sorted = chain.devices;
   std::sort(sorted.begin(), sorted.end());
   if (std::adjacent_find(sorted.begin(), sorted.end()) != sorted.end()) return;
-  const auto lies = [&](StagePlacement placement) {
-    for (int place = 0; place < count; ++place)
-      if (device_at(place) != chain.devices[device_of(placement, shape.devices, place)])
-        return false;
+  const auto is_placed = [&](StagePlacement placement) {
+    for (int i = 0; i < count; ++i)
+      if (device_at(i) != chain.devices[device_of(placement, shape.devices, i)]) return false;
     return true;
   };
-  chain.round_robin = lies(StagePlacement::kRoundRobin);
-  chain.v_shaped = chain.per_device == 2 && lies(StagePlacement::kV);
+  chain.round_robin = is_placed(StagePlacement::kRoundRobin);
+  chain.v_shaped = chain.per_device == 2 && is_placed(StagePlacement::kV);
 }
 
 }  // namespace
@@ -157,8 +156,7 @@ std::string fault_of(const PipelineShape& shape, int device, const std::vector<P
     const auto fault = [&](std::string_view what) {
       return fmt::format("{} on device {} {}", to_text(pass), device, what);
     };
-    if (pass.stage < 0 || pass.stage >= shape.stage_count())
-      return fault("is of no stage");
+    if (pass.stage < 0 || pass.stage >= shape.stage_count()) return fault("is of no stage");
     const PipelineStage& stage = shape.stages[pass.stage];
     if (stage.device != device) return fault(fmt::format("belongs on device {}", stage.device));
     auto& counts = done[pass.stage];
@@ -185,8 +183,7 @@ std::string first_fault(const PipelineShape& shape, const DeviceOrders& orders) 
   for (int d = 0; d < shape.devices; ++d)
     if (std::string fault = fault_of(shape, d, orders[d], done); !fault.empty()) return fault;
   for (size_t k = 0; k < done.size(); ++k)
-    for (PassKind kind :
-         {PassKind::kForward, PassKind::kInputGradient, PassKind::kWeightGradient})
+    for (PassKind kind : {PassKind::kForward, PassKind::kInputGradient, PassKind::kWeightGradient})
       if (const int count = done[k][index_of(kind)]; count != shape.micro_batches)
         return fmt::format("stage {} has {} of {} {} passes", k, count, shape.micro_batches,
                            to_text(kind));

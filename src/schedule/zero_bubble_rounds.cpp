@@ -144,10 +144,10 @@ class Rounds {
       end += state.costs.weight_gradient;
       kept += memory_of(state.costs, PassKind::kWeightGradient);
     }
-    return end > next_goes_on && next_goes_on - state.free <= most_lost() - state.lost;
+    return end > next_goes_on && next_goes_on - state.free <= max_lost() - state.lost;
   }
 
-  double most_lost() const {
+  double max_lost() const {
     double most = 0;
     for (const State& state : states_) most = std::max(most, state.lost);
     return most;
@@ -176,7 +176,7 @@ class Rounds {
     while (is_left() && state.free + state.costs.weight_gradient <= until + kSlack)
       put_weight(state);
     if (!is_left() || state.free >= until - kSlack) return;
-    if (rule_.greedy || until - state.free > most_lost() - state.lost) put_weight(state);
+    if (rule_.greedy || until - state.free > max_lost() - state.lost) put_weight(state);
   }
 
   const PipelineShape& shape_;

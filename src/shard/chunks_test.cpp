@@ -92,8 +92,8 @@ TEST(Chunks, GoThroughElementwiseOpsAndProducts) {
   const ValueId x = b.input("x", f32({4, 3, 8}));
   const ValueId t = b.unary("tanh", b.reshape(x, {4, 24}, "flat"), "t");
   b.dot(t, b.input("w", f32({24, 5})), "mk,kn->mn", "y");
-  // The product adds over the indices that a rank has, whichever they are; w lies in one piece,
-  // and its rows are exchanged.
+  // The product reduces over the indices that a rank has, whichever they are; w has one piece, and
+  // its rows are exchanged.
   const ShardedGraph sharded = propagate(graph, mesh_of("tp=2"), {shard_tensor("x", "Shard(2)")});
   EXPECT_EQ(print_placements(graph, sharded),
             "x f32[4, 3, 8@tp]\n"
@@ -116,8 +116,8 @@ TEST(Chunks, AreTheHeadsOfQueriesKeysAndValues) {
   const ValueId q = b.slice(t, {0, 0}, {4, 8}, {1, 1}, "q"),
                 k = b.slice(t, {0, 8}, {4, 16}, {1, 1}, "k");
   b.concat({q, k}, 1, "both");
-  // Marked is a part: what it is cut from lies in three chunks of it, what is made of two in two.
-  // Inputs lie in one piece.
+  // The mark is on a slice: the tensor that it is cut from has three chunks, the concatenation of
+  // two slices has two. Inputs have one piece.
   EXPECT_EQ(placements_of(graph, {shard_tensor("q", "Shard(1)")}),
             "x f32[4, 24@tp]\n"
             "t f32[4, 24@tp/3]\n"

@@ -118,7 +118,7 @@ OpSharding read_operands(std::string_view text, const OpView& op, const Sharding
   return sharding_for_inputs(op, rule, attrs);
 }
 
-/// Addends of zero are zeros; of anything else there are many.
+/// A zero is the partial value zero on every rank; other values can be split in many ways.
 bool may_be_partial(const Graph& graph, ValueId value) {
   const Variable* variable = graph.variable_of(value);
   return !graph.is_input(value) && (!variable || variable->initializer == Initializer::constant(0));
@@ -131,10 +131,11 @@ void resolve_tensor(const Graph& graph, const MeshPtr& mesh, const Mark& mark, V
   DistAttr attr = with_context(
       mark, thing, [&] { return parse_one(mark.placement, mesh, v.type.shape.size()); });
   if (!attr.partial.empty() && !may_be_partial(graph, value))
-    refuse("mark " + quoted(mark) + " makes '" + v.name + "' partial",
-           "inputs are whole or divided, never addends; a variable may be kept as addends of a sum "
-           "only when it begins as zero",
-           "use Replicate() or Shard(dim)");
+    refuse(
+        "mark " + quoted(mark) + " makes '" + v.name + "' partial",
+        "an input cannot be partial; a variable can be a partial sum only if it is initialized to "
+        "zero",
+        "use Replicate() or Shard(dim)");
   for (const MarkedValue& other : result.values) {
     if (other.value != value) continue;
     if (other.attr == attr) return;

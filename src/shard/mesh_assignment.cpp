@@ -24,14 +24,14 @@ class Assignment {
       if (of_op(i) == kUnknown && graph_.op({i}).role == Role::kForward)
         of_op(i) = mesh_of_operands(graph_.op({i}));
     fill_from_neighbours(Role::kForward);
-    keep_values();
+    assign_values();
     for (int i = 0; i < op_count(); ++i) {
       if (of_op(i) == kUnknown) of_op(i) = mesh_of_derived(graph_.op({i}));
       for (ValueId output : graph_.op({i}).outputs) of_value(output) = of_op(i);
     }
     fill_from_neighbours(Role::kBackward);
     fill_from_neighbours(Role::kOptimizer);
-    keep_values();
+    assign_values();
     return std::move(result_);
   }
 
@@ -103,11 +103,11 @@ class Assignment {
     }
   }
 
-  /// A sum of gradients runs where its addends are, when one mesh has them all: then one sum
-  /// travels to where the value was made.
+  /// A sum of gradients runs on the mesh of its operands when one mesh has them all: then one sum
+  /// is sent to the mesh that made the value.
   int mesh_of_derived(const Op& op) {
-    const int addends = op.origin.derivation == "gradient sum" ? mesh_of_operands(op) : kUnknown;
-    return addends == kUnknown ? mesh_of_origin(op) : addends;
+    const int mesh = op.origin.derivation == "gradient sum" ? mesh_of_operands(op) : kUnknown;
+    return mesh == kUnknown ? mesh_of_origin(op) : mesh;
   }
 
   int mesh_of_origin(const Op& op) {
@@ -116,8 +116,8 @@ class Assignment {
     return kUnknown;
   }
 
-  /// Homes of values: what is made lives where it is made; what comes in, where it is used first.
-  void keep_values() {
+  /// Assigns values: to the mesh of the producer, or of the first user of an input.
+  void assign_values() {
     for (int i = 0; i < op_count(); ++i)
       for (ValueId output : graph_.op({i}).outputs) of_value(output) = of_op(i);
     for (int i = 0; i < std::ssize(graph_.values()); ++i) {

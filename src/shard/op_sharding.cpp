@@ -151,17 +151,15 @@ void take_dims(const OpView& op, const ShardingRule& rule, OpSharding& sharding,
   }
 }
 
-/// Addends over an axis are what a divided reduction leaves, or what came in.
+/// A value that is Partial over an axis comes from a divided reduction, or from a partial operand.
 void make_partial(const OpView& op, const ShardingRule& rule, OpSharding& sharding,
                   const PartialAxis& partial) {
   for (int f = 0; f < std::ssize(rule.factors); ++f) {
     const bool reduces =
         is_reduction(rule.factors[f]) && rule.factors[f].reduce == partial.reduce &&
-        std::none_of(rule.outputs.begin(), rule.outputs.end(), [&](const OperandFactors& output) {
-          return has_factor(output, f);
-        });
-    if (!reduces || !sharding.may_divide(rule, f) || sharding.uses(partial.axis))
-      continue;
+        std::none_of(rule.outputs.begin(), rule.outputs.end(),
+                     [&](const OperandFactors& output) { return has_factor(output, f); });
+    if (!reduces || !sharding.may_divide(rule, f) || sharding.uses(partial.axis)) continue;
     sharding.factor_axes[f].push_back(partial.axis);
     return;
   }
@@ -347,11 +345,9 @@ std::vector<Signature> signatures(const OpView& op, const ShardingRule& rule) {
   const auto of = [&](const OpSharding& sharding) {
     Signature signature;
     for (int i = 0; i < std::ssize(op.inputs); ++i)
-      signature.inputs.push_back(
-          input_attr(op, rule, sharding, i).placements().front());
+      signature.inputs.push_back(input_attr(op, rule, sharding, i).placements().front());
     for (int i = 0; i < std::ssize(op.outputs); ++i)
-      signature.outputs.push_back(
-          output_attr(op, rule, sharding, i).placements().front());
+      signature.outputs.push_back(output_attr(op, rule, sharding, i).placements().front());
     return signature;
   };
   std::vector<Signature> result;

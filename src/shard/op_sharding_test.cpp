@@ -165,9 +165,9 @@ TEST(Marks, OnlyAZeroInitializedVariableMayBePartial) {
         message_of(ExitCode::kBadConfig,
                    [&] { resolve_marks(graph, mesh, {shard_tensor(name, "x: Partial(sum)")}); }),
         "mark '" + name + "' (code) makes '" + name +
-            "' partial\n  why: inputs are whole or divided, never addends; a variable may be kept "
-            "as addends of a sum only when it "
-            "begins as zero\n  fix: use Replicate() or Shard(dim)");
+            "' partial\n  why: an input cannot be partial; a variable can be a partial sum only if "
+            "it is "
+            "initialized to zero\n  fix: use Replicate() or Shard(dim)");
 }
 
 TEST(Marks, SeveralPlacementsOfOneOperandStandInBrackets) {

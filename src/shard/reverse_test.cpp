@@ -17,7 +17,7 @@ TensorType f32(Shape shape) {
   return {DType::kF32, shape};
 }
 
-/// Needs of the last op's inputs when its output lies as `output` says on dp=2 tp=2.
+/// The placements that the last op needs of its inputs for the placement `output` on dp=2 tp=2.
 std::string inputs_for(const Graph& graph, std::string_view output) {
   const OpView op = view(graph, graph.ops().back());
   const ShardingRule rule = rule_of(*op.definition, op);

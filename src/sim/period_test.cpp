@@ -1,5 +1,5 @@
-// Two answers to one question: how long does a step take when steps follow each other without
-// meeting? The slowest cycle of the marked graph says it, and so does a run on the simulated clock.
+// The time of a step when steps follow each other without a barrier: the slowest cycle of the
+// marked graph bounds it, and a simulation reaches the bound.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -44,7 +44,7 @@ TEST(Period, NoRunIsFasterThanTheSlowestCycleAndOnlyItsStartIsSlower) {
     // The cycle goes around once for its tokens: of so many steps all but the last, broken round
     // are surely paid.
     EXPECT_GE(end, slowest.period * static_cast<double>(kSteps - tokens) - 1e-9) << "seed " << seed;
-    // An act waits for ways without cycles, besides: these take no more than all acts once.
+    // Acts also wait along paths without cycles: these take at most the time of all acts once.
     EXPECT_LE(end, slowest.period * static_cast<double>(kSteps) + all + 1e-9) << "seed " << seed;
   }
 }

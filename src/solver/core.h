@@ -1,5 +1,5 @@
-// What is left of a network, packed for search: it does not change, and everything that is read
-// together lies together.
+// What is left of a network, packed for search: it does not change, and data that is read together
+// is stored together.
 #pragma once
 
 #include <span>
@@ -16,12 +16,12 @@ constexpr double kNever = 1e18;
 struct Core {
   struct Piece {
     int32_t begin = 0, end = 0;  // moments
-    size_t usages = 0;           // place of the usages of the node's strategies
+    size_t usages = 0;           // index of the usages of the node's strategies
   };
   struct Edge {
     int32_t a = 0, b = 0;
     size_t rows_of_a = 0,
-           rows_of_b = 0;  // places of the costs, by strategy of a and by strategy of b
+           rows_of_b = 0;  // indices of the costs, by strategy of a and by strategy of b
   };
   /// An edge as one of its ends sees it.
   struct Neighbour {
@@ -59,7 +59,7 @@ struct Core {
   Assignment from_tags(const Network& network, const Assignment& tags) const;
 
   std::vector<int32_t> network_node;
-  std::vector<size_t> first;  // by node: place of its first strategy; one more at the end
+  std::vector<size_t> first;  // by node: index of its first strategy; one more at the end
   std::vector<double> costs;  // by strategy
   std::vector<Edge> edges;
   std::vector<double> table;

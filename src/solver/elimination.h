@@ -37,11 +37,11 @@ class Elimination {
   struct Factor {
     const double* edge = nullptr;  // rows of the core's table, or
     int32_t step = -1;             // the table that an earlier step left
-    std::vector<int64_t> strides;  // by place in the scope of the step that takes it
+    std::vector<int64_t> strides;  // by index in the scope of the step that takes it
   };
   struct Step {
-    int32_t node = 0;            // place in nodes_
-    std::vector<int32_t> scope;  // places in nodes_, the one to be eliminated first at the end
+    int32_t node = 0;            // index in nodes_
+    std::vector<int32_t> scope;  // indices in nodes_, the one to be eliminated first at the end
     std::vector<Factor> factors;
     std::vector<double> table;
     std::vector<uint16_t> choice;

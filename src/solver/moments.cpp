@@ -96,8 +96,8 @@ bool forbid_too_large(Network& network, int32_t index, Usage least_limit, const 
   std::vector<char> keep(node.costs.size(), 1);
   for (const Holding& holding : node.holdings) {
     if (std::ranges::max(holding.usages) <= least_limit) continue;
-    const Usage room = least(holding.begin, holding.end);
-    for (size_t s = 0; s < keep.size(); ++s) keep[s] &= holding.usages[s] <= room;
+    const Usage slack = least(holding.begin, holding.end);
+    for (size_t s = 0; s < keep.size(); ++s) keep[s] &= holding.usages[s] <= slack;
   }
   if (std::ranges::find(keep, 0) == keep.end()) return false;
   keep_strategies(network, index, keep);

@@ -53,7 +53,7 @@ Division choose_division(const Network& network, const Core& core, const Dual& d
   return division;
 }
 
-/// Strategies whose bound leaves no room for anything better go.
+/// Drops the strategies whose bound excludes an improvement.
 ///   returns  how many
 int64_t drop_too_dear(Network& network, const Core& core, const Dual& dual, double limit) {
   int64_t dropped = 0;

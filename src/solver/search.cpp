@@ -126,7 +126,7 @@ void Search::look_for_feasible(const std::function<bool()>& stop) {
 }
 
 void Search::improve_lane(Lane& lane, int64_t work, const std::function<bool()>& stop) {
-  const int64_t most_quiet = std::clamp(core_.nodes() / 4, 25, 400);
+  const int64_t max_quiet = std::clamp(core_.nodes() / 4, 25, 400);
   lane.improver.set_prices(dual_prices_);
   const int64_t until = lane.improver.work() + work;
   while (lane.improver.work() < until && !stop()) {
@@ -138,8 +138,8 @@ void Search::improve_lane(Lane& lane, int64_t work, const std::function<bool()>&
       lane.best = lane.improver.position().assignment();
       lane.quiet_steps = 0;
       lane.pushes = 0;
-    } else if (lane.quiet_steps % most_quiet == 0) {
-      // Nothing left to find from here: go on from its best, pushed some way off.
+    } else if (lane.quiet_steps % max_quiet == 0) {
+      // A local optimum: continue from a perturbation of the best assignment.
       lane.improver.restart(lane.best);
       lane.improver.push(random_neighbourhood(lane.dice));
       ++lane.pushes;
@@ -157,7 +157,7 @@ void Search::round(int64_t work_of_lane, double target, int threads,
   for (Lane& lane : lanes_) tasks.push_back([&] { improve_lane(lane, work_of_lane, stop); });
   run_tasks(tasks, threads);
   work_ += work_of_lanes() - before;
-  meet();
+  combine_lanes();
 }
 
 int64_t Search::work_of_lanes() const {
@@ -168,7 +168,7 @@ int64_t Search::work_of_lanes() const {
 
 /// A lane that is behind and finds nothing goes on from the best, or far away from it; the last
 /// lane takes what the dual suggests while that is new.
-void Search::meet() {
+void Search::combine_lanes() {
   for (const Lane& lane : lanes_) {
     if (lane.worth >= worth_) continue;
     worth_ = lane.worth;

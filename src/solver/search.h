@@ -1,5 +1,5 @@
-// The rounds of a search on one core: lanes of work that run side by side and meet at the end of
-// each round.
+// The rounds of a search on one core: lanes of work that run in parallel and are combined at the
+// end of each round.
 #pragma once
 
 #include <functional>
@@ -13,9 +13,9 @@ namespace tessera::solver {
 
 /// Bounds and assignments of one core, improved round by round.
 ///
-/// A round gives each lane the same amount of work. Lanes share nothing while they run, and what
-/// they found is looked at in their order: the result depends on the seed and the rounds, not on
-/// the number of threads.
+/// A round gives each lane the same amount of work. Lanes share nothing while they run, and their
+/// results are combined in order: the result depends on the seed and the rounds, not on the number
+/// of threads.
 class Search {
  public:
   ///   start   an assignment of the core, kNoStrategy where a node has none; empty: there is none
@@ -33,10 +33,10 @@ class Search {
   const Worth& worth() const { return worth_; }
   /// The best of each lane.
   std::vector<Assignment> bests() const;
-  /// Takes an assignment found elsewhere when it is better than all.
+  /// Takes an assignment found elsewhere if it is better than all.
   void adopt(const Assignment& assignment);
   const Dual& dual() const { return dual_; }
-  /// Has the bound stopped to grow?
+  /// Whether the bound has stopped growing.
   bool is_dual_settled() const { return settled_rounds_ >= 4; }
   /// Entries of tables, by all lanes.
   int64_t work() const { return work_; }
@@ -55,7 +55,7 @@ class Search {
   void look_for_feasible(const std::function<bool()>& stop);
   void improve_lane(Lane& lane, int64_t work, const std::function<bool()>& stop);
   int64_t work_of_lanes() const;
-  void meet();
+  void combine_lanes();
 
   const Core& core_;
   Dual dual_;
@@ -65,7 +65,7 @@ class Search {
   bool has_rounded_ = false;
   Assignment best_;
   Worth worth_;
-  std::vector<double> dual_prices_;  // as of the last meeting
+  std::vector<double> dual_prices_;  // as of the last combination
   int settled_rounds_ = 0;
   int rounds_ = 0;
   int64_t work_ = 0;
