@@ -109,20 +109,21 @@ void override_key(Document& document, const std::string& set) {
   *place = std::move(parsed);
 }
 
-RunConfig parse_config(Document document, const std::string& file,
-                       const std::vector<std::string>& sets) {
+ConfigFile parse_config(Document document, const std::string& file,
+                        const std::vector<std::string>& sets) {
   for (const std::string& set : sets) override_key(document, set);
   ConfigTable table(&document, "", file);
-  RunConfig config;
+  ConfigFile read;
+  RunConfig& config = read.run;
   config.file = file;
   config.model = read_model_config(table.table("model"));
   config.data = read_data_config(table.table("data"));
   config.train = read_train(table.table("train"));
   config.optimizer = read_optimizer(table.table("optimizer"), config.train.steps);
   config.checkpoint = read_checkpoint(table.table("checkpoint"));
-  config.plan = read_parallel(table.raw("parallel"), file);
+  read.plan = read_parallel(table.raw("parallel"), file);
   table.finish();
-  return config;
+  return read;
 }
 
 /// What resolved_settings says of the sizes that the data gives.
@@ -144,8 +145,13 @@ std::string_view to_text(RateScaling scaling) {
   return scaling == RateScaling::kLinear ? "linear" : "none";
 }
 
-RunConfig read_config(const std::filesystem::path& file, const std::vector<std::string>& sets) {
+ConfigFile read_config_file(const std::filesystem::path& file,
+                            const std::vector<std::string>& sets) {
   return parse_config(parse_toml(read_file(file), file.string()), file.string(), sets);
+}
+
+RunConfig read_config(const std::filesystem::path& file, const std::vector<std::string>& sets) {
+  return read_config_file(file, sets).run;
 }
 
 RunConfig read_settings(const Document& settings, const std::string& origin,
@@ -161,7 +167,7 @@ RunConfig read_settings(const Document& settings, const std::string& origin,
     *model = std::move(table);
     read_sizes(given, sizes);
   }
-  RunConfig config = parse_config(std::move(document), origin, sets);
+  RunConfig config = parse_config(std::move(document), origin, sets).run;
   config.model.vocabulary = sizes.vocabulary;
   config.model.classes = sizes.classes;
   config.model.image = sizes.image;

@@ -41,12 +41,20 @@ struct RunConfig {
   TrainConfig train;
   OptimizerConfig optimizer;
   CheckpointConfig checkpoint;
-  Plan plan;  // from [parallel]; the serial plan when there is none
+};
+
+/// A configuration file: a run and the plan of its table [parallel], the serial one without it.
+struct ConfigFile {
+  RunConfig run;
+  Plan plan;
 };
 
 /// Reads CONFIG.toml; `sets` are overrides such as "train.steps=10", "data.path=/usr/include", read
 /// as TOML values or else as texts. throws  UserError: 66 missing file; 78 malformed, unknown key
 /// with the nearest legal one, value out of range
+ConfigFile read_config_file(const std::filesystem::path& file,
+                            const std::vector<std::string>& sets = {});
+/// The run alone.
 RunConfig read_config(const std::filesystem::path& file, const std::vector<std::string>& sets = {});
 
 /// Every setting of a run with its defaults filled in, but the plan.

@@ -83,7 +83,7 @@ TEST(Allocation, NoRankHoldsMoreThanABufferToStoreAndLoadItsParts) {
   RealFileSystem disk;
   disk.remove(path);
   CheckpointFolder folder(disk, path);
-  Engine engine(config, plan_of("mlp", "tp4"), small_text(), {.runtime = {}, .draw = false});
+  Engine engine(config, plan_of("mlp", "tp4"), small_text(), {.runtime = {}, .initialize = false});
   constexpr int64_t kBuffer = 1 << 20;
   const int64_t storing = thread_peak::of([&] { save_checkpoint(engine, folder, 1); });
   EXPECT_LE(storing, kBuffer);

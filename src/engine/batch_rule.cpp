@@ -1,19 +1,24 @@
 #include "engine/batch_rule.h"
 
-#include "engine/engine.h"
+#include <algorithm>
+
 #include "engine/shared_variables.h"
 
 namespace tessera {
+
+int64_t data_parallel_parts(const ShardedGraph& sharded, const Graph& graph) {
+  const DistAttr& attr = sharded.of(samples_input(graph));
+  int64_t parts = 1;
+  for (int axis : attr.dims.front().axes)
+    if (attr.mesh->axes()[axis] != kMicroBatchAxis) parts *= attr.mesh->shape()[axis];
+  return parts;
+}
 
 int64_t data_parallel_ranks(const RunConfig& config, const Plan& plan) {
   const int64_t rows = std::max<int64_t>(config.train.batch_per_rank, 1) * plan.rank_count();
   const Graph graph = build_model(
       config.model, {.batch = rows, .training = false, .loss = true, .seed = config.train.seed});
-  const ShardedGraph sharded = propagate(graph, plan.placed(), marks_for(graph, plan.marks));
-  const DistAttr& samples = sharded.of(samples_input(graph));
-  int64_t parts = 1;
-  for (int axis : samples.dims.front().axes) parts *= samples.mesh->shape()[axis];
-  return parts;
+  return data_parallel_parts(propagate(graph, plan.placed(), marks_for(graph, plan.marks)), graph);
 }
 
 RunConfig resolved_for(RunConfig config, const Plan& plan) {

@@ -101,7 +101,7 @@ class Undisturbed {
   }
 
   void resume(const Checkpoint& checkpoint) {
-    Engine engine(config(), plan(), small_text(), {.runtime = {}, .draw = false});
+    Engine engine(config(), plan(), small_text(), {.runtime = {}, .initialize = false});
     restore(engine, checkpoint);
     for (int64_t step = checkpoint.step(); step < kEnd; ++step)
       EXPECT_EQ(engine.step().loss, losses_[step]) << step;
@@ -214,7 +214,7 @@ TEST(CheckpointingFaults, AFlippedBitIsNamedWithItsFileAndTheEarlierCheckpointTh
     if (!name.ends_with(".safetensors")) continue;
     const std::string path = "c/step-00000002/" + name;
     disk.flip_bit(path, 8 * disk.open(path)->size() - 1);
-    Engine resumed(config(), plan(), small_text(), {.runtime = {}, .draw = false});
+    Engine resumed(config(), plan(), small_text(), {.runtime = {}, .initialize = false});
     try {
       restore(resumed, Checkpoint(disk, find_checkpoint(disk, "c")));
       ADD_FAILURE() << "the flipped bit of " << path << " was not found";

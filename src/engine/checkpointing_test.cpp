@@ -32,7 +32,7 @@ std::vector<double> losses(Engine& engine, int64_t steps) {
 /// An engine whose variables are still to come.
 Engine empty_engine(const Plan& plan, const RunConfig& config, Purpose purpose = Purpose::kTrain) {
   return Engine(config, plan, small_text(config.model.context),
-                {.runtime = {}, .purpose = purpose, .draw = false});
+                {.runtime = {}, .purpose = purpose, .initialize = false});
 }
 
 void save(Engine& engine, FileSystem& disk, int keep_last = 0) {

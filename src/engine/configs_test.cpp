@@ -30,8 +30,7 @@ TEST_P(EveryPlanFile, CompilesForTheConfigurationOfItsName) {
   const Plan plan = read_plan(kConfigs / "plans" / (GetParam() + ".json"));
   EXPECT_EQ(config.train.batch % plan.micro_batches, 0);
   const Graph graph = training_graph(config);
-  const Compiled compiled = compile(graph, plan.placed(), plan.marks,
-                                    compile_options(plan));  // throws when a mark names nothing
+  const Compiled compiled = compile(graph, plan);  // throws when a mark names nothing
   // Every stage has work of its own.
   const std::vector<int>& stages = compiled.sharded.stages.ops;
   for (size_t stage = 0; stage < plan.meshes.size(); ++stage)

@@ -23,7 +23,7 @@ Graph evaluation_graph(const RunConfig& config, int64_t batch) {
   Graph graph = build_model(
       config.model, {.batch = batch, .training = false, .loss = true, .seed = config.train.seed});
   add_correct_count(graph);
-  if (objective_of(config.model) == Objective::kClassOfPixel) add_overlap_counts(graph);
+  if (objective_of(config.model) == Objective::kClassOfPixel) add_iou_counts(graph);
   graph.remove_output("logits");
   return graph;
 }

@@ -84,7 +84,7 @@ void add_correct_count(Graph& graph) {
   graph.add_output("correct", builder.reduce_sum(hits, dims_of(builder.shape(hits)), "count"));
 }
 
-void add_overlap_counts(Graph& graph) {
+void add_iou_counts(Graph& graph) {
   const ValueId likeliest = *graph.find_value("correct.likeliest");
   const ValueId labels = counted_labels(graph);
   Builder builder(graph);
@@ -108,7 +108,7 @@ void add_overlap_counts(Graph& graph) {
   graph.add_output("unions", builder.reduce_sum(either, pixels, "unions"));
 }
 
-void Overlap::add(std::span<const float> intersections, std::span<const float> unions) {
+void IoUAccumulator::add(std::span<const float> intersections, std::span<const float> unions) {
   intersections_.resize(unions.size());
   unions_.resize(unions.size());
   for (size_t i = 0; i < unions.size(); ++i) {
@@ -117,7 +117,7 @@ void Overlap::add(std::span<const float> intersections, std::span<const float> u
   }
 }
 
-std::optional<double> Overlap::mean() const {
+std::optional<double> IoUAccumulator::mean() const {
   double sum = 0;
   int classes = 0;
   for (size_t i = 0; i < unions_.size(); ++i) {
@@ -128,7 +128,7 @@ std::optional<double> Overlap::mean() const {
   return classes > 0 ? std::optional(sum / classes) : std::nullopt;
 }
 
-int64_t predicted_places(const Graph& graph) {
+int64_t predicted_positions(const Graph& graph) {
   const Shape& shape = graph.type(graph.output("logits")).shape;
   return shape.size() == 3 ? shape[1] : 1;
 }

@@ -14,10 +14,12 @@ namespace tessera {
 
 /// One evaluation, over the counted tokens: those that have a label.
 struct Evaluation {
-  double loss = 0;      // mean, in nats a token
-  double accuracy = 0;  // the fraction of them that the likeliest token hits
-  int64_t tokens = 0;
-  int64_t bytes = 0;  // of the text that they stand for
+  double loss = 0;               // mean, in nats a token
+  double accuracy = 0;           // the fraction of them that the likeliest token hits
+  int64_t tokens = 0;            // labels that were counted: tokens, images or pixels
+  int64_t bytes = 0;             // of the text that the tokens stand for
+  int64_t batches = 0;           // of the held-out data, that were evaluated
+  int64_t held_out_batches = 0;  // all there are
   /// Of models of pixels: |predicted and labelled| / |predicted or labelled| of each class, mean
   /// over the classes that occur.
   std::optional<double> intersection_over_union = {};
@@ -49,10 +51,10 @@ void add_correct_count(Graph& graph);
 ///
 ///   requires  add_correct_count; logits f32[batch, rows, columns, classes]
 ///   exact     up to 2^24 pixels
-void add_overlap_counts(Graph& graph);
+void add_iou_counts(Graph& graph);
 
 /// Sums of the overlap counts of several batches.
-class Overlap {
+class IoUAccumulator {
  public:
   void add(std::span<const float> intersections, std::span<const float> unions);
   /// Over the classes that occur; nothing when none does.
@@ -64,6 +66,6 @@ class Overlap {
 
 /// How many places of a row the model of this graph predicts, the last ones: all of the context,
 /// the second half, or the last.
-int64_t predicted_places(const Graph& graph);
+int64_t predicted_positions(const Graph& graph);
 
 }  // namespace tessera

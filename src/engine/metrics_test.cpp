@@ -61,7 +61,7 @@ TEST(Metrics, OverlapCountsThePixelsOfEachClassByEitherAndByBoth) {
   graph.add_output("logits", given);
   cross_entropy(context, given, counted, "loss");
   add_correct_count(graph);
-  add_overlap_counts(graph);
+  add_iou_counts(graph);
   // Predicted 0 0 1 1 1, labelled 0 1 1 1 and one that does not count.
   const ReferenceTensor logits{{DType::kF32, {1, 1, 5, 3}},
                                {1, 0, 0, 1, 0, 0, 0, 1, 0, 0, 1, 0, 0, 1, 0}};
@@ -72,7 +72,7 @@ TEST(Metrics, OverlapCountsThePixelsOfEachClassByEitherAndByBoth) {
 }
 
 TEST(Metrics, MeanOverlapLeavesOutClassesThatDoNotOccur) {
-  Overlap overlap;
+  IoUAccumulator overlap;
   EXPECT_EQ(overlap.mean(), std::nullopt);
   overlap.add(std::vector<float>{1, 1, 0}, std::vector<float>{2, 3, 0});
   overlap.add(std::vector<float>{0, 2, 0}, std::vector<float>{2, 1, 0});

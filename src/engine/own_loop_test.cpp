@@ -91,7 +91,7 @@ TEST(OwnLoop, StepsInTwoHalvesFollowEachOtherAndGiveWhatStepsGive) {
   halves.begin_step();
   for (int i = 0; i < 5; ++i) {
     if (i < 4) halves.begin_step();
-    EXPECT_EQ(halves.steps_under_way(), i < 4 ? 2 : 1);
+    EXPECT_EQ(halves.steps_in_flight(), i < 4 ? 2 : 1);
     EXPECT_EQ(halves.step_count(), i);
     EXPECT_EQ(halves.position().batch, i) << "of the next step to end";
     const StepResult step = halves.end_step();
@@ -136,7 +136,7 @@ TEST(OwnLoop, WhatBelongsBetweenStepsIsRefusedWhileOneIsUnderWay) {
       call();
       ADD_FAILURE() << name << " was not refused";
     } catch (const UserError& error) {
-      EXPECT_EQ(error.what_happened(), name + " came while a step was under way");
+      EXPECT_EQ(error.what_happened(), name + " was called while a step was in flight");
     }
   }
   EXPECT_EQ(engine.end_step().step, 0);

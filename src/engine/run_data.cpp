@@ -22,8 +22,8 @@ RunData cut(std::vector<int32_t> tokens, int64_t classes, const DataConfig& conf
   RunData data;
   TextSplit split = hold_out(std::move(tokens), config.held_out, context + 1);
   data.classes = classes;
-  data.bar = Bar{"bigram_entropy", "bigram entropy of the held-out text",
-                 bigram_entropy(split.held_out, static_cast<int>(classes))};
+  data.baseline = BaselineLoss{"bigram_entropy", "bigram entropy of the held-out text",
+                               bigram_entropy(split.held_out, static_cast<int>(classes))};
   data.train_units = static_cast<int64_t>(split.train.size());
   data.held_out_units = static_cast<int64_t>(split.held_out.size());
   const int64_t stride = config.stride > 0 ? config.stride : context;
@@ -88,10 +88,11 @@ RunData draw_markov(const DataConfig& config, const DataRequest& request) {
   RunData data = split_samples(
       std::make_shared<const MarkovDataset>(chain, request.context, config.samples, config.seed),
       config.states, config);
-  data.bar = config.mask_block > 0
-                 ? Bar{"masked_entropy", "entropy of a masked token between its neighbours",
-                       chain.masked_entropy()}
-                 : Bar{"entropy_rate", "entropy rate of the chain", chain.entropy_rate()};
+  data.baseline =
+      config.mask_block > 0
+          ? BaselineLoss{"masked_entropy", "entropy of a masked token between its neighbours",
+                         chain.masked_entropy()}
+          : BaselineLoss{"entropy_rate", "entropy rate of the chain", chain.entropy_rate()};
   return data;
 }
 
@@ -127,7 +128,7 @@ void mask(RunData& data, const DataConfig& config) {
       std::make_shared<const MaskedTokens>(data.train, config.mask_block, token, config.seed);
   data.held_out = std::make_shared<const MaskedTokens>(data.held_out, config.mask_block, token,
                                                        config.seed + 1);
-  if (config.kind != "markov") data.bar.reset();  // who sees both sides may well do better
+  if (config.kind != "markov") data.baseline.reset();  // who sees both sides may well do better
 }
 
 /// What the samples ask for, in the words of the configuration.

@@ -11,11 +11,11 @@
 
 namespace tessera {
 
-/// A loss that is known without a model: what the held-out loss is to be compared with.
-struct Bar {
-  std::string key;    // in results: "bigram_entropy", "entropy_rate", "masked_entropy"
-  std::string words;  // "bigram entropy of the held-out text"
-  double nats = 0;    // a token
+/// A loss that is known without a model, to compare the held-out loss with.
+struct BaselineLoss {
+  std::string key;          // in results: "bigram_entropy", "entropy_rate", "masked_entropy"
+  std::string description;  // "bigram entropy of the held-out text"
+  double nats = 0;          // a token
 };
 
 /// Data read, cut and ready; the same for every plan.
@@ -24,7 +24,7 @@ struct RunData {
   DatasetPtr train;
   DatasetPtr held_out;
   int64_t classes = 0;  // of a label: the vocabulary of tokens, with the mask where there is one
-  std::optional<Bar> bar = {};
+  std::optional<BaselineLoss> baseline = {};
   std::string unit = "token";  // what a label is of: "token", "image", "pixel"
   int64_t train_units = 0;
   int64_t held_out_units = 0;

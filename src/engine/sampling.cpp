@@ -81,7 +81,7 @@ std::vector<double> token_probabilities(std::span<const float> logits,
   return probabilities;
 }
 
-int32_t draw_token(std::span<const float> logits, const SamplingOptions& options, uint64_t draw) {
+int32_t sample_token(std::span<const float> logits, const SamplingOptions& options, uint64_t draw) {
   const std::vector<double> probabilities = token_probabilities(logits, options);
   double rest = RandomStream(random_key(options.seed, "generate"), 0).uniform(draw);
   size_t likeliest = 0;

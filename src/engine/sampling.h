@@ -38,6 +38,6 @@ std::vector<double> token_probabilities(std::span<const float> logits,
                                         const SamplingOptions& options);
 
 /// The token of the draw with this number.
-int32_t draw_token(std::span<const float> logits, const SamplingOptions& options, uint64_t draw);
+int32_t sample_token(std::span<const float> logits, const SamplingOptions& options, uint64_t draw);
 
 }  // namespace tessera

@@ -82,10 +82,10 @@ TEST(Sampling, TheNumberOfTheDrawChoosesTheToken) {
         draw);  // the bounds between tokens, in the order of the tokens: 1/8, 5/8, 3/4
     for (float bound : {0.125f, 0.625f, 0.75f})
       ASSERT_GT(std::abs(number - bound), 1e-6f) << "draw " << draw << " says nothing";
-    EXPECT_EQ(draw_token(kLogits, options, draw), number < 0.125f   ? 0
-                                                  : number < 0.625f ? 1
-                                                  : number < 0.75f  ? 2
-                                                                    : 3);
+    EXPECT_EQ(sample_token(kLogits, options, draw), number < 0.125f   ? 0
+                                                    : number < 0.625f ? 1
+                                                    : number < 0.75f  ? 2
+                                                                      : 3);
   }
 }
 
@@ -93,7 +93,7 @@ TEST(Sampling, AnotherSeedDrawsOtherTokensAndTheSameSeedTheSame) {
   const auto text = [](uint64_t seed) {
     std::vector<int32_t> tokens;
     for (uint64_t draw = 0; draw < 50; ++draw)
-      tokens.push_back(draw_token(kLogits, {.seed = seed}, draw));
+      tokens.push_back(sample_token(kLogits, {.seed = seed}, draw));
     return tokens;
   };
   EXPECT_EQ(text(1), text(1));

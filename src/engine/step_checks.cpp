@@ -31,16 +31,23 @@ void check_is_a_number(double loss, int64_t step) {
 
 void check_predicts(const ModelConfig& model) {
   if (objective_of(model) == Objective::kNextToken) return;
-  throw UserError("a model of kind " + model.kind + " does not go on from tokens",
-                  "it was made to predict something else",
-                  "use a model of the next token, such as gpt", ExitCode::kUsage);
+  throw UserError("a model of kind " + model.kind + " does not predict the next token",
+                  "it predicts something else", "use a model of the next token, such as gpt",
+                  ExitCode::kUsage);
 }
 
-void check_rests(int64_t under_way, const char* what) {
-  if (under_way == 0) return;
-  throw UserError(std::string(what) + " came while a step was under way",
-                  "it belongs between steps, when none is begun and not ended",
+void check_none_in_flight(int64_t in_flight, const char* what) {
+  if (in_flight == 0) return;
+  throw UserError(std::string(what) + " was called while a step was in flight",
+                  "it belongs between steps, after the end of every step that was begun",
                   "call end_step() for every begin_step() first", ExitCode::kUsage);
+}
+
+void check_is_accumulated(int64_t batches, const char* what) {
+  if (batches > 0) return;
+  throw UserError(
+      std::string(what) + " has no gradients", "nothing was accumulated since the last step",
+      "call accumulate() with a batch first, or step() for a whole step", ExitCode::kUsage);
 }
 
 }  // namespace tessera

@@ -18,8 +18,10 @@ void check_is_a_number(double loss, int64_t step);
 /// throws  UserError (2) when the model does not predict the next token
 void check_predicts(const ModelConfig& model);
 
-/// throws  UserError (2) when steps were begun and not ended; `what` was called and belongs between
-/// steps
-void check_rests(int64_t under_way, const char* what);
+/// throws  UserError (2) when steps are in flight; `what` was called and belongs between steps
+void check_none_in_flight(int64_t in_flight, const char* what);
+
+/// throws  UserError (2) when no batch was accumulated; `what` was called and needs one
+void check_is_accumulated(int64_t batches, const char* what);
 
 }  // namespace tessera

@@ -112,6 +112,16 @@ MeshNames mesh_names(const Program& program, const Meshes& meshes) {
   return with_host_names(program, std::move(names));
 }
 
+/// Sets what the plan decides.
+void decide(const Plan& plan, CompileOptions& options) {
+  options.micro_batches = plan.micro_batches;
+  options.schedule = plan.schedule;
+  options.most_kept = plan.max_in_flight;
+  options.reshard.sums = plan.all_reduce;
+  options.split_matmuls.stripes = plan.collective_matmul;
+  options.overlap = Bytes(plan.prefetch_mib << 20);
+}
+
 }  // namespace
 
 Compiled compile(const Graph& graph, const Meshes& meshes, const std::vector<Mark>& marks,
@@ -197,14 +207,14 @@ Compiled compile(const Graph& graph, MeshPtr mesh, const std::vector<Mark>& mark
   return compile(graph, one_mesh(std::move(mesh)), marks, options);
 }
 
+Compiled compile(const Graph& graph, const Plan& plan, CompileOptions options) {
+  decide(plan, options);
+  return compile(graph, plan.placed(), plan.marks, options);
+}
+
 CompileOptions compile_options(const Plan& plan) {
   CompileOptions options;
-  options.micro_batches = plan.micro_batches;
-  options.schedule = plan.schedule;
-  options.most_kept = plan.max_in_flight;
-  options.reshard.sums = plan.all_reduce;
-  options.split_matmuls.stripes = plan.collective_matmul;
-  options.overlap = Bytes(plan.prefetch_mib << 20);
+  decide(plan, options);
   return options;
 }
 

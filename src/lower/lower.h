@@ -67,6 +67,9 @@ struct Compiled {
 ///   throws    UserError (78) from the marks
 Compiled compile(const Graph& graph, const Meshes& meshes, const std::vector<Mark>& marks,
                  const CompileOptions& options = {});
+/// As `plan` says, of a training step: its meshes, marks and decisions; the fields of `options`
+/// that the plan decides are not read.
+Compiled compile(const Graph& graph, const Plan& plan, CompileOptions options = {});
 /// With everything on one mesh.
 Compiled compile(const Graph& graph, MeshPtr mesh, const std::vector<Mark>& marks,
                  const CompileOptions& options = {});

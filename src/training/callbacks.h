@@ -44,13 +44,13 @@ struct TrainingControl {
 
 /// What a callback means to do after a step, which decides whether the step after it may begin
 /// before that.
-enum class Attention {
+enum class CallbackNeeds {
   /// It looks at the engine, changes something, or asks for the end, an evaluation or a save:
   /// nothing of the next step has begun.
-  kWholeRun,
+  kQuiescentEngine,
   /// It reads the numbers that it is given, and asks at most for the end: the next step may be
   /// under way, and is done before the end then.
-  kNumbers,
+  kMetricsOnly,
 };
 
 /// One function an event, each empty until overridden. The names and their order are those of the
@@ -72,14 +72,14 @@ enum class Attention {
 ///                    logged and dropped
 ///   next step        its events come in this order, but its computation begins before the events
 ///   of the step before it when every callback
-///                    pays Attention::kNumbers after that one, nothing is evaluated or saved then,
-///                    and the run goes on
+///                    pays CallbackNeeds::kMetricsOnly after that one, nothing is evaluated or
+///                    saved then, and the run goes on
 ///   threads          that of fit()
 class Callback {
  public:
   virtual ~Callback() = default;
   /// Asked before each step ends: `step` steps are done then.
-  virtual Attention attention(int64_t /*step*/) const { return Attention::kWholeRun; }
+  virtual CallbackNeeds needs(int64_t /*step*/) const { return CallbackNeeds::kQuiescentEngine; }
   virtual void on_train_begin(const TrainingState&, TrainingControl&) {}
   virtual void on_epoch_begin(const TrainingState&, TrainingControl&) {}
   virtual void on_step_begin(const TrainingState&, TrainingControl&) {}
@@ -109,7 +109,7 @@ class EarlyStop : public Callback {
   explicit EarlyStop(Options options);
 
   /// It acts on evaluations only, and with an evaluation no step is under way.
-  Attention attention(int64_t) const override { return Attention::kNumbers; }
+  CallbackNeeds needs(int64_t) const override { return CallbackNeeds::kMetricsOnly; }
   void on_train_begin(const TrainingState&, TrainingControl&) override;
   void on_evaluate(const TrainingState& state, TrainingControl& control) override;
 
@@ -130,7 +130,7 @@ class PrintProgress : public Callback {
  public:
   /// `out` outlives it.
   explicit PrintProgress(std::ostream& out) : out_(out) {}
-  Attention attention(int64_t) const override { return Attention::kNumbers; }
+  CallbackNeeds needs(int64_t) const override { return CallbackNeeds::kMetricsOnly; }
   void on_log(const TrainingState& state, TrainingControl&) override;
   void on_evaluate(const TrainingState& state, TrainingControl&) override;
 

@@ -48,7 +48,7 @@ class Fit {
   FitResult run() {
     try {
       tell(&Callback::on_train_begin);
-      while (engine_.steps_under_way() > 0 ||
+      while (engine_.steps_in_flight() > 0 ||
              (state_.step < state_.last_step && !control_.should_stop))
         one_step();
       if (state_.step < state_.last_step)
@@ -79,7 +79,7 @@ class Fit {
     if (is_due(options_.log_every) || (options_.log_every > 0 && (state_.step == first_step_ + 1 ||
                                                                   state_.step == state_.last_step)))
       tell(&Callback::on_log);
-    if (engine_.steps_under_way() > 0) return;  // what was asked for is done after the last of them
+    if (engine_.steps_in_flight() > 0) return;  // what was asked for is done after the last of them
     if (is_due(options_.evaluate_every) || control_.should_evaluate) evaluate();
     if (options_.save && (is_due(options_.save_every) || control_.should_save)) save();
     control_.should_evaluate = control_.should_save = false;
@@ -88,7 +88,7 @@ class Fit {
   /// The step that is told of next. The one after it is begun before it ends, where nobody minds.
   StepResult whole_step() {
     if (begin_error_) std::rethrow_exception(begin_error_);
-    if (engine_.steps_under_way() == 0) engine_.begin_step();
+    if (engine_.steps_in_flight() == 0) engine_.begin_step();
     if (may_begin_another()) {
       try {
         engine_.begin_step();
@@ -109,7 +109,7 @@ class Fit {
         (options_.save && is_multiple(done, options_.save_every)))
       return false;
     return std::ranges::all_of(options_.callbacks, [&](const Callback* callback) {
-      return callback->attention(done) == Attention::kNumbers;
+      return callback->needs(done) == CallbackNeeds::kMetricsOnly;
     });
   }
 
@@ -169,7 +169,7 @@ class Fit {
   /// Steps under way end, and nobody hears of them: what they meet, such as a loss that is still
   /// not a number, is not the first error.
   void let_steps_end() {
-    while (engine_.steps_under_way() > 0) {
+    while (engine_.steps_in_flight() > 0) {
       try {
         engine_.end_step();
       } catch (const std::exception&) {
@@ -209,8 +209,8 @@ class Fit {
 class AfterStep : public Callback {
  public:
   explicit AfterStep(const std::function<bool(const StepResult&)>& on_step) : on_step_(on_step) {}
-  Attention attention(int64_t) const override {
-    return on_step_ ? Attention::kWholeRun : Attention::kNumbers;
+  CallbackNeeds needs(int64_t) const override {
+    return on_step_ ? CallbackNeeds::kQuiescentEngine : CallbackNeeds::kMetricsOnly;
   }
   void on_step_end(const TrainingState& state, TrainingControl& control) override {
     if (on_step_ && !on_step_(*state.result))

@@ -201,14 +201,14 @@ TEST(Fit, RefusesNumbersBelowZero) {
 /// Hears each step and looks at numbers only; how many steps were under way behind it.
 class Watcher : public Callback {
  public:
-  explicit Watcher(Attention attention = Attention::kNumbers) : attention_(attention) {}
-  Attention attention(int64_t) const override { return attention_; }
+  explicit Watcher(CallbackNeeds attention = CallbackNeeds::kMetricsOnly) : attention_(attention) {}
+  CallbackNeeds needs(int64_t) const override { return attention_; }
   void on_step_begin(const TrainingState& s, TrainingControl&) override {
     events.push_back("begin " + std::to_string(s.step));
   }
   void on_step_end(const TrainingState& s, TrainingControl& control) override {
     events.push_back("end " + std::to_string(s.step));
-    under_way.push_back(s.engine.steps_under_way());
+    under_way.push_back(s.engine.steps_in_flight());
     EXPECT_EQ(s.engine.step_count(), s.step);
     if (act) act(s.step, control);
   }
@@ -221,7 +221,7 @@ class Watcher : public Callback {
   std::function<void(int64_t, TrainingControl&)> act;
 
  private:
-  Attention attention_;
+  CallbackNeeds attention_;
 };
 
 std::vector<double> losses_of(const std::vector<StepResult>& steps) {
@@ -242,7 +242,7 @@ TEST(FitWithoutPauses, TheNextStepIsUnderWayWhereNobodyMinds) {
                .evaluate_every = 3,
                .evaluate_batches = 1,
                .save_every = 5,
-               .save = [](Engine& saved) { EXPECT_EQ(saved.steps_under_way(), 0); }});
+               .save = [](Engine& saved) { EXPECT_EQ(saved.steps_in_flight(), 0); }});
   EXPECT_THAT(watcher.under_way, ElementsAre(1, 1, 0, 1, 0, 0, 0))
       << "none behind 3 and 6, 5, and the last one";
   EXPECT_THAT(watcher.events, ElementsAre("begin 0", "end 1", "begin 1", "end 2", "begin 2",
@@ -252,7 +252,7 @@ TEST(FitWithoutPauses, TheNextStepIsUnderWayWhereNobodyMinds) {
 
 TEST(FitWithoutPauses, OneWhoLooksAtTheWholeRunMakesEachStepWait) {
   Engine engine(small_run(), serial_plan(), small_text());
-  Watcher numbers, whole(Attention::kWholeRun);
+  Watcher numbers, whole(CallbackNeeds::kQuiescentEngine);
   fit(engine, {.steps = 3, .callbacks = {&numbers, &whole}});
   EXPECT_THAT(whole.under_way, ElementsAre(0, 0, 0));
 }
@@ -330,7 +330,7 @@ TEST(FitWithoutPauses, WhenACallbackThrowsTheStepUnderWayIsDoneAndTheEngineGoesO
   };
   EXPECT_THROW(fit(engine, {.steps = 9, .callbacks = {&watcher, &other}}), std::runtime_error);
   EXPECT_EQ(other.events.back(), "train end 2");
-  EXPECT_EQ(engine.steps_under_way(), 0);
+  EXPECT_EQ(engine.steps_in_flight(), 0);
   EXPECT_EQ(engine.step_count(), 3);
   for (int i = 0; i < 3; ++i) plain.step();
   EXPECT_EQ(engine.step().loss, plain.step().loss);

@@ -40,7 +40,7 @@ class JsonLines {
 class MetricsLog : public Callback {
  public:
   explicit MetricsLog(std::filesystem::path path) : lines_(std::move(path)) {}
-  Attention attention(int64_t) const override { return Attention::kNumbers; }
+  CallbackNeeds needs(int64_t) const override { return CallbackNeeds::kMetricsOnly; }
   void on_train_begin(const TrainingState& state, TrainingControl&) override;
   void on_step_end(const TrainingState& state, TrainingControl&) override;
   void on_evaluate(const TrainingState& state, TrainingControl&) override;
@@ -61,7 +61,7 @@ class MetricsLog : public Callback {
 class RankLogs : public Callback {
  public:
   RankLogs(const std::filesystem::path& folder, const Engine& engine, int64_t every);
-  Attention attention(int64_t) const override { return Attention::kNumbers; }
+  CallbackNeeds needs(int64_t) const override { return CallbackNeeds::kMetricsOnly; }
   void on_train_begin(const TrainingState& state, TrainingControl&) override;
   void on_step_end(const TrainingState& state, TrainingControl&) override;
   void on_evaluate(const TrainingState& state, TrainingControl&) override;
@@ -84,7 +84,7 @@ class RankLogs : public Callback {
 class EventLog : public Callback {
  public:
   explicit EventLog(const std::filesystem::path& folder) : file_(folder) {}
-  Attention attention(int64_t) const override { return Attention::kNumbers; }
+  CallbackNeeds needs(int64_t) const override { return CallbackNeeds::kMetricsOnly; }
   void on_step_end(const TrainingState& state, TrainingControl&) override;
   void on_evaluate(const TrainingState& state, TrainingControl&) override;
 

@@ -165,7 +165,7 @@ class Demo {
     say("   {} tokens to train on, {} held out. Guessed from the token before it, a held-out token "
         "costs {:.3f} nats: their bigram "
         "entropy.\n\n",
-        grouped(data_->train_units), grouped(data_->held_out_units), data_->bar->nats);
+        grouped(data_->train_units), grouped(data_->held_out_units), data_->baseline->nats);
   }
 
   void build_model() {
@@ -207,10 +207,10 @@ class Demo {
         "tokens, {} "
         "their bigram entropy of {:.3f}.\n\n",
         run.held_out->loss, grouped(run.held_out->tokens),
-        run.held_out->loss < data_->bar->nats ? "below" : "not yet below", data_->bar->nats);
+        run.held_out->loss < data_->baseline->nats ? "below" : "not yet below", data_->baseline->nats);
     for (double loss : run.losses()) document_["losses"].append(loss);
     document_["val_loss"] = run.held_out->loss;
-    document_["bigram_entropy"] = data_->bar->nats;
+    document_["bigram_entropy"] = data_->baseline->nats;
     document_["tokens_per_s"] =
         run.fit.steps.empty() ? Document() : Document(run.tokens_per_second);
   }

@@ -189,7 +189,7 @@ ExitCode ExplainCommand::run(Processes&) {
   set_sizes(session.config.model, session.config.data);
   const Graph graph = training_graph(session.config);
   check_fits(session.plan, graph);
-  CompileOptions options = compile_options(session.plan);
+  CompileOptions options;
   Document::List outputs;
   if (stages)
     options.dump = [&](std::string_view stage, const std::string& text) {
@@ -198,7 +198,7 @@ ExitCode ExplainCommand::run(Processes&) {
       else
         std::cout << "== " << stage << " ==\n" << text << "\n";
     };
-  const Compiled compiled = compile(graph, session.plan.placed(), session.plan.marks, options);
+  const Compiled compiled = compile(graph, session.plan, options);
   if (rank) return explain_rank(output, compiled, *rank);
   Document document = name.empty() ? plan_document(graph, compiled, session.plan)
                                    : explain_name_document(graph, compiled, name);

@@ -162,7 +162,7 @@ ExitCode TrainCommand::run(Processes& processes) {
   const auto data = load_data_of(session.config);
   processes.check_plan(session.plan);
   Engine engine(session.config, session.plan, data,
-                {.runtime = processes.connect(liveness.deadline()), .draw = !resumed});
+                {.runtime = processes.connect(liveness.deadline()), .initialize = !resumed});
   std::cerr << fmt::format("train {}: {} {}s, {}\n", config.file, grouped(data->train_units),
                            data->unit, plan_summary(engine.plan()));
   if (resumed) restore_and_tell(engine, *resumed);

@@ -12,8 +12,9 @@ StoredRun open_stored_run(const Checkpoint& checkpoint, const CheckpointOptions&
 
 Engine load_model(const Checkpoint& checkpoint, const StoredRun& run,
                   std::shared_ptr<const RunData> data, RuntimeOptions runtime) {
-  Engine engine(run.config, run.plan, std::move(data),
-                {.runtime = std::move(runtime), .purpose = Purpose::kEvaluate, .draw = false});
+  Engine engine(
+      run.config, run.plan, std::move(data),
+      {.runtime = std::move(runtime), .purpose = Purpose::kEvaluate, .initialize = false});
   restore(engine, checkpoint);
   return engine;
 }

@@ -20,9 +20,10 @@ Plan chosen_plan(const PlanOptions& options, const Plan& otherwise) {
 
 Session open_session(const ConfigOptions& options, const std::optional<Plan>& stored) {
   Session session;
-  session.config = read_config(options.file, options.overrides.sets);
+  ConfigFile file = read_config_file(options.file, options.overrides.sets);
+  session.config = std::move(file.run);
   check_fits(session.config);
-  session.plan = chosen_plan(options.plan, stored.value_or(session.config.plan));
+  session.plan = chosen_plan(options.plan, stored.value_or(file.plan));
   session.config = resolved_for(std::move(session.config), session.plan);
   return session;
 }
@@ -44,7 +45,7 @@ std::string evaluation_text(const Evaluation& evaluation, const RunData& data, i
   if (evaluation.tokens < data.held_out_units)
     count = fmt::format("{} of {} {}s ({})", grouped(evaluation.tokens),
                         grouped(data.held_out_units), data.unit, counted(batches, "batch"));
-  std::string text = fmt::format("{:.4f} on {}{}\n", evaluation.loss, count, bar_text(data));
+  std::string text = fmt::format("{:.4f} on {}{}\n", evaluation.loss, count, baseline_text(data));
   text += fmt::format("                 accuracy {:.1f}%", 100 * evaluation.accuracy);
   if (data.unit == "token") text += fmt::format(", perplexity {:.2f}", perplexity(evaluation));
   if (evaluation.bytes > 0)
@@ -54,12 +55,12 @@ std::string evaluation_text(const Evaluation& evaluation, const RunData& data, i
   return text + "\n";
 }
 
-std::string bar_text(const RunData& data) {
-  return data.bar ? fmt::format("; the {} is {:.4f}", data.bar->words, data.bar->nats) : "";
+std::string baseline_text(const RunData& data) {
+  return data.baseline ? fmt::format("; the {} is {:.4f}", data.baseline->description, data.baseline->nats) : "";
 }
 
 void add_bar(Document& document, const RunData& data) {
-  if (data.bar) document[data.bar->key] = data.bar->nats;
+  if (data.baseline) document[data.baseline->key] = data.baseline->nats;
 }
 
 std::string plan_summary(const Plan& plan) {

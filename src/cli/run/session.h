@@ -34,7 +34,7 @@ std::shared_ptr<const RunData> load_data_of(RunConfig& config);
 ///                      accuracy 28.1%, perplexity 20.27, 4.341 bits per byte
 std::string evaluation_text(const Evaluation& evaluation, const RunData& data, int64_t batches);
 /// "; the bigram entropy of the held-out text is 2.3770", or "" without a bar.
-std::string bar_text(const RunData& data);
+std::string baseline_text(const RunData& data);
 /// Of results: nothing without a bar.
 void add_bar(Document& document, const RunData& data);
 

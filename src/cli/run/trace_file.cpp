@@ -22,8 +22,9 @@ void TraceFile::on_train_begin(const TrainingState& state, TrainingControl&) {
   begin_ = state.step + std::clamp<int64_t>(to_do - steps_, 0, kWarmUp);
 }
 
-Attention TraceFile::attention(int64_t step) const {
-  return step == begin_ || step == begin_ + steps_ ? Attention::kWholeRun : Attention::kNumbers;
+CallbackNeeds TraceFile::needs(int64_t step) const {
+  return step == begin_ || step == begin_ + steps_ ? CallbackNeeds::kQuiescentEngine
+                                                   : CallbackNeeds::kMetricsOnly;
 }
 
 void TraceFile::on_step_begin(const TrainingState& state, TrainingControl&) {

@@ -24,14 +24,14 @@ double speed_of(const std::vector<StepResult>& steps) {
 class ShowProgress : public Callback {
  public:
   explicit ShowProgress(std::string unit) : unit_(std::move(unit)) {}
-  Attention attention(int64_t) const override { return Attention::kNumbers; }
+  CallbackNeeds needs(int64_t) const override { return CallbackNeeds::kMetricsOnly; }
   void on_train_begin(const TrainingState& state, TrainingControl&) override {
     progress_.emplace(state.last_step, unit_);
   }
   void on_step_end(const TrainingState& state, TrainingControl& control) override {
     progress_->step(state.step, state.result->loss, state.result->grad_norm, state.result->tokens);
     const bool is_last = state.step == state.last_step ||
-                         (control.should_stop && state.engine.steps_under_way() == 0);
+                         (control.should_stop && state.engine.steps_in_flight() == 0);
     if (is_last) progress_.reset();
   }
   void on_evaluate(const TrainingState& state, TrainingControl&) override {
@@ -51,7 +51,7 @@ class ShowProgress : public Callback {
 class WatchSignals : public Callback {
  public:
   WatchSignals(StopSignals* signals, Runtime& runtime) : signals_(signals), runtime_(runtime) {}
-  Attention attention(int64_t) const override { return Attention::kNumbers; }
+  CallbackNeeds needs(int64_t) const override { return CallbackNeeds::kMetricsOnly; }
   void on_step_end(const TrainingState&, TrainingControl& control) override {
     if (!signals_ || received_) return;
     received_ = signals_->received();

@@ -23,8 +23,8 @@ inline std::shared_ptr<const RunData> small_text(int64_t context = 8) {
   auto data = std::make_shared<RunData>();
   TextSplit split = hold_out(std::move(tokens), 0.1, context + 1);
   data->classes = 256;
-  data->bar = Bar{"bigram_entropy", "bigram entropy of the held-out text",
-                  bigram_entropy(split.held_out, 256)};
+  data->baseline = BaselineLoss{"bigram_entropy", "bigram entropy of the held-out text",
+                                bigram_entropy(split.held_out, 256)};
   data->train = std::make_shared<const TextDataset>(std::move(split.train), context, context);
   data->held_out = std::make_shared<const TextDataset>(std::move(split.held_out), context, context);
   return data;

@@ -1,11 +1,11 @@
-#include "engine/split_step.h"
+#include "engine/accumulation_programs.h"
 
 #include <algorithm>
 
 #include "autodiff/gradient.h"
 #include "base/error.h"
 #include "base/text.h"
-#include "engine/engine.h"
+#include "engine/graphs.h"
 #include "engine/shared_variables.h"
 #include "ops/builder.h"
 #include "shard/micro_batches.h"
@@ -43,7 +43,7 @@ Mark on_mesh(Mark mark, const std::string& mesh) {
   return mark;
 }
 
-/// A program under way: the graph, and the marks that place it.
+/// A program that is being written: the graph, and the marks that place it.
 struct Draft {
   Graph graph;
   std::vector<Mark> marks;
@@ -88,13 +88,13 @@ Backward backward_of(const RunConfig& config) {
   return backward;
 }
 
-/// Where each gradient is made in the training program, and as what: addends where the op that
-/// makes it leaves addends.
+/// Where each gradient is made in the training program, and with which placement: Partial where the
+/// op that makes it leaves partial values.
 std::vector<MadeGradient> made_gradients(const Backward& backward, const Plan& plan,
                                          const Graph& training, const Compiled& compiled) {
   const ShardedGraph& sharded = compiled.sharded;
-  const Meshes meshes = plan.placed();  // of ranks: those of `sharded` have the axis of time in
-                                        // front when there are micro-batches
+  // Meshes of ranks: those of `sharded` begin with the axis of time when there are micro-batches.
+  const Meshes meshes = plan.placed();
   std::vector<MadeGradient> made;
   for (size_t i = 0; i < backward.gradients.size(); ++i) {
     const std::string& name = backward.graph.value(backward.gradients[i]).name;
@@ -102,8 +102,7 @@ std::vector<MadeGradient> made_gradients(const Backward& backward, const Plan& p
     const ValueId gradient = *training.find_value(name);
     const OpId producer = training.value(gradient).producer;
     const auto& outputs = training.op(producer).outputs;
-    const int output =
-        static_cast<int>(std::find(outputs.begin(), outputs.end(), gradient) - outputs.begin());
+    const int output = static_cast<int>(std::ranges::find(outputs, gradient) - outputs.begin());
     DistAttr attr = output_attr(view(training, training.op(producer)),
                                 sharded.rules[producer.index], sharded.of(producer), output);
     const NamedMesh& mesh = meshes[sharded.stages.ops[producer.index]];
@@ -134,7 +133,7 @@ Draft accumulation_draft(Backward backward, std::vector<Mark> marks,
   return draft;
 }
 
-// ---- all-reduce ----
+// ---- reduce ----
 
 bool may_be_fused(const MadeGradient& gradient) {
   return !gradient.attr.partial.empty() &&
@@ -142,11 +141,11 @@ bool may_be_fused(const MadeGradient& gradient) {
                      [](const DimSharding& dim) { return dim.axes.empty(); });
 }
 
-/// Writes the exchange: what can be fused is joined, summed over the ranks as one tensor, and cut
-/// again.
-class ExchangeWriter {
+/// Writes the reduction: gradients that can be fused are joined, summed over the ranks as one
+/// tensor, and cut apart again.
+class ReductionWriter {
  public:
-  ExchangeWriter(const Graph& training, const Compiled& compiled)
+  ReductionWriter(const Graph& training, const Compiled& compiled)
       : training_(training), compiled_(compiled) {}
 
   Draft write(const std::vector<MadeGradient>& gradients) {
@@ -180,11 +179,11 @@ class ExchangeWriter {
                                      gradient.parameter + ".flat"));
       place(flat.back(), mesh, "[" + placements_text(gradient.attr) + "]");
     }
-    const DistAttr addends{group.front().attr.mesh, {DimSharding{}}, group.front().attr.partial};
+    const DistAttr partial{group.front().attr.mesh, {DimSharding{}}, group.front().attr.partial};
     const ValueId joined = builder.concat(flat, 0, "joined");
     place(joined, mesh,
           "[" +
-              tessera::join(std::vector<std::string>(flat.size(), placements_text(addends)), ", ") +
+              tessera::join(std::vector<std::string>(flat.size(), placements_text(partial)), ", ") +
               "]");
     int64_t begin = 0;
     for (const MadeGradient& gradient : group) {
@@ -218,8 +217,8 @@ class ExchangeWriter {
 
 // ---- apply ----
 
-Draft update_draft(const RunConfig& config, const std::vector<MadeGradient>& gradients,
-                   const Graph& training, const Compiled& compiled) {
+Draft apply_draft(const RunConfig& config, const std::vector<MadeGradient>& gradients,
+                  const Graph& training, const Compiled& compiled) {
   Draft draft;
   const ValueId scale = draft.graph.add_input(std::string(kScaleInput), {DType::kF32, {}});
   Builder builder(draft.graph, config.train.seed);
@@ -273,58 +272,62 @@ std::vector<std::vector<MadeGradient>> fusible(const std::vector<MadeGradient>& 
   return groups;
 }
 
-SplitStep::SplitStep(const RunConfig& config, const Plan& plan, const Graph& training,
-                     const Compiled& compiled, const RuleLookup& rules, Runtime& runtime,
-                     const OnCompiled& on_compiled)
-    : runtime_(runtime) {
+AccumulationPrograms::AccumulationPrograms(ProgramSet& programs, const OnCompiled& on_compiled)
+    : runtime_(programs.runtime()),
+      apply_inputs_({{std::string(kScaleInput), &scale_},
+                     {std::string(kLearningRateInput), &rate_},
+                     {std::string(kStepInput), &step_}}) {
+  const RunConfig& config = programs.config();
+  const Plan& plan = programs.plan();
+  const Graph& training = programs.training_graph();
+  const Compiled& compiled = programs.main();
   Backward backward = backward_of(config);
   const std::vector<Mark> marks =
       with_variables_of(training, compiled, backward.graph, marks_for(backward.graph, plan.marks));
   const std::vector<MadeGradient> gradients = made_gradients(backward, plan, training, compiled);
   for (const MadeGradient& gradient : gradients)
     parameters_.emplace_back(gradient.parameter, gradient.type);
-  const auto load = [&](std::string_view part, const Draft& draft, const CompileOptions& options) {
-    const Compiled made = compile(draft.graph, plan.placed(), draft.marks, options);
+  const auto load = [&](Purpose part, const Draft& draft, const CompileOptions& options) {
+    Compiled made = compile(draft.graph, plan.placed(), draft.marks, options);
     if (on_compiled) on_compiled(part, draft.graph, made);
-    LoadedProgram& program = runtime.load(std::make_shared<const TaskGraph>(made.tasks));
-    runtime.initialize(program, config.train.seed);  // of the gradients: the others are set
+    LoadedProgram& program =
+        runtime_.load(std::make_shared<const TaskGraph>(std::move(made.tasks)));
+    // Of the gradients: the other variables are set.
+    runtime_.initialize(program, config.train.seed);
     return &program;
   };
-  const CompileOptions once{.dump = {}, .rules = rules};
+  const CompileOptions once{.dump = {}, .rules = programs.options().rules};
   CompileOptions by_micro_batch = compile_options(plan);
-  by_micro_batch.rules = rules;
-  accumulation_ = load("accumulate",
-                       accumulation_draft(std::move(backward), marks, gradients, config.train.seed),
-                       by_micro_batch);
-  exchange_ = load("all-reduce", ExchangeWriter(training, compiled).write(gradients), once);
-  update_ = load("apply", update_draft(config, gradients, training, compiled), once);
+  by_micro_batch.rules = programs.options().rules;
+  accumulate_ = load(Purpose::kAccumulate,
+                     accumulation_draft(std::move(backward), marks, gradients, config.train.seed),
+                     by_micro_batch);
+  reduce_ =
+      load(Purpose::kReduceGradients, ReductionWriter(training, compiled).write(gradients), once);
+  apply_ = load(Purpose::kApplyGradients, apply_draft(config, gradients, training, compiled), once);
 }
 
-double SplitStep::accumulate(const std::map<std::string, const Tensor*>& inputs) {
-  runtime_.run(*accumulation_, inputs, accumulation_results_);
-  return scalar_of(accumulation_results_, "loss");
+double AccumulationPrograms::accumulate(const std::map<std::string, const Tensor*>& inputs) {
+  runtime_.run(*accumulate_, inputs, accumulate_results_);
+  return scalar_of(accumulate_results_, "loss");
 }
 
-void SplitStep::drop() {
+void AccumulationPrograms::drop() {
   for (const auto& [parameter, type] : parameters_)
     for (const std::string& name : {accumulated_name(parameter), reduced_name(parameter)})
       runtime_.set_variable(name, Tensor(type));
 }
 
-void SplitStep::all_reduce() {
-  runtime_.run(*exchange_, {}, exchange_results_);
+void AccumulationPrograms::reduce() {
+  runtime_.run(*reduce_, {}, reduce_results_);
 }
 
-SplitStep::Applied SplitStep::apply(double scale, double learning_rate, int64_t step) {
+double AccumulationPrograms::apply(double scale, double learning_rate, int64_t step) {
   scale_.values<float>()[0] = static_cast<float>(scale);
   rate_.values<float>()[0] = static_cast<float>(learning_rate);
   step_.values<int32_t>()[0] = static_cast<int32_t>(step);
-  runtime_.run(*update_,
-               {{std::string(kScaleInput), &scale_},
-                {std::string(kLearningRateInput), &rate_},
-                {std::string(kStepInput), &step_}},
-               update_results_);
-  return {scalar_of(update_results_, "grad_norm")};
+  runtime_.run(*apply_, apply_inputs_, apply_results_);
+  return scalar_of(apply_results_, "grad_norm");
 }
 
 }  // namespace tessera

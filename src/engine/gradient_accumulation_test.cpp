@@ -1,5 +1,3 @@
-#include "engine/split_step.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -7,6 +5,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "engine/accumulation_programs.h"
 #include "engine/testing/runs.h"
 #include "training/fit.h"
 
@@ -53,7 +52,7 @@ std::pair<double, std::string> largest_difference(const TensorMap& a, const Tens
   return most;
 }
 
-TEST(SplitStep, OneBatchInPartsIsAWholeStepToTheBit) {
+TEST(GradientAccumulation, OneBatchInPartsIsAWholeStepToTheBit) {
   // The sums over the ranks are made in the same order, element by element, whether they travel
   // joined or each by itself. Dropout too: the first batch of a step draws the numbers of the step.
   for (const char* plan : {"serial", "dp4"}) {
@@ -128,58 +127,55 @@ struct Exchanges {
   int sums = 0;
   int moves = 0;
 };
-std::map<std::string, Exchanges> exchanges_of_parts(const std::string& model,
-                                                    const std::string& plan_name) {
+std::map<Purpose, Exchanges> exchanges_of_parts(const std::string& model,
+                                                const std::string& plan_name) {
   const RunConfig config = without_dropout(model, 6);
   const Plan plan = plan_of(model, plan_name);
-  const Graph graph = training_graph(config);
-  const Compiled compiled = compile(graph, plan.placed(), plan.marks);
-  Runtime runtime(plan.ranks());
-  runtime.initialize(runtime.load(std::make_shared<const TaskGraph>(compiled.tasks)), 1);
-  std::map<std::string, Exchanges> counts;
-  const SplitStep split(
-      config, plan, graph, compiled, catalogue_rule, runtime,
-      [&](std::string_view part, const Graph&, const Compiled& made) {
-        for (const Task& task : made.tasks.tasks) {
-          if (task.kind != Task::Kind::kExchange) continue;
-          const Register& source = made.tasks.registers[task.inputs.front()];
-          int64_t received = 0;
-          for (Rank rank : plan.ranks())
-            received += received_elements(source.type.shape, {task.exchange}, rank);
-          if (received == 0 || source.name == "loss" || source.name.starts_with("loss."))
-            continue;  // the loss is handed out
-          ++(task.exchange.from.partial.size() > task.exchange.to.partial.size()
-                 ? counts[std::string(part)].sums
-                 : counts[std::string(part)].moves);
-        }
-      });
+  ProgramSet programs(config, plan, training_graph(config), {}, {});
+  programs.initialize();
+  std::map<Purpose, Exchanges> counts;
+  const AccumulationPrograms parts(programs, [&](Purpose part, const Graph&, const Compiled& made) {
+    for (const Task& task : made.tasks.tasks) {
+      if (task.kind != Task::Kind::kExchange) continue;
+      const Register& source = made.tasks.registers[task.inputs.front()];
+      int64_t received = 0;
+      for (Rank rank : plan.ranks())
+        received += received_elements(source.type.shape, {task.exchange}, rank);
+      if (received == 0 || source.name == "loss" || source.name.starts_with("loss."))
+        continue;  // the loss is handed out
+      ++(task.exchange.from.partial.size() > task.exchange.to.partial.size() ? counts[part].sums
+                                                                             : counts[part].moves);
+    }
+  });
   return counts;
 }
 
-TEST(SplitStep, PlainDataParallelAccumulatesWithoutExchangeAndSumsAllGradientsInOne) {
+TEST(GradientAccumulation, PlainDataParallelAccumulatesWithoutExchangeAndSumsAllGradientsInOne) {
   for (const char* model : {"gpt", "mlp"}) {
     auto counts = exchanges_of_parts(model, "dp4");
-    EXPECT_EQ(counts["accumulate"].sums + counts["accumulate"].moves, 0) << model;
-    EXPECT_EQ(counts["all-reduce"].sums, 1) << model;   // one reduce-scatter ...
-    EXPECT_EQ(counts["all-reduce"].moves, 1) << model;  // ... and its all-gather: one all-reduce
-    EXPECT_EQ(counts["apply"].sums + counts["apply"].moves, 0) << model;
+    EXPECT_EQ(counts[Purpose::kAccumulate].sums + counts[Purpose::kAccumulate].moves, 0) << model;
+    EXPECT_EQ(counts[Purpose::kReduceGradients].sums, 1) << model;  // one reduce-scatter ...
+    EXPECT_EQ(counts[Purpose::kReduceGradients].moves, 1)
+        << model;  // ... and its all-gather: one all-reduce
+    EXPECT_EQ(counts[Purpose::kApplyGradients].sums + counts[Purpose::kApplyGradients].moves, 0)
+        << model;
   }
 }
 
-TEST(SplitStep, OneRankExchangesNothing) {
+TEST(GradientAccumulation, OneRankExchangesNothing) {
   for (const auto& [part, count] : exchanges_of_parts("gpt", "serial"))
-    EXPECT_EQ(count.sums + count.moves, 0) << part;
+    EXPECT_EQ(count.sums + count.moves, 0);
 }
 
-TEST(SplitStep, GradientsThatTheModelParallelAxisDividesStayApart) {
+TEST(GradientAccumulation, GradientsThatTheModelParallelAxisDividesStayApart) {
   auto counts = exchanges_of_parts("gpt", "dp2-tp2");
   // Divided by tp: two embeddings' and head's weight ... each block's q, k, v weights and biases,
   // out, up and its bias, down. The rest is joined.
   const int divided = 2 + 2 * (6 + 1 + 2 + 1);
-  EXPECT_EQ(counts["all-reduce"].sums, 1 + divided);
+  EXPECT_EQ(counts[Purpose::kReduceGradients].sums, 1 + divided);
 }
 
-TEST(SplitStep, FusibleAreAddendsOverTheSameAxesOnOneMesh) {
+TEST(GradientAccumulation, FusibleAreAddendsOverTheSameAxesOnOneMesh) {
   const auto mesh = std::make_shared<const Mesh>(parse_mesh("dp2-tp2"));
   const auto gradient = [&](const std::string& name, const std::string& text,
                             const std::string& on = "all") {
@@ -199,7 +195,7 @@ TEST(SplitStep, FusibleAreAddendsOverTheSameAxesOnOneMesh) {
   EXPECT_EQ(names, (std::vector<std::vector<std::string>>{{"a", "c"}, {"e"}, {"f"}}));
 }
 
-TEST(SplitStep, TheExchangeMayBeCalledBetweenBatchesTwiceOrLeftToTheEnd) {
+TEST(GradientAccumulation, TheExchangeMayBeCalledBetweenBatchesTwiceOrLeftToTheEnd) {
   const auto data = small_text();
   const auto batches = batches_of(*data, 6, 2);
   const RunConfig config = without_dropout("gpt", 6);
@@ -218,7 +214,7 @@ TEST(SplitStep, TheExchangeMayBeCalledBetweenBatchesTwiceOrLeftToTheEnd) {
   EXPECT_EQ(a.loss, b.loss);
 }
 
-TEST(SplitStep, AfterAnUpdateGradientsBeginAtZero) {
+TEST(GradientAccumulation, AfterAnUpdateGradientsBeginAtZero) {
   const auto data = small_text();
   const auto batches = batches_of(*data, 6, 1);
   RunConfig config = without_dropout("gpt", 6);
@@ -231,7 +227,7 @@ TEST(SplitStep, AfterAnUpdateGradientsBeginAtZero) {
   EXPECT_GT(first, 0);
 }
 
-TEST(SplitStep, WholeStepsAndStepsInPartsMayAlternate) {
+TEST(GradientAccumulation, WholeStepsAndStepsInPartsMayAlternate) {
   const RunConfig config = without_dropout("gpt", 6);
   Engine whole(config, plan_of("gpt", "dp2"), small_text()),
       mixed(config, plan_of("gpt", "dp2"), small_text());
@@ -247,7 +243,7 @@ TEST(SplitStep, WholeStepsAndStepsInPartsMayAlternate) {
   EXPECT_TRUE(same_bits(whole.variables(), mixed.variables()));
 }
 
-TEST(SplitStep, TwoBatchesOfAStepDropOtherElements) {
+TEST(GradientAccumulation, TwoBatchesOfAStepDropOtherElements) {
   RunConfig config = tiny_gpt();
   config.model.dropout = 0.5;
   config.optimizer.schedule.peak = 0;
@@ -257,7 +253,7 @@ TEST(SplitStep, TwoBatchesOfAStepDropOtherElements) {
   EXPECT_NE(engine.accumulate(batches[0]), engine.accumulate(batches[0]));
 }
 
-TEST(SplitStep, WithoutAccumulatedGradientsThereIsNothingToApply) {
+TEST(GradientAccumulation, WithoutAccumulatedGradientsThereIsNothingToApply) {
   Engine engine(tiny_mlp(), serial_plan(), small_text());
   EXPECT_THROW(engine.apply_gradients(), UserError);
   EXPECT_THROW(engine.all_reduce_gradients(), UserError);

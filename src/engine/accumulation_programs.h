@@ -1,0 +1,78 @@
+// The programs of a training step in three parts: gradients are accumulated where they are made,
+// reduced once over the ranks, and applied.
+//
+// Each part is a program of its own, placed by the marks of the plan and sharing the variables of
+// training. Between the parts, gradients are variables:
+//
+//     <parameter>.accumulated   as backward makes it: under data parallelism Partial, each rank's
+//                               own partial value
+//     <parameter>.reduced       placed as the parameter is, summed over the ranks
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "engine/program_set.h"
+#include "shard/layout/dist_attr.h"
+
+namespace tessera {
+
+/// What a gradient is once backward has made it.
+struct MadeGradient {
+  std::string parameter;  // name of the variable
+  std::string gradient;   // name of its gradient's value
+  TensorType type;
+  DistAttr attr;          // on a mesh of ranks
+  std::string mesh;       // where it is made
+  std::string home_mesh;  // where the parameter is kept
+};
+
+/// Groups of gradients that one exchange may carry: made on one mesh, divided in no dim, partial
+/// over the same axes.
+std::vector<std::vector<MadeGradient>> fusible(const std::vector<MadeGradient>& gradients);
+
+/// Compiles and loads the three programs when it is made.
+///
+///   memory   three times the gradients beside the training program: accumulated, reduced, and the
+///            joined buffer of the exchange
+///   threads  call from one thread
+class AccumulationPrograms {
+ public:
+  /// Sees each program as it was compiled: kAccumulate, kReduceGradients, kApplyGradients.
+  using OnCompiled =
+      std::function<void(Purpose part, const Graph& graph, const Compiled& compiled)>;
+
+  /// `programs` outlives it; its main program is training.
+  explicit AccumulationPrograms(ProgramSet& programs, const OnCompiled& on_compiled = {});
+  AccumulationPrograms(const AccumulationPrograms&) = delete;  // apply_inputs_ points into it
+  AccumulationPrograms& operator=(const AccumulationPrograms&) = delete;
+
+  /// The mean loss of the batch; its gradients are added to <parameter>.accumulated.
+  ///   inputs  those of the training program but the learning rate; "step" only seeds dropout
+  double accumulate(const std::map<std::string, const Tensor*>& inputs);
+  /// Sets <parameter>.accumulated and <parameter>.reduced to zero.
+  void drop();
+  /// Adds the sums over the ranks of <parameter>.accumulated to <parameter>.reduced, and sets the
+  /// former to zero.
+  void reduce();
+  /// Updates the parameters by <parameter>.reduced times `scale`, and sets it to zero.
+  ///   returns  the norm of the gradients; 0 without clipping
+  double apply(double scale, double learning_rate, int64_t step);
+
+ private:
+  Runtime& runtime_;
+  std::vector<std::pair<std::string, TensorType>> parameters_;
+  LoadedProgram* accumulate_ = nullptr;
+  LoadedProgram* reduce_ = nullptr;
+  LoadedProgram* apply_ = nullptr;
+  TensorMap accumulate_results_, reduce_results_, apply_results_;
+  Tensor scale_ = Tensor::scalar(0.0f);
+  Tensor rate_ = Tensor::scalar(0.0f);
+  Tensor step_ = Tensor::scalar(int32_t{0});
+  const std::map<std::string, const Tensor*> apply_inputs_;
+};
+
+}  // namespace tessera

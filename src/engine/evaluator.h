@@ -1,0 +1,40 @@
+// Evaluation of a model on the data that training never sees.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/metrics.h"
+#include "engine/program_set.h"
+#include "engine/run_data.h"
+
+namespace tessera {
+
+class Evaluator {
+ public:
+  /// `programs` outlives it.
+  Evaluator(ProgramSet& programs, std::shared_ptr<const RunData> data)
+      : programs_(programs), data_(std::move(data)) {}
+  Evaluator(const Evaluator&) = delete;  // inputs_ points into it
+  Evaluator& operator=(const Evaluator&) = delete;
+
+  /// Over the first `batches` batches of the held-out data, in order, without dropout.
+  Evaluation evaluate(int64_t batches);
+
+ private:
+  Sampler held_out_sampler() const;
+  /// Fills the batch; the labels of rows that only pad it do not count.
+  void fill_batch(const Sampler& sampler, int64_t number);
+  int64_t counted_bytes(int64_t positions);
+
+  ProgramSet& programs_;
+  std::shared_ptr<const RunData> data_;
+  Batch batch_;
+  std::map<std::string, const Tensor*> inputs_;
+  TensorMap results_;
+  std::vector<int> token_bytes_;  // of each token of the vocabulary, as text
+};
+
+}  // namespace tessera

@@ -1,0 +1,40 @@
+// A training step in parts: gradients are accumulated over several batches before they are applied.
+#pragma once
+
+#include <memory>
+
+#include "engine/accumulation_programs.h"
+#include "engine/in_flight_step.h"
+#include "engine/program_set.h"
+#include "engine/training_steps.h"
+
+namespace tessera {
+
+/// The gradients that were accumulated and not yet applied. Their programs are compiled by the
+/// first accumulate().
+class GradientAccumulation {
+ public:
+  /// `programs` outlives it; its main program is training.
+  explicit GradientAccumulation(ProgramSet& programs) : programs_(programs) {}
+
+  /// Batches that were accumulated since the last apply().
+  int64_t count() const { return count_; }
+  /// As Engine::accumulate, for the step with this number and rate.
+  double accumulate(const Batch& batch, int64_t step, double rate, Seconds data_wait);
+  /// As Engine::all_reduce_gradients.
+  void reduce();
+  /// As Engine::apply_gradients.
+  StepResult apply(int64_t step, double rate);
+  /// Forgets what was accumulated.
+  void drop();
+
+ private:
+  ProgramSet& programs_;
+  std::unique_ptr<AccumulationPrograms> parts_;
+  StepInputs inputs_;
+  StepResult pending_;  // sums over the batches
+  int64_t count_ = 0;
+  bool is_reduced_ = true;  // all that was accumulated
+};
+
+}  // namespace tessera

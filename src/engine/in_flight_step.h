@@ -1,0 +1,51 @@
+// What a training step holds while it is in flight. Its memory is used again by later steps.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/tensor.h"
+#include "base/units.h"
+#include "data/batch.h"
+#include "runtime/runtime.h"
+#include "tasks/task_graph.h"
+
+namespace tessera {
+
+/// The inputs of a training step, or of a part of one: tensors of its batch, the learning rate, and
+/// its number.
+class StepInputs {
+ public:
+  StepInputs() = default;
+  StepInputs(const StepInputs&) = delete;  // by_name() points into it
+  StepInputs& operator=(const StepInputs&) = delete;
+
+  /// Finds a tensor for each of `wanted`. `batch` outlives the step.
+  ///   number  seeds dropout, and is the step for the optimizer
+  ///   throws  InternalError when one is neither of the batch, nor the rate, nor the number
+  void set(const std::vector<TaskInput>& wanted, const Batch& batch, double rate, int32_t number);
+
+  const std::map<std::string, const Tensor*>& by_name() const { return by_name_; }
+  /// As the ranks get it, in f32.
+  double rate() const { return rate_.values<float>()[0]; }
+
+ private:
+  Tensor rate_ = Tensor::scalar(0.0f);
+  Tensor number_ = Tensor::scalar(int32_t{0});
+  std::map<std::string, const Tensor*> by_name_;
+};
+
+struct InFlightStep {
+  StepInputs inputs;
+  TensorMap results;
+  std::optional<Batch> batch;  // of the loader; none: the caller's
+  int64_t labels = 0;          // of the batch
+  Seconds data_wait{0};
+
+  /// A result that is one number; 0 when there is none of this name.
+  double result(const std::string& name) const;
+};
+
+}  // namespace tessera

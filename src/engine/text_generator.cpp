@@ -1,0 +1,50 @@
+#include "engine/text_generator.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include "engine/step_checks.h"
+
+namespace tessera {
+
+std::vector<float> TextGenerator::predict(const std::vector<int32_t>& tokens) {
+  const ModelConfig& model = programs_.config().model;
+  check_predicts(model);
+  LoadedProgram& program = programs_.get(Purpose::kPredict);
+  const auto used = std::min<int64_t>(model.context, std::ssize(tokens));
+  const NextToken next = next_token(model, used);
+  Tensor input(TensorType{DType::kI32, {1, model.context}});
+  std::copy(tokens.end() - used, tokens.end(), input.values<int32_t>().begin() + next.first);
+  TensorMap results;
+  programs_.runtime().run(program, {{"tokens", &input}}, results);
+  const auto logits = results.at("logits").values<float>();
+  const int64_t width = model.vocabulary;
+  return {logits.begin() + next.row * width, logits.begin() + (next.row + 1) * width};
+}
+
+std::span<const float> TextGenerator::decode(int32_t token, int64_t position) {
+  token_.values<int32_t>()[0] = token;
+  position_.values<int32_t>()[0] = static_cast<int32_t>(position);
+  programs_.runtime().run(programs_.get(Purpose::kDecode), decode_inputs_, decoded_);
+  return decoded_.at("logits").values<float>();
+}
+
+std::vector<int32_t> TextGenerator::generate(std::vector<int32_t> prompt, int64_t count,
+                                             const SamplingOptions& options) {
+  const ModelConfig& model = programs_.config().model;
+  const int64_t start = std::ssize(prompt);
+  int64_t decoded = 0;  // tokens of the text so far
+  const auto next_logits = [&]() -> std::vector<float> {
+    const int64_t used = std::ssize(prompt);
+    if (used == 0 || used > model.context || !options.cache || !can_decode(model))
+      return predict(prompt);
+    std::span<const float> logits;
+    for (; decoded < used; ++decoded) logits = decode(prompt[decoded], decoded);
+    return {logits.begin(), logits.end()};
+  };
+  for (int64_t i = 0; i < count; ++i)
+    prompt.push_back(sample_token(next_logits(), options, static_cast<uint64_t>(i)));
+  return {prompt.begin() + start, prompt.end()};
+}
+
+}  // namespace tessera

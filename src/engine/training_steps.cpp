@@ -1,0 +1,41 @@
+#include "engine/training_steps.h"
+
+#include <utility>
+
+#include "engine/step_checks.h"
+
+namespace tessera {
+
+void TrainingSteps::begin(const Batch& batch, const Observer* observer) {
+  check_rows(programs_.batch_fields(), batch);
+  const int64_t number = next();
+  InFlightStep& begun = step(number);
+  begun.inputs.set(programs_.main().tasks.inputs, batch, rate(), static_cast<int32_t>(number));
+  begun.labels = batch.at(kLabels).size();
+  programs_.runtime().begin_step(programs_.get(Purpose::kTrain), begun.inputs.by_name(),
+                                 begun.results, observer);
+}
+
+void TrainingSteps::begin(BatchSource::Taken taken) {
+  InFlightStep& begun = step(next());
+  begun.data_wait = taken.wait;
+  begin(begun.batch.emplace(std::move(taken.batch)), nullptr);
+}
+
+StepResult TrainingSteps::end(BatchSource& batches) {
+  const Seconds time = programs_.runtime().end_step();
+  InFlightStep& ended = step(done_);
+  const StepResult result{.step = done_++,
+                          .loss = ended.result("loss"),
+                          .learning_rate = ended.inputs.rate(),
+                          .grad_norm = ended.result("grad_norm"),
+                          .tokens = ended.labels,
+                          .time = time,
+                          .data_wait = ended.data_wait};
+  if (ended.batch) batches.recycle(std::move(*ended.batch));
+  ended.batch.reset();
+  check_is_a_number(result.loss, result.step);
+  return result;
+}
+
+}  // namespace tessera
