@@ -1,4 +1,4 @@
-// The text form of a case, and the data that it draws.
+// The text form of a case, and the data that it samples.
 #include <charconv>
 #include <cmath>
 
@@ -105,8 +105,8 @@ void read_line(std::string_view line, FuzzCase& result) {
     result.micro_batches = take_number<int64_t>(line, rest);
   } else if (word == "schedule") {
     result.schedule = parse_pipeline_kind(take_word(rest));
-  } else if (word == "stripes") {
-    result.stripes = take_number<int64_t>(line, rest);
+  } else if (word == "chunks") {
+    result.chunks = take_number<int64_t>(line, rest);
   } else if (word == "steps") {
     result.steps = take_number<int64_t>(line, rest);
   } else if (word == "mesh") {
@@ -120,7 +120,7 @@ void read_line(std::string_view line, FuzzCase& result) {
     result.marks.push_back(read_mark(line, rest));
   } else {
     refuse(line,
-           "seed, mode, steps, micro_batches, schedule, stripes, mesh, fill, stage, mark or graph");
+           "seed, mode, steps, micro_batches, schedule, chunks, mesh, fill, stage, mark or graph");
   }
 }
 
@@ -147,7 +147,7 @@ std::string to_text(const FuzzCase& given) {
     text += "micro_batches " + std::to_string(given.micro_batches) + "\n";
   if (given.schedule != PipelineKind::kOneForwardOneBackward)
     text += "schedule " + std::string(to_text(given.schedule)) + "\n";
-  if (given.stripes > 1) text += "stripes " + std::to_string(given.stripes) + "\n";
+  if (given.chunks > 1) text += "chunks " + std::to_string(given.chunks) + "\n";
   for (const NamedMesh& mesh : given.meshes) text += line_of(mesh);
   for (const auto& [name, fill] : given.fills)
     text += "fill " + name + (fill.whole ? " whole " : " real ") + double_text(fill.low) + " " +
@@ -172,7 +172,8 @@ FuzzCase parse_case(std::string_view text) {
   refuse("", "a line 'graph' and the graph");
 }
 
-Tensor drawn(const FuzzCase& given, const std::string& name, const TensorType& type, int64_t step) {
+Tensor sampled(const FuzzCase& given, const std::string& name, const TensorType& type,
+               int64_t step) {
   const auto found = given.fills.find(name);
   const Fill fill = found == given.fills.end() ? Fill{} : found->second;
   const RandomStream stream(random_key(given.seed, name), static_cast<uint64_t>(step));

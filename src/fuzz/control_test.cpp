@@ -525,7 +525,7 @@ void drop_reductions(TaskGraph& graph) {
 
 TEST(Regions, ThatLackAReductionAreFoundByFuzzingAndShrinkToTheirOp) {
   FuzzOptions options;
-  options.most_failures = 1;
+  options.max_failures = 1;
   options.faults.check_placements = false;
   options.faults.tamper = drop_reductions;
   std::optional<FuzzFinding> found;

@@ -1,5 +1,5 @@
 // Which cases can be compared without tolerance, and which are fit to be compared at all. Both are
-// proved on the data that the case draws.
+// proved on the data of the case.
 #include <algorithm>
 #include <cmath>
 
@@ -11,7 +11,7 @@ namespace tessera::fuzz {
 namespace {
 
 constexpr double kExactLimit = 0x1p24;
-constexpr double kTameLimit = 1e6;
+constexpr double kMaxMagnitude = 1e6;
 
 /// Calls visit(values) with every value of every step of the serial run; false from it ends the
 /// walk.
@@ -20,12 +20,12 @@ bool every_step(const FuzzCase& given, Visit visit) {
   const Graph& graph = given.graph;
   ReferenceValues variables = initial_variables(graph, given.seed);
   for (auto& [name, value] : variables)
-    if (given.fills.contains(name)) value = to_reference(drawn(given, name, value.type, 0));
+    if (given.fills.contains(name)) value = to_reference(sampled(given, name, value.type, 0));
   for (int64_t step = 0; step < given.steps; ++step) {
     ReferenceValues state = variables;
     for (ValueId input : graph.inputs()) {
       const std::string& name = graph.value(input).name;
-      state[name] = to_reference(drawn(given, name, graph.type(input), step));
+      state[name] = to_reference(sampled(given, name, graph.type(input), step));
     }
     const ReferenceValues values = interpret(graph, state);
     if (!visit(values)) return false;
@@ -34,9 +34,9 @@ bool every_step(const FuzzCase& given, Visit visit) {
   return true;
 }
 
-/// Bounds of the addends of every value under every placement: where an op is linear in an operand,
-/// the operand may be a sum of addends whose absolute values add up to its magnitude; every other
-/// operand is whole.
+/// Bounds of the partial values of every value under every placement: where an op is linear in an
+/// operand, the operand may be partial, with absolute values that add up to its magnitude; every
+/// other operand is whole.
 class Magnitudes {
  public:
   Magnitudes(const Graph& graph, const ReferenceValues& values) : graph_(graph), values_(values) {}
@@ -120,11 +120,11 @@ bool in_exact_subset(const FuzzCase& given) {
   });
 }
 
-bool is_tame(const FuzzCase& given) {
+bool is_bounded(const FuzzCase& given) {
   return every_step(given, [](const ReferenceValues& values) {
     for (const auto& [name, tensor] : values)
       for (double element : tensor.values)
-        if (!(std::abs(element) < kTameLimit)) return false;
+        if (!(std::abs(element) < kMaxMagnitude)) return false;
     return true;
   });
 }

@@ -1,5 +1,5 @@
 // Cases that failed once, in their smallest form as `tessera fuzz` printed it. Each was a fault of
-// the compiler or of its judge.
+// the compiler or of its oracle.
 #include <gtest/gtest.h>
 
 #include <ostream>
@@ -411,7 +411,7 @@ mod = mod(concat, in_3): i32[6]
     {"AStripeOfASumIsNoSum", R"(seed 21735
 mode exact
 steps 1
-stripes 2
+chunks 2
 mesh all x=1 y=2 at 0
 fill dot_general.grad.sum whole 0.0 0.0
 fill w whole -3.0 3.0

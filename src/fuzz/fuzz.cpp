@@ -40,7 +40,7 @@ FuzzReport run_cases(const FuzzOptions& options) {
   const auto goes_on = [&] {
     return (options.cases == 0 || total.cases < options.cases) &&
            (options.minutes == 0 || total.time.value() < 60 * options.minutes) &&
-           total.failures < options.most_failures;
+           total.failures < options.max_failures;
   };
   CaseFaults faults = options.faults;
   faults.on_refusal = [&] {
@@ -48,7 +48,7 @@ FuzzReport run_cases(const FuzzOptions& options) {
     ++total.refused_cases;
   };
   faults.on_scheduled = [&] { ++total.scheduled_cases; };
-  faults.on_stripes = [&] { ++total.striped_cases; };
+  faults.on_chunks = [&] { ++total.chunked_cases; };
   while (goes_on()) {
     const FuzzCase given = random_case(options.seed + static_cast<uint64_t>(total.cases));
     for (const Op& op : given.graph.ops()) ++report.operators[op.kind];

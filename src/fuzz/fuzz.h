@@ -17,7 +17,7 @@ struct FuzzProgress {
   int64_t micro_batched_cases = 0;  // ran in several
   int64_t refused_cases = 0;        // could not, and ran in one
   int64_t scheduled_cases = 0;      // ran under another schedule than 1f1b
-  int64_t striped_cases = 0;        // had a product in stripes
+  int64_t chunked_cases = 0;        // had a decomposed matmul
   int64_t failures = 0;
   Seconds time{0};
 };
@@ -33,10 +33,10 @@ struct FuzzFinding {
 std::string to_text(const FuzzFinding& finding);
 
 struct FuzzOptions {
-  int64_t cases = 2000;       // 0: until the minutes are over
-  uint64_t seed = 1;          // of the first case; the next has the next number
-  double minutes = 0;         // 0: until all cases have run
-  int64_t most_failures = 5;  // then it stops
+  int64_t cases = 2000;      // 0: until the minutes are over
+  uint64_t seed = 1;         // of the first case; the next has the next number
+  double minutes = 0;        // 0: until all cases have run
+  int64_t max_failures = 5;  // then it stops
   std::function<void(const FuzzProgress&)> on_progress = {};  // after each case
   std::function<void(const FuzzFinding&)> on_failure = {};
   CaseFaults faults = {};

@@ -13,12 +13,12 @@
 namespace tessera::fuzz {
 namespace {
 
-/// Rounding errors of a run are far below their bounds; the perturbed judge takes the bounds, with
-/// random signs. Four times its effect leaves room for signs that fall worse (the same as in
+/// Rounding errors of a run are far below their bounds; the perturbed interpreter takes the bounds,
+/// with random signs. Four times its effect leaves room for signs that fall worse (the same as in
 /// `tessera verify`).
 constexpr double kSafety = 4;
 
-/// Before a difference counts, the judge is rounded, and perturbed this many times more with other
+/// Before a difference counts, the oracle is rounded, and perturbed this many times more with other
 /// signs, every second time with equal signs along some dims: a comparison of values that are equal
 /// but for rounding may fall either way, rounding may make them equal, and what is broadcast is
 /// rounded alike everywhere.
@@ -28,11 +28,11 @@ constexpr Seconds kDeadline{20};
 
 constexpr double kUnitRoundoff = 0x1p-24;
 
-/// The judge of one step: what every value is, and how far it may be off.
-class Judge {
+/// The reference values of one step, and how far each value may be off.
+class Oracle {
  public:
-  /// more_rounding  by value: what its addends may be off
-  Judge(const FuzzCase& given, ReferenceValues state, std::map<std::string, double> more_rounding)
+  /// more_rounding  by value: what its partial values may be off
+  Oracle(const FuzzCase& given, ReferenceValues state, std::map<std::string, double> more_rounding)
       : given_(given),
         state_(std::move(state)),
         more_rounding_(std::move(more_rounding)),
@@ -110,12 +110,12 @@ class CaseRun {
  private:
   const std::string& name_of(ValueId value) const { return given_.graph.value(value).name; }
 
-  /// Gives a variable what the case draws, or checks what the ranks drew.
+  /// Sets a variable that the case fills, or checks what the ranks initialized.
   void begin_variable(Runtime& runtime, const Variable& variable) {
     const std::string& name = name_of(variable.value);
     const TensorType& type = given_.graph.type(variable.value);
     if (given_.fills.contains(name)) {
-      runtime.set_variable(name, drawn(given_, name, type, 0));
+      runtime.set_variable(name, sampled(given_, name, type, 0));
       return;
     }
     const ReferenceTensor wanted = to_reference(
@@ -131,7 +131,7 @@ class CaseRun {
     for (ValueId input : given_.graph.inputs()) {
       const std::string& name = name_of(input);
       const Tensor& tensor =
-          inputs.emplace(name, drawn(given_, name, given_.graph.type(input), step)).first->second;
+          inputs.emplace(name, sampled(given_, name, given_.graph.type(input), step)).first->second;
       pointers[name] = &tensor;
       state[name] = to_reference(tensor);
     }
@@ -140,40 +140,40 @@ class CaseRun {
     capture_.clear();
     const Observer observer = capture_.observer();
     runtime.run(program, pointers, results_, &observer);
-    Judge judge(given_, std::move(state), rounding_of_addends());
+    Oracle oracle(given_, std::move(state), rounding_of_partials());
     where_ = "step " + std::to_string(step) + ": ";
-    compare_registers(judge);
-    compare_results(judge);
-    compare_variables(runtime, judge);
+    compare_registers(oracle);
+    compare_results(oracle);
+    compare_variables(runtime, oracle);
   }
 
-  /// The serial value of which a register holds addends; those of the first micro-batches together
-  /// are called "y.sum".
-  std::string value_of_addend(const Register& reg) const {
+  /// The serial value of which a register holds a partial value; the sum over the first
+  /// micro-batches is called "y.sum".
+  std::string value_of_partial(const Register& reg) const {
     const std::string name = reg.name.substr(0, reg.name.find(' '));
     return given_.graph.find_value(name) || !name.ends_with(".sum")
                ? value_name(given_.graph, reg)
                : name.substr(0, name.size() - 4);
   }
 
-  /// A linear op on addends rounds each of them, and adding n of them up rounds n times, by the
-  /// size of the addends: their sum may be small.
-  std::map<std::string, double> rounding_of_addends() const {
+  /// A linear op on partial values rounds each of them, and adding n of them rounds n times, by
+  /// their magnitude: their sum may be small.
+  std::map<std::string, double> rounding_of_partials() const {
     std::map<std::string, double> rounding;
     if (given_.exact) return rounding;
     for (RegisterIndex index : order_) {
       const Register& reg = tasks_->registers[index];
-      double addends = 1;
+      double terms = 1;
       bool are_rounded = is_addend_of_micro_batches(reg);
       for (const PartialAxis& p : reg.attr.partial) {
-        addends *= static_cast<double>(reg.attr.mesh->shape()[p.axis]);
+        terms *= static_cast<double>(reg.attr.mesh->shape()[p.axis]);
         // Parts of a maximum are chosen from, not calculated with.
         are_rounded = are_rounded || p.reduce == ReduceOp::kSum || p.reduce == ReduceOp::kProd;
       }
       if (reg.type.dtype != DType::kF32 || !are_rounded) continue;
       const double magnitude = capture_.assemble(index).magnitude;
       if (std::isfinite(magnitude))
-        rounding[value_of_addend(reg)] += (addends + 1) * kUnitRoundoff * magnitude;
+        rounding[value_of_partial(reg)] += (terms + 1) * kUnitRoundoff * magnitude;
     }
     return rounding;
   }
@@ -183,13 +183,13 @@ class CaseRun {
     return producer.index < 0 ? "'" + value + "'" : tessera::to_text(given_.graph, producer);
   }
 
-  void compare_registers(Judge& judge) {
+  void compare_registers(Oracle& oracle) {
     for (RegisterIndex index : order_) {
       const Register& reg = tasks_->registers[index];
-      if (is_addend_of_micro_batches(reg)) continue;  // an addend: its sum is compared
+      if (is_addend_of_micro_batches(reg)) continue;  // its sum is compared
       const std::string name = value_name(given_.graph, reg);
       Capture::Whole whole = capture_.assemble(index);
-      const ReferenceTensor wanted = rows_of(judge.expected(name), reg);
+      const ReferenceTensor wanted = rows_of(oracle.expected(name), reg);
       for (size_t i = 0; i < whole.held.size(); ++i)
         if (!whole.held[i]) whole.tensor.values[i] = wanted.values[i];
       const std::string what = "register '" + reg.name + "' " +
@@ -199,46 +199,46 @@ class CaseRun {
       else if (whole.torn)
         note(name, what + ": replicas differ: " + tessera::to_text(*whole.torn));
       else
-        compare(name, what, whole.tensor, wanted, judge);
+        compare(name, what, whole.tensor, wanted, oracle);
       for (const Capture::Whole::Copy& copy : whole.copies)
         compare_element(name, what, reg.type.dtype, copy.at, copy.value, wanted.values[copy.at],
-                        judge);
+                        oracle);
       if (failure_) return;
     }
   }
 
-  void compare_results(Judge& judge) {
+  void compare_results(Oracle& oracle) {
     for (const auto& [name, value] : given_.graph.outputs()) {
       if (failure_) return;
       // What each micro-batch has a part of is not handed out.
       if (const auto found = results_.find(name); found != results_.end())
         compare(name_of(value), "output '" + name + "'", to_reference(found->second),
-                judge.expected(name_of(value)), judge);
+                oracle.expected(name_of(value)), oracle);
     }
   }
 
-  void compare_variables(const Runtime& runtime, Judge& judge) {
+  void compare_variables(const Runtime& runtime, Oracle& oracle) {
     for (const Variable& variable : given_.graph.variables()) {
       if (failure_) return;
       const std::string& name = name_of(variable.value);
       const std::string& next = name_of(variable.next.value_or(variable.value));
       compare(next, "variable '" + name + "' after the step", to_reference(runtime.variable(name)),
-              judge.expected(next), judge);
+              oracle.expected(next), oracle);
     }
   }
 
   void compare(const std::string& name, const std::string& what, const ReferenceTensor& got,
-               const ReferenceTensor& wanted, Judge& judge) {
+               const ReferenceTensor& wanted, Oracle& oracle) {
     for (size_t i = 0; i < got.values.size() && !failure_; ++i)
-      compare_element(name, what, got.type.dtype, i, got.values[i], wanted.values[i], judge);
+      compare_element(name, what, got.type.dtype, i, got.values[i], wanted.values[i], oracle);
   }
 
   void compare_element(const std::string& name, const std::string& what, DType dtype, size_t at,
-                       double got, double wanted, Judge& judge) {
-    if (judge.accepts(name, dtype, got, wanted)) return;
+                       double got, double wanted, Oracle& oracle) {
+    if (oracle.accepts(name, dtype, got, wanted)) return;
     note(name, what + ": element " + std::to_string(at) + " is " + double_text(got) +
                    ", the serial run has " + double_text(wanted) + ", tolerance " +
-                   double_text(judge.tolerance(name)));
+                   double_text(oracle.tolerance(name)));
   }
 
   void note(const std::string& value, const std::string& text) {
@@ -274,7 +274,7 @@ TaskGraph compile_case(const FuzzCase& given, const CaseFaults& faults, int64_t 
   options.rules = faults.rules;
   options.micro_batches = micro_batches;
   options.halos = faults.halos;
-  options.split_matmuls.stripes = given.stripes;
+  options.split_matmuls.stripes = given.chunks;
   options.bucket = Bytes(given.seed % 3 == 0 ? 1 : 64);
   if (given.seed % 2 == 0) options.overlap = Bytes(given.seed % 5 * 64);  // none, or few at a time
   options.reshard.sums =
@@ -283,7 +283,7 @@ TaskGraph compile_case(const FuzzCase& given, const CaseFaults& faults, int64_t 
   return compile(given.graph, given.meshes, given.marks, options).tasks;
 }
 
-bool has_stripes(const TaskGraph& tasks) {
+bool has_chunks(const TaskGraph& tasks) {
   return std::any_of(tasks.registers.begin(), tasks.registers.end(),
                      [](const Register& reg) { return reg.stripe.dim >= 0; });
 }
@@ -321,7 +321,7 @@ std::optional<CaseFailure> run_case(const FuzzCase& given, const CaseFaults& fau
   std::shared_ptr<const TaskGraph> tasks;
   auto failure = guarded(CaseFailure::Stage::kCompile, [&]() -> std::optional<CaseFailure> {
     TaskGraph compiled = compile_case(given, faults);
-    if (faults.on_stripes && has_stripes(compiled)) faults.on_stripes();
+    if (faults.on_chunks && has_chunks(compiled)) faults.on_chunks();
     if (faults.tamper) faults.tamper(compiled);
     tasks = std::make_shared<const TaskGraph>(std::move(compiled));
     return std::nullopt;

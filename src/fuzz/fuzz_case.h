@@ -1,6 +1,6 @@
-// One case: a serial program, the data that it gets, a mesh and marks. It is made from a seed, runs
-// over threads, and is judged by the plain reference. This room joins the compile half, the runtime
-// and the interpreter; it knows no model and no user.
+// One case: a serial program, its data, a mesh and marks. It is made from a seed, runs over
+// threads, and is compared with the reference interpreter. This module joins the compiler, the
+// runtime and the interpreter; it knows no model.
 #pragma once
 
 #include <cstdint>
@@ -19,8 +19,8 @@
 
 namespace tessera::fuzz {
 
-/// Where the elements of an input or a variable are drawn: whole numbers low..high, or f32 in [low,
-/// high). A bool is a coin.
+/// The range that the elements of an input or a variable are sampled from: whole numbers low..high,
+/// or f32 in [low, high). A bool is either with equal probability.
 struct Fill {
   bool whole = false;
   double low = -1;
@@ -34,11 +34,11 @@ struct FuzzCase {
   bool exact = false;         // of the exact subset: compared without tolerance
   int64_t micro_batches = 1;  // of a step
   PipelineKind schedule = PipelineKind::kOneForwardOneBackward;
-  int64_t stripes = 1;  // into which products are taken apart with their exchanges
-  int64_t steps = 2;    // the second one reads what the first wrote in place
-  Meshes meshes;        // one called "all", or stages
+  int64_t chunks = 1;  // into which products are taken apart with their exchanges
+  int64_t steps = 2;   // the second one reads what the first wrote in place
+  Meshes meshes;       // one called "all", or stages
   std::vector<Mark> marks;
-  std::map<std::string, Fill> fills;  // by input; of a variable: in the place of its initializer
+  std::map<std::string, Fill> fills;  // by input or variable, where it replaces the initializer
   Graph graph;
 };
 
@@ -56,7 +56,7 @@ FuzzCase random_case(uint64_t seed);
 ///     steps 2
 ///     micro_batches 2                    when there are several
 ///     schedule zb-h1                     when it is not 1f1b
-///     stripes 2                          when products are taken apart
+///     chunks 2                           of decomposed matmuls, when there are several
 ///     mesh first x=2 y=3 at 0            ranks 0 to 5
 ///     mesh last x=2 at 6                 ranks 6 and 7
 ///     fill x whole -3.0 3.0
@@ -69,9 +69,10 @@ std::string to_text(const FuzzCase& given);
 /// throws  UserError (65) that names the line
 FuzzCase parse_case(std::string_view text);
 
-/// The tensor that an input has in a step, or that a filled variable begins with: drawn under the
+/// The tensor that an input has in a step, or that a filled variable begins with: sampled by the
 /// case's seed and the name, so that it does not change when other parts of the case are removed.
-Tensor drawn(const FuzzCase& given, const std::string& name, const TensorType& type, int64_t step);
+Tensor sampled(const FuzzCase& given, const std::string& name, const TensorType& type,
+               int64_t step);
 
 /// What went wrong first.
 struct CaseFailure {
@@ -90,12 +91,12 @@ struct CaseFaults {
   std::function<void()> on_refusal =
       {};  // called when the case is refused because of its micro-batches
   std::function<void()> on_scheduled = {};  // called when it runs under a schedule other than 1f1b
-  std::function<void()> on_stripes = {};    // called when it runs with a product in stripes
+  std::function<void()> on_chunks = {};     // called when it runs with a decomposed matmul
 };
 
 /// Compiles the case, runs its steps over threads and compares with the plain reference: every
-/// register (put together; addends added), all replicas bit for bit, results, and variables after
-/// each step.
+/// register (assembled; partial values reduced), all replicas bit for bit, results, and variables
+/// after each step.
 ///   returns  the first difference in program order; nothing when all agree
 ///   throws   nothing: what a stage throws is a failure of the case
 ///   refusals  a schedule that does not fit the stages is refused with a UserError: the case then
@@ -104,11 +105,11 @@ struct CaseFaults {
 std::optional<CaseFailure> run_case(const FuzzCase& given, const CaseFaults& faults = {});
 
 /// Does every partial sum that any placement may form stay exact in f32? By the magnitudes of the
-/// data that the case draws: each sum, and each sum of absolute addends that a linear op may pass
+/// data of the case: each sum, and each sum of absolute partial values that a linear op may pass
 /// on, is a whole number below 2^24.
 bool in_exact_subset(const FuzzCase& given);
 
 /// Finite and below 1e6 at every element of every step of the plain reference.
-bool is_tame(const FuzzCase& given);
+bool is_bounded(const FuzzCase& given);
 
 }  // namespace tessera::fuzz

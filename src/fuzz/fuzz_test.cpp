@@ -40,7 +40,7 @@ TEST(Fuzz, TwoThousandRandomProgramsComputeWhatTheSerialProgramComputes) {
   for (const char* kind : {"while", "if"})
     EXPECT_THAT(report.operators, Contains(Pair(kind, Ge(100))));
   EXPECT_GE(report.total.micro_batched_cases, 100);
-  EXPECT_GE(report.total.striped_cases, 20);
+  EXPECT_GE(report.total.chunked_cases, 20);
   EXPECT_THAT(kinds, IsSupersetOf({ReshardKind::kSlice, ReshardKind::kAllGather,
                                    ReshardKind::kReduceScatter, ReshardKind::kAllReduce,
                                    ReshardKind::kAllToAll, ReshardKind::kMessages}));
@@ -74,7 +74,7 @@ TEST(FuzzCase, DataDependsOnTheSeedTheNameAndTheStepAlone) {
   FuzzCase two = parse_case(
       "seed 5\nmesh all x=3 at 0\nfill a whole 0 9\ngraph\ninput b: f32[2]\ninput a: f32[64]\n");
   const auto values = [](const FuzzCase& given, int64_t step) {
-    return to_reference(drawn(given, "a", {DType::kF32, {64}}, step)).values;
+    return to_reference(sampled(given, "a", {DType::kF32, {64}}, step)).values;
   };
   EXPECT_EQ(values(one, 0), values(two, 0));
   EXPECT_NE(values(one, 0), values(one, 1));
@@ -343,7 +343,7 @@ CaseFaults with_exchange(std::function<bool(const Exchange&)> fits,
 int failures_of(const CaseFaults& faults) {
   FuzzOptions options;
   options.cases = 200;
-  options.most_failures = 1;
+  options.max_failures = 1;
   options.faults = faults;
   return static_cast<int>(run_cases(options).total.failures);
 }
@@ -388,7 +388,7 @@ TEST(PlantedFaults, AVariableThatIsCopiedTooEarlyIsFound) {
         if (step.op.ends_with(".before")) step.inputs = {graph.variables[0].value};
   };
   FuzzOptions options;
-  options.most_failures = 1;
+  options.max_failures = 1;
   options.faults = faults;
   EXPECT_EQ(run_cases(options).total.failures, 1);
 }
@@ -400,7 +400,7 @@ TEST(Shrink, LeavesTheOpThatFailsAndTheMarkThatDividesIt) {
     if (kind == "tanh") rule.linear = {{0}};
   });
   FuzzOptions options;
-  options.most_failures = 1;
+  options.max_failures = 1;
   options.faults = faults;
   std::optional<FuzzFinding> found;
   options.on_failure = [&](const FuzzFinding& finding) { found = finding; };
@@ -427,8 +427,8 @@ TEST(RunCases, StopsAfterAsManyFailuresAsItMayHave) {
   EXPECT_EQ(run_cases(options).total.cases, 10);
   options.faults.tamper = [](TaskGraph&) { throw InternalError("planted"); };
   const FuzzProgress total = run_cases(options).total;
-  EXPECT_EQ(total.failures, options.most_failures);
-  EXPECT_EQ(total.cases, options.most_failures);
+  EXPECT_EQ(total.failures, options.max_failures);
+  EXPECT_EQ(total.cases, options.max_failures);
 }
 
 TEST(RunCases, RefusesToDoNothing) {

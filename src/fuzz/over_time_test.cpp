@@ -1,5 +1,5 @@
 // An lstm over time, with its gradients: the loop against its cells one after the other, and
-// divided against the judge.
+// divided against the oracle.
 #include "model/over_time.h"
 
 #include <gtest/gtest.h>

@@ -9,14 +9,15 @@
 namespace tessera::fuzz {
 namespace {
 
-constexpr int64_t kMostElements = 400;
+constexpr int64_t kMaxElements = 400;
 // A few programs are wider than one vector of every kernel, and have sums that are reduced and
 // gathered in two rounds.
-constexpr int64_t kMostElementsOfWide = 4000;
+constexpr int64_t kMaxElementsOfWide = 4000;
 constexpr double kWidePrograms = 0.06;
 constexpr double kExactLimit = 6;  // of one value: products of several stay far below 2^24
 constexpr double kGeneralLimit = 4;
-constexpr double kRoom = 25;  // times a limit: what may be used once more before it is squeezed
+// A value up to this factor above the limit may be used once more before it is bounded.
+constexpr double kMaxExcess = 25;
 
 std::vector<int64_t> list(const Shape& shape) {
   return {shape.begin(), shape.end()};
@@ -30,17 +31,17 @@ ProgramMaker::ProgramMaker(uint64_t seed, bool exact, int64_t micro_batches)
   for (int64_t i = 0; i < count; ++i) extents_.push_back(dice_.between(1, 7));
   if (micro_batches_ > 1) extents_.push_back(micro_batches_ * dice_.between(1, 2));
   const bool wide = dice_.chance(kWidePrograms);
-  most_elements_ = wide ? kMostElementsOfWide : kMostElements;
+  max_elements_ = wide ? kMaxElementsOfWide : kMaxElements;
   if (wide) extents_.push_back(dice_.between(30, 60));
   if (wide) extents_.push_back(dice_.between(30, 60));
 }
 
-Shape ProgramMaker::random_shape(int least_rank, int most_rank) {
+Shape ProgramMaker::random_shape(int min_rank, int max_rank) {
   Shape shape;
-  const int64_t rank = dice_.between(least_rank, most_rank);
+  const int64_t rank = dice_.between(min_rank, max_rank);
   for (int64_t d = 0; d < rank; ++d) {
     const int64_t extent = random_extent();
-    shape.push_back(element_count(shape) * extent > most_elements_ ? 1 : extent);
+    shape.push_back(element_count(shape) * extent > max_elements_ ? 1 : extent);
   }
   return shape;
 }
@@ -90,13 +91,14 @@ ValueId ProgramMaker::step() {
 }
 
 bool ProgramMaker::add(const Known& x) {
-  if (element_count(shape(x)) > most_elements_ || shape(x).size() > 5) return false;
+  if (element_count(shape(x)) > max_elements_ || shape(x).size() > 5) return false;
   const double limit = exact_ ? kExactLimit : kGeneralLimit;
-  const bool wild = type(x).dtype != DType::kBool &&
-                    x.bounds.magnitude() > limit * (type(x).dtype == DType::kI32 ? 4 : 1);
-  // A squeeze is not linear: where all results got one, no partial sum would be passed on.
-  const bool stays = !wild || (x.bounds.magnitude() < limit * kRoom && dice_.chance(0.5));
-  pool_.push_back(stays ? x : squeezed(x, limit));
+  const bool is_large = type(x).dtype != DType::kBool &&
+                        x.bounds.magnitude() > limit * (type(x).dtype == DType::kI32 ? 4 : 1);
+  // Bounding is not linear: if all results were bounded, no partial sum would be passed on.
+  const bool is_kept =
+      !is_large || (x.bounds.magnitude() < limit * kMaxExcess && dice_.chance(0.5));
+  pool_.push_back(is_kept ? x : bounded(*this, x, limit));
   return true;
 }
 
@@ -112,35 +114,14 @@ Known ProgramMaker::make(std::string_view kind, const std::vector<Known>& inputs
           trained && flows};
 }
 
-Known ProgramMaker::squeezed(const Known& x, double limit) {
-  if (x.bounds.magnitude() <= limit) return x;
-  if (type(x).dtype == DType::kI32) {
-    const ValueId divisor = builder_.constant(type(x), limit);
-    return {builder_.op1("mod", {x.id, divisor}), {0, limit - 1}, true, false};
-  }
-  if (!exact_ && !x.whole) {
-    if (dice_.chance(0.3)) return make("tanh", {x}, {}, {-1, 1}, false);
-    if (dice_.chance(0.5)) {
-      const double scale = limit / x.bounds.magnitude();
-      return make("mul_scalar", {x}, {{"value", scale}},
-                  {x.bounds.low * scale, x.bounds.high * scale}, false);
-    }
-  }
-  const Known above =
-      make("max_scalar", {x}, {{"value", -limit}},
-           {std::max(x.bounds.low, -limit), std::max(x.bounds.high, -limit)}, x.whole);
-  return make("min_scalar", {above}, {{"value", limit}},
-              {std::min(above.bounds.low, limit), std::min(above.bounds.high, limit)}, x.whole);
-}
-
-Known ProgramMaker::any_of_rank(DType dtype, int least, int most) {
+Known ProgramMaker::any_of_rank(DType dtype, int min_rank, int max_rank) {
   std::vector<Known> fitting;
   for (const Known& x : pool_)
-    if (type(x).dtype == dtype && shape(x).size() >= least && shape(x).size() <= most)
+    if (type(x).dtype == dtype && shape(x).size() >= min_rank && shape(x).size() <= max_rank)
       fitting.push_back(x);
   if (fitting.empty() || dice_.chance(0.05))
-    return new_input({dtype, random_shape(least, std::min(most, 4))});
-  // The youngest makes chains, along which partial sums are passed on; old ones make branches.
+    return new_input({dtype, random_shape(min_rank, std::min(max_rank, 4))});
+  // The latest makes chains, along which partial sums are passed on; earlier ones make branches.
   if (dice_.chance(0.4)) return fitting.back();
   return dice_.pick(fitting);
 }
@@ -156,43 +137,69 @@ Known ProgramMaker::of_type(const TensorType& wanted) {
   if (!fitting.empty() && dice_.chance(0.7)) return dice_.pick(fitting);
   if (wanted.dtype == DType::kF32 && dice_.chance(0.6)) {
     const Known x = any(DType::kF32);
-    if (element_count(shape(x)) > 0) return fitted(x, wanted.shape);
+    if (element_count(shape(x)) > 0) return with_shape(*this, x, wanted.shape);
   }
   return dice_.chance(0.4) ? new_variable(wanted) : new_input(wanted);
 }
 
-Known ProgramMaker::still(const Known& x) {
+Known bounded(ProgramMaker& maker, const Known& x, double limit) {
+  if (x.bounds.magnitude() <= limit) return x;
+  if (maker.type(x).dtype == DType::kI32) {
+    const ValueId divisor = maker.builder().constant(maker.type(x), limit);
+    return {maker.builder().op1("mod", {x.id, divisor}), {0, limit - 1}, true, false};
+  }
+  if (!maker.exact() && !x.whole) {
+    if (maker.dice().chance(0.3)) return maker.make("tanh", {x}, {}, {-1, 1}, false);
+    if (maker.dice().chance(0.5)) {
+      const double scale = limit / x.bounds.magnitude();
+      return maker.make("mul_scalar", {x}, {{"value", scale}},
+                        {x.bounds.low * scale, x.bounds.high * scale}, false);
+    }
+  }
+  const Known above =
+      maker.make("max_scalar", {x}, {{"value", -limit}},
+                 {std::max(x.bounds.low, -limit), std::max(x.bounds.high, -limit)}, x.whole);
+  return maker.make("min_scalar", {above}, {{"value", limit}},
+                    {std::min(above.bounds.low, limit), std::min(above.bounds.high, limit)},
+                    x.whole);
+}
+
+Known without_gradient(ProgramMaker& maker, const Known& x) {
   if (!x.trained) return x;
-  return make("stop_gradient", {x}, {}, x.bounds, x.whole, false);
+  return maker.make("stop_gradient", {x}, {}, x.bounds, x.whole, false);
 }
 
-Known ProgramMaker::any_whole() {
+Known any_whole(ProgramMaker& maker) {
   std::vector<Known> fitting;
-  for (const Known& x : pool_)
-    if (type(x).dtype == DType::kF32 && x.whole) fitting.push_back(x);
-  if (fitting.empty()) return new_input({DType::kF32, random_shape(0, 3)}, {true, -3, 3});
-  return still(dice_.pick(fitting));
+  for (const Known& x : maker.pool())
+    if (maker.type(x).dtype == DType::kF32 && x.whole) fitting.push_back(x);
+  if (fitting.empty())
+    return maker.new_input({DType::kF32, maker.random_shape(0, 3)}, {true, -3, 3});
+  return without_gradient(maker, maker.dice().pick(fitting));
 }
 
-Known ProgramMaker::positive(const Known& x) {
+Known positive(ProgramMaker& maker, const Known& x) {
   if (x.bounds.low >= 0.25 && x.bounds.high <= 16) return x;
-  const Known small = squeezed(x, 3);
-  const double most = small.bounds.magnitude();
-  const Known above = dice_.chance(0.5) ? make("square", {small}, {}, {0, most * most}, false)
-                                        : make("logistic", {small}, {}, {0, 1}, false);
-  return make("add_scalar", {above}, {{"value", 0.5}}, {0.5, above.bounds.high + 0.5}, false);
+  const Known small = bounded(maker, x, 3);
+  const double largest = small.bounds.magnitude();
+  const Known above = maker.dice().chance(0.5)
+                          ? maker.make("square", {small}, {}, {0, largest * largest}, false)
+                          : maker.make("logistic", {small}, {}, {0, 1}, false);
+  return maker.make("add_scalar", {above}, {{"value", 0.5}}, {0.5, above.bounds.high + 0.5}, false);
 }
+
+namespace {
 
 /// The element at the origin as a scalar, or x with as many dims as wanted: the leading ones merged
 /// into one, or new ones of extent 1 in front.
-Known ProgramMaker::with_rank(const Known& x, int rank) {
-  const Shape from = shape(x);
+Known with_rank(ProgramMaker& maker, const Known& x, int rank) {
+  const Shape from = maker.shape(x);
   if (from.size() == rank) return x;
   if (rank == 0) {
     const std::vector<int64_t> zeros(static_cast<size_t>(from.size()), 0), ones(zeros.size(), 1);
-    const Known first = make("slice", {x}, {{"start", zeros}, {"limit", ones}, {"stride", ones}},
-                             x.bounds, x.whole);
-    return make("reshape", {first}, {{"shape", std::vector<int64_t>{}}}, x.bounds, x.whole);
+    const Known first = maker.make(
+        "slice", {x}, {{"start", zeros}, {"limit", ones}, {"stride", ones}}, x.bounds, x.whole);
+    return maker.make("reshape", {first}, {{"shape", std::vector<int64_t>{}}}, x.bounds, x.whole);
   }
   Shape wanted = Dims::filled(std::max(rank - from.size(), 0), 1);
   const int merged = std::max(from.size() - rank, 0);
@@ -203,28 +210,30 @@ Known ProgramMaker::with_rank(const Known& x, int rank) {
     wanted.push_back(product);
     product = 1;
   }
-  return make("reshape", {x}, {{"shape", list(wanted)}}, x.bounds, x.whole);
+  return maker.make("reshape", {x}, {{"shape", list(wanted)}}, x.bounds, x.whole);
 }
 
-Known ProgramMaker::fitted(const Known& x, const Shape& wanted) {
+}  // namespace
+
+Known with_shape(ProgramMaker& maker, const Known& x, const Shape& wanted) {
   const auto rank = static_cast<size_t>(wanted.size());
-  Known y = with_rank(x, wanted.size());
-  Shape cut = shape(y), grown = wanted;
+  Known y = with_rank(maker, x, wanted.size());
+  Shape cut = maker.shape(y), grown = wanted;
   for (int d = 0; d < wanted.size(); ++d) {
     cut[d] = std::min(cut[d], wanted[d]);
-    if (cut[d] == 1 && dice_.chance(0.7)) grown[d] = 1;  // broadcast at the end
+    if (cut[d] == 1 && maker.dice().chance(0.7)) grown[d] = 1;  // broadcast at the end
   }
   const std::vector<int64_t> zeros(rank, 0), ones(rank, 1);
-  if (cut != shape(y))
-    y = make("slice", {y}, {{"start", zeros}, {"limit", list(cut)}, {"stride", ones}}, y.bounds,
-             y.whole);
+  if (cut != maker.shape(y))
+    y = maker.make("slice", {y}, {{"start", zeros}, {"limit", list(cut)}, {"stride", ones}},
+                   y.bounds, y.whole);
   if (grown != cut)
-    y = make("pad", {y}, {{"low", zeros}, {"shape", list(grown)}, {"value", 0.0}},
-             {std::min(y.bounds.low, 0.0), std::max(y.bounds.high, 0.0)}, y.whole);
+    y = maker.make("pad", {y}, {{"low", zeros}, {"shape", list(grown)}, {"value", 0.0}},
+                   {std::min(y.bounds.low, 0.0), std::max(y.bounds.high, 0.0)}, y.whole);
   if (grown != wanted) {
     std::vector<int64_t> dims(rank);
     std::iota(dims.begin(), dims.end(), 0);
-    y = make("broadcast", {y}, {{"shape", list(wanted)}, {"dims", dims}}, y.bounds, y.whole);
+    y = maker.make("broadcast", {y}, {{"shape", list(wanted)}, {"dims", dims}}, y.bounds, y.whole);
   }
   return y;
 }

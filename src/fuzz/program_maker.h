@@ -1,5 +1,5 @@
-// How a random program grows: a pool of values that may be used, with what is known of them, and
-// recipes that add ops. Not for other rooms.
+// How a random program grows: a pool of values that ops may use, with what is known of them, and
+// generators that add ops. Private to this module.
 #pragma once
 
 #include <algorithm>
@@ -36,13 +36,12 @@ Bounds corners(const Bounds& x, const Bounds& y, Op op) {
 struct Known {
   ValueId id;
   Bounds bounds;
-  bool whole =
-      false;  // holds whole numbers, and rounding cannot make them others: fit for ops that jump
+  /// It holds whole numbers that rounding cannot change: discontinuous ops may use it.
+  bool whole = false;
   bool trained = false;  // a gradient flows from it to a variable
 };
 
-/// What a recipe works with. A value that it adds is kept tame: large ones are squeezed by one more
-/// op.
+/// What a generator works with. One more op bounds a value that is large.
 class ProgramMaker {
  public:
   /// With several micro-batches dim 0 of every input is a multiple of their number.
@@ -55,25 +54,14 @@ class ProgramMaker {
   TensorType type(const Known& x) const { return builder_.type(x.id); }
   Shape shape(const Known& x) const { return type(x).shape; }
 
-  /// A value of the pool, rather a young one; a new input when there is none.
+  /// A value of the pool, preferably a recent one; a new input when there is none.
   Known any(DType dtype);
-  Known any_of_rank(DType dtype, int least, int most);
+  Known any_of_rank(DType dtype, int min_rank, int max_rank);
   /// A value of exactly this type: of the pool, made from one that is not, or new.
   Known of_type(const TensorType& type);
-  /// f32 that jumping ops may look at: whole, and no gradient asks for the way through them.
-  Known any_whole();
-  /// Behind a stop_gradient when a gradient would flow.
-  Known still(const Known& x);
-  /// At least 0.25 and at most 16.
-  Known positive(const Known& x);
-  /// Within [-limit, limit].
-  Known squeezed(const Known& x, double limit);
   Known new_input(const TensorType& type);
   Known new_input(const TensorType& type, const Fill& fill);
   Known new_variable(const TensorType& type);
-  /// x with the elements that fit into `shape`, zeros elsewhere: by reshape, slice, pad and
-  /// broadcast.
-  Known fitted(const Known& x, const Shape& shape);
 
   /// The result of `kind`; it is trained when an operand is and `flows`.
   Known make(std::string_view kind, const std::vector<Known>& inputs, Attributes attributes,
@@ -81,11 +69,11 @@ class ProgramMaker {
   /// Makes a value available to later ops. False when it has too many elements.
   bool add(const Known& x);
 
-  Shape random_shape(int least_rank, int most_rank);
+  Shape random_shape(int min_rank, int max_rank);
   int64_t random_extent() { return dice_.pick(extents_); }
   /// Of a value that later ops may use.
-  int64_t most_elements() const { return most_elements_; }
-  /// i32[] that random numbers are drawn by.
+  int64_t max_elements() const { return max_elements_; }
+  /// i32[] that seeds random numbers.
   ValueId step();
 
   std::vector<Known>& pool() { return pool_; }
@@ -94,7 +82,6 @@ class ProgramMaker {
 
  private:
   Fill random_fill(DType dtype);
-  Known with_rank(const Known& x, int rank);
 
   Dice dice_;
   bool exact_;
@@ -102,23 +89,34 @@ class ProgramMaker {
   Graph graph_;
   Builder builder_;
   std::vector<int64_t> extents_;  // few, so that shapes meet
-  int64_t most_elements_;
+  int64_t max_elements_;
   std::vector<Known> pool_;
   std::map<std::string, Fill> fills_;
 };
 
-/// Adds an op, or returns false when the pool does not allow it now.
-struct Recipe {
+/// An f32 value of the pool that discontinuous ops may use: whole, and without a gradient.
+Known any_whole(ProgramMaker& maker);
+/// x, behind a stop_gradient when a gradient would flow.
+Known without_gradient(ProgramMaker& maker, const Known& x);
+/// A value made from x of at least 0.25 and at most 16.
+Known positive(ProgramMaker& maker, const Known& x);
+/// A value made from x within [-limit, limit].
+Known bounded(ProgramMaker& maker, const Known& x, double limit);
+/// The elements of x that fit into `shape`, zeros elsewhere: by reshape, slice, pad and broadcast.
+Known with_shape(ProgramMaker& maker, const Known& x, const Shape& shape);
+
+/// Adds an op. Its function returns false when the pool does not allow the op now.
+struct OpGenerator {
   std::string_view name;
   int weight;
-  bool (*cook)(ProgramMaker&);
+  bool (*add)(ProgramMaker&);
 };
-std::span<const Recipe> elementwise_recipes();
-std::span<const Recipe> integer_recipes();
-std::span<const Recipe> movement_recipes();
-std::span<const Recipe> contraction_recipes();
-std::span<const Recipe> spatial_recipes();
-std::span<const Recipe> dynamic_recipes();
-std::span<const Recipe> control_recipes();
+std::span<const OpGenerator> elementwise_ops();
+std::span<const OpGenerator> integer_ops();
+std::span<const OpGenerator> movement_ops();
+std::span<const OpGenerator> contraction_ops();
+std::span<const OpGenerator> spatial_ops();
+std::span<const OpGenerator> dynamic_ops();
+std::span<const OpGenerator> control_ops();
 
 }  // namespace tessera::fuzz

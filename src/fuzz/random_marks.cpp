@@ -56,10 +56,10 @@ class MarkMaker {
         static_cast<int>(std::count_if(graph_.ops().begin(), graph_.ops().end(),
                                        [](const Op& op) { return op.role == Role::kForward; }));
     for (const Op& op : graph_.ops()) {
-      const int64_t place = graph_.find_op(op.name)->index;
+      const int64_t index = graph_.find_op(op.name)->index;
       if (op.role != Role::kForward || dice_.chance(0.2)) continue;
       const int64_t stage_index =
-          dice_.chance(elsewhere) ? dice_.below(count) : place * count / std::max(forward, 1);
+          dice_.chance(elsewhere) ? dice_.below(count) : index * count / std::max(forward, 1);
       marks_.push_back(stage(op.name, meshes_[std::min(stage_index, count - 1)].name, "case"));
     }
     for (const Value& value : graph_.values())
@@ -67,19 +67,19 @@ class MarkMaker {
         marks_.push_back({Mark::Kind::kTensor, value.name, "", "case", dice_.pick(meshes_).name});
   }
 
-  /// Each axis to one of `count` places or to none.
+  /// Assigns each axis to one of `count` lists, or to none.
   std::vector<std::vector<int>> scatter_axes(const Mesh& mesh, int count,
                                              const std::vector<bool>& allowed) {
-    std::vector<std::vector<int>> places(static_cast<size_t>(count));
+    std::vector<std::vector<int>> lists(static_cast<size_t>(count));
     std::vector<int> axes;
     for (int axis = 0; axis < mesh.axis_count(); ++axis) axes.push_back(axis);
     dice_.shuffle(axes);
     for (int axis : axes) {
       if (count == 0 || dice_.chance(0.25)) continue;
-      const auto place = static_cast<size_t>(dice_.below(count));
-      if (allowed[place]) places[place].push_back(axis);
+      const int64_t list = dice_.below(count);
+      if (allowed[list]) lists[list].push_back(axis);
     }
-    return places;
+    return lists;
   }
 
   void mark_value(ValueId id) {
@@ -96,14 +96,14 @@ class MarkMaker {
     marks_.push_back(shard_tensor(graph_.value(id).name, spec_text(mesh, axes), "case"));
   }
 
-  /// Inputs and variables are never addends; nor is the next value of a variable.
+  /// Inputs and variables are never partial; nor is the next value of a variable.
   bool may_be_partial(ValueId id) const {
     if (graph_.value(id).producer.index < 0 || graph_.type(id).dtype != DType::kF32) return false;
     return std::none_of(graph_.variables().begin(), graph_.variables().end(),
                         [&](const Variable& variable) { return variable.next == id; });
   }
 
-  /// The inputs of a linear set as addends on one axis, the others whole.
+  /// The inputs of a linear set as partial values on one axis, the others replicated.
   void mark_linear_op(const Mesh& mesh, const Op& op, const ShardingRule& rule) {
     const std::string& axis = dice_.pick(mesh.axes());
     const std::vector<int>& set = dice_.pick(rule.linear);
@@ -187,18 +187,18 @@ std::string spec_text(const Mesh& mesh, const std::vector<std::vector<int>>& dim
 }
 
 Meshes random_meshes(uint64_t seed) {
-  struct Place {
+  struct StageMesh {
     const char* name;
     const char* shape;
     Rank first;
   };
-  static const std::vector<std::vector<Place>> kSingle{
+  static const std::vector<std::vector<StageMesh>> kSingle{
       {{"all", "x=1 y=2", 0}},     {{"all", "x=2", 0}},     {{"all", "x=2 y=2", 0}},
       {{"all", "x=2 y=2", 0}},     {{"all", "x=2 y=3", 0}}, {{"all", "x=1 y=5", 0}},
       {{"all", "x=2 y=2 z=2", 0}}, {{"all", "x=4", 0}},     {{"all", "x=3", 0}}};
   // Stages side by side, of other shapes and axes, and one that shares its ranks with the
   // others.
-  static const std::vector<std::vector<Place>> kStages{
+  static const std::vector<std::vector<StageMesh>> kStages{
       {{"first", "x=2", 0}, {"last", "x=2", 2}},
       {{"first", "x=2 y=2", 0}, {"last", "x=2", 4}},
       {{"first", "x=3", 0}, {"last", "z=2", 3}},
@@ -208,8 +208,8 @@ Meshes random_meshes(uint64_t seed) {
       {{"first", "x=2", 0}, {"middle", "x=3", 2}, {"last", "x=1", 5}}};
   Dice dice(seed, "mesh");
   Meshes meshes;
-  for (const Place& place : dice.pick(dice.chance(0.25) ? kStages : kSingle))
-    meshes.push_back({place.name, consecutive_mesh(parse_mesh(place.shape), place.first)});
+  for (const StageMesh& mesh : dice.pick(dice.chance(0.25) ? kStages : kSingle))
+    meshes.push_back({mesh.name, consecutive_mesh(parse_mesh(mesh.shape), mesh.first)});
   return meshes;
 }
 
@@ -220,7 +220,7 @@ std::vector<Mark> random_marks(uint64_t seed, const Graph& graph, const Meshes& 
 
 /// Any schedule; for some that want several stages on the same ranks, such stages: in turn, or
 /// in a V.
-void draw_schedule(uint64_t seed, FuzzCase& result) {
+void sample_schedule(uint64_t seed, FuzzCase& result) {
   constexpr double kFolded = 0.4;
   Dice dice(seed, "schedule");
   std::vector<PipelineKind> kinds;
@@ -228,17 +228,16 @@ void draw_schedule(uint64_t seed, FuzzCase& result) {
   result.schedule = dice.pick(kinds);
   if (!dice.chance(kFolded)) return;
   const bool v = result.schedule != PipelineKind::kInterleaved;
-  const std::vector<Rank> places =
-      v ? std::vector<Rank>{0, 1, 1, 0} : std::vector<Rank>{0, 1, 0, 1};
+  const std::vector<Rank> ranks = v ? std::vector<Rank>{0, 1, 1, 0} : std::vector<Rank>{0, 1, 0, 1};
   result.meshes.clear();
-  for (size_t i = 0; i < places.size(); ++i)
+  for (size_t i = 0; i < ranks.size(); ++i)
     result.meshes.push_back(
-        {"part" + std::to_string(i), consecutive_mesh(parse_mesh("x=1"), places[i])});
+        {"part" + std::to_string(i), consecutive_mesh(parse_mesh("x=1"), ranks[i])});
 }
 
 /// Some cases compute on fake devices: all of them, or of stages that share no rank each or
 /// none. What runs regions stays on hosts.
-void draw_devices(uint64_t seed, FuzzCase& result) {
+void sample_devices(uint64_t seed, FuzzCase& result) {
   constexpr double kOnDevices = 0.2;
   const auto has_regions = [](const Op& op) { return !op.regions.empty(); };
   Dice dice(seed, "devices");
@@ -263,18 +262,17 @@ FuzzCase random_case(uint64_t seed) {
   result.exact = mode.chance(0.5);
   if (mode.chance(kMicroBatched)) result.micro_batches = mode.between(2, 3);
   result.meshes = random_meshes(seed);
-  if (result.micro_batches > 1) draw_schedule(seed, result);
+  if (result.micro_batches > 1) sample_schedule(seed, result);
   // Values that leave the range of their mode: another program of the same seed.
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     RandomProgram program = random_program(random_key(seed, "attempt " + std::to_string(attempt)),
                                            result.exact, result.micro_batches);
     result.graph = std::move(program.graph);
     result.fills = std::move(program.fills);
-    if (result.exact ? in_exact_subset(result) : is_tame(result)) {
+    if (result.exact ? in_exact_subset(result) : is_bounded(result)) {
       result.marks = random_marks(seed, result.graph, result.meshes, result.micro_batches);
-      draw_devices(seed, result);
-      if (Dice stripes(seed, "stripes"); stripes.chance(0.9))
-        result.stripes = stripes.between(2, 3);
+      sample_devices(seed, result);
+      if (Dice dice(seed, "stripes"); dice.chance(0.9)) result.chunks = dice.between(2, 3);
       return result;
     }
   }

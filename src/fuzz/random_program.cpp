@@ -10,30 +10,29 @@
 namespace tessera::fuzz {
 namespace {
 
-/// Adds one op by a recipe drawn by weight.
-class Cook {
+/// Adds an op by a generator that is sampled by weight.
+class ProgramGenerator {
  public:
-  Cook() {
-    for (const auto family :
-         {elementwise_recipes(), integer_recipes(), movement_recipes(), contraction_recipes(),
-          dynamic_recipes(), spatial_recipes(), control_recipes()})
-      for (const Recipe& recipe : family) {
-        recipes_.push_back(&recipe);
-        weights_ += recipe.weight;
+  ProgramGenerator() {
+    for (const auto family : {elementwise_ops(), integer_ops(), movement_ops(), contraction_ops(),
+                              dynamic_ops(), spatial_ops(), control_ops()})
+      for (const OpGenerator& generator : family) {
+        generators_.push_back(&generator);
+        weights_ += generator.weight;
       }
   }
 
-  bool step(ProgramMaker& maker) const {
-    int64_t drawn = maker.dice().below(weights_);
-    for (const Recipe* recipe : recipes_) {
-      drawn -= recipe->weight;
-      if (drawn < 0) return recipe->cook(maker);
+  bool add_op(ProgramMaker& maker) const {
+    int64_t rest = maker.dice().below(weights_);
+    for (const OpGenerator* generator : generators_) {
+      rest -= generator->weight;
+      if (rest < 0) return generator->add(maker);
     }
-    throw InternalError("weights add up");
+    throw InternalError("the sample is below the sum of the weights");
   }
 
  private:
-  std::vector<const Recipe*> recipes_;
+  std::vector<const OpGenerator*> generators_;
   int64_t weights_ = 0;
 };
 
@@ -107,8 +106,8 @@ void train_by_optimizer(ProgramMaker& maker, ValueId loss) {
   maker.fills()[std::string(kLearningRateInput)] = {false, 0.01, 0.1};
 }
 
-/// State that no gradient moves: it becomes any value of its type, such as another variable, or it
-/// trades places with one.
+/// State that no gradient changes: its next value is any value of its type, such as another
+/// variable, or it is swapped with one.
 void move_other_state(ProgramMaker& maker) {
   Graph& graph = maker.graph();
   const std::vector<Variable> variables = graph.variables();
@@ -133,10 +132,10 @@ void name_outputs(ProgramMaker& maker) {
 }  // namespace
 
 RandomProgram random_program(uint64_t seed, bool exact, int64_t micro_batches) {
-  static const Cook cook;
+  static const ProgramGenerator generator;
   ProgramMaker maker(seed, exact, micro_batches);
   begin(maker);
-  for (int64_t steps = maker.dice().between(3, 18); steps > 0; --steps) cook.step(maker);
+  for (int64_t steps = maker.dice().between(3, 18); steps > 0; --steps) generator.add_op(maker);
   name_outputs(maker);
   if (maker.dice().chance(0.7))
     if (const auto loss = make_loss(maker)) {

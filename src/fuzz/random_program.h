@@ -1,5 +1,5 @@
 // Random serial programs: forward, often a loss with its gradient and an update of the variables.
-// Not for other rooms.
+// Private to this module.
 #pragma once
 
 #include <map>

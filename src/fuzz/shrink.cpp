@@ -15,7 +15,7 @@ namespace {
 /// What a smaller graph leaves out.
 struct Removal {
   std::set<int> ops;      // by index
-  std::set<int> outputs;  // by place in the list
+  std::set<int> outputs;  // by index in the list
   std::set<int> nexts;    // by variable: it never changes
 };
 
@@ -34,18 +34,18 @@ Fill range_of(const ReferenceTensor& tensor) {
 ReferenceValues first_step(const FuzzCase& given) {
   ReferenceValues state = initial_variables(given.graph, given.seed);
   for (auto& [name, value] : state)
-    if (given.fills.contains(name)) value = to_reference(drawn(given, name, value.type, 0));
+    if (given.fills.contains(name)) value = to_reference(sampled(given, name, value.type, 0));
   for (ValueId input : given.graph.inputs()) {
     const std::string& name = given.graph.value(input).name;
-    state[name] = to_reference(drawn(given, name, given.graph.type(input), 0));
+    state[name] = to_reference(sampled(given, name, given.graph.type(input), 0));
   }
   return interpret(given.graph, state);
 }
 
-/// Writes the graph anew without what was removed, and what nobody needs then.
+/// Writes the graph anew without what was removed, and what is not needed then.
 class Rebuild {
  public:
-  /// `placements` of the values, to be kept by marks on the inputs that take their places; none:
+  /// `placements` of the values, to be kept by marks on the inputs that replace them; none:
   /// they are left open.
   Rebuild(const FuzzCase& given, const ReferenceValues& values, const Removal& removal,
           const std::vector<DistAttr>& placements)
@@ -107,7 +107,7 @@ class Rebuild {
         found != given_.fills.end() ? found->second : range_of(values_.at(name(value)));
   }
 
-  /// An input in the place of a result, placed as the result was.
+  /// An input instead of a result, placed as the result was.
   void replace(ValueId value) {
     add_input(value);
     if (placements_.empty()) return;
@@ -195,7 +195,7 @@ class Shrink {
       smaller |= on_hosts();
       smaller |= one_step();
       smaller |= plain_schedule();
-      smaller |= whole_products();
+      smaller |= no_chunks();
       smaller |= one_micro_batch();
     }
     return std::move(best_);
@@ -210,9 +210,9 @@ class Shrink {
 
   bool fails_alike(const FuzzCase& candidate) const {
     try {
-      if (!(candidate.exact ? in_exact_subset(candidate) : is_tame(candidate))) return false;
+      if (!(candidate.exact ? in_exact_subset(candidate) : is_bounded(candidate))) return false;
     } catch (const std::exception&) {
-      return false;  // the judge itself cannot run it
+      return false;  // the interpreter itself cannot run it
     }
     const auto failure = run_case(candidate, faults_);
     return failure && failure->stage == stage_ && kind_of(*failure) == kind_;
@@ -315,10 +315,10 @@ class Shrink {
     return try_case(std::move(candidate));
   }
 
-  bool whole_products() {
-    if (best_.stripes == 1) return false;
+  bool no_chunks() {
+    if (best_.chunks == 1) return false;
     FuzzCase candidate = best_;
-    candidate.stripes = 1;
+    candidate.chunks = 1;
     return try_case(std::move(candidate));
   }
 

@@ -6,8 +6,8 @@
 namespace tessera::fuzz {
 
 /// Removes marks, steps, outputs, updates, ops, variables, inputs and mesh axes as long as the case
-/// still fails. A removed op whose result is used leaves an input in its place, drawn in the range
-/// that the result had.
+/// still fails. An input replaces the result of a removed op where it is used, sampled from the
+/// range that the result had.
 ///
 ///   requires  run_case(failing, faults) gives `failure`
 ///   ensures   the result fails at the same stage, and stays in the range of its mode

@@ -207,7 +207,8 @@ class Demo {
         "tokens, {} "
         "their bigram entropy of {:.3f}.\n\n",
         run.held_out->loss, grouped(run.held_out->tokens),
-        run.held_out->loss < data_->baseline->nats ? "below" : "not yet below", data_->baseline->nats);
+        run.held_out->loss < data_->baseline->nats ? "below" : "not yet below",
+        data_->baseline->nats);
     for (double loss : run.losses()) document_["losses"].append(loss);
     document_["val_loss"] = run.held_out->loss;
     document_["bigram_entropy"] = data_->baseline->nats;

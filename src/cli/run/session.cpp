@@ -56,7 +56,9 @@ std::string evaluation_text(const Evaluation& evaluation, const RunData& data, i
 }
 
 std::string baseline_text(const RunData& data) {
-  return data.baseline ? fmt::format("; the {} is {:.4f}", data.baseline->description, data.baseline->nats) : "";
+  return data.baseline
+             ? fmt::format("; the {} is {:.4f}", data.baseline->description, data.baseline->nats)
+             : "";
 }
 
 void add_bar(Document& document, const RunData& data) {

@@ -1,4 +1,5 @@
-// Recipes of ops in which dims meet or vanish: dot_general, reduce, gather, scatter_add, attention.
+// Generators of ops in which dims meet or vanish: dot_general, reduce, gather, scatter_add,
+// attention.
 #include <algorithm>
 #include <cmath>
 
@@ -54,14 +55,14 @@ int64_t result_elements(const Letters& letters, const Shape& a, const Shape& b) 
   return count;
 }
 
-bool cook_dot(ProgramMaker& maker) {
+bool add_dot(ProgramMaker& maker) {
   const Known a = maker.any_of_rank(DType::kF32, 0, 4);
   const Known b = maker.dice().chance(0.3)
                       ? maker.new_variable({DType::kF32, maker.random_shape(1, 3)})
                       : maker.any_of_rank(DType::kF32, 0, 4);
   const Letters letters = random_letters(maker, maker.shape(a), maker.shape(b));
   if (letters.out.size() > 4 ||
-      result_elements(letters, maker.shape(a), maker.shape(b)) > maker.most_elements())
+      result_elements(letters, maker.shape(a), maker.shape(b)) > maker.max_elements())
     return false;
   const double most =
       a.bounds.magnitude() * b.bounds.magnitude() * static_cast<double>(letters.summed);
@@ -83,7 +84,7 @@ double count_over(const Shape& shape, const std::vector<int64_t>& dims) {
   return count;
 }
 
-bool cook_sum(ProgramMaker& maker) {
+bool add_sum(ProgramMaker& maker) {
   const Known x = maker.any(maker.dice().chance(0.85) ? DType::kF32 : DType::kI32);
   const std::vector<int64_t> dims = random_dims(maker, maker.shape(x).size(), 0.5);
   const double count = count_over(maker.shape(x), dims);
@@ -95,9 +96,9 @@ bool cook_sum(ProgramMaker& maker) {
 
 /// The largest and the smallest. Their gradient divides by the number of equal ones: not in the
 /// exact subset.
-bool cook_extreme(ProgramMaker& maker) {
+bool add_extreme(ProgramMaker& maker) {
   Known x = maker.any(maker.dice().chance(0.8) ? DType::kF32 : DType::kI32);
-  if (maker.exact()) x = maker.still(x);
+  if (maker.exact()) x = without_gradient(maker, x);
   const std::string op = maker.dice().chance(0.5) ? "max" : "min";
   return maker.add(maker.make(
       "reduce", {x}, {{"op", op}, {"dims", random_dims(maker, maker.shape(x).size(), 0.5)}},
@@ -105,14 +106,14 @@ bool cook_extreme(ProgramMaker& maker) {
 }
 
 /// Over one dim, of numbers near 1, or of 1, 0 and -1.
-bool cook_product(ProgramMaker& maker) {
+bool add_product(ProgramMaker& maker) {
   Known x = maker.any_of_rank(DType::kF32, 1, kMaxRank);
   const std::vector<int64_t> dims{maker.dice().below(maker.shape(x).size())};
   double most = 1;
   if (maker.exact()) {
-    x = maker.still(maker.squeezed(x, 1));
+    x = without_gradient(maker, bounded(maker, x, 1));
   } else {
-    x = maker.positive(x);
+    x = positive(maker, x);
     most = std::pow(std::max(x.bounds.high, 1 / x.bounds.low), count_over(maker.shape(x), dims));
     if (most > 1e4) return false;
   }
@@ -120,7 +121,7 @@ bool cook_product(ProgramMaker& maker) {
                               {-most, most}, maker.exact()));
 }
 
-bool cook_any(ProgramMaker& maker) {
+bool add_any(ProgramMaker& maker) {
   const Known x = maker.any(DType::kBool);
   const std::string op = maker.dice().chance(0.5) ? "any" : "all";
   return maker.add(maker.make(
@@ -134,18 +135,18 @@ Known random_ids(ProgramMaker& maker, int64_t rows, const Shape& shape) {
   return maker.new_input({DType::kI32, shape}, {true, -1, static_cast<double>(rows)});
 }
 
-bool cook_gather(ProgramMaker& maker) {
+bool add_gather(ProgramMaker& maker) {
   const Known table =
       maker.any_of_rank(maker.dice().chance(0.85) ? DType::kF32 : DType::kI32, 1, 3);
   const Known ids = random_ids(maker, maker.shape(table)[0], maker.random_shape(0, 2));
   if (element_count(maker.shape(ids)) * element_count(maker.shape(table)) >
-      4 * maker.most_elements())
+      4 * maker.max_elements())
     return false;
   const Bounds bounds{std::min(table.bounds.low, 0.0), std::max(table.bounds.high, 0.0)};
   return maker.add(maker.make("gather", {table, ids}, {}, bounds, table.whole));
 }
 
-bool cook_scatter_add(ProgramMaker& maker) {
+bool add_scatter_add(ProgramMaker& maker) {
   const Known updates = maker.any_of_rank(DType::kF32, 0, 4);
   Shape ids_shape;
   for (int64_t extent : maker.shape(updates)) {
@@ -159,7 +160,7 @@ bool cook_scatter_add(ProgramMaker& maker) {
       maker.make("scatter_add", {ids, updates}, {{"rows", rows}}, {-most, most}, maker.exact()));
 }
 
-bool cook_attention(ProgramMaker& maker) {
+bool add_attention(ProgramMaker& maker) {
   if (maker.exact()) return false;
   const Shape q_shape{maker.dice().between(1, 3), maker.random_extent(), maker.dice().between(1, 3),
                       maker.dice().between(1, 4)};
@@ -175,19 +176,19 @@ bool cook_attention(ProgramMaker& maker) {
   return maker.add({result.out, v.bounds, false, trained});
 }
 
-constexpr Recipe kRecipes[] = {{"dot", 16, cook_dot},
-                               {"sum", 7, cook_sum},
-                               {"extreme", 5, cook_extreme},
-                               {"product", 2, cook_product},
-                               {"any", 2, cook_any},
-                               {"gather", 5, cook_gather},
-                               {"scatter_add", 4, cook_scatter_add},
-                               {"attention", 6, cook_attention}};
+constexpr OpGenerator kGenerators[] = {{"dot", 16, add_dot},
+                                       {"sum", 7, add_sum},
+                                       {"extreme", 5, add_extreme},
+                                       {"product", 2, add_product},
+                                       {"any", 2, add_any},
+                                       {"gather", 5, add_gather},
+                                       {"scatter_add", 4, add_scatter_add},
+                                       {"attention", 6, add_attention}};
 
 }  // namespace
 
-std::span<const Recipe> contraction_recipes() {
-  return kRecipes;
+std::span<const OpGenerator> contraction_ops() {
+  return kGenerators;
 }
 
 }  // namespace tessera::fuzz

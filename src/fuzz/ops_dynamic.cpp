@@ -1,4 +1,4 @@
-// Recipes of ops whose places are operands, and of those along one dim: dynamic_slice,
+// Generators of ops whose indices are operands, and of those along one dim: dynamic_slice,
 // dynamic_update, take_along_dim, gather_nd and their kin, orders, scans, grouped products.
 #include <algorithm>
 
@@ -37,7 +37,7 @@ Window random_window(ProgramMaker& maker, const Shape& shape) {
   return window;
 }
 
-bool cook_dynamic_slice(ProgramMaker& maker) {
+bool add_dynamic_slice(ProgramMaker& maker) {
   const Known x = maker.any_of_rank(random_dtype(maker), 1, 4);
   const Window window = random_window(maker, maker.shape(x));
   std::vector<Known> operands{x};
@@ -47,7 +47,7 @@ bool cook_dynamic_slice(ProgramMaker& maker) {
                               {{"dims", window.dims}, {"sizes", window.sizes}}, bounds, x.whole));
 }
 
-bool cook_dynamic_update(ProgramMaker& maker) {
+bool add_dynamic_update(ProgramMaker& maker) {
   const Known x = maker.any_of_rank(random_dtype(maker), 1, 4);
   TensorType type = maker.type(x);
   const Window window = random_window(maker, type.shape);
@@ -72,19 +72,19 @@ Bounds with_zero(const Bounds& bounds) {
   return {std::min(bounds.low, 0.0), std::max(bounds.high, 0.0)};
 }
 
-bool cook_take_along_dim(ProgramMaker& maker) {
+bool add_take_along_dim(ProgramMaker& maker) {
   const Known x = maker.any_of_rank(random_dtype(maker), 1, 4);
   Shape shape = maker.shape(x);
   const int64_t dim = maker.dice().below(shape.size());
   const int64_t extent = shape[static_cast<int>(dim)];
   shape[static_cast<int>(dim)] = maker.random_extent();
-  if (element_count(shape) > maker.most_elements()) return false;
+  if (element_count(shape) > maker.max_elements()) return false;
   const Known ids = random_ids(maker, extent, shape);
   return maker.add(
       maker.make("take_along_dim", {x, ids}, {{"dim", dim}}, with_zero(x.bounds), x.whole));
 }
 
-bool cook_scatter_add_along_dim(ProgramMaker& maker) {
+bool add_scatter_add_along_dim(ProgramMaker& maker) {
   const Known updates = maker.any_of_rank(DType::kF32, 1, 4);
   const Shape shape = maker.shape(updates);
   const int64_t dim = maker.dice().below(shape.size()), extent = maker.dice().between(1, 7);
@@ -115,19 +115,19 @@ int64_t largest_extent(const Shape& shape) {
   return shape.empty() ? 1 : *std::max_element(shape.begin(), shape.end());
 }
 
-bool cook_gather_nd(ProgramMaker& maker) {
+bool add_gather_nd(ProgramMaker& maker) {
   const Known table = maker.any_of_rank(random_dtype(maker), 1, 3);
   const Rows rows = random_rows(maker, maker.shape(table));
-  if (element_count(rows.updates) > maker.most_elements()) return false;
+  if (element_count(rows.updates) > maker.max_elements()) return false;
   const Known ids = random_ids(maker, largest_extent(maker.shape(table)), rows.ids);
   return maker.add(maker.make("gather_nd", {table, ids}, {}, with_zero(table.bounds), table.whole));
 }
 
-bool cook_scatter_nd(ProgramMaker& maker) {
+bool add_scatter_nd(ProgramMaker& maker) {
   const Known table = maker.any_of_rank(random_dtype(maker), 1, 3);
   const TensorType type = maker.type(table);
   const Rows rows = random_rows(maker, type.shape);
-  if (element_count(rows.updates) > maker.most_elements()) return false;
+  if (element_count(rows.updates) > maker.max_elements()) return false;
   const Known ids = random_ids(maker, largest_extent(type.shape), rows.ids);
   const Known updates = maker.of_type({type.dtype, rows.updates});
   const Bounds bounds{std::min(table.bounds.low, updates.bounds.low),
@@ -136,10 +136,10 @@ bool cook_scatter_nd(ProgramMaker& maker) {
       maker.make("scatter_nd", {table, ids, updates}, {}, bounds, table.whole && updates.whole));
 }
 
-bool cook_scatter_add_nd(ProgramMaker& maker) {
+bool add_scatter_add_nd(ProgramMaker& maker) {
   const Shape table = maker.random_shape(1, 3);
   const Rows rows = random_rows(maker, table);
-  if (element_count(rows.updates) > maker.most_elements()) return false;
+  if (element_count(rows.updates) > maker.max_elements()) return false;
   const Known updates = maker.of_type({DType::kF32, rows.updates});
   const Known ids = random_ids(maker, largest_extent(table), rows.ids);
   const std::vector<int64_t> extents(table.begin(), table.begin() + rows.depth);
@@ -151,10 +151,10 @@ bool cook_scatter_add_nd(ProgramMaker& maker) {
 /// What an order looks at: whole numbers, which rounding cannot exchange, through which no gradient
 /// flows.
 Known ordered_operand(ProgramMaker& maker) {
-  return maker.dice().chance(0.3) ? maker.any(DType::kI32) : maker.any_whole();
+  return maker.dice().chance(0.3) ? maker.any(DType::kI32) : any_whole(maker);
 }
 
-bool cook_arg(ProgramMaker& maker) {
+bool add_arg(ProgramMaker& maker) {
   const Known x = ordered_operand(maker);
   const Shape shape = maker.shape(x);
   if (element_count(shape) == 0 || shape.empty()) return false;
@@ -166,7 +166,7 @@ bool cook_arg(ProgramMaker& maker) {
 
 /// The indices of an order are jumps; its values are not, but their gradient goes where the indices
 /// say.
-bool cook_order(ProgramMaker& maker) {
+bool add_order(ProgramMaker& maker) {
   const Known x = ordered_operand(maker);
   const Shape shape = maker.shape(x);
   if (shape.empty()) return false;
@@ -185,7 +185,7 @@ bool cook_order(ProgramMaker& maker) {
 
 /// Keys that rounding cannot exchange: whole numbers that differ along the dim, and at most a
 /// quarter more or less. A gradient flows.
-bool cook_trained_order(ProgramMaker& maker) {
+bool add_trained_order(ProgramMaker& maker) {
   if (maker.exact()) return false;
   const Known x = maker.any_of_rank(DType::kF32, 1, 3);
   const TensorType type = maker.type(x);
@@ -202,7 +202,7 @@ bool cook_trained_order(ProgramMaker& maker) {
   return maker.add({results[0], {-1, static_cast<double>(extent)}, false, x.trained});
 }
 
-bool cook_cumsum(ProgramMaker& maker) {
+bool add_cumsum(ProgramMaker& maker) {
   const Known x = maker.any_of_rank(maker.dice().chance(0.8) ? DType::kF32 : DType::kI32, 1, 4);
   const int64_t dim = maker.dice().below(maker.shape(x).size());
   const double most =
@@ -214,7 +214,7 @@ bool cook_cumsum(ProgramMaker& maker) {
                               {-most, most}, whole));
 }
 
-bool cook_reverse(ProgramMaker& maker) {
+bool add_reverse(ProgramMaker& maker) {
   const Known x = maker.any_of_rank(random_dtype(maker), 1, 4);
   return maker.add(maker.make("reverse", {x}, {{"dim", maker.dice().below(maker.shape(x).size())}},
                               x.bounds, x.whole));
@@ -226,13 +226,13 @@ Known random_sizes(ProgramMaker& maker, int64_t groups) {
   return maker.new_input({DType::kI32, {groups}}, {true, -1, 3});
 }
 
-bool cook_grouped(ProgramMaker& maker) {
+bool add_grouped(ProgramMaker& maker) {
   const Known x = maker.any_of_rank(DType::kF32, 2, 2);
   const Shape shape = maker.shape(x);
   const int64_t groups = maker.dice().between(1, 4), columns = maker.dice().between(1, 5);
   const Known sizes = random_sizes(maker, groups);
   if (maker.dice().chance(0.4)) {
-    if (groups * shape[1] * columns > maker.most_elements()) return false;
+    if (groups * shape[1] * columns > maker.max_elements()) return false;
     const Known y = maker.of_type({DType::kF32, {shape[0], columns}});
     const double most = x.bounds.magnitude() * y.bounds.magnitude() * static_cast<double>(shape[0]);
     return maker.add(maker.make("grouped_outer", {x, y, sizes}, {}, {-most, most}, maker.exact()));
@@ -245,24 +245,24 @@ bool cook_grouped(ProgramMaker& maker) {
                               {-most, most}, maker.exact()));
 }
 
-constexpr Recipe kRecipes[] = {{"dynamic_slice", 2, cook_dynamic_slice},
-                               {"dynamic_update", 2, cook_dynamic_update},
-                               {"take_along_dim", 2, cook_take_along_dim},
-                               {"scatter_add_along_dim", 2, cook_scatter_add_along_dim},
-                               {"gather_nd", 2, cook_gather_nd},
-                               {"scatter_nd", 2, cook_scatter_nd},
-                               {"scatter_add_nd", 2, cook_scatter_add_nd},
-                               {"arg", 2, cook_arg},
-                               {"order", 2, cook_order},
-                               {"trained_order", 1, cook_trained_order},
-                               {"cumsum", 2, cook_cumsum},
-                               {"reverse", 1, cook_reverse},
-                               {"grouped", 3, cook_grouped}};
+constexpr OpGenerator kGenerators[] = {{"dynamic_slice", 2, add_dynamic_slice},
+                                       {"dynamic_update", 2, add_dynamic_update},
+                                       {"take_along_dim", 2, add_take_along_dim},
+                                       {"scatter_add_along_dim", 2, add_scatter_add_along_dim},
+                                       {"gather_nd", 2, add_gather_nd},
+                                       {"scatter_nd", 2, add_scatter_nd},
+                                       {"scatter_add_nd", 2, add_scatter_add_nd},
+                                       {"arg", 2, add_arg},
+                                       {"order", 2, add_order},
+                                       {"trained_order", 1, add_trained_order},
+                                       {"cumsum", 2, add_cumsum},
+                                       {"reverse", 1, add_reverse},
+                                       {"grouped", 3, add_grouped}};
 
 }  // namespace
 
-std::span<const Recipe> dynamic_recipes() {
-  return kRecipes;
+std::span<const OpGenerator> dynamic_ops() {
+  return kGenerators;
 }
 
 }  // namespace tessera::fuzz

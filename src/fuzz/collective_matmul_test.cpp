@@ -1,5 +1,5 @@
-// Products in stripes, against the judge: every register, and against the plan whose products are
-// whole.
+// Decomposed matmuls: every register against the reference interpreter, and the results against the
+// plan without decomposition.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -57,14 +57,14 @@ struct Division {
   int64_t micro_batches = 1;
 };
 
-FuzzCase case_of(const Division& division, int64_t stripes) {
+FuzzCase case_of(const Division& division, int64_t chunks) {
   FuzzCase given;
   given.seed = 5;
   given.graph = layers(division.sizes);
   given.meshes = one_mesh(std::make_shared<const Mesh>(parse_mesh(division.mesh)));
   given.marks = by_sequence_and_columns(division.rows);
   given.micro_batches = division.micro_batches;
-  given.stripes = stripes;
+  given.chunks = chunks;
   given.fills["learning_rate"] = {false, 0.0001, 0.001};
   return given;
 }
@@ -86,26 +86,26 @@ const Division kDivisions[] = {
     {"tp=2", "P()"},                         // no sequence parallelism: sums in place of scatters
 };
 
-TEST(Stripes, ComputeWhatTheSerialProgramComputes) {
+TEST(CollectiveMatmul, DecomposedMatmulsComputeWhatTheSerialProgramComputes) {
   for (const Division& division : kDivisions)
-    for (int64_t stripes : {2, 3, 4}) {
-      int in_stripes = 0;
+    for (int64_t chunks : {2, 3, 4}) {
+      int in_chunks = 0;
       CaseFaults faults;
-      faults.on_stripes = [&] { ++in_stripes; };
-      const auto failure = run_case(case_of(division, stripes), faults);
-      EXPECT_FALSE(failure) << division.mesh << " " << division.rows << " in " << stripes
-                            << " stripes: " << failure->text;
-      EXPECT_EQ(in_stripes, stripes == 2 ? 1 : in_stripes) << division.mesh << " " << division.rows;
+      faults.on_chunks = [&] { ++in_chunks; };
+      const auto failure = run_case(case_of(division, chunks), faults);
+      EXPECT_FALSE(failure) << division.mesh << " " << division.rows << " in " << chunks
+                            << " chunks: " << failure->text;
+      EXPECT_EQ(in_chunks, chunks == 2 ? 1 : in_chunks) << division.mesh << " " << division.rows;
     }
 }
 
 /// All variables after a few steps.
-std::map<std::string, std::vector<double>> trained(const Division& division, int64_t stripes,
+std::map<std::string, std::vector<double>> trained(const Division& division, int64_t chunks,
                                                    SumForm sums) {
-  const FuzzCase given = case_of(division, stripes);
+  const FuzzCase given = case_of(division, chunks);
   CompileOptions options;
   options.micro_batches = given.micro_batches;
-  options.split_matmuls.stripes = stripes;
+  options.split_matmuls.stripes = chunks;
   options.reshard.sums = sums;
   const auto tasks = std::make_shared<const TaskGraph>(
       compile(given.graph, given.meshes, given.marks, options).tasks);
@@ -119,7 +119,7 @@ std::map<std::string, std::vector<double>> trained(const Division& division, int
     for (ValueId input : given.graph.inputs()) {
       const std::string& name = given.graph.value(input).name;
       pointers[name] =
-          &inputs.emplace(name, drawn(given, name, given.graph.type(input), step)).first->second;
+          &inputs.emplace(name, sampled(given, name, given.graph.type(input), step)).first->second;
     }
     runtime.run(program, pointers, results);
   }
@@ -171,7 +171,8 @@ bool adds_up_alike_for_fewer_rows(const Sizes& sizes) {
 
 // A dim is cut that is not added up: every element is the same sum of the same products. Here rows
 // are cut, since the weights are larger.
-TEST(Stripes, HaveTheBitsOfWholeProductsWhereTheLibraryAddsUpAlikeForFewerRows) {
+TEST(CollectiveMatmul,
+     DecomposedAndWholeMatmulsHaveTheSameBitsWhereTheLibrarySumsFewerRowsInTheSameOrder) {
   const Sizes sizes{.batch = 2, .sequence = 32, .width = 72, .inner = 16};
   if (!adds_up_alike_for_fewer_rows(sizes)) GTEST_SKIP() << "it does not on this processor";
   Sizes larger = sizes;

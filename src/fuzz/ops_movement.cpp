@@ -1,4 +1,4 @@
-// Recipes of ops that move elements: broadcast, reshape, transpose, slice, pad, concat.
+// Generators of ops that move elements: broadcast, reshape, transpose, slice, pad, concat.
 #include <algorithm>
 #include <numeric>
 
@@ -21,7 +21,7 @@ Known moved(ProgramMaker& maker, std::string_view kind, const Known& x, Attribut
 }
 
 /// New dims between the old ones; an extent of 1 may grow.
-bool cook_broadcast(ProgramMaker& maker) {
+bool add_broadcast(ProgramMaker& maker) {
   const Known x = maker.any_of_rank(random_dtype(maker), 0, 3);
   Shape shape;
   std::vector<int64_t> dims;
@@ -37,7 +37,7 @@ bool cook_broadcast(ProgramMaker& maker) {
     dims.push_back(shape.size());
     shape.push_back(extent == 1 && maker.dice().chance(0.5) ? maker.random_extent() : extent);
   }
-  if (element_count(shape) > maker.most_elements()) return false;
+  if (element_count(shape) > maker.max_elements()) return false;
   return maker.add(moved(maker, "broadcast", x, {{"shape", list(shape)}, {"dims", dims}}));
 }
 
@@ -68,12 +68,12 @@ Shape reshaped(ProgramMaker& maker, const Shape& from) {
   return shape;
 }
 
-bool cook_reshape(ProgramMaker& maker) {
+bool add_reshape(ProgramMaker& maker) {
   const Known x = maker.any(random_dtype(maker));
   return maker.add(moved(maker, "reshape", x, {{"shape", list(reshaped(maker, maker.shape(x)))}}));
 }
 
-bool cook_transpose(ProgramMaker& maker) {
+bool add_transpose(ProgramMaker& maker) {
   const Known x = maker.any_of_rank(random_dtype(maker), 1, kMaxRank);
   std::vector<int64_t> permutation(static_cast<size_t>(maker.shape(x).size()));
   std::iota(permutation.begin(), permutation.end(), 0);
@@ -81,7 +81,7 @@ bool cook_transpose(ProgramMaker& maker) {
   return maker.add(moved(maker, "transpose", x, {{"permutation", permutation}}));
 }
 
-bool cook_slice(ProgramMaker& maker) {
+bool add_slice(ProgramMaker& maker) {
   const Known x = maker.any_of_rank(random_dtype(maker), 1, kMaxRank);
   std::vector<int64_t> start, limit, stride;
   for (int64_t extent : maker.shape(x)) {
@@ -111,7 +111,7 @@ Known perhaps_summed(ProgramMaker& maker, const Known& x) {
 }
 
 /// Room before and behind, or less of it: a negative low drops elements.
-bool cook_pad(ProgramMaker& maker) {
+bool add_pad(ProgramMaker& maker) {
   const Known x = perhaps_summed(
       maker, maker.any_of_rank(maker.dice().chance(0.8) ? DType::kF32 : DType::kI32, 1, kMaxRank));
   std::vector<int64_t> low;
@@ -128,7 +128,7 @@ bool cook_pad(ProgramMaker& maker) {
                               bounds, x.whole));
 }
 
-bool cook_concat(ProgramMaker& maker) {
+bool add_concat(ProgramMaker& maker) {
   const Known first = maker.any_of_rank(random_dtype(maker), 1, kMaxRank);
   const int64_t dim = maker.dice().below(maker.shape(first).size());
   std::vector<Known> parts{first};
@@ -146,17 +146,14 @@ bool cook_concat(ProgramMaker& maker) {
   return maker.add(maker.make("concat", parts, {{"dim", dim}}, bounds, whole));
 }
 
-constexpr Recipe kRecipes[] = {{"broadcast", 7, cook_broadcast},
-                               {"reshape", 7, cook_reshape},
-                               {"transpose", 5, cook_transpose},
-                               {"slice", 5, cook_slice},
-                               {"pad", 4, cook_pad},
-                               {"concat", 5, cook_concat}};
+constexpr OpGenerator kGenerators[] = {
+    {"broadcast", 7, add_broadcast}, {"reshape", 7, add_reshape}, {"transpose", 5, add_transpose},
+    {"slice", 5, add_slice},         {"pad", 4, add_pad},         {"concat", 5, add_concat}};
 
 }  // namespace
 
-std::span<const Recipe> movement_recipes() {
-  return kRecipes;
+std::span<const OpGenerator> movement_ops() {
+  return kGenerators;
 }
 
 }  // namespace tessera::fuzz

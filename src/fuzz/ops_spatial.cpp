@@ -1,4 +1,4 @@
-// Recipes of ops of space: convolution and its gradients, pooling, resize.
+// Generators of ops of space: convolution and its gradients, pooling, resize.
 #include <algorithm>
 
 #include "fuzz/program_maker.h"
@@ -89,10 +89,10 @@ int64_t random_groups(ProgramMaker& maker, int64_t channels) {
 }
 
 bool is_small(const ProgramMaker& maker, const Shape& shape) {
-  return element_count(shape) <= maker.most_elements();
+  return element_count(shape) <= maker.max_elements();
 }
 
-bool cook_convolution(ProgramMaker& maker) {
+bool add_convolution(ProgramMaker& maker) {
   const std::optional<Known> x = any_image(maker);
   if (!x) return false;
   const Shape shape = maker.shape(*x);
@@ -110,7 +110,7 @@ bool cook_convolution(ProgramMaker& maker) {
 }
 
 /// Used forward: a transposed convolution.
-bool cook_transposed(ProgramMaker& maker) {
+bool add_transposed(ProgramMaker& maker) {
   const std::optional<Known> y = any_image(maker);
   if (!y) return false;
   const Shape shape = maker.shape(*y);
@@ -136,7 +136,7 @@ bool cook_transposed(ProgramMaker& maker) {
 }
 
 /// Used forward: how an image and another go together.
-bool cook_correlation(ProgramMaker& maker) {
+bool add_correlation(ProgramMaker& maker) {
   const std::optional<Known> x = any_image(maker);
   if (!x) return false;
   const Shape shape = maker.shape(*x);
@@ -160,7 +160,7 @@ Attributes pooling_of(const Slide& slide) {
       {"window", slide.window}, {"stride", slide.stride}, {"low", slide.low}, {"high", slide.high}};
 }
 
-bool cook_max_pool(ProgramMaker& maker) {
+bool add_max_pool(ProgramMaker& maker) {
   const std::optional<Known> x = any_image(maker);
   if (!x) return false;
   const Slide slide = random_slide(maker, space_of(maker.shape(*x)), true);
@@ -169,7 +169,7 @@ bool cook_max_pool(ProgramMaker& maker) {
 }
 
 /// A mean is not in the exact subset.
-bool cook_average_pool(ProgramMaker& maker) {
+bool add_average_pool(ProgramMaker& maker) {
   if (maker.exact()) return false;
   const std::optional<Known> x = any_image(maker);
   if (!x) return false;
@@ -183,7 +183,7 @@ bool cook_average_pool(ProgramMaker& maker) {
 }
 
 /// Often by a whole factor, so that space may be divided. Only the nearest is in the exact subset.
-bool cook_resize(ProgramMaker& maker) {
+bool add_resize(ProgramMaker& maker) {
   const std::optional<Known> x = any_image(maker);
   if (!x) return false;
   const Shape shape = maker.shape(*x);
@@ -203,15 +203,15 @@ bool cook_resize(ProgramMaker& maker) {
   return maker.add(maker.make("resize", {*x}, attributes, x->bounds, x->whole && is_nearest));
 }
 
-constexpr Recipe kRecipes[] = {
-    {"convolution", 8, cook_convolution},   {"transposed", 3, cook_transposed},
-    {"correlation", 2, cook_correlation},   {"max_pool", 3, cook_max_pool},
-    {"average_pool", 5, cook_average_pool}, {"resize", 4, cook_resize}};
+constexpr OpGenerator kGenerators[] = {
+    {"convolution", 8, add_convolution},   {"transposed", 3, add_transposed},
+    {"correlation", 2, add_correlation},   {"max_pool", 3, add_max_pool},
+    {"average_pool", 5, add_average_pool}, {"resize", 4, add_resize}};
 
 }  // namespace
 
-std::span<const Recipe> spatial_recipes() {
-  return kRecipes;
+std::span<const OpGenerator> spatial_ops() {
+  return kGenerators;
 }
 
 }  // namespace tessera::fuzz

@@ -1,4 +1,4 @@
-// Recipes of element-wise f32 ops, sources and choices.
+// Generators of element-wise f32 ops, sources and choices.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -52,9 +52,9 @@ constexpr std::array<Unary, 19> kUnary{{
 Known operand_of(ProgramMaker& maker, Domain domain) {
   switch (domain) {
     case Domain::kAny: return maker.any(DType::kF32);
-    case Domain::kSmall: return maker.squeezed(maker.any(DType::kF32), 3);
-    case Domain::kPositive: return maker.positive(maker.any(DType::kF32));
-    case Domain::kWhole: return maker.any_whole();
+    case Domain::kSmall: return bounded(maker, maker.any(DType::kF32), 3);
+    case Domain::kPositive: return positive(maker, maker.any(DType::kF32));
+    case Domain::kWhole: return any_whole(maker);
   }
   throw InternalError("unknown domain");
 }
@@ -65,7 +65,7 @@ bool stays_whole(const ProgramMaker& maker, bool whole, bool rounds) {
   return whole && (maker.exact() || !rounds);
 }
 
-bool cook_unary(ProgramMaker& maker) {
+bool add_unary(ProgramMaker& maker) {
   const Unary& op = kUnary[maker.dice().below(kUnary.size())];
   if (maker.exact() && !op.exact) return false;
   const Known x = operand_of(maker, op.domain);
@@ -74,7 +74,7 @@ bool cook_unary(ProgramMaker& maker) {
   return maker.add(maker.make(op.kind, {x}, {}, op.bounds(x.bounds), whole, flows));
 }
 
-bool cook_scalar(ProgramMaker& maker) {
+bool add_scalar(ProgramMaker& maker) {
   const auto kind = maker.dice().pick(
       std::vector<std::string_view>{"add_scalar", "mul_scalar", "max_scalar", "min_scalar"});
   const Known x = maker.any(DType::kF32);
@@ -95,16 +95,16 @@ bool cook_scalar(ProgramMaker& maker) {
   return maker.add(maker.make(kind, {x}, {{"value", c}}, bounds, whole));
 }
 
-bool cook_pow_scalar(ProgramMaker& maker) {
+bool add_pow_scalar(ProgramMaker& maker) {
   if (maker.exact()) return false;
-  const Known x = maker.positive(maker.any(DType::kF32));
+  const Known x = positive(maker, maker.any(DType::kF32));
   const double c = 0.5 * static_cast<double>(maker.dice().between(-3, 4));
   const Bounds bounds =
       corners(x.bounds, {c, c}, [](double a, double b) { return std::pow(a, b); });
   return maker.add(maker.make("pow_scalar", {x}, {{"value", c}}, bounds, false));
 }
 
-bool cook_binary(ProgramMaker& maker) {
+bool add_binary(ProgramMaker& maker) {
   const auto kind =
       maker.dice().pick(std::vector<std::string_view>{"add", "sub", "mul", "max", "min"});
   const Known a = maker.any(DType::kF32);
@@ -124,36 +124,36 @@ bool cook_binary(ProgramMaker& maker) {
       maker.make(kind, turned ? std::vector{b, a} : std::vector{a, b}, {}, bounds, whole));
 }
 
-bool cook_div(ProgramMaker& maker) {
+bool add_div(ProgramMaker& maker) {
   if (maker.exact()) return false;
   const Known a = maker.any(DType::kF32);
-  const Known b = maker.positive(maker.of_type(maker.type(a)));
+  const Known b = positive(maker, maker.of_type(maker.type(a)));
   return maker.add(maker.make("div", {a, b}, {},
                               corners(a.bounds, b.bounds, [](double x, double y) { return x / y; }),
                               false));
 }
 
-bool cook_pow(ProgramMaker& maker) {
+bool add_pow(ProgramMaker& maker) {
   if (maker.exact()) return false;
-  const Known a = maker.positive(maker.any(DType::kF32));
-  const Known b = maker.squeezed(maker.of_type(maker.type(a)), 2);
+  const Known a = positive(maker, maker.any(DType::kF32));
+  const Known b = bounded(maker, maker.of_type(maker.type(a)), 2);
   return maker.add(maker.make(
       "pow", {a, b}, {},
       corners(a.bounds, b.bounds, [](double x, double y) { return std::pow(x, y); }), false));
 }
 
-bool cook_compare(ProgramMaker& maker) {
+bool add_compare(ProgramMaker& maker) {
   const bool integers = maker.dice().chance(0.4);
-  const Known a = integers ? maker.any(DType::kI32) : maker.any_whole();
+  const Known a = integers ? maker.any(DType::kI32) : any_whole(maker);
   Known b = integers || maker.exact() ? maker.of_type(maker.type(a))
                                       : maker.new_input(maker.type(a), {true, -3, 3});
-  if (!integers) b = maker.still(b);
+  if (!integers) b = without_gradient(maker, b);
   const auto relation =
       maker.dice().pick(std::vector<std::string>{"eq", "ne", "lt", "le", "gt", "ge"});
   return maker.add(maker.make("compare", {a, b}, {{"relation", relation}}, {0, 1}, true, false));
 }
 
-bool cook_select(ProgramMaker& maker) {
+bool add_select(ProgramMaker& maker) {
   const DType dtype = maker.dice().pick(
       std::vector<DType>{DType::kF32, DType::kF32, DType::kF32, DType::kI32, DType::kBool});
   const Known a = maker.any(dtype);
@@ -167,7 +167,7 @@ std::vector<int64_t> list(const Shape& shape) {
   return {shape.begin(), shape.end()};
 }
 
-bool cook_constant(ProgramMaker& maker) {
+bool add_constant(ProgramMaker& maker) {
   const DType dtype =
       maker.dice().pick(std::vector<DType>{DType::kF32, DType::kF32, DType::kI32, DType::kBool});
   const auto value = static_cast<double>(
@@ -178,7 +178,7 @@ bool cook_constant(ProgramMaker& maker) {
   return maker.add(maker.make("constant", {}, attributes, {value, value}, true));
 }
 
-bool cook_iota(ProgramMaker& maker) {
+bool add_iota(ProgramMaker& maker) {
   const Shape shape = maker.random_shape(1, 3);
   const DType dtype = maker.dice().chance(0.5) ? DType::kF32 : DType::kI32;
   const auto dim = maker.dice().below(shape.size());
@@ -189,7 +189,7 @@ bool cook_iota(ProgramMaker& maker) {
 }
 
 /// Random numbers; in the exact subset the whole numbers 0 to 7.
-bool cook_random(ProgramMaker& maker) {
+bool add_random(ProgramMaker& maker) {
   const ValueId step = maker.step();
   const ValueId drawn = maker.builder().random_uniform(step, maker.random_shape(0, 3), "random");
   if (!maker.exact()) return maker.add({drawn, {0, 1}, false, false});
@@ -197,16 +197,16 @@ bool cook_random(ProgramMaker& maker) {
   return maker.add({maker.builder().unary("floor", eighths), {0, 7}, true, false});
 }
 
-constexpr Recipe kRecipes[] = {
-    {"unary", 14, cook_unary},    {"scalar", 6, cook_scalar}, {"pow_scalar", 1, cook_pow_scalar},
-    {"binary", 16, cook_binary},  {"div", 3, cook_div},       {"pow", 1, cook_pow},
-    {"compare", 4, cook_compare}, {"select", 4, cook_select}, {"constant", 2, cook_constant},
-    {"iota", 2, cook_iota},       {"random", 3, cook_random}};
+constexpr OpGenerator kGenerators[] = {
+    {"unary", 14, add_unary},    {"scalar", 6, add_scalar}, {"pow_scalar", 1, add_pow_scalar},
+    {"binary", 16, add_binary},  {"div", 3, add_div},       {"pow", 1, add_pow},
+    {"compare", 4, add_compare}, {"select", 4, add_select}, {"constant", 2, add_constant},
+    {"iota", 2, add_iota},       {"random", 3, add_random}};
 
 }  // namespace
 
-std::span<const Recipe> elementwise_recipes() {
-  return kRecipes;
+std::span<const OpGenerator> elementwise_ops() {
+  return kGenerators;
 }
 
 }  // namespace tessera::fuzz

@@ -1,5 +1,5 @@
-// Recipes of While and If: regions of a few smooth ops, so that rounding changes little; predicates
-// of whole numbers, which it cannot turn.
+// Generators of While and If: regions of a few smooth ops, so that rounding changes little;
+// predicates of whole numbers, which it cannot turn.
 #include <algorithm>
 #include <numeric>
 
@@ -9,8 +9,8 @@
 namespace tessera::fuzz {
 namespace {
 
-constexpr int64_t kMostIterations = 3;
-constexpr double kMostCarried = 2;  // of what a region gives: it is squeezed at its end
+constexpr int64_t kIterationLimit = 3;
+constexpr double kMaxCarried = 2;  // of what a region gives: it is bounded at its end
 constexpr TensorType kCount{DType::kI32, {}};
 
 std::vector<int64_t> all_dims(const Shape& shape) {
@@ -25,11 +25,11 @@ class RegionWriter {
   RegionWriter(Dice& dice, Builder& region, std::vector<ValueId> readable)
       : dice_(dice), region_(region), readable_(std::move(readable)) {}
 
-  /// One to three ops from x to a value of its type within [-kMostCarried, kMostCarried].
+  /// One to three ops from x to a value of its type within [-kMaxCarried, kMaxCarried].
   ValueId chain(ValueId x) {
     for (int64_t ops = dice_.between(1, 3); ops > 0; --ops) x = one_op(x);
     if (dice_.chance(0.6)) return region_.unary("tanh", x);
-    return region_.min_scalar(region_.max_scalar(x, -kMostCarried), kMostCarried);
+    return region_.min_scalar(region_.max_scalar(x, -kMaxCarried), kMaxCarried);
   }
 
   /// [i, i] of x[..., i], summed over all other dims; of a vector or a scalar x its sum.
@@ -123,16 +123,16 @@ std::vector<Known> captured_for(ProgramMaker& maker, const Known& x) {
   std::vector<Known> captured;
   const Shape shape = maker.shape(x);
   if (maker.dice().chance(0.6))
-    captured.push_back(maker.squeezed(maker.of_type(maker.type(x)), kMostCarried));
+    captured.push_back(bounded(maker, maker.of_type(maker.type(x)), kMaxCarried));
   if (!shape.empty() && maker.dice().chance(0.7)) {
     const int64_t last = shape[shape.size() - 1];
-    captured.push_back(maker.squeezed(maker.of_type({DType::kF32, {last, last}}), kMostCarried));
+    captured.push_back(bounded(maker, maker.of_type({DType::kF32, {last, last}}), kMaxCarried));
   }
   return captured;
 }
 
 Known any_small(ProgramMaker& maker) {
-  return maker.squeezed(maker.any_of_rank(DType::kF32, 0, 4), kMostCarried);
+  return bounded(maker, maker.any_of_rank(DType::kF32, 0, 4), kMaxCarried);
 }
 
 /// What RegionWriter::sum_of makes of a value of this shape.
@@ -143,7 +143,7 @@ Shape shape_of_sum(const Shape& shape) {
 /// of values that a region gives
 Bounds bounds_of_sum(const Shape& shape) {
   const double most =
-      kMostCarried * kMostCarried * static_cast<double>(std::max<int64_t>(element_count(shape), 1));
+      kMaxCarried * kMaxCarried * static_cast<double>(std::max<int64_t>(element_count(shape), 1));
   return {-most, most};
 }
 
@@ -170,17 +170,17 @@ class RandomLoop {
 
   bool cook() {
     const Known x = any_small(maker_);
-    if (element_count(shape_of_sum(maker_.shape(x))) > maker_.most_elements()) return false;
+    if (element_count(shape_of_sum(maker_.shape(x))) > maker_.max_elements()) return false;
     draw_operands(x);
     const std::optional<int64_t> max_iterations =
         end_ == End::kMaxIterations || dice_.chance(0.6)
-            ? std::optional(dice_.between(0, kMostIterations))
+            ? std::optional(dice_.between(0, kIterationLimit))
             : std::nullopt;
     // Without a bound of the iterations no gradient passes.
     const bool stops_before = !max_iterations && dice_.chance(0.5);
     if (stops_before)
       for (auto* list : {&carried_, &captured_})
-        for (Known& operand : *list) operand = maker_.still(operand);
+        for (Known& operand : *list) operand = without_gradient(maker_, operand);
     const Loop loop =
         build_while(maker_.builder(),
                     {.carried = ids_of(carried_),
@@ -202,15 +202,15 @@ class RandomLoop {
       const TensorType type{DType::kF32, shape_of_sum(shape_)};
       sum_ = carried_.size();
       carried_.push_back(dice_.chance(0.5) ? Known{maker_.builder().constant(type, 0), {0, 0}, true}
-                                           : maker_.squeezed(maker_.of_type(type), kMostCarried));
+                                           : bounded(maker_, maker_.of_type(type), kMaxCarried));
     }
     if (end_ == End::kData) {
       countdown_ = carried_.size();
-      carried_.push_back(maker_.squeezed(maker_.any_whole(), kMostIterations));
+      carried_.push_back(bounded(maker_, any_whole(maker_), kIterationLimit));
     }
     if (end_ == End::kCounter) {
       counter_ = captured_.size();
-      captured_.push_back(maker_.new_input(kCount, {true, 0, kMostIterations}));
+      captured_.push_back(maker_.new_input(kCount, {true, 0, kIterationLimit}));
     }
   }
 
@@ -241,7 +241,7 @@ class RandomLoop {
   ValueId one_of_two(Builder& region, const RegionValues& values, std::vector<ValueId> readable) {
     std::rotate(readable.begin(), readable.end() - 1, readable.end());
     const ValueId one =
-        region.constant(kCount, static_cast<double>(dice_.between(0, kMostIterations - 1)));
+        region.constant(kCount, static_cast<double>(dice_.between(0, kIterationLimit - 1)));
     const ValueId is_it = region.compare("eq", values.iteration, one);
     const RegionMaker branch = [this](Builder& inner, const RegionValues& read) {
       return std::vector{RegionWriter(dice_, inner, read.captured).chain(read.captured[0])};
@@ -256,15 +256,15 @@ class RandomLoop {
     bool trained = false;
     for (const auto* list : {&carried_, &captured_})
       for (const Known& operand : *list) trained = trained || operand.trained;
-    maker_.add({loop.iterations, {0, kMostIterations}, true});
+    maker_.add({loop.iterations, {0, kIterationLimit}, true});
     for (size_t i = 0; i < carried_.size(); ++i) {
-      Bounds bounds{-kMostCarried, kMostCarried};
+      Bounds bounds{-kMaxCarried, kMaxCarried};
       if (i == sum_ && sum_ > 0)
-        bounds = {-kMostCarried + kMostIterations * bounds_of_sum(shape_).low,
-                  kMostCarried + kMostIterations * bounds_of_sum(shape_).high};
-      if (i == countdown_ && countdown_ > 0) bounds = {-2 * kMostIterations, kMostIterations};
+        bounds = {-kMaxCarried + kIterationLimit * bounds_of_sum(shape_).low,
+                  kMaxCarried + kIterationLimit * bounds_of_sum(shape_).high};
+      if (i == countdown_ && countdown_ > 0) bounds = {-2 * kIterationLimit, kIterationLimit};
       Known result{loop.results[i], bounds, i == countdown_ && countdown_ > 0, trained};
-      if (!flows) result = maker_.still(result);
+      if (!flows) result = without_gradient(maker_, result);
       maker_.add(result);
     }
   }
@@ -278,22 +278,22 @@ class RandomLoop {
   size_t counter_ = 0;              // among the captured ones
 };
 
-bool cook_while(ProgramMaker& maker) {
+bool add_while(ProgramMaker& maker) {
   // Regions are outside of the exact subset.
   return !maker.exact() && RandomLoop(maker).cook();
 }
 
 ValueId random_predicate(ProgramMaker& maker) {
   if (maker.dice().chance(0.3)) return maker.new_input({DType::kBool, {}}).id;
-  const Known whole = maker.any_whole();
+  const Known whole = any_whole(maker);
   return any_above(maker.builder(), whole.id, static_cast<double>(maker.dice().between(0, 2)));
 }
 
-bool cook_if(ProgramMaker& maker) {
+bool add_if(ProgramMaker& maker) {
   if (maker.exact()) return false;
   const Known x = any_small(maker);
   const Shape shape = maker.shape(x);
-  if (element_count(shape_of_sum(shape)) > maker.most_elements()) return false;
+  if (element_count(shape_of_sum(shape)) > maker.max_elements()) return false;
   std::vector<Known> captured = captured_for(maker, x);
   captured.insert(captured.begin(), x);
   const ValueId predicate = random_predicate(maker);
@@ -314,17 +314,17 @@ bool cook_if(ProgramMaker& maker) {
                                                                   .else_region = branch(zeros)});
   const bool trained = std::any_of(captured.begin(), captured.end(),
                                    [](const Known& operand) { return operand.trained; });
-  maker.add({results[0], {-kMostCarried, kMostCarried}, false, trained});
+  maker.add({results[0], {-kMaxCarried, kMaxCarried}, false, trained});
   if (sums) maker.add({results[1], bounds_of_sum(shape), false, trained});
   return true;
 }
 
-constexpr Recipe kRecipes[] = {{"while", 6, cook_while}, {"if", 5, cook_if}};
+constexpr OpGenerator kGenerators[] = {{"while", 6, add_while}, {"if", 5, add_if}};
 
 }  // namespace
 
-std::span<const Recipe> control_recipes() {
-  return kRecipes;
+std::span<const OpGenerator> control_ops() {
+  return kGenerators;
 }
 
 }  // namespace tessera::fuzz

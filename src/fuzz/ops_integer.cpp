@@ -1,4 +1,4 @@
-// Recipes of integers and booleans, and of the ways between element types.
+// Generators of integers and booleans, and of the ways between element types.
 #include <algorithm>
 #include <cmath>
 
@@ -7,7 +7,7 @@
 namespace tessera::fuzz {
 namespace {
 
-bool cook_integers(ProgramMaker& maker) {
+bool add_integers(ProgramMaker& maker) {
   const auto kind =
       maker.dice().pick(std::vector<std::string_view>{"add", "sub", "mul", "max", "min"});
   const Known a = maker.any(DType::kI32);
@@ -18,7 +18,7 @@ bool cook_integers(ProgramMaker& maker) {
 }
 
 /// Divisors of both signs, and 0.
-bool cook_division(ProgramMaker& maker) {
+bool add_division(ProgramMaker& maker) {
   const auto kind = maker.dice().pick(std::vector<std::string_view>{"floordiv", "mod"});
   const Known a = maker.any(DType::kI32);
   const Known b = maker.of_type(maker.type(a));
@@ -26,7 +26,7 @@ bool cook_division(ProgramMaker& maker) {
   return maker.add(maker.make(kind, {a, b}, {}, {-most, most}, true, false));
 }
 
-bool cook_integer(ProgramMaker& maker) {
+bool add_integer(ProgramMaker& maker) {
   const auto kind =
       maker.dice().pick(std::vector<std::string_view>{"neg", "abs", "square", "sign", "not"});
   const Known x = maker.any(DType::kI32);
@@ -39,7 +39,7 @@ double up_to_power_of_two(double magnitude) {
   return std::exp2(std::ceil(std::log2(magnitude + 1)));
 }
 
-bool cook_bits(ProgramMaker& maker) {
+bool add_bits(ProgramMaker& maker) {
   const auto kind = maker.dice().pick(std::vector<std::string_view>{"and", "or", "xor"});
   const Known a = maker.any(DType::kI32);
   const Known b = maker.of_type(maker.type(a));
@@ -48,7 +48,7 @@ bool cook_bits(ProgramMaker& maker) {
 }
 
 /// By up to 3 places, or by more than an i32 has.
-bool cook_shift(ProgramMaker& maker) {
+bool add_shift(ProgramMaker& maker) {
   const auto kind = maker.dice().pick(std::vector<std::string_view>{"shift_left", "shift_right"});
   const Known a = maker.any(DType::kI32);
   const Known three{maker.builder().constant(maker.type(a), 3), {3, 3}, true, false};
@@ -58,32 +58,32 @@ bool cook_shift(ProgramMaker& maker) {
   return maker.add(maker.make(kind, {a, places}, {}, {-most, most}, true, false));
 }
 
-bool cook_logic(ProgramMaker& maker) {
+bool add_logic(ProgramMaker& maker) {
   const auto kind = maker.dice().pick(std::vector<std::string_view>{"and", "or", "xor", "not"});
   const Known a = maker.any(DType::kBool);
   if (kind == "not") return maker.add(maker.make(kind, {a}, {}, {0, 1}, true, false));
   return maker.add(maker.make(kind, {a, maker.of_type(maker.type(a))}, {}, {0, 1}, true, false));
 }
 
-bool cook_cast(ProgramMaker& maker) {
+bool add_cast(ProgramMaker& maker) {
   const std::vector<DType> dtypes{DType::kF32, DType::kI32, DType::kBool};
   const DType from = maker.dice().pick(dtypes), to = maker.dice().pick(dtypes);
   const bool jumps = from == DType::kF32 && to != DType::kF32;
-  const Known x = jumps ? maker.any_whole() : maker.any(from);
+  const Known x = jumps ? any_whole(maker) : maker.any(from);
   const Bounds bounds = to == DType::kBool ? Bounds{0, 1} : x.bounds;
   return maker.add(
       maker.make("cast", {x}, {{"dtype", std::string(to_text(to))}}, bounds, x.whole, !jumps));
 }
 
-constexpr Recipe kRecipes[] = {{"integers", 5, cook_integers}, {"division", 3, cook_division},
-                               {"integer", 2, cook_integer},   {"bits", 2, cook_bits},
-                               {"shift", 1, cook_shift},       {"logic", 4, cook_logic},
-                               {"cast", 5, cook_cast}};
+constexpr OpGenerator kGenerators[] = {{"integers", 5, add_integers}, {"division", 3, add_division},
+                                       {"integer", 2, add_integer},   {"bits", 2, add_bits},
+                                       {"shift", 1, add_shift},       {"logic", 4, add_logic},
+                                       {"cast", 5, add_cast}};
 
 }  // namespace
 
-std::span<const Recipe> integer_recipes() {
-  return kRecipes;
+std::span<const OpGenerator> integer_ops() {
+  return kGenerators;
 }
 
 }  // namespace tessera::fuzz
