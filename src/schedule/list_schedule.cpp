@@ -47,8 +47,7 @@ class ListScheduler {
         progress_(shape.stages.size()),
         devices_(shape.devices),
         end_(shape.stage_count(), shape.micro_batches, kNever) {
-    for (int k = 0; k < std::ssize(shape.stages); ++k)
-      device_of(k).stages.push_back(k);
+    for (int k = 0; k < std::ssize(shape.stages); ++k) device_of(k).stages.push_back(k);
     if (!shape.memory_limits.empty())
       for (size_t d = 0; d < devices_.size(); ++d)
         devices_[d].limit = shape.memory_limits[d] + kSlack;
@@ -208,8 +207,7 @@ class ListScheduler {
     end_of(pass.kind, pass.stage, pass.micro_batch) = device.free;
     device.order.push_back(pass);
     device.is_open = true;
-    for (int stage : waiting_[index_of(pass.kind)][pass.stage])
-      device_of(stage).is_open = true;
+    for (int stage : waiting_[index_of(pass.kind)][pass.stage]) device_of(stage).is_open = true;
   }
 
   /// By pass, the stages some pass of which needs it.
@@ -217,8 +215,7 @@ class ListScheduler {
     for (auto& of_kind : waiting_) of_kind.resize(shape_.stages.size());
     for (int k = 0; k < std::ssize(shape_.stages); ++k)
       for (const auto& needs : shape_.stages[k].needs)
-        for (const PassNeed& need : needs)
-          waiting_[index_of(need.kind)][need.stage].push_back(k);
+        for (const PassNeed& need : needs) waiting_[index_of(need.kind)][need.stage].push_back(k);
   }
 
   const PipelineShape& shape_;
@@ -227,7 +224,7 @@ class ListScheduler {
   std::array<std::vector<std::vector<int>>, 3> waiting_;
   std::vector<Progress> progress_;
   std::vector<Device> devices_;
-  PassTable<double> end_;  // kNever: has not begun
+  PassTable<double> end_;   // kNever: has not begun
   std::vector<int> ahead_;  // by stage
   double now_ = 0;          // start of the last pass that was chosen
 };

@@ -187,11 +187,11 @@ TEST(SplitMatmuls, AllProductsOfWhatIsGatheredAreCutTogetherAndOthersGetItWhole)
   EXPECT_THAT(
       kernels,
       ElementsAre(
-          "h = unary.tanh", "h stripe 0 of 2 = take_stripe", "h stripe 1 of 2 = take_stripe",     //
-          "h [*, *] stripe 0 of 2 = all-gather", "q stripe 0 of 2 = dot_general",                 //
-          "k stripe 0 of 2 = dot_general", "v stripe 0 of 2 = dot_general",                       //
-          "h [*, *] stripe 1 of 2 = all-gather", "q stripe 1 of 2 = dot_general",                 //
-          "k stripe 1 of 2 = dot_general", "v stripe 1 of 2 = dot_general",                       //
+          "h = unary.tanh", "h stripe 0 of 2 = take_stripe", "h stripe 1 of 2 = take_stripe",    //
+          "h [*, *] stripe 0 of 2 = all-gather", "q stripe 0 of 2 = dot_general",                //
+          "k stripe 0 of 2 = dot_general", "v stripe 0 of 2 = dot_general",                      //
+          "h [*, *] stripe 1 of 2 = all-gather", "q stripe 1 of 2 = dot_general",                //
+          "k stripe 1 of 2 = dot_general", "v stripe 1 of 2 = dot_general",                      //
           "q = join_chunks", "k = join_stripes", "v = join_stripes", "h [*, *] = join_stripes",  //
           "q.tanh = unary.tanh", "k.tanh = unary.tanh", "v.tanh = unary.tanh",
           "squares = unary.square", "all = reduce.max"));
