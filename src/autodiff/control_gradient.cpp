@@ -105,7 +105,7 @@ Gradients if_gradient(Builder& builder, const GradientCall& call, Differentiate 
   for (size_t i : flowing) options.captured.push_back(*call.output_gradients[i]);
   const auto region_gradient = [&](const Graph& region, std::string_view name) -> RegionMaker {
     return [&, name, differentiate](Builder& inner, const RegionValues& values) {
-      const auto middle = values.captured.begin() + static_cast<std::ptrdiff_t>(count);
+      const auto middle = values.captured.begin() + count;
       const std::vector<ValueId> operands(values.captured.begin(), middle),
           flows(middle, values.captured.end());
       const std::vector<ValueId> outputs =
@@ -211,14 +211,14 @@ class WhileGradient {
   }
 
   std::vector<ValueId> captured() const {
-    return {op_.inputs.begin() + static_cast<std::ptrdiff_t>(loop_.carried), op_.inputs.end()};
+    return {op_.inputs.begin() + loop_.carried, op_.inputs.end()};
   }
 
   /// The forward loop once more, which fills the stacks.
   Loop run_again() {
     LoopOptions options;
     options.carried.assign(op_.inputs.begin(),
-                           op_.inputs.begin() + static_cast<std::ptrdiff_t>(loop_.carried));
+                           op_.inputs.begin() + loop_.carried);
     for (size_t i : kept_) {
       const TensorType type = builder_.type(op_.inputs[i]);
       options.carried.push_back(builder_.constant(
@@ -229,7 +229,7 @@ class WhileGradient {
     const auto first = [&](const RegionValues& values) {
       std::vector<ValueId> inputs(
           values.carried.begin(),
-          values.carried.begin() + static_cast<std::ptrdiff_t>(loop_.carried));
+          values.carried.begin() + loop_.carried);
       append(inputs, values.captured);
       return inputs;
     };
@@ -269,7 +269,7 @@ class WhileGradient {
           builder_.constant(TensorType(builder_.type(op_.inputs[i])), 0, "none"));
     options.captured = captured();
     options.captured.insert(options.captured.end(),
-                            forward.results.begin() + static_cast<std::ptrdiff_t>(loop_.carried),
+                            forward.results.begin() + loop_.carried,
                             forward.results.end());
     options.condition = [](Builder& region, const RegionValues& values) {
       const ValueId zero = region.constant({DType::kI32, {}}, 0, "zero");
@@ -326,7 +326,7 @@ class WhileGradient {
     }
     inputs.insert(
         inputs.end(), values.captured.begin(),
-        values.captured.begin() + static_cast<std::ptrdiff_t>(op_.inputs.size() - loop_.carried));
+        values.captured.begin() + (op_.inputs.size() - loop_.carried));
     return inputs;
   }
 

@@ -19,7 +19,7 @@ int last_dim(const Builder& builder, ValueId x) {
 
 /// The dims of x but the last: where a reduction over the last dim goes back to.
 std::vector<int64_t> leading_dims(const Builder& builder, ValueId x) {
-  std::vector<int64_t> dims(static_cast<size_t>(last_dim(builder, x)));
+  std::vector<int64_t> dims(last_dim(builder, x));
   std::iota(dims.begin(), dims.end(), 0);
   return dims;
 }

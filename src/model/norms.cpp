@@ -150,7 +150,7 @@ ValueId group_norm(LayerContext& context, ValueId x, int64_t groups, std::string
   // [batch, groups, channels of one, space...]
   Shape grouped{shape[0], groups, channels / groups};
   for (int d = kChannelDim + 1; d < shape.size(); ++d) grouped.push_back(shape[d]);
-  DimList over(static_cast<size_t>(grouped.size() - 2));
+  DimList over(grouped.size() - 2);
   std::iota(over.begin(), over.end(), 2);
   const ValueId apart = builder.reshape(x, grouped, "groups");
   const ValueId normal = normalise(Statistics(builder, apart, over), apart).normal;

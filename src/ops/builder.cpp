@@ -171,7 +171,7 @@ ValueId Builder::broadcast_leading(ValueId x, const Shape& shape, std::string_vi
   if (from == shape) return x;
   if (from.size() > shape.size())
     refuse_broadcast(path(name.empty() ? "broadcast" : name), type(x), shape);
-  std::vector<int64_t> dims(static_cast<size_t>(from.size()));
+  std::vector<int64_t> dims(from.size());
   std::iota(dims.begin(), dims.end(), shape.size() - from.size());
   return broadcast(x, shape, dims, name);
 }

@@ -20,7 +20,7 @@ ValueId clamp(Builder& builder, ValueId x, double low, double high, std::string_
 
 ValueId one_hot(Builder& builder, ValueId ids, int64_t classes, std::string_view name) {
   Shape shape = builder.shape(ids);
-  std::vector<int64_t> dims(static_cast<size_t>(shape.size()));
+  std::vector<int64_t> dims(shape.size());
   std::iota(dims.begin(), dims.end(), 0);
   shape.push_back(classes);
   const ValueId wanted = builder.broadcast(ids, shape, dims);

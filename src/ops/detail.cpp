@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <limits>
 
 #include "base/text.h"
@@ -30,8 +31,8 @@ void refuse(std::string_view kind, const OpView& op, const std::string& what,
                   ExitCode::kBadData);
 }
 
-void expect_operands(std::string_view kind, const OpView& op, int count) {
-  const auto given = static_cast<int>(op.inputs.size());
+void expect_operands(std::string_view kind, const OpView& op, int64_t count) {
+  const int64_t given = std::ssize(op.inputs);
   if (given == count) return;
   refuse(
       kind, op,
@@ -40,7 +41,7 @@ void expect_operands(std::string_view kind, const OpView& op, int count) {
       "give exactly " + std::to_string(count));
 }
 
-void expect_dtype(std::string_view kind, const OpView& op, int input, std::string_view letter,
+void expect_dtype(std::string_view kind, const OpView& op, size_t input, std::string_view letter,
                   const std::vector<DType>& allowed) {
   const TensorType& type = op.inputs[input];
   if (std::find(allowed.begin(), allowed.end(), type.dtype) != allowed.end()) return;
@@ -124,6 +125,10 @@ ShardingRule elementwise_rule(const OpView& op, LinearSets linear) {
   return rule;
 }
 
+double elements_of(const Shape& shape) {
+  return static_cast<double>(element_count(shape));
+}
+
 Bytes operand_bytes(const OpView& op) {
   Bytes bytes{0};
   for (const TensorType& type : op.inputs) bytes += byte_size(type);
@@ -132,7 +137,7 @@ Bytes operand_bytes(const OpView& op) {
 }
 
 Work elementwise_work(const OpView& op, double flops_per_element) {
-  return {Flops(flops_per_element * static_cast<double>(element_count(op.outputs.at(0).shape))),
+  return {Flops(flops_per_element * elements_of(op.outputs.at(0).shape)),
           operand_bytes(op)};
 }
 

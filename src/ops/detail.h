@@ -21,11 +21,11 @@ using LinearSets = std::vector<std::vector<int>>;  // as ShardingRule::linear
                          const std::string& why, const std::string& fix);
 
 /// Refuses an op that has not `count` operands.
-void expect_operands(std::string_view kind, const OpView& op, int count);
+void expect_operands(std::string_view kind, const OpView& op, int64_t count);
 
 /// Refuses operand `input` unless its element type is one of `allowed`. `letter` is what messages
 /// call it: "a", "x", "table".
-void expect_dtype(std::string_view kind, const OpView& op, int input, std::string_view letter,
+void expect_dtype(std::string_view kind, const OpView& op, size_t input, std::string_view letter,
                   const std::vector<DType>& allowed);
 
 /// Refuses operands whose types differ: "add 'sum': a f32[8,16] does not fit b f32[4,16]".
@@ -67,6 +67,9 @@ ShardingRule elementwise_rule(const OpView& op, LinearSets linear);
 inline constexpr double kCheap = 1;
 inline constexpr double kDivision = 4;
 inline constexpr double kTranscendental = 12;
+
+/// Elements of a tensor, for estimates and bounds.
+double elements_of(const Shape& shape);
 
 /// Bytes of all operands and results, each once.
 Bytes operand_bytes(const OpView& op);

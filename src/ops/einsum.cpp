@@ -1,6 +1,7 @@
 #include "ops/einsum.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <string>
@@ -84,7 +85,7 @@ void check_operands(const Request& request, Builder& builder, const Einsum& spec
     if (type.dtype != DType::kF32)
       request.refuse(who + " is not f32", "an einsum multiplies and adds f32",
                      "cast the operand first");
-    if (static_cast<int>(spec.operands[i].size()) != type.shape.size())
+    if (std::ssize(spec.operands[i]) != type.shape.size())
       request.refuse(who + " does not fit '" + spec.operands[i] + "'", "each dim has one letter",
                      "write " + std::to_string(type.shape.size()) +
                          " letters, or check the layer that produces the operand");

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 
 #include "base/random.h"
 #include "graph/initializer.h"
@@ -22,7 +23,7 @@ const ReferenceTensor& given(const Graph& graph, const ReferenceValues& state, V
   const ReferenceTensor& tensor = found->second;
   ensure(tensor.type == value.type, what + " '" + value.name + "' is " + to_text(value.type) +
                                         " but was given as " + to_text(tensor.type));
-  ensure(static_cast<int64_t>(tensor.values.size()) == element_count(value.type.shape),
+  ensure(std::ssize(tensor.values) == element_count(value.type.shape),
          "'" + value.name + "' lacks elements");
   return tensor;
 }
@@ -41,7 +42,7 @@ ReferenceValues read_state(const Graph& graph, const ReferenceValues& state) {
 std::vector<ReferenceTensor> zeros(const std::vector<TensorType>& types) {
   std::vector<ReferenceTensor> tensors;
   for (const TensorType& type : types)
-    tensors.push_back({type, std::vector<double>(static_cast<size_t>(element_count(type.shape)))});
+    tensors.push_back({type, std::vector<double>(element_count(type.shape))});
   return tensors;
 }
 
@@ -58,7 +59,7 @@ std::vector<size_t> leaders_along_drawn_dims(const Shape& shape, uint64_t key) {
   for (int64_t i = 0; i < element_count(shape); ++i, advance_index(index, shape)) {
     Dims leader = index;
     for (int d = 0; d < shape.size(); ++d)
-      if (dims.uniform(static_cast<uint64_t>(d)) < 0.5f) leader[d] = 0;
+      if (dims.uniform(d) < 0.5f) leader[d] = 0;
     leaders.push_back(static_cast<size_t>(row_major_index(leader, shape)));
   }
   return leaders;
@@ -84,7 +85,7 @@ void perturb_results(const Graph& graph, const Op& op, const ReferenceCall& call
                      const InterpreterOptions& options) {
   // All tolerances first: one may read the other results, unperturbed.
   std::vector<std::vector<double>> tolerances;
-  for (int i = 0; i < static_cast<int>(op.outputs.size()); ++i)
+  for (int i = 0; i < std::ssize(op.outputs); ++i)
     tolerances.push_back(find_operator(graph, op.kind).tolerance(call, i));
   for (size_t i = 0; i < op.outputs.size(); ++i) {
     const std::string& name = graph.value(op.outputs[i]).name;

@@ -8,7 +8,7 @@ namespace {
 constexpr int kFirstSpatialDim = 2;
 
 size_t space_count(const Builder& builder, ValueId x) {
-  return static_cast<size_t>(std::max(builder.shape(x).size() - kFirstSpatialDim, 0));
+  return std::max(builder.shape(x).size() - kFirstSpatialDim, 0);
 }
 
 std::vector<int64_t> filled(const std::vector<int64_t>& given, size_t count, int64_t value) {
@@ -99,7 +99,7 @@ ValueId average_pool(Builder& builder, ValueId x, const std::vector<int64_t>& wi
 ValueId global_average_pool(Builder& builder, ValueId x, std::string_view name) {
   const std::vector<int64_t> dims = spatial_dims(builder, x);
   double count = 1;
-  for (int64_t dim : dims) count *= static_cast<double>(builder.shape(x)[static_cast<int>(dim)]);
+  for (int64_t dim : dims) count *= static_cast<double>(builder.shape(x)[dim]);
   return builder.mul_scalar(builder.reduce_sum(x, dims, "pool_sum"), 1 / count,
                             name.empty() ? "global_average_pool" : name);
 }

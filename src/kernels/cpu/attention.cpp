@@ -33,7 +33,7 @@ struct AttentionPlan {
   int64_t row_stride() const { return heads * depth; }
   // Query i sees keys [0, visible(i)).
   int64_t visible(int64_t query) const {
-    return causal ? std::clamp(first_position + query + 1, int64_t{0}, keys) : keys;
+    return causal ? std::clamp<int64_t>(first_position + query + 1, 0, keys) : keys;
   }
   // Begin of a head in q, out and their gradients; and in k, v and theirs.
   int64_t query_head(int64_t b, int64_t h) const { return (b * queries * heads + h) * depth; }

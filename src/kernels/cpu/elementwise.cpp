@@ -207,13 +207,14 @@ template <typename From, typename To>
 void cast_loop(const KernelBuffers& buffers, int64_t count) {
   // Through memcpy, as the output may lie in the memory of an input of another type of the same
   // size.
+  constexpr int64_t kFromSize = sizeof(From), kToSize = sizeof(To);
   const std::byte* in = buffers.inputs[0];
   std::byte* out = buffers.outputs[0];
   for (int64_t i = 0; i < count; ++i) {
     From x;
-    std::memcpy(&x, in + i * static_cast<int64_t>(sizeof(From)), sizeof(From));
+    std::memcpy(&x, in + i * kFromSize, kFromSize);
     const To y = converted<From, To>(x);
-    std::memcpy(out + i * static_cast<int64_t>(sizeof(To)), &y, sizeof(To));
+    std::memcpy(out + i * kToSize, &y, kToSize);
   }
 }
 

@@ -32,8 +32,8 @@ void for_each_group(const GroupPlan& plan, const int32_t* sizes, Visit visit) {
   int64_t begin = 0;  // in all rows
   for (int64_t g = 0; g < std::min(plan.sizes, plan.group_begin + plan.groups); ++g) {
     const int64_t end = begin + std::max<int64_t>(sizes[g], 0);
-    const int64_t first = std::clamp(begin - plan.row_begin, int64_t{0}, plan.rows);
-    const int64_t last = std::clamp(end - plan.row_begin, int64_t{0}, plan.rows);
+    const int64_t first = std::clamp<int64_t>(begin - plan.row_begin, 0, plan.rows);
+    const int64_t last = std::clamp<int64_t>(end - plan.row_begin, 0, plan.rows);
     if (g >= plan.group_begin) visit(g - plan.group_begin, first, last - first);
     begin = end;
   }

@@ -77,7 +77,7 @@ BoundKernel run_iota(const IotaPlan& plan) {
 Range landing(const LocalCall& call, int dim) {
   const int64_t low = call.ints[dim];
   const int64_t extent = call.outputs[0].shape[dim];
-  const int64_t begin = std::clamp(low, int64_t{0}, extent);
+  const int64_t begin = std::clamp<int64_t>(low, 0, extent);
   return {begin, std::max(begin, std::min(extent, low + call.inputs[0].shape[dim]))};
 }
 
@@ -89,9 +89,8 @@ struct StripePlan {
 
   StripePlan(const LocalCall& call, const TensorType& whole, const TensorType& stripe)
       : blocks(call.ints[1]) {
-    const int64_t cut = call.ints[0];
-    require(call, cut >= 0 && cut < whole.shape.size(), "cuts a dim of its operands");
-    const int dim = static_cast<int>(cut);
+    const int64_t dim = call.ints[0];
+    require(call, dim >= 0 && dim < whole.shape.size(), "cuts a dim of its operands");
     Shape expected = whole.shape;
     require(call, stripe.shape.size() == whole.shape.size(), "all operands have as many dims");
     whole_extent = whole.shape[dim];
@@ -125,7 +124,7 @@ BoundKernel bind_iota(const LocalCall& call) {
   require(call, counted_dim >= 0 && counted_dim < out.shape.size(),
           "counts along a dim of the output");
   require(call, out.dtype != DType::kBool, "counts in i32 or f32");
-  IotaPlan plan{1, out.shape[static_cast<int>(counted_dim)], 1, call.ints[1]};
+  IotaPlan plan{1, out.shape[counted_dim], 1, call.ints[1]};
   for (int dim = 0; dim < out.shape.size(); ++dim) {
     if (dim < counted_dim) plan.outer *= out.shape[dim];
     if (dim > counted_dim) plan.inner *= out.shape[dim];
@@ -135,7 +134,7 @@ BoundKernel bind_iota(const LocalCall& call) {
 
 BoundKernel bind_broadcast(const LocalCall& call) {
   require(call, call.inputs.size() == 1, "takes 1 input");
-  require_operands(call, 1, 1, static_cast<size_t>(call.inputs[0].shape.size()));
+  require_operands(call, 1, 1, call.inputs[0].shape.size());
   require_one_element_type(call);
   const Shape& in = call.inputs[0].shape;
   const Shape& out = call.outputs[0].shape;
@@ -143,14 +142,12 @@ BoundKernel bind_broadcast(const LocalCall& call) {
   StridedBox box{out, Dims::filled(out.size(), 0), row_major_strides(out)};
   int64_t previous = -1;
   for (int dim = 0; dim < in.size(); ++dim) {
-    const int64_t target = call.ints[dim];
-    require(call, target > previous && target < out.size(),
-            "input dims become output dims in order");
-    const int to = static_cast<int>(target);
+    const int64_t to = call.ints[dim];
+    require(call, to > previous && to < out.size(), "input dims become output dims in order");
     require(call, in[dim] == out[to] || in[dim] == 1,
             "an input dim has the extent of its output dim, or 1");
     if (in[dim] == out[to]) box.source_strides[to] = in_strides[dim];
-    previous = target;
+    previous = to;
   }
   return run_copy(box, call.outputs[0].dtype);
 }
@@ -160,7 +157,7 @@ BoundKernel bind_copy(const LocalCall& call) {
   require_one_element_type(call);
   require(call, element_count(call.inputs[0].shape) == output_count(call),
           "input and output have as many elements");
-  const auto run = [bytes = static_cast<size_t>(byte_size(call.outputs[0]).value())](
+  const auto run = [bytes = byte_size(call.outputs[0]).value()](
                        const KernelBuffers& buffers) {
     const bool in_place = buffers.inputs[0] == buffers.outputs[0];
     if (bytes > 0 && !in_place) std::memcpy(buffers.outputs[0], buffers.inputs[0], bytes);
@@ -171,19 +168,19 @@ BoundKernel bind_copy(const LocalCall& call) {
 BoundKernel bind_transpose(const LocalCall& call) {
   require(call, call.inputs.size() == 1, "takes 1 input");
   const Shape& in = call.inputs[0].shape;
-  require_operands(call, 1, 1, static_cast<size_t>(in.size()));
+  require_operands(call, 1, 1, in.size());
   require_one_element_type(call);
   const Shape& out = call.outputs[0].shape;
   require(call, out.size() == in.size(), "keeps the number of dims");
   const Dims in_strides = row_major_strides(in);
   StridedBox box{out, {}, row_major_strides(out)};
-  std::vector<bool> used(static_cast<size_t>(in.size()), false);
+  std::vector<bool> used(in.size(), false);
   for (int dim = 0; dim < out.size(); ++dim) {
     const int64_t from = call.ints[dim];
     require(call, from >= 0 && from < in.size() && !used[from], "takes a permutation of the dims");
     used[from] = true;
-    require(call, out[dim] == in[static_cast<int>(from)], "output dim i is input dim p[i]");
-    box.source_strides.push_back(in_strides[static_cast<int>(from)]);
+    require(call, out[dim] == in[from], "output dim i is input dim p[i]");
+    box.source_strides.push_back(in_strides[from]);
   }
   return run_copy(box, call.outputs[0].dtype);
 }
@@ -191,7 +188,7 @@ BoundKernel bind_transpose(const LocalCall& call) {
 BoundKernel bind_slice(const LocalCall& call) {
   require(call, call.inputs.size() == 1, "takes 1 input");
   const Shape& in = call.inputs[0].shape;
-  require_operands(call, 1, 1, 2 * static_cast<size_t>(in.size()));
+  require_operands(call, 1, 1, 2 * in.size());
   require_one_element_type(call);
   const Shape& out = call.outputs[0].shape;
   require(call, out.size() == in.size(), "keeps the number of dims");
@@ -211,7 +208,7 @@ BoundKernel bind_slice(const LocalCall& call) {
 BoundKernel bind_pad(const LocalCall& call) {
   require(call, call.inputs.size() == 1, "takes 1 input");
   const Shape& in = call.inputs[0].shape;
-  require_operands(call, 1, 1, static_cast<size_t>(in.size()), 1);
+  require_operands(call, 1, 1, in.size(), 1);
   require_one_element_type(call);
   const Shape& out = call.outputs[0].shape;
   require(call, out.size() == in.size(), "keeps the number of dims");
@@ -236,7 +233,7 @@ BoundKernel bind_concat(const LocalCall& call) {
   require_one_element_type(call);
   const Shape& out = call.outputs[0].shape;
   require(call, call.ints[0] >= 0 && call.ints[0] < out.size(), "joins along a dim of the output");
-  const int joined = static_cast<int>(call.ints[0]);
+  const int64_t joined = call.ints[0];
   const Dims out_strides = row_major_strides(out);
   std::vector<StridedCopy> copies;
   int64_t begin = 0;
@@ -280,7 +277,7 @@ BoundKernel bind_join_stripes(const LocalCall& call) {
     require(call, filled <= plan.whole_extent, "the stripes fit into the output");
   }
   require(call,
-          !call.inputs.empty() && filled == call.outputs[0].shape[static_cast<int>(call.ints[0])],
+          !call.inputs.empty() && filled == call.outputs[0].shape[call.ints[0]],
           "the stripes fill the output");
   return run_copies(std::move(copies));
 }

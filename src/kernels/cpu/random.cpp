@@ -21,11 +21,12 @@ struct RandomPlan {
 };
 
 RandomPlan plan_random(const LocalCall& call, const Shape& local) {
-  const auto rank = static_cast<size_t>(local.size());
+  const size_t rank = local.size();
   const std::span<const int64_t> ints = call.ints;
   const Dims begin(ints.subspan(1, rank)), whole(ints.subspan(1 + rank, rank));
   const Dims strides = row_major_strides(whole);
-  RandomPlan plan{static_cast<uint64_t>(ints[0]), 0, 1, {}, {}};
+  RandomPlan plan;
+  plan.key = ints[0];
   bool runs_on =
       true;  // the dims further in are held whole, so that this dim's elements follow one another
   for (int dim = local.size() - 1; dim >= 0; --dim) {
@@ -50,7 +51,7 @@ void draw(const RandomPlan& plan, uint64_t step, float* out) {
   Odometer<1> position(plan.extents, {plan.strides});
   const int64_t runs = element_count(plan.extents);
   for (int64_t i = 0; i < runs; ++i, position.step(), out += plan.run)
-    stream.uniform_run(static_cast<uint64_t>(plan.first + position.offset(0)), plan.run, out);
+    stream.uniform_run(plan.first + position.offset(0), plan.run, out);
 }
 
 }  // namespace
@@ -59,7 +60,7 @@ BoundKernel bind_random_uniform(const LocalCall& call) {
   require(call, call.outputs.size() == 1, "gives 1 output");
   const TensorType& out = call.outputs[0];
   const bool in_loop = call.inputs.size() == 2;
-  require_operands(call, in_loop ? 2 : 1, 1, 1 + 2 * static_cast<size_t>(out.shape.size()));
+  require_operands(call, in_loop ? 2 : 1, 1, 1 + 2 * out.shape.size());
   for (const TensorType& type : call.inputs)
     require(call, type == TensorType{DType::kI32, {}}, "takes step and iteration, each an i32[]");
   require(call, out.dtype == DType::kF32, "gives f32");

@@ -52,7 +52,7 @@ void attend_row(const LocalCall& call, const KernelBuffers& buffers, int64_t b, 
   const Sizes n = sizes_of(call);
   const double lse = log_sum_exp(call, buffers, b, s, h);
   write(call.outputs[1], buffers.outputs[1], flat_index(call.outputs[1].shape, {b, h, s}), lse);
-  std::vector<double> sums(static_cast<size_t>(n.D), 0.0);
+  std::vector<double> sums(n.D, 0.0);
   for (int64_t t = 0; t < n.T; ++t) {
     if (!sees(call, s, t)) continue;
     const double probability = std::exp(score(call, buffers, b, s, t, h) - lse);
@@ -80,8 +80,8 @@ void add_pair(const LocalCall& call, const KernelBuffers& buffers, int64_t b, in
                   (at(call, buffers, 2, {b, t, h, d}) - at(call, buffers, 3, {b, s, h, d}));
   const double score_gradient = call.reals[0] * probability * difference;
   for (int64_t d = 0; d < sizes_of(call).D; ++d) {
-    const auto query = static_cast<size_t>(flat_index(call.inputs[0].shape, {b, s, h, d}));
-    const auto key = static_cast<size_t>(flat_index(call.inputs[1].shape, {b, t, h, d}));
+    const size_t query = flat_index(call.inputs[0].shape, {b, s, h, d});
+    const size_t key = flat_index(call.inputs[1].shape, {b, t, h, d});
     gradients.q[query] += score_gradient * at(call, buffers, 1, {b, t, h, d});
     gradients.k[key] += score_gradient * at(call, buffers, 0, {b, s, h, d});
     gradients.v[key] += probability * at(call, buffers, 5, {b, s, h, d});
@@ -102,12 +102,12 @@ void for_each_pair(const LocalCall& call, const Visit& visit) {
 void write_all(const LocalCall& call, const KernelBuffers& buffers, size_t operand,
                const std::vector<double>& values) {
   for (size_t i = 0; i < values.size(); ++i)
-    write(call.outputs[operand], buffers.outputs[operand], static_cast<int64_t>(i), values[i]);
+    write(call.outputs[operand], buffers.outputs[operand], i, values[i]);
 }
 
 void attend_gradient(const LocalCall& call, const KernelBuffers& buffers) {
   const auto zeros = [&call](size_t operand) {
-    return std::vector<double>(static_cast<size_t>(element_count(call.outputs[operand].shape)),
+    return std::vector<double>(element_count(call.outputs[operand].shape),
                                0.0);
   };
   Gradients gradients{zeros(0), zeros(1), zeros(2)};

@@ -15,7 +15,7 @@ void add_letters(Loops& loops, const std::string& letters, const Shape& shape) {
   for (size_t i = 0; i < letters.size(); ++i) {
     if (loops.letters.find(letters[i]) != std::string::npos) continue;
     loops.letters += letters[i];
-    loops.extents.push_back(shape[static_cast<int>(i)]);
+    loops.extents.push_back(shape[i]);
   }
 }
 
@@ -23,7 +23,7 @@ int64_t index_of(const Loops& loops, const Dims& position, const std::string& le
                  const Shape& shape) {
   Dims index;
   for (char letter : letters)
-    index.push_back(position[static_cast<int>(loops.letters.find(letter))]);
+    index.push_back(position[loops.letters.find(letter)]);
   return flat_index(shape, index);
 }
 
@@ -39,7 +39,7 @@ Run dot(const LocalCall& call) {
     Loops loops;
     add_letters(loops, a, call.inputs[0].shape);
     add_letters(loops, b, call.inputs[1].shape);
-    std::vector<double> sums(static_cast<size_t>(element_count(call.outputs[0].shape)), 0.0);
+    std::vector<double> sums(element_count(call.outputs[0].shape), 0.0);
     for (int64_t i = 0; i < element_count(loops.extents); ++i) {
       const Dims position = position_of(loops.extents, i);
       const double x = read(call.inputs[0], buffers.inputs[0],
@@ -49,7 +49,7 @@ Run dot(const LocalCall& call) {
       sums[index_of(loops, position, out, call.outputs[0].shape)] += x * y;
     }
     for (size_t i = 0; i < sums.size(); ++i)
-      write(call.outputs[0], buffers.outputs[0], static_cast<int64_t>(i), sums[i]);
+      write(call.outputs[0], buffers.outputs[0], i, sums[i]);
   };
 }
 

@@ -5,7 +5,7 @@ namespace tessera::reference {
 namespace {
 
 int64_t start_at(const LocalCall& call, const KernelBuffers& buffers, size_t operand) {
-  return static_cast<int64_t>(read(call.inputs[operand], buffers.inputs[operand], 0));
+  return read_integer(call.inputs[operand], buffers.inputs[operand], 0);
 }
 
 bool is_inside(const Dims& position, const Shape& shape) {
@@ -19,7 +19,7 @@ void slice(const LocalCall& call, const KernelBuffers& buffers) {
   for (int64_t i = 0; i < element_count(out.shape); ++i) {
     Dims position = position_of(out.shape, i);
     for (size_t k = 0; k + 1 < call.inputs.size(); ++k)
-      position[static_cast<int>(call.ints[3 * k])] +=
+      position[call.ints[3 * k]] +=
           start_at(call, buffers, 1 + k) + call.ints[3 * k + 2] - call.ints[3 * k + 1];
     write(out, buffers.outputs[0], i,
           is_inside(position, in.shape)
@@ -35,7 +35,7 @@ void update(const LocalCall& call, const KernelBuffers& buffers) {
   for (int64_t i = 0; i < element_count(window.shape); ++i) {
     Dims position = position_of(window.shape, i);
     for (size_t k = 0; k + 2 < call.inputs.size(); ++k)
-      position[static_cast<int>(call.ints[2 * k])] +=
+      position[call.ints[2 * k]] +=
           start_at(call, buffers, 2 + k) - call.ints[2 * k + 1];
     if (is_inside(position, out.shape))
       write(out, buffers.outputs[0], flat_index(out.shape, position),

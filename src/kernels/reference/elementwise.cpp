@@ -92,10 +92,6 @@ double cast(DType to, double x) {
   return std::fmin(std::fmax(std::trunc(x), kLow), kHigh);
 }
 
-double wrapped(int64_t value) {
-  return static_cast<int32_t>(static_cast<uint32_t>(value));
-}
-
 // The value of output element i.
 using Element = std::function<double(const KernelBuffers& buffers, int64_t i)>;
 

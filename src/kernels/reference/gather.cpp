@@ -9,7 +9,7 @@ void gather_rows(const LocalCall& call, const KernelBuffers& buffers) {
   const int64_t id_count = element_count(ids.shape);
   const int64_t row_size = id_count == 0 ? 0 : element_count(out.shape) / id_count;
   for (int64_t i = 0; i < id_count; ++i) {
-    const int64_t row = static_cast<int64_t>(read(ids, buffers.inputs[1], i)) - call.ints[0];
+    const int64_t row = read_integer(ids, buffers.inputs[1], i) - call.ints[0];
     const bool inside = row >= 0 && row < table.shape[0];
     for (int64_t column = 0; column < row_size; ++column)
       write(out, buffers.outputs[0], i * row_size + column,
@@ -24,7 +24,7 @@ void scatter_rows(const LocalCall& call, const KernelBuffers& buffers) {
   const int64_t row_size = id_count == 0 ? 0 : element_count(updates.shape) / id_count;
   for (int64_t i = 0; i < element_count(out.shape); ++i) write(out, buffers.outputs[0], i, 0.0);
   for (int64_t i = 0; i < id_count; ++i) {
-    const int64_t row = static_cast<int64_t>(read(ids, buffers.inputs[0], i)) - call.ints[0];
+    const int64_t row = read_integer(ids, buffers.inputs[0], i) - call.ints[0];
     if (row < 0 || row >= out.shape[0]) continue;
     for (int64_t column = 0; column < row_size; ++column) {
       const int64_t place = row * row_size + column;

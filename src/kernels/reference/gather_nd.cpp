@@ -10,8 +10,8 @@ namespace {
 int64_t named_in_lane(const LocalCall& call, const TensorType& tensor, const TensorType& ids,
                       const std::byte* data, int64_t i) {
   Dims position = position_of(ids.shape, i);
-  const int dim = static_cast<int>(call.ints[0]);
-  position[dim] = static_cast<int64_t>(read(ids, data, i)) - call.ints[1];
+  const int64_t dim = call.ints[0];
+  position[dim] = read_integer(ids, data, i) - call.ints[1];
   return position[dim] < 0 || position[dim] >= tensor.shape[dim]
              ? -1
              : flat_index(tensor.shape, position);
@@ -47,7 +47,7 @@ void scatter_add_in_lane(const LocalCall& call, const KernelBuffers& buffers) {
 template <typename Visit>
 void for_each_update(const LocalCall& call, const TensorType& table, const TensorType& ids,
                      const std::byte* data, const TensorType& updates, Visit visit) {
-  const int depth = static_cast<int>(call.ints.size());
+  const int64_t depth = std::ssize(call.ints);
   const int index_dims = ids.shape.size() - 1;
   for (int64_t i = 0; i < element_count(updates.shape); ++i) {
     const Dims position = position_of(updates.shape, i);
@@ -57,7 +57,7 @@ void for_each_update(const LocalCall& call, const TensorType& table, const Tenso
     for (int j = 0; j < depth; ++j) {
       Dims of_id = index;
       of_id.push_back(j);
-      target.push_back(static_cast<int64_t>(read(ids, data, flat_index(ids.shape, of_id))) -
+      target.push_back(read_integer(ids, data, flat_index(ids.shape, of_id)) -
                        call.ints[j]);
       inside = inside && target[j] >= 0 && target[j] < table.shape[j];
     }

@@ -11,7 +11,7 @@ int64_t group_of(const LocalCall& call, const KernelBuffers& buffers, int64_t ro
   const TensorType& sizes = call.inputs[2];
   int64_t end = 0;
   for (int64_t group = 0; group < sizes.shape[0]; ++group) {
-    end += std::max<int64_t>(static_cast<int64_t>(read(sizes, buffers.inputs[2], group)), 0);
+    end += std::max<int64_t>(read_integer(sizes, buffers.inputs[2], group), 0);
     if (row < end) return group;
   }
   return -1;

@@ -14,13 +14,13 @@ int64_t int_at(const LocalCall& call, int index) {
 Dims broadcast_source(const LocalCall& call, const Dims& out) {
   Dims in;
   for (int dim = 0; dim < call.inputs[0].shape.size(); ++dim)
-    in.push_back(call.inputs[0].shape[dim] == 1 ? 0 : out[static_cast<int>(int_at(call, dim))]);
+    in.push_back(call.inputs[0].shape[dim] == 1 ? 0 : out[int_at(call, dim)]);
   return in;
 }
 
 Dims transpose_source(const LocalCall& call, const Dims& out) {
   Dims in = out;
-  for (int dim = 0; dim < out.size(); ++dim) in[static_cast<int>(int_at(call, dim))] = out[dim];
+  for (int dim = 0; dim < out.size(); ++dim) in[int_at(call, dim)] = out[dim];
   return in;
 }
 
@@ -48,7 +48,7 @@ double pad_element(const LocalCall& call, const KernelBuffers& buffers, const Di
 }
 
 double concat_element(const LocalCall& call, const KernelBuffers& buffers, Dims position) {
-  const int dim = static_cast<int>(call.ints[0]);
+  const int64_t dim = call.ints[0];
   size_t part = 0;
   for (; position[dim] >= call.inputs[part].shape[dim]; ++part)
     position[dim] -= call.inputs[part].shape[dim];
@@ -57,7 +57,7 @@ double concat_element(const LocalCall& call, const KernelBuffers& buffers, Dims 
 }
 
 double take_stripe_element(const LocalCall& call, const KernelBuffers& buffers, Dims position) {
-  const int dim = static_cast<int>(call.ints[0]);
+  const int64_t dim = call.ints[0];
   const Shape &whole = call.inputs[0].shape, &stripe = call.outputs[0].shape;
   const int64_t block = whole[dim] / call.ints[1], part = stripe[dim] / call.ints[1];
   position[dim] = position[dim] / part * block + call.ints[2] * part + position[dim] % part;
@@ -65,7 +65,7 @@ double take_stripe_element(const LocalCall& call, const KernelBuffers& buffers, 
 }
 
 double join_stripes_element(const LocalCall& call, const KernelBuffers& buffers, Dims position) {
-  const int dim = static_cast<int>(call.ints[0]);
+  const int64_t dim = call.ints[0];
   const int64_t block = call.outputs[0].shape[dim] / call.ints[1];
   const int64_t in_block = position[dim] % block;
   int64_t begin = 0;
@@ -93,7 +93,7 @@ Element element_of(const std::string& kernel) {
     return [](const LocalCall& call, const KernelBuffers&, const Dims&) { return call.reals[0]; };
   if (kernel == "iota")
     return [](const LocalCall& call, const KernelBuffers&, const Dims& position) {
-      return static_cast<double>(call.ints[1] + position[static_cast<int>(call.ints[0])]);
+      return static_cast<double>(call.ints[1] + position[call.ints[0]]);
     };
   if (kernel == "copy")
     return [](const LocalCall& call, const KernelBuffers& buffers, const Dims& position) {

@@ -8,12 +8,12 @@ namespace {
 
 // The element of x at `index` of the lane through `position`.
 double element(const LocalCall& call, const KernelBuffers& buffers, Dims position, int64_t index) {
-  position[static_cast<int>(call.ints[0])] = index;
+  position[call.ints[0]] = index;
   return read(call.inputs[0], buffers.inputs[0], flat_index(call.inputs[0].shape, position));
 }
 
 int64_t extent_of(const LocalCall& call) {
-  return call.inputs[0].shape[static_cast<int>(call.ints[0])];
+  return call.inputs[0].shape[call.ints[0]];
 }
 
 // A position of the output with an index of 0 in the dim that has vanished.
@@ -46,7 +46,7 @@ bool is_below(double a, double b) {
 // The place of an element is the number of those that come before it.
 void sort(const LocalCall& call, const KernelBuffers& buffers) {
   const TensorType &in = call.inputs[0], &out = call.outputs[0];
-  const int dim = static_cast<int>(call.ints[0]);
+  const int64_t dim = call.ints[0];
   for (int64_t i = 0; i < element_count(in.shape); ++i) {
     Dims position = position_of(in.shape, i);
     const int64_t own = position[dim];

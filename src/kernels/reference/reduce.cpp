@@ -29,9 +29,9 @@ double combine(const std::string& op, double x, double y) {
 }
 
 // i32 wraps after every step, as the product of many numbers would not be exact in a double.
-double wrapped(DType dtype, double value) {
+double rounded(DType dtype, double value) {
   if (dtype != DType::kI32) return value;
-  return static_cast<int32_t>(static_cast<uint32_t>(static_cast<int64_t>(value)));
+  return wrapped(static_cast<int64_t>(value));
 }
 
 // A position of the input without its reduced dims.
@@ -51,14 +51,14 @@ Run reduce(const LocalCall& call) {
   if (!call.kernel.starts_with("reduce.")) return nullptr;
   return [call, op = call.kernel.substr(7)](const KernelBuffers& buffers) {
     const TensorType &in = call.inputs[0], &out = call.outputs[0];
-    std::vector<double> results(static_cast<size_t>(element_count(out.shape)),
+    std::vector<double> results(element_count(out.shape),
                                 identity(op, in.dtype));
     for (int64_t i = 0; i < element_count(in.shape); ++i) {
       double& result = results[flat_index(out.shape, kept_part(call, position_of(in.shape, i)))];
-      result = wrapped(in.dtype, combine(op, result, read(in, buffers.inputs[0], i)));
+      result = rounded(in.dtype, combine(op, result, read(in, buffers.inputs[0], i)));
     }
     for (size_t i = 0; i < results.size(); ++i)
-      write(out, buffers.outputs[0], static_cast<int64_t>(i), results[i]);
+      write(out, buffers.outputs[0], i, results[i]);
   };
 }
 

@@ -9,14 +9,16 @@ namespace {
 
 template <typename T>
 double read_as(const std::byte* data, int64_t index) {
+  constexpr int64_t kSize = sizeof(T);
   T value;
-  std::memcpy(&value, data + index * static_cast<int64_t>(sizeof(T)), sizeof(T));
-  return static_cast<double>(value);
+  std::memcpy(&value, data + index * kSize, kSize);
+  return value;
 }
 
 template <typename T>
 void write_as(std::byte* data, int64_t index, T value) {
-  std::memcpy(data + index * static_cast<int64_t>(sizeof(T)), &value, sizeof(T));
+  constexpr int64_t kSize = sizeof(T);
+  std::memcpy(data + index * kSize, &value, kSize);
 }
 
 }  // namespace
@@ -27,12 +29,19 @@ double read(const TensorType& type, const std::byte* data, int64_t index) {
   return read_as<uint8_t>(data, index);
 }
 
+int64_t read_integer(const TensorType& type, const std::byte* data, int64_t index) {
+  return static_cast<int64_t>(read(type, data, index));
+}
+
+int32_t wrapped(int64_t value) {
+  return static_cast<int32_t>(static_cast<uint32_t>(value));
+}
+
 void write(const TensorType& type, std::byte* data, int64_t index, double value) {
   if (type.dtype == DType::kF32) return write_as(data, index, static_cast<float>(value));
   if (type.dtype == DType::kI32)
-    return write_as(data, index,
-                    static_cast<int32_t>(static_cast<uint32_t>(static_cast<int64_t>(value))));
-  write_as(data, index, static_cast<uint8_t>(value != 0.0));
+    return write_as(data, index, wrapped(static_cast<int64_t>(value)));
+  write_as<uint8_t>(data, index, value != 0.0);
 }
 
 int64_t flat_index(const Shape& shape, const Dims& position) {

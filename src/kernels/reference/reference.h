@@ -4,6 +4,8 @@
 // They share no code with the fast kernels, so that an agreement of the two means something.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <functional>
 
 #include "kernels/kernel.h"
@@ -37,6 +39,10 @@ Run spatial(const LocalCall& call);
 
 /// Element `index` of a tensor as a number. Exact for every element type.
 double read(const TensorType& type, const std::byte* data, int64_t index);
+/// An element that is an integer.
+int64_t read_integer(const TensorType& type, const std::byte* data, int64_t index);
+/// The i32 with the same low 32 bits.
+int32_t wrapped(int64_t value);
 /// Rounds to the element type; i32 wraps.
 void write(const TensorType& type, std::byte* data, int64_t index, double value);
 

@@ -5,18 +5,18 @@ namespace tessera::reference {
 namespace {
 
 int64_t with_index(const Shape& shape, Dims position, int64_t dim, int64_t index) {
-  position[static_cast<int>(dim)] = index;
+  position[dim] = index;
   return flat_index(shape, position);
 }
 
 // Rounded after every addition: the order is part of the meaning.
 void cumsum(const LocalCall& call, const KernelBuffers& buffers) {
   const TensorType& type = call.inputs[0];
-  const int64_t dim = call.ints[0], extent = type.shape[static_cast<int>(dim)];
+  const int64_t dim = call.ints[0], extent = type.shape[dim];
   const bool exclusive = call.ints[1] != 0, reverse = call.ints[2] != 0;
   for (int64_t i = 0; i < element_count(type.shape); ++i) {
     const Dims position = position_of(type.shape, i);
-    const int64_t own = position[static_cast<int>(dim)];
+    const int64_t own = position[dim];
     const int64_t before =
         reverse ? extent - 1 - own : own;  // elements that the sum holds beside its own
     write(type, buffers.outputs[0], i, 0.0);
@@ -30,11 +30,11 @@ void cumsum(const LocalCall& call, const KernelBuffers& buffers) {
 
 void reverse(const LocalCall& call, const KernelBuffers& buffers) {
   const TensorType& type = call.inputs[0];
-  const int64_t dim = call.ints[0], extent = type.shape[static_cast<int>(dim)];
+  const int64_t dim = call.ints[0], extent = type.shape[dim];
   for (int64_t i = 0; i < element_count(type.shape); ++i) {
     const Dims position = position_of(type.shape, i);
     const int64_t from =
-        with_index(type.shape, position, dim, extent - 1 - position[static_cast<int>(dim)]);
+        with_index(type.shape, position, dim, extent - 1 - position[dim]);
     write(type, buffers.outputs[0], i, read(type, buffers.inputs[0], from));
   }
 }

@@ -15,7 +15,7 @@ std::vector<double> read_all(const TensorType& type, const std::byte* data) {
 }
 
 void write_all(const TensorType& type, std::byte* data, const std::vector<double>& values) {
-  for (size_t i = 0; i < values.size(); ++i) write(type, data, static_cast<int64_t>(i), values[i]);
+  for (size_t i = 0; i < values.size(); ++i) write(type, data, i, values[i]);
 }
 
 /// The dims of space of a tensor.
@@ -69,7 +69,7 @@ void convolve(const LocalCall& call, const KernelBuffers& buffers) {
   const TensorType& y = gives_x ? call.inputs[0] : gives_w ? call.inputs[1] : call.outputs[0];
   const std::vector<double> a = read_all(call.inputs[0], buffers.inputs[0]),
                             b = read_all(call.inputs[1], buffers.inputs[1]);
-  std::vector<double> sums(static_cast<size_t>(element_count(call.outputs[0].shape)), 0.0);
+  std::vector<double> sums(element_count(call.outputs[0].shape), 0.0);
   const int64_t in_size = element_count(space_of(x)), out_size = element_count(space_of(y)),
                 window_size = element_count(space_of(w));
   const int64_t ins = w.shape[1], groups = ins == 0 ? 1 : x.shape[1] / ins,
@@ -79,10 +79,10 @@ void convolve(const LocalCall& call, const KernelBuffers& buffers) {
       for (int64_t i = 0; i < ins; ++i)
         for_each_tap(
             call, space_of(x), space_of(y), [&](int64_t place, int64_t element, int64_t position) {
-              const auto at_x = static_cast<size_t>(
-                  (n * x.shape[1] + channel / outs * ins + i) * in_size + position);
-              const auto at_w = static_cast<size_t>((channel * ins + i) * window_size + element);
-              const auto at_y = static_cast<size_t>((n * y.shape[1] + channel) * out_size + place);
+              const size_t at_x = 
+                  (n * x.shape[1] + channel / outs * ins + i) * in_size + position;
+              const size_t at_w = (channel * ins + i) * window_size + element;
+              const size_t at_y = (n * y.shape[1] + channel) * out_size + place;
               if (gives_x)
                 sums[at_x] += a[at_y] * b[at_w];
               else if (gives_w)
@@ -100,7 +100,7 @@ bool exceeds(double x, double best) {
 /// For each place the position of the largest element that its window sees, -1 for none.
 std::vector<int64_t> largest_of(const LocalCall& call, const Shape& in, const Shape& out,
                                 const double* x) {
-  std::vector<int64_t> best(static_cast<size_t>(element_count(out)), -1);
+  std::vector<int64_t> best(element_count(out), -1);
   for_each_tap(call, in, out, [&](int64_t place, int64_t, int64_t position) {
     int64_t& held = best[place];
     if (held < 0 || exceeds(x[position], x[held])) held = position;
@@ -130,7 +130,7 @@ void max_pool_grad(const LocalCall& call, const KernelBuffers& buffers) {
   const Shape in = space_of(x), made = space_of(dx);
   const int64_t in_size = element_count(in), out_size = element_count(space_of(dy)),
                 made_size = element_count(made);
-  std::vector<double> sums(static_cast<size_t>(element_count(dx.shape)), 0.0);
+  std::vector<double> sums(element_count(dx.shape), 0.0);
   for (int64_t plane = 0; plane < x.shape[0] * x.shape[1]; ++plane) {
     const std::vector<int64_t> best =
         largest_of(call, in, space_of(dy), values.data() + plane * in_size);
@@ -173,12 +173,11 @@ void average(const LocalCall& call, const KernelBuffers& buffers) {
   const TensorType& x = is_gradient ? call.outputs[0] : call.inputs[0];
   const TensorType& y = is_gradient ? call.inputs[0] : call.outputs[0];
   const std::vector<double> values = read_all(call.inputs[0], buffers.inputs[0]);
-  std::vector<double> sums(static_cast<size_t>(element_count(call.outputs[0].shape)), 0.0);
+  std::vector<double> sums(element_count(call.outputs[0].shape), 0.0);
   const int64_t in_size = element_count(space_of(x)), out_size = element_count(space_of(y));
   for (int64_t plane = 0; plane < x.shape[0] * x.shape[1]; ++plane)
     for_each_tap(call, space_of(x), space_of(y), [&](int64_t place, int64_t, int64_t position) {
-      const auto at_x = static_cast<size_t>(plane * in_size + position),
-                 at_y = static_cast<size_t>(plane * out_size + place);
+      const int64_t at_x = plane * in_size + position, at_y = plane * out_size + place;
       const auto count = static_cast<double>(count_at(call, space_of(y), place));
       if (is_gradient)
         sums[at_x] += values[at_y] / count;
@@ -212,7 +211,7 @@ void resize(const LocalCall& call, const KernelBuffers& buffers) {
   const TensorType& y = is_gradient ? call.inputs[0] : call.outputs[0];
   const Shape in = space_of(x), out = space_of(y);
   const std::vector<double> values = read_all(call.inputs[0], buffers.inputs[0]);
-  std::vector<double> sums(static_cast<size_t>(element_count(call.outputs[0].shape)), 0.0);
+  std::vector<double> sums(element_count(call.outputs[0].shape), 0.0);
   for (int64_t plane = 0; plane < x.shape[0] * x.shape[1]; ++plane)
     for (int64_t o = 0; o < element_count(out); ++o)
       for (int64_t i = 0; i < element_count(in); ++i) {
@@ -220,8 +219,7 @@ void resize(const LocalCall& call, const KernelBuffers& buffers) {
         for (int d = 0; d < in.size(); ++d)
           share *= share_of(call, d, position_of(in, i)[d], position_of(out, o)[d]);
         if (share == 0) continue;
-        const auto at_x = static_cast<size_t>(plane * element_count(in) + i),
-                   at_y = static_cast<size_t>(plane * element_count(out) + o);
+        const int64_t at_x = plane * element_count(in) + i, at_y = plane * element_count(out) + o;
         if (is_gradient)
           sums[at_x] += share * values[at_y];
         else

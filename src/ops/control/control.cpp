@@ -2,6 +2,7 @@
 #include "ops/control/control.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "base/text.h"
 #include "ops/detail.h"
@@ -70,13 +71,13 @@ std::string types_text(const std::vector<TensorType>& types) {
 
 size_t carried_attribute(const OpView& op) {
   const int64_t carried = op.attributes.has("carried") ? op.attributes.integer("carried") : 0;
-  if (carried < 1 || carried > static_cast<int64_t>(op.inputs.size()))
+  if (carried < 1 || carried > std::ssize(op.inputs))
     refuse(
         kWhileKind, op,
         "carries " + std::to_string(carried) + " of its " + ordinal(op.inputs.size()) + " operands",
         "a loop that carries nothing never changes its condition",
         "set carried to the number of operands that each iteration makes anew");
-  return static_cast<size_t>(carried);
+  return carried;
 }
 
 std::vector<TensorType> infer_while(const OpView& op) {
@@ -89,7 +90,7 @@ std::vector<TensorType> infer_while(const OpView& op) {
            "whether the loop goes on is one bool[]",
            "compare scalars; reduce a tensor of bools with any or all");
   const std::vector<TensorType> before(op.inputs.begin(),
-                                       op.inputs.begin() + static_cast<std::ptrdiff_t>(carried));
+                                       op.inputs.begin() + carried);
   if (const auto after = output_types(*op.regions[1]); after != before)
     refuse(kWhileKind, op,
            "carries " + types_text(before) + " and its body gives " + types_text(after),

@@ -206,7 +206,7 @@ class RegionRule {
     std::vector<Sums> of_outputs = is_loop_ ? sums_of_iterations() : sums_of_branches();
     for (const auto& [root, f] : factors_) {
       Factor& factor = rule.factors[f];
-      for (int i = 0; i < static_cast<int>(rule.outputs.size()); ++i) {
+      for (int i = 0; i < std::ssize(rule.outputs); ++i) {
         const Sums& sums = of_outputs[i];
         if (!sums.over_all && sums.roots.contains(root) && !has_dim(i, root))
           factor.kind = FactorKind::kReduction;
@@ -266,7 +266,7 @@ class RegionRule {
 
   OperandFactors factors_of(const Place& place, ShardingRule& rule) {
     const Shape& shape = region(place.region).type(place.value).shape;
-    OperandFactors dims(static_cast<size_t>(shape.size()));
+    OperandFactors dims(shape.size());
     for (int d = 0; d < shape.size(); ++d) {
       const int node = classes_.node(place, d);
       if (classes_.is_whole(node)) continue;

@@ -95,7 +95,7 @@ class Experiment {
       const Draw& other = draws_[(n + 1) % draws_.size()];
       std::vector<ReferenceTensor> y = x.operands, sum = x.operands;
       for (int member : members) {
-        const auto i = static_cast<size_t>(member);
+        const size_t i = member;
         y[i] = other.operands[i];
         for (size_t e = 0; e < y[i].values.size(); ++e) sum[i].values[e] += y[i].values[e];
       }

@@ -66,7 +66,7 @@ std::vector<TensorType> local_types(std::vector<TensorType> types,
   for (size_t i = 0; i < types.size(); ++i)
     for (size_t d = 0; d < operands[i].size(); ++d)
       if (const DimFactor* dim = find_factor(operands[i][d], factor))
-        types[i].shape[static_cast<int>(d)] = dim->chunks * units * dim->unit;
+        types[i].shape[d] = dim->chunks * units * dim->unit;
   return types;
 }
 
@@ -110,9 +110,9 @@ DiscoveredRule discover_rule(const Operator& definition, const OpView& op) {
   const Discovery discovery = discover(definition, op);
   DiscoveredRule result;
   for (const TensorType& type : whole.inputs)
-    result.rule.inputs.emplace_back(static_cast<size_t>(type.shape.size()));
+    result.rule.inputs.emplace_back(type.shape.size());
   for (const TensorType& type : whole.outputs)
-    result.rule.outputs.emplace_back(static_cast<size_t>(type.shape.size()));
+    result.rule.outputs.emplace_back(type.shape.size());
   if (!discovery.nothing_because.empty()) result.left_whole.push_back(discovery.nothing_because);
   result.rule.linear = discovery.linear;
   for (size_t f = 0; f < discovery.factors.size(); ++f) {

@@ -29,12 +29,12 @@ std::string text_of(const DiscoveredResult& result) {
 
 /// "[1, 2*4]": the factors of the dims of one operand, up to the last that has one.
 std::string text_of_operand(const Discovery& discovery, size_t input) {
-  std::vector<std::string> dims(static_cast<size_t>(kMaxRank), "0");
+  std::vector<std::string> dims(kMaxRank, "0");
   size_t count = 0;
   for (size_t f = 0; f < discovery.factors.size(); ++f) {
     DiscoveredDim along = discovery.factors[f].inputs[input];
     if (along.dim < 0) continue;
-    const auto dim = static_cast<size_t>(along.dim);
+    const size_t dim = along.dim;
     along.dim = static_cast<int>(f) + 1;
     dims[dim] = text_of(along);
     count = std::max(count, dim + 1);

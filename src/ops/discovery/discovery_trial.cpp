@@ -67,7 +67,7 @@ std::vector<ReferenceTensor> draw_operands(const OwnedOp& op, uint64_t number) {
     ReferenceTensor tensor{op.inputs[i], {}};
     for (int64_t e = 0; e < element_count(op.inputs[i].shape); ++e)
       tensor.values.push_back(draw(op.inputs[i].dtype, number % 3, largest_extent(op),
-                                   stream.uniform(static_cast<uint64_t>(e))));
+                                   stream.uniform(e)));
     operands.push_back(std::move(tensor));
   }
   return operands;
@@ -79,7 +79,7 @@ std::vector<ReferenceTensor> execute(const OwnedOp& op,
   std::vector<ReferenceTensor> results;
   for (const TensorType& type : op.outputs)
     results.push_back(
-        {type, std::vector<double>(static_cast<size_t>(element_count(type.shape)), 0.0)});
+        {type, std::vector<double>(element_count(type.shape), 0.0)});
   ReferenceCall call{view, {}, results};
   for (const ReferenceTensor& operand : operands) call.inputs.push_back(&operand);
   op.definition->reference(call);

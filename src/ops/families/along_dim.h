@@ -16,7 +16,7 @@ struct Lanes {
     for (int d = dim + 1; d < shape.size(); ++d) inner *= shape[d];
   }
   size_t at(int64_t o, int64_t i, int64_t n) const {
-    return static_cast<size_t>((o * extent + i) * inner + n);
+    return (o * extent + i) * inner + n;
   }
   /// Calls visit(o, n) for every lane, in row-major order.
   template <typename Visit>

@@ -28,10 +28,10 @@ struct Extents {
 
   /// Position of element 0 of row (b, s or t, h) of a tensor of `rows` queries or keys.
   size_t row(int64_t b, int64_t position, int64_t h, int64_t rows) const {
-    return static_cast<size_t>(((b * rows + position) * heads + h) * depth);
+    return ((b * rows + position) * heads + h) * depth;
   }
   size_t log_sum_exp(int64_t b, int64_t h, int64_t s) const {
-    return static_cast<size_t>((b * heads + h) * queries + s);
+    return (b * heads + h) * queries + s;
   }
   /// How many keys query s sees.
   int64_t visible(int64_t s) const { return causal ? std::min(s + 1, keys) : keys; }
@@ -62,7 +62,7 @@ void expect_type(std::string_view kind, const OpView& op, size_t input, std::str
 void expect_query_key_value(std::string_view kind, const OpView& op) {
   constexpr std::string_view kLetters[] = {"q", "k", "v"};
   for (size_t i = 0; i < 3; ++i) {
-    detail::expect_dtype(kind, op, static_cast<int>(i), kLetters[i], {DType::kF32});
+    detail::expect_dtype(kind, op, i, kLetters[i], {DType::kF32});
     if (op.inputs[i].shape.size() != 4)
       detail::refuse(
           kind, op,
@@ -95,7 +95,7 @@ std::vector<TensorType> infer_gradient(const OpView& op) {
   expect_query_key_value("attention_grad", op);
   constexpr std::string_view kLetters[] = {"out", "lse", "dout"};
   for (size_t i = kOut; i <= kOutGradient; ++i)
-    detail::expect_dtype("attention_grad", op, static_cast<int>(i), kLetters[i - kOut],
+    detail::expect_dtype("attention_grad", op, i, kLetters[i - kOut],
                          {DType::kF32});
   const Shape& q = op.inputs[kQuery].shape;
   const std::string why =
@@ -275,7 +275,7 @@ void reference_gradient(const ReferenceCall& call) {
     const double p = std::exp(pair.score - pair.log_sum_exp);
     const double ds = p * (dot(pair.dout, pair.v, e.depth) - dot(pair.dout, pair.out, e.depth));
     for (int64_t i = 0; i < e.depth; ++i) {
-      const auto d = static_cast<size_t>(i);
+      const size_t d = i;
       call.outputs[kQuery].values[pair.query_row + d] += e.scale * ds * pair.k[d];
       call.outputs[kKey].values[pair.key_row + d] += e.scale * ds * pair.q[d];
       call.outputs[kValue].values[pair.key_row + d] += p * pair.dout[d];
@@ -364,7 +364,7 @@ std::vector<double> tolerance_gradient(const ReferenceCall& call, int output) {
     const double value_share =
         p * (relative + (terms + 2) * kUnitRoundoff) + detail::kSmallestNormal;
     for (int64_t i = 0; i < e.depth; ++i) {
-      const auto d = static_cast<size_t>(i);
+      const size_t d = i;
       if (output == static_cast<int>(kQuery))
         errors[pair.query_row + d] += kSafety * score_share * std::abs(pair.k[d]);
       if (output == static_cast<int>(kKey))

@@ -217,7 +217,7 @@ struct Product {
 template <typename Visit>
 void for_each_product(const Convolution& convolution, Visit visit) {
   const std::vector<Tap> taps = taps_of(convolution.dims);
-  const auto size = [](const Shape& space) { return static_cast<size_t>(element_count(space)); };
+  const auto size = [](const Shape& space) { return element_count(space); };
   const size_t in_size = size(in_space(convolution.dims)),
                window_size = size(window_space(convolution.dims)),
                out_size = size(out_space(convolution.dims));

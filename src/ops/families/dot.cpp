@@ -4,6 +4,7 @@
 #include <cctype>
 #include <cmath>
 #include <cstdint>
+#include <iterator>
 #include <optional>
 #include <span>
 #include <string>
@@ -87,7 +88,7 @@ Einsum checked_einsum(const OpView& op) {
 
 void check_rank(const OpView& op, int input, std::string_view operand, const std::string& letters) {
   const TensorType& type = op.inputs[input];
-  if (type.shape.size() == static_cast<int>(letters.size())) return;
+  if (type.shape.size() == std::ssize(letters)) return;
   detail::refuse("dot_general", op,
                  std::string(operand) + " " + to_text(type) + " does not fit '" + letters + "'",
                  "the spec \"" + op.attributes.text("spec") + "\" names " +

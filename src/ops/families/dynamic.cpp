@@ -88,15 +88,15 @@ std::optional<size_t> place_of(const ReferenceCall& call, size_t first_start, co
   Dims position = index;
   const std::vector<int64_t>& dims = moving_dims(call.op);
   for (size_t k = 0; k < dims.size(); ++k)
-    position[static_cast<int>(dims[k])] +=
+    position[dims[k]] +=
         static_cast<int64_t>(call.inputs[first_start + k]->values[0]);
   for (int d = 0; d < tensor.size(); ++d)
     if (position[d] < 0 || position[d] >= tensor[d]) return std::nullopt;
-  return static_cast<size_t>(row_major_index(position, tensor));
+  return row_major_index(position, tensor);
 }
 
 std::vector<ValueId> starts_of(const GradientCall& call, size_t first_start) {
-  return {call.op.inputs.begin() + static_cast<std::ptrdiff_t>(first_start), call.op.inputs.end()};
+  return {call.op.inputs.begin() + first_start, call.op.inputs.end()};
 }
 
 // dynamic_slice
@@ -104,13 +104,13 @@ std::vector<ValueId> starts_of(const GradientCall& call, size_t first_start) {
 constexpr size_t kSliceStarts = 1;
 
 std::vector<TensorType> infer_slice(const OpView& op) {
-  detail::expect_operands("dynamic_slice", op, 1 + static_cast<int>(moving_dims(op).size()));
+  detail::expect_operands("dynamic_slice", op, 1 + moving_dims(op).size());
   check_starts("dynamic_slice", op, kSliceStarts);
   const std::vector<int64_t>& sizes = op.attributes.integers("sizes");
   TensorType type = op.inputs[0];
   bool fits = sizes.size() == moving_dims(op).size();
   for (size_t k = 0; fits && k < sizes.size(); ++k) {
-    int64_t& extent = type.shape[static_cast<int>(moving_dims(op)[k])];
+    int64_t& extent = type.shape[moving_dims(op)[k]];
     fits = sizes[k] >= 0 && sizes[k] <= extent;
     extent = sizes[k];
   }
@@ -147,7 +147,7 @@ KernelCall kernel_slice(const OpView& op, std::span<const Split> factors) {
   const ShardingRule rule = rule_slice(op);
   KernelCall call = detail::kernel_call("dynamic_slice");
   for (int64_t dim : moving_dims(op)) {
-    const auto d = static_cast<size_t>(dim);
+    const size_t d = dim;
     call.ints.emplace_back(dim);
     call.ints.push_back(LocalInt::begin_of(factors[rule.inputs[0][d].factor]));
     call.ints.push_back(LocalInt::begin_of(factors[rule.outputs[0][d].factor]));
@@ -183,7 +183,7 @@ Gradients gradient_slice(Builder& builder, const GradientCall& call) {
 constexpr size_t kUpdateStarts = 2;
 
 std::vector<TensorType> infer_update(const OpView& op) {
-  detail::expect_operands("dynamic_update", op, 2 + static_cast<int>(moving_dims(op).size()));
+  detail::expect_operands("dynamic_update", op, 2 + moving_dims(op).size());
   check_starts("dynamic_update", op, kUpdateStarts);
   const TensorType &x = op.inputs[0], &update = op.inputs[1];
   bool fits = update.dtype == x.dtype && update.shape.size() == x.shape.size();
@@ -252,7 +252,7 @@ Gradients gradient_update(Builder& builder, const GradientCall& call) {
     result[0] = builder.dynamic_update(flow, zeros, starts, dims, "x");
   }
   std::vector<int64_t> sizes;
-  for (int64_t dim : dims) sizes.push_back(update.shape[static_cast<int>(dim)]);
+  for (int64_t dim : dims) sizes.push_back(update.shape[dim]);
   if (call.wanted[1]) result[1] = builder.dynamic_slice(flow, starts, dims, sizes, "update");
   return result;
 }

@@ -82,7 +82,7 @@ KernelCall kernel_gather(const OpView&, std::span<const Split> factors) {
 void reference_gather(const ReferenceCall& call) {
   const ReferenceTensor& table = *call.inputs[0];
   const auto rows = static_cast<double>(table.type.shape[0]);
-  const auto width = static_cast<size_t>(element_count(tail_of(table.type.shape, 1)));
+  const size_t width = element_count(tail_of(table.type.shape, 1));
   for (size_t i = 0; i < call.inputs[1]->values.size(); ++i) {
     const double id = call.inputs[1]->values[i];
     if (id < 0 || id >= rows) continue;
@@ -147,7 +147,7 @@ ShardingRule rule_scatter_add(const OpView& op) {
 }
 
 Work work_scatter_add(const OpView& op) {
-  return {Flops(static_cast<double>(element_count(op.inputs[1].shape))), detail::operand_bytes(op)};
+  return {Flops(detail::elements_of(op.inputs[1].shape)), detail::operand_bytes(op)};
 }
 
 KernelCall kernel_scatter_add(const OpView&, std::span<const Split> factors) {
@@ -160,7 +160,7 @@ void add_updates(const ReferenceCall& call, std::vector<double>& out, Term term)
   const std::vector<double>& ids = call.inputs[0]->values;
   const std::vector<double>& updates = call.inputs[1]->values;
   const auto rows = static_cast<double>(call.outputs[0].type.shape[0]);
-  const auto width = static_cast<size_t>(element_count(tail_of(call.outputs[0].type.shape, 1)));
+  const size_t width = element_count(tail_of(call.outputs[0].type.shape, 1));
   for (size_t i = 0; i < ids.size(); ++i) {
     if (ids[i] < 0 || ids[i] >= rows) continue;
     for (size_t t = 0; t < width; ++t)

@@ -111,7 +111,7 @@ Gradients gradient_take(Builder& builder, const GradientCall& call) {
   const TensorType x = builder.type(call.op.inputs[0]);
   if (!call.wanted[0] || x.dtype != DType::kF32) return {std::nullopt, std::nullopt};
   const int64_t dim = call.op.attributes.integer("dim");
-  const Attributes attributes{{"dim", dim}, {"extent", x.shape[static_cast<int>(dim)]}};
+  const Attributes attributes{{"dim", dim}, {"extent", x.shape[dim]}};
   return {builder.op1("scatter_add_along_dim",
                       {call.op.inputs[1], call.output_gradients.at(0).value()}, attributes, "x"),
           std::nullopt};
@@ -151,7 +151,7 @@ ShardingRule rule_scatter(const OpView& op) {
 }
 
 Work work_scatter(const OpView& op) {
-  return {Flops(static_cast<double>(element_count(op.inputs[1].shape))), detail::operand_bytes(op)};
+  return {Flops(detail::elements_of(op.inputs[1].shape)), detail::operand_bytes(op)};
 }
 
 KernelCall kernel_scatter(const OpView& op, std::span<const Split> factors) {

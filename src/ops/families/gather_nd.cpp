@@ -104,19 +104,19 @@ KernelCall rows_kernel(std::string name, int depth, std::span<const Split> facto
 template <typename Visit>
 void for_each_row(const ReferenceTensor& ids, const Shape& table, Visit visit) {
   const Parts parts = parts_of(table, ids.type.shape);
-  const auto depth = static_cast<size_t>(parts.rows.size());
-  const auto width = static_cast<size_t>(element_count(parts.row));
-  const auto count = static_cast<size_t>(element_count(parts.index));
+  const size_t depth = parts.rows.size();
+  const size_t width = element_count(parts.row);
+  const size_t count = element_count(parts.index);
   for (size_t i = 0; i < count; ++i) {
     Dims index;
     bool inside = true;
     for (size_t j = 0; j < depth; ++j) {
       index.push_back(static_cast<int64_t>(ids.values[i * depth + j]));
-      inside = inside && index[static_cast<int>(j)] >= 0 &&
-               index[static_cast<int>(j)] < parts.rows[static_cast<int>(j)];
+      inside = inside && index[j] >= 0 &&
+               index[j] < parts.rows[j];
     }
     if (inside)
-      visit(i * width, static_cast<size_t>(row_major_index(index, parts.rows)) * width, width);
+      visit(i * width, row_major_index(index, parts.rows) * width, width);
   }
 }
 
@@ -218,7 +218,7 @@ ShardingRule rule_scatter_add(const OpView& op) {
 }
 
 Work work_scatter_add(const OpView& op) {
-  return {Flops(static_cast<double>(element_count(op.inputs[1].shape))), detail::operand_bytes(op)};
+  return {Flops(detail::elements_of(op.inputs[1].shape)), detail::operand_bytes(op)};
 }
 
 KernelCall kernel_scatter_add(const OpView& op, std::span<const Split> factors) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <numeric>
 #include <set>
 
@@ -15,7 +16,7 @@ namespace detail {
 
 void expect_entry_per_dim(std::string_view kind, const OpView& op, std::string_view attribute) {
   const size_t given = op.attributes.integers(attribute).size();
-  const auto rank = static_cast<size_t>(op.inputs[0].shape.size());
+  const size_t rank = op.inputs[0].shape.size();
   if (given == rank) return;
   refuse(kind, op,
          std::string(attribute) + " has " + std::to_string(given) + " entries for x " +
@@ -34,7 +35,7 @@ using detail::Gradients;
 
 void check_broadcast_dim(const OpView& op, const Shape& shape, int dim) {
   const std::vector<int64_t>& dims = op.attributes.integers("dims");
-  const auto i = static_cast<size_t>(dim);
+  const size_t i = dim;
   const std::string wording = "dims " + to_text(Attribute(dims)) + " do not place x " +
                               to_text(op.inputs[0]) + " in [" + to_text(shape) + "]";
   if (dims[i] < 0 || dims[i] >= shape.size() || (i > 0 && dims[i] <= dims[i - 1]))
@@ -42,7 +43,7 @@ void check_broadcast_dim(const OpView& op, const Shape& shape, int dim) {
                    "dim i of x becomes dim dims[i] of the result, in ascending order",
                    "list ascending dims of the result; transpose x first to change their order");
   const int64_t from = op.inputs[0].shape[dim];
-  const int64_t to = shape[static_cast<int>(dims[i])];
+  const int64_t to = shape[dims[i]];
   if (from != to && from != 1)
     detail::refuse("broadcast", op, wording,
                    "dim " + std::to_string(dim) + " of x is " + std::to_string(from) + ", dim " +
@@ -67,7 +68,7 @@ ShardingRule rule_broadcast(const OpView& op) {
   rule.outputs = {detail::add_factors(rule, shape)};
   OperandFactors x;
   for (size_t i = 0; i < dims.size(); ++i) {
-    const bool grows = op.inputs[0].shape[static_cast<int>(i)] != shape[static_cast<int>(dims[i])];
+    const bool grows = op.inputs[0].shape[i] != shape[dims[i]];
     x.push_back({grows ? -1 : static_cast<int>(dims[i]), 1});
   }
   rule.inputs = {x};
@@ -88,7 +89,7 @@ void reference_broadcast(const ReferenceCall& call) {
   detail::fill_result(call, [&](const Dims& index) {
     Dims source = Dims::filled(shape.size(), 0);
     for (int d = 0; d < shape.size(); ++d)
-      source[d] = shape[d] == 1 ? 0 : index[static_cast<int>(dims[d])];
+      source[d] = shape[d] == 1 ? 0 : index[dims[d]];
     return x.values[row_major_index(source, shape)];
   });
 }
@@ -98,13 +99,13 @@ Gradients gradient_broadcast(Builder& builder, const GradientCall& call) {
   const Shape from = builder.shape(call.op.inputs[0]);
   const Shape to = builder.shape(call.op.outputs[0]);
   const std::vector<int64_t>& dims = call.op.attributes.integers("dims");
-  std::vector<int64_t> summed(static_cast<size_t>(to.size()));
+  std::vector<int64_t> summed(to.size());
   std::iota(summed.begin(), summed.end(), 0);
   for (size_t i = 0; i < dims.size(); ++i)
-    if (from[static_cast<int>(i)] == to[static_cast<int>(dims[i])]) std::erase(summed, dims[i]);
+    if (from[i] == to[dims[i]]) std::erase(summed, dims[i]);
   const ValueId flow = call.output_gradients.at(0).value();
   if (summed.empty()) return {flow};
-  const bool dim_returns_to_one = to.size() - static_cast<int>(summed.size()) != from.size();
+  const bool dim_returns_to_one = to.size() - std::ssize(summed) != from.size();
   const ValueId sum = builder.reduce_sum(flow, summed, dim_returns_to_one ? "sum" : "x");
   return {dim_returns_to_one ? builder.reshape(sum, from, "x") : sum};
 }
@@ -217,8 +218,8 @@ ShardingRule rule_reshape(const OpView& op) {
   const Shape& in = op.inputs[0].shape;
   const Shape out = detail::result_shape(op);
   ShardingRule rule;
-  rule.inputs = {OperandFactors(static_cast<size_t>(in.size()))};
-  rule.outputs = {OperandFactors(static_cast<size_t>(out.size()))};
+  rule.inputs = {OperandFactors(in.size())};
+  rule.outputs = {OperandFactors(out.size())};
   rule.linear = {{0}};
   if (element_count(in) == 0) return rule;
   for (const DimGroup& group : match_dims(in, out)) {
@@ -279,7 +280,7 @@ std::vector<TensorType> infer_transpose(const OpView& op) {
                        std::to_string(static_cast<int64_t>(sorted.size()) - 1) + " once");
   Shape shape;
   for (int64_t dim : op.attributes.integers("permutation"))
-    shape.push_back(op.inputs[0].shape[static_cast<int>(dim)]);
+    shape.push_back(op.inputs[0].shape[dim]);
   return {{op.inputs[0].dtype, shape}};
 }
 
@@ -305,7 +306,7 @@ void reference_transpose(const ReferenceCall& call) {
   const ReferenceTensor& x = *call.inputs[0];
   detail::fill_result(call, [&](const Dims& index) {
     Dims source = index;
-    for (int d = 0; d < index.size(); ++d) source[static_cast<int>(permutation[d])] = index[d];
+    for (int d = 0; d < index.size(); ++d) source[permutation[d]] = index[d];
     return x.values[row_major_index(source, x.type.shape)];
   });
 }

@@ -81,7 +81,7 @@ struct Taken {
 };
 
 Taken taken_of(const Attributes& attributes, int dim) {
-  const auto d = static_cast<size_t>(dim);
+  const size_t d = dim;
   return {attributes.integers("start")[d], attributes.integers("limit")[d],
           attributes.integers("stride")[d]};
 }
@@ -179,7 +179,7 @@ ValueId spread(Builder& builder, ValueId x, int dim, int64_t stride) {
       padded.push_back(stride);
     }
   }
-  const std::vector<int64_t> low(static_cast<size_t>(apart.size()), 0);
+  const std::vector<int64_t> low(apart.size(), 0);
   return builder.reshape(builder.pad(builder.reshape(x, apart), low, padded, 0), joined);
 }
 
@@ -343,8 +343,8 @@ void reference_concat(const ReferenceCall& call) {
   for (const ReferenceTensor* part : call.inputs) parts.push_back(part->type.shape);
   const std::vector<int64_t> begins = part_begins(parts, dim);
   detail::fill_result(call, [&](const Dims& index) {
-    const auto part = static_cast<size_t>(
-        std::upper_bound(begins.begin(), begins.end(), index[dim]) - begins.begin() - 1);
+    const size_t part = 
+        std::upper_bound(begins.begin(), begins.end(), index[dim]) - begins.begin() - 1;
     Dims source = index;
     source[dim] -= begins[part];
     return call.inputs[part]->values[row_major_index(source, parts[part])];
@@ -360,7 +360,7 @@ Gradients gradient_concat(Builder& builder, const GradientCall& call) {
   Gradients gradients(parts.size());
   for (size_t part = 0; part < parts.size(); ++part) {
     if (!call.wanted[part]) continue;
-    std::vector<int64_t> start(static_cast<size_t>(whole.size()), 0),
+    std::vector<int64_t> start(whole.size(), 0),
         limit(whole.begin(), whole.end());
     start[dim] = begins[part];
     limit[dim] = begins[part + 1];

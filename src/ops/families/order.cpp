@@ -36,7 +36,7 @@ bool is_below(double a, double b) {
 double comparisons(const OpView& op, bool is_order) {
   const Shape& x = op.inputs[0].shape;
   const auto extent = static_cast<double>(x[dim_of(op)]);
-  return static_cast<double>(element_count(x)) *
+  return detail::elements_of(x) *
          (is_order ? std::max(1.0, std::log2(extent)) : 1.0);
 }
 
@@ -174,7 +174,7 @@ void reference_order(const ReferenceCall& call) {
   const Lanes lanes(call.inputs[0]->type.shape, order.dim),
       out(call.outputs[0].type.shape, order.dim);
   lanes.for_each([&](int64_t o, int64_t n) {
-    std::vector<int64_t> indices(static_cast<size_t>(lanes.extent));
+    std::vector<int64_t> indices(lanes.extent);
     std::iota(indices.begin(), indices.end(), 0);
     std::stable_sort(indices.begin(), indices.end(), [&](int64_t i, int64_t j) {
       const double a = x[lanes.at(o, i, n)], b = x[lanes.at(o, j, n)];
@@ -193,7 +193,7 @@ Gradients gradient_order(Builder& builder, const GradientCall& call) {
   const TensorType x = builder.type(call.op.inputs[0]);
   if (x.dtype != DType::kF32 || !call.output_gradients.at(0)) return {std::nullopt};
   const int64_t dim = call.op.attributes.integer("dim");
-  const Attributes attributes{{"dim", dim}, {"extent", x.shape[static_cast<int>(dim)]}};
+  const Attributes attributes{{"dim", dim}, {"extent", x.shape[dim]}};
   return {builder.op1("scatter_add_along_dim", {call.op.outputs[1], *call.output_gradients[0]},
                       attributes, "x")};
 }

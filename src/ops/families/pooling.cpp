@@ -109,7 +109,7 @@ ShardingRule forward_rule(Sides sides) {
 // Reference
 
 size_t size_of_space(const Shape& space) {
-  return static_cast<size_t>(element_count(space));
+  return element_count(space);
 }
 
 /// Calls visit(position of the place in y, position in x) for all that windows see, in the order of
@@ -117,7 +117,7 @@ size_t size_of_space(const Shape& space) {
 template <typename Visit>
 void for_each_seen(const OpView& op, const SpatialDims& dims, Visit visit) {
   const std::vector<Tap> taps = taps_of(dims);
-  const size_t planes = static_cast<size_t>(op.inputs[0].shape[0] * op.inputs[0].shape[1]);
+  const size_t planes = op.inputs[0].shape[0] * op.inputs[0].shape[1];
   const size_t in_size = size_of_space(in_space(dims)), out_size = size_of_space(out_space(dims));
   for (size_t plane = 0; plane < planes; ++plane)
     for (const Tap& tap : taps) visit(plane * out_size + tap.out, plane * in_size + tap.in);

@@ -74,7 +74,7 @@ ShardingRule rule(const OpView& op) {
 }
 
 Work work(const OpView& op) {
-  return {Flops(static_cast<double>(element_count(op.inputs[0].shape))), detail::operand_bytes(op)};
+  return {Flops(detail::elements_of(op.inputs[0].shape)), detail::operand_bytes(op)};
 }
 
 KernelCall kernel(const OpView& op, std::span<const Split>) {
@@ -101,7 +101,7 @@ void for_each_element(const ReferenceCall& call, Visit visit) {
   for (size_t i = 0; i < call.inputs[0]->values.size(); ++i) {
     int64_t position = 0;
     for (int d = 0; d < in.size(); ++d) position += index[d] * strides[d];
-    visit(i, static_cast<size_t>(position));
+    visit(i, position);
     advance_index(index, in);
   }
 }
@@ -118,7 +118,7 @@ void reference(const ReferenceCall& call) {
 double reduced_count(const OpView& op) {
   double count = 1;
   for (int64_t dim : reduced_dims(op))
-    count *= static_cast<double>(op.inputs[0].shape[static_cast<int>(dim)]);
+    count *= static_cast<double>(op.inputs[0].shape[dim]);
   return count;
 }
 

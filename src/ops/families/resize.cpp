@@ -70,7 +70,7 @@ void for_each_look(const Resize& resize, Visit visit) {
   for (size_t plane = 0; plane < planes; ++plane)
     for (size_t o = 0; o < of_place.size(); ++o)
       for (const Look& look : of_place[o])
-        visit(plane * of_place.size() + o, plane * in_size + static_cast<size_t>(look.position),
+        visit(plane * of_place.size() + o, plane * in_size + look.position,
               look.weight);
 }
 
@@ -207,7 +207,7 @@ ShardingRule rule_resize_grad(const OpView& op) {
 /// A multiplication and an addition for each neighbour.
 Work work_of(const OpView& op, const Resize& resize) {
   const double neighbours = resize.is_linear ? std::pow(2, resize.dims()) : 1;
-  return {Flops(2 * neighbours * static_cast<double>(element_count(resize.y.shape))),
+  return {Flops(2 * neighbours * detail::elements_of(resize.y.shape)),
           detail::operand_bytes(op)};
 }
 
@@ -229,7 +229,7 @@ KernelCall kernel_of(const OpView& op, bool is_gradient, const Resize& resize,
       detail::kernel_call(is_gradient ? "resize_grad" : "resize", {}, {},
                           op.attributes.text("mode") + " " + op.attributes.text("corners"));
   for (int d = detail::kFirstSpatialDim; d < resize.x.shape.size(); ++d) {
-    const auto dim = static_cast<size_t>(d);
+    const size_t dim = d;
     for (int64_t extent : {resize.x.shape[d], resize.y.shape[d]}) call.ints.emplace_back(extent);
     for (const DimFactor& factor : {x[dim], y[dim]})
       call.ints.push_back(detail::begin_of(factor, factors));

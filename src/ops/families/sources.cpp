@@ -20,7 +20,7 @@ Work source_work(const OpView& op) {
 ShardingRule source_rule(const OpView& op) {
   ShardingRule rule;
   for (const TensorType& input : op.inputs)
-    rule.inputs.emplace_back(static_cast<size_t>(input.shape.size()));
+    rule.inputs.emplace_back(input.shape.size());
   rule.outputs.push_back(add_factors(rule, op.outputs.at(0).shape));
   return rule;
 }

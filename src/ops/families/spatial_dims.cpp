@@ -1,6 +1,7 @@
 #include "ops/families/spatial_dims.h"
 
 #include <algorithm>
+#include <iterator>
 
 namespace tessera::detail {
 namespace {
@@ -55,7 +56,7 @@ const std::vector<int64_t>& spatial_attribute(std::string_view kind, const OpVie
                                               std::string_view attribute, int count,
                                               int64_t least) {
   const std::vector<int64_t>& entries = op.attributes.integers(attribute);
-  const bool fits = static_cast<int>(entries.size()) == count &&
+  const bool fits = std::ssize(entries) == count &&
                     std::all_of(entries.begin(), entries.end(),
                                 [least](int64_t entry) { return entry >= least; });
   if (fits) return entries;
@@ -70,13 +71,13 @@ std::vector<SpatialDim> spatial_dims(std::string_view kind, const OpView& op, co
                                      const Shape& window, bool dense) {
   const int count = in.size();
   const std::vector<int64_t>& stride = spatial_attribute(kind, op, "stride", count, 1);
-  const std::vector<int64_t> dilation = dense ? std::vector<int64_t>(static_cast<size_t>(count), 1)
+  const std::vector<int64_t> dilation = dense ? std::vector<int64_t>(count, 1)
                                               : spatial_attribute(kind, op, "dilation", count, 1);
   const std::vector<int64_t>& low = spatial_attribute(kind, op, "low", count, 0);
   const std::vector<int64_t>& high = spatial_attribute(kind, op, "high", count, 0);
   std::vector<SpatialDim> dims;
   for (int d = 0; d < count; ++d) {
-    const auto i = static_cast<size_t>(d);
+    const size_t i = d;
     SpatialDim dim{in[d], window[d], stride[i], dilation[i], low[i], high[i], 0};
     expect_reach(kind, op, d, dim);
     dim.out = (dim.in + dim.low + dim.high - dim.reach()) / dim.stride + 1;

@@ -13,7 +13,7 @@ struct Lanes {
 /// throws  InternalError when the shape has no such dim
 inline Lanes lanes_of(const LocalCall& call, const Shape& shape, int64_t dim) {
   require(call, dim >= 0 && dim < shape.size(), "works along a dim of its operand");
-  Lanes lanes{1, shape[static_cast<int>(dim)], 1};
+  Lanes lanes{1, shape[dim], 1};
   for (int d = 0; d < shape.size(); ++d) {
     if (d < dim) lanes.outer *= shape[d];
     if (d > dim) lanes.inner *= shape[d];

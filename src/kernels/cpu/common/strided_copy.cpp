@@ -109,7 +109,7 @@ void copy_block(const Plane& plane, int64_t row_begin, int64_t column_begin, con
 template <typename T>
 void copy_row(const Plane& plane, const T* source, T* target) {
   if (plane.source_column == 1 && plane.target_column == 1) {
-    std::memcpy(target, source, static_cast<size_t>(plane.columns) * sizeof(T));
+    std::memcpy(target, source, plane.columns * sizeof(T));
   } else if (plane.source_column == 0 && plane.target_column == 1) {
     std::fill_n(target, plane.columns, *source);
   } else {

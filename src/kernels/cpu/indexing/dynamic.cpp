@@ -41,7 +41,7 @@ Overlap overlap_of(const WindowPlan& plan, const KernelBuffers& buffers) {
     low[moving.dim] = int64_t{*input<int32_t>(buffers, moving.start)} - moving.offset;
   Overlap overlap;
   for (int dim = 0; dim < plan.window.size(); ++dim) {
-    const int64_t begin = std::clamp(-low[dim], int64_t{0}, plan.window[dim]);
+    const int64_t begin = std::clamp<int64_t>(-low[dim], 0, plan.window[dim]);
     const int64_t end = std::clamp(plan.tensor[dim] - low[dim], begin, plan.window[dim]);
     overlap.extents.push_back(end - begin);
     overlap.in_tensor += (low[dim] + begin) * plan.tensor_strides[dim];
@@ -109,7 +109,7 @@ BoundKernel bind_dynamic_update(const LocalCall& call) {
   for (size_t k = 0; k < starts; ++k)
     add_moving(call, plan, call.ints[2 * k], 2 + k, call.ints[2 * k + 1]);
   require_equal_where_still(call, plan);
-  const auto run = [plan, bytes = static_cast<size_t>(byte_size(call.outputs[0]).value())](
+  const auto run = [plan, bytes = byte_size(call.outputs[0]).value()](
                        const KernelBuffers& buffers) {
     const bool in_place = buffers.inputs[0] == buffers.outputs[0];
     if (bytes > 0 && !in_place) std::memcpy(buffers.outputs[0], buffers.inputs[0], bytes);

@@ -42,9 +42,9 @@ void gather_rows(const RowPlan& plan, const std::byte* table, const int32_t* ids
   for (int64_t i = 0; i < plan.ids; ++i, out += row_bytes) {
     const int64_t row = int64_t{ids[i]} - plan.begin;
     if (row < 0 || row >= plan.table_rows) {
-      std::memset(out, 0, static_cast<size_t>(row_bytes));
+      std::memset(out, 0, row_bytes);
     } else {
-      std::memcpy(out, table + row * row_bytes, static_cast<size_t>(row_bytes));
+      std::memcpy(out, table + row * row_bytes, row_bytes);
     }
   }
 }

@@ -19,7 +19,7 @@ LanePlan plan_lanes(const LocalCall& call, const TensorType& tensor, const Tenso
   const Lanes lanes = lanes_of(call, tensor.shape, call.ints[0]);
   require(call, equal_beside(tensor.shape, ids.shape, call.ints[0]),
           "ids differ from the tensor in one dim only");
-  return {lanes, ids.shape[static_cast<int>(call.ints[0])], call.ints[1]};
+  return {lanes, ids.shape[call.ints[0]], call.ints[1]};
 }
 
 // T carries the bits of an element of its size.

@@ -39,7 +39,7 @@ RowsPlan plan_rows(const LocalCall& call, const TensorType& table, const TensorT
   RowsPlan plan;
   plan.depth = static_cast<int>(ids.shape[ids.shape.size() - 1]);
   require(call,
-          plan.depth <= table.shape.size() && static_cast<size_t>(plan.depth) == call.ints.size(),
+          plan.depth <= table.shape.size() && plan.depth == std::ssize(call.ints),
           "there is an index and a begin for each of the first dims of the table");
   Shape expected;
   for (int d = 0; d + 1 < ids.shape.size(); ++d) expected.push_back(ids.shape[d]);
@@ -65,9 +65,9 @@ void gather(const RowsPlan& plan, const std::byte* table, const int32_t* ids, st
   for (int64_t i = 0; i < plan.count; ++i, ids += plan.depth, out += bytes) {
     const int64_t row = plan.row_of(ids);
     if (row < 0)
-      std::memset(out, 0, static_cast<size_t>(bytes));
+      std::memset(out, 0, bytes);
     else
-      std::memcpy(out, table + row * bytes, static_cast<size_t>(bytes));
+      std::memcpy(out, table + row * bytes, bytes);
   }
 }
 
@@ -75,10 +75,10 @@ void scatter(const RowsPlan& plan, const std::byte* table, const int32_t* ids,
              const std::byte* updates, std::byte* out) {
   const int64_t bytes = plan.row_bytes();
   if (bytes * plan.rows == 0) return;
-  if (table != out) std::memcpy(out, table, static_cast<size_t>(plan.rows * bytes));
+  if (table != out) std::memcpy(out, table, plan.rows * bytes);
   for (int64_t i = 0; i < plan.count; ++i, ids += plan.depth, updates += bytes)
     if (const int64_t row = plan.row_of(ids); row >= 0)
-      std::memcpy(out + row * bytes, updates, static_cast<size_t>(bytes));
+      std::memcpy(out + row * bytes, updates, bytes);
 }
 
 void scatter_add(const RowsPlan& plan, BinaryLoop add, const int32_t* ids, const float* updates,

@@ -101,7 +101,7 @@ void order_lanes(const Lanes& lanes, int64_t count, bool descending, const T* x,
 
 template <typename T>
 BoundKernel bind_sort_of(const LocalCall& call, const Lanes& lanes) {
-  const int64_t count = call.outputs[0].shape[static_cast<int>(call.ints[0])];
+  const int64_t count = call.outputs[0].shape[call.ints[0]];
   const auto run = [lanes, count, descending = call.ints[1] != 0](const KernelBuffers& buffers) {
     order_lanes(lanes, count, descending, input<T>(buffers, 0),
                 reinterpret_cast<Indexed<T>*>(buffers.workspace), output<T>(buffers, 0),
@@ -128,7 +128,7 @@ BoundKernel bind_sort(const LocalCall& call) {
   require(call, call.outputs[1] == TensorType{DType::kI32, values.shape},
           "gives an i32 index for each value");
   require(call, equal_beside(x.shape, values.shape, call.ints[0]), "keeps the other dims");
-  require(call, values.shape[static_cast<int>(call.ints[0])] <= lanes.extent,
+  require(call, values.shape[call.ints[0]] <= lanes.extent,
           "gives no more than it has");
   return x.dtype == DType::kF32 ? bind_sort_of<float>(call, lanes)
                                 : bind_sort_of<int32_t>(call, lanes);

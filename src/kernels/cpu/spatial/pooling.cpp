@@ -32,7 +32,7 @@ Pool pool_of(const LocalCall& call, const TensorType& in, const TensorType& out)
   Pool pool{in.shape[0] * in.shape[1], {}};
   for (LocalWindow& dim : pool.dims) dim.extent = dim.in = dim.out = 1;
   std::copy(windows.begin(), windows.end(),
-            pool.dims.end() - static_cast<std::ptrdiff_t>(windows.size()));
+            pool.dims.end() - windows.size());
   return pool;
 }
 
@@ -211,12 +211,12 @@ Part part_of(const LocalCall& call, const Pool& pool, const TensorType& dx) {
           dx.dtype == DType::kF32 && dx.shape.size() == x.shape.size() &&
               dx.shape[0] == x.shape[0] && dx.shape[1] == x.shape[1],
           "the gradient has batch and channels of x");
-  const auto count = static_cast<size_t>(x.shape.size() - 2);
+  const size_t count = x.shape.size() - 2;
   Part part;
   for (size_t d = 0; d < count; ++d) {
     const size_t dim = 3 - count + d;
     part.begin[dim] = call.ints[count * kIntsOfWindow + d] - pool.dims[dim].in_begin;
-    part.extent[dim] = dx.shape[static_cast<int>(d) + 2];
+    part.extent[dim] = dx.shape[d + 2];
   }
   return part;
 }
@@ -226,7 +226,7 @@ Part part_of(const LocalCall& call, const Pool& pool, const TensorType& dx) {
 BoundKernel bind_max_pool(const LocalCall& call) {
   const TensorType &x = call.inputs[0], &y = call.outputs[0];
   const Pool pool = pool_of(call, x, y);
-  require_operands(call, 1, 1, static_cast<size_t>(x.shape.size() - 2) * kIntsOfWindow);
+  require_operands(call, 1, 1, (x.shape.size() - 2) * kIntsOfWindow);
   const auto run = [pool](const KernelBuffers& buffers) {
     auto* const row = reinterpret_cast<float*>(buffers.workspace);
     for (int64_t plane = 0; plane < pool.planes; ++plane)
@@ -239,7 +239,7 @@ BoundKernel bind_max_pool(const LocalCall& call) {
 BoundKernel bind_average_pool(const LocalCall& call) {
   const TensorType &x = call.inputs[0], &y = call.outputs[0];
   const Pool pool = pool_of(call, x, y);
-  const size_t ints = static_cast<size_t>(x.shape.size() - 2) * kIntsOfWindow;
+  const size_t ints = (x.shape.size() - 2) * kIntsOfWindow;
   require_operands(call, 1, 1, ints + 1);
   const auto run = [pool,
                     divisors = Divisors(pool, call.ints[ints] != 0)](const KernelBuffers& buffers) {
@@ -256,7 +256,7 @@ BoundKernel bind_average_pool(const LocalCall& call) {
 BoundKernel bind_average_pool_grad(const LocalCall& call) {
   const TensorType &dy = call.inputs[0], &dx = call.outputs[0];
   const Pool pool = pool_of(call, dx, dy);
-  const size_t ints = static_cast<size_t>(dx.shape.size() - 2) * kIntsOfWindow;
+  const size_t ints = (dx.shape.size() - 2) * kIntsOfWindow;
   require_operands(call, 1, 1, ints + 1);
   const auto run = [pool,
                     divisors = Divisors(pool, call.ints[ints] != 0)](const KernelBuffers& buffers) {
@@ -273,7 +273,7 @@ BoundKernel bind_average_pool_grad(const LocalCall& call) {
 BoundKernel bind_max_pool_grad(const LocalCall& call) {
   const TensorType &x = call.inputs[0], &dy = call.inputs[1], &dx = call.outputs[0];
   const Pool pool = pool_of(call, x, dy);
-  const auto count = static_cast<size_t>(x.shape.size() - 2);
+  const size_t count = x.shape.size() - 2;
   require_operands(call, 2, 1, count * (kIntsOfWindow + 1));
   require(call, pool.in_size() <= std::numeric_limits<int32_t>::max(),
           "a plane has fewer than 2^31 elements");

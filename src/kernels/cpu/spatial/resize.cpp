@@ -77,7 +77,7 @@ Resize resize_of(const LocalCall& call, const TensorType& in, const TensorType& 
           "has one to three dims of space");
   require(call, in.shape[0] == out.shape[0] && in.shape[1] == out.shape[1],
           "batch and channels stay");
-  const auto count = static_cast<size_t>(in.shape.size() - 2);
+  const size_t count = in.shape.size() - 2;
   require_operands(call, 1, 1, count * kIntsOfDim);
   const bool is_linear = call.text.starts_with("linear "),
              aligns_corners = call.text.ends_with(" align_corners");
@@ -86,7 +86,7 @@ Resize resize_of(const LocalCall& call, const TensorType& in, const TensorType& 
     const int64_t* given = call.ints.data() + d * kIntsOfDim;
     const ResizeInts ints{given[0], given[1], given[2], given[3]};
     ResizedDim& dim = resize.dims[3 - count + d];
-    dim = {in.shape[static_cast<int>(d) + 2], out.shape[static_cast<int>(d) + 2], {}};
+    dim = {in.shape[d + 2], out.shape[d + 2], {}};
     require(call, ints.in > 0 || dim.out == 0, "an operand that is empty has an empty result");
     for (int64_t place = 0; place < dim.out; ++place)
       dim.neighbours.push_back(

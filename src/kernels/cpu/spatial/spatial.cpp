@@ -26,13 +26,13 @@ std::vector<LocalWindow> local_windows(const LocalCall& call, const TensorType& 
   require(call, in.dtype == DType::kF32 && out.dtype == DType::kF32, "slides over f32");
   require(call, in.shape.size() >= 3 && in.shape.size() <= 5 && in.shape.size() == out.shape.size(),
           "has one to three dims of space");
-  const auto count = static_cast<size_t>(in.shape.size() - 2);
+  const size_t count = in.shape.size() - 2;
   require(call, call.ints.size() >= count * kIntsOfWindow,
           "takes seven integers for each dim of space");
   std::vector<LocalWindow> windows;
   for (size_t d = 0; d < count; ++d) {
     const int64_t* ints = call.ints.data() + d * kIntsOfWindow;
-    const int dim = static_cast<int>(d) + 2;
+    const size_t dim = d + 2;
     windows.push_back({ints[0], ints[1], ints[2], ints[3], ints[4], ints[5], ints[6], in.shape[dim],
                        out.shape[dim]});
     require(call, ints[0] >= 1 && ints[1] >= 1 && ints[2] >= 1,
