@@ -25,8 +25,8 @@ std::string scope_of(const Op& op, std::string_view region) {
   return op.name + "." + std::string(region) + ".";
 }
 
-/// Writes the ops of `region` once more, with `inputs` in the place of its own. Returns what stands
-/// for each of its outputs.
+/// Writes the ops of `region` once more, with `inputs` instead of its own inputs. Returns the values
+/// of its outputs.
 std::vector<ValueId> replay(Builder& builder, const Graph& region,
                             const std::vector<ValueId>& inputs, const std::string& scope) {
   std::vector<ValueId> stands_for(region.values().size());
@@ -73,7 +73,7 @@ void append(std::vector<ValueId>& list, const std::vector<ValueId>& more) {
   list.insert(list.end(), more.begin(), more.end());
 }
 
-/// The flow into output `index`, or zeros.
+/// The gradient of output `index`, or zeros.
 ValueId flow_or_zero(Builder& builder, const GradientCall& call, size_t index) {
   const auto flow = call.output_gradients[index];
   return flow ? *flow
@@ -82,7 +82,7 @@ ValueId flow_or_zero(Builder& builder, const GradientCall& call, size_t index) {
 
 // ---- if ----
 
-/// Which outputs of either region are real: only those bring a flow.
+/// The outputs of a region that are real. Only they have gradients.
 std::vector<size_t> real_outputs(const Graph& region) {
   std::vector<size_t> list;
   for (size_t i = 0; i < region.outputs().size(); ++i)

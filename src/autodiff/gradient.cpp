@@ -24,8 +24,8 @@ std::vector<bool> values_before(const Graph& graph, ValueId loss) {
   return marked;
 }
 
-/// The first op without gradient on a way from `target` to the loss, or nullptr when stop_gradient
-/// ends every way.
+/// The first op without gradient on a path from `target` to the loss, or nullptr when stop_gradient
+/// ends every path.
 const Op* blocking_op(const Graph& graph, ValueId target, ValueId loss) {
   const std::vector<bool> before_loss = values_before(graph, loss);
   std::vector<bool> reached = mark_values(graph, {target});
@@ -75,8 +75,7 @@ class ReverseSweep {
   }
 
  private:
-  /// Writes gradients of `value` itself: they come from its op, or from the variable or input that
-  /// it is.
+  /// Writes gradients of `value` itself. Their source is its op, or the variable or input.
   Builder builder_for(const Value& value, const std::string& derivation = "gradient") {
     Builder builder(graph_, seed_);
     const std::string source =

@@ -20,7 +20,7 @@ struct Renamed {
 ///
 ///   throws  UserError (78) with the full key, the value found and the legal ones: a value of the
 ///   wrong kind or out of range; finish():
-///           a key that nobody asked for, with the nearest legal key
+///           an unknown key, with the nearest legal key
 class ConfigTable {
  public:
   /// `table` may be null: every key has its default. `path` is the key of the table, "" for the
@@ -39,7 +39,7 @@ class ConfigTable {
   std::vector<std::string> texts(const std::string& key, const std::vector<std::string>& fallback);
   /// A table inside this one; empty when absent.
   ConfigTable table(const std::string& key);
-  /// The value as it stands, or nullptr.
+  /// The value itself, or nullptr.
   const Document* raw(const std::string& key);
 
   /// Refuses keys of former versions with their name today in the fix. Call it before finish().

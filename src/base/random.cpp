@@ -57,7 +57,7 @@ float RandomStream::uniform(uint64_t index) const {
 }
 
 float RandomStream::normal(uint64_t index) const {
-  // Blocks of the normal numbers lie apart from those of the uniform ones.
+  // The key of the normal numbers differs, so that no block serves both distributions.
   const auto words = block(key_ ^ 0x5851F42D4C957F2DULL, step_, index);
   const double radius = std::sqrt(-2.0 * std::log((words[0] + 1.0) * 0x1p-32));
   return static_cast<float>(radius * std::cos(2.0 * M_PI * (words[1] * 0x1p-32)));

@@ -1,5 +1,5 @@
-// Counter-based random numbers: what is drawn depends only on the key and the counter, never on who
-// draws it, when, or where.
+// Counter-based random numbers. A number depends only on the key and the counter, so every rank
+// computes the same one at any time.
 //
 // Philox 4x32-10 (Salmon et al., Parallel random numbers: as easy as 1, 2, 3, SC 2011).
 #pragma once
@@ -19,8 +19,7 @@ uint64_t random_key(uint64_t seed, std::string_view name);
 /// 64-bit FNV-1a hash of a text, the same on every machine.
 uint64_t stable_hash(std::string_view text, uint64_t start = 0xcbf29ce484222325ULL);
 
-/// The step of a stream inside a loop: another for each iteration, and that of the step itself in
-/// iteration 0.
+/// The step of a stream inside a loop. Each iteration has its own; iteration 0 has that of the step.
 inline uint64_t random_step(int32_t step, int32_t iteration) {
   return static_cast<uint64_t>(step) + (static_cast<uint64_t>(iteration) << 32);
 }

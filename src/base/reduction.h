@@ -1,4 +1,4 @@
-// How sums of several processes are computed.
+// In which order partial values of several ranks are summed.
 #pragma once
 
 #include <cstdint>
@@ -7,9 +7,9 @@
 namespace tessera {
 
 enum class Reduction : uint8_t {
-  kOrdered,  // in the compiled order: the same bits over every transport
-  kFast,     // all-reduces, reduce-scatters and all-gathers by the library of the transport, which
-             // chooses the order
+  kOrdered,  // in the compiled order: every transport gives the same bits
+  kFast,     // the transport performs all-reduces, reduce-scatters and all-gathers, in an order of
+             // its own
 };
 constexpr std::string_view to_text(Reduction reduction) {
   return reduction == Reduction::kFast ? "fast" : "ordered";

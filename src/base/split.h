@@ -1,4 +1,4 @@
-// Boxes of a tensor and the balanced split: the one way in which an extent is divided, for shapes,
+// Boxes of a tensor and the balanced split, which divides every extent: of shapes,
 // messages, files and data.
 #pragma once
 
@@ -27,7 +27,7 @@ struct Range {
 ///   example   balanced_part(10, 4, 1) = [3,6), of sizes 3, 3, 2, 2
 Range balanced_part(int64_t extent, int64_t parts, int64_t index);
 
-/// Where a rank stands in its mesh: one index per axis.
+/// The coordinate of a rank in its mesh: one index per axis.
 using Coordinate = Dims;
 
 /// One mesh axis that divides an extent: which axis of the coordinate, and into how many parts.
@@ -85,14 +85,14 @@ struct Split {
   std::vector<Window> windows = {};
   int64_t chunks = 1;
 
-  /// The elements (not units) that the rank at `coordinate` holds. Nobody's windows count where
-  /// nothing is divided: all of the dim.
+  /// The elements (not units) that the rank at `coordinate` holds. Where nothing is divided, windows
+  /// do not count: it is all of the dim.
   ///   requires  one chunk, or no axes
   Range range_at(const Coordinate& coordinate) const;
   /// The range of each chunk, in order; one range where nothing is divided.
   std::vector<Range> ranges_at(const Coordinate& coordinate) const;
-  /// Largest number of elements that any rank holds: that of the rank at the origin, but for
-  /// windows.
+  /// The largest number of elements that any rank holds. Without windows it is that of the rank at
+  /// the origin.
   ///   time  with windows O(parts)
   int64_t largest() const;
   /// Elements of the dim.
@@ -134,18 +134,19 @@ struct Box {
   bool operator==(const Box&) const = default;
 };
 
-/// A box of what a rank holds. Several lie in one dense tensor, so that the indices of each
-/// begin elsewhere than they would alone:
-///   frame  holds the box, has the extents of the dense tensor, and an index i of the whole is i -
-///   begin of the frame there
+/// A box of the elements that a rank holds. Several boxes share one dense tensor, so the indices of
+/// each begin at another position than they would alone.
+///   frame  contains the box and has the extents of the dense tensor. Index i of the whole tensor is
+///          i - begin of the frame in the dense tensor
 struct Piece {
   Box box;
   Box frame;
   bool operator==(const Piece&) const = default;
 };
-/// The boxes of what is divided so, in row-major order; none that is empty.
+/// The boxes of a tensor that is divided so, in row-major order; none of them is empty.
 std::vector<Piece> pieces_at(const std::vector<Split>& dims, const Coordinate& coordinate);
-/// The piece of which `box` is a part.  requires  there is one
+/// The piece that contains `box`.
+///   requires  there is one
 const Piece& piece_around(const std::vector<Piece>& pieces, const Box& box);
 
 /// The box that holds all of a tensor.

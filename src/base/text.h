@@ -11,11 +11,12 @@ std::string join(const std::vector<std::string>& parts, std::string_view separat
 std::vector<std::string> split_text(std::string_view text, char separator);
 std::string_view trim(std::string_view text);
 
-/// The parts between the separators that stand outside of ( ), trimmed; empty ones are left out.
+/// The parts between the separators outside of ( ), trimmed; without empty parts.
 ///   example  split_outside_brackets("(4,1), (1,1)", ',') = {"(4,1)", "(1,1)"}
 std::vector<std::string> split_outside_brackets(std::string_view text, char separator);
 
-/// Does `name` fit `pattern`? `*` stands for any run of letters, dots too; `{a,b}` for a or b.
+/// True when `name` matches `pattern`. `*` matches any run of letters and dots; `{a,b}` matches a or
+/// b.
 ///   example  matches("blocks.*.attn.{q,k}.weight", "blocks.0.attn.q.weight")
 bool matches(std::string_view pattern, std::string_view name);
 

@@ -170,8 +170,8 @@ class RandomLoop {
 
   bool cook() {
     const Known x = any_small(maker_);
-    if (element_count(shape_of_sum(maker_.shape(x))) > maker_.max_elements()) return false;
-    draw_operands(x);
+    if (element_count(shape_of_sum(maker_.shape(x))) > maker_.most_elements()) return false;
+    sample_operands(x);
     const std::optional<int64_t> max_iterations =
         end_ == End::kMaxIterations || dice_.chance(0.6)
             ? std::optional(dice_.between(0, kIterationLimit))
@@ -194,7 +194,7 @@ class RandomLoop {
   }
 
  private:
-  void draw_operands(const Known& x) {
+  void sample_operands(const Known& x) {
     shape_ = maker_.shape(x);
     carried_ = {x};
     captured_ = captured_for(maker_, x);

@@ -63,8 +63,8 @@ struct Op {
   std::vector<GraphPtr> regions = {};
 };
 
-/// How a variable begins. Random ones are drawn at step 0 under the variable's name, so each rank
-/// can make its own slice.
+/// The value of a variable before the first step. Random values are sampled at step 0 with a key
+/// made of the variable's name, so each rank can sample its own slice.
 struct Initializer {
   enum class Kind { kConstant, kNormal, kUniform };
   Kind kind = Kind::kConstant;
@@ -84,7 +84,7 @@ std::string to_text(const Initializer& initializer);
 /// State that lives from step to step: read as `value` at the start of a step, `next` after it.
 struct Variable {
   ValueId value;
-  std::optional<ValueId> next;  // none: it never changes. Same type as value.
+  std::optional<ValueId> next;  // none: it never changes. It has the type of value.
   Initializer initializer;
   bool trainable = true;  // optimizer state and statistics are not
   Origin origin;          // of optimizer state: its parameter
@@ -95,9 +95,11 @@ using OperatorSetPtr = std::shared_ptr<const OperatorSet>;
 
 /// A program in SSA form.
 ///
-///   operators  what its kinds of ops mean beside the built-in ones (nullptr: nothing); this room
-///   only carries it invariant  ops stand in topological order; names are unique and made of
-///   letters, digits and _ . : - threads    reading from several at once is safe
+///   operators  the operators of the user's own, beside the built-in ones (nullptr: none); this
+///              module only carries them
+///   invariant  ops are in topological order; names are unique and made of letters, digits and
+///              _ . : -
+///   threads    several may read at once
 class Graph {
  public:
   Graph() = default;
@@ -116,10 +118,10 @@ class Graph {
               Role role = Role::kForward, Origin origin = {}, std::vector<GraphPtr> regions = {});
   /// Names a result of the program, such as "loss".
   void add_output(const std::string& name, ValueId value);
-  /// The value stays; it is only not handed out.  throws  InternalError when there is none of this
-  /// name
+  /// The value stays in the graph.
+  ///   throws  InternalError when no output has this name
   void remove_output(const std::string& name);
-  /// requires  same type; throws InternalError else
+  /// requires  both have the same type; throws InternalError otherwise
   void set_next(ValueId variable, ValueId next);
 
   const std::vector<Op>& ops() const { return ops_; }
@@ -154,7 +156,7 @@ class Graph {
   std::unordered_map<std::string, int> op_by_name_;
 };
 
-/// The text form: a line a thing, in program order. parse_graph reads it back.
+/// The text form: one line for each input, variable, op and output, in program order. parse_graph reads it back.
 ///
 ///     input x: f32[8,16]
 ///     variable w: f32[16,4] = normal(0.0, 0.02)
@@ -164,7 +166,7 @@ class Graph {
 ///     next w = w.sgd
 ///
 /// An op of several results lists their types: `a = attention(q, k, v) {...}: f32[1,2,2,4],
-/// f32[1,2,2]`; its second result is `a:1`. The regions of an op stand below it, each a graph
+/// f32[1,2,2]`; its second result is `a:1`. The regions of an op follow below it, each a graph
 /// between `region` and `end`:
 ///
 ///     h = while(h0) {carried=1}: f32[4]
@@ -174,19 +176,19 @@ class Graph {
 ///         output predicate = h.condition.compare
 ///       end
 std::string to_text(const Graph& graph);
-/// One op as it stands in the text form.
+/// The line of one op in the text form.
 std::string to_text(const Graph& graph, OpId op);
-/// The text names operators and does not define them: the user's own are given again.
+/// The text names operators and does not define them, so the caller passes the user's own again.
 /// throws  UserError (65) with the line when the text is malformed
 Graph parse_graph(std::string_view text, OperatorSetPtr operators = nullptr);
 
-/// Checks what every graph must be: operands before uses, unique names, users complete, next of the
-/// variable's type; regions, too, and that they have no variables. throws  InternalError that names
-/// the first offence
+/// Checks the invariants of a graph: operands before uses, unique names, complete lists of users,
+/// next values of the variable's type. It checks regions too; they have no variables.
+///   throws  InternalError that names the first offence
 void verify(const Graph& graph);
 
-/// Hash of the text form: stamps plans and checkpoints. Of the user's own operators it sees the
-/// names only.
+/// A hash of the text form. Plans and checkpoints store it. It contains only the names of the
+/// user's own operators.
 uint64_t fingerprint(const Graph& graph);
 
 }  // namespace tessera

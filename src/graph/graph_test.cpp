@@ -100,7 +100,7 @@ TEST(GraphText, ReadsRolesOriginsAndState) {
 TEST(GraphText, AnOperandThatStandsNowhereIsRefusedWithItsLine) {
   EXPECT_EQ(message_of("input x: f32[2]\n\ny = add(x, z): f32[2]\n"),
             "line 3 of the graph is malformed: y = add(x, z): f32[2]\n"
-            "  why: expected a value that stands above, not 'z', at '): f32[2]'\n"
+            "  why: expected a value of a line above, not 'z', at '): f32[2]'\n"
             "  fix: write the line as to_text() prints it");
 }
 

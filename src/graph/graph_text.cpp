@@ -167,7 +167,7 @@ Origin read_origin(LineReader& line) {
 ValueId read_value(const Graph& graph, LineReader& line) {
   const std::string name = line.name();
   const auto value = graph.find_value(name);
-  if (!value) line.fail("a value that stands above, not '" + name + "',");
+  if (!value) line.fail("a value of a line above, not '" + name + "',");
   return *value;
 }
 
@@ -230,7 +230,7 @@ void read_line(Graph& graph, LineReader& line, std::vector<GraphPtr> regions) {
   if (!line.at_end()) line.fail("the end of the line");
 }
 
-/// Reads lines; the regions of an op stand below it.
+/// Reads lines. The regions of an op follow below it.
 class GraphReader {
  public:
   GraphReader(std::string_view text, OperatorSetPtr operators)

@@ -37,10 +37,10 @@ Tensor filled(const TensorType& type, double value) {
 Tensor initial_value(const std::string& name, const TensorType& type,
                      const Initializer& initializer, uint64_t seed, const Box& box) {
   ensure(intersect(box, whole_box(type.shape)).shape() == box.shape(),
-         "the box lies outside '" + name + "'");
+         "the box is inside '" + name + "'");
   const TensorType part{type.dtype, box.shape()};
   if (initializer.kind == Initializer::Kind::kConstant) return filled(part, initializer.a);
-  ensure(type.dtype == DType::kF32, "'" + name + "' is drawn, so it is f32");
+  ensure(type.dtype == DType::kF32, "'" + name + "' is sampled, so it is f32");
   Tensor tensor(part);
   if (tensor.size() == 0) return tensor;
   const RandomStream stream(random_key(seed, name), 0);

@@ -1,10 +1,10 @@
-// Numeric kernels on dense tensors in host memory. This room knows tensors; it knows no graph, no
-// mesh and no threads.
+// Numeric kernels on dense tensors in host memory. This module knows tensors; it knows no graph,
+// no mesh and no threads.
 //
 // A kernel call is data: a name in the catalogue, plain parameters, and the types of its operands.
 // Binding a call (once, when a program is loaded) checks it, picks an implementation and returns a
-// function to run (every step) on pointers; running allocates nothing. A second kind of device is a
-// second catalogue of the same names.
+// function to run (every step) on pointers; running allocates nothing. A second kind of device has
+// a second catalogue of the same names.
 #pragma once
 
 #include <algorithm>
@@ -25,8 +25,7 @@ namespace tessera {
 /// rank.
 struct KernelCall {
   std::string kernel;  // name in the catalogue, such as "dot_general"
-  std::vector<LocalInt>
-      ints;  // meaning and order: the comment at the kernel's entry in the catalogue
+  std::vector<LocalInt> ints;  // meaning and order: kernels/README.md
   std::vector<double> reals;
   std::string text;  // such as the einsum of dot_general
 
@@ -57,9 +56,9 @@ struct KernelBuffers {
 
 /// A kernel ready to run.
 ///
-///   run        threads: one at a time for one BoundKernel. memory: allocates nothing. Uses the
-///   calling thread only. workspace  bytes that the caller lends to each run; contents need not
-///   survive
+///   run        allocates nothing and uses only the calling thread. One BoundKernel runs on one
+///              thread at a time
+///   workspace  bytes that the caller lends to each run; their contents need not survive
 struct BoundKernel {
   std::function<void(const KernelBuffers&)> run;
   Bytes workspace{0};

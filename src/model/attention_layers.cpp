@@ -142,7 +142,7 @@ ValueId attention(LayerContext& context, ValueId x, ValueId source, const Attent
     k = rotary(context, k, angles, "k.rotary");
   }
   if (context.decoding) {
-    ensure(options.causal && x == source, "places that stand later are not needed");
+    ensure(options.causal && x == source, "later positions are not needed");
     k = with_earlier(context, k, "k");
     v = with_earlier(context, v, "v");
   }

@@ -1,4 +1,4 @@
-// What several families are made of. Not for other rooms.
+// What several families are made of. Other modules do not include it.
 #pragma once
 
 #include <string>
@@ -40,8 +40,8 @@ ValueId columns(Builder& builder, ValueId ids, int64_t begin, int64_t end, std::
 ValueId last_label(Builder& builder, ValueId labels);
 ValueId all_labels(Builder& builder, ValueId labels);
 
-/// Places of the next token: after the last known one, or the only one, whose known tokens stand at
-/// the end.
+/// Where the next token is predicted: at the position of the last known one, or in the only row of
+/// logits, when the known tokens are at the end of the context.
 NextToken next_of_causal(int64_t context, int64_t used);
 NextToken next_of_whole_context(int64_t context, int64_t used);
 

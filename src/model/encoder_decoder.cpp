@@ -60,7 +60,7 @@ ValueId labels_of_second_half(Builder& builder, ValueId labels) {
   return columns(builder, labels, context / 2, context, "labels.second_half");
 }
 
-/// The last known token stands in the second half: few tokens are moved there, with padding before
+/// The last known token is in the second half: few tokens are moved there, with padding before
 /// them.
 NextToken next(int64_t context, int64_t used) {
   const int64_t half = context / 2;

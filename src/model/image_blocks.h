@@ -1,4 +1,4 @@
-// What models of images are made of. Not for other rooms.
+// What models of images are made of. Other modules do not include it.
 #pragma once
 
 #include <string_view>

@@ -8,10 +8,10 @@
 
 namespace tessera {
 
-/// A model that reads one token of each row at a time: its layers keep what they need of the
-/// earlier ones in variables.
+/// A model that reads one token of each row at a time. Its layers keep what they need of the earlier
+/// tokens in variables.
 struct Decoding {
-  ValueId place;       // i32[]: where the token stands, from 0
+  ValueId place;       // i32[]: position of the token, from 0
   int64_t places = 0;  // of a row
 };
 
@@ -54,7 +54,7 @@ struct AttentionOptions {
   int64_t heads = 1;  // divides the width
   int64_t kv_heads =
       0;  // divides heads: consecutive queries share keys and values; 0: as many as heads
-  bool causal = false;          // a place does not see those after it
+  bool causal = false;          // a position does not see those after it
   bool bias = true;             // of the projections
   double rotary_base = 0;       // positions by turning queries and keys: see rotary(); 0: none
   double out_deviation = 0.02;  // initial one of the last weight
@@ -62,9 +62,9 @@ struct AttentionOptions {
 /// Attention of x[B,S,E] to source[B,T,E]: variables `<name>.q.weight` [E,H,D],
 /// `<name>.{k,v}.weight` [E,G,D] of G kv_heads,
 /// `<name>.out.weight` [H,D,E], each with its `.bias` [H,D], [G,D], [E] if any.
-/// When decoding, x is one place, S = 1, and the keys and values of the places up to it stand in
-/// the variables `<name>.{k,v}.cache` [B,places,G,D]: the place is written anew, the earlier ones
-/// are as earlier steps left them, the later ones are not seen.
+/// When decoding, x is one position, S = 1, and the variables `<name>.{k,v}.cache`
+/// [B,positions,G,D] hold the keys and values of the positions up to it: this step writes its
+/// position, earlier steps wrote the earlier ones, and the later ones are not read.
 ///   requires  when decoding: causal, and x is source
 ValueId attention(LayerContext& context, ValueId x, ValueId source, const AttentionOptions& options,
                   std::string_view name);

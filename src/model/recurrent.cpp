@@ -2,7 +2,7 @@
 // divide them as any other program. The state before the first place is zero, and nothing is
 // carried from sample to sample. Sources: Hochreiter and Schmidhuber, Neural Computation 9(8),
 // 1997, with the forget gate of Gers et al., 2000; Cho et al., arXiv 1406.1078, with the reset gate
-// behind the product as cuDNN has it. Weights are drawn uniformly from +-1/sqrt(width), as is the
+// behind the product as cuDNN has it. Weights are sampled uniformly from +-1/sqrt(width), as is the
 // custom of the field.
 #include <cmath>
 #include <vector>
@@ -27,12 +27,12 @@ struct CellWeights {
 
 CellWeights cell_weights(Builder& builder, int64_t in, int64_t width, int64_t gates) {
   const double reach = 1 / std::sqrt(static_cast<double>(width));
-  const Initializer drawn = Initializer::uniform(-reach, reach);
+  const Initializer initial = Initializer::uniform(-reach, reach);
   CellWeights weights;
-  weights.input = builder.variable("weight_ih", {DType::kF32, {in, gates, width}}, drawn);
-  weights.hidden = builder.variable("weight_hh", {DType::kF32, {width, gates, width}}, drawn);
-  weights.input_bias = builder.variable("bias_ih", {DType::kF32, {gates, width}}, drawn);
-  weights.hidden_bias = builder.variable("bias_hh", {DType::kF32, {gates, width}}, drawn);
+  weights.input = builder.variable("weight_ih", {DType::kF32, {in, gates, width}}, initial);
+  weights.hidden = builder.variable("weight_hh", {DType::kF32, {width, gates, width}}, initial);
+  weights.input_bias = builder.variable("bias_ih", {DType::kF32, {gates, width}}, initial);
+  weights.hidden_bias = builder.variable("bias_hh", {DType::kF32, {gates, width}}, initial);
   return weights;
 }
 

@@ -15,7 +15,8 @@ namespace tessera {
 /// Appends ops to a graph.
 ///
 ///   names   scope + "." + the given name, or the operator's kind when none is given; made unique
-///   by _1, _2, ... throws  UserError (65) when operands do not fit
+///           by _1, _2, ...
+///   throws  UserError (65) when operands do not fit
 class Builder {
  public:
   explicit Builder(Graph& graph, uint64_t seed = 0) : graph_(graph), seed_(seed) {}
@@ -25,7 +26,7 @@ class Builder {
   const Shape& shape(ValueId value) const { return graph_.type(value).shape; }
   uint64_t seed() const { return seed_; }
 
-  /// Names inside are prefixed until the guard goes: `auto scope = builder.scope("attn");`
+  /// Prefixes names as long as the guard exists: `auto scope = builder.scope("attn");`
   class Scope {
    public:
     Scope(Builder& builder, std::string_view name);
@@ -115,8 +116,8 @@ class Builder {
   ValueId dynamic_update(ValueId x, ValueId update, const std::vector<ValueId>& starts,
                          const std::vector<int64_t>& dims, std::string_view name = {});
   /// Uniform in [0,1) of the given shape; the key is the seed and the op's name, the counter the
-  /// step and the logical index. In a region of a loop the iteration is part of the counter, too:
-  /// each iteration draws other numbers.
+  /// step and the logical index. In a region of a loop the iteration is part of the counter, so
+  /// each iteration samples other numbers.
   ValueId random_uniform(ValueId step, const Shape& shape, std::string_view name = {},
                          std::optional<ValueId> iteration = {});
   ValueId stop_gradient(ValueId x, std::string_view name = {});

@@ -13,7 +13,7 @@ namespace tessera {
 ValueId where(Builder& builder, ValueId condition, ValueId a, ValueId b,
               std::string_view name = {});
 
-/// x, at least `low` and at most `high`. The gradient goes through where x lies between them or on
+/// x, at least `low` and at most `high`. The gradient passes where x is between them or on
 /// them.
 ///   requires  low <= high; throws UserError (65) else
 ValueId clamp(Builder& builder, ValueId x, double low, double high, std::string_view name = {});

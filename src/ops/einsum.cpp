@@ -96,7 +96,7 @@ void check_operands(const Request& request, Builder& builder, const Einsum& spec
         request.refuse(who + " has " + std::to_string(type.shape[d]) + " for '" +
                            std::string(1, letter) + "', which is " + std::to_string(known) +
                            " elsewhere",
-                       "a letter stands for one extent; none of 1 is broadcast",
+                       "a letter stands for one extent; an extent of 1 is not broadcast",
                        "correct the letters of \"" + request.spec + "\"");
     }
   }
@@ -135,7 +135,7 @@ class Writer {
     return false;
   }
 
-  /// Each letter once, and none that nobody else has.
+  /// Each letter once, and only letters that the result or another operand has.
   Term prepared(Term term, size_t operand) {
     for (size_t d = 0; d < term.letters.size(); ++d)
       for (size_t twin = term.letters.find(term.letters[d], d + 1); twin != std::string::npos;

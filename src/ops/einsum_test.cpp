@@ -113,7 +113,7 @@ TEST(Einsum, RefusesALetterTwiceInTheResult) {
 TEST(Einsum, RefusesExtentsThatDiffer) {
   EXPECT_EQ(refusal("ij,jk->ik", {{2, 3}, {4, 5}}),
             "einsum 'y': operand 1 f32[4,5] has 4 for 'j', which is 3 elsewhere\n"
-            "  why: a letter stands for one extent; none of 1 is broadcast\n"
+            "  why: a letter stands for one extent; an extent of 1 is not broadcast\n"
             "  fix: correct the letters of \"ij,jk->ik\"");
 }
 

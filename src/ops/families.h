@@ -1,4 +1,4 @@
-// The families of operators, one source each; catalogue.cpp lists them. Not for other rooms.
+// The families of operators, one source each; catalogue.cpp lists them. Other modules do not include it.
 #pragma once
 
 #include <span>

@@ -50,9 +50,9 @@ std::vector<ReferenceTensor> zeros(const std::vector<TensorType>& types) {
 /// it says nothing about later tensors, and would take the squares of almost nothing below zero.
 constexpr double kUnderflow = 0x1p-100;
 
-/// Elements that move alike follow the first of them: along each dim that the key draws, the one at
+/// Elements that move alike follow the first of them: along each dim that the key chooses, the one at
 /// its begin.
-std::vector<size_t> leaders_along_drawn_dims(const Shape& shape, uint64_t key) {
+std::vector<size_t> leaders_along_chosen_dims(const Shape& shape, uint64_t key) {
   const RandomStream dims(key, 1);
   std::vector<size_t> leaders;
   Dims index = Dims::filled(shape.size(), 0);
@@ -69,14 +69,14 @@ std::vector<size_t> leaders_along_drawn_dims(const Shape& shape, uint64_t key) {
 /// they do not cancel along a chain of ops. The names of values, not their order, choose.
 void perturb(ReferenceTensor& tensor, const std::vector<double>& tolerance, uint64_t key,
              bool alike) {
-  std::vector<float> drawn(tensor.values.size());
-  RandomStream(key, 0).uniform_run(0, static_cast<int64_t>(drawn.size()), drawn.data());
+  std::vector<float> uniform(tensor.values.size());
+  RandomStream(key, 0).uniform_run(0, std::ssize(uniform), uniform.data());
   const std::vector<size_t> leaders =
-      alike ? leaders_along_drawn_dims(tensor.type.shape, key) : std::vector<size_t>{};
+      alike ? leaders_along_chosen_dims(tensor.type.shape, key) : std::vector<size_t>{};
   for (size_t i = 0; i < tensor.values.size(); ++i) {
-    const float draw = drawn[alike ? leaders[i] : i];
+    const float amount = uniform[alike ? leaders[i] : i];
     if (tolerance[i] >= kUnderflow)
-      tensor.values[i] += tolerance[i] * (draw < 0.5f ? -1.0 + draw : draw);
+      tensor.values[i] += tolerance[i] * (amount < 0.5f ? -1.0 + amount : amount);
   }
 }
 

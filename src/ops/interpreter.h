@@ -1,5 +1,5 @@
-// The judge: runs a whole serial graph in plain loops over doubles. It shares no code with lower
-// and runtime.
+// The reference interpreter: runs a whole serial graph in plain loops over doubles. It shares no
+// code with lower and runtime.
 #pragma once
 
 #include <map>
@@ -14,20 +14,20 @@ namespace tessera {
 using ReferenceValues = std::map<std::string, ReferenceTensor>;
 
 struct InterpreterOptions {
-  /// Moves every result of every op by half to all of its tolerance, up or down, drawn by this seed
-  /// (0: none). The difference to a plain run is what rounding alone may do to any later tensor:
-  /// tolerances of whole programs are derived from it.
+  /// Moves every result of every op by half to all of its tolerance, up or down, as this seed says
+  /// (0: not at all). The difference to a plain run bounds what rounding alone may do to any later
+  /// tensor. Tolerances of whole programs are derived from it.
   uint64_t perturb = 0;
-  /// When perturbing: elements that differ only along dims drawn by the seed move alike, as equal
+  /// When perturbing: elements that differ only along dims chosen by the seed move alike, as equal
   /// operands round alike. Their errors add up in a sum, where independent ones would cancel.
   bool alike = false;
-  /// When set: gets the largest tolerance of each op's results by name, for one evaluation on the
-  /// same operands.
+  /// When set, it receives the largest tolerance of each op's results by name, for one evaluation on
+  /// the same operands.
   std::map<std::string, double>* tolerances = nullptr;
-  /// By value: what a run may be off in its elements besides, such as where it rounds addends that
-  /// are larger than their sum.
+  /// Further errors of the elements of a value, by name: for instance where a run rounds partial
+  /// values that are larger than their sum.
   const std::map<std::string, double>* more_rounding = nullptr;
-  /// Rounds every f32 result to f32, as a run does: what differs by less than that becomes equal.
+  /// Rounds every f32 result to f32, as a run does. Values that differ by less become equal.
   bool round = false;
 };
 
@@ -39,11 +39,10 @@ struct InterpreterOptions {
 ReferenceValues interpret(const Graph& graph, const ReferenceValues& state,
                           const InterpreterOptions& options = {});
 
-/// The largest difference of two tensors of one type, element by element; two that are both not a
-/// number do not differ.
+/// The largest difference between elements of two tensors of one type. Two NaNs do not differ.
 double largest_change(const ReferenceTensor& a, const ReferenceTensor& b);
 
-/// The variables as they begin: drawn under their names, as every rank draws its slice.
+/// The initial values of the variables, sampled as every rank samples its slice.
 ReferenceValues initial_variables(const Graph& graph, uint64_t seed);
 
 /// The variables after the step whose values `values` holds.

@@ -1,5 +1,5 @@
-// What an operator is. Each is defined whole in one file of its family: types, gradient, sharding
-// rule, work, kernel call and plain reference. The catalogue lists them; nothing else switches on
+// What an operator is. One file of its family defines all of it: types, gradient, sharding rule,
+// work, kernel call and plain reference. The catalogue lists the operators; nothing else switches on
 // their names.
 #pragma once
 
@@ -65,32 +65,33 @@ struct GradientCall {
   std::vector<bool> wanted;                              // which inputs need a gradient
 };
 
-/// What users define for operators of their own, too: docs/add_an_operator.md. Parameters of an op
+/// Users define their own operators with it too: docs/add_an_operator.md. The parameters of an op
 /// are its attributes.
 struct Operator {
   std::string_view name;  // a literal: definitions are copied, names are not
 
-  /// Result types.  throws  UserError (65) with the op's name and the types when the operands do
-  /// not fit
+  /// Result types.
+  ///   throws  UserError (65) with the op's name and the types when the operands do not fit
   std::vector<TensorType> (*infer)(const OpView&) = nullptr;
 
-  /// throws nothing for an op that passed infer. nullptr: it is discovered by execution
-  /// (ops/discovery/discovery.h)
+  /// It throws nothing for an op that passed infer. nullptr: the rule is discovered by execution
+  /// (ops/discovery/discovery.h).
   ShardingRule (*rule)(const OpView&) = nullptr;
 
   Work (*work)(const OpView&) = nullptr;
 
   /// The call that computes one rank's part: `factors[f]` says how factor f of the rule is
   /// divided. Operands have the local shapes that follow from the rule. Parameters that depend on
-  /// where the part lies are LocalInts of these splits.
+  /// the position of the part are LocalInts of these splits.
   KernelCall (*kernel)(const OpView&, std::span<const Split> factors) = nullptr;
 
-  /// Plain loops over doubles, written to be read. The judge of everything else.
+  /// Plain loops over doubles, written to be read. Kernels, gradients and rules are tested against
+  /// it.
   void (*reference)(const ReferenceCall&) = nullptr;
 
-  /// Largest absolute error, element by element of result `output`, that one f32 evaluation on the
-  /// same inputs may show: from the unit roundoff 2^-24, the number of terms and the sum of their
-  /// absolute values. `outputs` are the reference's. 0 for ops that only move.
+  /// The largest absolute error of each element of result `output` that one f32 evaluation on the
+  /// same inputs may have. It follows from the unit roundoff 2^-24, the number of terms and the
+  /// sum of their absolute values. `outputs` are the reference's. 0 for ops that only move data.
   std::vector<double> (*tolerance)(const ReferenceCall&, int output) = nullptr;
 
   /// Gradients by input (none where not wanted, or zero), built with `builder` whose scope is the
@@ -98,12 +99,13 @@ struct Operator {
   std::vector<std::optional<ValueId>> (*gradient)(Builder& builder, const GradientCall&) = nullptr;
 };
 
-/// The built-in operator called `name`.  throws  UserError (65) that names the nearest one
+/// The built-in operator called `name`.
+///   throws  UserError (65) that names the nearest one
 const Operator& find_operator(std::string_view name);
-/// The operator that `graph` means by `name`: one of its own, or built in.  throws  UserError (65)
-/// that names the nearest one
+/// The operator that `graph` means by `name`: one of its own, or built in.
+///   throws  UserError (65) that names the nearest one
 const Operator& find_operator(const Graph& graph, std::string_view name);
-/// All built-in operators that kernels compute, in the order of docs/operators: all but those with
+/// All built-in operators that kernels compute, in the order of docs/operators: those without
 /// regions (ops/control/control.h).
 std::span<const Operator* const> all_operators();
 

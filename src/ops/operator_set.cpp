@@ -38,7 +38,7 @@ std::vector<std::string> missing_members(const Operator& op) {
 void check_operator(const Operator& op) {
   const std::string quoted = "operator '" + std::string(op.name) + "'";
   if (!is_legal_kind(op.name))
-    refuse(quoted + " has no name that can stand in the text of a graph",
+    refuse(quoted + " has a name that is not legal in the text of a graph",
            "names of operators are letters, digits, '_', '.' and '-'", "rename it");
   if (is_built_in(op.name))
     refuse(quoted + " is built in", "a kind of op must mean the same in every program",

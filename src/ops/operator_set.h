@@ -14,21 +14,21 @@ namespace tessera {
 
 /// Operators, and the kernels that they call, beside the built-in ones.
 ///
-///     const auto own = std::make_shared<const OperatorSet>(std::vector{rms_scale},
-///     std::vector{NamedKernel{"rms_scale", bind_rms_scale}}); Graph graph(own);
+///     const auto own = std::make_shared<const OperatorSet>(
+///         std::vector{rms_scale}, std::vector{NamedKernel{"rms_scale", bind_rms_scale}});
+///     Graph graph(own);
 ///
-/// From there all else follows as for built-in ones: types, gradient, placements, local shapes,
-/// execution, and the judge.
-///   threads  never changes, so that all may read it
+/// Everything else works as for built-in operators: types, gradient, placements, local shapes,
+/// execution and the reference interpreter.
+///   threads  it never changes, so all threads may read it
 class OperatorSet {
  public:
-  /// throws  UserError (65) when an operator lacks what it must have (all but rule and gradient),
-  /// when its name cannot stand in the text
-  ///         form of a graph, occurs twice or is that of a built-in operator; as KernelSet for
-  ///         kernels
+  /// throws  UserError (65) when an operator lacks a member other than rule and gradient, or when
+  ///         its name is not legal in the text form of a graph, occurs twice or is that of a
+  ///         built-in operator; as KernelSet for kernels
   OperatorSet(std::vector<Operator> operators, std::vector<NamedKernel> kernels);
 
-  /// nullptr: it is not one of these.
+  /// nullptr when it is not one of these.
   const Operator* find(std::string_view name) const;
   std::span<const Operator> operators() const { return operators_; }
   const std::shared_ptr<const KernelSet>& kernels() const { return kernels_; }

@@ -118,7 +118,7 @@ TEST(OperatorSet, RefusesANameThatTheTextOfAGraphCannotHold) {
   Operator spaced = twice();
   spaced.name = "two times";
   EXPECT_EQ(message_of(ExitCode::kBadData, [&] { set_of({spaced}); }),
-            "operator 'two times' has no name that can stand in the text of a graph\n"
+            "operator 'two times' has a name that is not legal in the text of a graph\n"
             "  why: names of operators are letters, digits, '_', '.' and '-'\n"
             "  fix: rename it");
 }

@@ -80,7 +80,7 @@ std::string kernel_of(const Operator& op, const OperatorCase& given) {
 /// The words for a tolerance, found by evaluating it.
 std::string tolerance_words(const Operator& op, const OperatorCase& given) {
   const OpView view = view_of(op, given);
-  const std::vector<ReferenceTensor> inputs = testing::draw_inputs(given);
+  const std::vector<ReferenceTensor> inputs = testing::sample_inputs(given);
   std::vector<ReferenceTensor> outputs = testing::reference_results(op, given, inputs);
   ReferenceCall call{view, {}, outputs};
   for (const ReferenceTensor& input : inputs) call.inputs.push_back(&input);

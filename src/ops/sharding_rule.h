@@ -1,6 +1,5 @@
-// Sharding rules: how an operator may be divided. The one place that says so; signatures,
-// propagation, partition, search and verification all read it. It speaks of factors, never of
-// meshes.
+// Sharding rules: how an operator may be divided. Propagation, partition, search and verification
+// all read them. A rule is about factors, never about meshes.
 //
 // A factor is a named loop index of the operator, as in einsum. The rule maps each dim of each
 // operand to a factor (or to none, which leaves that dim whole), says what dividing the factor
@@ -24,13 +23,13 @@
 namespace tessera {
 
 enum class FactorKind {
-  kParallel,   // parts are independent: an operand that has the factor is divided, one that has not
-               // is needed whole
-  kReduction,  // like parallel, but outputs without the factor become Partial(reduce), those of
-               // made_whole excepted
-  kMaskedReduction,  // like reduction, where each rank leaves out what lies outside its index
-                     // range: vocabulary lookup
-  kWhole,            // never divided; written so that a refusal can name it
+  kParallel,   // parts are independent: an operand with the factor is divided, one without it is
+               // needed whole
+  kReduction,  // like parallel, but outputs without the factor, except those in made_whole, become
+               // Partial(reduce)
+  kMaskedReduction,  // like reduction, but each rank leaves out indices outside of its range:
+                     // vocabulary lookup
+  kWhole,            // never divided; it has a name for error messages
 };
 std::string_view to_text(FactorKind kind);  // "parallel", "reduction", "masked reduction", "whole"
 
@@ -39,19 +38,21 @@ struct Factor {
   int64_t extent = 1;  // in units
   FactorKind kind = FactorKind::kParallel;
   ReduceOp reduce = ReduceOp::kSum;  // of a reduction
-  /// Of a reduction: outputs without the factor that are no sums over it. Each part makes them
-  /// whole, as every output of a parallel factor.
+  /// Of a reduction: outputs without the factor that are not sums over it. Each part computes them
+  /// whole, as it does the outputs of a parallel factor.
   std::vector<int> made_whole = {};
 };
 
-/// The factor of one dim of one operand. dim extent = factor extent x unit: a dim that fuses
-/// several is cut only between units. With a window (from the factor's extent to the dim's) a part
-/// of the factor goes with the window of it: the rows of x that the rows of a slice or a
-/// convolution need. The parts of such an operand may overlap. Windows are for inputs. With chunks
-/// a part of the factor is its range of every one of so many equal pieces of the dim: dim extent =
-/// chunks x factor extent x unit. In [B, S] -> [B*S] factor S has B chunks of the result. A dim
-/// that merges several, or that may be seen in several ways, has `others`: of all its factors at
-/// most one is divided.
+/// The factor of one dim of one operand: dim extent = chunks x factor extent x unit.
+///
+///   unit    a dim that fuses several dims is divided only between units
+///   window  from the factor's extent to the dim's. A part of the factor needs the window of that
+///           part: the rows of x that the rows of a slice or a convolution read. The parts of such
+///           an operand may overlap. Only inputs have windows
+///   chunks  the dim consists of so many equal pieces, and a part of the factor is its range of
+///           each piece. In [B, S] -> [B*S], factor S has B chunks of the result
+///   others  further factors of a dim that merges several dims, or that may be divided in several
+///           ways. At most one of all its factors is divided
 struct DimFactor {
   int factor = -1;  // -1: none, the dim stays whole
   int64_t unit = 1;
@@ -64,12 +65,12 @@ struct DimFactor {
 
 using OperandFactors = std::vector<DimFactor>;  // one per dim
 
-/// What `dim` says of a factor; nullptr: it has not that factor.
+/// The entry of `dim` for a factor; nullptr when it does not have the factor.
 const DimFactor* find_factor(const DimFactor& dim, int factor);
 bool has_factor(const OperandFactors& operand, int factor);
-/// All that it says, in order; nothing of a dim without factor.
+/// All entries of `dim`, in order; none when it has no factor.
 std::vector<DimFactor> choices_of(const DimFactor& dim);
-/// How a dim is divided when its factor is divided as `factor` says.
+/// The split of a dim whose factor is split by `factor`.
 ///   requires  dim.factor >= 0; a factor in units or chunks has no windows
 Split split_of(const DimFactor& dim, const Split& factor);
 
@@ -80,15 +81,15 @@ struct ShardingRule {
   /// Sets of input indices: when all inputs of a set are Partial(sum) on an axis and no other input
   /// is, every output is Partial(sum) on it.
   std::vector<std::vector<int>> linear;
-  /// Of a rule that execution gave (ops/discovery/discovery.h): its text, and what of the finds it
-  /// cannot say. "": the operator declares it.
+  /// Of a rule that was found by execution (ops/discovery/discovery.h): its text, and the findings
+  /// that it cannot express. "" when the operator declares the rule.
   std::string discovered = {};
 
   /// Index of a factor by name, or -1.
   int find(std::string_view name) const;
-  /// Does dividing the factor leave addends (or candidates of a maximum, ...) of this output?
+  /// True when dividing the factor leaves partial values of this output.
   bool reduces(int factor, int output) const;
-  /// Do two factors share a dim, so that only one of them may be divided?
+  /// True when two factors share a dim, so that only one of them may be divided.
   bool excludes(int a, int b) const;
 };
 

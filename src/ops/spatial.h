@@ -39,7 +39,7 @@ ValueId transposed_convolution(Builder& builder, ValueId x, ValueId w,
 ///   requires  no dilation, no groups, padding narrower than the window
 ValueId max_pool(Builder& builder, ValueId x, const std::vector<int64_t>& window,
                  const SpatialOptions& options = {}, std::string_view name = {});
-/// The mean of each window, of what lies in x only or with zeros for the padding.
+/// The mean of each window, of the elements inside x only, or with zeros for the padding.
 ValueId average_pool(Builder& builder, ValueId x, const std::vector<int64_t>& window,
                      const SpatialOptions& options = {}, bool counts_padding = false,
                      std::string_view name = {});

@@ -205,8 +205,7 @@ To converted(From x) {
 
 template <typename From, typename To>
 void cast_loop(const KernelBuffers& buffers, int64_t count) {
-  // Through memcpy, as the output may lie in the memory of an input of another type of the same
-  // size.
+  // memcpy, because the output may use the memory of an input of another type of the same size.
   constexpr int64_t kFromSize = sizeof(From), kToSize = sizeof(To);
   const std::byte* in = buffers.inputs[0];
   std::byte* out = buffers.outputs[0];

@@ -1,5 +1,5 @@
-// random_uniform: the part of a random tensor that this process holds. What is drawn depends only
-// on the place in the whole tensor.
+// random_uniform: the part of a random tensor that this rank holds. A number depends only on its
+// position in the whole tensor.
 #include "base/random.h"
 
 #include <algorithm>
@@ -31,7 +31,7 @@ RandomPlan plan_random(const LocalCall& call, const Shape& local) {
       true;  // the dims further in are held whole, so that this dim's elements follow one another
   for (int dim = local.size() - 1; dim >= 0; --dim) {
     require(call, local[dim] == 0 || (begin[dim] >= 0 && begin[dim] + local[dim] <= whole[dim]),
-            "the part lies in the whole");
+            "the part is inside the whole");
     plan.first += begin[dim] * strides[dim];
     if (runs_on) {
       plan.run *= local[dim];
@@ -46,7 +46,7 @@ RandomPlan plan_random(const LocalCall& call, const Shape& local) {
   return plan;
 }
 
-void draw(const RandomPlan& plan, uint64_t step, float* out) {
+void sample(const RandomPlan& plan, uint64_t step, float* out) {
   const RandomStream stream(plan.key, step);
   Odometer<1> position(plan.extents, {plan.strides});
   const int64_t runs = element_count(plan.extents);
@@ -66,7 +66,7 @@ BoundKernel bind_random_uniform(const LocalCall& call) {
   require(call, out.dtype == DType::kF32, "gives f32");
   const auto run = [plan = plan_random(call, out.shape), in_loop](const KernelBuffers& buffers) {
     const int32_t iteration = in_loop ? *input<int32_t>(buffers, 1) : 0;
-    draw(plan, random_step(*input<int32_t>(buffers, 0), iteration), output<float>(buffers, 0));
+    sample(plan, random_step(*input<int32_t>(buffers, 0), iteration), output<float>(buffers, 0));
   };
   return {run, Bytes(0)};
 }

@@ -1,6 +1,6 @@
 // reduce: three walks over memory for one order of combining (simd_reduce.h).
 //
-//   runs      the reduced dims lie side by side in memory: each output combines one run
+//   runs      the reduced dims are adjacent in memory: each output combines one run
 //   columns   the innermost dim is kept: a tile of outputs combines row after row
 //   pieces    the innermost dim is reduced together with others further out: values are collected
 //   block by block

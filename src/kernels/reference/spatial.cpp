@@ -42,7 +42,7 @@ struct Window {
   }
 };
 
-/// Calls visit(place, element of the window, position in the operand) for everything that lies in
+/// Calls visit(place, element of the window, position in the operand) for every element inside
 /// the local operand.
 template <typename Visit>
 void for_each_tap(const LocalCall& call, const Shape& in, const Shape& out, Visit visit) {

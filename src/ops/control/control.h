@@ -1,26 +1,32 @@
 // While and If: ops that run programs of their own, their regions (graph/graph.h). A region reads
 // nothing but its inputs, so values from outside are operands of the op. It has no variables, and
-// what it makes leaves it as an output.
+// its results leave it as outputs.
 //
-//     while {carried=n}                  operands: n carried values as they begin, then captured
-//     ones; results: the n carried values at the
-//       condition(carried, captured)     end. The condition has one output, bool[]; the body n, of
-//       the types of the carried values. The body(carried, captured)          body runs as long as
-//       the condition holds, and at most max_iterations times where that is given.
-//     if                                 operands: bool[], then captured values; results: those of
-//     the region that is run. Both have the
-//       then(captured)                   same outputs.
+//     while {carried=n}
+//       condition(carried, captured)
+//       body(carried, captured)
+//
+// The operands of a while are the n initial carried values, then the captured values. Its results
+// are the final carried values. The condition has one output, bool[]. The body has n outputs of the
+// types of the carried values. The body runs as long as the condition holds, and at most
+// max_iterations times where that is given.
+//
+//     if
+//       then(captured)
 //       else(captured)
 //
-// Divided, each is one task on one mesh. Dims that an op of a region ties together are one factor
-// of the whole op (region_rule), so the carried values lie alike before, between and after the
-// iterations; what differs inside is exchanged inside, in each iteration. A predicate is needed
-// whole by every rank: all take the same way. Gradients: autodiff/control_gradient.h.
+// The operands of an if are bool[], then the captured values. Its results are those of the region
+// that runs. Both regions have the same outputs.
 //
-// A carried value to which each iteration only adds may be held as addends in the loop (gradients
-// of what the loop captures are), and is added up once behind it.
+// In a plan each is one task on one mesh. Dims that an op of a region ties together are one factor
+// of the whole op (region_rule), so the carried values have the same placement before, between and
+// after the iterations. Exchanges of the region happen inside, in each iteration. Every rank needs
+// the whole predicate, so all ranks take the same branch. Gradients: autodiff/control_gradient.h.
 //
-// Limits: marks do not name ops inside regions; inside, no op may need the rows of another
+// A carried value to which each iteration only adds may be partial in the loop, as gradients of
+// captured values are. It is reduced once, after the loop.
+//
+// Limits: marks do not name ops inside regions; no op inside may need the rows of another
 // micro-batch.
 #pragma once
 
@@ -42,17 +48,17 @@ struct RegionValues {
   std::vector<ValueId> carried;   // of a loop
   std::vector<ValueId> captured;  // what the op was given to read
 };
-/// Writes a region and returns its outputs. What they do not depend on is left out.
+/// Writes a region and returns its outputs. Ops on which no output depends are left out.
 using RegionMaker =
     std::function<std::vector<ValueId>(Builder& region, const RegionValues& values)>;
 
 struct LoopOptions {
   std::vector<ValueId> carried;   // as they begin
-  std::vector<ValueId> captured;  // what condition and body read besides
-  /// One bool[]: goes the loop on? None: it makes max_iterations iterations.
+  std::vector<ValueId> captured;  // further values that condition and body read
+  /// One bool[], true while the loop continues. None: the loop makes max_iterations iterations.
   RegionMaker condition = nullptr;
   RegionMaker body;  // the carried values after a iteration
-  /// The most iterations. A gradient through the loop needs it.
+  /// A gradient through the loop needs it.
   std::optional<int64_t> max_iterations = {};
   std::string_view name = kWhileKind;
 };
@@ -84,16 +90,16 @@ struct WhileView {
 /// requires  a while that passed infer
 WhileView while_view(const std::vector<GraphPtr>& regions, const Attributes& attributes);
 
-/// How a while or an if may be divided: dims of operands and results that ops of the regions divide
-/// together are one factor, which is cut as often as the coarsest of these ops allows. Dims that an
-/// op of a region takes whole straight from an operand stay whole.
+/// How a while or an if may be divided. Dims of operands and results that ops of the regions divide
+/// together are one factor, which is divided as often as the coarsest of these ops allows. Dims of
+/// operands that an op of a region needs whole stay whole.
 ///
-///   ensures  a carried value has the same factors before and after; no set is linear; a factor is
-///   a reduction for results that are sums
-///            over it, which are left as addends: of a loop those to which every iteration adds and
-///            that nothing else reads, as the gradients of what it captures
+///   ensures  a carried value has the same factors before and after; no set is linear; a factor is a
+///            reduction for results that are sums over it, which stay partial. In a loop these are
+///            the carried values to which every iteration adds and that nothing else reads, such as
+///            the gradients of captured values
 ///   source   a closure by union-find over (value, dim): the fixed point of propagation over all
-///   placements at once
+///            placements at once
 ShardingRule region_rule(const OpView& op);
 
 /// The values on which `results` depend, by index.

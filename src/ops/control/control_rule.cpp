@@ -124,7 +124,7 @@ void tie_op(DimClasses& classes, int region, const Graph& graph, const Op& op) {
   for (size_t i = 0; i < op.outputs.size(); ++i) take(op.outputs[i], rule.outputs[i], false);
 }
 
-/// Classes over which a value is a sum of addends when they are divided; a zero is one over all.
+/// Classes over which a value is partial when they are divided. A zero is partial over all.
 struct Sums {
   bool over_all = false;
   std::set<int> roots = {};
@@ -200,8 +200,8 @@ class RegionRule {
           is_loop_ ? Place{1, region(1).inputs()[i]} : Place{0, region(0).outputs()[i].second});
   }
 
-  /// A result that is a sum over a class is left as addends: they are added up once, behind the op.
-  /// Of a loop only what the iterations add up.
+  /// A result that is a sum over a class stays partial and is reduced once, after the op. In a loop
+  /// only the carried values to which the iterations add stay partial.
   void mark_reductions(ShardingRule& rule) {
     std::vector<Sums> of_outputs = is_loop_ ? sums_of_iterations() : sums_of_branches();
     for (const auto& [root, f] : factors_) {
@@ -218,7 +218,7 @@ class RegionRule {
     }
   }
 
-  /// Does the result have a dim of this class?
+  /// True when the result has a dim of this class.
   bool has_dim(int output, int root) {
     const ValueId value = region(1).outputs()[output].second;
     for (int d = 0; d < region(1).type(value).shape.size(); ++d)
@@ -236,19 +236,19 @@ class RegionRule {
     return list;
   }
 
-  /// A carried value to which each iteration adds, and which nothing else reads, is a sum over what
-  /// the addend is one over.
+  /// A carried value to which each iteration adds, and which nothing else reads, is partial over the
+  /// classes over which the added value is partial.
   std::vector<Sums> sums_of_iterations() {
     const std::vector<Sums> sums = find_sums(classes_, 1, region(1));
     std::vector<Sums> list;
     for (size_t i = 0; i < region(1).outputs().size(); ++i) {
-      const std::optional<ValueId> addend = addend_of_iteration(i);
-      list.push_back(addend ? sums[addend->index] : Sums{});
+      const std::optional<ValueId> partial = partial_value_of_iteration(i);
+      list.push_back(partial ? sums[partial->index] : Sums{});
     }
     return list;
   }
 
-  std::optional<ValueId> addend_of_iteration(size_t index) const {
+  std::optional<ValueId> partial_value_of_iteration(size_t index) const {
     const ValueId before = region(1).inputs()[index], after = region(1).outputs()[index].second;
     const Value &first = region(1).value(before), &last = region(1).value(after);
     const int times =

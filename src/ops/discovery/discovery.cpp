@@ -23,18 +23,18 @@ constexpr size_t kMostSets = 4096;
 constexpr size_t kMostLinearInputs = 10;
 
 /// Operands, and what the whole op makes of them.
-struct Draw {
+struct Sample {
   std::vector<ReferenceTensor> operands, results, tolerances;
 };
 
 class Experiment {
  public:
-  Experiment(OwnedOp op, uint64_t draws) : op_(std::move(op)) {
-    for (uint64_t number = 0; number < draws; ++number) {
-      Draw draw{draw_operands(op_, number), {}, {}};
-      draw.results = execute(op_, draw.operands);
-      draw.tolerances = tolerances(op_, draw.operands, draw.results);
-      draws_.push_back(std::move(draw));
+  Experiment(OwnedOp op, uint64_t samples) : op_(std::move(op)) {
+    for (uint64_t number = 0; number < samples; ++number) {
+      Sample sample{sample_operands(op_, number), {}, {}};
+      sample.results = execute(op_, sample.operands);
+      sample.tolerances = tolerances(op_, sample.operands, sample.results);
+      samples_.push_back(std::move(sample));
     }
   }
 
@@ -74,27 +74,27 @@ class Experiment {
                      [](unsigned a, unsigned b) { return std::popcount(a) < std::popcount(b); });
     std::vector<unsigned> found;
     for (unsigned mask : masks) {
-      std::vector<int> members;
+      std::vector<int> inputs;
       for (size_t bit = 0; bit < summable.size(); ++bit)
-        if (mask >> bit & 1U) members.push_back(summable[bit]);
+        if (mask >> bit & 1U) inputs.push_back(summable[bit]);
       const bool holds_smaller = std::any_of(found.begin(), found.end(), [&](unsigned smaller) {
         return (mask & smaller) == smaller;
       });
-      if (holds_smaller || !is_linear(members)) continue;
+      if (holds_smaller || !is_linear(inputs)) continue;
       found.push_back(mask);
-      sets.push_back(members);
+      sets.push_back(inputs);
     }
     return sets;
   }
 
-  /// op(x + y) = op(x) + op(y) on the members, for every two neighbouring draws; the other operands
+  /// op(x + y) = op(x) + op(y) on the inputs, for every two neighbouring samples; the other operands
   /// are those of x.
-  bool is_linear(const std::vector<int>& members) const {
-    for (size_t n = 0; n < draws_.size(); ++n) {
-      const Draw& x = draws_[n];
-      const Draw& other = draws_[(n + 1) % draws_.size()];
+  bool is_linear(const std::vector<int>& inputs) const {
+    for (size_t n = 0; n < samples_.size(); ++n) {
+      const Sample& x = samples_[n];
+      const Sample& other = samples_[(n + 1) % samples_.size()];
       std::vector<ReferenceTensor> y = x.operands, sum = x.operands;
-      for (int member : members) {
+      for (int member : inputs) {
         const size_t i = member;
         y[i] = other.operands[i];
         for (size_t e = 0; e < y[i].values.size(); ++e) sum[i].values[e] += y[i].values[e];
@@ -105,7 +105,7 @@ class Experiment {
   }
 
  private:
-  /// Where a factor stands in the text: by its first operand and dim; what no operand has, by its
+  /// The order of factors in the text: by their first operand and dim; what no operand has, by its
   /// result.
   static std::vector<int> place(const DiscoveredFactor& factor) {
     for (size_t i = 0; i < factor.inputs.size(); ++i)
@@ -256,8 +256,8 @@ class Experiment {
     for (const TensorType& type : op_.outputs)
       restores.push_back(possible_restores(type, division));
     for (const Cut& cut : cuts_of(division))
-      for (const Draw& draw : draws_)
-        if (!narrow(restores, division, cut, draw)) return std::nullopt;
+      for (const Sample& sample : samples_)
+        if (!narrow(restores, division, cut, sample)) return std::nullopt;
     DiscoveredFactor factor{division.extent,          division.inputs,      {},
                             division.attribute,       division.halo_before, division.halo_after,
                             division.counts_from_part};
@@ -278,19 +278,19 @@ class Experiment {
                        });
   }
 
-  /// Leaves of the ways to restore those that do so for this cut of these operands; false when a
+  /// Keeps the candidates that restore the result for this cut of these operands; false when a
   /// result has none left.
   bool narrow(std::vector<std::vector<DiscoveredResult>>& restores, const Division& division,
-              const Cut& cut, const Draw& draw) const {
+              const Cut& cut, const Sample& sample) const {
     std::vector<std::vector<ReferenceTensor>> parts;
     for (const Range& range : cut) {
       std::optional<std::vector<ReferenceTensor>> results =
-          run_part(division, window(division, range), draw);
+          run_part(division, window(division, range), sample);
       if (!results) return false;
       parts.push_back(std::move(*results));
     }
     for (size_t o = 0; o < restores.size(); ++o) {
-      Results results{division, cut, draw.results[o], draw.tolerances[o], {}};
+      Results results{division, cut, sample.results[o], sample.tolerances[o], {}};
       for (const auto& part : parts) results.parts.push_back(&part[o]);
       std::erase_if(restores[o],
                     [&](const DiscoveredResult& how) { return !results.restored_by(how); });
@@ -300,17 +300,17 @@ class Experiment {
   }
 
   std::optional<std::vector<ReferenceTensor>> run_part(const Division& division, const Range& range,
-                                                       const Draw& draw) const {
+                                                       const Sample& sample) const {
     const std::optional<OwnedOp> part = op_of_part(op_, division, range);
     if (!part) return std::nullopt;
     std::vector<ReferenceTensor> operands;
     for (size_t i = 0; i < op_.inputs.size(); ++i)
-      operands.push_back(operand_of_part(division, draw.operands[i], i, range));
+      operands.push_back(operand_of_part(division, sample.operands[i], i, range));
     return execute(*part, operands);
   }
 
   /// Where all is finite, and somewhere it must be: a division by zero has no sum.
-  bool adds_up(const Draw& x, const std::vector<ReferenceTensor>& y,
+  bool adds_up(const Sample& x, const std::vector<ReferenceTensor>& y,
                const std::vector<ReferenceTensor>& sum) const {
     const std::vector<ReferenceTensor> of_y = execute(op_, y), of_sum = execute(op_, sum);
     const std::vector<ReferenceTensor> error_y = tolerances(op_, y, of_y),
@@ -330,7 +330,7 @@ class Experiment {
   }
 
   OwnedOp op_;
-  std::vector<Draw> draws_;
+  std::vector<Sample> samples_;
   std::vector<DiscoveredFactor> found_;
 };
 

@@ -22,7 +22,7 @@ struct OwnedOp {
 };
 /// With the types of its results, inferred if need be.
 OwnedOp own(const Operator& definition, const OpView& op);
-/// False, and no change, when the operator refuses the op as it stands.
+/// False, and no change, when the operator refuses the op.
 bool infer_outputs(OwnedOp& op);
 
 /// Units [range) of every chunk.

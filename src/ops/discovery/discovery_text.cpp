@@ -24,7 +24,7 @@ std::string text_of(const DiscoveredResult& result) {
     case Restore::kReduce: return std::string(to_text(result.reduce));
     case Restore::kJoin: return "join(" + text_of(result.along) + ")";
   }
-  throw InternalError("unknown way to restore");
+  throw InternalError("unknown kind of restore");
 }
 
 /// "[1, 2*4]": the factors of the dims of one operand, up to the last that has one.

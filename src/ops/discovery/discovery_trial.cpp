@@ -17,7 +17,7 @@ constexpr int64_t kMostSingleUnits = 16;
 /// Three kinds of numbers in turn: of both signs, whole numbers (an op may jump at them, or compare
 /// for equality), positive ones. Integers serve as ids too, so they go from one before the first to
 /// one after the last of `extent`.
-double draw(DType dtype, uint64_t kind, int64_t extent, double uniform) {
+double sample(DType dtype, uint64_t kind, int64_t extent, double uniform) {
   constexpr double kTrue[] = {0.5, 0.125, 0.875};
   switch (traits(dtype).kind) {
     case NumberKind::kFloat:
@@ -60,13 +60,13 @@ bool near(double a, double b, double tolerance) {
   return a == b || (std::isnan(a) && std::isnan(b)) || std::abs(a - b) <= tolerance;
 }
 
-std::vector<ReferenceTensor> draw_operands(const OwnedOp& op, uint64_t number) {
+std::vector<ReferenceTensor> sample_operands(const OwnedOp& op, uint64_t number) {
   std::vector<ReferenceTensor> operands;
   for (size_t i = 0; i < op.inputs.size(); ++i) {
     const RandomStream stream(stable_hash(op.definition->name, i), number);
     ReferenceTensor tensor{op.inputs[i], {}};
     for (int64_t e = 0; e < element_count(op.inputs[i].shape); ++e)
-      tensor.values.push_back(draw(op.inputs[i].dtype, number % 3, largest_extent(op),
+      tensor.values.push_back(sample(op.inputs[i].dtype, number % 3, largest_extent(op),
                                    stream.uniform(e)));
     operands.push_back(std::move(tensor));
   }
@@ -87,7 +87,7 @@ std::vector<ReferenceTensor> execute(const OwnedOp& op,
 }
 
 /// What evaluation in another order may change: the tolerance of f32, whose unit roundoff is 2^-24,
-/// for doubles, where it is 2^-53, with room for the few hundred parts that are put together. An
+/// for doubles, where it is 2^-53, with space for the few hundred parts that are put together. An
 /// error that matters is far above it.
 std::vector<ReferenceTensor> tolerances(const OwnedOp& op,
                                         const std::vector<ReferenceTensor>& operands,
@@ -180,7 +180,7 @@ bool Results::restored_by(const DiscoveredResult& how) const {
         if (!(division.has_halo() ? overlaps(how.along.dim, i) : joins(how.along, i))) return false;
       return true;
   }
-  throw InternalError("unknown way to restore");
+  throw InternalError("unknown kind of restore");
 }
 
 bool Results::reduced(ReduceOp reduce) const {

@@ -10,7 +10,7 @@
 namespace tessera::detail {
 
 /// Operands of the kind that `number` has: see the source.
-std::vector<ReferenceTensor> draw_operands(const OwnedOp& op, uint64_t number);
+std::vector<ReferenceTensor> sample_operands(const OwnedOp& op, uint64_t number);
 std::vector<ReferenceTensor> execute(const OwnedOp& op,
                                      const std::vector<ReferenceTensor>& operands);
 /// What evaluation in another order may change of each element.
@@ -20,7 +20,7 @@ std::vector<ReferenceTensor> tolerances(const OwnedOp& op,
 /// Equal within a tolerance, or both not a number.
 bool near(double a, double b, double tolerance);
 
-/// One way to divide an op.
+/// A division of an op.
 struct Division {
   std::vector<DiscoveredDim> inputs;
   int64_t extent = 1;

@@ -1,4 +1,4 @@
-// What operators along one dim share. Not for other rooms.
+// What operators along one dim share. Other modules do not include it.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace tessera::detail {
 
-/// A tensor around one of its dims: element (o, i, n) lies at (o * extent + i) * inner + n.
+/// A tensor around one of its dims: element (o, i, n) is at (o * extent + i) * inner + n.
 struct Lanes {
   int64_t outer = 1, extent = 1, inner = 1;
 

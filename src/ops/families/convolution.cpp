@@ -213,7 +213,7 @@ struct Product {
   size_t x, w, y;
 };
 
-/// Calls visit(product) for every product that does not lie in the padding.
+/// Calls visit(product) for every product outside of the padding.
 template <typename Visit>
 void for_each_product(const Convolution& convolution, Visit visit) {
   const std::vector<Tap> taps = taps_of(convolution.dims);

@@ -62,7 +62,7 @@ void check_letters(const OpView& op, const std::string& spec, const Einsum& eins
         2)
       detail::refuse("dot_general", op,
                      std::string("letter ") + letter + " occurs once in \"" + spec + "\"",
-                     "every letter stands in at least two of a, b and the result",
+                     "every letter occurs in at least two of a, b and the result",
                      "sum a dim of one operand by reduce, make a new dim by broadcast");
 }
 
@@ -166,7 +166,7 @@ int64_t step_of(const std::string& dims, const Shape& shape, char letter) {
   return has_letter(dims, letter) ? row_major_strides(shape)[dim_of_letter(dims, letter)] : 0;
 }
 
-/// The letters of b stand innermost, in b's order: the last loop walks b element by element.
+/// The letters of b are the innermost loops, in b's order: the last loop walks b element by element.
 std::vector<Loop> loops_of(const OpView& op) {
   const Einsum einsum = einsum_of(op);
   std::string order;

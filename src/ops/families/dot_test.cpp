@@ -100,7 +100,7 @@ TEST(DotGeneral, RefusesExtentsThatDiffer) {
 TEST(DotGeneral, RefusesALetterThatOccursOnce) {
   EXPECT_EQ(refusal("mkx,kn->mn", {8, 16, 2}, {16, 4}),
             "dot_general 'ffn.up': letter x occurs once in \"mkx,kn->mn\"\n"
-            "  why: every letter stands in at least two of a, b and the result\n"
+            "  why: every letter occurs in at least two of a, b and the result\n"
             "  fix: sum a dim of one operand by reduce, make a new dim by broadcast");
 }
 

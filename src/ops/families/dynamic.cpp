@@ -82,7 +82,7 @@ Work window_work(const TensorType& window) {
   return {Flops(0), bytes + bytes};
 }
 
-/// The position in the tensor that element `index` of the window has, or none: it lies outside.
+/// The position in the tensor that element `index` of the window has, or none when it is outside.
 std::optional<size_t> place_of(const ReferenceCall& call, size_t first_start, const Dims& index,
                                const Shape& tensor) {
   Dims position = index;
@@ -123,7 +123,7 @@ std::vector<TensorType> infer_slice(const OpView& op) {
   return {type};
 }
 
-/// A rank that holds a range of a dim finds what of the window lies there and leaves zeros
+/// A rank that holds a range of a dim finds the part of the window inside it and leaves zeros
 /// elsewhere; one at most has each element, so the parts add up exactly. The window may be divided,
 /// too: a part of it is a window that begins later.
 ShardingRule rule_slice(const OpView& op) {
@@ -166,7 +166,7 @@ void reference_slice(const ReferenceCall& call) {
   }
 }
 
-/// The gradient lies where the window was taken, among zeros.
+/// The gradient is at the position of the window, among zeros.
 Gradients gradient_slice(Builder& builder, const GradientCall& call) {
   Gradients result(call.op.inputs.size());
   const TensorType type = builder.type(call.op.inputs[0]);
@@ -199,7 +199,7 @@ std::vector<TensorType> infer_update(const OpView& op) {
   return {x};
 }
 
-/// Whoever holds a range of x writes what of the update falls there: x may be divided in every dim,
+/// A rank that holds a range of x writes the part of the update inside it: x may be divided in every dim,
 /// the update where it is as large as x.
 ShardingRule rule_update(const OpView& op) {
   ShardingRule rule;

@@ -55,7 +55,7 @@ std::vector<TensorType> infer_gather(const OpView& op) {
   return {{op.inputs[0].dtype, rows_shape(ids, table)}};
 }
 
-/// Whoever holds a range of the rows leaves zeros for the ids outside it; one rank at most has
+/// A rank that holds a range of the rows leaves zeros for the ids outside it; one rank at most has
 /// each row, so the parts add up exactly.
 ShardingRule rule_gather(const OpView& op) {
   ShardingRule rule;

@@ -48,7 +48,7 @@ KernelCall lane_kernel(std::string name, const OpView& op, std::span<const Split
                              {int64_t{dim_of(op)}, LocalInt::begin_of(factors[kTensorFactor])});
 }
 
-/// Calls visit(position in ids, position in the tensor) for each number that lies in the tensor.
+/// Calls visit(position in ids, position in the tensor) for each number that is an index of the tensor.
 template <typename Visit>
 void for_each_id(const ReferenceTensor& ids, const Shape& tensor, int dim, Visit visit) {
   const Lanes from(tensor, dim), to(ids.type.shape, dim);
@@ -79,7 +79,7 @@ std::vector<TensorType> infer_take(const OpView& op) {
   return {{op.inputs[0].dtype, ids}};
 }
 
-/// Whoever holds a range of x leaves zeros for the numbers outside it.
+/// A rank that holds a range of x leaves zeros for the numbers outside it.
 ShardingRule rule_take(const OpView& op) {
   ShardingRule rule;
   const int64_t extent = op.inputs[0].shape[dim_of(op)];

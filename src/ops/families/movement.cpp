@@ -130,7 +130,7 @@ struct DimGroup {
   int in_begin, in_end, out_begin, out_end;
 };
 
-/// The smallest groups with equal products. Extents of 1 that stand between groups belong to none.
+/// The smallest groups with equal products. Extents of 1 between groups belong to none.
 ///   requires  equal numbers of elements, not 0
 std::vector<DimGroup> match_dims(const Shape& in, const Shape& out) {
   std::vector<DimGroup> groups;

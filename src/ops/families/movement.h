@@ -1,4 +1,4 @@
-// What the sources of the movement family share. Not for other rooms.
+// What the sources of the movement family share. Other modules do not include it.
 #pragma once
 
 #include <cstdint>

@@ -135,7 +135,7 @@ TEST(Slice, TakesAWindowOfEachDimThatItDoesNotTakeWhole) {
 TEST(Slice, RefusesAWindowOutsideTheDim) {
   EXPECT_EQ(
       refusal(slice({5}, {2}, {6}, {1})),
-      "slice 'head': window 2:6:1 does not lie in dim 0 of x f32[5]\n"
+      "slice 'head': window 2:6:1 is not inside dim 0 of x f32[5]\n"
       "  why: a window start:limit:stride has 0 <= start <= limit <= 5 and a stride of at least 1\n"
       "  fix: correct the window, or check the layer that produces x");
 }

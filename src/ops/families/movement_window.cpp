@@ -94,7 +94,7 @@ void check_window(const OpView& op, int dim) {
     return;
   detail::refuse("slice", op,
                  "window " + std::to_string(window.start) + ":" + std::to_string(window.limit) +
-                     ":" + std::to_string(window.stride) + " does not lie in dim " +
+                     ":" + std::to_string(window.stride) + " is not inside dim " +
                      std::to_string(dim) + " of x " + to_text(op.inputs[0]),
                  "a window start:limit:stride has 0 <= start <= limit <= " +
                      std::to_string(extent) + " and a stride of at least 1",
@@ -196,7 +196,7 @@ void expect_room_to_spread(const Op& op, const Shape& from) {
       "reshape x to fewer dims before slicing", ExitCode::kBadData);
 }
 
-/// The gradient lies where the window was taken, among zeros. pad drops the zeros that spread
+/// The gradient is at the position of the window, among zeros. pad drops the zeros that spread
 /// leaves after the last element of x.
 Gradients gradient_slice(Builder& builder, const GradientCall& call) {
   const Attributes attributes = call.op.attributes;

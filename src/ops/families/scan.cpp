@@ -1,4 +1,4 @@
-// cumsum and reverse: each element depends on where it stands along one dim, which therefore stays
+// cumsum and reverse: each element depends on its position along one dim, which therefore stays
 // whole; the others are parallel.
 #include <array>
 #include <cmath>

@@ -1,5 +1,5 @@
-// Operators that make values from nothing: constant, iota, random_uniform. A part of the result is
-// made from where it lies alone.
+// Operators without tensor operands: constant, iota, random_uniform. A part of the result depends
+// only on its position.
 #include <cmath>
 
 #include "base/element.h"

@@ -153,7 +153,7 @@ void add_window(ShardingRule& rule, const std::string& name, FactorKind kind, co
   if (!window.is_identity()) needed.back().window = window;
 }
 
-// Element w of the window at place o lies at o * stride - low + w * dilation.
+// Element w of the window at position o is at o * stride - low + w * dilation.
 
 void add_places(ShardingRule& rule, const std::vector<SpatialDim>& dims, FactorKind kind,
                 OperandFactors& out, OperandFactors& in) {

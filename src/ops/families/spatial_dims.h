@@ -27,7 +27,7 @@ struct SpatialDim {
   int64_t reach() const { return (window - 1) * dilation + 1; }
 };
 
-/// Where an element of the window lies at one of its places: row-major positions among the dims of
+/// The position of an element of the window at one of its positions: row-major among the dims of
 /// space.
 struct Tap {
   size_t out = 0;
@@ -59,7 +59,7 @@ Shape in_space(const std::vector<SpatialDim>& dims);
 Shape window_space(const std::vector<SpatialDim>& dims);
 Shape out_space(const std::vector<SpatialDim>& dims);
 
-/// Every tap that lies in the operand, by place of the window, then by position in the operand.
+/// Every tap inside the operand, by position of the window, then by position in the operand.
 std::vector<Tap> taps_of(const std::vector<SpatialDim>& dims);
 
 /// Where a rank's part of the dim begins, when the factors are divided as given.

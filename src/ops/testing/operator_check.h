@@ -16,14 +16,14 @@
 
 namespace tessera::testing {
 
-/// Where the elements of an operand are drawn: f32 uniformly in [low, high), i32 in the whole
+/// Where the elements of an operand are sampled: f32 uniformly in [low, high), i32 in the whole
 /// numbers low..high, bool as by a coin.
 struct Fill {
   double low = -1;
   double high = 1;
 };
 
-/// One op with operands drawn under its text, so that a case always has the same ones.
+/// One op with operands sampled under its text, so that a case always has the same ones.
 struct OperatorCase {
   std::string kind;
   std::vector<TensorType> inputs;
@@ -39,7 +39,7 @@ std::string to_text(const OperatorCase& given);
 std::ostream& operator<<(std::ostream& stream, const OperatorCase& given);
 
 /// The operands of a case, representable in their element types.
-std::vector<ReferenceTensor> draw_inputs(const OperatorCase& given);
+std::vector<ReferenceTensor> sample_inputs(const OperatorCase& given);
 /// The results of the plain reference.
 std::vector<ReferenceTensor> reference_results(const Operator& op, const OperatorCase& given,
                                                const std::vector<ReferenceTensor>& inputs);

@@ -9,7 +9,7 @@
 namespace tessera::testing {
 namespace {
 
-double draw(const Fill& fill, DType dtype, double uniform) {
+double sample(const Fill& fill, DType dtype, double uniform) {
   switch (traits(dtype).kind) {
     case NumberKind::kFloat: return static_cast<float>(fill.low + (fill.high - fill.low) * uniform);
     case NumberKind::kInteger: return std::floor(fill.low + (fill.high - fill.low + 1) * uniform);
@@ -31,12 +31,12 @@ std::ostream& operator<<(std::ostream& stream, const OperatorCase& given) {
   return stream << to_text(given);
 }
 
-ReferenceTensor draw_tensor(const TensorType& type, const Fill& fill, const std::string& key,
+ReferenceTensor sample_tensor(const TensorType& type, const Fill& fill, const std::string& key,
                             uint64_t stream_number) {
   const RandomStream stream(stable_hash(key), stream_number);
   ReferenceTensor tensor{type, {}};
   for (int64_t i = 0; i < element_count(type.shape); ++i)
-    tensor.values.push_back(draw(fill, type.dtype, stream.uniform(static_cast<uint64_t>(i))));
+    tensor.values.push_back(sample(fill, type.dtype, stream.uniform(static_cast<uint64_t>(i))));
   return tensor;
 }
 
@@ -44,10 +44,10 @@ Fill fill_of(const OperatorCase& given, size_t input) {
   return input < given.fills.size() ? given.fills[input] : Fill{};
 }
 
-std::vector<ReferenceTensor> draw_inputs(const OperatorCase& given) {
+std::vector<ReferenceTensor> sample_inputs(const OperatorCase& given) {
   std::vector<ReferenceTensor> inputs;
   for (size_t i = 0; i < given.inputs.size(); ++i)
-    inputs.push_back(draw_tensor(given.inputs[i], fill_of(given, i), to_text(given), i));
+    inputs.push_back(sample_tensor(given.inputs[i], fill_of(given, i), to_text(given), i));
   if (given.complete) given.complete(given, inputs);
   return inputs;
 }

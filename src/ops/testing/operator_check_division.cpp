@@ -200,7 +200,7 @@ std::string offence_of(const Assembly& result, const Expectation& expected) {
 AssertionResult check_division(const Operator& op, const OperatorCase& given) {
   const OpView view = view_of(op, given);
   const ShardingRule rule = rule_of(op, view);
-  const std::vector<ReferenceTensor> inputs = draw_inputs(given);
+  const std::vector<ReferenceTensor> inputs = sample_inputs(given);
   const std::vector<Expectation> expected = expectations(op, given, view, rule, inputs);
   for (const Division& division : divisions_of(rule)) {
     const std::vector<Assembly> results = run_divided(op, given, view, rule, inputs, division);

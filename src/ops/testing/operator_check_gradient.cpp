@@ -14,7 +14,7 @@ using ::testing::AssertionFailure;
 using ::testing::AssertionResult;
 using ::testing::AssertionSuccess;
 
-/// A power of two: x + h is exact for the drawn x.
+/// A power of two: x + h is exact for the sampled x.
 constexpr double kStep = 0x1p-17;
 /// Tolerances of operators speak of f32, with a unit roundoff of 2^-24; doubles have 2^-53.
 constexpr double kDoubleOfSingle = 0x1p-29;
@@ -70,7 +70,7 @@ struct Differentiation {
     const std::string where =
         "operand " + std::to_string(input) + ", element " + std::to_string(element) + ": ";
     if (std::abs(far - near) > kSmooth * (1 + std::abs(near)))
-      return where + "the case is not smooth here: draw other operands";
+      return where + "the case is not smooth here: sample other operands";
     const double tolerance =
         std::abs(far - near) + (up.error + down.error) / kStep + kConstants * std::abs(gradient);
     if (std::abs(gradient - near) <= tolerance) return {};
@@ -117,11 +117,11 @@ using Operands = std::vector<ReferenceTensor>;
 
 /// {x, part, rest}: x = part + rest in the operands of `set`, and all three alike in the others.
 std::vector<Operands> split_operands(const OperatorCase& given, const std::vector<int>& set) {
-  const Operands x = draw_inputs(given);
+  const Operands x = sample_inputs(given);
   Operands part = x, rest = x;
   for (int input : set) {
     const auto i = static_cast<size_t>(input);
-    part[i] = draw_tensor(given.inputs[i], fill_of(given, i), "part of " + to_text(given), i);
+    part[i] = sample_tensor(given.inputs[i], fill_of(given, i), "part of " + to_text(given), i);
     for (size_t e = 0; e < x[i].values.size(); ++e)
       rest[i].values[e] = x[i].values[e] - part[i].values[e];
   }
@@ -144,7 +144,7 @@ std::vector<double> linearity_tolerance(const Operator& op, const OpView& view,
   return tolerance;
 }
 
-/// Drawn numbers have 24 bits, so that x - part is exact in doubles.
+/// Sampled numbers have 24 bits, so that x - part is exact in doubles.
 std::string linearity_offence(const Operator& op, const OperatorCase& given,
                               const std::vector<int>& set) {
   const OpView view = view_of(op, given);
@@ -167,8 +167,8 @@ AssertionResult check_gradient(const Operator& op, const OperatorCase& given) {
   const OpView view = view_of(op, given);
   if (op.gradient == nullptr || view.outputs.at(0).dtype != DType::kF32) return AssertionSuccess();
   const Differentiation problem{
-      op, given, draw_inputs(given),
-      draw_tensor(view.outputs[0], {}, "weights of " + to_text(given), 0)};
+      op, given, sample_inputs(given),
+      sample_tensor(view.outputs[0], {}, "weights of " + to_text(given), 0)};
   const std::vector<std::optional<ReferenceTensor>> gradients = interpreted_gradients(problem);
   for (size_t i = 0; i < gradients.size(); ++i) {
     if (!gradients[i]) continue;

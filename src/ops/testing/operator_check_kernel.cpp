@@ -75,7 +75,7 @@ AssertionResult check_rule(const Operator& op, const OperatorCase& given) {
 
 AssertionResult check_kernel(const Operator& op, const OperatorCase& given) {
   const OpView view = view_of(op, given);
-  const std::vector<ReferenceTensor> inputs = draw_inputs(given);
+  const std::vector<ReferenceTensor> inputs = sample_inputs(given);
   std::vector<ReferenceTensor> expected = reference_results(op, given, inputs);
   std::vector<Tensor> tensors;
   for (const ReferenceTensor& input : inputs) tensors.push_back(from_reference(input));

@@ -10,8 +10,8 @@
 namespace tessera::testing {
 
 Fill fill_of(const OperatorCase& given, size_t input);
-/// Elements drawn under (key, stream).
-ReferenceTensor draw_tensor(const TensorType& type, const Fill& fill, const std::string& key,
+/// Elements sampled under (key, stream).
+ReferenceTensor sample_tensor(const TensorType& type, const Fill& fill, const std::string& key,
                             uint64_t stream);
 
 /// A graph that knows the operators of the case.

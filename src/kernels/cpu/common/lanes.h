@@ -5,7 +5,7 @@
 
 namespace tessera {
 
-/// Element (o, i, n) lies at (o * extent + i) * inner + n.
+/// Element (o, i, n) is at (o * extent + i) * inner + n.
 struct Lanes {
   int64_t outer = 1, extent = 1, inner = 1;
 };

@@ -1,7 +1,7 @@
 // Elementwise loops over f32 in the widest vectors that this machine has, chosen at run time.
 //
-// All vector arithmetic of the room is here and in simd_reduce. An element's result has the same
-// bits wherever it stands in the buffer, and whatever the length of the buffer is: a tail is padded
+// All vector arithmetic of this module is here and in simd_reduce. An element's result has the same
+// bits at every position in the buffer, and for every length of the buffer: a tail is padded
 // to a whole vector and goes through the same code. `out` may be an input.
 #pragma once
 

@@ -21,19 +21,19 @@ inline constexpr int64_t kReduceBlock = 256;
 /// Levels of the tree above the blocks: enough for 2^40 values.
 inline constexpr int kReduceLevels = 32;
 
-/// One way to combine values of T. T is float, int32_t (wraps) or uint8_t (bool: max is any, min is
+/// A combination of values of T. T is float, int32_t (wraps) or uint8_t (bool: max is any, min is
 /// all).
 template <typename T>
 struct ReduceLoops {
   T identity{};
   T (*pair)(T a, T b) = nullptr;
-  /// A block of up to kReduceBlock values that lie side by side.
+  /// A block of up to kReduceBlock values that are adjacent.
   T (*block)(const T* values, int64_t count) = nullptr;
   /// into[i] = into[i] with values[i]. The two do not overlap.
   void (*rows)(T* into, const T* values, int64_t count) = nullptr;
 };
 
-/// The loops of reduce.OP; members are nullptr when there is no such operation for T.
+/// The loops of reduce.OP; they are nullptr when there is no such operation for T.
 template <typename T>
 ReduceLoops<T> find_reduce_loops(std::string_view operation);
 
@@ -64,7 +64,7 @@ class PairwiseTree {
   uint64_t blocks_ = 0;
 };
 
-/// All of `count` values that lie side by side.
+/// All of `count` values that are adjacent.
 template <typename T>
 T reduce_run(const ReduceLoops<T>& loops, const T* values, int64_t count) {
   if (count <= kReduceBlock) return loops.block(values, count);

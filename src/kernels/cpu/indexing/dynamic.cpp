@@ -1,5 +1,5 @@
 // dynamic_slice, dynamic_update: windows that begin at numbers known when the kernel runs. What of
-// a window lies outside the tensor, or in the part of another rank, reads as zero and is not
+// a window is outside the tensor, or in the part of another rank, reads as zero and is not
 // written.
 #include <algorithm>
 #include <cstring>
@@ -11,7 +11,7 @@
 namespace tessera {
 namespace {
 
-/// One dim in which the window moves: window index 0 lies at start - offset of the tensor.
+/// One dim in which the window moves: window index 0 is at start - offset of the tensor.
 struct MovingDim {
   int dim = 0;
   size_t start = 0;  // the input that holds the start
@@ -27,7 +27,7 @@ struct WindowPlan {
   int64_t element_size = 4;
 };
 
-/// What of the window lies in the tensor: one range of each, equally long.
+/// The part of the window that is inside the tensor: one range of each, equally long.
 struct Overlap {
   Dims extents;
   int64_t in_tensor = 0;  // offset of its first element

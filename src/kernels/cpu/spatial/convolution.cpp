@@ -33,7 +33,7 @@ bool is_empty(const TensorType& type) {
   return element_count(type.shape) == 0;
 }
 
-/// Does any element of a window lie in the operand?
+/// True when any element of a window is inside the operand.
 bool has_products(const std::vector<LocalWindow>& dims) {
   return std::all_of(dims.begin(), dims.end(), [](const LocalWindow& dim) {
     for (int64_t w = 0; w < dim.window; ++w)

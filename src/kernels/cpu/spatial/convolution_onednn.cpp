@@ -53,7 +53,7 @@ Seen seen_of(const LocalWindow& dim) {
 
 struct Geometry {
   Extents x, w, y;           // w with a leading dim of groups when there are several
-  Extents whole_x, x_begin;  // of the local operand: what is seen of it lies at x_begin
+  Extents whole_x, x_begin;  // of the local operand: the part that is read begins at x_begin
   Extents strides, dilations, low, high;  // the library counts a dilation from 0
 
   explicit Geometry(const ConvolutionShape& shape)
@@ -202,7 +202,7 @@ struct PreparedConvolution::Parts {
     scratch_memory = dnnl::memory(layout, engine, scratch.data());
   }
 
-  /// Room for all three, so that a part with fewer channels, for which the library may choose
+  /// Space for all three, so that a part with fewer channels, for which the library may choose
   /// otherwise, never wants more.
   void place(const ConvolutionShape& shape) {
     const std::array given{

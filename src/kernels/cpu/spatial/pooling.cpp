@@ -100,7 +100,7 @@ void combine_row(float* __restrict out, const float* __restrict x, int64_t count
   }
 }
 
-/// `row` has room for a row of x.
+/// `row` has space for a row of x.
 template <typename Combine>
 void combine_plane(const Pool& pool, const float* x, float* row, float* y) {
   const LocalWindow& width = pool.dims[2];
@@ -152,7 +152,7 @@ class Divisors {
   std::array<std::vector<int64_t>, 3> counts_;
 };
 
-/// Adds the share of each place to all elements that its window sees. `row` has room for a row of
+/// Adds the share of each place to all elements that its window sees. `row` has space for a row of
 /// x.
 void spread_plane(const Pool& pool, const float* shares, float* row, float* dx) {
   const LocalWindow& width = pool.dims[2];
@@ -166,7 +166,7 @@ void spread_plane(const Pool& pool, const float* shares, float* row, float* dx) 
   });
 }
 
-/// Where the largest element of each window lies in the plane of x: the first of equal ones; -1 in
+/// The position in the plane of x of the largest element of each window: the first of equal ones; -1 in
 /// the padding.
 void find_largest(const Pool& pool, const float* x, int32_t* largest) {
   std::fill_n(largest, pool.out_size(), -1);
@@ -186,7 +186,7 @@ struct Part {
   std::array<int64_t, 3> begin{}, extent{1, 1, 1};  // begins are positions in the local x
 
   int64_t size() const { return extent[0] * extent[1] * extent[2]; }
-  /// Of an element of the plane of x: -1 where it lies outside the part, or where there is none.
+  /// -1 where the element of the plane of x is outside the part, or where there is none.
   int64_t position_of(int64_t in_x, const Pool& pool) const {
     if (in_x < 0) return -1;
     const int64_t height = pool.dims[1].in, width = pool.dims[2].in;

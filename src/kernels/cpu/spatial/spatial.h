@@ -21,7 +21,7 @@ struct LocalWindow {
   /// Where the window of local place 0 begins, in the local operand: negative where it begins in
   /// the padding.
   int64_t first() const { return out_begin * stride - low - in_begin; }
-  /// The local places of the window whose element `w` lies at a position in [0, in).
+  /// The local places of the window whose element `w` is at a position in [0, in).
   Range places_of(int64_t w) const;
 };
 
