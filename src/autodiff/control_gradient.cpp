@@ -25,8 +25,8 @@ std::string scope_of(const Op& op, std::string_view region) {
   return op.name + "." + std::string(region) + ".";
 }
 
-/// Writes the ops of `region` once more, with `inputs` instead of its own inputs. Returns the values
-/// of its outputs.
+/// Writes the ops of `region` once more, with `inputs` instead of its own inputs. Returns the
+/// values of its outputs.
 std::vector<ValueId> replay(Builder& builder, const Graph& region,
                             const std::vector<ValueId>& inputs, const std::string& scope) {
   std::vector<ValueId> stands_for(region.values().size());
@@ -217,8 +217,7 @@ class WhileGradient {
   /// The forward loop once more, which fills the stacks.
   Loop run_again() {
     LoopOptions options;
-    options.carried.assign(op_.inputs.begin(),
-                           op_.inputs.begin() + loop_.carried);
+    options.carried.assign(op_.inputs.begin(), op_.inputs.begin() + loop_.carried);
     for (size_t i : kept_) {
       const TensorType type = builder_.type(op_.inputs[i]);
       options.carried.push_back(builder_.constant(
@@ -227,9 +226,7 @@ class WhileGradient {
     }
     options.captured = captured();
     const auto first = [&](const RegionValues& values) {
-      std::vector<ValueId> inputs(
-          values.carried.begin(),
-          values.carried.begin() + loop_.carried);
+      std::vector<ValueId> inputs(values.carried.begin(), values.carried.begin() + loop_.carried);
       append(inputs, values.captured);
       return inputs;
     };
@@ -268,8 +265,7 @@ class WhileGradient {
       options.carried.push_back(
           builder_.constant(TensorType(builder_.type(op_.inputs[i])), 0, "none"));
     options.captured = captured();
-    options.captured.insert(options.captured.end(),
-                            forward.results.begin() + loop_.carried,
+    options.captured.insert(options.captured.end(), forward.results.begin() + loop_.carried,
                             forward.results.end());
     options.condition = [](Builder& region, const RegionValues& values) {
       const ValueId zero = region.constant({DType::kI32, {}}, 0, "zero");
@@ -324,9 +320,8 @@ class WhileGradient {
       inputs.push_back(is_kept ? top(region, values.captured[stack++], type.shape, iteration)
                                : region.constant(type, 0, "unread"));
     }
-    inputs.insert(
-        inputs.end(), values.captured.begin(),
-        values.captured.begin() + (op_.inputs.size() - loop_.carried));
+    inputs.insert(inputs.end(), values.captured.begin(),
+                  values.captured.begin() + (op_.inputs.size() - loop_.carried));
     return inputs;
   }
 

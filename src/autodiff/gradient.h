@@ -14,8 +14,8 @@ namespace tessera {
 /// Appends the ops that compute d loss / d target for each of `targets`.
 ///
 ///   requires  loss is a scalar f32
-///   returns   one value for each target, of its type; zeros (a constant op) where the loss does not
-///             depend on it
+///   returns   one value for each target, of its type; zeros (a constant op) where the loss does
+///             not depend on it
 ///   ensures   new ops have role backward, origin {forward op, "gradient"} and names
 ///             `<forward op>.grad...`. A value that is used n times gets the sum of n gradients,
 ///             added in the program order of its uses: ops `<value>.grad.sum`

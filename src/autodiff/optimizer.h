@@ -20,11 +20,11 @@ std::string_view to_text(ScheduleKind kind);  // "constant", "cosine", "linear"
 struct Schedule {
   ScheduleKind kind = ScheduleKind::kConstant;
   double peak = 1e-3;  // rate after the warm-up
-  int64_t warmup = 0;  // steps that rise linearly: step t of them is (t + 1) / warmup of the distance
-                       // from the start to the peak
-  int64_t steps = 0;   // all steps, for cosine and linear: they fall from peak to peak * final at the
-                       // last step
-  double final = 0;    // fraction of the peak
+  int64_t warmup = 0;  // steps that rise linearly: step t of them is (t + 1) / warmup of the
+                       // distance from the start to the peak
+  int64_t steps = 0;  // all steps, for cosine and linear: they fall from peak to peak * final at
+                      // the last step
+  double final = 0;         // fraction of the peak
   double warmup_start = 0;  // fraction of the peak from which the warm-up rises
 };
 /// The rate of step `step` (from 0).
@@ -51,9 +51,9 @@ inline constexpr std::string_view kStepInput = "step";
 ///             they are added
 ///   ensures   every trainable variable has a next. Optimizer state is a variable
 ///             `<parameter>.momentum`, `<parameter>.exp_avg`, `<parameter>.exp_avg_sq` of the
-///             parameter's type with origin {parameter, "optimizer"}. The output "grad_norm" (global
-///             norm before clipping) is added when clip_norm > 0. New ops have role optimizer and
-///             names `<parameter>.<optimizer>...`, those of the clip `clip...`
+///             parameter's type with origin {parameter, "optimizer"}. The output "grad_norm"
+///             (global norm before clipping) is added when clip_norm > 0. New ops have role
+///             optimizer and names `<parameter>.<optimizer>...`, those of the clip `clip...`
 void add_training(Builder& builder, ValueId loss, const OptimizerConfig& config);
 
 /// A variable and the gradient that its update takes.

@@ -19,7 +19,8 @@ uint64_t random_key(uint64_t seed, std::string_view name);
 /// 64-bit FNV-1a hash of a text, the same on every machine.
 uint64_t stable_hash(std::string_view text, uint64_t start = 0xcbf29ce484222325ULL);
 
-/// The step of a stream inside a loop. Each iteration has its own; iteration 0 has that of the step.
+/// The step of a stream inside a loop. Each iteration has its own; iteration 0 has that of the
+/// step.
 inline uint64_t random_step(int32_t step, int32_t iteration) {
   return static_cast<uint64_t>(step) + (static_cast<uint64_t>(iteration) << 32);
 }

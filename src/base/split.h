@@ -85,8 +85,8 @@ struct Split {
   std::vector<Window> windows = {};
   int64_t chunks = 1;
 
-  /// The elements (not units) that the rank at `coordinate` holds. Where nothing is divided, windows
-  /// do not count: it is all of the dim.
+  /// The elements (not units) that the rank at `coordinate` holds. Where nothing is divided,
+  /// windows do not count: it is all of the dim.
   ///   requires  one chunk, or no axes
   Range range_at(const Coordinate& coordinate) const;
   /// The range of each chunk, in order; one range where nothing is divided.
@@ -136,8 +136,8 @@ struct Box {
 
 /// A box of the elements that a rank holds. Several boxes share one dense tensor, so the indices of
 /// each begin at another position than they would alone.
-///   frame  contains the box and has the extents of the dense tensor. Index i of the whole tensor is
-///          i - begin of the frame in the dense tensor
+///   frame  contains the box and has the extents of the dense tensor. Index i of the whole tensor
+///          is i - begin of the frame in the dense tensor
 struct Piece {
   Box box;
   Box frame;

@@ -15,8 +15,8 @@ std::string_view trim(std::string_view text);
 ///   example  split_outside_brackets("(4,1), (1,1)", ',') = {"(4,1)", "(1,1)"}
 std::vector<std::string> split_outside_brackets(std::string_view text, char separator);
 
-/// True when `name` matches `pattern`. `*` matches any run of letters and dots; `{a,b}` matches a or
-/// b.
+/// True when `name` matches `pattern`. `*` matches any run of letters and dots; `{a,b}` matches a
+/// or b.
 ///   example  matches("blocks.*.attn.{q,k}.weight", "blocks.0.attn.q.weight")
 bool matches(std::string_view pattern, std::string_view name);
 

@@ -156,7 +156,8 @@ class Graph {
   std::unordered_map<std::string, int> op_by_name_;
 };
 
-/// The text form: one line for each input, variable, op and output, in program order. parse_graph reads it back.
+/// The text form: one line for each input, variable, op and output, in program order. parse_graph
+/// reads it back.
 ///
 ///     input x: f32[8,16]
 ///     variable w: f32[16,4] = normal(0.0, 0.02)

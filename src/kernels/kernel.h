@@ -24,7 +24,7 @@ namespace tessera {
 /// A call of a kernel as the compile half writes it: parameters may depend on the coordinate of the
 /// rank.
 struct KernelCall {
-  std::string kernel;  // name in the catalogue, such as "dot_general"
+  std::string kernel;          // name in the catalogue, such as "dot_general"
   std::vector<LocalInt> ints;  // meaning and order: kernels/README.md
   std::vector<double> reals;
   std::string text;  // such as the einsum of dot_general

@@ -1,5 +1,5 @@
-// Kernels of the user's own program. A call looks for its kernel here first, then among the built-in
-// ones. There is no global registry.
+// Kernels of the user's own program. A call looks for its kernel here first, then among the
+// built-in ones. There is no global registry.
 #pragma once
 
 #include <functional>

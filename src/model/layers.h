@@ -8,8 +8,8 @@
 
 namespace tessera {
 
-/// A model that reads one token of each row at a time. Its layers keep what they need of the earlier
-/// tokens in variables.
+/// A model that reads one token of each row at a time. Its layers keep what they need of the
+/// earlier tokens in variables.
 struct Decoding {
   ValueId place;       // i32[]: position of the token, from 0
   int64_t places = 0;  // of a row

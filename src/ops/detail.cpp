@@ -137,8 +137,7 @@ Bytes operand_bytes(const OpView& op) {
 }
 
 Work elementwise_work(const OpView& op, double flops_per_element) {
-  return {Flops(flops_per_element * elements_of(op.outputs.at(0).shape)),
-          operand_bytes(op)};
+  return {Flops(flops_per_element * elements_of(op.outputs.at(0).shape)), operand_bytes(op)};
 }
 
 std::vector<double> exact(const ReferenceCall& call, int output) {

@@ -1,4 +1,5 @@
-// The families of operators, one source each; catalogue.cpp lists them. Other modules do not include it.
+// The families of operators, one source each; catalogue.cpp lists them. Other modules do not
+// include it.
 #pragma once
 
 #include <span>

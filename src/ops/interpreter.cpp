@@ -50,8 +50,8 @@ std::vector<ReferenceTensor> zeros(const std::vector<TensorType>& types) {
 /// it says nothing about later tensors, and would take the squares of almost nothing below zero.
 constexpr double kUnderflow = 0x1p-100;
 
-/// Elements that move alike follow the first of them: along each dim that the key chooses, the one at
-/// its begin.
+/// Elements that move alike follow the first of them: along each dim that the key chooses, the one
+/// at its begin.
 std::vector<size_t> leaders_along_chosen_dims(const Shape& shape, uint64_t key) {
   const RandomStream dims(key, 1);
   std::vector<size_t> leaders;

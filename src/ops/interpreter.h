@@ -21,8 +21,8 @@ struct InterpreterOptions {
   /// When perturbing: elements that differ only along dims chosen by the seed move alike, as equal
   /// operands round alike. Their errors add up in a sum, where independent ones would cancel.
   bool alike = false;
-  /// When set, it receives the largest tolerance of each op's results by name, for one evaluation on
-  /// the same operands.
+  /// When set, it receives the largest tolerance of each op's results by name, for one evaluation
+  /// on the same operands.
   std::map<std::string, double>* tolerances = nullptr;
   /// Further errors of the elements of a value, by name: for instance where a run rounds partial
   /// values that are larger than their sum.

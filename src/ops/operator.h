@@ -1,6 +1,6 @@
 // What an operator is. One file of its family defines all of it: types, gradient, sharding rule,
-// work, kernel call and plain reference. The catalogue lists the operators; nothing else switches on
-// their names.
+// work, kernel call and plain reference. The catalogue lists the operators; nothing else switches
+// on their names.
 #pragma once
 
 #include <functional>

@@ -157,8 +157,7 @@ BoundKernel bind_copy(const LocalCall& call) {
   require_one_element_type(call);
   require(call, element_count(call.inputs[0].shape) == output_count(call),
           "input and output have as many elements");
-  const auto run = [bytes = byte_size(call.outputs[0]).value()](
-                       const KernelBuffers& buffers) {
+  const auto run = [bytes = byte_size(call.outputs[0]).value()](const KernelBuffers& buffers) {
     const bool in_place = buffers.inputs[0] == buffers.outputs[0];
     if (bytes > 0 && !in_place) std::memcpy(buffers.outputs[0], buffers.inputs[0], bytes);
   };
@@ -276,8 +275,7 @@ BoundKernel bind_join_stripes(const LocalCall& call) {
     filled += plan.part_extent;
     require(call, filled <= plan.whole_extent, "the stripes fit into the output");
   }
-  require(call,
-          !call.inputs.empty() && filled == call.outputs[0].shape[call.ints[0]],
+  require(call, !call.inputs.empty() && filled == call.outputs[0].shape[call.ints[0]],
           "the stripes fill the output");
   return run_copies(std::move(copies));
 }

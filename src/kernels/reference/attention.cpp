@@ -107,8 +107,7 @@ void write_all(const LocalCall& call, const KernelBuffers& buffers, size_t opera
 
 void attend_gradient(const LocalCall& call, const KernelBuffers& buffers) {
   const auto zeros = [&call](size_t operand) {
-    return std::vector<double>(element_count(call.outputs[operand].shape),
-                               0.0);
+    return std::vector<double>(element_count(call.outputs[operand].shape), 0.0);
   };
   Gradients gradients{zeros(0), zeros(1), zeros(2)};
   for_each_pair(call, [&](int64_t b, int64_t s, int64_t t, int64_t h) {

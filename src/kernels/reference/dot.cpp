@@ -22,8 +22,7 @@ void add_letters(Loops& loops, const std::string& letters, const Shape& shape) {
 int64_t index_of(const Loops& loops, const Dims& position, const std::string& letters,
                  const Shape& shape) {
   Dims index;
-  for (char letter : letters)
-    index.push_back(position[loops.letters.find(letter)]);
+  for (char letter : letters) index.push_back(position[loops.letters.find(letter)]);
   return flat_index(shape, index);
 }
 
@@ -48,8 +47,7 @@ Run dot(const LocalCall& call) {
                             index_of(loops, position, b, call.inputs[1].shape));
       sums[index_of(loops, position, out, call.outputs[0].shape)] += x * y;
     }
-    for (size_t i = 0; i < sums.size(); ++i)
-      write(call.outputs[0], buffers.outputs[0], i, sums[i]);
+    for (size_t i = 0; i < sums.size(); ++i) write(call.outputs[0], buffers.outputs[0], i, sums[i]);
   };
 }
 

@@ -35,8 +35,7 @@ void update(const LocalCall& call, const KernelBuffers& buffers) {
   for (int64_t i = 0; i < element_count(window.shape); ++i) {
     Dims position = position_of(window.shape, i);
     for (size_t k = 0; k + 2 < call.inputs.size(); ++k)
-      position[call.ints[2 * k]] +=
-          start_at(call, buffers, 2 + k) - call.ints[2 * k + 1];
+      position[call.ints[2 * k]] += start_at(call, buffers, 2 + k) - call.ints[2 * k + 1];
     if (is_inside(position, out.shape))
       write(out, buffers.outputs[0], flat_index(out.shape, position),
             read(window, buffers.inputs[1], i));

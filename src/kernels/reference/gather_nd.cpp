@@ -57,8 +57,7 @@ void for_each_update(const LocalCall& call, const TensorType& table, const Tenso
     for (int j = 0; j < depth; ++j) {
       Dims of_id = index;
       of_id.push_back(j);
-      target.push_back(read_integer(ids, data, flat_index(ids.shape, of_id)) -
-                       call.ints[j]);
+      target.push_back(read_integer(ids, data, flat_index(ids.shape, of_id)) - call.ints[j]);
       inside = inside && target[j] >= 0 && target[j] < table.shape[j];
     }
     for (int d = index_dims; d < updates.shape.size(); ++d) target.push_back(position[d]);

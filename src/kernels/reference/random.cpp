@@ -18,10 +18,8 @@ Run random(const LocalCall& call) {
                               random_step(integer(0), call.inputs.size() == 2 ? integer(1) : 0));
     for (int64_t i = 0; i < element_count(out.shape); ++i) {
       Dims position = position_of(out.shape, i);
-      for (int dim = 0; dim < position.size(); ++dim)
-        position[dim] += call.ints[1 + dim];
-      write(out, buffers.outputs[0], i,
-            stream.uniform(flat_index(whole, position)));
+      for (int dim = 0; dim < position.size(); ++dim) position[dim] += call.ints[1 + dim];
+      write(out, buffers.outputs[0], i, stream.uniform(flat_index(whole, position)));
     }
   };
 }

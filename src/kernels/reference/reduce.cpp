@@ -51,14 +51,12 @@ Run reduce(const LocalCall& call) {
   if (!call.kernel.starts_with("reduce.")) return nullptr;
   return [call, op = call.kernel.substr(7)](const KernelBuffers& buffers) {
     const TensorType &in = call.inputs[0], &out = call.outputs[0];
-    std::vector<double> results(element_count(out.shape),
-                                identity(op, in.dtype));
+    std::vector<double> results(element_count(out.shape), identity(op, in.dtype));
     for (int64_t i = 0; i < element_count(in.shape); ++i) {
       double& result = results[flat_index(out.shape, kept_part(call, position_of(in.shape, i)))];
       result = rounded(in.dtype, combine(op, result, read(in, buffers.inputs[0], i)));
     }
-    for (size_t i = 0; i < results.size(); ++i)
-      write(out, buffers.outputs[0], i, results[i]);
+    for (size_t i = 0; i < results.size(); ++i) write(out, buffers.outputs[0], i, results[i]);
   };
 }
 

@@ -39,8 +39,7 @@ int32_t wrapped(int64_t value) {
 
 void write(const TensorType& type, std::byte* data, int64_t index, double value) {
   if (type.dtype == DType::kF32) return write_as(data, index, static_cast<float>(value));
-  if (type.dtype == DType::kI32)
-    return write_as(data, index, wrapped(static_cast<int64_t>(value)));
+  if (type.dtype == DType::kI32) return write_as(data, index, wrapped(static_cast<int64_t>(value)));
   write_as<uint8_t>(data, index, value != 0.0);
 }
 

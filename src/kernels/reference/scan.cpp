@@ -33,8 +33,7 @@ void reverse(const LocalCall& call, const KernelBuffers& buffers) {
   const int64_t dim = call.ints[0], extent = type.shape[dim];
   for (int64_t i = 0; i < element_count(type.shape); ++i) {
     const Dims position = position_of(type.shape, i);
-    const int64_t from =
-        with_index(type.shape, position, dim, extent - 1 - position[dim]);
+    const int64_t from = with_index(type.shape, position, dim, extent - 1 - position[dim]);
     write(type, buffers.outputs[0], i, read(type, buffers.inputs[0], from));
   }
 }

@@ -79,8 +79,7 @@ void convolve(const LocalCall& call, const KernelBuffers& buffers) {
       for (int64_t i = 0; i < ins; ++i)
         for_each_tap(
             call, space_of(x), space_of(y), [&](int64_t place, int64_t element, int64_t position) {
-              const size_t at_x = 
-                  (n * x.shape[1] + channel / outs * ins + i) * in_size + position;
+              const size_t at_x = (n * x.shape[1] + channel / outs * ins + i) * in_size + position;
               const size_t at_w = (channel * ins + i) * window_size + element;
               const size_t at_y = (n * y.shape[1] + channel) * out_size + place;
               if (gives_x)

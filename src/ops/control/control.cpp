@@ -89,8 +89,7 @@ std::vector<TensorType> infer_while(const OpView& op) {
     refuse(kWhileKind, op, "its condition gives " + types_text(types),
            "whether the loop goes on is one bool[]",
            "compare scalars; reduce a tensor of bools with any or all");
-  const std::vector<TensorType> before(op.inputs.begin(),
-                                       op.inputs.begin() + carried);
+  const std::vector<TensorType> before(op.inputs.begin(), op.inputs.begin() + carried);
   if (const auto after = output_types(*op.regions[1]); after != before)
     refuse(kWhileKind, op,
            "carries " + types_text(before) + " and its body gives " + types_text(after),

@@ -236,8 +236,8 @@ class RegionRule {
     return list;
   }
 
-  /// A carried value to which each iteration adds, and which nothing else reads, is partial over the
-  /// classes over which the added value is partial.
+  /// A carried value to which each iteration adds, and which nothing else reads, is partial over
+  /// the classes over which the added value is partial.
   std::vector<Sums> sums_of_iterations() {
     const std::vector<Sums> sums = find_sums(classes_, 1, region(1));
     std::vector<Sums> list;

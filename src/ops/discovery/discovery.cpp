@@ -87,8 +87,8 @@ class Experiment {
     return sets;
   }
 
-  /// op(x + y) = op(x) + op(y) on the inputs, for every two neighbouring samples; the other operands
-  /// are those of x.
+  /// op(x + y) = op(x) + op(y) on the inputs, for every two neighbouring samples; the other
+  /// operands are those of x.
   bool is_linear(const std::vector<int>& inputs) const {
     for (size_t n = 0; n < samples_.size(); ++n) {
       const Sample& x = samples_[n];

@@ -109,10 +109,8 @@ DiscoveredRule discover_rule(const Operator& definition, const OpView& op) {
   const OwnedOp whole = detail::own(definition, op);
   const Discovery discovery = discover(definition, op);
   DiscoveredRule result;
-  for (const TensorType& type : whole.inputs)
-    result.rule.inputs.emplace_back(type.shape.size());
-  for (const TensorType& type : whole.outputs)
-    result.rule.outputs.emplace_back(type.shape.size());
+  for (const TensorType& type : whole.inputs) result.rule.inputs.emplace_back(type.shape.size());
+  for (const TensorType& type : whole.outputs) result.rule.outputs.emplace_back(type.shape.size());
   if (!discovery.nothing_because.empty()) result.left_whole.push_back(discovery.nothing_because);
   result.rule.linear = discovery.linear;
   for (size_t f = 0; f < discovery.factors.size(); ++f) {

@@ -66,8 +66,8 @@ std::vector<ReferenceTensor> sample_operands(const OwnedOp& op, uint64_t number)
     const RandomStream stream(stable_hash(op.definition->name, i), number);
     ReferenceTensor tensor{op.inputs[i], {}};
     for (int64_t e = 0; e < element_count(op.inputs[i].shape); ++e)
-      tensor.values.push_back(sample(op.inputs[i].dtype, number % 3, largest_extent(op),
-                                   stream.uniform(e)));
+      tensor.values.push_back(
+          sample(op.inputs[i].dtype, number % 3, largest_extent(op), stream.uniform(e)));
     operands.push_back(std::move(tensor));
   }
   return operands;
@@ -78,8 +78,7 @@ std::vector<ReferenceTensor> execute(const OwnedOp& op,
   const OpView view = op.view();
   std::vector<ReferenceTensor> results;
   for (const TensorType& type : op.outputs)
-    results.push_back(
-        {type, std::vector<double>(element_count(type.shape), 0.0)});
+    results.push_back({type, std::vector<double>(element_count(type.shape), 0.0)});
   ReferenceCall call{view, {}, results};
   for (const ReferenceTensor& operand : operands) call.inputs.push_back(&operand);
   op.definition->reference(call);

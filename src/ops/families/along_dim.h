@@ -15,9 +15,7 @@ struct Lanes {
     for (int d = 0; d < dim; ++d) outer *= shape[d];
     for (int d = dim + 1; d < shape.size(); ++d) inner *= shape[d];
   }
-  size_t at(int64_t o, int64_t i, int64_t n) const {
-    return (o * extent + i) * inner + n;
-  }
+  size_t at(int64_t o, int64_t i, int64_t n) const { return (o * extent + i) * inner + n; }
   /// Calls visit(o, n) for every lane, in row-major order.
   template <typename Visit>
   void for_each(Visit visit) const {

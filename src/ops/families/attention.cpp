@@ -95,8 +95,7 @@ std::vector<TensorType> infer_gradient(const OpView& op) {
   expect_query_key_value("attention_grad", op);
   constexpr std::string_view kLetters[] = {"out", "lse", "dout"};
   for (size_t i = kOut; i <= kOutGradient; ++i)
-    detail::expect_dtype("attention_grad", op, i, kLetters[i - kOut],
-                         {DType::kF32});
+    detail::expect_dtype("attention_grad", op, i, kLetters[i - kOut], {DType::kF32});
   const Shape& q = op.inputs[kQuery].shape;
   const std::string why =
       "out and its gradient have the shape of q, lse is [batch, heads, queries]";

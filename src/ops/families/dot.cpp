@@ -166,7 +166,8 @@ int64_t step_of(const std::string& dims, const Shape& shape, char letter) {
   return has_letter(dims, letter) ? row_major_strides(shape)[dim_of_letter(dims, letter)] : 0;
 }
 
-/// The letters of b are the innermost loops, in b's order: the last loop walks b element by element.
+/// The letters of b are the innermost loops, in b's order: the last loop walks b element by
+/// element.
 std::vector<Loop> loops_of(const OpView& op) {
   const Einsum einsum = einsum_of(op);
   std::string order;

@@ -88,8 +88,7 @@ std::optional<size_t> place_of(const ReferenceCall& call, size_t first_start, co
   Dims position = index;
   const std::vector<int64_t>& dims = moving_dims(call.op);
   for (size_t k = 0; k < dims.size(); ++k)
-    position[dims[k]] +=
-        static_cast<int64_t>(call.inputs[first_start + k]->values[0]);
+    position[dims[k]] += static_cast<int64_t>(call.inputs[first_start + k]->values[0]);
   for (int d = 0; d < tensor.size(); ++d)
     if (position[d] < 0 || position[d] >= tensor[d]) return std::nullopt;
   return row_major_index(position, tensor);
@@ -199,8 +198,8 @@ std::vector<TensorType> infer_update(const OpView& op) {
   return {x};
 }
 
-/// A rank that holds a range of x writes the part of the update inside it: x may be divided in every dim,
-/// the update where it is as large as x.
+/// A rank that holds a range of x writes the part of the update inside it: x may be divided in
+/// every dim, the update where it is as large as x.
 ShardingRule rule_update(const OpView& op) {
   ShardingRule rule;
   const MovingKinds kinds{FactorKind::kParallel, FactorKind::kWhole};

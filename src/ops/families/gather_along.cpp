@@ -48,7 +48,8 @@ KernelCall lane_kernel(std::string name, const OpView& op, std::span<const Split
                              {int64_t{dim_of(op)}, LocalInt::begin_of(factors[kTensorFactor])});
 }
 
-/// Calls visit(position in ids, position in the tensor) for each number that is an index of the tensor.
+/// Calls visit(position in ids, position in the tensor) for each number that is an index of the
+/// tensor.
 template <typename Visit>
 void for_each_id(const ReferenceTensor& ids, const Shape& tensor, int dim, Visit visit) {
   const Lanes from(tensor, dim), to(ids.type.shape, dim);

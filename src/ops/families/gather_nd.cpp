@@ -112,11 +112,9 @@ void for_each_row(const ReferenceTensor& ids, const Shape& table, Visit visit) {
     bool inside = true;
     for (size_t j = 0; j < depth; ++j) {
       index.push_back(static_cast<int64_t>(ids.values[i * depth + j]));
-      inside = inside && index[j] >= 0 &&
-               index[j] < parts.rows[j];
+      inside = inside && index[j] >= 0 && index[j] < parts.rows[j];
     }
-    if (inside)
-      visit(i * width, row_major_index(index, parts.rows) * width, width);
+    if (inside) visit(i * width, row_major_index(index, parts.rows) * width, width);
   }
 }
 

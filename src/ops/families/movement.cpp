@@ -88,8 +88,7 @@ void reference_broadcast(const ReferenceCall& call) {
   const Shape& shape = x.type.shape;
   detail::fill_result(call, [&](const Dims& index) {
     Dims source = Dims::filled(shape.size(), 0);
-    for (int d = 0; d < shape.size(); ++d)
-      source[d] = shape[d] == 1 ? 0 : index[dims[d]];
+    for (int d = 0; d < shape.size(); ++d) source[d] = shape[d] == 1 ? 0 : index[dims[d]];
     return x.values[row_major_index(source, shape)];
   });
 }

@@ -343,7 +343,7 @@ void reference_concat(const ReferenceCall& call) {
   for (const ReferenceTensor* part : call.inputs) parts.push_back(part->type.shape);
   const std::vector<int64_t> begins = part_begins(parts, dim);
   detail::fill_result(call, [&](const Dims& index) {
-    const size_t part = 
+    const size_t part =
         std::upper_bound(begins.begin(), begins.end(), index[dim]) - begins.begin() - 1;
     Dims source = index;
     source[dim] -= begins[part];
@@ -360,8 +360,7 @@ Gradients gradient_concat(Builder& builder, const GradientCall& call) {
   Gradients gradients(parts.size());
   for (size_t part = 0; part < parts.size(); ++part) {
     if (!call.wanted[part]) continue;
-    std::vector<int64_t> start(whole.size(), 0),
-        limit(whole.begin(), whole.end());
+    std::vector<int64_t> start(whole.size(), 0), limit(whole.begin(), whole.end());
     start[dim] = begins[part];
     limit[dim] = begins[part + 1];
     const std::vector<int64_t> stride(start.size(), 1);

@@ -36,8 +36,7 @@ bool is_below(double a, double b) {
 double comparisons(const OpView& op, bool is_order) {
   const Shape& x = op.inputs[0].shape;
   const auto extent = static_cast<double>(x[dim_of(op)]);
-  return detail::elements_of(x) *
-         (is_order ? std::max(1.0, std::log2(extent)) : 1.0);
+  return detail::elements_of(x) * (is_order ? std::max(1.0, std::log2(extent)) : 1.0);
 }
 
 // argmax, argmin

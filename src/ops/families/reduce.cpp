@@ -117,8 +117,7 @@ void reference(const ReferenceCall& call) {
 
 double reduced_count(const OpView& op) {
   double count = 1;
-  for (int64_t dim : reduced_dims(op))
-    count *= static_cast<double>(op.inputs[0].shape[dim]);
+  for (int64_t dim : reduced_dims(op)) count *= static_cast<double>(op.inputs[0].shape[dim]);
   return count;
 }
 

@@ -70,8 +70,7 @@ void for_each_look(const Resize& resize, Visit visit) {
   for (size_t plane = 0; plane < planes; ++plane)
     for (size_t o = 0; o < of_place.size(); ++o)
       for (const Look& look : of_place[o])
-        visit(plane * of_place.size() + o, plane * in_size + look.position,
-              look.weight);
+        visit(plane * of_place.size() + o, plane * in_size + look.position, look.weight);
 }
 
 // Types
@@ -207,8 +206,7 @@ ShardingRule rule_resize_grad(const OpView& op) {
 /// A multiplication and an addition for each neighbour.
 Work work_of(const OpView& op, const Resize& resize) {
   const double neighbours = resize.is_linear ? std::pow(2, resize.dims()) : 1;
-  return {Flops(2 * neighbours * detail::elements_of(resize.y.shape)),
-          detail::operand_bytes(op)};
+  return {Flops(2 * neighbours * detail::elements_of(resize.y.shape)), detail::operand_bytes(op)};
 }
 
 Work work_resize(const OpView& op) {

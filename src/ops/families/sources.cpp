@@ -19,8 +19,7 @@ Work source_work(const OpView& op) {
 /// No dim of the inputs is divided; each dim of the result is.
 ShardingRule source_rule(const OpView& op) {
   ShardingRule rule;
-  for (const TensorType& input : op.inputs)
-    rule.inputs.emplace_back(input.shape.size());
+  for (const TensorType& input : op.inputs) rule.inputs.emplace_back(input.shape.size());
   rule.outputs.push_back(add_factors(rule, op.outputs.at(0).shape));
   return rule;
 }

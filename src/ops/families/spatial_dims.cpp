@@ -71,8 +71,8 @@ std::vector<SpatialDim> spatial_dims(std::string_view kind, const OpView& op, co
                                      const Shape& window, bool dense) {
   const int count = in.size();
   const std::vector<int64_t>& stride = spatial_attribute(kind, op, "stride", count, 1);
-  const std::vector<int64_t> dilation = dense ? std::vector<int64_t>(count, 1)
-                                              : spatial_attribute(kind, op, "dilation", count, 1);
+  const std::vector<int64_t> dilation =
+      dense ? std::vector<int64_t>(count, 1) : spatial_attribute(kind, op, "dilation", count, 1);
   const std::vector<int64_t>& low = spatial_attribute(kind, op, "low", count, 0);
   const std::vector<int64_t>& high = spatial_attribute(kind, op, "high", count, 0);
   std::vector<SpatialDim> dims;

@@ -32,7 +32,7 @@ std::ostream& operator<<(std::ostream& stream, const OperatorCase& given) {
 }
 
 ReferenceTensor sample_tensor(const TensorType& type, const Fill& fill, const std::string& key,
-                            uint64_t stream_number) {
+                              uint64_t stream_number) {
   const RandomStream stream(stable_hash(key), stream_number);
   ReferenceTensor tensor{type, {}};
   for (int64_t i = 0; i < element_count(type.shape); ++i)

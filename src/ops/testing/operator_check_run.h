@@ -12,7 +12,7 @@ namespace tessera::testing {
 Fill fill_of(const OperatorCase& given, size_t input);
 /// Elements sampled under (key, stream).
 ReferenceTensor sample_tensor(const TensorType& type, const Fill& fill, const std::string& key,
-                            uint64_t stream);
+                              uint64_t stream);
 
 /// A graph that knows the operators of the case.
 Graph empty_graph(const OperatorCase& given);

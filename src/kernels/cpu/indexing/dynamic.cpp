@@ -109,8 +109,8 @@ BoundKernel bind_dynamic_update(const LocalCall& call) {
   for (size_t k = 0; k < starts; ++k)
     add_moving(call, plan, call.ints[2 * k], 2 + k, call.ints[2 * k + 1]);
   require_equal_where_still(call, plan);
-  const auto run = [plan, bytes = byte_size(call.outputs[0]).value()](
-                       const KernelBuffers& buffers) {
+  const auto run = [plan,
+                    bytes = byte_size(call.outputs[0]).value()](const KernelBuffers& buffers) {
     const bool in_place = buffers.inputs[0] == buffers.outputs[0];
     if (bytes > 0 && !in_place) std::memcpy(buffers.outputs[0], buffers.inputs[0], bytes);
     const Overlap overlap = overlap_of(plan, buffers);

@@ -38,8 +38,7 @@ RowsPlan plan_rows(const LocalCall& call, const TensorType& table, const TensorT
   require(call, ids.dtype == DType::kI32 && !ids.shape.empty(), "ids are i32 of one dim at least");
   RowsPlan plan;
   plan.depth = static_cast<int>(ids.shape[ids.shape.size() - 1]);
-  require(call,
-          plan.depth <= table.shape.size() && plan.depth == std::ssize(call.ints),
+  require(call, plan.depth <= table.shape.size() && plan.depth == std::ssize(call.ints),
           "there is an index and a begin for each of the first dims of the table");
   Shape expected;
   for (int d = 0; d + 1 < ids.shape.size(); ++d) expected.push_back(ids.shape[d]);

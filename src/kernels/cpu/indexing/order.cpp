@@ -128,8 +128,7 @@ BoundKernel bind_sort(const LocalCall& call) {
   require(call, call.outputs[1] == TensorType{DType::kI32, values.shape},
           "gives an i32 index for each value");
   require(call, equal_beside(x.shape, values.shape, call.ints[0]), "keeps the other dims");
-  require(call, values.shape[call.ints[0]] <= lanes.extent,
-          "gives no more than it has");
+  require(call, values.shape[call.ints[0]] <= lanes.extent, "gives no more than it has");
   return x.dtype == DType::kF32 ? bind_sort_of<float>(call, lanes)
                                 : bind_sort_of<int32_t>(call, lanes);
 }

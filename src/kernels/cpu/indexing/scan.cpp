@@ -61,8 +61,7 @@ BoundKernel bind_reverse(const LocalCall& call) {
     for (int64_t o = 0; o < lanes.outer; ++o)
       for (int64_t i = 0; i < lanes.extent; ++i)
         std::memcpy(buffers.outputs[0] + (o * lanes.extent + i) * row,
-                    buffers.inputs[0] + ((o + 1) * lanes.extent - 1 - i) * row,
-                    row);
+                    buffers.inputs[0] + ((o + 1) * lanes.extent - 1 - i) * row, row);
   };
   return {run, Bytes(0)};
 }

@@ -52,8 +52,7 @@ void check(const LocalCall& call, const Tensors& tensors, const std::vector<Loca
           w[1] == 0 ? x[1] == 0 : x[1] % w[1] == 0 && w[0] % std::max<int64_t>(x[1] / w[1], 1) == 0,
           "channels fall into groups");
   for (size_t d = 0; d < dims.size(); ++d)
-    require(call, w[d + 2] == dims[d].window,
-            "the window is that of the parameters");
+    require(call, w[d + 2] == dims[d].window, "the window is that of the parameters");
 }
 
 }  // namespace

@@ -31,8 +31,7 @@ Pool pool_of(const LocalCall& call, const TensorType& in, const TensorType& out)
           "batch and channels stay");
   Pool pool{in.shape[0] * in.shape[1], {}};
   for (LocalWindow& dim : pool.dims) dim.extent = dim.in = dim.out = 1;
-  std::copy(windows.begin(), windows.end(),
-            pool.dims.end() - windows.size());
+  std::copy(windows.begin(), windows.end(), pool.dims.end() - windows.size());
   return pool;
 }
 
@@ -166,8 +165,8 @@ void spread_plane(const Pool& pool, const float* shares, float* row, float* dx) 
   });
 }
 
-/// The position in the plane of x of the largest element of each window: the first of equal ones; -1 in
-/// the padding.
+/// The position in the plane of x of the largest element of each window: the first of equal ones;
+/// -1 in the padding.
 void find_largest(const Pool& pool, const float* x, int32_t* largest) {
   std::fill_n(largest, pool.out_size(), -1);
   for_each_row_of_places(pool, [&](int64_t od, int64_t oh, int64_t out_row) {
