@@ -19,7 +19,7 @@ BoxRuns::BoxRuns(const Box& from, const Box& to, const Box& common, int64_t elem
     whole = shape[d] == from_shape[d] && shape[d] == to_shape[d];
   }
   for (int d = 0; d < shape.size(); ++d) {
-    const auto at = static_cast<size_t>(d);
+    const size_t at = d;
     run_.from += (common.ranges[at].begin - from.ranges[at].begin) * from_strides[d];
     run_.to += (common.ranges[at].begin - to.ranges[at].begin) * to_strides[d];
     if (d >= outer) continue;

@@ -229,8 +229,7 @@ void Checkpoint::read_blocks(const std::string& name, const IndexPart& part, Ran
   bytes_read_ += bytes.size();
   for (int64_t begin = bytes.begin; begin < bytes.end; begin += block) {
     const int64_t size = std::min(block, bytes.end - begin);
-    const uint32_t found =
-        crc32c(std::span(buffer).subspan(begin - bytes.begin, static_cast<size_t>(size)));
+    const uint32_t found = crc32c(std::span(buffer).subspan(begin - bytes.begin, size));
     check_block(name, part, {begin, begin + size}, found);
   }
 }
@@ -255,7 +254,7 @@ void Checkpoint::verify_part(const std::string& name, const IndexTensor& stored,
 }
 
 void Checkpoint::verify_header(const std::string& name, const IndexFile& stored) const {
-  std::vector<std::byte> header(static_cast<size_t>(stored.header_bytes));
+  std::vector<std::byte> header(stored.header_bytes);
   shard(name)->read_at(0, header);
   if (crc32c(header) != stored.header_checksum)
     throw bad_data("'" + (folder_ / name).string() + "' is damaged",

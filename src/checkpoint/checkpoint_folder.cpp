@@ -61,7 +61,7 @@ void check_stored(FileSystem& files, const fs::path& path, const RankFile& rank_
     const FileTensor& tensor = stored.tensor(part.entry);
     std::vector<std::byte> block;
     for (size_t i = 0; i < part.checksums.blocks.size(); ++i) {
-      const int64_t begin = static_cast<int64_t>(i) * part.checksums.block_bytes;
+      const int64_t begin = i * part.checksums.block_bytes;
       block.resize(std::min(part.checksums.block_bytes, tensor.bytes() - begin));
       stored.read(tensor, begin, block);
       if (crc32c(block) != part.checksums.blocks[i])
@@ -129,7 +129,7 @@ namespace {
 /// Adds what one rank's file holds.
 void add_rank_file(CheckpointIndex& index, const std::string& name, const InputFile& file,
                    const RankFile& rank_file, const SafetensorsHeader& header) {
-  std::vector<std::byte> bytes(static_cast<size_t>(header.data_begin));
+  std::vector<std::byte> bytes(header.data_begin);
   file.read_at(0, bytes);
   index.files[name] = {file.size(), header.data_begin, crc32c(bytes)};
   for (const auto& [tensor, whole] : rank_file.tensors) {
@@ -223,7 +223,7 @@ void CheckpointFolder::remove_older(int64_t step, int keep_last) {
   std::vector<int64_t> complete;
   for (int64_t other : older)
     if (damage(other, false).empty()) complete.push_back(other);
-  const auto keep = static_cast<size_t>(keep_last);
+  const size_t keep = keep_last;
   if (keep == 0 || complete.size() <= keep) return;
   const int64_t oldest_kept = complete[complete.size() - keep];
   for (int64_t other : older) {

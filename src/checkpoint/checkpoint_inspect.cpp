@@ -28,7 +28,7 @@ Document inspect_file(FileSystem& files, const fs::path& path) {
   for (const auto& [key, value] : file.header().metadata) metadata.emplace_back(key, value);
   return Document::Table{{"kind", "safetensors"},
                          {"bytes", bytes},
-                         {"tensor_count", static_cast<int64_t>(tensors.size())},
+                         {"tensor_count", std::ssize(tensors)},
                          {"tensors", std::move(tensors)},
                          {"metadata", std::move(metadata)}};
 }
@@ -48,7 +48,7 @@ Document inspect_checkpoint(FileSystem& files, const fs::path& path) {
                         {"dtype", std::string(to_text(to_file_dtype(stored.whole.dtype)))},
                         {"shape", list_of(stored.whole.shape)},
                         {"bytes", byte_size(stored.whole).value()},
-                        {"parts", static_cast<int64_t>(stored.parts.size())}});
+                        {"parts", std::ssize(stored.parts)}});
   Document::List names;
   for (const auto& [name, stored] : checkpoint.index().files) names.emplace_back(name);
   return Document::Table{{"kind", "checkpoint"},
@@ -57,7 +57,7 @@ Document inspect_checkpoint(FileSystem& files, const fs::path& path) {
                          {"ranks", checkpoint.index().ranks},
                          {"bytes", bytes_of(checkpoint.index())},
                          {"files", std::move(names)},
-                         {"tensor_count", static_cast<int64_t>(tensors.size())},
+                         {"tensor_count", std::ssize(tensors)},
                          {"tensors", std::move(tensors)},
                          {"state", checkpoint.state()}};
 }

@@ -28,7 +28,7 @@ void OutputFile::append(std::span<const std::byte> bytes) {
 }
 
 void InputFile::read_at(int64_t offset, std::span<std::byte> out) const {
-  const int64_t end = offset + static_cast<int64_t>(out.size());
+  const int64_t end = offset + std::ssize(out);
   while (!out.empty()) {
     const size_t got = read_some(offset, out);
     if (got == 0)
@@ -36,7 +36,7 @@ void InputFile::read_at(int64_t offset, std::span<std::byte> out) const {
                       "byte " + std::to_string(end - 1) + " is needed, and it has " +
                           std::to_string(size()) + " bytes",
                       "the file was cut off: fetch or write it again", ExitCode::kBadData);
-    offset += static_cast<int64_t>(got);
+    offset += got;
     out = out.subspan(got);
   }
 }
@@ -74,7 +74,7 @@ class RealOutputFile final : public OutputFile {
   size_t write_some(std::span<const std::byte> bytes) override {
     for (;;) {
       const ssize_t written = ::write(file_.number(), bytes.data(), bytes.size());
-      if (written > 0) return static_cast<size_t>(written);
+      if (written > 0) return written;
       if (written == 0 || errno != EINTR)
         throw cannot_write_error(path_, reason_of(written == 0 ? EIO : errno));
     }
@@ -95,7 +95,7 @@ class RealInputFile final : public InputFile {
   size_t read_some(int64_t offset, std::span<std::byte> out) const override {
     for (;;) {
       const ssize_t got = ::pread(file_.number(), out.data(), out.size(), offset);
-      if (got >= 0) return static_cast<size_t>(got);
+      if (got >= 0) return got;
       if (errno != EINTR) throw cannot_read_error(path(), reason_of(errno));
     }
   }
@@ -168,7 +168,7 @@ bool RealFileSystem::is_folder(const fs::path& path) {
 
 std::string read_whole(FileSystem& files, const fs::path& path) {
   const std::unique_ptr<InputFile> file = files.open(path);
-  std::string text(static_cast<size_t>(file->size()), '\0');
+  std::string text(file->size(), '\0');
   file->read_at(0, std::as_writable_bytes(std::span<char>(text)));
   return text;
 }

@@ -49,7 +49,7 @@ Shape parse_shape(JsonFields& fields, const std::string& key) {
   const std::vector<int64_t> extents = fields.counts(key);
   int64_t elements = 8;  // no element type of ours is larger
   for (int64_t extent : extents)
-    if (extents.size() > static_cast<size_t>(kMaxRank) ||
+    if (std::ssize(extents) > kMaxRank ||
         __builtin_mul_overflow(elements, std::max<int64_t>(extent, 1), &elements))
       throw bad_data("'" + fields.file() + "': " + fields.where() + " has too large a " + key,
                      "a tensor has at most 8 dims and 2^60 elements", kUseAnother);
@@ -68,7 +68,7 @@ DType parse_file_dtype(const std::string& text, const std::string& file, const s
 /// The box at `offsets`, of `shape`, inside of `whole`.
 Box parse_box(JsonFields& fields, const Shape& shape, const Shape& whole) {
   const std::vector<int64_t> offsets = fields.counts("offsets");
-  bool inside = static_cast<int>(offsets.size()) == whole.size() && shape.size() == whole.size();
+  bool inside = std::ssize(offsets) == whole.size() && shape.size() == whole.size();
   for (int d = 0; inside && d < whole.size(); ++d)
     inside = offsets[d] <= whole[d] && shape[d] <= whole[d] - offsets[d];
   if (!inside)
@@ -88,7 +88,7 @@ BlockChecksums parse_block_checksums(JsonFields& fields, int64_t bytes) {
   BlockChecksums checksums{fields.count("block_bytes"), parse_checksums(fields, "checksums")};
   const int64_t block = checksums.block_bytes,
                 blocks = block > 0 ? bytes / block + (bytes % block != 0) : 0;
-  if (blocks != static_cast<int64_t>(checksums.blocks.size()))
+  if (blocks != std::ssize(checksums.blocks))
     throw bad_data("'" + fields.file() + "': " + fields.where() + " has " +
                        std::to_string(checksums.blocks.size()) + " checksums",
                    std::to_string(bytes) + " bytes in blocks of " + std::to_string(block) +
@@ -116,8 +116,8 @@ int64_t block_bytes_for(int64_t bytes) {
 }
 
 BlockChecksums block_checksums(std::span<const std::byte> bytes) {
-  BlockChecksums checksums{block_bytes_for(static_cast<int64_t>(bytes.size())), {}};
-  for (const auto block = static_cast<size_t>(checksums.block_bytes); !bytes.empty();
+  BlockChecksums checksums{block_bytes_for(bytes.size()), {}};
+  for (const size_t block = checksums.block_bytes; !bytes.empty();
        bytes = bytes.subspan(std::min(block, bytes.size())))
     checksums.blocks.push_back(crc32c(bytes.first(std::min(block, bytes.size()))));
   return checksums;
@@ -228,7 +228,7 @@ namespace {
 /// The dim in which most parts begin at a place of their own.
 size_t telling_dim(const std::vector<const IndexPart*>& parts, int rank) {
   size_t best = 0, most = 0;
-  for (size_t d = 0; d < static_cast<size_t>(rank); ++d) {
+  for (int64_t d = 0; d < rank; ++d) {
     std::set<int64_t> begins;
     for (const IndexPart* part : parts) begins.insert(part->box.ranges[d].begin);
     if (begins.size() > most) best = d, most = begins.size();

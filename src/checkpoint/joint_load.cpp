@@ -10,7 +10,7 @@ namespace tessera {
 
 void JointLoad::load_box(const std::string& name, const Box& box, std::byte* out, bool counts) {
   const IndexTensor& stored = checkpoint_.tensor(name);
-  ensure(box.ranges.size() == static_cast<size_t>(stored.whole.shape.size()),
+  ensure(std::ssize(box.ranges) == stored.whole.shape.size(),
          "the box has the dims of the tensor " + name);
   checkpoint_.with_advice([&] {
     for (const IndexPart& part : stored.parts) load_part(name, stored, part, box, out, counts);
@@ -27,13 +27,13 @@ void JointLoad::load_part(const std::string& name, const IndexTensor& stored, co
   const auto file = checkpoint_.shard(part.file);
   for (; !runs.done(); runs.next()) {
     const Run& run = runs.run();
-    const std::span<std::byte> target(out + run.to, static_cast<size_t>(run.bytes));
+    const std::span<std::byte> target(out + run.to, run.bytes);
     file->read_at(part.offset + run.from, target);
     checkpoint_.bytes_read_ += run.bytes;
     for (int64_t begin = run.from / block * block; begin < run.from + run.bytes; begin += block) {
       const Range whole{begin, std::min(begin + block, bytes)};
       const Range piece{std::max(begin, run.from), std::min(whole.end, run.from + run.bytes)};
-      const auto data = target.subspan(piece.begin - run.from, static_cast<size_t>(piece.size()));
+      const auto data = target.subspan(piece.begin - run.from, piece.size());
       Pieces& pieces = found[begin / block];
       if (piece == whole) {
         checkpoint_.check_block(name, part, whole, crc32c(data));
@@ -71,7 +71,7 @@ void JointLoad::finish_part(const std::string& name, const IndexPart& part, int6
   std::vector<std::byte> buffer;
   for (size_t i = 0; i < blocks.size(); ++i) {
     if (!blocks[i].was_read) continue;
-    const int64_t begin = static_cast<int64_t>(i) * block;
+    const int64_t begin = i * block;
     const Range whole{begin, std::min(begin + block, bytes)};
     if (blocks[i].bytes == whole.size())
       checkpoint_.check_block(name, part, whole, crc32c_of_shares(blocks[i].shares, whole.size()));

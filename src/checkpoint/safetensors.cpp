@@ -11,8 +11,8 @@
 namespace tessera {
 namespace {
 
-constexpr int64_t kLengthBytes = 8;
-constexpr int64_t kLongestHeader = 100'000'000;
+constexpr uint64_t kLengthBytes = 8;
+constexpr uint64_t kLongestHeader = 100'000'000;
 constexpr const char* kMetadata = "__metadata__";
 constexpr const char* kFetchAgain =
     "fetch the file again, or write it again with a tool that keeps to the format";
@@ -82,25 +82,25 @@ namespace {
 /// The text of the header, whose length was checked.
 std::string header_text(const InputFile& file) {
   const std::string name = "'" + file.path().string() + "'";
-  const auto size = static_cast<uint64_t>(file.size());
-  if (size < static_cast<uint64_t>(kLengthBytes))
+  const uint64_t size = file.size();
+  if (size < kLengthBytes)
     throw bad_data(
         name + " is no safetensors file",
         "it has " + count_text(size) + " bytes, and the length of the header alone takes 8",
         kFetchAgain);
   uint64_t length = 0;
   file.read_at(0, std::as_writable_bytes(std::span<uint64_t>(&length, 1)));
-  if (length > static_cast<uint64_t>(kLongestHeader))
+  if (length > kLongestHeader)
     throw bad_data(
         name + " is no safetensors file",
         "its header would have " + count_text(length) + " bytes, and at most 100000000 are allowed",
         kFetchAgain);
-  if (length > size - static_cast<uint64_t>(kLengthBytes))
+  if (length > size - kLengthBytes)
     throw bad_data(name + " is cut off",
                    "its header takes bytes 8 to " + count_text(8 + length) + ", and the file has " +
                        count_text(size) + " bytes",
                    kFetchAgain);
-  std::string text(static_cast<size_t>(length), '\0');
+  std::string text(length, '\0');
   file.read_at(kLengthBytes, std::as_writable_bytes(std::span<char>(text)));
   if (!text.starts_with('{'))
     throw bad_data(name + " is no safetensors file", "its header does not start with '{'",
@@ -148,7 +148,7 @@ FileTensor parse_tensor(const std::string& name, const Document& table, const st
     throw bad_data(start + " has the unknown element type '" + dtype_name + "'",
                    "those of the format are " + names, "convert the tensor to one of them");
   }
-  if (extents.size() > static_cast<size_t>(kMaxRank))
+  if (std::ssize(extents) > kMaxRank)
     throw bad_data(start + " has " + std::to_string(extents.size()) + " dims",
                    "at most " + std::to_string(kMaxRank) + " are supported",
                    "reshape the tensor before it is saved");
@@ -199,7 +199,7 @@ SafetensorsHeader read_safetensors_header(const InputFile& file) {
   const std::string name = file.path().string();
   const Document document = parse_json_strictly(text, name);
   SafetensorsHeader header;
-  header.data_begin = kLengthBytes + static_cast<int64_t>(text.size());
+  header.data_begin = kLengthBytes + text.size();
   for (const auto& [key, value] : document.as_table()) {
     if (key == kMetadata)
       header.metadata = parse_metadata(value, name);
@@ -223,17 +223,15 @@ const FileTensor& SafetensorsFile::tensor(std::string_view name) const {
   std::vector<std::string> names;
   for (const FileTensor& tensor : header_.tensors) names.push_back(tensor.name);
   const std::string best = nearest(name, names);
-  throw bad_data("'" + file_->path().string() + "' has no tensor '" + std::string(name) + "'",
-                 best.empty()
-                     ? "none of its " + std::to_string(names.size()) + " tensors has a similar name"
-                     : "the nearest is '" + best + "'",
-                 "check that the file belongs to this model");
+  throw bad_data(
+      "'" + file_->path().string() + "' has no tensor '" + std::string(name) + "'",
+      best.empty() ? "none of its tensors has a similar name" : "the nearest is '" + best + "'",
+      "check that the file belongs to this model");
 }
 
 void SafetensorsFile::read(const FileTensor& tensor, int64_t begin,
                            std::span<std::byte> out) const {
-  ensure(begin >= 0 && begin + static_cast<int64_t>(out.size()) <= tensor.bytes(),
-         "bytes of a tensor");
+  ensure(begin >= 0 && begin + std::ssize(out) <= tensor.bytes(), "bytes of a tensor");
   file_->read_at(header_.data_begin + tensor.begin + begin, out);
 }
 
@@ -246,7 +244,7 @@ Tensor SafetensorsFile::read(std::string_view name) const {
                    "tensors in memory are of F32, I32, BOOL, F64, I64, I8, U8, F16 or BF16",
                    "convert the tensor to one of these");
   Tensor result(TensorType{*dtype, found.shape});
-  read(found, 0, {result.data(), static_cast<size_t>(found.bytes())});
+  read(found, 0, std::span<std::byte>(result.data(), found.bytes()));
   return result;
 }
 
@@ -286,8 +284,8 @@ void write_safetensors(OutputFile& file, std::vector<TensorToWrite> tensors,
                        const FileMetadata& metadata) {
   file.append(safetensors_header(tensors, metadata));
   for (const TensorToWrite& tensor : tensors) {
-    const auto bytes = static_cast<size_t>(bytes_of(tensor.dtype, tensor.shape).value_or(0));
-    if (bytes > 0) file.append({tensor.data, bytes});
+    const int64_t bytes = bytes_of(tensor.dtype, tensor.shape).value_or(0);
+    if (bytes > 0) file.append(std::span<const std::byte>(tensor.data, bytes));
   }
 }
 

@@ -26,6 +26,10 @@ constexpr int64_t kMostElements = int64_t{1} << 40;
   throw UserError("'" + file + "' " + what, why, fix, ExitCode::kBadData);
 }
 
+uint8_t byte_at(std::string_view bytes, size_t at) {
+  return static_cast<uint8_t>(bytes[at]);
+}
+
 template <typename T>
 double element(const char* place, bool big_endian) {
   std::array<char, sizeof(T)> bytes;
@@ -58,7 +62,7 @@ void check_length(const std::string& file, const std::string& bytes, size_t offs
                                          to_text(type), shape_text(shape));
   const std::string fix = "copy or download the file again, uncompressed";
   if (!count) refuse(file, "says that it is too large to be read", wanted, fix);
-  const int64_t data = *count * size_of(type), found = static_cast<int64_t>(bytes.size() - offset);
+  const int64_t data = *count * size_of(type), found = std::ssize(bytes) - offset;
   if (found == data) return;
   refuse(file, found < data ? "is cut off" : "goes on after its end",
          fmt::format("{}, which is {} bytes more; the file has {}", wanted, data, found), fix);
@@ -77,9 +81,7 @@ NpyHeader npy_header(const std::string& file, const std::string& bytes) {
   if (!bytes.starts_with(kMagic))
     refuse(file, "is no .npy file", "such a file begins with the bytes 93 4e 55 4d 50 59",
            "write the array with numpy.save");
-  const auto byte = [&](size_t at) {
-    return at < bytes.size() ? static_cast<size_t>(static_cast<uint8_t>(bytes[at])) : 0;
-  };
+  const auto byte = [&](size_t at) { return at < bytes.size() ? byte_at(bytes, at) : 0; };
   const size_t version = byte(6), length_bytes = version == 1 ? 2 : 4;
   if (version != 1 && version != 2)
     refuse(file, fmt::format("has version {} at offset 6", version), "versions 1 and 2 are read",
@@ -202,7 +204,7 @@ uint64_t StoredArray::fingerprint() const {
 StoredArray read_idx(const fs::path& path) {
   const std::string file = path.string();
   std::string bytes = read_file(path);
-  const auto byte = [&](size_t at) { return static_cast<uint8_t>(bytes[at]); };
+  const auto byte = [&](size_t at) { return byte_at(bytes, at); };
   const std::string fix = "give an uncompressed file such as train-images-idx3-ubyte";
   if (bytes.size() < 4 || byte(0) != 0 || byte(1) != 0)
     refuse(file, "is no IDX file",
@@ -268,7 +270,7 @@ LabelledArrays read_cifar(const std::vector<fs::path>& files, int64_t classes) {
     names.push_back(path.string());
   }
   const std::string all = join(names, ", ");
-  const auto count = static_cast<int64_t>(labels.size());
+  const int64_t count = std::ssize(labels);
   return {StoredArray(all, std::move(images), 0, StoredType::kU8, false, {count, 3, 32, 32}),
           StoredArray(all + " (labels)", std::move(labels), 0, StoredType::kU8, false, {count})};
 }

@@ -114,12 +114,11 @@ void ArrayImages::write(int64_t sample, int64_t row, Batch& batch) const {
   const float scale = arrays_.images.type() == StoredType::kU8 ? 1.0f / 255 : 1.0f;
   const auto pixels = batch.row<float>("images", row);
   const auto labels = batch.row<int32_t>(kLabels, row);
-  const auto first = sample * static_cast<int64_t>(pixels.size()),
-             first_label = sample * static_cast<int64_t>(labels.size());
+  const int64_t first = sample * std::ssize(pixels), first_label = sample * std::ssize(labels);
   for (size_t i = 0; i < pixels.size(); ++i)
-    pixels[i] = scale * static_cast<float>(arrays_.images.at(first + static_cast<int64_t>(i)));
+    pixels[i] = scale * static_cast<float>(arrays_.images.at(first + i));
   for (size_t i = 0; i < labels.size(); ++i)
-    labels[i] = static_cast<int32_t>(arrays_.labels.at(first_label + static_cast<int64_t>(i)));
+    labels[i] = static_cast<int32_t>(arrays_.labels.at(first_label + i));
 }
 
 std::vector<int32_t> tokens_of(const StoredArray& array, int64_t vocabulary) {

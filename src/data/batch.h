@@ -44,14 +44,14 @@ class Batch {
   template <typename T>
   std::span<T> row(std::string_view name, int64_t row) {
     Tensor& tensor = at(name);
-    const auto size = static_cast<size_t>(tensor.size() / tensor.shape()[0]);
-    return tensor.values<T>().subspan(static_cast<size_t>(row) * size, size);
+    const int64_t size = tensor.size() / tensor.shape()[0];
+    return tensor.values<T>().subspan(row * size, size);
   }
   template <typename T>
   std::span<const T> row(std::string_view name, int64_t row) const {
     const Tensor& tensor = at(name);
-    const auto size = static_cast<size_t>(tensor.size() / tensor.shape()[0]);
-    return tensor.values<T>().subspan(static_cast<size_t>(row) * size, size);
+    const int64_t size = tensor.size() / tensor.shape()[0];
+    return tensor.values<T>().subspan(row * size, size);
   }
 
  private:

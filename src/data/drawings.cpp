@@ -30,7 +30,7 @@ constexpr std::array<std::string_view, kDigitClasses * kDotRows> kFont = {
 };
 
 std::vector<Field> drawing_fields(const DrawingOptions& options, const Shape& labels) {
-  ensure(options.samples >= 1 && options.size >= kLeastDrawing, "pictures that can be drawn");
+  ensure(options.samples >= 1 && options.size >= kLeastDrawing, "options of drawings");
   return {{"images", {DType::kF32, {1, options.size, options.size}}},
           {std::string(kLabels), {DType::kI32, labels}}};
 }
@@ -40,15 +40,12 @@ uint64_t hash_of(std::string_view what, const DrawingOptions& options) {
                                  double_text(options.noise), options.seed));
 }
 
-/// Uniform numbers of one sample, one after the other; those of its pixels' noise are a stream of
-/// their own.
-class Dice {
+/// Successive uniform random numbers of one sample. The noise of its pixels is another stream.
+class SampleRandom {
  public:
-  Dice(const DrawingOptions& options, std::string_view what, int64_t sample)
-      : stream_(random_key(options.seed, what), static_cast<uint64_t>(sample)) {}
-  double between(double low, double high) {
-    return low + (high - low) * static_cast<double>(stream_.uniform(next_++));
-  }
+  SampleRandom(const DrawingOptions& options, std::string_view what, int64_t sample)
+      : stream_(random_key(options.seed, what), sample) {}
+  double between(double low, double high) { return low + (high - low) * stream_.uniform(next_++); }
   int64_t below(int64_t count) {
     return std::min(static_cast<int64_t>(between(0, static_cast<double>(count))), count - 1);
   }
@@ -60,8 +57,7 @@ class Dice {
 
 void add_noise(std::span<float> pixels, const DrawingOptions& options, int64_t sample) {
   if (options.noise == 0) return;
-  const RandomStream stream(random_key(options.seed, "drawing.noise"),
-                            static_cast<uint64_t>(sample));
+  const RandomStream stream(random_key(options.seed, "drawing.noise"), sample);
   for (size_t i = 0; i < pixels.size(); ++i)
     pixels[i] += static_cast<float>(options.noise) * stream.normal(i);
 }
@@ -78,6 +74,11 @@ double ink(int64_t digit, double y, double x) {
   const auto row = static_cast<int64_t>(top), column = static_cast<int64_t>(left);
   return (1 - down) * ((1 - right) * dot(row, column) + right * dot(row, column + 1)) +
          down * ((1 - right) * dot(row + 1, column) + right * dot(row + 1, column + 1));
+}
+
+/// The coordinate of the middle of a pixel.
+double middle(int64_t pixel) {
+  return static_cast<double>(pixel) + 0.5;
 }
 
 /// A shape around (y, x), reaching `reach` to each side.
@@ -104,19 +105,19 @@ uint64_t DrawnDigits::fingerprint() const {
 }
 
 void DrawnDigits::write(int64_t sample, int64_t row, Batch& batch) const {
-  Dice dice(options_, "digits", sample);
-  const int64_t digit = dice.below(kDigitClasses);
+  SampleRandom random(options_, "digits", sample);
+  const int64_t digit = random.below(kDigitClasses);
   const auto size = static_cast<double>(options_.size);
-  const double dot = dice.between(0.55, 0.9) * size / kDotRows;
-  const double top = dice.between(0, size - dot * kDotRows),
-               left = dice.between(0, size - dot * kDotColumns);
-  const auto brightness = static_cast<float>(dice.between(0.6, 1));
+  const double dot = random.between(0.55, 0.9) * size / kDotRows;
+  const double top = random.between(0, size - dot * kDotRows),
+               left = random.between(0, size - dot * kDotColumns);
+  const auto brightness = static_cast<float>(random.between(0.6, 1));
   const auto pixels = batch.row<float>("images", row);
   for (int64_t y = 0; y < options_.size; ++y)
     for (int64_t x = 0; x < options_.size; ++x)
       pixels[y * options_.size + x] =
-          brightness * static_cast<float>(ink(digit, (static_cast<double>(y) + 0.5 - top) / dot,
-                                              (static_cast<double>(x) + 0.5 - left) / dot));
+          brightness *
+          static_cast<float>(ink(digit, (middle(y) - top) / dot, (middle(x) - left) / dot));
   add_noise(pixels, options_, sample);
   batch.row<int32_t>(kLabels, row)[0] = static_cast<int32_t>(digit);
 }
@@ -129,22 +130,22 @@ uint64_t DrawnShapes::fingerprint() const {
 }
 
 void DrawnShapes::write(int64_t sample, int64_t row, Batch& batch) const {
-  Dice dice(options_, "shapes", sample);
+  SampleRandom random(options_, "shapes", sample);
   const auto size = static_cast<double>(options_.size);
   const auto pixels = batch.row<float>("images", row);
   const auto labels = batch.row<int32_t>(kLabels, row);
   std::ranges::fill(pixels, 0.0f);
   std::ranges::fill(labels, 0);
-  for (int64_t left = 1 + dice.below(3); left > 0; --left) {
-    DrawnShape shape{.kind = 1 + dice.below(kShapeClasses - 1),
-                     .reach = dice.between(0.15, 0.3) * size};
-    shape.y = dice.between(shape.reach, size - shape.reach);
-    shape.x = dice.between(shape.reach, size - shape.reach);
-    const auto brightness = static_cast<float>(dice.between(0.5, 1));
+  for (int64_t left = 1 + random.below(3); left > 0; --left) {
+    DrawnShape shape{.kind = 1 + random.below(kShapeClasses - 1),
+                     .reach = random.between(0.15, 0.3) * size};
+    shape.y = random.between(shape.reach, size - shape.reach);
+    shape.x = random.between(shape.reach, size - shape.reach);
+    const auto brightness = static_cast<float>(random.between(0.5, 1));
     for (int64_t y = 0; y < options_.size; ++y)
       for (int64_t x = 0; x < options_.size; ++x) {
-        if (!shape.covers(static_cast<double>(y) + 0.5, static_cast<double>(x) + 0.5)) continue;
-        const auto at = static_cast<size_t>(y * options_.size + x);
+        if (!shape.covers(middle(y), middle(x))) continue;
+        const int64_t at = y * options_.size + x;
         pixels[at] = brightness;
         labels[at] = static_cast<int32_t>(shape.kind);
       }

@@ -22,7 +22,7 @@ Matrix drawn_transitions(int64_t states, uint64_t seed) {
                     "it goes from token to token, of which there are two at least",
                     "set data.states to 2 or more", ExitCode::kBadConfig);
   const RandomStream stream(random_key(seed, "markov.transitions"), 0);
-  Matrix rows(static_cast<size_t>(states), std::vector<double>(static_cast<size_t>(states)));
+  Matrix rows(states, std::vector<double>(states));
   uint64_t index = 0;
   for (std::vector<double>& row : rows) {
     double sum = 0;
@@ -109,7 +109,7 @@ uint64_t MarkovDataset::fingerprint() const {
 }
 
 void MarkovDataset::write(int64_t sample, int64_t row, Batch& batch) const {
-  const RandomStream stream(random_key(seed_, "markov.samples"), static_cast<uint64_t>(sample));
+  const RandomStream stream(random_key(seed_, "markov.samples"), sample);
   const auto tokens = batch.row<int32_t>("tokens", row), labels = batch.row<int32_t>(kLabels, row);
   tokens[0] = chain_.start(stream.uniform(0));
   for (size_t place = 0; place < labels.size(); ++place) {
@@ -135,16 +135,15 @@ uint64_t MaskedTokens::fingerprint() const {
 
 void MaskedTokens::write(int64_t sample, int64_t row, Batch& batch) const {
   whole_->write(sample, row, batch);
-  const RandomStream stream(random_key(seed_, "masks"), static_cast<uint64_t>(sample));
+  const RandomStream stream(random_key(seed_, "masks"), sample);
   const auto tokens = batch.row<int32_t>("tokens", row), labels = batch.row<int32_t>(kLabels, row);
   std::ranges::fill(labels, -1);
-  const int64_t blocks = static_cast<int64_t>(tokens.size()) / block_;
+  const int64_t blocks = std::ssize(tokens) / block_;
   for (int64_t i = 0; i < blocks; ++i) {
-    const auto inside = static_cast<int64_t>(stream.uniform(static_cast<uint64_t>(i)) *
-                                             static_cast<float>(block_ - 2));
-    const auto place = static_cast<size_t>(i * block_ + 1 + std::min(inside, block_ - 3));
-    labels[place] = tokens[place];
-    tokens[place] = mask_;
+    const auto inside = static_cast<int64_t>(stream.uniform(i) * static_cast<float>(block_ - 2));
+    const int64_t position = i * block_ + 1 + std::min(inside, block_ - 3);
+    labels[position] = tokens[position];
+    tokens[position] = mask_;
   }
 }
 

@@ -18,7 +18,7 @@ class MarkovChain {
   /// With given rows of probabilities P[a][b], each summing to 1.
   explicit MarkovChain(std::vector<std::vector<double>> transitions);
 
-  int64_t states() const { return static_cast<int64_t>(transitions_.size()); }
+  int64_t states() const { return std::ssize(transitions_); }
   const std::vector<std::vector<double>>& transitions() const { return transitions_; }
   const std::vector<double>& stationary() const { return stationary_; }
 

@@ -52,10 +52,10 @@ int64_t permuted(int64_t index, int64_t count, uint64_t key, int64_t epoch, int6
   int half_bits = 1;
   while (int64_t{1} << (2 * half_bits) < count) ++half_bits;
   const RoundKeys keys = round_keys(key, epoch, piece);
-  auto word = static_cast<uint64_t>(index);
+  uint64_t word = index;
   do word = feistel(word, half_bits, keys);
   while (word >= static_cast<uint64_t>(count));
-  return static_cast<int64_t>(word);
+  return word;
 }
 
 }  // namespace tessera

@@ -21,9 +21,9 @@ struct Successors {
 };
 
 Successors successors_of(const std::vector<int32_t>& tokens, int vocabulary_size) {
-  Successors result{std::vector<int64_t>(static_cast<size_t>(vocabulary_size) + 1, 0),
+  Successors result{std::vector<int64_t>(vocabulary_size + 1, 0),
                     std::vector<int32_t>(tokens.size() - 1)};
-  for (size_t i = 0; i + 1 < tokens.size(); ++i) ++result.first[static_cast<size_t>(tokens[i]) + 1];
+  for (size_t i = 0; i + 1 < tokens.size(); ++i) ++result.first[tokens[i] + 1];
   for (size_t a = 1; a < result.first.size(); ++a) result.first[a] += result.first[a - 1];
   std::vector<int64_t> place = result.first;
   for (size_t i = 0; i + 1 < tokens.size(); ++i) result.next[place[tokens[i]]++] = tokens[i + 1];
@@ -44,7 +44,7 @@ double bigram_entropy(const std::vector<int32_t>& tokens, int vocabulary_size) {
     ensure(token >= 0 && token < vocabulary_size, "a token of the vocabulary");
   if (tokens.size() < 2) return 0.0;
   const Successors successors = successors_of(tokens, vocabulary_size);
-  std::vector<int64_t> counts(static_cast<size_t>(vocabulary_size), 0);
+  std::vector<int64_t> counts(vocabulary_size, 0);
   double sum = 0.0;
   for (size_t a = 0; a < counts.size(); ++a) {
     const auto total = static_cast<double>(successors.first[a + 1] - successors.first[a]);
@@ -67,7 +67,7 @@ TextSplit hold_out(std::vector<int32_t> tokens, double fraction, int64_t minimum
     throw UserError("a fraction of " + double_text(fraction) + " of the text cannot be held out",
                     "the fraction is at least 0 and below 1",
                     "hold out a tenth, 0.1, or leave the default", ExitCode::kBadConfig);
-  const auto count = static_cast<int64_t>(tokens.size());
+  const int64_t count = std::ssize(tokens);
   if (count < 2 * minimum)
     throw UserError(
         fmt::format("the text is too short to hold out a part: it has {} tokens", count),
@@ -95,7 +95,7 @@ TextDataset::TextDataset(std::vector<int32_t> tokens, int64_t context, int64_t s
                     context, stride),
         "a sample has at least one token, and the next begins at least one later",
         "set both to 1 or more", ExitCode::kBadConfig);
-  const auto count = static_cast<int64_t>(tokens_.size());
+  const int64_t count = std::ssize(tokens_);
   if (count < context + 1)
     throw UserError(fmt::format("the text is too short for one sample: it has {} tokens", count),
                     fmt::format("a sample with a context of {} takes {} tokens: its labels are its "
@@ -105,7 +105,7 @@ TextDataset::TextDataset(std::vector<int32_t> tokens, int64_t context, int64_t s
 }
 
 int64_t TextDataset::samples() const {
-  return (static_cast<int64_t>(tokens_.size()) - 1 - context_) / stride_ + 1;
+  return (std::ssize(tokens_) - 1 - context_) / stride_ + 1;
 }
 
 void TextDataset::write(int64_t sample, int64_t row, Batch& batch) const {

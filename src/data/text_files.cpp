@@ -68,7 +68,7 @@ std::vector<fs::path> files_of(const std::vector<fs::path>& paths) {
 /// Up to `count` bytes more of the stream.
 std::string read_some(std::ifstream& stream, size_t count, const fs::path& path) {
   std::string bytes(count, '\0');
-  stream.read(bytes.data(), static_cast<std::streamsize>(count));
+  stream.read(bytes.data(), count);
   if (stream.bad()) cannot_read(path, "reading failed");
   bytes.resize(stream.gcount());
   return bytes;
@@ -115,7 +115,7 @@ void cut(std::string& text, size_t max_bytes) {
 
 std::string read_text(const std::vector<fs::path>& paths, int64_t max_bytes) {
   ensure(max_bytes >= 1, "at least one byte of text is asked for");
-  const auto limit = static_cast<size_t>(max_bytes);
+  const size_t limit = max_bytes;
   const std::vector<fs::path> files = files_of(paths);
   std::string text;
   Tally tally;

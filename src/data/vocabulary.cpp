@@ -18,7 +18,7 @@ uint8_t byte_at(std::string_view text, size_t place) {
 /// The character at `place`, or UserError.
 std::string_view character_at(std::string_view text, size_t place) {
   const int length = utf8_length(text.substr(place));
-  if (length > 0) return text.substr(place, static_cast<size_t>(length));
+  if (length > 0) return text.substr(place, length);
   throw UserError(
       fmt::format("the text is not UTF-8: byte 0x{:02x} at offset {}", byte_at(text, place), place),
       "a vocabulary of characters reads its text as UTF-8",
@@ -42,8 +42,8 @@ int utf8_length(std::string_view text) {
                      : lead < 0xf0 ? 3
                      : lead < 0xf5 ? 4
                                    : 0;
-  if (text.size() < static_cast<size_t>(length)) return 0;
-  for (size_t i = 1; i < static_cast<size_t>(length); ++i)
+  if (std::ssize(text) < length) return 0;
+  for (int i = 1; i < length; ++i)
     if ((byte_at(text, i) & 0xc0) != 0x80) return 0;
   if (length <= 2) return length;
   const uint8_t second = byte_at(text, 1);
@@ -76,7 +76,7 @@ Vocabulary Vocabulary::characters_of(std::string_view text) {
 
 Vocabulary Vocabulary::of_symbols(std::vector<std::string> symbols) {
   for (size_t i = 0; i < symbols.size(); ++i)
-    if (symbols[i].empty() || utf8_length(symbols[i]) != static_cast<int>(symbols[i].size()) ||
+    if (symbols[i].empty() || utf8_length(symbols[i]) != std::ssize(symbols[i]) ||
         (i > 0 && symbols[i - 1] >= symbols[i]))
       throw UserError(fmt::format("symbol {} of the vocabulary is not possible", i),
                       "they are UTF-8 characters in ascending order",

@@ -90,8 +90,7 @@ std::string comparison_text(const Comparison& comparison, const RunConfig& confi
     table.add({std::to_string(i + 1), fmt::format("{:.7f}", comparison.serial[i]),
                fmt::format("{:.7f}", comparison.divided[i]),
                fmt::format("{:.1e}", std::abs(comparison.divided[i] - comparison.serial[i])),
-               fmt::format("{:.1e}", loss_tolerance(config, static_cast<int64_t>(i)) *
-                                         comparison.serial[i])});
+               fmt::format("{:.1e}", loss_tolerance(config, i) * comparison.serial[i])});
   return table.text(5);
 }
 
@@ -107,8 +106,8 @@ std::string framed(std::string_view text) {
     else if (length == 0 || is_control)
       framed += '?';
     else
-      framed += text.substr(0, static_cast<size_t>(length));
-    text.remove_prefix(static_cast<size_t>(std::max(length, 1)));
+      framed += text.substr(0, length);
+    text.remove_prefix(std::max(length, 1));
   }
   return framed + "\n";
 }
@@ -175,8 +174,7 @@ class Demo {
     serial_.emplace(config(), serial_plan(), data_);
     divided_.emplace(config(), session_.plan, data_);
     say("   {} parameters, {} ops in a training step.\n\n",
-        grouped(parameter_count(serial_->graph())),
-        grouped(static_cast<int64_t>(serial_->graph().ops().size())));
+        grouped(parameter_count(serial_->graph())), grouped(std::ssize(serial_->graph().ops())));
   }
 
   void compare() {
@@ -242,9 +240,9 @@ class Demo {
         "'blocks.0.ffn.*'\n"
         "  ./dev tessera train   configs/gpt.toml --plan configs/plans/gpt.dp4.json --out runs/1   "
         "train, with metrics in a folder\n",
-        counted(static_cast<int64_t>(session_.plan.marks.size()), "mark"),
+        counted(std::ssize(session_.plan.marks), "mark"),
         counted(session_.plan.rank_count(), "rank"),
-        counted(static_cast<int64_t>(comparison_.serial.size()), "step"),
+        counted(std::ssize(comparison_.serial), "step"),
         comparison_.agree() ? "were the serial ones up to rounding" : "WERE NOT the serial ones");
   }
 

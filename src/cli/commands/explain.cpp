@@ -157,14 +157,13 @@ std::string plan_text(const Graph& graph, const Compiled& compiled, const Plan& 
 ExitCode explain_rank(const OutputOptions& output, const Compiled& compiled, Rank rank) {
   const std::vector<Rank> ranks = tessera::ranks(compiled.tasks);
   if (std::find(ranks.begin(), ranks.end(), rank) == ranks.end())
-    throw UserError(
-        "--rank " + std::to_string(rank) + " is not a rank of this plan",
-        "the plan has " + counted(static_cast<int64_t>(ranks.size()), "rank") + ", from 0 on",
-        "give one from 0 to " + std::to_string(ranks.back()), ExitCode::kUsage);
+    throw UserError("--rank " + std::to_string(rank) + " is not a rank of this plan",
+                    "the plan has " + counted(std::ssize(ranks), "rank") + ", from 0 on",
+                    "give one from 0 to " + std::to_string(ranks.back()), ExitCode::kUsage);
   const std::string text = rank_text(compiled.tasks, rank);
   Document document;
   const std::string order = rank_order_text(compiled.tasks, rank);
-  document["rank"] = static_cast<int64_t>(rank);
+  document["rank"] = rank;
   document["order"] = order;
   document["acts"] = Document::List{};
   for (const std::string& line : split_text(text, '\n'))

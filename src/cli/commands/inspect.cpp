@@ -28,10 +28,9 @@ std::string mark_kind(const Mark& mark) {
 std::string stamp_text(const Plan& plan) {
   if (!plan.fingerprint)
     return "stamp  none: written by hand, it fits every model that has the names of its marks\n";
-  return fmt::format(
-      "stamp  graph {}, {}, by tessera {}\n", plan.fingerprint->graph,
-      counted(static_cast<int64_t>(plan.fingerprint->parameters.size()), "parameter"),
-      plan.fingerprint->version);
+  return fmt::format("stamp  graph {}, {}, by tessera {}\n", plan.fingerprint->graph,
+                     counted(std::ssize(plan.fingerprint->parameters), "parameter"),
+                     plan.fingerprint->version);
 }
 
 Findings inspect_plan(const std::string& file) {
@@ -64,7 +63,7 @@ Document text_facts(const std::string& text, const std::string& tokens) {
       tokens == "bytes" ? Vocabulary::bytes() : Vocabulary::characters_of(text);
   const std::vector<int32_t> list = vocabulary.encode(text);
   Document facts;
-  facts["tokens"] = static_cast<int64_t>(list.size());
+  facts["tokens"] = std::ssize(list);
   facts["vocabulary"] = vocabulary.size();
   facts["bigram_entropy"] = bigram_entropy(list, vocabulary.size());
   return facts;
@@ -81,12 +80,11 @@ Findings inspect_text(const std::string& file) {
   const std::string text = read_text({file}, defaults.max_bytes);
   Findings findings;
   findings.document["kind"] = "text";
-  findings.document["size"] = static_cast<int64_t>(text.size());
-  findings.text =
-      fmt::format("{} is text: {} bytes{}\n\n", file, grouped(static_cast<int64_t>(text.size())),
-                  static_cast<int64_t>(text.size()) + 4 > defaults.max_bytes
-                      ? " were read, the default of data.max_bytes; there is more"
-                      : "");
+  findings.document["size"] = std::ssize(text);
+  findings.text = fmt::format("{} is text: {} bytes{}\n\n", file, grouped(std::ssize(text)),
+                              std::ssize(text) + 4 > defaults.max_bytes
+                                  ? " were read, the default of data.max_bytes; there is more"
+                                  : "");
   for (const char* tokens : {"bytes", "characters"}) {
     try {
       findings.document[tokens] = text_facts(text, tokens);
@@ -122,7 +120,7 @@ Findings inspect_config(const InspectCommand& command) {
   findings.document["kind"] = "config";
   findings.document["settings"] = resolved_settings(session.config);
   findings.document["parameters"] = parameters;
-  findings.document["ops"] = static_cast<int64_t>(graph.ops().size());
+  findings.document["ops"] = std::ssize(graph.ops());
   findings.document[data->unit == "token" ? "vocabulary" : "classes"] = data->classes;
   findings.document["train_" + data->unit + "s"] = data->train_units;
   findings.document["held_out_" + data->unit + "s"] = data->held_out_units;
@@ -130,13 +128,12 @@ Findings inspect_config(const InspectCommand& command) {
   findings.document["plan"] = plan_summary(session.plan);
   findings.text = fmt::format("{} is a configuration\n\n{}\n", command.file,
                               settings_text(*findings.document.find("settings")));
+  findings.text += fmt::format("model  {} parameters; the training step has {} ops\n",
+                               grouped(parameters), grouped(std::ssize(graph.ops())));
   findings.text +=
-      fmt::format("model  {} parameters; the training step has {} ops\n", grouped(parameters),
-                  grouped(static_cast<int64_t>(graph.ops().size())));
-  findings.text += fmt::format(
-      "data   {} {}s to train on, {} held out, {} {}{}\n", grouped(data->train_units), data->unit,
-      grouped(data->held_out_units), data->unit == "token" ? "vocabulary" : "classes",
-      data->classes, baseline_text(*data));
+      fmt::format("data   {} {}s to train on, {} held out, {} {}{}\n", grouped(data->train_units),
+                  data->unit, grouped(data->held_out_units),
+                  data->unit == "token" ? "vocabulary" : "classes", data->classes, bar_text(*data));
   findings.text += "run    under " + plan_summary(session.plan) + "\n";
   return findings;
 }

@@ -39,9 +39,8 @@ std::string binding_text(const std::vector<solver::Moment>& moments) {
   std::vector<std::string> shown;
   for (const solver::Moment moment : moments)
     if (shown.size() < kMostShown) shown.push_back(std::to_string(moment));
-  return fmt::format("memory binds at {}: {}{}",
-                     counted(static_cast<int64_t>(moments.size()), "moment"), join(shown, ", "),
-                     moments.size() > kMostShown ? ", ..." : "");
+  return fmt::format("memory binds at {}: {}{}", counted(std::ssize(moments), "moment"),
+                     join(shown, ", "), moments.size() > kMostShown ? ", ..." : "");
 }
 
 std::string line_of(const solver::Improvement& improvement) {

@@ -35,7 +35,7 @@ Document result_document(const TrainCommand& command, const Training& training) 
   Engine& engine = training.engine;
   Document document;
   const std::vector<double> losses = run.losses();
-  document["steps"] = static_cast<int64_t>(losses.size());
+  document["steps"] = std::ssize(losses);
   document["loss"] = losses.empty() ? Document() : Document(losses.back());
   document["losses"] = to_document(losses);
   for (const Metric& metric : metrics())
@@ -80,9 +80,8 @@ std::string result_text(const TrainCommand& command, const Training& training) {
   const TrainedRun& run = training.run;
   const Plan& plan = training.engine.plan();
   const auto& steps = run.fit.steps;
-  std::string text =
-      fmt::format("trained          {} under {}\n",
-                  counted(static_cast<int64_t>(steps.size()), "step"), plan_summary(plan));
+  std::string text = fmt::format("trained          {} under {}\n",
+                                 counted(std::ssize(steps), "step"), plan_summary(plan));
   if (!steps.empty())
     text += fmt::format("loss             {:.4f} at the first step, {:.4f} at the last\n",
                         steps.front().loss, steps.back().loss);

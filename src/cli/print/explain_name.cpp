@@ -10,7 +10,7 @@
 namespace tessera {
 namespace {
 
-constexpr size_t kNearestNames = 3;
+constexpr std::ptrdiff_t kNearestNames = 3;
 
 /// An op with its results, or an input or a variable.
 struct Match {
@@ -23,11 +23,10 @@ struct Match {
   std::vector<std::pair<int, std::string>> ranked;
   for (const Value& value : graph.values())
     ranked.emplace_back(edit_distance(name, value.name), value.name);
-  const size_t count = std::min(kNearestNames, ranked.size());
-  std::partial_sort(ranked.begin(), ranked.begin() + static_cast<std::ptrdiff_t>(count),
-                    ranked.end());
+  const std::ptrdiff_t kept = std::min(kNearestNames, std::ssize(ranked));
+  std::partial_sort(ranked.begin(), ranked.begin() + kept, ranked.end());
   std::vector<std::string> names;
-  for (size_t i = 0; i < count; ++i) names.push_back("'" + ranked[i].second + "'");
+  for (std::ptrdiff_t i = 0; i < kept; ++i) names.push_back("'" + ranked[i].second + "'");
   throw UserError("'" + name + "' names no value and no op of this model",
                   "the nearest names are " + join(names, ", "),
                   "use one of these, or a pattern such as 'blocks.*.attn.*'", ExitCode::kUsage);

@@ -37,8 +37,7 @@ std::string step_line(const ProgressState& state) {
 
 std::string bar_line(const ProgressState& state) {
   const int64_t full = state.steps == 0 ? kBarWidth : kBarWidth * state.done / state.steps;
-  const std::string bar = std::string(static_cast<size_t>(full), '#') +
-                          std::string(static_cast<size_t>(kBarWidth - full), '-');
+  const std::string bar = std::string(full, '#') + std::string(kBarWidth - full, '-');
   std::string line = fmt::format("  {:>{}}/{} [{}]", state.done, std::to_string(state.steps).size(),
                                  state.steps, bar);
   if (!std::isnan(state.loss)) line += fmt::format("  loss {:.4f}", state.loss);

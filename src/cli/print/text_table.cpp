@@ -36,7 +36,7 @@ std::string TextTable::text(int indent) const {
       widths[column] = std::max(widths[column], row[column].size());
   std::string text;
   for (const auto& row : rows_) {
-    std::string line(static_cast<size_t>(indent), ' ');
+    std::string line(indent, ' ');
     for (size_t column = 0; column < row.size(); ++column)
       line += (column == 0 ? "" : "  ") + padded(row[column], widths[column], alignment_[column]);
     text += without_trailing_spaces(std::move(line)) + "\n";

@@ -29,11 +29,10 @@ Document difference_document(const Difference& difference) {
 std::string losses_table(const VerifyReport& report) {
   TextTable table({"step", "loss of the plan", "loss of serial", "difference", "tolerance"},
                   "rrrrr");
-  const auto steps =
-      static_cast<int64_t>(std::min(report.losses.size(), report.serial_losses.size()));
+  const int64_t steps = std::min(report.losses.size(), report.serial_losses.size());
   for (int64_t i = 0; i < steps; ++i) {
     if (!is_worth_a_line(i + 1, steps)) continue;
-    const auto at = static_cast<size_t>(i);
+    const size_t at = i;
     const std::string tolerance =
         at < report.loss_tolerances.size() ? fmt::format("{:.1e}", report.loss_tolerances[at]) : "";
     table.add({std::to_string(i + 1), fmt::format("{:.6f}", report.losses[at]),

@@ -50,8 +50,7 @@ void TraceFile::write(int64_t last_step) {
   for (const Track& track : timeline.tracks) spans += track.spans.size();
   summary_ =
       fmt::format("{}: {} spans and {} messages between ranks, steps {} to {}", path_.string(),
-                  grouped(static_cast<int64_t>(spans)),
-                  grouped(static_cast<int64_t>(timeline.messages.size())), begin_ + 1, last_step);
+                  grouped(spans), grouped(timeline.messages.size()), begin_ + 1, last_step);
   if (timeline.lost > 0)
     summary_ +=
         fmt::format("; {} events found no room: record fewer steps", grouped(timeline.lost));
