@@ -6,6 +6,7 @@
 #include "../examples/05_custom_op/rms_scale.h"
 #include "autodiff/optimizer.h"
 #include "base/testing/error.h"
+#include "graph/initializer.h"
 #include "lower/lower.h"
 #include "ops/detail.h"
 #include "ops/interpreter.h"
