@@ -49,10 +49,10 @@ double measured_period(const std::shared_ptr<const TaskGraph>& graph, int steps)
   Runtime runtime(ranks(*graph));
   LoadedProgram& program = runtime.load(graph);
   const Tensor x(graph->inputs.front().type);
-  std::array<TensorMap, kStepsUnderWay> results;
+  std::array<TensorMap, kMaxStepsInFlight> results;
   std::vector<double> times;
   const auto begin = [&](int step) {
-    runtime.begin_step(program, {{"x", &x}}, results[step % kStepsUnderWay]);
+    runtime.begin_step(program, {{"x", &x}}, results[step % kMaxStepsInFlight]);
   };
   begin(0);
   for (int step = 0; step < kFirst + steps; ++step) {

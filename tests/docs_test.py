@@ -261,7 +261,7 @@ FORMER_WORDS = [
 # Names of code and keys of plans: searched everywhere.
 FORMER_NAMES = re.compile(
     r"\b(?:most_\w+|kMost[A-Z]\w*|split_matmuls?|overlap_mib|SumForm|Stripe|take_stripe"
-    r"|join_stripes|kStripesThatPay|kOverlapWindow|Standings?|Lives|Wish|InTime|kStepsUnderWay|StepsUnderWay"
+    r"|join_stripes|kStripesThatPay|kOverlapWindow|Standings?|Lives|Wish|InTime|kMaxStepsInFlight|StepsUnderWay"
     r"|BegunStep|Crew|FarPulls|AheadExchange|Patience|speaks|max_trips|kWholeRun|kNumbers"
     r"|tessera_room)\b"
 )

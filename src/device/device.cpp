@@ -3,6 +3,8 @@
 #include <cstring>
 #include <thread>
 
+#include "kernels/bind.h"
+
 namespace tessera {
 namespace {
 
@@ -12,7 +14,7 @@ class HostStream : public DeviceStream {
     guard([&] { kernel.run(buffers); });
   }
   void copy_in(std::byte* device, const std::byte* host, Bytes size) override {
-    guard([&] { std::memcpy(device, host, static_cast<size_t>(size.value())); });
+    guard([&] { std::memcpy(device, host, size.value()); });
   }
   void copy_out(std::byte* host, const std::byte* device, Bytes size) override {
     copy_in(host, device, size);
@@ -43,6 +45,9 @@ class HostDevice : public Device {
     return {buffer->data(), size, [keep = buffer]() mutable { keep.reset(); }};
   }
   std::unique_ptr<DeviceStream> make_stream() override { return std::make_unique<HostStream>(); }
+  BoundKernel bind(const LocalCall& call, const KernelSet* own) const override {
+    return bind_kernel(call, own);
+  }
 };
 
 }  // namespace

@@ -1,6 +1,11 @@
-// What the kernels of a rank run on, behind one interface: a memory, and streams that work in it
-// while the thread of the rank goes on. The host is one device, an accelerator another; this
-// interface leaves room for a real one, of which there is none yet.
+// What the kernels of a rank run on, behind one interface: kernels, a memory, and streams that work
+// in it while the thread of the rank goes on. The host is a device with one stream.
+//
+// Another kind of device is a folder that implements Device and DeviceStream; for CUDA:
+//   bind         picks a kernel of its catalogue for a call; its run() launches on the given stream
+//   allocate     cudaMalloc
+//   make_stream  a cudaStream_t; record() enqueues an event and a host function that reaches it
+// Exchanges between such devices are a backend of executor/exchange_backend.h.
 #pragma once
 
 #include <atomic>
@@ -9,14 +14,16 @@
 #include <memory>
 
 #include "kernels/kernel.h"
+#include "kernels/kernel_set.h"
 #include "shard/layout/device_kind.h"
 
 namespace tessera {
 
-/// Memory of a device, given back with its object; aligned to kTensorAlignment, zeros at first.
+/// Memory of a device, freed with this object. It is aligned to kTensorAlignment and zeroed.
 ///
-///   address  of the device: the host neither reads nor writes there, but hands it to streams, and
-///   may reckon with it
+///   address  of the device: the host passes it to streams and adds offsets to it, but does not
+///   read
+///            or write there
 class DeviceMemory {
  public:
   DeviceMemory() = default;
@@ -26,31 +33,31 @@ class DeviceMemory {
 
  private:
   struct Release {
-    std::function<void()> give_back;
-    void operator()(std::byte*) const { give_back(); }
+    std::function<void()> free;
+    void operator()(std::byte*) const { free(); }
   };
   std::byte* address_ = nullptr;
   Bytes size_{0};
   std::unique_ptr<std::byte, Release> owner_;
 };
 
-/// A point in a stream that work comes to.
+/// A point in the work of a stream.
 ///
-///   threads  the stream reaches it; the rank that recorded it asks
+///   threads  the thread of the stream reaches it; the rank that recorded it polls it
 class DeviceEvent {
  public:
-  /// on_reached  is called on whatever thread the stream has, each time: to wake who waits. It must
-  /// not block, nor call the stream
+  /// `on_reached` is called each time, on the thread of the stream, to wake a thread that waits. It
+  /// must not block and must not call the stream.
   explicit DeviceEvent(std::function<void()> on_reached = {})
       : on_reached_(std::move(on_reached)) {}
-  /// Waits until a stream that has reached it is done with it.
+  /// Waits until a stream that has reached it no longer uses it.
   ~DeviceEvent();
   DeviceEvent(const DeviceEvent&) = delete;
   DeviceEvent& operator=(const DeviceEvent&) = delete;
 
-  /// Has the stream come to where it was recorded last? True before the first time.
+  /// Has the stream reached the point at which it was recorded last? True before the first time.
   bool reached() const { return reached_.load(std::memory_order_acquire); }
-  /// throws  what a kernel before it threw.  requires  reached()
+  /// Throws what a kernel before it threw.  requires  reached()
   void rethrow() const;
 
   // For streams.
@@ -64,12 +71,12 @@ class DeviceEvent {
   std::atomic<int> calling_{0};  // streams between reached_ and the end of on_reached_
 };
 
-/// Work in the order in which it is given. What it uses (buffers, kernels, events) lives until an
-/// event behind it is reached. After a kernel has thrown, nothing further runs, and every event
-/// throws the same.
+/// Does work in the order in which it is given. The buffers, kernels and events of the work stay
+/// until an event behind it is reached. After a kernel has thrown, nothing further runs, and every
+/// event throws the same.
 ///
 ///   threads  one caller
-///   memory   nothing in the steady state
+///   memory   nothing is allocated in the steady state
 class DeviceStream {
  public:
   virtual ~DeviceStream() = default;
@@ -88,18 +95,22 @@ class Device {
   /// throws  std::bad_alloc
   virtual DeviceMemory allocate(Bytes size) = 0;
   virtual std::unique_ptr<DeviceStream> make_stream() = 0;
+  /// The kernel of `own`, or else of the catalogue of this device, for a call: what its streams
+  /// launch.  requires, throws  as bind_kernel (kernels/bind.h)
+  virtual BoundKernel bind(const LocalCall& call, const KernelSet* own) const = 0;
 };
 
-/// The memory of the program; its streams work at once, on the thread of the caller.
+/// The memory and the kernels of the CPU. A stream does its work at once, on the thread of the
+/// caller; an event is reached when it is recorded.
 std::unique_ptr<Device> make_host_device();
 
 struct FakeDeviceOptions {
-  Seconds launch{0};    // from a call to a stream until its work may begin
-  double slowness = 1;  // >= 1: how many times as long a kernel takes as on the host
+  Seconds launch{0};    // from a call of a stream until its work may begin
+  double slowness = 1;  // >= 1: the time of a kernel relative to that on the host
 };
-/// An accelerator that is pretended, to find what a real one would not forgive. Its memory has
-/// addresses at which the host faults when it reads or writes; a stream refuses addresses that are
-/// not its device's. Each stream is a thread.
+/// A simulated accelerator, which finds mistakes that a real one would not tolerate. The host
+/// faults when it reads or writes at an address of its memory; a stream refuses addresses of other
+/// memory. Each stream is a thread.
 std::unique_ptr<Device> make_fake_device(const FakeDeviceOptions& options = {});
 
 }  // namespace tessera

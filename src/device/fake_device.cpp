@@ -26,7 +26,8 @@ Clock::duration duration_of(double seconds) {
   return clock_time(Seconds(seconds));
 }
 
-/// The operating system wakes a thread a little late: the last part is spent looking at the clock.
+/// The operating system wakes a thread a little late, so the last part of the time is spent polling
+/// the clock.
 void wait_until(Clock::time_point time) {
   constexpr std::chrono::microseconds kLate{100};
   if (time - Clock::now() > kLate) std::this_thread::sleep_until(time - kLate);
@@ -39,14 +40,14 @@ std::byte* map_pages(size_t size, int protection) {
   return static_cast<std::byte*>(pages);
 }
 
-/// Which memory stands behind which addresses. The addresses are pages that nobody may touch; the
-/// bytes lie elsewhere, where only streams know.
+/// Maps addresses of the device to bytes of the host. The addresses are pages that may not be
+/// accessed; only streams know where the bytes are.
 ///   threads  any
 class FakeMemory {
  public:
   std::byte* add(Bytes size) {
-    const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
-    const size_t length = (static_cast<size_t>(size.value()) / page + 1) * page;
+    const size_t page = sysconf(_SC_PAGESIZE);
+    const size_t length = (size.value() / page + 1) * page;
     std::byte* address = map_pages(length, PROT_NONE);
     std::byte* bytes = map_pages(length, PROT_READ | PROT_WRITE);
     const std::lock_guard lock(mutex_);
@@ -62,7 +63,7 @@ class FakeMemory {
     blocks_.erase(block);
   }
 
-  /// Where the bytes of an address are; nullptr stays.
+  /// The bytes of an address; nullptr of nullptr.
   std::byte* find(const std::byte* address) const {
     if (!address) return nullptr;
     const std::lock_guard lock(mutex_);
@@ -91,7 +92,7 @@ class FakeStream : public DeviceStream {
   ~FakeStream() override {
     {
       const std::lock_guard lock(mutex_);
-      dismissed_ = true;
+      is_stopping_ = true;
     }
     given_.notify_one();
     thread_.join();
@@ -141,7 +142,7 @@ class FakeStream : public DeviceStream {
     for (;;) {
       {
         std::unique_lock lock(mutex_);
-        given_.wait(lock, [this] { return dismissed_ || !waiting_.empty(); });
+        given_.wait(lock, [this] { return is_stopping_ || !waiting_.empty(); });
         if (waiting_.empty()) return;
         list.swap(waiting_);
       }
@@ -177,7 +178,7 @@ class FakeStream : public DeviceStream {
   }
 
   void run_copy(const Work& work) const {
-    const auto size = static_cast<size_t>(work.size.value());
+    const size_t size = work.size.value();
     if (work.is_out)
       std::memcpy(work.to, memory_->find(work.from), size);
     else
@@ -186,14 +187,14 @@ class FakeStream : public DeviceStream {
 
   const std::shared_ptr<const FakeMemory> memory_;
   const FakeDeviceOptions options_;
-  std::exception_ptr error_;  // this and the next two: of the stream's thread
+  std::exception_ptr error_;  // used, as the next two, by the thread of the stream only
   std::vector<const std::byte*> inputs_;
   std::vector<std::byte*> outputs_;
   std::mutex mutex_;
   std::condition_variable given_;
   std::vector<Work> waiting_;
-  bool dismissed_ = false;
-  std::thread thread_;  // last: it uses all of the above
+  bool is_stopping_ = false;
+  std::thread thread_;  // last: it uses all members above
 };
 
 class FakeDevice : public Device {
@@ -209,6 +210,9 @@ class FakeDevice : public Device {
   }
   std::unique_ptr<DeviceStream> make_stream() override {
     return std::make_unique<FakeStream>(memory_, options_);
+  }
+  BoundKernel bind(const LocalCall& call, const KernelSet* own) const override {
+    return bind_kernel(call, own);
   }
 
  private:

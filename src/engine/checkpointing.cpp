@@ -134,8 +134,8 @@ void save_checkpoint(Engine& engine, CheckpointFolder& folder, int keep_last) {
   const int ranks = engine.runtime().ranks();
   const auto variables = variables_of(engine.graph());  // not the gradients of a step in parts
   Runtime& runtime = engine.runtime();
-  runtime.together([&] {
-    if (runtime.speaks()) folder.begin(step);
+  runtime.on_all_processes([&] {
+    if (runtime.is_leader()) folder.begin(step);
   });
   runtime.on_every_rank([&](Rank rank, std::span<const VariablePart> held) {
     std::vector<StoredPart> owned;
@@ -144,8 +144,8 @@ void save_checkpoint(Engine& engine, CheckpointFolder& folder, int keep_last) {
         owned.push_back({part.name, part.box, part.whole.dtype, part.whole, part.data});
     folder.store(step, rank, ranks, owned);
   });
-  runtime.together([&] {
-    if (runtime.speaks())
+  runtime.on_all_processes([&] {
+    if (runtime.is_leader())
       folder.commit(step, ranks, state_of(engine), to_document(engine.plan(), engine.graph()),
                     keep_last);
   });
@@ -162,7 +162,7 @@ void restore(Engine& engine, const Checkpoint& checkpoint) {
       if (variables.contains(part.name))
         load.load_box(part.name, part.box, part.data, part.first_holder);
   });
-  engine.runtime().together([&] { load.finish(); });
+  engine.runtime().on_all_processes([&] { load.finish(); });
   for (const std::string& name : engine.runtime().variable_names()) engine.runtime().mark_set(name);
   engine.set_position({state.step, 0, state.data_parts});
   if (engine.purpose() == Purpose::kTrain)  // the length of an epoch may follow from the parts

@@ -60,7 +60,7 @@ BatchLoader::BatchLoader(DatasetPtr dataset, Sampler sampler, int64_t first_step
                        {},
                        {},
                        nullptr}) {
-  state_->ring.resize(static_cast<size_t>(depth) + kStepsUnderWay);
+  state_->ring.resize(static_cast<size_t>(depth) + kMaxStepsInFlight);
   state_->worker = std::make_unique<Worker>([state = state_.get()] { state->work(); });
 }
 

@@ -9,7 +9,7 @@ namespace tessera {
 
 /// The batches of a sampler, in order.
 ///
-///   depth    batches that wait, when no more than kStepsUnderWay are taken and not handed back
+///   depth    batches that wait, when no more than kMaxStepsInFlight are taken and not handed back
 ///   next()   the batch of the next step; rethrows what the loader's thread met
 ///   memory   batches that were handed back are filled again
 class BatchLoader {

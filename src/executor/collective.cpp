@@ -4,45 +4,45 @@
 #include <limits>
 
 #include "base/error.h"
-#include "executor/far_pulls.h"
+#include "executor/remote_receives.h"
 
 namespace tessera {
 namespace {
 
-/// What one process gives, gets, and takes from whom.
+/// What one rank gives and gets, and from which ranks.
 struct Part {
   Box from, to;
   std::vector<Pull> pulls;
   std::vector<Rank> senders;  // ascending
 };
 
-/// The one box of a process, when it is all of its memory.
-std::optional<Box> dense_box(const DistAttr& attr, const Shape& shape, Rank process) {
-  const auto coordinate = attr.mesh->coordinate_of(process);
+/// The box of a rank, when it is one box that fills its memory.
+std::optional<Box> dense_box(const DistAttr& attr, const Shape& shape, Rank rank) {
+  const auto coordinate = attr.mesh->coordinate_of(rank);
   if (!coordinate) return std::nullopt;
   const std::vector<Piece> pieces = attr.pieces(shape, *coordinate);
   if (pieces.size() != 1 || !(pieces.front().box == pieces.front().frame)) return std::nullopt;
   return pieces.front().box;
 }
 
-std::optional<Part> part_of(const Shape& shape, const Exchange& exchange, Rank process) {
-  const auto from = dense_box(exchange.from, shape, process),
-             to = dense_box(exchange.to, shape, process);
+std::optional<Part> part_of(const Shape& shape, const Exchange& exchange, Rank rank) {
+  const auto from = dense_box(exchange.from, shape, rank), to = dense_box(exchange.to, shape, rank);
   if (!from || !to) return std::nullopt;
-  Part part{*from, *to, pulls(shape, exchange, process), {}};
+  Part part{*from, *to, pulls(shape, exchange, rank), {}};
   for (const Pull& pull : part.pulls) part.senders.push_back(pull.sender);
   std::sort(part.senders.begin(), part.senders.end());
   part.senders.erase(std::unique(part.senders.begin(), part.senders.end()), part.senders.end());
   return part;
 }
 
-/// The receiver's group, by process; none when it is not closed.
+/// The parts of the receiver's group, by rank; empty when its ranks do not all receive from the
+/// same ranks.
 std::vector<Part> group_of(const Shape& shape, const Exchange& exchange, Rank receiver) {
   const auto own = part_of(shape, exchange, receiver);
   if (!own || own->senders.size() < 2) return {};
   std::vector<Part> group;
-  for (Rank process : own->senders) {
-    const auto part = part_of(shape, exchange, process);
+  for (Rank rank : own->senders) {
+    const auto part = part_of(shape, exchange, rank);
     if (!part || part->senders != own->senders) return {};
     group.push_back(*part);
   }
@@ -51,16 +51,16 @@ std::vector<Part> group_of(const Shape& shape, const Exchange& exchange, Rank re
              : group;
 }
 
-/// Does `part` take each of its boxes from the whole group?
+/// Does `part` sum each of its boxes over the whole group?
 bool sums_all(const Part& part, size_t group) {
-  const auto boxes = static_cast<size_t>(std::count_if(
-      part.pulls.begin(), part.pulls.end(), [](const Pull& pull) { return pull.first; }));
+  const size_t boxes = std::count_if(part.pulls.begin(), part.pulls.end(),
+                                     [](const Pull& pull) { return pull.first; });
   return part.pulls.size() == boxes * group &&
          std::all_of(part.pulls.begin(), part.pulls.end(),
                      [](const Pull& pull) { return pull.reduce == ReduceOp::kSum; });
 }
 
-/// Does `part` take from each of the group all that it gives?
+/// Does `part` receive all that each rank of the group gives?
 bool gathers_all(const Part& part, const std::vector<Part>& group) {
   return part.pulls.size() == group.size() &&
          std::all_of(part.pulls.begin(), part.pulls.end(), [&](const Pull& pull) {
@@ -70,7 +70,8 @@ bool gathers_all(const Part& part, const std::vector<Part>& group) {
          });
 }
 
-/// Elements of each box in turn, when they lie dense one after the other and fill `whole`.
+/// The number of elements of each box, when the boxes are contiguous, follow each other and fill
+/// `whole`.
 std::optional<std::vector<int>> counts_in(const Box& whole, const std::vector<Box>& boxes) {
   std::vector<int> counts;
   int64_t end = 0;
@@ -87,7 +88,7 @@ std::optional<std::vector<int>> counts_in(const Box& whole, const std::vector<Bo
 
 std::optional<Collective> find_collective(const TensorType& type, const Exchange& exchange,
                                           Rank receiver,
-                                          const std::function<int(Rank)>& member_of) {
+                                          const std::function<int(Rank)>& process_of) {
   const bool begins_partial = std::any_of(
       exchange.to.partial.begin(), exchange.to.partial.end(),
       [&](const PartialAxis& partial) { return !exchange.from.is_partial_on(partial.axis); });
@@ -96,7 +97,7 @@ std::optional<Collective> find_collective(const TensorType& type, const Exchange
   const std::vector<Part> group = group_of(type.shape, exchange, receiver);
   if (group.empty()) return std::nullopt;
   Collective found{.dtype = type.dtype};
-  for (Rank process : group.front().senders) found.processes.push_back(member_of(process));
+  for (Rank rank : group.front().senders) found.processes.push_back(process_of(rank));
   if (!std::is_sorted(found.processes.begin(), found.processes.end())) return std::nullopt;
   const auto all = [&](const auto& holds) {
     return std::all_of(group.begin(), group.end(), holds);

@@ -1,5 +1,4 @@
-// Exchanges that are what a library calls a collective: every process of a group gives a dense part
-// and gets a dense part.
+// Recognizes the exchanges that are collectives of a communication library.
 #pragma once
 
 #include <functional>
@@ -10,12 +9,13 @@
 
 namespace tessera {
 
-/// The exchange as a collective, when `receiver` takes part in one: all of a group pull from all of
-/// it, each whole parts that lie dense one after the other, in the order of the group; sums of f32
-/// and i32, all addends at once.
-///   member_of  of each process; none has two of them
-///   source     the names of MPI: allreduce, reduce_scatter, allgather
+/// The exchange as a collective, when `receiver` takes part in one: every rank of a group gives a
+/// dense part and receives from all ranks of the group, and the parts follow each other in the
+/// order of the group. Sums are of f32 and i32, of all partial values at once.
+///   process_of  the process of a rank; no process has two ranks
+///   source      the names of MPI: allreduce, reduce_scatter, allgather
 std::optional<Collective> find_collective(const TensorType& type, const Exchange& exchange,
-                                          Rank receiver, const std::function<int(Rank)>& member_of);
+                                          Rank receiver,
+                                          const std::function<int(Rank)>& process_of);
 
 }  // namespace tessera

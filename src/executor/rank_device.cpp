@@ -37,13 +37,23 @@ void RankDevice::copy_out(std::byte* host, const std::byte* address, Bytes size)
   finish();
 }
 
+void RankDevices::fetch_variables() const {
+  for (const auto& accelerator : accelerators_)
+    if (accelerator) accelerator->fetch_variables();
+}
+
+void RankDevices::store_variables() const {
+  for (const auto& accelerator : accelerators_)
+    if (accelerator) accelerator->store_variables();
+}
+
 Bytes RankDevice::variable_bytes() const {
   Bytes sum{0};
   for (const auto& [name, kept] : variables_) sum += kept.memory.size();
   return sum;
 }
 
-/// Waits for all that was given to the stream of the host.
+/// Waits until the stream of copies that are done at once has no work left.
 void RankDevice::finish() {
   std::mutex mutex;
   std::condition_variable changed;

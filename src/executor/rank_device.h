@@ -1,4 +1,5 @@
-// The device of one rank: its streams, and its side of the variables. It knows no programs.
+// The devices of the ranks of a process: the host, which all share, and the accelerator of a rank
+// with its streams and its copies of variables. It knows no programs.
 #pragma once
 
 #include <array>
@@ -7,30 +8,33 @@
 #include <string>
 #include <vector>
 
+#include "base/units.h"
 #include "device/device.h"
 #include "tasks/task_graph.h"
 
 namespace tessera {
 
-/// threads  that of its rank, or any while the rank rests
+/// The accelerator of one rank.
+///
+///   threads  the thread of its rank, or any thread while the rank is idle
 class RankDevice {
  public:
   explicit RankDevice(std::unique_ptr<Device> device);
 
-  DeviceKind kind() const { return device_->kind(); }
-  DeviceMemory allocate(Bytes size) { return device_->allocate(size); }
-  /// requires  not kHost: that is the thread of the rank
+  Device& device() { return *device_; }
+  /// requires  `stream` is a stream of the device: not kHost, not kPrefetch
   DeviceStream& stream(TaskStream stream) { return *streams_[static_cast<size_t>(stream)]; }
 
-  /// Memory for a variable whose part on the host is at `host`, and stays there; it begins as that.
-  /// The second call with a name gives the same address.
+  /// Memory for a variable whose part on the host is at `host` and does not move. Its first
+  /// contents are those of that part. A later call with the same name returns the same address.
   std::byte* keep(const std::string& variable, std::byte* host, Bytes size);
   bool keeps(const std::string& variable) const { return variables_.contains(variable); }
-  /// The parts on the host become those of the device, and the other way around.
+  /// Copies the variables from the device to their parts on the host.
   void fetch_variables();
+  /// Copies the variables from their parts on the host to the device.
   void store_variables();
 
-  /// At once, whatever the streams do.
+  /// Copies at once: it does not wait for work that other streams have.
   void copy_out(std::byte* host, const std::byte* address, Bytes size);
   Bytes variable_bytes() const;
 
@@ -43,8 +47,28 @@ class RankDevice {
 
   std::unique_ptr<Device> device_;
   std::map<std::string, Kept> variables_;
-  std::array<std::unique_ptr<DeviceStream>, kTaskStreams>
-      streams_;  // the place of the host's has that for what is done at once
+  /// The entry of kHost is the stream of copies that are done at once.
+  std::array<std::unique_ptr<DeviceStream>, kTaskStreams> streams_;
+};
+
+/// The devices of all ranks of this process.
+class RankDevices {
+ public:
+  explicit RankDevices(int ranks) : accelerators_(ranks) {}
+
+  Device& host() { return *host_; }
+  /// The accelerator of a rank; nullptr when no program has needed one.
+  RankDevice* find(int rank_index) const { return accelerators_[rank_index].get(); }
+  void add(int rank_index, std::unique_ptr<Device> device) {
+    accelerators_[rank_index] = std::make_unique<RankDevice>(std::move(device));
+  }
+  /// Copies the variables of all accelerators to the host.  requires  all ranks are idle
+  void fetch_variables() const;
+  void store_variables() const;
+
+ private:
+  std::unique_ptr<Device> host_ = make_host_device();
+  std::vector<std::unique_ptr<RankDevice>> accelerators_;  // by rank index
 };
 
 }  // namespace tessera

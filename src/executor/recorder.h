@@ -1,4 +1,4 @@
-// What one rank does, written down as it happens, into memory that was made before.
+// Records what one rank does, as it happens, into memory that was allocated before.
 #pragma once
 
 #include <chrono>
@@ -11,12 +11,10 @@
 
 namespace tessera {
 
-struct BoundProgram;
-
 /// The events of one rank.
 ///
-///   threads  the thread of its rank writes; whoever reads does so while the rank rests
-///   memory   all of it in the constructor; an event that finds no room is counted
+///   threads  the thread of its rank writes; other threads read while the rank is idle
+///   memory   allocated in the constructor; events beyond the capacity are counted and dropped
 class Recorder {
  public:
   using Clock = std::chrono::steady_clock;
@@ -32,15 +30,18 @@ class Recorder {
   };
   /// A message to or from another rank.
   struct MessageEvent {
-    const BoundProgram* program = nullptr;
+    int program = 0;                        // its number
+    const Task* task = nullptr;             // of this rank: that sent it, or that it was sent to
+    TaskStream stream = TaskStream::kHost;  // of the task
+    const Register* reg = nullptr;
     Message message;
     Time time;
   };
 
-  /// Room for so many spans, so many messages that were sent, and so many that arrived.
+  /// `capacity`: of spans, of messages sent, and of messages received, each.
   explicit Recorder(size_t capacity);
 
-  /// In seconds of its clock, whose zero is the machine's own.
+  /// In seconds of its clock.
   static Seconds seconds_of(Time time) {
     return Seconds(std::chrono::duration<double>(time.time_since_epoch()).count());
   }

@@ -1,5 +1,4 @@
-// What the ranks of one member wrote down, on its way to the member that puts together what all
-// did.
+// The part of a trace that the ranks of one process recorded, and how the parts are put together.
 #pragma once
 
 #include <compare>
@@ -13,7 +12,7 @@
 namespace tessera {
 
 struct TracePart {
-  /// The same on all members.
+  /// The same in the processes of sender and receiver.
   struct MessageId {
     int program = 0;
     Message::Kind kind = Message::Kind::kReady;
@@ -33,23 +32,25 @@ struct TracePart {
     size_t track = 0;
     Seconds time{0}, used{0};
   };
-  Seconds start{0};           // on the clock of the member
-  std::vector<Track> tracks;  // times since `start`, as all here
+  Seconds start{0};           // on the clock of the process
+  std::vector<Track> tracks;  // all times here are since `start`
   std::vector<Sent> sent;
-  std::vector<Arrived> arrived;  // a register that is ready only with the act that used it
+  std::vector<Arrived> arrived;  // kReady only when an act used it
   int64_t lost = 0;
 };
 
-/// Of ranks that rest.  recorders, ranks  those of this member
+///   recorders, ranks  those of this process
+///   requires  the ranks are idle
 TracePart trace_part_of(const std::vector<const Recorder*>& recorders,
                         const std::vector<Rank>& ranks, Recorder::Time start);
 
 std::vector<std::byte> to_bytes(const TracePart& part);
-/// throws  InternalError when these are no such bytes
+/// throws  InternalError when `bytes` is not what to_bytes() returns
 TracePart trace_part_from(std::span<const std::byte> bytes);
 
-/// All parts with times since the first one's start. A message is there when both its ends are.
-///   ahead  by part: by how much its clock is ahead of that of the first
+/// All parts, with times since the start of the first one. A message is included when both its ends
+/// were recorded.
+///   ahead  by part: how much its clock is ahead of that of the first part
 Timeline joined(std::vector<TracePart> parts, const std::vector<Seconds>& ahead);
 
 }  // namespace tessera

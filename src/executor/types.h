@@ -1,10 +1,12 @@
-// What the runtime and the ranks that it drives share: options of a run, the tensors of the caller,
-// parts of variables.
+// Types that the runtime shares with the ranks that it drives: options of a run, the tensors of the
+// caller, parts of variables.
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 
 #include "base/reduction.h"
@@ -18,34 +20,48 @@ namespace tessera {
 
 class Network;
 
+/// Ends what a rank does when the run stops; thrown by waits and caught where the step began.
+struct RunStopped {};
+
 struct RuntimeOptions {
-  /// A wait longer than this is a failure that names who waits for whom.
+  /// A wait longer than this is a failure. Its message says which rank waits for which.
   Seconds deadline{120};
-  /// To the other members; null: all ranks are threads of this program.
+  /// The connection to the other processes; null: this process runs all ranks as threads.
   std::shared_ptr<Network> network = nullptr;
   FakeDeviceOptions fake_device = {};  // of ranks on meshes of fake devices
   Reduction reduction = Reduction::kOrdered;
 };
 
-/// Sees every register right after it was filled, on the thread of its rank; for verification.
-/// `data` is the local tensor.
+/// Is called for every register right after it was filled, on the thread of its rank; for
+/// verification. `data` is the local tensor, in host memory.
 using Observer = std::function<void(Rank rank, RegisterIndex reg, const Coordinate& coordinate,
                                     const std::byte* data)>;
 
-/// Steps that may be under way at once: one that ranks are at the end of, one that others have
-/// begun.
-inline constexpr int kStepsUnderWay = 2;
+/// Steps that may be in flight at once: while some ranks finish one, others begin the next.
+inline constexpr int kMaxStepsInFlight = 2;
 
-/// What a step takes and gives: whole tensors by name.
+/// Exchanges that one rank prefetches at a time, each with its own staging memory.
+inline constexpr int kMaxPrefetchesInFlight = 4;
+
+/// The inputs or the results of a step: whole tensors by name.
 using TensorMap = std::map<std::string, Tensor>;
 
-/// What one rank holds of a variable: its box, dense and row-major at `data`.
+/// The arguments of one step, in the order of the graph's inputs and results. Of a program they are
+/// whole tensors, of a region the parts of the rank.
+struct StepCall {
+  std::span<const std::byte* const> inputs;
+  std::span<std::byte* const> results;
+  const Observer* observer = nullptr;
+};
+
+/// The part of a variable that one rank holds: its box, dense and row-major at `data`.
 struct VariablePart {
   std::string name;
   TensorType whole;
   Box box;  // may be empty
-  bool first_holder =
-      false;  // of the ranks that hold this box: those that do together hold each element once
+  /// Is this rank the first of those that hold this box? The boxes of all first holders contain
+  /// each element once.
+  bool first_holder = false;
   std::byte* data = nullptr;
 };
 

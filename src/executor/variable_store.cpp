@@ -22,8 +22,8 @@ void copy_box(DType dtype, const Box& box, std::byte* target, const Box& target_
   copy.run(target, std::array<const std::byte*, 1>{source});
 }
 
-/// Of replicas, which are equal or not: eight bytes at a time, in four lanes that do not wait for
-/// each other.
+/// A hash that tells whether replicas are equal. It takes eight bytes at a time, in four lanes that
+/// do not depend on each other.
 uint64_t hash_of(std::span<const std::byte> data) {
   constexpr uint64_t kPrime = 0x9e3779b97f4a7c15ULL;
   std::array<uint64_t, 4> lanes{1, 2, 3, 4};
@@ -40,7 +40,7 @@ uint64_t hash_of(std::span<const std::byte> data) {
 }
 
 size_t bytes(const Tensor& tensor) {
-  return static_cast<size_t>(byte_size(tensor.type()).value());
+  return byte_size(tensor.type()).value();
 }
 
 }  // namespace
@@ -63,10 +63,10 @@ void VariableStore::check_known(const TaskVariable& variable, const Register& re
 VariableStore::Variable VariableStore::make(const Register& reg) const {
   for (const PartialAxis& axis : reg.attr.partial)
     ensure(axis.reduce == ReduceOp::kSum,
-           "variable '" + reg.name + "' is kept as addends of a sum");
+           "variable '" + reg.name + "' holds partial values of a sum only");
   Variable made{reg.type, reg.attr, {}, {}, false};
   for (int index = 0; index < rank_count(); ++index) {
-    const auto coordinate = place(reg.attr, index);
+    const auto coordinate = coordinate_of(reg.attr, index);
     made.parts.push_back(coordinate && is_here(index) ? Tensor(local_type(reg, *coordinate))
                                                       : Tensor());
     made.bytes.push_back(coordinate ? byte_size(local_type(reg, *coordinate)) : Bytes(0));
@@ -101,7 +101,7 @@ std::byte* VariableStore::part(const std::string& name, int rank_index) {
 std::vector<VariablePart> VariableStore::parts_of(int rank_index) {
   std::vector<VariablePart> parts;
   for (auto& [name, variable] : variables_) {
-    const auto coordinate = place(variable.attr, rank_index);
+    const auto coordinate = coordinate_of(variable.attr, rank_index);
     if (!coordinate) continue;
     parts.push_back({name, variable.type, variable.attr.box(variable.type.shape, *coordinate),
                      is_first_holder(variable.attr, *coordinate),
@@ -110,16 +110,16 @@ std::vector<VariablePart> VariableStore::parts_of(int rank_index) {
   return parts;
 }
 
-void VariableStore::draw(const TaskVariable& variable, uint64_t seed, int rank_index) {
+void VariableStore::initialize(const TaskVariable& variable, uint64_t seed, int rank_index) {
   Variable& stored = find(variable.name);
   Tensor& part = stored.parts[rank_index];
-  const auto coordinate = place(stored.attr, rank_index);
+  const auto coordinate = coordinate_of(stored.attr, rank_index);
   if (!coordinate || !is_here(rank_index)) return;
   const Box box = stored.attr.box(stored.type.shape, *coordinate);
-  const Tensor drawn = initial_value(variable.name, stored.type, variable.initializer, seed, box);
-  ensure(drawn.type() == part.type(), "the drawn part of '" + variable.name + "' has its type");
-  std::memcpy(part.data(), drawn.data(),
-              bytes(part));  // programs hold the address of the part: its memory stays
+  const Tensor initial = initial_value(variable.name, stored.type, variable.initializer, seed, box);
+  ensure(initial.type() == part.type(), "the initial part of '" + variable.name + "' has its type");
+  // Programs hold the address of the part, so its memory stays.
+  std::memcpy(part.data(), initial.data(), bytes(part));
 }
 
 VariableStore::Parts VariableStore::parts_here(const std::string& name) const {
@@ -143,14 +143,14 @@ std::vector<uint64_t> VariableStore::hashes(int rank_index) const {
   return all;
 }
 
-std::optional<VariableStore::TornReplica> VariableStore::find_torn(
+std::optional<VariableStore::ReplicaMismatch> VariableStore::find_replica_mismatch(
     const std::vector<std::vector<uint64_t>>& hashes) const {
   size_t number = 0;
   for (const auto& [name, variable] : variables_) {
-    std::map<std::vector<int64_t>, int>
-        first_of;  // by the begins of a box: boxes of one variable that begin alike are the same
+    // By the begins of a box: boxes of one variable with the same begins are the same.
+    std::map<std::vector<int64_t>, int> first_of;
     for (int index = 0; index < rank_count() && variable.attr.partial.empty(); ++index) {
-      const auto coordinate = place(variable.attr, index);
+      const auto coordinate = coordinate_of(variable.attr, index);
       if (!coordinate) continue;
       const Box box = variable.attr.box(variable.type.shape, *coordinate);
       if (box.empty()) continue;
@@ -158,18 +158,18 @@ std::optional<VariableStore::TornReplica> VariableStore::find_torn(
       for (const Range& range : box.ranges) begins.push_back(range.begin);
       const int first = first_of.emplace(begins, index).first->second;
       if (hashes[first][number] != hashes[index][number])
-        return TornReplica{name, processes_[first], processes_[index]};
+        return ReplicaMismatch{name, ranks_[first], ranks_[index]};
     }
     ++number;
   }
   return std::nullopt;
 }
 
-Tensor VariableStore::sum_of_addends(const Variable& variable, const Parts& parts) const {
+Tensor VariableStore::sum_of_partials(const Variable& variable, const Parts& parts) const {
   const Box all = whole_box(variable.type.shape);
   Tensor sum(variable.type);
   for (int index = 0; index < rank_count(); ++index) {
-    const auto coordinate = place(variable.attr, index);
+    const auto coordinate = coordinate_of(variable.attr, index);
     if (!coordinate || !is_first_holder(variable.attr, *coordinate)) continue;
     const Box box = variable.attr.box(variable.type.shape, *coordinate);
     if (box.empty()) continue;
@@ -186,12 +186,12 @@ Tensor VariableStore::sum_of_addends(const Variable& variable, const Parts& part
 
 Tensor VariableStore::whole(const std::string& name, const Parts& parts) const {
   const Variable& variable = find(name);
-  if (!variable.attr.partial.empty()) return sum_of_addends(variable, parts);
+  if (!variable.attr.partial.empty()) return sum_of_partials(variable, parts);
   const Box all = whole_box(variable.type.shape);
   Tensor result(variable.type);
-  for (bool copies : {true, false}) {  // first put together, then compare the replicas
+  for (bool copies : {true, false}) {  // first the copies, then their replicas are compared
     for (int index = 0; index < rank_count(); ++index) {
-      const auto coordinate = place(variable.attr, index);
+      const auto coordinate = coordinate_of(variable.attr, index);
       if (!coordinate || is_first_holder(variable.attr, *coordinate) != copies) continue;
       const std::span<const std::byte> part = parts[index];
       const Box box = variable.attr.box(variable.type.shape, *coordinate);
@@ -202,7 +202,7 @@ Tensor VariableStore::whole(const std::string& name, const Parts& parts) const {
       std::vector<std::byte> first(part.size());
       copy_box(variable.type.dtype, box, first.data(), box, result.data(), all);
       ensure(part.empty() || std::memcmp(first.data(), part.data(), part.size()) == 0,
-             "variable '" + name + "': the replica of rank " + std::to_string(processes_[index]) +
+             "variable '" + name + "': the replica of rank " + std::to_string(ranks_[index]) +
                  " differs from the first");
     }
   }
@@ -214,13 +214,13 @@ void VariableStore::set(const std::string& name, const Tensor& value) {
   ensure(variable.type == value.type(), "variable '" + name + "' is " + to_text(variable.type) +
                                             " and is given " + to_text(value.type()));
   for (int index = 0; index < rank_count(); ++index) {
-    const auto coordinate = place(variable.attr, index);
+    const auto coordinate = coordinate_of(variable.attr, index);
     if (!coordinate || !is_here(index)) continue;
     Tensor& part = variable.parts[index];
-    const bool first_addend =
+    const bool is_first_partial =
         std::all_of(variable.attr.partial.begin(), variable.attr.partial.end(),
                     [&](const PartialAxis& axis) { return (*coordinate)[axis.axis] == 0; });
-    if (!first_addend) {
+    if (!is_first_partial) {
       fill_with_identity(variable.type.dtype, ReduceOp::kSum, part.data(),
                          element_count(part.shape()));
       continue;
@@ -241,7 +241,8 @@ std::vector<std::string> VariableStore::names() const {
 Bytes VariableStore::bytes_of(int rank_index) const {
   Bytes sum{0};
   for (const auto& [name, variable] : variables_)
-    if (place(variable.attr, rank_index)) sum += byte_size(variable.parts[rank_index].type());
+    if (coordinate_of(variable.attr, rank_index))
+      sum += byte_size(variable.parts[rank_index].type());
   return sum;
 }
 

@@ -20,7 +20,7 @@ const std::byte* find_input(const TaskInput& input,
   return found->second->data();
 }
 
-/// The caller's tensor for a result, made when it is not there.
+/// The caller's tensor for a result, made when it does not exist.
 std::byte* find_result(const TensorType& type, const std::string& name, TensorMap& results) {
   Tensor& tensor = results[name];
   if (!tensor.data() || !(tensor.type() == type)) tensor = Tensor(type);

@@ -1,17 +1,16 @@
-// The tensors of the caller in a step: what the inputs of a program are read from, and where its
-// results go.
+// The tensors that the caller gives to a step: its inputs, and the results that it fills.
 #pragma once
 
 #include <map>
 #include <string>
 #include <vector>
 
-#include "runtime/runtime.h"
+#include "executor/types.h"
 #include "tasks/task_graph.h"
 
 namespace tessera {
 
-/// By place among the inputs and results of a task graph.
+/// In the order of the inputs and results of a task graph.
 struct GivenTensors {
   std::vector<const std::byte*> inputs;
   std::vector<std::byte*> results;
@@ -19,9 +18,9 @@ struct GivenTensors {
   explicit GivenTensors(const TaskGraph& graph)
       : inputs(graph.inputs.size()), results(graph.results.size()) {}
 
-  /// Finds the inputs by name, and makes those results that are not there.
+  /// Finds the inputs by name, and makes the results that do not exist.
   ///   throws  UserError when an input is missing (66) or is of another type (65)
-  ///   memory  allocates nothing when all results are there
+  ///   memory  allocates nothing when all results exist
   void find(const TaskGraph& graph, const std::map<std::string, const Tensor*>& given,
             TensorMap& made);
 };

@@ -213,7 +213,7 @@ TEST(Members, WhatFailsOnOneFailsOnAll) {
     made.result("x", made.exchange("gather", made.input("x", "f32[6@dp]"), "f32[6]"));
     Bench member(std::move(made), {.network = network});
     try {
-      member.runtime().together([&] {
+      member.runtime().on_all_processes([&] {
         if (network->process() == 1)
           throw UserError("the disk is full", "it has no room", "make room", ExitCode::kBadData);
       });

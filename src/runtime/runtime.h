@@ -1,9 +1,11 @@
-// Runs task graphs: one thread a rank, each driving its actors through the order list. The ranks
-// are threads of one program, or divided among several (members), each with a runtime of its own.
-// This room knows task graphs, actors and kernels; it does not know the serial graph, the plan, or
-// why anything is where it is.
+// Runs task graphs: each rank has a thread, which drives its actors through the order list. All
+// ranks run in this process, or in several processes, each with a runtime of its own. This module
+// knows task graphs, actors and kernels; it does not know the serial graph, the plan, or why a
+// tensor has its placement.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
@@ -13,6 +15,7 @@
 #include <vector>
 
 #include "base/tensor.h"
+#include "base/units.h"
 #include "executor/types.h"
 #include "tasks/task_graph.h"
 #include "trace/timeline.h"
@@ -21,120 +24,119 @@ namespace tessera {
 
 class LoadedProgram;
 
-/// A group of ranks: one thread each, made here and joined in the destructor, and the variables, in
-/// parts, of each rank. Of several members each has the ranks of its share, in blocks: the first
-/// ranks are those of member 0.
+/// The ranks of this process, one thread each, and their parts of the variables. Several processes
+/// divide the ranks in blocks: process 0 has the first ones.
 ///
-///   threads  call from one thread
-///   members  all call the same in the same order, but for what is marked "alone"; each gets the
-///   same results and the same errors failure  the first failure stops all ranks; run() throws it
-///   on the caller's thread (a UserError as it was, with rank, task and op
-///            added to `why`; others as InternalError naming rank, task and op); after that every
-///            call throws
+///   threads    call from one thread
+///   processes  all call the same in the same order, except for what is marked "local"; each gets
+///              the same results and the same errors
+///   failure    the first failure stops all ranks; run() throws it on the caller's thread: a
+///              UserError with rank, task and op added to `why`, other errors as InternalError that
+///              names rank, task and op. After that every call throws
 class Runtime {
  public:
-  /// One thread for each of `processes` that is on this member; they are in ascending order.
-  ///   requires  at least as many processes as members
-  ///   throws    UserError (78) when they are more than 1024
-  explicit Runtime(std::vector<Rank> processes, RuntimeOptions options = {});
+  /// Starts a thread for each of `ranks` that this process runs.
+  ///   requires  `ranks` ascend; there are at least as many ranks as processes
+  ///   throws    UserError (78) when there are more than 1024 ranks
+  explicit Runtime(std::vector<Rank> ranks, RuntimeOptions options = {});
   /// For programs on one mesh.
   explicit Runtime(const MeshPtr& mesh, RuntimeOptions options = {});
   ~Runtime();
   Runtime(const Runtime&) = delete;
   Runtime& operator=(const Runtime&) = delete;
 
-  /// Binds kernels and allocates each rank's arena. Programs share variables by name; a variable
-  /// that is new is allocated, each rank its own part.
-  ///   requires  the processes of its meshes are among those of the runtime; a process that is in
-  ///   none of them does nothing in its steps throws    InternalError when a variable's type or
-  ///   placement differs from that of an earlier program; UserError (4) when memory is
-  ///             short
+  /// Binds kernels and allocates the arenas of each rank. Programs share variables by name; each
+  /// rank allocates its part of a new variable. A rank that is in no mesh of the program does
+  /// nothing in its steps.
+  ///   requires  the ranks of its meshes are among those of the runtime
+  ///   throws    InternalError when the type or the placement of a variable differs from that in an
+  ///             earlier program; UserError (4) when memory is short
   LoadedProgram& load(std::shared_ptr<const TaskGraph> graph);
 
-  /// Draws every variable of `program` that was not set before, each rank its own part. No rank
-  /// holds the whole.
+  /// Initializes the variables of `program` that were not set before. Each rank samples its own
+  /// part; no rank holds the whole.
   void initialize(const LoadedProgram& program, uint64_t seed);
 
-  /// One step of every rank. `inputs` are whole tensors (a rank copies its box); results are put
-  /// together into `results`, whose tensors are made by the first call and filled again by later
-  /// ones.
-  ///   memory   allocates nothing after the second call with the same `results`
-  ///   requires  no step is under way
+  /// One step of all ranks. `inputs` are whole tensors, of which each rank copies its box. The
+  /// first call makes the tensors of `results`; later calls fill them again.
+  ///   memory    allocates nothing after the second call with the same `results`
+  ///   requires  no step is in flight
   void run(LoadedProgram& program, const std::map<std::string, const Tensor*>& inputs,
            TensorMap& results, const Observer* observer = nullptr);
 
-  // The same in two halves, so that steps follow each other without a pause. A rank takes a step up
-  // when it has done its part of those begun before, and goes on as its inputs come, whatever the
-  // others do; of another program than the one before a step begins when all of that is done. Calls
-  // that look at ranks or variables wait until all steps that were begun are done, and see what the
-  // last of them left.
+  // The two halves of run(), so that steps follow each other without a pause. A rank begins a step
+  // when it has done its part of the steps before, as soon as its inputs are there. A step of
+  // another program begins when all earlier steps are done. Calls that look at ranks or variables
+  // wait until all steps are done and see what the last one left.
 
   /// Begins a step.
-  ///   requires  fewer than kStepsUnderWay are under way; the tensors of `inputs`, `results` and
-  ///   what `observer` points to stay until
-  ///             end_step(), and `results` is of this step alone
+  ///   requires  fewer than kMaxStepsInFlight steps are in flight; the tensors of `inputs`,
+  ///   `results`
+  ///             and what `observer` points to stay until end_step(); no other step uses `results`
   void begin_step(LoadedProgram& program, const std::map<std::string, const Tensor*>& inputs,
                   TensorMap& results, const Observer* observer = nullptr);
-  /// Ends the oldest step under way: its results are there. A failure of any step under way is
-  /// thrown when all ranks rest; then none is.
-  ///   returns  from when it was begun, or the one before it was done, until it was done
+  /// Ends the oldest step in flight: its results are there. A failure of any step is thrown when
+  /// all ranks are idle; then no step is in flight.
+  ///   returns  the time since it was begun or the step before it was done, whichever is later
   Seconds end_step();
-  /// Begun and not ended.
-  int steps_under_way() const;
+  /// Steps that were begun and not ended.
+  int steps_in_flight() const;
 
-  /// From the next step on every act, kernel, copy and wait of every rank of this member is written
-  /// down, and every message between them.
-  ///   memory   room for `events` spans and as many messages each way, of each rank, is made here;
-  ///   what finds no room is only counted members  alone
+  /// Records, from the next step on, every act, kernel, copy and wait of the ranks of this process,
+  /// and every message between ranks.  (local)
+  ///   memory  each rank allocates room for `events` spans and as many messages in each direction;
+  ///           events beyond that are counted and dropped
   void start_trace(size_t events = 1 << 16);
-  /// What was written down, with times since start_trace; nothing is any more.  requires
-  /// start_trace
-  ///   members  the one that speaks gets what all wrote down, by its own clock, and the others
-  ///   nothing; after a failure each gets its own
+  /// Ends the recording.  requires  start_trace()
+  ///   returns  what was recorded, with times since start_trace(). The leader gets what all
+  ///   processes
+  ///            recorded, on its own clock, and the others nothing; after a failure each process
+  ///            gets its own part
   Timeline stop_trace();
 
-  /// Is every slot of the ranks of this member home after the last step? On one member it is, or a
-  /// message was lost; from others the last ones come some time after the step. For tests.  members
-  /// alone
-  bool drained(LoadedProgram& program);
+  /// Are all slots of the ranks of this process free? In one process they are after every step,
+  /// unless a message was lost. The last messages of other processes may arrive after a step. For
+  /// tests.  (local)
+  bool is_quiescent(LoadedProgram& program);
 
-  /// Has a rank failed? Then all others stop. Whoever keeps a rank waiting, such as an observer,
-  /// polls it.  threads  any  members  alone
+  /// Has a rank failed? Then all others stop. Code that keeps a rank waiting, such as an observer,
+  /// polls it.  (local)  threads  any
   bool failed() const;
 
-  /// A whole variable, put together from its parts; replicas are checked to be bit-identical.
-  /// throws  InternalError when replicas differ
+  /// A whole variable, put together from its parts.
+  ///   throws  InternalError when two replicas do not have the same bits
   Tensor variable(const std::string& name) const;
   /// Gives every rank its part.  throws  InternalError when the type differs
   void set_variable(const std::string& name, const Tensor& value);
   std::vector<std::string> variable_names() const;
 
-  /// Compares a hash of each part of a variable with that of its replicas, which never differ on
-  /// machines that compute right.
-  ///   throws  UserError (1) that names the first variable that is off, and two ranks
+  /// Compares a hash of each part of a variable with those of its replicas, which have the same
+  /// bits unless a machine is faulty.
+  ///   throws  UserError (1) that names the first variable with a replica mismatch, and two ranks
   void check_replicas();
 
-  /// Each member does `work`, which calls nothing of the runtime and may take longer than the
-  /// deadline.  throws  what it threw on the first member on which it did, on all of them
-  void together(const std::function<void()>& work);
-  /// Does any member say yes?
+  /// Every process does `work`, which does not call the runtime and may take longer than the
+  /// deadline.  throws  in all processes, what it threw in the first process in which it did
+  void on_all_processes(const std::function<void()>& work);
+  /// Is `mine` true in any process?
   bool any(bool mine);
-  /// The one member that speaks for all: writes what there is once, and prints.  members  alone
-  bool speaks() const;
-  /// The ranks of this member.  members  alone
+  /// Is this the process that prints, and that writes what is written once?  (local)
+  bool is_leader() const;
+  /// The ranks of this process.  (local)
   const std::vector<Rank>& local_ranks() const;
 
-  /// Calls `work` with the parts of each rank, on the thread of the rank, all at the same time; for
-  /// storing and loading variables where they lie. Whoever fills every part of a variable then
-  /// marks it as set, so that initialize() leaves it.
-  ///   throws  what `work` threw on the lowest rank, when all are done, on all members; the runtime
-  ///   goes on
+  /// Calls `work` with the parts of each rank, on the threads of the ranks at the same time; for
+  /// storing and loading variables without moving them. A caller that fills all parts of a variable
+  /// then calls mark_set(), so that initialize() leaves it.
+  ///   throws  in all processes, what `work` threw on the lowest rank, when all are done; the
+  ///   runtime
+  ///           can still be used
   void on_every_rank(const std::function<void(Rank, std::span<const VariablePart>)>& work);
   void mark_set(const std::string& name);
 
   int ranks() const;
-  /// Largest sum over the ranks of this member of what is allocated for arenas and variables and
-  /// for what travels, in bytes, of one rank. members  alone
+  /// The bytes that a rank of this process has allocated for arenas, variables and communication;
+  /// the maximum over its ranks.  (local)
   Bytes peak_bytes() const;
 
  private:

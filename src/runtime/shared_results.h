@@ -1,4 +1,5 @@
-// The results of a step, told to every member: each holds the boxes that its own ranks fetched.
+// The results of a step in every process: each process has the boxes that its own ranks fetched,
+// and gets those of the others.
 #pragma once
 
 #include <span>
@@ -14,25 +15,25 @@ namespace tessera {
 /// memory   planned once; nothing is allocated after the first step
 class SharedResults {
  public:
-  /// `members`: by index of the rank among `processes`.
-  SharedResults(const TaskGraph& graph, const std::vector<Rank>& processes,
-                const std::vector<int>& members, Network& network);
+  /// `process_of`: by index of the rank among `ranks`.
+  SharedResults(const TaskGraph& graph, const std::vector<Rank>& ranks,
+                const std::vector<int>& process_of, Network& network);
 
-  /// All members meet. `results`: whole tensors, in which each has its own boxes before, and all
-  /// afterwards.
+  /// Called by all processes. `results` are whole tensors: before, each process has its own boxes
+  /// in them, and afterwards all.
   ///   throws  as HostCollectives::all_gather
   void exchange(std::span<std::byte* const> results, Seconds deadline);
 
  private:
   /// A box that a rank fetched.
   struct Part {
-    int member = 0;
+    int process = 0;
     size_t result = 0;
     int64_t bytes = 0;
     BoxCombine pack, unpack;
   };
   Network& network_;
-  std::vector<Part> parts_;  // in the order in which each member gives its own
+  std::vector<Part> parts_;  // of each process in the order of its bytes
   std::vector<std::byte> mine_;
   GatheredBytes gathered_;
 };

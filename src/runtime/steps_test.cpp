@@ -84,7 +84,7 @@ TEST(Steps, EachGivesWhatItGivesAlone) {
     EXPECT_EQ(found, expected) << mesh;
     EXPECT_EQ(bytes_of(together.runtime().variable("w")), bytes_of(alone.runtime().variable("w")))
         << mesh;
-    EXPECT_TRUE(together.runtime().drained(together.program())) << mesh;
+    EXPECT_TRUE(together.runtime().is_quiescent(together.program())) << mesh;
   }
 }
 
@@ -95,7 +95,7 @@ TEST(Steps, WhoLooksAtVariablesSeesAllStepsThatWereBegun) {
   bench.begin();
   bench.begin();
   EXPECT_EQ(list<float>(bench.runtime().variable("w")), std::vector<float>(6, 4));
-  EXPECT_EQ(bench.runtime().steps_under_way(), 2) << "they are done and not handed over";
+  EXPECT_EQ(bench.runtime().steps_in_flight(), 2) << "they are done and not handed over";
   bench.runtime().set_variable("w", Tensor({DType::kF32, {6}}));
   bench.end();
   EXPECT_EQ(list<float>(bench.result("w")), std::vector<float>(6, 2));
@@ -133,10 +133,10 @@ TEST(Steps, OfAnotherProgramBeginWhenAllBeforeAreDone) {
 TEST(Steps, AreRefusedWhenTooManyAreUnderWayOrNone) {
   Bench bench(doubling("dp=2"));
   EXPECT_THROW(bench.runtime().end_step(), InternalError);
-  for (int i = 0; i < kStepsUnderWay; ++i) bench.begin();
+  for (int i = 0; i < kMaxStepsInFlight; ++i) bench.begin();
   EXPECT_THROW(bench.begin(), InternalError);
   EXPECT_THROW(bench.step(), InternalError);
-  for (int i = 0; i < kStepsUnderWay; ++i) EXPECT_NO_THROW(bench.runtime().end_step());
+  for (int i = 0; i < kMaxStepsInFlight; ++i) EXPECT_NO_THROW(bench.runtime().end_step());
   EXPECT_NO_THROW(bench.step());
 }
 
@@ -215,7 +215,7 @@ TEST(Steps, AFailureEndsAllThatAreUnderWay) {
                 bench.end();
               }),
               expected);
-    EXPECT_EQ(bench.runtime().steps_under_way(), 0) << "all ranks rest";
+    EXPECT_EQ(bench.runtime().steps_in_flight(), 0) << "all ranks rest";
     EXPECT_EQ(acts_after, 0) << "rank 1 began nothing after it";
     EXPECT_EQ(failure_of([&] { bench.begin(); }), expected) << "every later call throws too";
     EXPECT_EQ(failure_of([&] { bench.end(); }), expected);
@@ -281,7 +281,7 @@ TEST(Steps, AFailureOnAnotherMemberEndsAllThatAreUnderWay) {
       bench.end();
     });
     EXPECT_EQ(failure, "internal error: rank 0, task 'feed': broken");
-    EXPECT_EQ(bench.runtime().steps_under_way(), 0);
+    EXPECT_EQ(bench.runtime().steps_in_flight(), 0);
   });
 }
 

@@ -120,7 +120,7 @@ TEST(Trace, OfSeveralMembersTheFirstGetsWhatAllDid) {
         bench.runtime().start_trace();
         for (int step = 0; step < 5; ++step) bench.step();
         const Timeline timeline = bench.runtime().stop_trace();
-        if (!bench.runtime().speaks()) {
+        if (!bench.runtime().is_leader()) {
           EXPECT_TRUE(timeline.tracks.empty());
           return;
         }

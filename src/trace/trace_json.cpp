@@ -26,7 +26,7 @@ class Writer {
  private:
   static double microseconds(Seconds time) { return time.value() * 1e6; }
 
-  /// Event by event, so that the whole never stands in memory as a tree.
+  /// Writes one event at a time, so that the whole is never in memory as a tree.
   void add(const char* phase, size_t track, Document::Table fields) {
     Document event = Document::Table{{"ph", phase},
                                      {"pid", timeline_.tracks.at(track).rank},
@@ -74,7 +74,7 @@ class Writer {
       return;
     }
     const int64_t id = ++flows_;
-    // A flow begins in the slice around it, and at its very end a slice is over.
+    // A flow must begin inside of a slice; the end of a slice is outside of it.
     const double sent = microseconds(message.sent - Seconds(1e-9));
     add("s", message.from, {{"name", message.name}, {"cat", "message"}, {"id", id}, {"ts", sent}});
     add("f", message.to,

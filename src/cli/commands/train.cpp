@@ -104,7 +104,7 @@ std::unique_ptr<Checkpoint> open_resumed(FileSystem& disk, const TrainCommand& c
 
 /// Of several processes each writes what its own ranks do.
 std::filesystem::path trace_path(const std::string& wanted, const Engine& engine) {
-  if (engine.runtime().speaks()) return wanted;
+  if (engine.runtime().is_leader()) return wanted;
   return fmt::format("{}.rank-{:05}", wanted, engine.runtime().local_ranks().front());
 }
 

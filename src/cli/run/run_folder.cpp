@@ -35,13 +35,13 @@ void begin(const std::filesystem::path& folder, const Engine& engine) {
 
 RunFolder::RunFolder(const std::filesystem::path& folder, Engine& engine) {
   Runtime& runtime = engine.runtime();
-  runtime.together([&] {
-    if (!runtime.speaks()) return;
+  runtime.on_all_processes([&] {
+    if (!runtime.is_leader()) return;
     begin(folder, engine);
     metrics_.emplace(folder / "metrics.jsonl");
     events_.emplace(folder);
   });
-  runtime.together([&] { ranks_.emplace(folder / "logs", engine, kStepsBetweenLinesOfRanks); });
+  runtime.on_all_processes([&] { ranks_.emplace(folder / "logs", engine, kStepsBetweenLinesOfRanks); });
 }
 
 std::vector<Callback*> RunFolder::callbacks() {

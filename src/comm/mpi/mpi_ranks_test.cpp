@@ -71,7 +71,7 @@ TEST_F(MpiTransport, RandomProgramsWithRandomDelaysGiveWhatPlainLoopsGive) {
 TEST_F(MpiTransport, WhatFailsOnOneProcessFailsOnAll) {
   Runtime runtime({0, 1, 2, 3}, {.network = std::make_shared<Network>(mpi().transport())});
   const bool is_last = mpi().process() == mpi().size() - 1;
-  EXPECT_THROW(runtime.together([&] {
+  EXPECT_THROW(runtime.on_all_processes([&] {
     if (is_last) throw UserError("the disk is full", "it has no room", "make room");
   }),
                UserError);

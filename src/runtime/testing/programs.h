@@ -104,11 +104,11 @@ class Bench {
 
   // The same in two halves.
   void begin(const Observer* observer = nullptr) {
-    runtime_.begin_step(*program_, inputs_, results_[begun_++ % kStepsUnderWay], observer);
+    runtime_.begin_step(*program_, inputs_, results_[begun_++ % kMaxStepsInFlight], observer);
   }
   void end() {
     runtime_.end_step();
-    last_ = ended_++ % kStepsUnderWay;
+    last_ = ended_++ % kMaxStepsInFlight;
   }
   /// `count` steps that follow each other without a pause.
   void overlapping_steps(int count, const Observer* observer = nullptr) {
@@ -133,7 +133,7 @@ class Bench {
   LoadedProgram* program_ = nullptr;
   TensorMap tensors_;
   std::map<std::string, const Tensor*> inputs_;
-  std::array<TensorMap, kStepsUnderWay> results_;  // of the steps under way, in turn
+  std::array<TensorMap, kMaxStepsInFlight> results_;  // of the steps under way, in turn
   size_t begun_ = 0, ended_ = 0, last_ = 0;
 };
 

@@ -78,7 +78,7 @@ inline void run_and_compare(unsigned seed, Size size,
     runtime.begin_step(loaded, steps.back()->given, steps.back()->results, &steps.back()->observer);
   };
   for (int64_t step = 0; step < kSteps; ++step) {
-    if (runtime.steps_under_way() == 0) begin_next();
+    if (runtime.steps_in_flight() == 0) begin_next();
     if (step >= kThatMeet && step + 1 < kSteps) begin_next();
     runtime.end_step();
     const GivenStep& ended = *steps[step];
@@ -87,11 +87,11 @@ inline void run_and_compare(unsigned seed, Size size,
       ASSERT_EQ((std::vector<int32_t>(values.begin(), values.end())), expected)
           << reproducer(seed) << ": " << name << " in step " << step;
     }
-    if (runtime.steps_under_way() > 0) continue;
+    if (runtime.steps_in_flight() > 0) continue;
     // Members go on together: else messages of the next step would come to one that looks for those
     // of the last.
     const auto end = std::chrono::steady_clock::now() + (network ? kLong : kLong * 0);
-    while (runtime.any(!runtime.drained(loaded)))
+    while (runtime.any(!runtime.is_quiescent(loaded)))
       ASSERT_LT(std::chrono::steady_clock::now(), end)
           << reproducer(seed) << ": a message was lost in step " << step;
   }

@@ -1,51 +1,49 @@
-#include "runtime/crew.h"
+#include "runtime/thread_pool.h"
 
 #include "base/error.h"
 #include "kernels/bind.h"
-#include "kernels/kernel.h"
-
 namespace tessera {
 
-Crew::Crew(int size) {
-  for (Begun& job : jobs_) job.errors.resize(size);
+ThreadPool::ThreadPool(int size) {
+  for (BegunJob& job : jobs_) job.errors.resize(size);
   try {
     for (int index = 0; index < size; ++index)
-      threads_.emplace_back([this, index] { work(index); });
-  } catch (
-      ...) {  // the machine gives no more threads: those that run must end before this object does
-    dismiss();
+      threads_.emplace_back([this, index] { run_jobs(index); });
+  } catch (...) {
+    // The machine has no more threads. Those that run must end before this object does.
+    stop();
     throw;
   }
 }
 
-Crew::~Crew() {
-  dismiss();
+ThreadPool::~ThreadPool() {
+  stop();
 }
 
-void Crew::dismiss() {
+void ThreadPool::stop() {
   {
     const std::lock_guard lock(mutex_);
-    dismissed_ = true;
+    is_stopping_ = true;
   }
   started_.notify_all();
   for (std::thread& thread : threads_) thread.join();
 }
 
-void Crew::begin(const Job& job) {
+void ThreadPool::begin(const Job& job) {
   {
     const std::lock_guard lock(mutex_);
-    ensure(begun_ < ended_ + kMostJobs, "a crew has room for the job");
-    Begun& next = begun(begun_++);
+    ensure(begun_ < ended_ + kMaxJobs, "at most two jobs are begun and not ended");
+    BegunJob& next = begun_job(begun_++);
     next.job = &job;
     next.busy = size();
   }
   started_.notify_all();
 }
 
-void Crew::end() {
+void ThreadPool::end() {
   std::unique_lock lock(mutex_);
   ensure(ended_ < begun_, "a job is begun before it is ended");
-  Begun& oldest = begun(ended_);
+  BegunJob& oldest = begun_job(ended_);
   done_.wait(lock, [&] { return oldest.busy == 0; });
   ++ended_;
   std::exception_ptr first;
@@ -56,18 +54,18 @@ void Crew::end() {
   if (first) std::rethrow_exception(first);
 }
 
-void Crew::run(const Job& job) {
+void ThreadPool::run(const Job& job) {
   begin(job);
   end();
 }
 
-void Crew::work(int index) {
+void ThreadPool::run_jobs(int index) {
   use_one_thread_for_kernels();
   std::unique_lock lock(mutex_);
   for (uint64_t number = 0;; ++number) {
-    started_.wait(lock, [&] { return dismissed_ || begun_ > number; });
+    started_.wait(lock, [&] { return is_stopping_ || begun_ > number; });
     if (begun_ == number) return;
-    Begun& mine = begun(number);
+    BegunJob& mine = begun_job(number);
     const Job& job = *mine.job;
     lock.unlock();
     std::exception_ptr error;

@@ -1,4 +1,4 @@
-#include "runtime/steps_under_way.h"
+#include "runtime/in_flight_steps.h"
 
 #include <algorithm>
 
@@ -6,61 +6,61 @@
 
 namespace tessera {
 
-StepsUnderWay::StepsUnderWay(Crew& crew, const std::vector<int>& here, StopState& stop,
+InFlightSteps::InFlightSteps(ThreadPool& threads, const std::vector<int>& here, StopState& stop,
                              Network* network, Seconds deadline)
-    : crew_(crew), here_(here), stop_(stop), network_(network), deadline_(deadline) {
+    : threads_(threads), here_(here), stop_(stop), network_(network), deadline_(deadline) {
   for (Step& step : steps_)
     step.job = [this, own = &step](int thread) {
-      own->plan.program->ranks[here_[thread]]->run(own->call);
+      own->plan.program->rank(here_[thread]).run(own->call);
       if (own->busy.fetch_sub(1, std::memory_order_acq_rel) == 1) own->done = Clock::now();
     };
 }
 
-void StepsUnderWay::begin(const StepPlan& plan, const StepCall& call) {
-  ensure(count() < kMost, "a step is begun when there is room for one more under way");
-  if (begun_ > settled_ && step(begun_ - 1).plan.program != plan.program) rest();
+void InFlightSteps::begin(const StepPlan& plan, const StepCall& call) {
+  ensure(count() < kMax, "at most two steps are in flight");
+  if (begun_ > settled_ && step(begun_ - 1).plan.program != plan.program) wait_until_idle();
   Step& next = step(begun_++);
   next.plan = plan;
   next.call = call;
-  next.busy.store(crew_.size(), std::memory_order_relaxed);
+  next.busy.store(threads_.size(), std::memory_order_relaxed);
   next.begun = Clock::now();
-  crew_.begin(next.job);
+  threads_.begin(next.job);
 }
 
-void StepsUnderWay::share(const Step& step) {
+void InFlightSteps::share(const Step& step) {
   if (!step.plan.shared) return;
   try {
     step.plan.shared->exchange(step.call.results, deadline_);
   } catch (...) {
-    // Ranks that are at a later step must not wait for members that do not come.
+    // Ranks that execute a later step must not wait for processes that have failed.
     network_->fail({-1, "", "", std::current_exception()});
     drop_all();
     throw;
   }
 }
 
-void StepsUnderWay::settle_oldest() {
+void InFlightSteps::settle_oldest() {
   Step& oldest = step(settled_);
-  crew_.end();
+  threads_.end();
   ++settled_;
   throw_when_stopped();
   share(oldest);
   if (settled_ == begun_) oldest.done = Clock::now();
 }
 
-void StepsUnderWay::throw_when_stopped() {
+void InFlightSteps::throw_when_stopped() {
   if (!stop_.stopped()) return;
   drop_all();
   stop_.rethrow();
 }
 
-/// After a failure: none of them gives anything any more.
-void StepsUnderWay::drop_all() {
-  for (; settled_ < begun_; ++settled_) crew_.end();
+/// After a failure no step has results.
+void InFlightSteps::drop_all() {
+  for (; settled_ < begun_; ++settled_) threads_.end();
   ended_ = begun_;
 }
 
-Seconds StepsUnderWay::end() {
+Seconds InFlightSteps::end() {
   throw_when_stopped();
   ensure(count() > 0, "a step is begun before it is ended");
   if (ended_ == settled_) settle_oldest();
@@ -70,7 +70,7 @@ Seconds StepsUnderWay::end() {
   return Seconds(std::chrono::duration<double>(oldest.done - from).count());
 }
 
-void StepsUnderWay::rest() {
+void InFlightSteps::wait_until_idle() {
   throw_when_stopped();
   while (settled_ < begun_) settle_oldest();
 }

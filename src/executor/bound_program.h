@@ -1,0 +1,69 @@
+// A task graph bound to the ranks of this process, with the regions of its Whiles and Ifs.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "base/units.h"
+#include "executor/program_context.h"
+#include "executor/program_ranks.h"
+#include "executor/rank_executor.h"
+#include "tasks/task_graph.h"
+
+namespace tessera {
+
+/// What all programs of a runtime have in common.
+struct ProgramSetting {
+  std::vector<Rank> ranks;      // by rank index, ascending
+  std::vector<int> process_of;  // by rank index
+  RuntimeOptions options;
+  StopState* stop = nullptr;
+  VariableStore* variables = nullptr;
+  RankDevices* devices = nullptr;
+  SpinPolicy spin_policy;
+  Network* network = nullptr;
+};
+
+/// order  constructor; of each rank, on its own thread and with a barrier after each: make_rank(),
+///        bind_rank(); open(); join_groups() of each rank; then steps
+class BoundProgram {
+ public:
+  /// `new_number`: returns the number of a program or a region, the same in all processes.
+  BoundProgram(std::shared_ptr<const TaskGraph> graph, const ProgramSetting& setting,
+               const std::function<int()>& new_number, bool is_region = false);
+  ~BoundProgram();
+  BoundProgram(const BoundProgram&) = delete;
+  BoundProgram& operator=(const BoundProgram&) = delete;
+
+  const TaskGraph& graph() const { return *ranks_.context().graph; }
+
+  /// Allocates the memory of a rank and finds what its exchanges receive.
+  void make_rank(int rank_index) { make_rank(rank_index, nullptr); }
+  void bind_rank(int rank_index);
+  /// Messages of other processes are taken from here on.  requires  several processes
+  void open();
+
+  RankExecutor& rank(int rank_index) { return *executors_[rank_index]; }
+  /// Records what a rank does from the next step on, in regions too; nullptr: nothing.
+  void record_into(int rank_index, Recorder* recorder);
+  /// The memory of a rank for registers and for what it receives.
+  Bytes arena_bytes(int rank_index);
+
+ private:
+  void make_rank(int rank_index, std::byte* lent_arena);
+  void make_regions(int rank_index, const KernelStep& step);
+  bool finds_pulls_of(int receiver, int rank_index) const;
+  template <typename Visit>
+  void for_each_region(const Visit& visit) {
+    for (const auto& [control, regions] : regions_)
+      for (const auto& region : regions) visit(*region);
+  }
+
+  ProgramRanks ranks_;
+  std::vector<std::unique_ptr<RankExecutor>> executors_;  // by rank index
+  std::map<const Control*, std::vector<std::unique_ptr<BoundProgram>>> regions_;
+};
+
+}  // namespace tessera

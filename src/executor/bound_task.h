@@ -1,0 +1,59 @@
+// A task as one rank runs it: its actor, bound kernels and planned copies.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "actors/actor.h"
+#include "actors/task_actors.h"
+#include "base/reduce_op.h"
+#include "copy/box_combine.h"
+#include "executor/exchange_backend.h"
+#include "executor/region.h"
+#include "kernels/kernel.h"
+#include "tasks/task_graph.h"
+
+namespace tessera {
+
+/// One kernel of a compute task, or the While or If that is alone in its task.
+struct BoundStep {
+  const KernelStep* source = nullptr;
+  BoundKernel kernel;  // empty when all results are empty on this rank, and of a While or an If
+  std::vector<const std::byte*> inputs;  // addresses for the current act
+  std::vector<std::byte*> outputs;
+  std::vector<Region*> regions;              // of a While or an If
+  std::vector<CarriedValue> carried_values;  // of a While
+
+  KernelBuffers buffers(std::byte* workspace) const { return {inputs, outputs, workspace}; }
+};
+
+/// A box that is copied between a register and a tensor of the caller, in a feed or a fetch.
+struct BoundTransfer {
+  RegisterIndex reg = -1;
+  size_t tensor = 0;  // position among the inputs or the results of the step
+  BoxCombine copy;
+};
+
+/// What a rank receives in an exchange.
+struct BoundExchange {
+  std::vector<int> senders;  // rank indices, by input port
+  BoxCombination combination;
+  /// Set when the exchange begins a Partial and this rank holds the identity of its reduction.
+  std::optional<ReduceOp> identity = std::nullopt;
+  std::unique_ptr<ExchangeBackend> backend = nullptr;  // nullptr: all senders are in this process
+};
+
+struct BoundTask {
+  const Task& task;
+  const TaskId id;
+  const TaskStream stream;
+  Actor actor;
+  std::vector<Overwrite> overwrites;
+  std::vector<BoundStep> steps = {};          // of a compute task
+  std::vector<BoundTransfer> transfers = {};  // of a feed or a fetch
+  BoundExchange exchange = {};                // of an exchange
+};
+
+}  // namespace tessera

@@ -1,0 +1,19 @@
+// Where an exchange finds what ranks of its own process have filled.
+#pragma once
+
+#include "actors/actor.h"
+#include "executor/bound_task.h"
+#include "executor/program_ranks.h"
+
+namespace tessera {
+
+/// Points the sources of an exchange to the slots that `act` reads, of senders in this process.
+inline void find_local_sources(const ProgramRanks& ranks, BoundTask& task, const Act& act) {
+  BoundExchange& exchange = task.exchange;
+  for (size_t port = 0; port < exchange.senders.size(); ++port)
+    if (const RankEndpoint* sender = ranks.find(exchange.senders[port]))
+      exchange.combination.sources[port] =
+          sender->memory.slot(task.task.inputs[0], act.input_slots[port]);
+}
+
+}  // namespace tessera

@@ -1,0 +1,44 @@
+// What the ranks of a loaded program share and do not change: the task graph, its actors, and which
+// process runs which rank.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "actors/task_actors.h"
+#include "base/units.h"
+#include "comm/mailbox.h"
+#include "comm/network.h"
+#include "comm/stop_state.h"
+#include "executor/rank_device.h"
+#include "executor/types.h"
+#include "executor/variable_store.h"
+#include "tasks/task_graph.h"
+
+namespace tessera {
+
+struct ProgramContext {
+  std::shared_ptr<const TaskGraph> graph;
+  std::vector<Rank> ranks;  // by rank index, ascending
+  RuntimeOptions options;
+  StopState* stop = nullptr;
+  VariableStore* variables = nullptr;
+  RankDevices* devices = nullptr;
+  SpinPolicy spin_policy;
+  std::unique_ptr<TaskActors> actors = nullptr;  // of all ranks
+  Network* network = nullptr;                    // nullptr: this process runs all ranks
+  std::vector<int> process_of = {};              // by rank index
+  int number = 0;  // of the program: the same in all processes, unique among programs and regions
+  bool is_region = false;  // of a While or an If: its memory is lent by the step that runs it
+
+  bool is_here(int rank_index) const {
+    return !network || process_of[rank_index] == network->process();
+  }
+  int index_of(Rank rank) const { return actors->index_of(rank); }
+  const Register& reg(RegisterIndex index) const { return graph->registers[index]; }
+  const Task& task(TaskId id) const { return graph->tasks[id]; }
+  const Task& task_of(ActorId actor) const { return task(actors->task_of(actor)); }
+  const Register& register_of(RegisterId id) const { return reg(actors->register_of(id)); }
+};
+
+}  // namespace tessera

@@ -1,0 +1,214 @@
+#include "executor/rank_executor.h"
+
+#include <algorithm>
+#include <array>
+#include <thread>
+
+#include "base/text.h"
+
+namespace tessera {
+namespace {
+
+/// A message to no actor: a stream of the device has reached an event, and its rank is to look.
+constexpr Message kWakeUp{Message::Kind::kReady, -1, -1, 0, 0, -1};
+
+}  // namespace
+
+RankExecutor::RankExecutor(ProgramRanks& ranks, int rank_index)
+    : ranks_(ranks),
+      program_(ranks.context()),
+      rank_index_(rank_index),
+      endpoint_(*ranks.find(rank_index)),
+      tasks_(program_),
+      observer_(program_, rank_index, endpoint_.memory),
+      messages_(ranks, rank_index, tasks_),
+      exchanger_(ranks, endpoint_.memory, tasks_, messages_, observer_),
+      wait_(ranks, rank_index, messages_, exchanger_),
+      launcher_(endpoint_.memory, exchanger_, messages_, observer_, wait_),
+      report_(ranks, rank_index, tasks_) {}
+
+void RankExecutor::bind(const RankRegions& regions) {
+  const TaskBinder binder(program_, rank_index_, endpoint_.memory, regions);
+  const auto count = static_cast<TaskId>(program_.graph->tasks.size());
+  for (TaskId id = 0; id < count; ++id) tasks_.add(binder.bind(id));
+  endpoint_.answers.plan();
+  exchanger_.plan();
+  messages_.open();
+  make_streams();
+}
+
+/// A stream of the device exists when it has tasks; that of the host always does.
+void RankExecutor::make_streams() {
+  std::array<RankStream*, kTaskStreams> streams{};
+  const auto stream_of = [&](TaskStream which) -> RankStream& {
+    RankStream*& stream = streams[static_cast<size_t>(which)];
+    if (stream) return *stream;
+    DeviceStream* queue =
+        which == TaskStream::kHost ? nullptr : &program_.devices->find(rank_index_)->stream(which);
+    streams_.push_back(
+        std::make_unique<RankStream>(which, queue, [this] { endpoint_.mailbox->push(kWakeUp); }));
+    return *(stream = streams_.back().get());
+  };
+  stream_of(TaskStream::kHost);
+  const std::vector<TaskId>& order = program_.graph->order;
+  for (size_t position = 0; position < order.size(); ++position) {
+    const BoundTask& task = tasks_[order[position]];
+    if (endpoint_.memory.is_in(task.task.mesh))
+      stream_of(task.stream).entries.push_back({task.id, static_cast<int>(position)});
+  }
+}
+
+void RankExecutor::run(const StepCall& call) {
+  try {
+    run_region(call);
+  } catch (const RunStopped&) {
+  } catch (...) {
+    const int position = endpoint_.position.load(std::memory_order_relaxed);
+    ranks_.fail({program_.ranks[rank_index_], program_.task(program_.graph->order[position]).name,
+                 running_op(), std::current_exception()});
+  }
+}
+
+void RankExecutor::run_region(const StepCall& call) {
+  observer_.set(call.observer);
+  launcher_.begin_step(call);
+  exchanger_.prefetches().begin_step();
+  for (const auto& stream : streams_) stream->next = 0;
+  try {
+    run_streams();
+  } catch (...) {
+    finish_launched_work();
+    throw;
+  }
+  set_position(static_cast<int>(program_.graph->order.size()));
+}
+
+void RankExecutor::run_streams() {
+  // Each round takes all messages when there are streams of a device, so that their wake-ups never
+  // fill the mailbox; a host alone takes them when it waits.
+  const bool takes_messages = streams_.size() > 1 || !exchanger_.prefetches().is_empty();
+  while (!is_done()) {
+    wait_.check_stop();
+    if (takes_messages) messages_.receive();
+    wait_.until([this] { return advance_streams(); }, [this] { return describe_streams(); });
+  }
+}
+
+bool RankExecutor::is_done() const {
+  return std::all_of(streams_.begin(), streams_.end(),
+                     [](const auto& stream) { return stream->is_done(); });
+}
+
+/// returns  whether anything was done
+bool RankExecutor::advance_streams() {
+  PrefetchQueue& prefetches = exchanger_.prefetches();
+  bool has_moved = false;
+  if (!prefetches.is_empty()) {
+    const RankStream& host = *streams_.front();
+    prefetches.set_position(host.is_done() ? static_cast<int>(program_.graph->order.size())
+                                           : host.next_entry().position);
+    has_moved = prefetches.advance();
+  }
+  for (const auto& stream : streams_) has_moved = advance(*stream) || has_moved;
+  if (!has_moved && messages_.is_recording() && !is_waiting_) {
+    is_waiting_ = true;
+    wait_begin_ = messages_.now();
+  }
+  return has_moved;
+}
+
+/// Ends the act of a stream that is complete, and begins the next one.
+bool RankExecutor::advance(RankStream& stream) {
+  if (stream.is_done()) return false;
+  BoundTask& task = tasks_[stream.next_entry().task];
+  if (stream.is_acting) {
+    if (!stream.completion.reached()) return false;
+    record_wait_before(task);
+    finish(stream, task);
+    return true;
+  }
+  if (stream.is_host()) set_position(stream.next_entry().position);
+  if (Prefetch* prefetch = exchanger_.prefetches().find(task.id))
+    return advance_prefetch(stream, *prefetch);
+  if (!tasks_.may_act(task)) return false;
+  record_wait_before(task);
+  launch(stream, task);
+  if (stream.completion.reached()) finish(stream, task);
+  return true;
+}
+
+/// The turn of an exchange that may have been prefetched.
+bool RankExecutor::advance_prefetch(RankStream& stream, Prefetch& prefetch) {
+  const bool has_moved = exchanger_.prefetches().advance_due(prefetch);
+  if (prefetch.state != Prefetch::State::kDone) return has_moved;
+  record_wait_before(tasks_[prefetch.task]);
+  ++stream.next;
+  return true;
+}
+
+void RankExecutor::launch(RankStream& stream, BoundTask& task) {
+  set_position(stream.next_entry().position);
+  stream.begin = messages_.now();
+  stream.is_acting = true;
+  launcher_.launch(stream, task);
+}
+
+void RankExecutor::finish(RankStream& stream, BoundTask& task) {
+  if (!stream.is_host()) set_position(stream.next_entry().position);
+  stream.is_acting = false;
+  stream.completion.rethrow();
+  ++stream.next;
+  if (task.task.kind == Task::Kind::kCopy) {
+    const RegisterIndex output = task.task.outputs.front();
+    observer_.show(output, endpoint_.memory.current(output));
+  }
+  observer_.show_copies(stream);
+  messages_.finish_act(task, stream.begin, stream.stream);
+}
+
+/// After a failure: kernels that are in flight use the memory of this program.
+void RankExecutor::finish_launched_work() {
+  for (const auto& stream : streams_) {
+    while (stream->is_acting && !stream->completion.reached()) std::this_thread::yield();
+    stream->is_acting = false;
+  }
+}
+
+/// A wait of all streams ends when `task` goes on.
+void RankExecutor::record_wait_before(const BoundTask& task) {
+  if (!is_waiting_) return;
+  is_waiting_ = false;
+  messages_.record_wait(task, wait_begin_);
+}
+
+/// "" while a device works: a kernel may take long; a rank that only waits for others may not.
+std::string RankExecutor::describe_streams() {
+  std::vector<std::string> reasons;
+  for (const auto& stream : streams_) {
+    if (stream->is_acting) return "";
+    if (!stream->is_done()) reasons.push_back(describe(tasks_[stream->next_entry().task]));
+  }
+  return join(reasons, "; ");
+}
+
+std::string RankExecutor::describe(const BoundTask& task) {
+  const Prefetch* prefetch = exchanger_.prefetches().find(task.id);
+  return prefetch && prefetch->state == Prefetch::State::kActing ? awaited_text(task)
+                                                                 : report_.of_task(task);
+}
+
+bool RankExecutor::is_quiescent() {
+  messages_.receive();
+  return tasks_.is_quiescent();
+}
+
+void RankExecutor::wait_until_released() {
+  wait_.check_stop();
+  if (tasks_.are_outputs_released()) return;
+  const auto begin = messages_.now();
+  wait_.until([this] { return tasks_.are_outputs_released(); },
+              [this] { return report_.of_outputs(); });
+  messages_.record_wait(tasks_[program_.graph->order.back()], begin);
+}
+
+}  // namespace tessera

@@ -1,0 +1,83 @@
+// One rank of a loaded program: it goes through the order list, stream by stream.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "executor/actor_messages.h"
+#include "executor/exchanger.h"
+#include "executor/program_ranks.h"
+#include "executor/rank_observer.h"
+#include "executor/rank_stream.h"
+#include "executor/rank_wait.h"
+#include "executor/region.h"
+#include "executor/task_binder.h"
+#include "executor/task_launcher.h"
+#include "executor/task_table.h"
+#include "executor/types.h"
+#include "executor/wait_report.h"
+
+namespace tessera {
+
+/// Each stream takes its tasks in the order of the order list and waits for no other stream except
+/// through the registers that it reads and overwrites.
+///
+///   threads  made, bound and run by the thread of its rank; all ranks pass a barrier between
+///            constructor, bind() and run()
+class RankExecutor : public Region {
+ public:
+  /// requires  the endpoints of this rank are made
+  RankExecutor(ProgramRanks& ranks, int rank_index);
+  /// Binds the tasks.  requires  every rank has found its pulls; those of `regions` are bound
+  void bind(const RankRegions& regions);
+
+  /// One step. A failure is kept in the stop state and stops all ranks.
+  ///   memory  allocates nothing from the second step on
+  void run(const StepCall& call);
+
+  /// nullptr: nothing is recorded from the next step on. `recorder` outlives the steps.
+  void record_into(Recorder* recorder) { messages_.record_into(recorder); }
+  /// Between steps: takes the messages that have arrived. Are all slots of its registers free?
+  bool is_quiescent();
+  Bytes staging_bytes() { return exchanger_.staging_bytes(); }
+  /// As ExchangeBackend::join_group, for all exchanges.
+  void join_groups() { exchanger_.join_groups(); }
+
+  void lend(int index, std::byte* memory) override { endpoint_.memory.lend(index, memory); }
+  void run_region(const StepCall& call) override;
+  void wait_until_released() override;
+  std::string running_op() const override { return launcher_.running_op(); }
+
+ private:
+  void make_streams();
+  void run_streams();
+  bool is_done() const;
+  bool advance_streams();
+  bool advance(RankStream& stream);
+  bool advance_prefetch(RankStream& stream, Prefetch& prefetch);
+  void launch(RankStream& stream, BoundTask& task);
+  void finish(RankStream& stream, BoundTask& task);
+  void finish_launched_work();
+  void record_wait_before(const BoundTask& task);
+  std::string describe_streams();
+  std::string describe(const BoundTask& task);
+  void set_position(int position) { endpoint_.position.store(position, std::memory_order_relaxed); }
+
+  ProgramRanks& ranks_;
+  const ProgramContext& program_;
+  const int rank_index_;
+  RankEndpoint& endpoint_;
+  TaskTable tasks_;
+  RankObserver observer_;
+  ActorMessages messages_;
+  Exchanger exchanger_;
+  RankWait wait_;
+  TaskLauncher launcher_;
+  const WaitReport report_;
+  std::vector<std::unique_ptr<RankStream>> streams_;  // the host's first
+  bool is_waiting_ = false;  // recorded: no stream has moved since wait_begin_
+  Recorder::Time wait_begin_ = {};
+};
+
+}  // namespace tessera

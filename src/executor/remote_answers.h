@@ -1,0 +1,50 @@
+// What the exchanges of other processes receive from one rank of this process.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "comm/network.h"
+#include "executor/program_context.h"
+#include "executor/rank_memory.h"
+#include "executor/remote_receives.h"
+
+namespace tessera {
+
+/// The exchange `id` as the network carries it to `receiver`. Sender and receiver derive the same.
+TravellingPulls travelling_pulls(const ProgramContext& program, TaskId id, int receiver);
+
+/// Answers to the requests of receivers in other processes.
+///
+///   threads  made by the thread of the rank; after that the thread that makes progress
+class RemoteAnswers {
+ public:
+  RemoteAnswers(const ProgramContext& program, int rank_index, const RankMemory& memory)
+      : program_(program), rank_index_(rank_index), memory_(memory) {}
+  /// Plans the answers.  requires  all ranks of this process have found their pulls
+  void plan();
+
+  /// This rank tells a receiver in another process that it has filled a slot.
+  void note_filled(const Message& ready) { answers_.at(ready.to).filled = ready.record + 1; }
+  /// The pieces requested and the slot that holds them; nullopt when it is not filled yet.
+  std::optional<ProgramPort::Answer> answer(const FetchRequest& request) const;
+  /// How many answers may need packed pieces at the same time, and the bytes of the largest piece.
+  std::pair<int, Bytes> packing() const;
+
+ private:
+  struct Sent {
+    std::vector<SentPiece> pieces;
+    RegisterIndex from = -1;
+    int64_t filled = 0;  // iterations
+  };
+  std::vector<SentPiece> pieces_for(TaskId id, int receiver) const;
+
+  const ProgramContext& program_;
+  const int rank_index_;
+  const RankMemory& memory_;
+  std::map<ActorId, Sent> answers_;  // by exchange of another process
+};
+
+}  // namespace tessera

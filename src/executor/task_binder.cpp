@@ -1,0 +1,220 @@
+#include "executor/task_binder.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "executor/group_collective.h"
+#include "executor/remote_answers.h"
+#include "executor/remote_receives.h"
+
+namespace tessera {
+namespace {
+
+/// The reduction whose identity a rank holds: the exchange begins a Partial on an axis on which the
+/// rank is not at 0.
+std::optional<ReduceOp> begun_identity(const Exchange& exchange, const Coordinate& coordinate) {
+  for (const PartialAxis& partial : exchange.to.partial)
+    if (!exchange.from.is_partial_on(partial.axis) && coordinate[partial.axis] != 0)
+      return partial.reduce;
+  return std::nullopt;
+}
+
+std::vector<Piece> pieces_of(const DistAttr& attr, const TensorType& type, Rank rank) {
+  return attr.pieces(type.shape, *attr.mesh->coordinate_of(rank));
+}
+
+size_t port_of(const BoundExchange& exchange, int sender) {
+  const auto& senders = exchange.senders;
+  return std::find(senders.begin(), senders.end(), sender) - senders.begin();
+}
+
+/// The box to which the contribution `pull` is added: a new one for the first contribution.
+BoxCombine& box_of(const Pull& pull, const TensorType& type, const std::vector<Piece>& mine,
+                   std::vector<BoxCombine>& boxes) {
+  if (pull.first)
+    boxes.emplace_back(type.dtype, pull.reduce, pull.box, piece_around(mine, pull.box).frame);
+  ensure(!boxes.empty() && boxes.back().box() == pull.box,
+         "the contributions to a box follow its first one");
+  return boxes.back();
+}
+
+}  // namespace
+
+BoundTask TaskBinder::bind(TaskId id) const {
+  const Task& task = program_.task(id);
+  BoundTask bound{task, id, stream_of(*program_.graph, task),
+                  Actor(program_.actors->describe(rank_index_, id)),
+                  program_.actors->overwrites(rank_index_, id)};
+  if (!memory_.is_in(task.mesh)) return bound;
+  for (const KernelStep& step : task.steps) bound.steps.push_back(bind_step(step));
+  if (task.kind == Task::Kind::kFeed) bound.transfers = plan_feed(task);
+  if (task.kind == Task::Kind::kFetch) bound.transfers = plan_fetch(task);
+  if (task.kind == Task::Kind::kExchange) bound.exchange = bind_exchange(id);
+  return bound;
+}
+
+std::vector<TensorType> TaskBinder::types(const std::vector<RegisterIndex>& registers) const {
+  std::vector<TensorType> result;
+  for (RegisterIndex reg : registers) result.push_back(memory_.local_type_of(reg));
+  return result;
+}
+
+BoundStep TaskBinder::bind_step(const KernelStep& step) const {
+  BoundStep bound{.source = &step,
+                  .kernel = {},
+                  .inputs = std::vector<const std::byte*>(step.inputs.size()),
+                  .outputs = std::vector<std::byte*>(step.outputs.size()),
+                  .regions = {},
+                  .carried_values = {}};
+  if (step.control) {
+    bound.regions = regions_.at(step.control.get());
+    bound.carried_values = plan_carried_values(step);
+  } else {
+    bound.kernel = bind_kernel(step);
+  }
+  return bound;
+}
+
+BoundKernel TaskBinder::bind_kernel(const KernelStep& step) const {
+  const std::vector<TensorType> outputs = types(step.outputs);
+  const bool fills_something =
+      std::any_of(outputs.begin(), outputs.end(),
+                  [](const TensorType& type) { return byte_size(type) > Bytes(0); });
+  if (!fills_something) return {};
+  const Register& first = program_.reg(step.outputs.front());
+  BoundKernel kernel =
+      memory_.device(first.mesh)
+          .bind(localize(step.call, coordinate(first), types(step.inputs), outputs),
+                program_.graph->kernels.get());
+  const Bytes lent = step.workspace == -1 ? Bytes(0) : program_.reg(step.workspace).size;
+  ensure(kernel.workspace <= lent, "kernel " + step.call.kernel + " of op '" + step.op +
+                                       "' needs a workspace of " + to_text(kernel.workspace) +
+                                       " and is given " + to_text(lent));
+  return kernel;
+}
+
+std::vector<CarriedValue> TaskBinder::plan_carried_values(const KernelStep& step) const {
+  std::vector<CarriedValue> values;
+  for (RegisterIndex index : step.outputs) {
+    const Register& reg = program_.reg(index);
+    const auto& partial = reg.attr.partial;
+    const bool is_of_later_micro_batch = reg.micro_batch.index > 0 && reg.micro_batch.dim < 0;
+    const bool is_of_other_rank =
+        std::any_of(partial.begin(), partial.end(),
+                    [&](const PartialAxis& axis) { return coordinate(reg)[axis.axis] != 0; });
+    values.push_back(
+        {memory_.bytes_of(index).value(), is_of_later_micro_batch || is_of_other_rank});
+  }
+  return values;
+}
+
+std::vector<BoundTransfer> TaskBinder::plan_feed(const Task& task) const {
+  std::vector<BoundTransfer> transfers;
+  for (size_t i = 0; i < program_.graph->inputs.size(); ++i) {
+    const RegisterIndex index = program_.graph->inputs[i].value;
+    if (std::find(task.outputs.begin(), task.outputs.end(), index) == task.outputs.end()) continue;
+    const Register& reg = program_.reg(index);
+    for (Piece piece : reg.attr.pieces(reg.type.shape, coordinate(reg))) {
+      for (Box* box : {&piece.box, &piece.frame}) {
+        if (reg.micro_batch.dim < 0) continue;
+        Range& rows = box->ranges[reg.micro_batch.dim];
+        rows = {rows.begin + reg.micro_batch.begin, rows.end + reg.micro_batch.begin};
+      }
+      transfers.push_back(
+          {index, i, BoxCombine(reg.type.dtype, ReduceOp::kSum, piece.box, piece.frame)});
+      transfers.back().copy.add_source(0, whole_box(program_.graph->inputs[i].type.shape));
+      transfers.back().copy.join_dims();
+    }
+  }
+  return transfers;
+}
+
+std::vector<BoundTransfer> TaskBinder::plan_fetch(const Task& task) const {
+  std::vector<BoundTransfer> transfers;
+  for (size_t i = 0; i < program_.graph->results.size(); ++i) {
+    const RegisterIndex index = program_.graph->results[i].second;
+    const Register& reg = program_.reg(index);
+    if (std::find(task.inputs.begin(), task.inputs.end(), index) == task.inputs.end()) continue;
+    if (!program_.is_region && !is_first_holder(reg.attr, coordinate(reg))) continue;
+    for (const Piece& piece : reg.attr.pieces(reg.type.shape, coordinate(reg))) {
+      transfers.push_back(
+          {index, i,
+           BoxCombine(reg.type.dtype, ReduceOp::kSum, piece.box,
+                      program_.is_region ? piece.frame : whole_box(reg.type.shape))});
+      transfers.back().copy.add_source(0, piece.frame);
+      transfers.back().copy.join_dims();
+    }
+  }
+  return transfers;
+}
+
+BoundExchange TaskBinder::bind_exchange(TaskId id) const {
+  const Task& task = program_.task(id);
+  BoundExchange exchange{.senders = program_.actors->senders(id, rank_index_),
+                         .combination = {},
+                         .identity = begun_identity(task.exchange, memory_.coordinate(task.mesh))};
+  exchange.combination.sources.resize(exchange.senders.size());
+  if (program_.network) exchange.backend = make_group_collective(program_, id, rank_index_);
+  if (exchange.backend) return exchange;
+  if (program_.network)
+    plan_remote_receives(id, exchange);
+  else
+    plan_local_receives(id, exchange);
+  for (BoxCombine& box : exchange.combination.boxes) box.join_dims();
+  return exchange;
+}
+
+void TaskBinder::plan_local_receives(TaskId id, BoundExchange& exchange) const {
+  const Task& task = program_.task(id);
+  const TensorType& type = program_.reg(task.inputs[0]).type;
+  const std::vector<Piece> mine = pieces_of(task.exchange.to, type, program_.ranks[rank_index_]);
+  for (const Pull& pull : program_.actors->pulls(id, rank_index_)) {
+    const std::vector<Piece> held = pieces_of(task.exchange.from, type, pull.sender);
+    box_of(pull, type, mine, exchange.combination.boxes)
+        .add_source(port_of(exchange, program_.index_of(pull.sender)),
+                    piece_around(held, pull.box).frame);
+  }
+}
+
+void TaskBinder::plan_remote_receives(TaskId id, BoundExchange& exchange) const {
+  const Task& task = program_.task(id);
+  const TensorType& type = program_.reg(task.inputs[0]).type;
+  auto receives = std::make_unique<RemoteReceives>(program_.network->fetch());
+  for (size_t port = 0; port < exchange.senders.size(); ++port) {
+    const int sender = exchange.senders[port];
+    if (program_.is_here(sender)) continue;
+    receives->add_lane(port, program_.process_of[sender],
+                       {program_.number, program_.actors->actor_id(rank_index_, id), sender,
+                        program_.network->fetch().new_tags(2), 0});
+  }
+  auto& [boxes, sources] = exchange.combination;
+  const std::vector<Piece> mine = pieces_of(task.exchange.to, type, program_.ranks[rank_index_]);
+  const TravellingPulls travelling = travelling_pulls(program_, id, rank_index_);
+  size_t source = 0;  // of the next staged contribution
+  for (size_t i = 0; i < travelling.pulls.size(); ++i) {
+    const Pull& pull = travelling.pulls[i];
+    const int sender = program_.index_of(pull.sender);
+    const size_t port = port_of(exchange, sender);
+    const int64_t bytes = element_count(pull.box.shape()) * size_of(type.dtype);
+    if (travelling.in_place[i]) {
+      const Box& frame = piece_around(mine, pull.box).frame;
+      receives->add_in_place(port, *dense_offset(pull.box, frame) * size_of(type.dtype), bytes);
+      continue;
+    }
+    if (pull.first) source = exchange.senders.size();
+    BoxCombine& box = box_of(pull, type, mine, boxes);
+    if (program_.is_here(sender)) {
+      const std::vector<Piece> held = pieces_of(task.exchange.from, type, pull.sender);
+      box.add_source(port, piece_around(held, pull.box).frame);
+    } else {
+      receives->add_staged(port, boxes.size() - 1, source, bytes);
+      box.add_source(source++, pull.box);
+      sources.resize(std::max(sources.size(), source));
+    }
+  }
+  receives->finish_plan(boxes.size());
+  if (receives->receives_anything()) exchange.backend = std::move(receives);
+}
+
+}  // namespace tessera

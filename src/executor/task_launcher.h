@@ -1,0 +1,56 @@
+// Launches the acts of one rank on its streams.
+#pragma once
+
+#include <string>
+
+#include "executor/actor_messages.h"
+#include "executor/bound_task.h"
+#include "executor/control_flow.h"
+#include "executor/exchanger.h"
+#include "executor/rank_memory.h"
+#include "executor/rank_observer.h"
+#include "executor/rank_stream.h"
+#include "executor/rank_wait.h"
+#include "executor/types.h"
+
+namespace tessera {
+
+/// threads  the thread of the rank
+class TaskLauncher {
+ public:
+  TaskLauncher(RankMemory& memory, Exchanger& exchanger, ActorMessages& messages,
+               const RankObserver& observer, RankWait& wait)
+      : memory_(memory),
+        exchanger_(exchanger),
+        messages_(messages),
+        observer_(observer),
+        wait_(wait) {}
+  void begin_step(const StepCall& call) { call_ = call; }
+
+  /// Begins an act of `task` and gives its work to `stream`, with the completion event behind it.
+  /// On the host the act is done on return.
+  ///   requires  the actor is ready
+  ///   throws    RunStopped; on the host what a kernel throws
+  void launch(RankStream& stream, BoundTask& task);
+
+  /// The op of the kernel that runs on the host, in the innermost region; "" of none.
+  std::string running_op() const;
+
+ private:
+  void launch_copy(RankStream& stream, const Task& task) const;
+  void launch_steps(RankStream& stream, BoundTask& task);
+  void run_exchange(BoundTask& task);
+  void run_feed(const BoundTask& task);
+  void run_fetch(const BoundTask& task);
+
+  RankMemory& memory_;
+  Exchanger& exchanger_;
+  ActorMessages& messages_;
+  const RankObserver& observer_;
+  RankWait& wait_;
+  StepCall call_;
+  const KernelStep* running_step_ = nullptr;  // on the host
+  Region* running_region_ = nullptr;
+};
+
+}  // namespace tessera

@@ -1,0 +1,54 @@
+// The tasks of one rank, bound, and when each may act.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <vector>
+
+#include "executor/bound_task.h"
+#include "executor/program_context.h"
+#include "tasks/task_graph.h"
+
+namespace tessera {
+
+/// threads  the thread of its rank
+class TaskTable {
+ public:
+  explicit TaskTable(const ProgramContext& program) : program_(program) {
+    tasks_.reserve(program.graph->tasks.size());
+  }
+  void add(BoundTask task) { tasks_.push_back(std::move(task)); }
+
+  BoundTask& operator[](TaskId id) { return tasks_[id]; }
+  const BoundTask& operator[](TaskId id) const { return tasks_[id]; }
+  BoundTask& of(ActorId actor) { return tasks_[program_.actors->task_of(actor)]; }
+  const BoundTask& of(ActorId actor) const { return tasks_[program_.actors->task_of(actor)]; }
+  auto begin() { return tasks_.begin(); }
+  auto end() { return tasks_.end(); }
+  auto begin() const { return tasks_.begin(); }
+  auto end() const { return tasks_.end(); }
+
+  bool may_act(const BoundTask& task) const { return task.actor.ready() && may_overwrite(task); }
+  /// Have the other readers released every register that the task overwrites?
+  bool may_overwrite(const BoundTask& task) const {
+    return std::all_of(task.overwrites.begin(), task.overwrites.end(), [&](const Overwrite& it) {
+      return of(it.producer).actor.handed_back(it.reg, task.actor.description().id);
+    });
+  }
+  /// Have all readers released every slot that this rank has filled?
+  bool are_outputs_released() const;
+  /// Are all slots free and no messages left to wait for?
+  bool is_quiescent() const;
+
+  /// The largest number of messages that can be in flight to this rank: a slot is filled again only
+  /// after its consumer took the message of the last filling.
+  size_t inbound_capacity() const;
+  /// The largest number of messages that one act sends.
+  size_t outbound_capacity() const;
+
+ private:
+  const ProgramContext& program_;
+  std::vector<BoundTask> tasks_;  // by TaskId
+};
+
+}  // namespace tessera

@@ -1,0 +1,36 @@
+// The text of a missed deadline: which rank waits for which.
+#pragma once
+
+#include <string>
+
+#include "actors/actor.h"
+#include "executor/bound_task.h"
+#include "executor/program_ranks.h"
+#include "executor/task_table.h"
+
+namespace tessera {
+
+/// "'all-reduce y' for bytes of ranks of other processes": of an exchange that acts.
+std::string awaited_text(const BoundTask& exchange);
+
+class WaitReport {
+ public:
+  WaitReport(const ProgramRanks& ranks, int rank_index, const TaskTable& tasks)
+      : ranks_(ranks), program_(ranks.context()), rank_index_(rank_index), tasks_(tasks) {}
+
+  /// What keeps a task from acting.
+  std::string of_task(const BoundTask& task) const;
+  /// Which ranks still read what this one has filled.
+  std::string of_outputs() const;
+
+ private:
+  std::string actor_text(ActorId actor) const;
+  std::string position_text(int position) const;
+
+  const ProgramRanks& ranks_;
+  const ProgramContext& program_;
+  const int rank_index_;
+  const TaskTable& tasks_;
+};
+
+}  // namespace tessera

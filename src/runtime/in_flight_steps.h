@@ -1,0 +1,95 @@
+// The steps in flight: those that ranks execute, and those that are done and whose results were not
+// taken yet. It knows when steps begin and end, not what they compute.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "base/units.h"
+#include "comm/network.h"
+#include "comm/stop_state.h"
+#include "executor/bound_program.h"
+#include "executor/types.h"
+#include "runtime/shared_results.h"
+#include "runtime/thread_pool.h"
+
+namespace tessera {
+
+/// The program that a step runs, and how the other processes get its results; nullptr: there are no
+/// other processes.
+struct StepPlan {
+  BoundProgram* program = nullptr;
+  SharedResults* shared = nullptr;
+};
+
+/// The steps of the ranks of this process, oldest first. A rank begins the next step of a program
+/// when it has done its part of the one before. The slots and overwrite edges of the task graph
+/// prevent it from overwriting what another rank still reads.
+///
+///   threads  one caller
+///   memory   made in the constructor
+///   failure  the first failure ends all steps; each call that waits throws it when all ranks are
+///            idle
+class InFlightSteps {
+ public:
+  static constexpr size_t kMax = ThreadPool::kMaxJobs;
+
+  /// `here`: the rank index of each thread of the pool.
+  ///   requires  all arguments outlive it; while steps are in flight the pool gets no other jobs
+  InFlightSteps(ThreadPool& threads, const std::vector<int>& here, StopState& stop,
+                Network* network, Seconds deadline);
+  InFlightSteps(const InFlightSteps&) = delete;
+  InFlightSteps& operator=(const InFlightSteps&) = delete;
+
+  size_t count() const { return begun_ - ended_; }
+
+  /// Begins a step. A step of another program than the one before waits until all earlier steps
+  /// have ended in all processes: variables that both programs use are guarded by the edges of one
+  /// graph only.
+  ///   requires  count() < kMax; what `call` points to stays until end()
+  void begin(const StepPlan& plan, const StepCall& call);
+
+  /// Ends the oldest step: its results are there, those of other processes too.
+  ///   returns  the time since it was begun or the step before it was done, whichever is later. It
+  ///            is done when the ranks of this process are done if another step follows it, else
+  ///            when those of all processes are
+  Seconds end();
+
+  /// Waits until all ranks of all processes have done all steps; end() then does not wait.
+  void wait_until_idle();
+
+  /// Throws the failure that stopped the run, if there is one: then no step is in flight.
+  void throw_when_stopped();
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  struct Step {
+    StepPlan plan;
+    StepCall call;
+    ThreadPool::Job job;
+    std::atomic<int> busy{0};  // ranks of this process that have not done it
+    Clock::time_point begun, done;
+  };
+
+  Step& step(uint64_t number) { return steps_[number % kMax]; }
+  void settle_oldest();
+  void share(const Step& step);
+  void drop_all();
+
+  ThreadPool& threads_;
+  const std::vector<int>& here_;
+  StopState& stop_;
+  Network* network_;
+  Seconds deadline_;
+  std::array<Step, kMax> steps_;
+  /// Steps so far. Settled ones are done and wait for end().
+  uint64_t begun_ = 0, settled_ = 0, ended_ = 0;
+  Clock::time_point last_done_;
+};
+
+}  // namespace tessera
