@@ -75,7 +75,7 @@ void compare(Network& network, size_t bytes) {
     network.host().barrier(Seconds(60));
     our_times.push_back(seconds_of(ours));
     network.host().barrier(Seconds(60));
-    // Bare MPI has the library for itself.
+    // Bare MPI uses the library alone.
     const FrameChannel::WaitScope relief(network.channel());
     bare_times.push_back(seconds_of(bare));
   }

@@ -1,7 +1,6 @@
-// What it is worth that transfers run behind computation: pipelines of two processes over MPI whose
-// kernels sleep and whose stages send to each other over a link that takes its time; the same plan
-// with and without exchanges ahead of their turn, in one run, and what the simulated clock says of
-// both. Neither needs cores, so the ratio says something on any machine.
+// The effect of prefetch: pipelines of two processes over MPI whose kernels sleep and whose stages
+// send over a slow link; the same plan with and without prefetch, in one run, and the simulated
+// time of both. Neither needs cores, so the ratio is meaningful on any machine.
 //
 //     mpirun -n 2 overlap_bench [MILLISECONDS OF A KERNEL] [STEPS]
 #include <fmt/format.h>
@@ -47,8 +46,8 @@ std::shared_ptr<const TaskGraph> pipeline(double unit, Bytes overlap) {
           .tasks);
 }
 
-/// On the simulated clock.
-double foretold(const Timed& timed, double transfer, bool ahead) {
+/// In the simulator.
+double simulated(const Timed& timed, double transfer, bool ahead) {
   const auto time = [&](Rank, TaskId id) {
     const Task& task = timed.graph->tasks[id];
     const bool is_large = task.kind == Task::Kind::kExchange &&
@@ -92,7 +91,7 @@ int run(int argc, char** argv) {
   MpiProcess process;
   if (process.size() != 2) {
     if (process.process() == 0)
-      std::printf("overlap_bench wants two processes: mpirun -n 2 overlap_bench\n");
+      std::printf("overlap_bench needs two processes: mpirun -n 2 overlap_bench\n");
     return 0;
   }
   std::unique_ptr<Transport> fast = process.transport();

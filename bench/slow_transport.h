@@ -1,5 +1,4 @@
-// A transport that is slower than the memory of this machine, for benchmarks that overlap transfers
-// with computation.
+// A network that is slower than this machine's memory, for benchmarks of overlap.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +12,7 @@
 
 namespace tessera {
 
-/// A link that sends one piece after the other with a given bandwidth.
+/// A link that sends one piece after the other at a given bandwidth.
 class SlowTransport : public Transport {
  public:
   SlowTransport(std::unique_ptr<Transport> inner, double bytes_per_second)

@@ -91,7 +91,7 @@ int run(Seconds product, Seconds transfer) {
   MpiProcess process;
   if (process.size() != 2) {
     if (process.process() == 0)
-      std::printf("split_bench wants two processes: mpirun -n 2 split_bench\n");
+      std::printf("split_bench needs two processes: mpirun -n 2 split_bench\n");
     return 0;
   }
   const double bytes =
@@ -100,7 +100,7 @@ int run(Seconds product, Seconds transfer) {
       std::make_unique<SlowTransport>(process.transport(), bytes / transfer.value()));
   const double whole = median_step(network, 1, product);
   if (process.process() == 0)
-    std::printf("%d products of %.1f ms, each with a transfer of %.1f ms: %.1f ms a step\n",
+    std::printf("%d matmuls of %.1f ms, each with a transfer of %.1f ms: %.1f ms a step\n",
                 2 * kLayers, 1e3 * product.value(), 1e3 * transfer.value(), 1e3 * whole);
   for (const int64_t stripes : {2, 4, 8}) {
     const double time = median_step(network, stripes, product);
@@ -108,7 +108,7 @@ int run(Seconds product, Seconds transfer) {
     const Seconds predicted = split_time(
         stripes, {Seconds(transfer.value() / parts), Seconds(product.value() / parts), Seconds(0)});
     if (process.process() == 0)
-      std::printf("%d stripes: %.1f ms, %.2f of whole; without copies it could be %.2f\n",
+      std::printf("%d chunks: %.1f ms, %.2f of whole; without copies %.2f\n",
                   static_cast<int>(stripes), 1e3 * time, time / whole,
                   predicted.value() / (product + transfer).value());
   }
