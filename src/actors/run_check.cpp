@@ -156,20 +156,20 @@ void check_complete(const TaskActors& actors, const Orders& orders) {
 
 /// Exchanges as vertices, an edge from each to the next one of a rank.
 void check_exchange_order(const TaskActors& actors, const Orders& orders) {
-  MarkedGraph sequence{static_cast<int>(actors.graph().tasks.size()), {}};
+  MarkedGraph sequence{actors.graph().tasks.size(), {}};
   for (int index = 0; index < std::ssize(orders); ++index) {
-    TaskId last = -1;
+    TaskId last;
     for (TaskId task : orders[index]) {
       if (actors.graph().tasks[task].kind != Task::Kind::kExchange) continue;
-      if (last != -1) sequence.edges.push_back({last, task, 0, index});
+      if (!last.is_none()) sequence.edges.push_back({last.value(), task.value(), 0, index});
       last = task;
     }
   }
   std::string cycle;
   for (const MarkedEdge& edge : find_stuck_cycle(sequence))
     cycle += "\n  rank " + std::to_string(actors.ranks()[edge.label]) + " does '" +
-             actors.graph().tasks[edge.from].name + "' before '" +
-             actors.graph().tasks[edge.to].name + "'";
+             actors.graph().tasks[TaskId(edge.from)].name + "' before '" +
+             actors.graph().tasks[TaskId(edge.to)].name + "'";
   ensure(cycle.empty(), "task graph: ranks do the same exchanges in different orders:" + cycle);
 }
 

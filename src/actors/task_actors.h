@@ -49,7 +49,7 @@ class TaskActors {
 
   /// The coordinate of a rank in mesh `mesh` of the graph; nullopt when the mesh does not include
   /// it.
-  const std::optional<Coordinate>& coordinate(int rank_index, int mesh) const {
+  const std::optional<Coordinate>& coordinate(int rank_index, MeshIndex mesh) const {
     return coordinates_[rank_index][mesh];
   }
   bool acts_in(int rank_index, TaskId task) const {

@@ -31,7 +31,7 @@ struct BoundStep {
 
 /// A box that is copied between a register and a tensor of the caller, in a feed or a fetch.
 struct BoundTransfer {
-  RegisterIndex reg = -1;
+  RegisterIndex reg;
   size_t tensor = 0;  // position among the inputs or the results of the step
   BoxCombine copy;
 };

@@ -8,19 +8,19 @@ namespace tessera {
 
 void PrefetchQueue::plan() {
   const std::vector<TaskId>& order = program_.graph->order;
-  std::vector<int> position(order.size());
+  IndexedVector<TaskId, int> position(program_.graph->tasks.size());
   for (size_t i = 0; i < order.size(); ++i) position[order[i]] = static_cast<int>(i);
   for (TaskId id : order) {
     const BoundTask& task = tasks_[id];
     const BoundExchange& exchange = task.exchange;
-    if (task.task.after >= 0 && exchange.backend && exchange.backend->may_prefetch() &&
+    if (!task.task.after.is_none() && exchange.backend && exchange.backend->may_prefetch() &&
         !exchange.identity)
       all_.push_back({id, position[task.task.after] + 1});
   }
   std::stable_sort(all_.begin(), all_.end(), [](const Prefetch& a, const Prefetch& b) {
     return a.issue_position < b.issue_position;
   });
-  of_task_.assign(order.size(), -1);
+  of_task_.assign(program_.graph->tasks.size(), -1);
   for (size_t i = 0; i < all_.size(); ++i) of_task_[all_[i].task] = static_cast<int>(i);
   open_.reserve(all_.size());
 

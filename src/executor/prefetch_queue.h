@@ -22,7 +22,7 @@ struct Prefetch {
     kActing,     // its senders have filled it; what arrives is combined
     kDone,
   };
-  TaskId task = -1;
+  TaskId task;
   int issue_position = 0;  // it may start when so many positions of the order list are over
   int area = -1;           // of the staging memory; -1: it has none
   State state = State::kWaiting;
@@ -76,7 +76,7 @@ class PrefetchQueue {
   ActorMessages& messages_;
   const RankObserver& observer_;
   std::vector<Prefetch> all_;  // by issue_position
-  std::vector<int> of_task_;   // by task: index in all_, or -1
+  IndexedVector<TaskId, int> of_task_;  // index in all_, or -1
   std::vector<size_t> open_;   // of all_: past their issue point and not done; in that order
   size_t next_ = 0;            // of all_: the first that has not been opened
   int position_ = 0;

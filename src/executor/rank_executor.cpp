@@ -29,8 +29,7 @@ RankExecutor::RankExecutor(ProgramRanks& ranks, int rank_index)
 
 void RankExecutor::bind(const RankRegions& regions) {
   const TaskBinder binder(program_, rank_index_, endpoint_.memory, regions);
-  const auto count = static_cast<TaskId>(program_.graph->tasks.size());
-  for (TaskId id = 0; id < count; ++id) tasks_.add(binder.bind(id));
+  for (TaskId id : program_.graph->tasks.indices()) tasks_.add(binder.bind(id));
   endpoint_.answers.plan();
   exchanger_.plan();
   messages_.open();

@@ -7,8 +7,7 @@ namespace tessera {
 RankMemory::RankMemory(const ProgramContext& program, int rank_index, std::byte* lent_arena)
     : program_(program), rank_index_(rank_index) {
   const Rank rank = program.ranks[rank_index];
-  const auto meshes = static_cast<int>(program.graph->meshes.size());
-  for (int mesh = 0; mesh < meshes; ++mesh) {
+  for (MeshIndex mesh : program.graph->meshes.indices()) {
     coordinates_.push_back(program.graph->meshes[mesh]->coordinate_of(rank));
     const bool has_arena =
         is_in(mesh) && !program.is_region && program.graph->arenas[mesh] > Bytes(0);
@@ -44,11 +43,11 @@ TensorType RankMemory::local_type_of(RegisterIndex index) const {
   return local_type(reg, coordinate(reg.mesh));
 }
 
-bool RankMemory::is_on_accelerator(int mesh) const {
+bool RankMemory::is_on_accelerator(MeshIndex mesh) const {
   return device_of(*program_.graph, mesh) != DeviceKind::kHost;
 }
 
-Device& RankMemory::device(int mesh) const {
+Device& RankMemory::device(MeshIndex mesh) const {
   return is_on_accelerator(mesh) ? program_.devices->find(rank_index_)->device()
                                  : program_.devices->host();
 }
@@ -63,7 +62,7 @@ void RankMemory::select_slots(const Task& task, const Act& act) {
 }
 
 void RankMemory::lend(int variable, std::byte* memory) {
-  for (size_t i = 0; i < base_.size(); ++i) {
+  for (RegisterIndex i : base_.indices()) {
     const Register& reg = program_.graph->registers[i];
     if (reg.storage == Register::Storage::kVariable && reg.variable == variable)
       base_[i] = current_[i] = memory;

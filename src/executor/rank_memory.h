@@ -21,14 +21,14 @@ class RankMemory {
   ///   throws  std::bad_alloc
   RankMemory(const ProgramContext& program, int rank_index, std::byte* lent_arena);
 
-  bool is_in(int mesh) const { return coordinates_[mesh].has_value(); }
+  bool is_in(MeshIndex mesh) const { return coordinates_[mesh].has_value(); }
   /// The coordinate of this rank in a mesh that it belongs to.
-  const Coordinate& coordinate(int mesh) const { return *coordinates_[mesh]; }
+  const Coordinate& coordinate(MeshIndex mesh) const { return *coordinates_[mesh]; }
   /// The type of this rank's part.
   TensorType local_type_of(RegisterIndex reg) const;
   Bytes bytes_of(RegisterIndex reg) const { return byte_size(local_type_of(reg)); }
-  bool is_on_accelerator(int mesh) const;
-  Device& device(int mesh) const;
+  bool is_on_accelerator(MeshIndex mesh) const;
+  Device& device(MeshIndex mesh) const;
 
   std::byte* slot(RegisterIndex reg, int slot) const {
     return base_[reg] + slot * slot_stride(program_.reg(reg)).value();
@@ -36,7 +36,7 @@ class RankMemory {
   /// The slot of the current act; for a register that only one task uses, its first slot.
   std::byte* current(RegisterIndex reg) const { return current_[reg]; }
   std::byte* workspace(const KernelStep& step) const {
-    return step.workspace == -1 ? nullptr : base_[step.workspace];
+    return step.workspace.is_none() ? nullptr : base_[step.workspace];
   }
   /// Selects the slots of the ports of `task` that `act` reads and writes.
   void select_slots(const Task& task, const Act& act);
@@ -51,10 +51,10 @@ class RankMemory {
 
   const ProgramContext& program_;
   const int rank_index_;
-  std::vector<std::optional<Coordinate>> coordinates_;  // by mesh
-  std::vector<DeviceMemory> arenas_;                    // by mesh; of a region none
-  std::vector<std::byte*> base_;                        // by register: its first slot
-  std::vector<std::byte*> current_;                     // by register
+  IndexedVector<MeshIndex, std::optional<Coordinate>> coordinates_;
+  IndexedVector<MeshIndex, DeviceMemory> arenas_;  // of a region none
+  IndexedVector<RegisterIndex, std::byte*> base_;  // the first slot
+  IndexedVector<RegisterIndex, std::byte*> current_;
 };
 
 }  // namespace tessera

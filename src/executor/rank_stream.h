@@ -19,11 +19,11 @@ namespace tessera {
 struct RankStream {
   /// A register that the observer will see when the act ends: a copy on the host.
   struct ObservedCopy {
-    RegisterIndex reg = -1;
+    RegisterIndex reg;
     std::vector<std::byte> bytes;
   };
   struct Entry {
-    TaskId task = -1;
+    TaskId task;
     int position = 0;  // in the order list
   };
 

@@ -15,8 +15,7 @@ TravellingPulls travelling_pulls(const ProgramContext& program, TaskId id, int r
 
 void RemoteAnswers::plan() {
   if (!program_.network) return;
-  const auto count = static_cast<TaskId>(program_.graph->tasks.size());
-  for (TaskId id = 0; id < count; ++id) {
+  for (TaskId id : program_.graph->tasks.indices()) {
     if (program_.task(id).kind != Task::Kind::kExchange) continue;
     for (int receiver = 0; receiver < program_.actors->rank_count(); ++receiver)
       if (!program_.is_here(receiver) && program_.actors->pulls_from(id, receiver, rank_index_))
@@ -70,7 +69,7 @@ std::pair<int, Bytes> RemoteAnswers::packing() const {
     for (const SentPiece& piece : sent.pieces)
       if (piece.pack) largest = std::max(largest, Bytes(piece.bytes));
     int& count = answers[program_.actors->rank_index_of(exchange)];
-    const bool may_be_prefetched = program_.task_of(exchange).after >= 0;
+    const bool may_be_prefetched = !program_.task_of(exchange).after.is_none();
     count = std::max(count, 1);
     if (may_be_prefetched) count = std::min(count + 1, 1 + kMaxPrefetchesInFlight);
   }

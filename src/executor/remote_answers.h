@@ -36,7 +36,7 @@ class RemoteAnswers {
  private:
   struct Sent {
     std::vector<SentPiece> pieces;
-    RegisterIndex from = -1;
+    RegisterIndex from;
     int64_t filled = 0;  // iterations
   };
   std::vector<SentPiece> pieces_for(TaskId id, int receiver) const;

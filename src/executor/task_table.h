@@ -48,7 +48,7 @@ class TaskTable {
 
  private:
   const ProgramContext& program_;
-  std::vector<BoundTask> tasks_;  // by TaskId
+  IndexedVector<TaskId, BoundTask> tasks_;
 };
 
 }  // namespace tessera

@@ -140,8 +140,8 @@ struct Runtime::State {
 
   /// A rank gets a device when a program has a mesh of devices that it is in.
   void make_devices(const TaskGraph& graph) {
-    for (size_t mesh = 0; mesh < graph.meshes.size(); ++mesh) {
-      if (device_of(graph, static_cast<int>(mesh)) != DeviceKind::kFake) continue;
+    for (MeshIndex mesh : graph.meshes.indices()) {
+      if (device_of(graph, mesh) != DeviceKind::kFake) continue;
       for (int index : here)
         if (!devices.find(index) && graph.meshes[mesh]->coordinate_of(ranks[index]))
           devices.add(index, make_fake_device(options.fake_device));
