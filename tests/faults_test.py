@@ -4,7 +4,7 @@
     faults_test.py PROGRAM MPIRUN [--rounds N] [--seed S]
 
 Each round draws a rank, a moment and a way: kill -9 or SIGSTOP. Every second one runs under `tessera launch --restarts 1` and must end with the
-losses of a run that nobody disturbed; the others run under `tessera launch` and by turns mpirun alone, which may wait for ever when a process is
+losses of an undisturbed run; the others run under `tessera launch` and by turns mpirun alone, which may wait for ever when a process is
 killed while it starts: there the moment is later. One more stops a rank while the processes start. MPIRUN is "" where MPI was not found: then all is skipped.
 """
 import argparse
@@ -148,7 +148,7 @@ class Round:
 
     def judge(self, code, said):
         wrong = []
-        # mpirun gives the code of the process that died, which is that of its signal.
+        # mpirun returns the code of the process that was killed, which is that of its signal.
         wanted = {"restart": {0}, "launch": {RANK_LOST}, "mpirun": {RANK_LOST, KILLED}}[self.way]
         if code not in wanted:
             wrong.append(f"exit code {code}, not one of {sorted(wanted)}")

@@ -23,7 +23,7 @@ TEXT = ROOT / "tests" / "errors" / "inputs" / "text.txt"
 RANKS = 4
 RANK_LOST = 69
 SILENT = 2.0  # seconds without a heartbeat
-PATIENCE = 60  # seconds
+TIMEOUT = 60  # seconds
 ENVIRONMENT = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1"}
 # Each stage on devices of its own machine: what goes from one to the other is copied to the host, sent, and copied to the other device.
 PLAN = {
@@ -57,7 +57,7 @@ class Machines:
             for name in self.names:
                 self.ip("netns", "add", name)
                 self.made.append(name)
-                # ip netns exec puts what lies here over /etc.
+                # ip netns exec mounts these files over /etc.
                 etc = pathlib.Path("/etc/netns") / name
                 etc.mkdir(parents=True)
                 (etc / "hosts").write_text("127.0.0.1 localhost\n" + "".join(f"10.91.7.{i + 1} {other}\n" for i, other in enumerate(self.names)))
@@ -128,25 +128,25 @@ class TwoMachines(unittest.TestCase):
     def test_devices_on_two_machines_give_the_losses_of_threads(self):
         words = [*self.train, "train.steps=4", "--json"]
         over_the_cable = self.machines.start(MPIRUN, "-n", str(RANKS), PROGRAM, *words)
-        code = over_the_cable.wait(timeout=PATIENCE)
+        code = over_the_cable.wait(timeout=TIMEOUT)
         self.assertEqual(code, 0, self.said("stderr"))
-        threads = subprocess.run([PROGRAM, *words], cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE)
+        threads = subprocess.run([PROGRAM, *words], cwd=ROOT, capture_output=True, text=True, timeout=TIMEOUT)
         self.assertEqual(json.loads(self.said("stdout"))["losses"], json.loads(threads.stdout)["losses"])
 
     def test_a_cable_that_is_cut_ends_the_run_and_names_a_rank_behind_it(self):
         out = self.folder / "out"
         run = self.machines.start(PROGRAM, "launch", "-n", str(RANKS), "--", *self.train, "train.steps=100000", "--out", str(out))
-        end = time.time() + PATIENCE
+        end = time.time() + TIMEOUT
         while not (out / "metrics.jsonl").exists() or len((out / "metrics.jsonl").read_bytes().splitlines()) < 3:
             self.assertLess(time.time(), end, "it does not begin")
             self.assertIsNone(run.poll(), "it ended")
             time.sleep(0.05)
         self.machines.cut_the_cable()
         # The launcher gives mpirun three seconds, which waits for ever for its own process on the other machine.
-        code = run.wait(timeout=PATIENCE)
+        code = run.wait(timeout=TIMEOUT)
         self.assertEqual(code, RANK_LOST, self.said("stderr"))
         self.assertRegex(self.said("stderr"), rf"rank [23] was lost\n  why: its process \d+ on host {self.machines.names[1]} has sent no heartbeat for 2 s")
-        end = time.time() + PATIENCE
+        end = time.time() + TIMEOUT
         while self.machines.ranks(1) and time.time() < end:
             time.sleep(0.05)
         self.assertEqual(self.machines.ranks(1), [], "processes are left behind the cable")

@@ -23,7 +23,7 @@ SMALL = {
     "mlp": ["configs/mlp.toml", "--set", f"data.path={TEXT}", "model.width=16", "model.embedding=4", "train.batch=4", "train.steps=4"],
     "lstm": ["configs/lstm.toml", "--set", "train.steps=2", "train.evaluate_batches=1"],
 }
-# Open MPI starts no more processes than there are cores, and none for root, unless told.
+# Open MPI starts no more processes than there are cores, and none for root, unless its environment allows it.
 ENVIRONMENT = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1"}
 
 
@@ -60,7 +60,7 @@ class OverMpi(unittest.TestCase):
             self.skipTest("MPI was not found when this was configured")
 
     def test_losses_are_those_of_threads_bit_for_bit(self):
-        # Tensors in every direction, a pipeline, one that ends on another kind of device, a model with loops, and products in stripes.
+        # Tensor parallelism, pipelines, one that ends on another kind of device, a model with loops, and decomposed collective matmuls.
         for model, name, processes in [("gpt", "gpt.dp2-tp2", 4), ("gpt", "gpt.pp2", 2), ("gpt", "gpt.pp2.fake-last", 2), ("mlp", "mlp.dp4", 4),
                                        ("mlp", "mlp.tp4", 4), ("lstm", "lstm.dp2-tp2", 4), ("gpt", "gpt.dp2-tp2-sp", 4)]:
             threads = threads_json("train", *SMALL[model], *plan(name))
@@ -145,7 +145,7 @@ class OverMpi(unittest.TestCase):
         message = self.refusal(over_mpi(2, "verify", *SMALL["gpt"], code=2))
         self.assertIn("tessera verify was started as 2 processes by Open MPI", message)
 
-    def test_a_mistake_that_one_process_finds_ends_all_and_is_told_once(self):
+    def test_an_error_of_one_process_ends_all_and_is_reported_once(self):
         with tempfile.TemporaryDirectory() as folder:
             run([PROGRAM, "train", *SMALL["mlp"], "--steps", "1", "--out", folder])
             message = self.refusal(over_mpi(4, "train", *SMALL["mlp"], *plan("mlp.dp4"), "--out", folder, code=2))

@@ -1,21 +1,23 @@
-/* The ring of mailbox.h and the sleep of its owner, for the model checker spin: two threads push, one takes. One step of a process is one
- * access to what they share; memory is taken to be sequentially consistent.
+/* The ring buffer of mailbox.h and the sleep of its owner, for the model checker spin: two threads
+ * push, one takes. One step of a process is one access to shared memory, which is assumed to be
+ * sequentially consistent.
  *
- * Checked: the owner gets every message once and those of a thread in order, no cell is written before it was taken, and the owner never
- * sleeps on while a message waits (then some process does not end). Plant a fault with -DLATE_ASLEEP (the owner looks first and says that it
- * sleeps afterwards) or -DHASTY_ROUSE (the owner is roused before the message is in).
+ * Checked: the owner gets every message once and those of a thread in order, no cell is overwritten
+ * before it was taken, and the owner does not sleep for ever while a message waits (else some
+ * process does not end). Plant a fault with -DLATE_ASLEEP (the owner checks for messages before it
+ * sets `asleep`) or -DHASTY_ROUSE (a sender wakes the owner before the message is in its cell).
  */
 #define CELLS 4
 #define MESSAGES 3 /* of each thread */
-#define CREDITS 2  /* of each thread that may be under way: two threads fill the ring */
+#define CREDITS 2  /* messages in flight of each thread: two threads fill the ring */
 
-byte drawn = 0; /* numbers drawn; with `asleep` one word */
+byte pushed = 0; /* pushes; with `asleep` one word */
 bool asleep = false;
 byte turn[CELLS];
 byte cell[CELLS]; /* 16 * thread + number of its message */
 
 bool locked = false;
-bool in_wait = false; /* the owner is inside of the condition variable's wait */
+bool in_wait = false; /* the owner is in the condition variable's wait */
 byte credits[2];
 
 inline lock() {
@@ -44,9 +46,9 @@ proctype thread(byte me) {
   bool saw, first;
   do ::sent < MESSAGES->atomic{credits[me] > 0->credits[me]--};
   atomic {
-    number = drawn;
+    number = pushed;
     saw = asleep;
-    drawn++
+    pushed++
   };
   assert(turn[number % CELLS] == number);
 #ifdef HASTY_ROUSE
@@ -72,11 +74,11 @@ proctype owner() {
   taken++;
   credits[message / 16]++ ::else->lock();
 #ifdef LATE_ASLEEP
-  seen = drawn;
+  seen = pushed;
   asleep = true;
 #else
   atomic {
-    seen = drawn;
+    seen = pushed;
     asleep = true
   };
 #endif

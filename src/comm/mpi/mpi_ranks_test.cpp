@@ -42,9 +42,9 @@ TEST_F(MpiTransport, ExchangesGiveTheBitsOfThreads) {
     SCOPED_TRACE(way.mesh + ": " + way.from + " to " + way.to);
     Bench threads(resharding(way));
     threads.step();
-    Bench member(resharding(way), {.network = network});
-    for (int step = 0; step < 3; ++step) member.step();
-    EXPECT_EQ(bytes_of(member.result("x")), bytes_of(threads.result("x")));
+    Bench bench(resharding(way), {.network = network});
+    for (int step = 0; step < 3; ++step) bench.step();
+    EXPECT_EQ(bytes_of(bench.result("x")), bytes_of(threads.result("x")));
   }
 }
 
@@ -54,9 +54,9 @@ TEST_F(MpiTransport, FastReductionGivesTheSumsUpToRounding) {
     SCOPED_TRACE(way.mesh + ": " + way.from + " to " + way.to);
     Bench threads(resharding(way));
     threads.step();
-    Bench member(resharding(way), {.network = network, .reduction = Reduction::kFast});
-    member.overlapping_steps(4);
-    expect_same_sums(member.result("x"), threads.result("x"), way);
+    Bench bench(resharding(way), {.network = network, .reduction = Reduction::kFast});
+    bench.overlapping_steps(4);
+    expect_same_sums(bench.result("x"), threads.result("x"), way);
   }
 }
 
