@@ -164,7 +164,7 @@ class CaseRun {
     for (RegisterIndex index : order_) {
       const Register& reg = tasks_->registers[index];
       double terms = 1;
-      bool are_rounded = is_addend_of_micro_batches(reg);
+      bool are_rounded = is_partial_of_micro_batches(reg);
       for (const PartialAxis& p : reg.attr.partial) {
         terms *= static_cast<double>(reg.attr.mesh->shape()[p.axis]);
         // Parts of a maximum are chosen from, not calculated with.
@@ -186,7 +186,7 @@ class CaseRun {
   void compare_registers(Oracle& oracle) {
     for (RegisterIndex index : order_) {
       const Register& reg = tasks_->registers[index];
-      if (is_addend_of_micro_batches(reg)) continue;  // its sum is compared
+      if (is_partial_of_micro_batches(reg)) continue;  // its sum is compared
       const std::string name = value_name(given_.graph, reg);
       Capture::Whole whole = capture_.assemble(index);
       const ReferenceTensor wanted = rows_of(oracle.expected(name), reg);
@@ -196,8 +196,8 @@ class CaseRun {
                                tessera::to_text(reg.type, reg.attr) + " of " + op_of(name);
       if (!whole.missing.empty())
         note(name, what + ": " + whole.missing);
-      else if (whole.torn)
-        note(name, what + ": replicas differ: " + tessera::to_text(*whole.torn));
+      else if (whole.mismatch)
+        note(name, what + ": replicas differ: " + tessera::to_text(*whole.mismatch));
       else
         compare(name, what, whole.tensor, wanted, oracle);
       for (const Capture::Whole::Copy& copy : whole.copies)

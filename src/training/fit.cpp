@@ -79,27 +79,29 @@ class Fit {
     if (is_due(options_.log_every) || (options_.log_every > 0 && (state_.step == first_step_ + 1 ||
                                                                   state_.step == state_.last_step)))
       tell(&Callback::on_log);
-    if (engine_.steps_in_flight() > 0) return;  // what was asked for is done after the last of them
+    if (engine_.steps_in_flight() > 0)
+      return;  // what was asked for is done after the last step in flight
     if (is_due(options_.evaluate_every) || control_.should_evaluate) evaluate();
     if (options_.save && (is_due(options_.save_every) || control_.should_save)) save();
     control_.should_evaluate = control_.should_save = false;
   }
 
-  /// The step that is told of next. The one after it is begun before it ends, where nobody minds.
+  /// The step that is reported next. The step after it is begun before it ends where that is
+  /// allowed.
   StepResult whole_step() {
     if (begin_error_) std::rethrow_exception(begin_error_);
     if (engine_.steps_in_flight() == 0) engine_.begin_step();
     if (may_begin_another()) {
       try {
         engine_.begin_step();
-      } catch (...) {  // the step before it is told of first
+      } catch (...) {  // the step before it is reported first
         begin_error_ = std::current_exception();
       }
     }
     return engine_.end_step();
   }
 
-  /// After the step that ends next, is there another, and nobody who does anything before it?
+  /// Whether another step follows the one that ends next, and nothing is to be done between them.
   bool may_begin_another() const {
     const int64_t done = state_.step + 1;
     if (done == state_.last_step || control_.should_stop || control_.should_evaluate ||
@@ -151,7 +153,8 @@ class Fit {
     telling_ = nullptr;
   }
 
-  /// Everyone hears the end, also when one of them throws there; the first error is thrown then.
+  /// Every callback gets on_train_end, also when another one throws there; the first error is
+  /// thrown afterwards.
   void end() {
     std::exception_ptr first;
     for (Callback* callback : options_.callbacks) {
@@ -166,8 +169,8 @@ class Fit {
     if (first) std::rethrow_exception(first);
   }
 
-  /// Steps under way end, and nobody hears of them: what they meet, such as a loss that is still
-  /// not a number, is not the first error.
+  /// Ends the steps in flight without reporting them: their errors, such as a loss that is still
+  /// not a number, are not the first one.
   void let_steps_end() {
     while (engine_.steps_in_flight() > 0) {
       try {

@@ -337,26 +337,26 @@ TEST(FitWithoutPauses, WhenACallbackThrowsTheStepUnderWayIsDoneAndTheEngineGoesO
 }
 
 /// A text of which one sample cannot be read.
-class TornText : public Dataset {
+class DamagedText : public Dataset {
  public:
-  TornText(DatasetPtr text, int64_t torn)
-      : Dataset(text->fields()), text_(std::move(text)), torn_(torn) {}
+  DamagedText(DatasetPtr text, int64_t damaged)
+      : Dataset(text->fields()), text_(std::move(text)), damaged_(damaged) {}
   int64_t samples() const override { return text_->samples(); }
   uint64_t fingerprint() const override { return text_->fingerprint(); }
   void write(int64_t sample, int64_t row, Batch& batch) const override {
-    if (sample == torn_) throw UserError("the text is torn", "a page is missing", "find it");
+    if (sample == damaged_) throw UserError("the text is damaged", "a page is missing", "find it");
     text_->write(sample, row, batch);
   }
 
  private:
   DatasetPtr text_;
-  int64_t torn_;
+  int64_t damaged_;
 };
 
 TEST(FitWithoutPauses, ABatchThatCannotBeReadIsHeardOfBehindTheStepBeforeIt) {
   RunConfig config = small_run();
   auto data = std::make_shared<RunData>(*small_text());
-  data->train = std::make_shared<const TornText>(
+  data->train = std::make_shared<const DamagedText>(
       data->train, 2 * config.train.batch);  // the first sample of the third batch
   config.data.shuffle = Shuffle::kNone;
   Engine engine(config, serial_plan(), data);

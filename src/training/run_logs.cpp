@@ -64,6 +64,10 @@ void MetricsLog::on_step_end(const TrainingState& state, TrainingControl&) {
   line["tokens"] = result.tokens;
   line["tokens_per_s"] = speed;
   line["tokens_per_s_per_device"] = speed / ranks;
+  if (const std::string& unit = state.engine.data().unit; unit != "token") {
+    line[unit + "s"] = result.tokens;
+    line[unit + "s_per_s"] = speed;
+  }
   line["tflops_per_device"] = flops_of_step_ * speed / ranks / 1e12;
   line["mfu"] = Document();
   line["hfu"] = Document();

@@ -1,4 +1,4 @@
-// What a run writes while it goes on: callbacks for fit().
+// Logs that a run writes: callbacks for fit().
 #pragma once
 
 #include <filesystem>
@@ -17,7 +17,7 @@ namespace tessera {
 ///   throws  UserError (1) when it cannot be written
 class JsonLines {
  public:
-  /// Goes on behind what the file holds.
+  /// Appends to what the file holds.
   explicit JsonLines(std::filesystem::path path);
   void append(const Document& line);
 
@@ -26,17 +26,20 @@ class JsonLines {
   std::ofstream out_;
 };
 
-/// metrics.jsonl: a line a step and a line an evaluation.
+/// metrics.jsonl: one line per step and one line per evaluation.
 ///
 ///   step        step, loss, lr, grad_norm, step_time_ms, tokens, tokens_per_s,
-///   tokens_per_s_per_device, tflops_per_device, mfu, hfu,
-///               mem_peak_bytes, data_wait_ms, comm_exposed_ms, bubble_ms, skipped, nan
+///               tokens_per_s_per_device, tflops_per_device, mfu, hfu, mem_peak_bytes,
+///               data_wait_ms, comm_exposed_ms, bubble_ms, skipped, nan. With images also images
+///               and images_per_s (pixels and pixels_per_s where each pixel has a label): `tokens`
+///               counts labels
 ///   evaluation  step, val_loss, val_perplexity, val_accuracy, val_bits_per_byte
 ///   null        what this version does not know: mfu and hfu (the peak of the devices),
-///   comm_exposed_ms, bubble_ms; grad_norm without clipping units       lr as the optimizer took
-///   it; tflops_per_device counts forward and backward of the serial program, nothing twice;
-///               skipped and nan count steps: a loss that is not a number ends the run, so both are
-///               0. Numbers that JSON lacks are texts: "NaN", "Infinity"
+///               comm_exposed_ms, bubble_ms; grad_norm without clipping
+///   units       lr as the optimizer used it; tflops_per_device counts forward and backward of the
+///               serial program, nothing twice; skipped and nan count steps: a loss that is not a
+///               number ends the run, so both are 0. Numbers that JSON lacks are texts: "NaN",
+///               "Infinity"
 class MetricsLog : public Callback {
  public:
   explicit MetricsLog(std::filesystem::path path) : lines_(std::move(path)) {}
@@ -50,14 +53,14 @@ class MetricsLog : public Callback {
   double flops_of_step_ = 0;
 };
 
-/// rank-00003.jsonl a rank in `folder`: start, program_loaded, step_end (every `every` steps, the
-/// first and the last), evaluate, save, failure, end.
+/// One file per rank in `folder`, such as rank-00003.jsonl: start, program_loaded, step_end (every
+/// `every` steps, the first and the last), evaluate, save, failure, end.
 ///
 ///   fields  rank, local_rank, host_name, pid, source, step, relative_step (from the start of this
-///   process), time_us (since 1970),
-///           log_type_name, value, delta_ms (since the line before), seq_id
+///           process), time_us (since 1970), log_type_name, value, delta_ms (since the line
+///           before), seq_id
 ///   limit   lines of ranks that are threads of one process differ in rank and memory alone; each
-///   process writes those of its own
+///           process writes those of its own ranks
 class RankLogs : public Callback {
  public:
   RankLogs(const std::filesystem::path& folder, const Engine& engine, int64_t every);

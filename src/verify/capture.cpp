@@ -92,20 +92,21 @@ Capture::Part Capture::part_of(const Register& reg, int position) {
   part.indices = reg.attr.indices(reg.type.shape, part.coordinate);
   for (int axis = 0; axis < mesh.axis_count(); ++axis)
     if (reg.attr.is_partial_on(axis))
-      part.addend = part.addend * mesh.shape()[axis] + part.coordinate[axis];
+      part.partial = part.partial * mesh.shape()[axis] + part.coordinate[axis];
   for (int axis = 0; axis < mesh.axis_count(); ++axis)
-    if (reg.attr.uses(axis)) part.place = part.place * mesh.shape()[axis] + part.coordinate[axis];
+    if (reg.attr.uses(axis))
+      part.replica_set = part.replica_set * mesh.shape()[axis] + part.coordinate[axis];
   return part;
 }
 
-Capture::Whole::Torn Capture::find_torn(const Register& reg, const Part& part, Rank first,
-                                        Rank second, int64_t byte) {
-  Whole::Torn torn{first, second, byte / size_of(reg.type.dtype), 0};
+Capture::Whole::ReplicaMismatch Capture::find_mismatch(const Register& reg, const Part& part,
+                                                       Rank first, Rank second, int64_t byte) {
+  Whole::ReplicaMismatch mismatch{first, second, byte / size_of(reg.type.dtype), 0};
   for_each_element(local_type(reg, part.coordinate).shape, part.indices, reg.type.shape,
                    [&](size_t from, size_t at) {
-                     if (static_cast<int64_t>(from) == torn.local_element) torn.at = at;
+                     if (static_cast<int64_t>(from) == mismatch.local_element) mismatch.at = at;
                    });
-  return torn;
+  return mismatch;
 }
 
 Capture::Whole Capture::assemble(RegisterIndex number) const {
@@ -121,11 +122,11 @@ Capture::Whole Capture::assemble(RegisterIndex number) const {
               ""};
   whole.held.assign(whole.tensor.values.size(), false);
   std::vector<double> magnitudes(whole.tensor.values.size(), 0.0);
-  // Parts with windows overlap: each addend of an element counts once.
-  std::map<int64_t, std::vector<std::optional<double>>> addends;
-  // Axes that only replicate do not count: the first rank of each place gives its part, the
-  // others must equal it.
-  std::map<int64_t, Rank> first_of_place;
+  // Parts with windows overlap: each partial value of an element counts once.
+  std::map<int64_t, std::vector<std::optional<double>>> partials;
+  // Axes that only replicate do not count: the first rank of each set of replicas gives its part,
+  // the others must equal it.
+  std::map<int64_t, Rank> first_of_replicas;
   for (int position = 0; position < reg.attr.mesh->size(); ++position) {
     const Part part = part_of(reg, position);
     const Rank rank = reg.attr.mesh->rank_at(part.coordinate);
@@ -134,26 +135,27 @@ Capture::Whole Capture::assemble(RegisterIndex number) const {
       return whole;
     }
     const std::vector<std::byte>& bytes = parts_[index_of(rank)][number];
-    const auto [found, is_first] = first_of_place.try_emplace(part.place, rank);
+    const auto [found, is_first] = first_of_replicas.try_emplace(part.replica_set, rank);
     if (!is_first) {
       const std::vector<std::byte>& other = parts_[index_of(found->second)][number];
-      if (bytes != other && !whole.torn)
-        whole.torn = find_torn(reg, part, found->second, rank, first_differing_byte(bytes, other));
+      if (bytes != other && !whole.mismatch)
+        whole.mismatch =
+            find_mismatch(reg, part, found->second, rank, first_differing_byte(bytes, other));
       continue;
     }
     const TensorType type = local_type(reg, part.coordinate);
     const ReferenceTensor local = to_reference(local_tensor(type, bytes));
-    auto& of_place = addends[part.addend];
-    of_place.resize(reg.attr.has_windows() ? whole.tensor.values.size() : 0);
+    auto& elements = partials[part.partial];
+    elements.resize(reg.attr.has_windows() ? whole.tensor.values.size() : 0);
     for_each_element(type.shape, part.indices, reg.type.shape, [&](size_t from, size_t at) {
       whole.held[at] = true;
-      if (!of_place.empty() && of_place[at]) {
-        const bool equal = *of_place[at] == local.values[from] ||
-                           (std::isnan(*of_place[at]) && std::isnan(local.values[from]));
+      if (!elements.empty() && elements[at]) {
+        const bool equal = *elements[at] == local.values[from] ||
+                           (std::isnan(*elements[at]) && std::isnan(local.values[from]));
         if (!equal) whole.copies.push_back({at, local.values[from]});
         return;
       }
-      if (!of_place.empty()) of_place[at] = local.values[from];
+      if (!elements.empty()) elements[at] = local.values[from];
       double& element = whole.tensor.values[at];
       element = partial ? combine(op, element, local.values[from]) : local.values[from];
       magnitudes[at] += std::abs(local.values[from]);
@@ -164,9 +166,9 @@ Capture::Whole Capture::assemble(RegisterIndex number) const {
   return whole;
 }
 
-std::string to_text(const Capture::Whole::Torn& torn) {
-  return "ranks " + std::to_string(torn.first) + " and " + std::to_string(torn.second) +
-         " differ in local element " + std::to_string(torn.local_element);
+std::string to_text(const Capture::Whole::ReplicaMismatch& mismatch) {
+  return "ranks " + std::to_string(mismatch.first) + " and " + std::to_string(mismatch.second) +
+         " differ in local element " + std::to_string(mismatch.local_element);
 }
 
 std::vector<RegisterIndex> in_program_order(const TaskGraph& tasks) {
@@ -182,7 +184,7 @@ std::vector<RegisterIndex> in_program_order(const TaskGraph& tasks) {
   return order;
 }
 
-bool is_addend_of_micro_batches(const Register& reg) {
+bool is_partial_of_micro_batches(const Register& reg) {
   return reg.micro_batch.index >= 0 && reg.micro_batch.dim < 0;
 }
 

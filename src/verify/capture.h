@@ -1,4 +1,4 @@
-// What every rank held in every register, put together to whole tensors: what is compared with the
+// The values of every register on every rank, assembled to whole tensors, to be compared with the
 // serial run.
 #pragma once
 
@@ -22,7 +22,7 @@ class Capture {
   void clear();
 
   struct Whole {
-    ReferenceTensor tensor;  // addends of a partial one are put together
+    ReferenceTensor tensor;  // partial values are reduced
     std::vector<bool> held;  // by element: does a rank hold it? windows may leave some out
     struct Copy {
       size_t at = 0;
@@ -31,14 +31,14 @@ class Capture {
     /// Elements that windows give to a further rank, where it has another value: computed anew,
     /// so rounded anew.
     std::vector<Copy> copies;
-    double magnitude = 0;  // the largest sum of absolute addends of an element, or element
+    double magnitude = 0;  // the largest sum of absolute partial values of an element
     /// Two replicas that differ.
-    struct Torn {
+    struct ReplicaMismatch {
       Rank first = 0, second = 0;
       int64_t local_element = 0;  // the first in which they differ
       size_t at = 0;              // the same in the whole
     };
-    std::optional<Torn> torn;
+    std::optional<ReplicaMismatch> mismatch;
     std::string missing;  // a rank that never filled it
   };
   Whole assemble(RegisterIndex number) const;
@@ -47,12 +47,12 @@ class Capture {
   struct Part {
     Coordinate coordinate;
     std::vector<std::vector<int64_t>> indices;  // by dim, of the whole
-    int64_t place = 0;   // index over the axes that divide or are partial: equal for replicas
-    int64_t addend = 0;  // index over those that are partial
+    int64_t replica_set = 0;  // index over the axes that divide or are partial: equal for replicas
+    int64_t partial = 0;      // index over those that are partial
   };
   static Part part_of(const Register& reg, int position);
-  static Whole::Torn find_torn(const Register& reg, const Part& part, Rank first, Rank second,
-                               int64_t byte);
+  static Whole::ReplicaMismatch find_mismatch(const Register& reg, const Part& part, Rank first,
+                                              Rank second, int64_t byte);
 
   size_t index_of(Rank rank) const;
 
@@ -63,13 +63,13 @@ class Capture {
 };
 
 /// "ranks 0 and 2 differ in local element 3"
-std::string to_text(const Capture::Whole::Torn& torn);
+std::string to_text(const Capture::Whole::ReplicaMismatch& mismatch);
 
 /// Registers in the order in which they are filled.
 std::vector<RegisterIndex> in_program_order(const TaskGraph& tasks);
 
-/// Does it hold an addend over the micro-batches? Their sum is what can be compared.
-bool is_addend_of_micro_batches(const Register& reg);
+/// Whether it holds a partial value over the micro-batches: only their sum can be compared.
+bool is_partial_of_micro_batches(const Register& reg);
 
 /// What a register holds of a whole tensor: the rows of its micro-batch, or a stripe of them.
 ReferenceTensor rows_of(const ReferenceTensor& whole, const Register& reg);

@@ -13,8 +13,8 @@
 namespace tessera {
 namespace {
 
-/// Rounding errors of a run are far below their bounds; the perturbed judge takes the bounds, with
-/// random signs. Four times its effect leaves room for signs that fall worse.
+/// Rounding errors of a run are far below their bounds; the perturbed interpreter takes the bounds,
+/// with random signs. Four times its effect allows for less favourable signs.
 constexpr double kSafety = 4;
 
 class Verification {
@@ -69,7 +69,7 @@ class Verification {
 
   void one_step(int64_t step, const Batch& batch) {
     const bool compare = options_.tensor_steps == 0 || step < options_.tensor_steps;
-    if (compare) judge(step, batch);
+    if (compare) interpret_step(step, batch);
     Capture capture(engine_.compiled().tasks);
     const Observer observer = capture.observer();
     const double loss = engine_.step(batch, compare ? &observer : nullptr).loss;
@@ -87,8 +87,8 @@ class Verification {
       note({step, "loss", "loss", "", 0, loss, serial_loss, tolerance});
   }
 
-  /// The judge and the perturbed judge, from the state that the plan has now.
-  void judge(int64_t step, const Batch& batch) {
+  /// Runs the reference interpreter, plain and perturbed, from the state that the plan has now.
+  void interpret_step(int64_t step, const Batch& batch) {
     ReferenceValues state;
     for (const auto& [name, tensor] : engine_.variables()) state[name] = to_reference(tensor);
     for (const std::string& name : data_inputs(engine_.graph()))
@@ -111,7 +111,7 @@ class Verification {
     report_.tensors = report_.exact_tensors = 0;
     for (RegisterIndex index : in_program_order(tasks)) {
       const Register& reg = tasks.registers[index];
-      if (is_addend_of_micro_batches(reg)) continue;  // an addend: its sum is compared
+      if (is_partial_of_micro_batches(reg)) continue;  // its sum is compared
       const std::string name = value_name(engine_.graph(), reg);
       const Capture::Whole whole = capture.assemble(index);
       ensure(whole.missing.empty(),
@@ -120,10 +120,10 @@ class Verification {
       const double tolerance = kSafety * changes_.at(name);
       ++report_.tensors;
       if (tolerance == 0) ++report_.exact_tensors;
-      if (whole.torn) {
-        const size_t at = whole.torn->at;
+      if (whole.mismatch) {
+        const size_t at = whole.mismatch->at;
         note({step, op_of(name), reg.name,
-              to_text(reg.type, reg.attr) + ", replicas differ: " + to_text(*whole.torn),
+              to_text(reg.type, reg.attr) + ", replicas differ: " + to_text(*whole.mismatch),
               static_cast<int64_t>(at), whole.tensor.values[at], wanted.values[at], 0});
         continue;
       }
@@ -190,7 +190,7 @@ class Verification {
   Engine engine_, serial_, nudged_;
   Sampler sampler_;
   VerifyReport report_;
-  ReferenceValues expected_, perturbed_;  // of the judge, in the last step that was compared
+  ReferenceValues expected_, perturbed_;  // of the interpreter, in the last step that was compared
   std::map<std::string, double>
       changes_;  // by value: what the perturbation of all ops did to it, and what its own may do
   double loss_tolerance_ = 0;

@@ -1,5 +1,5 @@
-// Does a plan compute what the serial program computes? Tensor by tensor, against the
-// plain-reference interpreter.
+// Compares a run under a plan with the serial program, tensor by tensor, by the reference
+// interpreter.
 #pragma once
 
 #include <string>
@@ -27,7 +27,7 @@ struct Difference {
   int64_t step = 0;
   std::string op;
   std::string value;
-  std::string placement;  // as it lies under the plan
+  std::string placement;  // under the plan
   int64_t index = 0;      // in the whole tensor
   double distributed = 0;
   double serial = 0;
@@ -47,11 +47,12 @@ struct VerifyReport {
 
 /// Runs both and compares.
 ///
-///   tensors     each step starts the judge from the plan's own state, so that errors do not pile
-///   up; the tolerance of a tensor is four
+///   tensors     each step starts the reference interpreter from the plan's own state, so that
+///   errors
+///               do not accumulate; the tolerance of a tensor is four
 ///               times the sum of what its own op may be off (from dtype, number of terms and sums
-///               of absolute terms) and the largest change that it shows when every op of the judge
-///               is perturbed by what it may be off
+///               of absolute terms) and the largest change that it shows when every op of the
+///               interpreter is perturbed by what it may be off
 ///   losses      two trajectories; their tolerance is four times the change that a serial run shows
 ///   when its state is perturbed by those
 ///               tolerances
