@@ -8,11 +8,11 @@
 //       "device": "host",             what the ranks compute on, or "fake"
 //       "micro_batches": 1,           parts of a step's batch, one after the other
 //       "schedule": "1f1b",           one of pipeline_schedules() (schedule/named_orders.h)
-//       "max_in_flight": 4,           with schedule "auto": the most micro-batches whose activations
+//       "max_in_flight": 4,           schedule "auto": the most micro-batches whose activations
 //                                     a rank keeps; default: the number of ranks of the pipeline
 //       "all_reduce": "auto",         algorithm over several axes: "one-shot", "hierarchical" or
 //                                     "reduce-scatter-all-gather" (reshard/reshard.h)
-//       "collective_matmul": "off",   decompose matmuls next to their collectives: "auto", or 2 to 8
+//       "collective_matmul": "off",   decompose matmuls next to collectives: "auto", or 2 to 8
 //                                     chunks
 //       "prefetch_mib": 32,           limit of exchanges issued early, in flight at once; 0: none
 //       "marks": [{"tensor": "tokens", "placement": "P(\"dp\")"}],
