@@ -15,7 +15,7 @@ enum class StoredType { kU8, kI8, kI16, kI32, kI64, kF32, kF64 };
 std::string_view to_text(StoredType type);  // "u8", "f64", ...
 int64_t size_of(StoredType type);
 
-/// An array as its file has it: whole in memory, its elements converted when they are asked for.
+/// The bytes of an array in memory; elements are converted when they are read.
 class StoredArray {
  public:
   /// `bytes` has the elements from `offset` on, row-major.
@@ -29,7 +29,7 @@ class StoredArray {
   int64_t size() const;
   /// Element `index` in row-major order.
   double at(int64_t index) const;
-  /// The byte of the file at which it stands.
+  /// The offset of the element in the file.
   int64_t offset_of(int64_t index) const {
     return static_cast<int64_t>(offset_) + index * size_of(type_);
   }
@@ -62,17 +62,17 @@ struct LabelledArrays {
 /// the fine one.
 ///   requires  classes is 10 or 100
 ///   throws    UserError: 66 a file cannot be read, 65 it is empty or ends within a record, with
-///   the offset source    www.cs.toronto.edu/~kriz/cifar.html, "binary version"
+///             the offset
+///   source    www.cs.toronto.edu/~kriz/cifar.html, "binary version"
 LabelledArrays read_cifar(const std::vector<std::filesystem::path>& files, int64_t classes);
 
 /// Images and labels as samples: bytes become numbers in [0, 1], others stay; images [N,H,W] get a
 /// channel.
 ///
 ///   fields   images f32[C,H,W], labels i32[] or i32[H,W]
-///   classes  `classes`, or for 0 the largest label and one
-///   throws   UserError (65): not as many labels as images, a shape that is none of the above,
-///   labels that are not whole numbers, or one
-///            outside [0, classes), with its file and offset
+///   classes  `classes`, or for 0 the largest label plus one
+///   throws   UserError (65): the numbers of labels and images differ, another shape, labels that
+///            are not integers or outside [0, classes), with file and offset
 class ArrayImages : public Dataset {
  public:
   ArrayImages(LabelledArrays arrays, int64_t classes);
@@ -86,14 +86,14 @@ class ArrayImages : public Dataset {
   int64_t classes_;
 };
 
-/// Tokens of an array of whole numbers, row after row as one text; `vocabulary` 0: whatever they
-/// are. throws  UserError (65): not whole numbers, or one outside [0, vocabulary), with its offset
+/// Tokens of an array of integers, row after row as one text. `vocabulary` 0: any tokens.
+///   throws  UserError (65): not integers, or one outside [0, vocabulary), with its offset
 std::vector<int32_t> tokens_of(const StoredArray& array, int64_t vocabulary);
 
-/// Tokens of lines of JSON, each {"tokens": [1, 2, ...]} or [1, 2, ...], joined in order; empty
-/// lines are left out. throws  UserError: 66 a file cannot be read, 65 with file and line: a line
-/// that is neither, a token that is no whole number or outside
-///         [0, vocabulary)
+/// Tokens of lines of JSON, each {"tokens": [1, 2, ...]} or [1, 2, ...], concatenated in order.
+/// Empty lines are skipped.
+///   throws  UserError: 66 a file cannot be read; 65 with file and line: another kind of line, a
+///           token that is not an integer or outside [0, vocabulary)
 std::vector<int32_t> read_token_lines(const std::vector<std::filesystem::path>& files,
                                       int64_t vocabulary);
 

@@ -1,5 +1,5 @@
-// Samples with names for their tensors, and the rows of a batch made of them: what every kind of
-// data looks like to the rest of the house.
+// Samples as named tensors, and batches whose rows are samples: the interface of every kind of
+// data.
 #pragma once
 
 #include <cstdint>
@@ -14,12 +14,11 @@
 
 namespace tessera {
 
-/// The field that every dataset for training has: what is to be predicted. A label below 0 is not
-/// counted.
+/// The field that every dataset for training has: the targets. The loss ignores a label below 0.
 inline constexpr std::string_view kLabels = "labels";
 
-/// One tensor of a sample: `tokens i32[64]`, `images f32[1,28,28]`. In a batch it has one more dim
-/// in front, the rows.
+/// One tensor of a sample: `tokens i32[64]`, `images f32[1,28,28]`. A batch has one more dim in
+/// front, the rows.
 struct Field {
   std::string name;
   TensorType type;
@@ -27,15 +26,15 @@ struct Field {
   bool operator==(const Field&) const = default;
 };
 
-/// Rows of samples: a tensor a field.
+/// Rows of samples: one tensor for each field.
 class Batch {
  public:
-  /// Makes the tensors of `rows` rows; those that have the type already stay as they are.
+  /// Allocates tensors of `rows` rows. A tensor that has the type already is kept.
   void resize(const std::vector<Field>& fields, int64_t rows);
 
-  /// nullptr when there is none of this name.
+  /// nullptr when no field has this name.
   const Tensor* find(std::string_view name) const;
-  /// requires  there is one of this name
+  /// requires  a field has this name
   const Tensor& at(std::string_view name) const;
   Tensor& at(std::string_view name);
   const std::vector<std::string>& names() const { return names_; }
@@ -59,17 +58,17 @@ class Batch {
   std::vector<Tensor> tensors_;
 };
 
-/// Samples by number. Sample i is the same whoever makes it and whenever, so any rank can make
+/// Samples by number. Sample i is the same on every rank and at any time, so a rank can produce
 /// exactly its rows.
 ///
-///   threads  any number at once: it is never changed
+///   threads  any number at once: a dataset is immutable
 class Dataset {
  public:
   virtual ~Dataset() = default;
 
   const std::vector<Field>& fields() const { return fields_; }
   virtual int64_t samples() const = 0;
-  /// Of all its samples: the same for the same samples.
+  /// A hash of all samples.
   virtual uint64_t fingerprint() const = 0;
   /// Writes sample `sample` into row `row` of a batch that has these fields.
   virtual void write(int64_t sample, int64_t row, Batch& batch) const = 0;
@@ -77,8 +76,7 @@ class Dataset {
   /// Rows [rows.begin, rows.end) of the batch of `step`.
   ///   requires  the sampler is made for samples() samples, and its batch has these rows
   Batch batch(const Sampler& sampler, int64_t step, Range rows) const;
-  /// The same into a batch that is there already; its tensors are made anew only when their type is
-  /// another.
+  /// The same into an existing batch. Its tensors are allocated again only when their type differs.
   void fill(const Sampler& sampler, int64_t step, Range rows, Batch& batch) const;
 
  protected:
@@ -88,7 +86,7 @@ class Dataset {
   std::vector<Field> fields_;
 };
 
-/// tokens i32[context] and labels i32[context]: what a language model takes.
+/// The fields of a language model: tokens i32[context] and labels i32[context].
 std::vector<Field> token_fields(int64_t context);
 
 using DatasetPtr = std::shared_ptr<const Dataset>;
@@ -108,7 +106,7 @@ class SampleRange : public Dataset {
   Range range_;
 };
 
-/// Samples to train on and samples that training never sees.
+/// Samples for training and samples for validation.
 struct DataSplit {
   DatasetPtr train, held_out;
 };

@@ -1,12 +1,15 @@
-// Files or seeds in, batches out. This room knows files, samples and batches; it knows no mesh: it
-// is told how many data-parallel parts there are and which rows are wanted. It makes no threads:
-// loading ahead of the step is engine/loader.
+// From files or seeds to batches. This module knows files, samples and batches, but no mesh:
+// callers give the number of data-parallel parts and the rows that they need. It starts no threads;
+// the batches of later steps are loaded by engine/loader.
 //
 //   text_files    files and folders to text
 //   vocabulary    text to tokens
-//   sampler       which sample stands in which row of which step
-//   batch         what every kind of samples looks like: named tensors; a sampler's rows of them
-//   are a batch text_dataset  tokens to samples of a language model
+//   sampler       the sample of each row of each step
+//   batch         samples as named tensors, and batches of them
+//   text_dataset  tokens to samples of a language model
+//   array_files   images and tokens of other programs' files
+//   drawings      synthetic images
+//   markov        synthetic text
 #pragma once
 
 #include "data/array_files.h"

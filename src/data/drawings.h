@@ -1,23 +1,21 @@
-// Pictures that the project makes: digits to be told apart, and shapes to be told apart pixel by
-// pixel.
+// Synthetic images: digits for classification, and shapes for segmentation.
 #pragma once
 
 #include "data/batch.h"
 
 namespace tessera {
 
-/// How pictures are drawn. Sample i follows from the seed and i alone.
+/// Options of synthetic images. Sample i depends only on the seed and i.
 struct DrawingOptions {
   int64_t samples = 1;
   int64_t size = 16;   // rows and columns, at least kLeastDrawing
-  double noise = 0.1;  // deviation of the normal number that is added to each pixel
+  double noise = 0.1;  // standard deviation of the normal noise of each pixel
   uint64_t seed = 1;
 };
 inline constexpr int64_t kLeastDrawing = 12;
 
-/// One digit a picture, from a font of 5 x 7 dots, magnified by a random factor so that it takes
-/// 55% to 90% of the height, at a random place where it is seen whole, in a random brightness on
-/// black.
+/// Images of one digit in a font of 5 x 7 dots. The digit takes 55% to 90% of the height; its size,
+/// its position inside the image and its brightness on black are random.
 ///
 ///   fields   images f32[1, size, size], labels i32[]
 ///   classes  10
@@ -32,11 +30,11 @@ class DrawnDigits : public Dataset {
   DrawingOptions options_;
 };
 
-/// One to three shapes a picture, each of a random kind, size, place and brightness; a later one
-/// hides what it covers.
+/// Images of one to three shapes of random kind, size, position and brightness. A later shape
+/// covers an earlier one.
 ///
 ///   fields   images f32[1, size, size], labels i32[size, size]
-///   classes  0 the ground, 1 circles, 2 squares, 3 triangles
+///   classes  0 background, 1 circles, 2 squares, 3 triangles
 class DrawnShapes : public Dataset {
  public:
   explicit DrawnShapes(const DrawingOptions& options);

@@ -1,16 +1,17 @@
-// Text that the project makes: a Markov chain whose entropy rate is known, so that a trained model
-// can be held against the truth.
+// Synthetic text: a Markov chain with a known entropy rate, which is the smallest loss that a
+// trained model can reach.
 #pragma once
 
 #include "data/batch.h"
 
 namespace tessera {
 
-/// A chain of `states` tokens; what follows a token depends on that token alone.
+/// A chain of `states` tokens: the distribution of the next token depends only on the last one.
 ///
-///   transitions   drawn from the seed: weights u^4 + 0.01 of uniform numbers u, so that some steps
-///   are likely and none is impossible stationary    pi with pi P = pi, by powers of P; every
-///   sample starts in it, so the same entropies hold at every place
+///   transitions  sampled from the seed: weights u^4 + 0.01 of uniform numbers u, so that some
+///                steps are likely and none is impossible
+///   stationary   pi with pi P = pi, by powers of P; every sample starts in it, so the same
+///                entropies hold at every position
 class MarkovChain {
  public:
   /// throws  UserError (78): fewer than 2 states
@@ -22,15 +23,15 @@ class MarkovChain {
   const std::vector<std::vector<double>>& transitions() const { return transitions_; }
   const std::vector<double>& stationary() const { return stationary_; }
 
-  /// H = -sum_a pi_a sum_b P_ab log P_ab, in nats: the least mean loss of a next token.
+  /// H = -sum_a pi_a sum_b P_ab log P_ab, in nats: the smallest mean loss of a next token.
   /// Source: Cover and Thomas, Elements of Information Theory, 2nd ed., theorem 4.2.4.
   double entropy_rate() const;
-  /// Of a token whose two neighbours are seen: H(X1 | X0, X2) = 2 H - H(X2 | X0), in nats, where X2
-  /// given X0 follows P^2; what stands further away says nothing more. The least mean loss of a
-  /// masked token.
+  /// The entropy of a token whose two neighbours are known: H(X1 | X0, X2) = 2 H - H(X2 | X0), in
+  /// nats, where X2 given X0 follows P^2. Tokens further away add no information. This is the
+  /// smallest mean loss of a masked token.
   double masked_entropy() const;
 
-  /// The token for the uniform number `u` in [0, 1): of a start, or after `last`.
+  /// The first token, or the token after `last`, for the uniform number `u` in [0, 1).
   int32_t start(double u) const;
   int32_t next(int32_t last, double u) const;
 
@@ -39,8 +40,8 @@ class MarkovChain {
   std::vector<double> stationary_;
 };
 
-/// Sample i: context + 1 tokens of the chain, of which the first `context` are the tokens and the
-/// last `context` the labels; drawn by (seed, i), independent of all others.
+/// Sample i has context + 1 tokens of the chain: the first `context` are the tokens, the last
+/// `context` the labels. It depends only on (seed, i).
 class MarkovDataset : public Dataset {
  public:
   MarkovDataset(MarkovChain chain, int64_t context, int64_t samples, uint64_t seed);
@@ -54,12 +55,11 @@ class MarkovDataset : public Dataset {
   uint64_t seed_;
 };
 
-/// Tokens of which some are hidden and asked for: of each block of `block` places one that is
-/// neither its first nor its last, drawn by (seed, sample), so that the neighbours of a masked
-/// place are always seen. There the token is `mask` and the label what stood there; all other
-/// labels are -1. What is left of a whole number of blocks is not masked. (BERT masks places
-/// independently, and puts another token or the same one there a fifth of the time; here the
-/// entropy of what is asked for is known.)
+/// Masked tokens to predict. In each block of `block` positions one position that is neither the
+/// first nor the last is masked, sampled by (seed, sample), so that both neighbours of a masked
+/// token are visible. Its token is `mask` and its label the original token; all other labels are
+/// -1. An incomplete last block is not masked. (BERT masks positions independently, and keeps or
+/// replaces a fifth of the tokens; here the entropy of the masked tokens is known.)
 ///
 ///   requires  block >= 3; whole has the fields of token_fields
 class MaskedTokens : public Dataset {

@@ -1,5 +1,4 @@
-// Which sample stands in which row of which step's batch: the same on every rank, computed and
-// never communicated.
+// The sample of each row of each step's batch: every rank computes the same, without communication.
 #pragma once
 
 #include <cstdint>
@@ -18,16 +17,16 @@ std::string_view to_text(Tail tail);        // "drop", "pad"
 /// How samples become batches.
 ///
 ///   kNone         the batch is the next samples, in order
-///   kBeforeSplit  one permutation of all samples an epoch; the batch is the next rows of it;
-///   data-parallel parts are row ranges of the
-///                 batch. Does not depend on the number of parts: any plan reads what the serial
-///                 run reads.
-///   kAfterSplit   the samples are cut into `parts` balanced pieces first, each is permuted by
-///   itself, and part p of the batch comes from
-///                 piece p (of a batch with fewer rows than parts, as many pieces as rows). Depends
-///                 on `parts`: `description()` says so.
-///   tail          kDrop: the samples that do not fill a batch are left out of the epoch; kPad: the
-///   epoch's first samples fill it up. steps         the same number of steps on every part
+///   kBeforeSplit  one permutation of all samples for each epoch; the batch is its next rows, and
+///                 data-parallel parts are row ranges of the batch. Does not depend on the number
+///                 of parts: any plan reads what the serial run reads.
+///   kAfterSplit   the samples are first cut into `parts` balanced pieces, each piece is permuted
+///                 separately, and part p of the batch comes from piece p (a batch with fewer rows
+///                 than parts has as many pieces as rows). Depends on `parts`, as `description()`
+///                 says.
+///   tail          kDrop: the epoch leaves out the samples that do not fill a batch; kPad: the
+///                 first samples of the epoch fill the last batch
+///   steps         every part has the same number of steps
 struct SamplerOptions {
   int64_t samples = 0;
   int64_t batch = 1;  // rows of the whole step's batch, over all parts
@@ -37,9 +36,9 @@ struct SamplerOptions {
   uint64_t seed = 0;
 };
 
-/// Rows to samples, by the options.
+/// Maps rows to samples, by the options.
 ///
-///   threads  any number at once: it is never changed
+///   threads  any number at once: a sampler is immutable
 ///   memory   a few words, whatever the number of samples
 class Sampler {
  public:
@@ -71,14 +70,12 @@ class Sampler {
   int64_t steps_per_epoch_ = 0;
 };
 
-/// Where `index` goes in the permutation of [0, count) that `key`, `epoch` and `piece` choose.
+/// The image of `index` under the permutation of [0, count) that `key`, `epoch` and `piece` select.
 ///
 ///   requires  1 <= count <= 2^62, 0 <= index < count
-///   time      expected O(1): a Feistel network over the next power of four is at most four times
-///   too large, and walking on from what falls
-///             outside [0, count) comes back inside
-///   source    Black and Rogaway, Ciphers with arbitrary finite domains, CT-RSA 2002 (cycle
-///   walking)
+///   time      expected O(1): the domain of the Feistel network is the next power of four, at most
+///             four times too large; cycle walking from values outside [0, count) returns inside
+///   source    Black and Rogaway, Ciphers with arbitrary finite domains, CT-RSA 2002
 int64_t permuted(int64_t index, int64_t count, uint64_t key, int64_t epoch, int64_t piece);
 
 }  // namespace tessera

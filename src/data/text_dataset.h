@@ -1,4 +1,4 @@
-// Tokens as samples of a language model, and what is known of tokens before a model sees them.
+// Tokens as samples of a language model, and the bigram entropy of tokens.
 #pragma once
 
 #include <cstdint>
@@ -8,23 +8,23 @@
 
 namespace tessera {
 
-/// Conditional entropy of a token given the one before it, in nats: -sum p(a,b) log p(b|a), by
-/// counts over `tokens`; 0 without a pair. What a model that knows only the last token can reach at
-/// best on its own training text.
+/// Conditional entropy of a token given the previous one, in nats: -sum p(a,b) log p(b|a), by
+/// counts over `tokens`; 0 without a pair. It is the smallest training loss of a model that sees
+/// only the previous token.
 ///
 ///   requires  every token is in [0, vocabulary_size)
 ///   time      O(tokens + vocabulary_size); the order of the sum is fixed
 double bigram_entropy(const std::vector<int32_t>& tokens, int vocabulary_size);
 
-/// Tokens to train on and tokens that training never sees.
+/// Tokens for training and tokens for validation.
 struct TextSplit {
   std::vector<int32_t> train;
   std::vector<int32_t> held_out;
 };
 
-/// The last `fraction` of the tokens (to the nearest token), at least `minimum` of them, is held
-/// out; the rest, at least `minimum` too, is for training. throws  UserError: fewer than 2 *
-/// minimum tokens (65), or `fraction` is not in [0, 1) (78)
+/// Holds out the last `fraction` of the tokens (to the nearest token), at least `minimum` of them.
+/// The rest, at least `minimum` too, is for training.
+///   throws  UserError: fewer than 2 * minimum tokens (65), or `fraction` is not in [0, 1) (78)
 TextSplit hold_out(std::vector<int32_t> tokens, double fraction, int64_t minimum);
 
 /// Language-model samples: sample i is tokens [i * stride, i * stride + context] with inputs all

@@ -11,15 +11,15 @@ namespace tessera {
 /// Text as tokens.
 ///
 ///   bytes       token = byte, 256 of them
-///   characters  token = rank of the UTF-8 character among those that occur, by code point; an
-///   unknown character in encode() is an error
+///   characters  token = index of the UTF-8 character among those that occur, sorted by code point;
+///               an unknown character in encode() is an error
 class Vocabulary {
  public:
   static Vocabulary bytes();
   /// throws  UserError (65) when the text is empty or not UTF-8
   static Vocabulary characters_of(std::string_view text);
 
-  /// One that was stored: the symbols() of another.
+  /// A stored vocabulary, from its symbols().
   /// throws  UserError (65) when they are not UTF-8 characters in ascending order
   static Vocabulary of_symbols(std::vector<std::string> symbols);
 
@@ -41,8 +41,7 @@ class Vocabulary {
 /// Length of the UTF-8 character at the start of `text`: 1 to 4, or 0 when it is malformed or cut
 /// off.
 ///   requires  text is not empty
-///   ensures   refuses what the standard refuses: over-long forms, surrogates, code points above
-///   U+10FFFF
+///   ensures   over-long forms, surrogates and code points above U+10FFFF are malformed
 int utf8_length(std::string_view text);
 
 }  // namespace tessera

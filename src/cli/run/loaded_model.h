@@ -8,9 +8,9 @@
 
 namespace tessera {
 
-/// The run of a checkpoint with the overrides and the plan of the command line; checks the number
-/// of ranks. throws  UserError of the checkpoint, the overrides, the plan, or of ranks that the
-/// plan does not have
+/// The run of a checkpoint with the overrides and the plan of the command line.
+///   throws  UserError of the checkpoint, the overrides, the plan, or of ranks that the plan
+///           does not have
 StoredRun open_stored_run(const Checkpoint& checkpoint, const CheckpointOptions& options);
 
 /// An engine that evaluates, with the variables of the checkpoint.

@@ -6,7 +6,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// In what a run does with checkpoints, and for how long it goes on, no step changes.
+/// Is it a setting of checkpoints or evaluations, which does not change any step?
 bool changes_no_step(const std::string& key) {
   return key.starts_with("checkpoint.") || key.starts_with("train.evaluate_");
 }

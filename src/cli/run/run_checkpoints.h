@@ -1,4 +1,4 @@
-// The checkpoints that a run writes into its folder, and the one that it goes on from.
+// The checkpoints that a run writes into its folder, and the one that it resumes from.
 #pragma once
 
 #include <filesystem>
@@ -9,10 +9,9 @@
 
 namespace tessera {
 
-/// Writes checkpoints of `engine` into the "checkpoints" of a run's folder; when, is for fit() to
-/// say.
+/// Writes checkpoints of `engine` into the folder "checkpoints" of a run, when fit() asks for it.
 ///
-///   throws  UserError (1) when one cannot be written; those before stay good
+///   throws  UserError (1) when one cannot be written; earlier ones stay valid
 class RunCheckpoints {
  public:
   /// `files` and `engine` outlive it.
@@ -35,7 +34,7 @@ std::optional<std::filesystem::path> checkpoint_to_resume(FileSystem& files,
                                                           const std::optional<std::string>& resume,
                                                           const std::string& out);
 
-/// One line for each setting that is not as it was in the stored run: "optimizer.learning_rate was
+/// One line for each setting that differs from the stored run: "optimizer.learning_rate was
 /// 0.002 and is 0.001".
 std::string changed_settings(const Document& stored, const Document& present);
 

@@ -1,4 +1,4 @@
-// The folder of a run: what was run, and how it went.
+// The folder of a run: its plan, configuration, metrics and logs.
 #pragma once
 
 #include <filesystem>
@@ -11,14 +11,14 @@ namespace tessera {
 /// Writes into a folder, which it makes:
 ///
 ///     plan.json, config.json       the plan stamped for the model, and every setting
-///     metrics.jsonl                a line a step and an evaluation (MetricsLog)
-///     logs/rank-00000.jsonl ...    a log a rank (RankLogs), with a line every ten steps; of
-///     several processes each writes those of its ranks events.out.tfevents.*        the same
-///     numbers for TensorBoard (EventLog)
+///     metrics.jsonl                a line for each step and each evaluation (MetricsLog)
+///     logs/rank-00000.jsonl ...    a log for each rank (RankLogs), with a line every ten steps;
+///                                  each process writes those of its ranks
+///     events.out.tfevents.*        the same numbers for TensorBoard (EventLog)
 ///
-///   go on   an engine that has done steps goes on: what the folder holds stays, and new lines come
-///   behind it throws  UserError: 2 a run that begins finds another run in the folder; 1 the folder
-///   cannot be made or written
+///   resume  with an engine that has done steps, the files stay and new lines are appended
+///   throws  UserError: 2 a new run finds another run in the folder; 1 the folder cannot be made or
+///           written
 class RunFolder {
  public:
   RunFolder(const std::filesystem::path& folder, Engine& engine);

@@ -15,9 +15,9 @@ struct Session {
   Plan plan;
 };
 
-/// Reads CONFIG with the overrides of the command line, and the plan, which is that of the stored
-/// run when one is resumed and the command line has none; checks the number of ranks. throws
-/// UserError of the configuration, of the plan, or of ranks that the plan does not have
+/// Reads CONFIG with its overrides, and the plan: that of --plan, else that of the `stored` run,
+/// else that of CONFIG. Checks the number of ranks.
+///   throws  UserError of the configuration, of the plan, or of ranks that the plan does not have
 Session open_session(const ConfigOptions& options, const std::optional<Plan>& stored = {});
 /// The options with train.steps overridden, where the command line gives a number of steps.
 ConfigOptions with_steps(ConfigOptions options, const std::optional<int64_t>& steps);

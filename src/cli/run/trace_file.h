@@ -8,16 +8,16 @@
 
 namespace tessera {
 
-/// Records `steps` steps, after two that warm up where the run is long enough, and writes them. A
-/// run that ends before leaves what it has.
+/// Records `steps` steps, after two warm-up steps where the run is long enough, and writes them. A
+/// run that ends earlier writes the steps that it has.
 ///   throws  UserError (1) when the file cannot be written
 class TraceFile : public Callback {
  public:
   /// `engine` outlives it.
   TraceFile(Engine& engine, std::filesystem::path path, int64_t steps);
 
-  /// What is recorded begins and ends with whole steps.
-  CallbackNeeds needs(int64_t step) const override;
+  /// The trace begins and ends with whole steps.
+  Attention attention(int64_t step) const override;
   void on_train_begin(const TrainingState& state, TrainingControl&) override;
   void on_step_begin(const TrainingState& state, TrainingControl&) override;
   void on_step_end(const TrainingState& state, TrainingControl&) override;
