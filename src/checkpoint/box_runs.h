@@ -7,7 +7,7 @@
 
 namespace tessera {
 
-/// Where a run of bytes lies in two dense boxes.
+/// The offsets of one run of bytes in two dense boxes.
 struct Run {
   int64_t from = 0;
   int64_t to = 0;

@@ -1,14 +1,13 @@
-// Checkpoints: what a run needs to go on, stored so that any plan loads what any other plan stored,
-// and so that no failure loses them.
+// Checkpoints: the state that a run needs to resume. Any plan loads what any other plan stored, and
+// no failure loses a complete checkpoint.
 //
-// This room knows files, boxes and parts. It knows no mesh and no graph: each rank says which boxes
-// of which tensors it stores, and which it wants. It makes no threads.
+// This module knows files, boxes and parts, but no mesh and no graph: each rank gives the boxes of
+// the tensors that it stores, and of those that it loads. It starts no threads.
 //
-//   step-00001000/                                       written as step-00001000.tmp/, synced,
-//   renamed
-//     shard-00000-model-00001-of-00001.safetensors ...   one a rank: the boxes that it owns
-//     index.json      tensor -> type and parts: file, place in the file, box, checksums
-//     state.json      step, position in the data, seeds: whatever the caller needs
+//   step-00001000/    written as step-00001000.tmp/, synced, then renamed
+//     shard-00000-model-00001-of-00001.safetensors ...   one for each rank: the boxes that it owns
+//     index.json      tensor -> type and parts: file, offset in the file, box, checksums
+//     state.json      step, position in the data, seeds: what the caller needs
 //     plan.json       the plan of the run
 //     checksums.txt   checksum, size and name of the three
 //   latest            the name of the newest checkpoint, moved last

@@ -21,10 +21,10 @@ uint32_t crc32c(std::string_view text, uint32_t before = 0);
 /// crc32c() uses there, and its check.
 uint32_t crc32c_by_tables(std::span<const std::byte> bytes, uint32_t before = 0);
 
-/// What `bytes` add to the checksum of a longer text in which `bytes_behind` more follow them,
-/// whatever stands before and behind.
-///   source  a CRC is linear: that of a text is the exclusive or of what its pieces add, and of a
-///   constant of its length (zlib's combine)
+/// The contribution of `bytes` to the checksum of a longer text, in which `bytes_behind` more bytes
+/// follow. It does not depend on the other bytes.
+///   source  a CRC is linear: the checksum of a text is the exclusive or of the contributions of
+///           its pieces and of a constant of its length (crc32_combine of zlib)
 uint32_t crc32c_share(std::span<const std::byte> bytes, int64_t bytes_behind);
 /// The checksum of a text of `size` bytes from the exclusive or of the shares of pieces that tile
 /// it.

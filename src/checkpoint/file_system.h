@@ -1,5 +1,5 @@
-// What a checkpoint asks of a disk, as an interface: so that tests can stop, fill and damage the
-// disk at every single write.
+// The operations of a disk that checkpoints need, as an interface: tests stop, fill and damage a
+// simulated disk at every write.
 #pragma once
 
 #include <cstddef>
@@ -61,14 +61,15 @@ class InputFile {
 class FileSystem {
  public:
   virtual ~FileSystem() = default;
-  /// Empties the file when it is there.
+  /// Truncates an existing file.
   virtual std::unique_ptr<OutputFile> create(const std::filesystem::path& path) = 0;
   virtual std::unique_ptr<InputFile> open(const std::filesystem::path& path) = 0;
-  /// Makes the folders above it too. Nothing happens when it is there.
+  /// Creates the folders above it too. Does nothing when the folder exists.
   virtual void make_folder(const std::filesystem::path& path) = 0;
-  /// At once and as a whole; a file at `to` is replaced, a folder that is not empty is an error.
+  /// Atomic. Replaces a file at `to`; throws when `to` is a folder that is not empty.
   virtual void rename(const std::filesystem::path& from, const std::filesystem::path& to) = 0;
-  /// A file, or a folder with all that is in it; not at once. Nothing happens when it is not there.
+  /// Removes a file, or a folder with its contents; not atomic. Does nothing when it does not
+  /// exist.
   virtual void remove(const std::filesystem::path& path) = 0;
   /// The names in the folder, as they are now, survive a power failure.
   virtual void sync_folder(const std::filesystem::path& path) = 0;
@@ -92,7 +93,7 @@ class RealFileSystem final : public FileSystem {
 
 /// All bytes of a file.
 std::string read_whole(FileSystem& files, const std::filesystem::path& path);
-/// Writes a file and syncs it: it is whole or the call throws.
+/// Writes a file and syncs it. When the call returns, the file is complete.
 void write_synced(FileSystem& files, const std::filesystem::path& path, std::string_view text);
 /// The folder that holds `path`; "." for a bare name.
 std::filesystem::path folder_of(const std::filesystem::path& path);

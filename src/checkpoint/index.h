@@ -31,7 +31,7 @@ struct BlockChecksums {
 int64_t block_bytes_for(int64_t bytes);
 BlockChecksums block_checksums(std::span<const std::byte> bytes);
 
-/// A box of a tensor that lies in one piece in a file, dense and row-major.
+/// A box of a tensor that is stored contiguously in a file, dense and row-major.
 struct IndexPart {
   std::string file;
   std::string entry;   // its name in the file: that of the tensor, or "w#1" for a second box of
@@ -90,7 +90,7 @@ struct RankFile {
 };
 
 FileMetadata to_metadata(const RankFile& rank_file);
-/// throws  UserError (65) when the file is none of ours
+/// throws  UserError (65) when the file was not written by this program
 RankFile parse_rank_file(const SafetensorsHeader& header, const std::string& file);
 
 }  // namespace tessera

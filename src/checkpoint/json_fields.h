@@ -1,5 +1,5 @@
-// JSON of files that others may have written: every key asked for by kind, none left over, none
-// twice. Errors are of data (65).
+// JSON of files that other programs may have written: every key is required and has a kind, and no
+// other key is legal. Errors are of data (65).
 #pragma once
 
 #include <cstdint>
@@ -23,11 +23,11 @@ Document parse_json_strictly(std::string_view text, const std::string& file);
 /// One table whose keys are all required. Ask for every key, then call finish().
 ///
 ///   where   what the table is, for messages: "tensor 'w'"
-///   throws  UserError (65): a key is missing or of the wrong kind; finish(): there is a key that
-///   nobody asked for
+///   throws  UserError (65): a key is missing or of the wrong kind; finish(): a key was not asked
+///   for
 class JsonFields {
  public:
-  /// throws  UserError (65) when `document` is no table
+  /// throws  UserError (65) when `document` is not a table
   JsonFields(const Document& document, std::string file, std::string where);
 
   const Document& any(const std::string& key);

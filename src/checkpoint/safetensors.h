@@ -1,8 +1,8 @@
 // The safetensors format: a length, a JSON header, then the bytes of the tensors back to back.
 //
 //   bytes 0..7       u64, little endian: the length N of the header
-//   bytes 8..8+N     UTF-8 JSON: {"name": {"dtype": "F32", "shape": [2,3], "data_offsets": [begin,
-//   end]}, ...}, padded with spaces;
+//   bytes 8..8+N     UTF-8 JSON, padded with spaces:
+//                    {"name": {"dtype": "F32", "shape": [2,3], "data_offsets": [begin, end]}, ...};
 //                    optional "__metadata__": a table from string to string
 //   from byte 8+N    the data: dense, row-major, little endian, no holes; offsets count from here
 //
@@ -22,7 +22,7 @@
 
 namespace tessera {
 
-/// Element types of the format: more than ours, since others write such files too.
+/// Element types of the format: more than DType, since other programs write such files too.
 enum class FileDType : uint8_t {
   kBool,
   kF4,
@@ -51,10 +51,10 @@ std::string_view to_text(FileDType dtype);
 std::optional<FileDType> find_file_dtype(std::string_view text);
 int bits_of(FileDType dtype);
 FileDType to_file_dtype(DType dtype);
-/// The element type in memory that has the same bytes; none when we have no such type.
+/// The element type in memory with the same bytes, if there is one.
 std::optional<DType> to_dtype(FileDType dtype);
 
-/// A tensor of a file: where its bytes lie, counted from the start of the data.
+/// A tensor of a file; offsets count from the start of the data.
 struct FileTensor {
   std::string name;
   FileDType dtype = FileDType::kF32;
@@ -78,10 +78,10 @@ struct SafetensorsHeader {
 /// Reads and checks the header.
 ///
 ///   throws  UserError (65) that names the file and the tensor: the file is too short for its
-///   header, the header is too long, no JSON,
-///           gives a name twice, or has an unknown key or element type; an extent is negative, a
-///           size overflows, a tensor has more than 8 dims or other bytes than its shape takes;
-///           tensors overlap, leave a hole, or do not end where the file ends
+///           header; the header is too long, is not JSON, has a name twice, or has an unknown key
+///           or element type; an extent is negative, a size overflows, a tensor has more than 8
+///           dims or another number of bytes than its shape; tensors overlap, leave a hole, or do
+///           not end at the end of the file
 SafetensorsHeader read_safetensors_header(const InputFile& file);
 
 /// A safetensors file that is open.  threads: any number at once
@@ -96,7 +96,7 @@ class SafetensorsFile {
   /// Bytes [begin, begin + out.size()) of a tensor.
   ///   requires  the tensor is of this file and has them
   void read(const FileTensor& tensor, int64_t begin, std::span<std::byte> out) const;
-  /// A whole tensor.  throws UserError (65) when we have no such element type in memory
+  /// A whole tensor.  throws UserError (65) when there is no such element type in memory
   Tensor read(std::string_view name) const;
 
  private:

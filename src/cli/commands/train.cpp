@@ -96,7 +96,7 @@ std::string result_text(const TrainCommand& command, const Training& training) {
   return text + written_text(command, training);
 }
 
-/// The checkpoint that a run goes on from, open.
+/// The checkpoint that a run resumes from, opened.
 std::unique_ptr<Checkpoint> open_resumed(FileSystem& disk, const TrainCommand& command) {
   const auto path = checkpoint_to_resume(disk, command.resume, command.out);
   return path ? std::make_unique<Checkpoint>(disk, *path) : nullptr;

@@ -18,14 +18,14 @@ void begin(const std::filesystem::path& folder, const Engine& engine) {
   if (engine.step_count() == 0 && std::filesystem::exists(folder / "metrics.jsonl", error))
     throw UserError("'" + folder.string() + "' holds a run already",
                     "a run that begins does not write over the metrics of another",
-                    "go on with it by --resume, choose another --out, or remove the folder when "
+                    "continue it with --resume, choose another --out, or remove the folder when "
                     "that run is not needed",
                     ExitCode::kUsage);
   std::filesystem::create_directories(folder, error);
   if (error)
-    throw UserError(
-        "cannot write '" + folder.string() + "'", error.message(),
-        "check that the folder may be written and that the disk has room, or choose another --out");
+    throw UserError("cannot write '" + folder.string() + "'", error.message(),
+                    "check that the folder may be written and that the disk has free space, or "
+                    "choose another --out");
   write_file(folder / "plan.json", to_json(to_document(engine.plan(), engine.graph()), 2) + "\n");
   write_file(folder / "config.json", to_json(resolved_settings(engine.config()), 2) + "\n");
   truncate_metrics(folder / "metrics.jsonl", engine.step_count());

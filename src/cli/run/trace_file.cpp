@@ -52,8 +52,7 @@ void TraceFile::write(int64_t last_step) {
       fmt::format("{}: {} spans and {} messages between ranks, steps {} to {}", path_.string(),
                   grouped(spans), grouped(timeline.messages.size()), begin_ + 1, last_step);
   if (timeline.lost > 0)
-    summary_ +=
-        fmt::format("; {} events found no room: record fewer steps", grouped(timeline.lost));
+    summary_ += fmt::format("; {} events were dropped: record fewer steps", grouped(timeline.lost));
 }
 
 }  // namespace tessera
