@@ -14,6 +14,7 @@
 #include "base/text.h"
 #include "schedule/auto_order.h"
 #include "schedule/clock.h"
+#include "schedule/named_orders.h"
 
 namespace tessera {
 namespace {
