@@ -204,7 +204,8 @@ void check_run(const TaskActors& actors, const Orders& orders) {
   std::string cycle;
   for (const MarkedEdge& edge : find_stuck_cycle(make_marked_graph(actors, orders)))
     cycle += "\n  " + edge_text(actors, edge);
-  ensure(cycle.empty(), "task graph: acts wait for each other in a cycle (deadlock):" + cycle);
+  ensure(cycle.empty(),
+         "task graph: deadlock: these acts wait for each other, and none can begin:" + cycle);
   check_exchange_order(actors, orders);
 }
 

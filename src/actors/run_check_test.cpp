@@ -53,7 +53,7 @@ TEST(RunCheck, ADeadlockIsPrintedEdgeByEdge) {
   // Rank 0 wants b of rank 1 before it makes a, rank 1 wants a of rank 0 before it makes b.
   const Orders orders{{0, 2, 4, 1, 3, 5}, {0, 1, 3, 2, 4, 5}};
   const std::string cycle =
-      "task graph: acts wait for each other in a cycle (deadlock):"
+      "task graph: deadlock: these acts wait for each other, and none can begin:"
       "\n  'a' of rank 0 comes after 'gather b' of rank 0 in the order list"
       "\n  'gather a' of rank 1 reads 'a' of 'a' of rank 0"
       "\n  'b' of rank 1 comes after 'gather a' of rank 1 in the order list"
@@ -91,7 +91,7 @@ TEST(RunCheck, OverwritingBeforeALaterReaderIsADeadlock) {
   made.result("old w", made.exchange("gather w", w, "f32[4]"));
   EXPECT_THAT([graph = graph_of(std::move(made))] { check_run(*graph, {0, 1}); },
               ThrowsMessage<InternalError>(
-                  HasSubstr("'update w' of rank 0 writes over 'w', which 'gather w' of rank ")));
+                  HasSubstr("'update w' of rank 0 overwrites 'w', which 'gather w' of rank ")));
 }
 
 TEST(RunCheck, AnOrderListNamesEveryTaskOnce) {

@@ -54,9 +54,8 @@ Mesh::Mesh(Shape shape, std::vector<std::string> axes, std::vector<Rank> ranks)
     std::iota(ranks_.begin(), ranks_.end(), 0);
   }
   if (ranks_.size() != count)
-    refuse(
-        "a mesh of shape [" + to_text(shape_) + "] has " + std::to_string(ranks_.size()) + " ranks",
-        "it needs " + std::to_string(count), "list one rank for each coordinate");
+    refuse("a mesh of shape [" + to_text(shape_) + "] has " + counted(size(), "rank"),
+           "it needs " + std::to_string(count), "list one rank for each coordinate");
   if (std::set<Rank>(ranks_.begin(), ranks_.end()).size() != count)
     refuse("a rank occurs twice in a mesh", "each coordinate of a mesh is another rank",
            "list each rank once");
@@ -101,10 +100,10 @@ Coordinate Mesh::coordinate_at(int index) const {
 
 Mesh Mesh::reshape(Shape shape, std::vector<std::string> axes) const {
   if (element_count(shape) != size())
-    refuse("a mesh of " + std::to_string(size()) + " ranks cannot take the shape [" +
-               to_text(shape) + "]",
-           "that shape has " + std::to_string(element_count(shape)) + " coordinates",
-           "choose extents whose product is " + std::to_string(size()));
+    refuse(
+        "a mesh of " + counted(size(), "rank") + " cannot take the shape [" + to_text(shape) + "]",
+        "that shape has " + std::to_string(element_count(shape)) + " coordinates",
+        "choose extents whose product is " + std::to_string(size()));
   return Mesh(shape, std::move(axes), ranks_);
 }
 
