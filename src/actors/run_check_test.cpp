@@ -51,7 +51,7 @@ TEST(RunCheck, ProgramOrderHasNoDeadlock) {
 TEST(RunCheck, ADeadlockIsPrintedEdgeByEdge) {
   const TaskActors actors = find_actors(graph_of(two_gathers()), {0, 1});
   // Rank 0 wants b of rank 1 before it makes a, rank 1 wants a of rank 0 before it makes b.
-  const Orders orders{{0, 2, 4, 1, 3, 5}, {0, 1, 3, 2, 4, 5}};
+  const Orders orders{order({0, 2, 4, 1, 3, 5}), order({0, 1, 3, 2, 4, 5})};
   const std::string cycle =
       "task graph: deadlock: these acts wait for each other, and none can begin:"
       "\n  'a' of rank 0 comes after 'gather b' of rank 0 in the order list"
@@ -68,7 +68,7 @@ TEST(RunCheck, ExchangesThatAreSwappedOnOneRankAreNamed) {
   const TaskActors actors = find_actors(graph_of(two_gathers()), {0, 1});
   // Both ranks have made a and b before, so this is no deadlock; in a library that matches calls by
   // their order it would be one.
-  const Orders orders{{0, 1, 2, 3, 4, 5}, {0, 1, 2, 4, 3, 5}};
+  const Orders orders{order({0, 1, 2, 3, 4, 5}), order({0, 1, 2, 4, 3, 5})};
   EXPECT_THAT([&] { check_run(actors, orders); },
               ThrowsMessage<InternalError>(
                   "internal error: task graph: ranks do the same exchanges in different orders:"

@@ -109,7 +109,7 @@ TEST(TaskActors, AllActorsRunIterationAfterIteration) {
   const TaskActors actors = find_actors(graph_of(gathering("dp=4")), {0, 1, 2, 3});
   std::vector<ActorDescription> all;
   for (int rank = 0; rank < 4; ++rank)
-    for (TaskId task = 0; task < 4; ++task) all.push_back(actors.describe(rank, task));
+    for (int task = 0; task < 4; ++task) all.push_back(actors.describe(rank, TaskId(task)));
   const SimulatedRun run = simulate_actors(all, 5);
   EXPECT_EQ(run.acts.size(), 16u * 5u);
   EXPECT_TRUE(run.is_quiescent);

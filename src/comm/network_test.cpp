@@ -155,7 +155,7 @@ class OnePiece : public ProgramPort {
     pieces_.push_back(std::move(piece));
   }
   void take(const Message& message) override {
-    taken_.store(message.record, std::memory_order_release);
+    taken_.store(message.iteration, std::memory_order_release);
   }
   void note_filled(const Message&) override { is_filled_ = true; }
   std::optional<Answer> answer(const FetchRequest&) override {

@@ -67,7 +67,7 @@ void RemoteFetch::answer_waiting(int program, ActorId exchange) {
 }
 
 void RemoteFetch::take_message(int program, const Message& message, ProgramPort& port) {
-  const bool is_credit = message.kind == Message::Kind::kReturned;
+  const bool is_credit = message.kind == Message::Kind::kReleased;
   if (is_credit && (!credits_.empty() || is_sending_to(program, message.from)))
     credits_.push_back({program, message, &port});
   else

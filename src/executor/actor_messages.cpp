@@ -24,12 +24,12 @@ void ActorMessages::finish_act(BoundTask& task, Recorder::Time begin, TaskStream
   if (!recorder_) return;
   const auto kind = task.task.kind == Task::Kind::kCompute ? Span::Kind::kAct : Span::Kind::kCopy;
   recorder_->add(
-      {kind, stream, &task.task, nullptr, task.actor.act().record, begin, Recorder::now()});
+      {kind, stream, &task.task, nullptr, task.actor.act().iteration, begin, Recorder::now()});
 }
 
 void ActorMessages::record_wait(const BoundTask& task, Recorder::Time begin) {
   if (recorder_)
-    recorder_->add({Span::Kind::kWait, TaskStream::kHost, &task.task, nullptr, task.actor.records(),
+    recorder_->add({Span::Kind::kWait, TaskStream::kHost, &task.task, nullptr, task.actor.iterations(),
                     begin, Recorder::now()});
 }
 
@@ -38,7 +38,7 @@ Recorder::Time ActorMessages::record_kernel(const BoundTask& task, const KernelS
   const auto end = now();
   if (recorder_)
     recorder_->add({Span::Kind::kKernel, TaskStream::kHost, &task.task, &step,
-                    task.actor.records() - 1, begin, end});
+                    task.actor.iterations() - 1, begin, end});
   return end;
 }
 

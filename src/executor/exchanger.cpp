@@ -21,7 +21,7 @@ void Exchanger::start(BoundTask& task) {
   }
   if (exchange.backend) {
     current_ = &exchange;
-    exchange.backend->start(task.actor.act().record, {target, prefetches_.staging().area(-1)});
+    exchange.backend->start(task.actor.act().iteration, {target, prefetches_.staging().area(-1)});
     return;
   }
   const auto& [boxes, sources] = exchange.combination;

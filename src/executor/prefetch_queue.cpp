@@ -71,7 +71,7 @@ bool PrefetchQueue::advance(Prefetch& prefetch, TaskStream stream) {
 
 /// returns  false when its output or the staging memory is not free yet
 bool PrefetchQueue::request(Prefetch& prefetch, BoundTask& task, TaskStream stream) {
-  if (!task.actor.has_room() || !tasks_.may_overwrite(task)) return false;
+  if (!task.actor.has_free_slots() || !tasks_.may_overwrite(task)) return false;
   ExchangeBackend& backend = *task.exchange.backend;
   prefetch.area = -1;
   if (backend.staging_bytes() > Bytes(0)) prefetch.area = staging_.acquire();
@@ -79,7 +79,7 @@ bool PrefetchQueue::request(Prefetch& prefetch, BoundTask& task, TaskStream stre
   const bool needs_area = backend.staging_bytes() > Bytes(0) && prefetch.area < 0;
   if (needs_area && stream == TaskStream::kAhead) return false;
   std::byte* target = memory_.slot(task.task.outputs[0], task.actor.next_slot(0));
-  backend.start(task.actor.records(), {target, staging_.area(prefetch.area)});
+  backend.start(task.actor.iterations(), {target, staging_.area(prefetch.area)});
   prefetch.state = Prefetch::State::kRequested;
   return true;
 }

@@ -27,7 +27,7 @@ class RemoteAnswers {
   void plan();
 
   /// This rank tells a receiver in another process that it has filled a slot.
-  void note_filled(const Message& ready) { answers_.at(ready.to).filled = ready.record + 1; }
+  void note_filled(const Message& ready) { answers_.at(ready.to).filled = ready.iteration + 1; }
   /// The pieces requested and the slot that holds them; nullopt when it is not filled yet.
   std::optional<ProgramPort::Answer> answer(const FetchRequest& request) const;
   /// How many answers may need packed pieces at the same time, and the bytes of the largest piece.

@@ -6,13 +6,13 @@ bool TaskTable::are_outputs_released() const {
   return std::all_of(tasks_.begin(), tasks_.end(), [](const BoundTask& task) {
     const auto& outputs = task.actor.description().outputs;
     return std::all_of(outputs.begin(), outputs.end(),
-                       [&](const OutPort& port) { return task.actor.handed_back(port.reg, -1); });
+                       [&](const OutPort& port) { return task.actor.is_released(port.reg, -1); });
   });
 }
 
 bool TaskTable::is_quiescent() const {
   return std::all_of(tasks_.begin(), tasks_.end(),
-                     [](const BoundTask& task) { return task.actor.drained(); });
+                     [](const BoundTask& task) { return task.actor.is_quiescent(); });
 }
 
 size_t TaskTable::inbound_capacity() const {

@@ -32,7 +32,7 @@ class TaskTable {
   /// Have the other readers released every register that the task overwrites?
   bool may_overwrite(const BoundTask& task) const {
     return std::all_of(task.overwrites.begin(), task.overwrites.end(), [&](const Overwrite& it) {
-      return of(it.producer).actor.handed_back(it.reg, task.actor.description().id);
+      return of(it.producer).actor.is_released(it.reg, task.actor.description().id);
     });
   }
   /// Have all readers released every slot that this rank has filled?

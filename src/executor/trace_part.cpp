@@ -81,17 +81,17 @@ class PartMaker {
 
   static TracePart::MessageId id_of(const Recorder::MessageEvent& event) {
     const Message& message = event.message;
-    return {event.program, message.kind, message.from, message.to, message.reg, message.record};
+    return {event.program, message.kind, message.from, message.to, message.reg, message.iteration};
   }
 
   void add_sent(size_t rank, const Recorder::MessageEvent& event) {
-    const auto act = acts_.find({rank, event.task, event.message.record});
+    const auto act = acts_.find({rank, event.task, event.message.iteration});
     const size_t track = act == acts_.end() ? track_of(rank, event.stream) : act->second.track;
     part_.sent.push_back({id_of(event), event.reg->name, track, since_start(event.time)});
   }
 
   void add_arrived(size_t rank, const Recorder::MessageEvent& event) {
-    const auto act = acts_.find({rank, event.task, event.message.record});
+    const auto act = acts_.find({rank, event.task, event.message.iteration});
     Seconds used = since_start(event.time);
     if (event.message.kind == Message::Kind::kReady) {
       if (act == acts_.end()) return;
@@ -166,7 +166,7 @@ class Joiner {
       if (found == arrived_.end()) continue;
       const TracePart::Arrived& arrived = found->second;
       const auto kind = sent.id.kind == Message::Kind::kReady ? TimedMessage::Kind::kReady
-                                                              : TimedMessage::Kind::kReturned;
+                                                              : TimedMessage::Kind::kReleased;
       timeline_.messages.push_back({kind, std::move(sent.name), sent.track, arrived.track,
                                     sent.time, arrived.time, arrived.used});
     }

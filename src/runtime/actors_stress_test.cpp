@@ -117,7 +117,7 @@ class NetRun {
   bool is_done(size_t thread) {
     for (Actor& one : actors_)
       if (thread_of(one.description().id) == thread &&
-          (one.records() < net_.records || !one.drained()))
+          (one.iterations() < net_.records || !one.is_quiescent()))
         return false;
     return true;
   }
@@ -126,7 +126,7 @@ class NetRun {
     bool acted = false;
     for (Actor& one : actors_) {
       if (thread_of(one.description().id) != thread || !one.ready() ||
-          one.records() == net_.records)
+          one.iterations() == net_.records)
         continue;
       acted = true;
       act(one);
@@ -147,9 +147,9 @@ class NetRun {
     uint64_t sum = 0;
     for (size_t port = 0; port < description.inputs.size(); ++port)
       sum += slots_[description.inputs[port].producer][now.input_slots[port]];
-    const uint64_t value = value_of(description.id, now.record, sum);
+    const uint64_t value = value_of(description.id, now.iteration, sum);
     slots_[description.id][now.output_slots[0]] = value;
-    if (value != expected_[now.record][description.id]) ++wrong_;
+    if (value != expected_[now.iteration][description.id]) ++wrong_;
   }
 
   Net net_;

@@ -90,7 +90,7 @@ void expect_messages_from_act_to_act(const Timeline& timeline) {
     EXPECT_NE(message.from, message.to);
     EXPECT_LE(message.sent, message.arrived);
     EXPECT_EQ(message.name, "x.addend");
-    if (message.kind == TimedMessage::Kind::kReturned) {
+    if (message.kind == TimedMessage::Kind::kReleased) {
       ++returned;
       EXPECT_TRUE(within(message.from, "sum y", message.sent));
       continue;

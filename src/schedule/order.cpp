@@ -16,12 +16,12 @@ std::vector<TaskId> program_order(const TaskGraph& graph) {
       if (!reg.producer.is_none() && consumer != reg.producer) ++missing[consumer];
 
   std::priority_queue<TaskId, std::vector<TaskId>, std::greater<>> ready;
-  for (TaskId task = 0; task < std::ssize(graph.tasks); ++task)
-    if (at(missing, task) == 0) ready.push(task);
-  std::vector<std::vector<RegisterIndex>> filled_by(graph.tasks.size());
-  for (RegisterIndex reg = 0; reg < std::ssize(graph.registers); ++reg)
-    if (at(graph.registers, reg).producer >= 0)
-      at(filled_by, at(graph.registers, reg).producer).push_back(reg);
+  for (TaskId task : graph.tasks.indices())
+    if (missing[task] == 0) ready.push(task);
+  IndexedVector<TaskId, std::vector<RegisterIndex>> filled_by(graph.tasks.size());
+  for (RegisterIndex reg : graph.registers.indices())
+    if (const TaskId producer = graph.registers[reg].producer; !producer.is_none())
+      filled_by[producer].push_back(reg);
 
   std::vector<TaskId> order;
   while (!ready.empty()) {

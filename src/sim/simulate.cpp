@@ -75,7 +75,7 @@ class Simulator {
 
   TaskStream stream_of_task(TaskId id) const {
     const Task& task = actors_.graph().tasks[id];
-    return options_.prefetch_exchanges && task.after >= 0 ? TaskStream::kAhead
+    return options_.prefetch_exchanges && !task.after.is_none() ? TaskStream::kAhead
                                                           : stream_of(actors_.graph(), task);
   }
   size_t stream_index(TaskId id) const { return static_cast<size_t>(stream_of_task(id)); }
@@ -85,16 +85,16 @@ class Simulator {
   void bind_to_issue_points(int rank) {
     const std::vector<TaskId> order = actors_.order_of(rank);
     const auto on_host = [&](TaskId task) { return stream_of_task(task) == TaskStream::kHost; };
-    std::vector<int> position(actors_.graph().tasks.size());
+    IndexedVector<TaskId, int> position(actors_.graph().tasks.size());
     for (int i = 0; i < std::ssize(actors_.graph().order); ++i)
       position[actors_.graph().order[i]] = i;
     for (size_t i = 0; i < order.size(); ++i) {
       if (stream_of_task(order[i]) != TaskStream::kAhead) continue;
       const int from = position[actors_.graph().tasks[order[i]].after];
-      TaskId before = -1;  // the last one of this thread up to the issue point
+      TaskId before;  // the last one of this thread up to the issue point
       for (size_t k = 0; k < i && position[order[k]] <= from; ++k)
         if (on_host(order[k])) before = order[k];
-      if (before >= 0) add_edge(actors_.actor_id(rank, before), actors_.actor_id(rank, order[i]));
+      if (!before.is_none()) add_edge(actors_.actor_id(rank, before), actors_.actor_id(rank, order[i]));
       const auto next = std::find_if(order.begin() + i, order.end(), on_host);
       if (next != order.end())
         add_edge(actors_.actor_id(rank, order[i]), actors_.actor_id(rank, *next));
