@@ -7,6 +7,7 @@
 #include "document_examples.h"
 #include "schedule/auto_order.h"
 #include "schedule/clock.h"
+#include "schedule/named_orders.h"
 
 namespace tessera {
 namespace {

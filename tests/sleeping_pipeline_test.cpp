@@ -25,7 +25,7 @@ std::shared_ptr<const TaskGraph> graph_of(const std::vector<StageWork>& stages,
                                           const SleepingStages& placed, int64_t micro_batches,
                                           PipelineKind kind) {
   return std::make_shared<const TaskGraph>(
-      sleeping_pipeline(stages, places, micro_batches, kind).tasks);
+      sleeping_pipeline(stages, placed, micro_batches, kind).tasks);
 }
 
 /// Stage s on rank s, all of them hosts.
@@ -172,9 +172,9 @@ std::vector<std::string> acts_of(const Track& track, int64_t record) {
 TEST(SleepingPipeline, RanksActStreamByStreamInTheOrderOfTheSimulatedClock) {
   for (const PipelineFacts& facts : pipeline_schedules())
     for (bool mixed : {false, true}) {
-      const std::vector<Rank> places = ranks_for(facts.kind, 2);
+      const std::vector<Rank> placed = ranks_for(facts.kind, 2);
       const auto graph = graph_of(std::vector<StageWork>(placed.size()),
-                                  {.ranks = places, .mixed = mixed}, 6, facts.kind);
+                                  {.ranks = placed, .mixed = mixed}, 6, facts.kind);
       Runtime runtime(ranks(*graph));
       LoadedProgram& program = runtime.load(graph);
       const Tensor x(graph->inputs.front().type);
