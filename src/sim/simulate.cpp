@@ -131,7 +131,7 @@ class Simulator {
     const Register& reg = actors_.graph().registers[actors_.register_of(message.reg)];
     const bool is_ready = message.kind == Message::Kind::kReady;
     simulation_.timeline.messages.push_back(
-        {is_ready ? TimedMessage::Kind::kReady : TimedMessage::Kind::kReturned, reg.name,
+        {is_ready ? TimedMessage::Kind::kReady : TimedMessage::Kind::kReleased, reg.name,
          track_of(message.from), track_of(message.to), seconds(sent.sent), seconds(sent.arrived),
          seconds(is_ready ? begins_.at({message.to, message.iteration}) : sent.arrived)});
   }

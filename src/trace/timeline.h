@@ -41,7 +41,7 @@ struct Track {
 /// A message from one rank to another. A ready register is used when the act that reads it begins;
 /// a released slot is counted when its message arrives.
 struct TimedMessage {
-  enum class Kind : uint8_t { kReady, kReturned };
+  enum class Kind : uint8_t { kReady, kReleased };
   Kind kind = Kind::kReady;
   std::string name;             // of the register
   size_t from = 0, to = 0;      // tracks

@@ -19,7 +19,7 @@ Timeline two_ranks() {
         {Span::Kind::kAct, "z", 5, -1, Seconds(0.004), Seconds(0.006)}}}};
   timeline.messages = {
       {TimedMessage::Kind::kReady, "y", 0, 1, Seconds(0.003), Seconds(0.0035), Seconds(0.004)},
-      {TimedMessage::Kind::kReturned, "y", 1, 0, Seconds(0.006), Seconds(0.007), Seconds(0.007)}};
+      {TimedMessage::Kind::kReleased, "y", 1, 0, Seconds(0.006), Seconds(0.007), Seconds(0.007)}};
   timeline.lost = 3;
   return timeline;
 }

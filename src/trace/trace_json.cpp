@@ -63,7 +63,7 @@ class Writer {
   }
 
   void add_message(const TimedMessage& message) {
-    if (message.kind == TimedMessage::Kind::kReturned) {
+    if (message.kind == TimedMessage::Kind::kReleased) {
       add("i", message.to,
           {{"name", "back: " + message.name},
            {"cat", "returned"},
