@@ -82,8 +82,8 @@ class Engine {
   // its part of one step starts the next. While a step is in flight only these, set_learning_rate()
   // and const functions may be called; everything else throws UserError (2).
 
-  /// Begins the next step, on the next batch of the training data.  requires  fewer than
-  /// kMaxStepsInFlight are under way
+  /// Begins the next step, on the next batch of the training data.
+  ///   requires  fewer than kMaxStepsInFlight are in flight
   void begin_step();
   /// Ends the oldest step in flight. Its time starts when it was begun, or when the step before it
   /// was done if that was later.

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/worker.h"
+#include "runtime/runtime.h"
 
 namespace tessera {
 

@@ -33,7 +33,7 @@ class TrainingSteps {
   /// Steps that have ended.
   int64_t done() const { return done_; }
   void set_done(int64_t steps) { done_ = steps; }
-  int in_flight() const { return programs_.runtime().steps_under_way(); }
+  int in_flight() const { return programs_.runtime().steps_in_flight(); }
   /// The number of the step that begins next.
   int64_t next() const { return done_ + in_flight(); }
   /// The learning rate of the step that begins next.
@@ -50,11 +50,11 @@ class TrainingSteps {
   StepResult end(BatchSource& batches);
 
  private:
-  InFlightStep& step(int64_t number) { return steps_[number % kStepsUnderWay]; }
+  InFlightStep& step(int64_t number) { return steps_[number % kMaxStepsInFlight]; }
 
   const Schedule& schedule_;
   ProgramSet& programs_;
-  std::array<InFlightStep, kStepsUnderWay> steps_;  // by number, in turn
+  std::array<InFlightStep, kMaxStepsInFlight> steps_;  // by number, in turn
   int64_t done_ = 0;
   std::optional<double> own_rate_;
 };

@@ -170,7 +170,7 @@ class RandomLoop {
 
   bool cook() {
     const Known x = any_small(maker_);
-    if (element_count(shape_of_sum(maker_.shape(x))) > maker_.most_elements()) return false;
+    if (element_count(shape_of_sum(maker_.shape(x))) > maker_.max_elements()) return false;
     sample_operands(x);
     const std::optional<int64_t> max_iterations =
         end_ == End::kMaxIterations || dice_.chance(0.6)

@@ -92,7 +92,7 @@ class Partition {
 
   /// A placement on the mesh of ranks, and what it says of time.
   MicroBatchPlacement placed(const DistAttr& attr) const {
-    const MeshPtr& mesh = program_.meshes[place_of(stage_of(attr.mesh))];
+    const MeshPtr& mesh = program_.meshes[mesh_of(stage_of(attr.mesh))];
     if (count_ > 1) return micro_batch_placement(attr, mesh);
     MicroBatchPlacement always{false, -1, ReduceOp::kSum, attr};
     always.attr.mesh = mesh;

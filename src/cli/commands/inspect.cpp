@@ -133,7 +133,7 @@ Findings inspect_config(const InspectCommand& command) {
   findings.text +=
       fmt::format("data   {} {}s to train on, {} held out, {} {}{}\n", grouped(data->train_units),
                   data->unit, grouped(data->held_out_units),
-                  data->unit == "token" ? "vocabulary" : "classes", data->classes, bar_text(*data));
+                  data->unit == "token" ? "vocabulary" : "classes", data->classes, baseline_text(*data));
   findings.text += "run    under " + plan_summary(session.plan) + "\n";
   return findings;
 }

@@ -17,7 +17,7 @@ class TraceFile : public Callback {
   TraceFile(Engine& engine, std::filesystem::path path, int64_t steps);
 
   /// The trace begins and ends with whole steps.
-  Attention attention(int64_t step) const override;
+  CallbackNeeds needs(int64_t step) const override;
   void on_train_begin(const TrainingState& state, TrainingControl&) override;
   void on_step_begin(const TrainingState& state, TrainingControl&) override;
   void on_step_end(const TrainingState& state, TrainingControl&) override;
