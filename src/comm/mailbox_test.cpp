@@ -102,7 +102,7 @@ void push_and_take(int threads, int64_t messages, SpinPolicy spin_policy) {
   for (int64_t count = 0; count < threads * messages; ++count) {
     Message message;
     while (!mailbox.take(message))
-      ASSERT_TRUE(mailbox.wait(stop, patience, in(kLong))) << "after " << count << " messages";
+      ASSERT_TRUE(mailbox.wait(stop, spin_policy, in(kLong))) << "after " << count << " messages";
     ASSERT_EQ(message.iteration, taken[message.from].fetch_add(1, std::memory_order_acq_rel));
   }
   EXPECT_FALSE(mailbox.has_messages());

@@ -188,14 +188,14 @@ TEST(CheckpointingFaults, MembersWaitForOneWhoseDiskIsSlowerThanTheDeadline) {
   for (const std::string slow :
        {"rank-00001.safetensors", "index.json"}) {  // of the second member; of the one that commits
     disk.slow_down(slow, std::chrono::milliseconds(2200));
-    testing_transport::on_members(
+    testing_transport::on_processes(
         make_local_transports(2, 0, 1), [&](std::unique_ptr<Transport> mine) {
           const auto network = std::make_shared<Network>(std::move(mine));
           Engine engine(config(), plan(), small_text(),
                         {.runtime = {.deadline = Seconds(1), .network = network}});
           CheckpointFolder folder(disk, "c");
           EXPECT_NO_THROW(save_checkpoint(engine, folder, 1))
-              << "member " << network->member() << ", " << slow << " is slow";
+              << "member " << network->process() << ", " << slow << " is slow";
         });
     EXPECT_EQ(Checkpoint(disk, find_checkpoint(disk, "c")).step(), 0);
     disk.remove("c");
