@@ -25,6 +25,16 @@ ENDINGS = {".h", ".cpp"}
 # Classes that may have more methods, each with the reason.
 LARGE_CLASSES = {
     "Engine": "what users call: every method forwards to one part, such as ProgramSet, TrainingSteps or Evaluator",
+    "Builder": "a method for each operator, so that a model reads as a program",
+    "IndexedVector": "the interface of std::vector, with a const form of each accessor",
+    "Document": "accessors for each kind of JSON and TOML value, with a const form of some",
+    "Actor": "the counters of one state machine; most methods are one line, and the hot ones are inline",
+    "TaskActors": "one description of who sends what to whom, which the runtime, the simulator and the checks read",
+    "PropagationState": "the candidates of every value and op, which the phases of propagation read and change",
+    # Not divided yet: each is one pass whose methods share the state of a single traversal.
+    "Partition": "one traversal of the sharded graph",
+    "MatmulSplit": "one traversal of a program",
+    "PlacementCheck": "one traversal of a task graph",
 }
 
 ARITHMETIC = (

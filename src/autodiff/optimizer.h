@@ -22,9 +22,9 @@ struct Schedule {
   double peak = 1e-3;  // rate after the warm-up
   int64_t warmup = 0;  // steps that rise linearly: step t of them is (t + 1) / warmup of the
                        // distance from the start to the peak
-  int64_t steps = 0;  // all steps, for cosine and linear: they fall from peak to peak * final at
-                      // the last step
-  double final = 0;         // fraction of the peak
+  int64_t steps = 0;   // all steps, for cosine and linear: they fall from peak to peak * final at
+                       // the last step
+  double final = 0;    // fraction of the peak
   double warmup_start = 0;  // fraction of the peak from which the warm-up rises
 };
 /// The rate of step `step` (from 0).

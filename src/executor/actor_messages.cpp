@@ -29,8 +29,8 @@ void ActorMessages::finish_act(BoundTask& task, Recorder::Time begin, TaskStream
 
 void ActorMessages::record_wait(const BoundTask& task, Recorder::Time begin) {
   if (recorder_)
-    recorder_->add({Span::Kind::kWait, TaskStream::kHost, &task.task, nullptr, task.actor.iterations(),
-                    begin, Recorder::now()});
+    recorder_->add({Span::Kind::kWait, TaskStream::kHost, &task.task, nullptr,
+                    task.actor.iterations(), begin, Recorder::now()});
 }
 
 Recorder::Time ActorMessages::record_kernel(const BoundTask& task, const KernelStep& step,

@@ -75,10 +75,10 @@ class PrefetchQueue {
   TaskTable& tasks_;
   ActorMessages& messages_;
   const RankObserver& observer_;
-  std::vector<Prefetch> all_;  // by issue_position
+  std::vector<Prefetch> all_;           // by issue_position
   IndexedVector<TaskId, int> of_task_;  // index in all_, or -1
-  std::vector<size_t> open_;   // of all_: past their issue point and not done; in that order
-  size_t next_ = 0;            // of all_: the first that has not been opened
+  std::vector<size_t> open_;  // of all_: past their issue point and not done; in that order
+  size_t next_ = 0;           // of all_: the first that has not been opened
   int position_ = 0;
   Recorder::Time last_end_ = {};  // of a prefetch that ended before its turn
   StagingMemory staging_;

@@ -34,9 +34,8 @@ TensorType f32(const Shape& shape) {
   return {DType::kF32, shape};
 }
 
-std::vector<LocalCall> one_call_of_each_family() {
-  const TensorType q = f32({1, 70, 2, 8}), lse = f32({1, 2, 70}), ids{DType::kI32, {9}},
-                   step{DType::kI32, {}};
+std::vector<LocalCall> calls_of_rows_and_indices() {
+  const TensorType ids{DType::kI32, {9}}, step{DType::kI32, {}};
   return {
       {"unary.tanh", {}, {}, "", {f32({37})}, {f32({37})}},
       {"binary.add", {}, {}, "", {f32({37}), f32({37})}, {f32({37})}},
@@ -59,7 +58,12 @@ std::vector<LocalCall> one_call_of_each_family() {
       {"grouped_matmul", {1, 0, 0}, {}, "", {f32({9, 5}), f32({9, 6, 5}), ids}, {f32({9, 6})}},
       {"dynamic_slice", {1, 0, 0}, {}, "", {f32({4, 5}), step}, {f32({4, 2})}},
       {"dynamic_update", {1, 0}, {}, "", {f32({4, 5}), f32({4, 2}), step}, {f32({4, 5})}},
-      {"random_uniform", {7, 1, 2, 9, 9}, {}, "", {step}, {f32({3, 4})}},
+      {"random_uniform", {7, 1, 2, 9, 9}, {}, "", {step}, {f32({3, 4})}}};
+}
+
+std::vector<LocalCall> calls_of_products_and_windows() {
+  const TensorType q = f32({1, 70, 2, 8}), lse = f32({1, 2, 70});
+  return {
       {"dot_general",
        {},
        {},
@@ -95,6 +99,12 @@ std::vector<LocalCall> one_call_of_each_family() {
       {"average_pool_grad", {2, 2, 1, 0, 6, 0, 0, 1}, {}, "", {f32({2, 3, 3})}, {f32({2, 3, 6})}},
       {"resize", {6, 9, 0, 0}, {}, "linear half_pixel", {f32({2, 3, 6})}, {f32({2, 3, 9})}},
       {"attention_grad", {1, 0}, {0.5}, "", {q, q, q, q, lse, q}, {q, q, q}}};
+}
+
+std::vector<LocalCall> one_call_of_each_family() {
+  std::vector<LocalCall> calls = calls_of_rows_and_indices();
+  for (LocalCall& call : calls_of_products_and_windows()) calls.push_back(std::move(call));
+  return calls;
 }
 
 // A bound call with its operands, ready to be run again and again.

@@ -122,84 +122,123 @@ void decide(const Plan& plan, CompileOptions& options) {
   options.overlap = Bytes(plan.prefetch_mib << 20);
 }
 
+/// One run of the compiler: the passes share what they make.
+class Compilation {
+ public:
+  Compilation(const Graph& graph, const Meshes& meshes, const std::vector<Mark>& marks,
+              const CompileOptions& options)
+      : graph_(graph), meshes_(meshes), marks_(marks), options_(options) {}
+
+  Compiled run() {
+    place();
+    make_program();
+    make_task_graph();
+    check_task_graph();
+    return std::move(result_);
+  }
+
+ private:
+  /// Runs a pass, times it and hands its text form to the caller's dump.
+  template <typename Work, typename Text>
+  void pass(std::string_view name, const Work& work, const Text& text) {
+    const auto start = std::chrono::steady_clock::now();
+    work();
+    const std::chrono::duration<double> time = std::chrono::steady_clock::now() - start;
+    result_.stages.push_back({name, Seconds(time.count())});
+    if (options_.dump) options_.dump(name, text());
+  }
+
+  /// Decides the placement of every value and op.
+  void place() {
+    const int64_t count = options_.micro_batches;
+    ShardedGraph& sharded = result_.sharded;
+    const auto text = [&] { return print_placements(graph_, sharded); };
+    pass("serial", [&] { verify(graph_); }, [&] { return to_text(graph_); });
+    check_divides(graph_, count);
+    const Meshes meshes = count > 1 ? with_micro_batches(meshes_, count) : meshes_;
+    pass("propagate", [&] { sharded = propagate(graph_, meshes, marks_, options_.rules); }, text);
+    pass(
+        "halos",
+        [&] { sharded = choose_halos(graph_, std::move(sharded), marks_, options_.halos); },
+        [&] { return halos_text(graph_, sharded); });
+  }
+
+  /// Makes local kernels and exchanges, and orders them.
+  void make_program() {
+    const int64_t count = options_.micro_batches;
+    const auto text = [&] { return to_text(program_); };
+    pass(
+        "partition",
+        [&] { program_ = partition(graph_, result_.sharded, meshes_, count, options_.reshard); },
+        text);
+    result_.mesh_of_stage = program_.mesh_of_stage;
+    pass("in-place", [&] { update_variables_in_place(program_); }, text);
+    std::optional<PipelineOrder> pipeline;
+    pass(
+        "order",
+        [&] {
+          const OrderOptions how{count, options_.schedule, options_.most_kept};
+          pipeline = order_instructions(program_, graph_, how);
+        },
+        [&] {
+          return order_text(program_, names_of(meshes_)) +
+                 (pipeline ? worth_text(*pipeline, names_of(meshes_)) : "");
+        });
+  }
+
+  /// Arranges communication, plans memory and cuts the program into tasks.
+  void make_task_graph() {
+    std::string split;
+    pass(
+        "split-matmuls",
+        [&] { split = split_matmuls(program_, options_.split_matmuls, options_.reshard); },
+        [&] { return split.empty() ? std::string("no product is taken apart\n") : split; });
+    pass(
+        "buckets", [&] { exchange_in_buckets(program_, options_.bucket); },
+        [&] { return moved_text(program_); });
+    pass(
+        "copies", [&] { add_device_copies(program_, devices_of(program_, meshes_)); },
+        [&] { return copies_text(program_); });
+    result_.mesh_names = mesh_names(program_, meshes_);
+    pass(
+        "overlap", [&] { overlap_exchanges(program_, options_.overlap); },
+        [&] { return overlap_text(program_); });
+    pass(
+        "arena", [&] { result_.arenas = plan_arenas(program_); },
+        [&] { return arena_text(result_); });
+    pass(
+        "tasks", [&] { result_.tasks = make_tasks(std::move(program_), result_.arenas); },
+        [&] { return to_text(result_.tasks); });
+  }
+
+  void check_task_graph() {
+    const TaskGraph& tasks = result_.tasks;
+    pass(
+        "check",
+        [&] {
+          check(tasks);
+          check_run(tasks, ranks(tasks));
+        },
+        [] { return std::string("every promise of the task graph holds\n"); });
+    if (!options_.check_placements) return;
+    pass(
+        "placements", [&] { check_placements(graph_, tasks, options_.micro_batches); },
+        [] { return std::string("every register stands for its part of the serial value\n"); });
+  }
+
+  const Graph& graph_;
+  const Meshes& meshes_;
+  const std::vector<Mark>& marks_;
+  const CompileOptions& options_;
+  Program program_;
+  Compiled result_;
+};
+
 }  // namespace
 
 Compiled compile(const Graph& graph, const Meshes& meshes, const std::vector<Mark>& marks,
                  const CompileOptions& options) {
-  Compiled result;
-  Program program;
-  const auto stage = [&](std::string_view name, const auto& work, const auto& text) {
-    const auto start = std::chrono::steady_clock::now();
-    work();
-    result.stages.push_back(
-        {name,
-         Seconds(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count())});
-    if (options.dump) options.dump(name, text());
-  };
-
-  stage("serial", [&] { verify(graph); }, [&] { return to_text(graph); });
-  const int64_t count = options.micro_batches;
-  check_divides(graph, count);
-  stage(
-      "propagate",
-      [&] {
-        result.sharded = propagate(graph, count > 1 ? with_micro_batches(meshes, count) : meshes,
-                                   marks, options.rules);
-      },
-      [&] { return print_placements(graph, result.sharded); });
-  stage(
-      "halos",
-      [&] {
-        result.sharded = choose_halos(graph, std::move(result.sharded), marks, options.halos);
-      },
-      [&] { return halos_text(graph, result.sharded); });
-  stage(
-      "partition",
-      [&] { program = partition(graph, result.sharded, meshes, count, options.reshard); },
-      [&] { return to_text(program); });
-  result.mesh_of_stage = program.mesh_of_stage;
-  stage("in-place", [&] { update_variables_in_place(program); }, [&] { return to_text(program); });
-  std::optional<PipelineOrder> pipeline;
-  stage(
-      "order",
-      [&] {
-        pipeline = order_instructions(program, graph, {count, options.schedule, options.most_kept});
-      },
-      [&] {
-        return order_text(program, names_of(meshes)) +
-               (pipeline ? worth_text(*pipeline, names_of(meshes)) : "");
-      });
-  std::string split;
-  stage(
-      "split-matmuls",
-      [&] { split = split_matmuls(program, options.split_matmuls, options.reshard); },
-      [&] { return split.empty() ? std::string("no product is taken apart\n") : split; });
-  stage(
-      "buckets", [&] { exchange_in_buckets(program, options.bucket); },
-      [&] { return moved_text(program); });
-  stage(
-      "copies", [&] { add_device_copies(program, devices_of(program, meshes)); },
-      [&] { return copies_text(program); });
-  result.mesh_names = mesh_names(program, meshes);
-  stage(
-      "overlap", [&] { overlap_exchanges(program, options.overlap); },
-      [&] { return overlap_text(program); });
-  stage("arena", [&] { result.arenas = plan_arenas(program); }, [&] { return arena_text(result); });
-  stage(
-      "tasks", [&] { result.tasks = make_tasks(std::move(program), result.arenas); },
-      [&] { return to_text(result.tasks); });
-  stage(
-      "check",
-      [&] {
-        check(result.tasks);
-        check_run(result.tasks, ranks(result.tasks));
-      },
-      [&] { return std::string("every promise of the task graph holds\n"); });
-  if (options.check_placements)
-    stage(
-        "placements", [&] { check_placements(graph, result.tasks, count); },
-        [&] { return std::string("every register stands for its part of the serial value\n"); });
-  return result;
+  return Compilation(graph, meshes, marks, options).run();
 }
 
 Compiled compile(const Graph& graph, MeshPtr mesh, const std::vector<Mark>& marks,

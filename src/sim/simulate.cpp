@@ -76,7 +76,7 @@ class Simulator {
   TaskStream stream_of_task(TaskId id) const {
     const Task& task = actors_.graph().tasks[id];
     return options_.prefetch_exchanges && !task.after.is_none() ? TaskStream::kAhead
-                                                          : stream_of(actors_.graph(), task);
+                                                                : stream_of(actors_.graph(), task);
   }
   size_t stream_index(TaskId id) const { return static_cast<size_t>(stream_of_task(id)); }
 
@@ -94,7 +94,8 @@ class Simulator {
       TaskId before;  // the last one of this thread up to the issue point
       for (size_t k = 0; k < i && position[order[k]] <= from; ++k)
         if (on_host(order[k])) before = order[k];
-      if (!before.is_none()) add_edge(actors_.actor_id(rank, before), actors_.actor_id(rank, order[i]));
+      if (!before.is_none())
+        add_edge(actors_.actor_id(rank, before), actors_.actor_id(rank, order[i]));
       const auto next = std::find_if(order.begin() + i, order.end(), on_host);
       if (next != order.end())
         add_edge(actors_.actor_id(rank, order[i]), actors_.actor_id(rank, *next));

@@ -130,10 +130,10 @@ Findings inspect_config(const InspectCommand& command) {
                               settings_text(*findings.document.find("settings")));
   findings.text += fmt::format("model  {} parameters; the training step has {} ops\n",
                                grouped(parameters), grouped(std::ssize(graph.ops())));
-  findings.text +=
-      fmt::format("data   {} {}s to train on, {} held out, {} {}{}\n", grouped(data->train_units),
-                  data->unit, grouped(data->held_out_units),
-                  data->unit == "token" ? "vocabulary" : "classes", data->classes, baseline_text(*data));
+  findings.text += fmt::format(
+      "data   {} {}s to train on, {} held out, {} {}{}\n", grouped(data->train_units), data->unit,
+      grouped(data->held_out_units), data->unit == "token" ? "vocabulary" : "classes",
+      data->classes, baseline_text(*data));
   findings.text += "run    under " + plan_summary(session.plan) + "\n";
   return findings;
 }

@@ -41,7 +41,8 @@ RunFolder::RunFolder(const std::filesystem::path& folder, Engine& engine) {
     metrics_.emplace(folder / "metrics.jsonl");
     events_.emplace(folder);
   });
-  runtime.on_all_processes([&] { ranks_.emplace(folder / "logs", engine, kStepsBetweenLinesOfRanks); });
+  runtime.on_all_processes(
+      [&] { ranks_.emplace(folder / "logs", engine, kStepsBetweenLinesOfRanks); });
 }
 
 std::vector<Callback*> RunFolder::callbacks() {

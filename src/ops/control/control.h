@@ -95,9 +95,9 @@ WhileView while_view(const std::vector<GraphPtr>& regions, const Attributes& att
 /// operands that an op of a region needs whole stay whole.
 ///
 ///   ensures  a carried value has the same factors before and after; no set is linear; a factor is
-///            a reduction for results that are sums over it, which stay partial. In a loop these are
-///            the carried values to which every iteration adds and that nothing else reads, such as
-///            the gradients of captured values
+///            a reduction for results that are sums over it, which stay partial. In a loop these
+///            are the carried values to which every iteration adds and that nothing else reads,
+///            such as the gradients of captured values
 ///   source   a closure by union-find over (value, dim): the fixed point of propagation over all
 ///            placements at once
 ShardingRule region_rule(const OpView& op);

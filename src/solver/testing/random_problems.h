@@ -27,6 +27,19 @@ class Draw {
   std::mt19937_64 engine_;
 };
 
+/// Leaves the usage without a limit, or limits it to `sum`, to about what `hidden` needs, or,
+/// without a hidden assignment, to a part of `sum`.
+inline void set_random_limit(Problem& problem, Draw& draw, const Assignment* hidden, Usage sum) {
+  const Usage needed = hidden ? static_cast<Usage>(evaluate(problem, *hidden).peak) : 0;
+  switch (draw(0, 4)) {
+    case 0: break;
+    case 1: problem.set_usage_limit(sum); break;
+    default:
+      problem.set_usage_limit(hidden ? needed + draw(0, needed / 10 + 1) : draw(sum / 10, sum / 2));
+      break;
+  }
+}
+
 /// A tree, a grid or a random graph of `least` to `most` nodes; costs of few or many values,
 /// forbidden pairs, equal pairs, edges that hold memory; a limit that is absent, loose, binding or
 /// too small for any assignment. Three of four have a hidden assignment that is feasible, the
@@ -87,15 +100,7 @@ inline Problem random_problem(uint64_t seed, int32_t least, int32_t most, int32_
   }
   for (int64_t e = shape == 2 ? draw(0, 2 * nodes) : draw(0, 1); e > 0; --e)
     connect(static_cast<int32_t>(draw(0, nodes - 1)), static_cast<int32_t>(draw(0, nodes - 1)));
-  const auto needed = static_cast<Usage>(evaluate(problem, hidden).peak);
-  switch (draw(0, 4)) {
-    case 0: break;
-    case 1: problem.set_usage_limit(sum); break;
-    default:
-      problem.set_usage_limit(has_hidden ? needed + draw(0, needed / 10 + 1)
-                                         : draw(sum / 10, sum / 2));
-      break;
-  }
+  set_random_limit(problem, draw, has_hidden ? &hidden : nullptr, sum);
   return problem;
 }
 
