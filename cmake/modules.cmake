@@ -46,10 +46,10 @@ function(tessera_module path)
 endfunction()
 
 # tessera_test(NAME SOURCES files... LIBRARIES targets... [SLOW patterns...]): the program NAME_test. Each of its test
-#   cases becomes the test NAME.Suite.Case of ctest, with a time limit of its own and the label `quick`; those that match
-#   one of the patterns SLOW (as of --gtest_filter) have a longer limit and the label `slow`. ./dev test --quick runs the
-#   quick ones.
-set(TESSERA_TEST_TIMEOUT 30)
+#   cases becomes the test NAME.Suite.Case of ctest, with a time limit of its own and the label `case`; those that match
+#   one of the patterns SLOW (as of --gtest_filter) have a longer limit and the label `slow`. The test quick.NAME, with
+#   the label `quick-program`, runs all the others in one process: ./dev test --quick runs those.
+set(TESSERA_TEST_TIMEOUT 60)
 set(TESSERA_SLOW_TEST_TIMEOUT 300)
 if(TESSERA_SANITIZE)
   set(TESSERA_TEST_TIMEOUT 300)
@@ -64,14 +64,17 @@ function(tessera_test name)
   target_precompile_headers(${name}_test REUSE_FROM tessera_test_header)
   string(REPLACE ";" ":" slow "${TEST_SLOW}")
   set(options TEST_PREFIX ${name}. WORKING_DIRECTORY ${PROJECT_SOURCE_DIR} DISCOVERY_TIMEOUT 60)
+  set(cases TIMEOUT ${TESSERA_TEST_TIMEOUT} LABELS case)
   if(slow)
-    gtest_discover_tests(${name}_test ${options} TEST_FILTER "-${slow}" TEST_LIST ${name}_quick
-                         PROPERTIES TIMEOUT ${TESSERA_TEST_TIMEOUT} LABELS quick)
-    gtest_discover_tests(${name}_test ${options} TEST_FILTER "${slow}" TEST_LIST ${name}_slow
+    gtest_discover_tests(${name}_test ${options} TEST_FILTER "-${slow}" TEST_LIST ${name}_cases PROPERTIES ${cases})
+    gtest_discover_tests(${name}_test ${options} TEST_FILTER "${slow}" TEST_LIST ${name}_slow_cases
                          PROPERTIES TIMEOUT ${TESSERA_SLOW_TEST_TIMEOUT} LABELS slow)
   else()
-    gtest_discover_tests(${name}_test ${options} PROPERTIES TIMEOUT ${TESSERA_TEST_TIMEOUT} LABELS quick)
+    gtest_discover_tests(${name}_test ${options} PROPERTIES ${cases})
   endif()
+  add_test(NAME quick.${name} COMMAND ${name}_test --gtest_brief=1 "--gtest_filter=-${slow}"
+           WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
+  set_tests_properties(quick.${name} PROPERTIES TIMEOUT 300 LABELS quick-program)
 endfunction()
 
 # What all tests share: half of the time of a full build went into their headers and into optimising them.

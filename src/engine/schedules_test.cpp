@@ -79,7 +79,8 @@ TEST(Schedules, OneThatDoesNotFitTheMeshesIsRefusedWithThoseThatDo) {
     EXPECT_STREQ(
         error.what(),
         "schedule 'zb-v' does not fit the stages of the plan\n"
-        "  why: the stages do not lie in a V; it takes stages one after the other, two on the same "
+        "  why: the stages are not placed in a V; it takes stages one after the other, two on the "
+        "same "
         "ranks, in a V: the first where "
         "the last is\n"
         "  fix: change the meshes, or use one that fits these: f-then-b, 1f1b, eager-1f1b, "

@@ -123,16 +123,16 @@ TEST(Overlap, AParameterIsGatheredWhileTheLayersBeforeAreComputed) {
 
 TEST(Overlap, WhatComesFromAnotherStageMayComeWhileTheMicroBatchBeforeIsComputed) {
   const Made made = two_stages(kPrefetchWindow);
-  int received = 0;
+  int prefetched = 0;
   for (TaskId exchange : made.exchanges("")) {
     const Register& source = made.tasks().registers[made.task(exchange).inputs[0]];
     if (source.mesh == made.task(exchange).mesh || made.task(exchange).micro_batch < 1) continue;
-    ++received;
-    ASSERT_FALSE(made.task(exchange).after.is_none());
+    if (made.task(exchange).after.is_none()) continue;
     EXPECT_GE(made.place(made.task(exchange).after), made.place(source.producer))
-        << "nobody can send before";
+        << "the sender has nothing to send before";
+    prefetched += made.kernels_ahead(exchange) > 0;
   }
-  EXPECT_GT(received, 0);
+  EXPECT_GT(prefetched, 0);
 }
 
 TEST(Overlap, TakesAtMostTwoWindowsOfMemory) {

@@ -83,7 +83,7 @@ TEST(SplitMatmuls, AGatherBeforeAProductTravelsInStripesOfItsRows) {
                   "y stripe 0 of 2 = dot_general(h [*, *] stripe 0 of 2, w): f32[4, 4@tp]",  //
                   "h [*, *] stripe 1 of 2 = all-gather(h stripe 1 of 2): f32[4, 6]",         //
                   "y stripe 1 of 2 = dot_general(h [*, *] stripe 1 of 2, w): f32[4, 4@tp]",  //
-                  "y = join_chunks(y stripe 0 of 2, y stripe 1 of 2): f32[8, 4@tp]"));
+                  "y = join_stripes(y stripe 0 of 2, y stripe 1 of 2): f32[8, 4@tp]"));
 }
 
 /// The contracted dim divided, the result by rows: addends are scattered behind it.
@@ -111,7 +111,7 @@ TEST(SplitMatmuls, AddendsAreScatteredInStripesAfterAllTheirProducts) {
           "y stripe 1 of 2 = dot_general(x stripe 1 of 2, w): f32[4, 16] {partial sum: tp}",  //
           "y [@tp, *] stripe 0 of 2 = reduce-scatter(y stripe 0 of 2): f32[4@tp, 16]",        //
           "y [@tp, *] stripe 1 of 2 = reduce-scatter(y stripe 1 of 2): f32[4@tp, 16]",        //
-          "y [@tp, *] = join_chunks(y [@tp, *] stripe 0 of 2, y [@tp, *] stripe 1 of 2): "
+          "y [@tp, *] = join_stripes(y [@tp, *] stripe 0 of 2, y [@tp, *] stripe 1 of 2): "
           "f32[8@tp, 16]",  //
           StartsWith("z = unary.tanh(y [@tp, *])")));
 }
@@ -142,12 +142,12 @@ TEST(SplitMatmuls, AStripeIsThePartOfEveryBlockThatARankHas) {
       compile(gather_then_product(), mesh_of("tp=2"), kByRowsThenColumns, compile_options(2)).tasks;
   EXPECT_THAT(numbers_of(tasks, "take_stripe"),
               ElementsAre(ElementsAre(0, 1, 0), ElementsAre(0, 1, 1)));
-  EXPECT_THAT(numbers_of(tasks, "join_chunks"), ElementsAre(ElementsAre(0, 2)));
+  EXPECT_THAT(numbers_of(tasks, "join_stripes"), ElementsAre(ElementsAre(0, 2)));
   const TaskGraph scattered =
       compile(product_then_scatter(), mesh_of("tp=2"), kContracted, compile_options(2)).tasks;
   EXPECT_THAT(numbers_of(scattered, "take_stripe"),
               ElementsAre(ElementsAre(0, 2, 0), ElementsAre(0, 2, 1)));
-  EXPECT_THAT(numbers_of(scattered, "join_chunks"), ElementsAre(ElementsAre(0, 1)));
+  EXPECT_THAT(numbers_of(scattered, "join_stripes"), ElementsAre(ElementsAre(0, 1)));
 }
 
 TEST(SplitMatmuls, WhatAProductMadeMayTravelWhileTheNextOneRuns) {
@@ -187,12 +187,12 @@ TEST(SplitMatmuls, AllProductsOfWhatIsGatheredAreCutTogetherAndOthersGetItWhole)
   EXPECT_THAT(
       kernels,
       ElementsAre(
-          "h = unary.tanh", "h stripe 0 of 2 = take_stripe", "h stripe 1 of 2 = take_stripe",    //
-          "h [*, *] stripe 0 of 2 = all-gather", "q stripe 0 of 2 = dot_general",                //
-          "k stripe 0 of 2 = dot_general", "v stripe 0 of 2 = dot_general",                      //
-          "h [*, *] stripe 1 of 2 = all-gather", "q stripe 1 of 2 = dot_general",                //
-          "k stripe 1 of 2 = dot_general", "v stripe 1 of 2 = dot_general",                      //
-          "q = join_chunks", "k = join_stripes", "v = join_stripes", "h [*, *] = join_stripes",  //
+          "h = unary.tanh", "h stripe 0 of 2 = take_stripe", "h stripe 1 of 2 = take_stripe",     //
+          "h [*, *] stripe 0 of 2 = all-gather", "q stripe 0 of 2 = dot_general",                 //
+          "k stripe 0 of 2 = dot_general", "v stripe 0 of 2 = dot_general",                       //
+          "h [*, *] stripe 1 of 2 = all-gather", "q stripe 1 of 2 = dot_general",                 //
+          "k stripe 1 of 2 = dot_general", "v stripe 1 of 2 = dot_general",                       //
+          "q = join_stripes", "k = join_stripes", "v = join_stripes", "h [*, *] = join_stripes",  //
           "q.tanh = unary.tanh", "k.tanh = unary.tanh", "v.tanh = unary.tanh",
           "squares = unary.square", "all = reduce.max"));
   EXPECT_THAT(made.report, StartsWith("q, k, v with all-gather h [*, *]: 2 stripes of dim 0, "));
@@ -219,7 +219,7 @@ TEST(SplitMatmuls, ASumInTwoStepsGoesAlongToItsEnd) {
                                    "y [@tp, *] stripe 0 of 2 = reduce-scatter",
                                    "y [*, *] stripe 0 of 2 = all-gather",
                                    "y [@tp, *] stripe 1 of 2 = reduce-scatter",
-                                   "y [*, *] stripe 1 of 2 = all-gather", "y [*, *] = join_chunks",
+                                   "y [*, *] stripe 1 of 2 = all-gather", "y [*, *] = join_stripes",
                                    "z = unary.tanh"));
 }
 
@@ -250,7 +250,7 @@ TEST(SplitMatmuls, ProductsWhoseResultsAreAddedUpTravelTogether) {
                           "r stripe 1 of 2 = dot_general",                                       //
                           "two stripe 1 of 2 = binary.add", "three stripe 1 of 2 = binary.add",  //
                           "three [*, *] stripe 0 of 2 = all-reduce",
-                          "three [*, *] stripe 1 of 2 = all-reduce", "three [*, *] = join_chunks",
+                          "three [*, *] stripe 1 of 2 = all-reduce", "three [*, *] = join_stripes",
                           "z = unary.tanh"));
   EXPECT_THAT(made.report,
               StartsWith("p, q, r with all-reduce three [*, *]: 2 stripes of dim 0, "));
@@ -365,7 +365,7 @@ TEST(SplitMatmuls, EveryMicroBatchAndTheBackwardAreInStripes) {
     std::vector<int64_t> by_micro_batch(static_cast<size_t>(micro_batches), 0);
     for (const Task& task : tasks.tasks)
       for (const KernelStep& step : task.steps)
-        if (step.call.kernel == "join_chunks") ++by_micro_batch[std::max(task.micro_batch, 0)];
+        if (step.call.kernel == "join_stripes") ++by_micro_batch[std::max(task.micro_batch, 0)];
     EXPECT_THAT(by_micro_batch, testing::Each(by_micro_batch.front())) << report;
     EXPECT_EQ(by_micro_batch.front(), 6);  // u, d.grad.a and what they read whole, d, u.grad.a
   }
@@ -404,13 +404,13 @@ TEST(StripesCheck, LetsAProgramInStripesPass) {
 
 TEST(StripesCheck, FindsStripesThatAreJoinedInAnotherOrder) {
   EXPECT_THAT(finding(in_first(
-                  "join_chunks",
+                  "join_stripes",
                   [](TaskGraph&, KernelStep& step) { std::swap(step.inputs[0], step.inputs[1]); })),
               HasSubstr("as stripe 0 of"));
 }
 
 TEST(StripesCheck, FindsOneThatIsMissing) {
-  EXPECT_THAT(finding(in_first("join_chunks",
+  EXPECT_THAT(finding(in_first("join_stripes",
                                [](TaskGraph&, KernelStep& step) { step.inputs.pop_back(); })),
               HasSubstr("joins 1 of 2 stripes"));
 }
