@@ -246,7 +246,6 @@ FORMER_WORDS = [
         r"base/",
     ),
     (r"members of (?:a|one|the|this) (?:run|program)", "processes", None, None),
-    (r"stripes?", "chunk", None, None),
     (r"lies", "is, is stored", None, None),
     (r"travels?|travell?ed|travell?ing", "is sent", r"time.travel", None),
     (r"foretells?|foretold", "simulates, predicts", None, None),
@@ -260,8 +259,7 @@ FORMER_WORDS = [
 
 # Names of code and keys of plans: searched everywhere.
 FORMER_NAMES = re.compile(
-    r"\b(?:most_\w+|kMost[A-Z]\w*|split_matmuls?|overlap_mib|SumForm|Stripe|take_stripe"
-    r"|join_stripes|kStripesThatPay|kOverlapWindow|Standings?|Lives|Wish|InTime|kMaxStepsInFlight|StepsUnderWay"
+    r"\b(?:most_\w+|kMost[A-Z]\w*|overlap_mib|SumForm|kStripesThatPay|kOverlapWindow|Standings?|Lives|Wish|InTime|StepsUnderWay"
     r"|BegunStep|Crew|FarPulls|AheadExchange|Patience|speaks|max_trips|kWholeRun|kNumbers"
     r"|tessera_room)\b"
 )

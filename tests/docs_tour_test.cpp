@@ -155,7 +155,7 @@ TEST(Tour, ShowsWhatEachStageMakesAndWhatTwoRanksCompute) {
       {"placements", dump("placements")},
       {"missing-reduction",
        [&] { return missing_reduction_text(tour); },
-       {"op 'w.sgd.next' takes addends over dp"}},
+       {"op 'w.sgd.next' takes partial values over dp"}},
       {"first-step", [&] { return first_step_text(steps[0]); }},
       // y = 0.5 * row sums 7, 9, 11, 9, twice: 2 (3.5^2 + 4.5^2 + 5.5^2 + 4.5^2) = 166
       {"losses",

@@ -54,7 +54,8 @@ void FrameChannel::dispatch(int from, std::span<const std::byte> frame) {
   ensure(!frame.empty(), "a message between processes begins with its kind");
   const auto kind = std::to_integer<size_t>(frame[0]);
   ensure(kind < handlers_.size() && handlers_[kind],
-         "process " + std::to_string(from) + " sent a message of an unknown kind");
+         "process " + std::to_string(from) + " sent a message of " + std::to_string(frame.size()) +
+             " bytes of the unknown kind " + std::to_string(kind));
   handlers_[kind](from, frame);
 }
 

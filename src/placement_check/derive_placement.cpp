@@ -90,7 +90,7 @@ class Derivation {
     }
     std::vector<std::string> names;
     for (int i : addends) names.push_back(std::to_string(i));
-    refuse(op_, "takes addends over " + axes_text(mesh_, {axis}) + " as input " +
+    refuse(op_, "takes partial values over " + axes_text(mesh_, {axis}) + " as input " +
                     join(names, ", ") + " and is not linear in exactly " +
                     (names.size() == 1 ? "that" : "those"));
   }

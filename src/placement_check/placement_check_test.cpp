@@ -318,7 +318,8 @@ TEST(PlacementCheck, SaysWhichOpTakesAddends) {
        exchanges_where(tasks, [](const Task& t) { return t.exchange.from.partial.empty(); }))
     if (tasks.tasks[task].name.find("product") != std::string::npos) drop(tasks, tasks.tasks[task]);
   EXPECT_EQ(finding(given, tasks),
-            "internal error: placements: op 'y' takes addends over tp as input 0 and is not linear "
+            "internal error: placements: op 'y' takes partial values over tp as input 0 and is not "
+            "linear "
             "in exactly that");
 }
 
