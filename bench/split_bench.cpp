@@ -50,9 +50,9 @@ BoundKernel bind_sleep(const LocalCall& call) {
   return {[time](const KernelBuffers&) { std::this_thread::sleep_for(time); }, Bytes(0)};
 }
 
-std::shared_ptr<const TaskGraph> sleeping_layers(int64_t stripes, Seconds product) {
+std::shared_ptr<const TaskGraph> sleeping_layers(int64_t chunks, Seconds product) {
   CompileOptions options;
-  options.split_matmuls.stripes = stripes;
+  options.collective_matmul.chunks = chunks;
   const std::vector<Mark> marks = {
       shard_tensor("{x,h*}", "P(\"tp\")"), shard_tensor("up*", "P(None, \"tp\")"),
       shard_tensor("down*", "P(\"tp\")"), shard_op("u*", "[P(), P(None, \"tp\")]")};
@@ -69,9 +69,9 @@ std::shared_ptr<const TaskGraph> sleeping_layers(int64_t stripes, Seconds produc
   return tasks;
 }
 
-double median_step(const std::shared_ptr<Network>& network, int64_t stripes, Seconds product) {
+double median_step(const std::shared_ptr<Network>& network, int64_t chunks, Seconds product) {
   Runtime runtime(std::vector<Rank>{0, 1}, {.network = network});
-  LoadedProgram& program = runtime.load(sleeping_layers(stripes, product));
+  LoadedProgram& program = runtime.load(sleeping_layers(chunks, product));
   runtime.initialize(program, 1);
   Tensor x({DType::kF32, {kRows, kWidth}});
   TensorMap results;
@@ -102,14 +102,14 @@ int run(Seconds product, Seconds transfer) {
   if (process.process() == 0)
     std::printf("%d matmuls of %.1f ms, each with a transfer of %.1f ms: %.1f ms a step\n",
                 2 * kLayers, 1e3 * product.value(), 1e3 * transfer.value(), 1e3 * whole);
-  for (const int64_t stripes : {2, 4, 8}) {
-    const double time = median_step(network, stripes, product);
-    const auto parts = static_cast<double>(stripes);
-    const Seconds predicted = split_time(
-        stripes, {Seconds(transfer.value() / parts), Seconds(product.value() / parts), Seconds(0)});
+  for (const int64_t chunks : {2, 4, 8}) {
+    const double time = median_step(network, chunks, product);
+    const auto parts = static_cast<double>(chunks);
+    const Seconds predicted = decomposed_time(
+        chunks, {Seconds(transfer.value() / parts), Seconds(product.value() / parts), Seconds(0)});
     if (process.process() == 0)
       std::printf("%d chunks: %.1f ms, %.2f of whole; without copies %.2f\n",
-                  static_cast<int>(stripes), 1e3 * time, time / whole,
+                  static_cast<int>(chunks), 1e3 * time, time / whole,
                   predicted.value() / (product + transfer).value());
   }
   return 0;

@@ -364,12 +364,12 @@ class Verify(unittest.TestCase):
         self.assertEqual(len(result["losses"]), 2)
         self.assertEqual(len(result["serial_losses"]), 2)
 
-    def test_products_in_stripes_with_sequences_divided_compute_it_too(self):
+    def test_products_in_chunks_with_sequences_divided_compute_it_too(self):
         plan = ["--plan", "configs/plans/gpt.dp2-tp2-sp.json"]
         self.assertTrue(run_json("verify", *SMALL_GPT, *plan, "--steps", 2)["ok"])
         stages = {stage["name"]: stage["text"] for stage in run_json("explain", *SMALL_GPT, *plan, "--stages")["stages"]}
-        self.assertRegex(stages["split-matmuls"], r"(?m)^blocks.0.ffn.up.dot with all-gather blocks.0.norm2.biased .*: 2 stripes of dim 1, ")
-        self.assertRegex(stages["split-matmuls"], r"(?m)^blocks.0.ffn.down.dot with reduce-scatter .*: 2 stripes of dim ")
+        self.assertRegex(stages["split-matmuls"], r"(?m)^blocks.0.ffn.up.dot with all-gather blocks.0.norm2.biased .*: 2 chunks of dim 1, ")
+        self.assertRegex(stages["split-matmuls"], r"(?m)^blocks.0.ffn.down.dot with reduce-scatter .*: 2 chunks of dim ")
 
     def test_people_get_a_table_and_a_verdict(self):
         out = run("verify", *SMALL_MLP, "--plan", "configs/plans/mlp.tp4.json", "--steps", 1).stdout

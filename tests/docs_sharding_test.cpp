@@ -7,7 +7,7 @@
 #include "document_examples.h"
 #include "lower/lower.h"
 #include "lower/partition.h"
-#include "lower/passes/split_matmuls.h"
+#include "lower/passes/collective_matmul.h"
 #include "observed_run.h"
 #include "ops/builder.h"
 #include "ops/discovery/discovery.h"
@@ -432,8 +432,10 @@ std::string all_reduce_text() {
   const DistType from = parse_dist_type("f32[64, 100] {partial sum: node, gpu}", mesh),
                  to = parse_dist_type("f32[64, 100]", mesh);
   std::string text;
-  for (const SumForm form : {SumForm::kDirect, SumForm::kScattered, SumForm::kByAxis}) {
-    const auto exchanges = plan_reshard(from.type, from.attr, to.attr, {.sums = form});
+  for (const AllReduceAlgorithm form :
+       {AllReduceAlgorithm::kOneShot, AllReduceAlgorithm::kReduceScatterAllGather,
+        AllReduceAlgorithm::kHierarchical}) {
+    const auto exchanges = plan_reshard(from.type, from.attr, to.attr, {.all_reduce = form});
     text += fmt::format("{}\n ", to_text(form));
     for (size_t i = 0; i < exchanges.size(); ++i)
       text += fmt::format("{} {} to {}", i > 0 ? ", then" : "", to_text(exchanges[i].kind),
@@ -534,7 +536,7 @@ std::string collective_matmul_text() {
                                    shard_tensor("up", "P(None, \"tp\")"),
                                    shard_tensor("down", "P(\"tp\")")};
   Program program = partition(graph, propagate(graph, mesh_of("tp=2"), marks));
-  split_matmuls(program, {.stripes = 2}, {});
+  decompose_collective_matmuls(program, {.chunks = 2}, {});
   std::string text;
   for (const std::string& line : split_text(to_text(program), '\n'))
     if (line.find(" = ") != std::string::npos) text += line.substr(0, line.find(" <- ")) + "\n";
@@ -580,8 +582,8 @@ TEST(ShardingPage, ShowsWhatTheProgramPrints) {
        {"discovery", discovery_text},
        {"collective-matmul",
         collective_matmul_text,
-        {"u stripe 1 of 2 = dot_general(x [*, *] stripe 1 of 2, up): f32[4, 32@tp]\n",
-         "d [@tp, *] stripe 0 of 2 = reduce-scatter(d stripe 0 of 2): f32[4@tp, 16]\n"}}});
+        {"u chunk 1 of 2 = dot_general(x [*, *] chunk 1 of 2, up): f32[4, 32@tp]\n",
+         "d [@tp, *] chunk 0 of 2 = reduce-scatter(d chunk 0 of 2): f32[4@tp, 16]\n"}}});
 }
 
 }  // namespace

@@ -206,7 +206,7 @@ Compiled sleeping_pipeline(const std::vector<StageWork>& stages, const SleepingS
   CompileOptions options;
   options.micro_batches = micro_batches;
   options.schedule = kind;
-  options.overlap = placed.overlap;
+  options.prefetch_window = placed.prefetch_window;
   return compile(sleeping_graph(stages, micro_batches, placed.width), meshes, marks, options);
 }
 

@@ -31,7 +31,7 @@ struct SleepingStages {
   std::vector<Rank> ranks = {};
   bool mixed = false;
   int64_t width = 8;
-  Bytes overlap = kPrefetchWindow;
+  Bytes prefetch_window = kPrefetchWindow;
 };
 /// Where a schedule wants stages on `devices` ranks: one each, or two each, in turn or in a V.
 std::vector<Rank> ranks_for(PipelineKind kind, int devices);

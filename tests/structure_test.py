@@ -33,7 +33,7 @@ LARGE_CLASSES = {
     "PropagationState": "the candidates of every value and op, which the phases of propagation read and change",
     # Not divided yet: each is one pass whose methods share the state of a single traversal.
     "Partition": "one traversal of the sharded graph",
-    "MatmulSplit": "one traversal of a program",
+    "CollectiveMatmuls": "one traversal of a program",
     "PlacementCheck": "one traversal of a task graph",
 }
 

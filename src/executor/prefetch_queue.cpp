@@ -13,9 +13,9 @@ void PrefetchQueue::plan() {
   for (TaskId id : order) {
     const BoundTask& task = tasks_[id];
     const BoundExchange& exchange = task.exchange;
-    if (!task.task.after.is_none() && exchange.backend && exchange.backend->may_prefetch() &&
+    if (!task.task.issue_after.is_none() && exchange.backend && exchange.backend->may_prefetch() &&
         !exchange.identity)
-      all_.push_back({id, position[task.task.after] + 1});
+      all_.push_back({id, position[task.task.issue_after] + 1});
   }
   std::stable_sort(all_.begin(), all_.end(), [](const Prefetch& a, const Prefetch& b) {
     return a.issue_position < b.issue_position;
@@ -45,7 +45,7 @@ bool PrefetchQueue::advance() {
   bool has_moved = false;
   const size_t in_flight = std::min(open_.size(), size_t{kMaxPrefetchesInFlight});
   for (size_t i = 0; i < in_flight; ++i)
-    has_moved = advance(all_[open_[i]], TaskStream::kAhead) || has_moved;
+    has_moved = advance(all_[open_[i]], TaskStream::kPrefetch) || has_moved;
   std::erase_if(open_, [this](size_t i) { return all_[i].state == Prefetch::State::kDone; });
   return has_moved;
 }
@@ -77,7 +77,7 @@ bool PrefetchQueue::request(Prefetch& prefetch, BoundTask& task, TaskStream stre
   if (backend.staging_bytes() > Bytes(0)) prefetch.area = staging_.acquire();
   // At its turn an exchange may use the area that is reserved for that.
   const bool needs_area = backend.staging_bytes() > Bytes(0) && prefetch.area < 0;
-  if (needs_area && stream == TaskStream::kAhead) return false;
+  if (needs_area && stream == TaskStream::kPrefetch) return false;
   std::byte* target = memory_.slot(task.task.outputs[0], task.actor.next_slot(0));
   backend.start(task.actor.iterations(), {target, staging_.area(prefetch.area)});
   prefetch.state = Prefetch::State::kRequested;
@@ -90,7 +90,7 @@ void PrefetchQueue::finish(Prefetch& prefetch, BoundTask& task, TaskStream strea
   const RegisterIndex output = task.task.outputs[0];
   observer_.show(output, memory_.slot(output, task.actor.act().output_slots[0]));
   // The spans of a track do not overlap, although prefetches may be in flight together.
-  const bool is_early = stream == TaskStream::kAhead;
+  const bool is_early = stream == TaskStream::kPrefetch;
   messages_.finish_act(task, is_early ? std::max(prefetch.begin, last_end_) : prefetch.begin,
                        stream);
   last_end_ = messages_.now();

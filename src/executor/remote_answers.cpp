@@ -69,7 +69,7 @@ std::pair<int, Bytes> RemoteAnswers::packing() const {
     for (const SentPiece& piece : sent.pieces)
       if (piece.pack) largest = std::max(largest, Bytes(piece.bytes));
     int& count = answers[program_.actors->rank_index_of(exchange)];
-    const bool may_be_prefetched = !program_.task_of(exchange).after.is_none();
+    const bool may_be_prefetched = !program_.task_of(exchange).issue_after.is_none();
     count = std::max(count, 1);
     if (may_be_prefetched) count = std::min(count + 1, 1 + kMaxPrefetchesInFlight);
   }

@@ -101,12 +101,12 @@ TEST(CollectiveMatmul, DecomposedMatmulsComputeWhatTheSerialProgramComputes) {
 
 /// All variables after a few steps.
 std::map<std::string, std::vector<double>> trained(const Division& division, int64_t chunks,
-                                                   SumForm sums) {
+                                                   AllReduceAlgorithm sums) {
   const FuzzCase given = case_of(division, chunks);
   CompileOptions options;
   options.micro_batches = given.micro_batches;
-  options.split_matmuls.stripes = chunks;
-  options.reshard.sums = sums;
+  options.collective_matmul.chunks = chunks;
+  options.reshard.all_reduce = sums;
   const auto tasks = std::make_shared<const TaskGraph>(
       compile(given.graph, given.meshes, given.marks, options).tasks);
   Runtime runtime(ranks(*tasks), {});
@@ -181,7 +181,8 @@ TEST(CollectiveMatmul,
        {Division{"tp=2", "P(None, \"tp\")", sizes},
         Division{"dp=2 tp=2", "P(\"dp\", \"tp\")", larger},
         Division{"tp=2", "P(None, \"tp\")", larger, 2}, Division{"tp=2", "P()", sizes}})
-    for (SumForm sums : {SumForm::kDirect, SumForm::kScattered})
+    for (AllReduceAlgorithm sums :
+         {AllReduceAlgorithm::kOneShot, AllReduceAlgorithm::kReduceScatterAllGather})
       EXPECT_EQ(first_difference(trained(division, 2, sums), trained(division, 1, sums)), "")
           << division.mesh << " " << division.rows;
 }

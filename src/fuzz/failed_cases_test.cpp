@@ -408,7 +408,7 @@ input in_3: i32[6]
 concat = concat(in_2, in_2) {dim=0}: i32[6]
 mod = mod(concat, in_3): i32[6]
 )"},
-    {"AStripeOfASumIsNoSum", R"(seed 21735
+    {"AChunkOfASumIsNoSum", R"(seed 21735
 mode exact
 steps 1
 chunks 2

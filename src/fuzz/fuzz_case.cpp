@@ -274,18 +274,19 @@ TaskGraph compile_case(const FuzzCase& given, const CaseFaults& faults, int64_t 
   options.rules = faults.rules;
   options.micro_batches = micro_batches;
   options.halos = faults.halos;
-  options.split_matmuls.stripes = given.chunks;
+  options.collective_matmul.chunks = given.chunks;
   options.bucket = Bytes(given.seed % 3 == 0 ? 1 : 64);
-  if (given.seed % 2 == 0) options.overlap = Bytes(given.seed % 5 * 64);  // none, or few at a time
-  options.reshard.sums =
-      static_cast<SumForm>(given.seed % 4);  // each way of adding up has its turn
+  if (given.seed % 2 == 0)
+    options.prefetch_window = Bytes(given.seed % 5 * 64);  // none, or few at a time
+  options.reshard.all_reduce =
+      static_cast<AllReduceAlgorithm>(given.seed % 4);  // each way of adding up has its turn
   options.check_placements = faults.check_placements;
   return compile(given.graph, given.meshes, given.marks, options).tasks;
 }
 
 bool has_chunks(const TaskGraph& tasks) {
   return std::any_of(tasks.registers.begin(), tasks.registers.end(),
-                     [](const Register& reg) { return reg.stripe.dim >= 0; });
+                     [](const Register& reg) { return reg.chunk.dim >= 0; });
 }
 
 constexpr PipelineKind kAnyStages = PipelineKind::kOneForwardOneBackward;

@@ -272,7 +272,7 @@ FuzzCase random_case(uint64_t seed) {
     if (result.exact ? in_exact_subset(result) : is_bounded(result)) {
       result.marks = random_marks(seed, result.graph, result.meshes, result.micro_batches);
       sample_devices(seed, result);
-      if (Dice dice(seed, "stripes"); dice.chance(0.9)) result.chunks = dice.between(2, 3);
+      if (Dice dice(seed, "chunks"); dice.chance(0.9)) result.chunks = dice.between(2, 3);
       return result;
     }
   }

@@ -116,10 +116,10 @@ MeshNames mesh_names(const Program& program, const Meshes& meshes) {
 void decide(const Plan& plan, CompileOptions& options) {
   options.micro_batches = plan.micro_batches;
   options.schedule = plan.schedule;
-  options.most_kept = plan.max_in_flight;
-  options.reshard.sums = plan.all_reduce;
-  options.split_matmuls.stripes = plan.collective_matmul;
-  options.overlap = Bytes(plan.prefetch_mib << 20);
+  options.max_in_flight = plan.max_in_flight;
+  options.reshard.all_reduce = plan.all_reduce;
+  options.collective_matmul.chunks = plan.collective_matmul;
+  options.prefetch_window = Bytes(plan.prefetch_mib << 20);
 }
 
 /// One run of the compiler: the passes share what they make.
@@ -177,7 +177,7 @@ class Compilation {
     pass(
         "order",
         [&] {
-          const OrderOptions how{count, options_.schedule, options_.most_kept};
+          const OrderOptions how{count, options_.schedule, options_.max_in_flight};
           pipeline = order_instructions(program_, graph_, how);
         },
         [&] {
@@ -191,7 +191,10 @@ class Compilation {
     std::string split;
     pass(
         "split-matmuls",
-        [&] { split = split_matmuls(program_, options_.split_matmuls, options_.reshard); },
+        [&] {
+          split =
+              decompose_collective_matmuls(program_, options_.collective_matmul, options_.reshard);
+        },
         [&] { return split.empty() ? std::string("no product is taken apart\n") : split; });
     pass(
         "buckets", [&] { exchange_in_buckets(program_, options_.bucket); },
@@ -201,8 +204,8 @@ class Compilation {
         [&] { return copies_text(program_); });
     result_.mesh_names = mesh_names(program_, meshes_);
     pass(
-        "overlap", [&] { overlap_exchanges(program_, options_.overlap); },
-        [&] { return overlap_text(program_); });
+        "overlap", [&] { schedule_prefetches(program_, options_.prefetch_window); },
+        [&] { return prefetch_text(program_); });
     pass(
         "arena", [&] { result_.arenas = plan_arenas(program_); },
         [&] { return arena_text(result_); });

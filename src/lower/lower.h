@@ -9,10 +9,10 @@
 
 #include "lower/passes/arena.h"
 #include "lower/passes/buckets.h"
+#include "lower/passes/collective_matmul.h"
 #include "lower/passes/device_copies.h"
 #include "lower/passes/halo_choice.h"
-#include "lower/passes/overlap.h"
-#include "lower/passes/split_matmuls.h"
+#include "lower/passes/prefetch.h"
 #include "plan/plan.h"
 #include "schedule/pipeline.h"
 #include "shard/propagate.h"
@@ -33,15 +33,15 @@ struct CompileOptions {
   RuleLookup rules = catalogue_rule;
   int64_t micro_batches = 1;  // of a step; divides dim 0 of every input
   PipelineKind schedule = PipelineKind::kOneForwardOneBackward;
-  int64_t most_kept =
+  int64_t max_in_flight =
       0;  // of kAuto: micro-batches that a rank keeps at most; 0: PipelineOptions says
   ReshardOptions reshard = {};     // prices of links, and how sums are put together
   Bytes bucket = kGradientBucket;  // of gradients that travel together during the backward
-  Bytes overlap =
+  Bytes prefetch_window =
       kPrefetchWindow;     // of exchanges that are under way ahead of their turn; 0: none is
   HaloOptions halos = {};  // exchanged or computed, and by which prices
-  SplitOptions split_matmuls =
-      {};  // products taken apart with their exchanges: none, so many stripes, or where it pays
+  CollectiveMatmulOptions collective_matmul =
+      {};  // products taken apart with their exchanges: none, so many chunks, or where it pays
   bool check_placements =
       true;  // false: for a rule that is broken on purpose, to see that the numbers show it
 };

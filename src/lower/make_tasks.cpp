@@ -17,8 +17,8 @@ class TaskMaker {
     for (const ArenaPlan& arena : arenas) graph_.arenas.push_back(arena.size);
     is_waited_for_.assign(program_.instructions.size(), false);
     for (const Instruction& instruction : program_.instructions)
-      if (instruction.after >= 0 && is_on(instruction.source, instruction.mesh))
-        is_waited_for_[instruction.after] = true;
+      if (instruction.issue_after >= 0 && is_on(instruction.source, instruction.mesh))
+        is_waited_for_[instruction.issue_after] = true;
   }
 
   TaskGraph run() {
@@ -112,7 +112,7 @@ class TaskMaker {
     task.mesh = instruction.mesh;
     task.exchange = std::move(instruction.exchange);
     task.reason = std::move(instruction.reason);
-    if (instruction.after >= 0) task.after = task_of_[instruction.after];
+    if (instruction.issue_after >= 0) task.issue_after = task_of_[instruction.issue_after];
     task.inputs = {instruction.source};
     task.outputs = {instruction.target};
     graph_.tasks.push_back(std::move(task));

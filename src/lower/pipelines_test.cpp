@@ -60,7 +60,7 @@ Compiled four_stages(int64_t micro_batches, PipelineKind schedule, int64_t most_
   CompileOptions options;
   options.micro_batches = micro_batches;
   options.schedule = schedule;
-  options.most_kept = most_to_keep;
+  options.max_in_flight = most_to_keep;
   return compile(layers(), meshes, marks, options);
 }
 

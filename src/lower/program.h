@@ -27,8 +27,8 @@ struct Instruction {
   std::optional<PassKind> pass = std::nullopt;  // of a pipeline; set when it is ordered
   KernelStep step;                              // of a kernel
   Exchange exchange;                            // of an exchange: pulls from `source` into `target`
-  int after = -1;  // of an exchange: the instruction behind which it may begin, ahead of its turn;
-                   // -1: at its turn
+  int issue_after = -1;  // of an exchange: the instruction behind which it may begin, ahead of its
+                         // turn; -1: at its turn
   RegisterIndex source;
   RegisterIndex target;
   std::string reason;

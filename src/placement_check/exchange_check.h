@@ -1,4 +1,4 @@
-// Does an exchange bring together what its placements say? Judged from the boxes of both ends,
+// Does an exchange bring together what its placements say? OpRule from the boxes of both ends,
 // whoever found the pulls.
 #pragma once
 

@@ -6,17 +6,17 @@
 
 #include "base/error.h"
 #include "ops/control/control.h"
+#include "placement_check/chunk_check.h"
 #include "placement_check/derive_placement.h"
 #include "placement_check/exchange_check.h"
-#include "placement_check/standings.h"
-#include "placement_check/stripe_check.h"
+#include "placement_check/symbolic_placements.h"
 #include "shard/rules.h"
 
 namespace tessera {
 namespace {
 
 /// An op of the serial graph with its judge's rule.
-struct Judged {
+struct OpRule {
   OpView view;
   ShardingRule rule;
 };
@@ -43,7 +43,7 @@ std::vector<PartialAxis> sums_among(std::vector<PartialAxis> partial) {
 }
 
 /// Where what enters and leaves a region stands, with several micro-batches with time in front.
-struct RegionStanding {
+struct RegionPlacements {
   std::vector<DistAttr> inputs;
   std::vector<DistAttr> outputs;
   bool carries =
@@ -56,7 +56,7 @@ class PlacementCheck {
       : graph_(graph),
         tasks_(tasks),
         known_(graph, tasks, micro_batches),
-        judged_(graph.ops().size()) {
+        op_rules_(graph.ops().size()) {
     for (const MeshPtr& mesh : tasks.meshes) coordinates_.push_back(sampled_coordinates(*mesh));
   }
 
@@ -68,7 +68,7 @@ class PlacementCheck {
     check_results();
   }
 
-  void run_region(const RegionStanding& region) {
+  void run_region(const RegionPlacements& region) {
     if (tasks_.variables.size() != region.inputs.size())
       refuse("a region has another number of operands");
     for (size_t i = 0; i < region.inputs.size(); ++i) start_operand(i, region.inputs[i]);
@@ -86,7 +86,7 @@ class PlacementCheck {
   // ---- registers ----
 
   const Register& reg_at(RegisterIndex reg) const { return tasks_.registers[reg]; }
-  const Standing& at(RegisterIndex reg) const { return known_.at(reg); }
+  const SymbolicPlacement& at(RegisterIndex reg) const { return known_.at(reg); }
   const std::string& name_of(ValueId value) const { return graph_.value(value).name; }
   std::string text_of(RegisterIndex reg) const { return "'" + reg_at(reg).name + "'"; }
 
@@ -148,7 +148,7 @@ class PlacementCheck {
         op.attributes.has("max_iterations") ? op.attributes.integer("max_iterations") : -1;
     if (is_loop && step.control->max_iterations != max_iterations)
       refuse("op '" + op.name + "' makes another number of iterations");
-    RegionStanding region;
+    RegionPlacements region;
     std::vector<DistAttr> results = outputs;
     for (size_t i = 0; i < results.size(); ++i)
       results[i].partial =
@@ -192,8 +192,8 @@ class PlacementCheck {
     const auto op = graph_.find_op(step.op);
     if (op && has_operands(*op, step) && !adds_micro_batches_of_its_name(step))
       return follow_op(task, step, *op);
-    if (!op && step.call.kernel == "take_stripe") return follow_take(step);
-    if (!op && step.call.kernel == "join_stripes") return follow_join(step);
+    if (!op && step.call.kernel == "take_chunk") return follow_take(step);
+    if (!op && step.call.kernel == "join_chunks") return follow_join(step);
     if (adds_micro_batches_of_its_name(step) || (!op && step.op.ends_with(".sum")))
       return follow_sum(step);
     if (step.call.kernel == "copy" && (step.op.ends_with(".next") || step.op.ends_with(".before")))
@@ -221,13 +221,13 @@ class PlacementCheck {
     throw InternalError("placements: the operands of '" + op.name + "' differ somewhere");
   }
 
-  const Judged& judged(OpId id) {
-    auto& slot = judged_[id.index];
+  const OpRule& judged(OpId id) {
+    auto& slot = op_rules_[id.index];
     if (!slot) {
       const Op& op = graph_.op(id);
       OpView op_view = view(graph_, op);
       ShardingRule rule = rules_(op.kind, op_view);
-      slot.emplace(Judged{std::move(op_view), std::move(rule)});
+      slot.emplace(OpRule{std::move(op_view), std::move(rule)});
     }
     return *slot;
   }
@@ -251,7 +251,7 @@ class PlacementCheck {
              (task.micro_batch < 0 ? "once a step" : "in one micro-batch") +
              " and its operands are " +
              (by_micro_batch ? "of one micro-batch" : "made once a step"));
-    check_stripes(op, rule, tasks_, step);
+    check_chunks(op, rule, tasks_, step);
     for (size_t i = 0; i < step.inputs.size(); ++i)
       check_parts(op, rule, sharding, rule.inputs[i], step.inputs[i], task.micro_batch);
     for (size_t i = 0; i < step.outputs.size(); ++i)
@@ -269,13 +269,13 @@ class PlacementCheck {
         refuse(text_of(step.outputs[i]) + " is made in micro-batch " +
                std::to_string(task.micro_batch) + " and declared for another");
       known_.fill(step.outputs[i], {op.outputs[i], std::move(outputs[i]), std::move(summed),
-                                    reg_at(step.outputs[i]).stripe});
+                                    reg_at(step.outputs[i]).chunk});
     }
   }
 
   /// What lies in one micro-batch is used in that one.
   void check_micro_batch(const KernelStep& step, RegisterIndex reg, int micro_batch) const {
-    const Standing& operand = at(reg);
+    const SymbolicPlacement& operand = at(reg);
     if (known_.uses_time(operand.attr) && !known_.is_partial_in_time(operand.attr) &&
         reg_at(reg).micro_batch.index != micro_batch)
       refuse("op '" + step.op + "' of micro-batch " + std::to_string(micro_batch) + " reads " +
@@ -303,10 +303,10 @@ class PlacementCheck {
     const bool is_plain =
         declared.windows.empty() && !dim.window && declared.chunks == 1 && !in_parts_of_time;
     if (is_plain && declared.unit == dim.unit) return;
-    // A stripe lies in the parts of the whole.
-    const int64_t stripes = reg.stripe.dim == static_cast<int>(d) ? reg.stripe.count : 1;
+    // A chunk lies in the parts of the whole.
+    const int64_t chunks = reg.chunk.dim == static_cast<int>(d) ? reg.chunk.count : 1;
     const Split held =
-        reg.attr.split(static_cast<int>(d), reg.type.shape[static_cast<int>(d)] * stripes);
+        reg.attr.split(static_cast<int>(d), reg.type.shape[static_cast<int>(d)] * chunks);
     for (const Coordinate& coordinate : coordinates_[reg.mesh]) {
       const std::vector<Range> parts =
           derive_indices(dim, factor.extent, sharding, known_.in_time(micro_batch, coordinate));
@@ -362,7 +362,7 @@ class PlacementCheck {
   /// "y.sum" of two addends of y: it may be the name of an op, too.
   bool adds_micro_batches_of_its_name(const KernelStep& step) const {
     if (step.inputs.size() != 2 || step.inputs[0] == step.inputs[1]) return false;
-    const Standing &a = at(step.inputs[0]), &b = at(step.inputs[1]);
+    const SymbolicPlacement &a = at(step.inputs[0]), &b = at(step.inputs[1]);
     return a.value == b.value && known_.is_partial_in_time(a.attr) &&
            known_.is_partial_in_time(b.attr) && step.op == name_of(a.value) + ".sum";
   }
@@ -370,20 +370,20 @@ class PlacementCheck {
   void follow_sum(const KernelStep& step) {
     if (step.inputs.size() != 2 || step.outputs.size() != 1)
       refuse("'" + step.op + "' adds two to one");
-    const Standing &a = at(step.inputs[0]), &b = at(step.inputs[1]);
-    if (a.stripe.dim >= 0 || b.stripe.dim >= 0) refuse("'" + step.op + "' adds stripes");
+    const SymbolicPlacement &a = at(step.inputs[0]), &b = at(step.inputs[1]);
+    if (a.chunk.dim >= 0 || b.chunk.dim >= 0) refuse("'" + step.op + "' adds chunks");
     if (a.value != b.value || step.op != name_of(a.value) + ".sum")
       refuse("'" + step.op + "' adds " + text_of(step.inputs[0]) + " and " +
              text_of(step.inputs[1]) + ", which are not its addends");
     if (!known_.is_partial_in_time(a.attr) || !(a.attr == b.attr))
       refuse("'" + step.op + "' adds '" + to_text(a.attr) + "' and '" + to_text(b.attr) +
              "', which are not addends of micro-batches alike");
-    const ReduceOp reduce = Standings::over_time(a.attr).reduce;
+    const ReduceOp reduce = SymbolicPlacements::over_time(a.attr).reduce;
     if (step.call.kernel != combining_kernel(reduce) || !step.call.ints.empty() ||
         !step.call.reals.empty())
       refuse("'" + step.op + "' takes the " + std::string(to_text(reduce)) +
              " over micro-batches and calls " + step.call.kernel);
-    Standing sum{a.value, a.attr, {}};
+    SymbolicPlacement sum{a.value, a.attr, {}};
     std::merge(a.summed.begin(), a.summed.end(), b.summed.begin(), b.summed.end(),
                std::back_inserter(sum.summed));
     const auto twice = std::adjacent_find(sum.summed.begin(), sum.summed.end());
@@ -403,46 +403,46 @@ class PlacementCheck {
     pass_on(step.inputs[0], step.outputs[0], at(step.inputs[0]));
   }
 
-  // ---- stripes ----
+  // ---- chunks ----
 
   void follow_take(const KernelStep& step) {
     if (step.inputs.size() != 1 || step.outputs.size() != 1)
-      refuse("'" + step.op + "' takes one stripe of one tensor");
-    Standing standing = at(step.inputs[0]);
-    if (standing.stripe.dim >= 0)
-      refuse("'" + step.op + "' takes a stripe of the stripe " + text_of(step.inputs[0]));
-    standing.stripe = reg_at(step.outputs[0]).stripe;
-    if (standing.stripe.dim < 0)
+      refuse("'" + step.op + "' takes one chunk of one tensor");
+    SymbolicPlacement standing = at(step.inputs[0]);
+    if (standing.chunk.dim >= 0)
+      refuse("'" + step.op + "' takes a chunk of the chunk " + text_of(step.inputs[0]));
+    standing.chunk = reg_at(step.outputs[0]).chunk;
+    if (standing.chunk.dim < 0)
       refuse("'" + step.op + "' makes " + text_of(step.outputs[0]) + ", which is declared whole");
-    check_stripe_call(step, reg_at(step.inputs[0]), standing.stripe, {standing.stripe.index});
+    check_chunk_call(step, reg_at(step.inputs[0]), standing.chunk, {standing.chunk.index});
     pass_on(step.inputs[0], step.outputs[0], std::move(standing));
   }
 
-  /// Stripe 0, 1, 2, ... of one tensor.
+  /// Chunk 0, 1, 2, ... of one tensor.
   void follow_join(const KernelStep& step) {
     if (step.inputs.empty() || step.outputs.size() != 1)
-      refuse("'" + step.op + "' joins stripes to one tensor");
-    Standing standing = at(step.inputs.front());
-    Stripe wanted = standing.stripe;
+      refuse("'" + step.op + "' joins chunks to one tensor");
+    SymbolicPlacement standing = at(step.inputs.front());
+    Chunk wanted = standing.chunk;
     if (wanted.dim < 0 || wanted.count != static_cast<int64_t>(step.inputs.size()))
       refuse("'" + step.op + "' joins " + std::to_string(step.inputs.size()) + " of " +
-             std::to_string(wanted.count) + " stripes");
+             std::to_string(wanted.count) + " chunks");
     for (size_t i = 0; i < step.inputs.size(); ++i) {
-      const Standing& stripe = at(step.inputs[i]);
+      const SymbolicPlacement& chunk = at(step.inputs[i]);
       wanted.index = static_cast<int64_t>(i);
-      if (stripe.value != standing.value || !(stripe.attr == standing.attr) ||
-          stripe.summed != standing.summed || !(stripe.stripe == wanted) ||
+      if (chunk.value != standing.value || !(chunk.attr == standing.attr) ||
+          chunk.summed != standing.summed || !(chunk.chunk == wanted) ||
           reg_at(step.inputs[i]).micro_batch != reg_at(step.outputs[0]).micro_batch)
-        refuse("'" + step.op + "' takes " + text_of(step.inputs[i]) + " as stripe " +
+        refuse("'" + step.op + "' takes " + text_of(step.inputs[i]) + " as chunk " +
                std::to_string(i) + " of '" + name_of(standing.value) + "'");
     }
-    check_stripe_call(step, reg_at(step.outputs[0]), wanted, {});
-    standing.stripe = {};
+    check_chunk_call(step, reg_at(step.outputs[0]), wanted, {});
+    standing.chunk = {};
     pass_on(step.inputs.front(), step.outputs[0], std::move(standing));
   }
 
   /// The target lies as the source does.
-  void pass_on(RegisterIndex source, RegisterIndex target, Standing standing) {
+  void pass_on(RegisterIndex source, RegisterIndex target, SymbolicPlacement standing) {
     DistAttr declared = known_.declared_dims(reg_at(target));
     declared.partial = standing.attr.partial;
     if (!(declared == standing.attr))
@@ -468,11 +468,11 @@ class PlacementCheck {
     if (from.type != to.type || from.micro_batch != to.micro_batch)
       refuse(what + "puts one micro-batch in the place of another");
     check_exchange(from.type.shape, task);
-    Standing standing = at(source);
+    SymbolicPlacement standing = at(source);
     DistAttr attr = known_.declared_dims(to);
     attr.partial = known_.declared_partial(to);
     if (known_.is_partial_in_time(standing.attr))
-      attr.partial.insert(attr.partial.begin(), Standings::over_time(standing.attr));
+      attr.partial.insert(attr.partial.begin(), SymbolicPlacements::over_time(standing.attr));
     standing.attr = std::move(attr);
     known_.fill(target, std::move(standing));
   }
@@ -481,7 +481,7 @@ class PlacementCheck {
   void check_exchange(const Shape& shape, const Task& task) {
     const Exchange& exchange = task.exchange;
     const MeshIndex sender_mesh = reg_at(task.inputs.front()).mesh;
-    if (!judged_exchanges_
+    if (!checked_exchanges_
              .insert(to_text(shape) + to_text(exchange.from) + std::to_string(sender_mesh.value()) +
                      to_text(exchange.to) + std::to_string(task.mesh.value()))
              .second)
@@ -510,7 +510,7 @@ class PlacementCheck {
       if (!(reg_at(last).attr == reg_at(kept->value).attr))
         refuse("variable '" + name + "' lies as " + to_text(reg_at(kept->value).attr) +
                " and its next value as " + to_text(reg_at(last).attr));
-      if (at(last).stripe.dim >= 0) refuse("variable '" + name + "' ends the step as a stripe");
+      if (at(last).chunk.dim >= 0) refuse("variable '" + name + "' ends the step as a chunk");
       if (known_.uses_time(at(last).attr))
         refuse("variable '" + name + "' ends the step with what one micro-batch made");
     }
@@ -525,8 +525,7 @@ class PlacementCheck {
       const ValueId wanted = graph_.output(name);
       if (at(reg).value != wanted)
         refuse("output '" + name + "' is '" + name_of(wanted) + "' and hands out " + text_of(reg));
-      if (!at(reg).attr.partial.empty() || known_.uses_time(at(reg).attr) ||
-          at(reg).stripe.dim >= 0)
+      if (!at(reg).attr.partial.empty() || known_.uses_time(at(reg).attr) || at(reg).chunk.dim >= 0)
         refuse("output '" + name + "' hands out " + text_of(reg) +
                ", which is only a part of it: " + to_text(at(reg).attr));
     }
@@ -540,20 +539,21 @@ class PlacementCheck {
 
   /// Then it is not handed out; an input may be fed whole besides, on another mesh.
   bool is_made_in_rows(ValueId value) const {
-    return std::any_of(known_.all().begin(), known_.all().end(), [&](const Standing& standing) {
-      return standing.value == value && known_.uses_time(standing.attr) &&
-             !known_.is_partial_in_time(standing.attr);
-    });
+    return std::any_of(known_.all().begin(), known_.all().end(),
+                       [&](const SymbolicPlacement& standing) {
+                         return standing.value == value && known_.uses_time(standing.attr) &&
+                                !known_.is_partial_in_time(standing.attr);
+                       });
   }
 
   const Graph& graph_;
   const TaskGraph& tasks_;
-  Standings known_;
+  SymbolicPlacements known_;
   IndexedVector<MeshIndex, std::vector<Coordinate>>
-      coordinates_;                            // where parts and parameters are compared
-  std::vector<std::optional<Judged>> judged_;  // by op
+      coordinates_;                           // where parts and parameters are compared
+  std::vector<std::optional<OpRule>> op_rules_;  // by op
   RuleCache rules_{catalogue_rule};
-  std::set<std::string> judged_exchanges_;
+  std::set<std::string> checked_exchanges_;
 };
 
 }  // namespace

@@ -130,11 +130,12 @@ Mark read_mark(const Document& item, const std::string& origin, size_t index) {
           origin + " " + position, mesh};
 }
 
-SumForm read_all_reduce(ConfigTable& table) {
-  const std::vector<SumForm> forms = {SumForm::kAuto, SumForm::kDirect, SumForm::kScattered,
-                                      SumForm::kByAxis};
+AllReduceAlgorithm read_all_reduce(ConfigTable& table) {
+  const std::vector<AllReduceAlgorithm> forms = {
+      AllReduceAlgorithm::kAuto, AllReduceAlgorithm::kOneShot,
+      AllReduceAlgorithm::kReduceScatterAllGather, AllReduceAlgorithm::kHierarchical};
   std::vector<std::string> names;
-  for (SumForm form : forms) names.emplace_back(to_text(form));
+  for (AllReduceAlgorithm form : forms) names.emplace_back(to_text(form));
   const std::string chosen = table.choice("all_reduce", names.front(), names, kRenamedAlgorithms);
   return forms[std::find(names.begin(), names.end(), chosen) - names.begin()];
 }
@@ -311,7 +312,7 @@ Document to_document(const Plan& plan, const Graph& graph) {
   document["micro_batches"] = plan.micro_batches;
   document["schedule"] = std::string(to_text(plan.schedule));
   if (plan.max_in_flight > 0) document["max_in_flight"] = plan.max_in_flight;
-  if (plan.all_reduce != SumForm::kAuto)
+  if (plan.all_reduce != AllReduceAlgorithm::kAuto)
     document["all_reduce"] = std::string(to_text(plan.all_reduce));
   write_chunks(plan.collective_matmul, document);
   if (plan.prefetch_mib != Plan{}.prefetch_mib) document["prefetch_mib"] = plan.prefetch_mib;

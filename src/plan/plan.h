@@ -67,7 +67,7 @@ struct Plan {
   int64_t micro_batches = 1;
   PipelineKind schedule = PipelineKind::kOneForwardOneBackward;
   int64_t max_in_flight = 0;  // of kAuto: PipelineOptions
-  SumForm all_reduce = SumForm::kAuto;
+  AllReduceAlgorithm all_reduce = AllReduceAlgorithm::kAuto;
   int64_t collective_matmul = 1;  // chunks of a decomposed matmul; kAutoChunks: costs decide
   int64_t prefetch_mib = kPrefetchWindow.value() >> 20;
   std::vector<Mark> marks;

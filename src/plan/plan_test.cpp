@@ -28,12 +28,13 @@ TEST(Plan, CollectiveMatmulIsOffAutoOrANumberOfChunks) {
   EXPECT_EQ(plan_of("\"collective_matmul\": 4, ").collective_matmul, 4);
   for (const char* keys : {"", "\"collective_matmul\": \"auto\", ", "\"collective_matmul\": 4, "})
     EXPECT_EQ(written_and_read(keys), plan_of(keys).collective_matmul) << keys;
-  EXPECT_EQ(compile_options(plan_of("\"collective_matmul\": 4, ")).split_matmuls.stripes, 4);
+  EXPECT_EQ(compile_options(plan_of("\"collective_matmul\": 4, ")).collective_matmul.chunks, 4);
 }
 
 TEST(Plan, AllReduceNamesAnAlgorithm) {
-  EXPECT_EQ(plan_of("").all_reduce, SumForm::kAuto);
-  EXPECT_EQ(plan_of("\"all_reduce\": \"hierarchical\", ").all_reduce, SumForm::kByAxis);
+  EXPECT_EQ(plan_of("").all_reduce, AllReduceAlgorithm::kAuto);
+  EXPECT_EQ(plan_of("\"all_reduce\": \"hierarchical\", ").all_reduce,
+            AllReduceAlgorithm::kHierarchical);
   EXPECT_EQ(to_document(plan_of("\"all_reduce\": \"one-shot\", "), Graph())["all_reduce"],
             Document("one-shot"));
 }

@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "reshard/chains.h"
-#include "reshard/ways.h"
+#include "reshard/decomposition.h"
 
 namespace tessera {
 namespace {
@@ -130,12 +130,15 @@ std::vector<Way> ways(const TensorType& type, const DistAttr& from, const DistAt
   if (!on_one_mesh(from, to)) {
     add(through_one_copy(type, from, to));
   } else if (!resolved_axes(from, to).empty()) {
-    if (options.sums == SumForm::kDirect) return list;
-    if (options.sums != SumForm::kByAxis) add(through_scattered_sums(type, from, to));
-    if (options.sums != SumForm::kScattered) add(through_sums_by_axis(type, from, to));
-    if (options.sums == SumForm::kByAxis && list.size() == 1)
+    if (options.all_reduce == AllReduceAlgorithm::kOneShot) return list;
+    if (options.all_reduce != AllReduceAlgorithm::kHierarchical)
       add(through_scattered_sums(type, from, to));
-    if (options.sums != SumForm::kAuto && list.size() > 1) list.erase(list.begin());
+    if (options.all_reduce != AllReduceAlgorithm::kReduceScatterAllGather)
+      add(through_sums_by_axis(type, from, to));
+    if (options.all_reduce == AllReduceAlgorithm::kHierarchical && list.size() == 1)
+      add(through_scattered_sums(type, from, to));
+    if (options.all_reduce != AllReduceAlgorithm::kAuto && list.size() > 1)
+      list.erase(list.begin());
   } else if (started_axes(from, to).empty() &&
              list.front().front().kind == ReshardKind::kMessages) {
     add(find_chain(type, from, to, options));
@@ -212,12 +215,12 @@ ReshardKind classify(const Shape& shape, const DistAttr& from, const DistAttr& t
   return moves_between_two_dims(from, to) ? ReshardKind::kAllToAll : ReshardKind::kMessages;
 }
 
-std::string_view to_text(SumForm form) {
+std::string_view to_text(AllReduceAlgorithm form) {
   switch (form) {
-    case SumForm::kAuto: return "auto";
-    case SumForm::kDirect: return "one-shot";
-    case SumForm::kScattered: return "reduce-scatter-all-gather";
-    case SumForm::kByAxis: return "hierarchical";
+    case AllReduceAlgorithm::kAuto: return "auto";
+    case AllReduceAlgorithm::kOneShot: return "one-shot";
+    case AllReduceAlgorithm::kReduceScatterAllGather: return "reduce-scatter-all-gather";
+    case AllReduceAlgorithm::kHierarchical: return "hierarchical";
   }
   throw InternalError("unknown form of sums");
 }

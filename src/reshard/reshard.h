@@ -58,20 +58,22 @@ struct LinkCost {
 };
 
 /// How addends over several axes are put together.
-enum class SumForm {
-  kAuto,       // the cheapest of these
-  kDirect,     // in one round: each rank takes all addends of what it wants
-  kScattered,  // each rank takes all addends of its share; then the shares are gathered
-  kByAxis,  // a reduce-scatter an axis, the innermost first, and all-gathers back: over nodes and
-            // devices the two-level sum, over axes of two ranks recursive halving and doubling
+enum class AllReduceAlgorithm {
+  kAuto,                    // the cheapest of these
+  kOneShot,                 // in one round: each rank takes all addends of what it wants
+  kReduceScatterAllGather,  // each rank takes all addends of its share; then the shares are
+                            // gathered
+  kHierarchical,  // a reduce-scatter an axis, the innermost first, and all-gathers back: over nodes
+                  // and devices the two-level sum, over axes of two ranks recursive halving and
+                  // doubling
 };
-std::string_view to_text(SumForm form);  // "auto", "one-shot", ...
+std::string_view to_text(AllReduceAlgorithm form);  // "auto", "one-shot", ...
 
 struct ReshardOptions {
   LinkCost link = {};                         // between any two ranks
   std::map<std::string, LinkCost> axes = {};  // by name of a mesh axis: between ranks of one
                                               // mesh that differ on it; of several the dearest
-  SumForm sums = SumForm::kAuto;
+  AllReduceAlgorithm all_reduce = AllReduceAlgorithm::kAuto;
 
   /// Between ranks that differ on `axis`.
   const LinkCost& on(const Mesh& mesh, int axis) const;
@@ -79,8 +81,8 @@ struct ReshardOptions {
 
 /// The exchanges that turn `from` into `to`, in order; none when they are equal. Of several ways
 /// the cheapest: messages in one round, which receive the fewest bytes; a chain of collectives over
-/// one axis each, which talk to fewer ranks; for addends those of SumForm; onto a mesh that
-/// wants copies, one copy in parts and an all-gather there.
+/// one axis each, which talk to fewer ranks; for addends those of AllReduceAlgorithm; onto a mesh
+/// that wants copies, one copy in parts and an all-gather there.
 ///
 ///   ensures  the result is `to`; no intermediate is larger than the larger of source and target,
 ///   but for rounding of uneven parts partial  what is a Partial of both by two reductions is put

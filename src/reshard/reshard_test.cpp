@@ -201,7 +201,8 @@ TEST(Sums, OverAxesOfTwoAreHalvedAndDoubled) {
   const MeshPtr mesh = mesh_of("a=2 b=2 c=2");
   const DistType from = parse_dist_type("f32[64] {partial sum: a, b, c}", mesh),
                  to = parse_dist_type("f32[64]", mesh);
-  const auto exchanges = plan_reshard(from.type, from.attr, to.attr, {.sums = SumForm::kByAxis});
+  const auto exchanges = plan_reshard(from.type, from.attr, to.attr,
+                                      {.all_reduce = AllReduceAlgorithm::kHierarchical});
   ASSERT_EQ(exchanges.size(), 6u);
   for (Rank rank = 0; rank < 8; ++rank) {
     EXPECT_EQ(received_elements({64}, exchanges, rank),
@@ -217,12 +218,12 @@ TEST(Sums, TheFormSaysHowManyRoundsThereAre) {
   const MeshPtr mesh = mesh_of("a=2 b=3");
   const DistType from = parse_dist_type("f32[7, 30] {partial sum: a, b}", mesh),
                  to = parse_dist_type("f32[7, 30]", mesh);
-  const auto rounds = [&](SumForm form) {
-    return plan_reshard(from.type, from.attr, to.attr, {.sums = form}).size();
+  const auto rounds = [&](AllReduceAlgorithm form) {
+    return plan_reshard(from.type, from.attr, to.attr, {.all_reduce = form}).size();
   };
-  EXPECT_EQ(rounds(SumForm::kDirect), 1u);
-  EXPECT_EQ(rounds(SumForm::kScattered), 2u);
-  EXPECT_EQ(rounds(SumForm::kByAxis), 4u);
+  EXPECT_EQ(rounds(AllReduceAlgorithm::kOneShot), 1u);
+  EXPECT_EQ(rounds(AllReduceAlgorithm::kReduceScatterAllGather), 2u);
+  EXPECT_EQ(rounds(AllReduceAlgorithm::kHierarchical), 4u);
 }
 
 TEST(Reshard, ContributionsAreAddedInTheOrderOfTheirCoordinates) {
@@ -263,7 +264,7 @@ std::vector<DistAttr> all_placements(const MeshPtr& mesh, int rank, Sums sums = 
 /// Where messages are dear, chains and few peers win; where bytes are, the direct form.
 const ReshardOptions kDearMessages{.link = {Seconds(1), 1e12}, .axes = {}},
     kDearBytes{.link = {Seconds(0), 1}, .axes = {}};
-const ReshardOptions kByAxis{.sums = SumForm::kByAxis};
+const ReshardOptions kByAxis{.all_reduce = AllReduceAlgorithm::kHierarchical};
 
 class OnEveryLink : public testing::TestWithParam<ReshardOptions> {};
 std::string link_name(const testing::TestParamInfo<ReshardOptions>& given) {

@@ -143,7 +143,7 @@ struct Ahead {
     made.result("k", k);
     made.result("x", exchanged);
     TaskGraph& graph = made.graph();
-    if (may_begin) graph.tasks[graph.registers[exchanged].producer].after = TaskId(0);
+    if (may_begin) graph.tasks[graph.registers[exchanged].producer].issue_after = TaskId(0);
     return made;
   }
 };

@@ -75,8 +75,9 @@ class Simulator {
 
   TaskStream stream_of_task(TaskId id) const {
     const Task& task = actors_.graph().tasks[id];
-    return options_.prefetch_exchanges && !task.after.is_none() ? TaskStream::kAhead
-                                                                : stream_of(actors_.graph(), task);
+    return options_.prefetch_exchanges && !task.issue_after.is_none()
+               ? TaskStream::kPrefetch
+               : stream_of(actors_.graph(), task);
   }
   size_t stream_index(TaskId id) const { return static_cast<size_t>(stream_of_task(id)); }
 
@@ -89,8 +90,8 @@ class Simulator {
     for (int i = 0; i < std::ssize(actors_.graph().order); ++i)
       position[actors_.graph().order[i]] = i;
     for (size_t i = 0; i < order.size(); ++i) {
-      if (stream_of_task(order[i]) != TaskStream::kAhead) continue;
-      const int from = position[actors_.graph().tasks[order[i]].after];
+      if (stream_of_task(order[i]) != TaskStream::kPrefetch) continue;
+      const int from = position[actors_.graph().tasks[order[i]].issue_after];
       TaskId before;  // the last one of this thread up to the issue point
       for (size_t k = 0; k < i && position[order[k]] <= from; ++k)
         if (on_host(order[k])) before = order[k];

@@ -70,7 +70,7 @@ Simulation gathering_behind_kernels(bool ahead) {
   made.result("d", made.compute("d", call, {z}, "f32[8]"));
   TaskGraph graph = made.finish();
   for (Task& task : graph.tasks)
-    if (task.kind == Task::Kind::kExchange) task.after = TaskId(0);
+    if (task.kind == Task::Kind::kExchange) task.issue_after = TaskId(0);
   const auto shared = std::make_shared<const TaskGraph>(std::move(graph));
   const auto time = [&](Rank, TaskId id) {
     const Task& task = shared->tasks[id];

@@ -74,8 +74,8 @@ void check_task_indices(const TaskGraph& graph, const Task& task) {
     check_list(step.outputs, "result");
     if (!step.workspace.is_none()) check_list({step.workspace}, "workspace");
   }
-  if (!task.after.is_none() &&
-      (task.kind != Task::Kind::kExchange || !graph.tasks.contains(task.after)))
+  if (!task.issue_after.is_none() &&
+      (task.kind != Task::Kind::kExchange || !graph.tasks.contains(task.issue_after)))
     offence(task, "may begin after a task that does not exist, or is no exchange");
   check_mesh(graph, task);
   if (repeats(task.inputs)) offence(task, "names an input twice");
@@ -178,7 +178,7 @@ void check_copy(const TaskGraph& graph, const Task& task) {
   const Register &from = register_at(graph, task.inputs[0]),
                  &to = register_at(graph, task.outputs[0]);
   if (!(from.type == to.type && from.attr == to.attr && from.micro_batch == to.micro_batch &&
-        from.stripe == to.stripe))
+        from.chunk == to.chunk))
     offence(task, "copies " + to_text(from.type, from.attr) + " into " + to_text(to.type, to.attr));
   const DeviceKind a = device_of(graph, from.mesh), b = device_of(graph, to.mesh);
   if ((a == DeviceKind::kHost) == (b == DeviceKind::kHost) ||

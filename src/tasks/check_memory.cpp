@@ -37,7 +37,7 @@ class TimelineMaker {
     timeline_.last.assign(count, -1);
     timeline_.released.assign(count, std::numeric_limits<int>::max());
     for (TaskId task : graph.tasks.indices())
-      if (const TaskId after = graph.tasks[task].after; !after.is_none())
+      if (const TaskId after = graph.tasks[task].issue_after; !after.is_none())
         ahead_[after].push_back(task);
   }
 
@@ -67,7 +67,8 @@ class TimelineMaker {
   }
   void add_act(const Task& task) {
     for (RegisterIndex reg : task.inputs) read(reg);
-    for (RegisterIndex reg : task.outputs) task.after.is_none() ? write(reg, nullptr) : read(reg);
+    for (RegisterIndex reg : task.outputs)
+      task.issue_after.is_none() ? write(reg, nullptr) : read(reg);
     ++now_;
   }
   /// From here on the bytes of exchanges that may begin behind `task` belong to them.
@@ -189,7 +190,7 @@ void check_sharing(const TaskGraph& graph, const Timeline& timeline, const TaskP
   const Task& writer = task_at(graph, b.producer);
   const bool waits_itself =
       std::find(writer.overwrites.begin(), writer.overwrites.end(), old) != writer.overwrites.end();
-  const int begins = position[writer.after.is_none() ? b.producer : writer.after];
+  const int begins = position[writer.issue_after.is_none() ? b.producer : writer.issue_after];
   const bool is_read_beside =
       is_read_elsewhere(graph, a) || (writer.kind == Task::Kind::kCopy && !a.consumers.empty());
   if (is_read_beside && !waits_itself && timeline.released[old] > begins)
@@ -218,8 +219,9 @@ void check_memory(const TaskGraph& graph) {
   const TaskPositions position = positions(graph);
   for (TaskId t : graph.tasks.indices())
     if (const Task& task = graph.tasks[t];
-        !task.after.is_none() && position[task.after] >= position[t])
-      offence(task, "may begin after " + task_at(graph, task.after).name + ", which comes later");
+        !task.issue_after.is_none() && position[task.issue_after] >= position[t])
+      offence(task,
+              "may begin after " + task_at(graph, task.issue_after).name + ", which comes later");
   check_overwrites(graph, position);
   const Timeline timeline = TimelineMaker(graph, position).make();
   std::map<int, MemoryMap> spaces;  // the arena of mesh i is space -1 - i, a variable is its own

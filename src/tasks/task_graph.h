@@ -37,17 +37,17 @@ struct MicroBatch {
   bool operator==(const MicroBatch&) const = default;
 };
 
-/// Which part of a tensor a register has that is worked on in stripes
-/// (lower/passes/split_matmuls.h): its dim `dim` is `blocks` equal blocks, each of `count` equal
-/// parts, and the stripe is the index-th part of every block. Blocks lie inside of the parts of
-/// ranks, so that a rank has its part of every stripe.
-struct Stripe {
+/// Which part of a tensor a register has that is worked on in chunks
+/// (lower/passes/collective_matmul.h): its dim `dim` is `blocks` equal blocks, each of `count`
+/// equal parts, and the chunk is the index-th part of every block. Blocks lie inside of the parts
+/// of ranks, so that a rank has its part of every chunk.
+struct Chunk {
   int dim = -1;  // -1: the register has the whole tensor, or the whole of its micro-batch
   int64_t blocks = 1;
   int64_t count = 1;
   int64_t index = 0;
 
-  bool operator==(const Stripe&) const = default;
+  bool operator==(const Chunk&) const = default;
 };
 
 /// A piece of memory that one task fills and others read.
@@ -56,7 +56,7 @@ struct Register {
 
   std::string name;  // the value's name; a resharded copy adds what it became: "y [@dp, *]", one of
                      // several micro-batches its number: "y #2"
-  TensorType type;   // of the whole tensor, of one micro-batch of it, or of a stripe of either
+  TensorType type;   // of the whole tensor, of one micro-batch of it, or of a chunk of either
   MicroBatch micro_batch;
   DistAttr attr;
   MeshIndex mesh{0};  // that of attr
@@ -67,7 +67,7 @@ struct Register {
   Bytes size{0};       // at the origin: the largest
   int variable = -1;   // index in TaskGraph::variables of kVariable; the next value of a variable
                        // may share its memory
-  Stripe stripe = {};
+  Chunk chunk = {};
   TaskId producer;
   std::vector<TaskId> consumers;  // other tasks that read it, on this or on other ranks (an
                                   // exchange reads the registers of its senders)
@@ -116,7 +116,7 @@ struct Task {
   /// Of an exchange from other ranks: once a rank has come past this task in the order list
   /// it may begin, ahead of its turn, and its output takes its place; none: at its turn. At its
   /// turn a rank waits until it is done.
-  TaskId after;
+  TaskId issue_after;
   std::vector<RegisterIndex> inputs;   // registers filled by other tasks
   std::vector<RegisterIndex> outputs;  // registers that other tasks read, or nobody
   /// Registers whose bytes this task writes over: all their other readers, on every rank, must
@@ -166,12 +166,12 @@ DeviceKind device_of(const TaskGraph& graph, MeshIndex mesh);
 /// Each stream of a rank takes its tasks in the order of the order list, one at a time, whatever
 /// the others do.
 enum class TaskStream {
-  kHost,     // the thread of the rank: feeds, fetches, exchanges, and the kernels of hosts
-  kCompute,  // kernels of a device
-  kCopyIn,   // from the host to a device
-  kCopyOut,  // from a device to the host
-  kAhead,  // in traces: exchanges that were done ahead of their turn, beside what the thread of the
-           // rank did
+  kHost,      // the thread of the rank: feeds, fetches, exchanges, and the kernels of hosts
+  kCompute,   // kernels of a device
+  kCopyIn,    // from the host to a device
+  kCopyOut,   // from a device to the host
+  kPrefetch,  // in traces: exchanges that were done ahead of their turn, beside what the thread of
+              // the rank did
 };
 inline constexpr int kTaskStreams = 5;
 std::string_view to_text(

@@ -333,16 +333,16 @@ TEST(Check, WhatMayBeginAheadHasItsPlaceToItself) {
   TaskGraph graph = gather_behind();
   move_over(graph, kGathered, 0);  // x is read for the last time by z
   EXPECT_NO_THROW(check(graph));
-  task(graph, kGathers).after = kMakesZ;
+  task(graph, kGathers).issue_after = kMakesZ;
   EXPECT_NO_THROW(check(graph));
-  task(graph, kGathers).after = kMakesY;
+  task(graph, kGathers).issue_after = kMakesY;
   EXPECT_THAT(offence_of(graph),
               HasSubstr("register 'gather [*]' is written over 'x', which is still alive"));
 }
 
 TEST(Check, NothingThatIsFilledMeanwhileLiesWhereAnExchangeMayHaveBegun) {
   TaskGraph graph = gather_behind();
-  task(graph, kGathers).after = kMakesY;
+  task(graph, kGathers).issue_after = kMakesY;
   EXPECT_NO_THROW(check(graph));
   move_over(graph, kZ, kGathered);
   EXPECT_THAT(offence_of(graph),
@@ -351,14 +351,14 @@ TEST(Check, NothingThatIsFilledMeanwhileLiesWhereAnExchangeMayHaveBegun) {
 
 TEST(Check, AnExchangeBeginsBeforeItsTurn) {
   TaskGraph graph = gather_behind();
-  task(graph, kGathers).after = kGathers + 1;
+  task(graph, kGathers).issue_after = kGathers + 1;
   EXPECT_THAT(offence_of(graph),
               HasSubstr("exchange 'gather' may begin after all, which comes later"));
-  task(graph, kGathers).after = TaskId(99);
+  task(graph, kGathers).issue_after = TaskId(99);
   EXPECT_THAT(offence_of(graph),
               HasSubstr("exchange 'gather' may begin after a task that does not exist"));
-  task(graph, kGathers).after = {};
-  task(graph, kMakesZ).after = kMakesY;
+  task(graph, kGathers).issue_after = {};
+  task(graph, kMakesZ).issue_after = kMakesY;
   EXPECT_THAT(
       offence_of(graph),
       HasSubstr("compute 'z' may begin after a task that does not exist, or is no exchange"));

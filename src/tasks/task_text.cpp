@@ -89,11 +89,12 @@ std::string task_lines(const TaskGraph& graph, const Task& task) {
   if (!task.overwrites.empty()) text += " over " + names(graph, task.overwrites);
   text += "\n";
   if (task.kind == Task::Kind::kExchange)
-    text +=
-        "    " + std::string(to_text(task.exchange.kind)) + " " + to_text(task.exchange.from) +
-        " -> " + to_text(task.exchange.to) + (task.reason.empty() ? "" : ": " + task.reason) +
-        (task.after.is_none() ? "" : "; may begin after '" + graph.tasks[task.after].name + "'") +
-        "\n";
+    text += "    " + std::string(to_text(task.exchange.kind)) + " " + to_text(task.exchange.from) +
+            " -> " + to_text(task.exchange.to) + (task.reason.empty() ? "" : ": " + task.reason) +
+            (task.issue_after.is_none()
+                 ? ""
+                 : "; may begin after '" + graph.tasks[task.issue_after].name + "'") +
+            "\n";
   for (const KernelStep& step : task.steps) text += step_line(graph, step);
   return text;
 }
@@ -128,7 +129,7 @@ std::string_view to_text(TaskStream stream) {
     case TaskStream::kCompute: return "kernels";
     case TaskStream::kCopyIn: return "copies in";
     case TaskStream::kCopyOut: return "copies out";
-    case TaskStream::kAhead: return "ahead";
+    case TaskStream::kPrefetch: return "ahead";
   }
   throw InternalError("unknown stream");
 }

@@ -190,19 +190,19 @@ bool is_partial_of_micro_batches(const Register& reg) {
 
 namespace {
 
-/// Of index `i` of dim `dim` of a stripe the index in the tensor, or in its micro-batch, that is
+/// Of index `i` of dim `dim` of a chunk the index in the tensor, or in its micro-batch, that is
 /// cut.
 int64_t index_in_tensor(const Register& reg, int dim, int64_t i) {
-  const Stripe& stripe = reg.stripe;
-  if (stripe.dim != dim) return i;
-  const int64_t part = reg.type.shape[dim] / stripe.blocks;
-  return (i / part * stripe.count + stripe.index) * part + i % part;
+  const Chunk& chunk = reg.chunk;
+  if (chunk.dim != dim) return i;
+  const int64_t part = reg.type.shape[dim] / chunk.blocks;
+  return (i / part * chunk.count + chunk.index) * part + i % part;
 }
 
 }  // namespace
 
 ReferenceTensor rows_of(const ReferenceTensor& whole, const Register& reg) {
-  if (reg.micro_batch.dim < 0 && reg.stripe.dim < 0) return whole;
+  if (reg.micro_batch.dim < 0 && reg.chunk.dim < 0) return whole;
   ReferenceTensor part{reg.type, {}};
   const Dims strides = row_major_strides(whole.type.shape),
              part_strides = row_major_strides(reg.type.shape);

@@ -71,7 +71,7 @@ std::vector<RegisterIndex> in_program_order(const TaskGraph& tasks);
 /// Whether it holds a partial value over the micro-batches: only their sum can be compared.
 bool is_partial_of_micro_batches(const Register& reg);
 
-/// What a register holds of a whole tensor: the rows of its micro-batch, or a stripe of them.
+/// What a register holds of a whole tensor: the rows of its micro-batch, or a chunk of them.
 ReferenceTensor rows_of(const ReferenceTensor& whole, const Register& reg);
 
 /// Name of the serial value that a register holds: copies add a space and what they became.

@@ -37,7 +37,7 @@ Document to_document(const fuzz::FuzzReport& report, uint64_t seed) {
   document["micro_batched_cases"] = report.total.micro_batched_cases;
   document["refused_cases"] = report.total.refused_cases;
   document["scheduled_cases"] = report.total.scheduled_cases;
-  document["striped_cases"] = report.total.chunked_cases;
+  document["chunked_cases"] = report.total.chunked_cases;
   document["failures"] = report.total.failures;
   document["seconds"] = report.total.time.value();
   for (const auto& [name, count] : report.operators) document["operators"][name] = count;

@@ -29,8 +29,8 @@ BoundKernel bind_transpose(const LocalCall& call);
 BoundKernel bind_slice(const LocalCall& call);
 BoundKernel bind_pad(const LocalCall& call);
 BoundKernel bind_concat(const LocalCall& call);
-BoundKernel bind_take_stripe(const LocalCall& call);
-BoundKernel bind_join_stripes(const LocalCall& call);
+BoundKernel bind_take_chunk(const LocalCall& call);
+BoundKernel bind_join_chunks(const LocalCall& call);
 
 // reduce.cpp
 BoundKernel bind_reduce(const LocalCall& call);

@@ -1,4 +1,4 @@
-// constant, iota, broadcast, copy, transpose, slice, pad, concat, stripes: elements move or appear;
+// constant, iota, broadcast, copy, transpose, slice, pad, concat, chunks: elements move or appear;
 // none is computed.
 #include <algorithm>
 #include <cstring>
@@ -81,21 +81,21 @@ Range landing(const LocalCall& call, int dim) {
   return {begin, std::max(begin, std::min(extent, low + call.inputs[0].shape[dim]))};
 }
 
-// Stripe `index` of a tensor as a copy of [outer, blocks, elements of a part] between the whole and
-// the stripe.
-struct StripePlan {
+// Chunk `index` of a tensor as a copy of [outer, blocks, elements of a part] between the whole and
+// the chunk.
+struct ChunkPlan {
   int64_t outer = 1, blocks = 1, inner = 1;
   int64_t whole_extent = 0, part_extent = 0;  // of the dim
 
-  StripePlan(const LocalCall& call, const TensorType& whole, const TensorType& stripe)
+  ChunkPlan(const LocalCall& call, const TensorType& whole, const TensorType& chunk)
       : blocks(call.ints[1]) {
     const int64_t dim = call.ints[0];
     require(call, dim >= 0 && dim < whole.shape.size(), "cuts a dim of its operands");
     Shape expected = whole.shape;
-    require(call, stripe.shape.size() == whole.shape.size(), "all operands have as many dims");
+    require(call, chunk.shape.size() == whole.shape.size(), "all operands have as many dims");
     whole_extent = whole.shape[dim];
-    part_extent = expected[dim] = stripe.shape[dim];
-    require(call, stripe.shape == expected, "whole and stripe differ only in the cut dim");
+    part_extent = expected[dim] = chunk.shape[dim];
+    require(call, chunk.shape == expected, "whole and chunk differ only in the cut dim");
     require(call, blocks >= 1 && whole_extent % blocks == 0 && part_extent % blocks == 0,
             "the cut dim has as many blocks");
     for (int d = 0; d < whole.shape.size(); ++d) {
@@ -106,7 +106,7 @@ struct StripePlan {
 
   Dims extents() const { return {outer, blocks, part_extent / blocks * inner}; }
   Dims strides_of_whole() const { return {whole_extent * inner, whole_extent / blocks * inner, 1}; }
-  Dims strides_of_stripe() const { return {part_extent * inner, part_extent / blocks * inner, 1}; }
+  Dims strides_of_chunk() const { return {part_extent * inner, part_extent / blocks * inner, 1}; }
   int64_t begin_of(int64_t index) const { return index * (part_extent / blocks) * inner; }
 };
 
@@ -250,33 +250,33 @@ BoundKernel bind_concat(const LocalCall& call) {
   return run_copies(std::move(copies));
 }
 
-BoundKernel bind_take_stripe(const LocalCall& call) {
+BoundKernel bind_take_chunk(const LocalCall& call) {
   require_operands(call, 1, 1, 3);
   require_one_element_type(call);
-  const StripePlan plan(call, call.inputs[0], call.outputs[0]);
+  const ChunkPlan plan(call, call.inputs[0], call.outputs[0]);
   const int64_t index = call.ints[2];
   require(call, index >= 0 && (index + 1) * plan.part_extent <= plan.whole_extent,
-          "the input has the stripe");
+          "the input has the chunk");
   return run_copy(
-      {plan.extents(), plan.strides_of_whole(), plan.strides_of_stripe(), plan.begin_of(index), 0},
+      {plan.extents(), plan.strides_of_whole(), plan.strides_of_chunk(), plan.begin_of(index), 0},
       call.outputs[0].dtype);
 }
 
-BoundKernel bind_join_stripes(const LocalCall& call) {
+BoundKernel bind_join_chunks(const LocalCall& call) {
   require_operands(call, call.inputs.size(), 1, 2);
   require_one_element_type(call);
   std::vector<StridedCopy> copies;
   int64_t filled = 0;
-  for (const TensorType& stripe : call.inputs) {
-    const StripePlan plan(call, call.outputs[0], stripe);
-    copies.emplace_back(StridedBox{plan.extents(), plan.strides_of_stripe(),
-                                   plan.strides_of_whole(), 0, filled / plan.blocks * plan.inner},
-                        size_of(stripe.dtype));
+  for (const TensorType& chunk : call.inputs) {
+    const ChunkPlan plan(call, call.outputs[0], chunk);
+    copies.emplace_back(StridedBox{plan.extents(), plan.strides_of_chunk(), plan.strides_of_whole(),
+                                   0, filled / plan.blocks * plan.inner},
+                        size_of(chunk.dtype));
     filled += plan.part_extent;
-    require(call, filled <= plan.whole_extent, "the stripes fit into the output");
+    require(call, filled <= plan.whole_extent, "the chunks fit into the output");
   }
   require(call, !call.inputs.empty() && filled == call.outputs[0].shape[call.ints[0]],
-          "the stripes fill the output");
+          "the chunks fill the output");
   return run_copies(std::move(copies));
 }
 

@@ -161,45 +161,45 @@ TEST(MovementKernels, ConcatJoinsAnyNumberOfPartsAlongAnyDim) {
   }
 }
 
-TEST(MovementKernels, AStripeHasItsPartOfEachBlockAndStripesAreJoinedAgain) {
+TEST(MovementKernels, AChunkHasItsPartOfEachBlockAndChunksAreJoinedAgain) {
   Generator generator(11);
   for (int round = 0; round < kRounds; ++round) {
     const int rank = static_cast<int>(random_int(generator, 1, 4));
     const int dim = static_cast<int>(random_int(generator, 0, rank - 1));
     const int64_t blocks = random_int(generator, 1, 3), count = random_int(generator, 1, 4),
                   part = random_int(generator, 1, 3);
-    TensorType whole{random_dtype(generator), random_shape(generator, rank)}, stripe = whole;
-    stripe.shape[dim] = blocks * part;
+    TensorType whole{random_dtype(generator), random_shape(generator, rank)}, chunk = whole;
+    chunk.shape[dim] = blocks * part;
     whole.shape[dim] = blocks * part * count;
-    check(generator, {"take_stripe",
+    check(generator, {"take_chunk",
                       {dim, blocks, random_int(generator, 0, count - 1)},
                       {},
                       "",
                       {whole},
-                      {stripe}});
-    check(generator, {"join_stripes",
+                      {chunk}});
+    check(generator, {"join_chunks",
                       {dim, blocks},
                       {},
                       "",
-                      std::vector<TensorType>(static_cast<size_t>(count), stripe),
+                      std::vector<TensorType>(static_cast<size_t>(count), chunk),
                       {whole}});
   }
 }
 
-// Two blocks of 0 1 2 and 3 4 5: stripe 1 of three is 1 4; joined, stripes 0 3, 1 4 and 2 5 are in
+// Two blocks of 0 1 2 and 3 4 5: chunk 1 of three is 1 4; joined, chunks 0 3, 1 4 and 2 5 are in
 // order again.
-TEST(MovementKernels, StripesOfTwoBlocks) {
-  const TensorType whole{DType::kI32, {6}}, stripe{DType::kI32, {2}};
+TEST(MovementKernels, ChunksOfTwoBlocks) {
+  const TensorType whole{DType::kI32, {6}}, chunk{DType::kI32, {2}};
   Tensors inputs;
   inputs.emplace_back(whole);
   std::iota(inputs[0].values<int32_t>().begin(), inputs[0].values<int32_t>().end(), 0);
-  Tensors stripes;
+  Tensors chunks;
   for (int64_t i = 0; i < 3; ++i)
-    stripes.push_back(
-        std::move(run_fast({"take_stripe", {0, 2, i}, {}, "", {whole}, {stripe}}, inputs).front()));
-  EXPECT_THAT(stripes[1].values<int32_t>(), testing::ElementsAre(1, 4));
+    chunks.push_back(
+        std::move(run_fast({"take_chunk", {0, 2, i}, {}, "", {whole}, {chunk}}, inputs).front()));
+  EXPECT_THAT(chunks[1].values<int32_t>(), testing::ElementsAre(1, 4));
   const Tensors joined =
-      run_fast({"join_stripes", {0, 2}, {}, "", {stripe, stripe, stripe}, {whole}}, stripes);
+      run_fast({"join_chunks", {0, 2}, {}, "", {chunk, chunk, chunk}, {whole}}, chunks);
   EXPECT_THAT(joined[0].values<int32_t>(), testing::ElementsAre(0, 1, 2, 3, 4, 5));
 }
 
@@ -211,11 +211,11 @@ TEST(MovementKernels, OperandsThatDoNotFitAreRefusedWhenTheCallIsBound) {
   EXPECT_THROW(bind_kernel({"broadcast", {1, 0}, {}, "", {wide}, {tall}}), InternalError);
   EXPECT_THROW(bind_kernel({"concat", {0}, {}, "", {wide, wide}, {wide}}), InternalError);
   EXPECT_THROW(bind_kernel({"copy", {}, {}, "", {wide}, {{DType::kF32, {5}}}}), InternalError);
-  EXPECT_THROW(bind_kernel({"take_stripe", {1, 2, 0}, {}, "", {wide}, {{DType::kF32, {2, 1}}}}),
+  EXPECT_THROW(bind_kernel({"take_chunk", {1, 2, 0}, {}, "", {wide}, {{DType::kF32, {2, 1}}}}),
                InternalError);
-  EXPECT_THROW(bind_kernel({"take_stripe", {0, 1, 2}, {}, "", {wide}, {{DType::kF32, {1, 3}}}}),
+  EXPECT_THROW(bind_kernel({"take_chunk", {0, 1, 2}, {}, "", {wide}, {{DType::kF32, {1, 3}}}}),
                InternalError);
-  EXPECT_THROW(bind_kernel({"join_stripes", {0, 1}, {}, "", {wide, wide}, {wide}}), InternalError);
+  EXPECT_THROW(bind_kernel({"join_chunks", {0, 1}, {}, "", {wide, wide}, {wide}}), InternalError);
   EXPECT_THROW(bind_kernel({"iota", {2, 0}, {}, "", {}, {wide}}), InternalError);
 }
 

@@ -1,4 +1,4 @@
-// constant, iota, broadcast, copy, transpose, slice, pad, concat, stripes
+// constant, iota, broadcast, copy, transpose, slice, pad, concat, chunks
 #include <optional>
 
 #include "kernels/reference/reference.h"
@@ -56,25 +56,25 @@ double concat_element(const LocalCall& call, const KernelBuffers& buffers, Dims 
               flat_index(call.inputs[part].shape, position));
 }
 
-double take_stripe_element(const LocalCall& call, const KernelBuffers& buffers, Dims position) {
+double take_chunk_element(const LocalCall& call, const KernelBuffers& buffers, Dims position) {
   const int64_t dim = call.ints[0];
-  const Shape &whole = call.inputs[0].shape, &stripe = call.outputs[0].shape;
-  const int64_t block = whole[dim] / call.ints[1], part = stripe[dim] / call.ints[1];
+  const Shape &whole = call.inputs[0].shape, &chunk = call.outputs[0].shape;
+  const int64_t block = whole[dim] / call.ints[1], part = chunk[dim] / call.ints[1];
   position[dim] = position[dim] / part * block + call.ints[2] * part + position[dim] % part;
   return read(call.inputs[0], buffers.inputs[0], flat_index(whole, position));
 }
 
-double join_stripes_element(const LocalCall& call, const KernelBuffers& buffers, Dims position) {
+double join_chunks_element(const LocalCall& call, const KernelBuffers& buffers, Dims position) {
   const int64_t dim = call.ints[0];
   const int64_t block = call.outputs[0].shape[dim] / call.ints[1];
   const int64_t in_block = position[dim] % block;
   int64_t begin = 0;
-  size_t stripe = 0;
-  const auto part = [&] { return call.inputs[stripe].shape[dim] / call.ints[1]; };
-  for (; in_block >= begin + part(); ++stripe) begin += part();
+  size_t chunk = 0;
+  const auto part = [&] { return call.inputs[chunk].shape[dim] / call.ints[1]; };
+  for (; in_block >= begin + part(); ++chunk) begin += part();
   position[dim] = position[dim] / block * part() + in_block - begin;
-  return read(call.inputs[stripe], buffers.inputs[stripe],
-              flat_index(call.inputs[stripe].shape, position));
+  return read(call.inputs[chunk], buffers.inputs[chunk],
+              flat_index(call.inputs[chunk].shape, position));
 }
 
 // The value of the output at a position.
@@ -104,8 +104,8 @@ Element element_of(const std::string& kernel) {
   if (kernel == "slice") return from(slice_source);
   if (kernel == "pad") return pad_element;
   if (kernel == "concat") return concat_element;
-  if (kernel == "take_stripe") return take_stripe_element;
-  if (kernel == "join_stripes") return join_stripes_element;
+  if (kernel == "take_chunk") return take_chunk_element;
+  if (kernel == "join_chunks") return join_chunks_element;
   return nullptr;
 }
 

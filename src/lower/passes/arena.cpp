@@ -22,15 +22,15 @@ int64_t aligned(int64_t bytes) {
   return (bytes + kTensorAlignment - 1) / kTensorAlignment * kTensorAlignment;
 }
 
-struct Lives {
+struct LiveRanges {
   IndexedVector<RegisterIndex, int> begin, end;  // in instruction numbers from 1
   IndexedVector<RegisterIndex, bool> is_shared;  // with other ranks or another stream: an exchange
                                                  // reads it, or a copy reads or fills it
 };
 
-Lives find_lives(const Program& program) {
+LiveRanges find_live_ranges(const Program& program) {
   const int count = program.registers.size();
-  Lives lives;
+  LiveRanges lives;
   lives.begin.assign(count, -1);
   lives.end.assign(count, -1);
   lives.is_shared.assign(count, false);
@@ -42,7 +42,7 @@ Lives find_lives(const Program& program) {
   }
   for (int i = 0; i < static_cast<int>(program.instructions.size()); ++i) {
     const Instruction& instruction = program.instructions[i];
-    const int begin = instruction.after < 0 ? i + 1 : instruction.after + 2;
+    const int begin = instruction.issue_after < 0 ? i + 1 : instruction.issue_after + 2;
     for (RegisterIndex reg : instruction.writes()) lives.begin[reg] = begin, lives.end[reg] = i + 1;
     for (RegisterIndex reg : instruction.reads()) {
       lives.end[reg] = i + 1;
@@ -64,7 +64,7 @@ Lives find_lives(const Program& program) {
 }
 
 /// The operand whose place the first result of instruction `at` may take, or none.
-RegisterIndex dying_operand(const Program& program, const Lives& lives, int at) {
+RegisterIndex reusable_operand(const Program& program, const LiveRanges& lives, int at) {
   const Instruction& instruction = program.instructions[at];
   if (instruction.is_exchange || instruction.is_copy || instruction.step.outputs.empty()) return {};
   const Register& result = program.registers[instruction.step.outputs.front()];
@@ -113,7 +113,7 @@ Bytes most_alive(const std::vector<Block>& blocks, int instructions) {
 }
 
 /// Plans the arena of one mesh. A register of another mesh that an exchange reads lies elsewhere.
-ArenaPlan plan_one(Program& program, const Lives& lives, MeshIndex mesh) {
+ArenaPlan plan_one(Program& program, const LiveRanges& lives, MeshIndex mesh) {
   IndexedVector<RegisterIndex, int> block_of(program.registers.size(), -1);
   std::vector<Block> blocks;
   const auto add = [&](RegisterIndex reg, RegisterIndex dying) {
@@ -132,7 +132,7 @@ ArenaPlan plan_one(Program& program, const Lives& lives, MeshIndex mesh) {
   };
   for (const TaskInput& input : program.inputs) add(input.value, {});
   for (int at = 0; at < static_cast<int>(program.instructions.size()); ++at) {
-    const RegisterIndex dying = dying_operand(program, lives, at);
+    const RegisterIndex dying = reusable_operand(program, lives, at);
     const auto written = program.instructions[at].writes();
     for (size_t i = 0; i < written.size(); ++i) add(written[i], i == 0 ? dying : RegisterIndex());
   }
@@ -148,7 +148,7 @@ ArenaPlan plan_one(Program& program, const Lives& lives, MeshIndex mesh) {
 }  // namespace
 
 ArenaPlans plan_arenas(Program& program) {
-  const Lives lives = find_lives(program);
+  const LiveRanges lives = find_live_ranges(program);
   ArenaPlans plans;
   for (MeshIndex mesh : program.meshes.indices()) plans.push_back(plan_one(program, lives, mesh));
   return plans;

@@ -12,7 +12,7 @@ namespace {
 Compiled compiled_with(Bytes bucket) {
   CompileOptions options;
   options.bucket = bucket;
-  options.overlap = Bytes(0);  // their turns stay where the buckets put them
+  options.prefetch_window = Bytes(0);  // their turns stay where the buckets put them
   return compile(testing_layers::square_layers(3, 8, 64),
                  std::make_shared<const Mesh>(parse_mesh("dp=4")), {shard_tensor("x", "P(\"dp\")")},
                  options);

@@ -124,7 +124,7 @@ std::optional<PipelineOrder> order_instructions(Program& program, const Graph& g
       pipeline_order(work, {.kind = options.kind,
                             .micro_batches = static_cast<int>(options.micro_batches),
                             .devices = devices_of(program),
-                            .max_in_flight = static_cast<int>(options.most_kept)});
+                            .max_in_flight = static_cast<int>(options.max_in_flight)});
   std::vector<Instruction> ordered;
   for (int index : made.order) {
     ordered.push_back(std::move(program.instructions[index]));

@@ -9,7 +9,7 @@ namespace tessera {
 struct OrderOptions {
   int64_t micro_batches = 1;
   PipelineKind kind = PipelineKind::kOneForwardOneBackward;
-  int64_t most_kept = 0;  // of `auto`: PipelineOptions
+  int64_t max_in_flight = 0;  // of `auto`: PipelineOptions
 };
 
 /// Sorts the instructions by the schedule of their stages, and notes of each the pass that it is

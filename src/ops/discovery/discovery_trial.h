@@ -46,7 +46,7 @@ ReferenceTensor operand_of_part(const Division& division, const ReferenceTensor&
 /// All that might restore a result of this type, the simplest first.
 std::vector<DiscoveredResult> possible_restores(const TensorType& type, const Division& division);
 
-/// One result of the whole and of the parts of a cut. Lives no longer than what it is made of.
+/// One result of the whole and of the parts of a cut. LiveRanges no longer than what it is made of.
 struct Results {
   const Division& division;
   const Cut& cut;

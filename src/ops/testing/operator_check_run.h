@@ -19,11 +19,11 @@ Graph empty_graph(const OperatorCase& given);
 /// A kernel of the case's own operators, or a built-in one.
 BoundKernel bind_for(const OperatorCase& given, const LocalCall& call);
 
-/// The op as its operator sees it. Lives no longer than `given`.
+/// The op as its operator sees it. LiveRanges no longer than `given`.
 OpView view_of(const Operator& op, const OperatorCase& given);
 /// Zeros of the types of the results.
 std::vector<ReferenceTensor> empty_results(const OpView& view);
-/// Lives no longer than its arguments.
+/// LiveRanges no longer than its arguments.
 ReferenceCall call_of(const OpView& view, const std::vector<ReferenceTensor>& inputs,
                       std::vector<ReferenceTensor>& outputs);
 

@@ -303,7 +303,7 @@ class RandomProgram {
       const bool fills_variable =
           task.kind == Task::Kind::kExchange && graph.registers[task.outputs[0]].variable >= 0;
       if (task.kind == Task::Kind::kExchange && !fills_variable && roll(0, 2) != 0)
-        task.after = graph.order[pick(place)];
+        task.issue_after = graph.order[pick(place)];
     }
   }
 

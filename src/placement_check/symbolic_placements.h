@@ -16,18 +16,18 @@ constexpr int kTime =
     0;  // of a mesh with micro-batches: its first axis; with one micro-batch there is no such axis
 
 /// What a register stands for.
-struct Standing {
+struct SymbolicPlacement {
   ValueId value;  // of the serial graph; invalid: nothing filled it yet
   DistAttr attr;  // on its mesh, with several micro-batches with time in front
   std::vector<int>
-      summed;          // of addends over time: the micro-batches of which it has one, ascending
-  Stripe stripe = {};  // which part of that
+      summed;        // of addends over time: the micro-batches of which it has one, ascending
+  Chunk chunk = {};  // which part of that
 };
 
 /// threads  one caller at a time
-class Standings {
+class SymbolicPlacements {
  public:
-  Standings(const Graph& graph, const TaskGraph& tasks, int64_t micro_batches);
+  SymbolicPlacements(const Graph& graph, const TaskGraph& tasks, int64_t micro_batches);
 
   // ---- time ----
 
@@ -46,8 +46,8 @@ class Standings {
 
   // ---- registers ----
 
-  const Standing& at(RegisterIndex reg) const { return standing_[reg]; }
-  const IndexedVector<RegisterIndex, Standing>& all() const { return standing_; }
+  const SymbolicPlacement& at(RegisterIndex reg) const { return placements_[reg]; }
+  const IndexedVector<RegisterIndex, SymbolicPlacement>& all() const { return placements_; }
   /// The register that was written to the memory of a variable last.
   RegisterIndex last_in_variable(int variable) const { return last_in_variable_.at(variable); }
   /// The dims of a register as they are declared, on its mesh with time in front.
@@ -56,19 +56,19 @@ class Standings {
 
   /// Fills a register with what is known of it.
   ///   throws  InternalError when its declaration says otherwise
-  void fill(RegisterIndex index, Standing standing);
+  void fill(RegisterIndex index, SymbolicPlacement standing);
 
  private:
   int with_time(int axis) const { return has_time() ? axis + 1 : axis; }
   void check_time(const Register& reg, const DistAttr& attr) const;
   void check_type(const Register& reg, const TensorType& whole) const;
-  static void check_stripe(const Register& reg, const Stripe& stripe);
+  static void check_chunk(const Register& reg, const Chunk& chunk);
 
   const Graph& graph_;
   const TaskGraph& tasks_;
   int64_t count_;
   IndexedVector<MeshIndex, MeshPtr> timed_;  // with time in front
-  IndexedVector<RegisterIndex, Standing> standing_;
+  IndexedVector<RegisterIndex, SymbolicPlacement> placements_;
   std::map<int, RegisterIndex> last_in_variable_;
 };
 

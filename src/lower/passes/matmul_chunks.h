@@ -1,4 +1,4 @@
-// Registers and instructions of stripes: what a program needs to work on a tensor part by part. It
+// Registers and instructions of chunks: what a program needs to work on a tensor part by part. It
 // does not know why, nor which.
 #pragma once
 
@@ -10,7 +10,7 @@
 namespace tessera {
 
 /// A register and the dim of it that is cut.
-struct StripedDim {
+struct ChunkedDim {
   RegisterIndex reg;
   int dim = -1;
 };
@@ -19,32 +19,32 @@ struct StripedDim {
 /// it most finely.
 ///   returns  nothing when the axes of one do not continue those of another, or one has windows or
 ///   chunks
-std::optional<int64_t> common_blocks(const Program& program, std::span<const StripedDim> dims);
+std::optional<int64_t> common_blocks(const Program& program, std::span<const ChunkedDim> dims);
 
-/// Do so many stripes of so many blocks cut each of them evenly, and between units?
-bool divides_evenly(const Program& program, std::span<const StripedDim> dims, int64_t blocks,
+/// Do so many chunks of so many blocks cut each of them evenly, and between units?
+bool divides_evenly(const Program& program, std::span<const ChunkedDim> dims, int64_t blocks,
                     int64_t count);
 
-/// Makes what stripes consist of.
+/// Makes what chunks consist of.
 ///
 ///   blocks, count  hold for all that one of these makes
-class StripeMaker {
+class ChunkMaker {
  public:
   /// free  registers that no instruction names any more: their places in the list are taken first,
   /// so that none is left that nothing fills
-  StripeMaker(Program& program, int64_t blocks, int64_t count, std::vector<RegisterIndex>& free)
+  ChunkMaker(Program& program, int64_t blocks, int64_t count, std::vector<RegisterIndex>& free)
       : program_(program), blocks_(blocks), count_(count), free_(free) {}
 
-  /// A register for stripe `index` of what `whole` would hold. A copy of it: its place in the list
+  /// A register for chunk `index` of what `whole` would hold. A copy of it: its place in the list
   /// may be among the free ones.
-  RegisterIndex stripe_of(Register whole, int dim, int64_t index);
-  std::vector<RegisterIndex> stripes_of(const Register& whole, int dim);
+  RegisterIndex chunk_of(Register whole, int dim, int64_t index);
+  std::vector<RegisterIndex> chunks_of(const Register& whole, int dim);
 
   // Instructions of the pass that `like` is in.
-  Instruction take(const StripedDim& whole, RegisterIndex stripe, const Instruction& like) const;
-  Instruction join(const std::vector<RegisterIndex>& stripes, const StripedDim& whole,
+  Instruction take(const ChunkedDim& whole, RegisterIndex chunk, const Instruction& like) const;
+  Instruction join(const std::vector<RegisterIndex>& chunks, const ChunkedDim& whole,
                    const Instruction& like) const;
-  /// `kernel` with stripes for one operand and the first result, and a workspace of its own.
+  /// `kernel` with chunks for one operand and the first result, and a workspace of its own.
   Instruction kernel_of(const Instruction& kernel, size_t input, RegisterIndex source,
                         RegisterIndex target);
   static Instruction exchange_of(const Instruction& exchange, RegisterIndex source,
@@ -53,7 +53,7 @@ class StripeMaker {
  private:
   const Register& at(RegisterIndex index) const { return program_.registers[index]; }
   RegisterIndex add(Register reg);
-  int64_t blocks_here(const StripedDim& whole) const;
+  int64_t blocks_here(const ChunkedDim& whole) const;
 
   Program& program_;
   int64_t blocks_, count_;

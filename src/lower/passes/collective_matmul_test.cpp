@@ -1,7 +1,7 @@
-// Products in stripes: what is made of a program, when it pays, and faults that the check of
+// Products in chunks: what is made of a program, when it pays, and faults that the check of
 // placements finds in it. That the numbers are those of the serial run is for
 // src/fuzz/stripes_test.cpp.
-#include "lower/passes/split_matmuls.h"
+#include "lower/passes/collective_matmul.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -32,8 +32,8 @@ TensorType f32(Shape shape) {
   return {DType::kF32, shape};
 }
 
-SplitOptions stripes(int64_t count) {
-  return {.stripes = count};
+CollectiveMatmulOptions chunks(int64_t count) {
+  return {.chunks = count};
 }
 
 /// The instructions, without reasons.
@@ -52,9 +52,9 @@ struct Split {
 };
 
 Split split(const Graph& graph, std::string_view mesh, const std::vector<Mark>& marks,
-            const SplitOptions& options, const ReshardOptions& links = {}) {
+            const CollectiveMatmulOptions& options, const ReshardOptions& links = {}) {
   Program program = partition(graph, propagate(graph, mesh_of(mesh), marks));
-  const std::string report = split_matmuls(program, options, links);
+  const std::string report = decompose_collective_matmuls(program, options, links);
   return {lines_of(program), report};
 }
 
@@ -72,18 +72,18 @@ const std::vector<Mark> kByRowsThenColumns = {shard_tensor("x", "P(\"tp\")"),
                                               shard_tensor("w", "P(None, \"tp\")"),
                                               shard_op("y", "[P(), P(None,\"tp\")]")};
 
-TEST(SplitMatmuls, AGatherBeforeAProductTravelsInStripesOfItsRows) {
-  const Split made = split(gather_then_product(), "tp=2", kByRowsThenColumns, stripes(2));
+TEST(SplitMatmuls, AGatherBeforeAProductTravelsInChunksOfItsRows) {
+  const Split made = split(gather_then_product(), "tp=2", kByRowsThenColumns, chunks(2));
   EXPECT_THAT(
       made.lines,
-      ElementsAre("h = unary.tanh(x): f32[8@tp, 6]",                                         //
-                  "h stripe 0 of 2 = take_stripe(h): f32[4@tp, 6]",                          //
-                  "h stripe 1 of 2 = take_stripe(h): f32[4@tp, 6]",                          //
-                  "h [*, *] stripe 0 of 2 = all-gather(h stripe 0 of 2): f32[4, 6]",         //
-                  "y stripe 0 of 2 = dot_general(h [*, *] stripe 0 of 2, w): f32[4, 4@tp]",  //
-                  "h [*, *] stripe 1 of 2 = all-gather(h stripe 1 of 2): f32[4, 6]",         //
-                  "y stripe 1 of 2 = dot_general(h [*, *] stripe 1 of 2, w): f32[4, 4@tp]",  //
-                  "y = join_stripes(y stripe 0 of 2, y stripe 1 of 2): f32[8, 4@tp]"));
+      ElementsAre("h = unary.tanh(x): f32[8@tp, 6]",                                       //
+                  "h chunk 0 of 2 = take_chunk(h): f32[4@tp, 6]",                          //
+                  "h chunk 1 of 2 = take_chunk(h): f32[4@tp, 6]",                          //
+                  "h [*, *] chunk 0 of 2 = all-gather(h chunk 0 of 2): f32[4, 6]",         //
+                  "y chunk 0 of 2 = dot_general(h [*, *] chunk 0 of 2, w): f32[4, 4@tp]",  //
+                  "h [*, *] chunk 1 of 2 = all-gather(h chunk 1 of 2): f32[4, 6]",         //
+                  "y chunk 1 of 2 = dot_general(h [*, *] chunk 1 of 2, w): f32[4, 4@tp]",  //
+                  "y = join_chunks(y chunk 0 of 2, y chunk 1 of 2): f32[8, 4@tp]"));
 }
 
 /// The contracted dim divided, the result by rows: addends are scattered behind it.
@@ -100,18 +100,18 @@ const std::vector<Mark> kContracted = {shard_tensor("x", "P(None, \"tp\")"),
                                        shard_tensor("w", "P(\"tp\")"),
                                        shard_tensor("z", "P(\"tp\")")};
 
-TEST(SplitMatmuls, AddendsAreScatteredInStripesAfterAllTheirProducts) {
-  const Split made = split(product_then_scatter(), "tp=2", kContracted, stripes(2));
+TEST(SplitMatmuls, AddendsAreScatteredInChunksAfterAllTheirProducts) {
+  const Split made = split(product_then_scatter(), "tp=2", kContracted, chunks(2));
   EXPECT_THAT(
       made.lines,
       ElementsAre(
-          "x stripe 0 of 2 = take_stripe(x): f32[4, 6@tp]",                                   //
-          "y stripe 0 of 2 = dot_general(x stripe 0 of 2, w): f32[4, 16] {partial sum: tp}",  //
-          "x stripe 1 of 2 = take_stripe(x): f32[4, 6@tp]",                                   //
-          "y stripe 1 of 2 = dot_general(x stripe 1 of 2, w): f32[4, 16] {partial sum: tp}",  //
-          "y [@tp, *] stripe 0 of 2 = reduce-scatter(y stripe 0 of 2): f32[4@tp, 16]",        //
-          "y [@tp, *] stripe 1 of 2 = reduce-scatter(y stripe 1 of 2): f32[4@tp, 16]",        //
-          "y [@tp, *] = join_stripes(y [@tp, *] stripe 0 of 2, y [@tp, *] stripe 1 of 2): "
+          "x chunk 0 of 2 = take_chunk(x): f32[4, 6@tp]",                                   //
+          "y chunk 0 of 2 = dot_general(x chunk 0 of 2, w): f32[4, 16] {partial sum: tp}",  //
+          "x chunk 1 of 2 = take_chunk(x): f32[4, 6@tp]",                                   //
+          "y chunk 1 of 2 = dot_general(x chunk 1 of 2, w): f32[4, 16] {partial sum: tp}",  //
+          "y [@tp, *] chunk 0 of 2 = reduce-scatter(y chunk 0 of 2): f32[4@tp, 16]",        //
+          "y [@tp, *] chunk 1 of 2 = reduce-scatter(y chunk 1 of 2): f32[4@tp, 16]",        //
+          "y [@tp, *] = join_chunks(y [@tp, *] chunk 0 of 2, y [@tp, *] chunk 1 of 2): "
           "f32[8@tp, 16]",  //
           StartsWith("z = unary.tanh(y [@tp, *])")));
 }
@@ -130,24 +130,24 @@ std::vector<std::vector<int64_t>> numbers_of(const TaskGraph& tasks, std::string
 
 CompileOptions compile_options(int64_t count, int64_t micro_batches = 1) {
   CompileOptions options;
-  options.split_matmuls.stripes = count;
+  options.collective_matmul.chunks = count;
   options.micro_batches = micro_batches;
   return options;
 }
 
 // Of h each rank has one of two blocks, of the gathered tensor and of y both: dim, blocks (,
 // index).
-TEST(SplitMatmuls, AStripeIsThePartOfEveryBlockThatARankHas) {
+TEST(SplitMatmuls, AChunkIsThePartOfEveryBlockThatARankHas) {
   const TaskGraph tasks =
       compile(gather_then_product(), mesh_of("tp=2"), kByRowsThenColumns, compile_options(2)).tasks;
-  EXPECT_THAT(numbers_of(tasks, "take_stripe"),
+  EXPECT_THAT(numbers_of(tasks, "take_chunk"),
               ElementsAre(ElementsAre(0, 1, 0), ElementsAre(0, 1, 1)));
-  EXPECT_THAT(numbers_of(tasks, "join_stripes"), ElementsAre(ElementsAre(0, 2)));
+  EXPECT_THAT(numbers_of(tasks, "join_chunks"), ElementsAre(ElementsAre(0, 2)));
   const TaskGraph scattered =
       compile(product_then_scatter(), mesh_of("tp=2"), kContracted, compile_options(2)).tasks;
-  EXPECT_THAT(numbers_of(scattered, "take_stripe"),
+  EXPECT_THAT(numbers_of(scattered, "take_chunk"),
               ElementsAre(ElementsAre(0, 2, 0), ElementsAre(0, 2, 1)));
-  EXPECT_THAT(numbers_of(scattered, "join_stripes"), ElementsAre(ElementsAre(0, 1)));
+  EXPECT_THAT(numbers_of(scattered, "join_chunks"), ElementsAre(ElementsAre(0, 1)));
 }
 
 TEST(SplitMatmuls, WhatAProductMadeMayTravelWhileTheNextOneRuns) {
@@ -181,21 +181,21 @@ TEST(SplitMatmuls, AllProductsOfWhatIsGatheredAreCutTogetherAndOthersGetItWhole)
     marks.push_back(shard_tensor(std::string("w") + name, "P(None, \"tp\")"));
     marks.push_back(shard_op(name, "[P(), P(None,\"tp\")]"));
   }
-  const Split made = split(three_readers(), "tp=2", marks, stripes(2));
+  const Split made = split(three_readers(), "tp=2", marks, chunks(2));
   std::vector<std::string> kernels;
   for (const std::string& line : made.lines) kernels.push_back(line.substr(0, line.find('(')));
-  EXPECT_THAT(
-      kernels,
-      ElementsAre(
-          "h = unary.tanh", "h stripe 0 of 2 = take_stripe", "h stripe 1 of 2 = take_stripe",     //
-          "h [*, *] stripe 0 of 2 = all-gather", "q stripe 0 of 2 = dot_general",                 //
-          "k stripe 0 of 2 = dot_general", "v stripe 0 of 2 = dot_general",                       //
-          "h [*, *] stripe 1 of 2 = all-gather", "q stripe 1 of 2 = dot_general",                 //
-          "k stripe 1 of 2 = dot_general", "v stripe 1 of 2 = dot_general",                       //
-          "q = join_stripes", "k = join_stripes", "v = join_stripes", "h [*, *] = join_stripes",  //
-          "q.tanh = unary.tanh", "k.tanh = unary.tanh", "v.tanh = unary.tanh",
-          "squares = unary.square", "all = reduce.max"));
-  EXPECT_THAT(made.report, StartsWith("q, k, v with all-gather h [*, *]: 2 stripes of dim 0, "));
+  EXPECT_THAT(kernels,
+              ElementsAre("h = unary.tanh", "h chunk 0 of 2 = take_chunk",
+                          "h chunk 1 of 2 = take_chunk",                                         //
+                          "h [*, *] chunk 0 of 2 = all-gather", "q chunk 0 of 2 = dot_general",  //
+                          "k chunk 0 of 2 = dot_general", "v chunk 0 of 2 = dot_general",        //
+                          "h [*, *] chunk 1 of 2 = all-gather", "q chunk 1 of 2 = dot_general",  //
+                          "k chunk 1 of 2 = dot_general", "v chunk 1 of 2 = dot_general",        //
+                          "q = join_chunks", "k = join_chunks", "v = join_chunks",
+                          "h [*, *] = join_chunks",  //
+                          "q.tanh = unary.tanh", "k.tanh = unary.tanh", "v.tanh = unary.tanh",
+                          "squares = unary.square", "all = reduce.max"));
+  EXPECT_THAT(made.report, StartsWith("q, k, v with all-gather h [*, *]: 2 chunks of dim 0, "));
 }
 
 TEST(SplitMatmuls, ASumInTwoStepsGoesAlongToItsEnd) {
@@ -209,18 +209,19 @@ TEST(SplitMatmuls, ASumInTwoStepsGoesAlongToItsEnd) {
                               propagate(graph, mesh_of("tp=2"),
                                         {shard_tensor("x", "P(None, \"tp\")"),
                                          shard_tensor("w", "P(\"tp\")"), shard_tensor("z", "P()")}),
-                              one_mesh(mesh_of("tp=2")), 1, {.sums = SumForm::kScattered});
-  split_matmuls(program, stripes(2), {});
+                              one_mesh(mesh_of("tp=2")), 1,
+                              {.all_reduce = AllReduceAlgorithm::kReduceScatterAllGather});
+  decompose_collective_matmuls(program, chunks(2), {});
   std::vector<std::string> kernels;
   for (const std::string& line : lines_of(program))
     kernels.push_back(line.substr(0, line.find('(')));
-  EXPECT_THAT(kernels, ElementsAre("x stripe 0 of 2 = take_stripe", "y stripe 0 of 2 = dot_general",
-                                   "x stripe 1 of 2 = take_stripe", "y stripe 1 of 2 = dot_general",
-                                   "y [@tp, *] stripe 0 of 2 = reduce-scatter",
-                                   "y [*, *] stripe 0 of 2 = all-gather",
-                                   "y [@tp, *] stripe 1 of 2 = reduce-scatter",
-                                   "y [*, *] stripe 1 of 2 = all-gather", "y [*, *] = join_stripes",
-                                   "z = unary.tanh"));
+  EXPECT_THAT(
+      kernels,
+      ElementsAre("x chunk 0 of 2 = take_chunk", "y chunk 0 of 2 = dot_general",
+                  "x chunk 1 of 2 = take_chunk", "y chunk 1 of 2 = dot_general",
+                  "y [@tp, *] chunk 0 of 2 = reduce-scatter", "y [*, *] chunk 0 of 2 = all-gather",
+                  "y [@tp, *] chunk 1 of 2 = reduce-scatter", "y [*, *] chunk 1 of 2 = all-gather",
+                  "y [*, *] = join_chunks", "z = unary.tanh"));
 }
 
 TEST(SplitMatmuls, ProductsWhoseResultsAreAddedUpTravelTogether) {
@@ -237,86 +238,84 @@ TEST(SplitMatmuls, ProductsWhoseResultsAreAddedUpTravelTogether) {
   const Split made = split(graph, "tp=2",
                            {shard_tensor("x*", "P(None, \"tp\")"), shard_tensor("w*", "P(\"tp\")"),
                             shard_tensor("z", "P()")},
-                           stripes(2));
+                           chunks(2));
   std::vector<std::string> kernels;
   for (const std::string& line : made.lines)
-    if (line.find("take_stripe") == std::string::npos)
+    if (line.find("take_chunk") == std::string::npos)
       kernels.push_back(line.substr(0, line.find('(')));
   EXPECT_THAT(kernels,
-              ElementsAre("p stripe 0 of 2 = dot_general", "q stripe 0 of 2 = dot_general",
-                          "r stripe 0 of 2 = dot_general",                                       //
-                          "two stripe 0 of 2 = binary.add", "three stripe 0 of 2 = binary.add",  //
-                          "p stripe 1 of 2 = dot_general", "q stripe 1 of 2 = dot_general",
-                          "r stripe 1 of 2 = dot_general",                                       //
-                          "two stripe 1 of 2 = binary.add", "three stripe 1 of 2 = binary.add",  //
-                          "three [*, *] stripe 0 of 2 = all-reduce",
-                          "three [*, *] stripe 1 of 2 = all-reduce", "three [*, *] = join_stripes",
+              ElementsAre("p chunk 0 of 2 = dot_general", "q chunk 0 of 2 = dot_general",
+                          "r chunk 0 of 2 = dot_general",                                      //
+                          "two chunk 0 of 2 = binary.add", "three chunk 0 of 2 = binary.add",  //
+                          "p chunk 1 of 2 = dot_general", "q chunk 1 of 2 = dot_general",
+                          "r chunk 1 of 2 = dot_general",                                      //
+                          "two chunk 1 of 2 = binary.add", "three chunk 1 of 2 = binary.add",  //
+                          "three [*, *] chunk 0 of 2 = all-reduce",
+                          "three [*, *] chunk 1 of 2 = all-reduce", "three [*, *] = join_chunks",
                           "z = unary.tanh"));
-  EXPECT_THAT(made.report,
-              StartsWith("p, q, r with all-reduce three [*, *]: 2 stripes of dim 0, "));
+  EXPECT_THAT(made.report, StartsWith("p, q, r with all-reduce three [*, *]: 2 chunks of dim 0, "));
 }
 
 TEST(SplitMatmuls, UnevenPartsStayWhole) {
   // 10 rows over two ranks are 5 and 5, which no 2 divides; 7 are 4 and 3. The other dim of h
   // is added up.
   for (int64_t rows : {10, 7}) {
-    const Split made =
-        split(gather_then_product({rows, 6}), "tp=2", kByRowsThenColumns, stripes(2));
+    const Split made = split(gather_then_product({rows, 6}), "tp=2", kByRowsThenColumns, chunks(2));
     EXPECT_EQ(made.report,
               "y with all-gather h [*, *]: whole, no dim that could be cut is divided evenly\n")
         << rows << " rows";
-    EXPECT_THAT(made.lines, Not(testing::Contains(HasSubstr("stripe")))) << rows << " rows";
+    EXPECT_THAT(made.lines, Not(testing::Contains(HasSubstr("chunk")))) << rows << " rows";
   }
 }
 
 TEST(SplitMatmuls, OfAWantedNumberTheLargestThatFitsIsTaken) {
-  // 12 rows over two ranks: 6 each, in 4 stripes no, in 3 yes.
-  const Split made = split(gather_then_product({12, 6}), "tp=2", kByRowsThenColumns, stripes(4));
-  EXPECT_THAT(made.report, StartsWith("y with all-gather h [*, *]: 3 stripes of dim 0, "));
+  // 12 rows over two ranks: 6 each, in 4 chunks no, in 3 yes.
+  const Split made = split(gather_then_product({12, 6}), "tp=2", kByRowsThenColumns, chunks(4));
+  EXPECT_THAT(made.report, StartsWith("y with all-gather h [*, *]: 3 chunks of dim 0, "));
 }
 
 // ---- when it pays ----
 
 TEST(SplitTime, IsThatOfAllButOneTransferBehindKernels) {
-  const SplitTimes of_stripe{Seconds(2), Seconds(3), Seconds(0.5)};
-  EXPECT_EQ(split_time(1, of_stripe), Seconds(0.5 + 2 + 3));
-  EXPECT_EQ(split_time(4, of_stripe), Seconds(0.5 + 2 + 3 * 3 + 3));  // the kernels are slower
-  EXPECT_EQ(split_time(4, {Seconds(3), Seconds(2), Seconds(0)}),
+  const ChunkTimes of_chunk{Seconds(2), Seconds(3), Seconds(0.5)};
+  EXPECT_EQ(decomposed_time(1, of_chunk), Seconds(0.5 + 2 + 3));
+  EXPECT_EQ(decomposed_time(4, of_chunk), Seconds(0.5 + 2 + 3 * 3 + 3));  // the kernels are slower
+  EXPECT_EQ(decomposed_time(4, {Seconds(3), Seconds(2), Seconds(0)}),
             Seconds(3 + 3 * 3 + 2));  // the transfers are
 }
 
 /// Nothing but the bytes of links and the flops of products counts.
-SplitOptions auto_without_losses() {
-  return {.stripes = kAutoChunks,
+CollectiveMatmulOptions auto_without_losses() {
+  return {.chunks = kAutoChunks,
           .cost = {.flops_per_second = 1, .bytes_per_second = 1e30, .kernel = Seconds(0)}};
 }
 
-TEST(SplitMatmuls, AsManyStripesAreTakenAsPay) {
+TEST(SplitMatmuls, AsManyChunksAreTakenAsPay) {
   // The gather: 4 rows of 6 elements from the other rank, 96 bytes; the product: 2 x 8 x 6 x 2 =
-  // 192 operations. At one operation a second and one byte in 2 s both take 192 s; in 4 stripes of
+  // 192 operations. At one operation a second and one byte in 2 s both take 192 s; in 4 chunks of
   // 48 s each 48 + 3 x 48 + 48 = 240 s, for 384 s.
   const ReshardOptions slow{.link = {.latency = Seconds(0), .bytes_per_second = 0.5}};
   EXPECT_EQ(
       split(gather_then_product(), "tp=2", kByRowsThenColumns, auto_without_losses(), slow).report,
-      "y with all-gather h [*, *]: 4 stripes of dim 0, 4m00s; whole 6m24s\n");
-  // A latency of 60 s makes of it 252 + 192 = 444 s; in 2 stripes 156 + 156 + 96 = 408 s, in 4 of
+      "y with all-gather h [*, *]: 4 chunks of dim 0, 4m00s; whole 6m24s\n");
+  // A latency of 60 s makes of it 252 + 192 = 444 s; in 2 chunks 156 + 156 + 96 = 408 s, in 4 of
   // 108 and 48 s 4 x 108 + 48 = 480 s.
   const ReshardOptions late{.link = {.latency = Seconds(60), .bytes_per_second = 0.5}};
   EXPECT_EQ(
       split(gather_then_product(), "tp=2", kByRowsThenColumns, auto_without_losses(), late).report,
-      "y with all-gather h [*, *]: 2 stripes of dim 0, 6m48s; whole 7m24s\n");
+      "y with all-gather h [*, *]: 2 chunks of dim 0, 6m48s; whole 7m24s\n");
   // One of 100 s: 292 + 192 = 484 s whole, 196 + 196 + 96 = 488 s in two.
   const ReshardOptions too_late{.link = {.latency = Seconds(100), .bytes_per_second = 0.5}};
   EXPECT_EQ(
       split(gather_then_product(), "tp=2", kByRowsThenColumns, auto_without_losses(), too_late)
           .report,
-      "y with all-gather h [*, *]: whole, 8m04s; 2 stripes of dim 0 8m08s\n");
+      "y with all-gather h [*, *]: whole, 8m04s; 2 chunks of dim 0 8m08s\n");
 }
 
 TEST(SplitMatmuls, NothingIsDoneUnlessAskedFor) {
   const Split made = split(gather_then_product(), "tp=2", kByRowsThenColumns, {});
   EXPECT_EQ(made.report, "");
-  EXPECT_THAT(made.lines, Not(testing::Contains(HasSubstr("stripe"))));
+  EXPECT_THAT(made.lines, Not(testing::Contains(HasSubstr("chunk"))));
 }
 
 // ---- faults ----
@@ -345,7 +344,7 @@ const std::vector<Mark> kSequence = {
     shard_tensor("x", "P(\"dp\", \"tp\")"), shard_tensor("up", "P(None, \"tp\")"),
     shard_tensor("down", "P(\"tp\")"), shard_tensor("y", "P(\"dp\", \"tp\")")};
 
-TEST(SplitMatmuls, EveryMicroBatchAndTheBackwardAreInStripes) {
+TEST(SplitMatmuls, EveryMicroBatchAndTheBackwardAreInChunks) {
   for (int64_t micro_batches : {1, 2}) {
     std::string report;
     CompileOptions options = compile_options(2, micro_batches);
@@ -365,7 +364,7 @@ TEST(SplitMatmuls, EveryMicroBatchAndTheBackwardAreInStripes) {
     std::vector<int64_t> by_micro_batch(static_cast<size_t>(micro_batches), 0);
     for (const Task& task : tasks.tasks)
       for (const KernelStep& step : task.steps)
-        if (step.call.kernel == "join_stripes") ++by_micro_batch[std::max(task.micro_batch, 0)];
+        if (step.call.kernel == "join_chunks") ++by_micro_batch[std::max(task.micro_batch, 0)];
     EXPECT_THAT(by_micro_batch, testing::Each(by_micro_batch.front())) << report;
     EXPECT_EQ(by_micro_batch.front(), 6);  // u, d.grad.a and what they read whole, d, u.grad.a
   }
@@ -398,55 +397,55 @@ std::function<bool(TaskGraph&)> in_first(
   };
 }
 
-TEST(StripesCheck, LetsAProgramInStripesPass) {
+TEST(ChunksCheck, LetsAProgramInChunksPass) {
   EXPECT_EQ(finding([](TaskGraph&) { return true; }), "");
 }
 
-TEST(StripesCheck, FindsStripesThatAreJoinedInAnotherOrder) {
+TEST(ChunksCheck, FindsChunksThatAreJoinedInAnotherOrder) {
   EXPECT_THAT(finding(in_first(
-                  "join_stripes",
+                  "join_chunks",
                   [](TaskGraph&, KernelStep& step) { std::swap(step.inputs[0], step.inputs[1]); })),
-              HasSubstr("as stripe 0 of"));
+              HasSubstr("as chunk 0 of"));
 }
 
-TEST(StripesCheck, FindsOneThatIsMissing) {
-  EXPECT_THAT(finding(in_first("join_stripes",
+TEST(ChunksCheck, FindsOneThatIsMissing) {
+  EXPECT_THAT(finding(in_first("join_chunks",
                                [](TaskGraph&, KernelStep& step) { step.inputs.pop_back(); })),
-              HasSubstr("joins 1 of 2 stripes"));
+              HasSubstr("joins 1 of 2 chunks"));
 }
 
-TEST(StripesCheck, FindsAnotherStripeThanIsDeclared) {
-  EXPECT_THAT(finding(in_first("take_stripe",
+TEST(ChunksCheck, FindsAnotherChunkThanIsDeclared) {
+  EXPECT_THAT(finding(in_first("take_chunk",
                                [](TaskGraph&, KernelStep& step) { step.call.ints.back() = 1; })),
-              HasSubstr("for other stripes"));
+              HasSubstr("for other chunks"));
   EXPECT_THAT(
-      finding(in_first("take_stripe", [](TaskGraph&, KernelStep& step) { step.call.ints[1] = 2; })),
-      HasSubstr("for other stripes"));
+      finding(in_first("take_chunk", [](TaskGraph&, KernelStep& step) { step.call.ints[1] = 2; })),
+      HasSubstr("for other chunks"));
 }
 
-TEST(StripesCheck, FindsBlocksThatAreNotThePartsOfRanks) {
-  // As if the gathered tensor were one block: its first stripe would be the rows of the first
+TEST(ChunksCheck, FindsBlocksThatAreNotThePartsOfRanks) {
+  // As if the gathered tensor were one block: its first chunk would be the rows of the first
   // ranks.
   const auto plant = [](TaskGraph& tasks) {
     for (Register& reg : tasks.registers)
-      if (reg.stripe.dim >= 0) reg.stripe.blocks = 1;
+      if (reg.chunk.dim >= 0) reg.chunk.blocks = 1;
     return true;
   };
-  EXPECT_THAT(finding(plant), AllOf(HasSubstr("placements"), HasSubstr("stripe")));
+  EXPECT_THAT(finding(plant), AllOf(HasSubstr("placements"), HasSubstr("chunk")));
 }
 
-TEST(StripesCheck, FindsAProductOfTwoDifferentStripes) {
+TEST(ChunksCheck, FindsAProductOfTwoDifferentChunks) {
   const auto other_result = [](TaskGraph& tasks) {
     for (const Task& task : tasks.tasks)
       for (const KernelStep& step : task.steps)
         if (Register& result = tasks.registers[step.outputs.front()];
-            step.call.kernel == "dot_general" && result.stripe.dim >= 0) {
-          result.stripe.index = 1 - result.stripe.index;
+            step.call.kernel == "dot_general" && result.chunk.dim >= 0) {
+          result.chunk.index = 1 - result.chunk.index;
           return true;
         }
     return false;
   };
-  EXPECT_THAT(finding(other_result), HasSubstr("works on a stripe, and"));
+  EXPECT_THAT(finding(other_result), HasSubstr("works on a chunk, and"));
 }
 
 }  // namespace

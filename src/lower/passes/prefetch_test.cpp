@@ -1,4 +1,4 @@
-#include "lower/passes/overlap.h"
+#include "lower/passes/prefetch.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -36,7 +36,7 @@ struct Made {
   /// Kernels of its ranks between the place from which it may begin and its turn.
   int kernels_ahead(TaskId exchange) const {
     int count = 0;
-    const TaskId after = task(exchange).after;
+    const TaskId after = task(exchange).issue_after;
     const int begin = after.is_none() ? place(exchange) : place(after) + 1;
     for (int at = begin; at < place(exchange); ++at)
       if (const Task& other = task(tasks().order[at]); other.mesh == task(exchange).mesh)
@@ -48,7 +48,7 @@ struct Made {
 Made data_parallel(Bytes bucket, Bytes overlap) {
   CompileOptions options;
   options.bucket = bucket;
-  options.overlap = overlap;
+  options.prefetch_window = overlap;
   return {compile(testing_layers::square_layers(4, 8, kWidth),
                   std::make_shared<const Mesh>(parse_mesh("dp=4")),
                   {shard_tensor("x", "P(\"dp\")")}, options)};
@@ -57,7 +57,7 @@ Made data_parallel(Bytes bucket, Bytes overlap) {
 /// Each rank holds a part of every weight and needs all of it for its rows.
 Made sharded_parameters(Bytes overlap) {
   CompileOptions options;
-  options.overlap = overlap;
+  options.prefetch_window = overlap;
   std::vector<Mark> marks = {shard_tensor("x", "P(\"dp\")"), shard_tensor("w*", "P(\"dp\")")};
   for (int i = 0; i < 4; ++i)
     marks.push_back(shard_op("y.w" + std::to_string(i), "[P(\"dp\"), P()]"));
@@ -73,7 +73,7 @@ Made two_stages(Bytes overlap) {
                                                    std::vector{rank})});
   CompileOptions options;
   options.micro_batches = 4;
-  options.overlap = overlap;
+  options.prefetch_window = overlap;
   return {compile(testing_layers::square_layers(4, 32, kWidth), meshes,
                   {stage("layer.0", "stage0"), stage("layer.1", "stage0"),
                    stage("layer.2", "stage1"), stage("layer.3", "stage1")},
@@ -95,7 +95,7 @@ TEST(Overlap, TheSumOfABucketIsDueWhenTheNextOneIsFull) {
   EXPECT_EQ(kernels_behind(now, first_now), 0);
   EXPECT_EQ(now.kernels_ahead(first_now), 0);
   EXPECT_GT(kernels_behind(late, first_late), 0);
-  EXPECT_EQ(late.task(first_late).after, late.maker_of_source(first_late))
+  EXPECT_EQ(late.task(first_late).issue_after, late.maker_of_source(first_late))
       << "it begins where its gradient is made";
 }
 
@@ -118,7 +118,7 @@ TEST(Overlap, AParameterIsGatheredWhileTheLayersBeforeAreComputed) {
   for (size_t i = 1; i < gathers.size(); ++i)
     EXPECT_GT(made.kernels_ahead(gathers[i]), 0) << "layer " << i;
   for (TaskId gather : plain.exchanges("all-gather w"))
-    EXPECT_TRUE(plain.task(gather).after.is_none());
+    EXPECT_TRUE(plain.task(gather).issue_after.is_none());
 }
 
 TEST(Overlap, WhatComesFromAnotherStageMayComeWhileTheMicroBatchBeforeIsComputed) {
@@ -127,8 +127,8 @@ TEST(Overlap, WhatComesFromAnotherStageMayComeWhileTheMicroBatchBeforeIsComputed
   for (TaskId exchange : made.exchanges("")) {
     const Register& source = made.tasks().registers[made.task(exchange).inputs[0]];
     if (source.mesh == made.task(exchange).mesh || made.task(exchange).micro_batch < 1) continue;
-    if (made.task(exchange).after.is_none()) continue;
-    EXPECT_GE(made.place(made.task(exchange).after), made.place(source.producer))
+    if (made.task(exchange).issue_after.is_none()) continue;
+    EXPECT_GE(made.place(made.task(exchange).issue_after), made.place(source.producer))
         << "the sender has nothing to send before";
     prefetched += made.kernels_ahead(exchange) > 0;
   }

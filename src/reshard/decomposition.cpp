@@ -1,4 +1,4 @@
-#include "reshard/ways.h"
+#include "reshard/decomposition.h"
 
 #include <algorithm>
 

@@ -1,10 +1,10 @@
-#include "lower/passes/split_matmuls.h"
+#include "lower/passes/collective_matmul.h"
 
 #include <algorithm>
 #include <map>
 
 #include "base/text.h"
-#include "lower/passes/stripes.h"
+#include "lower/passes/matmul_chunks.h"
 
 namespace tessera {
 namespace {
@@ -14,13 +14,13 @@ struct Product {
   int at = 0;         // its instruction
   size_t input = 0;   // the operand that is cut
   int input_dim = 0;  // of it
-  StripedDim result;
+  ChunkedDim result;
 };
 
 /// One way to take products and exchanges apart.
 struct Cut {
   std::vector<Product> products;
-  std::vector<StripedDim> dims;  // of all that is cut
+  std::vector<ChunkedDim> dims;  // of all that is cut
   int64_t blocks = 1;
   int64_t count = 1;
   Seconds seconds{0};
@@ -44,9 +44,10 @@ bool same_pass(const Instruction& a, const Instruction& b) {
          a.mesh == b.mesh && a.pass == b.pass;
 }
 
-class MatmulSplit {
+class CollectiveMatmuls {
  public:
-  MatmulSplit(Program& program, const SplitOptions& options, const ReshardOptions& links)
+  CollectiveMatmuls(Program& program, const CollectiveMatmulOptions& options,
+                    const ReshardOptions& links)
       : program_(program),
         options_(options),
         links_(links),
@@ -118,7 +119,7 @@ class MatmulSplit {
 
   // ---- prices ----
 
-  Seconds kernel_time(int product, int64_t stripes) const {
+  Seconds kernel_time(int product, int64_t chunks) const {
     const KernelStep& step = at(product).step;
     const Letters letters = letters_of(at(product));
     std::map<char, int64_t> extents;
@@ -128,7 +129,7 @@ class MatmulSplit {
     }
     double flops = 2;
     for (const auto& [letter, extent] : extents) flops *= static_cast<double>(extent);
-    return Seconds(flops / static_cast<double>(stripes) / options_.cost.flops_per_second) +
+    return Seconds(flops / static_cast<double>(chunks) / options_.cost.flops_per_second) +
            options_.cost.kernel;
   }
 
@@ -139,10 +140,10 @@ class MatmulSplit {
                    static_cast<double>(kernels) * options_.cost.kernel.value());
   }
 
-  Seconds exchange_time(int exchange, int dim, int64_t stripes) {
+  Seconds exchange_time(int exchange, int dim, int64_t chunks) {
     const Exchange& what = at(exchange).exchange;
     TensorType type = reg(at(exchange).source).type;
-    if (stripes > 1) type.shape[dim] /= stripes;
+    if (chunks > 1) type.shape[dim] /= chunks;
     const auto [found, is_new] = prices_.try_emplace(
         {what.from.mesh.get(), to_text(type, what.from) + " to " + to_text(what.to)});
     if (is_new) found->second = price(type, what, links_);
@@ -151,14 +152,14 @@ class MatmulSplit {
 
   // ---- choice ----
 
-  /// Numbers of stripes to look at: those that pay are among all of them; of a wanted number the
+  /// Numbers of chunks to look at: those that pay are among all of them; of a wanted number the
   /// largest that fits.
-  std::vector<int64_t> counts(const std::vector<StripedDim>& dims, int64_t blocks) const {
+  std::vector<int64_t> counts(const std::vector<ChunkedDim>& dims, int64_t blocks) const {
     std::vector<int64_t> list;
-    const bool is_wanted = options_.stripes != kAutoChunks;
-    for (int64_t stripes = is_wanted ? options_.stripes : kMaxChunks; stripes > 1; --stripes)
-      if (divides_evenly(program_, dims, blocks, stripes)) {
-        list.push_back(stripes);
+    const bool is_wanted = options_.chunks != kAutoChunks;
+    for (int64_t chunks = is_wanted ? options_.chunks : kMaxChunks; chunks > 1; --chunks)
+      if (divides_evenly(program_, dims, blocks, chunks)) {
+        list.push_back(chunks);
         if (is_wanted) break;
       }
     return list;
@@ -177,7 +178,7 @@ class MatmulSplit {
   /// Says what was found, and whether it is done.
   bool decide(const std::optional<Cut>& best, const std::vector<int>& products,
               const std::vector<int>& exchanges, Seconds whole) {
-    const bool pays = best && (options_.stripes != kAutoChunks || best->seconds < whole);
+    const bool pays = best && (options_.chunks != kAutoChunks || best->seconds < whole);
     if (at(products.front()).micro_batch > 0) return pays;
     std::vector<std::string> ops, names;
     for (int product : products) ops.push_back(at(product).step.op);
@@ -185,17 +186,16 @@ class MatmulSplit {
       names.push_back(std::string(to_text(at(exchange).exchange.kind)) + " " +
                       reg(at(exchange).target).name);
     report_ += join(ops, ", ") + " with " + join(names, " and ") + ": ";
-    const auto stripes = [&] {
-      return std::to_string(best->count) + " stripes of dim " +
+    const auto chunks = [&] {
+      return std::to_string(best->count) + " chunks of dim " +
              std::to_string(best->products.front().result.dim);
     };
     if (!best)
       report_ += "whole, no dim that could be cut is divided evenly\n";
     else if (pays)
-      report_ += stripes() + ", " + to_text(best->seconds) + "; whole " + to_text(whole) + "\n";
+      report_ += chunks() + ", " + to_text(best->seconds) + "; whole " + to_text(whole) + "\n";
     else
-      report_ +=
-          "whole, " + to_text(whole) + "; " + stripes() + " " + to_text(best->seconds) + "\n";
+      report_ += "whole, " + to_text(whole) + "; " + chunks() + " " + to_text(best->seconds) + "\n";
     return pays;
   }
 
@@ -222,8 +222,8 @@ class MatmulSplit {
       const size_t input = inputs.front() == whole ? 0 : 1;
       const int kept = kept_dim(at(index), input, dim);
       if (kept < 0 || (!list.empty() && maker_[inputs[1 - input]] >= list.front().at)) continue;
-      const StripedDim result{at(index).step.outputs.front(), kept};
-      if (common_blocks(program_, std::vector{StripedDim{whole, dim}, result}))
+      const ChunkedDim result{at(index).step.outputs.front(), kept};
+      if (common_blocks(program_, std::vector{ChunkedDim{whole, dim}, result}))
         list.push_back({index, input, dim, result});
     }
     const auto comes_first = [&](int reader) { return !list.empty() && reader < list.front().at; };
@@ -255,8 +255,8 @@ class MatmulSplit {
       const auto blocks = common_blocks(program_, cut.dims);
       if (!blocks) continue;
       cut.blocks = *blocks;
-      for (int64_t stripes : counts(cut.dims, *blocks)) {
-        cut.count = stripes;
+      for (int64_t chunks : counts(cut.dims, *blocks)) {
+        cut.count = chunks;
         cut.seconds = time_behind(gather, cut, products);
         keep_better(best, cut);
       }
@@ -266,7 +266,7 @@ class MatmulSplit {
 
   Seconds time_behind(int gather, const Cut& cut, const std::vector<int>& products) {
     const int dim = cut.dims.front().dim;
-    SplitTimes times{exchange_time(gather, dim, cut.count), Seconds(0),
+    ChunkTimes times{exchange_time(gather, dim, cut.count), Seconds(0),
                      copy_time(at(gather).source, cut.count)};
     if (is_wanted_whole(at(gather).target, cut.products))
       times.copies += copy_time(at(gather).target, 1);
@@ -277,35 +277,35 @@ class MatmulSplit {
       (is_cut ? times.kernels : others) += kernel_time(index, is_cut ? cut.count : 1);
       if (is_cut) times.copies += copy_time(at(index).step.outputs.front(), 1);
     }
-    return split_time(cut.count, times) + others;
+    return decomposed_time(cut.count, times) + others;
   }
 
   void apply_behind(int gather, const Cut& cut) {
     const Instruction exchange = at(gather);
-    const StripedDim target = cut.dims[0], source = cut.dims[1];
+    const ChunkedDim target = cut.dims[0], source = cut.dims[1];
     const bool join_target = is_wanted_whole(target.reg, cut.products);
     std::vector<RegisterIndex> free;
     if (!join_target) free.push_back(target.reg);
     for (const Product& product : cut.products)
       if (!at(product.at).step.workspace.is_none()) free.push_back(at(product.at).step.workspace);
-    StripeMaker maker(program_, cut.blocks, cut.count, free);
-    const std::vector<RegisterIndex> received = maker.stripes_of(reg(target.reg), target.dim);
-    const std::vector<RegisterIndex> sent = maker.stripes_of(reg(source.reg), source.dim);
+    ChunkMaker maker(program_, cut.blocks, cut.count, free);
+    const std::vector<RegisterIndex> received = maker.chunks_of(reg(target.reg), target.dim);
+    const std::vector<RegisterIndex> sent = maker.chunks_of(reg(source.reg), source.dim);
     std::vector<std::vector<RegisterIndex>> results;
     for (const Product& product : cut.products)
-      results.push_back(maker.stripes_of(reg(product.result.reg), product.result.dim));
+      results.push_back(maker.chunks_of(reg(product.result.reg), product.result.dim));
 
     std::vector<Instruction> block;
     const int place = cut.products.front().at;
     replace(gather, {});
     for (const Product& product : cut.products) replace(product.at, {});
     for (int64_t i = 0; i < cut.count; ++i) {
-      const auto stripe = static_cast<size_t>(i);
-      replaced_[gather].push_back(maker.take(source, sent[stripe], exchange));
-      block.push_back(StripeMaker::exchange_of(exchange, sent[stripe], received[stripe]));
+      const auto chunk = static_cast<size_t>(i);
+      replaced_[gather].push_back(maker.take(source, sent[chunk], exchange));
+      block.push_back(ChunkMaker::exchange_of(exchange, sent[chunk], received[chunk]));
       for (size_t p = 0; p < cut.products.size(); ++p)
         block.push_back(maker.kernel_of(at(cut.products[p].at), cut.products[p].input,
-                                        received[stripe], results[p][stripe]));
+                                        received[chunk], results[p][chunk]));
     }
     for (size_t p = 0; p < cut.products.size(); ++p) {
       block.push_back(maker.join(results[p], cut.products[p].result, exchange));
@@ -422,8 +422,8 @@ class MatmulSplit {
     for (int dim = 0; dim < reg(at(first).source).type.shape.size(); ++dim) {
       auto cut = cut_before(addends, exchanges, dim);
       if (!cut) continue;
-      for (int64_t stripes : counts(cut->dims, cut->blocks)) {
-        cut->count = stripes;
+      for (int64_t chunks : counts(cut->dims, cut->blocks)) {
+        cut->count = chunks;
         cut->seconds = time_before(*cut, addends, exchanges);
         keep_better(best, *cut);
       }
@@ -432,32 +432,32 @@ class MatmulSplit {
       apply_before(*best, addends, exchanges, place);
   }
 
-  Seconds kernels_time(const Addends& addends, int64_t stripes) const {
+  Seconds kernels_time(const Addends& addends, int64_t chunks) const {
     Seconds time{0};
-    for (int product : addends.products) time += kernel_time(product, stripes);
+    for (int product : addends.products) time += kernel_time(product, chunks);
     for (int addition : addends.additions)
       time += Seconds(copy_time(at(addition).step.outputs.front(), 0).value() /
-                      static_cast<double>(stripes)) +
+                      static_cast<double>(chunks)) +
               options_.cost.kernel;
     return time;
   }
 
   Seconds time_before(const Cut& cut, const Addends& addends, const std::vector<int>& exchanges) {
-    SplitTimes times{Seconds(0), kernels_time(addends, cut.count),
+    ChunkTimes times{Seconds(0), kernels_time(addends, cut.count),
                      copy_time(at(exchanges.back()).target, 1)};
     for (const Product& product : cut.products)
       times.copies += copy_time(operand_of(product), cut.count);
     for (int exchange : exchanges)
       times.exchange += exchange_time(exchange, cut.dims.front().dim, cut.count);
-    return split_time(cut.count, times);
+    return decomposed_time(cut.count, times);
   }
 
   void apply_before(const Cut& cut, const Addends& addends, const std::vector<int>& exchanges,
                     int place) {
     const int dim = cut.dims.front().dim;
-    const StripedDim last{at(exchanges.back()).target, dim};
+    const ChunkedDim last{at(exchanges.back()).target, dim};
     std::vector<RegisterIndex> free;
-    std::map<RegisterIndex, Register> wholes;  // of what is there in stripes only
+    std::map<RegisterIndex, Register> wholes;  // of what is there in chunks only
     const auto replace_whole = [&](int index, RegisterIndex made) {
       wholes[made] = reg(made);
       if (made != last.reg) free.push_back(made);
@@ -468,18 +468,18 @@ class MatmulSplit {
     for (int addition : addends.additions)
       replace_whole(addition, at(addition).step.outputs.front());
     for (int exchange : exchanges) replace_whole(exchange, at(exchange).target);
-    StripeMaker maker(program_, cut.blocks, cut.count, free);
+    ChunkMaker maker(program_, cut.blocks, cut.count, free);
     std::vector<Instruction>& kernels = replaced_[place];
     std::vector<Instruction>& travels = replaced_[exchanges.back()];
     std::vector<RegisterIndex> ends;
     for (int64_t i = 0; i < cut.count; ++i) {
-      std::map<RegisterIndex, RegisterIndex> stripe;  // by whole register
+      std::map<RegisterIndex, RegisterIndex> chunk;  // by whole register
       const auto add = [&](RegisterIndex whole) {
-        return stripe[whole] = maker.stripe_of(wholes.at(whole), dim, i);
+        return chunk[whole] = maker.chunk_of(wholes.at(whole), dim, i);
       };
       for (const Product& product : cut.products) {
         const RegisterIndex operand = operand_of(product),
-                            taken = maker.stripe_of(reg(operand), product.input_dim, i);
+                            taken = maker.chunk_of(reg(operand), product.input_dim, i);
         kernels.push_back(maker.take({operand, product.input_dim}, taken, at(product.at)));
         kernels.push_back(
             maker.kernel_of(at(product.at), product.input, taken, add(product.result.reg)));
@@ -487,13 +487,13 @@ class MatmulSplit {
       for (int addition : addends.additions) {
         kernels.push_back(at(addition));
         KernelStep& step = kernels.back().step;
-        step.inputs = {stripe.at(step.inputs[0]), stripe.at(step.inputs[1])};
+        step.inputs = {chunk.at(step.inputs[0]), chunk.at(step.inputs[1])};
         step.outputs = {add(step.outputs.front())};
       }
       for (int exchange : exchanges)
-        travels.push_back(StripeMaker::exchange_of(at(exchange), stripe.at(at(exchange).source),
-                                                   add(at(exchange).target)));
-      ends.push_back(stripe.at(last.reg));
+        travels.push_back(ChunkMaker::exchange_of(at(exchange), chunk.at(at(exchange).source),
+                                                  add(at(exchange).target)));
+      ends.push_back(chunk.at(last.reg));
     }
     travels.push_back(maker.join(ends, last, at(exchanges.back())));
   }
@@ -505,7 +505,7 @@ class MatmulSplit {
   }
 
   Program& program_;
-  const SplitOptions& options_;
+  const CollectiveMatmulOptions& options_;
   const ReshardOptions& links_;
   IndexedVector<RegisterIndex, int> maker_;  // the instruction that fills it, -1: a feed
   IndexedVector<RegisterIndex, std::vector<int>> readers_;
@@ -518,16 +518,16 @@ class MatmulSplit {
 
 }  // namespace
 
-Seconds split_time(int64_t stripes, const SplitTimes& of_stripe) {
-  const auto& [exchange, kernels, copies] = of_stripe;
-  const double hidden = static_cast<double>(stripes - 1) * std::max(exchange, kernels).value();
+Seconds decomposed_time(int64_t chunks, const ChunkTimes& of_chunk) {
+  const auto& [exchange, kernels, copies] = of_chunk;
+  const double hidden = static_cast<double>(chunks - 1) * std::max(exchange, kernels).value();
   return copies + exchange + Seconds(hidden) + kernels;
 }
 
-std::string split_matmuls(Program& program, const SplitOptions& options,
-                          const ReshardOptions& links) {
-  if (options.stripes == 1) return "";
-  return MatmulSplit(program, options, links).run();
+std::string decompose_collective_matmuls(Program& program, const CollectiveMatmulOptions& options,
+                                         const ReshardOptions& links) {
+  if (options.chunks == 1) return "";
+  return CollectiveMatmuls(program, options, links).run();
 }
 
 }  // namespace tessera

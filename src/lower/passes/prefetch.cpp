@@ -1,4 +1,4 @@
-#include "lower/passes/overlap.h"
+#include "lower/passes/prefetch.h"
 
 #include <algorithm>
 
@@ -11,9 +11,9 @@ bool share_ranks(const Mesh& a, const Mesh& b) {
   });
 }
 
-class Overlapper {
+class PrefetchScheduler {
  public:
-  Overlapper(Program& program, Bytes window) : program_(program), window_(window) {}
+  PrefetchScheduler(Program& program, Bytes window) : program_(program), window_(window) {}
 
   void run() {
     delay_turns();
@@ -108,12 +108,12 @@ class Overlapper {
         ++on_mesh[k].count;
         on_mesh[k].bytes += bytes;
       }
-      program_.instructions[i].after = after;
+      program_.instructions[i].issue_after = after;
     }
   }
 
   bool has_room(const UnderWay& under_way, Bytes bytes) const {
-    return under_way.count < kMostUnderWay && under_way.bytes + bytes <= window_;
+    return under_way.count < kMaxPrefetches && under_way.bytes + bytes <= window_;
   }
 
   bool computes_between(int begin, int end, MeshIndex mesh) const {
@@ -130,16 +130,16 @@ class Overlapper {
 
 }  // namespace
 
-void overlap_exchanges(Program& program, Bytes window) {
-  if (window > Bytes(0)) Overlapper(program, window).run();
+void schedule_prefetches(Program& program, Bytes window) {
+  if (window > Bytes(0)) PrefetchScheduler(program, window).run();
 }
 
-std::string overlap_text(const Program& program) {
+std::string prefetch_text(const Program& program) {
   std::string text;
   for (size_t i = 0; i < program.instructions.size(); ++i) {
     const Instruction& instruction = program.instructions[i];
-    if (instruction.after < 0) continue;
-    const auto begin = program.instructions.begin() + instruction.after + 1;
+    if (instruction.issue_after < 0) continue;
+    const auto begin = program.instructions.begin() + instruction.issue_after + 1;
     const auto behind = std::count_if(
         begin, program.instructions.begin() + static_cast<std::ptrdiff_t>(i),
         [&](const Instruction& other) {

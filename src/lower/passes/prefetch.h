@@ -14,7 +14,7 @@ namespace tessera {
 ///    wants them.
 /// 2. Begins: an exchange may begin behind the instruction that made what it pulls
 /// (Instruction::after), as long as the results under way on
-///    its mesh are at most kMostUnderWay, of at most `window` bytes. So the input of the next
+///    its mesh are at most kMaxPrefetches, of at most `window` bytes. So the input of the next
 ///    micro-batch comes while this one is computed, and a parameter is gathered while the layers
 ///    before it are.
 ///
@@ -23,10 +23,10 @@ namespace tessera {
 ///   their turn as before; nothing changes
 ///             with a window of 0
 ///   memory    at most 2 * window more at one time
-void overlap_exchanges(Program& program, Bytes window = kPrefetchWindow);
-inline constexpr int kMostUnderWay = 4;
+void schedule_prefetches(Program& program, Bytes window = kPrefetchWindow);
+inline constexpr int kMaxPrefetches = 4;
 
 /// "dw #1 may begin 5 kernels ahead", a line each.
-std::string overlap_text(const Program& program);
+std::string prefetch_text(const Program& program);
 
 }  // namespace tessera

@@ -1,4 +1,4 @@
-#include "lower/passes/stripes.h"
+#include "lower/passes/matmul_chunks.h"
 
 #include <algorithm>
 
@@ -51,11 +51,11 @@ TensorType largest_type(const Register& reg) {
   return {reg.type.dtype, reg.attr.largest_shape(reg.type.shape)};
 }
 
-std::optional<int64_t> common_blocks(const Program& program, std::span<const StripedDim> dims) {
+std::optional<int64_t> common_blocks(const Program& program, std::span<const ChunkedDim> dims) {
   std::vector<int> finest;
-  for (const StripedDim& striped : dims) {
-    const Register& reg = at(program, striped.reg);
-    const DimSharding& dim = reg.attr.dims[striped.dim];
+  for (const ChunkedDim& chunked : dims) {
+    const Register& reg = at(program, chunked.reg);
+    const DimSharding& dim = reg.attr.dims[chunked.dim];
     if (reg.attr.has_windows() || reg.attr.has_chunks()) return std::nullopt;
     const auto& [shorter, longer] = std::minmax(
         finest, dim.axes, [](const auto& a, const auto& b) { return a.size() < b.size(); });
@@ -67,16 +67,16 @@ std::optional<int64_t> common_blocks(const Program& program, std::span<const Str
   return blocks;
 }
 
-bool divides_evenly(const Program& program, std::span<const StripedDim> dims, int64_t blocks,
+bool divides_evenly(const Program& program, std::span<const ChunkedDim> dims, int64_t blocks,
                     int64_t count) {
-  return std::all_of(dims.begin(), dims.end(), [&](const StripedDim& striped) {
-    const Register& reg = at(program, striped.reg);
-    const int64_t extent = reg.type.shape[striped.dim];
-    return extent > 0 && extent % (blocks * count * reg.attr.dims[striped.dim].unit) == 0;
+  return std::all_of(dims.begin(), dims.end(), [&](const ChunkedDim& chunked) {
+    const Register& reg = at(program, chunked.reg);
+    const int64_t extent = reg.type.shape[chunked.dim];
+    return extent > 0 && extent % (blocks * count * reg.attr.dims[chunked.dim].unit) == 0;
   });
 }
 
-RegisterIndex StripeMaker::add(Register reg) {
+RegisterIndex ChunkMaker::add(Register reg) {
   if (free_.empty()) {
     return program_.registers.push_back(std::move(reg));
   }
@@ -86,52 +86,52 @@ RegisterIndex StripeMaker::add(Register reg) {
   return index;
 }
 
-RegisterIndex StripeMaker::stripe_of(Register reg, int dim, int64_t index) {
-  reg.name += " stripe " + std::to_string(index) + " of " + std::to_string(count_);
+RegisterIndex ChunkMaker::chunk_of(Register reg, int dim, int64_t index) {
+  reg.name += " chunk " + std::to_string(index) + " of " + std::to_string(count_);
   reg.type.shape[dim] /= count_;
-  reg.stripe = {dim, blocks_, count_, index};
+  reg.chunk = {dim, blocks_, count_, index};
   reg.size = byte_size(largest_type(reg));
   reg.storage = Register::Storage::kArena;
   reg.variable = -1;
   return add(std::move(reg));
 }
 
-std::vector<RegisterIndex> StripeMaker::stripes_of(const Register& whole, int dim) {
+std::vector<RegisterIndex> ChunkMaker::chunks_of(const Register& whole, int dim) {
   const Register copy = whole;
-  std::vector<RegisterIndex> stripes;
-  for (int64_t index = 0; index < count_; ++index) stripes.push_back(stripe_of(copy, dim, index));
-  return stripes;
+  std::vector<RegisterIndex> chunks;
+  for (int64_t index = 0; index < count_; ++index) chunks.push_back(chunk_of(copy, dim, index));
+  return chunks;
 }
 
 /// Of the blocks those that one rank has.
-int64_t StripeMaker::blocks_here(const StripedDim& whole) const {
+int64_t ChunkMaker::blocks_here(const ChunkedDim& whole) const {
   return blocks_ / parts_of(at(whole.reg).attr, whole.dim);
 }
 
-Instruction StripeMaker::take(const StripedDim& whole, RegisterIndex stripe,
-                              const Instruction& like) const {
+Instruction ChunkMaker::take(const ChunkedDim& whole, RegisterIndex chunk,
+                             const Instruction& like) const {
   Instruction made = beside(like);
-  made.step = {{"take_stripe", {whole.dim, blocks_here(whole), at(stripe).stripe.index}, {}, ""},
+  made.step = {{"take_chunk", {whole.dim, blocks_here(whole), at(chunk).chunk.index}, {}, ""},
                {whole.reg},
-               {stripe},
+               {chunk},
                {},
                "take " + value_of(at(whole.reg))};
   return made;
 }
 
-Instruction StripeMaker::join(const std::vector<RegisterIndex>& stripes, const StripedDim& whole,
-                              const Instruction& like) const {
+Instruction ChunkMaker::join(const std::vector<RegisterIndex>& chunks, const ChunkedDim& whole,
+                             const Instruction& like) const {
   Instruction made = beside(like);
-  made.step = {{"join_stripes", {whole.dim, blocks_here(whole)}, {}, ""},
-               stripes,
+  made.step = {{"join_chunks", {whole.dim, blocks_here(whole)}, {}, ""},
+               chunks,
                {whole.reg},
                {},
                "join " + value_of(at(whole.reg))};
   return made;
 }
 
-Instruction StripeMaker::kernel_of(const Instruction& kernel, size_t input, RegisterIndex source,
-                                   RegisterIndex target) {
+Instruction ChunkMaker::kernel_of(const Instruction& kernel, size_t input, RegisterIndex source,
+                                  RegisterIndex target) {
   Instruction made = kernel;
   made.step.inputs[input] = source;
   made.step.outputs.front() = target;
@@ -148,8 +148,8 @@ Instruction StripeMaker::kernel_of(const Instruction& kernel, size_t input, Regi
   return made;
 }
 
-Instruction StripeMaker::exchange_of(const Instruction& exchange, RegisterIndex source,
-                                     RegisterIndex target) {
+Instruction ChunkMaker::exchange_of(const Instruction& exchange, RegisterIndex source,
+                                    RegisterIndex target) {
   Instruction made = exchange;
   made.source = source;
   made.target = target;
