@@ -201,9 +201,11 @@ TEST(WindowsInPrograms, AHaloMayBeRecomputedInsteadOfExchanged) {
   const Program program = partition(graph, sharded);
   std::vector<std::string> names;
   for (const Instruction& instruction : program.instructions)
-    names.push_back(instruction.is_exchange ? std::string(to_text(instruction.exchange.kind)) +
-                                                  " " + program.registers[instruction.target].name
-                                            : instruction.step.op);
+    if (const ExchangeStep* step = instruction.exchange())
+      names.push_back(std::string(to_text(step->exchange.kind)) + " " +
+                      program.registers[step->target].name);
+    else
+      names.push_back(instruction.kernel()->op);
   // The output is handed out as it lies.
   EXPECT_THAT(names, ElementsAre("halo x [@h~10(+2:+2), *]", "t", "y"));
 }

@@ -79,6 +79,16 @@ Bytes total_size(const Register& reg);
 
 struct Control;
 
+/// Why the compiler calls a kernel.
+enum class KernelPurpose {
+  kOp,          // it computes an op of the serial graph
+  kAccumulate,  // it adds (or takes the maximum, ...) the partial value of a further micro-batch
+  kCopyBefore,  // it keeps the old value of a variable until the end of the step
+  kCopyNext,    // it copies the next value of a variable into the variable
+  kTakeChunk,   // it copies one chunk out of a tensor
+  kJoinChunks,  // it puts the chunks of a tensor together
+};
+
 /// One kernel of a compute task; or a While or an If, which is alone in its task.
 struct KernelStep {
   KernelCall call;  // of a While or an If: only its name, "while" or "if"
@@ -86,8 +96,9 @@ struct KernelStep {
   std::vector<RegisterIndex> outputs;
   RegisterIndex
       workspace;   // none, or a register that only this step uses; its task is its producer
-  std::string op;  // the op that it computes
+  std::string op;  // the name of the op that it computes; of other purposes a name for messages
   std::shared_ptr<const Control> control = nullptr;  // of a While or an If
+  KernelPurpose purpose = KernelPurpose::kOp;
 };
 /// May its first result take the place of `input`, which has its type?
 bool may_write_over(const KernelStep& step, RegisterIndex input, const KernelSet* own);
