@@ -162,8 +162,8 @@ class TaskMaker {
         for (RegisterIndex reg : step.inputs) read(t, reg);
         for (RegisterIndex reg : step.outputs) graph_.registers[reg].producer = t;
         if (!step.workspace.is_none()) graph_.registers[step.workspace].producer = t;
-        // A copy of the old value may be under way beside the order list: the feed of this step
-        // says that it could begin.
+        // A copy of the old value may be in flight on another stream: the feed of this step made
+        // it readable.
         for (RegisterIndex reg : step.outputs)
           if (device_of(graph_, task.mesh) != DeviceKind::kHost &&
               graph_.registers[reg].variable >= 0)
@@ -190,9 +190,9 @@ class TaskMaker {
     if (task.kind == Task::Kind::kCompute) task.inputs.push_back(index);
   }
 
-  /// Other ranks may read a register that an exchange takes from long after this rank has
-  /// gone on: whoever writes over its bytes waits for them. Also in the next step, for what comes
-  /// earlier in the order.
+  /// Other ranks may still read the source of an exchange when this rank has gone on: a task that
+  /// writes over its bytes waits for them, also one that comes earlier in the order list, in the
+  /// next step.
   void add_overwrites() {
     std::vector<RegisterIndex> remote;
     for (const Task& task : graph_.tasks)

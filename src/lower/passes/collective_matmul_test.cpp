@@ -1,6 +1,6 @@
-// Products in chunks: what is made of a program, when it pays, and faults that the check of
-// placements finds in it. That the numbers are those of the serial run is for
-// src/fuzz/stripes_test.cpp.
+// Decomposed collective matmuls: the program that results, when it pays, and faults that the check
+// of placements finds in it. src/fuzz/collective_matmul_test.cpp compares the numbers with those of
+// the serial run.
 #include "lower/passes/collective_matmul.h"
 
 #include <gmock/gmock.h>
@@ -86,7 +86,7 @@ TEST(CollectiveMatmul, AnAllGatherBeforeAMatmulIsDoneInChunksOfItsRows) {
                   "y = join_chunks(y chunk 0 of 2, y chunk 1 of 2): f32[8, 4@tp]"));
 }
 
-/// The contracted dim divided, the result by rows: addends are scattered behind it.
+/// The contracted dim divided, the result by rows: its partial values are reduce-scattered.
 Graph product_then_scatter(Shape shape = {8, 6}) {
   Graph graph;
   Builder b(graph);
