@@ -36,9 +36,13 @@ bool DistAttr::is_replicated() const {
 }
 
 bool DistAttr::uses(int axis) const {
-  for (const DimSharding& dim : dims)
-    if (std::find(dim.axes.begin(), dim.axes.end(), axis) != dim.axes.end()) return true;
-  return is_partial_on(axis);
+  return is_sharded_on(axis) || is_partial_on(axis);
+}
+
+bool DistAttr::is_sharded_on(int axis) const {
+  return std::any_of(dims.begin(), dims.end(), [&](const DimSharding& dim) {
+    return std::find(dim.axes.begin(), dim.axes.end(), axis) != dim.axes.end();
+  });
 }
 
 bool DistAttr::is_partial_on(int axis) const {

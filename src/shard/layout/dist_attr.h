@@ -60,6 +60,8 @@ struct DistAttr {
   bool is_replicated() const;
   bool uses(int axis) const;  // to divide a dim or as a partial axis
   bool is_partial_on(int axis) const;
+  /// Whether the axis divides a dim.
+  bool is_sharded_on(int axis) const;
   bool has_windows() const;
   bool has_chunks() const;
 
