@@ -34,7 +34,6 @@ LARGE_CLASSES = {
     # Not divided yet: each is one pass whose methods share the state of a single traversal.
     "Partition": "one traversal of the sharded graph",
     "CollectiveMatmuls": "one traversal of a program",
-    "PlacementCheck": "one traversal of a task graph",
 }
 
 ARITHMETIC = (

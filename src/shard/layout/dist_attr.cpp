@@ -102,6 +102,12 @@ Shape DistAttr::largest_shape(const Shape& shape) const {
   return local;
 }
 
+int64_t DistAttr::parts(int dim) const {
+  int64_t count = 1;
+  for (int axis : dims.at(dim).axes) count *= mesh->shape()[axis];
+  return count;
+}
+
 bool DistAttr::has_windows() const {
   return std::any_of(dims.begin(), dims.end(), [](const DimSharding& dim) {
     return !dim.axes.empty() && !dim.windows.empty();
