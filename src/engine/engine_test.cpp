@@ -252,9 +252,10 @@ TEST(Engine, DoesNotRunABrokenRule) {
     Engine(tiny_gpt(), plan_of("gpt", "tp4"), small_text(), options);
     FAIL() << "a missing reduction was taken";
   } catch (const InternalError& error) {
-    EXPECT_STREQ(error.what(),
-                 "internal error: placements: 'blocks.0.ffn.down.dot' holds addends (sum over tp) "
-                 "and is declared to hold no addends");
+    EXPECT_STREQ(
+        error.what(),
+        "internal error: placements: 'blocks.0.ffn.down.dot' holds partial values (sum over "
+        "tp) and is declared to hold no partial values");
   }
 }
 

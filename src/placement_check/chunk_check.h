@@ -1,27 +1,40 @@
-// Chunks, as the check of placements judges them: of the operands of an op, and of the kernels
-// that take and join them.
+// The check of chunks (lower/passes/collective_matmul.h): of the operands of an op that works on
+// one, and of the kernels that take and join them.
 #pragma once
+
+#include <vector>
 
 #include "graph/graph.h"
 #include "ops/sharding_rule.h"
+#include "placement_check/checked_program.h"
+#include "placement_check/symbolic_placements.h"
 #include "tasks/task_graph.h"
 
 namespace tessera {
 
-/// An op may work on one chunk of a factor where its parts are independent and the kernel need not
-/// know where they lie: every operand that has the factor has that chunk of it, and no operand
-/// another one.
+/// Checks that an op that works on a chunk of a factor may do so: the parts of the factor are
+/// independent, the kernel does not depend on their position, and every operand that has the factor
+/// holds this chunk of it and no other.
 ///   throws  InternalError
 void check_chunks(const Op& op, const ShardingRule& rule, const TaskGraph& tasks,
                   const KernelStep& step);
 
-/// Does `step` call take_chunk or join_chunks for the blocks that a rank has of `whole`?
-/// `rest`: its parameters behind the blocks.
-///   throws  InternalError
-void check_chunk_call(const KernelStep& step, const Register& whole, const Chunk& chunk,
-                      const std::vector<LocalInt>& rest);
+/// Checks the kernels take_chunk and join_chunks, and fills what they make.
+class ChunkCheck {
+ public:
+  /// requires  both outlive this object
+  ChunkCheck(const CheckedProgram& program, SymbolicPlacements& placements)
+      : program_(program), placements_(placements) {}
 
-/// How many parts ranks have of a dim.
-int64_t parts_of_dim(const DistAttr& attr, int dim);
+  /// throws  InternalError
+  void check_take(const KernelStep& step);
+  /// Checks that the inputs are the chunks 0, 1, 2, ... of one tensor, all of them.
+  ///   throws  InternalError
+  void check_join(const KernelStep& step);
+
+ private:
+  const CheckedProgram& program_;
+  SymbolicPlacements& placements_;
+};
 
 }  // namespace tessera

@@ -1,41 +1,44 @@
 #include "placement_check/derive_placement.h"
 
 #include <algorithm>
-#include <cmath>
 #include <optional>
 
 #include "base/error.h"
 #include "base/text.h"
+#include "placement_check/refuse.h"
+#include "placement_check/texts.h"
 
 namespace tessera {
 namespace {
 
 [[noreturn]] void refuse(const OpView& op, const std::string& what) {
-  throw InternalError("placements: op '" + std::string(op.name) + "' " + what);
+  tessera::refuse("op '" + std::string(op.name) + "' " + what);
 }
 
-/// "input 0" or "output 1".
+/// The position of an operand, for messages: "input 0" or "output 1".
 struct Operand {
   const char* side;
   size_t index;
   std::string text() const { return std::string(side) + " " + std::to_string(index); }
 };
 
+/// Collects what the operands of one op say about the division of its factors.
 class Derivation {
  public:
   Derivation(const OpView& op, const ShardingRule& rule, const MeshPtr& mesh)
       : op_(op),
         rule_(rule),
         mesh_(*mesh),
-        taken_(rule.factors.size()),
+        axes_(rule.factors.size()),
         windows_(rule.factors.size()),
         chunks_(rule.factors.size()),
-        used_(static_cast<size_t>(mesh->axis_count()), false) {
+        used_(mesh->axis_count(), false) {
     sharding_ = OpSharding::replicated(mesh, rule);
   }
 
-  /// Dims with one factor speak first: of a dim with several they say which is divided.
-  void take_dims(const Operand& operand, const DistAttr& attr, const OperandFactors& factors,
+  /// Reads the dims of an operand that have one factor, or those that have several. Dims with one
+  /// factor come first: they decide which factor of a dim with several is divided.
+  void read_dims(const Operand& operand, const DistAttr& attr, const OperandFactors& factors,
                  bool several) {
     if (attr.dims.size() != factors.size())
       refuse(op_, "has a rule for another number of dims of " + operand.text());
@@ -47,49 +50,40 @@ class Derivation {
                         " whole, and it is divided over " + axes_text(mesh_, held.axes));
       const int divided = held.axes.empty() ? -1 : factor_of(operand, d, factors[d], held);
       for (const DimFactor& dim : choices_of(factors[d])) {
-        take_factor(operand, static_cast<size_t>(dim.factor),
-                    dim.factor == divided ? held.axes : std::vector<int>());
+        read_factor(operand, dim.factor, dim.factor == divided ? held.axes : std::vector<int>());
         if (dim.factor != divided) continue;
-        take_chunks(operand, d, dim, held.chunks);
-        take_windows(operand, d, dim, held.windows);
+        read_chunks(operand, d, dim, held.chunks);
+        read_windows(operand, d, dim, held.windows);
       }
     }
   }
 
-  void use_axes_once() {
-    for (size_t f = 0; f < taken_.size(); ++f) {
-      if (!taken_[f]) continue;
-      for (int axis : *taken_[f]) use(axis);
-      sharding_.factor_axes[f] = *taken_[f];
+  /// Divides the factors as the dims say.
+  void divide_factors() {
+    for (size_t f = 0; f < axes_.size(); ++f) {
+      if (!axes_[f]) continue;
+      for (int axis : *axes_[f]) use(axis);
+      sharding_.factor_axes[f] = *axes_[f];
       if (windows_[f]) sharding_.set_windows(rule_, f, *windows_[f]);
       if (chunks_[f] > 1) sharding_.set_chunks(rule_, f, chunks_[f]);
     }
   }
 
-  /// Addends over `axis` go through an op only where it is linear in exactly the operands that are
-  /// addends.
-  void take_addends(int axis, const std::vector<const DistAttr*>& inputs) {
-    std::vector<int> addends;
-    for (size_t i = 0; i < inputs.size(); ++i) {
-      for (const PartialAxis& p : inputs[i]->partial) {
-        if (p.axis != axis) continue;
-        if (p.reduce != ReduceOp::kSum)
-          refuse(op_, "takes input " + std::to_string(i) + " before its " +
-                          partial_text(mesh_, {p}) + " is taken");
-        addends.push_back(static_cast<int>(i));
-      }
-    }
-    if (addends.empty()) return;
-    for (size_t set = 0; set < rule_.linear.size(); ++set) {
+  /// Passes partial values over `axis` through the op. The op must be linear in exactly the
+  /// operands that are partial.
+  void pass_partial_values(int axis, const std::vector<const DistAttr*>& inputs) {
+    const std::vector<int> partial = partial_inputs(axis, inputs);
+    if (partial.empty()) return;
+    for (int set = 0; set < std::ssize(rule_.linear); ++set) {
       std::vector<int> members = rule_.linear[set];
       std::sort(members.begin(), members.end());
-      if (members != addends) continue;
+      if (members != partial) continue;
       use(axis);
-      sharding_.linear.push_back({axis, static_cast<int>(set)});
+      sharding_.linear.push_back({axis, set});
       return;
     }
     std::vector<std::string> names;
-    for (int i : addends) names.push_back(std::to_string(i));
+    for (int i : partial) names.push_back(std::to_string(i));
     refuse(op_, "takes partial values over " + axes_text(mesh_, {axis}) + " as input " +
                     join(names, ", ") + " and is not linear in exactly " +
                     (names.size() == 1 ? "that" : "those"));
@@ -98,52 +92,67 @@ class Derivation {
   OpSharding result() { return std::move(sharding_); }
 
  private:
-  void take_factor(const Operand& operand, size_t factor, const std::vector<int>& axes) {
+  /// The inputs that are partial on `axis`, ascending; all of them are sums.
+  std::vector<int> partial_inputs(int axis, const std::vector<const DistAttr*>& inputs) const {
+    std::vector<int> partial;
+    for (int i = 0; i < std::ssize(inputs); ++i) {
+      for (const PartialAxis& p : inputs[i]->partial) {
+        if (p.axis != axis) continue;
+        if (p.reduce != ReduceOp::kSum)
+          refuse(op_, "takes input " + std::to_string(i) + " before its " +
+                          partial_text(mesh_, {p}) + " is taken");
+        partial.push_back(i);
+      }
+    }
+    return partial;
+  }
+
+  void read_factor(const Operand& operand, int factor, const std::vector<int>& axes) {
     const Factor& f = rule_.factors[factor];
     if (f.kind == FactorKind::kWhole && !axes.empty())
       refuse(op_, "needs its factor " + f.name + " whole, and " + operand.text() +
                       " divides it over " + axes_text(mesh_, axes));
-    if (taken_[factor] && *taken_[factor] != axes)
-      refuse(op_, "has its factor " + f.name + " divided over " +
-                      axes_text(mesh_, *taken_[factor]) + " by one operand and over " +
-                      axes_text(mesh_, axes) + " by " + operand.text());
-    taken_[factor] = axes;
+    if (axes_[factor] && *axes_[factor] != axes)
+      refuse(op_, "has its factor " + f.name + " divided over " + axes_text(mesh_, *axes_[factor]) +
+                      " by one operand and over " + axes_text(mesh_, axes) + " by " +
+                      operand.text());
+    axes_[factor] = axes;
   }
 
-  /// Which of its factors a dim is divided by: one that is known to have these axes, else one that
-  /// lies exactly so, else the first that could.
+  /// The factor to which the division of a dim belongs: one that is known to have these axes, else
+  /// one whose windows and chunks are exactly those of the dim, else the first that allows them.
   int factor_of(const Operand& operand, size_t d, const DimFactor& dim,
                 const DimSharding& held) const {
     const std::vector<DimFactor> choices = choices_of(dim);
     if (choices.size() == 1) return dim.factor;
-    const auto lies_so = [&](const DimFactor& choice) {
+    const auto allows_it = [&](const DimFactor& choice) {
       if (choice.window)
         return held.chunks == 1 && !held.windows.empty() && held.windows.back() == *choice.window;
       return held.chunks % choice.chunks == 0 &&
              rule_.factors[choice.factor].extent % (held.chunks / choice.chunks) == 0;
     };
-    const auto is_exactly_so = [&](const DimFactor& choice) {
+    const auto is_exactly_it = [&](const DimFactor& choice) {
       return held.chunks == choice.chunks &&
              held.windows == (choice.window ? std::vector{*choice.window} : std::vector<Window>());
     };
-    const auto taken = [&](const DimFactor& choice) { return taken_[choice.factor]; };
+    const auto known = [&](const DimFactor& choice) { return axes_[choice.factor]; };
     for (const DimFactor& choice : choices)
-      if (taken(choice) == held.axes && lies_so(choice)) return choice.factor;
+      if (known(choice) == held.axes && allows_it(choice)) return choice.factor;
     for (const DimFactor& choice : choices)
-      if (!taken(choice) && is_exactly_so(choice)) return choice.factor;
+      if (!known(choice) && is_exactly_it(choice)) return choice.factor;
     for (const DimFactor& choice : choices)
-      if (!taken(choice) && lies_so(choice)) return choice.factor;
+      if (!known(choice) && allows_it(choice)) return choice.factor;
     refuse(op_, "has dim " + std::to_string(d) + " of " + operand.text() + " divided over " +
                     axes_text(mesh_, held.axes) + " as none of its factors is");
   }
 
-  /// The chunks of a dim are those of its factor, and as many of each as the rule has there.
-  void take_chunks(const Operand& operand, size_t d, const DimFactor& dim, int64_t held) {
-    const auto f = static_cast<size_t>(dim.factor);
+  /// A dim has the chunks of its factor, times the chunks that the rule has for the dim.
+  void read_chunks(const Operand& operand, size_t d, const DimFactor& dim, int64_t held) {
+    const int f = dim.factor;
     const std::string what = "dim " + std::to_string(d) + " of " + operand.text();
     if (held % dim.chunks != 0 || rule_.factors[f].extent % (held / dim.chunks) != 0)
       refuse(op_, "needs " + what + " in " + std::to_string(dim.chunks) + " chunks of factor " +
-                      rule_.factors[f].name + ", and it lies in " + std::to_string(held));
+                      rule_.factors[f].name + ", and it has " + std::to_string(held));
     const int64_t chunks = held / dim.chunks;
     if (chunks_[f] != 0 && chunks_[f] != chunks)
       refuse(op_, "has its factor " + rule_.factors[f].name + " in " + std::to_string(chunks_[f]) +
@@ -152,8 +161,8 @@ class Derivation {
     chunks_[f] = chunks;
   }
 
-  /// A dim holds the windows of its factor, and behind them the one that the rule has there.
-  void take_windows(const Operand& operand, size_t d, const DimFactor& dim,
+  /// A dim has the windows of its factor, and after them the one that the rule has for the dim.
+  void read_windows(const Operand& operand, size_t d, const DimFactor& dim,
                     std::vector<Window> held) {
     const Factor& f = rule_.factors[dim.factor];
     const std::string what = "dim " + std::to_string(d) + " of " + operand.text();
@@ -182,11 +191,11 @@ class Derivation {
   const OpView& op_;
   const ShardingRule& rule_;
   const Mesh& mesh_;
-  std::vector<std::optional<std::vector<int>>>
-      taken_;  // by factor: its axes, once an operand says so
-  std::vector<std::optional<std::vector<Window>>> windows_;  // by factor, likewise
-  std::vector<int64_t> chunks_;                              // by factor, likewise; 0: not known
-  std::vector<bool> used_;                                   // by axis
+  // By factor; none, and 0 chunks, until an operand determines it.
+  std::vector<std::optional<std::vector<int>>> axes_;
+  std::vector<std::optional<std::vector<Window>>> windows_;
+  std::vector<int64_t> chunks_;
+  std::vector<bool> used_;  // by axis
   OpSharding sharding_;
 };
 
@@ -194,15 +203,19 @@ bool is_among(const std::vector<int>& list, int index) {
   return std::find(list.begin(), list.end(), index) != list.end();
 }
 
-/// Index by index, where the split goes by the ends.
+/// a / b, rounded down.
+///   requires  b >= 1
+int64_t quotient_below(int64_t a, int64_t b) {
+  return a / b - (a % b < 0 ? 1 : 0);
+}
+
+/// The indices that a window relates to `part`, one index of the part after the other.
 Range indices_seen(const Window& window, const Range& part) {
   const auto first_at = [&](int64_t o) {
-    return static_cast<int64_t>(std::ceil(static_cast<double>(window.num * o + window.before) /
-                                          static_cast<double>(window.den)));
+    return -quotient_below(-(window.num * o + window.before), window.den);
   };
   const auto last_at = [&](int64_t o) {
-    return static_cast<int64_t>(std::floor(static_cast<double>(window.num * o + window.after) /
-                                           static_cast<double>(window.den)));
+    return quotient_below(window.num * o + window.after, window.den);
   };
   int64_t first = first_at(part.begin), last = first - 1;
   for (int64_t o = part.begin; o < part.end; ++o) {
@@ -220,29 +233,28 @@ OpSharding derive_sharding(const OpView& op, const ShardingRule& rule,
                            const std::vector<DistAttr>& outputs) {
   ensure(!outputs.empty() && rule.inputs.size() == inputs.size() &&
              rule.outputs.size() == outputs.size(),
-         "a rule is of all operands");
+         "a sharding rule names all operands");
   Derivation derivation(op, rule, outputs.front().mesh);
   for (const bool several : {false, true}) {
     for (size_t i = 0; i < inputs.size(); ++i)
-      derivation.take_dims({"input", i}, *inputs[i], rule.inputs[i], several);
+      derivation.read_dims({"input", i}, *inputs[i], rule.inputs[i], several);
     for (size_t i = 0; i < outputs.size(); ++i)
-      derivation.take_dims({"output", i}, outputs[i], rule.outputs[i], several);
+      derivation.read_dims({"output", i}, outputs[i], rule.outputs[i], several);
   }
-  derivation.use_axes_once();
+  derivation.divide_factors();
   for (int axis = 0; axis < outputs.front().mesh->axis_count(); ++axis)
-    derivation.take_addends(axis, inputs);
+    derivation.pass_partial_values(axis, inputs);
   return derivation.result();
 }
 
 std::vector<PartialAxis> derive_partial(const OpView& op, const ShardingRule& rule,
                                         const OpSharding& sharding, int index) {
   std::vector<PartialAxis> partial;
-  for (size_t f = 0; f < rule.factors.size(); ++f) {
+  for (int f = 0; f < std::ssize(rule.factors); ++f) {
     const Factor& factor = rule.factors[f];
     if (factor.kind != FactorKind::kReduction && factor.kind != FactorKind::kMaskedReduction)
       continue;
-    if (has_factor(rule.outputs[index], static_cast<int>(f)) || is_among(factor.made_whole, index))
-      continue;
+    if (has_factor(rule.outputs[index], f) || is_among(factor.made_whole, index)) continue;
     for (int axis : sharding.factor_axes[f]) partial.push_back({axis, factor.reduce});
   }
   for (const LinearAxis& linear : sharding.linear) partial.push_back({linear.axis, ReduceOp::kSum});
@@ -250,14 +262,14 @@ std::vector<PartialAxis> derive_partial(const OpView& op, const ShardingRule& ru
             [](const PartialAxis& a, const PartialAxis& b) { return a.axis < b.axis; });
   for (const PartialAxis& p : partial)
     if (p.reduce != partial.front().reduce)
-      refuse(op,
-             "makes addends of two reductions at once: " + partial_text(*sharding.mesh, partial));
+      refuse(op, "makes partial values of two reductions at once: " +
+                     partial_text(*sharding.mesh, partial));
   return partial;
 }
 
 std::vector<Range> derive_indices(const DimFactor& dim, int64_t extent, const OpSharding& sharding,
                                   const Coordinate& coordinate) {
-  const auto f = static_cast<size_t>(dim.factor);
+  const int f = dim.factor;
   const std::span<const Window> windows = sharding.windows_of(f);
   const int64_t chunk = extent / sharding.chunks_of(f);
   Range part{0, windows.empty() ? chunk : windows.front().from};
@@ -267,26 +279,13 @@ std::vector<Range> derive_indices(const DimFactor& dim, int64_t extent, const Op
   }
   for (const Window& window : windows) part = indices_seen(window, part);
   if (dim.window) return {indices_seen(*dim.window, part)};
-  // Each chunk of the dim has all of the factor, which has chunks of its own.
+  // Each chunk of the dim contains all of the factor, which has chunks of its own.
   std::vector<Range> parts;
   for (int64_t i = 0; i < dim.chunks; ++i)
     for (int64_t begin = 0; begin < extent; begin += chunk)
       parts.push_back({(i * extent + begin + part.begin) * dim.unit,
                        (i * extent + begin + part.end) * dim.unit});
   return parts;
-}
-
-std::string axes_text(const Mesh& mesh, const std::vector<int>& axes) {
-  std::vector<std::string> names;
-  for (int axis : axes) names.push_back(mesh.axes()[axis]);
-  return names.empty() ? "no axis" : join(names, ", ");
-}
-
-std::string partial_text(const Mesh& mesh, const std::vector<PartialAxis>& partial) {
-  std::vector<std::string> texts;
-  for (const PartialAxis& p : partial)
-    texts.push_back(std::string(to_text(p.reduce)) + " over " + axes_text(mesh, {p.axis}));
-  return texts.empty() ? "nothing" : join(texts, ", ");
 }
 
 }  // namespace tessera

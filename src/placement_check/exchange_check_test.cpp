@@ -1,4 +1,4 @@
-// Pulls that are planted wrong, each found from the boxes of both ends.
+// Wrong pulls are planted, and each is found from the boxes of both ends.
 #include "placement_check/exchange_check.h"
 
 #include <gmock/gmock.h>
@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "placement_check/sampled_coordinates.h"
 
 namespace tessera {
 namespace {
@@ -15,18 +16,18 @@ MeshPtr mesh_of(std::string_view text) {
   return std::make_shared<const Mesh>(parse_mesh(text));
 }
 
-/// f32[4, 6] on dp=2 tp=3, "(from) -> (to)" in the text form.
 struct Given {
   Shape shape;
   Exchange exchange;
 };
+/// An exchange on dp=2 tp=3 between two placements in the text form.
 Given exchange_of(std::string_view from, std::string_view to) {
   const MeshPtr mesh = mesh_of("dp=2 tp=3");
   const DistType a = parse_dist_type(from, mesh), b = parse_dist_type(to, mesh);
-  return {a.type.shape, {classify(a.type.shape, a.attr, b.attr), a.attr, b.attr}};
+  return {a.type.shape, classified(a.type.shape, a.attr, b.attr)};
 }
 
-/// What the check says of these pulls; "" when it lets them pass.
+/// The message of the check for these pulls; "" when it finds nothing.
 std::string finding(const Given& given, Rank receiver, const std::vector<Pull>& list) {
   try {
     check_ends(given.exchange);
@@ -60,13 +61,13 @@ TEST(ExchangeCheck, PassesThePullsOfEveryPairOfPlacements) {
   for (const char* from : kPlacements)
     for (const char* to : kPlacements) {
       const Given given = exchange_of(from, to);
-      const auto keeps_its_kind = [&] {
+      const auto keeps_its_reduction = [&] {
         for (const PartialAxis& p : given.exchange.to.partial)
           for (const PartialAxis& q : given.exchange.from.partial)
             if (p.axis == q.axis && p.reduce != q.reduce) return false;
         return true;
       };
-      if (given.exchange.from == given.exchange.to || !keeps_its_kind()) continue;
+      if (given.exchange.from == given.exchange.to || !keeps_its_reduction()) continue;
       ++pairs;
       for (Rank receiver = 0; receiver < 6; ++receiver)
         EXPECT_EQ(finding(given, receiver, pulls_of(given, receiver)), "") << from << " to " << to;
@@ -74,39 +75,40 @@ TEST(ExchangeCheck, PassesThePullsOfEveryPairOfPlacements) {
   EXPECT_GT(pairs, 80);
 }
 
-TEST(ExchangeCheck, SamplesCornersOfLargeMeshesAndAllOfSmallOnes) {
+TEST(ExchangeCheck, SamplesTheCornersOfLargeMeshesAndAllOfSmallOnes) {
   EXPECT_EQ(sampled_coordinates(Mesh({4, 8}, {"a", "b"})).size(), 32u);
   const auto sample = sampled_coordinates(Mesh({64, 32}, {"a", "b"}));
   EXPECT_LE(sample.size(), 20u);  // 16 and 4 corners
   EXPECT_THAT(sample, testing::IsSupersetOf({Coordinate{0, 0}, Coordinate{0, 31}, Coordinate{63, 0},
                                              Coordinate{63, 31}}));
-  std::set<int64_t> places;
-  for (const Coordinate& coordinate : sample) places.insert(coordinate[1]);
-  EXPECT_GE(places.size(), 12u) << "a sample that stays at few places of an axis sees little of it";
+  std::set<int64_t> indices;
+  for (const Coordinate& coordinate : sample) indices.insert(coordinate[1]);
+  EXPECT_GE(indices.size(), 12u) << "the sample has many indices of each axis";
 }
 
 // ---- what is found ----
 
-TEST(ExchangeCheck, FindsAnAddendThatIsNotTaken) {
+TEST(ExchangeCheck, FindsAPartialValueThatIsNotTaken) {
   const Given given = exchange_of("f32[4, 6] {partial sum: tp}", "f32[4, 6]");
   std::vector<Pull> list = pulls_of(given, 4);
   list.pop_back();
   EXPECT_EQ(finding(given, 4, list),
             "internal error: placements: in the exchange from [*, *] {partial sum: tp} to [*, *] "
-            "rank 4 takes 2 of 3 addends of "
-            "[0:4, 0:6]");
+            "rank 4 takes 2 of 3 partial values of [0:4, 0:6]");
 }
 
-TEST(ExchangeCheck, FindsAnAddendThatIsTakenTwice) {
+TEST(ExchangeCheck, FindsAPartialValueThatIsTakenTwice) {
   const Given given = exchange_of("f32[4, 6] {partial sum: tp}", "f32[4, 6]");
   std::vector<Pull> list = pulls_of(given, 4);
   list.push_back(list.back());
-  EXPECT_THAT(finding(given, 4, list),
-              testing::EndsWith("rank 4 takes the same addend of [0:4, 0:6] twice, from rank 5"));
-  // Of a replica: another rank, the same addend.
+  EXPECT_THAT(
+      finding(given, 4, list),
+      testing::EndsWith("rank 4 takes the same partial value of [0:4, 0:6] twice, from rank 5"));
+  // Rank 2 holds a replica of the partial value of rank 5.
   list.back().sender = 2;
-  EXPECT_THAT(finding(given, 4, list),
-              testing::EndsWith("rank 4 takes the same addend of [0:4, 0:6] twice, from rank 2"));
+  EXPECT_THAT(
+      finding(given, 4, list),
+      testing::EndsWith("rank 4 takes the same partial value of [0:4, 0:6] twice, from rank 2"));
 }
 
 TEST(ExchangeCheck, FindsAnotherReduction) {
@@ -125,12 +127,12 @@ TEST(ExchangeCheck, FindsASumWithoutAFirstTerm) {
               testing::EndsWith("rank 0 reduces into [0:4, 0:6] what nothing was copied to"));
 }
 
-TEST(ExchangeCheck, FindsAnAddendOfAnotherGroup) {
+TEST(ExchangeCheck, FindsAPartialValueOfAnotherGroup) {
   const Given given = exchange_of("f32[4, 6] {partial sum: dp, tp}", "f32[4, 6] {partial sum: dp}");
   std::vector<Pull> list = pulls_of(given, 0);
-  list.back().sender += 3;  // the same place of tp, the other of dp
+  list.back().sender += 3;  // the same coordinate on tp, the other one on dp
   EXPECT_THAT(finding(given, 0, list),
-              testing::EndsWith("rank 0 pulls from rank 5 an addend that is not its own"));
+              testing::EndsWith("rank 0 pulls from rank 5 a partial value of another group"));
 }
 
 TEST(ExchangeCheck, FindsAPartThatTheSenderDoesNotHold) {
@@ -149,7 +151,7 @@ TEST(ExchangeCheck, FindsAPartThatIsMissing) {
               testing::EndsWith("rank 0 pulls 16 of the 24 elements of [0:4, 0:6]"));
 }
 
-TEST(ExchangeCheck, FindsAPartThatComesTwice) {
+TEST(ExchangeCheck, FindsAPartThatIsTakenTwice) {
   const Given given = exchange_of("f32[4, 6@tp]", "f32[4, 6]");
   std::vector<Pull> list = pulls_of(given, 0);
   list[1] = list[0];
@@ -165,17 +167,17 @@ TEST(ExchangeCheck, FindsAPartThatIsNotWanted) {
               testing::EndsWith("rank 0 pulls [0:4, 0:6] and wants [0:2, 0:6]"));
 }
 
-TEST(ExchangeCheck, FindsAWholeTensorThatEveryoneTakesForItsAddend) {
+TEST(ExchangeCheck, FindsAWholeTensorThatEveryRankTakesAsItsPartialValue) {
   const Given given = exchange_of("f32[4, 6]", "f32[4, 6] {partial sum: tp}");
   EXPECT_EQ(finding(given, 0, pulls_of(given, 0)), "");
   EXPECT_THAT(finding(given, 1, pulls_of(given, 0)),
               testing::EndsWith("rank 1 pulls [0:4, 0:6] where it holds nothing or the identity"));
 }
 
-TEST(ExchangeCheck, FindsAddendsThatBecomeThoseOfAnotherReduction) {
+TEST(ExchangeCheck, FindsPartialValuesThatBecomeThoseOfAnotherReduction) {
   const Given given = exchange_of("f32[4, 6] {partial sum: tp}", "f32[4, 6] {partial max: tp}");
   EXPECT_THAT(finding(given, 0, {}),
-              testing::EndsWith("makes addends of one reduction those of another"));
+              testing::EndsWith("turns partial values of one reduction into those of another"));
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Faults that are planted into compiled programs, and found before anything runs. Each is planted
-// at many places: wherever it fits, or at a spread of those.
+// Faults are planted into compiled programs and found before anything runs. Each fault is planted
+// at every position where it fits, or at a sample of those positions.
 #include "placement_check/placement_check.h"
 
 #include <gmock/gmock.h>
@@ -63,7 +63,7 @@ Case make_divided() {
                   marks, 1);
 }
 
-/// A block a stage, each on dp=2, in three micro-batches.
+/// One block for each stage, each stage on dp=2, in three micro-batches.
 Case make_pipelined() {
   std::vector<Mark> marks = batch_over_dp();
   marks.push_back(stage("blocks.0.*", "first"));
@@ -96,7 +96,7 @@ const Case& pipelined() {
   return made;
 }
 
-/// What the check says; "" when it lets the task graph pass.
+/// The message of the check; "" when it finds nothing.
 std::string finding(const Case& given, const TaskGraph& tasks) {
   try {
     check_placements(given.graph, tasks, given.micro_batches);
@@ -108,23 +108,23 @@ std::string finding(const Case& given, const TaskGraph& tasks) {
 
 // ---- planting ----
 
-using Places =
-    std::vector<std::pair<TaskId, size_t>>;  // task and step of it; of an exchange step 0
+/// A task and a kernel step of it; of an exchange step 0.
+using Positions = std::vector<std::pair<TaskId, size_t>>;
 
-Places exchanges_where(const TaskGraph& tasks, const std::function<bool(const Task&)>& fits) {
-  Places places;
+Positions exchanges_where(const TaskGraph& tasks, const std::function<bool(const Task&)>& fits) {
+  Positions positions;
   for (TaskId t : tasks.tasks.indices())
     if (tasks.tasks[t].kind == Task::Kind::kExchange && fits(tasks.tasks[t]))
-      places.emplace_back(t, 0);
-  return places;
+      positions.emplace_back(t, 0);
+  return positions;
 }
 
-Places steps_where(const TaskGraph& tasks, const std::function<bool(const KernelStep&)>& fits) {
-  Places places;
+Positions steps_where(const TaskGraph& tasks, const std::function<bool(const KernelStep&)>& fits) {
+  Positions positions;
   for (TaskId t : tasks.tasks.indices())
     for (size_t s = 0; s < tasks.tasks[t].steps.size(); ++s)
-      if (fits(tasks.tasks[t].steps[s])) places.emplace_back(t, s);
-  return places;
+      if (fits(tasks.tasks[t].steps[s])) positions.emplace_back(t, s);
+  return positions;
 }
 
 Register& reg_of(TaskGraph& tasks, RegisterIndex reg) {
@@ -134,17 +134,17 @@ const Register& reg_of(const TaskGraph& tasks, RegisterIndex reg) {
   return tasks.registers[reg];
 }
 
-constexpr size_t kMostPlaces = 20;
+constexpr size_t kMaxPositions = 20;
 
-/// Plants at each of `places` in turn, or at a spread of them, and expects a finding that `says` so
-/// each time.
-void expect_found(const Case& given, const Places& places,
+/// Plants a fault at each of `positions` in turn, or at a sample of them, and expects a finding
+/// that matches `says` each time.
+void expect_found(const Case& given, const Positions& positions,
                   const std::function<void(TaskGraph&, Task&, size_t step)>& plant,
                   const testing::Matcher<std::string>& says) {
-  EXPECT_FALSE(places.empty()) << "the fault has a place";
-  const size_t stride = (places.size() + kMostPlaces - 1) / kMostPlaces;
-  for (size_t i = 0; i < places.size(); i += stride) {
-    const auto& [task, step] = places[i];
+  EXPECT_FALSE(positions.empty()) << "the fault fits somewhere";
+  const size_t stride = (positions.size() + kMaxPositions - 1) / kMaxPositions;
+  for (size_t i = 0; i < positions.size(); i += stride) {
+    const auto& [task, step] = positions[i];
     TaskGraph tasks = given.tasks;
     plant(tasks, tasks.tasks[task], step);
     EXPECT_THAT(finding(given, tasks), says) << "planted in task " << task.value() << " '"
@@ -160,7 +160,7 @@ void expect_found_in_steps(const Case& given, const std::function<bool(const Ker
       [&](TaskGraph& tasks, Task& task, size_t step) { plant(tasks, task.steps[step]); }, says);
 }
 
-/// All that read `from` read `to`.
+/// Every reader of `from` reads `to` instead.
 void read_instead(TaskGraph& tasks, RegisterIndex from, RegisterIndex to) {
   for (Task& task : tasks.tasks) {
     std::replace(task.inputs.begin(), task.inputs.end(), from, to);
@@ -189,7 +189,7 @@ int idle_axis(const Task& task) {
 
 const auto kFound = HasSubstr("internal error: placements: ");
 
-TEST(PlacementCheck, PassesWhatIsCompiled) {
+TEST(PlacementCheck, PassesCompiledPrograms) {
   for (const Case& given : {std::cref(divided()), std::cref(pipelined())})
     EXPECT_EQ(finding(given, given.tasks), "");
 }
@@ -201,9 +201,8 @@ TEST(PlacementCheck, PassesPartsThatAreUnevenOrEmpty) {
   }
 }
 
-// Found by fuzzing: the rows of an input are fed to one stage by micro-batch, and all of them to
-// another.
-TEST(PlacementCheck, PassesAnOutputThatEachMicroBatchHasAPartOf) {
+// Found by fuzzing: an input is fed to one stage by micro-batch, and whole to another.
+TEST(PlacementCheck, PassesAnOutputOfWhichEachMicroBatchMakesItsRows) {
   Graph graph;
   Builder b(graph);
   const ValueId x = b.input("x", {DType::kF32, {4}});
@@ -230,7 +229,7 @@ TEST(PlacementCheck, FindsAMissingReduction) {
         [](TaskGraph& tasks, Task& task, size_t) { drop(tasks, task); }, kFound);
 }
 
-TEST(PlacementCheck, FindsAMissingReductionThatTheDeclarationsDeny) {
+TEST(PlacementCheck, FindsAMissingReductionThatIsNotDeclared) {
   for (const Case& given : {std::cref(divided()), std::cref(pipelined())})
     expect_found(
         given, exchanges_where(given.tasks, resolves),
@@ -238,10 +237,10 @@ TEST(PlacementCheck, FindsAMissingReductionThatTheDeclarationsDeny) {
           reg_of(tasks, task.inputs.front()).attr.partial.clear();
           drop(tasks, task);
         },
-        AllOf(kFound, HasSubstr("addends")));
+        AllOf(kFound, HasSubstr("partial values")));
 }
 
-TEST(PlacementCheck, FindsAReductionThatIsDoneAgain) {
+TEST(PlacementCheck, FindsAReductionThatIsRepeated) {
   const Case& given = divided();
   expect_found(
       given, exchanges_where(given.tasks, resolves),
@@ -260,7 +259,7 @@ TEST(PlacementCheck, FindsAReductionThatIsDoneAgain) {
       AllOf(kFound, HasSubstr("takes '"), HasSubstr("{partial ")));
 }
 
-TEST(PlacementCheck, FindsCopiesThatAreAddedUp) {
+TEST(PlacementCheck, FindsReplicasThatAreAdded) {
   const Case& given = divided();
   const auto has_copies = [](const Task& task) { return resolves(task) && idle_axis(task) >= 0; };
   for (const bool declared : {false, true})
@@ -298,10 +297,10 @@ TEST(PlacementCheck, FindsTheWrongReduction) {
         axis.reduce = axis.reduce == ReduceOp::kMax ? ReduceOp::kSum : ReduceOp::kMax;
         reg_of(tasks, task.inputs.front()).attr = task.exchange.from;
       },
-      AllOf(kFound, HasSubstr("addends")));
+      AllOf(kFound, HasSubstr("partial values")));
 }
 
-TEST(PlacementCheck, FindsAReshardTheWrongWayRound) {
+TEST(PlacementCheck, FindsAnExchangeInTheWrongDirection) {
   const Case& given = divided();
   expect_found(
       given, exchanges_where(given.tasks, [](const Task&) { return true; }),
@@ -309,23 +308,23 @@ TEST(PlacementCheck, FindsAReshardTheWrongWayRound) {
       AllOf(kFound, HasSubstr("exchange '")));
 }
 
-TEST(PlacementCheck, SaysWhichOpTakesAddends) {
+TEST(PlacementCheck, NamesTheOpThatTakesPartialValues) {
   const Case given = one_product();
   TaskGraph tasks = given.tasks;
   for (const auto& [task, step] : exchanges_where(tasks, resolves)) drop(tasks, tasks.tasks[task]);
-  // The first half of a reduction (reduce-scatter) is dropped; what gathers the parts stays.
+  // The first half of the reduction, the reduce-scatter, is dropped above; this drops the
+  // all-gather of its parts.
   for (const auto& [task, step] :
        exchanges_where(tasks, [](const Task& t) { return t.exchange.from.partial.empty(); }))
     if (tasks.tasks[task].name.find("product") != std::string::npos) drop(tasks, tasks.tasks[task]);
   EXPECT_EQ(finding(given, tasks),
             "internal error: placements: op 'y' takes partial values over tp as input 0 and is not "
-            "linear "
-            "in exactly that");
+            "linear in exactly that");
 }
 
 // ---- operands ----
 
-TEST(PlacementCheck, FindsOperandsThatTradePlaces) {
+TEST(PlacementCheck, FindsSwappedOperands) {
   const Case& given = divided();
   expect_found_in_steps(
       given,
@@ -336,7 +335,7 @@ TEST(PlacementCheck, FindsOperandsThatTradePlaces) {
       AllOf(kFound, HasSubstr("as input 0")));
 }
 
-TEST(PlacementCheck, FindsTheOpOfAnotherName) {
+TEST(PlacementCheck, FindsAKernelWithTheNameOfAnotherOp) {
   const Case& given = divided();
   expect_found_in_steps(
       given, [](const KernelStep& step) { return step.op == "blocks.0.ffn.up.dot"; },
@@ -344,7 +343,7 @@ TEST(PlacementCheck, FindsTheOpOfAnotherName) {
       HasSubstr("op 'blocks.1.ffn.up.dot' takes 'blocks.1.norm2"));
 }
 
-TEST(PlacementCheck, FindsARegisterThatIsDeclaredToLieElsewhere) {
+TEST(PlacementCheck, FindsARegisterThatIsDeclaredInAnotherPlacement) {
   const Case& given = divided();
   int planted = 0;
   for (RegisterIndex r(0); r < given.tasks.registers.end_index(); r = r + 17) {
@@ -360,7 +359,7 @@ TEST(PlacementCheck, FindsARegisterThatIsDeclaredToLieElsewhere) {
   EXPECT_GT(planted, 15);
 }
 
-TEST(PlacementCheck, FindsADimThatIsCutInsideItsUnits) {
+TEST(PlacementCheck, FindsADimThatIsDividedInsideItsUnits) {
   Graph graph;
   Builder b(graph);
   graph.add_output("y", b.reshape(b.input("x", {DType::kF32, {12}}), {3, 4}, "y"));
@@ -391,8 +390,8 @@ TEST(PlacementCheck, FindsAWrongScale) {
         AllOf(kFound, HasSubstr("with other numbers than its operator")));
 }
 
-/// Has it a parameter that depends on where the rank stands?
-bool is_placed(const KernelStep& step) {
+/// Whether a parameter of the kernel depends on the coordinate of the rank.
+bool depends_on_coordinate(const KernelStep& step) {
   return std::any_of(step.call.ints.begin(), step.call.ints.end(),
                      [](const LocalInt& i) { return !i.is_constant(); });
 }
@@ -400,11 +399,11 @@ bool is_placed(const KernelStep& step) {
 TEST(PlacementCheck, FindsAWrongOffset) {
   for (const Case& given : {std::cref(divided()), std::cref(pipelined())})
     expect_found_in_steps(
-        given, is_placed,
+        given, depends_on_coordinate,
         [](TaskGraph&, KernelStep& step) {
           for (LocalInt& value : step.call.ints)
             if (!value.is_constant())
-              value = value.at(Coordinate{0, 0});  // as the first rank has it
+              value = value.at(Coordinate{0, 0});  // the value of the first rank
         },
         AllOf(kFound, HasSubstr("as parameter")));
 }
@@ -412,7 +411,7 @@ TEST(PlacementCheck, FindsAWrongOffset) {
 TEST(PlacementCheck, FindsTheOffsetOfAnotherMicroBatch) {
   const Case& given = pipelined();
   expect_found_in_steps(
-      given, is_placed,
+      given, depends_on_coordinate,
       [](TaskGraph&, KernelStep& step) {
         for (LocalInt& value : step.call.ints)
           if (!value.is_constant()) value.constant += 2 * value.terms.front().split.unit;
@@ -430,14 +429,27 @@ TEST(PlacementCheck, FindsAnotherKernel) {
 
 // ---- micro-batches ----
 
-bool is_sum_over_micro_batches(const Case& given, const KernelStep& step) {
-  return step.op.ends_with(".sum") && !given.graph.find_op(step.op);
+bool is_sum_over_micro_batches(const KernelStep& step) {
+  return step.purpose == KernelPurpose::kAccumulate;
 }
 
-TEST(PlacementCheck, FindsAMicroBatchThatIsLeftOut) {
+TEST(PlacementCheck, FindsAnotherPurpose) {
+  for (KernelPurpose purpose :
+       {KernelPurpose::kAccumulate, KernelPurpose::kCopyBefore, KernelPurpose::kCopyNext,
+        KernelPurpose::kTakeChunk, KernelPurpose::kJoinChunks})
+    expect_found_in_steps(
+        divided(), [](const KernelStep& step) { return step.purpose == KernelPurpose::kOp; },
+        [&](TaskGraph&, KernelStep& step) { step.purpose = purpose; }, kFound);
+  expect_found_in_steps(
+      pipelined(), is_sum_over_micro_batches,
+      [](TaskGraph&, KernelStep& step) { step.purpose = KernelPurpose::kOp; },
+      AllOf(kFound, HasSubstr("is not an op of the program")));
+}
+
+TEST(PlacementCheck, FindsAMicroBatchThatIsOmitted) {
   const Case& given = pipelined();
   const auto is_last = [&](const KernelStep& step) {
-    return is_sum_over_micro_batches(given, step) &&
+    return is_sum_over_micro_batches(step) &&
            reg_of(given.tasks, step.outputs[0]).micro_batch.index < 0;
   };
   expect_found_in_steps(
@@ -451,14 +463,14 @@ TEST(PlacementCheck, FindsAMicroBatchThatIsLeftOut) {
               return;
             }
       },
-      AllOf(kFound, HasSubstr("is declared once a step and holds addends of micro-batches that are "
-                              "not all added")));
+      AllOf(kFound, HasSubstr("is declared once a step and holds partial values of micro-"
+                              "batches that are not all added")));
 }
 
 TEST(PlacementCheck, FindsAMicroBatchThatIsAddedTwice) {
   const Case& given = pipelined();
   expect_found_in_steps(
-      given, [&](const KernelStep& step) { return is_sum_over_micro_batches(given, step); },
+      given, [&](const KernelStep& step) { return is_sum_over_micro_batches(step); },
       [](TaskGraph&, KernelStep& step) { step.inputs[1] = step.inputs[0]; },
       AllOf(kFound, HasSubstr("twice")));
 }
@@ -466,7 +478,7 @@ TEST(PlacementCheck, FindsAMicroBatchThatIsAddedTwice) {
 TEST(PlacementCheck, FindsASumOverMicroBatchesThatTakesTheMaximum) {
   const Case& given = pipelined();
   expect_found_in_steps(
-      given, [&](const KernelStep& step) { return is_sum_over_micro_batches(given, step); },
+      given, [&](const KernelStep& step) { return is_sum_over_micro_batches(step); },
       [](TaskGraph&, KernelStep& step) { step.call.kernel = "binary.max"; },
       HasSubstr("takes the sum over micro-batches and calls binary.max"));
 }
@@ -475,7 +487,7 @@ TEST(PlacementCheck, FindsTheRowsOfAnotherMicroBatch) {
   const Case& given = pipelined();
   const auto reads_the_second = [&](const KernelStep& step) {
     return !step.inputs.empty() && reg_of(given.tasks, step.inputs[0]).micro_batch.index == 1 &&
-           !is_sum_over_micro_batches(given, step);
+           !is_sum_over_micro_batches(step);
   };
   expect_found_in_steps(
       given, reads_the_second,
@@ -518,15 +530,14 @@ TEST(PlacementCheck, FindsAVariableThatDoesNotBecomeItsNextValue) {
   }
 }
 
-TEST(PlacementCheck, FindsAResultThatIsOnlyAPart) {
+TEST(PlacementCheck, FindsAWrongAndAMissingOutput) {
   const Case given = one_product();
   TaskGraph tasks = given.tasks;
   tasks.tasks.back().inputs.clear();
   tasks.results[0].second = tasks.inputs[0].value;
-  EXPECT_EQ(finding(given, tasks),
-            "internal error: placements: output 'y' is 'y' and hands out 'x'");
+  EXPECT_EQ(finding(given, tasks), "internal error: placements: output 'y' is 'y' and returns 'x'");
   tasks.results.clear();
-  EXPECT_EQ(finding(given, tasks), "internal error: placements: output 'y' is not handed out");
+  EXPECT_EQ(finding(given, tasks), "internal error: placements: output 'y' is not returned");
 }
 
 }  // namespace

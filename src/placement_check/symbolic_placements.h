@@ -1,78 +1,57 @@
-// What each register of a task graph stands for, as the check of placements comes to know it: which
-// value of the serial graph, how divided, of which micro-batch. A register's declaration must say
-// the same.
+// The symbolic placement of each register of a task graph, as the check of placements derives it:
+// which value of the serial graph it holds, how divided, and of which micro-batch. The declaration
+// of a register must agree.
 #pragma once
 
 #include <map>
-#include <string>
 #include <vector>
 
 #include "graph/graph.h"
+#include "placement_check/checked_program.h"
 #include "tasks/task_graph.h"
 
 namespace tessera {
 
-constexpr int kTime =
-    0;  // of a mesh with micro-batches: its first axis; with one micro-batch there is no such axis
-
-/// What a register stands for.
+/// What a register represents.
 struct SymbolicPlacement {
-  ValueId value;  // of the serial graph; invalid: nothing filled it yet
-  DistAttr attr;  // on its mesh, with several micro-batches with time in front
-  std::vector<int>
-      summed;        // of addends over time: the micro-batches of which it has one, ascending
-  Chunk chunk = {};  // which part of that
+  /// The value of the serial graph; none while no task has filled the register.
+  ValueId value;
+  /// On the mesh of the register with the micro-batch axis.
+  DistAttr attr;
+  /// Of a register that is partial over micro-batches: the micro-batches whose partial values it
+  /// holds, ascending.
+  std::vector<int> summed;
+  Chunk chunk = {};
 };
 
 /// threads  one caller at a time
 class SymbolicPlacements {
  public:
-  SymbolicPlacements(const Graph& graph, const TaskGraph& tasks, int64_t micro_batches);
-
-  // ---- time ----
-
-  int64_t micro_batches() const { return count_; }
-  bool has_time() const { return count_ > 1; }
-  bool uses_time(const DistAttr& attr) const { return has_time() && attr.uses(kTime); }
-  bool is_partial_in_time(const DistAttr& attr) const {
-    return has_time() && attr.is_partial_on(kTime);
-  }
-  std::vector<PartialAxis> without_time(std::vector<PartialAxis> partial) const;
-  /// The addends over micro-batches; ascending axes have time first.  requires
-  /// is_partial_in_time(attr)
-  static const PartialAxis& over_time(const DistAttr& attr) { return attr.partial.front(); }
-  /// `coordinate` in a micro-batch; what is done once a step is the same in all.
-  Coordinate in_time(int micro_batch, const Coordinate& coordinate) const;
-
-  // ---- registers ----
+  /// requires  `program` outlives this object
+  explicit SymbolicPlacements(const CheckedProgram& program)
+      : program_(program), placements_(program.tasks().registers.size()) {}
 
   const SymbolicPlacement& at(RegisterIndex reg) const { return placements_[reg]; }
   const IndexedVector<RegisterIndex, SymbolicPlacement>& all() const { return placements_; }
-  /// The register that was written to the memory of a variable last.
+  /// The register that was last written to the memory of a variable.
   RegisterIndex last_in_variable(int variable) const { return last_in_variable_.at(variable); }
-  /// The dims of a register as they are declared, on its mesh with time in front.
-  DistAttr declared_dims(const Register& reg) const;
-  std::vector<PartialAxis> declared_partial(const Register& reg) const;
 
-  /// Fills a register with what is known of it.
-  ///   throws  InternalError when its declaration says otherwise
-  void fill(RegisterIndex index, SymbolicPlacement standing);
+  /// Fills a register.
+  ///   throws  InternalError when its declaration does not agree
+  void fill(RegisterIndex index, SymbolicPlacement placement);
+
+  /// Fills `target` with what is made of `source` and is divided like it.
+  ///   throws  InternalError when the declaration of `target` does not agree
+  void fill_from(RegisterIndex source, RegisterIndex target, SymbolicPlacement placement);
 
  private:
-  int with_time(int axis) const { return has_time() ? axis + 1 : axis; }
-  void check_time(const Register& reg, const DistAttr& attr) const;
+  void check_micro_batch(const Register& reg, const DistAttr& attr) const;
   void check_type(const Register& reg, const TensorType& whole) const;
   static void check_chunk(const Register& reg, const Chunk& chunk);
 
-  const Graph& graph_;
-  const TaskGraph& tasks_;
-  int64_t count_;
-  IndexedVector<MeshIndex, MeshPtr> timed_;  // with time in front
+  const CheckedProgram& program_;
   IndexedVector<RegisterIndex, SymbolicPlacement> placements_;
   std::map<int, RegisterIndex> last_in_variable_;
 };
-
-/// throws  InternalError of the check of placements
-[[noreturn]] void refuse(const std::string& what);
 
 }  // namespace tessera

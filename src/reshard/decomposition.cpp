@@ -1,22 +1,13 @@
 #include "reshard/decomposition.h"
 
 #include <algorithm>
-
-#include "reshard/chains.h"
+#include <span>
 
 namespace tessera {
 namespace {
 
-bool shards(const DistAttr& attr, int axis) {
-  return attr.uses(axis) && !attr.is_partial_on(axis);
-}
-
-Exchange named(const Shape& shape, const DistAttr& from, const DistAttr& to) {
-  return {classify(shape, from, to), from, to};
-}
-
-/// The dim to cut further by `parts`: the outermost that is cut evenly, so that the pieces are
-/// contiguous; else the one of the largest local extent. -1 when none is long enough.
+/// The dim to divide further into `parts`: the outermost that is divided evenly, so that the pieces
+/// are contiguous; else the one of the largest local extent. -1 when none is long enough.
 int dim_to_scatter(const Shape& shape, const DistAttr& attr, int64_t parts) {
   int longest = -1;
   int64_t longest_extent = parts - 1;
@@ -33,7 +24,8 @@ int dim_to_scatter(const Shape& shape, const DistAttr& attr, int64_t parts) {
   return longest;
 }
 
-/// Like `to`, with `axes` dividing one dim more.
+/// `to` with one dim divided further by `axes`; none when they make no parts, or when no dim is
+/// long enough.
 std::optional<DistAttr> divided_further(const Shape& shape, const DistAttr& to,
                                         const std::vector<int>& axes) {
   int64_t parts = 1;
@@ -47,7 +39,7 @@ std::optional<DistAttr> divided_further(const Shape& shape, const DistAttr& to,
   return middle;
 }
 
-/// `attr` with the last `count` of `axes` taken away again; none when they do not end its dims.
+/// `attr` without the last `count` of `axes`; none when they are not the last axes of dims.
 std::optional<DistAttr> without_last(DistAttr attr, const std::vector<int>& axes, size_t count) {
   for (size_t i = 0; i < count; ++i) {
     const int axis = axes[axes.size() - 1 - i];
@@ -61,8 +53,8 @@ std::optional<DistAttr> without_last(DistAttr attr, const std::vector<int>& axes
   return attr;
 }
 
-/// Those of `axes` that divide `attr`, dim by dim.
-std::vector<int> as_they_divide(const DistAttr& attr, const std::vector<int>& axes) {
+/// Those of `axes` that divide `attr`, in the order in which they divide it, dim by dim.
+std::vector<int> in_order_of_dims(const DistAttr& attr, const std::vector<int>& axes) {
   std::vector<int> order;
   for (const DimSharding& dim : attr.dims)
     for (int axis : dim.axes)
@@ -70,68 +62,79 @@ std::vector<int> as_they_divide(const DistAttr& attr, const std::vector<int>& ax
   return order;
 }
 
-/// One after the other, each from where the last ended.
-Way way_through(const TensorType& type, const std::vector<DistAttr>& places) {
-  Way way;
-  for (size_t i = 1; i < places.size(); ++i)
-    way.push_back(named(type.shape, places[i - 1], places[i]));
-  return way;
+/// The partial axes of `to`, and those of `from` that are in `pending`, ascending.
+std::vector<PartialAxis> partial_axes(const DistAttr& from, const DistAttr& to,
+                                      std::span<const int> pending) {
+  std::vector<PartialAxis> partial = to.partial;
+  for (const PartialAxis& p : from.partial)
+    if (std::find(pending.begin(), pending.end(), p.axis) != pending.end()) partial.push_back(p);
+  std::sort(partial.begin(), partial.end(),
+            [](const PartialAxis& a, const PartialAxis& b) { return a.axis < b.axis; });
+  return partial;
+}
+
+/// The exchanges from each placement to the next.
+ExchangeSequence sequence_through(const TensorType& type, const std::vector<DistAttr>& placements) {
+  ExchangeSequence sequence;
+  for (size_t i = 1; i < placements.size(); ++i)
+    sequence.push_back(classified(type.shape, placements[i - 1], placements[i]));
+  return sequence;
+}
+
+/// Through `to` divided further by `axes`.
+std::optional<ExchangeSequence> via_further_division(const TensorType& type, const DistAttr& from,
+                                                     const DistAttr& to,
+                                                     const std::vector<int>& axes) {
+  const auto middle = divided_further(type.shape, to, axes);
+  if (!middle) return std::nullopt;
+  return sequence_through(type, {from, *middle, to});
 }
 
 }  // namespace
 
-std::optional<Way> through_scattered_sums(const TensorType& type, const DistAttr& from,
-                                          const DistAttr& to) {
+std::optional<ExchangeSequence> via_reduce_scatter(const TensorType& type, const DistAttr& from,
+                                                   const DistAttr& to) {
   std::vector<int> axes;
   for (const PartialAxis& p : resolved_axes(from, to))
-    if (!shards(to, p.axis)) axes.push_back(p.axis);
-  const auto middle = divided_further(type.shape, to, axes);
-  if (!middle) return std::nullopt;
-  return Way{named(type.shape, from, *middle), named(type.shape, *middle, to)};
+    if (!to.is_sharded_on(p.axis)) axes.push_back(p.axis);
+  return via_further_division(type, from, to, axes);
 }
 
-std::optional<Way> through_one_copy(const TensorType& type, const DistAttr& from,
-                                    const DistAttr& to) {
+std::optional<ExchangeSequence> via_one_copy(const TensorType& type, const DistAttr& from,
+                                             const DistAttr& to) {
   std::vector<int> axes;
   for (int axis = 0; axis < to.mesh->axis_count(); ++axis)
     if (!to.uses(axis)) axes.push_back(axis);
-  const auto middle = divided_further(type.shape, to, axes);
-  if (!middle) return std::nullopt;
-  return Way{named(type.shape, from, *middle), named(type.shape, *middle, to)};
+  return via_further_division(type, from, to, axes);
 }
 
-std::optional<Way> through_sums_by_axis(const TensorType& type, const DistAttr& from,
-                                        const DistAttr& to) {
-  // The innermost axis first: its ranks are the nearest, and what goes over the others is its
-  // share.
+std::optional<ExchangeSequence> via_axis_reduce_scatters(const TensorType& type,
+                                                         const DistAttr& from, const DistAttr& to) {
+  // The innermost axis comes first: its ranks are the nearest, and only the share of a rank is sent
+  // over the other axes.
   std::vector<int> scattered, kept;
   for (const PartialAxis& p : resolved_axes(from, to))
-    if (to.mesh->shape()[p.axis] > 1) (shards(to, p.axis) ? kept : scattered).push_back(p.axis);
+    if (to.mesh->shape()[p.axis] > 1)
+      (to.is_sharded_on(p.axis) ? kept : scattered).push_back(p.axis);
   std::reverse(scattered.begin(), scattered.end());
   if (scattered.size() + kept.size() < 2) return std::nullopt;
   if (!kept.empty() && !scattered.empty()) return std::nullopt;
   const auto middle = scattered.empty() ? to : divided_further(type.shape, to, scattered);
   if (!middle) return std::nullopt;
-  const std::vector<int> axes = scattered.empty() ? as_they_divide(to, kept) : scattered;
-  std::vector<DistAttr> places = {from}, back;
+  const std::vector<int> axes = scattered.empty() ? in_order_of_dims(to, kept) : scattered;
+  std::vector<DistAttr> placements = {from}, back;
   for (size_t done = 1; done <= axes.size(); ++done) {
-    auto place = without_last(*middle, axes, axes.size() - done);
-    if (!place) return std::nullopt;
-    if (done < axes.size()) back.insert(back.begin(), *place);
-    place->partial = to.partial;
-    for (const PartialAxis& p : from.partial)
-      if (std::find(axes.begin() + static_cast<std::ptrdiff_t>(done), axes.end(), p.axis) !=
-          axes.end())
-        place->partial.push_back(p);
-    std::sort(place->partial.begin(), place->partial.end(),
-              [](const PartialAxis& a, const PartialAxis& b) { return a.axis < b.axis; });
-    places.push_back(std::move(*place));
+    auto placement = without_last(*middle, axes, axes.size() - done);
+    if (!placement) return std::nullopt;
+    if (done < axes.size()) back.insert(back.begin(), *placement);
+    placement->partial = partial_axes(from, to, std::span(axes).subspan(done));
+    placements.push_back(std::move(*placement));
   }
   if (!scattered.empty()) {
-    places.insert(places.end(), back.begin(), back.end());
-    places.push_back(to);
+    placements.insert(placements.end(), back.begin(), back.end());
+    placements.push_back(to);
   }
-  return way_through(type, places);
+  return sequence_through(type, placements);
 }
 
 }  // namespace tessera

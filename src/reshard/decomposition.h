@@ -1,29 +1,32 @@
-// Ways from one placement to another by way of placements in between, beside the direct one and the
-// chains of chains.h.
+// Decompositions of a reshard: sequences of exchanges through intermediate placements, beside the
+// single exchange and the chains of reshard/chains.h.
 #pragma once
 
 #include <optional>
 #include <vector>
 
-#include "reshard/reshard.h"
+#include "base/tensor.h"
+#include "reshard/exchange.h"
 
 namespace tessera {
 
-using Way = std::vector<Exchange>;
+/// Exchanges in order, each from the placement in which the one before it ends.
+using ExchangeSequence = std::vector<Exchange>;
 
-/// Reduce-scatter over the axes that `to` leaves unused, then all-gather. None when no dim is long
-/// enough.
-std::optional<Way> through_scattered_sums(const TensorType& type, const DistAttr& from,
-                                          const DistAttr& to);
+/// A reduce-scatter over the resolved axes that do not divide `to`, then an all-gather. None when
+/// no dim is long enough.
+std::optional<ExchangeSequence> via_reduce_scatter(const TensorType& type, const DistAttr& from,
+                                                   const DistAttr& to);
 
-/// Reduce-scatters over one axis each, the innermost first, and all-gathers back where `to` is not
-/// divided. None when fewer than two axes are resolved, when some of them divide `to` and some do
-/// not, or when no dim is long enough.
-std::optional<Way> through_sums_by_axis(const TensorType& type, const DistAttr& from,
-                                        const DistAttr& to);
+/// Reduce-scatters over one axis each, the innermost first, then all-gathers back over the axes
+/// that do not divide `to`. None when fewer than two axes are resolved, when only some of them
+/// divide `to`, or when no dim is long enough.
+std::optional<ExchangeSequence> via_axis_reduce_scatters(const TensorType& type,
+                                                         const DistAttr& from, const DistAttr& to);
 
-/// Onto another mesh: each piece travels once, and the copies are made there.
-std::optional<Way> through_one_copy(const TensorType& type, const DistAttr& from,
-                                    const DistAttr& to);
+/// Onto another mesh: each part is sent once, and an all-gather there makes the copies. None when
+/// `to` has no copies or no dim is long enough.
+std::optional<ExchangeSequence> via_one_copy(const TensorType& type, const DistAttr& from,
+                                             const DistAttr& to);
 
 }  // namespace tessera

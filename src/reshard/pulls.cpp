@@ -1,42 +1,40 @@
-// Which boxes a receiver takes from whom: exact overlaps of what it wants with what others hold.
+#include "reshard/pulls.h"
+
 #include <algorithm>
 #include <functional>
 #include <optional>
 
 #include "base/error.h"
-#include "reshard/chains.h"
 
 namespace tessera {
 namespace {
 
-/// A part of one dim: where its holders stand on the axes that divide the dim, and what it shares
-/// with what is wanted.
+/// A part of one dim, and what it has in common with the wanted range.
 struct DimPart {
-  std::vector<int64_t> places;  // by axis of the dim, outermost first
+  std::vector<int64_t> indices;  // of its holders, by axis of the dim, outermost first
   Range common;
 };
 
-/// The parts of a dim that share something with `wanted`, in ascending order. Only those are looked
-/// at.
+/// The parts of a dim that intersect `wanted`, in ascending order. No other part is visited.
 std::vector<DimPart> overlapping_parts(const DimSharding& dim, const Mesh& mesh, int64_t extent,
                                        const Range& wanted) {
   std::vector<DimPart> parts;
-  std::vector<int64_t> places;
+  std::vector<int64_t> indices;
   int64_t chunk_begin = 0;
   const std::function<void(Range)> divide = [&](Range units) {
     const Range elements{chunk_begin + units.begin * dim.unit, chunk_begin + units.end * dim.unit};
     const Range common{std::max(elements.begin, wanted.begin), std::min(elements.end, wanted.end)};
     if (common.empty()) return;
-    if (places.size() == dim.axes.size()) {
-      parts.push_back({places, common});
+    if (indices.size() == dim.axes.size()) {
+      parts.push_back({indices, common});
       return;
     }
-    const int64_t count = mesh.shape()[dim.axes[places.size()]];
+    const int64_t count = mesh.shape()[dim.axes[indices.size()]];
     for (int64_t i = 0; i < count; ++i) {
       const Range part = balanced_part(units.size(), count, i);
-      places.push_back(i);
+      indices.push_back(i);
       divide({units.begin + part.begin, units.begin + part.end});
-      places.pop_back();
+      indices.pop_back();
     }
   };
   const int64_t chunks = dim.axes.empty() ? 1 : dim.chunks;
@@ -45,26 +43,26 @@ std::vector<DimPart> overlapping_parts(const DimSharding& dim, const Mesh& mesh,
   return parts;
 }
 
-/// Every part of a dim with windows, in the order of the places.
+/// Every part of a dim with windows, in the order of the coordinates.
 std::vector<DimPart> windowed_parts(const DimSharding& dim, const Split& split, int axis_count) {
   std::vector<DimPart> parts;
   DimPart part{std::vector<int64_t>(dim.axes.size(), 0), {}};
   for (bool more = true; more;) {
-    Coordinate place = Dims::filled(axis_count, 0);
-    for (size_t i = 0; i < dim.axes.size(); ++i) place[dim.axes[i]] = part.places[i];
-    part.common = split.range_at(place);
+    Coordinate coordinate = Dims::filled(axis_count, 0);
+    for (size_t i = 0; i < dim.axes.size(); ++i) coordinate[dim.axes[i]] = part.indices[i];
+    part.common = split.range_at(coordinate);
     parts.push_back(part);
     more = false;
     for (size_t i = dim.axes.size(); i-- > 0 && !more;) {
-      more = ++part.places[i] < split.axes[i].parts;
-      if (!more) part.places[i] = 0;
+      more = ++part.indices[i] < split.axes[i].parts;
+      if (!more) part.indices[i] = 0;
     }
   }
   return parts;
 }
 
-/// Covers `wanted` with parts that may overlap: from each index on the part that reaches furthest,
-/// so that they are few.
+/// Covers `wanted` with few parts that may overlap: from each index on, the part that reaches
+/// furthest.
 void cover(const std::vector<DimPart>& parts, Range wanted, std::vector<DimPart>& chosen) {
   while (!wanted.empty()) {
     const DimPart* best = nullptr;
@@ -74,13 +72,14 @@ void cover(const std::vector<DimPart>& parts, Range wanted, std::vector<DimPart>
         best = &part;
     ensure(best != nullptr, "the holders of a placement with windows have all that is wanted");
     const int64_t end = std::min(wanted.end, best->common.end);
-    chosen.push_back({best->places, {wanted.begin, end}});
+    chosen.push_back({best->indices, {wanted.begin, end}});
     wanted.begin = end;
   }
 }
 
-/// Like overlapping_parts where holders overlap: each index once, what the receiver holds itself
-/// from there. `own`: its place among the holders, if it is one.
+/// Like overlapping_parts, where the parts of holders overlap: each index occurs once, and what the
+/// receiver holds comes from the receiver.
+///   own  the coordinate of the receiver among the holders, if it is one
 std::vector<DimPart> chosen_parts(const DimSharding& dim, const Split& split, const Mesh& mesh,
                                   const Range& wanted, const std::optional<Coordinate>& own) {
   const std::vector<DimPart> parts = windowed_parts(dim, split, mesh.axis_count());
@@ -92,29 +91,26 @@ std::vector<DimPart> chosen_parts(const DimSharding& dim, const Split& split, co
     return chosen;
   }
   cover(parts, {wanted.begin, common.begin}, chosen);
-  std::vector<int64_t> places;
-  for (int axis : dim.axes) places.push_back((*own)[axis]);
-  chosen.push_back({std::move(places), common});
+  std::vector<int64_t> indices;
+  for (int axis : dim.axes) indices.push_back((*own)[axis]);
+  chosen.push_back({std::move(indices), common});
   cover(parts, {common.end, wanted.end}, chosen);
   return chosen;
 }
 
-bool shards(const DistAttr& attr, int axis) {
-  return attr.uses(axis) && !attr.is_partial_on(axis);
-}
-
+/// Finds the pulls of one receiver.
 class PullFinder {
  public:
-  PullFinder(const Shape& shape, const Exchange& exchange, Rank receiver, Coordinate place)
+  PullFinder(const Shape& shape, const Exchange& exchange, Rank receiver, Coordinate coordinate)
       : shape_(shape),
         from_(exchange.from),
         to_(exchange.to),
         receiver_(receiver),
-        place_(place),
+        coordinate_(coordinate),
         resolved_(resolved_axes(from_, to_)) {}
 
   std::vector<Pull> run() {
-    for (const Piece& piece : to_.pieces(shape_, place_)) {
+    for (const Piece& piece : to_.pieces(shape_, coordinate_)) {
       find_parts(piece.box);
       choose_part(0, Dims::filled(from_.mesh->axis_count(), 0), {});
     }
@@ -134,31 +130,33 @@ class PullFinder {
     }
   }
 
-  /// Goes over the boxes, the first dim slowest: ascending.
+  /// Visits the boxes in ascending order: the first dim changes slowest.
   void choose_part(size_t d, Coordinate coordinate, Box common) {
     if (d == parts_.size()) return add_contributions(common, with_replica(coordinate));
     for (const DimPart& part : parts_[d]) {
       Coordinate next = coordinate;
-      for (size_t i = 0; i < part.places.size(); ++i) next[from_.dims[d].axes[i]] = part.places[i];
+      for (size_t i = 0; i < part.indices.size(); ++i)
+        next[from_.dims[d].axes[i]] = part.indices[i];
       Box box = common;
       box.ranges.push_back(part.common);
       choose_part(d + 1, next, std::move(box));
     }
   }
 
-  /// Of those that hold the same: the receiver itself; on its own mesh who stands where it stands,
-  /// so that replicas share the work; of another mesh each in turn.
+  /// Chooses one of the ranks that hold the same part: the receiver itself, if it is one of them.
+  /// Else, on one mesh, the rank that has the coordinate of the receiver on the axes that do not
+  /// divide the tensor, so that replicas share the work; between meshes, each in turn.
   Coordinate with_replica(Coordinate coordinate) const {
     if (on_one_mesh(from_, to_)) {
       for (int axis = 0; axis < coordinate.size(); ++axis)
-        if (!shards(from_, axis)) coordinate[axis] = place_[axis];
+        if (!from_.is_sharded_on(axis)) coordinate[axis] = coordinate_[axis];
       return coordinate;
     }
     const auto own = from_.mesh->coordinate_of(receiver_);
     int64_t turn = index_of_receiver();
     bool holds_itself = own.has_value();
     for (int axis = 0; axis < coordinate.size(); ++axis) {
-      if (shards(from_, axis)) {
+      if (from_.is_sharded_on(axis)) {
         holds_itself = holds_itself && (*own)[axis] == coordinate[axis];
         continue;
       }
@@ -168,14 +166,14 @@ class PullFinder {
     return holds_itself ? *own : coordinate;
   }
 
-  /// A number that differs between those that want the same part: where the receiver stands on the
-  /// axes on which the target is copied first.
+  /// A number that differs between the receivers of one part: the coordinate of the receiver, with
+  /// the axes on which the target is replicated first.
   int64_t index_of_receiver() const {
     int64_t index = 0, stride = 1;
     for (bool copies : {true, false})
-      for (int axis = 0; axis < place_.size(); ++axis) {
-        if (shards(to_, axis) == copies) continue;
-        index += place_[axis] * stride;
+      for (int axis = 0; axis < coordinate_.size(); ++axis) {
+        if (to_.is_sharded_on(axis) == copies) continue;
+        index += coordinate_[axis] * stride;
         stride *= to_.mesh->shape()[axis];
       }
     return index;
@@ -203,21 +201,21 @@ class PullFinder {
   const DistAttr& from_;
   const DistAttr& to_;
   const Rank receiver_;
-  const Coordinate place_;
+  const Coordinate coordinate_;
   const std::vector<PartialAxis> resolved_;
   std::vector<std::vector<DimPart>> parts_;  // by dim
   std::vector<Pull> result_;
 };
 
-/// Sums of `wanted` elements over the resolved axes: the axes that divide the target scatter them,
-/// the others want them whole.
+/// The bound of least_received_elements for sums of `wanted` elements over the resolved axes. Sums
+/// over axes that divide the target are scattered; sums over the others are wanted whole.
 int64_t least_of_sums(int64_t wanted, const std::vector<PartialAxis>& resolved,
                       const DistAttr& to) {
   int64_t scattered = 1, whole = 1;
   for (const PartialAxis& p : resolved)
-    (shards(to, p.axis) ? scattered : whole) *= to.mesh->shape()[p.axis];
-  const int64_t addends = scattered * whole;
-  return wanted * scattered * (addends - 1) / addends + wanted * (whole - 1) / whole;
+    (to.is_sharded_on(p.axis) ? scattered : whole) *= to.mesh->shape()[p.axis];
+  const int64_t terms = scattered * whole;
+  return wanted * scattered * (terms - 1) / terms + wanted * (whole - 1) / whole;
 }
 
 }  // namespace
@@ -228,7 +226,7 @@ bool holds_all_of(const Shape& shape, const DistAttr& from, const DistAttr& to) 
     if (held.axes.empty() || held.windows.empty() || held == wanted) continue;
     const std::vector<DimPart> parts =
         windowed_parts(held, from.split(d, shape[d]), from.mesh->axis_count());
-    // Chunks of it are taken for all of it.
+    // A dim in chunks counts as wanted whole.
     const Split split = wanted.chunks > 1 ? Split{shape[d], 1, {}} : to.split(d, shape[d]);
     for (const DimPart& part :
          windowed_parts(wanted.chunks > 1 ? DimSharding{} : wanted, split, to.mesh->axis_count()))
@@ -242,11 +240,11 @@ bool holds_all_of(const Shape& shape, const DistAttr& from, const DistAttr& to) 
 }
 
 std::vector<Pull> pulls(const Shape& shape, const Exchange& exchange, Rank receiver) {
-  const auto place = exchange.to.mesh->coordinate_of(receiver);
-  if (!place) return {};
+  const auto coordinate = exchange.to.mesh->coordinate_of(receiver);
+  if (!coordinate) return {};
   for (const PartialAxis& p : started_axes(exchange.from, exchange.to))
-    if ((*place)[p.axis] != 0) return {};
-  return PullFinder(shape, exchange, receiver, *place).run();
+    if ((*coordinate)[p.axis] != 0) return {};
+  return PullFinder(shape, exchange, receiver, *coordinate).run();
 }
 
 int64_t received_elements(const Shape& shape, const std::vector<Exchange>& exchanges,
@@ -260,15 +258,16 @@ int64_t received_elements(const Shape& shape, const std::vector<Exchange>& excha
 
 int64_t least_received_elements(const Shape& shape, const DistAttr& from, const DistAttr& to,
                                 Rank receiver) {
-  const auto place = to.mesh->coordinate_of(receiver);
-  if (!place) return 0;
+  const auto coordinate = to.mesh->coordinate_of(receiver);
+  if (!coordinate) return 0;
   int64_t all = 0;
-  for (const Piece& wanted : to.pieces(shape, *place)) all += element_count(wanted.box.shape());
+  for (const Piece& wanted : to.pieces(shape, *coordinate))
+    all += element_count(wanted.box.shape());
   if (const auto resolved = resolved_axes(from, to); !resolved.empty())
     return least_of_sums(all, resolved, to);
   const auto own = from.mesh->coordinate_of(receiver);
   if (!own) return all;
-  for (const Piece& wanted : to.pieces(shape, *place))
+  for (const Piece& wanted : to.pieces(shape, *coordinate))
     for (const Piece& held : from.pieces(shape, *own))
       all -= element_count(intersect(wanted.box, held.box).shape());
   return all;

@@ -1,5 +1,6 @@
 #include "reshard/reshard.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <map>
@@ -25,8 +26,7 @@ int64_t offset_in(const Box& box, const Box& inner, int64_t i) {
   return at;
 }
 
-/// What each rank holds of `whole` under `attr`; a Partial(sum) is spread so that the addends
-/// sum to it.
+/// What each rank holds of `whole` under `attr`. The partial values of a Partial(sum) add up to it.
 std::map<Rank, Values> distribute(const Values& whole, const Shape& shape, const DistAttr& attr) {
   std::map<Rank, Values> parts;
   for (Rank rank : attr.mesh->ranks()) {
@@ -37,14 +37,15 @@ std::map<Rank, Values> distribute(const Values& whole, const Shape& shape, const
     for (const PartialAxis& p : attr.partial) counts = counts && coordinate[p.axis] == 0;
     for (size_t i = 0; i < part.size(); ++i) {
       const int64_t at = offset_in(whole_box(shape), box, static_cast<int64_t>(i));
-      // Addends: rank-dependent integers that cancel but for the whole value at the first
-      // coordinate.
-      double addend = counts ? whole[at] : 0;
+      // The first coordinate holds the value; the integers that are added to each partial value
+      // depend on the coordinate, and their sum is 0.
+      double partial_value = counts ? whole[at] : 0;
       for (const PartialAxis& p : attr.partial) {
         const int64_t parts_on_axis = attr.mesh->shape()[p.axis];
-        addend += static_cast<double>((coordinate[p.axis] * 2 - (parts_on_axis - 1)) * (at + 1));
+        partial_value +=
+            static_cast<double>((coordinate[p.axis] * 2 - (parts_on_axis - 1)) * (at + 1));
       }
-      part[i] = addend;
+      part[i] = partial_value;
     }
     parts[rank] = std::move(part);
   }
@@ -82,7 +83,7 @@ std::map<Rank, Values> execute(const std::map<Rank, Values>& before, const Shape
   return after;
 }
 
-DistAttr parse_spec_of(const MeshPtr& mesh, const std::string& placements) {
+DistAttr placed(const MeshPtr& mesh, const std::string& placements) {
   return parse_placements(placements, mesh, 2);
 }
 
@@ -98,7 +99,7 @@ std::map<Rank, Values> execute_all(std::map<Rank, Values> parts, const Shape& sh
   return parts;
 }
 
-/// Sums over the partial axes, or the part itself: what the ranks hold, as whole values.
+/// Expects that the parts, or the sums of the partial values, are those of `whole`.
 void expect_same(const std::map<Rank, Values>& got, const Values& whole, const Shape& shape,
                  const DistAttr& attr, const std::string& what) {
   std::vector<double> sums(whole.size(), 0.0);
@@ -111,7 +112,7 @@ void expect_same(const std::map<Rank, Values>& got, const Values& whole, const S
             << what << " on rank " << rank;
       continue;
     }
-    // One replica of each addend.
+    // One replica of each partial value.
     bool counts = true;
     for (int axis = 0; axis < attr.mesh->axis_count(); ++axis)
       if (!attr.uses(axis)) counts = counts && coordinate[axis] == 0;
@@ -124,7 +125,7 @@ void expect_same(const std::map<Rank, Values>& got, const Values& whole, const S
   }
 }
 
-TEST(Reshard, WorkedExampleReceivesTheseElements) {
+TEST(Reshard, TheWorkedExampleReceivesTheseElements) {
   const MeshPtr mesh = mesh_of("x=3 y=2");
   const Shape shape{6, 12};
   const auto exchanges = plan_reshard({DType::kF32, shape}, from_spec(mesh, 2, {"x", "y"}),
@@ -169,7 +170,7 @@ TEST(Reshard, ALargeAllReduceIsAReduceScatterAndAnAllGatherAtTheByteBound) {
     EXPECT_EQ(received_elements({64, 100}, exchanges, rank), 2 * 6400 * 3 / 4);  // 2 L (n-1)/n
 }
 
-/// The kind of each exchange, and what it makes.
+/// The kind of each exchange and its target placement.
 std::vector<std::string> steps_of(const std::vector<Exchange>& exchanges) {
   std::vector<std::string> steps;
   for (const Exchange& exchange : exchanges)
@@ -177,11 +178,11 @@ std::vector<std::string> steps_of(const std::vector<Exchange>& exchanges) {
   return steps;
 }
 
-TEST(Sums, OverNodesAndDevicesAreTwoLevels) {
+TEST(AllReduce, OverNodesAndDevicesHasTwoLevels) {
   const MeshPtr mesh = mesh_of("node=2 gpu=4");
   const DistType from = parse_dist_type("f32[64] {partial sum: node, gpu}", mesh),
                  to = parse_dist_type("f32[64]", mesh);
-  // Links between nodes are slow: only a share of the tensor goes over them.
+  // Links between nodes are slow: only a share of the tensor is sent over them.
   ReshardOptions options;
   options.link = {Seconds(1e-6), 1e11};
   options.axes["node"] = {Seconds(1e-5), 1e9};
@@ -197,7 +198,7 @@ TEST(Sums, OverNodesAndDevicesAreTwoLevels) {
   EXPECT_EQ(between_nodes, 2 * (64 / 4) * 1 / 2) << "2 (n-1)/n of a quarter";
 }
 
-TEST(Sums, OverAxesOfTwoAreHalvedAndDoubled) {
+TEST(AllReduce, OverAxesOfTwoRanksIsRecursiveHalvingAndDoubling) {
   const MeshPtr mesh = mesh_of("a=2 b=2 c=2");
   const DistType from = parse_dist_type("f32[64] {partial sum: a, b, c}", mesh),
                  to = parse_dist_type("f32[64]", mesh);
@@ -206,7 +207,7 @@ TEST(Sums, OverAxesOfTwoAreHalvedAndDoubled) {
   ASSERT_EQ(exchanges.size(), 6u);
   for (Rank rank = 0; rank < 8; ++rank) {
     EXPECT_EQ(received_elements({64}, exchanges, rank),
-              2 * 64 * 7 / 8);  // no more than by any way
+              2 * 64 * 7 / 8);  // the lower bound
     std::vector<int64_t> received;
     for (const Exchange& exchange : exchanges)
       received.push_back(received_elements({64}, {exchange}, rank));
@@ -214,12 +215,12 @@ TEST(Sums, OverAxesOfTwoAreHalvedAndDoubled) {
   }
 }
 
-TEST(Sums, TheFormSaysHowManyRoundsThereAre) {
+TEST(AllReduce, TheAlgorithmDeterminesTheNumberOfRounds) {
   const MeshPtr mesh = mesh_of("a=2 b=3");
   const DistType from = parse_dist_type("f32[7, 30] {partial sum: a, b}", mesh),
                  to = parse_dist_type("f32[7, 30]", mesh);
-  const auto rounds = [&](AllReduceAlgorithm form) {
-    return plan_reshard(from.type, from.attr, to.attr, {.all_reduce = form}).size();
+  const auto rounds = [&](AllReduceAlgorithm algorithm) {
+    return plan_reshard(from.type, from.attr, to.attr, {.all_reduce = algorithm}).size();
   };
   EXPECT_EQ(rounds(AllReduceAlgorithm::kOneShot), 1u);
   EXPECT_EQ(rounds(AllReduceAlgorithm::kReduceScatterAllGather), 2u);
@@ -238,16 +239,17 @@ TEST(Reshard, ContributionsAreAddedInTheOrderOfTheirCoordinates) {
   }
 }
 
-enum class Sums { kWith, kWithout };
+enum class PartialAxes { kIncluded, kExcluded };
 
 /// Every placement of a tensor of `rank` dims on `mesh`, axis by axis.
-std::vector<DistAttr> all_placements(const MeshPtr& mesh, int rank, Sums sums = Sums::kWith) {
+std::vector<DistAttr> all_placements(const MeshPtr& mesh, int rank,
+                                     PartialAxes partial_axes = PartialAxes::kIncluded) {
   std::vector<std::vector<Placement>> lists = {{}};
   for (int axis = 0; axis < mesh->axis_count(); ++axis) {
     std::vector<std::vector<Placement>> longer;
     for (const auto& list : lists) {
       std::vector<Placement> choices = {Replicate()};
-      if (sums == Sums::kWith) choices.push_back(Partial());
+      if (partial_axes == PartialAxes::kIncluded) choices.push_back(Partial());
       for (int d = 0; d < rank; ++d) choices.push_back(Shard(d));
       for (const Placement& choice : choices) {
         longer.push_back(list);
@@ -261,18 +263,19 @@ std::vector<DistAttr> all_placements(const MeshPtr& mesh, int rank, Sums sums = 
   return attrs;
 }
 
-/// Where messages are dear, chains and few peers win; where bytes are, the direct form.
-const ReshardOptions kDearMessages{.link = {Seconds(1), 1e12}, .axes = {}},
-    kDearBytes{.link = {Seconds(0), 1}, .axes = {}};
-const ReshardOptions kByAxis{.all_reduce = AllReduceAlgorithm::kHierarchical};
+/// Under high latency chains with few peers are the cheapest, under low bandwidth one exchange is.
+const ReshardOptions kHighLatency{.link = {Seconds(1), 1e12}, .axes = {}},
+    kLowBandwidth{.link = {Seconds(0), 1}, .axes = {}};
+const ReshardOptions kHierarchical{.all_reduce = AllReduceAlgorithm::kHierarchical};
 
 class OnEveryLink : public testing::TestWithParam<ReshardOptions> {};
 std::string link_name(const testing::TestParamInfo<ReshardOptions>& given) {
-  const char* names[] = {"Threads", "DearMessages", "DearBytes", "ByAxis"};
+  const char* names[] = {"Threads", "HighLatency", "LowBandwidth", "Hierarchical"};
   return names[given.index];
 }
 INSTANTIATE_TEST_SUITE_P(Links, OnEveryLink,
-                         testing::Values(ReshardOptions{}, kDearMessages, kDearBytes, kByAxis),
+                         testing::Values(ReshardOptions{}, kHighLatency, kLowBandwidth,
+                                         kHierarchical),
                          link_name);
 
 TEST_P(OnEveryLink, EveryPairOfPlacementsOnOneMeshGivesTheSameTensor) {
@@ -303,28 +306,29 @@ int64_t local_elements(const DistAttr& attr, const Shape& shape) {
   return element_count(attr.largest_shape(shape));
 }
 
-TEST(Reshard, NoPlaceOnTheWayHoldsMoreThanTheLargerEnd) {
+TEST(Reshard, NoIntermediatePlacementHoldsMoreThanTheLargerEnd) {
   const MeshPtr mesh = mesh_of("a=2 b=2 c=2");
   const Shape shape{16, 16, 16};
-  bool some_way_is_a_chain = false;
-  for (const DistAttr& from : all_placements(mesh, 3, Sums::kWithout))
-    for (const DistAttr& to : all_placements(mesh, 3, Sums::kWithout)) {
-      const auto exchanges = plan_reshard({DType::kF32, shape}, from, to, kDearMessages);
-      some_way_is_a_chain = some_way_is_a_chain || exchanges.size() > 2;
+  bool some_plan_is_a_chain = false;
+  for (const DistAttr& from : all_placements(mesh, 3, PartialAxes::kExcluded))
+    for (const DistAttr& to : all_placements(mesh, 3, PartialAxes::kExcluded)) {
+      const auto exchanges = plan_reshard({DType::kF32, shape}, from, to, kHighLatency);
+      some_plan_is_a_chain = some_plan_is_a_chain || exchanges.size() > 2;
       for (const Exchange& exchange : exchanges)
         EXPECT_LE(local_elements(exchange.to, shape),
                   std::max(local_elements(from, shape), local_elements(to, shape)))
             << to_text(from) << " -> " << to_text(to) << " by " << to_text(exchange.to);
     }
-  EXPECT_TRUE(some_way_is_a_chain);
+  EXPECT_TRUE(some_plan_is_a_chain);
 }
 
-/// Most elements that a rank receives.
-int64_t most_received(const Shape& shape, const std::vector<Exchange>& exchanges,
-                      const MeshPtr& mesh) {
-  int64_t most = 0;
-  for (Rank rank : mesh->ranks()) most = std::max(most, received_elements(shape, exchanges, rank));
-  return most;
+/// The largest number of elements that a rank receives.
+int64_t max_received(const Shape& shape, const std::vector<Exchange>& exchanges,
+                     const MeshPtr& mesh) {
+  int64_t result = 0;
+  for (Rank rank : mesh->ranks())
+    result = std::max(result, received_elements(shape, exchanges, rank));
+  return result;
 }
 
 struct MeshAndShape {
@@ -339,24 +343,24 @@ INSTANTIATE_TEST_SUITE_P(Meshes, ByteBound,
                                          MeshAndShape{"a=2 b=4 c=8", {64, 64, 64}}),
                          [](const auto& given) { return "m" + std::to_string(given.index); });
 
-TEST_P(ByteBound, TheDirectFormReceivesTheFewestBytesAndTheChosenFormNotManyMore) {
+TEST_P(ByteBound, OneExchangeReceivesTheFewestBytesAndTheChosenPlanNotManyMore) {
   const MeshPtr mesh = mesh_of(GetParam().mesh);
   const TensorType type{DType::kF32, GetParam().shape};
-  const auto placements = all_placements(mesh, type.shape.size(), Sums::kWithout);
+  const auto placements = all_placements(mesh, type.shape.size(), PartialAxes::kExcluded);
   double sum_of_ratios = 0;
   int pairs = 0;
   for (const DistAttr& from : placements)
     for (const DistAttr& to : placements) {
       if (from == to) continue;
-      const std::vector<Exchange> direct = {{classify(type.shape, from, to), from, to}};
+      const std::vector<Exchange> one_exchange = {{classify(type.shape, from, to), from, to}};
       int64_t bound = 0;
       for (Rank rank : mesh->ranks()) {
         const int64_t least = least_received_elements(type.shape, from, to, rank);
-        ASSERT_EQ(received_elements(type.shape, direct, rank), least)
+        ASSERT_EQ(received_elements(type.shape, one_exchange, rank), least)
             << to_text(from) << " -> " << to_text(to) << " on " << rank;
         bound = std::max(bound, least);
       }
-      const int64_t received = most_received(type.shape, plan_reshard(type, from, to), mesh);
+      const int64_t received = max_received(type.shape, plan_reshard(type, from, to), mesh);
       ++pairs;
       sum_of_ratios += bound == 0 ? (received == 0 ? 1.0 : 1e9)
                                   : static_cast<double>(received) / static_cast<double>(bound);
@@ -366,16 +370,16 @@ TEST_P(ByteBound, TheDirectFormReceivesTheFewestBytesAndTheChosenFormNotManyMore
   RecordProperty("mean_ratio", std::to_string(sum_of_ratios / pairs));
 }
 
-TEST(Reshard, SumsReceiveTheFewestBytes) {
+TEST(Reshard, ReductionsReceiveTheFewestBytes) {
   for (int n : {2, 3, 4, 8}) {
     const MeshPtr mesh = mesh_of("a=" + std::to_string(n));
     const Shape shape{48 * n, 100};
     const int64_t all = element_count(shape);
     const auto received = [&](const std::string& from, const std::string& to) {
-      const DistAttr a = parse_spec_of(mesh, from), b = parse_spec_of(mesh, to);
-      EXPECT_EQ(most_received(shape, plan_reshard({DType::kF32, shape}, a, b), mesh),
+      const DistAttr a = placed(mesh, from), b = placed(mesh, to);
+      EXPECT_EQ(max_received(shape, plan_reshard({DType::kF32, shape}, a, b), mesh),
                 least_received_elements(shape, a, b, 0));
-      return most_received(shape, plan_reshard({DType::kF32, shape}, a, b), mesh);
+      return max_received(shape, plan_reshard({DType::kF32, shape}, a, b), mesh);
     };
     EXPECT_EQ(received("Partial(sum)", "Replicate()"), 2 * all * (n - 1) / n);
     EXPECT_EQ(received("Partial(sum)", "Shard(0)"), all * (n - 1) / n);
@@ -385,42 +389,42 @@ TEST(Reshard, SumsReceiveTheFewestBytes) {
   }
 }
 
-TEST(Reshard, BetweenMeshesAPieceWithManyReadersTravelsOnce) {
+TEST(Reshard, BetweenMeshesAPartWithManyReceiversIsSentOnce) {
   const MeshPtr one = mesh_of("a=1");
   const auto four = std::make_shared<const Mesh>(Shape{4}, std::vector<std::string>{"b"},
                                                  std::vector<Rank>{1, 2, 3, 4});
   const Shape shape{400, 100};
-  const auto way = plan_reshard({DType::kF32, shape}, DistAttr::replicated(one, 2),
-                                DistAttr::replicated(four, 2));
-  ASSERT_EQ(way.size(), 2u);  // parts to all, then an all-gather among them
+  const auto plan = plan_reshard({DType::kF32, shape}, DistAttr::replicated(one, 2),
+                                 DistAttr::replicated(four, 2));
+  ASSERT_EQ(plan.size(), 2u);  // parts to all, then an all-gather among them
   int64_t sent_by_the_only_holder = 0;
-  for (const Exchange& exchange : way)
+  for (const Exchange& exchange : plan)
     for (Rank receiver : four->ranks())
       for (const Pull& pull : pulls(shape, exchange, receiver))
         if (pull.sender == 0) sent_by_the_only_holder += element_count(pull.box.shape());
   EXPECT_EQ(sent_by_the_only_holder, element_count(shape));
 }
 
-TEST(Reshard, BetweenMeshesHoldersShareTheReaders) {
+TEST(Reshard, BetweenMeshesTheHoldersShareTheReceivers) {
   const MeshPtr two = mesh_of("a=2");
   const auto four = std::make_shared<const Mesh>(Shape{4}, std::vector<std::string>{"b"},
                                                  std::vector<Rank>{2, 3, 4, 5});
-  std::map<Rank, int> readers;
+  std::map<Rank, int> receivers;
   const Exchange exchange{ReshardKind::kMessages, DistAttr::replicated(two, 1),
                           DistAttr::replicated(four, 1)};
   for (Rank receiver : four->ranks())
-    for (const Pull& pull : pulls({8}, exchange, receiver)) ++readers[pull.sender];
-  EXPECT_EQ(readers, (std::map<Rank, int>{{0, 2}, {1, 2}}));
+    for (const Pull& pull : pulls({8}, exchange, receiver)) ++receivers[pull.sender];
+  EXPECT_EQ(receivers, (std::map<Rank, int>{{0, 2}, {1, 2}}));
 }
 
-TEST(Reshard, BetweenMeshesThatOverlapARankKeepsWhatItHas) {
+TEST(Reshard, BetweenMeshesThatOverlapARankKeepsWhatItHolds) {
   const auto low = std::make_shared<const Mesh>(Shape{6}, std::vector<std::string>{"a"},
                                                 std::vector<Rank>{0, 1, 2, 3, 4, 5});
   const auto high = std::make_shared<const Mesh>(Shape{3, 2}, std::vector<std::string>{"b", "c"},
                                                  std::vector<Rank>{4, 5, 6, 7, 8, 9});
   const Shape shape{12, 6};
-  for (const DistAttr& from : all_placements(low, 2, Sums::kWithout))
-    for (const DistAttr& to : all_placements(high, 2, Sums::kWithout))
+  for (const DistAttr& from : all_placements(low, 2, PartialAxes::kExcluded))
+    for (const DistAttr& to : all_placements(high, 2, PartialAxes::kExcluded))
       for (Rank rank : high->ranks())
         EXPECT_EQ(received_elements(shape, {{ReshardKind::kMessages, from, to}}, rank),
                   least_received_elements(shape, from, to, rank))

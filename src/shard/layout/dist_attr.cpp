@@ -36,9 +36,13 @@ bool DistAttr::is_replicated() const {
 }
 
 bool DistAttr::uses(int axis) const {
-  for (const DimSharding& dim : dims)
-    if (std::find(dim.axes.begin(), dim.axes.end(), axis) != dim.axes.end()) return true;
-  return is_partial_on(axis);
+  return is_sharded_on(axis) || is_partial_on(axis);
+}
+
+bool DistAttr::is_sharded_on(int axis) const {
+  return std::any_of(dims.begin(), dims.end(), [&](const DimSharding& dim) {
+    return std::find(dim.axes.begin(), dim.axes.end(), axis) != dim.axes.end();
+  });
 }
 
 bool DistAttr::is_partial_on(int axis) const {
@@ -96,6 +100,12 @@ Shape DistAttr::largest_shape(const Shape& shape) const {
   Shape local;
   for (int d = 0; d < shape.size(); ++d) local.push_back(split(d, shape[d]).largest());
   return local;
+}
+
+int64_t DistAttr::parts(int dim) const {
+  int64_t count = 1;
+  for (int axis : dims.at(dim).axes) count *= mesh->shape()[axis];
+  return count;
 }
 
 bool DistAttr::has_windows() const {

@@ -60,6 +60,10 @@ struct DistAttr {
   bool is_replicated() const;
   bool uses(int axis) const;  // to divide a dim or as a partial axis
   bool is_partial_on(int axis) const;
+  /// Whether the axis divides a dim.
+  bool is_sharded_on(int axis) const;
+  /// The number of parts into which axes divide a dim; of a dim in chunks, those of each chunk.
+  int64_t parts(int dim) const;
   bool has_windows() const;
   bool has_chunks() const;
 

@@ -1,0 +1,78 @@
+// The check of kernels that compute an op of the serial graph: its operands, the division of its
+// factors, the parts that ranks hold, and the parameters of the kernel call.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "graph/graph.h"
+#include "placement_check/checked_program.h"
+#include "placement_check/region_placements.h"
+#include "placement_check/symbolic_placements.h"
+#include "shard/op_sharding.h"
+#include "shard/rules.h"
+#include "tasks/task_graph.h"
+
+namespace tessera {
+
+/// Checks that a task graph computes a region with the given placements.
+using RegionCheck = std::function<void(const Graph& region, const TaskGraph& tasks,
+                                       const RegionPlacements& placements)>;
+
+class OpCheck {
+ public:
+  /// requires  `program` and `placements` outlive this object
+  OpCheck(const CheckedProgram& program, SymbolicPlacements& placements, RegionCheck check_region)
+      : program_(program),
+        placements_(placements),
+        check_region_(std::move(check_region)),
+        op_rules_(program.graph().ops().size()) {}
+
+  /// Whether the inputs of `step` hold the operands of the op, in order.
+  bool has_operands(OpId id, const KernelStep& step) const;
+  /// Says which operand differs.
+  ///   requires  !has_operands(id, step)
+  ///   throws    InternalError
+  [[noreturn]] void refuse_operands(OpId id, const KernelStep& step) const;
+
+  /// Checks that `step` computes the op, and fills its outputs.
+  ///   requires  has_operands(id, step)
+  ///   throws    InternalError
+  void check(const Task& task, const KernelStep& step, OpId id);
+
+ private:
+  /// An op of the serial graph with its sharding rule.
+  struct OpRule {
+    OpView view;
+    ShardingRule rule;
+  };
+  /// One execution of an op, divided as its operands are.
+  struct DividedOp {
+    const Op& op;
+    const OpRule& rule;
+    std::vector<const DistAttr*> inputs;
+    std::vector<DistAttr> outputs;
+    OpSharding sharding;
+    int micro_batch;
+  };
+
+  const OpRule& rule_of(OpId id);
+  DividedOp divided(const Task& task, const KernelStep& step, OpId id);
+  void check_parts(const DividedOp& op, const OperandFactors& factors, RegisterIndex index) const;
+  void check_part(const DividedOp& op, const DimFactor& dim, int d, RegisterIndex index) const;
+  void check_micro_batch(const KernelStep& step, RegisterIndex index, int micro_batch) const;
+  void check_call(const KernelStep& step, const KernelCall& expected, const Task& task) const;
+  void check_parameter(const KernelStep& step, size_t i, const LocalInt& expected,
+                       const Task& task) const;
+  void check_regions(const DividedOp& op, const KernelStep& step) const;
+  void fill_output(const DividedOp& op, int i, RegisterIndex index);
+
+  const CheckedProgram& program_;
+  SymbolicPlacements& placements_;
+  RegionCheck check_region_;
+  std::vector<std::optional<OpRule>> op_rules_;  // by op
+  RuleCache rules_{catalogue_rule};
+};
+
+}  // namespace tessera

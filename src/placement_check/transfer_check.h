@@ -1,0 +1,41 @@
+// The check of tasks and kernels that move a value without computing: exchanges, copies between
+// devices and hosts, and copies of registers.
+#pragma once
+
+#include <set>
+#include <string>
+
+#include "placement_check/checked_program.h"
+#include "placement_check/symbolic_placements.h"
+#include "tasks/task_graph.h"
+
+namespace tessera {
+
+class TransferCheck {
+ public:
+  /// requires  both outlive this object
+  TransferCheck(const CheckedProgram& program, SymbolicPlacements& placements)
+      : program_(program), placements_(placements) {}
+
+  /// Checks that an exchange transfers between the placements of its registers and that its pulls
+  /// are right, and fills its target.
+  ///   throws  InternalError
+  void check_exchange(const Task& task);
+
+  /// Checks a kernel that copies a register, and fills its target.
+  ///   throws  InternalError
+  void check_copy(const KernelStep& step);
+  /// Checks a task that copies between a device and its host, and fills its target.
+  ///   throws  InternalError
+  void check_copy(const Task& task);
+
+ private:
+  void check_ends_and_pulls(const Task& task);
+
+  const CheckedProgram& program_;
+  SymbolicPlacements& placements_;
+  /// The texts of the exchanges whose pulls were checked: equal exchanges are checked once.
+  std::set<std::string> checked_exchanges_;
+};
+
+}  // namespace tessera
