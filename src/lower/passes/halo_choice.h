@@ -48,9 +48,9 @@ struct HaloOptions {
 ///
 ///   requires  `sharded` is of propagate(graph, ..., marks)
 ///   ensures   ops are divided over the axes that they had, some by windows: every reader of such a
-///             result finds all that it needs in its own rank, so nothing that was computed twice is
-///             ever sent or reduced; value_reasons say which form a value with a halo has; the same
-///             inputs give the same result
+///             result finds all that it needs in its own rank, so nothing that was computed twice
+///             is ever sent or reduced; value_reasons say which form a value with a halo has; the
+///             same inputs give the same result
 ///   leaves    marked tensors and ops, results of the program, next values of variables, random
 ///             numbers, and ops with regions; partial values; dims that are cut in units, chunks or
 ///             micro-batches

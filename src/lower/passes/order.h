@@ -15,8 +15,8 @@ struct OrderOptions {
 /// Sorts the instructions by the schedule of their stages, and notes the pipeline pass of each.
 /// Meshes that share ranks are stages of one device.
 ///
-///   ensures  each instruction comes after those whose registers it reads, and after those that read
-///            a variable before it is written over; with one micro-batch nothing changes
+///   ensures  each instruction comes after those whose registers it reads, and after those that
+///            read a variable before it is written over; with one micro-batch nothing changes
 ///   times    of the schedule `auto`: estimated from the work that operators declare, divided as
 ///            their operands are
 ///   returns  the order of the pipeline; nothing with one micro-batch
