@@ -129,7 +129,7 @@ TEST_P(EveryOptimizer, EndsEachUpdateInAnElementWiseOpOnTheVariableItself) {
     const Op& last = graph.op(graph.value(*variable.next).producer);
     EXPECT_THAT(last.kind, AnyOf("add", "sub")) << name;
     EXPECT_EQ(last.inputs[0], variable.value) << name;
-    // Nobody reads the old value after the new one is made.
+    // No op reads the old value after the new one is made.
     for (OpId user : graph.value(variable.value).users)
       EXPECT_LE(user, graph.value(*variable.next).producer) << name;
   }
