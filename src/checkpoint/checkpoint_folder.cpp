@@ -40,12 +40,12 @@ void check_part(const StoredPart& part) {
          "a part of '" + part.tensor + "' has the dims of the whole");
   if (part.box.empty()) return;
   ensure(intersect(part.box, whole) == part.box,
-         "a part of '" + part.tensor + "' lies in the whole");
+         "a part of '" + part.tensor + "' is inside the whole");
   ensure(part.data != nullptr, "a part of '" + part.tensor + "' has data");
 }
 
-/// Removes what nobody needs any more. Some disks refuse that for a while, which is no reason to
-/// stop a run.
+/// Removes files that are no longer needed. Some disks refuse that for a while, which is no reason
+/// to stop a run.
 void remove_leftover(FileSystem& files, const fs::path& path) {
   try {
     files.remove(path);

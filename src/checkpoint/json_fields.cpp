@@ -50,7 +50,7 @@ Document parse_json_strictly(std::string_view text, const std::string& file) try
   Document document = parse_json(text, file);
   if (const auto key = key_given_twice(text, file))
     throw bad_data("'" + file + "' gives the key '" + *key + "' twice",
-                   "nobody can say which of the two counts", kFix);
+                   "it is unknown which of the two counts", kFix);
   return document;
 } catch (const UserError& error) {
   throw bad_data(error.what_happened(), error.why(), kFix);

@@ -213,15 +213,15 @@ TEST(Safetensors, NamesGivenTwiceAreRefused) {
   const std::string entry = R"({"dtype":"U8","shape":[1],"data_offsets":[0,1]})";
   EXPECT_EQ(
       message_of_header("{\"a\":" + entry + ",\"a\":" + entry + "}", 1),
-      "65 't.safetensors' gives the key 'a' twice\n  why: nobody can say which of the two counts" +
+      "65 't.safetensors' gives the key 'a' twice\n  why: it is unknown which of the two counts" +
           kRewrite);
   EXPECT_EQ(
       message_of_header("{\"ab\":" + entry + R"(,"\u0061b":)" + entry + "}", 1),
-      "65 't.safetensors' gives the key 'ab' twice\n  why: nobody can say which of the two counts" +
+      "65 't.safetensors' gives the key 'ab' twice\n  why: it is unknown which of the two counts" +
           kRewrite);
   EXPECT_EQ(
       message_of_header(R"({"a":{"dtype":"U8","shape":[1],"shape":[1],"data_offsets":[0,1]}})", 1),
-      "65 't.safetensors' gives the key 'shape' twice\n  why: nobody can say which of the two "
+      "65 't.safetensors' gives the key 'shape' twice\n  why: it is unknown which of the two "
       "counts" +
           kRewrite);
   // The same key in two tables, and keys in quotes inside of strings, are none.
