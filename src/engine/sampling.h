@@ -40,7 +40,7 @@ void check(const SamplingOptions& options);
 std::vector<double> token_probabilities(std::span<const float> logits,
                                         const SamplingOptions& options);
 
-/// The token that random number `draw` selects.
+/// The token that the random number with index `draw` selects.
 int32_t sample_token(std::span<const float> logits, const SamplingOptions& options, uint64_t draw);
 
 }  // namespace tessera
