@@ -152,7 +152,7 @@ inline RegisterIndex feed_anything(HandMade& made, const std::string& name,
   fed.attr.dims.insert(fed.attr.dims.end(), wanted.attr.dims.begin(), wanted.attr.dims.end());
   const RegisterIndex input = made.input(name, to_text(fed.type, fed.attr));
   if (wanted.attr.partial.empty()) return input;
-  return made.compute(name + ".addend", {"copy", {}, {}, ""}, {input}, type);
+  return made.compute(name + ".partial", {"copy", {}, {}, ""}, {input}, type);
 }
 
 }  // namespace tessera::testing_programs
