@@ -198,7 +198,7 @@ TEST(Fit, RefusesNumbersBelowZero) {
 
 // ---- steps that follow each other without a pause ----
 
-/// Hears each step and looks at numbers only; how many steps were under way behind it.
+/// Observes each step and reads only metrics. It counts the steps that were in flight after it.
 class Watcher : public Callback {
  public:
   explicit Watcher(CallbackNeeds attention = CallbackNeeds::kMetricsOnly) : attention_(attention) {}
