@@ -20,7 +20,7 @@ namespace tessera {
 ///   cifar    images with their labels in the format of CIFAR
 ///   markov   tokens of a Markov chain that is sampled from the seed; its entropy rate is known
 ///   digits   synthetic digits, to be classified
-///   shapes   synthetic disks, squares and triangles, to be classified pixel by pixel
+///   shapes   synthetic circles, squares and triangles, to be classified pixel by pixel
 struct DataConfig {
   std::string kind = "text";
   std::vector<std::string> path;  // text, jsonl, npy, cifar: files (text: also folders)
