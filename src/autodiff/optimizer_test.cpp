@@ -208,8 +208,8 @@ TEST(Optimizer, ClipScalesAllGradientsByTheGlobalNorm) {
 }
 
 TEST(Optimizer, ClipLeavesSmallGradientsAlone) {
-  const Graph graph =
-      quadratic({.kind = OptimizerKind::kSgd, .clip_norm = 4});  // above sqrt(14.25) = 3.77
+  // Above sqrt(14.25) = 3.77.
+  const Graph graph = quadratic({.kind = OptimizerKind::kSgd, .clip_norm = 4});
   const ReferenceValues next =
       next_variables(graph, interpret(graph, with_inputs(start(graph), 0)));
   EXPECT_THAT(next.at("a").values, ElementsAre(1.75, -2.625));  // 2 - 0.125 * 2, -3 + 0.125 * 3
