@@ -15,8 +15,8 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr int64_t kMostBytesARead = int64_t{8} << 20;
-constexpr size_t kMostOpenShards =
-    64;  // a process may open about a thousand files, and a run may have more ranks
+// A process may open about a thousand files, and a run may have more ranks.
+constexpr size_t kMostOpenShards = 64;
 constexpr const char* kDamaged = "use another checkpoint";
 constexpr const char* kChecksumsHead = "tessera.checkpoint ";
 

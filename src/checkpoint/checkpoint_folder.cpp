@@ -14,8 +14,8 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr const char* kAside = ".tmp";  // being written
-constexpr const char* kReplaced =
-    ".replaced";  // good, and about to give way to a new one of the same step
+// Good, and about to give way to a new one of the same step.
+constexpr const char* kReplaced = ".replaced";
 constexpr const char* kRemoving = ".removing";  // no longer whole
 
 /// The name of a part in the rank's file: that of its tensor, with a number when the rank stores
