@@ -277,8 +277,8 @@ TaskGraph compile_case(const FuzzCase& given, const CaseFaults& faults, int64_t 
   options.split_matmuls.stripes = given.chunks;
   options.bucket = Bytes(given.seed % 3 == 0 ? 1 : 64);
   if (given.seed % 2 == 0) options.overlap = Bytes(given.seed % 5 * 64);  // none, or few at a time
-  options.reshard.sums =
-      static_cast<SumForm>(given.seed % 4);  // each way of adding up has its turn
+  // Each way of adding up has its turn.
+  options.reshard.sums = static_cast<SumForm>(given.seed % 4);
   options.check_placements = faults.check_placements;
   return compile(given.graph, given.meshes, given.marks, options).tasks;
 }

@@ -90,8 +90,8 @@ std::string product_case(const std::string& most) {
 }
 
 TEST(ExactSubset, EndsWhereASumMayReachTwoToThe24) {
-  EXPECT_TRUE(
-      in_exact_subset(parse_case(product_case("1548"))));  // 7 * 1548^2 = 16774128 < 16777216
+  // 7 * 1548^2 = 16774128 < 16777216.
+  EXPECT_TRUE(in_exact_subset(parse_case(product_case("1548"))));
   EXPECT_FALSE(in_exact_subset(parse_case(product_case("1549"))));  // 7 * 1549^2 = 16795807
 }
 
