@@ -40,8 +40,8 @@ TEST(Runtime, RunsAChainOfKernelsOnOneRank) {
 TEST(Runtime, AChainOnPartsIsTheChainOnTheWhole) {
   for (const std::string mesh : {"dp=2", "dp=4", "dp=16"}) {
     HandMade made(mesh_of(mesh));
-    const RegisterIndex x =
-        made.input("x", "f32[13@dp, 3]");  // uneven; with 16 ranks some parts are empty
+    // Uneven; with 16 ranks some parts are empty.
+    const RegisterIndex x = made.input("x", "f32[13@dp, 3]");
     const RegisterIndex twice =
         made.compute("twice", call("scalar.mul", {2}), {x}, "f32[13@dp, 3]");
     made.result("y", made.compute("y", call("binary.add"), {twice, x}, "f32[13@dp, 3]"));
