@@ -56,8 +56,8 @@ class Scanner {
   }
 
   int64_t whole_number() {
-    constexpr uint64_t kLargest =
-        std::numeric_limits<int64_t>::max();  // 19 digits fit an unsigned one
+    // 19 digits fit an unsigned one.
+    constexpr uint64_t kLargest = std::numeric_limits<int64_t>::max();
     skip_space();
     const char* const start = at_;
     const bool negative = at_ < end_ && *at_ == '-';
