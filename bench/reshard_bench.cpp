@@ -68,8 +68,8 @@ Ratios ratios(const MeshPtr& mesh, const TensorType& type, Form form) {
 struct Row {
   const char* mesh;
   int rank;
-  const char* published;  // mean, worst: greedy by axis | shortest chain | that with permutes |
-                          // gather all and slice
+  // Mean and worst of: greedy by axis | shortest chain | that with permutes | gather all and slice.
+  const char* published;
 };
 
 int run() {

@@ -1,6 +1,6 @@
-// Steps of pipelines whose kernels sleep, against the simulated clock: the ratio of the measured
-// step to the one that is foretold, a line a schedule. Sleeping ranks need no cores, so any number
-// of them runs on any machine.
+// Compares steps of pipelines whose kernels sleep with the simulated clock: the ratio of the
+// measured step to the simulated one, with one line per schedule. Sleeping ranks need no cores, so
+// any number of them runs on any machine.
 //
 //     sleep_bench [MILLISECONDS OF A FORWARD [STEPS [SCHEDULE]]]
 #include <fmt/format.h>

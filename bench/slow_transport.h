@@ -12,7 +12,7 @@
 
 namespace tessera {
 
-/// A link that sends one piece after the other at a given bandwidth.
+/// A link that sends one message after the other at a given bandwidth.
 class SlowTransport : public Transport {
  public:
   SlowTransport(std::unique_ptr<Transport> inner, double bytes_per_second)

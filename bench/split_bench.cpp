@@ -94,8 +94,8 @@ int run(Seconds product, Seconds transfer) {
       std::printf("split_bench needs two processes: mpirun -n 2 split_bench\n");
     return 0;
   }
-  const double bytes =
-      4.0 * kRows / 2 * kWidth;  // that each process receives before or after a product
+  // The bytes that each process receives before or after a product.
+  const double bytes = 4.0 * kRows / 2 * kWidth;
   const auto network = std::make_shared<Network>(
       std::make_unique<SlowTransport>(process.transport(), bytes / transfer.value()));
   const double whole = median_step(network, 1, product);

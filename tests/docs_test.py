@@ -225,7 +225,12 @@ FORMER_WORDS = [
     (r"standings?", "symbolic placement", None, None),
     (r"trips?", "iteration", r"round.trip|trip count", None),
     (r"h(?:and|ands|anded|anding) back", "release", None, None),
-    (r"circles?", "cycle", None, r"data/|docs/data\.md|configs/unet|model/unet"),
+    (
+        r"circles?",
+        "cycle",
+        None,
+        r"data/|docs/data\.md|config/data_config|configs/unet|model/unet",
+    ),
     (r"go(?:es)? without saying", "the default", None, None),
     (r"far pulls?", "remote receive", None, None),
     (r"signs? of life", "heartbeat", None, None),
@@ -252,7 +257,7 @@ FORMER_WORDS = [
     (r"virtual clocks?", "simulated clock", None, None),
     (r"dying|lent memory|relief", "last use, staging buffer, progress", None, None),
     (r"mend(?:s|ed|ing)?", "fix", None, None),
-    (r"draws?|drew|drawn|undrawn", "initialize, sample", None, r"data/|docs/data\.md"),
+    (r"draws?|drew|drawn|undrawn", "initialize, sample", r"`draw`", r"data/|docs/data\.md"),
     (r"are the likeliest|bar to beat|of one's own", "accuracy, baseline, custom", None, None),
     (r"sums? forms?|by.axis form", "all-reduce algorithm", None, None),
 ]

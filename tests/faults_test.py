@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
-"""Processes of a run that are killed or stopped: it ends soon, says who, leaves nothing behind, and goes on from its last checkpoint.
+"""Kills or stops processes of a run. The run must end soon, name the lost rank, leave no process
+behind, and continue from its last checkpoint.
 
     faults_test.py PROGRAM MPIRUN [--rounds N] [--seed S]
 
-Each round draws a rank, a moment and a way: kill -9 or SIGSTOP. Every second one runs under `tessera launch --restarts 1` and must end with the
-losses of an undisturbed run; the others run under `tessera launch` and by turns mpirun alone, which may wait for ever when a process is
-killed while it starts: there the moment is later. One more stops a rank while the processes start. MPIRUN is "" where MPI was not found: then all is skipped.
+Each round chooses a rank, a moment and a signal (SIGKILL or SIGSTOP) at random. Every second round
+runs under `tessera launch --restarts 1` and must end with the losses of an undisturbed run. The
+others run under `tessera launch` and mpirun alone by turns. mpirun may wait for ever when a process
+is killed while it starts, so there the moment is later. One more round stops a rank while the
+processes start. MPIRUN is "" when MPI was not found; then everything is skipped.
 """
 import argparse
 import json
@@ -50,7 +53,7 @@ def processes_with(mark):
 
 
 def states_of(processes):
-    """Rank, state and name of what waits in each, for messages."""
+    """Name, rank and state of each process, for messages."""
     texts = []
     for number, rank in processes.items():
         stat = (pathlib.Path("/proc") / str(number) / "stat").read_text()
@@ -73,12 +76,12 @@ def losses_of(out):
 
 class Round:
     def __init__(self, program, mpirun, number, seed, folder, at_start=False):
-        draw = random.Random(f"{seed} {number}")
+        choice = random.Random(f"{seed} {number}")
         self.program, self.mpirun = program, mpirun
-        self.victim = draw.randrange(RANKS)
-        self.stops = draw.random() < 0.3
+        self.victim = choice.randrange(RANKS)
+        self.stops = choice.random() < 0.3
         self.way = ["mpirun", "restart", "launch", "restart"][number % 4]
-        self.moment = draw.uniform(0.3 if self.way == "mpirun" else 0, 0.9)
+        self.moment = choice.uniform(0.3 if self.way == "mpirun" else 0, 0.9)
         if at_start:
             self.stops, self.way, self.moment = True, "launch", 0
         self.out = pathlib.Path(folder) / f"round-{number}{'-start' if at_start else ''}"
@@ -116,12 +119,14 @@ class Round:
                                  env={**ENVIRONMENT, name: value})
         process = self.strike(child)
         struck = time.time()
-        patience = (DEADLINE if self.stops else 0) + SOON + (4 * seconds + 200 if self.way == "restart" else 0)  # which then runs to its end, however slowly
+        limit = (DEADLINE if self.stops else 0) + SOON
+        if self.way == "restart":
+            limit += 4 * seconds + 200  # it then runs to its end, however slowly
         wrong = []
         try:
-            code = child.wait(timeout=patience)
+            code = child.wait(timeout=limit)
         except subprocess.TimeoutExpired:
-            wrong.append(f"it did not end within {patience:.0f} s; there are still {states_of(processes_with(self.mark))}")
+            wrong.append(f"it did not end within {limit:.0f} s; there are still {states_of(processes_with(self.mark))}")
             for left in processes_with(self.mark):
                 os.kill(left, signal.SIGKILL)
             code = child.wait()
@@ -134,7 +139,7 @@ class Round:
         errors.seek(0)
         said = errors.read()
         if process is not None:
-            wrong += self.judge(code, said)
+            wrong += self.faults_of(code, said)
         if self.way == "restart" and losses_of(self.out) != undisturbed:
             wrong.append("the losses are not those of the undisturbed run")
         if (self.out / "checkpoints" / "latest").exists():
@@ -146,7 +151,7 @@ class Round:
         print(f"{self.name}: {'; '.join(wrong) or ('not struck' if process is None else 'well')}, code {code} after {took:.1f} s", flush=True)
         return wrong
 
-    def judge(self, code, said):
+    def faults_of(self, code, said):
         wrong = []
         # mpirun returns the code of the process that was killed, which is that of its signal.
         wanted = {"restart": {0}, "launch": {RANK_LOST}, "mpirun": {RANK_LOST, KILLED}}[self.way]

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""A run over two machines, which are two network namespaces of this one, with a name and an address each and a cable between them.
+"""A run over two machines, which are two network namespaces of this machine. Each has a name and an
+address, and a virtual cable connects them.
 
     machines_test.py PROGRAM MPIRUN
 
-Where namespaces cannot be made, or MPI was not found (MPIRUN is ""), it says that it is skipped.
+The test is skipped when namespaces cannot be made or MPI was not found (MPIRUN is "").
 """
 import json
 import os
@@ -25,7 +26,8 @@ RANK_LOST = 69
 SILENT = 2.0  # seconds without a heartbeat
 TIMEOUT = 60  # seconds
 ENVIRONMENT = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1"}
-# Each stage on devices of its own machine: what goes from one to the other is copied to the host, sent, and copied to the other device.
+# Each stage is on devices of its own machine. Data between them is copied to the host, sent, and
+# copied to the other device.
 PLAN = {
     "meshes": [
         {"name": "near", "mesh": {"dp": 2}, "ranks": [0, 1], "device": "fake"},
@@ -41,7 +43,7 @@ PLAN = {
 
 
 class Machines:
-    """Two of them; removed at the end."""
+    """Makes two machines and removes them at the end."""
 
     def __init__(self, folder):
         self.folder = pathlib.Path(folder)
@@ -90,7 +92,7 @@ class Machines:
         return subprocess.run(["ip", "netns", "pids", self.names[machine]], capture_output=True, text=True).stdout.split()
 
     def ranks(self, machine):
-        """Those that are not of MPI itself."""
+        """The processes of the program, without those of MPI itself."""
         names = [pathlib.Path(f"/proc/{process}/comm") for process in self.processes(machine)]
         return [name for name in names if name.exists() and name.read_text().strip() == pathlib.Path(PROGRAM).name]
 
@@ -99,7 +101,7 @@ class Machines:
         hosts = self.folder / "hosts"
         hosts.write_text("".join(f"{name} slots={RANKS // 2}\n" for name in self.names))
         inside = f"hostname {self.names[0]} && exec " + " ".join(f"'{word}'" for word in words)
-        # Into files: what is cut off would hold a pipe for ever.
+        # The output goes to files: a process that is cut off would hold a pipe for ever.
         environment = {**ENVIRONMENT, "OMPI_MCA_orte_default_hostfile": str(hosts), "OMPI_MCA_plm_rsh_agent": str(self.agent),
                        "OMPI_MCA_btl": "self,vader,tcp"}
         with open(self.folder / "stdout", "w") as said, open(self.folder / "stderr", "w") as errors:

@@ -1,4 +1,4 @@
-// One step of a compiled program on its ranks, with what each rank held in each register.
+// Runs one step of a compiled program, and keeps the registers of each rank.
 #pragma once
 
 #include <map>
@@ -10,14 +10,14 @@
 
 namespace tessera {
 
-/// What one rank held: its box of the tensor, and the values in it. Those of a partial register are
-/// not reduced.
+/// The contents of a register on one rank: its box of the tensor, and the values in it. The values
+/// of a partial register are not reduced.
 struct Held {
   Box box;
   std::vector<float> values;
 };
 
-/// By name of the f32 register, then by rank.
+/// The registers by name (f32 only), then by rank.
 using HeldByRank = std::map<std::string, std::vector<Held>>;
 
 struct ObservedStep {
@@ -30,7 +30,7 @@ struct ObservedStep {
 ObservedStep run_observed(Runtime& runtime, LoadedProgram& program,
                           const std::map<std::string, const Tensor*>& inputs);
 
-/// "3.5 4.5 | 5.5 4.5": rows of the last dim between bars, to four digits.
+/// The values as text, "3.5 4.5 | 5.5 4.5": rows of the last dim between bars, to four digits.
 std::string values_text(const Held& held);
 
 }  // namespace tessera

@@ -10,22 +10,22 @@
 
 namespace tessera {
 
-/// What a stage does for one micro-batch.
+/// The work of a stage for one micro-batch.
 struct StageWork {
   Seconds forward{0}, input_gradient{0}, weight_gradient{0};
 };
 
-/// A training graph of one op a stage, called "stage.0", "stage.1", ..., on `micro_batches` rows.
+/// A training graph of one op per stage, called "stage.0", "stage.1", ..., on `micro_batches` rows.
 ///
-///     y = x + w          sleeps as long as forward takes
-///     dx = dy            input_gradient
-///     dw = sum_rows dy   weight_gradient
+///     y = x + w          sleeps for the time of forward
+///     dx = dy            sleeps for the time of input_gradient
+///     dw = sum_rows dy   sleeps for the time of weight_gradient
 ///
-/// width  of a row: what goes from stage to stage is 4 bytes of it each
+/// width  of a row: stages send 4 bytes for each of its elements
 Graph sleeping_graph(const std::vector<StageWork>& stages, int64_t micro_batches,
                      int64_t width = 8);
 
-/// Where the stages run: stage s on ranks[s], or on rank s; those of odd number compute on
+/// The ranks of the stages: stage s is on ranks[s], or on rank s. Those with odd numbers compute on
 /// fake devices when `mixed`.
 struct SleepingStages {
   std::vector<Rank> ranks = {};
@@ -33,17 +33,19 @@ struct SleepingStages {
   int64_t width = 8;
   Bytes prefetch_window = kPrefetchWindow;
 };
-/// Where a schedule wants stages on `devices` ranks: one each, or two each, in turn or in a V.
+/// The ranks of the stages of a schedule on `devices` ranks: one stage each, or two each, in turn
+/// or in a V.
 std::vector<Rank> ranks_for(PipelineKind kind, int devices);
 
-/// The graph with a row a micro-batch.
+/// The compiled graph with one row per micro-batch.
 Compiled sleeping_pipeline(const std::vector<StageWork>& stages, const SleepingStages& placed,
                            int64_t micro_batches, PipelineKind kind);
 
-/// How long the kernels of a task sleep on a host.
+/// The time that the kernels of a task sleep on a host.
 Seconds time_asleep(const Task& task);
 
-/// The simulation in which only sleep takes time, and work on a device what `fake` says.
+/// The simulation in which only sleep takes time, and work on a device takes the time that `fake`
+/// specifies.
 Simulation simulate_sleep(const std::shared_ptr<const TaskGraph>& graph, int64_t steps,
                           const FakeDeviceOptions& fake = {}, bool barrier_between_steps = true);
 

@@ -17,13 +17,13 @@ struct TwoLayers {
   static constexpr int64_t kRows = kBatch / kMicroBatches;  // of a micro-batch
 
   Graph graph;
-  std::map<std::string, std::string> stages;  // what each stage of compile() dumped
+  std::map<std::string, std::string> stages;  // the dump of each pass of compile()
   Compiled compiled;
 
   TwoLayers();
 };
 
-/// The examples in docs/tour.md, in order.
+/// The examples in docs/tour.md, in their order.
 std::vector<DocumentExample> examples_of(const TwoLayers& layers);
 
 }  // namespace tessera

@@ -26,8 +26,7 @@ RunConfig small_gpt() {
   return config;
 }
 
-/// Characters that follow each other by a rule: every one is the sum of the two before it, counted
-/// round a circle of 8.
+/// Characters that follow a rule: every one is the sum of the two before it, modulo 8.
 std::shared_ptr<const RunData> generated_text(int64_t context) {
   std::string text = "ab";
   while (text.size() < 4096)

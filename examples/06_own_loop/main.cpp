@@ -1,4 +1,4 @@
-// Lesson 6: callbacks that watch a run and end it, and a training loop of one's own.
+// Lesson 6: callbacks that watch a run and end it, and a custom training loop.
 #include <cstdio>
 
 #include "training/fit.h"
@@ -20,8 +20,7 @@ RunConfig small_gpt() {
   return config;
 }
 
-/// Characters that follow each other by a rule: every one is the sum of the two before it, counted
-/// round a circle of 8.
+/// Characters that follow a rule: every one is the sum of the two before it, modulo 8.
 std::shared_ptr<const RunData> generated_text(int64_t context) {
   std::string text = "ab";
   while (text.size() < 4096)
@@ -56,8 +55,8 @@ int main() {
       fit(engine, {.steps = 60, .callbacks = {&until_learned, &early}, .evaluate_every = 10});
   std::printf("stopped after %d steps: %s\n", int(result.steps.size()), result.stop_reason.c_str());
 
-  // A loop of one's own: two batches a step, whose gradients stay where they are made until they
-  // travel together.
+  // A custom loop: each step has two batches, whose gradients stay on the ranks that produced them
+  // until they are reduced together.
   Engine own(small_gpt(), plan, data);
   own.prepare();
   for (const Batch& batch : own.dataloader(40)) {

@@ -119,15 +119,15 @@ class Actor {
   /// Whether all slots are released and no input waits: the actor may be destroyed.
   bool is_quiescent() const;
 
-  /// What keeps it from acting, for messages about deadlines: "waits for register 7 of actor 3,
-  /// iteration 2", "waits for a free slot of register 4, held by actors 5, 6", all of them with ";
-  /// " between, or "acts on iteration 2", or "ready".
+  /// What keeps it from acting, for messages about deadlines. It is "ready", "acts on iteration 2",
+  /// or a list of what is missing, separated by "; ": "waits for register 7 of actor 3, iteration
+  /// 2", "waits for a free slot of register 4, held by actors 5, 6".
   std::string waits_for() const;
 
  private:
   static constexpr int64_t kEmpty = -1;
 
-  /// What has arrived on a port.
+  /// The iterations that have arrived on a port.
   struct Input {
     RegisterId reg = 0;
     size_t first = 0;  // its slots are [first, first + slots) of in_iterations_
@@ -135,12 +135,12 @@ class Actor {
     int next = -1;     // slot of the next iteration; -1: not there yet
     int filled = 0;    // slots that hold an iteration
   };
-  /// What is in flight on a port. Iteration i uses slot i % slots, and since every consumer takes
-  /// iterations in order, that slot is also the first to be released.
+  /// The iterations in flight on a port. Iteration i uses slot i % slots. Every consumer takes
+  /// iterations in order, so that slot is also the first to be released.
   struct Output {
     RegisterId reg = 0;
-    size_t first = 0;       // its slots are [first, first + slots) of out_iterations_, holders_
-    size_t first_held = 0;  // of held_: slot * consumers + consumer
+    size_t first = 0;       // its slots are [first, first + slots) of out_iterations_ and holders_
+    size_t first_held = 0;  // index in held_: slot * consumers + consumer
     int slots = 0;
     int next = 0;  // slot of the next iteration
     int out = 0;   // slots that are not released
@@ -162,7 +162,8 @@ class Actor {
   int64_t iteration_in(const Output& output, int slot) const {
     return out_iterations_[output.first + slot];
   }
-  int find_iteration(const Input& input, int64_t iteration) const;  // its slot; -1: not there
+  // the slot that holds it; -1 when it has not arrived
+  int find_iteration(const Input& input, int64_t iteration) const;
   bool is_blocked(const Output& output) const {
     return iteration_in(output, output.next) != kEmpty;
   }

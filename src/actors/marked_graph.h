@@ -1,9 +1,9 @@
 // Marked graphs: which vertices must have acted, and how many iterations ago, before a vertex may
 // act. This file knows graphs only, not what the vertices are.
 //
-// An edge from a to b with t tokens means: iteration i of b waits for iteration i - t of a. A cycle
-// without a token is a deadlock. No run is faster than its slowest cycle: the times of the cycle's
-// vertices together, divided by its tokens.
+// An edge from a to b with t tokens means that iteration i of b waits for iteration i - t of a. A
+// cycle without a token is a deadlock. No run is faster than its slowest cycle: the sum of the
+// times of its vertices, divided by its tokens.
 //
 // Source: Commoner, Holt, Even, Pnueli, Marked directed graphs, 1971; Ramamoorthy and Ho, 1980 (the
 // rate).
@@ -18,7 +18,7 @@ struct MarkedEdge {
   int from = 0;
   int to = 0;
   int tokens = 0;  // >= 0
-  int label = 0;   // the caller's
+  int label = 0;   // for the use of the caller
 };
 
 struct MarkedGraph {
@@ -26,7 +26,8 @@ struct MarkedGraph {
   std::vector<MarkedEdge> edges;
 };
 
-/// The edges of a cycle that has no token, in its order; none when every cycle has one.
+/// The edges of a cycle that has no token, in the order of the cycle; empty when every cycle has
+/// one.
 ///   time  O(vertices + edges)
 std::vector<MarkedEdge> find_stuck_cycle(const MarkedGraph& graph);
 

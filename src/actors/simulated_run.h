@@ -46,17 +46,16 @@ struct SimulatedRun {
   bool is_quiescent = false;  // every slot was released
 };
 
-/// Simulates `iterations` acts of every actor that is in a stream, each as early as it may begin.
-///
-/// At each time the acts that end then and the messages that arrive then are handled first. Acts
-/// that begin at the same time see their results.
+/// Simulates `iterations` acts of every actor that is in a stream. Each act begins as early as
+/// possible. At each time, the acts that end and the messages that arrive at that time are handled
+/// first; acts that begin at the same time see their results.
 ///
 ///   requires  the id of an actor is its index in `actors`
 ///   throws    InternalError that names what each actor waits for when no actor can act
 SimulatedRun simulate_actors(const std::vector<ActorDescription>& actors, int64_t iterations,
                              const SimulatedSetting& setting = {});
 
-/// A line for each time, the acts by name and iteration: "2: a2 b1 c0".
+/// The acts by time, name and iteration, with one line for each time: "2: a2 b1 c0".
 std::string print_chart(const SimulatedRun& run, const std::vector<ActorDescription>& actors);
 
 }  // namespace tessera

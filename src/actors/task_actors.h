@@ -23,9 +23,8 @@ struct Overwrite {
 
 /// Every rank has one actor for each task. The actor of a task on a mesh that does not include the
 /// rank receives no messages.
-///
-///   threads  find_pulls() may run for different ranks at the same time; everything else after
-///            that, from any thread
+///   threads  find_pulls() may run for different ranks at the same time; all other functions are
+///            called after that, from any thread
 class TaskActors {
  public:
   /// requires  `ranks` are ascending and include those of the meshes of `graph`
@@ -58,7 +57,7 @@ class TaskActors {
   /// The tasks that it acts in, in the order of the order list.
   std::vector<TaskId> order_of(int rank_index) const;
 
-  /// Finds what the exchanges of a rank receive. Called once for every rank index, before the
+  /// Finds what the exchanges of a rank receive. Call it once for every rank index, before the
   /// functions below.
   void find_pulls(int rank_index);
 

@@ -20,14 +20,16 @@ std::string_view to_text(ScheduleKind kind);  // "constant", "cosine", "linear"
 struct Schedule {
   ScheduleKind kind = ScheduleKind::kConstant;
   double peak = 1e-3;  // rate after the warm-up
-  int64_t warmup = 0;  // steps that rise linearly: step t of them is (t + 1) / warmup of the
-                       // distance from the start to the peak
-  int64_t steps = 0;   // all steps, for cosine and linear: they fall from peak to peak * final at
-                       // the last step
-  double final = 0;    // fraction of the peak
+  /// The number of steps in which the rate rises linearly: step t has (t + 1) / warmup of the
+  /// distance from the start to the peak.
+  int64_t warmup = 0;
+  /// The number of all steps, for cosine and linear: the rate falls from peak to peak * final at
+  /// the last step.
+  int64_t steps = 0;
+  double final = 0;         // fraction of the peak
   double warmup_start = 0;  // fraction of the peak from which the warm-up rises
 };
-/// The rate of step `step` (from 0).
+/// The rate of step `step`, counted from 0.
 double learning_rate(const Schedule& schedule, int64_t step);
 
 struct OptimizerConfig {
@@ -35,13 +37,14 @@ struct OptimizerConfig {
   double momentum = 0.9;              // momentum
   double beta1 = 0.9, beta2 = 0.999;  // adam, adamw
   double epsilon = 1e-8;              // adam, adamw
-  double weight_decay = 0;  // sgd, momentum, adam: added to the gradient; adamw: decoupled. Only on
-                            // parameters of rank >= 2
-  double clip_norm = 0;     // > 0: gradients are scaled by min(1, clip_norm / (global norm + 1e-6))
+  /// sgd, momentum, adam: added to the gradient; adamw: decoupled. Only for parameters of rank
+  /// >= 2.
+  double weight_decay = 0;
+  double clip_norm = 0;  // > 0: gradients are scaled by min(1, clip_norm / (global norm + 1e-6))
   Schedule schedule = {};
 };
 
-/// Names of the two scalar inputs that every training graph has: f32[] and i32[] (from 0).
+/// The names of the two scalar inputs of every training graph: f32[], and i32[] counted from 0.
 inline constexpr std::string_view kLearningRateInput = "learning_rate";
 inline constexpr std::string_view kStepInput = "step";
 
@@ -53,16 +56,16 @@ inline constexpr std::string_view kStepInput = "step";
 ///             `<parameter>.momentum`, `<parameter>.exp_avg`, `<parameter>.exp_avg_sq` of the
 ///             parameter's type with origin {parameter, "optimizer"}. The output "grad_norm"
 ///             (global norm before clipping) is added when clip_norm > 0. New ops have role
-///             optimizer and names `<parameter>.<optimizer>...`, those of the clip `clip...`
+///             optimizer and names `<parameter>.<optimizer>...`; ops of the clip are called
+///             `clip...`
 void add_training(Builder& builder, ValueId loss, const OptimizerConfig& config);
 
-/// A variable and the gradient that its update takes.
+/// A variable and the gradient for its update.
 struct ParameterGradient {
   ValueId parameter;
   ValueId gradient;
 };
-/// The second half of add_training: clipping and the updates, from gradients that exist
-/// already.
+/// The second half of add_training: clipping and the updates, from gradients that already exist.
 void add_updates(Builder& builder, const std::vector<ParameterGradient>& gradients,
                  const OptimizerConfig& config);
 

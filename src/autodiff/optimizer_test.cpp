@@ -129,7 +129,7 @@ TEST_P(EveryOptimizer, EndsEachUpdateInAnElementWiseOpOnTheVariableItself) {
     const Op& last = graph.op(graph.value(*variable.next).producer);
     EXPECT_THAT(last.kind, AnyOf("add", "sub")) << name;
     EXPECT_EQ(last.inputs[0], variable.value) << name;
-    // Nobody reads the old value after the new one is made.
+    // No op reads the old value after the new one is made.
     for (OpId user : graph.value(variable.value).users)
       EXPECT_LE(user, graph.value(*variable.next).producer) << name;
   }
@@ -208,8 +208,8 @@ TEST(Optimizer, ClipScalesAllGradientsByTheGlobalNorm) {
 }
 
 TEST(Optimizer, ClipLeavesSmallGradientsAlone) {
-  const Graph graph =
-      quadratic({.kind = OptimizerKind::kSgd, .clip_norm = 4});  // above sqrt(14.25) = 3.77
+  // Above sqrt(14.25) = 3.77.
+  const Graph graph = quadratic({.kind = OptimizerKind::kSgd, .clip_norm = 4});
   const ReferenceValues next =
       next_variables(graph, interpret(graph, with_inputs(start(graph), 0)));
   EXPECT_THAT(next.at("a").values, ElementsAre(1.75, -2.625));  // 2 - 0.125 * 2, -3 + 0.125 * 3

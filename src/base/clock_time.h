@@ -1,4 +1,4 @@
-// Seconds as the clock that threads wait by counts them.
+// Converts Seconds to the clock with which threads wait.
 #pragma once
 
 #include <chrono>

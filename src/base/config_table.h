@@ -1,4 +1,4 @@
-// Reads a table of settings and knows which keys are legal: those that were asked for.
+// Reads a table of settings. The legal keys are those that the reader asks for.
 #pragma once
 
 #include <set>
@@ -11,38 +11,38 @@
 
 namespace tessera {
 
-/// A key or a value of former versions, and its name today.
+/// A key or a value of former versions, and its present name.
 struct Renamed {
   std::string_view before, now;
 };
 
 /// One table of a configuration file. Ask for every key, then call finish().
 ///
-///   throws  UserError (78) with the full key, the value found and the legal ones: a value of the
-///   wrong kind or out of range; finish():
-///           an unknown key, with the nearest legal key
+///   throws  UserError (78) for a value of the wrong kind or out of range, with the full key, the
+///           value and the legal ones; finish() throws it for an unknown key, with the most similar
+///           legal key
 class ConfigTable {
  public:
-  /// `table` may be null: every key has its default. `path` is the key of the table, "" for the
-  /// whole file; `file` is for messages.
+  /// `table` may be nullptr: then every key has its default. `path` is the key of the table, "" for
+  /// the whole file; `file` is for messages.
   ConfigTable(const Document* table, std::string path, std::string file);
 
   int64_t integer(const std::string& key, int64_t fallback, int64_t least, int64_t most);
   double number(const std::string& key, double fallback, double least, double most);
   bool boolean(const std::string& key, bool fallback);
   std::string text(const std::string& key, const std::string& fallback);
-  /// `renamed` values are refused with their name today in the fix.
+  /// `renamed` values are refused; the fix has their present name.
   std::string choice(const std::string& key, const std::string& fallback,
                      const std::vector<std::string>& choices,
                      std::span<const Renamed> renamed = {});
-  /// One text counts as a list of one.
+  /// A list of texts. A single text counts as a list of one.
   std::vector<std::string> texts(const std::string& key, const std::vector<std::string>& fallback);
   /// A table inside this one; empty when absent.
   ConfigTable table(const std::string& key);
-  /// The value itself, or nullptr.
+  /// The value itself; nullptr when it is absent.
   const Document* raw(const std::string& key);
 
-  /// Refuses keys of former versions with their name today in the fix. Call it before finish().
+  /// Refuses keys of former versions; the fix has their present name. Call it before finish().
   void refuse_renamed(std::span<const Renamed> keys) const;
   void finish() const;
   const std::string& file() const { return file_; }

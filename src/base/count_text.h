@@ -1,4 +1,4 @@
-// Counts as text for people.
+// Counts as text for readers.
 #pragma once
 
 #include <cstdint>
@@ -6,7 +6,7 @@
 
 namespace tessera {
 
-/// "1,234,567".
+/// The number with separators: "1,234,567".
 std::string grouped(int64_t number);
 
 /// A count with its noun: counted(1, "rank") = "1 rank", counted(4, "rank") = "4 ranks",

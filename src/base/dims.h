@@ -67,7 +67,7 @@ int64_t element_count(const Shape& shape);
 /// Row-major strides in elements: strides({2,3,4}) = {12,4,1}.
 Dims row_major_strides(const Shape& shape);
 
-/// Steps `index` to the next one in row-major order.
+/// Advances `index` to the next one in row-major order.
 ///   requires  no extent is 0
 ///   returns   false, with all indices 0, after the last one
 bool advance_index(Dims& index, const Shape& shape);

@@ -1,5 +1,5 @@
-// Trees of values: what TOML and JSON files hold. The parsers live in one source each, since their
-// headers are slow to compile.
+// Trees of values, which TOML and JSON files contain. Each parser has a source of its own, since
+// their headers are slow to compile.
 #pragma once
 
 #include <cstdint>
@@ -37,7 +37,7 @@ class Document {
   bool is_list() const { return std::holds_alternative<List>(value_); }
   bool is_table() const { return std::holds_alternative<Table>(value_); }
 
-  /// Each throws InternalError when the value is of another kind: ask first.
+  /// These throw InternalError when the value is of another kind, so check the kind first.
   bool as_bool() const;
   int64_t as_int() const;
   double as_double() const;  // an integer counts
@@ -45,10 +45,10 @@ class Document {
   const List& as_list() const;
   const Table& as_table() const;
 
-  /// The value of `key` in a table, or nullptr.
+  /// The value of `key` in a table; nullptr when it is absent.
   const Document* find(std::string_view key) const;
   Document* find(std::string_view key);
-  /// The value of `key`, made (null) when it is not there. A null document becomes a table.
+  /// The value of `key`, which is added as null when it is absent. A null document becomes a table.
   Document& operator[](std::string_view key);
   /// Appends to a list. A null document becomes a list.
   void append(Document value);
@@ -58,16 +58,16 @@ class Document {
   std::variant<std::monostate, bool, int64_t, double, std::string, List, Table> value_;
 };
 
-/// "a table", "an integer", "a string", ...: for messages.
+/// The kind as text for messages: "a table", "an integer", "a string", ...
 std::string kind_of(const Document& document);
 
-/// throws  UserError with the place (file:line:column) when the text is malformed; `file` is only
-/// for messages
+/// `file` is for messages only.
+///   throws  UserError with the position (file:line:column) when the text is malformed
 Document parse_toml(std::string_view text, const std::string& file);
 Document parse_json(std::string_view text, const std::string& file);
 
-/// Spaces of indent; -1 for one line. Doubles print in the shortest form that reads back the same;
-/// NaN and infinities as strings.
+/// `indent` is in spaces; -1 prints one line. Doubles are printed in the shortest form that parses
+/// to the same number; NaN and infinities are strings.
 std::string to_json(const Document& document, int indent = -1);
 
 }  // namespace tessera

@@ -84,13 +84,13 @@ Document parse_json(std::string_view text, const std::string& file) {
     const std::string_view before =
         text.substr(0, error.byte == 0 ? 0 : std::min(error.byte - 1, text.size()));
     const auto line = 1 + std::count(before.begin(), before.end(), '\n');
-    const size_t column =
-        before.size() - (before.rfind('\n') + 1) + 1;  // npos + 1 is 0: the first line
+    // npos + 1 is 0: the first line.
+    const size_t column = before.size() - (before.rfind('\n') + 1) + 1;
     throw UserError(
         file + ":" + std::to_string(line) + ":" + std::to_string(column) + ": this is not JSON",
-        reason(error), "mend the file at that place", ExitCode::kBadConfig);
+        reason(error), "correct the file at that position", ExitCode::kBadConfig);
   } catch (const Json::exception& error) {  // a number beyond the doubles
-    throw UserError(file + ": this is not JSON that can be read", reason(error), "mend the file",
+    throw UserError(file + ": this is not JSON that can be read", reason(error), "correct the file",
                     ExitCode::kBadConfig);
   }
 }

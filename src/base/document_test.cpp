@@ -105,7 +105,7 @@ TEST(Toml, AnErrorNamesFileLineAndColumn) {
   // On line 3 a value is missing: the mistake is seen at the end of the line, in column 9.
   EXPECT_THAT([] { parse_toml("a = 1\nb = 2\nbatch = \n", "run.toml"); },
               throws_bad_config(AllOf(StartsWith("run.toml:3:9: this is not TOML\n  why: "),
-                                      HasSubstr("\n  fix: mend the file at that place"))));
+                                      HasSubstr("\n  fix: correct the file at that position"))));
 }
 
 TEST(Toml, AKeyThatIsSetTwiceIsRefused) {
@@ -152,7 +152,7 @@ TEST(Json, AnErrorNamesFileLineAndColumn) {
               throws_bad_config(
                   AllOf(StartsWith("plan.json:2:9: this is not JSON\n"
                                    "  why: syntax error while parsing value - invalid literal"),
-                        HasSubstr("\n  fix: mend the file at that place"))));
+                        HasSubstr("\n  fix: correct the file at that position"))));
   EXPECT_THAT([] { parse_json("[1, 2", "plan.json"); },
               throws_bad_config(StartsWith("plan.json:1:6: this is not JSON\n")));
   EXPECT_THAT([] { parse_json("", "plan.json"); },
@@ -169,7 +169,7 @@ TEST(Json, NumbersThatDoNotFitAreRefused) {
   EXPECT_THAT([] { parse_json("1e999", "a.json"); },
               throws_bad_config(StrEq("a.json: this is not JSON that can be read\n"
                                       "  why: number overflow parsing '1e999'\n"
-                                      "  fix: mend the file")));
+                                      "  fix: correct the file")));
 }
 
 TEST(Json, NestingIsBounded) {

@@ -48,7 +48,7 @@ Document parse_toml(std::string_view text, const std::string& file) {
     const auto place = error.source().begin;
     throw UserError(file + ":" + std::to_string(place.line) + ":" + std::to_string(place.column) +
                         ": this is not TOML",
-                    std::string(error.description()), "mend the file at that place",
+                    std::string(error.description()), "correct the file at that position",
                     ExitCode::kBadConfig);
   }
 }

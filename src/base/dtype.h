@@ -1,5 +1,4 @@
-// Element types: one table of what the modules need to know of each, and the C++ types that store
-// elements.
+// Element types: one table of their properties, and the C++ types that store elements.
 #pragma once
 
 #include <array>
@@ -17,16 +16,16 @@ enum class NumberKind : uint8_t { kBool, kInteger, kFloat };
 
 struct DTypeTraits {
   DType dtype;
-  std::string_view text;  // in types, attributes and configs
+  std::string_view text;  // its name in types, attributes and configurations
   int64_t size;           // bytes of an element
   NumberKind kind;
   double unit_roundoff;  // relative error of one rounding; 0 for exact types
-  DType accumulator;     // the type that sums of many elements are kept in
-  std::string_view mpi;  // MPI_BYTE: MPI moves it, but does not compute with it
+  DType accumulator;     // the type of sums of many elements
+  std::string_view mpi;  // MPI_BYTE: MPI transfers it, but does not compute with it
   std::string_view safetensors;
 };
 
-/// In the order of DType.
+/// These are in the order of DType.
 inline constexpr std::array<DTypeTraits, 9> kDTypes{{
     {DType::kF32, "f32", 4, NumberKind::kFloat, 0x1p-24, DType::kF32, "MPI_FLOAT", "F32"},
     {DType::kI32, "i32", 4, NumberKind::kInteger, 0, DType::kI32, "MPI_INT32_T", "I32"},
@@ -61,20 +60,20 @@ constexpr double unit_roundoff(DType dtype) {
 
 /// "f32, i32, bool, f64, i64, i8, u8, f16 or bf16", for messages.
 std::string dtype_names();
-/// Throws UserError when `text` names no element type.
+///   throws  UserError when `text` names no element type
 DType parse_dtype(std::string_view text);
 
-/// An IEEE 754 binary16 number: 5 bits of exponent, 10 of fraction. For storage; arithmetic
+/// An IEEE 754 binary16 number: 5 bits of exponent, 10 of fraction. It is for storage; arithmetic
 /// converts it first.
 struct Float16 {
   uint16_t bits = 0;
 
   Float16() = default;
-  /// Rounds to the nearest number, ties to the even one; overflow gives an infinity.
+  /// Rounds to the nearest number, ties to even; overflow gives an infinity.
   explicit Float16(double value);
   static Float16 of_bits(uint16_t bits) { return std::bit_cast<Float16>(bits); }
   double to_double() const;
-  bool operator==(const Float16&) const = default;  // of the bits
+  bool operator==(const Float16&) const = default;  // compares the bits
 };
 
 /// The upper half of an IEEE 754 binary32 number: 8 bits of exponent, 7 of fraction.
@@ -82,14 +81,14 @@ struct BFloat16 {
   uint16_t bits = 0;
 
   BFloat16() = default;
-  /// Rounds to the nearest number, ties to the even one; overflow gives an infinity.
+  /// Rounds to the nearest number, ties to even; overflow gives an infinity.
   explicit BFloat16(double value);
   static BFloat16 of_bits(uint16_t bits) { return std::bit_cast<BFloat16>(bits); }
   double to_double() const;
-  bool operator==(const BFloat16&) const = default;  // of the bits
+  bool operator==(const BFloat16&) const = default;  // compares the bits
 };
 
-/// The element type that a C++ type means. uint8_t means bool; it also stores u8.
+/// The element type of a C++ type. uint8_t stands for bool; it also stores u8.
 template <typename T>
 constexpr DType dtype_of();
 template <>
@@ -125,7 +124,7 @@ constexpr DType dtype_of<BFloat16>() {
   return DType::kBF16;
 }
 
-/// True when elements of `dtype` are objects of type T in memory.
+/// Are elements of `dtype` objects of type T in memory?
 template <typename T>
 constexpr bool is_stored_as(DType dtype) {
   return dtype == dtype_of<T>() || (dtype == DType::kU8 && dtype_of<T>() == DType::kBool);

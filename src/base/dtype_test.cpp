@@ -78,8 +78,8 @@ TEST(BFloat16, EveryBitPatternComesBack) {
   expect_every_bit_pattern_comes_back<BFloat16>();
 }
 
-/// Every two neighbours: what lies below their middle rounds down, what lies above it up, and the
-/// middle to the even one.
+/// For every two neighbours: numbers below their middle round down, numbers above it round up, and
+/// the middle rounds to the even one.
 template <typename T>
 void expect_rounding_between_all_neighbours(uint16_t infinity) {
   for (uint16_t low = 0; low + 1 < infinity; ++low) {

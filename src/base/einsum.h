@@ -1,4 +1,4 @@
-// Einsums: products and sums of tensors, written as a letter for each dim.
+// Einsums: products and sums of tensors, written with a letter for each dim.
 #pragma once
 
 #include <optional>
@@ -20,8 +20,8 @@ struct Einsum {
   bool operator==(const Einsum&) const = default;
 };
 
-/// Inverse of to_text. It checks no letters.
-///   returns  nothing when `text` has no "->"
+/// The inverse of to_text. It checks no letters.
+///   returns  nullopt when `text` has no "->"
 std::optional<Einsum> parse_einsum(std::string_view text);
 std::string to_text(const Einsum& einsum);
 

@@ -1,4 +1,4 @@
-// Elements as numbers: code that is written once for all element types.
+// Elements as numbers, for code that is written once for all element types.
 #pragma once
 
 #include <cmath>
@@ -11,8 +11,8 @@
 
 namespace tessera {
 
-/// The nearest integer, ties to the even one; the nearest end of the range where there is none; 0
-/// for a NaN.
+/// The nearest integer, ties to even; the nearest end of the range for numbers outside it; 0 for a
+/// NaN.
 template <std::integral T>
 T nearest_integer(double value) {
   using Limits = std::numeric_limits<T>;
@@ -24,8 +24,8 @@ T nearest_integer(double value) {
 }
 
 /// An element type as a C++ type.
-///   Stored     what elements are in memory
-///   to_number  the value; exact but for i64 beyond 2^53
+///   Stored     the type of elements in memory
+///   to_number  the value; exact except for i64 beyond 2^53
 ///   nearest    the nearest element: floats round to even, integers as nearest_integer, a bool is
 ///              true unless the number is 0
 template <DType kType, typename T>

@@ -1,8 +1,7 @@
 // The two kinds of failure.
 //
-// A UserError tells a person what went wrong, why, and how to mend it; it carries the exit code
-// that scripts rely on. An InternalError is a broken promise of our own. Nothing else is thrown on
-// purpose.
+// A UserError tells a person what went wrong, why, and how to fix it. It carries the exit code that
+// scripts rely on. An InternalError is a defect of the program. Nothing else is thrown on purpose.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +12,7 @@
 
 namespace tessera {
 
-/// Exit codes of the program: the contract with scripts.
+/// The exit codes of the program. Scripts rely on them.
 enum class ExitCode : int {
   kDone = 0,
   kFailure = 1,
@@ -30,7 +29,7 @@ enum class ExitCode : int {
   kBadConfig = 78,
 };
 
-/// A mistake that the user can mend. All three parts are required, with full names, numbers and the
+/// A mistake that the user can fix. All three parts are required, with full names, numbers and the
 /// legal choices.
 ///
 ///   what()   the message as it is printed:
@@ -38,7 +37,7 @@ enum class ExitCode : int {
 ///       matmul 'blocks.3.ffn.up': a f32[8,16] does not fit b f32[4,16]
 ///         why: matmul takes a [m,k] and b [k,n] with the same k
 ///         fix: transpose the operand that is stored the other way, or check the layer that
-///         produces a
+///              produces a
 class UserError : public std::runtime_error {
  public:
   UserError(std::string what, std::string why, std::string fix, ExitCode code = ExitCode::kFailure);
@@ -53,25 +52,25 @@ class UserError : public std::runtime_error {
   ExitCode code_;
 };
 
-/// A broken promise of the program itself.
+/// A defect of the program itself.
 class InternalError : public std::logic_error {
  public:
   explicit InternalError(const std::string& message)
       : std::logic_error("internal error: " + message) {}
 };
 
-/// Throws InternalError with `message` unless `condition` holds. For promises between
+/// Throws InternalError with `message` unless `condition` is true. It is for contracts between
 /// modules, never for user input.
 inline void ensure(bool condition, std::string_view message) {
   if (!condition) throw InternalError(std::string(message));
 }
 
-/// The choice nearest to `word` by edit distance, or "" when none is within half of
-/// its letters.
+/// The choice with the smallest edit distance to `word`; "" when none is within half of its
+/// letters.
 template <typename Choices>
 std::string nearest(std::string_view word, const Choices& choices);
 
-/// Edit distance of Levenshtein (insert, delete, replace cost 1).
+/// The edit distance of Levenshtein: insert, delete and replace cost 1.
 int edit_distance(std::string_view a, std::string_view b);
 
 template <typename Choices>

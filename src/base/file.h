@@ -1,4 +1,4 @@
-// Reading and writing whole files, with errors that name them.
+// Reads and writes whole files, with errors that name them.
 #pragma once
 
 #include <filesystem>
@@ -7,11 +7,11 @@
 
 namespace tessera {
 
-///   throws  UserError (missing input, 66) when the file cannot be read
+///   throws  UserError (66) when the file cannot be read
 std::string read_file(const std::filesystem::path& path);
 
 /// Writes another file and renames it, so that readers see either the old or the new text.
-///   throws  UserError (failure, 1) when it cannot be written
+///   throws  UserError (1) when it cannot be written
 void write_file(const std::filesystem::path& path, std::string_view text);
 
 }  // namespace tessera

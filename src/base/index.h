@@ -1,4 +1,4 @@
-// Indices that are types: an index into one table is not accepted as an index into another.
+// Typed indices: an index into one table is not accepted as an index into another.
 #pragma once
 
 #include <compare>
@@ -13,7 +13,7 @@
 
 namespace tessera {
 
-/// An index into the table that `Tag` names. A default-constructed index is none.
+/// An index into the table that `Tag` names. A default-constructed index is invalid.
 ///
 ///     using TaskId = Index<struct TaskTag>;
 ///     const TaskId first(0);
@@ -23,7 +23,7 @@ class Index {
   constexpr Index() = default;
   constexpr explicit Index(int value) : value_(value) {}
 
-  /// The position in the table, counted from 0; -1 of none.
+  /// The position in the table, counted from 0; -1 when the index is invalid.
   constexpr int value() const { return value_; }
   constexpr bool is_none() const { return value_ < 0; }
 
@@ -37,7 +37,7 @@ class Index {
   }
   constexpr Index operator+(int offset) const { return Index(value_ + offset); }
   constexpr Index operator-(int offset) const { return Index(value_ - offset); }
-  /// How many positions lie between two indices.
+  /// The number of positions between two indices.
   constexpr int operator-(Index other) const { return value_ - other.value_; }
 
   constexpr auto operator<=>(const Index&) const = default;
@@ -80,7 +80,7 @@ class IndexRange {
   IndexType begin_, end_;
 };
 
-/// A std::vector whose elements are found by one type of index.
+/// A std::vector whose elements are accessed by one type of index.
 template <class IndexType, class T>
 class IndexedVector {
  public:

@@ -15,7 +15,7 @@ inline void log_warning(std::string_view message) {
   log(LogLevel::kWarning, message);
 }
 
-/// Lines below `level` are dropped. Info by default.
+/// Lines below `level` are dropped. The default is info.
 void set_log_level(LogLevel level);
 
 }  // namespace tessera

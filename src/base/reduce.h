@@ -10,7 +10,7 @@
 
 namespace tessera {
 
-/// The value that changes nothing: 0 for a sum, for a maximum minus infinity or the least integer.
+/// The identity of the reduction: 0 for a sum; minus infinity or the least integer for a maximum.
 template <typename T>
 constexpr T identity_of(ReduceOp op) {
   using Limits = std::numeric_limits<T>;
@@ -25,8 +25,8 @@ constexpr T identity_of(ReduceOp op) {
   throw InternalError("unknown reduction");
 }
 
-/// Combines two values. Sums and products of integers wrap around; a NaN is the maximum and the
-/// minimum of whatever it is compared with.
+/// Combines two values. Sums and products of integers wrap around. The maximum and the minimum of a
+/// NaN and any value are NaN.
 template <ReduceOp kOp, typename T>
 constexpr T combine(T a, T b) {
   if constexpr (std::integral<T> && (kOp == ReduceOp::kSum || kOp == ReduceOp::kProd)) {
@@ -62,7 +62,7 @@ constexpr decltype(auto) visit_reduce_op(ReduceOp op, Visitor&& visitor) {
   throw InternalError("unknown reduction");
 }
 
-/// combine() of a reduction that is known when it runs.
+/// combine() for a reduction that is known only at run time.
 template <typename T>
 constexpr T combine(ReduceOp op, T a, T b) {
   return visit_reduce_op(op, [a, b](auto constant) { return combine<constant.value>(a, b); });

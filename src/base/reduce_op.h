@@ -7,17 +7,17 @@
 
 namespace tessera {
 
-/// How values of several ranks, of which each has a part of a sum (or a maximum, ...), are
-/// combined.
+/// The reduction that combines the values of several ranks, each of which has a part of a sum (or a
+/// maximum, ...).
 enum class ReduceOp { kSum, kMax, kMin, kProd, kAny, kAll };
 
 struct ReduceOpTraits {
   ReduceOp op;
   std::string_view text;
-  bool is_logical;  // of bool; else of numbers
+  bool is_logical;  // for bool; the others are for numbers
 };
 
-/// In the order of ReduceOp.
+/// These are in the order of ReduceOp.
 inline constexpr std::array<ReduceOpTraits, 6> kReduceOps{{
     {ReduceOp::kSum, "sum", false},
     {ReduceOp::kMax, "max", false},
@@ -34,7 +34,7 @@ constexpr const ReduceOpTraits& traits(ReduceOp op) {
 constexpr std::string_view to_text(ReduceOp op) {
   return traits(op).text;
 }
-/// Throws UserError when `text` names none.
+///   throws  UserError when `text` names no reduction
 ReduceOp parse_reduce_op(std::string_view text);
 
 }  // namespace tessera

@@ -1,4 +1,4 @@
-// In which order partial values of several ranks are summed.
+// The order in which partial values of several ranks are summed.
 #pragma once
 
 #include <cstdint>
@@ -7,9 +7,10 @@
 namespace tessera {
 
 enum class Reduction : uint8_t {
-  kOrdered,  // in the compiled order: every transport gives the same bits
-  kFast,     // the transport performs all-reduces, reduce-scatters and all-gathers, in an order of
-             // its own
+  /// In the compiled order: every transport gives the same bits.
+  kOrdered,
+  /// The transport performs all-reduces, reduce-scatters and all-gathers, in an order of its own.
+  kFast,
 };
 constexpr std::string_view to_text(Reduction reduction) {
   return reduction == Reduction::kFast ? "fast" : "ordered";

@@ -167,7 +167,7 @@ const Piece& piece_around(const std::vector<Piece>& pieces, const Box& box) {
   const auto around = std::find_if(pieces.begin(), pieces.end(), [&](const Piece& piece) {
     return intersect(piece.box, box) == box;
   });
-  ensure(around != pieces.end(), "a box lies in one piece of what its holder has");
+  ensure(around != pieces.end(), "a box is inside one piece of its holder");
   return *around;
 }
 

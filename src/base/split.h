@@ -1,5 +1,5 @@
-// Boxes of a tensor and the balanced split, which divides every extent: of shapes,
-// messages, files and data.
+// Boxes of a tensor and the balanced split, which divides every extent: of shapes, messages, files
+// and data.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace tessera {
 
-/// Half-open range of indices [begin, end).
+/// A half-open range of indices [begin, end).
 struct Range {
   int64_t begin = 0;
   int64_t end = 0;
@@ -20,7 +20,7 @@ struct Range {
   bool operator==(const Range&) const = default;
 };
 
-/// Part `index` of `parts` of [0, extent): the first extent % parts parts are one larger; parts may
+/// Part `index` of `parts` of [0, extent). The first extent % parts parts are one larger; parts may
 /// be empty.
 ///
 ///   requires  parts >= 1, 0 <= index < parts
@@ -30,7 +30,7 @@ Range balanced_part(int64_t extent, int64_t parts, int64_t index);
 /// The coordinate of a rank in its mesh: one index per axis.
 using Coordinate = Dims;
 
-/// One mesh axis that divides an extent: which axis of the coordinate, and into how many parts.
+/// One mesh axis that divides an extent: its index in the coordinate, and the number of parts.
 struct AxisPart {
   int axis = 0;
   int64_t parts = 1;
@@ -38,26 +38,27 @@ struct AxisPart {
   bool operator==(const AxisPart&) const = default;
 };
 
-/// What a range of one dim needs of another: index o of [0, from) goes with the indices i of [0,
-/// to) for which
+/// The range of one dim that a range of another dim needs. Index o of [0, from) needs the indices i
+/// of [0, to) for which
 ///
 ///     num * o + before <= den * i <= num * o + after
 ///
-/// and a range of the one with all indices from the least to the greatest that its own go with, as
-/// far as there are such.
+/// A range needs all indices from the least to the greatest that its own indices need, as far as
+/// they exist.
 ///
 ///     y = x[s:l:k]      from y to x        {num k, before s, after s}
 ///     pad by p in front from y to x        {before -p, after -p}
 ///     convolution       from y to x        {num stride, before -p, after dilation * (kernel - 1) -
-///     p} its gradient      from x to y        {den stride, before p - dilation * (kernel - 1),
-///     after p}
+///                       p}
+///     its gradient      from x to y        {den stride, before p - dilation * (kernel - 1), after
+///                       p}
 struct Window {
   int64_t from = 1;
   int64_t to = 1;
   int64_t num = 1, den = 1;
   int64_t before = 0, after = 0;
 
-  /// The range of [0, to) for `range` of [0, from); that of an empty range is empty.
+  /// The range of [0, to) that `range` of [0, from) needs. An empty range needs an empty one.
   ///   requires  num, den >= 1
   Range of(const Range& range) const;
   bool is_identity() const {
@@ -68,16 +69,16 @@ struct Window {
 /// "(-1:+1)", "(*2-1:+1)", "(/2+0:+1)": num, den, before and after, without the extents.
 std::string to_text(const Window& window);
 
-/// How an extent is divided over mesh axes, as a function of the coordinate.
+/// The division of an extent over mesh axes, as a function of the coordinate.
 ///
 ///   extent   in units of `unit` elements: a fused dim is never cut inside a unit
 ///   axes     from the outermost: the first divides [0, extent), the next divides that part, and so
-///   on, each balanced windows  what the part needs of other dims, each of the one before it; the
-///   last is the dim that this is the split of. Such parts may
-///            overlap, and may leave something out
-///   chunks   so many equal pieces side by side are each divided so, and a part is its range of
-///   every one of them: the heads of q, k and v,
-///            or the rows of a merged dim. extent is that of one piece. Chunks have no windows
+///            on, each balanced
+///   windows  what the part needs of other dims, each of the one before it; the last is the dim of
+///            this split. Such parts may overlap, and may omit indices
+///   chunks   the dim consists of this many equal pieces, each of which is divided in the same way,
+///            and a part is its range of every piece: the heads of q, k and v, or the rows of a
+///            merged dim. `extent` is that of one piece. Chunks have no windows
 struct Split {
   int64_t extent = 1;
   int64_t unit = 1;
@@ -85,17 +86,17 @@ struct Split {
   std::vector<Window> windows = {};
   int64_t chunks = 1;
 
-  /// The elements (not units) that the rank at `coordinate` holds. Where nothing is divided,
-  /// windows do not count: it is all of the dim.
+  /// The elements (not units) that the rank at `coordinate` holds. When nothing is divided, it
+  /// holds all of the dim, whatever the windows.
   ///   requires  one chunk, or no axes
   Range range_at(const Coordinate& coordinate) const;
-  /// The range of each chunk, in order; one range where nothing is divided.
+  /// The range of each chunk, in order; one range when nothing is divided.
   std::vector<Range> ranges_at(const Coordinate& coordinate) const;
-  /// The largest number of elements that any rank holds. Without windows it is that of the rank at
-  /// the origin.
+  /// The largest number of elements that any rank holds. Without windows it is the number of the
+  /// rank at the origin.
   ///   time  with windows O(parts)
   int64_t largest() const;
-  /// Elements of the dim.
+  /// The number of elements of the dim.
   int64_t whole() const { return windows.empty() ? chunks * extent * unit : windows.back().to; }
   bool operator==(const Split&) const = default;
 };
@@ -135,7 +136,7 @@ struct Box {
 };
 
 /// A box of the elements that a rank holds. Several boxes share one dense tensor, so the indices of
-/// each begin at another position than they would alone.
+/// each begin at another position than in a tensor of its own.
 ///   frame  contains the box and has the extents of the dense tensor. Index i of the whole tensor
 ///          is i - begin of the frame in the dense tensor
 struct Piece {
@@ -143,15 +144,15 @@ struct Piece {
   Box frame;
   bool operator==(const Piece&) const = default;
 };
-/// The boxes of a tensor that is divided so, in row-major order; none of them is empty.
+/// The non-empty boxes of a tensor that is divided by `dims`, in row-major order.
 std::vector<Piece> pieces_at(const std::vector<Split>& dims, const Coordinate& coordinate);
 /// The piece that contains `box`.
-///   requires  there is one
+///   requires  such a piece exists
 const Piece& piece_around(const std::vector<Piece>& pieces, const Box& box);
 
 /// The box that holds all of a tensor.
 Box whole_box(const Shape& shape);
-/// Common part of two boxes of one tensor; empty when they are apart.
+/// The common part of two boxes of one tensor; empty when they are disjoint.
 Box intersect(const Box& a, const Box& b);
 /// "[0:4, 6:12]".
 std::string to_text(const Box& box);

@@ -9,7 +9,7 @@ namespace tessera {
 
 class Stopwatch {
  public:
-  /// Since it was made.
+  /// The time since construction.
   Seconds elapsed() const {
     return Seconds(std::chrono::duration<double>(Clock::now() - start_).count());
   }

@@ -1,4 +1,4 @@
-// Tensor types and tensors in host memory. No device, no graph, no mesh.
+// Tensor types and tensors in host memory. This file knows no device, graph or mesh.
 #pragma once
 
 #include <algorithm>
@@ -18,7 +18,7 @@
 
 namespace tessera {
 
-/// Element type and shape: `f32[8,16]`, a scalar `f32[]`.
+/// An element type and a shape: `f32[8,16]`, a scalar `f32[]`.
 struct TensorType {
   DType dtype = DType::kF32;
   Shape shape;
@@ -27,11 +27,11 @@ struct TensorType {
 };
 
 std::string to_text(const TensorType& type);
-/// Inverse of to_text. Throws UserError.
+/// The inverse of to_text.  throws  UserError
 TensorType parse_tensor_type(std::string_view text);
 Bytes byte_size(const TensorType& type);
 
-/// Alignment of every tensor and of every offset in an arena.
+/// The alignment of every tensor and of every offset in an arena.
 inline constexpr int64_t kTensorAlignment = 64;
 
 /// The next multiple of kTensorAlignment.
@@ -56,11 +56,11 @@ class AlignedBuffer {
   Bytes size_{0};
 };
 
-/// A dense row-major tensor that owns its memory. Movable; a copy is asked for by clone().
+/// A dense row-major tensor that owns its memory. It is movable; clone() copies it.
 class Tensor {
  public:
   Tensor() = default;
-  /// Zeros.
+  /// A tensor of zeros.
   explicit Tensor(TensorType type) : type_(type), buffer_(byte_size(type)) {}
   /// requires  values.size() == element_count(shape)
   template <typename T>

@@ -1,4 +1,4 @@
-// Small things with text: joining, cutting, name patterns.
+// Functions for text: joining, splitting, name patterns.
 #pragma once
 
 #include <string>
@@ -15,13 +15,13 @@ std::string_view trim(std::string_view text);
 ///   example  split_outside_brackets("(4,1), (1,1)", ',') = {"(4,1)", "(1,1)"}
 std::vector<std::string> split_outside_brackets(std::string_view text, char separator);
 
-/// True when `name` matches `pattern`. `*` matches any run of letters and dots; `{a,b}` matches a
-/// or b.
+/// Does `name` match `pattern`? `*` matches any sequence of letters and dots; `{a,b}` matches a or
+/// b.
 ///   example  matches("blocks.*.attn.{q,k}.weight", "blocks.0.attn.q.weight")
 bool matches(std::string_view pattern, std::string_view name);
 
-/// Shortest decimal form that reads back as the same double; always with a point or an
-/// exponent: 3.0, 1e-05, 0.1.
+/// The shortest decimal form that parses to the same double. It always has a point or an exponent:
+/// 3.0, 1e-05, 0.1.
 std::string double_text(double value);
 
 }  // namespace tessera

@@ -1,4 +1,4 @@
-// Quantities that must not be mixed up. Each is a number of one unit; it converts to a plain number
+// Quantities that must not be mixed up. Each is a number of one unit and converts to a plain number
 // only by value().
 #pragma once
 

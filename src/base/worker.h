@@ -6,8 +6,8 @@
 
 namespace tessera {
 
-/// A thread of its own that runs `work` and ends with its object; for loading data ahead of the
-/// step. What `work` throws comes out of join().
+/// A thread that runs `work` and ends with its object, for instance to load data before the step
+/// needs it. join() rethrows an exception of `work`.
 class Worker {
  public:
   explicit Worker(std::function<void()> work);

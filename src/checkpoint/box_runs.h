@@ -14,12 +14,13 @@ struct Run {
   int64_t bytes = 0;
 };
 
-/// Walks over the runs of `common` in ascending order of both places, each as long as it can be.
+/// Iterates over the runs of `common` in ascending order of both offsets. Each run is as long as
+/// possible.
 ///
 ///   requires  `common` is a part of both boxes
 ///   memory    a few words, whatever the number of runs
 ///   example   the columns [2:4] of a 3x4 matrix of floats, out of [0:3, 0:4] into [0:3, 2:4]: (8,
-///   0, 8), (24, 8, 8), (40, 16, 8)
+///             0, 8), (24, 8, 8), (40, 16, 8)
 class BoxRuns {
  public:
   BoxRuns(const Box& from, const Box& to, const Box& common, int64_t element_bytes);
@@ -28,8 +29,8 @@ class BoxRuns {
   void next();
 
  private:
-  Dims extents_, from_strides_, to_strides_,
-      index_;  // of the dims outside of a run; strides in bytes
+  /// Of the dims outside of a run; strides are in bytes.
+  Dims extents_, from_strides_, to_strides_, index_;
   Run run_;
   bool done_ = false;
 };

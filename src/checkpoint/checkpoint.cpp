@@ -15,8 +15,8 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr int64_t kMostBytesARead = int64_t{8} << 20;
-constexpr size_t kMostOpenShards =
-    64;  // a process may open about a thousand files, and a run may have more ranks
+// A process may open about a thousand files, and a run may have more ranks.
+constexpr size_t kMostOpenShards = 64;
 constexpr const char* kDamaged = "use another checkpoint";
 constexpr const char* kChecksumsHead = "tessera.checkpoint ";
 
@@ -200,7 +200,7 @@ void Checkpoint::load_box(const std::string& name, const Box& box, std::byte* ou
   const IndexTensor& stored = tensor(name);
   const Box whole = whole_box(stored.whole.shape);
   ensure(box.ranges.size() == whole.ranges.size() && (box.empty() || intersect(box, whole) == box),
-         "the box lies in the tensor " + name);
+         "the box is inside the tensor " + name);
   with_advice([&] {
     for (const IndexPart& part : stored.parts) load_part(name, stored, part, box, out);
   });

@@ -1,5 +1,5 @@
-// Checkpoints: the state that a run needs to resume. Any plan loads what any other plan stored, and
-// no failure loses a complete checkpoint.
+// Checkpoints: the state that a run needs to resume. Any plan loads the checkpoint of any other
+// plan, and no failure loses a complete checkpoint.
 //
 // This module knows files, boxes and parts, but no mesh and no graph: each rank gives the boxes of
 // the tensors that it stores, and of those that it loads. It starts no threads.
@@ -7,9 +7,9 @@
 //   step-00001000/    written as step-00001000.tmp/, synced, then renamed
 //     shard-00000-model-00001-of-00001.safetensors ...   one for each rank: the boxes that it owns
 //     index.json      tensor -> type and parts: file, offset in the file, box, checksums
-//     state.json      step, position in the data, seeds: what the caller needs
+//     state.json      step, position in the data, seeds: the state of the caller
 //     plan.json       the plan of the run
-//     checksums.txt   checksum, size and name of the three
+//     checksums.txt   checksum, size and name of these three
 //   latest            the name of the newest checkpoint, moved last
 #pragma once
 
@@ -39,16 +39,16 @@ struct StoredPart {
 
 /// One stored checkpoint, open for reading. The file system outlives it.
 ///
-///   threads  any number at once
-///   throws   UserError (65) that names the damaged file and the newest earlier checkpoint whose
-///   every byte is good
+///   threads  any number at the same time
+///   throws   UserError (65) that names the damaged file and the newest earlier checkpoint without
+///            any damage
 class Checkpoint {
  public:
-  /// Whether errors look for an earlier checkpoint that is good, which reads all of it.
+  /// Do errors name an earlier checkpoint that is good? Finding it reads all of that checkpoint.
   enum class Advice { kGive, kNone };
 
-  /// Checks all but the bytes of the tensors: that every file is there with its size, and that
-  /// index, state and plan are as written.
+  /// Checks all but the bytes of the tensors: that every file exists with its size, and that index,
+  /// state and plan have their checksums.
   ///   throws  UserError (66) when there is no such folder
   Checkpoint(FileSystem& files, std::filesystem::path folder, Advice advice = Advice::kGive);
 
@@ -58,19 +58,20 @@ class Checkpoint {
   const Document& plan() const { return plan_; }
   const CheckpointIndex& index() const { return index_; }
 
-  /// throws  UserError (65) that lists every tensor of `wanted` that is missing or of another type,
-  /// and every stored one that is not wanted
+  ///   throws  UserError (65) that lists every tensor of `wanted` that is missing or of another
+  ///           type, and every stored one that is not wanted
   void require(const std::map<std::string, TensorType>& wanted) const;
-  /// Fills `out` with a box of a tensor, dense and row-major, by itself (joint_load.h: several
-  /// ranks together). Reads, of each part that shares elements with the box, the blocks that hold
-  /// them, neighbours in one read, and verifies their checksums.
-  ///   requires  `out` has room; the box lies in the tensor
+  /// Fills `out` with a box of a tensor, dense and row-major, independently of other ranks
+  /// (joint_load.h: several ranks together). Of each part that shares elements with the box, it
+  /// reads the blocks with these elements, adjacent blocks in one read, and verifies their
+  /// checksums.
+  ///   requires  `out` has room; the box is inside the tensor
   ///   throws    UserError (65) also when there is no such tensor
   ///   memory    8 MiB, or one block when that is more
   void load_box(const std::string& tensor, const Box& box, std::byte* out) const;
   /// Reads and verifies every byte.
   void verify() const;
-  /// Bytes of tensors read so far by load_box and verify.
+  /// The bytes of tensors that load_box and verify have read so far.
   Bytes bytes_read() const { return Bytes(bytes_read_.load()); }
 
  private:
@@ -107,35 +108,36 @@ class CheckpointFolder {
  public:
   CheckpointFolder(FileSystem& files, std::filesystem::path folder);
 
-  // Storing a checkpoint, in this order. Whatever fails or stops on the way, what was complete
-  // before stays so.
+  // These functions store a checkpoint, in this order. A failure or a stop at any point leaves the
+  // complete checkpoints complete.
 
-  /// By one process, before any rank stores: makes the folder aside, and removes what earlier
-  /// failures left.
+  /// Called by one process before any rank stores. Makes the temporary folder, and removes what
+  /// earlier failures left.
   void begin(int64_t step);
-  /// By every rank, at the same time if they like: writes and syncs the rank's own file, and reads
-  /// it back.
-  ///   requires  0 <= rank < ranks; boxes lie in their tensors; data stays as it is during the call
+  /// Called by every rank, possibly at the same time. Writes and syncs the file of the rank, and
+  /// reads it back.
+  ///   requires  0 <= rank < ranks; boxes are inside their tensors; data does not change during the
+  ///             call
   void store(int64_t step, Rank rank, int ranks, const std::vector<StoredPart>& parts);
-  /// By one process, after every rank has stored: writes the index and opens the whole aside as a
-  /// reader would, makes it visible at once, then moves `latest`, then removes what is older than
-  /// the newest `keep_last` complete ones up to this step (0 keeps all).
-  ///   throws  UserError (65) when a rank's file is missing, two ranks stored the same element, or
-  ///   none stored it
+  /// Called by one process after every rank has stored. Writes the index and opens the temporary
+  /// folder as a reader would, makes it visible atomically, moves `latest`, and then removes all
+  /// checkpoints older than the newest `keep_last` complete ones up to this step (0 keeps all).
+  ///   throws  UserError (65) when the file of a rank is missing, two ranks stored the same
+  ///           element, or no rank stored it
   void commit(int64_t step, int ranks, const Document& state, const Document& plan, int keep_last);
 
-  // Finding one. A step is complete when its checkpoint opens.
+  // These functions find a checkpoint. A step is complete when its checkpoint opens.
 
-  /// Steps of all checkpoints that are in place, damaged ones too, ascending.
+  /// The steps of all checkpoints that are in place, including damaged ones, in ascending order.
   std::vector<int64_t> steps() const;
   std::filesystem::path path_of(int64_t step) const;
-  /// "" when the checkpoint is complete; else what is wrong with it. The bytes of tensors are read
-  /// only when `every_byte`.
+  /// The damage of the checkpoint; "" when it is complete. The bytes of tensors are read only when
+  /// `every_byte`.
   std::string damage(int64_t step, bool every_byte) const;
   /// The step that `latest` names if it is complete; else the newest complete one before it; else
   /// the newest complete one of all.
   std::optional<int64_t> latest() const;
-  /// The newest one of a lower step whose every byte is good.
+  /// The newest step before `step` whose checkpoint has no damage.
   std::optional<int64_t> good_before(int64_t step) const;
 
  private:
@@ -154,20 +156,20 @@ class CheckpointFolder {
 /// "step-00001000".
 std::string checkpoint_name(int64_t step);
 /// The step of such a name, also with one of the endings of folders that are being written or
-/// removed; none for other names.
+/// removed; nullopt for other names.
 std::optional<int64_t> step_of_name(std::string_view name);
-/// "shard-00003-model-00001-of-00001.safetensors", the name that PyTorch's distributed checkpoints
-/// give such a file.
+/// "shard-00003-model-00001-of-00001.safetensors", the name of such a file in PyTorch's distributed
+/// checkpoints.
 std::string rank_file_name(Rank rank);
-/// checksums.txt: a line with the format version, then checksum, size and name of each of the three
-/// documents.
+/// The text of checksums.txt: a line with the format version, then checksum, size and name of each
+/// of the three documents.
 std::string checksums_of(const std::string& index, const std::string& state,
                          const std::string& plan);
 
-/// A summary of a safetensors file, of a checkpoint, or of a folder of checkpoints, for people and
+/// A summary of a safetensors file, of a checkpoint, or of a folder of checkpoints, for readers and
 /// scripts.
 ///
-///   throws  UserError: it is missing (66), or none of these, or damaged (65)
+///   throws  UserError: 66 when it is missing, 65 when it is none of these or is damaged
 Document inspect_stored(FileSystem& files, const std::filesystem::path& path);
 
 }  // namespace tessera

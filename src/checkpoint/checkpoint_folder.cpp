@@ -14,8 +14,8 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr const char* kAside = ".tmp";  // being written
-constexpr const char* kReplaced =
-    ".replaced";  // good, and about to give way to a new one of the same step
+// Good, and about to give way to a new one of the same step.
+constexpr const char* kReplaced = ".replaced";
 constexpr const char* kRemoving = ".removing";  // no longer whole
 
 /// The name of a part in the rank's file: that of its tensor, with a number when the rank stores
@@ -40,12 +40,12 @@ void check_part(const StoredPart& part) {
          "a part of '" + part.tensor + "' has the dims of the whole");
   if (part.box.empty()) return;
   ensure(intersect(part.box, whole) == part.box,
-         "a part of '" + part.tensor + "' lies in the whole");
+         "a part of '" + part.tensor + "' is inside the whole");
   ensure(part.data != nullptr, "a part of '" + part.tensor + "' has data");
 }
 
-/// Removes what nobody needs any more. Some disks refuse that for a while, which is no reason to
-/// stop a run.
+/// Removes files that are no longer needed. Some disks refuse that for a while, which is no reason
+/// to stop a run.
 void remove_leftover(FileSystem& files, const fs::path& path) {
   try {
     files.remove(path);

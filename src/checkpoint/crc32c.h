@@ -9,7 +9,8 @@
 
 namespace tessera {
 
-/// CRC-32C (Castagnoli) of `bytes`, continuing from the checksum of what came before them.
+/// The CRC-32C (Castagnoli) of `bytes`, continuing from the checksum `before` of the bytes before
+/// them.
 ///
 ///   finds    every single flipped bit and every burst of up to 32 bits
 ///   example  crc32c("123456789") = 0xe3069283
@@ -17,8 +18,8 @@ namespace tessera {
 uint32_t crc32c(std::span<const std::byte> bytes, uint32_t before = 0);
 uint32_t crc32c(std::string_view text, uint32_t before = 0);
 
-/// The same by tables alone, eight bytes at a time, for machines without the instruction: what
-/// crc32c() uses there, and its check.
+/// The same by tables alone, eight bytes at a time. crc32c() uses it on machines without the
+/// instruction, and tests compare the two.
 uint32_t crc32c_by_tables(std::span<const std::byte> bytes, uint32_t before = 0);
 
 /// The contribution of `bytes` to the checksum of a longer text, in which `bytes_behind` more bytes
@@ -26,7 +27,7 @@ uint32_t crc32c_by_tables(std::span<const std::byte> bytes, uint32_t before = 0)
 ///   source  a CRC is linear: the checksum of a text is the exclusive or of the contributions of
 ///           its pieces and of a constant of its length (crc32_combine of zlib)
 uint32_t crc32c_share(std::span<const std::byte> bytes, int64_t bytes_behind);
-/// The checksum of a text of `size` bytes from the exclusive or of the shares of pieces that tile
+/// The checksum of a text of `size` bytes, from the exclusive or of the shares of pieces that tile
 /// it.
 uint32_t crc32c_of_shares(uint32_t shares, int64_t size);
 

@@ -1,5 +1,5 @@
-// The operations of a disk that checkpoints need, as an interface: tests stop, fill and damage a
-// simulated disk at every write.
+// The interface to a disk that checkpoints use. Tests implement it by a simulated disk that stops,
+// fills up or fails at any write.
 #pragma once
 
 #include <cstddef>
@@ -15,38 +15,39 @@
 
 namespace tessera {
 
-/// A file that is being written from its start. Closed when it goes.
+/// A file that is being written from its start. The destructor closes it.
 class OutputFile {
  public:
   virtual ~OutputFile() = default;
-  /// Writes all of `bytes` at the end.  throws UserError (1)
+  /// Writes all of `bytes` at the end.  throws  UserError (1)
   void append(std::span<const std::byte> bytes);
   void append(std::string_view text) {
     append(std::as_bytes(std::span<const char>(text.data(), text.size())));
   }
-  /// What was appended now survives a power failure; its name does so after
-  /// FileSystem::sync_folder.  throws UserError (1)
+  /// Makes the appended bytes survive a power failure. The name of the file survives it after
+  /// FileSystem::sync_folder.
+  ///   throws  UserError (1)
   virtual void sync() = 0;
 
  protected:
-  /// Writes some of `bytes`, at least one, and says how many: a disk may take fewer than it is
+  /// Writes some of `bytes`, at least one, and returns how many: a disk may write fewer than it is
   /// given.
   virtual size_t write_some(std::span<const std::byte> bytes) = 0;
 };
 
-/// A file that is read at any place.  threads: any number at once
+/// A file that is read at any offset.  threads  any number at the same time
 class InputFile {
  public:
   virtual ~InputFile() = default;
   virtual int64_t size() const = 0;
-  /// Fills `out` from byte `offset` on.  throws UserError (65) when the file ends before, (66) when
-  /// it cannot be read
+  /// Fills `out` with the bytes from `offset` on.
+  ///   throws  UserError: 65 when the file ends before, 66 when it cannot be read
   void read_at(int64_t offset, std::span<std::byte> out) const;
   const std::filesystem::path& path() const { return path_; }
 
  protected:
   explicit InputFile(std::filesystem::path path) : path_(std::move(path)) {}
-  /// Reads some bytes and says how many; 0 at the end of the file.
+  /// Reads some bytes and returns how many; 0 at the end of the file.
   virtual size_t read_some(int64_t offset, std::span<std::byte> out) const = 0;
 
  private:
@@ -55,30 +56,31 @@ class InputFile {
 
 /// Files and folders.
 ///
-///   threads  any number at once
-///   throws   UserError that names the path: what is missing or cannot be read (66), what cannot be
-///   written (1)
+///   threads  any number at the same time
+///   throws   UserError that names the path: 66 when it is missing or cannot be read, 1 when it
+///            cannot be written
 class FileSystem {
  public:
   virtual ~FileSystem() = default;
   /// Truncates an existing file.
   virtual std::unique_ptr<OutputFile> create(const std::filesystem::path& path) = 0;
   virtual std::unique_ptr<InputFile> open(const std::filesystem::path& path) = 0;
-  /// Creates the folders above it too. Does nothing when the folder exists.
+  /// Makes a folder and the folders above it. Does nothing when the folder exists.
   virtual void make_folder(const std::filesystem::path& path) = 0;
-  /// Atomic. Replaces a file at `to`; throws when `to` is a folder that is not empty.
+  /// Renames atomically. It replaces a file at `to`, and throws when `to` is a folder that is not
+  /// empty.
   virtual void rename(const std::filesystem::path& from, const std::filesystem::path& to) = 0;
-  /// Removes a file, or a folder with its contents; not atomic. Does nothing when it does not
+  /// Removes a file, or a folder with its contents; not atomically. Does nothing when it does not
   /// exist.
   virtual void remove(const std::filesystem::path& path) = 0;
-  /// The names in the folder, as they are now, survive a power failure.
+  /// Makes the present names in the folder survive a power failure.
   virtual void sync_folder(const std::filesystem::path& path) = 0;
-  /// Names in the folder, sorted; none when there is no such folder.
+  /// The names in the folder, sorted; empty when there is no such folder.
   virtual std::vector<std::string> list(const std::filesystem::path& path) = 0;
   virtual bool is_folder(const std::filesystem::path& path) = 0;
 };
 
-/// The machine's own.
+/// The file system of the machine.
 class RealFileSystem final : public FileSystem {
  public:
   std::unique_ptr<OutputFile> create(const std::filesystem::path& path) override;
@@ -95,7 +97,7 @@ class RealFileSystem final : public FileSystem {
 std::string read_whole(FileSystem& files, const std::filesystem::path& path);
 /// Writes a file and syncs it. When the call returns, the file is complete.
 void write_synced(FileSystem& files, const std::filesystem::path& path, std::string_view text);
-/// The folder that holds `path`; "." for a bare name.
+/// The folder that contains `path`; "." for a bare name.
 std::filesystem::path folder_of(const std::filesystem::path& path);
 
 UserError cannot_write_error(const std::filesystem::path& path, const std::string& why);

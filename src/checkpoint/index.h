@@ -1,5 +1,5 @@
-// What a checkpoint holds: which bytes of which file are which box of which tensor. As data and as
-// the JSON of index.json.
+// The contents of a checkpoint: for each box of each tensor, its file and bytes. As data and as the
+// JSON of index.json.
 #pragma once
 
 #include <cstdint>
@@ -14,10 +14,11 @@
 
 namespace tessera {
 
-/// Of index.json and of every file of a checkpoint. Raised when the meaning of a file changes.
+/// The format version of index.json and of every file of a checkpoint. It is raised when the
+/// meaning of a file changes.
 inline constexpr int64_t kCheckpointFormat = 1;
 
-/// The checksums of a stored part: one for each block, so that a piece of it can be read and
+/// The checksums of a stored part, one for each block, so that a piece of it can be read and
 /// verified without the rest.
 struct BlockChecksums {
   int64_t block_bytes = 0;  // the last block may be shorter
@@ -26,16 +27,17 @@ struct BlockChecksums {
   bool operator==(const BlockChecksums&) const = default;
 };
 
-/// Blocks of at least 4 KiB, and at most 512 of them: a piece of a part costs at most two blocks
-/// more than it has bytes, and the checksums take at most 1/500 of the bytes that they guard.
+/// Chooses blocks of at least 4 KiB, and at most 512 of them. So a piece of a part needs at most
+/// two blocks in addition to its own bytes, and the checksums take at most 1/500 of the bytes that
+/// they verify.
 int64_t block_bytes_for(int64_t bytes);
 BlockChecksums block_checksums(std::span<const std::byte> bytes);
 
 /// A box of a tensor that is stored contiguously in a file, dense and row-major.
 struct IndexPart {
   std::string file;
-  std::string entry;   // its name in the file: that of the tensor, or "w#1" for a second box of
-                       // tensor 'w' in one file
+  /// Its name in the file: the name of the tensor, or "w#1" for a second box of tensor 'w'.
+  std::string entry;
   int64_t offset = 0;  // of its first byte, from the start of the file
   Box box;
   BlockChecksums checksums;
@@ -43,7 +45,7 @@ struct IndexPart {
 
 struct IndexTensor {
   TensorType whole;
-  std::vector<IndexPart> parts;  // they tile the whole
+  std::vector<IndexPart> parts;  // they tile the whole tensor
 };
 
 struct IndexFile {
@@ -60,27 +62,32 @@ struct CheckpointIndex {
 };
 
 Document to_document(const CheckpointIndex& index);
-/// Inverse of to_document; `file` is for messages.
-///   throws  UserError (65): another format version, an unknown or missing key, a part outside its
-///   tensor or file, parts that do not tile
+/// The inverse of to_document; `file` is for messages.
+///   throws  UserError (65) for another format version, an unknown or missing key, a part outside
+///           its tensor or file, or parts that do not tile
 CheckpointIndex parse_index(const Document& document, const std::string& file);
 
-/// throws  UserError (65) that names the tensor and the files: two parts overlap, or a piece is
-/// missing time    O(parts log parts) when one dim tells the parts apart
+///   throws  UserError (65) that names the tensor and the files when two parts overlap or a piece
+///           is missing
+///   time    O(parts log parts) when one dim separates the parts
 void check_parts_tile(const std::string& tensor, const IndexTensor& stored,
                       const std::string& file);
 
-/// The "__metadata__" of a rank's file: what PyTorch's distributed checkpoints expect of sharded
-/// safetensors, and what index.json is made of.
+/// The "__metadata__" of a rank's file: the keys that PyTorch's distributed checkpoints expect of
+/// sharded safetensors, and the source of index.json.
 ///
-///   DCP_SHARDING_INFO      {"w": {"saved_offsets": [0, 8]}} as text; DCP_VERSION "1.0"; format
-///   "pt" tessera.global_shapes  {"w": [8, 16]} tessera.file           {"version", "step", "rank",
-///   "ranks", "dtypes": {"w": "F32"}, "parts": {"w": {tensor, offsets, block_bytes, checksums}}}
+///   DCP_SHARDING_INFO      {"w": {"saved_offsets": [0, 8]}} as text
+///   DCP_VERSION            "1.0"
+///   format                 "pt"
+///   tessera.global_shapes  {"w": [8, 16]}
+///   tessera.file           {"version", "step", "rank", "ranks", "dtypes": {"w": "F32"}, "parts":
+///                          {"w": {tensor, offsets, block_bytes, checksums}}}
 struct RankFile {
   int64_t step = 0;
   int64_t rank = 0;
   int64_t ranks = 0;
-  std::map<std::string, TensorType> tensors;  // of which the rank was given parts, be they empty
+  // those of which the rank was given parts, possibly empty ones
+  std::map<std::string, TensorType> tensors;
   struct Part {
     std::string tensor, entry;
     Box box;

@@ -1,5 +1,5 @@
 // Several ranks load one checkpoint together: each reads exactly the bytes that it needs, and
-// together they verify them.
+// together they verify the checksums.
 #pragma once
 
 #include <map>
@@ -12,31 +12,31 @@
 
 namespace tessera {
 
-/// A load of many boxes. A checksum covers a block of bytes; where a box has only some of them
-/// (columns of what was stored in rows), what they add to the checksum is kept until the others
-/// have theirs.
+/// A load of many boxes. A checksum covers a block of bytes. When a box has only some of them
+/// (columns of a part that is stored in rows), their contribution to the checksum is kept until the
+/// other bytes have been read.
 ///
-///   threads  load_box: any number at once; finish() after all of them
+///   threads  load_box: any number at the same time; finish() after all of them
 ///   throws   as Checkpoint::load_box
 class JointLoad {
  public:
   /// The checkpoint outlives it.
   explicit JointLoad(const Checkpoint& checkpoint) : checkpoint_(checkpoint) {}
 
-  /// Fills `out` with a box of a tensor, dense and row-major. Reads its bytes and no others, a run
-  /// of them at a time.
-  ///   counts  of those that load the same elements, one counts
+  /// Fills `out` with a box of a tensor, dense and row-major. It reads only the bytes of the box,
+  /// one run at a time.
+  ///   counts  true for exactly one of the ranks that load the same elements
   void load_box(const std::string& tensor, const Box& box, std::byte* out, bool counts = true);
-  /// Verifies what was read in pieces. A block that the boxes that count did not read whole is read
-  /// again.
+  /// Verifies the bytes that were read in pieces. A block that the counting boxes did not read
+  /// completely is read again.
   void finish();
 
  private:
-  /// What is known of a block.
+  /// The state of a block.
   struct Pieces {
     int64_t bytes = 0;  // of pieces that count
     uint32_t shares = 0;
-    bool was_read = false;  // in part, by anyone
+    bool was_read = false;  // has any box read a part of it?
   };
   using PiecesOfPart = std::vector<Pieces>;  // by block
 

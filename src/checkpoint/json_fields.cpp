@@ -42,15 +42,15 @@ UserError bad_data(const std::string& what, const std::string& why, const std::s
 }
 
 Document parse_json_strictly(std::string_view text, const std::string& file) try {
-  if (text.find('\0') != std::string_view::npos)  // the parser takes a zero byte for the end, and
-                                                  // would ignore what follows
+  // The parser takes a zero byte for the end, and would ignore what follows.
+  if (text.find('\0') != std::string_view::npos)
     throw bad_data("'" + file + "' holds no valid JSON",
                    "it has a zero byte at byte " + std::to_string(text.find('\0')) + " of the JSON",
                    kFix);
   Document document = parse_json(text, file);
   if (const auto key = key_given_twice(text, file))
     throw bad_data("'" + file + "' gives the key '" + *key + "' twice",
-                   "nobody can say which of the two counts", kFix);
+                   "it is unknown which of the two counts", kFix);
   return document;
 } catch (const UserError& error) {
   throw bad_data(error.what_happened(), error.why(), kFix);

@@ -1,5 +1,5 @@
 // JSON of files that other programs may have written: every key is required and has a kind, and no
-// other key is legal. Errors are of data (65).
+// other key is legal. Errors have the code of bad data (65).
 #pragma once
 
 #include <cstdint>
@@ -16,22 +16,23 @@ namespace tessera {
 /// The error of every damaged or malformed file.
 UserError bad_data(const std::string& what, const std::string& why, const std::string& fix);
 
-/// throws  UserError (65) with the place when `text` is not JSON, has a zero byte, or a table in it
-/// has a key twice; `file` is for messages
+/// Parses JSON; `file` is for messages.
+///   throws  UserError (65) with the position when `text` is not JSON, has a zero byte, or has a
+///           table with a key twice
 Document parse_json_strictly(std::string_view text, const std::string& file);
 
 /// One table whose keys are all required. Ask for every key, then call finish().
 ///
-///   where   what the table is, for messages: "tensor 'w'"
-///   throws  UserError (65): a key is missing or of the wrong kind; finish(): a key was not asked
-///   for
+///   where   describes the table in messages: "tensor 'w'"
+///   throws  UserError (65) when a key is missing or of the wrong kind; finish(): when the table
+///           has a further key
 class JsonFields {
  public:
   /// throws  UserError (65) when `document` is not a table
   JsonFields(const Document& document, std::string file, std::string where);
 
   const Document& any(const std::string& key);
-  /// An integer of 0 or more.
+  /// An integer of at least 0.
   int64_t count(const std::string& key);
   std::vector<int64_t> counts(const std::string& key);
   const std::string& text(const std::string& key);

@@ -1,4 +1,4 @@
-// The safetensors format: a length, a JSON header, then the bytes of the tensors back to back.
+// The safetensors format: a length, a JSON header, then the bytes of the tensors without gaps.
 //
 //   bytes 0..7       u64, little endian: the length N of the header
 //   bytes 8..8+N     UTF-8 JSON, padded with spaces:
@@ -22,7 +22,8 @@
 
 namespace tessera {
 
-/// Element types of the format: more than DType, since other programs write such files too.
+/// The element types of the format. There are more than in DType, since other programs write such
+/// files too.
 enum class FileDType : uint8_t {
   kBool,
   kF4,
@@ -51,7 +52,7 @@ std::string_view to_text(FileDType dtype);
 std::optional<FileDType> find_file_dtype(std::string_view text);
 int bits_of(FileDType dtype);
 FileDType to_file_dtype(DType dtype);
-/// The element type in memory with the same bytes, if there is one.
+/// The element type in memory with the same bytes; nullopt when there is none.
 std::optional<DType> to_dtype(FileDType dtype);
 
 /// A tensor of a file; offsets count from the start of the data.
@@ -77,26 +78,26 @@ struct SafetensorsHeader {
 
 /// Reads and checks the header.
 ///
-///   throws  UserError (65) that names the file and the tensor: the file is too short for its
+///   throws  UserError (65) that names the file and the tensor when the file is too short for its
 ///           header; the header is too long, is not JSON, has a name twice, or has an unknown key
 ///           or element type; an extent is negative, a size overflows, a tensor has more than 8
-///           dims or another number of bytes than its shape; tensors overlap, leave a hole, or do
-///           not end at the end of the file
+///           dims or another number of bytes than its shape; or tensors overlap, leave a hole, or
+///           do not end at the end of the file
 SafetensorsHeader read_safetensors_header(const InputFile& file);
 
-/// A safetensors file that is open.  threads: any number at once
+/// An open safetensors file.  threads  any number at the same time
 class SafetensorsFile {
  public:
   /// throws  as FileSystem::open and read_safetensors_header
   SafetensorsFile(FileSystem& files, const std::filesystem::path& path);
 
   const SafetensorsHeader& header() const { return header_; }
-  /// throws  UserError (65) with the nearest name when there is no such tensor
+  ///   throws  UserError (65) with the most similar name when there is no such tensor
   const FileTensor& tensor(std::string_view name) const;
-  /// Bytes [begin, begin + out.size()) of a tensor.
-  ///   requires  the tensor is of this file and has them
+  /// Reads bytes [begin, begin + out.size()) of a tensor.
+  ///   requires  the tensor is of this file and has these bytes
   void read(const FileTensor& tensor, int64_t begin, std::span<std::byte> out) const;
-  /// A whole tensor.  throws UserError (65) when there is no such element type in memory
+  /// Reads a whole tensor.  throws  UserError (65) when there is no such element type in memory
   Tensor read(std::string_view name) const;
 
  private:
@@ -113,11 +114,11 @@ struct TensorToWrite {
 };
 
 /// Sorts `tensors` into the order of the format (element size from the largest, then name) and
-/// makes the bytes before the data.
+/// returns the bytes before the data.
 ///   requires  names are different, and none is "__metadata__"
 std::string safetensors_header(std::vector<TensorToWrite>& tensors, const FileMetadata& metadata);
 
-/// Writes a whole file; does not sync it.
+/// Writes a whole file without syncing it.
 void write_safetensors(OutputFile& file, std::vector<TensorToWrite> tensors,
                        const FileMetadata& metadata);
 

@@ -213,15 +213,15 @@ TEST(Safetensors, NamesGivenTwiceAreRefused) {
   const std::string entry = R"({"dtype":"U8","shape":[1],"data_offsets":[0,1]})";
   EXPECT_EQ(
       message_of_header("{\"a\":" + entry + ",\"a\":" + entry + "}", 1),
-      "65 't.safetensors' gives the key 'a' twice\n  why: nobody can say which of the two counts" +
+      "65 't.safetensors' gives the key 'a' twice\n  why: it is unknown which of the two counts" +
           kRewrite);
   EXPECT_EQ(
       message_of_header("{\"ab\":" + entry + R"(,"\u0061b":)" + entry + "}", 1),
-      "65 't.safetensors' gives the key 'ab' twice\n  why: nobody can say which of the two counts" +
+      "65 't.safetensors' gives the key 'ab' twice\n  why: it is unknown which of the two counts" +
           kRewrite);
   EXPECT_EQ(
       message_of_header(R"({"a":{"dtype":"U8","shape":[1],"shape":[1],"data_offsets":[0,1]}})", 1),
-      "65 't.safetensors' gives the key 'shape' twice\n  why: nobody can say which of the two "
+      "65 't.safetensors' gives the key 'shape' twice\n  why: it is unknown which of the two "
       "counts" +
           kRewrite);
   // The same key in two tables, and keys in quotes inside of strings, are none.
@@ -299,8 +299,9 @@ TEST(Safetensors, SizesThatDoNotFitTheShapeAreRefused) {
       "65 't.safetensors': tensor 'a' has 0 bytes\n  why: F32[0,4611686018427387904,8] takes no "
       "whole number of bytes, or 2^60 and more" +
           kAgain);
+  // 12 bits.
   EXPECT_EQ(
-      message_of_header(R"({"a":{"dtype":"F4","shape":[3],"data_offsets":[0,1]}})", 1),  // 12 bits
+      message_of_header(R"({"a":{"dtype":"F4","shape":[3],"data_offsets":[0,1]}})", 1),
       "65 't.safetensors': tensor 'a' has 1 bytes\n  why: F4[3] takes no whole number of bytes, or "
       "2^60 and more" +
           kAgain);
@@ -352,8 +353,8 @@ TEST(Safetensors, NoFlippedBitAndNoCutOfAFileCrashesTheReader) {
   for (size_t bit = 0; bit < 8 * (good.size() - 24); ++bit) {
     std::string bad = good;
     bad[bit / 8] = static_cast<char>(static_cast<unsigned char>(bad[bit / 8]) ^ (1U << (bit % 8)));
-    const std::string message = message_of(
-        bad);  // a name or a value of the metadata may change unseen; nothing else is thrown
+    // A name or a value of the metadata may change unseen; nothing else is thrown.
+    const std::string message = message_of(bad);
     EXPECT_TRUE(message == "no error" || message.starts_with("65 ")) << message;
   }
   for (size_t size = 0; size < good.size(); ++size)

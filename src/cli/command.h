@@ -1,4 +1,4 @@
-// What a command of the program is, and the table of all of them.
+// The interface of a command of the program, and the table of all commands.
 #pragma once
 
 #include <memory>
@@ -13,14 +13,14 @@
 
 namespace tessera {
 
-/// A command and its options, which are its members.
+/// A command. Its members are its options.
 class Command {
  public:
   virtual ~Command() = default;
   /// Adds the options; parsing writes their values into the members.
   virtual void describe(OptionParser& parser) = 0;
-  /// Does what the options ask for and prints the result.
-  ///   returns  kDone, or the code of an answer that is no error, such as a failed verification
+  /// Executes the command and prints the result.
+  ///   returns  kDone, or the code of an answer that is not an error, such as a failed verification
   ///   throws   UserError, InternalError
   virtual ExitCode run(Processes& processes) = 0;
 };

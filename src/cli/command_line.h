@@ -1,4 +1,4 @@
-// The command line: which command its words ask for, with its options.
+// Parses the command line: the command and its options.
 #pragma once
 
 #include <memory>
@@ -16,12 +16,12 @@ struct ParsedCommand {
   std::unique_ptr<Command> command;
 };
 
-/// What was asked for: a command, or only a text such as the help.
+/// The request of a command line: a command, or only a text such as the help.
 using CommandLine = std::variant<ParsedCommand, std::string>;
 
-/// Reads the words after the program's name.
-///   throws  UserError (2): an unknown command or option with the nearest legal one, a missing or
-///           malformed argument, what this version does not do
+/// Parses the words after the program's name.
+///   throws  UserError (2) for an unknown command or option (with the most similar legal one), a
+///           missing or malformed argument, or a feature that this version lacks
 CommandLine parse_command_line(std::vector<std::string> words);
 
 }  // namespace tessera

@@ -11,11 +11,11 @@
 
 namespace tessera {
 
-/// throws  UserError (2): the command line is wrong
+/// Refuses a wrong command line.  throws  UserError (2)
 [[noreturn]] void refuse_usage(const std::string& what, const std::string& why,
                                const std::string& fix);
 
-/// One option as the help shows it.
+/// One option in the help.
 struct OptionText {
   std::string name;  // "--plan", or "-n,--processes" for two spellings of one option
   std::string type;  // "FILE"; "" for a flag
@@ -35,19 +35,19 @@ class OptionParser {
   OptionParser(const OptionParser&) = delete;
   OptionParser& operator=(const OptionParser&) = delete;
 
-  /// A positional argument, and one that may be left out.
+  /// Adds a positional argument; the second form may be left out.
   void argument(const std::string& name, const std::string& help, std::string& target);
   void optional_argument(const std::string& name, const std::string& help, std::string& target);
-  /// All words behind "--". The usage line of the help shows them as "-- NAME".
+  /// All words after "--". The usage line of the help shows them as "-- NAME".
   void command_after_dashes(const std::string& name, std::vector<std::string>& target);
 
   void flag(const OptionText& option, bool& target);
-  /// A flag that may have a value, written --resume=VALUE: "" without one.
+  /// A flag that may have a value, written --resume=VALUE; the value is "" without one.
   void flag_with_value(const OptionText& option, std::optional<std::string>& target);
   void text(const OptionText& option, std::string& target);
   void text(const OptionText& option, std::optional<std::string>& target);
   void required_text(const OptionText& option, std::string& target);
-  /// An option that may be repeated and that takes several "key=value" words at once.
+  /// An option that may be repeated and that accepts several "key=value" words at a time.
   void assignments(const OptionText& option, std::vector<std::string>& target);
   /// A whole number of at least `min`. `target` is a number or a std::optional of one.
   template <typename Target, typename Number>
@@ -55,11 +55,11 @@ class OptionParser {
   /// A number of at least `min`.
   void real(const OptionText& option, double& target, double min);
 
-  /// Calls `check` after the words were read. It throws what refuse_usage throws.
+  /// Calls `check` after parsing. It throws through refuse_usage.
   void check(std::function<void()> check);
 
-  /// throws  UserError (2): an unknown option with the nearest legal one, a missing or malformed
-  ///         argument
+  ///   throws  UserError (2) for an unknown option (with the most similar legal one), or a missing
+  ///           or malformed argument
   void parse(std::vector<std::string> words);
   /// The text that `--help` prints.
   std::string help() const;
@@ -80,7 +80,7 @@ class OptionParser {
   std::unique_ptr<State> state_;
 };
 
-/// Does `words` ask for the help? Words behind "--" belong to another command.
+/// Do `words` ask for the help? Words after "--" belong to another command.
 bool asks_for_help(const std::vector<std::string>& words);
 
 template <typename Target, typename Number>

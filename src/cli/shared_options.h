@@ -45,7 +45,7 @@ struct CheckpointOptions {
 };
 void add_options(OptionParser& parser, CheckpointOptions& options);
 
-/// --rank-deadline: of the commands that run in several processes.
+/// --rank-deadline, for the commands that run in several processes.
 struct ProcessOptions {
   double rank_deadline = 10;
   Seconds deadline() const { return Seconds(rank_deadline); }

@@ -1,4 +1,4 @@
-// A run's configuration: what CONFIG.toml says.
+// The configuration of a run, from CONFIG.toml.
 #pragma once
 
 #include <filesystem>
@@ -19,8 +19,8 @@ std::string_view to_text(RateScaling scaling);  // "none", "linear"
 
 struct TrainConfig {
   int64_t batch = 16;  // rows of the whole step's batch, over all ranks
-  int64_t batch_per_rank =
-      0;  // > 0: rows of each data-parallel rank, in place of `batch`; engine/batch_rule.h
+  /// Rows of each data-parallel rank, in place of `batch`, when > 0: engine/batch_rule.h.
+  int64_t batch_per_rank = 0;
   RateScaling scale_learning_rate = RateScaling::kNone;
   int64_t steps = 100;
   uint64_t seed = 1;
@@ -31,7 +31,7 @@ struct TrainConfig {
 
 struct CheckpointConfig {
   int64_t every = 0;  // steps between checkpoints; 0: only at the end
-  int keep_last = 3;  // older ones are removed; 0: none is
+  int keep_last = 3;  // older ones are removed; 0: all are kept
 };
 
 struct RunConfig {
@@ -43,24 +43,27 @@ struct RunConfig {
   CheckpointConfig checkpoint;
 };
 
-/// A configuration file: a run and the plan of its table [parallel], the serial one without it.
+/// A configuration file: a run and the plan of its table [parallel], which is the serial plan
+/// without the table.
 struct ConfigFile {
   RunConfig run;
   Plan plan;
 };
 
-/// Reads CONFIG.toml; `sets` are overrides such as "train.steps=10", "data.path=/usr/include", read
-/// as TOML values or else as texts. throws  UserError: 66 missing file; 78 malformed, unknown key
-/// with the nearest legal one, value out of range
+/// Reads CONFIG.toml. `sets` are overrides such as "train.steps=10" or "data.path=/usr/include",
+/// which are read as TOML values or else as texts.
+///   throws  UserError: 66 for a missing file; 78 for a malformed file, an unknown key (with the
+///           most similar legal one) or a value out of range
 ConfigFile read_config_file(const std::filesystem::path& file,
                             const std::vector<std::string>& sets = {});
-/// The run alone.
+/// Reads only the run.
 RunConfig read_config(const std::filesystem::path& file, const std::vector<std::string>& sets = {});
 
-/// Every setting of a run with its defaults filled in, but the plan.
+/// Every setting of a run without the plan, with its defaults filled in.
 Document resolved_settings(const RunConfig& config);
-/// Inverse of resolved_settings, with overrides; the plan is the serial one.  throws  as
-/// read_config; `origin` is for messages
+/// The inverse of resolved_settings, with overrides; the plan is the serial one. `origin` is for
+/// messages.
+///   throws  as read_config
 RunConfig read_settings(const Document& settings, const std::string& origin,
                         const std::vector<std::string>& sets = {});
 

@@ -1,5 +1,5 @@
-// Copies and reduces boxes between dense tensors, each of which has a box of one whole tensor: the
-// arithmetic of exchanges, feeds and fetches. It knows no ranks.
+// Copies and reduces boxes between dense tensors, each of which holds a box of one whole tensor.
+// This is the arithmetic of exchanges, feeds and fetches. It knows no ranks.
 #pragma once
 
 #include <cstddef>

@@ -5,8 +5,9 @@
 
 namespace tessera {
 
-/// Results of at least so many bytes are written past the caches. They would be evicted before they
-/// are read, and a streaming store does not fetch the old bytes first, a quarter of all traffic.
+/// Results of at least this many bytes are written past the caches: they would be evicted before
+/// they are read. A streaming store also does not fetch the old bytes first, which would be a
+/// quarter of all traffic.
 constexpr int64_t kStreamedBytes = int64_t{8} << 20;
 
 /// sum[i] = a[i] + b[i], with the bits of a plain loop.

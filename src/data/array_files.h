@@ -1,4 +1,4 @@
-// Arrays as other programs store them: IDX (MNIST), .npy (NumPy) and the binary files of CIFAR.
+// Arrays in the formats of other programs: IDX (MNIST), .npy (NumPy) and the binary files of CIFAR.
 #pragma once
 
 #include <cstdint>
@@ -10,15 +10,15 @@
 
 namespace tessera {
 
-/// The types of elements that are read.
+/// The supported types of elements.
 enum class StoredType { kU8, kI8, kI16, kI32, kI64, kF32, kF64 };
 std::string_view to_text(StoredType type);  // "u8", "f64", ...
 int64_t size_of(StoredType type);
 
-/// The bytes of an array in memory; elements are converted when they are read.
+/// The bytes of an array in memory. Elements are converted when they are read.
 class StoredArray {
  public:
-  /// `bytes` has the elements from `offset` on, row-major.
+  /// `bytes` has the elements from `offset` on, in row-major order.
   StoredArray(std::string file, std::string bytes, size_t offset, StoredType type, bool big_endian,
               std::vector<int64_t> shape);
 
@@ -43,36 +43,36 @@ class StoredArray {
   std::vector<int64_t> shape_;
 };
 
-/// Every type but i64, big-endian; 1 to 8 dims.
-/// throws  UserError: 66 it cannot be read, 65 what is wrong with it, with the offset
-/// source  yann.lecun.com/exdb/mnist, "the IDX file format"
+/// Reads an array of any type except i64, big-endian, with 1 to 8 dims.
+///   throws  UserError: 66 when the file cannot be read, 65 when it is malformed, with the offset
+///   source  yann.lecun.com/exdb/mnist, "the IDX file format"
 StoredArray read_idx(const std::filesystem::path& file);
 
-/// Versions 1 and 2; little-endian f4, f8, i4, i8, u1; C order.
-/// throws  UserError: 66 it cannot be read, 65 what is wrong with it, with the offset
-/// source  numpy.lib.format, NEP 1
+/// Reads versions 1 and 2 with little-endian f4, f8, i4, i8 or u1, in C order.
+///   throws  UserError: 66 when the file cannot be read, 65 when it is malformed, with the offset
+///   source  numpy.lib.format, NEP 1
 StoredArray read_npy(const std::filesystem::path& file);
 
-/// Images with a label each.
+/// Images with one label each, or one label per pixel.
 struct LabelledArrays {
   StoredArray images;  // [N,C,H,W] or [N,H,W]
-  StoredArray labels;  // [N], or a label a pixel: [N,H,W]
+  StoredArray labels;  // [N], or one label per pixel: [N,H,W]
 };
-/// Records of labels and 3 x 32 x 32 bytes, of all files in order; of the two labels of CIFAR-100
-/// the fine one.
+/// Reads records of labels and 3 x 32 x 32 bytes, of all files in order. Of the two labels of
+/// CIFAR-100 it takes the fine one.
 ///   requires  classes is 10 or 100
-///   throws    UserError: 66 a file cannot be read, 65 it is empty or ends within a record, with
-///             the offset
+///   throws    UserError: 66 when a file cannot be read, 65 when it is empty or ends within a
+///             record, with the offset
 ///   source    www.cs.toronto.edu/~kriz/cifar.html, "binary version"
 LabelledArrays read_cifar(const std::vector<std::filesystem::path>& files, int64_t classes);
 
-/// Images and labels as samples: bytes become numbers in [0, 1], others stay; images [N,H,W] get a
-/// channel.
+/// Images and labels as samples. Bytes become numbers in [0, 1], other elements stay; images
+/// [N,H,W] get a channel.
 ///
 ///   fields   images f32[C,H,W], labels i32[] or i32[H,W]
 ///   classes  `classes`, or for 0 the largest label plus one
-///   throws   UserError (65): the numbers of labels and images differ, another shape, labels that
-///            are not integers or outside [0, classes), with file and offset
+///   throws   UserError (65) for different numbers of labels and images, another shape, or labels
+///            that are not integers or outside [0, classes), with file and offset
 class ArrayImages : public Dataset {
  public:
   ArrayImages(LabelledArrays arrays, int64_t classes);
@@ -86,14 +86,16 @@ class ArrayImages : public Dataset {
   int64_t classes_;
 };
 
-/// Tokens of an array of integers, row after row as one text. `vocabulary` 0: any tokens.
-///   throws  UserError (65): not integers, or one outside [0, vocabulary), with its offset
+/// The tokens of an array of integers, row after row as one text. `vocabulary` 0 accepts any
+/// tokens.
+///   throws  UserError (65) for elements that are not integers or outside [0, vocabulary), with the
+///           offset
 std::vector<int32_t> tokens_of(const StoredArray& array, int64_t vocabulary);
 
-/// Tokens of lines of JSON, each {"tokens": [1, 2, ...]} or [1, 2, ...], concatenated in order.
+/// The tokens of lines of JSON, each {"tokens": [1, 2, ...]} or [1, 2, ...], concatenated in order.
 /// Empty lines are skipped.
-///   throws  UserError: 66 a file cannot be read; 65 with file and line: another kind of line, a
-///           token that is not an integer or outside [0, vocabulary)
+///   throws  UserError: 66 when a file cannot be read; 65 for another kind of line, or a token that
+///           is not an integer or outside [0, vocabulary), with file and line
 std::vector<int32_t> read_token_lines(const std::vector<std::filesystem::path>& files,
                                       int64_t vocabulary);
 

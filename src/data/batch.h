@@ -14,7 +14,8 @@
 
 namespace tessera {
 
-/// The field that every dataset for training has: the targets. The loss ignores a label below 0.
+/// The field of the targets, which every dataset for training has. The loss ignores a label below
+/// 0.
 inline constexpr std::string_view kLabels = "labels";
 
 /// One tensor of a sample: `tokens i32[64]`, `images f32[1,28,28]`. A batch has one more dim in
@@ -29,7 +30,7 @@ struct Field {
 /// Rows of samples: one tensor for each field.
 class Batch {
  public:
-  /// Allocates tensors of `rows` rows. A tensor that has the type already is kept.
+  /// Allocates tensors of `rows` rows. A tensor that already has the type is kept.
   void resize(const std::vector<Field>& fields, int64_t rows);
 
   /// nullptr when no field has this name.
@@ -61,7 +62,7 @@ class Batch {
 /// Samples by number. Sample i is the same on every rank and at any time, so a rank can produce
 /// exactly its rows.
 ///
-///   threads  any number at once: a dataset is immutable
+///   threads  any number at the same time, because a dataset is immutable
 class Dataset {
  public:
   virtual ~Dataset() = default;
@@ -110,8 +111,8 @@ class SampleRange : public Dataset {
 struct DataSplit {
   DatasetPtr train, held_out;
 };
-/// The last `fraction` of the samples (to the nearest), at least one, is held out.
-/// throws  UserError: fewer than two samples (65), or `fraction` is not in [0, 1) (78)
+/// Holds out the last `fraction` of the samples (rounded to the nearest number), at least one.
+///   throws  UserError: 65 for fewer than two samples, 78 when `fraction` is not in [0, 1)
 DataSplit hold_out(DatasetPtr whole, double fraction);
 
 }  // namespace tessera

@@ -40,8 +40,8 @@ Sampler in_order(int64_t samples, int64_t batch) {
 }
 
 TEST(Batch, HasATensorAFieldWithTheRowsInFront) {
-  const Batch batch =
-      Counting(8).batch(in_order(8, 4), 1, {1, 3});  // rows 1 and 2 of the samples 4 to 7
+  // Rows 1 and 2 of the samples 4 to 7
+  const Batch batch = Counting(8).batch(in_order(8, 4), 1, {1, 3});
   EXPECT_THAT(batch.names(), ElementsAre("pairs", "labels"));
   EXPECT_EQ(batch.at("pairs").type(), (TensorType{DType::kF32, {2, 2}}));
   EXPECT_EQ(batch.at("labels").type(), (TensorType{DType::kI32, {2}}));

@@ -1,13 +1,13 @@
 // From files or seeds to batches. This module knows files, samples and batches, but no mesh:
 // callers give the number of data-parallel parts and the rows that they need. It starts no threads;
-// the batches of later steps are loaded by engine/loader.
+// engine/loader loads the batches of later steps.
 //
 //   text_files    files and folders to text
 //   vocabulary    text to tokens
 //   sampler       the sample of each row of each step
 //   batch         samples as named tensors, and batches of them
 //   text_dataset  tokens to samples of a language model
-//   array_files   images and tokens of other programs' files
+//   array_files   images and tokens from files of other programs
 //   drawings      synthetic images
 //   markov        synthetic text
 #pragma once

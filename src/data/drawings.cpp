@@ -62,8 +62,8 @@ void add_noise(std::span<float> pixels, const DrawingOptions& options, int64_t s
     pixels[i] += static_cast<float>(options.noise) * stream.normal(i);
 }
 
-/// How much of a dot's ink lies at (y, x), in dots from the corner of the digit: between the
-/// middles of dots it is interpolated.
+/// The amount of ink at (y, x), in dots from the corner of the digit. Between the middles of dots
+/// it is interpolated.
 double ink(int64_t digit, double y, double x) {
   const auto dot = [&](int64_t row, int64_t column) {
     const bool inside = row >= 0 && row < kDotRows && column >= 0 && column < kDotColumns;

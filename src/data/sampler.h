@@ -1,4 +1,4 @@
-// The sample of each row of each step's batch: every rank computes the same, without communication.
+// The sample of each row of each step's batch. Every rank computes it without communication.
 #pragma once
 
 #include <cstdint>
@@ -14,16 +14,16 @@ enum class Tail { kDrop, kPad };
 std::string_view to_text(Shuffle shuffle);  // "none", "before_split", "after_split"
 std::string_view to_text(Tail tail);        // "drop", "pad"
 
-/// How samples become batches.
+/// The rule by which samples become batches.
 ///
 ///   kNone         the batch is the next samples, in order
 ///   kBeforeSplit  one permutation of all samples for each epoch; the batch is its next rows, and
-///                 data-parallel parts are row ranges of the batch. Does not depend on the number
-///                 of parts: any plan reads what the serial run reads.
+///                 data-parallel parts are row ranges of the batch. It does not depend on the
+///                 number of parts: any plan reads the samples of the serial run
 ///   kAfterSplit   the samples are first cut into `parts` balanced pieces, each piece is permuted
 ///                 separately, and part p of the batch comes from piece p (a batch with fewer rows
-///                 than parts has as many pieces as rows). Depends on `parts`, as `description()`
-///                 says.
+///                 than parts has as many pieces as rows). It depends on `parts`, which
+///                 `description()` names
 ///   tail          kDrop: the epoch leaves out the samples that do not fill a batch; kPad: the
 ///                 first samples of the epoch fill the last batch
 ///   steps         every part has the same number of steps
@@ -36,24 +36,25 @@ struct SamplerOptions {
   uint64_t seed = 0;
 };
 
-/// Maps rows to samples, by the options.
+/// Maps rows to samples by the options.
 ///
-///   threads  any number at once: a sampler is immutable
+///   threads  any number at the same time, because a sampler is immutable
 ///   memory   a few words, whatever the number of samples
 class Sampler {
  public:
-  /// throws  UserError (65): no sample, a piece without a sample, or with kDrop fewer samples than
-  /// a batch (of a piece's share with
-  ///         kAfterSplit); UserError (78): a batch without rows
+  ///   throws  UserError: 65 when there is no sample, a piece has no sample, or with kDrop there
+  ///           are fewer samples than a batch has (with kAfterSplit: a piece has fewer than its
+  ///           part of a batch); 78 for a batch without rows
   explicit Sampler(SamplerOptions options);
 
   const SamplerOptions& options() const { return options_; }
   int64_t steps_per_epoch() const { return steps_per_epoch_; }
-  /// Sample of row `row` of the batch of step `step` (from 0, through all epochs).  time O(1): a
-  /// keyed permutation (cycle walking), no table
+  /// The sample of row `row` of the batch of step `step`, which is counted from 0 through all
+  /// epochs.
+  ///   time  O(1): a keyed permutation (cycle walking), without a table
   int64_t sample(int64_t step, int64_t row) const;
-  /// Rows whose sample was used before in the same epoch to fill the tail: metrics may leave them
-  /// out.
+  /// Was the row's sample used before in the same epoch and repeated to fill the tail? Metrics may
+  /// leave out such rows.
   bool padded(int64_t step, int64_t row) const;
   std::string description() const;
 

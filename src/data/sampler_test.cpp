@@ -156,8 +156,8 @@ TEST(Sampler, ShuffledBeforeTheSplitTheBatchIsTheSameForAnyNumberOfParts) {
 }
 
 TEST(Sampler, WithDropEverySampleButTheTailStandsOnceInAnEpoch) {
-  const Sampler sampler(
-      {.samples = 103, .batch = 10, .seed = 5});  // 10 steps of 10; 3 are left out
+  // 10 steps of 10; 3 are left out.
+  const Sampler sampler({.samples = 103, .batch = 10, .seed = 5});
   for (int64_t epoch : {0, 1, 7}) {
     const auto count = uses(sampler, epoch, false);
     EXPECT_EQ(count.size(), 100u);

@@ -8,7 +8,7 @@
 
 namespace tessera {
 
-/// Conditional entropy of a token given the previous one, in nats: -sum p(a,b) log p(b|a), by
+/// The conditional entropy of a token given the previous one, in nats: -sum p(a,b) log p(b|a), by
 /// counts over `tokens`; 0 without a pair. It is the smallest training loss of a model that sees
 /// only the previous token.
 ///
@@ -22,23 +22,24 @@ struct TextSplit {
   std::vector<int32_t> held_out;
 };
 
-/// Holds out the last `fraction` of the tokens (to the nearest token), at least `minimum` of them.
-/// The rest, at least `minimum` too, is for training.
-///   throws  UserError: fewer than 2 * minimum tokens (65), or `fraction` is not in [0, 1) (78)
+/// Holds out the last `fraction` of the tokens (rounded to the nearest number), at least `minimum`
+/// of them. The rest, also at least `minimum`, is for training.
+///   throws  UserError: 65 for fewer than 2 * minimum tokens, 78 when `fraction` is not in [0, 1)
 TextSplit hold_out(std::vector<int32_t> tokens, double fraction, int64_t minimum);
 
-/// Language-model samples: sample i is tokens [i * stride, i * stride + context] with inputs all
-/// but the last and labels all but the first.
+/// Samples of a language model. Sample i is tokens [i * stride, i * stride + context]: the inputs
+/// are all but the last, the labels all but the first.
 ///
 ///   samples   (tokens - 1 - context) / stride + 1
 ///   fields    tokens i32[context], labels i32[context]
 class TextDataset : public Dataset {
  public:
-  /// throws  UserError: there are not context + 1 tokens (65), or context or stride is below 1 (78)
+  ///   throws  UserError: 65 for fewer than context + 1 tokens, 78 when context or stride is below
+  ///           1
   TextDataset(std::vector<int32_t> tokens, int64_t context, int64_t stride);
   int64_t samples() const override;
   int64_t context() const { return context_; }
-  /// Of the tokens and of how they are cut.
+  /// A hash of the tokens and of how they are cut.
   uint64_t fingerprint() const override { return fingerprint_; }
   void write(int64_t sample, int64_t row, Batch& batch) const override;
 

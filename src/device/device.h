@@ -1,7 +1,7 @@
-// What the kernels of a rank run on, behind one interface: kernels, a memory, and streams that work
-// in it while the thread of the rank goes on. The host is a device with one stream.
+// The interface to the hardware that executes the kernels of a rank: kernels, a memory, and streams
+// that work while the thread of the rank continues. The host is a device with one stream.
 //
-// Another kind of device is a folder that implements Device and DeviceStream; for CUDA:
+// A further kind of device is a folder that implements Device and DeviceStream. For CUDA:
 //   bind         picks a kernel of its catalogue for a call; its run() launches on the given stream
 //   allocate     cudaMalloc
 //   make_stream  a cudaStream_t; record() enqueues an event and a host function that reaches it
@@ -21,9 +21,8 @@ namespace tessera {
 
 /// Memory of a device, freed with this object. It is aligned to kTensorAlignment and zeroed.
 ///
-///   address  of the device: the host passes it to streams and adds offsets to it, but does not
-///   read
-///            or write there
+///   address  an address of the device: the host passes it to streams and adds offsets to it, but
+///            does not read or write there
 class DeviceMemory {
  public:
   DeviceMemory() = default;
@@ -57,10 +56,10 @@ class DeviceEvent {
 
   /// Has the stream reached the point at which it was recorded last? True before the first time.
   bool reached() const { return reached_.load(std::memory_order_acquire); }
-  /// Throws what a kernel before it threw.  requires  reached()
+  /// Throws the exception of a kernel that was launched before the event.  requires  reached()
   void rethrow() const;
 
-  // For streams.
+  // These are for streams.
   void expect() { reached_.store(false, std::memory_order_relaxed); }
   void reach(const std::exception_ptr& error);
 
@@ -71,9 +70,9 @@ class DeviceEvent {
   std::atomic<int> calling_{0};  // streams between reached_ and the end of on_reached_
 };
 
-/// Does work in the order in which it is given. The buffers, kernels and events of the work stay
-/// until an event behind it is reached. After a kernel has thrown, nothing further runs, and every
-/// event throws the same.
+/// Executes its work in the order in which the work is given. The buffers, kernels and events of
+/// the work stay until an event behind it is reached. After a kernel has thrown, no further work is
+/// executed, and every event throws the same exception.
 ///
 ///   threads  one caller
 ///   memory   nothing is allocated in the steady state
@@ -95,12 +94,13 @@ class Device {
   /// throws  std::bad_alloc
   virtual DeviceMemory allocate(Bytes size) = 0;
   virtual std::unique_ptr<DeviceStream> make_stream() = 0;
-  /// The kernel of `own`, or else of the catalogue of this device, for a call: what its streams
-  /// launch.  requires, throws  as bind_kernel (kernels/bind.h)
+  /// The kernel that the streams of this device launch for a call: the one of `own`, or else the
+  /// one of the catalogue of this device.
+  ///   requires, throws  as bind_kernel (kernels/bind.h)
   virtual BoundKernel bind(const LocalCall& call, const KernelSet* own) const = 0;
 };
 
-/// The memory and the kernels of the CPU. A stream does its work at once, on the thread of the
+/// The memory and the kernels of the CPU. A stream executes its work at once, on the thread of the
 /// caller; an event is reached when it is recorded.
 std::unique_ptr<Device> make_host_device();
 

@@ -115,7 +115,7 @@ TEST_P(DeviceContract, AnEventIsReachedBehindTheWorkBeforeItAndWakesWhoWaits) {
 
 TEST_P(DeviceContract, WhatAKernelThrowsComesOutOfEveryEventBehindIt) {
   const BoundKernel thrower{
-      [](const KernelBuffers&) { throw UserError("broken", "it is", "mend it"); }, Bytes(0)};
+      [](const KernelBuffers&) { throw UserError("broken", "it is", "fix it"); }, Bytes(0)};
   int later = 0;
   const BoundKernel counter{[&](const KernelBuffers&) { ++later; }, Bytes(0)};
   const auto stream = device_->make_stream();

@@ -194,7 +194,7 @@ class FakeStream : public DeviceStream {
   std::condition_variable given_;
   std::vector<Work> waiting_;
   bool is_stopping_ = false;
-  std::thread thread_;  // last: it uses all members above
+  std::thread thread_;  // last: it uses the members above
 };
 
 class FakeDevice : public Device {

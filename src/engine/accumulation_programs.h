@@ -1,11 +1,11 @@
-// The programs of a training step in three parts: gradients are accumulated where they are made,
-// reduced once over the ranks, and applied.
+// The programs of a training step in three parts: gradients are accumulated where they are
+// produced, reduced once over the ranks, and applied.
 //
-// Each part is a program of its own, placed by the marks of the plan and sharing the variables of
+// Each part is a program of its own. The marks of the plan place it, and it shares the variables of
 // training. Between the parts, gradients are variables:
 //
-//     <parameter>.accumulated   as backward makes it: under data parallelism Partial, each rank's
-//                               own partial value
+//     <parameter>.accumulated   as backward produces it: under data parallelism it is Partial, and
+//                               each rank has its own partial value
 //     <parameter>.reduced       placed as the parameter is, summed over the ranks
 #pragma once
 
@@ -20,28 +20,29 @@
 
 namespace tessera {
 
-/// What a gradient is once backward has made it.
+/// A gradient as backward has produced it.
 struct MadeGradient {
   std::string parameter;  // name of the variable
   std::string gradient;   // name of its gradient's value
   TensorType type;
   DistAttr attr;          // on a mesh of ranks
-  std::string mesh;       // where it is made
-  std::string home_mesh;  // where the parameter is kept
+  std::string mesh;       // the mesh that produces it
+  std::string home_mesh;  // the mesh that keeps the parameter
 };
 
-/// Groups of gradients that one exchange may carry: made on one mesh, divided in no dim, partial
-/// over the same axes.
+/// Groups of gradients that one exchange may carry. The gradients of a group are produced on one
+/// mesh, divided in no dim, and partial over the same axes.
 std::vector<std::vector<MadeGradient>> fusible(const std::vector<MadeGradient>& gradients);
 
-/// Compiles and loads the three programs when it is made.
+/// The constructor compiles and loads the three programs.
 ///
-///   memory   three times the gradients beside the training program: accumulated, reduced, and the
-///            joined buffer of the exchange
+///   memory   three times the gradients, in addition to the training program: accumulated, reduced,
+///            and the joined buffer of the exchange
 ///   threads  call from one thread
 class AccumulationPrograms {
  public:
-  /// Sees each program as it was compiled: kAccumulate, kReduceGradients, kApplyGradients.
+  /// Is called with each program as it was compiled: kAccumulate, kReduceGradients,
+  /// kApplyGradients.
   using OnCompiled =
       std::function<void(Purpose part, const Graph& graph, const Compiled& compiled)>;
 
@@ -50,8 +51,8 @@ class AccumulationPrograms {
   AccumulationPrograms(const AccumulationPrograms&) = delete;  // apply_inputs_ points into it
   AccumulationPrograms& operator=(const AccumulationPrograms&) = delete;
 
-  /// The mean loss of the batch; its gradients are added to <parameter>.accumulated.
-  ///   inputs  those of the training program but the learning rate; "step" only seeds dropout
+  /// Returns the mean loss of the batch and adds its gradients to <parameter>.accumulated.
+  ///   inputs  those of the training program without the learning rate; "step" only seeds dropout
   double accumulate(const std::map<std::string, const Tensor*>& inputs);
   /// Sets <parameter>.accumulated and <parameter>.reduced to zero.
   void drop();

@@ -47,7 +47,7 @@ namespace {
 TEST(Allocation, ATrainingStepAllocatesNothingOfOursAfterTheSecond) {
   for (const char* plan : {"serial", "dp4", "tp4", "dp2-tp2"}) {
     Engine engine(tiny_gpt(), plan_of("gpt", plan), small_text());
-    // The loader's batches are made in its first steps: two waiting, one under way, one in use.
+    // The loader's batches are made in its first steps: two waiting, one in the making, one in use.
     for (int i = 0; i < 4; ++i) engine.step();
     const auto overlapping_steps = [&] {
       engine.begin_step();

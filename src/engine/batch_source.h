@@ -1,4 +1,4 @@
-// The training batches of a run, in the order of its sampler, and how far the run has come in them.
+// The training batches of a run, in the order of its sampler, and the position of the run in them.
 #pragma once
 
 #include <memory>
@@ -13,7 +13,7 @@ namespace tessera {
 
 class BatchSource {
  public:
-  /// A batch and the time that the loader took to give it.
+  /// A batch and the time that the loader took to deliver it.
   struct Taken {
     Batch batch;
     Seconds wait{0};
@@ -25,7 +25,7 @@ class BatchSource {
 
   Sampler sampler() const;
   int64_t parts() const { return parts_; }
-  /// Batches taken so far, through all epochs; also the number of the next one.
+  /// The number of batches taken so far, through all epochs; also the number of the next one.
   int64_t taken() const { return taken_; }
   void set_position(int64_t batch, int64_t parts);
 
@@ -33,9 +33,9 @@ class BatchSource {
   void start();
   /// The next batch, which stays until another one is taken.
   const Batch& next();
-  /// The time that next() took when `batch` is what it returned last, else 0.
+  /// The time that next() took when it returned `batch` last, else 0.
   Seconds wait_of(const Batch& batch) const;
-  /// The next batch, for as long as the caller wants it; to be given back to recycle().
+  /// The next batch, which the caller keeps until it passes it to recycle().
   Taken take();
   void recycle(Batch batch);
 
@@ -45,7 +45,7 @@ class BatchSource {
   int64_t parts_;
   int64_t taken_ = 0;
   std::unique_ptr<BatchLoader> loader_;
-  std::optional<Taken> last_;  // of next()
+  std::optional<Taken> last_;  // the result of next()
 };
 
 }  // namespace tessera

@@ -1,9 +1,11 @@
-// Checkpoints of an engine: every rank stores what it owns and loads what it needs, under the same
-// plan or any other.
+// Checkpoints of an engine: every rank stores the parts that it owns and loads the parts that it
+// needs, under the same plan or any other.
 //
-//   state.json   step; data: the position in the text and what its order follows from; plan: its
-//   name; settings: the resolved
-//                configuration; vocabulary: the characters, or null for bytes
+//   state.json   step
+//                data: the position in the text, and the settings that determine its order
+//                plan: the name of the plan
+//                settings: the resolved configuration
+//                vocabulary: the characters, or null for bytes
 //   plan.json    the plan, stamped for the model
 #pragma once
 
@@ -12,42 +14,44 @@
 
 namespace tessera {
 
-/// Stores the run as it stands after step_count() steps. Of replicas the first holder stores its
+/// Stores the state of the run after step_count() steps. Of replicas, the first holder stores its
 /// own.
 ///
-///   keep_last  checkpoints that stay, this one with them; 0: all
+///   keep_last  the number of checkpoints that are kept, including this one; 0: all
 ///   requires   the engine trains
-///   throws     UserError (1) when something cannot be written; the checkpoints before stay good,
-///   and the engine can go on memory     no rank holds more than its own parts and a block of them
-///   members    of several, each stores what its ranks own, into the same folder; the one that
-///   speaks begins and commits
+///   throws     UserError (1) when something cannot be written; earlier checkpoints stay good, and
+///              the engine can continue
+///   memory     no rank holds more than its own parts and a block of them
+///   processes  each process stores the parts of its ranks into the same folder; the leader begins
+///              and commits
 void save_checkpoint(Engine& engine, CheckpointFolder& folder, int keep_last);
 
-/// Takes variables, step and position in the text from a checkpoint; each rank reads the boxes that
-/// it needs. The run then goes on as the one that was stored: under its plan with the same bits,
-/// under another with the same batches and equal up to rounding.
+/// Loads variables, step and position in the text from a checkpoint; each rank reads the boxes that
+/// it needs. The run then continues as the stored one: under its plan with the same bits, under
+/// another plan with the same batches and equal up to rounding.
 ///
-///   kEvaluate  the variables of the model only
-///   throws     UserError (65): another model or optimizer, another text, batch or order of
-///   samples, or a damaged file, with the newest
-///              earlier checkpoint that is good; the variables are then undefined
+///   kEvaluate  only the variables of the model are loaded
+///   throws     UserError (65) for another model or optimizer, another text, batch or order of
+///              samples, or a damaged file; it names the newest earlier checkpoint that is good.
+///              The variables are then undefined
 void restore(Engine& engine, const Checkpoint& checkpoint);
 
-/// What was stored of a run besides its variables.
+/// The part of a stored run besides its variables.
 struct StoredRun {
   RunConfig config;  // with the overrides; its model has its vocabulary
   Plan plan;
-  std::optional<Vocabulary> vocabulary;  // none: bytes
+  std::optional<Vocabulary> vocabulary;  // nullopt: bytes
 };
-/// throws  UserError: 65 when state or plan is none of save_checkpoint's, 78 from overrides
+///   throws  UserError: 65 when state or plan is not one that save_checkpoint wrote, 78 for
+///           overrides
 StoredRun stored_run(const Checkpoint& checkpoint, const std::vector<std::string>& sets = {});
 
-/// The checkpoint that `path` means: one itself, or the latest complete one of a folder of
-/// checkpoints, or of the folder of a run, which keeps them in "checkpoints". A warning says which
-/// later ones are damaged.
+/// The checkpoint that `path` refers to: the checkpoint itself, or the latest complete one of a
+/// folder of checkpoints, or of a run folder, which keeps them in "checkpoints". A warning names
+/// later ones that are damaged.
 ///
-///   throws  UserError: 66 there is none, 65 there are only damaged ones, with what is wrong with
-///   the last
+///   throws  UserError: 66 when there is none, 65 when there are only damaged ones, with the defect
+///           of the last one
 std::filesystem::path find_checkpoint(FileSystem& files, const std::filesystem::path& path);
 
 }  // namespace tessera

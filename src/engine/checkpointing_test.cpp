@@ -223,8 +223,8 @@ Plan columns_over(int ranks) {
 
 TEST(Checkpointing, EveryRankReadsWhatItNeedsAndNothingElse) {
   RunConfig config = tiny_mlp();
-  config.model.width =
-      512;  // hidden.1.weight is 1 MiB: its checksums are of 4 KiB, 2 of its 512 rows
+  // hidden.1.weight is 1 MiB: its checksums are of 4 KiB, 2 of its 512 rows.
+  config.model.width = 512;
   config.optimizer.kind = OptimizerKind::kSgd;
   std::vector<Engine> engines;
   for (int ranks : {1, 2, 3}) engines.push_back(Engine(config, rows_over(ranks), small_text()));

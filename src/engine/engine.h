@@ -1,5 +1,5 @@
-// What users call: a model, its data, a plan, and the steps. The engine compiles graphs and runs
-// the task graphs, so it uses both the compiler and the runtime.
+// The interface for users: a model, its data, a plan, and the steps. The engine compiles graphs and
+// runs the task graphs, so it uses both the compiler and the runtime.
 #pragma once
 
 #include <iterator>
@@ -25,29 +25,30 @@ struct EngineOptions {
   RuleLookup rules = catalogue_rule;
   bool check_placements = true;       // CompileOptions
   Purpose purpose = Purpose::kTrain;  // or kEvaluate: no training step, and no optimizer state
-  /// Whether the variables are initialized from the seed; else they are zero until they are set:
-  /// see engine/checkpointing.h.
+  /// Whether the variables are initialized from the seed. Otherwise they are zero until they are
+  /// set, see engine/checkpointing.h.
   bool initialize = true;
 };
 
-/// How far a run has come in its data.
+/// The position of a run in its data.
 struct DataPosition {
   int64_t step = 0;  // steps done
-  /// Number of the next batch, through all epochs: with accumulation a step takes several.
+  /// The number of the next batch, through all epochs. With accumulation a step takes several
+  /// batches.
   int64_t batch = 0;
   int64_t parts = 1;  // data-parallel parts that the sampler divides a batch into
 };
 
 class BatchRange;
 
-/// A model on the ranks of one process, to be trained or only used.
+/// A model on the ranks of one process, for training or only for use.
 ///
 ///   threads  call from one thread
-///   throws   from the constructor: UserErrors of marks, plans and data; from steps: UserError (5)
-///            when the loss is not a number, and what a rank threw
+///   throws   the constructor throws UserErrors of marks, plans and data; steps throw UserError (5)
+///            when the loss is not a number, and the errors of ranks
 class Engine {
  public:
-  /// The sizes of config.model must be those of `data`: set_sizes.
+  ///   requires  the sizes of config.model are those of `data`: set_sizes
   Engine(RunConfig config, Plan plan, std::shared_ptr<const RunData> data,
          EngineOptions options = {});
   ~Engine();
@@ -57,102 +58,107 @@ class Engine {
   const Plan& plan() const;
   Purpose purpose() const;
   const RunData& data() const;
-  /// Of a training step, whatever the purpose.
+  /// The graph of a training step, whatever the purpose.
   const Graph& graph() const;
-  /// The training step; for kEvaluate the evaluation.
+  /// The compiled training step; for kEvaluate the compiled evaluation.
   const Compiled& compiled() const;
   Runtime& runtime();
   const Runtime& runtime() const;
-  /// Steps that have ended.
+  /// The number of steps that have ended.
   int64_t step_count() const;
 
-  /// The order of the batches, from position() on. A run that is resumed under another plan takes
-  /// the same batches.
+  /// The order of the batches, starting at position(). A run that is resumed under another plan
+  /// takes the same batches.
   Sampler sampler() const;
   DataPosition position() const;
-  /// Gradients that were accumulated and not applied are dropped.
+  /// Sets the position. Gradients that were accumulated and not applied are dropped.
   void set_position(const DataPosition& position);
 
-  /// The next training step on the next batch.
+  /// Executes the next training step on the next batch.
   StepResult step(const Observer* observer = nullptr);
-  /// The same, with a given whole batch.  throws  UserError (65) when it has not train.batch rows
+  /// The same on a given whole batch.
+  ///   throws  UserError (65) when it does not have train.batch rows
   StepResult step(const Batch& batch, const Observer* observer = nullptr);
 
-  // A step in two halves, so that steps follow each other without a pause: a rank that has finished
-  // its part of one step starts the next. While a step is in flight only these, set_learning_rate()
-  // and const functions may be called; everything else throws UserError (2).
+  // These are the two halves of a step, with which steps follow each other without a pause: a rank
+  // that has finished its part of one step starts the next. While a step is in flight, only these
+  // functions, set_learning_rate() and const functions may be called; everything else throws
+  // UserError (2).
 
   /// Begins the next step, on the next batch of the training data.
   ///   requires  fewer than kMaxStepsInFlight are in flight
   void begin_step();
-  /// Ends the oldest step in flight. Its time starts when it was begun, or when the step before it
+  /// Ends the oldest step in flight. Its time starts when it was begun, or when the previous step
   /// was done if that was later.
   StepResult end_step();
-  /// Steps that were begun and have not ended.
+  /// The number of steps that were begun and have not ended.
   int steps_in_flight() const;
 
   /// The next whole batch of the training data, in the order of config().data; it stays until the
   /// next one is taken, here or by step().
   const Batch& next_batch();
-  /// The next `batches` of them:
+  /// The next `batches` of them, for a loop:
   /// `for (const Batch& batch : engine.dataloader(100)) engine.run(batch);`
   BatchRange dataloader(int64_t batches);
   /// The same as step(batch).
   StepResult run(const Batch& batch);
 
-  // Between steps. A step is done on all ranks when step() returns, and nothing of the next one has
-  // begun but the loading of its batch. So what runs between two steps sees every update of the
-  // step before it and none of the step after, whatever the schedule; and evaluate(), predict(),
-  // generate(), variables() and saving do not change what the steps after them compute.
+  // These functions are called between steps. When step() returns, the step is done on all ranks,
+  // and nothing of the next step has begun except the loading of its batch. So code between two
+  // steps sees every update of the previous step and none of the next one, whatever the schedule.
+  // evaluate(), predict(), generate(), variables() and saving do not change the results of later
+  // steps.
 
-  /// The rate of the steps that are begun from now on, instead of the schedule's; without a value
-  /// the schedule's again.
+  /// Sets the rate of the steps that are begun from now on, instead of the rate of the schedule;
+  /// nullopt restores the schedule.
   ///   throws  UserError (2) when it is negative or not a number
   void set_learning_rate(std::optional<double> rate);
 
-  /// Compiles and loads now what is otherwise compiled when it is first needed: evaluation,
-  /// prediction, the loader. The training step is there from the constructor on. A second call does
-  /// nothing.
+  /// Compiles and loads now the programs that are otherwise compiled when they are first needed
+  /// (evaluation, prediction), and starts the loader. The training step is there from the
+  /// constructor on. A second call does nothing.
   void prepare();
 
-  // A step in parts (gradient accumulation). It computes what step() computes on all the batches
-  // together when each counts as many tokens, but dropout has other random numbers in each batch.
-  // Gradients are no part of variables(): what was accumulated and not applied is lost with the
-  // engine.
+  // These functions divide a step into parts (gradient accumulation). They compute what step()
+  // computes on all the batches together when each counts as many tokens, but dropout has other
+  // random numbers in each batch. Gradients are no part of variables(): accumulated gradients that
+  // were not applied are lost with the engine.
 
-  /// Forward and backward of a batch of config().train.batch rows; its gradients are added to those
-  /// before it where they are made, without an exchange between data-parallel ranks (no_sync, in
-  /// PyTorch). Returns the batch's mean loss.
-  ///   throws  UserError: 65 the batch has another number of rows, 5 the loss is not a number
-  ///   memory  the first call allocates three more buffers of the gradients' size
+  /// Runs forward and backward of a batch of config().train.batch rows. Its gradients are added to
+  /// the accumulated ones on the rank that produces them, without an exchange between data-parallel
+  /// ranks (no_sync, in PyTorch).
+  ///   returns  the mean loss of the batch
+  ///   throws   UserError: 65 when the batch has another number of rows, 5 when the loss is not a
+  ///            number
+  ///   memory   the first call allocates three more buffers of the gradients' size
   double accumulate(const Batch& batch);
-  /// Batches that were accumulated since the last step.
+  /// The number of batches that were accumulated since the last step.
   int64_t accumulated() const;
-  /// Sums what is accumulated over the ranks. Gradients that are partial over the same axes and
-  /// divided in no dim are exchanged as one tensor a mesh; those that the plan divides (tp, zero)
-  /// each on their own. Does nothing when there is nothing new.
+  /// Sums the accumulated gradients over the ranks. Gradients that are partial over the same axes
+  /// and divided in no dim are exchanged as one tensor per mesh. Those that the plan divides (tp,
+  /// zero) are exchanged one by one. Does nothing when nothing was accumulated since the last call.
   ///   throws  UserError (2) when nothing was accumulated since the last step
   void all_reduce_gradients();
-  /// Ends the step: the mean over the accumulate() calls, each counting alike, is clipped and
-  /// applied; calls all_reduce_gradients() first where that was not done. The result's loss is the
-  /// mean too; its tokens and times are sums.
+  /// Ends the step: clips and applies the mean over the accumulate() calls, in which each counts
+  /// alike. It calls all_reduce_gradients() first when that was not done. The loss of the result is
+  /// the mean too; its tokens and times are sums.
   ///   throws  UserError (2) when nothing was accumulated since the last step
   StepResult apply_gradients();
 
-  /// Batches of one pass over the training data.
+  /// The number of batches of one pass over the training data.
   int64_t steps_per_epoch() const;
 
   using Evaluation = tessera::Evaluation;
-  /// Over the first `batches` batches of the held-out data, in order, without dropout.
+  /// Evaluates the first `batches` batches of the held-out data, in order, without dropout.
   Evaluation evaluate(int64_t batches);
 
-  /// Logits of the token after `tokens`, of which the last `context` count; shorter texts are
+  /// The logits of the token after `tokens`, of which the last `context` count. Shorter texts are
   /// padded in front with token 0.
   ///   throws  UserError (2) when the model does not predict the next token
   std::vector<float> predict(const std::vector<int32_t>& tokens);
 
-  /// `count` tokens sampled after `prompt`, each from the logits after all before it. The same
-  /// under every plan up to rounding of the logits.
+  /// `count` tokens after `prompt`, each sampled from the logits after all tokens before it. The
+  /// result is the same under every plan up to rounding of the logits.
   std::vector<int32_t> generate(std::vector<int32_t> prompt, int64_t count,
                                 const SamplingOptions& options);
 
@@ -165,8 +171,8 @@ class Engine {
   std::unique_ptr<State> state_;
 };
 
-/// Batches of an engine, one after the other: Engine::dataloader. Each is taken when the loop
-/// reaches it and stays until the next.
+/// The batches of Engine::dataloader, one after the other. Each is taken when the loop reaches it
+/// and stays until the next one.
 class BatchRange {
  public:
   BatchRange(Engine& engine, int64_t batches) : engine_(&engine), batches_(batches) {}

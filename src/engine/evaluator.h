@@ -1,4 +1,4 @@
-// Evaluation of a model on the data that training never sees.
+// Evaluates a model on held-out data, which training never sees.
 #pragma once
 
 #include <map>
@@ -20,12 +20,12 @@ class Evaluator {
   Evaluator(const Evaluator&) = delete;  // inputs_ points into it
   Evaluator& operator=(const Evaluator&) = delete;
 
-  /// Over the first `batches` batches of the held-out data, in order, without dropout.
+  /// Evaluates the first `batches` batches of the held-out data, in order, without dropout.
   Evaluation evaluate(int64_t batches);
 
  private:
   Sampler held_out_sampler() const;
-  /// Fills the batch; the labels of rows that only pad it do not count.
+  /// Fills the batch. The labels of its padding rows do not count.
   void fill_batch(const Sampler& sampler, int64_t number);
   int64_t counted_bytes(int64_t positions);
 
@@ -34,7 +34,7 @@ class Evaluator {
   Batch batch_;
   std::map<std::string, const Tensor*> inputs_;
   TensorMap results_;
-  std::vector<int> token_bytes_;  // of each token of the vocabulary, as text
+  std::vector<int> token_bytes_;  // by token of the vocabulary: its length as text
 };
 
 }  // namespace tessera

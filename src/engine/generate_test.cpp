@@ -27,8 +27,8 @@ TEST_P(WithTheCache, EveryTokenIsTheSame) {
   const auto& [model, plan] = GetParam();
   Engine engine(tiny_run(model), plan_of(model, plan), small_text());
   fit(engine, 10);
-  const int64_t count =
-      engine.config().model.context;  // more than there is place for after the prompt
+  // More than there is place for after the prompt.
+  const int64_t count = engine.config().model.context;
   for (const SamplingOptions& options :
        {SamplingOptions{.temperature = 0}, {.temperature = 0.7, .seed = 3}}) {
     SamplingOptions without = options;

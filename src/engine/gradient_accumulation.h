@@ -17,15 +17,15 @@ class GradientAccumulation {
   /// `programs` outlives it; its main program is training.
   explicit GradientAccumulation(ProgramSet& programs) : programs_(programs) {}
 
-  /// Batches that were accumulated since the last apply().
+  /// The number of batches that were accumulated since the last apply().
   int64_t count() const { return count_; }
-  /// As Engine::accumulate, for the step with this number and rate.
+  /// Does Engine::accumulate for the step with this number and rate.
   double accumulate(const Batch& batch, int64_t step, double rate, Seconds data_wait);
-  /// As Engine::all_reduce_gradients.
+  /// Does Engine::all_reduce_gradients.
   void reduce();
-  /// As Engine::apply_gradients.
+  /// Does Engine::apply_gradients.
   StepResult apply(int64_t step, double rate);
-  /// Forgets what was accumulated.
+  /// Drops the accumulated gradients.
   void drop();
 
  private:
@@ -34,7 +34,7 @@ class GradientAccumulation {
   StepInputs inputs_;
   StepResult pending_;  // sums over the batches
   int64_t count_ = 0;
-  bool is_reduced_ = true;  // all that was accumulated
+  bool is_reduced_ = true;  // has everything accumulated been reduced?
 };
 
 }  // namespace tessera

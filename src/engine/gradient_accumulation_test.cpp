@@ -53,8 +53,9 @@ std::pair<double, std::string> largest_difference(const TensorMap& a, const Tens
 }
 
 TEST(GradientAccumulation, OneBatchInPartsIsAWholeStepToTheBit) {
-  // The sums over the ranks are made in the same order, element by element, whether they travel
-  // joined or each by itself. Dropout too: the first batch of a step draws the numbers of the step.
+  // The sums over the ranks are made in the same order, element by element, whether the gradients
+  // are sent as one tensor or one by one. Dropout is the same too: the first batch of a step
+  // samples the numbers of the step.
   for (const char* plan : {"serial", "dp4"}) {
     Engine whole(tiny_gpt(), plan_of("gpt", plan), small_text()),
         parts(tiny_gpt(), plan_of("gpt", plan), small_text());
@@ -209,7 +210,7 @@ TEST(GradientAccumulation, TheExchangeMayBeCalledBetweenBatchesTwiceOrLeftToTheE
   called.accumulate(batches[1]);
   called.all_reduce_gradients();
   const StepResult b = called.apply_gradients();
-  // Four addends, (0 + 1) + (2 + 3) against (0 + 2) + (1 + 3).
+  // Four partial values, (0 + 1) + (2 + 3) against (0 + 2) + (1 + 3).
   EXPECT_NEAR(a.grad_norm, b.grad_norm, 4 * 0x1p-24 * a.grad_norm);
   EXPECT_EQ(a.loss, b.loss);
 }

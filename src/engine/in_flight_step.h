@@ -1,4 +1,4 @@
-// What a training step holds while it is in flight. Its memory is used again by later steps.
+// The data that a training step holds while it is in flight. Its memory is reused by later steps.
 #pragma once
 
 #include <map>
@@ -24,11 +24,11 @@ class StepInputs {
 
   /// Finds a tensor for each of `wanted`. `batch` outlives the step.
   ///   number  seeds dropout, and is the step for the optimizer
-  ///   throws  InternalError when one is neither of the batch, nor the rate, nor the number
+  ///   throws  InternalError when one is none of these: a tensor of the batch, the rate, the number
   void set(const std::vector<TaskInput>& wanted, const Batch& batch, double rate, int32_t number);
 
   const std::map<std::string, const Tensor*>& by_name() const { return by_name_; }
-  /// As the ranks get it, in f32.
+  /// The rate that the ranks get, in f32.
   double rate() const { return rate_.values<float>()[0]; }
 
  private:
@@ -40,11 +40,11 @@ class StepInputs {
 struct InFlightStep {
   StepInputs inputs;
   TensorMap results;
-  std::optional<Batch> batch;  // of the loader; none: the caller's
-  int64_t labels = 0;          // of the batch
+  std::optional<Batch> batch;  // from the loader; nullopt: the batch is the caller's
+  int64_t labels = 0;          // the number of labels of the batch
   Seconds data_wait{0};
 
-  /// A result that is one number; 0 when there is none of this name.
+  /// A scalar result; 0 when there is none of this name.
   double result(const std::string& name) const;
 };
 

@@ -1,4 +1,4 @@
-// Batches made ahead of the step, on a thread of their own.
+// Prepares batches before the step needs them, on a thread of its own.
 #pragma once
 
 #include <memory>
@@ -9,9 +9,10 @@ namespace tessera {
 
 /// The batches of a sampler, in order.
 ///
-///   depth    batches that wait, when no more than kMaxStepsInFlight are taken and not handed back
-///   next()   the batch of the next step; rethrows what the loader's thread met
-///   memory   batches that were handed back are filled again
+///   depth    the number of batches that wait, when no more than kMaxStepsInFlight are taken and
+///            not recycled
+///   next()   the batch of the next step; rethrows an exception of the loader's thread
+///   memory   recycled batches are filled again
 class BatchLoader {
  public:
   BatchLoader(DatasetPtr dataset, Sampler sampler, int64_t first_step, int depth = 2);

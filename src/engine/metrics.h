@@ -1,5 +1,5 @@
-// What a model is worth on text that training never sees: one evaluation, and the numbers that are
-// read from it.
+// The quality of a model on held-out data: one evaluation, and the metrics that are derived from
+// it.
 #pragma once
 
 #include <cstdint>
@@ -12,60 +12,61 @@
 
 namespace tessera {
 
-/// One evaluation, over the counted tokens: those that have a label.
+/// One evaluation over the counted tokens, which are those that have a label.
 struct Evaluation {
   double loss = 0;               // mean, in nats a token
-  double accuracy = 0;           // the fraction of them that the likeliest token hits
-  int64_t tokens = 0;            // labels that were counted: tokens, images or pixels
-  int64_t bytes = 0;             // of the text that the tokens stand for
-  int64_t batches = 0;           // of the held-out data, that were evaluated
-  int64_t held_out_batches = 0;  // all there are
-  /// Of models of pixels: |predicted and labelled| / |predicted or labelled| of each class, mean
-  /// over the classes that occur.
+  double accuracy = 0;           // the fraction of them that are the most probable token
+  int64_t tokens = 0;            // counted labels: tokens, images or pixels
+  int64_t bytes = 0;             // the length of the text that the tokens stand for
+  int64_t batches = 0;           // evaluated batches of the held-out data
+  int64_t held_out_batches = 0;  // all batches of the held-out data
+  /// For models of pixels: |predicted and labelled| / |predicted or labelled| of each class,
+  /// averaged over the classes that occur.
   std::optional<double> intersection_over_union = {};
 };
 
-/// exp(loss): among how many equally likely tokens the model would be as unsure.
+/// exp(loss): the number of equally probable tokens among which a model with this loss chooses.
 double perplexity(const Evaluation& evaluation);
-/// Comparable between vocabularies: loss x tokens / (ln 2 x bytes); 0 without a byte.
+/// loss x tokens / (ln 2 x bytes), which is comparable between vocabularies; 0 without a byte.
 double bits_per_byte(const Evaluation& evaluation);
 
-/// A number that is read from an evaluation.
+/// A number that is derived from an evaluation.
 struct Metric {
   std::string_view name;
   double (*of)(const Evaluation&) = nullptr;
 };
-/// loss, perplexity, accuracy, bits_per_byte: what logs and results show, in this order.
+/// loss, perplexity, accuracy, bits_per_byte: the metrics of logs and results, in this order.
 std::span<const Metric> metrics();
 
-/// Appends the output "correct" f32[]: how many counted labels are the likeliest token. Of several
-/// that are equally likely the first is taken, so that a model that knows nothing is right once in
-/// a vocabulary.
+/// Appends the output "correct" f32[]: how many counted labels are the most probable token. Among
+/// equally probable tokens the first one is taken, so that a model that knows nothing is right once
+/// in a vocabulary.
 ///
 ///   requires  the graph is that of build_model with a loss
 ///   exact     up to 2^24 tokens
 void add_correct_count(Graph& graph);
 
-/// Appends the outputs "intersections" and "unions" f32[classes]: of the counted pixels, how many
-/// are of the class by both the labels and the likeliest class, and how many by either.
+/// Appends the outputs "intersections" and "unions" f32[classes]. They count the counted pixels
+/// that are of the class both by the label and by the most probable class, and those that are by
+/// either.
 ///
 ///   requires  add_correct_count; logits f32[batch, rows, columns, classes]
 ///   exact     up to 2^24 pixels
 void add_iou_counts(Graph& graph);
 
-/// Sums of the overlap counts of several batches.
+/// Sums of the IoU counts of several batches.
 class IoUAccumulator {
  public:
   void add(std::span<const float> intersections, std::span<const float> unions);
-  /// Over the classes that occur; nothing when none does.
+  /// The mean over the classes that occur; nullopt when none occurs.
   std::optional<double> mean() const;
 
  private:
   std::vector<double> intersections_, unions_;
 };
 
-/// How many places of a row the model of this graph predicts, the last ones: all of the context,
-/// the second half, or the last.
+/// The number of positions of a row that the model of this graph predicts, which are the last ones:
+/// all of the context, the second half, or the last.
 int64_t predicted_positions(const Graph& graph);
 
 }  // namespace tessera

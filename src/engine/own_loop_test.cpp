@@ -45,8 +45,8 @@ TEST(OwnLoop, TheDataloaderTakesWhatItsLoopTakesAndNoMore) {
 TEST(OwnLoop, AnEpochHasAsManyStepsAsItsTextHasBatches) {
   RunConfig config = tiny_mlp();
   config.train.batch = 100;
-  const auto data = small_text();  // of which 5400 tokens are for training: 674 samples of 8 and
-                                   // the token after each
+  // Of which 5400 tokens are for training: 674 samples of 8 and the token after each.
+  const auto data = small_text();
   Engine engine(config, serial_plan(), data);
   EXPECT_EQ(data->train->samples(), 674);
   EXPECT_EQ(engine.steps_per_epoch(), 6);

@@ -1,4 +1,4 @@
-// The programs of a run, over one set of variables: what is trained, evaluated and asked.
+// The programs of a run, over one set of variables: training, evaluation and prediction.
 #pragma once
 
 #include <map>
@@ -14,13 +14,13 @@
 
 namespace tessera {
 
-/// What a program computes.
+/// The computation of a program.
 enum class Purpose {
   kTrain,     // a whole training step
   kEvaluate,  // loss and counts of a batch, without dropout
   kPredict,   // logits of one row
   kDecode,    // logits of one position of a row, with the keys and values of the earlier ones
-  // The parts of a training step (engine/accumulation_programs.h):
+  // These are the parts of a training step (engine/accumulation_programs.h).
   kAccumulate,
   kReduceGradients,
   kApplyGradients,
@@ -35,7 +35,7 @@ struct ProgramOptions {
 /// The runtime and the programs that it has loaded.
 ///
 /// The main program is compiled and loaded by the constructor. The others are compiled and loaded
-/// when they are first used; a variable is placed in them as the main program places it.
+/// when they are first used. They place a variable as the main program does.
 ///
 ///   threads  call from one thread
 class ProgramSet {
@@ -47,19 +47,20 @@ class ProgramSet {
   ProgramSet(const ProgramSet&) = delete;
   ProgramSet& operator=(const ProgramSet&) = delete;
 
-  /// Initializes the variables of the main program from the seed, but those that were set.
+  /// Initializes the variables of the main program from the seed, except those that were set.
   void initialize();
   /// Compiles and loads the program if that has not been done.
-  ///   requires  one of kTrain, kEvaluate, kPredict, kDecode; kTrain only as the main program
+  ///   requires  `purpose` is kTrain, kEvaluate, kPredict or kDecode; kTrain only as the main
+  ///             program
   LoadedProgram& get(Purpose purpose);
 
   const RunConfig& config() const { return config_; }
   const Plan& plan() const { return plan_; }
   const ProgramOptions& options() const { return options_; }
-  /// Of a training step, whatever the main program is.
+  /// The graph of a training step, whatever the main program is.
   const Graph& training_graph() const { return training_; }
   const Graph& main_graph() const;
-  /// What the programs read of a batch, with its rows.
+  /// The fields of a batch that the programs read, with its rows.
   const std::vector<Field>& batch_fields() const { return batch_fields_; }
   const Compiled& main() const { return *main_; }
   Runtime& runtime() { return runtime_; }
@@ -74,7 +75,7 @@ class ProgramSet {
   const ProgramOptions options_;
   const Graph training_;
   std::vector<Field> batch_fields_;
-  Graph evaluation_;  // only when it is the main program's
+  Graph evaluation_;  // set only when it is the graph of the main program
   Runtime runtime_;
   std::shared_ptr<const Compiled> main_;
   std::map<Purpose, LoadedProgram*> loaded_;

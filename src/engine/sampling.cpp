@@ -48,18 +48,17 @@ void check(const SamplingOptions& options) {
            "set it to 0 or more, such as 0.8");
   if (options.top_k < 0)
     refuse("a top-k of " + std::to_string(options.top_k) + " is not possible",
-           "it is the number of tokens to draw from, and 0 leaves all",
+           "it is the number of tokens to sample from, and 0 leaves all",
            "set it to 0 or more, such as 40");
   if (!(options.top_p > 0 && options.top_p <= 1))
-    refuse(
-        "a top-p of " + double_text(options.top_p) + " is not possible",
-        "it is the probability that the tokens to draw from have together: above 0 and at most 1",
-        "set it to 1, or less, such as 0.9");
+    refuse("a top-p of " + double_text(options.top_p) + " is not possible",
+           "it is the total probability of the tokens to sample from: above 0 and at most 1",
+           "set it to 1, or less, such as 0.9");
 }
 
 std::vector<double> token_probabilities(std::span<const float> logits,
                                         const SamplingOptions& options) {
-  ensure(!logits.empty(), "a token is drawn from at least one");
+  ensure(!logits.empty(), "a token is sampled from at least one");
   const std::vector<size_t> order = by_likelihood(logits);
   std::vector<double> probabilities(logits.size(), 0.0);
   if (options.temperature == 0) {
@@ -90,8 +89,8 @@ int32_t sample_token(std::span<const float> logits, const SamplingOptions& optio
       return static_cast<int32_t>(token);
     if (probabilities[token] > probabilities[likeliest]) likeliest = token;
   }
-  return static_cast<int32_t>(
-      likeliest);  // the probabilities were rounded to a sum below the number that was drawn
+  // The sum of the rounded probabilities is below the random number.
+  return static_cast<int32_t>(likeliest);
 }
 
 }  // namespace tessera

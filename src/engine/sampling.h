@@ -1,4 +1,4 @@
-// Drawing a token from the logits of a language model.
+// Samples a token from the logits of a language model.
 #pragma once
 
 #include <cstdint>
@@ -7,19 +7,22 @@
 
 namespace tessera {
 
-/// How tokens are drawn. The filters act in this order, as in the generate() of the transformers
+/// Options of sampling. The filters act in this order, as in generate() of the transformers
 /// library:
 ///
-///   temperature  the logits are divided by it; 0: the likeliest token is taken, and nothing is
-///   drawn top_k        only the top_k likeliest tokens are left; 0: all top_p        of these, the
-///   fewest likeliest whose probabilities sum to top_p or more (the nucleus); 1: all seed of the
-///   random numbers: token number `draw` of a text takes number `draw` of the seed cache whether
-///   the keys and values of earlier tokens are kept, by models that can decode (model/model.h), as
-///   long as the text fits
-///                into the context; otherwise all of it is read anew for each token
+///   temperature  the logits are divided by it; 0: the most probable token is taken, and nothing is
+///                sampled
+///   top_k        only the top_k most probable tokens remain; 0: all
+///   top_p        of these, the fewest most probable tokens whose probabilities sum to top_p or
+///                more remain (the nucleus); 1: all
+///   seed         of the random numbers: token number `draw` of a text takes number `draw` of the
+///                seed
+///   cache        whether the keys and values of earlier tokens are kept, by models that can decode
+///                (model/model.h), as long as the text fits into the context; otherwise all of it
+///                is read anew for each token
 ///
-/// Of tokens that are equally likely, the lower one is likelier. What is left is drawn by its
-/// probabilities, scaled to a sum of 1.
+/// Among equally probable tokens, the lower one ranks first. The remaining tokens are sampled by
+/// their probabilities, scaled to a sum of 1.
 struct SamplingOptions {
   double temperature = 1;
   int64_t top_k = 0;
@@ -28,16 +31,16 @@ struct SamplingOptions {
   bool cache = true;
 };
 
-/// throws  UserError (2): a temperature or top_k below 0, or a top_p outside (0, 1]
+///   throws  UserError (2) for a temperature or top_k below 0, or a top_p outside (0, 1]
 void check(const SamplingOptions& options);
 
-/// What each token is drawn with: 0 for those that a filter removed.
+/// The probability of each token; 0 for those that a filter removed.
 ///   requires  logits is not empty, and holds no NaN
 ///   source    nucleus: Holtzman et al., The curious case of neural text degeneration, ICLR 2020
 std::vector<double> token_probabilities(std::span<const float> logits,
                                         const SamplingOptions& options);
 
-/// The token of the draw with this number.
+/// The token that the random number with index `draw` selects.
 int32_t sample_token(std::span<const float> logits, const SamplingOptions& options, uint64_t draw);
 
 }  // namespace tessera

@@ -78,10 +78,10 @@ TEST(Sampling, TheNumberOfTheDrawChoosesTheToken) {
   const SamplingOptions options{.seed = 5};
   const RandomStream stream(random_key(5, "generate"), 0);
   for (uint64_t draw = 0; draw < 200; ++draw) {
-    const float number = stream.uniform(
-        draw);  // the bounds between tokens, in the order of the tokens: 1/8, 5/8, 3/4
+    // The bounds between tokens are, in the order of the tokens: 1/8, 5/8, 3/4.
+    const float number = stream.uniform(draw);
     for (float bound : {0.125f, 0.625f, 0.75f})
-      ASSERT_GT(std::abs(number - bound), 1e-6f) << "draw " << draw << " says nothing";
+      ASSERT_GT(std::abs(number - bound), 1e-6f) << "number " << draw << " is too near a bound";
     EXPECT_EQ(sample_token(kLogits, options, draw), number < 0.125f   ? 0
                                                     : number < 0.625f ? 1
                                                     : number < 0.75f  ? 2

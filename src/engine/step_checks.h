@@ -1,4 +1,4 @@
-// What users may do wrong around a step, each with its error.
+// Checks for mistakes of users around a step, each with its error.
 #pragma once
 
 #include <vector>
@@ -8,8 +8,8 @@
 
 namespace tessera {
 
-/// throws  UserError (65) when a field of the batch is missing or is not of the type, rows
-/// included, that the step takes
+///   throws  UserError (65) when a field of the batch is missing or does not have the type,
+///           including the rows, that the step takes
 void check_rows(const std::vector<Field>& wanted, const Batch& batch);
 
 /// throws  UserError (5) when the loss of `step` is not finite
@@ -18,10 +18,12 @@ void check_is_a_number(double loss, int64_t step);
 /// throws  UserError (2) when the model does not predict the next token
 void check_predicts(const ModelConfig& model);
 
-/// throws  UserError (2) when steps are in flight; `what` was called and belongs between steps
+///   throws  UserError (2) when steps are in flight; `what` is the called function, which belongs
+///           between steps
 void check_none_in_flight(int64_t in_flight, const char* what);
 
-/// throws  UserError (2) when no batch was accumulated; `what` was called and needs one
+///   throws  UserError (2) when no batch was accumulated; `what` is the called function, which
+///           needs one
 void check_is_accumulated(int64_t batches, const char* what);
 
 }  // namespace tessera

@@ -1,4 +1,4 @@
-// Tokens that a language model predicts after those that it is given.
+// Predicts and generates tokens with a language model.
 #pragma once
 
 #include <map>
@@ -18,14 +18,15 @@ class TextGenerator {
   TextGenerator(const TextGenerator&) = delete;  // decode_inputs_ points into it
   TextGenerator& operator=(const TextGenerator&) = delete;
 
-  /// As Engine::predict.
+  /// Does Engine::predict.
   std::vector<float> predict(const std::vector<int32_t>& tokens);
-  /// As Engine::generate.
+  /// Does Engine::generate.
   std::vector<int32_t> generate(std::vector<int32_t> prompt, int64_t count,
                                 const SamplingOptions& options);
 
  private:
-  /// The logits after `token` at `position`.  requires  the positions before it have been decoded
+  /// The logits after `token` at `position`.
+  ///   requires  the positions before it have been decoded
   std::span<const float> decode(int32_t token, int64_t position);
 
   ProgramSet& programs_;

@@ -26,19 +26,20 @@ class ActorMessages {
   void receive();
   const ProgramRanks& ranks() const { return ranks_; }
   bool has_any() const { return endpoint_.mailbox->has_messages(); }
-  /// Ends the current act of `task` and sends its messages. Records the act, which began at
-  /// `begin`.
+  /// Ends the current act of `task`, which began at `begin`, sends its messages and records the
+  /// act.
   void finish_act(BoundTask& task, Recorder::Time begin, TaskStream stream);
 
-  // Recording; without a recorder it costs a comparison.
+  // Recording costs a comparison when there is no recorder.
 
   /// nullptr: nothing is recorded.
   void record_into(Recorder* recorder) { recorder_ = recorder; }
   bool is_recording() const { return recorder_ != nullptr; }
   Recorder::Time now() const { return recorder_ ? Recorder::now() : Recorder::Time(); }
-  /// A wait that ends now.
+  /// Records a wait that ends now.
   void record_wait(const BoundTask& task, Recorder::Time begin);
-  /// A kernel of the current act.  returns  when it ended
+  /// Records a kernel of the current act.
+  ///   returns  when it ended
   Recorder::Time record_kernel(const BoundTask& task, const KernelStep& step, Recorder::Time begin);
 
  private:

@@ -14,7 +14,7 @@
 
 namespace tessera {
 
-/// What all programs of a runtime have in common.
+/// The setting that all programs of a runtime share.
 struct ProgramSetting {
   std::vector<Rank> ranks;      // by rank index, ascending
   std::vector<int> process_of;  // by rank index
@@ -26,8 +26,8 @@ struct ProgramSetting {
   Network* network = nullptr;
 };
 
-/// order  constructor; of each rank, on its own thread and with a barrier after each: make_rank(),
-///        bind_rank(); open(); join_groups() of each rank; then steps
+///   order  the constructor; make_rank() and bind_rank() of each rank, on its own thread and with a
+///          barrier after each; open(); join_groups() of each rank; then steps
 class BoundProgram {
  public:
   /// `new_number`: returns the number of a program or a region, the same in all processes.
@@ -42,13 +42,13 @@ class BoundProgram {
   /// Allocates the memory of a rank and finds what its exchanges receive.
   void make_rank(int rank_index) { make_rank(rank_index, nullptr); }
   void bind_rank(int rank_index);
-  /// Messages of other processes are taken from here on.  requires  several processes
+  /// Opens the program for messages of other processes.  requires  several processes
   void open();
 
   RankExecutor& rank(int rank_index) { return *executors_[rank_index]; }
-  /// Records what a rank does from the next step on, in regions too; nullptr: nothing.
+  /// Records what a rank does from the next step on, in regions too; nullptr: nothing is recorded.
   void record_into(int rank_index, Recorder* recorder);
-  /// The memory of a rank for registers and for what it receives.
+  /// The memory of a rank for registers and for received data.
   Bytes arena_bytes(int rank_index);
 
  private:

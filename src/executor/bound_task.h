@@ -17,14 +17,14 @@
 
 namespace tessera {
 
-/// One kernel of a compute task, or the While or If that is alone in its task.
+/// One kernel of a compute task, or a While or If, which is alone in its task.
 struct BoundStep {
   const KernelStep* source = nullptr;
-  BoundKernel kernel;  // empty when all results are empty on this rank, and of a While or an If
+  BoundKernel kernel;  // empty when all results are empty on this rank, and for a While or an If
   std::vector<const std::byte*> inputs;  // addresses for the current act
   std::vector<std::byte*> outputs;
-  std::vector<Region*> regions;              // of a While or an If
-  std::vector<CarriedValue> carried_values;  // of a While
+  std::vector<Region*> regions;              // those of a While or an If
+  std::vector<CarriedValue> carried_values;  // those of a While
 
   KernelBuffers buffers(std::byte* workspace) const { return {inputs, outputs, workspace}; }
 };
@@ -36,7 +36,7 @@ struct BoundTransfer {
   BoxCombine copy;
 };
 
-/// What a rank receives in an exchange.
+/// The part of a rank in an exchange.
 struct BoundExchange {
   std::vector<int> senders;  // rank indices, by input port
   BoxCombination combination;

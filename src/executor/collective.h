@@ -9,9 +9,10 @@
 
 namespace tessera {
 
-/// The exchange as a collective, when `receiver` takes part in one: every rank of a group gives a
-/// dense part and receives from all ranks of the group, and the parts follow each other in the
-/// order of the group. Sums are of f32 and i32, of all partial values at once.
+/// The collective that the exchange is, when `receiver` takes part in one. In a collective every
+/// rank of a group gives a dense part and receives from all ranks of the group, and the parts
+/// follow each other in the order of the group. A sum is of f32 or i32 and adds all partial values
+/// at once.
 ///   process_of  the process of a rank; no process has two ranks
 ///   source      the names of MPI: allreduce, reduce_scatter, allgather
 std::optional<Collective> find_collective(const TensorType& type, const Exchange& exchange,

@@ -1,5 +1,5 @@
-// While and If: a rank runs their regions within one act, as it runs programs. An iteration is to a
-// loop what a step is to a program.
+// Executes While and If: a rank runs their regions within one act, as it runs programs. An
+// iteration corresponds to a step of a program.
 #pragma once
 
 #include "executor/bound_task.h"
@@ -8,7 +8,7 @@
 namespace tessera {
 
 /// Runs a While or an If.
-///   running  the region that runs; nullptr at the end. After an exception it is the one that threw
+///   running  the region that runs; nullptr at the end, and after an exception the one that threw
 ///   throws   RunStopped
 void run_control(const BoundStep& step, Region*& running);
 

@@ -1,5 +1,5 @@
-// The contract of what carries out an exchange. An exchange among ranks of one process has no
-// backend: its receiver combines the boxes from the memory of its senders (copy/box_combine.h).
+// The interface of the code that executes an exchange. An exchange among ranks of one process has
+// no backend: its receiver combines the boxes from the memory of its senders (copy/box_combine.h).
 #pragma once
 
 #include <cstddef>
@@ -13,18 +13,18 @@
 namespace tessera {
 
 /// The boxes that a receiver fills, each combined from some of the sources. The sources are the
-/// slots of the senders, by input port, and behind them addresses that a backend sets.
+/// slots of the senders, by input port, followed by addresses that a backend sets.
 struct BoxCombination {
   std::vector<BoxCombine> boxes;
   std::vector<const std::byte*> sources;
 };
 
 /// One exchange of one rank, act after act, among a group of ranks that is fixed when the exchange
-/// is bound. start() and advance() never wait. What they begin is ordered on the stream on which
-/// the exchange acts (the thread of the rank, for the backends of this folder): a backend that has
-/// streams of its own, such as NCCL, enqueues the transfer there and is over when an event behind
-/// it is complete. A backend for another device is a folder with an implementation of this class
-/// and of Device.
+/// is bound. start() and advance() never wait. The transfers that they begin are ordered on the
+/// stream on which the exchange acts; for the backends of this folder that is the thread of the
+/// rank. A backend with streams of its own, such as NCCL, enqueues the transfer there and is over
+/// when an event behind it is complete. A backend for another device is a folder that implements
+/// this class and Device.
 ///
 ///   threads  the thread of the receiver; has_news() any thread
 ///   memory   nothing is allocated in the steady state
@@ -33,12 +33,12 @@ class ExchangeBackend {
   /// The memory of one act. It stays until the act is over.
   struct Buffers {
     std::byte* target = nullptr;   // the output register of the receiver
-    std::byte* staging = nullptr;  // staging_bytes()
+    std::byte* staging = nullptr;  // staging_bytes() bytes
   };
 
   virtual ~ExchangeBackend() = default;
-  /// Makes the groups that it needs.  requires  the ranks of all processes are bound, and all call
-  /// it in the same order
+  /// Makes the groups that it needs.
+  ///   requires  the ranks of all processes are bound, and all processes call it in the same order
   virtual void join_group() {}
   /// May it start before its senders have filled what it receives?
   virtual bool may_prefetch() const = 0;
@@ -46,14 +46,15 @@ class ExchangeBackend {
 
   /// Begins act number `iteration`.
   virtual void start(int64_t iteration, const Buffers& buffers) = 0;
-  /// Combines what has arrived.  requires  the senders of this process have filled their slots, to
-  /// which `combination` points
-  ///   returns  whether there was anything to do
+  /// Combines the data that has arrived.
+  ///   requires  the senders of this process have filled the slots to which `combination` points
+  ///   returns   whether there was anything to do
   virtual bool advance(BoxCombination& combination) = 0;
-  /// Would advance() do something, or is it over?
+  /// Would advance() do something, or is the act over?
   virtual bool has_news() const = 0;
   virtual bool is_over() const = 0;
-  /// What it waits for, for the message of a missed deadline: "bytes of ranks of other processes".
+  /// What the act waits for, for the message of a missed deadline: "bytes of ranks of other
+  /// processes".
   virtual std::string_view awaited() const = 0;
 };
 

@@ -1,4 +1,4 @@
-// The exchanges of one rank: those at their turn, and prefetches.
+// The exchanges of one rank: prefetched ones, and those that run at their turn in the order list.
 #pragma once
 
 #include "executor/actor_messages.h"
@@ -20,11 +20,11 @@ class Exchanger {
         prefetches_(ranks.context(), memory, tasks, messages, observer) {}
   /// requires  the table of tasks is complete
   void plan() { prefetches_.plan(); }
-  /// Makes the groups of exchanges that have one.  requires  as ExchangeBackend::join_group
+  /// Makes the groups of the exchanges that need one.  requires  as ExchangeBackend::join_group
   void join_groups();
 
-  /// Begins the exchange of `task`, whose turn it is and whose actor has begun an act. With all
-  /// senders in this process it is over at once.
+  /// Begins the exchange of `task`, whose actor has begun an act. It is at its turn. When all
+  /// senders are in this process, the exchange is over on return.
   void start(BoundTask& task);
   /// Advances the exchange that was started last.  returns  whether it is over
   bool advance();
@@ -39,7 +39,7 @@ class Exchanger {
   RankMemory& memory_;
   TaskTable& tasks_;
   PrefetchQueue prefetches_;
-  BoundExchange* current_ = nullptr;  // in flight, at its turn
+  BoundExchange* current_ = nullptr;  // the exchange in flight at its turn
 };
 
 }  // namespace tessera

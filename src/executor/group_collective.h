@@ -10,7 +10,7 @@
 namespace tessera {
 
 /// A rank starts a collective at its turn in the order list, when all ranks of the group have
-/// filled what they give: then every other rank of the group starts it, too.
+/// filled their contributions: then every other rank of the group starts it, too.
 class GroupCollective : public ExchangeBackend {
  public:
   /// `own_port`: the input port at which the rank receives from itself.
@@ -35,10 +35,12 @@ class GroupCollective : public ExchangeBackend {
   int group_ = -1;
   std::byte* target_ = nullptr;
   bool is_started_ = false;
-  Countdown in_flight_{0};  // a member: the transport may lower it after the run has stopped
+  // the transport may lower it after the run has stopped, so it outlives the act
+  Countdown in_flight_{0};
 };
 
-/// The exchange `id` of a rank as a collective; nullptr when it is none, or may not be one.
+/// The backend of exchange `id` of a rank as a collective; nullptr when it is none, or may not be
+/// one.
 ///   requires  several processes
 std::unique_ptr<ExchangeBackend> make_group_collective(const ProgramContext& program, TaskId id,
                                                        int rank_index);

@@ -1,4 +1,4 @@
-// Where an exchange finds what ranks of its own process have filled.
+// Finds the slots of an exchange that ranks of its own process have filled.
 #pragma once
 
 #include "actors/actor.h"
@@ -7,7 +7,8 @@
 
 namespace tessera {
 
-/// Points the sources of an exchange to the slots that `act` reads, of senders in this process.
+/// Points the sources of an exchange to the slots that `act` reads, for the senders in this
+/// process.
 inline void find_local_sources(const ProgramRanks& ranks, BoundTask& task, const Act& act) {
   BoundExchange& exchange = task.exchange;
   for (size_t port = 0; port < exchange.senders.size(); ++port)

@@ -1,5 +1,5 @@
-// Exchanges that start before their turn (Task::after): the rank asks for what they receive as soon
-// as their output is free, and the network brings it while kernels run.
+// Exchanges that start before their turn (Task::after): the rank requests their data as soon as
+// their output is free, and the network transfers it while kernels run.
 #pragma once
 
 #include <cstddef>
@@ -17,20 +17,20 @@ namespace tessera {
 /// One exchange with an issue point, in the current step.
 struct Prefetch {
   enum class State {
-    kWaiting,    // for its issue point, its output or staging memory
-    kRequested,  // its senders answer when they have filled what it receives
-    kActing,     // its senders have filled it; what arrives is combined
+    kWaiting,    // waits for its issue point, its output or staging memory
+    kRequested,  // its senders answer when they have filled the data
+    kActing,     // its senders have filled the data; what arrives is combined
     kDone,
   };
   TaskId task;
-  int issue_position = 0;  // it may start when so many positions of the order list are over
-  int area = -1;           // of the staging memory; -1: it has none
+  int issue_position = 0;  // it may start when this many positions of the order list are done
+  int area = -1;           // index of its staging memory; -1: it has none
   State state = State::kWaiting;
   Recorder::Time begin = {};
 };
 
 /// The prefetches of one rank. Only the first few that have passed their issue point are in flight,
-/// so that little is looked at between two kernels.
+/// so that little is polled between two kernels.
 ///
 ///   threads  the thread of the rank
 ///   memory   nothing is allocated in the steady state
@@ -57,11 +57,12 @@ class PrefetchQueue {
   /// The thread of the rank has done all of its tasks before `position` in the order list.
   void set_position(int position) { position_ = position; }
 
-  /// Advances what is in flight and starts what may start.  returns  whether anything was done
+  /// Advances the prefetches in flight and starts those that may start.  returns  whether any
+  /// progressed
   bool advance();
-  /// Advances an exchange at its turn.  returns  whether anything was done
+  /// Advances an exchange at its turn.  returns  whether it progressed
   bool advance_due(Prefetch& prefetch) { return advance(prefetch, TaskStream::kHost); }
-  /// Has anything arrived for what is in flight?  threads  any, while the rank waits
+  /// Has any data arrived for a prefetch in flight?  threads  any, while the rank waits
   bool has_news() const;
   StagingMemory& staging() { return staging_; }
 
@@ -77,10 +78,10 @@ class PrefetchQueue {
   const RankObserver& observer_;
   std::vector<Prefetch> all_;           // by issue_position
   IndexedVector<TaskId, int> of_task_;  // index in all_, or -1
-  std::vector<size_t> open_;  // of all_: past their issue point and not done; in that order
-  size_t next_ = 0;           // of all_: the first that has not been opened
+  std::vector<size_t> open_;  // indices in all_: past their issue point and not done, in that order
+  size_t next_ = 0;           // the first of all_ that has not been opened
   int position_ = 0;
-  Recorder::Time last_end_ = {};  // of a prefetch that ended before its turn
+  Recorder::Time last_end_ = {};  // the end of a prefetch that ended before its turn
   StagingMemory staging_;
 };
 

@@ -1,5 +1,5 @@
-// What the ranks of a loaded program share and do not change: the task graph, its actors, and which
-// process runs which rank.
+// The constant data that the ranks of a loaded program share: the task graph, its actors, and the
+// process of each rank.
 #pragma once
 
 #include <memory>
@@ -28,8 +28,8 @@ struct ProgramContext {
   std::unique_ptr<TaskActors> actors = nullptr;  // of all ranks
   Network* network = nullptr;                    // nullptr: this process runs all ranks
   std::vector<int> process_of = {};              // by rank index
-  int number = 0;  // of the program: the same in all processes, unique among programs and regions
-  bool is_region = false;  // of a While or an If: its memory is lent by the step that runs it
+  int number = 0;  // identifies the program in all processes; unique among programs and regions
+  bool is_region = false;  // of a While or an If: the step that runs it lends its memory
 
   bool is_here(int rank_index) const {
     return !network || process_of[rank_index] == network->process();

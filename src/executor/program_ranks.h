@@ -1,4 +1,4 @@
-// What the ranks of a program in this process reach of each other.
+// The parts of the ranks of this process that are reached from other threads.
 #pragma once
 
 #include <atomic>
@@ -13,13 +13,13 @@
 
 namespace tessera {
 
-/// The part of a rank that the threads of other ranks, and of the network, use.
+/// The part of a rank that the threads of other ranks and of the network use.
 struct RankEndpoint {
   RankMemory memory;
   RemoteAnswers answers;
   std::unique_ptr<Mailbox> mailbox = nullptr;  // made when the rank is bound
-  /// The position in the order list at which the rank is; -1 before the first step. Other ranks
-  /// read it for messages about missed deadlines.
+  /// The current position of the rank in the order list; -1 before the first step. Other ranks read
+  /// it for messages about missed deadlines.
   std::atomic<int> position{-1};
 
   RankEndpoint(const ProgramContext& program, int rank_index, std::byte* lent_arena)
@@ -34,17 +34,17 @@ class ProgramRanks : public ProgramPort {
 
   const ProgramContext& context() const { return context_; }
   void set_number(int number) { context_.number = number; }
-  /// Makes the endpoint of a rank of this process. `lent_arena`: of a region.
+  /// Makes the endpoint of a rank of this process. `lent_arena` is the arena of a region.
   void add(int rank_index, std::byte* lent_arena) {
     endpoints_[rank_index] = std::make_unique<RankEndpoint>(context_, rank_index, lent_arena);
   }
   void add_region(ProgramRanks& region) { regions_.push_back(&region); }
-  /// nullptr: the rank is in another process
+  /// Returns nullptr when the rank is in another process.
   RankEndpoint* find(int rank_index) const { return endpoints_[rank_index].get(); }
 
   /// Keeps a failure and stops all ranks, here and in other processes.
   void fail(const Failure& failure);
-  /// The ranks of this process look at the stop state again.
+  /// Makes the ranks of this process check the stop state again.
   void wake() const;
 
   void take(const Message& message) override;

@@ -1,5 +1,5 @@
-// The devices of the ranks of a process: the host, which all share, and the accelerator of a rank
-// with its streams and its copies of variables. It knows no programs.
+// The devices of the ranks of a process: the host, which all ranks share, and the accelerator of
+// each rank with its streams and its copies of variables. It knows no programs.
 #pragma once
 
 #include <array>
@@ -34,7 +34,7 @@ class RankDevice {
   /// Copies the variables from their parts on the host to the device.
   void store_variables();
 
-  /// Copies at once: it does not wait for work that other streams have.
+  /// Copies at once, without waiting for the work of other streams.
   void copy_out(std::byte* host, const std::byte* address, Bytes size);
   Bytes variable_bytes() const;
 
@@ -47,7 +47,7 @@ class RankDevice {
 
   std::unique_ptr<Device> device_;
   std::map<std::string, Kept> variables_;
-  /// The entry of kHost is the stream of copies that are done at once.
+  /// The entry of kHost is the stream of the copies that are done at once.
   std::array<std::unique_ptr<DeviceStream>, kTaskStreams> streams_;
 };
 

@@ -1,4 +1,4 @@
-// One rank of a loaded program: it goes through the order list, stream by stream.
+// One rank of a loaded program. It executes the order list, stream by stream.
 #pragma once
 
 #include <memory>
@@ -20,7 +20,7 @@
 
 namespace tessera {
 
-/// Each stream takes its tasks in the order of the order list and waits for no other stream except
+/// Each stream takes its tasks in the order of the order list. It waits for another stream only
 /// through the registers that it reads and overwrites.
 ///
 ///   threads  made, bound and run by the thread of its rank; all ranks pass a barrier between
@@ -29,19 +29,21 @@ class RankExecutor : public Region {
  public:
   /// requires  the endpoints of this rank are made
   RankExecutor(ProgramRanks& ranks, int rank_index);
-  /// Binds the tasks.  requires  every rank has found its pulls; those of `regions` are bound
+  /// Binds the tasks.
+  ///   requires  every rank has found its pulls, and the ranks of `regions` are bound
   void bind(const RankRegions& regions);
 
   /// One step. A failure is kept in the stop state and stops all ranks.
   ///   memory  allocates nothing from the second step on
   void run(const StepCall& call);
 
-  /// nullptr: nothing is recorded from the next step on. `recorder` outlives the steps.
+  /// Records from the next step on, nothing when it is nullptr. `recorder` outlives the steps.
   void record_into(Recorder* recorder) { messages_.record_into(recorder); }
-  /// Between steps: takes the messages that have arrived. Are all slots of its registers free?
+  /// Takes the messages that have arrived. Are all slots of its registers free? Call it between
+  /// steps.
   bool is_quiescent();
   Bytes staging_bytes() { return exchanger_.staging_bytes(); }
-  /// As ExchangeBackend::join_group, for all exchanges.
+  /// Does ExchangeBackend::join_group for all exchanges.
   void join_groups() { exchanger_.join_groups(); }
 
   void lend(int index, std::byte* memory) override { endpoint_.memory.lend(index, memory); }
@@ -75,8 +77,8 @@ class RankExecutor : public Region {
   RankWait wait_;
   TaskLauncher launcher_;
   const WaitReport report_;
-  std::vector<std::unique_ptr<RankStream>> streams_;  // the host's first
-  bool is_waiting_ = false;  // recorded: no stream has moved since wait_begin_
+  std::vector<std::unique_ptr<RankStream>> streams_;  // the stream of the host is the first
+  bool is_waiting_ = false;  // for the record: no stream has progressed since wait_begin_
   Recorder::Time wait_begin_ = {};
 };
 

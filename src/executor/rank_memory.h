@@ -1,4 +1,4 @@
-// The memory of one rank in one program: its arenas, the addresses of its registers and the slots
+// The memory of one rank in one program: its arenas, the addresses of its registers, and the slots
 // that the current act uses.
 #pragma once
 
@@ -33,7 +33,7 @@ class RankMemory {
   std::byte* slot(RegisterIndex reg, int slot) const {
     return base_[reg] + slot * slot_stride(program_.reg(reg)).value();
   }
-  /// The slot of the current act; for a register that only one task uses, its first slot.
+  /// The slot of the current act. A register that only one task uses has only its first slot.
   std::byte* current(RegisterIndex reg) const { return current_[reg]; }
   std::byte* workspace(const KernelStep& step) const {
     return step.workspace.is_none() ? nullptr : base_[step.workspace];
@@ -41,7 +41,7 @@ class RankMemory {
   /// Selects the slots of the ports of `task` that `act` reads and writes.
   void select_slots(const Task& task, const Act& act);
 
-  /// The memory of variable `variable` in the runs that follow. For regions.
+  /// Sets the memory of variable `variable` for the following runs. For regions.
   void lend(int variable, std::byte* memory);
   Bytes arena_bytes() const;
 
@@ -52,8 +52,8 @@ class RankMemory {
   const ProgramContext& program_;
   const int rank_index_;
   IndexedVector<MeshIndex, std::optional<Coordinate>> coordinates_;
-  IndexedVector<MeshIndex, DeviceMemory> arenas_;  // of a region none
-  IndexedVector<RegisterIndex, std::byte*> base_;  // the first slot
+  IndexedVector<MeshIndex, DeviceMemory> arenas_;  // a region has none
+  IndexedVector<RegisterIndex, std::byte*> base_;  // the address of the first slot
   IndexedVector<RegisterIndex, std::byte*> current_;
 };
 

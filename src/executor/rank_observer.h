@@ -21,8 +21,8 @@ class RankObserver {
   void show(RegisterIndex reg, const std::byte* data) const {
     if (observer_) show_copy(reg, data);
   }
-  /// Shows a result of a kernel on `stream`. A later kernel may overwrite it on an accelerator, so
-  /// it is copied behind the kernel and shown when the act ends.
+  /// Shows a result of a kernel on `stream`. A later kernel may overwrite the result on an
+  /// accelerator, so it is copied behind the kernel and shown when the act ends.
   void show_result(RankStream& stream, RegisterIndex reg, const std::byte* data) const {
     if (!observer_) return;
     if (stream.is_host())

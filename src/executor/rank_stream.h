@@ -28,9 +28,9 @@ struct RankStream {
   };
 
   TaskStream stream;
-  DeviceStream* queue;  // nullptr: of the host
+  DeviceStream* queue;  // nullptr: the host
   std::vector<Entry> entries = {};
-  size_t next = 0;         // of entries
+  size_t next = 0;         // index in entries
   bool is_acting = false;  // is an act of entries[next] in flight?
   DeviceEvent completion;
   Recorder::Time begin = {};

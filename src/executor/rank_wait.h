@@ -1,4 +1,4 @@
-// The one place at which a rank waits.
+// The only wait of a rank.
 #pragma once
 
 #include <chrono>
@@ -21,8 +21,8 @@ class RankWait {
         exchanger_(exchanger) {}
 
   /// Waits until `is_over()`, which may do work, returns true.
-  ///   describe  the text of a missed deadline: "'y' waits for ..."; "" of a wait that has no
-  ///             deadline now, since a device works
+  ///   describe  the text of a missed deadline: "'y' waits for ..."; it is "" while a device works,
+  ///             which has no deadline
   ///   throws    RunStopped; InternalError at the deadline
   template <typename Predicate, typename Describe>
   void until(const Predicate& is_over, const Describe& describe) {

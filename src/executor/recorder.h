@@ -1,4 +1,4 @@
-// Records what one rank does, as it happens, into memory that was allocated before.
+// Records what one rank does into memory that was allocated before.
 #pragma once
 
 #include <chrono>
@@ -24,21 +24,21 @@ class Recorder {
     Span::Kind kind = Span::Kind::kAct;
     TaskStream stream = TaskStream::kHost;
     const Task* task = nullptr;
-    const KernelStep* step = nullptr;  // of a kernel
+    const KernelStep* step = nullptr;  // set for a kernel
     int64_t record = 0;
     Time begin, end;
   };
   /// A message to or from another rank.
   struct MessageEvent {
-    int program = 0;                        // its number
-    const Task* task = nullptr;             // of this rank: that sent it, or that it was sent to
-    TaskStream stream = TaskStream::kHost;  // of the task
+    int program = 0;                        // the number of the program
+    const Task* task = nullptr;             // the task of this rank that sent or received it
+    TaskStream stream = TaskStream::kHost;  // the stream of the task
     const Register* reg = nullptr;
     Message message;
     Time time;
   };
 
-  /// `capacity`: of spans, of messages sent, and of messages received, each.
+  /// `capacity` limits the spans, the messages sent and the messages received, each.
   explicit Recorder(size_t capacity);
 
   /// In seconds of its clock.

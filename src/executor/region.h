@@ -1,4 +1,4 @@
-// A region of a While or an If, as the step that runs it sees it.
+// A region of a While or an If, in the view of the step that runs it.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@ namespace tessera {
 struct CarriedValue {
   int64_t bytes = 0;
   /// Set for a sum over the iterations when another rank, or an earlier micro-batch, begins with
-  /// the operand: this rank begins with zeros.
+  /// the operand. Then this rank begins with zeros.
   bool begins_as_zero = false;
 };
 
@@ -21,13 +21,13 @@ struct CarriedValue {
 class Region {
  public:
   virtual ~Region() = default;
-  /// Variable `index` is at `memory` in the runs that follow.
+  /// Places variable `index` at `memory` in the following runs.
   virtual void lend(int index, std::byte* memory) = 0;
-  /// One run.  throws  RunStopped
+  /// Runs it once.  throws  RunStopped
   virtual void run_region(const StepCall& call) = 0;
-  /// Waits until no other rank reads what the last runs made.  throws  RunStopped
+  /// Waits until no other rank reads the results of the last runs.  throws  RunStopped
   virtual void wait_until_released() = 0;
-  /// The op of the kernel that runs, in the innermost region; "" of none.
+  /// The op of the running kernel, in the innermost region; "" when none runs.
   virtual std::string running_op() const = 0;
 };
 

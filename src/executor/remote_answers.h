@@ -1,4 +1,4 @@
-// What the exchanges of other processes receive from one rank of this process.
+// The data that one rank of this process sends to exchanges of other processes.
 #pragma once
 
 #include <map>
@@ -13,12 +13,13 @@
 
 namespace tessera {
 
-/// The exchange `id` as the network carries it to `receiver`. Sender and receiver derive the same.
+/// The form in which the network carries exchange `id` to `receiver`. Sender and receiver derive
+/// the same.
 TravellingPulls travelling_pulls(const ProgramContext& program, TaskId id, int receiver);
 
 /// Answers to the requests of receivers in other processes.
 ///
-///   threads  made by the thread of the rank; after that the thread that makes progress
+///   threads  made by the thread of the rank; then used by the progress thread
 class RemoteAnswers {
  public:
   RemoteAnswers(const ProgramContext& program, int rank_index, const RankMemory& memory)
@@ -26,9 +27,9 @@ class RemoteAnswers {
   /// Plans the answers.  requires  all ranks of this process have found their pulls
   void plan();
 
-  /// This rank tells a receiver in another process that it has filled a slot.
+  /// Notes that this rank tells a receiver in another process that it has filled a slot.
   void note_filled(const Message& ready) { answers_.at(ready.to).filled = ready.iteration + 1; }
-  /// The pieces requested and the slot that holds them; nullopt when it is not filled yet.
+  /// The requested pieces and the slot that holds them; nullopt when the slot is not filled yet.
   std::optional<ProgramPort::Answer> answer(const FetchRequest& request) const;
   /// How many answers may need packed pieces at the same time, and the bytes of the largest piece.
   std::pair<int, Bytes> packing() const;
@@ -44,7 +45,7 @@ class RemoteAnswers {
   const ProgramContext& program_;
   const int rank_index_;
   const RankMemory& memory_;
-  std::map<ActorId, Sent> answers_;  // by exchange of another process
+  std::map<ActorId, Sent> answers_;  // by the exchange of another process
 };
 
 }  // namespace tessera

@@ -1,5 +1,5 @@
-// What an exchange receives from ranks of other processes: which boxes the network carries, and how
-// they arrive while the exchange acts.
+// The data that an exchange receives from ranks of other processes: which boxes the network
+// carries, and how they arrive while the exchange acts.
 #pragma once
 
 #include <algorithm>
@@ -17,10 +17,11 @@
 
 namespace tessera {
 
-/// The pulls of a receiver as the network carries them; sender and receiver derive the same.
+/// The pulls of a receiver in the form in which the network carries them. Sender and receiver
+/// derive the same.
 struct TravellingPulls {
   std::vector<Pull> pulls;     // boxes that are combined in staging memory are cut into pieces
-  std::vector<bool> in_place;  // by pull: it is received straight into the target
+  std::vector<bool> in_place;  // by pull: is it received straight into the target?
 };
 /// A box from another process is received in place when it has one contribution and is dense in the
 /// receiver's part. All others are staged and combined in the order of the pulls: the sums have the
@@ -36,17 +37,17 @@ std::optional<int64_t> dense_offset(const Box& box, const Box& frame);
 /// The receiving side of an exchange with senders in other processes. start() posts receives and
 /// requests the data from the senders, which answer when they have filled it.
 ///
-///   order  plan it: lanes, then pieces, then finish_plan()
+///   order  plan it with lanes, then pieces, then finish_plan()
 class RemoteReceives : public ExchangeBackend {
  public:
   explicit RemoteReceives(RemoteFetch& fetch) : fetch_(fetch) {}
   /// `port`: the input port of the sender.
   void add_lane(size_t port, int process, const FetchRequest& request);
   void add_in_place(size_t port, int64_t offset, int64_t bytes);
-  /// A contribution to box `box`, which BoxCombine takes from source `source`.  requires  calls are
-  /// in the order of the pulls
+  /// Adds a contribution to box `box`, which BoxCombine takes from source `source`.
+  ///   requires  calls are in the order of the pulls
   void add_staged(size_t port, size_t box, size_t source, int64_t bytes);
-  /// `boxes`: how many boxes are combined.
+  /// `boxes` is the number of boxes that are combined.
   void finish_plan(size_t boxes);
   bool receives_anything() const { return !lanes_.empty(); }
 
@@ -93,11 +94,12 @@ class RemoteReceives : public ExchangeBackend {
   std::vector<Piece> in_place_;
   std::vector<StagedBox> staged_;
   int64_t slot_bytes_ = 0;
-  std::unique_ptr<Countdown[]> in_flight_;  // by slot of the staging memory; last, those in place
+  // by slot of the staging memory; the last counts those in place
+  std::unique_ptr<Countdown[]> in_flight_;
   std::byte *target_ = nullptr, *staging_ = nullptr;
-  size_t boxes_ = 0;        // that are combined
-  size_t next_box_ = 0;     // to combine
-  size_t next_staged_ = 0;  // of staged_, to combine
+  size_t boxes_ = 0;        // boxes that are combined
+  size_t next_box_ = 0;     // the next box to combine
+  size_t next_staged_ = 0;  // index in staged_: the next one to combine
 };
 
 }  // namespace tessera

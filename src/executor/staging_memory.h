@@ -1,4 +1,4 @@
-// Staging memory for what a rank receives from other processes and then combines.
+// Staging memory for data that a rank receives from other processes and then combines.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace tessera {
 class StagingMemory {
  public:
   StagingMemory() = default;
-  /// `largest`: what one exchange needs.
+  /// `largest` is the most that one exchange needs.
   StagingMemory(Bytes largest, int64_t prefetch_areas)
       : stride_(align_up(largest.value())),
         memory_(Bytes(stride_ * (1 + prefetch_areas))),
@@ -29,7 +29,7 @@ class StagingMemory {
     return static_cast<int>(free - is_taken_.begin());
   }
   void release(int area) { is_taken_[area] = false; }
-  /// `area`: -1 is that of the exchange at its turn.
+  /// Area -1 belongs to the exchange at its turn.
   std::byte* area(int area) { return memory_.data() + stride_ * (area + 1); }
   Bytes size() const { return memory_.size(); }
 

@@ -27,13 +27,13 @@ class TaskLauncher {
         wait_(wait) {}
   void begin_step(const StepCall& call) { call_ = call; }
 
-  /// Begins an act of `task` and gives its work to `stream`, with the completion event behind it.
-  /// On the host the act is done on return.
+  /// Begins an act of `task` and gives its work to `stream`, followed by the completion event. On
+  /// the host the act is done on return.
   ///   requires  the actor is ready
-  ///   throws    RunStopped; on the host what a kernel throws
+  ///   throws    RunStopped; on the host also the exception of a kernel
   void launch(RankStream& stream, BoundTask& task);
 
-  /// The op of the kernel that runs on the host, in the innermost region; "" of none.
+  /// The op of the kernel that runs on the host, in the innermost region; "" when none runs.
   std::string running_op() const;
 
  private:

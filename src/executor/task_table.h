@@ -1,4 +1,4 @@
-// The tasks of one rank, bound, and when each may act.
+// The bound tasks of one rank, and when each may act.
 #pragma once
 
 #include <algorithm>
@@ -40,8 +40,8 @@ class TaskTable {
   /// Are all slots free and no messages left to wait for?
   bool is_quiescent() const;
 
-  /// The largest number of messages that can be in flight to this rank: a slot is filled again only
-  /// after its consumer took the message of the last filling.
+  /// The largest number of messages that can be in flight to this rank. A slot is filled again only
+  /// after its consumer has taken the message of the previous filling.
   size_t inbound_capacity() const;
   /// The largest number of messages that one act sends.
   size_t outbound_capacity() const;

@@ -1,4 +1,5 @@
-// The part of a trace that the ranks of one process recorded, and how the parts are put together.
+// The part of a trace that the ranks of one process recorded, and the function that joins the
+// parts.
 #pragma once
 
 #include <compare>
@@ -12,7 +13,7 @@
 namespace tessera {
 
 struct TracePart {
-  /// The same in the processes of sender and receiver.
+  /// It is the same in the processes of sender and receiver.
   struct MessageId {
     int program = 0;
     Message::Kind kind = Message::Kind::kReady;
@@ -23,7 +24,7 @@ struct TracePart {
   };
   struct Sent {
     MessageId id;
-    std::string name;  // of the register
+    std::string name;  // name of the register
     size_t track = 0;
     Seconds time{0};
   };
@@ -48,9 +49,9 @@ std::vector<std::byte> to_bytes(const TracePart& part);
 /// throws  InternalError when `bytes` is not what to_bytes() returns
 TracePart trace_part_from(std::span<const std::byte> bytes);
 
-/// All parts, with times since the start of the first one. A message is included when both its ends
-/// were recorded.
-///   ahead  by part: how much its clock is ahead of that of the first part
+/// All parts together, with times since the start of the first one. A message is included when both
+/// its ends were recorded.
+///   ahead  by part: the time by which its clock is ahead of the clock of the first part
 Timeline joined(std::vector<TracePart> parts, const std::vector<Seconds>& ahead);
 
 }  // namespace tessera

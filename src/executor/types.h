@@ -1,4 +1,4 @@
-// Types that the runtime shares with the ranks that it drives: options of a run, the tensors of the
+// Types that the runtime shares with the ranks that it drives: options of a run, tensors of the
 // caller, parts of variables.
 #pragma once
 
@@ -20,7 +20,7 @@ namespace tessera {
 
 class Network;
 
-/// Ends what a rank does when the run stops; thrown by waits and caught where the step began.
+/// Thrown by waits when the run stops, and caught where the step began.
 struct RunStopped {};
 
 struct RuntimeOptions {
@@ -28,12 +28,12 @@ struct RuntimeOptions {
   Seconds deadline{120};
   /// The connection to the other processes; null: this process runs all ranks as threads.
   std::shared_ptr<Network> network = nullptr;
-  FakeDeviceOptions fake_device = {};  // of ranks on meshes of fake devices
+  FakeDeviceOptions fake_device = {};  // for ranks on meshes of fake devices
   Reduction reduction = Reduction::kOrdered;
 };
 
-/// Is called for every register right after it was filled, on the thread of its rank; for
-/// verification. `data` is the local tensor, in host memory.
+/// A function that is called for every register right after it was filled, on the thread of its
+/// rank; for verification. `data` is the local tensor, in host memory.
 using Observer = std::function<void(Rank rank, RegisterIndex reg, const Coordinate& coordinate,
                                     const std::byte* data)>;
 
@@ -46,8 +46,8 @@ inline constexpr int kMaxPrefetchesInFlight = 4;
 /// The inputs or the results of a step: whole tensors by name.
 using TensorMap = std::map<std::string, Tensor>;
 
-/// The arguments of one step, in the order of the graph's inputs and results. Of a program they are
-/// whole tensors, of a region the parts of the rank.
+/// The arguments of one step, in the order of the graph's inputs and results. For a program they
+/// are whole tensors, for a region the parts of the rank.
 struct StepCall {
   std::span<const std::byte* const> inputs;
   std::span<std::byte* const> results;

@@ -1,5 +1,5 @@
-// The variables of a runtime. Every rank holds its own box of each. Of programs it knows only the
-// types of their variables.
+// The variables of a runtime. Every rank holds its own box of each. The store knows only the types
+// of the variables of programs.
 #pragma once
 
 #include <map>
@@ -42,22 +42,22 @@ class VariableStore {
   Parts parts_here(const std::string& name) const;
   /// Bytes of a rank's part, in any process.
   Bytes part_bytes(const std::string& name, int rank_index) const;
-  /// The hash of one rank's part of each variable, in the order of names(); 0 when it has none
-  /// here.
+  /// The hash of one rank's part of each variable, in the order of names(); 0 when the rank has no
+  /// part here.
   std::vector<uint64_t> hashes(int rank_index) const;
-  /// The first variable of which two ranks hold different bits of the same box.
+  /// The first variable of which two ranks hold the same box with different bits.
   struct ReplicaMismatch {
     std::string variable;
     Rank first = 0, other = 0;
   };
-  /// `hashes`: by rank index, of all ranks.
+  /// `hashes` is by rank index and has those of all ranks.
   std::optional<ReplicaMismatch> find_replica_mismatch(
       const std::vector<std::vector<uint64_t>>& hashes) const;
   /// The whole variable. Partial values are added up in the order of the ranks.
   ///   requires  `parts` has those of all ranks
   ///   throws    InternalError when replicas differ
   Tensor whole(const std::string& name, const Parts& parts) const;
-  /// Of a partial variable the first rank gets the value and the others zeros.
+  /// Sets a variable. Of a partial variable the first rank gets the value and the others get zeros.
   ///   throws  InternalError when the type differs
   void set(const std::string& name, const Tensor& value);
   std::vector<std::string> names() const;
@@ -68,7 +68,7 @@ class VariableStore {
     TensorType type;
     DistAttr attr;
     std::vector<Tensor> parts;  // by rank index; empty as in Parts
-    std::vector<Bytes> bytes;   // by rank index: of the part, in any process
+    std::vector<Bytes> bytes;   // by rank index: bytes of the part, in any process
     bool is_set = false;
   };
   const Variable& find(const std::string& name) const;
@@ -88,8 +88,8 @@ class VariableStore {
   std::map<std::string, Variable> variables_;
 };
 
-/// Does the rank at `coordinate` hold the first copy of its box: is it at 0 on every axis that
-/// `attr` does not use?
+/// Does the rank at `coordinate` hold the first copy of its box? It does when it is at 0 on every
+/// axis that `attr` does not use.
 bool is_first_holder(const DistAttr& attr, const Coordinate& coordinate);
 
 }  // namespace tessera

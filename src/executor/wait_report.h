@@ -10,7 +10,7 @@
 
 namespace tessera {
 
-/// "'all-reduce y' for bytes of ranks of other processes": of an exchange that acts.
+/// Describes an exchange that acts: "'all-reduce y' for bytes of ranks of other processes".
 std::string awaited_text(const BoundTask& exchange);
 
 class WaitReport {

@@ -1,5 +1,5 @@
-// While and If, divided, against the judge: every register outside of regions, results, replicas
-// bit for bit.
+// Compares divided While and If with the reference interpreter: every register outside of regions,
+// results, and replicas bit for bit.
 #include "ops/control/control.h"
 
 #include <gmock/gmock.h>
@@ -509,7 +509,7 @@ TEST(WhileGradient, IsThatOfFiniteDifferences) {
     EXPECT_NEAR(sample.analytic, sample.numeric, sample.tolerance) << sample.where;
 }
 
-/// Leaves the addends of what regions reduce as they are.
+/// Drops the reductions in regions, so that partial values stay unreduced.
 void drop_reductions(TaskGraph& graph) {
   for (Task& task : graph.tasks)
     for (KernelStep& step : task.steps) {

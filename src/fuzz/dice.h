@@ -1,5 +1,5 @@
-// Throws of dice by a seed: what a random program, mesh or placement is made of. The same seed
-// throws the same on every machine.
+// Random choices for programs, meshes and placements, determined by a seed. The same seed gives the
+// same choices on every machine.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ namespace tessera::fuzz {
 
 class Dice {
  public:
-  /// Dice of one `purpose` do not depend on how often those of another were thrown.
+  /// The choices of one `purpose` do not depend on how many were made for another.
   Dice(uint64_t seed, std::string_view purpose) : stream_(random_key(seed, purpose), 0) {}
 
   /// A whole number in [0, count).  requires  count >= 1

@@ -1,4 +1,4 @@
-// Many random cases, one after the other: what `tessera fuzz` runs.
+// Runs many random cases, one after the other: the implementation of `tessera fuzz`.
 #pragma once
 
 #include <functional>
@@ -10,14 +10,14 @@
 
 namespace tessera::fuzz {
 
-/// How far the cases are.
+/// Counts of the cases that have run.
 struct FuzzProgress {
   int64_t cases = 0;
   int64_t exact_cases = 0;
-  int64_t micro_batched_cases = 0;  // ran in several
-  int64_t refused_cases = 0;        // could not, and ran in one
-  int64_t scheduled_cases = 0;      // ran under another schedule than 1f1b
-  int64_t chunked_cases = 0;        // had a decomposed matmul
+  int64_t micro_batched_cases = 0;  // cases that ran in several micro-batches
+  int64_t refused_cases = 0;        // cases that could not run in several and ran in one
+  int64_t scheduled_cases = 0;      // cases that ran under another schedule than 1f1b
+  int64_t chunked_cases = 0;        // cases that had a decomposed matmul
   int64_t failures = 0;
   Seconds time{0};
 };
@@ -25,7 +25,7 @@ struct FuzzProgress {
 /// A case that failed.
 struct FuzzFinding {
   uint64_t seed = 0;
-  CaseFailure failure;  // of the whole case
+  CaseFailure failure;  // the failure of the whole case
   FuzzCase smallest;    // fails in the same way
   CaseFailure smallest_failure;
 };
@@ -33,10 +33,10 @@ struct FuzzFinding {
 std::string to_text(const FuzzFinding& finding);
 
 struct FuzzOptions {
-  int64_t cases = 2000;      // 0: until the minutes are over
-  uint64_t seed = 1;         // of the first case; the next has the next number
+  int64_t cases = 2000;      // 0: as many as run in `minutes`
+  uint64_t seed = 1;         // of the first case; each further case has the next number
   double minutes = 0;        // 0: until all cases have run
-  int64_t max_failures = 5;  // then it stops
+  int64_t max_failures = 5;  // the run stops after so many
   std::function<void(const FuzzProgress&)> on_progress = {};  // after each case
   std::function<void(const FuzzFinding&)> on_failure = {};
   CaseFaults faults = {};
@@ -44,9 +44,9 @@ struct FuzzOptions {
 
 struct FuzzReport {
   FuzzProgress total;
-  std::map<std::string, int64_t> operators;  // ops of each kind that ran
+  std::map<std::string, int64_t> operators;  // number of ops of each kind that ran
 };
-/// throws  UserError (2) when neither a number of cases nor of minutes is given
+///   throws  UserError (2) when neither a number of cases nor of minutes is given
 FuzzReport run_cases(const FuzzOptions& options);
 
 }  // namespace tessera::fuzz

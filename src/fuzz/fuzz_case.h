@@ -1,6 +1,6 @@
 // One case: a serial program, its data, a mesh and marks. It is made from a seed, runs over
 // threads, and is compared with the reference interpreter. This module joins the compiler, the
-// runtime and the interpreter; it knows no model.
+// runtime and the interpreter. It knows no model.
 #pragma once
 
 #include <cstdint>
@@ -19,8 +19,8 @@
 
 namespace tessera::fuzz {
 
-/// The range that the elements of an input or a variable are sampled from: whole numbers low..high,
-/// or f32 in [low, high). A bool is either with equal probability.
+/// The range from which the elements of an input or a variable are sampled: whole numbers
+/// low..high, or f32 in [low, high). A bool is true or false with equal probability.
 struct Fill {
   bool whole = false;
   double low = -1;
@@ -31,25 +31,25 @@ struct Fill {
 
 struct FuzzCase {
   uint64_t seed = 0;
-  bool exact = false;         // of the exact subset: compared without tolerance
+  bool exact = false;         // is the case in the exact subset, and compared without tolerance?
   int64_t micro_batches = 1;  // of a step
   PipelineKind schedule = PipelineKind::kOneForwardOneBackward;
-  int64_t chunks = 1;  // into which products are taken apart with their exchanges
-  int64_t steps = 2;   // the second one reads what the first wrote in place
-  Meshes meshes;       // one called "all", or stages
+  int64_t chunks = 1;  // chunks of decomposed matmuls
+  int64_t steps = 2;   // the second step reads what the first one wrote in place
+  Meshes meshes;       // one called "all", or one for each stage
   std::vector<Mark> marks;
-  std::map<std::string, Fill> fills;  // by input or variable, where it replaces the initializer
+  std::map<std::string, Fill> fills;  // by input or variable; a fill replaces the initializer
   Graph graph;
 };
 
 /// A mesh of the ranks first, first + 1, ...
 MeshPtr consecutive_mesh(const Mesh& shape, Rank first);
 
-/// The case of a seed: always the same.
+/// The case of a seed; the same seed always gives the same case.
 FuzzCase random_case(uint64_t seed);
 
-/// The text form: seed, mode, mesh, fills and marks a line each, then the graph. A failure prints
-/// it, a regression test parses it back.
+/// The text form: seed, mode, mesh, fills and marks with one line each, then the graph. A failure
+/// prints it, and a regression test parses it.
 ///
 ///     seed 17
 ///     mode exact
@@ -69,27 +69,28 @@ std::string to_text(const FuzzCase& given);
 /// throws  UserError (65) that names the line
 FuzzCase parse_case(std::string_view text);
 
-/// The tensor that an input has in a step, or that a filled variable begins with: sampled by the
-/// case's seed and the name, so that it does not change when other parts of the case are removed.
+/// The tensor of an input in a step, or the first value of a filled variable. It is sampled by the
+/// seed of the case and the name, so that it does not change when other parts of the case are
+/// removed.
 Tensor sampled(const FuzzCase& given, const std::string& name, const TensorType& type,
                int64_t step);
 
-/// What went wrong first.
+/// The first difference or error of a case.
 struct CaseFailure {
   enum class Stage { kCompile, kRun, kCompare };
   Stage stage = Stage::kCompare;
-  std::string text;   // with op, placement, element, both values and the tolerance of a comparison
-  std::string value;  // that is off, of a comparison
+  std::string text;   // of a comparison: op, placement, element, both values and the tolerance
+  std::string value;  // of a comparison: the value that differs
 };
 
-/// Plants a fault: for tests that show that it is found.
+/// Planted faults, for tests that show that they are found.
 struct CaseFaults {
   RuleLookup rules = catalogue_rule;
-  HaloOptions halos = {};        // no fault: each form is to be right
-  bool check_placements = true;  // false: only what runs may find the fault
+  HaloOptions halos = {};        // not a fault: each form must be right
+  bool check_placements = true;  // false: only the run can find the fault
   std::function<void(TaskGraph&)> tamper = {};
-  std::function<void()> on_refusal =
-      {};  // called when the case is refused because of its micro-batches
+  /// Called when the case is refused because of its micro-batches.
+  std::function<void()> on_refusal = {};
   std::function<void()> on_scheduled = {};  // called when it runs under a schedule other than 1f1b
   std::function<void()> on_chunks = {};     // called when it runs with a decomposed matmul
 };
@@ -97,19 +98,19 @@ struct CaseFaults {
 /// Compiles the case, runs its steps over threads and compares with the plain reference: every
 /// register (assembled; partial values reduced), all replicas bit for bit, results, and variables
 /// after each step.
-///   returns  the first difference in program order; nothing when all agree
-///   throws   nothing: what a stage throws is a failure of the case
-///   refusals  a schedule that does not fit the stages is refused with a UserError: the case then
-///   runs under 1f1b. So is a program that
-///             cannot run in micro-batches, or not under these marks: it then runs in one
+///   returns   the first difference in program order; nullopt when all agree
+///   throws    nothing: an exception of any phase is a failure of the case
+///   refusals  a schedule that does not fit the stages is refused with a UserError, and the case
+///             then runs under 1f1b. A program that cannot run in micro-batches, or not under these
+///             marks, is refused too, and then runs in one
 std::optional<CaseFailure> run_case(const FuzzCase& given, const CaseFaults& faults = {});
 
-/// Does every partial sum that any placement may form stay exact in f32? By the magnitudes of the
-/// data of the case: each sum, and each sum of absolute partial values that a linear op may pass
-/// on, is a whole number below 2^24.
+/// Does every partial sum that any placement may form stay exact in f32? The answer follows from
+/// the magnitudes of the data of the case: each sum, and each sum of absolute partial values that a
+/// linear op may pass on, is a whole number below 2^24.
 bool in_exact_subset(const FuzzCase& given);
 
-/// Finite and below 1e6 at every element of every step of the plain reference.
+/// Is every element of every step of the plain reference finite and below 1e6?
 bool is_bounded(const FuzzCase& given);
 
 }  // namespace tessera::fuzz

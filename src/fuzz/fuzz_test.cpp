@@ -18,8 +18,8 @@ using testing::Ge;
 using testing::IsSupersetOf;
 using testing::Pair;
 
-// The law of the house: placements do not change results. Each case runs forward, often backward
-// and an update, twice, on 2 to 8 ranks; it takes some 5 milliseconds on two cores.
+// The invariant of the project: placements do not change results. Each case runs forward, often
+// backward and an update, twice, on 2 to 8 ranks; it takes some 5 milliseconds on two cores.
 TEST(Fuzz, TwoThousandRandomProgramsComputeWhatTheSerialProgramComputes) {
   std::string failures;
   FuzzOptions options;
@@ -90,14 +90,14 @@ std::string product_case(const std::string& most) {
 }
 
 TEST(ExactSubset, EndsWhereASumMayReachTwoToThe24) {
-  EXPECT_TRUE(
-      in_exact_subset(parse_case(product_case("1548"))));  // 7 * 1548^2 = 16774128 < 16777216
+  // 7 * 1548^2 = 16774128 < 16777216.
+  EXPECT_TRUE(in_exact_subset(parse_case(product_case("1548"))));
   EXPECT_FALSE(in_exact_subset(parse_case(product_case("1549"))));  // 7 * 1549^2 = 16795807
 }
 
 TEST(ExactSubset, CountsTheAddendsThatALinearOpMayPassOn) {
-  // y is a sum of 2 addends on the axis, each up to 7 * 1500^2 / 2: it stays exact, but z = y - y,
-  // which is 0, may add up twice as much.
+  // y is a sum of 2 partial values on the axis, each up to 7 * 1500^2 / 2. It stays exact, but
+  // z = y - y, which is 0, may add up twice as much.
   const std::string text = product_case("1500") + "z = sub(y, y): f32[2,3]\n";
   EXPECT_FALSE(in_exact_subset(parse_case(text)));  // 2 * 7 * 1500^2 = 31500000
 }
@@ -406,8 +406,8 @@ TEST(Shrink, LeavesTheOpThatFailsAndTheMarkThatDividesIt) {
   options.on_failure = [&](const FuzzFinding& finding) { found = finding; };
   run_cases(options);
   ASSERT_TRUE(found);
-  // A sum of addends, the tanh of it, and the few ops that hand the division on from what is
-  // marked: a mark is not moved.
+  // The sum of partial values, its tanh, and the few ops that propagate the division from the
+  // marked tensor, because a mark is not moved.
   EXPECT_LE(found->smallest.graph.ops().size(), 5u) << to_text(found->smallest);
   EXPECT_LE(found->smallest.marks.size(), 2u);
   EXPECT_EQ(found->smallest.meshes.size(), 1u);

@@ -1,4 +1,4 @@
-// Halos that are computed, against the judge: every register, whichever form of halo is chosen.
+// Compares computed halos with the reference interpreter: every register, for every form of halo.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -96,8 +96,8 @@ bool add_slice(ProgramMaker& maker) {
       moved(maker, "slice", x, {{"start", start}, {"limit", limit}, {"stride", stride}}));
 }
 
-/// x, or sometimes its sum over a dim: what may arrive as addends, each of which would bring a
-/// value other than zero.
+/// x, or sometimes its sum over a dim. The sum may be partial, and then the operator must not add
+/// its own value once per partial value.
 Known perhaps_summed(ProgramMaker& maker, const Known& x) {
   const Shape shape = maker.shape(x);
   if (maker.type(x).dtype != DType::kF32 || shape.size() < 2 || maker.dice().chance(0.6)) return x;
@@ -110,7 +110,7 @@ Known perhaps_summed(ProgramMaker& maker, const Known& x) {
                     x.whole && maker.exact());
 }
 
-/// Room before and behind, or less of it: a negative low drops elements.
+/// Adds padding before and behind, or removes elements: a negative low drops some.
 bool add_pad(ProgramMaker& maker) {
   const Known x = perhaps_summed(
       maker, maker.any_of_rank(maker.dice().chance(0.8) ? DType::kF32 : DType::kI32, 1, kMaxRank));

@@ -1,4 +1,4 @@
-// How a random program grows: a pool of values that ops may use, with what is known of them, and
+// Builds random programs: a pool of values that ops may use, with their known properties, and
 // generators that add ops. Private to this module.
 #pragma once
 
@@ -24,7 +24,7 @@ struct Bounds {
 
   double magnitude() const { return std::max(std::abs(low), std::abs(high)); }
 };
-/// The interval of op(x, y) for an op that is monotonic in each operand: its corners.
+/// The interval of op(x, y) for an op that is monotonic in each operand, from the corners.
 template <typename Op>
 Bounds corners(const Bounds& x, const Bounds& y, Op op) {
   const double c[] = {op(x.low, y.low), op(x.low, y.high), op(x.high, y.low), op(x.high, y.high)};
@@ -36,12 +36,12 @@ Bounds corners(const Bounds& x, const Bounds& y, Op op) {
 struct Known {
   ValueId id;
   Bounds bounds;
-  /// It holds whole numbers that rounding cannot change: discontinuous ops may use it.
+  /// Does it hold whole numbers that rounding cannot change? Then discontinuous ops may use it.
   bool whole = false;
-  bool trained = false;  // a gradient flows from it to a variable
+  bool trained = false;  // does a gradient flow from it to a variable?
 };
 
-/// What a generator works with. One more op bounds a value that is large.
+/// The state that generators work with. A large value gets one more op that bounds it.
 class ProgramMaker {
  public:
   /// With several micro-batches dim 0 of every input is a multiple of their number.
@@ -50,30 +50,30 @@ class ProgramMaker {
   Dice& dice() { return dice_; }
   Builder& builder() { return builder_; }
   bool exact() const { return exact_; }
-  /// Copies: a graph that grows moves its values.
+  /// The types are copies, because a growing graph moves its values.
   TensorType type(const Known& x) const { return builder_.type(x.id); }
   Shape shape(const Known& x) const { return type(x).shape; }
 
   /// A value of the pool, preferably a recent one; a new input when there is none.
   Known any(DType dtype);
   Known any_of_rank(DType dtype, int min_rank, int max_rank);
-  /// A value of exactly this type: of the pool, made from one that is not, or new.
+  /// A value of exactly this type: one of the pool, one made from another value, or a new input.
   Known of_type(const TensorType& type);
   Known new_input(const TensorType& type);
   Known new_input(const TensorType& type, const Fill& fill);
   Known new_variable(const TensorType& type);
 
-  /// The result of `kind`; it is trained when an operand is and `flows`.
+  /// The result of `kind`. It is trained when an operand is trained and `flows` is true.
   Known make(std::string_view kind, const std::vector<Known>& inputs, Attributes attributes,
              Bounds bounds, bool whole, bool flows = true);
-  /// Makes a value available to later ops. False when it has too many elements.
+  /// Makes a value available to later ops. Returns false when it has too many elements.
   bool add(const Known& x);
 
   Shape random_shape(int min_rank, int max_rank);
   int64_t random_extent() { return dice_.pick(extents_); }
-  /// Of a value that later ops may use.
+  /// The largest number of elements of a value that later ops may use.
   int64_t max_elements() const { return max_elements_; }
-  /// i32[] that seeds random numbers.
+  /// The i32[] that seeds random numbers.
   ValueId step();
 
   std::vector<Known>& pool() { return pool_; }
@@ -88,7 +88,7 @@ class ProgramMaker {
   int64_t micro_batches_;
   Graph graph_;
   Builder builder_;
-  std::vector<int64_t> extents_;  // few, so that shapes meet
+  std::vector<int64_t> extents_;  // few different ones, so that shapes match
   int64_t max_elements_;
   std::vector<Known> pool_;
   std::map<std::string, Fill> fills_;
@@ -96,13 +96,14 @@ class ProgramMaker {
 
 /// An f32 value of the pool that discontinuous ops may use: whole, and without a gradient.
 Known any_whole(ProgramMaker& maker);
-/// x, behind a stop_gradient when a gradient would flow.
+/// x, after a stop_gradient when a gradient would flow.
 Known without_gradient(ProgramMaker& maker, const Known& x);
-/// A value made from x of at least 0.25 and at most 16.
+/// A value of at least 0.25 and at most 16, made from x.
 Known positive(ProgramMaker& maker, const Known& x);
-/// A value made from x within [-limit, limit].
+/// A value within [-limit, limit], made from x.
 Known bounded(ProgramMaker& maker, const Known& x, double limit);
-/// The elements of x that fit into `shape`, zeros elsewhere: by reshape, slice, pad and broadcast.
+/// The elements of x that fit into `shape`, with zeros elsewhere. It is made by reshape, slice, pad
+/// and broadcast.
 Known with_shape(ProgramMaker& maker, const Known& x, const Shape& shape);
 
 /// Adds an op. Its function returns false when the pool does not allow the op now.

@@ -14,19 +14,19 @@ struct RandomProgram {
   std::map<std::string, Fill> fills;
 };
 
-/// A verified graph of all operators that the mode allows: values are used again, dims have extents
-/// of 1 to 7, some variables have a next value.
+/// A verified graph with ops of all operators that the mode allows. Values are used repeatedly,
+/// dims have extents of 1 to 7, and some variables have a next value.
 RandomProgram random_program(uint64_t seed, bool exact, int64_t micro_batches);
 
-/// `P("x", None, ("y","z"))`: the axes of each dim.
+/// The axes of each dim as text: `P("x", None, ("y","z"))`.
 std::string spec_text(const Mesh& mesh, const std::vector<std::vector<int>>& dim_axes);
 
-/// What the cases run on: mostly one mesh; else two or three stages, with ranks of their own or
+/// The meshes of a case: mostly one; otherwise two or three stages, with ranks of their own or
 /// shared.
 Meshes random_meshes(uint64_t seed);
 
-/// Legal marks on inputs, variables, intermediate values and ops; many or few. Of several meshes
-/// they say first what runs where. With micro-batches few marks stand in their way.
+/// Legal marks on inputs, variables, intermediate values and ops; many or few. With several meshes,
+/// the first marks assign ops to them. With micro-batches, few marks conflict with them.
 std::vector<Mark> random_marks(uint64_t seed, const Graph& graph, const Meshes& meshes,
                                int64_t micro_batches);
 

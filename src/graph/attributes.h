@@ -12,7 +12,7 @@ namespace tessera {
 
 using Attribute = std::variant<bool, int64_t, double, std::string, std::vector<int64_t>>;
 
-/// Ordered by name, so that equal ops print alike.
+/// The attributes of an op, ordered by name, so that equal ops are printed alike.
 class Attributes {
  public:
   Attributes() = default;
@@ -24,7 +24,7 @@ class Attributes {
   auto begin() const { return values_.begin(); }
   auto end() const { return values_.end(); }
 
-  /// Each throws InternalError when the attribute is absent or of another kind.
+  /// These throw InternalError when the attribute is absent or of another kind.
   int64_t integer(std::string_view name) const;
   double number(std::string_view name) const;
   bool boolean(std::string_view name) const;

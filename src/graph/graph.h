@@ -1,5 +1,5 @@
-// The serial program: an SSA graph of operators on whole (logical) tensors. It knows nothing of
-// devices, meshes or kernels, and not what its operators mean: the catalogue in ops/ does.
+// The serial program: an SSA graph of operators on whole (logical) tensors. It knows no devices,
+// meshes or kernels, nor the meaning of its operators, which the catalogue in ops/ defines.
 #pragma once
 
 #include <compare>
@@ -15,8 +15,8 @@
 
 namespace tessera {
 
-/// Index of an op or a value in its graph. Plans, checkpoints and random numbers key on names,
-/// never on these.
+/// Index of an op or a value in its graph. Plans, checkpoints and random numbers refer to names,
+/// never to these.
 struct OpId {
   int index = -1;
   auto operator<=>(const OpId&) const = default;
@@ -26,22 +26,22 @@ struct ValueId {
   auto operator<=>(const ValueId&) const = default;
 };
 
-/// Which part of the training step an op belongs to.
+/// The part of the training step that an op belongs to.
 enum class Role { kForward, kBackward, kOptimizer };
 std::string_view to_text(Role role);  // "forward", "backward", "optimizer"
 
-/// Where a thing comes from: the record that explanations, errors, verification and reports read.
+/// The origin of an op or a variable, for explanations, errors, verification and reports.
 struct Origin {
-  std::string
-      source;  // name of the op or variable that it was derived from; "" for what the user wrote
-  std::string derivation;  // "gradient", "optimizer", ...; "" for what the user wrote
+  /// The name of the op or variable that it was derived from; "" when the user wrote it.
+  std::string source;
+  std::string derivation;  // "gradient", "optimizer", ...; "" when the user wrote it
 
   bool operator==(const Origin&) const = default;
 };
 
 struct Value {
-  std::string
-      name;  // unique scoped path, the name of its op; further results are "name:1", "name:2"
+  /// A unique scoped path: the name of its op; further results are "name:1", "name:2".
+  std::string name;
   TensorType type;
   OpId producer;            // invalid for inputs and variables
   std::vector<OpId> users;  // in program order, an op once for each operand
@@ -58,18 +58,18 @@ struct Op {
   std::vector<ValueId> outputs;
   Role role = Role::kForward;
   Origin origin;
-  /// Of While and If: programs that the op runs, each with inputs and outputs and no variables.
-  /// What they take and give: ops/control/control.h.
+  /// The regions of While and If: programs that the op runs, each with inputs and outputs and no
+  /// variables. ops/control/control.h defines their inputs and results.
   std::vector<GraphPtr> regions = {};
 };
 
 /// The value of a variable before the first step. Random values are sampled at step 0 with a key
-/// made of the variable's name, so each rank can sample its own slice.
+/// made of the variable's name, so each rank can sample its own part.
 struct Initializer {
   enum class Kind { kConstant, kNormal, kUniform };
   Kind kind = Kind::kConstant;
-  double a = 0;  // constant: the value; normal: mean; uniform: low
-  double b = 0;  // normal: deviation; uniform: high
+  double a = 0;  // constant: the value; normal: the mean; uniform: the lower limit
+  double b = 0;  // normal: the deviation; uniform: the upper limit
 
   static Initializer constant(double value) { return {Kind::kConstant, value, 0}; }
   static Initializer normal(double mean, double deviation) {
@@ -81,13 +81,14 @@ struct Initializer {
 /// "constant(0.0)", "normal(0.0, 0.02)", "uniform(-1.0, 1.0)".
 std::string to_text(const Initializer& initializer);
 
-/// State that lives from step to step: read as `value` at the start of a step, `next` after it.
+/// State that persists between steps: it is read as `value` at the start of a step, and is `next`
+/// after it.
 struct Variable {
   ValueId value;
-  std::optional<ValueId> next;  // none: it never changes. It has the type of value.
+  std::optional<ValueId> next;  // nullopt: it never changes. It has the type of value
   Initializer initializer;
   bool trainable = true;  // optimizer state and statistics are not
-  Origin origin;          // of optimizer state: its parameter
+  Origin origin;          // for optimizer state: its parameter
 };
 
 class OperatorSet;  // ops/operator_set.h
@@ -95,11 +96,11 @@ using OperatorSetPtr = std::shared_ptr<const OperatorSet>;
 
 /// A program in SSA form.
 ///
-///   operators  the operators of the user's own, beside the built-in ones (nullptr: none); this
-///              module only carries them
-///   invariant  ops are in topological order; names are unique and made of letters, digits and
-///              _ . : -
-///   threads    several may read at once
+///   operators  the user's own operators, in addition to the built-in ones (nullptr: none); this
+///              module only stores them
+///   invariant  ops are in topological order; names are unique and made of letters, digits and _ .
+///              : -
+///   threads    several may read at the same time
 class Graph {
  public:
   Graph() = default;
@@ -112,16 +113,16 @@ class Graph {
   ValueId add_variable(const std::string& name, const TensorType& type,
                        const Initializer& initializer, bool trainable = true, Origin origin = {});
   /// Appends an op with the given result types. Its name must be free: see unique_name().
-  /// throws  InternalError when the name is taken or an operand does not exist
+  ///   throws  InternalError when the name is used or an operand does not exist
   OpId add_op(std::string name, std::string kind, Attributes attributes,
               std::vector<ValueId> inputs, const std::vector<TensorType>& outputs,
               Role role = Role::kForward, Origin origin = {}, std::vector<GraphPtr> regions = {});
   /// Names a result of the program, such as "loss".
   void add_output(const std::string& name, ValueId value);
-  /// The value stays in the graph.
+  /// Removes an output. The value stays in the graph.
   ///   throws  InternalError when no output has this name
   void remove_output(const std::string& name);
-  /// requires  both have the same type; throws InternalError otherwise
+  /// Sets the next value of a variable.  throws  InternalError when the types differ
   void set_next(ValueId variable, ValueId next);
 
   const std::vector<Op>& ops() const { return ops_; }
@@ -133,7 +134,7 @@ class Graph {
   const std::vector<Variable>& variables() const { return variables_; }
   const std::vector<std::pair<std::string, ValueId>>& outputs() const { return outputs_; }
 
-  /// The variable that `value` reads, or nullptr.
+  /// The variable that `value` reads; nullptr when it reads none.
   const Variable* variable_of(ValueId value) const;
   bool is_input(ValueId value) const;
   std::optional<ValueId> find_value(std::string_view name) const;
@@ -157,7 +158,7 @@ class Graph {
 };
 
 /// The text form: one line for each input, variable, op and output, in program order. parse_graph
-/// reads it back.
+/// parses it.
 ///
 ///     input x: f32[8,16]
 ///     variable w: f32[16,4] = normal(0.0, 0.02)
@@ -167,8 +168,8 @@ class Graph {
 ///     next w = w.sgd
 ///
 /// An op of several results lists their types: `a = attention(q, k, v) {...}: f32[1,2,2,4],
-/// f32[1,2,2]`; its second result is `a:1`. The regions of an op follow below it, each a graph
-/// between `region` and `end`:
+/// f32[1,2,2]`; its second result is `a:1`. The regions of an op follow it, each a graph between
+/// `region` and `end`:
 ///
 ///     h = while(h0) {carried=1}: f32[4]
 ///       region
@@ -179,17 +180,18 @@ class Graph {
 std::string to_text(const Graph& graph);
 /// The line of one op in the text form.
 std::string to_text(const Graph& graph, OpId op);
-/// The text names operators and does not define them, so the caller passes the user's own again.
-/// throws  UserError (65) with the line when the text is malformed
+/// Parses the text form. It names operators and does not define them, so the caller passes the
+/// user's own operators again.
+///   throws  UserError (65) with the line when the text is malformed
 Graph parse_graph(std::string_view text, OperatorSetPtr operators = nullptr);
 
 /// Checks the invariants of a graph: operands before uses, unique names, complete lists of users,
-/// next values of the variable's type. It checks regions too; they have no variables.
-///   throws  InternalError that names the first offence
+/// next values of the variable's type. It also checks regions, which have no variables.
+///   throws  InternalError that names the first fault
 void verify(const Graph& graph);
 
-/// A hash of the text form. Plans and checkpoints store it. It contains only the names of the
-/// user's own operators.
+/// A hash of the text form, which plans and checkpoints store. Of the user's own operators it
+/// contains only the names.
 uint64_t fingerprint(const Graph& graph);
 
 }  // namespace tessera

@@ -42,7 +42,7 @@ constexpr std::string_view kProgram =
     "variable w.momentum: f32[16,4] = constant(0.0) state <- optimizer w\n"
     "y = dot_general(x, w) {spec=\"mk,kn->mn\"}: f32[8,4]\n"
     "block.0.a = attention(y, y, y) {causal=true, scale=0.125}: f32[1,2,2,4], f32[1,2,2]\n"
-    "draw = random_uniform(step) {key=-9223372036854775807, shape=[8, 4]}: f32[8,4]\n"
+    "noise = random_uniform(step) {key=-9223372036854775807, shape=[8, 4]}: f32[8,4]\n"
     "empty = constant() {dtype=\"\", shape=[], value=-1e-30}: f32[]\n"
     "row = reduce(block.0.a:1) {dims=[0, 1, 2], op=\"sum\"}: f32[]\n"
     "y.grad.b = dot_general(x, y) {spec=\"mk,mn->kn\"}: f32[16,4] @backward <- gradient y\n"

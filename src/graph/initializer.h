@@ -10,7 +10,7 @@
 
 namespace tessera {
 
-/// Elements [box] of the initial value of a variable, as f32: any rank makes any part.
+/// The elements `box` of the initial value of a variable, as f32. Any rank can make any part.
 ///   ensures  bit-identical to the same elements of the whole
 Tensor initial_value(const std::string& name, const TensorType& type,
                      const Initializer& initializer, uint64_t seed, const Box& box);

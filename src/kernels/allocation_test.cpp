@@ -1,5 +1,5 @@
-// Running a bound kernel allocates nothing: the allocator of this test program counts. What the
-// library of convolutions takes on each run for its own bookkeeping is not ours and not counted.
+// Running a bound kernel allocates nothing: the allocator of this test program counts. Allocations
+// of the convolution library for its own bookkeeping are not ours and are not counted.
 #include "base/testing/allocation.h"
 
 #include <dlfcn.h>

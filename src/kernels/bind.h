@@ -1,4 +1,4 @@
-// Finds the kernel of a call, built in or the user's own, and binds it.
+// Finds the kernel of a call, built-in or the user's own, and binds it.
 #pragma once
 
 #include <span>
@@ -9,7 +9,7 @@
 
 namespace tessera {
 
-/// Binds a call to a kernel of `own` (none: nullptr), otherwise to a built-in kernel.
+/// Binds a call to a kernel of `own` (nullptr: none), otherwise to a built-in kernel.
 ///
 ///   requires  an operator made the call, so its operands fit
 ///   throws    InternalError when the name is unknown or the operands do not fit; UserError (65)
@@ -26,8 +26,8 @@ bool runs_in_place(std::string_view kernel, const KernelSet* own = nullptr);
 bool may_write_over(std::string_view kernel, std::span<const int> inputs, int input,
                     const KernelSet* own = nullptr);
 
-/// Keeps libraries from starting threads of their own. Every thread that runs kernels calls it once
-/// when it starts: each rank has one thread.
+/// Keeps libraries from starting threads of their own, because each rank has one thread. Every
+/// thread that runs kernels calls it once when it starts.
 void use_one_thread_for_kernels();
 
 }  // namespace tessera

@@ -3,8 +3,8 @@
 //
 // A kernel call is data: a name in the catalogue, plain parameters, and the types of its operands.
 // Binding a call (once, when a program is loaded) checks it, picks an implementation and returns a
-// function to run (every step) on pointers; running allocates nothing. A second kind of device has
-// a second catalogue of the same names.
+// function to run (every step) on pointers. Running allocates nothing. A further kind of device has
+// a further catalogue of the same names.
 #pragma once
 
 #include <algorithm>
@@ -21,8 +21,8 @@
 
 namespace tessera {
 
-/// A call of a kernel as the compile half writes it: parameters may depend on the coordinate of the
-/// rank.
+/// A call of a kernel in the form in which the compiler writes it. Its parameters may depend on the
+/// coordinate of the rank.
 struct KernelCall {
   std::string kernel;          // name in the catalogue, such as "dot_general"
   std::vector<LocalInt> ints;  // meaning and order: kernels/README.md
@@ -42,11 +42,11 @@ struct LocalCall {
   std::vector<TensorType> outputs;
 };
 
-/// `call` as the rank at `coordinate` makes it.
+/// The call for the rank at `coordinate`.
 LocalCall localize(const KernelCall& call, const Coordinate& coordinate,
                    std::vector<TensorType> inputs, std::vector<TensorType> outputs);
 
-/// Memory of one run. Each pointer is aligned to kTensorAlignment; operands are dense and
+/// The memory of one run. Each pointer is aligned to kTensorAlignment; operands are dense and
 /// row-major.
 struct KernelBuffers {
   std::span<const std::byte* const> inputs;
@@ -54,18 +54,18 @@ struct KernelBuffers {
   std::byte* workspace = nullptr;
 };
 
-/// A kernel ready to run.
+/// A kernel that is ready to run.
 ///
 ///   run        allocates nothing and uses only the calling thread. One BoundKernel runs on one
 ///              thread at a time
-///   workspace  bytes that the caller lends to each run; their contents need not survive
+///   workspace  bytes that the caller provides for each run; their contents are not kept
 struct BoundKernel {
   std::function<void(const KernelBuffers&)> run;
   Bytes workspace{0};
 };
 
-/// The element types that the built-in kernels compute with. Tensors of other types are stored and
-/// moved only.
+/// The element types that the built-in kernels compute with. Tensors of other types are only stored
+/// and moved.
 inline constexpr std::array kKernelDTypes{DType::kF32, DType::kI32, DType::kBool};
 constexpr bool has_kernels(DType dtype) {
   return std::ranges::find(kKernelDTypes, dtype) != kKernelDTypes.end();

@@ -1,5 +1,5 @@
-// Kernels of the user's own program. A call looks for its kernel here first, then among the
-// built-in ones. There is no global registry.
+// Kernels of a user's program. A call looks for its kernel here first, then among the built-in
+// ones. There is no global registry.
 #pragma once
 
 #include <functional>
@@ -11,13 +11,13 @@
 
 namespace tessera {
 
-/// A kernel of the user's own.
+/// A kernel of the user.
 ///
-///   bind      checks the call once (ensure() of base/error.h) and returns what runs: see
-///             BoundKernel. The compiler also binds the call of the rank with the largest parts, to
-///             find the size of the workspace. Several ranks may bind at once, on their own threads
+///   bind      checks the call once (ensure() of base/error.h) and returns a BoundKernel. The
+///             compiler also binds the call of the rank with the largest parts, to find the size of
+///             the workspace. Several ranks may bind at the same time, on their own threads
 ///   in_place  true when output 0 may use the memory of any input of the same type: element i must
-///             depend on elements i only
+///             depend only on elements i
 struct NamedKernel {
   std::string name;
   std::function<BoundKernel(const LocalCall&)> bind;
@@ -29,11 +29,11 @@ struct NamedKernel {
 ///   threads  it never changes, so all ranks may read it
 class KernelSet {
  public:
-  /// throws  UserError (65) when one has no name or no binder, or a name occurs twice or is that of
-  /// a built-in kernel
+  ///   throws  UserError (65) when one has no name or no binder, or a name occurs twice or is that
+  ///           of a built-in kernel
   explicit KernelSet(std::vector<NamedKernel> kernels);
 
-  /// nullptr when it is not one of these.
+  /// nullptr when the set does not have the kernel.
   const NamedKernel* find(std::string_view name) const;
   const std::vector<NamedKernel>& kernels() const { return kernels_; }
 

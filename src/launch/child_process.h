@@ -12,7 +12,7 @@ namespace tessera {
 class ChildProcess {
  public:
   /// Starts `words[0]`, found on PATH, with the other words as its arguments.
-  ///   throws  UserError (66): it cannot be started
+  ///   throws  UserError (66) when it cannot be started
   explicit ChildProcess(const std::vector<std::string>& words);
   ~ChildProcess();
   ChildProcess(const ChildProcess&) = delete;
@@ -21,8 +21,8 @@ class ChildProcess {
   pid_t id() const { return id_; }
   void send(int signal) const;
 
-  /// Appends what the program has written, and waits a short time when there is nothing yet.
-  ///   returns  false when it writes no more
+  /// Appends the new output of the program, and waits a short time when there is none yet.
+  ///   returns  false when the program has closed its output
   bool read_output(std::string& output) const;
 
   /// Waits for its end.

@@ -1,4 +1,4 @@
-// How many processes a launcher started, as its environment variables say.
+// The number of processes that a launcher started, from its environment variables.
 #pragma once
 
 #include <functional>
@@ -13,11 +13,12 @@ struct Launched {
   int count = 1;
 };
 
-/// Looks up an environment variable; null: it is not set.
+/// Looks up an environment variable; returns nullptr when it is not set.
 using LookUp = std::function<const char*(const char* name)>;
 
-/// Finds the innermost launcher: mpirun in a Slurm job counts, not Slurm. nullopt: no launcher.
-///   throws  UserError (2) when the variables of the launcher make no sense
+/// Finds the innermost launcher: in a Slurm job it is mpirun if that was used. nullopt: no
+/// launcher.
+///   throws  UserError (2) when the variables of the launcher are inconsistent
 std::optional<Launched> find_launched(const LookUp& variable);
 
 }  // namespace tessera

@@ -1,4 +1,4 @@
-// The processes that run a command: those that mpirun or srun started, else this one alone.
+// The processes that run a command: those that mpirun or srun started, otherwise only this one.
 #pragma once
 
 #include <atomic>
@@ -20,7 +20,7 @@ struct LostProcess;
 /// processes are silent.
 class Processes {
  public:
-  /// throws  UserError (2) when a launcher contradicts itself
+  ///   throws  UserError (2) when the variables of a launcher are inconsistent
   Processes();
   ~Processes();
   Processes(const Processes&) = delete;
@@ -31,23 +31,25 @@ class Processes {
   /// Process 0 is the leader, or process 1 when process 0 is lost.
   bool is_leader() const;
 
-  /// One process runs any plan, with its ranks as threads.
-  ///   throws  UserError (78) when several processes are not as many as the ranks of the plan
+  /// Checks the number of processes. One process runs any plan, with its ranks as threads.
+  ///   throws  UserError (78) when there are several processes, but not as many as the plan has
+  ///           ranks
   void check_plan(const Plan& plan) const;
-  /// For a command that runs in one process.  throws  UserError (2) when there are several
+  /// Refuses several processes, for a command that runs in one.  throws  UserError (2)
   void refuse(const std::string& command) const;
 
   /// Connects with the other processes and begins to watch them; does nothing for one process.
-  ///   deadline  a process that sends no heartbeat for so long is lost
+  ///   deadline  a process that sends no heartbeat for this time is lost
   ///   threads   make StopSignals before
-  ///   throws    UserError: this program has no MPI; MPI sees other processes than the launcher
+  ///   throws    UserError when this program has no MPI, or MPI sees other processes than the
+  ///             launcher
   RuntimeOptions connect(Seconds deadline);
 
   bool are_connected() const { return network_ != nullptr; }
 
-  /// After a failure: sends it to the other processes. Only the leader writes what follows.
+  /// Sends a failure to the other processes. After it, only the leader writes.
   void report_failure(const std::exception_ptr& error);
-  /// Ends all processes: the leader does it, the others wait for that.
+  /// Ends all processes: the leader does it, and the others wait for it.
   [[noreturn]] void end_all(int exit_code);
 
  private:

@@ -1,4 +1,4 @@
-// The processes that a launcher has started on this machine, as /proc shows them: for launchers
+// Watches the processes that a launcher has started on this machine through /proc, for launchers
 // that do not report how their processes ended.
 #pragma once
 
@@ -10,7 +10,7 @@
 
 namespace tessera {
 
-/// limit  processes of this machine, on systems with /proc/PID/task/TID/children; elsewhere none
+///   limit  processes of this machine, on systems with /proc/PID/task/TID/children; elsewhere none
 class RankWatch {
  public:
   using Clock = std::chrono::steady_clock;
@@ -24,12 +24,12 @@ class RankWatch {
     int number = 0;
     pid_t pid = 0;
   };
-  /// The rank that ended first; nullopt when none did, or several between two updates.
+  /// The rank that ended first; nullopt when none did, or when several ended between two updates.
   std::optional<Rank> first_lost() const { return first_lost_; }
   /// A rank that has been stopped, for example by SIGSTOP, for longer than `time`.
   std::optional<Rank> stopped_for(Clock::duration time) const;
-  /// Have all processes of the launcher ended more than `grace` ago? mpirun of Open MPI 4.1 may
-  /// wait for ever when one is killed during start-up.
+  /// Did all processes of the launcher end more than `grace` ago? mpirun of Open MPI 4.1 may wait
+  /// for ever when one is killed during start-up.
   bool is_without_processes(std::chrono::seconds grace) const;
 
  private:

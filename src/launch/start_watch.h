@@ -1,5 +1,5 @@
-// Watches the processes of a run during start-up, before Liveness does: MPI waits for ever for one
-// that is stopped or killed then.
+// Watches the processes of a run during start-up, before Liveness does: MPI waits for ever for a
+// process that is stopped or killed then.
 #pragma once
 
 #include <sys/types.h>
@@ -15,9 +15,10 @@ namespace tessera {
 /// Watches the processes of this machine during its lifetime, from a thread of its own.
 ///
 ///   launcher  the process that started them; they are its children
-///   deadline  a process that is stopped for so long is lost, and so is one that ended so long ago
+///   deadline  a process that has been stopped for this time is lost, and so is one that ended this
+///             long ago
 ///   on_lost   is called once, from that thread
-///   limit     sees what RankWatch sees
+///   limit     as RankWatch
 class StartWatch {
  public:
   using OnLost = std::function<void(const LostProcess&)>;
@@ -30,7 +31,7 @@ class StartWatch {
   void watch(pid_t launcher, Seconds deadline, const OnLost& on_lost);
 
   std::atomic<bool> is_ending_{false};
-  Worker thread_;  // last: it ends before what it uses
+  Worker thread_;  // last, so that it ends before the members that it uses
 };
 
 }  // namespace tessera

@@ -9,7 +9,7 @@
 namespace tessera {
 
 /// Blocks the two signals during its lifetime, until received() takes one. A signal that was not
-/// taken at the end is dropped, since there is nothing left to stop.
+/// taken at the end is dropped, since nothing is left to stop.
 ///
 ///   threads  make it before any other thread; later threads inherit the signal mask
 class StopSignals {

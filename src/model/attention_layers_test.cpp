@@ -163,8 +163,8 @@ INSTANTIATE_TEST_SUITE_P(
 
 TEST(RepeatHeads, PutsTheCopiesOfAHeadInARow) {
   Bench bench;
-  const ValueId x =
-      bench.input("x", f32({1, 2, 2, 1}), {1, 2, 3, 4});  // heads 1, 2 at place 0; 3, 4 at place 1
+  // Heads 1, 2 at place 0; 3, 4 at place 1
+  const ValueId x = bench.input("x", f32({1, 2, 2, 1}), {1, 2, 3, 4});
   EXPECT_EQ(repeat_heads(bench.context, x, 1, "once"), x);
   const ValueId y = repeat_heads(bench.context, x, 3, "thrice");
   EXPECT_EQ(bench.builder.shape(y), (Shape{1, 2, 6, 1}));
@@ -223,8 +223,8 @@ TEST(Rotary, MakesProductsThatDependOnTheDifferenceOfPlacesOnly) {
     for (int64_t c = 0; c < width; ++c) sum += turned_q[s * width + c] * turned_k[t * width + c];
     return sum;
   };
-  const double tolerance =
-      2 * 4 * 2 * 2 * angle_error(places, 50);  // two products of four channels of at most two
+  // Two products of four channels of at most two.
+  const double tolerance = 2 * 4 * 2 * 2 * angle_error(places, 50);
   for (int64_t s = 0; s + 1 < places; ++s)
     for (int64_t t = 0; t + 1 < places; ++t)
       EXPECT_NEAR(product(s, t), product(s + 1, t + 1), tolerance) << s << " " << t;

@@ -12,21 +12,21 @@
 
 namespace tessera {
 
-/// The settings and functions of one family. All read `kind`; families of tokens read `context`
-/// too.
+/// The settings and functions of one family. All families read `kind`; families of tokens also read
+/// `context`.
 struct ModelFamily {
   std::string_view name;
   Objective objective = Objective::kNextToken;
   std::vector<std::string_view> keys;  // further keys of the [model] table
-  bool has_layers = true;              // reads layers, width and dropout
-  bool has_dropout = true;             // reads dropout
+  bool has_layers = true;              // does it read layers, width and dropout?
+  bool has_dropout = true;             // does it read dropout?
   /// Throws the UserError of a configuration that cannot be built; `file` is for its message.
   void (*check)(const ModelConfig& config, const std::string& file);
-  /// Of tokens i32[batch, context] or images f32[batch, channels, rows, columns].
+  /// The logits of tokens i32[batch, context] or images f32[batch, channels, rows, columns].
   ValueId (*logits)(LayerContext& context, ValueId samples, const ModelConfig& config);
-  /// The labels that the logits predict, of all labels.
+  /// The labels that the logits predict, out of all labels.
   ValueId (*labels)(Builder& builder, ValueId labels);
-  NextToken (*next_token)(int64_t context, int64_t used) = nullptr;  // of kNextToken
+  NextToken (*next_token)(int64_t context, int64_t used) = nullptr;  // for kNextToken
   bool can_decode = false;
 };
 
@@ -38,16 +38,16 @@ ModelFamily mlp_family();
 /// tokens.weight [V,E], blocks.I.{norm1.weight, attn.{q,k,v,out}.weight, norm2.weight,
 /// ffn.{gate,up,down}.weight}, norm.weight, head.weight [E,V].
 ModelFamily llama_family();
-/// SIDE of left and right: SIDE.{tokens.weight, positions.weight [context/2,E], blocks.I as of gpt,
+/// SIDE is left or right: SIDE.{tokens.weight, positions.weight [context/2,E], blocks.I as in gpt,
 /// norm}; joined.{weight [2E,E], bias}, head.{weight,bias}. A tower attends in both directions and
 /// passes on its last position.
 ModelFamily two_tower_family();
-/// tokens.weight [V,E]; encoder.{positions.weight, blocks.I as of gpt, norm};
-/// decoder.positions.weight, decoder.blocks.I.{norm1, self, norm2, cross, norm3, ffn}, as attn and
-/// ffn of gpt; norm, head.weight [E,V].
+/// tokens.weight [V,E]; encoder.{positions.weight, blocks.I as in gpt, norm};
+/// decoder.positions.weight, decoder.blocks.I.{norm1, self, norm2, cross, norm3, ffn}, with attn
+/// and ffn as in gpt; norm, head.weight [E,V].
 ModelFamily encoder_decoder_family();
 
-/// As gpt, and attends in both directions; norm, head.{weight,bias}.
+/// As gpt, but with attention in both directions; norm, head.{weight,bias}.
 ModelFamily bert_family();
 /// tokens.weight [V,E], rnn.I.{weight_ih [E or H,4,H], weight_hh [H,4,H], bias_ih, bias_hh [4,H]}
 /// with the gates i, f, g, o, head.{weight,bias}.
@@ -57,19 +57,19 @@ ModelFamily gru_family();
 /// hidden.I.{weight,bias}, head.{weight,bias}.
 ModelFamily image_mlp_family();
 
-/// As torchvision names them: conv1.weight, bn1, layerS.I.{convN.weight, bnN, downsample.0.weight,
-/// downsample.1}, fc.{weight,bias}; norms as of batch_norm.
+/// The names of torchvision: conv1.weight, bn1, layerS.I.{convN.weight, bnN, downsample.0.weight,
+/// downsample.1}, fc.{weight,bias}; norms as in batch_norm.
 ModelFamily resnet_family();
 /// {down.L, bottom, up.L.block}.{conv1,conv2}.weight with bn1, bn2; up.L.up.weight;
 /// head.{weight,bias}; `width` channels at the first of `layers` levels, twice as many at each
 /// further one.
 ModelFamily unet_family();
 
-/// requires  a family has that name
+///   requires  a family has that name
 ModelFamily family_of(std::string_view kind);
 std::vector<std::string> family_names();
 
-/// Replaces zeros by the defaults that they mean.
+/// Replaces zeros by the defaults that they stand for.
 ModelConfig with_defaults(ModelConfig config);
 
 }  // namespace tessera

@@ -341,7 +341,7 @@ TEST_P(WholeModel, GradientsAgreeWithFiniteDifferences) {
   for (const GradientSample& sample :
        sample_gradients(graph, random_state(graph), parameter_names(graph))) {
     EXPECT_NEAR(sample.analytic, sample.numeric, sample.tolerance) << sample.where;
-    EXPECT_LT(sample.tolerance, 1e-4) << sample.where << ": too near a kink to be judged";
+    EXPECT_LT(sample.tolerance, 1e-4) << sample.where << ": too near a kink for differences";
     largest = std::max(largest, std::abs(sample.analytic));
   }
   EXPECT_GT(largest, 0.05);

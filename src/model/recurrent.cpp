@@ -102,8 +102,8 @@ ValueId recurrent_layer(LayerContext& context, ValueId x, int64_t width, int64_t
   Builder& builder = context.builder;
   const Shape shape = builder.shape(x);
   const CellWeights weights = cell_weights(builder, shape[2], width, gates);
-  const ValueId product =
-      builder.dot(x, weights.input, "bte,egh->btgh", "input");  // of all places at once
+  // The product of all positions at once.
+  const ValueId product = builder.dot(x, weights.input, "bte,egh->btgh", "input");
   const Shape inner = builder.shape(product);
   const ValueId inputs = builder.add(
       product, builder.broadcast_leading(weights.input_bias, inner, "input_bias"), "from_input");

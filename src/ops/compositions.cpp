@@ -14,7 +14,7 @@ ValueId clamp(Builder& builder, ValueId x, double low, double high, std::string_
     throw UserError(
         "clamp '" + builder.path(name.empty() ? "clamp" : name) + "': low " +
             to_text(Attribute(low)) + " is not at most high " + to_text(Attribute(high)),
-        "no number lies between them", "exchange the two, or correct them", ExitCode::kBadData);
+        "no number is between them", "exchange the two, or correct them", ExitCode::kBadData);
   return builder.min_scalar(builder.max_scalar(x, low), high, name);
 }
 

@@ -47,7 +47,7 @@ TEST(Compositions, ClampRefusesLimitsThatCross) {
   };
   EXPECT_EQ(error_testing::message_of(ExitCode::kBadData, act),
             "clamp 'limited': low 2.0 is not at most high -1.0\n"
-            "  why: no number lies between them\n"
+            "  why: no number is between them\n"
             "  fix: exchange the two, or correct them");
 }
 

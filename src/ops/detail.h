@@ -1,4 +1,4 @@
-// What definitions of operators share, built-in families and users' own alike: refusals, common
+// Functions for definitions of operators, built-in families and users' own alike: refusals, common
 // sharding rules, work and tolerances.
 #pragma once
 
@@ -12,19 +12,20 @@
 
 namespace tessera::detail {
 
-using Gradients =
-    std::vector<std::optional<ValueId>>;           // by input, as Operator::gradient gives them
-using LinearSets = std::vector<std::vector<int>>;  // as ShardingRule::linear
+/// The gradients by input, as Operator::gradient returns them.
+using Gradients = std::vector<std::optional<ValueId>>;
+/// The sets of ShardingRule::linear.
+using LinearSets = std::vector<std::vector<int>>;
 
-/// Throws UserError (65) whose first line is "KIND 'NAME': WHAT".
+/// Throws a UserError (65) whose first line is "KIND 'NAME': WHAT".
 [[noreturn]] void refuse(std::string_view kind, const OpView& op, const std::string& what,
                          const std::string& why, const std::string& fix);
 
-/// Refuses an op that has not `count` operands.
+/// Refuses an op that does not have `count` operands.
 void expect_operands(std::string_view kind, const OpView& op, int64_t count);
 
-/// Refuses operand `input` unless its element type is one of `allowed`. `letter` is what messages
-/// call it: "a", "x", "table".
+/// Refuses operand `input` unless its element type is one of `allowed`. `letter` is its name in
+/// messages: "a", "x", "table".
 void expect_dtype(std::string_view kind, const OpView& op, size_t input, std::string_view letter,
                   const std::vector<DType>& allowed);
 
@@ -32,18 +33,18 @@ void expect_dtype(std::string_view kind, const OpView& op, size_t input, std::st
 void expect_equal_types(std::string_view kind, const OpView& op, int a, std::string_view letter_a,
                         int b, std::string_view letter_b);
 
-/// The attribute as a shape; refuses negative extents and more than kMaxRank of them.
+/// The attribute as a shape. Refuses negative extents and more than kMaxRank extents.
 Shape shape_attribute(std::string_view kind, const OpView& op,
                       std::string_view attribute = "shape");
 
-/// The attribute as an index of one of `rank` dims; refuses others.
+/// The attribute as an index of one of `rank` dims. Refuses others.
 int dim_attribute(std::string_view kind, const OpView& op, int rank,
                   std::string_view attribute = "dim");
 
-/// The attribute "dtype"; refuses what names no element type.
+/// The attribute "dtype". Refuses a text that names no element type.
 DType dtype_attribute(std::string_view kind, const OpView& op);
 
-/// A kernel call of which most parts are empty.
+/// A kernel call with defaults for most parts.
 KernelCall kernel_call(std::string kernel, std::vector<LocalInt> ints = {},
                        std::vector<double> reals = {}, std::string text = {});
 
@@ -57,54 +58,54 @@ int add_factor(ShardingRule& rule, std::string name, int64_t extent,
 /// them as the factors of an operand.
 OperandFactors add_factors(ShardingRule& rule, const Shape& shape, std::string_view prefix = "d");
 
-/// The rule of element-wise ops: all operands share one parallel factor per dim, d0, d1, ...; every
-/// result too.
+/// The rule of element-wise ops: all operands and results share one parallel factor per dim, d0,
+/// d1, ...
 ShardingRule elementwise_rule(const OpView& op, LinearSets linear);
 
 // Work.
 
-// Operations an element. One that computes nothing still counts one: it is a pass over memory.
+// Operations per element. An op that computes nothing still counts one, for its pass over memory.
 inline constexpr double kCheap = 1;
 inline constexpr double kDivision = 4;
 inline constexpr double kTranscendental = 12;
 
-/// Elements of a tensor, for estimates and bounds.
+/// The number of elements of a tensor, for estimates and bounds.
 double elements_of(const Shape& shape);
 
-/// Bytes of all operands and results, each once.
+/// The bytes of all operands and results, each counted once.
 Bytes operand_bytes(const OpView& op);
 
-/// A number of operations for each element of result 0, and every operand moved once.
+/// `flops_per_element` operations for each element of result 0; every operand is moved once.
 Work elementwise_work(const OpView& op, double flops_per_element);
 
 // Tolerances (see Operator::tolerance).
 
-/// Smallest normal f32: below it a kernel may round to zero.
+/// The smallest normal f32. A kernel may round smaller numbers to zero.
 inline constexpr double kSmallestNormal = 0x1p-126;
 
-// Roundings of f32 that a result may have seen.
+// Numbers of f32 roundings that a result may have.
 inline constexpr double kExact = 0;
 inline constexpr double kOneRounding = 1;
-inline constexpr double kFewRoundings =
-    4;  // such as a division by an approximate reciprocal, refined
-inline constexpr double kLibraryRoundings =
-    8;  // four units in the last place: what vector libraries of mathematics promise
+// For instance a division by an approximate reciprocal that is refined.
+inline constexpr double kFewRoundings = 4;
+// Four units in the last place, which vector libraries of mathematics promise.
+inline constexpr double kLibraryRoundings = 8;
 
-/// Zeros: the result is exact.
+/// Zeros, for an exact result.
 std::vector<double> exact(const ReferenceCall& call, int output);
 
 /// 1 for an integer that f32 may have to round, else 0.
 double integer_roundings(double value);
 
-/// What `roundings` roundings of size |value| may do; infinite where f32 may overflow.
+/// The largest error of `roundings` roundings of size |value|; infinite where f32 may overflow.
 double rounding_error(double value, double roundings);
 
 /// rounding_error of every element of a result.
 std::vector<double> rounded(const ReferenceCall& call, int output, double roundings);
 
-/// What a sum of `terms` products or numbers in any order may be off by, when their absolute values
-/// add up to `absolute_sum`: n u / (1 - n u) times it. Source: Higham, Accuracy and Stability of
-/// Numerical Algorithms, section 3.1.
+/// The largest error of a sum of `terms` products or numbers in any order, when their absolute
+/// values add up to `absolute_sum`: n u / (1 - n u) times that sum.
+///   source  Higham, Accuracy and Stability of Numerical Algorithms, section 3.1
 double summation_error(double terms, double absolute_sum);
 
 }  // namespace tessera::detail

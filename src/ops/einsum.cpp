@@ -75,7 +75,7 @@ Einsum parse(const Request& request) {
 void check_operands(const Request& request, Builder& builder, const Einsum& spec,
                     const std::vector<ValueId>& operands) {
   if (spec.operands.size() != operands.size())
-    request.refuse("\"" + request.spec + "\" speaks of " + std::to_string(spec.operands.size()) +
+    request.refuse("\"" + request.spec + "\" names " + std::to_string(spec.operands.size()) +
                        " operands and " + std::to_string(operands.size()) + " are given",
                    "operands are separated by commas", "write the dims of each operand");
   std::map<char, int64_t> extents;

@@ -123,7 +123,7 @@ TEST(Einsum, RefusesAnotherNumberOfLettersOrOperands) {
             "  why: each dim has one letter\n"
             "  fix: write 2 letters, or check the layer that produces the operand");
   EXPECT_EQ(refusal("ij,j->i", {{2, 3}}),
-            "einsum 'y': \"ij,j->i\" speaks of 2 operands and 1 are given\n"
+            "einsum 'y': \"ij,j->i\" names 2 operands and 1 are given\n"
             "  why: operands are separated by commas\n"
             "  fix: write the dims of each operand");
 }

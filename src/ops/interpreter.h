@@ -10,28 +10,28 @@
 
 namespace tessera {
 
-/// Values by name: inputs and variables before a step, anything after it.
+/// Values by name: inputs and variables before a step, all values after it.
 using ReferenceValues = std::map<std::string, ReferenceTensor>;
 
 struct InterpreterOptions {
-  /// Moves every result of every op by half to all of its tolerance, up or down, as this seed says
-  /// (0: not at all). The difference to a plain run bounds what rounding alone may do to any later
-  /// tensor. Tolerances of whole programs are derived from it.
+  /// Seed of a perturbation (0: none). Every result of every op is changed by half to all of its
+  /// tolerance, up or down. The difference to a plain run bounds the effect of rounding alone on
+  /// any later tensor. Tolerances of whole programs are derived from it.
   uint64_t perturb = 0;
-  /// When perturbing: elements that differ only along dims chosen by the seed move alike, as equal
-  /// operands round alike. Their errors add up in a sum, where independent ones would cancel.
+  /// When perturbing: elements that differ only along dims chosen by the seed change alike, as
+  /// equal operands round alike. Their errors add up in a sum, where independent ones would cancel.
   bool alike = false;
   /// When set, it receives the largest tolerance of each op's results by name, for one evaluation
   /// on the same operands.
   std::map<std::string, double>* tolerances = nullptr;
-  /// Further errors of the elements of a value, by name: for instance where a run rounds partial
+  /// Further errors of the elements of a value, by name. For instance, a run may round partial
   /// values that are larger than their sum.
   const std::map<std::string, double>* more_rounding = nullptr;
   /// Rounds every f32 result to f32, as a run does. Values that differ by less become equal.
   bool round = false;
 };
 
-/// Every value of one step; of an op with regions its results only.
+/// Every value of one step. Of an op with regions it returns only the results.
 ///
 ///   state   inputs and variables by name
 ///   throws  UserError (66) when one is missing; InternalError when a type differs
@@ -42,10 +42,10 @@ ReferenceValues interpret(const Graph& graph, const ReferenceValues& state,
 /// The largest difference between elements of two tensors of one type. Two NaNs do not differ.
 double largest_change(const ReferenceTensor& a, const ReferenceTensor& b);
 
-/// The initial values of the variables, sampled as every rank samples its slice.
+/// The initial values of the variables, sampled as every rank samples its part.
 ReferenceValues initial_variables(const Graph& graph, uint64_t seed);
 
-/// The variables after the step whose values `values` holds.
+/// The variables after the step with the values `values`.
 ReferenceValues next_variables(const Graph& graph, const ReferenceValues& values);
 
 }  // namespace tessera

@@ -205,7 +205,7 @@ TEST(InitialValue, HasTheMeanAndDeviationAskedFor) {
     sum += value - 3;
     squares += (value - 3) * (value - 3);
   }
-  // The mean of n draws deviates by 0.5 / sqrt(n), their mean square by 0.25 sqrt(2 / n): five
+  // The mean of n samples deviates by 0.5 / sqrt(n), their mean square by 0.25 sqrt(2 / n): five
   // deviations of each.
   EXPECT_NEAR(sum / kCount, 0, 5 * 0.5 / std::sqrt(kCount));
   EXPECT_NEAR(squares / kCount, 0.25, 5 * 0.25 * std::sqrt(2.0 / kCount));
@@ -218,7 +218,7 @@ TEST(InitialValue, UniformStaysBetweenItsEnds) {
       std::minmax_element(tensor.values<float>().begin(), tensor.values<float>().end());
   EXPECT_GE(*low, -2);
   EXPECT_LE(*high, 6);
-  // 1000 draws leave a gap of 8 x 2% at either end with chance 0.98^1000 < 2e-9.
+  // 1000 samples leave a gap of 8 x 2% at either end with chance 0.98^1000 < 2e-9.
   EXPECT_LT(*low, -2 + 0.16);
   EXPECT_GT(*high, 6 - 0.16);
 }

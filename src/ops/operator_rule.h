@@ -1,4 +1,4 @@
-// The sharding rule of an op: its operator's, or one found by execution.
+// The sharding rule of an op: declared by its operator, or found by execution.
 #pragma once
 
 #include "ops/operator.h"
@@ -6,7 +6,7 @@
 
 namespace tessera {
 
-/// How an op of `definition` may be divided. An operator without a rule is executed to find one
+/// The sharding rule of an op of `definition`. An operator without a rule is executed to find one
 /// (ops/discovery/discovery.h), which takes milliseconds.
 ShardingRule rule_of(const Operator& definition, const OpView& op);
 

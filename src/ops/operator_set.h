@@ -1,5 +1,5 @@
-// Operators of the user's own program. A graph carries the set that its ops are from, so there is
-// no global list to register in.
+// Operators of a user's program. A graph carries the set that its ops are from, so there is no
+// global registry.
 #pragma once
 
 #include <memory>
@@ -12,7 +12,7 @@
 
 namespace tessera {
 
-/// Operators, and the kernels that they call, beside the built-in ones.
+/// The operators of a user, and the kernels that they call, in addition to the built-in ones.
 ///
 ///     const auto own = std::make_shared<const OperatorSet>(
 ///         std::vector{rms_scale}, std::vector{NamedKernel{"rms_scale", bind_rms_scale}});
@@ -23,12 +23,12 @@ namespace tessera {
 ///   threads  it never changes, so all threads may read it
 class OperatorSet {
  public:
-  /// throws  UserError (65) when an operator lacks a member other than rule and gradient, or when
-  ///         its name is not legal in the text form of a graph, occurs twice or is that of a
-  ///         built-in operator; as KernelSet for kernels
+  ///   throws  UserError (65) when an operator lacks a member other than rule and gradient, or when
+  ///           its name is not legal in the text form of a graph, occurs twice or is that of a
+  ///           built-in operator; for kernels, as KernelSet
   OperatorSet(std::vector<Operator> operators, std::vector<NamedKernel> kernels);
 
-  /// nullptr when it is not one of these.
+  /// nullptr when the set does not have the operator.
   const Operator* find(std::string_view name) const;
   std::span<const Operator> operators() const { return operators_; }
   const std::shared_ptr<const KernelSet>& kernels() const { return kernels_; }
@@ -38,7 +38,7 @@ class OperatorSet {
   std::shared_ptr<const KernelSet> kernels_;
 };
 
-/// The kernels that a graph's own operators call, or nullptr.
+/// The kernels that the graph's own operators call; nullptr when it has none.
 std::shared_ptr<const KernelSet> own_kernels(const Graph& graph);
 
 }  // namespace tessera

@@ -2,8 +2,8 @@
 // all read them. A rule is about factors, never about meshes.
 //
 // A factor is a named loop index of the operator, as in einsum. The rule maps each dim of each
-// operand to a factor (or to none, which leaves that dim whole), says what dividing the factor
-// does, and which sets of operands the operator is jointly linear in.
+// operand to a factor (or to none, and then that dim stays whole). It also defines the effect of
+// dividing each factor, and the sets of operands in which the operator is jointly linear.
 //
 //     dot_general "mk,kn->mn":   ([m, k], [k, n]) -> ([m, n])   k: reduction(sum)   linear: {0} {1}
 //     add:                       ([i, j], [i, j]) -> ([i, j])   linear: {0, 1}
@@ -23,13 +23,15 @@
 namespace tessera {
 
 enum class FactorKind {
-  kParallel,   // parts are independent: an operand with the factor is divided, one without it is
-               // needed whole
-  kReduction,  // like parallel, but outputs without the factor, except those in made_whole, become
-               // Partial(reduce)
-  kMaskedReduction,  // like reduction, but each rank leaves out indices outside of its range:
-                     // vocabulary lookup
-  kWhole,            // never divided; it has a name for error messages
+  /// Parts are independent: an operand with the factor is divided, one without it is needed whole.
+  kParallel,
+  /// Like parallel, but outputs without the factor, except those in made_whole, become
+  /// Partial(reduce).
+  kReduction,
+  /// Like reduction, but each rank leaves out indices outside of its range: vocabulary lookup.
+  kMaskedReduction,
+  /// Never divided. It has a name for error messages.
+  kWhole,
 };
 std::string_view to_text(FactorKind kind);  // "parallel", "reduction", "masked reduction", "whole"
 
@@ -37,19 +39,19 @@ struct Factor {
   std::string name;
   int64_t extent = 1;  // in units
   FactorKind kind = FactorKind::kParallel;
-  ReduceOp reduce = ReduceOp::kSum;  // of a reduction
-  /// Of a reduction: outputs without the factor that are not sums over it. Each part computes them
-  /// whole, as it does the outputs of a parallel factor.
+  ReduceOp reduce = ReduceOp::kSum;  // for a reduction
+  /// For a reduction: the outputs without the factor that are not sums over it. Each part computes
+  /// them whole, as it does the outputs of a parallel factor.
   std::vector<int> made_whole = {};
 };
 
 /// The factor of one dim of one operand: dim extent = chunks x factor extent x unit.
 ///
 ///   unit    a dim that fuses several dims is divided only between units
-///   window  from the factor's extent to the dim's. A part of the factor needs the window of that
-///           part: the rows of x that the rows of a slice or a convolution read. The parts of such
-///           an operand may overlap. Only inputs have windows
-///   chunks  the dim consists of so many equal pieces, and a part of the factor is its range of
+///   window  maps the extent of the factor to that of the dim. A part of the factor needs the
+///           window of that part: the rows of x that the rows of a slice or a convolution read. The
+///           parts of such an operand may overlap. Only inputs have windows
+///   chunks  the dim consists of this many equal pieces, and a part of the factor is its range of
 ///           each piece. In [B, S] -> [B*S], factor S has B chunks of the result
 ///   others  further factors of a dim that merges several dims, or that may be divided in several
 ///           ways. At most one of all its factors is divided
@@ -65,10 +67,10 @@ struct DimFactor {
 
 using OperandFactors = std::vector<DimFactor>;  // one per dim
 
-/// The entry of `dim` for a factor; nullptr when it does not have the factor.
+/// The entry of `dim` for a factor; nullptr when the dim does not have the factor.
 const DimFactor* find_factor(const DimFactor& dim, int factor);
 bool has_factor(const OperandFactors& operand, int factor);
-/// All entries of `dim`, in order; none when it has no factor.
+/// All entries of `dim`, in order; empty when it has no factor.
 std::vector<DimFactor> choices_of(const DimFactor& dim);
 /// The split of a dim whose factor is split by `factor`.
 ///   requires  dim.factor >= 0; a factor in units or chunks has no windows
@@ -78,24 +80,24 @@ struct ShardingRule {
   std::vector<Factor> factors;
   std::vector<OperandFactors> inputs;
   std::vector<OperandFactors> outputs;
-  /// Sets of input indices: when all inputs of a set are Partial(sum) on an axis and no other input
-  /// is, every output is Partial(sum) on it.
+  /// Sets of input indices. When all inputs of a set and no others are Partial(sum) on an axis,
+  /// every output is Partial(sum) on it.
   std::vector<std::vector<int>> linear;
-  /// Of a rule that was found by execution (ops/discovery/discovery.h): its text, and the findings
+  /// The text of a rule that was found by execution (ops/discovery/discovery.h), with the findings
   /// that it cannot express. "" when the operator declares the rule.
   std::string discovered = {};
 
   /// Index of a factor by name, or -1.
   int find(std::string_view name) const;
-  /// True when dividing the factor leaves partial values of this output.
+  /// Does dividing the factor leave partial values of this output?
   bool reduces(int factor, int output) const;
-  /// True when two factors share a dim, so that only one of them may be divided.
+  /// Do two factors share a dim? Then only one of them may be divided.
   bool excludes(int a, int b) const;
 };
 
-/// "([m, k], [k, n]) -> ([m, n]) {k: reduction sum} {linear: 0; 1}", units as `h*64`, windows as
-/// `h~(-1:+1)`, chunks as `h/3`, several factors of a dim as `b*4 or s/2`, made_whole as `k:
-/// reduction sum but of 1`.
+/// The rule as text: "([m, k], [k, n]) -> ([m, n]) {k: reduction sum} {linear: 0; 1}". Units are
+/// written as `h*64`, windows as `h~(-1:+1)`, chunks as `h/3`, several factors of a dim as `b*4 or
+/// s/2`, and made_whole as `k: reduction sum but of 1`.
 std::string to_text(const ShardingRule& rule);
 
 }  // namespace tessera

@@ -45,7 +45,7 @@ std::string refusal(std::string_view kind, const Attributes& attributes,
   return "not refused";
 }
 
-/// A graph of one op on given numbers, evaluated by the judge.
+/// A graph of one op on given numbers, evaluated by the reference interpreter.
 struct Bench {
   Graph graph;
   Builder builder{graph};
@@ -287,7 +287,7 @@ TEST(Resize, IsDividedBetweenElementsThatItRepeats) {
             "([n, c, s0]) -> ([n, c, s0*3]) {linear: 0}");
   EXPECT_EQ(rule_text("resize", resizing("linear", 4), {f32({2, 3, 12})}),
             "([n, c, s0*3]) -> ([n, c, s0]) {linear: 0}");
-  // Place o lies at (8 o - 8) / 24, and looks at what is less than 1 away.
+  // Position o is at (8 o - 8) / 24 of x, and reads the elements less than 1 away.
   EXPECT_EQ(rule_text("resize", resizing("linear", 12), {f32({2, 3, 4})}),
             "([n, c, o0~(*8/24-31:+15)]) -> ([n, c, o0]) {linear: 0}");
 }

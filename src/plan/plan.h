@@ -1,5 +1,5 @@
-// A plan: the decisions of how to run a model on several ranks, and nothing that follows from them.
-// Small, JSON, diffable.
+// A plan: the decisions about how to run a model on several ranks, and nothing that follows from
+// them. It is small, JSON, and diffable.
 //
 // clang-format off
 //     {
@@ -44,15 +44,15 @@
 
 namespace tessera {
 
-/// The value of Plan::collective_matmul that lets costs decide.
+/// The value of Plan::collective_matmul with which costs decide.
 inline constexpr int64_t kAutoChunks = 0;
 /// The largest value of Plan::collective_matmul.
 inline constexpr int64_t kMaxChunks = 8;
 /// The default of Plan::prefetch_mib.
 inline constexpr Bytes kPrefetchWindow{32 << 20};
 
-/// What a plan was made for. A plan without one is written by hand and fits every model that has
-/// the names of its marks.
+/// Identifies the model of a plan. A plan without it is written by hand and fits every model that
+/// has the names of its marks.
 struct PlanFingerprint {
   std::string graph;    // hash of the text form of the serial training graph
   std::string version;  // of the program that wrote it
@@ -62,20 +62,20 @@ struct PlanFingerprint {
 };
 
 struct Plan {
-  std::string name = "serial";  // for people: "dp2-tp2", or the file it came from
+  std::string name = "serial";  // for readers: "dp2-tp2", or the name of its file
   Meshes meshes;                // empty: one rank
   int64_t micro_batches = 1;
   PipelineKind schedule = PipelineKind::kOneForwardOneBackward;
-  int64_t max_in_flight = 0;  // of kAuto: PipelineOptions
+  int64_t max_in_flight = 0;  // for kAuto: PipelineOptions
   AllReduceAlgorithm all_reduce = AllReduceAlgorithm::kAuto;
   int64_t collective_matmul = 1;  // chunks of a decomposed matmul; kAutoChunks: costs decide
   int64_t prefetch_mib = kPrefetchWindow.value() >> 20;
   std::vector<Mark> marks;
   std::optional<PlanFingerprint> fingerprint;
 
-  /// The meshes; without any, one mesh of the axis "all" of size 1.
+  /// The meshes; when there are none, one mesh of the axis "all" of size 1.
   Meshes placed() const;
-  /// All their ranks, in ascending order.
+  /// The ranks of all meshes, in ascending order.
   std::vector<Rank> ranks() const;
   int rank_count() const { return static_cast<int>(ranks().size()); }
 };
@@ -84,22 +84,25 @@ Plan serial_plan();
 
 /// Reads a plan file.
 ///
-///   throws  UserError: 66 missing file; 78 malformed, another format version, an unknown key (with
-///           the nearest legal one), a key or value of a former version (with its name today), an
-///           axis of size below 1, ranks that are not numbered 0, 1, 2, ... without a gap
+///   throws  UserError: 66 for a missing file; 78 for a malformed file, another format version, an
+///           unknown key (with the most similar legal one), a key or value of a former version
+///           (with its present name), an axis of size below 1, or ranks that are not numbered 0, 1,
+///           2, ... without a gap
 Plan read_plan(const std::filesystem::path& file);
 Plan parse_plan(const Document& document, const std::string& origin);
 
-/// Stamped for `graph`, ready to be written.
+/// The plan as a document to be written, stamped for `graph`.
 Document to_document(const Plan& plan, const Graph& graph);
 
-/// throws  UserError (78) with a diff of the parameters when the plan was stamped for another graph
+///   throws  UserError (78) with a diff of the parameters when the plan was stamped for another
+///           graph
 void check_fits(const Plan& plan, const Graph& graph);
 
-/// throws  UserError (78) when the plan does not have `ranks` ranks (with what to change)
+///   throws  UserError (78) when the plan does not have `ranks` ranks (with the necessary change)
 void check_ranks(const Plan& plan, int ranks);
 
-/// "dp=2 tp=2"; of several meshes "first: dp=2 {0,1}, last: dp=2 {2,3}"; "one rank".
+/// The meshes as text: "dp=2 tp=2"; for several meshes "first: dp=2 {0,1}, last: dp=2 {2,3}"; for a
+/// plan without meshes "one rank".
 std::string mesh_text(const Plan& plan);
 
 /// The version of this program.

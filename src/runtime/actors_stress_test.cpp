@@ -1,7 +1,7 @@
-// Actors and mailboxes without a program around them: random nets of actors over threads that never
-// meet, so that records of many steps are under way at once. Slots are plain memory: under the
-// thread sanitizer credits alone must keep its readers and writers apart. TESSERA_STRESS and
-// TESSERA_STRESS_SEED as in stress_test.cpp.
+// Actors and mailboxes without a program: random nets of actors over threads without barriers, so
+// that messages of many steps are in flight at once. Slots are plain memory: under the thread
+// sanitizer, credits alone must keep its readers and writers apart. TESSERA_STRESS and
+// TESSERA_STRESS_SEED are as in stress_test.cpp.
 #include <gtest/gtest.h>
 
 #include <atomic>

@@ -77,7 +77,7 @@ TEST(Allocation, ARankThatDrawsItsPartHoldsNoMoreThanThat) {
   made.variable("v", "f32[2048, 1024@tp]", Initializer::normal(0, 1));
   Bench bench(std::move(made));
   const int64_t peak = thread_peak::of([&] { bench.runtime().initialize(bench.program(), 1); });
-  EXPECT_GE(peak, 1 << 20);  // drawn beside its place
+  EXPECT_GE(peak, 1 << 20);  // sampled in memory of its own
   EXPECT_LE(peak, (1 << 20) + (1 << 16));
 }
 

@@ -56,7 +56,7 @@ TEST(Collective, OthersAreNone) {
   EXPECT_EQ(found("dp=2", "f32[4, 6] {partial sum: dp}", "f32[4, 6@dp]", 0), "none");
   EXPECT_EQ(found("dp=2", "f32[4@dp, 6]", "f32[4, 6@dp]", 0), "none") << "an all-to-all";
   EXPECT_EQ(found("dp=2", "i32[4] {partial max: dp}", "i32[4]", 0), "none") << "no sum";
-  EXPECT_EQ(found("dp=2", "f32[4]", "f32[4@dp]", 0), "none") << "nobody needs anything";
+  EXPECT_EQ(found("dp=2", "f32[4]", "f32[4@dp]", 0), "none") << "no rank needs anything";
 }
 
 }  // namespace

@@ -36,7 +36,7 @@ void reduce_leading(const Tensor& fed, ReduceOp reduce, Tensor& whole) {
   }
 }
 
-/// What the fed tensor means: the addends of the partial axes, taken in the order of the
+/// The value of the fed tensor: the partial values of the partial axes, reduced in the order of the
 /// coordinates.
 Tensor meaning(const Tensor& fed, const DistType& from) {
   if (from.attr.partial.empty()) return fed.clone();

@@ -44,8 +44,8 @@ Observer at(Rank where, RegisterIndex what, std::function<void()> act) {
   };
 }
 
-/// Keeps a rank busy until another has lost its patience, however late the machine lets that one
-/// run.
+/// Keeps a rank busy until another one has missed its deadline, however late the machine runs that
+/// one.
 std::function<void()> until_failed(Bench& bench) {
   return [&bench] {
     const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);

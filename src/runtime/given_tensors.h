@@ -10,7 +10,7 @@
 
 namespace tessera {
 
-/// In the order of the inputs and results of a task graph.
+/// The addresses of the tensors, in the order of the inputs and results of a task graph.
 struct GivenTensors {
   std::vector<const std::byte*> inputs;
   std::vector<std::byte*> results;

@@ -19,8 +19,8 @@
 
 namespace tessera {
 
-/// The program that a step runs, and how the other processes get its results; nullptr: there are no
-/// other processes.
+/// The program that a step runs, and the exchange of its results with the other processes; nullptr
+/// when there are no other processes.
 struct StepPlan {
   BoundProgram* program = nullptr;
   SharedResults* shared = nullptr;
@@ -47,16 +47,16 @@ class InFlightSteps {
 
   size_t count() const { return begun_ - ended_; }
 
-  /// Begins a step. A step of another program than the one before waits until all earlier steps
-  /// have ended in all processes: variables that both programs use are guarded by the edges of one
-  /// graph only.
+  /// Begins a step. A step of another program than the previous one waits until all earlier steps
+  /// have ended in all processes, because variables that both programs use are guarded only by the
+  /// edges of one graph.
   ///   requires  count() < kMax; what `call` points to stays until end()
   void begin(const StepPlan& plan, const StepCall& call);
 
-  /// Ends the oldest step: its results are there, those of other processes too.
-  ///   returns  the time since it was begun or the step before it was done, whichever is later. It
-  ///            is done when the ranks of this process are done if another step follows it, else
-  ///            when those of all processes are
+  /// Ends the oldest step. Its results are there on return, those of other processes too.
+  ///   returns  the time since the later of two events: this step was begun, or the previous step
+  ///            was done. If another step follows, a step is done when the ranks of this process
+  ///            are done; otherwise, when those of all processes are
   Seconds end();
 
   /// Waits until all ranks of all processes have done all steps; end() then does not wait.
@@ -87,7 +87,7 @@ class InFlightSteps {
   Network* network_;
   Seconds deadline_;
   std::array<Step, kMax> steps_;
-  /// Steps so far. Settled ones are done and wait for end().
+  /// The steps so far. Settled steps are done and wait for end().
   uint64_t begun_ = 0, settled_ = 0, ended_ = 0;
   Clock::time_point last_done_;
 };

@@ -1,5 +1,5 @@
-// Ranks on several members: what they compute is what the same ranks compute as threads of one
-// program, bit for bit.
+// Ranks in several processes compute what the same ranks compute as threads of one process, bit for
+// bit.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -92,7 +92,7 @@ TEST(FastReduction, AFailureEndsAWaitForTheOthers) {
       bench.step(&observer);
       ADD_FAILURE() << "rank 1 threw";
     } catch (const InternalError& error) {
-      EXPECT_THAT(error.what(), HasSubstr("rank 1, task 'x.addend'"));
+      EXPECT_THAT(error.what(), HasSubstr("rank 1, task 'x.partial'"));
     }
   });
 }

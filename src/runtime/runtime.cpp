@@ -132,7 +132,7 @@ struct Runtime::State {
     tessera::on_all_processes(*network, here_ranks.front(), options.deadline, gathered, work);
   }
 
-  /// Whoever runs `program` from now on writes down what it does, or no longer does.
+  /// Starts or ends recording on all local ranks of `program`.
   void set_recorders(BoundProgram& program) {
     for (int index : here)
       program.record_into(index, recorders.empty() ? nullptr : &recorders[index]);

@@ -28,8 +28,8 @@ class LoadedProgram;
 /// divide the ranks in blocks: process 0 has the first ones.
 ///
 ///   threads    call from one thread
-///   processes  all call the same in the same order, except for what is marked "local"; each gets
-///              the same results and the same errors
+///   processes  all call the same functions in the same order, except those marked "local"; each
+///              gets the same results and the same errors
 ///   failure    the first failure stops all ranks; run() throws it on the caller's thread: a
 ///              UserError with rank, task and op added to `why`, other errors as InternalError that
 ///              names rank, task and op. After that every call throws
@@ -64,20 +64,20 @@ class Runtime {
   void run(LoadedProgram& program, const std::map<std::string, const Tensor*>& inputs,
            TensorMap& results, const Observer* observer = nullptr);
 
-  // The two halves of run(), so that steps follow each other without a pause. A rank begins a step
-  // when it has done its part of the steps before, as soon as its inputs are there. A step of
-  // another program begins when all earlier steps are done. Calls that look at ranks or variables
-  // wait until all steps are done and see what the last one left.
+  // These are the two halves of run(), with which steps follow each other without a pause. A rank
+  // begins a step when it has done its part of the previous steps, as soon as the inputs are there.
+  // A step of another program begins when all earlier steps are done. Calls that access ranks or
+  // variables wait until all steps are done and see the state after the last one.
 
   /// Begins a step.
   ///   requires  fewer than kMaxStepsInFlight steps are in flight; the tensors of `inputs`,
-  ///   `results`
-  ///             and what `observer` points to stay until end_step(); no other step uses `results`
+  ///             `results` and what `observer` points to stay until end_step(); no other step uses
+  ///             `results`
   void begin_step(LoadedProgram& program, const std::map<std::string, const Tensor*>& inputs,
                   TensorMap& results, const Observer* observer = nullptr);
-  /// Ends the oldest step in flight: its results are there. A failure of any step is thrown when
-  /// all ranks are idle; then no step is in flight.
-  ///   returns  the time since it was begun or the step before it was done, whichever is later
+  /// Ends the oldest step in flight. Its results are there on return. A failure of any step is
+  /// thrown when all ranks are idle; then no step is in flight.
+  ///   returns  the time since it was begun or the previous step was done, whichever is later
   Seconds end_step();
   /// Steps that were begun and not ended.
   int steps_in_flight() const;
@@ -87,23 +87,24 @@ class Runtime {
   ///   memory  each rank allocates room for `events` spans and as many messages in each direction;
   ///           events beyond that are counted and dropped
   void start_trace(size_t events = 1 << 16);
-  /// Ends the recording.  requires  start_trace()
-  ///   returns  what was recorded, with times since start_trace(). The leader gets what all
-  ///   processes
-  ///            recorded, on its own clock, and the others nothing; after a failure each process
-  ///            gets its own part
+  /// Ends the recording.
+  ///   requires  start_trace()
+  ///   returns   the recorded events, with times since start_trace(). The leader gets those of all
+  ///             processes, on its own clock, and the others get none; after a failure each process
+  ///             gets its own part
   Timeline stop_trace();
 
-  /// Are all slots of the ranks of this process free? In one process they are after every step,
-  /// unless a message was lost. The last messages of other processes may arrive after a step. For
-  /// tests.  (local)
+  /// Are all slots of the ranks of this process free? With one process they are free after every
+  /// step, unless a message was lost. With several processes, the last messages may arrive after a
+  /// step. For tests.  (local)
   bool is_quiescent(LoadedProgram& program);
 
   /// Has a rank failed? Then all others stop. Code that keeps a rank waiting, such as an observer,
-  /// polls it.  (local)  threads  any
+  /// polls it.  (local)
+  ///   threads  any
   bool failed() const;
 
-  /// A whole variable, put together from its parts.
+  /// A whole variable, assembled from its parts.
   ///   throws  InternalError when two replicas do not have the same bits
   Tensor variable(const std::string& name) const;
   /// Gives every rank its part.  throws  InternalError when the type differs
@@ -115,22 +116,22 @@ class Runtime {
   ///   throws  UserError (1) that names the first variable with a replica mismatch, and two ranks
   void check_replicas();
 
-  /// Every process does `work`, which does not call the runtime and may take longer than the
-  /// deadline.  throws  in all processes, what it threw in the first process in which it did
+  /// Calls `work` in every process. It does not call the runtime and may take longer than the
+  /// deadline.
+  ///   throws  in all processes, the exception of the first process in which `work` threw
   void on_all_processes(const std::function<void()>& work);
   /// Is `mine` true in any process?
   bool any(bool mine);
-  /// Is this the process that prints, and that writes what is written once?  (local)
+  /// Is this process the leader, which prints and writes the files of the whole run?  (local)
   bool is_leader() const;
   /// The ranks of this process.  (local)
   const std::vector<Rank>& local_ranks() const;
 
-  /// Calls `work` with the parts of each rank, on the threads of the ranks at the same time; for
-  /// storing and loading variables without moving them. A caller that fills all parts of a variable
-  /// then calls mark_set(), so that initialize() leaves it.
-  ///   throws  in all processes, what `work` threw on the lowest rank, when all are done; the
-  ///   runtime
-  ///           can still be used
+  /// Calls `work` with the parts of each rank, on the threads of the ranks at the same time. It is
+  /// for storing and loading variables without moving them. A caller that fills all parts of a
+  /// variable then calls mark_set(), so that initialize() does not overwrite it.
+  ///   throws  in all processes, the exception of the lowest rank on which `work` threw, when all
+  ///           are done; the runtime can still be used
   void on_every_rank(const std::function<void(Rank, std::span<const VariablePart>)>& work);
   void mark_set(const std::string& name);
 

@@ -40,8 +40,8 @@ TEST(Runtime, RunsAChainOfKernelsOnOneRank) {
 TEST(Runtime, AChainOnPartsIsTheChainOnTheWhole) {
   for (const std::string mesh : {"dp=2", "dp=4", "dp=16"}) {
     HandMade made(mesh_of(mesh));
-    const RegisterIndex x =
-        made.input("x", "f32[13@dp, 3]");  // uneven; with 16 ranks some parts are empty
+    // Uneven; with 16 ranks some parts are empty.
+    const RegisterIndex x = made.input("x", "f32[13@dp, 3]");
     const RegisterIndex twice =
         made.compute("twice", call("scalar.mul", {2}), {x}, "f32[13@dp, 3]");
     made.result("y", made.compute("y", call("binary.add"), {twice, x}, "f32[13@dp, 3]"));
@@ -292,9 +292,9 @@ TEST(Runtime, SixteenRanksOnFewCoresDoNotCrawl) {
   Bench bench(summed_update("dp=16", 16));
   const auto start = std::chrono::steady_clock::now();
   for (int step = 0; step < 200; ++step) bench.step();
-  // 600 f32 are reduced in one exchange: each rank tells 15 others that its addend is ready, and
-  // each of them hands it back. 480 messages a step, 96000 in all: even at 100 us each, ten
-  // seconds.
+  // 600 f32 are reduced in one exchange: each rank tells 15 others that its partial value is ready,
+  // and each of them releases it. These are 480 messages per step and 96000 in all: ten seconds
+  // even at 100 us each.
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(20));
 }
 

@@ -1,5 +1,5 @@
-// The results of a step in every process: each process has the boxes that its own ranks fetched,
-// and gets those of the others.
+// Shares the results of a step among the processes: each process has the boxes that its own ranks
+// fetched, and receives those of the others.
 #pragma once
 
 #include <span>
@@ -19,8 +19,8 @@ class SharedResults {
   SharedResults(const TaskGraph& graph, const std::vector<Rank>& ranks,
                 const std::vector<int>& process_of, Network& network);
 
-  /// Called by all processes. `results` are whole tensors: before, each process has its own boxes
-  /// in them, and afterwards all.
+  /// Completes the results. All processes call it. `results` are whole tensors; before the call
+  /// each process has its own boxes in them, and afterwards it has all.
   ///   throws  as HostCollectives::all_gather
   void exchange(std::span<std::byte* const> results, Seconds deadline);
 
@@ -33,7 +33,7 @@ class SharedResults {
     BoxCombine pack, unpack;
   };
   Network& network_;
-  std::vector<Part> parts_;  // of each process in the order of its bytes
+  std::vector<Part> parts_;  // of each process, in the order of its bytes
   std::vector<std::byte> mine_;
   GatheredBytes gathered_;
 };

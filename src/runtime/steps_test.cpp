@@ -1,5 +1,5 @@
-// Steps that follow each other without a pause: what each gives is what it gives alone, and whoever
-// looks in between sees whole steps.
+// Steps that follow each other without a pause: each has the results that it has alone, and an
+// observer in between sees whole steps.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -239,7 +239,7 @@ TEST(Steps, ADeadlineInALaterStepNamesWhoWaits) {
             "'feed' of rank 1, which is at task 'feed'");
 }
 
-// ---- several members ----
+// ---- several processes ----
 
 void on_networks(int members, int delays,
                  const std::function<void(const std::shared_ptr<Network>&)>& work) {

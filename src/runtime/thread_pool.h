@@ -14,8 +14,8 @@
 namespace tessera {
 
 /// Every thread runs every job, each for its own index, in the order in which the jobs were begun.
-/// A thread begins the next job as soon as it has done its part of the one before; it does not wait
-/// for the other threads.
+/// A thread begins the next job as soon as it has done its part of the previous one; it does not
+/// wait for the other threads.
 ///
 ///   threads  begin(), end() and run() are called by one thread
 ///   memory   allocates nothing
@@ -36,7 +36,7 @@ class ThreadPool {
   ///   requires  fewer than kMaxJobs are begun and not ended; `job` stays until its end()
   void begin(const Job& job);
   /// Waits until all threads have done the oldest job that was begun and not ended.
-  ///   throws  what the job threw on the lowest index
+  ///   throws  the exception of the job on the lowest index
   void end();
   /// begin() and end().  requires  every job that was begun is ended
   void run(const Job& job);

@@ -18,7 +18,7 @@ namespace {
 using namespace testing_programs;
 using testing::ElementsAre;
 
-/// x in addends on two ranks; y their sum on both; z = 2 y.
+/// x is partial over two ranks, y is its sum on both, z = 2 y.
 HandMade sum_over_two() {
   HandMade made(mesh_of("dp=2"));
   const RegisterIndex x = feed_anything(made, "x", "f32[6] {partial sum: dp}");
@@ -31,7 +31,7 @@ bool is_act(const Span& span) {
   return span.kind == Span::Kind::kAct || span.kind == Span::Kind::kCopy;
 }
 
-/// "act x.addend 0": kind, name and record.
+/// "act x.partial 0": kind, name and record.
 std::vector<std::string> acts_of(const Track& track) {
   std::vector<std::string> list;
   for (const Span& span : track.spans)
@@ -53,8 +53,8 @@ TEST(Trace, HasEveryActOfEveryRankInTheOrderOfTheProgram) {
   for (const Track& track : timeline.tracks)
     EXPECT_THAT(
         acts_of(track),
-        ElementsAre("copy feed 1", "act x.addend 1", "copy sum y 1", "act z 1", "copy fetch 1",  //
-                    "copy feed 2", "act x.addend 2", "copy sum y 2", "act z 2", "copy fetch 2"));
+        ElementsAre("copy feed 1", "act x.partial 1", "copy sum y 1", "act z 1", "copy fetch 1",  //
+                    "copy feed 2", "act x.partial 2", "copy sum y 2", "act z 2", "copy fetch 2"));
 }
 
 TEST(Trace, SpansOfARankAreNestedOrApart) {
@@ -89,20 +89,19 @@ void expect_messages_from_act_to_act(const Timeline& timeline) {
   for (const TimedMessage& message : timeline.messages) {
     EXPECT_NE(message.from, message.to);
     EXPECT_LE(message.sent, message.arrived);
-    EXPECT_EQ(message.name, "x.addend");
+    EXPECT_EQ(message.name, "x.partial");
     if (message.kind == TimedMessage::Kind::kReleased) {
       ++returned;
       EXPECT_TRUE(within(message.from, "sum y", message.sent));
       continue;
     }
     ++ready;
-    EXPECT_TRUE(within(message.from, "x.addend", message.sent));
+    EXPECT_TRUE(within(message.from, "x.partial", message.sent));
     EXPECT_TRUE(within(message.to, "sum y", message.used));
     EXPECT_LE(message.arrived, message.used);
   }
-  EXPECT_EQ(ready, 2 * 5) << "each rank tells the other that its addend is there";
-  EXPECT_GE(returned, 2 * 4)
-      << "and hands the other's back; of the last step perhaps behind its end";
+  EXPECT_EQ(ready, 2 * 5) << "each rank tells the other that its partial value is ready";
+  EXPECT_GE(returned, 2 * 4) << "and releases the other's; in the last step perhaps after its end";
 }
 
 TEST(Trace, AMessageGoesFromTheActThatMadeARegisterToTheActThatReadsIt) {
@@ -129,7 +128,7 @@ TEST(Trace, OfSeveralMembersTheFirstGetsWhatAllDid) {
           const Track& track = timeline.tracks[rank];
           EXPECT_EQ(track.rank, rank);
           EXPECT_THAT(acts_of(track), testing::SizeIs(5 * 5))
-              << "feed, x.addend, sum y, z and fetch";
+              << "feed, x.partial, sum y, z and fetch";
         }
         expect_messages_from_act_to_act(timeline);
       });
@@ -153,10 +152,10 @@ TEST(Trace, AfterAFailureEachMemberGetsItsOwn) {
 
 TEST(Trace, AWaitIsNamedAfterTheTaskThatCouldNotBegin) {
   Bench bench(sum_over_two());
-  // Rank 0 is late with its addend. Only a rank that stands still longer than that itself does not
-  // have to wait for it.
+  // Rank 0 is late with its partial value. Only a rank that is itself delayed longer does not have
+  // to wait for it.
   const Observer late = [&](Rank rank, RegisterIndex reg, const Coordinate&, const std::byte*) {
-    if (rank == 0 && bench.graph().registers[reg].name == "x.addend")
+    if (rank == 0 && bench.graph().registers[reg].name == "x.partial")
       std::this_thread::sleep_for(std::chrono::milliseconds(2));
   };
   const auto has_waited = [&] {

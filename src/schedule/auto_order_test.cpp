@@ -33,8 +33,8 @@ PipelineShape random_shape(unsigned seed) {
   PipelineShape shape = chain_of(p, kind == 0 ? 1 : 2, placement, m);
   if (kind == 3)
     for (int k = 1; k < static_cast<int>(shape.stages.size()); ++k) {
-      const int from =
-          draw.below(k);  // a tree: instead of the stage before it, one of those before it
+      // A tree: instead of the stage before it, one of those before it.
+      const int from = draw.below(k);
       auto& stage = shape.stages[k];
       stage.needs[0] = {{from, PassKind::kForward}};
       auto& before = shape.stages[k - 1].needs[1];

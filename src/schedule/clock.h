@@ -1,5 +1,5 @@
-// The simulated clock of a pipeline: when each pass of given orders begins and ends, and the
-// bubbles and memory that follow.
+// The simulated clock of a pipeline: the begin and end of each pass of given orders, and the
+// bubbles and memory that follow from them.
 #pragma once
 
 #include <optional>
@@ -17,9 +17,8 @@ struct DeviceUse {
   double max_memory = 0;  // the largest memory in use at any time
 
   double span() const { return last_end - first_start; }
-  double bubble() const {
-    return span() - busy;
-  }  // time without work between its first and its last pass
+  /// The time without work between its first and its last pass.
+  double bubble() const { return span() - busy; }
 };
 
 struct TimedPass {
@@ -31,34 +30,34 @@ struct PassTimeline {
   std::vector<std::vector<TimedPass>> passes;  // by device, in order
   std::vector<DeviceUse> devices;
 
-  double duration() const;      // of the whole step: to the end of the last pass anywhere
-  double longest_span() const;  // of one device: what a step adds when steps overlap
+  double duration() const;      // of the whole step: until the end of the last pass on any device
+  double longest_span() const;  // of one device: the time that a step adds when steps overlap
   double max_memory() const;
 };
 
-/// Lets every pass begin as soon as the one before it in its device's order is over and what it
-/// needs is there. Transfers take no time of devices and are not in each other's way.
+/// Simulates the orders. Every pass begins as soon as the previous one in its device's order has
+/// ended and its inputs are there. Transfers take no time of devices and do not delay each other.
 ///
-///   requires  first_fault(shape, orders) is empty but for memory
-///   returns   nothing when passes wait for each other
+///   requires  first_fault(shape, orders) is empty except for memory
+///   returns   nullopt when passes wait for each other
 ///   time      O(passes and their needs)
 std::optional<PassTimeline> run_on_clock(const PipelineShape& shape, const DeviceOrders& orders);
 
-/// The same again and again, of orders of one shape, without the details.
+/// The same for repeated use on orders of one shape, without the details.
 class PassClock {
  public:
   explicit PassClock(const PipelineShape& shape);
 
-  /// false when passes wait for each other
+  /// Returns false when passes wait for each other.
   bool run(const DeviceOrders& orders);
 
-  // After a run that went through:
+  // These are valid after a run that returned true.
   double start_of(const Pass& pass) const { return start_[index(pass)]; }
   double end_of(const Pass& pass) const { return end_[index(pass)]; }
   double duration() const;
   double longest_span() const;
   const PipelineShape& shape() const { return shape_; }
-  /// What the pass waits for, of its own micro-batch.
+  /// A pass of the same micro-batch for which a pass waits.
   struct Need {
     int stage;
     PassKind kind;
@@ -77,10 +76,10 @@ class PassClock {
 
   PipelineShape shape_;
   std::vector<std::vector<Need>> needs_[kPassKinds];
-  std::vector<double> start_, end_;  // by pass; before its end is known: negative
+  std::vector<double> start_, end_;  // by pass; negative before its end is known
   std::vector<int> waiting_;         // by pass: a device that waits for it, or -1
   std::vector<int> also_waiting_;    // by device: the next one that waits for the same pass, or -1
-  std::vector<size_t> next_;         // by device: place in its order
+  std::vector<size_t> next_;         // by device: position in its order
   std::vector<double> free_, first_;
   std::vector<int> ready_;
 };

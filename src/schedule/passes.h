@@ -1,10 +1,10 @@
-// A pipeline as its scheduler sees it: stages on devices, the passes of each micro-batch through
-// them, their dependences, how long a pass takes and what memory it holds. It is numbers only: it
-// knows neither graphs nor tasks.
+// The model of a pipeline for its scheduler: stages on devices, the passes of each micro-batch
+// through them, their dependences, the time of each pass and the memory that it holds. It consists
+// of numbers only: it knows neither graphs nor tasks.
 //
-// A device does one pass at a time: it is the ranks of a mesh, or of several meshes that share
-// ranks. A stage is on one device; a device may have several stages. Times are in one unit of
-// the caller's choice, memory in another.
+// A device executes one pass at a time. It is the ranks of a mesh, or of several meshes that share
+// ranks. A stage is on one device; a device may have several stages. Times are in one unit of the
+// caller's choice, memory is in another.
 #pragma once
 
 #include <array>
@@ -28,19 +28,19 @@ struct Pass {
 };
 std::string to_text(const Pass& pass);  // "F1.0": stage 1, micro-batch 0
 
-/// What a pass of a stage takes, the same for every micro-batch.
+/// The costs of a pass of a stage, which are the same for every micro-batch.
 struct StageCosts {
-  double forward = 1, input_gradient = 1,
-         weight_gradient = 1;  // times; that of BW is the sum of B and W
-  double kept = 1;             // memory that F allocates, and W or BW frees at its end
-  double freed_early = 0;      // of that, what B frees at its end
+  /// Times; the time of BW is the sum of B and W.
+  double forward = 1, input_gradient = 1, weight_gradient = 1;
+  double kept = 1;         // memory that F allocates, and W or BW frees at its end
+  double freed_early = 0;  // the part of it that B frees at its end
 };
 double time_of(const StageCosts& costs, PassKind kind);
 /// The change of the device's memory in use.
 double memory_of(const StageCosts& costs, PassKind kind);
 
-/// A pass of the same micro-batch. One on the same device is there at once, others after a
-/// transfer.
+/// A pass of the same micro-batch. Its result is there at once on the same device, and after a
+/// transfer on others.
 struct PassNeed {
   int stage = 0;
   PassKind kind = PassKind::kForward;  // F, B or W; BW stands for B and for W
@@ -48,7 +48,7 @@ struct PassNeed {
   bool operator==(const PassNeed&) const = default;
 };
 
-/// Where a kind of pass has its entry in a table by kind: F, B, W, BW.
+/// The index of a kind of pass in a table by kind: F, B, W, BW.
 constexpr size_t index_of(PassKind kind) {
   return static_cast<size_t>(kind);
 }
@@ -78,8 +78,8 @@ class PassTable {
 struct PipelineStage {
   int device = 0;
   StageCosts costs;
-  std::array<std::vector<PassNeed>, 3>
-      needs;  // by kind, of F, B and W; those of BW are those of B and W
+  /// By kind, for F, B and W; the needs of BW are those of B and W.
+  std::array<std::vector<PassNeed>, 3> needs;
 
   const std::vector<PassNeed>& needs_of(PassKind kind) const { return needs[index_of(kind)]; }
 };
@@ -87,44 +87,45 @@ struct PipelineStage {
 struct PipelineShape {
   int devices = 1;
   int micro_batches = 1;
-  double transfer =
-      0;  // time from the end of a pass to the start of what needs it on another device
+  /// The time from the end of a pass to the start of a pass that needs it on another device.
+  double transfer = 0;
   std::vector<double> memory_limits;  // by device; empty: none
   std::vector<PipelineStage> stages;
 
   int stage_count() const { return static_cast<int>(stages.size()); }
 };
 
-/// The placement of the stages of a chain: stage k on device k mod p; or with two a device, device
-/// min(k, 2p - 1 - k), so that the chain ends on the device where it begins.
+/// The placement of the stages of a chain: stage k on device k mod p; or, with two stages per
+/// device, on device min(k, 2p - 1 - k), so that the chain ends on the device where it begins.
 enum class StagePlacement { kRoundRobin, kV };
 
-/// A chain: F of a stage needs F of the one before; B needs its own F and B of the one after; W
-/// needs its own B.
+/// A chain: F of a stage needs F of the previous stage; B needs its own F and B of the next stage;
+/// W needs its own B.
 ///   costs     of all stages of a device together: each stage has an equal part of it
-///   requires  devices, per_device, micro_batches >= 1; a V has two stages a device
+///   requires  devices, per_device, micro_batches >= 1; a V has two stages per device
 PipelineShape chain_of(int devices, int per_device, StagePlacement placement, int micro_batches,
                        const StageCosts& costs = {});
 
-/// A chain found in a shape: whatever a pass needs comes before it in the chain too.
+/// A chain in a shape: a pass needs only passes that come before it in the chain.
 struct Chain {
   std::vector<int> stages;   // from first to last
   std::vector<int> devices;  // of the first stages, one each
   int per_device = 1;
-  bool round_robin = false,
-       v_shaped = false;  // one stage a device is round robin; how they lie else may be neither
+  /// One stage per device counts as round robin. Both are false for other placements.
+  bool round_robin = false, v_shaped = false;
 };
-/// `stages` is empty when the forward passes do not need each other one after the other.
+/// `stages` of the result is empty when the forward passes do not need each other one after the
+/// other.
 Chain find_chain(const PipelineShape& shape);
 
-/// By device, the passes in the order in which it does them. The clock lets each wait for what it
-/// needs (schedule/clock.h).
+/// By device, the passes in the order of execution. On the clock each waits for its needs
+/// (schedule/clock.h).
 using DeviceOrders = std::vector<std::vector<Pass>>;
 std::string to_text(const std::vector<Pass>& order);  // "F0.0 F0.1 BW0.0 ..."
 
-/// Is every pass there once, on the device of its stage, the micro-batches of one stage and kind in
-/// ascending order (as sums over micro-batches are added up), and memory within its limits? "" or
-/// what is wrong first.
+/// The first fault of the orders as text; "" when there is none. Every pass must occur once, on the
+/// device of its stage; the micro-batches of one stage and kind must be in ascending order (in
+/// which sums over micro-batches are added); and memory must be within its limits.
 std::string first_fault(const PipelineShape& shape, const DeviceOrders& orders);
 
 }  // namespace tessera

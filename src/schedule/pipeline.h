@@ -1,5 +1,5 @@
-// The order in which the stages of a pipeline do their work of a step. This file knows pieces of
-// work and their dependences, not what they compute.
+// The order in which the stages of a pipeline do the work of a step. This file knows pieces of work
+// and their dependences, not what they compute.
 #pragma once
 
 #include <optional>
@@ -13,34 +13,35 @@ namespace tessera {
 
 struct PipelineOrder {
   std::vector<int> order;  // indices into `work`
-  std::vector<std::optional<PassKind>>
-      passes;           // by piece: the pass that it is part of; none: it is done once a step
-  PipelineShape shape;  // times are sums of `work`, a transfer a hundredth of a micro-batch's on
-                        // the busiest device; a stage takes one over the stages of its device
+  /// By piece: its pass; nullopt: it is done once per step.
+  std::vector<std::optional<PassKind>> passes;
+  /// Times are sums of `work`; a transfer takes a hundredth of the time of a micro-batch on the
+  /// busiest device. A stage takes one over the number of stages of its device.
+  PipelineShape shape;
   DeviceOrders orders;
 };
 
-/// An order of all pieces in which each comes after what it needs, and on each device: first what
-/// is done once and what any micro-batch needs of it (the prologue), then the passes as the
-/// schedule says, then the rest (the epilogue: the optimizer). A device begins its epilogue when
-/// its own passes are over, whatever the others still do.
+/// An order of all pieces in which each comes after its needs. On each device the order has three
+/// parts. The prologue is the pieces that are done once and that a micro-batch needs. The passes
+/// follow in the order of the schedule. The epilogue is the rest, such as the optimizer. A device
+/// begins its epilogue when its own passes are done, even if others still have some.
 ///
-///   passes   forward pieces of a stage and micro-batch are its F. Of a schedule that splits the
-///   backward, a piece is part of B when
-///            another stage's backward needs it, directly or not, and of W else. Where no other
-///            stage needs anything (the first one) B is what leads to the last link of the longest
-///            chain: there, gradients of activations follow each other, and those of weights branch
-///            off
-///   stages   form a DAG by what their pieces need of each other
-///   across   devices, pieces stand in the order of the simulated clock
+///   passes   the forward pieces of a stage and micro-batch are its F. In a schedule that splits
+///            the backward, a piece is part of B when the backward of another stage needs it,
+///            directly or not, and else part of W. Where no other stage needs a piece (the first
+///            stage), B is the pieces that lead to the last link of the longest chain: there,
+///            gradients of activations follow each other, and those of weights branch off
+///   stages   form a DAG by the needs of their pieces
+///   across   devices, pieces are in the order of the simulated clock
 ///   throws   UserError (78) when the schedule does not fit the stages, or these need each other in
-///   a cycle
+///            a cycle
 PipelineOrder pipeline_order(const std::vector<PipelineStep>& work, const PipelineOptions& options);
 
-/// What the order is worth on the simulated clock, in times of a micro-batch on the busiest device,
-/// as estimated: a line a device with the bubbles of its span (from its first pass to its last) and
-/// of the whole step (all wait for the last one, as before the optimizer of a global clip) and the
-/// micro-batches in flight at most; then the step and a lower bound of any order.
+/// The estimated result of the order on the simulated clock, in times of a micro-batch on the
+/// busiest device. It has one line per device with the bubble of its span (from its first pass to
+/// its last), the bubble of the whole step (all wait for the last device, as before the optimizer
+/// of a global clip) and the largest number of micro-batches in flight. The step and a lower bound
+/// of all orders follow.
 ///
 ///     device 0 (first): busy 4.00, bubble 12.0% of its span, 19.4% of the step, max in flight 2
 ///     step 4.96, no order is below 4.50: device 1 is busy for 4, and 0.5 come before and after

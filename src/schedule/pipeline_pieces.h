@@ -1,4 +1,4 @@
-// The pieces of a step sorted into passes, and the shape of the pipeline that they make.
+// Sorts the pieces of a step into passes, and derives the shape of the pipeline.
 #pragma once
 
 #include <optional>
@@ -14,14 +14,14 @@ class PipelinePieces {
  public:
   PipelinePieces(const std::vector<PipelineStep>& work, const PipelineOptions& options);
 
-  /// Done once and needed by a micro-batch, directly or not.
+  /// Is the piece done once and needed by a micro-batch, directly or not?
   bool is_prologue(int piece) const { return prologue_[piece]; }
-  /// F, B or W; none: done once a step, or prologue.
+  /// F, B or W; nullopt for a piece that is done once per step or is part of the prologue.
   std::optional<PassKind> pass_of(int piece) const { return pass_[piece]; }
-  /// In program order. Those of BW are those of B and W.
+  /// The pieces of a pass, in program order. Those of BW are those of B and W.
   std::vector<int> of(const Pass& pass) const;
-  /// What passes of one micro-batch need of each other, and how long each takes: the mean over the
-  /// micro-batches.
+  /// The needs between passes of one micro-batch, and the time of each pass, which is the mean over
+  /// the micro-batches.
   PipelineShape shape() const;
 
  private:

@@ -1,4 +1,4 @@
-// The work of a step as a pipeline schedule sees it, and what the schedule is asked for.
+// The work of a step, and the options of its pipeline schedule.
 #pragma once
 
 #include <vector>
@@ -12,18 +12,20 @@ namespace tessera {
 struct PipelineStep {
   int stage = 0;
   Role role = Role::kForward;
-  int micro_batch = -1;    // -1: once a step
+  int micro_batch = -1;    // -1: once per step
   std::vector<int> needs;  // indices of earlier pieces
-  double work = 0;  // how long it takes, in a unit of the caller's choice; `auto` and the order
-                    // across devices go by it
+  /// Its duration in a unit of the caller's choice, which `auto` and the order across devices use.
+  double work = 0;
 };
 
 struct PipelineOptions {
   PipelineKind kind = PipelineKind::kOneForwardOneBackward;
   int micro_batches = 1;
-  std::vector<int> devices = {};  // by stage: of stages that share ranks the same; numbered from 0
-  int max_in_flight = 0;  // of `auto`: micro-batches in flight on a device at most; 0: as many as
-                          // there are devices, like the first stage under 1F1B
+  /// By stage, numbered from 0; stages that share ranks have the same device.
+  std::vector<int> devices = {};
+  /// For `auto`: the largest number of micro-batches in flight on a device; 0: the number of
+  /// devices, as on the first stage under 1F1B.
+  int max_in_flight = 0;
 };
 
 }  // namespace tessera

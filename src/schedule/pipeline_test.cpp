@@ -104,7 +104,7 @@ TEST(Pipeline, ThePrologueComesFirst) {
 }
 
 TEST(Pipeline, ASumOverAllMicroBatchesIsPartOfThePrologue) {
-  // 0, 1: addends by micro-batch, 1 adds itself to 0; 2, 3: forward that needs the sum.
+  // 0, 1: partial values by micro-batch, 1 adds itself to 0; 2, 3: forward that needs the sum.
   const std::vector<PipelineStep> work = {{0, Role::kForward, 0, {}},
                                           {0, Role::kForward, 1, {0}},
                                           {0, Role::kForward, 0, {1}},

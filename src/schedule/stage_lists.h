@@ -12,18 +12,18 @@ namespace tessera {
 /// throws  UserError (78) when passes of one micro-batch need each other in a cycle
 void refuse_cyclic_needs(const PipelineShape& shape);
 
-/// The number of stages on the longest path of forward passes from each stage to the end, itself
-/// included.
-/// throws  UserError (78) when forward passes need each other in a cycle
+/// The number of stages on the longest path of forward passes from each stage to the end, including
+/// itself.
+///   throws  UserError (78) when forward passes need each other in a cycle
 std::vector<int> distances_to_end(const PipelineShape& shape);
 
-/// Forward and whole backward passes of one stage: `ahead` forwards, then one backward and one
-/// forward in turn.
+/// Forward and whole backward passes of one stage: `ahead` forwards, then alternately one backward
+/// and one forward.
 std::vector<Pass> alternate(int stage, int micro_batches, int ahead);
 
-/// Makes one order a device from one list a stage: the device takes the next pass of the stage
-/// whose next pass can begin first. throws  UserError (78) when stages wait for each other in a
-/// cycle
+/// Makes one order per device from one list per stage. The device takes the next pass of the stage
+/// whose next pass can begin first.
+///   throws  UserError (78) when stages wait for each other in a cycle
 DeviceOrders merge_stage_lists(const PipelineShape& shape,
                                const std::vector<std::vector<Pass>>& lists);
 

@@ -1,12 +1,12 @@
-// Conflicts: divisions of operands that an op could not follow.
+// Conflicts: divisions of operands that the sharding of an op cannot follow.
 #pragma once
 
 #include "shard/propagation_state.h"
 
 namespace tessera {
 
-/// Notes the divisions of operands that the sharding of the op does not follow: marked ones, and
-/// dims that the operator needs whole.
+/// Notes the divisions of operands that the sharding of the op does not follow: divisions by marks,
+/// and divisions of dims that the operator needs whole.
 void note_conflicts(PropagationState& state, OpId id);
 
 }  // namespace tessera

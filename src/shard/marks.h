@@ -1,4 +1,4 @@
-// Marks and the tensors and ops that they name.
+// Finds the tensors and ops that marks name.
 #pragma once
 
 #include <string>
@@ -28,17 +28,16 @@ struct ResolvedMarks {
   std::vector<MarkedOp> ops;
 };
 
-/// Finds the tensors and ops that the marks name and reads their placements. A mark without
-/// placement must name something, too.
-///   throws  UserError (78): a pattern that names nothing (with the nearest name), a dim or axis
-///   that
-///           does not exist, an axis used twice, a tensor or op that two marks place differently
-///           (with both origins), a Partial on an input, or on a variable that is not initialized
-///           to zero
+/// Finds the tensors and ops that the marks name and parses their placements. A mark without
+/// placement must also name something.
+///   throws  UserError (78) for a pattern that names nothing (with the most similar name), a dim or
+///           axis that does not exist, an axis that is used twice, a tensor or op that two marks
+///           place differently (with both origins), or a Partial on an input or on a variable that
+///           is not initialized to zero
 ResolvedMarks resolve_marks(const Graph& graph, const Meshes& meshes,
                             const MeshAssignment& assignment, const std::vector<Mark>& marks,
                             const RuleLookup& rules = catalogue_rule);
-/// With everything on one mesh.
+/// The same with everything on one mesh.
 ResolvedMarks resolve_marks(const Graph& graph, const MeshPtr& mesh,
                             const std::vector<Mark>& marks);
 

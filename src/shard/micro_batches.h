@@ -1,4 +1,4 @@
-// Micro-batches as a mesh axis: they are one more axis of every mesh while placements are decided,
+// Micro-batches as a mesh axis. They are one more axis of every mesh while placements are decided,
 // and are unrolled when the program is made.
 #pragma once
 
@@ -9,12 +9,12 @@
 namespace tessera {
 
 /// The meshes with the axis kMicroBatchAxis of size `count` in front. Their ranks are pairs
-/// (micro-batch, rank), numbered as ranks.
+/// (micro-batch, rank), which are numbered like ranks.
 Meshes with_micro_batches(const Meshes& meshes, int64_t count);
 
-/// What a placement on a mesh with the axis of micro-batches means for one micro-batch.
+/// The meaning of a placement on a mesh with the axis of micro-batches for one micro-batch.
 struct MicroBatchPlacement {
-  bool by_micro_batch = false;  // divided by micro-batches (dim), or partial over them (dim -1)
+  bool by_micro_batch = false;  // divided by micro-batches (dim), or partial over them (dim is -1)
   int dim = -1;
   ReduceOp reduce = ReduceOp::kSum;
   DistAttr attr;  // on the mesh without that axis
@@ -26,7 +26,7 @@ MicroBatchPlacement micro_batch_placement(const DistAttr& attr, const MeshPtr& m
 TensorType of_one_micro_batch(const TensorType& type, const MicroBatchPlacement& time,
                               int64_t count);
 
-/// A parameter of a kernel in micro-batch `index` of `count`.
+/// The value of a kernel parameter in micro-batch `index` of `count`.
 LocalInt in_micro_batch(const LocalInt& value, int64_t count, int64_t index);
 
 }  // namespace tessera

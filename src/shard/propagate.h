@@ -13,27 +13,25 @@ namespace tessera {
 
 /// Chooses a placement for every value and op whose placement the user left open.
 ///
-///   ensures  marked tensors keep their placement and marked ops theirs; a variable and its next
-///            value have the same placement; no axis divides two factors of one op; the result does
-///            not depend on the order of the marks; a second run changes nothing; partial sums are
-///            passed on only through linear ops whose input has no other use, and are otherwise
-///            reduced where they are made
+///   ensures  marked tensors and ops keep their placements; a variable and its next value have the
+///            same placement; no axis divides two factors of one op; the result does not depend on
+///            the order of the marks; a second run changes nothing; partial sums pass only through
+///            linear ops whose input has no other use, and are otherwise reduced by their producers
 ///   leaves   differences between producer and consumer: lowering reshards there
 ///   throws   UserError (78) from resolve_marks
-///   time     O(ops x factors) a round; every round but the last gives an axis to a dim
+///   time     O(ops x factors) per round; every round but the last gives an axis to a dim
 ///   meshes   each op and value gets its mesh first (assign_meshes); an axis is propagated to
-///   another
-///            mesh only if that has an axis of the same name and size
+///            another mesh only if that has an axis of the same name and size
 ShardedGraph propagate(const Graph& graph, const Meshes& meshes, const std::vector<Mark>& marks,
                        const RuleLookup& rules = catalogue_rule);
-/// With everything on one mesh.
+/// The same with everything on one mesh.
 ShardedGraph propagate(const Graph& graph, MeshPtr mesh, const std::vector<Mark>& marks,
                        const RuleLookup& rules = catalogue_rule);
 
-/// For a region of an op, on the op's mesh; the placements of `ends` are kept.
+/// Propagates in a region of an op, on the op's mesh. The placements of `ends` are kept.
 ShardedGraph propagate_region(const Graph& region, MeshPtr mesh, const RegionEnds& ends);
 
-/// One line a value: "blocks.0.attn.q.weight f32[128, 4@tp, 32]", in program order.
+/// One line per value, in program order: "blocks.0.attn.q.weight f32[128, 4@tp, 32]".
 std::string print_placements(const Graph& graph, const ShardedGraph& sharded);
 
 }  // namespace tessera

@@ -7,12 +7,12 @@
 
 namespace tessera {
 
-/// Decides the sharding of the op and gives its axes to the dims of its open operands. True when a
-/// dim got an axis.
+/// Decides the sharding of the op and gives its axes to the dims of its open operands. Returns true
+/// when a dim got an axis.
 bool propagate_step(PropagationState& state, OpId id);
 
 /// Gives the dims of a tensor the axes of the same name and size that they have on another mesh.
-/// True when a dim got an axis.
+/// Returns true when a dim got an axis.
 bool propagate_between_meshes(std::vector<TensorPlacement>& placements);
 
 }  // namespace tessera

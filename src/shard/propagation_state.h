@@ -1,5 +1,5 @@
-// What propagation knows while it runs: the placement of every tensor on every mesh, and the
-// sharding of every op.
+// The state of propagation: the placement of every tensor on every mesh, and the sharding of every
+// op.
 #pragma once
 
 #include <set>
@@ -18,8 +18,8 @@ namespace tessera {
 /// The placement of a tensor on one mesh.
 struct TensorPlacement {
   DistAttr attr;
-  bool fixed = false;  // by a mark
-  std::string reason;  // the mark, or the op and operand that it came from
+  bool fixed = false;  // is it fixed by a mark?
+  std::string reason;  // the mark, or the op and operand from which it follows
 };
 
 struct OpState {
@@ -29,18 +29,19 @@ struct OpState {
   OpSharding sharding;
 };
 
-/// Operands of an op are numbered: its inputs first, then its outputs.
+/// The placements and shardings during propagation. Operands of an op are numbered: its inputs
+/// first, then its outputs.
 class PropagationState {
  public:
-  /// Places what the marks, the ends of a region and the micro-batches fix; everything else is
-  /// replicated.
+  /// Sets the placements that the marks, the ends of a region and the micro-batches fix. Everything
+  /// else is replicated.
   ///   throws  UserError (78) when the marks contradict each other
   PropagationState(const Graph& graph, const Meshes& meshes, const std::vector<Mark>& marks,
                    const RuleLookup& rules, const RegionEnds* ends);
 
   const Graph& graph() const { return graph_; }
   bool is_region() const { return is_region_; }
-  /// Whether the first axis of the meshes is that of the micro-batches, and may be propagated.
+  /// Is the first axis of the meshes that of the micro-batches, and may it be propagated?
   bool has_time() const { return has_time_; }
 
   OpState& op(OpId id) { return ops_[id.index]; }
@@ -49,7 +50,7 @@ class PropagationState {
   int stage_of(OpId id) const { return stages_.ops[id.index]; }
   const MeshPtr& mesh_of(OpId id) const { return meshes_[stage_of(id)].mesh; }
 
-  /// A variable and its next value share their placements: those of the variable.
+  /// A variable and its next value share the placements of the variable.
   ValueId shared(ValueId value) const { return shared_[value.index]; }
   /// The placement that the ops of one stage see.
   TensorPlacement& placement(ValueId value, int stage) {
@@ -72,11 +73,12 @@ class PropagationState {
     return placement(operand(id, index), stage_of(id));
   }
   const OperandFactors& factors_of_operand(OpId id, int index) const;
-  /// Inputs and variables have one piece per rank, which loaders and checkpoints rely on.
+  /// Is the value an input or a variable? They have one piece per rank, which loaders and
+  /// checkpoints rely on.
   bool is_leaf(ValueId value) const { return graph_.value(shared(value)).producer.index < 0; }
 
   void add_note(ShardingNote note) { notes_.push_back(std::move(note)); }
-  /// requires  the state is not used afterwards
+  /// Returns the result.  requires  the state is not used afterwards
   ShardedGraph take_result();
 
  private:

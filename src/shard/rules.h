@@ -1,4 +1,4 @@
-// Where the sharding rules of ops come from.
+// The source of the sharding rules of ops.
 #pragma once
 
 #include <functional>
@@ -11,13 +11,13 @@
 
 namespace tessera {
 
-/// The definitions of the operators, or what a test gives instead.
+/// Looks up the rule in the definition of the operator, or takes it from a test.
 using RuleLookup = std::function<ShardingRule(std::string_view kind, const OpView&)>;
 ShardingRule catalogue_rule(std::string_view kind, const OpView& op);
 
-/// Remembers the rules of operators that bring none: each is discovered once for its types and
-/// attributes. Is itself a RuleLookup, so who compiles one graph many times may keep one; copies
-/// share what they know.
+/// Caches the rules of operators that declare none: each is discovered once for its types and
+/// attributes. It is itself a RuleLookup, so a caller that compiles one graph many times may keep
+/// one. Copies share their contents.
 ///   threads  one at a time
 class RuleCache {
  public:

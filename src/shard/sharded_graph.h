@@ -12,8 +12,8 @@
 
 namespace tessera {
 
-/// A note for the user: a placement that could not be kept and what was done instead, or a rule
-/// that was discovered by execution.
+/// A note for the user: a placement that could not be kept and its replacement, or a rule that was
+/// discovered by execution.
 struct ShardingNote {
   enum class Kind { kConflict, kFallback, kDiscovered };
   Kind kind = Kind::kFallback;
@@ -25,10 +25,11 @@ struct ShardingNote {
 /// differ, lowering inserts a reshard.
 struct ShardedGraph {
   Meshes meshes;
-  MeshAssignment stages;                   // the mesh of each op and value
-  std::vector<DistAttr> values;            // on the mesh that the value is assigned to
-  std::vector<std::string> value_reasons;  // the mark, or the op and operand that it came from; ""
-                                           // when nothing divides it
+  MeshAssignment stages;         // the mesh of each op and value
+  std::vector<DistAttr> values;  // on the mesh to which the value is assigned
+  // The mark, or the op and operand, from which the placement follows; "" when nothing divides the
+  // value.
+  std::vector<std::string> value_reasons;
   std::vector<OpSharding> ops;
   std::vector<ShardingRule> rules;  // of each op
   std::vector<ShardingNote> notes;

@@ -13,20 +13,20 @@
 
 namespace tessera {
 
-/// How long an act of a task takes on a rank; for an exchange, the time until all data has arrived.
-/// It is rounded to nanoseconds.
+/// The duration of an act of a task on a rank; for an exchange, the time until all data has
+/// arrived. It is rounded to nanoseconds.
 using ActTime = std::function<Seconds(Rank, TaskId)>;
 
 struct SimulateOptions {
   int64_t steps = 3;
-  /// Whether a step begins when all ranks have ended the previous one, as with Runtime::run.
-  /// Without it each rank goes on as soon as it may, as with Runtime::begin_step (which also
+  /// Does a step begin only when all ranks have ended the previous one, as with Runtime::run?
+  /// Otherwise each rank continues as soon as it may, as with Runtime::begin_step (which also
   /// synchronizes the streams of a rank at the end of a step).
   bool barrier_between_steps = true;
   /// The latency of a message between ranks.
   Seconds message{0};
-  /// Whether exchanges are prefetched from their issue points (Task::after), one after the other on
-  /// a stream of their own, as between ranks in different processes. Without it they begin at their
+  /// Are exchanges prefetched from their issue points (Task::after), one after the other on a
+  /// stream of their own, as between ranks in different processes? Otherwise they begin at their
   /// turn, as between threads.
   bool prefetch_exchanges = false;
 };
@@ -34,10 +34,11 @@ struct SimulateOptions {
 /// The last step of one rank.
 struct RankTimes {
   Rank rank = 0;
-  Seconds compute{0};   // in acts of kernels
-  Seconds exchange{0};  // in exchanges, and in copies between a device and its host
-  Seconds span{0};  // from the begin of its first act of kernels for a micro-batch to the end of
-                    // the last; of all kernels if none is for a micro-batch
+  Seconds compute{0};   // time in acts of kernels
+  Seconds exchange{0};  // time in exchanges, and in copies between a device and its host
+  /// The time from the begin of its first act of kernels for a micro-batch to the end of the last
+  /// one; of all kernels if none is for a micro-batch.
+  Seconds span{0};
   Seconds idle_in_span{0};
   /// The fraction of the span in which no kernels run: the bubble of the stage's span.
   double bubble_of_span() const {
@@ -46,8 +47,8 @@ struct RankTimes {
 };
 
 struct Simulation {
-  Timeline timeline;             // of all steps: acts, waits, messages between ranks
-  Seconds step{0};               // from the end of the second to last step to the end of the last
+  Timeline timeline;  // of all steps: acts, waits, messages between ranks
+  Seconds step{0};    // from the end of the second to last step to the end of the last one
   std::vector<RankTimes> ranks;  // in ascending order
   /// The fraction of the ranks' time in a step in which no kernels run.
   double bubble() const;

@@ -31,7 +31,7 @@ class Scanner {
   Scanner(std::string_view text, const std::string& name)
       : begin_(text.data()), at_(text.data()), end_(text.data() + text.size()), name_(name) {}
 
-  /// Calls on_key(key) for each member of an object; it reads the value.
+  /// Calls on_key(key) for each key of an object. It reads the value.
   template <typename OnKey>
   void object(const OnKey& on_key) {
     expect('{', "an object");
@@ -56,8 +56,8 @@ class Scanner {
   }
 
   int64_t whole_number() {
-    constexpr uint64_t kLargest =
-        std::numeric_limits<int64_t>::max();  // 19 digits fit an unsigned one
+    // 19 digits fit an unsigned one.
+    constexpr uint64_t kLargest = std::numeric_limits<int64_t>::max();
     skip_space();
     const char* const start = at_;
     const bool negative = at_ < end_ && *at_ == '-';

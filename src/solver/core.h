@@ -1,5 +1,5 @@
-// What is left of a network, packed for search: it does not change, and data that is read together
-// is stored together.
+// The rest of a network after reductions, packed for search. It does not change, and data that is
+// read together is stored together.
 #pragma once
 
 #include <span>
@@ -9,8 +9,8 @@
 
 namespace tessera::solver {
 
-/// Costs inside of searches: whole numbers, exact in a double (Core sees to it), or kNever and
-/// above.
+/// Costs inside of searches are whole numbers that are exact in a double (Core ensures this), or at
+/// least kNever.
 constexpr double kNever = 1e18;
 
 struct Core {
@@ -20,10 +20,10 @@ struct Core {
   };
   struct Edge {
     int32_t a = 0, b = 0;
-    size_t rows_of_a = 0,
-           rows_of_b = 0;  // indices of the costs, by strategy of a and by strategy of b
+    /// Indices of the costs, by strategy of a and by strategy of b.
+    size_t rows_of_a = 0, rows_of_b = 0;
   };
-  /// An edge as one of its ends sees it.
+  /// An edge in the view of one of its ends.
   struct Neighbour {
     int32_t node = 0;
     int32_t edge = 0;
@@ -53,8 +53,8 @@ struct Core {
     return table.data() + rows + static_cast<size_t>(row) * columns;
   }
 
-  /// Strategies of the core's nodes as tags of the network's, and back; kNoStrategy where a node
-  /// has lost the tag.
+  /// Converts strategies of the core's nodes to tags of the network's nodes, and back; kNoStrategy
+  /// where a node has lost the tag.
   Assignment tags(const Network& network, const Assignment& assignment) const;
   Assignment from_tags(const Network& network, const Assignment& tags) const;
 
@@ -63,7 +63,7 @@ struct Core {
   std::vector<double> costs;  // by strategy
   std::vector<Edge> edges;
   std::vector<double> table;
-  int64_t pairs = 0;  // of strategies, over all edges: the table is smaller where edges are equal
+  int64_t pairs = 0;  // of strategies, over all edges; the table is smaller where edges are equal
   std::vector<size_t> first_neighbour, first_piece;
   std::vector<Neighbour> neighbour_list;
   std::vector<Piece> piece_list;
@@ -73,13 +73,13 @@ struct Core {
   double constant = 0;
 };
 
-/// Work of one sweep of messages, in entries of tables as eliminations count them: it takes a fifth
-/// of their time.
+/// The work of one sweep of messages, in entries of tables, which eliminations count. A sweep takes
+/// a fifth of the time of an elimination per entry.
 inline int64_t work_of_sweep(const Core& core) {
   return (2 * core.pairs + core.moments()) / 5 + core.nodes() + 1000;
 }
 
-/// The cost of an assignment of the core, its constant included; kNever or more where it takes a
+/// The cost of an assignment of the core, including its constant; at least kNever when it uses a
 /// forbidden pair.
 double cost_of(const Core& core, const Assignment& assignment);
 

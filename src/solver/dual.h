@@ -1,5 +1,5 @@
-// A lower bound: memory is priced by multipliers over time, what remains is bounded by messages
-// along the edges.
+// A lower bound: multipliers price the memory over time, and messages along the edges bound the
+// remaining costs.
 #pragma once
 
 #include <algorithm>
@@ -10,56 +10,57 @@
 
 namespace tessera::solver {
 
-/// Prices of memory at moments of the problem, ascending: what is left of them when a core gives
-/// way to a smaller one.
+/// Prices of memory at moments of the problem, in ascending order. They are kept when a core is
+/// replaced by a smaller one.
 using PricesOverTime = std::vector<std::pair<Moment, double>>;
 
 PricesOverTime over_time(const Core& core, const std::vector<double>& prices);
-/// By moment of the core: at the moments that are still there, or the next before them.
+/// The prices by moment of the core: at the moments that still exist, or at the next one before
+/// them.
 std::vector<double> on_moments(const Core& core, const PricesOverTime& prices);
 
-/// Multipliers and messages of one core, improved sweep by sweep.
+/// The multipliers and messages of one core, improved sweep by sweep.
 ///
-/// For any multipliers p >= 0 and messages M:  cost >= sum over nodes min(own costs + p * usages +
-/// messages in)
-///                                                   + sum over edges min(costs - messages out) - p
-///                                                   * limits.
-/// Sweeps leave the minima of the edges at 0. Sources: Kolmogorov, Convergent tree-reweighted
-/// message passing, PAMI 28(10), 2006 (the sweeps); Barahona and Anbil, The volume algorithm, Math.
-/// Programming 87, 2000 (the multipliers).
+/// For any multipliers p >= 0 and messages M:
+///   cost >= sum over nodes min(own costs + p * usages + messages in)
+///         + sum over edges min(costs - messages out) - p * limits.
+/// Sweeps leave the minima of the edges at 0.
+///   source  Kolmogorov, Convergent tree-reweighted message passing, PAMI 28(10), 2006 (the
+///           sweeps); Barahona and Anbil, The volume algorithm, Math. Programming 87, 2000 (the
+///           multipliers)
 class Dual {
  public:
   explicit Dual(const Core& core);
 
-  /// One sweep there and one back under the present multipliers.
+  /// One sweep forward and one backward under the present multipliers.
   ///   returns  the bound, in doubles
   double sweep();
-  /// Moves the multipliers towards what the cheapest strategies exceed. `target`: a cost that the
-  /// optimum does not exceed by much.
+  /// Moves the multipliers along the amounts by which the cheapest strategies exceed the limits.
+  /// `target` is a cost that the optimum does not exceed by much.
   void move_prices(double target);
 
   double best_bound() const { return best_; }
-  /// By strategy of all nodes: a bound on what any answer with it costs, the best of all sweeps.
+  /// By strategy of all nodes: a bound on the cost of any answer with it, the best of all sweeps.
   const std::vector<double>& strategy_bounds() const { return strategy_bounds_; }
   double bound() const { return bound_; }
-  /// Prices of the best bound, by moment.
+  /// The prices of the best bound, by moment.
   const std::vector<double>& best_prices() const { return best_prices_; }
   const std::vector<double>& prices() const { return prices_; }
   void set_prices(std::vector<double> prices);
-  /// A strategy a node, each the cheapest given those before it and the messages from those after
-  /// it.
+  /// A strategy per node, each the cheapest given the nodes before it and the messages from the
+  /// nodes after it.
   Assignment rounded() const;
-  /// Own costs and memory at the present prices, by strategy.
+  /// The own costs and the memory at the present prices, by strategy.
   const std::vector<double>& priced() const { return priced_; }
 
-  /// The messages into each end in 2^-kMessageBits, the prices in 2^-kPriceBits, as whole numbers:
-  /// what certified_bound takes.
+  /// The messages into each end in units of 2^-kMessageBits and the prices in units of
+  /// 2^-kPriceBits, as whole numbers, for certified_bound.
   struct Certificate {
     std::vector<int64_t> prices;                   // by moment
     std::vector<std::vector<int64_t>> to_a, to_b;  // by edge
   };
   static constexpr int kPriceBits = 24, kMessageBits = 8;
-  /// Of the best bound so far.
+  /// The certificate of the best bound so far.
   Certificate certificate() const;
 
  private:
@@ -85,7 +86,7 @@ class Dual {
   void remember();
 
   const Core& core_;
-  std::vector<size_t> to_a_, to_b_;  // by edge: places of the messages
+  std::vector<size_t> to_a_, to_b_;  // by edge: positions of the messages
   std::vector<double> messages_;
   std::vector<double> prices_, best_prices_, best_messages_;
   std::vector<double> priced_;
@@ -100,8 +101,8 @@ class Dual {
   bool has_mean_ = false;
 };
 
-/// The bound that a certificate proves, in exact 128-bit arithmetic: the slow way, with nothing of
-/// the sweeps.
+/// The bound that a certificate proves, in exact 128-bit arithmetic. It is slow and shares no code
+/// with the sweeps.
 Wide certified_bound(const Core& core, const Dual::Certificate& certificate);
 
 }  // namespace tessera::solver

@@ -1,5 +1,5 @@
-// The cheapest strategies of some nodes at once, all others as they are: exact, by eliminating one
-// node after the other.
+// The cheapest strategies of some nodes at once, with all others fixed. The result is exact; one
+// node is eliminated after the other.
 #pragma once
 
 #include <vector>
@@ -8,24 +8,24 @@
 
 namespace tessera::solver {
 
-/// An order in which to eliminate nodes, and the tables that this takes. Made once for some nodes,
-/// solved for many costs of theirs. Source: Bertele and Brioschi, Nonserial Dynamic Programming,
-/// 1972.
+/// An order in which to eliminate nodes, and the tables for it. It is made once for some nodes and
+/// solved for many costs of them.
+///   source  Bertele and Brioschi, Nonserial Dynamic Programming, 1972
 class Elimination {
  public:
   /// Takes as many of the given nodes as tables of at most `largest_table` entries allow.
   ///   requires  the nodes differ
-  ///   weights  by place in `nodes`, or empty: of two nodes with as many neighbours the one with
-  ///   the larger weight is left out
+  ///   weights   by position in `nodes`, or empty: of two nodes with as many neighbours, the one
+  ///             with the larger weight is left out
   Elimination(const Core& core, std::vector<int32_t> nodes, int64_t largest_table,
               const std::vector<double>& weights = {});
 
-  /// The nodes that take part, ascending as given; those left out are fixed for whoever makes the
-  /// costs.
+  /// The nodes that take part, ascending as given. The others are fixed; the caller includes them
+  /// in the costs.
   const std::vector<int32_t>& nodes() const { return nodes_; }
-  /// Entries of all tables: the work of one solve.
+  /// The number of entries of all tables, which is the work of one solve.
   int64_t work() const { return work_; }
-  /// Cheapest strategies for own costs `costs[place[i]...]` of nodes()[i] and the core's costs
+  /// The cheapest strategies for own costs `costs[place[i]...]` of nodes()[i] and the core's costs
   /// between the nodes.
   ///   requires  place[i] + strategies(nodes()[i]) <= costs.size()
   ///   ensures   strategies[i] is that of nodes()[i]; ties go to the lower number
@@ -35,13 +35,13 @@ class Elimination {
 
  private:
   struct Factor {
-    const double* edge = nullptr;  // rows of the core's table, or
-    int32_t step = -1;             // the table that an earlier step left
-    std::vector<int64_t> strides;  // by index in the scope of the step that takes it
+    const double* edge = nullptr;  // rows of the core's table; nullptr: see `step`
+    int32_t step = -1;             // the earlier step that made the table
+    std::vector<int64_t> strides;  // by index in the scope of the step that uses it
   };
   struct Step {
     int32_t node = 0;            // index in nodes_
-    std::vector<int32_t> scope;  // indices in nodes_, the one to be eliminated first at the end
+    std::vector<int32_t> scope;  // indices in nodes_; the last one is eliminated first
     std::vector<Factor> factors;
     std::vector<double> table;
     std::vector<uint16_t> choice;

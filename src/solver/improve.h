@@ -1,5 +1,5 @@
-// Better assignments from known ones: some nodes are solved anew, exactly, with all others as they
-// are and memory priced.
+// Improves known assignments: some nodes are solved again, exactly, with all others fixed and
+// memory priced.
 #pragma once
 
 #include <functional>
@@ -25,35 +25,35 @@ class Dice {
   std::mt19937_64 engine_;
 };
 
-/// Which nodes are solved anew at a time, and how hard.
+/// Selects the nodes that are solved again at a time, and limits the work.
 struct Neighbourhood {
   int32_t nodes = 60;
-  int32_t seeds = 1;  // from how many places the nodes are gathered
+  int32_t seeds = 1;  // number of nodes from which the neighbourhood grows
   int64_t largest_table = 20'000;
 };
 
-/// One walk from assignment to assignment. Its result depends on the core, the start, the prices,
-/// the seed and the number of steps only.
+/// One walk from assignment to assignment. Its result depends only on the core, the start, the
+/// prices, the seed and the number of steps.
 class Improver {
  public:
   Improver(const Core& core, Assignment start, uint64_t seed);
 
-  /// What memory is worth at each moment, as a dual sees it: where a neighbourhood starts from.
+  /// Sets the prices of memory by moment, as a dual computes them. A neighbourhood starts from
+  /// them.
   void set_prices(const std::vector<double>& prices);
-  /// Solves one neighbourhood. A feasible position stays feasible and never gets dearer; in one
-  /// that is not, what is missing never grows.
-  ///   returns  whether cost or what is missing became less
+  /// Solves one neighbourhood. A feasible position stays feasible, and its cost never grows. In an
+  /// infeasible one, the missing memory never grows.
+  ///   returns  whether the cost or the missing memory became less
   bool step(const Neighbourhood& neighbourhood);
-  /// Solves the nodes given anew, as `step` does.
+  /// Solves the given nodes again, as `step` does.
   bool step_on(std::vector<int32_t> nodes, int64_t largest_table);
-  /// Moves some nodes to what would be cheapest if costs were a little different, wherever that
-  /// leads.
-  ///   noise  how much is added to the cost of each strategy at most, in costs of a node at their
-  ///   mean
+  /// Moves some nodes to the strategies that would be cheapest if costs were a little different,
+  /// whatever the result.
+  ///   noise  the largest amount that is added to the cost of a strategy, in mean costs of a node
   void push(const Neighbourhood& neighbourhood, double noise = 1);
   const Position& position() const { return position_; }
   void restart(Assignment assignment);
-  /// Entries of tables computed so far.
+  /// The number of entries of tables computed so far.
   int64_t work() const { return work_; }
 
  private:
@@ -69,11 +69,11 @@ class Improver {
   Position position_;
   Dice dice_;
   std::vector<double> until_;  // sums of prices before each moment
-  std::vector<int32_t>
-      block_nodes_;  // nodes that hold something in a block of moments, block after block
+  /// Nodes that hold something in a block of moments, block after block.
+  std::vector<int32_t> block_nodes_;
   std::vector<size_t> first_of_block_;
   int32_t moments_of_block_ = 1;
-  std::vector<int32_t> mark_;  // by node: the last neighbourhood it was in
+  std::vector<int32_t> mark_;  // by node: the last neighbourhood that included it
   int32_t round_ = 0;
   int64_t work_ = 0;
 };

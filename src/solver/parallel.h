@@ -1,4 +1,4 @@
-// Tasks that share nothing, on several threads.
+// Runs independent tasks on several threads.
 #pragma once
 
 #include <functional>
@@ -6,9 +6,9 @@
 
 namespace tessera::solver {
 
-/// Runs all tasks, in their order as threads become free; the calling thread is one of them.
+/// Runs all tasks in their order, each on the next free thread. The calling thread is one of them.
 ///   threads  at least 1; no more are used than there are tasks
-///   throws   what a task throws, once all threads have ended
+///   throws   the exception of a task, when all threads have ended
 void run_tasks(const std::vector<std::function<void()>>& tasks, int threads);
 
 }  // namespace tessera::solver

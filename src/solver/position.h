@@ -1,5 +1,5 @@
-// An assignment of a core with what it costs and how much slack it leaves at every moment, kept up
-// to date as it changes.
+// An assignment of a core with its cost and its slack at every moment, which are updated when it
+// changes.
 #pragma once
 
 #include <vector>
@@ -8,21 +8,21 @@
 
 namespace tessera::solver {
 
-/// Numbers over moments: adding to a range and the least of a range, both in about the square root
-/// of their count.
+/// Numbers over moments. Adding to a range and finding the least of a range both take about the
+/// square root of their count.
 class SlackOverTime {
  public:
   explicit SlackOverTime(std::vector<Usage> slack);
 
   void add(int32_t begin, int32_t end, Usage change);
-  /// The least of begin, ..., end - 1; kPlenty where the range is empty.
+  /// The least of begin, ..., end - 1; kPlenty when the range is empty.
   Usage least(int32_t begin, int32_t end) const;
-  /// The least of all, and the first moment that has it (-1 where there are no moments).
+  /// The least of all, and the first moment that has it (-1 when there are no moments).
   Usage least() const;
   int32_t tightest() const;
   Usage at(int32_t moment) const { return slack_[moment] + added_[moment / kBlock]; }
   int32_t moments() const { return count_of(slack_); }
-  /// How much is missing, summed over the moments.
+  /// The missing memory, summed over the moments.
   double missing() const;
 
   static constexpr Usage kPlenty = Usage{1} << 62;
@@ -31,15 +31,15 @@ class SlackOverTime {
   static constexpr int32_t kBlock = 128;
   void settle(int32_t block);
 
-  std::vector<Usage> slack_;          // without what was added to whole blocks
+  std::vector<Usage> slack_;          // without the amounts that were added to whole blocks
   std::vector<Usage> added_, least_;  // by block
 };
 
-/// How far an assignment is from being an answer, then what it costs: the first difference decides.
+/// The distance of an assignment from feasibility, then its cost. The first difference decides.
 struct Worth {
-  int64_t forbidden = 0;  // pairs and strategies that are
+  int64_t forbidden = 0;  // forbidden pairs and strategies
   double missing = 0;     // memory, summed over the moments
-  double cost = 0;        // of what is not forbidden
+  double cost = 0;        // of the entries that are not forbidden
 
   bool is_feasible() const { return forbidden == 0 && missing == 0; }
   auto operator<=>(const Worth&) const = default;
@@ -52,14 +52,14 @@ class Position {
   const Core& core() const { return *core_; }
   const Assignment& assignment() const { return assignment_; }
   int32_t operator[](int32_t node) const { return assignment_[node]; }
-  /// kNever or more where a forbidden pair is taken.
+  /// At least kNever when a forbidden pair is used.
   double cost() const { return forbidden_ > 0 ? kNever : cost_; }
   Worth worth() const { return {forbidden_, slack_.missing(), cost_}; }
   bool is_feasible() const { return forbidden_ == 0 && slack_.least() >= 0; }
   const SlackOverTime& slack() const { return slack_; }
 
   void set(int32_t node, int32_t strategy);
-  /// What each strategy of the node would cost among its neighbours as they are.
+  /// The cost of each strategy of the node with its neighbours unchanged.
   void costs_here(int32_t node, std::vector<double>& costs) const;
 
  private:
@@ -67,7 +67,7 @@ class Position {
 
   const Core* core_;
   Assignment assignment_;
-  double cost_ = 0;  // of what is not forbidden
+  double cost_ = 0;  // of the entries that are not forbidden
   int64_t forbidden_ = 0;
   SlackOverTime slack_;
 };

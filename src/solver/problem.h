@@ -1,7 +1,8 @@
-// The intra-operator problem as plain data: which strategy each node takes, at what cost, holding
-// how much memory when.
+// The intra-operator problem as plain data: the strategy of each node, with its cost and its memory
+// over time.
 //
-// This module knows numbers only: no graph, no op, no mesh. The caller knows what a problem means.
+// This module knows numbers only: no graph, no op, no mesh. The caller knows the meaning of a
+// problem.
 #pragma once
 
 #include <algorithm>
@@ -18,14 +19,15 @@ namespace tessera::solver {
 using Cost = int64_t;
 using Usage = int64_t;
 using Moment = int64_t;
-/// Sums over all nodes and edges: a forbidden entry alone takes a sixteenth of what 64 bits hold.
+/// For sums over all nodes and edges: a forbidden entry alone uses a sixteenth of the range of 64
+/// bits.
 __extension__ typedef __int128 Wide;
 
-/// Entries from here on are forbidden, as in the contest's format. An assignment without them costs
-/// less than this each.
+/// Costs of at least this are forbidden, as in the contest's format. An assignment without them
+/// costs less than this per entry.
 constexpr Cost kForbidden = 1'000'000'000'000'000'000;
 
-/// As a double; exact for costs and usages below 2^53, which Core sees to.
+/// The number as a double. It is exact for costs and usages below 2^53, which Core ensures.
 inline double to_double(int64_t number) {
   return static_cast<double>(number);
 }
@@ -33,22 +35,22 @@ inline double to_double(Wide number) {
   return static_cast<double>(number);
 }
 
-/// The number of elements of a table: a problem has fewer than 2^31 of anything.
+/// The number of elements of a table. A problem has fewer than 2^31 of anything.
 template <typename Table>
 int32_t count_of(const Table& table) {
   return static_cast<int32_t>(table.size());
 }
 
-/// The index of the first of the least elements.
+/// The index of the first least element.
 template <typename Table>
 int32_t index_of_least(const Table& table) {
   return static_cast<int32_t>(std::min_element(table.begin(), table.end()) - table.begin());
 }
 
-/// Decimal digits, of any size and sign.
+/// The decimal digits of a number of any size and sign.
 std::string to_text(Wide number);
 
-/// The moments begin, ..., end - 1. Nothing is held in an empty one.
+/// The moments begin, ..., end - 1. An empty interval holds nothing.
 struct Interval {
   Moment begin = 0;
   Moment end = 0;
@@ -57,12 +59,12 @@ struct Interval {
   bool operator==(const Interval&) const = default;
 };
 
-/// One strategy a node; kNoStrategy where none is chosen yet.
+/// One strategy per node; kNoStrategy where none is chosen yet.
 using Assignment = std::vector<int32_t>;
 constexpr int32_t kNoStrategy = -1;
 
-/// Choose one strategy a node so that the costs of nodes and edges sum to the least, and at every
-/// moment the usages of what is live then sum to at most the limit.
+/// Choose one strategy per node so that the costs of nodes and edges have the least sum, and at
+/// every moment the usages of all live nodes and edges sum to at most the limit.
 ///
 /// Equal rows of numbers are stored once: a problem that repeats a layer a thousand times takes
 /// little more memory than the layer.
@@ -73,8 +75,8 @@ class Problem {
     int32_t strategies = 0;
     uint32_t costs = 0, usages = 0;  // rows of the pool
   };
-  /// The cost of each pair of strategies of a and b, those of b varying fastest; its usage too,
-  /// where it holds memory of its own.
+  /// The cost of each pair of strategies of a and b, those of b varying fastest; also its usage,
+  /// when it holds memory of its own.
   struct Edge {
     static constexpr uint32_t kNothing = std::numeric_limits<uint32_t>::max();
     int32_t a = 0, b = 0;
@@ -83,14 +85,15 @@ class Problem {
     Interval interval;
   };
 
-  /// requires  as many usages as costs, at least one; none negative
-  /// returns   the number of the node: 0, 1, ...
+  ///   requires  as many usages as costs, at least one; none negative
+  ///   returns   the number of the node: 0, 1, ...
   int32_t add_node(Interval interval, std::span<const Cost> costs, std::span<const Usage> usages);
-  /// requires  two nodes that are there; strategies(a) * strategies(b) costs, and as many usages or
-  /// none An edge of a node with itself costs what its diagonal says.
+  /// An edge of a node with itself adds its diagonal to the costs of the node.
+  ///   requires  two nodes that exist; strategies(a) * strategies(b) costs, and as many usages or
+  ///             none
   int32_t add_edge(int32_t a, int32_t b, std::span<const Cost> costs, Interval interval = {},
                    std::span<const Usage> usages = {});
-  /// At every moment usages sum to at most this; without it there is no limit.
+  /// Sets the largest sum of usages at every moment. Without a value there is no limit.
   void set_usage_limit(std::optional<Usage> limit) { usage_limit_ = limit; }
 
   int32_t nodes() const { return static_cast<int32_t>(nodes_.size()); }
@@ -101,7 +104,7 @@ class Problem {
   std::span<const Cost> costs(const Node& node) const { return row(node.costs); }
   std::span<const Usage> usages(const Node& node) const { return row(node.usages); }
   std::span<const Cost> costs(const Edge& edge) const { return row(edge.costs); }
-  /// Empty where the edge holds nothing.
+  /// Empty when the edge holds nothing.
   std::span<const Usage> usages(const Edge& edge) const {
     return edge.usages == Edge::kNothing ? std::span<const Usage>() : row(edge.usages);
   }
@@ -118,22 +121,22 @@ class Problem {
   std::optional<Usage> usage_limit_;
   std::vector<int64_t> pool_;
   std::vector<size_t> starts_{0};
-  std::unordered_map<uint64_t, uint32_t> rows_;  // by hash; the first of its hash stays
+  std::unordered_map<uint64_t, uint32_t> rows_;  // by hash; the first row of each hash stays
 };
 
-/// What an assignment costs and where it holds the most.
+/// The cost of an assignment, and the moment of its largest usage.
 struct Evaluation {
-  Wide cost = 0;           // forbidden entries count as what they are
-  bool forbidden = false;  // does it take a forbidden entry?
+  Wide cost = 0;           // forbidden entries count with their numbers
+  bool forbidden = false;  // does it use a forbidden entry?
   Wide peak = 0;           // the largest sum of usages at any moment
-  Moment peak_moment = 0;  // the first with that sum
+  Moment peak_moment = 0;  // the first moment with that sum
   bool within_limit = true;
 
   bool feasible() const { return !forbidden && within_limit; }
 };
 
-/// requires  a strategy of each node
-/// time      O(nodes + edges + moments log moments); exact, in 128 bits
+///   requires  a strategy of each node
+///   time      O(nodes + edges + moments log moments); exact, in 128 bits
 Evaluation evaluate(const Problem& problem, const Assignment& assignment);
 
 }  // namespace tessera::solver

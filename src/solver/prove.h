@@ -1,5 +1,5 @@
 // Proofs by branching: the strategies of one node are divided in two, both halves are reduced and
-// bounded, and what cannot hold anything better is closed.
+// bounded, and halves that cannot contain anything better are closed.
 #pragma once
 
 #include <functional>
@@ -10,26 +10,26 @@
 
 namespace tessera::solver {
 
-/// A copy of what is alive, numbered anew and without records. `original[i]` is the number that
-/// node i had.
+/// A copy of the live nodes, with new numbers and without records. `original[i]` is the former
+/// number of node i.
 Network compacted(const Network& network, std::vector<int32_t>& original);
 
-/// A search through all that is left of a network, in pieces of work. Lanes take open parts in turn
-/// and share nothing while they run: the result depends on the rounds, not on the number of
-/// threads.
+/// A search through the rest of a network, in pieces of work. Lanes take open parts in turn and
+/// share nothing while they run, so the result depends on the rounds, not on the number of threads.
 class Prover {
  public:
   Prover(const Network& network, PricesOverTime prices);
 
-  /// One round.
-  ///   best   nothing that costs as much is looked for; kNever: anything feasible is
+  /// Runs one round.
+  ///   best  the search looks only for assignments that cost less; kNever: for anything feasible
   void round(int64_t work_of_lane, double best, int threads, const std::function<bool()>& stop);
 
-  /// Nothing is open: what was found, or else the best known before, is the least.
+  /// Is nothing open? Then the assignment found, or else the best one known before, has the least
+  /// cost.
   bool is_done() const { return open_.empty(); }
-  /// No assignment that is still possible, and better than the best known, costs less.
+  /// A lower bound of all assignments that are still possible and better than the best known one.
   double bound() const;
-  /// The cheapest found so far, as tags of the network that it began with.
+  /// The cheapest one found so far, as tags of the initial network.
   const std::optional<Assignment>& found() const { return found_; }
   double found_cost() const { return found_cost_; }
   int64_t work() const { return work_; }
@@ -42,7 +42,7 @@ class Prover {
     PricesOverTime prices;
   };
   struct Lane {
-    std::vector<Part> open;  // the last is next
+    std::vector<Part> open;  // the last part is the next
     std::optional<Assignment> found;
     double found_cost = kNever;
     int64_t work = 0;

@@ -1,5 +1,5 @@
-// Exact reductions: fewer nodes, strategies, edges and moments, and among the cheapest assignments
-// at least one stays.
+// Exact reductions: they remove nodes, strategies, edges and moments and keep at least one of the
+// cheapest assignments.
 #pragma once
 
 #include <functional>
@@ -8,29 +8,30 @@
 
 namespace tessera::solver {
 
-// Each takes one step where it can and says whether it did. `touched` gains the nodes whose turn it
-// is then.
+// Each function takes one step if it can and returns whether it did. It adds to `touched` the nodes
+// that are to be tried next.
 
-/// Strategies for which a neighbour has nothing left but forbidden pairs go.
+/// Removes strategies for which a neighbour has only forbidden pairs left.
 bool drop_unsupported(Network& network, int32_t node, std::vector<int32_t>& touched);
-/// A strategy goes when another one holds no more at any moment and, whatever the neighbours take,
-/// costs no more. Source: Goldstein, Biophysical Journal 66, 1994 (dead-end elimination), with
-/// memory beside the costs.
+/// Removes a strategy when another one uses no more memory at any moment and costs no more for any
+/// choice of the neighbours.
+///   source  Goldstein, Biophysical Journal 66, 1994 (dead-end elimination), with memory in
+///           addition to the costs
 bool drop_dominated(Network& network, int32_t node, std::vector<int32_t>& touched);
-/// Edges between the same two nodes become one; edges whose cost is a sum of one term for each end
-/// become costs of the ends.
+/// Joins edges between the same two nodes, and turns edges whose cost is a sum of one term for each
+/// end into costs of the ends.
 bool simplify_edges(Network& network, int32_t node, std::vector<int32_t>& touched);
-/// A node with one strategy leaves; what it costs and holds is known.
+/// Removes a node with one strategy, whose cost and memory are known.
 bool settle_single(Network& network, int32_t node, std::vector<int32_t>& touched);
-/// A node that holds nothing and has at most two neighbours leaves; its least cost becomes a cost
+/// Removes a node that holds nothing and has at most two neighbours. Its least cost becomes a cost
 /// of theirs.
 bool eliminate(Network& network, int32_t node, std::vector<int32_t>& touched);
-/// A neighbour that has exactly one strategy left for each strategy of the node joins it, with its
-/// edges and what it holds.
+/// Joins a neighbour that has exactly one strategy left for each strategy of the node with the
+/// node, including its edges and its memory.
 bool absorb_determined(Network& network, int32_t node, std::vector<int32_t>& touched);
 
-/// All of these and compress_moments, until none finds anything or `stop` says so. The network is
-/// equivalent at any time.
+/// Applies all of these and compress_moments until none makes a step or `stop` returns true. The
+/// network is equivalent at any time.
 void reduce(Network& network, const std::function<bool()>& stop = [] { return false; });
 
 }  // namespace tessera::solver

@@ -1,5 +1,5 @@
-// The rounds of a search on one core: lanes of work that run in parallel and are combined at the
-// end of each round.
+// The rounds of a search on one core: lanes of work run in parallel and are combined at the end of
+// each round.
 #pragma once
 
 #include <functional>
@@ -11,7 +11,7 @@
 
 namespace tessera::solver {
 
-/// Bounds and assignments of one core, improved round by round.
+/// The bounds and assignments of one core, improved round by round.
 ///
 /// A round gives each lane the same amount of work. Lanes share nothing while they run, and their
 /// results are combined in order: the result depends on the seed and the rounds, not on the number
@@ -19,26 +19,27 @@ namespace tessera::solver {
 class Search {
  public:
   ///   start   an assignment of the core, kNoStrategy where a node has none; empty: there is none
-  ///   prices  of memory, by moment: where the dual begins
-  ///   target  the least cost known; kNever: none is
+  ///   prices  of memory, by moment: the start of the dual
+  ///   target  the least cost known; kNever: none is known
   Search(const Core& core, const Assignment& start, const std::vector<double>& prices,
          double target, uint64_t seed, const std::function<bool()>& stop);
 
-  /// One round. `stop` is asked often, from all threads; once it says so lanes end early.
+  /// Runs one round. `stop` is called often, from all threads; lanes end early when it returns
+  /// true.
   ///   target  as above
   void round(int64_t work_of_lane, double target, int threads, const std::function<bool()>& stop);
 
-  /// The best position so far; feasible or the nearest to it.
+  /// The best position so far: feasible, or the nearest to feasibility.
   const Assignment& best() const { return best_; }
   const Worth& worth() const { return worth_; }
-  /// The best of each lane.
+  /// The best position of each lane.
   std::vector<Assignment> bests() const;
-  /// Takes an assignment found elsewhere if it is better than all.
+  /// Takes an assignment that was found elsewhere if it is better than all.
   void adopt(const Assignment& assignment);
   const Dual& dual() const { return dual_; }
-  /// Whether the bound has stopped growing.
+  /// Has the bound stopped growing?
   bool is_dual_settled() const { return settled_rounds_ >= 4; }
-  /// Entries of tables, by all lanes.
+  /// The number of entries of tables, over all lanes.
   int64_t work() const { return work_; }
 
  private:
@@ -47,8 +48,8 @@ class Search {
     Dice dice;
     Assignment best;
     Worth worth;
-    int64_t quiet_steps = 0;  // since its own best
-    int pushes = 0;           // likewise
+    int64_t quiet_steps = 0;  // since its own best position
+    int pushes = 0;           // since its own best position
   };
 
   void improve_dual(int64_t work, double target, const std::function<bool()>& stop);
@@ -65,7 +66,7 @@ class Search {
   bool has_rounded_ = false;
   Assignment best_;
   Worth worth_;
-  std::vector<double> dual_prices_;  // as of the last combination
+  std::vector<double> dual_prices_;  // at the last combination
   int settled_rounds_ = 0;
   int rounds_ = 0;
   int64_t work_ = 0;

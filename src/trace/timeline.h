@@ -1,6 +1,5 @@
-// A timeline of a run, rank by rank and stream by stream: of a real run as the runtime records it,
-// or of a simulated one. This module knows names and times; it does not know tasks, actors or
-// kernels.
+// A timeline of a run, by rank and stream: of a real run that the runtime records, or of a
+// simulated one. This module knows names and times; it does not know tasks, actors or kernels.
 #pragma once
 
 #include <cstdint>
@@ -12,18 +11,18 @@
 
 namespace tessera {
 
-/// A stretch of time on a track.
+/// An interval on a track.
 struct Span {
   enum class Kind : uint8_t {
     kAct,     // one act of a task
     kKernel,  // one kernel inside of an act
     kCopy,    // an act that receives boxes, or moves them between two memories
-    kWait,    // no task could act; named after the task that acted next
+    kWait,    // no task could act; it is named after the task that acted next
   };
   Kind kind = Kind::kAct;
   std::string name;
-  int64_t record = 0;    // how many times the task had acted before
-  int micro_batch = -1;  // -1: once a step
+  int64_t record = 0;    // the number of earlier acts of the task
+  int micro_batch = -1;  // -1: once per step
   Seconds begin{0}, end{0};
   std::string pass = "";  // the pipeline pass, such as "F2"; "": none
 
@@ -43,9 +42,9 @@ struct Track {
 struct TimedMessage {
   enum class Kind : uint8_t { kReady, kReleased };
   Kind kind = Kind::kReady;
-  std::string name;             // of the register
-  size_t from = 0, to = 0;      // tracks
-  Seconds sent{0}, arrived{0};  // arrived: taken out of the mailbox
+  std::string name;             // name of the register
+  size_t from = 0, to = 0;      // indices of tracks
+  Seconds sent{0}, arrived{0};  // arrived: when it was taken out of the mailbox
   Seconds used{0};
 };
 

@@ -1,4 +1,4 @@
-// Callbacks of the training loop: they see each event and may ask for an evaluation, a save or the
+// Callbacks of the training loop. They see each event and may ask for an evaluation, a save or the
 // end.
 #pragma once
 
@@ -15,22 +15,22 @@ struct TrainingState {
   int64_t step = 0;                        // steps done, in the whole life of the engine
   int64_t last_step = 0;                   // the value of `step` at the end
   int64_t steps_per_epoch = 1;             // an epoch is one pass over the training data
-  int64_t epoch = 0;                       // of the step, from 0
-  const StepResult* result = nullptr;      // of the last step; null before the first
-  const Evaluation* evaluation = nullptr;  // the last; null before the first
-  /// From on_train_end on: why training ended early; "" when it did not.
+  int64_t epoch = 0;                       // epoch of the step, from 0
+  const StepResult* result = nullptr;      // of the last step; nullptr before the first
+  const Evaluation* evaluation = nullptr;  // the last one; nullptr before the first
+  /// The reason for which training ended early, from on_train_end on; "" when it did not.
   std::string stop_reason = {};
-  /// In on_train_end: the message of the error that ended training, or "".
+  /// The message of the error that ended training, in on_train_end; otherwise "".
   std::string error = {};
 };
 
-/// What a callback may ask for. It is done after the step, after on_step_end and on_epoch_end; what
-/// on_evaluate asks for is done at the same step.
+/// The requests of a callback. They are fulfilled after the step, after on_step_end and
+/// on_epoch_end. Requests of on_evaluate are fulfilled at the same step.
 struct TrainingControl {
   bool should_evaluate = false;
   bool should_save = false;
   bool should_stop = false;
-  bool should_hurry = false;  // no more evaluations, only the save: the machine is about to stop
+  bool should_hurry = false;  // the machine is about to stop: no more evaluations, only the save
   std::string stop_reason;
 
   void stop(std::string reason) {
@@ -43,36 +43,37 @@ struct TrainingControl {
   }
 };
 
-/// What a callback needs after a step. It decides whether the next step may be in flight then.
+/// The state that a callback needs after a step. It decides whether the next step may be in flight
+/// then.
 enum class CallbackNeeds {
-  /// The callback reads or changes the engine, or asks for an evaluation or a save: nothing of the
+  /// The callback reads or changes the engine, or asks for an evaluation or a save. Nothing of the
   /// next step has begun.
   kQuiescentEngine,
-  /// The callback only reads the metrics that it is given, and asks at most for the end: the next
-  /// step may be in flight, and is completed before training ends.
+  /// The callback only reads the metrics that it is given, and asks at most for the end. The next
+  /// step may be in flight; it is completed before training ends.
   kMetricsOnly,
 };
 
-/// One function per event, each empty until overridden. The names and their order are those of the
-/// Hugging Face trainer, which users know; that is why there are more than ten.
+/// The base of callbacks. There is one function per event, which is empty until overridden. The
+/// names and their order are those of the Hugging Face trainer, which users know; that is why there
+/// are more than ten.
 ///
 ///   order of a step  on_epoch_begin, on_step_begin, [on_substep_end ..., on_pre_optimizer_step,
-///                    on_optimizer_step,] on_step_end, on_epoch_end, on_log, on_evaluate, on_save;
-///                    callbacks in the order in which they were given
-///   in brackets      only with gradient accumulation (FitOptions::accumulate > 0): a compiled step
-///                    is one unit
+///                    on_optimizer_step,] on_step_end, on_epoch_end, on_log, on_evaluate, on_save.
+///                    Callbacks are called in the order in which they were given
+///   in brackets      only with gradient accumulation (FitOptions::accumulate > 0), because a
+///                    compiled step is one unit
 ///   epochs           begin and end with the data, not with the run: a run that is resumed within
-///   an
-///                    epoch has its on_epoch_begin at its first step, and a run that stops there
+///                    an epoch has its on_epoch_begin at its first step, and a run that stops there
 ///                    has no on_epoch_end
 ///   errors           an exception of a callback ends training: every other callback gets its
-///                    on_train_end, then fit() throws it. Callbacks get on_train_end too when a
-///                    step throws. Exceptions after the first one are logged and dropped
+///                    on_train_end, then fit() throws the exception. Callbacks also get
+///                    on_train_end when a step throws. Exceptions after the first one are logged
+///                    and dropped
 ///   next step        its events come in this order, but its computation begins before the events
-///   of
-///                    the step before it when every callback needs kMetricsOnly after that step,
+///                    of the previous step when every callback needs kMetricsOnly after that step,
 ///                    nothing is evaluated or saved then, and the run continues
-///   threads          that of fit()
+///   threads          the thread of fit()
 class Callback {
  public:
   virtual ~Callback() = default;
@@ -81,14 +82,16 @@ class Callback {
   virtual void on_train_begin(const TrainingState&, TrainingControl&) {}
   virtual void on_epoch_begin(const TrainingState&, TrainingControl&) {}
   virtual void on_step_begin(const TrainingState&, TrainingControl&) {}
-  virtual void on_substep_end(const TrainingState&, TrainingControl&) {}  // a batch was accumulated
-  virtual void on_pre_optimizer_step(const TrainingState&, TrainingControl&) {
-  }  // gradients are exchanged
-  virtual void on_optimizer_step(const TrainingState&, TrainingControl&) {}  // parameters are new
+  /// Called when a batch was accumulated.
+  virtual void on_substep_end(const TrainingState&, TrainingControl&) {}
+  /// Called when the gradients were exchanged.
+  virtual void on_pre_optimizer_step(const TrainingState&, TrainingControl&) {}
+  /// Called when the parameters were updated.
+  virtual void on_optimizer_step(const TrainingState&, TrainingControl&) {}
   virtual void on_step_end(const TrainingState&, TrainingControl&) {}
   virtual void on_epoch_end(const TrainingState&, TrainingControl&) {}
-  virtual void on_log(const TrainingState&, TrainingControl&) {
-  }  // every FitOptions::log_every steps
+  /// Called every FitOptions::log_every steps.
+  virtual void on_log(const TrainingState&, TrainingControl&) {}
   virtual void on_evaluate(const TrainingState&, TrainingControl&) {}
   virtual void on_save(const TrainingState&, TrainingControl&) {}
   virtual void on_train_end(const TrainingState&, TrainingControl&) {}
@@ -121,7 +124,7 @@ class EarlyStop : public Callback {
   int64_t without_improvement_ = 0;
 };
 
-/// Prints a line every FitOptions::log_every steps and a line per evaluation:
+/// Prints a line every FitOptions::log_every steps and a line for each evaluation:
 ///
 ///     step: 10  loss: 4.1234  grad_norm: 1.2345
 ///     step: 10  val_loss: 4.0000  val_accuracy: 0.1000

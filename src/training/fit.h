@@ -10,18 +10,19 @@
 namespace tessera {
 
 struct FitOptions {
-  int64_t steps = 0;                      // to do from here
+  int64_t steps = 0;                      // number of steps of this call
   std::vector<Callback*> callbacks = {};  // called in this order; they outlive fit()
-  /// Batches of a step, each with its own forward and backward (Engine::accumulate); 0: a compiled
-  /// step of one batch.
+  /// The number of batches of a step, each with its own forward and backward (Engine::accumulate);
+  /// 0: a compiled step of one batch.
   int64_t accumulate = 0;
-  int64_t log_every = 1;       // steps between on_log, and after the first and the last; 0: never
+  // steps between calls of on_log, which is also called after the first and the last; 0: never
+  int64_t log_every = 1;
   int64_t evaluate_every = 0;  // 0: only when a callback asks for it
   int64_t evaluate_batches = 8;
-  bool evaluate_at_end = false;  // unless a callback ended training
+  bool evaluate_at_end = false;  // not done when a callback ended training
   int64_t save_every = 0;        // 0: only when a callback asks for it, and at the end
-  /// Writes a checkpoint, or what the caller saves; unset: nothing is saved. Also called at the
-  /// end.
+  /// Writes a checkpoint, or whatever the caller saves; unset: nothing is saved. It is also called
+  /// at the end.
   std::function<void(Engine&)> save = {};
 };
 
@@ -39,8 +40,8 @@ struct FitResult {
 
 /// Trains. Nothing is evaluated or saved twice at the same step.
 ///
-///   throws  UserError (78): a number below 0 in the options; what a step, a callback or `save`
-///   threw (callbacks.h says which callbacks are told)
+///   throws  UserError (78) for a number below 0 in the options; the exception of a step, a
+///           callback or `save` (callbacks.h lists the callbacks that are told)
 FitResult fit(Engine& engine, const FitOptions& options);
 /// Trains `steps` steps. Calls `on_step` after each of them; training ends early when it returns
 /// false.

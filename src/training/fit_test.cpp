@@ -198,7 +198,7 @@ TEST(Fit, RefusesNumbersBelowZero) {
 
 // ---- steps that follow each other without a pause ----
 
-/// Hears each step and looks at numbers only; how many steps were under way behind it.
+/// Observes each step and reads only metrics. It counts the steps that were in flight after it.
 class Watcher : public Callback {
  public:
   explicit Watcher(CallbackNeeds attention = CallbackNeeds::kMetricsOnly) : attention_(attention) {}
@@ -356,8 +356,8 @@ class DamagedText : public Dataset {
 TEST(FitWithoutPauses, ABatchThatCannotBeReadIsHeardOfBehindTheStepBeforeIt) {
   RunConfig config = small_run();
   auto data = std::make_shared<RunData>(*small_text());
-  data->train = std::make_shared<const DamagedText>(
-      data->train, 2 * config.train.batch);  // the first sample of the third batch
+  // The first sample of the third batch.
+  data->train = std::make_shared<const DamagedText>(data->train, 2 * config.train.batch);
   config.data.shuffle = Shuffle::kNone;
   Engine engine(config, serial_plan(), data);
   Watcher watcher;

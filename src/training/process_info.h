@@ -1,4 +1,4 @@
-// Who runs, and when: what logs say of the process.
+// Information about the process for logs.
 #pragma once
 
 #include <cstdint>

@@ -12,12 +12,12 @@
 
 namespace tessera {
 
-/// A file of JSON objects, one a line; each is in the file when append() returns, so that it can be
-/// followed.
+/// A file of JSON objects, one per line. Each is in the file when append() returns, so that readers
+/// can follow it.
 ///   throws  UserError (1) when it cannot be written
 class JsonLines {
  public:
-  /// Appends to what the file holds.
+  /// Appends to the existing contents of the file.
   explicit JsonLines(std::filesystem::path path);
   void append(const Document& line);
 
@@ -34,12 +34,12 @@ class JsonLines {
 ///               and images_per_s (pixels and pixels_per_s where each pixel has a label): `tokens`
 ///               counts labels
 ///   evaluation  step, val_loss, val_perplexity, val_accuracy, val_bits_per_byte
-///   null        what this version does not know: mfu and hfu (the peak of the devices),
+///   null        values that this version does not know: mfu and hfu (the peak of the devices),
 ///               comm_exposed_ms, bubble_ms; grad_norm without clipping
-///   units       lr as the optimizer used it; tflops_per_device counts forward and backward of the
-///               serial program, nothing twice; skipped and nan count steps: a loss that is not a
-///               number ends the run, so both are 0. Numbers that JSON lacks are texts: "NaN",
-///               "Infinity"
+///   units       lr is the rate that the optimizer used; tflops_per_device counts forward and
+///               backward of the serial program, nothing twice; skipped and nan count steps, and
+///               both are 0, because a loss that is not a number ends the run. Numbers that JSON
+///               lacks are texts: "NaN", "Infinity"
 class MetricsLog : public Callback {
  public:
   explicit MetricsLog(std::filesystem::path path) : lines_(std::move(path)) {}
@@ -59,7 +59,7 @@ class MetricsLog : public Callback {
 ///   fields  rank, local_rank, host_name, pid, source, step, relative_step (from the start of this
 ///           process), time_us (since 1970), log_type_name, value, delta_ms (since the line
 ///           before), seq_id
-///   limit   lines of ranks that are threads of one process differ in rank and memory alone; each
+///   limit   lines of ranks that are threads of one process differ only in rank and memory; each
 ///           process writes those of its own ranks
 class RankLogs : public Callback {
  public:
@@ -74,16 +74,16 @@ class RankLogs : public Callback {
  private:
   void append(const TrainingState& state, const std::string& event, const Document& value);
 
-  std::vector<JsonLines> files_;  // by rank of this process
+  std::vector<JsonLines> files_;  // by index of the rank in this process
   int64_t every_;
   int64_t first_step_ = 0;
   int64_t lines_ = 0;
   double last_time_ = 0;
 };
 
-/// A TensorBoard file in `folder`: train/loss, train/lr, train/grad_norm (with clipping),
-/// perf/step_time_ms, perf/tokens_per_s, mem/peak_gib a step; val/loss, val/perplexity,
-/// val/accuracy, val/bits_per_byte an evaluation.
+/// A TensorBoard file in `folder`. Each step adds train/loss, train/lr, train/grad_norm (with
+/// clipping), perf/step_time_ms, perf/tokens_per_s and mem/peak_gib. Each evaluation adds val/loss,
+/// val/perplexity, val/accuracy and val/bits_per_byte.
 class EventLog : public Callback {
  public:
   explicit EventLog(const std::filesystem::path& folder) : file_(folder) {}

@@ -1,5 +1,5 @@
-// The values of every register on every rank, assembled to whole tensors, to be compared with the
-// serial run.
+// The values of every register on every rank, assembled to whole tensors for the comparison with
+// the serial run.
 #pragma once
 
 #include <cstddef>
@@ -17,38 +17,38 @@ class Capture {
   /// `graph` outlives it.
   explicit Capture(const TaskGraph& graph);
 
-  /// To be given to Runtime::run; each rank writes its own part.
+  /// An observer for Runtime::run; each rank writes its own part.
   Observer observer();
   void clear();
 
   struct Whole {
     ReferenceTensor tensor;  // partial values are reduced
-    std::vector<bool> held;  // by element: does a rank hold it? windows may leave some out
+    std::vector<bool> held;  // by element: does a rank hold it? Windows may leave some out
     struct Copy {
       size_t at = 0;
       double value = 0;
     };
-    /// Elements that windows give to a further rank, where it has another value: computed anew,
-    /// so rounded anew.
+    /// Elements that windows give to a further rank, which computes them again. Their rounding may
+    /// differ.
     std::vector<Copy> copies;
     double magnitude = 0;  // the largest sum of absolute partial values of an element
     /// Two replicas that differ.
     struct ReplicaMismatch {
       Rank first = 0, second = 0;
-      int64_t local_element = 0;  // the first in which they differ
-      size_t at = 0;              // the same in the whole
+      int64_t local_element = 0;  // the first element in which they differ
+      size_t at = 0;              // the same element in the whole tensor
     };
     std::optional<ReplicaMismatch> mismatch;
-    std::string missing;  // a rank that never filled it
+    std::string missing;  // names a rank that never filled it
   };
   Whole assemble(RegisterIndex number) const;
 
  private:
   struct Part {
     Coordinate coordinate;
-    std::vector<std::vector<int64_t>> indices;  // by dim, of the whole
-    int64_t replica_set = 0;  // index over the axes that divide or are partial: equal for replicas
-    int64_t partial = 0;      // index over those that are partial
+    std::vector<std::vector<int64_t>> indices;  // by dim, in the whole tensor
+    int64_t replica_set = 0;  // index over the axes that divide or are partial; equal for replicas
+    int64_t partial = 0;      // index over the axes that are partial
   };
   static Part part_of(const Register& reg, int position);
   static Whole::ReplicaMismatch find_mismatch(const Register& reg, const Part& part, Rank first,
@@ -68,13 +68,15 @@ std::string to_text(const Capture::Whole::ReplicaMismatch& mismatch);
 /// Registers in the order in which they are filled.
 std::vector<RegisterIndex> in_program_order(const TaskGraph& tasks);
 
-/// Whether it holds a partial value over the micro-batches: only their sum can be compared.
+/// Does it hold a partial value over the micro-batches? Then only their sum can be compared.
 bool is_partial_of_micro_batches(const Register& reg);
 
-/// What a register holds of a whole tensor: the rows of its micro-batch, or a chunk of them.
+/// The part of a whole tensor that a register holds: the rows of its micro-batch, or a chunk of
+/// them.
 ReferenceTensor rows_of(const ReferenceTensor& whole, const Register& reg);
 
-/// Name of the serial value that a register holds: copies add a space and what they became.
+/// The name of the serial value that a register holds. The name of a copy continues with a space
+/// and the kind of copy.
 ///   throws  InternalError when the graph has no such value
 std::string value_name(const Graph& graph, const Register& reg);
 

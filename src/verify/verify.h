@@ -1,5 +1,5 @@
-// Compares a run under a plan with the serial program, tensor by tensor, by the reference
-// interpreter.
+// Compares a run under a plan with the serial program, tensor by tensor. The reference interpreter
+// runs the serial program.
 #pragma once
 
 #include <string>
@@ -11,18 +11,19 @@ namespace tessera {
 
 struct VerifyOptions {
   int64_t steps = 20;
-  /// Steps of which every tensor is compared; the losses are compared in all. 0: all steps.
+  /// The number of steps of which every tensor is compared; losses are compared in all steps. 0:
+  /// all steps.
   int64_t tensor_steps = 0;
-  /// Called after each step with its number, for progress.
+  /// Called after each step with its number, to show progress.
   std::function<void(int64_t)> on_step = {};
-  /// Rules of the plan under test; the serial runs always take the catalogue's.
+  /// The rules of the plan under test. The serial runs always use those of the catalogue.
   RuleLookup rules = catalogue_rule;
-  /// false: the plan runs although the check of placements would refuse it, to see that the numbers
-  /// show it too.
+  /// false: the plan runs although the check of placements would refuse it, to show that the
+  /// numbers reveal the fault too.
   bool check_placements = true;
 };
 
-/// The first tensor, in program order, that is off.
+/// The first tensor, in program order, that differs by more than its tolerance.
 struct Difference {
   int64_t step = 0;
   std::string op;
@@ -36,27 +37,26 @@ struct Difference {
 
 struct VerifyReport {
   bool ok = false;
-  double max_error = 0;  // largest error, as a fraction of its tolerance
+  double max_error = 0;  // the largest error, as a fraction of its tolerance
   std::optional<Difference> first_difference;
-  std::vector<double> losses;         // of the plan
-  std::vector<double> serial_losses;  // of the serial plan, its own trajectory
+  std::vector<double> losses;         // under the plan
+  std::vector<double> serial_losses;  // of the serial plan, along its own trajectory
   std::vector<double> loss_tolerances;
-  int64_t tensors = 0;        // compared in a step
-  int64_t exact_tensors = 0;  // of these, by bits: masks, lookups, whatever is not rounded
+  int64_t tensors = 0;  // number of tensors that are compared in a step
+  // of these, compared by bits: masks, lookups and others without rounding
+  int64_t exact_tensors = 0;
 };
 
 /// Runs both and compares.
 ///
-///   tensors     each step starts the reference interpreter from the plan's own state, so that
-///   errors
-///               do not accumulate; the tolerance of a tensor is four
-///               times the sum of what its own op may be off (from dtype, number of terms and sums
-///               of absolute terms) and the largest change that it shows when every op of the
-///               interpreter is perturbed by what it may be off
-///   losses      two trajectories; their tolerance is four times the change that a serial run shows
-///   when its state is perturbed by those
-///               tolerances
-///   initial     variables of both are compared by bits before the first step
+///   tensors  each step starts the reference interpreter from the plan's own state, so that errors
+///            do not accumulate. The tolerance of a tensor is four times a sum of two terms: the
+///            error that its own op may have (from dtype, number of terms and sums of absolute
+///            terms), and the largest change of the tensor when every op of the interpreter is
+///            perturbed by the error that it may have
+///   losses   there are two trajectories; the tolerance is four times the change of a serial run
+///            whose state is perturbed by those tolerances
+///   initial  variables of both are compared by bits before the first step
 VerifyReport verify_plan(const RunConfig& config, const Plan& plan,
                          std::shared_ptr<const RunData> data, const VerifyOptions& options = {});
 

@@ -1,4 +1,4 @@
-// For tests: the gradients of a graph against finite differences by the plain-reference
+// For tests: compares the gradients of a graph with finite differences by the reference
 // interpreter.
 #pragma once
 
@@ -11,21 +11,20 @@
 
 namespace tessera {
 
-/// One element of a gradient, by differentiate() and by finite differences.
+/// One element of a gradient, computed by differentiate() and by finite differences.
 struct GradientSample {
   std::string where;  // "w[3]"
   double analytic = 0;
   double numeric = 0;
-  double tolerance = 0;  // what the finite difference itself may be wrong by
+  double tolerance = 0;  // the possible error of the finite difference itself
 };
 
 /// d loss / d x by central differences D(h) = (f(x + h) - f(x - h)) / 2h in doubles, refined by
 /// Richardson: R = (4 D(h) - D(2h)) / 3.
 ///
-///   tolerance  the terms of third order, which R removes, are (D(2h) - D(h)) / 3; what is left is
-///   far smaller. Each difference carries the
-///              rounding of an evaluation: at most a few units 2^-53 an op, of values as large as
-///              the loss and its summands.
+///   tolerance  the terms of third order, which R removes, are (D(2h) - D(h)) / 3; the remaining
+///              error is far smaller. Each difference has the rounding error of an evaluation: at
+///              most a few units 2^-53 per op, of values as large as the loss and its summands
 inline GradientSample finite_difference(const Graph& graph, ReferenceValues state,
                                         const std::string& name, size_t index) {
   const std::string loss = graph.value(graph.output("loss")).name;

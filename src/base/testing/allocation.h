@@ -11,13 +11,14 @@
 
 namespace tessera::allocation_testing {
 
-/// Sees every allocation just before it is made; the source that includes this header defines it.
+/// Called just before every allocation. The source that includes this header defines it.
 ///
-///   caller   an address in the code that asked for memory
-///   threads  the one that allocates.  memory: must not allocate
+///   caller   an address in the code that allocates
+///   threads  the thread that allocates
+///   memory   must not allocate
 void on_allocation(const void* caller);
 
-/// nullptr when memory is short.
+/// Returns nullptr when memory is short.
 inline void* allocate(std::size_t size, std::size_t alignment, const void* caller) {
   on_allocation(caller);
   // The size of aligned memory is a multiple of its alignment.
@@ -40,8 +41,8 @@ inline void release(void* memory) {
 }  // namespace tessera::allocation_testing
 
 // Every form that libstdc++ uses is replaced: a sanitizer has each of its own, and memory of one
-// may not go back through another. Not inlined: g++ would then compare the new of one place with
-// the free of another and warn.
+// must not be freed by another. They are not inlined, because g++ would compare the new of one call
+// with the delete of another and warn.
 [[gnu::noinline]] void* operator new(std::size_t size) {
   return tessera::allocation_testing::allocate_or_throw(size, alignof(std::max_align_t),
                                                         __builtin_return_address(0));

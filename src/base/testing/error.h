@@ -1,4 +1,4 @@
-// For tests of what users read.
+// For tests of the messages that users read.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@
 namespace tessera::error_testing {
 
 /// The three parts of the UserError that `act` throws, which must end the program with `code`;
-/// "nothing was thrown".
+/// "nothing was thrown" when there is none.
 inline std::string message_of(ExitCode code, const std::function<void()>& act) {
   try {
     act();
@@ -22,7 +22,8 @@ inline std::string message_of(ExitCode code, const std::function<void()>& act) {
   return "nothing was thrown";
 }
 
-/// Exit code and message of the UserError that `act` throws, "78 what\n  why: ..."; "no error".
+/// The exit code and the message of the UserError that `act` throws: "78 what\n  why: ..."; "no
+/// error" when there is none.
 inline std::string message_of(const std::function<void()>& act) {
   try {
     act();

@@ -1,5 +1,5 @@
-// The most that one thread has allocated at once, for tests; allocation_testing.h tells it what is
-// allocated and freed.
+// Measures the largest amount of memory that one thread has allocated at a time, for tests.
+// base/testing/allocation.h reports allocations.
 #pragma once
 
 #include <malloc.h>
@@ -11,9 +11,9 @@
 namespace tessera::thread_peak {
 
 inline std::atomic<int64_t> measurements{0};  // so far
-inline std::atomic<int64_t> measurement{0};   // number of the one that is on; 0: none is
-inline std::atomic<int64_t> peak{0};          // of the thread with most
-inline thread_local int64_t measured = 0;     // the measurement that `live` is of
+inline std::atomic<int64_t> measurement{0};   // number of the current measurement; 0: none
+inline std::atomic<int64_t> peak{0};          // of the thread with the most memory
+inline thread_local int64_t measured = 0;     // the measurement to which `live` belongs
 inline thread_local int64_t live = 0;
 
 inline void count(int64_t bytes) {
@@ -21,7 +21,8 @@ inline void count(int64_t bytes) {
   if (now == 0) return;
   if (measured != now) live = 0;
   measured = now;
-  live = std::max<int64_t>(0, live + bytes);  // what was there before the measurement may go in it
+  // memory from before the measurement may be freed during it
+  live = std::max<int64_t>(0, live + bytes);
   int64_t before = peak.load();
   while (before < live && !peak.compare_exchange_weak(before, live)) {
   }
@@ -33,7 +34,7 @@ inline void freed(void* memory) {
   count(-static_cast<int64_t>(malloc_usable_size(memory)));
 }
 
-/// Bytes that the thread with most of them had at once during `work`, beyond what it had before.
+/// The largest amount of memory that a thread allocated during `work`, beyond what it had before.
 template <typename Work>
 int64_t of(Work work) {
   peak = 0;

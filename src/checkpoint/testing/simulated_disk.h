@@ -1,5 +1,5 @@
-// A disk in memory that stops, fails, fills up and forgets as real ones do: the means by which
-// tests prove that no checkpoint is lost.
+// A disk in memory that stops, fails, fills up and loses data as real ones do. Tests use it to show
+// that no checkpoint is lost.
 #pragma once
 
 #include <atomic>
@@ -13,53 +13,55 @@
 
 namespace tessera {
 
-/// Thrown where the machine stops. No std::exception, so that no handler of errors goes on after
-/// it.
+/// Thrown when the machine stops. It is not a std::exception, so that no error handler continues
+/// after it.
 struct MachineStopped {};
 
-/// What is left when the machine stops.
+/// The data that is left when the machine stops.
 enum class Crash {
-  kProcessKilled,       // all that was done
+  kProcessKilled,       // everything that was done
   kPowerLost,           // only what was synced: bytes by sync(), names by sync_folder()
   kPowerLostNamesKept,  // the same, but names had reached the disk before the bytes of their files
-  kPowerLostRemovalsKept,  // the same, but removals had reached the disk before renames that came
-                           // first
+  /// The same, but removals had reached the disk before earlier renames.
+  kPowerLostRemovalsKept,
 };
 
-/// What goes wrong, and at which write.
+/// A fault, and the write at which it occurs.
 ///
-///   at      number of the write from 0; every create, append, sync, rename, folder made or synced,
-///   and file removed counts as one kStop   the machine stops before it kTorn   the machine stops
-///   in it: of an append, the first half is written kFail   it fails, once, with an input/output
-///   error kFull   the disk is full from there on: of an append, the first half is written kFlip
-///   nothing is said, but of an append one bit in the middle is stored wrongly
+///   at     number of the write, counted from 0; every create, append, sync, rename, creation or
+///          sync of a folder, and removal of a file counts as one
+///   kStop  the machine stops before the write
+///   kTorn  the machine stops during it: of an append, the first half is written
+///   kFail  it fails, once, with an input/output error
+///   kFull  the disk is full from there on: of an append, the first half is written
+///   kFlip  no error is reported, but one bit in the middle of an append is stored wrongly
 struct Fault {
   enum class Kind { kNone, kStop, kTorn, kFail, kFull, kFlip };
   Kind kind = Kind::kNone;
   int64_t at = 0;
 };
 
-/// Files in memory.  threads: any number at once
+/// A disk that holds its files in memory.  threads  any number at the same time
 class SimulatedDisk final : public FileSystem {
  public:
   SimulatedDisk();
 
-  /// From now on, counting writes from 0 again.
+  /// Plants `fault` and counts writes from 0 again.
   void arm(Fault fault);
-  /// Writes since arm().
+  /// The number of writes since arm().
   int64_t writes() const;
-  /// Reads of file content since the disk was made.
+  /// The number of reads of file content since the disk was made.
   int64_t reads() const { return reads_; }
-  /// At most so many bytes go in or come out in one write or read.
+  /// Limits the bytes that one write or read transfers.
   void limit_transfers(size_t bytes);
-  /// Files of this name take so long to be made. Others do not wait for them.
+  /// Delays the creation of files of this name. Other files are not delayed.
   void slow_down(std::string file_name, std::chrono::milliseconds time);
-  /// What the next start of the machine finds, on a disk without fault.
+  /// The disk that the next start of the machine finds, without a fault.
   std::unique_ptr<SimulatedDisk> after(Crash crash) const;
-  /// Damages one stored bit.
+  /// Flips one stored bit.
   ///   requires  the file has it
   void flip_bit(const std::filesystem::path& path, int64_t bit);
-  /// Cuts a file off.
+  /// Truncates a file.
   void truncate(const std::filesystem::path& path, int64_t bytes);
 
   std::unique_ptr<OutputFile> create(const std::filesystem::path& path) override;
@@ -81,8 +83,8 @@ class SimulatedDisk final : public FileSystem {
   NodePointer find(const std::filesystem::path& path) const;
   NodePointer folder_for(const std::filesystem::path& path) const;
   void remove_child(Node& folder, const std::string& name, const std::filesystem::path& path);
-  /// Counts a write. When it is the one that goes wrong, what is done of it comes first, then an
-  /// exception, if it does not go on in silence.
+  /// Counts a write. At the write of the fault, the part that is still done comes first, then an
+  /// exception unless the fault is silent.
   template <typename Half, typename Flip>
   void write_begins(const std::filesystem::path& path, Half half, Flip flip);
   void write_begins(const std::filesystem::path& path);

@@ -1,5 +1,5 @@
-// For the tests of this room: tensors whose every element says which one it is, stored and checked
-// in any boxes.
+// For the tests of this module: tensors in which the value of each element identifies it, stored
+// and checked in any boxes.
 #pragma once
 
 #include <cstring>
@@ -18,11 +18,12 @@ struct OwnedBox {
   Box box;
 };
 
-/// What each rank stores.
+/// The boxes that each rank stores.
 using Owners = std::vector<std::vector<OwnedBox>>;
 
-/// Element `index` of a tensor is seed + index, exact below 2^24; of a boolean one, whether that is
-/// odd. Written from the definition: one element after the other.
+/// The bytes of a box. Element `index` of a tensor is seed + index, exact below 2^24; a boolean
+/// element tells whether that is odd. It is written from the definition, one element after the
+/// other.
 inline std::vector<std::byte> box_bytes(const TensorType& whole, const Box& box, int64_t seed) {
   std::vector<std::byte> bytes;
   const Dims strides = row_major_strides(whole.shape);
@@ -45,7 +46,7 @@ inline std::vector<std::byte> box_bytes(const TensorType& whole, const Box& box,
   return bytes;
 }
 
-/// Stores what one rank owns.
+/// Stores the boxes that one rank owns.
 inline void store_owned(CheckpointFolder& folder, int64_t step, Rank rank, const Owners& owners) {
   std::vector<std::vector<std::byte>> data;
   std::vector<StoredPart> parts;

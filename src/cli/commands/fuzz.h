@@ -1,4 +1,4 @@
-// tessera fuzz: random programs under random placements against the serial programs.
+// tessera fuzz: compares random programs under random placements with the serial programs.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ struct FuzzCommand : Command {
   void describe(OptionParser& parser) override;
   ExitCode run(Processes&) override;
 
-  std::string file;  // of one case; "": random cases
+  std::string file;  // a file with one case; "": random cases
   std::optional<int64_t> cases;
   uint64_t seed = 1;
   double minutes = 0;  // 0: no limit

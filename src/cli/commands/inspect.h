@@ -1,4 +1,4 @@
-// tessera inspect: what a file or folder is.
+// tessera inspect: describes a file or folder.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
 // tessera launch: runs a command on several processes, and restarts it from its last checkpoint
-// when one is lost.
+// when a process is lost.
 #pragma once
 
 #include <optional>
@@ -16,7 +16,7 @@ struct LaunchCommand : Command {
 
   std::optional<int> process_count;
   int restarts = 0;
-  std::vector<std::string> command;  // what the processes run, with its arguments
+  std::vector<std::string> command;  // the command of the processes, with its arguments
 };
 
 }  // namespace tessera

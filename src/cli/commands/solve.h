@@ -1,4 +1,4 @@
-// tessera solve: an intra-operator problem in the public contest's format.
+// tessera solve: solves an intra-operator problem in the public contest's format.
 #pragma once
 
 #include <cstdint>

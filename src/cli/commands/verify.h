@@ -1,4 +1,4 @@
-// tessera verify: a plan against the serial program.
+// tessera verify: compares a plan with the serial program.
 #pragma once
 
 #include <cstdint>

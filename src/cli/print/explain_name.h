@@ -1,4 +1,4 @@
-// What `tessera explain CONFIG NAME` says of the values and ops that NAME fits.
+// The output of `tessera explain CONFIG NAME` for the values and ops that NAME matches.
 #pragma once
 
 #include <string>
@@ -7,12 +7,12 @@
 
 namespace tessera {
 
-/// NAME is a name or a pattern as matches() of base/text.h takes it. An op and its result share a
-/// name: the op is explained with all its operands. throws  UserError (2) with the nearest names
-/// when it fits nothing
+/// NAME is a name, or a pattern of matches() in base/text.h. An op and its result share a name;
+/// then the op is explained with all its operands.
+///   throws  UserError (2) with the most similar names when it matches nothing
 std::string explain_name_text(const Graph& graph, const Compiled& compiled,
                               const std::string& name);
-/// {matches: [{name, ...}]}
+/// The same as a document: {matches: [{name, ...}]}
 Document explain_name_document(const Graph& graph, const Compiled& compiled,
                                const std::string& name);
 

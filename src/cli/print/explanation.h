@@ -16,7 +16,7 @@ struct ValueFacts {
   Bytes bytes{0};         // at rank 0, which holds the largest part
   std::string reason;     // "" when it is replicated because no mark reaches it
 };
-/// The reason for people.
+/// The reason as text for readers.
 std::string reason_text(const ValueFacts& facts);
 ValueFacts facts_of(const Graph& graph, const ShardedGraph& sharded, ValueId value);
 
@@ -26,15 +26,16 @@ struct CommunicationFacts {
   std::string kind;  // "all-reduce", ...
   std::string value;
   std::string from, to;  // "[@dp, *]"
-  std::string axes;      // the mesh axes over which the placement changes: "tp", "dp,tp"; "" when
-                         // the meshes differ
-  Bytes bytes{0};        // received by a rank; the maximum over the ranks
-  Bytes least{0};        // the minimum that any algorithm would have to receive
-  std::string reason;    // "op 'y' needs the full sum"
+  /// The mesh axes over which the placement changes: "tp", "dp,tp"; "" when the meshes differ.
+  std::string axes;
+  Bytes bytes{0};      // received by a rank; the maximum over the ranks
+  Bytes least{0};      // the minimum that any algorithm would have to receive
+  std::string reason;  // "op 'y' needs the full sum"
 };
 /// "all-reduce over tp".
+/// The kind as text: "all-reduce over tp".
 std::string kind_text(const CommunicationFacts& facts);
-/// In the order of the step.
+/// The exchanges in the order of the step.
 std::vector<CommunicationFacts> communications_of(const TaskGraph& tasks);
 
 /// One operand or result of an op.
@@ -46,7 +47,7 @@ struct OperandFacts {
   std::string reshard;  // kind of the reshard between the two; "" when they are the same
 };
 struct OpFacts {
-  std::string text;  // of the serial graph
+  std::string text;  // the line of the op in the serial graph
   std::vector<OperandFacts> operands;
 };
 OpFacts facts_of(const Graph& graph, const ShardedGraph& sharded, OpId op);

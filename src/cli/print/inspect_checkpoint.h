@@ -1,4 +1,4 @@
-// What tessera inspect says of stored tensors.
+// The output of tessera inspect for stored tensors.
 #pragma once
 
 #include <filesystem>
@@ -8,12 +8,12 @@
 
 namespace tessera {
 
-/// Is it a safetensors file, a checkpoint, a folder of checkpoints, or the folder of a run that has
-/// some?
+/// Is it a safetensors file, a checkpoint, a folder of checkpoints, or a run folder with
+/// checkpoints?
 bool is_stored(const std::filesystem::path& path);
-/// The summary of checkpoint/checkpoint.h.  throws  UserError when it is damaged (65)
+/// The summary of checkpoint/checkpoint.h.  throws  UserError (65) when it is damaged
 Document stored_document(const std::filesystem::path& path);
-/// The same for people.
+/// The same as text for readers.
 std::string stored_text(const std::filesystem::path& path, const Document& summary);
 
 }  // namespace tessera

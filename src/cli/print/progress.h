@@ -1,5 +1,5 @@
-// What a person sees while steps go by: a bar on a terminal, some lines elsewhere. Always on
-// standard error: results are on standard output.
+// Shows the progress of steps: a bar on a terminal, some lines elsewhere. It is always on standard
+// error, because results are on standard output.
 #pragma once
 
 #include <chrono>
@@ -10,23 +10,23 @@
 
 namespace tessera {
 
-/// How far a run is.
+/// The progress of a run.
 struct ProgressState {
   int64_t done = 0;   // steps
   int64_t steps = 0;  // of the whole run
   double loss = 0;
-  double grad_norm = 0;        // 0: not known, not shown
-  double per_second = 0;       // 0: not known, not shown
+  double grad_norm = 0;        // 0: unknown, not shown
+  double per_second = 0;       // 0: unknown, not shown
   std::string unit = "token";  // of per_second
   Seconds left{0};
 };
 
-/// "step: 10  loss: 4.1234  grad_norm: 1.2345  tokens/s: 177,123  time left: 12 s": keys that
-/// scripts may look for.
+/// The line of a step: "step: 10  loss: 4.1234  grad_norm: 1.2345  tokens/s: 177,123  time left: 12
+/// s". Scripts may search for the keys.
 std::string step_line(const ProgressState& state);
-/// "  120/300 [########------------]  loss 2.1234  177,123 tokens/s  12 s left".
+/// The bar of a step: "  120/300 [########------------]  loss 2.1234  177,123 tokens/s  12 s left".
 std::string bar_line(const ProgressState& state);
-/// Is the step one of about ten that are worth a line? The first and the last always are.
+/// Is the step one of about ten that get a line? The first and the last always do.
 bool is_worth_a_line(int64_t done, int64_t steps);
 
 /// The progress of one run of `steps` steps.
@@ -36,18 +36,18 @@ class Progress {
   /// A bar when standard error is a terminal.
   static Form form_of_terminal();
 
-  /// `unit` is what steps count: "token", "image", "pixel".
+  /// `unit` is the unit that steps count: "token", "image", "pixel".
   explicit Progress(int64_t steps, std::string unit = "token", Form form = form_of_terminal());
-  /// Takes the bar away.
+  /// Removes the bar.
   ~Progress();
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  /// After step number `done`, counted from 1. It processed `units`.
+  /// Call it after step number `done`, counted from 1, which processed `units`.
   void step(int64_t done, double loss, double grad_norm, int64_t units);
-  /// After step number `done` of something that has no loss.
+  /// Call it after step number `done` of a loop without a loss.
   void step(int64_t done);
-  /// A line between the steps.
+  /// Prints a line between the steps.
   void note(const std::string& line);
 
  private:
@@ -60,7 +60,7 @@ class Progress {
   const std::string unit_;
   const Form form_;
   bool bar_shown_ = false;
-  /// The first step binds and warms up: speed is counted from its end.
+  /// The first step binds and warms up, so the speed is counted from its end.
   Clock::time_point first_end_;
   Clock::time_point last_shown_;
   int64_t first_done_ = 0;

@@ -1,4 +1,4 @@
-// Aligned columns for people.
+// Aligned columns for readers.
 #pragma once
 
 #include <string>
@@ -8,14 +8,14 @@ namespace tessera {
 
 /// Rows of text in columns two spaces apart, each as wide as its widest cell.
 ///
-///   alignment  a letter a column: 'l' left, 'r' right (numbers)
+///   alignment  a letter per column: 'l' left, 'r' right (numbers)
 class TextTable {
  public:
   TextTable(std::vector<std::string> header, std::string alignment);
-  /// requires  a cell a column
+  ///   requires  one cell per column
   void add(std::vector<std::string> row);
   bool empty() const { return rows_.size() <= 1; }
-  /// A line a row, without trailing spaces; the first is the header.
+  /// The table with a line per row, without trailing spaces. The first row is the header.
   std::string text(int indent = 2) const;
 
  private:

@@ -1,4 +1,4 @@
-// What `tessera verify` says: a report as text and as JSON.
+// The output of `tessera verify`: a report as text and as JSON.
 #pragma once
 
 #include <string>
@@ -8,10 +8,10 @@
 
 namespace tessera {
 
-/// A table of losses, what was compared, the verdict and, when it failed, the first difference.
+/// A table of losses, the compared tensors, the verdict and, when it failed, the first difference.
 std::string report_text(const VerifyReport& report);
-/// {ok, max_error, first_difference, losses, serial_losses, ...}; steps count from 1, as people
-/// count them
+/// {ok, max_error, first_difference, losses, serial_losses, ...}. Steps are counted from 1, as
+/// readers count them.
 Document report_document(const VerifyReport& report);
 
 }  // namespace tessera

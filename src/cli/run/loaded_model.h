@@ -1,4 +1,4 @@
-// What the commands share that use a model from a checkpoint.
+// Functions for the commands that use a model from a checkpoint.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,4 @@
-// The metrics.jsonl of a run that is resumed.
+// Prepares the metrics.jsonl of a run that is resumed.
 #pragma once
 
 #include <cstdint>

@@ -16,9 +16,9 @@ class RunCheckpoints {
  public:
   /// `files` and `engine` outlive it.
   RunCheckpoints(FileSystem& files, const std::filesystem::path& run, Engine& engine);
-  /// Now, unless this step is stored already.
+  /// Saves now, unless this step is stored already.
   void save();
-  /// The last one that is stored.
+  /// The last stored checkpoint.
   std::filesystem::path last() const;
 
  private:
@@ -27,8 +27,8 @@ class RunCheckpoints {
   std::optional<int64_t> saved_step_;
 };
 
-/// The checkpoint that --resume asks for: the latest in the run folder `out` when its value is "".
-/// None without the option.
+/// The checkpoint that --resume asks for: the latest one in the run folder `out` when its value is
+/// "". nullopt without the option.
 ///   throws  UserError (66) when there is no such checkpoint
 std::optional<std::filesystem::path> checkpoint_to_resume(FileSystem& files,
                                                           const std::optional<std::string>& resume,

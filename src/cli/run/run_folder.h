@@ -17,8 +17,8 @@ namespace tessera {
 ///     events.out.tfevents.*        the same numbers for TensorBoard (EventLog)
 ///
 ///   resume  with an engine that has done steps, the files stay and new lines are appended
-///   throws  UserError: 2 a new run finds another run in the folder; 1 the folder cannot be made or
-///           written
+///   throws  UserError: 2 when a new run finds another run in the folder; 1 when the folder cannot
+///           be made or written
 class RunFolder {
  public:
   RunFolder(const std::filesystem::path& folder, Engine& engine);
@@ -27,7 +27,7 @@ class RunFolder {
   std::vector<Callback*> callbacks();
 
  private:
-  std::optional<MetricsLog> metrics_;  // of the process that speaks
+  std::optional<MetricsLog> metrics_;  // only on the leader
   std::optional<RankLogs> ranks_;
   std::optional<EventLog> events_;
 };

@@ -1,4 +1,5 @@
-// What the commands share: the run that the command line describes, and where its words go.
+// Functions that the commands share: the run that the command line describes, and the streams for
+// its output.
 #pragma once
 
 #include <iosfwd>
@@ -19,29 +20,29 @@ struct Session {
 /// else that of CONFIG. Checks the number of ranks.
 ///   throws  UserError of the configuration, of the plan, or of ranks that the plan does not have
 Session open_session(const ConfigOptions& options, const std::optional<Plan>& stored = {});
-/// The options with train.steps overridden, where the command line gives a number of steps.
+/// The options with train.steps overridden when the command line gives a number of steps.
 ConfigOptions with_steps(ConfigOptions options, const std::optional<int64_t>& steps);
 /// The plan that --plan names; `otherwise` without the option. Checks the number of ranks.
 ///   throws  UserError of the plan, or of ranks that the plan does not have
 Plan chosen_plan(const PlanOptions& options, const Plan& otherwise);
 
-/// The data of a configuration, whose model then gets its sizes.
+/// The data of a configuration. It also sets the sizes of the configuration's model.
 std::shared_ptr<const RunData> load_data_of(RunConfig& config);
-/// The loss and what is read from it, for people:
+/// The loss and its metrics as text for readers:
 ///
 ///     3.0092 on 16,384 of 200,000 tokens (8 batches); the bigram entropy of the held-out text
 ///     is 2.3770
 ///                      accuracy 28.1%, perplexity 20.27, 4.341 bits per byte
 std::string evaluation_text(const Evaluation& evaluation, const RunData& data, int64_t batches);
-/// "; the bigram entropy of the held-out text is 2.3770", or "" without a bar.
+/// "; the bigram entropy of the held-out text is 2.3770"; "" without a baseline.
 std::string baseline_text(const RunData& data);
-/// Of results: nothing without a bar.
+/// Adds the baseline to a result; nothing without a baseline.
 void add_bar(Document& document, const RunData& data);
 
 /// The plan in a few words: "plan 'gpt.dp2-tp2' on mesh dp=2 tp=2, 4 ranks".
 std::string plan_summary(const Plan& plan);
 
-/// Standard output, or standard error when that is kept for a JSON object.
+/// Standard output, or standard error when standard output is reserved for a JSON object.
 std::ostream& narration(const OutputOptions& output);
 /// Prints the result: the object with --json, else the text.
 void print_result(const OutputOptions& output, const Document& json, const std::string& text);

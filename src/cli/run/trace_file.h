@@ -8,7 +8,7 @@
 
 namespace tessera {
 
-/// Records `steps` steps, after two warm-up steps where the run is long enough, and writes them. A
+/// Records `steps` steps, after two warm-up steps when the run is long enough, and writes them. A
 /// run that ends earlier writes the steps that it has.
 ///   throws  UserError (1) when the file cannot be written
 class TraceFile : public Callback {
@@ -32,7 +32,7 @@ class TraceFile : public Callback {
   Engine& engine_;
   std::filesystem::path path_;
   int64_t steps_;
-  int64_t begin_ = 0;  // steps done before the first that is recorded
+  int64_t begin_ = 0;  // steps done before the first recorded one
   bool recording_ = false;
   std::string summary_;
 };

@@ -13,22 +13,22 @@
 namespace tessera {
 
 struct TrainedRun {
-  FitResult fit;                          // the steps that were run here, and the evaluations
-  std::optional<Evaluation> held_out;     // after the last step; none when a signal stopped it
-  std::optional<std::string> stopped_by;  // a signal
+  FitResult fit;                       // the steps of this process, and the evaluations
+  std::optional<Evaluation> held_out;  // after the last step; nullopt when a signal ended the run
+  std::optional<std::string> stopped_by;  // the name of a signal
   double tokens_per_second = 0;           // without the warm-up step, unless it is the only one
 
   std::vector<double> losses() const;
 };
 
-/// What writes and watches a run; every pointer may be null.
+/// Writers and observers of a run. Every pointer may be nullptr.
 struct RunServices {
   RunFolder* folder = nullptr;
   RunCheckpoints* checkpoints = nullptr;
   StopSignals* signals = nullptr;
   TraceFile* trace = nullptr;
   bool check_replicas = false;
-  std::string unit = "token";  // of the speed that is shown: "token", "image", "pixel"
+  std::string unit = "token";  // the unit of the displayed speed: "token", "image", "pixel"
 };
 
 /// Runs the remaining steps of config().train.steps, evaluates and saves as the configuration says

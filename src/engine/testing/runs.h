@@ -1,4 +1,4 @@
-// Small runs for tests: configurations, plans and text that the tests make themselves.
+// Small runs for tests: configurations, plans, and text that the tests generate.
 #pragma once
 
 #include <memory>
@@ -10,7 +10,8 @@
 
 namespace tessera {
 
-/// 6000 tokens with some order in them: each letter tends to be followed by the next but one.
+/// 6000 tokens with a pattern: each letter is often followed by the letter two places after it in
+/// the alphabet.
 inline std::shared_ptr<const RunData> small_text(int64_t context = 8) {
   std::vector<int32_t> tokens;
   const RandomStream stream(random_key(3, "text"), 0);
@@ -30,7 +31,7 @@ inline std::shared_ptr<const RunData> small_text(int64_t context = 8) {
   return data;
 }
 
-/// Models of two layers by name: the families of model.h, and "gpt_tied".
+/// Configurations of models of two layers by name: the families of model.h, and "gpt_tied".
 inline RunConfig tiny_run(const std::string& model) {
   RunConfig config;
   config.model.kind = model == "gpt_tied" ? "gpt" : model;
@@ -74,7 +75,7 @@ inline std::vector<std::string> stages_of(const std::string& model, int64_t coun
   return {"blocks.0.*", "blocks.1.*"};
 }
 
-/// A mesh for each stage, of the axes but "pp", and the marks that put its ops there.
+/// Adds a mesh for each stage, with all axes except "pp", and the marks that assign its ops to it.
 inline void add_stages(Plan& plan, const std::string& model, const Mesh& mesh) {
   plan.meshes.clear();
   const std::vector<std::string> stages = stages_of(model, mesh.shape()[mesh.axis("pp")]);
@@ -87,7 +88,7 @@ inline void add_stages(Plan& plan, const std::string& model, const Mesh& mesh) {
   }
 }
 
-/// Heads, inner channels and the vocabulary are divided by "tp".
+/// Divides heads, inner channels and the vocabulary by "tp".
 inline void add_tensor_parallel_marks(Plan& plan, const std::string& model) {
   const auto mark = [&plan](const char* pattern, const char* placement) {
     plan.marks.push_back(shard_tensor(pattern, placement));
@@ -108,8 +109,8 @@ inline void add_tensor_parallel_marks(Plan& plan, const std::string& model) {
   mark("*blocks.*.ffn.up.bias", "P(\"tp\")");
 }
 
-/// The hand-made plans of configs/plans, in code: "serial", "dpN", "tpN", "ppN" and what they make
-/// together; "-mN" for N micro-batches.
+/// The hand-made plans of configs/plans, in code: "serial", "dpN", "tpN", "ppN" and their
+/// combinations; "-mN" for N micro-batches.
 inline Plan plan_of(const std::string& model, std::string name) {
   Plan plan;
   plan.name = name;

@@ -1,7 +1,8 @@
-// attention and its gradient: a block of queries at a time against all the keys that it sees, by
-// matrix products.
+// attention and its gradient: each block of queries is multiplied with all the keys that it sees,
+// by matrix products.
 //
 // q [B,S,H,D] and k, v [B,T,H,D] are matrices of [S,D] and [T,D] for each batch and head, with rows
+// H*D apart, so nothing is packed.
 // H*D apart: nothing is packed.
 #include <algorithm>
 #include <cmath>
@@ -16,8 +17,8 @@
 namespace tessera {
 namespace {
 
-constexpr int64_t kQueryBlock =
-    64;  // with 1024 keys the scores of a block take 256 KiB: within the second-level cache
+// With 1024 keys the scores of a block take 256 KiB, which fits the second-level cache.
+constexpr int64_t kQueryBlock = 64;
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 struct AttentionPlan {
@@ -35,7 +36,7 @@ struct AttentionPlan {
   int64_t visible(int64_t query) const {
     return causal ? std::clamp<int64_t>(first_position + query + 1, 0, keys) : keys;
   }
-  // Begin of a head in q, out and their gradients; and in k, v and theirs.
+  // The begin of a head in q, out and their gradients, and in k, v and theirs.
   int64_t query_head(int64_t b, int64_t h) const { return (b * queries * heads + h) * depth; }
   int64_t key_head(int64_t b, int64_t h) const { return (b * keys * heads + h) * depth; }
   int64_t score_bytes() const {
@@ -85,8 +86,8 @@ AttentionPlan plan_attention(const LocalCall& call) {
           .max = find_reduce_loops<float>("max")};
 }
 
-// Turns a row of scores into exp(score - max), hides what the query must not see, and returns the
-// sum; writes the log-sum-exp.
+// Turns a row of scores into exp(score - max), hides the keys that the query must not see, writes
+// the log-sum-exp, and returns the sum.
 float soften_row(const AttentionPlan& plan, float* scores, int64_t visible, int64_t keys,
                  float& lse) {
   std::fill(scores + visible, scores + keys, 0.0f);
@@ -113,7 +114,7 @@ void attend_block(const AttentionPlan& plan, const Block& block, const float* q,
   float* const out_rows = out + block.begin * stride;
   gemm({block.rows, plan.depth, block.keys}, 1.0f, {scores, block.keys, false}, {v, stride, false},
        false, out_rows, stride);
-  // Dividing by the sum here rather than in the scores touches depth instead of keys numbers.
+  // Dividing here rather than in the scores divides depth numbers instead of keys numbers.
   for (int64_t row = 0; row < block.rows; ++row) {
     if (plan.visible(block.begin + row) == 0) continue;
     plan.multiply(out_rows + row * stride, 1.0f / sums[row], out_rows + row * stride, plan.depth);
@@ -151,8 +152,8 @@ Head head_at(const AttentionPlan& plan, const KernelBuffers& buffers, int64_t b,
           output<float>(buffers, 2) + key};
 }
 
-// sum over depth of dout * out for one query: what the softmax's gradient subtracts from every
-// key's.
+// The sum over depth of dout * out for one query, which the gradient of the softmax subtracts for
+// every key.
 float shared_gradient(const AttentionPlan& plan, const float* dout, const float* out) {
   float products[kReduceBlock];
   PairwiseTree<float> tree(plan.sum);
@@ -164,7 +165,8 @@ float shared_gradient(const AttentionPlan& plan, const float* dout, const float*
   return tree.result();
 }
 
-// probabilities: scores -> softmax. score_gradients: d/d probability -> d/d (q k^T).
+// probabilities: the scores become the softmax. score_gradients: d/d probability becomes d/d (q
+// k^T).
 void soften_gradient_row(const AttentionPlan& plan, const Head& head, int64_t query, int64_t keys,
                          float* probabilities, float* score_gradients) {
   const float lse = head.lse[query];

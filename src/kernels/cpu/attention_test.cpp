@@ -55,10 +55,10 @@ Tensors random_inputs(Generator& generator, const Sizes& n) {
   return inputs;
 }
 
-// Values lie in [-2, 2), so a score is at most 4 * 0.7 * depth, wrong by (depth + 2) roundings of
-// that; the error of a score is the relative error of its exponential. The weighted mean of v adds
-// a rounding a key, twice for the mean's numerator and denominator, and exp and the quotient a few.
-// max_value bounds what is averaged.
+// Values are in [-2, 2), so a score is at most 4 * 0.7 * depth, with an error of (depth + 2)
+// roundings of that. The error of a score is the relative error of its exponential. The weighted
+// mean of v adds a rounding per key, once for its numerator and once for its denominator, and exp
+// and the quotient add a few. max_value bounds the averaged values.
 double relative_error(const Sizes& n) {
   const double depth = static_cast<double>(n.depth), keys = static_cast<double>(n.keys);
   return kRoundoff * (2 * (depth + 2) * 4 * 0.7 * depth + 2 * keys + 16);
@@ -94,8 +94,8 @@ TEST(AttentionKernels, ARowThatSeesNothingGivesZerosAndMinusInfinity) {
   Generator generator(2);
   const Sizes n{1, 3, 4, 1, 2};
   const Tensors out =
-      run_fast(forward_call(n, true, -2),
-               random_inputs(generator, n));  // positions -2, -1, 0: only the last sees key 0
+      // Positions are -2, -1, 0: only the last query sees key 0.
+      run_fast(forward_call(n, true, -2), random_inputs(generator, n));
   for (size_t i = 0; i < 4; ++i) EXPECT_EQ(out[0].values<float>()[i], 0.0f);
   EXPECT_EQ(out[1].values<float>()[0], -kInfinity);
   EXPECT_EQ(out[1].values<float>()[1], -kInfinity);
@@ -160,8 +160,8 @@ double gradient_tolerance(const Sizes& n) {
   return relative_error(n) * 2 * 8 * static_cast<double>(n.depth + 1);
 }
 
-// For each element of k and v, the sum of p over the queries: the gradient of v when dout is 1
-// everywhere.
+// For each element of k and v, the sum of p over the queries. It is the gradient of v when dout is
+// 1 everywhere.
 Tensor sums_of_probabilities(const LocalCall& call, const Tensors& inputs) {
   Tensors with_ones;
   for (const Tensor& tensor : inputs) with_ones.push_back(tensor.clone());
@@ -190,7 +190,7 @@ TEST(AttentionKernels, GradientsEqualTheReference) {
       }
 }
 
-// Attention once more, in double from the definition, to differentiate numerically.
+// Computes attention again, in double from the definition, to differentiate numerically.
 std::vector<double> attention_in_double(const Sizes& n, bool causal, int64_t first,
                                         const std::vector<double>& q, const std::vector<double>& k,
                                         const std::vector<double>& v) {
@@ -241,8 +241,8 @@ TEST(AttentionKernels, GradientsEqualFiniteDifferences) {
     };
     const LocalCall call = gradient_call(n, causal, kFirst);
     const Tensors fast = run_fast(call, inputs), plain = run_plain(call, inputs);
-    constexpr double kStep =
-        1e-5;  // the error of a central difference is about step^2 + 1e-16 / step = 1e-10
+    // The error of a central difference is about step^2 + 1e-16 / step = 1e-10.
+    constexpr double kStep = 1e-5;
     for (size_t operand = 0; operand < 3; ++operand)
       for (size_t i = 0; i < qkv[operand].size(); ++i) {
         const double value = qkv[operand][i];
@@ -252,8 +252,8 @@ TEST(AttentionKernels, GradientsEqualFiniteDifferences) {
         const double below = loss();
         qkv[operand][i] = value;
         const double slope = (above - below) / (2 * kStep);
-        const double tolerance =
-            3 * gradient_tolerance(n) + 1e-8;  // the p of a key sum to at most 3 over the 3 queries
+        // The p of a key sum to at most 3 over the 3 queries.
+        const double tolerance = 3 * gradient_tolerance(n) + 1e-8;
         EXPECT_NEAR(plain[operand].values<float>()[i], slope, tolerance)
             << "reference, operand " << operand << " [" << i << "]";
         EXPECT_NEAR(fast[operand].values<float>()[i], slope, tolerance)

@@ -1,4 +1,4 @@
-// What each family of the CPU's kernels offers to the catalogue: one binder for each kind of call.
+// The kernels that each family of the CPU adds to the catalogue: one binder for each kind of call.
 //
 // A binder checks the call (InternalError), does all planning, and returns a function that only
 // runs loops.

@@ -10,11 +10,11 @@
 
 namespace tessera {
 
-/// Whose memory output 0 may use, if it has the same type.
+/// The inputs whose memory output 0 may use, if they have its type.
 enum class InPlace {
   kNever,
-  kAnyInput,    // element i of the output depends on elements i of the inputs only
-  kFirstInput,  // the output is input 0, changed here and there; the others are read at any time
+  kAnyInput,    // element i of the output depends only on elements i of the inputs
+  kFirstInput,  // the output is input 0 with changes; the other inputs are read at any time
 };
 
 struct CatalogueEntry {
@@ -23,7 +23,7 @@ struct CatalogueEntry {
   InPlace in_place = InPlace::kNever;
 };
 
-/// In the order of the table in kernels/README.md.
+/// The catalogue, in the order of the table in kernels/README.md.
 std::span<const CatalogueEntry> cpu_catalogue();
 
 /// The names of all built-in kernels, sorted.

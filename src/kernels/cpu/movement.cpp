@@ -197,7 +197,7 @@ BoundKernel bind_slice(const LocalCall& call) {
     const int64_t start = call.ints[dim];
     const int64_t stride = call.ints[dim + in.size()];
     const bool inside = out[dim] == 0 || (start >= 0 && start + (out[dim] - 1) * stride < in[dim]);
-    require(call, stride >= 1 && inside, "every element of a slice lies in the input");
+    require(call, stride >= 1 && inside, "every element of a slice is in the input");
     box.source_begin += start * in_strides[dim];
     box.source_strides.push_back(stride * in_strides[dim]);
   }

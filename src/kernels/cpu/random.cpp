@@ -27,8 +27,8 @@ RandomPlan plan_random(const LocalCall& call, const Shape& local) {
   const Dims strides = row_major_strides(whole);
   RandomPlan plan;
   plan.key = ints[0];
-  bool runs_on =
-      true;  // the dims further in are held whole, so that this dim's elements follow one another
+  // The dims further in are held whole, so that this dim's elements follow one another.
+  bool runs_on = true;
   for (int dim = local.size() - 1; dim >= 0; --dim) {
     require(call, local[dim] == 0 || (begin[dim] >= 0 && begin[dim] + local[dim] <= whole[dim]),
             "the part is inside the whole");

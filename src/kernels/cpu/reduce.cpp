@@ -15,12 +15,12 @@
 namespace tessera {
 namespace {
 
-constexpr int64_t kTile =
-    256;  // outputs of a column tile: its lanes and levels stay in the first-level cache
+// Outputs of a column tile: its lanes and levels stay in the first-level cache.
+constexpr int64_t kTile = 256;
 
-constexpr int64_t kRowsAhead = 8;  // a tile's rows are short and far apart, so that the hardware
-                                   // does not foresee the next ones
-constexpr int64_t kLine = 16;      // elements of 4 bytes in a cache line
+// A tile's rows are short and far apart, so that the hardware does not foresee the next ones.
+constexpr int64_t kRowsAhead = 8;
+constexpr int64_t kLine = 16;  // elements of 4 bytes in a cache line
 
 struct StridedDims {
   Dims extents;

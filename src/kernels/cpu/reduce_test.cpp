@@ -144,8 +144,8 @@ TEST(ReduceKernels, MaxAndMinOfNaNAreNaNInRowsAndColumns) {
     }
 }
 
-// The result must depend on nothing but the values that it combines: the same numbers as a row, as
-// a column among others, and as pieces.
+// The result must depend only on the values that it combines: the same numbers as a row, as a
+// column among others, and as pieces.
 TEST(ReduceKernels, OneSetOfValuesHasOneSumInEveryLayout) {
   Generator generator(6);
   for (int64_t count : {1, 2, 15, 16, 17, 30, 255, 256, 257, 510, 1000, 5000}) {
@@ -175,8 +175,7 @@ TEST(ReduceKernels, OneSetOfValuesHasOneSumInEveryLayout) {
   }
 }
 
-// The order of combining has 16 lanes whatever the width of the machine's vectors is, so machines
-// agree.
+// The order of combining has 16 lanes for any width of the machine's vectors, so machines agree.
 TEST(ReduceKernels, NarrowVectorsGiveTheSameBitsAsWideOnes) {
   Generator generator(7);
   for (const char* op : {"sum", "max", "prod"})

@@ -1,7 +1,7 @@
-// The plain-loop twins of the kernels: one small function a kernel, indices written out, arithmetic
-// in double, no thought of speed.
+// The plain-loop twins of the kernels: one small function per kernel, with written-out indices and
+// arithmetic in double, without regard to speed.
 //
-// They share no code with the fast kernels, so that an agreement of the two means something.
+// They share no code with the fast kernels, so that agreement of the two is evidence.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@
 namespace tessera {
 
 /// Binds a call to the plain kernel of that name. It has the operands and the meaning of the fast
-/// one; tests compare the two.
+/// kernel; tests compare the two.
 BoundKernel bind_reference_kernel(const LocalCall& call);
 
 }  // namespace tessera
@@ -22,7 +22,7 @@ namespace tessera::reference {
 
 using Run = std::function<void(const KernelBuffers&)>;
 
-// Each family gives the function of a call, or none when the kernel is not of the family.
+// Each family returns the function of a call, or an empty one when the kernel is not of the family.
 Run dot(const LocalCall& call);
 Run elementwise(const LocalCall& call);
 Run movement(const LocalCall& call);
@@ -37,16 +37,16 @@ Run random(const LocalCall& call);
 Run attention(const LocalCall& call);
 Run spatial(const LocalCall& call);
 
-/// Element `index` of a tensor as a number. Exact for every element type.
+/// Element `index` of a tensor as a number. It is exact for every element type.
 double read(const TensorType& type, const std::byte* data, int64_t index);
-/// An element that is an integer.
+/// Element `index` of a tensor of integers.
 int64_t read_integer(const TensorType& type, const std::byte* data, int64_t index);
 /// The i32 with the same low 32 bits.
 int32_t wrapped(int64_t value);
-/// Rounds to the element type; i32 wraps.
+/// Rounds to the element type and writes the element; i32 wraps.
 void write(const TensorType& type, std::byte* data, int64_t index, double value);
 
-/// Row-major number of a position, and its inverse.
+/// The row-major number of a position, and its inverse.
 int64_t flat_index(const Shape& shape, const Dims& position);
 Dims position_of(const Shape& shape, int64_t flat);
 

@@ -1,4 +1,4 @@
-// For tests of kernels: runs a call on tensors by either implementation, makes inputs, and
+// For tests of kernels: runs a call on tensors with either implementation, makes inputs, and
 // compares.
 #pragma once
 
@@ -22,8 +22,8 @@ inline std::vector<TensorType> types_of(const Tensors& tensors) {
   return types;
 }
 
-/// Runs a bound kernel on outputs and a workspace full of ones bits (NaN in f32), so that what it
-/// fails to write shows.
+/// Runs a bound kernel on outputs and a workspace whose bits are all ones (NaN in f32), so that
+/// elements that it does not write are detected.
 inline Tensors run_bound(const BoundKernel& kernel, const LocalCall& call, const Tensors& inputs) {
   Tensors outputs;
   std::vector<const std::byte*> input_data;
@@ -70,8 +70,8 @@ inline Tensor random_tensor(Generator& generator, const TensorType& type) {
   return tensor;
 }
 
-/// Extents drawn from those that break loops: none, one, odd, about a vector, more than a block of
-/// a transpose.
+/// Extents sampled from those that break loops: zero, one, odd, near the length of a vector, larger
+/// than a block of a transpose.
 inline Shape random_shape(Generator& generator, int rank) {
   static constexpr int64_t kExtents[] = {0, 1, 1, 2, 3, 3, 4, 5, 7, 9, 18};
   Shape shape;
@@ -86,7 +86,8 @@ inline void expect_same_bits(const Tensor& actual, const Tensor& expected,
   EXPECT_TRUE(bytes == 0 || std::memcmp(actual.data(), expected.data(), bytes) == 0) << about;
 }
 
-/// The fast kernel gives the reference's bits: for kernels that move, compare or count.
+/// Expects that the fast kernel gives the bits of the reference, for kernels that move, compare or
+/// count.
 inline void expect_equals_reference(const LocalCall& call, const Tensors& inputs,
                                     const std::string& about) {
   const Tensors fast = run_fast(call, inputs), plain = run_plain(call, inputs);
@@ -109,7 +110,7 @@ inline void expect_near(const Tensor& actual, const Tensor& expected,
   }
 }
 
-/// Unit roundoff of f32.
+/// The unit roundoff of f32.
 inline constexpr double kRoundoff = 0x1p-24;
 
 }  // namespace tessera::kernel_testing

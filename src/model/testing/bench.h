@@ -1,4 +1,4 @@
-// For tests: one layer on given inputs, by the plain-reference interpreter.
+// For tests: one layer on given inputs, evaluated by the reference interpreter.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@ inline TensorType i32(const Shape& shape) {
   return {DType::kI32, shape};
 }
 
-/// One layer on given inputs.
+/// Evaluates one layer on given inputs.
 struct Bench {
   Graph graph;
   Builder builder{graph, 3};
@@ -41,7 +41,7 @@ struct Bench {
   }
 };
 
-/// `count` numbers of the standard normal distribution, drawn under `name`.
+/// `count` numbers of the standard normal distribution, determined by `name`.
 inline std::vector<double> normal_numbers(const std::string& name, int64_t count) {
   const RandomStream stream(random_key(11, name), 0);
   std::vector<double> numbers;
@@ -49,7 +49,7 @@ inline std::vector<double> normal_numbers(const std::string& name, int64_t count
   return numbers;
 }
 
-/// Variables as "name type = initializer".
+/// The variables as "name type = initializer".
 inline std::vector<std::string> variable_lines(const Graph& graph) {
   std::vector<std::string> lines;
   for (const Variable& variable : graph.variables())
@@ -58,7 +58,7 @@ inline std::vector<std::string> variable_lines(const Graph& graph) {
   return lines;
 }
 
-/// Equal element by element within an absolute tolerance.
+/// Expects that elements are equal within an absolute tolerance.
 inline void expect_near(const std::vector<double>& found, const std::vector<double>& expected,
                         double tolerance) {
   ASSERT_EQ(found.size(), expected.size());

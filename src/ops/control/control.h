@@ -1,6 +1,6 @@
-// While and If: ops that run programs of their own, their regions (graph/graph.h). A region reads
-// nothing but its inputs, so values from outside are operands of the op. It has no variables, and
-// its results leave it as outputs.
+// While and If: ops that run programs of their own, which are their regions (graph/graph.h). A
+// region reads only its inputs, so values from outside are operands of the op. It has no variables,
+// and its results leave it as outputs.
 //
 //     while {carried=n}
 //       condition(carried, captured)
@@ -8,8 +8,8 @@
 //
 // The operands of a while are the n initial carried values, then the captured values. Its results
 // are the final carried values. The condition has one output, bool[]. The body has n outputs of the
-// types of the carried values. The body runs as long as the condition holds, and at most
-// max_iterations times where that is given.
+// types of the carried values. The body runs as long as the condition is true, and at most
+// max_iterations times when that is given.
 //
 //     if
 //       then(captured)
@@ -42,29 +42,30 @@ namespace tessera {
 inline constexpr std::string_view kWhileKind = "while";
 inline constexpr std::string_view kIfKind = "if";
 
-/// What the ops of a region may read, as values of the region's graph, which its builder writes.
+/// The values that the ops of a region may read, in the region's graph, which its builder writes.
 struct RegionValues {
-  ValueId iteration;              // of a loop: i32[], 0 in the first
+  ValueId iteration;              // i32[] of a loop, 0 in the first iteration
   std::vector<ValueId> carried;   // of a loop
-  std::vector<ValueId> captured;  // what the op was given to read
+  std::vector<ValueId> captured;  // the values from outside
 };
 /// Writes a region and returns its outputs. Ops on which no output depends are left out.
 using RegionMaker =
     std::function<std::vector<ValueId>(Builder& region, const RegionValues& values)>;
 
 struct LoopOptions {
-  std::vector<ValueId> carried;   // as they begin
+  std::vector<ValueId> carried;   // the initial values
   std::vector<ValueId> captured;  // further values that condition and body read
-  /// One bool[], true while the loop continues. None: the loop makes max_iterations iterations.
+  /// Makes one bool[], which is true while the loop continues. nullptr: the loop has max_iterations
+  /// iterations.
   RegionMaker condition = nullptr;
-  RegionMaker body;  // the carried values after a iteration
-  /// A gradient through the loop needs it.
+  RegionMaker body;  // makes the carried values after an iteration
+  /// A gradient through the loop requires it.
   std::optional<int64_t> max_iterations = {};
   std::string_view name = kWhileKind;
 };
 struct Loop {
-  ValueId
-      iterations;  // i32[]: how many were made; the op carries its count as the first of its values
+  /// i32[]: the number of iterations. The op carries the count as the first of its values.
+  ValueId iterations;
   std::vector<ValueId> results;
 };
 /// throws  UserError (65) when a region does not fit
@@ -90,26 +91,26 @@ struct WhileView {
 /// requires  a while that passed infer
 WhileView while_view(const std::vector<GraphPtr>& regions, const Attributes& attributes);
 
-/// How a while or an if may be divided. Dims of operands and results that ops of the regions divide
-/// together are one factor, which is divided as often as the coarsest of these ops allows. Dims of
-/// operands that an op of a region needs whole stay whole.
+/// The sharding rule of a while or an if. Dims of operands and results that ops of the regions
+/// divide together are one factor, which has as few parts as the coarsest of these ops allows. Dims
+/// of operands that an op of a region needs whole stay whole.
 ///
 ///   ensures  a carried value has the same factors before and after; no set is linear; a factor is
 ///            a reduction for results that are sums over it, which stay partial. In a loop these
-///            are the carried values to which every iteration adds and that nothing else reads,
+///            are the carried values to which every iteration adds and which nothing else reads,
 ///            such as the gradients of captured values
 ///   source   a closure by union-find over (value, dim): the fixed point of propagation over all
 ///            placements at once
 ShardingRule region_rule(const OpView& op);
 
-/// The values on which `results` depend, by index.
+/// By index: is the value needed for `results`?
 std::vector<bool> needed_for(const Graph& graph, const std::vector<ValueId>& results);
 
-/// Runs a region of a while or an if on `operands` and returns its outputs. `iteration` is that of
-/// the while; 0 in an if.
+/// Runs a region of a while or an if on `operands` and returns its outputs. `iteration` is the
+/// iteration of the while; 0 in an if.
 using RunRegion = std::function<std::vector<ReferenceTensor>(
     const Graph& region, const std::vector<const ReferenceTensor*>& operands, int64_t iteration)>;
-/// The plain meaning of a while or an if, whose regions `run_region` runs.
+/// The plain reference of a while or an if, whose regions `run_region` runs.
 void interpret_control(const ReferenceCall& call, const RunRegion& run_region);
 
 }  // namespace tessera

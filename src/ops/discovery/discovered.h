@@ -1,4 +1,4 @@
-// What discovery (discovery.h) finds.
+// The results of discovery (discovery.h).
 //
 //     dot_general "mk,kn->mn":  [[1, 2], [2, 3]]; 1: join(0); 2: sum; 3: join(1)
 //     reshape [128,3,32,32] -> [128,3072]:
@@ -14,9 +14,8 @@
 
 namespace tessera {
 
-/// How a factor goes through one dim of an operand: dim extent = chunks x factor extent x unit.
-/// Indices [b, e) of the factor are, in each chunk, its units [b, e). With one chunk that is a
-/// plain split.
+/// The dim of an operand that a factor divides: dim extent = chunks x factor extent x unit. Indices
+/// [b, e) of the factor are the units [b, e) of each chunk. With one chunk that is a plain split.
 struct DiscoveredDim {
   int dim = -1;  // -1: the operand does not have the factor
   int64_t unit = 1;
@@ -25,25 +24,25 @@ struct DiscoveredDim {
   bool operator==(const DiscoveredDim&) const = default;
 };
 
-/// What makes a result of the whole op out of the results of its parts.
+/// The restoration of a result of the whole op from the results of its parts.
 struct DiscoveredResult {
   enum class Restore {
-    kSame,    // each part has it already
-    kJoin,    // put side by side along a dim
-    kReduce,  // added, or maximised, ...
+    kSame,    // each part already has the result
+    kJoin,    // the parts are concatenated along a dim
+    kReduce,  // the parts are added, or reduced by maximum, ...
   };
   Restore restore = Restore::kSame;
-  DiscoveredDim along;               // of kJoin
-  ReduceOp reduce = ReduceOp::kSum;  // of kReduce
+  DiscoveredDim along;               // for kJoin
+  ReduceOp reduce = ReduceOp::kSum;  // for kReduce
 
   bool operator==(const DiscoveredResult&) const = default;
 };
 
-/// An integer among the attributes that grows with a dim, such as an entry of the shape of reshape:
-/// a part has its part of it.
+/// An integer among the attributes that grows with a dim, such as an entry of the shape of reshape.
+/// Each part has its part of it.
 struct SizeAttribute {
   std::string name;
-  int entry = -1;  // of a list; -1: the attribute is one integer
+  int entry = -1;  // index in a list; -1: the attribute is one integer
 
   bool operator==(const SizeAttribute&) const = default;
 };
@@ -53,23 +52,23 @@ struct DiscoveredFactor {
   std::vector<DiscoveredDim> inputs;
   std::vector<DiscoveredResult> outputs;
   std::optional<SizeAttribute> attribute;
-  /// Elements that a part needs beside its own: they overlap those of its neighbours, and what they
-  /// add to the result is cut off.
+  /// Elements that a part needs in addition to its own. They overlap those of its neighbours, and
+  /// their results are cut off.
   int64_t halo_before = 0, halo_after = 0;
-  /// Integer operands without the factor count from the beginning of the part, as ids in a divided
-  /// vocabulary do.
+  /// Do integer operands without the factor count from the beginning of the part, as ids in a
+  /// divided vocabulary do?
   bool counts_from_part = false;
 
   bool operator==(const DiscoveredFactor&) const = default;
 };
 
 struct Discovery {
-  std::vector<DiscoveredFactor> factors;  // by first operand and dim
+  std::vector<DiscoveredFactor> factors;  // in the order of the first operand and dim
   std::vector<std::vector<int>> linear;   // the smallest sets, as ShardingRule::linear
-  std::string nothing_because;            // why the op was not tried; "" when it was
+  std::string nothing_because;            // the reason why the op was not tried; "" when it was
 };
 /// `[[1, 2], [2, 3]]; 1: join(0); 2: sum; 3: join(1)`: the factor of each dim of each input (0:
-/// none), then what restores the results.
+/// none), then the restoration of the results.
 std::string to_text(const Discovery& discovery);
 
 }  // namespace tessera

@@ -11,7 +11,7 @@
 
 namespace tessera::detail {
 
-/// An op that owns what its view shows.
+/// An op that owns the data of its view.
 struct OwnedOp {
   const Operator* definition;
   std::string name;
@@ -20,25 +20,25 @@ struct OwnedOp {
 
   OpView view() const { return {name, attributes, inputs, outputs, definition}; }
 };
-/// With the types of its results, inferred if need be.
+/// The op with the types of its results, which are inferred if necessary.
 OwnedOp own(const Operator& definition, const OpView& op);
-/// False, and no change, when the operator refuses the op.
+/// Returns false, without a change, when the operator refuses the op.
 bool infer_outputs(OwnedOp& op);
 
-/// Units [range) of every chunk.
+/// The units `range` of every chunk.
 ///   requires  a part of `extent` units
 ReferenceTensor cut(const ReferenceTensor& tensor, const DiscoveredDim& along, int64_t extent,
                     const Range& range);
 
-/// All integers above 1 among the attributes.
+/// All integers greater than 1 among the attributes.
 std::vector<SizeAttribute> size_attributes(const Attributes& attributes);
 int64_t get(const Attributes& attributes, const SizeAttribute& size);
 void set(Attributes& attributes, const SizeAttribute& size, int64_t value);
 
-/// The same op with small extents in place of large ones: equal ones stay equal, and every result's
-/// type follows suit. An extent stays when infer takes no small value for it, such as one that is
-/// fused with another.
-///   least  by extent: the smallest value that may replace it; itself, to keep it
+/// The same op with small extents in place of large ones. Equal extents stay equal, and the type of
+/// every result follows. An extent stays when infer accepts no small value for it, such as one that
+/// is fused with another.
+///   least  by extent: the smallest value that may replace it; the extent itself, to keep it
 OwnedOp shrink(OwnedOp op, const std::map<int64_t, int64_t>& least);
 
 /// Divisors of n, ascending.

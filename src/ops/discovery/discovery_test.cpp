@@ -351,8 +351,8 @@ std::string found_text(const DiscoveredFactor& factor) {
   return "[" + join(in, ", ") + "] -> [" + join(out, ", ") + "]";
 }
 
-/// Factors that may be divided, by what they do, with their number in the rule. A dim of one
-/// element is divided by nobody.
+/// Factors that may be divided, by their effect, with their number in the rule. A dim of one
+/// element is never divided.
 std::map<std::string, int> declared_factors(const ShardingRule& rule) {
   std::map<std::string, int> texts;
   for (int f = 0; f < static_cast<int>(rule.factors.size()); ++f) {
@@ -414,8 +414,8 @@ class EveryDeclaredRule : public ::testing::TestWithParam<OperatorCase> {
   const Operator& op() const { return find_operator(given().kind); }
 };
 
-/// Operators whose kernels are told where their part lies, which execution of a reference cannot
-/// show.
+/// Operators whose kernels are given the position of their part, which execution of a reference
+/// cannot discover.
 const std::set<std::string> kKnowTheirPlace{"iota",           "random_uniform", "attention",
                                             "attention_grad", "dynamic_slice",  "dynamic_update",
                                             "gather_nd",      "scatter_nd",     "scatter_add_nd",

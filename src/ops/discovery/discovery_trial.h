@@ -1,5 +1,5 @@
-// One trial of discovery: an op on sampled operands, whole and in parts, and whether the parts
-// make the whole. For discovery only.
+// One trial of discovery: executes an op on sampled operands, whole and in parts, and checks
+// whether the parts make the whole. For discovery only.
 #pragma once
 
 #include <optional>
@@ -9,15 +9,15 @@
 
 namespace tessera::detail {
 
-/// Operands of the kind that `number` has: see the source.
+/// The operands of sample `number`; the source describes the kinds of samples.
 std::vector<ReferenceTensor> sample_operands(const OwnedOp& op, uint64_t number);
 std::vector<ReferenceTensor> execute(const OwnedOp& op,
                                      const std::vector<ReferenceTensor>& operands);
-/// What evaluation in another order may change of each element.
+/// The largest change of each element under evaluation in another order.
 std::vector<ReferenceTensor> tolerances(const OwnedOp& op,
                                         const std::vector<ReferenceTensor>& operands,
                                         std::vector<ReferenceTensor> results);
-/// Equal within a tolerance, or both not a number.
+/// Are the two equal within a tolerance, or both not a number?
 bool near(double a, double b, double tolerance);
 
 /// A division of an op.
@@ -31,22 +31,22 @@ struct Division {
   bool has_halo() const { return halo_before + halo_after > 0; }
 };
 
-/// Parts of [0, extent), one after the other; they may be empty.
+/// Consecutive parts of [0, extent), which may be empty.
 using Cut = std::vector<Range>;
 std::vector<Cut> cuts_of(const Division& division);
 
-/// What a part of an operand is made of: its own units and its halo.
+/// The range of an operand that a part needs: its own units and its halo.
 Range window(const Division& division, const Range& part);
-/// The op as small as the part; none when its operator refuses it.
+/// The op as small as the part; nullopt when its operator refuses it.
 std::optional<OwnedOp> op_of_part(const OwnedOp& whole, const Division& division,
                                   const Range& range);
 ReferenceTensor operand_of_part(const Division& division, const ReferenceTensor& whole,
                                 size_t input, const Range& range);
 
-/// All that might restore a result of this type, the simplest first.
+/// All restorations that are possible for a result of this type, the simplest first.
 std::vector<DiscoveredResult> possible_restores(const TensorType& type, const Division& division);
 
-/// One result of the whole and of the parts of a cut. LiveRanges no longer than what it is made of.
+/// One result of the whole and of the parts of a cut. Its arguments outlive it.
 struct Results {
   const Division& division;
   const Cut& cut;
@@ -59,8 +59,8 @@ struct Results {
  private:
   bool reduced(ReduceOp reduce) const;
   bool joins(const DiscoveredDim& along, size_t part) const;
-  /// Element i of the result is made of elements around element i of the operand; the result may be
-  /// shorter at the end.
+  /// Does element i of the result depend on elements around element i of the operand? The result
+  /// may be shorter at the end.
   bool overlaps(int dim, size_t part) const;
 };
 

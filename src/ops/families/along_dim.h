@@ -1,4 +1,4 @@
-// What operators along one dim share. Other modules do not include it.
+// Functions for operators along one dim. Other modules do not include it.
 #pragma once
 
 #include <string>
@@ -24,7 +24,8 @@ struct Lanes {
   }
 };
 
-/// One parallel factor for each dim of `shape`, d0, d1, ..., and `kind` for dim `dim`.
+/// Adds one parallel factor for each dim of `shape`, d0, d1, ..., except that the factor of dim
+/// `dim` is of `kind`.
 inline OperandFactors add_lane_factors(ShardingRule& rule, const Shape& shape, int dim,
                                        FactorKind kind = FactorKind::kWhole,
                                        ReduceOp reduce = ReduceOp::kSum) {
@@ -35,13 +36,13 @@ inline OperandFactors add_lane_factors(ShardingRule& rule, const Shape& shape, i
   return factors;
 }
 
-/// `factors` with another one for dim `dim`, where a result has another extent.
+/// `factors` with another factor for dim `dim`, for a result with another extent.
 inline OperandFactors with_dim(OperandFactors factors, int dim, int factor) {
   factors[dim] = {factor, 1};
   return factors;
 }
 
-/// How the parts come together of which one at most has each element, and the others zeros.
+/// The reduction of parts of which at most one has each element and the others have zeros.
 inline ReduceOp masked_reduce(DType dtype) {
   return dtype == DType::kBool ? ReduceOp::kAny : ReduceOp::kSum;
 }

@@ -1,4 +1,4 @@
-// What the sources of the movement family share. Other modules do not include it.
+// Functions for the sources of the movement family. Other modules do not include it.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace tessera::detail {
 
-/// The half of movement_operators() that takes or places a window of a tensor: movement_window.cpp.
+/// The part of movement_operators() that reads or writes a window of a tensor: movement_window.cpp.
 Operator slice_operator();
 Operator pad_operator();
 Operator concat_operator();
@@ -20,12 +20,12 @@ inline Shape result_shape(const OpView& op) {
   return Shape(std::span<const int64_t>(op.attributes.integers("shape")));
 }
 
-/// Moves operands once; computes nothing.
+/// The op moves its operands once and computes nothing.
 inline Work movement_work(const OpView& op) {
   return {Flops(0), operand_bytes(op)};
 }
 
-/// Fills the result, element by element, with what source(index of the result) reads.
+/// Fills the result, element by element, with the element that source(index of the result) reads.
 template <typename Source>
 void fill_result(const ReferenceCall& call, Source source) {
   ReferenceTensor& out = call.outputs[0];
@@ -36,7 +36,7 @@ void fill_result(const ReferenceCall& call, Source source) {
   }
 }
 
-/// Refuses a list that has not one entry for each dim of x.
+/// Refuses a list that does not have one entry for each dim of x.
 void expect_entry_per_dim(std::string_view kind, const OpView& op, std::string_view attribute);
 
 }  // namespace tessera::detail

@@ -1,10 +1,10 @@
 // slice, pad and concat: operators that take a window of a tensor or place tensors in one.
 //
-// A dim of the result is one factor. Where it is no dim of the operand as it stands, the operand
-// has a window of it: what a part of the result needs lies elsewhere, and parts of the operand and
-// of the result need not lie on the same rank. Where the longer of the two is made of a few
-// pieces as long as the shorter, such as q, k and v, a second factor divides all pieces alike: then
-// nothing moves.
+// A dim of the result is one factor. Where it is not an unchanged dim of the operand, the operand
+// has a window of it: a part of the result needs other indices, and parts of the operand and of the
+// result need not be on the same rank. Where the longer of the two consists of a few pieces as long
+// as the shorter one, such as q, k and v, a second factor divides all pieces alike, and no data is
+// moved.
 #include <algorithm>
 #include <optional>
 

@@ -7,15 +7,15 @@
 
 namespace tessera::testing {
 
-/// At least one case of each operator; extents that no vector length and no number of parts
-/// divides.
+/// At least one case of each operator. Neither a vector length nor a number of parts divides the
+/// extents.
 std::vector<OperatorCase> operator_cases();
 
-/// Operands beyond the blocks and vectors of the kernels: for the checks that run kernels, too
-/// large for finite differences.
+/// Operands larger than the blocks and vectors of the kernels, for the checks that run kernels.
+/// They are too large for finite differences.
 std::vector<OperatorCase> large_operator_cases();
 
-/// Those of convolution, pooling and resize, which the lists above hold too.
+/// The cases of convolution, pooling and resize, which the lists above contain too.
 std::vector<OperatorCase> spatial_cases();
 std::vector<OperatorCase> large_spatial_cases();
 

@@ -1,8 +1,8 @@
 // Checks an operator by its definition alone: kernel = plain reference, gradient = finite
 // differences, every division = serial.
 //
-// Test code: link tessera_operator_check. It knows no operator by name: what it checks is read from
-// the definition and from a case.
+// Test code: link tessera_operator_check. It knows no operator by name: it reads the definition and
+// a case.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -16,23 +16,23 @@
 
 namespace tessera::testing {
 
-/// Where the elements of an operand are sampled: f32 uniformly in [low, high), i32 in the whole
-/// numbers low..high, bool as by a coin.
+/// The range from which the elements of an operand are sampled: f32 uniformly in [low, high), i32
+/// from the whole numbers low..high, bool with equal probability.
 struct Fill {
   double low = -1;
   double high = 1;
 };
 
-/// One op with operands sampled under its text, so that a case always has the same ones.
+/// One op. Its operands are sampled under its text, so that a case always has the same ones.
 struct OperatorCase {
   std::string kind;
   std::vector<TensorType> inputs;
   Attributes attributes = {};
-  std::vector<Fill> fills = {};  // by input; inputs beyond have the default
-  bool bitwise = false;          // a divided run gives the same bits as the serial run
+  std::vector<Fill> fills = {};  // by input; further inputs have the default
+  bool bitwise = false;          // does a divided run give the same bits as the serial run?
   /// Replaces operands that must fit the others, such as a log-sum-exp.
   std::function<void(const OperatorCase&, std::vector<ReferenceTensor>&)> complete = {};
-  OperatorSetPtr operators = nullptr;  // of which `kind` is one; nullptr: it is built in
+  OperatorSetPtr operators = nullptr;  // the set of `kind`; nullptr: it is built in
 };
 /// `dot_general(f32[2,3], f32[3,4]) {spec="mk,kn->mn"}`.
 std::string to_text(const OperatorCase& given);
@@ -44,28 +44,28 @@ std::vector<ReferenceTensor> sample_inputs(const OperatorCase& given);
 std::vector<ReferenceTensor> reference_results(const Operator& op, const OperatorCase& given,
                                                const std::vector<ReferenceTensor>& inputs);
 
-/// The rule speaks of every dim of every operand: extent = factor extent x unit. Every result has
+/// The rule covers every dim of every operand: extent = factor extent x unit. Every result has
 /// every parallel factor.
 ::testing::AssertionResult check_rule(const Operator& op, const OperatorCase& given);
 
-/// The kernel, and the plain twin of a built-in one, give the reference's results within the
-/// operator's tolerance.
+/// The kernel gives the reference's results within the operator's tolerance, and so does the plain
+/// twin of a built-in kernel.
 ::testing::AssertionResult check_kernel(const Operator& op, const OperatorCase& given);
 
 /// The gradient of sum(weights * result 0) is its central difference, for every element of every
 /// f32 operand. Passes when no gradient flows through the operator or its result is not f32.
 ::testing::AssertionResult check_gradient(const Operator& op, const OperatorCase& given);
 
-/// The parts that the ranks of a mesh compute, put together, are the serial result: for every
-/// factor that may be divided, in 2 and 3 parts and in more parts than it has units, and for any
-/// two factors (or one twice) on a mesh of 2 x 2.
+/// The parts that the ranks of a mesh compute, joined, are the serial result. This is checked for
+/// every factor that may be divided, in 2 and 3 parts and in more parts than it has units, and for
+/// any two factors (or one twice) on a mesh of 2 x 2.
 ::testing::AssertionResult check_division(const Operator& op, const OperatorCase& given);
 
 /// For each linear set of the rule: op(x + y) = op(x) + op(y), where the operands of the set are x
 /// + y and the others are whole.
 ::testing::AssertionResult check_linearity(const Operator& op, const OperatorCase& given);
 
-/// All of these, of the operator that the case names; the first that fails speaks.
+/// Runs all of these checks on the operator that the case names, and returns the first failure.
 ::testing::AssertionResult check_operator(const OperatorCase& given);
 
 }  // namespace tessera::testing

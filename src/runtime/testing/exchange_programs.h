@@ -1,5 +1,5 @@
 // Exchanges that are run with ranks as threads and over every transport: gathers, sums, transposes;
-// rows and columns, even and uneven, small ones and such that travel in pieces.
+// by rows and by columns, even and uneven, small ones and ones that are sent in pieces.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -33,8 +33,9 @@ inline const std::vector<Way>& ways_between_members() {
   return all;
 }
 
-/// What Reduction::kFast leaves to the transport, where each of so many members has a rank, and
-/// what only looks like it: uneven parts are all right, columns are not dense.
+/// The reshards that Reduction::kFast leaves to the transport when each of `members` processes has
+/// a rank, and reshards that only resemble them: uneven parts are possible, but columns are not
+/// dense.
 inline std::vector<Way> ways_of_the_transport(int members) {
   std::vector<Way> all{
       {"dp=4", "f32[9] {partial sum: dp}", "f32[9]"},
@@ -63,8 +64,8 @@ inline HandMade resharding(const Way& way) {
   return made;
 }
 
-/// Sums of up to four numbers below 1 in any order: three roundings of at most 4 x 2^-24 each; all
-/// else bit for bit.
+/// Compares sums of up to four numbers below 1 that were added in any order: three roundings of at
+/// most 4 x 2^-24 each. Everything else is compared bit for bit.
 inline void expect_same_sums(const Tensor& found, const Tensor& expected, const Way& way) {
   if (way.from.find("partial") == std::string::npos) {
     EXPECT_EQ(bytes_of(found), bytes_of(expected));

@@ -1,5 +1,5 @@
-// What the tests of this room share: meshes, tensors drawn by name, a runtime with one program, and
-// the local tensors that an observer saw.
+// Support for the tests of this module: meshes, random tensors by name, a runtime with one program,
+// and the local tensors that an observer saw.
 #pragma once
 
 #include <array>
@@ -21,8 +21,8 @@ inline MeshPtr mesh_of(const std::string& text) {
   return std::make_shared<Mesh>(parse_mesh(text));
 }
 
-/// Numbers in [-1, 1) whose sums depend on their order; small integers and bits for the other
-/// types.
+/// Random numbers in [-1, 1), whose sums depend on their order; small integers and bits for the
+/// other types.
 inline Tensor drawn(const std::string& name, const TensorType& type) {
   Tensor tensor(type);
   const RandomStream stream(random_key(7, name), 1);
@@ -85,7 +85,7 @@ class Seen {
   std::map<Rank, Tensor> by_rank_;
 };
 
-/// A runtime that runs one program on inputs drawn under their names.
+/// A runtime that runs one program on random inputs, each determined by its name.
 class Bench {
  public:
   explicit Bench(HandMade made, RuntimeOptions options = {})
@@ -102,7 +102,7 @@ class Bench {
     runtime_.run(*program_, inputs_, results_[last_], observer);
   }
 
-  // The same in two halves.
+  // These are the two halves of step().
   void begin(const Observer* observer = nullptr) {
     runtime_.begin_step(*program_, inputs_, results_[begun_++ % kMaxStepsInFlight], observer);
   }
@@ -133,11 +133,11 @@ class Bench {
   LoadedProgram* program_ = nullptr;
   TensorMap tensors_;
   std::map<std::string, const Tensor*> inputs_;
-  std::array<TensorMap, kMaxStepsInFlight> results_;  // of the steps under way, in turn
+  std::array<TensorMap, kMaxStepsInFlight> results_;  // of the steps in flight, in turn
   size_t begun_ = 0, ended_ = 0, last_ = 0;
 };
 
-/// A register that is what `type` says, partial sums too: fed from an input of the same name, which
+/// A register of type `type`, which may be partial. It is fed from an input of the same name, which
 /// has one more leading dim for each partial axis, in their order. Nothing is computed, so no bit
 /// changes.
 inline RegisterIndex feed_anything(HandMade& made, const std::string& name,
@@ -152,7 +152,7 @@ inline RegisterIndex feed_anything(HandMade& made, const std::string& name,
   fed.attr.dims.insert(fed.attr.dims.end(), wanted.attr.dims.begin(), wanted.attr.dims.end());
   const RegisterIndex input = made.input(name, to_text(fed.type, fed.attr));
   if (wanted.attr.partial.empty()) return input;
-  return made.compute(name + ".addend", {"copy", {}, {}, ""}, {input}, type);
+  return made.compute(name + ".partial", {"copy", {}, {}, ""}, {input}, type);
 }
 
 }  // namespace tessera::testing_programs

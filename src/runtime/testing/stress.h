@@ -1,5 +1,5 @@
-// Random programs with random delays: nothing waits for ever, nothing is lost, and every number is
-// right. TESSERA_STRESS=10000 tries so many; TESSERA_STRESS_SEED=N begins with that one.
+// Random programs with random delays: nothing waits for ever, no message is lost, and every number
+// is right. TESSERA_STRESS=10000 runs that many programs; TESSERA_STRESS_SEED=N begins with seed N.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -27,7 +27,7 @@ inline int setting(const char* name, int usual) {
   return text ? std::atoi(text) : usual;
 }
 
-/// Lets a rank be late at any register: mostly not, sometimes by giving up its core, seldom by
+/// Delays a rank at any register: mostly not at all, sometimes by yielding its core, seldom by
 /// sleeping.
 inline Observer delays(unsigned seed, int64_t step) {
   return [=](Rank rank, RegisterIndex reg, const Coordinate&, const std::byte*) {
@@ -49,7 +49,7 @@ inline std::string reproducer(unsigned seed) {
   return "TESSERA_STRESS=1 TESSERA_STRESS_SEED=" + std::to_string(seed);
 }
 
-/// What a step takes and gives, while it is under way.
+/// The inputs and results of a step, while it is in flight.
 struct GivenStep {
   std::map<std::string, Tensor> inputs;
   std::map<std::string, const Tensor*> given;
@@ -62,7 +62,7 @@ struct GivenStep {
   }
 };
 
-/// The runs of one program on one member, which may be the only one: steps that meet, then steps
+/// Runs one program in one process, which may be the only one: first one step at a time, then steps
 /// that follow each other without a pause.
 inline void run_and_compare(unsigned seed, Size size,
                             const std::shared_ptr<Network>& network = nullptr) {
@@ -88,8 +88,8 @@ inline void run_and_compare(unsigned seed, Size size,
           << reproducer(seed) << ": " << name << " in step " << step;
     }
     if (runtime.steps_in_flight() > 0) continue;
-    // Members go on together: else messages of the next step would come to one that looks for those
-    // of the last.
+    // Processes continue together. Otherwise messages of the next step would reach a process that
+    // still checks for those of the last one.
     const auto end = std::chrono::steady_clock::now() + (network ? kLong : kLong * 0);
     while (runtime.any(!runtime.is_quiescent(loaded)))
       ASSERT_LT(std::chrono::steady_clock::now(), end)

@@ -1,4 +1,4 @@
-// What a rank computes on.
+// The kinds of devices that a rank computes on.
 #pragma once
 
 #include <string_view>
@@ -7,9 +7,11 @@
 namespace tessera {
 
 enum class DeviceKind {
-  kHost,  // the cores and the memory that the program itself runs in
-  kFake,  // an accelerator that is only pretended: a memory of its own, and streams that work on it
-          // while the host goes on
+  /// The cores and the memory in which the program itself runs.
+  kHost,
+  /// A simulated accelerator with a memory of its own and streams that work while the host
+  /// continues.
+  kFake,
 };
 std::string_view to_text(DeviceKind kind);  // "host", "fake"
 /// throws  UserError (78) that lists the kinds

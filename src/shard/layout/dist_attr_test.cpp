@@ -69,8 +69,8 @@ TEST(DistAttr, PartsMayBeEmpty) {
 
 TEST(DistAttr, ADimThatFusesSeveralIsCutBetweenUnits) {
   const MeshPtr mesh = mesh_of("tp=2");
-  const DistType type =
-      parse_dist_type("f32[12@tp:4]", mesh);  // three units of four over two ranks: 8 and 4
+  // Three units of four over two ranks: 8 and 4
+  const DistType type = parse_dist_type("f32[12@tp:4]", mesh);
   EXPECT_EQ(to_text(type.attr.box(type.type.shape, {0})), "[0:8]");
   EXPECT_EQ(to_text(type.attr.box(type.type.shape, {1})), "[8:12]");
 }

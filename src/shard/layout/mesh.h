@@ -1,5 +1,5 @@
-// Meshes of logical ranks. Ranks are not devices: they are mapped to devices later, which
-// changes nothing here.
+// Meshes of logical ranks. Ranks are not devices: they are mapped to devices later, without a
+// change of the mesh.
 #pragma once
 
 #include <memory>
@@ -18,10 +18,9 @@ namespace tessera {
 ///     Mesh({3, 2}, {"x", "y"})   ranks 0..5: [[0,1],[2,3],[4,5]]
 class Mesh {
  public:
-  /// `ranks` in row-major order; empty: 0, 1, 2, ...
-  ///   throws  UserError (78): an axis named twice or without name, an extent below 1, a rank
-  ///   twice,
-  ///           other than one name an axis or one rank a coordinate
+  /// `ranks` are in row-major order; empty: 0, 1, 2, ...
+  ///   throws  UserError (78) for an axis that is named twice or has no name, an extent below 1, a
+  ///           rank that occurs twice, or a wrong number of names or ranks
   Mesh(Shape shape, std::vector<std::string> axes, std::vector<Rank> ranks = {});
 
   const Shape& shape() const { return shape_; }
@@ -30,7 +29,7 @@ class Mesh {
   int size() const { return static_cast<int>(ranks_.size()); }
   int axis_count() const { return shape_.size(); }
 
-  /// Index of the axis called `name`.  throws  UserError (78) that lists the axes
+  /// The index of the axis called `name`.  throws  UserError (78) that lists the axes
   int axis(std::string_view name) const;
   /// nullopt when no axis has this name.
   std::optional<int> find_axis(std::string_view name) const;
@@ -39,8 +38,8 @@ class Mesh {
   std::optional<Coordinate> coordinate_of(Rank rank) const;
   Coordinate coordinate_at(int index) const;  // of the index-th rank in row-major order
 
-  /// The same ranks in row-major order under other axes.  throws  UserError (78) when the sizes
-  /// differ
+  /// The same ranks in row-major order with other axes.
+  ///   throws  UserError (78) when the sizes differ
   Mesh reshape(Shape shape, std::vector<std::string> axes) const;
   /// The ranks with `index` on `axis`, as a mesh without that axis.
   Mesh slice(std::string_view axis, int64_t index) const;
@@ -61,7 +60,7 @@ bool share_ranks(const Mesh& a, const Mesh& b);
 /// "dp=2 tp=2"; with ranks other than 0, 1, ...: "dp=2 tp=2 {4,5,6,7}".
 std::string to_text(const Mesh& mesh);
 
-/// Reads "dp=2 tp=2" (or "dp=2,tp=2", "dp2-tp2").  throws  UserError (78)
+/// Parses "dp=2 tp=2" (or "dp=2,tp=2", "dp2-tp2").  throws  UserError (78)
 Mesh parse_mesh(std::string_view text);
 
 }  // namespace tessera

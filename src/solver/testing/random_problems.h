@@ -1,4 +1,4 @@
-// For tests: random problems of all shapes, and the least cost by trying everything.
+// For tests: random problems of all shapes, and the least cost by enumeration.
 #pragma once
 
 #include <fmt/format.h>
@@ -13,7 +13,7 @@
 
 namespace tessera::solver {
 
-/// Draws whole numbers, the same everywhere.
+/// Samples whole numbers, the same on every machine.
 class Draw {
  public:
   explicit Draw(uint64_t seed) : engine_(seed) {}
@@ -27,7 +27,7 @@ class Draw {
   std::mt19937_64 engine_;
 };
 
-/// Leaves the usage without a limit, or limits it to `sum`, to about what `hidden` needs, or,
+/// Leaves the usage without a limit, or limits it to `sum`, or to about the usage of `hidden`, or,
 /// without a hidden assignment, to a part of `sum`.
 inline void set_random_limit(Problem& problem, Draw& draw, const Assignment* hidden, Usage sum) {
   const Usage needed = hidden ? static_cast<Usage>(evaluate(problem, *hidden).peak) : 0;
@@ -40,10 +40,10 @@ inline void set_random_limit(Problem& problem, Draw& draw, const Assignment* hid
   }
 }
 
-/// A tree, a grid or a random graph of `least` to `most` nodes; costs of few or many values,
-/// forbidden pairs, equal pairs, edges that hold memory; a limit that is absent, loose, binding or
-/// too small for any assignment. Three of four have a hidden assignment that is feasible, the
-/// others may have none.
+/// A tree, a grid or a random graph of `least` to `most` nodes. It has costs of few or many values,
+/// forbidden pairs, equal pairs, edges that hold memory, and a limit that is absent, loose, binding
+/// or too small for any assignment. Three of four problems have a hidden assignment that is
+/// feasible; the others may have none.
 inline Problem random_problem(uint64_t seed, int32_t least, int32_t most, int32_t most_strategies) {
   Draw draw(seed);
   Problem problem;
@@ -76,7 +76,7 @@ inline Problem random_problem(uint64_t seed, int32_t least, int32_t most, int32_
     const int32_t rows = problem.strategies(a), columns = problem.strategies(b);
     std::vector<Cost> costs = numbers(int64_t{rows} * columns, largest_cost);
     if (draw.one_in(4) && rows == columns) {
-      // The same strategy on both sides, or not at all.
+      // The same strategy on both sides is required, and all other pairs are forbidden.
       for (int32_t pair = 0; pair < rows * columns; ++pair)
         costs[pair] = pair / columns == pair % columns ? 0 : kForbidden;
     } else if (draw.one_in(4)) {
@@ -104,13 +104,13 @@ inline Problem random_problem(uint64_t seed, int32_t least, int32_t most, int32_
   return problem;
 }
 
-/// What to run to see a failure again.
+/// The command that repeats a failure.
 inline std::string reproducer(const Problem& problem, uint64_t seed) {
   return fmt::format("seed {}: {}", seed, to_json(problem));
 }
 
-/// The least cost of a feasible assignment, by trying all but those that begin with something
-/// forbidden or dearer; absent where none is feasible.
+/// The least cost of a feasible assignment, by enumeration of all assignments except those that
+/// begin with forbidden or more expensive choices; absent when none is feasible.
 inline std::optional<Wide> least_cost_by_trying(const Problem& problem) {
   std::vector<std::vector<int32_t>> edges_until(problem.nodes());
   for (int32_t e = 0; e < problem.edges(); ++e)
@@ -141,7 +141,7 @@ inline std::optional<Wide> least_cost_by_trying(const Problem& problem) {
   return least;
 }
 
-/// Text of a cost that may be absent.
+/// The text of a cost that may be absent.
 inline std::string text_of(const std::optional<Wide>& cost) {
   return cost ? to_text(*cost) : "none";
 }

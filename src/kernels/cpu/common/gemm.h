@@ -13,7 +13,7 @@ struct MatrixView {
   bool transposed = false;
 };
 
-/// Extents of a product: (rows x inner) (inner x columns). Each may be 0.
+/// The extents of a product: (rows x inner) (inner x columns). Each may be 0.
 struct GemmShape {
   int64_t rows = 0;
   int64_t columns = 0;
@@ -24,7 +24,8 @@ struct GemmShape {
 void gemm(const GemmShape& shape, float scale, const MatrixView& a, const MatrixView& b,
           bool accumulate, float* out, int64_t out_leading);
 
-/// Must be called on each thread that calls gemm: keeps the library from making a team of threads.
+/// Prevents the library from starting a team of threads. Each thread that calls gemm must call it
+/// first.
 void use_one_thread_for_gemm();
 
 }  // namespace tessera

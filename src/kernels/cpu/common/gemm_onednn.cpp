@@ -1,18 +1,18 @@
-// gemm by oneDNN. dnnl_sgemm rather than the matmul primitive: it needs no descriptors, takes any
-// strides, and has no slow shapes.
+// gemm by oneDNN. It uses dnnl_sgemm rather than the matmul primitive: dnnl_sgemm needs no
+// descriptors, takes any strides, and has no slow shapes.
 #include <algorithm>
 
 #include "base/error.h"
 #include "kernels/cpu/common/gemm.h"
 #include "oneapi/dnnl/dnnl.h"
 
-// From omp.h, which clang's packages do not bring along.
+// From omp.h, which clang's packages do not contain.
 extern "C" void omp_set_num_threads(int);
 
 namespace tessera {
 namespace {
 
-// The library wants leading dims that cover a row even where there is just one.
+// The library requires leading dims that cover a row even when there is only one row.
 int64_t leading_of(const MatrixView& matrix, int64_t rows, int64_t columns) {
   return std::max({matrix.leading, matrix.transposed ? rows : columns, int64_t{1}});
 }

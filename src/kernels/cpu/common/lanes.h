@@ -21,7 +21,7 @@ inline Lanes lanes_of(const LocalCall& call, const Shape& shape, int64_t dim) {
   return lanes;
 }
 
-/// Do two shapes differ in dim `dim` at most?
+/// Do two shapes differ at most in dim `dim`?
 inline bool equal_beside(const Shape& a, const Shape& b, int64_t dim) {
   bool equal = a.size() == b.size();
   for (int d = 0; equal && d < a.size(); ++d) equal = d == dim || a[d] == b[d];

@@ -1,5 +1,5 @@
-// Walks the positions of a box in row-major order and keeps the offset of each in several strided
-// layouts.
+// Iterates over the positions of a box in row-major order and keeps the offset of each in several
+// strided layouts.
 #pragma once
 
 #include <array>
@@ -8,8 +8,8 @@
 
 namespace tessera {
 
-/// Every step costs O(1) on average; a walk of a box with a zero extent has no positions, so its
-/// first offset must not be used.
+/// Every step costs O(1) on average. A box with a zero extent has no positions, so its first offset
+/// must not be used.
 template <size_t kLayouts>
 class Odometer {
  public:
@@ -18,10 +18,10 @@ class Odometer {
     index_ = Dims::filled(extents.size(), 0);
   }
 
-  /// Offset of the present position in a layout.
+  /// The offset of the present position in a layout.
   int64_t offset(size_t layout) const { return offsets_[layout]; }
 
-  /// Goes to the next position; from the last one back to the first.
+  /// Goes to the next position; from the last one it goes to the first.
   void step() {
     for (int dim = extents_.size() - 1; dim >= 0; --dim) {
       move(dim, 1);

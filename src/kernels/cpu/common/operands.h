@@ -8,16 +8,18 @@
 namespace tessera {
 
 /// Throws InternalError that shows the call and the broken rule unless `fits`.
+/// Throws an InternalError with the call and the rule unless `fits`.
 void require(const LocalCall& call, bool fits, std::string_view rule);
 
 /// Throws InternalError unless the call has so many operands and integer parameters.
+/// Throws an InternalError unless the call has these numbers of operands and integer parameters.
 void require_operands(const LocalCall& call, size_t inputs, size_t outputs, size_t ints = 0,
                       size_t reals = 0);
 
-/// What follows the dot of a kernel's name: "exp" of "unary.exp".
+/// The part of a kernel's name after the dot: "exp" of "unary.exp".
 std::string_view operation_of(const LocalCall& call);
 
-/// Elements of output 0.
+/// The number of elements of output 0.
 int64_t output_count(const LocalCall& call);
 
 template <typename T>

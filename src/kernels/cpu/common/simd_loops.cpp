@@ -40,8 +40,8 @@ HWY_INLINE Vector exp_of(Vector x) {
 // Highway's Log is for positive finite numbers.
 HWY_INLINE Vector log_of(Vector x) {
   const Vector finite = hn::Log(Tag(), x);
-  const Vector below_infinity =
-      hn::IfThenElse(hn::Lt(x, constant(kInfinity)), finite, x);  // infinity and NaN stay
+  // Infinity and NaN stay.
+  const Vector below_infinity = hn::IfThenElse(hn::Lt(x, constant(kInfinity)), finite, x);
   const Vector not_zero =
       hn::IfThenElse(hn::Eq(x, constant(0.0f)), constant(-kInfinity), below_infinity);
   return hn::IfThenElse(hn::Lt(x, constant(0.0f)), constant(kNaN), not_zero);
@@ -58,8 +58,8 @@ HWY_INLINE Vector expm1_of(Vector x) {
 // As Log, of 1 + x.
 HWY_INLINE Vector log1p_of(Vector x) {
   const Vector finite = hn::Log1p(Tag(), x);
-  const Vector below_infinity =
-      hn::IfThenElse(hn::Lt(x, constant(kInfinity)), finite, x);  // infinity and NaN stay
+  // Infinity and NaN stay.
+  const Vector below_infinity = hn::IfThenElse(hn::Lt(x, constant(kInfinity)), finite, x);
   const Vector above =
       hn::IfThenElse(hn::Eq(x, constant(-1.0f)), constant(-kInfinity), below_infinity);
   return hn::IfThenElse(hn::Lt(x, constant(-1.0f)), constant(kNaN), above);

@@ -1,11 +1,11 @@
 // The inner loops of reductions, in the widest vectors that this machine has, and the order in
 // which they combine values.
 //
-// The order is one for all layouts, so that the result for an output element depends on nothing but
+// The order is the same for all layouts, so that the result for an output element depends only on
 // the values v_0, v_1, ... that it combines (in row-major order of the reduced dims):
-//   a block    kReduceBlock values; lane l of kReduceLanes combines v_l, v_(l + lanes), ...; then
-//   lanes l and l + lanes/2, and so on all        block results pairwise, as a tree whose left
-//   parts are full
+//   a block  kReduceBlock values; lane l of kReduceLanes combines v_l, v_(l + lanes), ...; then
+//            lanes l and l + lanes/2 are combined, and so on
+//   all      block results are combined pairwise, as a tree whose left parts are full
 // The rounding error of a sum of n values is therefore at most (n/lanes for n up to a block, then 1
 // per doubling) + 4 roundings of the sum of absolute values.
 #pragma once
@@ -18,7 +18,7 @@ namespace tessera {
 
 inline constexpr int64_t kReduceLanes = 16;
 inline constexpr int64_t kReduceBlock = 256;
-/// Levels of the tree above the blocks: enough for 2^40 values.
+/// The levels of the tree above the blocks: enough for 2^40 values.
 inline constexpr int kReduceLevels = 32;
 
 /// A combination of values of T. T is float, int32_t (wraps) or uint8_t (bool: max is any, min is
@@ -27,9 +27,9 @@ template <typename T>
 struct ReduceLoops {
   T identity{};
   T (*pair)(T a, T b) = nullptr;
-  /// A block of up to kReduceBlock values that are adjacent.
+  /// Combines a block of up to kReduceBlock adjacent values.
   T (*block)(const T* values, int64_t count) = nullptr;
-  /// into[i] = into[i] with values[i]. The two do not overlap.
+  /// into[i] = into[i] combined with values[i]. The two do not overlap.
   void (*rows)(T* into, const T* values, int64_t count) = nullptr;
 };
 
@@ -37,7 +37,7 @@ struct ReduceLoops {
 template <typename T>
 ReduceLoops<T> find_reduce_loops(std::string_view operation);
 
-/// Combines block results, given one by one, pairwise.
+/// Combines block results pairwise. They are given one by one.
 template <typename T>
 class PairwiseTree {
  public:
@@ -64,7 +64,7 @@ class PairwiseTree {
   uint64_t blocks_ = 0;
 };
 
-/// All of `count` values that are adjacent.
+/// Combines all of `count` adjacent values.
 template <typename T>
 T reduce_run(const ReduceLoops<T>& loops, const T* values, int64_t count) {
   if (count <= kReduceBlock) return loops.block(values, count);

@@ -25,8 +25,8 @@ RandomWindow random_window(Generator& generator) {
   for (int dim = 0; dim < drawn.tensor.size(); ++dim) {
     if (random_int(generator, 0, 1) == 0) continue;
     drawn.dims.push_back(dim);
-    drawn.window[dim] =
-        random_int(generator, 0, drawn.tensor[dim] + 2);  // a part may be smaller than its window
+    // A part may be smaller than its window.
+    drawn.window[dim] = random_int(generator, 0, drawn.tensor[dim] + 2);
   }
   return drawn;
 }
