@@ -179,6 +179,7 @@ void ExplainCommand::describe(OptionParser& parser) {
   parser.optional_argument(
       "NAME", "Values and ops to explain: a name or a pattern such as 'blocks.*.attn.q'", name);
   parser.flag({"--passes", "", "Print the output of every compiler pass"}, passes);
+  parser.flag({"--stages", "", "The former name of --passes"}, passes);
   parser.number({"--rank", "N", "Print the program of this rank, one task a line"}, rank, 0);
   add_options(parser, output);
 }
