@@ -24,7 +24,8 @@ void RemoteAnswers::plan() {
   }
 }
 
-/// What `receiver` gets from this rank in the exchange `id`, in the order in which it takes it.
+/// The data that `receiver` gets from this rank in the exchange `id`, in the order in which it is
+/// received.
 std::vector<SentPiece> RemoteAnswers::pieces_for(TaskId id, int receiver) const {
   const Task& task = program_.task(id);
   const TensorType& type = program_.reg(task.inputs[0]).type;
@@ -60,7 +61,8 @@ std::optional<ProgramPort::Answer> RemoteAnswers::answer(const FetchRequest& req
 }
 
 std::pair<int, Bytes> RemoteAnswers::packing() const {
-  std::map<int, int> answers;  // by receiver: one at its turn, and those that it prefetches
+  // by receiver: the exchange at its turn, and those that it prefetches
+  std::map<int, int> answers;
   Bytes largest{0};
   for (const auto& [exchange, sent] : answers_) {
     const bool is_packed = std::any_of(sent.pieces.begin(), sent.pieces.end(),

@@ -42,8 +42,8 @@ class PartMaker {
     return Seconds(std::chrono::duration<double>(time - start_).count());
   }
 
-  /// A track for the thread of a rank, one for prefetches and one for each stream of its device
-  /// that was used.
+  /// Adds a track for the thread of a rank, one for prefetches and one for each stream of its
+  /// device that was used.
   void add_tracks(size_t index, Rank rank) {
     std::array<size_t, kTaskStreams>& tracks = tracks_.emplace_back();
     for (int i = 0; i < kTaskStreams; ++i) {
@@ -141,7 +141,7 @@ Track read_track(PlainReader& reader) {
   return track;
 }
 
-/// Puts parts together on one clock.
+/// Joins parts on one clock.
 class Joiner {
  public:
   void add(TracePart part, Seconds shift) {
