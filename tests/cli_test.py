@@ -59,7 +59,7 @@ class Train(unittest.TestCase):
         slices = [event for event in events if event["ph"] == "X"]
         for rank in (0, 1):
             feeds = [event for event in slices if event["pid"] == rank and event["cat"] == "copy" and event["name"] == "feed"]
-            self.assertEqual([event["args"]["record"] for event in feeds], [2, 3], "two steps, after two that warm up")
+            self.assertEqual([event["args"]["iteration"] for event in feeds], [2, 3], "two steps, after two that warm up")
             self.assertTrue(any(event["pid"] == rank and event["cat"] == "kernel" for event in slices))
         starts = {event["id"]: event for event in events if event["ph"] == "s"}
         ends = {event["id"]: event for event in events if event["ph"] == "f"}

@@ -160,11 +160,12 @@ TEST(SleepingPipeline, LaunchTimeDelaysEveryActOfADevice) {
   EXPECT_LE(thousandths(run.step), 6000 + 100 * launches);
 }
 
-/// Acts of kernels, exchanges and copies of a track by name, for one record.
-std::vector<std::string> acts_of(const Track& track, int64_t record) {
+/// Acts of kernels, exchanges and copies of a track by name, for one iteration.
+std::vector<std::string> acts_of(const Track& track, int64_t iteration) {
   std::vector<std::string> names;
   for (const Span& span : track.spans)
-    if ((span.kind == Span::Kind::kAct || span.kind == Span::Kind::kCopy) && span.record == record)
+    if ((span.kind == Span::Kind::kAct || span.kind == Span::Kind::kCopy) &&
+        span.iteration == iteration)
       names.push_back(span.name);
   return names;
 }

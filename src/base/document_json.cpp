@@ -11,7 +11,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// Deeper nesting is no file of ours, and would overrun the stack of what walks over a document.
+/// Deeper nesting is in no file of ours, and would overflow the stack of recursive functions over a
+/// document.
 constexpr int kDeepest = 256;
 
 Document from_json(const Json& json, const std::string& file, int depth) {
@@ -42,8 +43,8 @@ Document from_json(const Json& json, const std::string& file, int depth) {
   return {};
 }
 
-/// What the parser says, without its own prefix and place: "[json.exception...] parse error at line
-/// 1, column 9: REASON".
+/// The parser's message without its own prefix and position: "[json.exception...] parse error at
+/// line 1, column 9: REASON".
 std::string reason(const Json::exception& error) {
   const std::string_view text = error.what();
   const size_t place = text.find("parse error at ");

@@ -102,7 +102,7 @@ TEST(Toml, DatesAreText) {
 }
 
 TEST(Toml, AnErrorNamesFileLineAndColumn) {
-  // On line 3 a value is missing: the mistake is seen at the end of the line, in column 9.
+  // On line 3 a value is missing. The error is reported at the end of the line, in column 9.
   EXPECT_THAT([] { parse_toml("a = 1\nb = 2\nbatch = \n", "run.toml"); },
               throws_bad_config(AllOf(StartsWith("run.toml:3:9: this is not TOML\n  why: "),
                                       HasSubstr("\n  fix: correct the file at that position"))));
@@ -147,7 +147,7 @@ TEST(Json, BytesThatAreNotUtf8ArePrintedAsTheReplacementCharacter) {
 }
 
 TEST(Json, AnErrorNamesFileLineAndColumn) {
-  // The misspelt word is broken off by the end of its line: line 2, column 9.
+  // The misspelt word ends at the end of its line: line 2, column 9.
   EXPECT_THAT([] { parse_json("{\n\"a\": tru\n}", "plan.json"); },
               throws_bad_config(
                   AllOf(StartsWith("plan.json:2:9: this is not JSON\n"

@@ -22,7 +22,7 @@ struct Format {
   int fraction_bits;
 
   int bias() const { return (1 << (exponent_bits - 1)) - 1; }
-  /// Exponent of the least number whose leading 1 is not stored.
+  /// The exponent of the least number whose leading 1 is implicit.
   int min_exponent() const { return 1 - bias(); }
   uint32_t infinity() const { return ((1u << exponent_bits) - 1) << fraction_bits; }
   uint32_t quiet_bit() const { return 1u << (fraction_bits - 1); }
@@ -34,7 +34,7 @@ constexpr int kDoubleFraction = 52;
 constexpr uint64_t kDoubleFractionMask = (uint64_t{1} << kDoubleFraction) - 1;
 
 /// The bits of a magnitude. Division by a power of two is exact, so nearbyint rounds once. The sum
-/// carries into the exponent where the fraction overflows.
+/// carries into the exponent when the fraction overflows.
 uint32_t magnitude_bits(const Format& format, double magnitude) {
   if (std::isinf(magnitude)) return format.infinity();
   const int exponent = magnitude == 0 ? format.min_exponent()

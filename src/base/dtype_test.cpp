@@ -48,7 +48,7 @@ TEST(DType, SizesAndRoundoffsAreThoseOfTheStoredTypes) {
       EXPECT_EQ(row.size, static_cast<int64_t>(sizeof(typename E::Stored))) << row.text;
       EXPECT_TRUE(is_stored_as<typename E::Stored>(row.dtype)) << row.text;
       if (!is_float(row.dtype)) return;
-      // 1 + 2u is the number after 1, and 1 + u, halfway between, rounds to the even 1.
+      // 1 + 2u is the number after 1, and 1 + u is halfway between, so it rounds to the even 1.
       const auto rounded = [](double x) { return E::to_number(E::nearest(x)); };
       EXPECT_EQ(rounded(1 + 2 * row.unit_roundoff), 1 + 2 * row.unit_roundoff) << row.text;
       EXPECT_EQ(rounded(1 + row.unit_roundoff), 1) << row.text;
@@ -113,7 +113,7 @@ TEST(Float16, HasTheNumbersOfTheStandard) {
   EXPECT_EQ(Float16(0x1p-25).to_double(), 0);
   EXPECT_EQ(Float16(-0.0).bits, 0x8000);
   EXPECT_TRUE(std::isnan(Float16(kNaN).to_double()));
-  // Rounding by way of f32 would give 1 + 2^-10 here.
+  // Rounding through f32 would give 1 + 2^-10 here.
   EXPECT_EQ(Float16(1 + 0x1p-11 - 0x1p-40).to_double(), 1);
 }
 

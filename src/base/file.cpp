@@ -47,7 +47,7 @@ void write_file(const std::filesystem::path& path, std::string_view text) {
   std::error_code error;
   std::filesystem::rename(aside, path, error);
   if (!error) return;
-  std::error_code ignored;  // the first failure is the one to tell
+  std::error_code ignored;  // the first failure is the one to report
   std::filesystem::remove(aside, ignored);
   cannot_write(path, error.message());
 }

@@ -14,7 +14,7 @@ using testing::Property;
 using testing::StrEq;
 using testing::Throws;
 
-/// A folder of its own for each test, gone afterwards.
+/// A folder of its own for each test, which is removed afterwards.
 class File : public testing::Test {
  protected:
   File() : folder_(fs::path(testing::TempDir()) / ("tessera_file_" + name())) {

@@ -46,7 +46,7 @@ uint64_t stable_hash(std::string_view text, uint64_t start) {
 
 uint64_t random_key(uint64_t seed, std::string_view name) {
   uint64_t hash = stable_hash(name) ^ (seed * 0x9E3779B97F4A7C15ULL);
-  // The finaliser of SplitMix64: nearby seeds give unrelated keys.
+  // The finalizer of SplitMix64: similar seeds give unrelated keys.
   hash = (hash ^ (hash >> 30)) * 0xBF58476D1CE4E5B9ULL;
   hash = (hash ^ (hash >> 27)) * 0x94D049BB133111EBULL;
   return hash ^ (hash >> 31);
@@ -57,7 +57,7 @@ float RandomStream::uniform(uint64_t index) const {
 }
 
 float RandomStream::normal(uint64_t index) const {
-  // The key of the normal numbers differs, so that no block serves both distributions.
+  // The key of the normal numbers differs, so that the two distributions use different blocks.
   const auto words = block(key_ ^ 0x5851F42D4C957F2DULL, step_, index);
   const double radius = std::sqrt(-2.0 * std::log((words[0] + 1.0) * 0x1p-32));
   return static_cast<float>(radius * std::cos(2.0 * M_PI * (words[1] * 0x1p-32)));

@@ -12,7 +12,7 @@ namespace {
 using testing::ElementsAre;
 using testing::ElementsAreArray;
 
-// The known answers that Random123 publishes for philox4x32-10 (its file kat_vectors).
+// The published results of Random123 for philox4x32-10 (its file kat_vectors).
 TEST(Philox, GivesTheKnownAnswers) {
   EXPECT_THAT(philox4x32({0, 0, 0, 0}, {0, 0}),
               ElementsAre(0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8));
@@ -24,7 +24,7 @@ TEST(Philox, GivesTheKnownAnswers) {
       ElementsAre(0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1));
 }
 
-// The known answers of FNV-1a with 64 bits (Fowler, Noll, Vo).
+// The published results of FNV-1a with 64 bits (Fowler, Noll, Vo).
 TEST(StableHash, GivesTheKnownAnswers) {
   EXPECT_EQ(stable_hash(""), 0xcbf29ce484222325ULL);
   EXPECT_EQ(stable_hash("a"), 0xaf63dc4c8601ec8cULL);
@@ -43,7 +43,7 @@ TEST(RandomKey, IsAnotherForEverySeedAndName) {
   EXPECT_EQ(keys.size(), 500u);
 }
 
-/// A float of the 24 high bits of a word.
+/// A float from the 24 high bits of a word.
 float unit(uint32_t word) {
   return std::ldexp(static_cast<float>(word >> 8), -24);
 }
@@ -90,7 +90,7 @@ TEST(RandomStream, KeysAndStepsGiveOtherNumbers) {
 
 constexpr int kCount = 100000;
 
-/// Means of x, x squared and x times the next one, over kCount numbers.
+/// The means of x, x squared and x times the next number, over kCount numbers.
 struct Moments {
   double mean = 0, square = 0, neighbours = 0;
 };
@@ -107,8 +107,8 @@ Moments moments_of(Draw draw) {
   return moments;
 }
 
-// The mean of n independent numbers of variance v has deviation sqrt(v / n); the bounds are six of
-// these, probability 2e-9.
+// The mean of n independent numbers of variance v has deviation sqrt(v / n). The bounds are six
+// deviations, which are exceeded with probability 2e-9.
 TEST(RandomStream, NormalNumbersHaveMeanZeroDeviationOneAndNothingToDoWithTheirNeighbours) {
   const RandomStream stream(5, 1);
   const Moments moments = moments_of([&](uint64_t i) { return stream.normal(i); });
@@ -133,7 +133,7 @@ TEST(RandomStream, UniformNumbersHaveTheirMomentsAndLieInTheUnitInterval) {
   const Moments moments = moments_of([&](uint64_t i) { return stream.uniform(i); });
   EXPECT_NEAR(moments.mean, 1.0 / 2, 6 * std::sqrt(1.0 / 12 / kCount));    // variance 1/3 - 1/4
   EXPECT_NEAR(moments.square, 1.0 / 3, 6 * std::sqrt(4.0 / 45 / kCount));  // variance 1/5 - 1/9
-  // x y has variance 1/9 - 1/16 = 7/144; neighbours in the sum share a factor, which adds twice the
+  // x y has variance 1/9 - 1/16 = 7/144. Neighbours in the sum share a factor, which adds twice the
   // covariance 1/3 1/4 - 1/16 = 1/48.
   EXPECT_NEAR(moments.neighbours, 1.0 / 4, 6 * std::sqrt((7.0 / 144 + 2.0 / 48) / kCount));
   for (uint64_t i = 0; i < kCount; ++i) {

@@ -23,7 +23,7 @@ int64_t ceil_divide(int64_t a, int64_t b) {
   return -floor_divide(-a, b);
 }
 
-/// The largest window over the parts of [begin, end) that `axes` from the outermost on make of it.
+/// The largest window over the parts into which `axes` from `axis` on divide [begin, end).
 int64_t largest_window(const Split& split, const Range& range, size_t axis) {
   if (axis == split.axes.size()) {
     Range window{range.begin * split.unit, range.end * split.unit};

@@ -72,7 +72,8 @@ TEST(Split, WithoutAxesEveryRankHoldsAll) {
 }
 
 TEST(Split, ALaterAxisDividesThePartOfAnEarlierOne) {
-  // 10 over axis 1 in four: 3 3 2 2; each of these over axis 0 in two: 2 1, 2 1, 1 1, 1 1.
+  // 10 over axis 1 in four parts: 3 3 2 2. Each of these over axis 0 in two parts: 2 1, 2 1, 1 1, 1
+  // 1.
   const Split split{.extent = 10, .unit = 1, .axes = {{1, 4}, {0, 2}}};
   EXPECT_EQ(split.range_at({0, 0}), (Range{0, 2}));
   EXPECT_EQ(split.range_at({1, 0}), (Range{2, 3}));

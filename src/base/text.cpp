@@ -59,7 +59,7 @@ bool matches(std::string_view pattern, std::string_view name) {
     }
     return false;
   }
-  // Greedy matching with one point of return: the last star.
+  // Greedy matching with one point to backtrack to: the last star.
   size_t p = 0, n = 0, star = std::string_view::npos, star_name = 0;
   while (n < name.size()) {
     if (p < pattern.size() && pattern[p] == '*') {

@@ -52,7 +52,7 @@ TEST(Matches, AStarStandsForAnyRunOfLettersDotsToo) {
   EXPECT_TRUE(matches("*", ""));
   EXPECT_TRUE(matches("*", "blocks.0.attn.q"));
   EXPECT_TRUE(matches("blocks.*.weight", "blocks.0.attn.q.weight"));
-  EXPECT_TRUE(matches("*.weight", "a.weight.weight"));  // the star has to give back
+  EXPECT_TRUE(matches("*.weight", "a.weight.weight"));  // the star has to backtrack
   EXPECT_TRUE(matches("a*b*c", "aXbYbZc"));
   EXPECT_TRUE(matches("a**c", "abc"));
   EXPECT_FALSE(matches("blocks.*.weight", "blocks.weight"));

@@ -30,7 +30,7 @@ std::string to_text(Bytes bytes) {
 
 std::string to_text(Seconds seconds) {
   const double s = seconds.value();
-  // The bounds are where one decimal rounds up to 1 of the next unit.
+  // The bounds are the numbers at which one decimal rounds up to 1 of the next unit.
   if (s >= 59.95) return fmt::format("{}m{:02d}s", std::llround(s) / 60, std::llround(s) % 60);
   if (s >= 0.99995) return one_decimal(s) + " s";
   if (s >= 0.99995e-3) return one_decimal(s * 1e3) + " ms";

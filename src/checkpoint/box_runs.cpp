@@ -10,7 +10,7 @@ BoxRuns::BoxRuns(const Box& from, const Box& to, const Box& common, int64_t elem
     from_strides[d] = from_strides[d + 1] * from_shape[d + 1];
     to_strides[d] = to_strides[d + 1] * to_shape[d + 1];
   }
-  // Dims merge into the run from the inside, as long as both boxes hold them whole.
+  // Dims are merged into the run from the inside, as long as both boxes hold them whole.
   int outer = shape.size();
   run_.bytes = element_bytes;
   for (bool whole = true; whole && outer > 0; --outer) {

@@ -16,14 +16,15 @@ std::vector<std::vector<int64_t>> walk(BoxRuns runs) {
 
 TEST(BoxRuns, ColumnsAreOneRunARow) {
   const Box from{{{0, 3}, {0, 4}}}, to{{{0, 3}, {2, 4}}};
-  // Row r begins at byte 16 r there and 8 r here; column 2 is 8 bytes into it.
+  // Row r begins at byte 16 r in the source and at 8 r in the target; column 2 is 8 bytes into it.
   EXPECT_EQ(walk(BoxRuns(from, to, to, 4)),
             (std::vector<std::vector<int64_t>>{{8, 0, 8}, {24, 8, 8}, {40, 16, 8}}));
 }
 
 TEST(BoxRuns, RowsAreOneRun) {
   const Box from{{{2, 7}, {0, 4}}}, to{{{0, 9}, {0, 4}}}, common{{{3, 6}, {0, 4}}};
-  // Row 3 is row 1 there (byte 16) and row 3 here (byte 48); three rows of 16 bytes.
+  // Row 3 is row 1 of the source (byte 16) and row 3 of the target (byte 48); there are three rows
+  // of 16 bytes.
   EXPECT_EQ(walk(BoxRuns(from, to, common, 4)), (std::vector<std::vector<int64_t>>{{16, 48, 48}}));
 }
 
@@ -33,7 +34,7 @@ TEST(BoxRuns, AScalarIsOneElementAndAnEmptyBoxNothing) {
   EXPECT_TRUE(walk(BoxRuns(whole, whole, Box{{{2, 2}}}, 4)).empty());
 }
 
-/// Byte places of the elements of `common` in a dense box, in row-major order.
+/// The byte offsets of the elements of `common` in a dense box, in row-major order.
 std::vector<int64_t> places(const Box& box, const Box& common, int64_t element) {
   std::vector<int64_t> found;
   for (int64_t i = common.ranges[0].begin; i < common.ranges[0].end; ++i)

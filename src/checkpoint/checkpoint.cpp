@@ -20,8 +20,8 @@ constexpr size_t kMostOpenShards = 64;
 constexpr const char* kDamaged = "use another checkpoint";
 constexpr const char* kChecksumsHead = "tessera.checkpoint ";
 
-/// Copies what `data`, the bytes `got` of a part, has of the runs, and leaves `runs` at the first
-/// one that goes on behind it.
+/// Copies the part of the runs that is in `data`, the bytes `got` of a part, and leaves `runs` at
+/// the first run that continues after it.
 void copy_runs(BoxRuns& runs, Range got, const std::byte* data, std::byte* out) {
   for (; !runs.done(); runs.next()) {
     const Run& run = runs.run();
@@ -34,7 +34,7 @@ void copy_runs(BoxRuns& runs, Range got, const std::byte* data, std::byte* out) 
   }
 }
 
-/// The next stretch of whole blocks, without gaps, that `runs` needs; moves `runs` behind it.
+/// The next range of whole blocks, without gaps, that `runs` needs. Moves `runs` to its end.
 Range next_stretch(BoxRuns& runs, int64_t block, int64_t bytes) {
   const auto blocks_of = [&](const Run& run) {
     return Range{run.from / block * block, (run.from + run.bytes + block - 1) / block * block};
@@ -46,7 +46,7 @@ Range next_stretch(BoxRuns& runs, int64_t block, int64_t bytes) {
   return stretch;
 }
 
-/// `stretch` in pieces of whole blocks that are read at once.
+/// `stretch` in pieces of whole blocks, each of which is read at once.
 template <typename Take>
 void for_each_piece(Range stretch, int64_t block, Take take) {
   const int64_t piece = std::max<int64_t>(1, kMostBytesARead / block) * block;
@@ -91,7 +91,7 @@ std::string checksums_of(const std::string& index, const std::string& state,
          line(state, "state.json") + line(plan, "plan.json");
 }
 
-/// Turns an error of this checkpoint into one that says which earlier one to use.
+/// Turns an error of this checkpoint into one that names the earlier one to use.
 void Checkpoint::with_advice(const std::function<void()>& work) const try {
   work();
 } catch (const UserError& error) {

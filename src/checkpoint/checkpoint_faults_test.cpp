@@ -1,5 +1,4 @@
-// Whatever fails or stops, at whatever write: a checkpoint that was complete stays so, and what is
-// damaged is found.
+// For a failure or a stop at any write: a complete checkpoint stays complete, and damage is found.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -19,7 +18,7 @@ const TensorType kMatrix{DType::kF32, {10, 7}};
 const std::string kShard0 = "shard-00000-model-00001-of-00001.safetensors",
                   kShard1 = "shard-00001-model-00001-of-00001.safetensors";
 
-/// Two ranks, with a tensor by rows and one by columns.
+/// Two ranks, with a tensor divided by rows and one divided by columns.
 Owners two_ranks() {
   Owners owners = split_over_ranks("w", kMatrix, 0, 2);
   const Owners columns = split_over_ranks("m", kMatrix, 1, 2);
@@ -27,8 +26,8 @@ Owners two_ranks() {
   return owners;
 }
 
-/// The step of the latest complete checkpoint, after every byte and every value of it was checked;
-/// 0 if there is none.
+/// The step of the latest complete checkpoint, after all its bytes and values were checked; 0 if
+/// there is none.
 int64_t checked_latest(SimulatedDisk& disk) {
   const CheckpointFolder folder(disk, "c");
   const std::optional<int64_t> latest = folder.latest();
@@ -45,7 +44,8 @@ int64_t checked_latest(SimulatedDisk& disk) {
   return *latest;
 }
 
-/// Every checkpoint that is in place is whole, and `latest` names one of them if it is there.
+/// Checks that every checkpoint in place is whole, and that `latest`, if it exists, names one of
+/// them.
 void check_all_in_place(SimulatedDisk& disk) {
   const CheckpointFolder folder(disk, "c");
   for (int64_t step : folder.steps()) EXPECT_EQ(folder.damage(step, true), "");
@@ -68,8 +68,8 @@ Ending try_save(SimulatedDisk& disk, int64_t step, int keep_last) try {
   return Ending::kFailed;
 }
 
-/// What was stored before the save that goes wrong, which step that save has, and how many it
-/// keeps.
+/// The checkpoints that exist before the failing save, the step of that save, and the number that
+/// it keeps.
 struct Situation {
   std::vector<int64_t> before;
   int64_t step;
@@ -135,7 +135,7 @@ TEST(CheckpointFaults, AStopDuringTheRecoveryFromAStopLosesNothing) {
     for (int64_t second = 0;; ++second) {
       const auto again = disk->after(Crash::kPowerLost);
       again->arm({Fault::Kind::kStop, second});
-      const Ending ending = try_save(*again, 2, 1);  // the same step: what was found is replaced
+      const Ending ending = try_save(*again, 2, 1);  // the same step: the damaged one is replaced
       const int64_t found_again = checked_latest(*again->after(Crash::kPowerLost));
       EXPECT_TRUE(found_again == found || found_again == 2) << first << " " << second;
       if (ending == Ending::kDone) break;
@@ -148,7 +148,7 @@ INSTANTIATE_TEST_SUITE_P(CheckpointFaults, FailureAtEveryWrite,
                          testing::Values(Fault::Kind::kFail, Fault::Kind::kFull));
 
 TEST_P(FailureAtEveryWrite, IsAnErrorThatLosesNothing) {
-  set_log_level(LogLevel::kError);  // what is left behind is a warning
+  set_log_level(LogLevel::kError);  // a leftover file is a warning
   for (const Situation& situation : kSituations) {
     int failures = 0;
     bool reached_the_end = false;

@@ -1,5 +1,5 @@
-// Storing and finding checkpoints. The order of the writes here is what makes a stop at any of them
-// harmless: simulated_disk.h proves it.
+// Stores and finds checkpoints. The order of the writes makes a stop at any of them harmless, which
+// the tests with simulated_disk.h show.
 #include <algorithm>
 
 #include "base/log.h"
@@ -18,8 +18,8 @@ constexpr const char* kAside = ".tmp";  // being written
 constexpr const char* kReplaced = ".replaced";
 constexpr const char* kRemoving = ".removing";  // no longer whole
 
-/// The name of a part in the rank's file: that of its tensor, with a number when the rank stores
-/// several boxes of it.
+/// The name of a part in the rank's file: the name of its tensor, with a number when the rank
+/// stores several boxes of it.
 std::string free_entry(const std::string& tensor,
                        const std::map<std::string, const StoredPart*>& taken) {
   std::string entry = tensor;
@@ -54,7 +54,7 @@ void remove_leftover(FileSystem& files, const fs::path& path) {
   }
 }
 
-/// Reads back what was just written, before anything counts on it.
+/// Reads back what was just written, before anything relies on it.
 void check_stored(FileSystem& files, const fs::path& path, const RankFile& rank_file) {
   const SafetensorsFile stored(files, path);
   for (const RankFile::Part& part : rank_file.parts) {
@@ -90,7 +90,7 @@ void CheckpointFolder::begin(int64_t step) {
     if (!step_of_name(name)) continue;
     const std::string whole_name = checkpoint_name(*step_of_name(name));
     if (name.ends_with(kReplaced) && !files_.is_folder(folder_ / whole_name))
-      files_.rename(folder_ / name, folder_ / whole_name);  // its successor never came
+      files_.rename(folder_ / name, folder_ / whole_name);  // its successor was never completed
     else if (name != whole_name && folder_ / name != aside(step))
       remove_leftover(files_, folder_ / name);
   }
@@ -126,7 +126,7 @@ void CheckpointFolder::store(int64_t step, Rank rank, int ranks,
 
 namespace {
 
-/// Adds what one rank's file holds.
+/// Adds the parts of one rank's file.
 void add_rank_file(CheckpointIndex& index, const std::string& name, const InputFile& file,
                    const RankFile& rank_file, const SafetensorsHeader& header) {
   std::vector<std::byte> bytes(header.data_begin);
@@ -219,7 +219,7 @@ void CheckpointFolder::remove_older(int64_t step, int keep_last) {
   std::vector<int64_t> older = steps();
   std::erase_if(older, [&](int64_t other) {
     return other > step;
-  });  // of a run that was given up: for its user to remove
+  });  // of a run that was given up: its user removes it
   std::vector<int64_t> complete;
   for (int64_t other : older)
     if (damage(other, false).empty()) complete.push_back(other);
@@ -229,7 +229,7 @@ void CheckpointFolder::remove_older(int64_t step, int keep_last) {
   for (int64_t other : older) {
     if (other >= oldest_kept) break;
     const fs::path removing = folder_ / (checkpoint_name(other) + kRemoving);
-    files_.rename(path_of(other), removing);  // so that no stop leaves half of it in place
+    files_.rename(path_of(other), removing);  // so that a stop never leaves half of it in place
     files_.sync_folder(folder_);
     remove_leftover(files_, removing);
   }
@@ -265,7 +265,7 @@ std::optional<int64_t> CheckpointFolder::step_of_latest() const try {
   if (name.ends_with('\n')) name.pop_back();
   const std::optional<int64_t> step = step_of_name(name);
   return step && name == checkpoint_name(*step) ? step : std::nullopt;
-} catch (const UserError&) {  // not there: the newest complete one will do
+} catch (const UserError&) {  // not there: the newest complete one is used
   return std::nullopt;
 }
 

@@ -1,4 +1,4 @@
-// Summaries of what is stored, for people and scripts.
+// Summaries of stored data, for readers and scripts.
 #include <algorithm>
 
 #include "checkpoint/checkpoint.h"

@@ -106,7 +106,7 @@ TEST(Checkpoint, HoldsScalarsEmptyTensorsAndAllElementTypes) {
 }
 
 TEST(Checkpoint, ARankMayStoreSeveralBoxesOfATensor) {
-  // As of a fused q, k, v, whose parts lie apart; and a tensor that has the name of a second box.
+  // These are a fused q, k, v with separate parts, and a tensor that has the name of a second box.
   SimulatedDisk disk;
   const TensorType flat{DType::kF32, {6}};
   save(disk, "c", 1,
@@ -120,7 +120,7 @@ TEST(Checkpoint, ARankMayStoreSeveralBoxesOfATensor) {
     EXPECT_EQ(load(checkpoint, name, whole_box({6})), box_bytes(flat, whole_box({6}), 1)) << name;
 }
 
-/// Cuts `box` into pieces at random places, some of them empty, and gives each to a random rank.
+/// Cuts `box` into pieces at random positions, some of them empty, and gives each to a random rank.
 class RandomOwners {
  public:
   explicit RandomOwners(uint64_t seed) : random_(random_key(seed, "owners"), 0) {}
@@ -156,7 +156,7 @@ class RandomOwners {
 };
 
 TEST(Checkpoint, RandomBoxesComeBackInOtherRandomBoxes) {
-  // 30 * 50 * 7 * 4 bytes = 42 kB: parts have several blocks.
+  // 30 * 50 * 7 * 4 bytes = 42 kB, so parts have several blocks.
   const TensorType whole{DType::kF32, {30, 50, 7}};
   for (uint64_t seed = 0; seed < 20; ++seed) {
     RandomOwners random(seed);
@@ -184,8 +184,8 @@ TEST(Checkpoint, RowsCostAtMostATwentiethMoreThanTheirBytes) {
       const int64_t before = disk.reads();
       const std::vector<std::byte> bytes = load(checkpoint, "w", box);
       EXPECT_EQ(bytes, box_bytes(whole, box, 1));
-      // Blocks have 4096 bytes, and an end inside of a stored part costs less than one: at most 8
-      // kB more than 240 kB.
+      // Blocks have 4096 bytes, and each end inside of a stored part adds less than one block: at
+      // most 8 kB more than 240 kB.
       EXPECT_GE(checkpoint.bytes_read().value(), static_cast<int64_t>(bytes.size()));
       EXPECT_LE(static_cast<double>(checkpoint.bytes_read().value()),
                 1.05 * static_cast<double>(bytes.size()));
@@ -231,7 +231,7 @@ TEST(Checkpoint, PartsLongerThanOneReadComeBack) {
   EXPECT_EQ(load(checkpoint, "w", box), box_bytes(whole, box, 1));
 }
 
-/// Ranks as threads on the machine's own disk.
+/// Ranks as threads, on the disk of the machine.
 class CheckpointOnDisk : public testing::Test {
  protected:
   CheckpointOnDisk()

@@ -12,7 +12,7 @@ static_assert(std::endian::native == std::endian::little,
 
 using Tables = std::array<std::array<uint32_t, 256>, 8>;
 
-/// Table k: what a byte that stands k bytes before the end of eight adds to the checksum.
+/// Table k: the contribution of a byte that is k bytes before the end of eight to the checksum.
 constexpr Tables make_tables() {
   Tables tables{};
   for (uint32_t byte = 0; byte < 256; ++byte) {
@@ -39,7 +39,7 @@ uint64_t word_at(const std::byte* bytes) {
 }
 
 #if defined(__x86_64__)
-/// The processor's own instruction: about four times as fast as the tables.
+/// Uses the processor's own instruction, which is about four times as fast as the tables.
 __attribute__((target("sse4.2"))) uint32_t crc32c_by_instruction(std::span<const std::byte> bytes,
                                                                  uint32_t before) {
   uint64_t state = ~before;
@@ -53,7 +53,7 @@ __attribute__((target("sse4.2"))) uint32_t crc32c_by_instruction(std::span<const
 }
 #endif
 
-/// A linear map of checksums: what each of their bits becomes.
+/// A linear map of checksums: the image of each of their bits.
 using BitMap = std::array<uint32_t, 32>;
 
 constexpr uint32_t apply(const BitMap& map, uint32_t value) {
@@ -63,7 +63,7 @@ constexpr uint32_t apply(const BitMap& map, uint32_t value) {
   return result;
 }
 
-/// Map k: what 2^k bytes of zeros make of a state.
+/// Map k: the effect of 2^k bytes of zeros on a state.
 constexpr std::array<BitMap, 48> make_zeros() {
   std::array<BitMap, 48> zeros{};
   for (size_t bit = 0; bit < 32; ++bit) {

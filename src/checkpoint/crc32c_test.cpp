@@ -5,7 +5,7 @@
 namespace tessera {
 namespace {
 
-/// The definition: bit by bit.
+/// The definition, bit by bit.
 uint32_t plain_crc32c(std::span<const std::byte> bytes) {
   uint32_t state = 0xffffffffU;
   for (std::byte byte : bytes)

@@ -47,7 +47,7 @@ std::string reason_of(int error) {
   return std::strerror(error);
 }
 
-/// An open file of the system, closed at the end.
+/// An open file of the system, which the destructor closes.
 class Descriptor {
  public:
   explicit Descriptor(int number) : number_(number) {}
@@ -143,8 +143,8 @@ void RealFileSystem::remove(const fs::path& path) {
 void RealFileSystem::sync_folder(const fs::path& path) {
   const Descriptor folder(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (folder.number() < 0) throw cannot_write_error(path, reason_of(errno));
-  // Some network file systems cannot sync a folder and say so: their names are as durable as they
-  // get.
+  // Some network file systems cannot sync a folder and return this error. Their names are then as
+  // durable as possible.
   if (::fsync(folder.number()) != 0 && errno != EINVAL && errno != ENOTSUP)
     throw cannot_write_error(path, reason_of(errno));
 }

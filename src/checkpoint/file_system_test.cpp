@@ -16,7 +16,7 @@ using testing::IsEmpty;
 
 using error_testing::message_of;
 
-/// What every file system does, on the machine's own and on the simulated one.
+/// The properties of every file system, on that of the machine and on the simulated one.
 class AnyFileSystem : public testing::TestWithParam<bool> {
  protected:
   AnyFileSystem()

@@ -65,7 +65,7 @@ DType parse_file_dtype(const std::string& text, const std::string& file, const s
   return *ours;
 }
 
-/// The box at `offsets`, of `shape`, inside of `whole`.
+/// The box at `offsets` with extents `shape`, inside of `whole`.
 Box parse_box(JsonFields& fields, const Shape& shape, const Shape& whole) {
   const std::vector<int64_t> offsets = fields.counts("offsets");
   bool inside = std::ssize(offsets) == whole.size() && shape.size() == whole.size();
@@ -225,7 +225,7 @@ CheckpointIndex parse_index(const Document& document, const std::string& file) {
 
 namespace {
 
-/// The dim in which most parts begin at a place of their own.
+/// The dim in which most parts begin at different positions.
 size_t telling_dim(const std::vector<const IndexPart*>& parts, int rank) {
   size_t best = 0, most = 0;
   for (int64_t d = 0; d < rank; ++d) {

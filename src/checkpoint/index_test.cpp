@@ -50,7 +50,7 @@ TEST(Index, IsWrittenAsJsonAndReadsBackTheSame) {
   EXPECT_EQ(to_document(parse_index(document, "index.json")), document);
 }
 
-/// The message for the small index after `text` was replaced by another in it.
+/// The message for the small index after `text` was replaced by `other` in it.
 std::string message_with(const std::string& text, const std::string& other) {
   std::string json = to_json(to_document(small_index()));
   const size_t place = json.find(text);

@@ -31,7 +31,7 @@ TEST(Crc32cShares, OfPiecesThatTileATextGiveItsChecksum) {
   EXPECT_EQ(crc32c_of_shares(0, 0), crc32c(std::string_view("")));
 }
 
-/// 300 rows of 500 bytes, stored by two ranks: blocks of 4096 bytes are 8 rows and a bit.
+/// 300 rows of 500 bytes, stored by two ranks: a block of 4096 bytes has 8 rows and a fraction.
 const TensorType kRows{DType::kF32, {300, 125}};
 
 Box columns(int64_t parts, int64_t part) {
@@ -50,8 +50,8 @@ class JointLoads : public testing::Test {
     folder.commit(1, 2, state_of(1), {}, 0);
   }
 
-  /// Loads the columns of `parts` ranks; those of `left_out` are not loaded, and each box `copies`
-  /// times, of which one counts.
+  /// Loads the columns of `parts` ranks, each box `copies` times, of which one counts. The columns
+  /// of rank `left_out` are not loaded.
   void load(JointLoad& joint, int64_t parts, int64_t left_out = -1, int copies = 1) {
     for (int64_t part = 0; part < parts; ++part)
       for (int copy = 0; copy < copies && part != left_out; ++copy) {

@@ -8,14 +8,14 @@ namespace {
 
 constexpr const char* kFix = "write the file again with a tool that keeps to the format";
 
-/// Length of the string that starts at the quote at the start of `text`, with both quotes.
+/// The length of the string that starts at the quote at the start of `text`, including both quotes.
 size_t string_length(std::string_view text) {
   size_t i = 1;
   while (text[i] != '"') i += text[i] == '\\' ? 2 : 1;
   return i + 1;
 }
 
-/// A key that a table of `json` has twice; parsers keep the last one and say nothing.
+/// A key that a table of `json` has twice. Parsers keep the last one without an error.
 ///   requires  `json` is well formed
 std::optional<std::string> key_given_twice(std::string_view json, const std::string& file) {
   std::vector<std::set<std::string>> open_tables;

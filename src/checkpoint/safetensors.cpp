@@ -79,7 +79,7 @@ const FileTensor* SafetensorsHeader::find(std::string_view name) const {
 
 namespace {
 
-/// The text of the header, whose length was checked.
+/// The text of the header, whose length has been checked.
 std::string header_text(const InputFile& file) {
   const std::string name = "'" + file.path().string() + "'";
   const uint64_t size = file.size();
@@ -120,10 +120,10 @@ FileMetadata parse_metadata(const Document& table, const std::string& file) {
   return metadata;
 }
 
-/// Bytes of a tensor; none when they are more than an integer holds, or no whole number.
+/// The bytes of a tensor; nullopt when they exceed an integer, or are not a whole number.
 std::optional<int64_t> bytes_of(FileDType dtype, const Shape& shape) {
   int64_t bits = bits_of(dtype);
-  // An extent of 0 does not excuse the others: strides are products of them too.
+  // An extent of 0 does not make the others legal: strides are products of them too.
   for (int64_t extent : shape)
     if (__builtin_mul_overflow(bits, std::max<int64_t>(extent, 1), &bits)) return std::nullopt;
   if (std::find(shape.begin(), shape.end(), 0) != shape.end()) return 0;
@@ -168,7 +168,7 @@ FileTensor parse_tensor(const std::string& name, const Document& table, const st
   return tensor;
 }
 
-/// The tensors, in the order of their bytes, fill the data without holes and overlaps.
+/// Checks that the tensors, in the order of their bytes, fill the data without holes and overlaps.
 void check_tiling(const std::vector<FileTensor>& tensors, int64_t data_bytes,
                   const std::string& file) {
   int64_t end = 0;
@@ -206,7 +206,7 @@ SafetensorsHeader read_safetensors_header(const InputFile& file) {
     else
       header.tensors.push_back(parse_tensor(key, value, name));
   }
-  // Empty tensors stand where a neighbour begins: they come first.
+  // Empty tensors begin where a neighbour begins, and they come first.
   std::sort(header.tensors.begin(), header.tensors.end(),
             [](const FileTensor& a, const FileTensor& b) {
               return std::tie(a.begin, a.end, a.name) < std::tie(b.begin, b.end, b.name);

@@ -30,7 +30,7 @@ std::vector<std::string> names_of(const SafetensorsFile& file) {
   return names;
 }
 
-/// The message of the error that reading `content` gives, with its exit code.
+/// The message of the error for a file with this content, with its exit code.
 std::string message_of(const std::string& content) {
   SimulatedDisk disk;
   write_synced(disk, "t.safetensors", content);
@@ -42,7 +42,7 @@ std::string message_of(const std::string& content) {
   return "no error";
 }
 
-/// The message for a file with this header and so many bytes of data.
+/// The message for a file with this header and this number of data bytes.
 std::string message_of_header(const std::string& header, size_t data) {
   return message_of(with_length(header) + std::string(data, 'd'));
 }
@@ -103,8 +103,8 @@ TEST(Safetensors, TensorsAndByteRangesComeBack) {
 
 TEST(Safetensors, TensorsInAnyOrderWithoutPaddingAreRead) {
   SimulatedDisk disk;
-  // As some writers do: not sorted, header not a multiple of eight, an empty tensor between two
-  // others.
+  // As some other programs write it: not sorted, a header that is not a multiple of eight, an empty
+  // tensor between two others.
   const std::string header =
       R"({"b":{"dtype":"U8","shape":[2],"data_offsets":[1,3]},"e":{"shape":[0],"dtype":"F32",)"
       R"("data_offsets":[1,1]},"a":{"dtype":"I8","shape":[1],"data_offsets":[0,1]}})";
@@ -224,7 +224,7 @@ TEST(Safetensors, NamesGivenTwiceAreRefused) {
       "65 't.safetensors' gives the key 'shape' twice\n  why: it is unknown which of the two "
       "counts" +
           kRewrite);
-  // The same key in two tables, and keys in quotes inside of strings, are none.
+  // The same key in two tables is no duplicate, nor are keys in quotes inside of strings.
   EXPECT_EQ(
       message_of_header(R"({"__metadata__":{"a":"\"a\":1","b":"}{"},"a":{"dtype":"U8","shape":[1],)"
                         R"("data_offsets":[0,1]}})",
@@ -287,7 +287,8 @@ TEST(Safetensors, SizesThatDoNotFitTheShapeAreRefused) {
   EXPECT_EQ(message_of_header(R"({"a":{"dtype":"F32","shape":[2,3],"data_offsets":[0,20]}})",
                               20),  // 2 * 3 * 4 = 24
             "65 't.safetensors': tensor 'a' has 20 bytes\n  why: F32[2,3] takes 24" + kAgain);
-  // 2^31 * 2^31 * 4 bytes = 2^64: wraps to 0, which a careless reader takes for empty.
+  // 2^31 * 2^31 * 4 bytes = 2^64, which wraps to 0, so a careless reader would take the tensor for
+  // empty.
   EXPECT_EQ(message_of_header(
                 R"({"a":{"dtype":"F32","shape":[2147483648,2147483648],"data_offsets":[0,0]}})", 0),
             "65 't.safetensors': tensor 'a' has 0 bytes\n  why: F32[2147483648,2147483648] takes "

@@ -65,7 +65,7 @@ bool is_help(const std::string& word) {
 }  // namespace
 
 CommandLine parse_command_line(std::vector<std::string> words) {
-  // `tessera --json train ...` means `tessera train ... --json`.
+  // `tessera --json train ...` is the same as `tessera train ... --json`.
   if (!words.empty() && words[0] == "--json")
     std::rotate(words.begin(), words.begin() + 1, words.end());
   if (words.empty() || words[0] == "--json")

@@ -1,4 +1,4 @@
-// The program. Everything that is thrown ends here, as a message and an exit code.
+// The program. Every exception ends here, as a message and an exit code.
 #include <algorithm>
 #include <iostream>
 #include <new>
@@ -21,7 +21,8 @@ ExitCode run(const std::vector<std::string>& words, Processes& processes) {
   return command->run(processes);
 }
 
-/// Tells people on standard error and, when they asked for JSON, scripts on standard output.
+/// Reports to readers on standard error and, when they asked for JSON, to scripts on standard
+/// output.
 int report(const UserError& error, bool json) {
   const int code = static_cast<int>(error.exit_code());
   std::cerr << error.what() << std::endl;
@@ -35,7 +36,7 @@ int report(const UserError& error, bool json) {
   return code;
 }
 
-/// What was thrown, as people are told of it.
+/// The exception in the form in which it is reported.
 UserError as_user_error(const std::exception_ptr& thrown) {
   try {
     std::rethrow_exception(thrown);
@@ -65,7 +66,7 @@ int end_after(const std::exception_ptr& thrown, bool json, Processes& processes)
 }
 
 int guarded_run(const std::vector<std::string>& words) {
-  // The command line may be what is wrong: whether JSON is wanted is looked up in its words.
+  // The command line itself may be wrong, so the option for JSON is searched in its words.
   const bool json = std::find(words.begin(), words.end(), "--json") != words.end();
   std::optional<Processes> processes;
   try {

@@ -11,7 +11,7 @@
 namespace tessera {
 namespace {
 
-/// "CONFIG [NAME]" as a message says it: "one or two arguments, CONFIG and NAME".
+/// The arguments "CONFIG [NAME]" in a message: "one or two arguments, CONFIG and NAME".
 std::string count_text(size_t required, size_t all) {
   constexpr const char* kNumbers[] = {"no", "one", "two", "three"};
   if (all == required) return fmt::format("{} argument{}", kNumbers[all], all == 1 ? "" : "s");
@@ -37,7 +37,7 @@ struct OptionParser::State {
   CLI::App app;
   std::vector<std::string> required, optional;  // positional arguments
   std::vector<std::string> assignment_options;
-  std::string rest_name;  // of the words behind "--"
+  std::string rest_name;  // of the words after "--"
   std::vector<std::string>* rest = nullptr;
   std::vector<std::function<void()>> checks;
 };
@@ -74,7 +74,7 @@ void OptionParser::flag(const OptionText& option, bool& target) {
 void OptionParser::flag_with_value(const OptionText& option, std::optional<std::string>& target) {
   state_->app.add_flag(option.name, target, option.help);
   check([&target] {
-    if (target == "true") target = "";  // as CLI11 reads a flag without a value
+    if (target == "true") target = "";  // CLI11 returns this for a flag without a value
   });
 }
 
@@ -144,7 +144,7 @@ std::string OptionParser::arguments_text() const {
   return names.empty() ? count : count + ", " + join(names, " and ");
 }
 
-/// Moves the words behind "--" to the variable that takes them.
+/// Moves the words after "--" to the variable that takes them.
 void OptionParser::take_command(std::vector<std::string>& words) {
   if (!state_->rest) return;
   const auto dashes = std::find(words.begin(), words.end(), "--");
@@ -153,7 +153,7 @@ void OptionParser::take_command(std::vector<std::string>& words) {
   words.erase(dashes, words.end());
 }
 
-/// CLI11 would take the option that follows for the value.
+/// Checks that values are given, because CLI11 would take the following option as the value.
 void OptionParser::check_values_are_given(const std::vector<std::string>& words) const {
   for (size_t i = 0; i < words.size(); ++i) {
     const CLI::Option* option =
@@ -167,8 +167,8 @@ void OptionParser::check_values_are_given(const std::vector<std::string>& words)
   }
 }
 
-/// Writes the option before each further "key=value" that follows it, as CLI11 wants it:
-/// "--set a=1 b=2" becomes "--set a=1 --set b=2".
+/// Repeats the option before each further "key=value" after it, as CLI11 requires: "--set a=1 b=2"
+/// becomes "--set a=1 --set b=2".
 std::vector<std::string> OptionParser::repeat_assignment_options(
     const std::vector<std::string>& words) const {
   const std::vector<std::string>& options = state_->assignment_options;
@@ -207,7 +207,7 @@ void OptionParser::parse(std::vector<std::string> words) {
   take_command(words);
   check_values_are_given(words);
   std::vector<std::string> reversed = repeat_assignment_options(words);
-  std::reverse(reversed.begin(), reversed.end());  // as CLI11 takes them
+  std::reverse(reversed.begin(), reversed.end());  // the order that CLI11 requires
   try {
     state_->app.parse(reversed);
   } catch (const CLI::ExtrasError&) {

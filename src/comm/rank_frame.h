@@ -19,14 +19,15 @@ enum class FrameKind : uint8_t {
 };
 constexpr int kFrameKinds = 7;
 
-/// A receiver requests all pieces of a record that one sender has for it. The sender keeps the
-/// record until it is released. A request may come before the sender has filled the record.
+/// A receiver requests all pieces that one sender has for it of an exchange in one iteration. The
+/// sender keeps them until they are released. A request may come before the sender has filled its
+/// register.
 struct FetchRequest {
   int program = 0;
   ActorId exchange = 0;  // of the receiver
   int sender = 0;        // rank index
   int tag = 0;           // of pieces that are received in place; staged ones have the next tag
-  int64_t record = 0;
+  int64_t iteration = 0;
 };
 
 struct RankFrame {

@@ -18,7 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The most elements that are read: their bytes are counted in 64 bits without overflow.
+/// The largest number of elements that are read, so that their bytes fit 64 bits.
 constexpr int64_t kMostElements = int64_t{1} << 40;
 
 [[noreturn]] void refuse(const std::string& file, const std::string& what, const std::string& why,
@@ -38,7 +38,7 @@ double element(const char* place, bool big_endian) {
   return static_cast<double>(std::bit_cast<T>(bytes));
 }
 
-/// Their product; nothing when it is beyond kMostElements.
+/// The product of the extents; nullopt when it exceeds kMostElements.
 std::optional<int64_t> element_count_of(const std::vector<int64_t>& shape) {
   int64_t count = 1;
   for (int64_t extent : shape) {
@@ -54,7 +54,7 @@ std::string shape_text(const std::vector<int64_t>& shape) {
   return "[" + join(words, ",") + "]";
 }
 
-/// The elements must fill the file to its end.
+/// Checks that the elements fill the file to its end.
 void check_length(const std::string& file, const std::string& bytes, size_t offset, StoredType type,
                   const std::vector<int64_t>& shape) {
   const std::optional<int64_t> count = element_count_of(shape);
@@ -70,7 +70,7 @@ void check_length(const std::string& file, const std::string& bytes, size_t offs
 
 // ---- .npy ----
 
-/// The text of the header's dictionary, and where the elements begin.
+/// The text of the header's dictionary, and the offset of the elements.
 struct NpyHeader {
   std::string text;
   size_t end = 0;
@@ -97,7 +97,7 @@ NpyHeader npy_header(const std::string& file, const std::string& bytes) {
   return {bytes.substr(begin, length), begin + length};
 }
 
-/// What stands behind `'key':` in the dictionary, up to the comma or brace that ends it.
+/// The text after `'key':` in the dictionary, up to the comma or brace that ends it.
 std::string npy_value(const std::string& file, const std::string& header, const std::string& key) {
   const size_t at = header.find("'" + key + "'");
   const size_t colon = at == std::string::npos ? at : header.find(':', at);

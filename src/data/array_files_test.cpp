@@ -29,7 +29,7 @@ class ArrayFiles : public testing::Test {
     write_file(file, bytes);
     return file;
   }
-  /// The message with the file's folder and name as FILE.
+  /// The message with FILE in place of the folder and the name of the file.
   static std::string refusal(const std::string& file, const std::function<void()>& act) {
     std::string message = message_of(ExitCode::kBadData, act);
     for (size_t at = message.find(file); at != std::string::npos; at = message.find(file))
@@ -56,7 +56,7 @@ std::string little_endian(std::initializer_list<T> values) {
   return bytes;
 }
 
-/// As numpy.save writes it, but for the padding of the header.
+/// The bytes that numpy.save writes, except for the padding of the header.
 std::string npy(const std::string& descr, const std::string& shape, const std::string& data,
                 int version = 1, const std::string& order = "False") {
   const std::string header =
@@ -109,7 +109,7 @@ TEST_F(ArrayFiles, IdxOfAnUnknownTypeOrWithoutDims) {
       HasSubstr("has 0 dims at offset 3"));
 }
 
-// Cut at every byte, and one byte too long: each is refused, none crashes.
+// A file that is cut at any byte or is one byte too long is refused and causes no crash.
 TEST_F(ArrayFiles, IdxCutOffAnywhereOrTooLong) {
   const std::string whole = bytes_of({0, 0, 8, 2, 0, 0, 0, 2, 0, 0, 0, 3, 1, 2, 3, 4, 5, 6});
   for (size_t length = 0; length < whole.size(); ++length) {

@@ -1,4 +1,4 @@
-// What is made of stored arrays: samples of images with labels, and tokens.
+// Makes data from stored arrays: samples of images with labels, and tokens.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -53,7 +53,7 @@ std::vector<Field> image_fields(const LabelledArrays& arrays) {
           {std::string(kLabels), {DType::kI32, Shape(std::span<const int64_t>(label))}}};
 }
 
-/// The largest of whole numbers that are all in [0, limit).
+/// The largest of the whole numbers, which are all in [0, limit).
 int64_t largest_of(const StoredArray& array, std::string_view what, int64_t limit,
                    const std::string& fix) {
   double largest = 0;
@@ -70,7 +70,7 @@ int64_t largest_of(const StoredArray& array, std::string_view what, int64_t limi
 
 constexpr int64_t kMostClasses = 1 << 24;
 
-/// Tokens of one line, appended.
+/// Appends the tokens of one line.
 void append_tokens(std::string_view line, const std::string& where, int64_t limit,
                    std::vector<int32_t>& tokens) {
   Document document;

@@ -11,7 +11,7 @@ namespace {
 using error_testing::message_of;
 using testing::ElementsAre;
 
-/// Sample i is {10 i, 10 i + 1} with the label i.
+/// Sample i is {10 i, 10 i + 1}, with the label i.
 class Counting : public Dataset {
  public:
   explicit Counting(int64_t samples)

@@ -15,7 +15,7 @@ namespace {
 
 constexpr int64_t kDotRows = 7, kDotColumns = 5;
 
-/// The font: a digit after the other, each seven rows of five dots.
+/// The font: one digit after the other, each of seven rows of five dots.
 constexpr std::array<std::string_view, kDigitClasses * kDotRows> kFont = {
     ".###.", "#...#", "#..##", "#.#.#", "##..#", "#...#", ".###.",  // 0
     "..#..", ".##..", "..#..", "..#..", "..#..", "..#..", ".###.",  // 1
@@ -81,7 +81,7 @@ double middle(int64_t pixel) {
   return static_cast<double>(pixel) + 0.5;
 }
 
-/// A shape around (y, x), reaching `reach` to each side.
+/// A shape around (y, x) that extends `reach` to each side.
 struct DrawnShape {
   int64_t kind = 1;  // its class
   double y = 0, x = 0, reach = 1;
@@ -91,7 +91,7 @@ struct DrawnShape {
     if (kind == 1) return dy * dy + dx * dx <= reach * reach;
     if (std::abs(dy) > reach) return false;
     return kind == 2 ? std::abs(dx) <= reach
-                     : std::abs(dx) <= (dy + reach) / 2;  // a triangle stands on its base
+                     : std::abs(dx) <= (dy + reach) / 2;  // a triangle on its base
   }
 };
 

@@ -67,7 +67,8 @@ TEST(Drawings, NoiseMovesEveryPixelAndNoLabel) {
   double square = 0;
   for (size_t i = 0; i < before.size(); ++i)
     square += (after[i] - before[i]) * (after[i] - before[i]);
-  // 256 normal numbers of deviation 0.1: their mean square is 0.01, off by 0.01 sqrt(2 / 256).
+  // The mean square of 256 normal numbers of deviation 0.1 is 0.01, with a deviation of 0.01 sqrt(2
+  // / 256).
   EXPECT_NEAR(square / 256, 0.01, 5 * 0.01 * 0.0884);
   EXPECT_TRUE(
       std::ranges::equal(a.at("labels").values<int32_t>(), b.at("labels").values<int32_t>()));

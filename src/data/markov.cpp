@@ -40,8 +40,8 @@ std::vector<double> times(const std::vector<double>& row, const Matrix& matrix) 
   return result;
 }
 
-/// From the middle of all distributions on: each step brings it nearer, by a factor below 1 when no
-/// transition is impossible.
+/// Iterates from the uniform distribution. Each step reduces the distance by a factor below 1 when
+/// no transition is impossible.
 std::vector<double> stationary_of(const Matrix& transitions) {
   std::vector<double> now(transitions.size(), 1.0 / static_cast<double>(transitions.size()));
   for (int step = 0; step < 100'000; ++step) {
@@ -102,7 +102,7 @@ MarkovDataset::MarkovDataset(MarkovChain chain, int64_t context, int64_t samples
 }
 
 uint64_t MarkovDataset::fingerprint() const {
-  // The entropy rate stands for the chain.
+  // The entropy rate identifies the chain.
   return stable_hash(fmt::format("markov {} {} {} {} {}", chain_.states(),
                                  double_text(chain_.entropy_rate()), fields().front().type.shape[0],
                                  samples_, seed_));

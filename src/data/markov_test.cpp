@@ -10,7 +10,8 @@
 namespace tessera {
 namespace {
 
-/// A few roundings of f64, and what is left after the stationary distribution has settled to 1e-15.
+/// A few roundings of f64, and the remaining error after the stationary distribution has converged
+/// to 1e-15.
 constexpr double kRounding = 1e-13;
 
 Batch all_of(const Dataset& data) {
@@ -27,8 +28,8 @@ double entropy(double p) {
   return -p * std::log(p) - (1 - p) * std::log(1 - p);
 }
 
-// From 0 to 1 with probability 0.2, from 1 to 0 with 0.4: pi (0.8 0.2; 0.4 0.6) = pi gives pi =
-// (2/3, 1/3).
+// The chain goes from 0 to 1 with probability 0.2, and from 1 to 0 with 0.4: pi (0.8 0.2; 0.4 0.6)
+// = pi gives pi = (2/3, 1/3).
 TEST(MarkovChain, StationaryDistributionAndEntropyRateWorkedOutByHand) {
   const MarkovChain chain({{0.8, 0.2}, {0.4, 0.6}});
   EXPECT_NEAR(chain.stationary()[0], 2.0 / 3, kRounding);
@@ -36,7 +37,7 @@ TEST(MarkovChain, StationaryDistributionAndEntropyRateWorkedOutByHand) {
   EXPECT_NEAR(chain.entropy_rate(), 2.0 / 3 * entropy(0.2) + 1.0 / 3 * entropy(0.4), kRounding);
 }
 
-// By the definition: the 8 triples (a, b, c) have the probability pi_a P_ab P_bc, and H = -sum
+// By the definition, the 8 triples (a, b, c) have the probability pi_a P_ab P_bc, and H = -sum
 // p(a,b,c) log p(b | a, c).
 TEST(MarkovChain, MaskedEntropyIsThatOfTheMiddleOfThree) {
   const MarkovChain chain(5, 3);
@@ -66,8 +67,8 @@ TEST(MarkovChain, RefusesOneState) {
             "  fix: set data.states to 2 or more");
 }
 
-// 4000 samples of 8 pairs: a frequency of n draws is off by sqrt(p (1 - p) / n), five times that in
-// one case of a million.
+// There are 4000 samples of 8 pairs. A frequency of n samples has a deviation of sqrt(p (1 - p) /
+// n), and exceeds five deviations in one case of a million.
 TEST(MarkovDataset, GoesFromTokenToTokenAsOftenAsTheChainSays) {
   const MarkovChain chain({{0.8, 0.2}, {0.4, 0.6}});
   const Batch batch = all_of(MarkovDataset(chain, 8, 4000, 5));
@@ -120,8 +121,8 @@ TEST(MaskedTokens, OfEachBlockOneInsideIsHiddenAndAskedFor) {
     EXPECT_EQ(hidden[0], 1);
     EXPECT_EQ(hidden[1], 1);
   }
-  // Places 1, 2, 3 of each block, each in a third of 200 samples; never an end, so that no two
-  // stand side by side.
+  // Each of the positions 1, 2, 3 of a block is masked in a third of 200 samples; an end is never
+  // masked, so that no two masks are adjacent.
   for (int place : {0, 4, 5, 9, 10}) EXPECT_EQ(at_place[place], 0) << place;
   for (int place : {1, 2, 3, 6, 7, 8})
     EXPECT_NEAR(at_place[place], 200 / 3.0, 5 * std::sqrt(200 * 2.0 / 9)) << place;

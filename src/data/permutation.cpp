@@ -13,8 +13,8 @@ using RoundKeys = std::array<uint32_t, kRounds>;
 RoundKeys round_keys(uint64_t key, int64_t epoch, int64_t piece) {
   RoundKeys keys{};
   for (uint32_t block = 0; block < kRounds / 4; ++block) {
-    // A piece fits in 31 bits: there are never more data-parallel parts. The last word keeps the
-    // blocks apart.
+    // A piece fits in 31 bits, because there are never more data-parallel parts. The last word
+    // distinguishes the blocks.
     const auto words = philox4x32({static_cast<uint32_t>(epoch), static_cast<uint32_t>(epoch >> 32),
                                    static_cast<uint32_t>(piece), block},
                                   {static_cast<uint32_t>(key), static_cast<uint32_t>(key >> 32)});
@@ -23,14 +23,14 @@ RoundKeys round_keys(uint64_t key, int64_t epoch, int64_t piece) {
   return keys;
 }
 
-/// The finaliser of MurmurHash3: every bit of the word reaches every bit of the result.
+/// The finalizer of MurmurHash3: every bit of the word affects every bit of the result.
 uint32_t mix(uint32_t word) {
   word = (word ^ (word >> 16)) * 0x85ebca6bU;
   word = (word ^ (word >> 13)) * 0xc2b2ae35U;
   return word ^ (word >> 16);
 }
 
-/// A permutation of the words of 2 * half_bits bits.
+/// A permutation of words of 2 * half_bits bits.
 uint64_t feistel(uint64_t word, int half_bits, const RoundKeys& keys) {
   const uint32_t mask = static_cast<uint32_t>((uint64_t{1} << half_bits) - 1);
   auto left = static_cast<uint32_t>(word >> half_bits);

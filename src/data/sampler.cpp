@@ -26,8 +26,8 @@ std::string_view to_text(Tail tail) {
   throw InternalError("unknown way to end an epoch");
 }
 
-/// Where a row stands: in which epoch, in which piece of the samples, and how far in the order in
-/// which the epoch goes through the piece.
+/// The place of a row: its epoch, its piece of the samples, and its position in the order in which
+/// the epoch visits the piece.
 struct Sampler::Place {
   int64_t epoch = 0;
   int64_t piece = 0;
@@ -86,7 +86,7 @@ int64_t Sampler::steps_of_piece(int64_t piece) const {
   return options_.tail == Tail::kDrop ? samples / rows : (samples + rows - 1) / rows;
 }
 
-/// The inverse of balanced_part: the first `larger` pieces have a row more.
+/// The inverse of balanced_part: the first `larger` pieces have one more row.
 int64_t Sampler::piece_of_row(int64_t row) const {
   const int64_t rows = options_.batch / pieces();
   const int64_t larger = options_.batch % pieces();

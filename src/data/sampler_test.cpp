@@ -32,7 +32,7 @@ std::vector<int64_t> batch_of(const Sampler& sampler, int64_t step) {
   return samples;
 }
 
-/// How often each sample stands in an epoch, leaving out the rows that are padded or not.
+/// The number of uses of each sample in an epoch, in either the padded rows or the others.
 std::map<int64_t, int> uses(const Sampler& sampler, int64_t epoch, bool padded) {
   std::map<int64_t, int> count;
   for (int64_t step = 0; step < sampler.steps_per_epoch(); ++step)
@@ -57,7 +57,7 @@ std::vector<int64_t> order(int64_t count, uint64_t key, int64_t epoch, int64_t p
 
 TEST(Permutation, IsABijectionForEverySize) {
   // All small sizes, and the neighbours of powers of two and four, where the network is largest and
-  // smallest for its domain.
+  // smallest relative to its domain.
   std::vector<int64_t> sizes = {255, 256, 257, 1023, 1024, 1025, 4095, 4096, 4097, 10000, 65537};
   for (int64_t size = 1; size <= 130; ++size) sizes.push_back(size);
   for (int64_t size : sizes) {
@@ -79,8 +79,8 @@ TEST(Permutation, AnswersForVeryManySamplesWithoutATable) {
 }
 
 TEST(Permutation, IsAnotherForEveryKeyEpochAndPiece) {
-  // Two random permutations of 1000 agree in one place on average; more than ten has a probability
-  // of about 1 / 11!, 3e-8.
+  // Two random permutations of 1000 agree in one position on average. More than ten agreements have
+  // a probability of about 1 / 11!, 3e-8.
   const auto agreements = [](const std::vector<int64_t>& a, const std::vector<int64_t>& b) {
     int count = 0;
     for (size_t i = 0; i < a.size(); ++i) count += a[i] == b[i];
@@ -96,8 +96,8 @@ TEST(Permutation, IsAnotherForEveryKeyEpochAndPiece) {
 }
 
 TEST(Permutation, EveryPlaceIsTakenByEverySampleEquallyOften) {
-  // Over 4000 epochs each of 5 places should take each of 5 samples 800 times, with deviation
-  // sqrt(4000 * 1/5 * 4/5) = 25.3. Six deviations: 152.
+  // Over 4000 epochs each of 5 positions should have each of 5 samples 800 times, with deviation
+  // sqrt(4000 * 1/5 * 4/5) = 25.3. Six deviations are 152.
   std::map<std::pair<int64_t, int64_t>, int> count;
   for (int64_t epoch = 0; epoch < 4000; ++epoch)
     for (int64_t i = 0; i < 5; ++i) ++count[{i, permuted(i, 5, 99, epoch, 0)}];
@@ -107,9 +107,9 @@ TEST(Permutation, EveryPlaceIsTakenByEverySampleEquallyOften) {
 }
 
 TEST(Permutation, NeighboursDoNotStayTogether) {
-  // In a random order of n the mean distance between what neighbours become is (n + 1) / 3. With n
-  // = 3000 that is 1000.3; its deviation over 2999 nearly independent pairs is below (n / sqrt(18))
-  // / sqrt(2999) = 12.9. Six deviations: 78.
+  // In a random order of n the mean distance of former neighbours is (n + 1) / 3. With n = 3000
+  // that is 1000.3; its deviation over 2999 nearly independent pairs is below (n / sqrt(18)) /
+  // sqrt(2999) = 12.9. Six deviations are 78.
   const std::vector<int64_t> places = order(3000, 5, 0);
   double sum = 0;
   for (size_t i = 0; i + 1 < places.size(); ++i)
@@ -207,7 +207,7 @@ TEST(Sampler, ShuffledAfterTheSplitAPartsRowsComeFromItsPiece) {
 }
 
 TEST(Sampler, ShuffledAfterTheSplitEveryPartHasTheSameSteps) {
-  // Pieces of 35, 34, 34 for 4, 3, 3 rows: 8, 11, 11 whole batches, or 9, 12, 12 with a filled
+  // Pieces of 35, 34, 34 for 4, 3, 3 rows have 8, 11, 11 whole batches, or 9, 12, 12 with a filled
   // tail.
   SamplerOptions options{.samples = 103, .batch = 10, .parts = 3, .shuffle = Shuffle::kAfterSplit};
   EXPECT_EQ(Sampler(options).steps_per_epoch(), 8);

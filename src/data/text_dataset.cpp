@@ -13,8 +13,7 @@
 namespace tessera {
 namespace {
 
-/// What follows each token, token by token: the successors of token a are next[first[a]] to
-/// next[first[a + 1] - 1].
+/// The successors of each token: those of token a are next[first[a]] to next[first[a + 1] - 1].
 struct Successors {
   std::vector<int64_t> first;
   std::vector<int32_t> next;
@@ -30,7 +29,7 @@ Successors successors_of(const std::vector<int32_t>& tokens, int vocabulary_size
   return result;
 }
 
-/// As stable_hash, but a token at a time.
+/// Like stable_hash, but for one token at a time.
 uint64_t hash_of(const std::vector<int32_t>& tokens, int64_t context, int64_t stride) {
   uint64_t hash = stable_hash(fmt::format("{} {}", context, stride));
   for (int32_t token : tokens) hash = (hash ^ static_cast<uint32_t>(token)) * 0x100000001b3ULL;
@@ -52,8 +51,8 @@ double bigram_entropy(const std::vector<int32_t>& tokens, int vocabulary_size) {
                end = successors.next.begin() + successors.first[a + 1];
     for (auto next = begin; next != end; ++next) ++counts[*next];
     for (auto next = begin; next != end; ++next) {
-      // Taken out when it is first met, so that every pair is summed once and the counts are zero
-      // again for the next token.
+      // The count is removed when it is first used, so that every pair is summed once and the
+      // counts are zero again for the next token.
       const auto count = static_cast<double>(std::exchange(counts[*next], 0));
       if (count > 0) sum -= count * std::log(count / total);
     }

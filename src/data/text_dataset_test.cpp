@@ -25,7 +25,7 @@ auto throws_user_error(const std::string& message, ExitCode code) {
       AllOf(Property(&UserError::what, StrEq(message)), Property(&UserError::exit_code, code)));
 }
 
-/// 0, 1, 2, ...: a token that is its own place.
+/// 0, 1, 2, ...: each token is its own position.
 std::vector<int32_t> counting(int64_t count) {
   std::vector<int32_t> tokens(static_cast<size_t>(count));
   std::iota(tokens.begin(), tokens.end(), 0);
@@ -38,9 +38,9 @@ std::vector<int32_t> values_of(const Tensor& tensor) {
 }
 
 TEST(BigramEntropy, OfASequenceWorkedOutByHand) {
-  // 0 1 0 1 0 2 has the pairs 01 10 01 10 02. After 0 comes 1 twice and 2 once, after 1 always 0:
-  // (2 log(3/2) + 1 log(3/1) + 2 log(1)) / 5. Two terms that are not zero, each rounded a few
-  // times: 8 ulps of the result are ample.
+  // 0 1 0 1 0 2 has the pairs 01 10 01 10 02. After 0 come two 1 and one 2, after 1 always 0: (2
+  // log(3/2) + 1 log(3/1) + 2 log(1)) / 5. There are two terms that are not zero, each rounded a
+  // few times: 8 ulps of the result are sufficient.
   const double expected = (2.0 * std::log(1.5) + std::log(3.0)) / 5.0;
   EXPECT_NEAR(bigram_entropy({0, 1, 0, 1, 0, 2}, 3), expected, 8 * DBL_EPSILON * expected);
 }
@@ -50,7 +50,8 @@ TEST(BigramEntropy, IsZeroWhenEveryTokenSaysTheNext) {
 }
 
 TEST(BigramEntropy, IsTheLogarithmOfTheSuccessorsWhenAllAreAlikeOften) {
-  // 0 0 1 1 0 has each of the pairs 00 01 11 10 once: after each token two successors, so log 2.
+  // 0 0 1 1 0 has each of the pairs 00 01 11 10 once: each token has two successors, so the entropy
+  // is log 2.
   EXPECT_NEAR(bigram_entropy({0, 0, 1, 1, 0}, 2), std::log(2.0), 8 * DBL_EPSILON * std::log(2.0));
 }
 

@@ -18,11 +18,11 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr size_t kLookedAt = 4096;
-/// Bytes read beyond the limit: the most that a character of UTF-8 that the cut divides can reach
-/// over it.
+/// Bytes that are read beyond the limit: a UTF-8 character that the cut divides extends at most
+/// this far.
 constexpr size_t kBeyond = 3;
 
-/// What came of the files, for the message that there is no text.
+/// Counts of the files, for the message that there is no text.
 struct Tally {
   int empty = 0;
   int not_text = 0;
@@ -39,7 +39,7 @@ void add_folder(const fs::path& folder, std::vector<fs::path>& files) {
   std::error_code error;
   fs::recursive_directory_iterator entry(folder, error);
   for (; !error && entry != fs::recursive_directory_iterator(); entry.increment(error)) {
-    std::error_code dangling;  // a link to nothing is no file
+    std::error_code dangling;  // a dangling link is not a file
     if (entry->is_regular_file(dangling)) files.push_back(entry->path().lexically_normal());
   }
   if (error) cannot_read(folder, error.message());
@@ -65,7 +65,7 @@ std::vector<fs::path> files_of(const std::vector<fs::path>& paths) {
   return files;
 }
 
-/// Up to `count` bytes more of the stream.
+/// Reads up to `count` further bytes of the stream.
 std::string read_some(std::ifstream& stream, size_t count, const fs::path& path) {
   std::string bytes(count, '\0');
   stream.read(bytes.data(), count);
@@ -89,8 +89,8 @@ void append_file(const fs::path& path, size_t max_bytes, std::string& text, Tall
     text += read_some(stream, std::min(kAtOnce, max_bytes - text.size()), path);
 }
 
-/// Cuts `text`, which is longer, to `max_bytes`, or to up to three bytes less, where a character of
-/// UTF-8 ends.
+/// Cuts `text`, which is longer, to `max_bytes`, or to up to three bytes less, so that it ends with
+/// a whole UTF-8 character.
 void cut(std::string& text, size_t max_bytes) {
   size_t end = max_bytes;
   while (end > 0 && max_bytes - end < kBeyond && (static_cast<uint8_t>(text[end]) & 0xc0) == 0x80)

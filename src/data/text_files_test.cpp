@@ -18,7 +18,7 @@ using testing::Throws;
 
 constexpr int64_t kPlenty = 1 << 20;
 
-/// A folder of its own for each test, gone afterwards.
+/// A folder of its own for each test, which is removed afterwards.
 class ReadText : public testing::Test {
  protected:
   ReadText() : folder_(fs::path(testing::TempDir()) / ("tessera_read_text_" + name())) {
@@ -99,7 +99,7 @@ TEST_F(ReadText, ReadsFilesThatAreLongerThanOneReading) {
 }
 
 TEST_F(ReadText, DoesNotCutACharacterOfUtf8) {
-  // The face takes bytes 3 to 6.
+  // The face has bytes 3 to 6.
   const fs::path path = write("a.txt", "abc😀d");
   for (int64_t limit : {3, 4, 5, 6}) EXPECT_EQ(read_text({path}, limit), "abc");
   EXPECT_EQ(read_text({path}, 7), "abc😀");

@@ -15,7 +15,7 @@ uint8_t byte_at(std::string_view text, size_t place) {
   return static_cast<uint8_t>(text[place]);
 }
 
-/// The character at `place`, or UserError.
+/// The character at byte `place`.  throws  UserError
 std::string_view character_at(std::string_view text, size_t place) {
   const int length = utf8_length(text.substr(place));
   if (length > 0) return text.substr(place, length);

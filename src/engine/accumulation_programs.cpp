@@ -22,7 +22,7 @@ std::string reduced_name(const std::string& parameter) {
   return parameter + ".reduced";
 }
 
-/// "(dp: Partial(sum), tp: Shard(1))", as marks take it.
+/// The placements as text for marks: "(dp: Partial(sum), tp: Shard(1))".
 std::string placements_text(const DistAttr& attr) {
   std::vector<std::string> words;
   const std::vector<Placement> placements = attr.placements();
@@ -43,7 +43,7 @@ Mark on_mesh(Mark mark, const std::string& mesh) {
   return mark;
 }
 
-/// A program that is being written: the graph, and the marks that place it.
+/// A program under construction: the graph, and the marks that place it.
 struct Draft {
   Graph graph;
   std::vector<Mark> marks;
@@ -51,7 +51,7 @@ struct Draft {
   ValueId add_state(const std::string& name, const TensorType& type) {
     return graph.add_variable(name, type, Initializer::constant(0), false);
   }
-  /// The variable `<parameter>.accumulated`, kept as the gradient is made.
+  /// The variable `<parameter>.accumulated`, placed as the gradient is produced.
   ValueId add_accumulated(const MadeGradient& gradient) {
     const ValueId value = add_state(accumulated_name(gradient.parameter), gradient.type);
     marks.push_back(on_mesh(shard_tensor(accumulated_name(gradient.parameter),
@@ -59,7 +59,7 @@ struct Draft {
                             gradient.mesh));
     return value;
   }
-  /// The variable `<parameter>.reduced`, kept as the parameter is.
+  /// The variable `<parameter>.reduced`, placed as the parameter is.
   ValueId add_reduced(const MadeGradient& gradient, const Graph& training,
                       const Compiled& compiled) {
     marks.push_back(keep_at(reduced_name(gradient.parameter),
@@ -71,7 +71,7 @@ struct Draft {
 
 // ---- accumulate ----
 
-/// Forward and backward alone.
+/// A graph of only forward and backward.
 struct Backward {
   Graph graph;
   std::vector<ValueId> parameters;
@@ -88,12 +88,13 @@ Backward backward_of(const RunConfig& config) {
   return backward;
 }
 
-/// Where each gradient is made in the training program, and with which placement: Partial where the
-/// op that makes it leaves partial values.
+/// The mesh that produces each gradient in the training program, and its placement: Partial when
+/// the op that produces it leaves partial values.
 std::vector<MadeGradient> made_gradients(const Backward& backward, const Plan& plan,
                                          const Graph& training, const Compiled& compiled) {
   const ShardedGraph& sharded = compiled.sharded;
-  // Meshes of ranks: those of `sharded` begin with the axis of time when there are micro-batches.
+  // These are meshes of ranks; those of `sharded` begin with the axis of time when there are
+  // micro-batches.
   const Meshes meshes = plan.placed();
   std::vector<MadeGradient> made;
   for (size_t i = 0; i < backward.gradients.size(); ++i) {
@@ -120,7 +121,7 @@ Draft accumulation_draft(Backward backward, std::vector<Mark> marks,
     const MadeGradient& gradient = gradients[i];
     const ValueId accumulated = draft.add_accumulated(gradient);
     Builder builder(draft.graph, seed);
-    // It runs where the gradient is made.
+    // It runs on the mesh that produces the gradient.
     builder.derive(
         Role::kOptimizer,
         {draft.graph.op(draft.graph.value(backward.gradients[i]).producer).name, "accumulation"});
@@ -141,8 +142,8 @@ bool may_be_fused(const MadeGradient& gradient) {
                      [](const DimSharding& dim) { return dim.axes.empty(); });
 }
 
-/// Writes the reduction: gradients that can be fused are joined, summed over the ranks as one
-/// tensor, and cut apart again.
+/// Writes the reduction. Gradients that can be fused are joined, summed over the ranks as one
+/// tensor, and split again.
 class ReductionWriter {
  public:
   ReductionWriter(const Graph& training, const Compiled& compiled)
@@ -161,7 +162,8 @@ class ReductionWriter {
   }
 
  private:
-  /// Under its scoped name, on a mesh; with the placements of its inputs when they are given.
+  /// Places a value, under its scoped name, on a mesh; with the placements of its inputs when they
+  /// are given.
   void place(ValueId made, const std::string& mesh, const std::string& placements = "") {
     draft_.marks.push_back(
         on_mesh(shard_op(draft_.graph.value(made).name, placements, "gradient exchange"), mesh));
@@ -292,7 +294,7 @@ AccumulationPrograms::AccumulationPrograms(ProgramSet& programs, const OnCompile
     if (on_compiled) on_compiled(part, draft.graph, made);
     LoadedProgram& program =
         runtime_.load(std::make_shared<const TaskGraph>(std::move(made.tasks)));
-    // Of the gradients: the other variables are set.
+    // This initializes only the gradients, because the other variables are set.
     runtime_.initialize(program, config.train.seed);
     return &program;
   };

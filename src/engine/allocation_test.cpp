@@ -1,5 +1,5 @@
-// A training step allocates nothing of ours: counted by an operator new for the whole test program,
-// by the object file that called it.
+// A training step performs no allocations of our own. An operator new for the whole test program
+// counts them by the object file that called it.
 #include "base/testing/allocation.h"
 
 #include <dlfcn.h>
@@ -77,7 +77,7 @@ TEST(Allocation, IsCountedWhenThereIsOne) {
 
 TEST(Allocation, NoRankHoldsMoreThanABufferToStoreAndLoadItsParts) {
   RunConfig config = tiny_mlp();
-  config.model.width = 4096;  // hidden.1.weight is 64 MiB, 16 MiB a rank
+  config.model.width = 4096;  // hidden.1.weight is 64 MiB, 16 MiB per rank
   config.optimizer.kind = OptimizerKind::kSgd;
   const std::filesystem::path path = std::filesystem::path(testing::TempDir()) / "allocation_test";
   RealFileSystem disk;
@@ -87,7 +87,7 @@ TEST(Allocation, NoRankHoldsMoreThanABufferToStoreAndLoadItsParts) {
   constexpr int64_t kBuffer = 1 << 20;
   const int64_t storing = thread_peak::of([&] { save_checkpoint(engine, folder, 1); });
   EXPECT_LE(storing, kBuffer);
-  EXPECT_GE(storing, 64 << 10);  // it is counted: what describes the parts
+  EXPECT_GE(storing, 64 << 10);  // the descriptions of the parts are counted
   const Checkpoint checkpoint(disk, find_checkpoint(disk, path));
   EXPECT_LE(thread_peak::of([&] { restore(engine, checkpoint); }),
             1 << 20);  // parts are read into their places

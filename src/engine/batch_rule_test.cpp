@@ -34,7 +34,7 @@ TEST(BatchRule, RowsOfEachRankMakeTheBatchAndLinearScalingTheRate) {
   const RunConfig config = resolved_for(per_rank(RateScaling::kLinear), plan_of("gpt", "dp4"));
   EXPECT_EQ(config.train.batch, 12);
   EXPECT_EQ(config.optimizer.schedule.peak, 1.0);
-  // The warm-up rises from 0.25, the rate of one rank, to 1 in three equal rises of 0.25.
+  // The warm-up rises from 0.25, the rate of one rank, to 1 in three equal steps of 0.25.
   EXPECT_EQ(learning_rate(config.optimizer.schedule, 0), 0.5);
   EXPECT_EQ(learning_rate(config.optimizer.schedule, 1), 0.75);
   EXPECT_EQ(learning_rate(config.optimizer.schedule, 2), 1.0);

@@ -15,7 +15,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// Everything that the order of the samples follows from.
+/// All settings that determine the order of the samples.
 Document::Table order_of_data(const Engine& engine) {
   const Sampler sampler = engine.sampler();
   const SamplerOptions& options = sampler.options();
@@ -109,8 +109,9 @@ std::map<std::string, TensorType> variables_of(const Graph& graph) {
   return types;
 }
 
-/// throws  UserError (65) what is wrong with the last of checkpoints that are all damaged, (66)
-/// when there are none
+/// Refuses a folder without a good checkpoint.
+///   throws  UserError: 65 with the defect of the last checkpoint when all are damaged, 66 when
+///           there are none
 [[noreturn]] void refuse_folder(const CheckpointFolder& folder, const fs::path& path) {
   const std::vector<int64_t> steps = folder.steps();
   if (steps.empty())
@@ -165,7 +166,7 @@ void restore(Engine& engine, const Checkpoint& checkpoint) {
   engine.runtime().on_all_processes([&] { load.finish(); });
   for (const std::string& name : engine.runtime().variable_names()) engine.runtime().mark_set(name);
   engine.set_position({state.step, 0, state.data_parts});
-  if (engine.purpose() == Purpose::kTrain)  // the length of an epoch may follow from the parts
+  if (engine.purpose() == Purpose::kTrain)  // the length of an epoch may depend on the parts
     engine.set_position({state.step, state.epoch * engine.steps_per_epoch() + state.batch_of_epoch,
                          state.data_parts});
 }

@@ -1,6 +1,6 @@
-// A run that is stopped at any write of a checkpoint, or whose disk fails there, goes on from that
-// checkpoint or from the one before, and its losses are those of the run that nothing happened to.
-// checkpoint_faults_test.cpp shows as much for the files alone, in more situations.
+// A run that is stopped at any write of a checkpoint, or whose disk fails there, continues from
+// that checkpoint or from the previous one, and its losses are those of an undisturbed run.
+// checkpoint_faults_test.cpp shows the same for the files alone, in more situations.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -53,8 +53,7 @@ Plan plan() {
   return plan_of("mlp", "tp2");
 }
 
-/// The run that nothing happened to, at the moment at which it stores its second checkpoint; and
-/// what came of it.
+/// An undisturbed run up to its second checkpoint, and its results.
 class Undisturbed {
  public:
   Undisturbed() : engine_(config(), plan(), small_text()) {
@@ -70,15 +69,15 @@ class Undisturbed {
   /// The disk before the second checkpoint.
   std::unique_ptr<SimulatedDisk> disk() const { return disk_.after(Crash::kProcessKilled); }
 
-  /// Stores the second one.
+  /// Stores the second checkpoint.
   void save(FileSystem& disk) {
     CheckpointFolder folder(disk, "c");
     save_checkpoint(engine_, folder, 1);
   }
 
-  /// The step of the latest checkpoint, which holds what the run held then, to the last bit. From
-  /// equal bytes and an equal state equal losses follow, so the run is resumed only from the first
-  /// checkpoint of each step that is found.
+  /// The step of the latest checkpoint. The checkpoint must hold the state that the run had at that
+  /// step, to the last bit. Equal bytes and an equal state have equal losses, so the run is resumed
+  /// only from the first checkpoint of each step that is found.
   int64_t checked_latest(FileSystem& disk) {
     const Checkpoint checkpoint(disk, find_checkpoint(disk, "c"));
     const int64_t step = checkpoint.step();
@@ -150,7 +149,7 @@ TEST(CheckpointingFaults, AStopAtAnyWriteLosesNothing) {
 }
 
 TEST(CheckpointingFaults, AWriteThatFailsIsAnErrorAndTheRunGoesOn) {
-  set_log_level(LogLevel::kError);  // what is left behind is a warning
+  set_log_level(LogLevel::kError);  // a leftover file is a warning
   Undisturbed run;
   for (const Fault::Kind kind : {Fault::Kind::kFail, Fault::Kind::kFull, Fault::Kind::kFlip}) {
     bool reached_the_end = false;
@@ -186,7 +185,8 @@ TEST(CheckpointingFaults, ShortWritesAndReadsChangeNothing) {
 TEST(CheckpointingFaults, MembersWaitForOneWhoseDiskIsSlowerThanTheDeadline) {
   SimulatedDisk disk;
   for (const std::string slow :
-       {"rank-00001.safetensors", "index.json"}) {  // of the second member; of the one that commits
+       // of the second rank, and of the committing process
+       {"rank-00001.safetensors", "index.json"}) {
     disk.slow_down(slow, std::chrono::milliseconds(2200));
     testing_transport::on_processes(
         make_local_transports(2, 0, 1), [&](std::unique_ptr<Transport> mine) {

@@ -1,5 +1,5 @@
-// A run that stops and goes on is the run that never stopped; and whatever plan stored a
-// checkpoint, any other loads it.
+// A run that stops and resumes equals the run that never stopped; and a checkpoint of any plan can
+// be loaded under any other.
 #include "engine/checkpointing.h"
 
 #include <gmock/gmock.h>
@@ -29,7 +29,7 @@ std::vector<double> losses(Engine& engine, int64_t steps) {
   return list;
 }
 
-/// An engine whose variables are still to come.
+/// An engine whose variables are not yet initialized.
 Engine empty_engine(const Plan& plan, const RunConfig& config, Purpose purpose = Purpose::kTrain) {
   return Engine(config, plan, small_text(config.model.context),
                 {.runtime = {}, .purpose = purpose, .initialize = false});
@@ -44,7 +44,7 @@ Checkpoint latest(FileSystem& disk) {
   return Checkpoint(disk, find_checkpoint(disk, "c"));
 }
 
-/// Names of the variables whose bits are not the same.
+/// The names of the variables whose bits differ.
 std::vector<std::string> different(const TensorMap& a, const TensorMap& b) {
   std::vector<std::string> names;
   for (const auto& [name, tensor] : a) {
@@ -57,8 +57,8 @@ std::vector<std::string> different(const TensorMap& a, const TensorMap& b) {
   return names;
 }
 
-/// The mean of `tokens` logs, each of a sum of `vocabulary` exponentials of sums of `width`
-/// products: their errors add to the loss.
+/// The rounding error of a loss: the mean of `tokens` logs, each of a sum of `vocabulary`
+/// exponentials of sums of `width` products, whose errors add.
 double rounding_of(double loss) {
   return loss * 0x1p-24 * (256 + 4 * 32);
 }
@@ -66,8 +66,7 @@ double rounding_of(double loss) {
 using error_testing::message_of;
 
 TEST(Checkpointing, ResumedLossesAreThoseOfTheRunThatNeverStopped) {
-  // Dropout, Adam's moments, the clip and the schedule all depend on the step or on what was before
-  // it.
+  // Dropout, Adam's moments, the clip and the schedule all depend on the step or on earlier steps.
   RunConfig config = tiny_gpt();
   config.optimizer.schedule.kind = ScheduleKind::kCosine;
   config.optimizer.schedule.warmup = 7;
@@ -104,7 +103,7 @@ TEST(Checkpointing, ARunOfStepsInPartsGoesOnAtItsBatchWithoutHalfASum) {
   restore(resumed, latest(disk));
   EXPECT_EQ(resumed.position().batch, 6);
   EXPECT_EQ(train(resumed, 3), expected);
-  // Into an engine that has half of a step: what it accumulated belongs to another run.
+  // The engine is in the middle of a step: its accumulated gradients belong to another run.
   Engine busy(config, plan_of("gpt", "dp2"), small_text());
   busy.accumulate(busy.next_batch());
   restore(busy, latest(disk));
@@ -150,14 +149,14 @@ TEST_P(Shuffled, UnderAnotherPlanTheBatchesAreTheSame) {
       for (int64_t row = 0; row < config.train.batch; ++row)
         ASSERT_EQ(resumed.sampler().sample(step, row), whole.sampler().sample(step, row)) << plan;
     const std::vector<double> found = losses(resumed, 4);
-    // Each step adds its own rounding to that of those before.
+    // Each step adds its own rounding error to those of the earlier steps.
     for (size_t i = 0; i < found.size(); ++i)
       EXPECT_NEAR(found[i], expected[i], rounding_of(expected[i]) * static_cast<double>(i + 1))
           << plan;
   }
 }
 
-/// Bytes of what all ranks of an engine need.
+/// The bytes that all ranks of an engine need.
 int64_t bytes_needed(Engine& engine) {
   std::atomic<int64_t> bytes{0};
   engine.runtime().on_every_rank([&](Rank, std::span<const VariablePart> held) {
@@ -167,7 +166,7 @@ int64_t bytes_needed(Engine& engine) {
   return bytes;
 }
 
-/// Every plan stores, and every plan loads from every plan. Each engine is compiled once.
+/// A checkpoint of every plan is loaded under every plan. Each engine is compiled once.
 TEST(Checkpointing, WhateverPlanStoredACheckpointAnyOtherLoadsIt) {
   struct Stored {
     SimulatedDisk disk;
@@ -201,7 +200,7 @@ TEST(Checkpointing, WhateverPlanStoredACheckpointAnyOtherLoadsIt) {
     }
 }
 
-/// Every variable of the model by rows over `ranks`.
+/// Divides every variable of the model by rows over `ranks`.
 Plan rows_over(int ranks) {
   Plan plan;
   plan.name = "rows" + std::to_string(ranks);
@@ -213,7 +212,7 @@ Plan rows_over(int ranks) {
   return plan;
 }
 
-/// Every variable of the model by columns over `ranks`.
+/// Divides every variable of the model by columns over `ranks`.
 Plan columns_over(int ranks) {
   Plan plan = rows_over(ranks);
   plan.name = "columns" + std::to_string(ranks);
@@ -235,7 +234,7 @@ TEST(Checkpointing, EveryRankReadsWhatItNeedsAndNothingElse) {
     for (Engine& to : engines) {
       SCOPED_TRACE("from " + from.plan().name + " to " + to.plan().name);
       to.runtime().on_every_rank([&](Rank, std::span<const VariablePart> parts) {
-        const Checkpoint own = latest(disk);  // one a rank, so that each counts for itself
+        const Checkpoint own = latest(disk);  // one per rank, so that each counts for itself
         JointLoad load(own);
         int64_t needed = 0;
         for (const VariablePart& part : parts) {
@@ -245,7 +244,7 @@ TEST(Checkpointing, EveryRankReadsWhatItNeedsAndNothingElse) {
         EXPECT_EQ(own.bytes_read().value(), needed);
       });
       const Checkpoint checkpoint = latest(disk);
-      restore(to, checkpoint);  // all together, and what they read is verified
+      restore(to, checkpoint);  // they load together and verify the data
       EXPECT_EQ(checkpoint.bytes_read().value(), bytes_needed(to));
       EXPECT_EQ(different(from.variables(), to.variables()), std::vector<std::string>{});
     }
@@ -263,7 +262,7 @@ TEST(Checkpointing, EveryElementIsStoredOnce) {
       whole += element_count(tensor.whole.shape);
       for (const IndexPart& part : tensor.parts) stored += element_count(part.box.shape());
     }
-    EXPECT_EQ(stored, whole) << plan;  // the index checks that they tile
+    EXPECT_EQ(stored, whole) << plan;  // the index checks that the parts tile
     int64_t parameters = 0;
     for (const Variable& variable : engine.graph().variables())
       parameters += element_count(engine.graph().type(variable.value).shape);

@@ -1,4 +1,4 @@
-// The configurations and plans that come with the project belong together.
+// Every configuration fits the plans that come with the project.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -12,7 +12,7 @@ namespace {
 
 const std::filesystem::path kConfigs = std::filesystem::path(TESSERA_SOURCE_DIR) / "configs";
 
-/// File names without `extension`, in order.
+/// The file names without `extension`, in order.
 std::vector<std::string> names_in(const std::filesystem::path& folder,
                                   const std::string& extension) {
   std::vector<std::string> names;
@@ -46,8 +46,8 @@ INSTANTIATE_TEST_SUITE_P(Configs, EveryPlanFile,
                            return name;
                          });
 
-// Results and learning would be the same if every rank computed the whole picture: only the
-// placements tell.
+// Results and learning would be the same if every rank computed the whole image. Only the
+// placements show the division.
 TEST(Configs, PlansInSpaceDivideTheRowsOfEveryConvolution) {
   for (const std::string model : {"resnet20", "unet"}) {
     const Plan plan = read_plan(kConfigs / "plans" / (model + ".sp2.json"));

@@ -61,7 +61,7 @@ struct Engine::State {
     ensure(programs.options().main == Purpose::kTrain,
            "an engine that was made to evaluate does not train");
   }
-  /// `what` was called, and belongs between steps.
+  /// Checks a call of `what`, which belongs between steps.
   void check_between_steps(const char* what) const {
     check_none_in_flight(steps.in_flight(), what);
   }

@@ -97,8 +97,8 @@ INSTANTIATE_TEST_SUITE_P(EncoderDecoder, EveryPlan,
                                          ModelAndPlan{"encoder_decoder", "pp2-dp2-tp2"}),
                          test_name);
 
-/// Operands that ops called `<prefix>...` need otherwise than they lie, and results that lie
-/// otherwise than they are made.
+/// Operands that ops called `<prefix>...` need in another placement than they have, and results
+/// that are kept in another placement than they are produced.
 std::vector<std::string> exchanges_within(const Engine& engine, const std::string& prefix) {
   std::vector<std::string> lines;
   const Graph& graph = engine.graph();
@@ -124,7 +124,7 @@ std::vector<std::string> exchanges_within(const Engine& engine, const std::strin
 }
 
 TEST(Engine, GroupedHeadsAreDividedWithTheirKeysAndNothingIsExchangedBetweenThem) {
-  // Two heads of keys on two ranks, each with its two heads of queries.
+  // There are two heads of keys on two ranks, each with its two heads of queries.
   const Engine engine(tiny_llama(), plan_of("llama", "tp2"), small_text());
   for (const std::string part : {"q.rotary", "k.rotary", "k.repeated", "v.repeated", "mix"})
     EXPECT_THAT(exchanges_within(engine, "blocks.0.attn." + part), testing::IsEmpty()) << part;
@@ -174,8 +174,8 @@ TEST(BetweenSteps, WhatIsAskedSeesTheStepBeforeAndLeavesTheStepAfter) {
                             static_cast<size_t>(byte_size(tensor.type()).value())),
                 0)
           << name;
-    // The serial evaluation of what the step left, and that of the plan itself, differ by rounding
-    // alone.
+    // The serial evaluation of the parameters after the step, and the evaluation under the plan
+    // itself, differ only by rounding.
     serial.set_variables(now);
     const double loss = asked.evaluate(1).loss;
     EXPECT_NEAR(serial.evaluate(1).loss, loss, loss * 0x1p-24 * (256 + 4 * 32));
@@ -209,8 +209,8 @@ TEST_P(Use, EvaluatesAndGeneratesAsTheSerialPlanDoes) {
   parallel.set_variables(serial.variables());
   const Engine::Evaluation a = serial.evaluate(2), b = parallel.evaluate(2);
   EXPECT_EQ(a.tokens, b.tokens);
-  // The mean of `tokens` logs, each of a sum of `vocabulary` exponentials of sums of `width`
-  // products: their errors add to the loss.
+  // The loss is the mean of `tokens` logs, each of a sum of `vocabulary` exponentials of sums of
+  // `width` products, whose errors add.
   EXPECT_NEAR(a.loss, b.loss, a.loss * 0x1p-24 * (256 + 4 * 32));
   EXPECT_EQ(serial.generate({10, 20, 30}, 12, {.temperature = 0}),
             parallel.generate({10, 20, 30}, 12, {.temperature = 0}));
@@ -225,8 +225,7 @@ INSTANTIATE_TEST_SUITE_P(Engine, Use,
                                          ModelAndPlan{"encoder_decoder", "pp2-dp2"}),
                          test_name);
 
-/// The rule of one op as it would be if its author had forgotten that a divided sum leaves partial
-/// results.
+/// The rule of one op as if its author had forgotten that a divided sum leaves partial results.
 ShardingRule broken_rule(std::string_view kind, const OpView& op) {
   ShardingRule rule = catalogue_rule(kind, op);
   if (op.name == "blocks.0.ffn.down.dot")

@@ -21,8 +21,8 @@ void Evaluator::fill_batch(const Sampler& sampler, int64_t number) {
   for (const Field& field : programs_.batch_fields()) inputs_[field.name] = &batch_.at(field.name);
 }
 
-/// Text bytes of the tokens that labels count, of which the model predicts the last `positions` of
-/// each row; 0 when they are not of a text.
+/// The text bytes of the tokens that labels count, of which the model predicts the last `positions`
+/// of each row; 0 when the data is not text.
 int64_t Evaluator::counted_bytes(int64_t positions) {
   const RunConfig& config = programs_.config();
   if (config.data.kind != "text" || config.data.mask_block > 0) return 0;

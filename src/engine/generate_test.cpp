@@ -51,7 +51,7 @@ INSTANTIATE_TEST_SUITE_P(Plans, WithTheCache,
                          test_name);
 
 TEST(Generation, ATrainedModelWritesTheSameTextUnderEveryPlan) {
-  // Trained serially, then used under each plan.
+  // The model is trained serially, then used under each plan.
   Engine serial(tiny_gpt(), serial_plan(), small_text());
   fit(serial, 10);
   const TensorMap weights = serial.variables();

@@ -6,8 +6,8 @@
 namespace tessera {
 namespace {
 
-/// The number that seeds dropout of the batch `index` of those that a step accumulates: the step's
-/// own for the first, another one for each other (of 256 batches in 2^24 steps).
+/// The number that seeds dropout of batch `index` of a step. It is the step's own number for the
+/// first batch, and another number for each further one (of 256 batches in 2^24 steps).
 int32_t dropout_number(int64_t step, int64_t index) {
   return static_cast<int32_t>((step + (index << 24)) & 0xffffffff);
 }
@@ -49,7 +49,7 @@ StepResult GradientAccumulation::apply(int64_t step, double rate) {
   const double share = 1.0 / static_cast<double>(count_);
   result.step = step;
   result.loss *= share;
-  result.learning_rate = static_cast<float>(rate);  // as the ranks get it
+  result.learning_rate = static_cast<float>(rate);  // in the precision of the ranks
   result.grad_norm = parts_->apply(share, result.learning_rate, step);
   result.time += stopwatch.elapsed();
   count_ = 0;

@@ -12,7 +12,7 @@
 namespace tessera {
 namespace {
 
-/// Whole batches of the training text, in order, of `rows` rows.
+/// Whole batches of `rows` rows of the training text, in order.
 std::vector<Batch> batches_of(const RunData& data, int64_t rows, int64_t count) {
   const Sampler sampler({.samples = data.train->samples(),
                          .batch = rows,
@@ -41,7 +41,7 @@ bool same_bits(const TensorMap& a, const TensorMap& b) {
          });
 }
 
-/// Largest difference of an element, and the tensor.
+/// The largest difference of an element, and its tensor.
 std::pair<double, std::string> largest_difference(const TensorMap& a, const TensorMap& b) {
   std::pair<double, std::string> most{0, ""};
   for (const auto& [name, tensor] : a) {
@@ -82,8 +82,8 @@ TEST_P(JoinedBatch, TwoHalvesAreOneStepOnBoth) {
   const auto halves = batches_of(*data, 6, 4);
   const auto wholes = batches_of(*data, 12, 2);
   RunConfig config = without_dropout(model, 6);
-  // Plain descent: what a gradient is off by, a parameter is off by times the rate; Adam would
-  // divide small errors by small gradients.
+  // With plain gradient descent the error of a parameter is the error of its gradient times the
+  // rate; Adam would divide small errors by small gradients.
   config.optimizer.kind = OptimizerKind::kMomentum;
   config.optimizer.schedule.peak = 0.1;
   RunConfig joined = config;
@@ -95,8 +95,8 @@ TEST_P(JoinedBatch, TwoHalvesAreOneStepOnBoth) {
     const double second = parts.accumulate(halves[2 * step + 1]);
     const StepResult found = parts.apply_gradients();
     EXPECT_EQ(found.loss, (first + second) / 2);
-    // The longest sums: 12 * 8 tokens, 4 * 32 channels, 50 classes, in each of the model's some 20
-    // layers forward and backward.
+    // The longest sums have 12 * 8 tokens, 4 * 32 channels, 50 classes, in each of the model's some
+    // 20 layers, forward and backward.
     const double roundings = 40 * std::sqrt(128.0) * 0x1p-24;
     EXPECT_NEAR(found.loss, expected.loss, roundings * expected.loss);
     EXPECT_NEAR(found.grad_norm, expected.grad_norm, roundings * expected.grad_norm);
@@ -122,8 +122,8 @@ INSTANTIATE_TEST_SUITE_P(
       return name;
     });
 
-/// Exchanges of each part of a step that add up what different ranks hold, and those that only
-/// move.
+/// The exchanges of each part of a step: those that reduce the contributions of several ranks, and
+/// those that only move data.
 struct Exchanges {
   int sums = 0;
   int moves = 0;
@@ -170,8 +170,8 @@ TEST(GradientAccumulation, OneRankExchangesNothing) {
 
 TEST(GradientAccumulation, GradientsThatTheModelParallelAxisDividesStayApart) {
   auto counts = exchanges_of_parts("gpt", "dp2-tp2");
-  // Divided by tp: two embeddings' and head's weight ... each block's q, k, v weights and biases,
-  // out, up and its bias, down. The rest is joined.
+  // tp divides: the weights of two embeddings and of the head, and of each block the weights and
+  // biases of q, k and v, the out weight, up and its bias, and down. The others are joined.
   const int divided = 2 + 2 * (6 + 1 + 2 + 1);
   EXPECT_EQ(counts[Purpose::kReduceGradients].sums, 1 + divided);
 }

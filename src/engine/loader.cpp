@@ -10,8 +10,8 @@
 
 namespace tessera {
 
-/// A ring of batches: the worker fills from `filled`, the caller takes from `taken`; a taken
-/// batch's place is free when it came back.
+/// A ring of batches. The worker fills from `filled`, and the caller takes from `taken`. The
+/// position of a taken batch is free again when the batch was recycled.
 struct BatchLoader::State {
   DatasetPtr dataset;
   Sampler sampler;
@@ -19,7 +19,7 @@ struct BatchLoader::State {
   std::vector<Batch> ring;
   int64_t filled = 0, taken = 0, returned = 0;
   bool stop = false;
-  std::exception_ptr error;  // of the last one filled
+  std::exception_ptr error;  // of the last batch that was filled
   std::mutex mutex;
   std::condition_variable changed;
   std::unique_ptr<Worker> worker;

@@ -21,8 +21,8 @@ Shape without_last(const Shape& shape) {
   return Shape(std::span<const int64_t>(shape.begin(), shape.end() - 1));
 }
 
-/// What the loss compares the logits with: the labels that the family of the model picked, by the
-/// op that finds those that count.
+/// The labels with which the loss compares the logits: those that the family of the model selected.
+/// They are found through the op that finds the labels that count.
 ValueId counted_labels(const Graph& graph) {
   const auto is_valid = graph.find_op("loss.is_valid");
   ensure(is_valid.has_value(), "the loss finds the labels that count");
@@ -35,8 +35,8 @@ std::vector<int64_t> dims_of(const Shape& shape) {
   return dims;
 }
 
-/// The likeliest class of each row, the first of several: the least number among the classes that
-/// reach the maximum.
+/// The most probable class of each row; of several, the first: the least number among the classes
+/// with the maximum.
 ValueId likeliest_class(Builder& builder, ValueId logits) {
   const Shape shape = builder.shape(logits);
   const std::vector<int64_t> last{shape.size() - 1};
@@ -78,7 +78,7 @@ void add_correct_count(Graph& graph) {
   Builder builder(graph);
   const auto scope = builder.scope("correct");
   const ValueId likeliest = likeliest_class(builder, logits);
-  // No class is below 0: a label that does not count is never hit.
+  // No class is below 0, so a label that does not count is never equal.
   const ValueId hits =
       builder.cast(builder.compare("eq", likeliest, labels, "is_hit"), DType::kF32, "hits");
   graph.add_output("correct", builder.reduce_sum(hits, dims_of(builder.shape(hits)), "count"));

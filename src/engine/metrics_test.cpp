@@ -16,7 +16,7 @@ namespace {
 constexpr double kRounding = 8 * 0x1p-53;
 
 TEST(Metrics, AreReadFromOneEvaluation) {
-  // 6 tokens that stand for 8 bytes, each at a loss of ln 4: 4 equally likely tokens, 2 bits a
+  // 6 tokens stand for 8 bytes, each at a loss of ln 4: 4 equally probable tokens, 2 bits per
   // token, 12 bits over 8 bytes.
   const Evaluation evaluation{.loss = std::log(4.0), .accuracy = 0.5, .tokens = 6, .bytes = 8};
   EXPECT_NEAR(perplexity(evaluation), 4, 4 * kRounding);
@@ -62,7 +62,7 @@ TEST(Metrics, OverlapCountsThePixelsOfEachClassByEitherAndByBoth) {
   cross_entropy(context, given, counted, "loss");
   add_correct_count(graph);
   add_iou_counts(graph);
-  // Predicted 0 0 1 1 1, labelled 0 1 1 1 and one that does not count.
+  // Predicted are 0 0 1 1 1; the labels are 0 1 1 1 and one that does not count.
   const ReferenceTensor logits{{DType::kF32, {1, 1, 5, 3}},
                                {1, 0, 0, 1, 0, 0, 0, 1, 0, 0, 1, 0, 0, 1, 0}};
   const ReferenceTensor labels{{DType::kI32, {1, 1, 5}}, {0, 1, 1, 1, -1}};
@@ -79,7 +79,7 @@ TEST(Metrics, MeanOverlapLeavesOutClassesThatDoNotOccur) {
   EXPECT_EQ(overlap.mean(), (1.0 / 4 + 3.0 / 4) / 2);
 }
 
-/// A run that learns the rule of small_text in so few steps.
+/// A run that learns the rule of small_text in this number of steps.
 RunConfig quick_run(const std::string& model) {
   RunConfig config = tiny_run(model);
   config.model.dropout = 0;
@@ -102,8 +102,8 @@ TEST(Metrics, AccuracyIsThatOfTheLogitsUnderEveryPlan) {
       divided.set_variables(serial.variables());
       const Evaluation found = divided.evaluate(1);
       EXPECT_EQ(found.tokens, expected.tokens);
-      // Rounding may turn the order of two logits that are nearly equal: one token in so few is
-      // allowed.
+      // Rounding may change the order of two nearly equal logits; with these few tokens, one
+      // difference is allowed.
       EXPECT_NEAR(found.accuracy, expected.accuracy, 1.0 / static_cast<double>(expected.tokens))
           << model << " " << plan;
     }

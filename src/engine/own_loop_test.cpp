@@ -1,5 +1,5 @@
-// Single steps for those who write their own loop: batches, steps and what is made before the
-// first.
+// Single steps for users with a loop of their own: batches, steps, and preparations before the
+// first step.
 #include <gtest/gtest.h>
 
 #include <cstring>

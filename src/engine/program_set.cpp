@@ -34,7 +34,7 @@ Compiled ProgramSet::compile_main() const {
         training_, plan_,
         {.dump = {}, .rules = options_.rules, .check_placements = options_.check_placements});
   const Meshes meshes = plan_.placed();
-  // Refuses marks that name nothing of the training graph.
+  // Refuses marks that name nothing in the training graph.
   resolve_marks(training_, meshes, assign_meshes(training_, meshes, plan_.marks), plan_.marks);
   return compile(evaluation_, meshes, marks_for(evaluation_, plan_.marks),
                  {.dump = {}, .rules = options_.rules});
@@ -61,7 +61,7 @@ LoadedProgram& ProgramSet::get(Purpose purpose) {
       with_variables_of(main_graph(), *main_, graph, marks_for(graph, plan_.marks));
   Compiled compiled = compile(graph, plan_.placed(), marks);
   program = &runtime_.load(std::make_shared<const TaskGraph>(std::move(compiled.tasks)));
-  // The caches of the decoder: all other variables are set.
+  // This initializes the caches of the decoder, because all other variables are set.
   if (purpose == Purpose::kDecode) runtime_.initialize(*program, config_.train.seed);
   return *program;
 }

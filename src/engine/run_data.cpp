@@ -16,7 +16,7 @@ Paths paths_of(const DataConfig& config) {
   return {config.path.begin(), config.path.end()};
 }
 
-/// Tokens in a row, cut into samples.
+/// Consecutive tokens, cut into samples.
 RunData cut(std::vector<int32_t> tokens, int64_t classes, const DataConfig& config,
             int64_t context) {
   RunData data;
@@ -52,7 +52,7 @@ RunData load_tokens(std::vector<int32_t> tokens, const DataConfig& config,
   return cut(std::move(tokens), classes, config, request.context);
 }
 
-/// Samples that stand by themselves, of which the last are held out.
+/// Independent samples, of which the last are held out.
 RunData split_samples(DatasetPtr whole, int64_t classes, const DataConfig& config) {
   RunData data;
   const TensorType label = std::ranges::find(whole->fields(), kLabels, &Field::name)->type;
@@ -121,17 +121,17 @@ RunData load_kind(const DataConfig& config, const DataRequest& request) {
   throw InternalError("unknown kind of data '" + config.kind + "'");
 }
 
-/// The token behind all others is the mask.
+/// Masks tokens. The mask is the token after all others.
 void mask(RunData& data, const DataConfig& config) {
   const auto token = static_cast<int32_t>(data.classes++);
   data.train =
       std::make_shared<const MaskedTokens>(data.train, config.mask_block, token, config.seed);
   data.held_out = std::make_shared<const MaskedTokens>(data.held_out, config.mask_block, token,
                                                        config.seed + 1);
-  if (config.kind != "markov") data.baseline.reset();  // who sees both sides may well do better
+  if (config.kind != "markov") data.baseline.reset();  // a model that sees both sides may do better
 }
 
-/// What the samples ask for, in the words of the configuration.
+/// The targets of the samples, in the words of the configuration.
 std::string_view asks_for(Objective objective) {
   switch (objective) {
     case Objective::kNextToken: return "the next token";

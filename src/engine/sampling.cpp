@@ -11,7 +11,7 @@
 namespace tessera {
 namespace {
 
-/// Tokens from the likeliest on; of equals, the lower one first.
+/// The tokens by descending probability; of equal ones, the lower one first.
 std::vector<size_t> by_likelihood(std::span<const float> logits) {
   std::vector<size_t> order(logits.size());
   std::iota(order.begin(), order.end(), size_t{0});
@@ -27,13 +27,13 @@ void normalize(std::vector<double>& probabilities, std::span<const size_t> token
   for (size_t token : tokens) probabilities[token] /= sum;
 }
 
-/// How many of `order` make up the nucleus.
+/// The number of tokens of `order` in the nucleus.
 size_t nucleus_size(const std::vector<double>& probabilities, std::span<const size_t> order,
                     double top_p) {
   double sum = 0;
   for (size_t i = 0; i < order.size(); ++i)
     if ((sum += probabilities[order[i]]) >= top_p) return i + 1;
-  return order.size();  // the probabilities were rounded to a sum below top_p
+  return order.size();  // the sum of the rounded probabilities is below top_p
 }
 
 }  // namespace

@@ -14,8 +14,8 @@ namespace {
 using testing::DoubleNear;
 using testing::ElementsAre;
 
-// Four tokens of probability 1/2, 1/4, 1/8, 1/8, not in that order. f32 logs are off by 2^-24 of
-// themselves, at most 2.1.
+// Four tokens of probability 1/2, 1/4, 1/8, 1/8, not in that order. The error of f32 logs is 2^-24
+// of their size, which is at most 2.1.
 const std::vector<float> kLogits = {std::log(0.125f), std::log(0.5f), std::log(0.125f),
                                     std::log(0.25f)};
 
@@ -49,8 +49,8 @@ TEST(Sampling, TopKLeavesTheLikeliestAndOfEqualsTheLower) {
 }
 
 TEST(Sampling, TopPLeavesTheFewestThatReachIt) {
-  // Sums from the likeliest on: 0.5, 0.75, 0.875, 1. A sum that is top_p but for rounding would be
-  // a matter of luck: none is asked for.
+  // The sums from the most probable token on are 0.5, 0.75, 0.875, 1. The test uses no top_p that
+  // equals a sum, because rounding would decide.
   EXPECT_THAT(token_probabilities(kLogits, {.top_p = 0.4}), ElementsAre(0, 1, 0, 0));
   EXPECT_THAT(token_probabilities(kLogits, {.top_p = 0.6}),
               ElementsAre(0, near(2. / 3), 0, near(1. / 3)));
@@ -61,11 +61,11 @@ TEST(Sampling, TopPLeavesTheFewestThatReachIt) {
 }
 
 TEST(Sampling, TheNucleusIsCountedAfterTemperatureAndTopK) {
-  // Squares over 22: 16, 4, 1, 1. The first two of three reach 16/21 + 4/21 > 0.9; by the
-  // probabilities before, 0.75 would not.
+  // The squares over 22 are 16, 4, 1, 1. The first two of three reach 16/21 + 4/21 > 0.9; with the
+  // earlier probabilities, 0.75 would not.
   EXPECT_THAT(token_probabilities(kLogits, {.temperature = 0.5, .top_k = 3, .top_p = 0.9}),
               ElementsAre(0, near(0.8), 0, near(0.2)));
-  // Of the first two alone the likeliest has 2/3 > 0.6; of all it has 0.5.
+  // Of the first two alone the most probable one has 2/3 > 0.6; of all it has 0.5.
   EXPECT_THAT(token_probabilities(kLogits, {.top_k = 2, .top_p = 0.6}), ElementsAre(0, 1, 0, 0));
 }
 

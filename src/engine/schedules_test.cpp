@@ -1,4 +1,4 @@
-// The schedules of pipelines in whole runs: when a stage does what never changes what it computes.
+// The schedules of pipelines in whole runs: the order of passes never changes the results.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -60,7 +60,7 @@ INSTANTIATE_TEST_SUITE_P(Schedules, EverySchedule, testing::ValuesIn(all_kinds()
                          });
 
 TEST(Schedules, TheAutomaticOneTakesStagesThatDoNotFollowEachOther) {
-  // Two towers side by side, and what joins them.
+  // Two independent towers, and the ops that join them.
   Plan plan = plan_of("two_tower", "pp3-m4");
   plan.schedule = PipelineKind::kAuto;
   const VerifyReport report = verify_plan(tiny_run("two_tower"), plan, small_text(), {.steps = 2});

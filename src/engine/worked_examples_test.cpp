@@ -9,7 +9,7 @@
 namespace tessera {
 namespace {
 
-/// Embedding of 8 rows: table[i][j] = 10 i + j.
+/// An embedding of 8 rows with table[i][j] = 10 i + j.
 struct Embedding {
   static constexpr int64_t kWidth = 3;
   Graph graph;
@@ -62,8 +62,8 @@ TEST(WorkedExample, EachRankLooksUpItsRowsOfTheEmbeddingAndTheSumIsSerial) {
   Embedding embedding;
   const TensorMap results = embedding.run();
   const auto& rows = embedding.seen.at("rows");
-  // ids [0, 3 | 4, 7]: rank 0 holds rows 0-3 of the table, rank 1 rows 4-7, which are its local
-  // rows 0 and 3.
+  // The ids are [0, 3 | 4, 7]. Rank 0 holds rows 0-3 of the table, and rank 1 holds rows 4-7, so it
+  // finds them at its local rows 0 and 3.
   EXPECT_EQ(rows[0], (std::vector<float>{0, 1, 2, 30, 31, 32, 0, 0, 0, 0, 0, 0}));
   EXPECT_EQ(rows[1], (std::vector<float>{0, 0, 0, 0, 0, 0, 40, 41, 42, 70, 71, 72}));
   const auto sum = results.at("rows").values<float>();

@@ -16,7 +16,7 @@ void ActorMessages::receive() {
   }
 }
 
-/// The act is recorded last, so that its messages were sent within it.
+/// The act is recorded last, so that the record shows its messages within it.
 void ActorMessages::finish_act(BoundTask& task, Recorder::Time begin, TaskStream stream) {
   task.actor.finish(outgoing_);
   for (const Message& message : outgoing_) send(message);

@@ -48,7 +48,7 @@ BoundProgram::~BoundProgram() {
   if (context.network) context.network->programs().close(context.number);
 }
 
-/// A rank that does not belong to the mesh of a region has it too: its actors do nothing.
+/// A rank that is not in the mesh of a region has the region too, but its actors do nothing.
 void BoundProgram::make_rank(int rank_index, std::byte* lent_arena) {
   ranks_.add(rank_index, lent_arena);
   executors_[rank_index] = std::make_unique<RankExecutor>(ranks_, rank_index);
@@ -67,8 +67,8 @@ void BoundProgram::make_regions(int rank_index, const KernelStep& step) {
     regions[i]->make_rank(rank_index, workspace ? workspace + step.control->offsets[i] : nullptr);
 }
 
-/// A rank finds its own pulls; those of the ranks of other processes are divided among the ranks of
-/// this one.
+/// A rank finds its own pulls. The pulls of the ranks of other processes are divided among the
+/// ranks of this process.
 bool BoundProgram::finds_pulls_of(int receiver, int rank_index) const {
   const ProgramContext& context = ranks_.context();
   if (context.is_here(receiver)) return receiver == rank_index;

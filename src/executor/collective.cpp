@@ -9,14 +9,14 @@
 namespace tessera {
 namespace {
 
-/// What one rank gives and gets, and from which ranks.
+/// The data that one rank gives and receives, and its senders.
 struct Part {
   Box from, to;
   std::vector<Pull> pulls;
   std::vector<Rank> senders;  // ascending
 };
 
-/// The box of a rank, when it is one box that fills its memory.
+/// The box of a rank, when it has a single box that fills its memory.
 std::optional<Box> dense_box(const DistAttr& attr, const Shape& shape, Rank rank) {
   const auto coordinate = attr.mesh->coordinate_of(rank);
   if (!coordinate) return std::nullopt;
@@ -60,7 +60,7 @@ bool sums_all(const Part& part, size_t group) {
                      [](const Pull& pull) { return pull.reduce == ReduceOp::kSum; });
 }
 
-/// Does `part` receive all that each rank of the group gives?
+/// Does `part` receive all the data that each rank of the group gives?
 bool gathers_all(const Part& part, const std::vector<Part>& group) {
   return part.pulls.size() == group.size() &&
          std::all_of(part.pulls.begin(), part.pulls.end(), [&](const Pull& pull) {

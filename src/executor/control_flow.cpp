@@ -17,7 +17,8 @@ void begin_carried_values(const BoundStep& step) {
   }
 }
 
-/// The variables of `region` from number `first` on are the operands of the step from `operand` on.
+/// Makes the operands of the step from `operand` on the variables of `region` from number `first`
+/// on.
 void lend_operands(const BoundStep& step, Region& region, int first, size_t operand) {
   for (; operand < step.inputs.size(); ++operand)
     region.lend(first++, const_cast<std::byte*>(step.inputs[operand]));

@@ -11,7 +11,7 @@ void GroupCollective::start(int64_t, const Buffers& buffers) {
   is_started_ = false;
 }
 
-/// The transfer begins here, since the address of what the rank gives is not known before.
+/// The transfer begins here, since the address of the rank's contribution is not known before.
 bool GroupCollective::advance(BoxCombination& combination) {
   if (is_started_) return false;
   is_started_ = true;
@@ -20,9 +20,9 @@ bool GroupCollective::advance(BoxCombination& combination) {
   return true;
 }
 
-/// Only where each process has one rank: the threads of several ranks would begin the collectives
-/// of their groups in any order. Not in regions, which run within an act, and as often as their
-/// predicate says.
+/// A group collective is used only when each process has one rank, because the threads of several
+/// ranks would begin the collectives of their groups in any order. It is not used in regions, which
+/// run within an act, as often as their predicate requires.
 std::unique_ptr<ExchangeBackend> make_group_collective(const ProgramContext& program, TaskId id,
                                                        int rank_index) {
   const bool one_rank_each = program.network->size() == program.actors->rank_count();

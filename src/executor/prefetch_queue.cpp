@@ -50,7 +50,7 @@ bool PrefetchQueue::advance() {
   return has_moved;
 }
 
-/// `stream`: on which it is recorded if it ends; kHost at its turn.
+/// `stream` is the one on which the exchange is recorded if it ends; kHost at its turn.
 bool PrefetchQueue::advance(Prefetch& prefetch, TaskStream stream) {
   using State = Prefetch::State;
   BoundTask& task = tasks_[prefetch.task];
@@ -75,7 +75,7 @@ bool PrefetchQueue::request(Prefetch& prefetch, BoundTask& task, TaskStream stre
   ExchangeBackend& backend = *task.exchange.backend;
   prefetch.area = -1;
   if (backend.staging_bytes() > Bytes(0)) prefetch.area = staging_.acquire();
-  // At its turn an exchange may use the area that is reserved for that.
+  // At its turn an exchange may use the area that is reserved for it.
   const bool needs_area = backend.staging_bytes() > Bytes(0) && prefetch.area < 0;
   if (needs_area && stream == TaskStream::kPrefetch) return false;
   std::byte* target = memory_.slot(task.task.outputs[0], task.actor.next_slot(0));

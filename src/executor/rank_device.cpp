@@ -53,7 +53,7 @@ Bytes RankDevice::variable_bytes() const {
   return sum;
 }
 
-/// Waits until the stream of copies that are done at once has no work left.
+/// Waits until the stream of immediate copies has no work left.
 void RankDevice::finish() {
   std::mutex mutex;
   std::condition_variable changed;

@@ -9,7 +9,7 @@
 namespace tessera {
 namespace {
 
-/// A message to no actor: a stream of the device has reached an event, and its rank is to look.
+/// A message to no actor: a stream of the device has reached an event, and its rank must check it.
 constexpr Message kWakeUp{Message::Kind::kReady, -1, -1, 0, 0, -1};
 
 }  // namespace
@@ -36,7 +36,7 @@ void RankExecutor::bind(const RankRegions& regions) {
   make_streams();
 }
 
-/// A stream of the device exists when it has tasks; that of the host always does.
+/// A stream of the device exists when it has tasks; the stream of the host always exists.
 void RankExecutor::make_streams() {
   std::array<RankStream*, kTaskStreams> streams{};
   const auto stream_of = [&](TaskStream which) -> RankStream& {
@@ -98,7 +98,7 @@ bool RankExecutor::is_done() const {
                      [](const auto& stream) { return stream->is_done(); });
 }
 
-/// returns  whether anything was done
+///   returns  whether any stream progressed
 bool RankExecutor::advance_streams() {
   PrefetchQueue& prefetches = exchanger_.prefetches();
   bool has_moved = false;
@@ -136,7 +136,7 @@ bool RankExecutor::advance(RankStream& stream) {
   return true;
 }
 
-/// The turn of an exchange that may have been prefetched.
+/// Advances an exchange that may have been prefetched, at its turn.
 bool RankExecutor::advance_prefetch(RankStream& stream, Prefetch& prefetch) {
   const bool has_moved = exchanger_.prefetches().advance_due(prefetch);
   if (prefetch.state != Prefetch::State::kDone) return has_moved;
@@ -165,7 +165,7 @@ void RankExecutor::finish(RankStream& stream, BoundTask& task) {
   messages_.finish_act(task, stream.begin, stream.stream);
 }
 
-/// After a failure: kernels that are in flight use the memory of this program.
+/// Waits after a failure, because kernels in flight use the memory of this program.
 void RankExecutor::finish_launched_work() {
   for (const auto& stream : streams_) {
     while (stream->is_acting && !stream->completion.reached()) std::this_thread::yield();
@@ -173,14 +173,15 @@ void RankExecutor::finish_launched_work() {
   }
 }
 
-/// A wait of all streams ends when `task` goes on.
+/// Records the wait of all streams, which ends when `task` continues.
 void RankExecutor::record_wait_before(const BoundTask& task) {
   if (!is_waiting_) return;
   is_waiting_ = false;
   messages_.record_wait(task, wait_begin_);
 }
 
-/// "" while a device works: a kernel may take long; a rank that only waits for others may not.
+/// Returns "" while a device works: a kernel may take long, but a rank that only waits for others
+/// may not.
 std::string RankExecutor::describe_streams() {
   std::vector<std::string> reasons;
   for (const auto& stream : streams_) {

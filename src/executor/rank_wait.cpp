@@ -10,7 +10,7 @@ RankWait::Clock::time_point RankWait::deadline() const {
   return Clock::now() + clock_time(program_.options.deadline);
 }
 
-/// Sleeps until there may be something to do.  returns  false at the deadline
+/// Sleeps until there may be work.  returns  false at the deadline
 bool RankWait::sleep(Clock::time_point end) const {
   const bool in_time =
       program_.network ? program_.network->channel().wait_until(

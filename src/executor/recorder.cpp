@@ -2,7 +2,7 @@
 
 namespace tessera {
 
-/// The pages are touched here, so that no step has page faults.
+/// Touches the pages here, so that no step has page faults.
 Recorder::Recorder(size_t capacity) : spans_(capacity), sent_(capacity), arrived_(capacity) {
   spans_.clear();
   sent_.clear();

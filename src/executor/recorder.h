@@ -25,7 +25,7 @@ class Recorder {
     TaskStream stream = TaskStream::kHost;
     const Task* task = nullptr;
     const KernelStep* step = nullptr;  // set for a kernel
-    int64_t record = 0;
+    int64_t iteration = 0;
     Time begin, end;
   };
   /// A message to or from another rank.

@@ -24,7 +24,8 @@ void RemoteAnswers::plan() {
   }
 }
 
-/// What `receiver` gets from this rank in the exchange `id`, in the order in which it takes it.
+/// The data that `receiver` gets from this rank in the exchange `id`, in the order in which it is
+/// received.
 std::vector<SentPiece> RemoteAnswers::pieces_for(TaskId id, int receiver) const {
   const Task& task = program_.task(id);
   const TensorType& type = program_.reg(task.inputs[0]).type;
@@ -53,14 +54,15 @@ std::vector<SentPiece> RemoteAnswers::pieces_for(TaskId id, int receiver) const 
 
 std::optional<ProgramPort::Answer> RemoteAnswers::answer(const FetchRequest& request) const {
   const Sent& sent = answers_.at(request.exchange);
-  if (request.record >= sent.filled) return std::nullopt;
+  if (request.iteration >= sent.filled) return std::nullopt;
   // The iterations use the slots in turn (actors/actor.h).
-  const auto slot = static_cast<int>(request.record % program_.reg(sent.from).slots);
+  const auto slot = static_cast<int>(request.iteration % program_.reg(sent.from).slots);
   return ProgramPort::Answer{&sent.pieces, memory_.slot(sent.from, slot)};
 }
 
 std::pair<int, Bytes> RemoteAnswers::packing() const {
-  std::map<int, int> answers;  // by receiver: one at its turn, and those that it prefetches
+  // by receiver: the exchange at its turn, and those that it prefetches
+  std::map<int, int> answers;
   Bytes largest{0};
   for (const auto& [exchange, sent] : answers_) {
     const bool is_packed = std::any_of(sent.pieces.begin(), sent.pieces.end(),

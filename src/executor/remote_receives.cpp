@@ -7,7 +7,7 @@
 namespace tessera {
 namespace {
 
-/// Bytes of a staged piece: long enough to hide the latency of its transfer, short enough to be in
+/// The bytes of a staged piece: enough to hide the latency of its transfer, and few enough to be in
 /// the cache when it is combined.
 constexpr int64_t kPieceBytes = 256 << 10;
 
@@ -132,12 +132,12 @@ void RemoteReceives::start(int64_t iteration, const Buffers& buffers) {
   }
   for (int i = 0; i < slots(); ++i) post(i);
   for (Lane& lane : lanes_) {
-    lane.request.record = iteration;
+    lane.request.iteration = iteration;
     fetch_.request(lane.process, lane.request);
   }
 }
 
-/// Are the contributions of other processes to `box` here?
+/// Have the contributions of other processes to `box` arrived?
 bool RemoteReceives::is_here(size_t box) const {
   const bool is_staged = next_staged_ < staged_.size() && staged_[next_staged_].box == box;
   return !is_staged || has_arrived(in_flight(next_staged_));

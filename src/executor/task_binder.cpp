@@ -11,8 +11,8 @@
 namespace tessera {
 namespace {
 
-/// The reduction whose identity a rank holds: the exchange begins a Partial on an axis on which the
-/// rank is not at 0.
+/// The reduction whose identity a rank holds, when the exchange begins a Partial on an axis on
+/// which the rank is not at 0.
 std::optional<ReduceOp> begun_identity(const Exchange& exchange, const Coordinate& coordinate) {
   for (const PartialAxis& partial : exchange.to.partial)
     if (!exchange.from.is_partial_on(partial.axis) && coordinate[partial.axis] != 0)
@@ -29,7 +29,7 @@ size_t port_of(const BoundExchange& exchange, int sender) {
   return std::find(senders.begin(), senders.end(), sender) - senders.begin();
 }
 
-/// The box to which the contribution `pull` is added: a new one for the first contribution.
+/// The box to which the contribution `pull` is added; a new one for the first contribution.
 BoxCombine& box_of(const Pull& pull, const TensorType& type, const std::vector<Piece>& mine,
                    std::vector<BoxCombine>& boxes) {
   if (pull.first)

@@ -40,7 +40,7 @@ void TaskLauncher::launch_steps(RankStream& stream, BoundTask& task) {
   if (stream.is_host()) running_step_ = nullptr;
 }
 
-/// A copy between a device and its host.
+/// Launches a copy between a device and its host.
 void TaskLauncher::launch_copy(RankStream& stream, const Task& task) const {
   const RegisterIndex from = task.inputs.front(), to = task.outputs.front();
   const Bytes size = memory_.bytes_of(from);

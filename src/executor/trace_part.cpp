@@ -42,8 +42,8 @@ class PartMaker {
     return Seconds(std::chrono::duration<double>(time - start_).count());
   }
 
-  /// A track for the thread of a rank, one for prefetches and one for each stream of its device
-  /// that was used.
+  /// Adds a track for the thread of a rank, one for prefetches and one for each stream of its
+  /// device that was used.
   void add_tracks(size_t index, Rank rank) {
     std::array<size_t, kTaskStreams>& tracks = tracks_.emplace_back();
     for (int i = 0; i < kTaskStreams; ++i) {
@@ -64,12 +64,12 @@ class PartMaker {
   void add_spans(size_t rank) {
     for (const Recorder::SpanEvent& event : recorders_[rank]->spans()) {
       std::vector<Span>& spans = part_.tracks[track_of(rank, event.stream)].spans;
-      spans.push_back({event.kind, event.step ? event.step->op : event.task->name, event.record,
+      spans.push_back({event.kind, event.step ? event.step->op : event.task->name, event.iteration,
                        event.task->micro_batch, since_start(event.begin), since_start(event.end),
                        pass_text(*event.task)});
       if (event.kind == Span::Kind::kAct || event.kind == Span::Kind::kCopy)
-        acts_[{rank, event.task, event.record}] = {since_start(event.begin),
-                                                   track_of(rank, event.stream)};
+        acts_[{rank, event.task, event.iteration}] = {since_start(event.begin),
+                                                      track_of(rank, event.stream)};
     }
     // An act is recorded when it ends, after its kernels, and comes before them here.
     for (Track& track : part_.tracks)
@@ -111,7 +111,7 @@ class PartMaker {
 /// The fields of a span that have a fixed size; its name and its pass follow them.
 struct PlainSpan {
   Span::Kind kind = Span::Kind::kAct;
-  int64_t record = 0;
+  int64_t iteration = 0;
   int micro_batch = -1;
   Seconds begin{0}, end{0};
 };
@@ -121,7 +121,7 @@ void put_track(std::vector<std::byte>& bytes, const Track& track) {
   put_text(bytes, track.stream);
   put(bytes, track.spans.size());
   for (const Span& span : track.spans) {
-    put(bytes, PlainSpan{span.kind, span.record, span.micro_batch, span.begin, span.end});
+    put(bytes, PlainSpan{span.kind, span.iteration, span.micro_batch, span.begin, span.end});
     put_text(bytes, span.name);
     put_text(bytes, span.pass);
   }
@@ -135,13 +135,13 @@ Track read_track(PlainReader& reader) {
   for (Span& span : track.spans) {
     const auto plain = reader.value<PlainSpan>();
     std::string name = reader.text();
-    span = {plain.kind,  std::move(name), plain.record, plain.micro_batch,
+    span = {plain.kind,  std::move(name), plain.iteration, plain.micro_batch,
             plain.begin, plain.end,       reader.text()};
   }
   return track;
 }
 
-/// Puts parts together on one clock.
+/// Joins parts on one clock.
 class Joiner {
  public:
   void add(TracePart part, Seconds shift) {

@@ -19,7 +19,7 @@ struct TracePart {
     Message::Kind kind = Message::Kind::kReady;
     ActorId from = 0, to = 0;
     RegisterId reg = 0;
-    int64_t record = 0;
+    int64_t iteration = 0;
     auto operator<=>(const MessageId&) const = default;
   };
   struct Sent {

@@ -12,7 +12,7 @@
 namespace tessera {
 namespace {
 
-/// Copies `box` between two tensors that hold boxes of one whole.
+/// Copies `box` between two tensors that hold boxes of one whole tensor.
 void copy_box(DType dtype, const Box& box, std::byte* target, const Box& target_holds,
               const std::byte* source, const Box& source_holds) {
   if (box.empty()) return;
@@ -22,8 +22,8 @@ void copy_box(DType dtype, const Box& box, std::byte* target, const Box& target_
   copy.run(target, std::array<const std::byte*, 1>{source});
 }
 
-/// A hash that tells whether replicas are equal. It takes eight bytes at a time, in four lanes that
-/// do not depend on each other.
+/// A hash that tells whether replicas are equal. It processes eight bytes at a time, in four
+/// independent lanes.
 uint64_t hash_of(std::span<const std::byte> data) {
   constexpr uint64_t kPrime = 0x9e3779b97f4a7c15ULL;
   std::array<uint64_t, 4> lanes{1, 2, 3, 4};
@@ -147,7 +147,7 @@ std::optional<VariableStore::ReplicaMismatch> VariableStore::find_replica_mismat
     const std::vector<std::vector<uint64_t>>& hashes) const {
   size_t number = 0;
   for (const auto& [name, variable] : variables_) {
-    // By the begins of a box: boxes of one variable with the same begins are the same.
+    // The key is the begins of a box: boxes of one variable with the same begins are the same.
     std::map<std::vector<int64_t>, int> first_of;
     for (int index = 0; index < rank_count() && variable.attr.partial.empty(); ++index) {
       const auto coordinate = coordinate_of(variable.attr, index);
@@ -189,7 +189,8 @@ Tensor VariableStore::whole(const std::string& name, const Parts& parts) const {
   if (!variable.attr.partial.empty()) return sum_of_partials(variable, parts);
   const Box all = whole_box(variable.type.shape);
   Tensor result(variable.type);
-  for (bool copies : {true, false}) {  // first the copies, then their replicas are compared
+  // first the copies are made, then their replicas are compared
+  for (bool copies : {true, false}) {
     for (int index = 0; index < rank_count(); ++index) {
       const auto coordinate = coordinate_of(variable.attr, index);
       if (!coordinate || is_first_holder(variable.attr, *coordinate) != copies) continue;

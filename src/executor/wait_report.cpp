@@ -10,7 +10,8 @@ std::string awaited_text(const BoundTask& exchange) {
   return "'" + exchange.task.name + "' for " + std::string(exchange.exchange.backend->awaited());
 }
 
-/// "is at task 'matmul y'". The other rank goes on meanwhile: this is where it was last seen.
+/// "is at task 'matmul y'". The other rank continues meanwhile, so this is its last observed
+/// position.
 std::string WaitReport::position_text(int position) const {
   const auto& order = program_.graph->order;
   if (position < 0) return "has not begun";
@@ -18,8 +19,8 @@ std::string WaitReport::position_text(int position) const {
   return "is at task '" + program_.task(order[position]).name + "'";
 }
 
-/// "'all-gather y' of rank 3, which is at task 'matmul y'". Where a rank of another process is,
-/// only that process knows.
+/// "'all-gather y' of rank 3, which is at task 'matmul y'". Only its own process knows the position
+/// of a rank.
 std::string WaitReport::actor_text(ActorId actor) const {
   const int index = program_.actors->rank_index_of(actor);
   const RankEndpoint* owner = index == rank_index_ ? nullptr : ranks_.find(index);

@@ -15,7 +15,7 @@ namespace {
                   "write it as a failing case is printed", ExitCode::kBadData);
 }
 
-/// Cuts the first word off `rest`.
+/// Removes the first word from `rest` and returns it.
 std::string take_word(std::string_view& rest) {
   rest = trim(rest);
   const size_t end = std::min(rest.find(' '), rest.size());
@@ -53,7 +53,7 @@ Mark read_mark(std::string_view line, std::string_view& rest) {
   refuse(line, "'tensor' or 'op'");
 }
 
-/// `first x=2 y=3 at 4`: ranks 4 to 9; `... at 4 on fake`: each of them computes on a fake
+/// `first x=2 y=3 at 4` has ranks 4 to 9; with `... at 4 on fake` each of them computes on a fake
 /// device.
 NamedMesh read_mesh(std::string_view line, std::string_view& rest) {
   const std::string name = take_word(rest);

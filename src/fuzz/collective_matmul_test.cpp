@@ -1,5 +1,5 @@
-// Decomposed matmuls: every register against the reference interpreter, and the results against the
-// plan without decomposition.
+// Decomposed matmuls: every register is compared with the reference interpreter, and the results
+// with those of the plan without decomposition.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -13,8 +13,8 @@
 namespace tessera::fuzz {
 namespace {
 
-/// Two layers of a residual network as Megatron divides them: sequences between the products,
-/// columns and rows inside. All the sizes.
+/// The sizes of two layers of a residual network, divided as in Megatron: by sequences between the
+/// products, by columns and rows inside.
 struct Sizes {
   int64_t batch = 4, sequence = 8, width = 4, inner = 8;
 };
@@ -99,7 +99,7 @@ TEST(CollectiveMatmul, DecomposedMatmulsComputeWhatTheSerialProgramComputes) {
     }
 }
 
-/// All variables after a few steps.
+/// The values of all variables after a few steps.
 std::map<std::string, std::vector<double>> trained(const Division& division, int64_t chunks,
                                                    AllReduceAlgorithm sums) {
   const FuzzCase given = case_of(division, chunks);
@@ -131,7 +131,7 @@ std::map<std::string, std::vector<double>> trained(const Division& division, int
   return values;
 }
 
-/// The first variable that differs, and where; "" when none does.
+/// The first variable that differs, and the position; "" when none does.
 std::string first_difference(const std::map<std::string, std::vector<double>>& a,
                              const std::map<std::string, std::vector<double>>& b) {
   for (const auto& [name, values] : a)
@@ -142,8 +142,8 @@ std::string first_difference(const std::map<std::string, std::vector<double>>& a
   return "";
 }
 
-/// Does the matrix library add up 32 rows of a product as it does 64, for the operands of these
-/// layers?
+/// Does the matrix library add 32 rows of a product in the same order as 64, for the operands of
+/// these layers?
 bool adds_up_alike_for_fewer_rows(const Sizes& sizes) {
   const auto product = [](int64_t rows, int64_t inner, int64_t columns, const std::string& spec) {
     const TensorType a{DType::kF32, {rows, inner}}, out{DType::kF32, {rows, columns}};
@@ -169,8 +169,8 @@ bool adds_up_alike_for_fewer_rows(const Sizes& sizes) {
   return true;
 }
 
-// A dim is cut that is not added up: every element is the same sum of the same products. Here rows
-// are cut, since the weights are larger.
+// The chunks divide a dim that is not reduced, so every element is the same sum of the same
+// products. Here rows are divided, since the weights are larger.
 TEST(CollectiveMatmul,
      DecomposedAndWholeMatmulsHaveTheSameBitsWhereTheLibrarySumsFewerRowsInTheSameOrder) {
   const Sizes sizes{.batch = 2, .sequence = 32, .width = 72, .inner = 16};

@@ -39,7 +39,7 @@ FuzzCase on_mesh(const Graph& graph, std::string_view mesh, std::vector<Mark> ma
   return given;
 }
 
-/// h[8, 12] goes through two matrices and tanh, `iterations` times: what a recurrent layer does.
+/// h[8, 12] goes through two matrices and tanh, `iterations` times, as in a recurrent layer.
 Graph recurrent(int64_t iterations) {
   Graph graph;
   Builder builder(graph);
@@ -92,8 +92,8 @@ TEST(While, RunsInMicroBatches) {
   EXPECT_EQ(failure_of(on_mesh(recurrent(3), "dp=2", {shard_tensor("x", "P(\"dp\")")}, 4)), "");
 }
 
-/// Halves x[6] as long as its norm is above 1: the number of iterations is in the data, and the
-/// predicate in all parts of it.
+/// Halves x[6] as long as its norm is above 1. The number of iterations depends on the data, and
+/// the predicate on all parts of it.
 Graph until_small() {
   Graph graph;
   Builder builder(graph);
@@ -154,8 +154,7 @@ TEST(While, WhosePredicateNeedsTheWholeBatchIsRefusedInMicroBatches) {
   }
 }
 
-/// a, b = b, a + b on vectors: what one iteration makes from both, the next one takes in the place
-/// of the other.
+/// a, b = b, a + b on vectors: each iteration exchanges the roles of the two carried values.
 TEST(While, MayExchangeWhatItCarries) {
   Graph graph;
   Builder builder(graph);
@@ -176,7 +175,7 @@ TEST(While, MayExchangeWhatItCarries) {
   EXPECT_EQ(failure_of(exact(on_mesh(graph, "dp=3", {shard_tensor("x", "P(\"dp\")")}), 1)), "");
 }
 
-/// The matrix is turned in every iteration: its rows become columns, which other ranks hold.
+/// The matrix is transposed in every iteration: its rows become columns, which other ranks hold.
 TEST(While, ReshardsInEachIterationWhatItsBodyTurns) {
   Graph graph;
   Builder builder(graph);
@@ -197,7 +196,7 @@ TEST(While, ReshardsInEachIterationWhatItsBodyTurns) {
         << spec;
 }
 
-/// Two stages on meshes of their own, the second with a loop over what the first makes.
+/// Two stages on meshes of their own; the second has a loop over the results of the first.
 TEST(While, IsAStageOfAPipeline) {
   Graph graph;
   Builder builder(graph);
@@ -225,7 +224,7 @@ TEST(While, IsAStageOfAPipeline) {
 
 // ---- If ----
 
-/// x or its square through a matrix, by the sign of the sum of x.
+/// A graph that passes x or its square through a matrix, depending on the sign of the sum of x.
 Graph by_sign() {
   Graph graph;
   Builder builder(graph);
@@ -259,7 +258,8 @@ TEST(If, RunsTheSameRegionOnAllRanks) {
     }
 }
 
-/// Collatz: halved when even, else tripled and one added, until 1.
+/// The Collatz sequence: a number is halved when it is even, otherwise tripled and incremented,
+/// until it is 1.
 Graph collatz() {
   Graph graph;
   Builder builder(graph);
@@ -311,8 +311,8 @@ TEST(If, InsideAWhileDecidesInEachIteration) {
   }
 }
 
-// Found by fuzzing: each rank has a piece of each of the parts that are merged; the If was asked
-// for a kernel for such pieces.
+// Found by fuzzing: each rank has a piece of each of the merged parts, and the If requested a
+// kernel for such pieces.
 TEST(If, TakesInOnePieceWhatLiesInChunks) {
   Graph graph;
   Builder builder(graph);
@@ -361,8 +361,8 @@ TEST(While, DrawsOtherNumbersInEachIterationAndTheSameOnAnyMesh) {
 
 // ---- gradients ----
 
-/// The loss of two graphs, one with a loop and one with its iterations written one after the other,
-/// and the gradients of x, up and down.
+/// Two graphs, one with a loop and one with its iterations written one after the other, with the
+/// loss and the gradients of x, up and down.
 struct Trained {
   Graph graph;
   std::vector<ValueId> gradients;
@@ -412,7 +412,7 @@ TEST(WhileGradient, IsThatOfTheIterationsOneAfterTheOther) {
       const auto& wanted = b.at(rows.graph.value(rows.gradients[g]).name);
       double size = 1;
       for (double value : wanted.values) size = std::max(size, std::abs(value));
-      // Both in doubles: a few thousand roundings of 2^-53.
+      // Both are in doubles: a few thousand roundings of 2^-53.
       EXPECT_LE(largest_change(got, wanted), size * 0x1p-40) << iterations << " " << g;
     }
   }
@@ -429,7 +429,7 @@ TEST(WhileGradient, RunsUnderDataAndTensorParallelPlansAndInMicroBatches) {
   EXPECT_EQ(failure_of(on_mesh(graph, "dp=2 tp=2", both, 2)), "");
 }
 
-/// Data parallelism adds up the gradients of what the loop captures once, behind it: no iteration
+/// Data parallelism adds the gradients of captured values once, after the loop: no iteration
 /// exchanges anything.
 TEST(WhileGradient, AddsUpTheAddendsOfAllIterationsOnceBehindTheLoop) {
   const Compiled compiled =
@@ -444,7 +444,7 @@ TEST(WhileGradient, AddsUpTheAddendsOfAllIterationsOnceBehindTheLoop) {
         for (const Task& inner : region.tasks)
           EXPECT_NE(inner.kind, Task::Kind::kExchange) << inner.name;
     }
-  EXPECT_EQ(loops, 6);  // forward, again and back, in two micro-batches
+  EXPECT_EQ(loops, 6);  // forward, forward again and backward, in two micro-batches
 }
 
 TEST(WhileGradient, WithoutABoundOfTheIterationsIsRefused) {

@@ -1,5 +1,5 @@
-// Which cases can be compared without tolerance, and which are fit to be compared at all. Both are
-// proved on the data of the case.
+// Determines which cases can be compared without tolerance, and which can be compared at all. Both
+// are proved on the data of the case.
 #include <algorithm>
 #include <cmath>
 
@@ -13,8 +13,7 @@ namespace {
 constexpr double kExactLimit = 0x1p24;
 constexpr double kMaxMagnitude = 1e6;
 
-/// Calls visit(values) with every value of every step of the serial run; false from it ends the
-/// walk.
+/// Calls visit(values) with the values of every step of the serial run, until it returns false.
 template <typename Visit>
 bool every_step(const FuzzCase& given, Visit visit) {
   const Graph& graph = given.graph;
@@ -34,9 +33,9 @@ bool every_step(const FuzzCase& given, Visit visit) {
   return true;
 }
 
-/// Bounds of the partial values of every value under every placement: where an op is linear in an
-/// operand, the operand may be partial, with absolute values that add up to its magnitude; every
-/// other operand is whole.
+/// Bounds of the partial values of every value under every placement. When an op is linear in an
+/// operand, that operand may be partial, with absolute values that add up to its magnitude. All
+/// other operands are whole.
 class Magnitudes {
  public:
   Magnitudes(const Graph& graph, const ReferenceValues& values) : graph_(graph), values_(values) {}
@@ -50,7 +49,7 @@ class Magnitudes {
  private:
   const ReferenceTensor& value(ValueId id) const { return values_.at(graph_.value(id).name); }
 
-  /// The operand as `op` may get it: magnitudes where it may be partial.
+  /// The operand in the form that `op` may get: its magnitudes when it may be partial.
   ReferenceTensor operand(const Op& op, const ShardingRule& rule, size_t index) {
     const bool linear =
         std::any_of(rule.linear.begin(), rule.linear.end(), [&](const std::vector<int>& set) {
@@ -65,7 +64,7 @@ class Magnitudes {
   }
 
   bool is_exact(const Op& op) {
-    if (!op.regions.empty()) return false;  // what is added up inside is not looked at
+    if (!op.regions.empty()) return false;  // sums inside of regions are not examined
     const OpView seen = view(graph_, op);
     const ShardingRule rule = rule_of(*seen.definition, seen);
     std::vector<ReferenceTensor> inputs, outputs;
@@ -73,7 +72,7 @@ class Magnitudes {
     for (const TensorType& type : seen.outputs)
       outputs.push_back(
           {type, std::vector<double>(static_cast<size_t>(element_count(type.shape)))});
-    // What is taken away adds to the magnitude, and so does what is scaled by a negative number.
+    // Subtracted terms add to the magnitude, and so do terms with negative factors.
     const Operator& definition = find_operator(op.kind == "sub" ? "add" : op.kind);
     ReferenceCall call{seen, {}, outputs};
     for (const ReferenceTensor& input : inputs) call.inputs.push_back(&input);
@@ -97,7 +96,8 @@ class Magnitudes {
     return true;
   }
 
-  /// Random numbers are multiples of 2^-24, and stay exact when they are scaled by a power of two.
+  /// Random numbers are multiples of 2^-24, which stay exact when they are scaled by a power of
+  /// two.
   bool is_fraction(const Op& op) const {
     if (op.kind == "random_uniform") return true;
     if (op.kind != "mul_scalar") return false;

@@ -1,5 +1,5 @@
-// Cases that failed once, in their smallest form as `tessera fuzz` printed it. Each was a fault of
-// the compiler or of its oracle.
+// Cases that once failed, in the smallest form that `tessera fuzz` printed. Each was a fault of the
+// compiler or of its oracle.
 #include <gtest/gtest.h>
 
 #include <ostream>
@@ -393,7 +393,7 @@ reduce.grad.x = select(reduce.grad.compare, reduce.grad.broadcast_1, reduce.grad
 clip.w.square = square(reduce.grad.x): f32[3] @optimizer <- optimizer w
 next w = w.adamw.next
 )"},
-    // Parts with windows were taken for parts of a factor that has none.
+    // Parts with windows were treated as parts of a factor without windows.
     {"PartsOfAConcatLieInWindows", R"(seed 5003266
 mode exact
 steps 1
@@ -512,7 +512,7 @@ convolution_1 = convolution(mul_scalar, slice) {dilation=[2, 1], groups=1, high=
 };
 // clang-format on
 
-/// The text of a case, in which a line that begins with four spaces continues the one before.
+/// The text of a case. A line that begins with four spaces continues the previous one.
 std::string unwrapped(std::string text) {
   constexpr std::string_view kContinued = "\n    ";
   for (size_t at = text.find(kContinued); at != std::string::npos; at = text.find(kContinued, at))

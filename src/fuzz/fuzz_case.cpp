@@ -13,25 +13,25 @@
 namespace tessera::fuzz {
 namespace {
 
-/// Rounding errors of a run are far below their bounds; the perturbed interpreter takes the bounds,
-/// with random signs. Four times its effect leaves room for signs that fall worse (the same as in
-/// `tessera verify`).
+/// The rounding errors of a run are far below their bounds; the perturbed interpreter uses the
+/// bounds, with random signs. Four times its effect leaves a margin for worse signs (as in `tessera
+/// verify`).
 constexpr double kSafety = 4;
 
 /// Before a difference counts, the oracle is rounded, and perturbed this many times more with other
-/// signs, every second time with equal signs along some dims: a comparison of values that are equal
-/// but for rounding may fall either way, rounding may make them equal, and what is broadcast is
-/// rounded alike everywhere.
+/// signs, every second time with equal signs along some dims. A comparison of values that are equal
+/// up to rounding may have either result, rounding may make such values equal, and broadcast values
+/// are rounded alike everywhere.
 constexpr int kMorePerturbations = 16;
 
 constexpr Seconds kDeadline{20};
 
 constexpr double kUnitRoundoff = 0x1p-24;
 
-/// The reference values of one step, and how far each value may be off.
+/// The reference values of one step, and the tolerance of each value.
 class Oracle {
  public:
-  /// more_rounding  by value: what its partial values may be off
+  ///   more_rounding  by value: the errors of its partial values
   Oracle(const FuzzCase& given, ReferenceValues state, std::map<std::string, double> more_rounding)
       : given_(given),
         state_(std::move(state)),
@@ -45,7 +45,7 @@ class Oracle {
     return given_.exact ? 0 : kSafety * changes_.at(name);
   }
 
-  /// Is the element within its tolerance, after a second look if need be?
+  /// Is the element within its tolerance, if necessary after more perturbations?
   bool accepts(const std::string& name, DType dtype, double got, double wanted) {
     if (within(name, dtype, got, wanted)) return true;
     if (given_.exact) return false;
@@ -61,12 +61,12 @@ class Oracle {
  private:
   bool within(const std::string& name, DType dtype, double got, double wanted) const {
     if (got == wanted || (std::isnan(got) && std::isnan(wanted))) return true;
-    // What is not rounded on the way is still held as f32.
+    // A value without rounding is still stored as f32.
     if (dtype == DType::kF32 && got == static_cast<double>(static_cast<float>(wanted))) return true;
     return std::abs(got - wanted) <= tolerance(name);
   }
 
-  /// Allows what another way of rounding does to each value.
+  /// Extends the tolerance of each value by the effect of another rounding.
   void widen(InterpreterOptions rounding) {
     std::map<std::string, double> own;
     rounding.tolerances = &own;
@@ -82,7 +82,7 @@ class Oracle {
   ReferenceValues state_;
   std::map<std::string, double> more_rounding_;
   ReferenceValues expected_;
-  std::map<std::string, double> own_;  // by value: what its own op may do
+  std::map<std::string, double> own_;  // by value: the error of its own op
   std::map<std::string, double>
       changes_;  // by value: what the perturbation of all ops did to it, and what its own may do
   int perturbations_ = 0;
@@ -110,7 +110,7 @@ class CaseRun {
  private:
   const std::string& name_of(ValueId value) const { return given_.graph.value(value).name; }
 
-  /// Sets a variable that the case fills, or checks what the ranks initialized.
+  /// Sets a variable that the case fills, or checks the values that the ranks initialized.
   void begin_variable(Runtime& runtime, const Variable& variable) {
     const std::string& name = name_of(variable.value);
     const TensorType& type = given_.graph.type(variable.value);
@@ -147,7 +147,7 @@ class CaseRun {
     compare_variables(runtime, oracle);
   }
 
-  /// The serial value of which a register holds a partial value; the sum over the first
+  /// The serial value of which a register holds a partial value. The sum over the first
   /// micro-batches is called "y.sum".
   std::string value_of_partial(const Register& reg) const {
     const std::string name = reg.name.substr(0, reg.name.find(' '));
@@ -156,8 +156,8 @@ class CaseRun {
                : name.substr(0, name.size() - 4);
   }
 
-  /// A linear op on partial values rounds each of them, and adding n of them rounds n times, by
-  /// their magnitude: their sum may be small.
+  /// A linear op on partial values rounds each of them, and the sum of n partial values rounds n
+  /// times, by their magnitude, while their sum may be small.
   std::map<std::string, double> rounding_of_partials() const {
     std::map<std::string, double> rounding;
     if (given_.exact) return rounding;
@@ -167,7 +167,7 @@ class CaseRun {
       bool are_rounded = is_partial_of_micro_batches(reg);
       for (const PartialAxis& p : reg.attr.partial) {
         terms *= static_cast<double>(reg.attr.mesh->shape()[p.axis]);
-        // Parts of a maximum are chosen from, not calculated with.
+        // A maximum selects among parts and computes nothing with them.
         are_rounded = are_rounded || p.reduce == ReduceOp::kSum || p.reduce == ReduceOp::kProd;
       }
       if (reg.type.dtype != DType::kF32 || !are_rounded) continue;
@@ -210,7 +210,7 @@ class CaseRun {
   void compare_results(Oracle& oracle) {
     for (const auto& [name, value] : given_.graph.outputs()) {
       if (failure_) return;
-      // What each micro-batch has a part of is not handed out.
+      // A result that is partial in each micro-batch is not returned.
       if (const auto found = results_.find(name); found != results_.end())
         compare(name_of(value), "output '" + name + "'", to_reference(found->second),
                 oracle.expected(name_of(value)), oracle);
@@ -254,7 +254,7 @@ class CaseRun {
   std::optional<CaseFailure> failure_;
 };
 
-/// Runs `work`; what it throws becomes a failure of `stage`.
+/// Runs `work`. An exception becomes a failure of `stage`.
 template <typename Work>
 std::optional<CaseFailure> guarded(CaseFailure::Stage stage, Work work) {
   const auto failed = [&](const std::string& text) { return CaseFailure{stage, text, ""}; };
@@ -291,8 +291,8 @@ bool has_chunks(const TaskGraph& tasks) {
 
 constexpr PipelineKind kAnyStages = PipelineKind::kOneForwardOneBackward;
 
-/// In its micro-batches, or in one when that is refused: what cannot be divided so is the user's
-/// matter, and no failure.
+/// Compiles the case in its micro-batches, or in one when that is refused. A refusal is not a
+/// failure, because the marks are the user's.
 TaskGraph compile_under_1f1b(const FuzzCase& given, const CaseFaults& faults) {
   try {
     return compile_case(given, faults, given.micro_batches, kAnyStages);

@@ -26,7 +26,7 @@ TEST(Fuzz, TwoThousandRandomProgramsComputeWhatTheSerialProgramComputes) {
   options.cases = 2000;
   options.on_failure = [&](const FuzzFinding& finding) { failures += to_text(finding) + "\n"; };
   std::set<ReshardKind> kinds;
-  options.faults.tamper = [&](TaskGraph& graph) {  // looks, and plants nothing
+  options.faults.tamper = [&](TaskGraph& graph) {  // observes, and plants nothing
     for (const Task& task : graph.tasks)
       if (task.kind == Task::Kind::kExchange) kinds.insert(task.exchange.kind);
   };
@@ -278,7 +278,7 @@ const BrokenRule kBrokenRules[] = {
 
 class BrokenRules : public testing::TestWithParam<BrokenRule> {};
 
-/// Has the case an op of which the broken rule says something else? Others show nothing, and most
+/// Does the case have an op for which the broken rule differs? Other cases show nothing, and most
 /// of their time is spent in running.
 bool is_touched(const FuzzCase& given, Break apply) {
   return std::any_of(given.graph.ops().begin(), given.graph.ops().end(), [&](const Op& op) {
@@ -293,9 +293,9 @@ bool is_touched(const FuzzCase& given, Break apply) {
 /// The first failures among the cases that a broken rule touches: up to `most`.
 std::vector<CaseFailure> failures_of(const BrokenRule& broken, const CaseFaults& faults,
                                      size_t most) {
-  // Some show in one of a thousand cases only.
+  // Some faults are visible only in one of a thousand cases.
   constexpr uint64_t kMostCases = 8000;
-  // Beyond these one failure is enough.
+  // After this number one failure is enough.
   constexpr uint64_t kFewCases = 40;
   std::vector<CaseFailure> failures;
   for (uint64_t seed = 1;
@@ -317,7 +317,7 @@ TEST_P(BrokenRules, AreFoundBeforeAnythingRuns) {
   faults.check_placements = true;
   const std::vector<CaseFailure> failures = failures_of(GetParam(), faults, 40);
   EXPECT_FALSE(failures.empty());
-  // What the check lets pass runs, and must agree.
+  // A case that the check accepts is run and must agree.
   for (const CaseFailure& failure : failures)
     EXPECT_EQ(failure.stage, CaseFailure::Stage::kCompile) << failure.text;
 }
@@ -325,7 +325,7 @@ TEST_P(BrokenRules, AreFoundBeforeAnythingRuns) {
 INSTANTIATE_TEST_SUITE_P(Fuzz, BrokenRules, testing::ValuesIn(kBrokenRules),
                          [](const auto& given) { return given.param.name; });
 
-/// Changes the first exchange that `fits`.
+/// Changes the first exchange for which `fits` returns true.
 CaseFaults with_exchange(std::function<bool(const Exchange&)> fits,
                          std::function<void(Exchange&)> change) {
   CaseFaults faults;
@@ -419,7 +419,7 @@ TEST(Shrink, LeavesTheOpThatFailsAndTheMarkThatDividesIt) {
               testing::HasSubstr("tessera fuzz --cases 1 --seed " + std::to_string(found->seed)));
 }
 
-// ---- a run of many ----
+// ---- a run of many cases ----
 
 TEST(RunCases, StopsAfterAsManyFailuresAsItMayHave) {
   FuzzOptions options;

@@ -12,7 +12,7 @@ namespace {
 
 constexpr HaloForm kForms[] = {HaloForm::kExchange, HaloForm::kRecompute, HaloForm::kAuto};
 
-/// What went wrong under any form of halo.
+/// The failure under any form of halo; "" when there is none.
 std::string failure_of(const Graph& graph, std::string_view mesh, std::vector<Mark> marks,
                        int64_t micro_batches = 1) {
   FuzzCase given;
@@ -41,7 +41,8 @@ ValueId layer(Builder& b, ValueId x, int64_t channels, const SpatialOptions& opt
   return b.unary("tanh", y, name + ".tanh");
 }
 
-/// Three convolutions, the second of every other row; trained when asked.
+/// Three convolutions, of which the second computes every other row; with a backward when
+/// `trained`.
 Graph three_layers(int64_t rows, bool trained) {
   Graph graph;
   Builder b(graph);
@@ -97,7 +98,7 @@ TEST(HaloForms, GoThroughPoolingResizeAndSkips) {
   EXPECT_EQ(failure_of(up_and_down(), "h=2 w=2", kByBoth), "");
 }
 
-/// Is there an op that makes overlapping parts?
+/// Is there an op that computes overlapping parts?
 bool makes_windows(const TaskGraph& tasks) {
   for (const Task& task : tasks.tasks)
     for (const KernelStep& step : task.steps)
@@ -109,7 +110,7 @@ bool makes_windows(const TaskGraph& tasks) {
 TEST(HaloForms, RandomProgramsComputeWhatTheSerialProgramComputes) {
   for (HaloForm form : {HaloForm::kExchange, HaloForm::kRecompute}) {
     std::string failures;
-    int computed = 0;  // programs with a halo that is
+    int computed = 0;  // programs with a computed halo
     FuzzOptions options;
     options.cases = 300;
     options.seed = 40000;

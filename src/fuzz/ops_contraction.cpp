@@ -1,4 +1,4 @@
-// Generators of ops in which dims meet or vanish: dot_general, reduce, gather, scatter_add,
+// Generators of ops that contract or reduce dims: dot_general, reduce, gather, scatter_add,
 // attention.
 #include <algorithm>
 #include <cmath>
@@ -94,7 +94,7 @@ bool add_sum(ProgramMaker& maker) {
       maker.make("reduce", {x}, {{"op", std::string("sum")}, {"dims", dims}}, bounds, whole));
 }
 
-/// The largest and the smallest. Their gradient divides by the number of equal ones: not in the
+/// A maximum or minimum. Its gradient divides by the number of equal elements, so it is not in the
 /// exact subset.
 bool add_extreme(ProgramMaker& maker) {
   Known x = maker.any(maker.dice().chance(0.8) ? DType::kF32 : DType::kI32);
@@ -105,7 +105,7 @@ bool add_extreme(ProgramMaker& maker) {
       x.bounds, x.whole));
 }
 
-/// Over one dim, of numbers near 1, or of 1, 0 and -1.
+/// A product over one dim, of numbers near 1, or of 1, 0 and -1.
 bool add_product(ProgramMaker& maker) {
   Known x = maker.any_of_rank(DType::kF32, 1, kMaxRank);
   const std::vector<int64_t> dims{maker.dice().below(maker.shape(x).size())};
@@ -129,7 +129,7 @@ bool add_any(ProgramMaker& maker) {
       true, false));
 }
 
-/// Numbers of rows, from one before the first to one after the last.
+/// Row numbers, from one before the first to one after the last.
 Known random_ids(ProgramMaker& maker, int64_t rows, const Shape& shape) {
   if (maker.dice().chance(0.4)) return maker.of_type({DType::kI32, shape});
   return maker.new_input({DType::kI32, shape}, {true, -1, static_cast<double>(rows)});
@@ -169,7 +169,7 @@ bool add_attention(ProgramMaker& maker) {
   const Known k = maker.of_type({DType::kF32, k_shape}), v = maker.of_type({DType::kF32, k_shape});
   const auto result = maker.builder().attention(q.id, k.id, v.id, maker.dice().chance(0.5), 0.5);
   const bool trained = q.trained || k.trained || v.trained;
-  // The second result serves the gradient of the first: no gradient may flow through it.
+  // The second result is for the gradient of the first: no gradient may flow through it.
   const double most =
       q.bounds.magnitude() * k.bounds.magnitude() * static_cast<double>(q_shape[3]) + 3;
   maker.add({maker.builder().stop_gradient(result.log_sum_exp), {-most, most}, false, false});

@@ -1,5 +1,5 @@
-// Generators of While and If: regions of a few smooth ops, so that rounding changes little;
-// predicates of whole numbers, which it cannot turn.
+// Generators of While and If. Regions have a few smooth ops, so that rounding changes little.
+// Predicates depend on whole numbers, so rounding cannot change them.
 #include <algorithm>
 #include <numeric>
 
@@ -10,7 +10,8 @@ namespace tessera::fuzz {
 namespace {
 
 constexpr int64_t kIterationLimit = 3;
-constexpr double kMaxCarried = 2;  // of what a region gives: it is bounded at its end
+// bound of the results of a region, which ends with a bounding op
+constexpr double kMaxCarried = 2;
 constexpr TensorType kCount{DType::kI32, {}};
 
 std::vector<int64_t> all_dims(const Shape& shape) {
@@ -25,14 +26,14 @@ class RegionWriter {
   RegionWriter(Dice& dice, Builder& region, std::vector<ValueId> readable)
       : dice_(dice), region_(region), readable_(std::move(readable)) {}
 
-  /// One to three ops from x to a value of its type within [-kMaxCarried, kMaxCarried].
+  /// Writes one to three ops from x to a value of its type within [-kMaxCarried, kMaxCarried].
   ValueId chain(ValueId x) {
     for (int64_t ops = dice_.between(1, 3); ops > 0; --ops) x = one_op(x);
     if (dice_.chance(0.6)) return region_.unary("tanh", x);
     return region_.min_scalar(region_.max_scalar(x, -kMaxCarried), kMaxCarried);
   }
 
-  /// [i, i] of x[..., i], summed over all other dims; of a vector or a scalar x its sum.
+  /// [i, i] of x[..., i], summed over all other dims; for a vector or a scalar x the sum.
   ValueId sum_of(ValueId x) {
     const Shape shape = region_.shape(x);
     if (shape.size() < 2) return region_.reduce_sum(x, all_dims(shape));
@@ -94,7 +95,7 @@ class RegionWriter {
     return region_.sub(x, wide);
   }
 
-  /// Two dims of one extent trade places.
+  /// Exchanges two dims of one extent.
   ValueId turned(ValueId x) {
     const Shape shape = region_.shape(x);
     std::vector<int64_t> order = all_dims(shape);
@@ -118,7 +119,7 @@ std::vector<ValueId> ids_of(const std::vector<Known>& list) {
   return ids;
 }
 
-/// Values that a region of x may use: some of its type, a matrix of its last dim.
+/// Values that a region of x may use: some of its type, and a matrix of its last dim.
 std::vector<Known> captured_for(ProgramMaker& maker, const Known& x) {
   std::vector<Known> captured;
   const Shape shape = maker.shape(x);
@@ -135,12 +136,12 @@ Known any_small(ProgramMaker& maker) {
   return bounded(maker, maker.any_of_rank(DType::kF32, 0, 4), kMaxCarried);
 }
 
-/// What RegionWriter::sum_of makes of a value of this shape.
+/// The shape of RegionWriter::sum_of for a value of this shape.
 Shape shape_of_sum(const Shape& shape) {
   if (shape.size() < 2) return {};
   return {shape[shape.size() - 1], shape[shape.size() - 1]};
 }
-/// of values that a region gives
+/// Bounds of such a sum for values that a region returns.
 Bounds bounds_of_sum(const Shape& shape) {
   const double most =
       kMaxCarried * kMaxCarried * static_cast<double>(std::max<int64_t>(element_count(shape), 1));
@@ -156,10 +157,10 @@ ValueId any_above(Builder& builder, ValueId whole, double floor) {
   return builder.compare("gt", top, bound);
 }
 
-/// What ends a loop.
+/// The condition that ends a loop.
 enum class End { kMaxIterations, kCounter, kData };
 
-/// A While: x goes through a chain; a sum may be added up over the iterations; whole numbers may
+/// A While: x goes through a chain; a sum may be accumulated over the iterations; whole numbers may
 /// count down until none is above 0.
 class RandomLoop {
  public:
@@ -176,7 +177,7 @@ class RandomLoop {
         end_ == End::kMaxIterations || dice_.chance(0.6)
             ? std::optional(dice_.between(0, kIterationLimit))
             : std::nullopt;
-    // Without a bound of the iterations no gradient passes.
+    // No gradient passes without a bound of the iterations.
     const bool stops_before = !max_iterations && dice_.chance(0.5);
     if (stops_before)
       for (auto* list : {&carried_, &captured_})
@@ -237,7 +238,7 @@ class RandomLoop {
     return next;
   }
 
-  /// An If in the loop: one iteration goes another way.
+  /// An If in the loop: one iteration takes the other branch.
   ValueId one_of_two(Builder& region, const RegionValues& values, std::vector<ValueId> readable) {
     std::rotate(readable.begin(), readable.end() - 1, readable.end());
     const ValueId one =
@@ -279,7 +280,7 @@ class RandomLoop {
 };
 
 bool add_while(ProgramMaker& maker) {
-  // Regions are outside of the exact subset.
+  // Regions are not in the exact subset.
   return !maker.exact() && RandomLoop(maker).cook();
 }
 

@@ -1,5 +1,5 @@
-// Generators of ops whose indices are operands, and of those along one dim: dynamic_slice,
-// dynamic_update, take_along_dim, gather_nd and their kin, orders, scans, grouped products.
+// Generators of ops whose indices are operands, and of ops along one dim: dynamic_slice,
+// dynamic_update, take_along_dim, gather_nd and similar ones, orders, scans, grouped products.
 #include <algorithm>
 
 #include "fuzz/program_maker.h"
@@ -12,13 +12,13 @@ DType random_dtype(ProgramMaker& maker) {
       std::vector<DType>{DType::kF32, DType::kF32, DType::kF32, DType::kI32, DType::kBool});
 }
 
-/// From before the tensor to behind it, mostly inside.
+/// A start from before the tensor to behind it, mostly inside.
 Known random_start(ProgramMaker& maker, int64_t extent) {
   if (maker.dice().chance(0.4)) return maker.of_type({DType::kI32, {}});
   return maker.new_input({DType::kI32, {}}, {true, -1, static_cast<double>(extent)});
 }
 
-/// Dims in which a window moves, where it begins, and how large it is.
+/// The dims in which a window moves, its start, and its size.
 struct Window {
   std::vector<int64_t> dims;
   std::vector<Known> starts;
@@ -62,7 +62,7 @@ bool add_dynamic_update(ProgramMaker& maker) {
                               x.whole && update.whole));
 }
 
-/// Numbers of elements, from one before the first to one after the last.
+/// Element numbers, from one before the first to one after the last.
 Known random_ids(ProgramMaker& maker, int64_t extent, const Shape& shape) {
   if (maker.dice().chance(0.4)) return maker.of_type({DType::kI32, shape});
   return maker.new_input({DType::kI32, shape}, {true, -1, static_cast<double>(extent)});
@@ -95,8 +95,8 @@ bool add_scatter_add_along_dim(ProgramMaker& maker) {
                               {{"dim", dim}, {"extent", extent}}, {-most, most}, maker.exact()));
 }
 
-/// A table, how many of its dims indices speak of, and the shapes of ids and updates that go with
-/// it.
+/// A table, the number of its dims that indices select, and the shapes of the corresponding ids and
+/// updates.
 struct Rows {
   int depth = 1;
   Shape ids, updates;
@@ -148,8 +148,8 @@ bool add_scatter_add_nd(ProgramMaker& maker) {
                               maker.exact()));
 }
 
-/// What an order looks at: whole numbers, which rounding cannot exchange, through which no gradient
-/// flows.
+/// The operand of an order: whole numbers, which rounding cannot exchange, and through which no
+/// gradient flows.
 Known ordered_operand(ProgramMaker& maker) {
   return maker.dice().chance(0.3) ? maker.any(DType::kI32) : any_whole(maker);
 }
@@ -164,8 +164,8 @@ bool add_arg(ProgramMaker& maker) {
                               {0, static_cast<double>(shape[static_cast<int>(dim)])}, true, false));
 }
 
-/// The indices of an order are jumps; its values are not, but their gradient goes where the indices
-/// say.
+/// The indices of an order are discontinuous. Its values are not, but their gradient goes to the
+/// positions of the indices.
 bool add_order(ProgramMaker& maker) {
   const Known x = ordered_operand(maker);
   const Shape shape = maker.shape(x);
@@ -183,8 +183,8 @@ bool add_order(ProgramMaker& maker) {
   return maker.add({results[0], x.bounds, x.whole, false});
 }
 
-/// Keys that rounding cannot exchange: whole numbers that differ along the dim, and at most a
-/// quarter more or less. A gradient flows.
+/// Keys that rounding cannot exchange: whole numbers that differ along the dim, plus at most a
+/// quarter. A gradient flows through them.
 bool add_trained_order(ProgramMaker& maker) {
   if (maker.exact()) return false;
   const Known x = maker.any_of_rank(DType::kF32, 1, 3);
@@ -220,7 +220,7 @@ bool add_reverse(ProgramMaker& maker) {
                               x.bounds, x.whole));
 }
 
-/// Sizes of groups: some empty, and together fewer rows or more than there are.
+/// Sizes of groups: some are empty, and their sum may be less or more than the number of rows.
 Known random_sizes(ProgramMaker& maker, int64_t groups) {
   if (maker.dice().chance(0.3)) return maker.of_type({DType::kI32, {groups}});
   return maker.new_input({DType::kI32, {groups}}, {true, -1, 3});

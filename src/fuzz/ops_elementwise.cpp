@@ -8,7 +8,7 @@
 namespace tessera::fuzz {
 namespace {
 
-/// What a unary op asks of its operand, and where its results lie.
+/// The requirement of a unary op on its operand, and the range of its results.
 enum class Domain { kAny, kSmall, kPositive, kWhole };
 
 struct Unary {
@@ -59,8 +59,8 @@ Known operand_of(ProgramMaker& maker, Domain domain) {
   throw InternalError("unknown domain");
 }
 
-/// Does an op that moves or chooses keep x fit for jumps? A rounded one only in the exact subset,
-/// where nothing is rounded.
+/// May discontinuous ops use the result of an op that moves or selects elements of x? If x is
+/// rounded, only in the exact subset, where nothing is rounded.
 bool stays_whole(const ProgramMaker& maker, bool whole, bool rounds) {
   return whole && (maker.exact() || !rounds);
 }

@@ -1,4 +1,4 @@
-// Generators of integers and booleans, and of the ways between element types.
+// Generators of integers and booleans, and of conversions between element types.
 #include <algorithm>
 #include <cmath>
 
@@ -47,7 +47,7 @@ bool add_bits(ProgramMaker& maker) {
   return maker.add(maker.make(kind, {a, b}, {}, {-most, most}, true, false));
 }
 
-/// By up to 3 places, or by more than an i32 has.
+/// Shifts by up to 3 bits, or by more bits than an i32 has.
 bool add_shift(ProgramMaker& maker) {
   const auto kind = maker.dice().pick(std::vector<std::string_view>{"shift_left", "shift_right"});
   const Known a = maker.any(DType::kI32);

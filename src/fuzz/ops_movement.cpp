@@ -20,7 +20,7 @@ Known moved(ProgramMaker& maker, std::string_view kind, const Known& x, Attribut
   return maker.make(kind, {x}, std::move(attributes), x.bounds, x.whole);
 }
 
-/// New dims between the old ones; an extent of 1 may grow.
+/// Adds dims between the old ones; an extent of 1 may grow.
 bool add_broadcast(ProgramMaker& maker) {
   const Known x = maker.any_of_rank(random_dtype(maker), 0, 3);
   Shape shape;
@@ -41,7 +41,7 @@ bool add_broadcast(ProgramMaker& maker) {
   return maker.add(moved(maker, "broadcast", x, {{"shape", list(shape)}, {"dims", dims}}));
 }
 
-/// Dims are split into factors, joined with their neighbours, or get neighbours of extent 1.
+/// Splits dims into factors, joins them with their neighbours, or adds dims of extent 1.
 Shape reshaped(ProgramMaker& maker, const Shape& from) {
   Shape parts;
   for (int64_t extent : from) {

@@ -1,4 +1,4 @@
-// Generators of ops of space: convolution and its gradients, pooling, resize.
+// Generators of spatial ops: convolution and its gradients, pooling, resize.
 #include <algorithm>
 
 #include "fuzz/program_maker.h"
@@ -8,7 +8,7 @@ namespace {
 
 using Integers = std::vector<int64_t>;
 
-/// How a window slides over each dim of space, and how many places it has.
+/// The parameters of a window in each dim of space, and the number of its positions.
 struct Slide {
   Integers window, stride, dilation, low, high, in, out;
 
@@ -33,7 +33,7 @@ Slide random_slide(ProgramMaker& maker, const Integers& space, bool dense) {
                   dilation = dense || maker.dice().chance(0.7) ? 1 : 2;
     const int64_t most = dense ? window - 1 : 2, reach = (window - 1) * dilation + 1;
     const int64_t low = maker.dice().between(0, most), high = maker.dice().between(0, most);
-    // What does not fit becomes a window of one element.
+    // A window that does not fit is replaced by a window of one element.
     const bool fits = in + low + high >= reach;
     slide.window.push_back(fits ? window : 1);
     slide.dilation.push_back(fits ? dilation : 1);
@@ -109,7 +109,7 @@ bool add_convolution(ProgramMaker& maker) {
                               maker.exact()));
 }
 
-/// Used forward: a transposed convolution.
+/// A gradient of convolution used as a forward op: a transposed convolution.
 bool add_transposed(ProgramMaker& maker) {
   const std::optional<Known> y = any_image(maker);
   if (!y) return false;
@@ -135,7 +135,7 @@ bool add_transposed(ProgramMaker& maker) {
       maker.make("convolution_grad_input", {*y, w}, attributes, {-most, most}, maker.exact()));
 }
 
-/// Used forward: how an image and another go together.
+/// A gradient of convolution used as a forward op: the correlation of two images.
 bool add_correlation(ProgramMaker& maker) {
   const std::optional<Known> x = any_image(maker);
   if (!x) return false;
@@ -182,7 +182,8 @@ bool add_average_pool(ProgramMaker& maker) {
                               false));
 }
 
-/// Often by a whole factor, so that space may be divided. Only the nearest is in the exact subset.
+/// Often scales by a whole factor, so that space may be divided. Only the nearest mode is in the
+/// exact subset.
 bool add_resize(ProgramMaker& maker) {
   const std::optional<Known> x = any_image(maker);
   if (!x) return false;

@@ -1,5 +1,5 @@
-// An lstm over time, with its gradients: the loop against its cells one after the other, and
-// divided against the oracle.
+// An lstm over time, with its gradients: compares the loop with its cells written one after the
+// other, and the divided loop with the oracle.
 #include "model/over_time.h"
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@ namespace {
 
 constexpr int64_t kBatch = 4, kPlaces = 3, kIn = 3, kWidth = 6, kGates = 4;
 
-/// State h, c [B, H]; captured w[I, 4, H], u[H, 4, H]: the gates are a dim of their own, so that
+/// State h, c [B, H]; captured w[I, 4, H], u[H, 4, H]. The gates are a dim of their own, so that
 /// the width can be divided.
 std::vector<ValueId> lstm(Builder& builder, ValueId x, const std::vector<ValueId>& state,
                           const std::vector<ValueId>& captured) {
@@ -93,7 +93,7 @@ TEST(OverTimeGradient, IsThatOfTheCellsOneAfterTheOther) {
     const ReferenceTensor& wanted = b.at(rows.value(rows.output(name)).name);
     double size = 1;
     for (double element : wanted.values) size = std::max(size, std::abs(element));
-    // Both in doubles: a few thousand roundings of 2^-53.
+    // Both are in doubles: a few thousand roundings of 2^-53.
     EXPECT_LE(largest_change(got, wanted), size * 0x1p-40) << name;
   }
 }
@@ -127,8 +127,8 @@ TEST(OverTimeGradient, RunsUnderDataAndTensorParallelPlansAndInMicroBatches) {
   }
 }
 
-// The results alone would agree, too, where each rank computes all: the state of the cell is
-// divided.
+// The results would agree even if each rank computed everything. So the test checks that the state
+// of the cell is divided.
 TEST(OverTimeGradient, DividesTheStateOfTheCell) {
   const MeshPtr mesh = std::make_shared<const Mesh>(parse_mesh("dp=2 tp=2"));
   const Graph graph = trained(true);

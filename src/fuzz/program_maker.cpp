@@ -14,7 +14,7 @@ constexpr int64_t kMaxElements = 400;
 // gathered in two rounds.
 constexpr int64_t kMaxElementsOfWide = 4000;
 constexpr double kWidePrograms = 0.06;
-constexpr double kExactLimit = 6;  // of one value: products of several stay far below 2^24
+constexpr double kExactLimit = 6;  // for one value: products of several values stay far below 2^24
 constexpr double kGeneralLimit = 4;
 // A value up to this factor above the limit may be used once more before it is bounded.
 constexpr double kMaxExcess = 25;
@@ -58,7 +58,7 @@ Known ProgramMaker::new_input(const TensorType& type) {
 }
 
 Known ProgramMaker::new_input(const TensorType& type, const Fill& fill) {
-  // What micro-batches cannot divide is kept from step to step.
+  // A value that micro-batches cannot divide is kept from step to step.
   const bool divides = type.shape.empty() || type.shape[0] % micro_batches_ == 0;
   const ValueId id = divides ? builder_.input("in", type)
                              : builder_.variable("kept", type, Initializer::constant(0), false);
@@ -95,7 +95,7 @@ bool ProgramMaker::add(const Known& x) {
   const double limit = exact_ ? kExactLimit : kGeneralLimit;
   const bool is_large = type(x).dtype != DType::kBool &&
                         x.bounds.magnitude() > limit * (type(x).dtype == DType::kI32 ? 4 : 1);
-  // Bounding is not linear: if all results were bounded, no partial sum would be passed on.
+  // Bounding is not linear: if all results were bounded, no partial sum would pass through ops.
   const bool is_kept =
       !is_large || (x.bounds.magnitude() < limit * kMaxExcess && dice_.chance(0.5));
   pool_.push_back(is_kept ? x : bounded(*this, x, limit));
@@ -121,7 +121,7 @@ Known ProgramMaker::any_of_rank(DType dtype, int min_rank, int max_rank) {
       fitting.push_back(x);
   if (fitting.empty() || dice_.chance(0.05))
     return new_input({dtype, random_shape(min_rank, std::min(max_rank, 4))});
-  // The latest makes chains, along which partial sums are passed on; earlier ones make branches.
+  // The latest value makes chains, along which partial sums pass; earlier values make branches.
   if (dice_.chance(0.4)) return fitting.back();
   return dice_.pick(fitting);
 }
@@ -190,8 +190,8 @@ Known positive(ProgramMaker& maker, const Known& x) {
 
 namespace {
 
-/// The element at the origin as a scalar, or x with as many dims as wanted: the leading ones merged
-/// into one, or new ones of extent 1 in front.
+/// The element at the origin as a scalar, or x with `rank` dims: its leading dims are merged into
+/// one, or dims of extent 1 are added in front.
 Known with_rank(ProgramMaker& maker, const Known& x, int rank) {
   const Shape from = maker.shape(x);
   if (from.size() == rank) return x;

@@ -47,8 +47,7 @@ class MarkMaker {
     return *meshes_[list[index]].mesh;
   }
 
-  /// The ops from one on run on the next mesh, and so on; some ops, inputs and variables are
-  /// elsewhere.
+  /// Assigns consecutive ops to consecutive meshes; some ops, inputs and variables are elsewhere.
   void mark_stages() {
     const auto count = static_cast<int64_t>(meshes_.size());
     const double elsewhere = dice_.pick(std::vector<double>{0.0, 0.0, 0.1, 0.4});
@@ -103,7 +102,7 @@ class MarkMaker {
                         [&](const Variable& variable) { return variable.next == id; });
   }
 
-  /// The inputs of a linear set as partial values on one axis, the others replicated.
+  /// Marks the inputs of a linear set as partial on one axis, and the others as replicated.
   void mark_linear_op(const Mesh& mesh, const Op& op, const ShardingRule& rule) {
     const std::string& axis = dice_.pick(mesh.axes());
     const std::vector<int>& set = dice_.pick(rule.linear);
@@ -114,8 +113,8 @@ class MarkMaker {
     marks_.push_back(shard_op(op.name, "[" + join(inputs, ", ") + "]", "case"));
   }
 
-  /// A mark names axes only: where an input has windows or chunks it may mean other factors, of
-  /// which one excludes another.
+  /// Does the mark mean the same sharding? A mark names only axes: where an input has windows or
+  /// chunks, it may select other factors, of which one excludes another.
   static bool can_be_marked(const OpView& op, const ShardingRule& rule,
                             const OpSharding& sharding) {
     std::vector<DistAttr> inputs;
@@ -131,7 +130,7 @@ class MarkMaker {
     }
   }
 
-  /// Gives axes to factors, and says so by the placements of the inputs.
+  /// Gives axes to factors, and writes them as placements of the inputs.
   void mark_op(OpId id) {
     const Op& op = graph_.op(id);
     if (op.inputs.empty()) return;
@@ -196,8 +195,7 @@ Meshes random_meshes(uint64_t seed) {
       {{"all", "x=1 y=2", 0}},     {{"all", "x=2", 0}},     {{"all", "x=2 y=2", 0}},
       {{"all", "x=2 y=2", 0}},     {{"all", "x=2 y=3", 0}}, {{"all", "x=1 y=5", 0}},
       {{"all", "x=2 y=2 z=2", 0}}, {{"all", "x=4", 0}},     {{"all", "x=3", 0}}};
-  // Stages side by side, of other shapes and axes, and one that shares its ranks with the
-  // others.
+  // Separate stages with other shapes and axes, and one that shares its ranks with the others.
   static const std::vector<std::vector<StageMesh>> kStages{
       {{"first", "x=2", 0}, {"last", "x=2", 2}},
       {{"first", "x=2 y=2", 0}, {"last", "x=2", 4}},
@@ -218,8 +216,8 @@ std::vector<Mark> random_marks(uint64_t seed, const Graph& graph, const Meshes& 
   return MarkMaker(seed, graph, meshes, micro_batches).make();
 }
 
-/// Any schedule; for some that want several stages on the same ranks, such stages: in turn, or
-/// in a V.
+/// Chooses any schedule. Schedules that need several stages on the same ranks get such stages: in
+/// turn, or in a V.
 void sample_schedule(uint64_t seed, FuzzCase& result) {
   constexpr double kFolded = 0.4;
   Dice dice(seed, "schedule");
@@ -235,8 +233,8 @@ void sample_schedule(uint64_t seed, FuzzCase& result) {
         {"part" + std::to_string(i), consecutive_mesh(parse_mesh("x=1"), ranks[i])});
 }
 
-/// Some cases compute on fake devices: all of them, or of stages that share no rank each or
-/// none. What runs regions stays on hosts.
+/// Some cases compute on fake devices: all of them, or separately for stages that share no rank.
+/// Ops with regions stay on hosts.
 void sample_devices(uint64_t seed, FuzzCase& result) {
   constexpr double kOnDevices = 0.2;
   const auto has_regions = [](const Op& op) { return !op.regions.empty(); };
@@ -263,7 +261,7 @@ FuzzCase random_case(uint64_t seed) {
   if (mode.chance(kMicroBatched)) result.micro_batches = mode.between(2, 3);
   result.meshes = random_meshes(seed);
   if (result.micro_batches > 1) sample_schedule(seed, result);
-  // Values that leave the range of their mode: another program of the same seed.
+  // When values leave the range of their mode, another program of the same seed is tried.
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     RandomProgram program = random_program(random_key(seed, "attempt " + std::to_string(attempt)),
                                            result.exact, result.micro_batches);

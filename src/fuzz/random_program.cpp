@@ -55,7 +55,7 @@ ValueId sum_of(ProgramMaker& maker, const Known& x) {
       sum, 1.0 / static_cast<double>(std::max<int64_t>(element_count(maker.shape(x)), 1)));
 }
 
-/// A scalar through which gradients reach variables; none when no variable is in reach.
+/// A scalar through which gradients reach variables; nullopt when no variable is reached.
 std::optional<ValueId> make_loss(ProgramMaker& maker) {
   std::vector<Known> trained;
   for (const Known& x : maker.pool())
@@ -72,7 +72,7 @@ std::optional<ValueId> make_loss(ProgramMaker& maker) {
   return loss;
 }
 
-/// w - g, within [-3, 3].
+/// w - g, limited to [-3, 3].
 ValueId exact_step(Builder& builder, ValueId w, ValueId gradient) {
   return builder.min_scalar(builder.max_scalar(builder.sub(w, gradient), -3), 3);
 }
@@ -98,7 +98,7 @@ void train_by_optimizer(ProgramMaker& maker, ValueId loss) {
   OptimizerConfig config;
   config.kind = maker.dice().pick(std::vector<OptimizerKind>{
       OptimizerKind::kSgd, OptimizerKind::kMomentum, OptimizerKind::kAdam, OptimizerKind::kAdamW});
-  config.epsilon = 0.01;  // an update that a rounding error cannot turn round
+  config.epsilon = 0.01;  // so that a rounding error cannot change the sign of an update
   config.weight_decay = maker.dice().chance(0.5) ? 0.01 : 0;
   config.clip_norm = maker.dice().chance(0.4) ? 0.5 : 0;
   maker.step();
@@ -106,8 +106,8 @@ void train_by_optimizer(ProgramMaker& maker, ValueId loss) {
   maker.fills()[std::string(kLearningRateInput)] = {false, 0.01, 0.1};
 }
 
-/// State that no gradient changes: its next value is any value of its type, such as another
-/// variable, or it is swapped with one.
+/// Changes state that no gradient changes: its next value is any value of its type, such as another
+/// variable, or two variables are swapped.
 void move_other_state(ProgramMaker& maker) {
   Graph& graph = maker.graph();
   const std::vector<Variable> variables = graph.variables();

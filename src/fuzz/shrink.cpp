@@ -12,14 +12,14 @@
 namespace tessera::fuzz {
 namespace {
 
-/// What a smaller graph leaves out.
+/// The parts that a smaller graph leaves out.
 struct Removal {
   std::set<int> ops;      // by index
   std::set<int> outputs;  // by index in the list
   std::set<int> nexts;    // by variable: it never changes
 };
 
-/// A range that holds the values that a removed result had.
+/// A range that holds the values of a removed result.
 Fill range_of(const ReferenceTensor& tensor) {
   Fill fill{true, 0, 0};
   if (tensor.values.empty()) return fill;
@@ -42,11 +42,11 @@ ReferenceValues first_step(const FuzzCase& given) {
   return interpret(given.graph, state);
 }
 
-/// Writes the graph anew without what was removed, and what is not needed then.
+/// Writes the graph again without the removed parts, and without the parts that are then unused.
 class Rebuild {
  public:
-  /// `placements` of the values, to be kept by marks on the inputs that replace them; none:
-  /// they are left open.
+  /// `placements` are those of the values. Marks keep them on the inputs that replace values; when
+  /// empty, they are left open.
   Rebuild(const FuzzCase& given, const ReferenceValues& values, const Removal& removal,
           const std::vector<DistAttr>& placements)
       : given_(given),
@@ -83,8 +83,8 @@ class Rebuild {
     return old_.variables()[variable].next && !removal_.nexts.contains(static_cast<int>(variable));
   }
 
-  /// Values that an op that stays, an output or a variable reads. An op stays until it is removed,
-  /// whether or not its result is used: the failure may be there.
+  /// Finds the values that a remaining op, an output or a variable reads. An op remains until it is
+  /// removed, whether or not its result is used, because the failure may be in it.
   void find_needed() {
     needed_.assign(old_.values().size(), false);
     const auto need = [&](ValueId value) { needed_[value.index] = true; };
@@ -107,7 +107,7 @@ class Rebuild {
         found != given_.fills.end() ? found->second : range_of(values_.at(name(value)));
   }
 
-  /// An input instead of a result, placed as the result was.
+  /// Adds an input instead of a result, with the placement of the result.
   void replace(ValueId value) {
     add_input(value);
     if (placements_.empty()) return;
@@ -162,12 +162,12 @@ class Rebuild {
   const std::vector<DistAttr>& placements_;
   std::vector<Mark> added_marks_;
   std::vector<bool> needed_;
-  std::vector<ValueId> id_of_;  // in the new graph, by old value
+  std::vector<ValueId> id_of_;  // by old value: its id in the new graph
   Graph graph_;
   std::map<std::string, Fill> fills_;
 };
 
-/// What stays alike while a case shrinks: the first words of what was thrown.
+/// The part of a failure that must not change while a case shrinks: the first words of the message.
 std::string kind_of(const CaseFailure& failure) {
   return failure.stage == CaseFailure::Stage::kCompare
              ? ""
@@ -225,7 +225,7 @@ class Shrink {
     return try_case(Rebuild(best_, values, removal, placements()).run());
   }
 
-  /// Where the values lie now; nothing when propagation is what fails.
+  /// The present placements of the values; empty when propagation fails.
   std::vector<DistAttr> placements() const {
     try {
       return propagate(best_.graph, best_.meshes, best_.marks, faults_.rules).values;
@@ -234,7 +234,7 @@ class Shrink {
     }
   }
 
-  /// Runs of ops, the longest first, the last ones first.
+  /// Removes runs of ops, the longest first, the last ones first.
   bool remove_ops() {
     bool smaller = false;
     for (int length = std::max<int>(static_cast<int>(best_.graph.ops().size()) / 2, 1); length >= 1;
@@ -259,7 +259,7 @@ class Shrink {
     return smaller;
   }
 
-  /// Outputs and updates.
+  /// Removes outputs and updates.
   bool remove_ends() {
     bool smaller = false;
     for (int i = static_cast<int>(best_.graph.outputs().size()) - 1; i >= 0; --i)
@@ -270,7 +270,7 @@ class Shrink {
     return smaller;
   }
 
-  /// Smaller axes; an axis of one rank divides nothing.
+  /// Makes axes smaller; an axis of one rank divides nothing.
   bool shrink_meshes() {
     bool smaller = false;
     for (size_t index = 0; index < best_.meshes.size(); ++index)
@@ -292,7 +292,7 @@ class Shrink {
     return try_case(std::move(candidate));
   }
 
-  /// Everything on one of several meshes.
+  /// Puts everything on one of several meshes.
   bool drop_meshes() {
     bool smaller = false;
     for (size_t index = 0; best_.meshes.size() > 1 && index < best_.meshes.size();) {

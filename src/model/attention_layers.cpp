@@ -1,5 +1,5 @@
-// Attention with its projections: many heads or grouped ones, to itself or to another sequence,
-// with or without rotary positions.
+// Attention with its projections: with many heads or grouped ones, to itself or to another
+// sequence, with or without rotary positions.
 #include <cmath>
 #include <string>
 #include <vector>
@@ -10,7 +10,7 @@
 namespace tessera {
 namespace {
 
-/// Dot with a weight, and a bias unless its shape is empty, of the scope `name`.
+/// A product with a weight, and a bias unless its shape is empty, in the scope `name`.
 struct Projection {
   std::string_view spec;
   Shape weight, bias;
@@ -28,17 +28,17 @@ ValueId project(Builder& builder, ValueId x, const Projection& projection, std::
   return builder.add(y, builder.broadcast_leading(bias, builder.shape(y), "bias_rows"), "biased");
 }
 
-/// Queries or keys of every head, [B,S,H,D].
+/// The queries or keys of every head, [B,S,H,D].
 Projection into_heads(int64_t width, int64_t heads, int64_t head, bool bias) {
   return {"bse,ehd->bshd", {width, heads, head}, bias ? Shape{heads, head} : Shape{}};
 }
 
-/// x[B,S,H,D] scaled place by place and channel by channel with table[S,D].
+/// x[B,S,H,D] multiplied by table[S,D] for each position and channel.
 ValueId times_table(Builder& builder, ValueId x, ValueId table, const std::string& name) {
   return builder.mul(x, builder.broadcast(table, builder.shape(x), {1, 3}, name + "_rows"), name);
 }
 
-/// The keys or values of all places: those that earlier steps left, and x[B,1,G,D] at the place of
+/// The keys or values of all positions: those of earlier steps, and x[B,1,G,D] at the position of
 /// this one. Variable `cache`.
 ValueId with_earlier(LayerContext& context, ValueId x, std::string_view name) {
   Builder& builder = context.builder;
@@ -56,7 +56,7 @@ ValueId with_earlier(LayerContext& context, ValueId x, std::string_view name) {
   return next;
 }
 
-/// What attention mixes for the one query q[B,1,H,D], of keys and values [B,T,H,D] up to its place.
+/// The attention of one query q[B,1,H,D] to keys and values [B,T,H,D] up to its position.
 ValueId mix_up_to_place(LayerContext& context, ValueId q, ValueId k, ValueId v, double scale) {
   Builder& builder = context.builder;
   const auto scope = builder.scope("mix");

@@ -42,8 +42,8 @@ std::vector<double> identity_attention(bool causal) {
 }
 
 TEST(SelfAttention, MixesTheValuesByTheSoftmaxOfScaledProducts) {
-  // Scores of query i: 1/sqrt 2 with itself, 0 with the other; share s = e^(1/sqrt 2) / (e^(1/sqrt
-  // 2) + 1).
+  // Query i has the score 1/sqrt 2 with itself and 0 with the other; its share is s = e^(1/sqrt 2)
+  // / (e^(1/sqrt 2) + 1).
   const double share = std::exp(1 / std::sqrt(2.0)) / (std::exp(1 / std::sqrt(2.0)) + 1);
   const double tolerance =
       200 * 0x1p-24 /
@@ -78,7 +78,7 @@ struct Sizes {
   int64_t head() const { return width / heads; }
 };
 
-/// What attention() defines, in plain loops: no biases, no rotation; query head h uses key and
+/// The definition of attention() in plain loops: no biases, no rotation; query head h uses key and
 /// value head h / (heads / kv_heads).
 std::vector<double> plain_attention(const Sizes& n, bool causal, const std::vector<double>& x,
                                     const std::vector<double>& source,
@@ -145,8 +145,8 @@ TEST_P(AttentionLoops, AgreeWithTheLayer) {
   bench.set("attn.k.weight", wk);
   bench.set("attn.v.weight", wv);
   bench.set("attn.out.weight", wo);
-  // The scale is rounded to f32: a score of at most ten moves by 10 * 2^-24, a share by at most a
-  // quarter of that, an output by as much for each of its 12 mixed channels of at most ten.
+  // The scale is rounded to f32: a score of at most ten changes by 10 * 2^-24, a share by at most a
+  // quarter of that, and an output by as much for each of its 12 mixed channels of at most ten.
   expect_near(bench.value(y), plain_attention(n, GetParam().causal, x, source, wq, wk, wv, wo),
               10 * 0x1p-24 / 4 * 12 * 10);
 }
@@ -171,14 +171,14 @@ TEST(RepeatHeads, PutsTheCopiesOfAHeadInARow) {
   EXPECT_THAT(bench.value(y), ElementsAre(1, 1, 1, 2, 2, 2, 3, 3, 3, 4, 4, 4));
 }
 
-// The interpreter works in doubles but for scalars, which are rounded to f32 as kernels have them:
-// the exponent of the frequencies is off by 2^-24 of itself, at most ln(base), and the angle by
-// that times the place.
+// The interpreter computes in doubles, except that scalars are rounded to f32 as in kernels. The
+// exponent of the frequencies has a relative error of 2^-24, at most ln(base), and the angle has
+// that error times the position.
 double angle_error(int64_t places, double base) {
   return static_cast<double>(places) * std::log(base) * 0x1p-24;
 }
 
-/// x[1,places,1,width] turned.
+/// x[1,places,1,width] after rotation.
 std::vector<double> turned(const std::vector<double>& x, int64_t places, double base) {
   Bench bench;
   const auto width = static_cast<int64_t>(x.size()) / places;
@@ -208,7 +208,7 @@ TEST(Rotary, LeavesTheFirstPlaceAsItIs) {
 }
 
 TEST(Rotary, MakesProductsThatDependOnTheDifferenceOfPlacesOnly) {
-  // The same query and the same key at every place.
+  // The same query and the same key at every position.
   const int64_t places = 7, width = 4;
   const std::vector<double> q = {0.5, -1, 2, 0.25}, k = {1, 0.75, -0.5, 2};
   std::vector<double> queries, keys;
@@ -240,8 +240,8 @@ TEST(Rotary, OfAnOddWidthIsABrokenPromise) {
 }
 
 TEST(SelfAttention, WithRotaryPositionsSeesHowFarApartTokensAre) {
-  // The same token everywhere: without positions each place gets the same; of two equal keys with
-  // different values the share depends on the distance.
+  // The same token is everywhere. Without positions each position gets the same result. With two
+  // equal keys of different values, the share depends on the distance.
   const auto mixed = [](double base) {
     Bench bench;
     const ValueId x = bench.input("x", f32({1, 3, 2}), {1, 1, 1, -1, 1, 1});
@@ -255,7 +255,8 @@ TEST(SelfAttention, WithRotaryPositionsSeesHowFarApartTokensAre) {
   };
   const double third = 1.0 / 3;
   expect_near(mixed(0), {0, third, 0, third, 0, third}, 8 * 0x1p-53);
-  // One channel pair turns by one a place: the score of places s and t is cos(s - t) / sqrt 2.
+  // One channel pair rotates by 1 per position: the score of positions s and t is cos(s - t) / sqrt
+  // 2.
   const auto weight = [](double distance) { return std::exp(std::cos(distance) / std::sqrt(2.0)); };
   const double end = (weight(0) - weight(1) + weight(2)) / (weight(0) + weight(1) + weight(2));
   const double middle = (2 * weight(1) - weight(0)) / (2 * weight(1) + weight(0));

@@ -1,6 +1,7 @@
-// BERT's encoder, trained on masked tokens alone. Source: Devlin et al., arXiv 1810.04805; norms
-// before the branches as of Xiong et al., arXiv 2002.04745. Segments and the next-sentence loss are
-// left out (Liu et al., arXiv 1907.11692, section 4.2).
+// BERT's encoder, trained only on masked tokens, without segments and the next-sentence loss (Liu
+// et al., arXiv 1907.11692, section 4.2).
+//   source  Devlin et al., arXiv 1810.04805; norms before the branches as in Xiong et al., arXiv
+//           2002.04745
 #include "model/blocks.h"
 #include "model/families.h"
 

@@ -1,5 +1,6 @@
-// The transformer as it was first: an encoder, and a decoder that attends to it. Source: Vaswani et
-// al., arXiv 1706.03762; norms before the branches as of Xiong et al., arXiv 2002.04745.
+// The original transformer: an encoder, and a decoder that attends to it.
+//   source  Vaswani et al., arXiv 1706.03762; norms before the branches as in Xiong et al., arXiv
+//           2002.04745
 #include <algorithm>
 
 #include "base/error.h"
@@ -60,7 +61,7 @@ ValueId labels_of_second_half(Builder& builder, ValueId labels) {
   return columns(builder, labels, context / 2, context, "labels.second_half");
 }
 
-/// The last known token is in the second half: few tokens are moved there, with padding before
+/// The last known token is in the second half. A few tokens are moved there, with padding before
 /// them.
 NextToken next(int64_t context, int64_t used) {
   const int64_t half = context / 2;

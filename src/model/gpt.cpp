@@ -1,5 +1,5 @@
-// GPT-2's transformer. Source: Radford et al., Language models are unsupervised multitask learners,
-// 2019.
+// GPT-2's transformer.
+//   source  Radford et al., Language models are unsupervised multitask learners, 2019
 #include "model/blocks.h"
 #include "model/families.h"
 

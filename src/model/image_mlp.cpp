@@ -1,4 +1,4 @@
-// The smallest classifier of images: their pixels through hidden layers.
+// The smallest classifier of images: hidden layers on the pixels.
 #include "model/blocks.h"
 #include "model/families.h"
 

@@ -17,14 +17,14 @@ int last_dim(const Builder& builder, ValueId x) {
   return builder.shape(x).size() - 1;
 }
 
-/// The dims of x but the last: where a reduction over the last dim goes back to.
+/// All dims of x except the last, for the broadcast of a reduction over the last dim.
 std::vector<int64_t> leading_dims(const Builder& builder, ValueId x) {
   std::vector<int64_t> dims(last_dim(builder, x));
   std::iota(dims.begin(), dims.end(), 0);
   return dims;
 }
 
-/// `statistic`, one for each row of x, as wide as x.
+/// `statistic`, which has one element for each row of x, broadcast to the shape of x.
 ValueId along_rows(Builder& builder, ValueId statistic, ValueId x, std::string_view name) {
   return builder.broadcast(statistic, builder.shape(x), leading_dims(builder, x), name);
 }

@@ -94,7 +94,7 @@ TEST(Dropout, KeepsTheMeanAndScalesWhatItKeeps) {
     sum += value;
   }
   // An element is 8/3 with probability 3/4: mean 2, variance 3/4 * 64/9 - 4 = 4/3. Five deviations
-  // of the mean of 10000.
+  // of the mean of 10000 are allowed.
   EXPECT_NEAR(sum / count, 2.0, 5 * std::sqrt(4.0 / 3 / count));
 }
 
@@ -132,8 +132,8 @@ TEST(Gelu, IsTheTanhForm) {
     expected.push_back(
         0.5 * v * (1 + std::tanh(std::sqrt(2 / std::numbers::pi) * (v + 0.044715 * v * v * v))));
   const ValueId y = gelu(bench.context, bench.input("x", f32({9}), x));
-  // Two scalars are rounded to f32, in an angle a whose gate moves by at most |a| logistic'(a) <=
-  // 0.3 of that; times x, which is at most 20.
+  // Two scalars are rounded to f32, in an angle a whose gate changes by at most |a| logistic'(a) <=
+  // 0.3 of that; this is multiplied by x, which is at most 20.
   expect_near(bench.value(y), expected, 2 * 0.3 * 20 * 0x1p-24);
 }
 
@@ -213,7 +213,8 @@ Entropy entropy_of(const std::vector<double>& logits, const std::vector<double>&
 
 TEST(CrossEntropy, IsTheMeanSurpriseOfTheLabels) {
   const double log3 = std::log(3.0);
-  // Row 0: shares 1/4 and 3/4, label 1: -log(3/4). Row 1: shares 1/2 and 1/2, label 0: log 2.
+  // Row 0 has shares 1/4 and 3/4 and label 1: -log(3/4). Row 1 has shares 1/2 and 1/2 and label 0:
+  // log 2.
   const Entropy entropy = entropy_of({0, log3, 5, 5}, {1, 0});
   EXPECT_NEAR(entropy.loss, (std::log(4.0 / 3) + std::log(2.0)) / 2, 16 * 0x1p-53);
   EXPECT_EQ(entropy.count, 2);
@@ -247,7 +248,7 @@ TEST(CrossEntropy, CountsOverEveryLeadingDim) {
 }
 
 TEST(CrossEntropy, ReadsNoLogitByItsIndex) {
-  // A vocabulary that is split needs reductions only.
+  // A split vocabulary needs only reductions.
   Bench bench;
   const ValueId logits = bench.input("logits", f32({2, 3}), std::vector<double>(6, 0));
   cross_entropy(bench.context, logits, bench.input("labels", i32({2}), {0, 1}), "loss");

@@ -1,5 +1,5 @@
-// LLaMA's transformer: RMS norms, rotary positions, grouped heads, SwiGLU, no biases. Source:
-// Touvron et al., arXiv 2307.09288.
+// LLaMA's transformer: RMS norms, rotary positions, grouped heads, SwiGLU, no biases.
+//   source  Touvron et al., arXiv 2307.09288
 #include "base/error.h"
 #include "model/blocks.h"
 #include "model/families.h"

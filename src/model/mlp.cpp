@@ -1,5 +1,5 @@
-// Bengio's language model: the embedded context through hidden layers. Source: Bengio et al., J.
-// Machine Learning Research 3, 2003.
+// Bengio's language model: hidden layers on the embedded context.
+//   source  Bengio et al., J. Machine Learning Research 3, 2003
 #include "model/blocks.h"
 #include "model/families.h"
 

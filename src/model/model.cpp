@@ -11,7 +11,7 @@
 namespace tessera {
 namespace {
 
-/// Inputs of the model; all but tokens only when they are used.
+/// The inputs of the model. All except tokens exist only when they are used.
 struct ModelInputs {
   ValueId samples;
   ValueId labels;

@@ -52,7 +52,7 @@ ModelConfig tiny_two_tower() {
 ModelConfig tiny_encoder_decoder() {
   return tiny("encoder_decoder");
 }
-/// A state that has room for the two rows that a test learns by heart.
+/// A state that can hold the two rows that a test memorizes.
 ModelConfig tiny_recurrent(const std::string& kind) {
   ModelConfig config = tiny(kind);
   config.width = 8;
@@ -99,7 +99,7 @@ void append(std::vector<std::string>& lines, const std::string& prefix,
 std::vector<std::string> norm_lines(const std::string& name) {
   return {name + ".weight f32[8] = constant(1.0)", name + ".bias f32[8] = constant(0.0)"};
 }
-/// Of four heads of width 2; `out` is the deviation of the last weight.
+/// Attention with four heads of width 2; `out` is the deviation of the last weight.
 std::vector<std::string> attention_lines(const std::string& name, const std::string& out) {
   std::vector<std::string> lines;
   for (const std::string part : {"q", "k", "v"})
@@ -134,7 +134,7 @@ ModelConfig small(const std::string& kind) {
           .embedding = 3};
 }
 
-// The deviation of what ends a residual branch: 0.02 / sqrt(2 * 2 layers) = 0.01.
+// The deviation of the weight that ends a residual branch is 0.02 / sqrt(2 * 2 layers) = 0.01.
 std::vector<std::string> gpt_lines_without_head() {
   std::vector<std::string> lines = {"tokens.weight f32[11,8] = normal(0.0, 0.02)",
                                     "positions.weight f32[6,8] = normal(0.0, 0.02)"};
@@ -373,7 +373,8 @@ TEST_P(WholeModel, LearnsABatchByHeart) {
 INSTANTIATE_TEST_SUITE_P(Model, WholeModel, testing::ValuesIn(one_of_each()),
                          [](const auto& config) { return name_of(config.param); });
 
-/// Which tokens of row 0 the `row`-th logits of row 0 depend on; those of row 1 never do.
+/// The tokens of row 0 on which the `row`-th logits of row 0 depend; they never depend on those of
+/// row 1.
 std::vector<bool> tokens_seen(const ModelConfig& config, int64_t row) {
   const Graph graph = build_model(config, {.batch = 2, .training = false, .loss = false});
   const std::string logits = graph.value(graph.output("logits")).name;
@@ -461,7 +462,7 @@ TEST(TiedGpt, IsTheGptWhoseHeadIsTheTransposeOfItsEmbedding) {
             expected);  // the same doubles in the same order
 }
 
-/// The labels, by their index in two rows of four, that the loss depends on.
+/// The labels on which the loss depends, by their index in two rows of four.
 std::vector<int> labels_counted(const ModelConfig& config) {
   const Graph graph = build_model(config, {.batch = 2, .training = false});
   const std::string loss = graph.value(graph.output("loss")).name;

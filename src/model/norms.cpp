@@ -14,7 +14,7 @@ constexpr int kChannelDim = 1;
 
 using DimList = std::vector<int64_t>;
 
-/// Dims of x that statistics are over, and those that statistics have.
+/// The dims of x that statistics reduce, and the remaining ones.
 struct Statistics {
   Builder& builder;
   Shape shape;  // of x
@@ -68,7 +68,7 @@ ValueId inverse_root(Builder& builder, ValueId variance) {
                        "scale");
 }
 
-/// (x - mean) scale, with what was found on the way.
+/// (x - mean) scale, with the intermediate results.
 struct Normalised {
   ValueId minus_mean, variance, normal;
 };

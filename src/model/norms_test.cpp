@@ -47,9 +47,9 @@ TEST(BatchNorm, TheRunningStatisticsFollowThoseOfTheBatch) {
   batch_norm(bench.context, bench.input("x", f32({2, 1, 2}), {1, 3, 5, 7}), "norm", 0.25);
   bench.set("norm.running_mean", {8});
   bench.set("norm.running_variance", {2});
-  // Mean 4; variance 5, without bias 20 / 3.
+  // The mean is 4; the variance is 5, unbiased 20 / 3.
   expect_near(next_of(bench, "norm.running_mean"), {0.75 * 8 + 0.25 * 4}, 1e-12);
-  // 0.25 * 4 / 3 is no f32.
+  // 0.25 * 4 / 3 is not exact in f32.
   expect_near(next_of(bench, "norm.running_variance"), {0.75 * 2 + 0.25 * 20 / 3}, 5 * 0x1p-24);
 }
 

@@ -1,9 +1,10 @@
-// Language models of recurrent cells, unrolled over the context: an op a place, so that plans
-// divide them as any other program. The state before the first place is zero, and nothing is
-// carried from sample to sample. Sources: Hochreiter and Schmidhuber, Neural Computation 9(8),
-// 1997, with the forget gate of Gers et al., 2000; Cho et al., arXiv 1406.1078, with the reset gate
-// behind the product as cuDNN has it. Weights are sampled uniformly from +-1/sqrt(width), as is the
-// custom of the field.
+// Language models of recurrent cells, unrolled over the context with one op per position, so that
+// plans divide them like any other program. The state before the first position is zero, and
+// nothing is carried from sample to sample. Weights are sampled uniformly from +-1/sqrt(width), as
+// is usual.
+//   source  Hochreiter and Schmidhuber, Neural Computation 9(8), 1997, with the forget gate of Gers
+//           et al., 2000; Cho et al., arXiv 1406.1078, with the reset gate behind the product as in
+//           cuDNN
 #include <cmath>
 #include <vector>
 
@@ -13,7 +14,7 @@
 namespace tessera {
 namespace {
 
-/// What one layer keeps from place to place.
+/// The state of one layer between positions.
 struct CellState {
   ValueId hidden;  // [B,H]
   ValueId cell;    // [B,H], of the lstm
@@ -36,7 +37,7 @@ CellWeights cell_weights(Builder& builder, int64_t in, int64_t width, int64_t ga
   return weights;
 }
 
-/// x[B,T,gates,H] at a place, [B,gates,H].
+/// x[B,T,gates,H] at a position, [B,gates,H].
 ValueId at_place(Builder& builder, ValueId x, int64_t place) {
   const Shape shape = builder.shape(x);
   const ValueId one = builder.slice(x, {0, place, 0, 0}, {shape[0], place + 1, shape[2], shape[3]},
@@ -65,7 +66,8 @@ ValueId from_hidden(Builder& builder, ValueId hidden, const CellWeights& weights
                      "from_hidden");
 }
 
-/// inputs[B,4,H] are those of the place, bias added. i, f, g, o: c' = f c + i g, h' = o tanh(c').
+/// inputs[B,4,H] are those of the position, with the bias. i, f, g, o: c' = f c + i g, h' = o
+/// tanh(c').
 CellState lstm_cell(Builder& builder, ValueId inputs, const CellState& state,
                     const CellWeights& weights) {
   const ValueId gates = builder.add(inputs, from_hidden(builder, state.hidden, weights), "gates");

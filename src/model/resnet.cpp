@@ -1,7 +1,8 @@
-// Residual networks of images. Source: He et al., arXiv 1512.03385: depths 18, 34 and 50 of
-// section 4.1, 20 and 56 of section 4.2. The stride of a bottleneck is in its 3 x 3, and a shortcut
-// that changes its shape is a 1 x 1 convolution at every depth, as is the custom since; the paper
-// pads that of the small forms with zeros.
+// Residual networks of images. The stride of a bottleneck is in its 3 x 3 convolution, and a
+// shortcut that changes its shape is a 1 x 1 convolution at every depth, as is usual since then;
+// the paper pads the shortcuts of the small forms with zeros.
+//   source  He et al., arXiv 1512.03385: depths 18, 34 and 50 of section 4.1, 20 and 56 of section
+//           4.2
 #include <array>
 #include <string>
 
@@ -17,8 +18,8 @@ namespace {
 /// A form of the network.
 struct Form {
   int64_t depth;
-  bool of_small_images;  // a stem of 3 x 3 and three stages, else one of 7 x 7, a pool, and four
-  bool bottleneck;       // three convolutions a block, the last four times as wide
+  bool of_small_images;  // a stem of 3 x 3 and three stages; else a stem of 7 x 7, a pool, and four
+  bool bottleneck;       // three convolutions per block, the last four times as wide
   std::array<int64_t, 4> blocks;  // of each stage; 0: no such stage
 };
 
@@ -58,8 +59,7 @@ ValueId rectified(LayerContext& context, ValueId x, int64_t number) {
   return relu(context, x);
 }
 
-/// What is added to the branch: x, or what a 1 x 1 convolution makes of it where the shape is
-/// another.
+/// The value that is added to the branch: x, or a 1 x 1 convolution of x when the shape differs.
 ValueId shortcut(LayerContext& context, ValueId x, int64_t out, int64_t stride) {
   if (context.builder.shape(x)[1] == out && stride == 1) return x;
   const auto scope = context.builder.scope("downsample");

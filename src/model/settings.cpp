@@ -1,4 +1,4 @@
-// The [model] table of a configuration: one line a key.
+// The [model] table of a configuration: one line per key.
 #include <algorithm>
 #include <string>
 #include <string_view>
@@ -63,8 +63,8 @@ void read(ConfigTable& table, const ModelKey& key, ModelConfig& config) {
     config.** flag = table.boolean(key.name, config.**flag);
 }
 
-/// A key that other families read is no slip of the pen. Takes a copy of the table: what it asks
-/// for does not become legal.
+/// Refuses keys that only other families read, because they are not misspelled. It takes a copy of
+/// the table, so that reading a key does not make it legal.
 void refuse_keys_of_others(ConfigTable table, const ModelFamily& family) {
   for (const ModelKey& key : kFamilyKeys) {
     if (reads(family, key.name) || !table.raw(key.name)) continue;

@@ -116,7 +116,7 @@ TEST(ReadModelConfig, AnOddContextHasNoHalves) {
 }
 
 TEST(SettingsOf, ListsTheKeysOfTheFamilyWithTheirDefaultsFilledIn) {
-  // 8/3 of 20 is 53.3: the next multiple of 8 is 56.
+  // 8/3 of 20 is 53.3; the next multiple of 8 is 56.
   EXPECT_EQ(to_json(settings_of({.kind = "llama",
                                  .vocabulary = 11,
                                  .context = 8,

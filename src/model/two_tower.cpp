@@ -1,5 +1,5 @@
-// Two transformers that do not see each other, one for each half of the context, and a layer that
-// joins what they found: a program that is no chain.
+// Two independent transformers, one for each half of the context, and a layer that joins their
+// results. This program is not a chain.
 #include "base/error.h"
 #include "model/blocks.h"
 #include "model/families.h"
@@ -7,7 +7,7 @@
 namespace tessera {
 namespace {
 
-/// x[B,S,E] at its last place, [B,E].
+/// x[B,S,E] at its last position, [B,E].
 ValueId last_place(Builder& builder, ValueId x) {
   const Shape shape = builder.shape(x);
   const ValueId last =
@@ -15,7 +15,7 @@ ValueId last_place(Builder& builder, ValueId x) {
   return builder.reshape(last, {shape[0], shape[2]}, "summary");
 }
 
-/// What a tower finds in columns [begin, end) of the context, [B,E].
+/// The result of a tower on columns [begin, end) of the context, [B,E].
 ValueId tower(LayerContext& context, ValueId tokens, int64_t begin, int64_t end,
               const ModelConfig& config, std::string_view name) {
   Builder& builder = context.builder;

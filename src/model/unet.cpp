@@ -1,7 +1,8 @@
-// A class for each pixel: down to small pictures of many channels, and up again with what was seen
-// at each size. Source: Ronneberger et al., arXiv 1505.04597; with padding, so that the places
-// stay, batch norm behind each convolution, and nearest places with a convolution in place of the
-// transposed one (Odena et al., Distill 2016).
+// Predicts a class for each pixel: convolutions down to small images of many channels, and up again
+// with the results at each size.
+//   source  Ronneberger et al., arXiv 1505.04597; with padding, so that the extents stay, batch
+//           norm after each convolution, and nearest resize with a convolution instead of the
+//           transposed convolution (Odena et al., Distill 2016)
 #include <string>
 #include <vector>
 

@@ -32,7 +32,7 @@ ValueId is_nan(Builder& builder, ValueId x, std::string_view name) {
   return builder.compare("ne", x, x, name);
 }
 
-// The difference of an infinity with itself is not a number, and no number is equal to that.
+// The difference of an infinity with itself is NaN, and no number is equal to NaN.
 ValueId is_finite(Builder& builder, ValueId x, std::string_view name) {
   const ValueId nothing = builder.sub(x, x);
   const ValueId zeros = builder.constant(builder.type(x), 0);

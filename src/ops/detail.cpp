@@ -145,9 +145,9 @@ std::vector<double> exact(const ReferenceCall& call, int output) {
 }
 
 double rounding_error(double value, double roundings) {
-  // An infinity or a NaN is what it is: f32 makes the same.
+  // An infinity or a NaN has no rounding error: f32 has the same.
   if (roundings == 0 || !std::isfinite(value)) return 0;
-  // What f32 cannot hold becomes an infinity there.
+  // A number that f32 cannot hold becomes an infinity there.
   if (std::abs(value) * (1 + roundings * kUnitRoundoff) > std::numeric_limits<float>::max())
     return std::numeric_limits<double>::infinity();
   return roundings * (std::abs(value) * kUnitRoundoff + kSmallestNormal);

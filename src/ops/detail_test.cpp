@@ -38,7 +38,7 @@ TEST(Tolerance, OfASumGrowsWithItsTermsAndTheirSizes) {
 }
 
 TEST(Tolerance, OfAnActualSumHolds) {
-  // The worst order there is for equal terms: one at a time.
+  // The worst order for equal terms is one at a time.
   float sum = 0;
   for (int i = 0; i < 100000; ++i) sum += 0.1f;
   const double exact_sum = 100000.0 * static_cast<double>(0.1f);

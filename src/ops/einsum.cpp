@@ -12,7 +12,7 @@
 namespace tessera {
 namespace {
 
-/// What messages speak of, and what they say first.
+/// The subject of messages, and their first words.
 struct Request {
   std::string name;
   std::string spec;
@@ -135,7 +135,7 @@ class Writer {
     return false;
   }
 
-  /// Each letter once, and only letters that the result or another operand has.
+  /// The term with each letter once, and only with letters that the result or another operand has.
   Term prepared(Term term, size_t operand) {
     for (size_t d = 0; d < term.letters.size(); ++d)
       for (size_t twin = term.letters.find(term.letters[d], d + 1); twin != std::string::npos;
@@ -147,8 +147,8 @@ class Writer {
     return without(term, summed);
   }
 
-  /// x where both dims have the same index, zero elsewhere, summed over the second: exact, and each
-  /// dim may be divided.
+  /// x where both dims have the same index and zero elsewhere, summed over the second dim. This is
+  /// exact, and each dim may be divided.
   Term diagonal(const Term& term, size_t first, size_t second) {
     const Shape shape = builder_.shape(term.value);
     const ValueId rows = builder_.iota({DType::kI32, shape}, static_cast<int>(first));
@@ -184,8 +184,8 @@ class Writer {
     return kept;
   }
 
-  /// A letter of one operand that the result lacks would have been summed before, so that
-  /// dot_general knows all that is asked for.
+  /// Multiplies two terms. A letter of one operand that the result lacks has been summed before, so
+  /// dot_general can compute the product.
   Term multiplied(const Term& a, const Term& b, const std::string& letters, std::string_view name) {
     return {builder_.dot(a.value, b.value, a.letters + "," + b.letters + "->" + letters, name),
             letters};

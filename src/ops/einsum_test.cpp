@@ -12,7 +12,7 @@ TensorType f32(Shape shape) {
   return {DType::kF32, shape};
 }
 
-/// A graph that holds one einsum of inputs a, b, ... of these shapes.
+/// A graph with one einsum of inputs a, b, ... of these shapes.
 struct Written {
   Graph graph;
   ValueId result;
@@ -55,7 +55,8 @@ TEST(Einsum, WithoutAResultTakesTheLettersThatOccurOnce) {
 TEST(Einsum, SumsFirstWhatOneOperandAloneHas) {
   const Written y("ijk,j->i", {{2, 3, 2}, {3}});
   EXPECT_EQ(y.kinds(), "reduce dot_general");
-  // Rows of sums over k: (1+2, 3+4, 5+6), (7+8, 9+10, 11+12); times (1, 10, 100).
+  // The rows of sums over k are (1+2, 3+4, 5+6), (7+8, 9+10, 11+12); they are multiplied by (1, 10,
+  // 100).
   EXPECT_EQ(y.run({{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}, {1, 10, 100}}).values,
             (std::vector<double>{3 + 70 + 1100, 15 + 190 + 2300}));
 }
@@ -84,7 +85,7 @@ TEST(Einsum, MultipliesSeveralOperandsFromLeftToRight) {
 }
 
 TEST(Einsum, KeepsALetterThatALaterOperandNeeds) {
-  // sum over j of a[j] b[j] c[j]: after two operands j must still be there.
+  // For the sum over j of a[j] b[j] c[j], j must still be there after two operands.
   EXPECT_EQ(Written("j,j,j->", {{2}, {2}, {2}}).run({{1, 2}, {3, 4}, {5, 6}}).values,
             (std::vector<double>{1 * 3 * 5 + 2 * 4 * 6}));
 }

@@ -28,7 +28,7 @@ const ReferenceTensor& given(const Graph& graph, const ReferenceValues& state, V
   return tensor;
 }
 
-/// What the interpreter starts from: the inputs and variables, and nothing else of `state`.
+/// The initial values of the interpreter: only the inputs and variables of `state`.
 ReferenceValues read_state(const Graph& graph, const ReferenceValues& state) {
   ReferenceValues values;
   for (ValueId input : graph.inputs())
@@ -46,12 +46,13 @@ std::vector<ReferenceTensor> zeros(const std::vector<TensorType>& types) {
   return tensors;
 }
 
-/// What can only come from underflow (2^26 terms of the least normal f32, 2^-126) is not perturbed:
-/// it says nothing about later tensors, and would take the squares of almost nothing below zero.
+/// Amounts that only underflow can cause (2^26 terms of the least normal f32, 2^-126) are not
+/// perturbed: they say nothing about later tensors, and would make squares of tiny numbers
+/// negative.
 constexpr double kUnderflow = 0x1p-100;
 
-/// Elements that move alike follow the first of them: along each dim that the key chooses, the one
-/// at its begin.
+/// For each element the first of those that change alike with it: along each dim that the key
+/// chooses, the one at its begin.
 std::vector<size_t> leaders_along_chosen_dims(const Shape& shape, uint64_t key) {
   const RandomStream dims(key, 1);
   std::vector<size_t> leaders;
@@ -65,8 +66,9 @@ std::vector<size_t> leaders_along_chosen_dims(const Shape& shape, uint64_t key) 
   return leaders;
 }
 
-/// Moves every element by half to all of its tolerance, up or down: amounts that differ, so that
-/// they do not cancel along a chain of ops. The names of values, not their order, choose.
+/// Changes every element by half to all of its tolerance, up or down. The amounts differ, so that
+/// they do not cancel along a chain of ops. They are chosen by the names of values, not by their
+/// order.
 void perturb(ReferenceTensor& tensor, const std::vector<double>& tolerance, uint64_t key,
              bool alike) {
   std::vector<float> uniform(tensor.values.size());
@@ -80,10 +82,10 @@ void perturb(ReferenceTensor& tensor, const std::vector<double>& tolerance, uint
   }
 }
 
-/// Notes what the results may be off by, and moves them when asked to.
+/// Records the tolerances of the results, and perturbs them when the options ask for it.
 void perturb_results(const Graph& graph, const Op& op, const ReferenceCall& call,
                      const InterpreterOptions& options) {
-  // All tolerances first: one may read the other results, unperturbed.
+  // All tolerances come first: one may read the other results, unperturbed.
   std::vector<std::vector<double>> tolerances;
   for (int i = 0; i < std::ssize(op.outputs); ++i)
     tolerances.push_back(find_operator(graph, op.kind).tolerance(call, i));
@@ -99,8 +101,8 @@ void perturb_results(const Graph& graph, const Op& op, const ReferenceCall& call
   }
 }
 
-/// The options inside of a region. Each iteration is perturbed by a key of its own. What is known
-/// by name is known of the whole program only.
+/// The options inside of a region. Each iteration is perturbed by a key of its own. Options by name
+/// apply to the whole program only.
 InterpreterOptions options_inside(const InterpreterOptions& options, int64_t iteration) {
   InterpreterOptions inner;
   inner.round = options.round;

@@ -23,7 +23,7 @@ ReferenceTensor f32(Shape shape, std::vector<double> values) {
   return {{kF32, shape}, std::move(values)};
 }
 
-/// One step of: error = w x - t; w moves against x error at rate 0.5.
+/// One step of: error = w x - t; w is updated by x error at rate 0.5.
 Graph least_squares() {
   Graph graph;
   Builder builder(graph);
@@ -85,13 +85,13 @@ TEST(Interpreter, PerturbsEachResultByItsToleranceInBothDirections) {
   const ReferenceValues values = interpret(graph, state, {.perturb = 1});
   int up = 0;
   for (double y : values.at("y").values) {
-    // By half to all of one rounding of 9 (and of the smallest normal number, which is lost beside
-    // it).
+    // It moves by half to all of one rounding of 9 (and of the smallest normal number, which is
+    // negligible).
     EXPECT_GE(std::abs(y - 9), 0.5 * 9 * 0x1p-24);
     EXPECT_LE(std::abs(y - 9), 9 * 0x1p-24 + 0x1p-49);
     up += y > 9;
   }
-  // 256 fair signs: 128 ups, deviation 8. Six deviations.
+  // 256 fair signs have 128 ups with deviation 8. Six deviations are allowed.
   EXPECT_NEAR(up, 128, 48);
   EXPECT_EQ(values.at("exact").values, std::vector<double>(256, -3));
   EXPECT_NE(interpret(graph, state, {.perturb = 2}).at("y").values, values.at("y").values);
@@ -103,8 +103,8 @@ TEST(Interpreter, PerturbsElementsAlikeAlongSomeDims) {
   Builder builder(graph);
   builder.unary("square", builder.input("x", {kF32, {4, 8}}), "y");
   const ReferenceValues state{{"x", f32({4, 8}, std::vector<double>(32, 3))}};
-  // By seed, which dims elements move alike along: each of the four ways must occur, and nothing
-  // between.
+  // The seed chooses the dims along which elements change alike: each of the four cases must occur,
+  // and nothing else.
   std::set<std::pair<bool, bool>> ways;
   for (uint64_t seed = 1; seed <= 64; ++seed) {
     const std::vector<double> y =

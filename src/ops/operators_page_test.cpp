@@ -77,7 +77,7 @@ std::string kernel_of(const Operator& op, const OperatorCase& given) {
   return op.kernel(view, splits).kernel;
 }
 
-/// The words for a tolerance, found by evaluating it.
+/// The text of a tolerance, found by evaluating it.
 std::string tolerance_words(const Operator& op, const OperatorCase& given) {
   const OpView view = view_of(op, given);
   const std::vector<ReferenceTensor> inputs = testing::sample_inputs(given);

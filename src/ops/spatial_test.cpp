@@ -1,5 +1,5 @@
-// convolution, pooling and resize: rules, refusals, values written out, and the functions that
-// write them into a graph.
+// convolution, pooling and resize: rules, refusals, values, and the functions that write them into
+// a graph.
 #include "ops/spatial.h"
 
 #include <gmock/gmock.h>
@@ -98,10 +98,10 @@ TEST(Convolution, SlidesItsWindowWithoutTurningItRound) {
   Bench bench;
   const ValueId x = bench.input("x", {1, 1, 4}, {1, 2, 3, 4}),
                 w = bench.input("w", {1, 1, 3}, {1, 10, 100});
-  // With a zero before and none behind: 0 1 2, 1 2 3, 2 3 4.
+  // With a zero before and none behind, the windows are 0 1 2, 1 2 3, 2 3 4.
   EXPECT_THAT(bench.value(convolution(bench.builder, x, w, {.low = {1}})),
               ElementsAre(210, 321, 432));
-  // Every other place; neighbours two apart.
+  // Every other position, with neighbours two apart.
   EXPECT_THAT(bench.value(convolution(bench.builder, x, w, {.stride = {2}, .low = {1}})),
               ElementsAre(210, 432));
   EXPECT_THAT(
@@ -148,10 +148,10 @@ TEST(TransposedConvolution, LaysItsWindowDownAtEachElement) {
   Bench bench;
   const ValueId x = bench.input("x", {1, 1, 2}, {1, 2}),
                 w = bench.input("w", {1, 1, 3}, {1, 10, 100});
-  // 1 10 100 . . and . . 2 20 200
+  // The sum of 1 10 100 . . and . . 2 20 200.
   EXPECT_THAT(bench.value(transposed_convolution(bench.builder, x, w, {.stride = {2}})),
               ElementsAre(1, 10, 102, 20, 200));
-  // One more behind the last; one less before the first.
+  // There is one more element behind the last, and one less before the first.
   EXPECT_THAT(
       bench.value(transposed_convolution(bench.builder, x, w, {.stride = {2}, .low = {1}}, {1})),
       ElementsAre(10, 102, 20, 200, 0));

@@ -17,7 +17,7 @@
 namespace tessera {
 namespace {
 
-/// A net: who is on which thread, and what every record must give.
+/// A net: the thread of each actor, and the expected results of every iteration.
 struct Net {
   std::vector<ActorDescription> actors;  // readers come after their producers
   std::vector<int> thread_of;
@@ -47,12 +47,12 @@ Net random_net(unsigned seed) {
   return net;
 }
 
-/// An actor adds up what it reads, its number and the record.
+/// An actor adds the values that it reads, its number and the iteration.
 uint64_t value_of(ActorId id, int64_t record, uint64_t sum_of_inputs) {
   return 3 * sum_of_inputs + static_cast<uint64_t>(id) * 1000 + static_cast<uint64_t>(record);
 }
 
-/// By record and actor: one after the other.
+/// By iteration and actor, computed one after the other.
 std::vector<std::vector<uint64_t>> expected_of(const Net& net) {
   std::vector<std::vector<uint64_t>> values;
   for (int64_t record = 0; record < net.records; ++record) {
@@ -81,7 +81,7 @@ class NetRun {
     for (size_t capacity : capacities) mailboxes_.push_back(std::make_unique<Mailbox>(capacity));
   }
 
-  /// returns  "" or what went wrong
+  ///   returns  "" or the failure
   std::string run() {
     std::vector<std::unique_ptr<Worker>> workers;
     for (int thread = 0; thread < net_.threads; ++thread)

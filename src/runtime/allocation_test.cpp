@@ -1,4 +1,5 @@
-// A step allocates nothing: counted by an operator new of our own, for the whole test program.
+// A step allocates nothing: an operator new of our own, for the whole test program, counts
+// allocations.
 #include "base/testing/allocation.h"
 
 #include <gtest/gtest.h>
@@ -11,7 +12,8 @@ namespace {
 
 std::atomic<bool> is_counting{false};
 std::atomic<int> allocations{0};
-std::atomic<int> register_before{-1};  // what the thread that allocated first had filled last
+// the register that the first allocating thread had filled last
+std::atomic<int> register_before{-1};
 thread_local int last_filled = -1;
 
 }  // namespace
@@ -46,7 +48,7 @@ TEST(Allocation, AStepAllocatesNothingAfterTheSecond) {
     is_counting = true;
     for (int step = 0; step < 20; ++step) bench.step(&observer);
     is_counting = false;
-    bench.overlapping_steps(2, &observer);  // in the place of the second one for the first time
+    bench.overlapping_steps(2, &observer);  // the first run with the slot of the second step
     is_counting = true;
     bench.overlapping_steps(20, &observer);
     is_counting = false;
@@ -73,7 +75,7 @@ TEST(Allocation, AStepThatIsTracedAllocatesNothingEither) {
 
 TEST(Allocation, ARankThatDrawsItsPartHoldsNoMoreThanThat) {
   HandMade made(mesh_of("tp=8"));
-  made.variable("w", "f32[2048@tp, 1024]", Initializer::normal(0, 1));  // 8 MiB, 1 MiB a rank
+  made.variable("w", "f32[2048@tp, 1024]", Initializer::normal(0, 1));  // 8 MiB, 1 MiB per rank
   made.variable("v", "f32[2048, 1024@tp]", Initializer::normal(0, 1));
   Bench bench(std::move(made));
   const int64_t peak = thread_peak::of([&] { bench.runtime().initialize(bench.program(), 1); });

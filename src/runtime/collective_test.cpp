@@ -1,4 +1,4 @@
-// Which exchanges are collectives of a library.
+// Recognizes the exchanges that are collectives of a library.
 #include "executor/collective.h"
 
 #include <gtest/gtest.h>

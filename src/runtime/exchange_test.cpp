@@ -1,4 +1,4 @@
-// Exchanges, as programs of several ranks: every rank holds what the placements say.
+// Exchanges as programs of several ranks: every rank holds the data that the placements specify.
 #include <gtest/gtest.h>
 
 #include <limits>
@@ -10,7 +10,7 @@ namespace {
 
 using namespace testing_programs;
 
-/// The plain way of a reduction.
+/// The plain computation of a reduction.
 double combine(ReduceOp reduce, double a, double b) {
   switch (reduce) {
     case ReduceOp::kSum: return a + b;

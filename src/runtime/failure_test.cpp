@@ -1,4 +1,4 @@
-// What happens when a rank fails, or waits for too long.
+// Failures of a rank, and waits that take too long.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -27,7 +27,7 @@ HandMade gathered(const std::string& mesh) {
   return made;
 }
 
-/// What run() says.
+/// The message of run().
 std::string failure_of(Bench& bench, const Observer* observer = nullptr) {
   try {
     bench.step(observer);
@@ -122,7 +122,7 @@ TEST(Deadline, NamesWhoHoldsWhatAWriterWaitsFor) {
   made.update("w.next", {"binary.add", {}, {}, ""}, {w, x}, w);
   Bench bench(std::move(made), {.deadline = Seconds(0.05)});
   const Observer observer = at(1, delay, until_failed(bench));
-  // Rank 1 made w readable before its delay, so rank 0 gathers; w is still held by the slower one.
+  // Rank 1 filled w before its delay, so rank 0 gathers; the slower rank still holds w.
   EXPECT_EQ(failure_of(bench, &observer),
             "internal error: rank 0, task 'w.next': waited 50 ms: waits to write over register "
             "'w', held by 'gather w' of rank 1, "

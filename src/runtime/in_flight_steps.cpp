@@ -54,7 +54,7 @@ void InFlightSteps::throw_when_stopped() {
   stop_.rethrow();
 }
 
-/// After a failure no step has results.
+/// Drops all steps. After a failure no step has results.
 void InFlightSteps::drop_all() {
   for (; settled_ < begun_; ++settled_) threads_.end();
   ended_ = begun_;

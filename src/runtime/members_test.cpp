@@ -22,7 +22,7 @@ struct Members {
   int delays = 0;
 };
 
-/// work(network of a member) on each.
+/// Calls work(network of a process) for each process.
 void on_networks(const Members& members,
                  const std::function<void(const std::shared_ptr<Network>&)>& work) {
   on_processes(
@@ -64,7 +64,7 @@ TEST(FastReduction, GivesTheSumsUpToRoundingAndWhatIsNoSumBitForBit) {
 }
 
 TEST(FastReduction, LeavesSumsToTheTransport) {
-  // The local one adds backwards: 1e8 - 1e8 + 1 is 1, and 1 - 1e8 + 1e8 is 0.
+  // The local transport adds backwards: 1e8 - 1e8 + 1 is 1, and 1 - 1e8 + 1e8 is 0.
   for (const Reduction reduction : {Reduction::kOrdered, Reduction::kFast})
     on_networks({3}, [&](const std::shared_ptr<Network>& network) {
       HandMade made(mesh_of("dp=3"));
@@ -97,7 +97,7 @@ TEST(FastReduction, AFailureEndsAWaitForTheOthers) {
   });
 }
 
-/// w += sum over ranks of x, and the new w.
+/// w += sum over ranks of x; the result is the new w.
 HandMade summing() {
   HandMade made(mesh_of("dp=4"));
   const RegisterIndex x = feed_anything(made, "x", "f32[6] {partial sum: dp}");
@@ -126,7 +126,7 @@ TEST(Members, EachHoldsItsPartsOfVariablesAndAllGetTheWhole) {
   });
 }
 
-/// Many small kernels, and an exchange that has its turn behind all of them and may begin before.
+/// Many small kernels, and an exchange whose turn is after all of them but which may be prefetched.
 struct Ahead {
   static constexpr int kKernels = 400;
   RegisterIndex first, last, exchanged;
@@ -224,7 +224,7 @@ TEST(Members, WhatFailsOnOneFailsOnAll) {
     }
     EXPECT_TRUE(member.runtime().any(network->process() == 2));
     EXPECT_FALSE(member.runtime().any(false));
-    member.step();  // and it goes on
+    member.step();  // the run continues
   });
 }
 
@@ -240,7 +240,7 @@ TEST(Members, TheFirstFailureOfARankIsToldToAllWithRankTaskAndOp) {
       if (rank == 2 && reg == y) throw std::runtime_error("broken");
     };
     try {
-      member.step();  // the news may come before the end of this one does
+      member.step();  // the message may arrive before the end of this step
       member.step(&observer);
       ADD_FAILURE() << "rank 2 threw";
     } catch (const InternalError& error) {

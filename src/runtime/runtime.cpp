@@ -27,8 +27,8 @@ SpinPolicy spin_policy_for(int ranks) {
                                                                              : kSharedCore;
 }
 
-/// Each rank is a thread with its own memory, and the work of binding grows with the square of
-/// their number: more ranks are a mistake in a plan.
+/// Each rank is a thread with its own memory, and the work of binding grows with the square of the
+/// number of ranks. A larger number is a mistake in a plan.
 constexpr size_t kMaxRanks = 1024;
 
 void check_count(const std::vector<Rank>& ranks) {
@@ -80,16 +80,16 @@ struct Runtime::State {
   std::vector<int> here;        // rank indices
   std::vector<Rank> here_ranks;
   StopState own_stop;
-  StopState& stop;  // of the network, if there is one
+  StopState& stop;  // the network's, if there is one
   VariableStore variables;
   RankDevices devices;
   std::vector<std::unique_ptr<LoadedProgram>> programs;
   int next_number = 0;  // of programs and regions, when there is no network
   GatheredBytes gathered;
-  std::vector<Recorder> recorders;  // by rank index; none: nothing is written down
+  std::vector<Recorder> recorders;  // by rank index; empty: nothing is recorded
   Recorder::Time trace_start;
   InFlightSteps steps;
-  ThreadPool threads;  // last: its threads end before what they use
+  ThreadPool threads;  // last: its threads end before the members that they use
 
   State(std::vector<Rank> all, RuntimeOptions runtime_options)
       : ranks(std::move(all)),
@@ -119,13 +119,13 @@ struct Runtime::State {
     return flags;
   }
 
-  /// job(rank index), on the threads of the ranks that are here.  requires  they are idle
+  /// Runs job(rank index) on the threads of the local ranks.  requires  they are idle
   template <typename Job>
   void run_here(const Job& job) {
     threads.run([this, &job](int thread) { job(here[thread]); });
   }
 
-  /// What fails in one process fails in all.
+  /// Fails in all processes when `work` fails in one.
   template <typename Work>
   void on_all_processes(const Work& work) {
     if (!network) return work();
@@ -138,7 +138,7 @@ struct Runtime::State {
       program.record_into(index, recorders.empty() ? nullptr : &recorders[index]);
   }
 
-  /// A rank gets a device when a program has a mesh of devices that it is in.
+  /// Makes a device for each local rank that is in a mesh of devices of the program.
   void make_devices(const TaskGraph& graph) {
     for (MeshIndex mesh : graph.meshes.indices()) {
       if (device_of(graph, mesh) != DeviceKind::kFake) continue;
@@ -149,7 +149,7 @@ struct Runtime::State {
   }
 
   void throw_when_stopped() { steps.throw_when_stopped(); }
-  /// A failure is thrown by the next call.
+  /// Waits for all ranks. The next call throws a failure.
   void wait_for_ranks() {
     try {
       steps.wait_until_idle();
@@ -173,14 +173,14 @@ struct Runtime::State {
     return std::make_unique<BoundProgram>(std::move(graph), setting, new_number);
   }
 
-  /// Each rank makes its part on its own thread; all are made before the first is bound.
+  /// Each rank makes its part on its own thread; all parts are made before the first is bound.
   void make_ranks(BoundProgram& program) {
     run_here([&program](int index) { program.make_rank(index); });
     run_here([&program](int index) { program.bind_rank(index); });
     if (network) program.open();
   }
 
-  /// By rank index, of all processes.
+  /// The hashes of all processes, by rank index.
   std::vector<std::vector<uint64_t>> hashes() {
     std::vector<std::vector<uint64_t>> all(ranks.size());
     run_here([&](int index) { all[index] = variables.hashes(index); });
@@ -200,7 +200,7 @@ struct Runtime::State {
     return all;
   }
 
-  /// Of the ranks that are here.
+  /// The part of the trace of the local ranks.
   TracePart trace_part() const {
     std::vector<const Recorder*> written;
     for (int index : here) written.push_back(&recorders[index]);
@@ -276,7 +276,7 @@ LoadedProgram& Runtime::load(std::shared_ptr<const TaskGraph> graph) {
                       ExitCode::kOutOfMemory);
     }
   });
-  // No process has failed: all of them come here.
+  // No process has failed, so all of them reach this point.
   if (state_->network) {
     for (int index : state_->here) loaded->program->rank(index).join_groups();
     loaded->shared = std::make_unique<SharedResults>(loaded->program->graph(), state_->ranks,

@@ -54,7 +54,7 @@ TEST(Runtime, AChainOnPartsIsTheChainOnTheWhole) {
 }
 
 TEST(Runtime, ParametersFollowTheCoordinate) {
-  // iota along a divided dim: its begin is that of the part. 7 over 3: 0..3, 3..5, 5..7.
+  // iota along a divided dim begins with the begin of the part. 7 over 3: 0..3, 3..5, 5..7.
   HandMade made(mesh_of("dp=3"));
   const Split split{7, 1, {{0, 3}}};
   made.result("i", made.compute("i", {"iota", {LocalInt(0), LocalInt::begin_of(split)}, {}, ""}, {},
@@ -93,7 +93,7 @@ TEST(Runtime, ARegisterOfSeveralSlotsGoesAroundThem) {
   EXPECT_EQ(places[3], places[0]);
 }
 
-/// w = w - (sum over all ranks of the rows of x), as data parallelism does it.
+/// w = w - (sum over all ranks of the rows of x), as in data parallelism.
 HandMade summed_update(const std::string& mesh, int64_t ranks) {
   HandMade made(mesh_of(mesh));
   const RegisterIndex addend = feed_anything(made, "x", "f32[600] {partial sum: dp}");
@@ -152,7 +152,7 @@ TEST(Runtime, AVariableInAddendsIsTheirSum) {
   bench.step();
   std::vector<float> three;
   for (float value : bench.input("x").values<float>())
-    three.push_back(value + value + value);  // what each rank has, three times
+    three.push_back(value + value + value);  // the value of each rank, three times
   EXPECT_EQ(list<float>(bench.runtime().variable("sum")), three);
   const Tensor given = drawn("given", {DType::kF32, {5}});
   bench.runtime().set_variable("sum", given);
@@ -260,7 +260,7 @@ TEST(Runtime, ProgramsShareVariablesByName) {
     for (float value : bench.result("w").values<float>()) expected.push_back(value * 2);
     bench.runtime().run(read, {}, results);
     EXPECT_EQ(list<float>(results.at("twice")), expected);
-    bench.step();  // the programs take turns
+    bench.step();  // the programs alternate
   }
   HandMade other(bench.graph().meshes.front());
   other.variable("w", "f32[600@dp]");

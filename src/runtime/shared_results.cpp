@@ -9,7 +9,7 @@ namespace tessera {
 
 namespace {
 
-/// Parts follow each other, each at an address at which any element may begin.
+/// Aligns the parts, which follow each other, so that any element may begin at their addresses.
 int64_t aligned(int64_t bytes) {
   return (bytes + 7) / 8 * 8;
 }

@@ -20,7 +20,7 @@ namespace {
 using namespace testing_programs;
 using testing::HasSubstr;
 
-/// w += the sum over the ranks of x; gives the new w.
+/// w += the sum over the ranks of x; the result is the new w.
 HandMade summing(const std::string& mesh) {
   HandMade made(mesh_of(mesh));
   const RegisterIndex x = feed_anything(made, "x", "f32[6] {partial sum: dp}");
@@ -30,7 +30,7 @@ HandMade summing(const std::string& mesh) {
   return made;
 }
 
-/// y = 2 x, each rank for itself.
+/// y = 2 x on each rank.
 HandMade doubling(const std::string& mesh) {
   HandMade made(mesh_of(mesh));
   made.result("y", made.compute("y", {"scalar.mul", {}, {2}, ""}, {made.input("x", "f32[8@dp]")},
@@ -46,7 +46,7 @@ Observer at(Rank where, RegisterIndex what, std::function<void()> act) {
   };
 }
 
-/// However late the machine lets another thread run.
+/// Waits until a condition is true, however late the machine runs another thread.
 bool comes_true(const std::function<bool()>& condition) {
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
   while (!condition() && std::chrono::steady_clock::now() < end)
@@ -166,10 +166,10 @@ TEST(Steps, ATraceHoldsThemSideBySide) {
   bench.begin(&first);
   bench.begin(&second);
   const Timeline timeline = bench.runtime().stop_trace();  // waits for both
-  const auto bounds = [&](size_t rank, int64_t record) {
+  const auto bounds = [&](size_t rank, int64_t iteration) {
     Seconds begin{1e9}, end{0};
     for (const Span& span : timeline.tracks.at(rank).spans) {
-      if (span.record != record) continue;
+      if (span.iteration != iteration) continue;
       begin = std::min(begin, span.begin);
       end = std::max(end, span.end);
     }
@@ -195,7 +195,7 @@ TEST(Steps, AFailureEndsAllThatAreUnderWay) {
   for (const bool in_second : {false, true}) {
     Bench bench(doubling("dp=2"));
     std::atomic<int> acts_after{0};
-    // Rank 0 fails at x of its first or its second step, while rank 1 is kept at the first.
+    // Rank 0 fails at x of its first or its second step, while rank 1 is kept at the first one.
     const Observer waits = at(1, kX, [&] { comes_true([&] { return bench.runtime().failed(); }); });
     const Observer fails = at(0, kX, [] { throw std::runtime_error("broken"); });
     const Observer both = [&](Rank rank, RegisterIndex reg, const Coordinate& coordinate,

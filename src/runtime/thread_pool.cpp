@@ -10,7 +10,7 @@ ThreadPool::ThreadPool(int size) {
     for (int index = 0; index < size; ++index)
       threads_.emplace_back([this, index] { run_jobs(index); });
   } catch (...) {
-    // The machine has no more threads. Those that run must end before this object does.
+    // The machine has no more threads. The running ones must end before this object does.
     stop();
     throw;
   }

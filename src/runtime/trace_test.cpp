@@ -1,4 +1,4 @@
-// What a runtime writes down of its steps.
+// The events that a runtime records of its steps.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -31,13 +31,13 @@ bool is_act(const Span& span) {
   return span.kind == Span::Kind::kAct || span.kind == Span::Kind::kCopy;
 }
 
-/// "act x.partial 0": kind, name and record.
+/// "act x.partial 0": kind, name and iteration.
 std::vector<std::string> acts_of(const Track& track) {
   std::vector<std::string> list;
   for (const Span& span : track.spans)
     if (is_act(span))
       list.push_back(std::string(to_text(span.kind)) + " " + span.name + " " +
-                     std::to_string(span.record));
+                     std::to_string(span.iteration));
   return list;
 }
 

@@ -22,7 +22,7 @@ struct Candidate {
   std::string from;
 };
 
-/// BW as B and W.
+/// Replaces BW by B and W.
 DeviceOrders split_backwards(const DeviceOrders& orders) {
   DeviceOrders result(orders.size());
   for (size_t d = 0; d < orders.size(); ++d)

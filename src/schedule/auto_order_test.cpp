@@ -12,19 +12,19 @@
 namespace tessera {
 namespace {
 
-/// Numbers of one seed, the same with every standard library.
+/// Random numbers of one seed, the same with every standard library.
 class Draw {
  public:
   explicit Draw(unsigned seed) : engine_(seed) {}
   int below(int count) { return static_cast<int>(engine_() % static_cast<unsigned>(count)); }
-  /// 0.25 to 2 in steps of 1/16: sums of them are exact.
+  /// A time from 0.25 to 2 in steps of 1/16, so that sums are exact.
   double time() { return (4 + below(29)) / 16.0; }
 
  private:
   std::mt19937 engine_;
 };
 
-/// A chain in one of the placements, or stages that need random ones before them, with random times
+/// A chain in one of the placements, or stages that need random earlier stages, with random times
 /// and memory.
 PipelineShape random_shape(unsigned seed) {
   Draw draw(seed);
@@ -106,12 +106,12 @@ TEST(AutoOrder, EveryListRuleFinishesWithMemoryForOneMicroBatch) {
 
 TEST(AutoOrder, ReachesTheBoundWhereOneDeviceIsAlwaysBusy) {
   // The last of three stages has as much work as the others together: it begins when the first two
-  // are over and never waits again.
+  // have ended and never waits again.
   PipelineShape shape = chain_of(3, 1, StagePlacement::kRoundRobin, 8);
   shape.stages[2].costs = {2, 2, 2, 1, 0};
   const AutoOrders made = auto_orders(shape);
-  // 2 forwards before it, 8 micro-batches of 6; its last W may come after the last B that the
-  // others wait for.
+  // There are 2 forwards before it and 8 micro-batches of 6. Its last W may come after the last B
+  // that the others wait for.
   EXPECT_EQ(made.bound.time, 2 + 8 * 6);
   EXPECT_EQ(made.time, made.bound.time);
   EXPECT_EQ(made.bound.why, "device 2 is busy for 48, and 2 come before and after");

@@ -19,8 +19,8 @@ struct Slot {
 };
 using Block = std::vector<std::vector<Slot>>;  // by device
 
-/// Slots of waiting at the turns: forward at the point of the V, at the loss, backward at the point
-/// of the V.
+/// The waiting slots at the turns: forward at the point of the V, at the loss, and backward at the
+/// point of the V.
 struct Turns {
   int forward = 1, loss = 1, backward = 1;
 };
@@ -58,7 +58,7 @@ bool collides(const Block& slots, int period) {
   });
 }
 
-/// All waits at the turns of less than a period each for which no two passes collide, the shortest
+/// All waits at the turns of less than a period each with which no two passes collide, the shortest
 /// first.
 std::vector<Block> without_collisions(const BuildingBlock& block, int devices) {
   const int rounds = block.rounds(), period = 3 * rounds;
@@ -78,12 +78,12 @@ std::vector<Block> without_collisions(const BuildingBlock& block, int devices) {
   return blocks;
 }
 
-/// One device while the repeated block is compressed.
+/// The state of one device while the repeated block is compressed.
 struct Device {
-  std::vector<Slot> sequence;  // the repeated block in its order; `offset` is when it falls due
+  std::vector<Slot> sequence;  // the repeated block in its order; `offset` is its due time
   std::vector<int> micro_batch;
   std::vector<bool> done;
-  size_t first = 0;             // of what is left
+  size_t first = 0;             // index of the first remaining pass
   std::vector<Pass> waiting_w;  // B is done, W is not
   size_t next_w = 0;
   int kept = 0;
@@ -117,7 +117,7 @@ class PeriodCompression {
     }
   }
 
-  /// In slots, of the device that takes longest from its first pass to its last.
+  /// The slots of the device that takes longest from its first pass to its last.
   int longest_span() const { return longest_span_; }
 
   DeviceOrders take() {
@@ -163,7 +163,7 @@ class PeriodCompression {
             is_over(PassKind::kInputGradient, slot.stage + 1, micro_batch, now));
   }
 
-  /// Whether the forward at `place` may be executed before all that is left before it.
+  /// May the forward at `place` be executed before all remaining passes that precede it?
   bool is_safe(const Device& device, size_t place) const {
     if (device.kept >= limit_) return false;
     int kept = device.kept + 1 - device.weight_gradients_waiting();
@@ -175,7 +175,7 @@ class PeriodCompression {
     return true;
   }
 
-  /// The first ready pass of those that are left; of each stage and kind only the next can be
+  /// The first ready one of the remaining passes. Of each stage and kind only the next can be
   /// ready.
   std::optional<size_t> choose(const Device& device, int now) {
     std::vector<std::array<bool, 2>> seen(stages_);
@@ -242,8 +242,8 @@ DeviceOrders repeat_block(const BuildingBlock& block, int devices, int micro_bat
     compression.run();
     return compression;
   };
-  // The order repeats itself after as many micro-batches as are in flight, so these decide which
-  // block is best.
+  // The order repeats after as many micro-batches as are in flight, so these determine the best
+  // block.
   const int some = std::min(micro_batches, 2 * devices);
   const std::vector<Block> blocks = without_collisions(block, devices);
   int shortest = INT_MAX;

@@ -33,7 +33,7 @@ PassClock::PassClock(const PipelineShape& shape) : shape_(shape) {
   ready_.reserve(passes + devices);
 }
 
-/// BW has the entries of B and of W; this is that of W.
+/// The index of W for BW, which has the entries of B and of W.
 size_t PassClock::index(PassKind kind, int stage, int micro_batch) const {
   const size_t of_kind = index_of(kind == PassKind::kBackward ? PassKind::kWeightGradient : kind);
   return (of_kind * shape_.stages.size() + stage) * shape_.micro_batches + micro_batch;

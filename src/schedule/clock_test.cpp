@@ -58,8 +58,8 @@ TEST(PassClock, ForwardAllocatesMemoryAndBackwardFreesIt) {
 
 TEST(PassClock, PassesThatWaitForEachOtherAreFound) {
   const PipelineShape shape = chain_of(2, 1, StagePlacement::kRoundRobin, 2);
-  // Device 0 wants the backward of micro-batch 0 before the forward of 1, device 1 the other way
-  // round.
+  // Device 0 has the backward of micro-batch 0 before the forward of 1, and device 1 has them in
+  // the opposite order.
   EXPECT_FALSE(run_on_clock(shape, {{{F, 0, 0}, {BW, 0, 0}, {F, 0, 1}, {BW, 0, 1}},
                                     {{F, 1, 0}, {F, 1, 1}, {BW, 1, 0}, {BW, 1, 1}}}));
 }

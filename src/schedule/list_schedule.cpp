@@ -13,7 +13,7 @@ namespace {
 constexpr double kNever = std::numeric_limits<double>::infinity();
 constexpr double kSlack = 1e-9;
 
-/// How many passes of each kind a stage has begun.
+/// The number of passes of each kind that a stage has begun.
 struct Progress {
   int forward = 0, input_gradient = 0, weight_gradient = 0;
   int& of(PassKind kind) {
@@ -34,8 +34,8 @@ struct Device {
   double idle = 0;  // since its first pass
   bool last_was_forward = false;
   std::vector<Pass> order;
-  Choice choice;        // what it does next, as far as is known
-  bool is_open = true;  // the choice is not made, or something came up since
+  Choice choice;        // its next pass, as far as is known
+  bool is_open = true;  // the choice is not made, or the state has changed since
 };
 
 class ListScheduler {
@@ -87,7 +87,7 @@ class ListScheduler {
     return end_.at(kind, stage, micro_batch);
   }
 
-  /// When all that it needs is there; never, as far as is known, when something has not begun.
+  /// The time at which all its needs are there; kNever when a need has not begun.
   double arrival(const Pass& pass) {
     double time = 0;
     for (const PassClock::Need& need : clock_.needs_of(pass))
@@ -159,8 +159,8 @@ class ListScheduler {
 
   Choice choose(Device& device) {
     const double now = std::max(device.free, now_);
-    std::optional<Choice> best;  // there now
-    Choice soon;                 // known to come
+    std::optional<Choice> best;  // ready now
+    Choice soon;                 // known to become ready
     double backward_comes = kNever;
     for (int stage : device.stages)
       for (PassKind kind : {PassKind::kForward, PassKind::kInputGradient}) {
@@ -210,7 +210,7 @@ class ListScheduler {
     for (int stage : waiting_[index_of(pass.kind)][pass.stage]) device_of(stage).is_open = true;
   }
 
-  /// By pass, the stages some pass of which needs it.
+  /// By pass, the stages with a pass that needs it.
   void find_waiting() {
     for (auto& of_kind : waiting_) of_kind.resize(shape_.stages.size());
     for (int k = 0; k < std::ssize(shape_.stages); ++k)

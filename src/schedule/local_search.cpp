@@ -80,7 +80,7 @@ class LocalSearch {
     return {device, index};
   }
 
-  /// The critical path, from the last pass back: each pass begins when the next one in the list
+  /// The critical path, from the last pass backward: each pass begins when the next one in the list
   /// ends.
   void find_path() {
     path_.clear();
@@ -106,7 +106,7 @@ class LocalSearch {
     }
   }
 
-  /// Moves one pass, mostly of the critical path, to another position of its device.
+  /// Moves one pass, mostly one of the critical path, to another position of its device.
   void try_move() {
     Position from = path_[sampler_.below(path_.size())];
     if (sampler_.below(4) == 0) {
@@ -130,8 +130,7 @@ class LocalSearch {
     find_path();
   }
 
-  /// Whether the move keeps the pass after its needs and in order among those of its stage and
-  /// kind.
+  /// Does the move keep the pass after its needs and in order among those of its stage and kind?
   bool may_move(const Position& from, size_t to) const {
     const auto& list = order(from.device);
     const Pass& moved = list[from.index];

@@ -15,7 +15,7 @@ namespace {
 constexpr PassKind kSplitKinds[] = {PassKind::kForward, PassKind::kInputGradient,
                                     PassKind::kWeightGradient};
 
-/// One micro-batch alone: how early each pass can begin, and what must come after it.
+/// One micro-batch alone: the earliest begin of each pass, and the passes that must follow it.
 class Paths {
  public:
   explicit Paths(const PipelineShape& shape) : shape_(shape), clock_(shape) {
@@ -28,12 +28,12 @@ class Paths {
 
   int stages() const { return shape_.stage_count(); }
   double time(PassKind kind, int stage) const { return time_of(shape_.stages[stage].costs, kind); }
-  /// The earliest start of the pass, if no device is busy.
+  /// The earliest start of the pass when no device is busy.
   double early(PassKind kind, int stage) const { return early_[index_of(kind)][stage]; }
-  /// From its end to the end of the last pass that needs it, directly or not.
+  /// The time from its end to the end of the last pass that needs it, directly or not.
   double tail(PassKind kind, int stage) const { return tail_[index_of(kind)][stage]; }
 
-  /// From the start of F of a stage to the end of another of its passes.
+  /// The time from the start of F of a stage to the end of another of its passes.
   double latency(PassKind kind, int stage) const {
     std::vector<std::vector<double>> from(3, std::vector<double>(shape_.stages.size(), -1));
     from[0][stage] = time(PassKind::kForward, stage);
@@ -76,7 +76,7 @@ class Paths {
   const PipelineShape& shape_;
   PassClock clock_;
   std::vector<double> early_[3], tail_[3];
-  std::vector<std::pair<PassKind, int>> order_;  // each after what it needs
+  std::vector<std::pair<PassKind, int>> order_;  // each after its needs
 };
 
 void raise(PipelineBound& bound, double time, std::string why) {
@@ -90,7 +90,7 @@ void bound_by_path(const Paths& paths, PipelineBound& bound) {
             "one micro-batch goes through all stages");
 }
 
-/// Before the first, all of these passes, after the last.
+/// The passes before the first, all of these passes, and those after the last.
 void bound_by_work(const PipelineShape& shape, const Paths& paths, bool of_step, bool with_w,
                    PipelineBound& bound) {
   for (int device = 0; device < shape.devices; ++device) {
@@ -113,7 +113,7 @@ void bound_by_work(const PipelineShape& shape, const Paths& paths, bool of_step,
   }
 }
 
-/// The F of micro-batch i + N waits for the end of `until` of micro-batch i.
+/// The F of micro-batch i + N waits for the end of the pass `until` of micro-batch i.
 void bound_by_memory(const PipelineShape& shape, const Paths& paths, bool of_step, PassKind until,
                      PipelineBound& bound) {
   if (shape.memory_limits.empty()) return;
@@ -134,8 +134,8 @@ void bound_by_memory(const PipelineShape& shape, const Paths& paths, bool of_ste
   }
 }
 
-/// What the stages of a device keep together, each for its time, fits the memory of the device over
-/// its span.
+/// The memory that the stages of a device keep together, each for its time, fits the memory of the
+/// device over its span.
 void bound_by_area(const PipelineShape& shape, const Paths& paths, PipelineBound& bound) {
   if (shape.memory_limits.empty()) return;
   std::vector<double> area(shape.devices, 0);

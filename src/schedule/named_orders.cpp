@@ -21,7 +21,7 @@ DeviceOrders by_stage(PipelineKind kind, const PipelineShape& shape, int hidden)
   return merge_stage_lists(shape, lists);
 }
 
-/// Periods that a transfer there and one back take.
+/// The periods that a transfer in each direction takes.
 int hidden_periods(const PipelineShape& shape) {
   std::vector<double> busy(shape.devices, 0);
   for (const PipelineStage& stage : shape.stages)
@@ -37,9 +37,9 @@ struct RoundPass {
   int micro_batch = 0;
 };
 
-/// The forwards of every device: groups of p micro-batches, or of some more where p does not divide
-/// m, go through the rounds together. A group of less than p would come round before the devices
-/// have done with it.
+/// The forwards of every device: groups of p micro-batches, or of some more when p does not divide
+/// m, go through the rounds together. A group of less than p would return before the devices have
+/// finished it.
 std::vector<RoundPass> rounds_of(const PipelineShape& shape, const Chain& chain) {
   const int p = shape.devices, groups = std::max(1, shape.micro_batches / p);
   std::vector<RoundPass> passes;

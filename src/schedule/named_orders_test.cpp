@@ -10,7 +10,7 @@
 namespace tessera {
 namespace {
 
-/// The shape that a schedule takes: `devices` devices, `rounds` stages on each.
+/// The shape for a schedule: `devices` devices with `rounds` stages each.
 PipelineShape shape_for(PipelineKind kind, int devices, int micro_batches,
                         const StageCosts& costs = {}, int rounds = 2) {
   switch (kind) {
@@ -37,7 +37,7 @@ double longest_bubble(const PassTimeline& timeline) {
   return most;
 }
 
-// F = B = W = 1 and no transfer time: a micro-batch is 3 on each device.
+// F = B = W = 1 without transfer time: a micro-batch takes 3 on each device.
 constexpr double kMicroBatch = 3;
 
 TEST(NamedOrders, BubbleOf1F1BAndGPipeIsOneMicroBatchPerOtherStage) {
@@ -84,8 +84,8 @@ TEST(NamedOrders, InterleavedDoesSoForAnyNumberOfMicroBatches) {
           EXPECT_NEAR(longest_bubble(timeline), (p - 1) * kMicroBatch / v, 1e-9)
               << "v=" << v << " p=" << p << " m=" << m;
         }
-        // 2 (p - 1) + (v - 1) n stages ahead, where n are in the largest group, and the one that it
-        // alternates with.
+        // There are 2 (p - 1) + (v - 1) n stages ahead, where n are in the largest group, and the
+        // one with which it alternates.
         const int groups = std::max(1, m / p), largest = (m + groups - 1) / groups;
         EXPECT_LE(timeline.max_memory(),
                   std::min<double>(m, (2 * (p - 1) + (v - 1) * largest + 1.0) / v) + 1e-9)
@@ -149,9 +149,9 @@ TEST(NamedOrders, VHalfAndVMinNeedAHalfAndAThirdOfTheMemory) {
 }
 
 TEST(NamedOrders, EagerForwardsHideTransfers) {
-  // One way costs half a period of 3: a transfer there and one back take ceil(3 / 3) = 1 period, so
-  // each stage is 2 forwards further ahead than the one after it. What is left is one way there and
-  // back through all stages: (p - 1)(T + 2 c).
+  // A transfer in one direction takes half a period of 3. A transfer in each direction takes ceil(3
+  // / 3) = 1 period, so each stage is 2 forwards further ahead than the next one. The remaining
+  // loss is one direction forward and one backward through all stages: (p - 1)(T + 2 c).
   const double c = 1.5;
   for (int p : {2, 4, 8})
     for (int m : {4 * p, 8 * p}) {

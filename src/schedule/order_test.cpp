@@ -7,7 +7,7 @@
 namespace tessera {
 namespace {
 
-/// Tasks by name; register i is filled by edges[i].first and read by edges[i].second.
+/// Makes tasks by name. Register i is filled by edges[i].first and read by edges[i].second.
 TaskGraph tasks_with(const std::vector<std::string>& names,
                      const std::vector<std::pair<int, int>>& edges) {
   TaskGraph graph;
@@ -37,7 +37,7 @@ TEST(ProgramOrder, KeepsTheOrderOfTheProgramWhereItMay) {
 }
 
 TEST(ProgramOrder, PutsATaskAfterWhatItReads) {
-  // d reads from c, a from d: c and d must come before a.
+  // d reads from c, and a reads from d: c and d must come before a.
   EXPECT_EQ(order_text(tasks_with({"a", "b", "c", "d"}, {{2, 3}, {3, 0}})), "b c d a");
 }
 

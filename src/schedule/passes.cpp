@@ -10,7 +10,7 @@
 namespace tessera {
 namespace {
 
-/// Rounding of sums of memory may not make an order that fits a fault.
+/// The rounding of sums of memory must not make a fault of an order that fits.
 constexpr double kSlack = 1e-9;
 
 int device_of(StagePlacement placement, int devices, int stage) {
@@ -23,7 +23,8 @@ bool has_need(const PipelineStage& stage, PassKind kind, PassNeed need) {
   return std::find(needs.begin(), needs.end(), need) != needs.end();
 }
 
-/// The stages in the one order in which each forward needs that of the one before, or nothing.
+/// The stages in the order in which each forward needs that of the previous one; empty when there
+/// is no such order.
 std::vector<int> forward_chain(const PipelineShape& shape) {
   const int count = shape.stage_count();
   std::vector<int> chain;
@@ -49,7 +50,7 @@ std::vector<int> forward_chain(const PipelineShape& shape) {
   return chain;
 }
 
-/// Does every backward need only what the chain does before it?
+/// Does every backward need only passes that the chain executes before it?
 bool backward_follows(const PipelineShape& shape, const std::vector<int>& chain) {
   std::vector<int> position(chain.size());
   for (int i = 0; i < std::ssize(chain); ++i) position[chain[i]] = i;
@@ -148,7 +149,7 @@ Chain find_chain(const PipelineShape& shape) {
 
 namespace {
 
-/// What is wrong with the order of one device, and how many passes of each stage it has.
+/// The fault of the order of one device, and the number of passes of each stage.
 std::string fault_of(const PipelineShape& shape, int device, const std::vector<Pass>& order,
                      std::vector<std::array<int, 3>>& done) {
   double memory = 0;

@@ -36,7 +36,7 @@ DeviceOrders orders_of(const PipelineOptions& options, PipelineShape& shape) {
   return auto_orders(shape).orders;
 }
 
-/// Puts pieces into a list, each after what it needs.
+/// Appends pieces to a list, each after its needs.
 class Emitter {
  public:
   explicit Emitter(const std::vector<PipelineStep>& work)
@@ -69,7 +69,7 @@ class Emitter {
   std::vector<int> order_;
 };
 
-/// The passes of all devices, the one first that begins first on the clock.
+/// Emits the passes of all devices, in the order in which they begin on the clock.
 void emit_passes(const PipelinePieces& pieces, const PassTimeline& timeline, Emitter& emitter) {
   std::vector<size_t> next(timeline.passes.size(), 0);
   while (true) {
@@ -92,7 +92,7 @@ void emit_passes(const PipelinePieces& pieces, const PassTimeline& timeline, Emi
   }
 }
 
-/// With a micro-batch on the busiest device as the unit of time.
+/// The shape with the time of a micro-batch on the busiest device as the unit.
 PipelineShape in_micro_batches(PipelineShape shape) {
   std::vector<double> busy(shape.devices, 0);
   for (const PipelineStage& stage : shape.stages)

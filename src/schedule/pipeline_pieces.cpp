@@ -9,8 +9,8 @@ bool is_backward(const PipelineStep& piece) {
   return piece.micro_batch >= 0 && piece.role != Role::kForward;
 }
 
-/// Nothing is known of links here: a transfer takes this part of what a micro-batch takes on the
-/// busiest device.
+/// Links are unknown here: a transfer is assumed to take this fraction of the time of a micro-batch
+/// on the busiest device.
 constexpr double kTransferPart = 0.01;
 
 double busiest(const PipelineShape& shape) {
@@ -71,8 +71,8 @@ void PipelinePieces::find_passes() {
   }
 }
 
-/// Marks what leads to the last link of the longest chain of backward pieces of one stage and
-/// micro-batch.
+/// Marks the pieces that lead to the last link of the longest chain of backward pieces of one stage
+/// and micro-batch.
 void PipelinePieces::mark_chain_to_the_last(int stage, int micro_batch,
                                             std::vector<bool>& leads) const {
   const auto is_inside = [&](int i) {
@@ -138,8 +138,8 @@ PipelineShape PipelinePieces::shape() const {
     for (int needed : work_[i].needs) {
       const PipelineStep& other = work_[needed];
       const std::optional<PassKind> kind = pass_[needed];
-      // What a pass needs of earlier micro-batches (a sum so far) is of its own stage and kind:
-      // those come in order.
+      // The needs of a pass in earlier micro-batches (a sum so far) are of its own stage and kind,
+      // whose passes are in order.
       if (!kind || other.micro_batch != work_[i].micro_batch ||
           (other.stage == work_[i].stage && kind == pass_[i]))
         continue;

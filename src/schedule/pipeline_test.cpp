@@ -8,7 +8,7 @@ namespace tessera {
 namespace {
 
 /// A chain of stages: forward of stage s needs that of s - 1, backward of s needs that of s + 1 and
-/// its own forward; then an optimizer each.
+/// its own forward; each stage has an optimizer.
 std::vector<PipelineStep> chain(int stages, int micro_batches) {
   std::vector<PipelineStep> work;
   std::vector<std::vector<int>> forward(static_cast<size_t>(stages)),
@@ -113,9 +113,9 @@ TEST(Pipeline, ASumOverAllMicroBatchesIsPartOfThePrologue) {
             (std::vector<int>{0, 1, 2, 3}));
 }
 
-/// Backward of a stage as it is lowered: for each micro-batch the gradient from the stage after it
+/// The backward of a stage as it is lowered: for each micro-batch the gradient from the next stage
 /// (from 1 on stage 0), then a gradient of weights that branches off, then the gradient for the
-/// stage before it.
+/// previous stage.
 std::vector<PipelineStep> two_stages_with_weights(int micro_batches) {
   std::vector<PipelineStep> work;
   const auto add = [&](PipelineStep piece) {
@@ -143,7 +143,7 @@ TEST(Pipeline, BackwardIsSplitByItsConsumers) {
   std::string text;
   for (int piece = 0; piece < 6; ++piece) text += std::string(to_text(*made.passes[piece])) + " ";
   EXPECT_EQ(text, "F F B W B W ");
-  // Stage 1 is done with the gradient of micro-batch 1 before the weights of 0: stage 0 does not
+  // Stage 1 finishes the gradient of micro-batch 1 before the weights of 0, so stage 0 does not
   // wait for them.
   EXPECT_EQ(to_text(made.orders[1]), "F1.0 B1.0 F1.1 B1.1 W1.0 W1.1");
 }
@@ -156,8 +156,8 @@ TEST(Pipeline, ABackwardThatIsNotSplitIsOnePass) {
 }
 
 TEST(Pipeline, AStageUpdatesAsSoonAsItsOwnGradientsAreComplete) {
-  // Its optimizer comes right after its own passes, and needs no other stage's: the last stage is
-  // done first.
+  // Its optimizer follows its own passes directly and needs those of no other stage; the last stage
+  // finishes first.
   const auto work = chain(3, 4);
   const auto order = order_of(work, 3, 4, PipelineKind::kOneForwardOneBackward);
   for (int stage = 0; stage < 3; ++stage) EXPECT_EQ(of_stage(work, order, stage).back(), 'O');
@@ -165,8 +165,8 @@ TEST(Pipeline, AStageUpdatesAsSoonAsItsOwnGradientsAreComplete) {
 }
 
 TEST(Pipeline, StagesOfOneDeviceTakeTurns) {
-  // Two stages on one device: micro-batch 0 goes all the way before 1 begins its backward; nothing
-  // overlaps, nothing is forgotten.
+  // Two stages on one device: micro-batch 0 passes through both before 1 begins its backward.
+  // Nothing overlaps, and no piece is lost.
   const auto work = chain(2, 2);
   PipelineOptions options = each_alone(PipelineKind::kOneForwardOneBackward, 2, 2);
   options.devices = {0, 0};

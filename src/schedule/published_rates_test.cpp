@@ -1,10 +1,11 @@
-// The bubble rates that the authors of the zero-bubble schedules computed from times that they
-// measured (arXiv 2401.10241, tables 5 and 9; tests/data has both).
+// Compares bubble rates with those that the authors of the zero-bubble schedules computed from
+// measured times (arXiv 2401.10241, tables 5 and 9; tests/data has both).
 //
 // Their simulator gives every stage the same times, although the first and the last have one layer
-// less; the rate is that of the device with the longest span, (span - m (F + B + W)) / span. Memory
+// less. The rate is that of the device with the longest span, (span - m (F + B + W)) / span. Memory
 // is that of their table 1: F keeps s b h (34 + 5 a s / h) bytes, of which W still needs 32 s b h.
-// ZB-1p and ZB-2p are their heuristic with p and 2 p micro-batches of memory: here it is `auto`.
+// ZB-1p and ZB-2p are their heuristic with p and 2 p micro-batches of memory, to which `auto`
+// corresponds here.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -19,7 +20,7 @@
 namespace tessera {
 namespace {
 
-/// The rows of a table by the names of its columns; comments left out.
+/// The rows of a table by the names of its columns, without comments.
 std::vector<std::map<std::string, std::string>> rows_of(const std::filesystem::path& file) {
   std::ifstream stream(file);
   std::vector<std::string> names;
@@ -75,7 +76,7 @@ double rate_of(const PipelineShape& shape, const DeviceOrders& orders) {
          span;
 }
 
-/// Half of the last of four digits that are printed.
+/// Half of the last of the four printed digits.
 constexpr double kPrinted = 0.00005 + 1e-9;
 
 TEST(PublishedRates, NamedSchedulesReproduceThePublishedBubbleRates) {

@@ -46,7 +46,7 @@ class Merge {
     return best;
   }
 
-  /// Negative when it has to wait for a pass that is not done.
+  /// Negative when it has to wait for a pass that has not ended.
   double start_of(const Pass& pass) {
     double start = free_[shape_.stages[pass.stage].device];
     for (const PassClock::Need& need : clock_.needs_of(pass)) {
@@ -71,7 +71,7 @@ class Merge {
 
   const PipelineShape& shape_;
   const std::vector<std::vector<Pass>>& lists_;
-  PassClock clock_;         // knows the needs
+  PassClock clock_;         // for the needs
   PassTable<double> ends_;  // negative: not done yet
   std::vector<size_t> next_;
   std::vector<double> free_;

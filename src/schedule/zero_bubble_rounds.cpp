@@ -11,7 +11,7 @@ namespace {
 constexpr double kSlack = 1e-9;
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
-/// A stage as the rounds go on. Its stages are numbered along the chain.
+/// The state of a stage during the rounds. Stages are numbered along the chain.
 struct State {
   int number = 0;  // of the stage in the shape
   StageCosts costs;
@@ -54,8 +54,8 @@ class Rounds {
   State& at(int s) { return states_[s]; }
   int last() const { return static_cast<int>(states_.size()) - 1; }
 
-  /// When the next forward (or backward) of a stage could begin, but for what the stage itself
-  /// does.
+  /// The earliest begin of the next forward (or backward) of a stage, without regard to the passes
+  /// of the stage itself.
   double forward_comes(int s) {
     return s == 0 ? 0 : at(s - 1).forward_ends[at(s).forwards] + shape_.transfer;
   }
@@ -96,7 +96,7 @@ class Rounds {
     for (int s = last(); s >= 0; --s) put_backward(s);
   }
 
-  /// How many forwards after the first one each stage does before its first backward.
+  /// The number of forwards after the first one of each stage before its first backward.
   std::vector<int> forwards_ahead() {
     std::vector<int> more(states_.size(), 0);
     double backward = at(last()).free +
@@ -121,7 +121,8 @@ class Rounds {
     return more;
   }
 
-  /// Which stages do a forward in this round: where one leaves it out, so do those before it.
+  /// The stages that do a forward in this round. When one leaves it out, the stages before it do
+  /// too.
   std::vector<bool> choose_forwards() {
     std::vector<bool> chosen(states_.size());
     for (int s = 0; s <= last(); ++s)
@@ -131,7 +132,8 @@ class Rounds {
     return chosen;
   }
 
-  /// Would the next stage go on to its backward before it could take one more forward from here?
+  /// Would the next stage continue with its backward before it could take one more forward from
+  /// here?
   bool leaves_out(int s) {
     if (!rule_.restrained || s == last() || at(s).forwards < at(s + 1).forwards + 2) return false;
     const State& state = at(s);
@@ -170,7 +172,7 @@ class Rounds {
     put_backward(s);
   }
 
-  /// W before something that comes at `until`.
+  /// Puts W before a pass that comes at `until`.
   void fill_gap(State& state, double until) {
     const auto is_left = [&] { return state.weights < state.backwards; };
     while (is_left() && state.free + state.costs.weight_gradient <= until + kSlack)

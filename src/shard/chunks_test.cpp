@@ -1,4 +1,4 @@
-// Dims of several equal pieces, each divided alike: q, k and v, and merged dims.
+// Dims of several equal pieces, which are divided alike: q, k and v, and merged dims.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -21,7 +21,7 @@ TensorType f32(Shape shape) {
   return {DType::kF32, shape};
 }
 
-/// What the i-th rank holds of the list `whole`.
+/// The elements of the list `whole` that the i-th rank holds.
 std::vector<int> held(const std::vector<int>& whole, std::string_view text, int i) {
   const DistType given = parse_dist_type(text, mesh_of("tp=2"));
   const std::vector<int64_t> indices = given.attr.indices(given.type.shape, {i}).front();
@@ -39,7 +39,7 @@ TEST(Chunks, EachChunkIsDividedAlike) {
 
 TEST(Chunks, MayBeUnevenAndHaveUnits) {
   const MeshPtr mesh = mesh_of("tp=2");
-  // Two chunks of 3 units of 2: 2 units and 1 of each.
+  // Two chunks of 3 units of 2: the ranks hold 2 units and 1 unit of each.
   const DistType given = parse_dist_type("f32[12@tp:2/2, 5]", mesh);
   const std::vector<Piece> first = given.attr.pieces({12, 5}, {0});
   ASSERT_EQ(first.size(), 2u);
@@ -79,7 +79,7 @@ TEST(Chunks, AMergedDimIsDividedAsItsParts) {
     return to_text(graph.type({1}), sharded.of(ValueId{1}));
   };
   EXPECT_EQ(flattened("Shard(0)"), "f32[128@tp, 3072]");
-  // Channels 2 + 1: 2048 and 1024 columns.
+  // Channels are divided 2 + 1: 2048 and 1024 columns.
   EXPECT_EQ(flattened("Shard(1)"), "f32[128, 3072@tp:1024]");
   // A row is 32 columns of each channel.
   EXPECT_EQ(flattened("Shard(2)"), "f32[128, 3072@tp/3]");
@@ -92,7 +92,7 @@ TEST(Chunks, GoThroughElementwiseOpsAndProducts) {
   const ValueId x = b.input("x", f32({4, 3, 8}));
   const ValueId t = b.unary("tanh", b.reshape(x, {4, 24}, "flat"), "t");
   b.dot(t, b.input("w", f32({24, 5})), "mk,kn->mn", "y");
-  // The product reduces over the indices that a rank has, whichever they are; w has one piece, and
+  // The product reduces over the indices that a rank has, whichever they are. w has one piece, and
   // its rows are exchanged.
   const ShardedGraph sharded = propagate(graph, mesh_of("tp=2"), {shard_tensor("x", "Shard(2)")});
   EXPECT_EQ(print_placements(graph, sharded),
@@ -116,8 +116,8 @@ TEST(Chunks, AreTheHeadsOfQueriesKeysAndValues) {
   const ValueId q = b.slice(t, {0, 0}, {4, 8}, {1, 1}, "q"),
                 k = b.slice(t, {0, 8}, {4, 16}, {1, 1}, "k");
   b.concat({q, k}, 1, "both");
-  // The mark is on a slice: the tensor that it is cut from has three chunks, the concatenation of
-  // two slices has two. Inputs have one piece.
+  // The mark is on a slice. The tensor from which it is cut has three chunks, and the concatenation
+  // of two slices has two. Inputs have one piece.
   EXPECT_EQ(placements_of(graph, {shard_tensor("q", "Shard(1)")}),
             "x f32[4, 24@tp]\n"
             "t f32[4, 24@tp/3]\n"

@@ -7,8 +7,8 @@
 namespace tessera {
 namespace {
 
-/// The operand that uses an axis of this dim, or divides its factor, otherwise; a marked one rather
-/// than another. -1: none.
+/// The operand that uses an axis of this dim, or divides its factor, in another way; preferably a
+/// marked one. -1: none.
 int rival_of(PropagationState& state, OpId id, int loser, size_t dim) {
   const Axes axes = state.placement_of_operand(id, loser).attr.dims[dim].axes;
   const DimFactor& lost = state.factors_of_operand(id, loser)[dim];
@@ -41,7 +41,7 @@ std::string conflict_text(PropagationState& state, OpId id, int loser, size_t di
          " is resharded for this op";
 }
 
-/// Whether the operator needs the dim whole.
+/// Does the operator need the dim whole?
 bool is_whole(const ShardingRule& rule, const DimFactor& dim) {
   const std::vector<DimFactor> choices = choices_of(dim);
   return std::all_of(choices.begin(), choices.end(), [&](const DimFactor& choice) {

@@ -18,8 +18,8 @@ std::string quoted(const Mark& mark) {
   return "'" + mark.pattern + "' (" + mark.origin + ")";
 }
 
-/// Several placements of one operand stand in brackets, since commas part the operands of an op:
-/// (dp: Shard(0), tp: Partial(sum)).
+/// Removes brackets. Several placements of one operand are in brackets, since commas separate the
+/// operands of an op: (dp: Shard(0), tp: Partial(sum)).
 std::string_view without_brackets(std::string_view text) {
   text = trim(text);
   return text.starts_with("(") && text.ends_with(")") ? trim(text.substr(1, text.size() - 2))
@@ -31,7 +31,7 @@ DistAttr parse_one(std::string_view given, const MeshPtr& mesh, int rank) {
   return text.starts_with("P(") ? parse_spec(text, mesh, rank) : parse_placements(text, mesh, rank);
 }
 
-/// Adds which mark and which thing were meant to an error about a placement.
+/// Adds the mark and its target to an error about a placement.
 template <typename Read>
 auto with_context(const Mark& mark, const std::string& thing, const Read& read) {
   try {
@@ -59,8 +59,8 @@ std::vector<int64_t> read_parts(std::string_view item) {
   return parts;
 }
 
-/// ((4,1),(1,1)): the counts say how many parts each factor has; its axes are then chosen once for
-/// all operands.
+/// Parses ((4,1),(1,1)). The counts are the numbers of parts of each factor; its axes are then
+/// chosen once for all operands.
 OpSharding read_operand_parts(std::string_view text, const OpView& op, const ShardingRule& rule,
                               const MeshPtr& mesh) {
   const std::vector<std::string> items =

@@ -74,7 +74,7 @@ class Assignment {
     });
   }
 
-  /// That of the marked operands, when one includes all others.
+  /// The mesh of the marked operands, when one includes all others.
   int mesh_of_operands(const Op& op) {
     int mesh = kUnknown;
     for (ValueId input : op.inputs) {
@@ -88,8 +88,8 @@ class Assignment {
     return mesh;
   }
 
-  /// Ops of a role without mesh take that of the nearest one before them, whatever its role; the
-  /// first ones that of the nearest one after them.
+  /// Ops of a role without a mesh take the mesh of the nearest op before them, whatever its role;
+  /// the first ones take that of the nearest op after them.
   void fill_from_neighbours(Role role) {
     int nearest = kUnknown;
     for (int i = 0; i < op_count(); ++i) {
@@ -103,8 +103,8 @@ class Assignment {
     }
   }
 
-  /// A sum of gradients runs on the mesh of its operands when one mesh has them all: then one sum
-  /// is sent to the mesh that made the value.
+  /// A sum of gradients runs on the mesh of its operands when one mesh has them all. Then only the
+  /// sum is sent to the mesh that produced the value.
   int mesh_of_derived(const Op& op) {
     const int mesh = op.origin.derivation == "gradient sum" ? mesh_of_operands(op) : kUnknown;
     return mesh == kUnknown ? mesh_of_origin(op) : mesh;
@@ -127,7 +127,7 @@ class Assignment {
         if (of_value({i}) == kUnknown) of_value({i}) = of_op(user.index);
     }
     for (const Variable& variable : graph_.variables()) {
-      // Optimizer state lives with its parameter, also before its users are known.
+      // Optimizer state is on the mesh of its parameter, even before its users are known.
       if (const auto parameter = graph_.find_value(variable.origin.source);
           parameter && of_value(variable.value) == kUnknown)
         of_value(variable.value) = of_value(*parameter);

@@ -31,8 +31,9 @@ Candidates candidates_for(PropagationState& state, OpId id, int factor) {
   return list;
 }
 
-// ---- marks and micro-batches: a mark places ranks. Whatever micro-batches divide stays divided by
-// them in addition to the mark ----
+// ---- marks and micro-batches ----
+// A mark places ranks. Tensors that micro-batches divide stay divided by them in addition to the
+// mark.
 
 bool any_starts_with_time(const PropagationState& state, const Candidates& list) {
   return std::any_of(list.begin(), list.end(), [&](const ShardingCandidate& candidate) {
@@ -40,8 +41,8 @@ bool any_starts_with_time(const PropagationState& state, const Candidates& list)
   });
 }
 
-/// Whether the first candidate is that of a marked tensor without the micro-batches that another
-/// operand has.
+/// Does the first candidate come from a marked tensor, without the micro-batches that another
+/// operand has?
 bool lacks_time(const PropagationState& state, OpId id, int factor, const Candidates& list) {
   const ShardingCandidate& first = list.front();
   return first.fixed && !starts_with_time(state, first.axes) && any_starts_with_time(state, list) &&

@@ -32,7 +32,7 @@ bool has_windows(const ShardingRule& rule, size_t factor) {
   return any_dim_of(rule, factor, [](const DimFactor& dim) { return dim.window.has_value(); });
 }
 
-/// A unit matters only where a balanced cut of single elements would fall elsewhere.
+/// The unit matters only where a balanced cut of single elements would be at another position.
 int64_t canonical_unit(const Split& split) {
   int64_t parts = 1;
   for (const AxisPart& axis : split.axes) parts *= axis.parts;
@@ -134,7 +134,7 @@ void take_partial(const OpView& op, const ShardingRule& rule, OpSharding& shardi
          "reduce them first: Replicate() or Shard(dim)");
 }
 
-/// The factors get the axes of an operand's dims.
+/// Gives the factors the axes of an operand's dims.
 void take_dims(const OpView& op, const ShardingRule& rule, OpSharding& sharding,
                const std::string& operand, const OperandFactors& factors, const DistAttr& attr) {
   for (size_t d = 0; d < factors.size(); ++d) {
@@ -151,7 +151,8 @@ void take_dims(const OpView& op, const ShardingRule& rule, OpSharding& sharding,
   }
 }
 
-/// A value that is Partial over an axis comes from a divided reduction, or from a partial operand.
+/// Makes a value partial over an axis. It comes from a divided reduction, or from a partial
+/// operand.
 void make_partial(const OpView& op, const ShardingRule& rule, OpSharding& sharding,
                   const PartialAxis& partial) {
   for (int f = 0; f < std::ssize(rule.factors); ++f) {

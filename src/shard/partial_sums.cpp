@@ -12,7 +12,7 @@ bool has_partial_sum(const DistAttr& attr, int axis) {
          attr.partial.end();
 }
 
-/// The placement in which its op makes a value.
+/// The placement in which the op of a value produces it.
 DistAttr made_attr(const PropagationState& state, ValueId value) {
   const OpId producer = state.graph().value(value).producer;
   const OpState& op = state.op(producer);
@@ -22,13 +22,13 @@ DistAttr made_attr(const PropagationState& state, ValueId value) {
   return output_attr(op.view, op.rule, op.sharding, index);
 }
 
-/// Whether a region has the value as a partial sum from outside.
+/// Does a region get the value as a partial sum from outside?
 bool enters_region_partial(const PropagationState& state, ValueId value, int axis) {
   return state.is_region() && state.graph().is_input(value) &&
          has_partial_sum(state.canonical(value).attr, axis);
 }
 
-/// Whether the value may stay partial until its only user.
+/// May the value stay partial until its only user?
 bool may_stay_partial(const PropagationState& state, ValueId value, int axis) {
   const Value& v = state.graph().value(value);
   if (enters_region_partial(state, value, axis)) return v.users.size() == 1;
@@ -52,8 +52,8 @@ void keep_partial(PropagationState& state, ValueId value, int axis) {
             [](const PartialAxis& a, const PartialAxis& b) { return a.axis < b.axis; });
 }
 
-/// Whether exactly the inputs of a linear set of the op are partial on the axis, and the result is
-/// not larger than they are.
+/// Are exactly the inputs of a linear set of the op partial on the axis, and is the result not
+/// larger than they are?
 bool may_pass(const PropagationState& state, OpId id, const std::vector<int>& set, int axis) {
   const OpState& op = state.op(id);
   const auto& inputs = state.graph().op(id).inputs;
@@ -75,8 +75,8 @@ void pass_partial_sums(PropagationState& state, OpId id) {
   OpState& op = state.op(id);
   if (op.mark) return;
   for (int axis = 0; axis < op.sharding.mesh->axis_count(); ++axis) {
-    // A sum over micro-batches is reduced at once, so that each op after it runs once a step. In a
-    // region it cannot be.
+    // A sum over micro-batches is reduced at once, so that each op after it runs once per step. In
+    // a region this is not possible.
     if (op.sharding.uses(axis) || (is_time(*op.sharding.mesh, axis) && !state.is_region()))
       continue;
     for (int set = 0; set < std::ssize(op.rule.linear); ++set) {

@@ -10,7 +10,8 @@
 namespace tessera {
 namespace {
 
-/// Forward and backward over the program and between the meshes, until a round changes nothing.
+/// Propagates forward and backward over the program and between the meshes, until a round changes
+/// nothing.
 void propagate_to_fixed_point(PropagationState& state) {
   const int count = state.op_count();
   bool changed = true;
@@ -22,7 +23,7 @@ void propagate_to_fixed_point(PropagationState& state) {
   }
 }
 
-/// Fixes the sharding of each op and notes what it could not follow.
+/// Fixes the sharding of each op and notes the divisions that it could not follow.
 void finalize(PropagationState& state) {
   for (int i = 0; i < state.op_count(); ++i) {
     const OpId id{i};

@@ -8,7 +8,7 @@
 namespace tessera {
 namespace {
 
-/// True when a marked tensor that the step makes got the micro-batches of the op.
+/// Returns true when a marked result of the step got the micro-batches of the op.
 bool propagate_time(PropagationState& state, OpId id, int index, TensorPlacement& placed) {
   if (!state.has_time() || placed.attr.uses(0) || state.is_leaf(state.operand(id, index)))
     return false;
@@ -34,7 +34,7 @@ DistAttr implied_attr(const PropagationState& state, OpId id, int index) {
                         : output_attr(op.view, op.rule, op.sharding, index - inputs);
 }
 
-/// Whether the axes of a factor extend those of the dim by axes that the tensor does not use yet.
+/// Do the axes of a factor extend those of the dim by axes that the tensor does not use yet?
 bool extends(const Axes& axes, const DistAttr& attr, size_t dim) {
   const Axes& held = attr.dims[dim].axes;
   if (axes.size() <= held.size() || !is_prefix(held, axes)) return false;
@@ -42,7 +42,7 @@ bool extends(const Axes& axes, const DistAttr& attr, size_t dim) {
                       [&](int axis) { return attr.uses(axis); });
 }
 
-/// Gives an open operand the axes of the op. True when a dim got one.
+/// Gives an open operand the axes of the op. Returns true when a dim got one.
 bool propagate_to_operand(PropagationState& state, OpId id, int index, TensorPlacement& placed) {
   const OpState& op = state.op(id);
   const OperandFactors& dims = state.factors_of_operand(id, index);
@@ -67,7 +67,7 @@ bool propagate_to_operand(PropagationState& state, OpId id, int index, TensorPla
   return changed;
 }
 
-/// The axes of `to`'s mesh with the names and sizes of those that divide a dim of `from`. Empty
+/// The axes of `to`'s mesh with the names and sizes of those that divide a dim of `from`; empty
 /// when the mesh lacks one of them or `to` uses it already.
 Axes same_axes(const DistAttr& from, size_t dim, const DistAttr& to) {
   Axes axes;

@@ -49,7 +49,7 @@ TEST(Propagation, SplitOfTheResultGoesBackToTheOperand) {
             "c f32[8@dp, 4]\n");
 }
 
-// x w, and the tanh of it: what the mark says of rows and columns holds in each micro-batch.
+// x w, and its tanh. The mark on rows and columns applies to each micro-batch.
 TEST(Propagation, MarksOnIntermediateTensorsKeepTheMicroBatchAxis) {
   const Meshes timed = {{"all", mesh_of("mb=2 tp=2")}};
   Graph graph;
@@ -120,7 +120,7 @@ TEST(Propagation, DoesNotDependOnTheOrderOfMarksAndASecondRunChangesNothing) {
     return a.pattern < b.pattern;
   }));
 
-  // What came out, given as marks on everything, comes out again.
+  // The resulting placements, given as marks on everything, result again.
   const ShardedGraph first = propagate(graph, mesh, marks);
   std::vector<Mark> all;
   for (int i = 0; i < static_cast<int>(graph.values().size()); ++i) {
@@ -207,7 +207,7 @@ TEST(Propagation, WindowsBelongToOpsAndNotToTensors) {
             "f32[8, 8@tp~4(+2:+2)]");
 }
 
-// Found by fuzzing: the axes of one mesh were taken for those of the other.
+// Found by fuzzing: the axes of one mesh were used as those of the other.
 TEST(Propagation, AMarkOnANextValueHoldsOnTheMeshThatMakesIt) {
   Graph graph;
   Builder b(graph);

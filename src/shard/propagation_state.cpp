@@ -46,8 +46,8 @@ void PropagationState::place_marked() {
                           "' first, whatever the marks say",
                       "leave '" + std::string(kMicroBatchAxis) + "' out of the mark",
                       ExitCode::kBadConfig);
-    // On the mesh for which the mark was read: the next value of a variable may be made on another
-    // mesh than the variable is kept on.
+    // Uses the mesh for which the mark was parsed: the next value of a variable may be produced on
+    // another mesh than that of the variable.
     TensorPlacement& placed = placement(marked.value, stages_.values[marked.value.index]);
     if (placed.fixed && !(placed.attr == marked.attr))
       throw UserError("two marks place '" + graph_.value(marked.value).name +
@@ -60,7 +60,7 @@ void PropagationState::place_marked() {
   }
 }
 
-/// The inputs and outputs of a region are placed as its op has them.
+/// Places the inputs and outputs of a region as its op has them.
 void PropagationState::fix_ends(const RegionEnds& ends) {
   for (size_t i = 0; i < ends.inputs.size(); ++i)
     canonical(graph_.inputs()[i]) = {ends.inputs[i], true, "operand " + std::to_string(i)};
@@ -69,7 +69,7 @@ void PropagationState::fix_ends(const RegionEnds& ends) {
       end = {ends.outputs[i], true, "result " + std::to_string(i)};
 }
 
-/// The micro-batches divide the batch first, the mesh divides each of them.
+/// Divides the batch first by the micro-batches; the mesh then divides each of them.
 void PropagationState::divide_by_micro_batches(TensorPlacement& placement) {
   if (placement.attr.dims.empty() || !is_time(*placement.attr.mesh, 0)) return;
   auto& axes = placement.attr.dims.front().axes;

@@ -1,4 +1,4 @@
-// From the placements of an op's outputs to those of its inputs.
+// Derives the placements of an op's inputs from those of its outputs.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

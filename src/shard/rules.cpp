@@ -7,8 +7,8 @@
 namespace tessera {
 namespace {
 
-/// An op but for its name. Two programs may give one name to different operators: their functions
-/// differ.
+/// Identifies an op without its name. Two programs may give one name to different operators, so the
+/// functions of the operator are included.
 std::string key_of(std::string_view kind, const OpView& op) {
   std::string key = fmt::format("{} {} {}", kind, fmt::ptr(op.definition->infer),
                                 fmt::ptr(op.definition->reference));

@@ -22,7 +22,7 @@ Example unruled() {
   return example;
 }
 
-/// A lookup that counts how often it was asked.
+/// A lookup that counts its calls.
 RuleCache counting(int& asked) {
   return RuleCache([&asked](std::string_view kind, const OpView& op) {
     ++asked;

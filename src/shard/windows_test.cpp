@@ -1,4 +1,4 @@
-// Placements with windows: their text, and ops that are divided so that their results overlap.
+// Placements with windows: their text, and ops that are divided into overlapping parts.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -83,7 +83,7 @@ TEST(OpSharding, AnOpMayMakeWhatALaterOneNeeds) {
   EXPECT_EQ(output_attr(tanh.op, tanh.rule, earlier, 0), needed);
   EXPECT_EQ(input_attr(tanh.op, tanh.rule, earlier, 0), needed);
   EXPECT_EQ(sharding_for_inputs(tanh.op, tanh.rule, {needed}), earlier);
-  // Read by the slice, such rows are what it needs.
+  // These rows are what the slice needs when it reads them.
   EXPECT_EQ(sharding_for_inputs(slice.op, slice.rule, {needed}), later);
 }
 

@@ -116,7 +116,7 @@ class Simulator {
     std::vector<Span>& spans = simulation_.timeline.tracks[track_of(act.actor)].spans;
     const Seconds free = spans.empty() ? Seconds(0) : spans.back().end;
     const bool steps_met = options_.barrier_between_steps &&
-                           (spans.empty() || spans.back().record != act.act.iteration);
+                           (spans.empty() || spans.back().iteration != act.act.iteration);
     if (free < seconds(act.start) && !steps_met)
       spans.push_back({Span::Kind::kWait, task.name, act.act.iteration, task.micro_batch, free,
                        seconds(act.start), pass_text(task)});
@@ -186,7 +186,7 @@ class Simulator {
   int edges_ = 0;  // of bind_to_issue_points
   SimulatedSetting setting_;
   SimulatedRun run_;
-  std::map<std::pair<ActorId, int64_t>, int64_t> begins_;  // of acts, by record
+  std::map<std::pair<ActorId, int64_t>, int64_t> begins_;  // of acts, by iteration
   Simulation simulation_;
 };
 

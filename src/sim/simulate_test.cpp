@@ -93,7 +93,7 @@ TEST(Simulate, WithoutABarrierTheFasterRankBeginsTheNextStep) {
   EXPECT_EQ(milliseconds(run.step), 54);
   const std::vector<Span>& spans = run.timeline.tracks[0].spans;
   const auto second = std::find_if(spans.begin(), spans.end(), [](const Span& span) {
-    return span.name == "y" && span.record == 1;
+    return span.name == "y" && span.iteration == 1;
   });
   ASSERT_NE(second, spans.end());
   EXPECT_EQ(milliseconds(second->begin), 54);

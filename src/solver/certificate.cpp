@@ -48,7 +48,7 @@ Wide certified_bound(const Core& core, const Dual::Certificate& certificate) {
       own[edge.b][t] += kMessageUnit * certificate.to_b[e][t];
   }
   for (const std::vector<Wide>& costs : own) sum += std::ranges::min(costs);
-  // Costs are whole: so is the least of them, and the bound is rounded up.
+  // Costs are whole numbers, so the least cost is whole too, and the bound is rounded up.
   const Wide unit = Wide{1} << Dual::kPriceBits;
   const Wide down = sum >= 0 ? sum / unit : -((-sum + unit - 1) / unit);
   return down * unit == sum ? down : down + 1;

@@ -14,7 +14,7 @@
 namespace tessera::solver {
 namespace {
 
-/// Lists of numbers, one after the other.
+/// Consecutive lists of numbers.
 struct Rows {
   std::vector<int64_t> numbers;
   std::vector<size_t> starts{0};
@@ -25,7 +25,7 @@ struct Rows {
   }
 };
 
-/// Goes once through a JSON text and takes numbers as they come: no tree of values is built.
+/// Reads a JSON text once and parses numbers immediately, without building a tree of values.
 class Scanner {
  public:
   Scanner(std::string_view text, const std::string& name)
@@ -151,7 +151,7 @@ class Scanner {
     expect(']', "a comma or the end of a list");
   }
 
-  /// Others may write 1000000000000000000 as 1e18 or with a fraction of zeros.
+  /// Other programs may write 1000000000000000000 as 1e18 or with a fraction of zeros.
   int64_t unusual_number(const char* start, const char* digits, bool negative) {
     if (at_ == digits) {
       at_ = start;
@@ -175,7 +175,7 @@ class Scanner {
   const std::string& name_;
 };
 
-/// The lists of a file, before anyone knows whether they fit each other.
+/// The lists of a file, before it is checked that they fit each other.
 struct Lists {
   Rows node_intervals, node_costs, node_usages;
   Rows edge_nodes, edge_costs, edge_intervals, edge_usages;
@@ -271,7 +271,7 @@ class Assembly {
     return static_cast<int32_t>(node);
   }
 
-  /// Edges of one node become costs of it.
+  /// Edges from a node to itself become costs of the node.
   std::vector<std::vector<Cost>> costs_of_lone_edges() const {
     std::vector<std::vector<Cost>> sums(lists_.node_costs.size());
     for (size_t e = 0; e < lists_.edge_costs.size(); ++e) {
@@ -312,7 +312,7 @@ class Assembly {
   const std::string& name_;
 };
 
-/// The bytes of a file, decompressed where it is compressed.
+/// The bytes of a file, decompressed if it is compressed.
 std::string read_inflated(const std::filesystem::path& path) {
   constexpr unsigned kBuffer = 1 << 20;
   constexpr size_t kPiece = 16 << 20;

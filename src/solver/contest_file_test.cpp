@@ -31,7 +31,7 @@ std::string refused(const std::string& text) {
 TEST(ContestFile, ReadsNodesEdgesAndTheLimit) {
   const Problem problem = parse_problem(kSmall, "p.json");
   EXPECT_EQ(problem.nodes(), 2);
-  EXPECT_EQ(problem.edges(), 1);  // that of one node went into its costs: 1 + 100, 2 + 200
+  EXPECT_EQ(problem.edges(), 1);  // the edge of one node went into its costs: 1 + 100, 2 + 200
   EXPECT_EQ(problem.usage_limit(), 13);
   const Evaluation first = evaluate(problem, {0, 0});
   EXPECT_EQ(to_text(first.cost), "114");  // 101 + 3 + 10

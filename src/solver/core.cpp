@@ -12,7 +12,7 @@ double inside(Cost cost) {
   return cost >= kInfinite ? kNever : to_double(cost);
 }
 
-/// Places of the costs of matrices in the table: equal ones stand there once.
+/// The positions of the costs of matrices in the table. Equal matrices are stored once.
 class TablePlaces {
  public:
   explicit TablePlaces(std::vector<double>& table) : table_(table) {}

@@ -96,8 +96,8 @@ double Dual::half_sweep(double sum_before) {
       forward_least_[i] = least;
       sum += least;
     } else {
-      // The nodes before it still have their minima of the way there: with these the sum is a bound
-      // at any moment of the way back.
+      // The earlier nodes still have their minima of the forward sweep. With these the sum is a
+      // bound at any moment of the backward sweep.
       cheapest_[i] = static_cast<int32_t>(least_at - belief.begin());
       sum += least - forward_least_[i];
       for (int32_t s = 0; s < count; ++s) {
@@ -143,7 +143,8 @@ std::vector<double> Dual::usage_over_limits() const {
   return over;
 }
 
-/// The worst moments, some way apart: prices of neighbours would do the same work.
+/// Selects the worst moments with a distance between them, because prices of neighbouring moments
+/// would have the same effect.
 void Dual::activate_worst() {
   constexpr int kMostAtOnce = 4;
   const auto count = count_of(prices_);
@@ -215,7 +216,8 @@ Dual::Certificate Dual::certificate() const {
   result.to_b.resize(core_.edges.size());
   std::vector<double> belief;
   for (int32_t i = 0; i < core_.nodes(); ++i) {
-    // On the way back the node gave each earlier edge its share of what it exceeds its least by.
+    // In the backward sweep the node gave each earlier edge a share of its excess over its least
+    // cost.
     const double share = gather(i, priced, best_messages_, belief).share();
     const double least = *std::ranges::min_element(belief);
     for (const Core::Neighbour& neighbour : core_.neighbours(i)) {
@@ -224,7 +226,8 @@ Dual::Certificate Dual::certificate() const {
       std::vector<int64_t>& messages = (is_a ? result.to_a : result.to_b)[neighbour.edge];
       for (size_t s = 0; s < belief.size(); ++s) {
         const double given = neighbour.node < i ? share * (belief[s] - least) : 0;
-        // Any message will do: one that a forbidden strategy made infinite is cut to what fits.
+        // Any message is valid, so one that a forbidden strategy made infinite is limited to the
+        // range.
         messages.push_back(std::llround(
             std::ldexp(std::clamp(incoming[s] - given, -kLargest, kLargest), kMessageBits)));
       }

@@ -15,7 +15,7 @@ TEST(Dual, TheCertifiedBoundIsNeverAboveTheLeastCost) {
     const std::optional<Wide> least = least_cost_by_trying(problem);
     Network network(problem);
     compress_moments(network);
-    // Sweeps need every strategy to have a partner along each edge.
+    // Sweeps require a partner along each edge for every strategy.
     for (bool changed = true; changed && !network.is_infeasible;) {
       std::vector<int32_t> touched;
       for (int32_t i = 0; i < static_cast<int32_t>(network.nodes.size()) && !network.is_infeasible;
@@ -31,8 +31,7 @@ TEST(Dual, TheCertifiedBoundIsNeverAboveTheLeastCost) {
       dual.move_prices(static_cast<double>(*least));
     }
     ASSERT_LE(certified_bound(core, dual.certificate()), *least) << reproducer(problem, seed);
-    // What sums in doubles said is what the exact sum says, but for rounding of prices and
-    // messages.
+    // The sum in doubles equals the exact sum up to the rounding of prices and messages.
     ASSERT_NEAR(static_cast<double>(certified_bound(core, dual.certificate())), dual.best_bound(),
                 1.1)
         << reproducer(problem, seed);

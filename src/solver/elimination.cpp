@@ -12,7 +12,7 @@ namespace {
 
 using Around = std::vector<std::vector<int32_t>>;
 
-/// Who is whose neighbour among the given nodes, by their places.
+/// The neighbours among the given nodes, by position.
 Around neighbours_among(const Core& core, const std::vector<int32_t>& nodes) {
   std::unordered_map<int32_t, int32_t> place;
   for (int32_t i = 0; i < std::ssize(nodes); ++i) place.emplace(nodes[i], i);
@@ -28,7 +28,7 @@ Around neighbours_among(const Core& core, const std::vector<int32_t>& nodes) {
   return around;
 }
 
-/// The node goes; where it is eliminated, its neighbours become neighbours of each other.
+/// Removes a node. When it is eliminated, its neighbours become neighbours of each other.
 void remove(Around& around, int32_t node, bool eliminates) {
   for (const int32_t other : around[node]) {
     std::erase(around[other], node);
@@ -39,14 +39,14 @@ void remove(Around& around, int32_t node, bool eliminates) {
   }
 }
 
-/// Which of the nodes to eliminate in which order.
+/// The nodes to eliminate, and their order.
 struct Order {
-  std::vector<int32_t> eliminated;  // places in the list given
+  std::vector<int32_t> eliminated;  // positions in the given list
   std::vector<char> is_fixed;
 };
 
-/// Smallest table next. Where the smallest is too large, the node with the most neighbours left is
-/// fixed instead.
+/// Chooses the smallest table next. When the smallest is too large, the node with the most
+/// remaining neighbours is fixed instead.
 Order choose_order(const Core& core, const std::vector<int32_t>& nodes, int64_t largest_table,
                    const std::vector<double>& weights) {
   constexpr int64_t kGone = int64_t{1} << 62;
@@ -94,7 +94,7 @@ Elimination::Elimination(const Core& core, std::vector<int32_t> nodes, int64_t l
     nodes_.push_back(nodes[i]);
     sizes_.push_back(core.strategies(nodes[i]));
   }
-  // Once more without the fixed ones: tables are only over what is left.
+  // Repeats it without the fixed nodes, so that tables contain only the remaining ones.
   Around around = neighbours_among(core, nodes_);
   for (const int32_t place : order.eliminated) {
     const int32_t node = number[place];
@@ -128,8 +128,7 @@ void Elimination::collect_factors(const Core& core) {
       factor.strides[in_scope(found->second)] = sizes_[step.node];
       step.factors.push_back(std::move(factor));
     }
-    // The table that the step leaves goes to the one that eliminates the first of its scope, its
-    // last.
+    // The table of the step goes to the step that eliminates the first node of its scope.
     if (step.scope.empty()) continue;
     Step& taker = steps_[turn[step.scope.back()]];
     Factor left{nullptr, k, std::vector<int64_t>(taker.scope.size(), 0)};

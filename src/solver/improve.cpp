@@ -8,15 +8,15 @@
 
 namespace tessera::solver {
 
-/// The costs of the nodes of one neighbourhood while its prices are sought.
+/// The costs of the nodes of one neighbourhood while its prices are computed.
 struct Improver::Trial {
   std::vector<int32_t> nodes;
-  std::vector<size_t> place;   // by node of it: place of its costs
+  std::vector<size_t> place;   // by node: position of its costs
   std::vector<double> costs;   // without prices
-  std::vector<double> priced;  // with them
+  std::vector<double> priced;  // with prices
   std::vector<std::pair<int32_t, double>>
       raised;         // moments with a price of their own beyond the known ones
-  double spread = 0;  // of the costs of each node, summed
+  double spread = 0;  // sum over the nodes of the spread of their costs
   double unit_price = 0;
 };
 
@@ -29,8 +29,8 @@ Improver::Improver(const Core& core, Assignment start, uint64_t seed)
   list_by_moment();
 }
 
-/// In blocks so large that the lists stay short: a piece stands in the list of each block that it
-/// touches.
+/// Blocks are so large that the lists stay short: a piece is in the list of each block that it
+/// overlaps.
 void Improver::list_by_moment() {
   const size_t most = 8 * core_.piece_list.size() + 64;
   size_t entries = most + 1;
@@ -65,7 +65,7 @@ void Improver::restart(Assignment assignment) {
   position_ = Position(core_, std::move(assignment));
 }
 
-/// Any node, or one that is alive at the tightest moment: there memory is traded.
+/// Any node, or one that is alive at the tightest moment, where memory can be exchanged.
 int32_t Improver::seed_node() {
   const int32_t any = dice_.below(core_.nodes());
   if (position_.slack().moments() == 0 || (position_.is_feasible() && dice_.below(3) > 0))
@@ -137,7 +137,7 @@ bool Improver::step(const Neighbourhood& neighbourhood) {
   return step_on(gather(neighbourhood), neighbourhood.largest_table);
 }
 
-/// Costs of the nodes with all others as they are, and a first guess of what memory is worth among
+/// The costs of the nodes with all others fixed, and a first estimate of the price of memory among
 /// them.
 Improver::Trial Improver::trial_of(const std::vector<int32_t>& nodes) {
   Trial trial;
@@ -169,7 +169,7 @@ Improver::Trial Improver::trial_of(const std::vector<int32_t>& nodes) {
 
 bool Improver::step_on(std::vector<int32_t> nodes, int64_t largest_table) {
   constexpr int kTries = 10;
-  constexpr int64_t kWorkOfTry = 5'000;  // beside the tables
+  constexpr int64_t kWorkOfTry = 5'000;  // in addition to the tables
   std::vector<double> weights(nodes.size());
   for (double& weight : weights) weight = 0.5 + dice_.unit();
   Elimination elimination(core_, std::move(nodes), largest_table, weights);
@@ -192,7 +192,8 @@ bool Improver::step_on(std::vector<int32_t> nodes, int64_t largest_table) {
       least = worth;
       best = chosen;
     }
-    // Prices only rise from here on: what fits, or is too dear already, will not become cheaper.
+    // From here on prices only rise: a solution that fits, or is already too expensive, does not
+    // become cheaper.
     if (worth.missing == 0 || worth.forbidden > old.forbidden ||
         (old.is_feasible() && worth.cost >= old.cost))
       break;

@@ -9,7 +9,7 @@
 namespace tessera::solver {
 namespace {
 
-/// A network whose forbidden costs are gone, so that a core can be made.
+/// The core of a network whose forbidden costs were removed first, as a core requires.
 Core core_of(const Problem& problem) {
   return Core(Network(problem));
 }
@@ -45,8 +45,7 @@ TEST(Elimination, LeavesOutNodesWhoseTablesWouldBeTooLarge) {
   const Core core = core_of(problem);
   std::vector<int32_t> nodes(8);
   std::iota(nodes.begin(), nodes.end(), 0);
-  // Eight nodes that all know each other: with tables of 4^3 three of them can be eliminated
-  // together.
+  // Eight nodes are all neighbours: with tables of 4^3, three of them can be eliminated together.
   EXPECT_EQ(Elimination(core, nodes, 64).nodes().size(), 3U);
 }
 

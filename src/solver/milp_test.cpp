@@ -1,4 +1,4 @@
-// The solver against a program of others, COIN-OR CBC, where it is installed.
+// Compares the solver with another program, COIN-OR CBC, where that is installed.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -14,8 +14,8 @@
 namespace tessera::solver {
 namespace {
 
-/// The problem as a mixed integer program in the LP format: x_i_s is 1 where node i takes strategy
-/// s, y_e_s_t where edge e sees s and t.
+/// The problem as a mixed integer program in the LP format: x_i_s is 1 when node i takes strategy
+/// s, y_e_s_t when the ends of edge e take s and t.
 class Program {
  public:
   explicit Program(const Problem& problem) : problem_(problem) {
@@ -88,7 +88,7 @@ class Program {
   std::map<Moment, std::string> held_;
 };
 
-/// What CBC proves: the least cost, "none" where there is no assignment, "" where it does not
+/// The cost that CBC proves to be least, "none" when there is no assignment, "" when it does not
 /// finish.
 std::string least_cost_by_cbc(const Problem& problem, const std::filesystem::path& folder) {
   const std::filesystem::path program = folder / "problem.lp", answer = folder / "answer.txt";

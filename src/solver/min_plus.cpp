@@ -3,9 +3,9 @@
 namespace tessera::solver {
 namespace {
 
-// One body each, compiled for several instruction sets; which one runs is settled when the program
-// starts. (target_clones would do the same, but its resolvers run before a thread sanitizer is
-// ready.)
+// Each function has one body, which is compiled for several instruction sets; the one to use is
+// chosen when the program starts. (target_clones would do the same, but its resolvers run before a
+// thread sanitizer is ready.)
 
 [[gnu::always_inline]] inline void min_plus_body(const double* x, const double* table, int32_t rows,
                                                  int32_t columns, double* __restrict out) {

@@ -14,7 +14,7 @@ void for_each_holding(Network& network, const Visit& visit) {
       for (Holding& holding : network.nodes[i].holdings) visit(i, holding);
 }
 
-/// The most that all nodes together can hold above their least, by moment.
+/// The largest usage above the least of all nodes together, by moment.
 std::vector<Usage> most_by_moment(Network& network) {
   std::vector<Usage> most(network.limits.size() + 1, 0);
   for_each_holding(network, [&](int32_t, const Holding& holding) {
@@ -26,9 +26,9 @@ std::vector<Usage> most_by_moment(Network& network) {
   return most;
 }
 
-/// Which moments stay. Between two neighbours where nothing begins or nothing ends, the one with
-/// more live and no larger limit implies the other: walking along, a moment is kept only while no
-/// neighbour that stays implies it.
+/// The moments that are kept. Between two neighbouring moments where nothing begins or nothing
+/// ends, the one with more live nodes and no larger limit implies the other. A moment is kept only
+/// while no kept neighbour implies it.
 std::vector<char> binding_moments(Network& network) {
   const size_t count = network.limits.size();
   const std::vector<Usage> most = most_by_moment(network);
@@ -36,7 +36,7 @@ std::vector<char> binding_moments(Network& network) {
   for_each_holding(network, [&](int32_t, const Holding& holding) {
     begins[holding.begin] = ends[holding.end] = 1;
   });
-  // What each live list at the last kept moment has lost and gained since, as flags.
+  // Flags of what each live list has lost and gained since the last kept moment.
   size_t last = count;
   bool gained = false, lost = false;
   for (size_t m = 0; m < count; ++m) {
@@ -54,7 +54,7 @@ std::vector<char> binding_moments(Network& network) {
   return keep;
 }
 
-/// The least of a range of numbers, in blocks.
+/// The least number of a range, in blocks.
 class RangeLeast {
  public:
   explicit RangeLeast(const std::vector<Usage>& numbers)
@@ -79,7 +79,7 @@ class RangeLeast {
   std::vector<Usage> blocks_;
 };
 
-/// What was noted as taken goes out of the limits.
+/// Subtracts the noted amounts from the limits.
 void take_noted(Network& network) {
   Usage taken = 0;
   for (size_t m = 0; m < network.limits.size(); ++m) {
@@ -90,7 +90,7 @@ void take_noted(Network& network) {
   std::ranges::fill(network.taken, 0);
 }
 
-/// A strategy that alone exceeds what is left while it lives is forbidden.
+/// Forbids a strategy that alone exceeds the remaining limit while it is live.
 bool forbid_too_large(Network& network, int32_t index, Usage least_limit, const RangeLeast& least) {
   Network::Node& node = network.nodes[index];
   std::vector<char> keep(node.costs.size(), 1);
@@ -105,7 +105,7 @@ bool forbid_too_large(Network& network, int32_t index, Usage least_limit, const 
   return !network.is_infeasible;
 }
 
-/// Numbers of moments after those that go have gone; of moment m, how many before it stay.
+/// New numbers of the remaining moments; for moment m, how many before it remain.
 std::vector<int32_t> renumbered(const std::vector<char>& keep) {
   std::vector<int32_t> number(keep.size() + 1, 0);
   for (size_t m = 0; m < keep.size(); ++m) number[m + 1] = number[m] + (keep[m] != 0);

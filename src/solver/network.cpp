@@ -27,7 +27,7 @@ std::vector<Moment> times_of(const Problem& problem) {
   return times;
 }
 
-/// Builds a network from a problem; equal rows of the problem become one matrix.
+/// Builds a network from a problem. Equal rows of the problem become one matrix.
 class Builder {
  public:
   Builder(const Problem& problem, Network& network) : problem_(problem), network_(network) {}
@@ -89,7 +89,7 @@ class Builder {
     return known = std::move(made);
   }
 
-  /// Of an edge of a node with itself only the diagonal counts.
+  /// For an edge of a node with itself only the diagonal counts.
   void add_loop(const Problem::Edge& from) {
     Network::Node& node = network_.nodes[from.a];
     const size_t count = node.costs.size();
@@ -168,8 +168,8 @@ Assignment Network::expand(Assignment tags, int32_t problem_nodes) const {
 
 namespace {
 
-/// Overlapping holdings as disjoint ones, in order: what strategies hold together between each
-/// moment of change and the next.
+/// Overlapping holdings as disjoint ones, in order: the usage of each strategy between each moment
+/// of change and the next.
 std::vector<Holding> disjoint(const std::vector<Holding>& holdings, size_t strategies) {
   struct Change {
     int32_t moment;

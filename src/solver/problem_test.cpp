@@ -14,7 +14,7 @@ TEST(Evaluate, SumsCostsOfNodesAndEdgesAndFindsThePeak) {
   problem.add_node({2, 6}, std::vector<Cost>{3, 4, 5}, std::vector<Usage>{7, 1, 0});
   problem.add_edge(0, 1, std::vector<Cost>{0, 10, 20, 30, 40, 50});
   problem.set_usage_limit(11);
-  // Strategies 0 and 1: 1 + 4 + 10; from 2 on both are live: 10 + 1.
+  // Strategies 0 and 1 cost 1 + 4 + 10; from moment 2 on both are live: 10 + 1.
   const Evaluation evaluation = evaluate(problem, {0, 1});
   EXPECT_EQ(to_text(evaluation.cost), "15");
   EXPECT_EQ(to_text(evaluation.peak), "11");

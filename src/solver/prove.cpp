@@ -14,20 +14,21 @@ namespace {
 
 constexpr int kLanes = 4;
 
-/// Costs are whole: what is better than the best known costs at least 1 less. The margin covers
-/// sums in doubles.
+/// Costs are whole numbers, so an assignment better than the best known costs at least 1 less. The
+/// margin covers sums in doubles.
 double closing_limit(double best) {
   return best >= kNever ? kNever : best - 1 + std::max(1e-3, 1e-10 * std::abs(best));
 }
 
-/// Which node to divide, and the tags of those of its strategies that come first.
+/// The node to divide, and the tags of the strategies of the first half.
 struct Division {
   int32_t node = -1;  // of the network
   std::vector<int32_t> first;
 };
 
-/// The node whose strategies the bounds tell apart best: dividing it lifts the bound of one half
-/// most. Among equals the one whose strategies differ most in what they hold, as it is priced.
+/// Chooses the node whose strategies have the most different bounds, because dividing it raises the
+/// bound of one half most. Among equals, it chooses the one whose strategies differ most in their
+/// priced memory.
 Division choose_division(const Network& network, const Core& core, const Dual& dual) {
   Division division;
   double best_score = -1;
@@ -138,7 +139,7 @@ bool Prover::is_closed_by_sweeps(Lane& lane, const Part& part, const Core& core,
         keep(lane, part, core.tags(part.network, rounded.assignment()), rounded.cost());
     }
     const double limit = closing_limit(std::min(best, lane.found_cost));
-    // Sums in doubles may err: what closes a part is the exact sum.
+    // Sums in doubles may have errors, so only the exact sum closes a part.
     if (dual.best_bound() > limit && to_double(certified_bound(core, dual.certificate())) > limit)
       return true;
     const double reach =
@@ -175,7 +176,7 @@ void Prover::look_at(Lane& lane, Part part, double best, const std::function<boo
     if (stop()) return lane.open.push_back(std::move(part));
     if (dropped * 10 > std::ssize(core.costs) && round < kMostRounds) continue;
     ensure(division.node >= 0, "reductions leave no node with a single strategy");
-    // The more promising half is next.
+    // The more promising half is the next.
     Part other = part;
     keep_half(other.network, division, false);
     keep_half(part.network, division, true);
@@ -197,7 +198,7 @@ void Prover::run_lane(Lane& lane, int64_t work, double best,
 
 void Prover::round(int64_t work_of_lane, double best, int threads,
                    const std::function<bool()>& stop) {
-  // The parts with the least bounds go to different lanes; each works on its own from the last.
+  // The parts with the least bounds go to different lanes; each lane continues with its last one.
   std::ranges::stable_sort(open_, std::greater<>(), &Part::bound);
   std::vector<Lane> lanes(kLanes);
   const size_t dealt = open_.size();

@@ -8,9 +8,10 @@
 namespace tessera::solver {
 namespace {
 
-// A table that replaces a node must not be much larger than what it replaces.
+// A table that replaces a node must not be much larger than the tables that it replaces.
 constexpr int64_t kLargestTable = int64_t{1} << 20;
-// Pairs of strategies times entries that one look for dominated strategies may compare.
+// Limit of the pairs of strategies times entries that one search for dominated strategies may
+// compare.
 constexpr int64_t kMostComparisons = 20'000'000;
 
 using Edge = Network::Edge;
@@ -58,7 +59,7 @@ void leave(Network& network, int32_t index) {
   node.is_alive = false;
 }
 
-/// Strategies whose own cost became infinite go.
+/// Removes strategies whose own cost became infinite.
 void drop_infinite(Network& network, int32_t index) {
   std::vector<char> keep;
   for (const Cost cost : network.nodes[index].costs) keep.push_back(cost < kInfinite);
@@ -76,14 +77,14 @@ bool keep_and_touch(Network& network, int32_t index, const std::vector<char>& ke
   return true;
 }
 
-/// Does r never hold more than s?
+/// Does r never use more memory than s?
 bool holds_no_more(const Node& node, int32_t r, int32_t s) {
   return std::ranges::all_of(node.holdings, [&](const Network::Holding& holding) {
     return holding.usages[r] <= holding.usages[s];
   });
 }
 
-/// How much more r can cost than s at the most; infinite where s is possible and r is not.
+/// The largest amount by which r costs more than s; infinite when s is possible and r is not.
 Cost worst_difference(std::span<const Cost> r, std::span<const Cost> s) {
   Cost worst = -kInfinite;
   for (size_t t = 0; t < r.size(); ++t)
@@ -112,8 +113,8 @@ class Dominance {
     for (int32_t s = 0; s < std::ssize(order); ++s) order[s] = s;
     std::ranges::stable_sort(order, {}, [this](int32_t s) { return least_[s]; });
     std::vector<char> keep(order.size(), 1);
-    // A rival is at its best no dearer than what it dominates: it stands before it, or beside it
-    // with an equal least cost.
+    // A strategy that dominates another has no larger least cost: it is before it in the order, or
+    // next to it with an equal least cost.
     for (size_t at = 0; at < order.size(); ++at) {
       int64_t rivals = 0;
       for (size_t other = 0; other < order.size() && rivals < most_rivals_ && keep[order[at]];
@@ -170,7 +171,7 @@ bool merge_parallel(Network& network, int32_t index) {
   return merged;
 }
 
-/// Is every cost f(row) + g(column)? Then f and g, neither negative.
+/// Is every cost f(row) + g(column)? Returns such f and g, neither of which is negative.
 bool is_separable(const Matrix& matrix, std::vector<Cost>& f, std::vector<Cost>& g) {
   const Cost corner = matrix.costs.front();
   for (int32_t row = 0; row < matrix.rows; ++row)
@@ -189,7 +190,7 @@ bool is_separable(const Matrix& matrix, std::vector<Cost>& f, std::vector<Cost>&
 }
 
 /// The least cost of the node and its edges for each pair of strategies of its neighbours, and the
-/// strategy that gives it.
+/// strategy with that cost.
 struct Eliminated {
   Matrix costs;
   std::vector<int32_t> choice;
@@ -215,7 +216,8 @@ Eliminated eliminated(const Node& node, const RowsOf* a, const RowsOf* b) {
   return result;
 }
 
-/// For each strategy of the node the only one of the neighbour; empty where there are several.
+/// For each strategy of the node, the only possible one of the neighbour; empty when there are
+/// several.
 std::vector<int32_t> determined(Edge& edge, int32_t node) {
   const bool by_row = edge.a == node;
   const uint8_t look = by_row ? Network::kDeterminedByA : Network::kDeterminedByB;
@@ -252,8 +254,8 @@ bool would_be_too_large(const Network& network, int32_t index, int32_t neighbour
   });
 }
 
-/// The neighbour's strategies, costs and holdings become part of the node's; its other edges move
-/// over.
+/// The neighbour's strategies, costs and holdings become part of the node, and its other edges move
+/// to the node.
 void absorb(Network& network, int32_t index, int32_t e, const std::vector<int32_t>& image) {
   const int32_t neighbour = network.edges[e].other(index);
   Node& node = network.nodes[index];
@@ -275,7 +277,7 @@ void absorb(Network& network, int32_t index, int32_t e, const std::vector<int32_
   for (const int32_t m : moving) {
     Edge& moves = network.edges[m];
     if (moves.other(neighbour) == index) {
-      // Beside the edge along which it joins: now both ends are one node.
+      // A second edge between the two: now both ends are one node.
       for (int32_t s = 0; s < node.strategies(); ++s)
         node.costs[s] = plus(node.costs[s], network.at(moves, index, s, image[s]));
       disconnect(network, m);
@@ -290,8 +292,8 @@ void absorb(Network& network, int32_t index, int32_t e, const std::vector<int32_
   network.records.push_back(std::move(record));
 }
 
-/// Absorbs one of the two ends of an edge into the other where it is determined: the one with fewer
-/// edges where either could be.
+/// Absorbs one of the two ends of an edge into the other when it is determined. When both are, it
+/// absorbs the one with fewer edges.
 bool absorb_along(Network& network, int32_t index, int32_t e) {
   Edge& edge = network.edges[e];
   const int32_t neighbour = edge.other(index);
@@ -426,7 +428,7 @@ bool absorb_determined(Network& network, int32_t index, std::vector<int32_t>& to
     touched.insert(touched.end(), {index, neighbour});
     if (!network.nodes[index].is_alive) break;
   }
-  // What stays may have lost strategies and has new neighbours.
+  // The remaining nodes may have lost strategies, and have new neighbours.
   const std::vector<int32_t> stay = touched;
   for (const int32_t node : stay)
     for (const int32_t e : network.nodes[node].edges)
@@ -436,7 +438,7 @@ bool absorb_determined(Network& network, int32_t index, std::vector<int32_t>& to
 
 namespace {
 
-/// Nodes wait in line, each at most once.
+/// A queue of nodes, which contains each node at most once.
 class Line {
  public:
   explicit Line(size_t nodes) : waits_(nodes, 0) {}
@@ -460,14 +462,14 @@ class Line {
 
 using Steps = std::span<bool (*const)(Network&, int32_t, std::vector<int32_t>&)>;
 
-/// The first reduction that finds something at this node.
+/// Takes the first reduction that makes a step at this node.
 bool take_step(Network& network, int32_t node, std::vector<int32_t>& touched, Steps steps) {
   return std::ranges::any_of(steps, [&](const auto step) { return step(network, node, touched); });
 }
 
 constexpr bool (*kQuickSteps[])(Network&, int32_t, std::vector<int32_t>&) = {
     settle_single, simplify_edges, drop_unsupported, absorb_determined, eliminate};
-// Looking for dominated strategies takes long: nodes wait for it until nothing else is left.
+// The search for dominated strategies is slow, so nodes wait for it until nothing else is left.
 constexpr bool (*kSlowSteps[])(Network&, int32_t, std::vector<int32_t>&) = {drop_dominated,
                                                                             eliminate};
 

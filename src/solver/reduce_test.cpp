@@ -9,10 +9,10 @@ namespace {
 
 constexpr int kProblems = 400;
 
-/// What is left of a network as a problem of its own, whose usages are above the least. Moments
-/// stand one after the other.
+/// The rest of a network as a problem of its own, with usages above the least. Moments are
+/// consecutive.
 Problem rest_of(const Network& network, std::vector<int32_t>& node_of) {
-  // Holdings of several pieces become further nodes that are tied to theirs; limits that differ
+  // Holdings of several pieces become further nodes that are tied to theirs; different limits
   // become nodes that hold the difference.
   Problem problem;
   std::vector<int32_t> number(network.nodes.size(), -1);
@@ -51,8 +51,8 @@ Problem rest_of(const Network& network, std::vector<int32_t>& node_of) {
   return problem;
 }
 
-/// The least cost of what is left is that of the whole, and undoing the steps gives an assignment
-/// of that cost.
+/// Expects that the least cost of the rest is that of the whole, and that undoing the steps gives
+/// an assignment of that cost.
 void expect_equivalent(const Problem& problem, const Network& network, uint64_t seed) {
   const std::optional<Wide> least = least_cost_by_trying(problem);
   if (network.is_infeasible) {
@@ -70,7 +70,7 @@ void expect_equivalent(const Problem& problem, const Network& network, uint64_t 
 
 using StepOnce = bool (*)(Network&, int32_t, std::vector<int32_t>&);
 
-/// Takes one kind of step wherever it can be taken; says how many were.
+/// Applies one kind of step wherever possible, and returns the number of steps.
 int take_everywhere(Network& network, StepOnce step) {
   int taken = 0;
   std::vector<int32_t> touched;
@@ -157,8 +157,8 @@ TEST(Reduce, MomentsWhereEverythingFitsAreDropped) {
   problem.set_usage_limit(10);
   Network network(problem);
   compress_moments(network);
-  // Until 5 one node lives, with 6 at most; from 5 on 11 could be held. What exceeds the least may
-  // take 10 - 3 - 2.
+  // Until moment 5 one node is live, which uses at most 6; from 5 on the usage could be 11. Usages
+  // above the least may sum to 10 - 3 - 2.
   EXPECT_EQ(network.first_time, std::vector<Moment>{5});
   EXPECT_EQ(network.limits, std::vector<Usage>{5});
 }

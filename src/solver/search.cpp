@@ -7,13 +7,13 @@
 namespace tessera::solver {
 namespace {
 
-constexpr int kLanes = 4;       // beside that of the dual
+constexpr int kLanes = 4;       // in addition to that of the dual
 constexpr int kMostPushes = 8;  // of a lane that is behind
 constexpr int64_t kFirstWork = 40'000'000;
-// While prices are still rough, work on them pays more than work under them.
+// While prices are still inaccurate, work on them is more effective than work with them.
 constexpr int64_t kShareOfDual = 4;
 
-/// The strategies given, and the cheapest among what is chosen already where there is none.
+/// The given strategies, and for nodes without one the cheapest given the choices so far.
 Assignment completed(const Core& core, const Assignment& start) {
   Assignment assignment = start;
   assignment.resize(core.nodes(), kNoStrategy);
@@ -33,8 +33,8 @@ Assignment completed(const Core& core, const Assignment& start) {
   return assignment;
 }
 
-/// What costs differ by among the strategies of a node, over what usages do: cost a unit of usage
-/// at one moment.
+/// A typical price: the differences of costs among the strategies of a node, divided by those of
+/// usages, per unit of usage at one moment.
 double usual_price(const Core& core) {
   double costs = 1, usages = 1;
   for (int32_t i = 0; i < core.nodes(); ++i) {
@@ -48,7 +48,7 @@ double usual_price(const Core& core) {
   return costs / usages;
 }
 
-/// Small ones for quick progress, now and then a large one.
+/// Mostly small neighbourhoods for quick progress, sometimes a large one.
 Neighbourhood random_neighbourhood(Dice& dice) {
   Neighbourhood result;
   constexpr int32_t kNodes[] = {15, 40, 40, 80, 80, 160};
@@ -66,7 +66,7 @@ Search::Search(const Core& core, const Assignment& start, const std::vector<doub
     : core_(core), dual_(core), best_(completed(core, start)) {
   dual_.set_prices(prices);
   worth_ = Position(core, best_).worth();
-  // Walks start well only where memory has its price: a few sweeps come first.
+  // Walks start well only with prices of memory, so a few sweeps come first.
   improve_dual(kFirstWork, target, stop);
   if (!worth_.is_feasible() && (!has_rounded_ || !rounded_worth_.is_feasible()))
     look_for_feasible(stop);
@@ -85,7 +85,7 @@ void Search::improve_dual(int64_t work, double target, const std::function<bool(
   const double before = dual_.best_bound();
   for (int64_t done = 0; done < work && !stop(); done += of_a_sweep) {
     dual_.sweep();
-    // A target far above what the bound can reach makes steps wild.
+    // A target far above the possible bound would make the steps too large.
     const double best = dual_.best_bound();
     dual_.move_prices(std::min(target, best + std::max(1.0, 0.05 * std::abs(best))));
     work_ += of_a_sweep;
@@ -101,8 +101,7 @@ void Search::improve_dual(int64_t work, double target, const std::function<bool(
   settled_rounds_ = grown > 1e-5 * std::abs(target - before) ? 0 : settled_rounds_ + 1;
 }
 
-/// Wherever the cheapest strategies exceed a limit memory becomes three times as dear, until they
-/// do not.
+/// Triples the price of memory wherever the cheapest strategies exceed a limit, until they do not.
 void Search::look_for_feasible(const std::function<bool()>& stop) {
   constexpr int kRaises = 16;
   std::vector<double> prices = dual_.best_prices();
@@ -166,8 +165,8 @@ int64_t Search::work_of_lanes() const {
   return sum;
 }
 
-/// A lane that is behind and finds nothing goes on from the best, or far away from it; the last
-/// lane takes what the dual suggests while that is new.
+/// A lane that is behind and makes no progress continues from the best assignment, or far away from
+/// it. The last lane uses the suggestion of the dual while that is new.
 void Search::combine_lanes() {
   for (const Lane& lane : lanes_) {
     if (lane.worth >= worth_) continue;

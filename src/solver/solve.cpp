@@ -18,7 +18,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// Finite costs at their largest; sums of them must be whole in a double.
+/// Checks the largest finite costs: their sums must be whole numbers in a double.
 void check_size(const Problem& problem) {
   constexpr Wide kLargest = Wide{1} << 53;
   Wide sum = 0;
@@ -54,7 +54,7 @@ class Solver {
 
  private:
   double now() const { return std::chrono::duration<double>(Clock::now() - start_).count(); }
-  /// Once cancelled, always; asked by one thread at a time.
+  /// Stays true once it was true; called by one thread at a time.
   bool is_cancelled() const {
     if (is_cancelled_ || !options_.cancel) return is_cancelled_;
     const std::unique_lock lock(cancel_mutex_, std::try_to_lock);
@@ -76,7 +76,7 @@ class Solver {
       const Core core(network);
       if (core.nodes() == 0) return decided(network);
       if (std::ssize(core.costs) <= kFewStrategies) {
-        // Often quicker than a search, and then with a proof.
+        // This is often quicker than a search, and then it has a proof.
         Prover prover(network, prices_);
         if (prove(network, prover, kFirstQuantum)) return;
       }
@@ -86,8 +86,8 @@ class Solver {
     }
   }
 
-  /// Rounds until all is over, or until enough strategies are known to be too dear that a smaller
-  /// core pays.
+  /// Runs rounds until the search is over, or until enough strategies are known to be too expensive
+  /// that a smaller core is worthwhile.
   bool search_core(Network& network, const Core& core, Search& rounds) {
     int64_t quantum = kFirstQuantum;
     std::optional<Prover> prover;
@@ -107,7 +107,7 @@ class Solver {
         prover.emplace(network, prices_);
       if (round % 3 == 0 && core.nodes() <= kMostNodesToRecombine)
         recombine(network, core, rounds, quantum, round);
-      // Far from a proof most of the work is better spent on assignments.
+      // Far from a proof, most of the work is better spent on assignments.
       if (prover && prove(network, *prover, is_far_from_proof() ? quantum / 3 : quantum))
         return false;
       if (!prover && round % 4 == 0 && drop_too_dear(network, core, rounds.dual())) {
@@ -126,8 +126,8 @@ class Solver {
     offer_bound(core, rounds.dual());
   }
 
-  /// Path relinking, exactly: each node may take the strategies that good assignments give it, now
-  /// and then a few that the bound recommends too; what that leaves is reduced and searched by
+  /// Exact path relinking: each node may take the strategies that good assignments give it, and
+  /// sometimes a few that the bound recommends. The resulting problem is reduced and searched by
   /// branching.
   void recombine(const Network& network, const Core& core, Search& rounds, int64_t quantum,
                  int round) {
@@ -155,8 +155,8 @@ class Solver {
     offer_from(network, core, rounds);
   }
 
-  /// A round of branching.
-  ///   returns  whether all is proved
+  /// Runs a round of branching.
+  ///   returns  whether everything is proved
   bool prove(const Network& network, Prover& prover, int64_t quantum) {
     const double best = target(), known_before = prover.found_cost();
     const int64_t before = prover.work();
@@ -178,7 +178,8 @@ class Solver {
     return true;
   }
 
-  /// Strategies dearer than the best known may be gone: beyond its cost a bound says nothing.
+  /// Strategies more expensive than the best known assignment may have been removed, so a bound
+  /// above its cost says nothing.
   void raise_bound(Wide bound) {
     if (answer_.cost) bound = std::min(bound, *answer_.cost);
     if (bound <= answer_.bound.value_or(-kForbidden)) return;
@@ -186,8 +187,8 @@ class Solver {
     note();
   }
 
-  /// Strategies whose bound exceeds the best cost take part in nothing better. Only when they are
-  /// many.
+  /// Removes strategies whose bound exceeds the best cost, because they are part of no better
+  /// assignment. Only when they are many.
   bool drop_too_dear(Network& network, const Core& core, const Dual& dual) {
     if (!answer_.cost) return false;
     const double cost = to_double(*answer_.cost);
@@ -213,14 +214,14 @@ class Solver {
 
   double target() const { return answer_.cost ? to_double(*answer_.cost) : kNever; }
 
-  /// Nothing is left to choose: what is left is best, or the best known is.
+  /// Nothing is left to choose: the rest is the best, or the best known assignment is.
   void decided(const Network& network) {
     offer(network.expand(Assignment(network.nodes.size(), kNoStrategy), problem_.nodes()));
     ensure(answer_.cost.has_value(), "what reductions leave is feasible");
     raise_bound(*answer_.cost);
   }
 
-  /// The best assignment in terms of the core, as far as its strategies are still there.
+  /// The best assignment in terms of the core, as far as its strategies still exist.
   Assignment known(const Network& network, const Core& core) const {
     if (!answer_.assignment) return {};
     Assignment tags = *answer_.assignment;
@@ -228,7 +229,7 @@ class Solver {
     return core.from_tags(network, tags);
   }
 
-  /// Takes an assignment when it is better than what is known. The evaluator has the last word.
+  /// Takes an assignment when it is better than the best known one. The evaluator decides.
   void offer(const Assignment& assignment) {
     const Evaluation evaluation = evaluate(problem_, assignment);
     if (!evaluation.feasible() || (answer_.cost && evaluation.cost >= *answer_.cost)) return;
@@ -241,8 +242,8 @@ class Solver {
   void offer_bound(const Core& core, const Dual& dual) {
     const double best = dual.best_bound();
     const double known_bound = answer_.bound ? to_double(*answer_.bound) : -kNever;
-    // Certifying takes as long as some sweeps: only for what is worth it, or what may end the
-    // search.
+    // A certificate takes as long as some sweeps, so it is made only when it is worthwhile or may
+    // end the search.
     const double gap = (answer_.cost ? to_double(*answer_.cost) : target_of(best)) - known_bound;
     if (best <= known_bound || (best - known_bound < 1e-3 * gap &&
                                 !(answer_.cost && best > to_double(*answer_.cost) - 1.5)))

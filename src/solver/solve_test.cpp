@@ -94,7 +94,7 @@ TEST(Solve, MoreWorkIsNeverWorseAndTheTraceSaysHowItWent) {
   EXPECT_EQ(text_of(much.trace.back().cost), text_of(much.cost));
 }
 
-/// The contest's instances, where they are: beside the project, or where TESSERA_IOPDDL says.
+/// The contest's instances, if available: beside the project, or in the folder TESSERA_IOPDDL.
 std::filesystem::path instance(const std::string& letter) {
   const std::filesystem::path root = TESSERA_SOURCE_DIR;
   const char* const named = std::getenv("TESSERA_IOPDDL");
@@ -106,7 +106,7 @@ std::filesystem::path instance(const std::string& letter) {
 }
 
 TEST(Solve, InstancesOfTheContestWithKnownOptimaAreProved) {
-  // B was proved by others; A and G by exact reductions and a program for integer programs.
+  // Others proved B; exact reductions and a solver of integer programs proved A and G.
   for (const auto& [letter, optimum] :
        {std::pair("A", "6548553650"), {"B", "532843"}, {"G", "217039"}}) {
     if (!std::filesystem::exists(instance(letter)))

@@ -21,8 +21,8 @@ struct Span {
   };
   Kind kind = Kind::kAct;
   std::string name;
-  int64_t record = 0;    // the number of earlier acts of the task
-  int micro_batch = -1;  // -1: once per step
+  int64_t iteration = 0;  // the number of earlier acts of the task
+  int micro_batch = -1;   // -1: once per step
   Seconds begin{0}, end{0};
   std::string pass = "";  // the pipeline pass, such as "F2"; "": none
 

@@ -50,7 +50,7 @@ TEST(TraceJson, ASpanIsASliceWithItsBeginAndItsLengthInMicroseconds) {
   EXPECT_EQ(slices[0].find("cat")->as_string(), "act");
   EXPECT_DOUBLE_EQ(slices[0].find("ts")->as_double(), 1000);
   EXPECT_DOUBLE_EQ(slices[0].find("dur")->as_double(), 2000);
-  EXPECT_EQ(slices[0].find("args")->find("record")->as_int(), 5);
+  EXPECT_EQ(slices[0].find("args")->find("iteration")->as_int(), 5);
   EXPECT_EQ(slices[0].find("args")->find("micro_batch")->as_int(), 1);
   EXPECT_EQ(slices[1].find("cat")->as_string(), "wait");
   EXPECT_EQ(slices[1].find("args")->find("micro_batch"), nullptr) << "it is done once a step";
@@ -75,7 +75,7 @@ TEST(TraceJson, ASlotThatComesBackIsAnInstant) {
   const std::vector<Document> instants =
       events_of(parse_json(to_trace_json(two_ranks()), "trace"), "i");
   ASSERT_EQ(instants.size(), 1U);
-  EXPECT_EQ(instants[0].find("name")->as_string(), "back: y");
+  EXPECT_EQ(instants[0].find("name")->as_string(), "release: y");
   EXPECT_EQ(instants[0].find("pid")->as_int(), 0);
   EXPECT_DOUBLE_EQ(instants[0].find("ts")->as_double(), 7000);
 }

@@ -51,7 +51,7 @@ class Writer {
   }
 
   void add_span(size_t track, const Span& span) {
-    Document::Table details{{"record", span.record}};
+    Document::Table details{{"iteration", span.iteration}};
     if (span.micro_batch >= 0) details.emplace_back("micro_batch", span.micro_batch);
     if (!span.pass.empty()) details.emplace_back("pass", span.pass);
     add("X", track,
@@ -65,7 +65,7 @@ class Writer {
   void add_message(const TimedMessage& message) {
     if (message.kind == TimedMessage::Kind::kReleased) {
       add("i", message.to,
-          {{"name", "back: " + message.name},
+          {{"name", "release: " + message.name},
            {"cat", "returned"},
            {"ts", microseconds(message.arrived)},
            {"s", "t"},

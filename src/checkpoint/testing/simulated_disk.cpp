@@ -17,7 +17,7 @@ void flip(char& byte, int bit) {
 
 }  // namespace
 
-/// A file or a folder, as it is now and as it was last synced.
+/// A file or a folder, in its present state and in its last synced state.
 struct SimulatedDisk::Node {
   bool folder = false;
   bool removed = false;
@@ -186,7 +186,7 @@ std::unique_ptr<OutputFile> SimulatedDisk::create(const fs::path& path) {
   }
   const NodePointer folder = folder_for(path);
   write_begins(path);
-  // An emptied file may be found empty after a crash, with the bytes of before gone: its node is
+  // A truncated file may be found empty after a crash, without its former bytes, so its node is
   // new.
   const auto node = folder->names[path.filename().string()] = std::make_shared<Node>();
   return std::make_unique<Output>(*this, path, node);

@@ -22,7 +22,7 @@ constexpr int64_t kComparedSteps = 10;
 constexpr int64_t kSampleTokens = 300;
 constexpr double kTemperature = 0.8;
 
-/// The folder of configurations: that of the sources of this program, else the one beside it.
+/// The folder of configurations: that of the sources of this program, otherwise the one beside it.
 std::filesystem::path find_configs() {
   std::error_code unknown;
   const std::filesystem::path built(std::filesystem::path(TESSERA_SOURCE_DIR) / "configs");
@@ -55,7 +55,7 @@ struct Comparison {
   bool agree() const { return largest_fraction <= 1; }
 };
 
-/// What rounding may do to the loss of step `step` (from 0), relative to it.
+/// The relative error that rounding may cause in the loss of step `step`, counted from 0.
 ///
 /// Dividing a sum changes only the order of its additions. A sum of n terms in f32 has an error of
 /// about sqrt(n) 2^-24 of their size, since roundings of random sign add up (Higham, Accuracy and
@@ -112,7 +112,7 @@ std::string framed(std::string_view text) {
   return framed + "\n";
 }
 
-/// The first tokens of the held-out text, which the model was not trained on.
+/// The first tokens of the held-out text, on which the model was not trained.
 std::vector<int32_t> held_out_start(const RunData& data) {
   const Sampler sampler({.samples = data.held_out->samples(),
                          .batch = 1,

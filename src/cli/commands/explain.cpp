@@ -34,7 +34,7 @@ std::vector<ValueFacts> parameters_of(const Graph& graph, const ShardedGraph& sh
   return list;
 }
 
-/// Memory of a rank of one mesh.
+/// The memory of a rank of one mesh.
 struct MeshMemory {
   std::string mesh;
   Bytes state{0};  // of all variables, with optimizer state
@@ -153,7 +153,7 @@ std::string plan_text(const Graph& graph, const Compiled& compiled, const Plan& 
          memory_text(memory_of(graph, compiled));
 }
 
-/// The program of one rank.
+/// Prints the program of one rank.
 ExitCode explain_rank(const OutputOptions& output, const Compiled& compiled, Rank rank) {
   const std::vector<Rank> ranks = tessera::ranks(compiled.tasks);
   if (std::find(ranks.begin(), ranks.end(), rank) == ranks.end())

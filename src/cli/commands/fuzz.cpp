@@ -15,7 +15,7 @@ namespace {
 
 constexpr int64_t kCases = 2000;
 
-/// A case from a file, as a failure prints it.
+/// Runs a case from a file, in the form in which a failure prints it.
 ExitCode run_one(const std::string& file, const OutputOptions& output) {
   const fuzz::FuzzCase given = fuzz::parse_case(read_file(file));
   const auto failure = fuzz::run_case(given);

@@ -11,7 +11,7 @@
 namespace tessera {
 namespace {
 
-/// Only what the model needs to read and write: no text to train on.
+/// Only the data that the model needs to read and write text, without a text to train on.
 std::shared_ptr<const RunData> vocabulary_only(const StoredRun& run) {
   auto data = std::make_shared<RunData>();
   data->vocabulary = run.vocabulary.value_or(Vocabulary::bytes());

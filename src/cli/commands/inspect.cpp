@@ -15,7 +15,7 @@
 namespace tessera {
 namespace {
 
-/// What inspect has to say: the text for people and the object for scripts.
+/// The result of inspect: the text for readers and the object for scripts.
 struct Findings {
   std::string text;
   Document document;
@@ -57,7 +57,7 @@ Findings inspect_plan(const std::string& file) {
   return findings;
 }
 
-/// Tokens, vocabulary and what is to be learned.
+/// The tokens, the vocabulary and the baseline of a text.
 Document text_facts(const std::string& text, const std::string& tokens) {
   const Vocabulary vocabulary =
       tokens == "bytes" ? Vocabulary::bytes() : Vocabulary::characters_of(text);
@@ -89,7 +89,7 @@ Findings inspect_text(const std::string& file) {
     try {
       findings.document[tokens] = text_facts(text, tokens);
       findings.text += text_line(tokens, *findings.document.find(tokens));
-    } catch (const UserError& error) {  // not UTF-8: then it has no characters
+    } catch (const UserError& error) {  // not UTF-8: it has no characters
       findings.document[tokens] = Document();
       findings.text += fmt::format("  {:<10}  not possible: {}\n", tokens, error.what_happened());
     }
@@ -141,7 +141,8 @@ Findings inspect_config(const InspectCommand& command) {
 Findings inspect_any(const InspectCommand& command) {
   const std::filesystem::path file(command.file);
   std::error_code unknown;
-  if (!std::filesystem::exists(file, unknown)) read_file(file);  // says what is missing
+  // throws the error of a missing file
+  if (!std::filesystem::exists(file, unknown)) read_file(file);
   if (is_stored(file)) {
     const Document found = stored_document(file);
     return {stored_text(file, found), found};

@@ -35,9 +35,9 @@ std::string out_of(const std::vector<std::string>& words) {
   return "";
 }
 
-/// Changes the words for the next attempt: it continues from the last checkpoint, or starts anew
+/// Changes the words for the next attempt: it continues from the last checkpoint, or starts again
 /// when there is none yet.
-///   returns  where it starts, for people
+///   returns  the start as text for readers
 std::string prepare_next(std::vector<std::string>& words) {
   const std::string out = out_of(words);
   if (out.empty()) return "from the start: without --out there are no checkpoints";
@@ -62,7 +62,7 @@ std::string lost_text(const Attempt& attempt, const std::string& launcher) {
       launcher, *attempt.first_lost);
 }
 
-/// The launcher's code shows a process that was killed as a signal.
+/// The exit code of a process that was killed shows its signal.
 ExitCode exit_code_of(const Attempt& attempt) {
   return attempt.code > 128 ? ExitCode::kRankLost : static_cast<ExitCode>(attempt.code);
 }

@@ -127,7 +127,7 @@ ExitCode SolveCommand::run(Processes&) {
   options.cancel = [&signals] { return signals.received().has_value(); };
   double last = -1;
   options.on_improvement = [&last](const solver::Improvement& improvement) {
-    // Early ones come in dozens.
+    // Early improvements come in dozens.
     if (improvement.at.value() < last + 0.5 && improvement.cost != improvement.bound) return;
     last = improvement.at.value();
     std::cerr << line_of(improvement) << std::endl;

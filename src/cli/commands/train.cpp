@@ -16,14 +16,14 @@
 namespace tessera {
 namespace {
 
-/// A run of the command and what surrounds it.
+/// A run of the command with its services.
 struct Training {
   Engine& engine;
   const RunData& data;
   TrainedRun run;
   std::optional<int64_t> resumed_from;  // step
   std::filesystem::path checkpoint;     // the last one; "": none
-  std::string trace;                    // what was traced into which file; "": nothing
+  std::string trace;  // names the traced steps and the file; "": nothing was traced
 };
 
 Document optional_text(const std::string& text) {
@@ -96,13 +96,13 @@ std::string result_text(const TrainCommand& command, const Training& training) {
   return text + written_text(command, training);
 }
 
-/// The checkpoint that a run resumes from, opened.
+/// Opens the checkpoint that a run resumes from.
 std::unique_ptr<Checkpoint> open_resumed(FileSystem& disk, const TrainCommand& command) {
   const auto path = checkpoint_to_resume(disk, command.resume, command.out);
   return path ? std::make_unique<Checkpoint>(disk, *path) : nullptr;
 }
 
-/// Of several processes each writes what its own ranks do.
+/// The file for the trace. With several processes each writes the trace of its own ranks.
 std::filesystem::path trace_path(const std::string& wanted, const Engine& engine) {
   if (engine.runtime().is_leader()) return wanted;
   return fmt::format("{}.rank-{:05}", wanted, engine.runtime().local_ranks().front());
@@ -150,8 +150,8 @@ void TrainCommand::describe(OptionParser& parser) {
 }
 
 ExitCode TrainCommand::run(Processes& processes) {
-  // Without a folder there is nothing to save, and signals end the run as they end any program; but
-  // of several processes each first says what ended them.
+  // Without a folder there is nothing to save, and signals end the run as they end any program. But
+  // with several processes each first reports the signal that ended them.
   std::optional<StopSignals> signals;
   if (!out.empty() || processes.are_several()) signals.emplace();
   RealFileSystem disk;

@@ -36,8 +36,8 @@ std::string changed_axes(const Exchange& exchange) {
   return join(names, ",");
 }
 
-/// What needs the exchange. The task's reason is "'y' is FROM, op 'z' needs TO": FROM is printed on
-/// its own, and the result of an all-reduce is "the full sum".
+/// The need for the exchange. The task's reason is "'y' is FROM, op 'z' needs TO". FROM is printed
+/// separately, and the result of an all-reduce is "the full sum".
 std::string need_text(const Task& task, const std::string& value) {
   const Exchange& exchange = task.exchange;
   const std::string source = "'" + value + "' is " + to_text(exchange.from) + ", ";

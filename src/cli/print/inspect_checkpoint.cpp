@@ -16,7 +16,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// Where the checkpoints of a run lie.
+/// The folder of a run's checkpoints.
 fs::path place_of(const fs::path& path) {
   std::error_code unknown;
   return fs::is_directory(path / "checkpoints", unknown) ? path / "checkpoints" : path;

@@ -23,7 +23,7 @@ TEST(Progress, WhatIsNotKnownIsLeftOut) {
 }
 
 TEST(Progress, TheBarIsAsFullAsTheRun) {
-  // 24 places * 30 / 120 steps = 6 of them.
+  // 24 columns * 30 / 120 steps = 6 of them.
   EXPECT_EQ(
       bar_line({.done = 30, .steps = 120, .loss = 2, .per_second = 1500, .left = Seconds(65)}),
       "   30/120 [######------------------]  loss 2.0000  1,500 tokens/s  1m05s left");
@@ -41,7 +41,7 @@ TEST(Progress, ALongRunGetsTenLinesAndAShortOneALineAStep) {
   };
   EXPECT_EQ(lines(1), 1);
   EXPECT_EQ(lines(7), 7);
-  EXPECT_EQ(lines(1000), 11);  // each hundredth, and the first
+  EXPECT_EQ(lines(1000), 11);  // each hundredth step, and the first
   EXPECT_TRUE(is_worth_a_line(1, 1000));
   EXPECT_TRUE(is_worth_a_line(1000, 1000));
   EXPECT_TRUE(is_worth_a_line(7, 7));

@@ -12,7 +12,7 @@ namespace {
 
 constexpr int64_t kStepsBetweenLinesOfRanks = 10;
 
-/// Makes the folder and writes what is run.
+/// Makes the folder and writes the plan and the settings.
 void begin(const std::filesystem::path& folder, const Engine& engine) {
   std::error_code error;
   if (engine.step_count() == 0 && std::filesystem::exists(folder / "metrics.jsonl", error))

@@ -44,7 +44,7 @@ void TraceFile::on_train_end(const TrainingState& state, TrainingControl&) {
 void TraceFile::write(int64_t last_step) {
   recording_ = false;
   const Timeline timeline = engine_.runtime().stop_trace();
-  if (timeline.tracks.empty()) return;  // another process writes what all did
+  if (timeline.tracks.empty()) return;  // another process writes the trace of all
   write_file(path_, to_trace_json(timeline));
   size_t spans = 0;
   for (const Track& track : timeline.tracks) spans += track.spans.size();

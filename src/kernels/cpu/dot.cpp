@@ -1,9 +1,9 @@
 // dot_general: an einsum of two operands as a loop of matrix products.
 //
 // Letters fall into four classes: batch (in a, b, out), rows (a, out), columns (b, out), inner (a,
-// b). An operand whose memory is a matrix of its two classes, plain or transposed, for each batch
-// position, is used in place through a leading dim; otherwise it is packed by a transposing copy.
-// Classes with several letters need an order; the one that copies the fewest elements is taken.
+// b). An operand whose memory is, for each batch position, a matrix of its two classes, plain or
+// transposed, is used in place through a leading dim. Otherwise a transposing copy packs it.
+// Classes with several letters need an order; the order that copies the fewest elements is chosen.
 #include <algorithm>
 #include <array>
 #include <iterator>
@@ -63,7 +63,7 @@ void check_letters(const LocalCall& call, const Operand& operand, const Operand&
   }
 }
 
-// The letters of `order` which are in all of `in` and not in `not_in`.
+// The letters of `order` that are in all of `in` and not in `not_in`.
 std::string letters_where(const std::string& order, const std::string& in,
                           const std::string& not_in) {
   std::string chosen;
@@ -72,8 +72,8 @@ std::string letters_where(const std::string& order, const std::string& in,
   return chosen;
 }
 
-// The stride at which a group of letters walks as one dim through an operand, or none. A group of
-// one element walks at 0.
+// The stride of a group of letters as one dim of an operand; nullopt when they are not one dim. A
+// group of one element has stride 0.
 std::optional<int64_t> merged_stride(const Operand& operand, const std::string& group) {
   int64_t stride = 0, extent = 1;
   for (auto letter = group.rbegin(); letter != group.rend(); ++letter) {
@@ -92,8 +92,8 @@ struct Layout {
   Dims batch_strides;
 };
 
-// `group_rows` by `group_columns` of an operand in place: one of the two walks at 1 and the other
-// steps over it.
+// A matrix of `group_rows` by `group_columns` of an operand in place: one of the two has stride 1,
+// and the other the leading dim.
 std::optional<Layout> layout_in_place(const Operand& operand, const std::string& batch,
                                       const std::string& group_rows,
                                       const std::string& group_columns) {
@@ -115,7 +115,7 @@ std::optional<Layout> layout_in_place(const Operand& operand, const std::string&
   return std::nullopt;
 }
 
-// Dense [batch.., rows.., columns..].
+// The layout of a dense [batch.., rows.., columns..].
 Layout packed_layout(const Operand& operand, const std::string& batch, int64_t rows,
                      int64_t columns) {
   Shape extents;
@@ -136,8 +136,8 @@ StridedBox packing_box(const Operand& operand, const std::string& order) {
   return box;
 }
 
-// The same copy backwards: from dense letters in `order` to the operand's memory, in the order of
-// that memory.
+// The inverse copy: from dense letters in `order` to the operand's memory, in the order of that
+// memory.
 StridedBox unpacking_box(const Operand& operand, const std::string& order) {
   const StridedBox packing = packing_box(operand, order);
   StridedBox box{operand.shape, {}, operand.strides};
@@ -146,12 +146,12 @@ StridedBox unpacking_box(const Operand& operand, const std::string& order) {
   return box;
 }
 
-// One order of the letters of each class.
+// An order of the letters of each class.
 struct Classes {
   std::string batch, rows, columns, inner;
 };
 
-// Whether each operand can stay in place under an order of the letters.
+// Can each operand stay in place under an order of the letters?
 struct Placement {
   Classes classes;
   std::optional<Layout> a, b, out;
@@ -168,8 +168,8 @@ Placement place(const Operands& operands, const Classes& classes) {
           layout_in_place(operands.out, classes.batch, classes.rows, classes.columns)};
 }
 
-// A class of letters is shared by two operands: try the order of each, for each of the three
-// classes.
+// Finds the best order. A class of letters is shared by two operands, so the orders of both are
+// tried for each of the three classes.
 Placement best_placement(const Operands& operands) {
   const std::string &a = operands.a.letters, &b = operands.b.letters, &out = operands.out.letters;
   const std::string batch = letters_where(letters_where(out, a, ""), b, "");
@@ -187,7 +187,7 @@ Placement best_placement(const Operands& operands) {
   return *best;
 }
 
-// What run() needs.
+// The state of run().
 struct DotPlan {
   GemmShape shape;
   Dims batch_extents;
@@ -239,7 +239,7 @@ const float* packed(const std::optional<StridedCopy>& pack, const std::byte* ope
   return reinterpret_cast<const float*>(space);
 }
 
-// out = a b, or where the output's memory is transposed, out^T = b^T a^T.
+// out = a b, or out^T = b^T a^T when the output's memory is transposed.
 void multiply(const DotPlan& plan, const float* a, const float* b, float* out) {
   const MatrixView left{a, plan.a.leading, plan.a.transposed};
   const MatrixView right{b, plan.b.leading, plan.b.transposed};

@@ -90,8 +90,8 @@ TEST(DotKernels, TheProductsOfModelsEqualTheReference) {
     }
 }
 
-// Every letter goes to two or all three of a, b, out; the letters of each operand stand in random
-// order.
+// An einsum in which every letter is in two or all three of a, b, out. The letters of each operand
+// are in random order.
 Einsum random_einsum(Generator& generator) {
   Einsum einsum;
   const int64_t letters = random_int(generator, 1, 6);

@@ -1,5 +1,5 @@
-// unary, binary, scalar, compare, not, select, cast. Float arithmetic is in simd_loops; the loops
-// here the compiler vectorises by itself.
+// unary, binary, scalar, compare, not, select, cast. Float arithmetic is in simd_loops; the
+// compiler vectorizes the loops here by itself.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -42,7 +42,7 @@ bool all_are(const LocalCall& call, DType dtype) {
          std::all_of(call.outputs.begin(), call.outputs.end(), is);
 }
 
-// i32 arithmetic wraps, as the machine's does; signed overflow in C++ would be undefined.
+// i32 arithmetic wraps, as that of the machine does; signed overflow in C++ would be undefined.
 int32_t wrap(uint32_t value) {
   return static_cast<int32_t>(value);
 }
@@ -66,8 +66,8 @@ struct Smaller {
   int32_t operator()(int32_t a, int32_t b) const { return a < b ? a : b; }
 };
 
-// Toward minus infinity, in 64 bits so that the smallest number over -1 wraps; a division by zero
-// gives 0.
+// Rounds toward minus infinity. It computes in 64 bits, so that the least number divided by -1
+// wraps; a division by zero gives 0.
 struct FloorDivide {
   int32_t operator()(int32_t a, int32_t b) const {
     if (b == 0) return 0;
@@ -85,8 +85,8 @@ struct FloorModulo {
   }
 };
 
-// Toward the left with zeros, toward the right with the sign; a number of places that is no index
-// of a bit moves all of them out.
+// Shifts left with zeros, and right with the sign. A number of bits outside 0 to 31 shifts all bits
+// out.
 struct ShiftLeft {
   int32_t operator()(int32_t a, int32_t b) const {
     return b < 0 || b > 31 ? 0 : wrap(bits(a) << b);
@@ -168,7 +168,7 @@ Run run_f32_binary(BinaryLoop loop, int64_t count) {
   };
 }
 
-// T carries the bits of an element of its size.
+// T has the size of an element and holds its bits.
 template <typename T>
 void select_loop(const KernelBuffers& buffers, int64_t count) {
   const uint8_t* chosen = input<uint8_t>(buffers, 0);
@@ -187,7 +187,7 @@ void not_loop(const KernelBuffers& buffers, int64_t count) {
   for (int64_t i = 0; i < count; ++i) out[i] = x[i] == 0;
 }
 
-// Out of range saturates and NaN becomes 0, where a plain conversion would be undefined.
+// Numbers out of range saturate and NaN becomes 0; a plain conversion would be undefined.
 int32_t toward_zero(float x) {
   if (!(x > -2147483648.0f)) return x != x ? 0 : std::numeric_limits<int32_t>::min();
   return x < 2147483648.0f ? static_cast<int32_t>(x) : std::numeric_limits<int32_t>::max();

@@ -30,8 +30,8 @@ LocalCall same_type_call(const std::string& kernel, const Tensors& inputs,
   return {kernel, {}, std::move(reals), "", types_of(inputs), {inputs[0].type()}};
 }
 
-// Roundings of the result that a function may be off by. Below the smallest normal number the error
-// is absolute.
+// Expects an error of at most `ulps` roundings of the result. Below the smallest normal number the
+// error is absolute.
 void expect_within_ulps(const LocalCall& call, const Tensors& inputs, double ulps,
                         const std::string& about) {
   const Tensors fast = run_fast(call, inputs), plain = run_plain(call, inputs);
@@ -47,8 +47,8 @@ struct UnaryCase {
   double ulps;  // 0.5 is rounded correctly
 };
 
-// Highway states 1 ulp for exp, 4 for log and tanh; erf's polynomials are good to 1; the quotient
-// in logistic adds 2.
+// Highway specifies 1 ulp for exp and 4 for log and tanh; the polynomials of erf are within 1; the
+// quotient in logistic adds 2.
 const std::vector<UnaryCase> kUnaryCases = {
     {"neg", 0},      {"abs", 0},      {"exp", 2},  {"log", 4},   {"sqrt", 0.5}, {"rsqrt", 1.5},
     {"tanh", 4},     {"logistic", 4}, {"erf", 2},  {"sin", 1},   {"cos", 1},    {"floor", 0},

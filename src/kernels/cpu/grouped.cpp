@@ -1,5 +1,5 @@
 // grouped_matmul, grouped_outer: one matrix product for each group of rows. Parts of rows and of
-// groups know where they begin.
+// groups have the numbers at which they begin.
 #include <algorithm>
 
 #include "kernels/cpu/binders.h"
@@ -26,7 +26,7 @@ GroupPlan plan_groups(const LocalCall& call, int64_t rows, int64_t groups, int64
 }
 
 /// Calls visit(group of this part, first row of this part, rows) for each group of this part, in
-/// order, also where it has no rows here.
+/// order, including groups without rows here.
 template <typename Visit>
 void for_each_group(const GroupPlan& plan, const int32_t* sizes, Visit visit) {
   int64_t begin = 0;  // in all rows

@@ -1,5 +1,5 @@
-// constant, iota, broadcast, copy, transpose, slice, pad, concat, chunks: elements move or appear;
-// none is computed.
+// constant, iota, broadcast, copy, transpose, slice, pad, concat, chunks: these kernels move or
+// create elements and compute none.
 #include <algorithm>
 #include <cstring>
 
@@ -22,7 +22,7 @@ BoundKernel run_copy(const StridedBox& box, DType dtype) {
   return {run, Bytes(0)};
 }
 
-// Input i by copies[i].
+// Copies input i by copies[i].
 BoundKernel run_copies(std::vector<StridedCopy> copies) {
   const auto run = [copies = std::move(copies)](const KernelBuffers& buffers) {
     for (size_t part = 0; part < copies.size(); ++part)
@@ -73,7 +73,7 @@ BoundKernel run_iota(const IotaPlan& plan) {
   return {run, Bytes(0)};
 }
 
-// What of dim `dim` of a padded input lands inside the output: output indices [begin, end).
+// The part of dim `dim` of a padded input that is inside the output: output indices [begin, end).
 Range landing(const LocalCall& call, int dim) {
   const int64_t low = call.ints[dim];
   const int64_t extent = call.outputs[0].shape[dim];
@@ -81,8 +81,7 @@ Range landing(const LocalCall& call, int dim) {
   return {begin, std::max(begin, std::min(extent, low + call.inputs[0].shape[dim]))};
 }
 
-// Chunk `index` of a tensor as a copy of [outer, blocks, elements of a part] between the whole and
-// the chunk.
+// A copy between a whole tensor and its chunk `index`, as [outer, blocks, elements of a part].
 struct ChunkPlan {
   int64_t outer = 1, blocks = 1, inner = 1;
   int64_t whole_extent = 0, part_extent = 0;  // of the dim

@@ -186,8 +186,8 @@ TEST(MovementKernels, AChunkHasItsPartOfEachBlockAndChunksAreJoinedAgain) {
   }
 }
 
-// Two blocks of 0 1 2 and 3 4 5: chunk 1 of three is 1 4; joined, chunks 0 3, 1 4 and 2 5 are in
-// order again.
+// Two blocks of 0 1 2 and 3 4 5: chunk 1 of three is 1 4. Joined, the chunks 0 3, 1 4 and 2 5 are
+// in order again.
 TEST(MovementKernels, ChunksOfTwoBlocks) {
   const TensorType whole{DType::kI32, {6}}, chunk{DType::kI32, {2}};
   Tensors inputs;

@@ -11,7 +11,7 @@
 namespace tessera {
 namespace {
 
-// The part as runs of consecutive numbers of the whole tensor.
+// The part, as runs of consecutive numbers of the whole tensor.
 struct RandomPlan {
   uint64_t key = 0;
   int64_t first = 0;  // index of the part's first element in the whole

@@ -1,9 +1,9 @@
-// reduce: three walks over memory for one order of combining (simd_reduce.h).
+// reduce: three ways to traverse memory for one order of combining (simd_reduce.h).
 //
 //   runs      the reduced dims are adjacent in memory: each output combines one run
 //   columns   the innermost dim is kept: a tile of outputs combines row after row
 //   pieces    the innermost dim is reduced together with others further out: values are collected
-//   block by block
+//             block by block
 #include <algorithm>
 #include <array>
 

@@ -34,8 +34,8 @@ double score(const LocalCall& call, const KernelBuffers& buffers, int64_t b, int
   return sum * call.reals[0];
 }
 
-// log of the sum of exp(score) over the keys that the query sees; the largest score is taken out so
-// that nothing overflows.
+// The log of the sum of exp(score) over the keys that the query sees. The largest score is
+// subtracted so that nothing overflows.
 double log_sum_exp(const LocalCall& call, const KernelBuffers& buffers, int64_t b, int64_t s,
                    int64_t h) {
   double largest = -std::numeric_limits<double>::infinity(), sum = 0.0;
@@ -67,9 +67,12 @@ struct Gradients {
   std::vector<double> q, k, v;
 };
 
-// With p = softmax(scale q k^T), out = p v:  dv_t = sum_s p_st dout_s;  dp_st = dout_s v_t;
-// dscore_st = p_st (dp_st - dout_s out_s);  dq_s = scale sum_t dscore_st k_t;  dk_t = scale sum_s
-// dscore_st q_s.
+// With p = softmax(scale q k^T) and out = p v:
+//     dv_t = sum_s p_st dout_s
+//     dp_st = dout_s v_t
+//     dscore_st = p_st (dp_st - dout_s out_s)
+//     dq_s = scale sum_t dscore_st k_t
+//     dk_t = scale sum_s dscore_st q_s
 void add_pair(const LocalCall& call, const KernelBuffers& buffers, int64_t b, int64_t s, int64_t t,
               int64_t h, Gradients& gradients) {
   const double lse = at(call, buffers, 4, {b, h, s});

@@ -1,11 +1,11 @@
-// dot_general. The text of the einsum is parsed here again, so that the plain kernel shares nothing
+// dot_general. The text of the einsum is parsed here again, so that the plain kernel shares no code
 // with the fast one.
 #include "kernels/reference/reference.h"
 
 namespace tessera::reference {
 namespace {
 
-// One loop index for each letter; every operand looks up its own letters.
+// One loop index for each letter. Every operand looks up its own letters.
 struct Loops {
   std::string letters;
   Shape extents;

@@ -44,7 +44,7 @@ double binary(std::string_view op, double x, double y) {
   throw InternalError("no reference of binary." + std::string(op) + " for f32");
 }
 
-// In 64 bits, where nothing overflows; the caller wraps.
+// Computes in 64 bits, where nothing overflows; the caller wraps.
 int64_t binary_int(std::string_view op, int64_t x, int64_t y) {
   if (op == "add") return x + y;
   if (op == "sub") return x - y;

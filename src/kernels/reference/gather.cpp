@@ -17,7 +17,8 @@ void gather_rows(const LocalCall& call, const KernelBuffers& buffers) {
   }
 }
 
-// The sums are rounded to f32 after each addition: the order of the updates is part of the meaning.
+// The sums are rounded to f32 after each addition: the order of the updates is part of the
+// definition.
 void scatter_rows(const LocalCall& call, const KernelBuffers& buffers) {
   const TensorType &ids = call.inputs[0], &updates = call.inputs[1], &out = call.outputs[0];
   const int64_t id_count = element_count(ids.shape);

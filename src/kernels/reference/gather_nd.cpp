@@ -6,7 +6,7 @@
 namespace tessera::reference {
 namespace {
 
-// The element of `tensor` that id number i names in its lane, or -1.
+// The element of `tensor` that id number i selects in its lane, or -1.
 int64_t named_in_lane(const LocalCall& call, const TensorType& tensor, const TensorType& ids,
                       const std::byte* data, int64_t i) {
   Dims position = position_of(ids.shape, i);
@@ -25,7 +25,7 @@ void take(const LocalCall& call, const KernelBuffers& buffers) {
   }
 }
 
-// Sums are rounded to f32 after each addition: the order of the updates is part of the meaning.
+// Sums are rounded to f32 after each addition: the order of the updates is part of the definition.
 void add_at(const TensorType& out, std::byte* data, int64_t at, double update) {
   write(out, data, at, read(out, data, at) + update);
 }

@@ -10,7 +10,7 @@ int64_t int_at(const LocalCall& call, int index) {
   return call.ints[index];
 }
 
-// Where in the input the element at `out` of the output comes from.
+// The position in the input from which the element at `out` of the output comes.
 Dims broadcast_source(const LocalCall& call, const Dims& out) {
   Dims in;
   for (int dim = 0; dim < call.inputs[0].shape.size(); ++dim)
@@ -31,7 +31,7 @@ Dims slice_source(const LocalCall& call, const Dims& out) {
   return in;
 }
 
-// None where the output holds the padding.
+// nullopt where the output holds the padding.
 std::optional<Dims> pad_source(const LocalCall& call, const Dims& out) {
   Dims in = out;
   for (int dim = 0; dim < out.size(); ++dim) {

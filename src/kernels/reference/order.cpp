@@ -16,7 +16,7 @@ int64_t extent_of(const LocalCall& call) {
   return call.inputs[0].shape[call.ints[0]];
 }
 
-// A position of the output with an index of 0 in the dim that has vanished.
+// A position of the output with an index of 0 in the removed dim.
 Dims lane_of(const LocalCall& call, const Dims& kept) {
   Dims position;
   for (int dim = 0, next = 0; dim < call.inputs[0].shape.size(); ++dim)
@@ -43,7 +43,7 @@ bool is_below(double a, double b) {
   return a < b || (std::isnan(b) && !std::isnan(a));
 }
 
-// The place of an element is the number of those that come before it.
+// The position of an element is the number of elements that come before it.
 void sort(const LocalCall& call, const KernelBuffers& buffers) {
   const TensorType &in = call.inputs[0], &out = call.outputs[0];
   const int64_t dim = call.ints[0];

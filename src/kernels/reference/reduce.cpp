@@ -28,7 +28,7 @@ double combine(const std::string& op, double x, double y) {
   return op == "max" ? std::fmax(x, y) : std::fmin(x, y);
 }
 
-// i32 wraps after every step, as the product of many numbers would not be exact in a double.
+// i32 wraps after every step, because the product of many numbers would not be exact in a double.
 double rounded(DType dtype, double value) {
   if (dtype != DType::kI32) return value;
   return wrapped(static_cast<int64_t>(value));

@@ -9,7 +9,7 @@ int64_t with_index(const Shape& shape, Dims position, int64_t dim, int64_t index
   return flat_index(shape, position);
 }
 
-// Rounded after every addition: the order is part of the meaning.
+// Sums are rounded after every addition: the order is part of the definition.
 void cumsum(const LocalCall& call, const KernelBuffers& buffers) {
   const TensorType& type = call.inputs[0];
   const int64_t dim = call.ints[0], extent = type.shape[dim];

@@ -1,5 +1,5 @@
-// convolution and its gradients, max_pool, average_pool, resize and theirs: every position of every
-// tensor, written out.
+// convolution and its gradients, max_pool, average_pool, resize and their gradients, with all
+// positions of every tensor written out.
 #include <cmath>
 #include <limits>
 
@@ -36,14 +36,14 @@ struct Window {
     for (int d = 0; d < count; ++d) shape.push_back(at(d, 0));
     return shape;
   }
-  /// In the whole dim.
+  /// The position in the whole dim.
   int64_t position(int d, int64_t place, int64_t w) const {
     return (place + at(d, 6)) * at(d, 1) - at(d, 3) + w * at(d, 2);
   }
 };
 
-/// Calls visit(place, element of the window, position in the operand) for every element inside
-/// the local operand.
+/// Calls visit(position of the result, element of the window, position in the operand) for every
+/// element inside the local operand.
 template <typename Visit>
 void for_each_tap(const LocalCall& call, const Shape& in, const Shape& out, Visit visit) {
   const Window window{call};
@@ -96,7 +96,8 @@ bool exceeds(double x, double best) {
   return x > best || (std::isnan(x) && !std::isnan(best));
 }
 
-/// For each place the position of the largest element that its window sees, -1 for none.
+/// For each position of the result, the position of the largest element that its window reads; -1
+/// for none.
 std::vector<int64_t> largest_of(const LocalCall& call, const Shape& in, const Shape& out,
                                 const double* x) {
   std::vector<int64_t> best(element_count(out), -1);
@@ -148,7 +149,7 @@ void max_pool_grad(const LocalCall& call, const KernelBuffers& buffers) {
   write_all(dx, buffers.outputs[0], sums);
 }
 
-/// How many elements the average of a place is of: those in the whole operand, or all of the
+/// The number of elements of the average at a position: those in the whole operand, or all of the
 /// window.
 int64_t count_at(const LocalCall& call, const Shape& out, int64_t place) {
   const Window window{call};
@@ -166,7 +167,7 @@ int64_t count_at(const LocalCall& call, const Shape& out, int64_t place) {
   return count;
 }
 
-/// The mean of what each window sees, or the gradient of that.
+/// The mean of the elements that each window reads, or its gradient.
 void average(const LocalCall& call, const KernelBuffers& buffers) {
   const bool is_gradient = call.kernel == "average_pool_grad";
   const TensorType& x = is_gradient ? call.outputs[0] : call.inputs[0];
@@ -186,13 +187,13 @@ void average(const LocalCall& call, const KernelBuffers& buffers) {
   write_all(call.outputs[0], buffers.outputs[0], sums);
 }
 
-/// How much of position `in` of one dim is in place `out`; ints are the four of the dim. A hat of
-/// height one, or the nearest, the lower of two.
+/// The weight of position `in` of one dim in position `out`; ints are the four of the dim. The
+/// weights form a hat of height one, or select the nearest element, the lower one of two.
 double share_of(const LocalCall& call, int d, int64_t in, int64_t out) {
   const auto at = [&](int which) { return call.ints[d * 4 + which]; };
   const int64_t ins = at(0), outs = at(1), position = in + at(2), place = out + at(3);
   const bool aligns_corners = call.text.ends_with(" align_corners");
-  // All positions times `unit`, to stay among whole numbers.
+  // All positions are multiplied by `unit`, so that they stay whole numbers.
   const int64_t unit = aligns_corners ? std::max<int64_t>(outs - 1, 1) : 2 * outs;
   int64_t source =
       aligns_corners ? (outs == 1 ? 0 : place * (ins - 1)) : (2 * place + 1) * ins - outs;
@@ -203,7 +204,7 @@ double share_of(const LocalCall& call, int d, int64_t in, int64_t out) {
   return 2 * away >= -unit && 2 * away < unit ? 1 : 0;
 }
 
-/// Each element of the result from all of the operand, or the gradient of that.
+/// Computes each element of the result from all of the operand, or its gradient.
 void resize(const LocalCall& call, const KernelBuffers& buffers) {
   const bool is_gradient = call.kernel == "resize_grad";
   const TensorType& x = is_gradient ? call.outputs[0] : call.inputs[0];

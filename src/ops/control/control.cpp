@@ -1,4 +1,4 @@
-// While and If: their types, their builders and their plain meaning.
+// While and If: their types, their builders and their plain reference.
 #include "ops/control/control.h"
 
 #include <algorithm>
@@ -30,7 +30,7 @@ void expect_regions(std::string_view kind, const OpView& op, std::string_view fi
          "write each between 'region' and 'end' below the op");
 }
 
-/// Refuses a region whose inputs are not of the types of the operands from `first` on.
+/// Refuses a region whose inputs do not have the types of the operands from `first` on.
 void expect_region_inputs(std::string_view kind, const OpView& op, size_t first,
                           const Graph& region, const std::string& what) {
   const size_t count = op.inputs.size() - first;
@@ -136,7 +136,7 @@ Work region_work(const Graph& region) {
   return sum;
 }
 
-/// Of max_iterations iterations, or of one where nothing bounds them.
+/// The work of max_iterations iterations; of one when nothing bounds them.
 Work while_work(const OpView& op) {
   const WhileView loop = while_view(op.regions, op.attributes);
   const Work condition = region_work(loop.condition), body = region_work(loop.body);
@@ -145,7 +145,7 @@ Work while_work(const OpView& op) {
           Bytes((condition.bytes.value() + body.bytes.value()) * iterations)};
 }
 
-/// Of the dearer region.
+/// The work of the more expensive region.
 Work if_work(const OpView& op) {
   const Work a = region_work(*op.regions[0]), b = region_work(*op.regions[1]);
   return {std::max(a.flops, b.flops), std::max(a.bytes, b.bytes)};
@@ -155,7 +155,7 @@ KernelCall no_kernel(const OpView& op, std::span<const Split>) {
   throw InternalError("'" + std::string(op.name) + "' runs its regions and has no kernel");
 }
 
-// ---- plain meaning ----
+// ---- plain reference ----
 
 void interpret_while(const ReferenceCall& call, const RunRegion& run_region) {
   const WhileView loop = while_view(call.op.regions, call.op.attributes);
@@ -194,7 +194,7 @@ std::vector<ValueId> add_region_inputs(Builder& region, const Graph& outer,
   return inputs;
 }
 
-/// All inputs, and the ops on which the outputs depend.
+/// A graph with all inputs, and with only the ops on which the outputs depend.
 Graph without_unused_ops(const Graph& graph) {
   std::vector<ValueId> results;
   for (const auto& [name, value] : graph.outputs()) results.push_back(value);
@@ -236,7 +236,7 @@ GraphPtr make_region(
   return std::make_shared<const Graph>(without_unused_ops(graph));
 }
 
-/// Operands of a loop, as its regions see them: iteration, carried, captured.
+/// The operands of a loop as values of its regions: iteration, carried, captured.
 RegionValues loop_values(const std::vector<ValueId>& inputs, size_t carried) {
   const auto begin = inputs.begin() + 1, middle = begin + static_cast<std::ptrdiff_t>(carried);
   return {inputs[0], {begin, middle}, {middle, inputs.end()}};

@@ -1,4 +1,4 @@
-// The sharding rule of an op with regions, from the rules of the ops inside.
+// The sharding rule of an op with regions, derived from the rules of the ops inside.
 #include <algorithm>
 #include <iterator>
 #include <limits>
@@ -86,13 +86,12 @@ class DimClasses {
   std::vector<std::vector<int>> first_;  // by region and value: its first node
   size_t values_ = 0;
   std::vector<int> parent_;
-  std::vector<std::set<int>> members_;  // of roots: the values of which they have a dim
-  std::vector<int64_t> parts_;          // of roots: into how many parts they may be cut
-  std::vector<bool> whole_;             // of roots
+  std::vector<std::set<int>> members_;  // by root: the values that have a dim in the class
+  std::vector<int64_t> parts_;          // by root: the largest number of parts
+  std::vector<bool> whole_;             // by root
 };
 
-/// Of the factors of a dim those whose parts are ranges of it and nothing more: no windows, no
-/// chunks.
+/// The factors of a dim whose parts are plain ranges of it: without windows and chunks.
 std::vector<DimFactor> plain_factors(const DimFactor& dim) {
   std::vector<DimFactor> plain = choices_of(dim);
   std::erase_if(plain, [](const DimFactor& choice) { return choice.window || choice.chunks != 1; });
@@ -124,7 +123,7 @@ void tie_op(DimClasses& classes, int region, const Graph& graph, const Op& op) {
   for (size_t i = 0; i < op.outputs.size(); ++i) take(op.outputs[i], rule.outputs[i], false);
 }
 
-/// Classes over which a value is partial when they are divided. A zero is partial over all.
+/// The classes over which a value is partial when they are divided. A zero is partial over all.
 struct Sums {
   bool over_all = false;
   std::set<int> roots = {};
@@ -139,7 +138,8 @@ Sums common(const Sums& a, const Sums& b) {
   return both;
 }
 
-/// Of each value of a region, from where sums are made to where linear ops pass them on.
+/// The sums of each value of a region, from the ops that produce sums to the linear ops that pass
+/// them on.
 std::vector<Sums> find_sums(DimClasses& classes, int region, const Graph& graph) {
   std::vector<Sums> sums(graph.values().size());
   const auto of = [&](ValueId value) -> Sums& { return sums[value.index]; };
@@ -189,8 +189,8 @@ class RegionRule {
  private:
   const Graph& region(int index) const { return *op_.regions[index]; }
 
-  /// Both regions take the same operands. What the body gives, the next iteration takes; what one
-  /// branch gives, the other would give.
+  /// Both regions take the same operands. The next iteration takes the results of the body. The two
+  /// branches have the same results.
   void tie_ends() {
     for (size_t i = 0; i < region(0).inputs().size(); ++i)
       classes_.tie_values({0, region(0).inputs()[i]}, {1, region(1).inputs()[i]});
@@ -200,8 +200,8 @@ class RegionRule {
           is_loop_ ? Place{1, region(1).inputs()[i]} : Place{0, region(0).outputs()[i].second});
   }
 
-  /// A result that is a sum over a class stays partial and is reduced once, after the op. In a loop
-  /// only the carried values to which the iterations add stay partial.
+  /// Marks reductions. A result that is a sum over a class stays partial and is reduced once, after
+  /// the op. In a loop only the carried values to which the iterations add stay partial.
   void mark_reductions(ShardingRule& rule) {
     std::vector<Sums> of_outputs = is_loop_ ? sums_of_iterations() : sums_of_branches();
     for (const auto& [root, f] : factors_) {
@@ -218,7 +218,7 @@ class RegionRule {
     }
   }
 
-  /// True when the result has a dim of this class.
+  /// Does the result have a dim of this class?
   bool has_dim(int output, int root) {
     const ValueId value = region(1).outputs()[output].second;
     for (int d = 0; d < region(1).type(value).shape.size(); ++d)

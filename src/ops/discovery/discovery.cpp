@@ -1,4 +1,4 @@
-// The search: which dims to divide, in which order, and what of it holds on large extents.
+// The search: the dims that are divided, their order, and the findings that hold on large extents.
 #include "ops/discovery/discovery.h"
 
 #include <algorithm>
@@ -22,7 +22,7 @@ constexpr int64_t kWidestHalo = 4;
 constexpr size_t kMostSets = 4096;
 constexpr size_t kMostLinearInputs = 10;
 
-/// Operands, and what the whole op makes of them.
+/// Operands, and the results of the whole op on them.
 struct Sample {
   std::vector<ReferenceTensor> operands, results, tolerances;
 };
@@ -47,7 +47,7 @@ class Experiment {
     return found_;
   }
 
-  /// Is a factor that was found in a smaller op one of this op, too?
+  /// Is a factor that was found in a smaller op also one of this op?
   ///   requires  it is cut neither in units nor in chunks
   bool confirms(const DiscoveredFactor& factor) const {
     Division division{factor.inputs,      1,
@@ -87,7 +87,7 @@ class Experiment {
     return sets;
   }
 
-  /// op(x + y) = op(x) + op(y) on the inputs, for every two neighbouring samples; the other
+  /// Is op(x + y) = op(x) + op(y) for these inputs, for every two neighbouring samples? The other
   /// operands are those of x.
   bool is_linear(const std::vector<int>& inputs) const {
     for (size_t n = 0; n < samples_.size(); ++n) {
@@ -105,15 +105,15 @@ class Experiment {
   }
 
  private:
-  /// The order of factors in the text: by their first operand and dim; what no operand has, by its
-  /// result.
+  /// The order of factors in the text: by their first operand and dim. A factor of no operand is
+  /// ordered by its result.
   static std::vector<int> place(const DiscoveredFactor& factor) {
     for (size_t i = 0; i < factor.inputs.size(); ++i)
       if (factor.inputs[i].dim >= 0) return {static_cast<int>(i), factor.inputs[i].dim};
     return {static_cast<int>(factor.inputs.size()), factor.outputs[0].along.dim};
   }
 
-  // Sets of dims that may go together: at most one of each operand, with a common divisor.
+  // Sets of dims that may be divided together: at most one of each operand, with a common divisor.
 
   bool is_free(size_t input, int dim) const {
     return op_.inputs[input].shape[dim] > 1 &&
@@ -139,7 +139,7 @@ class Experiment {
     }
   }
 
-  /// The smallest sets first.
+  /// All sets, the smallest first.
   std::vector<std::vector<int>> sets_of_dims() const {
     std::vector<std::vector<int>> sets;
     std::vector<int> dims;
@@ -176,7 +176,8 @@ class Experiment {
     return division;
   }
 
-  // What is tried, in this order: the plain before the special, small units before large ones.
+  // The divisions that are tried, in this order: plain ones before special ones, small units before
+  // large ones.
 
   void search_plain() {
     for (bool counts_from_part : {false, true})
@@ -205,7 +206,7 @@ class Experiment {
     }
   }
 
-  /// Tries a division as it is, then with each size among the attributes divided as well.
+  /// Tries a division alone, then with each size among the attributes divided too.
   bool keep(Division division) {
     if (keep_if_restored(division)) return true;
     for (const SizeAttribute& size : size_attributes(op_.attributes)) {
@@ -222,7 +223,7 @@ class Experiment {
           Division division = divide(set, common_divisor(set), 1);
           division.halo_before = before;
           division.halo_after = width - before;
-          // In two parts, each must have elements that the other does not see.
+          // In two parts, each must have elements that the other does not read.
           const bool fits = 2 * std::max(before, width - before) + 1 < division.extent;
           const bool plain = std::all_of(division.inputs.begin(), division.inputs.end(),
                                          [](const DiscoveredDim& dim) { return dim.unit == 1; });
@@ -230,7 +231,8 @@ class Experiment {
         }
   }
 
-  /// Dims that only results have, such as those of a broadcast: their extents are attributes.
+  /// Searches dims that only results have, such as those of a broadcast. Their extents are
+  /// attributes.
   void search_attributes() {
     for (bool counts_from_part : {false, true})
       for (const SizeAttribute& size : size_attributes(op_.attributes)) {
@@ -265,7 +267,7 @@ class Experiment {
     return is_of_use(factor) ? std::optional(factor) : std::nullopt;
   }
 
-  /// Every result depends on the division, or some does; a dim of no operand must be one of a
+  /// Every result, or at least one, depends on the division. A dim of no operand must be a dim of a
   /// result.
   static bool is_of_use(const DiscoveredFactor& factor) {
     const bool divides_operands =
@@ -278,8 +280,8 @@ class Experiment {
                        });
   }
 
-  /// Keeps the candidates that restore the result for this cut of these operands; false when a
-  /// result has none left.
+  /// Keeps the candidates that restore the result for this cut of these operands. Returns false
+  /// when a result has none left.
   bool narrow(std::vector<std::vector<DiscoveredResult>>& restores, const Division& division,
               const Cut& cut, const Sample& sample) const {
     std::vector<std::vector<ReferenceTensor>> parts;
@@ -309,7 +311,8 @@ class Experiment {
     return execute(*part, operands);
   }
 
-  /// Where all is finite, and somewhere it must be: a division by zero has no sum.
+  /// The sum is compared where all terms are finite, which must be somewhere: a division by zero
+  /// has no sum.
   bool adds_up(const Sample& x, const std::vector<ReferenceTensor>& y,
                const std::vector<ReferenceTensor>& sum) const {
     const std::vector<ReferenceTensor> of_y = execute(op_, y), of_sum = execute(op_, sum);
@@ -351,7 +354,7 @@ std::string reason_not_to_try(const OwnedOp& op) {
   return {};
 }
 
-/// One dim of an operand of the given op, and what was found of it in the small one.
+/// One dim of an operand of the given op, and the finding for it in the small op.
 struct DimPair {
   int64_t given, small;
   DiscoveredDim along;
@@ -374,7 +377,7 @@ std::vector<DimPair> dims_of(const DiscoveredFactor& factor, const OwnedOp& give
   return pairs;
 }
 
-/// Extents that are cut in units or chunks: how these grow, a small extent does not tell.
+/// The extents that are cut in units or chunks. A small extent does not tell how these grow.
 std::set<int64_t> extents_to_keep(const std::vector<DiscoveredFactor>& factors,
                                   const OwnedOp& given, const OwnedOp& small) {
   std::set<int64_t> kept;
@@ -389,8 +392,8 @@ std::set<int64_t> extents_to_keep(const std::vector<DiscoveredFactor>& factors,
   return kept;
 }
 
-/// The op with one of its extents as large as can be afforded, all others small; none when even the
-/// smallest cannot.
+/// The op with one of its extents as large as affordable and all others small; nullopt when even
+/// the smallest is too large.
 std::optional<OwnedOp> with_large_extent(const OwnedOp& given, int64_t extent,
                                          std::map<int64_t, int64_t> least) {
   for (int64_t large : {extent, int64_t{61}, int64_t{31}, int64_t{17}}) {
@@ -401,9 +404,9 @@ std::optional<OwnedOp> with_large_extent(const OwnedOp& given, int64_t extent,
   return std::nullopt;
 }
 
-/// Large extents may hold what small ones do not, such as a dependence on the element a hundred
-/// places before: what was found of the small op is tried again on each large extent, and is given
-/// that extent.
+/// Confirms the findings on large extents. These may have properties that small ones do not have,
+/// such as a dependence on the element a hundred positions before. So the findings of the small op
+/// are tried again on each large extent, and get that extent.
 void confirm(Discovery& discovery, const OwnedOp& given, const OwnedOp& small,
              const std::map<int64_t, int64_t>& least) {
   std::map<int64_t, std::vector<size_t>> by_extent;

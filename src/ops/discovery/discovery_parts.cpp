@@ -91,7 +91,7 @@ void replace(std::vector<TensorType>& types, int64_t from, int64_t to) {
 
 enum class Replaced { kTypes, kListsToo, kIntegersToo };
 
-/// The op with another value for one extent, when its operator takes it so.
+/// Gives the op another value for one extent, if its operator accepts it.
 bool replace_extent(OwnedOp& op, int64_t from, int64_t to, Replaced what) {
   OwnedOp changed = op;
   replace(changed.inputs, from, to);
@@ -108,8 +108,8 @@ bool replace_extent(OwnedOp& op, int64_t from, int64_t to, Replaced what) {
 
 void shrink_extent(OwnedOp& op, int64_t extent, int64_t least) {
   const std::vector<int64_t> taken = extents_of(op);
-  // Primes first: nothing divides them by accident. The others are for operators that want a
-  // multiple of something.
+  // Primes come first: they have no accidental divisors. The others are for operators that require
+  // a multiple of a number.
   for (int64_t small : {5, 7, 11, 13, 17, 19, 31, 61, 6, 8, 12, 16, 24, 32, 64, 128}) {
     if (small < least || small >= extent ||
         std::find(taken.begin(), taken.end(), small) != taken.end())

@@ -1,4 +1,5 @@
-// From what was found to a sharding rule: what the rule can say, and what the kernel can do.
+// Makes a sharding rule from the findings: the part that a rule can express and that the kernel can
+// compute.
 #include <algorithm>
 
 #include "ops/detail.h"
@@ -11,7 +12,7 @@ namespace {
 using detail::OwnedOp;
 using Restore = DiscoveredResult::Restore;
 
-/// Why a rule cannot say this, or "".
+/// The reason why a rule cannot express this finding, or "".
 std::string what_rules_lack(const DiscoveredFactor& factor) {
   if (factor.halo_before + factor.halo_after > 0)
     return "its parts overlap, and their kernel would make what overlaps, too";
@@ -59,7 +60,7 @@ std::vector<Split> undivided(const ShardingRule& rule) {
   return splits;
 }
 
-/// Types of the operands of one part of factor `factor`.
+/// The types of the operands of one part of factor `factor`.
 std::vector<TensorType> local_types(std::vector<TensorType> types,
                                     const std::vector<OperandFactors>& operands, int factor,
                                     int64_t units) {
@@ -74,8 +75,8 @@ bool same_parameters(const LocalCall& a, const LocalCall& b) {
   return a.kernel == b.kernel && a.ints == b.ints && a.reals == b.reals && a.text == b.text;
 }
 
-/// Is the kernel that runs on each part of a factor the kernel of an op that is as small as the
-/// part? That op is what was tried.
+/// Is the kernel that runs on each part of a factor the kernel of an op as small as the part?
+/// Discovery has tried that op.
 bool kernel_takes_parts(const OwnedOp& whole, const ShardingRule& rule,
                         const DiscoveredFactor& found) {
   if (!whole.definition->kernel) return true;

@@ -60,8 +60,8 @@ TEST(Discovery, ADimIsCutPlainlyOrInChunks) {
   EXPECT_EQ(part(2, 1), (std::vector<double>{1, 2}));
 }
 
-// Channels x rows x columns = 3 x 32 x 32 become 3072 columns: a channel is a unit of 1024, a row
-// 32 columns in each of three channels.
+// Channels x rows x columns = 3 x 32 x 32 become 3072 columns: a channel is a unit of 1024, and a
+// row is 32 columns in each of three channels.
 TEST(Discovery, AFlattenedDimIsCutInUnitsAndInChunks) {
   const Discovery flatten =
       discover("reshape", {f32({128, 3, 32, 32})}, {{"shape", Integers{128, 3072}}});
@@ -77,7 +77,7 @@ TEST(Discovery, AFlattenedDimIsCutInUnitsAndInChunks) {
   EXPECT_EQ(columns(1), 1024);
 }
 
-// ---- what else it finds ----
+// ---- further factors ----
 
 TEST(Discovery, ExtentsThatFuseDimsAreCutBetweenUnits) {
   // Rows 0-2 of x are rows 0-1 of the result. Columns 0 and 2 of x hold the even elements, as
@@ -119,7 +119,7 @@ TEST(Discovery, WhatMustKnowWhereItLiesIsNotFound) {
 TEST(Discovery, WhatIsEmptyOrTooLargeIsNotTried) {
   EXPECT_EQ(discover("exp", {f32({0, 5})}).nothing_because,
             "an operand or result is empty, so that anything would seem to restore it");
-  // 2048 x 2048 elements, of which no dim can be smaller: the result's dim fuses both.
+  // There are 2048 x 2048 elements, and no dim can be smaller: the result's dim fuses both.
   EXPECT_EQ(
       discover("reshape", {f32({2048, 2049})}, {{"shape", Integers{2048 * 2049}}}).nothing_because,
       "it is too large to be tried, and its types do not allow smaller extents");
@@ -132,7 +132,7 @@ TEST(Discovery, LinearSetsAreFoundByAdding) {
   EXPECT_EQ(discover("mul", {x, x}).linear, (Sets{{0}, {1}}));
   EXPECT_EQ(discover("div", {x, x}).linear, (Sets{{0}}));
   EXPECT_EQ(discover("select", {{DType::kBool, {5, 7}}, x, x}).linear, (Sets{{1, 2}}));
-  // On whole numbers it would be.
+  // On whole numbers it would be linear.
   EXPECT_THAT(discover("floor", {x}).linear, IsEmpty());
 }
 
@@ -164,7 +164,7 @@ TEST(Discovery, ANeighbourhoodIsAHalo) {
             "[[1, 2]]; 1: join(0); 2: join(1) with a halo of 1 before and 1 after");
 }
 
-/// A running sum over one dim: element i needs all before it, so that no halo is wide enough.
+/// A running sum over one dim: element i needs all elements before it, so no halo is wide enough.
 Operator running_sum() {
   return {.name = "running_sum",
           .infer = [](const OpView& op) { return std::vector{op.inputs[0]}; },
@@ -240,7 +240,7 @@ TEST(Discovery, AnOperandOfTwoHalvesIsCutInChunks) {
             "[[1, 2 in 2 chunks]]; 1: join(0); 2: join(1)");
 }
 
-/// The sum of a dim, twice: as it is and squared; and its largest element.
+/// The sum of a dim, of the elements and of their squares; and its largest element.
 Operator moments() {
   return {.name = "moments",
           .infer =
@@ -303,7 +303,7 @@ TEST(DiscoveredRule, HasChunks) {
 TEST(DiscoveredRule, LeavesWholeWhatTheKernelWouldNotDivide) {
   Operator counting = without_rule("exp");
   EXPECT_EQ(to_text(rule_for(counting, {f32({64})}).rule), "([f1]) -> ([f1])");
-  // A kernel that is told the whole extent would run past the end of a part.
+  // A kernel with the whole extent would run past the end of a part.
   counting.kernel = [](const OpView& op, std::span<const Split>) {
     return KernelCall{"count", {op.inputs[0].shape[0]}, {}, {}};
   };
@@ -321,7 +321,7 @@ std::string dim_text(int dim, int64_t unit, int64_t chunks) {
          (chunks == 1 ? "" : "/" + std::to_string(chunks));
 }
 
-/// "[0*1, -] -> [join 0*1]": what a factor divides and what restores each result.
+/// The dims that a factor divides, and how each result is restored: "[0*1, -] -> [join 0*1]".
 std::string declared_text(const ShardingRule& rule, int factor) {
   const auto dim_of = [&](const OperandFactors& dims) -> std::string {
     for (size_t d = 0; d < dims.size(); ++d)
@@ -373,7 +373,7 @@ std::set<std::string> found_factors(const Discovery& discovery) {
   return texts;
 }
 
-/// Does the kernel's call depend on where a part of the factor begins?
+/// Does the call of the kernel depend on the begin of a part of the factor?
 bool kernel_knows_its_place(const Operator& op, const OpView& view, const ShardingRule& rule,
                             int factor) {
   std::vector<Split> splits;
@@ -393,9 +393,9 @@ OpView view_of(const Operator& op, const OperatorCase& given) {
 /// More chunks than discovery tries.
 constexpr int64_t kManyChunks = 8;
 
-/// What discovery does not look for: windows, chunks at a place that an attribute names, a second
-/// factor of a dim of an operand. check_division holds all of these against execution: of the
-/// kernel, on the very rows.
+/// Factors that discovery does not search: windows, chunks at a position that an attribute gives, a
+/// second factor of a dim of an operand. check_division compares all of these with execution of the
+/// kernel on exactly these rows.
 bool is_beyond_discovery(std::string_view kind, const ShardingRule& rule, int factor) {
   for (const auto* operands : {&rule.inputs, &rule.outputs})
     for (const OperandFactors& dims : *operands)
@@ -421,19 +421,19 @@ const std::set<std::string> kKnowTheirPlace{"iota",           "random_uniform", 
                                             "gather_nd",      "scatter_nd",     "scatter_add_nd",
                                             "grouped_matmul", "grouped_outer"};
 
-/// Groups of channels are counted by an attribute, and discovery also asks for an empty part, which
-/// would have none: no convolution.
+/// Convolutions: an attribute counts groups of channels. Discovery also tries an empty part, which
+/// would have no group.
 bool counts_groups(const OperatorCase& given, const Factor& factor) {
   return given.kind.starts_with("convolution") && factor.name == "g";
 }
 
-/// Kinds whose rule says less than is true, and why.
+/// Kinds whose rule declares fewer factors than are possible, and the reason.
 const std::map<std::string, std::string> kDivideLess{
     {"attention_grad",
      "keys stay whole: its forward op needs them all, so they are whole where both run"},
 };
 
-/// Channels inside each of several groups lie in chunks; a convolution divides its groups instead.
+/// Channels inside each of several groups are in chunks; a convolution divides its groups instead.
 bool is_inside_groups(const OperatorCase& given, const std::string& text) {
   return given.kind.starts_with("convolution") && given.attributes.integer("groups") > 1 &&
          text.find('/') != std::string::npos;
@@ -467,7 +467,7 @@ TEST_P(EveryDeclaredRule, DividesWhatExecutionShows) {
         << both;
 }
 
-/// Reasons why an op that is linear does not say so.
+/// The reason why an op that is linear does not declare it.
 std::string why_not_declared(const OperatorCase& given) {
   if (given.kind == "cast") return "its partial sums would change their element type on the way";
   if (given.kind == "reduce" && given.attributes.integers("dims").empty())
@@ -504,8 +504,8 @@ INSTANTIATE_TEST_SUITE_P(Cases, EveryDeclaredRule, ::testing::ValuesIn(testing::
                          });
 
 TEST(EveryDeclaredRule, ThatClaimsTooMuchIsRefuted) {
-  // A slice from the start that leaves the last columns out: that its operand could be divided as
-  // its result, as if it were taken whole. As the first of two chunks it can.
+  // A slice from the start that leaves the last columns out. Discovery would find that its operand
+  // could be divided like its result, as if it were taken whole. As the first of two chunks it can.
   const OperatorCase given{
       .kind = "slice",
       .inputs = {f32({4, 6})},

@@ -27,7 +27,7 @@ std::string text_of(const DiscoveredResult& result) {
   throw InternalError("unknown kind of restore");
 }
 
-/// "[1, 2*4]": the factors of the dims of one operand, up to the last that has one.
+/// The factors of the dims of one operand, up to the last dim that has one: "[1, 2*4]".
 std::string text_of_operand(const Discovery& discovery, size_t input) {
   std::vector<std::string> dims(kMaxRank, "0");
   size_t count = 0;

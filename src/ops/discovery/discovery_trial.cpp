@@ -14,9 +14,9 @@ namespace {
 
 constexpr int64_t kMostSingleUnits = 16;
 
-/// Three kinds of numbers in turn: of both signs, whole numbers (an op may jump at them, or compare
-/// for equality), positive ones. Integers serve as ids too, so they go from one before the first to
-/// one after the last of `extent`.
+/// Three kinds of numbers in turn: of both signs; whole numbers, at which an op may jump or test
+/// for equality; positive ones. Integers are also used as ids, so they range from one before the
+/// first to one after the last of `extent`.
 double sample(DType dtype, uint64_t kind, int64_t extent, double uniform) {
   constexpr double kTrue[] = {0.5, 0.125, 0.875};
   switch (traits(dtype).kind) {
@@ -85,9 +85,9 @@ std::vector<ReferenceTensor> execute(const OwnedOp& op,
   return results;
 }
 
-/// What evaluation in another order may change: the tolerance of f32, whose unit roundoff is 2^-24,
-/// for doubles, where it is 2^-53, with space for the few hundred parts that are put together. An
-/// error that matters is far above it.
+/// The largest change under evaluation in another order. It is the tolerance of f32, whose unit
+/// roundoff is 2^-24, scaled to doubles, where it is 2^-53, with a margin for the few hundred parts
+/// that are joined. A relevant error is far larger.
 std::vector<ReferenceTensor> tolerances(const OwnedOp& op,
                                         const std::vector<ReferenceTensor>& operands,
                                         std::vector<ReferenceTensor> results) {
@@ -106,7 +106,7 @@ std::vector<ReferenceTensor> tolerances(const OwnedOp& op,
 }
 
 /// Two parts, three, very uneven ones, single units, and an empty part last: an op that fits
-/// nothing has been found out by then.
+/// nothing has been rejected by then.
 std::vector<Cut> cuts_of(const Division& division) {
   const int64_t extent = division.extent;
   std::vector<Cut> cuts{balanced(extent, 2)};

@@ -1,8 +1,8 @@
-// attention and attention_grad: softmax(scale q k^T + mask) v as one operator, because its
-// composition would hold all scores in memory.
+// attention and attention_grad: softmax(scale q k^T + mask) v as one operator, because a
+// composition of operators would hold all scores in memory.
 //
-// Source: Dao, FlashAttention-2, arXiv 2307.08691; log-sum-exp and the formulas of the gradient are
-// its section 2.3.
+//   source  Dao, FlashAttention-2, arXiv 2307.08691; log-sum-exp and the formulas of the gradient
+//           are those of its section 2.3
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -17,7 +17,7 @@ namespace {
 
 using detail::Gradients;
 
-// Places of the operands; attention has the first three.
+// Positions of the operands; attention has the first three.
 constexpr size_t kQuery = 0, kKey = 1, kValue = 2, kOut = 3, kLogSumExp = 4, kOutGradient = 5;
 
 /// Extents and parameters: q[batch, queries, heads, depth], k and v [batch, keys, heads, depth].
@@ -26,14 +26,14 @@ struct Extents {
   bool causal;
   double scale;
 
-  /// Position of element 0 of row (b, s or t, h) of a tensor of `rows` queries or keys.
+  /// The position of element 0 of row (b, s or t, h) of a tensor of `rows` queries or keys.
   size_t row(int64_t b, int64_t position, int64_t h, int64_t rows) const {
     return ((b * rows + position) * heads + h) * depth;
   }
   size_t log_sum_exp(int64_t b, int64_t h, int64_t s) const {
     return (b * heads + h) * queries + s;
   }
-  /// How many keys query s sees.
+  /// The number of keys that query s sees.
   int64_t visible(int64_t s) const { return causal ? std::min(s + 1, keys) : keys; }
 };
 
@@ -107,8 +107,8 @@ std::vector<TensorType> infer_gradient(const OpView& op) {
 
 // Rules, work and kernels
 
-/// The factors of both operators, in this order. Each query needs all keys, each score all of the
-/// depth.
+/// The factors of both operators, in this order. Each query needs all keys, and each score needs
+/// all of the depth.
 constexpr int kB = 0, kS = 1, kT = 2, kH = 3, kD = 4;
 
 const OperandFactors kQueryFactors{{kB, 1}, {kS, 1}, {kH, 1}, {kD, 1}};
@@ -142,8 +142,8 @@ ShardingRule rule_gradient(const OpView& op) {
   return rule;
 }
 
-/// Two products of queries x keys x depth: the scores, and their sum of values. A causal mask
-/// leaves half of them.
+/// Two products of queries x keys x depth: the scores, and the sum of the values weighted with
+/// them. A causal mask leaves half of them.
 double attention_flops(const OpView& op) {
   const Extents e = extents_of(op);
   const double pairs = static_cast<double>(e.batch) * static_cast<double>(e.heads) *
@@ -155,8 +155,8 @@ Work work_attention(const OpView& op) {
   return {Flops(attention_flops(op)), detail::operand_bytes(op)};
 }
 
-/// Five products instead of two: the scores again, the gradient of the probabilities, and those of
-/// q, k and v.
+/// Five products instead of two: the scores again, the gradient of the probabilities, and the
+/// gradients of q, k and v.
 Work work_gradient(const OpView& op) {
   return {Flops(2.5 * attention_flops(op)), detail::operand_bytes(op)};
 }
@@ -233,7 +233,7 @@ void reference_attention(const ReferenceCall& call) {
   });
 }
 
-/// The operands of the gradient that belong to one pair of query and key.
+/// The operands of the gradient for one pair of query and key.
 struct Pair {
   const double* q;
   const double* k;
@@ -266,8 +266,12 @@ void for_each_pair(const Extents& e, const ReferenceCall& call, Visit visit) {
   });
 }
 
-/// p = exp(score - lse);  dv += p dout;  ds = p (dout.v - dout.out);  dq += scale ds k;  dk +=
-/// scale ds q.
+/// For each pair of query and key:
+///     p = exp(score - lse)
+///     dv += p dout
+///     ds = p (dout.v - dout.out)
+///     dq += scale ds k
+///     dk += scale ds q
 void reference_gradient(const ReferenceCall& call) {
   const Extents e = extents_of(call.op);
   for_each_pair(e, call, [&](const Pair& pair) {
@@ -284,15 +288,15 @@ void reference_gradient(const ReferenceCall& call) {
 
 // Tolerances
 //
-// To first order in the unit roundoff u, times 4: for the terms of second order and for
-// exponentials that are worse than two roundings.
+// These are to first order in the unit roundoff u, times 4: for the terms of second order and for
+// exponentials with more than two roundings.
 constexpr double kUnitRoundoff = unit_roundoff(DType::kF32);
 constexpr double kSafety = 4;
 constexpr double kExponentialRoundings = 4;
 
-/// Relative error of exp(score - shift), where the shift is exact: the absolute error of its
-/// argument, and that of the exponential. The score is a product of depth terms, scaled: (depth +
-/// 2) u |scale| sum |q||k|. The subtraction adds u |score - shift|.
+/// The relative error of exp(score - shift), where the shift is exact. It is the absolute error of
+/// the argument, and the error of the exponential. The score is a product of depth terms, scaled:
+/// (depth + 2) u |scale| sum |q||k|. The subtraction adds u |score - shift|.
 double exponential_error(const Extents& e, const double* q, const double* k, double score,
                          double shift) {
   const double score_error =
@@ -300,9 +304,9 @@ double exponential_error(const Extents& e, const double* q, const double* k, dou
   return kUnitRoundoff * (score_error + std::abs(score - shift) + kExponentialRoundings);
 }
 
-/// Error of one query. With e_t the relative error of exp(s_t - max), the one of p_t = exp(s_t -
-/// max) / sum is e_t + mean(e), mean(e) = sum p_t e_t, and T + 4 roundings of the two sums over T
-/// keys (an online softmax rescales at most T times), the division and the product:
+/// The error of one query. Let e_t be the relative error of exp(s_t - max). The error of p_t =
+/// exp(s_t - max) / sum is e_t + mean(e), with mean(e) = sum p_t e_t, and T + 4 roundings of the
+/// two sums over T keys (an online softmax rescales at most T times), the division and the product:
 ///
 ///     out   sum_t p_t |v_t| (e_t + mean(e) + (T + 4) u)
 ///     lse   mean(e) + (T + 4) u + u |max| + 2 u |lse|
@@ -341,12 +345,14 @@ std::vector<double> tolerance_attention(const ReferenceCall& call, int output) {
   return errors;
 }
 
-/// With e_st the relative error of p_st = exp(score - lse), lse being given, S queries and T keys:
+/// With e_st the relative error of p_st = exp(score - lse), where lse is given, and S queries and T
+/// keys:
 ///
 ///     dv   sum_s p |dout| (e + (S + 2) u)
-///     ds   p (sum |dout||v| + sum |dout||out|) (e + (D + 4) u)         two products of D terms,
-///     their difference, times p dq   |scale| sum_t ds' |k|, dk  |scale| sum_s ds' |q| ds' as ds
-///     with T + 4 or S + 4 more roundings
+///     ds   p (sum |dout||v| + sum |dout||out|) (e + (D + 4) u): two products of D terms, their
+///          difference, times p
+///     dq   |scale| sum_t ds' |k|, where ds' is ds with T + 4 more roundings
+///     dk   |scale| sum_s ds' |q|, where ds' is ds with S + 4 more roundings
 std::vector<double> tolerance_gradient(const ReferenceCall& call, int output) {
   const Extents e = extents_of(call.op);
   std::vector<double> errors(call.outputs[output].values.size(), 0.0);

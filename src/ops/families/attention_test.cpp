@@ -55,8 +55,8 @@ TEST(Attention, CountsTwoProductsAndHalfOfThemUnderACausalMask) {
 }
 
 TEST(Attention, WeighsTheValuesOfTheKeysThatAQuerySees) {
-  // Depth 1, scale 1/2. The second query scores 0 and 2 ln 3 / 2 = ln 3, so its weights are 1/4 and
-  // 3/4; the first sees one key.
+  // The depth is 1 and the scale 1/2. The second query has the scores 0 and 2 ln 3 / 2 = ln 3, so
+  // its weights are 1/4 and 3/4. The first query sees one key.
   const OpView view = attention_view(kCausal, {1, 2, 1, 1}, {1, 2, 1, 1}, {1, 2, 1, 1});
   const ReferenceTensor q{view.inputs[0], {1, 2}}, k{view.inputs[1], {0, std::log(3.0)}},
       v{view.inputs[2], {8, 4}};

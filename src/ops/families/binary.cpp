@@ -25,8 +25,8 @@ double from_bits(int64_t bits) {
 template <typename F>
 concept HasGradient = requires { &F::gradient; };
 
-/// What a derivative of two operands sees. `a` and `b` say which gradients are wanted; each
-/// function fills what it can.
+/// The arguments of a derivative of two operands. `a` and `b` tell which gradients are wanted; each
+/// function fills those that it can.
 struct BinaryGradient {
   Builder& builder;
   ValueId a, b;
@@ -35,7 +35,7 @@ struct BinaryGradient {
   std::vector<bool> wanted;
 
   Gradients none() const { return {std::nullopt, std::nullopt}; }
-  /// dy goes to a where `keeps` holds, else to b.
+  /// dy goes to a where `keeps` is true, and to b elsewhere.
   Gradients by_choice(ValueId keeps) const {
     const ValueId zero = builder.constant(builder.type(dy), 0);
     Gradients result = none();
@@ -133,7 +133,7 @@ struct Pow : BinaryDefaults {
       result[0] = g.builder.mul(g.dy, slope, "a");
     }
     if (g.wanted[1]) {
-      // log a is finite only for a > 0; elsewhere the power is no smooth function of b, and its
+      // log a is finite only for a > 0. Elsewhere the power is not a smooth function of b, and its
       // gradient is 0.
       const ValueId zero = g.builder.constant(g.builder.type(g.a), 0);
       const ValueId positive = g.builder.compare("gt", g.a, zero);
@@ -176,7 +176,7 @@ struct Xor : BinaryDefaults {
   static double apply(double a, double b) { return from_bits(bits_of(a) ^ bits_of(b)); }
 };
 
-/// A number of places outside 0 to 31 moves all bits out.
+/// Is the shift in the range of an i32? Other shifts move all bits out.
 bool is_shift(double places) {
   return places >= 0 && places <= 31;
 }
@@ -192,7 +192,7 @@ struct ShiftLeft : BinaryDefaults {
   }
 };
 
-/// Keeps the sign: a / 2^b toward minus infinity.
+/// Keeps the sign: a / 2^b, rounded toward minus infinity.
 struct ShiftRight : BinaryDefaults {
   static constexpr std::string_view kName = "shift_right";
   static constexpr std::array kDTypes{DType::kI32};
@@ -211,7 +211,7 @@ std::vector<TensorType> infer_binary(const OpView& op) {
 
 template <typename F>
 Gradients binary_gradient(Builder& builder, const GradientCall& call) {
-  // Ids, not references: building moves the ops of the graph.
+  // These are ids, not references, because building moves the ops of the graph.
   const BinaryGradient gradient{builder,
                                 call.op.inputs[0],
                                 call.op.inputs[1],

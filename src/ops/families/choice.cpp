@@ -74,7 +74,7 @@ KernelCall not_kernel(const OpView&, std::span<const Split>) {
   return kernel_call("not");
 }
 
-/// All bits of an i32 turned over are -1 - x.
+/// -1 - x has all bits of the i32 x inverted.
 void not_reference(const ReferenceCall& call) {
   const std::vector<double>& x = call.inputs[0]->values;
   const double ones = call.inputs[0]->type.dtype == DType::kBool ? 1 : -1;
@@ -99,7 +99,7 @@ KernelCall select_kernel(const OpView&, std::span<const Split>) {
   return kernel_call("select");
 }
 
-// At a fixed condition the result is linear in both branches together.
+// For a fixed condition the result is linear in both branches together.
 ShardingRule select_rule(const OpView& op) {
   return elementwise_rule(op, {{1, 2}});
 }
@@ -111,7 +111,7 @@ void select_reference(const ReferenceCall& call) {
 }
 
 Gradients select_gradient(Builder& builder, const GradientCall& call) {
-  // Copies: building moves the ops of the graph.
+  // These are copies, because building moves the ops of the graph.
   const ValueId condition = call.op.inputs[0], a = call.op.inputs[1],
                 dy = *call.output_gradients[0];
   const bool wants_a = call.wanted[1], wants_b = call.wanted[2];

@@ -1,6 +1,6 @@
-// convolution and its two gradients. All three are sums of one product, x w y over batch, channels,
-// places of the window and elements of the window, in which one of the three tensors is left free.
-// So the gradients of each are the other two.
+// convolution and its two gradients. All three are sums of one product, x w y, over batch,
+// channels, positions of the window and elements of the window, in which one of the three tensors
+// is the result. So the gradients of each are the other two.
 //
 //     convolution              x[N, G*I, in...], w[G*O, I, window...] -> y[N, G*O, out...]
 //     convolution_grad_input   y, w -> x           which is also the transposed convolution
@@ -19,7 +19,7 @@ using detail::Gradients;
 using detail::SpatialDim;
 using detail::Tap;
 
-/// The tensor that an operator makes of the other two.
+/// The tensor that an operator computes from the other two.
 enum class Free { kY, kX, kW };
 
 constexpr std::string_view kForward = "convolution", kGradInput = "convolution_grad_input",
@@ -28,7 +28,7 @@ constexpr std::string_view kForward = "convolution", kGradInput = "convolution_g
 constexpr std::string_view kind_of(Free free) {
   return free == Free::kY ? kForward : free == Free::kX ? kGradInput : kGradWeight;
 }
-/// What messages call the operands.
+/// The names of the operands in messages.
 constexpr std::array<std::string_view, 2> letters_of(Free free) {
   if (free == Free::kY) return {"x", "w"};
   if (free == Free::kX) return {"y", "w"};
@@ -140,8 +140,8 @@ std::vector<TensorType> infer(const OpView& op) {
 
 // Rule, work and kernel
 
-/// One group has factors for its channels. Several are a factor of their own, of units of the
-/// channels of one.
+/// One group has factors for its channels. Several groups are a factor of their own, in units of
+/// the channels of one group.
 struct ChannelFactors {
   DimFactor x, y, w_out, w_in;
 };
@@ -185,8 +185,8 @@ ShardingRule rule(const OpView& op) {
   return rule;
 }
 
-/// A multiplication and an addition for each element of the window at each place, in the padding
-/// too.
+/// A multiplication and an addition for each element of the window at each position, including the
+/// padding.
 template <Free kFree>
 Work work(const OpView& op) {
   const Convolution convolution = convolution_of<kFree>(op);
@@ -236,7 +236,7 @@ void for_each_product(const Convolution& convolution, Visit visit) {
         }
 }
 
-/// Adds term(a, b) of every product to the sum that it belongs to.
+/// Adds term(a, b) of every product to its sum.
 template <Free kFree, typename Term>
 void add_products(const ReferenceCall& call, std::vector<double>& sums, Term term) {
   const std::vector<double>&a = call.inputs[0]->values, &b = call.inputs[1]->values;
@@ -252,8 +252,8 @@ void reference(const ReferenceCall& call) {
   add_products<kFree>(call, call.outputs[0].values, [](double a, double b) { return a * b; });
 }
 
-/// A sum of n products: n - 1 additions in any order, a rounding of each product, and one more
-/// where parts are added.
+/// The error of a sum of n products: n - 1 additions in any order, a rounding of each product, and
+/// one more where parts are added.
 template <Free kFree>
 std::vector<double> tolerance(const ReferenceCall& call, int) {
   std::vector<double> terms(call.outputs[0].values.size(), 0.0), errors(terms.size(), 0.0);
@@ -266,8 +266,8 @@ std::vector<double> tolerance(const ReferenceCall& call, int) {
 
 // Gradients
 
-/// Attributes of the op of the family that makes `free`: those that all have, and the extents that
-/// its operands do not show.
+/// The attributes of the op of the family that computes `free`: those that all ops have, and the
+/// extents that its operands do not determine.
 Attributes attributes_of(const Attributes& attributes, std::string_view size = {},
                          const Shape& extents = {}) {
   Attributes result;

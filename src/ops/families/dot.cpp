@@ -36,7 +36,7 @@ int64_t extent_of(const Einsum& einsum, const OpView& op, char letter) {
   return op.inputs[operand].shape[dim_of_letter(einsum.operands[operand], letter)];
 }
 
-/// Product of the extents of the letters for which `counts` holds.
+/// The product of the extents of the letters for which `counts` is true.
 template <typename Predicate>
 double extent_product(const Einsum& einsum, const OpView& op, Predicate counts) {
   double product = 1;
@@ -66,7 +66,7 @@ void check_letters(const OpView& op, const std::string& spec, const Einsum& eins
                      "sum a dim of one operand by reduce, make a new dim by broadcast");
 }
 
-/// The einsum of a product of two operands; refuses other texts.
+/// The einsum of a product of two operands. Refuses other texts.
 Einsum checked_einsum(const OpView& op) {
   const std::string& spec = op.attributes.text("spec");
   const std::optional<Einsum> parsed = parse_einsum(spec);
@@ -156,7 +156,7 @@ KernelCall kernel(const OpView& op, std::span<const Split>) {
   return detail::kernel_call("dot_general", {}, {}, op.attributes.text("spec"));
 }
 
-/// One loop of the nest: its extent, and how far a step moves in a, in b and in the result.
+/// One loop of the nest: its extent, and the offset of a step in a, in b and in the result.
 struct Loop {
   int64_t extent = 1;
   int64_t step_a = 0, step_b = 0, step_out = 0;
@@ -166,8 +166,8 @@ int64_t step_of(const std::string& dims, const Shape& shape, char letter) {
   return has_letter(dims, letter) ? row_major_strides(shape)[dim_of_letter(dims, letter)] : 0;
 }
 
-/// The letters of b are the innermost loops, in b's order: the last loop walks b element by
-/// element.
+/// The loops over all letters. The letters of b are the innermost loops, in b's order, so the last
+/// loop reads b element by element.
 std::vector<Loop> loops_of(const OpView& op) {
   const Einsum einsum = einsum_of(op);
   std::string order;
@@ -210,8 +210,8 @@ std::vector<double> magnitudes(const std::vector<double>& values) {
   return result;
 }
 
-/// A sum of n products: n - 1 additions in any order, a rounding of each product, and one more
-/// where parts are added.
+/// The error of a sum of n products: n - 1 additions in any order, a rounding of each product, and
+/// one more where parts are added.
 std::vector<double> tolerance(const ReferenceCall& call, int) {
   const Einsum einsum = einsum_of(call.op);
   const double terms = extent_product(
@@ -223,8 +223,8 @@ std::vector<double> tolerance(const ReferenceCall& call, int) {
   return errors;
 }
 
-/// Again a product: the letters of the operand that is asked for are all found in the result and
-/// the other operand.
+/// The gradient is a product again: the letters of the operand are all in the result and the other
+/// operand.
 std::vector<std::optional<ValueId>> gradient(Builder& builder, const GradientCall& call) {
   const Einsum einsum = parse_einsum(call.op.attributes.text("spec")).value();
   const ValueId a = call.op.inputs[0], b = call.op.inputs[1],

@@ -1,9 +1,9 @@
-// dynamic_slice and dynamic_update: windows that begin where operands say at run time, such as one
+// dynamic_slice and dynamic_update: windows whose begin operands determine at run time, such as one
 // position of a key-value cache.
 //
-// As gather does, a window that reaches beyond its tensor reads zeros there, and what it writes
-// there is dropped: so a rank that holds a range of a dim treats all else as outside, and its
-// part needs no other. Each operator is in the other's gradient.
+// As in gather, a window that reaches beyond its tensor reads zeros there, and what it writes there
+// is dropped. So a rank that holds a range of a dim treats everything else as outside, and its part
+// needs no other. Each operator is in the gradient of the other.
 #include <algorithm>
 #include <array>
 
@@ -20,7 +20,7 @@ const std::vector<int64_t>& moving_dims(const OpView& op) {
   return op.attributes.integers("dims");
 }
 
-/// Which of the moving dims `dim` is, or -1.
+/// The index of `dim` among the moving dims, or -1.
 int moving_index(const OpView& op, int dim) {
   const std::vector<int64_t>& dims = moving_dims(op);
   const auto found = std::find(dims.begin(), dims.end(), dim);
@@ -46,13 +46,13 @@ void check_starts(std::string_view kind, const OpView& op, size_t first_start) {
                      "cast it to i32 and reshape it to no dims");
 }
 
-/// A factor for each dim of the tensor, and for each of the window. They share those of dims that
-/// are taken whole.
+/// A factor for each dim of the tensor, and for each of the window. Dims that are taken whole share
+/// one factor.
 struct WindowFactors {
   OperandFactors tensor, window;
 };
 
-/// What the factors of the moving dims are.
+/// The kinds of the factors of the moving dims.
 struct MovingKinds {
   FactorKind tensor, window;
   ReduceOp reduce = ReduceOp::kSum;
@@ -82,7 +82,7 @@ Work window_work(const TensorType& window) {
   return {Flops(0), bytes + bytes};
 }
 
-/// The position in the tensor that element `index` of the window has, or none when it is outside.
+/// The position in the tensor of element `index` of the window; nullopt when it is outside.
 std::optional<size_t> place_of(const ReferenceCall& call, size_t first_start, const Dims& index,
                                const Shape& tensor) {
   Dims position = index;
@@ -123,8 +123,8 @@ std::vector<TensorType> infer_slice(const OpView& op) {
 }
 
 /// A rank that holds a range of a dim finds the part of the window inside it and leaves zeros
-/// elsewhere; one at most has each element, so the parts add up exactly. The window may be divided,
-/// too: a part of it is a window that begins later.
+/// elsewhere. At most one rank has each element, so the parts add up exactly. The window may be
+/// divided, too: a part of it is a window that begins later.
 ShardingRule rule_slice(const OpView& op) {
   ShardingRule rule;
   const ReduceOp reduce = op.inputs[0].dtype == DType::kBool ? ReduceOp::kAny : ReduceOp::kSum;
@@ -198,8 +198,8 @@ std::vector<TensorType> infer_update(const OpView& op) {
   return {x};
 }
 
-/// A rank that holds a range of x writes the part of the update inside it: x may be divided in
-/// every dim, the update where it is as large as x.
+/// A rank that holds a range of x writes the part of the update inside it. So x may be divided in
+/// every dim, and the update where it is as large as x.
 ShardingRule rule_update(const OpView& op) {
   ShardingRule rule;
   const MovingKinds kinds{FactorKind::kParallel, FactorKind::kWhole};
@@ -238,7 +238,7 @@ void reference_update(const ReferenceCall& call) {
   }
 }
 
-/// What was written over has no influence; what was written had its place.
+/// Elements that were overwritten have no gradient; the update gets the gradient at its position.
 Gradients gradient_update(Builder& builder, const GradientCall& call) {
   Gradients result(call.op.inputs.size());
   const TensorType update = builder.type(call.op.inputs[1]);

@@ -1,5 +1,5 @@
-// Element-wise operators: their values written out, their rules, their kernel calls, and their
-// gradients against central differences of the plain reference.
+// Element-wise operators: their values, their rules, their kernel calls, and the comparison of
+// their gradients with central differences of the plain reference.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -74,7 +74,7 @@ TEST(Elementwise, OperatorsOfOneOperandHaveTheirValues) {
   EXPECT_EQ(values_of({"sqrt", kF32, {{9, 0.25}}}), (Values{3, 0.5}));
   EXPECT_EQ(values_of({"rsqrt", kF32, {{4, 0.25}}}), (Values{0.5, 2}));
   EXPECT_EQ(values_of({"exp", kF32, {{0, std::log(3.0)}}})[0], 1);
-  // Each of these is one call of the library in double: within a few units of 2^-53.
+  // Each of these is one call of the library in double, within a few units of 2^-53.
   EXPECT_NEAR(values_of({"exp", kF32, {{2}}})[0], std::numbers::e * std::numbers::e, 0x1p-49);
   EXPECT_NEAR(values_of({"log", kF32, {{8}}})[0], 3 * std::numbers::ln2, 0x1p-50);
   EXPECT_NEAR(values_of({"tanh", kF32, {{std::numbers::ln2}}})[0], 0.6,
@@ -158,7 +158,7 @@ TEST(Elementwise, CastOfLargeIntegersMayRound) {
   std::vector<ReferenceTensor> outputs{{{kF32, {2}}, {0, 0}}};
   const ReferenceCall call{op, {&program.state.at("a")}, outputs};
   find_operator("cast").reference(call);
-  // 2^24 is exact; 2^24 + 1 falls between two numbers that are 2 apart.
+  // 2^24 is exact; 2^24 + 1 is between two numbers that are 2 apart.
   EXPECT_EQ(find_operator("cast").tolerance(call, 0)[0], 0);
   EXPECT_NEAR(find_operator("cast").tolerance(call, 0)[1], 1, 0x1p-20);
 }
@@ -235,8 +235,8 @@ std::vector<std::optional<ValueId>> differentiate(Program& program, std::vector<
   return find_operator(op.kind).gradient(builder, {program.graph, op, {dy}, std::move(wanted)});
 }
 
-/// Central differences of the reference by operand `operand`, all elements at once: element i of y
-/// depends on elements i only.
+/// Central differences of the reference by operand `operand`, for all elements at once: element i
+/// of y depends only on elements i.
 Values central_differences(const Case& test, size_t operand, double width) {
   Case up = test, down = test;
   for (double& value : up.operands[operand]) value += width;

@@ -1,4 +1,4 @@
-// gather and scatter_add: rows of a table by number. Each is the other's gradient.
+// gather and scatter_add: rows of a table, selected by number. Each is the gradient of the other.
 #include <array>
 #include <cmath>
 
@@ -55,7 +55,7 @@ std::vector<TensorType> infer_gather(const OpView& op) {
   return {{op.inputs[0].dtype, rows_shape(ids, table)}};
 }
 
-/// A rank that holds a range of the rows leaves zeros for the ids outside it; one rank at most has
+/// A rank that holds a range of the rows leaves zeros for the ids outside it. At most one rank has
 /// each row, so the parts add up exactly.
 ShardingRule rule_gather(const OpView& op) {
   ShardingRule rule;
@@ -69,7 +69,7 @@ ShardingRule rule_gather(const OpView& op) {
   return rule;
 }
 
-/// Reads the ids and the rows that they name, not the whole table.
+/// Reads the ids and the rows that they select, not the whole table.
 Work work_gather(const OpView& op) {
   const Bytes rows = byte_size(op.outputs.at(0));
   return {Flops(0), byte_size(op.inputs[1]) + rows + rows};

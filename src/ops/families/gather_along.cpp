@@ -1,8 +1,8 @@
-// take_along_dim and scatter_add_along_dim: elements of each lane along one dim, by number. Each is
-// the other's gradient.
+// take_along_dim and scatter_add_along_dim: elements of each lane along one dim, selected by
+// number. Each is the gradient of the other.
 //
-//     take_along_dim(x [.., R, ..], ids [.., I, ..]) -> [.., I, ..]      out[.., i, ..] = x[..,
-//     ids[.., i, ..], ..]
+//     take_along_dim(x [.., R, ..], ids [.., I, ..]) -> [.., I, ..]
+//         out[.., i, ..] = x[.., ids[.., i, ..], ..]
 //
 // As in gather, numbers outside the dim read zeros and write nothing.
 #include <array>
@@ -22,8 +22,8 @@ int dim_of(const OpView& op) {
   return static_cast<int>(op.attributes.integer("dim"));
 }
 
-/// The dims of ids and of the tensor that the numbers speak of are those of lane_rule: the dim
-/// first, then one factor for each dim of ids.
+/// The factor of the tensor's dim along the lanes, which comes first. One factor for each dim of
+/// ids follows.
 constexpr int kTensorFactor = 0;
 
 /// The factors of ids, and of the tensor that has `extent` elements in each lane.
@@ -92,7 +92,7 @@ ShardingRule rule_take(const OpView& op) {
   return rule;
 }
 
-/// Reads what ids name, not all of x.
+/// Reads the elements that ids select, not all of x.
 Work work_take(const OpView& op) {
   const Bytes taken = byte_size(op.outputs.at(0));
   return {Flops(0), byte_size(op.inputs[1]) + taken + taken};
@@ -159,7 +159,7 @@ KernelCall kernel_scatter(const OpView& op, std::span<const Split> factors) {
   return lane_kernel("scatter_add_along_dim", op, factors);
 }
 
-/// Adds term(update) where each id points.
+/// Adds term(update) to the element that each id selects.
 template <typename Term>
 void add_updates(const ReferenceCall& call, std::vector<double>& out, Term term) {
   const std::vector<double>& updates = call.inputs[1]->values;

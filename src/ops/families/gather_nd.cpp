@@ -1,12 +1,12 @@
-// gather_nd, scatter_nd and scatter_add_nd: rows of a table of several leading dims, by one index
-// for each of these dims.
+// gather_nd, scatter_nd and scatter_add_nd: rows of a table with several leading dims, selected by
+// one index for each of these dims.
 //
-//     gather_nd(table [R.., T..], ids [I.., k]) -> [I.., T..]     out[i.., t..] = table[ids[i..,
-//     0], .., ids[i.., k - 1], t..]
+//     gather_nd(table [R.., T..], ids [I.., k]) -> [I.., T..]
+//         out[i.., t..] = table[ids[i.., 0], .., ids[i.., k - 1], t..]
 //
 // k is the number of the dims R. As in gather, an index outside its dim reads zeros and writes
-// nothing. Source: the meaning is that of ONNX GatherND and ScatterND, where such an index is an
-// error.
+// nothing.
+//   source  the definition is that of ONNX GatherND and ScatterND, where such an index is an error
 #include <array>
 #include <cmath>
 
@@ -19,7 +19,7 @@ namespace {
 
 using detail::Gradients;
 
-/// Dims of `shape` from `first` to before `last`.
+/// The dims [first, last) of `shape`.
 Shape part_of(const Shape& shape, int first, int last) {
   Shape part;
   for (int d = first; d < last; ++d) part.push_back(shape[d]);
@@ -92,7 +92,7 @@ Factors add_parts(ShardingRule& rule, const Parts& parts, DType dtype, FactorKin
   return {joined(rows, row), joined(index, {{depth, 1}}), joined(index, row)};
 }
 
-/// The kernel learns where the rows of its part begin.
+/// A kernel call with the begins of the rows of its part.
 KernelCall rows_kernel(std::string name, int depth, std::span<const Split> factors) {
   KernelCall call = detail::kernel_call(std::move(name));
   for (int d = 0; d < depth; ++d) call.ints.push_back(LocalInt::begin_of(factors[d]));
@@ -145,7 +145,7 @@ ShardingRule rule_gather(const OpView& op) {
   return rule;
 }
 
-/// Reads the rows that ids name, not the whole table.
+/// Reads the rows that ids select, not the whole table.
 Work work_gather(const OpView& op) {
   const Bytes rows = byte_size(op.outputs.at(0));
   return {Flops(0), byte_size(op.inputs[1]) + rows + rows};
@@ -174,7 +174,7 @@ Gradients gradient_gather(Builder& builder, const GradientCall& call) {
 
 // scatter_add_nd
 
-/// [R.., T..]: as many R as the last dim of ids.
+/// [R.., T..], with as many dims R as the last extent of ids.
 Shape summed_shape(const OpView& op) {
   const Shape rows = detail::shape_attribute("scatter_add_nd", op, "rows");
   const Shape &ids = op.inputs[0].shape, &updates = op.inputs[1].shape;
@@ -272,7 +272,7 @@ std::vector<TensorType> infer_scatter(const OpView& op) {
   return {op.inputs[0]};
 }
 
-/// Of two updates of one row the later one stays, which only a rank that has both can see: ids
+/// Of two updates of one row the later one stays. Only a rank that has both can know that, so ids
 /// stay whole.
 ShardingRule rule_scatter(const OpView& op) {
   ShardingRule rule;
@@ -285,7 +285,7 @@ ShardingRule rule_scatter(const OpView& op) {
   return rule;
 }
 
-/// In place it writes the rows that ids name, and no others.
+/// In place it writes only the rows that ids select.
 Work work_scatter(const OpView& op) {
   const Bytes rows = byte_size(op.inputs[2]);
   return {Flops(0), byte_size(op.inputs[1]) + rows + rows};
@@ -303,8 +303,8 @@ void reference_scatter(const ReferenceCall& call) {
   });
 }
 
-/// True, in the shape of the updates, where an update is the one that stays: its number is found
-/// again in its row.
+/// A bool in the shape of the updates: is the update the one that stays? It is when its number is
+/// found again in its row.
 ValueId stays(Builder& builder, ValueId ids, const Parts& parts, const Shape& updates) {
   const int64_t count = element_count(parts.index);
   const ValueId numbers = builder.reshape(builder.iota({DType::kI32, {count}}, 0), parts.index);
@@ -317,8 +317,7 @@ ValueId stays(Builder& builder, ValueId ids, const Parts& parts, const Shape& up
   return builder.broadcast(equal, updates, dims, "stays");
 }
 
-/// A row that is written over has no influence, and neither has an update after which another one
-/// comes.
+/// An overwritten row has no gradient, and neither has an update that a later one overwrites.
 Gradients gradient_scatter(Builder& builder, const GradientCall& call) {
   Gradients result(3);
   const ValueId ids = call.op.inputs[1], flow = call.output_gradients.at(0).value();

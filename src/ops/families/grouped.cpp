@@ -1,14 +1,16 @@
 // grouped_matmul and grouped_outer: matrix products of rows that are sorted by group, as after the
 // routing of tokens to experts.
 //
-//     grouped_matmul(x [T, K], w [G, K, N], sizes i32[G]) -> [T, N]      out[t] = x[t] w[group of
-//     t] grouped_outer (x [T, K], y [T, N], sizes i32[G]) -> [G, K, N]      out[g] = sum of x[t]^T
-//     y[t] over the rows t of group g
+//     grouped_matmul(x [T, K], w [G, K, N], sizes i32[G]) -> [T, N]
+//         out[t] = x[t] w[group of t]
+//     grouped_outer (x [T, K], y [T, N], sizes i32[G]) -> [G, K, N]
+//         out[g] = sum of x[t]^T y[t] over the rows t of group g
 //
 // The first sizes[0] rows are group 0, the next sizes[1] group 1, and so on. Rows after the last
-// group belong to none: they give zeros and count nowhere. A size below zero is zero. Each operator
-// is in the gradients of the other. Source: Gale et al., MegaBlocks: efficient sparse training with
-// mixture-of-experts, MLSys 2023; jax.lax.ragged_dot.
+// group belong to none: their results are zeros, and they are added nowhere. A size below zero
+// counts as zero. Each operator is in the gradients of the other.
+//   source  Gale et al., MegaBlocks: efficient sparse training with mixture-of-experts, MLSys 2023;
+//           jax.lax.ragged_dot
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -27,7 +29,7 @@ struct Extents {
   int64_t rows, inner, columns, groups;
 };
 
-/// w as it is stored: [G, K, N], or [G, N, K] when the attribute says transposed.
+/// w as it is stored: [G, K, N], or [G, N, K] when the attribute is transposed.
 struct Weights {
   bool transposed;
 
@@ -97,11 +99,11 @@ std::vector<TensorType> infer_matmul(const OpView& op) {
   return {{DType::kF32, {x[0], w[weights.column_dim()]}}};
 }
 
-// Where the parts of rows and groups begin, the kernel must know.
+// The kernel must know the begins of the parts of rows and groups.
 constexpr size_t kRowFactor = 0, kGroupFactor = 1;
 
-/// A rank that holds some of the groups leaves zeros for the rows of others. It counts through
-/// all sizes to find its own, so these are whole.
+/// A rank that holds some of the groups leaves zeros for the rows of others. It sums all sizes to
+/// find its own rows, so the sizes are whole.
 ShardingRule rule_matmul(const OpView& op) {
   const Extents e = matmul_extents(op);
   ShardingRule rule;
@@ -128,7 +130,7 @@ KernelCall kernel_matmul(const OpView& op, std::span<const Split> factors) {
                          LocalInt::begin_of(factors[kGroupFactor])});
 }
 
-/// Adds term(x, w) for each pair that meets in an element of the result.
+/// Adds term(x, w) for each pair that contributes to an element of the result.
 template <typename Term>
 void sum_products(const ReferenceCall& call, std::vector<double>& out, Term term) {
   const Extents e = matmul_extents(call.op);
@@ -157,14 +159,14 @@ std::vector<double> tolerance_matmul(const ReferenceCall& call, int) {
 }
 
 Gradients gradient_matmul(Builder& builder, const GradientCall& call) {
-  // Copies: building moves the ops of the graph.
+  // These are copies, because building moves the ops of the graph.
   const ValueId x = call.op.inputs[0], w = call.op.inputs[1], sizes = call.op.inputs[2],
                 flow = call.output_gradients.at(0).value();
   const bool transposed = call.op.attributes.boolean("transposed"), wants_w = call.wanted[1];
   Gradients result(3);
   if (call.wanted[0])
     result[0] = builder.op1("grouped_matmul", {flow, w, sizes}, {{"transposed", !transposed}}, "x");
-  // w [G, N, K] gathers the products the other way round.
+  // w [G, N, K] collects the products in the opposite order.
   if (wants_w)
     result[1] = builder.op1("grouped_outer",
                             transposed ? std::vector{flow, x, sizes} : std::vector{x, flow, sizes},
@@ -214,7 +216,7 @@ KernelCall kernel_outer(const OpView&, std::span<const Split> factors) {
                                                LocalInt::begin_of(factors[kGroupFactor])});
 }
 
-/// Adds term(x, y) for each pair that meets in an element of the result.
+/// Adds term(x, y) for each pair that contributes to an element of the result.
 template <typename Term>
 void sum_outer(const ReferenceCall& call, std::vector<double>& out, Term term) {
   const Extents e = outer_extents(call.op);

@@ -1,5 +1,5 @@
 // Rules, offsets, work and refusals of the operators along a dim, of n-D indices and of groups.
-// Values and gradients: operator_cases_test.
+// operator_cases_test has their values and gradients.
 #include "base/testing/error.h"
 #include "ops/builder.h"
 #include "ops/interpreter.h"

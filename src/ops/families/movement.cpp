@@ -60,7 +60,7 @@ std::vector<TensorType> infer_broadcast(const OpView& op) {
   return {{op.inputs[0].dtype, shape}};
 }
 
-/// Every dim of the result is a factor; a dim of x shares it unless it grows.
+/// Every dim of the result is a factor. A dim of x shares it unless it grows.
 ShardingRule rule_broadcast(const OpView& op) {
   const Shape shape = detail::result_shape(op);
   const std::vector<int64_t>& dims = op.attributes.integers("dims");
@@ -93,7 +93,7 @@ void reference_broadcast(const ReferenceCall& call) {
   });
 }
 
-/// What was copied to many places gathers the sum of their gradients.
+/// An element that was copied to many positions gets the sum of their gradients.
 Gradients gradient_broadcast(Builder& builder, const GradientCall& call) {
   const Shape from = builder.shape(call.op.inputs[0]);
   const Shape to = builder.shape(call.op.outputs[0]);
@@ -124,7 +124,8 @@ std::vector<TensorType> infer_reshape(const OpView& op) {
   return {{op.inputs[0].dtype, shape}};
 }
 
-/// Dims [in_begin, in_end) of x and [out_begin, out_end) of the result that hold the same elements.
+/// The dims [in_begin, in_end) of x and [out_begin, out_end) of the result, which hold the same
+/// elements.
 struct DimGroup {
   int in_begin, in_end, out_begin, out_end;
 };
@@ -154,7 +155,7 @@ std::vector<DimGroup> match_dims(const Shape& in, const Shape& out) {
   return groups;
 }
 
-/// A run of consecutive elements as a loop: `outer` times, `extent` steps of `inner` elements.
+/// A run of consecutive elements as a loop: `outer` times `extent` steps of `inner` elements.
 struct Loop {
   int64_t outer, extent, inner;
 };
@@ -172,8 +173,8 @@ std::vector<Loop> loops_of(const Shape& shape, int begin, int end) {
   return loops;
 }
 
-/// The finest loops of which the dims of both sides are made, outermost first; the outermost and
-/// the innermost alone where the two do not nest.
+/// The finest loops of which the dims of both sides consist, outermost first. When the two sides do
+/// not nest, only the outermost and the innermost common loops.
 ///
 ///     [6, 4] -> [2, 12]    2, 3 and 4
 ///     [6, 4] -> [4, 6]     2 and 2: 4 and 6 elements do not nest
@@ -198,7 +199,7 @@ std::vector<Loop> common_loops(const std::vector<Loop>& in, const std::vector<Lo
   return loops;
 }
 
-/// Adds what `dim`, the loop of a whole dim, has of a factor that is `loop`.
+/// Adds the entry of `dim`, the loop of a whole dim, for a factor that is `loop`.
 void add_choice(DimFactor& dim, const Loop& of_dim, int factor, const Loop& loop) {
   const DimFactor choice{factor, loop.inner / of_dim.inner, {}, loop.outer / of_dim.outer};
   if (dim.factor < 0)
@@ -207,12 +208,12 @@ void add_choice(DimFactor& dim, const Loop& of_dim, int factor, const Loop& loop
     dim.others.push_back(choice);
 }
 
-/// Each common loop of a group is a factor: of a dim that it is a part of in units of what is
-/// inside, in chunks of what is outside.
+/// Each common loop of a group is a factor. In a dim that contains it, it is cut in units of the
+/// inner loops and in chunks of the outer loops.
 ///
 ///     [B, S] -> [B*S]    factor B: unit S of the result; factor S: in B chunks of it
 ///     [6, 4] -> [4, 6]   factor 2: unit 3 of x (3*4 elements), unit 2 of the result (2*6
-///     elements); factor 2: the last of 2 and of 3 chunks
+///                        elements); factor 2: the last of 2 and of 3 chunks
 ShardingRule rule_reshape(const OpView& op) {
   const Shape& in = op.inputs[0].shape;
   const Shape out = detail::result_shape(op);

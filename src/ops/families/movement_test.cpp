@@ -74,7 +74,7 @@ TEST(Broadcast, RefusesDimsOutOfOrder) {
 
 TEST(Reshape, DividesAMergedDimInUnitsOfItsInnerDimsOrInChunksOfItsOuterOnes) {
   EXPECT_EQ(rule_text(reshape({4, 6}, {24})), "([d0, d0_1]) -> ([d0*6 or d0_1/4]) {linear: 0}");
-  // Two rows of three columns of four: a column is 4 of each of 2 chunks of 12.
+  // There are two rows of three columns of four: a column is 4 of each of 2 chunks of 12.
   EXPECT_EQ(rule_text(reshape({2, 3, 4}, {24})),
             "([d0, d0_1, d0_2]) -> ([d0*12 or d0_1*4/2 or d0_2/6]) {linear: 0}");
 }
@@ -85,7 +85,7 @@ TEST(Reshape, DividesASplitDimInUnitsOfItsInnerDims) {
 }
 
 TEST(Reshape, DividesRegroupedDimsBetweenCommonUnits) {
-  // 2 common parts: 12 elements are 3 rows of 4 and 2 rows of 6.
+  // There are 2 common parts: 12 elements are 3 rows of 4 and 2 rows of 6.
   EXPECT_EQ(rule_text(reshape({6, 4}, {4, 6})), "([d0*3, d1/2]) -> ([d0*2, d1/3]) {linear: 0}");
 }
 
@@ -125,7 +125,7 @@ TEST(Slice, TakesAWindowOfEachDimThatItDoesNotTakeWhole) {
   // Row i of the result is row 2 + 3 i of x.
   EXPECT_EQ(rule_text(slice({5, 7}, {0, 2}, {5, 6}, {1, 1})),
             "([d0, d1~(+2:+2)]) -> ([d0, d1]) {linear: 0}");
-  // The second of three chunks: divided as those are, or a window of the whole.
+  // The second of three chunks is divided as the chunks are, or as a window of the whole.
   EXPECT_EQ(rule_text(slice({5, 6}, {0, 2}, {5, 4}, {1, 1})),
             "([d0, d1_chunk/3 or d1~(+2:+2)]) -> ([d0, d1_chunk or d1]) {linear: 0}");
   EXPECT_EQ(rule_text(slice({5, 9}, {0, 2}, {5, 9}, {1, 3})),

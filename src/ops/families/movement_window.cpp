@@ -16,8 +16,8 @@ namespace {
 
 using detail::Gradients;
 
-/// A dim of that many chunks or more is not seen as such: a window of one of them moves less than
-/// all of them.
+/// A dim with at least this many chunks is not divided by chunks: a window of one of them moves
+/// less data than all of them.
 constexpr int64_t kMostChunks = 8;
 
 /// The chunk of `extent` indices in a dim of `whole` that begins at `begin`, or -1 when these are
@@ -28,7 +28,7 @@ int64_t chunk_at(int64_t begin, int64_t extent, int64_t whole) {
 }
 
 /// Adds the factor that divides each chunk of a dim of `longer` as it divides that dim of each of
-/// the others. It stands first: where all lie plainly it is the choice.
+/// the others. It comes first, so it is chosen where all are plainly divided.
 void add_chunk_factor(ShardingRule& rule, int d, int64_t extent, int64_t chunks,
                       OperandFactors& longer, std::vector<OperandFactors>& shorter) {
   const int factor = detail::add_factor(rule, "d" + std::to_string(d) + "_chunk", extent);
@@ -41,7 +41,7 @@ void add_chunk_factor(ShardingRule& rule, int d, int64_t extent, int64_t chunks,
   for (OperandFactors& operand : shorter) put_first(operand, 1);
 }
 
-/// The rule of an op of one operand, of which each dim has a window of the result's.
+/// The rule of an op with one operand, in which each dim has a window of the result's dim.
 template <typename WindowOfDim>
 ShardingRule window_rule(const Shape& out, WindowOfDim window_of_dim) {
   ShardingRule rule;
@@ -54,9 +54,9 @@ ShardingRule window_rule(const Shape& out, WindowOfDim window_of_dim) {
   return rule;
 }
 
-/// Where dim d of the operand begins in a part, counted from `first` of the result's part: 0 when
-/// the operand has all that is wanted.
-///   requires  factor d is that of the window, as window_rule adds them
+/// The begin of dim d of the operand in a part, counted from `first` of the result's part: 0 when
+/// the operand has all that is needed.
+///   requires  factor d is the factor of the window, as window_rule adds them
 LocalInt begin_in_operand(const ShardingRule& rule, std::span<const Split> factors, int d,
                           int64_t stride, int64_t start) {
   const DimFactor& dim = *find_factor(rule.inputs[0][d], d);
@@ -66,7 +66,8 @@ LocalInt begin_in_operand(const ShardingRule& rule, std::span<const Split> facto
          LocalInt::begin_of(split_of(dim, part));
 }
 
-/// Where the chunk begins in a part that has all chunks; nothing when the dim is not divided so.
+/// The begin of the chunk in a part that has all chunks; nullopt when the dim is not divided in
+/// this way.
 std::optional<LocalInt> begin_of_chunk(const OperandFactors& operand,
                                        std::span<const Split> factors, int d, int64_t chunk) {
   const DimFactor& dim = operand[d];
@@ -133,7 +134,7 @@ ShardingRule rule_slice(const OpView& op) {
   return rule;
 }
 
-/// Reads what it writes, not all of its operand.
+/// Reads only the elements that it writes, not all of its operand.
 Work work_slice(const OpView& op) {
   const Bytes window = byte_size(op.outputs.at(0));
   return {Flops(0), window + window};
@@ -233,13 +234,13 @@ ShardingRule rule_pad(const OpView& op) {
     if (chunk_filled(op, out, d) >= 0)
       add_chunk_factor(rule, d, op.inputs[0].shape[d], out[d] / op.inputs[0].shape[d],
                        rule.outputs[0], rule.inputs);
-  // Parts of a sum would each bring the value once.
+  // Parts of a sum would each add the value.
   if (op.attributes.number("value") == 0) rule.linear = {{0}};
   return rule;
 }
 
-/// low of a part: how far the operand's part begins behind the first element that the result's part
-/// would read.
+/// The attribute low of a part: the distance from the first element that the result's part would
+/// read to the begin of the operand's part.
 KernelCall kernel_pad(const OpView& op, std::span<const Split> factors) {
   const ShardingRule rule = rule_pad(op);
   KernelCall call = detail::kernel_call("pad", {}, {op.attributes.number("value")});
@@ -266,7 +267,7 @@ void reference_pad(const ReferenceCall& call) {
   });
 }
 
-/// Takes back what was placed; what had been dropped gets zeros.
+/// Takes back the placed elements; dropped elements get zeros.
 Gradients gradient_pad(Builder& builder, const GradientCall& call) {
   const Shape from = builder.shape(call.op.inputs[0]);
   std::vector<int64_t> low = call.op.attributes.integers("low");
@@ -303,7 +304,7 @@ std::vector<TensorType> infer_concat(const OpView& op) {
   return {type};
 }
 
-/// All parts share the dims; each has its own window of the dim of the joint.
+/// All operands share the dims; each has its own window of the dim along which they are joined.
 ShardingRule rule_concat(const OpView& op) {
   const int dim = static_cast<int>(op.attributes.integer("dim"));
   const Shape out = infer_concat(op)[0].shape;
@@ -330,7 +331,7 @@ KernelCall kernel_concat(const OpView& op, std::span<const Split>) {
   return detail::kernel_call("concat", {op.attributes.integer("dim")});
 }
 
-/// Where each part begins along the dim of the joint, and where the last one ends.
+/// The begin of each operand along the joined dim, and the end of the last one.
 std::vector<int64_t> part_begins(const std::vector<Shape>& parts, int dim) {
   std::vector<int64_t> begins{0};
   for (const Shape& part : parts) begins.push_back(begins.back() + part[dim]);

@@ -1,8 +1,8 @@
-// argmax, argmin, sort and top_k: elements along one dim compared with each other. That dim stays
+// argmax, argmin, sort and top_k: compare elements along one dim with each other. That dim stays
 // whole; the others are parallel.
 //
-// Ties go to the lowest index. A NaN is above all numbers in an order; argmax and argmin both point
-// at the first one, as max and min give it.
+// Ties go to the lowest index. In an order a NaN is greater than all numbers; argmax and argmin
+// both select the first NaN, as max and min do.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -32,7 +32,7 @@ bool is_below(double a, double b) {
   return a < b || (std::isnan(b) && !std::isnan(a));
 }
 
-/// Comparisons of a lane of n elements: n log2 n for an order, n for the first.
+/// The number of comparisons in a lane of n elements: n log2 n for an order, n for the first.
 double comparisons(const OpView& op, bool is_order) {
   const Shape& x = op.inputs[0].shape;
   const auto extent = static_cast<double>(x[dim_of(op)]);
@@ -109,7 +109,7 @@ Operator arg_operator() {
 
 // sort, top_k: values and the indices that they had
 
-/// The elements of a lane in order: the first `count` of them are wanted.
+/// The elements of a lane in order, of which the first `count` are wanted.
 struct Order {
   int dim;
   int64_t count;
@@ -187,7 +187,7 @@ void reference_order(const ReferenceCall& call) {
   });
 }
 
-/// Each value goes back to where it came from.
+/// Each gradient goes to the position from which its value came.
 Gradients gradient_order(Builder& builder, const GradientCall& call) {
   const TensorType x = builder.type(call.op.inputs[0]);
   if (x.dtype != DType::kF32 || !call.output_gradients.at(0)) return {std::nullopt};

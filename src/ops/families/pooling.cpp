@@ -1,8 +1,8 @@
-// max_pool, average_pool and their gradients: x[N, C, in...] -> y[N, C, out...], one value of what
-// a window sees at each of its places.
+// max_pool, average_pool and their gradients: x[N, C, in...] -> y[N, C, out...], one value for each
+// position of a window.
 //
-// Padding is nothing: minus infinity to a maximum, no element of an average unless the op counts
-// it. Of equal elements the first is the largest; NaN is larger than every number.
+// Padding does not count: it is minus infinity for a maximum, and no element of an average unless
+// the op counts it. Of equal elements the first is the largest; NaN is greater than every number.
 #include <array>
 #include <cmath>
 #include <limits>
@@ -20,10 +20,10 @@ using detail::Tap;
 
 using SpatialDims = std::vector<SpatialDim>;
 
-/// An average is over the padding too when the op says so.
+/// The attribute with which an average counts the padding too.
 constexpr const char* kCountsPadding = "counts_padding";
 
-/// Refuses padding of a whole window: there would be places that see nothing.
+/// Refuses padding of a whole window, because there would be positions without elements.
 void expect_narrow_padding(std::string_view kind, const OpView& op, const SpatialDims& dims) {
   for (const SpatialDim& dim : dims)
     if (dim.low >= dim.window || dim.high >= dim.window)
@@ -42,12 +42,12 @@ SpatialDims pooled_dims(std::string_view kind, const OpView& op, const Shape& in
   return dims;
 }
 
-/// Of an op whose operand `input` is x.
+/// The dims of an op whose operand `input` is x.
 SpatialDims dims_of_x(std::string_view kind, const OpView& op) {
   return pooled_dims(kind, op, detail::space_of(op.inputs[0].shape));
 }
 
-/// Of a gradient that is not given x.
+/// The dims of a gradient that has no operand x.
 SpatialDims dims_of_extents(std::string_view kind, const OpView& op) {
   const int count = op.inputs[0].shape.size() - detail::kFirstSpatialDim;
   return pooled_dims(kind, op,
@@ -85,14 +85,14 @@ Sides sides_of(const OpView& op) {
   return sides;
 }
 
-/// Parts of the places need what they see.
+/// Parts of the positions need the elements that they read.
 Sides sides_by_places(const OpView& op, const SpatialDims& dims) {
   Sides sides = sides_of(op);
   detail::add_places(sides.rule, dims, FactorKind::kParallel, sides.y, sides.x);
   return sides;
 }
 
-/// Parts of x need the places that see them.
+/// Parts of x need the positions that read them.
 Sides sides_by_positions(const OpView& op, const SpatialDims& dims) {
   Sides sides = sides_of(op);
   detail::add_positions(sides.rule, dims, sides.x, sides.y);
@@ -112,8 +112,7 @@ size_t size_of_space(const Shape& space) {
   return element_count(space);
 }
 
-/// Calls visit(position of the place in y, position in x) for all that windows see, in the order of
-/// the places.
+/// Calls visit(position in y, position in x) for all elements that windows read, in the order of y.
 template <typename Visit>
 void for_each_seen(const OpView& op, const SpatialDims& dims, Visit visit) {
   const std::vector<Tap> taps = taps_of(dims);
@@ -125,7 +124,7 @@ void for_each_seen(const OpView& op, const SpatialDims& dims, Visit visit) {
 
 constexpr size_t kNone = std::numeric_limits<size_t>::max();
 
-/// The position of the largest element of x that each place sees.
+/// The position of the largest element of x that each window reads.
 std::vector<size_t> largest_of(const ReferenceCall& call, const SpatialDims& dims, size_t places) {
   const std::vector<double>& x = call.inputs[0]->values;
   std::vector<size_t> best(places, kNone);
@@ -138,7 +137,7 @@ std::vector<size_t> largest_of(const ReferenceCall& call, const SpatialDims& dim
   return best;
 }
 
-/// How many elements each place is the average of.
+/// The number of elements of each average.
 std::vector<double> counts_of(const OpView& op, const SpatialDims& dims, size_t places) {
   if (op.attributes.boolean(kCountsPadding))
     return std::vector<double>(places, static_cast<double>(size_of_space(window_space(dims))));
@@ -147,7 +146,7 @@ std::vector<double> counts_of(const OpView& op, const SpatialDims& dims, size_t 
   return counts;
 }
 
-/// What `planes` of x and y together cost: an operation for each element that a window sees.
+/// The work of `planes` of x and y together: an operation for each element that a window reads.
 Work pooled_work(const OpView& op, const SpatialDims& dims) {
   const auto planes = static_cast<double>(op.inputs[0].shape[0] * op.inputs[0].shape[1]);
   return {Flops(planes * static_cast<double>(size_of_space(window_space(dims)) *
@@ -197,8 +196,8 @@ Gradients gradient_max(Builder& builder, const GradientCall& call) {
   return {builder.op1("max_pool_grad", {x, flow}, window_attributes(call.op.attributes), "x")};
 }
 
-// max_pool_grad: the gradient of a place goes to its largest element. Which that is has no
-// gradient, and the second gradient is not built.
+// max_pool_grad: the gradient of a window goes to its largest element. The choice of that element
+// has no gradient, and the second gradient is not built.
 
 std::vector<TensorType> infer_max_grad(const OpView& op) {
   detail::expect_operands("max_pool_grad", op, 2);
@@ -208,8 +207,7 @@ std::vector<TensorType> infer_max_grad(const OpView& op) {
   return {op.inputs[0]};
 }
 
-/// All of x that is seen together with a part of it: whole windows, to find the largest element of
-/// each.
+/// All of x that is needed with a part of it: whole windows, to find the largest element of each.
 OperandFactors seen_around(const SpatialDims& dims, OperandFactors x) {
   for (size_t d = 0; d < dims.size(); ++d) {
     const int64_t around = dims[d].window - 1;
@@ -242,7 +240,7 @@ KernelCall kernel_max_grad(const OpView& op, std::span<const Split> factors) {
   return call;
 }
 
-/// Adds term(dy of a place) to the place's largest element.
+/// Adds term(dy of a window) to the window's largest element.
 template <typename Term>
 void add_to_largest(const ReferenceCall& call, std::vector<double>& dx, Term term) {
   const std::vector<double>& dy = call.inputs[1]->values;
@@ -304,7 +302,7 @@ void reference_average(const ReferenceCall& call) {
   });
 }
 
-/// A sum, and a division.
+/// The error of a sum and a division.
 std::vector<double> tolerance_average(const ReferenceCall& call, int) {
   const SpatialDims dims = dims_of_x("average_pool", call.op);
   std::vector<double> errors(call.outputs[0].values.size(), 0.0);
@@ -325,7 +323,7 @@ Gradients gradient_average(Builder& builder, const GradientCall& call) {
   return {builder.op1("average_pool_grad", {call.output_gradients.at(0).value()}, attributes, "x")};
 }
 
-// average_pool_grad: each element that a window sees gets an equal share of the place's gradient.
+// average_pool_grad: each element that a window reads gets an equal share of the window's gradient.
 
 std::vector<TensorType> infer_average_grad(const OpView& op) {
   detail::expect_operands("average_pool_grad", op, 1);

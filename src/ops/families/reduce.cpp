@@ -1,4 +1,4 @@
-// reduce: dims that vanish into a sum, maximum, minimum, product, any or all.
+// reduce: dims are reduced to a sum, maximum, minimum, product, any or all.
 #include "base/reduce.h"
 
 #include <algorithm>
@@ -83,7 +83,7 @@ KernelCall kernel(const OpView& op, std::span<const Split>) {
   return call;
 }
 
-/// The reduction of no elements.
+/// The result of reducing no elements.
 double empty_reduction(ReduceOp reduction, DType dtype) {
   return dtype == DType::kI32 ? identity_of<int32_t>(reduction) : identity_of<double>(reduction);
 }
@@ -93,7 +93,7 @@ template <typename Visit>
 void for_each_element(const ReferenceCall& call, Visit visit) {
   const Shape& in = call.inputs[0]->type.shape;
   const Dims out_strides = row_major_strides(call.outputs[0].type.shape);
-  Dims strides;  // by dim of x: how far the result's position moves, 0 along a reduced dim
+  Dims strides;  // by dim of x: the offset in the result; 0 along a reduced dim
   int kept = 0;
   for (int d = 0; d < in.size(); ++d)
     strides.push_back(is_reduced(call.op, d) ? 0 : out_strides[kept++]);
@@ -121,8 +121,8 @@ double reduced_count(const OpView& op) {
   return count;
 }
 
-/// A sum of n numbers by its absolute terms; a product of n factors by n roundings of the result.
-/// The others choose an element.
+/// The tolerance of a sum of n numbers follows from its absolute terms, that of a product of n
+/// factors from n roundings of the result. The others select an element.
 std::vector<double> tolerance(const ReferenceCall& call, int output) {
   const ReduceOp reduction = reduction_of(call.op);
   const double count = reduced_count(call.op);
@@ -136,7 +136,7 @@ std::vector<double> tolerance(const ReferenceCall& call, int output) {
   return errors;
 }
 
-/// What a gradient needs to go back from the result's shape to x's.
+/// The data with which a gradient is expanded from the result's shape to x's.
 struct Expansion {
   Builder& builder;
   Shape shape;                // of x
@@ -148,7 +148,7 @@ struct Expansion {
   }
 };
 
-/// The extreme elements share the gradient: each of n equal ones gets a part 1/n.
+/// The extreme elements share the gradient: each of n equal ones gets 1/n of it.
 ValueId extreme_gradient(const Expansion& expand, ValueId x, ValueId out, ValueId flow) {
   Builder& builder = expand.builder;
   const TensorType type{DType::kF32, expand.shape};
@@ -159,7 +159,7 @@ ValueId extreme_gradient(const Expansion& expand, ValueId x, ValueId out, ValueI
   return builder.select(is_extreme, expand(share), builder.constant(type, 0), "x");
 }
 
-/// d out / d x_i is the product of the others, out / x_i: valid where no element is zero.
+/// d out / d x_i is the product of the others, out / x_i, which is valid where no element is zero.
 ValueId product_gradient(const Expansion& expand, ValueId x, ValueId out, ValueId flow) {
   return expand.builder.div(expand(expand.builder.mul(flow, out)), x, "x");
 }

@@ -23,7 +23,7 @@ std::string refusal(const char* op, DType dtype, Shape shape, Integers dims) {
   return "not refused";
 }
 
-/// The gradient of x for a gradient of ones of the result.
+/// The gradient of x when the gradient of the result is ones.
 std::vector<double> gradient(ReduceOp op, const std::vector<double>& x) {
   Graph graph;
   Builder builder(graph);

@@ -1,12 +1,12 @@
 // resize and resize_grad: x[N, C, in...] at other extents of space, by the nearest element or
 // linearly between neighbours along each dim.
 //
-// Element `o` of the result looks at the position
-//     half_pixel      (o + 1/2) in / out - 1/2        elements are cells, whose centres are
-//     compared align_corners   o (in - 1) / (out - 1)          elements are points, the corners
-//     stay corners; position 0 when out is 1
-// brought into [0, in - 1]. Half way between two the nearest is the lower one. Source: the modes of
-// resize in the ONNX standard.
+// Element `o` of the result reads x around the position
+//     half_pixel      (o + 1/2) in / out - 1/2    elements are cells, whose centres are compared
+//     align_corners   o (in - 1) / (out - 1)      elements are points, the corners stay corners;
+//                     position 0 when out is 1
+// limited to [0, in - 1]. Half way between two elements, the lower one is the nearest.
+//   source  the modes of resize in the ONNX standard
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -20,13 +20,13 @@ namespace {
 
 using detail::Gradients;
 
-/// One element of the operand that a place looks at, with its weight.
+/// One element of the operand that a position of the result reads, with its weight.
 struct Look {
   int64_t position = 0;
   double weight = 1;
 };
 
-/// What op and gradient have in common.
+/// The settings that op and gradient share.
 struct Resize {
   TensorType x, y;
   bool is_linear, aligns_corners;
@@ -34,8 +34,8 @@ struct Resize {
   int dims() const { return x.shape.size() - detail::kFirstSpatialDim; }
 };
 
-/// One place and what it looks at along one dim. Positions are whole numbers of 1 / `unit`, so that
-/// ties are ties.
+/// The elements that position `place` reads along one dim. Positions are whole numbers of 1 /
+/// `unit`, so that ties are exact.
 std::vector<Look> looks_of(const Resize& resize, int64_t in, int64_t out, int64_t place) {
   const int64_t unit = resize.aligns_corners ? std::max<int64_t>(out - 1, 1) : 2 * out;
   const int64_t wanted =
@@ -48,7 +48,7 @@ std::vector<Look> looks_of(const Resize& resize, int64_t in, int64_t out, int64_
   return {{below, 1 - share}, {below + 1, share}};
 }
 
-/// Calls visit(position in y, position in x, weight), by place.
+/// Calls visit(position in y, position in x, weight) in the order of y.
 template <typename Visit>
 void for_each_look(const Resize& resize, Visit visit) {
   const Shape in = detail::space_of(resize.x.shape), out = detail::space_of(resize.y.shape);
@@ -101,7 +101,7 @@ Resize resize_of(const OpView& op, const TensorType& x, const TensorType& y) {
           op.attributes.text("corners") == "align_corners"};
 }
 
-/// Nothing can be made of nothing.
+/// Refuses an empty operand with a result that is not empty.
 void expect_source(std::string_view kind, const OpView& op, const Resize& resize) {
   for (int d = detail::kFirstSpatialDim; d < resize.x.shape.size(); ++d)
     if (resize.x.shape[d] == 0 && resize.y.shape[d] != 0)
@@ -133,7 +133,7 @@ std::vector<TensorType> infer_resize_grad(const OpView& op) {
 
 // Rule, work and kernel
 
-/// Does no place of a unit look at another unit, when both sides of a dim are cut into `units`?
+/// When both sides of a dim are cut into `units`: does every position read only its own unit?
 bool stay_apart(const Resize& resize, int64_t in, int64_t out, int64_t units) {
   for (int64_t place = 0; place < out; ++place)
     for (const Look& look : looks_of(resize, in, out, place))
@@ -141,19 +141,19 @@ bool stay_apart(const Resize& resize, int64_t in, int64_t out, int64_t units) {
   return true;
 }
 
-/// Is a dim divided between units that stay apart? So it is where each element is repeated k times,
-/// or one is made of k.
+/// Is a dim divided between independent units? It is when each element is repeated k times, or one
+/// is made of k.
 bool has_units(const Resize& resize, int64_t in, int64_t out) {
   const int64_t units = std::min(in, out);
   return units > 0 && std::max(in, out) % units == 0 && stay_apart(resize, in, out, units);
 }
 
-/// What the places see: those elements that lie less than 1 from the position of a place, or as
-/// near as the nearest does. In positions times `den`, a place's is num * place + offset.
+/// The elements that positions read: those less than 1 from the position, or as near as the nearest
+/// one. In positions times `den`, the position is num * place + offset.
 Window seen_by_places(const Resize& resize, int64_t in, int64_t out) {
   if (in <= 1 || out <= 1)
     return {out, in, 1, 1, -std::max<int64_t>(out - 1, 0), std::max<int64_t>(in - 1, 0)};
-  // Twice as fine as positions are, for halves.
+  // The resolution is twice that of positions, for halves.
   const int64_t den = resize.aligns_corners ? 2 * (out - 1) : 2 * out,
                 num = resize.aligns_corners ? 2 * (in - 1) : 2 * in;
   const int64_t offset = resize.aligns_corners ? 0 : in - out;
@@ -161,14 +161,14 @@ Window seen_by_places(const Resize& resize, int64_t in, int64_t out) {
   return {out, in, num, den, offset - away, offset + away - (resize.is_linear ? 0 : 1)};
 }
 
-/// The places that see elements: the same relation, read from the other side.
+/// The positions that read elements: the inverse relation.
 Window seeing(const Resize& resize, int64_t in, int64_t out) {
   const Window seen = seen_by_places(resize, in, out);
   return {in, out, seen.den, seen.num, -seen.after, -seen.before};
 }
 
-/// A part of the result needs what it looks at, of the gradient what looks at it; units that stay
-/// apart need nothing of others.
+/// A part of the result needs the elements that it reads; a part of the gradient needs the
+/// positions that read it. Independent units need nothing of others.
 ShardingRule rule_of(const Resize& resize, bool is_gradient) {
   ShardingRule rule;
   const int batch = detail::add_factor(rule, "n", resize.x.shape[0]),
@@ -216,8 +216,8 @@ Work work_resize_grad(const OpView& op) {
   return work_of(op, backward_of(op));
 }
 
-/// The text is mode and corners; for each dim the extents of x and y, and where the local parts
-/// begin.
+/// The text is mode and corners. The integers are, for each dim, the extents of x and y, and the
+/// begins of the local parts.
 KernelCall kernel_of(const OpView& op, bool is_gradient, const Resize& resize,
                      std::span<const Split> factors) {
   const ShardingRule rule = rule_of(resize, is_gradient);
@@ -256,8 +256,8 @@ void reference_resize_grad(const ReferenceCall& call) {
   });
 }
 
-/// Of a sum of weighted elements: each weight is a product of up to three that are rounded. One
-/// element of weight 1 is exact.
+/// The tolerance of a sum of weighted elements: each weight is a product of up to three rounded
+/// weights. One element of weight 1 is exact.
 std::vector<double> tolerance_of(const Resize& resize, const std::vector<double>& terms,
                                  std::vector<double> errors) {
   for (size_t i = 0; i < errors.size(); ++i) {
@@ -287,7 +287,7 @@ std::vector<double> tolerance_resize_grad(const ReferenceCall& call, int) {
   return tolerance_of(resize, terms, std::move(errors));
 }
 
-// Gradients: both are linear, and each is the other's.
+// Gradients: both ops are linear, and each is the gradient of the other.
 
 ValueId other(Builder& builder, const GradientCall& call, std::string_view kind,
               std::string_view name) {

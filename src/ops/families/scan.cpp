@@ -1,5 +1,5 @@
-// cumsum and reverse: each element depends on its position along one dim, which therefore stays
-// whole; the others are parallel.
+// cumsum and reverse: each element depends on its position along one dim, so that dim stays whole;
+// the others are parallel.
 #include <array>
 #include <cmath>
 
@@ -39,8 +39,8 @@ std::vector<TensorType> infer_cumsum(const OpView& op) {
   return {op.inputs[0]};
 }
 
-/// Which elements of a lane a sum holds: those up to its own, or from it on; without its own when
-/// exclusive.
+/// The elements of a lane that a sum includes: those up to its own, or from it on; without its own
+/// when exclusive.
 struct Span {
   bool exclusive, reverse;
 
@@ -48,8 +48,7 @@ struct Span {
       : exclusive(attributes.boolean("exclusive")), reverse(attributes.boolean("reverse")) {}
 };
 
-/// Calls visit(position, sum of term over the elements that its sum holds, their number) for each
-/// element.
+/// Calls visit(position, sum of term over the included elements, their number) for each element.
 template <typename Term, typename Visit>
 void for_each_sum(const ReferenceCall& call, Term term, Visit visit) {
   const std::vector<double>& x = call.inputs[0]->values;
@@ -89,7 +88,7 @@ std::vector<double> tolerance_cumsum(const ReferenceCall& call, int output) {
   return errors;
 }
 
-/// Element i is in the sums that look at it: those of the other direction.
+/// Element i is in the sums that include it, which are those of the other direction.
 Gradients gradient_cumsum(Builder& builder, const GradientCall& call) {
   if (builder.type(call.op.inputs[0]).dtype != DType::kF32) return {std::nullopt};
   Attributes attributes = call.op.attributes;

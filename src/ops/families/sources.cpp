@@ -16,7 +16,7 @@ Work source_work(const OpView& op) {
   return elementwise_work(op, kCheap);
 }
 
-/// No dim of the inputs is divided; each dim of the result is.
+/// Divides each dim of the result and no dim of the inputs.
 ShardingRule source_rule(const OpView& op) {
   ShardingRule rule;
   for (const TensorType& input : op.inputs) rule.inputs.emplace_back(input.shape.size());
@@ -35,7 +35,7 @@ KernelCall constant_kernel(const OpView& op, std::span<const Split>) {
   return kernel_call("constant", {}, {op.attributes.number("value")});
 }
 
-/// The value as its element type holds it.
+/// The value, rounded to its element type.
 double held(double value, DType dtype) {
   return visit_element(dtype, [value]<typename E>(E) {
     return E::to_number(E::nearest(is_integer(E::kDType) ? std::trunc(value) : value));

@@ -20,7 +20,7 @@ void expect_reach(std::string_view kind, const OpView& op, int d, const SpatialD
          "pad more, use a smaller window, or check the layer that produces x");
 }
 
-/// Positions of one dim, by place of the window.
+/// The taps of one dim, by position of the window.
 std::vector<Tap> taps_of_dim(const SpatialDim& dim) {
   std::vector<Tap> taps;
   for (int64_t out = 0; out < dim.out; ++out)

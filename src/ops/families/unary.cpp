@@ -14,19 +14,20 @@ namespace {
 
 using namespace detail;
 
-/// What a derivative of one operand sees.
+/// The arguments of a derivative of one operand.
 struct UnaryGradient {
   Builder& builder;
   ValueId x;   // the operand
   ValueId y;   // the result
-  ValueId dy;  // the gradient that flows in
+  ValueId dy;  // the incoming gradient
 };
 
 struct UnaryDefaults {
   static constexpr double kFlops = kCheap;
   static constexpr double kRoundings = kExact;
   static constexpr bool kLinear = false;
-  static constexpr bool kIntegers = false;  // takes i32, too, and lets no gradient through these
+  // Does it also accept i32? No gradient flows through integers.
+  static constexpr bool kIntegers = false;
 };
 
 struct Neg : UnaryDefaults {
@@ -139,7 +140,7 @@ struct Ceil : UnaryDefaults {
   static double apply(double x) { return std::ceil(x); }
 };
 
-/// Halves go to the even neighbour.
+/// Rounds halves to the even neighbour.
 struct Round : UnaryDefaults {
   static constexpr std::string_view kName = "round";
   static double apply(double x) { return std::nearbyint(x); }
@@ -227,7 +228,7 @@ Operator unary_operator() {
 
 // ---- one operand and a number ----
 
-/// The number as every kernel takes it.
+/// The number in the form that every kernel takes.
 double scalar_of(const Attributes& attributes) {
   return static_cast<float>(attributes.number("value"));
 }
@@ -238,7 +239,7 @@ struct ScalarGradient {
   ValueId dy;
   double c;
 
-  /// dy where the relation between x and c holds, else 0.
+  /// dy where the relation between x and c is true, else 0.
   ValueId where(std::string_view relation) const {
     const TensorType type = builder.type(x);
     const ValueId keeps = builder.compare(relation, x, builder.constant(type, c));

@@ -21,8 +21,8 @@ TensorType boolean(Shape shape) {
 const Shape kShape{5, 7};
 constexpr Fill kPositive{0.25, 4};
 
-/// Operators of which each result element is one operand element, or made of operand elements at
-/// its own place.
+/// Operators of which each result element is one operand element, or is made of operand elements at
+/// its own position.
 OperatorCase exact_case(std::string kind, std::vector<TensorType> inputs,
                         Attributes attributes = {}, std::vector<Fill> fills = {}) {
   return {.kind = std::move(kind),
@@ -300,7 +300,8 @@ Cases scan_cases() {
   return cases;
 }
 
-/// Sizes of which some are zero or below, and which leave rows over or ask for more than there are.
+/// Sizes of which some are zero or negative, and which leave rows over or exceed the number of
+/// rows.
 Cases grouped_cases() {
   const auto matmul = [](int64_t rows, int64_t groups, bool transposed, Fill sizes) {
     return OperatorCase{
@@ -320,7 +321,7 @@ Cases grouped_cases() {
           outer(9, 5, {0, 1})};
 }
 
-/// Starts from before the tensor to where the window reaches beyond it.
+/// Starts from before the tensor to positions at which the window reaches beyond it.
 Cases dynamic_cases() {
   const TensorType start = i32({});
   const auto slice = [&](TensorType x, Integers dims, Integers sizes, std::vector<double> starts) {
@@ -353,7 +354,7 @@ Cases dynamic_cases() {
           update(boolean({4, 6}), boolean({4, 2}), {1}, {3})};
 }
 
-/// Replaces out and lse by what attention gives, as attention_grad requires.
+/// Replaces out and lse by the results of attention, as attention_grad requires.
 void complete_attention(const OperatorCase& given, std::vector<ReferenceTensor>& inputs) {
   OperatorCase forward{.kind = "attention",
                        .inputs = {given.inputs.begin(), given.inputs.begin() + 3},

@@ -1,4 +1,4 @@
-// Operands, results and kernels of a case: what all checks share.
+// Operands, results and kernels of a case, for all checks.
 #include <cmath>
 
 #include "base/random.h"
@@ -104,7 +104,7 @@ std::vector<Tensor> run_kernel(const BoundKernel& kernel, const std::vector<Tens
   for (const TensorType& type : types) {
     outputs.emplace_back(type);
     out.push_back(outputs.back().data());
-    // Not a number: a kernel has to write every element.
+    // NaN, because a kernel has to write every element.
     std::fill_n(out.back(), byte_size(type).value(), std::byte{0xff});
   }
   AlignedBuffer workspace(kernel.workspace);

@@ -1,4 +1,4 @@
-// check_division: the ranks of a small mesh, one after the other.
+// check_division: executes the ranks of a small mesh one after the other.
 #include <algorithm>
 #include <cmath>
 #include <optional>
@@ -94,7 +94,7 @@ ReferenceTensor cut(const ReferenceTensor& tensor, const Held& held) {
   return part;
 }
 
-/// How the ranks that hold parts of the same elements come together; none: they must agree.
+/// The reduction that joins ranks with parts of the same elements; nullopt: they must agree.
 std::optional<ReduceOp> partial_of(const ShardingRule& rule, const OperandFactors& output,
                                    const Division& division) {
   for (int f = 0; f < static_cast<int>(rule.factors.size()); ++f) {
@@ -103,14 +103,14 @@ std::optional<ReduceOp> partial_of(const ShardingRule& rule, const OperandFactor
   return std::nullopt;
 }
 
-/// Sums and products are those of f32.
+/// Sums and products are rounded to f32.
 double join_parts(ReduceOp reduce, double a, double b) {
   const double joined = combine(reduce, a, b);
   const bool is_rounded = reduce == ReduceOp::kSum || reduce == ReduceOp::kProd;
   return is_rounded ? static_cast<float>(joined) : joined;
 }
 
-/// A result, put together from the parts of the ranks.
+/// A result that is assembled from the parts of the ranks.
 struct Assembly {
   ReferenceTensor tensor;
   std::vector<bool> filled;
@@ -164,7 +164,7 @@ std::vector<Assembly> run_divided(const Operator& op, const OperatorCase& given,
   return results;
 }
 
-/// What each result must be, and how nearly.
+/// The expected result, with its tolerance.
 struct Expectation {
   std::vector<double> values;
   std::vector<double> tolerance;

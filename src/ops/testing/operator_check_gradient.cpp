@@ -1,4 +1,4 @@
-// check_gradient and check_linearity: both read the plain reference, in doubles.
+// check_gradient and check_linearity, which use the plain reference in doubles.
 #include <cmath>
 
 #include "base/text.h"
@@ -14,29 +14,30 @@ using ::testing::AssertionFailure;
 using ::testing::AssertionResult;
 using ::testing::AssertionSuccess;
 
-/// A power of two: x + h is exact for the sampled x.
+/// A power of two, so that x + h is exact for the sampled x.
 constexpr double kStep = 0x1p-17;
-/// Tolerances of operators speak of f32, with a unit roundoff of 2^-24; doubles have 2^-53.
+/// Tolerances of operators are for f32, with a unit roundoff of 2^-24; doubles have 2^-53.
 constexpr double kDoubleOfSingle = 0x1p-29;
 constexpr double kUnitRoundoff = 0x1p-53;
 /// The constants of scalar operators are f32: a gradient such as 2 / sqrt(pi) exp(-x^2) has one or
-/// two, each off by at most 2^-24 of it.
+/// two, each with an error of at most 2^-24 of it.
 constexpr double kConstants = 2 * 0x1p-24;
-/// Where two steps differ by more than this part, a kink or a pole is too near for a difference to
-/// be a derivative.
+/// Where the differences of two steps differ by more than this fraction, a kink or a pole is too
+/// near for a difference to be a derivative.
 constexpr double kSmooth = 0x1p-16;
 
 std::string input_name(size_t i) {
   return "x" + std::to_string(i);
 }
 
-/// sum(weights * result 0), and what rounding may do to it.
+/// sum(weights * result 0), and its rounding error.
 struct Loss {
   double value = 0;
   double error = 0;
 };
 
 /// One case, differentiated.
+/// A case with its derivative.
 struct Differentiation {
   const Operator& op;
   const OperatorCase& given;
@@ -79,8 +80,8 @@ struct Differentiation {
   }
 };
 
-/// The gradients of the operands by the operator's gradient function: none for those that are not
-/// f32, zeros where it gives none.
+/// The gradients of the operands by the operator's gradient function: nullopt for operands that are
+/// not f32, zeros where the function returns none.
 std::vector<std::optional<ReferenceTensor>> interpreted_gradients(const Differentiation& problem) {
   Graph graph = empty_graph(problem.given);
   Builder builder(graph);
@@ -128,7 +129,8 @@ std::vector<Operands> split_operands(const OperatorCase& given, const std::vecto
   return {x, part, rest};
 }
 
-/// A rounding of each of the three results and of the sum, and what the operator itself may round.
+/// One rounding of each of the three results and of the sum, and the roundings of the operator
+/// itself.
 std::vector<double> linearity_tolerance(const Operator& op, const OpView& view,
                                         const std::vector<Operands>& operands,
                                         std::vector<std::vector<ReferenceTensor>>& results,
@@ -186,7 +188,7 @@ AssertionResult check_gradient(const Operator& op, const OperatorCase& given) {
 AssertionResult check_linearity(const Operator& op, const OperatorCase& given) {
   const ShardingRule rule = rule_of(op, view_of(op, given));
   for (const std::vector<int>& set : rule.linear) {
-    // A sum of booleans is no boolean: a Partial(sum) of them does not occur.
+    // A sum of booleans is not a boolean, so there is no Partial(sum) of them.
     bool adds = true;
     for (int input : set) adds = adds && given.inputs.at(input).dtype != DType::kBool;
     if (!adds) continue;

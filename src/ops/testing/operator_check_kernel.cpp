@@ -57,7 +57,7 @@ std::string rule_offence(const OpView& view, const ShardingRule& rule) {
   return missing_parallel_factor(rule);
 }
 
-/// Kernels of a program have no plain twin: their operator's reference is one.
+/// Kernels of a user's program have no plain twin; the reference of their operator takes its place.
 bool is_own_kernel(const OperatorCase& given, const LocalCall& call) {
   return given.operators && given.operators->kernels()->find(call.kernel);
 }

@@ -1,4 +1,4 @@
-// Every operator of the catalogue, checked by its definition; and the checks themselves, against
+// Checks every operator of the catalogue by its definition, and tests the checks themselves on
 // operators that are wrong.
 #include "ops/testing/operator_check.h"
 

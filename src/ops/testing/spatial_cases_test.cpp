@@ -1,4 +1,4 @@
-// Cases of the operators of space: convolution, pooling, resize.
+// Cases of the spatial operators: convolution, pooling, resize.
 #include "ops/testing/operator_cases.h"
 
 namespace tessera::testing {
@@ -102,7 +102,7 @@ std::vector<OperatorCase> spatial_cases() {
   add_convolution(cases, {{2, 3, 4, 4}, {3, 1, 3, 3}, {1, 2}, {1, 1}, {1, 1}, {1, 1}, 3});
   add_convolution(cases,
                   {{1, 2, 3, 4, 3}, {2, 2, 2, 3, 2}, {1, 2, 1}, {1, 1, 2}, {1, 1, 0}, {0, 1, 1}});
-  // Padding wider than the window, so that whole places see nothing.
+  // The padding is wider than the window, so that some positions read no element.
   add_convolution(cases, {{2, 2, 3}, {2, 2, 2}, {1}, {1}, {3}, {4}});
   add_pooling(cases, {2, 3, 7}, {3}, {2}, {1}, {1});
   add_pooling(cases, {2, 2, 5, 4}, {3, 2}, {2, 1}, {1, 0}, {1, 1});

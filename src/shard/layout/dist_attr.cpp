@@ -23,7 +23,7 @@ DistAttr DistAttr::replicated(MeshPtr mesh, int rank) {
 bool DistAttr::operator==(const DistAttr& other) const {
   if (dims.size() != other.dims.size() || partial != other.partial) return false;
   for (size_t d = 0; d < dims.size(); ++d) {
-    // Units, windows and chunks say nothing about a dim that is not divided.
+    // Units, windows and chunks do not matter for a dim that is not divided.
     if (dims[d].axes.empty() ? !other.dims[d].axes.empty() : !(dims[d] == other.dims[d]))
       return false;
   }
@@ -174,7 +174,7 @@ DistAttr from_spec(MeshPtr mesh, int rank, const std::vector<std::string>& spec)
 
 namespace {
 
-/// Mesh axes, in order and from `first` on, whose sizes multiply to `count`.
+/// Chooses mesh axes, in order and from `first` on, whose sizes multiply to `count`.
 bool choose_axes(const Mesh& mesh, const DistAttr& attr, int first, int64_t count,
                  std::vector<int>& chosen) {
   if (count == 1) return true;

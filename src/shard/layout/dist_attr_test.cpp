@@ -53,7 +53,7 @@ TEST(DistAttr, RowsOverYAndColumnsOverXGiveThreeByFour) {
 TEST(DistAttr, SeveralAxesOnOneDimCutOneAfterTheOther) {
   const MeshPtr mesh = mesh_of("dp=2 cp=3");
   const DistAttr attr = parse_spec("P((\"dp\",\"cp\"))", mesh, 1);
-  // 10 = 5 + 5 over dp, each 5 = 2 + 2 + 1 over cp.
+  // 10 = 5 + 5 over dp, and each 5 = 2 + 2 + 1 over cp.
   std::string boxes;
   for (Rank rank = 0; rank < 6; ++rank)
     boxes += to_text(attr.box({10}, *mesh->coordinate_of(rank)));

@@ -53,7 +53,8 @@ int64_t read_integer(std::string_view text, std::string_view whole) {
   return value;
 }
 
-/// Takes the number behind `sign` off the front of `text`; 1 when it does not begin so.
+/// Removes `sign` and the number after it from the front of `text`; 1 when the text does not begin
+/// with it.
 int64_t take_scale(std::string_view& text, char sign, std::string_view whole) {
   if (!text.starts_with(sign)) return 1;
   const size_t end = std::min(text.find_first_of("*/+-", 1), text.size());
@@ -69,7 +70,7 @@ int64_t read_offset(std::string_view text, std::string_view whole) {
   return (text.front() == '-' ? -1 : 1) * read_integer(text.substr(1), whole);
 }
 
-/// "16(*2-1:+1)"; the extent it is of is known later.
+/// Parses "16(*2-1:+1)". The extent to which the window maps is known later.
 Window read_window(std::string_view text, std::string_view whole) {
   const size_t open = text.find('('), colon = text.find(':');
   if (open == std::string_view::npos || colon == std::string_view::npos || colon < open ||

@@ -25,8 +25,8 @@ using Tag = hn::CappedTag<T, kReduceLanes>;
 template <typename T>
 constexpr bool kIsFloat = std::numeric_limits<T>::has_infinity;
 
-// Each operation on vectors, on scalars with the same result, and its identity. `of` is unsigned
-// inside where i32 wraps.
+// Each operation on vectors, on scalars with the same result, and its identity. `of` computes with
+// unsigned numbers where i32 wraps.
 struct Sum {
   template <typename T>
   static constexpr T identity = T{0};
@@ -53,7 +53,7 @@ struct Product {
   }
 };
 
-// NaN wins: in b because a > b is false, in a because it is asked for.
+// A NaN is the maximum: in b because a > b is false, in a because it is tested.
 struct Maximum {
   template <typename T>
   static constexpr T identity =
@@ -103,7 +103,7 @@ T reduce_pair(T a, T b) {
   return Operation::of(a, b);
 }
 
-// As many vectors as make kReduceLanes lanes.
+// The number of vectors that have kReduceLanes lanes together.
 template <class Operation, typename T>
 struct LaneVectors {
   using D = Tag<T>;

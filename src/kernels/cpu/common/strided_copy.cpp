@@ -8,8 +8,8 @@
 namespace tessera {
 namespace {
 
-// Edge of the square blocks in which a matrix is transposed: a block's lines stay in the
-// first-level cache.
+// The edge of the square blocks in which a matrix is transposed. The cache lines of a block stay in
+// the first-level cache.
 constexpr int64_t kBlock = 16;
 
 void push_dim(StridedBox& box, int64_t extent, int64_t source_stride, int64_t target_stride) {
@@ -18,8 +18,8 @@ void push_dim(StridedBox& box, int64_t extent, int64_t source_stride, int64_t ta
   box.target_strides.push_back(target_stride);
 }
 
-// Without the dims of extent 1, and with each dim merged into the one before it where memory runs
-// on in both layouts.
+// Removes the dims of extent 1, and merges each dim with the one before it where memory continues
+// in both layouts.
 StridedBox merged(const StridedBox& box) {
   StridedBox result{{}, {}, {}, box.source_begin, box.target_begin};
   for (int dim = 0; dim < box.extents.size(); ++dim) {
@@ -40,8 +40,8 @@ StridedBox merged(const StridedBox& box) {
   return result;
 }
 
-// The dim of a box (the last one aside) along which the source is contiguous; else the one before
-// the last.
+// The dim of a box (except the last one) along which the source is contiguous; otherwise the one
+// before the last.
 int row_dim_of(const StridedBox& box) {
   const int last = box.extents.size() - 1;
   for (int dim = 0; dim < last; ++dim)
@@ -63,8 +63,8 @@ Quad load(const uint32_t* from) {
   return quad;
 }
 
-// Four by four elements: the columns of the source, contiguous along the rows, become the rows of
-// the target.
+// Transposes four by four elements: the columns of the source, contiguous along the rows, become
+// the rows of the target.
 void transpose_quads(const uint32_t* source, int64_t source_stride, uint32_t* target,
                      int64_t target_stride) {
   const Quad a = load(source), b = load(source + source_stride);
@@ -81,7 +81,8 @@ void transpose_quads(const uint32_t* source, int64_t source_stride, uint32_t* ta
     std::memcpy(target + row * target_stride, &rows[row], sizeof(Quad));
 }
 
-// A whole block in registers. requires: both layouts are contiguous along one of its edges
+// Transposes a whole block in registers.  requires  both layouts are contiguous along one of its
+// edges
 void transpose_block(const Plane& plane, const uint32_t* source, uint32_t* target) {
   for (int64_t row = 0; row < kBlock; row += 4)
     for (int64_t column = 0; column < kBlock; column += 4)

@@ -1,6 +1,6 @@
-// dynamic_slice, dynamic_update: windows that begin at numbers known when the kernel runs. What of
-// a window is outside the tensor, or in the part of another rank, reads as zero and is not
-// written.
+// dynamic_slice, dynamic_update: windows whose beginning is known only when the kernel runs. The
+// elements of a window that are outside the tensor, or in the part of another rank, are read as
+// zero and are not written.
 #include <algorithm>
 #include <cstring>
 
@@ -11,10 +11,10 @@
 namespace tessera {
 namespace {
 
-/// One dim in which the window moves: window index 0 is at start - offset of the tensor.
+/// One dim in which the window moves: window index 0 is at start - offset in the tensor.
 struct MovingDim {
   int dim = 0;
-  size_t start = 0;  // the input that holds the start
+  size_t start = 0;  // index of the input that holds the start
   int64_t offset = 0;
 };
 
@@ -27,12 +27,12 @@ struct WindowPlan {
   int64_t element_size = 4;
 };
 
-/// The part of the window that is inside the tensor: one range of each, equally long.
+/// The part of the window that is inside the tensor: a range of each, of equal lengths.
 struct Overlap {
   Dims extents;
   int64_t in_tensor = 0;  // offset of its first element
   int64_t in_window = 0;
-  bool is_whole = true;  // all of the window
+  bool is_whole = true;  // is it all of the window?
 };
 
 Overlap overlap_of(const WindowPlan& plan, const KernelBuffers& buffers) {

@@ -1,4 +1,4 @@
-// gather, scatter_add: rows of a table chosen by numbers. A row that is not in this part of the
+// gather, scatter_add: rows of a table that numbers select. A row that is not in this part of the
 // table belongs to another rank.
 #include <algorithm>
 #include <cstring>
@@ -18,7 +18,7 @@ Shape rows_shape(const Shape& ids, const Shape& table) {
 }
 
 struct RowPlan {
-  int64_t ids = 0;         // how many rows are asked for
+  int64_t ids = 0;         // number of selected rows
   int64_t table_rows = 0;  // R
   int64_t row_size = 0;    // elements of a row
   int64_t begin = 0;       // number of the table's first row

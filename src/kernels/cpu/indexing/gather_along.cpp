@@ -1,5 +1,5 @@
-// take_along_dim, scatter_add_along_dim: elements of lanes by number. One that is not in this part
-// belongs to another rank.
+// take_along_dim, scatter_add_along_dim: elements of lanes that numbers select. An element that is
+// not in this part belongs to another rank.
 #include <algorithm>
 
 #include "kernels/cpu/binders.h"
@@ -22,7 +22,7 @@ LanePlan plan_lanes(const LocalCall& call, const TensorType& tensor, const Tenso
   return {lanes, ids.shape[call.ints[0]], call.ints[1]};
 }
 
-// T carries the bits of an element of its size.
+// T has the size of an element and holds its bits.
 template <typename T>
 void take(const LanePlan& plan, const T* x, const int32_t* ids, T* out) {
   const Lanes& lanes = plan.tensor;

@@ -1,5 +1,5 @@
-// gather_nd, scatter_nd, scatter_add_nd: rows of a table of several leading dims. A row that is not
-// in this part belongs to another rank.
+// gather_nd, scatter_nd, scatter_add_nd: rows of a table with several leading dims. A row that is
+// not in this part belongs to another rank.
 #include <algorithm>
 #include <cstring>
 
@@ -11,8 +11,8 @@ namespace tessera {
 namespace {
 
 struct RowsPlan {
-  int64_t count = 0;     // how many rows are asked for
-  int depth = 0;         // indices of each
+  int64_t count = 0;     // number of selected rows
+  int depth = 0;         // number of indices of each
   Dims extents;          // of the leading dims of the table
   Dims begins;           // the numbers of its first rows
   int64_t rows = 1;      // product of the extents
@@ -21,7 +21,7 @@ struct RowsPlan {
 
   int64_t row_bytes() const { return row_size * element_size; }
 
-  /// The row that `index` names, or -1.
+  /// The row that `index` selects, or -1.
   int64_t row_of(const int32_t* index) const {
     int64_t row = 0;
     for (int d = 0; d < depth; ++d) {

@@ -75,7 +75,7 @@ TEST(GatherKernels, ScatterAddDropsRowsOutsideAndAddsRepeatedOnes) {
   EXPECT_EQ(out[0].values<float>()[1], 101.0f);  // 1 + 100; the row 2 is not here
 }
 
-// A vocabulary split over ranks: each looks up its own rows, and the sum is the whole lookup.
+// A vocabulary is split over ranks: each looks up its own rows, and the sum is the whole lookup.
 TEST(GatherKernels, PartsOfATableAddUpToTheWholeLookup) {
   Generator generator(3);
   Tensors whole;

@@ -1,4 +1,4 @@
-// Kernels along a dim, of n-D indices and of groups, against their plain twins.
+// Compares kernels along a dim, of n-D indices and of groups with their plain twins.
 #include <algorithm>
 #include <limits>
 
@@ -12,7 +12,7 @@ using namespace kernel_testing;
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-/// A shape of one dim at least, and one of its dims.
+/// A shape with at least one dim, and one of its dims.
 struct Lane {
   Shape shape;
   int64_t dim;
@@ -35,7 +35,7 @@ Shape with_extent(Shape shape, int64_t dim, int64_t extent) {
   return shape;
 }
 
-// Few different numbers, and some that are none.
+// A tensor with few different numbers, and some NaN and infinities.
 Tensor random_tied(Generator& generator, const TensorType& type) {
   Tensor tensor(type);
   if (type.dtype == DType::kI32)
@@ -220,8 +220,8 @@ TEST(RowKernels, TheLastOfSeveralUpdatesStays) {
       Tensor::of<float>({3}, {8, 2, 9}), "two updates of element 2");
 }
 
-/// Sums of products differ in their order only: by (terms) roundings of the sum of absolute
-/// products, here at most 4 each.
+/// The tolerance of sums of products that differ only in their order: `terms` roundings of the sum
+/// of absolute products, which are at most 4 each here.
 double group_tolerance(int64_t terms) {
   return static_cast<double>(terms * terms) * 4 * kRoundoff;
 }

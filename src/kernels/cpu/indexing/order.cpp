@@ -1,5 +1,5 @@
-// argmax, argmin, sort (and with fewer results top_k): elements of a lane compared with each other.
-// Ties go to the lowest index.
+// argmax, argmin, sort (and, with fewer results, top_k): compare the elements of a lane with each
+// other. Ties go to the lowest index.
 #include <algorithm>
 #include <cmath>
 
@@ -14,7 +14,7 @@ bool is_nan(T value) {
   return value != value;
 }
 
-// A NaN is above all numbers.
+// A NaN is greater than all numbers.
 template <typename T>
 bool is_below(T a, T b) {
   return a < b || (is_nan(b) && !is_nan(a));
@@ -62,7 +62,7 @@ struct Indexed {
   int32_t index;
 };
 
-// With the index in the comparison any sort is stable, and one without memory of its own will do.
+// With the index in the comparison any sort is stable, so one that allocates no memory can be used.
 template <typename T, bool kDescending>
 struct Before {
   bool operator()(const Indexed<T>& a, const Indexed<T>& b) const {

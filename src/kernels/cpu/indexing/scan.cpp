@@ -1,4 +1,4 @@
-// cumsum, reverse: rows of `inner` elements in their order along one dim, or in the opposite one.
+// cumsum, reverse: process rows of `inner` elements along one dim, forward or backward.
 #include <algorithm>
 #include <cstring>
 
@@ -8,7 +8,7 @@
 namespace tessera {
 namespace {
 
-// i32 wraps: its sums are made of unsigned numbers, which have the same bits.
+// i32 wraps: its sums are computed with unsigned numbers, which have the same bits.
 template <typename T>
 void cumulate(const Lanes& lanes, bool exclusive, bool reverse, const T* x, T* out) {
   const int64_t step = reverse ? -lanes.inner : lanes.inner;

@@ -1,5 +1,5 @@
-// convolution, convolution_grad_input, convolution_grad_weight: checks of the calls, and what needs
-// no products.
+// convolution, convolution_grad_input, convolution_grad_weight: checks of the calls, and the cases
+// without products.
 #include "kernels/cpu/spatial/convolution.h"
 
 #include <algorithm>
@@ -33,7 +33,7 @@ bool is_empty(const TensorType& type) {
   return element_count(type.shape) == 0;
 }
 
-/// True when any element of a window is inside the operand.
+/// Is any element of a window inside the operand?
 bool has_products(const std::vector<LocalWindow>& dims) {
   return std::all_of(dims.begin(), dims.end(), [](const LocalWindow& dim) {
     for (int64_t w = 0; w < dim.window; ++w)

@@ -1,8 +1,9 @@
 // PreparedConvolution by oneDNN.
 //
-// The library computes in blocked layouts of its choice, so the operands are copied into these and
-// the result out of them. Padding below zero, which a part of a divided operand can have, is taken
-// off the operand first: the library sees the positions that some window sees.
+// The library computes in blocked layouts of its choice, so the operands are copied into these
+// layouts and the result is copied out of them. A part of a divided operand can have negative
+// padding. It is removed from the operand first, so the library gets the positions that a window
+// reads.
 #include <algorithm>
 #include <array>
 #include <optional>
@@ -13,7 +14,7 @@
 #include "kernels/cpu/spatial/convolution.h"
 #include "oneapi/dnnl/dnnl.hpp"
 
-// From omp.h, which clang's packages do not bring along.
+// From omp.h, which clang's packages do not contain.
 extern "C" void omp_set_num_threads(int);
 extern "C" int omp_get_max_threads();
 
@@ -25,8 +26,8 @@ using Extents = memory::dims;
 
 constexpr auto kF32 = memory::data_type::f32;
 
-/// The library divides its work by the threads that it sees while it prepares: one, wherever that
-/// happens.
+/// Sets the number of threads to one. The library divides its work by the number of threads at the
+/// time of preparation, on any thread.
 class OneThread {
  public:
   OneThread() : before_(omp_get_max_threads()) { omp_set_num_threads(1); }
@@ -38,7 +39,7 @@ class OneThread {
   int before_;
 };
 
-/// The positions of one dim that windows see, and the padding that they see around them.
+/// The positions of one dim that windows read, and the padding that they read around them.
 struct Seen {
   Range positions;
   int64_t low, high;
@@ -99,33 +100,33 @@ int64_t product(const Extents& extents, size_t from) {
   return result;
 }
 
-/// Bytes that no layout of an image goes beyond: channels are blocked by up to 16.
+/// The largest size of an image in any layout: channels are in blocks of up to 16.
 int64_t most_bytes_of_image(const Extents& extents) {
   return 4 * extents[0] * round_up(extents[1]) * product(extents, 2);
 }
 
-/// The same of weights, of which both channels, or the groups, are blocked.
+/// The same for weights, of which both channels, or the groups, are in blocks.
 int64_t most_bytes_of_weights(const ConvolutionShape& shape, const Extents& extents) {
   const int64_t window = product(extents, shape.groups > 1 ? 3 : 2);
   const int64_t by_channels = shape.groups * round_up(shape.out) * round_up(shape.in);
   return 4 * window * std::max(by_channels, round_up(shape.groups) * shape.out * shape.in);
 }
 
-/// Memory of the caller's that a run is given.
+/// Memory of the caller, which is set for each run.
 dnnl::memory unset_memory(const memory::desc& layout, const dnnl::engine& engine) {
   return {layout, engine, DNNL_MEMORY_NONE};
 }
 
 void point_to(dnnl::memory& tensor, const void* data) {
-  // Setting a pointer may clear the padding of blocks: only where it is another.
+  // Setting a pointer may clear the padding of blocks, so it is set only when it differs.
   if (tensor.get_data_handle() != data) tensor.set_data_handle(const_cast<void*>(data));
 }
 
-/// A tensor as the caller gives it and as the library wants it; a copy between the two where they
-/// differ.
+/// A tensor in the layout of the caller and in the layout of the library, with a copy between the
+/// two where they differ.
 struct Operand {
   dnnl::memory given, wanted;
-  int64_t offset = 0;  // of the wanted one, in the workspace
+  int64_t offset = 0;  // offset of the library's layout in the workspace
   dnnl::primitive copy;
 
   bool copied() const { return static_cast<bool>(copy); }
@@ -146,7 +147,7 @@ size_t index_of(ConvolutionResult result) {
   return result == ConvolutionResult::kX ? kX : result == ConvolutionResult::kW ? kW : kY;
 }
 
-/// What the library calls the three tensors.
+/// The names of the three tensors in the library.
 std::array<int, 3> arguments_of(ConvolutionResult result) {
   switch (result) {
     case ConvolutionResult::kY: return {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST};
@@ -202,8 +203,8 @@ struct PreparedConvolution::Parts {
     scratch_memory = dnnl::memory(layout, engine, scratch.data());
   }
 
-  /// Space for all three, so that a part with fewer channels, for which the library may choose
-  /// otherwise, never wants more.
+  /// Reserves space for all three. A part with fewer channels, for which the library may choose
+  /// another layout, never needs more.
   void place(const ConvolutionShape& shape) {
     const std::array given{
         dense_layout(geometry.whole_x).submemory_desc(geometry.x, geometry.x_begin),
@@ -226,7 +227,7 @@ struct PreparedConvolution::Parts {
     }
   }
 
-  /// Elements of x that no window sees get no gradient.
+  /// Sets the gradient of elements of x that no window reads to zero.
   void clear_unseen(float* made) const {
     if (result == kX && geometry.x != geometry.whole_x)
       std::fill_n(made, product(geometry.whole_x, 0), 0.0f);

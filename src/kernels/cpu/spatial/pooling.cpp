@@ -1,9 +1,9 @@
-// max_pool, average_pool and their gradients, by loops of our own.
+// max_pool, average_pool and their gradients, with our own loops.
 //
-// The library's maximum begins at the lowest finite number and drops NaN; ours keeps infinities and
-// NaN, as reductions do. A plane of one batch and channel is walked by rows of places: the rows
-// that they see are combined first, element by element, then the elements of the one row that is
-// left.
+// The maximum of the library begins at the least finite number and drops NaN; ours keeps infinities
+// and NaN, as reductions do. A plane of one batch and channel is processed by rows of positions:
+// the rows that they read are combined first, element by element, then the elements of the one
+// remaining row.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -16,7 +16,7 @@
 namespace tessera {
 namespace {
 
-/// Three dims of space: leading ones of extent 1 where a call has fewer.
+/// Three dims of space; leading dims have extent 1 when a call has fewer.
 struct Pool {
   int64_t planes = 0;
   std::array<LocalWindow, 3> dims;
@@ -36,7 +36,7 @@ Pool pool_of(const LocalCall& call, const TensorType& in, const TensorType& out)
 }
 
 /// Calls visit(elements before it in a plane) for each row of the operand that the windows of a row
-/// of places see, from the first on.
+/// of positions read, in order.
 template <typename Visit>
 void for_each_row_seen(const Pool& pool, int64_t od, int64_t oh, Visit visit) {
   const auto& [depth, height, width] = pool.dims;
@@ -48,7 +48,7 @@ void for_each_row_seen(const Pool& pool, int64_t od, int64_t oh, Visit visit) {
     }
 }
 
-/// Calls visit(od, oh, elements before it in a plane) for each row of places.
+/// Calls visit(od, oh, elements before it in a plane) for each row of positions.
 template <typename Visit>
 void for_each_row_of_places(const Pool& pool, Visit visit) {
   const auto& [depth, height, width] = pool.dims;
@@ -56,8 +56,8 @@ void for_each_row_of_places(const Pool& pool, Visit visit) {
     for (int64_t oh = 0; oh < height.out; ++oh) visit(od, oh, (od * height.out + oh) * width.out);
 }
 
-/// Calls visit(place in its row, position in the operand's row) for all taps of a row, one element
-/// of the window after the other.
+/// Calls visit(position in the result's row, position in the operand's row) for all taps of a row,
+/// one element of the window after the other.
 template <typename Visit>
 void for_each_in_row(const LocalWindow& width, Visit visit) {
   for (int64_t w = 0; w < width.window; ++w) {
@@ -68,16 +68,17 @@ void for_each_in_row(const LocalWindow& width, Visit visit) {
   }
 }
 
-// A NaN is greater than every number, and the first of equal ones stays.
+// A NaN is greater than every number, and the first of equal elements stays.
 bool exceeds(float x, float best) {
   return x > best || (std::isnan(x) && !std::isnan(best));
 }
 
-// How a pooling combines what a window sees: without branches, so that rows become vector code.
+// The operations with which a pooling combines elements. They have no branches, so that rows become
+// vector code.
 
 struct Largest {
   static constexpr float kIdentity = -std::numeric_limits<float>::infinity();
-  // A NaN stays: nothing exceeds it.
+  // A NaN stays, because nothing exceeds it.
   static float apply(float best, float x) {
     const float larger = x > best ? x : best;
     return x != x ? x : larger;
@@ -116,7 +117,7 @@ void combine_plane(const Pool& pool, const float* x, float* row, float* y) {
   });
 }
 
-/// Places where each dim of the average counts: 1 / (number of elements that it is the mean of).
+/// For each position and dim of the average: 1 / (number of elements of the mean).
 class Divisors {
  public:
   Divisors(const Pool& pool, bool counts_padding) {
@@ -125,7 +126,7 @@ class Divisors {
         counts_[d].push_back(counts_padding ? pool.dims[d].window : inside(pool.dims[d], place));
   }
 
-  /// x / number of elements, zero where there are none.
+  /// x / number of elements; zero when there are none.
   void divide(const float* x, float* y) const {
     for (const int64_t depth : counts_[0])
       for (const int64_t height : counts_[1])
@@ -137,7 +138,7 @@ class Divisors {
   }
 
  private:
-  // By positions in the whole dim: a rank need not hold them.
+  // Counts by positions in the whole dim, which the rank need not hold.
   static int64_t inside(const LocalWindow& dim, int64_t place) {
     const int64_t begin = (dim.out_begin + place) * dim.stride - dim.low;
     int64_t count = 0;
@@ -151,8 +152,8 @@ class Divisors {
   std::array<std::vector<int64_t>, 3> counts_;
 };
 
-/// Adds the share of each place to all elements that its window sees. `row` has space for a row of
-/// x.
+/// Adds the share of each position to all elements that its window reads. `row` has space for a row
+/// of x.
 void spread_plane(const Pool& pool, const float* shares, float* row, float* dx) {
   const LocalWindow& width = pool.dims[2];
   std::fill_n(dx, pool.in_size(), 0.0f);
@@ -165,7 +166,7 @@ void spread_plane(const Pool& pool, const float* shares, float* row, float* dx) 
   });
 }
 
-/// The position in the plane of x of the largest element of each window: the first of equal ones;
+/// The position in the plane of x of the largest element of each window: the first of equal ones,
 /// -1 in the padding.
 void find_largest(const Pool& pool, const float* x, int32_t* largest) {
   std::fill_n(largest, pool.out_size(), -1);
@@ -179,13 +180,13 @@ void find_largest(const Pool& pool, const float* x, int32_t* largest) {
   });
 }
 
-/// The part of a plane whose gradient the rank makes: it may hold more of x, to see whole
+/// The part of a plane whose gradient the rank computes. The rank may hold more of x, to read whole
 /// windows.
 struct Part {
   std::array<int64_t, 3> begin{}, extent{1, 1, 1};  // begins are positions in the local x
 
   int64_t size() const { return extent[0] * extent[1] * extent[2]; }
-  /// -1 where the element of the plane of x is outside the part, or where there is none.
+  /// -1 when the element of the plane of x is outside the part, or does not exist.
   int64_t position_of(int64_t in_x, const Pool& pool) const {
     if (in_x < 0) return -1;
     const int64_t height = pool.dims[1].in, width = pool.dims[2].in;

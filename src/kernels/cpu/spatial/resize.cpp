@@ -1,8 +1,8 @@
 // resize and resize_grad: each element of the larger side is one element of the other, or a
 // weighted mean of two along each dim.
 //
-// Where the elements of a result look is exact: positions are fractions of whole numbers, rounded
-// only when they become weights.
+// The positions that a result reads are exact: they are fractions of whole numbers, which are
+// rounded only when they become weights.
 #include <algorithm>
 #include <array>
 #include <vector>
@@ -26,11 +26,12 @@ struct ResizedDim {
 };
 
 /// The parameters of one dim: extents of the whole tensors, and where the local parts begin.
+/// The parameters of one dim: extents of the whole tensors, and the begins of the local parts.
 struct ResizeInts {
   int64_t in, out, in_begin, out_begin;
 };
 
-/// A position numerator / denominator among the elements of the operand.
+/// A position among the elements of the operand, as numerator / denominator.
 struct Fraction {
   int64_t numerator, denominator;
 };
@@ -50,7 +51,7 @@ Neighbours neighbours_of(const ResizeInts& ints, bool is_linear, bool aligns_cor
   Neighbours found{numerator / whole - ints.in_begin, numerator / whole - ints.in_begin, 1, 0};
   if (rest == 0) return found;
   if (!is_linear) {
-    // Half way is the lower one.
+    // Half way between two, the lower one is the nearest.
     if (2 * rest > whole) ++found.low;
     return found;
   }
@@ -96,8 +97,8 @@ Resize resize_of(const LocalCall& call, const TensorType& in, const TensorType& 
 }
 
 /// Calls visit(row of the operand, row of the result, weight) for each pair of rows that belong
-/// together, by row of the result. Rows are the elements before them in a plane. A neighbour that
-/// the rank does not hold belongs to another.
+/// together, by row of the result. A row is given by the elements before it in a plane. A neighbour
+/// that the rank does not hold belongs to another rank.
 template <typename Visit>
 void for_each_rows(const Resize& resize, Visit visit) {
   const auto& [depth, height, width] = resize.dims;
@@ -116,7 +117,8 @@ void for_each_rows(const Resize& resize, Visit visit) {
     }
 }
 
-/// Calls visit(position in the operand's row, place, weight) for the elements of a pair of rows.
+/// Calls visit(position in the operand's row, position in the result's row, weight) for the
+/// elements of a pair of rows.
 template <typename Visit>
 void for_each_in_row(const ResizedDim& width, Visit visit) {
   for (int64_t place = 0; place < width.out; ++place) {

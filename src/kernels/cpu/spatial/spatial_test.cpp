@@ -1,4 +1,4 @@
-// Kernels of space: random windows against the plain twin, and parts of a divided dim against the
+// Spatial kernels: compares random windows with the plain twin, and parts of a divided dim with the
 // whole.
 #include <algorithm>
 #include <array>
@@ -15,12 +15,12 @@ TensorType f32(const Shape& shape) {
   return {DType::kF32, shape};
 }
 
-/// One dim of space: as the kernels' integers, in their order.
+/// One dim of space, with the integers of the kernels in their order.
 struct Dim {
   int64_t window, stride, dilation, low, in, out;
 };
 
-/// The operand's positions that the places [begin, end) see.
+/// The positions of the operand that the window positions [begin, end) read.
 Range seen_by(const Dim& dim, const Range& places) {
   const int64_t first = places.begin * dim.stride - dim.low;
   const int64_t end = (places.end - 1) * dim.stride - dim.low + (dim.window - 1) * dim.dilation + 1;
@@ -30,7 +30,7 @@ Range seen_by(const Dim& dim, const Range& places) {
   return {begin, std::clamp<int64_t>(end, begin, dim.in)};
 }
 
-/// The places that see any of the positions [begin, end).
+/// The window positions that read any of the positions [begin, end).
 Range seeing(const Dim& dim, const Range& positions) {
   Range places{dim.out, 0};
   for (int64_t place = 0; place < dim.out; ++place)
@@ -58,7 +58,7 @@ Dim random_dim(Generator& generator, bool dense) {
   return dim;
 }
 
-/// A window over one to three dims, whole or a part of dim 0.
+/// A window over one to three dims: whole, or a part of dim 0.
 struct Slide {
   std::vector<Dim> dims;
 
@@ -85,7 +85,7 @@ Slide random_slide(Generator& generator, bool dense) {
   return slide;
 }
 
-/// Rows [range) of dim 2.
+/// The rows `range` of dim 2.
 Tensor rows_of(const Tensor& tensor, const Range& range) {
   Shape shape = tensor.shape();
   const int64_t outer = shape[0] * shape[1], rows = shape[2];
@@ -104,7 +104,7 @@ TensorType with_rows(const TensorType& type, int64_t rows) {
   return result;
 }
 
-/// What a sum of `terms` products of numbers below 2 may be off by, in either implementation.
+/// The largest error of a sum of `terms` products of numbers below 2, in either implementation.
 double sum_error(double terms) {
   return 2 * (terms + 2) * kRoundoff * 4 * terms;
 }
@@ -272,7 +272,7 @@ Pooling random_pooling(Generator& generator) {
   return {slide, slide.shape(batch, channels, &Dim::in), slide.shape(batch, channels, &Dim::out)};
 }
 
-/// Few values, so that windows have ties; sometimes an infinity or NaN.
+/// Has few values, so that windows have ties, and sometimes an infinity or NaN.
 Tensor tied_tensor(Generator& generator, const TensorType& type) {
   Tensor tensor(type);
   for (float& x : tensor.values<float>()) {
@@ -310,7 +310,7 @@ TEST(MaxPool, OfTwoEqualElementsTheFirstGetsTheGradient) {
   Tensors inputs;
   inputs.push_back(Tensor::of<float>({1, 1, 4}, {1, 3, 3, 2}));
   inputs.push_back(Tensor::of<float>({1, 1, 2}, {5, 7}));
-  // Places see 1 3 3 and 3 3 2, at a stride of 1.
+  // The windows read 1 3 3 and 3 3 2, at a stride of 1.
   const LocalCall call{
       "max_pool_grad", {3, 1, 1, 0, 4, 0, 0, 0}, {}, "", {f32({1, 1, 4}), f32({1, 1, 2})},
       {f32({1, 1, 4})}};
@@ -441,7 +441,7 @@ TEST(Resize, IsItsPlainTwin) {
 TEST(Resize, HalfWayTheLowerOneIsNearest) {
   Tensors x;
   x.push_back(Tensor::of<float>({1, 1, 4}, {1, 2, 3, 4}));
-  // Centres of the two halves lie at 1/2 and 5/2.
+  // The centres of the two halves are at 1/2 and 5/2.
   const Tensors made = run_fast(
       {"resize", {4, 2, 0, 0}, {}, "nearest half_pixel", {f32({1, 1, 4})}, {f32({1, 1, 2})}}, x);
   EXPECT_EQ(made[0].values<float>()[0], 1);
