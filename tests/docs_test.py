@@ -36,7 +36,7 @@ SHORTENED = {"./dev demo": ["demo", "--steps", "3"]}
 DEADLINE_SECONDS = 250
 MAX_LINES_OF_A_LESSON = 75
 # Where former words are looked for.
-WORDS_SCOPE = ["README.md", "docs"]
+WORDS_SCOPE = ["README.md", "docs", "src", "tests", "examples", "bench"]
 
 PROJECT_PARTS = ("src/", "docs/", "tests/", "examples/", "configs/", "cmake/", "bench/", ".ci/")
 

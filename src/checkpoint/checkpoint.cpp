@@ -14,9 +14,9 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr int64_t kMostBytesARead = int64_t{8} << 20;
+constexpr int64_t kMaxBytesPerRead = int64_t{8} << 20;
 // A process may open about a thousand files, and a run may have more ranks.
-constexpr size_t kMostOpenShards = 64;
+constexpr size_t kMaxOpenShards = 64;
 constexpr const char* kDamaged = "use another checkpoint";
 constexpr const char* kChecksumsHead = "tessera.checkpoint ";
 
@@ -49,7 +49,7 @@ Range next_stretch(BoxRuns& runs, int64_t block, int64_t bytes) {
 /// `stretch` in pieces of whole blocks, each of which is read at once.
 template <typename Take>
 void for_each_piece(Range stretch, int64_t block, Take take) {
-  const int64_t piece = std::max<int64_t>(1, kMostBytesARead / block) * block;
+  const int64_t piece = std::max<int64_t>(1, kMaxBytesPerRead / block) * block;
   for (int64_t begin = stretch.begin; begin < stretch.end; begin += piece)
     take(Range{begin, std::min(begin + piece, stretch.end)});
 }
@@ -160,7 +160,7 @@ void Checkpoint::check_documents(const std::string& index, const std::string& st
 std::shared_ptr<const InputFile> Checkpoint::shard(const std::string& name) const {
   const std::scoped_lock lock(mutex_);
   if (const auto found = open_shards_.find(name); found != open_shards_.end()) return found->second;
-  if (open_shards_.size() >= kMostOpenShards) open_shards_.erase(open_shards_.begin());
+  if (open_shards_.size() >= kMaxOpenShards) open_shards_.erase(open_shards_.begin());
   return open_shards_[name] = files_.open(folder_ / name);
 }
 

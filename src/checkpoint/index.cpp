@@ -11,7 +11,7 @@ namespace tessera {
 namespace {
 
 constexpr int64_t kSmallestBlock = 4096;
-constexpr int64_t kMostBlocks = 512;
+constexpr int64_t kMaxBlocks = 512;
 constexpr const char* kUseAnother = "use another checkpoint";
 
 Document list_of(const Shape& values) {
@@ -111,7 +111,7 @@ void check_version(int64_t version, const std::string& file) {
 }  // namespace
 
 int64_t block_bytes_for(int64_t bytes) {
-  const int64_t block = (bytes + kMostBlocks - 1) / kMostBlocks;
+  const int64_t block = (bytes + kMaxBlocks - 1) / kMaxBlocks;
   return std::max(kSmallestBlock, (block + 63) / 64 * 64);
 }
 

@@ -13,11 +13,11 @@ namespace {
 
 /// The arguments "CONFIG [NAME]" in a message: "one or two arguments, CONFIG and NAME".
 std::string count_text(size_t required, size_t all) {
-  constexpr const char* kNumbers[] = {"no", "one", "two", "three"};
-  if (all == required) return fmt::format("{} argument{}", kNumbers[all], all == 1 ? "" : "s");
+  constexpr const char* kNumberNames[] = {"no", "one", "two", "three"};
+  if (all == required) return fmt::format("{} argument{}", kNumberNames[all], all == 1 ? "" : "s");
   if (required == 0)
-    return fmt::format("at most {} argument{}", kNumbers[all], all == 1 ? "" : "s");
-  return fmt::format("{} or {} arguments", kNumbers[required], kNumbers[all]);
+    return fmt::format("at most {} argument{}", kNumberNames[all], all == 1 ? "" : "s");
+  return fmt::format("{} or {} arguments", kNumberNames[required], kNumberNames[all]);
 }
 
 /// The last spelling of "-n,--processes".

@@ -19,7 +19,7 @@ namespace {
 namespace fs = std::filesystem;
 
 /// The largest number of elements that are read, so that their bytes fit 64 bits.
-constexpr int64_t kMostElements = int64_t{1} << 40;
+constexpr int64_t kMaxElements = int64_t{1} << 40;
 
 [[noreturn]] void refuse(const std::string& file, const std::string& what, const std::string& why,
                          const std::string& fix) {
@@ -38,11 +38,11 @@ double element(const char* place, bool big_endian) {
   return static_cast<double>(std::bit_cast<T>(bytes));
 }
 
-/// The product of the extents; nullopt when it exceeds kMostElements.
+/// The product of the extents; nullopt when it exceeds kMaxElements.
 std::optional<int64_t> element_count_of(const std::vector<int64_t>& shape) {
   int64_t count = 1;
   for (int64_t extent : shape) {
-    if (extent > 0 && count > kMostElements / extent) return std::nullopt;
+    if (extent > 0 && count > kMaxElements / extent) return std::nullopt;
     count *= extent;
   }
   return count;

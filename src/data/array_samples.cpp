@@ -68,7 +68,7 @@ int64_t largest_of(const StoredArray& array, std::string_view what, int64_t limi
   return static_cast<int64_t>(largest);
 }
 
-constexpr int64_t kMostClasses = 1 << 24;
+constexpr int64_t kMaxClasses = 1 << 24;
 
 /// Appends the tokens of one line.
 void append_tokens(std::string_view line, const std::string& where, int64_t limit,
@@ -101,7 +101,7 @@ void append_tokens(std::string_view line, const std::string& where, int64_t limi
 ArrayImages::ArrayImages(LabelledArrays arrays, int64_t classes)
     : Dataset(image_fields(arrays)), arrays_(std::move(arrays)) {
   const int64_t largest =
-      largest_of(arrays_.labels, "label", classes > 0 ? classes : kMostClasses,
+      largest_of(arrays_.labels, "label", classes > 0 ? classes : kMaxClasses,
                  "set data.classes to the number of classes, or correct the file");
   classes_ = classes > 0 ? classes : largest + 1;
 }
@@ -127,7 +127,7 @@ std::vector<int32_t> tokens_of(const StoredArray& array, int64_t vocabulary) {
         "'" + array.file() + "' holds no tokens",
         "its elements are " + std::string(to_text(array.type())) + ", and tokens are whole numbers",
         "save the array as i4, i8 or u1; images are given as data.images with data.labels");
-  largest_of(array, "token", vocabulary > 0 ? vocabulary : kMostClasses,
+  largest_of(array, "token", vocabulary > 0 ? vocabulary : kMaxClasses,
              "set data.vocabulary to the number of different tokens, or correct the file");
   std::vector<int32_t> tokens;
   tokens.reserve(array.size());
@@ -145,7 +145,7 @@ std::vector<int32_t> read_token_lines(const std::vector<std::filesystem::path>& 
       ++number;
       if (!trim(line).empty())
         append_tokens(trim(line), fmt::format("'{}' line {}", file.string(), number),
-                      vocabulary > 0 ? vocabulary : kMostClasses, tokens);
+                      vocabulary > 0 ? vocabulary : kMaxClasses, tokens);
     }
   }
   return tokens;

@@ -294,12 +294,12 @@ bool is_touched(const FuzzCase& given, Break apply) {
 std::vector<CaseFailure> failures_of(const BrokenRule& broken, const CaseFaults& faults,
                                      size_t most) {
   // Some faults are visible only in one of a thousand cases.
-  constexpr uint64_t kMostCases = 8000;
+  constexpr uint64_t kMaxCases = 8000;
   // After this number one failure is enough.
   constexpr uint64_t kFewCases = 40;
   std::vector<CaseFailure> failures;
   for (uint64_t seed = 1;
-       seed <= kMostCases && failures.size() < most && (seed <= kFewCases || failures.empty());
+       seed <= kMaxCases && failures.size() < most && (seed <= kFewCases || failures.empty());
        ++seed) {
     const FuzzCase given = random_case(seed);
     if (!is_touched(given, broken.apply)) continue;

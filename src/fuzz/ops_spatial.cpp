@@ -24,7 +24,7 @@ struct Slide {
   }
 };
 
-/// Windows of 1 to 3 elements; padding of up to `most_padding`, or narrower than a `dense` window.
+/// Windows of 1 to 3 elements; padding of up to `max_padding`, or narrower than a `dense` window.
 Slide random_slide(ProgramMaker& maker, const Integers& space, bool dense) {
   Slide slide;
   slide.in = space;

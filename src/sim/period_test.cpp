@@ -21,7 +21,7 @@ double end_of(const Timeline& timeline) {
 
 TEST(Period, NoRunIsFasterThanTheSlowestCycleAndOnlyItsStartIsSlower) {
   constexpr int64_t kSteps = 60;
-  constexpr int kMostTokens = 8;  // more than any cycle that is the slowest has here
+  constexpr int kMaxTokens = 8;  // more than any cycle that is the slowest has here
   for (unsigned seed = 0; seed < 40; ++seed) {
     const auto graph = random_programs::RandomProgram(seed, {}).graph();
     const TaskActors actors = find_actors(graph, ranks(*graph));
@@ -40,7 +40,7 @@ TEST(Period, NoRunIsFasterThanTheSlowestCycleAndOnlyItsStartIsSlower) {
         end_of(simulate(graph, time, {.steps = kSteps, .barrier_between_steps = false}).timeline);
     int tokens = 0;
     for (const MarkedEdge& edge : slowest.edges) tokens += edge.tokens;
-    ASSERT_LE(tokens, kMostTokens) << "seed " << seed;
+    ASSERT_LE(tokens, kMaxTokens) << "seed " << seed;
     // The cycle goes around once for its tokens: of so many steps all but the last, broken round
     // are surely paid.
     EXPECT_GE(end, slowest.period * static_cast<double>(kSteps - tokens) - 1e-9) << "seed " << seed;

@@ -146,11 +146,11 @@ std::vector<double> Dual::usage_over_limits() const {
 /// Selects the worst moments with a distance between them, because prices of neighbouring moments
 /// would have the same effect.
 void Dual::activate_worst() {
-  constexpr int kMostAtOnce = 4;
+  constexpr int kMaxAtOnce = 4;
   const auto count = count_of(prices_);
   const int32_t apart = count / 128;
   std::vector<int32_t> chosen;
-  for (int round = 0; round < kMostAtOnce; ++round) {
+  for (int round = 0; round < kMaxAtOnce; ++round) {
     int32_t worst = -1;
     for (int32_t m = 0; m < count; ++m) {
       if (mean_over_[m] <= 0 || (worst >= 0 && mean_over_[m] <= mean_over_[worst])) continue;

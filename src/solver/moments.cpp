@@ -15,7 +15,7 @@ void for_each_holding(Network& network, const Visit& visit) {
 }
 
 /// The largest usage above the least of all nodes together, by moment.
-std::vector<Usage> most_by_moment(Network& network) {
+std::vector<Usage> max_by_moment(Network& network) {
   std::vector<Usage> most(network.limits.size() + 1, 0);
   for_each_holding(network, [&](int32_t, const Holding& holding) {
     const Usage largest = std::ranges::max(holding.usages);
@@ -31,7 +31,7 @@ std::vector<Usage> most_by_moment(Network& network) {
 /// while no kept neighbour implies it.
 std::vector<char> binding_moments(Network& network) {
   const size_t count = network.limits.size();
-  const std::vector<Usage> most = most_by_moment(network);
+  const std::vector<Usage> most = max_by_moment(network);
   std::vector<char> begins(count + 1, 0), ends(count + 1, 0), keep(count, 0);
   for_each_holding(network, [&](int32_t, const Holding& holding) {
     begins[holding.begin] = ends[holding.end] = 1;

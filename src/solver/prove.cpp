@@ -127,10 +127,10 @@ void Prover::keep(Lane& lane, const Part& part, const Assignment& tags, double c
 
 bool Prover::is_closed_by_sweeps(Lane& lane, const Part& part, const Core& core, Dual& dual,
                                  double best, const std::function<bool()>& stop) const {
-  constexpr int kMostSweeps = 120;
+  constexpr int kMaxSweeps = 120;
   constexpr int kSweepsBetweenLooks = 20;
   double before = -kNever;
-  for (int sweep = 1; sweep <= kMostSweeps; ++sweep) {
+  for (int sweep = 1; sweep <= kMaxSweeps; ++sweep) {
     dual.sweep();
     lane.work += work_of_sweep(core);
     if (dual.bound() >= dual.best_bound()) {
@@ -154,7 +154,7 @@ bool Prover::is_closed_by_sweeps(Lane& lane, const Part& part, const Core& core,
 }
 
 void Prover::look_at(Lane& lane, Part part, double best, const std::function<bool()>& stop) const {
-  constexpr int kMostRounds = 3;
+  constexpr int kMaxRounds = 3;
   constexpr int64_t kWorkOfReductions = 20'000;
   ++lane.parts;
   for (int round = 1;; ++round) {
@@ -174,7 +174,7 @@ void Prover::look_at(Lane& lane, Part part, double best, const std::function<boo
         drop_too_dear(part.network, core, dual, closing_limit(std::min(best, lane.found_cost)));
     if (part.network.is_infeasible) return;
     if (stop()) return lane.open.push_back(std::move(part));
-    if (dropped * 10 > std::ssize(core.costs) && round < kMostRounds) continue;
+    if (dropped * 10 > std::ssize(core.costs) && round < kMaxRounds) continue;
     ensure(division.node >= 0, "reductions leave no node with a single strategy");
     // The more promising half is the next.
     Part other = part;

@@ -12,7 +12,7 @@ namespace {
 constexpr int64_t kLargestTable = int64_t{1} << 20;
 // Limit of the pairs of strategies times entries that one search for dominated strategies may
 // compare.
-constexpr int64_t kMostComparisons = 20'000'000;
+constexpr int64_t kMaxComparisons = 20'000'000;
 
 using Edge = Network::Edge;
 using Node = Network::Node;
@@ -105,7 +105,7 @@ class Dominance {
       for (int32_t s = 0; s < node_.strategies(); ++s)
         least_[s] = plus(least_[s], std::ranges::min(rows->row(s)));
     }
-    most_rivals_ = std::max<int64_t>(1, kMostComparisons / (entries * node_.strategies()));
+    max_rivals_ = std::max<int64_t>(1, kMaxComparisons / (entries * node_.strategies()));
   }
 
   std::vector<char> undominated() const {
@@ -117,7 +117,7 @@ class Dominance {
     // next to it with an equal least cost.
     for (size_t at = 0; at < order.size(); ++at) {
       int64_t rivals = 0;
-      for (size_t other = 0; other < order.size() && rivals < most_rivals_ && keep[order[at]];
+      for (size_t other = 0; other < order.size() && rivals < max_rivals_ && keep[order[at]];
            ++other) {
         const int32_t r = order[other], s = order[at];
         if (least_[r] > least_[s]) break;
@@ -144,7 +144,7 @@ class Dominance {
   const Node& node_;
   std::vector<std::unique_ptr<RowsOf>> rows_;
   std::vector<Cost> least_;
-  int64_t most_rivals_ = 1;
+  int64_t max_rivals_ = 1;
 };
 
 void add_into(Matrix& sum, const Matrix& addend) {

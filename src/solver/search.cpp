@@ -7,8 +7,8 @@
 namespace tessera::solver {
 namespace {
 
-constexpr int kLanes = 4;       // in addition to that of the dual
-constexpr int kMostPushes = 8;  // of a lane that is behind
+constexpr int kLanes = 4;      // in addition to that of the dual
+constexpr int kMaxPushes = 8;  // of a lane that is behind
 constexpr int64_t kFirstWork = 40'000'000;
 // While prices are still inaccurate, work on them is more effective than work with them.
 constexpr int64_t kShareOfDual = 4;
@@ -176,7 +176,7 @@ void Search::combine_lanes() {
   ++rounds_;
   for (Lane& lane : lanes_) {
     const bool takes_rounded = &lane == &lanes_.back() && has_rounded_;
-    const bool is_behind = lane.worth != worth_ && (lane.pushes >= kMostPushes ||
+    const bool is_behind = lane.worth != worth_ && (lane.pushes >= kMaxPushes ||
                                                     (lane.pushes == 0 && lane.quiet_steps >= 200));
     if (!takes_rounded && !is_behind) continue;
     if (!takes_rounded && lane.pushes > 0 && lane.dice.below(2) == 0)

@@ -102,10 +102,9 @@ class Solver {
       prices_ = over_time(core, rounds.dual().best_prices());
       offer_from(network, core, rounds);
       if (is_over()) break;
-      if (!prover && round >= kRoundsBeforeProof &&
-          std::ssize(core.costs) <= kMostStrategiesToProve)
+      if (!prover && round >= kRoundsBeforeProof && std::ssize(core.costs) <= kMaxStrategiesToProve)
         prover.emplace(network, prices_);
-      if (round % 3 == 0 && core.nodes() <= kMostNodesToRecombine)
+      if (round % 3 == 0 && core.nodes() <= kMaxNodesToRecombine)
         recombine(network, core, rounds, quantum, round);
       // Far from a proof, most of the work is better spent on assignments.
       if (prover && prove(network, *prover, is_far_from_proof() ? quantum / 3 : quantum))
@@ -285,8 +284,8 @@ class Solver {
 
   static constexpr int64_t kFewStrategies = 2'000;
   static constexpr int kRoundsBeforeProof = 3;
-  static constexpr int32_t kMostNodesToRecombine = 50'000;
-  static constexpr int64_t kMostStrategiesToProve = 20'000;
+  static constexpr int32_t kMaxNodesToRecombine = 50'000;
+  static constexpr int64_t kMaxStrategiesToProve = 20'000;
   static constexpr int64_t kFirstQuantum = 4'000'000;
   static constexpr int64_t kLargestQuantum = 40'000'000;
 

@@ -40,7 +40,7 @@ class SimulatedDisk::Output final : public OutputFile {
   size_t write_some(std::span<const std::byte> bytes) override {
     const std::scoped_lock lock(disk_.mutex_);
     std::string text(reinterpret_cast<const char*>(bytes.data()),
-                     std::min(bytes.size(), disk_.most_bytes_));
+                     std::min(bytes.size(), disk_.max_bytes_));
     const bool full = disk_.fault_.kind == Fault::Kind::kFull && disk_.writes_ > disk_.fault_.at;
     if (full) throw cannot_write_error(path_, std::strerror(ENOSPC));
     disk_.write_begins(
@@ -72,7 +72,7 @@ class SimulatedDisk::Input final : public InputFile {
     ++disk_.reads_;
     const auto begin = static_cast<size_t>(offset);
     if (begin >= node_->content.size()) return 0;
-    const size_t count = std::min({out.size(), node_->content.size() - begin, disk_.most_bytes_});
+    const size_t count = std::min({out.size(), node_->content.size() - begin, disk_.max_bytes_});
     std::memcpy(out.data(), node_->content.data() + begin, count);
     return count;
   }
@@ -99,7 +99,7 @@ int64_t SimulatedDisk::writes() const {
 
 void SimulatedDisk::limit_transfers(size_t bytes) {
   const std::scoped_lock lock(mutex_);
-  most_bytes_ = bytes;
+  max_bytes_ = bytes;
 }
 
 void SimulatedDisk::slow_down(std::string file_name, std::chrono::milliseconds time) {

@@ -95,7 +95,7 @@ class SimulatedDisk final : public FileSystem {
   int64_t writes_ = 0;
   mutable std::atomic<int64_t> reads_{0};
   bool stopped_ = false;
-  size_t most_bytes_ = SIZE_MAX;
+  size_t max_bytes_ = SIZE_MAX;
   std::string slow_name_;
   std::chrono::milliseconds slow_time_{0};
 };

@@ -34,13 +34,13 @@ double gap_of(const std::optional<Wide>& cost, const std::optional<Wide>& bound)
 
 /// "memory binds at 3 moments: 17, 20, 41": the first few of them.
 std::string binding_text(const std::vector<solver::Moment>& moments) {
-  constexpr size_t kMostShown = 4;
+  constexpr size_t kMaxShown = 4;
   if (moments.empty()) return "memory binds nowhere";
   std::vector<std::string> shown;
   for (const solver::Moment moment : moments)
-    if (shown.size() < kMostShown) shown.push_back(std::to_string(moment));
+    if (shown.size() < kMaxShown) shown.push_back(std::to_string(moment));
   return fmt::format("memory binds at {}: {}{}", counted(std::ssize(moments), "moment"),
-                     join(shown, ", "), moments.size() > kMostShown ? ", ..." : "");
+                     join(shown, ", "), moments.size() > kMaxShown ? ", ..." : "");
 }
 
 std::string line_of(const solver::Improvement& improvement) {

@@ -17,10 +17,10 @@ using Restore = DiscoveredResult::Restore;
 
 constexpr uint64_t kDraws = 6, kDrawsToConfirm = 3;
 constexpr int64_t kLargestWork = 1 << 20;
-constexpr int64_t kMostChunks = 8;
+constexpr int64_t kMaxChunks = 8;
 constexpr int64_t kWidestHalo = 4;
-constexpr size_t kMostSets = 4096;
-constexpr size_t kMostLinearInputs = 10;
+constexpr size_t kMaxSets = 4096;
+constexpr size_t kMaxLinearInputs = 10;
 
 /// Operands, and the results of the whole op on them.
 struct Sample {
@@ -67,7 +67,7 @@ class Experiment {
     const bool adds = std::all_of(op_.outputs.begin(), op_.outputs.end(),
                                   [](const auto& type) { return type.dtype != DType::kBool; });
     std::vector<std::vector<int>> sets;
-    if (!adds || summable.size() > kMostLinearInputs) return sets;
+    if (!adds || summable.size() > kMaxLinearInputs) return sets;
     std::vector<unsigned> masks((size_t{1} << summable.size()) - 1);
     std::iota(masks.begin(), masks.end(), 1U);
     std::stable_sort(masks.begin(), masks.end(),
@@ -125,7 +125,7 @@ class Experiment {
   void add_sets(std::vector<int>& dims, int64_t divisor,
                 std::vector<std::vector<int>>& sets) const {
     const size_t input = dims.size();
-    if (sets.size() > kMostSets) return;
+    if (sets.size() > kMaxSets) return;
     if (input == op_.inputs.size()) {
       if (divisor != 0) sets.push_back(dims);
       return;
@@ -195,7 +195,7 @@ class Experiment {
   void search_units(const std::vector<int>& set, bool counts_from_part) {
     const int64_t common = common_divisor(set);
     for (int64_t chunks : divisors_of(common)) {
-      if (chunks > kMostChunks) return;
+      if (chunks > kMaxChunks) return;
       std::vector<int64_t> extents = divisors_of(common / chunks);
       std::reverse(extents.begin(), extents.end());
       for (int64_t extent : extents) {

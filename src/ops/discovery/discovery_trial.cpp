@@ -12,7 +12,7 @@ using Restore = DiscoveredResult::Restore;
 
 namespace {
 
-constexpr int64_t kMostSingleUnits = 16;
+constexpr int64_t kMaxSingleUnits = 16;
 
 /// Three kinds of numbers in turn: of both signs; whole numbers, at which an op may jump or test
 /// for equality; positive ones. Integers are also used as ids, so they range from one before the
@@ -113,7 +113,7 @@ std::vector<Cut> cuts_of(const Division& division) {
   if (extent > 2)
     cuts.insert(cuts.end(), {{{0, extent - 1}, {extent - 1, extent}}, balanced(extent, 3)});
   if (division.has_halo()) return cuts;
-  if (extent > 3 && extent <= kMostSingleUnits) cuts.push_back(balanced(extent, extent));
+  if (extent > 3 && extent <= kMaxSingleUnits) cuts.push_back(balanced(extent, extent));
   cuts.push_back({{0, extent}, {extent, extent}});
   return cuts;
 }

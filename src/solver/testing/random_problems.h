@@ -44,7 +44,7 @@ inline void set_random_limit(Problem& problem, Draw& draw, const Assignment* hid
 /// forbidden pairs, equal pairs, edges that hold memory, and a limit that is absent, loose, binding
 /// or too small for any assignment. Three of four problems have a hidden assignment that is
 /// feasible; the others may have none.
-inline Problem random_problem(uint64_t seed, int32_t least, int32_t most, int32_t most_strategies) {
+inline Problem random_problem(uint64_t seed, int32_t least, int32_t most, int32_t max_strategies) {
   Draw draw(seed);
   Problem problem;
   const auto nodes = static_cast<int32_t>(draw(least, most));
@@ -63,7 +63,7 @@ inline Problem random_problem(uint64_t seed, int32_t least, int32_t most, int32_
   Assignment hidden;
   Usage sum = 0;
   for (int32_t i = 0; i < nodes; ++i) {
-    const int64_t strategies = draw(1, most_strategies);
+    const int64_t strategies = draw(1, max_strategies);
     std::vector<Cost> costs = numbers(strategies, largest_cost);
     if (draw.one_in(10)) costs[draw(0, strategies - 1)] = kForbidden;
     hidden.push_back(static_cast<int32_t>(draw(0, strategies - 1)));

@@ -101,12 +101,12 @@ int64_t product(const Extents& extents, size_t from) {
 }
 
 /// The largest size of an image in any layout: channels are in blocks of up to 16.
-int64_t most_bytes_of_image(const Extents& extents) {
+int64_t max_bytes_of_image(const Extents& extents) {
   return 4 * extents[0] * round_up(extents[1]) * product(extents, 2);
 }
 
 /// The same for weights, of which both channels, or the groups, are in blocks.
-int64_t most_bytes_of_weights(const ConvolutionShape& shape, const Extents& extents) {
+int64_t max_bytes_of_weights(const ConvolutionShape& shape, const Extents& extents) {
   const int64_t window = product(extents, shape.groups > 1 ? 3 : 2);
   const int64_t by_channels = shape.groups * round_up(shape.out) * round_up(shape.in);
   return 4 * window * std::max(by_channels, round_up(shape.groups) * shape.out * shape.in);
@@ -209,9 +209,8 @@ struct PreparedConvolution::Parts {
     const std::array given{
         dense_layout(geometry.whole_x).submemory_desc(geometry.x, geometry.x_begin),
         dense_layout(geometry.w), dense_layout(geometry.y)};
-    const std::array most{most_bytes_of_image(geometry.whole_x),
-                          most_bytes_of_weights(shape, geometry.w),
-                          most_bytes_of_image(geometry.y)};
+    const std::array most{max_bytes_of_image(geometry.whole_x),
+                          max_bytes_of_weights(shape, geometry.w), max_bytes_of_image(geometry.y)};
     for (size_t i = 0; i < operands.size(); ++i) {
       Operand& operand = operands[i];
       const memory::desc wanted = operand.wanted.get_desc();
